@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Adds up ctest's JUnit files in single tests: summary.py RESULTS.xml..
+
+A ctest entry is a whole lit run, a cmocka program or a prefix of acceptance cases; what it printed says how many tests it held.
+An entry that failed without saying so (a crash, a time limit) counts as one failure. A file that is missing is one too."""
+
+import re
+import sys
+import xml.etree.ElementTree as xml
+
+PASSED = (r"^ +Passed *: *(\d+)", r"^\[  PASSED  \] (\d+) test", r"^(\d+) passed, \d+ failed$")
+FAILED = (r"^ +Failed *: *(\d+)", r"^ +Timed Out *: *(\d+)", r"^ +Unresolved *: *(\d+)", r"^ +Unexpectedly Passed *: *(\d+)",
+          r"^\[  FAILED  \] (\d+) test", r"^\d+ passed, (\d+) failed$")
+
+
+def total(patterns, text):
+    return sum(int(n) for p in patterns for n in re.findall(p, text, re.M))
+
+
+def count(case):
+    text = case.findtext("system-out") or ""
+    passed, failed = total(PASSED, text), total(FAILED, text)
+    if case.get("status") != "run" and failed == 0:
+        failed = 1
+    if case.get("status") == "run" and passed + failed == 0:
+        passed = 1
+    return passed, failed
+
+
+def main(paths):
+    passed = failed = 0
+    for path in paths:
+        try:
+            cases = xml.parse(path).getroot().findall("testcase")
+        except (OSError, xml.ParseError) as error:
+            print(f"{path}: {error}")
+            failed += 1
+            continue
+        if not cases:
+            print(f"{path}: no tests ran")
+            failed += 1
+        for case in cases:
+            p, f = count(case)
+            passed, failed = passed + p, failed + f
+            if f:
+                print(f"FAILED {path.rsplit('/', 1)[-1].removesuffix('.xml')}: {case.get('name')} ({f} of {p + f})")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+sys.exit(main(sys.argv[1:]))
