@@ -1,0 +1,44 @@
+/* Source texts and positions in them. Positions of all files share one 32-bit space (like pages of one book), so that a location is
+ * two integers and knows its file. Position 0 is "nowhere". */
+#ifndef SHARDC_SUPPORT_SOURCE_H
+#define SHARDC_SUPPORT_SOURCE_H
+
+#include "support/arena.h"
+#include "support/vec.h"
+
+typedef struct sc_loc {
+    uint32_t begin, end; /* half-open */
+} sc_loc;
+
+typedef struct sc_source {
+    const char *name; /* as the user wrote it */
+    const char *text; /* 0-terminated copy */
+    uint32_t length, base; /* position of the first byte */
+    uint32_t *line_starts; /* offsets; made on first use */
+    uint32_t line_count;
+} sc_source;
+
+typedef struct sc_sources {
+    sc_arena *arena;
+    SC_VEC(sc_source) files;
+    uint32_t next_base;
+} sc_sources;
+
+typedef struct sc_line {
+    const sc_source *source; /* NULL: nowhere */
+    uint32_t line, column;   /* from 1; columns count bytes */
+    const char *text;        /* the line, not 0-terminated */
+    uint32_t text_length;
+} sc_line;
+
+void sc_sources_init(sc_sources *sources, sc_arena *arena);
+/* Copies the text. NULL when the 32-bit space is exhausted. The address is stable. */
+const sc_source *sc_sources_add(sc_sources *sources, const char *name, const char *text, size_t length);
+sc_line sc_sources_line(sc_sources *sources, uint32_t position);
+
+static inline sc_loc sc_loc_join(sc_loc a, sc_loc b)
+{
+    return (sc_loc){a.begin == 0 ? b.begin : a.begin, b.end == 0 ? a.end : b.end};
+}
+
+#endif
