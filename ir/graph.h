@@ -1,0 +1,215 @@
+/* The module: functions of straight-line SSA, state, slots and a schedule of calls. Dense arrays and 32-bit handles in the context's
+ * arena; nothing is freed singly. Handles stay valid for the module's life; addresses only until the next allocation of their kind. */
+#ifndef SHARDC_IR_GRAPH_H
+#define SHARDC_IR_GRAPH_H
+
+#include "ir/type.h"
+#include "support/context.h"
+#include "support/hash.h"
+
+typedef uint32_t sc_value;
+typedef uint32_t sc_op_id;
+typedef uint32_t sc_func_id;
+
+typedef enum sc_op_kind {
+#define OP(name, ...) SC_OP_##name,
+#include "ir/ops.def"
+#undef OP
+    SC_OP_COUNT
+} sc_op_kind;
+
+typedef enum sc_attr_key {
+#define ATTR(name, kind) SC_ATTR_##name,
+#include "ir/attrs.def"
+#undef ATTR
+    SC_ATTR_COUNT
+} sc_attr_key;
+
+typedef enum sc_attr_kind {
+    SC_ATTR_KIND_INT,
+    SC_ATTR_KIND_FLOAT,
+    SC_ATTR_KIND_WORD,
+    SC_ATTR_KIND_TEXT,
+    SC_ATTR_KIND_DIMS,
+    SC_ATTR_KIND_INTS,
+    SC_ATTR_KIND_FLOATS,
+    SC_ATTR_KIND_WORDS,
+    SC_ATTR_KIND_ATOMS,
+    SC_ATTR_KIND_SPLITS
+} sc_attr_kind;
+
+typedef struct sc_split {
+    sc_dim dim;
+    sc_atom_list atoms;
+} sc_split;
+
+/* Attributes of an op are sorted by key; lists are immutable arrays in the arena. */
+typedef struct sc_attr {
+    uint16_t key;
+    uint32_t count; /* of a list */
+    union {
+        int64_t integer;
+        double number;
+        sc_sym text; /* WORD, TEXT */
+        const sc_dim *dims;
+        const int64_t *ints;
+        const double *numbers;
+        const sc_sym *words;
+        const uint8_t *atoms;
+        const sc_split *splits;
+    };
+} sc_attr;
+
+typedef struct sc_op {
+    uint16_t kind; /* sc_op_kind */
+    uint16_t attr_count;
+    uint32_t operand_count, result_count;
+    sc_value *operands;
+    sc_value first_result; /* results are consecutive */
+    sc_attr *attrs;
+    sc_loc loc;            /* in the model text */
+    sc_sym scope;          /* instance path the op stands in: layers[3].attn, or the entry's or fn's name */
+    sc_func_id func;
+    sc_op_id prev, next;   /* SC_NONE at the ends */
+} sc_op;
+
+typedef struct sc_value_info {
+    sc_type type;
+    sc_op_id def;
+    uint32_t index; /* which result of def */
+    sc_sym path;    /* of a named value: layers[3].attn.o; 0 for one inside an expression */
+} sc_value_info;
+
+typedef enum sc_state_kind { SC_STATE_PARAM, SC_STATE_CACHE } sc_state_kind;
+typedef enum sc_init_kind { SC_INIT_ZEROS, SC_INIT_ONES, SC_INIT_CONSTANT, SC_INIT_NORMAL, SC_INIT_UNIFORM, SC_INIT_XAVIER } sc_init_kind;
+
+/* A parameter or cache of one instance. */
+typedef struct sc_state {
+    sc_sym path;         /* layers[0].attn.wq */
+    sc_state_kind kind;
+    sc_type type;        /* as stored; replicated until PLACED */
+    sc_init_kind init;
+    double init_args[2]; /* constant: v; normal: std; uniform: lo, hi; xavier: fan-in, fan-out (0 until known) */
+    sc_loc loc;
+} sc_state;
+
+/* A line of the plan (or an annotation in the model) that decisions refer to. */
+typedef struct sc_rule_ref {
+    sc_sym text; /* act S over tp if free */
+    sc_sym file;
+    uint32_t line;
+    sc_loc loc;
+} sc_rule_ref;
+
+typedef struct sc_func {
+    sc_sym name;
+    sc_op_id first, last; /* SC_NONE when empty; the last op of a finished function is `return` */
+} sc_func;
+
+typedef struct sc_call {
+    sc_func_id func;
+    int32_t microbatch;
+} sc_call;
+
+/* A value handed from call to call, indexed by micro-batch. */
+typedef struct sc_slot {
+    sc_sym name;
+    sc_type type;
+} sc_slot;
+
+/* State bits: what holds for every function of the module; the verifier checks the rules of each. */
+enum {
+    SC_SHAPES = 1,              /* every value has its type; sizes known */
+    SC_PLACED = 2,              /* every value has a placement; reshard ops stand where producer and consumer differ */
+    SC_RESHARDS_EXPLICIT = 4,   /* no reshard op is left: collectives only */
+    SC_LOCAL = 8,               /* per-rank text: ops that need a global index say so (`offset`) */
+    SC_ALL_STATES = 15
+};
+
+typedef struct sc_module {
+    sc_context *context;
+    sc_mesh mesh;
+    uint32_t states; /* state bits */
+    SC_VEC(sc_dim_info) dims;
+    SC_VEC(sc_type_info) types;
+    SC_VEC(sc_value_info) values;
+    SC_VEC(sc_op) ops;
+    SC_VEC(sc_func) funcs;
+    SC_VEC(sc_state) state;
+    SC_VEC(sc_slot) slots;
+    SC_VEC(sc_call) schedule;
+    SC_VEC(sc_rule_ref) rules;
+    sc_map type_map;  /* hash of a type -> newest type with it; type_next chains */
+    SC_VEC(uint32_t) type_next;
+    sc_map dim_map;   /* symbol -> dim */
+    sc_map state_map; /* path symbol -> state */
+} sc_module;
+
+/* A new module on a mesh of no axes (one device). */
+sc_module *sc_module_new(sc_context *context);
+
+/* ---- dims, types, state ---- */
+sc_dim sc_module_add_dim(sc_module *m, sc_sym name);
+sc_dim sc_module_find_dim(const sc_module *m, sc_sym name); /* SC_NONE */
+sc_type sc_type_intern(sc_module *m, const sc_type_info *info);
+static inline const sc_type_info *sc_type_of(const sc_module *m, sc_value value)
+{
+    return &m->types.data[m->values.data[value].type];
+}
+sc_type sc_type_with_dtype(sc_module *m, sc_type type, sc_dtype dtype);
+sc_type sc_type_with_placement(sc_module *m, sc_type type, const sc_placement *placement);
+uint32_t sc_module_add_state(sc_module *m, const sc_state *state);
+uint32_t sc_module_find_state(const sc_module *m, sc_sym path); /* SC_NONE */
+
+/* ---- functions and ops ---- */
+sc_func_id sc_module_add_func(sc_module *m, sc_sym name);
+static inline sc_op *sc_op_at(const sc_module *m, sc_op_id op)
+{
+    return &m->ops.data[op];
+}
+static inline sc_value sc_result(const sc_module *m, sc_op_id op, uint32_t index)
+{
+    return m->ops.data[op].first_result + index;
+}
+static inline sc_op_id sc_def(const sc_module *m, sc_value value)
+{
+    return m->values.data[value].def;
+}
+
+/* Makes an op and its results (types result_types[0..result_count)) and links it before `before` in func (SC_NONE: at the end).
+ * attrs need not be sorted; lists in them must live in the arena. loc and scope are copied from `like` when that is not SC_NONE. */
+sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind kind, const sc_value *operands, uint32_t operand_count,
+                   const sc_attr *attrs, uint32_t attr_count, const sc_type *result_types, uint32_t result_count, sc_op_id like);
+void sc_op_unlink(sc_module *m, sc_op_id op);
+void sc_op_move(sc_module *m, sc_op_id op, sc_op_id before);
+
+/* NULL when the op lacks it. */
+const sc_attr *sc_op_attr(const sc_op *op, sc_attr_key key);
+int64_t sc_op_int(const sc_op *op, sc_attr_key key, int64_t otherwise);
+double sc_op_number(const sc_op *op, sc_attr_key key, double otherwise);
+sc_sym sc_op_word(const sc_op *op, sc_attr_key key); /* 0 without */
+/* Adds or replaces one attribute. */
+void sc_op_set_attr(sc_module *m, sc_op_id op, sc_attr attr);
+/* Index of the operand called `word` in attribute `with` (the first of them is operand `fixed`), or -1. */
+int sc_op_operand_called(const sc_module *m, const sc_op *op, const char *word, uint32_t fixed);
+
+sc_attr sc_attr_int(sc_attr_key key, int64_t value);
+sc_attr sc_attr_number(sc_attr_key key, double value);
+sc_attr sc_attr_text(sc_attr_key key, sc_sym value); /* WORD or TEXT */
+sc_attr sc_attr_dims(sc_module *m, sc_attr_key key, const sc_dim *dims, uint32_t count);
+sc_attr sc_attr_atoms(sc_module *m, sc_attr_key key, const uint8_t *atoms, uint32_t count);
+sc_attr sc_attr_numbers(sc_module *m, sc_attr_key key, const double *numbers, uint32_t count);
+sc_attr sc_attr_words(sc_module *m, sc_attr_key key, const sc_sym *words, uint32_t count);
+sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, uint32_t count);
+
+/* Walks a function in order; the op may be unlinked or new ones put before it while walking. */
+#define sc_for_each_op(m, f, op)                                                                                                           \
+    for (sc_op_id op = (m)->funcs.data[f].first, op##_next_; op != SC_NONE && (op##_next_ = (m)->ops.data[op].next, true); op = op##_next_)
+
+#define sc_for_each_op_reverse(m, f, op)                                                                                                   \
+    for (sc_op_id op = (m)->funcs.data[f].last, op##_prev_; op != SC_NONE && (op##_prev_ = (m)->ops.data[op].prev, true); op = op##_prev_)
+
+/* Replaces every use of values by map[value] (SC_NONE: unchanged; map has one entry a value), following chains. One walk. */
+void sc_func_replace_uses(sc_module *m, sc_func_id func, const sc_value *map, uint32_t map_count);
+
+#endif

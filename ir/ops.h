@@ -1,0 +1,108 @@
+/* The op table: one row an op (ops.def), and what every stage asks of it. Nothing else switches on op kinds. */
+#ifndef SHARDC_IR_OPS_H
+#define SHARDC_IR_OPS_H
+
+#include "ir/graph.h"
+
+enum {
+    SC_ELEMENTWISE = 1, /* each result element from the operand elements of the same index */
+    SC_LINEAR = 2,      /* f(a + b) = f(a) + f(b) in all operands together: a pending sum may pass */
+    SC_COMMUTES = 4,    /* operands may be swapped */
+    SC_RANDOM = 8,
+    SC_CONSTANT = 16,   /* no tensor operands: made in whatever placement the consumer wants */
+    SC_COLLECTIVE = 32, /* moves data between ranks */
+    SC_RESHARD = 64,    /* changes placement, not value */
+    SC_EFFECT = 128,    /* not dead when unused */
+    SC_VIEW = 256,      /* the result is its operand under another name or grouping */
+    SC_STATE_READ = 512,
+    SC_EXACT = 1024,    /* integer operands give exactly computed integer results */
+    SC_COMPARES = 2048, /* result bool */
+    SC_BILINEAR = 4096, /* linear in each operand alone: one of them may be a pending sum */
+    SC_LOCAL_PURE = 8192 /* the same operands on the same rank give the same result: may be merged */
+};
+
+/* What sharding a dim does to an op. */
+typedef enum sc_role {
+    SC_ROLE_PASSES, /* results are sharded alike */
+    SC_ROLE_SUMS,   /* results are a pending sum */
+    SC_ROLE_MAXES,
+    SC_ROLE_MINS,
+    SC_ROLE_WHOLE,  /* must not be sharded */
+    SC_ROLE_FORM    /* may be sharded once the op is replaced by its expansion */
+} sc_role;
+
+enum { SC_MAX_FACTORS = 24, SC_MAX_FIXED_OPERANDS = 10, SC_MAX_FIXED_RESULTS = 2 };
+
+/* A factor: the dims of operands and results that are split together. */
+typedef struct sc_factor {
+    sc_role role;
+    bool offset; /* when sharded, the op needs its global index on this dim */
+    sc_dim dim;  /* a name for it */
+    int8_t operand[SC_MAX_FIXED_OPERANDS]; /* index of the dim in each operand's type, or -1 */
+    int8_t result[SC_MAX_FIXED_RESULTS];
+} sc_factor;
+
+typedef struct sc_factors {
+    uint32_t count;
+    sc_factor list[SC_MAX_FACTORS];
+} sc_factors;
+
+/* Under construction of an op: fills result types from operand types and attributes, or explains. */
+typedef struct sc_shape_request {
+    sc_module *m;
+    sc_op_kind kind;
+    const sc_value *operands;
+    uint32_t operand_count;
+    const sc_attr *attrs; /* sorted */
+    uint32_t attr_count;
+    sc_type_info results[SC_MAX_FIXED_RESULTS]; /* out; placements are set replicated by the caller */
+    uint32_t result_count;                      /* out */
+    const char *error;                          /* out: why not, in the arena */
+    sc_diag_id error_id;                        /* out: the row of diag.def it belongs to; error then is its only argument */
+} sc_shape_request;
+
+struct sc_eval;
+struct sc_expand;
+
+typedef struct sc_op_row {
+    const char *name;
+    int operands; /* or SC_ANY */
+    uint32_t traits;
+    void (*roles)(const sc_module *m, const sc_op *op, sc_factors *factors); /* NULL: has none (collectives, effects) */
+    bool (*shape)(sc_shape_request *request);                                /* NULL: result types are given, not inferred */
+    bool (*eval)(struct sc_eval *eval);                                      /* NULL: the interpreter's own (state, collectives) */
+    void (*expand)(struct sc_expand *expand);                                /* NULL: no sharded form */
+} sc_op_row;
+
+enum { SC_ANY = -1 };
+
+extern const sc_op_row sc_ops[SC_OP_COUNT];
+extern const char *const sc_attr_names[SC_ATTR_COUNT];
+extern const sc_attr_kind sc_attr_kinds[SC_ATTR_COUNT];
+
+/* SC_OP_COUNT when there is none of that name. */
+sc_op_kind sc_op_find(const char *name);
+static inline uint32_t sc_op_traits(const sc_op *op)
+{
+    return sc_ops[op->kind].traits;
+}
+
+/* The factors of an op; every dim of every operand and result belongs to exactly one. */
+void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors);
+
+/* Makes an op with its result types inferred by its row (replicated), at the end of func or before `before`. Returns SC_NONE and fills
+ * request->error when operands or attributes do not fit. */
+sc_op_id sc_op_build(sc_shape_request *request, sc_func_id func, sc_op_id before, sc_op_id like);
+
+/* ---- expansion: an op as a sequence of others ---- */
+/* The row's function emits ops with sc_expand_* and sets `results`. The same sequence is what differentiates and what shards. */
+typedef struct sc_expand {
+    sc_module *m;
+    sc_op_id op;  /* being expanded; new ops go before it */
+    sc_value results[SC_MAX_FIXED_RESULTS];
+    /* called after each new op is made, so that a pass can place it */
+    void (*made)(struct sc_expand *expand, sc_op_id made, void *user);
+    void *user;
+} sc_expand;
+
+#endif

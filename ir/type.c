@@ -1,0 +1,169 @@
+#include "ir/type.h"
+
+#include <string.h>
+
+const sc_dtype_row sc_dtypes[SC_DTYPE_COUNT] = {
+#define DTYPE(name, bytes, kind, bits, low, high) {#name, bytes, SC_DTYPE_##kind, bits, low, high},
+#include "ir/dtypes.def"
+#undef DTYPE
+};
+
+sc_dtype sc_dtype_find(const char *name)
+{
+    int i = 0;
+    while (i < SC_DTYPE_COUNT && strcmp(sc_dtypes[i].name, name) != 0)
+        i++;
+    return (sc_dtype)i;
+}
+
+uint64_t sc_mesh_ranks(const sc_mesh *mesh)
+{
+    uint64_t ranks = 1;
+    for (uint32_t i = 0; i < mesh->axis_count; i++)
+        ranks *= mesh->axes[i].size;
+    return ranks;
+}
+
+uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t atom)
+{
+    for (uint32_t i = mesh->atom_count; i-- > atom + 1;)
+        rank /= mesh->atoms[i].size;
+    return (uint32_t)(rank % mesh->atoms[atom].size);
+}
+
+sc_placement sc_placement_replicated(void)
+{
+    sc_placement placement;
+    memset(placement.on, SC_ON_NOTHING, sizeof placement.on);
+    memset(placement.order, 0, sizeof placement.order);
+    return placement;
+}
+
+bool sc_placement_equal(const sc_placement *a, const sc_placement *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+sc_atom_list sc_placement_dim(const sc_placement *placement, uint32_t dim_index)
+{
+    sc_atom_list list = {0};
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        if (placement->on[a] == dim_index) {
+            list.atoms[placement->order[a]] = (uint8_t)a;
+            list.count++;
+        }
+    }
+    return list;
+}
+
+void sc_placement_set_dim(sc_placement *placement, uint32_t dim_index, const sc_atom_list *list)
+{
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        if (placement->on[a] == dim_index) {
+            placement->on[a] = SC_ON_NOTHING;
+            placement->order[a] = 0;
+        }
+    }
+    for (uint32_t i = 0; i < list->count; i++) {
+        placement->on[list->atoms[i]] = (uint8_t)dim_index;
+        placement->order[list->atoms[i]] = (uint8_t)i;
+    }
+}
+
+void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t atom)
+{
+    uint8_t count = 0;
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+        count = (uint8_t)(count + (placement->on[a] == dim_index));
+    placement->on[atom] = (uint8_t)dim_index;
+    placement->order[atom] = count;
+}
+
+sc_atom_set sc_placement_partial(const sc_placement *placement, uint8_t kind)
+{
+    sc_atom_set set = 0;
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        if (kind == 0 ? sc_is_partial(placement->on[a]) : placement->on[a] == kind)
+            set |= (sc_atom_set)1 << a;
+    }
+    return set;
+}
+
+uint64_t sc_atom_list_size(const sc_mesh *mesh, const sc_atom_list *list)
+{
+    uint64_t size = 1;
+    for (uint32_t i = 0; i < list->count; i++)
+        size *= mesh->atoms[list->atoms[i]].size;
+    return size;
+}
+
+uint64_t sc_atom_set_size(const sc_mesh *mesh, sc_atom_set set)
+{
+    uint64_t size = 1;
+    for (uint32_t a = 0; a < mesh->atom_count; a++)
+        size *= (set >> a & 1) != 0 ? mesh->atoms[a].size : 1;
+    return size;
+}
+
+bool sc_atom_list_equal(const sc_atom_list *a, const sc_atom_list *b)
+{
+    return a->count == b->count && memcmp(a->atoms, b->atoms, a->count) == 0;
+}
+
+int sc_type_find_dim(const sc_type_info *type, sc_dim leaf)
+{
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (type->dims[i].dim == leaf)
+            return (int)i;
+    }
+    return -1;
+}
+
+uint64_t sc_type_shards(const sc_mesh *mesh, const sc_type_info *type, uint32_t i)
+{
+    uint64_t shards = 1;
+    for (uint32_t a = 0; a < mesh->atom_count; a++)
+        shards *= type->placement.on[a] == i ? mesh->atoms[a].size : 1;
+    return shards;
+}
+
+int64_t sc_type_local_size(const sc_mesh *mesh, const sc_type_info *type, uint32_t i)
+{
+    int64_t shards = (int64_t)sc_type_shards(mesh, type, i);
+    return (type->dims[i].size + shards - 1) / shards;
+}
+
+static int64_t saturating_product(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+int64_t sc_type_elements(const sc_type_info *type)
+{
+    int64_t count = 1;
+    for (uint32_t i = 0; i < type->rank; i++)
+        count = saturating_product(count, type->dims[i].size);
+    return count;
+}
+
+int64_t sc_type_local_elements(const sc_mesh *mesh, const sc_type_info *type)
+{
+    int64_t count = 1;
+    for (uint32_t i = 0; i < type->rank; i++)
+        count = saturating_product(count, sc_type_local_size(mesh, type, i));
+    return count;
+}
+
+int64_t sc_type_local_bytes(const sc_mesh *mesh, const sc_type_info *type)
+{
+    return saturating_product(sc_type_local_elements(mesh, type), sc_dtypes[type->dtype].bytes);
+}
+
+int64_t sc_shard_offset(const sc_mesh *mesh, const sc_atom_list *atoms, uint64_t rank, int64_t local_size)
+{
+    int64_t index = 0;
+    for (uint32_t i = 0; i < atoms->count; i++)
+        index = index * mesh->atoms[atoms->atoms[i]].size + sc_mesh_coordinate(mesh, rank, atoms->atoms[i]);
+    return index * local_size;
+}

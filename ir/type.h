@@ -1,0 +1,139 @@
+/* Types: a dtype, named dims with global sizes, and a placement on the mesh. Types are interned in the module: equal handle, equal type.
+ *
+ * Dims of types are *leaves*: a composite dim H = (K, G) stands in a type as its leaves K, G, each with `group` = H. So K of q and K of
+ * k are the same dim, split and merge only change groups, and sharding H major first is sharding K, then G; nothing else in the compiler
+ * knows composites. A group's leaves stand together, in order and complete; a plain dim has group SC_NONE. */
+#ifndef SHARDC_IR_TYPE_H
+#define SHARDC_IR_TYPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "support/intern.h"
+
+enum { SC_MAX_RANK = 15, SC_MAX_AXES = 12, SC_MAX_ATOMS = 16 };
+#define SC_NONE UINT32_MAX
+
+typedef enum sc_dtype {
+#define DTYPE(name, bytes, kind, bits, low, high) SC_DTYPE_##name,
+#include "ir/dtypes.def"
+#undef DTYPE
+    SC_DTYPE_COUNT
+} sc_dtype;
+
+typedef enum sc_dtype_kind { SC_DTYPE_FLOAT, SC_DTYPE_INT, SC_DTYPE_BOOL } sc_dtype_kind;
+
+typedef struct sc_dtype_row {
+    const char *name;
+    uint8_t bytes;
+    sc_dtype_kind kind;
+    int16_t significand, low, high;
+} sc_dtype_row;
+
+extern const sc_dtype_row sc_dtypes[SC_DTYPE_COUNT];
+/* SC_DTYPE_COUNT when there is none of that name. */
+sc_dtype sc_dtype_find(const char *name);
+static inline bool sc_dtype_is_float(sc_dtype dtype)
+{
+    return sc_dtypes[dtype].kind == SC_DTYPE_FLOAT;
+}
+
+typedef uint32_t sc_dim;  /* index in module->dims */
+typedef uint32_t sc_type; /* index in module->types */
+
+/* A declared dim. Sizes are not here: inside one function a dim has one size, and it stands in the types. */
+typedef struct sc_dim_info {
+    sc_sym name;
+    sc_dim alias_of; /* SC_NONE: not an alias */
+    uint32_t part_count;
+    sc_dim *parts;   /* composite: its leaves, major first; NULL for a leaf */
+    sc_dim part_of;  /* a leaf made for an alias of a composite: that alias; else SC_NONE */
+} sc_dim_info;
+
+/* ---- mesh ---- */
+/* A mesh is axes from slowest to fastest. Where a plan shards a composite over an axis larger than its major part, the axis is split
+ * into *atoms* (tp.0, tp.1, major first): placements speak of atoms only. An axis that is not split is one atom. */
+typedef struct sc_axis {
+    sc_sym name;
+    uint32_t size;
+    bool inter; /* across nodes: a byte counts 8 */
+    uint8_t first_atom, atom_count;
+} sc_axis;
+
+typedef struct sc_atom {
+    uint8_t axis, index;
+    uint32_t size;
+} sc_atom;
+
+typedef struct sc_mesh {
+    uint8_t axis_count, atom_count;
+    sc_axis axes[SC_MAX_AXES];
+    sc_atom atoms[SC_MAX_ATOMS]; /* in the axes' order */
+} sc_mesh;
+
+uint64_t sc_mesh_ranks(const sc_mesh *mesh);
+/* Coordinate of a rank on an atom: ranks count with the last atom fastest. */
+uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t atom);
+
+/* ---- placements ---- */
+typedef uint32_t sc_atom_set; /* bit per atom */
+
+enum { SC_ON_NOTHING = 0xff, SC_PARTIAL_SUM = 0xf0, SC_PARTIAL_MAX = 0xf1, SC_PARTIAL_MIN = 0xf2 };
+
+/* Per atom: SC_ON_NOTHING (replicated), the index of the dim it shards, or a pending reduction. `order` ranks the atoms of one dim,
+ * 0 the major one; 0 elsewhere. Two equal placements have equal bytes. Atoms beyond the mesh's are SC_ON_NOTHING. */
+typedef struct sc_placement {
+    uint8_t on[SC_MAX_ATOMS];
+    uint8_t order[SC_MAX_ATOMS];
+} sc_placement;
+
+/* An ordered list of atoms, major first: how one dim is split. */
+typedef struct sc_atom_list {
+    uint8_t count;
+    uint8_t atoms[SC_MAX_ATOMS];
+} sc_atom_list;
+
+sc_placement sc_placement_replicated(void);
+bool sc_placement_equal(const sc_placement *a, const sc_placement *b);
+static inline bool sc_is_partial(uint8_t on)
+{
+    return on >= SC_PARTIAL_SUM && on <= SC_PARTIAL_MIN;
+}
+sc_atom_list sc_placement_dim(const sc_placement *placement, uint32_t dim_index);
+/* Replaces the atoms of one dim (atoms of the list must be free or on that dim). */
+void sc_placement_set_dim(sc_placement *placement, uint32_t dim_index, const sc_atom_list *list);
+/* Appends one atom as the minor one of a dim. */
+void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t atom);
+/* The atoms with a pending reduction of this kind (SC_PARTIAL_..), or of any kind for 0. */
+sc_atom_set sc_placement_partial(const sc_placement *placement, uint8_t kind);
+uint64_t sc_atom_list_size(const sc_mesh *mesh, const sc_atom_list *list);
+uint64_t sc_atom_set_size(const sc_mesh *mesh, sc_atom_set set);
+bool sc_atom_list_equal(const sc_atom_list *a, const sc_atom_list *b);
+
+/* ---- types ---- */
+typedef struct sc_type_dim {
+    sc_dim dim;   /* a leaf */
+    sc_dim group; /* the composite it is shown as part of, or SC_NONE */
+    int64_t size; /* global; at least 1, or 0 where no size is known (checking without bindings) */
+} sc_type_dim;
+
+typedef struct sc_type_info {
+    sc_dtype dtype;
+    uint32_t rank;
+    sc_type_dim dims[SC_MAX_RANK];
+    sc_placement placement;
+} sc_type_info;
+
+/* Index of a leaf in a type, or -1. */
+int sc_type_find_dim(const sc_type_info *type, sc_dim leaf);
+/* Shards of dim i, and its size on one rank. */
+uint64_t sc_type_shards(const sc_mesh *mesh, const sc_type_info *type, uint32_t i);
+int64_t sc_type_local_size(const sc_mesh *mesh, const sc_type_info *type, uint32_t i);
+/* Products of sizes; saturate at INT64_MAX. */
+int64_t sc_type_elements(const sc_type_info *type);
+int64_t sc_type_local_elements(const sc_mesh *mesh, const sc_type_info *type);
+int64_t sc_type_local_bytes(const sc_mesh *mesh, const sc_type_info *type);
+/* First element of dim i that this rank holds, given the dim's atoms. */
+int64_t sc_shard_offset(const sc_mesh *mesh, const sc_atom_list *atoms, uint64_t rank, int64_t local_size);
+
+#endif
