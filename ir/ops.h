@@ -55,6 +55,7 @@ typedef struct sc_shape_request {
     uint32_t operand_count;
     const sc_attr *attrs; /* sorted */
     uint32_t attr_count;
+    int64_t new_size;     /* of a dim that operands do not have: slice's and topk's `to`, onehot's dim; 0 unknown */
     sc_type_info results[SC_MAX_FIXED_RESULTS]; /* out; placements are set replicated by the caller */
     uint32_t result_count;                      /* out */
     const char *error;                          /* out: why not, in the arena */
@@ -93,6 +94,13 @@ void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors);
 /* Makes an op with its result types inferred by its row (replicated), at the end of func or before `before`. Returns SC_NONE and fills
  * request->error when operands or attributes do not fit. */
 sc_op_id sc_op_build(sc_shape_request *request, sc_func_id func, sc_op_id before, sc_op_id like);
+
+/* The composite whose leaves these are, in order; SC_NONE when there is none (a plain dim). */
+sc_dim sc_module_group_of(const sc_module *m, const sc_dim *leaves, uint32_t count);
+
+/* Result types of an existing op as its row infers them from operands and attributes; false with request->error when they do not fit.
+ * The verifier holds the actual types against these. */
+bool sc_op_infer(sc_module *m, sc_op_id op, sc_shape_request *request);
 
 /* ---- expansion: an op as a sequence of others ---- */
 /* The row's function emits ops with sc_expand_* and sets `results`. The same sequence is what differentiates and what shards. */

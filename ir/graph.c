@@ -1,0 +1,298 @@
+#include "ir/graph.h"
+
+#include <string.h>
+
+sc_module *sc_module_new(sc_context *context)
+{
+    sc_module *m = sc_arena_alloc(&context->arena, sizeof *m);
+    m->context = context;
+    m->type_map.arena = m->dim_map.arena = m->state_map.arena = &context->arena;
+    return m;
+}
+
+sc_dim sc_module_add_dim(sc_module *m, sc_sym name)
+{
+    sc_dim dim = m->dims.count;
+    *sc_vec_push(&m->context->arena, &m->dims) = (sc_dim_info){.name = name, .alias_of = SC_NONE, .part_of = SC_NONE};
+    sc_map_insert(&m->dim_map, name, dim, NULL);
+    return dim;
+}
+
+sc_dim sc_module_find_dim(const sc_module *m, sc_sym name)
+{
+    const uint32_t *dim = sc_map_find(&m->dim_map, name);
+    return dim == NULL ? SC_NONE : *dim;
+}
+
+static uint64_t hash_type(const sc_type_info *info)
+{
+    uint64_t hash = sc_hash_mix(info->dtype, info->rank);
+    for (uint32_t i = 0; i < info->rank; i++) {
+        hash = sc_hash_mix(hash, ((uint64_t)info->dims[i].dim << 32) | info->dims[i].group);
+        hash = sc_hash_mix(hash, (uint64_t)info->dims[i].size);
+    }
+    return sc_hash_bytes(&info->placement, sizeof info->placement, hash);
+}
+
+static bool same_type(const sc_type_info *a, const sc_type_info *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank || !sc_placement_equal(&a->placement, &b->placement))
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        if (a->dims[i].dim != b->dims[i].dim || a->dims[i].group != b->dims[i].group || a->dims[i].size != b->dims[i].size)
+            return false;
+    }
+    return true;
+}
+
+sc_type sc_type_intern(sc_module *m, const sc_type_info *info)
+{
+    bool is_new;
+    uint32_t *slot = sc_map_insert(&m->type_map, hash_type(info), SC_NONE, &is_new);
+    for (uint32_t t = *slot; t != SC_NONE; t = m->type_next.data[t]) {
+        if (same_type(&m->types.data[t], info))
+            return t;
+    }
+    sc_type type = m->types.count;
+    sc_type_info *copy = sc_vec_push(&m->context->arena, &m->types);
+    memset(copy, 0, sizeof *copy);
+    copy->dtype = info->dtype;
+    copy->rank = info->rank;
+    memcpy(copy->dims, info->dims, info->rank * sizeof *info->dims);
+    copy->placement = info->placement;
+    *sc_vec_push(&m->context->arena, &m->type_next) = *slot;
+    *slot = type;
+    return type;
+}
+
+sc_type sc_type_with_dtype(sc_module *m, sc_type type, sc_dtype dtype)
+{
+    sc_type_info info = m->types.data[type];
+    info.dtype = dtype;
+    return sc_type_intern(m, &info);
+}
+
+sc_type sc_type_with_placement(sc_module *m, sc_type type, const sc_placement *placement)
+{
+    sc_type_info info = m->types.data[type];
+    info.placement = *placement;
+    return sc_type_intern(m, &info);
+}
+
+uint32_t sc_module_add_state(sc_module *m, const sc_state *state)
+{
+    uint32_t index = m->state.count;
+    *sc_vec_push(&m->context->arena, &m->state) = *state;
+    sc_map_insert(&m->state_map, state->path, index, NULL);
+    return index;
+}
+
+uint32_t sc_module_find_state(const sc_module *m, sc_sym path)
+{
+    const uint32_t *state = sc_map_find(&m->state_map, path);
+    return state == NULL ? SC_NONE : *state;
+}
+
+sc_func_id sc_module_add_func(sc_module *m, sc_sym name)
+{
+    sc_func_id func = m->funcs.count;
+    *sc_vec_push(&m->context->arena, &m->funcs) = (sc_func){.name = name, .first = SC_NONE, .last = SC_NONE};
+    return func;
+}
+
+static void link_before(sc_module *m, sc_op_id op, sc_op_id before)
+{
+    sc_func *func = &m->funcs.data[m->ops.data[op].func];
+    sc_op_id prev = before == SC_NONE ? func->last : m->ops.data[before].prev;
+    m->ops.data[op].prev = prev;
+    m->ops.data[op].next = before;
+    if (prev == SC_NONE)
+        func->first = op;
+    else
+        m->ops.data[prev].next = op;
+    if (before == SC_NONE)
+        func->last = op;
+    else
+        m->ops.data[before].prev = op;
+}
+
+static void sort_attrs(sc_attr *attrs, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        sc_attr attr = attrs[i];
+        uint32_t j = i;
+        for (; j > 0 && attrs[j - 1].key > attr.key; j--)
+            attrs[j] = attrs[j - 1];
+        attrs[j] = attr;
+    }
+}
+
+sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind kind, const sc_value *operands, uint32_t operand_count,
+                   const sc_attr *attrs, uint32_t attr_count, const sc_type *result_types, uint32_t result_count, sc_op_id like)
+{
+    sc_arena *arena = &m->context->arena;
+    sc_op_id id = m->ops.count;
+    sc_op op = {.kind = (uint16_t)kind,
+                .attr_count = (uint16_t)attr_count,
+                .operand_count = operand_count,
+                .result_count = result_count,
+                .first_result = m->values.count,
+                .func = func};
+    op.operands = sc_arena_array(arena, operand_count, sizeof *op.operands);
+    if (operand_count > 0)
+        memcpy(op.operands, operands, operand_count * sizeof *operands);
+    op.attrs = sc_arena_array(arena, attr_count, sizeof *op.attrs);
+    if (attr_count > 0)
+        memcpy(op.attrs, attrs, attr_count * sizeof *attrs);
+    sort_attrs(op.attrs, attr_count);
+    if (like != SC_NONE) {
+        op.loc = m->ops.data[like].loc;
+        op.scope = m->ops.data[like].scope;
+    }
+    *sc_vec_push(arena, &m->ops) = op;
+    for (uint32_t i = 0; i < result_count; i++)
+        *sc_vec_push(arena, &m->values) = (sc_value_info){.type = result_types[i], .def = id, .index = i};
+    link_before(m, id, before);
+    return id;
+}
+
+void sc_op_unlink(sc_module *m, sc_op_id id)
+{
+    sc_op *op = &m->ops.data[id];
+    sc_func *func = &m->funcs.data[op->func];
+    if (op->prev == SC_NONE)
+        func->first = op->next;
+    else
+        m->ops.data[op->prev].next = op->next;
+    if (op->next == SC_NONE)
+        func->last = op->prev;
+    else
+        m->ops.data[op->next].prev = op->prev;
+    op->prev = op->next = SC_NONE;
+}
+
+void sc_op_move(sc_module *m, sc_op_id op, sc_op_id before)
+{
+    if (op == before)
+        return;
+    sc_op_unlink(m, op);
+    link_before(m, op, before);
+}
+
+const sc_attr *sc_op_attr(const sc_op *op, sc_attr_key key)
+{
+    for (uint32_t i = 0; i < op->attr_count; i++) {
+        if (op->attrs[i].key == key)
+            return &op->attrs[i];
+    }
+    return NULL;
+}
+
+int64_t sc_op_int(const sc_op *op, sc_attr_key key, int64_t otherwise)
+{
+    const sc_attr *attr = sc_op_attr(op, key);
+    return attr == NULL ? otherwise : attr->integer;
+}
+
+double sc_op_number(const sc_op *op, sc_attr_key key, double otherwise)
+{
+    const sc_attr *attr = sc_op_attr(op, key);
+    return attr == NULL ? otherwise : attr->number;
+}
+
+sc_sym sc_op_word(const sc_op *op, sc_attr_key key)
+{
+    const sc_attr *attr = sc_op_attr(op, key);
+    return attr == NULL ? 0 : attr->text;
+}
+
+void sc_op_set_attr(sc_module *m, sc_op_id id, sc_attr attr)
+{
+    sc_op *op = &m->ops.data[id];
+    for (uint32_t i = 0; i < op->attr_count; i++) {
+        if (op->attrs[i].key == attr.key) {
+            op->attrs[i] = attr;
+            return;
+        }
+    }
+    sc_attr *attrs = sc_arena_array(&m->context->arena, op->attr_count + 1u, sizeof *attrs);
+    op = &m->ops.data[id];
+    if (op->attr_count > 0)
+        memcpy(attrs, op->attrs, op->attr_count * sizeof *attrs);
+    attrs[op->attr_count++] = attr;
+    sort_attrs(attrs, op->attr_count);
+    op->attrs = attrs;
+}
+
+int sc_op_operand_called(const sc_module *m, const sc_op *op, const char *word, uint32_t fixed)
+{
+    const sc_attr *with = sc_op_attr(op, SC_ATTR_with);
+    for (uint32_t i = 0; with != NULL && i < with->count; i++) {
+        if (strcmp(sc_text(m->context, with->words[i]), word) == 0)
+            return (int)(fixed + i);
+    }
+    return -1;
+}
+
+sc_attr sc_attr_int(sc_attr_key key, int64_t value)
+{
+    return (sc_attr){.key = (uint16_t)key, .integer = value};
+}
+
+sc_attr sc_attr_number(sc_attr_key key, double value)
+{
+    return (sc_attr){.key = (uint16_t)key, .number = value};
+}
+
+sc_attr sc_attr_text(sc_attr_key key, sc_sym value)
+{
+    return (sc_attr){.key = (uint16_t)key, .text = value};
+}
+
+static void *copy_list(sc_module *m, const void *items, uint32_t count, size_t size)
+{
+    void *copy = sc_arena_array(&m->context->arena, count, size);
+    if (count > 0)
+        memcpy(copy, items, count * size);
+    return copy;
+}
+
+sc_attr sc_attr_dims(sc_module *m, sc_attr_key key, const sc_dim *dims, uint32_t count)
+{
+    return (sc_attr){.key = (uint16_t)key, .count = count, .dims = copy_list(m, dims, count, sizeof *dims)};
+}
+
+sc_attr sc_attr_atoms(sc_module *m, sc_attr_key key, const uint8_t *atoms, uint32_t count)
+{
+    return (sc_attr){.key = (uint16_t)key, .count = count, .atoms = copy_list(m, atoms, count, sizeof *atoms)};
+}
+
+sc_attr sc_attr_numbers(sc_module *m, sc_attr_key key, const double *numbers, uint32_t count)
+{
+    return (sc_attr){.key = (uint16_t)key, .count = count, .numbers = copy_list(m, numbers, count, sizeof *numbers)};
+}
+
+sc_attr sc_attr_words(sc_module *m, sc_attr_key key, const sc_sym *words, uint32_t count)
+{
+    return (sc_attr){.key = (uint16_t)key, .count = count, .words = copy_list(m, words, count, sizeof *words)};
+}
+
+sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, uint32_t count)
+{
+    return (sc_attr){.key = (uint16_t)key, .count = count, .splits = copy_list(m, splits, count, sizeof *splits)};
+}
+
+static sc_value resolve(const sc_value *map, uint32_t map_count, sc_value value)
+{
+    while (value < map_count && map[value] != SC_NONE)
+        value = map[value];
+    return value;
+}
+
+void sc_func_replace_uses(sc_module *m, sc_func_id func, const sc_value *map, uint32_t map_count)
+{
+    sc_for_each_op(m, func, op) {
+        for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
+            m->ops.data[op].operands[i] = resolve(map, map_count, m->ops.data[op].operands[i]);
+    }
+}
