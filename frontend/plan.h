@@ -1,0 +1,45 @@
+/* A plan: first what is needed before a program can be built (mesh, sizes, dtypes), then its rules resolved against the built function. */
+#ifndef SHARDC_FRONTEND_PLAN_H
+#define SHARDC_FRONTEND_PLAN_H
+
+#include "frontend/build.h"
+#include "ir/plan.h"
+
+/* What the command line adds to a plan. */
+typedef struct sc_plan_options {
+    sc_binding_list binds;                /* --bind */
+    SC_VEC(sc_binding) mesh;              /* --mesh: axis and size */
+    uint64_t ranks;                       /* for `auto` axes; 0: not known */
+    bool allow_padding;
+} sc_plan_options;
+
+typedef struct sc_resolved_plan sc_resolved_plan;
+
+/* Evaluates mesh, bind, precision, tune, accumulate .. of a plan (NULL: no plan, one device). Checks each line's names. Statements that
+ * this version does not compile report not_compiled at their line (stage, pad, accumulate > 1 only where an entry is trained, offload,
+ * reshard.., each only if it would change what the requested function does). NULL after errors that leave nothing to work with. */
+sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, const sc_plan_options *options);
+
+/* Sizes for one entry: the plan's `bind`s for all, then those `in` this entry, then the command line's. */
+void sc_plan_bindings(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out);
+/* dtype of a kind for the tensor at `path`: precision lines, later and more specific ones win; f32 else. `user` is the plan. */
+sc_dtype sc_plan_dtype_of(void *plan, sc_tensor_kind kind, sc_sym path);
+/* The entry that commands mean without --entry: the minimised one if its dims are bound, else the only bound one; 0 after a message
+ * that lists them. */
+sc_sym sc_plan_default_entry(sc_program *program, const sc_resolved_plan *plan, sc_sym model);
+
+/* Sets module->mesh (axes split into atoms where composites need it; axes of size one stay) and module->rules, and turns every rule,
+ * pin, style and inline @axis into seeds and locks for the values of the built function. Reports what matches nothing, what does not
+ * divide, pins and styles that do not fit. `fixed` (may be NULL) is a module whose state has been placed through the plan's default
+ * entry: its parameters and caches keep those placements. */
+bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, const sc_module *fixed, sc_seeds *seeds);
+
+/* Whether a path of the plan language matches the path of a thing (`layers[0].attn.wq`) seen from an entry: exactly, or as a part of the
+ * thing's prefix (a path covers its subtree). */
+typedef enum sc_path_match { SC_PATH_NO, SC_PATH_COVERS, SC_PATH_EXACT } sc_path_match;
+sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern, sc_sym entry, sc_sym path);
+
+/* The plan's `expect` statements, unevaluated, and its stages etc. for reports. */
+const sc_plan *sc_resolved_plan_source(const sc_resolved_plan *plan);
+
+#endif
