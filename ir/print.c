@@ -1,0 +1,424 @@
+/* The printer of `shardc.ir 1`. Everything it writes follows from the order of things in the module: values are numbered from 0 in each
+ * function in the order in which they are defined, so equal modules print equal bytes whatever handles they use. */
+#include <string.h>
+
+#include "ir/text_internal.h"
+
+/* ---- attributes ---- */
+
+/* In brackets an empty list is `()`, so that [], [-> R] and [() -> R] differ. */
+static void print_bracket_dims(sc_printer *p, const sc_attr *attr)
+{
+    if (attr->count == 0)
+        sc_strbuf_add(p->out, "()");
+    sc_print_dim_list(p, attr->dims, attr->count);
+}
+
+/* [D], [A + R -> E] for concat, [S -> T]. */
+static void print_brackets(sc_printer *p, const sc_op *op)
+{
+    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims), *from = sc_op_attr(op, SC_ATTR_from_dims), *to = sc_op_attr(op, SC_ATTR_to);
+    if (dims == NULL && from == NULL && to == NULL)
+        return;
+    sc_strbuf_add_char(p->out, '[');
+    if (dims != NULL && (dims->count > 0 || from != NULL || to != NULL))
+        print_bracket_dims(p, dims);
+    if (from != NULL) {
+        sc_strbuf_add(p->out, dims != NULL ? " + " : "+ ");
+        print_bracket_dims(p, from);
+    }
+    if (to != NULL) {
+        sc_strbuf_add(p->out, dims != NULL || from != NULL ? " -> " : "-> ");
+        print_bracket_dims(p, to);
+    }
+    sc_strbuf_add_char(p->out, ']');
+}
+
+static void print_list_item(sc_printer *p, const sc_attr *attr, uint32_t i)
+{
+    switch (sc_attr_kinds[attr->key]) {
+    case SC_ATTR_KIND_DIMS: /* leaf by leaf: lists beside operands have one dim an operand */
+        sc_print_dim_name(p, attr->dims[i]);
+        break;
+    case SC_ATTR_KIND_INTS:
+        sc_strbuf_add_integer(p->out, attr->ints[i]);
+        break;
+    case SC_ATTR_KIND_FLOATS:
+        sc_strbuf_add_double(p->out, attr->numbers[i]);
+        break;
+    case SC_ATTR_KIND_WORDS:
+        sc_print_name(p, attr->words[i]);
+        break;
+    case SC_ATTR_KIND_SPLITS:
+        sc_print_dim_name(p, attr->splits[i].dim);
+        sc_strbuf_add_char(p->out, '@');
+        sc_print_atom_list(p, &attr->splits[i].atoms);
+        break;
+    default:
+        break;
+    }
+}
+
+static void print_list(sc_printer *p, const sc_attr *attr)
+{
+    sc_strbuf_add_char(p->out, '[');
+    if (sc_attr_kinds[attr->key] == SC_ATTR_KIND_ATOMS) {
+        sc_print_atom_items(p, attr->atoms, attr->count);
+    } else {
+        for (uint32_t i = 0; i < attr->count; i++) {
+            if (i > 0)
+                sc_strbuf_add(p->out, ", ");
+            print_list_item(p, attr, i);
+        }
+    }
+    sc_strbuf_add_char(p->out, ']');
+}
+
+static void print_attr(sc_printer *p, const sc_attr *attr)
+{
+    sc_strbuf_add(p->out, sc_attr_names[attr->key]);
+    sc_strbuf_add(p->out, " = ");
+    switch (sc_attr_kinds[attr->key]) {
+    case SC_ATTR_KIND_INT:
+        sc_strbuf_add_integer(p->out, attr->integer);
+        break;
+    case SC_ATTR_KIND_FLOAT:
+        sc_strbuf_add_double(p->out, attr->number);
+        break;
+    case SC_ATTR_KIND_WORD:
+        sc_print_name(p, attr->text);
+        break;
+    case SC_ATTR_KIND_TEXT:
+        sc_print_quoted(p, attr->text);
+        break;
+    default:
+        print_list(p, attr);
+    }
+}
+
+static void print_attrs(sc_printer *p, const sc_op *op)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < op->attr_count; i++) {
+        uint16_t key = op->attrs[i].key;
+        if (key == SC_ATTR_dims || key == SC_ATTR_from_dims || key == SC_ATTR_to)
+            continue;
+        sc_strbuf_add(p->out, any ? ", " : " {");
+        print_attr(p, &op->attrs[i]);
+        any = true;
+    }
+    if (any)
+        sc_strbuf_add_char(p->out, '}');
+}
+
+/* ---- functions ---- */
+
+/* The ops of one function in order. The tables are made once a module; entries of other functions hold what was last put there. */
+typedef struct op_list {
+    sc_func_id func;
+    uint32_t count;
+    sc_op_id *ops;
+    uint32_t *numbers; /* per value; SC_NONE where none was printed */
+    uint32_t *places;  /* per op: its index in ops */
+} op_list;
+
+static void print_value(sc_printer *p, const op_list *list, sc_value value)
+{
+    const sc_module *m = p->m;
+    sc_strbuf_add_char(p->out, '%');
+    if (value < m->values.count && list->numbers[value] != SC_NONE && m->ops.data[m->values.data[value].def].func == list->func)
+        sc_strbuf_add_integer(p->out, list->numbers[value]);
+    else /* broken IR still prints, for whoever debugs it */
+        sc_strbuf_printf(p->out, "?%u", value);
+}
+
+static void print_op(sc_printer *p, const op_list *list, const sc_op *op)
+{
+    sc_strbuf_add(p->out, "  ");
+    for (uint32_t r = 0; r < op->result_count; r++) {
+        if (r > 0)
+            sc_strbuf_add(p->out, ", ");
+        print_value(p, list, op->first_result + r);
+        sc_sym path = p->m->values.data[op->first_result + r].path;
+        if (path != 0) {
+            sc_strbuf_add_char(p->out, ' ');
+            sc_print_quoted(p, path);
+        }
+    }
+    if (op->result_count > 0)
+        sc_strbuf_add(p->out, " = ");
+    sc_strbuf_add(p->out, sc_ops[op->kind].name);
+    print_brackets(p, op);
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        sc_strbuf_add(p->out, i > 0 ? ", " : " ");
+        print_value(p, list, op->operands[i]);
+    }
+    print_attrs(p, op);
+    for (uint32_t r = 0; r < op->result_count; r++) {
+        sc_strbuf_add(p->out, r > 0 ? ", " : " : ");
+        sc_print_type_handle(p, p->m->values.data[op->first_result + r].type);
+    }
+    sc_strbuf_add_char(p->out, '\n');
+}
+
+/* "  // x 126: layers[0..125]": what stands above stands this many times. */
+static void print_fold(sc_printer *p, const sc_fold *fold)
+{
+    if (fold->count == 1)
+        return;
+    const char *first = sc_text(p->m->context, fold->first), *last = sc_text(p->m->context, fold->last);
+    size_t stack = (size_t)(strchr(first, '[') - first);
+    size_t first_length = sc_fold_prefix(first), last_length = sc_fold_prefix(last);
+    sc_strbuf_printf(p->out, "  // x %u: %.*s..%.*s\n", fold->count, (int)(first_length - 1), first, (int)(last_length - stack - 1),
+                     last + stack + 1);
+}
+
+static op_list make_tables(const sc_module *m)
+{
+    sc_arena *arena = &m->context->arena;
+    op_list list = {.ops = sc_arena_array(arena, m->ops.count, sizeof *list.ops),
+                    .numbers = sc_arena_array(arena, m->values.count, sizeof *list.numbers),
+                    .places = sc_arena_array(arena, m->ops.count, sizeof *list.places)};
+    memset(list.numbers, 0xff, m->values.count * sizeof *list.numbers);
+    return list;
+}
+
+static void number_function(const sc_module *m, sc_func_id func, op_list *list)
+{
+    uint32_t next = 0;
+    list->func = func;
+    list->count = 0;
+    sc_for_each_op(m, func, op)
+    {
+        list->places[op] = list->count;
+        list->ops[list->count++] = op;
+        for (uint32_t r = 0; r < m->ops.data[op].result_count; r++)
+            list->numbers[m->ops.data[op].first_result + r] = next++;
+    }
+}
+
+static bool same_prefix(const sc_module *m, sc_sym a, sc_sym b)
+{
+    const char *x = sc_text(m->context, a), *y = sc_text(m->context, b);
+    size_t length = sc_fold_prefix(x);
+    return a == b || (length == sc_fold_prefix(y) && memcmp(x, y, length) == 0);
+}
+
+static void print_op_line(sc_printer *p, const op_list *list, uint32_t i, sc_sym *scope)
+{
+    const sc_op *op = &p->m->ops.data[list->ops[i]];
+    if (op->scope != *scope) {
+        sc_strbuf_add(p->out, "  scope ");
+        sc_print_quoted(p, op->scope);
+        sc_strbuf_add_char(p->out, '\n');
+        *scope = op->scope;
+    }
+    print_op(p, list, op);
+}
+
+/* An instance of a stack can only begin where the prefix of the scope changes. */
+static bool instance_begins(const sc_module *m, const op_list *list, uint32_t i)
+{
+    return i == 0 || !same_prefix(m, m->ops.data[list->ops[i - 1]].scope, m->ops.data[list->ops[i]].scope);
+}
+
+static void print_func(sc_printer *p, op_list *list)
+{
+    sc_strbuf_add(p->out, "\nfunc @");
+    sc_print_name(p, p->m->funcs.data[list->func].name);
+    sc_strbuf_add(p->out, " {\n");
+    sc_sym scope = 0;
+    for (uint32_t i = 0; i < list->count;) {
+        sc_fold fold = {.length = 1, .count = 1};
+        if (p->fold && instance_begins(p->m, list, i))
+            fold = sc_fold_ops(p->m, list->ops, list->count, list->places, i);
+        for (uint32_t k = 0; k < fold.length; k++)
+            print_op_line(p, list, i + k, &scope);
+        print_fold(p, &fold);
+        i += fold.length * fold.count;
+    }
+    sc_strbuf_add(p->out, "}\n");
+}
+
+/* ---- the rest of the module ---- */
+
+static void print_states(sc_printer *p)
+{
+    if (p->m->states == 0)
+        return;
+    sc_strbuf_add(p->out, "states");
+    for (uint32_t bit = 0; bit < SC_TEXT_STATES; bit++) {
+        if ((p->m->states >> bit & 1) != 0)
+            sc_strbuf_printf(p->out, " %s", sc_text_state_names[bit]);
+    }
+    sc_strbuf_add_char(p->out, '\n');
+}
+
+static void print_axis_split(sc_printer *p, const sc_axis *axis)
+{
+    sc_strbuf_add(p->out, " split (");
+    for (uint32_t i = 0; i < axis->atom_count; i++)
+        sc_strbuf_printf(p->out, "%s%u", i > 0 ? ", " : "", p->m->mesh.atoms[axis->first_atom + i].size);
+    sc_strbuf_add_char(p->out, ')');
+}
+
+static void print_mesh(sc_printer *p)
+{
+    const sc_mesh *mesh = &p->m->mesh;
+    for (uint32_t a = 0; a < mesh->axis_count; a++) {
+        const sc_axis *axis = &mesh->axes[a];
+        sc_strbuf_add(p->out, a > 0 ? ", " : "mesh ");
+        sc_print_axis_name(p, a);
+        sc_strbuf_printf(p->out, " = %u%s", axis->size, axis->inter ? " inter" : "");
+        if (axis->atom_count > 1)
+            print_axis_split(p, axis);
+    }
+    sc_strbuf_add(p->out, mesh->axis_count > 0 ? "\n" : "");
+}
+
+static void print_parts(sc_printer *p, sc_dim dim)
+{
+    const sc_dim_info *info = &p->m->dims.data[dim];
+    sc_strbuf_add(p->out, info->alias_of != SC_NONE ? " (" : " = (");
+    for (uint32_t i = 0; i < info->part_count; i++) {
+        sc_strbuf_add(p->out, i > 0 ? ", " : "");
+        sc_print_dim_name(p, info->parts[i]);
+        if (p->leaf_sizes[dim] != NULL) {
+            sc_strbuf_add(p->out, " = ");
+            sc_strbuf_add_integer(p->out, p->leaf_sizes[dim][i]);
+        }
+    }
+    sc_strbuf_add_char(p->out, ')');
+}
+
+static void print_dim_line(sc_printer *p, sc_dim dim)
+{
+    const sc_dim_info *info = &p->m->dims.data[dim];
+    sc_strbuf_add(p->out, "dim ");
+    sc_print_dim_name(p, dim);
+    if (info->alias_of != SC_NONE) {
+        sc_strbuf_add(p->out, " = alias ");
+        sc_print_dim_name(p, info->alias_of);
+    }
+    if (info->part_count > 0)
+        print_parts(p, dim);
+    if (info->part_of != SC_NONE) {
+        sc_strbuf_add(p->out, " of ");
+        sc_print_dim_name(p, info->part_of);
+    }
+    sc_strbuf_add_char(p->out, '\n');
+}
+
+static void print_rule(sc_printer *p, uint32_t index)
+{
+    const sc_rule_ref *rule = &p->m->rules.data[index];
+    sc_strbuf_printf(p->out, "rule %u ", index);
+    sc_print_quoted(p, rule->text);
+    sc_strbuf_add(p->out, " at ");
+    sc_print_quoted(p, rule->file);
+    sc_strbuf_printf(p->out, ":%u\n", rule->line);
+}
+
+static void print_init(sc_printer *p, const sc_state *state)
+{
+    sc_strbuf_add(p->out, sc_text_init_names[state->init]);
+    for (uint32_t i = 0; i < sc_text_init_args[state->init]; i++) {
+        sc_strbuf_add(p->out, i > 0 ? ", " : "(");
+        sc_strbuf_add_double(p->out, state->init_args[i]);
+    }
+    sc_strbuf_add(p->out, sc_text_init_args[state->init] > 0 ? ")" : "");
+}
+
+static void print_state(sc_printer *p, const sc_state *state)
+{
+    sc_strbuf_add(p->out, state->kind == SC_STATE_PARAM ? "state param " : "state cache ");
+    sc_print_quoted(p, state->path);
+    sc_strbuf_add(p->out, ": ");
+    sc_print_type_handle(p, state->type);
+    sc_strbuf_add(p->out, " = ");
+    print_init(p, state);
+    sc_strbuf_add_char(p->out, '\n');
+}
+
+static void print_all_state(sc_printer *p)
+{
+    for (uint32_t i = 0; i < p->m->state.count;) {
+        sc_fold fold = p->fold ? sc_fold_states(p->m, i) : (sc_fold){.length = 1, .count = 1};
+        for (uint32_t k = 0; k < fold.length; k++)
+            print_state(p, &p->m->state.data[i + k]);
+        print_fold(p, &fold);
+        i += fold.length * fold.count;
+    }
+}
+
+static void print_slots(sc_printer *p)
+{
+    for (uint32_t i = 0; i < p->m->slots.count;) {
+        sc_fold fold = p->fold ? sc_fold_slots(p->m, i) : (sc_fold){.length = 1, .count = 1};
+        for (uint32_t k = 0; k < fold.length; k++) {
+            sc_strbuf_add(p->out, "slot ");
+            sc_print_quoted(p, p->m->slots.data[i + k].name);
+            sc_strbuf_add(p->out, ": ");
+            sc_print_type_handle(p, p->m->slots.data[i + k].type);
+            sc_strbuf_add_char(p->out, '\n');
+        }
+        print_fold(p, &fold);
+        i += fold.length * fold.count;
+    }
+}
+
+static void print_schedule(sc_printer *p)
+{
+    if (p->m->schedule.count == 0)
+        return;
+    sc_strbuf_add(p->out, "\nschedule {\n");
+    for (uint32_t i = 0; i < p->m->schedule.count; i++) {
+        const sc_call *call = &p->m->schedule.data[i];
+        sc_strbuf_add(p->out, "  call @");
+        sc_print_name(p, p->m->funcs.data[call->func].name);
+        if (call->microbatch != 0)
+            sc_strbuf_printf(p->out, " microbatch %d", call->microbatch);
+        sc_strbuf_add_char(p->out, '\n');
+    }
+    sc_strbuf_add(p->out, "}\n");
+}
+
+/* Walks the types in the order in which they will be printed. */
+static void find_leaf_sizes(sc_printer *p)
+{
+    const sc_module *m = p->m;
+    bool *seen = sc_arena_array(&m->context->arena, m->types.count, sizeof *seen);
+    p->leaf_sizes = sc_arena_array(&m->context->arena, m->dims.count, sizeof *p->leaf_sizes);
+    for (uint32_t i = 0; i < m->state.count; i++)
+        sc_print_note_type(p, m->state.data[i].type, seen);
+    for (uint32_t i = 0; i < m->slots.count; i++)
+        sc_print_note_type(p, m->slots.data[i].type, seen);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op(m, f, op)
+        {
+            for (uint32_t r = 0; r < m->ops.data[op].result_count; r++)
+                sc_print_note_type(p, m->values.data[m->ops.data[op].first_result + r].type, seen);
+        }
+    }
+}
+
+void sc_print_module(const sc_module *m, const sc_print_options *options, sc_strbuf *out)
+{
+    sc_printer p = {.m = m, .out = out, .fold = options != NULL && options->fold};
+    find_leaf_sizes(&p);
+    sc_strbuf_add(out, "shardc.ir 1\n");
+    print_states(&p);
+    print_mesh(&p);
+    for (sc_dim d = 0; d < m->dims.count; d++)
+        print_dim_line(&p, d);
+    for (uint32_t i = 0; i < m->rules.count; i++)
+        print_rule(&p, i);
+    print_all_state(&p);
+    print_slots(&p);
+    op_list list = make_tables(m);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        number_function(m, f, &list);
+        print_func(&p, &list);
+    }
+    print_schedule(&p);
+}

@@ -1,0 +1,367 @@
+/* How names, atoms and types look in `shardc.ir 1`.
+ *
+ * A composite shows under its name, `H=8@tp`. The sizes of its leaves are then those of the `dim` line (`dim H = (K = 2, G = 4)`), which
+ * are taken from the first type that has the composite; a type with others, or split in a way that the short form does not mean, is
+ * written out: `H=(K=2, G=4@tp)`. */
+#include <string.h>
+
+#include "ir/text_internal.h"
+
+/* ---- shared with the parser ---- */
+
+const char *const sc_text_init_names[SC_TEXT_INITS] = {
+    [SC_INIT_ZEROS] = "zeros",   [SC_INIT_ONES] = "ones",       [SC_INIT_CONSTANT] = "constant",
+    [SC_INIT_NORMAL] = "normal", [SC_INIT_UNIFORM] = "uniform", [SC_INIT_XAVIER] = "xavier",
+};
+const uint8_t sc_text_init_args[SC_TEXT_INITS] = {
+    [SC_INIT_CONSTANT] = 1,
+    [SC_INIT_NORMAL] = 1,
+    [SC_INIT_UNIFORM] = 2,
+    [SC_INIT_XAVIER] = 2,
+};
+const char *const sc_text_state_names[SC_TEXT_STATES] = {"shapes", "placed", "reshards_explicit", "local"};
+
+bool sc_text_is_word(const char *text, bool dots)
+{
+    bool start = true;
+    for (const char *p = text; *p != 0; p++) {
+        bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_';
+        bool digit = *p >= '0' && *p <= '9';
+        if (letter || (digit && p > text))
+            start = false;
+        else if (*p == '.' && dots && !start)
+            start = true;
+        else
+            return false;
+    }
+    return !start;
+}
+
+bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf_count, const sc_atom_list *atoms, sc_atom_list *leaves)
+{
+    memset(leaves, 0, leaf_count * sizeof *leaves);
+    uint32_t leaf = 0;
+    int64_t rest = sizes[0];
+    for (uint32_t i = 0; i < atoms->count; i++) {
+        int64_t size = mesh->atoms[atoms->atoms[i]].size;
+        while (rest <= 1 || rest % size != 0) {
+            if (++leaf == leaf_count)
+                return false;
+            rest = sizes[leaf];
+        }
+        leaves[leaf].atoms[leaves[leaf].count++] = atoms->atoms[i];
+        rest /= size;
+    }
+    return true;
+}
+
+int64_t sc_text_product(const int64_t *sizes, uint32_t count)
+{
+    int64_t product = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        if (__builtin_mul_overflow(product, sizes[i], &product))
+            return -1;
+    }
+    return product;
+}
+
+/* ---- names and atoms ---- */
+
+void sc_print_name(sc_printer *p, sc_sym name)
+{
+    const char *text = sc_text(p->m->context, name);
+    if (sc_text_is_word(text, true))
+        sc_strbuf_add(p->out, text);
+    else
+        sc_strbuf_add_quoted(p->out, text);
+}
+
+void sc_print_quoted(sc_printer *p, sc_sym name)
+{
+    sc_strbuf_add_quoted(p->out, sc_text(p->m->context, name));
+}
+
+void sc_print_dim_name(sc_printer *p, sc_dim dim)
+{
+    sc_print_name(p, p->m->dims.data[dim].name);
+}
+
+/* How many atoms from atoms[0] on are a whole axis, all its atoms in order; 0 when they are not. */
+static uint32_t whole_axis(const sc_mesh *mesh, const uint8_t *atoms, uint32_t count)
+{
+    const sc_axis *axis = &mesh->axes[mesh->atoms[atoms[0]].axis];
+    if (axis->atom_count > count)
+        return 0;
+    for (uint32_t i = 0; i < axis->atom_count; i++) {
+        if (atoms[i] != axis->first_atom + i)
+            return 0;
+    }
+    return axis->atom_count;
+}
+
+void sc_print_axis_name(sc_printer *p, uint32_t axis)
+{
+    const char *name = sc_text(p->m->context, p->m->mesh.axes[axis].name);
+    if (sc_text_is_word(name, false))
+        sc_strbuf_add(p->out, name);
+    else /* a dot in it would look like an atom's */
+        sc_strbuf_add_quoted(p->out, name);
+}
+
+/* Prints the first name of a list of atoms; returns the atoms it stands for. */
+static uint32_t print_axis_or_atom(sc_printer *p, const uint8_t *atoms, uint32_t count)
+{
+    const sc_mesh *mesh = &p->m->mesh;
+    const sc_atom *atom = &mesh->atoms[atoms[0]];
+    sc_print_axis_name(p, atom->axis);
+    uint32_t whole = whole_axis(mesh, atoms, count);
+    if (whole > 0)
+        return whole;
+    sc_strbuf_add_char(p->out, '.');
+    sc_strbuf_add_integer(p->out, atom->index);
+    return 1;
+}
+
+void sc_print_atom_items(sc_printer *p, const uint8_t *atoms, uint32_t count)
+{
+    for (uint32_t i = 0; i < count;) {
+        if (i > 0)
+            sc_strbuf_add(p->out, ", ");
+        i += print_axis_or_atom(p, atoms + i, count - i);
+    }
+}
+
+void sc_print_atom_list(sc_printer *p, const sc_atom_list *list)
+{
+    bool single = list->count == 1 || (list->count > 0 && whole_axis(&p->m->mesh, list->atoms, list->count) == list->count);
+    if (!single)
+        sc_strbuf_add_char(p->out, '(');
+    sc_print_atom_items(p, list->atoms, list->count);
+    if (!single)
+        sc_strbuf_add_char(p->out, ')');
+}
+
+/* ---- types ---- */
+
+static void print_size(sc_printer *p, int64_t local, int64_t global)
+{
+    if ((p->m->states & SC_LOCAL) != 0 && local != global) {
+        sc_strbuf_add_integer(p->out, local);
+        sc_strbuf_add_char(p->out, '/');
+    }
+    sc_strbuf_add_integer(p->out, global);
+}
+
+static void print_dim_atoms(sc_printer *p, const sc_atom_list *atoms)
+{
+    if (atoms->count == 0)
+        return;
+    sc_strbuf_add_char(p->out, '@');
+    sc_print_atom_list(p, atoms);
+}
+
+static void print_leaf(sc_printer *p, const sc_type_info *type, uint32_t i)
+{
+    sc_print_dim_name(p, type->dims[i].dim);
+    if (type->dims[i].size != 0) {
+        sc_strbuf_add_char(p->out, '=');
+        print_size(p, sc_type_local_size(&p->m->mesh, type, i), type->dims[i].size);
+    }
+    sc_atom_list atoms = sc_placement_dim(&type->placement, i);
+    print_dim_atoms(p, &atoms);
+}
+
+/* Dims from i on of the same group. */
+static uint32_t group_length(const sc_type_info *type, uint32_t i)
+{
+    uint32_t end = i + 1;
+    while (type->dims[i].group != SC_NONE && end < type->rank && type->dims[end].group == type->dims[i].group)
+        end++;
+    return end - i;
+}
+
+static bool is_whole_group(const sc_module *m, const sc_type_info *type, uint32_t i, uint32_t length)
+{
+    const sc_dim_info *composite = &m->dims.data[type->dims[i].group];
+    if (composite->part_count != length)
+        return false;
+    for (uint32_t k = 0; k < length; k++) {
+        if (composite->parts[k] != type->dims[i + k].dim)
+            return false;
+    }
+    return true;
+}
+
+typedef struct composite {
+    int64_t sizes[SC_MAX_RANK];
+    int64_t global, local; /* products; 0 where no size is known */
+    sc_atom_list atoms;    /* of all leaves, in order */
+} composite;
+
+/* Fills in the short form of a whole group; false when it would not mean the same. */
+static bool short_form(sc_printer *p, const sc_type_info *type, uint32_t i, uint32_t length, composite *c)
+{
+    sc_atom_list lists[SC_MAX_RANK], again[SC_MAX_RANK];
+    int64_t local[SC_MAX_RANK];
+    c->atoms.count = 0;
+    for (uint32_t k = 0; k < length; k++) {
+        c->sizes[k] = type->dims[i + k].size;
+        local[k] = sc_type_local_size(&p->m->mesh, type, i + k);
+        lists[k] = sc_placement_dim(&type->placement, i + k);
+        for (uint32_t a = 0; a < lists[k].count; a++)
+            c->atoms.atoms[c->atoms.count++] = lists[k].atoms[a];
+    }
+    c->global = sc_text_product(c->sizes, length);
+    c->local = sc_text_product(local, length);
+    if (c->global < 0 || !sc_text_distribute(&p->m->mesh, c->sizes, length, &c->atoms, again))
+        return false;
+    for (uint32_t k = 0; k < length; k++) {
+        if (!sc_atom_list_equal(&lists[k], &again[k]) || (c->global == 0 && c->sizes[k] != 0))
+            return false;
+    }
+    const int64_t *declared = p->leaf_sizes == NULL ? NULL : p->leaf_sizes[type->dims[i].group];
+    return c->global == 0 || p->leaf_sizes == NULL || (declared != NULL && memcmp(declared, c->sizes, length * sizeof *declared) == 0);
+}
+
+static void print_group(sc_printer *p, const sc_type_info *type, uint32_t i, uint32_t length)
+{
+    sc_print_dim_name(p, type->dims[i].group);
+    composite c;
+    if (is_whole_group(p->m, type, i, length) && short_form(p, type, i, length, &c)) {
+        if (c.global != 0) {
+            sc_strbuf_add_char(p->out, '=');
+            print_size(p, c.local, c.global);
+        }
+        print_dim_atoms(p, &c.atoms);
+        return;
+    }
+    sc_strbuf_add(p->out, "=(");
+    for (uint32_t k = 0; k < length; k++) {
+        if (k > 0)
+            sc_strbuf_add(p->out, ", ");
+        print_leaf(p, type, i + k);
+    }
+    sc_strbuf_add_char(p->out, ')');
+}
+
+static void print_partials(sc_printer *p, const sc_placement *placement)
+{
+    static const char *const names[] = {"sum:", "max:", "min:"};
+    bool any = false;
+    for (uint8_t k = 0; k < 3; k++) {
+        sc_atom_set set = sc_placement_partial(placement, (uint8_t)(SC_PARTIAL_SUM + k));
+        sc_atom_list list = {0};
+        for (uint8_t a = 0; a < SC_MAX_ATOMS; a++) {
+            if ((set >> a & 1) != 0)
+                list.atoms[list.count++] = a;
+        }
+        if (set == 0)
+            continue;
+        sc_strbuf_add(p->out, any ? ", " : "{");
+        sc_strbuf_add(p->out, names[k]);
+        sc_print_atom_list(p, &list);
+        any = true;
+    }
+    if (any)
+        sc_strbuf_add_char(p->out, '}');
+}
+
+void sc_print_type_handle(sc_printer *p, sc_type handle)
+{
+    const sc_type_info *type = &p->m->types.data[handle];
+    sc_strbuf_add(p->out, sc_dtypes[type->dtype].name);
+    sc_strbuf_add_char(p->out, '[');
+    for (uint32_t i = 0; i < type->rank;) {
+        uint32_t length = group_length(type, i);
+        if (i > 0)
+            sc_strbuf_add(p->out, ", ");
+        if (type->dims[i].group == SC_NONE)
+            print_leaf(p, type, i);
+        else
+            print_group(p, type, i, length);
+        i += length;
+    }
+    sc_strbuf_add_char(p->out, ']');
+    print_partials(p, &type->placement);
+}
+
+/* ---- lists of dims ---- */
+
+/* The composite whose leaves are dims[0], dims[1], ..., the longest if several; SC_NONE when there is none. */
+static sc_dim composite_at(const sc_module *m, const sc_dim *dims, uint32_t count)
+{
+    sc_dim best = SC_NONE;
+    uint32_t best_length = 1;
+    for (sc_dim d = 0; d < m->dims.count; d++) {
+        const sc_dim_info *info = &m->dims.data[d];
+        if (info->part_count <= best_length || info->part_count > count)
+            continue;
+        if (memcmp(info->parts, dims, info->part_count * sizeof *dims) == 0) {
+            best = d;
+            best_length = info->part_count;
+        }
+    }
+    return best;
+}
+
+void sc_print_dim_list(sc_printer *p, const sc_dim *dims, uint32_t count)
+{
+    for (uint32_t i = 0; i < count;) {
+        if (i > 0)
+            sc_strbuf_add(p->out, ", ");
+        sc_dim group = composite_at(p->m, dims + i, count - i);
+        sc_print_dim_name(p, group == SC_NONE ? dims[i] : group);
+        i += group == SC_NONE ? 1 : p->m->dims.data[group].part_count;
+    }
+}
+
+/* ---- leaf sizes of composites ---- */
+
+void sc_print_note_type(sc_printer *p, sc_type handle, bool *seen)
+{
+    const sc_type_info *type = &p->m->types.data[handle];
+    if (seen[handle])
+        return;
+    seen[handle] = true;
+    for (uint32_t i = 0, length; i < type->rank; i += length) {
+        length = group_length(type, i);
+        sc_dim group = type->dims[i].group;
+        if (group == SC_NONE || p->leaf_sizes[group] != NULL || !is_whole_group(p->m, type, i, length))
+            continue;
+        int64_t *sizes = sc_arena_array(&p->m->context->arena, length, sizeof *sizes);
+        bool known = true;
+        for (uint32_t k = 0; k < length; k++) {
+            sizes[k] = type->dims[i + k].size;
+            known = known && sizes[k] != 0;
+        }
+        p->leaf_sizes[group] = known ? sizes : NULL;
+    }
+}
+
+/* ---- interface ---- */
+
+void sc_print_type(const sc_module *m, sc_type type, sc_strbuf *out)
+{
+    sc_print_type_handle(&(sc_printer){.m = m, .out = out}, type);
+}
+
+void sc_print_atoms(const sc_module *m, const sc_atom_list *atoms, sc_strbuf *out)
+{
+    sc_print_atom_list(&(sc_printer){.m = m, .out = out}, atoms);
+}
+
+const char *sc_type_text(const sc_module *m, sc_type type)
+{
+    sc_strbuf out;
+    sc_strbuf_init(&out, &m->context->arena);
+    sc_print_type(m, type, &out);
+    return out.data;
+}
+
+void sc_print_dims(const sc_module *m, const sc_dim *dims, uint32_t count, sc_strbuf *out)
+{
+    sc_printer p = {.m = m, .out = out};
+    sc_strbuf_add_char(out, '[');
+    sc_print_dim_list(&p, dims, count);
+    sc_strbuf_add_char(out, ']');
+}

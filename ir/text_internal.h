@@ -1,0 +1,62 @@
+/* What the printer and the parser of `shardc.ir 1` share, and the printer's folding. */
+#ifndef SHARDC_IR_TEXT_INTERNAL_H
+#define SHARDC_IR_TEXT_INTERNAL_H
+
+#include "ir/text.h"
+
+enum { SC_TEXT_INITS = SC_INIT_XAVIER + 1, SC_TEXT_STATES = 4 };
+extern const char *const sc_text_init_names[SC_TEXT_INITS];
+extern const uint8_t sc_text_init_args[SC_TEXT_INITS];        /* how many numbers follow in parentheses */
+extern const char *const sc_text_state_names[SC_TEXT_STATES]; /* by bit */
+
+/* A word stands unquoted: [A-Za-z_][A-Za-z0-9_]*, and where dots are allowed, more of [A-Za-z0-9_]+ after single dots. */
+bool sc_text_is_word(const char *text, bool dots);
+
+/* Which leaf of a composite gets which of its atoms: each atom, in order, goes to the first leaf from the current one on whose rest is
+ * above 1 and divisible by it. This is what `H=8@tp` means, so the printer writes that form only where it gives back the same lists.
+ * False when an atom finds no leaf. */
+bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf_count, const sc_atom_list *atoms, sc_atom_list *leaves);
+
+/* Product of sizes; -1 when it does not fit 64 bits. */
+int64_t sc_text_product(const int64_t *sizes, uint32_t count);
+
+/* ---- printing ---- */
+
+typedef struct sc_printer {
+    const sc_module *m;
+    sc_strbuf *out;
+    /* Per dim, the leaf sizes its line declares, or NULL. The table itself is NULL for a type printed alone, where the short form is wanted
+     * whenever the placement allows it. */
+    const int64_t **leaf_sizes;
+    bool fold;
+} sc_printer;
+
+void sc_print_name(sc_printer *p, sc_sym name); /* a word where it is one, else quoted */
+void sc_print_quoted(sc_printer *p, sc_sym name);
+void sc_print_dim_name(sc_printer *p, sc_dim dim);
+void sc_print_axis_name(sc_printer *p, uint32_t axis);
+void sc_print_atom_items(sc_printer *p, const uint8_t *atoms, uint32_t count); /* tp, dp.0 */
+void sc_print_atom_list(sc_printer *p, const sc_atom_list *list);              /* tp or (tp, dp.0) */
+void sc_print_type_handle(sc_printer *p, sc_type handle);
+void sc_print_dim_list(sc_printer *p, const sc_dim *dims, uint32_t count);
+/* Fills in leaf_sizes of the composites of a type that have none yet. `seen` has a flag for each type. */
+void sc_print_note_type(sc_printer *p, sc_type handle, bool *seen);
+
+/* ---- folding ---- */
+
+/* A stack's instance, printed once for `count` in a row. */
+typedef struct sc_fold {
+    uint32_t length;    /* items (ops, states, slots) of one instance */
+    uint32_t count;     /* instances in a row that are alike; 1: nothing to fold */
+    sc_sym first, last; /* a name of the first and one of the last instance, to show their prefix */
+} sc_fold;
+
+/* Length of the outermost `stack[i]` at the head of a path, 0 when there is none. */
+size_t sc_fold_prefix(const char *path);
+/* The instance of a stack that begins at ops[first]. place[op] is the op's index in ops. */
+sc_fold sc_fold_ops(const sc_module *m, const sc_op_id *ops, uint32_t count, const uint32_t *place, uint32_t first);
+/* The same for state and slot lines. */
+sc_fold sc_fold_states(const sc_module *m, uint32_t first);
+sc_fold sc_fold_slots(const sc_module *m, uint32_t first);
+
+#endif
