@@ -244,6 +244,8 @@ typedef struct sc_precision {
     sc_name what, dtype; /* what: param, act, grad, opt, cache, reduce */
 } sc_precision;
 
+typedef enum sc_expect_relation { SC_EXPECT_NONE, SC_EXPECT_LE, SC_EXPECT_EQ } sc_expect_relation;
+
 typedef struct sc_plan_stmt {
     sc_plan_stmt_kind kind;
     sc_loc loc;
@@ -290,7 +292,7 @@ typedef struct sc_plan_stmt {
         sc_arg_list tune;
         struct {
             sc_expr *what;
-            enum { SC_EXPECT_NONE, SC_EXPECT_LE, SC_EXPECT_EQ } relation;
+            sc_expect_relation relation;
             bool is_float;
             int64_t integer;
             double number;
@@ -370,6 +372,7 @@ typedef struct sc_comment {
 typedef struct sc_file {
     const sc_source *source;
     int64_t lang;
+    sc_loc lang_loc; /* lang 1; */
     SC_VEC(sc_item *) items;
     SC_VEC(sc_comment) comments; /* in order of place */
 } sc_file;

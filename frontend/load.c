@@ -1,0 +1,153 @@
+/* Files and what they import. Each file is read once, by its canonical path; a file met again while its own imports are still being read
+ * closes a cycle. */
+#define _XOPEN_SOURCE 700 /* realpath */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "frontend/parser_state.h"
+#include "support/hash.h"
+
+typedef struct loaded_file {
+    sc_file *file;
+    bool loading;
+    sc_loc import; /* where it was first asked for */
+} loaded_file;
+
+typedef struct sc_loader {
+    sc_context *context;
+    sc_map by_path; /* symbol of the canonical path -> index in files */
+    SC_VEC(loaded_file) files;
+    uint32_t depth;
+} sc_loader;
+
+typedef struct file_text {
+    char *bytes;
+    size_t length;
+    int error; /* errno, or 0 */
+} file_text;
+
+/* Nothing is allocated while the file is open, because running out of memory would jump past the close. */
+static file_text read_open_file(int descriptor, char *bytes, size_t room)
+{
+    file_text text = {.bytes = bytes};
+    while (text.length < room) {
+        ssize_t got = read(descriptor, bytes + text.length, room - text.length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            text.error = errno;
+        if (got <= 0)
+            break;
+        text.length += (size_t)got;
+    }
+    return text;
+}
+
+/* At most one byte more than a file may have. What is not a regular file, a pipe for example, has no size to go by: it gets the most (the
+ * arena's zeroed pages cost nothing until they are written). */
+static file_text read_file(sc_context *context, const char *path)
+{
+    enum { MOST = SC_MAX_FILE_SIZE + 1 };
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return (file_text){.error = errno};
+    size_t room = S_ISREG(status.st_mode) && status.st_size < MOST ? (size_t)status.st_size : MOST;
+    char *bytes = sc_arena_alloc(&context->arena, room);
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return (file_text){.error = errno};
+    file_text text = read_open_file(descriptor, bytes, room);
+    close(descriptor);
+    return text;
+}
+
+static const char *error_text(sc_context *context, int error)
+{
+    char buffer[128] = "unknown error";
+    strerror_r(error, buffer, sizeof buffer);
+    return sc_arena_copy_text(&context->arena, buffer, strlen(buffer));
+}
+
+/* `import` as seen from the folder of the file that has it. */
+static const char *resolve(sc_context *context, const char *importer, const char *import)
+{
+    const char *slash = strrchr(importer, '/');
+    if (slash == NULL || import[0] == '/')
+        return import;
+    return sc_arena_printf(&context->arena, "%.*s/%s", (int)(slash - importer), importer, import);
+}
+
+static void report_unreadable(sc_context *context, const char *path, int error, sc_loc import)
+{
+    sc_diag_id id = import.begin == 0 ? SC_D_cannot_read : SC_D_import_not_found;
+    sc_report(&context->diag, id, import, path, error_text(context, error), NULL);
+}
+
+/* The files between the two mentions of one file, outermost first. */
+static void report_cycle(sc_loader *loader, uint32_t index, const char *path, sc_loc import)
+{
+    sc_diag *diag = &loader->context->diag;
+    sc_report(diag, SC_D_import_cycle, import, path, NULL);
+    for (uint32_t i = index + 1; i < loader->files.count; i++) {
+        if (loader->files.data[i].loading)
+            sc_report_note(diag, loader->files.data[i].import, "'%s' is imported here", loader->files.data[i].file->source->name);
+    }
+}
+
+static sc_file *load(sc_loader *loader, const char *path, sc_loc import);
+
+static void load_imports(sc_loader *loader, sc_file *file)
+{
+    sc_context *context = loader->context;
+    if (++loader->depth > SC_MAX_DEPTH) {
+        sc_report(&context->diag, SC_D_imports_too_deep, file->lang_loc, sc_arena_printf(&context->arena, "%d", SC_MAX_DEPTH), NULL);
+    } else {
+        for (uint32_t i = 0; i < file->items.count; i++) {
+            sc_item *item = file->items.data[i];
+            if (item->kind == SC_ITEM_IMPORT)
+                item->import.file = load(loader, resolve(context, file->source->name, sc_text(context, item->import.path)), item->loc);
+        }
+    }
+    loader->depth--;
+}
+
+static sc_file *load(sc_loader *loader, const char *path, sc_loc import)
+{
+    sc_context *context = loader->context;
+    char canonical[PATH_MAX];
+    if (realpath(path, canonical) == NULL) {
+        report_unreadable(context, path, errno, import);
+        return NULL;
+    }
+    bool is_new;
+    uint32_t index = *sc_map_insert(&loader->by_path, sc_intern_text(&context->names, canonical), loader->files.count, &is_new);
+    if (!is_new) {
+        if (loader->files.data[index].loading)
+            report_cycle(loader, index, path, import);
+        return loader->files.data[index].file;
+    }
+    *sc_vec_push(&context->arena, &loader->files) = (loaded_file){.loading = true, .import = import};
+    file_text text = read_file(context, path);
+    sc_file *file = NULL;
+    if (text.error != 0) {
+        report_unreadable(context, path, text.error, import);
+    } else {
+        file = sc_parse_text(context, path, text.bytes, text.length);
+        loader->files.data[index].file = file;
+        load_imports(loader, file);
+    }
+    loader->files.data[index].loading = false;
+    return file;
+}
+
+sc_file *sc_load_file(sc_context *context, const char *path)
+{
+    sc_loader loader = {.context = context, .by_path = {.arena = &context->arena}};
+    return load(&loader, path, (sc_loc){0});
+}
