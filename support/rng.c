@@ -1,0 +1,113 @@
+#include "support/rng.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A product and a sum that are fused would round once where others round twice. GCC does not in ISO C mode. */
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+void sc_rng_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t first = (uint64_t)0xd2511f53u * c0, second = (uint64_t)0xcd9e8d57u * c2;
+        c0 = (uint32_t)(second >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)second;
+        c2 = (uint32_t)(first >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)first;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+/* The seed is mixed (the finaliser of splitmix64: Steele, Lea and Flood, OOPSLA 2014) before it meets the hash, so that neighbouring
+ * seeds are far apart and no small difference of seeds equals one of paths. */
+void sc_rng_key(uint64_t seed, uint64_t path_hash, uint32_t key[2])
+{
+    uint64_t x = seed + 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+    x ^= path_hash;
+    key[0] = (uint32_t)x;
+    key[1] = (uint32_t)(x >> 32);
+}
+
+static void draw(uint64_t seed, uint64_t path_hash, uint64_t index, uint32_t words[4])
+{
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), 0, 0}, key[2];
+    sc_rng_key(seed, path_hash, key);
+    sc_rng_philox(counter, key, words);
+}
+
+/* 53 bits: the upper 27 of one word, the upper 26 of the next. */
+static double fraction(uint32_t high, uint32_t low)
+{
+    return ((double)(high >> 5) * 67108864.0 + (double)(low >> 6)) * (1.0 / 9007199254740992.0);
+}
+
+/* log(x) of a normal x > 0. x = m 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.1716: the
+ * series to s^23 leaves less than 2^-60. */
+static double logarithm(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    int exponent = (int)(bits >> 52) - 1023;
+    bits = (bits & 0x000fffffffffffffu) | 0x3ff0000000000000u;
+    double m;
+    memcpy(&m, &bits, sizeof m);
+    if (m > 1.4142135623730951) {
+        m = m * 0.5;
+        exponent++;
+    }
+    double s = (m - 1.0) / (m + 1.0), s2 = s * s, series = 0.0;
+    for (int n = 23; n >= 1; n -= 2)
+        series = series * s2 + 1.0 / (double)n;
+    return (double)exponent * 0.69314718055994530942 + 2.0 * s * series;
+}
+
+/* cos(2 pi u), 0 <= u < 1. The nearest quarter turn is taken off exactly; what is left is at most pi/4, where Taylor's series to the
+ * 18th power leaves less than 2^-60. */
+static double cosine_of_turn(double u)
+{
+    int quarter = (int)(u * 4.0 + 0.5);
+    double angle = (u - (double)quarter * 0.25) * 6.28318530717958647692, square = angle * angle;
+    double cosine = 1.0, sine = 1.0;
+    for (int n = 18; n >= 2; n -= 2) {
+        cosine = 1.0 - cosine * square / (double)(n * (n - 1));
+        sine = 1.0 - sine * square / (double)(n * (n + 1));
+    }
+    sine = sine * angle;
+    switch (quarter % 4) {
+    case 0:
+        return cosine;
+    case 1:
+        return -sine;
+    case 2:
+        return -cosine;
+    default:
+        return sine;
+    }
+}
+
+double sc_rng_uniform(uint64_t seed, uint64_t path_hash, uint64_t index)
+{
+    uint32_t words[4];
+    draw(seed, path_hash, index, words);
+    return fraction(words[0], words[1]);
+}
+
+/* 1 - fraction is in (0, 1]: its logarithm is finite. */
+double sc_rng_normal(uint64_t seed, uint64_t path_hash, uint64_t index)
+{
+    uint32_t words[4];
+    draw(seed, path_hash, index, words);
+    double radius = sqrt(-2.0 * logarithm(1.0 - fraction(words[0], words[1])));
+    return (double)(float)(radius * cosine_of_turn(fraction(words[2], words[3])));
+}
