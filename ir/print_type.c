@@ -44,11 +44,10 @@ bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf
     int64_t rest = sizes[0];
     for (uint32_t i = 0; i < atoms->count; i++) {
         int64_t size = mesh->atoms[atoms->atoms[i]].size;
-        while (rest <= 1 || rest % size != 0) {
-            if (++leaf == leaf_count)
-                return false;
-            rest = sizes[leaf];
-        }
+        while (rest == 1 && leaf + 1 < leaf_count)
+            rest = sizes[++leaf];
+        if (rest <= 1 || rest % size != 0)
+            return false;
         leaves[leaf].atoms[leaves[leaf].count++] = atoms->atoms[i];
         rest /= size;
     }
@@ -59,7 +58,7 @@ int64_t sc_text_product(const int64_t *sizes, uint32_t count)
 {
     int64_t product = 1;
     for (uint32_t i = 0; i < count; i++) {
-        if (__builtin_mul_overflow(product, sizes[i], &product))
+        if (__builtin_mul_overflow(product, sizes[i], &product) || product > SC_TEXT_MAX_SIZE)
             return -1;
     }
     return product;
@@ -329,12 +328,9 @@ void sc_print_note_type(sc_printer *p, sc_type handle, bool *seen)
         if (group == SC_NONE || p->leaf_sizes[group] != NULL || !is_whole_group(p->m, type, i, length))
             continue;
         int64_t *sizes = sc_arena_array(&p->m->context->arena, length, sizeof *sizes);
-        bool known = true;
-        for (uint32_t k = 0; k < length; k++) {
+        for (uint32_t k = 0; k < length; k++)
             sizes[k] = type->dims[i + k].size;
-            known = known && sizes[k] != 0;
-        }
-        p->leaf_sizes[group] = known ? sizes : NULL;
+        p->leaf_sizes[group] = sc_text_product(sizes, length) > 0 ? sizes : NULL; /* all known */
     }
 }
 

@@ -12,12 +12,15 @@ extern const char *const sc_text_state_names[SC_TEXT_STATES]; /* by bit */
 /* A word stands unquoted: [A-Za-z_][A-Za-z0-9_]*, and where dots are allowed, more of [A-Za-z0-9_]+ after single dots. */
 bool sc_text_is_word(const char *text, bool dots);
 
-/* Which leaf of a composite gets which of its atoms: each atom, in order, goes to the first leaf from the current one on whose rest is
- * above 1 and divisible by it. This is what `H=8@tp` means, so the printer writes that form only where it gives back the same lists.
- * False when an atom finds no leaf. */
+/* Which leaf of a composite gets which of its atoms: major first, the next leaf only when the one before is split to the last element. So
+ * `H=8@tp` means contiguous parts of H, and the printer writes that form only where it gives back the same lists. False when an atom does
+ * not divide the rest of the leaf whose turn it is. */
 bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf_count, const sc_atom_list *atoms, sc_atom_list *leaves);
 
-/* Product of sizes; -1 when it does not fit 64 bits. */
+/* Sizes end here, so that rounding one up to a multiple of shards cannot overflow. */
+#define SC_TEXT_MAX_SIZE ((int64_t)1 << 62)
+
+/* Product of sizes; -1 when it is larger than a size may be. */
 int64_t sc_text_product(const int64_t *sizes, uint32_t count);
 
 /* ---- printing ---- */
