@@ -91,6 +91,10 @@ static inline uint32_t sc_op_traits(const sc_op *op)
 /* The factors of an op; every dim of every operand and result belongs to exactly one. */
 void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors);
 
+/* The dims on which a placed op reads its global index, with the atoms that split them there: what its `offset` attribute must say in a
+ * per-rank program. `splits` has room for SC_MAX_FACTORS. */
+uint32_t sc_op_offsets(const sc_module *m, sc_op_id op, sc_split *splits);
+
 /* Makes an op with its result types inferred by its row (replicated), at the end of func or before `before`. Returns SC_NONE and fills
  * request->error when operands or attributes do not fit. */
 sc_op_id sc_op_build(sc_shape_request *request, sc_func_id func, sc_op_id before, sc_op_id like);

@@ -7,6 +7,4 @@
 /* False after reporting ir_invalid for each broken rule (up to 20), `after` naming the pass. */
 bool sc_verify_module(const sc_module *m, const char *after);
 
-/* Placement of the results of an op from those of its operands and the factors: the one rule that placement passes and the verifier
- * share. `assignment[f]` is how factor f is split. False, with *error in the arena, when operands do not fit the assignment. */
 #endif

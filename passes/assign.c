@@ -1,0 +1,309 @@
+/* Choosing how an op is computed.
+ *
+ * For every atom the candidates are the factors that some operand or result already has it on. One candidate: taken. Several: each
+ * combination is priced (moving every operand to what the op then needs, and every result to where it belongs) and the cheapest wins; the
+ * first in the order of factors wins ties, so the result does not depend on the order of anything else.
+ */
+#include "passes/assign.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_COMBINATIONS = 256 };
+
+typedef struct candidates {
+    uint32_t count;
+    uint8_t factor[SC_MAX_FACTORS];
+} candidates;
+
+static const sc_placement *placement_of(const sc_assigner *assigner, sc_value value)
+{
+    return &assigner->placing->at[value];
+}
+
+static bool can_split(const sc_factor *factor)
+{
+    return factor->role != SC_ROLE_WHOLE;
+}
+
+static uint32_t value_count(const sc_op *op)
+{
+    return op->operand_count + op->result_count;
+}
+
+/* Value v of an op (operands, then results) and the index of a factor's dim in it (-1: none). */
+static sc_value value_at(const sc_op *op, uint32_t v)
+{
+    return v < op->operand_count ? op->operands[v] : op->first_result + (v - op->operand_count);
+}
+
+static int dim_at(const sc_op *op, const sc_factor *factor, uint32_t v)
+{
+    return v < op->operand_count ? factor->operand[v] : factor->result[v - op->operand_count];
+}
+
+static int64_t factor_size(const sc_module *m, const sc_op *op, const sc_factor *factor)
+{
+    for (uint32_t v = 0; v < value_count(op); v++) {
+        int dim = dim_at(op, factor, v);
+        if (dim >= 0)
+            return sc_type_of(m, value_at(op, v))->dims[dim].size;
+    }
+    return 1;
+}
+
+static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors, uint32_t atom, candidates *out)
+{
+    const sc_op *op = sc_op_at(assigner->m, id);
+    out->count = 0;
+    sc_dim lock = id < assigner->placing->op_count ? assigner->placing->locks[(size_t)id * assigner->placing->atom_count + atom] : SC_NONE;
+    for (uint32_t f = 0; f < factors->count; f++) {
+        const sc_factor *factor = &factors->list[f];
+        if (!can_split(factor))
+            continue;
+        if (lock == factor->dim) {
+            out->factor[0] = (uint8_t)f;
+            out->count = 1;
+            return;
+        }
+        for (uint32_t v = 0; v < value_count(op); v++) {
+            int dim = dim_at(op, factor, v);
+            if (dim >= 0 && placement_of(assigner, value_at(op, v))->on[atom] == dim) {
+                out->factor[out->count++] = (uint8_t)f;
+                break;
+            }
+        }
+    }
+}
+
+/* The atoms of one value's dim that are in `set`, then the rest of `set` in mesh order. */
+static sc_atom_list ordered_as(const sc_placement *at, int dim, sc_atom_set set)
+{
+    sc_atom_list own = sc_placement_dim(at, (uint32_t)dim), list = {0};
+    for (uint32_t i = 0; i < own.count; i++) {
+        if ((set >> own.atoms[i] & 1) != 0) {
+            list.atoms[list.count++] = own.atoms[i];
+            set &= ~((sc_atom_set)1 << own.atoms[i]);
+        }
+    }
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        if ((set >> a & 1) != 0)
+            list.atoms[list.count++] = (uint8_t)a;
+    }
+    return list;
+}
+
+/* Atoms that the size does not divide by are not used, minor ones first. */
+static void drop_indivisible(const sc_mesh *mesh, int64_t size, sc_atom_list *list)
+{
+    while (list->count > 0 && size % (int64_t)sc_atom_list_size(mesh, list) != 0)
+        list->count--;
+}
+
+static void set_lists(sc_placement *at, int dim, const sc_atom_list *list)
+{
+    if (dim >= 0 && list->count > 0)
+        sc_placement_set_dim(at, (uint32_t)dim, list);
+}
+
+sc_placement sc_assigned_operand(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op, uint32_t operand)
+{
+    (void)m;
+    (void)op;
+    sc_placement at = sc_placement_replicated();
+    for (uint32_t f = 0; f < factors->count; f++)
+        set_lists(&at, factors->list[f].operand[operand], &assignment->split[f]);
+    return at;
+}
+
+static uint8_t partial_kind(sc_role role)
+{
+    return role == SC_ROLE_SUMS ? SC_PARTIAL_SUM : role == SC_ROLE_MAXES ? SC_PARTIAL_MAX : role == SC_ROLE_MINS ? SC_PARTIAL_MIN : 0;
+}
+
+sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op, uint32_t result)
+{
+    (void)m;
+    (void)op;
+    sc_placement at = sc_placement_replicated();
+    for (uint32_t f = 0; f < factors->count; f++) {
+        const sc_factor *factor = &factors->list[f];
+        uint8_t kind = partial_kind(factor->role);
+        set_lists(&at, factor->result[result], &assignment->split[f]);
+        for (uint32_t i = 0; kind != 0 && i < assignment->split[f].count; i++)
+            at.on[assignment->split[f].atoms[i]] = kind;
+    }
+    return at;
+}
+
+/* Where a value will stand for pricing: as decided, and where an atom is undecided as the op would have it. */
+static sc_placement adopt(const sc_assigner *assigner, sc_value value, const sc_placement *wanted)
+{
+    sc_placement at = *placement_of(assigner, value);
+    if (assigner->final || value >= assigner->placing->value_count)
+        return at;
+    sc_atom_set open = ~assigner->placing->closed[value];
+    const sc_type_info *type = sc_type_of(assigner->m, value);
+    for (uint32_t d = 0; d < type->rank; d++) {
+        const sc_atom_list list = sc_placement_dim(wanted, d);
+        for (uint32_t i = 0; i < list.count; i++) {
+            if (at.on[list.atoms[i]] == SC_ON_NOTHING && (open >> list.atoms[i] & 1) != 0)
+                sc_placement_append(&at, d, list.atoms[i]);
+        }
+    }
+    return at;
+}
+
+static sc_cost move_cost(sc_assigner *assigner, sc_value value, const sc_placement *from, const sc_placement *to)
+{
+    if (sc_placement_equal(from, to))
+        return (sc_cost){0};
+    sc_type type = sc_type_with_placement(assigner->m, assigner->m->values.data[value].type, from);
+    return sc_reshard_find(assigner->planner, type, to)->cost;
+}
+
+/* A sharded form reduces a value of the result's shape twice. */
+static sc_cost form_cost(const sc_assigner *assigner, const sc_op *op, const sc_placement *result, const sc_atom_list *split)
+{
+    sc_type_info type = *sc_type_of(assigner->m, op->first_result);
+    type.placement = *result;
+    type.dtype = type.dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
+    double bytes = (double)sc_type_local_bytes(&assigner->m->mesh, &type);
+    return (sc_cost){.bytes = 3 * sc_sent_bytes(SC_OP_all_reduce, bytes, (double)sc_atom_list_size(&assigner->m->mesh, split)), .calls = 2};
+}
+
+sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_assignment *assignment)
+{
+    sc_cost total = {0};
+    const sc_op *op = sc_op_at(assigner->m, id);
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        sc_value value = op->operands[o];
+        if ((sc_op_traits(sc_op_at(assigner->m, sc_def(assigner->m, value))) & SC_CONSTANT) != 0)
+            continue;
+        sc_placement needed = sc_assigned_operand(assigner->m, factors, assignment, op, o), at = adopt(assigner, value, &needed);
+        sc_cost cost = move_cost(assigner, value, &at, &needed);
+        sc_cost_add(&total, &cost);
+    }
+    for (uint32_t r = 0; r < op->result_count; r++) {
+        sc_placement made = sc_assigned_result(assigner->m, factors, assignment, op, r), at = adopt(assigner, op->first_result + r, &made);
+        sc_cost cost = move_cost(assigner, op->first_result + r, &made, &at);
+        sc_cost_add(&total, &cost);
+    }
+    for (uint32_t f = 0; f < factors->count; f++) {
+        if (factors->list[f].role != SC_ROLE_FORM || assignment->split[f].count == 0)
+            continue;
+        sc_placement result = sc_assigned_result(assigner->m, factors, assignment, op, 0);
+        sc_cost cost = form_cost(assigner, op, &result, &assignment->split[f]);
+        sc_cost_add(&total, &cost);
+    }
+    return total;
+}
+
+/* The order of a factor's atoms as value v has them; false when v does not split the factor. */
+static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const sc_factor *factor, uint32_t v, sc_atom_set set, sc_atom_list *list)
+{
+    int dim = dim_at(op, factor, v);
+    const sc_placement *at = placement_of(assigner, value_at(op, v));
+    if (dim < 0 || sc_placement_dim(at, (uint32_t)dim).count == 0)
+        return false;
+    *list = ordered_as(at, dim, set);
+    drop_indivisible(&assigner->m->mesh, factor_size(assigner->m, op, factor), list);
+    return true;
+}
+
+/* Orders the atoms of each factor as the first value that splits it has them (mesh order when none does). */
+static void first_order(const sc_assigner *assigner, const sc_op *op, const sc_factors *factors, const sc_atom_set *sets, sc_assignment *out)
+{
+    memset(out, 0, sizeof *out);
+    for (uint32_t f = 0; f < factors->count; f++) {
+        bool found = sets[f] == 0;
+        for (uint32_t v = 0; v < value_count(op) && !found; v++)
+            found = order_in_value(assigner, op, &factors->list[f], v, sets[f], &out->split[f]);
+        if (!found) {
+            out->split[f] = ordered_as(&(sc_placement){{0}, {0}}, SC_MAX_RANK, sets[f]);
+            drop_indivisible(&assigner->m->mesh, factor_size(assigner->m, op, &factors->list[f]), &out->split[f]);
+        }
+    }
+}
+
+/* Where values order a factor's atoms differently, the cheapest of their orders. */
+static void best_order(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_atom_set *sets, sc_assignment *out)
+{
+    const sc_op op = *sc_op_at(assigner->m, id);
+    for (uint32_t f = 0; f < factors->count; f++) {
+        for (uint32_t v = 0; out->split[f].count > 1 && v < value_count(&op); v++) {
+            sc_assignment other = *out;
+            if (!order_in_value(assigner, &op, &factors->list[f], v, sets[f], &other.split[f]) ||
+                sc_atom_list_equal(&other.split[f], &out->split[f]))
+                continue;
+            sc_cost now = sc_assignment_cost(assigner, id, factors, out), then = sc_assignment_cost(assigner, id, factors, &other);
+            if (sc_cost_compare(&then, &now) < 0)
+                *out = other;
+        }
+    }
+}
+
+static void combine(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const candidates *wanted, const uint32_t *choice,
+                    sc_assignment *out)
+{
+    sc_atom_set sets[SC_MAX_FACTORS] = {0};
+    for (uint32_t a = 0; a < assigner->m->mesh.atom_count; a++) {
+        if (wanted[a].count > 0)
+            sets[wanted[a].factor[choice[a]]] |= (sc_atom_set)1 << a;
+    }
+    first_order(assigner, sc_op_at(assigner->m, id), factors, sets, out);
+    best_order(assigner, id, factors, sets, out);
+}
+
+void sc_assign(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, sc_assignment *out)
+{
+    candidates wanted[SC_MAX_ATOMS] = {{0}};
+    uint32_t choice[SC_MAX_ATOMS] = {0}, atom_count = assigner->m->mesh.atom_count, combinations = 1;
+    for (uint32_t a = 0; a < atom_count; a++) {
+        find_candidates(assigner, id, factors, a, &wanted[a]);
+        if (wanted[a].count > 1 && combinations <= MAX_COMBINATIONS)
+            combinations *= wanted[a].count;
+    }
+    combine(assigner, id, factors, wanted, choice, out);
+    if (combinations == 1)
+        return;
+    sc_cost best = sc_assignment_cost(assigner, id, factors, out);
+    for (uint32_t n = 1; n < combinations && n < MAX_COMBINATIONS; n++) {
+        for (uint32_t a = atom_count; a-- > 0;) { /* counts up in mixed radix */
+            if (wanted[a].count > 1 && ++choice[a] < wanted[a].count)
+                break;
+            choice[a] = 0;
+        }
+        sc_assignment other;
+        combine(assigner, id, factors, wanted, choice, &other);
+        sc_cost cost = sc_assignment_cost(assigner, id, factors, &other);
+        if (sc_cost_compare(&cost, &best) < 0) {
+            best = cost;
+            *out = other;
+        }
+    }
+}
+
+void sc_assignment_store(sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment)
+{
+    sc_split splits[SC_MAX_FACTORS];
+    uint32_t count = 0;
+    for (uint32_t f = 0; f < factors->count; f++) {
+        if (assignment->split[f].count > 0)
+            splits[count++] = (sc_split){factors->list[f].dim, assignment->split[f]};
+    }
+    if (count > 0)
+        sc_op_set_attr(m, op, sc_attr_splits(m, SC_ATTR_split, splits, count));
+}
+
+void sc_assignment_load(const sc_module *m, sc_op_id op, const sc_factors *factors, sc_assignment *out)
+{
+    memset(out, 0, sizeof *out);
+    const sc_attr *attr = sc_op_attr(sc_op_at(m, op), SC_ATTR_split);
+    for (uint32_t i = 0; attr != NULL && i < attr->count; i++) {
+        for (uint32_t f = 0; f < factors->count; f++) {
+            if (factors->list[f].dim == attr->splits[i].dim)
+                out->split[f] = attr->splits[i].atoms;
+        }
+    }
+}

@@ -1,0 +1,179 @@
+/* coalesce: collectives that can travel together are one call.
+ *
+ *   %5 = all_reduce %3 {form = 0}                          %5, %6 = all_reduce %3, %4 {form = 0}
+ *   %6 = all_reduce %4 {form = 0}                  ->
+ *   %7 = all_gather %1 {unit = 2, gather = [D]}            %7, %8 = all_gather %1, %2 {unit = 2, gather = [D, D]}
+ *   %8 = all_gather %2 {unit = 2, gather = [D]}
+ *
+ * Two families: reductions that one op's sharded form made (the sums of a cross-entropy), which meet where the last one is ready, before
+ * anyone reads the first; and gathers of the parameters of one unit, which meet at the unit's first gather, their reads and casts moved
+ * up with them. Both ask for the same group, dtype and reduction. Requires RESHARDS_EXPLICIT. Each merge removes a call.
+ */
+#include <string.h>
+
+#include "passes/pass.h"
+#include "passes/uses.h"
+
+typedef struct coalescing {
+    sc_module *m;
+    uint32_t *position; /* per op */
+    sc_value *map;
+    uint32_t map_count;
+} coalescing;
+
+static sc_dtype dtype_of(const sc_module *m, sc_op_id op)
+{
+    return sc_type_of(m, m->ops.data[op].operands[0])->dtype;
+}
+
+static bool same_group(const sc_module *m, sc_op_id a, sc_op_id b)
+{
+    const sc_attr *x = sc_op_attr(sc_op_at(m, a), SC_ATTR_over), *y = sc_op_attr(sc_op_at(m, b), SC_ATTR_over);
+    return x->count == y->count && memcmp(x->atoms, y->atoms, x->count) == 0;
+}
+
+static bool go_together(const sc_module *m, sc_op_id a, sc_op_id b)
+{
+    const sc_op *x = sc_op_at(m, a), *y = sc_op_at(m, b);
+    return x->kind == y->kind && sc_op_word(x, SC_ATTR_reduce) == sc_op_word(y, SC_ATTR_reduce) && dtype_of(m, a) == dtype_of(m, b) &&
+           same_group(m, a, b);
+}
+
+static sc_attr joined_gather(sc_module *m, const sc_op_id *ops, uint32_t count)
+{
+    sc_dim *dims = sc_arena_array(&m->context->arena, count, sizeof *dims);
+    for (uint32_t i = 0; i < count; i++)
+        dims[i] = sc_op_attr(sc_op_at(m, ops[i]), SC_ATTR_gather)->dims[0];
+    return sc_attr_dims(m, SC_ATTR_gather, dims, count);
+}
+
+/* One op in the place of `before` for several of one operand each. */
+static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id before)
+{
+    sc_module *m = c->m;
+    sc_arena *arena = &m->context->arena;
+    sc_value *operands = sc_arena_array(arena, count, sizeof *operands);
+    sc_type *types = sc_arena_array(arena, count, sizeof *types);
+    for (uint32_t i = 0; i < count; i++) {
+        operands[i] = m->ops.data[ops[i]].operands[0];
+        types[i] = m->values.data[sc_result(m, ops[i], 0)].type;
+    }
+    const sc_op first = *sc_op_at(m, ops[0]);
+    sc_op_id made = sc_op_new(m, first.func, before, (sc_op_kind)first.kind, operands, count, first.attrs, first.attr_count, types, count, ops[0]);
+    if (sc_op_attr(&first, SC_ATTR_gather) != NULL)
+        sc_op_set_attr(m, made, joined_gather(m, ops, count));
+    for (uint32_t i = 0; i < count; i++) {
+        sc_value old = sc_result(m, ops[i], 0), fresh = sc_result(m, made, i);
+        m->values.data[fresh].path = m->values.data[old].path;
+        if (old < c->map_count)
+            c->map[old] = fresh;
+        sc_op_unlink(m, ops[i]);
+    }
+}
+
+typedef SC_VEC(sc_op_id) op_list;
+
+/* The collectives of one operand that carry an attribute, in function order. */
+static op_list with_attr(const sc_module *m, sc_func_id func, sc_attr_key key)
+{
+    op_list list = {0};
+    sc_for_each_op(m, func, op) {
+        const sc_op *o = sc_op_at(m, op);
+        if ((sc_op_traits(o) & SC_COLLECTIVE) != 0 && o->operand_count == 1 && sc_op_attr(o, key) != NULL)
+            *sc_vec_push(&m->context->arena, &list) = op;
+    }
+    return list;
+}
+
+/* Nobody between `op` and `until` reads its result. */
+static bool unread_until(const sc_module *m, sc_op_id op, sc_op_id until)
+{
+    sc_value value = sc_result(m, op, 0);
+    for (sc_op_id next = m->ops.data[op].next; next != until && next != SC_NONE; next = m->ops.data[next].next) {
+        for (uint32_t i = 0; i < m->ops.data[next].operand_count; i++) {
+            if (m->ops.data[next].operands[i] == value)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool all_unread_until(const sc_module *m, const op_list *ops, sc_op_id until)
+{
+    for (uint32_t i = 0; i < ops->count; i++) {
+        if (!unread_until(m, ops->data[i], until))
+            return false;
+    }
+    return true;
+}
+
+/* A parameter's read, or the cast of one: may stand anywhere before its reader. */
+static bool is_movable(const sc_module *m, sc_op_id op)
+{
+    const sc_op *o = sc_op_at(m, op);
+    if ((sc_op_traits(o) & SC_STATE_READ) != 0)
+        return true;
+    return o->operand_count == 1 && (sc_op_traits(o) & SC_LOCAL_PURE) != 0 && is_movable(m, sc_def(m, o->operands[0]));
+}
+
+static void move_up(coalescing *c, sc_op_id op, sc_op_id before)
+{
+    sc_module *m = c->m;
+    if (c->position[op] < c->position[before])
+        return;
+    for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
+        move_up(c, sc_def(m, m->ops.data[op].operands[i]), before);
+    sc_op_move(m, op, before);
+    c->position[op] = c->position[before];
+}
+
+/* From each op of a list on, the others that can join it; `joins` says which may, and prepares them. */
+static void merge_family(coalescing *c, const op_list *list, sc_attr_key key,
+                         bool (*joins)(coalescing *c, const op_list *so_far, sc_op_id op))
+{
+    sc_module *m = c->m;
+    bool *gone = sc_arena_array(&m->context->arena, list->count, sizeof *gone);
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (gone[i])
+            continue;
+        op_list family = {0};
+        const int64_t number = sc_op_int(sc_op_at(m, list->data[i]), key, -1);
+        *sc_vec_push(&m->context->arena, &family) = list->data[i];
+        for (uint32_t j = i + 1; j < list->count && sc_op_int(sc_op_at(m, list->data[j]), key, -1) == number; j++) {
+            if (gone[j] || !go_together(m, list->data[i], list->data[j]) || !joins(c, &family, list->data[j]))
+                continue;
+            *sc_vec_push(&m->context->arena, &family) = list->data[j];
+            gone[j] = true;
+        }
+        if (family.count > 1)
+            merge(c, family.data, family.count, key == SC_ATTR_unit ? family.data[0] : m->ops.data[family.data[family.count - 1]].next);
+    }
+}
+
+static bool joins_form(coalescing *c, const op_list *so_far, sc_op_id op)
+{
+    return all_unread_until(c->m, so_far, op);
+}
+
+static bool joins_unit(coalescing *c, const op_list *so_far, sc_op_id op)
+{
+    sc_op_id maker = sc_def(c->m, c->m->ops.data[op].operands[0]);
+    if (!is_movable(c->m, maker))
+        return false;
+    move_up(c, maker, so_far->data[0]);
+    return true;
+}
+
+bool sc_run_coalesce(sc_module *m, sc_pass_env *env)
+{
+    (void)env;
+    coalescing c = {.m = m, .position = sc_number_ops(m)};
+    c.map = sc_new_value_map(m, &c.map_count);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        op_list forms = with_attr(m, f, SC_ATTR_form), units = with_attr(m, f, SC_ATTR_unit);
+        merge_family(&c, &forms, SC_ATTR_form, joins_form);
+        merge_family(&c, &units, SC_ATTR_unit, joins_unit);
+        sc_func_replace_uses(m, f, c.map, c.map_count);
+    }
+    return true;
+}

@@ -1,0 +1,107 @@
+/* expand-forms: an op whose dim needs its sharded form becomes that form.
+ *
+ *   %2 = logsumexp[V] %1 {split = [V@tp]}   ->   %3 = max[V] %1 {split = [V@tp], form = 0}      (a pending max, reduced next)
+ *                                                %4 = sub %1, %3 ..  %5 = exp ..  %6 = sum[V] ..  (a pending sum, reduced next)
+ *
+ * The form is the op's own definition (`expand` in its row): each new op is split like the old one, by dim name; what it reduces over
+ * the split dim is whole afterwards. A `use` gives the last value the old result's name and placement. Terminates: expansions consist of
+ * ops that have none.
+ */
+#include "passes/assign.h"
+#include "passes/pass.h"
+
+typedef struct expansion {
+    sc_module *m;
+    const sc_factors *factors; /* of the op being expanded */
+    const sc_assignment *assignment;
+    int64_t form;
+} expansion;
+
+static sc_atom_list split_of_dim(const expansion *x, sc_dim dim)
+{
+    for (uint32_t f = 0; f < x->factors->count; f++) {
+        if (x->factors->list[f].dim == dim)
+            return x->assignment->split[f];
+    }
+    return (sc_atom_list){0};
+}
+
+static void place_made(sc_expand *expand, sc_op_id made, void *user)
+{
+    expansion *x = user;
+    sc_module *m = expand->m;
+    sc_factors factors;
+    sc_assignment assignment = {0};
+    sc_op_factors(m, sc_op_at(m, made), &factors);
+    for (uint32_t f = 0; f < factors.count; f++)
+        assignment.split[f] = split_of_dim(x, factors.list[f].dim);
+    sc_assignment_store(m, made, &factors, &assignment);
+    sc_op_set_attr(m, made, sc_attr_int(SC_ATTR_form, x->form));
+    for (uint32_t r = 0; r < sc_op_at(m, made)->result_count; r++) {
+        sc_placement at = sc_assigned_result(m, &factors, &assignment, sc_op_at(m, made), r);
+        for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+            at.on[a] = sc_is_partial(at.on[a]) ? SC_ON_NOTHING : at.on[a];
+        sc_value value = sc_result(m, made, r);
+        m->values.data[value].type = sc_type_with_placement(m, m->values.data[value].type, &at);
+    }
+}
+
+static bool needs_form(const sc_factors *factors, const sc_assignment *assignment)
+{
+    for (uint32_t f = 0; f < factors->count; f++) {
+        if (factors->list[f].role == SC_ROLE_FORM && assignment->split[f].count > 0)
+            return true;
+    }
+    return false;
+}
+
+/* A `use` that ends as the old result did. */
+static sc_value name_result(sc_module *m, sc_op_id op, sc_value made, sc_value old)
+{
+    sc_type type = m->values.data[old].type;
+    sc_op_id use = sc_op_new(m, m->ops.data[op].func, op, SC_OP_use, &made, 1, NULL, 0, &type, 1, op);
+    sc_factors factors;
+    sc_assignment assignment = {0};
+    sc_op_factors(m, sc_op_at(m, use), &factors);
+    const sc_placement at = sc_type_of(m, made)->placement;
+    for (uint32_t f = 0; f < factors.count; f++)
+        assignment.split[f] = sc_placement_dim(&at, (uint32_t)factors.list[f].operand[0]);
+    sc_assignment_store(m, use, &factors, &assignment);
+    m->values.data[sc_result(m, use, 0)].path = m->values.data[old].path;
+    return sc_result(m, use, 0);
+}
+
+bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
+{
+    (void)env;
+    int64_t forms = 0;
+    const uint32_t old_values = m->values.count;
+    sc_value *map = NULL;
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op(m, f, op) {
+            sc_factors factors;
+            sc_assignment assignment;
+            const sc_op_row *row = &sc_ops[m->ops.data[op].kind];
+            if (row->expand == NULL)
+                continue;
+            sc_op_factors(m, sc_op_at(m, op), &factors);
+            sc_assignment_load(m, op, &factors, &assignment);
+            if (!needs_form(&factors, &assignment))
+                continue;
+            expansion x = {m, &factors, &assignment, forms++};
+            sc_expand expand = {.m = m, .op = op, .made = place_made, .user = &x};
+            row->expand(&expand);
+            if (map == NULL) {
+                map = sc_arena_array(&m->context->arena, old_values, sizeof *map);
+                for (uint32_t v = 0; v < old_values; v++)
+                    map[v] = SC_NONE;
+            }
+            for (uint32_t r = 0; r < m->ops.data[op].result_count; r++)
+                map[sc_result(m, op, r)] = name_result(m, op, expand.results[r], sc_result(m, op, r));
+            sc_op_unlink(m, op);
+        }
+        if (map != NULL)
+            sc_func_replace_uses(m, f, map, old_values);
+    }
+    return true;
+}

@@ -1,0 +1,168 @@
+/* insert-reshards: a reshard wherever an op's operand stands otherwise than the op needs it, and wherever a result comes out otherwise
+ * than its value belongs.
+ *
+ *   %4 = dot[F] %2, %3 {split = [F@tp]} : f32[B, D]     ->     %4 = dot[F] %2, %3 : f32[B, D]{sum:tp}
+ *                                                              %5 = reshard %4 : f32[B, D]
+ *
+ * A value is brought to one placement once, right after it is made, for all its readers. Constants are made again in the placement that
+ * the reader wants. Requires propagation; establishes PLACED: from here on types say it all, and `split` attributes go.
+ */
+#include <string.h>
+
+#include "passes/pass.h"
+#include "passes/reason.h"
+
+typedef struct insertion {
+    sc_module *m;
+    sc_pass_env *env;
+    sc_value *current; /* per value at the start: what readers now read */
+    uint32_t count;
+    sc_map made; /* value << 32 | type -> the value in that type */
+} insertion;
+
+static void drop_attr(sc_module *m, sc_op_id op, sc_attr_key key)
+{
+    sc_op *o = sc_op_at(m, op);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < o->attr_count; i++) {
+        if (o->attrs[i].key != key)
+            o->attrs[kept++] = o->attrs[i];
+    }
+    o->attr_count = (uint16_t)kept;
+}
+
+/* attrs of a reshard: where it comes from and why; the unit and form of the op it belongs to stay with it. */
+static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, const sc_reason *reason, sc_sym consumer, sc_attr *attrs)
+{
+    uint32_t count = 0;
+    static const sc_attr_key inherited[] = {SC_ATTR_unit, SC_ATTR_form, SC_ATTR_phase};
+    for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++) {
+        const sc_attr *attr = sc_op_attr(sc_op_at(m, owner), inherited[i]);
+        if (attr != NULL)
+            attrs[count++] = *attr;
+    }
+    if (reason->rule != SC_NONE)
+        attrs[count++] = sc_attr_int(SC_ATTR_rule, reason->rule);
+    attrs[count++] = sc_attr_text(SC_ATTR_why, reason->why);
+    if (consumer != 0)
+        attrs[count++] = sc_attr_text(SC_ATTR_consumer, consumer);
+    return count;
+}
+
+/* A reshard of `value` right after the op that makes it. */
+static sc_value reshard_after(insertion *in, sc_value value, sc_type type, sc_op_id owner, const sc_reason *reason, sc_sym consumer)
+{
+    sc_module *m = in->m;
+    sc_attr attrs[8];
+    uint32_t count = reshard_attrs(m, owner, reason, consumer, attrs);
+    sc_op_id def = sc_def(m, value);
+    sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);
+    return sc_result(m, op, 0);
+}
+
+static sc_value copy_constant(insertion *in, sc_value value, sc_type type)
+{
+    sc_module *m = in->m;
+    const sc_op op = *sc_op_at(m, sc_def(m, value));
+    sc_op_id copy = sc_op_new(m, op.func, op.next, (sc_op_kind)op.kind, NULL, 0, op.attrs, op.attr_count, &type, 1, sc_def(m, value));
+    drop_attr(m, copy, SC_ATTR_split);
+    return sc_result(m, copy, 0);
+}
+
+static sc_sym consumer_name(sc_module *m, sc_op_id reader)
+{
+    const sc_op *op = sc_op_at(m, reader);
+    sc_sym path = op->result_count > 0 ? m->values.data[op->first_result].path : 0;
+    return path != 0 ? path : sc_intern_printf(&m->context->names, "%s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
+}
+
+static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, const sc_placement *needed)
+{
+    sc_module *m = in->m;
+    sc_value value = m->ops.data[reader].operands[operand];
+    const sc_placement has = sc_type_of(m, value)->placement;
+    if (sc_placement_equal(&has, needed))
+        return;
+    sc_type type = sc_type_with_placement(m, m->values.data[value].type, needed);
+    bool is_new;
+    uint64_t key = ((uint64_t)value << 32) | type;
+    sc_map_insert(&in->made, key, SC_NONE, &is_new);
+    if (is_new) {
+        bool constant = (sc_op_traits(sc_op_at(m, sc_def(m, value))) & SC_CONSTANT) != 0;
+        sc_value made;
+        if (constant) {
+            made = copy_constant(in, value, type);
+        } else {
+            sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, needed);
+            made = reshard_after(in, value, type, sc_def(m, value), &reason, consumer_name(m, reader));
+        }
+        *sc_map_insert(&in->made, key, made, NULL) = made;
+    }
+    m->ops.data[reader].operands[operand] = *sc_map_find(&in->made, key);
+}
+
+/* What a result comes out as; a reshard brings it to where its value belongs, and takes over its name. */
+static void settle_result(insertion *in, sc_op_id op, uint32_t result, const sc_placement *made)
+{
+    sc_module *m = in->m;
+    sc_value value = sc_result(m, op, result);
+    sc_type belongs = m->values.data[value].type;
+    const sc_placement wanted = sc_type_of(m, value)->placement;
+    if (sc_placement_equal(&wanted, made))
+        return;
+    sc_reason reason = sc_reason_of_result(m, in->env->placing, value, made, &wanted);
+    m->values.data[value].type = sc_type_with_placement(m, belongs, made);
+    sc_sym path = m->values.data[value].path;
+    sc_value moved = reshard_after(in, value, belongs, op, &reason, path);
+    m->values.data[moved].path = path;
+    m->values.data[value].path = 0;
+    if (value < in->count)
+        in->current[value] = moved;
+}
+
+static void visit(insertion *in, sc_op_id op)
+{
+    sc_module *m = in->m;
+    for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
+        sc_value value = m->ops.data[op].operands[i];
+        if (value < in->count && in->current[value] != SC_NONE)
+            m->ops.data[op].operands[i] = in->current[value];
+    }
+    uint32_t traits = sc_op_traits(sc_op_at(m, op));
+    sc_factors factors;
+    sc_assignment assignment;
+    sc_op_factors(m, sc_op_at(m, op), &factors);
+    uint32_t state = (traits & SC_EFFECT) != 0 ? sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name)) : SC_NONE;
+    if (state != SC_NONE && m->ops.data[op].operand_count == 1) { /* a write ends where the state stands */
+        const sc_placement at = m->types.data[m->state.data[state].type].placement;
+        bring_operand(in, op, 0, &at);
+        return;
+    }
+    if (factors.count == 0 || (traits & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
+        return;
+    sc_assignment_load(m, op, &factors, &assignment);
+    drop_attr(m, op, SC_ATTR_split);
+    for (uint32_t o = 0; o < m->ops.data[op].operand_count; o++) {
+        sc_placement needed = sc_assigned_operand(m, &factors, &assignment, sc_op_at(m, op), o);
+        bring_operand(in, op, o, &needed);
+    }
+    for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
+        sc_placement made = sc_assigned_result(m, &factors, &assignment, sc_op_at(m, op), r);
+        settle_result(in, op, r, &made);
+    }
+}
+
+bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
+{
+    insertion in = {.m = m, .env = env, .count = m->values.count};
+    in.made.arena = &m->context->arena;
+    in.current = sc_arena_array(&m->context->arena, in.count, sizeof *in.current);
+    memset(in.current, 0xff, in.count * sizeof *in.current);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op(m, f, op)
+            visit(&in, op);
+        sc_for_each_op(m, f, op)
+            drop_attr(m, op, SC_ATTR_split);
+    }
+    return true;
+}

@@ -1,0 +1,84 @@
+/* lower-reshards: each reshard becomes the cheapest path of collectives between its two placements.
+ *
+ *   %5 = reshard %4 : f32[B=8, S=16@tp] <- f32[B=8, S=16]{sum:tp}   ->   %5 = reduce_scatter %4 {reduce = sum, over = [tp], gather = [S]}
+ *
+ * A reshard of a reshard that nobody else reads is one reshard. Requires PLACED; establishes RESHARDS_EXPLICIT.
+ */
+#include "passes/pass.h"
+#include "passes/reshard_path.h"
+#include "passes/uses.h"
+
+static sc_sym reduce_word(sc_module *m, uint8_t kind)
+{
+    return sc_intern_text(&m->context->names, kind == SC_PARTIAL_SUM ? "sum" : kind == SC_PARTIAL_MAX ? "max" : "min");
+}
+
+static uint32_t step_attrs(sc_module *m, const sc_op *reshard, const sc_reshard_step *step, const sc_type_info *type, sc_attr *attrs)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < reshard->attr_count; i++)
+        attrs[count++] = reshard->attrs[i];
+    attrs[count++] = sc_attr_atoms(m, SC_ATTR_over, step->group.atoms, step->group.count);
+    if (step->reduce != 0)
+        attrs[count++] = sc_attr_text(SC_ATTR_reduce, reduce_word(m, step->reduce));
+    if (step->kind != SC_OP_all_reduce && step->kind != SC_OP_permute)
+        attrs[count++] = sc_attr_dims(m, SC_ATTR_gather, &type->dims[step->gather].dim, 1);
+    if (step->kind == SC_OP_all_to_all)
+        attrs[count++] = sc_attr_dims(m, SC_ATTR_scatter, &type->dims[step->scatter].dim, 1);
+    return count;
+}
+
+static sc_value lower(sc_module *m, sc_planner *planner, sc_op_id id)
+{
+    sc_value value = m->ops.data[id].operands[0], target = sc_result(m, id, 0);
+    const sc_placement to = sc_type_of(m, target)->placement;
+    const sc_reshard_plan *plan = sc_reshard_find(planner, m->values.data[value].type, &to);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const sc_op reshard = *sc_op_at(m, id);
+        const sc_type_info before = *sc_type_of(m, value);
+        sc_attr attrs[16];
+        uint32_t count = step_attrs(m, &reshard, &plan->steps[i], &before, attrs);
+        sc_type type = sc_type_with_placement(m, m->values.data[value].type, &plan->steps[i].to);
+        sc_op_id op = sc_op_new(m, reshard.func, id, plan->steps[i].kind, &value, 1, attrs, count, &type, 1, id);
+        value = sc_result(m, op, 0);
+    }
+    if (m->values.data[value].path == 0)
+        m->values.data[value].path = m->values.data[target].path;
+    return value;
+}
+
+/* reshard(reshard x), the inner one read here only, is one reshard from x. */
+static void join_chains(sc_module *m, sc_func_id func, uint32_t *uses)
+{
+    sc_for_each_op(m, func, op) {
+        if (m->ops.data[op].kind != SC_OP_reshard)
+            continue;
+        sc_op_id inner = sc_def(m, m->ops.data[op].operands[0]);
+        if (m->ops.data[inner].kind != SC_OP_reshard || uses[sc_result(m, inner, 0)] != 1)
+            continue;
+        m->ops.data[op].operands[0] = m->ops.data[inner].operands[0];
+        sc_op_unlink(m, inner);
+    }
+}
+
+bool sc_run_lower_reshards(sc_module *m, sc_pass_env *env)
+{
+    if (env->planner == NULL)
+        env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
+    uint32_t count, *uses = sc_count_uses(m);
+    sc_value *map = sc_new_value_map(m, &count);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        join_chains(m, f, uses);
+        sc_for_each_op(m, f, op) {
+            if (m->ops.data[op].kind != SC_OP_reshard)
+                continue;
+            sc_value source = m->ops.data[op].operands[0];
+            if (source < count && map[source] != SC_NONE)
+                m->ops.data[op].operands[0] = map[source];
+            map[sc_result(m, op, 0)] = lower(m, env->planner, op);
+            sc_op_unlink(m, op);
+        }
+        sc_func_replace_uses(m, f, map, count);
+    }
+    return true;
+}

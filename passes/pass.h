@@ -1,0 +1,52 @@
+/* Passes: functions from a module to a module, with what they need and establish. The verifier runs after each, in every build. */
+#ifndef SHARDC_PASSES_PASS_H
+#define SHARDC_PASSES_PASS_H
+
+#include "ir/ops.h"
+#include "ir/plan.h"
+#include "passes/placing.h"
+
+/* What passes share besides the module. */
+typedef struct sc_pass_env {
+    const sc_seeds *seeds;  /* NULL: placements come from the types alone (IR text) */
+    sc_placing *placing;    /* made by store-params or propagate; how each placement was decided */
+    struct sc_planner *planner;
+    bool no_verify;         /* tests that look at broken modules */
+} sc_pass_env;
+
+typedef struct sc_pass {
+    const char *name;
+    uint32_t needs, establishes, invalidates; /* state bits */
+    const char *summary;
+    bool (*run)(sc_module *m, sc_pass_env *env); /* false after a message */
+} sc_pass;
+
+typedef enum sc_pass_id {
+#define PASS(id, name, needs, establishes, invalidates, summary) SC_PASS_##id,
+#include "passes/passes.def"
+#undef PASS
+    SC_PASS_COUNT
+} sc_pass_id;
+
+extern const sc_pass sc_passes[SC_PASS_COUNT]; /* the default pipeline, in order */
+
+/* NULL when there is none of that name. */
+const sc_pass *sc_pass_find(const char *name);
+/* Runs one pass, then the verifier. False after messages (a missing state bit is one). */
+bool sc_pass_run(sc_module *m, const sc_pass *pass, sc_pass_env *env);
+/* Runs the default pipeline up to and including `last` (NULL: all). `after` (may be NULL) sees the module after each pass. */
+bool sc_pipeline_run(sc_module *m, sc_pass_env *env, const char *last, void (*after)(sc_module *m, const sc_pass *pass, void *user),
+                     void *user);
+
+bool sc_run_store_params(sc_module *m, sc_pass_env *env);
+bool sc_run_propagate(sc_module *m, sc_pass_env *env);
+bool sc_run_expand_forms(sc_module *m, sc_pass_env *env);
+bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env);
+bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env);
+bool sc_run_lower_reshards(sc_module *m, sc_pass_env *env);
+bool sc_run_fold_views(sc_module *m, sc_pass_env *env);
+bool sc_run_coalesce(sc_module *m, sc_pass_env *env);
+bool sc_run_drop_dead(sc_module *m, sc_pass_env *env);
+bool sc_run_localise(sc_module *m, sc_pass_env *env);
+
+#endif

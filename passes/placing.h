@@ -1,0 +1,29 @@
+/* How values came by their placements: filled by seeding and propagation, read by reshard insertion (reasons) and by `explain`. */
+#ifndef SHARDC_PASSES_PLACING_H
+#define SHARDC_PASSES_PLACING_H
+
+#include "ir/ops.h"
+#include "ir/plan.h"
+
+/* Why an atom of a value is where it is: the plan line at the root, and the op it came through (SC_NONE: the line itself names it). */
+typedef struct sc_cause {
+    uint32_t rule;
+    sc_op_id op;
+    sc_value from; /* the value it was carried from; SC_NONE for a line's own */
+} sc_cause;
+
+typedef struct sc_placing {
+    uint32_t value_count, op_count, atom_count; /* of the module when propagation began */
+    sc_placement *at;    /* per value: without storage-only splits */
+    sc_atom_set *closed; /* per value: atoms that take nothing more */
+    sc_cause *causes;    /* [value * atom_count + atom] */
+    sc_dim *locks;       /* [op * atom_count + atom]: the factor that has the atom, SC_NONE: undecided */
+    uint32_t *lock_rules;
+} sc_placing;
+
+static inline sc_cause *sc_cause_of(const sc_placing *placing, sc_value value, uint32_t atom)
+{
+    return &placing->causes[(size_t)value * placing->atom_count + atom];
+}
+
+#endif

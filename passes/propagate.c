@@ -1,0 +1,415 @@
+/* propagate: from the plan's seeds to a placement for every value and a split for every op.
+ *
+ *   %1 = param "w1": f32[D=32, F=64]               f32[D=32, F=64@tp]
+ *   %2 = dot[D] %x, %1 : f32[B=4, F=64]      ->    dot[D] %x, %1 {split = [F@tp]} : f32[B=4, F=64@tp]
+ *   %4 = dot[F] %2, %3 : f32[B=4, D=32]            dot[F] %2, %3 {split = [F@tp]} : f32[B=4, D=32]     (a pending sum, reduced next)
+ *
+ * Strong lines and pins first, to a fixpoint; then every op keeps what it has chosen; then `if free` lines, to a fixpoint again. It goes
+ * in rounds: all ops next to a change say what they would carry, then all of it is applied at once, so that the order of statements and
+ * ops does not matter; where two ops offer a value different dims for one axis, cost decides. A value's atom is set once and stays, so
+ * the number of rounds is bounded by values times atoms. Entry inputs take only what adds no collective, at the end; constants take what
+ * each reader wants, when reshards are inserted.
+ *
+ * Requires SHAPES. Leaves the placements in the values' types and the ops' choices in `split` attributes.
+ */
+#include "passes/propagate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct proposal {
+    sc_value value;
+    uint8_t atom, dim, position;
+    sc_cause cause;
+    uint32_t serial;
+} proposal;
+
+typedef SC_VEC(proposal) proposal_list;
+
+void sc_propagation_touch(sc_propagation *p, sc_value value)
+{
+    sc_op_id def = sc_def(p->m, value);
+    if (!p->queued[def]) {
+        p->queued[def] = true;
+        *sc_vec_push(&p->m->context->arena, &p->next) = def;
+    }
+    for (uint32_t u = p->user_begin[value]; u < p->user_begin[value + 1]; u++) {
+        if (!p->queued[p->users[u]]) {
+            p->queued[p->users[u]] = true;
+            *sc_vec_push(&p->m->context->arena, &p->next) = p->users[u];
+        }
+    }
+}
+
+/* Readers of every value, by counting sort. */
+static void find_users(sc_propagation *p)
+{
+    sc_module *m = p->m;
+    sc_arena *arena = &m->context->arena;
+    p->user_begin = sc_arena_array(arena, m->values.count + 1, sizeof *p->user_begin);
+    uint32_t *end = sc_arena_array(arena, m->values.count + 1, sizeof *end);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op(m, f, op) {
+            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
+                p->user_begin[m->ops.data[op].operands[i] + 1]++;
+        }
+    }
+    for (uint32_t v = 0; v < m->values.count; v++) {
+        p->user_begin[v + 1] += p->user_begin[v];
+        end[v] = p->user_begin[v];
+    }
+    p->users = sc_arena_array(arena, p->user_begin[m->values.count], sizeof *p->users);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op(m, f, op) {
+            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
+                p->users[end[m->ops.data[op].operands[i]]++] = op;
+        }
+    }
+}
+
+static sc_placing *placing_new(sc_module *m)
+{
+    sc_arena *arena = &m->context->arena;
+    sc_placing *placing = sc_arena_alloc(arena, sizeof *placing);
+    placing->value_count = m->values.count;
+    placing->op_count = m->ops.count;
+    placing->atom_count = m->mesh.atom_count;
+    placing->at = sc_arena_array(arena, m->values.count, sizeof *placing->at);
+    placing->closed = sc_arena_array(arena, m->values.count, sizeof *placing->closed);
+    size_t causes = (size_t)m->values.count * m->mesh.atom_count, locks = (size_t)m->ops.count * m->mesh.atom_count;
+    placing->causes = sc_arena_array(arena, causes, sizeof *placing->causes);
+    placing->locks = sc_arena_array(arena, locks, sizeof *placing->locks);
+    placing->lock_rules = sc_arena_array(arena, locks, sizeof *placing->lock_rules);
+    for (size_t i = 0; i < causes; i++)
+        placing->causes[i] = (sc_cause){SC_NONE, SC_NONE, SC_NONE};
+    memset(placing->locks, 0xff, locks * sizeof *placing->locks);
+    memset(placing->lock_rules, 0xff, locks * sizeof *placing->lock_rules);
+    for (sc_value v = 0; v < m->values.count; v++)
+        placing->at[v] = sc_type_of(m, v)->placement;
+    return placing;
+}
+
+static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint32_t atom)
+{
+    const sc_placement *at = &p->placing->at[value];
+    if (at->on[atom] != SC_ON_NOTHING || (p->placing->closed[value] >> atom & 1) != 0 || p->is_input[value])
+        return false;
+    if ((sc_op_traits(sc_op_at(p->m, sc_def(p->m, value))) & SC_CONSTANT) != 0)
+        return false;
+    sc_type_info type = *sc_type_of(p->m, value);
+    type.placement = *at;
+    return type.dims[dim].size % (int64_t)(sc_type_shards(&p->m->mesh, &type, dim) * p->m->mesh.atoms[atom].size) == 0;
+}
+
+/* The value of the op that has the atom on this factor, where a cause is looked up. */
+static sc_value source_of(const sc_propagation *p, const sc_op *op, const sc_factor *factor, uint32_t atom)
+{
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        if (factor->operand[o] >= 0 && p->placing->at[op->operands[o]].on[atom] == factor->operand[o])
+            return op->operands[o];
+    }
+    for (uint32_t r = 0; r < op->result_count; r++) {
+        if (factor->result[r] >= 0 && p->placing->at[op->first_result + r].on[atom] == factor->result[r])
+            return op->first_result + r;
+    }
+    return SC_NONE;
+}
+
+static void propose(sc_propagation *p, sc_op_id id, const sc_factor *factor, const sc_atom_list *split, sc_value value, int dim,
+                    proposal_list *out)
+{
+    for (uint32_t i = 0; dim >= 0 && i < split->count; i++) {
+        uint32_t atom = split->atoms[i];
+        if (!may_take(p, value, (uint32_t)dim, atom))
+            continue;
+        sc_value source = source_of(p, sc_op_at(p->m, id), factor, atom);
+        uint32_t rule = source == SC_NONE ? p->placing->lock_rules[(size_t)id * p->placing->atom_count + atom]
+                                          : sc_cause_of(p->placing, source, atom)->rule;
+        *sc_vec_push(&p->m->context->arena, out) =
+            (proposal){.value = value, .atom = (uint8_t)atom, .dim = (uint8_t)dim, .position = (uint8_t)i, .cause = {rule, id, source}, .serial = out->count};
+    }
+}
+
+/* What one op carries from the values that are placed to those that are not. */
+static void visit(sc_propagation *p, sc_op_id id, proposal_list *out)
+{
+    sc_factors factors;
+    sc_assignment assignment;
+    sc_op_factors(p->m, sc_op_at(p->m, id), &factors);
+    if (factors.count == 0)
+        return;
+    sc_assign(&p->assigner, id, &factors, &assignment);
+    const sc_op *op = sc_op_at(p->m, id);
+    for (uint32_t f = 0; f < factors.count; f++) {
+        if (assignment.split[f].count == 0)
+            continue;
+        for (uint32_t o = 0; o < op->operand_count; o++)
+            propose(p, id, &factors.list[f], &assignment.split[f], op->operands[o], factors.list[f].operand[o], out);
+        for (uint32_t r = 0; r < op->result_count; r++)
+            propose(p, id, &factors.list[f], &assignment.split[f], op->first_result + r, factors.list[f].result[r], out);
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const proposal *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value < y->value ? -1 : 1;
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
+    if (x->atom != y->atom)
+        return x->atom < y->atom ? -1 : 1;
+    if (x->dim != y->dim)
+        return x->dim < y->dim ? -1 : 1;
+    return x->serial < y->serial ? -1 : x->serial > y->serial;
+}
+
+static void add_op_cost(sc_propagation *p, sc_op_id id, sc_cost *total)
+{
+    sc_factors factors;
+    sc_assignment assignment;
+    sc_op_factors(p->m, sc_op_at(p->m, id), &factors);
+    if (factors.count == 0)
+        return;
+    sc_assign(&p->assigner, id, &factors, &assignment);
+    sc_cost cost = sc_assignment_cost(&p->assigner, id, &factors, &assignment);
+    sc_cost_add(total, &cost);
+}
+
+/* What the ops around a value would cost with one more atom on a dim. */
+static sc_cost cost_with(sc_propagation *p, const proposal *offer)
+{
+    sc_placement kept = p->placing->at[offer->value];
+    sc_cost total = {0};
+    sc_placement_append(&p->placing->at[offer->value], offer->dim, offer->atom);
+    add_op_cost(p, sc_def(p->m, offer->value), &total);
+    for (uint32_t u = p->user_begin[offer->value]; u < p->user_begin[offer->value + 1]; u++)
+        add_op_cost(p, p->users[u], &total);
+    p->placing->at[offer->value] = kept;
+    return total;
+}
+
+/* Of the offers for one atom of one value, the cheapest; the first of equals. */
+static const proposal *choose(sc_propagation *p, const proposal *offers, uint32_t count)
+{
+    const proposal *best = &offers[0];
+    bool priced = false;
+    sc_cost best_cost = {0};
+    for (uint32_t i = 1; i < count; i++) {
+        if (offers[i].value != offers[0].value)
+            break;
+        if (offers[i].atom != offers[0].atom || offers[i].dim == best->dim)
+            continue;
+        if (!priced)
+            best_cost = cost_with(p, best);
+        priced = true;
+        sc_cost cost = cost_with(p, &offers[i]);
+        if (sc_cost_compare(&cost, &best_cost) < 0) {
+            best = &offers[i];
+            best_cost = cost;
+        }
+    }
+    return best;
+}
+
+static void apply(sc_propagation *p, proposal_list *offers)
+{
+    if (offers->count > 1)
+        qsort(offers->data, offers->count, sizeof *offers->data, by_value);
+    for (uint32_t i = 0; i < offers->count; i++) {
+        const proposal *offer = &offers->data[i];
+        if (!may_take(p, offer->value, offer->dim, offer->atom))
+            continue; /* an earlier offer of this round had it */
+        offer = choose(p, offer, offers->count - i);
+        sc_placement_append(&p->placing->at[offer->value], offer->dim, offer->atom);
+        *sc_cause_of(p->placing, offer->value, offer->atom) = offer->cause;
+        sc_propagation_touch(p, offer->value);
+    }
+}
+
+static void run_to_fixpoint(sc_propagation *p)
+{
+    proposal_list offers = {0};
+    while (p->next.count > 0) {
+        p->active.count = 0;
+        for (uint32_t i = 0; i < p->next.count; i++) {
+            *sc_vec_push(&p->m->context->arena, &p->active) = p->next.data[i];
+            p->queued[p->next.data[i]] = false;
+        }
+        p->next.count = 0;
+        offers.count = 0;
+        for (uint32_t i = 0; i < p->active.count; i++)
+            visit(p, p->active.data[i], &offers);
+        apply(p, &offers);
+    }
+}
+
+/* After the strong lines, every op keeps the factor that it has chosen for each atom. */
+static void lock_choices(sc_propagation *p, sc_func_id func)
+{
+    sc_for_each_op(p->m, func, op) {
+        sc_factors factors;
+        sc_assignment assignment;
+        sc_op_factors(p->m, sc_op_at(p->m, op), &factors);
+        if (factors.count == 0)
+            continue;
+        sc_assign(&p->assigner, op, &factors, &assignment);
+        for (uint32_t f = 0; f < factors.count; f++) {
+            for (uint32_t i = 0; i < assignment.split[f].count; i++)
+                p->placing->locks[(size_t)op * p->placing->atom_count + assignment.split[f].atoms[i]] = factors.list[f].dim;
+        }
+    }
+}
+
+/* The longest list that both begin with. */
+static void keep_common_prefix(sc_atom_list *list, const sc_atom_list *other)
+{
+    uint32_t common = 0;
+    while (common < list->count && common < other->count && list->atoms[common] == other->atoms[common])
+        common++;
+    list->count = (uint8_t)common;
+}
+
+/* An input is split as far as all its readers want it so: then none has to gather it. */
+static void place_input(sc_propagation *p, sc_value input)
+{
+    if (p->user_begin[input] == p->user_begin[input + 1])
+        return;
+    sc_placement wanted = p->placing->at[input];
+    const uint32_t rank = sc_type_of(p->m, input)->rank;
+    for (uint32_t u = p->user_begin[input]; u < p->user_begin[input + 1]; u++) {
+        const sc_op *op = sc_op_at(p->m, p->users[u]);
+        sc_factors factors;
+        sc_assignment assignment;
+        sc_op_factors(p->m, op, &factors);
+        if (factors.count == 0)
+            return;
+        sc_assign(&p->assigner, p->users[u], &factors, &assignment);
+        op = sc_op_at(p->m, p->users[u]);
+        for (uint32_t o = 0; o < op->operand_count; o++) {
+            if (op->operands[o] != input)
+                continue;
+            sc_placement needed = sc_assigned_operand(p->m, &factors, &assignment, op, o);
+            for (uint32_t d = 0; d < rank; d++) {
+                sc_atom_list mine = sc_placement_dim(&wanted, d), theirs = sc_placement_dim(&needed, d);
+                if (u == p->user_begin[input] && o == 0 && mine.count == 0)
+                    mine = theirs;
+                else
+                    keep_common_prefix(&mine, &theirs);
+                sc_placement_set_dim(&wanted, d, &mine);
+            }
+        }
+    }
+    sc_placement *at = &p->placing->at[input];
+    for (uint32_t d = 0; d < rank; d++) {
+        const sc_atom_list list = sc_placement_dim(&wanted, d);
+        for (uint32_t i = sc_placement_dim(at, d).count; i < list.count; i++) {
+            if (at->on[list.atoms[i]] != SC_ON_NOTHING || (p->placing->closed[input] >> list.atoms[i] & 1) != 0)
+                break;
+            sc_placement_append(at, d, list.atoms[i]);
+            sc_op_id reader = p->users[p->user_begin[input]];
+            *sc_cause_of(p->placing, input, list.atoms[i]) =
+                (sc_cause){p->placing->lock_rules[(size_t)reader * p->placing->atom_count + list.atoms[i]], reader, SC_NONE};
+        }
+    }
+}
+
+/* The stored parameter's splits continue through its cast, up to the uses. */
+static void carry_storage(sc_propagation *p, sc_func_id func)
+{
+    sc_module *m = p->m;
+    sc_for_each_op(m, func, op) {
+        if (m->ops.data[op].kind != SC_OP_cast)
+            continue;
+        sc_value source = m->ops.data[op].operands[0], result = sc_result(m, op, 0);
+        if ((sc_op_traits(sc_op_at(m, sc_def(m, source))) & SC_STATE_READ) == 0)
+            continue;
+        p->placing->at[result] = p->placing->at[source];
+        memcpy(sc_cause_of(p->placing, result, 0), sc_cause_of(p->placing, source, 0), p->placing->atom_count * sizeof(sc_cause));
+    }
+}
+
+/* Splits of every op, and the state's types. */
+static void finish(sc_propagation *p, sc_func_id func)
+{
+    sc_module *m = p->m;
+    p->assigner.final = true;
+    sc_for_each_op(m, func, op) {
+        sc_factors factors;
+        sc_assignment assignment;
+        sc_op_factors(m, sc_op_at(m, op), &factors);
+        if (factors.count > 0) {
+            sc_assign(&p->assigner, op, &factors, &assignment);
+            sc_assignment_store(m, op, &factors, &assignment);
+        }
+        if ((sc_op_traits(sc_op_at(m, op)) & SC_STATE_READ) != 0) {
+            uint32_t state = sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name));
+            if (state != SC_NONE)
+                m->state.data[state].type =
+                    sc_type_with_placement(m, m->state.data[state].type, &p->placing->at[sc_result(m, op, 0)]);
+        }
+    }
+    for (sc_value v = 0; v < p->placing->value_count; v++)
+        m->values.data[v].type = sc_type_with_placement(m, m->values.data[v].type, &p->placing->at[v]);
+}
+
+static void lay_locks(sc_propagation *p, const sc_seeds *seeds)
+{
+    for (uint32_t i = 0; i < seeds->locks.count; i++) {
+        const sc_lock *lock = &seeds->locks.data[i];
+        size_t slot = (size_t)lock->op * p->placing->atom_count + lock->atom;
+        p->placing->locks[slot] = lock->dim;
+        p->placing->lock_rules[slot] = lock->rule;
+    }
+}
+
+static void prepare(sc_propagation *p, sc_pass_env *env)
+{
+    sc_module *m = p->m;
+    sc_arena *arena = &m->context->arena;
+    find_users(p);
+    env->placing = p->placing = placing_new(m);
+    if (env->planner == NULL)
+        env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
+    p->assigner = (sc_assigner){.m = m, .placing = p->placing, .planner = env->planner};
+    p->queued = sc_arena_array(arena, m->ops.count, sizeof *p->queued);
+    p->is_input = sc_arena_array(arena, m->values.count, sizeof *p->is_input);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op(m, f, op) {
+            if (m->ops.data[op].kind == SC_OP_input)
+                p->is_input[sc_result(m, op, 0)] = true;
+            for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
+                if (m->mesh.atom_count > 0)
+                    sc_propagation_touch(p, sc_result(m, op, r));
+            }
+        }
+    }
+}
+
+bool sc_run_propagate(sc_module *m, sc_pass_env *env)
+{
+    sc_propagation p = {.m = m};
+    static const sc_seeds none;
+    const sc_seeds *seeds = env->seeds == NULL ? &none : env->seeds;
+    prepare(&p, env);
+    lay_locks(&p, seeds);
+    if (!sc_lay_strong_seeds(&p, seeds))
+        return false;
+    run_to_fixpoint(&p);
+    for (sc_func_id f = 0; f < m->funcs.count; f++)
+        lock_choices(&p, f);
+    if (!sc_lay_weak_seeds(&p, seeds))
+        return false;
+    run_to_fixpoint(&p);
+    for (sc_value v = 0; v < p.placing->value_count; v++) {
+        if (p.is_input[v])
+            place_input(&p, v);
+    }
+    if (!sc_lay_storage(&p, seeds))
+        return false;
+    for (sc_func_id f = 0; f < m->funcs.count; f++)
+        carry_storage(&p, f);
+    for (sc_func_id f = 0; f < m->funcs.count; f++)
+        finish(&p, f);
+    return true;
+}

@@ -1,0 +1,124 @@
+#include "passes/reason.h"
+
+#include <string.h>
+
+#include "ir/text.h"
+
+enum { SEARCH_DEPTH = 8 };
+
+sc_sym sc_value_path(const sc_module *m, sc_value value)
+{
+    if (m->values.data[value].path != 0)
+        return m->values.data[value].path;
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    if ((sc_op_traits(op) & SC_STATE_READ) != 0)
+        return sc_op_word(op, SC_ATTR_name);
+    if (op->operand_count == 1 && (sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0)
+        return sc_value_path(m, op->operands[0]);
+    return 0;
+}
+
+/* The plan line that put this atom on the value, or on what it was computed from. */
+static uint32_t rule_of(const sc_module *m, const sc_placing *placing, sc_value value, uint32_t atom, int depth)
+{
+    if (placing == NULL || depth == 0)
+        return SC_NONE;
+    if (value < placing->value_count && sc_cause_of(placing, value, atom)->rule != SC_NONE)
+        return sc_cause_of(placing, value, atom)->rule;
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        uint8_t on = sc_type_of(m, op->operands[i])->placement.on[atom];
+        uint32_t rule = on == SC_ON_NOTHING ? SC_NONE : rule_of(m, placing, op->operands[i], atom, depth - 1);
+        if (rule != SC_NONE)
+            return rule;
+    }
+    return SC_NONE;
+}
+
+static uint32_t first_difference(const sc_mesh *mesh, const sc_placement *a, const sc_placement *b)
+{
+    for (uint32_t i = 0; i < mesh->atom_count; i++) {
+        if (a->on[i] != b->on[i])
+            return i;
+    }
+    for (uint32_t i = 0; i < mesh->atom_count; i++) {
+        if (a->order[i] != b->order[i])
+            return i;
+    }
+    return 0;
+}
+
+static const char *axis_name(const sc_module *m, uint32_t atom)
+{
+    return sc_text(m->context, m->mesh.axes[m->mesh.atoms[atom].axis].name);
+}
+
+static const char *dim_shown(const sc_module *m, const sc_type_info *type, uint32_t index)
+{
+    const sc_type_dim *dim = &type->dims[index];
+    return sc_text(m->context, m->dims.data[dim->group != SC_NONE ? dim->group : dim->dim].name);
+}
+
+static const char *last_segment(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot == NULL ? path : dot + 1;
+}
+
+static const char *short_name(const sc_module *m, sc_value value)
+{
+    sc_sym path = sc_value_path(m, value);
+    return path == 0 ? sc_ops[sc_op_at(m, sc_def(m, value))->kind].name : last_segment(sc_text(m->context, path));
+}
+
+static const char *rule_text(const sc_module *m, uint32_t rule)
+{
+    return rule == SC_NONE ? NULL : sc_text(m->context, m->rules.data[rule].text);
+}
+
+static sc_reason compose(sc_module *m, uint32_t rule, const char *detail)
+{
+    const char *text = rule_text(m, rule);
+    sc_sym why = text == NULL ? sc_intern_text(&m->context->names, detail) : sc_intern_printf(&m->context->names, "%s; %s", text, detail);
+    return (sc_reason){rule, why};
+}
+
+sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value value, const sc_placement *made, const sc_placement *wanted)
+{
+    uint32_t atom = first_difference(&m->mesh, made, wanted);
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    const char *name = sc_ops[op->kind].name;
+    uint32_t rule = rule_of(m, placing, value, atom, SEARCH_DEPTH);
+    if (!sc_is_partial(made->on[atom]))
+        return compose(m, rule, sc_arena_printf(&m->context->arena, "%s is made otherwise", name));
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        const sc_type_info *type = sc_type_of(m, op->operands[i]);
+        if (type->placement.on[atom] >= type->rank)
+            continue;
+        rule = rule_of(m, placing, op->operands[i], atom, SEARCH_DEPTH);
+        return compose(m, rule, sc_arena_printf(&m->context->arena, "%s reduces over %s, which %s splits over %s", name,
+                                                dim_shown(m, type, type->placement.on[atom]), short_name(m, op->operands[i]), axis_name(m, atom)));
+    }
+    return compose(m, rule, sc_arena_printf(&m->context->arena, "%s is a pending reduction over %s", name, axis_name(m, atom)));
+}
+
+sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id reader, uint32_t operand, const sc_placement *has,
+                               const sc_placement *needed)
+{
+    sc_op *op = sc_op_at(m, reader);
+    sc_value value = op->operands[operand];
+    uint32_t atom = first_difference(&m->mesh, has, needed);
+    uint32_t rule = rule_of(m, placing, value, atom, SEARCH_DEPTH);
+    const char *name = sc_ops[op->kind].name;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        const sc_type_info *type = sc_type_of(m, op->operands[i]);
+        if (i == operand || type->placement.on[atom] >= type->rank)
+            continue;
+        return compose(m, rule, sc_arena_printf(&m->context->arena, "%s has %s over %s", short_name(m, op->operands[i]),
+                                                dim_shown(m, type, type->placement.on[atom]), axis_name(m, atom)));
+    }
+    const sc_type_info *type = sc_type_of(m, value);
+    if (has->on[atom] < type->rank)
+        return compose(m, rule, sc_arena_printf(&m->context->arena, "%s needs %s of %s whole", name, dim_shown(m, type, has->on[atom]), short_name(m, value)));
+    return compose(m, rule, sc_arena_printf(&m->context->arena, "%s reads it so", name));
+}

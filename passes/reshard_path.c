@@ -1,0 +1,410 @@
+/* Cheapest reshard paths: uniform-cost search over placements of one value.
+ *
+ * Only atoms that stand differently at the two ends move, and only over dims that either end splits by them, so the space is small: a
+ * few dozen placements for one or two atoms. Paths are kept by (from type, to type); a model's layers share them.
+ */
+#include "passes/reshard_path.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "support/hash.h"
+
+enum { MAX_STATES = 4096 };
+
+struct sc_planner {
+    sc_module *m;
+    double call_cost;
+    sc_map memo; /* from type << 32 | to type -> index of plans */
+    SC_VEC(sc_reshard_plan *) plans;
+};
+
+typedef struct state {
+    sc_placement at;
+    sc_cost cost;
+    uint32_t parent;
+    sc_reshard_step step; /* that led here */
+    bool done;
+} state;
+
+typedef struct search {
+    sc_planner *planner;
+    const sc_module *m;
+    sc_type_info type; /* dims and dtype; placement unused */
+    sc_placement goal;
+    sc_atom_set moving;
+    uint32_t dims[SC_MAX_RANK]; /* dims that moving atoms split at either end */
+    uint32_t dim_count;
+    SC_VEC(state) states;
+    sc_map seen; /* hash of a placement -> state; chained by probing the hash */
+} search;
+
+sc_planner *sc_planner_new(sc_module *m, double call_cost)
+{
+    sc_planner *planner = sc_arena_alloc(&m->context->arena, sizeof *planner);
+    planner->m = m;
+    planner->call_cost = call_cost;
+    planner->memo.arena = &m->context->arena;
+    return planner;
+}
+
+int sc_cost_compare(const sc_cost *a, const sc_cost *b)
+{
+    double scale = fabs(a->bytes) + fabs(b->bytes);
+    if (fabs(a->bytes - b->bytes) > 1e-12 * scale)
+        return a->bytes < b->bytes ? -1 : 1;
+    if (a->calls != b->calls)
+        return a->calls < b->calls ? -1 : 1;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+double sc_sent_bytes(sc_op_kind kind, double buffer, double group)
+{
+    switch (kind) {
+    case SC_OP_all_gather:
+    case SC_OP_reduce_scatter:
+    case SC_OP_all_to_all:
+        return buffer * (group - 1) / group;
+    case SC_OP_all_reduce:
+        return 2 * buffer * (group - 1) / group;
+    case SC_OP_permute:
+        return buffer;
+    default:
+        return 0;
+    }
+}
+
+/* all_slice first, all_gather last: SHARDING 2.3. */
+static uint32_t preference(sc_op_kind kind)
+{
+    static const sc_op_kind order[] = {SC_OP_all_slice, SC_OP_reduce_scatter, SC_OP_all_reduce, SC_OP_permute, SC_OP_all_to_all, SC_OP_all_gather};
+    uint32_t i = 0;
+    while (order[i] != kind)
+        i++;
+    return i;
+}
+
+static double local_bytes(const search *s, const sc_placement *at)
+{
+    sc_type_info type = s->type;
+    type.placement = *at;
+    return (double)sc_type_local_bytes(&s->m->mesh, &type);
+}
+
+static bool spans_inter(const sc_mesh *mesh, const sc_atom_list *group)
+{
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (mesh->axes[mesh->atoms[group->atoms[i]].axis].inter)
+            return true;
+    }
+    return false;
+}
+
+static sc_cost step_cost(const search *s, const sc_placement *from, const sc_reshard_step *step)
+{
+    sc_cost cost = {.order = preference(step->kind) + 1};
+    if (step->kind == SC_OP_all_slice)
+        return cost;
+    double buffer = local_bytes(s, step->kind == SC_OP_all_gather ? &step->to : from);
+    double sent = sc_sent_bytes(step->kind, buffer, (double)sc_atom_list_size(&s->m->mesh, &step->group));
+    cost.bytes = sent * (spans_inter(&s->m->mesh, &step->group) ? 8 : 1) + s->planner->call_cost;
+    cost.calls = 1;
+    return cost;
+}
+
+static uint32_t *find_state(search *s, const sc_placement *at, bool *is_new)
+{
+    uint64_t key = sc_hash_bytes(at, sizeof *at, 0);
+    for (;; key++) {
+        uint32_t *slot = sc_map_insert(&s->seen, key, s->states.count, is_new);
+        if (*is_new || sc_placement_equal(&s->states.data[*slot].at, at))
+            return slot;
+    }
+}
+
+/* Offers one step from state `from`. */
+static void offer(search *s, uint32_t from, sc_reshard_step step)
+{
+    bool is_new;
+    sc_cost cost = s->states.data[from].cost, more = step_cost(s, &s->states.data[from].at, &step);
+    sc_cost_add(&cost, &more);
+    if (s->states.count >= MAX_STATES && !sc_placement_equal(&step.to, &s->goal))
+        return;
+    uint32_t index = *find_state(s, &step.to, &is_new);
+    if (is_new) {
+        *sc_vec_push(&s->m->context->arena, &s->states) = (state){.at = step.to, .cost = cost, .parent = from, .step = step};
+    } else if (!s->states.data[index].done && sc_cost_compare(&cost, &s->states.data[index].cost) < 0) {
+        s->states.data[index].cost = cost;
+        s->states.data[index].parent = from;
+        s->states.data[index].step = step;
+    }
+}
+
+static bool is_moving(const search *s, uint32_t atom)
+{
+    return (s->moving >> atom & 1) != 0;
+}
+
+static bool divides(const search *s, const sc_placement *at, uint32_t dim, uint64_t by)
+{
+    sc_type_info type = s->type;
+    type.placement = *at;
+    int64_t shards = (int64_t)(sc_type_shards(&s->m->mesh, &type, dim) * by);
+    return type.dims[dim].size % shards == 0;
+}
+
+/* The last `count` atoms of a dim's list, or an empty list when one of them may not move. */
+static sc_atom_list suffix(const search *s, const sc_atom_list *list, uint32_t count)
+{
+    sc_atom_list tail = {0};
+    for (uint32_t i = list->count - count; i < list->count; i++) {
+        if (!is_moving(s, list->atoms[i]))
+            return (sc_atom_list){0};
+        tail.atoms[tail.count++] = list->atoms[i];
+    }
+    return tail;
+}
+
+static void release(sc_placement *at, const sc_atom_list *atoms)
+{
+    for (uint32_t i = 0; i < atoms->count; i++) {
+        at->on[atoms->atoms[i]] = SC_ON_NOTHING;
+        at->order[atoms->atoms[i]] = 0;
+    }
+}
+
+static void append_all(sc_placement *at, uint32_t dim, const sc_atom_list *atoms)
+{
+    for (uint32_t i = 0; i < atoms->count; i++)
+        sc_placement_append(at, dim, atoms->atoms[i]);
+}
+
+static void offer_slices(search *s, uint32_t from)
+{
+    const sc_placement at = s->states.data[from].at;
+    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        uint8_t dim = s->goal.on[a];
+        if (!is_moving(s, a) || at.on[a] != SC_ON_NOTHING || dim >= s->type.rank || !divides(s, &at, dim, s->m->mesh.atoms[a].size))
+            continue;
+        sc_reshard_step step = {.kind = SC_OP_all_slice, .to = at, .group = {1, {(uint8_t)a}}, .gather = dim};
+        sc_placement_append(&step.to, dim, a);
+        offer(s, from, step);
+    }
+}
+
+static void offer_gathers(search *s, uint32_t from)
+{
+    const sc_placement at = s->states.data[from].at;
+    for (uint32_t d = 0; d < s->dim_count; d++) {
+        const sc_atom_list list = sc_placement_dim(&at, s->dims[d]);
+        for (uint32_t count = 1; count <= list.count; count++) {
+            sc_atom_list tail = suffix(s, &list, count);
+            if (tail.count == 0)
+                break;
+            sc_reshard_step step = {.kind = SC_OP_all_gather, .to = at, .group = tail, .gather = (uint8_t)s->dims[d]};
+            release(&step.to, &tail);
+            offer(s, from, step);
+            for (uint32_t e = 0; e < s->dim_count; e++) {
+                uint64_t by = sc_atom_list_size(&s->m->mesh, &tail);
+                if (e == d || !divides(s, &at, s->dims[e], by))
+                    continue;
+                sc_reshard_step exchange = step;
+                exchange.kind = SC_OP_all_to_all;
+                exchange.scatter = (uint8_t)s->dims[e];
+                append_all(&exchange.to, s->dims[e], &tail);
+                offer(s, from, exchange);
+            }
+        }
+    }
+}
+
+static void offer_reductions(search *s, uint32_t from, uint8_t kind)
+{
+    const sc_placement at = s->states.data[from].at;
+    sc_atom_list all = {0}, to_nothing = {0};
+    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        if (at.on[a] != kind || !is_moving(s, a))
+            continue;
+        all.atoms[all.count++] = (uint8_t)a;
+        if (s->goal.on[a] == SC_ON_NOTHING)
+            to_nothing.atoms[to_nothing.count++] = (uint8_t)a;
+    }
+    const sc_atom_list *groups[] = {&all, &to_nothing};
+    for (size_t g = 0; g < 2; g++) {
+        if (groups[g]->count == 0 || (g == 1 && to_nothing.count == all.count))
+            continue;
+        sc_reshard_step step = {.kind = SC_OP_all_reduce, .to = at, .group = *groups[g], .reduce = kind};
+        release(&step.to, groups[g]);
+        offer(s, from, step);
+    }
+    for (uint32_t d = 0; d < s->dim_count; d++) {
+        const sc_atom_list wanted = sc_placement_dim(&s->goal, s->dims[d]);
+        sc_atom_list group = {0};
+        for (uint32_t i = 0; i < wanted.count; i++) {
+            if (at.on[wanted.atoms[i]] == kind && is_moving(s, wanted.atoms[i]))
+                group.atoms[group.count++] = wanted.atoms[i];
+        }
+        if (group.count == 0 || !divides(s, &at, s->dims[d], sc_atom_list_size(&s->m->mesh, &group)))
+            continue;
+        sc_reshard_step step = {.kind = SC_OP_reduce_scatter, .to = at, .group = group, .gather = (uint8_t)s->dims[d], .reduce = kind};
+        release(&step.to, &group);
+        append_all(&step.to, s->dims[d], &group);
+        offer(s, from, step);
+    }
+}
+
+/* The group of a permute: every atom that stands differently. */
+static sc_atom_list changed_atoms(const search *s, const sc_placement *a, const sc_placement *b)
+{
+    sc_atom_list list = {0};
+    for (uint32_t i = 0; i < s->m->mesh.atom_count; i++) {
+        if (a->on[i] != b->on[i] || a->order[i] != b->order[i])
+            list.atoms[list.count++] = (uint8_t)i;
+    }
+    return list;
+}
+
+static bool same_local_shape(const search *s, const sc_placement *a, const sc_placement *b)
+{
+    sc_type_info x = s->type, y = s->type;
+    x.placement = *a;
+    y.placement = *b;
+    for (uint32_t i = 0; i < s->type.rank; i++) {
+        if (sc_type_shards(&s->m->mesh, &x, i) != sc_type_shards(&s->m->mesh, &y, i))
+            return false;
+    }
+    for (uint32_t i = 0; i < s->m->mesh.atom_count; i++) {
+        if (sc_is_partial(a->on[i]) != sc_is_partial(b->on[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Permutes that put one or more dims as the goal has them while every rank keeps as many elements of each dim. */
+static void offer_permute(search *s, uint32_t from, const sc_placement *to)
+{
+    const sc_placement at = s->states.data[from].at;
+    if (sc_placement_equal(&at, to) || !same_local_shape(s, &at, to))
+        return;
+    sc_reshard_step step = {.kind = SC_OP_permute, .to = *to, .group = changed_atoms(s, &at, to)};
+    offer(s, from, step);
+}
+
+/* Reorders or swaps two moving atoms of equal size, or two neighbours of one dim; and the goal itself. */
+static void offer_permutes(search *s, uint32_t from)
+{
+    const sc_placement at = s->states.data[from].at;
+    const sc_mesh *mesh = &s->m->mesh;
+    offer_permute(s, from, &s->goal);
+    for (uint32_t a = 0; a < mesh->atom_count; a++) {
+        for (uint32_t b = a + 1; b < mesh->atom_count; b++) {
+            bool same_dim = at.on[a] == at.on[b] && at.on[a] < s->type.rank;
+            if (!is_moving(s, a) || !is_moving(s, b) || sc_is_partial(at.on[a]) || sc_is_partial(at.on[b]))
+                continue;
+            if (at.on[a] == at.on[b] && at.order[a] == at.order[b])
+                continue;
+            if (!same_dim && mesh->atoms[a].size != mesh->atoms[b].size)
+                continue;
+            sc_placement to = at;
+            to.on[a] = at.on[b];
+            to.order[a] = at.order[b];
+            to.on[b] = at.on[a];
+            to.order[b] = at.order[a];
+            offer_permute(s, from, &to);
+        }
+    }
+}
+
+static void prepare(search *s, const sc_type_info *from, const sc_placement *to)
+{
+    s->type = *from;
+    s->goal = *to;
+    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        if (from->placement.on[a] != to->on[a] || from->placement.order[a] != to->order[a])
+            s->moving |= (sc_atom_set)1 << a;
+    }
+    for (uint32_t d = 0; d < from->rank; d++) {
+        for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+            if (is_moving(s, a) && (from->placement.on[a] == d || to->on[a] == d)) {
+                s->dims[s->dim_count++] = d;
+                break;
+            }
+        }
+    }
+}
+
+/* The cheapest open state; SC_NONE when there is none. Spaces are small, so a scan is fastest. */
+static uint32_t next_state(const search *s)
+{
+    uint32_t best = SC_NONE;
+    for (uint32_t i = 0; i < s->states.count; i++) {
+        if (!s->states.data[i].done && (best == SC_NONE || sc_cost_compare(&s->states.data[i].cost, &s->states.data[best].cost) < 0))
+            best = i;
+    }
+    return best;
+}
+
+static bool appends(const sc_reshard_step *a, const sc_reshard_step *b)
+{
+    return a->kind == SC_OP_all_slice && b->kind == SC_OP_all_slice && a->gather == b->gather;
+}
+
+static sc_reshard_plan *path_to(const search *s, uint32_t goal)
+{
+    sc_reshard_plan *plan = sc_arena_alloc(&s->m->context->arena, sizeof *plan);
+    plan->cost = s->states.data[goal].cost;
+    sc_reshard_step reversed[64];
+    uint32_t count = 0;
+    for (uint32_t i = goal; i != 0 && count < 64; i = s->states.data[i].parent)
+        reversed[count++] = s->states.data[i].step;
+    while (count > 0) {
+        const sc_reshard_step *step = &reversed[--count];
+        sc_reshard_step *last = plan->step_count > 0 ? &plan->steps[plan->step_count - 1] : NULL;
+        if (last != NULL && appends(last, step)) { /* slices of one dim in a row are one slice */
+            last->group.atoms[last->group.count++] = step->group.atoms[0];
+            last->to = step->to;
+        } else if (plan->step_count < SC_MAX_RESHARD_STEPS) {
+            plan->steps[plan->step_count++] = *step;
+        }
+    }
+    return plan;
+}
+
+static sc_reshard_plan *find_path(sc_planner *planner, const sc_type_info *from, const sc_placement *to)
+{
+    search s = {.planner = planner, .m = planner->m};
+    s.seen.arena = &planner->m->context->arena;
+    prepare(&s, from, to);
+    bool is_new;
+    find_state(&s, &from->placement, &is_new);
+    *sc_vec_push(&planner->m->context->arena, &s.states) = (state){.at = from->placement};
+    for (uint32_t current; (current = next_state(&s)) != SC_NONE;) {
+        if (sc_placement_equal(&s.states.data[current].at, to))
+            return path_to(&s, current);
+        s.states.data[current].done = true;
+        offer_slices(&s, current);
+        offer_gathers(&s, current);
+        for (uint8_t kind = SC_PARTIAL_SUM; kind <= SC_PARTIAL_MIN; kind++)
+            offer_reductions(&s, current, kind);
+        offer_permutes(&s, current);
+    }
+    return NULL;
+}
+
+const sc_reshard_plan *sc_reshard_find(sc_planner *planner, sc_type from, const sc_placement *to)
+{
+    sc_type target = sc_type_with_placement(planner->m, from, to);
+    bool is_new;
+    uint64_t key = ((uint64_t)from << 32) | target;
+    uint32_t index = *sc_map_insert(&planner->memo, key, planner->plans.count, &is_new);
+    if (!is_new)
+        return planner->plans.data[index];
+    const sc_type_info info = planner->m->types.data[from];
+    sc_reshard_plan *plan = find_path(planner, &info, to);
+    if (plan == NULL) { /* a pending reduction as a goal: nothing leads there */
+        plan = sc_arena_alloc(&planner->m->context->arena, sizeof *plan);
+        plan->cost.bytes = INFINITY;
+    }
+    *sc_vec_push(&planner->m->context->arena, &planner->plans) = plan;
+    return plan;
+}

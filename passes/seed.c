@@ -1,0 +1,193 @@
+/* Seeding: what each line of the plan says of each value, laid on the values. Lines that contradict each other are found here: two that
+ * want one axis of one value for different dims. */
+#include "passes/propagate.h"
+
+#include "ir/text.h"
+
+static const char *value_name(const sc_module *m, sc_value value)
+{
+    sc_sym path = m->values.data[value].path;
+    if (path == 0 && (sc_op_traits(sc_op_at(m, sc_def(m, value))) & SC_STATE_READ) != 0)
+        path = sc_op_word(sc_op_at(m, sc_def(m, value)), SC_ATTR_name);
+    if (path != 0)
+        return sc_text(m->context, path);
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    return sc_arena_printf(&m->context->arena, "a result of %s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
+}
+
+/* A leaf under the name of the composite that the value shows it as part of. */
+static const char *shown_dim(const sc_module *m, sc_value value, uint32_t index)
+{
+    const sc_type_dim *dim = &sc_type_of(m, value)->dims[index];
+    return sc_text(m->context, m->dims.data[dim->group != SC_NONE ? dim->group : dim->dim].name);
+}
+
+static bool report_conflict(sc_propagation *p, const sc_seed *seed, uint32_t atom, uint32_t dim)
+{
+    sc_module *m = p->m;
+    const sc_cause *cause = sc_cause_of(p->placing, seed->value, atom);
+    const sc_rule_ref *mine = &m->rules.data[seed->rule];
+    sc_diag *diag = &m->context->diag;
+    sc_report(diag, SC_D_two_dims_one_axis, mine->loc, value_name(m, seed->value), sc_text(m->context, m->mesh.axes[m->mesh.atoms[atom].axis].name),
+              shown_dim(m, seed->value, p->placing->at[seed->value].on[atom]), shown_dim(m, seed->value, dim), NULL);
+    if (cause->rule != SC_NONE) {
+        const sc_rule_ref *other = &m->rules.data[cause->rule];
+        sc_report_note(diag, other->loc, "the other line is here: %s", sc_text(m->context, other->text));
+    }
+    sc_loc place = m->ops.data[sc_def(m, seed->value)].loc;
+    sc_report_note(diag, place, "the value: %s", sc_type_text(m, m->values.data[seed->value].type));
+    return false;
+}
+
+static void place_atom(sc_propagation *p, const sc_seed *seed, uint32_t dim, uint32_t atom)
+{
+    sc_placement_append(&p->placing->at[seed->value], dim, atom);
+    *sc_cause_of(p->placing, seed->value, atom) = (sc_cause){seed->rule, SC_NONE, SC_NONE};
+}
+
+/* A stronger line has had its say on an atom: pins over rules, output rules over act rules. */
+static bool is_settled(const sc_propagation *p, const sc_seed *seed, uint32_t atom, const uint8_t *strength_of)
+{
+    const uint8_t on = p->placing->at[seed->value].on[atom];
+    if ((p->placing->closed[seed->value] >> atom & 1) != 0)
+        return true;
+    return on != SC_ON_NOTHING && strength_of != NULL && strength_of[(size_t)seed->value * p->placing->atom_count + atom] < seed->strength;
+}
+
+static bool lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_of)
+{
+    sc_placement *at = &p->placing->at[seed->value];
+    bool fine = true;
+    for (uint32_t s = 0; s < seed->split_count; s++) {
+        int dim = sc_type_find_dim(sc_type_of(p->m, seed->value), seed->splits[s].dim);
+        for (uint32_t i = 0; dim >= 0 && i < seed->splits[s].atoms.count; i++) {
+            uint32_t atom = seed->splits[s].atoms.atoms[i];
+            if (at->on[atom] == dim || is_settled(p, seed, atom, strength_of))
+                continue;
+            if (at->on[atom] != SC_ON_NOTHING) {
+                fine = report_conflict(p, seed, atom, (uint32_t)dim);
+                continue;
+            }
+            place_atom(p, seed, (uint32_t)dim, atom);
+            strength_of[(size_t)seed->value * p->placing->atom_count + atom] = (uint8_t)seed->strength;
+        }
+    }
+    sc_propagation_touch(p, seed->value);
+    return fine;
+}
+
+/* Atoms that a pin leaves out stay out. */
+static void close_atoms(sc_propagation *p, const sc_seed *seed)
+{
+    p->placing->closed[seed->value] |= seed->closed;
+    for (uint32_t a = 0; a < p->placing->atom_count; a++) {
+        sc_cause *cause = sc_cause_of(p->placing, seed->value, a);
+        if ((seed->closed >> a & 1) != 0 && cause->rule == SC_NONE)
+            *cause = (sc_cause){seed->rule, SC_NONE, SC_NONE};
+    }
+}
+
+/* Several lines on one dim: within a line as written, across lines in mesh order. */
+static void sort_across_lines(sc_propagation *p, sc_value value)
+{
+    sc_placement *at = &p->placing->at[value];
+    for (uint32_t d = 0; d < sc_type_of(p->m, value)->rank; d++) {
+        sc_atom_list list = sc_placement_dim(at, d);
+        for (uint32_t i = 1; i < list.count; i++) {
+            for (uint32_t j = i; j > 0 && list.atoms[j - 1] > list.atoms[j] &&
+                                 sc_cause_of(p->placing, value, list.atoms[j - 1])->rule != sc_cause_of(p->placing, value, list.atoms[j])->rule;
+                 j--) {
+                uint8_t swap = list.atoms[j];
+                list.atoms[j] = list.atoms[j - 1];
+                list.atoms[j - 1] = swap;
+            }
+        }
+        if (list.count > 1)
+            sc_placement_set_dim(at, d, &list);
+    }
+}
+
+bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds)
+{
+    uint8_t *strength_of = sc_arena_array(&p->m->context->arena, (size_t)p->placing->value_count * p->placing->atom_count, 1);
+    bool fine = true;
+    for (int strength = SC_SEED_FIXED; strength <= SC_SEED_STRONG; strength++) {
+        for (uint32_t i = 0; i < seeds->list.count; i++) {
+            const sc_seed *seed = &seeds->list.data[i];
+            if ((int)seed->strength == strength)
+                fine = lay_seed(p, seed, strength_of) && fine;
+        }
+        for (uint32_t i = 0; i < seeds->list.count; i++) {
+            const sc_seed *seed = &seeds->list.data[i];
+            if ((int)seed->strength == strength && seed->closed != 0)
+                close_atoms(p, seed);
+        }
+    }
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        if (seeds->list.data[i].strength == SC_SEED_STRONG)
+            sort_across_lines(p, seeds->list.data[i].value);
+    }
+    return fine;
+}
+
+/* Every sub-axis of the atoms' axes is still unused by the value, and what remains of the dims divides. */
+static bool is_free(const sc_propagation *p, const sc_seed *seed)
+{
+    const sc_mesh *mesh = &p->m->mesh;
+    const sc_placement *at = &p->placing->at[seed->value];
+    for (uint32_t s = 0; s < seed->split_count; s++) {
+        for (uint32_t i = 0; i < seed->splits[s].atoms.count; i++) {
+            const sc_axis *axis = &mesh->axes[mesh->atoms[seed->splits[s].atoms.atoms[i]].axis];
+            for (uint32_t a = axis->first_atom; a < (uint32_t)axis->first_atom + axis->atom_count; a++) {
+                if (at->on[a] != SC_ON_NOTHING || (p->placing->closed[seed->value] >> a & 1) != 0)
+                    return false;
+            }
+        }
+        sc_type_info type = *sc_type_of(p->m, seed->value);
+        type.placement = *at;
+        int dim = sc_type_find_dim(&type, seed->splits[s].dim);
+        if (dim < 0 || type.dims[dim].size % (int64_t)(sc_type_shards(mesh, &type, (uint32_t)dim) * sc_atom_list_size(mesh, &seed->splits[s].atoms)) != 0)
+            return false;
+    }
+    return true;
+}
+
+bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds)
+{
+    bool fine = true;
+    sc_arena *arena = &p->m->context->arena;
+    bool *eligible = sc_arena_array(arena, seeds->list.count, sizeof *eligible); /* judged before any is laid: order does not matter */
+    uint8_t *strength_of = sc_arena_array(arena, (size_t)p->placing->value_count * p->placing->atom_count, 1);
+    for (uint32_t i = 0; i < seeds->list.count; i++)
+        eligible[i] = seeds->list.data[i].strength == SC_SEED_WEAK && is_free(p, &seeds->list.data[i]);
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        if (eligible[i])
+            fine = lay_seed(p, &seeds->list.data[i], strength_of) && fine;
+    }
+    return fine;
+}
+
+/* Storage splits are the minor ones of what uses want. An axis that propagation has given to the parameter is not taken again. */
+bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds)
+{
+    bool fine = true;
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const sc_seed *seed = &seeds->list.data[i];
+        sc_placement *at = &p->placing->at[seed->value];
+        for (uint32_t s = 0; seed->strength == SC_SEED_STORAGE && s < seed->split_count; s++) {
+            sc_type_info type = *sc_type_of(p->m, seed->value);
+            int dim = sc_type_find_dim(&type, seed->splits[s].dim);
+            for (uint32_t k = 0; dim >= 0 && k < seed->splits[s].atoms.count; k++) {
+                uint32_t atom = seed->splits[s].atoms.atoms[k];
+                const sc_cause *cause = sc_cause_of(p->placing, seed->value, atom);
+                type.placement = *at;
+                int64_t shards = (int64_t)(sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.atoms[atom].size);
+                if (at->on[atom] == SC_ON_NOTHING && type.dims[dim].size % shards == 0)
+                    place_atom(p, seed, (uint32_t)dim, atom);
+                else if (at->on[atom] != SC_ON_NOTHING && at->on[atom] != dim && cause->op == SC_NONE && cause->rule != SC_NONE)
+                    fine = report_conflict(p, seed, atom, (uint32_t)dim);
+            }
+        }
+    }
+    return fine;
+}

@@ -1,0 +1,177 @@
+/* sink-reductions: a pending sum travels through ops that are linear in it while that moves fewer bytes.
+ *
+ *   %2 = reshard %1 : f32[B, D]             %5 = add %1, %3 : f32[B, D]{sum:tp}
+ *   %4 = reshard %3 : f32[B, D]       ->    %6 = reshard %5 : f32[B, D]
+ *   %5 = add %2, %4 : f32[B, D]
+ *
+ * Siblings that are added are reduced once: a + b, and x + a + b, which is taken as x + (a + b), where a and b are pending alike. A sum
+ * that shrinks next (sum, slice) is reduced after it shrank. Views between are looked through. Requires PLACED, keeps it. One walk in
+ * order; each step removes a reduction or makes one smaller, so it terminates.
+ */
+#include "passes/pass.h"
+#include "passes/uses.h"
+
+typedef struct sinking {
+    sc_module *m;
+    uint32_t *uses;
+    sc_value *current; /* per value at the start: what readers now read, or SC_NONE */
+    uint32_t count;    /* values at the start */
+} sinking;
+
+static bool read_once(const sinking *s, sc_value value)
+{
+    return value >= s->count || s->uses[value] == 1; /* new values have the one reader they were made for */
+}
+
+/* The op behind an operand that nobody else reads, through views; SC_NONE when it is read elsewhere too. */
+static sc_op_id sole_maker(const sinking *s, sc_value value)
+{
+    for (;;) {
+        if (!read_once(s, value))
+            return SC_NONE;
+        const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
+        if ((sc_op_traits(op) & SC_VIEW) == 0 || s->m->values.data[op->operands[0]].type != s->m->values.data[value].type)
+            return sc_def(s->m, value);
+        value = op->operands[0];
+    }
+}
+
+/* The reshard of a pending sum behind an operand; SC_NONE if it is none. */
+static sc_op_id pending_behind(const sinking *s, sc_value value)
+{
+    sc_op_id op = sole_maker(s, value);
+    if (op == SC_NONE || sc_op_at(s->m, op)->kind != SC_OP_reshard)
+        return SC_NONE;
+    const sc_type_info *raw = sc_type_of(s->m, sc_op_at(s->m, op)->operands[0]);
+    return sc_placement_partial(&raw->placement, SC_PARTIAL_SUM) != 0 ? op : SC_NONE;
+}
+
+static sc_value raw_of(const sinking *s, sc_op_id reshard)
+{
+    return sc_op_at(s->m, reshard)->operands[0];
+}
+
+/* Both are pending over the same atoms and go to the same place. */
+static bool are_siblings(const sinking *s, sc_op_id a, sc_op_id b)
+{
+    const sc_module *m = s->m;
+    return a != SC_NONE && b != SC_NONE && a != b && m->values.data[raw_of(s, a)].type == m->values.data[raw_of(s, b)].type &&
+           m->values.data[sc_result(m, a, 0)].type == m->values.data[sc_result(m, b, 0)].type;
+}
+
+static sc_value reshard_like(sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type)
+{
+    const sc_op old = *sc_op_at(s->m, like);
+    sc_op_id op = sc_op_new(s->m, old.func, before, SC_OP_reshard, &value, 1, old.attrs, old.attr_count, &type, 1, like);
+    return sc_result(s->m, op, 0);
+}
+
+/* The op itself becomes pending (its operands are raw now); readers read the reshard of its result. */
+static void reduce_after(sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw)
+{
+    sc_module *m = s->m;
+    sc_value value = sc_result(m, op, 0);
+    sc_type belongs = m->values.data[value].type;
+    m->values.data[value].type = sc_type_with_placement(m, belongs, raw);
+    sc_value moved = reshard_like(s, m->ops.data[op].next, like, value, belongs);
+    m->values.data[moved].path = m->values.data[value].path;
+    m->values.data[value].path = 0;
+    if (value < s->count) {
+        s->current[value] = moved;
+        s->uses[value] = 1;
+    }
+}
+
+/* a + b, both pending. */
+static bool add_siblings(sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    const sc_value *operands = m->ops.data[op].operands;
+    sc_op_id a = pending_behind(s, operands[0]), b = pending_behind(s, operands[1]);
+    if (!are_siblings(s, a, b))
+        return false;
+    m->ops.data[op].operands[0] = raw_of(s, a);
+    m->ops.data[op].operands[1] = raw_of(s, b);
+    const sc_placement raw = sc_type_of(m, raw_of(s, a))->placement;
+    reduce_after(s, op, a, &raw);
+    return true;
+}
+
+/* (x + a) + b with a and b pending and x of the sum's own type: x + (a + b). */
+static bool add_across(sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    for (uint32_t side = 0; side < 2; side++) {
+        sc_value sum = m->ops.data[op].operands[1 - side];
+        sc_op_id b = pending_behind(s, m->ops.data[op].operands[side]), inner = sole_maker(s, sum);
+        if (b == SC_NONE || inner == SC_NONE || m->ops.data[inner].kind != m->ops.data[op].kind)
+            continue;
+        for (uint32_t i = 0; i < 2; i++) {
+            sc_value x = m->ops.data[inner].operands[1 - i];
+            sc_op_id a = pending_behind(s, m->ops.data[inner].operands[i]);
+            if (!are_siblings(s, a, b) || m->values.data[x].type != m->values.data[sc_result(m, op, 0)].type)
+                continue;
+            sc_value raws[] = {raw_of(s, a), raw_of(s, b)};
+            sc_type raw = m->values.data[raws[0]].type, belongs = m->values.data[sc_result(m, a, 0)].type;
+            sc_op_id both = sc_op_new(m, m->ops.data[op].func, op, (sc_op_kind)m->ops.data[op].kind, raws, 2, NULL, 0, &raw, 1, op);
+            m->ops.data[op].operands[0] = x;
+            m->ops.data[op].operands[1] = reshard_like(s, op, a, sc_result(m, both, 0), belongs);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A linear op of one operand whose result is smaller: reduce that instead. */
+static bool shrink_first(sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    sc_op_id pending = pending_behind(s, m->ops.data[op].operands[0]);
+    if (pending == SC_NONE)
+        return false;
+    const sc_type_info before = *sc_type_of(m, raw_of(s, pending)), reduced = *sc_type_of(m, sc_result(m, pending, 0)),
+                       after = *sc_type_of(m, sc_result(m, op, 0));
+    if (sc_type_local_bytes(&m->mesh, &after) >= sc_type_local_bytes(&m->mesh, &reduced))
+        return false;
+    sc_placement raw = after.placement;
+    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+        bool is_pending = before.placement.on[a] == SC_PARTIAL_SUM;
+        if (is_pending && (reduced.placement.on[a] != SC_ON_NOTHING || after.placement.on[a] != SC_ON_NOTHING))
+            return false; /* it is scattered on the way: a reduce_scatter is small already */
+        if (!is_pending && before.placement.on[a] != reduced.placement.on[a])
+            return false;
+        raw.on[a] = is_pending ? SC_PARTIAL_SUM : raw.on[a];
+    }
+    m->ops.data[op].operands[0] = raw_of(s, pending);
+    reduce_after(s, op, pending, &raw);
+    return true;
+}
+
+static void visit(sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
+        sc_value value = m->ops.data[op].operands[i];
+        if (value < s->count && s->current[value] != SC_NONE)
+            m->ops.data[op].operands[i] = s->current[value];
+    }
+    uint32_t traits = sc_op_traits(sc_op_at(m, op));
+    if ((traits & SC_LINEAR) == 0)
+        return;
+    if (m->ops.data[op].operand_count == 1)
+        shrink_first(s, op);
+    else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 && !add_siblings(s, op))
+        add_across(s, op);
+}
+
+bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
+{
+    (void)env;
+    sinking s = {.m = m, .uses = sc_count_uses(m)};
+    s.current = sc_new_value_map(m, &s.count);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op(m, f, op)
+            visit(&s, op);
+    }
+    return true;
+}

@@ -1,0 +1,102 @@
+/* store-params: parameters that rules only store sharded are gathered where they are used.
+ *
+ *   %w = param "layers[0].ffn.w1"            %w = param "layers[0].ffn.w1"
+ *   %h = dot[D] %x, %w                 ->    %u = use %w {unit = 1}
+ *                                            %h = dot[D] %x, %u
+ *
+ * The `use` is where the stored placement ends: propagation places %u as the uses want it, %w takes that and the stored splits, and the
+ * reshard between them is the gather. There is one `use` per unit (a stacked instance; what stands before, between and after stacks), in
+ * front of the unit's first reader, so that all gathers of a unit can travel in one call. The cast to the act dtype stays in front: a
+ * parameter is cast once, before it is gathered. One walk over the readers; idempotent on a module without storage rules.
+ */
+#include <string.h>
+
+#include "passes/pass.h"
+
+typedef struct storage {
+    sc_module *m;
+    bool *stored;      /* per value: a stored parameter, or its cast */
+    sc_value *in_unit; /* per value: its use in the unit being walked */
+    uint32_t *unit_of; /* per value: the unit that in_unit is for */
+    uint32_t count;
+} storage;
+
+/* The stacked instance a scope belongs to: `layers[3]` of layers[3].attn; an empty text outside stacks. */
+static size_t instance_length(const char *scope)
+{
+    const char *bracket = strchr(scope, ']');
+    return bracket == NULL ? 0 : (size_t)(bracket - scope) + 1;
+}
+
+static bool same_unit(const sc_module *m, sc_sym a, sc_sym b)
+{
+    if (a == b)
+        return true;
+    const char *x = sc_text(m->context, a), *y = sc_text(m->context, b);
+    size_t length = instance_length(x);
+    return length == instance_length(y) && memcmp(x, y, length) == 0;
+}
+
+static sc_value use_in_unit(storage *s, sc_op_id reader, sc_value value, uint32_t unit)
+{
+    if (s->unit_of[value] == unit)
+        return s->in_unit[value];
+    sc_module *m = s->m;
+    sc_attr attr = sc_attr_int(SC_ATTR_unit, unit);
+    sc_type type = m->values.data[value].type;
+    sc_op_id use = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_use, &value, 1, &attr, 1, &type, 1, reader);
+    s->unit_of[value] = unit;
+    return s->in_unit[value] = sc_result(m, use, 0);
+}
+
+static void mark_stored(storage *s, const sc_seeds *seeds)
+{
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        if (seeds->list.data[i].strength == SC_SEED_STORAGE)
+            s->stored[seeds->list.data[i].value] = true;
+    }
+}
+
+static void store_function(storage *s, sc_func_id func)
+{
+    sc_module *m = s->m;
+    uint32_t unit = 0;
+    sc_sym scope = 0;
+    bool first = true;
+    sc_for_each_op(m, func, op) {
+        sc_op_kind kind = (sc_op_kind)m->ops.data[op].kind;
+        if (kind == SC_OP_cast && m->ops.data[op].operands[0] < s->count && s->stored[m->ops.data[op].operands[0]]) {
+            s->stored[sc_result(m, op, 0)] = true;
+            continue;
+        }
+        if ((sc_ops[kind].traits & (SC_STATE_READ | SC_CONSTANT)) != 0 || kind == SC_OP_input)
+            continue; /* where these stand says nothing about who uses them */
+        if (!first && !same_unit(m, scope, m->ops.data[op].scope))
+            unit++;
+        first = false;
+        scope = m->ops.data[op].scope;
+        for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
+            sc_value value = m->ops.data[op].operands[i];
+            if (value < s->count && s->stored[value]) {
+                sc_value use = use_in_unit(s, op, value, unit);
+                m->ops.data[op].operands[i] = use;
+            }
+        }
+    }
+}
+
+bool sc_run_store_params(sc_module *m, sc_pass_env *env)
+{
+    if (env->seeds == NULL)
+        return true;
+    sc_arena *arena = &m->context->arena;
+    storage s = {.m = m, .count = m->values.count};
+    s.stored = sc_arena_array(arena, s.count, sizeof *s.stored);
+    s.in_unit = sc_arena_array(arena, s.count, sizeof *s.in_unit);
+    s.unit_of = sc_arena_array(arena, s.count, sizeof *s.unit_of);
+    memset(s.unit_of, 0xff, s.count * sizeof *s.unit_of);
+    mark_stored(&s, env->seeds);
+    for (sc_func_id f = 0; f < m->funcs.count; f++)
+        store_function(&s, f);
+    return true;
+}

@@ -1,0 +1,35 @@
+#include "passes/uses.h"
+
+#include <string.h>
+
+uint32_t *sc_count_uses(sc_module *m)
+{
+    uint32_t *uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *uses);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op(m, f, op) {
+            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
+                uses[m->ops.data[op].operands[i]]++;
+        }
+    }
+    return uses;
+}
+
+sc_value *sc_new_value_map(sc_module *m, uint32_t *count)
+{
+    *count = m->values.count;
+    sc_value *map = sc_arena_array(&m->context->arena, *count, sizeof *map);
+    memset(map, 0xff, *count * sizeof *map);
+    return map;
+}
+
+uint32_t *sc_number_ops(sc_module *m)
+{
+    uint32_t *position = sc_arena_array(&m->context->arena, m->ops.count, sizeof *position);
+    memset(position, 0xff, m->ops.count * sizeof *position);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        uint32_t next = 0;
+        sc_for_each_op(m, f, op)
+            position[op] = next++;
+    }
+    return position;
+}
