@@ -83,7 +83,8 @@ static void report_escape(sc_parser *parser, const char *escape, sc_loc loc)
     int bytes = 1;
     while (((unsigned char)escape[bytes] & 0xc0) == 0x80)
         bytes++;
-    const char *text = sc_arena_printf(&parser->context->arena, "'\\%.*s' is not an escape: a string knows '\\\"' and '\\\\'", bytes, escape);
+    const char *text =
+        sc_arena_printf(&parser->context->arena, "'\\%.*s' is not an escape: a string knows '\\\"' and '\\\\'", bytes, escape);
     sc_report(&parser->context->diag, SC_D_bad_string, loc, text, NULL);
 }
 
@@ -128,8 +129,8 @@ const char *sc_source_text(const sc_parser *parser, uint32_t position)
 
 static bool is_declaration(int kind)
 {
-    return kind == SC_T_IMPORT || kind == SC_T_DIM || kind == SC_T_BLOCK || kind == SC_T_MODEL || kind == SC_T_MINIMIZE || kind == SC_T_PLAN ||
-           kind == SC_T_WEIGHTS;
+    return kind == SC_T_IMPORT || kind == SC_T_DIM || kind == SC_T_BLOCK || kind == SC_T_MODEL || kind == SC_T_MINIMIZE ||
+           kind == SC_T_PLAN || kind == SC_T_WEIGHTS;
 }
 
 static bool starts_statement(const sc_parser *parser)
@@ -227,68 +228,63 @@ static void track_brackets(sc_parser *parser, const sc_token *token)
 }
 
 /* The next token of the text, or one that was put before it: `lang 1 ;` or closing braces. */
-static sc_token next_raw_token(sc_parser *parser)
+static void read_token(sc_parser *parser, sc_token *token)
 {
     static const int version[] = {';', SC_T_INT, SC_T_LANG};
-    sc_token token = {0};
-    if (parser->version_tokens > 0) {
-        token.kind = version[--parser->version_tokens];
-        token.loc = (sc_loc){parser->held.loc.begin, parser->held.loc.begin};
-        token.value.integer = (sc_int_token){1, 0};
+    sc_loc nothing = {parser->held.loc.begin, parser->held.loc.begin};
+    if (!parser->holds) {
+        token->kind = sc_scan(&token->value, &token->loc, parser->scanner);
+    } else if (parser->version_tokens > 0) {
+        *token = (sc_token){.kind = version[--parser->version_tokens], .loc = nothing, .value.integer = {1, 0}};
     } else if (parser->closing > 0) {
         parser->closing--;
-        token.kind = '}';
-        token.loc = (sc_loc){parser->held.loc.begin, parser->held.loc.begin};
-    } else if (parser->holds) {
-        parser->holds = false;
-        token = parser->held;
+        *token = (sc_token){.kind = '}', .loc = nothing};
     } else {
-        token.kind = sc_scan(&token.value, &token.loc, parser->scanner);
+        parser->holds = false;
+        *token = parser->held;
     }
-    return token;
 }
 
 /* Puts aside a token that others have to come before. */
-static sc_token hold(sc_parser *parser, sc_token token)
+static void hold(sc_parser *parser, sc_token *token)
 {
-    parser->held = token;
+    parser->held = *token;
     parser->holds = true;
-    return next_raw_token(parser);
+    read_token(parser, token);
 }
 
-static sc_token mend(sc_parser *parser, sc_token token)
+static void mend(sc_parser *parser, sc_token *token)
 {
     if (!parser->started) {
         parser->started = true;
-        if (token.kind == SC_T_LANG)
-            return token;
-        sc_report(&parser->context->diag, SC_D_missing_version, (sc_loc){token.loc.begin, token.loc.begin}, NULL);
+        if (token->kind == SC_T_LANG)
+            return;
+        sc_report(&parser->context->diag, SC_D_missing_version, (sc_loc){token->loc.begin, token->loc.begin}, NULL);
         parser->version_tokens = 3;
-        return hold(parser, token);
-    }
-    if (!starts_statement(parser))
-        return token;
-    if (token.kind == SC_T_IDENT && parser->brace_depth == 0)
-        correct_declaration(parser, &token);
-    if (parser->brace_depth > 0 && is_declaration(token.kind) && goes_on_as_declaration(parser, &token)) {
-        sc_report_misplaced_declaration(parser, token.loc);
+        hold(parser, token);
+    } else if (token->kind == SC_T_IDENT && parser->brace_depth == 0 && starts_statement(parser)) {
+        correct_declaration(parser, token);
+    } else if (parser->brace_depth > 0 && is_declaration(token->kind) && starts_statement(parser) &&
+               goes_on_as_declaration(parser, token)) {
+        sc_report_misplaced_declaration(parser, token->loc);
         parser->closing = parser->brace_depth;
-        return hold(parser, token);
+        hold(parser, token);
     }
-    return token;
 }
 
 int sc_next_token(sc_value *value, sc_loc *loc, sc_parser *parser)
 {
-    bool from_text = parser->version_tokens == 0 && parser->closing == 0 && !parser->holds;
-    sc_token token = next_raw_token(parser);
+    sc_token token;
+    bool from_text = !parser->holds;
+    read_token(parser, &token);
     if (from_text)
-        token = mend(parser, token);
+        mend(parser, &token);
     track_brackets(parser, &token);
+    sc_past_token past = {token.kind, token.loc, token.kind == SC_T_IDENT ? token.value.name.text : 0};
     if (starts_statement(parser))
-        parser->statement = token;
+        parser->statement = past;
     parser->before_last = parser->last;
-    parser->last = token;
+    parser->last = past;
     *value = token.value;
     *loc = token.loc;
     return token.kind;

@@ -12,8 +12,9 @@ typedef struct token_group {
 } token_group;
 
 static const token_group groups[] = {
-    {NULL, {"mesh",    "bind",    "shard", "free",  "act",       "grad",       "opt", "input", "output",   "pin",  "style",  "stage", "remat", "save",
-            "offload", "reshard", "after", "precision", "accumulate", "pad", "to",    "multiple", "tune", "expect", "as",    "of",    "intra", "inter"}},
+    {NULL, {"mesh",  "bind",     "shard", "free",   "act",     "grad",    "opt",   "input",     "output",     "pin",
+            "style", "stage",    "remat", "save",   "offload", "reshard", "after", "precision", "accumulate", "pad",
+            "to",    "multiple", "tune",  "expect", "as",      "of",      "intra", "inter"}},
     {"a plan statement",
      {"mesh", "bind", "shard", "pin", "style", "stage", "remat", "offload", "reshard", "precision", "accumulate", "pad", "tune", "expect"}},
     {"a declaration", {"import", "dim", "fn", "block", "model", "minimize", "plan", "weights"}},
@@ -97,8 +98,11 @@ static void put_first_named_first(token_set *set)
 /* A token's name for a reader: words and signs in quotes, kinds of tokens with their article. */
 static void add_wanted(sc_strbuf *out, const char *name)
 {
-    static const char *const spoken[][2] = {
-        {"identifier", "a name"}, {"integer", "an integer"}, {"number", "a number"}, {"string", "a string"}, {"end of file", "the end of the file"}};
+    static const char *const spoken[][2] = {{"identifier", "a name"},
+                                            {"integer", "an integer"},
+                                            {"number", "a number"},
+                                            {"string", "a string"},
+                                            {"end of file", "the end of the file"}};
     for (size_t i = 0; i < sizeof spoken / sizeof *spoken; i++) {
         if (strcmp(name, spoken[i][0]) == 0) {
             sc_strbuf_add(out, spoken[i][1]);
@@ -158,7 +162,7 @@ static bool on_one_line(const sc_parser *parser, uint32_t from, uint32_t to)
 /* The parser has asked for the unexpected token, so the one before it is before_last. */
 static bool misses_semicolon(const sc_parser *parser, const token_set *expected, int found, sc_loc loc)
 {
-    const sc_token *before = &parser->before_last;
+    const sc_past_token *before = &parser->before_last;
     return has(expected, "';'") && before->loc.end != 0 && before->loc.end <= loc.begin && loc.begin < loc.end &&
            (found == '}' || !on_one_line(parser, before->loc.end, loc.begin));
 }
@@ -207,9 +211,9 @@ static const char *nearest_statement(const sc_parser *parser, sc_sym name)
 /* `parm w[D];` fails at w, `shrad H over tp;` at once. */
 static void note_misspelt_statement(sc_parser *parser, sc_loc loc)
 {
-    const sc_token *first = &parser->statement;
+    const sc_past_token *first = &parser->statement;
     bool near = first->loc.begin == loc.begin || first->loc.begin == parser->before_last.loc.begin;
-    const char *nearest = near && first->kind == SC_T_IDENT ? nearest_statement(parser, first->value.name.text) : NULL;
+    const char *nearest = near && first->kind == SC_T_IDENT ? nearest_statement(parser, first->name) : NULL;
     if (nearest != NULL)
         sc_report_note(&parser->context->diag, first->loc, "did you mean '%s'?", nearest);
 }
@@ -276,7 +280,7 @@ static void report_reserved_word(sc_parser *parser, sc_loc loc)
 /* `cache = 3;` fails at '=': the word before it was meant as a name. */
 static bool follows_reserved_word(const sc_parser *parser, int found, const token_set *expected)
 {
-    const sc_token *before = &parser->before_last;
+    const sc_past_token *before = &parser->before_last;
     return found == '=' && is_keyword(before->kind) && before->loc.begin == parser->statement.loc.begin && has(expected, "identifier");
 }
 
@@ -311,8 +315,8 @@ void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const ch
 void sc_report_too_deep(sc_parser *parser, sc_loc loc)
 {
     if (!parser->stopped)
-        sc_report(&parser->context->diag, SC_D_too_deep, (sc_loc){loc.begin, loc.begin + 1}, sc_arena_printf(&parser->context->arena, "%d", SC_MAX_DEPTH),
-                  NULL);
+        sc_report(&parser->context->diag, SC_D_too_deep, (sc_loc){loc.begin, loc.begin + 1},
+                  sc_arena_printf(&parser->context->arena, "%d", SC_MAX_DEPTH), NULL);
     parser->stopped = true;
 }
 
@@ -346,13 +350,20 @@ void sc_report_bad_characters(sc_parser *parser, sc_loc loc)
         uint32_t code;
         const char *remedy;
     } remedies[] = {
-        {'<', "comparisons are functions: lt(a, b), le(a, b)"},    {'>', "comparisons are functions: gt(a, b), ge(a, b)"},
-        {'!', "write not(a), or ne(a, b) for a comparison"},       {'&', "write and(a, b)"},
-        {'|', "write or(a, b)"},                                   {'^', "write pow(a, c)"},
-        {'%', "write mod(a, b)"},                                  {'\'', "strings are in double quotes"},
-        {0x2018, "strings are in double quotes"},                  {0x2019, "strings are in double quotes"},
-        {0x201c, "strings are in straight double quotes"},         {0x201d, "strings are in straight double quotes"},
-        {0xa0, "this is a no-break space; write an ordinary one"}, {0x2192, "an arrow is written '->'"},
+        {'<', "comparisons are functions: lt(a, b), le(a, b)"},
+        {'>', "comparisons are functions: gt(a, b), ge(a, b)"},
+        {'!', "write not(a), or ne(a, b) for a comparison"},
+        {'&', "write and(a, b)"},
+        {'|', "write or(a, b)"},
+        {'^', "write pow(a, c)"},
+        {'%', "write mod(a, b)"},
+        {'\'', "strings are in double quotes"},
+        {0x2018, "strings are in double quotes"},
+        {0x2019, "strings are in double quotes"},
+        {0x201c, "strings are in straight double quotes"},
+        {0x201d, "strings are in straight double quotes"},
+        {0xa0, "this is a no-break space; write an ordinary one"},
+        {0x2192, "an arrow is written '->'"},
     };
     const char *text = sc_source_text(parser, loc.begin);
     uint32_t code = first_code_point(text, loc.end - loc.begin);

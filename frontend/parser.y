@@ -33,7 +33,15 @@
 
 #define ARENA               (&parser->context->arena)
 #define NEW(type)           ((type *)sc_arena_alloc(ARENA, sizeof(type)))
-#define PUSH(list, element) (*sc_vec_push(ARENA, &(list)) = (element))
+/* Most lists have one or two elements: a first push makes room for two, where sc_vec_push would make room for eight. */
+#define PUSH(list, element)                                                                                                                \
+    do {                                                                                                                                   \
+        if ((list).capacity == 0) {                                                                                                        \
+            (list).data = sc_arena_array(ARENA, 2, sizeof *(list).data);                                                                   \
+            (list).capacity = 2;                                                                                                           \
+        }                                                                                                                                  \
+        *sc_vec_push(ARENA, &(list)) = (element);                                                                                          \
+    } while (0)
 /* Lists of one element type have several C types; this copies from one to another. */
 #define MOVE(to, from)      ((to).data = (from).data, (to).count = (from).count, (to).capacity = (from).capacity)
 #define DEEPER(a, b)        ((a) > (b) ? (a) : (b))
@@ -261,16 +269,13 @@ type: shape             { $$ = (sc_type_ref){.shape = $1, .loc = @$}; }
 shape: '[' ']'          { $$ = NEW(sc_shape); $$->loc = @$; }
     | '[' dims ']'      { $$ = $2; $$->loc = @$; }
     ;
-dims: dimref            { $$ = NEW(sc_shape); PUSH($$->dims, *$1); }
-    | dims ',' dimref   { $$ = $1; PUSH($$->dims, *$3); }
+dims: dimref            { $$ = NEW(sc_shape); PUSH($$->dims, $1); }
+    | dims ',' dimref   { $$ = $1; PUSH($$->dims, $3); }
     ;
-dimref: DOTDOT          { $$ = NEW(sc_dimref); $$->rest = true; $$->loc = @$; }
-    | IDENT             { $$ = NEW(sc_dimref); $$->dim = $1; $$->loc = @$; }
-    | IDENT '@' IDENT   { $$ = NEW(sc_dimref); $$->dim = $1; $$->loc = @$; PUSH($$->axes, $3); }
-    | IDENT '@' '(' idlist ')' {
-        $$ = NEW(sc_dimref);
-        *$$ = (sc_dimref){.dim = $1, .axes = $4, .axes_parenthesised = true, .loc = @$};
-    }
+dimref: DOTDOT          { $$ = (sc_dimref){.rest = true, .loc = @$}; }
+    | IDENT             { $$ = (sc_dimref){.dim = $1, .loc = @$}; }
+    | IDENT '@' IDENT   { $$ = (sc_dimref){.dim = $1, .loc = @$}; PUSH($$.axes, $3); }
+    | IDENT '@' '(' idlist ')' { $$ = (sc_dimref){.dim = $1, .axes = $4, .axes_parenthesised = true, .loc = @$}; }
     ;
 
 /* A body ends at its brace even when the last statement has no ';'. */
@@ -337,14 +342,11 @@ lhs: IDENT              { $$ = (sc_lhs){.kind = SC_LHS_NAME, .name = $1}; }
     | IDENT shape       { $$ = (sc_lhs){.kind = SC_LHS_SHAPED, .name = $1, .type = {.shape = $2, .loc = @2}}; }
     | IDENT ':' type    { $$ = (sc_lhs){.kind = SC_LHS_TYPED, .name = $1, .type = $3}; }
     ;
-pdecls: pdecl           { memset(&$$, 0, sizeof $$); PUSH($$, *$1); }
-    | pdecls ',' pdecl  { $$ = $1; PUSH($$, *$3); }
+pdecls: pdecl           { memset(&$$, 0, sizeof $$); PUSH($$, $1); }
+    | pdecls ',' pdecl  { $$ = $1; PUSH($$, $3); }
     ;
-pdecl: IDENT shape init { $$ = NEW(sc_pdecl); *$$ = (sc_pdecl){.name = $1, .shape = $2, .init = $3, .loc = @$}; }
-    | IDENT ':' IDENT shape init {
-        $$ = NEW(sc_pdecl);
-        *$$ = (sc_pdecl){.name = $1, .dtype = $3, .shape = $4, .init = $5, .loc = @$};
-    }
+pdecl: IDENT shape init { $$ = (sc_pdecl){.name = $1, .shape = $2, .init = $3, .loc = @$}; }
+    | IDENT ':' IDENT shape init { $$ = (sc_pdecl){.name = $1, .dtype = $3, .shape = $4, .init = $5, .loc = @$}; }
     ;
 init: %empty            { $$ = NULL; }
     | '=' expr          { $$ = $2; }

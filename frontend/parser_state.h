@@ -7,7 +7,7 @@
 
 enum {
     SC_MAX_DEPTH = 256,         /* of statements, expressions and parentheses in one another */
-    SC_MAX_FILE_SIZE = 1 << 26, /* bytes; bounds the memory of a parse */
+    SC_MAX_FILE_SIZE = 1 << 25, /* bytes; a tree takes up to 120 times as many */
 };
 
 /* ---- semantic values ---- */
@@ -66,7 +66,7 @@ typedef union sc_value {
     sc_arg_list args;
     sc_op_dim op_dim;
     SC_VEC(sc_op_dim) op_dims;
-    sc_dimref *dimref;
+    sc_dimref dimref;
     sc_shape *shape;
     sc_type_ref type;
     SC_VEC(sc_type_ref) types;
@@ -78,7 +78,7 @@ typedef union sc_value {
     sc_deep_stmt stmt;
     sc_lhs lhs;
     SC_VEC(sc_lhs) lhss;
-    sc_pdecl *pdecl;
+    sc_pdecl pdecl;
     SC_VEC(sc_pdecl) pdecls;
     sc_sub *sub;
     SC_VEC(sc_sub) subs;
@@ -121,6 +121,13 @@ typedef struct sc_token {
     sc_value value;
 } sc_token;
 
+/* A token that was handed out. */
+typedef struct sc_past_token {
+    int kind;
+    sc_loc loc;
+    sc_sym name; /* of an identifier */
+} sc_past_token;
+
 typedef struct sc_parser {
     sc_context *context;
     const sc_source *source;
@@ -133,15 +140,14 @@ typedef struct sc_parser {
     SC_VEC(sc_bracket) open;
     sc_bracket unclosed; /* the innermost ( or [ that the newest token, ; or }, left open */
     uint32_t brace_depth;
-    bool plan_pending;        /* after `plan` or `weights`, until its brace */
-    bool in_plan;             /* inside its braces: the scanner knows more words */
-    bool started;             /* the first token was seen */
-    int version_tokens;       /* of `lang 1 ;` that are still to be handed out in place of a missing one */
-    uint32_t closing;         /* braces that are still to be handed out before `held` */
+    bool plan_pending;  /* after `plan` or `weights`, until its brace */
+    bool in_plan;       /* inside its braces: the scanner knows more words */
+    bool started;       /* the first token was seen */
+    int version_tokens; /* of `lang 1 ;` that are still to be handed out in place of a missing one */
+    uint32_t closing;   /* braces that are still to be handed out before `held` */
     bool holds;
     sc_token held;
-    sc_token last, statement; /* the newest token and the first of its statement, for messages */
-    sc_token before_last;
+    sc_past_token last, before_last, statement; /* the newest two and the first of its statement, for messages */
 } sc_parser;
 
 /* ---- lexer.l ---- */
