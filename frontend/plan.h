@@ -39,7 +39,36 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
 typedef enum sc_path_match { SC_PATH_NO, SC_PATH_COVERS, SC_PATH_EXACT } sc_path_match;
 sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern, sc_sym entry, sc_sym path);
 
-/* The plan's `expect` statements, unevaluated, and its stages etc. for reports. */
+/* The plan's statements as written (NULL: no plan), for reports. */
 const sc_plan *sc_resolved_plan_source(const sc_resolved_plan *plan);
+
+/* ---- contracts ---- */
+typedef enum sc_expect_kind { SC_EXPECTS_COUNT, SC_EXPECTS_BYTES, SC_EXPECTS_MEMORY } sc_expect_kind;
+
+/* One `expect`, checked and not evaluated. */
+typedef struct sc_expect {
+    sc_expect_kind kind;
+    sc_sym op;               /* COUNT: all_gather, .. */
+    bool any_axis;           /* COUNT, BYTES: `any`; else exactly `axes` */
+    uint32_t axes;           /* bit per axis of the mesh */
+    sc_sym phase;            /* forward, recompute, backward, update; 0: all */
+    bool exactly;            /* ==; else <= */
+    int64_t count;           /* COUNT */
+    double bytes;            /* BYTES, MEMORY */
+    const sc_path_list *in;  /* COUNT: each instance must hold it; empty: everywhere */
+    const char *text;        /* count(all_gather, tp, forward) == 2 in layers */
+    sc_loc loc;
+} sc_expect;
+typedef SC_VEC(sc_expect) sc_expect_list;
+
+void sc_plan_expects(const sc_resolved_plan *plan, sc_expect_list *out);
+
+/* `tune`: choices that never change results. */
+typedef struct sc_plan_tuning {
+    double bucket;    /* bytes */
+    double prefetch;  /* units ahead */
+    double call_cost; /* bytes that a call counts for */
+} sc_plan_tuning;
+sc_plan_tuning sc_plan_tune(const sc_resolved_plan *plan);
 
 #endif

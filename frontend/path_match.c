@@ -1,0 +1,85 @@
+/* Paths of the plan language against paths of things: `layers.attn.wq`, `layers[0..3]`, `layers.*.g`, `decode.layers` against
+ * `layers[2].attn.wq`. Both are walked segment by segment; nothing is allocated. */
+#include "frontend/path_match.h"
+
+#include <string.h>
+
+typedef struct segment {
+    const char *name;
+    size_t length;
+    int64_t index; /* -1: none */
+} segment;
+
+/* Reads the segment at *text and moves behind it and its point; false at the end. */
+static bool next_segment(const char **text, segment *out)
+{
+    const char *p = *text;
+    if (*p == 0)
+        return false;
+    *out = (segment){.name = p, .index = -1};
+    while (*p != 0 && *p != '.' && *p != '[')
+        p++;
+    out->length = (size_t)(p - out->name);
+    if (*p == '[') {
+        out->index = 0;
+        for (p++; *p >= '0' && *p <= '9'; p++)
+            out->index = out->index < INT32_MAX ? out->index * 10 + (*p - '0') : out->index;
+        while (*p != 0 && *p != '.')
+            p++;
+    }
+    *text = *p == '.' ? p + 1 : p;
+    return true;
+}
+
+static bool segment_matches(const sc_context *context, const sc_seg *pattern, const segment *thing, bool any_index)
+{
+    if (pattern->kind == SC_SEG_ANY)
+        return true;
+    const char *name = sc_text(context, pattern->name.text);
+    if (strlen(name) != thing->length || memcmp(name, thing->name, thing->length) != 0)
+        return false;
+    return any_index || pattern->kind == SC_SEG_NAME || (thing->index >= pattern->first && thing->index <= pattern->last);
+}
+
+static sc_path_match match_from(const sc_context *context, const sc_path *pattern, uint32_t first, const char *path, bool any_index)
+{
+    for (uint32_t i = first; i < pattern->segs.count; i++) {
+        segment thing;
+        if (!next_segment(&path, &thing) || !segment_matches(context, &pattern->segs.data[i], &thing, any_index))
+            return SC_PATH_NO;
+    }
+    return *path == 0 ? SC_PATH_EXACT : SC_PATH_COVERS;
+}
+
+sc_path_match sc_path_match_text(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index)
+{
+    sc_path_match match = match_from(context, pattern, 0, path, any_index);
+    if (match != SC_PATH_NO || pattern->segs.count == 0)
+        return match;
+    const sc_seg *first = &pattern->segs.data[0];
+    if (entry == 0 || first->kind != SC_SEG_NAME || first->name.text != entry)
+        return SC_PATH_NO;
+    return pattern->segs.count == 1 ? SC_PATH_COVERS : match_from(context, pattern, 1, path, any_index);
+}
+
+sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern, sc_sym entry, sc_sym path)
+{
+    return sc_path_match_text(context, pattern, entry, sc_text(context, path), false);
+}
+
+const char *sc_path_without_indices(sc_context *context, const char *path)
+{
+    char *text = sc_arena_copy_text(&context->arena, path, strlen(path)), *to = text;
+    for (const char *p = text; *p != 0; p++) {
+        if (*p == '[') {
+            while (*p != 0 && *p != ']')
+                p++;
+            if (*p == 0)
+                break;
+        } else {
+            *to++ = *p;
+        }
+    }
+    *to = 0;
+    return text;
+}

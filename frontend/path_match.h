@@ -1,0 +1,12 @@
+/* Matching of paths beyond what plan.h declares. Private to frontend/. */
+#ifndef SHARDC_FRONTEND_PATH_MATCH_H
+#define SHARDC_FRONTEND_PATH_MATCH_H
+
+#include "frontend/plan.h"
+
+/* sc_path_matches on a text; `any_index`: the indices in the pattern are not looked at. */
+sc_path_match sc_path_match_text(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index);
+/* layers[3].attn.wq -> layers.attn.wq, in the arena. */
+const char *sc_path_without_indices(sc_context *context, const char *path);
+
+#endif

@@ -1,0 +1,272 @@
+/* plan_seed: the lines of a plan on one built function.
+ *
+ *   shard H over tp;                   wq: {K: tp.0, G: tp.1} STRONG, line 1
+ *   pin layers.attn.x: [B, S, D];      layers[0].attn.x: {} PIN, closed on every atom, line 2
+ *
+ * Lines first make claims in terms of axes and of dims as written; when all are known the axes are cut into atoms and claims become seeds.
+ * Lines are read in the order of the plan, but `*` and what is stored `if free` last, because they depend on the others. */
+#include "frontend/path_match.h"
+#include "frontend/plan_internal.h"
+
+#include <string.h>
+
+/* ---- claims ---- */
+sc_axis_set sc_axis_list_set(const sc_axis_list *axes)
+{
+    uint32_t set = 0;
+    for (uint32_t i = 0; i < axes->count; i++)
+        set |= 1u << axes->axes[i];
+    return (sc_axis_set)set;
+}
+
+static sc_axis_set without_unit_axes(const sc_seeding *s, sc_axis_set axes)
+{
+    uint32_t set = axes;
+    for (uint32_t i = 0; i < s->plan->mesh.axis_count; i++) {
+        if (s->plan->mesh.axes[i].size == 1)
+            set &= ~(1u << i);
+    }
+    return (sc_axis_set)set;
+}
+
+uint32_t sc_seeding_add_line(sc_seeding *s, const char *text, sc_loc loc)
+{
+    sc_arena *arena = &s->context->arena;
+    sc_line place = sc_sources_line(&s->context->sources, loc.begin);
+    uint32_t line = s->lines.count, rule = s->m->rules.count;
+    *sc_vec_push(arena, &s->m->rules) = (sc_rule_ref){.text = sc_intern_text(&s->context->names, text),
+                                                      .file = sc_intern_text(&s->context->names, place.source == NULL ? "" : place.source->name),
+                                                      .line = place.line,
+                                                      .loc = loc};
+    *sc_vec_push(arena, &s->lines) = (sc_line_claims){.rule = rule};
+    return line;
+}
+
+sc_loc sc_seeding_line_loc(const sc_seeding *s, uint32_t line)
+{
+    return s->m->rules.data[s->lines.data[line].rule].loc;
+}
+
+const char *sc_seeding_value_text(const sc_seeding *s, sc_value value)
+{
+    sc_sym path = sc_plan_value_path(s->m, value);
+    const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
+    const char *shape = sc_plan_shape_text(s->m, sc_type_of(s->m, value));
+    if (path != 0)
+        return sc_arena_printf(&s->context->arena, "%s %s", sc_text(s->context, path), shape);
+    return sc_arena_printf(&s->context->arena, "the %s in %s, %s,", sc_ops[op->kind].name, sc_text(s->context, op->scope), shape);
+}
+
+static void mark_used(sc_seeding *s, uint32_t line, const sc_claim_split *split)
+{
+    if (s->m->dims.data[split->dim].part_count == 0)
+        return;
+    sc_composite_split *composite = sc_seeding_composite(s, split->dim, &split->axes);
+    if (!composite->used) {
+        composite->used = true;
+        composite->loc = sc_seeding_line_loc(s, line);
+    }
+}
+
+static uint32_t claimed_bits(const sc_seeding *s, const sc_type_info *type, sc_dim dim)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (type->dims[i].dim == dim || sc_dim_has_part(s->m, dim, type->dims[i].dim))
+            bits |= 1u << i;
+    }
+    return bits;
+}
+
+void sc_seeding_claim(sc_seeding *s, uint32_t line, sc_value value, sc_seed_strength strength, sc_axis_set closed,
+                      const sc_claim_split *splits, uint32_t split_count)
+{
+    bool known = value < s->view->value_count;
+    if (known && s->is_fixed[value] && strength != SC_SEED_STORAGE)
+        return;
+    closed = without_unit_axes(s, closed);
+    sc_axis_set used = closed;
+    bool effect = closed != 0;
+    for (uint32_t i = 0; i < split_count; i++) {
+        sc_axis_set axes = without_unit_axes(s, sc_axis_list_set(&splits[i].axes));
+        if (axes == 0)
+            continue;
+        effect = true;
+        used = (sc_axis_set)(used | axes);
+        mark_used(s, line, &splits[i]);
+        if (known)
+            s->claimed[value] = (uint16_t)(s->claimed[value] | claimed_bits(s, sc_type_of(s->m, value), splits[i].dim));
+    }
+    if (!effect)
+        return;
+    if (known && strength != SC_SEED_WEAK)
+        s->used_axes[value] = (sc_axis_set)(s->used_axes[value] | used);
+    *sc_vec_push(&s->context->arena, &s->lines.data[line].list) =
+        (sc_claim){.value = value, .strength = strength, .closed = closed, .split_count = split_count, .splits = splits};
+}
+
+void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim, const sc_axis_list *axes)
+{
+    const sc_claim_split split = {dim, *axes};
+    mark_used(s, line, &split);
+    *sc_vec_push(&s->context->arena, &s->lines.data[line].locks) = (sc_lock_claim){op, split};
+}
+
+/* ---- claims become seeds ---- */
+static void emit_claim(sc_seeding *s, uint32_t rule, const sc_claim *claim, sc_seeds *seeds)
+{
+    sc_arena *arena = &s->context->arena;
+    const sc_type_info *type = sc_type_of(s->m, claim->value);
+    sc_split splits[SC_MAX_RANK];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < claim->split_count; i++) {
+        sc_split of_one[SC_MAX_RANK];
+        uint32_t more = sc_seeding_splits(s, type, &claim->splits[i], of_one);
+        for (uint32_t k = 0; k < more && count < SC_MAX_RANK; k++)
+            splits[count++] = of_one[k];
+    }
+    sc_atom_set closed = sc_seeding_atoms(s, claim->closed);
+    if (count == 0 && closed == 0)
+        return;
+    sc_split *kept = sc_arena_array(arena, count, sizeof *kept);
+    if (count > 0)
+        memcpy(kept, splits, count * sizeof *kept);
+    *sc_vec_push(arena, &seeds->list) =
+        (sc_seed){.value = claim->value, .strength = claim->strength, .rule = rule, .closed = closed, .split_count = count, .splits = kept};
+}
+
+/* A lock names factors, which are leaves; the op has those of its operands. */
+static void emit_lock(sc_seeding *s, uint32_t rule, const sc_lock_claim *lock, sc_seeds *seeds)
+{
+    const sc_op *op = sc_op_at(s->m, lock->op);
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        sc_split splits[SC_MAX_RANK];
+        uint32_t count = sc_seeding_splits(s, sc_type_of(s->m, op->operands[o]), &lock->split, splits);
+        for (uint32_t i = 0; i < count; i++) {
+            for (uint32_t a = 0; a < splits[i].atoms.count; a++)
+                *sc_vec_push(&s->context->arena, &seeds->locks) = (sc_lock){lock->op, splits[i].dim, splits[i].atoms.atoms[a], rule};
+        }
+        if (count > 0)
+            return;
+    }
+}
+
+static void emit(sc_seeding *s, sc_seeds *seeds)
+{
+    for (uint32_t l = 0; l < s->lines.count; l++) {
+        const sc_line_claims *line = &s->lines.data[l];
+        for (uint32_t i = 0; i < line->list.count; i++)
+            emit_claim(s, line->rule, &line->list.data[i], seeds);
+        for (uint32_t i = 0; i < line->locks.count; i++)
+            emit_lock(s, line->rule, &line->locks.data[i], seeds);
+    }
+}
+
+/* ---- indices ---- */
+static bool has_index(const sc_path *path)
+{
+    for (uint32_t i = 0; i < path->segs.count; i++) {
+        if (path->segs.data[i].kind == SC_SEG_INDEX || path->segs.data[i].kind == SC_SEG_RANGE)
+            return true;
+    }
+    return false;
+}
+
+/* A path whose names this function has, but not at these indices. */
+static void check_indices(sc_seeding *s, const sc_path *path)
+{
+    if (!has_index(path))
+        return;
+    const char *without = NULL;
+    for (uint32_t i = 0; i < s->view->place_paths.count; i++) {
+        sc_sym place = s->view->place_paths.data[i];
+        if (sc_plan_view_match(s->view, path, place) != SC_PATH_NO)
+            return;
+        if (sc_path_match_text(s->context, path, s->view->entry, sc_text(s->context, place), true) != SC_PATH_NO)
+            without = sc_text(s->context, place);
+    }
+    if (without == NULL)
+        return;
+    sc_report(&s->context->diag, SC_D_matches_nothing, path->loc, sc_path_text(s->context, path), "", NULL);
+    sc_report_note(&s->context->diag, (sc_loc){0}, "an index counts from 0; the last thing of that name is '%s'", without);
+}
+
+static void check_all_indices(sc_seeding *s)
+{
+    const sc_plan *plan = s->plan->plan;
+    for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
+        const sc_plan_stmt *stmt = plan->body.data[i];
+        for (uint32_t p = 0; p < stmt->in.count; p++)
+            check_indices(s, &stmt->in.data[p]);
+        if (stmt->kind == SC_PLAN_PIN)
+            check_indices(s, &stmt->pin.path);
+        for (uint32_t p = 0; stmt->kind == SC_PLAN_REMAT && p < stmt->remat.save.count; p++)
+            check_indices(s, &stmt->remat.save.data[p]);
+    }
+}
+
+/* ---- the pass ---- */
+static bool is_late(const sc_plan_stmt *stmt)
+{
+    return stmt->kind == SC_PLAN_SHARD && (stmt->shard.star || stmt->shard.if_free);
+}
+
+static void read_line(sc_seeding *s, const sc_plan_line *source, uint32_t line)
+{
+    switch (source->stmt->kind) {
+    case SC_PLAN_SHARD:
+        if (source->stmt->shard.star)
+            sc_seeding_star_rule(s, source, line);
+        else
+            sc_seeding_rule(s, source, line);
+        break;
+    case SC_PLAN_PIN:
+        sc_seeding_pin(s, source, line);
+        break;
+    case SC_PLAN_STYLE:
+        sc_seeding_style(s, source, line);
+        break;
+    default:
+        break;
+    }
+}
+
+static void read_lines(sc_seeding *s)
+{
+    const sc_resolved_plan *plan = s->plan;
+    for (uint32_t i = 0; i < plan->lines.count; i++)
+        sc_seeding_add_line(s, sc_plan_line_text(s->context, plan->lines.data[i].stmt), plan->lines.data[i].stmt->loc);
+    for (uint32_t i = 0; i < plan->lines.count; i++) {
+        if (!plan->lines.data[i].broken && !is_late(plan->lines.data[i].stmt))
+            read_line(s, &plan->lines.data[i], i);
+    }
+    sc_seeding_inline_pins(s);
+    for (uint32_t i = 0; i < plan->lines.count; i++) {
+        if (!plan->lines.data[i].broken && is_late(plan->lines.data[i].stmt))
+            read_line(s, &plan->lines.data[i], i);
+    }
+}
+
+bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, const sc_module *fixed, sc_seeds *seeds)
+{
+    sc_context *context = plan->context;
+    uint32_t errors = context->diag.errors;
+    sc_seeding s = {.plan = plan, .context = context, .m = m, .built = built};
+    s.view = sc_plan_view_make(context, m, built->func, false);
+    s.claimed = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.claimed);
+    s.used_axes = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.used_axes);
+    s.is_fixed = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.is_fixed);
+    sc_plan_bindings(plan, s.view->entry, &s.bindings);
+    *seeds = (sc_seeds){.call_cost = plan->tuning.call_cost};
+    sc_seeding_find_sizes(&s);
+    sc_plan_report_not_compiled(plan, s.view);
+    check_all_indices(&s);
+    sc_seeding_mark_fixed(&s, fixed);
+    read_lines(&s);
+    sc_seeding_cut_for_fixed(&s, fixed);
+    if (!sc_seeding_cut_axes(&s))
+        return false;
+    emit(&s, seeds);
+    sc_seeding_fixed_seeds(&s, fixed, seeds);
+    return context->diag.errors == errors;
+}

@@ -1,0 +1,128 @@
+/* A built function as plans see it: of each value, the kinds that rules name and the place that paths are held against. */
+#include "frontend/path_match.h"
+#include "frontend/plan_internal.h"
+
+#include <string.h>
+
+enum { ACT = 1 << SC_KIND_ACT, INPUT = 1 << SC_KIND_INPUT, OUTPUT = 1 << SC_KIND_OUTPUT, PARAM = 1 << SC_KIND_PARAM, CACHE = 1 << SC_KIND_CACHE };
+
+/* <entry>.out, <entry>.out0, .. */
+static bool is_output_path(const sc_context *context, sc_sym entry, sc_sym path)
+{
+    const char *name = sc_text(context, entry), *text = sc_text(context, path);
+    size_t length = strlen(name);
+    if (path == 0 || strncmp(text, name, length) != 0 || strncmp(text + length, ".out", 4) != 0)
+        return false;
+    text += length + 4;
+    return text[strspn(text, "0123456789")] == 0;
+}
+
+/* A parameter is one `param` op and its cast to the act dtype; both are the parameter, and rules speak of the first. */
+static bool is_param_cast(const sc_module *m, const sc_op *op)
+{
+    return op->kind == SC_OP_cast && sc_op_at(m, sc_def(m, op->operands[0]))->kind == SC_OP_param;
+}
+
+static uint8_t kinds_of(const sc_plan_view *view, const sc_op *op, sc_value value)
+{
+    switch (op->kind) {
+    case SC_OP_input:
+        return INPUT;
+    case SC_OP_param:
+        return PARAM;
+    case SC_OP_cache_read:
+    case SC_OP_append:
+        return CACHE;
+    case SC_OP_return:
+    case SC_OP_cache_write:
+        return SC_KIND_NO_RULES;
+    case SC_OP_use:
+        if (sc_op_int(op, SC_ATTR_formal, 0) != 0)
+            return SC_KIND_NO_RULES;
+        return is_output_path(view->context, view->entry, view->m->values.data[value].path) ? ACT | OUTPUT : ACT;
+    default:
+        return (sc_op_traits(op) & SC_CONSTANT) != 0 || is_param_cast(view->m, op) ? SC_KIND_NO_RULES : ACT;
+    }
+}
+
+sc_sym sc_plan_value_path(const sc_module *m, sc_value value)
+{
+    const sc_value_info *info = &m->values.data[value];
+    if (info->path != 0)
+        return info->path;
+    const sc_op *op = sc_op_at(m, info->def);
+    if ((sc_op_traits(op) & SC_STATE_READ) == 0)
+        return 0;
+    const sc_attr *name = sc_op_attr(op, SC_ATTR_name);
+    return name == NULL ? 0 : name->text;
+}
+
+static void add_value(sc_plan_view *view, sc_map *place_map, const sc_op *op, sc_value value)
+{
+    sc_arena *arena = &view->m->context->arena;
+    sc_sym path = sc_plan_value_path(view->m, value);
+    bool is_new;
+    uint32_t *place = sc_map_insert(place_map, path != 0 ? path : op->scope, view->place_paths.count, &is_new);
+    if (is_new)
+        *sc_vec_push(arena, &view->place_paths) = path != 0 ? path : op->scope;
+    view->places[value] = *place;
+    view->kinds[value] = kinds_of(view, op, value);
+    uint32_t index = view->values.count;
+    *sc_vec_push(arena, &view->values) = value;
+    uint32_t *next = sc_vec_push(arena, &view->next_same);
+    *next = SC_NONE;
+    if (path == 0)
+        return;
+    uint32_t *first = sc_map_insert(&view->by_path, path, index, &is_new);
+    if (!is_new) {
+        *next = *first;
+        *first = index;
+    }
+}
+
+sc_plan_view *sc_plan_view_make(sc_context *context, sc_module *m, sc_func_id func, bool symbolic)
+{
+    sc_arena *arena = &context->arena;
+    sc_plan_view *view = sc_arena_alloc(arena, sizeof *view);
+    *view = (sc_plan_view){.context = context, .m = m, .func = func, .entry = m->funcs.data[func].name, .symbolic = symbolic};
+    view->by_path.arena = arena;
+    view->value_count = m->values.count;
+    view->kinds = sc_arena_array(arena, view->value_count, sizeof *view->kinds);
+    view->places = sc_arena_array(arena, view->value_count, sizeof *view->places);
+    sc_map place_map = {.arena = arena};
+    sc_for_each_op(m, func, id) {
+        const sc_op *op = sc_op_at(m, id);
+        for (uint32_t r = 0; r < op->result_count; r++)
+            add_value(view, &place_map, op, op->first_result + r);
+    }
+    return view;
+}
+
+sc_path_match sc_plan_view_match(const sc_plan_view *view, const sc_path *pattern, sc_sym path)
+{
+    return sc_path_match_text(view->context, pattern, view->entry, sc_text(view->context, path), view->symbolic);
+}
+
+sc_plan_scope sc_plan_scope_make(sc_context *context, const sc_plan_view *view, const sc_path_list *paths)
+{
+    sc_plan_scope scope = {.view = view, .paths = paths};
+    if (paths->count > 0)
+        scope.memo = sc_arena_array(&context->arena, view->place_paths.count, sizeof *scope.memo);
+    return scope;
+}
+
+sc_path_match sc_plan_scope_match(sc_plan_scope *scope, uint32_t place)
+{
+    if (scope->paths->count == 0)
+        return SC_PATH_COVERS;
+    uint8_t *memo = &scope->memo[place]; /* 0: not yet looked up; else the match + 1 */
+    if (*memo == 0) {
+        sc_path_match best = SC_PATH_NO;
+        for (uint32_t i = 0; i < scope->paths->count; i++) {
+            sc_path_match match = sc_plan_view_match(scope->view, &scope->paths->data[i], scope->view->place_paths.data[place]);
+            best = match > best ? match : best;
+        }
+        *memo = (uint8_t)(best + 1);
+    }
+    return (sc_path_match)(*memo - 1);
+}
