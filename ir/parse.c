@@ -340,7 +340,7 @@ static bool parse_init(sc_parser *p, sc_state *state)
     sc_parse_advance(p);
     state->init = (sc_init_kind)kind;
     if (sc_text_init_args[kind] == 0)
-        return true;
+        return !sc_parse_accept(p, '(') || sc_parse_expect(p, ')');
     if (!sc_parse_expect(p, '('))
         return false;
     for (uint32_t i = 0; i < sc_text_init_args[kind]; i++) {

@@ -1,0 +1,415 @@
+/* shardc-opt: reads IR text, verifies it, runs passes, prints IR text. For those who write passes, and for their tests. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "passes/pass.h"
+
+static const char help[] = "usage: shardc-opt [options] FILE|-\n"
+                           "reads IR text (shardc.ir 1), runs passes over it and prints the result\n"
+                           "  --passes A,B,..       passes to run, in this order; `default` is the whole pipeline\n"
+                           "  --print-after PASS    print the module after this pass too (`all`: after each)\n"
+                           "  --fold                print repeated layers once\n"
+                           "  --verify-each         the verifier runs after each pass (it always does)\n"
+                           "  --verify-roundtrip    what is printed must read back to the same, after each pass\n"
+                           "  --verify-diagnostics  exit 0 if the messages are exactly those of the comments\n"
+                           "                        `// expected-error@+1 {{text}}` (@-1, @unknown; -warning, -note)\n"
+                           "  -o FILE               write there instead of to stdout\n";
+
+enum { EXIT_SOURCE = 1, EXIT_RUN = 7, EXIT_INTERNAL = 70 };
+
+typedef struct options {
+    const char *input, *output, *passes, *print_after;
+    bool fold, verify_each, verify_roundtrip, verify_diagnostics, help;
+} options;
+
+typedef struct job {
+    int argc;
+    char **argv;
+    options options;
+    sc_context *context;
+    FILE *out;
+    const sc_pass *print_after; /* NULL: after none, or all */
+    int exit_code;
+} job;
+
+/* ---- command line ---- */
+
+typedef struct option_row {
+    const char *name;
+    size_t offset; /* in options */
+    bool has_value;
+} option_row;
+
+static const option_row option_rows[] = {
+    {"--passes", offsetof(options, passes), true},
+    {"--print-after", offsetof(options, print_after), true},
+    {"-o", offsetof(options, output), true},
+    {"--fold", offsetof(options, fold), false},
+    {"--verify-each", offsetof(options, verify_each), false},
+    {"--verify-roundtrip", offsetof(options, verify_roundtrip), false},
+    {"--verify-diagnostics", offsetof(options, verify_diagnostics), false},
+    {"--help", offsetof(options, help), false},
+};
+enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows };
+
+static bool usage_error(job *j, const char *text)
+{
+    sc_report(&j->context->diag, SC_D_usage, (sc_loc){0}, text, NULL);
+    return false;
+}
+
+/* Equal up to - and _; `text` ends at its length, where a value may follow after =. */
+static bool is_option(const char *name, const char *text, size_t length)
+{
+    if (strlen(name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i] == '_' ? '-' : text[i];
+        if (c != name[i])
+            return false;
+    }
+    return true;
+}
+
+static bool unknown(job *j, const char *what, const char *name, const char *nearest)
+{
+    const char *hint = nearest == NULL ? "" : sc_arena_printf(&j->context->arena, "; did you mean '%s'?", nearest);
+    return usage_error(j, sc_arena_printf(&j->context->arena, "there is no %s '%s'%s", what, name, hint));
+}
+
+static bool unknown_option(job *j, const char *text, size_t length)
+{
+    const char *names[OPTION_COUNT];
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        names[i] = option_rows[i].name;
+    const char *name = sc_arena_copy_text(&j->context->arena, text, length);
+    return unknown(j, "option", name, sc_nearest(name, names, OPTION_COUNT));
+}
+
+static bool read_option(job *j, int *i)
+{
+    const char *text = j->argv[*i], *equals = strchr(text, '=');
+    size_t length = equals == NULL ? strlen(text) : (size_t)(equals - text), row = 0;
+    while (row < OPTION_COUNT && !is_option(option_rows[row].name, text, length))
+        row++;
+    if (row == OPTION_COUNT)
+        return unknown_option(j, text, length);
+    char *field = (char *)&j->options + option_rows[row].offset;
+    if (!option_rows[row].has_value) {
+        *(bool *)field = true;
+        return equals == NULL || usage_error(j, sc_arena_printf(&j->context->arena, "%s takes no value", option_rows[row].name));
+    }
+    const char *value = equals != NULL ? equals + 1 : j->argv[*i + 1];
+    if (value == NULL)
+        return usage_error(j, sc_arena_printf(&j->context->arena, "%s wants a value", text));
+    *i += equals == NULL;
+    *(const char **)field = value;
+    return true;
+}
+
+static bool read_options(job *j)
+{
+    for (int i = 1; i < j->argc; i++) {
+        const char *text = j->argv[i];
+        if (text[0] == '-' && text[1] != 0) {
+            if (!read_option(j, &i))
+                return false;
+        } else if (j->options.input != NULL) {
+            return usage_error(j, "one file at a time");
+        } else {
+            j->options.input = text;
+        }
+    }
+    return j->options.help || j->options.input != NULL || usage_error(j, "a file is wanted, or - for stdin; --help tells more");
+}
+
+/* ---- files ---- */
+
+static bool read_input(job *j, sc_strbuf *text)
+{
+    bool is_stdin = strcmp(j->options.input, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(j->options.input, "rb");
+    char block[1 << 16];
+    sc_strbuf_init(text, &j->context->arena);
+    if (file != NULL) {
+        for (size_t got; (got = fread(block, 1, sizeof block, file)) > 0;)
+            sc_strbuf_add_bytes(text, block, got);
+        bool failed = ferror(file) != 0;
+        if (!is_stdin)
+            fclose(file);
+        if (!failed)
+            return true;
+    }
+    sc_report(&j->context->diag, SC_D_cannot_read, (sc_loc){0}, j->options.input, strerror(errno), NULL);
+    return false;
+}
+
+static bool open_output(job *j)
+{
+    j->out = j->options.output == NULL ? stdout : fopen(j->options.output, "wb");
+    if (j->out != NULL)
+        return true;
+    sc_report(&j->context->diag, SC_D_cannot_write, (sc_loc){0}, j->options.output, strerror(errno), NULL);
+    return false;
+}
+
+static void close_output(job *j)
+{
+    bool failed = fflush(j->out) != 0 || ferror(j->out) != 0;
+    failed = (j->out != stdout && fclose(j->out) != 0) || failed;
+    if (failed)
+        sc_report(&j->context->diag, SC_D_cannot_write, (sc_loc){0}, j->options.output == NULL ? "-" : j->options.output, strerror(errno),
+                  NULL);
+}
+
+/* ---- passes ---- */
+
+typedef struct pass_list {
+    SC_VEC(const sc_pass *) list;
+} pass_list;
+
+static void unknown_pass(job *j, const char *name)
+{
+    const char *names[SC_PASS_COUNT];
+    for (size_t i = 0; i < SC_PASS_COUNT; i++)
+        names[i] = sc_passes[i].name;
+    unknown(j, "pass", name, sc_nearest(name, names, SC_PASS_COUNT));
+}
+
+/* In names - and _ are equal. NULL after saying which name was meant. */
+static const sc_pass *find_pass(job *j, const char *text, size_t length)
+{
+    char *name = sc_arena_copy_text(&j->context->arena, text, length);
+    for (char *c = name; *c != 0; c++)
+        *c = *c == '_' ? '-' : *c;
+    const sc_pass *pass = sc_pass_find(name);
+    if (pass == NULL)
+        unknown_pass(j, name);
+    return pass;
+}
+
+static bool add_pass(job *j, pass_list *passes, const char *text, size_t length)
+{
+    sc_arena *arena = &j->context->arena;
+    if (length == strlen("default") && strncmp(text, "default", length) == 0) {
+        for (size_t i = 0; i < SC_PASS_COUNT; i++)
+            *sc_vec_push(arena, &passes->list) = &sc_passes[i];
+        return true;
+    }
+    const sc_pass *pass = find_pass(j, text, length);
+    if (pass != NULL)
+        *sc_vec_push(arena, &passes->list) = pass;
+    return pass != NULL;
+}
+
+static bool find_passes(job *j, pass_list *passes)
+{
+    const char *text = j->options.passes == NULL ? "" : j->options.passes, *after = j->options.print_after;
+    while (*text != 0) {
+        size_t length = strcspn(text, ",");
+        if (!add_pass(j, passes, text, length))
+            return false;
+        text += length + (text[length] == ',');
+    }
+    if (after == NULL || strcmp(after, "all") == 0)
+        return true;
+    j->print_after = find_pass(j, after, strlen(after));
+    return j->print_after != NULL;
+}
+
+static const char *module_text(job *j, const sc_module *m, bool fold)
+{
+    sc_strbuf out;
+    sc_strbuf_init(&out, &j->context->arena);
+    sc_print_module(m, &(sc_print_options){.fold = fold}, &out);
+    return out.data;
+}
+
+/* A text that does not read back is our bug: the text is the reproducer. */
+static bool reads_back(job *j, const sc_module *m)
+{
+    const char *text = module_text(j, m, false);
+    sc_module *again = sc_parse_module(j->context, "(printed)", text, strlen(text));
+    if (again != NULL && strcmp(text, module_text(j, again, false)) == 0)
+        return true;
+    fprintf(stderr, "shardc-opt: internal error: this text does not read back to the same module:\n%s", text);
+    j->exit_code = EXIT_INTERNAL;
+    return false;
+}
+
+static bool after_pass(job *j, const sc_module *m, const sc_pass *pass)
+{
+    if (j->options.verify_roundtrip && !reads_back(j, m))
+        return false;
+    if (j->options.print_after != NULL && (j->print_after == NULL || j->print_after == pass))
+        fprintf(j->out, "// after %s\n%s\n", pass->name, module_text(j, m, j->options.fold));
+    return true;
+}
+
+static bool run_passes(job *j, const pass_list *passes, const sc_strbuf *text)
+{
+    const char *name = strcmp(j->options.input, "-") == 0 ? "<stdin>" : j->options.input;
+    sc_module *m = sc_parse_module(j->context, name, text->data, text->length);
+    if (m == NULL || (j->options.verify_roundtrip && !reads_back(j, m)) || !sc_verify_module(m, "reading"))
+        return false;
+    sc_pass_env env = {0};
+    for (uint32_t i = 0; i < passes->list.count; i++) {
+        if (!sc_pass_run(m, passes->list.data[i], &env) || !after_pass(j, m, passes->list.data[i]))
+            return false;
+    }
+    if (!j->options.verify_diagnostics)
+        fputs(module_text(j, m, j->options.fold), j->out);
+    return true;
+}
+
+/* ---- expected messages ---- */
+
+typedef struct expectation {
+    int severity;
+    uint32_t at, line; /* where it stands, and the line it speaks of (0: no place) */
+    const char *text;
+    bool met;
+} expectation;
+
+typedef struct expectations {
+    SC_VEC(expectation) list;
+} expectations;
+
+static const char *const severity_names[] = {"error", "warning", "note"};
+
+/* The line after @: +1, -2, unknown; nothing is the comment's own. */
+static const char *read_offset(const char *p, uint32_t at, uint32_t *out_line)
+{
+    *out_line = at;
+    if (*p != '@')
+        return p;
+    if (strncmp(p, "@unknown", 8) == 0) {
+        *out_line = 0;
+        return p + 8;
+    }
+    bool back = p[1] == '-';
+    uint32_t lines = 0;
+    for (p += 2; *p >= '0' && *p <= '9' && lines < 1000000; p++)
+        lines = lines * 10 + (uint32_t)(*p - '0');
+    *out_line = back ? at - lines : at + lines;
+    return p;
+}
+
+/* One `expected-error@+1 {{text}}` from behind "expected-"; a comment of another form is none. */
+static void read_expectation(job *j, const char *p, uint32_t at, expectations *expected)
+{
+    for (int severity = SC_ERROR; severity <= SC_NOTE; severity++) {
+        size_t length = strlen(severity_names[severity]);
+        if (strncmp(p, severity_names[severity], length) != 0)
+            continue;
+        expectation e = {.severity = severity, .at = at};
+        const char *open = read_offset(p + length, at, &e.line);
+        const char *close = strncmp(open, " {{", 3) == 0 ? strstr(open, "}}") : NULL;
+        if (close == NULL || memchr(open, '\n', (size_t)(close - open)) != NULL)
+            return;
+        e.text = sc_arena_copy_text(&j->context->arena, open + 3, (size_t)(close - open - 3));
+        *sc_vec_push(&j->context->arena, &expected->list) = e;
+    }
+}
+
+static expectations find_expectations(job *j, const char *text)
+{
+    static const char mark[] = "// expected-";
+    expectations expected = {0};
+    uint32_t line = 1;
+    for (const char *p = text; *p != 0; p++) {
+        line += *p == '\n';
+        if (strncmp(p, mark, sizeof mark - 1) == 0)
+            read_expectation(j, p + sizeof mark - 1, line, &expected);
+    }
+    return expected;
+}
+
+static bool meets(expectations *expected, const sc_diagnostic *d, uint32_t line)
+{
+    for (uint32_t i = 0; i < expected->list.count; i++) {
+        expectation *e = &expected->list.data[i];
+        if (!e->met && e->severity == (int)sc_diag_rows[d->id].severity && e->line == line && strstr(d->text, e->text) != NULL)
+            return e->met = true;
+    }
+    return false;
+}
+
+/* Exit code: 0 when every message was expected and every expected one came. */
+static int compare_messages(job *j, const char *text)
+{
+    const sc_diag *diag = &j->context->diag;
+    expectations expected = find_expectations(j, text);
+    int exit_code = 0;
+    for (uint32_t i = 0; i < diag->list.count; i++) {
+        const sc_diagnostic *d = &diag->list.data[i];
+        uint32_t line = sc_sources_line(&j->context->sources, d->loc.begin).line;
+        if (meets(&expected, d, line))
+            continue;
+        fprintf(stderr, "%s:%u: unexpected %s: %s\n", j->options.input, line, severity_names[sc_diag_rows[d->id].severity], d->text);
+        exit_code = EXIT_SOURCE;
+    }
+    for (uint32_t i = 0; i < expected.list.count; i++) {
+        const expectation *e = &expected.list.data[i];
+        if (e->met)
+            continue;
+        fprintf(stderr, "%s:%u: this %s was not reported: %s\n", j->options.input, e->at, severity_names[e->severity], e->text);
+        exit_code = EXIT_SOURCE;
+    }
+    return exit_code;
+}
+
+/* ---- */
+
+static void render_messages(job *j)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &j->context->arena);
+    sc_diag_render_text(&j->context->diag, &j->context->sources, &text);
+    fputs(text.data, stderr);
+}
+
+static void work_on(job *j)
+{
+    sc_strbuf text;
+    pass_list passes = {0};
+    if (!find_passes(j, &passes) || !read_input(j, &text) || !open_output(j))
+        return;
+    run_passes(j, &passes, &text);
+    close_output(j);
+    if (!j->options.verify_diagnostics || j->exit_code != 0)
+        return;
+    j->exit_code = compare_messages(j, text.data);
+    sc_diag_init(&j->context->diag, &j->context->arena); /* all of them are accounted for */
+}
+
+static void work(sc_context *context, void *user)
+{
+    job *j = user;
+    j->context = context;
+    if (read_options(j)) {
+        if (j->options.help)
+            fputs(help, stdout);
+        else
+            work_on(j);
+    }
+    render_messages(j);
+    if (j->exit_code == 0)
+        j->exit_code = sc_diag_exit_code(&context->diag);
+}
+
+int main(int argc, char **argv)
+{
+    static sc_context context;
+    job j = {.argc = argc, .argv = argv};
+    if (!sc_context_run(&context, 0, work, &j)) {
+        fputs("shardc-opt: out of memory\n", stderr);
+        j.exit_code = EXIT_RUN;
+    }
+    sc_context_free(&context);
+    return j.exit_code;
+}
