@@ -41,25 +41,40 @@ static bool segment_matches(const sc_context *context, const sc_seg *pattern, co
     return any_index || pattern->kind == SC_SEG_NAME || (thing->index >= pattern->first && thing->index <= pattern->last);
 }
 
-static sc_path_match match_from(const sc_context *context, const sc_path *pattern, uint32_t first, const char *path, bool any_index)
+/* What of the path is left behind the pattern's segments from `first` on; NULL when they do not match. */
+static const char *rest_after(const sc_context *context, const sc_path *pattern, uint32_t first, const char *path, bool any_index)
 {
     for (uint32_t i = first; i < pattern->segs.count; i++) {
         segment thing;
         if (!next_segment(&path, &thing) || !segment_matches(context, &pattern->segs.data[i], &thing, any_index))
-            return SC_PATH_NO;
+            return NULL;
     }
-    return *path == 0 ? SC_PATH_EXACT : SC_PATH_COVERS;
+    return path;
+}
+
+static bool begins_with_entry(const sc_path *pattern, sc_sym entry)
+{
+    return entry != 0 && pattern->segs.count > 0 && pattern->segs.data[0].kind == SC_SEG_NAME && pattern->segs.data[0].name.text == entry;
 }
 
 sc_path_match sc_path_match_text(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index)
 {
-    sc_path_match match = match_from(context, pattern, 0, path, any_index);
-    if (match != SC_PATH_NO || pattern->segs.count == 0)
-        return match;
-    const sc_seg *first = &pattern->segs.data[0];
-    if (entry == 0 || first->kind != SC_SEG_NAME || first->name.text != entry)
-        return SC_PATH_NO;
-    return pattern->segs.count == 1 ? SC_PATH_COVERS : match_from(context, pattern, 1, path, any_index);
+    const char *rest = rest_after(context, pattern, 0, path, any_index);
+    if (rest != NULL || !begins_with_entry(pattern, entry))
+        return rest == NULL ? SC_PATH_NO : *rest == 0 ? SC_PATH_EXACT : SC_PATH_COVERS;
+    if (pattern->segs.count == 1)
+        return SC_PATH_COVERS;
+    rest = rest_after(context, pattern, 1, path, any_index);
+    return rest == NULL ? SC_PATH_NO : *rest == 0 ? SC_PATH_EXACT : SC_PATH_COVERS;
+}
+
+bool sc_path_matches_parent(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index)
+{
+    const char *rest = rest_after(context, pattern, 0, path, any_index);
+    if (rest == NULL && pattern->segs.count > 1 && begins_with_entry(pattern, entry))
+        rest = rest_after(context, pattern, 1, path, any_index);
+    segment last;
+    return rest != NULL && next_segment(&rest, &last) && *rest == 0;
 }
 
 sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern, sc_sym entry, sc_sym path)

@@ -201,6 +201,7 @@ typedef struct sc_seeding {
     SC_VEC(sc_line_claims) lines;
     SC_VEC(sc_composite_split) composites;
     SC_VEC(sc_cut) cuts;
+    const struct sc_weight_readers *readers; /* plan_styles.c; NULL until wanted */
 } sc_seeding;
 
 /* Adds what a line says of a value. Splits and closings over axes of size one vanish; a claim without effect is dropped, and so is one
