@@ -157,7 +157,8 @@ bool eval_last(sc_eval *eval)
     do {
         double length = len == NULL ? (double)size : len[walk.at[2]];
         if (!(length >= 0 && length <= (double)size))
-            return sc_eval_fail(eval, "length %.17g is outside 0 <= length <= %s = %lld", length, sc_eval_dim_name(eval, s.dim), (long long)size);
+            return sc_eval_fail(eval, "length %.17g is outside 0 <= length <= %s = %lld", length, sc_eval_dim_name(eval, s.dim),
+                                (long long)size);
         int64_t local = (int64_t)length - 1 - offset;
         if (length >= 1 && local >= 0 && local < s.size)
             eval->results[0].data[walk.at[0]] = eval->operands[0]->data[walk.at[1] + local * s.strides[1]];
@@ -170,12 +171,13 @@ bool eval_slice(sc_eval *eval)
     sc_walk walk;
     sc_walk_dim from, to;
     sc_walk_init(&walk);
-    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &from) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &to))
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &from) || !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &to))
         return false;
     int64_t first = sc_op_int(eval->op, SC_ATTR_from, 0);
     if (first < 0 || first > from.size - to.size)
-        return sc_eval_fail(eval, "elements %lld to %lld of %lld", (long long)first, (long long)(first + to.size), (long long)from.size);
+        return sc_eval_fail(eval, "elements %lld to %lld of %lld", (long long)first, (long long)first + (long long)to.size,
+                            (long long)from.size);
     sc_walk_start(&walk);
     do {
         for (int64_t i = 0; i < to.size; i++)

@@ -59,8 +59,7 @@ bool eval_argmax(sc_eval *eval)
     sc_walk walk;
     sc_walk_dim v;
     sc_walk_init(&walk);
-    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
         return false;
     sc_walk_start(&walk);
     do {
@@ -185,7 +184,8 @@ bool eval_xent(sc_eval *eval)
         if (target == ignore)
             continue; /* the result is zero already */
         if (!(target >= 0 && target < (double)v.size))
-            return sc_eval_fail(eval, "target %.17g is outside 0 <= id < %s = %lld", target, sc_eval_dim_name(eval, v.dim), (long long)v.size);
+            return sc_eval_fail(eval, "target %.17g is outside 0 <= id < %s = %lld", target, sc_eval_dim_name(eval, v.dim),
+                                (long long)v.size);
         eval->results[0].data[walk.at[2]] = smoothed_loss(x, &v, (int64_t)target, log_sum(sum_exponentials(x, &row)), smoothing);
     } while (sc_walk_next(&walk));
     return true;
@@ -196,8 +196,7 @@ bool eval_cumsum(sc_eval *eval)
     sc_walk walk;
     sc_walk_dim s;
     sc_walk_init(&walk);
-    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &s))
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &s))
         return false;
     sc_walk_start(&walk);
     do {

@@ -66,7 +66,8 @@ static bool prepare(sc_eval *eval, sc_rope *rope, const sc_walk_dim *e)
 {
     int at = sc_type_find_dim(eval->operand_types[0], e->dim);
     if (at < 0 || eval->operand_types[0]->dims[at].size != e->size || e->size % 2 != 0)
-        return sc_eval_fail(eval, "dim %s needs to be whole and even, but is %lld here", sc_eval_dim_name(eval, e->dim), (long long)e->size);
+        return sc_eval_fail(eval, "dim %s needs to be whole and even, but is %lld here", sc_eval_dim_name(eval, e->dim),
+                            (long long)e->size);
     const char *pairs = sc_text(eval->m->context, sc_op_word(eval->op, SC_ATTR_pairs));
     bool is_interleaved = strcmp(pairs, "interleaved") == 0;
     rope->pairs = e->size / 2;
@@ -74,7 +75,7 @@ static bool prepare(sc_eval *eval, sc_rope *rope, const sc_walk_dim *e)
     rope->first_step = is_interleaved ? 2 : 1;
     rope->second = is_interleaved ? 1 : rope->pairs;
     rope->narrow = eval->round && eval->operand_types[0]->dtype != SC_DTYPE_f64;
-    rope->frequencies = malloc((size_t)rope->pairs * 3 * sizeof *rope->frequencies);
+    rope->frequencies = calloc((size_t)rope->pairs * 3, sizeof *rope->frequencies);
     if (rope->frequencies == NULL)
         return sc_eval_fail(eval, "out of memory");
     rope->cosines = rope->frequencies + rope->pairs;

@@ -32,6 +32,15 @@ void sc_array_free(sc_array *array)
 
 /* ---- messages and layouts ---- */
 
+/* The number that a dump gives to a value: its place among the results of its function. */
+static uint32_t printed_number(const sc_module *m, sc_value value)
+{
+    uint32_t number = m->values.data[value].index;
+    for (sc_op_id op = sc_op_at(m, sc_def(m, value))->prev; op != SC_NONE; op = sc_op_at(m, op)->prev)
+        number += sc_op_at(m, op)->result_count;
+    return number;
+}
+
 bool sc_interp_fail(sc_interp *interp, sc_op_id id, int64_t rank, const char *format, ...)
 {
     const sc_module *m = interp->m;
@@ -43,7 +52,7 @@ bool sc_interp_fail(sc_interp *interp, sc_op_id id, int64_t rank, const char *fo
     va_end(args);
     sc_sym path = op->result_count > 0 ? m->values.data[op->first_result].path : 0;
     if (op->result_count > 0)
-        snprintf(name, sizeof name, " %%%u%s%.200s", op->first_result, path == 0 ? "" : " ", sc_text(m->context, path));
+        snprintf(name, sizeof name, " %%%u%s%.200s", printed_number(m, op->first_result), path == 0 ? "" : " ", sc_text(m->context, path));
     if (rank != SC_NO_RANK)
         snprintf(where, sizeof where, " on rank %lld", (long long)rank);
     snprintf(interp->error, interp->error_size, "%s%s%s%.100s%s: %s", sc_ops[op->kind].name, name, op->scope == 0 ? "" : " in ",
@@ -178,7 +187,8 @@ static bool assemble_output(sc_interp *interp, sc_op_id id, const sc_held *value
     if (output->data == NULL)
         return sc_interp_fail(interp, id, SC_NO_RANK, "out of memory");
     return sc_interp_assemble(interp, value->type, value->data, output->data, &first, &second) ||
-           sc_interp_fail(interp, id, second, "the replicas of a result on ranks %lld and %lld differ", (long long)first, (long long)second);
+           sc_interp_fail(interp, id, second, "the replicas of a result on ranks %lld and %lld differ", (long long)first,
+                          (long long)second);
 }
 
 static bool run_return(sc_interp *interp, sc_op_id id)
@@ -239,7 +249,7 @@ static bool run_eval(sc_interp *interp, sc_op_id id)
     if (op->operand_count > SC_MAX_FIXED_OPERANDS || op->result_count > SC_MAX_FIXED_RESULTS ||
         (sc_ops[op->kind].operands != SC_ANY && op->operand_count < (uint32_t)sc_ops[op->kind].operands))
         return sc_interp_fail(interp, id, SC_NO_RANK, "%u operands and %u results", op->operand_count, op->result_count);
-    sc_array operands[SC_MAX_FIXED_OPERANDS];
+    sc_array operands[SC_MAX_FIXED_OPERANDS] = {{0}};
     sc_eval eval;
     eval.m = m;
     eval.op = op;
@@ -294,7 +304,7 @@ static bool run_op(sc_interp *interp, sc_op_id id)
         return sc_interp_fail(interp, id, SC_NO_RANK, "the interpreter has no meaning for it");
     for (uint32_t i = 0; i < op->operand_count; i++) {
         if (interp->values[op->operands[i]].data == NULL)
-            return sc_interp_fail(interp, id, SC_NO_RANK, "operand %u, %%%u, has no value here", i + 1, op->operands[i]);
+            return sc_interp_fail(interp, id, SC_NO_RANK, "operand %u has no value here", i + 1);
     }
     if (!make_results(interp, id) || !handler(interp, id))
         return false;
@@ -355,7 +365,8 @@ static bool start_run(sc_interp *interp, sc_func_id func)
     if (!grow_layouts(interp) || !grow_values(interp))
         return false;
     interp->next_input = 0;
-    sc_for_each_op(m, func, id) {
+    sc_for_each_op(m, func, id)
+    {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t i = 0; i < op->result_count; i++) {
             sc_value value = op->first_result + i;
@@ -372,7 +383,8 @@ static bool start_run(sc_interp *interp, sc_func_id func)
 
 static void commit_writes(sc_interp *interp, sc_func_id func)
 {
-    sc_for_each_op(interp->m, func, id) {
+    sc_for_each_op(interp->m, func, id)
+    {
         const sc_op *op = sc_op_at(interp->m, id);
         if (op->kind != SC_OP_cache_write)
             continue;
@@ -384,7 +396,8 @@ static void commit_writes(sc_interp *interp, sc_func_id func)
 
 static void end_run(sc_interp *interp, sc_func_id func, bool ok)
 {
-    sc_for_each_op(interp->m, func, id) {
+    sc_for_each_op(interp->m, func, id)
+    {
         const sc_op *op = sc_op_at(interp->m, id);
         for (uint32_t i = 0; i < op->result_count; i++) {
             if (!interp->values[op->first_result + i].keep)
@@ -397,7 +410,8 @@ static void end_run(sc_interp *interp, sc_func_id func, bool ok)
 
 static bool run_ops(sc_interp *interp, sc_func_id func)
 {
-    sc_for_each_op(interp->m, func, id) {
+    sc_for_each_op(interp->m, func, id)
+    {
         if (interp->options.tick != NULL && !interp->options.tick(interp->options.user))
             return sc_interp_fail(interp, id, SC_NO_RANK, "stopped");
         if (!run_op(interp, id))
@@ -506,7 +520,8 @@ void sc_interp_free(sc_interp *interp)
 bool sc_interp_set_state(sc_interp *interp, uint32_t state, const double *global)
 {
     sc_layout layout;
-    if (state >= interp->state_count || interp->state[state].data == NULL || !sc_interp_find_layout(interp, interp->state[state].type, &layout))
+    if (state >= interp->state_count || interp->state[state].data == NULL ||
+        !sc_interp_find_layout(interp, interp->state[state].type, &layout))
         return false;
     sc_held *held = &interp->state[state];
     memset(held->data, 0, (size_t)interp->ranks * (size_t)layout.count * sizeof *held->data);

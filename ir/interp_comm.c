@@ -196,7 +196,10 @@ static bool all_slice(const sc_transfer *t)
 static sc_box_row *find_reduction(const sc_transfer *t)
 {
     const char *word = sc_text(t->interp->m->context, sc_op_word(sc_op_at(t->interp->m, t->op), SC_ATTR_reduce));
-    sc_box_row *row = strcmp(word, "sum") == 0 ? sc_row_sum : strcmp(word, "max") == 0 ? sc_row_max : strcmp(word, "min") == 0 ? sc_row_min : NULL;
+    sc_box_row *row = strcmp(word, "sum") == 0   ? sc_row_sum
+                      : strcmp(word, "max") == 0 ? sc_row_max
+                      : strcmp(word, "min") == 0 ? sc_row_min
+                                                 : NULL;
     if (row == NULL)
         sc_interp_fail(t->interp, t->op, SC_NO_RANK, "unknown reduction '%s'", word);
     return row;
@@ -299,7 +302,7 @@ static bool permute(const sc_transfer *t)
     const sc_interp *interp = t->interp;
     if (!other_sizes_stay(t, SC_NONE, SC_NONE) || !permutes_shards(t))
         return false;
-    int64_t *contents = malloc((size_t)interp->ranks * sizeof *contents);
+    int64_t *contents = calloc((size_t)interp->ranks, sizeof *contents);
     if (contents == NULL)
         return sc_interp_fail(t->interp, t->op, SC_NO_RANK, "out of memory");
     for (uint64_t r = 0; r < interp->ranks; r++)
@@ -368,7 +371,8 @@ static bool reshard(const sc_transfer *t)
     if (agree)
         sc_interp_split(t->interp, t->interp->values[op->first_result + t->index].type, global, t->target);
     else
-        sc_interp_fail(t->interp, t->op, second, "the replicas of its operand on ranks %lld and %lld differ", (long long)first, (long long)second);
+        sc_interp_fail(t->interp, t->op, second, "the replicas of its operand on ranks %lld and %lld differ", (long long)first,
+                       (long long)second);
     free(global);
     return agree;
 }

@@ -1,5 +1,7 @@
-/* dot: both operands are brought to [batch][m][k] and [batch][k][n], multiplied in blocks, and the products put where the result's dim
- * order has them. The terms of an element are added in order of k, whatever the blocks: so it is the plain triple loop, bit for bit. */
+/* dot: every dim is a batch dim, or of the rows m of one operand, or of the columns n of the other, or contracted (k). Where an element
+ * stands in an array is a sum of one offset for each of these, tabulated once; the product is then blocked as in Goto and van de Geijn,
+ * "Anatomy of high-performance matrix multiplication", with blocks packed from wherever their elements are. The terms of an element are
+ * added in order of k, whatever the blocks: so it is the plain triple loop, bit for bit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,102 +10,107 @@
 enum { TILE_M = 4, TILE_N = 4, BLOCK_K = 256, BLOCK_N = 128, SMALL = 1024 };
 
 /* Arrays of the walk. */
-enum { OUT, A, B };
+enum { OUT, A, B, ARRAYS };
 
-typedef struct sc_dims {
-    uint32_t count;
-    int64_t size; /* product */
-    sc_walk_dim list[SC_WALK_DIMS];
-} sc_dims;
+/* The dims of one part as one index. */
+typedef struct sc_part {
+    sc_walk dims;
+    int64_t size;             /* product */
+    int64_t *offsets[ARRAYS]; /* by index; NULL where no array has these dims */
+} sc_part;
+
+enum { BATCH, M, N, K, PARTS };
 
 typedef struct sc_product {
-    sc_dims batch, m, n, k;
-    double *memory;             /* everything below that is not an operand's own data */
-    const double *a, *b;        /* [batch][m][k], [batch][k][n] */
-    double *c;                  /* [batch][m][n] */
-    double *panel_a, *panel_b;  /* one tile of rows, one block of columns, in the order in which the kernel reads them */
+    sc_part parts[PARTS];
+    int64_t *tables;
+    double *panel_a, *panel_b; /* one tile of rows, one block of columns, in the order in which the kernel reads them */
 } sc_product;
-
-static void append_dim(sc_dims *dims, const sc_walk_dim *dim)
-{
-    dims->list[dims->count++] = *dim;
-    dims->size *= dim->size;
-}
 
 static bool is_contracted(const sc_attr *dims, sc_dim dim)
 {
-    for (uint32_t i = 0; i < dims->count; i++) {
+    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
         if (dims->dims[i] == dim)
             return true;
     }
     return false;
 }
 
-static bool sort_dims(sc_eval *eval, sc_product *p)
+static bool sort_dims(sc_eval *eval, sc_product *product)
 {
     const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);
     sc_walk walk;
     sc_walk_init(&walk);
     if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1))
         return false;
-    p->batch.count = p->m.count = p->n.count = p->k.count = 0;
-    p->batch.size = p->m.size = p->n.size = p->k.size = 1;
+    for (int part = 0; part < PARTS; part++) {
+        sc_walk_init(&product->parts[part].dims);
+        product->parts[part].dims.arrays = ARRAYS;
+        product->parts[part].size = 1;
+    }
     for (uint32_t i = 0; i < walk.rank; i++) {
         const sc_walk_dim *dim = &walk.dims[i];
         bool in_a = sc_type_find_dim(eval->operand_types[0], dim->dim) >= 0, in_b = sc_type_find_dim(eval->operand_types[1], dim->dim) >= 0;
-        bool in_result = sc_type_find_dim(eval->result_types[0], dim->dim) >= 0, is_k = dims != NULL && is_contracted(dims, dim->dim);
+        bool in_result = sc_type_find_dim(eval->result_types[0], dim->dim) >= 0, is_k = is_contracted(dims, dim->dim);
         if (in_result == is_k || (is_k && !(in_a && in_b)))
             return sc_eval_fail(eval, "dim %s is neither contracted nor in the result, or both", sc_eval_dim_name(eval, dim->dim));
-        append_dim(is_k ? &p->k : in_a && in_b ? &p->batch : in_a ? &p->m : &p->n, dim);
+        sc_part *part = &product->parts[is_k ? K : in_a && in_b ? BATCH : in_a ? M : N];
+        part->dims.dims[part->dims.rank++] = *dim;
+        part->size *= dim->size;
     }
     return true;
 }
 
-/* The dims of three lists as a walk over one dense array (0, in that order of dims) and array `side` (1). */
-static void order(sc_walk *walk, const sc_dims *const lists[3], int side)
+/* Row-major over the part's dims. */
+static void fill_offsets(sc_part *part)
 {
-    sc_walk_init(walk);
-    walk->arrays = 2;
-    for (uint32_t l = 0; l < 3; l++) {
-        for (uint32_t i = 0; i < lists[l]->count; i++) {
-            sc_walk_dim dim = {.dim = lists[l]->list[i].dim, .size = lists[l]->list[i].size};
-            dim.strides[1] = lists[l]->list[i].strides[side];
-            walk->dims[walk->rank++] = dim;
-        }
-    }
-    int64_t stride = 1;
-    for (uint32_t i = walk->rank; i-- > 0; stride *= walk->dims[i].size)
-        walk->dims[i].strides[0] = stride;
-    sc_walk_collapse(walk);
-}
-
-static bool is_dense(const sc_walk *walk)
-{
-    return walk->rank == 0 || (walk->rank == 1 && walk->dims[0].strides[0] == 1 && walk->dims[0].strides[1] == 1);
-}
-
-/* Copies array 1 of the walk to array 0, or the other way. */
-static void copy(sc_walk *walk, double *to, const double *from, int to_array)
-{
-    sc_walk_dim row = sc_walk_take_row(walk);
-    int64_t to_stride = row.strides[to_array], from_stride = row.strides[1 - to_array];
-    sc_walk_start(walk);
+    int64_t i = 0;
+    sc_walk_start(&part->dims);
     do {
-        double *out = to + walk->at[to_array];
-        const double *in = from + walk->at[1 - to_array];
-        for (int64_t i = 0; i < row.size; i++)
-            out[i * to_stride] = in[i * from_stride];
-    } while (sc_walk_next(walk));
+        for (int array = 0; array < ARRAYS; array++) {
+            if (part->offsets[array] != NULL)
+                part->offsets[array][i] = part->dims.at[array];
+        }
+        i++;
+    } while (sc_walk_next(&part->dims));
+}
+
+static int64_t least(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+static bool make_tables(sc_eval *eval, sc_product *product)
+{
+    static const bool has[PARTS][ARRAYS] = {
+        [BATCH] = {true, true, true}, [M] = {true, true, false}, [N] = {true, false, true}, [K] = {false, true, true}};
+    int64_t total = 0, depth = least(BLOCK_K, product->parts[K].size);
+    for (int part = 0; part < PARTS; part++)
+        total += product->parts[part].size * (part == BATCH ? 3 : 2);
+    product->tables = malloc((size_t)total * sizeof *product->tables);
+    product->panel_a = malloc((size_t)(depth * (TILE_M + BLOCK_N)) * sizeof *product->panel_a);
+    if (product->tables == NULL || product->panel_a == NULL)
+        return sc_eval_fail(eval, "out of memory");
+    product->panel_b = product->panel_a + depth * TILE_M;
+    int64_t *next = product->tables;
+    for (int part = 0; part < PARTS; part++) {
+        for (int array = 0; array < ARRAYS; array++) {
+            product->parts[part].offsets[array] = has[part][array] ? next : NULL;
+            next += has[part][array] ? product->parts[part].size : 0;
+        }
+        fill_offsets(&product->parts[part]);
+    }
+    return true;
 }
 
 /* out += a b over depth terms; a is [depth][TILE_M], b is [depth][TILE_N], both padded. */
-static void multiply_tile(double *restrict out, int64_t out_stride, int64_t rows, int64_t columns, const double *restrict a,
-                          const double *restrict b, int64_t depth)
+static void multiply_tile(double *out, const int64_t *row_offsets, int64_t rows, const int64_t *column_offsets, int64_t columns,
+                          const double *restrict a, const double *restrict b, int64_t depth)
 {
     double sum[TILE_M][TILE_N] = {{0}};
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t j = 0; j < columns; j++)
-            sum[i][j] = out[i * out_stride + j];
+            sum[i][j] = out[row_offsets[i] + column_offsets[j]];
     }
     for (int64_t p = 0; p < depth; p++) {
         for (int i = 0; i < TILE_M; i++) {
@@ -113,102 +120,71 @@ static void multiply_tile(double *restrict out, int64_t out_stride, int64_t rows
     }
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t j = 0; j < columns; j++)
-            out[i * out_stride + j] = sum[i][j];
+            out[row_offsets[i] + column_offsets[j]] = sum[i][j];
     }
 }
 
-static int64_t least(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
-}
-
-/* A block of `depth` rows and `width` columns of b, as tiles of TILE_N columns. */
-static void pack_columns(double *panel, const double *b, int64_t n, int64_t depth, int64_t width)
-{
-    for (int64_t j = 0; j < width; j += TILE_N) {
-        for (int64_t p = 0; p < depth; p++) {
-            for (int64_t i = 0; i < TILE_N; i++)
-                *panel++ = j + i < width ? b[p * n + j + i] : 0;
-        }
-    }
-}
-
-static void pack_rows(double *panel, const double *a, int64_t k, int64_t depth, int64_t rows)
+/* Packs `width` (at most `tile`) rows or columns over `depth` terms, the rest as zeros. */
+static void pack(double *panel, const double *x, const int64_t *offsets, int64_t width, int64_t tile, const int64_t *terms, int64_t depth)
 {
     for (int64_t p = 0; p < depth; p++) {
-        for (int64_t i = 0; i < TILE_M; i++)
-            *panel++ = i < rows ? a[i * k + p] : 0;
+        const double *term = x + terms[p];
+        for (int64_t i = 0; i < tile; i++)
+            *panel++ = i < width ? term[offsets[i]] : 0;
     }
 }
 
-static void multiply(const sc_product *product, const double *a, const double *b, double *c)
+static void multiply(const sc_product *product, double *out, const double *a, const double *b)
 {
-    int64_t m = product->m.size, n = product->n.size, k = product->k.size;
-    for (int64_t p = 0; p < k; p += BLOCK_K) {
-        int64_t depth = least(BLOCK_K, k - p);
-        for (int64_t j = 0; j < n; j += BLOCK_N) {
-            int64_t width = least(BLOCK_N, n - j);
-            pack_columns(product->panel_b, b + p * n + j, n, depth, width);
-            for (int64_t i = 0; i < m; i += TILE_M) {
-                int64_t rows = least(TILE_M, m - i);
-                pack_rows(product->panel_a, a + i * k + p, k, depth, rows);
+    const sc_part *m = &product->parts[M], *n = &product->parts[N], *k = &product->parts[K];
+    for (int64_t p = 0; p < k->size; p += BLOCK_K) {
+        int64_t depth = least(BLOCK_K, k->size - p);
+        for (int64_t j = 0; j < n->size; j += BLOCK_N) {
+            int64_t width = least(BLOCK_N, n->size - j);
+            for (int64_t t = 0; t < width; t += TILE_N)
+                pack(product->panel_b + t * depth, b, n->offsets[B] + j + t, least(TILE_N, width - t), TILE_N, k->offsets[B] + p, depth);
+            for (int64_t i = 0; i < m->size; i += TILE_M) {
+                int64_t rows = least(TILE_M, m->size - i);
+                pack(product->panel_a, a, m->offsets[A] + i, rows, TILE_M, k->offsets[A] + p, depth);
                 for (int64_t t = 0; t < width; t += TILE_N)
-                    multiply_tile(c + i * n + j + t, n, rows, least(TILE_N, width - t), product->panel_a, product->panel_b + t * depth, depth);
+                    multiply_tile(out, m->offsets[OUT] + i, rows, n->offsets[OUT] + j + t, least(TILE_N, width - t), product->panel_a,
+                                  product->panel_b + t * depth, depth);
             }
         }
     }
 }
 
 /* The same without packing, where that would cost more than it saves. */
-static void multiply_small(const sc_product *product, const double *a, const double *b, double *c)
+static void multiply_small(const sc_product *product, double *out, const double *a, const double *b)
 {
-    int64_t m = product->m.size, n = product->n.size, k = product->k.size;
-    for (int64_t i = 0; i < m; i++) {
-        for (int64_t p = 0; p < k; p++) {
-            for (int64_t j = 0; j < n; j++)
-                c[i * n + j] += a[i * k + p] * b[p * n + j];
+    const sc_part *m = &product->parts[M], *n = &product->parts[N], *k = &product->parts[K];
+    for (int64_t i = 0; i < m->size; i++) {
+        for (int64_t j = 0; j < n->size; j++) {
+            const double *row = a + m->offsets[A][i], *column = b + n->offsets[B][j];
+            double sum = 0;
+            for (int64_t p = 0; p < k->size; p++)
+                sum += row[k->offsets[A][p]] * column[k->offsets[B][p]];
+            out[m->offsets[OUT][i] + n->offsets[OUT][j]] = sum;
         }
     }
 }
 
-/* One block of memory for what has to be permuted and packed; operands that are in order already are used as they are. */
-static bool arrange(sc_eval *eval, sc_product *p)
-{
-    sc_walk a, b;
-    order(&a, (const sc_dims *const[]){&p->batch, &p->m, &p->k}, A);
-    order(&b, (const sc_dims *const[]){&p->batch, &p->k, &p->n}, B);
-    size_t size_a = is_dense(&a) ? 0 : (size_t)eval->operands[0]->count, size_b = is_dense(&b) ? 0 : (size_t)eval->operands[1]->count;
-    size_t size_c = (size_t)eval->results[0].count, depth = (size_t)least(BLOCK_K, p->k.size);
-    p->memory = calloc(size_c + size_a + size_b + depth * (TILE_M + BLOCK_N), sizeof *p->memory);
-    if (p->memory == NULL)
-        return sc_eval_fail(eval, "out of memory");
-    p->c = p->memory;
-    p->a = size_a == 0 ? eval->operands[0]->data : p->c + size_c;
-    p->b = size_b == 0 ? eval->operands[1]->data : p->c + size_c + size_a;
-    p->panel_a = p->c + size_c + size_a + size_b;
-    p->panel_b = p->panel_a + depth * TILE_M;
-    if (size_a != 0)
-        copy(&a, p->c + size_c, eval->operands[0]->data, 0);
-    if (size_b != 0)
-        copy(&b, p->c + size_c + size_a, eval->operands[1]->data, 0);
-    return true;
-}
-
 bool eval_dot(sc_eval *eval)
 {
-    sc_product p;
-    if (!sort_dims(eval, &p) || !arrange(eval, &p))
-        return false;
-    int64_t m = p.m.size, n = p.n.size, k = p.k.size;
-    for (int64_t i = 0; i < p.batch.size; i++) {
-        if (m * n * k < SMALL)
-            multiply_small(&p, p.a + i * m * k, p.b + i * k * n, p.c + i * m * n);
+    sc_product product;
+    product.tables = NULL;
+    product.panel_a = NULL;
+    bool ok = sort_dims(eval, &product) && make_tables(eval, &product);
+    const sc_part *batch = &product.parts[BATCH];
+    for (int64_t i = 0; ok && i < batch->size; i++) {
+        double *out = eval->results[0].data + batch->offsets[OUT][i];
+        const double *a = eval->operands[0]->data + batch->offsets[A][i], *b = eval->operands[1]->data + batch->offsets[B][i];
+        if (product.parts[M].size * product.parts[N].size * product.parts[K].size < SMALL)
+            multiply_small(&product, out, a, b);
         else
-            multiply(&p, p.a + i * m * k, p.b + i * k * n, p.c + i * m * n);
+            multiply(&product, out, a, b);
     }
-    sc_walk c;
-    order(&c, (const sc_dims *const[]){&p.batch, &p.m, &p.n}, OUT);
-    copy(&c, eval->results[0].data, p.c, 1);
-    free(p.memory);
-    return true;
+    free(product.tables);
+    free(product.panel_a);
+    return ok;
 }

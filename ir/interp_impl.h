@@ -24,10 +24,10 @@ typedef struct sc_held {
 struct sc_interp {
     const sc_module *m;
     sc_interp_options options;
-    uint64_t ranks;                       /* 1 for one device */
-    uint64_t atom_strides[SC_MAX_ATOMS];  /* distance of ranks that are neighbours on the atom */
-    uint32_t *coordinates;                /* [rank][SC_MAX_ATOMS] */
-    sc_layout *layouts;                   /* by type */
+    uint64_t ranks;                      /* 1 for one device */
+    uint64_t atom_strides[SC_MAX_ATOMS]; /* distance of ranks that are neighbours on the atom */
+    uint32_t *coordinates;               /* [rank][SC_MAX_ATOMS] */
+    sc_layout *layouts;                  /* by type */
     sc_held *values, *state;
     uint32_t layout_count, value_count, state_count;
     bool (*keep)(const sc_module *m, sc_value value, void *user);
@@ -84,7 +84,8 @@ sc_box_row *sc_row_of_partial(uint8_t kind);
 int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i, uint64_t rank);
 /* A global array into every rank's local one (all zeros before); of a pending reduction one rank gets the value, the others nothing. */
 void sc_interp_split(const sc_interp *interp, sc_type type, const double *global, double *local);
-/* The reverse (local is only read). Pending reductions are reduced. When two replicas disagree, *first and *second are their ranks and the result is false. */
+/* The reverse (local is only read). Pending reductions are reduced. When two replicas disagree, *first and *second are their ranks and the
+ * result is false. */
 bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, double *global, int64_t *first, int64_t *second);
 
 /* ---- collectives: what ops with no eval do on the ranks; results are allocated ---- */

@@ -31,12 +31,17 @@ bool sc_row_min(double *to, const double *from, int64_t count)
     return true;
 }
 
+static uint64_t bits_of(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 bool sc_row_agrees(double *to, const double *from, int64_t count)
 {
-    if (memcmp(to, from, (size_t)count * sizeof *to) == 0)
-        return true;
     for (int64_t i = 0; i < count; i++) {
-        if (memcmp(&to[i], &from[i], sizeof to[i]) != 0 && !(isnan(to[i]) && isnan(from[i])))
+        if (bits_of(to[i]) != bits_of(from[i]) && !(isnan(to[i]) && isnan(from[i])))
             return false;
     }
     return true;
@@ -49,9 +54,7 @@ sc_box_row *sc_row_of_partial(uint8_t kind)
 
 sc_box sc_box_of(uint32_t rank, const int64_t *to_sizes, const int64_t *from_sizes)
 {
-    sc_box box;
-    box.rank = rank;
-    box.to_at = box.from_at = 0;
+    sc_box box = {.rank = rank};
     int64_t to_stride = 1, from_stride = 1;
     for (uint32_t i = rank; i-- > 0;) {
         box.sizes[i] = to_sizes[i] < from_sizes[i] ? to_sizes[i] : from_sizes[i];
@@ -108,7 +111,7 @@ int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint3
 /* How many of `rank`'s elements are real along each dim, and where in the global array they stand. Padding is no part of it. */
 static sc_box shard_box(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout, uint64_t rank, bool to_global)
 {
-    int64_t global[SC_MAX_RANK];
+    int64_t global[SC_MAX_RANK] = {0};
     for (uint32_t i = 0; i < type->rank; i++)
         global[i] = type->dims[i].size;
     sc_box box = to_global ? sc_box_of(type->rank, global, layout->sizes) : sc_box_of(type->rank, layout->sizes, global);
@@ -172,7 +175,8 @@ void sc_interp_split(const sc_interp *interp, sc_type type_handle, const double 
 }
 
 /* Compares the real elements of two replicas. */
-static bool replicas_agree(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout, double *local, uint64_t a, uint64_t b)
+static bool replicas_agree(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout, double *local, uint64_t a,
+                           uint64_t b)
 {
     sc_box real = shard_box(interp, type, layout, a, false), box = sc_box_of(layout->rank, layout->sizes, layout->sizes);
     memcpy(box.sizes, real.sizes, layout->rank * sizeof *box.sizes);
