@@ -1,0 +1,126 @@
+#include "passes/comm_report.h"
+
+#include <string.h>
+
+#include "passes/reason.h"
+#include "passes/reshard_path.h"
+
+/* layers[3].attn -> layers.attn, with 3 in `layers`. */
+static const char *without_indices(sc_arena *arena, const char *path, sc_comm_row *row)
+{
+    char *text = sc_arena_copy_text(arena, path, strlen(path)), *out = text;
+    for (const char *p = path; *p != 0; p++) {
+        if (*p != '[') {
+            *out++ = *p;
+            continue;
+        }
+        int64_t index = 0;
+        for (p++; *p != 0 && *p != ']'; p++)
+            index = index * 10 + (*p - '0');
+        *sc_vec_push(arena, &row->layers) = index;
+        if (*p == 0)
+            break;
+    }
+    *out = 0;
+    return text;
+}
+
+static void set_group(const sc_module *m, sc_comm_row *row)
+{
+    sc_atom_set set = 0;
+    row->ranks = 1;
+    for (uint32_t i = 0; i < row->group.count; i++) {
+        const sc_atom *atom = &m->mesh.atoms[row->group.atoms[i]];
+        row->axes |= 1u << atom->axis;
+        row->ranks *= atom->size;
+        set |= (sc_atom_set)1 << row->group.atoms[i];
+    }
+    row->whole_axes = true;
+    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+        if ((row->axes >> m->mesh.atoms[a].axis & 1) != 0 && (set >> a & 1) == 0)
+            row->whole_axes = false;
+    }
+}
+
+/* The full buffer of one group: what an all_gather ends with and reductions begin with; the local one of exchanges. */
+static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i)
+{
+    sc_value value = op->kind == SC_OP_all_gather ? op->first_result + i : op->operands[i];
+    return (double)sc_type_local_bytes(&m->mesh, sc_type_of(m, value));
+}
+
+/* The name of value i seen from its scope. */
+static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
+{
+    sc_sym path = sc_value_path(m, op->operands[i]);
+    path = path != 0 ? path : m->values.data[op->first_result + i].path;
+    if (path == 0)
+        return sc_ops[sc_op_at(m, sc_def(m, op->operands[i]))->kind].name;
+    const char *text = sc_text(m->context, path), *scope = sc_text(m->context, op->scope);
+    size_t length = strlen(scope);
+    if (op->operand_count == 1 && strncmp(text, scope, length) == 0 && text[length] == '.')
+        return text + length + 1;
+    const char *bracket = strchr(text, ']'); /* a parameter of a unit: its path in the instance */
+    return bracket != NULL && bracket[1] == '.' ? bracket + 2 : text;
+}
+
+static void set_scope(sc_module *m, const sc_op *op, sc_comm_row *row)
+{
+    const char *scope = sc_text(m->context, op->scope);
+    if (sc_op_attr(op, SC_ATTR_unit) != NULL) { /* a unit's gather belongs to the instance as a whole */
+        const char *bracket = strchr(scope, ']');
+        scope = bracket == NULL ? scope : sc_arena_copy_text(&m->context->arena, scope, (size_t)(bracket - scope) + 1);
+    }
+    row->scope = without_indices(&m->context->arena, scope, row);
+}
+
+static void add_row(sc_module *m, sc_op_id id, sc_comm_rows *out)
+{
+    const sc_op *op = sc_op_at(m, id);
+    const sc_attr *over = sc_op_attr(op, SC_ATTR_over), *gather = sc_op_attr(op, SC_ATTR_gather), *scatter = sc_op_attr(op, SC_ATTR_scatter);
+    sc_comm_row row = {.op = id, .name = sc_ops[op->kind].name, .count = 1, .control = true};
+    row.reduce = sc_op_attr(op, SC_ATTR_reduce) == NULL ? NULL : sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
+    row.group.count = (uint8_t)over->count;
+    memcpy(row.group.atoms, over->atoms, over->count);
+    set_group(m, &row);
+    set_scope(m, op, &row);
+    sc_sym phase = sc_op_word(op, SC_ATTR_phase);
+    row.phase = phase == 0 ? "forward" : sc_text(m->context, phase);
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        row.bytes += buffer_bytes(m, op, i);
+        row.control = row.control && sc_type_of(m, op->operands[i])->rank == 0;
+        *sc_vec_push(&m->context->arena, &row.values) = value_name(m, op, i);
+    }
+    row.sent = sc_sent_bytes((sc_op_kind)op->kind, row.bytes, (double)row.ranks);
+    const sc_attr *named = scatter != NULL ? scatter : gather;
+    row.dim = named == NULL ? NULL : sc_text(m->context, m->dims.data[named->dims[0]].name);
+    row.dtype = sc_dtypes[sc_type_of(m, op->operands[0])->dtype].name;
+    row.rule = (uint32_t)sc_op_int(op, SC_ATTR_rule, SC_NONE);
+    row.why = sc_text(m->context, sc_op_word(op, SC_ATTR_why));
+    *sc_vec_push(&m->context->arena, out) = row;
+}
+
+void sc_comm_report(sc_module *m, sc_func_id func, sc_comm_rows *out)
+{
+    sc_for_each_op(m, func, op) {
+        if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0)
+            add_row(m, op, out);
+    }
+}
+
+const char *sc_comm_group_text(const sc_module *m, const sc_comm_row *row)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &m->context->arena);
+    uint32_t last_axis = SC_NONE;
+    for (uint32_t i = 0; i < row->group.count; i++) {
+        const sc_atom *atom = &m->mesh.atoms[row->group.atoms[i]];
+        if (row->whole_axes && atom->axis == last_axis)
+            continue;
+        last_axis = atom->axis;
+        sc_strbuf_printf(&text, "%s%s", text.length > 0 ? "+" : "", sc_text(m->context, m->mesh.axes[atom->axis].name));
+        if (!row->whole_axes && m->mesh.axes[atom->axis].atom_count > 1)
+            sc_strbuf_printf(&text, ".%u", atom->index);
+    }
+    return text.data;
+}

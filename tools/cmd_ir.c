@@ -1,0 +1,68 @@
+/* shardc ir: the module after any pass. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ir/text.h"
+#include "tools/commands.h"
+
+typedef struct dumping {
+    sc_context *context;
+    const sc_options *options;
+    uint32_t number;
+    bool failed;
+} dumping;
+
+static void dump(sc_module *m, const sc_pass *pass, void *user)
+{
+    dumping *d = user;
+    if (d->failed)
+        return;
+    sc_strbuf text;
+    sc_strbuf_init(&text, &d->context->arena);
+    sc_print_module(m, &(sc_print_options){.fold = d->options->fold}, &text);
+    const char *path = sc_arena_printf(&d->context->arena, "%s/%02u-%s.shir", d->options->dump_dir, d->number++, pass == NULL ? "build" : pass->name);
+    FILE *file = fopen(path, "w");
+    bool written = file != NULL && fwrite(text.data, 1, text.length, file) == text.length;
+    if (file != NULL && fclose(file) != 0)
+        written = false;
+    if (!written) {
+        sc_report(&d->context->diag, SC_D_cannot_write, (sc_loc){0}, path, strerror(errno), NULL);
+        d->failed = true;
+    }
+}
+
+static bool check_pass_name(sc_context *context, const char *name)
+{
+    if (name == NULL || sc_pass_find(name) != NULL || strcmp(name, "build") == 0)
+        return true;
+    const char *names[SC_PASS_COUNT];
+    for (size_t i = 0; i < SC_PASS_COUNT; i++)
+        names[i] = sc_passes[i].name;
+    const char *near = sc_nearest(name, names, SC_PASS_COUNT);
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+              sc_arena_printf(&context->arena, "there is no pass '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : ""), NULL);
+    return false;
+}
+
+int sc_cmd_ir(sc_context *context, const sc_options *options, sc_strbuf *out)
+{
+    const sc_plan *plan;
+    sc_compiled c;
+    if (!check_pass_name(context, options->after))
+        return 0;
+    if (options->dump_dir != NULL && mkdir(options->dump_dir, 0777) != 0 && errno != EEXIST) {
+        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, options->dump_dir, strerror(errno), NULL);
+        return 0;
+    }
+    sc_program *program = sc_driver_load(context, options);
+    dumping d = {.context = context, .options = options};
+    bool as_built = options->after != NULL && strcmp(options->after, "build") == 0;
+    if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan) ||
+        !sc_driver_compile(context, program, plan, options, options->dump_dir != NULL ? dump : NULL, &d, as_built ? NULL : options->after, &c))
+        return 0;
+    if (options->dump_dir == NULL)
+        sc_print_module(as_built ? c.global : c.local, &(sc_print_options){.fold = options->fold}, out);
+    return 0;
+}

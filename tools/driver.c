@@ -1,0 +1,193 @@
+#include "tools/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/verify.h"
+
+sc_program *sc_driver_load(sc_context *context, const sc_options *options)
+{
+    sc_file *file = sc_load_file(context, options->file);
+    if (file == NULL || context->diag.errors > 0)
+        return NULL;
+    if (options->plan_file != NULL) {
+        sc_file *plans = sc_load_file(context, options->plan_file);
+        if (plans == NULL || context->diag.errors > 0)
+            return NULL;
+        for (uint32_t i = 0; i < plans->items.count; i++)
+            *sc_vec_push(&context->arena, &file->items) = plans->items.data[i];
+    }
+    sc_program *program = sc_program_new(context, file);
+    return context->diag.errors > 0 ? NULL : program;
+}
+
+static const char *list_plans(sc_context *context, const sc_plan_list *plans)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    for (uint32_t i = 0; i < plans->count; i++)
+        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", sc_text(context, plans->data[i]->name.text));
+    return text.data;
+}
+
+bool sc_driver_choose_plan(sc_context *context, sc_program *program, const sc_options *options, const sc_plan **out)
+{
+    sc_plan_list plans = {0};
+    sc_program_plans(program, &plans);
+    *out = NULL;
+    if (options->plan != NULL && strcmp(options->plan, "none") == 0)
+        return true;
+    if (options->plan == NULL && plans.count <= 1) {
+        *out = plans.count == 1 ? plans.data[0] : NULL;
+        return true;
+    }
+    if (options->plan == NULL) {
+        sc_report(&context->diag, SC_D_choose_plan, (sc_loc){0}, list_plans(context, &plans), NULL);
+        return false;
+    }
+    const char **names = sc_arena_array(&context->arena, plans.count, sizeof *names);
+    for (uint32_t i = 0; i < plans.count; i++) {
+        names[i] = sc_text(context, plans.data[i]->name.text);
+        if (strcmp(names[i], options->plan) == 0)
+            *out = plans.data[i];
+    }
+    if (*out != NULL)
+        return true;
+    const char *near = sc_nearest(options->plan, names, plans.count);
+    const char *hint = near != NULL       ? sc_arena_printf(&context->arena, "; did you mean '%s'?", near)
+                       : plans.count == 0 ? "; the file has none"
+                                          : sc_arena_printf(&context->arena, "; the file has %s", list_plans(context, &plans));
+    sc_report(&context->diag, SC_D_unknown_plan, (sc_loc){0}, options->plan, hint, NULL);
+    return false;
+}
+
+/* ---- which entry ---- */
+static bool is_bound(sc_program *program, const sc_resolved_plan *plan, const sc_entry_info *entry)
+{
+    sc_binding_list bindings = {0};
+    sc_sym_list unbound = {0};
+    sc_plan_bindings(plan, entry->entry, &bindings);
+    sc_program_unbound_dims(program, entry->model, entry->entry, &bindings, &unbound);
+    return unbound.count == 0;
+}
+
+/* The entry that places parameters first: the minimised one if bound, else the first bound one; 0 when there is none. */
+static sc_sym placing_entry(sc_program *program, const sc_resolved_plan *plan, const sc_entry_list *entries)
+{
+    for (uint32_t i = 0; i < entries->count; i++) {
+        if (entries->data[i].minimised && is_bound(program, plan, &entries->data[i]))
+            return entries->data[i].entry;
+    }
+    for (uint32_t i = 0; i < entries->count; i++) {
+        if (is_bound(program, plan, &entries->data[i]))
+            return entries->data[i].entry;
+    }
+    return 0;
+}
+
+/* The entry that places caches first: the first bound cached one. */
+static sc_sym caching_entry(sc_program *program, const sc_resolved_plan *plan, const sc_entry_list *entries)
+{
+    for (uint32_t i = 0; i < entries->count; i++) {
+        if (entries->data[i].cached && is_bound(program, plan, &entries->data[i]))
+            return entries->data[i].entry;
+    }
+    return 0;
+}
+
+static sc_sym find_entry(sc_context *context, const sc_entry_list *entries, const char *name)
+{
+    const char **names = sc_arena_array(&context->arena, entries->count, sizeof *names);
+    for (uint32_t i = 0; i < entries->count; i++) {
+        names[i] = sc_text(context, entries->data[i].entry);
+        if (strcmp(names[i], name) == 0)
+            return entries->data[i].entry;
+    }
+    const char *near = sc_nearest(name, names, entries->count);
+    sc_report(&context->diag, SC_D_unknown_entry, (sc_loc){0}, name,
+              near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near), NULL);
+    return 0;
+}
+
+static bool check_bound(sc_context *context, sc_program *program, const sc_compiled *c)
+{
+    sc_binding_list bindings = {0};
+    sc_sym_list unbound = {0};
+    sc_plan_bindings(c->resolved, c->entry, &bindings);
+    sc_program_unbound_dims(program, c->model, c->entry, &bindings, &unbound);
+    for (uint32_t i = 0; i < unbound.count; i++)
+        sc_report(&context->diag, SC_D_unbound_dim, c->plan != NULL ? c->plan->loc : (sc_loc){0}, sc_text(context, c->entry),
+                  sc_text(context, unbound.data[i]), NULL);
+    return unbound.count == 0;
+}
+
+/* ---- one entry ---- */
+static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry, sc_build_result *built)
+{
+    sc_binding_list bindings = {0};
+    sc_plan_bindings(c->resolved, entry, &bindings);
+    sc_module *m = sc_module_new(context);
+    sc_build_request request = {
+        .model = c->model, .entry = entry, .bindings = &bindings, .dtype_of = sc_plan_dtype_of, .user = c->resolved};
+    memset(built, 0, sizeof *built);
+    if (!sc_build_entry(c->program, &request, m, built) || context->diag.errors > 0)
+        return NULL;
+    m->states = SC_SHAPES;
+    *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
+    return sc_verify_module(m, "elaboration") ? m : NULL;
+}
+
+/* Builds and places an entry, through `last`. */
+static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, const sc_module *fixed, const char *last, sc_after_pass *after,
+                        void *user, sc_build_result *built, sc_pass_env *env)
+{
+    sc_module *m = build(context, c, entry, built);
+    if (m == NULL)
+        return NULL;
+    sc_seeds *seeds = sc_arena_alloc(&context->arena, sizeof *seeds);
+    if (!sc_plan_seed(c->resolved, m, built, fixed, seeds) || context->diag.errors > 0)
+        return NULL;
+    if (after != NULL)
+        after(m, NULL, user);
+    *env = (sc_pass_env){.seeds = seeds};
+    return sc_pipeline_run(m, env, last, after, user) ? m : NULL;
+}
+
+static bool choose_entry(sc_context *context, sc_compiled *c, const sc_options *options, const sc_entry_list *entries)
+{
+    c->entry = options->entry != NULL ? find_entry(context, entries, options->entry) : sc_plan_default_entry(c->program, c->resolved, c->model);
+    return c->entry != 0;
+}
+
+bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
+                       void *user, const char *last, sc_compiled *out)
+{
+    sc_entry_list entries = {0};
+    *out = (sc_compiled){.program = program, .plan = plan};
+    out->resolved = sc_plan_resolve(program, plan, &options->plan_options);
+    if (out->resolved == NULL || context->diag.errors > 0)
+        return false;
+    out->model = plan != NULL ? plan->model.text : sc_program_only_model(program);
+    if (out->model == 0) {
+        sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "the file has no model, or several and no plan that names one", NULL);
+        return false;
+    }
+    sc_program_entries(program, out->model, &entries);
+    if (!choose_entry(context, out, options, &entries) || !check_bound(context, program, out))
+        return false;
+    sc_build_result built;
+    const sc_module *fixed = NULL;
+    sc_sym before[] = {placing_entry(program, out->resolved, &entries), caching_entry(program, out->resolved, &entries)};
+    for (size_t i = 0; i < 2 && before[i] != 0 && before[i] != out->entry; i++) {
+        sc_pass_env env;
+        fixed = place(context, out, before[i], fixed, "propagate", NULL, NULL, &built, &env);
+        if (fixed == NULL)
+            return false;
+    }
+    out->global = build(context, out, out->entry, &built);
+    if (out->global == NULL)
+        return false;
+    out->local = place(context, out, out->entry, fixed, last, after, user, &out->built, &out->env);
+    out->func = out->built.func;
+    return out->local != NULL;
+}

@@ -1,0 +1,54 @@
+/* What the commands share: options, loading, compiling one entry under one plan. A library of its own (sc_driver), so that tests use the
+ * same steps as the command line. Nothing here prints or exits. */
+#ifndef SHARDC_TOOLS_DRIVER_H
+#define SHARDC_TOOLS_DRIVER_H
+
+#include "frontend/plan.h"
+#include "passes/pass.h"
+
+typedef struct sc_named_text {
+    const char *name, *value;
+} sc_named_text;
+
+typedef struct sc_options {
+    const char *command, *file;
+    const char *plan, *plan_file, *entry; /* NULL: not given; plan "none": one device */
+    SC_VEC(const char *) plans;           /* --plan as often as given (diff) */
+    SC_VEC(const char *) rest;            /* arguments after FILE */
+    sc_plan_options plan_options;         /* --bind, --mesh, --allow-padding */
+    uint64_t seed;
+    bool json, json_diagnostics, fold, full, dtypes;
+    const char *output, *after, *dump_dir;
+    const char *weights, *map, *data;
+    SC_VEC(sc_named_text) inputs;         /* --input NAME=FILE[:TENSOR] */
+    int64_t steps;                        /* --steps; 0: not given */
+    uint64_t ranks;
+} sc_options;
+
+/* A program compiled for one entry and plan. */
+typedef struct sc_compiled {
+    sc_program *program;
+    const sc_plan *plan;        /* NULL: none */
+    sc_resolved_plan *resolved;
+    sc_sym model, entry;
+    sc_module *global;          /* before placement: the reference, on no mesh */
+    sc_module *local;           /* after the last pass: the per-rank program */
+    sc_func_id func;            /* the entry, in both */
+    sc_build_result built;      /* of `local` */
+    sc_pass_env env;            /* of `local`: how placements were decided */
+} sc_compiled;
+
+/* Reads the file (and --plan-file), collects declarations. NULL after messages. */
+sc_program *sc_driver_load(sc_context *context, const sc_options *options);
+/* The plan that options name, or the file's only one, or none (*out NULL). False after messages. */
+bool sc_driver_choose_plan(sc_context *context, sc_program *program, const sc_options *options, const sc_plan **out);
+
+/* Sees the module after each pass (`pass` NULL: as built). */
+typedef void sc_after_pass(sc_module *m, const sc_pass *pass, void *user);
+
+/* Compiles one entry (options->entry, or the default) under a plan. False after messages. `after` may be NULL; `last` names the last pass
+ * to run, NULL all. Parameters and caches are placed through the plan's default entry first. */
+bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
+                       void *user, const char *last, sc_compiled *out);
+
+#endif

@@ -1,0 +1,114 @@
+/* expect: contracts of a plan, held against the collectives of the compiled entry. */
+#include <string.h>
+
+#include "passes/comm_report.h"
+#include "tools/commands.h"
+
+typedef struct tally {
+    double found;
+    SC_VEC(const sc_comm_row *) rows; /* what was counted */
+} tally;
+
+static bool counts(const sc_module *m, const sc_expect *expect, const sc_comm_row *row)
+{
+    if (row->control || (!expect->any_axis && row->axes != expect->axes))
+        return false;
+    if (expect->phase != 0 && strcmp(sc_text(m->context, expect->phase), row->phase) != 0)
+        return false;
+    return expect->kind != SC_EXPECTS_COUNT || strcmp(sc_text(m->context, expect->op), row->name) == 0;
+}
+
+static void add_to(sc_module *m, tally *t, const sc_expect *expect, const sc_comm_row *row)
+{
+    t->found += expect->kind == SC_EXPECTS_COUNT ? 1 : row->sent * row->count;
+    *sc_vec_push(&m->context->arena, &t->rows) = row;
+}
+
+static bool holds(const sc_expect *expect, double found)
+{
+    double wanted = expect->kind == SC_EXPECTS_COUNT ? (double)expect->count : expect->bytes;
+    return expect->exactly ? found == wanted : found <= wanted;
+}
+
+static void report(sc_context *context, const sc_module *m, const sc_expect *expect, const tally *t, const char *where)
+{
+    const char *found = expect->kind == SC_EXPECTS_COUNT ? sc_arena_printf(&context->arena, "%.0f%s", t->found, where)
+                                                         : sc_arena_printf(&context->arena, "%.0f bytes%s", t->found, where);
+    sc_report(&context->diag, SC_D_expect_fails, expect->loc, expect->text, found, NULL);
+    for (uint32_t i = 0; i < t->rows.count && i < 12; i++) {
+        const sc_comm_row *row = t->rows.data[i];
+        sc_loc place = row->rule == SC_NONE ? (sc_loc){0} : m->rules.data[row->rule].loc;
+        sc_report_note(&context->diag, place, "%s of %s in %s over %s, %.0f bytes sent: %s", row->name, row->values.data[0],
+                       sc_text(context, sc_op_at(m, row->op)->scope), sc_comm_group_text(m, row), row->sent, row->why);
+    }
+    if (t->rows.count > 12)
+        sc_report_note(&context->diag, (sc_loc){0}, "and %u more", t->rows.count - 12);
+}
+
+/* The instance of a stack that a scope covered by a path belongs to: `layers[3]` of layers[3].attn. */
+static sc_sym instance_of(sc_context *context, sc_sym scope)
+{
+    const char *text = sc_text(context, scope), *bracket = strrchr(text, ']');
+    return bracket == NULL ? scope : sc_intern(&context->names, text, (size_t)(bracket - text) + 1);
+}
+
+/* With `in`, each instance of a stack must hold it. Instances without any such collective count 0. */
+static void check_instances(sc_context *context, const sc_compiled *c, const sc_expect *expect, const sc_comm_rows *rows)
+{
+    sc_module *m = c->local;
+    SC_VEC(sc_sym) instances = {0};
+    SC_VEC(tally) tallies = {0};
+    sc_map index = {.arena = &context->arena};
+    sc_for_each_op(m, c->func, op) {
+        sc_sym scope = sc_op_at(m, op)->scope;
+        bool covered = false, is_new;
+        for (uint32_t p = 0; p < expect->in->count && !covered; p++)
+            covered = sc_path_matches(context, &expect->in->data[p], c->entry, scope) != SC_PATH_NO;
+        if (!covered)
+            continue;
+        sc_sym instance = instance_of(context, scope);
+        sc_map_insert(&index, instance, instances.count, &is_new);
+        if (is_new) {
+            *sc_vec_push(&context->arena, &instances) = instance;
+            *sc_vec_push(&context->arena, &tallies) = (tally){0};
+        }
+    }
+    for (uint32_t r = 0; r < rows->count; r++) {
+        const uint32_t *t = sc_map_find(&index, instance_of(context, sc_op_at(m, rows->data[r].op)->scope));
+        if (t != NULL && counts(m, expect, &rows->data[r]))
+            add_to(m, &tallies.data[*t], expect, &rows->data[r]);
+    }
+    for (uint32_t i = 0; i < instances.count; i++) {
+        if (!holds(expect, tallies.data[i].found)) {
+            report(context, m, expect, &tallies.data[i], sc_arena_printf(&context->arena, " in %s", sc_text(context, instances.data[i])));
+            return;
+        }
+    }
+}
+
+void sc_check_expects(sc_context *context, const sc_compiled *c)
+{
+    sc_expect_list expects = {0};
+    sc_comm_rows rows = {0};
+    sc_plan_expects(c->resolved, &expects);
+    if (expects.count > 0)
+        sc_comm_report(c->local, c->func, &rows);
+    for (uint32_t e = 0; e < expects.count; e++) {
+        const sc_expect *expect = &expects.data[e];
+        if (expect->kind == SC_EXPECTS_MEMORY) {
+            sc_report(&context->diag, SC_D_not_compiled, expect->loc, "expect memory()", NULL);
+            continue;
+        }
+        if (expect->in != NULL && expect->in->count > 0) {
+            check_instances(context, c, expect, &rows);
+            continue;
+        }
+        tally t = {0};
+        for (uint32_t r = 0; r < rows.count; r++) {
+            if (counts(c->local, expect, &rows.data[r]))
+                add_to(c->local, &t, expect, &rows.data[r]);
+        }
+        if (!holds(expect, t.found))
+            report(context, c->local, expect, &t, "");
+    }
+}
