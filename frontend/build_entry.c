@@ -1,0 +1,284 @@
+/* An entry from its inputs to its return, and the same without sizes: to check what no plan reaches, and to see which dims it needs. */
+#include "frontend/build_internal.h"
+
+#include <string.h>
+
+/* ---- builders ---- */
+static sc_builder *new_builder(sc_program *program, const sc_build_request *request, sc_module *m, sc_build_result *result)
+{
+    sc_context *context = program->context;
+    sc_builder *b = sc_arena_alloc(&context->arena, sizeof *b);
+    b->context = context;
+    b->program = program;
+    b->request = *request;
+    b->result = result;
+    b->m = m;
+    b->func = SC_NONE;
+    b->along = SC_NONE;
+    b->pos = b->len = SC_NONE;
+    b->checked_types = m->types.count;
+    b->casts.arena = b->params.arena = b->caches.arena = b->pins.arena = b->dropouts.arena = &context->arena;
+    for (int i = 0; i < SC_DTYPE_COUNT; i++)
+        b->constants[i].arena = &context->arena;
+    b->program_sizes = sc_arena_array(&context->arena, program->dims.count, sizeof *b->program_sizes);
+    b->module_dims = sc_arena_array(&context->arena, program->dims.count, sizeof *b->module_dims);
+    for (uint32_t i = 0; i < program->dims.count; i++)
+        b->module_dims[i] = SC_NONE;
+    return b;
+}
+
+/* ---- inputs ---- */
+static sc_value add_input(sc_frame *f, sc_name name, const sc_type_info *info, sc_sym path)
+{
+    sc_attr attr = sc_attr_text(SC_ATTR_name, name.text);
+    sc_type type = sc_type_intern(f->b->m, info);
+    sc_value value = sc_emit_typed(f, name.loc, SC_OP_input, NULL, 0, &attr, 1, &type);
+    if (value != SC_NONE)
+        f->b->m->values.data[value].path = path;
+    sc_build_set_local(f, name, sc_bval_tensor(value));
+    return value;
+}
+
+/* Dims that the formal leaves open are none when a block or fn is checked by itself. */
+static void add_formal(sc_frame *f, const sc_formal *formal, bool open)
+{
+    sc_builder *b = f->b;
+    sc_type_info info;
+    bool rest;
+    sc_sym path = sc_build_path(b, f->path, formal->name.text);
+    if (!sc_build_declared(f, &formal->type, sc_build_dtype_of(b, SC_KIND_ACT, path), &info, open ? &rest : NULL)) {
+        sc_build_set_local(f, formal->name, (sc_bval){.kind = SC_BVAL_NONE});
+        return;
+    }
+    sc_build_pins(f, formal->type.shape, path);
+    add_input(f, formal->name, &info, path);
+}
+
+static void add_formals(sc_frame *f, bool open)
+{
+    for (uint32_t i = 0; i < f->callable->formals.count; i++) {
+        if (f->callable->formals.data[i].kind != SC_FORMAL_STATIC)
+            add_formal(f, &f->callable->formals.data[i], open);
+    }
+}
+
+/* pos and pos_len, after the entry's own inputs. */
+static void add_positions(sc_frame *f)
+{
+    sc_builder *b = f->b;
+    const sc_callable *callable = f->callable;
+    sc_type_info info = {.dtype = SC_DTYPE_i32};
+    if (!sc_build_shape(f, callable->at_shape, &info, NULL))
+        return;
+    sc_sym name = callable->at_name.text;
+    sc_name length = {sc_intern_printf(&b->context->names, "%s_len", sc_name_text(b, name)), callable->at_name.loc};
+    b->pos = add_input(f, callable->at_name, &info, sc_build_path(b, f->path, name));
+    b->len = add_input(f, length, &info, sc_build_path(b, f->path, length.text));
+}
+
+/* ---- entries ---- */
+static const sc_member *find_entry(sc_program *program, const sc_build_request *request, const sc_unit **unit)
+{
+    sc_context *context = program->context;
+    sc_text_list list = {0};
+    *unit = sc_program_model(program, request->model);
+    const sc_member *member = *unit == NULL ? NULL : sc_unit_member(*unit, request->entry);
+    if (member != NULL && member->kind == SC_MEMBER_ENTRY)
+        return member;
+    for (uint32_t i = 0; *unit != NULL && i < (*unit)->members.count; i++) {
+        if ((*unit)->members.data[i].kind == SC_MEMBER_ENTRY)
+            sc_suggest_add(context, &list, (*unit)->members.data[i].name.text);
+    }
+    sc_report(&context->diag, SC_D_unknown_entry, (sc_loc){0}, sc_text(context, request->entry), sc_suggest(context, request->entry, &list),
+              (char *)NULL);
+    return NULL;
+}
+
+static void finish(sc_frame *f, const sc_bval_list *results)
+{
+    sc_builder *b = f->b;
+    sc_value *values = sc_arena_array(&b->context->arena, results->count, sizeof *values);
+    for (uint32_t i = 0; i < results->count; i++) {
+        if (results->data[i].kind != SC_BVAL_TENSOR) {
+            b->failed = true;
+            return;
+        }
+        values[i] = results->data[i].value;
+    }
+    sc_op_new(b->m, b->func, SC_NONE, SC_OP_return, values, results->count, NULL, 0, NULL, 0, SC_NONE);
+    sc_op *op = sc_op_at(b->m, b->m->funcs.data[b->func].last);
+    op->loc = f->callable->loc;
+    op->scope = f->scope;
+    if (!b->request.symbolic)
+        sc_build_finish_fans(b);
+}
+
+/* Runs a callable as the outermost: its formals are inputs. `open` allows `..` in them. */
+static void run_outermost(sc_builder *b, const sc_callable *callable, const sc_instance *instance, bool open)
+{
+    sc_sym path = instance->path;
+    if (instance->unit == NULL || instance->unit->callable != callable)
+        path = sc_build_path(b, path, callable->name.text);
+    sc_frame *f = sc_build_frame(b, NULL, callable, instance, path, path);
+    b->func = sc_module_add_func(b->m, callable->name.text);
+    add_formals(f, open);
+    if (b->cached)
+        add_positions(f);
+    sc_bval_list results = sc_build_run(f);
+    finish(f, &results);
+}
+
+static bool elaborate(sc_builder *b)
+{
+    const sc_unit *unit;
+    const sc_member *entry = find_entry(b->program, &b->request, &unit);
+    if (entry == NULL)
+        return false;
+    const sc_callable *callable = entry->callable;
+    uint32_t along = callable->along.text == 0 ? SC_NONE : sc_program_dim(b->program, callable->along.text);
+    if (!b->request.symbolic && !sc_dims_sizes(b->program, b->request.bindings, along, b->program_sizes))
+        return false;
+    sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
+    *instance = (sc_instance){.unit = unit};
+    b->cached = callable->at_name.text != 0;
+    if (b->cached) {
+        if (along == SC_NONE) {
+            sc_report_unknown_dim(b->program, callable->along);
+            return false;
+        }
+        b->along = sc_build_program_dim(b, along, callable->along.loc);
+    }
+    run_outermost(b, callable, instance, false);
+    return !b->failed;
+}
+
+bool sc_build_entry(sc_program *program, const sc_build_request *request, sc_module *m, sc_build_result *result)
+{
+    memset(result, 0, sizeof *result);
+    result->func = SC_NONE;
+    result->cache_dim = SC_NONE;
+    sc_builder *b = new_builder(program, request, m, result);
+    bool ok = elaborate(b);
+    result->func = b->func;
+    if (ok && !request->symbolic)
+        m->states |= SC_SHAPES;
+    return ok;
+}
+
+/* ---- which dims an entry needs ---- */
+static bool has_own_size(const sc_program *program, uint32_t index, uint32_t along)
+{
+    const sc_dim_decl *decl = &program->dims.data[index];
+    bool own = decl->form == SC_DIM_FREE;
+    while (decl->form == SC_DIM_ALIAS && decl->original != SC_NONE && !own) {
+        own = decl->original == along;
+        decl = &program->dims.data[decl->original];
+    }
+    return own;
+}
+
+/* Of the needed dims, those that have to be bound for the others to have sizes, in order of declaration. */
+static void list_unbound(const sc_program *program, bool *needed, uint32_t along, const int64_t *sizes, sc_sym_list *out)
+{
+    for (uint32_t i = program->dim_order.count; i-- > 0;) {
+        uint32_t index = program->dim_order.data[i];
+        const sc_dim_decl *decl = &program->dims.data[index];
+        needed[index] = needed[index] && sizes[index] == 0 && !decl->broken;
+        if (!needed[index] || has_own_size(program, index, along))
+            continue;
+        needed[index] = false;
+        for (uint32_t d = 0; d < decl->dependency_count; d++)
+            needed[decl->dependencies[d]] = true;
+    }
+    for (uint32_t i = 0; i < program->dims.count; i++) {
+        if (needed[i])
+            *sc_vec_push(&program->context->arena, out) = program->dims.data[i].name.text;
+    }
+}
+
+void sc_program_unbound_dims(sc_program *program, sc_sym model, sc_sym entry, const sc_binding_list *bindings, sc_sym_list *out)
+{
+    sc_context *context = program->context;
+    sc_build_request request = {.model = model, .entry = entry, .bindings = bindings, .symbolic = true};
+    sc_build_result result = {0};
+    sc_builder *b = new_builder(program, &request, sc_module_new(context), &result);
+    b->needed = sc_arena_array(&context->arena, program->dims.count, sizeof *b->needed);
+    elaborate(b);
+    const sc_unit *unit = sc_program_model(program, model);
+    const sc_member *member = unit == NULL ? NULL : sc_unit_member(unit, entry);
+    if (member == NULL || member->kind != SC_MEMBER_ENTRY)
+        return;
+    sc_sym along_name = member->callable->along.text;
+    uint32_t along = along_name == 0 ? SC_NONE : sc_program_dim(program, along_name);
+    int64_t *sizes = sc_arena_array(&context->arena, program->dims.count, sizeof *sizes);
+    sc_dims_sizes(program, bindings, along, sizes);
+    list_unbound(program, b->needed, along, sizes, out);
+}
+
+/* ---- checking without sizes ---- */
+static bool has_open_formal(const sc_callable *callable)
+{
+    for (uint32_t i = 0; i < callable->formals.count; i++) {
+        const sc_formal *formal = &callable->formals.data[i];
+        for (uint32_t d = 0; formal->kind != SC_FORMAL_STATIC && d < formal->type.shape->dims.count; d++) {
+            if (formal->type.shape->dims.data[d].rest)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A block or fn that no entry reaches, by itself: its dim parameters are dims of their names, its statics have their defaults. */
+static void check_alone(sc_program *program, const sc_callable *callable, const sc_unit *unit)
+{
+    sc_context *context = program->context;
+    bool is_block = unit != NULL && unit->callable == callable;
+    if (sc_map_find(&program->elaborated, (uint64_t)(uintptr_t)callable) != NULL || (unit != NULL && unit->broken) || has_open_formal(callable))
+        return;
+    sc_build_request request = {.model = 0, .entry = callable->name.text, .symbolic = true};
+    sc_build_result result = {0};
+    sc_builder *b = new_builder(program, &request, sc_module_new(context), &result);
+    sc_instance *instance = sc_arena_alloc(&context->arena, sizeof *instance);
+    *instance = (sc_instance){.unit = unit};
+    if (unit != NULL && unit->callable != NULL)
+        instance->path = unit->name.text;
+    const sc_callable *owners[2] = {unit == NULL ? NULL : unit->callable, is_block ? NULL : callable};
+    sc_frame f = {.b = b, .instance = instance, .path = instance->path, .scope = instance->path};
+    f.local_map.arena = &context->arena;
+    for (uint32_t o = 0; o < 2; o++) {
+        for (uint32_t i = 0; owners[o] != NULL && i < owners[o]->dim_params.count; i++) {
+            sc_sym name = owners[o]->dim_params.data[i].text;
+            *sc_vec_push(&context->arena, &instance->params) = (sc_dim_binding){name, sc_build_new_dim(b, name)};
+        }
+        if (owners[o] != NULL)
+            sc_build_statics(&f, owners[o], NULL, instance);
+    }
+    run_outermost(b, callable, instance, true);
+}
+
+static void check_members(sc_program *program, const sc_unit *unit)
+{
+    for (uint32_t i = 0; i < unit->members.count; i++) {
+        if (unit->members.data[i].kind == SC_MEMBER_FN)
+            check_alone(program, unit->members.data[i].callable, unit);
+    }
+}
+
+void sc_program_check(sc_program *program)
+{
+    sc_entry_list entries = {0};
+    sc_program_entries(program, 0, &entries);
+    for (uint32_t i = 0; i < entries.count; i++) {
+        sc_build_request request = {.model = entries.data[i].model, .entry = entries.data[i].entry, .symbolic = true};
+        sc_build_result result;
+        sc_build_entry(program, &request, sc_module_new(program->context), &result);
+    }
+    for (uint32_t i = 0; i < program->blocks.count; i++)
+        check_alone(program, program->blocks.data[i]->callable, program->blocks.data[i]);
+    for (uint32_t i = 0; i < program->blocks.count; i++)
+        check_members(program, program->blocks.data[i]);
+    for (uint32_t i = 0; i < program->models.count; i++)
+        check_members(program, program->models.data[i]);
+    for (uint32_t i = 0; i < program->fns.count; i++)
+        check_alone(program, program->fns.data[i], NULL);
+}
