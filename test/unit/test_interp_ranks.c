@@ -198,6 +198,12 @@ static void reshard_reduces(void **state)
                 "reshard %q : f32[C=2@x]\n"
                 "return %r\n",
                 0);
+    /* what a rank without a part holds must not win: all values are negative, or all positive */
+    check_ranks(
+        mesh6,
+        "%a = input : f32[C=4]\n %b = neg %a : f32[C=4]\n %p = reshard %b : f32[C=4]{max:y}\n %q = reshard %a : f32[C=4]{min:(x, y)}\n"
+        "%r = all_reduce %p {over=[y], reduce=max} : f32[C=4]\n %s = all_reduce %q {over=[x, y], reduce=min} : f32[C=4]\n return %r, %s\n",
+        50);
 }
 
 /* An axis in two atoms: K over the first, replicated over the second. */
@@ -261,6 +267,10 @@ static void caches_on_shards(void **state)
                 "%y = input : f32[B=2@x, S=6@y]\n %l = last[S] %y {offset=[S@y]} : f32[B=2@x]{sum:y}\n"
                 "%m = all_reduce %l {over=[y], reduce=sum} : f32[B=2@x]\n return %m\n",
                 0);
+    check_ranks(mesh6,
+                "%c = input : f32[B=6, T=6@y]\n %x = input : f32[B=6, S=3]\n %p = input : i32[B=6]\n"
+                "%y = append[S -> T] %c, %x, %p {with=[pos], offset=[T@y]} : f32[B=6, T=6@y]\n return %y\n",
+                4);
 }
 
 /* An id out of range is an error on the first rank already, though no rank holds it. */
