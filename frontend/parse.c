@@ -102,8 +102,10 @@ sc_string_token sc_read_string(sc_parser *parser, const char *text, size_t lengt
         }
         plain[count++] = text[i];
     }
-    if (i >= length)
+    if (i >= length) {
         sc_report(&parser->context->diag, SC_D_bad_string, loc, "this string has no closing '\"' on its line", NULL);
+        parser->broken_end = loc.end;
+    }
     token.text = sc_intern(&parser->context->names, plain, count);
     return token;
 }
@@ -127,10 +129,11 @@ const char *sc_source_text(const sc_parser *parser, uint32_t position)
 
 /* ---- the token stream ---- */
 
-static bool is_declaration(int kind)
+/* Whether a token starts a declaration that cannot stand inside braces. */
+static bool is_declaration(const sc_parser *parser, int kind)
 {
     return kind == SC_T_IMPORT || kind == SC_T_DIM || kind == SC_T_BLOCK || kind == SC_T_MODEL || kind == SC_T_MINIMIZE ||
-           kind == SC_T_PLAN || kind == SC_T_WEIGHTS;
+           kind == SC_T_PLAN || kind == SC_T_WEIGHTS || (kind == SC_T_FN && parser->in_plan);
 }
 
 static bool starts_statement(const sc_parser *parser)
@@ -264,7 +267,7 @@ static void mend(sc_parser *parser, sc_token *token)
         hold(parser, token);
     } else if (token->kind == SC_T_IDENT && parser->brace_depth == 0 && starts_statement(parser)) {
         correct_declaration(parser, token);
-    } else if (parser->brace_depth > 0 && is_declaration(token->kind) && starts_statement(parser) &&
+    } else if (parser->brace_depth > 0 && is_declaration(parser, token->kind) && starts_statement(parser) &&
                goes_on_as_declaration(parser, token)) {
         sc_report_misplaced_declaration(parser, token->loc);
         parser->closing = parser->brace_depth;

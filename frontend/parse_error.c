@@ -21,11 +21,12 @@ static const token_group groups[] = {
     {"a statement", {"param", "cache", "sub", "fn", "entry", "repeat", "return", "identifier"}},
     {"a kind of tensor (param, act, ..)", {"param", "act", "grad", "opt", "cache", "input", "output"}},
     {"an expression", {"identifier", "integer", "number", "string", "'('", "'-'"}},
+    {"a number", {"integer", "number"}},
     {"an operator", {"'+'", "'-'", "'*'", "'/'"}},
 };
 
 /* What ends a list or a statement is the most useful to know; these are named first. */
-static const char *const first_named[] = {"';'", "','", "')'", "']'", "'}'", "'='"};
+static const char *const first_named[] = {"';'", "','", "')'", "']'", "'}'", "'='", "<=", "==", "intra", "inter", "an operator"};
 
 enum { MAX_TOKENS = 128 }; /* more than the grammar has */
 
@@ -95,6 +96,14 @@ static void put_first_named_first(token_set *set)
     }
 }
 
+static void put_end_of_file_last(token_set *set)
+{
+    if (!has(set, "end of file"))
+        return;
+    drop(set, "end of file");
+    set->names[set->count++] = "end of file";
+}
+
 /* A token's name for a reader: words and signs in quotes, kinds of tokens with their article. */
 static void add_wanted(sc_strbuf *out, const char *name)
 {
@@ -144,6 +153,7 @@ static const char *compose(sc_parser *parser, const char *found, sc_loc loc, tok
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         fold_group(expected, &groups[i]);
     put_first_named_first(expected);
+    put_end_of_file_last(expected);
     int named = expected->count < NAMED ? expected->count : NAMED;
     for (int i = 0; i < named; i++) {
         sc_strbuf_add(&out, i == 0 ? ", wanted " : i < named - 1 ? ", " : " or ");
@@ -167,14 +177,14 @@ static bool misses_semicolon(const sc_parser *parser, const token_set *expected,
            (found == '}' || !on_one_line(parser, before->loc.end, loc.begin));
 }
 
+/* The open bracket that should have been closed before the unexpected token, or 0. */
 static char wanted_bracket(const token_set *expected, int found)
 {
-    if (found == ';' || found == '}' || found == '{' || found == 0) {
-        if (has(expected, "')'"))
-            return '(';
-        if (has(expected, "']'"))
-            return '[';
-    }
+    bool ends = found == ';' || found == '{' || found == '}' || found == SC_T_ARROW || found == 0;
+    if ((ends || found == ']') && has(expected, "')'"))
+        return '(';
+    if ((ends || found == ')') && has(expected, "']'"))
+        return '[';
     return found == 0 && has(expected, "'}'") ? '{' : 0;
 }
 
@@ -197,15 +207,40 @@ static void note_open_bracket(sc_parser *parser, const token_set *expected, int 
         sc_report_note(&parser->context->diag, open, "this '%c' is not closed", kind);
 }
 
+static const char *const statements[] = {"param", "cache", "sub", "fn", "entry", "repeat", "return"};
+static const char *const plan_statements[] = {"mesh",    "bind",    "shard",     "pin",        "style", "stage", "remat",
+                                              "offload", "reshard", "precision", "accumulate", "pad",   "tune",  "expect"};
+
 static const char *nearest_statement(const sc_parser *parser, sc_sym name)
 {
-    static const char *const statements[] = {"param", "cache", "sub", "fn", "entry", "repeat", "return"};
-    static const char *const plan_statements[] = {"mesh",    "bind",    "shard",     "pin",        "style", "stage", "remat",
-                                                  "offload", "reshard", "precision", "accumulate", "pad",   "tune",  "expect"};
     const char *text = sc_text(parser->context, name);
     if (parser->in_plan)
         return sc_nearest(text, plan_statements, sizeof plan_statements / sizeof *plan_statements);
     return parser->brace_depth > 0 ? sc_nearest(text, statements, sizeof statements / sizeof *statements) : NULL;
+}
+
+static bool is_one_of(const char *const *words, size_t count, const char *text, size_t length)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(words[i]) == length && memcmp(words[i], text, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A statement where only declarations stand. */
+static void note_missing_braces(sc_parser *parser, const token_set *expected, sc_loc loc)
+{
+    if (parser->brace_depth > 0 || !has(expected, "import"))
+        return;
+    const char *text = sc_source_text(parser, loc.begin), *place = NULL;
+    size_t length = loc.end - loc.begin;
+    if (is_one_of(statements, sizeof statements / sizeof *statements, text, length))
+        place = "function, block or model";
+    else if (is_one_of(plan_statements, sizeof plan_statements / sizeof *plan_statements, text, length))
+        place = "plan";
+    if (place != NULL)
+        sc_report_note(&parser->context->diag, (sc_loc){0}, "'%.*s' stands inside the braces of a %s", (int)length, text, place);
 }
 
 /* `parm w[D];` fails at w, `shrad H over tp;` at once. */
@@ -242,8 +277,7 @@ static void note_causes(sc_parser *parser, const token_set *expected, const char
         note_open_bracket(parser, expected, found);
     if (found == '}' && parser->brace_depth == 0 && has(expected, "import"))
         sc_report_note(diag, (sc_loc){0}, "no '{' is open here");
-    if (found == '*' && parser->before_last.kind == '/' && parser->before_last.loc.end == loc.begin)
-        sc_report_note(diag, (sc_loc){0}, "comments start with '//' or '#' and end with their line");
+    note_missing_braces(parser, expected, loc);
     note_misspelt_statement(parser, loc);
     note_reserved_for_later(parser, found_name);
     note_lonely_point(parser, found);
@@ -265,10 +299,26 @@ static bool is_keyword(int kind)
     return kind >= SC_T_LANG && kind <= SC_T_INTER;
 }
 
+/* `over tp` where a dim should stand: the name is missing, rather than `over` meant as one. */
+static bool is_clause(const sc_parser *parser, int kind, sc_loc loc)
+{
+    static const int clauses[] = {SC_T_AT, SC_T_ALONG, SC_T_WITH, SC_T_IN, SC_T_OVER, SC_T_FOR};
+    const char *next = sc_source_text(parser, loc.end);
+    if (*next != ' ' || !((next[1] >= 'a' && next[1] <= 'z') || (next[1] >= 'A' && next[1] <= 'Z')))
+        return false;
+    for (size_t i = 0; i < sizeof clauses / sizeof *clauses; i++) {
+        if (clauses[i] == kind)
+            return true;
+    }
+    return false;
+}
+
 static bool is_reserved_word_as_name(const sc_parser *parser, int found, sc_loc loc, const token_set *expected)
 {
-    bool statement_starts = has(expected, "repeat") || has(expected, "dim") || has(expected, "remat");
-    return is_keyword(found) && has(expected, "identifier") && (!statement_starts || goes_on_as_name(parser, loc));
+    if (!is_keyword(found) || !has(expected, "identifier") || is_clause(parser, found, loc))
+        return false;
+    bool statement_starts = has(expected, "repeat") || has(expected, "dim") || (has(expected, "remat") && !has(expected, "to"));
+    return !statement_starts || goes_on_as_name(parser, loc);
 }
 
 static void report_reserved_word(sc_parser *parser, sc_loc loc)
@@ -293,7 +343,7 @@ void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const ch
         sc_report(diag, SC_D_syntax, loc, "", NULL);
         return;
     }
-    if (kind == SC_T_BADCHAR) /* has its own message */
+    if (kind == SC_T_BADCHAR || parser->before_last.loc.end == parser->broken_end) /* have their own message */
         return;
     if (is_reserved_word_as_name(parser, kind, loc, &wanted)) {
         report_reserved_word(parser, loc);
@@ -334,6 +384,12 @@ void sc_report_misplaced_declaration(sc_parser *parser, sc_loc loc)
     }
 }
 
+void sc_report_block_comment(sc_parser *parser, sc_loc loc)
+{
+    sc_report(&parser->context->diag, SC_D_syntax, (sc_loc){loc.begin, loc.begin + 2}, "'/*' does not start a comment", NULL);
+    sc_report_note(&parser->context->diag, (sc_loc){0}, "comments start with '//' or '#' and end with their line");
+}
+
 static uint32_t first_code_point(const char *text, uint32_t length)
 {
     const unsigned char *bytes = (const unsigned char *)text;
@@ -370,6 +426,10 @@ void sc_report_bad_characters(sc_parser *parser, sc_loc loc)
     sc_arena *arena = &parser->context->arena;
     const char *shown = code > 0x20 && code < 0x7f ? sc_arena_printf(arena, "'%c'", (char)code) : sc_arena_printf(arena, "U+%04X", code);
     sc_report(&parser->context->diag, SC_D_bad_character, loc, shown, NULL);
+    if (code == '<' && parser->in_plan) {
+        sc_report_note(&parser->context->diag, (sc_loc){0}, "an expectation is '<=' or '=='");
+        return;
+    }
     for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++) {
         if (remedies[i].code == code)
             sc_report_note(&parser->context->diag, (sc_loc){0}, "%s", remedies[i].remedy);

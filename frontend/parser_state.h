@@ -133,8 +133,9 @@ typedef struct sc_parser {
     const sc_source *source;
     sc_file *file;
     void *scanner;
-    uint32_t scanned; /* place of the scanner's next byte */
-    bool stopped;     /* a message was given after which nothing can be read */
+    uint32_t scanned;    /* place of the scanner's next byte */
+    uint32_t broken_end; /* of the newest string without a closing quote: what follows it is no news */
+    bool stopped;        /* a message was given after which nothing can be read */
 
     /* the token stream */
     SC_VEC(sc_bracket) open;
@@ -179,6 +180,8 @@ uint32_t sc_formals_depth(const sc_formal *formals, uint32_t count);
 /* `found` and `expected` are the grammar's names of tokens. Reorders `expected`. */
 void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const char **expected, int expected_count);
 void sc_report_too_deep(sc_parser *parser, sc_loc loc);
+/* What is written between these signs elsewhere; it is skipped. */
+void sc_report_block_comment(sc_parser *parser, sc_loc loc);
 void sc_report_bad_characters(sc_parser *parser, sc_loc loc);
 /* A declaration inside braces: a closing one is probably missing. */
 void sc_report_misplaced_declaration(sc_parser *parser, sc_loc loc);
