@@ -192,15 +192,16 @@ static const char *parts_text(const sc_seeding *s, sc_dim dim)
     return text.data;
 }
 
-/* The `pad` line that would do. */
+/* The `pad` line that would do. 128 is what matrix units like; a smaller dim would only be blown up by it. */
 static void note_padding(sc_seeding *s, sc_dim dim, uint64_t product)
 {
-    uint64_t size = (uint64_t)s->sizes[dim], multiple = 128 % product == 0 ? 128 : product;
+    uint64_t size = (uint64_t)s->sizes[dim], multiple = 128 % product == 0 && size >= 128 ? 128 : product;
     if (size > INT64_MAX - multiple)
         return;
     uint64_t padded = (size + multiple - 1) / multiple * multiple;
-    sc_report_note(&s->context->diag, (sc_loc){0}, "or pad it: 'pad %s to multiple %" PRIu64 ";' makes it %" PRIu64 ", %.2g %% more",
-                   sc_text(s->context, s->m->dims.data[dim].name), multiple, padded, 100.0 * (double)(padded - size) / (double)size);
+    double waste = 100.0 * (double)(padded - size) / (double)size;
+    sc_report_note(&s->context->diag, (sc_loc){0}, "or pad it: 'pad %s to multiple %" PRIu64 ";' makes it %" PRIu64 ", %.*f %% more",
+                   sc_text(s->context, s->m->dims.data[dim].name), multiple, padded, waste < 10 ? 2 : 0, waste);
 }
 
 void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc, bool stored)
