@@ -332,8 +332,8 @@ static bool parse_op_text(sc_parser *p, sc_op_kind *out_kind, sc_loc *out_loc)
 
 bool sc_parse_op(sc_parser *p, sc_sym scope)
 {
-    sc_op_kind kind;
-    sc_loc loc;
+    sc_op_kind kind = SC_OP_COUNT;
+    sc_loc loc = {0};
     if (!parse_op_text(p, &kind, &loc)) {
         define_results(p, SC_NONE);
         return false;

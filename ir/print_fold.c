@@ -2,6 +2,7 @@
  * when they have the same ops with the same attributes, types and results, names compared up to the instance's index, and operands that
  * stand at the same place inside the instance, or both outside of it with the same type (what is carried from instance to instance, and
  * what all of them read). Numbers that only tell instances apart (`unit`, `form`) are not compared. */
+#include <math.h>
 #include <string.h>
 
 #include "ir/text_internal.h"
@@ -34,6 +35,15 @@ static bool same_text(const instances *in, sc_sym x, sc_sym y)
     return true;
 }
 
+static bool same_numbers(const double *x, const double *y, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (x[i] != y[i] && !(isnan(x[i]) && isnan(y[i])))
+            return false;
+    }
+    return true;
+}
+
 static bool same_splits(const sc_attr *x, const sc_attr *y)
 {
     for (uint32_t i = 0; i < x->count; i++) {
@@ -53,7 +63,7 @@ static bool same_attr(const instances *in, const sc_attr *x, const sc_attr *y)
     case SC_ATTR_KIND_INT:
         return x->integer == y->integer;
     case SC_ATTR_KIND_FLOAT:
-        return memcmp(&x->number, &y->number, sizeof x->number) == 0;
+        return same_numbers(&x->number, &y->number, 1);
     case SC_ATTR_KIND_WORD:
     case SC_ATTR_KIND_TEXT:
         return same_text(in, x->text, y->text);
@@ -68,7 +78,7 @@ static bool same_attr(const instances *in, const sc_attr *x, const sc_attr *y)
     case SC_ATTR_KIND_INTS:
         return x->count == 0 || memcmp(x->ints, y->ints, x->count * sizeof *x->ints) == 0;
     case SC_ATTR_KIND_FLOATS:
-        return x->count == 0 || memcmp(x->numbers, y->numbers, x->count * sizeof *x->numbers) == 0;
+        return same_numbers(x->numbers, y->numbers, x->count);
     case SC_ATTR_KIND_WORDS:
         return x->count == 0 || memcmp(x->words, y->words, x->count * sizeof *x->words) == 0;
     case SC_ATTR_KIND_ATOMS:
@@ -204,7 +214,7 @@ static bool same_states(const instances *in, const op_range *range, uint32_t a, 
 {
     (void)range;
     const sc_state *x = &in->m->state.data[a], *y = &in->m->state.data[b];
-    return x->kind == y->kind && x->type == y->type && x->init == y->init && memcmp(x->init_args, y->init_args, sizeof x->init_args) == 0 &&
+    return x->kind == y->kind && x->type == y->type && x->init == y->init && same_numbers(x->init_args, y->init_args, 2) &&
            same_text(in, x->path, y->path);
 }
 

@@ -250,9 +250,9 @@ static void print_partials(sc_printer *p, const sc_placement *placement)
     for (uint8_t k = 0; k < 3; k++) {
         sc_atom_set set = sc_placement_partial(placement, (uint8_t)(SC_PARTIAL_SUM + k));
         sc_atom_list list = {0};
-        for (uint8_t a = 0; a < SC_MAX_ATOMS; a++) {
+        for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
             if ((set >> a & 1) != 0)
-                list.atoms[list.count++] = a;
+                list.atoms[list.count++] = (uint8_t)a;
         }
         if (set == 0)
             continue;

@@ -17,8 +17,8 @@ bool sc_text_is_word(const char *text, bool dots);
  * not divide the rest of the leaf whose turn it is. */
 bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf_count, const sc_atom_list *atoms, sc_atom_list *leaves);
 
-/* Sizes end here, so that rounding one up to a multiple of shards cannot overflow. */
-#define SC_TEXT_MAX_SIZE ((int64_t)1 << 62)
+/* Sizes end here, so that sums of two and rounding up to a multiple of shards cannot overflow. */
+#define SC_TEXT_MAX_SIZE ((int64_t)1 << 60)
 
 /* Product of sizes; -1 when it is larger than a size may be. */
 int64_t sc_text_product(const int64_t *sizes, uint32_t count);

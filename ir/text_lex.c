@@ -189,7 +189,7 @@ static sc_token lex_punctuation(sc_text_lexer *lexer, sc_token token)
         const char *format = byte > 0x20 && byte < 0x7f ? "'%c' has no meaning here" : "byte 0x%02x has no meaning here";
         return bad(token, sc_arena_printf(&lexer->context->arena, format, byte));
     }
-    token.kind = c;
+    token.kind = (unsigned char)c;
     return token;
 }
 

@@ -68,7 +68,7 @@ static bool is_option(const char *name, const char *text, size_t length)
     if (strlen(name) != length)
         return false;
     for (size_t i = 0; i < length; i++) {
-        char c = text[i] == '_' ? '-' : text[i];
+        char c = (char)(text[i] == '_' ? '-' : text[i]);
         if (c != name[i])
             return false;
     }
@@ -185,7 +185,7 @@ static const sc_pass *find_pass(job *j, const char *text, size_t length)
 {
     char *name = sc_arena_copy_text(&j->context->arena, text, length);
     for (char *c = name; *c != 0; c++)
-        *c = *c == '_' ? '-' : *c;
+        *c = (char)(*c == '_' ? '-' : *c);
     const sc_pass *pass = sc_pass_find(name);
     if (pass == NULL)
         unknown_pass(j, name);

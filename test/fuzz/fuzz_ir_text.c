@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/text.h"
+#include "ir/verify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,6 +38,7 @@ static void round_trip(sc_context *context, void *user)
     sc_module *again = sc_parse_module(context, "printed", text, strlen(text));
     if (again == NULL || strcmp(printed(again, false), text) != 0 || strcmp(printed(again, true), printed(m, true)) != 0)
         abort();
+    sc_verify_module(again, "reading");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
