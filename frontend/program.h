@@ -102,6 +102,8 @@ typedef struct sc_param_path {
     sc_member_kind kind; /* PARAM or CACHE */
     const sc_unit *unit; /* that declares it */
     sc_sym text;         /* layers.attn.wq */
+    uint32_t dim_count;
+    const sc_sym *dims;  /* of its shape, dim arguments and substitutions done */
 } sc_param_path;
 typedef SC_VEC(sc_param_path) sc_param_path_list;
 
@@ -110,5 +112,9 @@ void sc_param_paths(const sc_program *program, const sc_unit *model, sc_param_pa
 /* Whether a path as written covers (is a prefix of, or equals) a param. `whole` asks for equality. */
 bool sc_path_covers(const sc_path *path, const sc_param_path *param, bool whole);
 const char *sc_path_text(sc_context *context, const sc_path *path);
+/* `; did you mean ..?` among the paths of params. */
+const char *sc_suggest_param(sc_context *context, const sc_path *path, const sc_param_path_list *params);
+/* Leaves of a dim by name: its own name, or those of its parts. */
+void sc_program_leaves(const sc_program *program, sc_sym dim, sc_sym_list *out);
 
 #endif
