@@ -396,7 +396,11 @@ static bool bind_formal(sc_frame *f, sc_frame *callee, const sc_formal *formal, 
     sc_value rounded = sc_build_round(callee, what, value, &formal->type, callee, sc_build_dtype_of(b, SC_KIND_ACT, path), loc);
     if (rounded == SC_NONE)
         return false;
-    sc_bval bound = sc_bval_tensor(sc_emit_use(callee, loc, rounded, path));
+    sc_value named = sc_emit_use(callee, loc, rounded, path);
+    if (named == SC_NONE)
+        return false;
+    sc_op_set_attr(b->m, sc_def(b->m, named), sc_attr_int(SC_ATTR_formal, 1));
+    sc_bval bound = sc_bval_tensor(named);
     bound.fixed = value->fixed == SC_FIXED_BY_OP ? SC_FIXED_BY_OP : SC_ROUNDS;
     sc_build_pins(callee, formal->type.shape, path);
     sc_build_set_local(callee, formal->name, bound);

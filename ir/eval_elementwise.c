@@ -72,6 +72,17 @@ static bool unary(sc_eval *eval, double (*f)(double))
     return true;
 }
 
+static double itself(double x)
+{
+    return x;
+}
+
+/* Dims align by name, whatever their order. */
+bool eval_transpose(sc_eval *eval)
+{
+    return unary(eval, itself);
+}
+
 static bool binary(sc_eval *eval, double (*f)(double, double))
 {
     sc_walk walk;

@@ -3,8 +3,7 @@
  * or f32, whichever is wider. */
 #include "ir/expand.h"
 
-#include <math.h>
-#include <string.h>
+#include <float.h>
 
 static sc_value emit(sc_expand *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count)
 {
@@ -83,11 +82,31 @@ static int64_t size_along(const sc_expand *e, sc_value x, const sc_attr *dims)
     return size;
 }
 
-/* x - max(x), along dims. */
+/* The same dims in the order that the replaced result has them. */
+static sc_value in_order_of(sc_expand *e, sc_value x, sc_value result)
+{
+    sc_type_info type = *sc_type_of(e->m, result);
+    type.placement = sc_placement_replicated();
+    bool same = true;
+    for (uint32_t i = 0; i < type.rank; i++)
+        same = same && sc_type_of(e->m, x)->dims[i].dim == type.dims[i].dim;
+    return same ? x : emit_typed(e, SC_OP_transpose, &x, 1, NULL, 0, &type);
+}
+
+/* x - max(x), along dims. A row without a finite element (every key masked) is shifted by the lowest finite number, so that its weights
+ * are 0 and not NaN. */
 static sc_value shifted(sc_expand *e, sc_value x, const sc_attr *dims, sc_value *maximum)
 {
-    *maximum = reduce(e, SC_OP_max, x, dims);
+    sc_dtype dtype = sc_type_of(e->m, x)->dtype;
+    double lowest = dtype == SC_DTYPE_f64 ? -DBL_MAX : -(double)FLT_MAX;
+    *maximum = emit2(e, SC_OP_maximum, reduce(e, SC_OP_max, x, dims), constant(e, lowest, dtype));
     return emit2(e, SC_OP_sub, x, *maximum);
+}
+
+/* The sum of shifted weights is at least 1, its largest term, unless the row has no finite element: then 1 stands in for 0. */
+static sc_value at_least_one(sc_expand *e, sc_value total)
+{
+    return emit2(e, SC_OP_maximum, total, constant(e, 1, sc_type_of(e->m, total)->dtype));
 }
 
 /* The lowest index whose element equals the maximum. */
@@ -112,7 +131,7 @@ void expand_softmax(sc_expand *e)
     sc_dtype dtype = sc_type_of(e->m, operand(e, 0))->dtype;
     sc_value x = cast(e, operand(e, 0), wide(dtype)), maximum;
     sc_value weights = emit1(e, SC_OP_exp, shifted(e, x, &dims, &maximum));
-    sc_value total = reduce(e, SC_OP_sum, weights, &dims);
+    sc_value total = at_least_one(e, reduce(e, SC_OP_sum, weights, &dims));
     e->results[0] = cast(e, emit2(e, SC_OP_div, weights, total), dtype);
 }
 
@@ -122,7 +141,7 @@ void expand_log_softmax(sc_expand *e)
     sc_dtype dtype = sc_type_of(e->m, operand(e, 0))->dtype;
     sc_value x = cast(e, operand(e, 0), wide(dtype)), maximum;
     sc_value low = shifted(e, x, &dims, &maximum);
-    sc_value total = reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, low), &dims);
+    sc_value total = at_least_one(e, reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, low), &dims));
     e->results[0] = cast(e, emit2(e, SC_OP_sub, low, emit1(e, SC_OP_log, total)), dtype);
 }
 
@@ -156,5 +175,6 @@ void expand_xent(sc_expand *e)
     if (smoothing != 0)
         picked = emit2(e, SC_OP_add, emit2(e, SC_OP_mul, picked, constant(e, 1 - smoothing, dtype)), mean);
     sc_value loss = emit2(e, SC_OP_sub, emit1(e, SC_OP_log, total), picked);
-    e->results[0] = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, dtype), loss}, 3, NULL, 0);
+    sc_value masked = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, dtype), loss}, 3, NULL, 0);
+    e->results[0] = in_order_of(e, masked, sc_op_at(e->m, e->op)->first_result);
 }

@@ -224,6 +224,17 @@ void sc_op_set_attr(sc_module *m, sc_op_id id, sc_attr attr)
     op->attrs = attrs;
 }
 
+void sc_op_drop_attr(sc_module *m, sc_op_id id, sc_attr_key key)
+{
+    sc_op *op = &m->ops.data[id];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < op->attr_count; i++) {
+        if (op->attrs[i].key != key)
+            op->attrs[kept++] = op->attrs[i];
+    }
+    op->attr_count = (uint16_t)kept;
+}
+
 int sc_op_operand_called(const sc_module *m, const sc_op *op, const char *word, uint32_t fixed)
 {
     const sc_attr *with = sc_op_attr(op, SC_ATTR_with);

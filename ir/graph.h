@@ -190,6 +190,7 @@ double sc_op_number(const sc_op *op, sc_attr_key key, double otherwise);
 sc_sym sc_op_word(const sc_op *op, sc_attr_key key); /* 0 without */
 /* Adds or replaces one attribute. */
 void sc_op_set_attr(sc_module *m, sc_op_id op, sc_attr attr);
+void sc_op_drop_attr(sc_module *m, sc_op_id op, sc_attr_key key);
 /* Index of the operand called `word` in attribute `with` (the first of them is operand `fixed`), or -1. */
 int sc_op_operand_called(const sc_module *m, const sc_op *op, const char *word, uint32_t fixed);
 

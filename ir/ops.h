@@ -18,7 +18,8 @@ enum {
     SC_EXACT = 1024,    /* integer operands give exactly computed integer results */
     SC_COMPARES = 2048, /* result bool */
     SC_BILINEAR = 4096, /* linear in each operand alone: one of them may be a pending sum */
-    SC_LOCAL_PURE = 8192 /* the same operands on the same rank give the same result: may be merged */
+    SC_LOCAL_PURE = 8192, /* the same operands on the same rank give the same result: may be merged */
+    SC_NAMESAKE = 16384   /* messages call the result by its operand's name */
 };
 
 /* What sharding a dim does to an op. */

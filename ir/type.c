@@ -1,5 +1,6 @@
 #include "ir/type.h"
 
+#include <assert.h>
 #include <string.h>
 
 const sc_dtype_row sc_dtypes[SC_DTYPE_COUNT] = {
@@ -44,9 +45,22 @@ bool sc_placement_equal(const sc_placement *a, const sc_placement *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
+/* Whether any of the 16 bytes equals `byte`: most dims are not split, and this is asked of every dim of every op. */
+static bool has_byte(const uint8_t *bytes, uint8_t byte)
+{
+    static_assert(SC_MAX_ATOMS == 16, "two words");
+    const uint64_t low = 0x0101010101010101u, high = 0x8080808080808080u;
+    uint64_t words[2];
+    memcpy(words, bytes, sizeof words);
+    uint64_t a = words[0] ^ (low * byte), b = words[1] ^ (low * byte);
+    return ((((a - low) & ~a) | ((b - low) & ~b)) & high) != 0;
+}
+
 sc_atom_list sc_placement_dim(const sc_placement *placement, uint32_t dim_index)
 {
     sc_atom_list list = {0};
+    if (!has_byte(placement->on, (uint8_t)dim_index))
+        return list;
     for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
         if (placement->on[a] == dim_index) {
             list.atoms[placement->order[a]] = (uint8_t)a;

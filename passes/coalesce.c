@@ -62,6 +62,7 @@ static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id b
     sc_op_id made = sc_op_new(m, first.func, before, (sc_op_kind)first.kind, operands, count, first.attrs, first.attr_count, types, count, ops[0]);
     if (sc_op_attr(&first, SC_ATTR_gather) != NULL)
         sc_op_set_attr(m, made, joined_gather(m, ops, count));
+    sc_op_drop_attr(m, made, SC_ATTR_moves); /* it told the first one's name; each operand has its own */
     for (uint32_t i = 0; i < count; i++) {
         sc_value old = sc_result(m, ops[i], 0), fresh = sc_result(m, made, i);
         m->values.data[fresh].path = m->values.data[old].path;

@@ -52,7 +52,8 @@ static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i)
 /* The name of value i seen from its scope. */
 static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
 {
-    sc_sym path = sc_value_path(m, op->operands[i]);
+    sc_sym path = op->operand_count == 1 ? sc_op_word(op, SC_ATTR_moves) : 0;
+    path = path != 0 ? path : sc_value_path(m, op->operands[i]);
     path = path != 0 ? path : m->values.data[op->first_result + i].path;
     if (path == 0)
         return sc_ops[sc_op_at(m, sc_def(m, op->operands[i]))->kind].name;

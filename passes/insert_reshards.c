@@ -20,19 +20,8 @@ typedef struct insertion {
     sc_map made; /* value << 32 | type -> the value in that type */
 } insertion;
 
-static void drop_attr(sc_module *m, sc_op_id op, sc_attr_key key)
-{
-    sc_op *o = sc_op_at(m, op);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < o->attr_count; i++) {
-        if (o->attrs[i].key != key)
-            o->attrs[kept++] = o->attrs[i];
-    }
-    o->attr_count = (uint16_t)kept;
-}
-
 /* attrs of a reshard: where it comes from and why; the unit and form of the op it belongs to stay with it. */
-static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, const sc_reason *reason, sc_sym consumer, sc_attr *attrs)
+static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, sc_value value, const sc_reason *reason, sc_sym consumer, sc_attr *attrs)
 {
     uint32_t count = 0;
     static const sc_attr_key inherited[] = {SC_ATTR_unit, SC_ATTR_form, SC_ATTR_phase};
@@ -44,6 +33,8 @@ static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, const sc_reaso
     if (reason->rule != SC_NONE)
         attrs[count++] = sc_attr_int(SC_ATTR_rule, reason->rule);
     attrs[count++] = sc_attr_text(SC_ATTR_why, reason->why);
+    if (sc_value_path(m, value) != 0)
+        attrs[count++] = sc_attr_text(SC_ATTR_moves, sc_value_path(m, value));
     if (consumer != 0)
         attrs[count++] = sc_attr_text(SC_ATTR_consumer, consumer);
     return count;
@@ -54,7 +45,7 @@ static sc_value reshard_after(insertion *in, sc_value value, sc_type type, sc_op
 {
     sc_module *m = in->m;
     sc_attr attrs[8];
-    uint32_t count = reshard_attrs(m, owner, reason, consumer, attrs);
+    uint32_t count = reshard_attrs(m, owner, value, reason, consumer, attrs);
     sc_op_id def = sc_def(m, value);
     sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);
     return sc_result(m, op, 0);
@@ -65,7 +56,7 @@ static sc_value copy_constant(insertion *in, sc_value value, sc_type type)
     sc_module *m = in->m;
     const sc_op op = *sc_op_at(m, sc_def(m, value));
     sc_op_id copy = sc_op_new(m, op.func, op.next, (sc_op_kind)op.kind, NULL, 0, op.attrs, op.attr_count, &type, 1, sc_def(m, value));
-    drop_attr(m, copy, SC_ATTR_split);
+    sc_op_drop_attr(m, copy, SC_ATTR_split);
     return sc_result(m, copy, 0);
 }
 
@@ -141,7 +132,7 @@ static void visit(insertion *in, sc_op_id op)
     if (factors.count == 0 || (traits & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
         return;
     sc_assignment_load(m, op, &factors, &assignment);
-    drop_attr(m, op, SC_ATTR_split);
+    sc_op_drop_attr(m, op, SC_ATTR_split);
     for (uint32_t o = 0; o < m->ops.data[op].operand_count; o++) {
         sc_placement needed = sc_assigned_operand(m, &factors, &assignment, sc_op_at(m, op), o);
         bring_operand(in, op, o, &needed);
@@ -162,7 +153,7 @@ bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
         sc_for_each_op(m, f, op)
             visit(&in, op);
         sc_for_each_op(m, f, op)
-            drop_attr(m, op, SC_ATTR_split);
+            sc_op_drop_attr(m, op, SC_ATTR_split);
     }
     return true;
 }

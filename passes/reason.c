@@ -13,9 +13,7 @@ sc_sym sc_value_path(const sc_module *m, sc_value value)
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     if ((sc_op_traits(op) & SC_STATE_READ) != 0)
         return sc_op_word(op, SC_ATTR_name);
-    if (op->operand_count == 1 && (sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0)
-        return sc_value_path(m, op->operands[0]);
-    return 0;
+    return op->operand_count == 1 && (sc_op_traits(op) & SC_NAMESAKE) != 0 ? sc_value_path(m, op->operands[0]) : 0;
 }
 
 /* The plan line that put this atom on the value, or on what it was computed from. */
@@ -68,7 +66,12 @@ static const char *last_segment(const char *path)
 static const char *short_name(const sc_module *m, sc_value value)
 {
     sc_sym path = sc_value_path(m, value);
-    return path == 0 ? sc_ops[sc_op_at(m, sc_def(m, value))->kind].name : last_segment(sc_text(m->context, path));
+    if (path != 0)
+        return last_segment(sc_text(m->context, path));
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    while (op->operand_count == 1 && (sc_op_traits(op) & SC_NAMESAKE) != 0)
+        op = sc_op_at(m, sc_def(m, op->operands[0]));
+    return sc_ops[op->kind].name;
 }
 
 static const char *rule_text(const sc_module *m, uint32_t rule)
@@ -83,6 +86,22 @@ static sc_reason compose(sc_module *m, uint32_t rule, const char *detail)
     return (sc_reason){rule, why};
 }
 
+/* A value that its op makes split and that belongs elsewhere: a stored parameter where a unit uses it, a pin, a rule on the result. */
+static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc_value value, uint32_t atom, const sc_placement *made, uint32_t rule)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    sc_arena *arena = &m->context->arena;
+    const sc_type_info *type = sc_type_of(m, value);
+    if (sc_op_attr(op, SC_ATTR_unit) != NULL)
+        return compose(m, rule, "stored so, gathered for a unit that uses it");
+    uint32_t own = placing != NULL && value < placing->value_count ? sc_cause_of(placing, value, atom)->rule : SC_NONE;
+    rule = own != SC_NONE ? own : rule;
+    sc_value source = op->operand_count > 0 ? op->operands[0] : value;
+    if (made->on[atom] < type->rank)
+        return compose(m, rule, sc_arena_printf(arena, "%s has %s over %s", short_name(m, source), dim_shown(m, type, made->on[atom]), axis_name(m, atom)));
+    return compose(m, rule, sc_arena_printf(arena, "%s is whole on %s", short_name(m, source), axis_name(m, atom)));
+}
+
 sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value value, const sc_placement *made, const sc_placement *wanted)
 {
     uint32_t atom = first_difference(&m->mesh, made, wanted);
@@ -90,7 +109,7 @@ sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value 
     const char *name = sc_ops[op->kind].name;
     uint32_t rule = rule_of(m, placing, value, atom, SEARCH_DEPTH);
     if (!sc_is_partial(made->on[atom]))
-        return compose(m, rule, sc_arena_printf(&m->context->arena, "%s is made otherwise", name));
+        return reason_of_placement(m, placing, value, atom, made, rule);
     for (uint32_t i = 0; i < op->operand_count; i++) {
         const sc_type_info *type = sc_type_of(m, op->operands[i]);
         if (type->placement.on[atom] >= type->rank)
