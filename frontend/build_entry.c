@@ -72,8 +72,11 @@ static void add_positions(sc_frame *f)
         return;
     sc_sym name = callable->at_name.text;
     sc_name length = {sc_intern_printf(&b->context->names, "%s_len", sc_name_text(b, name)), callable->at_name.loc};
-    b->pos = add_input(f, callable->at_name, &info, sc_build_path(b, f->path, name));
-    b->len = add_input(f, length, &info, sc_build_path(b, f->path, length.text));
+    sc_sym pos_path = sc_build_path(b, f->path, name), len_path = sc_build_path(b, f->path, length.text);
+    sc_build_pins(f, callable->at_shape, pos_path);
+    sc_build_pins(f, callable->at_shape, len_path);
+    b->pos = add_input(f, callable->at_name, &info, pos_path);
+    b->len = add_input(f, length, &info, len_path);
 }
 
 /* ---- entries ---- */

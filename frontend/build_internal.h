@@ -65,6 +65,7 @@ typedef struct sc_local {
     sc_bval value;
     sc_loc loc;
     uint32_t depth; /* of repeats where it was first assigned */
+    sc_name dtype;  /* declared with it: holds for every later assignment too; 0 for none */
 } sc_local;
 
 typedef struct sc_repeat {

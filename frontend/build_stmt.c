@@ -109,7 +109,7 @@ sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, con
         dtype = value->is_integer ? SC_DTYPE_i32 : act;
     }
     sc_value result = sc_build_as(f, loc, value, dtype);
-    if (result != SC_NONE && declared != NULL && !sc_build_check_shape(f, what, result, loc, declared->shape, declared_in))
+    if (result != SC_NONE && declared != NULL && declared->shape != NULL && !sc_build_check_shape(f, what, result, loc, declared->shape, declared_in))
         return SC_NONE;
     return result;
 }
@@ -119,7 +119,8 @@ sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, con
 static bool is_own(const sc_builder *b, const sc_expr *expr, sc_value before, sc_value value)
 {
     const sc_op *op = sc_op_at(b->m, sc_def(b->m, before));
-    bool shared = op->kind == SC_OP_cast || op->kind == SC_OP_constant || op->kind == SC_OP_param || op->kind == SC_OP_cache_read;
+    bool shared = op->kind == SC_OP_cast || op->kind == SC_OP_constant || op->kind == SC_OP_param || op->kind == SC_OP_cache_read ||
+                  op->kind == SC_OP_append;
     return expr->kind != SC_EXPR_NAME && !shared && b->m->values.data[value].path == 0;
 }
 
@@ -149,11 +150,22 @@ static bool check_carried(sc_frame *f, const sc_lhs *lhs, sc_value value)
     return false;
 }
 
+/* The dtype that a name was declared with before holds on: `tot: f32[B] = ..; repeat L { tot = tot + ..; }` adds up in f32. */
+static sc_name declared_dtype(const sc_frame *f, const sc_lhs *lhs)
+{
+    const sc_local *old = sc_build_find_local(f, lhs->name.text);
+    if (lhs->kind != SC_LHS_NAME && lhs->type.dtype.text != 0)
+        return lhs->type.dtype;
+    return old == NULL ? (sc_name){0} : old->dtype;
+}
+
 static void assign_tensor(sc_frame *f, const sc_lhs *lhs, const sc_expr *expr, sc_bval value)
 {
     sc_builder *b = f->b;
     sc_sym path = sc_build_path(b, f->path, lhs->name.text);
-    const sc_type_ref *declared = lhs->kind == SC_LHS_NAME ? NULL : &lhs->type;
+    sc_name dtype = declared_dtype(f, lhs);
+    sc_type_ref type = {.dtype = dtype, .shape = lhs->kind == SC_LHS_NAME ? NULL : lhs->type.shape, .loc = lhs->kind == SC_LHS_NAME ? dtype.loc : lhs->type.loc};
+    const sc_type_ref *declared = lhs->kind == SC_LHS_NAME && dtype.text == 0 ? NULL : &type;
     const char *what = sc_build_text(b, "'%s'", sc_name_text(b, lhs->name.text));
     sc_value result = sc_build_round(f, what, &value, declared, f, sc_build_dtype_of(b, SC_KIND_ACT, path), expr->loc);
     sc_bval named = {.kind = SC_BVAL_NONE};
@@ -164,16 +176,18 @@ static void assign_tensor(sc_frame *f, const sc_lhs *lhs, const sc_expr *expr, s
             result = sc_emit_use(f, lhs->name.loc, result, path);
         named = sc_bval_tensor(result);
         named.fixed = value.fixed == SC_FIXED_BY_OP ? SC_FIXED_BY_OP : SC_ROUNDS;
-        if (declared != NULL)
-            sc_build_pins(f, declared->shape, path);
+        if (lhs->kind != SC_LHS_NAME)
+            sc_build_pins(f, lhs->type.shape, path);
     }
     sc_build_set_local(f, lhs->name, named);
+    f->locals.data[*sc_map_find(&f->local_map, lhs->name.text)].dtype = dtype;
 }
 
 static void assign(sc_frame *f, const sc_lhs *lhs, const sc_expr *expr, sc_bval value)
 {
     /* a number stays a weak literal under its name, unless a type is declared */
-    if (value.kind == SC_BVAL_NONE || value.kind == SC_BVAL_WORD || (value.kind == SC_BVAL_NUMBER && lhs->kind == SC_LHS_NAME))
+    bool weak = value.kind == SC_BVAL_NUMBER && lhs->kind == SC_LHS_NAME && declared_dtype(f, lhs).text == 0;
+    if (value.kind == SC_BVAL_NONE || value.kind == SC_BVAL_WORD || weak)
         sc_build_set_local(f, lhs->name, value);
     else
         assign_tensor(f, lhs, expr, value);

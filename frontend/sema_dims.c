@@ -211,7 +211,7 @@ static int64_t eval_binary(size_eval *eval, const sc_expr *expr, int64_t a, int6
         break;
     default:
         if (b == 0 || (a == INT64_MIN && b == -1) || a % b != 0)
-            return problem(eval, expr->loc, b == 0 ? "a division by zero" : "a division that leaves a remainder");
+            return problem(eval, expr->loc, b == 0 ? "nothing (a division by zero)" : "a fraction (the division leaves a remainder)");
         result = a / b;
     }
     return overflow ? problem(eval, expr->loc, "a number that does not fit 64 bits") : result;

@@ -17,7 +17,9 @@ static void report_taken(sc_program *program, const sc_unit *unit, const sc_memb
         sc_report(&context->diag, SC_D_duplicate_name, name.loc, sc_text(context, name.text), (char *)NULL);
     else
         sc_report(&context->diag, SC_D_duplicate_path, name.loc,
-                  sc_arena_printf(&context->arena, "%s.%s", sc_text(context, unit->name.text), sc_text(context, name.text)), (char *)NULL);
+                  unit->callable == NULL ? sc_text(context, name.text)
+                                         : sc_arena_printf(&context->arena, "%s.%s", sc_text(context, unit->name.text), sc_text(context, name.text)),
+                  (char *)NULL);
     sc_report_note(&context->diag, old->name.loc, "the other one is here");
 }
 
