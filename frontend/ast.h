@@ -381,6 +381,9 @@ typedef struct sc_file {
  * NULL. Imports are not followed. */
 sc_file *sc_parse_text(sc_context *context, const char *name, const char *text, size_t length);
 
+/* Reads and parses one file; imports are not followed. NULL, with a message, when it cannot be read. */
+sc_file *sc_parse_file(sc_context *context, const char *path);
+
 /* Reads and parses a file and, depth first, everything it imports (each file once; a cycle is an error). NULL when the file itself
  * cannot be read. */
 sc_file *sc_load_file(sc_context *context, const char *path);

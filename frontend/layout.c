@@ -189,13 +189,14 @@ static void put_own_line_comment(sc_layout *layout, const sc_comment *comment, u
 }
 
 /* Comments between two pieces: the first stays behind the line that was just ended, if that is where it stood. */
-static void put_inner_comments(sc_layout *layout, const sc_comment *comments, uint32_t count, uint32_t indent)
+static void put_inner_comments(sc_layout *layout, uint32_t first, uint32_t count, uint32_t indent)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (i == 0 && !comments[i].own_line)
-            layout->lines.data[layout->lines.count - 1].trailing = &comments[i];
+    for (uint32_t i = first; i < first + count; i++) {
+        const sc_comment *comment = &layout->file->comments.data[i];
+        if (i == first && !comment->own_line)
+            layout->lines.data[layout->lines.count - 1].trailing = comment;
         else
-            put_own_line_comment(layout, &comments[i], indent);
+            put_own_line_comment(layout, comment, indent);
     }
 }
 
@@ -227,14 +228,10 @@ static uint32_t count_inner_comments(const sc_layout *layout)
 
 static void put_statement(sc_layout *layout)
 {
-    const sc_comment *comments = layout->file->comments.data;
-    if (comments != NULL)
-        comments += layout->next_comment - count_inner_comments(layout);
-    uint32_t indent = layout->indent;
+    uint32_t indent = layout->indent, comment = layout->next_comment - count_inner_comments(layout);
     for (uint32_t first = 0, next; first < layout->pieces.count; first = next) {
-        put_inner_comments(layout, comments, layout->pieces.data[first].comments, indent);
-        if (comments != NULL)
-            comments += layout->pieces.data[first].comments;
+        put_inner_comments(layout, comment, layout->pieces.data[first].comments, indent);
+        comment += layout->pieces.data[first].comments;
         next = last_of_line(layout, first, indent);
         start_line(layout, indent);
         for (uint32_t i = first; i < next; i++) {

@@ -89,6 +89,20 @@ static void report_unreadable(sc_context *context, const char *path, int error, 
     sc_report(&context->diag, id, import, path, error_text(context, error), NULL);
 }
 
+static sc_file *read_and_parse(sc_context *context, const char *path, sc_loc import)
+{
+    file_text text = read_file(context, path);
+    if (text.error == 0)
+        return sc_parse_text(context, path, text.bytes, text.length);
+    report_unreadable(context, path, text.error, import);
+    return NULL;
+}
+
+sc_file *sc_parse_file(sc_context *context, const char *path)
+{
+    return read_and_parse(context, path, (sc_loc){0});
+}
+
 /* The files between the two mentions of one file, outermost first. */
 static void report_cycle(sc_loader *loader, uint32_t index, const char *path, sc_loc import)
 {
@@ -133,15 +147,10 @@ static sc_file *load(sc_loader *loader, const char *path, sc_loc import)
         return loader->files.data[index].file;
     }
     *sc_vec_push(&context->arena, &loader->files) = (loaded_file){.loading = true, .import = import};
-    file_text text = read_file(context, path);
-    sc_file *file = NULL;
-    if (text.error != 0) {
-        report_unreadable(context, path, text.error, import);
-    } else {
-        file = sc_parse_text(context, path, text.bytes, text.length);
-        loader->files.data[index].file = file;
+    sc_file *file = read_and_parse(context, path, import);
+    loader->files.data[index].file = file;
+    if (file != NULL)
         load_imports(loader, file);
-    }
     loader->files.data[index].loading = false;
     return file;
 }

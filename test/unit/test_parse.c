@@ -433,7 +433,7 @@ static const char *tokens(sc_context *context, const sc_file *file)
 
 static void format_twice(sc_context *context, void *user)
 {
-    const sc_file *file = sc_load_file(context, user);
+    const sc_file *file = sc_parse_file(context, user);
     assert_non_null(file);
     expect_messages(context, NULL, 0);
     sc_strbuf once = format(context, file);
