@@ -225,6 +225,8 @@ sc_composite_split *sc_seeding_composite(sc_seeding *s, sc_dim dim, const sc_axi
 bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
 /* Reports at `loc` that it cannot; `stored` when it is only a matter of storage. */
 void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc, bool stored);
+/* The same for several lines' parts of axes together. */
+void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc, bool stored);
 /* An axis must have a boundary between atoms where its major parts have the product `at`. */
 void sc_seeding_add_cut(sc_seeding *s, uint8_t axis, uint32_t at, sc_loc loc);
 /* Cuts the axes into atoms and sets module->mesh; false after a message. */

@@ -162,6 +162,55 @@ static void emit(sc_seeding *s, sc_seeds *seeds)
     }
 }
 
+/* ---- lines together ---- */
+/* Each line divides its dim alone; several lines on one dim must divide it together. Values that a pin fixes are the pin's alone. */
+typedef struct shared_dim {
+    sc_atom_set atoms;
+    uint32_t rule; /* of the first line */
+} shared_dim;
+
+static void report_together(sc_seeding *s, const sc_seed *seed, sc_dim dim, const shared_dim *shared, int64_t size)
+{
+    sc_axis_list axes = {0};
+    for (uint8_t a = 0; a < s->m->mesh.axis_count; a++) {
+        if ((sc_seeding_atoms(s, (sc_axis_set)(1u << a)) & shared->atoms) != 0)
+            axes.axes[axes.count++] = a;
+    }
+    sc_seeding_report_shards(s, dim, size, &axes, sc_atom_set_size(&s->m->mesh, shared->atoms), s->m->rules.data[seed->rule].loc,
+                             seed->strength == SC_SEED_STORAGE);
+    const sc_rule_ref *first = &s->m->rules.data[shared->rule];
+    sc_report_note(&s->context->diag, first->loc, "this line splits %s too: %s", sc_text(s->context, s->m->dims.data[dim].name),
+                   sc_text(s->context, first->text));
+}
+
+static void check_together(sc_seeding *s, const sc_seeds *seeds)
+{
+    sc_arena *arena = &s->context->arena;
+    uint8_t *pinned = sc_arena_array(arena, s->m->values.count, 1);
+    sc_map map = {.arena = arena};
+    SC_VEC(shared_dim) dims = {0};
+    for (uint32_t i = 0; i < seeds->list.count; i++)
+        pinned[seeds->list.data[i].value] |= seeds->list.data[i].closed != 0;
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const sc_seed *seed = &seeds->list.data[i];
+        if (pinned[seed->value] || (seed->strength != SC_SEED_STRONG && seed->strength != SC_SEED_STORAGE))
+            continue;
+        const sc_type_info *type = sc_type_of(s->m, seed->value);
+        for (uint32_t k = 0; k < seed->split_count; k++) {
+            const sc_split *split = &seed->splits[k];
+            bool is_new;
+            uint32_t at = *sc_map_insert(&map, ((uint64_t)seed->value << 32) | split->dim, dims.count, &is_new);
+            if (is_new)
+                *sc_vec_push(arena, &dims) = (shared_dim){.rule = seed->rule};
+            for (uint32_t a = 0; a < split->atoms.count; a++)
+                dims.data[at].atoms |= (sc_atom_set)1 << split->atoms.atoms[a];
+            int64_t size = type->dims[sc_type_find_dim(type, split->dim)].size;
+            if ((uint64_t)size % sc_atom_set_size(&s->m->mesh, dims.data[at].atoms) != 0)
+                report_together(s, seed, split->dim, &dims.data[at], size);
+        }
+    }
+}
+
 /* ---- indices ---- */
 static bool has_index(const sc_path *path)
 {
@@ -267,6 +316,7 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
     if (!sc_seeding_cut_axes(&s))
         return false;
     emit(&s, seeds);
+    check_together(&s, seeds);
     sc_seeding_fixed_seeds(&s, fixed, seeds);
     return context->diag.errors == errors;
 }

@@ -193,9 +193,13 @@ static const char *parts_text(const sc_seeding *s, sc_dim dim)
 }
 
 /* The `pad` line that would do. 128 is what matrix units like; a smaller dim would only be blown up by it. */
-static void note_padding(sc_seeding *s, sc_dim dim, uint64_t product)
+static void note_padding(sc_seeding *s, sc_dim dim, uint64_t size, uint64_t product)
 {
-    uint64_t size = (uint64_t)s->sizes[dim], multiple = 128 % product == 0 && size >= 128 ? 128 : product;
+    for (uint32_t d = 0; d < s->m->dims.count; d++) {
+        if (sc_dim_has_part(s->m, d, dim))
+            return; /* composites are never padded */
+    }
+    uint64_t multiple = 128 % product == 0 && size >= 128 ? 128 : product;
     if (size > INT64_MAX - multiple)
         return;
     uint64_t padded = (size + multiple - 1) / multiple * multiple;
@@ -204,26 +208,30 @@ static void note_padding(sc_seeding *s, sc_dim dim, uint64_t product)
                    sc_text(s->context, s->m->dims.data[dim].name), multiple, padded, waste < 10 ? 2 : 0, waste);
 }
 
-void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc, bool stored)
+void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc, bool stored)
 {
     sc_diag *diag = &s->context->diag;
     sc_arena *arena = &s->context->arena;
-    const char *name = sc_text(s->context, s->m->dims.data[dim].name), *size = sc_arena_printf(arena, "%" PRId64, s->sizes[dim]);
-    uint64_t product = sc_plan_axes_size(s->plan, axes);
+    const char *name = sc_text(s->context, s->m->dims.data[dim].name), *size_text = sc_arena_printf(arena, "%" PRId64, size);
     const char *wanted = sc_plan_axes_text(s->plan, axes), *shards = sc_arena_printf(arena, "%" PRIu64, product);
     bool composite = s->m->dims.data[dim].part_count > 0;
-    if (!composite && sc_plan_pads(s->plan, s->m->dims.data[dim].name, s->sizes[dim]))
+    if (!composite && sc_plan_pads(s->plan, s->m->dims.data[dim].name, size))
         return; /* that it is not padded has been said */
     if (stored || (s->plan->options.allow_padding && !composite)) {
         sc_report(diag, SC_D_not_compiled, loc,
-                  sc_arena_printf(arena, "%s (%s = %s over %s = %s)", stored ? "uneven storage" : "padding", name, size, wanted, shards), NULL);
+                  sc_arena_printf(arena, "%s (%s = %s over %s = %s)", stored ? "uneven storage" : "padding", name, size_text, wanted, shards), NULL);
     } else if (composite) {
-        sc_report(diag, SC_D_heads_do_not_divide, loc, name, size, wanted, shards, legal_sizes(s, dim), parts_text(s, dim), NULL);
+        sc_report(diag, SC_D_heads_do_not_divide, loc, name, size_text, wanted, shards, legal_sizes(s, dim), parts_text(s, dim), NULL);
     } else {
-        sc_report(diag, SC_D_does_not_divide, loc, name, size, wanted, shards, legal_sizes(s, dim), NULL);
-        note_padding(s, dim, product);
+        sc_report(diag, SC_D_does_not_divide, loc, name, size_text, wanted, shards, legal_sizes(s, dim), NULL);
+        note_padding(s, dim, (uint64_t)size, product);
     }
     sc_plan_note_axes(s->plan, axes);
+}
+
+void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc, bool stored)
+{
+    sc_seeding_report_shards(s, dim, s->sizes[dim], axes, sc_plan_axes_size(s->plan, axes), loc, stored);
 }
 
 /* ---- cutting axes ---- */

@@ -35,8 +35,9 @@ static bool check_word(sc_resolved_plan *plan, sc_sym word, sc_loc loc, const ch
     if (is_word(plan, word, words, count))
         return true;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, loc,
-              sc_arena_printf(&plan->context->arena, "'%s' is no %s%s", sc_text(plan->context, word), what,
-                              suggest_word(plan, word, words, count)),
+              sc_arena_printf(&plan->context->arena, "%s is no %s%s",
+                              word == 0 ? "this" : sc_arena_printf(&plan->context->arena, "'%s'", sc_text(plan->context, word)), what,
+                              word == 0 ? "" : suggest_word(plan, word, words, count)),
               NULL);
     sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s", word_list(plan, words, count));
     return false;
@@ -260,13 +261,25 @@ static void resolve_accumulate(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
         sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->loc, "the number of micro-batches is at least 1", NULL);
 }
 
+/* Padding a part of a composite would pad the composite. */
+static bool in_composite(const sc_program *program, uint32_t dim)
+{
+    for (uint32_t i = 0; i < program->dims.count; i++) {
+        const sc_dim_decl *decl = &program->dims.data[i];
+        for (uint32_t k = 0; decl->form == SC_DIM_COMPOSITE && k < decl->part_count; k++) {
+            if (i == dim || decl->parts[k] == dim)
+                return true;
+        }
+    }
+    return false;
+}
+
 static void resolve_pad(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
     if (!sc_plan_check_dim(plan, &stmt->pad.dim))
         return;
-    uint32_t dim = sc_program_dim(plan->program, stmt->pad.dim.text);
-    if (dim != SC_NONE && plan->program->dims.data[dim].form == SC_DIM_COMPOSITE) {
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.dim.loc, "composite dims are never padded", NULL);
+    if (in_composite(plan->program, sc_program_dim(plan->program, stmt->pad.dim.text))) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.dim.loc, "composite dims and their parts are never padded", NULL);
         return;
     }
     int64_t multiple;
@@ -274,26 +287,44 @@ static void resolve_pad(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
         sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.multiple->loc, "a dim is padded to a multiple of at least 1", NULL);
 }
 
+static void check_option(sc_resolved_plan *plan, const sc_arg *arg)
+{
+    static const char *const options[] = {"schedule", "microbatches", "batch"}, *const schedules[] = {"gpipe", "one_f_one_b", "interleaved", "zero_bubble"};
+    const sc_expr *value = arg->values.count == 1 ? arg->values.data[0] : NULL;
+    if (arg->name.text == 0 || value == NULL) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc, "a stage takes 'schedule = ..', 'microbatches = ..' and 'batch = ..'", NULL);
+        return;
+    }
+    if (!check_word(plan, arg->name.text, arg->name.loc, "option of a stage", options, COUNT_OF(options)))
+        return;
+    const char *name = sc_text(plan->context, arg->name.text);
+    int64_t count;
+    if (strcmp(name, "schedule") == 0) {
+        sc_sym word = value->kind == SC_EXPR_NAME ? value->name : value->kind == SC_EXPR_CALL ? value->call.callee.text : 0;
+        check_word(plan, word, value->loc, "schedule", schedules, COUNT_OF(schedules));
+    } else if (strcmp(name, "batch") == 0 && value->kind == SC_EXPR_NAME) {
+        sc_plan_check_dim(plan, &(sc_name){value->name, value->loc});
+    } else if (strcmp(name, "batch") == 0) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc, "batch is the dim that micro-batches split", NULL);
+    } else if (sc_program_eval_integer(plan->program, value, &plan->options.binds, &count) && count < 1) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc, "the number of micro-batches is at least 1", NULL);
+    }
+}
+
 static void resolve_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
-    static const char *const options[] = {"schedule", "microbatches", "batch"};
     sc_plan_check_paths(plan, &stmt->in, false);
     sc_plan_axis(plan, &stmt->stage.axis);
-    for (uint32_t i = 0; i < stmt->stage.options.count; i++) {
-        const sc_arg *arg = &stmt->stage.options.data[i];
-        if (arg->name.text == 0)
-            sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc, "a stage takes 'schedule = ..', 'microbatches = ..' and 'batch = ..'", NULL);
-        else
-            check_word(plan, arg->name.text, arg->name.loc, "option of a stage", options, COUNT_OF(options));
-    }
+    for (uint32_t i = 0; i < stmt->stage.options.count; i++)
+        check_option(plan, &stmt->stage.options.data[i]);
 }
 
 static void resolve_stage_at(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
     static const char *const places[] = {"first", "last"};
+    const sc_expr *value = stmt->stage.value;
     sc_plan_check_paths(plan, &stmt->in, false);
-    if (stmt->stage.value->kind == SC_EXPR_NAME)
-        check_word(plan, stmt->stage.value->name, stmt->stage.value->loc, "stage", places, COUNT_OF(places));
+    check_word(plan, value->kind == SC_EXPR_NAME ? value->name : 0, value->loc, "place of a stage", places, COUNT_OF(places));
 }
 
 void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
