@@ -57,7 +57,7 @@ static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_f
     const sc_op *op = sc_op_at(assigner->m, id);
     out->count = 0;
     sc_dim lock = id < assigner->placing->op_count ? assigner->placing->locks[(size_t)id * assigner->placing->atom_count + atom] : SC_NONE;
-    for (uint32_t f = 0; f < factors->count; f++) {
+    for (uint32_t f = 0; lock != SC_LOCKED_OUT && f < factors->count; f++) {
         const sc_factor *factor = &factors->list[f];
         if (!can_split(factor))
             continue;

@@ -244,6 +244,21 @@ static void run_to_fixpoint(sc_propagation *p)
     }
 }
 
+/* The other sub-axes of an axis that the op uses: `if free` lines want the whole axis free, for an op as for a value. */
+static void lock_out_rest(sc_propagation *p, sc_op_id op)
+{
+    const sc_mesh *mesh = &p->m->mesh;
+    sc_dim *locks = &p->placing->locks[(size_t)op * p->placing->atom_count];
+    for (uint32_t x = 0; x < mesh->axis_count; x++) {
+        const sc_axis *axis = &mesh->axes[x];
+        bool used = false;
+        for (uint32_t a = axis->first_atom; a < (uint32_t)axis->first_atom + axis->atom_count; a++)
+            used = used || locks[a] != SC_NONE;
+        for (uint32_t a = axis->first_atom; used && a < (uint32_t)axis->first_atom + axis->atom_count; a++)
+            locks[a] = locks[a] == SC_NONE ? SC_LOCKED_OUT : locks[a];
+    }
+}
+
 /* After the strong lines, every op keeps the factor that it has chosen for each atom. */
 static void lock_choices(sc_propagation *p, sc_func_id func)
 {
@@ -258,6 +273,7 @@ static void lock_choices(sc_propagation *p, sc_func_id func)
             for (uint32_t i = 0; i < assignment.split[f].count; i++)
                 p->placing->locks[(size_t)op * p->placing->atom_count + assignment.split[f].atoms[i]] = factors.list[f].dim;
         }
+        lock_out_rest(p, op);
     }
 }
 
