@@ -357,7 +357,7 @@ bool shape_slice(sc_shape_request *request)
     const sc_attr *from = attribute(request, SC_ATTR_from);
     int64_t size = dim_size(operand(request, 0), attribute(request, SC_ATTR_dims)->dims[0]), first = from == NULL ? 0 : from->integer;
     if (first < 0 || (size != 0 && request->new_size != 0 && first > size - request->new_size))
-        return fail(request, "slice takes [%lld, %lld) of a dim of %lld", (long long)first, (long long)(first + request->new_size), (long long)size);
+        return fail(request, "slice takes %lld elements from %lld on of a dim of %lld", (long long)request->new_size, (long long)first, (long long)size);
     one_result(request, &type);
     return true;
 }

@@ -144,7 +144,7 @@ uint64_t sc_type_shards(const sc_mesh *mesh, const sc_type_info *type, uint32_t 
 int64_t sc_type_local_size(const sc_mesh *mesh, const sc_type_info *type, uint32_t i)
 {
     int64_t shards = (int64_t)sc_type_shards(mesh, type, i);
-    return (type->dims[i].size + shards - 1) / shards;
+    return type->dims[i].size / shards + (type->dims[i].size % shards != 0);
 }
 
 static int64_t saturating_product(int64_t a, int64_t b)

@@ -28,7 +28,7 @@ static void report(verification *v, sc_op_id op, const char *text)
         return;
     }
     sc_report(&context->diag, SC_D_ir_invalid, o->loc, v->after,
-              sc_arena_printf(&context->arena, "%s in %s: %s", sc_ops[o->kind].name, sc_text(context, o->scope), text), NULL);
+              sc_arena_printf(&context->arena, "%s%s%s: %s", sc_ops[o->kind].name, o->scope != 0 ? " in " : "", sc_text(context, o->scope), text), NULL);
     for (uint32_t i = 0; i < o->operand_count && i < SC_MAX_FIXED_OPERANDS; i++)
         sc_report_note(&context->diag, (sc_loc){0}, "operand %u: %s", i + 1, sc_type_text(v->m, v->m->values.data[o->operands[i]].type));
     for (uint32_t i = 0; i < o->result_count && i < SC_MAX_FIXED_OPERANDS; i++)

@@ -76,6 +76,8 @@ void sc_strbuf_add_double(sc_strbuf *buffer, double value)
         if (strtod(text, NULL) == value)
             break;
     }
+    for (char *p = text; *p != 0; p++) /* a program that embeds us may have set a locale with another decimal point */
+        *p = strchr("0123456789+-e", *p) != NULL ? *p : '.';
     sc_strbuf_add(buffer, text);
     if (strpbrk(text, ".e") == NULL)
         sc_strbuf_add(buffer, ".0");
