@@ -1,0 +1,128 @@
+/* shardc verify: translation validation of one entry under one plan. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "tools/commands.h"
+#include "tools/validate.h"
+
+/* JSON has no infinities: they are texts. */
+static json_t *number_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+}
+
+static json_t *path_json(const sc_context *context, const sc_difference *difference)
+{
+    if (difference->path != 0)
+        return json_string(sc_text(context, difference->path));
+    return difference->output >= 0 ? json_sprintf("out%d", difference->output) : json_null();
+}
+
+static json_t *difference_json(const sc_context *context, const sc_difference *difference)
+{
+    if (difference->run == NULL)
+        return json_null();
+    json_t *object = json_object();
+    json_object_set_new(object, "run", json_string(difference->run));
+    json_object_set_new(object, "path", path_json(context, difference));
+    if (!difference->has_element) {
+        json_object_set_new(object, "message", json_string(difference->message));
+        return object;
+    }
+    json_t *index = json_array();
+    for (uint32_t i = 0; i < difference->rank; i++)
+        json_array_append_new(index, json_integer(difference->index[i]));
+    json_object_set_new(object, "index", index);
+    json_object_set_new(object, "expected", number_json(difference->expected));
+    json_object_set_new(object, "found", number_json(difference->found));
+    return object;
+}
+
+static uint32_t count_compared(const sc_validate_result *result)
+{
+    return result->values + result->caches + result->outputs;
+}
+
+static void print_json(const sc_context *context, const sc_validate_result *result, sc_strbuf *out)
+{
+    json_t *root = json_object(), *shrunk = json_array();
+    for (uint32_t i = 0; i < result->shrunk.count; i++) {
+        const sc_shrunk_size *size = &result->shrunk.data[i];
+        json_array_append_new(shrunk, json_pack("{s:s,s:I,s:I}", size->is_axis ? "axis" : "dim", sc_text(context, size->name), "from",
+                                                (json_int_t)size->from, "to", (json_int_t)size->to));
+    }
+    json_object_set_new(root, "version", json_integer(1));
+    json_object_set_new(root, "equal", json_boolean(result->equal));
+    json_object_set_new(root, "compared", json_integer(count_compared(result)));
+    json_object_set_new(root, "exact", json_integer(result->exact));
+    json_object_set_new(root, "rounded", json_integer(result->rounded));
+    json_object_set_new(root, "ranks", json_integer((json_int_t)result->ranks));
+    json_object_set_new(root, "max_error", number_json(result->max_error));
+    json_object_set_new(root, "shrunk", shrunk);
+    json_object_set_new(root, "first_difference", difference_json(context, &result->first));
+    char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    json_decref(root);
+    sc_strbuf_add(out, text == NULL ? "" : text);
+    sc_strbuf_add_char(out, '\n');
+    free(text);
+}
+
+static void print_text(const sc_context *context, const sc_compiled *c, const sc_validate_result *result, sc_strbuf *out)
+{
+    sc_strbuf_printf(out, "%s: the per-rank program %s the global one, on %llu rank%s\n", sc_text(context, c->entry),
+                     result->equal ? "equals" : "differs from", (unsigned long long)result->ranks, result->ranks == 1 ? "" : "s");
+    sc_strbuf_printf(out, "  compared on random inputs: %u named values, %u caches, %u outputs; largest error %.2g (allowed %.0e)\n", result->values,
+                     result->caches, result->outputs, result->max_error, SC_VALIDATE_TOLERANCE);
+    if (result->exact > 0)
+        sc_strbuf_printf(out, "  compared bit for bit on integers: %u\n", result->exact);
+    if (result->rounded > 0)
+        sc_strbuf_printf(out, "  compared with the casts in force: %u; largest error %.2g of what the dtypes resolve; %u hang on a decision\n",
+                         result->rounded, result->max_rounding_error, result->undecided);
+    if (result->shrunk.count > 0)
+        sc_strbuf_add(out, "  shrunk so that it can be interpreted; ops, placements and collectives are those of the full size\n");
+    for (uint32_t i = 0; i < result->shrunk.count; i++) {
+        const sc_shrunk_size *size = &result->shrunk.data[i];
+        sc_strbuf_printf(out, "    %-4s %-10s %10lld -> %lld\n", size->is_axis ? "axis" : "dim", sc_text(context, size->name), (long long)size->from,
+                         (long long)size->to);
+    }
+}
+
+static void report_difference(sc_context *context, const sc_difference *difference)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    sc_strbuf_add(&text, "the per-rank program is not the global one: ");
+    if (difference->output >= 0)
+        sc_strbuf_printf(&text, "output %d%s", difference->output, difference->path != 0 ? ", " : "");
+    if (difference->path != 0)
+        sc_strbuf_add(&text, sc_text(context, difference->path));
+    if (!difference->has_element) {
+        sc_strbuf_printf(&text, "%s%s", difference->path != 0 || difference->output >= 0 ? ": " : "", difference->message);
+    } else {
+        for (uint32_t i = 0; i < difference->rank; i++)
+            sc_strbuf_printf(&text, "%s%lld%s", i == 0 ? "[" : ", ", (long long)difference->index[i], i + 1 == difference->rank ? "]" : "");
+        sc_strbuf_printf(&text, " is %.17g, expected %.17g", difference->found, difference->expected);
+    }
+    sc_strbuf_printf(&text, " (%s inputs)", difference->run);
+    sc_report(&context->diag, SC_D_verify_failed, difference->loc, text.data, NULL);
+}
+
+int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out)
+{
+    const sc_plan *plan;
+    sc_compiled c;
+    sc_program *program = sc_driver_load(context, options);
+    if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan) ||
+        !sc_driver_compile(context, program, plan, options, NULL, NULL, NULL, &c))
+        return 0;
+    sc_validate_options how = {.full = options->full, .dtypes = options->dtypes, .seed = options->seed};
+    sc_validate_result result;
+    if (!sc_validate(c.global, c.local, c.func, &how, &result))
+        report_difference(context, &result.first);
+    if (options->json)
+        print_json(context, &result, out);
+    else
+        print_text(context, &c, &result, out);
+    return 0;
+}

@@ -1,0 +1,618 @@
+#include "tools/validate.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/interp.h"
+#include "tools/reach.h"
+
+/* A few seconds of interpreting; what costs more is shrunk. And what nobody would wait for, with --full too. */
+static const double affordable = 2e9, hopeless = 1e14;
+/* 1e-12 over 1e-9. */
+static const double share_of_kind = 1e-3;
+
+typedef enum run_kind { RUN_RANDOM, RUN_INTEGERS, RUN_DTYPES } run_kind;
+static const char *const run_names[] = {"random", "integers", "dtypes"};
+
+typedef struct named {
+    sc_sym path;
+    uint32_t order; /* in the function */
+    sc_value value;
+} named;
+typedef SC_VEC(named) named_list;
+
+/* A named value of the per-rank program, and the values of the global one that it may be: several when a name is assigned often and some
+ * of these values are gone. */
+typedef struct name_pair {
+    named local;
+    uint32_t first, count; /* in the sorted list of the global program */
+} name_pair;
+
+typedef struct validation {
+    sc_module *global, *local;
+    sc_func_id func;
+    sc_validate_result *result;
+    sc_draws draws;
+    sc_reach *reach; /* of the global program */
+    named_list names;
+    SC_VEC(name_pair) pairs;
+    uint32_t global_outputs, local_outputs;
+    bool has_exact;
+    /* the run in progress */
+    run_kind kind;
+    sc_interp *one, *all;
+    sc_interp *truth; /* of a run with the casts in force: the global program without them; else NULL */
+    sc_array *inputs, *expected, *found, *unrounded; /* unrounded: outputs of `truth` */
+    bool *kept_global, *kept_local; /* by value */
+} validation;
+
+/* ---- what is compared ---- */
+
+static int by_path_and_order(const void *a, const void *b)
+{
+    const named *x = a, *y = b;
+    if (x->path != y->path)
+        return x->path < y->path ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const name_pair *x = a, *y = b;
+    return x->local.order < y->local.order ? -1 : x->local.order > y->local.order;
+}
+
+static void list_names(const sc_module *m, sc_func_id func, named_list *out)
+{
+    uint32_t order = 0;
+    sc_for_each_op(m, func, id) {
+        const sc_op *op = sc_op_at(m, id);
+        bool is_given = op->kind == SC_OP_input || (sc_op_traits(op) & SC_STATE_READ) != 0;
+        for (uint32_t r = 0; r < op->result_count && !is_given; r++) {
+            sc_sym path = m->values.data[op->first_result + r].path;
+            if (path != 0)
+                *sc_vec_push(&m->context->arena, out) = (named){path, order, op->first_result + r};
+            order++;
+        }
+    }
+    if (out->count > 0)
+        qsort(out->data, out->count, sizeof *out->data, by_path_and_order);
+}
+
+static uint32_t group_end(const named_list *list, uint32_t first)
+{
+    uint32_t end = first;
+    while (end < list->count && list->data[end].path == list->data[first].path)
+        end++;
+    return end;
+}
+
+/* Equal paths, in order; where the counts differ, any of them. */
+static void pair_names(validation *v)
+{
+    named_list locals = {0};
+    sc_arena *arena = &v->local->context->arena;
+    list_names(v->global, v->func, &v->names);
+    list_names(v->local, v->func, &locals);
+    uint32_t g = 0;
+    for (uint32_t l = 0, end; l < locals.count; l = end) {
+        end = group_end(&locals, l);
+        while (g < v->names.count && v->names.data[g].path < locals.data[l].path)
+            g++;
+        if (g == v->names.count || v->names.data[g].path != locals.data[l].path)
+            continue;
+        uint32_t count = group_end(&v->names, g) - g;
+        bool one_to_one = count == end - l;
+        for (uint32_t i = l; i < end; i++)
+            *sc_vec_push(arena, &v->pairs) = (name_pair){locals.data[i], one_to_one ? g + i - l : g, one_to_one ? 1 : count};
+    }
+    if (v->pairs.count > 0)
+        qsort(v->pairs.data, v->pairs.count, sizeof *v->pairs.data, by_order);
+}
+
+static void mark_kept(validation *v)
+{
+    sc_arena *arena = &v->local->context->arena;
+    v->kept_global = sc_arena_array(arena, v->global->values.count + 1u, sizeof *v->kept_global);
+    v->kept_local = sc_arena_array(arena, v->local->values.count + 1u, sizeof *v->kept_local);
+    for (uint32_t p = 0; p < v->pairs.count; p++) {
+        const name_pair *pair = &v->pairs.data[p];
+        v->kept_local[pair->local.value] = true;
+        for (uint32_t i = 0; i < pair->count; i++)
+            v->kept_global[v->names.data[pair->first + i].value] = true;
+        v->has_exact |= v->reach[v->names.data[pair->first].value].exact;
+    }
+}
+
+static const sc_op *return_of(const sc_module *m, sc_func_id func)
+{
+    sc_op_id last = m->funcs.data[func].last;
+    return last != SC_NONE && sc_op_at(m, last)->kind == SC_OP_return ? sc_op_at(m, last) : NULL;
+}
+
+static uint32_t count_outputs(const sc_module *m, sc_func_id func)
+{
+    const sc_op *op = return_of(m, func);
+    return op == NULL ? 0 : op->operand_count;
+}
+
+/* ---- differences ---- */
+
+static sc_difference *new_difference(validation *v)
+{
+    if (v->result->first.run != NULL)
+        return NULL;
+    v->result->equal = false;
+    v->result->first = (sc_difference){.run = run_names[v->kind], .output = -1};
+    return &v->result->first;
+}
+
+static void __attribute__((format(printf, 2, 3))) differ_because(validation *v, const char *format, ...)
+{
+    sc_difference *difference = new_difference(v);
+    if (difference == NULL)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(difference->message, sizeof difference->message, format, args);
+    va_end(args);
+}
+
+/* Where a comparison stands: what it is called in messages. */
+typedef struct compared {
+    sc_sym path;
+    int32_t output;
+    sc_loc loc;
+} compared;
+
+static void differ_at(validation *v, const compared *subject, const sc_array *a, const sc_array *b, int64_t at)
+{
+    sc_difference *difference = new_difference(v);
+    if (difference == NULL)
+        return;
+    difference->path = subject->path;
+    difference->output = subject->output;
+    difference->loc = subject->loc;
+    difference->has_element = true;
+    difference->rank = a->rank;
+    difference->expected = a->data[at];
+    difference->found = b->data[at];
+    for (uint32_t i = a->rank; i-- > 0; at /= a->sizes[i])
+        difference->index[i] = at % a->sizes[i];
+}
+
+static void differ_whole(validation *v, const compared *subject, const char *message)
+{
+    sc_difference *difference = new_difference(v);
+    if (difference == NULL)
+        return;
+    difference->path = subject->path;
+    difference->output = subject->output;
+    difference->loc = subject->loc;
+    snprintf(difference->message, sizeof difference->message, "%s", message);
+}
+
+/* ---- numbers ---- */
+
+static double largest_of(const sc_array *array)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < array->count && array->data != NULL; i++) {
+        double magnitude = fabs(array->data[i]);
+        largest = isfinite(magnitude) && magnitude > largest ? magnitude : largest;
+    }
+    return largest;
+}
+
+typedef struct comparison {
+    double error; /* the largest, over what is allowed */
+    int64_t at;   /* first element above it, or -1 */
+} comparison;
+
+static double error_between(double a, double b, double allowed)
+{
+    if (a == b || (isnan(a) && isnan(b)))
+        return 0;
+    double error = fabs(a - b);
+    return isfinite(error) && allowed > 0 ? error / allowed : INFINITY;
+}
+
+static comparison compare(const sc_array *a, const sc_array *b, double allowed)
+{
+    comparison result = {.at = -1};
+    for (int64_t i = 0; i < a->count; i++) {
+        double error = error_between(a->data[i], b->data[i], allowed);
+        result.error = error > result.error ? error : result.error;
+        if (error > 1 && result.at < 0)
+            result.at = i;
+    }
+    return result;
+}
+
+static double distance(const sc_array *a, const sc_array *b)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < a->count && a->data != NULL && b->data != NULL; i++) {
+        double error = fabs(a->data[i] - b->data[i]);
+        largest = isfinite(error) && error > largest ? error : largest;
+    }
+    return largest;
+}
+
+static bool same_shape(const sc_array *a, const sc_array *b)
+{
+    return a->rank == b->rank && memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
+}
+
+/* Dims by name: the same numbers with two dims exchanged are not the same tensor. */
+static bool same_dims(const validation *v, sc_type global, sc_type local)
+{
+    const sc_type_info *a = &v->global->types.data[global], *b = &v->local->types.data[local];
+    bool same = a->rank == b->rank;
+    for (uint32_t i = 0; same && i < a->rank; i++)
+        same = v->global->dims.data[a->dims[i].dim].name == v->local->dims.data[b->dims[i].dim].name && a->dims[i].size == b->dims[i].size;
+    return same;
+}
+
+/* The largest |a - b| that is equal. `unrounded` is what the global program gives without casts (no data: not known): how far its own
+ * roundings carry it from there says how much this program makes of small errors. */
+static double allowed_error(const validation *v, const sc_reach *reach, const sc_array *expected, const sc_array *unrounded, double largest)
+{
+    double scale = largest_of(expected) + share_of_kind * largest;
+    switch (v->kind) {
+    case RUN_RANDOM:
+        return SC_VALIDATE_TOLERANCE * scale;
+    case RUN_DTYPES:
+        return 8 * reach->unit * sqrt(reach->depth) * scale + 4 * distance(expected, unrounded);
+    default:
+        return 0;
+    }
+}
+
+/* Whether this run says anything of a value. */
+static bool is_compared(validation *v, const sc_reach *reach)
+{
+    if (v->kind == RUN_INTEGERS)
+        return reach->exact;
+    if (v->kind == RUN_DTYPES && reach->decided)
+        v->result->undecided++;
+    return v->kind != RUN_DTYPES || !reach->decided;
+}
+
+static void count_one(validation *v, uint32_t *random, double error)
+{
+    sc_validate_result *result = v->result;
+    if (v->kind == RUN_INTEGERS) {
+        result->exact++;
+    } else if (v->kind == RUN_DTYPES) {
+        result->rounded++;
+        result->max_rounding_error = fmax(result->max_rounding_error, error);
+    } else {
+        (*random)++;
+        result->max_error = fmax(result->max_error, error * SC_VALIDATE_TOLERANCE);
+    }
+}
+
+/* ---- comparing what two runs left behind ---- */
+
+static double largest_named(const validation *v)
+{
+    double largest = 0;
+    for (uint32_t i = 0; i < v->names.count; i++) {
+        if (!v->kept_global[v->names.data[i].value])
+            continue;
+        sc_array array = sc_interp_get_value(v->one, v->names.data[i].value, NULL);
+        largest = fmax(largest, largest_of(&array));
+        sc_array_free(&array);
+    }
+    return largest;
+}
+
+/* Against one of the values that it may be; false when that has another shape. */
+static bool compare_candidate(validation *v, sc_value candidate, sc_type local_type, const sc_array *found, double largest, sc_array *expected,
+                              comparison *out)
+{
+    sc_array unrounded = {0};
+    *expected = sc_interp_get_value(v->one, candidate, NULL);
+    if (expected->data == NULL || !same_dims(v, v->global->values.data[candidate].type, local_type) || !same_shape(expected, found)) {
+        sc_array_free(expected);
+        return false;
+    }
+    if (v->truth != NULL)
+        unrounded = sc_interp_get_value(v->truth, candidate, NULL);
+    *out = compare(expected, found, allowed_error(v, &v->reach[candidate], expected, &unrounded, largest));
+    sc_array_free(&unrounded);
+    return true;
+}
+
+static void compare_pair(validation *v, const name_pair *pair, double largest)
+{
+    const sc_value_info *info = &v->local->values.data[pair->local.value];
+    compared subject = {.path = info->path, .output = -1, .loc = sc_op_at(v->local, info->def)->loc};
+    const named *candidates = &v->names.data[pair->first];
+    if (!is_compared(v, &v->reach[candidates[0].value]))
+        return;
+    bool agree, has_shape = false;
+    sc_array found = sc_interp_get_value(v->all, pair->local.value, &agree), nearest = {0};
+    comparison best = {.at = 0};
+    for (uint32_t i = 0; i < pair->count && best.at >= 0 && found.data != NULL; i++) {
+        sc_array expected;
+        comparison one;
+        if (!compare_candidate(v, candidates[i].value, info->type, &found, largest, &expected, &one))
+            continue;
+        bool is_nearer = !has_shape || one.at < 0 || one.error < best.error;
+        sc_array_free(is_nearer ? &nearest : &expected);
+        nearest = is_nearer ? expected : nearest;
+        best = is_nearer ? one : best;
+        has_shape = true;
+    }
+    if (found.data == NULL || !has_shape)
+        differ_whole(v, &subject, found.data == NULL ? "it has no value" : "it has another shape");
+    else if (!agree)
+        differ_whole(v, &subject, "ranks that should hold the same elements hold different ones");
+    else if (best.at >= 0)
+        differ_at(v, &subject, &nearest, &found, best.at);
+    else
+        count_one(v, &v->result->values, best.error);
+    sc_array_free(&nearest);
+    sc_array_free(&found);
+}
+
+static void compare_values(validation *v)
+{
+    double largest = largest_named(v);
+    for (uint32_t p = 0; p < v->pairs.count; p++)
+        compare_pair(v, &v->pairs.data[p], largest);
+}
+
+/* What a cache was written from, for its precision; NULL when the function does not write it. */
+static const sc_reach *reach_of_cache(const validation *v, sc_sym path)
+{
+    sc_for_each_op(v->global, v->func, id) {
+        const sc_op *op = sc_op_at(v->global, id);
+        if (op->kind == SC_OP_cache_write && op->operand_count == 1 && sc_op_word(op, SC_ATTR_name) == path)
+            return &v->reach[op->operands[0]];
+    }
+    return NULL;
+}
+
+static void compare_cache(validation *v, uint32_t state, const sc_reach *reach, double largest)
+{
+    const sc_state *info = &v->global->state.data[state];
+    compared subject = {.path = info->path, .output = -1, .loc = info->loc};
+    uint32_t other = sc_module_find_state(v->local, info->path);
+    bool agree = true;
+    sc_array expected = sc_interp_get_state(v->one, state, NULL), found = {0}, unrounded = {0};
+    if (other != SC_NONE)
+        found = sc_interp_get_state(v->all, other, &agree);
+    if (v->truth != NULL)
+        unrounded = sc_interp_get_state(v->truth, state, NULL);
+    if (expected.data == NULL || found.data == NULL || !same_shape(&expected, &found)) {
+        differ_whole(v, &subject, "the cache is missing or has another shape");
+    } else if (!agree) {
+        differ_whole(v, &subject, "ranks that should hold the same part of the cache hold different ones");
+    } else {
+        comparison one = compare(&expected, &found, allowed_error(v, reach, &expected, &unrounded, largest));
+        if (one.at >= 0)
+            differ_at(v, &subject, &expected, &found, one.at);
+        else
+            count_one(v, &v->result->caches, one.error);
+    }
+    sc_array_free(&unrounded);
+    sc_array_free(&expected);
+    sc_array_free(&found);
+}
+
+static void compare_caches(validation *v)
+{
+    double largest = 0;
+    for (uint32_t s = 0; s < v->global->state.count; s++) {
+        if (v->global->state.data[s].kind != SC_STATE_CACHE)
+            continue;
+        sc_array array = sc_interp_get_state(v->one, s, NULL);
+        largest = fmax(largest, largest_of(&array));
+        sc_array_free(&array);
+    }
+    for (uint32_t s = 0; s < v->global->state.count; s++) {
+        const sc_state *state = &v->global->state.data[s];
+        const sc_reach *reach = state->kind == SC_STATE_CACHE ? reach_of_cache(v, state->path) : NULL;
+        if (reach != NULL && is_compared(v, reach))
+            compare_cache(v, s, reach, largest);
+    }
+}
+
+static void compare_outputs(validation *v)
+{
+    const sc_op *global = return_of(v->global, v->func), *local = return_of(v->local, v->func);
+    double largest = 0;
+    if (v->global_outputs != v->local_outputs) {
+        differ_because(v, "the per-rank program returns %u values, the global one %u", v->local_outputs, v->global_outputs);
+        return;
+    }
+    for (uint32_t i = 0; i < v->global_outputs; i++)
+        largest = fmax(largest, largest_of(&v->expected[i]));
+    for (uint32_t i = 0; i < v->global_outputs; i++) {
+        const sc_array *expected = &v->expected[i], *found = &v->found[i];
+        sc_value value = global->operands[i];
+        compared subject = {.path = v->global->values.data[value].path, .output = (int32_t)i, .loc = local->loc};
+        if (!is_compared(v, &v->reach[value]))
+            continue;
+        if (!same_shape(expected, found) || !same_dims(v, v->global->values.data[value].type, v->local->values.data[local->operands[i]].type)) {
+            differ_whole(v, &subject, "it has another shape");
+            continue;
+        }
+        comparison one = compare(expected, found, allowed_error(v, &v->reach[value], expected, &v->unrounded[i], largest));
+        if (one.at >= 0)
+            differ_at(v, &subject, expected, found, one.at);
+        else
+            count_one(v, &v->result->outputs, one.error);
+    }
+}
+
+/* ---- runs ---- */
+
+static bool keep_marked(const sc_module *m, sc_value value, void *user)
+{
+    (void)m;
+    const bool *kept = user;
+    return kept[value];
+}
+
+static bool fill_inputs(validation *v, const sc_draw_options *options)
+{
+    uint32_t input = 0;
+    sc_for_each_op(v->global, v->func, id) {
+        const sc_op *op = sc_op_at(v->global, id);
+        if (op->kind != SC_OP_input)
+            continue;
+        const sc_type_info *type = sc_type_of(v->global, op->first_result);
+        int64_t sizes[SC_MAX_RANK];
+        for (uint32_t i = 0; i < type->rank; i++)
+            sizes[i] = type->dims[i].size;
+        sc_array_free(&v->inputs[input]);
+        v->inputs[input] = sc_array_new(type->rank, sizes);
+        if (v->inputs[input].data == NULL)
+            return false;
+        sc_draw_fill(&v->draws.inputs.data[input], options, v->inputs[input].data, v->inputs[input].count);
+        input++;
+    }
+    return true;
+}
+
+/* The same global values into both; what the other program lacks or holds in another shape stays zero there. */
+static bool fill_state(validation *v, const sc_draw_options *options)
+{
+    for (uint32_t s = 0; s < v->global->state.count; s++) {
+        sc_type type = v->global->state.data[s].type;
+        int64_t count = sc_type_elements(&v->global->types.data[type]);
+        uint32_t other = sc_module_find_state(v->local, v->global->state.data[s].path);
+        double *data = count < 1 || (uint64_t)count > SIZE_MAX / sizeof(double) ? NULL : malloc((size_t)count * sizeof *data);
+        if (data == NULL)
+            return false;
+        sc_draw_fill(&v->draws.state[s], options, data, count);
+        bool ok = sc_interp_set_state(v->one, s, data) && (v->truth == NULL || sc_interp_set_state(v->truth, s, data));
+        if (ok && other != SC_NONE && same_dims(v, type, v->local->state.data[other].type))
+            ok = sc_interp_set_state(v->all, other, data);
+        free(data);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static void free_arrays(sc_array *arrays, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        sc_array_free(&arrays[i]);
+}
+
+static void close_run(validation *v)
+{
+    free_arrays(v->inputs, v->draws.inputs.count);
+    free_arrays(v->expected, v->global_outputs);
+    free_arrays(v->unrounded, v->global_outputs);
+    free_arrays(v->found, v->local_outputs);
+    sc_interp_free(v->one);
+    sc_interp_free(v->all);
+    sc_interp_free(v->truth);
+    v->one = v->all = v->truth = NULL;
+}
+
+static bool open_run(validation *v, bool round)
+{
+    v->one = sc_interp_new(v->global, &(sc_interp_options){.round = round});
+    v->all = sc_interp_new(v->local, &(sc_interp_options){.ranks = true, .round = round});
+    v->truth = round ? sc_interp_new(v->global, &(sc_interp_options){0}) : NULL;
+    if (v->one == NULL || v->all == NULL || (round && v->truth == NULL))
+        return false;
+    if (round)
+        sc_interp_keep(v->truth, keep_marked, v->kept_global);
+    sc_interp_keep(v->one, keep_marked, v->kept_global);
+    sc_interp_keep(v->all, keep_marked, v->kept_local);
+    return true;
+}
+
+/* Runs the global program; ids that are no input of it may be out of range on some inputs, so smaller integers are tried. */
+static bool run_global(validation *v, sc_draw_options *options, char *error, size_t error_size)
+{
+    for (options->attempt = 0; options->attempt < SC_DRAW_ATTEMPTS; options->attempt++) {
+        if (!fill_inputs(v, options) || !fill_state(v, options)) {
+            snprintf(error, error_size, "out of memory");
+            return false;
+        }
+        if (sc_interp_run(v->one, v->func, v->inputs, v->draws.inputs.count, v->expected, v->global_outputs, error, error_size))
+            return v->truth == NULL || sc_interp_run(v->truth, v->func, v->inputs, v->draws.inputs.count, v->unrounded, v->global_outputs, error, error_size);
+    }
+    return false;
+}
+
+static void run_and_compare(validation *v, run_kind kind, uint64_t seed)
+{
+    char error[512] = "";
+    sc_draw_options options = {.seed = seed, .integers = kind == RUN_INTEGERS};
+    v->kind = kind;
+    if (!open_run(v, kind == RUN_DTYPES))
+        differ_because(v, "there is not enough memory to interpret the program");
+    else if (!run_global(v, &options, error, sizeof error)) {
+        if (kind != RUN_INTEGERS) /* integers are not what every program is made for */
+            differ_because(v, "the global program itself fails on random inputs: %s", error);
+    } else if (!sc_interp_run(v->all, v->func, v->inputs, v->draws.inputs.count, v->found, v->local_outputs, error, sizeof error))
+        differ_because(v, "the per-rank program fails: %s", error);
+    else {
+        compare_values(v);
+        compare_caches(v);
+        compare_outputs(v);
+    }
+    close_run(v);
+}
+
+static void run_all(validation *v, const sc_validate_options *options)
+{
+    sc_arena *arena = &v->local->context->arena;
+    sc_draws_find(v->global, v->func, &v->draws);
+    v->reach = sc_reach_find(v->global, v->func, &v->draws);
+    pair_names(v);
+    mark_kept(v);
+    v->global_outputs = count_outputs(v->global, v->func);
+    v->local_outputs = count_outputs(v->local, v->func);
+    v->inputs = sc_arena_array(arena, v->draws.inputs.count + 1u, sizeof *v->inputs);
+    v->expected = sc_arena_array(arena, v->global_outputs + 1u, sizeof *v->expected);
+    v->unrounded = sc_arena_array(arena, v->global_outputs + 1u, sizeof *v->unrounded);
+    v->found = sc_arena_array(arena, v->local_outputs + 1u, sizeof *v->found);
+    const sc_op *op = return_of(v->global, v->func);
+    for (uint32_t i = 0; i < v->global_outputs; i++)
+        v->has_exact |= v->reach[op->operands[i]].exact;
+    run_and_compare(v, RUN_RANDOM, options->seed);
+    if (v->result->equal && v->has_exact)
+        run_and_compare(v, RUN_INTEGERS, options->seed);
+    if (v->result->equal && options->dtypes)
+        run_and_compare(v, RUN_DTYPES, options->seed);
+}
+
+bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options, sc_validate_result *result)
+{
+    validation v = {.global = global, .local = local, .func = func, .result = result};
+    *result = (sc_validate_result){.equal = true};
+    if (func >= global->funcs.count || func >= local->funcs.count) {
+        differ_because(&v, "the function is not in both programs");
+        return false;
+    }
+    sc_shrink shrink;
+    bool shrinks = !options->full && sc_interpret_cost(global, local, func) > affordable;
+    if (shrinks) {
+        sc_shrink_modules(global, local, func, affordable, &shrink);
+        result->shrunk = shrink.list;
+    }
+    result->ranks = sc_mesh_ranks(&local->mesh);
+    double cost = sc_interpret_cost(global, local, func);
+    if (cost > hopeless)
+        differ_because(&v, "the program is too large to interpret%s: about %.0e operations", shrinks ? ", shrunk as far as it goes" : "", cost);
+    else
+        run_all(&v, options);
+    if (shrinks)
+        sc_shrink_undo(&shrink);
+    return result->equal;
+}

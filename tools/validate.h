@@ -1,0 +1,50 @@
+/* Translation validation: the global program and the per-rank program are interpreted on the same random inputs and must agree in every
+ * output, every cache and every value that has a name in both. It does not look at how the one was made from the other. */
+#ifndef SHARDC_TOOLS_VALIDATE_H
+#define SHARDC_TOOLS_VALIDATE_H
+
+#include "tools/shrink.h"
+
+typedef struct sc_validate_options {
+    bool full;   /* never shrink */
+    bool dtypes; /* a further run with every cast in force, within what the dtypes resolve */
+    uint64_t seed;
+} sc_validate_options;
+
+/* The first thing, in the order of the per-rank program, that is not as it should be. */
+typedef struct sc_difference {
+    const char *run;  /* "random", "integers", "dtypes": on which inputs; NULL: none */
+    sc_sym path;      /* of the value or cache; 0 for an output or when a run failed */
+    int32_t output;   /* which output, or -1 */
+    bool has_element; /* index, expected, found are set; else `message` says what happened */
+    uint32_t rank;
+    int64_t index[SC_MAX_RANK];
+    double expected, found;
+    char message[640];
+    sc_loc loc;
+} sc_difference;
+
+typedef struct sc_validate_result {
+    bool equal;
+    uint32_t values, caches, outputs; /* compared on random inputs */
+    uint32_t exact;                   /* compared bit for bit on integers */
+    uint32_t rounded, undecided;      /* --dtypes: compared, and left out because they hang on a decision (argmax, <) */
+    uint64_t ranks;                   /* of the mesh that was run */
+    double max_error;                 /* largest |a - b| on random inputs, over max|tensor| + 1e-3 max over all tensors of the kind */
+    double max_rounding_error;        /* largest |a - b| with --dtypes, over what the dtypes resolve there: up to 1 is equal */
+    sc_shrunk_list shrunk;
+    sc_difference first;
+} sc_validate_result;
+
+/* |a - b| <= 1e-9 max|tensor| + 1e-12 max over all tensors of the kind. */
+#define SC_VALIDATE_TOLERANCE 1e-9
+
+/* Compares `func` of both modules, which share a context. Any modules will do, broken ones too: an error of the interpreter counts as a
+ * difference. Sizes are shrunk while this runs, and put back. Returns result->equal.
+ *
+ * With `dtypes`, equal means |a - b| <= 8 u sqrt(depth) (max|tensor| + 1e-3 max of the kind) + 4 e: u is half the last place of the
+ * narrowest float dtype upstream, depth the longest chain of rounding ops, whose errors add up like a random walk, and e the largest
+ * error that the global program's own roundings give this tensor, measured against a run without them. */
+bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options, sc_validate_result *result);
+
+#endif
