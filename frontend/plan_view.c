@@ -18,9 +18,22 @@ static bool is_output_path(const sc_context *context, sc_sym entry, sc_sym path)
 }
 
 /* A parameter is one `param` op and its cast to the act dtype; both are the parameter, and rules speak of the first. */
-static bool is_param_cast(const sc_module *m, const sc_op *op)
+static bool is_param(const sc_module *m, sc_value value)
 {
-    return op->kind == SC_OP_cast && sc_op_at(m, sc_def(m, op->operands[0]))->kind == SC_OP_param;
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    if (op->kind == SC_OP_cast)
+        op = sc_op_at(m, sc_def(m, op->operands[0]));
+    return op->kind == SC_OP_param;
+}
+
+/* A formal names its argument, to which the rules have applied; so does a local that is another name of a parameter. */
+static uint8_t kinds_of_use(const sc_plan_view *view, const sc_op *op, sc_value value)
+{
+    if (is_output_path(view->context, view->entry, view->m->values.data[value].path))
+        return ACT | OUTPUT;
+    if (sc_op_int(op, SC_ATTR_formal, 0) != 0 || is_param(view->m, op->operands[0]))
+        return SC_KIND_NO_RULES;
+    return view->kinds[op->operands[0]] == CACHE ? CACHE : ACT;
 }
 
 static uint8_t kinds_of(const sc_plan_view *view, const sc_op *op, sc_value value)
@@ -37,11 +50,9 @@ static uint8_t kinds_of(const sc_plan_view *view, const sc_op *op, sc_value valu
     case SC_OP_cache_write:
         return SC_KIND_NO_RULES;
     case SC_OP_use:
-        if (sc_op_int(op, SC_ATTR_formal, 0) != 0)
-            return SC_KIND_NO_RULES;
-        return is_output_path(view->context, view->entry, view->m->values.data[value].path) ? ACT | OUTPUT : ACT;
+        return kinds_of_use(view, op, value);
     default:
-        return (sc_op_traits(op) & SC_CONSTANT) != 0 || is_param_cast(view->m, op) ? SC_KIND_NO_RULES : ACT;
+        return (sc_op_traits(op) & SC_CONSTANT) != 0 || (op->kind == SC_OP_cast && is_param(view->m, value)) ? SC_KIND_NO_RULES : ACT;
     }
 }
 
