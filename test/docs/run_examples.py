@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Runs the examples of the documentation: run_examples.py SHARDC FILE.md..
+
+In a ```console block every line `$ shardc ARGS` is run from the project's root, and what it prints (results, then messages) must be the
+lines that follow, up to the next `$` or the end of the block. A line `..` stands for any number of lines. A block that begins with
+````shard NAME` is a model file that the commands may use under that name."""
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
+
+
+def blocks(text):
+    for match in re.finditer(r'^```(\w+)[ \t]*(\S*)\n(.*?)^```', text, re.S | re.M):
+        yield match.group(1), match.group(2), match.group(3)
+
+
+def commands(block):
+    """Pairs of a command line and the lines it must print."""
+    found = []
+    for line in block.splitlines():
+        if line.startswith('$ '):
+            found.append((line[2:], []))
+        elif found:
+            found[-1][1].append(line.rstrip())
+    return found
+
+
+def matches(wanted, got):
+    """Lines of `wanted` against lines of `got`, `..` standing for any number."""
+    if not wanted:
+        return not got
+    if wanted[0] == '..':
+        return any(matches(wanted[1:], got[i:]) for i in range(len(got) + 1))
+    return bool(got) and got[0] == wanted[0] and matches(wanted[1:], got[1:])
+
+
+def run(shardc, command, files):
+    words = shlex.split(command)
+    if words[0] not in ('shardc', 'build/shardc'):
+        return None
+    args = [files.get(word, word) for word in words[1:]]
+    result = subprocess.run([shardc] + args, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    text = result.stdout + result.stderr
+    for name, path in files.items():
+        text = text.replace(path, name)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def check(shardc, path, folder):
+    files, ran, failed = {}, 0, 0
+    for kind, name, body in blocks(open(path).read()):
+        if kind == 'shard' and name:
+            files[name] = os.path.join(folder, name)
+            open(files[name], 'w').write(body)
+        for command, wanted in commands(body) if kind == 'console' else []:
+            got = run(shardc, command, files)
+            if got is None:
+                continue
+            ran += 1
+            if not matches([line for line in wanted if line], [line for line in got if line]):
+                failed += 1
+                print('%s: $ %s\nwanted:\n%s\ngot:\n%s\n' % (path, command, '\n'.join(wanted), '\n'.join(got)))
+    print('%s: %d examples, %d failed' % (os.path.relpath(path, ROOT), ran, failed))
+    return failed
+
+
+def main():
+    shardc = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        return sum([check(shardc, path, folder) for path in sys.argv[2:]]) > 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
