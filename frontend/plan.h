@@ -7,9 +7,9 @@
 
 /* What the command line adds to a plan. */
 typedef struct sc_plan_options {
-    sc_binding_list binds;                /* --bind */
-    SC_VEC(sc_binding) mesh;              /* --mesh: axis and size */
-    uint64_t ranks;                       /* for `auto` axes; 0: not known */
+    sc_binding_list binds;   /* --bind */
+    SC_VEC(sc_binding) mesh; /* --mesh: axis and size */
+    uint64_t ranks;          /* for `auto` axes; 0: not known */
     bool allow_padding;
 } sc_plan_options;
 
@@ -23,7 +23,7 @@ sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, cons
 /* Sizes for one entry: the plan's `bind`s for all, then those `in` this entry, then the command line's. */
 void sc_plan_bindings(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out);
 /* dtype of a kind for the tensor at `path`: precision lines, later and more specific ones win; f32 else. `user` is the plan. */
-sc_dtype sc_plan_dtype_of(void *plan, sc_tensor_kind kind, sc_sym path);
+sc_dtype sc_plan_dtype_of(void *user, sc_tensor_kind kind, sc_sym path);
 /* The entry that commands mean without --entry: the minimised one if its dims are bound, else the only bound one; 0 after a message
  * that lists them. */
 sc_sym sc_plan_default_entry(sc_program *program, const sc_resolved_plan *plan, sc_sym model);
@@ -48,15 +48,15 @@ typedef enum sc_expect_kind { SC_EXPECTS_COUNT, SC_EXPECTS_BYTES, SC_EXPECTS_MEM
 /* One `expect`, checked and not evaluated. */
 typedef struct sc_expect {
     sc_expect_kind kind;
-    sc_sym op;               /* COUNT: all_gather, .. */
-    bool any_axis;           /* COUNT, BYTES: `any`; else exactly `axes` */
-    uint32_t axes;           /* bit per axis of the mesh */
-    sc_sym phase;            /* forward, recompute, backward, update; 0: all */
-    bool exactly;            /* ==; else <= */
-    int64_t count;           /* COUNT */
-    double bytes;            /* BYTES, MEMORY */
-    const sc_path_list *in;  /* COUNT: each instance must hold it; empty: everywhere */
-    const char *text;        /* count(all_gather, tp, forward) == 2 in layers */
+    sc_sym op;              /* COUNT: all_gather, .. */
+    bool any_axis;          /* COUNT, BYTES: `any`; else exactly `axes` */
+    uint32_t axes;          /* bit per axis of the mesh */
+    sc_sym phase;           /* forward, recompute, backward, update; 0: all */
+    bool exactly;           /* ==; else <= */
+    int64_t count;          /* COUNT */
+    double bytes;           /* BYTES, MEMORY */
+    const sc_path_list *in; /* COUNT: each instance must hold it; empty: everywhere */
+    const char *text;       /* count(all_gather, tp, forward) == 2 in layers */
     sc_loc loc;
 } sc_expect;
 typedef SC_VEC(sc_expect) sc_expect_list;

@@ -18,7 +18,8 @@ void sc_plan_elaborate_entries(sc_resolved_plan *plan)
     sc_binding_list none = {0};
     sc_module *m = sc_module_new(plan->context);
     for (uint32_t i = 0; i < entries.count; i++) {
-        sc_build_request request = {.model = plan->model, .entry = entries.data[i].entry, .bindings = &none, .dtype_of = any_dtype, .symbolic = true};
+        sc_build_request request = {
+            .model = plan->model, .entry = entries.data[i].entry, .bindings = &none, .dtype_of = any_dtype, .symbolic = true};
         sc_build_result result = {0};
         if (!sc_build_entry(plan->program, &request, m, &result)) {
             plan->entries.count = 0;
@@ -133,7 +134,8 @@ bool sc_plan_check_path(sc_resolved_plan *plan, const sc_path *path, bool whole)
     sc_report(&plan->context->diag, SC_D_matches_nothing, path->loc, sc_path_text(plan->context, path),
               near == NULL ? "" : sc_arena_printf(&plan->context->arena, "; did you mean '%s'?", near), NULL);
     if (whole && exists(plan, path, false))
-        sc_report_note(&plan->context->diag, (sc_loc){0}, "'%s' is a part of the model, not a value: name a value in it", sc_path_text(plan->context, path));
+        sc_report_note(&plan->context->diag, (sc_loc){0}, "'%s' is a part of the model, not a value: name a value in it",
+                       sc_path_text(plan->context, path));
     return false;
 }
 
@@ -162,15 +164,6 @@ static uint32_t kinds_of_rule(const sc_plan_stmt *stmt)
     return mask == 0 ? UINT32_MAX : (mask & with_param) != 0 ? mask | 1u << SC_KIND_PARAM : mask;
 }
 
-static bool type_has(const sc_module *m, const sc_type_info *type, sc_dim dim)
-{
-    for (uint32_t i = 0; i < type->rank; i++) {
-        if (type->dims[i].dim == dim || type->dims[i].group == dim || sc_dim_has_part(m, dim, type->dims[i].dim))
-            return true;
-    }
-    return false;
-}
-
 /* Whether any value in the rule's scope has the dim (0: any dim at all). */
 static bool rule_reaches(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_sym name)
 {
@@ -183,7 +176,7 @@ static bool rule_reaches(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_sy
         for (uint32_t i = 0; i < view->values.count; i++) {
             sc_value value = view->values.data[i];
             const sc_type_info *type = sc_type_of(view->m, value);
-            if ((view->kinds[value] & kinds_of_rule(stmt)) != 0 && (name == 0 ? type->rank > 0 : type_has(view->m, type, dim)) &&
+            if ((view->kinds[value] & kinds_of_rule(stmt)) != 0 && (name == 0 ? type->rank > 0 : sc_type_has_dim(view->m, type, dim)) &&
                 sc_plan_scope_match(&scope, view->places[value]) != SC_PATH_NO)
                 return true;
         }
@@ -211,7 +204,8 @@ static bool check_rule_dim(sc_resolved_plan *plan, const sc_plan_stmt *stmt, uin
     for (uint32_t i = 0; i < at; i++) {
         if (stmt->shard.dims.data[i].text == dim->text) {
             sc_report(&plan->context->diag, SC_D_bad_plan_statement, dim->loc,
-                      sc_arena_printf(&plan->context->arena, "dim '%s' stands twice in this rule", sc_text(plan->context, dim->text)), NULL);
+                      sc_arena_printf(&plan->context->arena, "dim '%s' stands twice in this rule", sc_text(plan->context, dim->text)),
+                      NULL);
             return false;
         }
     }
@@ -228,8 +222,10 @@ void sc_plan_check_rule(sc_resolved_plan *plan, sc_plan_line *line)
     for (uint32_t i = 0; fine && i < stmt->shard.dims.count; i++)
         fine = check_rule_dim(plan, stmt, i) && fine;
     if (fine && stmt->shard.star && plan->entries.count > 0 && !rule_reaches(plan, stmt, 0)) {
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->loc,
-                  sc_arena_printf(&plan->context->arena, "no %s in this rule's scope has a dim that could be split", kinds_text(plan, stmt)), NULL);
+        sc_report(
+            &plan->context->diag, SC_D_bad_plan_statement, stmt->loc,
+            sc_arena_printf(&plan->context->arena, "no %s in this rule's scope has a dim that could be split", kinds_text(plan, stmt)),
+            NULL);
         fine = false;
     }
     line->broken = line->broken || !fine;

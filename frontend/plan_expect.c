@@ -38,8 +38,9 @@ static bool read_word(sc_resolved_plan *plan, const sc_arg *arg, const char *wha
     if (find_word(text, words, count) >= 0)
         return true;
     const char *near = sc_nearest(text, words, count);
-    return fail(plan, arg->loc, near == NULL ? sc_arena_printf(arena, "'%s' is no %s", text, what)
-                                             : sc_arena_printf(arena, "'%s' is no %s; did you mean '%s'?", text, what, near));
+    return fail(plan, arg->loc,
+                near == NULL ? sc_arena_printf(arena, "'%s' is no %s", text, what)
+                             : sc_arena_printf(arena, "'%s' is no %s; did you mean '%s'?", text, what, near));
 }
 
 /* One axis, (x, y), or any. */
@@ -71,8 +72,9 @@ static bool read_call(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_expec
     int form = find_word(name, form_words, COUNT_OF(form_words));
     if (form < 0) {
         const char *near = sc_nearest(name, form_words, COUNT_OF(form_words));
-        fail(plan, what->loc, near == NULL ? "nothing can be expected of this"
-                                           : sc_arena_printf(&plan->context->arena, "'%s' is nothing to expect; did you mean '%s'?", name, near));
+        fail(plan, what->loc,
+             near == NULL ? "nothing can be expected of this"
+                          : sc_arena_printf(&plan->context->arena, "'%s' is nothing to expect; did you mean '%s'?", name, near));
         sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s, %s and %s", forms[0], forms[1], forms[2]);
         return false;
     }
@@ -81,10 +83,11 @@ static bool read_call(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_expec
     uint32_t count = what->call.args.count, next = 0;
     static const uint32_t least[] = {2, 1, 0}, most[] = {3, 2, 0};
     if (what->call.has_dims || count < least[form] || count > most[form])
-        return fail(plan, what->loc, sc_arena_printf(&plan->context->arena, "%s is written %s", name,
-                                                     form == 0   ? "count(OP, AXIS) or count(OP, AXIS, PHASE)"
-                                                     : form == 1 ? "bytes(AXIS) or bytes(AXIS, PHASE)"
-                                                                 : "memory()"));
+        return fail(plan, what->loc,
+                    sc_arena_printf(&plan->context->arena, "%s is written %s", name,
+                                    form == 0   ? "count(OP, AXIS) or count(OP, AXIS, PHASE)"
+                                    : form == 1 ? "bytes(AXIS) or bytes(AXIS, PHASE)"
+                                                : "memory()"));
     if (out->kind == SC_EXPECTS_COUNT && !read_word(plan, &args[next++], "collective", op_words, COUNT_OF(op_words), &out->op))
         return false;
     if (out->kind != SC_EXPECTS_MEMORY && !read_axes(plan, &args[next++], out))
@@ -117,8 +120,9 @@ static bool read_quantity(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_e
             return true;
         }
     }
-    return fail(plan, unit->loc, sc_arena_printf(&plan->context->arena, "'%s' is no unit: there are KiB, MiB, GiB, KB, MB and GB",
-                                                 sc_text(plan->context, unit->text)));
+    return fail(plan, unit->loc,
+                sc_arena_printf(&plan->context->arena, "'%s' is no unit: there are KiB, MiB, GiB, KB, MB and GB",
+                                sc_text(plan->context, unit->text)));
 }
 
 void sc_plan_resolve_expect(sc_resolved_plan *plan, const sc_plan_stmt *stmt)

@@ -87,8 +87,8 @@ static void add_seed(sc_seeding *s, const sc_module *fixed, const sc_state *stat
         }
     }
     sc_atom_set all = (sc_atom_set)((1u << s->m->mesh.atom_count) - 1);
-    *sc_vec_push(&s->context->arena, &seeds->list) =
-        (sc_seed){.value = value, .strength = SC_SEED_FIXED, .rule = rule, .closed = all & ~only_stored, .split_count = count, .splits = splits};
+    *sc_vec_push(&s->context->arena, &seeds->list) = (sc_seed){
+        .value = value, .strength = SC_SEED_FIXED, .rule = rule, .closed = all & ~only_stored, .split_count = count, .splits = splits};
 }
 
 void sc_seeding_fixed_seeds(sc_seeding *s, const sc_module *fixed, sc_seeds *seeds)

@@ -22,13 +22,13 @@ typedef struct sc_plan_view {
     sc_module *m;
     sc_func_id func;
     sc_sym entry;
-    bool symbolic;            /* stacks stand once: indices of patterns are not looked at */
-    uint32_t value_count;     /* of the module when the view was made; values made later are in no view */
+    bool symbolic;        /* stacks stand once: indices of patterns are not looked at */
+    uint32_t value_count; /* of the module when the view was made; values made later are in no view */
     uint8_t *kinds;
-    uint32_t *places;         /* by value: index in place_paths */
+    uint32_t *places; /* by value: index in place_paths */
     SC_VEC(sc_sym) place_paths;
-    SC_VEC(sc_value) values;  /* of the function, in its order */
-    sc_map by_path;           /* path -> first value of it (index in `values`); next_same chains */
+    SC_VEC(sc_value) values; /* of the function, in its order */
+    sc_map by_path;          /* path -> first value of it (index in `values`); next_same chains */
     SC_VEC(uint32_t) next_same;
 } sc_plan_view;
 
@@ -71,7 +71,7 @@ struct sc_resolved_plan {
     const sc_plan *plan; /* NULL: one device */
     sc_plan_options options;
     sc_sym model;
-    sc_mesh mesh;        /* one atom an axis */
+    sc_mesh mesh; /* one atom an axis */
     sc_loc axis_locs[SC_MAX_AXES];
     SC_VEC(sc_plan_binding) bindings;
     SC_VEC(sc_plan_dtype) dtypes;
@@ -132,6 +132,8 @@ typedef struct sc_group_dims {
 } sc_group_dims;
 void sc_group_dims_of(const sc_type_info *type, sc_group_dims *out);
 bool sc_dim_has_part(const sc_module *m, sc_dim composite, sc_dim leaf);
+/* Whether a rule on the dim speaks of the type: it has the dim, the composite or a part of it. */
+bool sc_type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim);
 
 /* ---- seeding one function ---- */
 /* A dim with the axes that a line puts on it; atoms exist only once every line is read. */
@@ -194,10 +196,10 @@ typedef struct sc_seeding {
     const sc_build_result *built;
     sc_plan_view *view;
     sc_binding_list bindings;
-    int64_t *sizes;    /* by dim: of leaves and composites in this function; 0 when no tensor has it */
-    uint16_t *claimed; /* by value: leaf dims of its type that some line splits, a bit each */
+    int64_t *sizes;         /* by dim: of leaves and composites in this function; 0 when no tensor has it */
+    uint16_t *claimed;      /* by value: leaf dims of its type that some line splits, a bit each */
     sc_axis_set *used_axes; /* by value: axes that some line without `if free` uses */
-    uint8_t *is_fixed; /* by value: state that an earlier entry has placed */
+    uint8_t *is_fixed;      /* by value: state that an earlier entry has placed */
     SC_VEC(sc_line_claims) lines;
     SC_VEC(sc_composite_split) composites;
     SC_VEC(sc_cut) cuts;

@@ -41,7 +41,8 @@ int sc_plan_axis(const sc_resolved_plan *plan, const sc_name *name)
 {
     int axis = find_axis(plan, name->text);
     if (axis < 0)
-        sc_report(&plan->context->diag, SC_D_unknown_axis, name->loc, sc_text(plan->context, name->text), axis_hint(plan, name->text), NULL);
+        sc_report(&plan->context->diag, SC_D_unknown_axis, name->loc, sc_text(plan->context, name->text), axis_hint(plan, name->text),
+                  NULL);
     return axis;
 }
 
@@ -86,8 +87,8 @@ void sc_plan_note_axes(const sc_resolved_plan *plan, const sc_axis_list *axes)
 {
     for (uint32_t i = 0; i < axes->count; i++) {
         const sc_axis *axis = &plan->mesh.axes[axes->axes[i]];
-        sc_report_note(&plan->context->diag, plan->axis_locs[axes->axes[i]], "%s = %" PRIu32 " is here",
-                       sc_text(plan->context, axis->name), axis->size);
+        sc_report_note(&plan->context->diag, plan->axis_locs[axes->axes[i]], "%s = %" PRIu32 " is here", sc_text(plan->context, axis->name),
+                       axis->size);
     }
 }
 
@@ -109,13 +110,16 @@ static const sc_binding *override_of(const sc_resolved_plan *plan, sc_sym axis)
 static bool fits_mesh(sc_resolved_plan *plan, sc_loc loc, const char *name, int64_t size, uint64_t *ranks)
 {
     if (size < 1) {
-        sc_report(&plan->context->diag, SC_D_bad_mesh, loc,
-                  sc_arena_printf(&plan->context->arena, "axis '%s' would have size %" PRId64 "; a size is an integer of at least 1", name, size), NULL);
+        sc_report(
+            &plan->context->diag, SC_D_bad_mesh, loc,
+            sc_arena_printf(&plan->context->arena, "axis '%s' would have size %" PRId64 "; a size is an integer of at least 1", name, size),
+            NULL);
         return false;
     }
     if ((uint64_t)size > LARGEST_MESH / *ranks || size > UINT32_MAX) {
         sc_report(&plan->context->diag, SC_D_bad_mesh, loc,
-                  sc_arena_printf(&plan->context->arena, "with axis '%s' = %" PRId64 " the mesh has more than 2^40 ranks", name, size), NULL);
+                  sc_arena_printf(&plan->context->arena, "with axis '%s' = %" PRId64 " the mesh has more than 2^40 ranks", name, size),
+                  NULL);
         return false;
     }
     *ranks *= (uint64_t)size;
@@ -134,8 +138,8 @@ static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *r
         return false;
     }
     if (plan->mesh.axis_count == SC_MAX_AXES) {
-        sc_report(diag, SC_D_bad_mesh, def->name.loc,
-                  sc_arena_printf(&plan->context->arena, "a mesh has at most %d axes", SC_MAX_AXES), NULL);
+        sc_report(diag, SC_D_bad_mesh, def->name.loc, sc_arena_printf(&plan->context->arena, "a mesh has at most %d axes", SC_MAX_AXES),
+                  NULL);
         return false;
     }
     int64_t size = 0;
@@ -148,7 +152,8 @@ static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *r
     if (!automatic && !fits_mesh(plan, def->name.loc, name, size, ranks))
         return false;
     plan->axis_locs[plan->mesh.axis_count] = def->name.loc;
-    plan->mesh.axes[plan->mesh.axis_count++] = (sc_axis){.name = def->name.text, .size = (uint32_t)size, .inter = def->link == SC_LINK_INTER};
+    plan->mesh.axes[plan->mesh.axis_count++] =
+        (sc_axis){.name = def->name.text, .size = (uint32_t)size, .inter = def->link == SC_LINK_INTER};
     return true;
 }
 
@@ -162,7 +167,8 @@ static bool set_auto(sc_resolved_plan *plan, uint64_t ranks)
         if (plan->mesh.axes[i].size != 0)
             continue;
         if (automatic >= 0) {
-            sc_report(diag, SC_D_bad_mesh, plan->axis_locs[i], "two axes are 'auto': only one size can follow from the number of ranks", NULL);
+            sc_report(diag, SC_D_bad_mesh, plan->axis_locs[i], "two axes are 'auto': only one size can follow from the number of ranks",
+                      NULL);
             sc_report_note(diag, plan->axis_locs[automatic], "the first is here");
             return false;
         }
@@ -179,7 +185,9 @@ static bool set_auto(sc_resolved_plan *plan, uint64_t ranks)
     }
     if (at_hand % ranks != 0) {
         sc_report(diag, SC_D_bad_mesh, plan->axis_locs[automatic],
-                  sc_arena_printf(arena, "%" PRIu64 " ranks are at hand, which the other axes (%" PRIu64 " together) do not divide", at_hand, ranks), NULL);
+                  sc_arena_printf(arena, "%" PRIu64 " ranks are at hand, which the other axes (%" PRIu64 " together) do not divide",
+                                  at_hand, ranks),
+                  NULL);
         return false;
     }
     uint64_t size = at_hand / ranks;

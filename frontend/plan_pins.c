@@ -20,36 +20,38 @@ static bool shape_fits(const sc_module *m, const sc_shape *shape, const sc_group
     return true;
 }
 
+/* An axis of the shape that `over` leaves out. */
+static bool check_covered(sc_resolved_plan *plan, const sc_plan_line *line, const sc_name *name)
+{
+    int axis = sc_plan_axis(plan, name);
+    if (axis < 0 || memchr(line->axes.axes, axis, line->axes.count) != NULL)
+        return axis >= 0;
+    sc_report(&plan->context->diag, SC_D_bad_pin, name->loc,
+              sc_arena_printf(&plan->context->arena, "axis '%s' is not among those this pin fixes (over %s)",
+                              sc_text(plan->context, name->text), sc_plan_axes_text(plan, &line->axes)),
+              NULL);
+    return false;
+}
+
 static bool check_axes(sc_resolved_plan *plan, sc_plan_line *line)
 {
     const sc_plan_stmt *stmt = line->stmt;
     sc_name_list names = {0};
+    line->axes.count = plan->mesh.axis_count;
+    for (uint8_t i = 0; i < plan->mesh.axis_count; i++)
+        line->axes.axes[i] = i;
+    if (stmt->pin.over.count > 0 && !sc_plan_axes(plan, &stmt->pin.over, &line->axes))
+        return false;
     for (uint32_t i = 0; i < stmt->pin.shape->dims.count; i++) {
         const sc_name_list *axes = &stmt->pin.shape->dims.data[i].axes;
-        for (uint32_t a = 0; a < axes->count; a++)
+        for (uint32_t a = 0; a < axes->count; a++) {
+            if (!check_covered(plan, line, &axes->data[a]))
+                return false;
             *sc_vec_push(&plan->context->arena, &names) = axes->data[a];
+        }
     }
     sc_axis_list used;
-    if (!sc_plan_axes(plan, &names, &used))
-        return false;
-    if (stmt->pin.over.count == 0) {
-        line->axes.count = plan->mesh.axis_count;
-        for (uint8_t i = 0; i < plan->mesh.axis_count; i++)
-            line->axes.axes[i] = i;
-        return true;
-    }
-    if (!sc_plan_axes(plan, &stmt->pin.over, &line->axes))
-        return false;
-    for (uint32_t i = 0; i < used.count; i++) {
-        if (memchr(line->axes.axes, used.axes[i], line->axes.count) != NULL)
-            continue;
-        sc_report(&plan->context->diag, SC_D_bad_pin, names.data[i].loc,
-                  sc_arena_printf(&plan->context->arena, "axis '%s' is not among those this pin fixes (over %s)",
-                                  sc_text(plan->context, names.data[i].text), sc_plan_axes_text(plan, &line->axes)),
-                  NULL);
-        return false;
-    }
-    return true;
+    return sc_plan_axes(plan, &names, &used);
 }
 
 static bool check_dims(sc_resolved_plan *plan, const sc_shape *shape)
@@ -83,8 +85,9 @@ static bool check_shapes(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
             if (shape_fits(view->m, stmt->pin.shape, &dims, &leading))
                 continue;
             sc_report(&plan->context->diag, SC_D_bad_pin, stmt->pin.shape->loc,
-                      sc_arena_printf(&plan->context->arena, "'%s' has shape %s, but the pin says %s", sc_path_text(plan->context, &stmt->pin.path),
-                                      sc_plan_shape_text(view->m, type), sc_plan_pin_shape_text(plan->context, stmt->pin.shape)),
+                      sc_arena_printf(&plan->context->arena, "'%s' has shape %s, but the pin says %s",
+                                      sc_path_text(plan->context, &stmt->pin.path), sc_plan_shape_text(view->m, type),
+                                      sc_plan_pin_shape_text(plan->context, stmt->pin.shape)),
                       NULL);
             sc_report_note(&plan->context->diag, sc_op_at(view->m, sc_def(view->m, value))->loc, "it is here");
             return false;
@@ -188,15 +191,6 @@ static uint32_t line_of(sc_seeding *s, sc_map *lines, const sc_inline_pin *pin)
     return *line;
 }
 
-static bool type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim)
-{
-    for (uint32_t i = 0; i < type->rank; i++) {
-        if (type->dims[i].dim == dim || type->dims[i].group == dim || sc_dim_has_part(m, dim, type->dims[i].dim))
-            return true;
-    }
-    return false;
-}
-
 void sc_seeding_inline_pins(sc_seeding *s)
 {
     sc_map lines = {.arena = &s->context->arena};
@@ -214,7 +208,7 @@ void sc_seeding_inline_pins(sc_seeding *s)
         const uint32_t *first = sc_map_find(&s->view->by_path, pin->path);
         for (uint32_t i = first == NULL ? SC_NONE : *first; i != SC_NONE; i = s->view->next_same.data[i]) {
             sc_value value = s->view->values.data[i];
-            if (type_has_dim(s->m, sc_type_of(s->m, value), pin->dim))
+            if (sc_type_has_dim(s->m, sc_type_of(s->m, value), pin->dim))
                 sc_seeding_claim(s, line_of(s, &lines, pin), value, SC_SEED_PIN, sc_axis_list_set(&axes), split, 1);
         }
     }

@@ -52,22 +52,22 @@ static void check_given_dims(sc_resolved_plan *plan)
     }
 }
 
-sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *source, const sc_plan_options *options)
+sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, const sc_plan_options *options)
 {
     sc_context *context = program->context;
-    sc_resolved_plan *plan = sc_arena_alloc(&context->arena, sizeof *plan);
-    *plan = (sc_resolved_plan){.context = context, .program = program, .plan = source, .options = *options};
-    plan->dtype_memo.arena = &context->arena;
-    plan->tuning = (sc_plan_tuning){.bucket = 26214400, .prefetch = 1, .call_cost = 0};
-    plan->model = source != NULL ? source->model.text : sc_program_only_model(program);
-    check_given_dims(plan);
-    if (!sc_plan_resolve_mesh(plan))
+    sc_resolved_plan *resolved = sc_arena_alloc(&context->arena, sizeof *resolved);
+    *resolved = (sc_resolved_plan){.context = context, .program = program, .plan = plan, .options = *options};
+    resolved->dtype_memo.arena = &context->arena;
+    resolved->tuning = (sc_plan_tuning){.bucket = 26214400, .prefetch = 1, .call_cost = 0};
+    resolved->model = plan != NULL ? plan->model.text : sc_program_only_model(program);
+    check_given_dims(resolved);
+    if (!sc_plan_resolve_mesh(resolved))
         return NULL;
-    if (source == NULL)
-        return plan;
-    sc_plan_elaborate_entries(plan);
-    resolve_statements(plan);
-    return plan;
+    if (plan == NULL)
+        return resolved;
+    sc_plan_elaborate_entries(resolved);
+    resolve_statements(resolved);
+    return resolved;
 }
 
 const sc_plan *sc_resolved_plan_source(const sc_resolved_plan *plan)

@@ -31,13 +31,13 @@ typedef struct rule_dims {
     sc_seeding *s;
     const sc_plan_line *source;
     uint32_t line;
-    sc_dim *dims;      /* of the module; SC_NONE: this function has none of that name */
-    uint8_t *fits;     /* by dim of the rule: 0 not yet known, 1 yes, 2 no */
+    sc_dim *dims;  /* of the module; SC_NONE: this function has none of that name */
+    uint8_t *fits; /* by dim of the rule: 0 not yet known, 1 yes, 2 no */
     bool two_reported;
     struct rule_type {
         bool known;
         sc_claim_split *split; /* NULL: none */
-    } *types;
+    } * types;
 } rule_dims;
 
 static rule_dims rule_begin(sc_seeding *s, const sc_plan_line *source, uint32_t line)
@@ -82,7 +82,8 @@ static void report_two(rule_dims *rule, sc_value value, int first, int second)
     rule->two_reported = true;
     const sc_name *a = &stmt->shard.dims.data[first], *b = &stmt->shard.dims.data[second];
     const char *name_a = sc_text(s->context, a->text), *name_b = sc_text(s->context, b->text);
-    sc_report(diag, SC_D_two_dims_one_axis, b->loc, sc_seeding_value_text(s, value), sc_plan_axes_text(s->plan, &rule->source->axes), name_a, name_b, NULL);
+    sc_report(diag, SC_D_two_dims_one_axis, b->loc, sc_seeding_value_text(s, value), sc_plan_axes_text(s->plan, &rule->source->axes),
+              name_a, name_b, NULL);
     sc_report_note(diag, a->loc, "%s is wanted here, by the same rule", name_a);
     sc_report_note(diag, sc_op_at(s->m, sc_def(s->m, value))->loc, "the tensor is here");
 }

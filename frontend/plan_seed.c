@@ -34,10 +34,11 @@ uint32_t sc_seeding_add_line(sc_seeding *s, const char *text, sc_loc loc)
     sc_arena *arena = &s->context->arena;
     sc_line place = sc_sources_line(&s->context->sources, loc.begin);
     uint32_t line = s->lines.count, rule = s->m->rules.count;
-    *sc_vec_push(arena, &s->m->rules) = (sc_rule_ref){.text = sc_intern_text(&s->context->names, text),
-                                                      .file = sc_intern_text(&s->context->names, place.source == NULL ? "" : place.source->name),
-                                                      .line = place.line,
-                                                      .loc = loc};
+    *sc_vec_push(arena, &s->m->rules) =
+        (sc_rule_ref){.text = sc_intern_text(&s->context->names, text),
+                      .file = sc_intern_text(&s->context->names, place.source == NULL ? "" : place.source->name),
+                      .line = place.line,
+                      .loc = loc};
     *sc_vec_push(arena, &s->lines) = (sc_line_claims){.rule = rule};
     return line;
 }
@@ -78,31 +79,35 @@ static uint32_t claimed_bits(const sc_seeding *s, const sc_type_info *type, sc_d
     return bits;
 }
 
-void sc_seeding_claim(sc_seeding *s, uint32_t line, sc_value value, sc_seed_strength strength, sc_axis_set closed,
-                      const sc_claim_split *splits, uint32_t split_count)
+/* Remembers for `*` and `if free` what the line takes of the value; false when it has no effect. */
+static bool note_claim(sc_seeding *s, uint32_t line, const sc_claim *claim)
 {
-    bool known = value < s->view->value_count;
-    if (known && s->is_fixed[value] && strength != SC_SEED_STORAGE)
-        return;
-    closed = without_unit_axes(s, closed);
-    sc_axis_set used = closed;
-    bool effect = closed != 0;
-    for (uint32_t i = 0; i < split_count; i++) {
-        sc_axis_set axes = without_unit_axes(s, sc_axis_list_set(&splits[i].axes));
+    bool known = claim->value < s->view->value_count, effect = claim->closed != 0;
+    sc_axis_set used = claim->closed;
+    for (uint32_t i = 0; i < claim->split_count; i++) {
+        sc_axis_set axes = without_unit_axes(s, sc_axis_list_set(&claim->splits[i].axes));
         if (axes == 0)
             continue;
         effect = true;
         used = (sc_axis_set)(used | axes);
-        mark_used(s, line, &splits[i]);
+        mark_used(s, line, &claim->splits[i]);
         if (known)
-            s->claimed[value] = (uint16_t)(s->claimed[value] | claimed_bits(s, sc_type_of(s->m, value), splits[i].dim));
+            s->claimed[claim->value] =
+                (uint16_t)(s->claimed[claim->value] | claimed_bits(s, sc_type_of(s->m, claim->value), claim->splits[i].dim));
     }
-    if (!effect)
-        return;
-    if (known && strength != SC_SEED_WEAK)
-        s->used_axes[value] = (sc_axis_set)(s->used_axes[value] | used);
-    *sc_vec_push(&s->context->arena, &s->lines.data[line].list) =
-        (sc_claim){.value = value, .strength = strength, .closed = closed, .split_count = split_count, .splits = splits};
+    if (known && claim->strength != SC_SEED_WEAK)
+        s->used_axes[claim->value] = (sc_axis_set)(s->used_axes[claim->value] | used);
+    return effect;
+}
+
+void sc_seeding_claim(sc_seeding *s, uint32_t line, sc_value value, sc_seed_strength strength, sc_axis_set closed,
+                      const sc_claim_split *splits, uint32_t split_count)
+{
+    const sc_claim claim = {
+        .value = value, .strength = strength, .closed = without_unit_axes(s, closed), .split_count = split_count, .splits = splits};
+    bool settled = value < s->view->value_count && s->is_fixed[value] && strength != SC_SEED_STORAGE;
+    if (note_claim(s, line, &claim) && !settled)
+        *sc_vec_push(&s->context->arena, &s->lines.data[line].list) = claim;
 }
 
 void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim, const sc_axis_list *axes)
@@ -186,11 +191,14 @@ static void report_together(sc_seeding *s, const sc_seed *seed, sc_dim dim, cons
 static void check_together(sc_seeding *s, const sc_seeds *seeds)
 {
     sc_arena *arena = &s->context->arena;
-    uint8_t *pinned = sc_arena_array(arena, s->m->values.count, 1);
     sc_map map = {.arena = arena};
-    SC_VEC(shared_dim) dims = {0};
-    for (uint32_t i = 0; i < seeds->list.count; i++)
+    uint8_t *pinned = sc_arena_array(arena, s->m->values.count, 1);
+    uint32_t split_count = 0, known = 0;
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
         pinned[seeds->list.data[i].value] |= seeds->list.data[i].closed != 0;
+        split_count += seeds->list.data[i].split_count;
+    }
+    shared_dim *dims = sc_arena_array(arena, split_count, sizeof *dims);
     for (uint32_t i = 0; i < seeds->list.count; i++) {
         const sc_seed *seed = &seeds->list.data[i];
         if (pinned[seed->value] || (seed->strength != SC_SEED_STRONG && seed->strength != SC_SEED_STORAGE))
@@ -199,14 +207,16 @@ static void check_together(sc_seeding *s, const sc_seeds *seeds)
         for (uint32_t k = 0; k < seed->split_count; k++) {
             const sc_split *split = &seed->splits[k];
             bool is_new;
-            uint32_t at = *sc_map_insert(&map, ((uint64_t)seed->value << 32) | split->dim, dims.count, &is_new);
-            if (is_new)
-                *sc_vec_push(arena, &dims) = (shared_dim){.rule = seed->rule};
+            shared_dim *dim = &dims[*sc_map_insert(&map, ((uint64_t)seed->value << 32) | split->dim, known, &is_new)];
+            if (is_new) {
+                dim->rule = seed->rule;
+                known++;
+            }
             for (uint32_t a = 0; a < split->atoms.count; a++)
-                dims.data[at].atoms |= (sc_atom_set)1 << split->atoms.atoms[a];
+                dim->atoms |= (sc_atom_set)1 << split->atoms.atoms[a];
             int64_t size = type->dims[sc_type_find_dim(type, split->dim)].size;
-            if ((uint64_t)size % sc_atom_set_size(&s->m->mesh, dims.data[at].atoms) != 0)
-                report_together(s, seed, split->dim, &dims.data[at], size);
+            if ((uint64_t)size % sc_atom_set_size(&s->m->mesh, dim->atoms) != 0)
+                report_together(s, seed, split->dim, dim, size);
         }
     }
 }

@@ -39,6 +39,15 @@ bool sc_dim_has_part(const sc_module *m, sc_dim composite, sc_dim leaf)
     return false;
 }
 
+bool sc_type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim)
+{
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (type->dims[i].dim == dim || type->dims[i].group == dim || sc_dim_has_part(m, dim, type->dims[i].dim))
+            return true;
+    }
+    return false;
+}
+
 /* A leaf that no tensor of the function has may still have a size in the plan. */
 static int64_t declared_size(sc_seeding *s, sc_dim dim)
 {
@@ -218,8 +227,10 @@ void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_
     if (!composite && sc_plan_pads(s->plan, s->m->dims.data[dim].name, size))
         return; /* that it is not padded has been said */
     if (stored || (s->plan->options.allow_padding && !composite)) {
-        sc_report(diag, SC_D_not_compiled, loc,
-                  sc_arena_printf(arena, "%s (%s = %s over %s = %s)", stored ? "uneven storage" : "padding", name, size_text, wanted, shards), NULL);
+        sc_report(
+            diag, SC_D_not_compiled, loc,
+            sc_arena_printf(arena, "%s (%s = %s over %s = %s)", stored ? "uneven storage" : "padding", name, size_text, wanted, shards),
+            NULL);
     } else if (composite) {
         sc_report(diag, SC_D_heads_do_not_divide, loc, name, size_text, wanted, shards, legal_sizes(s, dim), parts_text(s, dim), NULL);
     } else {
@@ -268,8 +279,9 @@ static void collect_cuts(sc_seeding *s)
 static bool report_cuts(sc_seeding *s, const sc_axis *axis, const sc_cut *a, const sc_cut *b)
 {
     sc_arena *arena = &s->context->arena;
-    sc_report(&s->context->diag, SC_D_axis_cut_twice, b->loc, sc_text(s->context, axis->name), sc_arena_printf(arena, "%" PRIu32, axis->size),
-              sc_arena_printf(arena, "%" PRIu32, a->at), sc_arena_printf(arena, "%" PRIu32, b->at), NULL);
+    sc_report(&s->context->diag, SC_D_axis_cut_twice, b->loc, sc_text(s->context, axis->name),
+              sc_arena_printf(arena, "%" PRIu32, axis->size), sc_arena_printf(arena, "%" PRIu32, a->at),
+              sc_arena_printf(arena, "%" PRIu32, b->at), NULL);
     sc_report_note(&s->context->diag, a->loc, "this line divides it at %" PRIu32, a->at);
     return false;
 }

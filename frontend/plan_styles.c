@@ -35,8 +35,9 @@ static bool read_kind(sc_context *context, const sc_plan_stmt *stmt, style *out)
             return true;
     }
     const char *near = sc_nearest(name, style_words, STYLE_COUNT);
-    fail(context, stmt->style.style.loc, near == NULL ? sc_arena_printf(&context->arena, "there is no style '%s'", name)
-                                                      : sc_arena_printf(&context->arena, "there is no style '%s'; did you mean '%s'?", name, near));
+    fail(context, stmt->style.style.loc,
+         near == NULL ? sc_arena_printf(&context->arena, "there is no style '%s'", name)
+                      : sc_arena_printf(&context->arena, "there is no style '%s'; did you mean '%s'?", name, near));
     sc_report_note(&context->diag, (sc_loc){0}, "there are colwise, rowwise, sequence(DIM) and replicate");
     return false;
 }
@@ -55,9 +56,11 @@ static bool read_arg(sc_context *context, const sc_arg *arg, style *out)
     else if (out->kind <= ROWWISE && is_text(context, arg->name.text, "to") && out->to.text == 0)
         out->to = name;
     else
-        return fail(context, arg->loc, out->kind <= ROWWISE  ? sc_arena_printf(&context->arena, "%s takes 'from = ..' and 'to = ..', each once", style_words[out->kind])
-                                       : out->kind == SEQUENCE ? "sequence takes one dim: sequence(S)"
-                                                               : "replicate takes no arguments");
+        return fail(context, arg->loc,
+                    out->kind <= ROWWISE
+                        ? sc_arena_printf(&context->arena, "%s takes 'from = ..' and 'to = ..', each once", style_words[out->kind])
+                    : out->kind == SEQUENCE ? "sequence takes one dim: sequence(S)"
+                                            : "replicate takes no arguments");
     return true;
 }
 
@@ -106,7 +109,7 @@ static void look_at_value(sc_resolved_plan *plan, const sc_plan_view *view, cons
     if (!state && is_direct_member(view, path, name)) {
         out->block = true;
         sc_dim id = sc_module_find_dim(view->m, dim);
-        out->has_dim = out->has_dim || (id != SC_NONE && sc_type_find_dim(sc_type_of(view->m, value), id) >= 0);
+        out->has_dim = out->has_dim || (id != SC_NONE && sc_type_has_dim(view->m, sc_type_of(view->m, value), id));
     }
     sc_path_match match = (view->kinds[value] & 1u << SC_KIND_PARAM) != 0 ? sc_plan_view_match(view, path, name) : SC_PATH_NO;
     out->weight = out->weight || match == SC_PATH_EXACT;
@@ -127,8 +130,9 @@ static path_kind classify(sc_resolved_plan *plan, const sc_path *path, sc_sym di
     if (model != NULL)
         sc_param_paths(plan->program, model, &params);
     for (uint32_t i = 0; i < params.count; i++)
-        kind.weight = kind.weight || (params.data[i].kind == SC_MEMBER_PARAM &&
-                                      sc_path_match_text(plan->context, path, 0, sc_text(plan->context, params.data[i].text), true) == SC_PATH_EXACT);
+        kind.weight =
+            kind.weight || (params.data[i].kind == SC_MEMBER_PARAM &&
+                            sc_path_match_text(plan->context, path, 0, sc_text(plan->context, params.data[i].text), true) == SC_PATH_EXACT);
     return kind;
 }
 
@@ -144,9 +148,12 @@ static bool check_target(sc_resolved_plan *plan, const style *st, const sc_path 
         return false;
     }
     if (st->kind == SEQUENCE && !kind.block)
-        return fail(context, path->loc, sc_arena_printf(&context->arena, "'%s' is no block: sequence places what a block takes, gives and names", text));
+        return fail(context, path->loc,
+                    sc_arena_printf(&context->arena, "'%s' is no block: sequence places what a block takes, gives and names", text));
     if (st->kind == SEQUENCE && !kind.has_dim)
-        return fail(context, st->dim.loc, sc_arena_printf(&context->arena, "no formal, result or local of '%s' has dim %s", text, sc_text(context, st->dim.text)));
+        return fail(
+            context, st->dim.loc,
+            sc_arena_printf(&context->arena, "no formal, result or local of '%s' has dim %s", text, sc_text(context, st->dim.text)));
     return true;
 }
 
@@ -195,7 +202,8 @@ static const struct sc_weight_readers *weight_readers(sc_seeding *s)
     readers->first = sc_arena_array(arena, readers->value_count, sizeof *readers->first);
     memset(readers->weight_of, 0xff, readers->value_count * sizeof *readers->weight_of);
     memset(readers->first, 0xff, readers->value_count * sizeof *readers->first);
-    sc_for_each_op(s->m, s->built->func, id) {
+    sc_for_each_op(s->m, s->built->func, id)
+    {
         const sc_op *op = sc_op_at(s->m, id);
         if (op->kind == SC_OP_param)
             readers->weight_of[op->first_result] = op->first_result;
@@ -300,8 +308,9 @@ static void place_end(const styling *t, const sc_name *end, sc_value value, cons
             sc_seeding_report_misfit(s, dims.list[i].dim, &t->style.axes, end->loc, false);
         return;
     }
-    fail(s->context, end->loc, sc_arena_printf(&s->context->arena, "the op's %s has shape %s, without dim %s", what,
-                                               sc_plan_shape_text(s->m, sc_type_of(s->m, value)), sc_text(s->context, end->text)));
+    fail(s->context, end->loc,
+         sc_arena_printf(&s->context->arena, "the op's %s has shape %s, without dim %s", what,
+                         sc_plan_shape_text(s->m, sc_type_of(s->m, value)), sc_text(s->context, end->text)));
     sc_report_note(&s->context->diag, sc_op_at(s->m, sc_def(s->m, value))->loc, "it is here");
 }
 
@@ -323,8 +332,9 @@ static void place_input(const styling *t, const reader *r)
 static void report_roles(const styling *t, sc_value weight, sc_dim first, sc_dim second, sc_op_id first_op, sc_op_id second_op)
 {
     sc_seeding *s = t->s;
-    fail(s->context, t->stmt->loc, sc_arena_printf(&s->context->arena, "'%s' is used in conflicting roles: %s means dim %s in one use and %s in another",
-                                                   bare_path(s, weight), style_words[t->style.kind], dim_name(s, first), dim_name(s, second)));
+    fail(s->context, t->stmt->loc,
+         sc_arena_printf(&s->context->arena, "'%s' is used in conflicting roles: %s means dim %s in one use and %s in another",
+                         bare_path(s, weight), style_words[t->style.kind], dim_name(s, first), dim_name(s, second)));
     sc_report_note(&s->context->diag, sc_op_at(s->m, first_op)->loc, "%s here", dim_name(s, first));
     sc_report_note(&s->context->diag, sc_op_at(s->m, second_op)->loc, "%s here", dim_name(s, second));
 }
@@ -356,8 +366,9 @@ static bool agree_on_dim(const styling *t, sc_value weight, const struct sc_weig
         if (use == NO_WEIGHT_USE)
             continue;
         if (use == NO_SUCH_DIM) {
-            fail(s->context, t->stmt->loc, sc_arena_printf(&s->context->arena, "'%s' has no dim for %s: all of it is contracted where it is used",
-                                                           bare_path(s, weight), style_words[t->style.kind]));
+            fail(s->context, t->stmt->loc,
+                 sc_arena_printf(&s->context->arena, "'%s' has no dim for %s: all of it is contracted where it is used",
+                                 bare_path(s, weight), style_words[t->style.kind]));
             sc_report_note(&s->context->diag, sc_op_at(s->m, r->op)->loc, "it is used here");
             return false;
         }
@@ -416,7 +427,7 @@ static void style_sequence(const styling *t, sc_value value, sc_dim dim)
     sc_seeding *s = t->s;
     uint32_t traits = sc_op_traits(sc_op_at(s->m, sc_def(s->m, value)));
     sc_sym path = sc_plan_value_path(s->m, value);
-    if (path == 0 || (traits & (SC_STATE_READ | SC_CONSTANT)) != 0 || sc_type_find_dim(sc_type_of(s->m, value), dim) < 0)
+    if (path == 0 || (traits & (SC_STATE_READ | SC_CONSTANT)) != 0 || !sc_type_has_dim(s->m, sc_type_of(s->m, value), dim))
         return;
     for (uint32_t i = 0; i < t->stmt->in.count; i++) {
         if (is_direct_member(s->view, &t->stmt->in.data[i], path)) {

@@ -279,20 +279,24 @@ static void resolve_pad(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     if (!sc_plan_check_dim(plan, &stmt->pad.dim))
         return;
     if (in_composite(plan->program, sc_program_dim(plan->program, stmt->pad.dim.text))) {
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.dim.loc, "composite dims and their parts are never padded", NULL);
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.dim.loc, "composite dims and their parts are never padded",
+                  NULL);
         return;
     }
     int64_t multiple;
     if (sc_program_eval_integer(plan->program, stmt->pad.multiple, &plan->options.binds, &multiple) && multiple < 1)
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.multiple->loc, "a dim is padded to a multiple of at least 1", NULL);
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.multiple->loc, "a dim is padded to a multiple of at least 1",
+                  NULL);
 }
 
 static void check_option(sc_resolved_plan *plan, const sc_arg *arg)
 {
-    static const char *const options[] = {"schedule", "microbatches", "batch"}, *const schedules[] = {"gpipe", "one_f_one_b", "interleaved", "zero_bubble"};
+    static const char *const options[] = {"schedule", "microbatches", "batch"}, *const schedules[] = {"gpipe", "one_f_one_b", "interleaved",
+                                                                                                      "zero_bubble"};
     const sc_expr *value = arg->values.count == 1 ? arg->values.data[0] : NULL;
     if (arg->name.text == 0 || value == NULL) {
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc, "a stage takes 'schedule = ..', 'microbatches = ..' and 'batch = ..'", NULL);
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc,
+                  "a stage takes 'schedule = ..', 'microbatches = ..' and 'batch = ..'", NULL);
         return;
     }
     if (!check_word(plan, arg->name.text, arg->name.loc, "option of a stage", options, COUNT_OF(options)))
@@ -361,7 +365,8 @@ void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
         break;
     case SC_PLAN_RESHARD:
         sc_plan_check_paths(plan, &stmt->in, false);
-        check_word(plan, stmt->reshard.text, stmt->reshard.loc, "moment after which a gathered parameter is dropped", moments, COUNT_OF(moments));
+        check_word(plan, stmt->reshard.text, stmt->reshard.loc, "moment after which a gathered parameter is dropped", moments,
+                   COUNT_OF(moments));
         break;
     default:
         break;
@@ -383,7 +388,8 @@ static int64_t size_in(const sc_plan_view *view, sc_sym dim)
 
 static bool pads(const sc_resolved_plan *plan, const sc_plan_stmt *stmt, int64_t size, int64_t *multiple)
 {
-    return sc_program_eval_integer(plan->program, stmt->pad.multiple, &plan->options.binds, multiple) && *multiple >= 1 && size % *multiple != 0;
+    return sc_program_eval_integer(plan->program, stmt->pad.multiple, &plan->options.binds, multiple) && *multiple >= 1 &&
+           size % *multiple != 0;
 }
 
 bool sc_plan_pads(const sc_resolved_plan *plan, sc_sym dim, int64_t size)
