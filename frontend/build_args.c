@@ -56,7 +56,7 @@ static bool check_all_given(sc_frame *f, const sc_callable *callable, const sc_i
     if (ok)
         return true;
     sc_build_error(b, SC_D_wrong_count, loc, sc_build_text(b, "'%s'", sc_name_text(b, callable->name.text)),
-                   sc_build_text(b, "%u dim%s in brackets, each once", wanted, wanted == 1 ? "" : "s"), sc_build_text(b, "%u given", given));
+                   sc_build_text(b, "%s in brackets, each once", sc_build_count(b, wanted, "dim")), sc_build_given(b, given));
     sc_build_note(b, callable->name.loc, "'%s' is declared here", sc_name_text(b, callable->name.text));
     return false;
 }
@@ -107,7 +107,7 @@ static void report_static(sc_frame *f, const sc_callable *callable, const sc_arg
         if (callable->formals.data[i].kind == SC_FORMAL_STATIC)
             sc_suggest_add(b->context, &names, callable->formals.data[i].name.text);
     }
-    const char *what = arg->name.text == 0 ? "so many static arguments" : sc_build_text(b, "static argument '%s'", sc_name_text(b, arg->name.text));
+    const char *what = arg->name.text == 0 ? "such static argument: there are too many" : sc_build_text(b, "static argument '%s'", sc_name_text(b, arg->name.text));
     sc_build_error(b, SC_D_bad_argument, arg->loc,
                    sc_build_text(b, "'%s' has no %s%s", sc_name_text(b, callable->name.text), what,
                                  arg->name.text == 0 ? "" : sc_suggest(b->context, arg->name.text, &names)));

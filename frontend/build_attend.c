@@ -63,8 +63,8 @@ static bool rope_scaling(sc_op_call *c, sc_attr *attrs, uint32_t *count)
     const char *word = sc_name_text(b, scaling.word);
     uint32_t wanted = strcmp(word, "linear") == 0 ? 1 : strcmp(word, "llama3") == 0 ? 4 : 0;
     if (scaling.count != wanted) {
-        sc_build_error(b, SC_D_wrong_count, sc_call_option(c, "scaling")->loc, word, sc_build_text(b, "%u numbers", wanted),
-                       sc_build_text(b, "%u are given", scaling.count));
+        sc_build_error(b, SC_D_wrong_count, sc_call_option(c, "scaling")->loc, word, sc_build_count(b, wanted, "number"),
+                       sc_build_given(b, scaling.count));
         if (wanted > 0)
             sc_build_note(b, (sc_loc){0}, wanted == 1 ? "write linear(factor)" : "write llama3(factor, low, high, original)");
         return false;

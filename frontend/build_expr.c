@@ -110,7 +110,7 @@ static sc_bval fold(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_bval *a, 
         result = sc_build_number(fold_doubles(kind, a->number, b->number));
     result.unknown = unknown;
     if (!unknown && !isfinite(result.number)) {
-        sc_build_error(f->b, SC_D_not_a_constant, loc, sc_build_text(f->b, "%g", result.number));
+        sc_build_error(f->b, SC_D_bad_operand, loc, sc_build_text(f->b, "this constant expression has no finite value: it gives %g", result.number));
         return nothing;
     }
     return result;

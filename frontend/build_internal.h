@@ -135,6 +135,11 @@ static inline const char *sc_name_text(const sc_builder *b, sc_sym name)
     return sc_text(b->context, name);
 }
 
+/* 1 value, 2 values */
+#define sc_build_count(b, n, word) sc_build_text(b, "%u " word "%s", (unsigned)(n), (n) == 1 ? "" : "s")
+/* 1 is given, 2 are given */
+#define sc_build_given(b, n) sc_build_text(b, "%u %s given", (unsigned)(n), (n) == 1 ? "is" : "are")
+
 /* ---- build_dims.c ---- */
 /* A dim of the program or a dim parameter, as a dim of the module; SC_NONE after a message. */
 sc_dim sc_build_dim(sc_frame *f, sc_name name);

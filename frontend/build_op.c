@@ -66,7 +66,7 @@ static bool check_dim_count(sc_op_call *c)
     sc_build_error(b, SC_D_wrong_count, c->expr->call.callee.loc, c->row->name,
                    wanted == SC_SOME ? "one or more dims in brackets"
                    : wanted == 0     ? "no dims in brackets"
-                                     : sc_build_text(b, "%u dim%s in brackets", wanted, wanted == 1 ? "" : "s"),
+                                     : sc_build_text(b, "%s in brackets", sc_build_count(b, wanted, "dim")),
                    found);
     if (wanted > 0 && given == 0)
         sc_build_note(b, (sc_loc){0}, "name them: %s[D](..)", c->row->name);
@@ -150,6 +150,18 @@ static int word_index(const char *list, const char *word)
     return -1;
 }
 
+/* a, b, c */
+static const char *word_list(sc_builder *b, const char *list)
+{
+    sc_strbuf out;
+    sc_strbuf_init(&out, &b->context->arena);
+    for (; *list != 0; list++) {
+        sc_strbuf_add(&out, *list == ' ' ? "," : "");
+        sc_strbuf_add_char(&out, *list);
+    }
+    return out.data;
+}
+
 static void report_option(sc_op_call *c, const sc_arg *arg)
 {
     sc_builder *b = c->f->b;
@@ -163,7 +175,7 @@ static void report_option(sc_op_call *c, const sc_arg *arg)
     sc_build_error(b, SC_D_bad_argument, arg->name.loc,
                    sc_build_text(b, "%s has no argument '%s'%s", c->row->name, name, sc_suggest(b->context, arg->name.text, &names)));
     if (list[0] != 0)
-        sc_build_note(b, (sc_loc){0}, "its named arguments are: %s", list);
+        sc_build_note(b, (sc_loc){0}, "its named arguments are %s", word_list(b, list));
 }
 
 static bool take_argument(sc_op_call *c, const sc_arg *arg)
@@ -201,10 +213,9 @@ static bool take_arguments(sc_op_call *c)
         ok = take_argument(c, &c->expr->call.args.data[i]) && ok;
     if (!ok || c->value_count == c->row->values)
         return ok;
-    sc_build_error(b, SC_D_wrong_count, c->loc, c->row->name, sc_build_text(b, "%u operand%s", c->row->values, c->row->values == 1 ? "" : "s"),
-                   sc_build_text(b, "%u %s given", c->value_count, c->value_count == 1 ? "is" : "are"));
+    sc_build_error(b, SC_D_wrong_count, c->loc, c->row->name, sc_build_count(b, c->row->values, "operand"), sc_build_given(b, c->value_count));
     if (c->row->options[0] != 0 && c->value_count > c->row->values)
-        sc_build_note(b, (sc_loc){0}, "further arguments are named: %s", c->row->options);
+        sc_build_note(b, (sc_loc){0}, "further arguments are named: %s", word_list(b, c->row->options));
     return false;
 }
 
@@ -309,7 +320,7 @@ bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, con
     }
     if (out->word != 0 && word_index(choices, sc_name_text(b, out->word)) >= 0)
         return true;
-    sc_build_error(b, SC_D_bad_argument, expr->loc, sc_build_text(b, "argument '%s' of %s is one of: %s", name, call->row->name, choices));
+    sc_build_error(b, SC_D_bad_argument, expr->loc, sc_build_text(b, "argument '%s' of %s is one of %s", name, call->row->name, word_list(b, choices)));
     return false;
 }
 

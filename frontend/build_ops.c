@@ -52,7 +52,7 @@ static sc_bval_list fold(sc_op_call *c, const sc_bval *x, bool keeps_integers)
     sc_bval result = keeps_integers && x->is_integer && fabs(y) < 9e15 ? sc_build_integer((int64_t)y) : sc_build_number(y);
     result.unknown = x->unknown;
     if (!x->unknown && !isfinite(y))
-        return sc_call_error(c, SC_D_not_a_constant, sc_build_text(c->f->b, "%s(%g), which is %g,", c->row->name, x->number, y));
+        return sc_call_error(c, SC_D_bad_operand, sc_build_text(c->f->b, "%s(%g) has no finite value: it gives %g", c->row->name, x->number, y));
     return sc_one_result(c, result);
 }
 
@@ -103,7 +103,7 @@ sc_bval_list build_pow(sc_op_call *c)
         sc_bval result = sc_build_number(pow(x.number, exponent.number));
         result.unknown = x.unknown || exponent.unknown;
         if (!result.unknown && !isfinite(result.number))
-            return sc_call_error(c, SC_D_not_a_constant, sc_build_text(c->f->b, "pow(%g, %g)", x.number, exponent.number));
+            return sc_call_error(c, SC_D_bad_operand, sc_build_text(c->f->b, "pow(%g, %g) has no finite value", x.number, exponent.number));
         return sc_one_result(c, result);
     }
     sc_dtype dtype = sc_build_compute_dtype(c->f, c->loc, &x, 1, true);
@@ -309,9 +309,30 @@ sc_bval_list build_xent(sc_op_call *c)
 }
 
 /* ---- moving elements ---- */
+/* The dim that an op introduces must be new to its operand, but for the dims it replaces. */
+static bool is_new_dim(sc_op_call *c, sc_value operand, sc_dim from, sc_dim to)
+{
+    sc_builder *b = c->f->b;
+    const sc_dim *leaves, *replaced;
+    uint32_t count = sc_build_leaves(b, to, &leaves), replaced_count = from == SC_NONE ? 0 : sc_build_leaves(b, from, &replaced);
+    for (uint32_t i = 0; i < (count == 0 ? 1 : count); i++) {
+        sc_dim leaf = count == 0 ? to : leaves[i];
+        bool goes = leaf == from;
+        for (uint32_t r = 0; r < replaced_count; r++)
+            goes = goes || replaced[r] == leaf;
+        if (goes || operand == SC_NONE || sc_type_find_dim(sc_build_type(b, operand), leaf) < 0)
+            continue;
+        sc_build_error(b, SC_D_repeated_dim, c->loc, sc_build_text(b, "the result of %s", c->row->name), sc_name_text(b, b->m->dims.data[leaf].name));
+        return false;
+    }
+    return true;
+}
+
 sc_bval_list build_onehot(sc_op_call *c)
 {
     sc_value operand = sc_call_tensor(c, 0);
+    if (!is_new_dim(c, operand, SC_NONE, c->from[0]))
+        return sc_no_results(c);
     sc_attr attr = sc_call_leaves_attr(c, SC_ATTR_dims);
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_onehot, &operand, 1, &attr, 1, sc_build_size(c->f->b, c->from[0])));
 }
@@ -319,7 +340,7 @@ sc_bval_list build_onehot(sc_op_call *c)
 sc_bval_list build_topk(sc_op_call *c)
 {
     sc_value operand = sc_call_tensor(c, 0);
-    if (!has_dims(c, operand))
+    if (!has_dims(c, operand) || !is_new_dim(c, operand, c->from[0], c->to[0]))
         return sc_no_results(c);
     sc_attr attrs[2] = {sc_call_dim_attr(c, SC_ATTR_dims, c->from[0]), sc_call_dim_attr(c, SC_ATTR_to, c->to[0])};
     sc_value values = sc_emit(c->f, c->loc, SC_OP_topk, &operand, 1, attrs, 2, sc_build_size(c->f->b, c->to[0]));
@@ -333,7 +354,7 @@ sc_bval_list build_slice(sc_op_call *c)
 {
     int64_t from;
     sc_value operand = sc_call_tensor(c, 0);
-    if (!sc_call_integer(c, "from", 0, &from) || !has_dims(c, operand))
+    if (!sc_call_integer(c, "from", 0, &from) || !has_dims(c, operand) || !is_new_dim(c, operand, c->from[0], c->to[0]))
         return sc_no_results(c);
     sc_attr attrs[3] = {sc_call_dim_attr(c, SC_ATTR_dims, c->from[0]), sc_call_dim_attr(c, SC_ATTR_to, c->to[0]), sc_attr_int(SC_ATTR_from, from)};
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_slice, &operand, 1, attrs, 3, sc_build_size(c->f->b, c->to[0])));
@@ -353,6 +374,8 @@ sc_bval_list build_concat(sc_op_call *c)
     sc_value operands[2] = {SC_NONE, SC_NONE};
     for (uint32_t i = 0; i < 2 && dtype != SC_DTYPE_COUNT; i++)
         operands[i] = sc_build_as(c->f, c->loc, &values[i], dtype);
+    if (!is_new_dim(c, operands[0], c->from[0], c->to[0]) || !is_new_dim(c, operands[1], c->from[1], c->to[0]))
+        return sc_no_results(c);
     sc_attr attrs[3] = {sc_call_dim_attr(c, SC_ATTR_dims, c->from[0]), sc_call_dim_attr(c, SC_ATTR_from_dims, c->from[1]),
                         sc_call_dim_attr(c, SC_ATTR_to, c->to[0])};
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_concat, operands, 2, attrs, 3, sc_build_size(c->f->b, c->to[0])));
@@ -363,7 +386,7 @@ sc_bval_list build_rename(sc_op_call *c)
     sc_builder *b = c->f->b;
     sc_value operand = sc_call_tensor(c, 0);
     int64_t from = sc_build_size(b, c->from[0]), to = sc_build_size(b, c->to[0]);
-    if (!has_dims(c, operand))
+    if (!has_dims(c, operand) || !is_new_dim(c, operand, c->from[0], c->to[0]))
         return sc_no_results(c);
     if (from != to && from != 0 && to != 0)
         return sc_call_error(c, SC_D_bad_operand, sc_build_text(b, "rename needs equal sizes, but %s is %lld and %s is %lld",

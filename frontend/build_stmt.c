@@ -201,8 +201,7 @@ static void build_assign(sc_frame *f, const sc_stmt *stmt)
     uint32_t wanted = stmt->assign.targets.count;
     bool poisoned = values.count > 0 && values.data[0].kind == SC_BVAL_NONE;
     if (values.count != wanted && !poisoned)
-        sc_build_error(b, SC_D_wrong_count, stmt->loc, "this assignment", sc_build_text(b, "%u value%s", wanted, wanted == 1 ? "" : "s"),
-                       sc_build_text(b, "%u %s given", values.count, values.count == 1 ? "is" : "are"));
+        sc_build_error(b, SC_D_wrong_count, stmt->loc, "this assignment", sc_build_count(b, wanted, "value"), sc_build_given(b, values.count));
     for (uint32_t i = 0; i < wanted; i++) {
         bool usable = values.count == wanted;
         assign(f, &stmt->assign.targets.data[i], expr, usable ? values.data[i] : (sc_bval){.kind = SC_BVAL_NONE});
@@ -325,8 +324,7 @@ sc_bval_list sc_build_run(sc_frame *f)
     if (callable->results.count > 0 && callable->results.count != f->results.count) {
         if (!poisoned) {
             sc_build_error(b, SC_D_wrong_count, result_expr(f, 0)->loc, sc_build_text(b, "the return of '%s'", sc_name_text(b, callable->name.text)),
-                           sc_build_text(b, "%u value%s", callable->results.count, callable->results.count == 1 ? "" : "s"),
-                           sc_build_text(b, "%u %s given", f->results.count, f->results.count == 1 ? "is" : "are"));
+                           sc_build_count(b, callable->results.count, "value"), sc_build_given(b, f->results.count));
             sc_build_note(b, callable->results.data[0].loc, "the results are declared here");
         }
         return no_results(b, callable);
@@ -370,7 +368,7 @@ static void report_argument_count(sc_frame *f, const sc_expr *call, const sc_cal
 {
     sc_builder *b = f->b;
     sc_build_error(b, SC_D_wrong_count, call->loc, sc_build_text(b, "'%s'", sc_name_text(b, call->call.callee.text)),
-                   sc_build_text(b, "%u argument%s", wanted, wanted == 1 ? "" : "s"), sc_build_text(b, "%u %s given", given, given == 1 ? "is" : "are"));
+                   sc_build_count(b, wanted, "argument"), sc_build_given(b, given));
     sc_build_note(b, callable->name.loc, "'%s' is declared here", sc_name_text(b, callable->name.text));
 }
 

@@ -231,9 +231,10 @@ static void build_init(sc_frame *f, const sc_expr *init, sc_state *state)
         return;
     }
     state->init = inits[row].kind;
+    state->init_args[0] = state->init_args[1] = 0.0;
     if (init->call.args.count != inits[row].arguments) {
-        sc_build_error(b, SC_D_wrong_count, init->loc, inits[row].name, sc_build_text(b, "%u arguments", inits[row].arguments),
-                       sc_build_text(b, "%u are given", init->call.args.count));
+        sc_build_error(b, SC_D_wrong_count, init->loc, inits[row].name, sc_build_count(b, inits[row].arguments, "argument"),
+                       sc_build_given(b, init->call.args.count));
         return;
     }
     for (uint32_t i = 0; i < inits[row].arguments; i++) {

@@ -207,9 +207,12 @@ static void check_one(sc_program *program, const sc_minimize *minimize, sc_map *
     if (entry == NULL)
         return;
     check_objective(program, minimize, entry->callable);
-    sc_map_insert(seen, (uint64_t)(uintptr_t)entry, 0, &is_new);
-    if (!is_new)
-        report(program, SC_D_duplicate_name, minimize->target.loc, sc_path_text(context, &minimize->target));
+    uint32_t first = *sc_map_insert(seen, (uint64_t)(uintptr_t)entry, minimize->target.loc.begin, &is_new);
+    if (!is_new) {
+        report(program, SC_D_bad_statement, minimize->target.loc,
+               sc_arena_printf(&context->arena, "'%s' is minimised twice", sc_path_text(context, &minimize->target)));
+        sc_report_note(&context->diag, (sc_loc){first, first + 1}, "the first time is here");
+    }
     sc_param_paths(program, model, &params);
     check_paths(program, &minimize->over, &params);
     for (uint32_t i = 0; i < minimize->optimizers.count; i++)

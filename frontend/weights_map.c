@@ -141,8 +141,7 @@ static bool multiply(layout_walk *walk, int64_t factor)
 
 static void add_boundary(sc_weight_layout *out)
 {
-    if (out->boundary_count < SC_MAX_WEIGHT_DIMS)
-        out->boundaries[out->boundary_count++] = out->elements;
+    out->boundaries[out->boundary_count++] = out->elements;
 }
 
 static bool place_leaf(layout_walk *walk, int at)
@@ -196,8 +195,10 @@ static bool place_part(layout_walk *walk, const sc_wdim *dim)
     walk->out->elements = part;
     if (!multiply(walk, of))
         return false;
-    if (walk->out->boundary_count > 0) /* what follows is only a piece of the axis: it begins here */
+    /* the file's axis may be cut between parts, nowhere else above them */
+    while (walk->out->boundary_count > 0 && walk->out->boundaries[walk->out->boundary_count - 1] >= part)
         walk->out->boundary_count--;
+    walk->out->boundaries[walk->out->boundary_count++] = part;
     add_boundary(walk->out);
     return true;
 }
@@ -217,6 +218,8 @@ bool sc_wmap_layout(const sc_program *program, const sc_wmap *map, const sc_modu
     name_user user = {.program = program, .param = find_param(program, model, path), .path = path, .m = m, .type = type, .indexed = out->indexed};
     if (!fill(program, map, &user, &text))
         return false;
+    if (map->as.count > SC_MAX_RANK)
+        return report(program, map, sc_arena_printf(&program->context->arena, "'as' names at most %d axes", SC_MAX_RANK));
     for (uint32_t i = map->as.count; map->has_as && i-- > 0;) {
         const sc_wdim *dim = &map->as.data[i];
         if (!(dim->kind == SC_WDIM_NAME ? place_dim(&walk, dim->dim.text) : place_part(&walk, dim)))

@@ -4,7 +4,7 @@
 
 #include "frontend/build.h"
 
-enum { SC_MAX_WEIGHT_DIMS = 2 * SC_MAX_RANK };
+enum { SC_MAX_WEIGHT_DIMS = 3 * SC_MAX_RANK };
 
 /* Where a parameter lies in the tensor that its line names. Element (i0, i1, ..) of the parameter is element offset + sum of
  * i_d * strides[d] of the tensor's row-major data. A dim that the tensor's name holds (`{X}`: one tensor an index) has stride 0 and
