@@ -178,3 +178,66 @@ void expand_xent(sc_expand *e)
     sc_value masked = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, dtype), loss}, 3, NULL, 0);
     e->results[0] = in_order_of(e, masked, sc_op_at(e->m, e->op)->first_result);
 }
+
+/* A dim of the expansion's own, named after the one it comes from. */
+static sc_dim fresh_dim(sc_expand *e, sc_dim like, const char *suffix)
+{
+    sc_sym name = sc_intern_printf(&e->m->context->names, "%s.%s", sc_text(e->m->context, e->m->dims.data[like].name), suffix);
+    sc_dim known = sc_module_find_dim(e->m, name);
+    return known != SC_NONE ? known : sc_module_add_dim(e->m, name);
+}
+
+/* `type` with the dim at `at` replaced. */
+static sc_type_info with_dims(const sc_type_info *type, uint32_t at, uint32_t removed, const sc_type_dim *dims, uint32_t count)
+{
+    sc_type_info result = *type;
+    result.rank = 0;
+    result.placement = sc_placement_replicated();
+    for (uint32_t i = 0; i < type->rank; i++) {
+        for (uint32_t d = 0; i == at && d < count; d++)
+            result.dims[result.rank++] = dims[d];
+        if (i < at || i >= at + removed)
+            result.dims[result.rank++] = type->dims[i];
+    }
+    return result;
+}
+
+/* X as shards of parts; of each part its best, with their places in X; of all of these the best. Candidates stand in the order of X, so
+ * the lowest index still wins a tie. Only the candidates travel. */
+void expand_topk(sc_expand *e)
+{
+    sc_attr dims = dims_of(e), to = *sc_op_attr(sc_op_at(e->m, e->op), SC_ATTR_to);
+    sc_value x = operand(e, 0);
+    const sc_type_info type = *sc_type_of(e->m, x);
+    uint32_t at = (uint32_t)sc_type_find_dim(&type, dims.dims[0]);
+    int64_t shards = (int64_t)e->shards, part = type.dims[at].size / shards, wanted = size_along(e, sc_op_at(e->m, e->op)->first_result, &to);
+    sc_dim shard = fresh_dim(e, dims.dims[0], "shard"), inner = fresh_dim(e, dims.dims[0], "part"), best = fresh_dim(e, dims.dims[0], "best"),
+           candidate = fresh_dim(e, dims.dims[0], "candidate");
+    e->made_dim = shard;
+    sc_type_dim halves[] = {{shard, SC_NONE, shards}, {inner, SC_NONE, part}};
+    sc_type_info unfolded = with_dims(&type, at, 1, halves, 2);
+    sc_attr unfold[] = {dims, sc_attr_dims(e->m, SC_ATTR_to, (sc_dim[]){shard, inner}, 2)};
+    x = emit_typed(e, SC_OP_unfold, &x, 1, unfold, 2, &unfolded);
+
+    sc_attr local[] = {sc_attr_dims(e->m, SC_ATTR_dims, &inner, 1), sc_attr_dims(e->m, SC_ATTR_to, &best, 1)};
+    sc_shape_request request = {.m = e->m, .kind = SC_OP_topk, .operands = &x, .operand_count = 1, .attrs = local, .attr_count = 2, .new_size = wanted < part ? wanted : part};
+    sc_op_id made = sc_op_build(&request, sc_op_at(e->m, e->op)->func, e->op, e->op);
+    if (e->made != NULL)
+        e->made(e, made, e->user);
+    sc_type_info index_type = {.dtype = SC_DTYPE_i32, .rank = 1, .dims = {{shard, SC_NONE, shards}}, .placement = sc_placement_replicated()};
+    sc_attr shard_dims = sc_attr_dims(e->m, SC_ATTR_dims, &shard, 1);
+    sc_value first = emit2(e, SC_OP_mul, emit_typed(e, SC_OP_index, NULL, 0, &shard_dims, 1, &index_type), constant(e, (double)part, SC_DTYPE_i32));
+    sc_value values = sc_result(e->m, made, 0), ids = emit2(e, SC_OP_add, sc_result(e->m, made, 1), first);
+
+    sc_attr fold[] = {sc_attr_dims(e->m, SC_ATTR_dims, (sc_dim[]){shard, best}, 2), sc_attr_dims(e->m, SC_ATTR_to, &candidate, 1)};
+    values = emit(e, SC_OP_rename, &values, 1, fold, 2);
+    ids = emit(e, SC_OP_rename, &ids, 1, fold, 2);
+    sc_attr last[] = {sc_attr_dims(e->m, SC_ATTR_dims, &candidate, 1), to};
+    request = (sc_shape_request){.m = e->m, .kind = SC_OP_topk, .operands = &values, .operand_count = 1, .attrs = last, .attr_count = 2, .new_size = wanted};
+    made = sc_op_build(&request, sc_op_at(e->m, e->op)->func, e->op, e->op);
+    if (e->made != NULL)
+        e->made(e, made, e->user);
+    sc_attr candidates = sc_attr_dims(e->m, SC_ATTR_dims, &candidate, 1);
+    e->results[0] = sc_result(e->m, made, 0);
+    e->results[1] = emit(e, SC_OP_gather, (sc_value[]){ids, sc_result(e->m, made, 1)}, 2, &candidates, 1);
+}

@@ -6,6 +6,6 @@
 
 typedef void sc_expand_fn(sc_expand *expand);
 
-sc_expand_fn expand_argmax, expand_softmax, expand_log_softmax, expand_logsumexp, expand_xent;
+sc_expand_fn expand_argmax, expand_softmax, expand_log_softmax, expand_logsumexp, expand_xent, expand_topk;
 
 #endif

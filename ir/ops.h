@@ -112,6 +112,8 @@ bool sc_op_infer(sc_module *m, sc_op_id op, sc_shape_request *request);
 typedef struct sc_expand {
     sc_module *m;
     sc_op_id op;  /* being expanded; new ops go before it */
+    uint64_t shards; /* that the op's first dim is split into */
+    sc_dim made_dim; /* a dim that the expansion makes and that is split like the op's first one; SC_NONE */
     sc_value results[SC_MAX_FIXED_RESULTS];
     /* called after each new op is made, so that a pass can place it */
     void (*made)(struct sc_expand *expand, sc_op_id made, void *user);

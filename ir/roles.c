@@ -116,6 +116,7 @@ void roles_resize(const sc_module *m, const sc_op *op, sc_factors *factors)
 void roles_topk(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_resize(m, op, factors);
+    set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_FORM, false);
 }
 
 /* dims = [S, E]: positions pass with an offset, the rotated pairs of E stay together. */
@@ -148,19 +149,25 @@ void roles_append(const sc_module *m, const sc_op *op, sc_factors *factors)
     set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_PASSES, true);
 }
 
-/* dims -> to pairwise are one factor under two names. Where the leaves do not pair up (a plain dim becomes a composite) they are whole. */
+/* dims -> to pairwise are one factor under two names. Where one side has more leaves (a plain dim and a composite) only the major ones
+ * are: splitting them is splitting the whole into contiguous parts; the minor leaves stay whole. */
 void roles_rename(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
     const sc_attr *from = sc_op_attr(op, SC_ATTR_dims), *to = sc_op_attr(op, SC_ATTR_to);
-    if (from == NULL || to == NULL)
+    if (from == NULL || to == NULL || from->count == 0 || to->count == 0)
         return;
-    if (from->count != to->count) {
-        set_role(factors, from, SC_ROLE_WHOLE, false);
-        set_role(factors, to, SC_ROLE_WHOLE, false);
-        return;
+    uint32_t pairs = from->count == to->count ? from->count : 1;
+    if (pairs == 1) {
+        sc_attr minor_from = *from, minor_to = *to;
+        minor_from.dims++;
+        minor_to.dims++;
+        minor_from.count--;
+        minor_to.count--;
+        set_role(factors, &minor_from, SC_ROLE_WHOLE, false);
+        set_role(factors, &minor_to, SC_ROLE_WHOLE, false);
     }
-    for (uint32_t d = 0; d < from->count; d++) {
+    for (uint32_t d = 0; d < pairs; d++) {
         sc_factor *source = find_or_add(factors, from->dims[d]);
         const sc_factor target = *find_or_add(factors, to->dims[d]);
         source->result[0] = target.result[0];

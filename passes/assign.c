@@ -42,14 +42,15 @@ static int dim_at(const sc_op *op, const sc_factor *factor, uint32_t v)
     return v < op->operand_count ? factor->operand[v] : factor->result[v - op->operand_count];
 }
 
-static int64_t factor_size(const sc_module *m, const sc_op *op, const sc_factor *factor)
+/* Every dim of the factor divides by this many shards. */
+static bool factor_divides(const sc_module *m, const sc_op *op, const sc_factor *factor, uint64_t shards)
 {
     for (uint32_t v = 0; v < value_count(op); v++) {
         int dim = dim_at(op, factor, v);
-        if (dim >= 0)
-            return sc_type_of(m, value_at(op, v))->dims[dim].size;
+        if (dim >= 0 && sc_type_of(m, value_at(op, v))->dims[dim].size % (int64_t)shards != 0)
+            return false;
     }
-    return 1;
+    return true;
 }
 
 static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors, uint32_t atom, candidates *out)
@@ -93,10 +94,10 @@ static sc_atom_list ordered_as(const sc_placement *at, int dim, sc_atom_set set)
     return list;
 }
 
-/* Atoms that the size does not divide by are not used, minor ones first. */
-static void drop_indivisible(const sc_mesh *mesh, int64_t size, sc_atom_list *list)
+/* Atoms that a size does not divide by are not used, minor ones first. */
+static void drop_indivisible(const sc_module *m, const sc_op *op, const sc_factor *factor, sc_atom_list *list)
 {
-    while (list->count > 0 && size % (int64_t)sc_atom_list_size(mesh, list) != 0)
+    while (list->count > 0 && !factor_divides(m, op, factor, sc_atom_list_size(&m->mesh, list)))
         list->count--;
 }
 
@@ -207,7 +208,7 @@ static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const s
     if (dim < 0 || sc_placement_dim(at, (uint32_t)dim).count == 0)
         return false;
     *list = ordered_as(at, dim, set);
-    drop_indivisible(&assigner->m->mesh, factor_size(assigner->m, op, factor), list);
+    drop_indivisible(assigner->m, op, factor, list);
     return true;
 }
 
@@ -221,7 +222,7 @@ static void first_order(const sc_assigner *assigner, const sc_op *op, const sc_f
             found = order_in_value(assigner, op, &factors->list[f], v, sets[f], &out->split[f]);
         if (!found) {
             out->split[f] = ordered_as(&(sc_placement){{0}, {0}}, SC_MAX_RANK, sets[f]);
-            drop_indivisible(&assigner->m->mesh, factor_size(assigner->m, op, &factors->list[f]), &out->split[f]);
+            drop_indivisible(assigner->m, op, &factors->list[f], &out->split[f]);
         }
     }
 }

@@ -12,13 +12,16 @@
 
 typedef struct expansion {
     sc_module *m;
-    const sc_factors *factors; /* of the op being expanded */
+    sc_op_id op;               /* being expanded */
+    const sc_factors *factors; /* of it */
     const sc_assignment *assignment;
     int64_t form;
 } expansion;
 
-static sc_atom_list split_of_dim(const expansion *x, sc_dim dim)
+static sc_atom_list split_of_dim(const expansion *x, sc_dim made_dim, sc_dim dim)
 {
+    if (dim == made_dim) /* an expansion's own dim, split as the op's first one */
+        dim = sc_op_attr(sc_op_at(x->m, x->op), SC_ATTR_dims)->dims[0];
     for (uint32_t f = 0; f < x->factors->count; f++) {
         if (x->factors->list[f].dim == dim)
             return x->assignment->split[f];
@@ -34,7 +37,7 @@ static void place_made(sc_expand *expand, sc_op_id made, void *user)
     sc_assignment assignment = {0};
     sc_op_factors(m, sc_op_at(m, made), &factors);
     for (uint32_t f = 0; f < factors.count; f++)
-        assignment.split[f] = split_of_dim(x, factors.list[f].dim);
+        assignment.split[f] = split_of_dim(x, expand->made_dim, factors.list[f].dim);
     sc_assignment_store(m, made, &factors, &assignment);
     sc_op_set_attr(m, made, sc_attr_int(SC_ATTR_form, x->form));
     for (uint32_t r = 0; r < sc_op_at(m, made)->result_count; r++) {
@@ -53,6 +56,16 @@ static bool needs_form(const sc_factors *factors, const sc_assignment *assignmen
             return true;
     }
     return false;
+}
+
+static uint64_t first_shards(const sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment)
+{
+    const sc_attr *dims = sc_op_attr(sc_op_at(m, op), SC_ATTR_dims);
+    for (uint32_t f = 0; f < factors->count; f++) {
+        if (factors->list[f].dim == dims->dims[0])
+            return sc_atom_list_size(&m->mesh, &assignment->split[f]);
+    }
+    return 1;
 }
 
 /* A `use` that ends as the old result did. */
@@ -88,8 +101,8 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
             sc_assignment_load(m, op, &factors, &assignment);
             if (!needs_form(&factors, &assignment))
                 continue;
-            expansion x = {m, &factors, &assignment, forms++};
-            sc_expand expand = {.m = m, .op = op, .made = place_made, .user = &x};
+            expansion x = {m, op, &factors, &assignment, forms++};
+            sc_expand expand = {.m = m, .op = op, .shards = first_shards(m, op, &factors, &assignment), .made_dim = SC_NONE, .made = place_made, .user = &x};
             row->expand(&expand);
             if (map == NULL) {
                 map = sc_arena_array(&m->context->arena, old_values, sizeof *map);
