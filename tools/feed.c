@@ -1,0 +1,312 @@
+#include "tools/feed.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ir/text.h"
+#include "runtime/safetensors.h"
+#include "support/strbuf.h"
+#include "tools/draw.h"
+
+typedef struct feeding {
+    sc_context *context;
+    const sc_compiled *c;
+    const sc_module *m; /* the global program: whole sizes */
+    const sc_options *options;
+    sc_feed *feed;
+    sc_value *values;  /* by input */
+    const char **names;
+    sc_draws draws;    /* what consumers accept */
+    bool is_cached;    /* the last two inputs are positions and lengths */
+} feeding;
+
+static const sc_type_info *type_of(const feeding *f, uint32_t input)
+{
+    return sc_type_of(f->m, f->values[input]);
+}
+
+static void report_data(feeding *f, const char *text)
+{
+    sc_report(&f->context->diag, SC_D_bad_data, (sc_loc){0}, text, NULL);
+}
+
+static void list_inputs(feeding *f)
+{
+    sc_arena *arena = &f->context->arena;
+    sc_for_each_op(f->m, f->c->func, op)
+        f->feed->count += sc_op_at(f->m, op)->kind == SC_OP_input;
+    f->values = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->values);
+    f->names = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->names);
+    f->feed->arrays = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->arrays);
+    uint32_t at = 0;
+    sc_for_each_op(f->m, f->c->func, op) {
+        if (sc_op_at(f->m, op)->kind != SC_OP_input)
+            continue;
+        f->values[at] = sc_result(f->m, op, 0);
+        f->names[at++] = sc_text(f->context, sc_op_word(sc_op_at(f->m, op), SC_ATTR_name));
+    }
+}
+
+static bool new_array(feeding *f, uint32_t input)
+{
+    const sc_type_info *type = type_of(f, input);
+    int64_t sizes[SC_MAX_RANK];
+    for (uint32_t i = 0; i < type->rank; i++)
+        sizes[i] = type->dims[i].size;
+    f->feed->arrays[input] = sc_array_new(type->rank, sizes);
+    if (f->feed->arrays[input].data == NULL)
+        sc_report(&f->context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory for the inputs", NULL);
+    return f->feed->arrays[input].data != NULL;
+}
+
+/* ---- --input NAME=FILE[:TENSOR] ---- */
+
+/* A path may have a colon in it: what exists as it is written is a file. */
+static const char *split_tensor(feeding *f, const char *text, const char **tensor)
+{
+    const char *colon = strrchr(text, ':');
+    *tensor = NULL;
+    if (colon == NULL || access(text, F_OK) == 0)
+        return text;
+    *tensor = colon + 1;
+    return sc_arena_copy_text(&f->context->arena, text, (size_t)(colon - text));
+}
+
+static const char *list_tensors(feeding *f, const sc_safetensors *file)
+{
+    enum { MOST = 16 };
+    sc_strbuf text;
+    sc_strbuf_init(&text, &f->context->arena);
+    size_t count = sc_safetensors_count(file);
+    for (size_t i = 0; i < count && i < MOST; i++)
+        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", sc_safetensors_at(file, i)->name);
+    sc_strbuf_add(&text, count > MOST ? ", .." : "");
+    return count == 0 ? "none" : text.data;
+}
+
+/* The tensor named, or the file's only one, or the one called like the input. */
+static const sc_safetensor *choose_tensor(feeding *f, const sc_safetensors *file, const char *path, const char *name, const char *input)
+{
+    const sc_safetensor *found = name != NULL                          ? sc_safetensors_find(file, name)
+                                 : sc_safetensors_count(file) == 1 ? sc_safetensors_at(file, 0)
+                                                                   : sc_safetensors_find(file, input);
+    if (found == NULL)
+        report_data(f, sc_arena_printf(&f->context->arena, "%s has no tensor '%s' for input '%s'; it has %s%s", path, name != NULL ? name : input,
+                                       input, list_tensors(f, file), name != NULL ? "" : "; say which with :TENSOR"));
+    return found;
+}
+
+static bool kind_fits(sc_dtype_kind kind, sc_element element)
+{
+    bool is_float = element == SC_ELEMENT_F64 || element == SC_ELEMENT_F32 || element == SC_ELEMENT_BF16 || element == SC_ELEMENT_F16;
+    return kind == SC_DTYPE_FLOAT ? is_float : kind == SC_DTYPE_INT ? !is_float && element != SC_ELEMENT_BOOL : !is_float;
+}
+
+static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor)
+{
+    const sc_type_info *type = type_of(f, input);
+    sc_arena *arena = &f->context->arena;
+    bool same = tensor->rank == type->rank;
+    for (uint32_t i = 0; same && i < type->rank; i++)
+        same = tensor->shape[i] == (uint64_t)type->dims[i].size;
+    if (!same) {
+        sc_strbuf shape;
+        sc_strbuf_init(&shape, arena);
+        for (uint32_t i = 0; i < tensor->rank; i++)
+            sc_strbuf_printf(&shape, "%s%llu", i > 0 ? ", " : "", (unsigned long long)tensor->shape[i]);
+        report_data(f, sc_arena_printf(arena, "tensor '%s' has shape [%s], but input '%s' is %s", tensor->name, shape.data == NULL ? "" : shape.data,
+                                       f->names[input], sc_type_text(f->m, f->m->values.data[f->values[input]].type)));
+    } else if (!kind_fits(sc_dtypes[type->dtype].kind, tensor->element)) {
+        same = false;
+        report_data(f, sc_arena_printf(arena, "tensor '%s' holds %s, but input '%s' is %s", tensor->name, sc_element_name(tensor->element),
+                                       f->names[input], sc_dtypes[type->dtype].name));
+    }
+    return same;
+}
+
+static void read_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor)
+{
+    sc_array *array = &f->feed->arrays[input];
+    sc_dtype dtype = type_of(f, input)->dtype;
+    for (int64_t i = 0; i < array->count; i++) {
+        double value = sc_safetensor_value(tensor, (uint64_t)i);
+        array->data[i] = value;
+        if (!sc_dtype_is_float(dtype) && sc_round_to(dtype, value) != value) {
+            report_data(f, sc_arena_printf(&f->context->arena, "element %lld of tensor '%s' is %.17g, which %s does not hold", (long long)i,
+                                           tensor->name, value, sc_dtypes[dtype].name));
+            return;
+        }
+    }
+}
+
+static void report_safetensors(feeding *f, const sc_safetensors_error *error)
+{
+    for (const char *line = error->text; *line != 0;) {
+        size_t length = strcspn(line, "\n");
+        report_data(f, sc_arena_copy_text(&f->context->arena, line, length));
+        line += length + (line[length] == '\n');
+    }
+}
+
+static uint32_t find_input(feeding *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->feed->count; i++) {
+        if (strcmp(f->names[i], name) == 0)
+            return i;
+    }
+    const char *near = sc_nearest(name, f->names, f->feed->count), *entry = sc_text(f->context, f->c->entry);
+    const char *hint = near == NULL ? "" : sc_arena_printf(&f->context->arena, "; did you mean '%s'?", near);
+    sc_report(&f->context->diag, SC_D_usage, (sc_loc){0}, sc_arena_printf(&f->context->arena, "'%s' has no input '%s'%s", entry, name, hint), NULL);
+    return SC_NONE;
+}
+
+static void feed_input(feeding *f, const sc_named_text *given)
+{
+    sc_safetensors_error error = {0};
+    const char *tensor_name, *path = split_tensor(f, given->value, &tensor_name);
+    uint32_t input = find_input(f, given->name);
+    if (input == SC_NONE)
+        return;
+    if (f->feed->arrays[input].data != NULL) {
+        sc_report(&f->context->diag, SC_D_usage, (sc_loc){0}, sc_arena_printf(&f->context->arena, "input '%s' is given twice", given->name), NULL);
+        return;
+    }
+    sc_safetensors *file = sc_safetensors_open(path, &error);
+    if (file == NULL) {
+        report_safetensors(f, &error);
+        return;
+    }
+    const sc_safetensor *tensor = choose_tensor(f, file, path, tensor_name, given->name);
+    bool fits = tensor != NULL && check_tensor(f, input, tensor);
+    if (new_array(f, input) && fits)
+        read_tensor(f, input, tensor);
+    sc_safetensors_close(file);
+}
+
+/* ---- --data FILE ---- */
+
+static void find_token_inputs(feeding *f)
+{
+    sc_feed *feed = f->feed;
+    for (uint32_t i = 0; i < feed->count && feed->token_input_count < 2; i++) {
+        bool is_position = f->is_cached && i + 2 >= feed->count;
+        if (type_of(f, i)->dtype == SC_DTYPE_i32 && feed->arrays[i].data == NULL && !is_position && type_of(f, i)->rank > 0)
+            feed->token_inputs[feed->token_input_count++] = i;
+    }
+}
+
+static void feed_tokens(feeding *f)
+{
+    sc_feed *feed = f->feed;
+    sc_arena *arena = &f->context->arena;
+    char error[256];
+    find_token_inputs(f);
+    if (feed->token_input_count == 0) {
+        report_data(f, sc_arena_printf(arena, "'%s' has no i32 input for the tokens of --data", sc_text(f->context, f->c->entry)));
+        return;
+    }
+    uint32_t first = feed->token_inputs[0];
+    const sc_type_info *type = type_of(f, first);
+    if (feed->token_input_count == 2 && (type_of(f, feed->token_inputs[1])->rank != type->rank ||
+                                         sc_type_elements(type_of(f, feed->token_inputs[1])) != sc_type_elements(type))) {
+        report_data(f, sc_arena_printf(arena, "inputs '%s' and '%s' differ in shape, so that --data cannot feed both", f->names[first],
+                                       f->names[feed->token_inputs[1]]));
+        return;
+    }
+    bool wide = f->draws.inputs.data[first].high > SC_TOKENS_NARROW_LIMIT;
+    feed->tokens = sc_tokens_open(f->options->data, wide, error, sizeof error);
+    if (feed->tokens == NULL) {
+        sc_report(&f->context->diag, SC_D_cannot_read, (sc_loc){0}, f->options->data, sc_arena_printf(arena, "%s", error), NULL);
+        return;
+    }
+    feed->row_length = (uint64_t)type->dims[type->rank - 1].size;
+    feed->rows = (uint64_t)sc_type_elements(type) / feed->row_length;
+    uint64_t shift = feed->token_input_count - 1, batch = feed->rows * feed->row_length, count = sc_tokens_count(feed->tokens);
+    feed->batches = count < shift ? 0 : (count - shift) / batch;
+    if (feed->batches == 0)
+        report_data(f, sc_arena_printf(arena, "%s holds %llu tokens (of %u bits), but one batch takes %llu", f->options->data, (unsigned long long)count,
+                                       8 * sc_tokens_width(feed->tokens), (unsigned long long)(batch + shift)));
+    for (uint32_t i = 0; i < feed->token_input_count; i++)
+        new_array(f, feed->token_inputs[i]);
+}
+
+void sc_feed_batch(sc_feed *feed, uint64_t batch)
+{
+    for (uint32_t i = 0; feed->tokens != NULL && i < feed->token_input_count; i++) {
+        sc_array *array = &feed->arrays[feed->token_inputs[i]];
+        uint64_t first = batch * feed->rows * feed->row_length + i;
+        for (int64_t e = 0; e < array->count; e++)
+            array->data[e] = sc_tokens_at(feed->tokens, first + (uint64_t)e);
+    }
+}
+
+/* ---- the whole ---- */
+
+/* pos stays 0; pos_len is all of the new positions. */
+static void feed_positions(feeding *f)
+{
+    sc_feed *feed = f->feed;
+    if (!f->is_cached || feed->count < 2)
+        return;
+    for (uint32_t i = feed->count - 2; i < feed->count; i++) {
+        if (feed->arrays[i].data != NULL || !new_array(f, i) || i + 2 == feed->count)
+            continue;
+        bool is_read = f->draws.inputs.data[i].form == SC_DRAW_LENGTH;
+        for (int64_t e = 0; e < feed->arrays[i].count && is_read; e++)
+            feed->arrays[i].data[e] = (double)(f->draws.inputs.data[i].high - 1);
+    }
+}
+
+static void report_missing(feeding *f)
+{
+    sc_strbuf text;
+    uint32_t missing = 0;
+    sc_strbuf_init(&text, &f->context->arena);
+    for (uint32_t i = 0; i < f->feed->count; i++) {
+        if (f->feed->arrays[i].data == NULL)
+            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->names[i], sc_type_text(f->m, f->m->values.data[f->values[i]].type));
+    }
+    if (missing > 0)
+        sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
+                  sc_arena_printf(&f->context->arena, "'%s' needs %s %s; give --input NAME=FILE.safetensors[:TENSOR]%s",
+                                  sc_text(f->context, f->c->entry), missing > 1 ? "inputs" : "input", text.data,
+                                  f->options->data == NULL ? ", or --data FILE for tokens" : ""),
+                  NULL);
+}
+
+static bool is_cached(const sc_compiled *c)
+{
+    sc_entry_list entries = {0};
+    sc_program_entries(c->program, c->model, &entries);
+    for (uint32_t i = 0; i < entries.count; i++) {
+        if (entries.data[i].entry == c->entry)
+            return entries.data[i].cached;
+    }
+    return false;
+}
+
+bool sc_feed_open(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed *feed)
+{
+    feeding f = {.context = context, .c = c, .m = c->global, .options = options, .feed = feed, .is_cached = is_cached(c)};
+    uint32_t errors = context->diag.errors;
+    *feed = (sc_feed){0};
+    list_inputs(&f);
+    sc_draws_find(f.m, c->func, &f.draws);
+    for (uint32_t i = 0; i < options->inputs.count; i++)
+        feed_input(&f, &options->inputs.data[i]);
+    if (options->data != NULL)
+        feed_tokens(&f);
+    feed_positions(&f);
+    if (context->diag.errors == errors)
+        report_missing(&f);
+    return context->diag.errors == errors;
+}
+
+void sc_feed_close(sc_feed *feed)
+{
+    for (uint32_t i = 0; i < feed->count; i++)
+        sc_array_free(&feed->arrays[i]);
+    sc_tokens_close(feed->tokens);
+}
