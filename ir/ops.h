@@ -19,7 +19,9 @@ enum {
     SC_COMPARES = 2048, /* result bool */
     SC_BILINEAR = 4096, /* linear in each operand alone: one of them may be a pending sum */
     SC_LOCAL_PURE = 8192, /* the same operands on the same rank give the same result: may be merged */
-    SC_NAMESAKE = 16384   /* messages call the result by its operand's name */
+    SC_NAMESAKE = 16384,  /* messages call the result by its operand's name */
+    SC_CONVERTS = 32768,  /* another dtype, else the same */
+    SC_FROM_OUTSIDE = 65536 /* a value that the caller gives */
 };
 
 /* What sharding a dim does to an op. */

@@ -335,7 +335,7 @@ static void carry_storage(sc_propagation *p, sc_func_id func)
 {
     sc_module *m = p->m;
     sc_for_each_op(m, func, op) {
-        if (m->ops.data[op].kind != SC_OP_cast)
+        if ((sc_op_traits(sc_op_at(m, op)) & SC_CONVERTS) == 0)
             continue;
         sc_value source = m->ops.data[op].operands[0], result = sc_result(m, op, 0);
         if ((sc_op_traits(sc_op_at(m, sc_def(m, source))) & SC_STATE_READ) == 0)
@@ -392,7 +392,7 @@ static void prepare(sc_propagation *p, sc_pass_env *env)
     p->is_input = sc_arena_array(arena, m->values.count, sizeof *p->is_input);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op(m, f, op) {
-            if (m->ops.data[op].kind == SC_OP_input)
+            if ((sc_op_traits(sc_op_at(m, op)) & SC_FROM_OUTSIDE) != 0)
                 p->is_input[sc_result(m, op, 0)] = true;
             for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
                 if (m->mesh.atom_count > 0)

@@ -41,7 +41,7 @@ static bool same_unit(const sc_module *m, sc_sym a, sc_sym b)
 static bool is_cast_of_state(const sc_module *m, sc_op_id op)
 {
     const sc_op *o = sc_op_at(m, op);
-    return o->kind == SC_OP_cast && (sc_op_traits(sc_op_at(m, sc_def(m, o->operands[0]))) & SC_STATE_READ) != 0;
+    return (sc_op_traits(o) & SC_CONVERTS) != 0 && (sc_op_traits(sc_op_at(m, sc_def(m, o->operands[0]))) & SC_STATE_READ) != 0;
 }
 
 static sc_value use_in_unit(storage *s, sc_op_id reader, sc_value value, uint32_t unit)
@@ -71,12 +71,11 @@ static void store_function(storage *s, sc_func_id func)
     sc_sym scope = 0;
     bool first = true;
     sc_for_each_op(m, func, op) {
-        sc_op_kind kind = (sc_op_kind)m->ops.data[op].kind;
         if (is_cast_of_state(m, op)) {
             s->stored[sc_result(m, op, 0)] = s->stored[m->ops.data[op].operands[0]];
             continue;
         }
-        if ((sc_ops[kind].traits & (SC_STATE_READ | SC_CONSTANT)) != 0 || kind == SC_OP_input)
+        if ((sc_op_traits(sc_op_at(m, op)) & (SC_STATE_READ | SC_CONSTANT | SC_FROM_OUTSIDE)) != 0)
             continue; /* where these stand says nothing about who uses them */
         if (!first && !same_unit(m, scope, m->ops.data[op].scope))
             unit++;

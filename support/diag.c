@@ -54,6 +54,7 @@ void sc_report(sc_diag *diag, sc_diag_id id, sc_loc loc, ...)
         args[count++] = arg;
     va_end(list);
     const sc_diag_row *row = &sc_diag_rows[id];
+    diag->dropped = true;
     if (diag->list.count >= SC_DIAG_LIMIT) {
         diag->errors += row->severity == SC_ERROR;
         diag->suppressed++;
@@ -62,6 +63,7 @@ void sc_report(sc_diag *diag, sc_diag_id id, sc_loc loc, ...)
     const char *text = fill_in(diag->arena, row->message, args, count);
     if (is_repetition(diag, id, loc, text))
         return;
+    diag->dropped = false;
     diag->errors += row->severity == SC_ERROR;
     sc_diagnostic *d = sc_vec_push(diag->arena, &diag->list);
     *d = (sc_diagnostic){.id = id, .loc = loc, .text = text};
@@ -71,7 +73,7 @@ void sc_report(sc_diag *diag, sc_diag_id id, sc_loc loc, ...)
 
 void sc_report_note(sc_diag *diag, sc_loc loc, const char *format, ...)
 {
-    if (diag->list.count == 0 || diag->suppressed > 0)
+    if (diag->list.count == 0 || diag->dropped)
         return;
     va_list args;
     va_start(args, format);

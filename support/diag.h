@@ -41,6 +41,7 @@ typedef struct sc_diag {
     sc_arena *arena;
     SC_VEC(sc_diagnostic) list;
     uint32_t errors, suppressed;
+    bool dropped; /* the newest report was, so its notes are too */
 } sc_diag;
 
 enum { SC_DIAG_LIMIT = 100 }; /* errors kept; the rest are counted */

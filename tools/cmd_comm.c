@@ -201,5 +201,6 @@ int sc_cmd_comm(sc_context *context, const sc_options *options, sc_strbuf *out)
         print_json(&c, options, &rows, out);
     else
         print_text(&c, &rows, out);
+    sc_check_expects(context, &c, SC_D_expect_warns);
     return 0;
 }

@@ -219,5 +219,6 @@ int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *ou
         print_json(&c, &e, out);
     else
         print_text(&c, &e, options->rest.count > 0 ? options->rest.data[0] : NULL, out);
+    sc_check_expects(context, &c, SC_D_expect_warns);
     return 0;
 }

@@ -64,5 +64,7 @@ int sc_cmd_ir(sc_context *context, const sc_options *options, sc_strbuf *out)
         return 0;
     if (options->dump_dir == NULL)
         sc_print_module(as_built ? c.global : c.local, &(sc_print_options){.fold = options->fold}, out);
+    if ((c.local->states & SC_RESHARDS_EXPLICIT) != 0)
+        sc_check_expects(context, &c, SC_D_expect_warns);
     return 0;
 }

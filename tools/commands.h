@@ -9,8 +9,8 @@ typedef int sc_command(sc_context *context, const sc_options *options, sc_strbuf
 
 sc_command sc_cmd_check, sc_cmd_fmt, sc_cmd_ir, sc_cmd_comm, sc_cmd_explain, sc_cmd_verify, sc_cmd_eval;
 
-/* Evaluates the plan's expect statements on a compiled entry; reports expect_fails for each that does not hold, and not_compiled for
- * those that speak of what this version does not compute. */
-void sc_check_expects(sc_context *context, const sc_compiled *c);
+/* Holds the plan's expect statements against the collectives of a compiled entry, if it is the default one, and reports those that do not
+ * hold as `id`: expect_fails, or expect_warns for commands that show a program all the same. */
+void sc_check_expects(sc_context *context, const sc_compiled *c, sc_diag_id id);
 
 #endif

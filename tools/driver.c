@@ -71,18 +71,22 @@ static bool is_bound(sc_program *program, const sc_resolved_plan *plan, const sc
     return unbound.count == 0;
 }
 
-/* The entry that places parameters first: the minimised one if bound, else the first bound one; 0 when there is none. */
-static sc_sym placing_entry(sc_program *program, const sc_resolved_plan *plan, const sc_entry_list *entries)
+/* The entry that places parameters first: the minimised one if bound, else the first bound one; 0 when there is none. *is_default:
+ * it is also the plan's default entry, which the first of several is not. */
+static sc_sym placing_entry(sc_program *program, const sc_resolved_plan *plan, const sc_entry_list *entries, bool *is_default)
 {
+    sc_sym first = 0;
+    uint32_t bound = 0;
+    *is_default = true;
     for (uint32_t i = 0; i < entries->count; i++) {
-        if (entries->data[i].minimised && is_bound(program, plan, &entries->data[i]))
+        if (!is_bound(program, plan, &entries->data[i]))
+            continue;
+        if (entries->data[i].minimised)
             return entries->data[i].entry;
+        first = bound++ == 0 ? entries->data[i].entry : first;
     }
-    for (uint32_t i = 0; i < entries->count; i++) {
-        if (is_bound(program, plan, &entries->data[i]))
-            return entries->data[i].entry;
-    }
-    return 0;
+    *is_default = bound == 1;
+    return first;
 }
 
 /* The entry that places caches first: the first bound cached one. */
@@ -130,7 +134,7 @@ static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry,
     sc_build_request request = {
         .model = c->model, .entry = entry, .bindings = &bindings, .dtype_of = sc_plan_dtype_of, .user = c->resolved};
     memset(built, 0, sizeof *built);
-    if (!sc_build_entry(c->program, &request, m, built) || context->diag.errors > 0)
+    if (!sc_build_entry(c->program, &request, m, built) || context->diag.errors > c->errors_before)
         return NULL;
     m->states = SC_SHAPES;
     *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
@@ -145,7 +149,7 @@ static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, const
     if (m == NULL)
         return NULL;
     sc_seeds *seeds = sc_arena_alloc(&context->arena, sizeof *seeds);
-    if (!sc_plan_seed(c->resolved, m, built, fixed, seeds) || context->diag.errors > 0)
+    if (!sc_plan_seed(c->resolved, m, built, fixed, seeds) || context->diag.errors > c->errors_before)
         return NULL;
     if (after != NULL)
         after(m, NULL, user);
@@ -163,9 +167,9 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
                        void *user, const char *last, sc_compiled *out)
 {
     sc_entry_list entries = {0};
-    *out = (sc_compiled){.program = program, .plan = plan};
+    *out = (sc_compiled){.program = program, .plan = plan, .errors_before = context->diag.errors};
     out->resolved = sc_plan_resolve(program, plan, &options->plan_options);
-    if (out->resolved == NULL || context->diag.errors > 0)
+    if (out->resolved == NULL || context->diag.errors > out->errors_before)
         return false;
     out->model = plan != NULL ? plan->model.text : sc_program_only_model(program);
     if (out->model == 0) {
@@ -177,7 +181,9 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
         return false;
     sc_build_result built;
     const sc_module *fixed = NULL;
-    sc_sym before[] = {placing_entry(program, out->resolved, &entries), caching_entry(program, out->resolved, &entries)};
+    bool has_default;
+    sc_sym before[] = {placing_entry(program, out->resolved, &entries, &has_default), caching_entry(program, out->resolved, &entries)};
+    out->is_default = has_default && before[0] == out->entry;
     for (size_t i = 0; i < 2 && before[i] != 0 && before[i] != out->entry; i++) {
         sc_pass_env env;
         fixed = place(context, out, before[i], fixed, "propagate", NULL, NULL, &built, &env);

@@ -31,11 +31,13 @@ typedef struct sc_compiled {
     const sc_plan *plan;        /* NULL: none */
     sc_resolved_plan *resolved;
     sc_sym model, entry;
+    bool is_default;            /* the entry that expect statements speak of: the minimised one, or the only bound one */
     sc_module *global;          /* before placement: the reference, on no mesh */
     sc_module *local;           /* after the last pass: the per-rank program */
     sc_func_id func;            /* the entry, in both */
     sc_build_result built;      /* of `local` */
     sc_pass_env env;            /* of `local`: how placements were decided */
+    uint32_t errors_before;     /* messages of other plans and entries do not stop this one */
 } sc_compiled;
 
 /* Reads the file (and --plan-file), collects declarations. NULL after messages. */
