@@ -14,6 +14,7 @@ static sc_builder *new_builder(sc_program *program, const sc_build_request *requ
     b->result = result;
     b->m = m;
     b->func = SC_NONE;
+    b->step_limit = SC_MAX_STEPS;
     b->along = SC_NONE;
     b->pos = b->len = SC_NONE;
     b->checked_types = m->types.count;
@@ -231,8 +232,9 @@ static bool has_open_formal(const sc_callable *callable)
     return false;
 }
 
-/* A block or fn that no entry reaches, by itself: its dim parameters are dims of their names, its statics have their defaults. */
-static void check_alone(sc_program *program, const sc_callable *callable, const sc_unit *unit)
+/* A block or fn that no entry reaches, by itself: its dim parameters are dims of their names, its statics have their defaults. All of
+ * them together get `steps`, which no program that people write uses up. */
+static void check_alone(sc_program *program, const sc_callable *callable, const sc_unit *unit, uint32_t *steps)
 {
     sc_context *context = program->context;
     bool is_block = unit != NULL && unit->callable == callable;
@@ -241,6 +243,8 @@ static void check_alone(sc_program *program, const sc_callable *callable, const 
     sc_build_request request = {.model = 0, .entry = callable->name.text, .symbolic = true};
     sc_build_result result = {0};
     sc_builder *b = new_builder(program, &request, sc_module_new(context), &result);
+    b->step_limit = *steps;
+    b->may_stop = true;
     sc_instance *instance = sc_arena_alloc(&context->arena, sizeof *instance);
     *instance = (sc_instance){.unit = unit};
     if (unit != NULL && unit->callable != NULL)
@@ -257,18 +261,20 @@ static void check_alone(sc_program *program, const sc_callable *callable, const 
             sc_build_statics(&f, owners[o], NULL, instance);
     }
     run_outermost(b, callable, instance, true);
+    *steps -= b->steps < *steps ? b->steps : *steps;
 }
 
-static void check_members(sc_program *program, const sc_unit *unit)
+static void check_members(sc_program *program, const sc_unit *unit, uint32_t *steps)
 {
     for (uint32_t i = 0; i < unit->members.count; i++) {
         if (unit->members.data[i].kind == SC_MEMBER_FN)
-            check_alone(program, unit->members.data[i].callable, unit);
+            check_alone(program, unit->members.data[i].callable, unit, steps);
     }
 }
 
 void sc_program_check(sc_program *program)
 {
+    uint32_t steps = SC_MAX_STEPS;
     sc_entry_list entries = {0};
     sc_program_entries(program, 0, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
@@ -277,11 +283,11 @@ void sc_program_check(sc_program *program)
         sc_build_entry(program, &request, sc_module_new(program->context), &result);
     }
     for (uint32_t i = 0; i < program->blocks.count; i++)
-        check_alone(program, program->blocks.data[i]->callable, program->blocks.data[i]);
+        check_alone(program, program->blocks.data[i]->callable, program->blocks.data[i], &steps);
     for (uint32_t i = 0; i < program->blocks.count; i++)
-        check_members(program, program->blocks.data[i]);
+        check_members(program, program->blocks.data[i], &steps);
     for (uint32_t i = 0; i < program->models.count; i++)
-        check_members(program, program->models.data[i]);
+        check_members(program, program->models.data[i], &steps);
     for (uint32_t i = 0; i < program->fns.count; i++)
-        check_alone(program, program->fns.data[i], NULL);
+        check_alone(program, program->fns.data[i], NULL, &steps);
 }

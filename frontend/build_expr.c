@@ -10,9 +10,10 @@ bool sc_build_enter(sc_builder *b, sc_loc loc)
 {
     if (b->stopped)
         return false;
-    if (++b->steps > SC_MAX_STEPS) {
-        sc_build_error(b, SC_D_too_large, loc, sc_build_text(b, "the program is too large: more than %d steps of elaboration", SC_MAX_STEPS));
-        b->stopped = true;
+    if (++b->steps > b->step_limit) {
+        if (!b->may_stop)
+            sc_build_error(b, SC_D_too_large, loc, sc_build_text(b, "the program is too large: more than %u steps of elaboration", b->step_limit));
+        b->failed = b->stopped = true;
         return false;
     }
     if (b->depth >= SC_MAX_EVAL_DEPTH) {

@@ -113,13 +113,14 @@ typedef struct sc_builder {
     sc_dim along;              /* of a cached entry; SC_NONE */
     sc_value pos, len;
     uint32_t depth;            /* of the C stack: nested expressions of all frames */
-    uint32_t steps;            /* statements and calls so far */
+    uint32_t steps, step_limit; /* statements and expressions so far */
+    bool may_stop;             /* running out of steps is no error */
     uint32_t checked_types;
     uint32_t noted;            /* messages before the newest report */
     bool failed, stopped;
 } sc_builder;
 
-enum { SC_MAX_EVAL_DEPTH = 1024, SC_MAX_OPS = 1 << 21, SC_MAX_STEPS = 1 << 22 };
+enum { SC_MAX_EVAL_DEPTH = 1024, SC_MAX_OPS = 1 << 20, SC_MAX_STEPS = 1 << 22 };
 
 /* ---- messages ---- */
 #define sc_build_text(b, ...) sc_arena_printf(&(b)->context->arena, __VA_ARGS__)

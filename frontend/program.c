@@ -38,8 +38,16 @@ uint32_t sc_program_dim(const sc_program *program, sc_sym name)
     return index == NULL ? SC_NONE : *index;
 }
 
+/* Messages beyond the limit are only counted: looking for the nearest name would be wasted on them. */
+static bool is_wasted(const sc_context *context)
+{
+    return context->diag.list.count >= SC_DIAG_LIMIT;
+}
+
 void sc_suggest_add(sc_context *context, sc_text_list *list, sc_sym name)
 {
+    if (is_wasted(context))
+        return;
     *sc_vec_push(&context->arena, list) = sc_text(context, name);
 }
 

@@ -33,11 +33,10 @@ static void write_outputs(sc_context *context, const sc_evaluation *e, const cha
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path, sc_arena_printf(arena, "%.*s", (int)error.length - 1, error.text), NULL);
 }
 
-static bool is_minimised(const sc_compiled *c, uint32_t *entry_count)
+static bool is_minimised(const sc_compiled *c)
 {
     sc_entry_list entries = {0};
     sc_program_entries(c->program, c->model, &entries);
-    *entry_count = entries.count;
     for (uint32_t i = 0; i < entries.count; i++) {
         if (entries.data[i].entry == c->entry)
             return entries.data[i].minimised;
@@ -129,23 +128,24 @@ static void print(const sc_evaluation *e, const sc_options *options, bool minimi
         print_shapes(e, options, out);
 }
 
-int sc_cmd_eval(sc_context *context, const sc_options *options, sc_strbuf *out)
+int sc_cmd_eval(sc_context *context, const sc_options *given, sc_strbuf *out)
 {
+    sc_options forward = *given;
+    const sc_options *options = &forward;
     const sc_plan *plan;
+    forward.forward = true;
     sc_compiled c;
     sc_program *program = sc_driver_load(context, options);
     if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan) ||
         !sc_driver_compile(context, program, plan, options, NULL, NULL, NULL, &c))
         return 0;
-    uint32_t entry_count;
     sc_evaluation e;
-    bool minimised = is_minimised(&c, &entry_count);
+    bool minimised = is_minimised(&c);
     if (sc_evaluate(context, &c, options, &e)) {
         print(&e, options, minimised, out);
         if (options->output != NULL)
             write_outputs(context, &e, options->output);
-        if (minimised || entry_count == 1) /* contracts are on the default entry */
-            sc_check_expects(context, &c);
+        sc_check_expects(context, &c, SC_D_expect_fails);
     }
     sc_evaluation_free(&e);
     return 0;

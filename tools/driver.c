@@ -163,6 +163,21 @@ static bool choose_entry(sc_context *context, sc_compiled *c, const sc_options *
     return c->entry != 0;
 }
 
+/* Without --entry a minimised entry means its train step, which is not compiled yet: better said than shown half. */
+static bool check_train_step(sc_context *context, const sc_compiled *c, const sc_options *options, const sc_entry_list *entries)
+{
+    for (uint32_t i = 0; i < entries->count; i++) {
+        const sc_entry_info *entry = &entries->data[i];
+        if (entry->entry != c->entry || !entry->minimised || options->entry != NULL || options->forward)
+            continue;
+        const char *name = sc_text(context, entry->entry);
+        sc_report(&context->diag, SC_D_not_compiled, entry->minimize->loc, sc_arena_printf(&context->arena, "the train step of '%s'", name), NULL);
+        sc_report_note(&context->diag, (sc_loc){0}, "--entry %s is its forward program", name);
+        return false;
+    }
+    return true;
+}
+
 bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
                        void *user, const char *last, sc_compiled *out)
 {
@@ -177,7 +192,7 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
         return false;
     }
     sc_program_entries(program, out->model, &entries);
-    if (!choose_entry(context, out, options, &entries) || !check_bound(context, program, out))
+    if (!choose_entry(context, out, options, &entries) || !check_train_step(context, out, options, &entries) || !check_bound(context, program, out))
         return false;
     sc_build_result built;
     const sc_module *fixed = NULL;

@@ -17,6 +17,7 @@ typedef struct sc_options {
     SC_VEC(const char *) rest;            /* arguments after FILE */
     sc_plan_options plan_options;         /* --bind, --mesh, --allow-padding */
     uint64_t seed;
+    bool forward;                         /* the command runs an entry, never its train step */
     bool json, json_diagnostics, fold, full, dtypes;
     const char *output, *after, *dump_dir;
     const char *weights, *map, *data;

@@ -45,6 +45,7 @@ typedef struct shrinking {
     sc_map by_name;
     SC_VEC(at_least) bounds;
     SC_VEC(slice_start) starts;
+    SC_VEC(double) smoothings; /* of xent */
     sc_mesh mesh; /* of the per-rank module, as shrunk so far */
 } shrinking;
 
@@ -251,12 +252,12 @@ static bool bound_ids(const shrinking *s, const sc_module *m, sc_value value, at
     }
 }
 
-static void read_ids(shrinking *s, const sc_module *m, const sc_op *op, sc_value ids)
+static void read_ids(shrinking *s, const sc_module *m, const sc_op *op)
 {
     at_least bound = {.dim = attr_dim(s, m, op, SC_ATTR_dims, 0)};
-    if (bound.dim == SC_NONE)
+    if (bound.dim == SC_NONE || op->operand_count < 2)
         return;
-    if (!bound_ids(s, m, ids, &bound, 16))
+    if (!bound_ids(s, m, op->operands[1], &bound, 16))
         fix(s, bound.dim);
     else if (bound.term_count > 0 || bound.extra > 0)
         *sc_vec_push(s->arena, &s->bounds) = bound;
@@ -270,36 +271,38 @@ static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
         *sc_vec_push(s->arena, &s->bounds) = (at_least){.dim = to, .term_count = 2, .terms = {from, from}};
 }
 
-static void read_op(shrinking *s, const sc_module *m, const sc_op *op)
+/* Sizes that ops relate to each other. Classes first: how they are scaled refers to them. */
+static void read_relations(shrinking *s, const sc_module *m)
+{
+    sc_for_each_op(m, s->func, op) {
+        if (sc_op_at(m, op)->kind == SC_OP_rename || sc_op_at(m, op)->kind == SC_OP_unfold)
+            read_rename(s, m, sc_op_at(m, op));
+    }
+    sc_for_each_op(m, s->func, op) {
+        sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
+        if (kind == SC_OP_slice || kind == SC_OP_concat || kind == SC_OP_topk)
+            read_resize(s, m, sc_op_at(m, op));
+    }
+}
+
+/* Sizes that integers must stay below. */
+static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
 {
     switch (op->kind) {
-    case SC_OP_slice:
-    case SC_OP_concat:
-    case SC_OP_topk:
-        read_resize(s, m, op);
-        break;
     case SC_OP_append:
         read_append(s, m, op);
         break;
-    case SC_OP_gather:
     case SC_OP_xent:
-        if (op->operand_count > 1)
-            read_ids(s, m, op, op->operands[1]);
+        if (sc_op_number(op, SC_ATTR_smoothing, 0) > 0)
+            *sc_vec_push(s->arena, &s->smoothings) = sc_op_number(op, SC_ATTR_smoothing, 0);
+        read_ids(s, m, op);
+        break;
+    case SC_OP_gather:
+        read_ids(s, m, op);
         break;
     default:
         break;
     }
-}
-
-/* Classes first: how they are scaled refers to them. */
-static void read_ops(shrinking *s, const sc_module *m)
-{
-    sc_for_each_op(m, s->func, op) {
-        if (sc_op_at(m, op)->kind == SC_OP_rename)
-            read_rename(s, m, sc_op_at(m, op));
-    }
-    sc_for_each_op(m, s->func, op)
-        read_op(s, m, sc_op_at(m, op));
 }
 
 /* ---- mesh ---- */
@@ -573,12 +576,29 @@ static uint64_t constant_key(const sc_op *op)
     return sc_hash_mix(sc_hash_mix(bits, op->scope), (uint64_t)op->loc.begin << 32 | op->loc.end);
 }
 
-static sc_op_id behind_views(const sc_module *m, sc_value value)
+/* The op that makes a value, whatever names, casts and moves stand between. */
+static const sc_op *maker_of(const sc_module *m, sc_value value)
 {
-    sc_op_id op = sc_def(m, value);
-    while ((sc_op_traits(sc_op_at(m, op)) & SC_VIEW) != 0 || sc_op_at(m, op)->kind == SC_OP_cast)
-        op = sc_def(m, sc_op_at(m, op)->operands[0]);
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    for (uint32_t depth = 0; depth < 64; depth++) {
+        bool passes = (sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast;
+        uint32_t index = m->values.data[value].index;
+        if (!passes || index >= op->operand_count)
+            break;
+        value = op->operands[index];
+        op = sc_op_at(m, sc_def(m, value));
+    }
     return op;
+}
+
+/* Whether a number is what some xent spreads over the vocabulary: its sharded form has smoothing / V in it. */
+static bool is_smoothing(const shrinking *s, double number)
+{
+    for (uint32_t i = 0; i < s->smoothings.count; i++) {
+        if (fabs(number - s->smoothings.data[i]) < 1e-6 * s->smoothings.data[i])
+            return true;
+    }
+    return false;
 }
 
 /* 1 / 8192 becomes 1 / 16 where it multiplies a sum over 8192 elements; NAN when it is no mean. */
@@ -590,7 +610,18 @@ static double new_reciprocal(shrinking *s, const sc_module *m, const sc_op *sum,
         before *= at == SC_NONE ? 1 : (double)s->dims.data[at].from;
         after *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to;
     }
-    return sum->kind == SC_OP_sum && fabs(old * before - 1) < 1e-6 ? 1 / after : (double)NAN;
+    bool is_mean = sum->kind == SC_OP_sum && (fabs(old * before - 1) < 1e-6 || is_smoothing(s, old * before));
+    return is_mean ? old * before / after : (double)NAN;
+}
+
+static void add_reciprocal(shrinking *s, const sc_op *constant, double value, reciprocals *found)
+{
+    bool is_new;
+    uint32_t *at = sc_map_insert(&found->map, constant_key(constant), found->values.count, &is_new);
+    if (is_new)
+        *sc_vec_push(s->arena, &found->values) = value;
+    else if (*at != SC_NONE && found->values.data[*at] != value)
+        *at = SC_NONE;
 }
 
 /* A mean is how sizes get into the program's numbers; with the old reciprocal every norm would give much too large values. */
@@ -599,19 +630,10 @@ static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *foun
     found->map.arena = s->arena;
     sc_for_each_op(m, s->func, id) {
         const sc_op *op = sc_op_at(m, id);
-        if (op->kind != SC_OP_mul || op->operand_count != 2)
-            continue;
-        for (uint32_t i = 0; i < 2; i++) {
-            const sc_op *constant = sc_op_at(m, behind_views(m, op->operands[i])), *sum = sc_op_at(m, behind_views(m, op->operands[1 - i]));
-            if (constant->kind != SC_OP_constant)
-                continue;
-            double value = new_reciprocal(s, m, sum, sc_op_number(constant, SC_ATTR_value, 0));
-            bool is_new;
-            uint32_t *at = sc_map_insert(&found->map, constant_key(constant), found->values.count, &is_new);
-            if (is_new)
-                *sc_vec_push(s->arena, &found->values) = value;
-            else if (*at != SC_NONE && found->values.data[*at] != value)
-                *at = SC_NONE;
+        for (uint32_t i = 0; op->kind == SC_OP_mul && op->operand_count == 2 && i < 2; i++) {
+            const sc_op *constant = maker_of(m, op->operands[i]);
+            if (constant->kind == SC_OP_constant)
+                add_reciprocal(s, constant, new_reciprocal(s, m, maker_of(m, op->operands[1 - i]), sc_op_number(constant, SC_ATTR_value, 0)), found);
         }
     }
 }
@@ -675,13 +697,17 @@ void sc_shrink_modules(sc_module *global, sc_module *local, sc_func_id func, dou
     save_side(&s, &out->sides[1], local);
     collect_dims(&s, global);
     collect_dims(&s, local);
-    read_ops(&s, global);
+    read_relations(&s, global);
+    read_relations(&s, local);
+    sc_for_each_op(global, func, op)
+        read_bounds(&s, global, sc_op_at(global, op));
     do {
         find_sizes(&s);
         write_all(&s);
     } while (sc_interpret_cost(global, local, func) > limit && shrink_atom(&s));
     reciprocals found = {0};
     find_reciprocals(&s, global, &found);
+    find_reciprocals(&s, local, &found);
     change_attrs(&s, &out->sides[0], &found);
     change_attrs(&s, &out->sides[1], &found);
     list_changes(&s);
