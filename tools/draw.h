@@ -7,7 +7,7 @@
 typedef enum sc_draw_form {
     SC_DRAW_FLOAT,  /* mean + spread * normal */
     SC_DRAW_INT,    /* uniform in [low, high), sometimes `ignore` */
-    SC_DRAW_LENGTH, /* mostly high - 1, sometimes 0, sometimes between */
+    SC_DRAW_LENGTH, /* mostly high - 1 (the first always), sometimes 0, sometimes between */
     SC_DRAW_BOOL
 } sc_draw_form;
 
