@@ -189,11 +189,8 @@ static void print_text(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf
 
 int sc_cmd_comm(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
-    const sc_plan *plan;
     sc_compiled c;
-    sc_program *program = sc_driver_load(context, options);
-    if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan) ||
-        !sc_driver_compile(context, program, plan, options, NULL, NULL, NULL, &c))
+    if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
         return 0;
     sc_comm_rows rows = {0};
     sc_comm_report(c.local, c.func, &rows);

@@ -132,12 +132,9 @@ int sc_cmd_eval(sc_context *context, const sc_options *given, sc_strbuf *out)
 {
     sc_options forward = *given;
     const sc_options *options = &forward;
-    const sc_plan *plan;
     forward.forward = true;
     sc_compiled c;
-    sc_program *program = sc_driver_load(context, options);
-    if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan) ||
-        !sc_driver_compile(context, program, plan, options, NULL, NULL, NULL, &c))
+    if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
         return 0;
     sc_evaluation e;
     bool minimised = is_minimised(&c);

@@ -208,12 +208,9 @@ static void print_text(const sc_compiled *c, const explaining *e, const char *as
 
 int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
-    const sc_plan *plan;
     sc_compiled c;
     explaining e = {.context = context};
-    sc_program *program = sc_driver_load(context, options);
-    if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan) ||
-        !sc_driver_compile(context, program, plan, options, collect, &e, NULL, &c))
+    if (!sc_driver_compile_file(context, options, collect, &e, NULL, &c))
         return 0;
     if (options->json)
         print_json(&c, &e, out);

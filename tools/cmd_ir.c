@@ -48,7 +48,6 @@ static bool check_pass_name(sc_context *context, const char *name)
 
 int sc_cmd_ir(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
-    const sc_plan *plan;
     sc_compiled c;
     if (!check_pass_name(context, options->after))
         return 0;
@@ -56,11 +55,9 @@ int sc_cmd_ir(sc_context *context, const sc_options *options, sc_strbuf *out)
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, options->dump_dir, strerror(errno), NULL);
         return 0;
     }
-    sc_program *program = sc_driver_load(context, options);
     dumping d = {.context = context, .options = options};
     bool as_built = options->after != NULL && strcmp(options->after, "build") == 0;
-    if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan) ||
-        !sc_driver_compile(context, program, plan, options, options->dump_dir != NULL ? dump : NULL, &d, as_built ? NULL : options->after, &c))
+    if (!sc_driver_compile_file(context, options, options->dump_dir != NULL ? dump : NULL, &d, as_built ? NULL : options->after, &c))
         return 0;
     if (options->dump_dir == NULL)
         sc_print_module(as_built ? c.global : c.local, &(sc_print_options){.fold = options->fold}, out);

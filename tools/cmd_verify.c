@@ -110,11 +110,8 @@ static void report_difference(sc_context *context, const sc_difference *differen
 
 int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
-    const sc_plan *plan;
     sc_compiled c;
-    sc_program *program = sc_driver_load(context, options);
-    if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan) ||
-        !sc_driver_compile(context, program, plan, options, NULL, NULL, NULL, &c))
+    if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
         return 0;
     sc_validate_options how = {.full = options->full, .dtypes = options->dtypes, .seed = options->seed};
     sc_validate_result result;

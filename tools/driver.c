@@ -212,3 +212,11 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
     out->func = out->built.func;
     return out->local != NULL;
 }
+
+bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last, sc_compiled *out)
+{
+    const sc_plan *plan;
+    sc_program *program = sc_driver_load(context, options);
+    return program != NULL && sc_driver_choose_plan(context, program, options, &plan) &&
+           sc_driver_compile(context, program, plan, options, after, user, last, out);
+}

@@ -54,4 +54,7 @@ typedef void sc_after_pass(sc_module *m, const sc_pass *pass, void *user);
 bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
                        void *user, const char *last, sc_compiled *out);
 
+/* Load, choose the plan, compile: what most commands begin with. */
+bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last, sc_compiled *out);
+
 #endif
