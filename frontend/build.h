@@ -41,7 +41,7 @@ typedef struct sc_binding {
 typedef SC_VEC(sc_binding) sc_binding_list;
 
 /* Evaluates a constant integer expression over dims and literals; false after a message. */
-bool sc_program_eval_integer(sc_program *program, const sc_expr *expr, const sc_binding_list *bindings, int64_t *out);
+bool sc_program_eval_integer(const sc_program *program, const sc_expr *expr, const sc_binding_list *bindings, int64_t *out);
 
 /* Dims that the entry needs (of its tensors, its stacks, its expressions) and that have no size under these bindings. */
 typedef SC_VEC(sc_sym) sc_sym_list;

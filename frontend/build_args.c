@@ -42,7 +42,8 @@ static bool named_argument(sc_frame *f, const sc_callable *callable, const sc_di
     return true;
 }
 
-static bool check_all_given(sc_frame *f, const sc_callable *callable, const sc_instance *instance, uint32_t inherited, uint32_t given, sc_loc loc)
+static bool check_all_given(sc_frame *f, const sc_callable *callable, const sc_instance *instance, uint32_t inherited, uint32_t given,
+                            sc_loc loc)
 {
     sc_builder *b = f->b;
     uint32_t wanted = callable->dim_params.count;
@@ -107,7 +108,8 @@ static void report_static(sc_frame *f, const sc_callable *callable, const sc_arg
         if (callable->formals.data[i].kind == SC_FORMAL_STATIC)
             sc_suggest_add(b->context, &names, callable->formals.data[i].name.text);
     }
-    const char *what = arg->name.text == 0 ? "such static argument: there are too many" : sc_build_text(b, "static argument '%s'", sc_name_text(b, arg->name.text));
+    const char *what = arg->name.text == 0 ? "such static argument: there are too many"
+                                           : sc_build_text(b, "static argument '%s'", sc_name_text(b, arg->name.text));
     sc_build_error(b, SC_D_bad_argument, arg->loc,
                    sc_build_text(b, "'%s' has no %s%s", sc_name_text(b, callable->name.text), what,
                                  arg->name.text == 0 ? "" : sc_suggest(b->context, arg->name.text, &names)));
@@ -136,7 +138,8 @@ bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_lis
             return false;
         }
         if (find_static(&given, formal->name.text) != NULL) {
-            sc_build_error(b, SC_D_bad_argument, arg->loc, sc_build_text(b, "argument '%s' is given twice", sc_name_text(b, formal->name.text)));
+            sc_build_error(b, SC_D_bad_argument, arg->loc,
+                           sc_build_text(b, "argument '%s' is given twice", sc_name_text(b, formal->name.text)));
             return false;
         }
         sc_bval value = sc_build_static(f, arg->values.data[0]);

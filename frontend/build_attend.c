@@ -42,7 +42,8 @@ sc_bval_list build_positions(sc_op_call *c)
     sc_type_info info = {.dtype = SC_DTYPE_i32, .rank = 1, .placement = sc_placement_replicated()};
     info.dims[0] = (sc_type_dim){c->from[0], SC_NONE, sc_build_size(b, c->from[0])};
     if (c->leaf_count != 1 || c->leaves[0] != c->from[0])
-        return sc_call_error(c, SC_D_bad_operand, sc_build_text(b, "positions count along a plain dim, but %s is a composite", dim_text(c, c->from[0])));
+        return sc_call_error(c, SC_D_bad_operand,
+                             sc_build_text(b, "positions count along a plain dim, but %s is a composite", dim_text(c, c->from[0])));
     sc_type type = sc_type_intern(b->m, &info);
     sc_attr attr = sc_call_leaves_attr(c, SC_ATTR_dims);
     sc_value index = sc_emit_typed(c->f, c->loc, SC_OP_index, NULL, 0, &attr, 1, &type);
@@ -88,7 +89,8 @@ static bool rope_dims(sc_op_call *c, sc_value x)
     sc_builder *b = c->f->b;
     for (uint32_t i = 0; i < 2; i++) {
         if (c->leaf_count == 2 && sc_type_find_dim(sc_build_type(b, x), c->from[i]) < 0) {
-            sc_build_error(b, SC_D_missing_dim, c->loc, "rope", dim_text(c, c->from[i]), sc_build_shape_text(b, sc_build_type(b, x), false));
+            sc_build_error(b, SC_D_missing_dim, c->loc, "rope", dim_text(c, c->from[i]),
+                           sc_build_shape_text(b, sc_build_type(b, x), false));
             return false;
         }
     }
@@ -97,7 +99,8 @@ static bool rope_dims(sc_op_call *c, sc_value x)
         return true;
     sc_build_error(b, SC_D_bad_operand, c->loc,
                    c->leaf_count != 2 ? "rope turns pairs along one plain dim by positions along another: rope[S, E](x, theta = 1e4)"
-                                      : sc_build_text(b, "rope turns pairs along %s, so its size is even, not %lld", dim_text(c, c->from[1]), (long long)size));
+                                      : sc_build_text(b, "rope turns pairs along %s, so its size is even, not %lld",
+                                                      dim_text(c, c->from[1]), (long long)size));
     return false;
 }
 
@@ -139,7 +142,8 @@ sc_bval_list build_last(sc_op_call *c)
     if (operands.values[0] == SC_NONE)
         return sc_no_results(c);
     if (c->leaf_count != 1 || sc_type_find_dim(sc_build_type(b, operands.values[0]), c->leaves[0]) < 0)
-        return sc_call_error(c, SC_D_missing_dim, "last", dim_text(c, c->from[0]), sc_build_shape_text(b, sc_build_type(b, operands.values[0]), false));
+        return sc_call_error(c, SC_D_missing_dim, "last", dim_text(c, c->from[0]),
+                             sc_build_shape_text(b, sc_build_type(b, operands.values[0]), false));
     if (is_along(c, c->from[0]))
         add_operand(c, &operands, "len", b->len);
     attrs[0] = sc_call_leaves_attr(c, SC_ATTR_dims);
@@ -175,7 +179,8 @@ static bool fits_cache(sc_op_call *c, const sc_member *member, sc_value x)
     }
     if (fits)
         return true;
-    sc_build_error(b, SC_D_shape_mismatch, c->loc, "what is appended", sc_build_shape_text(b, type, false), sc_build_shape_text(b, &cache, false));
+    sc_build_error(b, SC_D_shape_mismatch, c->loc, "what is appended", sc_build_shape_text(b, type, false),
+                   sc_build_shape_text(b, &cache, false));
     sc_build_note(b, member->name.loc, "cache '%s' is declared here; %s of the value becomes its %s", sc_name_text(b, member->name.text),
                   dim_text(c, c->from[0]), dim_text(c, c->to[0]));
     return false;
@@ -210,9 +215,10 @@ sc_bval_list build_append(sc_op_call *c)
     if (member == NULL || x == SC_NONE)
         return sc_no_results(c);
     if (!sc_build_is_alias_of(b, c->to[0], c->from[0]) || c->to[0] == c->from[0] || c->leaf_count != 1)
-        return sc_call_error(c, SC_D_bad_operand, sc_build_text(b, "append[%s -> %s] needs %s to be an alias of %s: dim %s = alias %s;",
-                                                                dim_text(c, c->from[0]), dim_text(c, c->to[0]), dim_text(c, c->to[0]),
-                                                                dim_text(c, c->from[0]), dim_text(c, c->to[0]), dim_text(c, c->from[0])));
+        return sc_call_error(c, SC_D_bad_operand,
+                             sc_build_text(b, "append[%s -> %s] needs %s to be an alias of %s: dim %s = alias %s;", dim_text(c, c->from[0]),
+                                           dim_text(c, c->to[0]), dim_text(c, c->to[0]), dim_text(c, c->from[0]), dim_text(c, c->to[0]),
+                                           dim_text(c, c->from[0])));
     if (!fits_cache(c, member, x))
         return sc_no_results(c);
     if (is_along(c, c->from[0]))
@@ -286,7 +292,8 @@ static bool attend_segments(sc_op_call *c, operand_list *operands, sc_dim s, boo
     }
     const sc_type_info *type = ids.kind == SC_BVAL_TENSOR ? sc_build_type(b, ids.value) : NULL;
     if (type == NULL || sc_dtypes[type->dtype].kind != SC_DTYPE_INT || s == SC_NONE || sc_type_find_dim(type, s) < 0) {
-        sc_build_error(b, SC_D_bad_operand, expr->loc, "segments are integer ids along the queries' position dim, of which the key dim is an alias");
+        sc_build_error(b, SC_D_bad_operand, expr->loc,
+                       "segments are integer ids along the queries' position dim, of which the key dim is an alias");
         return false;
     }
     sc_attr attrs[2] = {sc_attr_dims(b->m, SC_ATTR_dims, &s, 1), sc_call_dim_attr(c, SC_ATTR_to, c->from[0])};
@@ -307,8 +314,10 @@ static bool attend_mask(sc_op_call *c, sc_dim s, bool live, sc_attr *attrs, uint
     const sc_expr *expr = sc_call_option(c, "mask");
     const char *word = sc_name_text(b, mask.word);
     bool window = strcmp(word, "window") == 0, none = strcmp(word, "none") == 0;
-    if (mask.count != (window ? 1 : 0) || (window && !mask.numbers[0].unknown && (!mask.numbers[0].is_integer || mask.numbers[0].integer < 1))) {
-        sc_build_error(b, SC_D_bad_argument, expr->loc, window ? "a window has one size, an integer of at least 1: window(4096)" : "this mask takes no number");
+    if (mask.count != (window ? 1 : 0) ||
+        (window && !mask.numbers[0].unknown && (!mask.numbers[0].is_integer || mask.numbers[0].integer < 1))) {
+        sc_build_error(b, SC_D_bad_argument, expr->loc,
+                       window ? "a window has one size, an integer of at least 1: window(4096)" : "this mask takes no number");
         return false;
     }
     if (s == SC_NONE && (!none || live)) {
@@ -331,8 +340,8 @@ static bool attend_numbers(sc_op_call *c, sc_attr *attrs, uint32_t *count)
     sc_builder *b = c->f->b;
     int64_t size = sc_build_size(b, c->from[1]);
     double scale, softcap, dropout;
-    if (!sc_call_number(c, "scale", size > 0 ? 1 / sqrt((double)size) : 1, &scale, NULL) || !sc_call_number(c, "softcap", 0, &softcap, NULL) ||
-        !sc_call_number(c, "dropout", 0, &dropout, NULL))
+    if (!sc_call_number(c, "scale", size > 0 ? 1 / sqrt((double)size) : 1, &scale, NULL) ||
+        !sc_call_number(c, "softcap", 0, &softcap, NULL) || !sc_call_number(c, "dropout", 0, &dropout, NULL))
         return false;
     if (!(softcap >= 0) || !(dropout >= 0 && dropout < 1)) {
         sc_build_error(b, SC_D_bad_argument, c->loc, !(softcap >= 0) ? "softcap is positive" : "dropout drops a part p with 0 <= p < 1");
@@ -365,8 +374,8 @@ sc_bval_list build_attend(sc_op_call *c)
     sc_dim s = query_dim(b, sc_build_type(b, operands.values[0]), c->from[0]);
     bool live = b->cached && c->from[0] != b->along && sc_build_is_alias_of(b, c->from[0], b->along);
     attrs[count++] = sc_call_leaves_attr(c, SC_ATTR_dims);
-    if (!attend_mask(c, s, live, attrs, &count) || !attend_numbers(c, attrs, &count) || !attend_keep(c, &operands) || !attend_bias(c, &operands) ||
-        !attend_segments(c, &operands, s, live))
+    if (!attend_mask(c, s, live, attrs, &count) || !attend_numbers(c, attrs, &count) || !attend_keep(c, &operands) ||
+        !attend_bias(c, &operands) || !attend_segments(c, &operands, s, live))
         return sc_no_results(c);
     if (live) {
         add_operand(c, &operands, "pos", b->pos);

@@ -83,8 +83,8 @@ static sc_dim add_alias(sc_builder *b, const sc_dim_decl *decl, sc_loc loc)
     for (uint32_t i = 0; i < count; i++) {
         sc_dim leaf = b->m->dims.data[original].parts[i];
         const char *suffix = sc_name_text(b, b->m->dims.data[leaf].name), *dot = strrchr(suffix, '.');
-        parts[i] = find_or_add(b, sc_intern_printf(&b->context->names, "%s.%s", sc_name_text(b, decl->name.text), dot == NULL ? suffix : dot + 1),
-                               &is_new);
+        parts[i] = find_or_add(
+            b, sc_intern_printf(&b->context->names, "%s.%s", sc_name_text(b, decl->name.text), dot == NULL ? suffix : dot + 1), &is_new);
         b->m->dims.data[parts[i]].part_of = dim;
         b->m->dims.data[parts[i]].alias_of = leaf;
         set_size(b, parts[i], sc_build_size(b, leaf));
@@ -273,7 +273,8 @@ bool sc_build_check_shape(sc_frame *f, const char *what, sc_value value, sc_loc 
     const sc_type_info *actual = sc_build_type(f->b, value);
     if (same_dims(actual, &wanted, rest))
         return true;
-    sc_build_error(f->b, SC_D_shape_mismatch, loc, what, sc_build_shape_text(f->b, actual, false), sc_build_shape_text(f->b, &wanted, rest));
+    sc_build_error(f->b, SC_D_shape_mismatch, loc, what, sc_build_shape_text(f->b, actual, false),
+                   sc_build_shape_text(f->b, &wanted, rest));
     sc_build_note(f->b, declared->loc, "declared here");
     return false;
 }

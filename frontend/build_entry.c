@@ -238,8 +238,13 @@ static void check_alone(sc_program *program, const sc_callable *callable, const 
 {
     sc_context *context = program->context;
     bool is_block = unit != NULL && unit->callable == callable;
-    if (sc_map_find(&program->elaborated, (uint64_t)(uintptr_t)callable) != NULL || (unit != NULL && unit->broken) || has_open_formal(callable))
+    if (sc_map_find(&program->elaborated, (uint64_t)(uintptr_t)callable) != NULL || (unit != NULL && unit->broken) ||
+        has_open_formal(callable))
         return;
+    uint32_t cost = program->dims.count / 4; /* a builder has tables of dims */
+    if (*steps <= cost)
+        return;
+    *steps -= cost;
     sc_build_request request = {.model = 0, .entry = callable->name.text, .symbolic = true};
     sc_build_result result = {0};
     sc_builder *b = new_builder(program, &request, sc_module_new(context), &result);

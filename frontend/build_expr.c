@@ -12,7 +12,8 @@ bool sc_build_enter(sc_builder *b, sc_loc loc)
         return false;
     if (++b->steps > b->step_limit) {
         if (!b->may_stop)
-            sc_build_error(b, SC_D_too_large, loc, sc_build_text(b, "the program is too large: more than %u steps of elaboration", b->step_limit));
+            sc_build_error(b, SC_D_too_large, loc,
+                           sc_build_text(b, "the program is too large: more than %u steps of elaboration", b->step_limit));
         b->failed = b->stopped = true;
         return false;
     }
@@ -111,7 +112,8 @@ static sc_bval fold(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_bval *a, 
         result = sc_build_number(fold_doubles(kind, a->number, b->number));
     result.unknown = unknown;
     if (!unknown && !isfinite(result.number)) {
-        sc_build_error(f->b, SC_D_bad_operand, loc, sc_build_text(f->b, "this constant expression has no finite value: it gives %g", result.number));
+        sc_build_error(f->b, SC_D_bad_operand, loc,
+                       sc_build_text(f->b, "this constant expression has no finite value: it gives %g", result.number));
         return nothing;
     }
     return result;
@@ -191,8 +193,9 @@ static sc_bval build_member_name(sc_frame *f, const sc_expr *expr, const sc_memb
         return sc_build_param(f, expr->loc, member);
     if (member->kind == SC_MEMBER_CACHE)
         return build_cache_name(f, expr, member);
-    sc_build_error(f->b, SC_D_bad_operand, expr->loc,
-                   sc_build_text(f->b, "'%s' is not a value; call it: %s(..)", sc_name_text(f->b, expr->name), sc_name_text(f->b, expr->name)));
+    sc_build_error(
+        f->b, SC_D_bad_operand, expr->loc,
+        sc_build_text(f->b, "'%s' is not a value; call it: %s(..)", sc_name_text(f->b, expr->name), sc_name_text(f->b, expr->name)));
     sc_build_note(f->b, member->name.loc, "it is declared here");
     return nothing;
 }
@@ -237,7 +240,8 @@ static void report_unknown_call(sc_frame *f, const sc_expr *expr)
     sc_build_error(f->b, SC_D_unknown_name, callee.loc, sc_name_text(f->b, callee.text), sc_suggest(context, callee.text, &list));
     const sc_unit *block = sc_program_block(f->b->program, callee.text);
     if (block != NULL)
-        sc_build_note(f->b, block->name.loc, "'%s' is a block; make an instance of it with 'sub' and call that", sc_name_text(f->b, callee.text));
+        sc_build_note(f->b, block->name.loc, "'%s' is a block; make an instance of it with 'sub' and call that",
+                      sc_name_text(f->b, callee.text));
 }
 
 static sc_bval_list one(sc_frame *f, sc_bval value)
@@ -277,7 +281,8 @@ static sc_bval build_single(sc_frame *f, const sc_expr *expr)
     if (results.count == 0 || results.data[0].kind != SC_BVAL_NONE)
         sc_build_error(f->b, SC_D_bad_call, expr->loc,
                        sc_build_text(f->b, "'%s' gives %u values where one is wanted; name them first: a, b = %s(..);",
-                                     sc_name_text(f->b, expr->call.callee.text), results.count, sc_name_text(f->b, expr->call.callee.text)));
+                                     sc_name_text(f->b, expr->call.callee.text), results.count,
+                                     sc_name_text(f->b, expr->call.callee.text)));
     return nothing;
 }
 

@@ -30,7 +30,7 @@ typedef struct sc_bval {
     sc_sym word;
     sc_value value;
     int64_t integer;
-    double number;            /* of integers too */
+    double number; /* of integers too */
 } sc_bval;
 
 typedef struct sc_bval_list {
@@ -57,7 +57,7 @@ typedef struct sc_instance {
     sc_dim_binding_list params;        /* the block's own dim parameters */
     sc_dim_binding_list substitutions; /* of file-level dims, inherited by subs */
     sc_static_list statics;
-    const struct sc_instance *home;    /* a fn's: the instance it stands in, without the fn's own arguments; NULL: this one */
+    const struct sc_instance *home; /* a fn's: the instance it stands in, without the fn's own arguments; NULL: this one */
 } sc_instance;
 
 typedef struct sc_local {
@@ -80,8 +80,8 @@ typedef struct sc_frame {
     const struct sc_frame *caller;
     const sc_callable *callable;
     const sc_instance *instance;
-    sc_sym path;   /* prefix of what has a path here: layers[0].attn, trunk, loss */
-    sc_sym scope;  /* of ops made here */
+    sc_sym path;  /* prefix of what has a path here: layers[0].attn, trunk, loss */
+    sc_sym scope; /* of ops made here */
     sc_dtype act;
     uint32_t level; /* frames below */
     SC_VEC(sc_local) locals;
@@ -98,25 +98,25 @@ typedef struct sc_builder {
     sc_build_result *result;
     sc_module *m;
     sc_func_id func;
-    int64_t *program_sizes;    /* by program dim; 0 unknown */
-    sc_dim *module_dims;       /* by program dim; SC_NONE until used */
-    SC_VEC(int64_t) sizes;     /* by module dim */
-    bool *needed;              /* by program dim: named by what was elaborated; may be NULL */
-    sc_map casts;              /* value << 8 | dtype -> value */
+    int64_t *program_sizes;           /* by program dim; 0 unknown */
+    sc_dim *module_dims;              /* by program dim; SC_NONE until used */
+    SC_VEC(int64_t) sizes;            /* by module dim */
+    bool *needed;                     /* by program dim: named by what was elaborated; may be NULL */
+    sc_map casts;                     /* value << 8 | dtype -> value */
     sc_map constants[SC_DTYPE_COUNT]; /* bits of the number -> value */
-    sc_map params;             /* path -> value as read (after its cast) */
-    sc_map caches;             /* path -> value of cache dtype: as read, or as last appended to */
-    sc_map dropouts;           /* path -> how many so far */
-    sc_map pins;               /* path << 32 | place: already in result->pins */
-    SC_VEC(uint32_t) states;   /* used by this function */
+    sc_map params;                    /* path -> value as read (after its cast) */
+    sc_map caches;                    /* path -> value of cache dtype: as read, or as last appended to */
+    sc_map dropouts;                  /* path -> how many so far */
+    sc_map pins;                      /* path << 32 | place: already in result->pins */
+    SC_VEC(uint32_t) states;          /* used by this function */
     bool cached;
-    sc_dim along;              /* of a cached entry; SC_NONE */
+    sc_dim along; /* of a cached entry; SC_NONE */
     sc_value pos, len;
-    uint32_t depth;            /* of the C stack: nested expressions of all frames */
+    uint32_t depth;             /* of the C stack: nested expressions of all frames */
     uint32_t steps, step_limit; /* statements and expressions so far */
-    bool may_stop;             /* running out of steps is no error */
+    bool may_stop;              /* running out of steps is no error */
     uint32_t checked_types;
-    uint32_t noted;            /* messages before the newest report */
+    uint32_t noted; /* messages before the newest report */
     bool failed, stopped;
 } sc_builder;
 
@@ -128,8 +128,7 @@ enum { SC_MAX_EVAL_DEPTH = 1024, SC_MAX_OPS = 1 << 20, SC_MAX_STEPS = 1 << 22 };
 #define sc_build_error(b, id, loc, ...)                                                                                                    \
     ((b)->failed = true, (b)->noted = (b)->context->diag.list.count, sc_report(&(b)->context->diag, id, loc, __VA_ARGS__, (char *)NULL))
 
-#define sc_build_note(b, ...)                                                                                                               \
-    ((b)->context->diag.list.count > (b)->noted ? sc_report_note(&(b)->context->diag, __VA_ARGS__) : (void)0)
+#define sc_build_note(b, ...) ((b)->context->diag.list.count > (b)->noted ? sc_report_note(&(b)->context->diag, __VA_ARGS__) : (void)0)
 
 static inline const char *sc_name_text(const sc_builder *b, sc_sym name)
 {
@@ -222,7 +221,7 @@ sc_bval sc_build_static(sc_frame *f, const sc_expr *expr);
 sc_bval sc_build_binary(sc_frame *f, sc_loc loc, sc_op_kind kind, sc_bval a, sc_bval b);
 
 /* ---- build_op.c ---- */
-sc_bval_list sc_build_op(sc_frame *f, const sc_expr *call);
+sc_bval_list sc_build_op(sc_frame *f, const sc_expr *expr);
 bool sc_lang_op_exists(const char *name);
 void sc_lang_op_names(sc_context *context, sc_text_list *out);
 
@@ -242,8 +241,9 @@ const sc_bval *sc_build_find_static(const sc_frame *f, sc_sym name);
 /* Dim and static arguments of a block's instance or a fn's call (build_args.c). */
 bool sc_build_dim_args(sc_frame *f, const sc_callable *callable, const sc_dim_arg *args, uint32_t count, sc_loc loc, sc_instance *instance);
 bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args, sc_instance *instance);
-/* A value on its way to a name: shape checked, rounded to `act`, or to its declared dtype. `declared` may be NULL. SC_NONE after a message. */
-sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, const sc_type_ref *declared, sc_frame *declared_in, sc_dtype act,
-                        sc_loc loc);
+/* A value on its way to a name: shape checked, rounded to `act`, or to its declared dtype. `declared` may be NULL. SC_NONE after a message.
+ */
+sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, const sc_type_ref *declared, sc_frame *declared_in,
+                        sc_dtype act, sc_loc loc);
 
 #endif

@@ -75,7 +75,8 @@ static bool check_dim_count(sc_op_call *c)
 
 static bool wants_arrow(const sc_lang_op *row)
 {
-    return row->kind == SC_OP_slice || row->kind == SC_OP_concat || row->kind == SC_OP_rename || row->kind == SC_OP_append || row->kind == SC_OP_topk;
+    return row->kind == SC_OP_slice || row->kind == SC_OP_concat || row->kind == SC_OP_rename || row->kind == SC_OP_append ||
+           row->kind == SC_OP_topk;
 }
 
 static bool add_leaves(sc_op_call *c, sc_dim dim, sc_loc loc)
@@ -87,7 +88,8 @@ static bool add_leaves(sc_op_call *c, sc_dim dim, sc_loc loc)
         sc_dim leaf = count == 0 ? dim : parts[i];
         for (uint32_t j = 0; j < c->leaf_count && wants_arrow(c->row) == false; j++) {
             if (c->leaves[j] == leaf) {
-                sc_build_error(b, SC_D_bad_operand, loc, sc_build_text(b, "dim %s stands twice in the brackets", sc_name_text(b, b->m->dims.data[leaf].name)));
+                sc_build_error(b, SC_D_bad_operand, loc,
+                               sc_build_text(b, "dim %s stands twice in the brackets", sc_name_text(b, b->m->dims.data[leaf].name)));
                 return false;
             }
         }
@@ -213,7 +215,8 @@ static bool take_arguments(sc_op_call *c)
         ok = take_argument(c, &c->expr->call.args.data[i]) && ok;
     if (!ok || c->value_count == c->row->values)
         return ok;
-    sc_build_error(b, SC_D_wrong_count, c->loc, c->row->name, sc_build_count(b, c->row->values, "operand"), sc_build_given(b, c->value_count));
+    sc_build_error(b, SC_D_wrong_count, c->loc, c->row->name, sc_build_count(b, c->row->values, "operand"),
+                   sc_build_given(b, c->value_count));
     if (c->row->options[0] != 0 && c->value_count > c->row->values)
         sc_build_note(b, (sc_loc){0}, "further arguments are named: %s", word_list(b, c->row->options));
     return false;
@@ -273,7 +276,8 @@ bool sc_call_integer(sc_op_call *call, const char *name, int64_t otherwise, int6
     if (value.unknown)
         return true;
     if (!value.is_integer) {
-        sc_build_error(call->f->b, SC_D_bad_argument, expr->loc, sc_build_text(call->f->b, "argument '%s' of %s is an integer", name, call->row->name));
+        sc_build_error(call->f->b, SC_D_bad_argument, expr->loc,
+                       sc_build_text(call->f->b, "argument '%s' of %s is an integer", name, call->row->name));
         return false;
     }
     *out = value.integer;
@@ -320,7 +324,8 @@ bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, con
     }
     if (out->word != 0 && word_index(choices, sc_name_text(b, out->word)) >= 0)
         return true;
-    sc_build_error(b, SC_D_bad_argument, expr->loc, sc_build_text(b, "argument '%s' of %s is one of %s", name, call->row->name, word_list(b, choices)));
+    sc_build_error(b, SC_D_bad_argument, expr->loc,
+                   sc_build_text(b, "argument '%s' of %s is one of %s", name, call->row->name, word_list(b, choices)));
     return false;
 }
 

@@ -55,8 +55,8 @@ typedef struct sc_word_option {
 } sc_word_option;
 bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, const char *choices, sc_word_option *out);
 
-sc_op_builder build_unary, build_float, build_pair, build_logical, build_pow, build_where, build_cast, build_dropout, build_moved, build_dot,
-    build_sum, build_mean, build_extreme, build_reduction, build_normalised, build_gather, build_xent, build_onehot, build_topk, build_slice,
+sc_op_builder build_unary, build_float, build_pair, build_logical, build_pow, build_where, build_cast, build_dropout, build_moved,
+    build_dot, build_sum, build_mean, build_reduction, build_normalised, build_gather, build_xent, build_onehot, build_topk, build_slice,
     build_concat, build_rename, build_regroup, build_positions, build_rope, build_attend, build_append, build_last;
 
 #endif

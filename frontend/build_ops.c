@@ -52,7 +52,8 @@ static sc_bval_list fold(sc_op_call *c, const sc_bval *x, bool keeps_integers)
     sc_bval result = keeps_integers && x->is_integer && fabs(y) < 9e15 ? sc_build_integer((int64_t)y) : sc_build_number(y);
     result.unknown = x->unknown;
     if (!x->unknown && !isfinite(y))
-        return sc_call_error(c, SC_D_bad_operand, sc_build_text(c->f->b, "%s(%g) has no finite value: it gives %g", c->row->name, x->number, y));
+        return sc_call_error(c, SC_D_bad_operand,
+                             sc_build_text(c->f->b, "%s(%g) has no finite value: it gives %g", c->row->name, x->number, y));
     return sc_one_result(c, result);
 }
 
@@ -266,11 +267,6 @@ sc_bval_list build_mean(sc_op_call *c)
     return sc_one_result(c, result);
 }
 
-sc_bval_list build_extreme(sc_op_call *c)
-{
-    return build_reduction(c);
-}
-
 sc_bval_list build_reduction(sc_op_call *c)
 {
     return sc_one_tensor(c, emit_over_dims(c, reduced_operand(c, false)));
@@ -302,7 +298,8 @@ sc_bval_list build_xent(sc_op_call *c)
         return sc_no_results(c);
     if (!(smoothing >= 0 && smoothing <= 1))
         return sc_call_error(c, SC_D_bad_argument, sc_build_text(c->f->b, "smoothing lies between 0 and 1, not %g", smoothing));
-    sc_attr attrs[3] = {sc_call_leaves_attr(c, SC_ATTR_dims), sc_attr_int(SC_ATTR_ignore, ignore), sc_attr_number(SC_ATTR_smoothing, smoothing)};
+    sc_attr attrs[3] = {sc_call_leaves_attr(c, SC_ATTR_dims), sc_attr_int(SC_ATTR_ignore, ignore),
+                        sc_attr_number(SC_ATTR_smoothing, smoothing)};
     sc_bval result = sc_bval_tensor(sc_emit(c->f, c->loc, SC_OP_xent, operands, 2, attrs, 3, 0));
     result.fixed = SC_FIXED_BY_OP;
     return sc_one_result(c, result);
@@ -322,7 +319,8 @@ static bool is_new_dim(sc_op_call *c, sc_value operand, sc_dim from, sc_dim to)
             goes = goes || replaced[r] == leaf;
         if (goes || operand == SC_NONE || sc_type_find_dim(sc_build_type(b, operand), leaf) < 0)
             continue;
-        sc_build_error(b, SC_D_repeated_dim, c->loc, sc_build_text(b, "the result of %s", c->row->name), sc_name_text(b, b->m->dims.data[leaf].name));
+        sc_build_error(b, SC_D_repeated_dim, c->loc, sc_build_text(b, "the result of %s", c->row->name),
+                       sc_name_text(b, b->m->dims.data[leaf].name));
         return false;
     }
     return true;
@@ -356,7 +354,8 @@ sc_bval_list build_slice(sc_op_call *c)
     sc_value operand = sc_call_tensor(c, 0);
     if (!sc_call_integer(c, "from", 0, &from) || !has_dims(c, operand) || !is_new_dim(c, operand, c->from[0], c->to[0]))
         return sc_no_results(c);
-    sc_attr attrs[3] = {sc_call_dim_attr(c, SC_ATTR_dims, c->from[0]), sc_call_dim_attr(c, SC_ATTR_to, c->to[0]), sc_attr_int(SC_ATTR_from, from)};
+    sc_attr attrs[3] = {sc_call_dim_attr(c, SC_ATTR_dims, c->from[0]), sc_call_dim_attr(c, SC_ATTR_to, c->to[0]),
+                        sc_attr_int(SC_ATTR_from, from)};
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_slice, &operand, 1, attrs, 3, sc_build_size(c->f->b, c->to[0])));
 }
 
@@ -389,9 +388,10 @@ sc_bval_list build_rename(sc_op_call *c)
     if (!has_dims(c, operand) || !is_new_dim(c, operand, c->from[0], c->to[0]))
         return sc_no_results(c);
     if (from != to && from != 0 && to != 0)
-        return sc_call_error(c, SC_D_bad_operand, sc_build_text(b, "rename needs equal sizes, but %s is %lld and %s is %lld",
-                                                                sc_name_text(b, b->m->dims.data[c->from[0]].name), (long long)from,
-                                                                sc_name_text(b, b->m->dims.data[c->to[0]].name), (long long)to));
+        return sc_call_error(c, SC_D_bad_operand,
+                             sc_build_text(b, "rename needs equal sizes, but %s is %lld and %s is %lld",
+                                           sc_name_text(b, b->m->dims.data[c->from[0]].name), (long long)from,
+                                           sc_name_text(b, b->m->dims.data[c->to[0]].name), (long long)to));
     sc_attr attrs[2] = {sc_call_dim_attr(c, SC_ATTR_dims, c->from[0]), sc_call_dim_attr(c, SC_ATTR_to, c->to[0])};
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_rename, &operand, 1, attrs, 2, 0));
 }
@@ -419,8 +419,9 @@ sc_bval_list build_regroup(sc_op_call *c)
     }
     if (!fits)
         return sc_call_error(c, SC_D_bad_operand,
-                             sc_build_text(b, merges ? "merge[%s] needs the parts of %s next to each other and in order, but its operand is %s"
-                                                     : "split[%s] needs dim %s, but its operand is %s",
+                             sc_build_text(b,
+                                           merges ? "merge[%s] needs the parts of %s next to each other and in order, but its operand is %s"
+                                                  : "split[%s] needs dim %s, but its operand is %s",
                                            name, name, sc_build_shape_text(b, sc_build_type(b, operand), false)));
     sc_type result = sc_type_intern(b->m, &type);
     return sc_one_tensor(c, sc_emit_typed(c->f, c->loc, SC_OP_regroup, &operand, 1, NULL, 0, &result));

@@ -33,7 +33,8 @@ void sc_build_set_local(sc_frame *f, sc_name name, sc_bval value)
         return;
     }
     *index = f->locals.count;
-    *sc_vec_push(&f->b->context->arena, &f->locals) = (sc_local){.name = name.text, .value = value, .loc = name.loc, .depth = f->repeats.count};
+    *sc_vec_push(&f->b->context->arena, &f->locals) =
+        (sc_local){.name = name.text, .value = value, .loc = name.loc, .depth = f->repeats.count};
 }
 
 /* Names first assigned inside a repeat are not visible after it. */
@@ -56,7 +57,8 @@ const sc_bval *sc_build_find_static(const sc_frame *f, sc_sym name)
 sc_frame sc_build_home(const sc_frame *f)
 {
     const sc_instance *home = f->instance->home != NULL ? f->instance->home : f->instance;
-    sc_frame frame = {.b = f->b, .caller = f, .callable = f->callable, .instance = home, .path = home->path, .scope = f->scope, .act = f->act};
+    sc_frame frame = {
+        .b = f->b, .caller = f, .callable = f->callable, .instance = home, .path = home->path, .scope = f->scope, .act = f->act};
     frame.local_map.arena = &f->b->context->arena;
     return frame;
 }
@@ -91,8 +93,8 @@ static bool check_dtype(sc_frame *f, const char *what, const sc_bval *value, sc_
     return false;
 }
 
-sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, const sc_type_ref *declared, sc_frame *declared_in, sc_dtype act,
-                        sc_loc loc)
+sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, const sc_type_ref *declared, sc_frame *declared_in,
+                        sc_dtype act, sc_loc loc)
 {
     sc_builder *b = f->b;
     sc_dtype dtype;
@@ -109,7 +111,8 @@ sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, con
         dtype = value->is_integer ? SC_DTYPE_i32 : act;
     }
     sc_value result = sc_build_as(f, loc, value, dtype);
-    if (result != SC_NONE && declared != NULL && declared->shape != NULL && !sc_build_check_shape(f, what, result, loc, declared->shape, declared_in))
+    if (result != SC_NONE && declared != NULL && declared->shape != NULL &&
+        !sc_build_check_shape(f, what, result, loc, declared->shape, declared_in))
         return SC_NONE;
     return result;
 }
@@ -164,7 +167,9 @@ static void assign_tensor(sc_frame *f, const sc_lhs *lhs, const sc_expr *expr, s
     sc_builder *b = f->b;
     sc_sym path = sc_build_path(b, f->path, lhs->name.text);
     sc_name dtype = declared_dtype(f, lhs);
-    sc_type_ref type = {.dtype = dtype, .shape = lhs->kind == SC_LHS_NAME ? NULL : lhs->type.shape, .loc = lhs->kind == SC_LHS_NAME ? dtype.loc : lhs->type.loc};
+    sc_type_ref type = {.dtype = dtype,
+                        .shape = lhs->kind == SC_LHS_NAME ? NULL : lhs->type.shape,
+                        .loc = lhs->kind == SC_LHS_NAME ? dtype.loc : lhs->type.loc};
     const sc_type_ref *declared = lhs->kind == SC_LHS_NAME && dtype.text == 0 ? NULL : &type;
     const char *what = sc_build_text(b, "'%s'", sc_name_text(b, lhs->name.text));
     sc_value result = sc_build_round(f, what, &value, declared, f, sc_build_dtype_of(b, SC_KIND_ACT, path), expr->loc);
@@ -201,7 +206,8 @@ static void build_assign(sc_frame *f, const sc_stmt *stmt)
     uint32_t wanted = stmt->assign.targets.count;
     bool poisoned = values.count > 0 && values.data[0].kind == SC_BVAL_NONE;
     if (values.count != wanted && !poisoned)
-        sc_build_error(b, SC_D_wrong_count, stmt->loc, "this assignment", sc_build_count(b, wanted, "value"), sc_build_given(b, values.count));
+        sc_build_error(b, SC_D_wrong_count, stmt->loc, "this assignment", sc_build_count(b, wanted, "value"),
+                       sc_build_given(b, values.count));
     for (uint32_t i = 0; i < wanted; i++) {
         bool usable = values.count == wanted;
         assign(f, &stmt->assign.targets.data[i], expr, usable ? values.data[i] : (sc_bval){.kind = SC_BVAL_NONE});
@@ -217,7 +223,8 @@ static void build_repeat(sc_frame *f, const sc_stmt *stmt)
         return;
     int64_t count = b->request.symbolic ? 1 : sc_build_size(b, dim);
     if (count > SC_MAX_OPS) {
-        sc_build_error(b, SC_D_too_large, stmt->repeat.dim.loc, sc_build_text(b, "a repeat of %lld times is too large: the limit is %d", (long long)count, SC_MAX_OPS));
+        sc_build_error(b, SC_D_too_large, stmt->repeat.dim.loc,
+                       sc_build_text(b, "a repeat of %lld times is too large: the limit is %d", (long long)count, SC_MAX_OPS));
         return;
     }
     for (int64_t i = 0; i < count && !b->stopped; i++) {
@@ -323,7 +330,8 @@ sc_bval_list sc_build_run(sc_frame *f)
     bool poisoned = f->results.count > 0 && f->results.data[0].kind == SC_BVAL_NONE;
     if (callable->results.count > 0 && callable->results.count != f->results.count) {
         if (!poisoned) {
-            sc_build_error(b, SC_D_wrong_count, result_expr(f, 0)->loc, sc_build_text(b, "the return of '%s'", sc_name_text(b, callable->name.text)),
+            sc_build_error(b, SC_D_wrong_count, result_expr(f, 0)->loc,
+                           sc_build_text(b, "the return of '%s'", sc_name_text(b, callable->name.text)),
                            sc_build_count(b, callable->results.count, "value"), sc_build_given(b, f->results.count));
             sc_build_note(b, callable->results.data[0].loc, "the results are declared here");
         }
@@ -404,7 +412,8 @@ static bool bind_formal(sc_frame *f, sc_frame *callee, const sc_formal *formal, 
 {
     sc_builder *b = f->b;
     sc_sym path = sc_build_path(b, callee->path, formal->name.text);
-    const char *what = sc_build_text(b, "argument '%s' of '%s'", sc_name_text(b, formal->name.text), sc_name_text(b, callee->callable->name.text));
+    const char *what =
+        sc_build_text(b, "argument '%s' of '%s'", sc_name_text(b, formal->name.text), sc_name_text(b, callee->callable->name.text));
     sc_value rounded = sc_build_round(callee, what, value, &formal->type, callee, sc_build_dtype_of(b, SC_KIND_ACT, path), loc);
     if (rounded == SC_NONE)
         return false;
@@ -431,8 +440,8 @@ static bool bind_formals(sc_frame *f, sc_frame *callee, const sc_expr *call)
         const sc_arg *arg = find_argument(call, callable, i);
         if (arg == NULL || arg->values.count != 1) {
             sc_build_error(f->b, SC_D_bad_call, call->loc,
-                           sc_build_text(f->b, "argument '%s' of '%s' wants one value", sc_name_text(f->b, callable->formals.data[i].name.text),
-                                         sc_name_text(f->b, callable->name.text)));
+                           sc_build_text(f->b, "argument '%s' of '%s' wants one value",
+                                         sc_name_text(f->b, callable->formals.data[i].name.text), sc_name_text(f->b, callable->name.text)));
             return false;
         }
         values[i] = sc_build_expr(f, arg->values.data[0]);
@@ -482,7 +491,8 @@ static sc_bval_list call_sub(sc_frame *f, const sc_expr *call, const sc_member *
     }
     const sc_callable *callable = member->block->callable;
     if (call->call.has_dims) {
-        sc_build_error(b, SC_D_bad_call, call->loc, sc_build_text(b, "dims of '%s' are given where it is declared", sc_name_text(b, sub->name.text)));
+        sc_build_error(b, SC_D_bad_call, call->loc,
+                       sc_build_text(b, "dims of '%s' are given where it is declared", sc_name_text(b, sub->name.text)));
         sc_build_note(b, sub->loc, "here: %s: %s[..]", sc_name_text(b, sub->name.text), sc_name_text(b, sub->block.text));
         return no_results(b, callable);
     }

@@ -81,7 +81,8 @@ sc_value sc_emit_typed(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value 
 {
     if (!check_count(f->b, loc))
         return SC_NONE;
-    sc_op_id id = sc_op_new(f->b->m, f->b->func, SC_NONE, kind, operands, operand_count, attrs, attr_count, type, type == NULL ? 0 : 1, SC_NONE);
+    sc_op_id id =
+        sc_op_new(f->b->m, f->b->func, SC_NONE, kind, operands, operand_count, attrs, attr_count, type, type == NULL ? 0 : 1, SC_NONE);
     return finish_op(f, loc, id);
 }
 
@@ -90,7 +91,8 @@ sc_value sc_emit_typed(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_value 
 static bool widens(sc_dtype from, sc_dtype to)
 {
     const sc_dtype_row *a = &sc_dtypes[from], *b = &sc_dtypes[to];
-    return a->kind == SC_DTYPE_FLOAT && b->kind == SC_DTYPE_FLOAT && a->significand <= b->significand && a->low >= b->low && a->high <= b->high;
+    return a->kind == SC_DTYPE_FLOAT && b->kind == SC_DTYPE_FLOAT && a->significand <= b->significand && a->low >= b->low &&
+           a->high <= b->high;
 }
 
 sc_value sc_emit_cast(sc_frame *f, sc_loc loc, sc_value value, sc_dtype dtype)
@@ -245,6 +247,19 @@ static void build_init(sc_frame *f, const sc_expr *init, sc_state *state)
     }
 }
 
+/* Entries share parameters and caches, so the dims of these have one size for all. */
+static bool check_shared(sc_builder *b, const sc_state *old, const sc_type_info *info)
+{
+    sc_type type = sc_type_intern(b->m, info);
+    if (old->type == type)
+        return true;
+    sc_build_error(b, SC_D_bad_statement, old->loc,
+                   sc_build_text(b, "'%s' is shared by entries, but is %s in one and %s in '%s'; bind its dims alike",
+                                 sc_name_text(b, old->path), sc_type_text(b->m, old->type), sc_type_text(b->m, type),
+                                 sc_name_text(b, b->request.entry)));
+    return false;
+}
+
 static uint32_t declare_state(sc_frame *f, const sc_member *member, sc_sym path)
 {
     sc_builder *b = f->b;
@@ -266,6 +281,8 @@ static uint32_t declare_state(sc_frame *f, const sc_member *member, sc_sym path)
         if (is_param && decl->init != NULL)
             build_init(&home, decl->init, &made);
         state = sc_module_add_state(b->m, &made);
+    } else if (!check_shared(b, &b->m->state.data[state], &info)) {
+        return SC_NONE;
     }
     *sc_vec_push(&b->context->arena, &b->states) = state;
     return check_sizes(b, decl->loc) ? state : SC_NONE;

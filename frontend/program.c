@@ -85,10 +85,10 @@ static void set_form(sc_dim_decl *decl, const sc_dim_def *def, const sc_file *fi
     decl->name = def->name;
     decl->def = def;
     decl->file = file;
-    decl->form = def->size != NULL       ? SC_DIM_SIZED
-                 : def->alias.text != 0  ? SC_DIM_ALIAS
-                 : def->parts.count > 0  ? SC_DIM_COMPOSITE
-                                         : SC_DIM_FREE;
+    decl->form = def->size != NULL      ? SC_DIM_SIZED
+                 : def->alias.text != 0 ? SC_DIM_ALIAS
+                 : def->parts.count > 0 ? SC_DIM_COMPOSITE
+                                        : SC_DIM_FREE;
 }
 
 static void add_dim(sc_program *program, const sc_dim_def *def, const sc_file *file)
@@ -218,8 +218,8 @@ static void check_model_named(sc_program *program, const char *what, sc_name nam
         sc_suggest_add(context, &list, program->models.data[i]->name.text);
     const char *suggestion = sc_suggest(context, model.text, &list);
     if (strcmp(what, "plan") == 0)
-        sc_report(&context->diag, SC_D_plan_for_other_model, model.loc, sc_text(context, name.text), sc_text(context, model.text), suggestion,
-                  (char *)NULL);
+        sc_report(&context->diag, SC_D_plan_for_other_model, model.loc, sc_text(context, name.text), sc_text(context, model.text),
+                  suggestion, (char *)NULL);
     else
         sc_report(&context->diag, SC_D_bad_weights, model.loc,
                   sc_arena_printf(&context->arena, "weights '%s' are for model '%s', which is not declared%s", sc_text(context, name.text),

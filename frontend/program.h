@@ -12,11 +12,11 @@ typedef struct sc_dim_decl {
     sc_dim_form form;
     const sc_file *file;
     const sc_dim_def *def;
-    uint32_t original;              /* ALIAS */
-    uint32_t chain;                 /* ALIAS: how many aliases lead to the dim that is none */
-    uint32_t part_count, *parts;    /* COMPOSITE */
+    uint32_t original;                        /* ALIAS */
+    uint32_t chain;                           /* ALIAS: how many aliases lead to the dim that is none */
+    uint32_t part_count, *parts;              /* COMPOSITE */
     uint32_t dependency_count, *dependencies; /* dims its size is computed from */
-    bool broken;                    /* in a cycle, or of a wrong form: has no size */
+    bool broken;                              /* in a cycle, or of a wrong form: has no size */
 } sc_dim_decl;
 
 struct sc_unit;
@@ -41,9 +41,9 @@ typedef struct sc_unit {
     const sc_callable *callable; /* NULL for a model */
     const sc_stmt_list *body;
     SC_VEC(sc_member) members;
-    sc_map member_map;           /* symbol -> index in members */
-    uint32_t height;             /* levels of blocks in it, itself included; 0 while unknown */
-    bool broken;                 /* contains itself, or nests too deep */
+    sc_map member_map; /* symbol -> index in members */
+    uint32_t height;   /* levels of blocks in it, itself included; 0 while unknown */
+    bool broken;       /* contains itself, or nests too deep */
     bool visiting;
 } sc_unit;
 
@@ -103,7 +103,7 @@ typedef struct sc_param_path {
     const sc_unit *unit; /* that declares it */
     sc_sym text;         /* layers.attn.wq */
     uint32_t dim_count;
-    const sc_sym *dims;  /* of its shape, dim arguments and substitutions done */
+    const sc_sym *dims; /* of its shape, dim arguments and substitutions done */
 } sc_param_path;
 typedef SC_VEC(sc_param_path) sc_param_path_list;
 

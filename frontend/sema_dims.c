@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* ---- forms ---- */
-static uint32_t resolve(sc_program *program, sc_name name)
+static uint32_t resolve(const sc_program *program, sc_name name)
 {
     uint32_t index = sc_program_dim(program, name.text);
     if (index == SC_NONE)
@@ -12,7 +12,7 @@ static uint32_t resolve(sc_program *program, sc_name name)
     return index;
 }
 
-static void report_text(sc_program *program, sc_diag_id id, sc_loc loc, const char *text)
+static void report_text(const sc_program *program, sc_diag_id id, sc_loc loc, const char *text)
 {
     sc_report(&program->context->diag, id, loc, text, (char *)NULL);
 }
@@ -20,7 +20,7 @@ static void report_text(sc_program *program, sc_diag_id id, sc_loc loc, const ch
 typedef SC_VEC(uint32_t) index_list;
 
 /* Dims named in a size expression; reports what has no place in one. */
-static void collect_expr(sc_program *program, const sc_expr *expr, index_list *out, bool *bad)
+static void collect_expr(const sc_program *program, const sc_expr *expr, index_list *out, bool *bad)
 {
     uint32_t index;
     switch (expr->kind) {
@@ -82,8 +82,8 @@ static void check_composite(sc_program *program, sc_dim_decl *decl, index_list *
     if (names->count > SC_MAX_RANK) {
         decl->broken = true;
         report_text(program, SC_D_bad_composite, decl->name.loc,
-                    sc_arena_printf(&context->arena, "dim '%s' has %u parts; a tensor has at most %d dims", sc_text(context, decl->name.text),
-                                    names->count, SC_MAX_RANK));
+                    sc_arena_printf(&context->arena, "dim '%s' has %u parts; a tensor has at most %d dims",
+                                    sc_text(context, decl->name.text), names->count, SC_MAX_RANK));
     }
     decl->part_count = decl->broken ? 0 : names->count;
 }
@@ -181,7 +181,7 @@ typedef struct size_eval {
     const int64_t *sizes;
     const char *problem; /* not an integer, overflow */
     sc_loc loc;
-    bool unknown;        /* a dim without a size, or one that has its own message */
+    bool unknown; /* a dim without a size, or one that has its own message */
 } size_eval;
 
 static int64_t problem(size_eval *eval, sc_loc loc, const char *text)
@@ -346,7 +346,7 @@ bool sc_dims_sizes(const sc_program *program, const sc_binding_list *bindings, u
     return ok;
 }
 
-bool sc_program_eval_integer(sc_program *program, const sc_expr *expr, const sc_binding_list *bindings, int64_t *out)
+bool sc_program_eval_integer(const sc_program *program, const sc_expr *expr, const sc_binding_list *bindings, int64_t *out)
 {
     sc_context *context = program->context;
     index_list used = {0};
@@ -359,8 +359,8 @@ bool sc_program_eval_integer(sc_program *program, const sc_expr *expr, const sc_
         if (sizes[used.data[i]] != 0)
             continue;
         const char *name = sc_text(context, program->dims.data[used.data[i]].name.text);
-        sc_report(&context->diag, SC_D_not_a_constant, expr->loc, sc_arena_printf(&context->arena, "dim '%s' has no size here, so this", name),
-                  (char *)NULL);
+        sc_report(&context->diag, SC_D_not_a_constant, expr->loc,
+                  sc_arena_printf(&context->arena, "dim '%s' has no size here, so this", name), (char *)NULL);
         return false;
     }
     size_eval eval = {.program = program, .sizes = sizes};

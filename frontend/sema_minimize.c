@@ -62,7 +62,8 @@ static void check_number(sc_program *program, const sc_expr *expr)
 }
 
 /* Named arguments out of `words`; `positional` of them may stand without a name, in order. */
-static void check_arguments(sc_program *program, const char *owner, const sc_arg_list *args, const char *words, uint32_t positional, const char *skip)
+static void check_arguments(sc_program *program, const char *owner, const sc_arg_list *args, const char *words, uint32_t positional,
+                            const char *skip)
 {
     sc_context *context = program->context;
     sc_text_list known = {0};
@@ -75,7 +76,8 @@ static void check_arguments(sc_program *program, const char *owner, const sc_arg
         if (name == NULL || !is_listed(&known, name) || arg->values.count != 1) {
             report(program, SC_D_bad_argument, arg->loc,
                    name == NULL ? sc_arena_printf(&context->arena, "arguments of %s are named", owner)
-                                : sc_arena_printf(&context->arena, "%s has no argument '%s'%s", owner, name, sc_suggest(context, arg->name.text, &known)));
+                                : sc_arena_printf(&context->arena, "%s has no argument '%s'%s", owner, name,
+                                                  sc_suggest(context, arg->name.text, &known)));
             sc_report_note(&context->diag, (sc_loc){0}, "arguments of %s are: %s", owner, words);
             continue;
         }
@@ -85,7 +87,7 @@ static void check_arguments(sc_program *program, const char *owner, const sc_arg
         if (skip == NULL || strcmp(name, skip) != 0)
             check_number(program, arg->values.data[0]);
     }
-    if (sc_map_find(&seen, sc_intern_text(&context->names, known.data[0])) == NULL)
+    if (known.count > 0 && sc_map_find(&seen, sc_intern_text(&context->names, known.data[0])) == NULL)
         sc_report(&context->diag, SC_D_wrong_count, args->count > 0 ? args->data[0].loc : (sc_loc){0}, owner,
                   sc_arena_printf(&context->arena, "an argument '%s'", known.data[0]), "none is given", (char *)NULL);
 }
@@ -106,7 +108,8 @@ static void check_rate(sc_program *program, const sc_expr *expr)
     }
     report(program, SC_D_bad_argument, expr->loc,
            sc_arena_printf(&context->arena, "'%s' is no learning rate schedule", sc_text(context, expr->call.callee.text)));
-    sc_report_note(&context->diag, (sc_loc){0}, "lr is a number, cosine(peak, warmup = .., total = ..) or linear(peak, warmup = .., total = ..)");
+    sc_report_note(&context->diag, (sc_loc){0},
+                   "lr is a number, cosine(peak, warmup = .., total = ..) or linear(peak, warmup = .., total = ..)");
 }
 
 static void check_optimizer(sc_program *program, const sc_optimizer *optimizer)

@@ -2,6 +2,7 @@
  * itself. */
 #include "frontend/program.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void report_statement(sc_program *program, sc_loc loc, const char *text)
@@ -17,8 +18,9 @@ static void report_taken(sc_program *program, const sc_unit *unit, const sc_memb
         sc_report(&context->diag, SC_D_duplicate_name, name.loc, sc_text(context, name.text), (char *)NULL);
     else
         sc_report(&context->diag, SC_D_duplicate_path, name.loc,
-                  unit->callable == NULL ? sc_text(context, name.text)
-                                         : sc_arena_printf(&context->arena, "%s.%s", sc_text(context, unit->name.text), sc_text(context, name.text)),
+                  unit->callable == NULL
+                      ? sc_text(context, name.text)
+                      : sc_arena_printf(&context->arena, "%s.%s", sc_text(context, unit->name.text), sc_text(context, name.text)),
                   (char *)NULL);
     sc_report_note(&context->diag, old->name.loc, "the other one is here");
 }
@@ -41,7 +43,8 @@ static void add_sub(sc_program *program, sc_unit *unit, const sc_sub *sub)
         sc_text_list list = {0};
         for (uint32_t i = 0; i < program->blocks.count; i++)
             sc_suggest_add(context, &list, program->blocks.data[i]->name.text);
-        sc_report(&context->diag, SC_D_unknown_name, sub->block.loc, sc_arena_printf(&context->arena, "block %s", sc_text(context, sub->block.text)),
+        sc_report(&context->diag, SC_D_unknown_name, sub->block.loc,
+                  sc_arena_printf(&context->arena, "block %s", sc_text(context, sub->block.text)),
                   sc_suggest(context, sub->block.text, &list), (char *)NULL);
     }
     if (sub->stack.text != 0 && sc_program_dim(program, sub->stack.text) == SC_NONE) {
@@ -91,7 +94,8 @@ static void collect_members(sc_program *program, sc_unit *unit)
             break;
         default:
             if (unit->callable == NULL)
-                report_statement(program, stmt->loc, "a model holds params, subs, fns and entry points; computations stand in fns and entries");
+                report_statement(program, stmt->loc,
+                                 "a model holds params, subs, fns and entry points; computations stand in fns and entries");
             break;
         }
     }
@@ -106,16 +110,15 @@ typedef struct body_check {
     uint32_t returns;
 } body_check;
 
+/* `out`, or `out0`, `out1`, .. when there are several results. */
 static bool is_result_name(const body_check *check, const char *name)
 {
     if (check->result_count == 1)
         return strcmp(name, "out") == 0;
-    char *end;
     if (strncmp(name, "out", 3) != 0 || name[3] < '0' || name[3] > '9' || (name[3] == '0' && name[4] != 0))
         return false;
-    uint32_t index = 0;
-    for (end = (char *)(uintptr_t)(name + 3); *end >= '0' && *end <= '9' && index < check->result_count; end++)
-        index = index * 10 + (uint32_t)(*end - '0');
+    char *end;
+    unsigned long index = strtoul(name + 3, &end, 10);
     return *end == 0 && index < check->result_count;
 }
 
@@ -132,7 +135,8 @@ static void check_local(const body_check *check, sc_name name, const char *what)
     if (member != NULL)
         sc_report_note(&context->diag, member->name.loc, "the other one is here; give this %s another name", what);
     else
-        sc_report_note(&context->diag, check->callable->name.loc, "the result of '%s' has this path; give this %s another name", owner, what);
+        sc_report_note(&context->diag, check->callable->name.loc, "the result of '%s' has this path; give this %s another name", owner,
+                       what);
 }
 
 static void check_body(body_check *check, const sc_stmt_list *body, bool repeated)
@@ -160,7 +164,8 @@ static void check_body(body_check *check, const sc_stmt_list *body, bool repeate
         default:
             if (!owned)
                 report_statement(program, stmt->loc,
-                                 repeated ? "declarations cannot stand inside a repeat" : "only blocks and models hold declarations, not fns and entries");
+                                 repeated ? "declarations cannot stand inside a repeat"
+                                          : "only blocks and models hold declarations, not fns and entries");
             break;
         }
     }
@@ -177,6 +182,26 @@ static uint32_t count_results(const sc_callable *callable)
     return 1;
 }
 
+static void report_formal(const body_check *check, sc_name name, sc_loc first)
+{
+    sc_context *context = check->program->context;
+    sc_report(&context->diag, SC_D_duplicate_name, name.loc, sc_text(context, name.text), (char *)NULL);
+    sc_report_note(&context->diag, first, "the other one is here");
+}
+
+/* `at pos[B]` adds inputs pos and pos_len. */
+static void check_positions(const body_check *check, const sc_map *seen)
+{
+    sc_context *context = check->program->context;
+    sc_name pos = check->callable->at_name;
+    sc_name length = {sc_intern_printf(&context->names, "%s_len", sc_text(context, pos.text)), pos.loc};
+    const uint32_t *first = sc_map_find(seen, pos.text), *second = sc_map_find(seen, length.text);
+    if (first != NULL)
+        report_formal(check, pos, check->callable->formals.data[*first].name.loc);
+    if (second != NULL)
+        report_formal(check, length, check->callable->formals.data[*second].name.loc);
+}
+
 static void check_formals(const body_check *check, bool is_entry)
 {
     sc_program *program = check->program;
@@ -187,20 +212,20 @@ static void check_formals(const body_check *check, bool is_entry)
         const sc_formal *formal = &callable->formals.data[i];
         bool is_new;
         uint32_t first = *sc_map_insert(&seen, formal->name.text, i, &is_new);
-        if (!is_new) {
-            sc_report(&context->diag, SC_D_duplicate_name, formal->name.loc, sc_text(context, formal->name.text), (char *)NULL);
-            sc_report_note(&context->diag, callable->formals.data[first].name.loc, "the other one is here");
-        }
+        if (!is_new)
+            report_formal(check, formal->name, callable->formals.data[first].name.loc);
         check_local(check, formal->name, "formal");
         if (is_entry && formal->kind == SC_FORMAL_STATIC)
             report_statement(program, formal->loc, "an entry's inputs are tensors; static arguments are for blocks and fns");
     }
+    if (is_entry && callable->at_name.text != 0)
+        check_positions(check, &seen);
     for (uint32_t i = 0; i < callable->dim_params.count; i++) {
         bool is_new;
         sc_map_insert(&seen, callable->dim_params.data[i].text, 0, &is_new);
         if (!is_new)
-            sc_report(&context->diag, SC_D_duplicate_name, callable->dim_params.data[i].loc, sc_text(context, callable->dim_params.data[i].text),
-                      (char *)NULL);
+            sc_report(&context->diag, SC_D_duplicate_name, callable->dim_params.data[i].loc,
+                      sc_text(context, callable->dim_params.data[i].text), (char *)NULL);
     }
 }
 
@@ -211,7 +236,8 @@ static void check_callable(sc_program *program, const sc_callable *callable, con
     check_formals(&check, is_entry);
     check_body(&check, &callable->body, false);
     if (check.returns == 0)
-        report_statement(program, callable->name.loc, sc_arena_printf(&program->context->arena, "'%s' returns nothing; end it with 'return ..;'", name));
+        report_statement(program, callable->name.loc,
+                         sc_arena_printf(&program->context->arena, "'%s' returns nothing; end it with 'return ..;'", name));
     if (callable->at_name.text != 0 && !is_entry)
         report_statement(program, callable->at_name.loc, "'at .. along ..' is for entry points");
     if (is_entry && callable->dim_params.count > 0)

@@ -67,8 +67,9 @@ static bool check_part(line_check *check, const sc_wdim *dim)
         return report(check, dim->loc, "a range of parts goes from a part to a later one");
     if (dim->of->kind != SC_EXPR_INT || dim->last < dim->of->integer)
         return true;
-    return report(check, dim->loc,
-                  sc_arena_printf(&context->arena, "of %lld parts the last is %lld", (long long)dim->of->integer, (long long)dim->of->integer - 1));
+    return report(
+        check, dim->loc,
+        sc_arena_printf(&context->arena, "of %lld parts the last is %lld", (long long)dim->of->integer, (long long)dim->of->integer - 1));
 }
 
 static bool check_as(line_check *check)
@@ -87,7 +88,8 @@ static bool check_as(line_check *check)
             return report(check, dim->dim.loc,
                           sc_arena_printf(&context->arena, "'%s' is no dim of '%s'", name, sc_text(context, check->param->text)));
         if (twice)
-            return report(check, dim->dim.loc, sc_arena_printf(&context->arena, "dim '%s' stands twice here, or in the tensor's name too", name));
+            return report(check, dim->dim.loc,
+                          sc_arena_printf(&context->arena, "dim '%s' stands twice here, or in the tensor's name too", name));
     }
     for (uint32_t i = 0; i < check->leaves.count; i++) {
         if (!check->covered.data[i])
@@ -112,8 +114,8 @@ static void report_path(sc_program *program, const sc_wmap *map, const sc_param_
 {
     sc_context *context = program->context;
     if (part == NULL) {
-        sc_report(&context->diag, SC_D_matches_nothing, map->path.loc, sc_path_text(context, &map->path), sc_suggest_param(context, &map->path, params),
-                  (char *)NULL);
+        sc_report(&context->diag, SC_D_matches_nothing, map->path.loc, sc_path_text(context, &map->path),
+                  sc_suggest_param(context, &map->path, params), (char *)NULL);
         return;
     }
     sc_report(&context->diag, SC_D_bad_weights, map->path.loc,

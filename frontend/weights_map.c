@@ -30,7 +30,7 @@ typedef struct name_user {
     const sc_module *m;
     const sc_type_info *type;
     const int64_t *index;
-    bool *indexed;              /* by dim of the type: named; may be NULL */
+    bool *indexed; /* by dim of the type: named; may be NULL */
 } name_user;
 
 /* The index of segment i of a path with indices. */
@@ -106,8 +106,8 @@ static bool fill(const sc_program *program, const sc_wmap *map, name_user *user,
     return *text != NULL || report(program, map, sc_arena_printf(&program->context->arena, "the tensor's name does not fit: %s", problem));
 }
 
-bool sc_wmap_tensor_name(const sc_program *program, const sc_wmap *map, sc_sym model, const sc_module *m, uint32_t state, const int64_t *index,
-                         sc_sym *name)
+bool sc_wmap_tensor_name(const sc_program *program, const sc_wmap *map, sc_sym model, const sc_module *m, uint32_t state,
+                         const int64_t *index, sc_sym *name)
 {
     const char *text, *path = sc_text(program->context, m->state.data[state].path);
     name_user user = {.program = program,
@@ -183,13 +183,15 @@ static bool place_part(layout_walk *walk, const sc_wdim *dim)
         if (sc_program_dim(program, name) != SC_NONE)
             *sc_vec_push(&context->arena, &sizes) = (sc_binding){name, walk->type->dims[i].size, dim->loc};
     }
-    if (!sc_program_eval_integer((sc_program *)(uintptr_t)program, dim->of, &sizes, &of))
+    if (!sc_program_eval_integer(program, dim->of, &sizes, &of))
         return false;
     if (dim->first < 0 || count < 1 || dim->last >= of)
-        return report(program, walk->map, sc_arena_printf(&context->arena, "there are parts 0 to %lld of %lld", (long long)of - 1, (long long)of));
+        return report(program, walk->map,
+                      sc_arena_printf(&context->arena, "there are parts 0 to %lld of %lld", (long long)of - 1, (long long)of));
     if (walk->out->elements % count != 0)
         return report(program, walk->map,
-                      sc_arena_printf(&context->arena, "%lld elements do not divide into %lld parts", (long long)walk->out->elements, (long long)count));
+                      sc_arena_printf(&context->arena, "%lld elements do not divide into %lld parts", (long long)walk->out->elements,
+                                      (long long)count));
     int64_t part = walk->out->elements / count;
     walk->out->offset += dim->first * part;
     walk->out->elements = part;
@@ -215,7 +217,8 @@ bool sc_wmap_layout(const sc_program *program, const sc_wmap *map, const sc_modu
         if (map >= weights->maps.data && map < weights->maps.data + weights->maps.count)
             model = weights->model.text;
     }
-    name_user user = {.program = program, .param = find_param(program, model, path), .path = path, .m = m, .type = type, .indexed = out->indexed};
+    name_user user = {
+        .program = program, .param = find_param(program, model, path), .path = path, .m = m, .type = type, .indexed = out->indexed};
     if (!fill(program, map, &user, &text))
         return false;
     if (map->as.count > SC_MAX_RANK)

@@ -46,7 +46,8 @@ static int64_t read_name(hole *h)
         h->p++;
     sc_sym name = sc_intern(&h->context->names, begin, (size_t)(h->p - begin));
     if (!h->names->value(h->names->user, name, &value))
-        return fail(h, sc_arena_printf(&h->context->arena, "'%s' is neither the dim of a stack on the parameter's path nor a dim of the parameter",
+        return fail(h, sc_arena_printf(&h->context->arena,
+                                       "'%s' is neither the dim of a stack on the parameter's path nor a dim of the parameter",
                                        sc_text(h->context, name)));
     return value;
 }

@@ -13,5 +13,4 @@ typedef struct sc_pattern_names {
 /* The text with its holes filled in; NULL with *problem in the arena. */
 const char *sc_pattern_fill(sc_context *context, const char *pattern, const sc_pattern_names *names, const char **problem);
 
-
 #endif

@@ -18,7 +18,7 @@
 
 /* ---- one compile ---- */
 typedef struct fixture {
-    const char *text, *path; /* the model, or a file with it */
+    const char *text, *path;   /* the model, or a file with it */
     const char *entry, *binds; /* "B=2 S=4" */
     sc_dtype act, param, cache;
     bool training, expect_errors;
@@ -143,7 +143,11 @@ static void llama_counts(fixture *f)
 static void test_llama_at_full_depth(void **unused)
 {
     (void)unused;
-    run((fixture){.path = SHARDC_SOURCE_DIR "/examples/llama.shard", .entry = "loss", .binds = "B=2 S=8 L=126", .act = SC_DTYPE_bf16, .check = llama_counts});
+    run((fixture){.path = SHARDC_SOURCE_DIR "/examples/llama.shard",
+                  .entry = "loss",
+                  .binds = "B=2 S=8 L=126",
+                  .act = SC_DTYPE_bf16,
+                  .check = llama_counts});
 }
 
 static void llama_decode(fixture *f)
@@ -193,7 +197,8 @@ static void has_dropouts(fixture *f)
 static void test_gpt2_keeps_dropout_in_training(void **unused)
 {
     (void)unused;
-    run((fixture){.path = SHARDC_SOURCE_DIR "/examples/gpt2.shard", .entry = "loss", .binds = "B=2 S=8", .training = true, .check = has_dropouts});
+    run((fixture){
+        .path = SHARDC_SOURCE_DIR "/examples/gpt2.shard", .entry = "loss", .binds = "B=2 S=8", .training = true, .check = has_dropouts});
 }
 
 /* ---- numbers ---- */
@@ -203,11 +208,11 @@ static void rounding(fixture *f)
     expect_line(f, "%5 \"f.a\" = dot[D] %4, %3 : bf16[B=2, F=3]"); /* dot in the act dtype, under its name */
     expect_line(f, "%6 = cast %5 : f32[B=2, F=3]");
     expect_line(f, "%9 = exp %8 : f32[B=2, F=3]");
-    expect_line(f, "%10 \"f.b\" = cast %9 : bf16[B=2, F=3]");      /* rounded where it gets a name */
-    expect_line(f, "%12 \"f.c\" = mul %1, %11 : f64[B=2, F=3]");   /* f64 where an operand is, and declared */
+    expect_line(f, "%10 \"f.b\" = cast %9 : bf16[B=2, F=3]");    /* rounded where it gets a name */
+    expect_line(f, "%12 \"f.c\" = mul %1, %11 : f64[B=2, F=3]"); /* f64 where an operand is, and declared */
     expect_line(f, "\"f.e\" = cast %14 : bf16[B=2, F=3]");
-    expect_line(f, "\"f.g\" = add %6, %16 : f32[B=2, F=3]");       /* declared f32 */
-    expect_line(f, "\"f.n\" = sum[B, F] %20 : f32[]");             /* counts stay f32 */
+    expect_line(f, "\"f.g\" = add %6, %16 : f32[B=2, F=3]"); /* declared f32 */
+    expect_line(f, "\"f.n\" = sum[B, F] %20 : f32[]");       /* counts stay f32 */
     expect_line(f, "\"f.l\" = logsumexp[F] %6 : f32[B=2]");
     assert_int_equal(count_ops(f, SC_OP_param), 1);
 }
@@ -232,7 +237,7 @@ static void literals(fixture *f)
     expect_line(f, "constant {value = 0.25} : f32[]"); /* 1.0/sqrt(16.0), folded */
     expect_line(f, "constant {value = 0.5} : f32[]");  /* integer with fraction: float */
     expect_line(f, "\"f.k\" = mul %0, ");
-    assert_int_equal(count_ops(f, SC_OP_constant), 5);  /* each number once per dtype: 2 as i32 and f32, 1 */
+    assert_int_equal(count_ops(f, SC_OP_constant), 5); /* each number once per dtype: 2 as i32 and f32, 1 */
 }
 
 static void test_literals_are_weak_and_folded(void **unused)
@@ -376,9 +381,10 @@ static void test_integer_expressions_see_bindings(void **unused)
 /* ---- paths ---- */
 static void paths(fixture *f)
 {
-    static const char *const wanted[] = {"\"f.x\" = input",    "\"s[0].i[1].x\" = use", "\"s[1].i[2].w\" = param", "\"s[1].out0\" = use", "\"s[1].out1\" = use",
-                                         "\"go.y\" = use",     "\"go.out\" = use",      "\"f.out\" = use",         "\"s[0].help.z\" = mul", "\"s[0].half.out\" = use",
-                                         "\"s[0].u\" = use %"};
+    static const char *const wanted[] = {"\"f.x\" = input",         "\"s[0].i[1].x\" = use", "\"s[1].i[2].w\" = param",
+                                         "\"s[1].out0\" = use",     "\"s[1].out1\" = use",   "\"go.y\" = use",
+                                         "\"go.out\" = use",        "\"f.out\" = use",       "\"s[0].help.z\" = mul",
+                                         "\"s[0].half.out\" = use", "\"s[0].u\" = use %"};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         expect_line(f, wanted[i]);
     expect_line(f, "scope \"s[0].i[1]\"");
@@ -421,11 +427,36 @@ static void test_initialisers(void **unused)
 {
     (void)unused;
     run((fixture){.text = "lang 1; dim B = 2, D = 4, F = 3, V = 5;\n"
-                          "model m { param a[D, F] = xavier(), b[V, D] = xavier(), c[F] = xavier(), d: bf16[F], e[F] = normal(1.0 / sqrt(D)), g[F] = uniform(-1, 2);\n"
+                          "model m { param a[D, F] = xavier(), b[V, D] = xavier(), c[F] = xavier(), d: bf16[F], e[F] = normal(1.0 / "
+                          "sqrt(D)), g[F] = uniform(-1, 2);\n"
                           "  entry f(t: i32[B]) -> [B, F] { return dot[D](gather[V](b, t), a) + c + d + e + g; } }\n",
                   .entry = "f",
                   .param = SC_DTYPE_f16,
                   .check = inits});
+}
+
+/* Entries of one module share parameters, whose dims then have one size. */
+static void shared(fixture *f)
+{
+    sc_build_request request = {
+        .model = symbol(f, "m"), .entry = symbol(f, "g"), .bindings = &f->bindings, .dtype_of = dtype_of, .user = f};
+    sc_build_result second;
+    assert_true(sc_build_entry(f->program, &request, f->m, &second));
+    assert_int_equal(f->m->state.count, 2);
+    assert_int_equal(f->m->funcs.count, 2);
+    *sc_vec_push(&f->context->arena, &f->bindings) = (sc_binding){.dim = symbol(f, "D"), .size = 7};
+    request.entry = symbol(f, "h");
+    assert_false(sc_build_entry(f->program, &request, f->m, &second));
+}
+
+static void test_entries_share_state(void **unused)
+{
+    (void)unused;
+    run((fixture){.text = "lang 1; dim B = 2, D = 4;\n"
+                          "model m { param a[D], b[B]; entry f(x: f32[B, D]) -> [B, D] { return x * a; }\n"
+                          "  entry g(x: f32[B, D]) -> [B, D] { return x * a * b; } entry h(x: f32[B, D]) -> [B, D] { return x * a; } }\n",
+                  .entry = "f",
+                  .check = shared});
 }
 
 /* ---- weights ---- */
@@ -490,7 +521,8 @@ static void test_exponential_nesting_is_stopped(void **unused)
     char text[8192];
     int length = snprintf(text, sizeof text, "lang 1; dim B = 2; block b0(x[B]) -> [B] { return x; }\n");
     for (int i = 1; i < 60; i++)
-        length += snprintf(text + length, sizeof text - (size_t)length, "block b%d(x[B]) -> [B] { sub a: b%d, c: b%d; return c(a(x)); }\n", i, i - 1, i - 1);
+        length += snprintf(text + length, sizeof text - (size_t)length, "block b%d(x[B]) -> [B] { sub a: b%d, c: b%d; return c(a(x)); }\n",
+                           i, i - 1, i - 1);
     snprintf(text + length, sizeof text - (size_t)length, "model m { sub s: b59; entry f(x: f32[B]) -> [B] { return s(x); } }\n");
     run((fixture){.text = text, .expect_errors = true, .check = is_too_large});
 }
@@ -533,6 +565,7 @@ int main(void)
         cmocka_unit_test(test_integer_expressions_see_bindings),
         cmocka_unit_test(test_values_have_the_paths_of_their_names),
         cmocka_unit_test(test_initialisers),
+        cmocka_unit_test(test_entries_share_state),
         cmocka_unit_test(test_weights_lie_where_the_map_says),
         cmocka_unit_test(test_exponential_nesting_is_stopped),
         cmocka_unit_test(test_long_chains_of_dims),
