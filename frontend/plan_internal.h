@@ -95,10 +95,8 @@ void sc_plan_note_axes(const sc_resolved_plan *plan, const sc_axis_list *axes);
 
 /* plan_values.c: bind, precision, tune, accumulate, pad, stage, offload, reshard */
 void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
-/* Whether a `pad` line changes this size of a dim. */
-bool sc_plan_pads(const sc_resolved_plan *plan, sc_sym dim, int64_t size);
 /* Reports the statements that this version does not compile and that would change this function. */
-void sc_plan_report_not_compiled(sc_resolved_plan *plan, const sc_plan_view *view);
+void sc_plan_report_not_compiled(sc_resolved_plan *plan);
 
 /* plan_expect.c */
 void sc_plan_resolve_expect(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
@@ -224,11 +222,17 @@ void sc_seeding_find_sizes(sc_seeding *s);
 /* How the axes fall on a composite. */
 sc_composite_split *sc_seeding_composite(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
 /* Whether a dim (leaf or composite) of this function can be split over these axes. */
-bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
+bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool stored);
+/* Whether the axes divide the size itself: nothing is padded for it. */
+bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
+/* Pads a dim so that this many shards divide it, where that is allowed: with --allow-padding, and of parameters that are only stored split. */
+bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored);
+/* The multiples of `pad` lines, before anything is asked. */
+void sc_seeding_pad(sc_seeding *s);
 /* Reports at `loc` that it cannot; `stored` when it is only a matter of storage. */
-void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc, bool stored);
+void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc);
 /* The same for several lines' parts of axes together. */
-void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc, bool stored);
+void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc);
 /* An axis must have a boundary between atoms where its major parts have the product `at`. */
 void sc_seeding_add_cut(sc_seeding *s, uint8_t axis, uint32_t at, sc_loc loc);
 /* Cuts the axes into atoms and sets module->mesh; false after a message. */

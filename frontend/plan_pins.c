@@ -123,8 +123,8 @@ static bool pin_splits(sc_seeding *s, const sc_plan_stmt *stmt, sc_value value, 
         if (ref->axes.count == 0 || !sc_plan_axes(s->plan, &ref->axes, &axes))
             continue;
         sc_dim dim = dims.list[leading + i - rest].dim;
-        if (!sc_seeding_fits(s, dim, &axes)) {
-            sc_seeding_report_misfit(s, dim, &axes, ref->loc, false);
+        if (!sc_seeding_fits(s, dim, &axes, false)) {
+            sc_seeding_report_misfit(s, dim, &axes, ref->loc);
             return false;
         }
         splits[(*count)++] = (sc_claim_split){dim, axes};
@@ -199,8 +199,8 @@ void sc_seeding_inline_pins(sc_seeding *s)
         sc_axis_list axes = known_axes(s, pin);
         if (axes.count == 0 || s->sizes[pin->dim] == 0)
             continue;
-        if (!sc_seeding_fits(s, pin->dim, &axes)) {
-            sc_seeding_report_misfit(s, pin->dim, &axes, pin->loc, false);
+        if (!sc_seeding_fits(s, pin->dim, &axes, false)) {
+            sc_seeding_report_misfit(s, pin->dim, &axes, pin->loc);
             continue;
         }
         sc_claim_split *split = sc_arena_alloc(&s->context->arena, sizeof *split);

@@ -92,10 +92,10 @@ static bool check_fit(rule_dims *rule, uint32_t at, bool stored)
 {
     if (rule->fits[at] == 0) {
         const sc_plan_stmt *stmt = rule->source->stmt;
-        bool fits = sc_seeding_fits(rule->s, rule->dims[at], &rule->source->axes);
+        bool fits = sc_seeding_fits(rule->s, rule->dims[at], &rule->source->axes, stored);
         rule->fits[at] = fits ? 1 : 2;
         if (!fits && !stmt->shard.if_free)
-            sc_seeding_report_misfit(rule->s, rule->dims[at], &rule->source->axes, stmt->shard.dims.data[at].loc, stored);
+            sc_seeding_report_misfit(rule->s, rule->dims[at], &rule->source->axes, stmt->shard.dims.data[at].loc);
     }
     return rule->fits[at] == 1;
 }
@@ -153,17 +153,17 @@ static bool is_claimed(const sc_seeding *s, sc_value value, const sc_group_dim *
 }
 
 /* The largest dim that no other line splits and that the axes divide; else the largest. Ties to the left. */
-static const sc_group_dim *choose_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_axis_list *axes, bool *fits)
+static const sc_group_dim *choose_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_axis_list *axes, bool stored, bool *fits)
 {
     const sc_group_dim *best = NULL, *largest = NULL;
     for (uint32_t i = 0; i < dims->count; i++) {
         const sc_group_dim *dim = &dims->list[i];
         if (largest == NULL || dim->size > largest->size)
             largest = dim;
-        if ((best == NULL || dim->size > best->size) && !is_claimed(s, value, dim) && sc_seeding_fits(s, dim->dim, axes))
+        if ((best == NULL || dim->size > best->size) && !is_claimed(s, value, dim) && sc_seeding_divides(s, dim->dim, axes))
             best = dim;
     }
-    *fits = best != NULL || (largest != NULL && sc_seeding_fits(s, largest->dim, axes));
+    *fits = best != NULL || (largest != NULL && sc_seeding_fits(s, largest->dim, axes, stored));
     return best != NULL ? best : largest;
 }
 
@@ -181,12 +181,12 @@ void sc_seeding_star_rule(sc_seeding *s, const sc_plan_line *source, uint32_t li
         sc_group_dims dims;
         sc_group_dims_of(sc_type_of(s->m, value), &dims);
         bool fits;
-        const sc_group_dim *dim = choose_dim(s, value, &dims, &source->axes, &fits);
+        const sc_group_dim *dim = choose_dim(s, value, &dims, &source->axes, strength == SC_SEED_STORAGE, &fits);
         if (dim == NULL)
             continue;
         if (!fits) {
             if (!stmt->shard.if_free)
-                sc_seeding_report_misfit(s, dim->dim, &source->axes, stmt->loc, strength == SC_SEED_STORAGE);
+                sc_seeding_report_misfit(s, dim->dim, &source->axes, stmt->loc);
             continue;
         }
         sc_claim_split *split = sc_arena_alloc(&s->context->arena, sizeof *split);

@@ -8,6 +8,7 @@
 #include "frontend/path_match.h"
 #include "frontend/plan_internal.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- claims ---- */
@@ -181,27 +182,43 @@ static void report_together(sc_seeding *s, const sc_seed *seed, sc_dim dim, cons
         if ((sc_seeding_atoms(s, (sc_axis_set)(1u << a)) & shared->atoms) != 0)
             axes.axes[axes.count++] = a;
     }
-    sc_seeding_report_shards(s, dim, size, &axes, sc_atom_set_size(&s->m->mesh, shared->atoms), s->m->rules.data[seed->rule].loc,
-                             seed->strength == SC_SEED_STORAGE);
+    sc_seeding_report_shards(s, dim, size, &axes, sc_atom_set_size(&s->m->mesh, shared->atoms), s->m->rules.data[seed->rule].loc);
     const sc_rule_ref *first = &s->m->rules.data[shared->rule];
     sc_report_note(&s->context->diag, first->loc, "this line splits %s too: %s", sc_text(s->context, s->m->dims.data[dim].name),
                    sc_text(s->context, first->text));
+}
+
+/* The atoms of a seed that it will be laid with: a stronger line has had its say on those that it closes or takes. */
+static sc_atom_set laid_atoms(const sc_seed *seed, const sc_split *split, const sc_atom_set *closed, const sc_atom_set *output)
+{
+    sc_atom_set atoms = 0;
+    for (uint32_t a = 0; a < split->atoms.count; a++)
+        atoms |= (sc_atom_set)1 << split->atoms.atoms[a];
+    if (seed->strength > SC_SEED_PIN)
+        atoms &= ~closed[seed->value];
+    if (seed->strength > SC_SEED_OUTPUT)
+        atoms &= ~output[seed->value];
+    return atoms;
 }
 
 static void check_together(sc_seeding *s, const sc_seeds *seeds)
 {
     sc_arena *arena = &s->context->arena;
     sc_map map = {.arena = arena};
-    uint8_t *pinned = sc_arena_array(arena, s->m->values.count, 1);
+    sc_atom_set *closed = sc_arena_array(arena, s->m->values.count, sizeof *closed);
+    sc_atom_set *output = sc_arena_array(arena, s->m->values.count, sizeof *output);
     uint32_t split_count = 0, known = 0;
     for (uint32_t i = 0; i < seeds->list.count; i++) {
-        pinned[seeds->list.data[i].value] |= seeds->list.data[i].closed != 0;
-        split_count += seeds->list.data[i].split_count;
+        const sc_seed *seed = &seeds->list.data[i];
+        closed[seed->value] |= seed->closed;
+        split_count += seed->split_count;
+        for (uint32_t k = 0; seed->strength == SC_SEED_OUTPUT && k < seed->split_count; k++)
+            output[seed->value] |= laid_atoms(seed, &seed->splits[k], closed, output);
     }
     shared_dim *dims = sc_arena_array(arena, split_count, sizeof *dims);
     for (uint32_t i = 0; i < seeds->list.count; i++) {
         const sc_seed *seed = &seeds->list.data[i];
-        if (pinned[seed->value] || (seed->strength != SC_SEED_STRONG && seed->strength != SC_SEED_STORAGE))
+        if (seed->strength == SC_SEED_FIXED || seed->strength == SC_SEED_WEAK)
             continue;
         const sc_type_info *type = sc_type_of(s->m, seed->value);
         for (uint32_t k = 0; k < seed->split_count; k++) {
@@ -212,11 +229,32 @@ static void check_together(sc_seeding *s, const sc_seeds *seeds)
                 dim->rule = seed->rule;
                 known++;
             }
-            for (uint32_t a = 0; a < split->atoms.count; a++)
-                dim->atoms |= (sc_atom_set)1 << split->atoms.atoms[a];
+            dim->atoms |= laid_atoms(seed, split, closed, output);
             int64_t size = type->dims[sc_type_find_dim(type, split->dim)].size;
-            if ((uint64_t)size % sc_atom_set_size(&s->m->mesh, dim->atoms) != 0)
+            uint64_t shards = sc_atom_set_size(&s->m->mesh, dim->atoms);
+            if (!sc_dim_divides(s->m, split->dim, size, shards) &&
+                !sc_seeding_pad_as_needed(s, split->dim, shards, seed->strength == SC_SEED_STORAGE))
                 report_together(s, seed, split->dim, dim, size);
+        }
+    }
+}
+
+/* What padding costs is said once for each dim that has it. */
+static void report_padding(const sc_seeding *s, const sc_seeds *seeds)
+{
+    sc_arena *arena = &s->context->arena;
+    bool *said = sc_arena_array(arena, s->m->dims.count, sizeof *said);
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const sc_seed *seed = &seeds->list.data[i];
+        for (uint32_t k = 0; k < seed->split_count; k++) {
+            sc_dim dim = seed->splits[k].dim;
+            int64_t size = s->sizes[dim], padded = sc_dim_padded(s->m, dim, size);
+            if (said[dim] || padded == size || seed->strength == SC_SEED_WEAK)
+                continue;
+            said[dim] = true;
+            sc_report(&s->context->diag, SC_D_padded, s->m->rules.data[seed->rule].loc, sc_text(s->context, s->m->dims.data[dim].name),
+                      sc_arena_printf(arena, "%" PRId64, size), sc_arena_printf(arena, "%" PRId64, padded),
+                      sc_arena_printf(arena, "%.3g", 100.0 * (double)(padded - size) / (double)size), NULL);
         }
     }
 }
@@ -318,7 +356,8 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
     sc_plan_bindings(plan, s.view->entry, &s.bindings);
     *seeds = (sc_seeds){.call_cost = plan->tuning.call_cost};
     sc_seeding_find_sizes(&s);
-    sc_plan_report_not_compiled(plan, s.view);
+    sc_seeding_pad(&s);
+    sc_plan_report_not_compiled(plan);
     check_all_indices(&s);
     sc_seeding_mark_fixed(&s, fixed);
     read_lines(&s);
@@ -327,6 +366,7 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
         return false;
     emit(&s, seeds);
     check_together(&s, seeds);
+    report_padding(&s, seeds);
     sc_seeding_fixed_seeds(&s, fixed, seeds);
     return context->diag.errors == errors;
 }

@@ -145,11 +145,67 @@ sc_composite_split *sc_seeding_composite(sc_seeding *s, sc_dim dim, const sc_axi
     return split;
 }
 
-bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes)
+/* A rule that moves activations splits this dim too: padding it for storage would pad them. */
+static bool splits_activations(const sc_seeding *s, sc_dim dim)
+{
+    const uint32_t stored = 1u << SC_KIND_PARAM | 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
+    for (uint32_t i = 0; i < s->plan->lines.count; i++) {
+        const sc_plan_stmt *stmt = s->plan->lines.data[i].stmt;
+        bool moves = stmt->kind == SC_PLAN_SHARD && (stmt->shard.kinds.mask == 0 || (stmt->shard.kinds.mask & ~stored) != 0);
+        for (uint32_t d = 0; moves && d < stmt->shard.dims.count; d++) {
+            if (sc_module_find_dim(s->m, stmt->shard.dims.data[d].text) == dim)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Multiples come from `pad` lines; with --allow-padding, and where a parameter is only stored split, also from what is needed. */
+bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored)
+{
+    sc_dim_info *info = &s->m->dims.data[dim];
+    uint64_t multiple = info->multiple > 1 ? (uint64_t)info->multiple : 1, a = multiple, b = product;
+    if (info->part_count > 0 || !(s->plan->options.allow_padding || (stored && !splits_activations(s, dim))))
+        return false;
+    for (uint32_t d = 0; d < s->m->dims.count; d++) {
+        if (sc_dim_has_part(s->m, d, dim))
+            return false; /* composites are never padded */
+    }
+    while (b != 0) { /* the least common multiple: what divided before divides still */
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    if (product / a > ((uint64_t)1 << 40) / multiple)
+        return false;
+    info->multiple = (int64_t)(product / a * multiple);
+    return true;
+}
+
+bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes)
 {
     if (s->m->dims.data[dim].part_count > 0)
         return sc_seeding_composite(s, dim, axes)->leaves != NULL;
     return (uint64_t)s->sizes[dim] % sc_plan_axes_size(s->plan, axes) == 0;
+}
+
+bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool stored)
+{
+    if (s->m->dims.data[dim].part_count > 0)
+        return sc_seeding_composite(s, dim, axes)->leaves != NULL;
+    uint64_t product = sc_plan_axes_size(s->plan, axes);
+    return sc_dim_divides(s->m, dim, s->sizes[dim], product) || sc_seeding_pad_as_needed(s, dim, product, stored);
+}
+
+void sc_seeding_pad(sc_seeding *s)
+{
+    for (uint32_t i = 0; s->plan->plan != NULL && i < s->plan->plan->body.count; i++) {
+        const sc_plan_stmt *stmt = s->plan->plan->body.data[i];
+        sc_dim dim = stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
+        int64_t multiple;
+        if (dim != SC_NONE && sc_program_eval_integer(s->plan->program, stmt->pad.multiple, &s->plan->options.binds, &multiple) && multiple > 1)
+            s->m->dims.data[dim].multiple = multiple;
+    }
 }
 
 /* ---- what would fit ---- */
@@ -217,21 +273,14 @@ static void note_padding(sc_seeding *s, sc_dim dim, uint64_t size, uint64_t prod
                    sc_text(s->context, s->m->dims.data[dim].name), multiple, padded, waste < 10 ? 2 : 0, waste);
 }
 
-void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc, bool stored)
+void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc)
 {
     sc_diag *diag = &s->context->diag;
     sc_arena *arena = &s->context->arena;
     const char *name = sc_text(s->context, s->m->dims.data[dim].name), *size_text = sc_arena_printf(arena, "%" PRId64, size);
     const char *wanted = sc_plan_axes_text(s->plan, axes), *shards = sc_arena_printf(arena, "%" PRIu64, product);
     bool composite = s->m->dims.data[dim].part_count > 0;
-    if (!composite && sc_plan_pads(s->plan, s->m->dims.data[dim].name, size))
-        return; /* that it is not padded has been said */
-    if (stored || (s->plan->options.allow_padding && !composite)) {
-        sc_report(
-            diag, SC_D_not_compiled, loc,
-            sc_arena_printf(arena, "%s (%s = %s over %s = %s)", stored ? "uneven storage" : "padding", name, size_text, wanted, shards),
-            NULL);
-    } else if (composite) {
+    if (composite) {
         sc_report(diag, SC_D_heads_do_not_divide, loc, name, size_text, wanted, shards, legal_sizes(s, dim), parts_text(s, dim), NULL);
     } else {
         sc_report(diag, SC_D_does_not_divide, loc, name, size_text, wanted, shards, legal_sizes(s, dim), NULL);
@@ -240,9 +289,9 @@ void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_
     sc_plan_note_axes(s->plan, axes);
 }
 
-void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc, bool stored)
+void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc)
 {
-    sc_seeding_report_shards(s, dim, s->sizes[dim], axes, sc_plan_axes_size(s->plan, axes), loc, stored);
+    sc_seeding_report_shards(s, dim, s->sizes[dim], axes, sc_plan_axes_size(s->plan, axes), loc);
 }
 
 /* ---- cutting axes ---- */

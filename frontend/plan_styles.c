@@ -302,10 +302,10 @@ static void place_end(const styling *t, const sc_name *end, sc_value value, cons
     for (uint32_t i = 0; i < dims.count; i++) {
         if (s->m->dims.data[dims.list[i].dim].name != end->text)
             continue;
-        if (sc_seeding_fits(s, dims.list[i].dim, &t->style.axes))
+        if (sc_seeding_fits(s, dims.list[i].dim, &t->style.axes, false))
             claim_dim(t, value, dims.list[i].dim);
         else
-            sc_seeding_report_misfit(s, dims.list[i].dim, &t->style.axes, end->loc, false);
+            sc_seeding_report_misfit(s, dims.list[i].dim, &t->style.axes, end->loc);
         return;
     }
     fail(s->context, end->loc,
@@ -347,10 +347,10 @@ static void style_bias(const styling *t, sc_value weight)
     sc_group_dims_of(type, &dims);
     if (t->style.kind == ROWWISE)
         close_axis(t, weight);
-    else if (dims.count > 0 && sc_seeding_fits(t->s, dims.list[0].dim, &t->style.axes))
+    else if (dims.count > 0 && sc_seeding_fits(t->s, dims.list[0].dim, &t->style.axes, false))
         claim_dim(t, weight, dims.list[0].dim);
     else if (dims.count > 0)
-        sc_seeding_report_misfit(t->s, dims.list[0].dim, &t->style.axes, t->stmt->loc, false);
+        sc_seeding_report_misfit(t->s, dims.list[0].dim, &t->style.axes, t->stmt->loc);
 }
 
 /* The one dim that all readers of a weight agree on; false after a message, SC_NONE for a bias. */
@@ -393,8 +393,8 @@ static void style_weight(const styling *t, sc_value weight)
         style_bias(t, weight);
         return;
     }
-    if (!sc_seeding_fits(s, dim, &t->style.axes)) {
-        sc_seeding_report_misfit(s, dim, &t->style.axes, t->stmt->loc, false);
+    if (!sc_seeding_fits(s, dim, &t->style.axes, false)) {
+        sc_seeding_report_misfit(s, dim, &t->style.axes, t->stmt->loc);
         return;
     }
     claim_dim(t, weight, dim);
@@ -446,8 +446,8 @@ void sc_seeding_style(sc_seeding *s, const sc_plan_line *source, uint32_t line)
     sc_dim dim = t.style.kind == SEQUENCE ? sc_module_find_dim(s->m, t.style.dim.text) : SC_NONE;
     if (t.style.kind == SEQUENCE && (dim == SC_NONE || s->sizes[dim] == 0))
         return; /* another entry has it */
-    if (t.style.kind == SEQUENCE && !sc_seeding_fits(s, dim, &t.style.axes)) {
-        sc_seeding_report_misfit(s, dim, &t.style.axes, t.style.dim.loc, false);
+    if (t.style.kind == SEQUENCE && !sc_seeding_fits(s, dim, &t.style.axes, false)) {
+        sc_seeding_report_misfit(s, dim, &t.style.axes, t.style.dim.loc);
         return;
     }
     sc_plan_scope scope = sc_plan_scope_make(s->context, s->view, &source->stmt->in);

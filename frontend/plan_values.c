@@ -373,47 +373,6 @@ void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     }
 }
 
-/* ---- what this version leaves out ---- */
-static int64_t size_in(const sc_plan_view *view, sc_sym dim)
-{
-    sc_dim id = sc_module_find_dim(view->m, dim);
-    for (uint32_t i = 0; id != SC_NONE && i < view->values.count; i++) {
-        const sc_type_info *type = sc_type_of(view->m, view->values.data[i]);
-        int at = sc_type_find_dim(type, id);
-        if (at >= 0)
-            return type->dims[at].size;
-    }
-    return 0;
-}
-
-static bool pads(const sc_resolved_plan *plan, const sc_plan_stmt *stmt, int64_t size, int64_t *multiple)
-{
-    return sc_program_eval_integer(plan->program, stmt->pad.multiple, &plan->options.binds, multiple) && *multiple >= 1 &&
-           size % *multiple != 0;
-}
-
-bool sc_plan_pads(const sc_resolved_plan *plan, sc_sym dim, int64_t size)
-{
-    int64_t multiple;
-    for (uint32_t s = 0; plan->plan != NULL && s < plan->plan->body.count; s++) {
-        const sc_plan_stmt *stmt = plan->plan->body.data[s];
-        if (stmt->kind == SC_PLAN_PAD && stmt->pad.dim.text == dim && pads(plan, stmt, size, &multiple))
-            return true;
-    }
-    return false;
-}
-
-static void report_padding(sc_resolved_plan *plan, const sc_plan_view *view, const sc_plan_stmt *stmt)
-{
-    int64_t multiple, size = size_in(view, stmt->pad.dim.text);
-    if (!pads(plan, stmt, size, &multiple))
-        return;
-    sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc,
-              sc_arena_printf(&plan->context->arena, "padding (%s = %" PRId64 " to a multiple of %" PRId64 ")",
-                              sc_text(plan->context, stmt->pad.dim.text), size, multiple),
-              NULL);
-}
-
 static void report_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
     for (uint32_t i = 0; i < plan->mesh.axis_count; i++) {
@@ -422,14 +381,12 @@ static void report_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
     }
 }
 
-void sc_plan_report_not_compiled(sc_resolved_plan *plan, const sc_plan_view *view)
+void sc_plan_report_not_compiled(sc_resolved_plan *plan)
 {
     const uint32_t training_only = 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
     for (uint32_t s = 0; plan->plan != NULL && s < plan->plan->body.count; s++) {
         const sc_plan_stmt *stmt = plan->plan->body.data[s];
-        if (stmt->kind == SC_PLAN_PAD)
-            report_padding(plan, view, stmt);
-        else if (stmt->kind == SC_PLAN_STAGE)
+        if (stmt->kind == SC_PLAN_STAGE)
             report_stage(plan, stmt);
         else if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) != 0)
             sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc, "'offload' of what a forward pass needs", NULL);

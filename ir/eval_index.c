@@ -208,3 +208,30 @@ bool eval_concat(sc_eval *eval)
     } while (sc_walk_next(&walk));
     return true;
 }
+
+/* Elements beyond the global size of one of `dims` become `value`: what padding is to whoever reduces over it. */
+bool eval_mask(sc_eval *eval)
+{
+    const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);
+    const sc_array *x = eval->operands[0];
+    const sc_type_info *type = eval->operand_types[0];
+    double value = sc_op_number(eval->op, SC_ATTR_value, 0);
+    int64_t real[SC_MAX_RANK], index[SC_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < x->rank; i++) {
+        real[i] = x->sizes[i];
+        for (uint32_t d = 0; dims != NULL && d < dims->count; d++) {
+            int64_t left = type->dims[i].size - sc_eval_offset(eval, type->dims[i].dim);
+            if (dims->dims[d] == type->dims[i].dim && left < real[i])
+                real[i] = left;
+        }
+    }
+    for (int64_t at = 0; at < x->count; at++) {
+        bool beyond = false;
+        for (uint32_t i = 0; i < x->rank; i++)
+            beyond = beyond || index[i] >= real[i];
+        eval->results[0].data[at] = beyond ? value : x->data[at];
+        for (uint32_t i = x->rank; i-- > 0 && ++index[i] == x->sizes[i];)
+            index[i] = 0;
+    }
+    return true;
+}

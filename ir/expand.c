@@ -4,6 +4,7 @@
 #include "ir/expand.h"
 
 #include <float.h>
+#include <math.h>
 
 static sc_value emit(sc_expand *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count)
 {
@@ -210,10 +211,15 @@ void expand_topk(sc_expand *e)
     sc_value x = operand(e, 0);
     const sc_type_info type = *sc_type_of(e->m, x);
     uint32_t at = (uint32_t)sc_type_find_dim(&type, dims.dims[0]);
-    int64_t shards = (int64_t)e->shards, part = type.dims[at].size / shards, wanted = size_along(e, sc_op_at(e->m, e->op)->first_result, &to);
+    int64_t shards = (int64_t)e->shards, part = sc_dim_padded(e->m, type.dims[at].dim, type.dims[at].size) / shards, wanted = size_along(e, sc_op_at(e->m, e->op)->first_result, &to);
     sc_dim shard = fresh_dim(e, dims.dims[0], "shard"), inner = fresh_dim(e, dims.dims[0], "part"), best = fresh_dim(e, dims.dims[0], "best"),
            candidate = fresh_dim(e, dims.dims[0], "candidate");
     e->made_dim = shard;
+    if (part * shards != type.dims[at].size) { /* the parts will be taken as whole: padding must lose against everything */
+        double least = sc_dtype_is_float(type.dtype) ? -(double)INFINITY : -2147483648.0;
+        sc_attr padding[] = {dims, sc_attr_number(SC_ATTR_value, least)};
+        x = emit(e, SC_OP_mask, &x, 1, padding, 2);
+    }
     sc_type_dim halves[] = {{shard, SC_NONE, shards}, {inner, SC_NONE, part}};
     sc_type_info unfolded = with_dims(&type, at, 1, halves, 2);
     sc_attr unfold[] = {dims, sc_attr_dims(e->m, SC_ATTR_to, (sc_dim[]){shard, inner}, 2)};

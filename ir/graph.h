@@ -126,7 +126,7 @@ enum {
     SC_ALL_STATES = 15
 };
 
-typedef struct sc_module {
+struct sc_module {
     sc_context *context;
     sc_mesh mesh;
     uint32_t states; /* state bits */
@@ -143,7 +143,7 @@ typedef struct sc_module {
     SC_VEC(uint32_t) type_next;
     sc_map dim_map;   /* symbol -> dim */
     sc_map state_map; /* path symbol -> state */
-} sc_module;
+};
 
 /* A new module on a mesh of no axes (one device). */
 sc_module *sc_module_new(sc_context *context);

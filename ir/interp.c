@@ -66,7 +66,7 @@ bool sc_interp_find_layout(const sc_interp *interp, sc_type type, sc_layout *lay
     int64_t count = 1, total;
     layout->rank = info->rank;
     for (uint32_t i = 0; i < info->rank; i++) {
-        int64_t size = interp->options.ranks ? sc_type_local_size(&interp->m->mesh, info, i) : info->dims[i].size;
+        int64_t size = interp->options.ranks ? sc_type_local_size(interp->m, info, i) : info->dims[i].size;
         layout->sizes[i] = size;
         if (size < 1 || __builtin_mul_overflow(count, size, &count))
             return false;
@@ -312,6 +312,8 @@ static bool run_op(sc_interp *interp, sc_op_id id)
         sc_held *held = &interp->values[op->first_result + i];
         if ((sc_op_traits(op) & SC_VIEW) == 0)
             round_held(interp, held, &interp->layouts[held->type]);
+        if (interp->options.poison && (sc_op_traits(op) & SC_FILLS_PADDING) == 0)
+            sc_interp_poison(interp, held->type, held->data);
         release(held);
     }
     for (uint32_t i = 0; i < op->operand_count; i++) {

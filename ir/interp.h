@@ -42,6 +42,7 @@ double sc_round_to(sc_dtype dtype, double value);
 
 typedef struct sc_interp_options {
     bool ranks; /* false: one device, placements and collectives ignored (collectives are identities); true: every rank */
+    bool poison; /* fill the padding of every result with NaN (integers: 2^30), so that whoever reads it is seen */
     bool round; /* round each result to its dtype; false: floats stay f64 */
     bool (*tick)(void *user); /* optional; called between ops, false stops the run with an error */
     void *user;

@@ -121,7 +121,7 @@ static bool pieces_fit(const sc_transfer *t, uint32_t dim, int64_t piece, const 
 {
     int64_t n = (int64_t)t->group.size;
     bool is_even = piece * n == whole;
-    bool is_padded = sc_type_shards(&t->interp->m->mesh, whole_type, dim) == 1 && (whole + n - 1) / n == piece;
+    bool is_padded = sc_type_shards(&t->interp->m->mesh, whole_type, dim) == 1 && piece * n > whole;
     return is_even || is_padded ||
            sc_interp_fail(t->interp, t->op, SC_NO_RANK, "%lld pieces of %lld do not make %lld, along dim %u of operand %u", (long long)n,
                           (long long)piece, (long long)whole, dim + 1, t->index + 1);

@@ -84,6 +84,8 @@ sc_box_row *sc_row_of_partial(uint8_t kind);
 int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i, uint64_t rank);
 /* A global array into every rank's local one (all zeros before); of a pending reduction one rank gets the value, the others nothing. */
 void sc_interp_split(const sc_interp *interp, sc_type type, const double *global, double *local);
+/* NaN (integers: 2^30) into every rank's padding. */
+void sc_interp_poison(const sc_interp *interp, sc_type type, double *local);
 /* The reverse (local is only read). Pending reductions are reduced. When two replicas disagree, *first and *second are their ranks and the
  * result is false. */
 bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, double *global, int64_t *first, int64_t *second);

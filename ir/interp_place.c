@@ -210,3 +210,34 @@ bool sc_interp_assemble(const sc_interp *interp, sc_type type_handle, double *lo
     }
     return agree;
 }
+
+static bool is_beyond(const sc_box *real, const int64_t *index)
+{
+    for (uint32_t i = 0; i < real->rank; i++) {
+        if (index[i] >= real->sizes[i])
+            return true;
+    }
+    return false;
+}
+
+void sc_interp_poison(const sc_interp *interp, sc_type type_handle, double *local)
+{
+    const sc_type_info *type = &interp->m->types.data[type_handle];
+    sc_layout layout;
+    bool uneven = false;
+    for (uint32_t i = 0; i < type->rank; i++)
+        uneven = uneven || sc_type_is_uneven(interp->m, type, i);
+    if (!uneven || !interp->options.ranks || !sc_interp_find_layout(interp, type_handle, &layout))
+        return;
+    double poison = sc_dtype_is_float(type->dtype) ? (double)NAN : 1073741824.0;
+    for (uint64_t r = 0; r < interp->ranks; r++) {
+        sc_box real = shard_box(interp, type, &layout, r, false);
+        int64_t index[SC_MAX_RANK] = {0};
+        for (int64_t at = 0; at < layout.count; at++) {
+            if (is_beyond(&real, index))
+                local[(int64_t)r * layout.count + at] = poison;
+            for (uint32_t i = type->rank; i-- > 0 && ++index[i] == layout.sizes[i];)
+                index[i] = 0;
+        }
+    }
+}

@@ -21,7 +21,9 @@ enum {
     SC_LOCAL_PURE = 8192, /* the same operands on the same rank give the same result: may be merged */
     SC_NAMESAKE = 16384,  /* messages call the result by its operand's name */
     SC_CONVERTS = 32768,  /* another dtype, else the same */
-    SC_FROM_OUTSIDE = 65536 /* a value that the caller gives */
+    SC_FROM_OUTSIDE = 65536, /* a value that the caller gives */
+    SC_FILLS_PADDING = 262144, /* what stands in the padding of its result is defined */
+    SC_CHECKS_INTEGERS = 131072 /* integer operands out of range are a run-time error: padding must not look like one */
 };
 
 /* What sharding a dim does to an op. */

@@ -218,7 +218,16 @@ static bool parse_dim_reference(sc_parser *p, sc_sym *out_name, sc_loc *out_loc)
     return sc_parse_name(p, "a dim", out_name);
 }
 
-/* dim T = alias S; dim H = (K, G); dim J = alias H (J.K, J.G); dim J.K = alias K of J */
+static bool parse_multiple(sc_parser *p, sc_sym name)
+{
+    int64_t multiple;
+    if (!sc_parse_integer(p, 1, (int64_t)1 << 40, &multiple))
+        return false;
+    p->m->dims.data[sc_module_find_dim(p->m, name)].multiple = multiple;
+    return true;
+}
+
+/* dim V pad 128; dim T = alias S; dim H = (K, G); dim J = alias H (J.K, J.G); dim J.K = alias K of J */
 static bool parse_dim(sc_parser *p)
 {
     sc_loc loc = sc_parse_loc(p);
@@ -240,6 +249,8 @@ static bool parse_dim(sc_parser *p)
             return false;
     }
     if (sc_parse_accept_word(p, "of") && !parse_dim_reference(p, &line.of, &line.of_loc))
+        return false;
+    if (sc_parse_accept_word(p, "pad") && !parse_multiple(p, name))
         return false;
     *slot = line;
     return true;

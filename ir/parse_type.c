@@ -279,7 +279,7 @@ static bool parse_leaf_rest(sc_parser *p, sc_loc loc, sc_type_info *type, sc_dim
     if ((sc_parse_accept(p, '=') && !parse_size(p, &size)) || !parse_dim_atoms(p, &atoms) ||
         !add_leaf(p, loc, type, (sc_type_dim){dim, group, size.global}, &atoms))
         return false;
-    return size.global == 0 || check_local(p, &size, sc_type_local_size(&p->m->mesh, type, type->rank - 1), size.global);
+    return size.global == 0 || check_local(p, &size, sc_type_local_size(p->m, type, type->rank - 1), size.global);
 }
 
 /* H=(K=2, G=4@tp), from behind the parenthesis */
@@ -333,7 +333,7 @@ static bool parse_group_rest(sc_parser *p, sc_loc loc, sc_type_info *type, sc_di
     for (uint32_t i = 0; i < info->part_count; i++) {
         if (!add_leaf(p, loc, type, (sc_type_dim){info->parts[i], group, sizes[i]}, &leaves[i]))
             return false;
-        local *= sc_type_local_size(&p->m->mesh, type, type->rank - 1);
+        local *= sc_type_local_size(p->m, type, type->rank - 1);
     }
     return size.global == 0 || check_local(p, &size, local, size.global);
 }

@@ -306,6 +306,8 @@ static void print_dim_line(sc_printer *p, sc_dim dim)
         sc_strbuf_add(p->out, " of ");
         sc_print_dim_name(p, info->part_of);
     }
+    if (info->multiple > 1)
+        sc_strbuf_printf(p->out, " pad %lld", (long long)info->multiple);
     sc_strbuf_add_char(p->out, '\n');
 }
 

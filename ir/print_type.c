@@ -164,7 +164,7 @@ static void print_leaf(sc_printer *p, const sc_type_info *type, uint32_t i)
     sc_print_dim_name(p, type->dims[i].dim);
     if (type->dims[i].size != 0) {
         sc_strbuf_add_char(p->out, '=');
-        print_size(p, sc_type_local_size(&p->m->mesh, type, i), type->dims[i].size);
+        print_size(p, sc_type_local_size(p->m, type, i), type->dims[i].size);
     }
     sc_atom_list atoms = sc_placement_dim(&type->placement, i);
     print_dim_atoms(p, &atoms);
@@ -205,7 +205,7 @@ static bool short_form(sc_printer *p, const sc_type_info *type, uint32_t i, uint
     c->atoms.count = 0;
     for (uint32_t k = 0; k < length; k++) {
         c->sizes[k] = type->dims[i + k].size;
-        local[k] = sc_type_local_size(&p->m->mesh, type, i + k);
+        local[k] = sc_type_local_size(p->m, type, i + k);
         lists[k] = sc_placement_dim(&type->placement, i + k);
         for (uint32_t a = 0; a < lists[k].count; a++)
             c->atoms.atoms[c->atoms.count++] = lists[k].atoms[a];

@@ -1,4 +1,4 @@
-#include "ir/type.h"
+#include "ir/graph.h"
 
 #include <assert.h>
 #include <string.h>
@@ -141,10 +141,31 @@ uint64_t sc_type_shards(const sc_mesh *mesh, const sc_type_info *type, uint32_t 
     return shards;
 }
 
-int64_t sc_type_local_size(const sc_mesh *mesh, const sc_type_info *type, uint32_t i)
+/* Sizes come from files and plans: a multiple that would overflow pads nothing. */
+int64_t sc_dim_padded(const sc_module *m, sc_dim dim, int64_t size)
 {
-    int64_t shards = (int64_t)sc_type_shards(mesh, type, i);
-    return type->dims[i].size / shards + (type->dims[i].size % shards != 0);
+    int64_t multiple = m->dims.data[dim].multiple;
+    if (multiple <= 1 || size % multiple == 0 || size > INT64_MAX - multiple)
+        return size;
+    return size - size % multiple + multiple;
+}
+
+bool sc_dim_divides(const sc_module *m, sc_dim dim, int64_t size, uint64_t shards)
+{
+    return shards <= INT64_MAX && sc_dim_padded(m, dim, size) % (int64_t)shards == 0;
+}
+
+int64_t sc_type_local_size(const sc_module *m, const sc_type_info *type, uint32_t i)
+{
+    int64_t shards = (int64_t)sc_type_shards(&m->mesh, type, i), size = type->dims[i].size;
+    size = shards > 1 ? sc_dim_padded(m, type->dims[i].dim, size) : size;
+    return size / shards + (size % shards != 0);
+}
+
+bool sc_type_is_uneven(const sc_module *m, const sc_type_info *type, uint32_t i)
+{
+    int64_t shards = (int64_t)sc_type_shards(&m->mesh, type, i);
+    return shards > 1 && sc_type_local_size(m, type, i) * shards != type->dims[i].size;
 }
 
 static int64_t saturating_product(int64_t a, int64_t b)
@@ -161,17 +182,17 @@ int64_t sc_type_elements(const sc_type_info *type)
     return count;
 }
 
-int64_t sc_type_local_elements(const sc_mesh *mesh, const sc_type_info *type)
+int64_t sc_type_local_elements(const sc_module *m, const sc_type_info *type)
 {
     int64_t count = 1;
     for (uint32_t i = 0; i < type->rank; i++)
-        count = saturating_product(count, sc_type_local_size(mesh, type, i));
+        count = saturating_product(count, sc_type_local_size(m, type, i));
     return count;
 }
 
-int64_t sc_type_local_bytes(const sc_mesh *mesh, const sc_type_info *type)
+int64_t sc_type_local_bytes(const sc_module *m, const sc_type_info *type)
 {
-    return saturating_product(sc_type_local_elements(mesh, type), sc_dtypes[type->dtype].bytes);
+    return saturating_product(sc_type_local_elements(m, type), sc_dtypes[type->dtype].bytes);
 }
 
 int64_t sc_shard_offset(const sc_mesh *mesh, const sc_atom_list *atoms, uint64_t rank, int64_t local_size)

@@ -41,6 +41,8 @@ static inline bool sc_dtype_is_float(sc_dtype dtype)
 typedef uint32_t sc_dim;  /* index in module->dims */
 typedef uint32_t sc_type; /* index in module->types */
 
+typedef struct sc_module sc_module; /* ir/graph.h */
+
 /* A declared dim. Sizes are not here: inside one function a dim has one size, and it stands in the types. */
 typedef struct sc_dim_info {
     sc_sym name;
@@ -48,6 +50,7 @@ typedef struct sc_dim_info {
     uint32_t part_count;
     sc_dim *parts;   /* composite: its leaves, major first; NULL for a leaf */
     sc_dim part_of;  /* a leaf made for an alias of a composite: that alias; else SC_NONE */
+    int64_t multiple; /* where the dim is split, its size is padded up to a multiple of this; 0 or 1: never */
 } sc_dim_info;
 
 /* ---- mesh ---- */
@@ -126,13 +129,19 @@ typedef struct sc_type_info {
 
 /* Index of a leaf in a type, or -1. */
 int sc_type_find_dim(const sc_type_info *type, sc_dim leaf);
-/* Shards of dim i, and its size on one rank. */
+/* Shards of dim i, and its size on one rank: of a split dim that is padded, the padded size over the shards. */
 uint64_t sc_type_shards(const sc_mesh *mesh, const sc_type_info *type, uint32_t i);
-int64_t sc_type_local_size(const sc_mesh *mesh, const sc_type_info *type, uint32_t i);
+int64_t sc_type_local_size(const sc_module *m, const sc_type_info *type, uint32_t i);
 /* Products of sizes; saturate at INT64_MAX. */
 int64_t sc_type_elements(const sc_type_info *type);
-int64_t sc_type_local_elements(const sc_mesh *mesh, const sc_type_info *type);
-int64_t sc_type_local_bytes(const sc_mesh *mesh, const sc_type_info *type);
+int64_t sc_type_local_elements(const sc_module *m, const sc_type_info *type);
+int64_t sc_type_local_bytes(const sc_module *m, const sc_type_info *type);
+/* The size that the shards of a split dim add up to. */
+int64_t sc_dim_padded(const sc_module *m, sc_dim dim, int64_t size);
+/* Whether a dim of this size may be split into so many shards: they divide it, or what it is padded to. */
+bool sc_dim_divides(const sc_module *m, sc_dim dim, int64_t size, uint64_t shards);
+/* Whether dim i is split and its last shards hold padding. */
+bool sc_type_is_uneven(const sc_module *m, const sc_type_info *type, uint32_t i);
 /* First element of dim i that this rank holds, given the dim's atoms. */
 int64_t sc_shard_offset(const sc_mesh *mesh, const sc_atom_list *atoms, uint64_t rank, int64_t local_size);
 

@@ -56,7 +56,7 @@ static void check_type(verification *v, sc_op_id op, sc_type type)
                 seen |= (sc_atom_set)1 << list.atoms[a];
         }
         int64_t shards = (int64_t)sc_type_shards(&m->mesh, info, i);
-        if (info->dims[i].size > 0 && info->dims[i].size % shards != 0)
+        if (info->dims[i].size > 0 && !sc_dim_divides(m, info->dims[i].dim, info->dims[i].size, (uint64_t)shards))
             wrong(v, op, "%lld shards do not divide dim %s", (long long)shards, sc_text(m->context, m->dims.data[info->dims[i].dim].name));
     }
     for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {

@@ -47,7 +47,10 @@ static bool factor_divides(const sc_module *m, const sc_op *op, const sc_factor 
 {
     for (uint32_t v = 0; v < value_count(op); v++) {
         int dim = dim_at(op, factor, v);
-        if (dim >= 0 && sc_type_of(m, value_at(op, v))->dims[dim].size % (int64_t)shards != 0)
+        if (dim < 0)
+            continue;
+        const sc_type_dim *d = &sc_type_of(m, value_at(op, v))->dims[dim];
+        if (!sc_dim_divides(m, d->dim, d->size, shards))
             return false;
     }
     return true;
@@ -169,7 +172,7 @@ static sc_cost form_cost(const sc_assigner *assigner, const sc_op *op, const sc_
     sc_type_info type = *sc_type_of(assigner->m, op->first_result);
     type.placement = *result;
     type.dtype = type.dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
-    double bytes = (double)sc_type_local_bytes(&assigner->m->mesh, &type);
+    double bytes = (double)sc_type_local_bytes(assigner->m, &type);
     return (sc_cost){.bytes = 3 * sc_sent_bytes(SC_OP_all_reduce, bytes, (double)sc_atom_list_size(&assigner->m->mesh, split)), .calls = 2};
 }
 

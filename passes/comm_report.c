@@ -46,7 +46,7 @@ static void set_group(const sc_module *m, sc_comm_row *row)
 static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i)
 {
     sc_value value = op->kind == SC_OP_all_gather ? op->first_result + i : op->operands[i];
-    return (double)sc_type_local_bytes(&m->mesh, sc_type_of(m, value));
+    return (double)sc_type_local_bytes(m, sc_type_of(m, value));
 }
 
 /* The name of value i seen from its scope. */

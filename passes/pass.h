@@ -47,6 +47,7 @@ bool sc_run_lower_reshards(sc_module *m, sc_pass_env *env);
 bool sc_run_fold_views(sc_module *m, sc_pass_env *env);
 bool sc_run_coalesce(sc_module *m, sc_pass_env *env);
 bool sc_run_drop_dead(sc_module *m, sc_pass_env *env);
+bool sc_run_mask_padding(sc_module *m, sc_pass_env *env);
 bool sc_run_localise(sc_module *m, sc_pass_env *env);
 
 #endif

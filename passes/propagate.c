@@ -98,7 +98,7 @@ static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint
         return false;
     sc_type_info type = *sc_type_of(p->m, value);
     type.placement = *at;
-    return type.dims[dim].size % (int64_t)(sc_type_shards(&p->m->mesh, &type, dim) * p->m->mesh.atoms[atom].size) == 0;
+    return sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, sc_type_shards(&p->m->mesh, &type, dim) * p->m->mesh.atoms[atom].size);
 }
 
 /* The value of the op that has the atom on this factor, where a cause is looked up. */

@@ -88,7 +88,7 @@ static double local_bytes(const search *s, const sc_placement *at)
 {
     sc_type_info type = s->type;
     type.placement = *at;
-    return (double)sc_type_local_bytes(&s->m->mesh, &type);
+    return (double)sc_type_local_bytes(s->m, &type);
 }
 
 static bool spans_inter(const sc_mesh *mesh, const sc_atom_list *group)
@@ -149,8 +149,7 @@ static bool divides(const search *s, const sc_placement *at, uint32_t dim, uint6
 {
     sc_type_info type = s->type;
     type.placement = *at;
-    int64_t shards = (int64_t)(sc_type_shards(&s->m->mesh, &type, dim) * by);
-    return type.dims[dim].size % shards == 0;
+    return sc_dim_divides(s->m, type.dims[dim].dim, type.dims[dim].size, sc_type_shards(&s->m->mesh, &type, dim) * by);
 }
 
 /* The last `count` atoms of a dim's list, or an empty list when one of them may not move. */

@@ -68,6 +68,11 @@ static bool lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_o
                 fine = report_conflict(p, seed, atom, (uint32_t)dim);
                 continue;
             }
+            sc_type_info type = *sc_type_of(p->m, seed->value);
+            type.placement = *at;
+            uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.atoms[atom].size;
+            if (seed->strength == SC_SEED_WEAK && !sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
+                continue; /* another free line came first, in mesh order, and left too little */
             place_atom(p, seed, (uint32_t)dim, atom);
             strength_of[(size_t)seed->value * p->placing->atom_count + atom] = (uint8_t)seed->strength;
         }
@@ -146,7 +151,8 @@ static bool is_free(const sc_propagation *p, const sc_seed *seed)
         sc_type_info type = *sc_type_of(p->m, seed->value);
         type.placement = *at;
         int dim = sc_type_find_dim(&type, seed->splits[s].dim);
-        if (dim < 0 || type.dims[dim].size % (int64_t)(sc_type_shards(mesh, &type, (uint32_t)dim) * sc_atom_list_size(mesh, &seed->splits[s].atoms)) != 0)
+        if (dim < 0 || !sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size,
+                                       sc_type_shards(mesh, &type, (uint32_t)dim) * sc_atom_list_size(mesh, &seed->splits[s].atoms)))
             return false;
     }
     return true;
@@ -160,9 +166,12 @@ bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds)
     uint8_t *strength_of = sc_arena_array(arena, (size_t)p->placing->value_count * p->placing->atom_count, 1);
     for (uint32_t i = 0; i < seeds->list.count; i++)
         eligible[i] = seeds->list.data[i].strength == SC_SEED_WEAK && is_free(p, &seeds->list.data[i]);
-    for (uint32_t i = 0; i < seeds->list.count; i++) {
-        if (eligible[i])
-            fine = lay_seed(p, &seeds->list.data[i], strength_of) && fine;
+    for (uint32_t a = 0; a < p->placing->atom_count; a++) { /* in mesh order, whatever the order of lines */
+        for (uint32_t i = 0; i < seeds->list.count; i++) {
+            const sc_seed *seed = &seeds->list.data[i];
+            if (eligible[i] && seed->split_count > 0 && seed->splits[0].atoms.atoms[0] == a)
+                fine = lay_seed(p, seed, strength_of) && fine;
+        }
     }
     return fine;
 }
@@ -181,8 +190,8 @@ bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds)
                 uint32_t atom = seed->splits[s].atoms.atoms[k];
                 const sc_cause *cause = sc_cause_of(p->placing, seed->value, atom);
                 type.placement = *at;
-                int64_t shards = (int64_t)(sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.atoms[atom].size);
-                if (at->on[atom] == SC_ON_NOTHING && type.dims[dim].size % shards == 0)
+                uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.atoms[atom].size;
+                if (at->on[atom] == SC_ON_NOTHING && sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
                     place_atom(p, seed, (uint32_t)dim, atom);
                 else if (at->on[atom] != SC_ON_NOTHING && at->on[atom] != dim && cause->op == SC_NONE && cause->rule != SC_NONE)
                     fine = report_conflict(p, seed, atom, (uint32_t)dim);

@@ -131,7 +131,7 @@ static bool shrink_first(sinking *s, sc_op_id op)
         return false;
     const sc_type_info before = *sc_type_of(m, raw_of(s, pending)), reduced = *sc_type_of(m, sc_result(m, pending, 0)),
                        after = *sc_type_of(m, sc_result(m, op, 0));
-    if (sc_type_local_bytes(&m->mesh, &after) >= sc_type_local_bytes(&m->mesh, &reduced))
+    if (sc_type_local_bytes(m, &after) >= sc_type_local_bytes(m, &reduced))
         return false;
     sc_placement raw = after.placement;
     for (uint32_t a = 0; a < m->mesh.atom_count; a++) {

@@ -114,7 +114,7 @@ static json_t *sizes_json(const sc_module *m, const sc_type_info *type, bool loc
     for (uint32_t i = 0; i < type->rank; i++) {
         const char *name = group_name(m, &type->dims[i]);
         json_int_t before = json_object_get(sizes, name) == NULL ? 1 : json_integer_value(json_object_get(sizes, name));
-        int64_t size = local ? sc_type_local_size(&m->mesh, type, i) : type->dims[i].size;
+        int64_t size = local ? sc_type_local_size(m, type, i) : type->dims[i].size;
         json_object_set_new(sizes, name, json_integer(before * (json_int_t)size));
     }
     return sizes;

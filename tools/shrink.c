@@ -66,7 +66,7 @@ static double space_of(const sc_module *m, const sc_op *op)
             if (s < count || count == SC_MAX_RANK * 3)
                 continue;
             seen[count++] = type->dims[i].dim;
-            space *= (double)sc_type_local_size(&m->mesh, type, i);
+            space *= (double)sc_type_local_size(m, type, i);
         }
     }
     return op->kind == SC_OP_dot ? space : 4 * space;
@@ -79,7 +79,7 @@ static double cost_of(const sc_module *m, sc_func_id func)
     sc_for_each_op(m, func, op)
         cost += per_op + space_of(m, sc_op_at(m, op));
     for (uint32_t i = 0; i < m->state.count; i++)
-        cost += per_state * (double)sc_type_local_elements(&m->mesh, &m->types.data[m->state.data[i].type]);
+        cost += per_state * (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
     return cost * (double)sc_mesh_ranks(&m->mesh);
 }
 
@@ -117,7 +117,7 @@ static void add_size(shrinking *s, const sc_module *m, const sc_type_dim *dim)
     if (is_new)
         *sc_vec_push(s->arena, &s->dims) = (dim_class){
             .name = m->dims.data[dim->dim].name, .parent = at, .scale = at, .from = dim->size, .to = dim->size, .multiple = 1, .fixed = dim->size < 1};
-    else if (s->dims.data[at].from != dim->size)
+    if (s->dims.data[at].from != dim->size || m->dims.data[dim->dim].multiple > 1) /* a padded dim is uneven as it is */
         s->dims.data[at].fixed = true;
 }
 

@@ -527,7 +527,7 @@ static void close_run(validation *v)
 static bool open_run(validation *v, bool round)
 {
     v->one = sc_interp_new(v->global, &(sc_interp_options){.round = round});
-    v->all = sc_interp_new(v->local, &(sc_interp_options){.ranks = true, .round = round});
+    v->all = sc_interp_new(v->local, &(sc_interp_options){.ranks = true, .poison = true, .round = round});
     v->truth = round ? sc_interp_new(v->global, &(sc_interp_options){0}) : NULL;
     if (v->one == NULL || v->all == NULL || (round && v->truth == NULL))
         return false;
