@@ -8,7 +8,5 @@
 sc_path_match sc_path_match_text(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index);
 /* Whether the path is a direct member of what the pattern names: `layers.attn` and layers[3].attn.o. */
 bool sc_path_matches_parent(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index);
-/* layers[3].attn.wq -> layers.attn.wq, in the arena. */
-const char *sc_path_without_indices(sc_context *context, const char *path);
 
 #endif

@@ -38,9 +38,35 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
  * thing's prefix (a path covers its subtree). */
 typedef enum sc_path_match { SC_PATH_NO, SC_PATH_COVERS, SC_PATH_EXACT } sc_path_match;
 sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern, sc_sym entry, sc_sym path);
+/* layers[3].attn.wq -> layers.attn.wq, in the arena. */
+const char *sc_path_without_indices(sc_context *context, const char *path);
 
 /* The plan's statements as written (NULL: no plan), for reports. */
 const sc_plan *sc_resolved_plan_source(const sc_resolved_plan *plan);
+
+/* ---- sizes of axes ---- */
+/* An axis of this size over a dim. */
+typedef struct sc_legal_size {
+    uint32_t axis;
+    int64_t local;             /* of the dim on one rank; padding included */
+    int64_t major;             /* composite: of its major part on one rank, else 0 */
+    uint32_t replicated;       /* composite: ranks that hold the same entries of the major part, else 1 */
+    uint32_t multiple;         /* to be padded to; 0: the axis divides the size */
+    int64_t padded;            /* the size then, else the size */
+} sc_legal_size;
+
+typedef struct sc_legal {
+    int64_t size;              /* of the dim in this function; 0: it has no such dim */
+    bool composite;
+    sc_dim major;              /* composite: its major part, else SC_NONE */
+    bool never_padded;         /* a composite, or a part of one */
+    SC_VEC(sc_legal_size) fits, pads; /* ascending; pads: powers of two and the plan's axes that do not divide, unless never_padded */
+} sc_legal;
+
+/* Whether the program has the dim; false after a message with the nearest that it has. */
+bool sc_plan_check_dim(sc_resolved_plan *plan, const sc_name *dim);
+/* What one mesh axis over a dim of a built function may have, decided as for the plan's own lines. */
+void sc_plan_legal_sizes(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, sc_sym dim, sc_legal *out);
 
 /* ---- contracts ---- */
 typedef enum sc_expect_kind { SC_EXPECTS_COUNT, SC_EXPECTS_BYTES, SC_EXPECTS_MEMORY } sc_expect_kind;

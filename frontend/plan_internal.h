@@ -106,7 +106,6 @@ void sc_plan_elaborate_entries(sc_resolved_plan *plan);
 /* Whether the path covers (or, `whole`, names) anything in any entry; false after a message with the nearest that does. */
 bool sc_plan_check_path(sc_resolved_plan *plan, const sc_path *path, bool whole);
 bool sc_plan_check_paths(sc_resolved_plan *plan, const sc_path_list *paths, bool whole);
-bool sc_plan_check_dim(sc_resolved_plan *plan, const sc_name *dim);
 /* A rule's paths, its dims, and that each of its dims stands in a tensor of its scope. */
 void sc_plan_check_rule(sc_resolved_plan *plan, sc_plan_line *line);
 

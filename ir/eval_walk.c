@@ -92,6 +92,8 @@ bool sc_walk_add(sc_eval *eval, sc_walk *walk, const sc_array *array, const sc_t
 
 bool sc_walk_add_result(sc_eval *eval, sc_walk *walk, uint32_t result)
 {
+    if (result >= eval->op->result_count)
+        return sc_eval_fail(eval, "its result %u is missing", result + 1);
     return sc_walk_add(eval, walk, &eval->results[result], eval->result_types[result]);
 }
 

@@ -246,7 +246,7 @@ static bool run_eval(sc_interp *interp, sc_op_id id)
 {
     const sc_module *m = interp->m;
     const sc_op *op = sc_op_at(m, id);
-    if (op->operand_count > SC_MAX_FIXED_OPERANDS || op->result_count > SC_MAX_FIXED_RESULTS ||
+    if (op->operand_count > SC_MAX_FIXED_OPERANDS || op->result_count > SC_MAX_FIXED_RESULTS || op->result_count == 0 ||
         (sc_ops[op->kind].operands != SC_ANY && op->operand_count < (uint32_t)sc_ops[op->kind].operands))
         return sc_interp_fail(interp, id, SC_NO_RANK, "%u operands and %u results", op->operand_count, op->result_count);
     sc_array operands[SC_MAX_FIXED_OPERANDS] = {{0}};

@@ -39,12 +39,15 @@ static bool go_together(const sc_module *m, sc_op_id a, sc_op_id b)
            same_group(m, a, b);
 }
 
-static sc_attr joined_gather(sc_module *m, const sc_op_id *ops, uint32_t count)
+/* The dim that each of the ops names under this key, as the made op names them: one an operand. */
+static void join_dims(sc_module *m, sc_op_id made, sc_attr_key key, const sc_op_id *ops, uint32_t count)
 {
+    if (sc_op_attr(sc_op_at(m, ops[0]), key) == NULL)
+        return;
     sc_dim *dims = sc_arena_array(&m->context->arena, count, sizeof *dims);
     for (uint32_t i = 0; i < count; i++)
-        dims[i] = sc_op_attr(sc_op_at(m, ops[i]), SC_ATTR_gather)->dims[0];
-    return sc_attr_dims(m, SC_ATTR_gather, dims, count);
+        dims[i] = sc_op_attr(sc_op_at(m, ops[i]), key)->dims[0];
+    sc_op_set_attr(m, made, sc_attr_dims(m, key, dims, count));
 }
 
 /* One op in the place of `before` for several of one operand each. */
@@ -60,8 +63,8 @@ static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id b
     }
     const sc_op first = *sc_op_at(m, ops[0]);
     sc_op_id made = sc_op_new(m, first.func, before, (sc_op_kind)first.kind, operands, count, first.attrs, first.attr_count, types, count, ops[0]);
-    if (sc_op_attr(&first, SC_ATTR_gather) != NULL)
-        sc_op_set_attr(m, made, joined_gather(m, ops, count));
+    join_dims(m, made, SC_ATTR_gather, ops, count);
+    join_dims(m, made, SC_ATTR_scatter, ops, count);
     sc_op_drop_attr(m, made, SC_ATTR_moves); /* it told the first one's name; each operand has its own */
     for (uint32_t i = 0; i < count; i++) {
         sc_value old = sc_result(m, ops[i], 0), fresh = sc_result(m, made, i);

@@ -1,7 +1,7 @@
 /* Cheapest reshard paths: uniform-cost search over placements of one value.
  *
- * Only atoms that stand differently at the two ends move, and only over dims that either end splits by them, so the space is small: a
- * few dozen placements for one or two atoms. Paths are kept by (from type, to type); a model's layers share them.
+ * Only atoms that stand differently at the two ends move, with those that are minor to them, and only over dims that either end splits by
+ * them, so the space is small: a few dozen placements for one or two atoms. Paths are kept by (from type, to type); a model's layers share them.
  */
 #include "passes/reshard_path.h"
 
@@ -252,12 +252,24 @@ static void offer_reductions(search *s, uint32_t from, uint8_t kind)
     }
 }
 
-/* The group of a permute: every atom that stands differently. */
+/* Shards of its dim that lie between two neighbours along an atom. */
+static uint64_t stride_of(const search *s, const sc_placement *at, uint32_t atom)
+{
+    uint64_t stride = 1;
+    for (uint32_t i = 0; i < s->m->mesh.atom_count; i++) {
+        if (at->on[i] == at->on[atom] && at->order[i] > at->order[atom])
+            stride *= s->m->mesh.atoms[i].size;
+    }
+    return stride;
+}
+
+/* The group of a permute: every atom that splits another dim, or counts other shards: z in (x, z, y) -> (y, z, x) keeps its place, but
+ * not its stride when x and y differ in size. */
 static sc_atom_list changed_atoms(const search *s, const sc_placement *a, const sc_placement *b)
 {
     sc_atom_list list = {0};
     for (uint32_t i = 0; i < s->m->mesh.atom_count; i++) {
-        if (a->on[i] != b->on[i] || a->order[i] != b->order[i])
+        if (a->on[i] != b->on[i] || stride_of(s, a, i) != stride_of(s, b, i))
             list.atoms[list.count++] = (uint8_t)i;
     }
     return list;
@@ -314,14 +326,31 @@ static void offer_permutes(search *s, uint32_t from)
     }
 }
 
+/* Of one dim, the atoms behind the first that differs: what is minor to it cannot stay while it goes. */
+static sc_atom_set moving_on(const sc_placement *from, const sc_placement *to, uint32_t dim)
+{
+    const sc_atom_list a = sc_placement_dim(from, dim), b = sc_placement_dim(to, dim);
+    sc_atom_set set = 0;
+    uint32_t same = 0;
+    while (same < a.count && same < b.count && a.atoms[same] == b.atoms[same])
+        same++;
+    for (uint32_t i = same; i < a.count; i++)
+        set |= (sc_atom_set)1 << a.atoms[i];
+    for (uint32_t i = same; i < b.count; i++)
+        set |= (sc_atom_set)1 << b.atoms[i];
+    return set;
+}
+
 static void prepare(search *s, const sc_type_info *from, const sc_placement *to)
 {
     s->type = *from;
     s->goal = *to;
     for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
-        if (from->placement.on[a] != to->on[a] || from->placement.order[a] != to->order[a])
+        if (from->placement.on[a] != to->on[a])
             s->moving |= (sc_atom_set)1 << a;
     }
+    for (uint32_t d = 0; d < from->rank; d++)
+        s->moving |= moving_on(&from->placement, to, d);
     for (uint32_t d = 0; d < from->rank; d++) {
         for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
             if (is_moving(s, a) && (from->placement.on[a] == d || to->on[a] == d)) {

@@ -34,7 +34,10 @@ static bool map_file(const char *path, sc_tokens *tokens, char *error, size_t er
     int file = open(path, O_RDONLY | O_CLOEXEC);
     bool is_known = file >= 0 && fstat(file, &info) == 0;
     if (!is_known || !S_ISREG(info.st_mode) || info.st_size < 1) {
-        snprintf(error, error_size, "%s", !is_known ? strerror(errno) : S_ISREG(info.st_mode) ? "the file is empty" : "it is not a regular file");
+        snprintf(error, error_size, "%s",
+                 !is_known               ? strerror(errno)
+                 : S_ISREG(info.st_mode) ? "the file is empty"
+                                         : "it is not a regular file");
         if (file >= 0)
             close(file);
         return false;

@@ -30,7 +30,8 @@ static void write_outputs(sc_context *context, const sc_evaluation *e, const cha
                                          .values = array->data};
     }
     if (!sc_safetensors_write(path, items, e->output_count, NULL, 0, &error))
-        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path, sc_arena_printf(arena, "%.*s", (int)error.length - 1, error.text), NULL);
+        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path, sc_arena_printf(arena, "%.*s", (int)error.length - 1, error.text),
+                  NULL);
 }
 
 static bool is_minimised(const sc_compiled *c)
@@ -69,7 +70,8 @@ static void print_scalars(const sc_evaluation *e, const objective *o, sc_strbuf 
     for (uint32_t i = o->metrics; i < e->output_count; i++)
         sc_strbuf_printf(out, "out%u %.10g\n", i, e->sums[i] / (double)e->batches);
     if (e->batches_in_file > 0)
-        sc_strbuf_printf(out, "%llu of %llu batches (--steps N for more)\n", (unsigned long long)e->batches, (unsigned long long)e->batches_in_file);
+        sc_strbuf_printf(out, "%llu of %llu batches (--steps N for more)\n", (unsigned long long)e->batches,
+                         (unsigned long long)e->batches_in_file);
 }
 
 static void print_shapes(const sc_evaluation *e, const sc_options *options, sc_strbuf *out)

@@ -72,19 +72,20 @@ static void print_text(const sc_context *context, const sc_compiled *c, const sc
 {
     sc_strbuf_printf(out, "%s: the per-rank program %s the global one, on %llu rank%s\n", sc_text(context, c->entry),
                      result->equal ? "equals" : "differs from", (unsigned long long)result->ranks, result->ranks == 1 ? "" : "s");
-    sc_strbuf_printf(out, "  compared on random inputs: %u named values, %u caches, %u outputs; largest error %.2g (allowed %.0e)\n", result->values,
-                     result->caches, result->outputs, result->max_error, SC_VALIDATE_TOLERANCE);
+    sc_strbuf_printf(out, "  compared on random inputs: %u named values, %u caches, %u outputs; largest error %.2g (allowed %.0e)\n",
+                     result->values, result->caches, result->outputs, result->max_error, SC_VALIDATE_TOLERANCE);
     if (result->exact > 0)
         sc_strbuf_printf(out, "  compared bit for bit on integers: %u\n", result->exact);
     if (result->rounded > 0)
-        sc_strbuf_printf(out, "  compared with the casts in force: %u; largest error %.2g of what the dtypes resolve; %u hang on a decision\n",
+        sc_strbuf_printf(out,
+                         "  compared with the casts in force: %u; largest error %.2g of what the dtypes resolve; %u hang on a decision\n",
                          result->rounded, result->max_rounding_error, result->undecided);
     if (result->shrunk.count > 0)
         sc_strbuf_add(out, "  shrunk so that it can be interpreted; ops, placements and collectives are those of the full size\n");
     for (uint32_t i = 0; i < result->shrunk.count; i++) {
         const sc_shrunk_size *size = &result->shrunk.data[i];
-        sc_strbuf_printf(out, "    %-4s %-10s %10lld -> %lld\n", size->is_axis ? "axis" : "dim", sc_text(context, size->name), (long long)size->from,
-                         (long long)size->to);
+        sc_strbuf_printf(out, "    %-4s %-10s %10lld -> %lld\n", size->is_axis ? "axis" : "dim", sc_text(context, size->name),
+                         (long long)size->from, (long long)size->to);
     }
 }
 

@@ -24,14 +24,16 @@ static use_lists list_uses(const sc_module *m, sc_func_id func)
     use_lists uses = {.m = m};
     uses.first = sc_arena_array(arena, m->values.count + 2u, sizeof *uses.first);
     uses.seen = sc_arena_array(arena, m->values.count + 1u, sizeof *uses.seen);
-    sc_for_each_op(m, func, op) {
+    sc_for_each_op(m, func, op)
+    {
         for (uint32_t i = 0; i < sc_op_at(m, op)->operand_count; i++)
             uses.first[sc_op_at(m, op)->operands[i] + 2]++;
     }
     for (uint32_t v = 2; v < m->values.count + 2u; v++)
         uses.first[v] += uses.first[v - 1];
     uses.readers = sc_arena_array(arena, uses.first[m->values.count + 1u] + 1u, sizeof *uses.readers);
-    sc_for_each_op(m, func, op) {
+    sc_for_each_op(m, func, op)
+    {
         for (uint32_t i = 0; i < sc_op_at(m, op)->operand_count; i++)
             uses.readers[uses.first[sc_op_at(m, op)->operands[i] + 1]++] = (reader){op, i};
     }
@@ -50,7 +52,7 @@ typedef struct int_search {
     use_lists *uses;
     sc_draw *draw;
     SC_VEC(reached) work;
-    int64_t limit; /* values must be below it; INT64_MAX: nobody minds */
+    int64_t limit;  /* values must be below it; INT64_MAX: nobody minds */
     bool is_picked; /* somebody reads it as an index, so that `ignore` is no good */
 } int_search;
 
@@ -99,7 +101,8 @@ static void read_called(int_search *s, const sc_op *op, uint32_t operand)
         s->draw->form = SC_DRAW_LENGTH;
     } else if (op->kind == SC_OP_append && (int)operand == sc_op_operand_called(m, op, "pos", fixed)) {
         limit_to(s, attr_size(m, op, SC_ATTR_to) - attr_size(m, op, SC_ATTR_dims) + 1);
-    } else if ((int)operand == sc_op_operand_called(m, op, "segments", fixed) || (int)operand == sc_op_operand_called(m, op, "key_segments", fixed)) {
+    } else if ((int)operand == sc_op_operand_called(m, op, "segments", fixed) ||
+               (int)operand == sc_op_operand_called(m, op, "key_segments", fixed)) {
         limit_to(s, 3);
     }
 }
@@ -125,9 +128,9 @@ static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t sl
         read_called(s, op, operand);
     } else if (op->kind == SC_OP_add && op->operand_count == 2) {
         follow(s, op, slack + largest(m, op->operands[1 - operand]));
-    } else if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast || op->kind == SC_OP_slice || op->kind == SC_OP_concat ||
-               op->kind == SC_OP_minimum || op->kind == SC_OP_maximum || op->kind == SC_OP_last || (op->kind == SC_OP_where && operand > 0) ||
-               (op->kind == SC_OP_gather && operand == 0)) {
+    } else if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast || op->kind == SC_OP_slice ||
+               op->kind == SC_OP_concat || op->kind == SC_OP_minimum || op->kind == SC_OP_maximum || op->kind == SC_OP_last ||
+               (op->kind == SC_OP_where && operand > 0) || (op->kind == SC_OP_gather && operand == 0)) {
         follow(s, op, slack);
     }
 }
@@ -204,7 +207,8 @@ void sc_draws_find(const sc_module *m, sc_func_id func, sc_draws *out)
     *out = (sc_draws){.state = sc_arena_array(arena, m->state.count + 1u, sizeof *out->state)};
     for (uint32_t i = 0; i < m->state.count; i++)
         out->state[i] = draw_of_state(m, &m->state.data[i]);
-    sc_for_each_op(m, func, id) {
+    sc_for_each_op(m, func, id)
+    {
         const sc_op *op = sc_op_at(m, id);
         if (op->kind == SC_OP_param) {
             uint32_t state = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));

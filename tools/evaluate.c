@@ -90,7 +90,8 @@ static bool fits_in_memory(sc_context *context, const sc_module *m, sc_func_id f
     double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     for (uint32_t i = 0; i < m->state.count; i++)
         state += (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
-    sc_for_each_op(m, func, id) {
+    sc_for_each_op(m, func, id)
+    {
         const sc_op *op = sc_op_at(m, id);
         double bytes = 0;
         for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
@@ -102,9 +103,11 @@ static bool fits_in_memory(sc_context *context, const sc_module *m, sc_func_id f
     double needed = (state + largest) * ranks * sizeof(double);
     if (needed <= available)
         return true;
-    report_run(context, sc_arena_printf(&context->arena,
-                                        "running this here, every rank in the interpreter, needs at least %.3g GiB of memory; this machine has %.3g GiB",
-                                        needed / 0x1p30, available / 0x1p30));
+    report_run(
+        context,
+        sc_arena_printf(&context->arena,
+                        "running this here, every rank in the interpreter, needs at least %.3g GiB of memory; this machine has %.3g GiB",
+                        needed / 0x1p30, available / 0x1p30));
     return false;
 }
 
@@ -150,13 +153,14 @@ static bool count_batches(sc_context *context, const sc_options *options, const 
     if (feed->tokens == NULL || *batches <= feed->batches)
         return true;
     sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
-              sc_arena_printf(&context->arena, "%s holds %llu batches, but --steps asks for %llu", options->data, (unsigned long long)feed->batches,
-                              (unsigned long long)*batches),
+              sc_arena_printf(&context->arena, "%s holds %llu batches, but --steps asks for %llu", options->data,
+                              (unsigned long long)feed->batches, (unsigned long long)*batches),
               NULL);
     return false;
 }
 
-static bool run_batches(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed *feed, sc_interp *interp, sc_evaluation *out)
+static bool run_batches(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed *feed, sc_interp *interp,
+                        sc_evaluation *out)
 {
     uint64_t batches;
     bool ok = count_batches(context, options, feed, &batches) && fill_parameters(context, c, out->m, options, interp);

@@ -6,7 +6,7 @@
 #include "tools/driver.h"
 
 typedef struct sc_evaluation {
-    const sc_module *m;       /* what was run: the per-rank program, or the global one on one device */
+    const sc_module *m; /* what was run: the per-rank program, or the global one on one device */
     uint32_t output_count;
     sc_value *outputs;        /* the values returned */
     sc_array *arrays;         /* of the last batch, whole; malloc'd */

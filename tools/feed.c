@@ -16,10 +16,10 @@ typedef struct feeding {
     const sc_module *m; /* the global program: whole sizes */
     const sc_options *options;
     sc_feed *feed;
-    sc_value *values;  /* by input */
+    sc_value *values; /* by input */
     const char **names;
-    sc_draws draws;    /* what consumers accept */
-    bool is_cached;    /* the last two inputs are positions and lengths */
+    sc_draws draws; /* what consumers accept */
+    bool is_cached; /* the last two inputs are positions and lengths */
 } feeding;
 
 static const sc_type_info *type_of(const feeding *f, uint32_t input)
@@ -35,13 +35,13 @@ static void report_data(feeding *f, const char *text)
 static void list_inputs(feeding *f)
 {
     sc_arena *arena = &f->context->arena;
-    sc_for_each_op(f->m, f->c->func, op)
-        f->feed->count += sc_op_at(f->m, op)->kind == SC_OP_input;
+    sc_for_each_op(f->m, f->c->func, op) f->feed->count += sc_op_at(f->m, op)->kind == SC_OP_input;
     f->values = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->values);
     f->names = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->names);
     f->feed->arrays = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->arrays);
     uint32_t at = 0;
-    sc_for_each_op(f->m, f->c->func, op) {
+    sc_for_each_op(f->m, f->c->func, op)
+    {
         if (sc_op_at(f->m, op)->kind != SC_OP_input)
             continue;
         f->values[at] = sc_result(f->m, op, 0);
@@ -89,12 +89,13 @@ static const char *list_tensors(feeding *f, const sc_safetensors *file)
 /* The tensor named, or the file's only one, or the one called like the input. */
 static const sc_safetensor *choose_tensor(feeding *f, const sc_safetensors *file, const char *path, const char *name, const char *input)
 {
-    const sc_safetensor *found = name != NULL                          ? sc_safetensors_find(file, name)
+    const sc_safetensor *found = name != NULL                      ? sc_safetensors_find(file, name)
                                  : sc_safetensors_count(file) == 1 ? sc_safetensors_at(file, 0)
                                                                    : sc_safetensors_find(file, input);
     if (found == NULL)
-        report_data(f, sc_arena_printf(&f->context->arena, "%s has no tensor '%s' for input '%s'; it has %s%s", path, name != NULL ? name : input,
-                                       input, list_tensors(f, file), name != NULL ? "" : "; say which with :TENSOR"));
+        report_data(f, sc_arena_printf(&f->context->arena, "%s has no tensor '%s' for input '%s'; it has %s%s", path,
+                                       name != NULL ? name : input, input, list_tensors(f, file),
+                                       name != NULL ? "" : "; say which with :TENSOR"));
     return found;
 }
 
@@ -116,8 +117,9 @@ static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor
         sc_strbuf_init(&shape, arena);
         for (uint32_t i = 0; i < tensor->rank; i++)
             sc_strbuf_printf(&shape, "%s%llu", i > 0 ? ", " : "", (unsigned long long)tensor->shape[i]);
-        report_data(f, sc_arena_printf(arena, "tensor '%s' has shape [%s], but input '%s' is %s", tensor->name, shape.data == NULL ? "" : shape.data,
-                                       f->names[input], sc_type_text(f->m, f->m->values.data[f->values[input]].type)));
+        report_data(f, sc_arena_printf(arena, "tensor '%s' has shape [%s], but input '%s' is %s", tensor->name,
+                                       shape.data == NULL ? "" : shape.data, f->names[input],
+                                       sc_type_text(f->m, f->m->values.data[f->values[input]].type)));
     } else if (!kind_fits(sc_dtypes[type->dtype].kind, tensor->element)) {
         same = false;
         report_data(f, sc_arena_printf(arena, "tensor '%s' holds %s, but input '%s' is %s", tensor->name, sc_element_name(tensor->element),
@@ -158,7 +160,8 @@ static uint32_t find_input(feeding *f, const char *name)
     }
     const char *near = sc_nearest(name, f->names, f->feed->count), *entry = sc_text(f->context, f->c->entry);
     const char *hint = near == NULL ? "" : sc_arena_printf(&f->context->arena, "; did you mean '%s'?", near);
-    sc_report(&f->context->diag, SC_D_usage, (sc_loc){0}, sc_arena_printf(&f->context->arena, "'%s' has no input '%s'%s", entry, name, hint), NULL);
+    sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
+              sc_arena_printf(&f->context->arena, "'%s' has no input '%s'%s", entry, name, hint), NULL);
     return SC_NONE;
 }
 
@@ -170,7 +173,8 @@ static void feed_input(feeding *f, const sc_named_text *given)
     if (input == SC_NONE)
         return;
     if (f->feed->arrays[input].data != NULL) {
-        sc_report(&f->context->diag, SC_D_usage, (sc_loc){0}, sc_arena_printf(&f->context->arena, "input '%s' is given twice", given->name), NULL);
+        sc_report(&f->context->diag, SC_D_usage, (sc_loc){0}, sc_arena_printf(&f->context->arena, "input '%s' is given twice", given->name),
+                  NULL);
         return;
     }
     sc_safetensors *file = sc_safetensors_open(path, &error);
@@ -224,10 +228,11 @@ static void feed_tokens(feeding *f)
     feed->row_length = (uint64_t)type->dims[type->rank - 1].size;
     feed->rows = (uint64_t)sc_type_elements(type) / feed->row_length;
     uint64_t shift = feed->token_input_count - 1, batch = feed->rows * feed->row_length, count = sc_tokens_count(feed->tokens);
+    unsigned long long wanted = batch + shift;
     feed->batches = count < shift ? 0 : (count - shift) / batch;
     if (feed->batches == 0)
-        report_data(f, sc_arena_printf(arena, "%s holds %llu tokens (of %u bits), but one batch takes %llu", f->options->data, (unsigned long long)count,
-                                       8 * sc_tokens_width(feed->tokens), (unsigned long long)(batch + shift)));
+        report_data(f, sc_arena_printf(arena, "%s holds %llu tokens (of %u bits), but one batch takes %llu", f->options->data,
+                                       (unsigned long long)count, 8 * sc_tokens_width(feed->tokens), wanted));
     for (uint32_t i = 0; i < feed->token_input_count; i++)
         new_array(f, feed->token_inputs[i]);
 }
@@ -266,7 +271,8 @@ static void report_missing(feeding *f)
     sc_strbuf_init(&text, &f->context->arena);
     for (uint32_t i = 0; i < f->feed->count; i++) {
         if (f->feed->arrays[i].data == NULL)
-            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->names[i], sc_type_text(f->m, f->m->values.data[f->values[i]].type));
+            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->names[i],
+                             sc_type_text(f->m, f->m->values.data[f->values[i]].type));
     }
     if (missing > 0)
         sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},

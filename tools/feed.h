@@ -8,8 +8,8 @@
 
 typedef struct sc_feed {
     uint32_t count;
-    sc_array *arrays;   /* by input, in function order: what the next run gets; malloc'd */
-    sc_tokens *tokens;  /* NULL: none */
+    sc_array *arrays;  /* by input, in function order: what the next run gets; malloc'd */
+    sc_tokens *tokens; /* NULL: none */
     uint32_t token_inputs[2], token_input_count;
     uint64_t rows, row_length, batches; /* of tokens: of one batch, of one row; batches that the file holds */
 } sc_feed;

@@ -13,7 +13,7 @@ enum { MOST_TENSORS = 1 << 20 }; /* that one parameter may be spread over */
 typedef struct source {
     const sc_wmap *line;
     sc_weight_layout layout;
-    uint32_t tensor_count;          /* one, or one an index of the dims in the tensor's name, the last of them fastest */
+    uint32_t tensor_count; /* one, or one an index of the dims in the tensor's name, the last of them fastest */
     const sc_safetensor **tensors;
 } source;
 
@@ -24,7 +24,7 @@ typedef struct loading {
     const sc_module *m;
     sc_safetensors *file;
     const char *path;
-    source *sources; /* by state */
+    source *sources;    /* by state */
     const char **names; /* of all tensors; made when one is missing */
 } loading;
 
@@ -50,11 +50,14 @@ const sc_weights *sc_weights_choose(sc_context *context, sc_program *program, sc
         return only;
     const char *model_text = sc_text(context, model), *problem;
     if (count == 0)
-        problem = sc_arena_printf(&context->arena, "there is no 'weights' block for '%s' that says which tensor each parameter is", model_text);
+        problem =
+            sc_arena_printf(&context->arena, "there is no 'weights' block for '%s' that says which tensor each parameter is", model_text);
     else if (name == NULL)
-        problem = sc_arena_printf(&context->arena, "'%s' has several 'weights' blocks: %s; choose one with --map NAME", model_text, list.data);
+        problem =
+            sc_arena_printf(&context->arena, "'%s' has several 'weights' blocks: %s; choose one with --map NAME", model_text, list.data);
     else
-        problem = sc_arena_printf(&context->arena, "there is no 'weights' block '%s' for '%s'; the file has %s", name, model_text, list.data);
+        problem =
+            sc_arena_printf(&context->arena, "there is no 'weights' block '%s' for '%s'; the file has %s", name, model_text, list.data);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0}, problem, NULL);
     return NULL;
 }
@@ -189,11 +192,13 @@ static void check_tensor(loading *l, uint32_t state, const char *name, const sc_
         sizes[i] = (int64_t)tensor->shape[i];
     }
     if (!fits || !sc_weight_layout_fits(&l->sources[state].layout, tensor->rank, sizes))
-        report_tensor(l, state, sc_arena_printf(arena, "tensor '%s' has shape %s, but '%s' needs %s of %lld elements (neighbours may be merged)", name,
-                                                shape_text(arena, tensor->rank, tensor->shape), path, wanted_text(l, state),
-                                                (long long)l->sources[state].layout.elements));
+        report_tensor(l, state,
+                      sc_arena_printf(arena, "tensor '%s' has shape %s, but '%s' needs %s of %lld elements (neighbours may be merged)",
+                                      name, shape_text(arena, tensor->rank, tensor->shape), path, wanted_text(l, state),
+                                      (long long)l->sources[state].layout.elements));
     else if (!is_float(tensor->element) && sc_dtype_is_float(l->m->types.data[l->m->state.data[state].type].dtype))
-        report_tensor(l, state, sc_arena_printf(arena, "tensor '%s' for '%s' holds %s, not floats", name, path, sc_element_name(tensor->element)));
+        report_tensor(l, state,
+                      sc_arena_printf(arena, "tensor '%s' for '%s' holds %s, not floats", name, path, sc_element_name(tensor->element)));
 }
 
 /* The next index of the dims that the tensor's name holds; false after the last. */

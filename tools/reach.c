@@ -22,7 +22,8 @@ static double size_of(const sc_module *m, const sc_op *op, sc_attr_key key)
 /* Of the sums on the way too, in any order: magnitudes are added. */
 static double bound_of(const sc_module *m, const sc_op *op, const sc_reach *all)
 {
-    double a = op->operand_count > 0 ? all[op->operands[0]].bound : 0, b = op->operand_count > 1 ? all[op->operands[1]].bound : 0, largest = 1;
+    double a = op->operand_count > 0 ? all[op->operands[0]].bound : 0, b = op->operand_count > 1 ? all[op->operands[1]].bound : 0,
+           largest = 1;
     switch (op->kind) {
     case SC_OP_constant:
         return fabs(sc_op_number(op, SC_ATTR_value, 0));
@@ -78,7 +79,8 @@ sc_reach *sc_reach_find(const sc_module *m, sc_func_id func, const sc_draws *dra
 {
     sc_reach *all = sc_arena_array(&m->context->arena, m->values.count + 1u, sizeof *all);
     uint32_t input = 0;
-    sc_for_each_op(m, func, id) {
+    sc_for_each_op(m, func, id)
+    {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t r = 0; r < op->result_count; r++)
             all[op->first_result + r] = reach_of(m, op, op->first_result + r, all);

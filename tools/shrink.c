@@ -7,6 +7,7 @@
  * known of the ids, it keeps its size. Sizes only grow while the conditions are met, and none beyond what it was, so this terminates. */
 #include "tools/shrink.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -46,7 +47,7 @@ typedef struct shrinking {
     SC_VEC(at_least) bounds;
     SC_VEC(slice_start) starts;
     SC_VEC(double) smoothings; /* of xent */
-    sc_mesh mesh; /* of the per-rank module, as shrunk so far */
+    sc_mesh mesh;              /* of the per-rank module, as shrunk so far */
 } shrinking;
 
 /* ---- cost ---- */
@@ -76,8 +77,7 @@ static double cost_of(const sc_module *m, sc_func_id func)
 {
     const double per_op = 500, per_state = 20;
     double cost = 0;
-    sc_for_each_op(m, func, op)
-        cost += per_op + space_of(m, sc_op_at(m, op));
+    sc_for_each_op(m, func, op) cost += per_op + space_of(m, sc_op_at(m, op));
     for (uint32_t i = 0; i < m->state.count; i++)
         cost += per_state * (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
     return cost * (double)sc_mesh_ranks(&m->mesh);
@@ -92,6 +92,7 @@ double sc_interpret_cost(const sc_module *global, const sc_module *local, sc_fun
 
 static uint32_t root_of(shrinking *s, uint32_t dim)
 {
+    assert(dim < s->dims.count);
     while (s->dims.data[dim].parent != dim)
         dim = s->dims.data[dim].parent;
     return dim;
@@ -115,8 +116,13 @@ static void add_size(shrinking *s, const sc_module *m, const sc_type_dim *dim)
     bool is_new;
     uint32_t at = *sc_map_insert(&s->by_name, m->dims.data[dim->dim].name, s->dims.count, &is_new);
     if (is_new)
-        *sc_vec_push(s->arena, &s->dims) = (dim_class){
-            .name = m->dims.data[dim->dim].name, .parent = at, .scale = at, .from = dim->size, .to = dim->size, .multiple = 1, .fixed = dim->size < 1};
+        *sc_vec_push(s->arena, &s->dims) = (dim_class){.name = m->dims.data[dim->dim].name,
+                                                       .parent = at,
+                                                       .scale = at,
+                                                       .from = dim->size,
+                                                       .to = dim->size,
+                                                       .multiple = 1,
+                                                       .fixed = dim->size < 1};
     if (s->dims.data[at].from != dim->size || m->dims.data[dim->dim].multiple > 1) /* a padded dim is uneven as it is */
         s->dims.data[at].fixed = true;
 }
@@ -130,7 +136,8 @@ static void add_type(shrinking *s, const sc_module *m, sc_type type)
 
 static void collect_dims(shrinking *s, const sc_module *m)
 {
-    sc_for_each_op(m, s->func, op) {
+    sc_for_each_op(m, s->func, op)
+    {
         for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++)
             add_type(s, m, m->values.data[sc_result(m, op, r)].type);
     }
@@ -274,11 +281,13 @@ static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
 /* Sizes that ops relate to each other. Classes first: how they are scaled refers to them. */
 static void read_relations(shrinking *s, const sc_module *m)
 {
-    sc_for_each_op(m, s->func, op) {
+    sc_for_each_op(m, s->func, op)
+    {
         if (sc_op_at(m, op)->kind == SC_OP_rename || sc_op_at(m, op)->kind == SC_OP_unfold)
             read_rename(s, m, sc_op_at(m, op));
     }
-    sc_for_each_op(m, s->func, op) {
+    sc_for_each_op(m, s->func, op)
+    {
         sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
         if (kind == SC_OP_slice || kind == SC_OP_concat || kind == SC_OP_topk)
             read_resize(s, m, sc_op_at(m, op));
@@ -365,7 +374,8 @@ static void read_shards(shrinking *s, const sc_module *m, sc_type type, const sc
 static void read_placements(shrinking *s, sc_shrink_side *side)
 {
     const sc_module *m = side->m;
-    sc_for_each_op(m, s->func, op) {
+    sc_for_each_op(m, s->func, op)
+    {
         for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++) {
             sc_type type = m->values.data[sc_result(m, op, r)].type;
             read_shards(s, m, type, &side->types[type], &side->mesh);
@@ -628,12 +638,14 @@ static void add_reciprocal(shrinking *s, const sc_op *constant, double value, re
 static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *found)
 {
     found->map.arena = s->arena;
-    sc_for_each_op(m, s->func, id) {
+    sc_for_each_op(m, s->func, id)
+    {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t i = 0; op->kind == SC_OP_mul && op->operand_count == 2 && i < 2; i++) {
             const sc_op *constant = maker_of(m, op->operands[i]);
             if (constant->kind == SC_OP_constant)
-                add_reciprocal(s, constant, new_reciprocal(s, m, maker_of(m, op->operands[1 - i]), sc_op_number(constant, SC_ATTR_value, 0)), found);
+                add_reciprocal(s, constant,
+                               new_reciprocal(s, m, maker_of(m, op->operands[1 - i]), sc_op_number(constant, SC_ATTR_value, 0)), found);
         }
     }
 }
@@ -647,7 +659,8 @@ static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op, con
 
 static void change_attrs(shrinking *s, sc_shrink_side *side, const reciprocals *found)
 {
-    sc_for_each_op(side->m, s->func, op) {
+    sc_for_each_op(side->m, s->func, op)
+    {
         switch (sc_op_at(side->m, op)->kind) {
         case SC_OP_slice:
             change_slice(s, side, op);
@@ -678,7 +691,8 @@ static void list_changes(shrinking *s)
     const sc_mesh *before = &s->out->sides[1].mesh;
     for (uint32_t a = 0; a < s->mesh.axis_count; a++) {
         if (s->mesh.axes[a].size != before->axes[a].size)
-            *sc_vec_push(s->arena, &s->out->list) = (sc_shrunk_size){before->axes[a].name, true, before->axes[a].size, s->mesh.axes[a].size};
+            *sc_vec_push(s->arena, &s->out->list) =
+                (sc_shrunk_size){before->axes[a].name, true, before->axes[a].size, s->mesh.axes[a].size};
     }
     for (uint32_t i = 0; i < s->dims.count; i++) {
         const dim_class *dim = &s->dims.data[i];
@@ -699,8 +713,7 @@ void sc_shrink_modules(sc_module *global, sc_module *local, sc_func_id func, dou
     collect_dims(&s, local);
     read_relations(&s, global);
     read_relations(&s, local);
-    sc_for_each_op(global, func, op)
-        read_bounds(&s, global, sc_op_at(global, op));
+    sc_for_each_op(global, func, op) read_bounds(&s, global, sc_op_at(global, op));
     do {
         find_sizes(&s);
         write_all(&s);

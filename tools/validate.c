@@ -45,9 +45,9 @@ typedef struct validation {
     run_kind kind;
     bool stopped; /* the per-rank program failed: only what it had computed by then can be compared */
     sc_interp *one, *all;
-    sc_interp *truth; /* of a run with the casts in force: the global program without them; else NULL */
+    sc_interp *truth;                                /* of a run with the casts in force: the global program without them; else NULL */
     sc_array *inputs, *expected, *found, *unrounded; /* unrounded: outputs of `truth` */
-    bool *kept_global, *kept_local; /* by value */
+    bool *kept_global, *kept_local;                  /* by value */
 } validation;
 
 /* ---- what is compared ---- */
@@ -69,7 +69,8 @@ static int by_order(const void *a, const void *b)
 static void list_names(const sc_module *m, sc_func_id func, named_list *out)
 {
     uint32_t order = 0;
-    sc_for_each_op(m, func, id) {
+    sc_for_each_op(m, func, id)
+    {
         const sc_op *op = sc_op_at(m, id);
         bool is_given = op->kind == SC_OP_input || (sc_op_traits(op) & SC_STATE_READ) != 0;
         for (uint32_t r = 0; r < op->result_count && !is_given; r++) {
@@ -313,8 +314,8 @@ static double largest_named(const validation *v)
 }
 
 /* Against one of the values that it may be; false when that has another shape. */
-static bool compare_candidate(validation *v, sc_value candidate, sc_type local_type, const sc_array *found, double largest, sc_array *expected,
-                              comparison *out)
+static bool compare_candidate(validation *v, sc_value candidate, sc_type local_type, const sc_array *found, double largest,
+                              sc_array *expected, comparison *out)
 {
     sc_array unrounded = {0};
     *expected = sc_interp_get_value(v->one, candidate, NULL);
@@ -374,7 +375,8 @@ static void compare_values(validation *v)
 /* What a cache was written from, for its precision; NULL when the function does not write it. */
 static const sc_reach *reach_of_cache(const validation *v, sc_sym path)
 {
-    sc_for_each_op(v->global, v->func, id) {
+    sc_for_each_op(v->global, v->func, id)
+    {
         const sc_op *op = sc_op_at(v->global, id);
         if (op->kind == SC_OP_cache_write && op->operand_count == 1 && sc_op_word(op, SC_ATTR_name) == path)
             return &v->reach[op->operands[0]];
@@ -443,7 +445,8 @@ static void compare_outputs(validation *v)
         compared subject = {.path = v->global->values.data[value].path, .output = (int32_t)i, .loc = local->loc};
         if (!is_compared(v, &v->reach[value]))
             continue;
-        if (!same_shape(expected, found) || !same_dims(v, v->global->values.data[value].type, v->local->values.data[local->operands[i]].type)) {
+        if (!same_shape(expected, found) ||
+            !same_dims(v, v->global->values.data[value].type, v->local->values.data[local->operands[i]].type)) {
             differ_whole(v, &subject, "it has another shape");
             continue;
         }
@@ -467,7 +470,8 @@ static bool keep_marked(const sc_module *m, sc_value value, void *user)
 static bool fill_inputs(validation *v, const sc_draw_options *options)
 {
     uint32_t input = 0;
-    sc_for_each_op(v->global, v->func, id) {
+    sc_for_each_op(v->global, v->func, id)
+    {
         const sc_op *op = sc_op_at(v->global, id);
         if (op->kind != SC_OP_input)
             continue;
@@ -547,7 +551,8 @@ static bool run_global(validation *v, sc_draw_options *options, char *error, siz
             return false;
         }
         if (sc_interp_run(v->one, v->func, v->inputs, v->draws.inputs.count, v->expected, v->global_outputs, error, error_size))
-            return v->truth == NULL || sc_interp_run(v->truth, v->func, v->inputs, v->draws.inputs.count, v->unrounded, v->global_outputs, error, error_size);
+            return v->truth == NULL ||
+                   sc_interp_run(v->truth, v->func, v->inputs, v->draws.inputs.count, v->unrounded, v->global_outputs, error, error_size);
     }
     return false;
 }
@@ -615,7 +620,8 @@ bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_
     result->ranks = sc_mesh_ranks(&local->mesh);
     double cost = sc_interpret_cost(global, local, func);
     if (cost > hopeless)
-        differ_because(&v, "the program is too large to interpret%s: about %.0e operations", shrinks ? ", shrunk as far as it goes" : "", cost);
+        differ_because(&v, "the program is too large to interpret%s: about %.0e operations", shrinks ? ", shrunk as far as it goes" : "",
+                       cost);
     else
         run_all(&v, options);
     if (shrinks)

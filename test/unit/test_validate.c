@@ -15,7 +15,8 @@
 #include "tools/validate.h"
 
 #define DIMS                                                                                                                               \
-    "dim A\ndim B\ndim C\ndim D\ndim E\ndim F\ndim G\ndim K\ndim P\ndim Q\ndim R\ndim S\ndim T = alias S\ndim V\ndim X\ndim H = (K = 8, G = 2)\n"
+    "dim A\ndim B\ndim C\ndim D\ndim E\ndim F\ndim G\ndim K\ndim P\ndim Q\ndim R\ndim S\ndim T = alias S\ndim V\ndim X\ndim H = (K = 8, "  \
+    "G = 2)\n"
 
 /* ---- one comparison ---- */
 typedef struct comparing {
@@ -30,8 +31,8 @@ static sc_module *parse(comparing *c, int side)
 {
     sc_strbuf text;
     sc_strbuf_init(&text, &c->context.arena);
-    sc_strbuf_printf(&text, "shardc.ir 1\n%s%s\n" DIMS "%sfunc @f {\n%s}\n", side == 1 ? "mesh " : "", side == 1 ? c->mesh : "", c->state[side],
-                     c->body[side]);
+    sc_strbuf_printf(&text, "shardc.ir 1\n%s%s\n" DIMS "%sfunc @f {\n%s}\n", side == 1 ? "mesh " : "", side == 1 ? c->mesh : "",
+                     c->state[side], c->body[side]);
     sc_module *m = sc_parse_module(&c->context, side == 1 ? "local" : "global", text.data, text.length);
     if (m == NULL) {
         sc_strbuf messages;
@@ -98,9 +99,10 @@ static void expect_different(const char *mesh, const char *global, const char *l
 }
 
 /* ---- right programs ---- */
-static const char mlp[] = "%x = input {name = \"x\"} : f32[B=4, D=8]\n %w = input {name = \"w\"} : f32[D=8, F=16]\n"
-                          "%b = input {name = \"b\"} : f32[D=8]\n %h \"h\" = dot[D] %x, %w : f32[B=4, F=16]\n"
-                          "%a = silu %h : f32[B=4, F=16]\n %o \"o\" = dot[F] %a, %w : f32[B=4, D=8]\n %y = add %o, %b : f32[B=4, D=8]\n return %y\n";
+static const char mlp[] =
+    "%x = input {name = \"x\"} : f32[B=4, D=8]\n %w = input {name = \"w\"} : f32[D=8, F=16]\n"
+    "%b = input {name = \"b\"} : f32[D=8]\n %h \"h\" = dot[D] %x, %w : f32[B=4, F=16]\n"
+    "%a = silu %h : f32[B=4, F=16]\n %o \"o\" = dot[F] %a, %w : f32[B=4, D=8]\n %y = add %o, %b : f32[B=4, D=8]\n return %y\n";
 
 static const char mlp_inputs[] = "%x = input {name = \"x\"} : f32[B=4, D=8]\n %w = input {name = \"w\"} : f32[D=8, F=16@tp]\n"
                                  "%b = input {name = \"b\"} : f32[D=8]\n %h \"h\" = dot[D] %x, %w : f32[B=4, F=16@tp]\n"
@@ -117,16 +119,20 @@ static void right_programs_are_equal(void **state)
 {
     (void)state;
     char text[4096];
-    expect_equal("tp = 4", mlp,
-                 mlp_with(text, sizeof text,
-                          "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %o \"o\" = all_reduce %p {reduce = sum, over = [tp]} : f32[B=4, D=8]\n"
-                          "%y = add %o, %b : f32[B=4, D=8]\n return %y\n"));
-    expect_equal("tp = 4", mlp,
-                 mlp_with(text, sizeof text, /* the name stands on the pending sum */
-                          "%p \"o\" = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n"
-                          "%o = reduce_scatter %p {reduce = sum, over = [tp], gather = [B]} : f32[B=4@tp, D=8]\n"
-                          "%y = add %o, %b : f32[B=4@tp, D=8]\n %z = all_gather %y {over = [tp], gather = [B]} : f32[B=4, D=8]\n return %z\n"));
-    expect_equal("tp = 2", "%t = input {name = \"t\"} : i32[B=3]\n %w = input {name = \"w\"} : f32[V=10, D=2]\n %g = gather[V] %w, %t : f32[B=3, D=2]\n return %g\n",
+    expect_equal(
+        "tp = 4", mlp,
+        mlp_with(text, sizeof text,
+                 "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %o \"o\" = all_reduce %p {reduce = sum, over = [tp]} : f32[B=4, D=8]\n"
+                 "%y = add %o, %b : f32[B=4, D=8]\n return %y\n"));
+    expect_equal(
+        "tp = 4", mlp,
+        mlp_with(text, sizeof text, /* the name stands on the pending sum */
+                 "%p \"o\" = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n"
+                 "%o = reduce_scatter %p {reduce = sum, over = [tp], gather = [B]} : f32[B=4@tp, D=8]\n"
+                 "%y = add %o, %b : f32[B=4@tp, D=8]\n %z = all_gather %y {over = [tp], gather = [B]} : f32[B=4, D=8]\n return %z\n"));
+    expect_equal("tp = 2",
+                 "%t = input {name = \"t\"} : i32[B=3]\n %w = input {name = \"w\"} : f32[V=10, D=2]\n %g = gather[V] %w, %t : f32[B=3, "
+                 "D=2]\n return %g\n",
                  "%t = input {name = \"t\"} : i32[B=3]\n %w = input {name = \"w\"} : f32[V=10@tp, D=2]\n"
                  "%p = gather[V] %w, %t {offset = [V@tp]} : f32[B=3, D=2]{sum:tp}\n"
                  "%g = all_reduce %p {reduce = sum, over = [tp]} : f32[B=3, D=2]\n return %g\n");
@@ -142,28 +148,33 @@ static void wrong_mlps_are_found(void **state)
                               "%p \"o\" = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %q = add %p, %b : f32[B=4, D=8]{sum:tp}\n"
                               "%y = all_reduce %q {reduce = sum, over = [tp]} : f32[B=4, D=8]\n return %y\n"),
                      "");
-    expect_different("tp = 4", mlp, /* the sum is forgotten, and its type says that it was not pending */
-                     mlp_with(text, sizeof text, "%o \"o\" = dot[F] %a, %w : f32[B=4, D=8]\n %y = add %o, %b : f32[B=4, D=8]\n return %y\n"),
-                     "ranks that should hold the same elements hold different ones");
-    expect_different("tp = 4", mlp,
-                     mlp_with(text, sizeof text,
-                              "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %o \"o\" = all_reduce %p {reduce = max, over = [tp]} : f32[B=4, D=8]\n"
-                              "%y = add %o, %b : f32[B=4, D=8]\n return %y\n"),
-                     "o");
-    expect_different("tp = 4", mlp,
-                     mlp_with(text, sizeof text,
-                              "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %o \"o\" = all_reduce %p {reduce = sum, over = [tp]} : f32[B=4, D=8]\n"
-                              "%y = add %o, %o : f32[B=4, D=8]\n return %y\n"),
-                     "");
+    expect_different(
+        "tp = 4", mlp, /* the sum is forgotten, and its type says that it was not pending */
+        mlp_with(text, sizeof text, "%o \"o\" = dot[F] %a, %w : f32[B=4, D=8]\n %y = add %o, %b : f32[B=4, D=8]\n return %y\n"),
+        "ranks that should hold the same elements hold different ones");
+    expect_different(
+        "tp = 4", mlp,
+        mlp_with(text, sizeof text,
+                 "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %o \"o\" = all_reduce %p {reduce = max, over = [tp]} : f32[B=4, D=8]\n"
+                 "%y = add %o, %b : f32[B=4, D=8]\n return %y\n"),
+        "o");
+    expect_different(
+        "tp = 4", mlp,
+        mlp_with(text, sizeof text,
+                 "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %o \"o\" = all_reduce %p {reduce = sum, over = [tp]} : f32[B=4, D=8]\n"
+                 "%y = add %o, %o : f32[B=4, D=8]\n return %y\n"),
+        "");
     expect_different("tp = 4", mlp, mlp_with(text, sizeof text, "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n return %p\n"), "pending");
-    expect_different("tp = 4", mlp,
-                     mlp_with(text, sizeof text,
-                              "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %o \"o\" = all_reduce %p {reduce = sum, over = [tp]} : f32[B=4, D=8]\n"
-                              "%y = add %o, %b : f32[B=4, D=8]\n return %y, %o\n"),
-                     "returns 2 values, the global one 1");
+    expect_different(
+        "tp = 4", mlp,
+        mlp_with(text, sizeof text,
+                 "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %o \"o\" = all_reduce %p {reduce = sum, over = [tp]} : f32[B=4, D=8]\n"
+                 "%y = add %o, %b : f32[B=4, D=8]\n return %y, %o\n"),
+        "returns 2 values, the global one 1");
 }
 
-static const char gather[] = "%t = input {name = \"t\"} : i32[B=3]\n %w = input {name = \"w\"} : f32[V=10, D=2]\n %g \"g\" = gather[V] %w, %t : f32[B=3, D=2]\n return %g\n";
+static const char gather[] = "%t = input {name = \"t\"} : i32[B=3]\n %w = input {name = \"w\"} : f32[V=10, D=2]\n %g \"g\" = gather[V] %w, "
+                             "%t : f32[B=3, D=2]\n return %g\n";
 
 static void wrong_offsets_and_moves_are_found(void **state)
 {
@@ -171,16 +182,18 @@ static void wrong_offsets_and_moves_are_found(void **state)
     const char *head = "%t = input {name = \"t\"} : i32[B=3]\n %w = input {name = \"w\"} : f32[V=10@tp, D=2]\n";
     char text[2048];
     snprintf(text, sizeof text, "%s%s", head,
-             "%p = gather[V] %w, %t : f32[B=3, D=2]{sum:tp}\n %g \"g\" = all_reduce %p {reduce = sum, over = [tp]} : f32[B=3, D=2]\n return %g\n");
+             "%p = gather[V] %w, %t : f32[B=3, D=2]{sum:tp}\n %g \"g\" = all_reduce %p {reduce = sum, over = [tp]} : f32[B=3, D=2]\n "
+             "return %g\n");
     expect_different("tp = 2", gather, text, "g");
     const char *slice = "%a = input {name = \"a\"} : f32[A=8]\n %b \"b\" = neg %a : f32[A=8]\n return %b\n";
     expect_different("x = 2, y = 2", slice,
                      "%a = input {name = \"a\"} : f32[A=8@(x, y)]\n %b = neg %a : f32[A=8@(x, y)]\n"
                      "%c \"b\" = all_gather %b {over = [y, x], gather = [A]} : f32[A=8]\n return %c\n",
                      "b");
-    expect_different("x = 2", "%a = input {name = \"a\"} : f32[A=4, C=4]\n %b \"b\" = neg %a : f32[A=4, C=4]\n return %b\n",
-                     "%a = input {name = \"a\"} : f32[A=4, C=4]\n %b = neg %a : f32[A=4, C=4]\n %c \"b\" = transpose %b : f32[C=4, A=4]\n return %c\n",
-                     "another shape");
+    expect_different(
+        "x = 2", "%a = input {name = \"a\"} : f32[A=4, C=4]\n %b \"b\" = neg %a : f32[A=4, C=4]\n return %b\n",
+        "%a = input {name = \"a\"} : f32[A=4, C=4]\n %b = neg %a : f32[A=4, C=4]\n %c \"b\" = transpose %b : f32[C=4, A=4]\n return %c\n",
+        "another shape");
     expect_different("x = 2", slice, "%a = input {name = \"a\"} : f32[A=8@x]\n return %a\n", "");
     expect_different("x = 2", slice, "%a = input {name = \"a\"} : f32[A=6@x]\n return %a\n", "fails");
     expect_different("x = 2", slice, "%c = constant {value = 1.0} : f32[]\n return %c\n", "");
@@ -249,10 +262,12 @@ static void caches_are_compared(void **state)
 static void integers_are_drawn_to_fit(void **state)
 {
     (void)state;
-    const char *body = "%t = input {name = \"t\"} : i32[B=64]\n %p = input {name = \"p\"} : i32[B=64]\n %y = input {name = \"y\"} : i32[B=64]\n"
-                       "%w = input {name = \"w\"} : f32[V=4, D=2]\n %v = input {name = \"v\"} : f32[P=9, D=2]\n %z = input {name = \"z\"} : f32[B=64, V=4]\n"
-                       "%u = use %t : i32[B=64]\n %a = gather[V] %w, %u : f32[B=64, D=2]\n %i = index[S] : i32[S=7]\n %q = add %p, %i : i32[B=64, S=7]\n"
-                       "%b = gather[P] %v, %q : f32[B=64, S=7, D=2]\n %x = xent[V] %z, %y {ignore = -100} : f32[B=64]\n return %a, %b, %x\n";
+    const char *body =
+        "%t = input {name = \"t\"} : i32[B=64]\n %p = input {name = \"p\"} : i32[B=64]\n %y = input {name = \"y\"} : i32[B=64]\n"
+        "%w = input {name = \"w\"} : f32[V=4, D=2]\n %v = input {name = \"v\"} : f32[P=9, D=2]\n %z = input {name = \"z\"} : f32[B=64, "
+        "V=4]\n"
+        "%u = use %t : i32[B=64]\n %a = gather[V] %w, %u : f32[B=64, D=2]\n %i = index[S] : i32[S=7]\n %q = add %p, %i : i32[B=64, S=7]\n"
+        "%b = gather[P] %v, %q : f32[B=64, S=7, D=2]\n %x = xent[V] %z, %y {ignore = -100} : f32[B=64]\n return %a, %b, %x\n";
     expect_equal("x = 2", body, body);
 }
 
@@ -262,8 +277,9 @@ static void rounding_is_compared_within_what_it_resolves(void **state)
     (void)state;
     const char *global = "%x = input {name = \"x\"} : bf16[B=4, D=64]\n %w = input {name = \"w\"} : bf16[D=64, F=16]\n"
                          "%y = dot[D] %x, %w : bf16[B=4, F=16]\n return %y\n";
-    const char *local = "%x = input {name = \"x\"} : bf16[B=4, D=64@x]\n %w = input {name = \"w\"} : bf16[D=64@x, F=16]\n"
-                        "%p = dot[D] %x, %w : bf16[B=4, F=16]{sum:x}\n %y = all_reduce %p {reduce = sum, over = [x]} : bf16[B=4, F=16]\n return %y\n";
+    const char *local =
+        "%x = input {name = \"x\"} : bf16[B=4, D=64@x]\n %w = input {name = \"w\"} : bf16[D=64@x, F=16]\n"
+        "%p = dot[D] %x, %w : bf16[B=4, F=16]{sum:x}\n %y = all_reduce %p {reduce = sum, over = [x]} : bf16[B=4, F=16]\n return %y\n";
     comparing c = {.options = {.dtypes = true}};
     open_comparison(&c, "x = 4", "", global, local);
     assert_true(c.result.equal);
@@ -273,7 +289,8 @@ static void rounding_is_compared_within_what_it_resolves(void **state)
 
     /* a cast to a narrower dtype than the program says */
     const char *wide = "%x = input {name = \"x\"} : f32[B=4]\n %y = neg %x : f32[B=4]\n return %y\n";
-    const char *narrow = "%x = input {name = \"x\"} : f32[B=4]\n %n = cast %x : bf16[B=4]\n %w = cast %n : f32[B=4]\n %y = neg %w : f32[B=4]\n return %y\n";
+    const char *narrow =
+        "%x = input {name = \"x\"} : f32[B=4]\n %n = cast %x : bf16[B=4]\n %w = cast %n : f32[B=4]\n %y = neg %w : f32[B=4]\n return %y\n";
     comparing d = {.options = {.dtypes = true}};
     open_comparison(&d, "x = 4", "", wide, narrow);
     assert_false(d.result.equal);
@@ -318,16 +335,22 @@ static void related_sizes_stay_related(void **state)
 {
     (void)state;
     static const char *const bodies[] = {
-        "%x = input {name = \"x\"} : f32[S=65536, D=65536]\n %y = rename[S -> T] %x : f32[T=65536, D=65536]\n %z = dot[D] %x, %y : f32[S=65536, T=65536]\n return %z\n",
+        "%x = input {name = \"x\"} : f32[S=65536, D=65536]\n %y = rename[S -> T] %x : f32[T=65536, D=65536]\n %z = dot[D] %x, %y : "
+        "f32[S=65536, T=65536]\n return %z\n",
         "%x = input {name = \"x\"} : f32[A=65536, E=49152]\n %a = slice[E -> R] %x {from = 32768} : f32[A=65536, R=16384]\n"
         "%b = slice[E -> Q] %x : f32[A=65536, Q=32768]\n %c = concat[Q + R -> E] %b, %a : f32[A=65536, E=49152]\n return %c\n",
-        "%x = input {name = \"x\"} : f32[A=65536, X=65536]\n %v, %i = topk[X -> Q] %x : f32[A=65536, Q=4096], i32[A=65536, Q=4096]\n return %v, %i\n",
-        "%i = index[S] : i32[S=65536]\n %t = input {name = \"t\"} : f32[P=65536, D=65536]\n %g = gather[P] %t, %i : f32[S=65536, D=65536]\n return %g\n",
-        "%x = input {name = \"x\"} : f32[A=65536, V=65536]\n %i = argmax[V] %x : i32[A=65536]\n %t = input {name = \"t\"} : f32[V=65536, D=65536]\n"
+        "%x = input {name = \"x\"} : f32[A=65536, X=65536]\n %v, %i = topk[X -> Q] %x : f32[A=65536, Q=4096], i32[A=65536, Q=4096]\n "
+        "return %v, %i\n",
+        "%i = index[S] : i32[S=65536]\n %t = input {name = \"t\"} : f32[P=65536, D=65536]\n %g = gather[P] %t, %i : f32[S=65536, "
+        "D=65536]\n return %g\n",
+        "%x = input {name = \"x\"} : f32[A=65536, V=65536]\n %i = argmax[V] %x : i32[A=65536]\n %t = input {name = \"t\"} : f32[V=65536, "
+        "D=65536]\n"
         "%g = gather[V] %t, %i : f32[A=65536, D=65536]\n return %g\n",
-        "%q = input {name = \"q\"} : f32[S=65536, E=64]\n %k = input {name = \"k\"} : f32[T=65536, E=64]\n %v = input {name = \"v\"} : f32[T=65536, E=64]\n"
+        "%q = input {name = \"q\"} : f32[S=65536, E=64]\n %k = input {name = \"k\"} : f32[T=65536, E=64]\n %v = input {name = \"v\"} : "
+        "f32[T=65536, E=64]\n"
         "%o = attend[T, E -> S] %q, %k, %v {mask = window, window = 1024, scale = 0.125} : f32[S=65536, E=64]\n return %o\n",
-        "%x = input {name = \"x\"} : f32[B=65536, D=65536]\n %s = sum[D] %x : f32[B=65536]\n %c = constant {value = 1.52587890625e-05} : f32[]\n"
+        "%x = input {name = \"x\"} : f32[B=65536, D=65536]\n %s = sum[D] %x : f32[B=65536]\n %c = constant {value = 1.52587890625e-05} : "
+        "f32[]\n"
         "%m = mul %s, %c : f32[B=65536]\n return %m\n",
     };
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
@@ -362,11 +385,14 @@ static void nothing_is_shrunk_when_full(void **state)
 static void names_may_be_assigned_often(void **state)
 {
     (void)state;
-    const char *global = "%x = input {name = \"x\"} : f32[A=8]\n %a \"n\" = neg %x : f32[A=8]\n %b \"n\" = exp %a : f32[A=8]\n %c \"n\" = abs %b : f32[A=8]\n return %c\n";
+    const char *global = "%x = input {name = \"x\"} : f32[A=8]\n %a \"n\" = neg %x : f32[A=8]\n %b \"n\" = exp %a : f32[A=8]\n %c \"n\" = "
+                         "abs %b : f32[A=8]\n return %c\n";
     expect_equal("x = 2", global,
-                 "%x = input {name = \"x\"} : f32[A=8@x]\n %a = neg %x : f32[A=8@x]\n %b \"n\" = exp %a : f32[A=8@x]\n %c \"n\" = abs %b : f32[A=8@x]\n return %c\n");
+                 "%x = input {name = \"x\"} : f32[A=8@x]\n %a = neg %x : f32[A=8@x]\n %b \"n\" = exp %a : f32[A=8@x]\n %c \"n\" = abs %b : "
+                 "f32[A=8@x]\n return %c\n");
     expect_different("x = 2", global,
-                     "%x = input {name = \"x\"} : f32[A=8@x]\n %a = neg %x : f32[A=8@x]\n %b \"n\" = exp %x : f32[A=8@x]\n %c \"n\" = exp %a : f32[A=8@x]\n return %c\n",
+                     "%x = input {name = \"x\"} : f32[A=8@x]\n %a = neg %x : f32[A=8@x]\n %b \"n\" = exp %x : f32[A=8@x]\n %c \"n\" = exp "
+                     "%a : f32[A=8@x]\n return %c\n",
                      "n");
 }
 

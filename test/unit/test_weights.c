@@ -63,8 +63,10 @@ static void write_tensors(const tensor_row *rows, size_t count)
             elements *= rows[t].shape[i];
         assert_true(elements <= 256);
         for (uint64_t i = 0; i < elements; i++)
-            values[t][i] = rows[t].element == SC_ELEMENT_F32 || rows[t].element == SC_ELEMENT_F64 ? (double)(1000 * t + i) : (double)(i % 2);
-        items[t] = (sc_safetensors_item){.name = rows[t].name, .element = rows[t].element, .rank = rows[t].rank, .shape = rows[t].shape, .values = values[t]};
+            values[t][i] =
+                rows[t].element == SC_ELEMENT_F32 || rows[t].element == SC_ELEMENT_F64 ? (double)(1000 * t + i) : (double)(i % 2);
+        items[t] = (sc_safetensors_item){
+            .name = rows[t].name, .element = rows[t].element, .rank = rows[t].rank, .shape = rows[t].shape, .values = values[t]};
     }
     assert_true(sc_safetensors_write(path_of("w.safetensors"), items, count, NULL, 0, &error));
 }
@@ -149,14 +151,9 @@ static const double *values_of(const loading *l, const char *path)
 
 static const tensor_row good[] = {
     {"l.0.qkv", SC_ELEMENT_F32, 2, {36, 4}}, /* [3 * H * E, D] */
-    {"l.1.qkv", SC_ELEMENT_F32, 2, {36, 4}},
-    {"l.0.o", SC_ELEMENT_F32, 2, {12, 4}},
-    {"l.1.o", SC_ELEMENT_F64, 4, {2, 3, 2, 4}},
-    {"b", SC_ELEMENT_F32, 1, {4}},
-    {"experts.0", SC_ELEMENT_F32, 1, {4}},
-    {"experts.1", SC_ELEMENT_F32, 1, {4}},
-    {"experts.2", SC_ELEMENT_F32, 1, {4}},
-    {"not.of.the.model", SC_ELEMENT_I64, 1, {1}},
+    {"l.1.qkv", SC_ELEMENT_F32, 2, {36, 4}}, {"l.0.o", SC_ELEMENT_F32, 2, {12, 4}},        {"l.1.o", SC_ELEMENT_F64, 4, {2, 3, 2, 4}},
+    {"b", SC_ELEMENT_F32, 1, {4}},           {"experts.0", SC_ELEMENT_F32, 1, {4}},        {"experts.1", SC_ELEMENT_F32, 1, {4}},
+    {"experts.2", SC_ELEMENT_F32, 1, {4}},   {"not.of.the.model", SC_ELEMENT_I64, 1, {1}},
 };
 enum { GOOD_COUNT = sizeof good / sizeof *good };
 
@@ -191,13 +188,14 @@ static void names_may_be_computed_and_lines_indexed(void **state)
 {
     (void)state;
     static const tensor_row rows[] = {
-        {"a1", SC_ELEMENT_F32, 2, {12, 4}}, {"a3", SC_ELEMENT_F32, 2, {12, 4}}, {"first", SC_ELEMENT_F32, 3, {6, 2, 4}}, {"second", SC_ELEMENT_F32, 3, {6, 2, 4}},
-        {"b", SC_ELEMENT_F32, 1, {4}},      {"ex", SC_ELEMENT_F32, 2, {4, 3}},
+        {"a1", SC_ELEMENT_F32, 2, {12, 4}},       {"a3", SC_ELEMENT_F32, 2, {12, 4}}, {"first", SC_ELEMENT_F32, 3, {6, 2, 4}},
+        {"second", SC_ELEMENT_F32, 3, {6, 2, 4}}, {"b", SC_ELEMENT_F32, 1, {4}},      {"ex", SC_ELEMENT_F32, 2, {4, 3}},
     };
     loading l = {0};
     write_tensors(rows, sizeof rows / sizeof *rows);
     open_load(&l,
-              "weights hf for m { layers.wa = \"a{2*L+1}\" as [H, E, D]; layers[0].wo = \"first\"; layers[1].wo = \"second\"; b = \"b\"; ex = \"ex\" as [D, X]; }\n",
+              "weights hf for m { layers.wa = \"a{2*L+1}\" as [H, E, D]; layers[0].wo = \"first\"; layers[1].wo = \"second\"; b = \"b\"; "
+              "ex = \"ex\" as [D, X]; }\n",
               "w.safetensors");
     if (!l.ok)
         fail_msg("%s", l.messages);
@@ -235,26 +233,86 @@ typedef struct bad_row {
 static const bad_row bad_rows[] = {
     {"no block", "", 2, {"no 'weights' block for 'm'"}, NULL, {0}},
     {"two blocks", "weights u for m {" WA REST " } weights v for m {" WA REST " }", 2, {"several 'weights' blocks: u, v"}, NULL, {0}},
-    {"a line is missing", "weights u for m {" WA " b = \"b\"; ex = \"experts.{X}\"; }", 1, {"'layers[0].wo' (and 1 more instances) has no line", "declared here"}, NULL, {0}},
-    {"two lines are missing", "weights u for m { layers.wo = \"l.{L}.o\"; ex = \"experts.{X}\"; }", 1, {"parameter 'b' has no line", "'layers[0].wa'"}, NULL, {0}},
+    {"a line is missing",
+     "weights u for m {" WA " b = \"b\"; ex = \"experts.{X}\"; }",
+     1,
+     {"'layers[0].wo' (and 1 more instances) has no line", "declared here"},
+     NULL,
+     {0}},
+    {"two lines are missing",
+     "weights u for m { layers.wo = \"l.{L}.o\"; ex = \"experts.{X}\"; }",
+     1,
+     {"parameter 'b' has no line", "'layers[0].wa'"},
+     NULL,
+     {0}},
     {"a line for no parameter", "weights u for m {" WA REST " c = \"b\"; }", 1, {"'c' matches nothing"}, NULL, {0}},
     {"two lines for one", "weights u for m {" WA REST " b = \"b2\"; }", 1, {"has a line already"}, NULL, {0}},
-    {"a dim that it lacks", "weights u for m { layers.wa = \"l.{L}.qkv\" as [1 of 3, H, E, F];" REST " }", 1, {"'F' is no dim of"}, NULL, {0}},
+    {"a dim that it lacks",
+     "weights u for m { layers.wa = \"l.{L}.qkv\" as [1 of 3, H, E, F];" REST " }",
+     1,
+     {"'F' is no dim of"},
+     NULL,
+     {0}},
     {"a dim is left out", "weights u for m { layers.wa = \"l.{L}.qkv\" as [1 of 3, H, E];" REST " }", 1, {"lacks dim 'D'"}, NULL, {0}},
     {"a dim stands twice", "weights u for m { layers.wa = \"l.{L}.qkv\" as [H, E, D, D];" REST " }", 1, {"stands twice"}, NULL, {0}},
-    {"a part that is none", "weights u for m { layers.wa = \"l.{L}.qkv\" as [3 of 3, H, E, D];" REST " }", 1, {"of 3 parts the last is 2"}, NULL, {0}},
-    {"an unknown name in a hole", "weights u for m { layers.wa = \"l.{Q}.qkv\" as [1 of 3, H, E, D];" REST " }", 1, {"does not fit"}, NULL, {0}},
-    {"a hole that stays open", "weights u for m { layers.wa = \"l.{L.qkv\" as [1 of 3, H, E, D];" REST " }", 1, {"does not fit"}, NULL, {0}},
-    {"parts that do not divide", "weights u for m { layers.wa = \"l.{L}.qkv\" as [0..6 of 9, H, E, D];" REST " }", 1, {"do not divide"}, NULL, {0}},
-    {"tensors are missing", "weights u for m { layers.wa = \"l.{L}.qvk\" as [1 of 3, H, E, D];" REST " }", 7, {"no tensor 'l.0.qvk'", "did you mean 'l.0.qkv'?"}, NULL, {0}},
-    {"an expert is missing", "weights u for m {" WA REST " }", 7, {"no tensor 'experts.2' for 'ex'"}, "experts.2", {"experts.3", SC_ELEMENT_F32, 1, {4}}},
+    {"a part that is none",
+     "weights u for m { layers.wa = \"l.{L}.qkv\" as [3 of 3, H, E, D];" REST " }",
+     1,
+     {"of 3 parts the last is 2"},
+     NULL,
+     {0}},
+    {"an unknown name in a hole",
+     "weights u for m { layers.wa = \"l.{Q}.qkv\" as [1 of 3, H, E, D];" REST " }",
+     1,
+     {"does not fit"},
+     NULL,
+     {0}},
+    {"a hole that stays open",
+     "weights u for m { layers.wa = \"l.{L.qkv\" as [1 of 3, H, E, D];" REST " }",
+     1,
+     {"does not fit"},
+     NULL,
+     {0}},
+    {"parts that do not divide",
+     "weights u for m { layers.wa = \"l.{L}.qkv\" as [0..6 of 9, H, E, D];" REST " }",
+     1,
+     {"do not divide"},
+     NULL,
+     {0}},
+    {"tensors are missing",
+     "weights u for m { layers.wa = \"l.{L}.qvk\" as [1 of 3, H, E, D];" REST " }",
+     7,
+     {"no tensor 'l.0.qvk'", "did you mean 'l.0.qkv'?"},
+     NULL,
+     {0}},
+    {"an expert is missing",
+     "weights u for m {" WA REST " }",
+     7,
+     {"no tensor 'experts.2' for 'ex'"},
+     "experts.2",
+     {"experts.3", SC_ELEMENT_F32, 1, {4}}},
     {"another size", "weights u for m {" WA REST " }", 7, {"has shape [5], but 'b' needs [D=4]"}, "b", {"b", SC_ELEMENT_F32, 1, {5}}},
-    {"as many elements in another shape", "weights u for m {" WA REST " }", 7, {"has shape [4, 12], but 'layers[0].wo' needs [K=2, G=3, E=2, D=4]"}, "l.0.o", {"l.0.o", SC_ELEMENT_F32, 2, {4, 12}}},
-    {"the merged tensor without its other parts", "weights u for m {" WA REST " }", 7, {"has shape [12, 4], but 'layers[1].wa' needs [part 1, H=6, E=2, D=4]"}, "l.1.qkv", {"l.1.qkv", SC_ELEMENT_F32, 2, {12, 4}}},
+    {"as many elements in another shape",
+     "weights u for m {" WA REST " }",
+     7,
+     {"has shape [4, 12], but 'layers[0].wo' needs [K=2, G=3, E=2, D=4]"},
+     "l.0.o",
+     {"l.0.o", SC_ELEMENT_F32, 2, {4, 12}}},
+    {"the merged tensor without its other parts",
+     "weights u for m {" WA REST " }",
+     7,
+     {"has shape [12, 4], but 'layers[1].wa' needs [part 1, H=6, E=2, D=4]"},
+     "l.1.qkv",
+     {"l.1.qkv", SC_ELEMENT_F32, 2, {12, 4}}},
     {"integers", "weights u for m {" WA REST " }", 7, {"holds I64, not floats"}, "b", {"b", SC_ELEMENT_I64, 1, {4}}},
     {"bools", "weights u for m {" WA REST " }", 7, {"holds BOOL, not floats"}, "b", {"b", SC_ELEMENT_BOOL, 1, {4}}},
     {"a scalar", "weights u for m {" WA REST " }", 7, {"has shape []"}, "b", {"b", SC_ELEMENT_F32, 0, {0}}},
-    {"two things at once", "weights u for m {" WA " layers.wo = \"l.{L}.o\"; ex = \"experts.{X}\"; }", 1, {"'b' has no line", "tensor 'l.0.o' has shape [3]"}, "l.0.o", {"l.0.o", SC_ELEMENT_F32, 1, {3}}},
+    {"two things at once",
+     "weights u for m {" WA " layers.wo = \"l.{L}.o\"; ex = \"experts.{X}\"; }",
+     1,
+     {"'b' has no line", "tensor 'l.0.o' has shape [3]"},
+     "l.0.o",
+     {"l.0.o", SC_ELEMENT_F32, 1, {3}}},
 };
 
 static void everything_wrong_is_said(void **state)
@@ -401,9 +459,9 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_maps_give_the_right_elements),   cmocka_unit_test(names_may_be_computed_and_lines_indexed),
-        cmocka_unit_test(a_range_of_parts_is_a_window),        cmocka_unit_test(everything_wrong_is_said),
-        cmocka_unit_test(files_that_are_none_are_refused),     cmocka_unit_test(initialisers_are_what_they_say),
+        cmocka_unit_test(good_maps_give_the_right_elements), cmocka_unit_test(names_may_be_computed_and_lines_indexed),
+        cmocka_unit_test(a_range_of_parts_is_a_window),      cmocka_unit_test(everything_wrong_is_said),
+        cmocka_unit_test(files_that_are_none_are_refused),   cmocka_unit_test(initialisers_are_what_they_say),
         cmocka_unit_test(token_files_have_three_forms),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,0 +1,240 @@
+/* Memory of a program by liveness: buffers come with the op that makes them and go after their last reader.
+ *
+ *   %1 = dot[D] %0, %w        a buffer, act
+ *   %2 "q" = rename[S -> T] %1        a name: shares %1's
+ *   %3 = all_gather %2        a buffer, comm
+ *   cache_write %5 {name = "ck"}      what %5 names was written in place: storage, no buffer
+ *
+ * One walk in program order finds the peak, a second one, up to that op, lists what lives there. An op's operands and results live
+ * together while it runs; nothing is said of what fusion or a planner saves on top. */
+#include "passes/memory_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/reason.h"
+
+const char *const sc_memory_kind_names[SC_MEMORY_KINDS] = {"param", "grad", "opt", "act", "cache", "workspace", "comm", "host"};
+
+typedef struct buffers {
+    const sc_module *m;
+    sc_func_id func;
+    sc_value *root;     /* by value: the one whose buffer it is */
+    bool *stored;       /* by root: a parameter or cache itself */
+    sc_op_id *last_use; /* by root; its own op when nobody reads it */
+} buffers;
+
+static bool is_named_state(const sc_module *m, const sc_op *op, sc_state_kind kind)
+{
+    sc_sym name = sc_op_word(op, SC_ATTR_name);
+    uint32_t state = name == 0 ? SC_NONE : sc_module_find_state(m, name);
+    return state != SC_NONE && m->state.data[state].kind == kind;
+}
+
+static void find_buffers(buffers *b)
+{
+    const sc_module *m = b->m;
+    sc_for_each_op(m, b->func, id) {
+        const sc_op *op = sc_op_at(m, id);
+        for (uint32_t i = 0; i < op->operand_count; i++)
+            b->last_use[b->root[op->operands[i]]] = id;
+        bool is_view = (sc_op_traits(op) & SC_VIEW) != 0;
+        for (uint32_t r = 0; r < op->result_count; r++) {
+            sc_value value = op->first_result + r;
+            b->root[value] = is_view ? b->root[op->operands[0]] : value;
+            if (is_view)
+                continue;
+            b->last_use[value] = id;
+            b->stored[value] = (sc_op_traits(op) & SC_STATE_READ) != 0;
+        }
+        if ((sc_op_traits(op) & SC_EFFECT) != 0 && op->operand_count == 1 && is_named_state(m, op, SC_STATE_CACHE))
+            b->stored[b->root[op->operands[0]]] = true;
+    }
+}
+
+static int64_t bytes_of(const buffers *b, sc_value root)
+{
+    return b->stored[root] ? 0 : sc_type_local_bytes(b->m, sc_type_of(b->m, root));
+}
+
+static int64_t plus(int64_t a, int64_t b)
+{
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+static int64_t made_by(const buffers *b, const sc_op *op)
+{
+    int64_t bytes = 0;
+    for (uint32_t r = 0; r < op->result_count; r++) {
+        sc_value value = op->first_result + r;
+        if (b->root[value] == value)
+            bytes = plus(bytes, bytes_of(b, value));
+    }
+    return bytes;
+}
+
+/* What is read, or made and read by nobody, for the last time here; each buffer once. */
+static int64_t freed_after(const buffers *b, sc_op_id id)
+{
+    const sc_op *op = sc_op_at(b->m, id);
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        sc_value root = b->root[op->operands[i]];
+        bool again = false;
+        for (uint32_t k = 0; k < i && !again; k++)
+            again = b->root[op->operands[k]] == root;
+        if (!again && b->last_use[root] == id)
+            bytes = plus(bytes, bytes_of(b, root));
+    }
+    for (uint32_t r = 0; r < op->result_count; r++) {
+        sc_value value = op->first_result + r;
+        if (b->root[value] == value && b->last_use[value] == id)
+            bytes = plus(bytes, bytes_of(b, value));
+    }
+    return bytes;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const sc_memory_live *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->value < y->value ? -1 : x->value > y->value;
+}
+
+/* What has been made up to the op at the peak and is still read there or later. */
+static void list_live(const buffers *b, sc_memory_report *out)
+{
+    const sc_module *m = b->m;
+    uint32_t number = 0, peak = 0;
+    uint32_t *numbers = sc_arena_array(&m->context->arena, m->ops.count, sizeof *numbers);
+    sc_for_each_op(m, b->func, id) {
+        numbers[id] = number++;
+        peak = id == out->at ? numbers[id] : peak;
+    }
+    sc_for_each_op(m, b->func, id) {
+        const sc_op *op = sc_op_at(m, id);
+        for (uint32_t r = 0; r < op->result_count && numbers[id] <= peak; r++) {
+            sc_value value = op->first_result + r;
+            int64_t bytes = bytes_of(b, value);
+            if (b->root[value] != value || bytes == 0 || numbers[b->last_use[value]] < peak)
+                continue;
+            sc_memory_kind kind = (sc_op_traits(op) & SC_COLLECTIVE) != 0 ? SC_MEMORY_COMM : SC_MEMORY_ACT;
+            *sc_vec_push(&m->context->arena, &out->live) = (sc_memory_live){value, kind, bytes};
+            out->bytes[kind] = plus(out->bytes[kind], bytes);
+        }
+    }
+    if (out->live.count > 0)
+        qsort(out->live.data, out->live.count, sizeof *out->live.data, larger_first);
+}
+
+static void find_peak(const buffers *b, sc_memory_report *out)
+{
+    int64_t live = 0, peak = -1;
+    sc_for_each_op(b->m, b->func, id) {
+        live = plus(live, made_by(b, sc_op_at(b->m, id)));
+        if (live > peak) {
+            peak = live;
+            out->at = id;
+        }
+        live -= freed_after(b, id);
+    }
+}
+
+static void add_state(const sc_module *m, sc_memory_report *out)
+{
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        const sc_state *state = &m->state.data[s];
+        const sc_type_info *type = &m->types.data[state->type];
+        int64_t bytes = sc_type_local_bytes(m, type);
+        sc_memory_kind kind = state->kind == SC_STATE_CACHE ? SC_MEMORY_CACHE : SC_MEMORY_PARAM;
+        out->bytes[kind] = plus(out->bytes[kind], bytes);
+        sc_memory_whole whole = {.state = s, .bytes = bytes};
+        for (uint32_t a = 0; a < m->mesh.atom_count && kind == SC_MEMORY_PARAM; a++) {
+            if (m->mesh.atoms[a].size > 1 && type->placement.on[a] == SC_ON_NOTHING)
+                whole.on |= (sc_atom_set)1 << a;
+        }
+        if (whole.on != 0)
+            *sc_vec_push(&m->context->arena, &out->whole) = whole;
+    }
+}
+
+void sc_memory_report_make(const sc_module *m, sc_func_id func, sc_memory_report *out)
+{
+    sc_arena *arena = &m->context->arena;
+    buffers b = {.m = m, .func = func};
+    b.root = sc_arena_array(arena, m->values.count, sizeof *b.root);
+    b.stored = sc_arena_array(arena, m->values.count, sizeof *b.stored);
+    b.last_use = sc_arena_array(arena, m->values.count, sizeof *b.last_use);
+    *out = (sc_memory_report){.at = SC_NONE};
+    find_buffers(&b);
+    find_peak(&b, out);
+    add_state(m, out);
+    if (out->at != SC_NONE)
+        list_live(&b, out);
+    for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
+        out->peak = plus(out->peak, k == SC_MEMORY_HOST ? 0 : out->bytes[k]);
+}
+
+/* ---- in words ---- */
+const char *sc_memory_live_text(const sc_module *m, const sc_memory_live *live)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, live->value));
+    sc_sym path = sc_value_path(m, live->value);
+    if (path == 0 && live->kind == SC_MEMORY_COMM) /* of several that travel together */
+        path = sc_value_path(m, op->operands[m->values.data[live->value].index]);
+    const char *name = path != 0 ? sc_text(m->context, path) : sc_ops[op->kind].name, *scope = sc_text(m->context, op->scope);
+    if (live->kind == SC_MEMORY_COMM && path != 0 && m->values.data[live->value].path == 0)
+        return sc_arena_printf(&m->context->arena, "%s of %s", sc_ops[op->kind].name, name);
+    return path != 0 || *scope == 0 ? name : sc_arena_printf(&m->context->arena, "a %s in %s", name, scope);
+}
+
+const char *sc_atom_set_text(const sc_module *m, sc_atom_set set)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &m->context->arena);
+    sc_strbuf_add(&text, "");
+    for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
+        const sc_axis *axis = &m->mesh.axes[x];
+        sc_atom_set all = ((sc_atom_set)1 << axis->atom_count) - 1, of_axis = set >> axis->first_atom & all;
+        for (uint32_t a = 0; a < axis->atom_count && of_axis != 0; a++) {
+            if ((of_axis >> a & 1) == 0 || (of_axis == all && a > 0))
+                continue;
+            sc_strbuf_printf(&text, "%s%s", text.length > 0 ? ", " : "", sc_text(m->context, axis->name));
+            if (of_axis != all)
+                sc_strbuf_printf(&text, ".%u", a);
+        }
+    }
+    return text.data;
+}
+
+/* ---- parameters ---- */
+static int64_t whole_bytes(const sc_type_info *type)
+{
+    int64_t elements = sc_type_elements(type), size = sc_dtypes[type->dtype].bytes;
+    return elements > INT64_MAX / size ? INT64_MAX : elements * size;
+}
+
+int64_t sc_memory_parameter_bytes(const sc_module *m)
+{
+    int64_t bytes = 0;
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        if (m->state.data[s].kind == SC_STATE_PARAM)
+            bytes = plus(bytes, whole_bytes(&m->types.data[m->state.data[s].type]));
+    }
+    return bytes;
+}
+
+int64_t sc_memory_bytes_whole_on(const sc_module *m, uint32_t axis)
+{
+    int64_t bytes = 0;
+    const sc_axis *of = &m->mesh.axes[axis];
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        const sc_type_info *type = &m->types.data[m->state.data[s].type];
+        bool split = m->state.data[s].kind != SC_STATE_PARAM;
+        for (uint32_t a = of->first_atom; a < (uint32_t)of->first_atom + of->atom_count; a++)
+            split = split || type->placement.on[a] != SC_ON_NOTHING;
+        bytes = split ? bytes : plus(bytes, whole_bytes(type));
+    }
+    return bytes;
+}

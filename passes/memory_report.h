@@ -1,0 +1,56 @@
+/* Bytes per rank of a finished per-rank program: what is stored, and what lives at the moment when most does. */
+#ifndef SHARDC_PASSES_MEMORY_REPORT_H
+#define SHARDC_PASSES_MEMORY_REPORT_H
+
+#include "ir/ops.h"
+
+typedef enum sc_memory_kind {
+    SC_MEMORY_PARAM, /* as stored */
+    SC_MEMORY_GRAD,
+    SC_MEMORY_OPT,
+    SC_MEMORY_ACT,   /* values of the program that live at the peak */
+    SC_MEMORY_CACHE, /* as stored */
+    SC_MEMORY_WORKSPACE,
+    SC_MEMORY_COMM,  /* what collectives have made and that lives at the peak: gathered copies, reduced buffers */
+    SC_MEMORY_HOST,
+    SC_MEMORY_KINDS
+} sc_memory_kind;
+
+extern const char *const sc_memory_kind_names[SC_MEMORY_KINDS];
+
+/* A buffer that lives at the peak. */
+typedef struct sc_memory_live {
+    sc_value value;      /* that made it; its names and views share the buffer */
+    sc_memory_kind kind; /* ACT or COMM */
+    int64_t bytes;
+} sc_memory_live;
+
+/* A parameter that is not split over some atoms of the mesh. */
+typedef struct sc_memory_whole {
+    uint32_t state;
+    sc_atom_set on; /* these, of more than one rank */
+    int64_t bytes;  /* on one rank */
+} sc_memory_whole;
+
+typedef struct sc_memory_report {
+    int64_t bytes[SC_MEMORY_KINDS]; /* add up to `peak` but for HOST */
+    int64_t peak;
+    sc_op_id at; /* the op that runs at the peak; SC_NONE in an empty function */
+    SC_VEC(sc_memory_live) live; /* at the peak, the largest first */
+    SC_VEC(sc_memory_whole) whole; /* in the order of the state */
+} sc_memory_report;
+
+/* Of one function of a LOCAL module, in program order: a value lives from its op to its last reader, what is returned to the end. Memory
+ * is the context's. */
+void sc_memory_report_make(const sc_module *m, sc_func_id func, sc_memory_report *out);
+
+/* How a buffer is called in messages. */
+const char *sc_memory_live_text(const sc_module *m, const sc_memory_live *live);
+/* tp, fsdp: the axes of a set of atoms; an axis of which only a part is meant as tp.1. */
+const char *sc_atom_set_text(const sc_module *m, sc_atom_set set);
+
+/* Bytes of all parameters, whole, and of those that stand whole on an axis: its atoms all without a split. */
+int64_t sc_memory_parameter_bytes(const sc_module *m);
+int64_t sc_memory_bytes_whole_on(const sc_module *m, uint32_t axis);
+
+#endif

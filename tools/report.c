@@ -1,0 +1,105 @@
+#include "tools/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *sc_bytes_text(sc_arena *arena, double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    for (; bytes >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+        bytes /= 1024;
+    return sc_arena_printf(arena, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.3g %s", bytes, units[unit]);
+}
+
+json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row)
+{
+    json_t *axes = json_array();
+    for (uint32_t a = 0; a < m->mesh.axis_count; a++) {
+        if ((row->axes >> a & 1) != 0)
+            json_array_append_new(axes, json_string(sc_text(m->context, m->mesh.axes[a].name)));
+    }
+    return axes;
+}
+
+static json_t *layer_json(const sc_comm_row *row)
+{
+    if (row->layers.count == 0)
+        return json_null();
+    if (row->layers.count == 1)
+        return json_integer((json_int_t)row->layers.data[0]);
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < row->layers.count; i++)
+        json_array_append_new(list, json_integer((json_int_t)row->layers.data[i]));
+    return list;
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text == NULL ? json_null() : json_string(text);
+}
+
+static json_t *why_json(const sc_module *m, const sc_comm_row *row)
+{
+    json_t *why = json_object();
+    const sc_rule_ref *rule = row->rule == SC_NONE ? NULL : &m->rules.data[row->rule];
+    json_object_set_new(why, "file", rule == NULL ? json_null() : json_string(sc_text(m->context, rule->file)));
+    json_object_set_new(why, "line", rule == NULL ? json_null() : json_integer(rule->line));
+    json_object_set_new(why, "text", json_string(row->why));
+    return why;
+}
+
+json_t *sc_comm_row_json(const sc_module *m, const sc_comm_row *row)
+{
+    json_t *values = json_array(), *object = json_object();
+    for (uint32_t i = 0; i < row->values.count; i++)
+        json_array_append_new(values, json_string(row->values.data[i]));
+    json_object_set_new(object, "op", json_string(row->name));
+    json_object_set_new(object, "reduce", text_or_null(row->reduce));
+    json_object_set_new(object, "axes", sc_axes_json(m, row));
+    json_object_set_new(object, "sub", row->whole_axes ? json_null() : json_string(sc_comm_group_text(m, row)));
+    json_object_set_new(object, "group", json_integer((json_int_t)row->ranks));
+    json_object_set_new(object, "phase", json_string(row->phase));
+    json_object_set_new(object, "scope", json_string(row->scope));
+    json_object_set_new(object, "layer", layer_json(row));
+    json_object_set_new(object, "value", json_string(row->values.data[0]));
+    json_object_set_new(object, "values", values);
+    json_object_set_new(object, "dim", text_or_null(row->dim));
+    json_object_set_new(object, "dtype", json_string(row->dtype));
+    json_object_set_new(object, "bytes", json_integer((json_int_t)row->bytes));
+    json_object_set_new(object, "sent", json_integer((json_int_t)(row->sent + 0.5)));
+    json_object_set_new(object, "count", json_integer(row->count));
+    json_object_set_new(object, "control", json_boolean(row->control));
+    json_object_set_new(object, "why", why_json(m, row));
+    return object;
+}
+
+json_t *sc_plan_json(const sc_context *context, const sc_plan *plan)
+{
+    return plan == NULL ? json_null() : json_string(sc_text(context, plan->name.text));
+}
+
+void sc_print_json(json_t *root, sc_strbuf *out)
+{
+    char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    json_decref(root);
+    sc_strbuf_add(out, text == NULL ? "" : text);
+    sc_strbuf_add_char(out, '\n');
+    free(text);
+}
+
+void sc_comm_add_up(const sc_module *m, const sc_comm_rows *rows, sc_comm_totals *totals)
+{
+    for (uint32_t r = 0; r < rows->count; r++) {
+        const sc_comm_row *row = &rows->data[r];
+        uint32_t t = 0;
+        while (t < totals->count && (strcmp(totals->data[t].first->name, row->name) != 0 || totals->data[t].first->axes != row->axes ||
+                                     strcmp(totals->data[t].first->phase, row->phase) != 0))
+            t++;
+        if (t == totals->count)
+            *sc_vec_push(&m->context->arena, totals) = (sc_comm_total){.first = row};
+        totals->data[t].count += row->count;
+        totals->data[t].bytes += row->bytes * row->count;
+        totals->data[t].sent += row->sent * row->count;
+    }
+}
