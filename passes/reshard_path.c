@@ -1,7 +1,8 @@
 /* Cheapest reshard paths: uniform-cost search over placements of one value.
  *
  * Only atoms that stand differently at the two ends move, with those that are minor to them, and only over dims that either end splits by
- * them, so the space is small: a few dozen placements for one or two atoms. Paths are kept by (from type, to type); a model's layers share them.
+ * them, so the space is small: a few dozen placements for one or two atoms. Paths are kept by (from type, to type); a model's layers
+ * share them.
  */
 #include "passes/reshard_path.h"
 

@@ -335,8 +335,10 @@ static void compare_pair(validation *v, const name_pair *pair, double largest)
     const sc_value_info *info = &v->local->values.data[pair->local.value];
     compared subject = {.path = info->path, .output = -1, .loc = sc_op_at(v->local, info->def)->loc};
     const named *candidates = &v->names.data[pair->first];
-    if (!is_compared(v, &v->reach[candidates[0].value]))
-        return;
+    for (uint32_t i = 0; i < pair->count; i++) { /* it may be any of them: each has to be one that this run decides */
+        if (!is_compared(v, &v->reach[candidates[i].value]))
+            return;
+    }
     bool agree, has_shape = false;
     sc_array found = sc_interp_get_value(v->all, pair->local.value, &agree), nearest = {0};
     if (found.data == NULL && v->stopped)
