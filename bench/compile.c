@@ -71,7 +71,7 @@ static void compile(sc_context *context, void *user)
         return;
     }
     j->ops = 0;
-    sc_for_each_op(c.local, c.func, op)
+    sc_for_each_op (c.local, c.func, op)
         j->ops++;
 }
 
@@ -149,7 +149,8 @@ static void measure_parser(const char *file)
         times[r] = seconds() - start;
         sc_context_free(&context);
     }
-    printf("parse            %6.1f MB/s (%.1f MB, %u errors)\n", (double)t.length / 1e6 / median(times, 5), (double)t.length / 1e6, t.errors);
+    printf("parse            %6.1f MB/s (%.1f MB, %u errors)\n", (double)t.length / 1e6 / median(times, 5), (double)t.length / 1e6,
+           t.errors);
     free(t.data);
 }
 
@@ -159,7 +160,8 @@ int main(int argc, char **argv)
         fputs("usage: compile MODEL [RUNS]\n", stderr);
         return 2;
     }
-    static const shape shapes[] = {{"126 layers, 16384 ranks", 126, 16, 128}, {"63 layers, 16384 ranks", 63, 16, 128}, {"126 layers, 128 ranks", 126, 2, 8}};
+    static const shape shapes[] = {
+        {"126 layers, 16384 ranks", 126, 16, 128}, {"63 layers, 16384 ranks", 63, 16, 128}, {"126 layers, 128 ranks", 126, 2, 8}};
     enum { COUNT = sizeof shapes / sizeof *shapes };
     double medians[COUNT];
     uint32_t ops[COUNT];

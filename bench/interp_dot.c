@@ -38,8 +38,7 @@ static double time_text(sc_bench *bench, bool ranks)
     double best = -1;
     if (!sc_context_run(&context, 0, parse, bench) || bench->m == NULL)
         goto done;
-    sc_for_each_op(bench->m, 0, op)
-    {
+    sc_for_each_op (bench->m, 0, op) {
         if (sc_op_at(bench->m, op)->kind != SC_OP_input || input_count == 2)
             continue;
         const sc_type_info *type = sc_type_of(bench->m, sc_result(bench->m, op, 0));

@@ -15,7 +15,15 @@ typedef SC_VEC(sc_name) sc_name_list;
 typedef struct sc_expr sc_expr;
 typedef SC_VEC(sc_expr *) sc_expr_list;
 
-typedef enum sc_expr_kind { SC_EXPR_NAME, SC_EXPR_INT, SC_EXPR_FLOAT, SC_EXPR_STRING, SC_EXPR_NEG, SC_EXPR_BINARY, SC_EXPR_CALL } sc_expr_kind;
+typedef enum sc_expr_kind {
+    SC_EXPR_NAME,
+    SC_EXPR_INT,
+    SC_EXPR_FLOAT,
+    SC_EXPR_STRING,
+    SC_EXPR_NEG,
+    SC_EXPR_BINARY,
+    SC_EXPR_CALL
+} sc_expr_kind;
 
 /* D, E -> R (slice, concat, rename, append, topk) or D = X (a dim argument by name). `to` is empty without an arrow or `=`. */
 typedef struct sc_op_dim {
@@ -34,14 +42,14 @@ typedef SC_VEC(sc_arg) sc_arg_list;
 struct sc_expr {
     sc_expr_kind kind;
     sc_loc loc;
-    uint32_t depth;      /* of this tree; capped at 256 by the parser */
-    bool parenthesised;  /* as written, for fmt */
+    uint32_t depth;     /* of this tree; capped at 256 by the parser */
+    bool parenthesised; /* as written, for fmt */
     union {
-        sc_sym name;     /* NAME; STRING: the unescaped text */
+        sc_sym name; /* NAME; STRING: the unescaped text */
         int64_t integer;
         double number;
         struct {
-            char op;     /* + - * / */
+            char op; /* + - * / */
             sc_expr *left, *right;
         } binary;
         sc_expr *operand; /* NEG */
@@ -52,7 +60,7 @@ struct sc_expr {
             sc_arg_list args;
         } call;
     };
-    sc_sym spelling;      /* INT, FLOAT, STRING: as written, for fmt */
+    sc_sym spelling; /* INT, FLOAT, STRING: as written, for fmt */
 };
 
 /* ---- types ---- */
@@ -80,13 +88,17 @@ typedef struct sc_type_ref {
 typedef struct sc_stmt sc_stmt;
 typedef SC_VEC(sc_stmt *) sc_stmt_list;
 
-typedef enum sc_formal_kind { SC_FORMAL_TYPED /* x: i32[B] */, SC_FORMAL_SHAPED /* x[B] */, SC_FORMAL_STATIC /* eps = 1e-5 */ } sc_formal_kind;
+typedef enum sc_formal_kind {
+    SC_FORMAL_TYPED /* x: i32[B] */,
+    SC_FORMAL_SHAPED /* x[B] */,
+    SC_FORMAL_STATIC /* eps = 1e-5 */
+} sc_formal_kind;
 
 typedef struct sc_formal {
     sc_formal_kind kind;
     sc_name name;
-    sc_type_ref type;   /* TYPED, SHAPED */
-    sc_expr *value;     /* STATIC: the default */
+    sc_type_ref type; /* TYPED, SHAPED */
+    sc_expr *value;   /* STATIC: the default */
     sc_loc loc;
 } sc_formal;
 
@@ -151,7 +163,7 @@ struct sc_stmt {
     union {
         SC_VEC(sc_pdecl) decls; /* PARAM, CACHE */
         SC_VEC(sc_sub) subs;
-        sc_callable *callable;  /* FN, ENTRY */
+        sc_callable *callable; /* FN, ENTRY */
         struct {
             SC_VEC(sc_lhs) targets;
             sc_expr *value;
@@ -202,11 +214,20 @@ typedef struct sc_minimize {
 } sc_minimize;
 
 /* ---- plans ---- */
-typedef enum sc_tensor_kind { SC_KIND_PARAM, SC_KIND_ACT, SC_KIND_GRAD, SC_KIND_OPT, SC_KIND_CACHE, SC_KIND_INPUT, SC_KIND_OUTPUT, SC_KIND_COUNT } sc_tensor_kind;
+typedef enum sc_tensor_kind {
+    SC_KIND_PARAM,
+    SC_KIND_ACT,
+    SC_KIND_GRAD,
+    SC_KIND_OPT,
+    SC_KIND_CACHE,
+    SC_KIND_INPUT,
+    SC_KIND_OUTPUT,
+    SC_KIND_COUNT
+} sc_tensor_kind;
 
 typedef struct sc_kind_list {
-    uint32_t mask;                              /* bit per sc_tensor_kind; 0: none named */
-    SC_VEC(sc_tensor_kind) order;               /* as written, for fmt */
+    uint32_t mask;                /* bit per sc_tensor_kind; 0: none named */
+    SC_VEC(sc_tensor_kind) order; /* as written, for fmt */
 } sc_kind_list;
 
 typedef enum sc_plan_stmt_kind {
@@ -215,8 +236,8 @@ typedef enum sc_plan_stmt_kind {
     SC_PLAN_SHARD,
     SC_PLAN_PIN,
     SC_PLAN_STYLE,
-    SC_PLAN_STAGE,      /* stage PATHS over AXIS: opts */
-    SC_PLAN_STAGE_AT,   /* stage PATH = first */
+    SC_PLAN_STAGE,    /* stage PATHS over AXIS: opts */
+    SC_PLAN_STAGE_AT, /* stage PATH = first */
     SC_PLAN_REMAT,
     SC_PLAN_OFFLOAD,
     SC_PLAN_RESHARD,
@@ -297,7 +318,7 @@ typedef struct sc_plan_stmt {
             int64_t integer;
             double number;
             sc_sym spelling; /* of the number */
-            sc_name unit; /* 0 without */
+            sc_name unit;    /* 0 without */
         } expect;
     };
 } sc_plan_stmt;
@@ -338,12 +359,21 @@ typedef struct sc_weights {
 /* ---- files ---- */
 typedef struct sc_dim_def {
     sc_name name;
-    sc_expr *size;       /* dim D = 4 * E */
-    sc_name alias;       /* dim T = alias S */
-    sc_name_list parts;  /* dim H = (K, G) */
+    sc_expr *size;      /* dim D = 4 * E */
+    sc_name alias;      /* dim T = alias S */
+    sc_name_list parts; /* dim H = (K, G) */
 } sc_dim_def;
 
-typedef enum sc_item_kind { SC_ITEM_IMPORT, SC_ITEM_DIM, SC_ITEM_FN, SC_ITEM_BLOCK, SC_ITEM_MODEL, SC_ITEM_MINIMIZE, SC_ITEM_PLAN, SC_ITEM_WEIGHTS } sc_item_kind;
+typedef enum sc_item_kind {
+    SC_ITEM_IMPORT,
+    SC_ITEM_DIM,
+    SC_ITEM_FN,
+    SC_ITEM_BLOCK,
+    SC_ITEM_MODEL,
+    SC_ITEM_MINIMIZE,
+    SC_ITEM_PLAN,
+    SC_ITEM_WEIGHTS
+} sc_item_kind;
 
 typedef struct sc_item {
     sc_item_kind kind;

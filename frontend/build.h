@@ -15,8 +15,8 @@ sc_program *sc_program_new(sc_context *context, const sc_file *file);
 /* ---- looking at a program ---- */
 typedef struct sc_entry_info {
     sc_sym model, entry;
-    bool minimised;       /* a minimize statement names it */
-    bool cached;          /* declared `at .. along ..` */
+    bool minimised; /* a minimize statement names it */
+    bool cached;    /* declared `at .. along ..` */
     sc_loc loc;
     const sc_minimize *minimize; /* NULL unless minimised */
 } sc_entry_info;
@@ -60,8 +60,8 @@ typedef struct sc_build_request {
 
 /* `@axis` written in the model: a pin of that dim for that axis. */
 typedef struct sc_inline_pin {
-    sc_sym path;      /* of the value, formal, param or cache */
-    sc_dim dim;       /* a leaf, or a composite's id */
+    sc_sym path; /* of the value, formal, param or cache */
+    sc_dim dim;  /* a leaf, or a composite's id */
     sc_name_list axes;
     sc_loc loc;
 } sc_inline_pin;

@@ -44,6 +44,10 @@ const char *sc_path_without_indices(sc_context *context, const char *path);
 /* The plan's statements as written (NULL: no plan), for reports. */
 const sc_plan *sc_resolved_plan_source(const sc_resolved_plan *plan);
 
+/* A `shard`, `pin`, `style` or `expect` line in canonical form, in the arena, without its semicolon; of `shard` and `expect` what follows
+ * the word. */
+const char *sc_plan_line_text(sc_context *context, const sc_plan_stmt *stmt);
+
 /* ---- sizes of axes ---- */
 /* An axis of this size over a dim. */
 typedef struct sc_legal_size {

@@ -109,8 +109,7 @@ bool sc_plan_check_paths(sc_resolved_plan *plan, const sc_path_list *paths, bool
 /* A rule's paths, its dims, and that each of its dims stands in a tensor of its scope. */
 void sc_plan_check_rule(sc_resolved_plan *plan, sc_plan_line *line);
 
-/* plan_text.c: the line in canonical form, in the arena */
-const char *sc_plan_line_text(sc_context *context, const sc_plan_stmt *stmt);
+/* plan_text.c: texts in the arena */
 const char *sc_plan_names_text(sc_context *context, const sc_name_list *names);
 /* [B, S, H]: dims at group level. */
 const char *sc_plan_shape_text(const sc_module *m, const sc_type_info *type);

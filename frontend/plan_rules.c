@@ -153,7 +153,8 @@ static bool is_claimed(const sc_seeding *s, sc_value value, const sc_group_dim *
 }
 
 /* The largest dim that no other line splits and that the axes divide; else the largest. Ties to the left. */
-static const sc_group_dim *choose_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_axis_list *axes, bool stored, bool *fits)
+static const sc_group_dim *choose_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_axis_list *axes, bool stored,
+                                      bool *fits)
 {
     const sc_group_dim *best = NULL, *largest = NULL;
     for (uint32_t i = 0; i < dims->count; i++) {

@@ -202,8 +202,7 @@ static const struct sc_weight_readers *weight_readers(sc_seeding *s)
     readers->first = sc_arena_array(arena, readers->value_count, sizeof *readers->first);
     memset(readers->weight_of, 0xff, readers->value_count * sizeof *readers->weight_of);
     memset(readers->first, 0xff, readers->value_count * sizeof *readers->first);
-    sc_for_each_op(s->m, s->built->func, id)
-    {
+    sc_for_each_op (s->m, s->built->func, id) {
         const sc_op *op = sc_op_at(s->m, id);
         if (op->kind == SC_OP_param)
             readers->weight_of[op->first_result] = op->first_result;

@@ -107,8 +107,7 @@ sc_plan_view *sc_plan_view_make(sc_context *context, sc_module *m, sc_func_id fu
     view->kinds = sc_arena_array(arena, view->value_count, sizeof *view->kinds);
     view->places = sc_arena_array(arena, view->value_count, sizeof *view->places);
     sc_map place_map = {.arena = arena};
-    sc_for_each_op(m, func, id)
-    {
+    sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t r = 0; r < op->result_count; r++)
             add_value(view, &place_map, op, op->first_result + r);

@@ -211,9 +211,10 @@ void expand_topk(sc_expand *e)
     sc_value x = operand(e, 0);
     const sc_type_info type = *sc_type_of(e->m, x);
     uint32_t at = (uint32_t)sc_type_find_dim(&type, dims.dims[0]);
-    int64_t shards = (int64_t)e->shards, part = sc_dim_padded(e->m, type.dims[at].dim, type.dims[at].size) / shards, wanted = size_along(e, sc_op_at(e->m, e->op)->first_result, &to);
-    sc_dim shard = fresh_dim(e, dims.dims[0], "shard"), inner = fresh_dim(e, dims.dims[0], "part"), best = fresh_dim(e, dims.dims[0], "best"),
-           candidate = fresh_dim(e, dims.dims[0], "candidate");
+    int64_t shards = (int64_t)e->shards, part = sc_dim_padded(e->m, type.dims[at].dim, type.dims[at].size) / shards,
+            wanted = size_along(e, sc_op_at(e->m, e->op)->first_result, &to);
+    sc_dim shard = fresh_dim(e, dims.dims[0], "shard"), inner = fresh_dim(e, dims.dims[0], "part"),
+           best = fresh_dim(e, dims.dims[0], "best"), candidate = fresh_dim(e, dims.dims[0], "candidate");
     e->made_dim = shard;
     if (part * shards != type.dims[at].size) { /* the parts will be taken as whole: padding must lose against everything */
         double least = sc_dtype_is_float(type.dtype) ? -(double)INFINITY : -2147483648.0;
@@ -226,20 +227,29 @@ void expand_topk(sc_expand *e)
     x = emit_typed(e, SC_OP_unfold, &x, 1, unfold, 2, &unfolded);
 
     sc_attr local[] = {sc_attr_dims(e->m, SC_ATTR_dims, &inner, 1), sc_attr_dims(e->m, SC_ATTR_to, &best, 1)};
-    sc_shape_request request = {.m = e->m, .kind = SC_OP_topk, .operands = &x, .operand_count = 1, .attrs = local, .attr_count = 2, .new_size = wanted < part ? wanted : part};
+    sc_shape_request request = {.m = e->m,
+                                .kind = SC_OP_topk,
+                                .operands = &x,
+                                .operand_count = 1,
+                                .attrs = local,
+                                .attr_count = 2,
+                                .new_size = wanted < part ? wanted : part};
     sc_op_id made = sc_op_build(&request, sc_op_at(e->m, e->op)->func, e->op, e->op);
     if (e->made != NULL)
         e->made(e, made, e->user);
-    sc_type_info index_type = {.dtype = SC_DTYPE_i32, .rank = 1, .dims = {{shard, SC_NONE, shards}}, .placement = sc_placement_replicated()};
+    sc_type_info index_type = {
+        .dtype = SC_DTYPE_i32, .rank = 1, .dims = {{shard, SC_NONE, shards}}, .placement = sc_placement_replicated()};
     sc_attr shard_dims = sc_attr_dims(e->m, SC_ATTR_dims, &shard, 1);
-    sc_value first = emit2(e, SC_OP_mul, emit_typed(e, SC_OP_index, NULL, 0, &shard_dims, 1, &index_type), constant(e, (double)part, SC_DTYPE_i32));
+    sc_value first =
+        emit2(e, SC_OP_mul, emit_typed(e, SC_OP_index, NULL, 0, &shard_dims, 1, &index_type), constant(e, (double)part, SC_DTYPE_i32));
     sc_value values = sc_result(e->m, made, 0), ids = emit2(e, SC_OP_add, sc_result(e->m, made, 1), first);
 
     sc_attr fold[] = {sc_attr_dims(e->m, SC_ATTR_dims, (sc_dim[]){shard, best}, 2), sc_attr_dims(e->m, SC_ATTR_to, &candidate, 1)};
     values = emit(e, SC_OP_rename, &values, 1, fold, 2);
     ids = emit(e, SC_OP_rename, &ids, 1, fold, 2);
     sc_attr last[] = {sc_attr_dims(e->m, SC_ATTR_dims, &candidate, 1), to};
-    request = (sc_shape_request){.m = e->m, .kind = SC_OP_topk, .operands = &values, .operand_count = 1, .attrs = last, .attr_count = 2, .new_size = wanted};
+    request = (sc_shape_request){
+        .m = e->m, .kind = SC_OP_topk, .operands = &values, .operand_count = 1, .attrs = last, .attr_count = 2, .new_size = wanted};
     made = sc_op_build(&request, sc_op_at(e->m, e->op)->func, e->op, e->op);
     if (e->made != NULL)
         e->made(e, made, e->user);

@@ -302,7 +302,7 @@ static sc_value resolve(const sc_value *map, uint32_t map_count, sc_value value)
 
 void sc_func_replace_uses(sc_module *m, sc_func_id func, const sc_value *map, uint32_t map_count)
 {
-    sc_for_each_op(m, func, op) {
+    sc_for_each_op (m, func, op) {
         for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
             m->ops.data[op].operands[i] = resolve(map, map_count, m->ops.data[op].operands[i]);
     }

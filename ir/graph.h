@@ -67,10 +67,10 @@ typedef struct sc_op {
     sc_value *operands;
     sc_value first_result; /* results are consecutive */
     sc_attr *attrs;
-    sc_loc loc;            /* in the model text */
-    sc_sym scope;          /* instance path the op stands in: layers[3].attn, or the entry's or fn's name */
+    sc_loc loc;   /* in the model text */
+    sc_sym scope; /* instance path the op stands in: layers[3].attn, or the entry's or fn's name */
     sc_func_id func;
-    sc_op_id prev, next;   /* SC_NONE at the ends */
+    sc_op_id prev, next; /* SC_NONE at the ends */
 } sc_op;
 
 typedef struct sc_value_info {
@@ -85,9 +85,9 @@ typedef enum sc_init_kind { SC_INIT_ZEROS, SC_INIT_ONES, SC_INIT_CONSTANT, SC_IN
 
 /* A parameter or cache of one instance. */
 typedef struct sc_state {
-    sc_sym path;         /* layers[0].attn.wq */
+    sc_sym path; /* layers[0].attn.wq */
     sc_state_kind kind;
-    sc_type type;        /* as stored; replicated until PLACED */
+    sc_type type; /* as stored; replicated until PLACED */
     sc_init_kind init;
     double init_args[2]; /* constant: v; normal: std; uniform: lo, hi; xavier: fan-in, fan-out (0 until known) */
     sc_loc loc;
@@ -119,10 +119,10 @@ typedef struct sc_slot {
 
 /* State bits: what holds for every function of the module; the verifier checks the rules of each. */
 enum {
-    SC_SHAPES = 1,              /* every value has its type; sizes known */
-    SC_PLACED = 2,              /* every value has a placement; reshard ops stand where producer and consumer differ */
-    SC_RESHARDS_EXPLICIT = 4,   /* no reshard op is left: collectives only */
-    SC_LOCAL = 8,               /* per-rank text: ops that need a global index say so (`offset`) */
+    SC_SHAPES = 1,            /* every value has its type; sizes known */
+    SC_PLACED = 2,            /* every value has a placement; reshard ops stand where producer and consumer differ */
+    SC_RESHARDS_EXPLICIT = 4, /* no reshard op is left: collectives only */
+    SC_LOCAL = 8,             /* per-rank text: ops that need a global index say so (`offset`) */
     SC_ALL_STATES = 15
 };
 
@@ -139,7 +139,7 @@ struct sc_module {
     SC_VEC(sc_slot) slots;
     SC_VEC(sc_call) schedule;
     SC_VEC(sc_rule_ref) rules;
-    sc_map type_map;  /* hash of a type -> newest type with it; type_next chains */
+    sc_map type_map; /* hash of a type -> newest type with it; type_next chains */
     SC_VEC(uint32_t) type_next;
     sc_map dim_map;   /* symbol -> dim */
     sc_map state_map; /* path symbol -> state */

@@ -367,8 +367,7 @@ static bool start_run(sc_interp *interp, sc_func_id func)
     if (!grow_layouts(interp) || !grow_values(interp))
         return false;
     interp->next_input = 0;
-    sc_for_each_op(m, func, id)
-    {
+    sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t i = 0; i < op->result_count; i++) {
             sc_value value = op->first_result + i;
@@ -385,8 +384,7 @@ static bool start_run(sc_interp *interp, sc_func_id func)
 
 static void commit_writes(sc_interp *interp, sc_func_id func)
 {
-    sc_for_each_op(interp->m, func, id)
-    {
+    sc_for_each_op (interp->m, func, id) {
         const sc_op *op = sc_op_at(interp->m, id);
         if (op->kind != SC_OP_cache_write)
             continue;
@@ -398,8 +396,7 @@ static void commit_writes(sc_interp *interp, sc_func_id func)
 
 static void end_run(sc_interp *interp, sc_func_id func, bool ok)
 {
-    sc_for_each_op(interp->m, func, id)
-    {
+    sc_for_each_op (interp->m, func, id) {
         const sc_op *op = sc_op_at(interp->m, id);
         for (uint32_t i = 0; i < op->result_count; i++) {
             if (!interp->values[op->first_result + i].keep)
@@ -412,8 +409,7 @@ static void end_run(sc_interp *interp, sc_func_id func, bool ok)
 
 static bool run_ops(sc_interp *interp, sc_func_id func)
 {
-    sc_for_each_op(interp->m, func, id)
-    {
+    sc_for_each_op (interp->m, func, id) {
         if (interp->options.tick != NULL && !interp->options.tick(interp->options.user))
             return sc_interp_fail(interp, id, SC_NO_RANK, "stopped");
         if (!run_op(interp, id))

@@ -24,13 +24,13 @@ void sc_array_free(sc_array *array);
 typedef struct sc_eval {
     const sc_module *m;
     const sc_op *op;
-    uint64_t rank;                       /* of the mesh; 0 when global */
+    uint64_t rank; /* of the mesh; 0 when global */
     const sc_array *operands[SC_MAX_FIXED_OPERANDS];
     const sc_type_info *operand_types[SC_MAX_FIXED_OPERANDS]; /* global sizes, names, placements */
-    sc_array results[SC_MAX_FIXED_RESULTS]; /* allocated, zero, of local size */
+    sc_array results[SC_MAX_FIXED_RESULTS];                   /* allocated, zero, of local size */
     const sc_type_info *result_types[SC_MAX_FIXED_RESULTS];
-    bool round;                          /* results are rounded to their dtype by the caller; eval computes in f64 */
-    char error[256];                     /* set with `return false`: a run-time error (id out of range, cache overflow) */
+    bool round;      /* results are rounded to their dtype by the caller; eval computes in f64 */
+    char error[256]; /* set with `return false`: a run-time error (id out of range, cache overflow) */
 } sc_eval;
 
 /* Global index of element 0 of this leaf on this rank. */
@@ -41,9 +41,9 @@ int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf);
 double sc_round_to(sc_dtype dtype, double value);
 
 typedef struct sc_interp_options {
-    bool ranks; /* false: one device, placements and collectives ignored (collectives are identities); true: every rank */
-    bool poison; /* fill the padding of every result with NaN (integers: 2^30), so that whoever reads it is seen */
-    bool round; /* round each result to its dtype; false: floats stay f64 */
+    bool ranks;               /* false: one device, placements and collectives ignored (collectives are identities); true: every rank */
+    bool poison;              /* fill the padding of every result with NaN (integers: 2^30), so that whoever reads it is seen */
+    bool round;               /* round each result to its dtype; false: floats stay f64 */
     bool (*tick)(void *user); /* optional; called between ops, false stops the run with an error */
     void *user;
 } sc_interp_options;

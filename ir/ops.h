@@ -15,14 +15,14 @@ enum {
     SC_EFFECT = 128,    /* not dead when unused */
     SC_VIEW = 256,      /* the result is its operand under another name or grouping */
     SC_STATE_READ = 512,
-    SC_EXACT = 1024,    /* integer operands give exactly computed integer results */
-    SC_COMPARES = 2048, /* result bool */
-    SC_BILINEAR = 4096, /* linear in each operand alone: one of them may be a pending sum */
-    SC_LOCAL_PURE = 8192, /* the same operands on the same rank give the same result: may be merged */
-    SC_NAMESAKE = 16384,  /* messages call the result by its operand's name */
-    SC_CONVERTS = 32768,  /* another dtype, else the same */
-    SC_FROM_OUTSIDE = 65536, /* a value that the caller gives */
-    SC_FILLS_PADDING = 262144, /* what stands in the padding of its result is defined */
+    SC_EXACT = 1024,            /* integer operands give exactly computed integer results */
+    SC_COMPARES = 2048,         /* result bool */
+    SC_BILINEAR = 4096,         /* linear in each operand alone: one of them may be a pending sum */
+    SC_LOCAL_PURE = 8192,       /* the same operands on the same rank give the same result: may be merged */
+    SC_NAMESAKE = 16384,        /* messages call the result by its operand's name */
+    SC_CONVERTS = 32768,        /* another dtype, else the same */
+    SC_FROM_OUTSIDE = 65536,    /* a value that the caller gives */
+    SC_FILLS_PADDING = 262144,  /* what stands in the padding of its result is defined */
     SC_CHECKS_INTEGERS = 131072 /* integer operands out of range are a run-time error: padding must not look like one */
 };
 
@@ -32,8 +32,8 @@ typedef enum sc_role {
     SC_ROLE_SUMS,   /* results are a pending sum */
     SC_ROLE_MAXES,
     SC_ROLE_MINS,
-    SC_ROLE_WHOLE,  /* must not be sharded */
-    SC_ROLE_FORM    /* may be sharded once the op is replaced by its expansion */
+    SC_ROLE_WHOLE, /* must not be sharded */
+    SC_ROLE_FORM   /* may be sharded once the op is replaced by its expansion */
 } sc_role;
 
 enum { SC_MAX_FACTORS = 24, SC_MAX_FIXED_OPERANDS = 10, SC_MAX_FIXED_RESULTS = 2 };
@@ -41,8 +41,8 @@ enum { SC_MAX_FACTORS = 24, SC_MAX_FIXED_OPERANDS = 10, SC_MAX_FIXED_RESULTS = 2
 /* A factor: the dims of operands and results that are split together. */
 typedef struct sc_factor {
     sc_role role;
-    bool offset; /* when sharded, the op needs its global index on this dim */
-    sc_dim dim;  /* a name for it */
+    bool offset;                           /* when sharded, the op needs its global index on this dim */
+    sc_dim dim;                            /* a name for it */
     int8_t operand[SC_MAX_FIXED_OPERANDS]; /* index of the dim in each operand's type, or -1 */
     int8_t result[SC_MAX_FIXED_RESULTS];
 } sc_factor;
@@ -60,7 +60,7 @@ typedef struct sc_shape_request {
     uint32_t operand_count;
     const sc_attr *attrs; /* sorted */
     uint32_t attr_count;
-    int64_t new_size;     /* of a dim that operands do not have: slice's and topk's `to`, onehot's dim; 0 unknown */
+    int64_t new_size;                           /* of a dim that operands do not have: slice's and topk's `to`, onehot's dim; 0 unknown */
     sc_type_info results[SC_MAX_FIXED_RESULTS]; /* out; placements are set replicated by the caller */
     uint32_t result_count;                      /* out */
     const char *error;                          /* out: why not, in the arena */
@@ -115,7 +115,7 @@ bool sc_op_infer(sc_module *m, sc_op_id op, sc_shape_request *request);
 /* The row's function emits ops with sc_expand_* and sets `results`. The same sequence is what differentiates and what shards. */
 typedef struct sc_expand {
     sc_module *m;
-    sc_op_id op;  /* being expanded; new ops go before it */
+    sc_op_id op;     /* being expanded; new ops go before it */
     uint64_t shards; /* that the op's first dim is split into */
     sc_dim made_dim; /* a dim that the expansion makes and that is split like the op's first one; SC_NONE */
     sc_value results[SC_MAX_FIXED_RESULTS];

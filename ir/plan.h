@@ -6,17 +6,17 @@
 #include "ir/ops.h"
 
 typedef enum sc_seed_strength {
-    SC_SEED_FIXED,   /* state that an earlier entry of the plan has placed: wins over everything */
-    SC_SEED_PIN,     /* pins, inline @axis */
-    SC_SEED_OUTPUT,  /* `output` rules: win over act rules on entry outputs */
-    SC_SEED_STRONG,  /* rules and styles */
-    SC_SEED_WEAK,    /* `if free` */
-    SC_SEED_STORAGE  /* how a parameter is stored; never moves its uses */
+    SC_SEED_FIXED,  /* state that an earlier entry of the plan has placed: wins over everything */
+    SC_SEED_PIN,    /* pins, inline @axis */
+    SC_SEED_OUTPUT, /* `output` rules: win over act rules on entry outputs */
+    SC_SEED_STRONG, /* rules and styles */
+    SC_SEED_WEAK,   /* `if free` */
+    SC_SEED_STORAGE /* how a parameter is stored; never moves its uses */
 } sc_seed_strength;
 
 /* What one line says of one value. */
 typedef struct sc_seed {
-    sc_value value;       /* for a parameter or cache: the result of its `param` or `cache_read` op */
+    sc_value value; /* for a parameter or cache: the result of its `param` or `cache_read` op */
     sc_seed_strength strength;
     uint32_t rule;        /* in module->rules */
     sc_atom_set closed;   /* on these atoms the value takes nothing but what its pins say */
@@ -35,7 +35,7 @@ typedef struct sc_lock {
 typedef struct sc_seeds {
     SC_VEC(sc_seed) list; /* in the order of the plan's lines; of one line, in function order */
     SC_VEC(sc_lock) locks;
-    double call_cost;     /* tune: bytes that a call counts for */
+    double call_cost; /* tune: bytes that a call counts for */
 } sc_seeds;
 
 #endif

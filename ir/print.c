@@ -188,8 +188,7 @@ static void number_function(const sc_module *m, sc_func_id func, op_list *list)
     uint32_t next = 0;
     list->func = func;
     list->count = 0;
-    sc_for_each_op(m, func, op)
-    {
+    sc_for_each_op (m, func, op) {
         list->places[op] = list->count;
         list->ops[list->count++] = op;
         for (uint32_t r = 0; r < m->ops.data[op].result_count; r++)
@@ -396,8 +395,7 @@ static void find_leaf_sizes(sc_printer *p)
     for (uint32_t i = 0; i < m->slots.count; i++)
         sc_print_note_type(p, m->slots.data[i].type, seen);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op)
-        {
+        sc_for_each_op (m, f, op) {
             for (uint32_t r = 0; r < m->ops.data[op].result_count; r++)
                 sc_print_note_type(p, m->values.data[m->ops.data[op].first_result + r].type, seen);
         }

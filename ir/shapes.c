@@ -248,7 +248,8 @@ bool shape_xent(sc_shape_request *request)
     if (dims->count != 1)
         return fail(request, "xent works along one plain dim");
     if (sc_dtypes[operand(request, 1)->dtype].kind != SC_DTYPE_INT || sc_type_find_dim(operand(request, 1), dims->dims[0]) >= 0)
-        return fail(request, "xent needs integer targets without dim %s, but they are %s", dim_name(request->m, dims->dims[0]), operand_text(request, 1));
+        return fail(request, "xent needs integer targets without dim %s, but they are %s", dim_name(request->m, dims->dims[0]),
+                    operand_text(request, 1));
     if (!broadcast(request, 0, 2, &type))
         return false;
     type.dtype = operand(request, 0)->dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
@@ -287,7 +288,8 @@ bool shape_gather(sc_shape_request *request)
     if (dims->count != 1)
         return fail(request, "gather works along one plain dim");
     if (sc_dtypes[ids->dtype].kind != SC_DTYPE_INT || sc_type_find_dim(ids, dims->dims[0]) >= 0)
-        return fail(request, "gather needs integer ids without dim %s, but they are %s", dim_name(request->m, dims->dims[0]), operand_text(request, 1));
+        return fail(request, "gather needs integer ids without dim %s, but they are %s", dim_name(request->m, dims->dims[0]),
+                    operand_text(request, 1));
     sc_type_dim fresh[SC_MAX_RANK];
     uint32_t count = 0;
     for (uint32_t i = 0; i < ids->rank; i++) {
@@ -309,7 +311,8 @@ bool shape_onehot(sc_shape_request *request)
     if (dims == NULL || dims->count != 1)
         return fail(request, "onehot works along one plain dim");
     if (sc_dtypes[type.dtype].kind != SC_DTYPE_INT || sc_type_find_dim(&type, dims->dims[0]) >= 0)
-        return fail(request, "onehot needs integers without dim %s, but they are %s", dim_name(request->m, dims->dims[0]), operand_text(request, 0));
+        return fail(request, "onehot needs integers without dim %s, but they are %s", dim_name(request->m, dims->dims[0]),
+                    operand_text(request, 0));
     if (!add_dim(request, &type, &(sc_type_dim){dims->dims[0], SC_NONE, request->new_size}))
         return false;
     type.dtype = SC_DTYPE_f32;
@@ -357,7 +360,8 @@ bool shape_slice(sc_shape_request *request)
     const sc_attr *from = attribute(request, SC_ATTR_from);
     int64_t size = dim_size(operand(request, 0), attribute(request, SC_ATTR_dims)->dims[0]), first = from == NULL ? 0 : from->integer;
     if (first < 0 || (size != 0 && request->new_size != 0 && first > size - request->new_size))
-        return fail(request, "slice takes %lld elements from %lld on of a dim of %lld", (long long)request->new_size, (long long)first, (long long)size);
+        return fail(request, "slice takes %lld elements from %lld on of a dim of %lld", (long long)request->new_size, (long long)first,
+                    (long long)size);
     one_result(request, &type);
     return true;
 }
@@ -446,14 +450,15 @@ bool shape_attend(sc_shape_request *request)
         return fail(request, "attend works over one key dim and one head dim: attend[T, E]");
     const sc_type_info *q = operand(request, 0), *k = operand(request, 1), *v = operand(request, 2);
     sc_dim t = dims->dims[0], e = dims->dims[1];
-    if (sc_type_find_dim(k, t) < 0 || sc_type_find_dim(v, t) < 0 || sc_type_find_dim(q, e) < 0 || sc_type_find_dim(k, e) < 0 || sc_type_find_dim(q, t) >= 0)
-        return fail(request, "attend[%s, %s] needs %s in keys and values only and %s in queries and keys, but they are %s, %s and %s", dim_name(request->m, t),
-                    dim_name(request->m, e), dim_name(request->m, t), dim_name(request->m, e), operand_text(request, 0), operand_text(request, 1),
-                    operand_text(request, 2));
+    if (sc_type_find_dim(k, t) < 0 || sc_type_find_dim(v, t) < 0 || sc_type_find_dim(q, e) < 0 || sc_type_find_dim(k, e) < 0 ||
+        sc_type_find_dim(q, t) >= 0)
+        return fail(request, "attend[%s, %s] needs %s in keys and values only and %s in queries and keys, but they are %s, %s and %s",
+                    dim_name(request->m, t), dim_name(request->m, e), dim_name(request->m, t), dim_name(request->m, e),
+                    operand_text(request, 0), operand_text(request, 1), operand_text(request, 2));
     for (uint32_t i = 0; i < k->rank; i++) {
         if (k->dims[i].dim != t && sc_type_find_dim(q, k->dims[i].dim) < 0)
-            return fail(request, "attend: the keys, %s, have dim %s, which the queries, %s, lack", operand_text(request, 1), dim_name(request->m, k->dims[i].dim),
-                        operand_text(request, 0));
+            return fail(request, "attend: the keys, %s, have dim %s, which the queries, %s, lack", operand_text(request, 1),
+                        dim_name(request->m, k->dims[i].dim), operand_text(request, 0));
         int j = sc_type_find_dim(q, k->dims[i].dim);
         if (j >= 0 && q->dims[j].size != k->dims[i].size && q->dims[j].size != 0 && k->dims[i].size != 0)
             return fail(request, "attend: dim %s has two sizes", dim_name(request->m, k->dims[i].dim));

@@ -6,7 +6,8 @@
 #include "support/strbuf.h"
 
 typedef struct sc_print_options {
-    bool fold; /* repeated layers once: functions whose ops differ only in an instance index print the first instance and a count; not parseable */
+    bool fold; /* repeated layers once: functions whose ops differ only in an instance index print the first instance and a count; not
+                  parseable */
 } sc_print_options;
 
 void sc_print_module(const sc_module *m, const sc_print_options *options, sc_strbuf *out);

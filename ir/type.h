@@ -48,8 +48,8 @@ typedef struct sc_dim_info {
     sc_sym name;
     sc_dim alias_of; /* SC_NONE: not an alias */
     uint32_t part_count;
-    sc_dim *parts;   /* composite: its leaves, major first; NULL for a leaf */
-    sc_dim part_of;  /* a leaf made for an alias of a composite: that alias; else SC_NONE */
+    sc_dim *parts;    /* composite: its leaves, major first; NULL for a leaf */
+    sc_dim part_of;   /* a leaf made for an alias of a composite: that alias; else SC_NONE */
     int64_t multiple; /* where the dim is split, its size is padded up to a multiple of this; 0 or 1: never */
 } sc_dim_info;
 

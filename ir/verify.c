@@ -27,12 +27,15 @@ static void report(verification *v, sc_op_id op, const char *text)
         sc_report(&context->diag, SC_D_ir_invalid, (sc_loc){0}, v->after, text, NULL);
         return;
     }
-    sc_report(&context->diag, SC_D_ir_invalid, o->loc, v->after,
-              sc_arena_printf(&context->arena, "%s%s%s: %s", sc_ops[o->kind].name, o->scope != 0 ? " in " : "", sc_text(context, o->scope), text), NULL);
+    sc_report(
+        &context->diag, SC_D_ir_invalid, o->loc, v->after,
+        sc_arena_printf(&context->arena, "%s%s%s: %s", sc_ops[o->kind].name, o->scope != 0 ? " in " : "", sc_text(context, o->scope), text),
+        NULL);
     for (uint32_t i = 0; i < o->operand_count && i < SC_MAX_FIXED_OPERANDS; i++)
         sc_report_note(&context->diag, (sc_loc){0}, "operand %u: %s", i + 1, sc_type_text(v->m, v->m->values.data[o->operands[i]].type));
     for (uint32_t i = 0; i < o->result_count && i < SC_MAX_FIXED_OPERANDS; i++)
-        sc_report_note(&context->diag, (sc_loc){0}, "result %u: %s", i + 1, sc_type_text(v->m, v->m->values.data[o->first_result + i].type));
+        sc_report_note(&context->diag, (sc_loc){0}, "result %u: %s", i + 1,
+                       sc_type_text(v->m, v->m->values.data[o->first_result + i].type));
 }
 
 /* ---- every state: structure and shapes ---- */
@@ -211,7 +214,8 @@ static void check_state(verification *v, sc_op_id op)
     const sc_module *m = v->m;
     const sc_op *o = sc_op_at(m, op);
     const sc_attr *name = sc_op_attr(o, SC_ATTR_name);
-    bool reads = (sc_op_traits(o) & SC_STATE_READ) != 0, writes = (sc_op_traits(o) & SC_EFFECT) != 0 && o->operand_count == 1 && name != NULL;
+    bool reads = (sc_op_traits(o) & SC_STATE_READ) != 0,
+         writes = (sc_op_traits(o) & SC_EFFECT) != 0 && o->operand_count == 1 && name != NULL;
     if (!reads && !writes)
         return;
     uint32_t state = name == NULL ? SC_NONE : sc_module_find_state(m, name->text);
@@ -257,7 +261,10 @@ static bool move_group(sc_placement *at, const sc_attr *over, uint8_t from, uint
 static uint8_t reduction_of(const sc_module *m, const sc_op *op)
 {
     const char *word = sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
-    return strcmp(word, "sum") == 0 ? SC_PARTIAL_SUM : strcmp(word, "max") == 0 ? SC_PARTIAL_MAX : strcmp(word, "min") == 0 ? SC_PARTIAL_MIN : 0;
+    return strcmp(word, "sum") == 0   ? SC_PARTIAL_SUM
+           : strcmp(word, "max") == 0 ? SC_PARTIAL_MAX
+           : strcmp(word, "min") == 0 ? SC_PARTIAL_MIN
+                                      : 0;
 }
 
 static uint8_t dim_named(const sc_module *m, const sc_op *op, sc_attr_key key, uint32_t i)
@@ -375,7 +382,7 @@ bool sc_verify_module(const sc_module *module, const char *after)
     memset(v.defined, 0xff, module->values.count * sizeof *v.defined);
     for (sc_func_id f = 0; f < module->funcs.count; f++) {
         uint32_t position = 0;
-        sc_for_each_op(module, f, op)
+        sc_for_each_op (module, f, op)
             check_op(&v, op, position++);
     }
     return v.reports == 0;

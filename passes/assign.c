@@ -110,7 +110,8 @@ static void set_lists(sc_placement *at, int dim, const sc_atom_list *list)
         sc_placement_set_dim(at, (uint32_t)dim, list);
 }
 
-sc_placement sc_assigned_operand(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op, uint32_t operand)
+sc_placement sc_assigned_operand(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op,
+                                 uint32_t operand)
 {
     (void)m;
     (void)op;
@@ -125,7 +126,8 @@ static uint8_t partial_kind(sc_role role)
     return role == SC_ROLE_SUMS ? SC_PARTIAL_SUM : role == SC_ROLE_MAXES ? SC_PARTIAL_MAX : role == SC_ROLE_MINS ? SC_PARTIAL_MIN : 0;
 }
 
-sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op, uint32_t result)
+sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op,
+                                uint32_t result)
 {
     (void)m;
     (void)op;
@@ -204,7 +206,8 @@ sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors 
 }
 
 /* The order of a factor's atoms as value v has them; false when v does not split the factor. */
-static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const sc_factor *factor, uint32_t v, sc_atom_set set, sc_atom_list *list)
+static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const sc_factor *factor, uint32_t v, sc_atom_set set,
+                           sc_atom_list *list)
 {
     int dim = dim_at(op, factor, v);
     const sc_placement *at = placement_of(assigner, value_at(op, v));
@@ -216,7 +219,8 @@ static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const s
 }
 
 /* Orders the atoms of each factor as the first value that splits it has them (mesh order when none does). */
-static void first_order(const sc_assigner *assigner, const sc_op *op, const sc_factors *factors, const sc_atom_set *sets, sc_assignment *out)
+static void first_order(const sc_assigner *assigner, const sc_op *op, const sc_factors *factors, const sc_atom_set *sets,
+                        sc_assignment *out)
 {
     memset(out, 0, sizeof *out);
     for (uint32_t f = 0; f < factors->count; f++) {

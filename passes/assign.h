@@ -23,8 +23,10 @@ void sc_assign(sc_assigner *assigner, sc_op_id op, const sc_factors *factors, sc
 sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment);
 
 /* Placement an operand must have, and the placement a result comes out with (pending reductions included). */
-sc_placement sc_assigned_operand(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op, uint32_t operand);
-sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op, uint32_t result);
+sc_placement sc_assigned_operand(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op,
+                                 uint32_t operand);
+sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op,
+                                uint32_t result);
 
 /* The assignment as the op's `split` attribute, and back. An op without the attribute is not split. */
 void sc_assignment_store(sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment);

@@ -62,7 +62,8 @@ static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id b
         types[i] = m->values.data[sc_result(m, ops[i], 0)].type;
     }
     const sc_op first = *sc_op_at(m, ops[0]);
-    sc_op_id made = sc_op_new(m, first.func, before, (sc_op_kind)first.kind, operands, count, first.attrs, first.attr_count, types, count, ops[0]);
+    sc_op_id made =
+        sc_op_new(m, first.func, before, (sc_op_kind)first.kind, operands, count, first.attrs, first.attr_count, types, count, ops[0]);
     join_dims(m, made, SC_ATTR_gather, ops, count);
     join_dims(m, made, SC_ATTR_scatter, ops, count);
     sc_op_drop_attr(m, made, SC_ATTR_moves); /* it told the first one's name; each operand has its own */
@@ -81,7 +82,7 @@ typedef SC_VEC(sc_op_id) op_list;
 static op_list with_attr(const sc_module *m, sc_func_id func, sc_attr_key key)
 {
     op_list list = {0};
-    sc_for_each_op(m, func, op) {
+    sc_for_each_op (m, func, op) {
         const sc_op *o = sc_op_at(m, op);
         if ((sc_op_traits(o) & SC_COLLECTIVE) != 0 && o->operand_count == 1 && sc_op_attr(o, key) != NULL)
             *sc_vec_push(&m->context->arena, &list) = op;

@@ -78,7 +78,8 @@ static void set_scope(sc_module *m, const sc_op *op, sc_comm_row *row)
 static void add_row(sc_module *m, sc_op_id id, sc_comm_rows *out)
 {
     const sc_op *op = sc_op_at(m, id);
-    const sc_attr *over = sc_op_attr(op, SC_ATTR_over), *gather = sc_op_attr(op, SC_ATTR_gather), *scatter = sc_op_attr(op, SC_ATTR_scatter);
+    const sc_attr *over = sc_op_attr(op, SC_ATTR_over), *gather = sc_op_attr(op, SC_ATTR_gather),
+                  *scatter = sc_op_attr(op, SC_ATTR_scatter);
     sc_comm_row row = {.op = id, .name = sc_ops[op->kind].name, .count = 1, .control = true};
     row.reduce = sc_op_attr(op, SC_ATTR_reduce) == NULL ? NULL : sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
     row.group.count = (uint8_t)over->count;
@@ -103,7 +104,7 @@ static void add_row(sc_module *m, sc_op_id id, sc_comm_rows *out)
 
 void sc_comm_report(sc_module *m, sc_func_id func, sc_comm_rows *out)
 {
-    sc_for_each_op(m, func, op) {
+    sc_for_each_op (m, func, op) {
         if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0)
             add_row(m, op, out);
     }

@@ -6,22 +6,22 @@
 
 typedef struct sc_comm_row {
     sc_op_id op;
-    const char *name;      /* all_gather, .. */
-    const char *reduce;    /* sum, max, min; NULL for what does not reduce */
-    sc_atom_list group;    /* major first */
-    uint32_t axes;         /* bit per mesh axis */
-    bool whole_axes;       /* every axis of the group with all its atoms; else `sub` names the parts */
-    uint64_t ranks;        /* in one group */
-    const char *phase;     /* forward, recompute, backward, update, init */
-    const char *scope;     /* instance path without indices */
-    SC_VEC(int64_t) layers; /* the indices that were taken out, outermost first */
+    const char *name;            /* all_gather, .. */
+    const char *reduce;          /* sum, max, min; NULL for what does not reduce */
+    sc_atom_list group;          /* major first */
+    uint32_t axes;               /* bit per mesh axis */
+    bool whole_axes;             /* every axis of the group with all its atoms; else `sub` names the parts */
+    uint64_t ranks;              /* in one group */
+    const char *phase;           /* forward, recompute, backward, update, init */
+    const char *scope;           /* instance path without indices */
+    SC_VEC(int64_t) layers;      /* the indices that were taken out, outermost first */
     SC_VEC(const char *) values; /* what moves, seen from its scope */
-    const char *dim;       /* gathered, scattered or exchanged; NULL */
+    const char *dim;             /* gathered, scattered or exchanged; NULL */
     const char *dtype;
-    double bytes, sent;    /* SHARDING, "Sent bytes"; of all values together */
-    uint32_t count;        /* times executed per call of the entry */
-    bool control;          /* moves only scalars */
-    uint32_t rule;         /* index in module->rules, or SC_NONE */
+    double bytes, sent; /* SHARDING, "Sent bytes"; of all values together */
+    uint32_t count;     /* times executed per call of the entry */
+    bool control;       /* moves only scalars */
+    uint32_t rule;      /* index in module->rules, or SC_NONE */
     const char *why;
 } sc_comm_row;
 

@@ -91,7 +91,7 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
     const uint32_t old_values = m->values.count;
     sc_value *map = NULL;
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op) {
+        sc_for_each_op (m, f, op) {
             sc_factors factors;
             sc_assignment assignment;
             const sc_op_row *row = &sc_ops[m->ops.data[op].kind];
@@ -102,7 +102,12 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
             if (!needs_form(&factors, &assignment))
                 continue;
             expansion x = {m, op, &factors, &assignment, forms++};
-            sc_expand expand = {.m = m, .op = op, .shards = first_shards(m, op, &factors, &assignment), .made_dim = SC_NONE, .made = place_made, .user = &x};
+            sc_expand expand = {.m = m,
+                                .op = op,
+                                .shards = first_shards(m, op, &factors, &assignment),
+                                .made_dim = SC_NONE,
+                                .made = place_made,
+                                .user = &x};
             row->expand(&expand);
             if (map == NULL) {
                 map = sc_arena_array(&m->context->arena, old_values, sizeof *map);

@@ -14,7 +14,7 @@ bool sc_run_fold_views(sc_module *m, sc_pass_env *env)
     uint32_t count;
     sc_value *map = sc_new_value_map(m, &count);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op) {
+        sc_for_each_op (m, f, op) {
             if ((sc_op_traits(sc_op_at(m, op)) & SC_VIEW) == 0)
                 continue;
             sc_value source = m->ops.data[op].operands[0], result = sc_result(m, op, 0);

@@ -150,9 +150,9 @@ bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
     in.current = sc_arena_array(&m->context->arena, in.count, sizeof *in.current);
     memset(in.current, 0xff, in.count * sizeof *in.current);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op)
+        sc_for_each_op (m, f, op)
             visit(&in, op);
-        sc_for_each_op(m, f, op)
+        sc_for_each_op (m, f, op)
             sc_op_drop_attr(m, op, SC_ATTR_split);
     }
     return true;

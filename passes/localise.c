@@ -12,7 +12,7 @@ bool sc_run_localise(sc_module *m, sc_pass_env *env)
 {
     (void)env;
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op) {
+        sc_for_each_op (m, f, op) {
             sc_split splits[SC_MAX_FACTORS];
             uint32_t count = sc_op_offsets(m, op, splits);
             if (count > 0)

@@ -50,7 +50,7 @@ static sc_value lower(sc_module *m, sc_planner *planner, sc_op_id id)
 /* reshard(reshard x), the inner one read here only, is one reshard from x. */
 static void join_chains(sc_module *m, sc_func_id func, uint32_t *uses)
 {
-    sc_for_each_op(m, func, op) {
+    sc_for_each_op (m, func, op) {
         if (m->ops.data[op].kind != SC_OP_reshard)
             continue;
         sc_op_id inner = sc_def(m, m->ops.data[op].operands[0]);
@@ -69,7 +69,7 @@ bool sc_run_lower_reshards(sc_module *m, sc_pass_env *env)
     sc_value *map = sc_new_value_map(m, &count);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         join_chains(m, f, uses);
-        sc_for_each_op(m, f, op) {
+        sc_for_each_op (m, f, op) {
             if (m->ops.data[op].kind != SC_OP_reshard)
                 continue;
             sc_value source = m->ops.data[op].operands[0];

@@ -46,7 +46,8 @@ static void mask_operand(masking *masked, sc_op_id reader, uint32_t operand, neu
     bool is_new;
     uint32_t *slot = sc_map_insert(&masked->made, (uint64_t)value << 2 | which, SC_NONE, &is_new);
     if (is_new) {
-        sc_attr attrs[] = {sc_attr_dims(m, SC_ATTR_dims, dims, count), sc_attr_number(SC_ATTR_value, neutral_value(sc_type_of(m, value)->dtype, which))};
+        sc_attr attrs[] = {sc_attr_dims(m, SC_ATTR_dims, dims, count),
+                           sc_attr_number(SC_ATTR_value, neutral_value(sc_type_of(m, value)->dtype, which))};
         sc_type type = m->values.data[value].type;
         sc_op_id op = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_mask, &value, 1, attrs, 2, &type, 1, reader);
         *slot = sc_result(m, op, 0);
@@ -88,7 +89,7 @@ bool sc_run_mask_padding(sc_module *m, sc_pass_env *env)
     masking masked = {.m = m};
     masked.made.arena = &m->context->arena;
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op)
+        sc_for_each_op (m, f, op)
             visit(&masked, op);
     }
     return true;

@@ -34,7 +34,7 @@ static bool is_named_state(const sc_module *m, const sc_op *op, sc_state_kind ki
 static void find_buffers(buffers *b)
 {
     const sc_module *m = b->m;
-    sc_for_each_op(m, b->func, id) {
+    sc_for_each_op (m, b->func, id) {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t i = 0; i < op->operand_count; i++)
             b->last_use[b->root[op->operands[i]]] = id;
@@ -108,11 +108,11 @@ static void list_live(const buffers *b, sc_memory_report *out)
     const sc_module *m = b->m;
     uint32_t number = 0, peak = 0;
     uint32_t *numbers = sc_arena_array(&m->context->arena, m->ops.count, sizeof *numbers);
-    sc_for_each_op(m, b->func, id) {
+    sc_for_each_op (m, b->func, id) {
         numbers[id] = number++;
         peak = id == out->at ? numbers[id] : peak;
     }
-    sc_for_each_op(m, b->func, id) {
+    sc_for_each_op (m, b->func, id) {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t r = 0; r < op->result_count && numbers[id] <= peak; r++) {
             sc_value value = op->first_result + r;
@@ -131,7 +131,7 @@ static void list_live(const buffers *b, sc_memory_report *out)
 static void find_peak(const buffers *b, sc_memory_report *out)
 {
     int64_t live = 0, peak = -1;
-    sc_for_each_op(b->m, b->func, id) {
+    sc_for_each_op (b->m, b->func, id) {
         live = plus(live, made_by(b, sc_op_at(b->m, id)));
         if (live > peak) {
             peak = live;

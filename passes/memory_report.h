@@ -11,7 +11,7 @@ typedef enum sc_memory_kind {
     SC_MEMORY_ACT,   /* values of the program that live at the peak */
     SC_MEMORY_CACHE, /* as stored */
     SC_MEMORY_WORKSPACE,
-    SC_MEMORY_COMM,  /* what collectives have made and that lives at the peak: gathered copies, reduced buffers */
+    SC_MEMORY_COMM, /* what collectives have made and that lives at the peak: gathered copies, reduced buffers */
     SC_MEMORY_HOST,
     SC_MEMORY_KINDS
 } sc_memory_kind;
@@ -35,8 +35,8 @@ typedef struct sc_memory_whole {
 typedef struct sc_memory_report {
     int64_t bytes[SC_MEMORY_KINDS]; /* add up to `peak` but for HOST */
     int64_t peak;
-    sc_op_id at; /* the op that runs at the peak; SC_NONE in an empty function */
-    SC_VEC(sc_memory_live) live; /* at the peak, the largest first */
+    sc_op_id at;                   /* the op that runs at the peak; SC_NONE in an empty function */
+    SC_VEC(sc_memory_live) live;   /* at the peak, the largest first */
     SC_VEC(sc_memory_whole) whole; /* in the order of the state */
 } sc_memory_report;
 

@@ -8,10 +8,10 @@
 
 /* What passes share besides the module. */
 typedef struct sc_pass_env {
-    const sc_seeds *seeds;  /* NULL: placements come from the types alone (IR text) */
-    sc_placing *placing;    /* made by store-params or propagate; how each placement was decided */
+    const sc_seeds *seeds; /* NULL: placements come from the types alone (IR text) */
+    sc_placing *placing;   /* made by store-params or propagate; how each placement was decided */
     struct sc_planner *planner;
-    bool no_verify;         /* tests that look at broken modules */
+    bool no_verify; /* tests that look at broken modules */
 } sc_pass_env;
 
 typedef struct sc_pass {

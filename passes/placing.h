@@ -16,10 +16,10 @@ typedef struct sc_cause {
 
 typedef struct sc_placing {
     uint32_t value_count, op_count, atom_count; /* of the module when propagation began */
-    sc_placement *at;    /* per value: without storage-only splits */
-    sc_atom_set *closed; /* per value: atoms that take nothing more */
-    sc_cause *causes;    /* [value * atom_count + atom] */
-    sc_dim *locks;       /* [op * atom_count + atom]: the factor that has the atom, SC_LOCKED_OUT: none may, SC_NONE: undecided */
+    sc_placement *at;                           /* per value: without storage-only splits */
+    sc_atom_set *closed;                        /* per value: atoms that take nothing more */
+    sc_cause *causes;                           /* [value * atom_count + atom] */
+    sc_dim *locks; /* [op * atom_count + atom]: the factor that has the atom, SC_LOCKED_OUT: none may, SC_NONE: undecided */
     uint32_t *lock_rules;
 } sc_placing;
 

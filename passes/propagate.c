@@ -49,7 +49,7 @@ static void find_users(sc_propagation *p)
     p->user_begin = sc_arena_array(arena, m->values.count + 1, sizeof *p->user_begin);
     uint32_t *end = sc_arena_array(arena, m->values.count + 1, sizeof *end);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op) {
+        sc_for_each_op (m, f, op) {
             for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
                 p->user_begin[m->ops.data[op].operands[i] + 1]++;
         }
@@ -60,7 +60,7 @@ static void find_users(sc_propagation *p)
     }
     p->users = sc_arena_array(arena, p->user_begin[m->values.count], sizeof *p->users);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op) {
+        sc_for_each_op (m, f, op) {
             for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
                 p->users[end[m->ops.data[op].operands[i]]++] = op;
         }
@@ -98,7 +98,8 @@ static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint
         return false;
     sc_type_info type = *sc_type_of(p->m, value);
     type.placement = *at;
-    return sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, sc_type_shards(&p->m->mesh, &type, dim) * p->m->mesh.atoms[atom].size);
+    return sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size,
+                          sc_type_shards(&p->m->mesh, &type, dim) * p->m->mesh.atoms[atom].size);
 }
 
 /* The value of the op that has the atom on this factor, where a cause is looked up. */
@@ -125,8 +126,12 @@ static void propose(sc_propagation *p, sc_op_id id, const sc_factor *factor, con
         sc_value source = source_of(p, sc_op_at(p->m, id), factor, atom);
         uint32_t rule = source == SC_NONE ? p->placing->lock_rules[(size_t)id * p->placing->atom_count + atom]
                                           : sc_cause_of(p->placing, source, atom)->rule;
-        *sc_vec_push(&p->m->context->arena, out) =
-            (proposal){.value = value, .atom = (uint8_t)atom, .dim = (uint8_t)dim, .position = (uint8_t)i, .cause = {rule, id, source}, .serial = out->count};
+        *sc_vec_push(&p->m->context->arena, out) = (proposal){.value = value,
+                                                              .atom = (uint8_t)atom,
+                                                              .dim = (uint8_t)dim,
+                                                              .position = (uint8_t)i,
+                                                              .cause = {rule, id, source},
+                                                              .serial = out->count};
     }
 }
 
@@ -262,7 +267,7 @@ static void lock_out_rest(sc_propagation *p, sc_op_id op)
 /* After the strong lines, every op keeps the factor that it has chosen for each atom. */
 static void lock_choices(sc_propagation *p, sc_func_id func)
 {
-    sc_for_each_op(p->m, func, op) {
+    sc_for_each_op (p->m, func, op) {
         sc_factors factors;
         sc_assignment assignment;
         sc_op_factors(p->m, sc_op_at(p->m, op), &factors);
@@ -334,7 +339,7 @@ static void place_input(sc_propagation *p, sc_value input)
 static void carry_storage(sc_propagation *p, sc_func_id func)
 {
     sc_module *m = p->m;
-    sc_for_each_op(m, func, op) {
+    sc_for_each_op (m, func, op) {
         if ((sc_op_traits(sc_op_at(m, op)) & SC_CONVERTS) == 0)
             continue;
         sc_value source = m->ops.data[op].operands[0], result = sc_result(m, op, 0);
@@ -350,7 +355,7 @@ static void finish(sc_propagation *p, sc_func_id func)
 {
     sc_module *m = p->m;
     p->assigner.final = true;
-    sc_for_each_op(m, func, op) {
+    sc_for_each_op (m, func, op) {
         sc_factors factors;
         sc_assignment assignment;
         sc_op_factors(m, sc_op_at(m, op), &factors);
@@ -361,8 +366,7 @@ static void finish(sc_propagation *p, sc_func_id func)
         if ((sc_op_traits(sc_op_at(m, op)) & SC_STATE_READ) != 0) {
             uint32_t state = sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name));
             if (state != SC_NONE)
-                m->state.data[state].type =
-                    sc_type_with_placement(m, m->state.data[state].type, &p->placing->at[sc_result(m, op, 0)]);
+                m->state.data[state].type = sc_type_with_placement(m, m->state.data[state].type, &p->placing->at[sc_result(m, op, 0)]);
         }
     }
     for (sc_value v = 0; v < p->placing->value_count; v++)
@@ -391,7 +395,7 @@ static void prepare(sc_propagation *p, sc_pass_env *env)
     p->queued = sc_arena_array(arena, m->ops.count, sizeof *p->queued);
     p->is_input = sc_arena_array(arena, m->values.count, sizeof *p->is_input);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op) {
+        sc_for_each_op (m, f, op) {
             if ((sc_op_traits(sc_op_at(m, op)) & SC_FROM_OUTSIDE) != 0)
                 p->is_input[sc_result(m, op, 0)] = true;
             for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {

@@ -87,7 +87,8 @@ static sc_reason compose(sc_module *m, uint32_t rule, const char *detail)
 }
 
 /* A value that its op makes split and that belongs elsewhere: a stored parameter where a unit uses it, a pin, a rule on the result. */
-static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc_value value, uint32_t atom, const sc_placement *made, uint32_t rule)
+static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc_value value, uint32_t atom, const sc_placement *made,
+                                     uint32_t rule)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     sc_arena *arena = &m->context->arena;
@@ -98,7 +99,9 @@ static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc
     rule = own != SC_NONE ? own : rule;
     sc_value source = op->operand_count > 0 ? op->operands[0] : value;
     if (made->on[atom] < type->rank)
-        return compose(m, rule, sc_arena_printf(arena, "%s has %s over %s", short_name(m, source), dim_shown(m, type, made->on[atom]), axis_name(m, atom)));
+        return compose(
+            m, rule,
+            sc_arena_printf(arena, "%s has %s over %s", short_name(m, source), dim_shown(m, type, made->on[atom]), axis_name(m, atom)));
     return compose(m, rule, sc_arena_printf(arena, "%s is whole on %s", short_name(m, source), axis_name(m, atom)));
 }
 
@@ -115,8 +118,9 @@ sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value 
         if (type->placement.on[atom] >= type->rank)
             continue;
         rule = rule_of(m, placing, op->operands[i], atom, SEARCH_DEPTH);
-        return compose(m, rule, sc_arena_printf(&m->context->arena, "%s reduces over %s, which %s splits over %s", name,
-                                                dim_shown(m, type, type->placement.on[atom]), short_name(m, op->operands[i]), axis_name(m, atom)));
+        return compose(m, rule,
+                       sc_arena_printf(&m->context->arena, "%s reduces over %s, which %s splits over %s", name,
+                                       dim_shown(m, type, type->placement.on[atom]), short_name(m, op->operands[i]), axis_name(m, atom)));
     }
     return compose(m, rule, sc_arena_printf(&m->context->arena, "%s is a pending reduction over %s", name, axis_name(m, atom)));
 }
@@ -133,11 +137,14 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
         const sc_type_info *type = sc_type_of(m, op->operands[i]);
         if (i == operand || type->placement.on[atom] >= type->rank)
             continue;
-        return compose(m, rule, sc_arena_printf(&m->context->arena, "%s has %s over %s", short_name(m, op->operands[i]),
-                                                dim_shown(m, type, type->placement.on[atom]), axis_name(m, atom)));
+        return compose(m, rule,
+                       sc_arena_printf(&m->context->arena, "%s has %s over %s", short_name(m, op->operands[i]),
+                                       dim_shown(m, type, type->placement.on[atom]), axis_name(m, atom)));
     }
     const sc_type_info *type = sc_type_of(m, value);
     if (has->on[atom] < type->rank)
-        return compose(m, rule, sc_arena_printf(&m->context->arena, "%s needs %s of %s whole", name, dim_shown(m, type, has->on[atom]), short_name(m, value)));
+        return compose(
+            m, rule,
+            sc_arena_printf(&m->context->arena, "%s needs %s of %s whole", name, dim_shown(m, type, has->on[atom]), short_name(m, value)));
     return compose(m, rule, sc_arena_printf(&m->context->arena, "%s reads it so", name));
 }

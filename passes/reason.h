@@ -10,7 +10,8 @@ typedef struct sc_reason {
 } sc_reason;
 
 /* Why a value that comes out as `made` is brought to `wanted` right after its op. */
-sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value value, const sc_placement *made, const sc_placement *wanted);
+sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value value, const sc_placement *made,
+                              const sc_placement *wanted);
 /* Why an operand that stands as `has` is brought to `needed` for a reader. */
 sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id reader, uint32_t operand, const sc_placement *has,
                                const sc_placement *needed);

@@ -28,7 +28,8 @@ static bool report_conflict(sc_propagation *p, const sc_seed *seed, uint32_t ato
     const sc_cause *cause = sc_cause_of(p->placing, seed->value, atom);
     const sc_rule_ref *mine = &m->rules.data[seed->rule];
     sc_diag *diag = &m->context->diag;
-    sc_report(diag, SC_D_two_dims_one_axis, mine->loc, value_name(m, seed->value), sc_text(m->context, m->mesh.axes[m->mesh.atoms[atom].axis].name),
+    sc_report(diag, SC_D_two_dims_one_axis, mine->loc, value_name(m, seed->value),
+              sc_text(m->context, m->mesh.axes[m->mesh.atoms[atom].axis].name),
               shown_dim(m, seed->value, p->placing->at[seed->value].on[atom]), shown_dim(m, seed->value, dim), NULL);
     if (cause->rule != SC_NONE) {
         const sc_rule_ref *other = &m->rules.data[cause->rule];
@@ -99,8 +100,9 @@ static void sort_across_lines(sc_propagation *p, sc_value value)
     for (uint32_t d = 0; d < sc_type_of(p->m, value)->rank; d++) {
         sc_atom_list list = sc_placement_dim(at, d);
         for (uint32_t i = 1; i < list.count; i++) {
-            for (uint32_t j = i; j > 0 && list.atoms[j - 1] > list.atoms[j] &&
-                                 sc_cause_of(p->placing, value, list.atoms[j - 1])->rule != sc_cause_of(p->placing, value, list.atoms[j])->rule;
+            for (uint32_t j = i;
+                 j > 0 && list.atoms[j - 1] > list.atoms[j] &&
+                 sc_cause_of(p->placing, value, list.atoms[j - 1])->rule != sc_cause_of(p->placing, value, list.atoms[j])->rule;
                  j--) {
                 uint8_t swap = list.atoms[j];
                 list.atoms[j] = list.atoms[j - 1];

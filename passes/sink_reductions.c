@@ -170,7 +170,7 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
     sinking s = {.m = m, .uses = sc_count_uses(m)};
     s.current = sc_new_value_map(m, &s.count);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op)
+        sc_for_each_op (m, f, op)
             visit(&s, op);
     }
     return true;

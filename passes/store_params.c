@@ -70,7 +70,7 @@ static void store_function(storage *s, sc_func_id func)
     uint32_t unit = 0;
     sc_sym scope = 0;
     bool first = true;
-    sc_for_each_op(m, func, op) {
+    sc_for_each_op (m, func, op) {
         if (is_cast_of_state(m, op)) {
             s->stored[sc_result(m, op, 0)] = s->stored[m->ops.data[op].operands[0]];
             continue;

@@ -6,7 +6,7 @@ uint32_t *sc_count_uses(sc_module *m)
 {
     uint32_t *uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *uses);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op) {
+        sc_for_each_op (m, f, op) {
             for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++)
                 uses[m->ops.data[op].operands[i]]++;
         }
@@ -28,7 +28,7 @@ uint32_t *sc_number_ops(sc_module *m)
     memset(position, 0xff, m->ops.count * sizeof *position);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         uint32_t next = 0;
-        sc_for_each_op(m, f, op)
+        sc_for_each_op (m, f, op)
             position[op] = next++;
     }
     return position;

@@ -11,12 +11,12 @@
 typedef struct sc_arena_chunk sc_arena_chunk;
 
 typedef struct sc_arena {
-    sc_arena_chunk *chunks;          /* newest first */
-    char *next, *end;                /* free part of the newest chunk */
-    size_t total;                    /* bytes asked from the system, for --memory reports and limits */
-    uint64_t allocations;            /* chunks and requests so far; the counter that failure injection looks at */
-    uint64_t fail_at;                /* 0, or the number of the request that fails (tests) */
-    void (*on_failure)(void *user);  /* never returns */
+    sc_arena_chunk *chunks;         /* newest first */
+    char *next, *end;               /* free part of the newest chunk */
+    size_t total;                   /* bytes asked from the system, for --memory reports and limits */
+    uint64_t allocations;           /* chunks and requests so far; the counter that failure injection looks at */
+    uint64_t fail_at;               /* 0, or the number of the request that fails (tests) */
+    void (*on_failure)(void *user); /* never returns */
     void *user;
 } sc_arena;
 

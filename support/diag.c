@@ -184,7 +184,8 @@ void sc_diag_render_json(const sc_diag *diag, sc_sources *sources, sc_strbuf *ou
     for (uint32_t i = 0; i < diag->list.count; i++) {
         const sc_diagnostic *d = &diag->list.data[i];
         const sc_diag_row *row = &sc_diag_rows[d->id];
-        sc_strbuf_printf(out, "%s\n{\"id\":\"%s\",\"severity\":\"%s\",\"message\":", i > 0 ? "," : "", row->name, severity_names[row->severity]);
+        sc_strbuf_printf(out, "%s\n{\"id\":\"%s\",\"severity\":\"%s\",\"message\":", i > 0 ? "," : "", row->name,
+                         severity_names[row->severity]);
         add_json_text(out, d->text);
         render_json_place(out, sources, d->loc);
         sc_strbuf_add(out, ",\"notes\":[");

@@ -61,7 +61,8 @@ int sc_diag_exit_code(const sc_diag *diag);
 
 /* file:line:col: error: message [id], the line with a caret, notes. */
 void sc_diag_render_text(const sc_diag *diag, sc_sources *sources, sc_strbuf *out);
-/* One JSON object: {"version":1,"diagnostics":[{"id","severity","message","file","line","column","end_line","end_column","notes":[..]}]}. */
+/* One JSON object: {"version":1,"diagnostics":[{"id","severity","message","file","line","column","end_line","end_column","notes":[..]}]}.
+ */
 void sc_diag_render_json(const sc_diag *diag, sc_sources *sources, sc_strbuf *out);
 
 /* Of `count` candidates, the nearest to `name` by edit distance, or NULL when none is near (distance <= 1 + length / 3). */

@@ -23,7 +23,7 @@ typedef struct sc_map {
         uint64_t key;
         uint32_t value;
         bool used;
-    } *slots;
+    } * slots;
     uint32_t count, capacity;
 } sc_map;
 

@@ -21,8 +21,10 @@ static void grow_symbols(sc_interner *interner, uint32_t capacity)
 {
     const uint32_t old = interner->capacity;
     interner->texts = sc_arena_grow(interner->arena, interner->texts, old * sizeof *interner->texts, capacity * sizeof *interner->texts);
-    interner->lengths = sc_arena_grow(interner->arena, interner->lengths, old * sizeof *interner->lengths, capacity * sizeof *interner->lengths);
-    interner->hashes = sc_arena_grow(interner->arena, interner->hashes, old * sizeof *interner->hashes, capacity * sizeof *interner->hashes);
+    interner->lengths =
+        sc_arena_grow(interner->arena, interner->lengths, old * sizeof *interner->lengths, capacity * sizeof *interner->lengths);
+    interner->hashes =
+        sc_arena_grow(interner->arena, interner->hashes, old * sizeof *interner->hashes, capacity * sizeof *interner->hashes);
     interner->capacity = capacity;
 }
 

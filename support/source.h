@@ -11,8 +11,8 @@ typedef struct sc_loc {
 } sc_loc;
 
 typedef struct sc_source {
-    const char *name; /* as the user wrote it */
-    const char *text; /* 0-terminated copy */
+    const char *name;      /* as the user wrote it */
+    const char *text;      /* 0-terminated copy */
     uint32_t length, base; /* position of the first byte */
     uint32_t *line_starts; /* offsets; made on first use */
     uint32_t line_count;

@@ -18,10 +18,12 @@ static void report_training(sc_context *context, const sc_entry_info *entry)
 {
     if (entry->minimised)
         sc_report(&context->diag, SC_D_not_compiled, entry->minimize->loc,
-                  sc_arena_printf(&context->arena, "the train step of '%s' (its forward entry is checked)", sc_text(context, entry->entry)), NULL);
+                  sc_arena_printf(&context->arena, "the train step of '%s' (its forward entry is checked)", sc_text(context, entry->entry)),
+                  NULL);
 }
 
-static bool is_unbound(sc_context *context, sc_program *program, const sc_plan *plan, const sc_resolved_plan *resolved, const sc_entry_info *entry)
+static bool is_unbound(sc_context *context, sc_program *program, const sc_plan *plan, const sc_resolved_plan *resolved,
+                       const sc_entry_info *entry)
 {
     sc_binding_list bindings = {0};
     sc_sym_list unbound = {0};

@@ -9,15 +9,16 @@ static void print_json(const sc_compiled *c, const sc_options *options, const sc
     const sc_module *m = c->local;
     json_t *root = json_object(), *mesh = json_array(), *list = json_array(), *sums = json_array();
     for (uint32_t a = 0; a < m->mesh.axis_count; a++)
-        json_array_append_new(mesh, json_pack("{s:s,s:I}", "axis", sc_text(m->context, m->mesh.axes[a].name), "size", (json_int_t)m->mesh.axes[a].size));
+        json_array_append_new(
+            mesh, json_pack("{s:s,s:I}", "axis", sc_text(m->context, m->mesh.axes[a].name), "size", (json_int_t)m->mesh.axes[a].size));
     for (uint32_t r = 0; r < rows->count; r++)
         json_array_append_new(list, sc_comm_row_json(m, &rows->data[r]));
     sc_comm_totals totals = {0};
     sc_comm_add_up(m, rows, &totals);
     for (uint32_t t = 0; t < totals.count; t++) {
         const sc_comm_total *sum = &totals.data[t];
-        json_array_append_new(sums, json_pack("{s:s,s:o,s:s,s:I,s:I}", "op", sum->first->name, "axes", sc_axes_json(m, sum->first), "phase", sum->first->phase,
-                                              "count", (json_int_t)sum->count, "sent", (json_int_t)(sum->sent + 0.5)));
+        json_array_append_new(sums, json_pack("{s:s,s:o,s:s,s:I,s:I}", "op", sum->first->name, "axes", sc_axes_json(m, sum->first), "phase",
+                                              sum->first->phase, "count", (json_int_t)sum->count, "sent", (json_int_t)(sum->sent + 0.5)));
     }
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "file", json_string(options->file));
@@ -56,7 +57,8 @@ static void print_rows(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf
             continue;
         calls += row->count;
         sc_strbuf_printf(out, "%-9s %-15s %-8s %5u %9s %9s  %s%s%s", row->phase,
-                         row->reduce != NULL && strcmp(row->reduce, "sum") != 0 ? sc_arena_printf(arena, "%s(%s)", row->name, row->reduce) : row->name,
+                         row->reduce != NULL && strcmp(row->reduce, "sum") != 0 ? sc_arena_printf(arena, "%s(%s)", row->name, row->reduce)
+                                                                                : row->name,
                          sc_comm_group_text(m, row), calls, sc_bytes_text(arena, row->bytes), sc_bytes_text(arena, row->sent), row->scope,
                          row->scope[0] != 0 ? ": " : "", row->values.data[0]);
         for (uint32_t v = 1; v < row->values.count; v++)
@@ -81,8 +83,8 @@ static void print_text(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf
     sc_strbuf_add(out, "totals per rank\n");
     for (uint32_t t = 0; t < totals.count; t++) {
         const sc_comm_total *sum = &totals.data[t];
-        sc_strbuf_printf(out, "%-9s %-15s %-8s %5u %9s %9s\n", sum->first->phase, sum->first->name, sc_comm_group_text(m, sum->first), sum->count, "",
-                         sc_bytes_text(&m->context->arena, sum->sent));
+        sc_strbuf_printf(out, "%-9s %-15s %-8s %5u %9s %9s\n", sum->first->phase, sum->first->name, sc_comm_group_text(m, sum->first),
+                         sum->count, "", sc_bytes_text(&m->context->arena, sum->sent));
     }
 }
 

@@ -100,7 +100,8 @@ static void print_json(const sc_options *options, const side *sides, const lines
     for (uint32_t i = 0; i < all->count; i++)
         json_array_append_new(calls, line_json(&all->data[i]));
     for (uint32_t i = 0; i < totals->count; i++)
-        json_array_append_new(bytes, json_pack("{s:s,s:o}", "axes", totals->data[i].axes, "sent", pair(totals->data[i].bytes[0], totals->data[i].bytes[1])));
+        json_array_append_new(
+            bytes, json_pack("{s:s,s:o}", "axes", totals->data[i].axes, "sent", pair(totals->data[i].bytes[0], totals->data[i].bytes[1])));
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
         json_object_set_new(memory, sc_memory_kind_names[k], pair((double)sides[0].memory.bytes[k], (double)sides[1].memory.bytes[k]));
     json_object_set_new(memory, "peak", pair((double)sides[0].memory.peak, (double)sides[1].memory.peak));
@@ -108,7 +109,8 @@ static void print_json(const sc_options *options, const side *sides, const lines
     json_object_set_new(root, "file", json_string(options->file));
     json_object_set_new(root, "plans", json_pack("[s,s]", sides[0].plan, sides[1].plan));
     json_object_set_new(root, "entry", json_string(sc_text(context, sides[0].c.entry)));
-    json_object_set_new(root, "ranks", pair((double)sc_mesh_ranks(&sides[0].c.local->mesh), (double)sc_mesh_ranks(&sides[1].c.local->mesh)));
+    json_object_set_new(root, "ranks",
+                        pair((double)sc_mesh_ranks(&sides[0].c.local->mesh), (double)sc_mesh_ranks(&sides[1].c.local->mesh)));
     json_object_set_new(root, "collectives", calls);
     json_object_set_new(root, "sent", bytes);
     json_object_set_new(root, "memory", memory);
@@ -150,7 +152,8 @@ static bool compile_side(sc_context *context, sc_program *program, const sc_opti
     sc_options one = *options;
     const sc_plan *plan;
     one.plan = out->plan = name;
-    if (!sc_driver_choose_plan(context, program, &one, &plan) || !sc_driver_compile(context, program, plan, &one, NULL, NULL, NULL, &out->c))
+    if (!sc_driver_choose_plan(context, program, &one, &plan) ||
+        !sc_driver_compile(context, program, plan, &one, NULL, NULL, NULL, &out->c))
         return false;
     sc_comm_report(out->c.local, out->c.func, &out->rows);
     sc_comm_add_up(out->c.local, &out->rows, &out->totals);

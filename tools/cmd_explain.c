@@ -1,12 +1,13 @@
-/* shardc explain: where each value stands, and the chain of lines and ops that put it there. */
-#include <jansson.h>
-#include <stdlib.h>
+/* shardc explain: where each value stands, and the chain of lines and ops that put it there; for each collective why it is there, and the
+ * edit of the plan that would do without it. */
 #include <string.h>
 
 #include "ir/text.h"
-#include "passes/comm_report.h"
 #include "passes/reason.h"
+#include "tools/advice.h"
+#include "tools/asked.h"
 #include "tools/commands.h"
+#include "tools/report.h"
 
 enum { MAX_CHAIN = 64 };
 
@@ -14,17 +15,16 @@ typedef struct explained {
     sc_sym path;
     sc_value value;
     sc_type type;
+    sc_loc loc; /* of its op, or of the declaration of what it reads */
 } explained;
 
 typedef struct explaining {
     sc_context *context;
     SC_VEC(explained) values;
+    sc_asked asked;
+    sc_comm_rows rows;
+    sc_adviser *adviser;
 } explaining;
-
-static void remember(explaining *e, sc_sym path, sc_value value, sc_type type)
-{
-    *sc_vec_push(&e->context->arena, &e->values) = (explained){path, value, type};
-}
 
 /* Placements are whole right after propagation: names that later passes fold are still there. */
 static void collect(sc_module *m, const sc_pass *pass, void *user)
@@ -40,8 +40,13 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
                 sc_value value = o->first_result + r;
                 sc_sym path = reads_state ? sc_op_word(o, SC_ATTR_name) : m->values.data[value].path;
                 uint32_t state = reads_state ? sc_module_find_state(m, path) : SC_NONE;
+                explained x = {path, value, m->values.data[value].type, o->loc};
+                if (state != SC_NONE) {
+                    x.type = m->state.data[state].type;
+                    x.loc = m->state.data[state].loc;
+                }
                 if (path != 0)
-                    remember(e, path, value, state != SC_NONE ? m->state.data[state].type : m->values.data[value].type);
+                    *sc_vec_push(&e->context->arena, &e->values) = x;
             }
         }
     }
@@ -147,75 +152,175 @@ static json_t *placement_json(const sc_module *m, const sc_type_info *type)
     return placement;
 }
 
-static void print_json(const sc_compiled *c, const explaining *e, sc_strbuf *out)
+static json_t *value_json(const sc_compiled *c, const explained *x)
 {
     const sc_module *m = c->local;
-    json_t *root = json_object(), *values = json_array();
-    for (uint32_t i = 0; i < e->values.count; i++) {
-        const explained *x = &e->values.data[i];
-        const sc_type_info *type = &m->types.data[x->type];
-        json_t *links = json_array();
-        chain reasons = why(c, x);
-        for (uint32_t k = 0; k < reasons.count; k++)
-            json_array_append_new(links, json_pack("{s:I,s:s}", "line", (json_int_t)reasons.data[k].line, "text", reasons.data[k].text));
-        json_array_append_new(values, json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "path", sc_text(m->context, x->path), "type", sc_type_text(m, x->type), "global",
-                                                sizes_json(m, type, false), "local", sizes_json(m, type, true), "placement", placement_json(m, type), "why",
-                                                links));
+    const sc_type_info *type = &m->types.data[x->type];
+    json_t *links = json_array();
+    chain reasons = why(c, x);
+    for (uint32_t k = 0; k < reasons.count; k++)
+        json_array_append_new(links, json_pack("{s:I,s:s}", "line", (json_int_t)reasons.data[k].line, "text", reasons.data[k].text));
+    return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "path", sc_text(m->context, x->path), "type", sc_type_text(m, x->type), "global",
+                     sizes_json(m, type, false), "local", sizes_json(m, type, true), "placement", placement_json(m, type), "why", links);
+}
+
+static const char *const edit_names[] = {"remove", "replace", "add"};
+
+static json_t *advice_json(sc_context *context, const sc_advice *advice)
+{
+    if (advice == NULL)
+        return json_null();
+    sc_line line = sc_sources_line(&context->sources, advice->edit.loc.begin);
+    json_t *object = json_pack("{s:s,s:s,s:I,s:I}", "edit", edit_names[advice->edit.kind], "file", line.source->name, "line", (json_int_t)line.line,
+                               "column", (json_int_t)line.column);
+    json_object_set_new(object, "old", advice->edit.old == NULL ? json_null() : json_string(advice->edit.old));
+    json_object_set_new(object, "new", advice->edit.line == NULL ? json_null() : json_string(advice->edit.line));
+    json_object_set_new(object, "sent", json_pack("[I,I]", (json_int_t)(advice->sent_before + 0.5), (json_int_t)(advice->sent_after + 0.5)));
+    json_object_set_new(object, "peak", json_pack("[I,I]", (json_int_t)advice->peak_before, (json_int_t)advice->peak_after));
+    if (advice->leaner != NULL)
+        json_object_set_new(object, "leaner", advice_json(context, advice->leaner));
+    return object;
+}
+
+static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
+{
+    json_t *root = json_object(), *values = json_array(), *collectives = json_array();
+    for (uint32_t i = 0; i < e->values.count; i++)
+        json_array_append_new(values, value_json(c, &e->values.data[i]));
+    for (uint32_t r = 0; r < e->rows.count; r++) {
+        json_t *row = sc_comm_row_json(c->local, &e->rows.data[r]);
+        json_object_set_new(row, "advice", advice_json(e->context, sc_adviser_ask(e->adviser, &e->rows.data[r])));
+        json_array_append_new(collectives, row);
     }
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "values", values);
-    char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    json_decref(root);
-    sc_strbuf_add(out, text == NULL ? "" : text);
-    sc_strbuf_add_char(out, '\n');
-    free(text);
+    json_object_set_new(root, "collectives", collectives);
+    sc_print_json(root, out);
 }
 
 /* ---- text ---- */
-/* layers[0].attn.wq is covered by itself, layers.attn.wq, layers[0].attn and layers. */
-static bool is_asked(const char *asked, const char *path)
-{
-    while (*asked != 0) {
-        if (*path == '[' && *asked != '[') {
-            while (*path != 0 && *path != ']')
-                path++;
-            path += *path == ']';
-            continue;
-        }
-        if (*asked++ != *path++)
-            return false;
-    }
-    return *path == 0 || *path == '.' || *path == '[';
-}
-
-static void print_text(const sc_compiled *c, const explaining *e, const char *asked, sc_strbuf *out)
+static void print_value(const sc_compiled *c, const explained *x, sc_strbuf *out)
 {
     const sc_module *m = c->local;
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < e->values.count; i++) {
-        const explained *x = &e->values.data[i];
-        if (asked != NULL && !is_asked(asked, sc_text(m->context, x->path)))
-            continue;
-        found++;
-        sc_strbuf_printf(out, "%s: %s\n", sc_text(m->context, x->path), sc_type_text(m, x->type));
-        chain reasons = why(c, x);
-        for (uint32_t k = 0; k < reasons.count; k++)
-            sc_strbuf_printf(out, "    line %u: %s\n", reasons.data[k].line, reasons.data[k].text);
+    chain reasons = why(c, x);
+    sc_strbuf_printf(out, "%s: %s\n", sc_text(m->context, x->path), sc_type_text(m, x->type));
+    for (uint32_t k = 0; k < reasons.count; k++)
+        sc_strbuf_printf(out, "    line %u: %s\n", reasons.data[k].line, reasons.data[k].text);
+}
+
+static void print_advice(const explaining *e, const char *begin, const sc_advice *advice, sc_strbuf *out)
+{
+    sc_arena *arena = &e->context->arena;
+    const sc_edit *edit = &advice->edit;
+    sc_line line = sc_sources_line(&e->context->sources, edit->loc.begin);
+    sc_strbuf_printf(out, "    %s ", begin);
+    if (edit->kind == SC_EDIT_ADD)
+        sc_strbuf_printf(out, "add '%s'", edit->line);
+    else
+        sc_strbuf_printf(out, "%s '%s'", edit_names[edit->kind], edit->old);
+    if (edit->kind == SC_EDIT_REPLACE)
+        sc_strbuf_printf(out, " by '%s'", edit->line);
+    sc_strbuf_printf(out, " (%s:%u): %s -> %s sent, peak %s -> %s\n", line.source->name, line.line, sc_bytes_text(arena, advice->sent_before),
+                     sc_bytes_text(arena, advice->sent_after), sc_bytes_text(arena, (double)advice->peak_before),
+                     sc_bytes_text(arena, (double)advice->peak_after));
+}
+
+static bool same_line(const sc_comm_row *a, const sc_comm_row *b)
+{
+    if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 || a->axes != b->axes || a->values.count != b->values.count ||
+        a->bytes != b->bytes || strcmp(a->why, b->why) != 0)
+        return false;
+    for (uint32_t v = 0; v < a->values.count; v++) {
+        if (strcmp(a->values.data[v], b->values.data[v]) != 0)
+            return false;
     }
-    if (found == 0 && asked != NULL)
-        sc_report(&m->context->diag, SC_D_matches_nothing, (sc_loc){0}, asked, "", NULL);
+    return true;
+}
+
+static void print_row(const sc_compiled *c, explaining *e, const sc_comm_row *row, uint32_t count, sc_strbuf *out)
+{
+    const sc_module *m = c->local;
+    sc_arena *arena = &m->context->arena;
+    sc_strbuf_printf(out, "%s over %s, %s%s%s", row->name, sc_comm_group_text(m, row), row->scope, row->scope[0] != 0 ? ": " : "", row->values.data[0]);
+    for (uint32_t v = 1; v < row->values.count; v++)
+        sc_strbuf_printf(out, ", %s", row->values.data[v]);
+    if (count > 1)
+        sc_strbuf_printf(out, ", %u times", count);
+    sc_strbuf_printf(out, ": buffer %s, sent %s\n    %s", sc_bytes_text(arena, row->bytes), sc_bytes_text(arena, row->sent), row->why);
+    if (row->rule != SC_NONE)
+        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file), m->rules.data[row->rule].line);
+    sc_strbuf_add_char(out, '\n');
+    const sc_advice *advice = sc_adviser_ask(e->adviser, row);
+    if (advice == NULL)
+        sc_strbuf_add(out, "    no single edit removes it\n");
+    else
+        print_advice(e, "to do without:", advice, out);
+    if (advice != NULL && advice->leaner != NULL)
+        print_advice(e, "or, with less memory:", advice->leaner, out);
+}
+
+/* Instances of a stacked layer have equal rows: once, with how many there are. */
+static void print_rows(const sc_compiled *c, explaining *e, sc_strbuf *out)
+{
+    for (uint32_t r = 0; r < e->rows.count; r++) {
+        uint32_t before = 0, count = 0;
+        for (uint32_t i = 0; i < e->rows.count; i++) {
+            bool same = same_line(&e->rows.data[r], &e->rows.data[i]);
+            before += same && i < r;
+            count += same ? e->rows.data[i].count : 0;
+        }
+        if (before == 0)
+            print_row(c, e, &e->rows.data[r], count, out);
+    }
+}
+
+/* ---- what was asked ---- */
+static void keep_asked(const sc_compiled *c, explaining *e)
+{
+    uint32_t values = 0, rows = 0;
+    for (uint32_t i = 0; i < e->values.count; i++) {
+        const explained x = e->values.data[i];
+        if (sc_asked_means(e->context, &e->asked, c->entry, x.path, x.loc))
+            e->values.data[values++] = x;
+    }
+    for (uint32_t r = 0; r < e->rows.count; r++) {
+        const sc_comm_row row = e->rows.data[r];
+        if (sc_asked_means_row(&e->asked, c, &row))
+            e->rows.data[rows++] = row;
+    }
+    if (values == 0 && rows == 0 && e->asked.column != 0) { /* between two things: what else stands on the line */
+        e->asked.column = 0;
+        keep_asked(c, e);
+        return;
+    }
+    if (values == 0 && rows == 0 && e->asked.text != NULL) {
+        sc_sym *paths = sc_arena_array(&e->context->arena, e->values.count, sizeof *paths);
+        for (uint32_t i = 0; i < e->values.count; i++)
+            paths[i] = e->values.data[i].path;
+        sc_asked_report_nothing(e->context, &e->asked, paths, e->values.count);
+    }
+    e->values.count = values;
+    e->rows.count = rows;
 }
 
 int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
     explaining e = {.context = context};
+    if (!sc_asked_parse(context, options->rest.count > 0 ? options->rest.data[0] : NULL, &e.asked))
+        return 0;
     if (!sc_driver_compile_file(context, options, collect, &e, NULL, &c))
         return 0;
-    if (options->json)
+    sc_comm_report(c.local, c.func, &e.rows);
+    e.adviser = sc_adviser_new(context, options, &c, &e.rows);
+    keep_asked(&c, &e);
+    if (options->json) {
         print_json(&c, &e, out);
-    else
-        print_text(&c, &e, options->rest.count > 0 ? options->rest.data[0] : NULL, out);
+    } else {
+        for (uint32_t i = 0; i < e.values.count; i++)
+            print_value(&c, &e.values.data[i], out);
+        print_rows(&c, &e, out);
+    }
     sc_check_expects(context, &c, SC_D_expect_warns);
     return 0;
 }

@@ -22,7 +22,8 @@ static void dump(sc_module *m, const sc_pass *pass, void *user)
     sc_strbuf text;
     sc_strbuf_init(&text, &d->context->arena);
     sc_print_module(m, &(sc_print_options){.fold = d->options->fold}, &text);
-    const char *path = sc_arena_printf(&d->context->arena, "%s/%02u-%s.shir", d->options->dump_dir, d->number++, pass == NULL ? "build" : pass->name);
+    const char *path =
+        sc_arena_printf(&d->context->arena, "%s/%02u-%s.shir", d->options->dump_dir, d->number++, pass == NULL ? "build" : pass->name);
     FILE *file = fopen(path, "w");
     bool written = file != NULL && fwrite(text.data, 1, text.length, file) == text.length;
     if (file != NULL && fclose(file) != 0)
@@ -42,7 +43,9 @@ static bool check_pass_name(sc_context *context, const char *name)
         names[i] = sc_passes[i].name;
     const char *near = sc_nearest(name, names, SC_PASS_COUNT);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-              sc_arena_printf(&context->arena, "there is no pass '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : ""), NULL);
+              sc_arena_printf(&context->arena, "there is no pass '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "",
+                              near ? "'?" : ""),
+              NULL);
     return false;
 }
 

@@ -75,8 +75,9 @@ static json_t *padded_json(const sc_legal *legal)
     json_t *list = json_array();
     for (uint32_t i = 0; i < legal->pads.count; i++) {
         const sc_legal_size *size = &legal->pads.data[i];
-        json_array_append_new(list, json_pack("{s:I,s:I,s:I,s:I,s:f}", "axis", (json_int_t)size->axis, "multiple", (json_int_t)size->multiple, "size",
-                                              (json_int_t)size->padded, "local", (json_int_t)size->local, "waste", waste(legal, size)));
+        json_array_append_new(list,
+                              json_pack("{s:I,s:I,s:I,s:I,s:f}", "axis", (json_int_t)size->axis, "multiple", (json_int_t)size->multiple,
+                                        "size", (json_int_t)size->padded, "local", (json_int_t)size->local, "waste", waste(legal, size)));
     }
     return list;
 }
@@ -87,8 +88,9 @@ static void print_json(const asking *q, const answers *all, sc_strbuf *out)
     const answer *first = &all->data[0];
     for (uint32_t i = 0; i < all->count; i++) {
         const answer *a = &all->data[i];
-        json_array_append_new(entries, json_pack("{s:s,s:I,s:o,s:o}", "entry", sc_text(q->context, a->entry), "size", (json_int_t)a->legal.size, "legal",
-                                                 sizes_json(&a->legal), "padded", padded_json(&a->legal)));
+        json_array_append_new(entries,
+                              json_pack("{s:s,s:I,s:o,s:o}", "entry", sc_text(q->context, a->entry), "size", (json_int_t)a->legal.size,
+                                        "legal", sizes_json(&a->legal), "padded", padded_json(&a->legal)));
     }
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "dim", json_string(sc_text(q->context, q->dim)));
@@ -119,8 +121,9 @@ static void print_sizes(const asking *q, const answer *a, sc_strbuf *out)
         sc_strbuf_printf(out, "  no others: heads are never padded\n");
     for (uint32_t i = 0; i < legal->pads.count; i++) {
         const sc_legal_size *size = &legal->pads.data[i];
-        sc_strbuf_printf(out, "  axis %6" PRIu32 ": with 'pad %s to multiple %" PRIu32 ";' %s is %" PRId64 ", %" PRId64 " on each rank, %.2g %% more\n",
-                         size->axis, name, size->multiple, name, size->padded, size->local, 100 * waste(legal, size));
+        sc_strbuf_printf(
+            out, "  axis %6" PRIu32 ": with 'pad %s to multiple %" PRIu32 ";' %s is %" PRId64 ", %" PRId64 " on each rank, %.2g %% more\n",
+            size->axis, name, size->multiple, name, size->padded, size->local, 100 * waste(legal, size));
     }
 }
 
@@ -138,7 +141,8 @@ static void print_text(const asking *q, const answers *all, sc_strbuf *out)
             said = said || same_answer(&all->data[k], &all->data[i]);
         if (said)
             continue;
-        sc_strbuf_printf(out, "%s = %" PRId64 " in %s", sc_text(q->context, q->dim), all->data[i].legal.size, sc_text(q->context, all->data[i].entry));
+        sc_strbuf_printf(out, "%s = %" PRId64 " in %s", sc_text(q->context, q->dim), all->data[i].legal.size,
+                         sc_text(q->context, all->data[i].entry));
         for (uint32_t k = i + 1; k < all->count; k++) {
             if (same_answer(&all->data[i], &all->data[k]))
                 sc_strbuf_printf(out, ", %s", sc_text(q->context, all->data[k].entry));
@@ -157,7 +161,8 @@ int sc_cmd_legal(sc_context *context, const sc_options *options, sc_strbuf *out)
         return 0;
     }
     const char *dim = options->rest.data[0];
-    asking q = {.context = context, .options = options, .dim = sc_intern_text(&context->names, dim), .program = sc_driver_load(context, options)};
+    asking q = {
+        .context = context, .options = options, .dim = sc_intern_text(&context->names, dim), .program = sc_driver_load(context, options)};
     if (q.program == NULL || !sc_driver_choose_plan(context, q.program, options, &plan))
         return 0;
     q.plan = sc_plan_resolve(q.program, plan, &options->plan_options);
@@ -166,7 +171,8 @@ int sc_cmd_legal(sc_context *context, const sc_options *options, sc_strbuf *out)
         return 0;
     ask(&q, &all);
     if (all.count == 0)
-        sc_report(&context->diag, SC_D_usage, (sc_loc){0}, sc_arena_printf(&context->arena, "no entry whose dims are all bound has a tensor with dim %s", dim), NULL);
+        sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+                  sc_arena_printf(&context->arena, "no entry whose dims are all bound has a tensor with dim %s", dim), NULL);
     else if (options->json)
         print_json(&q, &all, out);
     else

@@ -24,7 +24,8 @@ static void group_whole(sc_context *context, const sc_module *m, const sc_memory
             continue;
         const char *path = sc_path_without_indices(context, sc_text(context, m->state.data[whole->state].path));
         uint32_t g = 0;
-        while (g < out->count && (out->data[g].on != whole->on || out->data[g].bytes != whole->bytes || strcmp(out->data[g].path, path) != 0))
+        while (g < out->count &&
+               (out->data[g].on != whole->on || out->data[g].bytes != whole->bytes || strcmp(out->data[g].path, path) != 0))
             g++;
         if (g == out->count)
             *sc_vec_push(&context->arena, out) = (whole_group){path, whole->on, whole->bytes, 0};
@@ -155,7 +156,8 @@ static void print_text(const sc_module *m, const sc_memory_report *report, sc_st
     }
     for (uint32_t i = 0; i < report->live.count && i < SHOWN; i++) {
         const sc_memory_live *live = &report->live.data[i];
-        sc_strbuf_printf(out, "  %-12s %9s  %s\n", sc_memory_kind_names[live->kind], sc_bytes_text(arena, (double)live->bytes), sc_memory_live_text(m, live));
+        sc_strbuf_printf(out, "  %-12s %9s  %s\n", sc_memory_kind_names[live->kind], sc_bytes_text(arena, (double)live->bytes),
+                         sc_memory_live_text(m, live));
     }
     if (report->live.count > SHOWN)
         sc_strbuf_printf(out, "  and %u more\n", report->live.count - SHOWN);

@@ -24,16 +24,14 @@ static use_lists list_uses(const sc_module *m, sc_func_id func)
     use_lists uses = {.m = m};
     uses.first = sc_arena_array(arena, m->values.count + 2u, sizeof *uses.first);
     uses.seen = sc_arena_array(arena, m->values.count + 1u, sizeof *uses.seen);
-    sc_for_each_op(m, func, op)
-    {
+    sc_for_each_op (m, func, op) {
         for (uint32_t i = 0; i < sc_op_at(m, op)->operand_count; i++)
             uses.first[sc_op_at(m, op)->operands[i] + 2]++;
     }
     for (uint32_t v = 2; v < m->values.count + 2u; v++)
         uses.first[v] += uses.first[v - 1];
     uses.readers = sc_arena_array(arena, uses.first[m->values.count + 1u] + 1u, sizeof *uses.readers);
-    sc_for_each_op(m, func, op)
-    {
+    sc_for_each_op (m, func, op) {
         for (uint32_t i = 0; i < sc_op_at(m, op)->operand_count; i++)
             uses.readers[uses.first[sc_op_at(m, op)->operands[i] + 1]++] = (reader){op, i};
     }
@@ -207,8 +205,7 @@ void sc_draws_find(const sc_module *m, sc_func_id func, sc_draws *out)
     *out = (sc_draws){.state = sc_arena_array(arena, m->state.count + 1u, sizeof *out->state)};
     for (uint32_t i = 0; i < m->state.count; i++)
         out->state[i] = draw_of_state(m, &m->state.data[i]);
-    sc_for_each_op(m, func, id)
-    {
+    sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         if (op->kind == SC_OP_param) {
             uint32_t state = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));

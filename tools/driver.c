@@ -159,7 +159,8 @@ static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, const
 
 static bool choose_entry(sc_context *context, sc_compiled *c, const sc_options *options, const sc_entry_list *entries)
 {
-    c->entry = options->entry != NULL ? find_entry(context, entries, options->entry) : sc_plan_default_entry(c->program, c->resolved, c->model);
+    c->entry =
+        options->entry != NULL ? find_entry(context, entries, options->entry) : sc_plan_default_entry(c->program, c->resolved, c->model);
     return c->entry != 0;
 }
 
@@ -171,7 +172,8 @@ static bool check_train_step(sc_context *context, const sc_compiled *c, const sc
         if (entry->entry != c->entry || !entry->minimised || options->entry != NULL || options->forward)
             continue;
         const char *name = sc_text(context, entry->entry);
-        sc_report(&context->diag, SC_D_not_compiled, entry->minimize->loc, sc_arena_printf(&context->arena, "the train step of '%s'", name), NULL);
+        sc_report(&context->diag, SC_D_not_compiled, entry->minimize->loc, sc_arena_printf(&context->arena, "the train step of '%s'", name),
+                  NULL);
         sc_report_note(&context->diag, (sc_loc){0}, "--entry %s is its forward program", name);
         return false;
     }
@@ -192,7 +194,8 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
         return false;
     }
     sc_program_entries(program, out->model, &entries);
-    if (!choose_entry(context, out, options, &entries) || !check_train_step(context, out, options, &entries) || !check_bound(context, program, out))
+    if (!choose_entry(context, out, options, &entries) || !check_train_step(context, out, options, &entries) ||
+        !check_bound(context, program, out))
         return false;
     sc_build_result built;
     const sc_module *fixed = NULL;
@@ -213,7 +216,8 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
     return out->local != NULL;
 }
 
-bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last, sc_compiled *out)
+bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last,
+                            sc_compiled *out)
 {
     const sc_plan *plan;
     sc_program *program = sc_driver_load(context, options);

@@ -17,28 +17,28 @@ typedef struct sc_options {
     SC_VEC(const char *) rest;            /* arguments after FILE */
     sc_plan_options plan_options;         /* --bind, --mesh, --allow-padding */
     uint64_t seed;
-    bool forward;                         /* the command runs an entry, never its train step */
+    bool forward; /* the command runs an entry, never its train step */
     bool json, json_diagnostics, fold, full, dtypes;
     const char *output, *after, *dump_dir;
     const char *weights, *map, *data;
-    SC_VEC(sc_named_text) inputs;         /* --input NAME=FILE[:TENSOR] */
-    int64_t steps;                        /* --steps; 0: not given */
+    SC_VEC(sc_named_text) inputs; /* --input NAME=FILE[:TENSOR] */
+    int64_t steps;                /* --steps; 0: not given */
     uint64_t ranks;
 } sc_options;
 
 /* A program compiled for one entry and plan. */
 typedef struct sc_compiled {
     sc_program *program;
-    const sc_plan *plan;        /* NULL: none */
+    const sc_plan *plan; /* NULL: none */
     sc_resolved_plan *resolved;
     sc_sym model, entry;
-    bool is_default;            /* the entry that expect statements speak of: the minimised one, or the only bound one */
-    sc_module *global;          /* before placement: the reference, on no mesh */
-    sc_module *local;           /* after the last pass: the per-rank program */
-    sc_func_id func;            /* the entry, in both */
-    sc_build_result built;      /* of `local` */
-    sc_pass_env env;            /* of `local`: how placements were decided */
-    uint32_t errors_before;     /* messages of other plans and entries do not stop this one */
+    bool is_default;        /* the entry that expect statements speak of: the minimised one, or the only bound one */
+    sc_module *global;      /* before placement: the reference, on no mesh */
+    sc_module *local;       /* after the last pass: the per-rank program */
+    sc_func_id func;        /* the entry, in both */
+    sc_build_result built;  /* of `local` */
+    sc_pass_env env;        /* of `local`: how placements were decided */
+    uint32_t errors_before; /* messages of other plans and entries do not stop this one */
 } sc_compiled;
 
 /* Reads the file (and --plan-file), collects declarations. NULL after messages. */
@@ -55,6 +55,7 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
                        void *user, const char *last, sc_compiled *out);
 
 /* Load, choose the plan, compile: what most commands begin with. */
-bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last, sc_compiled *out);
+bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last,
+                            sc_compiled *out);
 
 #endif

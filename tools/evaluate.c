@@ -90,8 +90,7 @@ static bool fits_in_memory(sc_context *context, const sc_module *m, sc_func_id f
     double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     for (uint32_t i = 0; i < m->state.count; i++)
         state += (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
-    sc_for_each_op(m, func, id)
-    {
+    sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         double bytes = 0;
         for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {

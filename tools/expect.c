@@ -61,7 +61,7 @@ static void check_instances(sc_context *context, const sc_compiled *c, sc_diag_i
     SC_VEC(sc_sym) instances = {0};
     SC_VEC(tally) tallies = {0};
     sc_map index = {.arena = &context->arena};
-    sc_for_each_op(m, c->func, op) {
+    sc_for_each_op (m, c->func, op) {
         sc_sym scope = sc_op_at(m, op)->scope;
         bool covered = false, is_new;
         for (uint32_t p = 0; p < expect->in->count && !covered; p++)
@@ -82,7 +82,8 @@ static void check_instances(sc_context *context, const sc_compiled *c, sc_diag_i
     }
     for (uint32_t i = 0; i < instances.count; i++) {
         if (!holds(expect, tallies.data[i].found)) {
-            report(context, m, id, expect, &tallies.data[i], sc_arena_printf(&context->arena, " in %s", sc_text(context, instances.data[i])));
+            report(context, m, id, expect, &tallies.data[i],
+                   sc_arena_printf(&context->arena, " in %s", sc_text(context, instances.data[i])));
             return;
         }
     }
@@ -94,7 +95,8 @@ static void report_memory(sc_context *context, const sc_module *m, sc_diag_id id
     sc_report(&context->diag, id, expect->loc, expect->text, sc_arena_printf(&context->arena, "%.0f bytes", (double)memory->peak), NULL);
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++) {
         if (memory->bytes[k] > 0)
-            sc_report_note(&context->diag, (sc_loc){0}, "%s: %s", sc_memory_kind_names[k], sc_bytes_text(&context->arena, (double)memory->bytes[k]));
+            sc_report_note(&context->diag, (sc_loc){0}, "%s: %s", sc_memory_kind_names[k],
+                           sc_bytes_text(&context->arena, (double)memory->bytes[k]));
     }
     for (uint32_t i = 0; i < memory->live.count && i < SHOWN; i++) {
         const sc_memory_live *live = &memory->live.data[i];

@@ -35,13 +35,13 @@ static void report_data(feeding *f, const char *text)
 static void list_inputs(feeding *f)
 {
     sc_arena *arena = &f->context->arena;
-    sc_for_each_op(f->m, f->c->func, op) f->feed->count += sc_op_at(f->m, op)->kind == SC_OP_input;
+    sc_for_each_op (f->m, f->c->func, op)
+        f->feed->count += sc_op_at(f->m, op)->kind == SC_OP_input;
     f->values = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->values);
     f->names = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->names);
     f->feed->arrays = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->arrays);
     uint32_t at = 0;
-    sc_for_each_op(f->m, f->c->func, op)
-    {
+    sc_for_each_op (f->m, f->c->func, op) {
         if (sc_op_at(f->m, op)->kind != SC_OP_input)
             continue;
         f->values[at] = sc_result(f->m, op, 0);

@@ -79,8 +79,7 @@ sc_reach *sc_reach_find(const sc_module *m, sc_func_id func, const sc_draws *dra
 {
     sc_reach *all = sc_arena_array(&m->context->arena, m->values.count + 1u, sizeof *all);
     uint32_t input = 0;
-    sc_for_each_op(m, func, id)
-    {
+    sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t r = 0; r < op->result_count; r++)
             all[op->first_result + r] = reach_of(m, op, op->first_result + r, all);

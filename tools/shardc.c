@@ -132,7 +132,8 @@ static const option_row *find_option(sc_context *context, const char *text)
             return &option_rows[i];
     }
     const char *near = sc_nearest(sc_arena_copy_text(&context->arena, text, length), names, OPTION_COUNT);
-    usage(context, "there is no option '%.*s'%s%s%s", (int)length, text, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    usage(context, "there is no option '%.*s'%s%s%s", (int)length, text, near ? "; did you mean '" : "", near ? near : "",
+          near ? "'?" : "");
     return NULL;
 }
 
@@ -151,7 +152,8 @@ static void parse_bindings(sc_context *context, const char *option, const char *
     while (*text != 0) {
         size_t length = strcspn(text, ","), name = strcspn(text, "=");
         int64_t size;
-        if (name == 0 || name >= length || !parse_integer(sc_arena_copy_text(&context->arena, text + name + 1, length - name - 1), &size) || size < 1) {
+        if (name == 0 || name >= length || !parse_integer(sc_arena_copy_text(&context->arena, text + name + 1, length - name - 1), &size) ||
+            size < 1) {
             usage(context, "%s takes NAME=SIZE,.. with sizes of at least 1, not '%.*s'", option, (int)length, text);
             return;
         }
@@ -183,8 +185,12 @@ static void set_option(sc_context *context, invocation *call, const option_row *
         o->plan = value;
         *sc_vec_push(&context->arena, &o->plans) = value;
         break;
-    case OPT_PLAN_FILE: o->plan_file = value; break;
-    case OPT_BIND: parse_bindings(context, "--bind", value, &o->plan_options.binds); break;
+    case OPT_PLAN_FILE:
+        o->plan_file = value;
+        break;
+    case OPT_BIND:
+        parse_bindings(context, "--bind", value, &o->plan_options.binds);
+        break;
     case OPT_MESH: {
         sc_binding_list list = {0};
         parse_bindings(context, "--mesh", value, &list);
@@ -192,23 +198,49 @@ static void set_option(sc_context *context, invocation *call, const option_row *
             *sc_vec_push(&context->arena, &o->plan_options.mesh) = list.data[i];
         break;
     }
-    case OPT_ENTRY: o->entry = value; break;
+    case OPT_ENTRY:
+        o->entry = value;
+        break;
     case OPT_SEED:
         set_number(context, row->name, value, &number);
         o->seed = (uint64_t)number;
         break;
-    case OPT_ALLOW_PADDING: o->plan_options.allow_padding = true; break;
-    case OPT_FORMAT: one_of(context, row->name, value, &o->json); break;
-    case OPT_OUTPUT: o->output = value; break;
-    case OPT_DIAGNOSTICS: one_of(context, row->name, value, &o->json_diagnostics); break;
-    case OPT_AFTER: o->after = value; break;
-    case OPT_DUMP_DIR: o->dump_dir = value; break;
-    case OPT_FOLD: o->fold = true; break;
-    case OPT_FULL: o->full = true; break;
-    case OPT_DTYPES: o->dtypes = true; break;
-    case OPT_WEIGHTS: o->weights = value; break;
-    case OPT_MAP: o->map = value; break;
-    case OPT_DATA: o->data = value; break;
+    case OPT_ALLOW_PADDING:
+        o->plan_options.allow_padding = true;
+        break;
+    case OPT_FORMAT:
+        one_of(context, row->name, value, &o->json);
+        break;
+    case OPT_OUTPUT:
+        o->output = value;
+        break;
+    case OPT_DIAGNOSTICS:
+        one_of(context, row->name, value, &o->json_diagnostics);
+        break;
+    case OPT_AFTER:
+        o->after = value;
+        break;
+    case OPT_DUMP_DIR:
+        o->dump_dir = value;
+        break;
+    case OPT_FOLD:
+        o->fold = true;
+        break;
+    case OPT_FULL:
+        o->full = true;
+        break;
+    case OPT_DTYPES:
+        o->dtypes = true;
+        break;
+    case OPT_WEIGHTS:
+        o->weights = value;
+        break;
+    case OPT_MAP:
+        o->map = value;
+        break;
+    case OPT_DATA:
+        o->data = value;
+        break;
     case OPT_INPUT: {
         size_t name = strcspn(value, "=");
         if (value[name] != '=' || name == 0)
@@ -217,13 +249,19 @@ static void set_option(sc_context *context, invocation *call, const option_row *
             *sc_vec_push(&context->arena, &o->inputs) = (sc_named_text){sc_arena_copy_text(&context->arena, value, name), value + name + 1};
         break;
     }
-    case OPT_STEPS: set_number(context, row->name, value, &o->steps); break;
+    case OPT_STEPS:
+        set_number(context, row->name, value, &o->steps);
+        break;
     case OPT_RANKS:
         set_number(context, row->name, value, &number);
         o->ranks = o->plan_options.ranks = (uint64_t)number;
         break;
-    case OPT_HELP: call->help = true; break;
-    case OPT_VERSION: call->version = true; break;
+    case OPT_HELP:
+        call->help = true;
+        break;
+    case OPT_VERSION:
+        call->version = true;
+        break;
     }
 }
 
@@ -275,8 +313,11 @@ static void print_help(sc_strbuf *out)
     }
     sc_strbuf_add(out, "\noptions\n");
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        sc_strbuf_printf(out, "  %-15s %-19s %s\n", option_rows[i].name, option_rows[i].value ? option_rows[i].value : "", option_rows[i].summary);
-    sc_strbuf_add(out, "\nexit codes: 0 fine, 1 source, 2 usage, 3 expect, 4 infeasible, 5 verification, 6 not compiled by this version, 7 run time\n");
+        sc_strbuf_printf(out, "  %-15s %-19s %s\n", option_rows[i].name, option_rows[i].value ? option_rows[i].value : "",
+                         option_rows[i].summary);
+    sc_strbuf_add(
+        out,
+        "\nexit codes: 0 fine, 1 source, 2 usage, 3 expect, 4 infeasible, 5 verification, 6 not compiled by this version, 7 run time\n");
 }
 
 static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
@@ -296,7 +337,8 @@ static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
     if (command == NULL)
         return 0;
     if (command->run == NULL) {
-        sc_report(&context->diag, SC_D_not_compiled, (sc_loc){0}, sc_arena_printf(&context->arena, "the command '%s'", command->name), NULL);
+        sc_report(&context->diag, SC_D_not_compiled, (sc_loc){0}, sc_arena_printf(&context->arena, "the command '%s'", command->name),
+                  NULL);
         return 0;
     }
     if (call->options.file == NULL) {

@@ -77,7 +77,8 @@ static double cost_of(const sc_module *m, sc_func_id func)
 {
     const double per_op = 500, per_state = 20;
     double cost = 0;
-    sc_for_each_op(m, func, op) cost += per_op + space_of(m, sc_op_at(m, op));
+    sc_for_each_op (m, func, op)
+        cost += per_op + space_of(m, sc_op_at(m, op));
     for (uint32_t i = 0; i < m->state.count; i++)
         cost += per_state * (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
     return cost * (double)sc_mesh_ranks(&m->mesh);
@@ -136,8 +137,7 @@ static void add_type(shrinking *s, const sc_module *m, sc_type type)
 
 static void collect_dims(shrinking *s, const sc_module *m)
 {
-    sc_for_each_op(m, s->func, op)
-    {
+    sc_for_each_op (m, s->func, op) {
         for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++)
             add_type(s, m, m->values.data[sc_result(m, op, r)].type);
     }
@@ -281,13 +281,11 @@ static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
 /* Sizes that ops relate to each other. Classes first: how they are scaled refers to them. */
 static void read_relations(shrinking *s, const sc_module *m)
 {
-    sc_for_each_op(m, s->func, op)
-    {
+    sc_for_each_op (m, s->func, op) {
         if (sc_op_at(m, op)->kind == SC_OP_rename || sc_op_at(m, op)->kind == SC_OP_unfold)
             read_rename(s, m, sc_op_at(m, op));
     }
-    sc_for_each_op(m, s->func, op)
-    {
+    sc_for_each_op (m, s->func, op) {
         sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
         if (kind == SC_OP_slice || kind == SC_OP_concat || kind == SC_OP_topk)
             read_resize(s, m, sc_op_at(m, op));
@@ -374,8 +372,7 @@ static void read_shards(shrinking *s, const sc_module *m, sc_type type, const sc
 static void read_placements(shrinking *s, sc_shrink_side *side)
 {
     const sc_module *m = side->m;
-    sc_for_each_op(m, s->func, op)
-    {
+    sc_for_each_op (m, s->func, op) {
         for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++) {
             sc_type type = m->values.data[sc_result(m, op, r)].type;
             read_shards(s, m, type, &side->types[type], &side->mesh);
@@ -638,8 +635,7 @@ static void add_reciprocal(shrinking *s, const sc_op *constant, double value, re
 static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *found)
 {
     found->map.arena = s->arena;
-    sc_for_each_op(m, s->func, id)
-    {
+    sc_for_each_op (m, s->func, id) {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t i = 0; op->kind == SC_OP_mul && op->operand_count == 2 && i < 2; i++) {
             const sc_op *constant = maker_of(m, op->operands[i]);
@@ -659,8 +655,7 @@ static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op, con
 
 static void change_attrs(shrinking *s, sc_shrink_side *side, const reciprocals *found)
 {
-    sc_for_each_op(side->m, s->func, op)
-    {
+    sc_for_each_op (side->m, s->func, op) {
         switch (sc_op_at(side->m, op)->kind) {
         case SC_OP_slice:
             change_slice(s, side, op);
@@ -713,7 +708,8 @@ void sc_shrink_modules(sc_module *global, sc_module *local, sc_func_id func, dou
     collect_dims(&s, local);
     read_relations(&s, global);
     read_relations(&s, local);
-    sc_for_each_op(global, func, op) read_bounds(&s, global, sc_op_at(global, op));
+    sc_for_each_op (global, func, op)
+        read_bounds(&s, global, sc_op_at(global, op));
     do {
         find_sizes(&s);
         write_all(&s);

@@ -69,8 +69,7 @@ static int by_order(const void *a, const void *b)
 static void list_names(const sc_module *m, sc_func_id func, named_list *out)
 {
     uint32_t order = 0;
-    sc_for_each_op(m, func, id)
-    {
+    sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         bool is_given = op->kind == SC_OP_input || (sc_op_traits(op) & SC_STATE_READ) != 0;
         for (uint32_t r = 0; r < op->result_count && !is_given; r++) {
@@ -377,8 +376,7 @@ static void compare_values(validation *v)
 /* What a cache was written from, for its precision; NULL when the function does not write it. */
 static const sc_reach *reach_of_cache(const validation *v, sc_sym path)
 {
-    sc_for_each_op(v->global, v->func, id)
-    {
+    sc_for_each_op (v->global, v->func, id) {
         const sc_op *op = sc_op_at(v->global, id);
         if (op->kind == SC_OP_cache_write && op->operand_count == 1 && sc_op_word(op, SC_ATTR_name) == path)
             return &v->reach[op->operands[0]];
@@ -472,8 +470,7 @@ static bool keep_marked(const sc_module *m, sc_value value, void *user)
 static bool fill_inputs(validation *v, const sc_draw_options *options)
 {
     uint32_t input = 0;
-    sc_for_each_op(v->global, v->func, id)
-    {
+    sc_for_each_op (v->global, v->func, id) {
         const sc_op *op = sc_op_at(v->global, id);
         if (op->kind != SC_OP_input)
             continue;

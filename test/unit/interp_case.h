@@ -72,8 +72,7 @@ static inline sc_case *case_open(const char *mesh, const char *state, const char
     assert_non_null(c->m);
     c->interp = sc_interp_new(c->m, &options);
     assert_non_null(c->interp);
-    sc_for_each_op(c->m, 0, op)
-    {
+    sc_for_each_op (c->m, 0, op) {
         if (sc_op_at(c->m, op)->kind == SC_OP_input)
             c->inputs[c->input_count++] = case_array(c->m, sc_result(c->m, op, 0));
         if (sc_op_at(c->m, op)->kind == SC_OP_return)

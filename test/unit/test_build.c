@@ -117,7 +117,8 @@ static void expect_no(const fixture *f, const char *text)
 static uint32_t count_ops(const fixture *f, sc_op_kind kind)
 {
     uint32_t count = 0;
-    sc_for_each_op(f->m, f->built.func, op) count += sc_op_at(f->m, op)->kind == kind;
+    sc_for_each_op (f->m, f->built.func, op)
+        count += sc_op_at(f->m, op)->kind == kind;
     return count;
 }
 

@@ -131,8 +131,7 @@ static void assert_same_functions(const sc_module *a, const sc_module *b)
     for (sc_func_id f = 0; f < a->funcs.count; f++) {
         sc_op_id other = b->funcs.data[f].first;
         assert_int_equal(a->funcs.data[f].name, b->funcs.data[f].name);
-        sc_for_each_op(a, f, op)
-        {
+        sc_for_each_op (a, f, op) {
             assert_int_not_equal(other, SC_NONE);
             assert_same_op(a, sc_op_at(a, op), b, sc_op_at(b, other), map);
             for (uint32_t r = 0; r < sc_op_at(a, op)->result_count; r++)
