@@ -1,0 +1,162 @@
+"""One case: a model, its sizes, a plan and an entry; what shardc makes of it; and smaller cases that may show the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import random
+import subprocess
+from collections.abc import Callable, Iterator
+
+from models import Model, draw_model, text
+from plans import ALL_MESHES, Axis, Pin, Plan, Rule, draw_plan
+
+TIMEOUT = 60
+REFUSED = (1, 4, 6)  # 6: uneven storage, which this version does not have
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    model: Model
+    sizes: tuple[tuple[str, int], ...]
+    plan: Plan
+    entry: str
+
+    def text(self) -> str:
+        return text(self.model, dict(self.sizes)) + self.plan.text()
+
+
+def draw_case(seed: int, index: int) -> Case:
+    rng = random.Random(f"{seed}:{index}")
+    model = draw_model(rng)
+    plan, sizes = draw_plan(rng, model, ALL_MESHES[index % len(ALL_MESHES)])
+    entry = rng.choice(("loss", "loss", "logits", "decode"))
+    return Case(f"{seed}_{index}", model, tuple(sizes.items()), plan, entry)
+
+
+# ---- running ----
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """kind is fine, refused, or what went wrong: cases are alike when it is equal."""
+
+    kind: str
+    detail: str = ""
+
+    def failed(self) -> bool:
+        return self.kind not in ("fine", "refused")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tools:
+    shardc: str
+    shardc_opt: str
+    work: pathlib.Path
+    dtypes: bool = False
+
+
+def run(command: list[str]) -> tuple[int, str, str]:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        return 124, "", f"no answer in {TIMEOUT} s"
+    return done.returncode, done.stdout, done.stderr
+
+
+def first_line(message: str) -> str:
+    return next((line for line in message.splitlines() if "error" in line or "ERROR" in line), message[:200].strip())
+
+
+def kind_of(message: str) -> str:
+    """Which failure it is, without its numbers and names: a smaller case must show the same one."""
+    marks = ("random inputs", "integers inputs", "dtypes inputs", "program itself fails", "program fails", "another shape", "different ones", "ir_invalid")
+    return ", ".join(mark for mark in marks if mark in message) or "another"
+
+
+def check_case(tools: Tools, case: Case) -> Outcome:
+    file = tools.work / f"{case.name}.shard"
+    file.write_text(case.text())
+    arguments = [str(file), "--entry", case.entry]
+    code, _, errors = run([tools.shardc, "verify"] + arguments + (["--dtypes"] if tools.dtypes else []))
+    if code in REFUSED and ": error: " in errors:
+        return Outcome("refused", first_line(errors))
+    if code != 0:
+        return Outcome(f"verify exits {code} ({kind_of(errors)})", first_line(errors))
+    code, printed, errors = run([tools.shardc, "ir"] + arguments)
+    if code != 0:
+        return Outcome(f"ir exits {code}", first_line(errors))
+    program = tools.work / f"{case.name}.shir"
+    program.write_text(printed)
+    code, again, errors = run([tools.shardc_opt, str(program)])
+    program.unlink()
+    if code != 0:
+        return Outcome(f"shardc-opt exits {code}", first_line(errors))
+    return Outcome("fine") if again == printed else Outcome("the printed program reads back as another")
+
+
+# ---- smaller cases ----
+def with_plan(case: Case, **changes: object) -> Case:
+    return dataclasses.replace(case, plan=dataclasses.replace(case.plan, **changes))
+
+
+def smaller_lines(line: object) -> Iterator[object]:
+    if isinstance(line, Rule):
+        for field in ("dims", "axes"):
+            items = getattr(line, field)
+            for i in range(len(items) if len(items) > 1 else 0):
+                yield dataclasses.replace(line, **{field: items[:i] + items[i + 1 :]})
+        if line.path:
+            yield dataclasses.replace(line, path="")
+        if line.kinds:
+            yield dataclasses.replace(line, kinds=())
+    if isinstance(line, Pin):
+        if line.over:
+            yield dataclasses.replace(line, over=())
+        for i, axes in enumerate(line.splits):
+            for j in range(len(axes)):
+                yield dataclasses.replace(line, splits=line.splits[:i] + (axes[:j] + axes[j + 1 :],) + line.splits[i + 1 :])
+
+
+def without_axis(case: Case, name: str) -> Case:
+    """Only for an axis that no line names."""
+    return with_plan(case, mesh=tuple(a for a in case.plan.mesh if a.name != name))
+
+
+def smaller_plans(case: Case) -> Iterator[Case]:
+    plan = case.plan
+    for i in range(len(plan.lines)):
+        yield with_plan(case, lines=plan.lines[:i] + plan.lines[i + 1 :])
+    for i, other in enumerate(plan.others):
+        if other.startswith("precision") or case.entry != "decode":
+            yield with_plan(case, others=plan.others[:i] + plan.others[i + 1 :])
+    for i, line in enumerate(plan.lines):
+        for smaller in smaller_lines(line):
+            yield with_plan(case, lines=plan.lines[:i] + (smaller,) + plan.lines[i + 1 :])
+    for i, axis in enumerate(plan.mesh):
+        if not any(axis.name in line.text() for line in plan.lines):
+            yield without_axis(case, axis.name)
+        for changed in (Axis(axis.name, axis.size), Axis(axis.name, 2, axis.inter)):
+            if changed.size <= axis.size and changed != axis:
+                yield with_plan(case, mesh=plan.mesh[:i] + (changed,) + plan.mesh[i + 1 :])
+
+
+def smaller_models(case: Case) -> Iterator[Case]:
+    for feature in sorted(case.model.features - {"plain_heads"}):  # that one changes which sizes there are
+        yield dataclasses.replace(case, model=dataclasses.replace(case.model, features=case.model.features - {feature}))
+    if case.model.layers > 1:
+        yield dataclasses.replace(case, model=dataclasses.replace(case.model, layers=1))
+    if case.entry == "loss":
+        yield dataclasses.replace(case, entry="logits")
+    sizes = dict(case.sizes)
+    for dim, size in case.sizes:
+        for smaller in (2, 4, 8, 16):
+            if smaller < size and dim not in ("H", "K", "G", "T") and not (dim == "P" and smaller < sizes["T"]):
+                yield dataclasses.replace(case, sizes=tuple(dict(sizes, **{dim: smaller}).items()))
+
+
+def shrink(case: Case, still_fails: Callable[[Case], bool]) -> Case:
+    """The first smaller case that fails alike, again and again; every step is smaller, so it ends."""
+    for smaller in (s for source in (smaller_plans, smaller_models) for s in source(case)):
+        if still_fails(smaller):
+            return shrink(smaller, still_fails)
+    return case
