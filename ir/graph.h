@@ -180,7 +180,7 @@ static inline sc_op_id sc_def(const sc_module *m, sc_value value)
  * attrs need not be sorted; lists in them must live in the arena. loc and scope are copied from `like` when that is not SC_NONE. */
 sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind kind, const sc_value *operands, uint32_t operand_count,
                    const sc_attr *attrs, uint32_t attr_count, const sc_type *result_types, uint32_t result_count, sc_op_id like);
-void sc_op_unlink(sc_module *m, sc_op_id op);
+void sc_op_unlink(sc_module *m, sc_op_id id);
 void sc_op_move(sc_module *m, sc_op_id op, sc_op_id before);
 
 /* NULL when the op lacks it. */
@@ -189,8 +189,8 @@ int64_t sc_op_int(const sc_op *op, sc_attr_key key, int64_t otherwise);
 double sc_op_number(const sc_op *op, sc_attr_key key, double otherwise);
 sc_sym sc_op_word(const sc_op *op, sc_attr_key key); /* 0 without */
 /* Adds or replaces one attribute. */
-void sc_op_set_attr(sc_module *m, sc_op_id op, sc_attr attr);
-void sc_op_drop_attr(sc_module *m, sc_op_id op, sc_attr_key key);
+void sc_op_set_attr(sc_module *m, sc_op_id id, sc_attr attr);
+void sc_op_drop_attr(sc_module *m, sc_op_id id, sc_attr_key key);
 /* Index of the operand called `word` in attribute `with` (the first of them is operand `fixed`), or -1. */
 int sc_op_operand_called(const sc_module *m, const sc_op *op, const char *word, uint32_t fixed);
 
@@ -204,11 +204,13 @@ sc_attr sc_attr_words(sc_module *m, sc_attr_key key, const sc_sym *words, uint32
 sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, uint32_t count);
 
 /* Walks a function in order; the op may be unlinked or new ones put before it while walking. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): op is declared here */
 #define sc_for_each_op(m, f, op)                                                                                                           \
     for (sc_op_id op = (m)->funcs.data[f].first, op##_next_; op != SC_NONE && (op##_next_ = (m)->ops.data[op].next, true); op = op##_next_)
 
 #define sc_for_each_op_reverse(m, f, op)                                                                                                   \
     for (sc_op_id op = (m)->funcs.data[f].last, op##_prev_; op != SC_NONE && (op##_prev_ = (m)->ops.data[op].prev, true); op = op##_prev_)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Replaces every use of values by map[value] (SC_NONE: unchanged; map has one entry a value), following chains. One walk. */
 void sc_func_replace_uses(sc_module *m, sc_func_id func, const sc_value *map, uint32_t map_count);

@@ -241,9 +241,8 @@ static void check_return(verification *v, sc_op_id op)
 /* ---- RESHARDS_EXPLICIT: each collective does what its types say ---- */
 static bool move_group(sc_placement *at, const sc_attr *over, uint8_t from, uint8_t to)
 {
-    sc_atom_list rest = {0};
     if (from != SC_ON_NOTHING && !sc_is_partial(from)) {
-        rest = sc_placement_dim(at, from);
+        const sc_atom_list rest = sc_placement_dim(at, from);
         if (rest.count < over->count || memcmp(&rest.atoms[rest.count - over->count], over->atoms, over->count) != 0)
             return false; /* only the minor atoms, in this order, can leave a dim */
     }

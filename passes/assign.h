@@ -18,9 +18,9 @@ typedef struct sc_assigner {
 
 /* The cheapest assignment that uses every atom that operands or results offer; atoms that two factors want are decided by cost, locks
  * first, ties to the left. */
-void sc_assign(sc_assigner *assigner, sc_op_id op, const sc_factors *factors, sc_assignment *out);
+void sc_assign(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, sc_assignment *out);
 /* Moving the operands to what the op then needs and the results to where they belong. */
-sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment);
+sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_assignment *assignment);
 
 /* Placement an operand must have, and the placement a result comes out with (pending reductions included). */
 sc_placement sc_assigned_operand(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op,

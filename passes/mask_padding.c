@@ -73,9 +73,7 @@ static void visit(masking *masked, sc_op_id id)
             if (!is_uneven_factor(m, op, factor, o))
                 continue;
             bool integers = !sc_dtype_is_float(sc_type_of(m, op->operands[o])->dtype);
-            if (checks && integers)
-                mask_operand(masked, id, o, NEUTRAL_ZERO);
-            else if (factor->role == SC_ROLE_SUMS && !factor->offset)
+            if ((checks && integers) || (factor->role == SC_ROLE_SUMS && !factor->offset))
                 mask_operand(masked, id, o, NEUTRAL_ZERO);
             else if (factor->role == SC_ROLE_MAXES || factor->role == SC_ROLE_MINS)
                 mask_operand(masked, id, o, factor->role == SC_ROLE_MAXES ? NEUTRAL_LOWEST : NEUTRAL_HIGHEST);

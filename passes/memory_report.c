@@ -141,6 +141,20 @@ static void find_peak(const buffers *b, sc_memory_report *out)
     }
 }
 
+/* What the shards of one copy hold beyond its elements. */
+static int64_t padding_of(const sc_module *m, const sc_type_info *type)
+{
+    int64_t padded = 1;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        int64_t size = sc_type_local_size(m, type, i), shards = (int64_t)sc_type_shards(&m->mesh, type, i);
+        if (size > 0 && padded > INT64_MAX / size / shards)
+            return 0;
+        padded *= size * shards;
+    }
+    int64_t extra = padded - sc_type_elements(type), bytes = sc_dtypes[type->dtype].bytes;
+    return extra > INT64_MAX / bytes ? INT64_MAX : extra * bytes;
+}
+
 static void add_state(const sc_module *m, sc_memory_report *out)
 {
     for (uint32_t s = 0; s < m->state.count; s++) {
@@ -149,6 +163,9 @@ static void add_state(const sc_module *m, sc_memory_report *out)
         int64_t bytes = sc_type_local_bytes(m, type);
         sc_memory_kind kind = state->kind == SC_STATE_CACHE ? SC_MEMORY_CACHE : SC_MEMORY_PARAM;
         out->bytes[kind] = plus(out->bytes[kind], bytes);
+        int64_t padding = padding_of(m, type);
+        if (padding > 0)
+            *sc_vec_push(&m->context->arena, &out->padding) = (sc_memory_padding){s, padding};
         sc_memory_whole whole = {.state = s, .bytes = bytes};
         for (uint32_t a = 0; a < m->mesh.atom_count && kind == SC_MEMORY_PARAM; a++) {
             if (m->mesh.atoms[a].size > 1 && type->placement.on[a] == SC_ON_NOTHING)

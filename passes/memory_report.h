@@ -32,11 +32,18 @@ typedef struct sc_memory_whole {
     int64_t bytes;  /* on one rank */
 } sc_memory_whole;
 
+/* A parameter or cache whose shards hold padding. */
+typedef struct sc_memory_padding {
+    uint32_t state;
+    int64_t bytes; /* of all shards together */
+} sc_memory_padding;
+
 typedef struct sc_memory_report {
     int64_t bytes[SC_MEMORY_KINDS]; /* add up to `peak` but for HOST */
     int64_t peak;
-    sc_op_id at;                   /* the op that runs at the peak; SC_NONE in an empty function */
-    SC_VEC(sc_memory_live) live;   /* at the peak, the largest first */
+    sc_op_id at;                 /* the op that runs at the peak; SC_NONE in an empty function */
+    SC_VEC(sc_memory_live) live; /* at the peak, the largest first */
+    SC_VEC(sc_memory_padding) padding;
     SC_VEC(sc_memory_whole) whole; /* in the order of the state */
 } sc_memory_report;
 

@@ -106,11 +106,11 @@ static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint
 static sc_value source_of(const sc_propagation *p, const sc_op *op, const sc_factor *factor, uint32_t atom)
 {
     for (uint32_t o = 0; o < op->operand_count; o++) {
-        if (factor->operand[o] >= 0 && p->placing->at[op->operands[o]].on[atom] == factor->operand[o])
+        if (factor->operand[o] >= 0 && p->placing->at[op->operands[o]].on[atom] == (uint8_t)factor->operand[o])
             return op->operands[o];
     }
     for (uint32_t r = 0; r < op->result_count; r++) {
-        if (factor->result[r] >= 0 && p->placing->at[op->first_result + r].on[atom] == factor->result[r])
+        if (factor->result[r] >= 0 && p->placing->at[op->first_result + r].on[atom] == (uint8_t)factor->result[r])
             return op->first_result + r;
     }
     return SC_NONE;

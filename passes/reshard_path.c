@@ -414,8 +414,8 @@ static sc_reshard_plan *find_path(sc_planner *planner, const sc_type_info *from,
         s.states.data[current].done = true;
         offer_slices(&s, current);
         offer_gathers(&s, current);
-        for (uint8_t kind = SC_PARTIAL_SUM; kind <= SC_PARTIAL_MIN; kind++)
-            offer_reductions(&s, current, kind);
+        for (uint32_t kind = SC_PARTIAL_SUM; kind <= SC_PARTIAL_MIN; kind++)
+            offer_reductions(&s, current, (uint8_t)kind);
         offer_permutes(&s, current);
     }
     return NULL;

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "frontend/plan.h"
-#include "passes/memory_report.h"
 #include "passes/reason.h"
+#include "tools/report.h"
 
 /* What is remembered of a collective of a trial. */
 typedef struct trial_row {
@@ -419,21 +419,10 @@ static const sc_advice *find(sc_adviser *a, const sc_comm_row *row)
     return advice;
 }
 
-static bool same_question(const sc_comm_row *a, const sc_comm_row *b)
-{
-    if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 || a->axes != b->axes || a->values.count != b->values.count)
-        return false;
-    for (uint32_t v = 0; v < a->values.count; v++) {
-        if (strcmp(a->values.data[v], b->values.data[v]) != 0)
-            return false;
-    }
-    return true;
-}
-
 const sc_advice *sc_adviser_ask(sc_adviser *a, const sc_comm_row *row)
 {
     for (uint32_t i = 0; i < a->answers.count; i++) {
-        if (same_question(a->answers.data[i].row, row))
+        if (sc_comm_same_call(a->answers.data[i].row, row))
             return a->answers.data[i].advice;
     }
     const sc_advice *advice = find(a, row);

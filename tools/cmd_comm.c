@@ -30,13 +30,6 @@ static void print_json(const sc_compiled *c, const sc_options *options, const sc
     sc_print_json(root, out);
 }
 
-static bool same_but_layer(const sc_comm_row *a, const sc_comm_row *b)
-{
-    return strcmp(a->name, b->name) == 0 && strcmp(a->scope, b->scope) == 0 && strcmp(a->values.data[0], b->values.data[0]) == 0 &&
-           a->axes == b->axes && a->bytes == b->bytes && strcmp(a->phase, b->phase) == 0 && strcmp(a->why, b->why) == 0 &&
-           a->values.count == b->values.count && a->layers.count == b->layers.count && a->control == b->control;
-}
-
 /* Instances of a stacked layer have equal rows: one line, with how many there are. */
 static void print_rows(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf *out)
 {
@@ -48,7 +41,7 @@ static void print_rows(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf
         const sc_comm_row *row = &rows->data[r];
         uint32_t calls = 0;
         for (uint32_t i = r; i < rows->count && !shown[r]; i++) {
-            if (!shown[i] && i != r && same_but_layer(row, &rows->data[i])) {
+            if (!shown[i] && i != r && sc_comm_same_call(row, &rows->data[i])) {
                 calls += rows->data[i].count;
                 shown[i] = true;
             }

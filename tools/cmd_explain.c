@@ -33,7 +33,7 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
     if (pass == NULL || pass != &sc_passes[SC_PASS_propagate])
         return;
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op(m, f, op) {
+        sc_for_each_op (m, f, op) {
             const sc_op *o = sc_op_at(m, op);
             bool reads_state = (sc_op_traits(o) & SC_STATE_READ) != 0;
             for (uint32_t r = 0; r < o->result_count; r++) {
@@ -71,7 +71,8 @@ static void add_link(sc_context *context, chain *links, uint32_t line, const cha
 static const char *name_of(const sc_module *m, sc_value value)
 {
     sc_sym path = sc_value_path(m, value);
-    return path != 0 ? sc_text(m->context, path) : sc_arena_printf(&m->context->arena, "a result of %s", sc_ops[sc_op_at(m, sc_def(m, value))->kind].name);
+    return path != 0 ? sc_text(m->context, path)
+                     : sc_arena_printf(&m->context->arena, "a result of %s", sc_ops[sc_op_at(m, sc_def(m, value))->kind].name);
 }
 
 static void follow(const sc_compiled *c, sc_value value, uint32_t atom, chain *links)
@@ -140,12 +141,14 @@ static json_t *placement_json(const sc_module *m, const sc_type_info *type)
     json_t *placement = json_object();
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         const sc_axis *axis = &m->mesh.axes[x];
-        const char *name = sc_text(m->context, axis->name), *first = axis->atom_count == 0 ? "replicated" : atom_place(m, type, axis->first_atom);
+        const char *name = sc_text(m->context, axis->name),
+                   *first = axis->atom_count == 0 ? "replicated" : atom_place(m, type, axis->first_atom);
         bool alike = true;
         for (uint32_t a = 1; a < axis->atom_count; a++)
             alike = alike && strcmp(first, atom_place(m, type, axis->first_atom + a)) == 0;
         for (uint32_t a = 0; !alike && a < axis->atom_count; a++)
-            json_object_set_new(placement, sc_arena_printf(&m->context->arena, "%s.%u", name, a), json_string(atom_place(m, type, axis->first_atom + a)));
+            json_object_set_new(placement, sc_arena_printf(&m->context->arena, "%s.%u", name, a),
+                                json_string(atom_place(m, type, axis->first_atom + a)));
         if (alike)
             json_object_set_new(placement, name, json_string(first));
     }
@@ -171,11 +174,12 @@ static json_t *advice_json(sc_context *context, const sc_advice *advice)
     if (advice == NULL)
         return json_null();
     sc_line line = sc_sources_line(&context->sources, advice->edit.loc.begin);
-    json_t *object = json_pack("{s:s,s:s,s:I,s:I}", "edit", edit_names[advice->edit.kind], "file", line.source->name, "line", (json_int_t)line.line,
-                               "column", (json_int_t)line.column);
+    json_t *object = json_pack("{s:s,s:s,s:I,s:I}", "edit", edit_names[advice->edit.kind], "file", line.source->name, "line",
+                               (json_int_t)line.line, "column", (json_int_t)line.column);
     json_object_set_new(object, "old", advice->edit.old == NULL ? json_null() : json_string(advice->edit.old));
     json_object_set_new(object, "new", advice->edit.line == NULL ? json_null() : json_string(advice->edit.line));
-    json_object_set_new(object, "sent", json_pack("[I,I]", (json_int_t)(advice->sent_before + 0.5), (json_int_t)(advice->sent_after + 0.5)));
+    json_object_set_new(object, "sent",
+                        json_pack("[I,I]", (json_int_t)(advice->sent_before + 0.5), (json_int_t)(advice->sent_after + 0.5)));
     json_object_set_new(object, "peak", json_pack("[I,I]", (json_int_t)advice->peak_before, (json_int_t)advice->peak_after));
     if (advice->leaner != NULL)
         json_object_set_new(object, "leaner", advice_json(context, advice->leaner));
@@ -220,28 +224,17 @@ static void print_advice(const explaining *e, const char *begin, const sc_advice
         sc_strbuf_printf(out, "%s '%s'", edit_names[edit->kind], edit->old);
     if (edit->kind == SC_EDIT_REPLACE)
         sc_strbuf_printf(out, " by '%s'", edit->line);
-    sc_strbuf_printf(out, " (%s:%u): %s -> %s sent, peak %s -> %s\n", line.source->name, line.line, sc_bytes_text(arena, advice->sent_before),
-                     sc_bytes_text(arena, advice->sent_after), sc_bytes_text(arena, (double)advice->peak_before),
-                     sc_bytes_text(arena, (double)advice->peak_after));
-}
-
-static bool same_line(const sc_comm_row *a, const sc_comm_row *b)
-{
-    if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 || a->axes != b->axes || a->values.count != b->values.count ||
-        a->bytes != b->bytes || strcmp(a->why, b->why) != 0)
-        return false;
-    for (uint32_t v = 0; v < a->values.count; v++) {
-        if (strcmp(a->values.data[v], b->values.data[v]) != 0)
-            return false;
-    }
-    return true;
+    sc_strbuf_printf(out, " (%s:%u): %s -> %s sent, peak %s -> %s\n", line.source->name, line.line,
+                     sc_bytes_text(arena, advice->sent_before), sc_bytes_text(arena, advice->sent_after),
+                     sc_bytes_text(arena, (double)advice->peak_before), sc_bytes_text(arena, (double)advice->peak_after));
 }
 
 static void print_row(const sc_compiled *c, explaining *e, const sc_comm_row *row, uint32_t count, sc_strbuf *out)
 {
     const sc_module *m = c->local;
     sc_arena *arena = &m->context->arena;
-    sc_strbuf_printf(out, "%s over %s, %s%s%s", row->name, sc_comm_group_text(m, row), row->scope, row->scope[0] != 0 ? ": " : "", row->values.data[0]);
+    sc_strbuf_printf(out, "%s over %s, %s%s%s", row->name, sc_comm_group_text(m, row), row->scope, row->scope[0] != 0 ? ": " : "",
+                     row->values.data[0]);
     for (uint32_t v = 1; v < row->values.count; v++)
         sc_strbuf_printf(out, ", %s", row->values.data[v]);
     if (count > 1)
@@ -265,7 +258,7 @@ static void print_rows(const sc_compiled *c, explaining *e, sc_strbuf *out)
     for (uint32_t r = 0; r < e->rows.count; r++) {
         uint32_t before = 0, count = 0;
         for (uint32_t i = 0; i < e->rows.count; i++) {
-            bool same = same_line(&e->rows.data[r], &e->rows.data[i]);
+            bool same = sc_comm_same_call(&e->rows.data[r], &e->rows.data[i]);
             before += same && i < r;
             count += same ? e->rows.data[i].count : 0;
         }

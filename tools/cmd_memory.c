@@ -121,7 +121,7 @@ static json_t *whole_axes_json(const sc_module *m, sc_atom_set on)
 
 static void print_json(const sc_module *m, const sc_memory_report *report, sc_strbuf *out)
 {
-    json_t *root = json_object(), *kinds = json_object(), *whole = json_array(), *live = json_array();
+    json_t *root = json_object(), *kinds = json_object(), *whole = json_array(), *live = json_array(), *padding = json_array();
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
         json_object_set_new(kinds, sc_memory_kind_names[k], json_integer((json_int_t)report->bytes[k]));
     json_object_set_new(kinds, "peak", json_integer((json_int_t)report->peak));
@@ -135,11 +135,17 @@ static void print_json(const sc_module *m, const sc_memory_report *report, sc_st
         json_array_append_new(live, json_pack("{s:s,s:s,s:I}", "value", sc_memory_live_text(m, l), "kind", sc_memory_kind_names[l->kind],
                                               "bytes", (json_int_t)l->bytes));
     }
+    for (uint32_t i = 0; i < report->padding.count; i++) {
+        const sc_memory_padding *p = &report->padding.data[i];
+        json_array_append_new(
+            padding, json_pack("{s:s,s:I}", "path", sc_text(m->context, m->state.data[p->state].path), "bytes", (json_int_t)p->bytes));
+    }
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "ranks", json_integer((json_int_t)sc_mesh_ranks(&m->mesh)));
     json_object_set_new(root, "per_rank", kinds);
     json_object_set_new(root, "whole", whole);
     json_object_set_new(root, "live", live);
+    json_object_set_new(root, "padding", padding);
     sc_print_json(root, out);
 }
 
@@ -161,6 +167,11 @@ static void print_text(const sc_module *m, const sc_memory_report *report, sc_st
     }
     if (report->live.count > SHOWN)
         sc_strbuf_printf(out, "  and %u more\n", report->live.count - SHOWN);
+    if (report->padding.count > 0)
+        sc_strbuf_add(out, "padding, over all shards\n");
+    for (uint32_t i = 0; i < report->padding.count; i++)
+        sc_strbuf_printf(out, "  %-12s %9s  %s\n", "", sc_bytes_text(arena, (double)report->padding.data[i].bytes),
+                         sc_text(m->context, m->state.data[report->padding.data[i].state].path));
     whole_groups groups = {0};
     group_whole(m->context, m, report, UINT32_MAX, &groups);
     if (groups.count > 0)

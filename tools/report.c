@@ -88,6 +88,20 @@ void sc_print_json(json_t *root, sc_strbuf *out)
     free(text);
 }
 
+bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b)
+{
+    if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 || strcmp(a->phase, b->phase) != 0 || strcmp(a->why, b->why) != 0)
+        return false;
+    if (a->axes != b->axes || a->bytes != b->bytes || a->control != b->control || a->layers.count != b->layers.count ||
+        a->values.count != b->values.count)
+        return false;
+    for (uint32_t v = 0; v < a->values.count; v++) {
+        if (strcmp(a->values.data[v], b->values.data[v]) != 0)
+            return false;
+    }
+    return true;
+}
+
 void sc_comm_add_up(const sc_module *m, const sc_comm_rows *rows, sc_comm_totals *totals)
 {
     for (uint32_t r = 0; r < rows->count; r++) {

@@ -21,6 +21,9 @@ json_t *sc_plan_json(const sc_context *context, const sc_plan *plan);
 /* Adds the text of `root` and drops it. */
 void sc_print_json(json_t *root, sc_strbuf *out);
 
+/* Whether two rows differ in nothing but the instance of a stack they stand in. */
+bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b);
+
 /* Calls that share op, axes and phase, added up. */
 typedef struct sc_comm_total {
     const sc_comm_row *first;

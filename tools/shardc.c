@@ -115,8 +115,8 @@ static void usage(sc_context *context, const char *format, ...)
 static bool same_option(const char *a, const char *b, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
-        char x = a[i] == '_' ? '-' : a[i], y = b[i] == '_' ? '-' : b[i];
-        if (x != y)
+        bool both_dashes = (a[i] == '_' || a[i] == '-') && (b[i] == '_' || b[i] == '-');
+        if (a[i] != b[i] && !both_dashes)
             return false;
     }
     return b[length] == 0;
