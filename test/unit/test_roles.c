@@ -113,6 +113,10 @@ static const role_case cases[] = {
     {.kind = SC_OP_where,
      .body = "%c = input : bool[A=6]\n %a = input : f32[A=6, C=12]\n %b = input : f32[C=12, D=6]\n"
              "%r = where %c, %a, %b : f32[A=6, C=12, D=6]\n return %r\n"},
+    /* what it fills is no part of the assembled result */
+    {.kind = SC_OP_mask,
+     .body = "%a = input : f32[A=6, V=12]\n %r = mask[V] %a {value = 0.0} : f32[A=6, V=12]\n return %r\n",
+     .idle_offset = "*"},
     /* p = 0: masks come with train steps, and with them the global index is read */
     {.kind = SC_OP_dropout,
      .body = "%a = input : f32[A=6, C=12]\n %r = dropout %a {p = 0.0, seed = \"d\"} : f32[A=6, C=12]\n return %r\n",
@@ -210,8 +214,7 @@ typedef struct splitting {
 static subject open_subject(const role_case *row, const char *mesh)
 {
     subject s = {.c = case_open(mesh, row->state == NULL ? "" : row->state, row->body, (sc_interp_options){0}), .op = SC_NONE};
-    sc_for_each_op(s.c->m, 0, op)
-    {
+    sc_for_each_op (s.c->m, 0, op) {
         if (sc_op_at(s.c->m, op)->kind == row->kind)
             s.op = op;
         s.end = op;
@@ -241,8 +244,7 @@ static void fill_array(uint32_t *x, const sc_type_info *type, int limit, sc_arra
 static void fill(const subject *s, const role_case *row, uint32_t seed)
 {
     uint32_t input = 0, x = seed * 2654435761u + 1;
-    sc_for_each_op(s->c->m, 0, op)
-    {
+    sc_for_each_op (s->c->m, 0, op) {
         if (sc_op_at(s->c->m, op)->kind == SC_OP_input) {
             fill_array(&x, sc_type_of(s->c->m, sc_result(s->c->m, op, 0)), row->limits[input], &s->c->inputs[input]);
             input++;
@@ -730,8 +732,8 @@ typedef struct pipeline {
 static void look_for_form(sc_module *m, const sc_pass *pass, void *user)
 {
     (void)pass;
-    sc_for_each_op(m, 0, op)((pipeline *)user)->expanded =
-        ((pipeline *)user)->expanded || sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL;
+    sc_for_each_op (m, 0, op)
+        ((pipeline *)user)->expanded = ((pipeline *)user)->expanded || sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL;
 }
 
 static void run_pipeline(sc_context *context, void *user)
