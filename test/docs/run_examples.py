@@ -2,8 +2,8 @@
 """Runs the examples of the documentation: run_examples.py SHARDC FILE.md..
 
 In a ```console block every line `$ shardc ARGS` is run from the project's root, and what it prints (results, then messages) must be the
-lines that follow, up to the next `$` or the end of the block. A line `..` stands for any number of lines. A block that begins with
-````shard NAME` is a model file that the commands may use under that name."""
+lines that follow, up to the next `$` or the end of the block. A line `..` stands for any number of lines; a last line `(exit N)` asks for
+that exit code. A block that begins with ````shard NAME` is a model file that the commands may use under that name."""
 import os
 import re
 import shlex
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+EXIT = re.compile(r'\(exit \d+\)$')
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
 
 
@@ -27,7 +28,7 @@ def commands(block):
             found.append((line[2:], []))
         elif found:
             found[-1][1].append(line.rstrip())
-    return found
+    return [(command, [line for line in wanted if line]) for command, wanted in found]
 
 
 def matches(wanted, got):
@@ -48,7 +49,7 @@ def run(shardc, command, files):
     text = result.stdout + result.stderr
     for name, path in files.items():
         text = text.replace(path, name)
-    return [line.rstrip() for line in text.splitlines()]
+    return [line.rstrip() for line in text.splitlines()] + ['(exit %d)' % result.returncode]
 
 
 def check(shardc, path, folder):
@@ -62,7 +63,9 @@ def check(shardc, path, folder):
             if got is None:
                 continue
             ran += 1
-            if not matches([line for line in wanted if line], [line for line in got if line]):
+            if not EXIT.match(wanted[-1] if wanted else ''):
+                got.pop()
+            if not matches(wanted, [line for line in got if line]):
                 failed += 1
                 print('%s: $ %s\nwanted:\n%s\ngot:\n%s\n' % (path, command, '\n'.join(wanted), '\n'.join(got)))
     print('%s: %d examples, %d failed' % (os.path.relpath(path, ROOT), ran, failed))
