@@ -155,8 +155,18 @@ static sc_file *load(sc_loader *loader, const char *path, sc_loc import)
     return file;
 }
 
-sc_file *sc_load_file(sc_context *context, const char *path)
+sc_file *sc_load_file(sc_context *context, const char *path, const char *more)
 {
     sc_loader loader = {.context = context, .by_path = {.arena = &context->arena}};
-    return load(&loader, path, (sc_loc){0});
+    sc_file *file = load(&loader, path, (sc_loc){0});
+    sc_file *added = more == NULL || file == NULL ? NULL : load(&loader, more, (sc_loc){0});
+    if (more != NULL && added == NULL)
+        return NULL;
+    if (added != NULL && added != file) { /* as if the file imported it */
+        sc_item *item = sc_arena_alloc(&context->arena, sizeof *item);
+        *item = (sc_item){.kind = SC_ITEM_IMPORT, .loc = added->lang_loc};
+        item->import.file = added;
+        *sc_vec_push(&context->arena, &file->items) = item;
+    }
+    return file;
 }

@@ -86,6 +86,12 @@ static sc_reason compose(sc_module *m, uint32_t rule, const char *detail)
     return (sc_reason){rule, why};
 }
 
+/* The style that decided how the op is computed. */
+static uint32_t lock_rule(const sc_placing *placing, sc_op_id op, uint32_t atom)
+{
+    return placing == NULL || op >= placing->op_count ? SC_NONE : placing->lock_rules[(size_t)op * placing->atom_count + atom];
+}
+
 /* A value that its op makes split and that belongs elsewhere: a stored parameter where a unit uses it, a pin, a rule on the result. */
 static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc_value value, uint32_t atom, const sc_placement *made,
                                      uint32_t rule)
@@ -118,6 +124,7 @@ sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value 
         if (type->placement.on[atom] >= type->rank)
             continue;
         rule = rule_of(m, placing, op->operands[i], atom, SEARCH_DEPTH);
+        rule = rule != SC_NONE ? rule : lock_rule(placing, sc_def(m, value), atom);
         return compose(m, rule,
                        sc_arena_printf(&m->context->arena, "%s reduces over %s, which %s splits over %s", name,
                                        dim_shown(m, type, type->placement.on[atom]), short_name(m, op->operands[i]), axis_name(m, atom)));

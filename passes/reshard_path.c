@@ -180,16 +180,19 @@ static void append_all(sc_placement *at, uint32_t dim, const sc_atom_list *atoms
         sc_placement_append(at, dim, atoms->atoms[i]);
 }
 
+/* A slice costs nothing and makes what moves next smaller, so it may split any of the dims. */
 static void offer_slices(search *s, uint32_t from)
 {
     const sc_placement at = s->states.data[from].at;
     for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
-        uint8_t dim = s->goal.on[a];
-        if (!is_moving(s, a) || at.on[a] != SC_ON_NOTHING || dim >= s->type.rank || !divides(s, &at, dim, s->m->mesh.atoms[a].size))
-            continue;
-        sc_reshard_step step = {.kind = SC_OP_all_slice, .to = at, .group = {1, {(uint8_t)a}}, .gather = dim};
-        sc_placement_append(&step.to, dim, a);
-        offer(s, from, step);
+        for (uint32_t d = 0; d < s->dim_count; d++) {
+            uint8_t dim = (uint8_t)s->dims[d];
+            if (!is_moving(s, a) || at.on[a] != SC_ON_NOTHING || !divides(s, &at, dim, s->m->mesh.atoms[a].size))
+                continue;
+            sc_reshard_step step = {.kind = SC_OP_all_slice, .to = at, .group = {1, {(uint8_t)a}}, .gather = dim};
+            sc_placement_append(&step.to, dim, a);
+            offer(s, from, step);
+        }
     }
 }
 
@@ -219,39 +222,60 @@ static void offer_gathers(search *s, uint32_t from)
     }
 }
 
-static void offer_reductions(search *s, uint32_t from, uint8_t kind)
+/* One call over a set of pending atoms, in every order that they can then split a dim in, or to the whole value. */
+static void offer_reduction(search *s, uint32_t from, uint8_t kind, const sc_atom_list *group)
 {
     const sc_placement at = s->states.data[from].at;
-    sc_atom_list all = {0}, to_nothing = {0};
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
-        if (at.on[a] != kind || !is_moving(s, a))
-            continue;
-        all.atoms[all.count++] = (uint8_t)a;
-        if (s->goal.on[a] == SC_ON_NOTHING)
-            to_nothing.atoms[to_nothing.count++] = (uint8_t)a;
-    }
-    const sc_atom_list *groups[] = {&all, &to_nothing};
-    for (size_t g = 0; g < 2; g++) {
-        if (groups[g]->count == 0 || (g == 1 && to_nothing.count == all.count))
-            continue;
-        sc_reshard_step step = {.kind = SC_OP_all_reduce, .to = at, .group = *groups[g], .reduce = kind};
-        release(&step.to, groups[g]);
-        offer(s, from, step);
-    }
+    sc_reshard_step step = {.kind = SC_OP_all_reduce, .to = at, .group = *group, .reduce = kind};
+    release(&step.to, group);
+    offer(s, from, step);
+    step.kind = SC_OP_reduce_scatter;
     for (uint32_t d = 0; d < s->dim_count; d++) {
-        const sc_atom_list wanted = sc_placement_dim(&s->goal, s->dims[d]);
-        sc_atom_list group = {0};
-        for (uint32_t i = 0; i < wanted.count; i++) {
-            if (at.on[wanted.atoms[i]] == kind && is_moving(s, wanted.atoms[i]))
-                group.atoms[group.count++] = wanted.atoms[i];
-        }
-        if (group.count == 0 || !divides(s, &at, s->dims[d], sc_atom_list_size(&s->m->mesh, &group)))
+        if (!divides(s, &at, s->dims[d], sc_atom_list_size(&s->m->mesh, group)))
             continue;
-        sc_reshard_step step = {.kind = SC_OP_reduce_scatter, .to = at, .group = group, .gather = (uint8_t)s->dims[d], .reduce = kind};
-        release(&step.to, &group);
-        append_all(&step.to, s->dims[d], &group);
-        offer(s, from, step);
+        sc_reshard_step scatter = step;
+        scatter.gather = (uint8_t)s->dims[d];
+        append_all(&scatter.to, s->dims[d], group);
+        offer(s, from, scatter);
     }
+}
+
+/* Calls `offer_reduction` for every order of every nonempty subset of `rest`, appended to `chosen`. Meshes have few axes. */
+static void offer_subsets(search *s, uint32_t from, uint8_t kind, sc_atom_list *chosen, sc_atom_set rest)
+{
+    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        if ((rest >> a & 1) == 0)
+            continue;
+        chosen->atoms[chosen->count++] = (uint8_t)a;
+        offer_reduction(s, from, kind, chosen);
+        offer_subsets(s, from, kind, chosen, rest & ~((sc_atom_set)1 << a));
+        chosen->count--;
+    }
+}
+
+enum { MOST_ORDERED = 4 }; /* atoms whose orders are all tried; beyond, mesh order only */
+
+static uint32_t count_atoms(sc_atom_set set)
+{
+    uint32_t count = 0;
+    for (; set != 0; set &= set - 1)
+        count++;
+    return count;
+}
+
+static void offer_reductions(search *s, uint32_t from, uint8_t kind)
+{
+    sc_atom_set pending = sc_placement_partial(&s->states.data[from].at, kind) & s->moving;
+    sc_atom_list chosen = {0};
+    if (count_atoms(pending) <= MOST_ORDERED) {
+        offer_subsets(s, from, kind, &chosen, pending);
+        return;
+    }
+    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        if ((pending >> a & 1) != 0)
+            chosen.atoms[chosen.count++] = (uint8_t)a;
+    }
+    offer_reduction(s, from, kind, &chosen);
 }
 
 /* Shards of its dim that lie between two neighbours along an atom. */
@@ -303,29 +327,35 @@ static void offer_permute(search *s, uint32_t from, const sc_placement *to)
     offer(s, from, step);
 }
 
-/* Reorders or swaps two moving atoms of equal size, or two neighbours of one dim; and the goal itself. */
-static void offer_permutes(search *s, uint32_t from)
+/* Every arrangement of the atoms of `rest` on the places of `places` that keeps local shapes. */
+static void offer_arrangements(search *s, uint32_t from, sc_placement *to, const sc_atom_list *atoms, uint32_t next, sc_atom_set places)
 {
     const sc_placement at = s->states.data[from].at;
-    const sc_mesh *mesh = &s->m->mesh;
-    offer_permute(s, from, &s->goal);
-    for (uint32_t a = 0; a < mesh->atom_count; a++) {
-        for (uint32_t b = a + 1; b < mesh->atom_count; b++) {
-            bool same_dim = at.on[a] == at.on[b] && at.on[a] < s->type.rank;
-            if (!is_moving(s, a) || !is_moving(s, b) || sc_is_partial(at.on[a]) || sc_is_partial(at.on[b]))
-                continue;
-            if (at.on[a] == at.on[b] && at.order[a] == at.order[b])
-                continue;
-            if (!same_dim && mesh->atoms[a].size != mesh->atoms[b].size)
-                continue;
-            sc_placement to = at;
-            to.on[a] = at.on[b];
-            to.order[a] = at.order[b];
-            to.on[b] = at.on[a];
-            to.order[b] = at.order[a];
-            offer_permute(s, from, &to);
-        }
+    if (next == atoms->count) {
+        offer_permute(s, from, to);
+        return;
     }
+    for (uint32_t p = 0; p < atoms->count; p++) {
+        if ((places >> p & 1) == 0)
+            continue;
+        to->on[atoms->atoms[next]] = at.on[atoms->atoms[p]];
+        to->order[atoms->atoms[next]] = at.order[atoms->atoms[p]];
+        offer_arrangements(s, from, to, atoms, next + 1, places & ~((sc_atom_set)1 << p));
+    }
+}
+
+/* Moving atoms that are no pending reductions may change places with each other in one call; of many only the goal's arrangement. */
+static void offer_permutes(search *s, uint32_t from)
+{
+    sc_placement to = s->states.data[from].at;
+    sc_atom_list atoms = {0};
+    offer_permute(s, from, &s->goal);
+    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        if (is_moving(s, a) && !sc_is_partial(to.on[a]))
+            atoms.atoms[atoms.count++] = (uint8_t)a;
+    }
+    if (atoms.count > 1 && atoms.count <= MOST_ORDERED)
+        offer_arrangements(s, from, &to, &atoms, 0, ((sc_atom_set)1 << atoms.count) - 1);
 }
 
 /* Of one dim, the atoms behind the first that differs: what is minor to it cannot stay while it goes. */

@@ -7,16 +7,9 @@
 
 sc_program *sc_driver_load(sc_context *context, const sc_options *options)
 {
-    sc_file *file = sc_load_file(context, options->file);
+    sc_file *file = sc_load_file(context, options->file, options->plan_file);
     if (file == NULL || context->diag.errors > 0)
         return NULL;
-    if (options->plan_file != NULL) {
-        sc_file *plans = sc_load_file(context, options->plan_file);
-        if (plans == NULL || context->diag.errors > 0)
-            return NULL;
-        for (uint32_t i = 0; i < plans->items.count; i++)
-            *sc_vec_push(&context->arena, &file->items) = plans->items.data[i];
-    }
     sc_program *program = sc_program_new(context, file);
     return context->diag.errors > 0 ? NULL : program;
 }

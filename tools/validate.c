@@ -29,6 +29,7 @@ typedef SC_VEC(named) named_list;
 typedef struct name_pair {
     named local;
     uint32_t first, count; /* in the sorted list of the global program */
+    uint32_t matched;      /* of these, the one that it equals on random inputs; SC_NONE: not known */
 } name_pair;
 
 typedef struct validation {
@@ -108,7 +109,8 @@ static void pair_names(validation *v)
         uint32_t count = group_end(&v->names, g) - g;
         bool one_to_one = count == end - l;
         for (uint32_t i = l; i < end; i++)
-            *sc_vec_push(arena, &v->pairs) = (name_pair){locals.data[i], one_to_one ? g + i - l : g, one_to_one ? 1 : count};
+            *sc_vec_push(arena, &v->pairs) =
+                (name_pair){locals.data[i], one_to_one ? g + i - l : g, one_to_one ? 1 : count, one_to_one ? 0 : SC_NONE};
     }
     if (v->pairs.count > 0)
         qsort(v->pairs.data, v->pairs.count, sizeof *v->pairs.data, by_order);
@@ -329,21 +331,36 @@ static bool compare_candidate(validation *v, sc_value candidate, sc_type local_t
     return true;
 }
 
-static void compare_pair(validation *v, const name_pair *pair, double largest)
+/* Which values of the name this run compares with: on integers, the one that it was found to be on random inputs; else each has to be one
+ * that the run decides. */
+static bool may_compare(validation *v, const name_pair *pair)
+{
+    for (uint32_t i = 0; i < pair->count; i++) {
+        if (!is_compared(v, &v->reach[v->names.data[pair->first + i].value]))
+            return false;
+    }
+    return true;
+}
+
+static void compare_pair(validation *v, name_pair *pair, double largest)
 {
     const sc_value_info *info = &v->local->values.data[pair->local.value];
     compared subject = {.path = info->path, .output = -1, .loc = sc_op_at(v->local, info->def)->loc};
     const named *candidates = &v->names.data[pair->first];
-    for (uint32_t i = 0; i < pair->count; i++) { /* it may be any of them: each has to be one that this run decides */
-        if (!is_compared(v, &v->reach[candidates[i].value]))
-            return;
+    name_pair asked = *pair;
+    if (v->kind == RUN_INTEGERS && pair->matched != SC_NONE) {
+        asked.first = pair->first + pair->matched;
+        asked.count = 1;
+        candidates += pair->matched;
     }
+    if (!may_compare(v, &asked))
+        return;
     bool agree, has_shape = false;
     sc_array found = sc_interp_get_value(v->all, pair->local.value, &agree), nearest = {0};
     if (found.data == NULL && v->stopped)
         return;
     comparison best = {.at = 0};
-    for (uint32_t i = 0; i < pair->count && best.at >= 0 && found.data != NULL; i++) {
+    for (uint32_t i = 0; i < asked.count && best.at >= 0 && found.data != NULL; i++) {
         sc_array expected;
         comparison one;
         if (!compare_candidate(v, candidates[i].value, info->type, &found, largest, &expected, &one))
@@ -352,6 +369,7 @@ static void compare_pair(validation *v, const name_pair *pair, double largest)
         sc_array_free(is_nearer ? &nearest : &expected);
         nearest = is_nearer ? expected : nearest;
         best = is_nearer ? one : best;
+        pair->matched = v->kind == RUN_RANDOM && one.at < 0 ? i : pair->matched;
         has_shape = true;
     }
     if (found.data == NULL || !has_shape)

@@ -78,7 +78,7 @@ static void compile(sc_context *context, void *user)
 {
     fixture *f = user;
     f->context = context;
-    sc_file *file = f->path != NULL ? sc_load_file(context, f->path) : sc_parse_text(context, "model.shard", f->text, strlen(f->text));
+    sc_file *file = f->path != NULL ? sc_load_file(context, f->path, NULL) : sc_parse_text(context, "model.shard", f->text, strlen(f->text));
     assert_non_null(file);
     f->program = sc_program_new(context, file);
     sc_program_check(f->program);
