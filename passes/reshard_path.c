@@ -222,38 +222,33 @@ static void offer_gathers(search *s, uint32_t from)
     }
 }
 
-/* One call over a set of pending atoms, in every order that they can then split a dim in, or to the whole value. */
-static void offer_reduction(search *s, uint32_t from, uint8_t kind, const sc_atom_list *group)
+static void offer_all_reduce(search *s, uint32_t from, uint8_t kind, sc_atom_set set)
 {
     const sc_placement at = s->states.data[from].at;
-    sc_reshard_step step = {.kind = SC_OP_all_reduce, .to = at, .group = *group, .reduce = kind};
-    release(&step.to, group);
-    offer(s, from, step);
-    step.kind = SC_OP_reduce_scatter;
+    sc_reshard_step step = {.kind = SC_OP_all_reduce, .to = at, .reduce = kind};
+    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        if ((set >> a & 1) != 0)
+            step.group.atoms[step.group.count++] = (uint8_t)a;
+    }
+    release(&step.to, &step.group);
+    if (step.group.count > 0)
+        offer(s, from, step);
+}
+
+static void offer_reduce_scatter(search *s, uint32_t from, uint8_t kind, const sc_atom_list *group)
+{
+    const sc_placement at = s->states.data[from].at;
     for (uint32_t d = 0; d < s->dim_count; d++) {
         if (!divides(s, &at, s->dims[d], sc_atom_list_size(&s->m->mesh, group)))
             continue;
-        sc_reshard_step scatter = step;
-        scatter.gather = (uint8_t)s->dims[d];
-        append_all(&scatter.to, s->dims[d], group);
-        offer(s, from, scatter);
+        sc_reshard_step step = {.kind = SC_OP_reduce_scatter, .to = at, .group = *group, .gather = (uint8_t)s->dims[d], .reduce = kind};
+        release(&step.to, group);
+        append_all(&step.to, s->dims[d], group);
+        offer(s, from, step);
     }
 }
 
-/* Calls `offer_reduction` for every order of every nonempty subset of `rest`, appended to `chosen`. Meshes have few axes. */
-static void offer_subsets(search *s, uint32_t from, uint8_t kind, sc_atom_list *chosen, sc_atom_set rest)
-{
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
-        if ((rest >> a & 1) == 0)
-            continue;
-        chosen->atoms[chosen->count++] = (uint8_t)a;
-        offer_reduction(s, from, kind, chosen);
-        offer_subsets(s, from, kind, chosen, rest & ~((sc_atom_set)1 << a));
-        chosen->count--;
-    }
-}
-
-enum { MOST_ORDERED = 4 }; /* atoms whose orders are all tried; beyond, mesh order only */
+enum { MOST_ORDERED = 4 }; /* atoms whose orders are all tried; of more only mesh order and the goal's */
 
 static uint32_t count_atoms(sc_atom_set set)
 {
@@ -263,19 +258,32 @@ static uint32_t count_atoms(sc_atom_set set)
     return count;
 }
 
+/* Every order of every nonempty subset of `rest`, behind what is chosen. */
+static void offer_scattered(search *s, uint32_t from, uint8_t kind, sc_atom_list *chosen, sc_atom_set rest, bool every_order)
+{
+    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        if ((rest >> a & 1) == 0)
+            continue;
+        sc_atom_set later = every_order ? rest & ~((sc_atom_set)1 << a) : rest & ~(((sc_atom_set)2 << a) - 1);
+        chosen->atoms[chosen->count++] = (uint8_t)a;
+        offer_reduce_scatter(s, from, kind, chosen);
+        offer_scattered(s, from, kind, chosen, later, every_order);
+        chosen->count--;
+    }
+}
+
+/* A reduction over several axes is one call over their product group (SHARDING 2.3): atoms that end up whole are reduced together, and
+ * only those that end up splitting a dim may be scattered. */
 static void offer_reductions(search *s, uint32_t from, uint8_t kind)
 {
-    sc_atom_set pending = sc_placement_partial(&s->states.data[from].at, kind) & s->moving;
+    sc_atom_set pending = sc_placement_partial(&s->states.data[from].at, kind) & s->moving, to_dims = 0;
     sc_atom_list chosen = {0};
-    if (count_atoms(pending) <= MOST_ORDERED) {
-        offer_subsets(s, from, kind, &chosen, pending);
-        return;
-    }
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
-        if ((pending >> a & 1) != 0)
-            chosen.atoms[chosen.count++] = (uint8_t)a;
-    }
-    offer_reduction(s, from, kind, &chosen);
+    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++)
+        to_dims |= (pending >> a & 1) != 0 && s->goal.on[a] < s->type.rank ? (sc_atom_set)1 << a : 0;
+    offer_all_reduce(s, from, kind, pending & ~to_dims);
+    if (to_dims != 0)
+        offer_all_reduce(s, from, kind, pending);
+    offer_scattered(s, from, kind, &chosen, to_dims, count_atoms(to_dims) <= MOST_ORDERED);
 }
 
 /* Shards of its dim that lie between two neighbours along an atom. */
