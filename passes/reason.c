@@ -104,6 +104,11 @@ static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc
     uint32_t own = placing != NULL && value < placing->value_count ? sc_cause_of(placing, value, atom)->rule : SC_NONE;
     rule = own != SC_NONE ? own : rule;
     sc_value source = op->operand_count > 0 ? op->operands[0] : value;
+    for (uint32_t i = op->operand_count; i-- > 0;) { /* the first that brings the split; a constant was only made to fit */
+        const sc_type_info *operand = sc_type_of(m, op->operands[i]);
+        if (operand->placement.on[atom] < operand->rank && (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_CONSTANT) == 0)
+            source = op->operands[i];
+    }
     if (made->on[atom] < type->rank)
         return compose(
             m, rule,
