@@ -9,7 +9,7 @@
 typedef struct command_row {
     const char *name;
     sc_command *run; /* NULL: a command of the contract that this version does not have */
-    const char *arguments, *summary;
+    const char *arguments, *summary; /* arguments in square brackets need not be given */
 } command_row;
 
 static const command_row commands[] = {
@@ -27,7 +27,7 @@ static const command_row commands[] = {
     {"train", NULL, "F", "train here"},
     {"generate", NULL, "F", "generate here"},
     {"build", NULL, "F", "an executable"},
-    {"help", NULL, "ID", "a paragraph on a diagnostic"},
+    {"help", sc_cmd_help, "[ID]", "a paragraph on a diagnostic; without ID a list of them"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
@@ -341,7 +341,7 @@ static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
                   NULL);
         return 0;
     }
-    if (call->options.file == NULL) {
+    if (call->options.file == NULL && command->arguments[0] != '[') {
         usage(context, "shardc %s needs a file", command->name);
         return 0;
     }
