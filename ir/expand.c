@@ -1,6 +1,8 @@
 /* Ops by their definitions. Each is what the op means; with its dim split over ranks, the sums and maxima below become pending
  * reductions, which is the sharded form: all_reduce max, then one all_reduce of the sums. Everything is computed in the result's dtype
- * or f32, whichever is wider. */
+ * or f32, whichever is wider. Calls that emit never stand side by side as arguments: C leaves their order open, and a program's text
+ * would depend on who compiled us.
+ */
 #include "ir/expand.h"
 
 #include <float.h>
@@ -100,7 +102,9 @@ static sc_value shifted(sc_expand *e, sc_value x, const sc_attr *dims, sc_value 
 {
     sc_dtype dtype = sc_type_of(e->m, x)->dtype;
     double lowest = dtype == SC_DTYPE_f64 ? -DBL_MAX : -(double)FLT_MAX;
-    *maximum = emit2(e, SC_OP_maximum, reduce(e, SC_OP_max, x, dims), constant(e, lowest, dtype));
+    sc_value floor = constant(e, lowest, dtype);
+    sc_value largest = reduce(e, SC_OP_max, x, dims);
+    *maximum = emit2(e, SC_OP_maximum, largest, floor);
     return emit2(e, SC_OP_sub, x, *maximum);
 }
 
@@ -170,11 +174,12 @@ void expand_xent(sc_expand *e)
     sc_value id = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, id_dtype), target}, 3, NULL, 0);
     sc_value total = reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, low), &dims);
     sc_value picked = emit(e, SC_OP_gather, (sc_value[]){low, id}, 2, &dims, 1);
-    sc_value mean = SC_NONE;
-    if (smoothing != 0)
-        mean = emit2(e, SC_OP_mul, reduce(e, SC_OP_sum, low, &dims), constant(e, smoothing / (double)size_along(e, low, &dims), dtype));
-    if (smoothing != 0)
-        picked = emit2(e, SC_OP_add, emit2(e, SC_OP_mul, picked, constant(e, 1 - smoothing, dtype)), mean);
+    if (smoothing != 0) {
+        sc_value share = constant(e, smoothing / (double)size_along(e, low, &dims), dtype);
+        sc_value mean = emit2(e, SC_OP_mul, reduce(e, SC_OP_sum, low, &dims), share);
+        sc_value kept = emit2(e, SC_OP_mul, picked, constant(e, 1 - smoothing, dtype));
+        picked = emit2(e, SC_OP_add, kept, mean);
+    }
     sc_value loss = emit2(e, SC_OP_sub, emit1(e, SC_OP_log, total), picked);
     sc_value masked = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, dtype), loss}, 3, NULL, 0);
     e->results[0] = in_order_of(e, masked, sc_op_at(e->m, e->op)->first_result);
@@ -240,8 +245,9 @@ void expand_topk(sc_expand *e)
     sc_type_info index_type = {
         .dtype = SC_DTYPE_i32, .rank = 1, .dims = {{shard, SC_NONE, shards}}, .placement = sc_placement_replicated()};
     sc_attr shard_dims = sc_attr_dims(e->m, SC_ATTR_dims, &shard, 1);
-    sc_value first =
-        emit2(e, SC_OP_mul, emit_typed(e, SC_OP_index, NULL, 0, &shard_dims, 1, &index_type), constant(e, (double)part, SC_DTYPE_i32));
+    sc_value factor = constant(e, (double)part, SC_DTYPE_i32);
+    sc_value index = emit_typed(e, SC_OP_index, NULL, 0, &shard_dims, 1, &index_type);
+    sc_value first = emit2(e, SC_OP_mul, index, factor);
     sc_value values = sc_result(e->m, made, 0), ids = emit2(e, SC_OP_add, sc_result(e->m, made, 1), first);
 
     sc_attr fold[] = {sc_attr_dims(e->m, SC_ATTR_dims, (sc_dim[]){shard, best}, 2), sc_attr_dims(e->m, SC_ATTR_to, &candidate, 1)};
