@@ -303,7 +303,12 @@ static bool is_keyword(int kind)
 static bool is_clause(const sc_parser *parser, int kind, sc_loc loc)
 {
     static const int clauses[] = {SC_T_AT, SC_T_ALONG, SC_T_WITH, SC_T_IN, SC_T_OVER, SC_T_FOR};
+    static const int named[] = {SC_T_PLAN, SC_T_MODEL, SC_T_WEIGHTS, SC_T_BLOCK, SC_T_FN, SC_T_ENTRY};
     const char *next = sc_source_text(parser, loc.end);
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        if (kind != SC_T_FOR && parser->before_last.kind == named[i]) /* a name must follow these; before `for` it is missing */
+            return false;
+    }
     if (*next != ' ' || !((next[1] >= 'a' && next[1] <= 'z') || (next[1] >= 'A' && next[1] <= 'Z')))
         return false;
     for (size_t i = 0; i < sizeof clauses / sizeof *clauses; i++) {
