@@ -100,7 +100,10 @@ static void report_choice(sc_program *program, const sc_resolved_plan *plan, sc_
     const char *text = entries->count == 0 ? sc_arena_printf(&context->arena, "model '%s' has no entry", name)
                        : bound == 0        ? sc_arena_printf(&context->arena, "no entry of '%s' has all its sizes", name)
                                            : sc_arena_printf(&context->arena, "several entries of '%s' have all their sizes", name);
-    sc_report(&context->diag, SC_D_choose_entry, loc, text, NULL);
+    const char *remedy = entries->count == 0 ? "declare one in the model: 'entry f(x: f32[B]) -> [B] { .. }'"
+                         : bound == 0        ? "bind them in the plan, or give them with --bind"
+                                             : "choose one with --entry NAME";
+    sc_report(&context->diag, SC_D_choose_entry, loc, text, remedy, NULL);
     for (uint32_t i = 0; i < entries->count; i++) {
         sc_sym_list dims = {0};
         unbound(program, plan, model, entries->data[i].entry, &dims);

@@ -109,8 +109,8 @@ static void render_place(sc_strbuf *out, const sc_line *line)
 
 enum { SHOWN_LINE = 160 };
 
-/* The source line and a caret; a very long line is cut around the place. */
-static void render_caret(sc_strbuf *out, const sc_line *line, sc_loc loc)
+/* The source line and a caret; a very long line is cut around the place. Of a line that is not `text` only ASCII is shown. */
+static void render_caret(sc_strbuf *out, const sc_line *line, sc_loc loc, bool text)
 {
     if (line->source == NULL)
         return;
@@ -119,11 +119,11 @@ static void render_caret(sc_strbuf *out, const sc_line *line, sc_loc loc)
     sc_strbuf_add(out, "  ");
     for (uint32_t i = from; i < to; i++) {
         unsigned char c = (unsigned char)line->text[i];
-        sc_strbuf_add_char(out, c == '\t' || c < 0x20 || c == 0x7f ? ' ' : (char)c);
+        sc_strbuf_add_char(out, c == '\t' || c < 0x20 || c == 0x7f ? ' ' : c >= 0x80 && !text ? '?' : (char)c);
     }
     sc_strbuf_add(out, "\n  ");
     for (uint32_t i = from; i < column; i++) {
-        if (((unsigned char)line->text[i] & 0xc0) != 0x80) /* one blank a character, not a byte */
+        if (!text || ((unsigned char)line->text[i] & 0xc0) != 0x80) /* one blank a character, not a byte */
             sc_strbuf_add_char(out, ' ');
     }
     sc_strbuf_add_char(out, '^');
@@ -140,7 +140,7 @@ void sc_diag_render_text(const sc_diag *diag, sc_sources *sources, sc_strbuf *ou
         sc_line line = sc_sources_line(sources, d->loc.begin);
         render_place(out, &line);
         sc_strbuf_printf(out, "%s: %s [%s]\n", severity_names[row->severity], d->text, row->name);
-        render_caret(out, &line, d->loc);
+        render_caret(out, &line, d->loc, d->id != SC_D_bad_utf8);
         for (uint32_t n = 0; n < d->notes.count; n++) {
             sc_line place = sc_sources_line(sources, d->notes.data[n].loc.begin);
             sc_strbuf_add(out, "  ");

@@ -58,8 +58,8 @@ static json_t *row_json(int id)
 {
     const help_row *help = &help_rows[id];
     const sc_diag_row *row = &sc_diag_rows[id];
-    return json_pack("{s:s,s:s,s:s,s:i,s:s,s:s,s:s?}", "id", row->name, "stage", help->stage, "severity", severity_names[row->severity], "exit",
-                     row->exit_code, "meaning", help->meaning, "remedy", help->remedy, "example", help->example);
+    return json_pack("{s:s,s:s,s:s,s:i,s:s,s:s,s:s?}", "id", row->name, "stage", help->stage, "severity", severity_names[row->severity],
+                     "exit", row->exit_code, "meaning", help->meaning, "remedy", help->remedy, "example", help->example);
 }
 
 static void print_row(int id, sc_strbuf *out)
@@ -116,7 +116,8 @@ static int find_id(sc_context *context, const char *name)
     }
     const char *near = sc_nearest(name, names, SC_D_COUNT);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-              sc_arena_printf(&context->arena, "no diagnostic has the id '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : ""),
+              sc_arena_printf(&context->arena, "no diagnostic has the id '%s'%s%s%s", name, near ? "; did you mean '" : "",
+                              near ? near : "", near ? "'?" : ""),
               NULL);
     sc_report_note(&context->diag, (sc_loc){0}, "'shardc help' lists them all; the id of a message stands in brackets at its end");
     return SC_D_COUNT;

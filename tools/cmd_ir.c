@@ -46,6 +46,13 @@ static bool check_pass_name(sc_context *context, const char *name)
               sc_arena_printf(&context->arena, "there is no pass '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "",
                               near ? "'?" : ""),
               NULL);
+    if (near != NULL)
+        return false;
+    sc_strbuf list;
+    sc_strbuf_init(&list, &context->arena);
+    for (size_t i = 0; i < SC_PASS_COUNT; i++)
+        sc_strbuf_printf(&list, ", %s", names[i]);
+    sc_report_note(&context->diag, (sc_loc){0}, "the passes are build%s", list.data);
     return false;
 }
 

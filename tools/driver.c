@@ -100,9 +100,13 @@ static sc_sym find_entry(sc_context *context, const sc_entry_list *entries, cons
         if (strcmp(names[i], name) == 0)
             return entries->data[i].entry;
     }
+    sc_strbuf list;
+    sc_strbuf_init(&list, &context->arena);
+    for (uint32_t i = 0; i < entries->count; i++)
+        sc_strbuf_printf(&list, "%s%s", i > 0 ? ", " : "; the model has ", names[i]);
     const char *near = sc_nearest(name, names, entries->count);
     sc_report(&context->diag, SC_D_unknown_entry, (sc_loc){0}, name,
-              near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near), NULL);
+              near == NULL ? list.data : sc_arena_printf(&context->arena, "; did you mean '%s'?", near), NULL);
     return 0;
 }
 
@@ -173,6 +177,18 @@ static bool check_train_step(sc_context *context, const sc_compiled *c, const sc
     return true;
 }
 
+/* Without a plan, nothing else says which of several models is meant. */
+static void report_no_model(sc_context *context, const sc_program *program)
+{
+    sc_entry_list all = {0};
+    sc_program_entries(program, 0, &all);
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+              all.count == 0 ? "the file has no model" : "the file has several models, and no plan says which is meant", NULL);
+    sc_report_note(&context->diag, (sc_loc){0},
+                   all.count == 0 ? "write 'model m { entry f(..) -> [..] { .. } }', or import a file that has one"
+                                  : "write 'plan p for MODEL { }' and choose it with --plan p");
+}
+
 bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
                        void *user, const char *last, sc_compiled *out)
 {
@@ -183,7 +199,7 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
         return false;
     out->model = plan != NULL ? plan->model.text : sc_program_only_model(program);
     if (out->model == 0) {
-        sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "the file has no model, or several and no plan that names one", NULL);
+        report_no_model(context, program);
         return false;
     }
     sc_program_entries(program, out->model, &entries);

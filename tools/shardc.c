@@ -8,7 +8,7 @@
 
 typedef struct command_row {
     const char *name;
-    sc_command *run; /* NULL: a command of the contract that this version does not have */
+    sc_command *run;                 /* NULL: a command of the contract that this version does not have */
     const char *arguments, *summary; /* arguments in square brackets need not be given */
 } command_row;
 
@@ -134,6 +134,8 @@ static const option_row *find_option(sc_context *context, const char *text)
     const char *near = sc_nearest(sc_arena_copy_text(&context->arena, text, length), names, OPTION_COUNT);
     usage(context, "there is no option '%.*s'%s%s%s", (int)length, text, near ? "; did you mean '" : "", near ? near : "",
           near ? "'?" : "");
+    if (near == NULL)
+        sc_report_note(&context->diag, (sc_loc){0}, "'shardc --help' lists the options");
     return NULL;
 }
 
@@ -301,6 +303,8 @@ static const command_row *find_command(sc_context *context, const char *name)
     }
     const char *near = sc_nearest(name, names, COMMAND_COUNT);
     usage(context, "there is no command '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    if (near == NULL)
+        sc_report_note(&context->diag, (sc_loc){0}, "'shardc --help' lists the commands");
     return NULL;
 }
 
@@ -318,6 +322,30 @@ static void print_help(sc_strbuf *out)
     sc_strbuf_add(
         out,
         "\nexit codes: 0 fine, 1 source, 2 usage, 3 expect, 4 infeasible, 5 verification, 6 not compiled by this version, 7 run time\n");
+}
+
+/* How many arguments may follow the first: one a word of the row's `arguments` but that. */
+static uint32_t most_further(const command_row *command)
+{
+    uint32_t count = 0;
+    for (const char *p = command->arguments; *p != 0; p++)
+        count += *p == ' ';
+    return count;
+}
+
+static bool check_arguments(sc_context *context, const command_row *command, const sc_options *options)
+{
+    bool compares = strcmp(command->name, "diff") == 0;
+    if (options->file == NULL && command->arguments[0] != '[')
+        usage(context, "shardc %s needs a file", command->name);
+    else if (options->rest.count > most_further(command))
+        usage(context, "'%s' is one argument too many: shardc %s %s", options->rest.data[most_further(command)], command->name,
+              command->arguments);
+    else if (options->plans.count > 1 && !compares)
+        usage(context, "shardc %s works on one plan, but %u are given; 'shardc diff' compares two", command->name, options->plans.count);
+    else
+        return true;
+    return false;
 }
 
 static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
@@ -341,10 +369,8 @@ static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
                   NULL);
         return 0;
     }
-    if (call->options.file == NULL && command->arguments[0] != '[') {
-        usage(context, "shardc %s needs a file", command->name);
+    if (!check_arguments(context, command, &call->options))
         return 0;
-    }
     return command->run(context, &call->options, out);
 }
 
