@@ -225,6 +225,8 @@ bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool s
 bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
 /* Pads a dim so that this many shards divide it, where that is allowed: with --allow-padding, and of parameters that are only stored split. */
 bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored);
+/* Dims that stand for each other are padded alike, and as the placed module `fixed` (may be NULL) pads them; once all lines are read. */
+void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds);
 /* The multiples of `pad` lines, before anything is asked. */
 void sc_seeding_pad(sc_seeding *s);
 /* Reports at `loc` that it cannot; `stored` when it is only a matter of storage. */

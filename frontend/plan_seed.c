@@ -365,7 +365,10 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
     if (!sc_seeding_cut_axes(&s))
         return false;
     emit(&s, seeds);
-    check_together(&s, seeds);
+    for (int round = 0; round < 2; round++) { /* what one pads for its lines, the other carries to dims that are renamed to it */
+        check_together(&s, seeds);
+        sc_seeding_settle_padding(&s, fixed, seeds);
+    }
     report_padding(&s, seeds);
     sc_seeding_fixed_seeds(&s, fixed, seeds);
     return context->diag.errors == errors;

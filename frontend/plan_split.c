@@ -161,25 +161,86 @@ static bool splits_activations(const sc_seeding *s, sc_dim dim)
 }
 
 /* Multiples come from `pad` lines; with --allow-padding, and where a parameter is only stored split, also from what is needed. */
+/* The least common multiple with what a dim is padded to already, so that what divided before divides still. */
+static bool add_multiple(sc_module *m, sc_dim dim, uint64_t wanted)
+{
+    sc_dim_info *info = &m->dims.data[dim];
+    uint64_t multiple = info->multiple > 1 ? (uint64_t)info->multiple : 1, a = multiple, b = wanted;
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    if (wanted / a > ((uint64_t)1 << 40) / multiple)
+        return false;
+    info->multiple = (int64_t)(wanted / a * multiple);
+    return true;
+}
+
 bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored)
 {
-    sc_dim_info *info = &s->m->dims.data[dim];
-    uint64_t multiple = info->multiple > 1 ? (uint64_t)info->multiple : 1, a = multiple, b = product;
-    if (info->part_count > 0 || !(s->plan->options.allow_padding || (stored && !splits_activations(s, dim))))
+    if (s->m->dims.data[dim].part_count > 0 || !(s->plan->options.allow_padding || (stored && !splits_activations(s, dim))))
         return false;
     for (uint32_t d = 0; d < s->m->dims.count; d++) {
         if (sc_dim_has_part(s->m, d, dim))
             return false; /* composites are never padded */
     }
-    while (b != 0) { /* the least common multiple: what divided before divides still */
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    if (product / a > ((uint64_t)1 << 40) / multiple)
+    return add_multiple(s->m, dim, product);
+}
+
+/* Two dims that one op splits as one (a rename) are padded alike. */
+static bool tie_paddings(sc_module *m, sc_dim a, sc_dim b)
+{
+    int64_t x = m->dims.data[a].multiple, y = m->dims.data[b].multiple;
+    if (x == y || (x <= 1 && y <= 1))
         return false;
-    info->multiple = (int64_t)(product / a * multiple);
-    return true;
+    add_multiple(m, a, (uint64_t)(y > 1 ? y : 1));
+    add_multiple(m, b, (uint64_t)m->dims.data[a].multiple);
+    return m->dims.data[a].multiple != x || m->dims.data[b].multiple != y;
+}
+
+static bool tie_renamed(sc_seeding *s)
+{
+    bool changed = false;
+    sc_for_each_op(s->m, s->built->func, op) {
+        const sc_op *o = sc_op_at(s->m, op);
+        const sc_attr *from = sc_op_attr(o, SC_ATTR_dims), *to = sc_op_attr(o, SC_ATTR_to);
+        if ((sc_op_traits(o) & SC_VIEW) == 0 || from == NULL || to == NULL || from->count != to->count)
+            continue;
+        for (uint32_t i = 0; i < from->count; i++)
+            changed = tie_paddings(s->m, from->dims[i], to->dims[i]) || changed;
+    }
+    return changed;
+}
+
+/* A line that divided the size has to divide what it is padded to. */
+static bool fit_lines(sc_seeding *s, const sc_seeds *seeds)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const sc_seed *seed = &seeds->list.data[i];
+        for (uint32_t k = 0; k < seed->split_count; k++) {
+            const sc_split *split = &seed->splits[k];
+            uint64_t shards = sc_atom_list_size(&s->m->mesh, &split->atoms);
+            if (s->m->dims.data[split->dim].multiple > 1 && !sc_dim_divides(s->m, split->dim, s->sizes[split->dim], shards))
+                changed = add_multiple(s->m, split->dim, shards) || changed;
+        }
+    }
+    return changed;
+}
+
+void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds)
+{
+    bool padded = false;
+    for (uint32_t d = 0; fixed != NULL && d < fixed->dims.count; d++) { /* placed parameters keep their padding */
+        sc_dim dim = fixed->dims.data[d].multiple > 1 ? sc_module_find_dim(s->m, fixed->dims.data[d].name) : SC_NONE;
+        if (dim != SC_NONE)
+            add_multiple(s->m, dim, (uint64_t)fixed->dims.data[d].multiple);
+    }
+    for (uint32_t d = 0; d < s->m->dims.count; d++)
+        padded = padded || s->m->dims.data[d].multiple > 1;
+    while (padded && (tie_renamed(s) || fit_lines(s, seeds))) {
+    }
 }
 
 bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes)

@@ -12,7 +12,8 @@ from models import Model, draw_model, text
 from plans import ALL_MESHES, Axis, Pin, Plan, Rule, draw_plan
 
 TIMEOUT = 60
-REFUSED = (1, 4, 6)  # 6: uneven storage, which this version does not have
+REFUSED = (1, 4, 6)
+UNEVEN = ("B", "S", "D", "F", "V")  # never a part of a composite: those are not padded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,17 +23,24 @@ class Case:
     sizes: tuple[tuple[str, int], ...]
     plan: Plan
     entry: str
+    padded: bool = False  # sizes that axes do not divide, with --allow-padding
 
     def text(self) -> str:
         return text(self.model, dict(self.sizes)) + self.plan.text()
 
 
-def draw_case(seed: int, index: int) -> Case:
+def make_uneven(rng: random.Random, sizes: dict[str, int]) -> dict[str, int]:
+    return {dim: size + rng.randrange(4) if dim in UNEVEN and isinstance(size, int) else size for dim, size in sizes.items()}
+
+
+def draw_case(seed: int, index: int, padded: bool = False) -> Case:
     rng = random.Random(f"{seed}:{index}")
     model = draw_model(rng)
     plan, sizes = draw_plan(rng, model, ALL_MESHES[index % len(ALL_MESHES)])
     entry = rng.choice(("loss", "loss", "logits", "decode"))
-    return Case(f"{seed}_{index}", model, tuple(sizes.items()), plan, entry)
+    if padded:
+        sizes = make_uneven(rng, sizes)
+    return Case(f"{seed}_{index}", model, tuple(sizes.items()), plan, entry, padded)
 
 
 # ---- running ----
@@ -76,7 +84,7 @@ def kind_of(message: str) -> str:
 def check_case(tools: Tools, case: Case) -> Outcome:
     file = tools.work / f"{case.name}.shard"
     file.write_text(case.text())
-    arguments = [str(file), "--entry", case.entry]
+    arguments = [str(file), "--entry", case.entry] + (["--allow-padding"] if case.padded else [])
     code, _, errors = run([tools.shardc, "verify"] + arguments + (["--dtypes"] if tools.dtypes else []))
     if code in REFUSED and ": error: " in errors:
         return Outcome("refused", first_line(errors))

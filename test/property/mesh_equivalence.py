@@ -32,6 +32,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--only", metavar="SEED:INDEX", help="one case")
     parser.add_argument("--keep", type=pathlib.Path, help="where failing files stay (default: a new folder)")
     parser.add_argument("--dtypes", action="store_true", help="verify with the casts in force, too")
+    parser.add_argument("--padding", action="store_true", help="sizes that axes do not divide, padded")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--refusals", action="store_true", help="say why plans were refused")
     return parser.parse_args()
@@ -74,9 +75,9 @@ def main() -> int:
     tools = Tools(str(shardc), str(shardc.with_name("shardc-opt")), work, arguments.dtypes)
     if arguments.only:
         seed, index = map(int, arguments.only.split(":"))
-        cases = [draw_case(seed, index)]
+        cases = [draw_case(seed, index, arguments.padding)]
     else:
-        cases = [draw_case(arguments.seed, i) for i in range(arguments.cases)]
+        cases = [draw_case(arguments.seed, i, arguments.padding) for i in range(arguments.cases)]
     counts = check_all(tools, cases, arguments)
     share = counts["refused"] / len(cases)
     print(f"{100 * share:.1f} % of the plans were refused with a message")
