@@ -203,8 +203,8 @@ static const proposal *choose(sc_propagation *p, const proposal *offers, uint32_
     for (uint32_t i = 1; i < count; i++) {
         if (offers[i].value != offers[0].value)
             break;
-        if (offers[i].atom != offers[0].atom || offers[i].dim == best->dim)
-            continue;
+        if (offers[i].atom != offers[0].atom || offers[i].dim == best->dim || !may_take(p, offers[i].value, offers[i].dim, offers[i].atom))
+            continue; /* an earlier offer of this round may have left too little of the dim */
         if (!priced)
             best_cost = cost_with(p, best);
         priced = true;
