@@ -126,7 +126,7 @@ static bool fits_mesh(sc_resolved_plan *plan, sc_loc loc, const char *name, int6
     return true;
 }
 
-/* Adds one axis; `auto` gets size 0 for now. */
+/* Adds one axis; `auto` gets its size once the others are known. */
 static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *ranks)
 {
     sc_diag *diag = &plan->context->diag;
