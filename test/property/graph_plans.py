@@ -1,0 +1,199 @@
+"""Random meshes, rules and pins for a random graph, and smaller cases that may show the same failure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Iterator
+
+import graphs
+from graphs import Graph, Value, leaves
+
+AXES = ("x", "y", "z")
+MESHES = ((2,), (3,), (4,), (6,), (8,), (12,), (2, 2), (2, 3), (3, 2), (4, 2), (2, 4), (6, 2), (3, 4), (2, 2, 2), (2, 3, 2), (2, 2, 3))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    kinds: tuple[str, ...]
+    dims: tuple[str, ...]
+    axes: tuple[str, ...]
+    path: str = ""
+    free: bool = False
+
+    def text(self) -> str:
+        kinds = ", ".join(self.kinds) + " " if self.kinds else ""
+        where = f" in {self.path}" if self.path else ""
+        return f"shard {kinds}{', '.join(self.dims)} over {', '.join(self.axes)}{where}{' if free' if self.free else ''};"
+
+
+@dataclasses.dataclass(frozen=True)
+class Pin:
+    path: str
+    dims: tuple[str, ...]
+    splits: tuple[tuple[str, ...], ...]
+    over: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        at = [d if not a else f"{d}@{a[0]}" if len(a) == 1 else f"{d}@({', '.join(a)})" for d, a in zip(self.dims, self.splits)]
+        return f"pin {self.path}: [{', '.join(at)}]{' over ' + ', '.join(self.over) if self.over else ''};"
+
+
+@dataclasses.dataclass(frozen=True)
+class Style:
+    path: str
+    kind: str
+    axis: str
+
+    def text(self) -> str:
+        return f"style {self.path}: {self.kind} over {self.axis};"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    graph: Graph
+    mesh: tuple[tuple[str, int, bool], ...]  # name, size, inter
+    lines: tuple[Rule | Pin | Style, ...]
+    others: tuple[str, ...] = ()
+
+    def plan_lines(self) -> list[str]:
+        sizes = dict(self.graph.sizes)
+        lines = [f"mesh {', '.join(f'{n} = {s}' + (' inter' if inter else '') for n, s, inter in self.mesh)};"] if self.mesh else []
+        lines += [f"bind S = {sizes['S']}, T = {sizes['T']} in f;"] if self.graph.cached else []
+        return lines + list(self.others) + [line.text() for line in self.lines]
+
+    def text(self) -> str:
+        return graphs.text(self.graph) + "plan p for m {\n" + "".join(f"  {line}\n" for line in self.plan_lines()) + "}\n"
+
+
+# ---- drawing ----
+def size_of(graph: Graph, dim: str) -> int:
+    sizes = dict(graph.sizes)
+    return math.prod(sizes[leaf] for leaf in leaves((dim,)))
+
+
+def divides(graph: Graph, dim: str, parts: int) -> bool:
+    """As far as rules go: a composite is split major first."""
+    sizes = dict(graph.sizes)
+    if dim == "H":
+        return sizes["K"] % parts == 0 or (parts % sizes["K"] == 0 and sizes["G"] % (parts // sizes["K"]) == 0)
+    return sizes[dim] % parts == 0
+
+
+def clash(graph: Graph, dims: tuple[str, ...]) -> bool:
+    """Two of the dims stand in one value."""
+    return any(sum(d in v.dims or bool(set(leaves((d,))) & set(leaves(v.dims))) for d in dims) > 1 for v in graph.values())
+
+
+def draw_rule(rng: random.Random, graph: Graph, axes: tuple[str, ...], parts: int, free: bool) -> Rule | None:
+    there = {d for v in graph.values() for d in v.dims}
+    fitting = [d for d in sorted(there) if divides(graph, d, parts) and size_of(graph, d) > 1 and (d not in "KG" or "H" not in there)]
+    dims: tuple[str, ...] = ()
+    for dim in rng.sample(fitting, len(fitting)):
+        if len(dims) < 3 and not clash(graph, dims + (dim,)):
+            dims += (dim,)
+    dims = dims[: rng.choice((1, 1, 2, 3))]
+    kinds = rng.choice(((), (), ("act",), ("act", "input"), ("input",), ("param",), ("param", "act"), ("output",)))
+    present = {"param": graph.params, "input": graph.inputs, "output": graph.outputs(), "act": graph.results(), "cache": graph.caches}
+    used = graph.used()
+    for dim in dims:
+        if kinds and not any(dim in v.dims and (kind != "param" and kind != "input" or v.name in used) for kind in kinds for v in present[kind]):
+            return None
+    return Rule(kinds, dims, axes, "", free) if dims else None
+
+
+def named_path(graph: Graph, value: Value) -> str:
+    if value in graph.caches or (value in graph.params and graph.block):
+        return f"g.{value.name}"
+    if value in graph.params:
+        return value.name
+    if graph.block and value not in graph.inputs:
+        return f"g.{value.name}"
+    return f"f.{value.name}"
+
+
+def draw_pin(rng: random.Random, graph: Graph, mesh: tuple[tuple[str, int, bool], ...]) -> Pin | None:
+    value = rng.choice(graph.values())
+    if not value.dims:
+        return None
+    splits: list[tuple[str, ...]] = [() for _ in value.dims]
+    sizes = {name: size for name, size, _ in mesh}
+    over = tuple(a for a in sizes if rng.random() < 0.5) if rng.random() < 0.4 else ()
+    for axis in rng.sample(tuple(over or sizes), len(over or sizes)):
+        at = rng.randrange(len(value.dims))
+        parts = math.prod(sizes[a] for a in splits[at] + (axis,))
+        if rng.random() < 0.7 and divides(graph, value.dims[at], parts):
+            splits[at] += (axis,)
+    return Pin(named_path(graph, value), value.dims, tuple(splits), over)
+
+
+def draw_style(rng: random.Random, graph: Graph, axis: str, parts: int) -> Style | None:
+    """Colwise and rowwise need a weight of one dot; any of its dims divide then."""
+    weights = [p for p in graph.params if any(s.op == "dot" and s.uses[1] == p.name for s in graph.statements)]
+    weights = [p for p in weights if all(divides(graph, d, parts) for d in p.dims) and len(p.dims) > 1]
+    return Style(named_path(graph, rng.choice(weights)), rng.choice(("colwise", "rowwise", "replicate")), axis) if weights else None
+
+
+def draw_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str, int, bool], ...]) -> list[Rule | Pin | Style]:
+    lines: list[Rule | Pin | Style | None] = []
+    left = list(mesh)
+    rng.shuffle(left)
+    while left:
+        taken = [left.pop() for _ in range(2 if len(left) > 1 and rng.random() < 0.25 else 1)]
+        axes, parts = tuple(t[0] for t in taken), math.prod(t[1] for t in taken)
+        if len(axes) == 1 and rng.random() < 0.12:
+            lines.append(draw_style(rng, graph, axes[0], parts))
+        elif rng.random() < 0.85:
+            lines.append(draw_rule(rng, graph, axes, parts, False))
+        if rng.random() < 0.35:
+            lines.append(draw_rule(rng, graph, axes, parts, True))
+    lines += [draw_pin(rng, graph, mesh) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
+    kept = [line for line in lines if line is not None]
+    rng.shuffle(kept)
+    paths = [line.path for line in kept if isinstance(line, Pin)]
+    return [line for line in kept if not isinstance(line, Pin) or paths.count(line.path) == 1]
+
+
+def draw_case(seed: int, index: int) -> Case:
+    rng = random.Random(f"graphs:{seed}:{index}")
+    graph = graphs.draw_graph(rng)
+    mesh = tuple((AXES[i], size, rng.random() < 0.2) for i, size in enumerate(rng.choice(MESHES)))
+    others = ("precision act = bf16;",) if rng.random() < 0.1 else ()
+    return Case(f"{seed}_{index}", graph, mesh, tuple(draw_lines(rng, graph, mesh)), others)
+
+
+# ---- smaller cases ----
+def without_unused_axes(case: Case) -> Iterator[Case]:
+    for i, (name, size, inter) in enumerate(case.mesh):
+        rest = case.mesh[:i] + case.mesh[i + 1 :]
+        if not any(f"{name}" in (*getattr(line, "axes", ()), getattr(line, "axis", "")) or (isinstance(line, Pin) and name in line.text().split("[", 1)[1]) for line in case.lines):
+            yield dataclasses.replace(case, mesh=rest)
+        if size > 2 or inter:
+            yield dataclasses.replace(case, mesh=case.mesh[:i] + ((name, 2, False),) + case.mesh[i + 1 :])
+
+
+def smaller_lines(case: Case) -> Iterator[Case]:
+    for i, line in enumerate(case.lines):
+        yield dataclasses.replace(case, lines=case.lines[:i] + case.lines[i + 1 :])
+        if isinstance(line, Rule) and len(line.dims) > 1:
+            for dim in line.dims:
+                rule = dataclasses.replace(line, dims=tuple(d for d in line.dims if d != dim))
+                yield dataclasses.replace(case, lines=case.lines[:i] + (rule,) + case.lines[i + 1 :])
+        if isinstance(line, Rule) and line.kinds:
+            yield dataclasses.replace(case, lines=case.lines[:i] + (dataclasses.replace(line, kinds=()),) + case.lines[i + 1 :])
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    if case.others:
+        yield dataclasses.replace(case, others=())
+    yield from smaller_lines(case)
+    for graph in graphs.smaller(case.graph):
+        yield dataclasses.replace(case, graph=graph)
+    yield from without_unused_axes(case)
+    for i, (dim, size) in enumerate(case.graph.sizes):
+        for less in (2, 4):
+            if less < size and dim not in ("T", "U", "W", "N", "K", "G", "R", "Q", "C", "D", "S"):
+                sizes = case.graph.sizes[:i] + ((dim, less),) + case.graph.sizes[i + 1 :]
+                yield dataclasses.replace(case, graph=dataclasses.replace(case.graph, sizes=sizes))
