@@ -116,7 +116,14 @@ static bool fits_mesh(sc_resolved_plan *plan, sc_loc loc, const char *name, int6
             NULL);
         return false;
     }
-    if ((uint64_t)size > LARGEST_MESH / *ranks || size > UINT32_MAX) {
+    if (size > UINT32_MAX) {
+        sc_report(&plan->context->diag, SC_D_bad_mesh, loc,
+                  sc_arena_printf(&plan->context->arena, "axis '%s' = %" PRId64 " is too large: an axis has at most %" PRIu32 " ranks",
+                                  name, size, UINT32_MAX),
+                  NULL);
+        return false;
+    }
+    if ((uint64_t)size > LARGEST_MESH / *ranks) {
         sc_report(&plan->context->diag, SC_D_bad_mesh, loc,
                   sc_arena_printf(&plan->context->arena, "with axis '%s' = %" PRId64 " the mesh has more than 2^40 ranks", name, size),
                   NULL);

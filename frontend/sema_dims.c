@@ -59,6 +59,13 @@ static void check_composite(sc_program *program, sc_dim_decl *decl, index_list *
 {
     sc_context *context = program->context;
     const sc_name_list *names = (const sc_name_list *)&decl->def->parts;
+    if (names->count > SC_MAX_RANK) {
+        decl->broken = true;
+        report_text(program, SC_D_bad_composite, decl->name.loc,
+                    sc_arena_printf(&context->arena, "dim '%s' has %u parts; a tensor has at most %d dims",
+                                    sc_text(context, decl->name.text), names->count, SC_MAX_RANK));
+        return;
+    }
     decl->parts = sc_arena_array(&context->arena, names->count, sizeof *decl->parts);
     for (uint32_t i = 0; i < names->count; i++) {
         uint32_t part = resolve(program, names->data[i]);
@@ -78,12 +85,6 @@ static void check_composite(sc_program *program, sc_dim_decl *decl, index_list *
         decl->parts[i] = part;
         if (part != SC_NONE)
             *sc_vec_push(&context->arena, out) = part;
-    }
-    if (names->count > SC_MAX_RANK) {
-        decl->broken = true;
-        report_text(program, SC_D_bad_composite, decl->name.loc,
-                    sc_arena_printf(&context->arena, "dim '%s' has %u parts; a tensor has at most %d dims",
-                                    sc_text(context, decl->name.text), names->count, SC_MAX_RANK));
     }
     decl->part_count = decl->broken ? 0 : names->count;
 }
