@@ -75,10 +75,21 @@ def first_line(message: str) -> str:
     return next((line for line in message.splitlines() if "error" in line or "ERROR" in line), message[:200].strip())
 
 
+MARKS = (
+    "random inputs",
+    "integers inputs",
+    "dtypes inputs",
+    "program itself fails",
+    "program fails",
+    "another shape",
+    "different ones",
+    "ir_invalid",
+)
+
+
 def kind_of(message: str) -> str:
     """Which failure it is, without its numbers and names: a smaller case must show the same one."""
-    marks = ("random inputs", "integers inputs", "dtypes inputs", "program itself fails", "program fails", "another shape", "different ones", "ir_invalid")
-    return ", ".join(mark for mark in marks if mark in message) or "another"
+    return ", ".join(mark for mark in MARKS if mark in message) or "another"
 
 
 def check_case(tools: Tools, case: Case) -> Outcome:

@@ -129,7 +129,8 @@ block mlp(x[B, S, D]) -> [B, S, D] {{
 def layer_text(model: Model, norm: str, ffn: str) -> str:
     wrap = "dropout({}, p = 0.1)" if model.has("dropout") else "{}"
     attn, mlp = wrap.format("attn(n1(x))"), wrap.format("ffn(n2({}))")
-    body = f"  return x + {attn} + {mlp.format('x')};\n" if model.has("parallel") else f"  h = x + {attn};\n  return h + {mlp.format('h')};\n"
+    one_by_one = f"  h = x + {attn};\n  return h + {mlp.format('h')};\n"
+    body = f"  return x + {attn} + {mlp.format('x')};\n" if model.has("parallel") else one_by_one
     return f"block layer(x[B, S, D]) -> [B, S, D] {{\n  sub n1: {norm}, attn: attention, n2: {norm}, ffn: {ffn};\n{body}}}\n"
 
 
@@ -137,8 +138,10 @@ def loss_text(model: Model) -> str:
     smoothing = ", smoothing = 0.1" if model.has("smoothing") else ""
     nll = f"  z = dot[D](trunk(t), {head_name(model)});\n    e = xent[V](z, y{smoothing});\n  "
     if model.has("weighted"):
-        return f"  entry loss(t: i32[B, S], y: i32[B, S]) -> f32[], f32[] {{\n  {nll}  return sum[B, S](e), sum[B, S](ne(y, -100));\n  }}\n"
-    return f"  entry loss(t: i32[B, S], y: i32[B, S]) -> f32[] {{\n  {nll}  return mean[B, S](e);\n  }}\n"
+        types, results = "f32[], f32[]", "sum[B, S](e), sum[B, S](ne(y, -100))"
+    else:
+        types, results = "f32[]", "mean[B, S](e)"
+    return f"  entry loss(t: i32[B, S], y: i32[B, S]) -> {types} {{\n  {nll}  return {results};\n  }}\n"
 
 
 def is_tied(model: Model) -> bool:
@@ -170,7 +173,8 @@ def model_text(model: Model, norm: str) -> str:
 def text(model: Model, sizes: dict[str, int]) -> str:
     """The file without its plan."""
     if model.family == "llama":
-        blocks = RMSNORM + llama_attention(model) + SWIGLU + layer_text(model, "rmsnorm[D]", "swiglu") + model_text(model, "rmsnorm[D]")
+        blocks = RMSNORM + llama_attention(model) + SWIGLU
+        blocks += layer_text(model, "rmsnorm[D]", "swiglu") + model_text(model, "rmsnorm[D]")
     else:
         blocks = LAYERNORM + gpt2_attention(model) + layer_text(model, "layernorm", "mlp") + model_text(model, "layernorm")
     return "lang 1;\n" + dim_lines(model, sizes) + blocks

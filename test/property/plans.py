@@ -133,11 +133,12 @@ def fights(model: Model, a: Rule, b: Rule) -> bool:
 
 
 def says_something(model: Model, rule: Rule) -> bool:
-    return "*" in rule.dims or all(any(d in touched(Rule(rule.kinds, (d,), rule.axes, rule.path), t) for t in tensors(model)) for d in rule.dims)
+    named = set().union(*(touched(rule, tensor) for tensor in tensors(model)))
+    return "*" in rule.dims or named == set(rule.dims)
 
 
 # ---- lines ----
-THEMES = ("data", "tensor", "tensor", "tensor", "sequence", "storage", "storage", "stream", "vocabulary", "style", "key", "odd", "nothing")
+THEMES = ("data",) + 3 * ("tensor",) + ("sequence",) + 2 * ("storage",) + ("stream", "vocabulary", "style", "key", "odd", "nothing")
 
 
 def theme_rules(rng: random.Random, model: Model, theme: str, axes: tuple[str, ...]) -> list[Rule]:
@@ -160,7 +161,8 @@ def theme_rules(rng: random.Random, model: Model, theme: str, axes: tuple[str, .
     if theme == "key":
         return [Rule(rng.choice((("cache",), ("act", "cache"), ("act",))), ("T",), axes, rng.choice(("", "decode")))]
     if theme == "odd":
-        dim = rng.choice(["E", "K" if model.composite and model.key_heads else "E", "P" if model.family == "gpt2" else "E", "G" if model.composite else "E"])
+        has = {"E": True, "K": model.composite and model.key_heads, "P": model.family == "gpt2", "G": model.composite}
+        dim = rng.choice([dim if there else "E" for dim, there in has.items()])
         return [Rule((), (dim,), axes, rng.choice(("", "", model.stack + ".attn") if dim != "P" else ("",)))]
     return []
 
@@ -180,7 +182,9 @@ def theme_styles(rng: random.Random, model: Model, axis: str) -> list[Style]:
 
 
 def free_rule(rng: random.Random, model: Model, axes: tuple[str, ...]) -> Rule:
-    kinds, dim = rng.choice(((("act",), "S"), (("act",), "D"), ((), "F"), (("act",), "B"), (("param",), "D"), ((), "V"), (("cache",), "T"), ((), "E")))
+    offers = (("act", "S"), ("act", "D"), ("", "F"), ("act", "B"), ("param", "D"), ("", "V"), ("cache", "T"), ("", "E"))
+    kind, dim = rng.choice(offers)
+    kinds = (kind,) if kind else ()
     return Rule(kinds, (dim,), axes, rng.choice(("", "", model.stack) if dim not in "VT" else ("",)), True)
 
 
@@ -252,7 +256,8 @@ def draw_size(rng: random.Random, choices: tuple[int, ...], parts: int) -> int:
 def draw_heads(rng: random.Random, parts: dict[str, int]) -> tuple[int, int]:
     pairs = [(k, g) for k in (1, 2, 3, 4, 6, 8, 12, 16) for g in (1, 2, 3, 4, 6, 8) if k * g <= 16]
     wanted = parts.get("H", 1)
-    fitting = [p for p in pairs if divides({"K": p[0], "G": p[1]}, "H", wanted) and p[0] % parts.get("K", 1) == 0 and p[1] % parts.get("G", 1) == 0]
+    fitting = [p for p in pairs if divides({"K": p[0], "G": p[1]}, "H", wanted)]
+    fitting = [p for p in fitting if p[0] % parts.get("K", 1) == 0 and p[1] % parts.get("G", 1) == 0]
     small = [p for p in fitting if p[0] * p[1] <= 8]
     return rng.choice(small or fitting or pairs)
 
