@@ -6,7 +6,7 @@
 
 /* ---- the space, enumerated: every placement of one type, every single move between two of them ---- */
 
-enum { MAX_STATES = 512, MAX_AXES = 3 };
+enum { MAX_STATES = 512 };
 
 typedef struct setting {
     const char *mesh, *type; /* in the text of IR */
@@ -26,7 +26,7 @@ typedef struct space {
     const setting *of;
 } space;
 
-enum { NO_MOVE = UINT32_MAX };
+#define NO_MOVE UINT32_MAX
 
 static void parse_setting(sc_context *context, void *user)
 {
@@ -423,6 +423,7 @@ static void detours_are_not_cheaper(void **state)
     uint32_t x = 7, seen = 0;
     for (size_t i = 0; i < SETTINGS; i++) {
         space *s = open_space(&settings[i]);
+        assert_true(s->count > 0);
         for (uint32_t n = 0; n < TRIANGLES; n++) {
             uint32_t a = next_random(&x) % s->count, b = next_random(&x) % s->count, c = next_random(&x) % s->count;
             if (!is_on_the_way(s, a, b, c))
