@@ -1,0 +1,31 @@
+/* What a minimize statement and the training lines of a plan say, resolved against one built entry: the frontend fills it, the passes that
+ * make a train step read it. */
+#ifndef SHARDC_IR_TRAIN_H
+#define SHARDC_IR_TRAIN_H
+
+#include "ir/graph.h"
+#include "support/optimizer.h"
+
+/* `reshard after ..`: when a gathered copy of a stored parameter is dropped. */
+typedef enum sc_reshard_after { SC_RESHARD_AFTER_FORWARD, SC_RESHARD_AFTER_USE, SC_RESHARD_AFTER_STEP } sc_reshard_after;
+
+typedef struct sc_trained_param {
+    uint32_t state;  /* in module->state */
+    uint32_t group;  /* in groups */
+    bool decays;     /* weight decay applies: a dot contracts it or a gather reads it, or decay_all */
+    sc_dtype grad;   /* of its gradient as accumulated */
+    sc_dtype reduce; /* of its gradient as it travels */
+    sc_dtype opt;    /* of its optimizer state, and of a master copy where that is wider than the parameter */
+} sc_trained_param;
+
+typedef struct sc_training {
+    SC_VEC(sc_optimizer_settings) groups; /* the first one has the defaults' clip */
+    SC_VEC(sc_trained_param) params;      /* in the order of module->state; parameters that are not here are frozen */
+    int64_t micro_batches;                /* at least 1 */
+    sc_dim batch_dim;                     /* that micro-batches split; SC_NONE without `accumulate` */
+    uint32_t *region;                     /* by op of the entry: the recomputed region it belongs to, from 1; 0: none. NULL: no `remat` */
+    bool *saved;                          /* by value: kept for the backward pass all the same; NULL: none */
+    uint8_t *reshard;                     /* by state: sc_reshard_after; NULL: all after forward */
+} sc_training;
+
+#endif
