@@ -8,7 +8,7 @@
 #include "ir/shapes.h"
 
 const sc_op_row sc_ops[SC_OP_COUNT] = {
-#define OP(name, in, traits, roles, shape, eval, expand) {#name, in, traits, roles, shape, eval, expand},
+#define OP(name, in, traits, roles, shape, eval, expand, derive) {#name, in, traits, roles, shape, eval, expand, derive},
 #include "ir/ops.def"
 #undef OP
 };

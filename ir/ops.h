@@ -29,14 +29,14 @@ enum {
 /* What sharding a dim does to an op. */
 typedef enum sc_role {
     SC_ROLE_PASSES, /* results are sharded alike */
-    SC_ROLE_SUMS,   /* results are a pending sum */
+    SC_ROLE_SUMS,   /* results that lack the dim are a pending sum */
     SC_ROLE_MAXES,
     SC_ROLE_MINS,
     SC_ROLE_WHOLE, /* must not be sharded */
     SC_ROLE_FORM   /* may be sharded once the op is replaced by its expansion */
 } sc_role;
 
-enum { SC_MAX_FACTORS = 24, SC_MAX_FIXED_OPERANDS = 10, SC_MAX_FIXED_RESULTS = 2 };
+enum { SC_MAX_FACTORS = 24, SC_MAX_FIXED_OPERANDS = 12, SC_MAX_FIXED_RESULTS = 4 };
 
 /* A factor: the dims of operands and results that are split together. */
 typedef struct sc_factor {
@@ -69,6 +69,7 @@ typedef struct sc_shape_request {
 
 struct sc_eval;
 struct sc_expand;
+struct sc_derive;
 
 typedef struct sc_op_row {
     const char *name;
@@ -78,6 +79,7 @@ typedef struct sc_op_row {
     bool (*shape)(sc_shape_request *request);                                /* NULL: result types are given, not inferred */
     bool (*eval)(struct sc_eval *eval);                                      /* NULL: the interpreter's own (state, collectives) */
     void (*expand)(struct sc_expand *expand);                                /* NULL: no sharded form */
+    void (*derive)(struct sc_derive *derive);                                /* NULL: no derivative */
 } sc_op_row;
 
 enum { SC_ANY = -1 };

@@ -99,6 +99,18 @@ void roles_gather(const sc_module *m, const sc_op *op, sc_factors *factors)
     roles_over_dims(m, op, factors, SC_ROLE_SUMS, true);
 }
 
+/* Rows of x are added to the entries that ids name; a rank keeps what falls in its range of V. Dims that x and ids have and the result
+ * lacks are summed over. */
+void roles_scatter(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_by_name(m, op, factors);
+    for (uint32_t i = 0; i < factors->count; i++) {
+        if (factors->list[i].result[0] < 0)
+            factors->list[i].role = SC_ROLE_SUMS;
+    }
+    set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_PASSES, true);
+}
+
 /* Likewise: the rank that holds the last position gives it, the others give 0. */
 void roles_last(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
@@ -139,6 +151,21 @@ void roles_attend(const sc_module *m, const sc_op *op, sc_factors *factors)
     roles_by_name(m, op, factors);
     set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_WHOLE, false);
     set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_PASSES, true);
+}
+
+/* As attend. The cotangents of keys, values and bias are sums over the dims that only queries have. */
+void roles_attend_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_by_name(m, op, factors);
+    for (uint32_t i = 0; i < factors->count; i++) {
+        sc_factor *factor = &factors->list[i];
+        for (uint32_t r = 0; r < op->result_count && factor->operand[0] >= 0; r++)
+            factor->role = factor->result[r] < 0 ? SC_ROLE_SUMS : factor->role;
+    }
+    set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_WHOLE, false);
+    const sc_attr *to = sc_op_attr(op, SC_ATTR_to);
+    for (uint32_t i = 0; to != NULL && i < factors->count; i++)
+        factors->list[i].offset = factors->list[i].offset || factors->list[i].dim == to->dims[0];
 }
 
 /* dims = [S], to = [T]: rows may land anywhere in the cache, so x is whole along S; a rank keeps what falls in its part of T. */

@@ -180,7 +180,9 @@ static void check_placement(verification *v, sc_op_id op)
     sc_factors factors;
     sc_op_factors(m, o, &factors);
     sc_atom_set sums = passed_sums(v, op), used = 0;
-    sc_placement expected = sc_placement_replicated();
+    sc_placement expected[SC_MAX_FIXED_RESULTS];
+    for (uint32_t r = 0; r < SC_MAX_FIXED_RESULTS; r++)
+        expected[r] = sc_placement_replicated();
     for (uint32_t f = 0; f < factors.count; f++) {
         const sc_factor *factor = &factors.list[f];
         sc_atom_list split = {0};
@@ -193,14 +195,16 @@ static void check_placement(verification *v, sc_op_id op)
             if (((used | sums) & bit) != 0)
                 wrong(v, op, "two of its dims, or a dim and a pending sum, are split over one axis");
             used |= bit;
-            if (pending_kind(factor->role) != 0)
-                expected.on[split.atoms[i]] = pending_kind(factor->role);
+            for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS; r++) {
+                if (pending_kind(factor->role) != 0 && factor->result[r] < 0)
+                    expected[r].on[split.atoms[i]] = pending_kind(factor->role);
+            }
         }
     }
-    for (uint32_t r = 0; r < o->result_count; r++) {
+    for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS; r++) {
         const sc_placement *at = &sc_type_of(m, o->first_result + r)->placement;
         for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
-            uint8_t pending = (sums >> a & 1) != 0 ? SC_PARTIAL_SUM : expected.on[a];
+            uint8_t pending = (sums >> a & 1) != 0 ? SC_PARTIAL_SUM : expected[r].on[a];
             uint8_t actual = sc_is_partial(at->on[a]) ? at->on[a] : SC_ON_NOTHING;
             if (pending != actual)
                 wrong(v, op, "its result %s a pending reduction over %s", pending == SC_ON_NOTHING ? "is not" : "must be",

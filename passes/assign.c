@@ -136,7 +136,7 @@ sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, c
         const sc_factor *factor = &factors->list[f];
         uint8_t kind = partial_kind(factor->role);
         set_lists(&at, factor->result[result], &assignment->split[f]);
-        for (uint32_t i = 0; kind != 0 && i < assignment->split[f].count; i++)
+        for (uint32_t i = 0; kind != 0 && factor->result[result] < 0 && i < assignment->split[f].count; i++)
             at.on[assignment->split[f].atoms[i]] = kind;
     }
     return at;
