@@ -153,13 +153,13 @@ void roles_attend(const sc_module *m, const sc_op *op, sc_factors *factors)
     set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_PASSES, true);
 }
 
-/* As attend. The cotangents of keys, values and bias are sums over the dims that only queries have. */
+/* As attend. A cotangent that lacks a dim is a sum over it: keys' over query positions and groups. */
 void roles_attend_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
     for (uint32_t i = 0; i < factors->count; i++) {
         sc_factor *factor = &factors->list[i];
-        for (uint32_t r = 0; r < op->result_count && factor->operand[0] >= 0; r++)
+        for (uint32_t r = 0; r < op->result_count; r++)
             factor->role = factor->result[r] < 0 ? SC_ROLE_SUMS : factor->role;
     }
     set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_WHOLE, false);
