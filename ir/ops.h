@@ -23,8 +23,9 @@ enum {
     SC_CONVERTS = 32768,        /* another dtype, else the same */
     SC_FROM_OUTSIDE = 65536,    /* a value that the caller gives */
     SC_FILLS_PADDING = 262144,  /* what stands in the padding of its result is defined */
-    SC_STOPS_GRADIENT = 524288, /* flat: nothing goes back through it */
+    SC_STOPS_GRADIENT = 2097152, /* flat: nothing goes back through it */
     SC_KEEPS_LSE = 1048576,     /* with lse = 1 it has a further result that its derivative reads */
+    SC_STATE_WRITE = 524288,    /* operand 0 is what the state that it names is after the call */
     SC_CHECKS_INTEGERS = 131072 /* integer operands out of range are a run-time error: padding must not look like one */
 };
 
