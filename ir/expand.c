@@ -85,15 +85,15 @@ static int64_t size_along(const sc_expand *e, sc_value x, const sc_attr *dims)
     return size;
 }
 
-/* The same dims in the order that the replaced result has them. */
+/* The dims, and their order, of the replaced result. */
 static sc_value in_order_of(sc_expand *e, sc_value x, sc_value result)
 {
     sc_type_info type = *sc_type_of(e->m, result);
     type.placement = sc_placement_replicated();
-    bool same = true;
-    for (uint32_t i = 0; i < type.rank; i++)
-        same = same && sc_type_of(e->m, x)->dims[i].dim == type.dims[i].dim;
-    return same ? x : emit_typed(e, SC_OP_transpose, &x, 1, NULL, 0, &type);
+    bool is_broadcast = sc_type_of(e->m, x)->rank < type.rank, same = !is_broadcast;
+    for (uint32_t i = 0; same && i < type.rank; i++)
+        same = sc_type_of(e->m, x)->dims[i].dim == type.dims[i].dim;
+    return same ? x : emit_typed(e, is_broadcast ? SC_OP_broadcast : SC_OP_transpose, &x, 1, NULL, 0, &type);
 }
 
 /* x - max(x), along dims. A row without a finite element (every key masked) is shifted by the lowest finite number, so that its weights
@@ -180,9 +180,12 @@ void expand_xent(sc_expand *e)
         sc_value kept = emit2(e, SC_OP_mul, picked, constant(e, 1 - smoothing, dtype));
         picked = emit2(e, SC_OP_add, kept, mean);
     }
-    sc_value loss = emit2(e, SC_OP_sub, emit1(e, SC_OP_log, total), picked);
+    sc_value log_total = emit1(e, SC_OP_log, total);
+    sc_value loss = emit2(e, SC_OP_sub, log_total, picked);
     sc_value masked = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, dtype), loss}, 3, NULL, 0);
     e->results[0] = in_order_of(e, masked, sc_op_at(e->m, e->op)->first_result);
+    if (sc_op_at(e->m, e->op)->result_count > 1)
+        e->results[1] = in_order_of(e, emit2(e, SC_OP_add, log_total, maximum), sc_result(e->m, e->op, 1));
 }
 
 /* A dim of the expansion's own, named after the one it comes from. */

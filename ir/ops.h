@@ -23,6 +23,7 @@ enum {
     SC_CONVERTS = 32768,        /* another dtype, else the same */
     SC_FROM_OUTSIDE = 65536,    /* a value that the caller gives */
     SC_FILLS_PADDING = 262144,  /* what stands in the padding of its result is defined */
+    SC_STATE_WRITE = 524288,    /* operand 0 is what the state that it names is after the call */
     SC_CHECKS_INTEGERS = 131072 /* integer operands out of range are a run-time error: padding must not look like one */
 };
 
