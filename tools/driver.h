@@ -24,6 +24,9 @@ typedef struct sc_options {
     SC_VEC(sc_named_text) inputs; /* --input NAME=FILE[:TENSOR] */
     int64_t steps;                /* --steps; 0: not given */
     uint64_t ranks;
+    const char *set; /* train: scalars of the optimizers, lr=1e-4,decay=0 (tools/settings.h) */
+    const char *eval_data, *log, *save, *state, *resume;
+    int64_t eval_every; /* steps; 0: not given */
 } sc_options;
 
 /* A program compiled for one entry and plan. */
