@@ -4,6 +4,8 @@
 #include "ir/derive.h"
 #include "ir/emit.h"
 
+static const double pi = 3.14159265358979323846;
+
 static sc_value in(sc_derive *d, uint32_t i)
 {
     return d->read(d, sc_op_at(d->e.m, d->op)->operands[i]);
@@ -189,11 +191,11 @@ void derive_silu(sc_derive *d)
 void derive_gelu(sc_derive *d)
 {
     sc_value x = in(d, 0);
-    sc_value erf = sc_emit1(&d->e, SC_OP_erf, sc_emit_scaled(&d->e, x, M_SQRT1_2));
+    sc_value erf = sc_emit1(&d->e, SC_OP_erf, sc_emit_scaled(&d->e, x, sqrt(0.5)));
     sc_value cdf = sc_emit_scaled(&d->e, sc_emit_plus(&d->e, erf, 1), 0.5);
     sc_value square = mul(d, x, x);
     sc_value density = sc_emit1(&d->e, SC_OP_exp, sc_emit_scaled(&d->e, square, -0.5));
-    sc_value scaled = sc_emit_scaled(&d->e, density, 1 / sqrt(2 * M_PI));
+    sc_value scaled = sc_emit_scaled(&d->e, density, 1 / sqrt(2 * pi));
     sc_value term = mul(d, x, scaled);
     by_slope(d, sc_emit2(&d->e, SC_OP_add, cdf, term));
 }
@@ -201,7 +203,7 @@ void derive_gelu(sc_derive *d)
 /* y = x/2 (1 + t), t = tanh(c (x + k x^3)): (1 + t)/2 + x/2 (1 - t^2) c (1 + 3 k x^2). */
 void derive_gelu_tanh(sc_derive *d)
 {
-    const double c = sqrt(2 / M_PI), k = 0.044715;
+    const double c = sqrt(2 / pi), k = 0.044715;
     sc_value x = in(d, 0), square = mul(d, x, x);
     sc_value inner = mul(d, x, sc_emit_plus(&d->e, sc_emit_scaled(&d->e, square, k), 1));
     sc_value t = sc_emit1(&d->e, SC_OP_tanh, sc_emit_scaled(&d->e, inner, c));
@@ -217,7 +219,7 @@ void derive_erf(sc_derive *d)
 {
     sc_value x = in(d, 0), square = mul(d, x, x);
     sc_value density = sc_emit1(&d->e, SC_OP_exp, sc_emit1(&d->e, SC_OP_neg, square));
-    by_slope(d, sc_emit_scaled(&d->e, density, 2 / sqrt(M_PI)));
+    by_slope(d, sc_emit_scaled(&d->e, density, 2 / sqrt(pi)));
 }
 
 /* c x^(c - 1) */

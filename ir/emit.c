@@ -7,13 +7,24 @@ static void note(sc_emitter *e, sc_op_id made)
         e->made(e, made);
 }
 
-sc_op_id sc_emit_op(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count)
+sc_op_id sc_emit_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs,
+                       uint32_t attr_count, int64_t new_size)
 {
-    sc_shape_request request = {
-        .m = e->m, .kind = kind, .operands = operands, .operand_count = count, .attrs = attrs, .attr_count = attr_count};
+    sc_shape_request request = {.m = e->m,
+                                .kind = kind,
+                                .operands = operands,
+                                .operand_count = count,
+                                .attrs = attrs,
+                                .attr_count = attr_count,
+                                .new_size = new_size};
     sc_op_id made = sc_op_build(&request, e->func, e->before, e->like);
     note(e, made);
     return made;
+}
+
+sc_op_id sc_emit_op(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count)
+{
+    return sc_emit_sized(e, kind, operands, count, attrs, attr_count, 0);
 }
 
 sc_value sc_emit_value(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count)

@@ -7,6 +7,9 @@
 
 /* Result types inferred by the op's row. */
 sc_op_id sc_emit_op(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count);
+/* The same for an op that makes a dim of its own size. */
+sc_op_id sc_emit_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs,
+                       uint32_t attr_count, int64_t new_size);
 /* The first result of one. */
 sc_value sc_emit_value(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count);
 sc_value sc_emit1(sc_emitter *e, sc_op_kind kind, sc_value x);

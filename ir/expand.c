@@ -70,17 +70,10 @@ static sc_value in_order_of(sc_expand *e, sc_value x, sc_value result)
 {
     sc_type_info type = *sc_type_of(e->e.m, result);
     type.placement = sc_placement_replicated();
-<<<<<<< HEAD
-    bool same = true;
-    for (uint32_t i = 0; i < type.rank; i++)
-        same = same && sc_type_of(e->e.m, x)->dims[i].dim == type.dims[i].dim;
-    return same ? x : emit_typed(e, SC_OP_transpose, &x, 1, NULL, 0, &type);
-=======
-    bool is_broadcast = sc_type_of(e->m, x)->rank < type.rank, same = !is_broadcast;
+    bool is_broadcast = sc_type_of(e->e.m, x)->rank < type.rank, same = !is_broadcast;
     for (uint32_t i = 0; same && i < type.rank; i++)
-        same = sc_type_of(e->m, x)->dims[i].dim == type.dims[i].dim;
+        same = sc_type_of(e->e.m, x)->dims[i].dim == type.dims[i].dim;
     return same ? x : emit_typed(e, is_broadcast ? SC_OP_broadcast : SC_OP_transpose, &x, 1, NULL, 0, &type);
->>>>>>> t_ops
 }
 
 /* x - max(x), along dims. A row without a finite element (every key masked) is shifted by the lowest finite number, so that its weights
@@ -170,13 +163,9 @@ void expand_xent(sc_expand *e)
     sc_value log_total = emit1(e, SC_OP_log, total);
     sc_value loss = emit2(e, SC_OP_sub, log_total, picked);
     sc_value masked = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, dtype), loss}, 3, NULL, 0);
-<<<<<<< HEAD
     e->results[0] = in_order_of(e, masked, sc_op_at(e->e.m, e->e.before)->first_result);
-=======
-    e->results[0] = in_order_of(e, masked, sc_op_at(e->m, e->op)->first_result);
-    if (sc_op_at(e->m, e->op)->result_count > 1)
-        e->results[1] = in_order_of(e, emit2(e, SC_OP_add, log_total, maximum), sc_result(e->m, e->op, 1));
->>>>>>> t_ops
+    if (sc_op_at(e->e.m, e->e.before)->result_count > 1)
+        e->results[1] = in_order_of(e, emit2(e, SC_OP_add, log_total, maximum), sc_result(e->e.m, e->e.before, 1));
 }
 
 /* A dim of the expansion's own, named after the one it comes from. */
@@ -214,7 +203,7 @@ void expand_topk(sc_expand *e)
             wanted = size_along(e, sc_op_at(e->e.m, e->e.before)->first_result, &to);
     sc_dim shard = fresh_dim(e, dims.dims[0], "shard"), inner = fresh_dim(e, dims.dims[0], "part"),
            best = fresh_dim(e, dims.dims[0], "best"), candidate = fresh_dim(e, dims.dims[0], "candidate");
-    e->e.made_dim = shard;
+    e->made_dim = shard;
     if (part * shards != type.dims[at].size) { /* the parts will be taken as whole: padding must lose against everything */
         double least = sc_dtype_is_float(type.dtype) ? -(double)INFINITY : -2147483648.0;
         sc_attr padding[] = {dims, sc_attr_number(SC_ATTR_value, least)};
@@ -226,16 +215,7 @@ void expand_topk(sc_expand *e)
     x = emit_typed(e, SC_OP_unfold, &x, 1, unfold, 2, &unfolded);
 
     sc_attr local[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, &inner, 1), sc_attr_dims(e->e.m, SC_ATTR_to, &best, 1)};
-    sc_shape_request request = {.m = e->e.m,
-                                .kind = SC_OP_topk,
-                                .operands = &x,
-                                .operand_count = 1,
-                                .attrs = local,
-                                .attr_count = 2,
-                                .new_size = wanted < part ? wanted : part};
-    sc_op_id made = sc_op_build(&request, sc_op_at(e->e.m, e->e.before)->func, e->e.before, e->e.before);
-    if (e->e.made != NULL)
-        e->e.made(e, made, e->user);
+    sc_op_id made = sc_emit_sized(&e->e, SC_OP_topk, &x, 1, local, 2, wanted < part ? wanted : part);
     sc_type_info index_type = {
         .dtype = SC_DTYPE_i32, .rank = 1, .dims = {{shard, SC_NONE, shards}}, .placement = sc_placement_replicated()};
     sc_attr shard_dims = sc_attr_dims(e->e.m, SC_ATTR_dims, &shard, 1);
@@ -248,11 +228,7 @@ void expand_topk(sc_expand *e)
     values = emit(e, SC_OP_rename, &values, 1, fold, 2);
     ids = emit(e, SC_OP_rename, &ids, 1, fold, 2);
     sc_attr last[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, &candidate, 1), to};
-    request = (sc_shape_request){
-        .m = e->e.m, .kind = SC_OP_topk, .operands = &values, .operand_count = 1, .attrs = last, .attr_count = 2, .new_size = wanted};
-    made = sc_op_build(&request, sc_op_at(e->e.m, e->e.before)->func, e->e.before, e->e.before);
-    if (e->e.made != NULL)
-        e->e.made(e, made, e->user);
+    made = sc_emit_sized(&e->e, SC_OP_topk, &values, 1, last, 2, wanted);
     sc_attr candidates = sc_attr_dims(e->e.m, SC_ATTR_dims, &candidate, 1);
     e->results[0] = sc_result(e->e.m, made, 0);
     e->results[1] = emit(e, SC_OP_gather, (sc_value[]){ids, sc_result(e->e.m, made, 1)}, 2, &candidates, 1);
