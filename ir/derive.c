@@ -27,22 +27,22 @@ static const sc_type_info *operand_type(const sc_derive *d, uint32_t i)
 
 static sc_value mul(sc_derive *d, sc_value x, sc_value y)
 {
-    return sc_emit2(&d->e, SC_OP_mul, x, y);
+    return sc_make2(&d->e, SC_OP_mul, x, y);
 }
 
 static sc_value sub(sc_derive *d, sc_value x, sc_value y)
 {
-    return sc_emit2(&d->e, SC_OP_sub, x, y);
+    return sc_make2(&d->e, SC_OP_sub, x, y);
 }
 
 static sc_value sum(sc_derive *d, sc_value x, const sc_attr *dims)
 {
-    return sc_emit_value(&d->e, SC_OP_sum, &x, 1, dims, 1);
+    return sc_make_value(&d->e, SC_OP_sum, &x, 1, dims, 1);
 }
 
 static sc_value zero_like(sc_derive *d, sc_value x)
 {
-    return sc_emit_constant(&d->e, 0, sc_type_of(d->e.m, x)->dtype);
+    return sc_make_constant(&d->e, 0, sc_type_of(d->e.m, x)->dtype);
 }
 
 /* ---- contractions ---- */
@@ -68,7 +68,7 @@ void derive_dot(sc_derive *d)
         }
         sc_attr attrs[2] = {sc_attr_dims(d->e.m, SC_ATTR_dims, dims, count), sc_attr_int(SC_ATTR_wide, 1)};
         bool wide = d->widened[i] && type.dtype != sc_wide(type.dtype);
-        d->gradients[i] = sc_emit_value(&d->e, SC_OP_dot, operands, 2, attrs, wide ? 2 : 1);
+        d->gradients[i] = sc_make_value(&d->e, SC_OP_dot, operands, 2, attrs, wide ? 2 : 1);
     }
 }
 
@@ -80,19 +80,19 @@ static void to_extreme(sc_derive *d, bool smallest)
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     sc_value levels[SC_MAX_RANK + 1];
     sc_value x = in(d, 0);
-    levels[0] = smallest ? sc_emit1(&d->e, SC_OP_neg, x) : x;
+    levels[0] = smallest ? sc_make1(&d->e, SC_OP_neg, x) : x;
     for (uint32_t i = 0; i + 1 < dims.count; i++) {
         sc_attr one = sc_attr_dims(d->e.m, SC_ATTR_dims, &dims.dims[dims.count - 1 - i], 1);
-        levels[i + 1] = sc_emit_value(&d->e, SC_OP_max, &levels[i], 1, &one, 1);
+        levels[i + 1] = sc_make_value(&d->e, SC_OP_max, &levels[i], 1, &one, 1);
     }
     sc_value y = d->cotangents[0];
     for (uint32_t i = dims.count; i-- > 0;) {
         sc_dim dim = dims.dims[dims.count - 1 - i];
         sc_attr one = sc_attr_dims(d->e.m, SC_ATTR_dims, &dim, 1);
-        sc_value best = sc_emit_value(&d->e, SC_OP_argmax, &levels[i], 1, &one, 1);
-        sc_value index = sc_emit_index(&d->e, operand_type(d, 0), dim);
-        sc_value chosen = sc_emit2(&d->e, SC_OP_eq, best, index);
-        y = sc_emit_where(&d->e, chosen, y, zero_like(d, y));
+        sc_value best = sc_make_value(&d->e, SC_OP_argmax, &levels[i], 1, &one, 1);
+        sc_value index = sc_make_index(&d->e, operand_type(d, 0), dim);
+        sc_value chosen = sc_make2(&d->e, SC_OP_eq, best, index);
+        y = sc_make_where(&d->e, chosen, y, zero_like(d, y));
     }
     d->gradients[0] = y;
 }
@@ -112,7 +112,7 @@ void derive_softmax(sc_derive *d)
 {
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     sc_dtype wide = sc_wide(operand_type(d, 0)->dtype);
-    sc_value y = sc_emit_cast(&d->e, out(d, 0), wide), dy = sc_emit_cast(&d->e, d->cotangents[0], wide);
+    sc_value y = sc_make_cast(&d->e, out(d, 0), wide), dy = sc_make_cast(&d->e, d->cotangents[0], wide);
     sc_value mean = sum(d, mul(d, dy, y), &dims);
     sc_value centred = sub(d, dy, mean);
     d->gradients[0] = mul(d, centred, y);
@@ -123,8 +123,8 @@ void derive_log_softmax(sc_derive *d)
 {
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     sc_dtype wide = sc_wide(operand_type(d, 0)->dtype);
-    sc_value y = sc_emit_cast(&d->e, out(d, 0), wide), dy = sc_emit_cast(&d->e, d->cotangents[0], wide);
-    sc_value weights = sc_emit1(&d->e, SC_OP_exp, y), total = sum(d, dy, &dims);
+    sc_value y = sc_make_cast(&d->e, out(d, 0), wide), dy = sc_make_cast(&d->e, d->cotangents[0], wide);
+    sc_value weights = sc_make1(&d->e, SC_OP_exp, y), total = sum(d, dy, &dims);
     sc_value share = mul(d, weights, total);
     d->gradients[0] = sub(d, dy, share);
 }
@@ -133,15 +133,15 @@ void derive_log_softmax(sc_derive *d)
 static sc_value weights_of(sc_derive *d, sc_value x, sc_value lse)
 {
     sc_dtype dtype = sc_type_of(d->e.m, lse)->dtype;
-    sc_value lowest = sc_emit_constant(&d->e, dtype == SC_DTYPE_f64 ? -DBL_MAX : -(double)FLT_MAX, dtype);
-    sc_value finite = sc_emit2(&d->e, SC_OP_maximum, lse, lowest), wide = sc_emit_cast(&d->e, x, dtype);
-    return sc_emit1(&d->e, SC_OP_exp, sub(d, wide, finite));
+    sc_value lowest = sc_make_constant(&d->e, dtype == SC_DTYPE_f64 ? -DBL_MAX : -(double)FLT_MAX, dtype);
+    sc_value finite = sc_make2(&d->e, SC_OP_maximum, lse, lowest), wide = sc_make_cast(&d->e, x, dtype);
+    return sc_make1(&d->e, SC_OP_exp, sub(d, wide, finite));
 }
 
 void derive_logsumexp(sc_derive *d)
 {
     sc_dtype wide = sc_wide(operand_type(d, 0)->dtype);
-    sc_value lse = sc_emit_cast(&d->e, out(d, 0), wide), dy = sc_emit_cast(&d->e, d->cotangents[0], wide);
+    sc_value lse = sc_make_cast(&d->e, out(d, 0), wide), dy = sc_make_cast(&d->e, d->cotangents[0], wide);
     sc_value weights = weights_of(d, in(d, 0), lse);
     d->gradients[0] = mul(d, weights, dy);
 }
@@ -155,15 +155,15 @@ void derive_xent(sc_derive *d)
     const sc_type_info logits = *operand_type(d, 0);
     sc_value target = in(d, 1), weights = weights_of(d, in(d, 0), out(d, 1));
     sc_dtype dtype = sc_type_of(d->e.m, weights)->dtype, id_dtype = sc_type_of(d->e.m, target)->dtype;
-    sc_value index = sc_emit_index(&d->e, &logits, dims.dims[0]);
-    sc_value hit = sc_emit2(&d->e, SC_OP_eq, target, sc_emit_cast(&d->e, index, id_dtype));
-    sc_value onehot = sc_emit_scaled(&d->e, sc_emit_cast(&d->e, hit, dtype), 1 - smoothing);
+    sc_value index = sc_make_index(&d->e, &logits, dims.dims[0]);
+    sc_value hit = sc_make2(&d->e, SC_OP_eq, target, sc_make_cast(&d->e, index, id_dtype));
+    sc_value onehot = sc_make_scaled(&d->e, sc_make_cast(&d->e, hit, dtype), 1 - smoothing);
     sc_value slope = sub(d, weights, onehot);
     if (smoothing != 0)
-        slope = sc_emit_plus(&d->e, slope, -smoothing / (double)logits.dims[sc_type_find_dim(&logits, dims.dims[0])].size);
-    sc_value ignored = sc_emit2(&d->e, SC_OP_eq, target, sc_emit_constant(&d->e, ignore, id_dtype));
+        slope = sc_make_plus(&d->e, slope, -smoothing / (double)logits.dims[sc_type_find_dim(&logits, dims.dims[0])].size);
+    sc_value ignored = sc_make2(&d->e, SC_OP_eq, target, sc_make_constant(&d->e, ignore, id_dtype));
     sc_value zero = zero_like(d, d->cotangents[0]);
-    sc_value dy = sc_emit_where(&d->e, ignored, zero, d->cotangents[0]);
+    sc_value dy = sc_make_where(&d->e, ignored, zero, d->cotangents[0]);
     d->gradients[0] = mul(d, slope, dy);
 }
 
@@ -173,7 +173,7 @@ void derive_cumsum(sc_derive *d)
     bool reverse = sc_op_int(op, SC_ATTR_reverse, 0) == 0;
     sc_attr attrs[2] = {attr_of(d, SC_ATTR_dims), sc_attr_int(SC_ATTR_reverse, 1)};
     sc_value y = d->cotangents[0];
-    d->gradients[0] = sc_emit_value(&d->e, SC_OP_cumsum, &y, 1, attrs, reverse ? 2 : 1);
+    d->gradients[0] = sc_make_value(&d->e, SC_OP_cumsum, &y, 1, attrs, reverse ? 2 : 1);
 }
 
 /* ---- indexing ---- */
@@ -183,7 +183,7 @@ static sc_value scatter(sc_derive *d, sc_value y, sc_value ids)
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     sc_type_info type = *operand_type(d, 0);
     type.dtype = d->widened[0] ? sc_wide(type.dtype) : type.dtype;
-    return sc_emit_as(&d->e, SC_OP_scatter_add, (sc_value[]){y, ids}, 2, &dims, 1, &type);
+    return sc_make_as(&d->e, SC_OP_scatter_add, (sc_value[]){y, ids}, 2, &dims, 1, &type);
 }
 
 void derive_gather(sc_derive *d)
@@ -219,7 +219,7 @@ void derive_rope(sc_derive *d)
     sc_value operands[SC_MAX_FIXED_OPERANDS] = {d->cotangents[0]};
     for (uint32_t i = 1; i < op.operand_count; i++)
         operands[i] = in(d, i);
-    d->gradients[0] = sc_emit_value(&d->e, SC_OP_rope, operands, op.operand_count, attrs, count);
+    d->gradients[0] = sc_make_value(&d->e, SC_OP_rope, operands, op.operand_count, attrs, count);
 }
 
 void derive_last(sc_derive *d)
@@ -227,13 +227,13 @@ void derive_last(sc_derive *d)
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     const sc_type_info type = *operand_type(d, 0);
     int length = sc_op_operand_called(d->e.m, sc_op_at(d->e.m, d->op), "len", 1);
-    sc_value index = sc_emit_index(&d->e, &type, dims.dims[0]), at;
+    sc_value index = sc_make_index(&d->e, &type, dims.dims[0]), at;
     if (length >= 0)
-        at = sc_emit_plus(&d->e, in(d, (uint32_t)length), -1);
+        at = sc_make_plus(&d->e, in(d, (uint32_t)length), -1);
     else
-        at = sc_emit_constant(&d->e, (double)type.dims[sc_type_find_dim(&type, dims.dims[0])].size - 1, SC_DTYPE_i32);
-    sc_value is_last = sc_emit2(&d->e, SC_OP_eq, at, index), zero = zero_like(d, d->cotangents[0]);
-    d->gradients[0] = sc_emit_where(&d->e, is_last, d->cotangents[0], zero);
+        at = sc_make_constant(&d->e, (double)type.dims[sc_type_find_dim(&type, dims.dims[0])].size - 1, SC_DTYPE_i32);
+    sc_value is_last = sc_make2(&d->e, SC_OP_eq, at, index), zero = zero_like(d, d->cotangents[0]);
+    d->gradients[0] = sc_make_where(&d->e, is_last, d->cotangents[0], zero);
 }
 
 /* Zeros around it. */
@@ -243,7 +243,7 @@ void derive_slice(sc_derive *d)
     const sc_type_info type = *operand_type(d, 0);
     sc_attr attrs[3] = {sc_attr_dims(d->e.m, SC_ATTR_dims, to.dims, 1), sc_attr_dims(d->e.m, SC_ATTR_to, dims.dims, 1),
                         sc_attr_int(SC_ATTR_from, sc_op_int(sc_op_at(d->e.m, d->op), SC_ATTR_from, 0))};
-    d->gradients[0] = sc_emit_as(&d->e, SC_OP_unslice, &d->cotangents[0], 1, attrs, 3, &type);
+    d->gradients[0] = sc_make_as(&d->e, SC_OP_unslice, &d->cotangents[0], 1, attrs, 3, &type);
 }
 
 /* Its part of the result. */
@@ -259,7 +259,7 @@ void derive_concat(sc_derive *d)
         sc_type_info type = *sc_type_of(d->e.m, d->cotangents[0]);
         type.dims[sc_type_find_dim(&type, to.dims[0])] = dim;
         if (d->wanted[i])
-            d->gradients[i] = sc_emit_as(&d->e, SC_OP_slice, &d->cotangents[0], 1, attrs, from == 0 ? 2 : 3, &type);
+            d->gradients[i] = sc_make_as(&d->e, SC_OP_slice, &d->cotangents[0], 1, attrs, from == 0 ? 2 : 3, &type);
         from += dim.size;
     }
 }
@@ -271,7 +271,7 @@ void derive_rename(sc_derive *d)
     const sc_type_info type = *operand_type(d, 0);
     sc_attr attrs[2] = {sc_attr_dims(d->e.m, SC_ATTR_dims, to.dims, to.count), sc_attr_dims(d->e.m, SC_ATTR_to, dims.dims, dims.count)};
     sc_op_kind kind = dims.count > to.count ? SC_OP_unfold : SC_OP_rename;
-    d->gradients[0] = sc_emit_as(&d->e, kind, &d->cotangents[0], 1, attrs, 2, &type);
+    d->gradients[0] = sc_make_as(&d->e, kind, &d->cotangents[0], 1, attrs, 2, &type);
 }
 
 /* ---- attention ---- */
@@ -290,7 +290,7 @@ void derive_attend(sc_derive *d)
     operands[count++] = d->cotangents[0];
     for (uint32_t i = FIXED; i < op.operand_count; i++)
         operands[count++] = in(d, i);
-    sc_op_id made = sc_emit_op(&d->e, SC_OP_attend_grad, operands, count, attrs, attr_count);
+    sc_op_id made = sc_make_op(&d->e, SC_OP_attend_grad, operands, count, attrs, attr_count);
     for (uint32_t i = Q; i < FIXED; i++)
         d->gradients[i] = sc_result(d->e.m, made, i);
     int bias = sc_op_operand_called(d->e.m, &op, "bias", FIXED);

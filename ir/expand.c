@@ -12,17 +12,17 @@
 
 static sc_value emit(sc_expand *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count)
 {
-    return sc_emit_value(&e->e, kind, operands, count, attrs, attr_count);
+    return sc_make_value(&e->e, kind, operands, count, attrs, attr_count);
 }
 
 static sc_value emit1(sc_expand *e, sc_op_kind kind, sc_value x)
 {
-    return sc_emit1(&e->e, kind, x);
+    return sc_make1(&e->e, kind, x);
 }
 
 static sc_value emit2(sc_expand *e, sc_op_kind kind, sc_value x, sc_value y)
 {
-    return sc_emit2(&e->e, kind, x, y);
+    return sc_make2(&e->e, kind, x, y);
 }
 
 static sc_value reduce(sc_expand *e, sc_op_kind kind, sc_value x, const sc_attr *dims)
@@ -33,17 +33,17 @@ static sc_value reduce(sc_expand *e, sc_op_kind kind, sc_value x, const sc_attr 
 static sc_value emit_typed(sc_expand *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs,
                            uint32_t attr_count, const sc_type_info *type)
 {
-    return sc_emit_as(&e->e, kind, operands, count, attrs, attr_count, type);
+    return sc_make_as(&e->e, kind, operands, count, attrs, attr_count, type);
 }
 
 static sc_value cast(sc_expand *e, sc_value x, sc_dtype dtype)
 {
-    return sc_emit_cast(&e->e, x, dtype);
+    return sc_make_cast(&e->e, x, dtype);
 }
 
 static sc_value constant(sc_expand *e, double value, sc_dtype dtype)
 {
-    return sc_emit_constant(&e->e, value, dtype);
+    return sc_make_constant(&e->e, value, dtype);
 }
 
 static sc_value operand(const sc_expand *e, uint32_t i)
@@ -215,7 +215,7 @@ void expand_topk(sc_expand *e)
     x = emit_typed(e, SC_OP_unfold, &x, 1, unfold, 2, &unfolded);
 
     sc_attr local[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, &inner, 1), sc_attr_dims(e->e.m, SC_ATTR_to, &best, 1)};
-    sc_op_id made = sc_emit_sized(&e->e, SC_OP_topk, &x, 1, local, 2, wanted < part ? wanted : part);
+    sc_op_id made = sc_make_sized(&e->e, SC_OP_topk, &x, 1, local, 2, wanted < part ? wanted : part);
     sc_type_info index_type = {
         .dtype = SC_DTYPE_i32, .rank = 1, .dims = {{shard, SC_NONE, shards}}, .placement = sc_placement_replicated()};
     sc_attr shard_dims = sc_attr_dims(e->e.m, SC_ATTR_dims, &shard, 1);
@@ -228,7 +228,7 @@ void expand_topk(sc_expand *e)
     values = emit(e, SC_OP_rename, &values, 1, fold, 2);
     ids = emit(e, SC_OP_rename, &ids, 1, fold, 2);
     sc_attr last[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, &candidate, 1), to};
-    made = sc_emit_sized(&e->e, SC_OP_topk, &values, 1, last, 2, wanted);
+    made = sc_make_sized(&e->e, SC_OP_topk, &values, 1, last, 2, wanted);
     sc_attr candidates = sc_attr_dims(e->e.m, SC_ATTR_dims, &candidate, 1);
     e->results[0] = sc_result(e->e.m, made, 0);
     e->results[1] = emit(e, SC_OP_gather, (sc_value[]){ids, sc_result(e->e.m, made, 1)}, 2, &candidates, 1);

@@ -39,7 +39,7 @@ static void mark_phase(sc_emitter *e, sc_op_id made)
 static sc_value read_state(update *u, sc_sym name, const sc_type_info *type)
 {
     sc_attr attr = sc_attr_text(SC_ATTR_name, name);
-    return sc_emit_as(&u->e, SC_OP_state_read, NULL, 0, &attr, 1, type);
+    return sc_make_as(&u->e, SC_OP_state_read, NULL, 0, &attr, 1, type);
 }
 
 static void write_state(update *u, sc_sym name, sc_value value)
@@ -60,7 +60,7 @@ static sc_value named_state(update *u, const char *suffix, sc_dtype dtype)
 
 static void write_named(update *u, const char *suffix, sc_value value)
 {
-    sc_value rounded = sc_emit_cast(&u->e, value, u->param->opt);
+    sc_value rounded = sc_make_cast(&u->e, value, u->param->opt);
     write_state(u, sc_state_name_of(u->e.m, u->param->state, suffix), rounded);
 }
 
@@ -76,34 +76,34 @@ static sc_value scalar(update *u, sc_scalar which, sc_dtype dtype)
     sc_sym name = sc_intern_printf(&m->context->names, "optimizer%u.%s", group, sc_scalar_names[which]);
     sc_step_state(m, u->step, name, SC_STATE_SCALAR, &type, SC_NONE);
     sc_value read = read_state(u, name, &type);
-    return *known = sc_emit_cast(&u->e, read, dtype);
+    return *known = sc_make_cast(&u->e, read, dtype);
 }
 
 /* ---- arithmetic ---- */
 
 static sc_value add(update *u, sc_value x, sc_value y)
 {
-    return sc_emit2(&u->e, SC_OP_add, x, y);
+    return sc_make2(&u->e, SC_OP_add, x, y);
 }
 
 static sc_value sub(update *u, sc_value x, sc_value y)
 {
-    return sc_emit2(&u->e, SC_OP_sub, x, y);
+    return sc_make2(&u->e, SC_OP_sub, x, y);
 }
 
 static sc_value mul(update *u, sc_value x, sc_value y)
 {
-    return sc_emit2(&u->e, SC_OP_mul, x, y);
+    return sc_make2(&u->e, SC_OP_mul, x, y);
 }
 
 static sc_value quotient(update *u, sc_value x, sc_value y)
 {
-    return sc_emit2(&u->e, SC_OP_div, x, y);
+    return sc_make2(&u->e, SC_OP_div, x, y);
 }
 
 static sc_value one_minus(update *u, sc_value x)
 {
-    sc_value one = sc_emit_constant(&u->e, 1, sc_type_of(u->e.m, x)->dtype);
+    sc_value one = sc_make_constant(&u->e, 1, sc_type_of(u->e.m, x)->dtype);
     return sub(u, one, x);
 }
 
@@ -122,11 +122,11 @@ static sc_value factor(update *u, uint32_t which, sc_dtype dtype)
     } else {
         sc_dtype exact = sc_type_of(u->e.m, u->norm)->dtype;
         x = scalar(u, SC_SCALAR_CLIP, exact);
-        y = sc_emit_plus(&u->e, u->norm, 1e-6);
+        y = sc_make_plus(&u->e, u->norm, 1e-6);
         x = quotient(u, x, y);
-        y = sc_emit_constant(&u->e, 1, exact);
-        x = mul(u, u->scale, sc_emit2(&u->e, SC_OP_minimum, x, y));
-        x = sc_emit_cast(&u->e, x, dtype);
+        y = sc_make_constant(&u->e, 1, exact);
+        x = mul(u, u->scale, sc_make2(&u->e, SC_OP_minimum, x, y));
+        x = sc_make_cast(&u->e, x, dtype);
     }
     return *known = x;
 }
@@ -148,19 +148,19 @@ static sc_value read_scalar(update *u, const char *name)
     sc_sym symbol = sc_intern_text(&m->context->names, name);
     const sc_type_info type = m->types.data[m->state.data[sc_module_find_state(m, symbol)].type];
     sc_value read = read_state(u, symbol, &type);
-    return sc_emit1(&u->e, SC_OP_use, read);
+    return sc_make1(&u->e, SC_OP_use, read);
 }
 
 /* 1 / weight, 0 where that is 0. One scalar result: its mean over micro-batches. */
 static sc_value reciprocal_weight(update *u, uint32_t result_count, sc_dtype dtype)
 {
     if (result_count < 2)
-        return sc_emit_constant(&u->e, 1.0 / (double)u->training->micro_batches, dtype);
-    sc_value weight = sc_emit_cast(&u->e, read_scalar(u, "weight"), dtype), zero = sc_emit_constant(&u->e, 0, dtype),
-             one = sc_emit_constant(&u->e, 1, dtype);
-    sc_value empty = sc_emit2(&u->e, SC_OP_eq, weight, zero), safe = sc_emit_where(&u->e, empty, one, weight);
+        return sc_make_constant(&u->e, 1.0 / (double)u->training->micro_batches, dtype);
+    sc_value weight = sc_make_cast(&u->e, read_scalar(u, "weight"), dtype), zero = sc_make_constant(&u->e, 0, dtype),
+             one = sc_make_constant(&u->e, 1, dtype);
+    sc_value empty = sc_make2(&u->e, SC_OP_eq, weight, zero), safe = sc_make_where(&u->e, empty, one, weight);
     sc_value reciprocal = quotient(u, one, safe);
-    return sc_emit_where(&u->e, empty, zero, reciprocal);
+    return sc_make_where(&u->e, empty, zero, reciprocal);
 }
 
 /* ---- gradients ---- */
@@ -173,10 +173,10 @@ static sc_value read_gradient(update *u)
     type.dtype = u->param->grad;
     u->phase = 1;
     sc_attr attrs[2] = {sc_attr_text(SC_ATTR_name, sc_state_name_of(m, u->param->state, "grad")), sc_attr_int(SC_ATTR_bucket, 0)};
-    sc_value read = sc_emit_as(&u->e, SC_OP_state_read, NULL, 0, attrs, 2, &type);
-    sc_value whole = sc_emit_value(&u->e, SC_OP_use, &read, 1, &attrs[1], 1);
+    sc_value read = sc_make_as(&u->e, SC_OP_state_read, NULL, 0, attrs, 2, &type);
+    sc_value whole = sc_make_value(&u->e, SC_OP_use, &read, 1, &attrs[1], 1);
     u->phase = 0;
-    return sc_emit_cast(&u->e, whole, sc_wide(type.dtype));
+    return sc_make_cast(&u->e, whole, sc_wide(type.dtype));
 }
 
 static sc_value sum_of_squares(update *u, sc_value gradient)
@@ -187,7 +187,7 @@ static sc_value sum_of_squares(update *u, sc_value gradient)
         dims[i] = type->dims[i].dim;
     sc_attr attr = sc_attr_dims(u->e.m, SC_ATTR_dims, dims, type->rank);
     sc_value square = mul(u, gradient, gradient);
-    return attr.count == 0 ? square : sc_emit_value(&u->e, SC_OP_sum, &square, 1, &attr, 1);
+    return attr.count == 0 ? square : sc_make_value(&u->e, SC_OP_sum, &square, 1, &attr, 1);
 }
 
 /* ---- optimizers: the new value of x from its gradient g ---- */
@@ -218,7 +218,7 @@ static sc_value step_sgd(update *u, sc_value x, sc_value g, sc_dtype dtype)
     if (hyper[SC_HYPER_MOMENTUM] == 0)
         return descend(u, x, g, dtype);
     sc_value momentum = scalar(u, SC_SCALAR_MOMENTUM, dtype);
-    sc_value old = sc_emit_cast(&u->e, named_state(u, "m", u->param->opt), dtype);
+    sc_value old = sc_make_cast(&u->e, named_state(u, "m", u->param->opt), dtype);
     sc_value velocity = add(u, mul(u, old, momentum), g);
     write_named(u, "m", velocity);
     if (hyper[SC_HYPER_NESTEROV] != 0)
@@ -231,15 +231,15 @@ static sc_value step_adam(update *u, sc_value x, sc_value g, sc_dtype dtype)
     bool decoupled = u->training->groups.data[u->param->group].kind == SC_ADAMW;
     if (!decoupled)
         g = with_decay(u, x, g, dtype);
-    sc_value m = sc_emit_cast(&u->e, named_state(u, "m", u->param->opt), dtype);
-    sc_value v = sc_emit_cast(&u->e, named_state(u, "v", u->param->opt), dtype);
+    sc_value m = sc_make_cast(&u->e, named_state(u, "m", u->param->opt), dtype);
+    sc_value v = sc_make_cast(&u->e, named_state(u, "v", u->param->opt), dtype);
     m = blend(u, SC_SCALAR_BETA1, FACTOR_REST1, m, g);
     v = blend(u, SC_SCALAR_BETA2, FACTOR_REST2, v, mul(u, g, g));
     write_named(u, "m", m);
     write_named(u, "v", v);
     sc_value mean = quotient(u, m, scalar(u, SC_SCALAR_CORRECTION1, dtype));
     sc_value square = quotient(u, v, scalar(u, SC_SCALAR_CORRECTION2, dtype));
-    sc_value root = sc_emit1(&u->e, SC_OP_sqrt, square);
+    sc_value root = sc_make1(&u->e, SC_OP_sqrt, square);
     sc_value direction = quotient(u, mean, add(u, root, scalar(u, SC_SCALAR_EPS, dtype)));
     x = decoupled ? decayed(u, x, dtype) : x;
     return descend(u, x, direction, dtype);
@@ -247,8 +247,8 @@ static sc_value step_adam(update *u, sc_value x, sc_value g, sc_dtype dtype)
 
 static sc_value step_lion(update *u, sc_value x, sc_value g, sc_dtype dtype)
 {
-    sc_value m = sc_emit_cast(&u->e, named_state(u, "m", u->param->opt), dtype);
-    sc_value direction = sc_emit1(&u->e, SC_OP_sign, blend(u, SC_SCALAR_BETA1, FACTOR_REST1, m, g));
+    sc_value m = sc_make_cast(&u->e, named_state(u, "m", u->param->opt), dtype);
+    sc_value direction = sc_make1(&u->e, SC_OP_sign, blend(u, SC_SCALAR_BETA1, FACTOR_REST1, m, g));
     write_named(u, "m", blend(u, SC_SCALAR_BETA2, FACTOR_REST2, m, g));
     x = decayed(u, x, dtype);
     return descend(u, x, direction, dtype);
@@ -268,7 +268,7 @@ static sc_value read_param(update *u, bool *master)
     if (*master)
         return named_state(u, "master", u->param->opt);
     sc_attr attr = sc_attr_text(SC_ATTR_name, m->state.data[u->param->state].path);
-    return sc_emit_as(&u->e, SC_OP_param, NULL, 0, &attr, 1, &type);
+    return sc_make_as(&u->e, SC_OP_param, NULL, 0, &attr, 1, &type);
 }
 
 /* Where the new value is gathered for ranks that hold more of the parameter than of its optimizer state. */
@@ -277,9 +277,9 @@ static void write_param(update *u, sc_value x)
     sc_module *m = u->e.m;
     const sc_state *state = &m->state.data[u->param->state];
     sc_sym path = state->path;
-    x = sc_emit_cast(&u->e, x, m->types.data[state->type].dtype);
+    x = sc_make_cast(&u->e, x, m->types.data[state->type].dtype);
     sc_attr bucket = sc_attr_int(SC_ATTR_bucket, 1);
-    x = sc_emit_value(&u->e, SC_OP_use, &x, 1, &bucket, 1);
+    x = sc_make_value(&u->e, SC_OP_use, &x, 1, &bucket, 1);
     write_state(u, path, x);
 }
 
@@ -290,9 +290,9 @@ static void step_param(update *u, sc_value gradient)
                  m->types.data[m->state.data[u->param->state].type].dtype == SC_DTYPE_f64,
          master;
     sc_dtype dtype = exact ? SC_DTYPE_f64 : SC_DTYPE_f32;
-    sc_value wide = sc_emit_cast(&u->e, gradient, dtype);
+    sc_value wide = sc_make_cast(&u->e, gradient, dtype);
     sc_value g = mul(u, wide, factor(u, FACTOR_GRADIENT, dtype));
-    sc_value x = sc_emit_cast(&u->e, read_param(u, &master), dtype);
+    sc_value x = sc_make_cast(&u->e, read_param(u, &master), dtype);
     x = steps[u->training->groups.data[u->param->group].kind](u, x, g, dtype);
     if (master)
         write_named(u, "master", x);
@@ -319,7 +319,7 @@ static void set_back(update *u)
             continue;
         const sc_type_info type = m->types.data[m->state.data[s].type];
         sc_attr zero = sc_attr_number(SC_ATTR_value, 0);
-        write_state(u, m->state.data[s].path, sc_emit_as(&u->e, SC_OP_constant, NULL, 0, &zero, 1, &type));
+        write_state(u, m->state.data[s].path, sc_make_as(&u->e, SC_OP_constant, NULL, 0, &zero, 1, &type));
     }
 }
 
@@ -333,8 +333,8 @@ static sc_value all_squares(update *u, const sc_value *gradients)
             continue;
         sc_value one = sum_of_squares(u, gradients[i]);
         if (squares != SC_NONE && sc_type_of(u->e.m, one)->dtype != sc_type_of(u->e.m, squares)->dtype) {
-            one = sc_emit_cast(&u->e, one, SC_DTYPE_f64);
-            squares = sc_emit_cast(&u->e, squares, SC_DTYPE_f64);
+            one = sc_make_cast(&u->e, one, SC_DTYPE_f64);
+            squares = sc_make_cast(&u->e, squares, SC_DTYPE_f64);
         }
         squares = squares == SC_NONE ? one : add(u, squares, one);
     }
@@ -348,11 +348,11 @@ static void finish_objective(update *u, sc_value squares, uint32_t result_count,
     sc_value total = read_scalar(u, "total");
     sc_dtype dtype = sc_type_of(u->e.m, total)->dtype;
     dtype = squares != SC_NONE && sc_type_of(u->e.m, squares)->dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : dtype;
-    total = sc_emit_cast(&u->e, total, dtype);
-    squares = squares == SC_NONE ? sc_emit_constant(&u->e, 0, dtype) : sc_emit_cast(&u->e, squares, dtype);
+    total = sc_make_cast(&u->e, total, dtype);
+    squares = squares == SC_NONE ? sc_make_constant(&u->e, 0, dtype) : sc_make_cast(&u->e, squares, dtype);
     u->scale = reciprocal_weight(u, result_count, dtype);
     *loss = mul(u, total, u->scale);
-    u->norm = mul(u, sc_emit1(&u->e, SC_OP_sqrt, squares), u->scale);
+    u->norm = mul(u, sc_make1(&u->e, SC_OP_sqrt, squares), u->scale);
 }
 
 static uint32_t read_metrics(update *u, uint32_t result_count, sc_value *out)
@@ -363,7 +363,7 @@ static uint32_t read_metrics(update *u, uint32_t result_count, sc_value *out)
         sc_sym name = sc_intern_printf(&m->context->names, "metric%u", i - 2);
         if (sc_module_find_state(m, name) != SC_NONE) {
             sc_value sum = read_scalar(u, sc_text(m->context, name));
-            out[count++] = sc_emit_scaled(&u->e, sum, 1.0 / (double)u->training->micro_batches);
+            out[count++] = sc_make_scaled(&u->e, sum, 1.0 / (double)u->training->micro_batches);
         }
     }
     return count;

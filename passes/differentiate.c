@@ -154,12 +154,12 @@ static void add_cotangent(differentiation *d, sc_emitter *e, sc_value value, sc_
 {
     value = viewed(d, value);
     const sc_type_info type = *sc_type_of(d->m, value);
-    more = sc_emit_fit(e, more, &type);
-    more = sc_emit_cast(e, more, d->widened[value] ? sc_wide(type.dtype) : type.dtype);
+    more = sc_make_fit(e, more, &type);
+    more = sc_make_cast(e, more, d->widened[value] ? sc_wide(type.dtype) : type.dtype);
     if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count)
         set_like(d, more, value);
     if (d->cotangent[value] != SC_NONE) {
-        more = sc_emit2(e, SC_OP_add, d->cotangent[value], more);
+        more = sc_make2(e, SC_OP_add, d->cotangent[value], more);
         set_like(d, more, value);
     }
     d->cotangent[value] = more;
@@ -180,10 +180,10 @@ static void finish_param(differentiation *d, sc_op_id id)
     sc_type_info type = *sc_type_of(m, sum);
     if (type.dtype != param->grad) {
         type.dtype = param->grad;
-        sum = sc_emit_as(&e, SC_OP_cast, &sum, 1, &gradient, 1, &type);
+        sum = sc_make_as(&e, SC_OP_cast, &sum, 1, &gradient, 1, &type);
         set_like(d, sum, value);
     }
-    sum = sc_emit_value(&e, SC_OP_use, &sum, 1, &gradient, 1);
+    sum = sc_make_value(&e, SC_OP_use, &sum, 1, &gradient, 1);
     set_like(d, sum, value);
     m->values.data[sum].path = sc_state_name_of(m, state, "grad");
     d->gradients->of_state[state] = sum;
@@ -303,7 +303,7 @@ static bool sweep(differentiation *d, sc_value objective, sc_op_id last)
     sc_emitter e = emitter(d, sc_def(m, objective));
     if (!d->wanted[objective])
         return true;
-    sc_value one = sc_emit_constant(&e, 1, sc_type_of(m, objective)->dtype);
+    sc_value one = sc_make_constant(&e, 1, sc_type_of(m, objective)->dtype);
     add_cotangent(d, &e, objective, one);
     for (sc_op_id id = last; id != SC_NONE; id = m->ops.data[id].prev) {
         if ((sc_op_traits(sc_op_at(m, id)) & SC_STATE_READ) != 0)

@@ -44,8 +44,8 @@ static void accumulate(sc_emitter *e, sc_train_step *step, sc_sym name, sc_state
     sc_step_state(m, step, name, kind, &type, param);
     sc_attr attr = sc_attr_text(SC_ATTR_name, name);
     if (step->training->micro_batches > 1) {
-        sc_value so_far = sc_emit_as(e, SC_OP_state_read, NULL, 0, &attr, 1, &type);
-        value = sc_emit2(e, SC_OP_add, so_far, value);
+        sc_value so_far = sc_make_as(e, SC_OP_state_read, NULL, 0, &attr, 1, &type);
+        value = sc_make2(e, SC_OP_add, so_far, value);
     }
     sc_op_new(m, e->func, SC_NONE, SC_OP_state_write, &value, 1, &attr, 1, NULL, 0, e->like);
     mark_backward(e, m->funcs.data[e->func].last);
@@ -72,7 +72,7 @@ static void accumulate_results(sc_emitter *e, sc_train_step *step, const sc_valu
             continue;
         sc_sym name = i < 2 ? sc_intern_text(&context->names, i == 0 ? "total" : "weight") : sc_intern_printf(&context->names, "metric%u", i - 2);
         e->like = sc_def(e->m, results[i]);
-        sc_value wide = sc_emit_cast(e, results[i], sc_wide(sc_type_of(e->m, results[i])->dtype));
+        sc_value wide = sc_make_cast(e, results[i], sc_wide(sc_type_of(e->m, results[i])->dtype));
         accumulate(e, step, name, SC_STATE_SUM, wide, SC_NONE);
     }
 }
