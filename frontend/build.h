@@ -42,6 +42,10 @@ typedef SC_VEC(sc_binding) sc_binding_list;
 
 /* Evaluates a constant integer expression over dims and literals; false after a message. */
 bool sc_program_eval_integer(const sc_program *program, const sc_expr *expr, const sc_binding_list *bindings, int64_t *out);
+/* Folds a constant number in f64; the names of dims are their sizes in the entry. bindings NULL: no dim has a size, and *unknown tells
+ * that the number depends on one. False after a message. */
+bool sc_program_eval_number(sc_program *program, const sc_expr *expr, sc_sym entry, const sc_binding_list *bindings, double *out,
+                            bool *unknown);
 
 /* Dims that the entry needs (of its tensors, its stacks, its expressions) and that have no size under these bindings. */
 typedef SC_VEC(sc_sym) sc_sym_list;

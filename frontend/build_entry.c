@@ -219,6 +219,28 @@ void sc_program_unbound_dims(sc_program *program, sc_sym model, sc_sym entry, co
     list_unbound(program, b->needed, along, sizes, out);
 }
 
+/* ---- numbers outside of any body ---- */
+bool sc_program_eval_number(sc_program *program, const sc_expr *expr, sc_sym entry, const sc_binding_list *bindings, double *out,
+                            bool *unknown)
+{
+    sc_context *context = program->context;
+    sc_build_request request = {.entry = entry, .bindings = bindings, .symbolic = bindings == NULL};
+    sc_build_result result = {0};
+    sc_builder *b = new_builder(program, &request, sc_module_new(context), &result);
+    if (bindings != NULL && !sc_dims_sizes(program, bindings, SC_NONE, b->program_sizes))
+        return false;
+    b->func = sc_module_add_func(b->m, entry);
+    const sc_instance nowhere = {0};
+    sc_frame f = {.b = b, .instance = &nowhere};
+    f.local_map.arena = &context->arena;
+    sc_bval value;
+    if (!sc_build_constant(&f, expr, "this argument", &value) || b->failed)
+        return false;
+    *out = value.number;
+    *unknown = value.unknown;
+    return true;
+}
+
 /* ---- checking without sizes ---- */
 static bool has_open_formal(const sc_callable *callable)
 {

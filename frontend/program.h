@@ -3,6 +3,7 @@
 #define SHARDC_FRONTEND_PROGRAM_H
 
 #include "frontend/build.h"
+#include "support/optimizer.h"
 
 typedef enum sc_dim_form { SC_DIM_FREE, SC_DIM_SIZED, SC_DIM_ALIAS, SC_DIM_COMPOSITE } sc_dim_form;
 
@@ -92,6 +93,12 @@ bool sc_dims_sizes(const sc_program *program, const sc_binding_list *bindings, u
 void sc_units_check(sc_program *program);    /* subs exist, blocks do not contain themselves, statements stand where they may */
 void sc_minimize_check(sc_program *program); /* targets, optimizers, paths */
 void sc_weights_check(sc_program *program);  /* paths, dims, patterns */
+
+/* ---- optimizers (sema_optimizer.c) ---- */
+/* What an optimizer's arguments say, defaults filled in. The names of dims are their sizes in the entry; bindings NULL: what depends on
+ * a dim is not looked at, and `out` is of no use. False after messages. */
+bool sc_optimizer_read(sc_program *program, const sc_optimizer *optimizer, sc_sym entry, const sc_binding_list *bindings,
+                       sc_optimizer_settings *out);
 
 /* ---- parameter paths (sema_paths.c) ---- */
 /* A param of a model by the names on its way, outermost first; `stacks[i]` is the stack dim's name of segment i, or 0. */

@@ -1,137 +1,9 @@
-/* What `minimize` names: an entry, an optimizer with its arguments, parameters. */
+/* What `minimize` names: an entry, optimizers, parameters. */
 #include "frontend/program.h"
-
-#include <string.h>
-
-static const struct {
-    const char *name, *arguments;
-} optimizers[] = {
-    {"sgd", "lr momentum nesterov decay clip decay_all"},
-    {"adam", "lr beta1 beta2 eps decay clip decay_all"},
-    {"adamw", "lr beta1 beta2 eps decay clip decay_all"},
-    {"lion", "lr beta1 beta2 decay clip decay_all"},
-};
-
-static const struct {
-    const char *name, *arguments;
-} schedules[] = {{"cosine", "peak warmup total floor"}, {"linear", "peak warmup total floor"}};
-
-enum { OPTIMIZER_COUNT = sizeof optimizers / sizeof *optimizers, SCHEDULE_COUNT = sizeof schedules / sizeof *schedules };
 
 static void report(sc_program *program, sc_diag_id id, sc_loc loc, const char *text)
 {
     sc_report(&program->context->diag, id, loc, text, (char *)NULL);
-}
-
-/* ---- arguments ---- */
-static void list_words(sc_context *context, const char *words, sc_text_list *out)
-{
-    while (*words != 0) {
-        size_t length = strcspn(words, " ");
-        *sc_vec_push(&context->arena, out) = sc_arena_copy_text(&context->arena, words, length);
-        words += length + (words[length] == ' ');
-    }
-}
-
-static bool is_listed(const sc_text_list *words, const char *word)
-{
-    for (uint32_t i = 0; i < words->count; i++) {
-        if (strcmp(words->data[i], word) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Numbers are folded where the schedule is made; here only what cannot be one is refused. */
-static void check_number(sc_program *program, const sc_expr *expr)
-{
-    switch (expr->kind) {
-    case SC_EXPR_INT:
-    case SC_EXPR_FLOAT:
-        return;
-    case SC_EXPR_NEG:
-        check_number(program, expr->operand);
-        return;
-    case SC_EXPR_BINARY:
-        check_number(program, expr->binary.left);
-        check_number(program, expr->binary.right);
-        return;
-    default:
-        report(program, SC_D_not_a_constant, expr->loc, "this argument");
-    }
-}
-
-/* Named arguments out of `words`; `positional` of them may stand without a name, in order. */
-static void check_arguments(sc_program *program, const char *owner, const sc_arg_list *args, const char *words, uint32_t positional,
-                            const char *skip)
-{
-    sc_context *context = program->context;
-    sc_text_list known = {0};
-    list_words(context, words, &known);
-    sc_map seen = {.arena = &context->arena};
-    for (uint32_t i = 0; i < args->count; i++) {
-        const sc_arg *arg = &args->data[i];
-        const char *name = arg->name.text != 0 ? sc_text(context, arg->name.text) : i < positional ? known.data[i] : NULL;
-        bool is_new;
-        if (name == NULL || !is_listed(&known, name) || arg->values.count != 1) {
-            report(program, SC_D_bad_argument, arg->loc,
-                   name == NULL ? sc_arena_printf(&context->arena, "arguments of %s are named", owner)
-                                : sc_arena_printf(&context->arena, "%s has no argument '%s'%s", owner, name,
-                                                  sc_suggest(context, arg->name.text, &known)));
-            sc_report_note(&context->diag, (sc_loc){0}, "arguments of %s are: %s", owner, words);
-            continue;
-        }
-        sc_map_insert(&seen, sc_intern_text(&context->names, name), 0, &is_new);
-        if (!is_new)
-            report(program, SC_D_bad_argument, arg->loc, sc_arena_printf(&context->arena, "argument '%s' is given twice", name));
-        if (skip == NULL || strcmp(name, skip) != 0)
-            check_number(program, arg->values.data[0]);
-    }
-    if (known.count > 0 && sc_map_find(&seen, sc_intern_text(&context->names, known.data[0])) == NULL)
-        sc_report(&context->diag, SC_D_wrong_count, args->count > 0 ? args->data[0].loc : (sc_loc){0}, owner,
-                  sc_arena_printf(&context->arena, "an argument '%s'", known.data[0]), "none is given", (char *)NULL);
-}
-
-/* lr: a number, cosine(peak, warmup =, total =, floor = 0) or linear(..). */
-static void check_rate(sc_program *program, const sc_expr *expr)
-{
-    sc_context *context = program->context;
-    if (expr->kind != SC_EXPR_CALL) {
-        check_number(program, expr);
-        return;
-    }
-    for (int i = 0; i < SCHEDULE_COUNT; i++) {
-        if (strcmp(schedules[i].name, sc_text(context, expr->call.callee.text)) == 0 && !expr->call.has_dims) {
-            check_arguments(program, schedules[i].name, &expr->call.args, schedules[i].arguments, 1, NULL);
-            return;
-        }
-    }
-    report(program, SC_D_bad_argument, expr->loc,
-           sc_arena_printf(&context->arena, "'%s' is no learning rate schedule", sc_text(context, expr->call.callee.text)));
-    sc_report_note(&context->diag, (sc_loc){0},
-                   "lr is a number, cosine(peak, warmup = .., total = ..) or linear(peak, warmup = .., total = ..)");
-}
-
-static void check_optimizer(sc_program *program, const sc_optimizer *optimizer)
-{
-    sc_context *context = program->context;
-    const char *name = sc_text(context, optimizer->name.text);
-    sc_text_list known = {0};
-    for (int i = 0; i < OPTIMIZER_COUNT; i++) {
-        *sc_vec_push(&context->arena, &known) = optimizers[i].name;
-        if (strcmp(optimizers[i].name, name) != 0)
-            continue;
-        check_arguments(program, name, &optimizer->args, optimizers[i].arguments, 0, "lr");
-        for (uint32_t a = 0; a < optimizer->args.count; a++) {
-            const sc_arg *arg = &optimizer->args.data[a];
-            if (strcmp(sc_text(context, arg->name.text), "lr") == 0 && arg->values.count == 1)
-                check_rate(program, arg->values.data[0]);
-        }
-        return;
-    }
-    sc_report(&context->diag, SC_D_unknown_name, optimizer->name.loc, sc_arena_printf(&context->arena, "optimizer %s", name),
-              sc_suggest(context, optimizer->name.text, &known), (char *)NULL);
-    sc_report_note(&context->diag, (sc_loc){0}, "optimizers are sgd, adam, adamw and lion");
 }
 
 /* ---- paths ---- */
@@ -205,8 +77,10 @@ static void check_one(sc_program *program, const sc_minimize *minimize, sc_map *
     sc_param_path_list params = {0};
     bool is_new;
     const sc_member *entry = check_target(program, minimize, &model);
-    for (uint32_t i = 0; i < minimize->optimizers.count; i++)
-        check_optimizer(program, &minimize->optimizers.data[i]);
+    for (uint32_t i = 0; i < minimize->optimizers.count; i++) {
+        sc_optimizer_settings settings;
+        sc_optimizer_read(program, &minimize->optimizers.data[i], entry == NULL ? 0 : entry->name.text, NULL, &settings);
+    }
     if (entry == NULL)
         return;
     check_objective(program, minimize, entry->callable);

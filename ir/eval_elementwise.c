@@ -33,14 +33,6 @@ bool eval_copy(sc_eval *eval)
     return true;
 }
 
-/* Masks come with the training step's seed, step and micro-batch, which no program here has; a dropout of nothing is the identity. */
-bool eval_dropout(sc_eval *eval)
-{
-    if (sc_op_number(eval->op, SC_ATTR_p, 0) != 0)
-        return sc_eval_fail(eval, "dropout has no training step here");
-    return eval_copy(eval);
-}
-
 /* A walk over the result and the operands; no operand may have a dim that the result lacks. */
 static bool start_walk(sc_eval *eval, sc_walk *walk)
 {
@@ -79,6 +71,12 @@ static double itself(double x)
 
 /* Dims align by name, whatever their order. */
 bool eval_transpose(sc_eval *eval)
+{
+    return unary(eval, itself);
+}
+
+/* An element of the operand serves every index of the dims that it lacks. */
+bool eval_broadcast(sc_eval *eval)
 {
     return unary(eval, itself);
 }

@@ -1,5 +1,6 @@
-/* Ops that pick, place and resize: gather, onehot, topk, append, last, slice, concat. Ranges are checked against global sizes, so that
- * a bad id is an error on every rank; what falls outside a rank's own part gives 0, and the ranks' results are summed. */
+/* Ops that pick, place and resize: gather and its transpose, onehot, topk, append, last, slice and its transpose, concat. Ranges are
+ * checked against global sizes, so that a bad id is an error on every rank; what falls outside a rank's own part gives 0, and the ranks'
+ * results are summed. */
 #include <math.h>
 #include <string.h>
 
@@ -25,6 +26,28 @@ bool eval_gather(sc_eval *eval)
         int64_t local = (int64_t)id - offset;
         if (local >= 0 && local < v.size)
             eval->results[0].data[walk.at[0]] = eval->operands[0]->data[walk.at[1] + local * v.strides[1]];
+    } while (sc_walk_next(&walk));
+    return true;
+}
+
+/* Rows that lack a dim of x or of the ids are added up along it. */
+bool eval_scatter_add(sc_eval *eval)
+{
+    sc_walk walk;
+    sc_walk_dim v;
+    sc_walk_init(&walk);
+    if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) || !sc_walk_add_result(eval, &walk, 0) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
+        return false;
+    int64_t size = sc_eval_global_size(eval, v.dim), offset = sc_eval_offset(eval, v.dim);
+    sc_walk_start(&walk);
+    do {
+        double id = eval->operands[1]->data[walk.at[1]];
+        if (!(id >= 0 && id < (double)size))
+            return sc_eval_fail(eval, "id %.17g is outside 0 <= id < %s = %lld", id, sc_eval_dim_name(eval, v.dim), (long long)size);
+        int64_t local = (int64_t)id - offset;
+        if (local >= 0 && local < v.size)
+            eval->results[0].data[walk.at[2] + local * v.strides[2]] += eval->operands[0]->data[walk.at[0]];
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -182,6 +205,26 @@ bool eval_slice(sc_eval *eval)
     do {
         for (int64_t i = 0; i < to.size; i++)
             eval->results[0].data[walk.at[0] + i * to.strides[0]] = eval->operands[0]->data[walk.at[1] + (first + i) * from.strides[1]];
+    } while (sc_walk_next(&walk));
+    return true;
+}
+
+bool eval_unslice(sc_eval *eval)
+{
+    sc_walk walk;
+    sc_walk_dim part, whole;
+    sc_walk_init(&walk);
+    if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &part) || !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &whole))
+        return false;
+    int64_t first = sc_op_int(eval->op, SC_ATTR_from, 0);
+    if (first < 0 || first + part.size > whole.size)
+        return sc_eval_fail(eval, "%lld elements from %lld on do not fit into %lld", (long long)part.size, (long long)first,
+                            (long long)whole.size);
+    sc_walk_start(&walk);
+    do {
+        for (int64_t i = 0; i < part.size; i++)
+            eval->results[0].data[walk.at[0] + (first + i) * whole.strides[0]] = eval->operands[0]->data[walk.at[1] + i * part.strides[1]];
     } while (sc_walk_next(&walk));
     return true;
 }

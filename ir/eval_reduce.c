@@ -169,7 +169,7 @@ bool eval_xent(sc_eval *eval)
     sc_walk_dim v;
     sc_walk_init(&walk);
     if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) || !sc_walk_add_result(eval, &walk, 0) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
+        !sc_walk_add_optional(eval, &walk, 1) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &v))
         return false;
     int at = sc_type_find_dim(eval->operand_types[0], v.dim);
     if (at < 0 || v.size != eval->operand_types[0]->dims[at].size)
@@ -180,13 +180,18 @@ bool eval_xent(sc_eval *eval)
     sc_walk_start(&walk);
     do {
         const double *x = eval->operands[0]->data + walk.at[0];
-        double target = eval->operands[1]->data[walk.at[1]];
+        double target = eval->operands[1]->data[walk.at[1]], log_total = 0;
+        bool has_log_total = eval->op->result_count > 1;
+        if (has_log_total || target != ignore)
+            log_total = log_sum(sum_exponentials(x, &row));
+        if (has_log_total)
+            eval->results[1].data[walk.at[3]] = log_total;
         if (target == ignore)
             continue; /* the result is zero already */
         if (!(target >= 0 && target < (double)v.size))
             return sc_eval_fail(eval, "target %.17g is outside 0 <= id < %s = %lld", target, sc_eval_dim_name(eval, v.dim),
                                 (long long)v.size);
-        eval->results[0].data[walk.at[2]] = smoothed_loss(x, &v, (int64_t)target, log_sum(sum_exponentials(x, &row)), smoothing);
+        eval->results[0].data[walk.at[2]] = smoothed_loss(x, &v, (int64_t)target, log_total, smoothing);
     } while (sc_walk_next(&walk));
     return true;
 }
@@ -198,10 +203,12 @@ bool eval_cumsum(sc_eval *eval)
     sc_walk_init(&walk);
     if (!sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_result(eval, &walk, 0) || !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &s))
         return false;
+    bool is_reverse = sc_op_int(eval->op, SC_ATTR_reverse, 0) != 0;
     sc_walk_start(&walk);
     do {
         double sum = 0;
-        for (int64_t i = 0; i < s.size; i++) {
+        for (int64_t n = 0; n < s.size; n++) {
+            int64_t i = is_reverse ? s.size - 1 - n : n;
             sum += eval->operands[0]->data[walk.at[0] + i * s.strides[0]];
             eval->results[0].data[walk.at[1] + i * s.strides[1]] = sum;
         }

@@ -10,6 +10,7 @@ typedef struct sc_rope {
     int64_t pairs;
     double *frequencies, *cosines, *sines; /* one block of 3 * pairs */
     double position;                       /* that cosines and sines are for */
+    double direction;                      /* -1: turned back */
     bool narrow;                           /* angles are rounded to f32 */
     int64_t first_step, second;            /* pair i is elements i * first_step and i * first_step + second */
 } sc_rope;
@@ -58,7 +59,7 @@ static void set_position(sc_rope *rope, double position)
         if (rope->narrow)
             angle = sc_round_to(SC_DTYPE_f32, angle);
         rope->cosines[i] = cos(angle);
-        rope->sines[i] = sin(angle);
+        rope->sines[i] = rope->direction * sin(angle);
     }
 }
 
@@ -72,6 +73,7 @@ static bool prepare(sc_eval *eval, sc_rope *rope, const sc_walk_dim *e)
     bool is_interleaved = strcmp(pairs, "interleaved") == 0;
     rope->pairs = e->size / 2;
     rope->position = NAN;
+    rope->direction = sc_op_int(eval->op, SC_ATTR_inverse, 0) != 0 ? -1 : 1;
     rope->first_step = is_interleaved ? 2 : 1;
     rope->second = is_interleaved ? 1 : rope->pairs;
     rope->narrow = eval->round && eval->operand_types[0]->dtype != SC_DTYPE_f64;

@@ -34,6 +34,18 @@ static int64_t local_size(const sc_eval *eval, sc_dim leaf)
     return 0;
 }
 
+int64_t sc_eval_global_size(const sc_eval *eval, sc_dim leaf)
+{
+    for (uint32_t i = 0; i < eval->op->operand_count + eval->op->result_count; i++) {
+        bool is_operand = i < eval->op->operand_count;
+        const sc_type_info *type = is_operand ? eval->operand_types[i] : eval->result_types[i - eval->op->operand_count];
+        int at = sc_type_find_dim(type, leaf);
+        if (at >= 0)
+            return type->dims[at].size;
+    }
+    return 0;
+}
+
 int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf)
 {
     const sc_attr *offset = sc_op_attr(eval->op, SC_ATTR_offset);
@@ -95,6 +107,11 @@ bool sc_walk_add_result(sc_eval *eval, sc_walk *walk, uint32_t result)
     if (result >= eval->op->result_count)
         return sc_eval_fail(eval, "its result %u is missing", result + 1);
     return sc_walk_add(eval, walk, &eval->results[result], eval->result_types[result]);
+}
+
+bool sc_walk_add_optional(sc_eval *eval, sc_walk *walk, uint32_t result)
+{
+    return result < eval->op->result_count ? sc_walk_add_result(eval, walk, result) : sc_walk_add(eval, walk, NULL, NULL);
 }
 
 bool sc_walk_add_operand(sc_eval *eval, sc_walk *walk, uint32_t operand)

@@ -5,7 +5,7 @@
 
 #include "ir/eval.h"
 
-enum { SC_WALK_ARRAYS = 10, SC_WALK_DIMS = SC_MAX_FACTORS };
+enum { SC_WALK_ARRAYS = 16, SC_WALK_DIMS = SC_MAX_FACTORS };
 
 typedef struct sc_walk_dim {
     sc_dim dim;
@@ -22,11 +22,15 @@ typedef struct sc_walk {
 /* Sets eval->error and returns false. */
 bool sc_eval_fail(sc_eval *eval, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *sc_eval_dim_name(const sc_eval *eval, sc_dim dim);
+/* Size of a leaf over all ranks, of whichever operand or result has it; 0 when none does. */
+int64_t sc_eval_global_size(const sc_eval *eval, sc_dim leaf);
 
 void sc_walk_init(sc_walk *walk);
 /* Adds one array; false when a dim has two sizes. An absent one (NULL) counts as a scalar that nobody reads. */
 bool sc_walk_add(sc_eval *eval, sc_walk *walk, const sc_array *array, const sc_type_info *type);
 bool sc_walk_add_result(sc_eval *eval, sc_walk *walk, uint32_t result);
+/* The same, or an absent array when the op has no such result. */
+bool sc_walk_add_optional(sc_eval *eval, sc_walk *walk, uint32_t result);
 bool sc_walk_add_operand(sc_eval *eval, sc_walk *walk, uint32_t operand);
 /* Adds the operand called `word` in attribute `with`, or a NULL; *data is its elements or NULL. */
 bool sc_walk_add_called(sc_eval *eval, sc_walk *walk, const char *word, const double **data);

@@ -80,10 +80,17 @@ typedef struct sc_value_info {
     sc_sym path;    /* of a named value: layers[3].attn.o; 0 for one inside an expression */
 } sc_value_info;
 
-typedef enum sc_state_kind { SC_STATE_PARAM, SC_STATE_CACHE } sc_state_kind;
+typedef enum sc_state_kind {
+    SC_STATE_PARAM,
+    SC_STATE_CACHE,
+    SC_STATE_GRAD,  /* the gradient of a parameter, summed over micro-batches */
+    SC_STATE_OPT,   /* of the optimizer, for a parameter */
+    SC_STATE_SCALAR, /* a number that every step is given: optimizer0.lr */
+    SC_STATE_SUM     /* a number summed over the micro-batches of a step: total, weight */
+} sc_state_kind;
 typedef enum sc_init_kind { SC_INIT_ZEROS, SC_INIT_ONES, SC_INIT_CONSTANT, SC_INIT_NORMAL, SC_INIT_UNIFORM, SC_INIT_XAVIER } sc_init_kind;
 
-/* A parameter or cache of one instance. */
+/* A parameter or cache of one instance, or what a train step keeps between calls. */
 typedef struct sc_state {
     sc_sym path; /* layers[0].attn.wq */
     sc_state_kind kind;

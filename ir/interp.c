@@ -152,7 +152,7 @@ static bool run_state_read(sc_interp *interp, sc_op_id id)
 }
 
 /* State changes when the run is over: see commit_writes. */
-static bool run_cache_write(sc_interp *interp, sc_op_id id)
+static bool run_state_write(sc_interp *interp, sc_op_id id)
 {
     return find_state(interp, id, interp->values[sc_op_at(interp->m, id)->operands[0]].type) != NULL;
 }
@@ -220,7 +220,9 @@ static sc_interp_handler *const handlers[SC_OP_COUNT] = {
     [SC_OP_input] = run_input,
     [SC_OP_param] = run_state_read,
     [SC_OP_cache_read] = run_state_read,
-    [SC_OP_cache_write] = run_cache_write,
+    [SC_OP_cache_write] = run_state_write,
+    [SC_OP_state_read] = run_state_read,
+    [SC_OP_state_write] = run_state_write,
     [SC_OP_return] = run_return,
     [SC_OP_reshard] = sc_interp_reshard,
     [SC_OP_all_gather] = sc_interp_all_gather,
@@ -254,6 +256,7 @@ static bool run_eval(sc_interp *interp, sc_op_id id)
     eval.m = m;
     eval.op = op;
     eval.round = interp->options.round;
+    eval.random = interp->random;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         set_view(interp, &operands[i], &interp->values[op->operands[i]]);
         eval.operands[i] = &operands[i];
@@ -377,7 +380,7 @@ static bool start_run(sc_interp *interp, sc_func_id func)
             held->keep = interp->keep != NULL && interp->keep(m, value, interp->keep_user);
         }
         for (uint32_t i = 0; i < op->operand_count; i++)
-            interp->values[op->operands[i]].uses += op->kind == SC_OP_cache_write ? 2 : 1;
+            interp->values[op->operands[i]].uses += (sc_op_traits(op) & SC_STATE_WRITE) != 0 ? 2 : 1;
     }
     return true;
 }
@@ -386,7 +389,7 @@ static void commit_writes(sc_interp *interp, sc_func_id func)
 {
     sc_for_each_op (interp->m, func, id) {
         const sc_op *op = sc_op_at(interp->m, id);
-        if (op->kind != SC_OP_cache_write)
+        if ((sc_op_traits(op) & SC_STATE_WRITE) == 0)
             continue;
         const sc_held *value = &interp->values[op->operands[0]];
         const sc_held *state = &interp->state[sc_module_find_state(interp->m, sc_op_word(op, SC_ATTR_name))];
@@ -543,6 +546,11 @@ static sc_array fetch(const sc_interp *interp, const sc_held *held, bool *agree)
     if (array.data != NULL && !sc_interp_assemble(interp, held->type, held->data, array.data, &first, &second) && agree != NULL)
         *agree = false;
     return array;
+}
+
+void sc_interp_set_random(sc_interp *interp, uint64_t seed, uint64_t step, uint32_t micro_batch)
+{
+    interp->random = (sc_random){seed, step, micro_batch};
 }
 
 sc_array sc_interp_get_state(const sc_interp *interp, uint32_t state, bool *agree)

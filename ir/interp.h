@@ -19,6 +19,12 @@ typedef struct sc_array {
 sc_array sc_array_new(uint32_t rank, const int64_t *sizes); /* zeros; data NULL when memory ran out or the size overflows */
 void sc_array_free(sc_array *array);
 
+/* Where a train step stands: what masks of dropout depend on besides the op and the element. */
+typedef struct sc_random {
+    uint64_t seed, step; /* of the step, its low 32 bits */
+    uint32_t micro_batch;
+} sc_random;
+
 /* What an op's eval sees: local arrays of one rank. Operand and result sizes are the local ones. `offset(dim)` is the global index of
  * element 0 of a dim, from the op's `offset` attribute (0 without one: a rank that forgets it computes wrong values, as it should). */
 typedef struct sc_eval {
@@ -29,6 +35,7 @@ typedef struct sc_eval {
     const sc_type_info *operand_types[SC_MAX_FIXED_OPERANDS]; /* global sizes, names, placements */
     sc_array results[SC_MAX_FIXED_RESULTS];                   /* allocated, zero, of local size */
     const sc_type_info *result_types[SC_MAX_FIXED_RESULTS];
+    sc_random random;
     bool round;      /* results are rounded to their dtype by the caller; eval computes in f64 */
     char error[256]; /* set with `return false`: a run-time error (id out of range, cache overflow) */
 } sc_eval;
@@ -58,6 +65,9 @@ void sc_interp_free(sc_interp *interp);
 bool sc_interp_set_state(sc_interp *interp, uint32_t state, const double *global);
 /* Global value out (malloc'd array, caller frees). When replicas of a shard disagree by a bit, *agree (may be NULL) is set false. */
 sc_array sc_interp_get_state(const sc_interp *interp, uint32_t state, bool *agree);
+
+/* Of the runs to come; seed, step and micro-batch 0 before. */
+void sc_interp_set_random(sc_interp *interp, uint64_t seed, uint64_t step, uint32_t micro_batch);
 
 /* Runs one function. inputs[i] is the global value of the i-th `input` op in function order. outputs (caller's array, as many as
  * `return` has operands) get global values, malloc'd. On false, `error` (at least 512 bytes) says which op, value and rank. */

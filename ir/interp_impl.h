@@ -24,6 +24,7 @@ typedef struct sc_held {
 struct sc_interp {
     const sc_module *m;
     sc_interp_options options;
+    sc_random random;
     uint64_t ranks;                      /* 1 for one device */
     uint64_t atom_strides[SC_MAX_ATOMS]; /* distance of ranks that are neighbours on the atom */
     uint32_t *coordinates;               /* [rank][SC_MAX_ATOMS] */

@@ -364,11 +364,13 @@ static bool parse_init(sc_parser *p, sc_state *state)
 /* state param "layers[0].attn.wq": f32[D=64] = normal(0.02) */
 static bool parse_state(sc_parser *p)
 {
-    sc_state state = {.kind = SC_STATE_PARAM};
-    if (sc_parse_accept_word(p, "cache"))
-        state.kind = SC_STATE_CACHE;
-    else if (!sc_parse_accept_word(p, "param"))
-        return sc_parse_expected(p, "param or cache");
+    sc_state state = {0};
+    uint32_t kind = 0;
+    while (kind < SC_TEXT_STATE_KINDS && !sc_parse_accept_word(p, sc_text_state_kind_names[kind]))
+        kind++;
+    if (kind == SC_TEXT_STATE_KINDS)
+        return sc_parse_expected(p, "param, cache, grad, opt or scalar");
+    state.kind = (sc_state_kind)kind;
     state.loc = sc_parse_loc(p);
     if (!sc_parse_string(p, "a path in quotes", &state.path))
         return false;

@@ -332,7 +332,7 @@ static void print_init(sc_printer *p, const sc_state *state)
 
 static void print_state(sc_printer *p, const sc_state *state)
 {
-    sc_strbuf_add(p->out, state->kind == SC_STATE_PARAM ? "state param " : "state cache ");
+    sc_strbuf_printf(p->out, "state %s ", sc_text_state_kind_names[state->kind]);
     sc_print_quoted(p, state->path);
     sc_strbuf_add(p->out, ": ");
     sc_print_type_handle(p, state->type);

@@ -198,6 +198,18 @@ static void remove_dims(const sc_module *m, sc_type_info *type, const sc_attr *d
     }
 }
 
+static bool is_set(const sc_shape_request *request, sc_attr_key key)
+{
+    const sc_attr *attr = attribute(request, key);
+    return attr != NULL && attr->integer != 0;
+}
+
+/* What sums over a float dtype are kept in. */
+static sc_dtype wide_dtype(sc_dtype dtype)
+{
+    return dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
+}
+
 bool shape_dot(sc_shape_request *request)
 {
     const sc_attr *dims = attribute(request, SC_ATTR_dims);
@@ -206,6 +218,8 @@ bool shape_dot(sc_shape_request *request)
         return false;
     if (type.dtype == SC_DTYPE_bool)
         return fail(request, "dot does not take bools; cast(x, f32) makes them numbers");
+    if (is_set(request, SC_ATTR_wide) && sc_dtype_is_float(type.dtype))
+        type.dtype = wide_dtype(type.dtype);
     remove_dims(request->m, &type, dims);
     one_result(request, &type);
     return true;
@@ -252,9 +266,11 @@ bool shape_xent(sc_shape_request *request)
                     operand_text(request, 1));
     if (!broadcast(request, 0, 2, &type))
         return false;
-    type.dtype = operand(request, 0)->dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
+    type.dtype = wide_dtype(operand(request, 0)->dtype);
     remove_dims(request->m, &type, dims);
     one_result(request, &type);
+    if (is_set(request, SC_ATTR_lse))
+        request->results[request->result_count++] = type;
     return true;
 }
 
@@ -441,7 +457,7 @@ bool shape_append(sc_shape_request *request)
 }
 
 /* q with v's own dims in the place of E (or v's E itself). */
-bool shape_attend(sc_shape_request *request)
+static bool attended(sc_shape_request *request, sc_type_info *out)
 {
     const sc_attr *dims = attribute(request, SC_ATTR_dims);
     if (!same_dtypes(request, 0, 1) || !same_dtypes(request, 0, 2) || !wants_float(request, 0))
@@ -469,9 +485,68 @@ bool shape_attend(sc_shape_request *request)
         if (v->dims[i].dim == e || (v->dims[i].dim != t && sc_type_find_dim(q, v->dims[i].dim) < 0))
             fresh[count++] = v->dims[i];
     }
+    return replace_dim(request, q, (uint32_t)sc_type_find_dim(q, e), 1, fresh, count, out);
+}
+
+/* Of each query, the logarithm of the sum of its keys' exponentials. */
+static sc_type_info log_sum_type(const sc_shape_request *request)
+{
+    sc_type_info type = *operand(request, 0);
+    remove_dims(request->m, &type, attribute(request, SC_ATTR_dims));
+    type.dtype = wide_dtype(type.dtype);
+    return type;
+}
+
+bool shape_attend(sc_shape_request *request)
+{
     sc_type_info type;
-    if (!replace_dim(request, q, (uint32_t)sc_type_find_dim(q, e), 1, fresh, count, &type))
+    if (!attended(request, &type))
         return false;
     one_result(request, &type);
+    if (is_set(request, SC_ATTR_lse))
+        request->results[request->result_count++] = log_sum_type(request);
+    return true;
+}
+
+/* Operand i is `type`, but for its placement and for sizes that are not known yet. */
+static bool wants_type(sc_shape_request *request, uint32_t i, sc_type_info type)
+{
+    const sc_type_info *given = operand(request, i);
+    bool same = given->dtype == type.dtype && given->rank == type.rank;
+    for (uint32_t d = 0; same && d < type.rank; d++)
+        same = given->dims[d].dim == type.dims[d].dim &&
+               (given->dims[d].size == type.dims[d].size || given->dims[d].size == 0 || type.dims[d].size == 0);
+    if (same)
+        return true;
+    type.placement = sc_placement_replicated();
+    return fail(request, "%s: operand %u is %s, but should be %s", op_name(request), i + 1, operand_text(request, i),
+                sc_type_text(request->m, sc_type_intern(request->m, &type)));
+}
+
+/* The operand called `word` in attribute `with`, after `fixed` others; SC_NONE without one. */
+static uint32_t operand_called(const sc_shape_request *request, const char *word, uint32_t fixed)
+{
+    const sc_attr *with = attribute(request, SC_ATTR_with);
+    for (uint32_t i = 0; with != NULL && i < with->count && fixed + i < request->operand_count; i++) {
+        if (strcmp(sc_text(request->m->context, with->words[i]), word) == 0)
+            return fixed + i;
+    }
+    return SC_NONE;
+}
+
+/* Of q, k, v and, when it is one of floats, bias. */
+bool shape_attend_grad(sc_shape_request *request)
+{
+    enum { Q, K, V, OUT, LSE, D_OUT, FIXED };
+    sc_type_info out;
+    if (!attended(request, &out) || !wants_type(request, OUT, out) || !wants_type(request, LSE, log_sum_type(request)) ||
+        !wants_type(request, D_OUT, out))
+        return false;
+    uint32_t bias = operand_called(request, "bias", FIXED);
+    for (uint32_t i = Q; i <= V; i++)
+        request->results[i] = *operand(request, i);
+    request->result_count = 3;
+    if (bias != SC_NONE && sc_dtype_is_float(operand(request, bias)->dtype))
+        request->results[request->result_count++] = *operand(request, bias);
     return true;
 }

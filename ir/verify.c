@@ -218,8 +218,7 @@ static void check_state(verification *v, sc_op_id op)
     const sc_module *m = v->m;
     const sc_op *o = sc_op_at(m, op);
     const sc_attr *name = sc_op_attr(o, SC_ATTR_name);
-    bool reads = (sc_op_traits(o) & SC_STATE_READ) != 0,
-         writes = (sc_op_traits(o) & SC_EFFECT) != 0 && o->operand_count == 1 && name != NULL;
+    bool reads = (sc_op_traits(o) & SC_STATE_READ) != 0, writes = (sc_op_traits(o) & SC_STATE_WRITE) != 0;
     if (!reads && !writes)
         return;
     uint32_t state = name == NULL ? SC_NONE : sc_module_find_state(m, name->text);

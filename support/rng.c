@@ -103,6 +103,13 @@ double sc_rng_uniform(uint64_t seed, uint64_t path_hash, uint64_t index)
     return fraction(words[0], words[1]);
 }
 
+double sc_rng_uniform_at(const uint32_t counter[4], const uint32_t key[2])
+{
+    uint32_t words[4];
+    sc_rng_philox(counter, key, words);
+    return fraction(words[0], words[1]);
+}
+
 /* 1 - fraction is in (0, 1]: its logarithm is finite. */
 double sc_rng_normal(uint64_t seed, uint64_t path_hash, uint64_t index)
 {

@@ -15,6 +15,10 @@ void sc_rng_key(uint64_t seed, uint64_t path_hash, uint32_t key[2]);
 /* In [0, 1), a multiple of 2^-53; words 0 and 1 of counter (index, 0, 0). Rounding it to a narrower dtype may give 1. */
 double sc_rng_uniform(uint64_t seed, uint64_t path_hash, uint64_t index);
 
+/* The same of any counter and key: what depends on more than an element's index (a step, a micro-batch) puts that into words 2 and 3,
+ * which are 0 in the other functions. */
+double sc_rng_uniform_at(const uint32_t counter[4], const uint32_t key[2]);
+
 /* Mean 0, variance 1, a value of f32; |x| < 8.6. Box and Muller, "A note on the generation of random normal deviates", 1958: the
  * cosine branch, from words 0 and 1 and words 2 and 3 of the same counter. Its logarithm and cosine are made of + - * / and sqrt, each
  * correctly rounded everywhere, so no libm decides about a bit. */
