@@ -165,7 +165,8 @@ static sc_atom_set passed_sums(verification *v, sc_op_id op)
     }
     if (any == 0)
         return 0;
-    if ((traits & SC_LINEAR) != 0 && any == all)
+    bool rounds = (traits & SC_CONVERTS) != 0 && sc_op_attr(o, SC_ATTR_gradient) != NULL; /* what each rank has of a gradient */
+    if (((traits & SC_LINEAR) != 0 || rounds) && any == all)
         return any;
     if ((traits & SC_BILINEAR) != 0 && twice == 0)
         return any;
