@@ -5,27 +5,24 @@
  */
 #include "ir/expand.h"
 
+#include "ir/emit.h"
+
 #include <float.h>
 #include <math.h>
 
 static sc_value emit(sc_expand *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count)
 {
-    sc_shape_request request = {
-        .m = e->m, .kind = kind, .operands = operands, .operand_count = count, .attrs = attrs, .attr_count = attr_count};
-    sc_op_id made = sc_op_build(&request, sc_op_at(e->m, e->op)->func, e->op, e->op);
-    if (e->made != NULL)
-        e->made(e, made, e->user);
-    return sc_result(e->m, made, 0);
+    return sc_make_value(&e->e, kind, operands, count, attrs, attr_count);
 }
 
 static sc_value emit1(sc_expand *e, sc_op_kind kind, sc_value x)
 {
-    return emit(e, kind, &x, 1, NULL, 0);
+    return sc_make1(&e->e, kind, x);
 }
 
 static sc_value emit2(sc_expand *e, sc_op_kind kind, sc_value x, sc_value y)
 {
-    return emit(e, kind, (sc_value[]){x, y}, 2, NULL, 0);
+    return sc_make2(&e->e, kind, x, y);
 }
 
 static sc_value reduce(sc_expand *e, sc_op_kind kind, sc_value x, const sc_attr *dims)
@@ -33,52 +30,35 @@ static sc_value reduce(sc_expand *e, sc_op_kind kind, sc_value x, const sc_attr 
     return emit(e, kind, &x, 1, dims, 1);
 }
 
-/* An op whose result type is given. */
 static sc_value emit_typed(sc_expand *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs,
                            uint32_t attr_count, const sc_type_info *type)
 {
-    sc_type result = sc_type_intern(e->m, type);
-    sc_op_id made = sc_op_new(e->m, sc_op_at(e->m, e->op)->func, e->op, kind, operands, count, attrs, attr_count, &result, 1, e->op);
-    if (e->made != NULL)
-        e->made(e, made, e->user);
-    return sc_result(e->m, made, 0);
+    return sc_make_as(&e->e, kind, operands, count, attrs, attr_count, type);
 }
 
 static sc_value cast(sc_expand *e, sc_value x, sc_dtype dtype)
 {
-    sc_type_info type = *sc_type_of(e->m, x);
-    if (type.dtype == dtype)
-        return x;
-    type.dtype = dtype;
-    type.placement = sc_placement_replicated();
-    return emit_typed(e, SC_OP_cast, &x, 1, NULL, 0, &type);
+    return sc_make_cast(&e->e, x, dtype);
 }
 
 static sc_value constant(sc_expand *e, double value, sc_dtype dtype)
 {
-    sc_type_info type = {.dtype = dtype, .placement = sc_placement_replicated()};
-    sc_attr attr = sc_attr_number(SC_ATTR_value, value);
-    return emit_typed(e, SC_OP_constant, NULL, 0, &attr, 1, &type);
+    return sc_make_constant(&e->e, value, dtype);
 }
 
 static sc_value operand(const sc_expand *e, uint32_t i)
 {
-    return sc_op_at(e->m, e->op)->operands[i];
+    return sc_op_at(e->e.m, e->e.before)->operands[i];
 }
 
 static sc_attr dims_of(const sc_expand *e)
 {
-    return *sc_op_attr(sc_op_at(e->m, e->op), SC_ATTR_dims);
-}
-
-static sc_dtype wide(sc_dtype dtype)
-{
-    return dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
+    return *sc_op_attr(sc_op_at(e->e.m, e->e.before), SC_ATTR_dims);
 }
 
 static int64_t size_along(const sc_expand *e, sc_value x, const sc_attr *dims)
 {
-    const sc_type_info *type = sc_type_of(e->m, x);
+    const sc_type_info *type = sc_type_of(e->e.m, x);
     int64_t size = 1;
     for (uint32_t i = 0; i < dims->count; i++)
         size *= type->dims[sc_type_find_dim(type, dims->dims[i])].size;
@@ -88,11 +68,11 @@ static int64_t size_along(const sc_expand *e, sc_value x, const sc_attr *dims)
 /* The dims, and their order, of the replaced result. */
 static sc_value in_order_of(sc_expand *e, sc_value x, sc_value result)
 {
-    sc_type_info type = *sc_type_of(e->m, result);
+    sc_type_info type = *sc_type_of(e->e.m, result);
     type.placement = sc_placement_replicated();
-    bool is_broadcast = sc_type_of(e->m, x)->rank < type.rank, same = !is_broadcast;
+    bool is_broadcast = sc_type_of(e->e.m, x)->rank < type.rank, same = !is_broadcast;
     for (uint32_t i = 0; same && i < type.rank; i++)
-        same = sc_type_of(e->m, x)->dims[i].dim == type.dims[i].dim;
+        same = sc_type_of(e->e.m, x)->dims[i].dim == type.dims[i].dim;
     return same ? x : emit_typed(e, is_broadcast ? SC_OP_broadcast : SC_OP_transpose, &x, 1, NULL, 0, &type);
 }
 
@@ -100,7 +80,7 @@ static sc_value in_order_of(sc_expand *e, sc_value x, sc_value result)
  * are 0 and not NaN. */
 static sc_value shifted(sc_expand *e, sc_value x, const sc_attr *dims, sc_value *maximum)
 {
-    sc_dtype dtype = sc_type_of(e->m, x)->dtype;
+    sc_dtype dtype = sc_type_of(e->e.m, x)->dtype;
     double lowest = dtype == SC_DTYPE_f64 ? -DBL_MAX : -(double)FLT_MAX;
     sc_value floor = constant(e, lowest, dtype);
     sc_value largest = reduce(e, SC_OP_max, x, dims);
@@ -111,7 +91,7 @@ static sc_value shifted(sc_expand *e, sc_value x, const sc_attr *dims, sc_value 
 /* The sum of shifted weights is at least 1, its largest term, unless the row has no finite element: then 1 stands in for 0. */
 static sc_value at_least_one(sc_expand *e, sc_value total)
 {
-    return emit2(e, SC_OP_maximum, total, constant(e, 1, sc_type_of(e->m, total)->dtype));
+    return emit2(e, SC_OP_maximum, total, constant(e, 1, sc_type_of(e->e.m, total)->dtype));
 }
 
 /* The lowest index whose element equals the maximum. */
@@ -119,7 +99,7 @@ void expand_argmax(sc_expand *e)
 {
     sc_value x = operand(e, 0);
     sc_attr dims = dims_of(e);
-    const sc_type_info *type = sc_type_of(e->m, x);
+    const sc_type_info *type = sc_type_of(e->e.m, x);
     sc_type_info index_type = {.dtype = SC_DTYPE_i32, .rank = 1, .placement = sc_placement_replicated()};
     index_type.dims[0] = type->dims[sc_type_find_dim(type, dims.dims[0])];
     double beyond = (double)index_type.dims[0].size;
@@ -133,8 +113,8 @@ void expand_argmax(sc_expand *e)
 void expand_softmax(sc_expand *e)
 {
     sc_attr dims = dims_of(e);
-    sc_dtype dtype = sc_type_of(e->m, operand(e, 0))->dtype;
-    sc_value x = cast(e, operand(e, 0), wide(dtype)), maximum;
+    sc_dtype dtype = sc_type_of(e->e.m, operand(e, 0))->dtype;
+    sc_value x = cast(e, operand(e, 0), sc_wide(dtype)), maximum;
     sc_value weights = emit1(e, SC_OP_exp, shifted(e, x, &dims, &maximum));
     sc_value total = at_least_one(e, reduce(e, SC_OP_sum, weights, &dims));
     e->results[0] = cast(e, emit2(e, SC_OP_div, weights, total), dtype);
@@ -143,8 +123,8 @@ void expand_softmax(sc_expand *e)
 void expand_log_softmax(sc_expand *e)
 {
     sc_attr dims = dims_of(e);
-    sc_dtype dtype = sc_type_of(e->m, operand(e, 0))->dtype;
-    sc_value x = cast(e, operand(e, 0), wide(dtype)), maximum;
+    sc_dtype dtype = sc_type_of(e->e.m, operand(e, 0))->dtype;
+    sc_value x = cast(e, operand(e, 0), sc_wide(dtype)), maximum;
     sc_value low = shifted(e, x, &dims, &maximum);
     sc_value total = at_least_one(e, reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, low), &dims));
     e->results[0] = cast(e, emit2(e, SC_OP_sub, low, emit1(e, SC_OP_log, total)), dtype);
@@ -153,8 +133,8 @@ void expand_log_softmax(sc_expand *e)
 void expand_logsumexp(sc_expand *e)
 {
     sc_attr dims = dims_of(e);
-    sc_dtype dtype = sc_type_of(e->m, operand(e, 0))->dtype;
-    sc_value x = cast(e, operand(e, 0), wide(dtype)), maximum;
+    sc_dtype dtype = sc_type_of(e->e.m, operand(e, 0))->dtype;
+    sc_value x = cast(e, operand(e, 0), sc_wide(dtype)), maximum;
     sc_value total = reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, shifted(e, x, &dims, &maximum)), &dims);
     e->results[0] = cast(e, emit2(e, SC_OP_add, emit1(e, SC_OP_log, total), maximum), dtype);
 }
@@ -163,12 +143,12 @@ void expand_logsumexp(sc_expand *e)
  * Both sums of a row (and of smoothing's third) are siblings: one reduction. Ignored positions read entry 0 and give 0. */
 void expand_xent(sc_expand *e)
 {
-    const sc_op *op = sc_op_at(e->m, e->op);
+    const sc_op *op = sc_op_at(e->e.m, e->e.before);
     double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100), smoothing = sc_op_number(op, SC_ATTR_smoothing, 0);
     sc_attr dims = dims_of(e);
-    sc_dtype dtype = sc_type_of(e->m, op->first_result)->dtype;
+    sc_dtype dtype = sc_type_of(e->e.m, op->first_result)->dtype;
     sc_value target = operand(e, 1), maximum;
-    sc_dtype id_dtype = sc_type_of(e->m, target)->dtype;
+    sc_dtype id_dtype = sc_type_of(e->e.m, target)->dtype;
     sc_value low = shifted(e, cast(e, operand(e, 0), dtype), &dims, &maximum);
     sc_value ignored = emit2(e, SC_OP_eq, target, constant(e, ignore, id_dtype));
     sc_value id = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, id_dtype), target}, 3, NULL, 0);
@@ -183,17 +163,17 @@ void expand_xent(sc_expand *e)
     sc_value log_total = emit1(e, SC_OP_log, total);
     sc_value loss = emit2(e, SC_OP_sub, log_total, picked);
     sc_value masked = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, dtype), loss}, 3, NULL, 0);
-    e->results[0] = in_order_of(e, masked, sc_op_at(e->m, e->op)->first_result);
-    if (sc_op_at(e->m, e->op)->result_count > 1)
-        e->results[1] = in_order_of(e, emit2(e, SC_OP_add, log_total, maximum), sc_result(e->m, e->op, 1));
+    e->results[0] = in_order_of(e, masked, sc_op_at(e->e.m, e->e.before)->first_result);
+    if (sc_op_at(e->e.m, e->e.before)->result_count > 1)
+        e->results[1] = in_order_of(e, emit2(e, SC_OP_add, log_total, maximum), sc_result(e->e.m, e->e.before, 1));
 }
 
 /* A dim of the expansion's own, named after the one it comes from. */
 static sc_dim fresh_dim(sc_expand *e, sc_dim like, const char *suffix)
 {
-    sc_sym name = sc_intern_printf(&e->m->context->names, "%s.%s", sc_text(e->m->context, e->m->dims.data[like].name), suffix);
-    sc_dim known = sc_module_find_dim(e->m, name);
-    return known != SC_NONE ? known : sc_module_add_dim(e->m, name);
+    sc_sym name = sc_intern_printf(&e->e.m->context->names, "%s.%s", sc_text(e->e.m->context, e->e.m->dims.data[like].name), suffix);
+    sc_dim known = sc_module_find_dim(e->e.m, name);
+    return known != SC_NONE ? known : sc_module_add_dim(e->e.m, name);
 }
 
 /* `type` with the dim at `at` replaced. */
@@ -215,12 +195,12 @@ static sc_type_info with_dims(const sc_type_info *type, uint32_t at, uint32_t re
  * the lowest index still wins a tie. Only the candidates travel. */
 void expand_topk(sc_expand *e)
 {
-    sc_attr dims = dims_of(e), to = *sc_op_attr(sc_op_at(e->m, e->op), SC_ATTR_to);
+    sc_attr dims = dims_of(e), to = *sc_op_attr(sc_op_at(e->e.m, e->e.before), SC_ATTR_to);
     sc_value x = operand(e, 0);
-    const sc_type_info type = *sc_type_of(e->m, x);
+    const sc_type_info type = *sc_type_of(e->e.m, x);
     uint32_t at = (uint32_t)sc_type_find_dim(&type, dims.dims[0]);
-    int64_t shards = (int64_t)e->shards, part = sc_dim_padded(e->m, type.dims[at].dim, type.dims[at].size) / shards,
-            wanted = size_along(e, sc_op_at(e->m, e->op)->first_result, &to);
+    int64_t shards = (int64_t)e->shards, part = sc_dim_padded(e->e.m, type.dims[at].dim, type.dims[at].size) / shards,
+            wanted = size_along(e, sc_op_at(e->e.m, e->e.before)->first_result, &to);
     sc_dim shard = fresh_dim(e, dims.dims[0], "shard"), inner = fresh_dim(e, dims.dims[0], "part"),
            best = fresh_dim(e, dims.dims[0], "best"), candidate = fresh_dim(e, dims.dims[0], "candidate");
     e->made_dim = shard;
@@ -231,38 +211,25 @@ void expand_topk(sc_expand *e)
     }
     sc_type_dim halves[] = {{shard, SC_NONE, shards}, {inner, SC_NONE, part}};
     sc_type_info unfolded = with_dims(&type, at, 1, halves, 2);
-    sc_attr unfold[] = {dims, sc_attr_dims(e->m, SC_ATTR_to, (sc_dim[]){shard, inner}, 2)};
+    sc_attr unfold[] = {dims, sc_attr_dims(e->e.m, SC_ATTR_to, (sc_dim[]){shard, inner}, 2)};
     x = emit_typed(e, SC_OP_unfold, &x, 1, unfold, 2, &unfolded);
 
-    sc_attr local[] = {sc_attr_dims(e->m, SC_ATTR_dims, &inner, 1), sc_attr_dims(e->m, SC_ATTR_to, &best, 1)};
-    sc_shape_request request = {.m = e->m,
-                                .kind = SC_OP_topk,
-                                .operands = &x,
-                                .operand_count = 1,
-                                .attrs = local,
-                                .attr_count = 2,
-                                .new_size = wanted < part ? wanted : part};
-    sc_op_id made = sc_op_build(&request, sc_op_at(e->m, e->op)->func, e->op, e->op);
-    if (e->made != NULL)
-        e->made(e, made, e->user);
+    sc_attr local[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, &inner, 1), sc_attr_dims(e->e.m, SC_ATTR_to, &best, 1)};
+    sc_op_id made = sc_make_sized(&e->e, SC_OP_topk, &x, 1, local, 2, wanted < part ? wanted : part);
     sc_type_info index_type = {
         .dtype = SC_DTYPE_i32, .rank = 1, .dims = {{shard, SC_NONE, shards}}, .placement = sc_placement_replicated()};
-    sc_attr shard_dims = sc_attr_dims(e->m, SC_ATTR_dims, &shard, 1);
+    sc_attr shard_dims = sc_attr_dims(e->e.m, SC_ATTR_dims, &shard, 1);
     sc_value factor = constant(e, (double)part, SC_DTYPE_i32);
     sc_value index = emit_typed(e, SC_OP_index, NULL, 0, &shard_dims, 1, &index_type);
     sc_value first = emit2(e, SC_OP_mul, index, factor);
-    sc_value values = sc_result(e->m, made, 0), ids = emit2(e, SC_OP_add, sc_result(e->m, made, 1), first);
+    sc_value values = sc_result(e->e.m, made, 0), ids = emit2(e, SC_OP_add, sc_result(e->e.m, made, 1), first);
 
-    sc_attr fold[] = {sc_attr_dims(e->m, SC_ATTR_dims, (sc_dim[]){shard, best}, 2), sc_attr_dims(e->m, SC_ATTR_to, &candidate, 1)};
+    sc_attr fold[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, (sc_dim[]){shard, best}, 2), sc_attr_dims(e->e.m, SC_ATTR_to, &candidate, 1)};
     values = emit(e, SC_OP_rename, &values, 1, fold, 2);
     ids = emit(e, SC_OP_rename, &ids, 1, fold, 2);
-    sc_attr last[] = {sc_attr_dims(e->m, SC_ATTR_dims, &candidate, 1), to};
-    request = (sc_shape_request){
-        .m = e->m, .kind = SC_OP_topk, .operands = &values, .operand_count = 1, .attrs = last, .attr_count = 2, .new_size = wanted};
-    made = sc_op_build(&request, sc_op_at(e->m, e->op)->func, e->op, e->op);
-    if (e->made != NULL)
-        e->made(e, made, e->user);
-    sc_attr candidates = sc_attr_dims(e->m, SC_ATTR_dims, &candidate, 1);
-    e->results[0] = sc_result(e->m, made, 0);
-    e->results[1] = emit(e, SC_OP_gather, (sc_value[]){ids, sc_result(e->m, made, 1)}, 2, &candidates, 1);
+    sc_attr last[] = {sc_attr_dims(e->e.m, SC_ATTR_dims, &candidate, 1), to};
+    made = sc_make_sized(&e->e, SC_OP_topk, &values, 1, last, 2, wanted);
+    sc_attr candidates = sc_attr_dims(e->e.m, SC_ATTR_dims, &candidate, 1);
+    e->results[0] = sc_result(e->e.m, made, 0);
+    e->results[1] = emit(e, SC_OP_gather, (sc_value[]){ids, sc_result(e->e.m, made, 1)}, 2, &candidates, 1);
 }

@@ -85,7 +85,8 @@ typedef enum sc_state_kind {
     SC_STATE_CACHE,
     SC_STATE_GRAD,  /* the gradient of a parameter, summed over micro-batches */
     SC_STATE_OPT,   /* of the optimizer, for a parameter */
-    SC_STATE_SCALAR /* a number of the train step: optimizer0.lr, step, total, weight */
+    SC_STATE_SCALAR, /* a number that every step is given: optimizer0.lr */
+    SC_STATE_SUM     /* a number summed over the micro-batches of a step: total, weight */
 } sc_state_kind;
 typedef enum sc_init_kind { SC_INIT_ZEROS, SC_INIT_ONES, SC_INIT_CONSTANT, SC_INIT_NORMAL, SC_INIT_UNIFORM, SC_INIT_XAVIER } sc_init_kind;
 

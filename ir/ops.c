@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "ir/derive.h"
 #include "ir/eval.h"
 #include "ir/expand.h"
 #include "ir/roles.h"

@@ -23,6 +23,8 @@ enum {
     SC_CONVERTS = 32768,        /* another dtype, else the same */
     SC_FROM_OUTSIDE = 65536,    /* a value that the caller gives */
     SC_FILLS_PADDING = 262144,  /* what stands in the padding of its result is defined */
+    SC_STOPS_GRADIENT = 2097152, /* flat: nothing goes back through it */
+    SC_KEEPS_LSE = 1048576,     /* with lse = 1 it has a further result that its derivative reads */
     SC_STATE_WRITE = 524288,    /* operand 0 is what the state that it names is after the call */
     SC_CHECKS_INTEGERS = 131072 /* integer operands out of range are a run-time error: padding must not look like one */
 };
@@ -117,17 +119,39 @@ sc_dim sc_module_group_of(const sc_module *m, const sc_dim *leaves, uint32_t cou
  * The verifier holds the actual types against these. */
 bool sc_op_infer(sc_module *m, sc_op_id op, sc_shape_request *request);
 
-/* ---- expansion: an op as a sequence of others ---- */
-/* The row's function emits ops with sc_expand_* and sets `results`. The same sequence is what differentiates and what shards. */
-typedef struct sc_expand {
+/* ---- making ops: ir/emit.h ---- */
+/* Where new ops go, and whose location and scope they take. */
+typedef struct sc_emitter {
     sc_module *m;
-    sc_op_id op;     /* being expanded; new ops go before it */
+    sc_func_id func;
+    sc_op_id before; /* SC_NONE: at the end of func */
+    sc_op_id like;
+    /* called after each new op is made (NULL: not), so that a pass can place or mark it */
+    void (*made)(struct sc_emitter *emitter, sc_op_id made);
+    void *user;
+} sc_emitter;
+
+/* ---- expansion: an op as a sequence of others ---- */
+/* The row's function emits ops in front of the op and sets `results`. The same sequence is what differentiates and what shards. */
+typedef struct sc_expand {
+    sc_emitter e;    /* e.before is the op being expanded */
     uint64_t shards; /* that the op's first dim is split into */
     sc_dim made_dim; /* a dim that the expansion makes and that is split like the op's first one; SC_NONE */
     sc_value results[SC_MAX_FIXED_RESULTS];
-    /* called after each new op is made, so that a pass can place it */
-    void (*made)(struct sc_expand *expand, sc_op_id made, void *user);
-    void *user;
 } sc_expand;
+
+/* ---- derivatives: cotangents of operands from those of results ---- */
+/* The row's function emits ops and sets `gradients` of the operands that want one; each may have more or fewer dims than its operand (it
+ * is then summed or broadcast), and the operand's dtype or a wider one. */
+typedef struct sc_derive {
+    sc_emitter e;
+    sc_op_id op;
+    const sc_value *cotangents;                             /* of each result; SC_NONE: nothing arrives */
+    bool wanted[SC_MAX_FIXED_OPERANDS];                     /* by operand */
+    bool widened[SC_MAX_FIXED_OPERANDS];                    /* by operand: its cotangent stays in f32 or wider */
+    sc_value (*read)(struct sc_derive *derive, sc_value v); /* a forward value as the backward pass may read it: it may be recomputed */
+    void *user;
+    sc_value gradients[SC_MAX_FIXED_OPERANDS]; /* SC_NONE: none */
+} sc_derive;
 
 #endif

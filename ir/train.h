@@ -28,4 +28,19 @@ typedef struct sc_training {
     uint8_t *reshard;                     /* by state: sc_reshard_after; NULL: all after forward */
 } sc_training;
 
+/* A train step that was built: two functions, and what is known of their values. */
+typedef struct sc_train_step {
+    sc_func_id micro;  /* forward and backward of one micro-batch; leaves gradients and the objective in accumulators */
+    sc_func_id update; /* once a step: reduces, scales, clips, steps; returns loss, gradient norm, metrics */
+    uint32_t metric_count;
+    const sc_training *training;
+    SC_VEC(sc_value) like; /* by value: whose placement it takes (a cotangent: its primal's; a recomputed value: the original's), or SC_NONE */
+    SC_VEC(uint32_t) param_of; /* by state: the parameter that a gradient or optimizer state belongs to, or SC_NONE */
+} sc_train_step;
+
+static inline sc_value sc_like_of(const sc_train_step *step, sc_value value)
+{
+    return step == NULL || value >= step->like.count ? SC_NONE : step->like.data[value];
+}
+
 #endif

@@ -16,6 +16,7 @@ typedef struct expansion {
     const sc_factors *factors; /* of it */
     const sc_assignment *assignment;
     int64_t form;
+    sc_expand *expand;
 } expansion;
 
 static sc_atom_list split_of_dim(const expansion *x, sc_dim made_dim, sc_dim dim)
@@ -29,15 +30,15 @@ static sc_atom_list split_of_dim(const expansion *x, sc_dim made_dim, sc_dim dim
     return (sc_atom_list){0};
 }
 
-static void place_made(sc_expand *expand, sc_op_id made, void *user)
+static void place_made(sc_emitter *emitter, sc_op_id made)
 {
-    expansion *x = user;
-    sc_module *m = expand->m;
+    expansion *x = emitter->user;
+    sc_module *m = emitter->m;
     sc_factors factors;
     sc_assignment assignment = {0};
     sc_op_factors(m, sc_op_at(m, made), &factors);
     for (uint32_t f = 0; f < factors.count; f++)
-        assignment.split[f] = split_of_dim(x, expand->made_dim, factors.list[f].dim);
+        assignment.split[f] = split_of_dim(x, x->expand->made_dim, factors.list[f].dim);
     sc_assignment_store(m, made, &factors, &assignment);
     sc_op_set_attr(m, made, sc_attr_int(SC_ATTR_form, x->form));
     for (uint32_t r = 0; r < sc_op_at(m, made)->result_count; r++) {
@@ -101,13 +102,9 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
             sc_assignment_load(m, op, &factors, &assignment);
             if (!needs_form(&factors, &assignment))
                 continue;
-            expansion x = {m, op, &factors, &assignment, forms++};
-            sc_expand expand = {.m = m,
-                                .op = op,
-                                .shards = first_shards(m, op, &factors, &assignment),
-                                .made_dim = SC_NONE,
-                                .made = place_made,
-                                .user = &x};
+            sc_expand expand = {.shards = first_shards(m, op, &factors, &assignment), .made_dim = SC_NONE};
+            expansion x = {m, op, &factors, &assignment, forms++, &expand};
+            expand.e = (sc_emitter){.m = m, .func = f, .before = op, .like = op, .made = place_made, .user = &x};
             row->expand(&expand);
             if (map == NULL) {
                 map = sc_arena_array(&m->context->arena, old_values, sizeof *map);

@@ -6,12 +6,8 @@
 #include "ir/text.h"
 #include "runtime/safetensors.h"
 #include "tools/commands.h"
+#include "tools/elements.h"
 #include "tools/evaluate.h"
-
-static const sc_element elements[SC_DTYPE_COUNT] = {
-    [SC_DTYPE_f32] = SC_ELEMENT_F32, [SC_DTYPE_f64] = SC_ELEMENT_F64, [SC_DTYPE_bf16] = SC_ELEMENT_BF16, [SC_DTYPE_f16] = SC_ELEMENT_F16,
-    [SC_DTYPE_i32] = SC_ELEMENT_I32, [SC_DTYPE_i64] = SC_ELEMENT_I64, [SC_DTYPE_u8] = SC_ELEMENT_U8,     [SC_DTYPE_bool] = SC_ELEMENT_BOOL,
-};
 
 static void write_outputs(sc_context *context, const sc_evaluation *e, const char *path)
 {
@@ -24,7 +20,7 @@ static void write_outputs(sc_context *context, const sc_evaluation *e, const cha
         for (uint32_t d = 0; d < array->rank; d++)
             shape[d] = (uint64_t)array->sizes[d];
         items[i] = (sc_safetensors_item){.name = sc_arena_printf(arena, "out%u", i),
-                                         .element = elements[sc_type_of(e->m, e->outputs[i])->dtype],
+                                         .element = sc_dtype_element(sc_type_of(e->m, e->outputs[i])->dtype),
                                          .rank = array->rank,
                                          .shape = shape,
                                          .values = array->data};

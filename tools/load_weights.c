@@ -3,18 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/weights_map.h"
 #include "runtime/safetensors.h"
 #include "support/strbuf.h"
 
-enum { MOST_TENSORS = 1 << 20 }; /* that one parameter may be spread over */
-
 /* Where a parameter comes from. */
 typedef struct source {
-    const sc_wmap *line;
-    sc_weight_layout layout;
-    uint32_t tensor_count; /* one, or one an index of the dims in the tensor's name, the last of them fastest */
-    const sc_safetensor **tensors;
+    const sc_wmap *line; /* NULL: no parameter, or none is known */
+    sc_weight_tensors named;
+    const sc_safetensor **tensors; /* as named */
 } source;
 
 typedef struct loading {
@@ -27,79 +23,6 @@ typedef struct loading {
     source *sources;    /* by state */
     const char **names; /* of all tensors; made when one is missing */
 } loading;
-
-const sc_weights *sc_weights_choose(sc_context *context, sc_program *program, sc_sym model, const char *name)
-{
-    sc_weights_list all = {0};
-    const sc_weights *only = NULL;
-    uint32_t count = 0;
-    sc_strbuf list;
-    sc_strbuf_init(&list, &context->arena);
-    sc_program_weights(program, &all);
-    for (uint32_t i = 0; i < all.count; i++) {
-        const sc_weights *weights = all.data[i];
-        const char *text = sc_text(context, weights->name.text);
-        if (weights->model.text != model)
-            continue;
-        if (name != NULL && strcmp(text, name) == 0)
-            return weights;
-        sc_strbuf_printf(&list, "%s%s", count++ > 0 ? ", " : "", text);
-        only = weights;
-    }
-    if (name == NULL && count == 1)
-        return only;
-    const char *model_text = sc_text(context, model), *problem;
-    if (count == 0)
-        problem =
-            sc_arena_printf(&context->arena, "there is no 'weights' block for '%s' that says which tensor each parameter is", model_text);
-    else if (name == NULL)
-        problem =
-            sc_arena_printf(&context->arena, "'%s' has several 'weights' blocks: %s; choose one with --map NAME", model_text, list.data);
-    else
-        problem =
-            sc_arena_printf(&context->arena, "there is no 'weights' block '%s' for '%s'; the file has %s", name, model_text, list.data);
-    sc_report(&context->diag, SC_D_usage, (sc_loc){0}, problem, NULL);
-    return NULL;
-}
-
-/* ---- lines ---- */
-
-static bool is_param(const loading *l, uint32_t state)
-{
-    return l->m->state.data[state].kind == SC_STATE_PARAM;
-}
-
-/* Instances of one declaration are one message. */
-static void report_without_line(loading *l, uint32_t state)
-{
-    sc_context *context = l->context;
-    const sc_state *first = &l->m->state.data[state];
-    uint32_t others = 0;
-    for (uint32_t i = 0; i < l->m->state.count; i++) {
-        bool is_same = i != state && is_param(l, i) && l->sources[i].line == NULL && l->m->state.data[i].loc.begin == first->loc.begin;
-        if (is_same && i < state && first->loc.begin != 0)
-            return;
-        others += is_same;
-    }
-    const char *more = others > 0 ? sc_arena_printf(&context->arena, " (and %u more instances)", others) : "";
-    sc_report(&context->diag, SC_D_bad_weights, l->weights->name.loc,
-              sc_arena_printf(&context->arena, "parameter '%s'%s has no line in 'weights %s'", sc_text(context, first->path), more,
-                              sc_text(context, l->weights->name.text)),
-              NULL);
-    sc_report_note(&context->diag, first->loc, "it is declared here");
-}
-
-static void find_lines(loading *l)
-{
-    for (uint32_t i = 0; i < l->m->state.count; i++) {
-        if (is_param(l, i))
-            l->sources[i].line = sc_weights_find(l->context, l->weights, l->m->state.data[i].path);
-    }
-    for (uint32_t i = 0; i < l->m->state.count; i++) {
-        if (is_param(l, i) && l->sources[i].line == NULL)
-            report_without_line(l, i);
-    }
-}
 
 /* ---- tensors ---- */
 
@@ -147,7 +70,7 @@ static const char *wanted_text(const loading *l, uint32_t state)
             sc_strbuf_printf(&text, "parts %lld..%lld", (long long)dim->first, (long long)dim->last);
     }
     for (uint32_t i = 0, written = 0; !from->line->has_as && i < type->rank; i++) {
-        if (!from->layout.indexed[i])
+        if (!from->named.layout.indexed[i])
             sc_strbuf_printf(&text, "%s%s=%lld", written++ > 0 ? ", " : "", sc_text(l->context, l->m->dims.data[type->dims[i].dim].name),
                              (long long)type->dims[i].size);
     }
@@ -191,71 +114,39 @@ static void check_tensor(loading *l, uint32_t state, const char *name, const sc_
         fits = tensor->shape[i] <= INT64_MAX;
         sizes[i] = (int64_t)tensor->shape[i];
     }
-    if (!fits || !sc_weight_layout_fits(&l->sources[state].layout, tensor->rank, sizes))
+    if (!fits || !sc_weight_layout_fits(&l->sources[state].named.layout, tensor->rank, sizes))
         report_tensor(l, state,
                       sc_arena_printf(arena, "tensor '%s' has shape %s, but '%s' needs %s of %lld elements (neighbours may be merged)",
                                       name, shape_text(arena, tensor->rank, tensor->shape), path, wanted_text(l, state),
-                                      (long long)l->sources[state].layout.elements));
+                                      (long long)l->sources[state].named.layout.elements));
     else if (!is_float(tensor->element) && sc_dtype_is_float(l->m->types.data[l->m->state.data[state].type].dtype))
         report_tensor(l, state,
                       sc_arena_printf(arena, "tensor '%s' for '%s' holds %s, not floats", name, path, sc_element_name(tensor->element)));
 }
 
-/* The next index of the dims that the tensor's name holds; false after the last. */
-static bool next_tensor(const sc_weight_layout *layout, const sc_type_info *type, int64_t *index)
-{
-    for (uint32_t i = layout->rank; i-- > 0;) {
-        if (!layout->indexed[i])
-            continue;
-        if (++index[i] < type->dims[i].size)
-            return true;
-        index[i] = 0;
-    }
-    return false;
-}
-
 static void find_tensors(loading *l, uint32_t state)
 {
     source *from = &l->sources[state];
-    const sc_type_info *type = &l->m->types.data[l->m->state.data[state].type];
-    int64_t index[SC_MAX_RANK] = {0}, count = 1;
-    if (!sc_wmap_layout(l->program, from->line, l->m, state, &from->layout))
+    if (!sc_weights_tensors(l->program, l->weights, from->line, l->m, state, &from->named))
         return;
-    for (uint32_t i = 0; i < type->rank; i++) {
-        if (from->layout.indexed[i] && __builtin_mul_overflow(count, type->dims[i].size, &count))
-            count = INT64_MAX;
+    from->tensors = sc_arena_array(&l->context->arena, from->named.count, sizeof *from->tensors);
+    for (uint32_t i = 0; i < from->named.count; i++) {
+        const char *name = sc_text(l->context, from->named.names[i]);
+        from->tensors[i] = sc_safetensors_find(l->file, name);
+        check_tensor(l, state, name, from->tensors[i]);
     }
-    if (count > MOST_TENSORS) {
-        report_tensor(l, state, sc_arena_printf(&l->context->arena, "a parameter may be spread over %d tensors at most", MOST_TENSORS));
-        return;
-    }
-    from->tensors = sc_arena_array(&l->context->arena, (size_t)count, sizeof *from->tensors);
-    do {
-        sc_sym name;
-        if (!sc_wmap_tensor_name(l->program, from->line, l->weights->model.text, l->m, state, index, &name))
-            return;
-        const char *text = sc_text(l->context, name);
-        from->tensors[from->tensor_count] = sc_safetensors_find(l->file, text);
-        check_tensor(l, state, text, from->tensors[from->tensor_count++]);
-    } while (next_tensor(&from->layout, type, index));
 }
 
 /* ---- values ---- */
 
 static void read_values(const source *from, const sc_type_info *type, double *values)
 {
-    const sc_weight_layout *layout = &from->layout;
-    int64_t index[SC_MAX_RANK] = {0}, count = sc_type_elements(type);
-    for (int64_t e = 0; e < count; e++) {
-        int64_t at = layout->offset;
-        uint64_t tensor = 0;
-        for (uint32_t i = 0; i < type->rank; i++) {
-            at += index[i] * layout->strides[i];
-            tensor = layout->indexed[i] ? tensor * (uint64_t)type->dims[i].size + (uint64_t)index[i] : tensor;
-        }
-        values[e] = sc_safetensor_value(from->tensors[tensor], (uint64_t)at);
-        for (uint32_t i = type->rank; i-- > 0 && ++index[i] == type->dims[i].size;)
-            index[i] = 0;
+    const sc_weight_layout *layout = &from->named.layout;
+    sc_weight_place place = {{0}};
+    int64_t count = sc_type_elements(type);
+    for (int64_t e = 0; e < count; e++, sc_weight_next(type, &place)) {
+        const sc_safetensor *tensor = from->tensors[sc_weight_tensor(layout, type, &place)];
+        values[e] = sc_safetensor_value(tensor, (uint64_t)sc_weight_element(layout, &place));
     }
 }
 
@@ -264,7 +155,7 @@ static bool give_values(loading *l, sc_weights_sink *sink, void *user)
     for (uint32_t i = 0; i < l->m->state.count; i++) {
         const sc_type_info *type = &l->m->types.data[l->m->state.data[i].type];
         int64_t count = sc_type_elements(type);
-        if (!is_param(l, i))
+        if (l->m->state.data[i].kind != SC_STATE_PARAM)
             continue;
         double *values = (uint64_t)count > SIZE_MAX / sizeof *values ? NULL : malloc((size_t)count * sizeof *values);
         if (values != NULL)
@@ -295,7 +186,9 @@ bool sc_weights_load(sc_context *context, sc_program *program, const sc_weights 
     uint32_t errors = context->diag.errors;
     loading l = {.context = context, .program = program, .weights = weights, .m = m, .path = path};
     l.sources = sc_arena_array(&context->arena, m->state.count + 1u, sizeof *l.sources);
-    find_lines(&l);
+    const sc_wmap **lines = sc_weights_lines(context, weights, m);
+    for (uint32_t i = 0; i < m->state.count; i++)
+        l.sources[i].line = lines[i];
     l.file = sc_safetensors_open(path, &error);
     if (l.file == NULL) {
         report_file(context, &error);

@@ -2,10 +2,7 @@
 #ifndef SHARDC_TOOLS_LOAD_WEIGHTS_H
 #define SHARDC_TOOLS_LOAD_WEIGHTS_H
 
-#include "frontend/build.h"
-
-/* The block called `name`, or with NULL the model's only one. NULL after a message. */
-const sc_weights *sc_weights_choose(sc_context *context, sc_program *program, sc_sym model, const char *name);
+#include "tools/weight_places.h"
 
 /* Takes the values of a parameter: global, row-major in its type's order. False: no memory. */
 typedef bool sc_weights_sink(void *user, uint32_t state, const double *values);

@@ -775,7 +775,7 @@ static bool has_form(const subject *s)
 static void expand_op(const subject *s, uint64_t shards)
 {
     sc_module *m = s->c->m;
-    sc_expand expand = {.m = m, .op = s->op, .shards = shards, .made_dim = SC_NONE};
+    sc_expand expand = {.e = {.m = m, .func = sc_op_at(m, s->op)->func, .before = s->op, .like = s->op}, .shards = shards, .made_dim = SC_NONE};
     sc_ops[sc_op_at(m, s->op)->kind].expand(&expand);
     for (uint32_t i = 0; i < sc_op_at(m, s->end)->operand_count; i++)
         sc_op_at(m, s->end)->operands[i] = expand.results[sc_op_at(m, s->end)->operands[i] - sc_op_at(m, s->op)->first_result];

@@ -1,0 +1,399 @@
+/* update: what happens once a step, on the global program.
+ *
+ *   weight = the number that the objective is divided by, over all micro-batches; 0 makes the loss and every gradient 0
+ *   norm   = sqrt(sum of squares of all gradients), each element once
+ *   p, state = one step of the parameter's optimizer with gradient x min(1, clip / (norm + 1e-6)) / weight
+ *
+ * Everything that changes from step to step is a scalar state (optimizer0.lr ..). Formulas: Kingma and Ba, "Adam", ICLR 2015, algorithm 1;
+ * Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2; Chen et al., "Symbolic discovery of
+ * optimization algorithms", 2023, algorithm 2 (Lion); momentum and Nesterov as Sutskever et al., ICML 2013, in the form that torch.optim.SGD
+ * documents; clipping as torch.nn.utils.clip_grad_norm_ documents.
+ */
+#include <string.h>
+
+#include "ir/emit.h"
+#include "passes/train_step.h"
+
+/* Scalars of a group that are computed from others, once. */
+enum { FACTOR_REST1 = SC_SCALAR_COUNT, FACTOR_REST2, FACTOR_KEPT, FACTOR_GRADIENT, FACTOR_COUNT };
+
+typedef struct update {
+    sc_emitter e;
+    sc_train_step *step;
+    const sc_training *training;
+    const sc_trained_param *param; /* being stepped */
+    sc_value (*scalars)[FACTOR_COUNT][2];   /* by group and scalar or factor, in f32 and f64; SC_NONE until made */
+    sc_value scale, norm;                   /* what gradients are multiplied by; their norm before clipping, after scaling */
+    sc_sym phases[2];
+    uint32_t phase; /* of what is emitted: 0 update, 1 backward (the reductions of gradients) */
+} update;
+
+static void mark_phase(sc_emitter *e, sc_op_id made)
+{
+    const update *u = e->user;
+    sc_op_set_attr(e->m, made, sc_attr_text(SC_ATTR_phase, u->phases[u->phase]));
+}
+
+/* ---- state ---- */
+
+static sc_value read_state(update *u, sc_sym name, const sc_type_info *type)
+{
+    sc_attr attr = sc_attr_text(SC_ATTR_name, name);
+    return sc_make_as(&u->e, SC_OP_state_read, NULL, 0, &attr, 1, type);
+}
+
+static void write_state(update *u, sc_sym name, sc_value value)
+{
+    sc_attr attr = sc_attr_text(SC_ATTR_name, name);
+    u->e.made(&u->e, sc_op_new(u->e.m, u->e.func, SC_NONE, SC_OP_state_write, &value, 1, &attr, 1, NULL, 0, SC_NONE));
+}
+
+static sc_value named_state(update *u, const char *suffix, sc_dtype dtype)
+{
+    sc_module *m = u->e.m;
+    sc_type_info type = m->types.data[m->state.data[u->param->state].type];
+    type.dtype = dtype;
+    sc_sym name = sc_state_name_of(m, u->param->state, suffix);
+    sc_step_state(m, u->step, name, SC_STATE_OPT, &type, u->param->state);
+    return read_state(u, name, &type);
+}
+
+static void write_named(update *u, const char *suffix, sc_value value)
+{
+    sc_value rounded = sc_make_cast(&u->e, value, u->param->opt);
+    write_state(u, sc_state_name_of(u->e.m, u->param->state, suffix), rounded);
+}
+
+/* A scalar of the parameter's group. */
+static sc_value scalar(update *u, sc_scalar which, sc_dtype dtype)
+{
+    sc_module *m = u->e.m;
+    uint32_t group = u->param->group;
+    sc_value *known = &u->scalars[group][which][dtype == SC_DTYPE_f64];
+    if (*known != SC_NONE)
+        return *known;
+    sc_type_info type = {.dtype = SC_DTYPE_f64};
+    sc_sym name = sc_intern_printf(&m->context->names, "optimizer%u.%s", group, sc_scalar_names[which]);
+    sc_step_state(m, u->step, name, SC_STATE_SCALAR, &type, SC_NONE);
+    sc_value read = read_state(u, name, &type);
+    return *known = sc_make_cast(&u->e, read, dtype);
+}
+
+/* ---- arithmetic ---- */
+
+static sc_value add(update *u, sc_value x, sc_value y)
+{
+    return sc_make2(&u->e, SC_OP_add, x, y);
+}
+
+static sc_value sub(update *u, sc_value x, sc_value y)
+{
+    return sc_make2(&u->e, SC_OP_sub, x, y);
+}
+
+static sc_value mul(update *u, sc_value x, sc_value y)
+{
+    return sc_make2(&u->e, SC_OP_mul, x, y);
+}
+
+static sc_value quotient(update *u, sc_value x, sc_value y)
+{
+    return sc_make2(&u->e, SC_OP_div, x, y);
+}
+
+static sc_value one_minus(update *u, sc_value x)
+{
+    sc_value one = sc_make_constant(&u->e, 1, sc_type_of(u->e.m, x)->dtype);
+    return sub(u, one, x);
+}
+
+/* A factor computed from the group's scalars: 1 - beta1, 1 - beta2, 1 - lr decay, and min(1, clip / (norm + 1e-6)) / weight. */
+static sc_value factor(update *u, uint32_t which, sc_dtype dtype)
+{
+    sc_value *known = &u->scalars[u->param->group][which][dtype == SC_DTYPE_f64], x = SC_NONE, y;
+    if (*known != SC_NONE)
+        return *known;
+    if (which == FACTOR_REST1 || which == FACTOR_REST2) {
+        x = one_minus(u, scalar(u, which == FACTOR_REST1 ? SC_SCALAR_BETA1 : SC_SCALAR_BETA2, dtype));
+    } else if (which == FACTOR_KEPT) {
+        x = scalar(u, SC_SCALAR_LR, dtype);
+        y = scalar(u, SC_SCALAR_DECAY, dtype);
+        x = one_minus(u, mul(u, x, y));
+    } else {
+        sc_dtype exact = sc_type_of(u->e.m, u->norm)->dtype;
+        x = scalar(u, SC_SCALAR_CLIP, exact);
+        y = sc_make_plus(&u->e, u->norm, 1e-6);
+        x = quotient(u, x, y);
+        y = sc_make_constant(&u->e, 1, exact);
+        x = mul(u, u->scale, sc_make2(&u->e, SC_OP_minimum, x, y));
+        x = sc_make_cast(&u->e, x, dtype);
+    }
+    return *known = x;
+}
+
+/* beta x + (1 - beta) y */
+static sc_value blend(update *u, sc_scalar beta, uint32_t rest, sc_value x, sc_value y)
+{
+    sc_dtype dtype = sc_type_of(u->e.m, x)->dtype;
+    sc_value kept = mul(u, x, scalar(u, beta, dtype));
+    sc_value more = mul(u, y, factor(u, rest, dtype));
+    return add(u, kept, more);
+}
+
+/* ---- the objective ---- */
+
+static sc_value read_scalar(update *u, const char *name)
+{
+    sc_module *m = u->e.m;
+    sc_sym symbol = sc_intern_text(&m->context->names, name);
+    const sc_type_info type = m->types.data[m->state.data[sc_module_find_state(m, symbol)].type];
+    sc_value read = read_state(u, symbol, &type);
+    return sc_make1(&u->e, SC_OP_use, read);
+}
+
+/* 1 / weight, 0 where that is 0. One scalar result: its mean over micro-batches. */
+static sc_value reciprocal_weight(update *u, uint32_t result_count, sc_dtype dtype)
+{
+    if (result_count < 2)
+        return sc_make_constant(&u->e, 1.0 / (double)u->training->micro_batches, dtype);
+    sc_value weight = sc_make_cast(&u->e, read_scalar(u, "weight"), dtype), zero = sc_make_constant(&u->e, 0, dtype),
+             one = sc_make_constant(&u->e, 1, dtype);
+    sc_value empty = sc_make2(&u->e, SC_OP_eq, weight, zero), safe = sc_make_where(&u->e, empty, one, weight);
+    sc_value reciprocal = quotient(u, one, safe);
+    return sc_make_where(&u->e, empty, zero, reciprocal);
+}
+
+/* ---- gradients ---- */
+
+/* As the optimizer wants it: reduced, in its dtype or f32. The reduction belongs to the backward pass. */
+static sc_value read_gradient(update *u)
+{
+    sc_module *m = u->e.m;
+    sc_type_info type = m->types.data[m->state.data[u->param->state].type];
+    type.dtype = u->param->grad;
+    u->phase = 1;
+    sc_attr attrs[2] = {sc_attr_text(SC_ATTR_name, sc_state_name_of(m, u->param->state, "grad")), sc_attr_int(SC_ATTR_bucket, 0)};
+    sc_value read = sc_make_as(&u->e, SC_OP_state_read, NULL, 0, attrs, 2, &type);
+    sc_value whole = sc_make_value(&u->e, SC_OP_use, &read, 1, &attrs[1], 1);
+    u->phase = 0;
+    return sc_make_cast(&u->e, whole, sc_wide(type.dtype));
+}
+
+static sc_value sum_of_squares(update *u, sc_value gradient)
+{
+    const sc_type_info *type = sc_type_of(u->e.m, gradient);
+    sc_dim dims[SC_MAX_RANK];
+    for (uint32_t i = 0; i < type->rank; i++)
+        dims[i] = type->dims[i].dim;
+    sc_attr attr = sc_attr_dims(u->e.m, SC_ATTR_dims, dims, type->rank);
+    sc_value square = mul(u, gradient, gradient);
+    return attr.count == 0 ? square : sc_make_value(&u->e, SC_OP_sum, &square, 1, &attr, 1);
+}
+
+/* ---- optimizers: the new value of x from its gradient g ---- */
+
+static sc_value with_decay(update *u, sc_value x, sc_value g, sc_dtype dtype)
+{
+    return u->param->decays ? add(u, g, mul(u, x, scalar(u, SC_SCALAR_DECAY, dtype))) : g;
+}
+
+/* x (1 - lr decay) */
+static sc_value decayed(update *u, sc_value x, sc_dtype dtype)
+{
+    if (!u->param->decays)
+        return x;
+    return mul(u, x, factor(u, FACTOR_KEPT, dtype));
+}
+
+static sc_value descend(update *u, sc_value x, sc_value direction, sc_dtype dtype)
+{
+    sc_value rate = scalar(u, SC_SCALAR_LR, dtype);
+    return sub(u, x, mul(u, direction, rate));
+}
+
+static sc_value step_sgd(update *u, sc_value x, sc_value g, sc_dtype dtype)
+{
+    const double *hyper = u->training->groups.data[u->param->group].hyper;
+    g = with_decay(u, x, g, dtype);
+    if (hyper[SC_HYPER_MOMENTUM] == 0)
+        return descend(u, x, g, dtype);
+    sc_value momentum = scalar(u, SC_SCALAR_MOMENTUM, dtype);
+    sc_value old = sc_make_cast(&u->e, named_state(u, "m", u->param->opt), dtype);
+    sc_value velocity = add(u, mul(u, old, momentum), g);
+    write_named(u, "m", velocity);
+    if (hyper[SC_HYPER_NESTEROV] != 0)
+        velocity = add(u, g, mul(u, velocity, momentum));
+    return descend(u, x, velocity, dtype);
+}
+
+static sc_value step_adam(update *u, sc_value x, sc_value g, sc_dtype dtype)
+{
+    bool decoupled = u->training->groups.data[u->param->group].kind == SC_ADAMW;
+    if (!decoupled)
+        g = with_decay(u, x, g, dtype);
+    sc_value m = sc_make_cast(&u->e, named_state(u, "m", u->param->opt), dtype);
+    sc_value v = sc_make_cast(&u->e, named_state(u, "v", u->param->opt), dtype);
+    m = blend(u, SC_SCALAR_BETA1, FACTOR_REST1, m, g);
+    v = blend(u, SC_SCALAR_BETA2, FACTOR_REST2, v, mul(u, g, g));
+    write_named(u, "m", m);
+    write_named(u, "v", v);
+    sc_value mean = quotient(u, m, scalar(u, SC_SCALAR_CORRECTION1, dtype));
+    sc_value square = quotient(u, v, scalar(u, SC_SCALAR_CORRECTION2, dtype));
+    sc_value root = sc_make1(&u->e, SC_OP_sqrt, square);
+    sc_value direction = quotient(u, mean, add(u, root, scalar(u, SC_SCALAR_EPS, dtype)));
+    x = decoupled ? decayed(u, x, dtype) : x;
+    return descend(u, x, direction, dtype);
+}
+
+static sc_value step_lion(update *u, sc_value x, sc_value g, sc_dtype dtype)
+{
+    sc_value m = sc_make_cast(&u->e, named_state(u, "m", u->param->opt), dtype);
+    sc_value direction = sc_make1(&u->e, SC_OP_sign, blend(u, SC_SCALAR_BETA1, FACTOR_REST1, m, g));
+    write_named(u, "m", blend(u, SC_SCALAR_BETA2, FACTOR_REST2, m, g));
+    x = decayed(u, x, dtype);
+    return descend(u, x, direction, dtype);
+}
+
+static sc_value (*const steps[SC_OPTIMIZER_COUNT])(update *u, sc_value x, sc_value g, sc_dtype dtype) = {
+    [SC_SGD] = step_sgd, [SC_ADAM] = step_adam, [SC_ADAMW] = step_adam, [SC_LION] = step_lion};
+
+/* ---- one parameter ---- */
+
+/* The value that is stepped: the master copy where the optimizer keeps a wider one. */
+static sc_value read_param(update *u, bool *master)
+{
+    sc_module *m = u->e.m;
+    const sc_type_info type = m->types.data[m->state.data[u->param->state].type];
+    *master = sc_dtypes[u->param->opt].bytes > sc_dtypes[type.dtype].bytes;
+    if (*master)
+        return named_state(u, "master", u->param->opt);
+    sc_attr attr = sc_attr_text(SC_ATTR_name, m->state.data[u->param->state].path);
+    return sc_make_as(&u->e, SC_OP_param, NULL, 0, &attr, 1, &type);
+}
+
+/* Where the new value is gathered for ranks that hold more of the parameter than of its optimizer state. */
+static void write_param(update *u, sc_value x)
+{
+    sc_module *m = u->e.m;
+    const sc_state *state = &m->state.data[u->param->state];
+    sc_sym path = state->path;
+    x = sc_make_cast(&u->e, x, m->types.data[state->type].dtype);
+    sc_attr bucket = sc_attr_int(SC_ATTR_bucket, 1);
+    x = sc_make_value(&u->e, SC_OP_use, &x, 1, &bucket, 1);
+    write_state(u, path, x);
+}
+
+static void step_param(update *u, sc_value gradient)
+{
+    const sc_module *m = u->e.m;
+    bool exact = sc_type_of(m, gradient)->dtype == SC_DTYPE_f64 || u->param->opt == SC_DTYPE_f64 ||
+                 m->types.data[m->state.data[u->param->state].type].dtype == SC_DTYPE_f64,
+         master;
+    sc_dtype dtype = exact ? SC_DTYPE_f64 : SC_DTYPE_f32;
+    sc_value wide = sc_make_cast(&u->e, gradient, dtype);
+    sc_value g = mul(u, wide, factor(u, FACTOR_GRADIENT, dtype));
+    sc_value x = sc_make_cast(&u->e, read_param(u, &master), dtype);
+    x = steps[u->training->groups.data[u->param->group].kind](u, x, g, dtype);
+    if (master)
+        write_named(u, "master", x);
+    write_param(u, x);
+}
+
+/* ---- the function ---- */
+
+static void place_op(sc_emitter *e, sc_op_id made)
+{
+    const update *u = e->user;
+    sc_op *op = sc_op_at(e->m, made);
+    op->loc = u->param == NULL ? (sc_loc){0} : e->m->state.data[u->param->state].loc;
+    op->scope = u->phases[0];
+    mark_phase(e, made);
+}
+
+/* Accumulators begin every step at 0. */
+static void set_back(update *u)
+{
+    sc_module *m = u->e.m;
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        if (m->state.data[s].kind != SC_STATE_GRAD && m->state.data[s].kind != SC_STATE_SUM)
+            continue;
+        const sc_type_info type = m->types.data[m->state.data[s].type];
+        sc_attr zero = sc_attr_number(SC_ATTR_value, 0);
+        write_state(u, m->state.data[s].path, sc_make_as(&u->e, SC_OP_constant, NULL, 0, &zero, 1, &type));
+    }
+}
+
+/* The sum of squares of all gradients; in f64 as soon as one is. */
+static sc_value all_squares(update *u, const sc_value *gradients)
+{
+    sc_value squares = SC_NONE;
+    for (uint32_t i = u->training->params.count; i-- > 0;) {
+        u->param = &u->training->params.data[i];
+        if (gradients[i] == SC_NONE)
+            continue;
+        sc_value one = sum_of_squares(u, gradients[i]);
+        if (squares != SC_NONE && sc_type_of(u->e.m, one)->dtype != sc_type_of(u->e.m, squares)->dtype) {
+            one = sc_make_cast(&u->e, one, SC_DTYPE_f64);
+            squares = sc_make_cast(&u->e, squares, SC_DTYPE_f64);
+        }
+        squares = squares == SC_NONE ? one : add(u, squares, one);
+    }
+    u->param = NULL;
+    return squares;
+}
+
+/* Loss, norm; and what gradients are multiplied by. */
+static void finish_objective(update *u, sc_value squares, uint32_t result_count, sc_value *loss)
+{
+    sc_value total = read_scalar(u, "total");
+    sc_dtype dtype = sc_type_of(u->e.m, total)->dtype;
+    dtype = squares != SC_NONE && sc_type_of(u->e.m, squares)->dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : dtype;
+    total = sc_make_cast(&u->e, total, dtype);
+    squares = squares == SC_NONE ? sc_make_constant(&u->e, 0, dtype) : sc_make_cast(&u->e, squares, dtype);
+    u->scale = reciprocal_weight(u, result_count, dtype);
+    *loss = mul(u, total, u->scale);
+    u->norm = mul(u, sc_make1(&u->e, SC_OP_sqrt, squares), u->scale);
+}
+
+static uint32_t read_metrics(update *u, uint32_t result_count, sc_value *out)
+{
+    sc_module *m = u->e.m;
+    uint32_t count = 0;
+    for (uint32_t i = 2; i < result_count; i++) {
+        sc_sym name = sc_intern_printf(&m->context->names, "metric%u", i - 2);
+        if (sc_module_find_state(m, name) != SC_NONE) {
+            sc_value sum = read_scalar(u, sc_text(m->context, name));
+            out[count++] = sc_make_scaled(&u->e, sum, 1.0 / (double)u->training->micro_batches);
+        }
+    }
+    return count;
+}
+
+void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step, const bool *has_gradient, uint32_t result_count)
+{
+    sc_arena *arena = &m->context->arena;
+    update u = {.step = step, .training = training};
+    u.e = (sc_emitter){.m = m, .func = step->update, .before = SC_NONE, .like = SC_NONE, .made = place_op, .user = &u};
+    u.phases[0] = sc_intern_text(&m->context->names, "update");
+    u.phases[1] = sc_intern_text(&m->context->names, "backward");
+    u.scalars = sc_arena_array(arena, training->groups.count, sizeof *u.scalars);
+    memset(u.scalars, 0xff, training->groups.count * sizeof *u.scalars);
+    sc_value *gradients = sc_arena_array(arena, training->params.count + 1u, sizeof *gradients);
+    sc_value *results = sc_arena_array(arena, result_count + 2u, sizeof *results);
+    for (uint32_t i = training->params.count; i-- > 0;) { /* the last layer's are ready first */
+        u.param = &training->params.data[i];
+        gradients[i] = has_gradient[u.param->state] ? read_gradient(&u) : SC_NONE;
+    }
+    finish_objective(&u, all_squares(&u, gradients), result_count, &results[0]);
+    results[1] = u.norm;
+    for (uint32_t i = 0; i < training->params.count; i++) {
+        u.param = &training->params.data[i];
+        if (gradients[i] != SC_NONE)
+            step_param(&u, gradients[i]);
+    }
+    u.param = NULL;
+    step->metric_count = read_metrics(&u, result_count, &results[2]);
+    if (training->micro_batches > 1)
+        set_back(&u);
+    sc_op_new(m, step->update, SC_NONE, SC_OP_return, results, 2 + step->metric_count, NULL, 0, NULL, 0, SC_NONE);
+}

@@ -1,0 +1,107 @@
+/* train-step: what a micro-batch leaves behind, and what happens once a step. Global program in, global program out.
+ *
+ *   micro:   forward, backward, then for each parameter       update:  g = gradient, reduced; norm over all of them
+ *            w.grad += gradient                                        p, m, v .. = one step of the optimizer
+ *            total += objective                                        return loss, norm, metrics
+ *
+ * With one micro-batch nothing is added and nothing is set back. */
+#include "passes/train_step.h"
+
+#include "ir/emit.h"
+
+sc_sym sc_state_name_of(sc_module *m, uint32_t param, const char *suffix)
+{
+    return sc_intern_printf(&m->context->names, "%s.%s", sc_text(m->context, m->state.data[param].path), suffix);
+}
+
+uint32_t sc_step_state(sc_module *m, sc_train_step *step, sc_sym name, sc_state_kind kind, const sc_type_info *type, uint32_t param)
+{
+    uint32_t known = sc_module_find_state(m, name);
+    if (known != SC_NONE)
+        return known;
+    sc_type_info whole = *type;
+    whole.placement = sc_placement_replicated();
+    sc_state state = {.path = name, .kind = kind, .type = sc_type_intern(m, &whole), .init = SC_INIT_ZEROS};
+    if (param != SC_NONE)
+        state.loc = m->state.data[param].loc;
+    uint32_t index = sc_module_add_state(m, &state);
+    while (step->param_of.count <= index)
+        *sc_vec_push(&m->context->arena, &step->param_of) = SC_NONE;
+    step->param_of.data[index] = param;
+    return index;
+}
+
+static void mark_backward(sc_emitter *e, sc_op_id made)
+{
+    sc_op_set_attr(e->m, made, sc_attr_text(SC_ATTR_phase, sc_intern_text(&e->m->context->names, "backward")));
+}
+
+/* state (+)= value, at the end of the function. */
+static void accumulate(sc_emitter *e, sc_train_step *step, sc_sym name, sc_state_kind kind, sc_value value, uint32_t param)
+{
+    sc_module *m = e->m;
+    const sc_type_info type = *sc_type_of(m, value);
+    sc_step_state(m, step, name, kind, &type, param);
+    sc_attr attr = sc_attr_text(SC_ATTR_name, name);
+    if (step->training->micro_batches > 1) {
+        sc_value so_far = sc_make_as(e, SC_OP_state_read, NULL, 0, &attr, 1, &type);
+        value = sc_make2(e, SC_OP_add, so_far, value);
+    }
+    sc_op_new(m, e->func, SC_NONE, SC_OP_state_write, &value, 1, &attr, 1, NULL, 0, e->like);
+    mark_backward(e, m->funcs.data[e->func].last);
+}
+
+static void accumulate_gradients(sc_emitter *e, sc_train_step *step, const sc_gradients *gradients)
+{
+    for (uint32_t i = step->training->params.count; i-- > 0;) { /* the last layer's are ready first */
+        uint32_t state = step->training->params.data[i].state;
+        sc_value gradient = gradients->of_state[state];
+        if (gradient == SC_NONE)
+            continue;
+        e->like = sc_def(e->m, gradient);
+        accumulate(e, step, sc_state_name_of(e->m, state, "grad"), SC_STATE_GRAD, gradient, state);
+    }
+}
+
+/* total, weight, metric0, ..: scalars in f32 or wider. */
+static void accumulate_results(sc_emitter *e, sc_train_step *step, const sc_value *results, uint32_t count)
+{
+    sc_context *context = e->m->context;
+    for (uint32_t i = 0; i < count; i++) {
+        if (sc_type_of(e->m, results[i])->rank > 0)
+            continue;
+        sc_sym name = i < 2 ? sc_intern_text(&context->names, i == 0 ? "total" : "weight") : sc_intern_printf(&context->names, "metric%u", i - 2);
+        e->like = sc_def(e->m, results[i]);
+        sc_value wide = sc_make_cast(e, results[i], sc_wide(sc_type_of(e->m, results[i])->dtype));
+        accumulate(e, step, name, SC_STATE_SUM, wide, SC_NONE);
+    }
+}
+
+bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *training, sc_train_step *out)
+{
+    sc_arena *arena = &m->context->arena;
+    sc_gradients gradients;
+    *out = (sc_train_step){.micro = entry, .training = training};
+    while (out->param_of.count < m->state.count)
+        *sc_vec_push(arena, &out->param_of) = SC_NONE;
+    sc_op_id end = m->funcs.data[entry].last;
+    const sc_op returned = *sc_op_at(m, end);
+    uint32_t param_states = m->state.count;
+    if (!sc_differentiate(m, entry, training, out, &gradients))
+        return false;
+    bool *has_gradient = sc_arena_array(arena, param_states, sizeof *has_gradient);
+    for (uint32_t i = 0; i < param_states; i++)
+        has_gradient[i] = gradients.of_state[i] != SC_NONE;
+    sc_emitter e = {.m = m, .func = entry, .before = SC_NONE, .like = end, .made = mark_backward};
+    accumulate_results(&e, out, returned.operands, returned.operand_count);
+    accumulate_gradients(&e, out, &gradients);
+    sc_op_new(m, entry, SC_NONE, SC_OP_return, NULL, 0, NULL, 0, NULL, 0, end);
+    m->funcs.data[entry].name = sc_intern_text(&m->context->names, "micro");
+    out->update = sc_module_add_func(m, sc_intern_text(&m->context->names, "update"));
+    sc_build_update(m, training, out, has_gradient, returned.operand_count);
+    m->schedule.count = 0;
+    for (int64_t i = 0; i < training->micro_batches; i++)
+        *sc_vec_push(arena, &m->schedule) = (sc_call){.func = entry, .microbatch = (int32_t)i};
+    *sc_vec_push(arena, &m->schedule) = (sc_call){.func = out->update, .microbatch = -1};
+    return true;
+}

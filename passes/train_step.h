@@ -1,0 +1,29 @@
+/* From an entry to its train step, on the global program: reverse mode, then the optimizer. Runs before anything is placed, so that every
+ * communication of the backward pass and the update falls out of placement. */
+#ifndef SHARDC_PASSES_TRAIN_STEP_H
+#define SHARDC_PASSES_TRAIN_STEP_H
+
+#include "ir/ops.h"
+#include "ir/train.h"
+
+/* Turns the function of a forward entry into `micro`, adds `update`, state and schedule. False after messages (an op without a
+ * derivative). The entry returns a scalar, or (total, weight), then metrics. */
+bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *training, sc_train_step *out);
+
+/* ---- its parts ---- */
+/* What the reverse sweep leaves: by state, the gradient of a trained parameter (SC_NONE: nothing reaches it). */
+typedef struct sc_gradients {
+    sc_value *of_state;
+} sc_gradients;
+
+/* Appends the backward pass of func's first result, with cotangent 1, and takes its `return` off; results gets the values it returned. */
+bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training, sc_train_step *step, sc_gradients *gradients);
+/* Fills the function `update`. */
+void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step, const bool *has_gradient, uint32_t result_count);
+
+/* layers[0].attn.wq.m */
+sc_sym sc_state_name_of(sc_module *m, uint32_t param, const char *suffix);
+/* A state of the step; made on first use. `param` SC_NONE: a scalar. */
+uint32_t sc_step_state(sc_module *m, sc_train_step *step, sc_sym name, sc_state_kind kind, const sc_type_info *type, uint32_t param);
+
+#endif
