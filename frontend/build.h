@@ -71,6 +71,7 @@ typedef struct sc_inline_pin {
 } sc_inline_pin;
 
 typedef struct sc_build_result {
+    sc_sym entry;
     sc_func_id func;
     SC_VEC(sc_inline_pin) pins;
     sc_dim cache_dim; /* the key dim of caches in a cached entry, or SC_NONE */

@@ -159,6 +159,7 @@ static bool elaborate(sc_builder *b)
 bool sc_build_entry(sc_program *program, const sc_build_request *request, sc_module *m, sc_build_result *result)
 {
     memset(result, 0, sizeof *result);
+    result->entry = request->entry;
     result->func = SC_NONE;
     result->cache_dim = SC_NONE;
     sc_builder *b = new_builder(program, request, m, result);

@@ -68,6 +68,17 @@ sc_path_match sc_path_match_text(const sc_context *context, const sc_path *patte
     return rest == NULL ? SC_PATH_NO : *rest == 0 ? SC_PATH_EXACT : SC_PATH_COVERS;
 }
 
+size_t sc_path_match_length(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path)
+{
+    const char *rest = rest_after(context, pattern, 0, path, false);
+    if (rest == NULL && begins_with_entry(pattern, entry))
+        rest = rest_after(context, pattern, 1, path, false);
+    if (rest == NULL)
+        return SIZE_MAX;
+    size_t length = (size_t)(rest - path);
+    return length > 0 && path[length - 1] == '.' ? length - 1 : length;
+}
+
 bool sc_path_matches_parent(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index)
 {
     const char *rest = rest_after(context, pattern, 0, path, any_index);

@@ -4,6 +4,7 @@
 
 #include "frontend/build.h"
 #include "ir/plan.h"
+#include "ir/train.h"
 
 /* What the command line adds to a plan. */
 typedef struct sc_plan_options {
@@ -24,6 +25,11 @@ sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, cons
 void sc_plan_bindings(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out);
 /* dtype of a kind for the tensor at `path`: precision lines, later and more specific ones win; f32 else. `user` is the plan. */
 sc_dtype sc_plan_dtype_of(void *user, sc_tensor_kind kind, sc_sym path);
+/* In how many micro-batches a step is made and which dim they split; 1 and 0 without `accumulate`. */
+int64_t sc_plan_micro_batches(const sc_resolved_plan *plan, sc_sym *dim);
+/* The sizes that one micro-batch of a train step is built with. False after a message: the micro-batches do not divide their dim, or it
+ * has no size of its own. */
+bool sc_plan_train_bindings(sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out);
 /* The entry that commands mean without --entry: the minimised one if its dims are bound, else the only bound one; 0 after a message
  * that lists them. */
 sc_sym sc_plan_default_entry(sc_program *program, const sc_resolved_plan *plan, sc_sym model);
@@ -33,6 +39,10 @@ sc_sym sc_plan_default_entry(sc_program *program, const sc_resolved_plan *plan, 
  * divide, pins and styles that do not fit. `fixed` (may be NULL) is a module whose state has been placed through the plan's default
  * entry: its parameters and caches keep those placements. */
 bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, const sc_module *fixed, sc_seeds *seeds);
+
+/* What the minimize statement and the plan's training lines say of its entry as built (training = true, with the sizes above), before it
+ * is made into a train step. False after messages. */
+bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m, const sc_build_result *built, sc_training *out);
 
 /* Whether a path of the plan language matches the path of a thing (`layers[0].attn.wq`) seen from an entry: exactly, or as a part of the
  * thing's prefix (a path covers its subtree). */
@@ -52,18 +62,18 @@ const char *sc_plan_line_text(sc_context *context, const sc_plan_stmt *stmt);
 /* An axis of this size over a dim. */
 typedef struct sc_legal_size {
     uint32_t axis;
-    int64_t local;             /* of the dim on one rank; padding included */
-    int64_t major;             /* composite: of its major part on one rank, else 0 */
-    uint32_t replicated;       /* composite: ranks that hold the same entries of the major part, else 1 */
-    uint32_t multiple;         /* to be padded to; 0: the axis divides the size */
-    int64_t padded;            /* the size then, else the size */
+    int64_t local;       /* of the dim on one rank; padding included */
+    int64_t major;       /* composite: of its major part on one rank, else 0 */
+    uint32_t replicated; /* composite: ranks that hold the same entries of the major part, else 1 */
+    uint32_t multiple;   /* to be padded to; 0: the axis divides the size */
+    int64_t padded;      /* the size then, else the size */
 } sc_legal_size;
 
 typedef struct sc_legal {
-    int64_t size;              /* of the dim in this function; 0: it has no such dim */
+    int64_t size; /* of the dim in this function; 0: it has no such dim */
     bool composite;
-    sc_dim major;              /* composite: its major part, else SC_NONE */
-    bool never_padded;         /* a composite, or a part of one */
+    sc_dim major;                     /* composite: its major part, else SC_NONE */
+    bool never_padded;                /* a composite, or a part of one */
     SC_VEC(sc_legal_size) fits, pads; /* ascending; pads: powers of two and the plan's axes that do not divide, unless never_padded */
 } sc_legal;
 

@@ -77,6 +77,7 @@ struct sc_resolved_plan {
     SC_VEC(sc_plan_dtype) dtypes;
     sc_map dtype_memo;
     sc_plan_tuning tuning;
+    const sc_plan_stmt *accumulate; /* NULL: none */
     SC_VEC(sc_plan_line) lines;
     sc_expect_list expects;
     SC_VEC(sc_plan_view *) entries; /* of the model, without sizes; empty when it has errors: then nothing is held against them */
@@ -93,10 +94,19 @@ const char *sc_plan_axes_text(const sc_resolved_plan *plan, const sc_axis_list *
 /* A note at the definition of each axis. */
 void sc_plan_note_axes(const sc_resolved_plan *plan, const sc_axis_list *axes);
 
-/* plan_values.c: bind, precision, tune, accumulate, pad, stage, offload, reshard */
+/* plan_values.c: bind, precision, tune, pad, stage, offload, reshard */
 void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 /* Reports the statements that this version does not compile and that would change this function. */
 void sc_plan_report_not_compiled(sc_resolved_plan *plan);
+
+/* The dtype that gradients travel in. */
+sc_dtype sc_plan_reduce_dtype(sc_resolved_plan *plan, sc_sym path, sc_dtype grad);
+
+/* plan_accumulate.c */
+void sc_plan_resolve_accumulate(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
+
+/* train_remat.c: regions and saved values of `remat` lines */
+void sc_plan_read_remat(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, sc_training *out);
 
 /* plan_expect.c */
 void sc_plan_resolve_expect(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
@@ -223,7 +233,8 @@ sc_composite_split *sc_seeding_composite(sc_seeding *s, sc_dim dim, const sc_axi
 bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool stored);
 /* Whether the axes divide the size itself: nothing is padded for it. */
 bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
-/* Pads a dim so that this many shards divide it, where that is allowed: with --allow-padding, and of parameters that are only stored split. */
+/* Pads a dim so that this many shards divide it, where that is allowed: with --allow-padding, and of parameters that are only stored split.
+ */
 bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored);
 /* Dims that stand for each other are padded alike, and as the placed module `fixed` (may be NULL) pads them; once all lines are read. */
 void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds);

@@ -186,6 +186,22 @@ static uint32_t specificity(const sc_resolved_plan *plan, const sc_plan_dtype *l
     return best;
 }
 
+static sc_dtype dtype_of_word(const sc_resolved_plan *plan, const char *word, sc_sym path, sc_dtype otherwise)
+{
+    sc_sym what = sc_intern_text(&plan->context->names, word);
+    sc_dtype dtype = otherwise;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < plan->dtypes.count; i++) {
+        const sc_plan_dtype *line = &plan->dtypes.data[i];
+        uint32_t rank = line->what == what ? specificity(plan, line, path) : 0;
+        if (rank > 0 && rank >= best) {
+            best = rank;
+            dtype = line->dtype;
+        }
+    }
+    return dtype;
+}
+
 sc_dtype sc_plan_dtype_of(void *user, sc_tensor_kind kind, sc_sym path)
 {
     sc_resolved_plan *plan = user;
@@ -193,19 +209,14 @@ sc_dtype sc_plan_dtype_of(void *user, sc_tensor_kind kind, sc_sym path)
         return SC_DTYPE_f32;
     bool is_new;
     uint32_t *memo = sc_map_insert(&plan->dtype_memo, ((uint64_t)kind << 32) | path, SC_DTYPE_f32, &is_new);
-    if (!is_new)
-        return (sc_dtype)*memo;
-    sc_sym what = sc_intern_text(&plan->context->names, kind_words[kind]);
-    uint32_t best = 0;
-    for (uint32_t i = 0; i < plan->dtypes.count; i++) {
-        const sc_plan_dtype *line = &plan->dtypes.data[i];
-        uint32_t rank = line->what == what ? specificity(plan, line, path) : 0;
-        if (rank > 0 && rank >= best) {
-            best = rank;
-            *memo = line->dtype;
-        }
-    }
+    if (is_new)
+        *memo = dtype_of_word(plan, kind_words[kind], path, SC_DTYPE_f32);
     return (sc_dtype)*memo;
+}
+
+sc_dtype sc_plan_reduce_dtype(sc_resolved_plan *plan, sc_sym path, sc_dtype grad)
+{
+    return dtype_of_word(plan, "reduce", path, grad);
 }
 
 /* ---- tune ---- */
@@ -254,13 +265,6 @@ sc_plan_tuning sc_plan_tune(const sc_resolved_plan *plan)
 }
 
 /* ---- statements that only later versions compile: their names are checked all the same ---- */
-static void resolve_accumulate(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
-{
-    sc_plan_check_dim(plan, &stmt->accumulate.dim);
-    if (stmt->accumulate.count < 1)
-        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->loc, "the number of micro-batches is at least 1", NULL);
-}
-
 /* Padding a part of a composite would pad the composite. */
 static bool in_composite(const sc_program *program, uint32_t dim)
 {
@@ -345,7 +349,7 @@ void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
         resolve_tune(plan, stmt);
         break;
     case SC_PLAN_ACCUMULATE:
-        resolve_accumulate(plan, stmt);
+        sc_plan_resolve_accumulate(plan, stmt);
         break;
     case SC_PLAN_PAD:
         resolve_pad(plan, stmt);

@@ -315,6 +315,39 @@ static bool is_permutation(const sc_module *m, const sc_type_info *a, const sc_t
     return true;
 }
 
+/* How many shards of its dim an atom's neighbours are apart. */
+static uint64_t shards_apart(const sc_module *m, const sc_placement *at, uint32_t atom)
+{
+    uint64_t apart = 1;
+    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+        if (at->on[i] == at->on[atom] && at->order[i] > at->order[atom])
+            apart *= m->mesh.atoms[i].size;
+    }
+    return apart;
+}
+
+/* Ranks of a group differ on its atoms only: what another atom splits before a permute, it splits in the same way after it. */
+static bool permutes_within(const sc_module *m, const sc_attr *over, const sc_placement *a, const sc_placement *b)
+{
+    if (over == NULL || over->count == 0)
+        return false;
+    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+        bool moves = memchr(over->atoms, (int)i, over->count) != NULL, splits = a->on[i] < SC_MAX_RANK && m->mesh.atoms[i].size > 1;
+        if (splits && !moves && (a->on[i] != b->on[i] || shards_apart(m, a, i) != shards_apart(m, b, i)))
+            return false;
+    }
+    return true;
+}
+
+static void check_permute(verification *v, sc_op_id op, const sc_type_info *from, const sc_type_info *to)
+{
+    const sc_module *m = v->m;
+    if (!is_permutation(m, from, to))
+        wrong(v, op, "it is not a permutation of shards");
+    else if (!permutes_within(m, sc_op_attr(sc_op_at(m, op), SC_ATTR_over), &from->placement, &to->placement))
+        wrong(v, op, "its groups lack shards that their ranks get");
+}
+
 static void check_collective(verification *v, sc_op_id op)
 {
     const sc_module *m = v->m;
@@ -329,8 +362,7 @@ static void check_collective(verification *v, sc_op_id op)
         if (!same_shape(from, to)) {
             wrong(v, op, "it changes more than a placement");
         } else if (o->kind == SC_OP_permute) {
-            if (!is_permutation(m, from, to))
-                wrong(v, op, "it is not a permutation of shards");
+            check_permute(v, op, from, to);
         } else if (o->kind == SC_OP_reshard) {
             if ((m->states & SC_RESHARDS_EXPLICIT) != 0)
                 wrong(v, op, "no reshard may be left");

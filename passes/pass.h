@@ -4,11 +4,15 @@
 
 #include "ir/ops.h"
 #include "ir/plan.h"
+#include "ir/train.h"
 #include "passes/placing.h"
 
 /* What passes share besides the module. */
 typedef struct sc_pass_env {
     const sc_seeds *seeds; /* NULL: placements come from the types alone (IR text) */
+    const sc_train_step *step;         /* NULL: a forward program */
+    double bucket;                    /* bytes that gradients travelling together add up to; 0: the default */
+    uint32_t prefetch;                /* units ahead that parameters are gathered */
     sc_placing *placing;   /* made by store-params or propagate; how each placement was decided */
     struct sc_planner *planner;
     bool no_verify; /* tests that look at broken modules */

@@ -28,11 +28,11 @@ need_tools() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" </dev/null >/dev/null
 }
 
-# build PRESET: quiet while all is well, everything when it is not.
+# build PRESET [--target T]: quiet while all is well, everything when it is not.
 build() {
     local log
     log=$(mktemp)
-    if ! { cmake --preset "$1" && cmake --build --preset "$1"; } >"$log" 2>&1; then
+    if ! { cmake --preset "$1" && cmake --build --preset "$@"; } >"$log" 2>&1; then
         cat "$log" >&2
         rm -f "$log"
         echo "the $1 preset does not build" >&2

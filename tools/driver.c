@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/verify.h"
+#include "passes/train_step.h"
 
 sc_program *sc_driver_load(sc_context *context, const sc_options *options)
 {
@@ -123,26 +124,43 @@ static bool check_bound(sc_context *context, sc_program *program, const sc_compi
 }
 
 /* ---- one entry ---- */
-static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry, sc_build_result *built)
+static bool add_step(sc_context *context, const sc_compiled *c, sc_module *m, const sc_build_result *built, sc_train_step *step)
+{
+    sc_training *training = sc_arena_alloc(&context->arena, sizeof *training);
+    *training = (sc_training){.micro_batches = 1, .batch_dim = SC_NONE};
+    return sc_plan_training(c->resolved, c->minimize, m, built, training) && sc_train_step_build(m, built->func, training, step);
+}
+
+/* The global program of an entry; with `step`, its train step. */
+static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry, sc_train_step *step, sc_build_result *built)
 {
     sc_binding_list bindings = {0};
-    sc_plan_bindings(c->resolved, entry, &bindings);
+    if (step == NULL)
+        sc_plan_bindings(c->resolved, entry, &bindings);
+    else if (!sc_plan_train_bindings(c->resolved, entry, &bindings))
+        return NULL;
     sc_module *m = sc_module_new(context);
-    sc_build_request request = {
-        .model = c->model, .entry = entry, .bindings = &bindings, .dtype_of = sc_plan_dtype_of, .user = c->resolved};
+    sc_build_request request = {.model = c->model,
+                                .entry = entry,
+                                .bindings = &bindings,
+                                .dtype_of = sc_plan_dtype_of,
+                                .user = c->resolved,
+                                .training = step != NULL};
     memset(built, 0, sizeof *built);
     if (!sc_build_entry(c->program, &request, m, built) || context->diag.errors > c->errors_before)
         return NULL;
     m->states = SC_SHAPES;
     *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
-    return sc_verify_module(m, "elaboration") ? m : NULL;
+    if (step != NULL && (!sc_verify_module(m, "elaboration") || !add_step(context, c, m, built, step)))
+        return NULL;
+    return context->diag.errors == c->errors_before && sc_verify_module(m, step == NULL ? "elaboration" : "differentiation") ? m : NULL;
 }
 
 /* Builds and places an entry, through `last`. */
-static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, const sc_module *fixed, const char *last, sc_after_pass *after,
-                        void *user, sc_build_result *built, sc_pass_env *env)
+static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, sc_train_step *step, const sc_module *fixed, const char *last,
+                        sc_after_pass *after, void *user, sc_build_result *built, sc_pass_env *env)
 {
-    sc_module *m = build(context, c, entry, built);
+    sc_module *m = build(context, c, entry, step, built);
     if (m == NULL)
         return NULL;
     sc_seeds *seeds = sc_arena_alloc(&context->arena, sizeof *seeds);
@@ -150,7 +168,7 @@ static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, const
         return NULL;
     if (after != NULL)
         after(m, NULL, user);
-    *env = (sc_pass_env){.seeds = seeds};
+    *env = (sc_pass_env){.seeds = seeds, .step = step, .bucket = sc_plan_tune(c->resolved).bucket, .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch};
     return sc_pipeline_run(m, env, last, after, user) ? m : NULL;
 }
 
@@ -161,20 +179,14 @@ static bool choose_entry(sc_context *context, sc_compiled *c, const sc_options *
     return c->entry != 0;
 }
 
-/* Without --entry a minimised entry means its train step, which is not compiled yet: better said than shown half. */
-static bool check_train_step(sc_context *context, const sc_compiled *c, const sc_options *options, const sc_entry_list *entries)
+/* Without --entry a minimised entry means its train step. */
+static void find_step(sc_compiled *c, const sc_options *options, const sc_entry_list *entries)
 {
     for (uint32_t i = 0; i < entries->count; i++) {
         const sc_entry_info *entry = &entries->data[i];
-        if (entry->entry != c->entry || !entry->minimised || options->entry != NULL || options->forward)
-            continue;
-        const char *name = sc_text(context, entry->entry);
-        sc_report(&context->diag, SC_D_not_compiled, entry->minimize->loc, sc_arena_printf(&context->arena, "the train step of '%s'", name),
-                  NULL);
-        sc_report_note(&context->diag, (sc_loc){0}, "--entry %s is its forward program", name);
-        return false;
+        if (entry->entry == c->entry && entry->minimised && (options->entry == NULL || options->trains) && !options->forward)
+            c->minimize = entry->minimize;
     }
-    return true;
 }
 
 /* Without a plan, nothing else says which of several models is meant. */
@@ -203,9 +215,13 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
         return false;
     }
     sc_program_entries(program, out->model, &entries);
-    if (!choose_entry(context, out, options, &entries) || !check_train_step(context, out, options, &entries) ||
-        !check_bound(context, program, out))
+    if (!choose_entry(context, out, options, &entries) || !check_bound(context, program, out))
         return false;
+    find_step(out, options, &entries);
+    if (out->minimize != NULL) {
+        out->step = sc_arena_alloc(&context->arena, sizeof *out->step);
+        out->global_step = sc_arena_alloc(&context->arena, sizeof *out->global_step);
+    }
     sc_build_result built;
     const sc_module *fixed = NULL;
     bool has_default;
@@ -213,14 +229,14 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
     out->is_default = has_default && before[0] == out->entry;
     for (size_t i = 0; i < 2 && before[i] != 0 && before[i] != out->entry; i++) {
         sc_pass_env env;
-        fixed = place(context, out, before[i], fixed, "propagate", NULL, NULL, &built, &env);
+        fixed = place(context, out, before[i], NULL, fixed, "propagate", NULL, NULL, &built, &env);
         if (fixed == NULL)
             return false;
     }
-    out->global = build(context, out, out->entry, &built);
+    out->global = build(context, out, out->entry, out->global_step, &built);
     if (out->global == NULL)
         return false;
-    out->local = place(context, out, out->entry, fixed, last, after, user, &out->built, &out->env);
+    out->local = place(context, out, out->entry, out->step, fixed, last, after, user, &out->built, &out->env);
     out->func = out->built.func;
     return out->local != NULL;
 }

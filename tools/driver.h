@@ -18,6 +18,7 @@ typedef struct sc_options {
     sc_plan_options plan_options;         /* --bind, --mesh, --allow-padding */
     uint64_t seed;
     bool forward; /* the command runs an entry, never its train step */
+    bool trains;  /* the train step of a minimised entry even where --entry names it */
     bool json, json_diagnostics, fold, full, dtypes;
     const char *output, *after, *dump_dir;
     const char *weights, *map, *data;
@@ -38,7 +39,9 @@ typedef struct sc_compiled {
     bool is_default;        /* the entry that expect statements speak of: the minimised one, or the only bound one */
     sc_module *global;      /* before placement: the reference, on no mesh */
     sc_module *local;       /* after the last pass: the per-rank program */
-    sc_func_id func;        /* the entry, in both */
+    sc_func_id func;        /* the entry, in both; of a train step the micro-batch */
+    const sc_minimize *minimize;           /* of a train step; NULL: the entry runs forward only */
+    sc_train_step *step, *global_step;     /* of `local` and `global`; NULL: forward only */
     sc_build_result built;  /* of `local` */
     sc_pass_env env;        /* of `local`: how placements were decided */
     uint32_t errors_before; /* messages of other plans and entries do not stop this one */

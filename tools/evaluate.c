@@ -49,6 +49,20 @@ void sc_initial_values(const sc_module *m, uint32_t state_index, uint64_t seed, 
     }
 }
 
+/* A parameter's value, for its master copy too. */
+typedef struct filling {
+    const sc_module *m;
+    sc_interp *interp;
+} filling;
+
+static bool set_state(void *user, uint32_t state, const double *values)
+{
+    const filling *f = user;
+    sc_sym name = sc_intern_printf(&f->m->context->names, "%s.master", sc_text(f->m->context, f->m->state.data[state].path));
+    uint32_t master = sc_module_find_state(f->m, name);
+    return sc_interp_set_state(f->interp, state, values) && (master == SC_NONE || sc_interp_set_state(f->interp, master, values));
+}
+
 static bool initialise(sc_context *context, sc_interp *interp, const sc_module *m, uint64_t seed)
 {
     for (uint32_t i = 0; i < m->state.count; i++) {
@@ -58,7 +72,7 @@ static bool initialise(sc_context *context, sc_interp *interp, const sc_module *
         double *values = (uint64_t)count > SIZE_MAX / sizeof *values ? NULL : malloc((size_t)count * sizeof *values);
         if (values != NULL)
             sc_initial_values(m, i, seed, values);
-        bool ok = values != NULL && sc_interp_set_state(interp, i, values);
+        bool ok = values != NULL && set_state(&(filling){m, interp}, i, values);
         free(values);
         if (!ok) {
             report_run(context, "there is not enough memory for the parameters");
@@ -68,17 +82,13 @@ static bool initialise(sc_context *context, sc_interp *interp, const sc_module *
     return true;
 }
 
-static bool set_state(void *user, uint32_t state, const double *values)
-{
-    return sc_interp_set_state(user, state, values);
-}
-
-static bool fill_parameters(sc_context *context, const sc_compiled *c, const sc_module *m, const sc_options *options, sc_interp *interp)
+bool sc_fill_parameters(sc_context *context, const sc_compiled *c, const sc_module *m, const sc_options *options, sc_interp *interp)
 {
     if (options->weights == NULL)
         return initialise(context, interp, m, options->seed);
+    filling filling = {m, interp};
     const sc_weights *weights = sc_weights_choose(context, c->program, c->model, options->map);
-    return weights != NULL && sc_weights_load(context, c->program, weights, m, options->weights, set_state, interp);
+    return weights != NULL && sc_weights_load(context, c->program, weights, m, options->weights, set_state, &filling);
 }
 
 /* ---- memory ---- */
@@ -162,7 +172,7 @@ static bool run_batches(sc_context *context, const sc_compiled *c, const sc_opti
                         sc_evaluation *out)
 {
     uint64_t batches;
-    bool ok = count_batches(context, options, feed, &batches) && fill_parameters(context, c, out->m, options, interp);
+    bool ok = count_batches(context, options, feed, &batches) && sc_fill_parameters(context, c, out->m, options, interp);
     for (uint64_t b = 0; ok && b < batches; b++) {
         sc_feed_batch(feed, b);
         ok = run_batch(context, interp, c->func, feed, out);

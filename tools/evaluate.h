@@ -24,6 +24,9 @@ typedef struct sc_evaluation {
 bool sc_evaluate(sc_context *context, const sc_compiled *c, const sc_options *options, sc_evaluation *out);
 void sc_evaluation_free(sc_evaluation *evaluation);
 
+/* Parameters of --weights, else their initial values by --seed; master copies get them unrounded. False after messages. */
+bool sc_fill_parameters(sc_context *context, const sc_compiled *c, const sc_module *m, const sc_options *options, sc_interp *interp);
+
 /* A parameter's initial values, global and row-major: element i depends on (seed, path, i) alone. `values` has room for all. */
 void sc_initial_values(const sc_module *m, uint32_t state, uint64_t seed, double *values);
 

@@ -1,0 +1,287 @@
+#include "tools/trainer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/evaluate.h"
+#include "tools/settings.h"
+
+struct sc_trainer {
+    sc_context *context;
+    const sc_compiled *c;
+    const sc_module *m; /* what is run: the per-rank program, or the global one on one device */
+    const sc_train_step *step;
+    const sc_options *options;
+    sc_interp *interp, *evaluator; /* evaluator: the forward program; NULL until wanted */
+    sc_compiled forward;
+    sc_optimizer_settings *groups;
+    uint32_t group_count;
+    uint64_t steps;
+    uint32_t *states, state_count; /* those that a checkpoint holds */
+    uint32_t input_count;
+    sc_array *parts;     /* by input: of one micro-batch */
+    int *split_dim;      /* by input: the dim that micro-batches split, or -1 */
+    uint32_t result_count;
+    sc_array *outputs;
+    double *metrics;
+};
+
+static bool fail(sc_trainer *t, const char *text)
+{
+    sc_report(&t->context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
+    return false;
+}
+
+/* ---- state ---- */
+
+static void list_states(sc_trainer *t)
+{
+    t->states = sc_arena_array(&t->context->arena, t->m->state.count, sizeof *t->states);
+    for (uint32_t s = 0; s < t->m->state.count; s++) {
+        sc_state_kind kind = t->m->state.data[s].kind;
+        if (kind == SC_STATE_PARAM || kind == SC_STATE_OPT)
+            t->states[t->state_count++] = s;
+    }
+}
+
+uint32_t sc_trainer_state_count(const sc_trainer *t)
+{
+    return t->state_count;
+}
+
+const char *sc_trainer_state_name(const sc_trainer *t, uint32_t index)
+{
+    return sc_text(t->context, t->m->state.data[t->states[index]].path);
+}
+
+sc_array sc_trainer_get_state(const sc_trainer *t, uint32_t index)
+{
+    return sc_interp_get_state(t->interp, t->states[index], NULL);
+}
+
+bool sc_trainer_set_state(sc_trainer *t, uint32_t index, const sc_array *array)
+{
+    const sc_type_info *type = &t->m->types.data[t->m->state.data[t->states[index]].type];
+    bool fits = array->data != NULL && array->rank == type->rank;
+    for (uint32_t i = 0; fits && i < type->rank; i++)
+        fits = array->sizes[i] == type->dims[i].size;
+    return fits && sc_interp_set_state(t->interp, t->states[index], array->data);
+}
+
+uint64_t sc_trainer_steps(const sc_trainer *t)
+{
+    return t->steps;
+}
+
+void sc_trainer_set_steps(sc_trainer *t, uint64_t steps)
+{
+    t->steps = steps;
+}
+
+/* ---- inputs: rows [i B / n, (i + 1) B / n) of the batch dim ---- */
+
+static bool list_inputs(sc_trainer *t)
+{
+    sc_arena *arena = &t->context->arena;
+    sc_for_each_op (t->m, t->step->micro, id)
+        t->input_count += sc_op_at(t->m, id)->kind == SC_OP_input;
+    t->parts = sc_arena_array(arena, t->input_count + 1u, sizeof *t->parts);
+    t->split_dim = sc_arena_array(arena, t->input_count + 1u, sizeof *t->split_dim);
+    uint32_t at = 0;
+    sc_for_each_op (t->m, t->step->micro, id) {
+        if (sc_op_at(t->m, id)->kind != SC_OP_input)
+            continue;
+        const sc_type_info *type = sc_type_of(t->m, sc_result(t->m, id, 0));
+        sc_dim batch = t->step->training->batch_dim;
+        int64_t sizes[SC_MAX_RANK];
+        for (uint32_t i = 0; i < type->rank; i++)
+            sizes[i] = type->dims[i].size;
+        t->split_dim[at] = batch == SC_NONE ? -1 : sc_type_find_dim(type, batch);
+        t->parts[at] = sc_array_new(type->rank, sizes);
+        if (t->parts[at++].data == NULL)
+            return fail(t, "there is not enough memory for the inputs");
+    }
+    return true;
+}
+
+/* The micro-batch's rows of one whole input. */
+static void take_part(const sc_array *whole, int dim, int32_t micro_batch, sc_array *part)
+{
+    if (dim < 0) {
+        memcpy(part->data, whole->data, (size_t)part->count * sizeof *part->data);
+        return;
+    }
+    int64_t outer = 1, inner = 1, rows = part->sizes[dim];
+    for (int i = 0; i < dim; i++)
+        outer *= part->sizes[i];
+    for (uint32_t i = (uint32_t)dim + 1; i < part->rank; i++)
+        inner *= part->sizes[i];
+    for (int64_t o = 0; o < outer; o++)
+        memcpy(part->data + o * rows * inner, whole->data + (o * whole->sizes[dim] + micro_batch * rows) * inner,
+               (size_t)(rows * inner) * sizeof *part->data);
+}
+
+static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
+{
+    if (count != t->input_count)
+        return fail(t, "the step has another number of inputs");
+    for (uint32_t i = 0; i < count; i++) {
+        bool fits = inputs[i].data != NULL && inputs[i].rank == t->parts[i].rank;
+        for (uint32_t d = 0; fits && d < inputs[i].rank; d++)
+            fits = inputs[i].sizes[d] == t->parts[i].sizes[d] * ((int)d == t->split_dim[i] ? t->step->training->micro_batches : 1);
+        if (!fits)
+            return fail(t, "an input is not of the global batch's shape");
+    }
+    return true;
+}
+
+/* ---- a step ---- */
+
+static bool set_scalars(sc_trainer *t)
+{
+    for (uint32_t g = 0; g < t->group_count; g++) {
+        double scalars[SC_SCALAR_COUNT];
+        sc_optimizer_scalars(&t->groups[g], (int64_t)t->steps + 1, scalars);
+        for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "optimizer%u.%s", g, sc_scalar_names[i]);
+            uint32_t state = sc_module_find_state(t->m, sc_intern_text(&t->context->names, name));
+            if (state != SC_NONE && !sc_interp_set_state(t->interp, state, &scalars[i]))
+                return fail(t, "there is not enough memory");
+        }
+    }
+    return true;
+}
+
+static void free_outputs(sc_trainer *t)
+{
+    for (uint32_t i = 0; i < t->result_count; i++)
+        sc_array_free(&t->outputs[i]);
+}
+
+static bool run_call(sc_trainer *t, const sc_call *call, const sc_array *inputs)
+{
+    char error[512] = "";
+    bool is_micro = call->func == t->step->micro, ok;
+    sc_interp_set_random(t->interp, t->options->seed, t->steps + 1, is_micro ? (uint32_t)call->microbatch : 0);
+    for (uint32_t i = 0; is_micro && i < t->input_count; i++)
+        take_part(&inputs[i], t->split_dim[i], call->microbatch, &t->parts[i]);
+    if (is_micro)
+        ok = sc_interp_run(t->interp, call->func, t->parts, t->input_count, NULL, 0, error, sizeof error);
+    else
+        ok = sc_interp_run(t->interp, call->func, NULL, 0, t->outputs, call->func == t->step->update ? t->result_count : 0, error, sizeof error);
+    return ok || fail(t, sc_arena_printf(&t->context->arena, "%s", error));
+}
+
+bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_step_result *out)
+{
+    if (!check_inputs(t, inputs, count) || !set_scalars(t))
+        return false;
+    free_outputs(t);
+    for (uint32_t i = 0; i < t->m->schedule.count; i++) {
+        if (!run_call(t, &t->m->schedule.data[i], inputs))
+            return false;
+    }
+    t->steps++;
+    for (uint32_t i = 2; i < t->result_count; i++)
+        t->metrics[i - 2] = t->outputs[i].data[0];
+    *out = (sc_step_result){.loss = t->outputs[0].data[0],
+                            .grad_norm = t->outputs[1].data[0],
+                            .lr = sc_rate_at(&t->groups[0].lr, (int64_t)t->steps),
+                            .metric_count = t->result_count - 2,
+                            .metrics = t->metrics};
+    return true;
+}
+
+/* ---- the forward program ---- */
+
+static bool open_evaluator(sc_trainer *t)
+{
+    sc_options forward = *t->options;
+    const char *name = sc_text(t->context, t->c->entry);
+    forward.entry = name;
+    forward.forward = true;
+    if (!sc_driver_compile(t->context, t->c->program, t->c->plan, &forward, NULL, NULL, NULL, &t->forward))
+        return false;
+    bool ranks = sc_mesh_ranks(&t->forward.local->mesh) > 1;
+    t->evaluator = sc_interp_new(ranks ? t->forward.local : t->forward.global, &(sc_interp_options){.ranks = ranks, .round = true});
+    return t->evaluator != NULL || fail(t, "there is not enough memory for the held-out loss");
+}
+
+static bool copy_parameters(sc_trainer *t)
+{
+    const sc_module *to = sc_mesh_ranks(&t->forward.local->mesh) > 1 ? t->forward.local : t->forward.global;
+    for (uint32_t s = 0; s < to->state.count; s++) {
+        uint32_t from = sc_module_find_state(t->m, to->state.data[s].path);
+        sc_array array = from == SC_NONE ? (sc_array){0} : sc_interp_get_state(t->interp, from, NULL);
+        bool ok = array.data != NULL && sc_interp_set_state(t->evaluator, s, array.data);
+        sc_array_free(&array);
+        if (!ok)
+            return fail(t, "there is not enough memory for the held-out loss");
+    }
+    return true;
+}
+
+bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, double *loss)
+{
+    char error[512] = "";
+    if ((t->evaluator == NULL && !open_evaluator(t)) || !copy_parameters(t))
+        return false;
+    const sc_module *m = t->forward.global;
+    const sc_op *returned = sc_op_at(m, m->funcs.data[t->forward.func].last);
+    sc_array *outputs = sc_arena_array(&t->context->arena, returned->operand_count, sizeof *outputs);
+    if (!sc_interp_run(t->evaluator, t->forward.func, inputs, count, outputs, returned->operand_count, error, sizeof error))
+        return fail(t, sc_arena_printf(&t->context->arena, "%s", error));
+    double total = outputs[0].data[0], weight = returned->operand_count > 1 ? outputs[1].data[0] : 1;
+    *loss = weight == 0 ? 0 : total / weight;
+    for (uint32_t i = 0; i < returned->operand_count; i++)
+        sc_array_free(&outputs[i]);
+    return true;
+}
+
+/* ---- life ---- */
+
+static bool open_trainer(sc_trainer *t)
+{
+    sc_arena *arena = &t->context->arena;
+    const sc_training *training = t->step->training;
+    t->group_count = training->groups.count;
+    t->groups = sc_arena_array(arena, t->group_count + 1u, sizeof *t->groups);
+    memcpy(t->groups, training->groups.data, t->group_count * sizeof *t->groups);
+    t->result_count = 2 + t->step->metric_count;
+    t->outputs = sc_arena_array(arena, t->result_count, sizeof *t->outputs);
+    t->metrics = sc_arena_array(arena, t->result_count, sizeof *t->metrics);
+    list_states(t);
+    if (!sc_apply_settings(t->context, t->options->set, t->groups, t->group_count) || !list_inputs(t))
+        return false;
+    bool ranks = t->m == t->c->local;
+    t->interp = sc_interp_new(t->m, &(sc_interp_options){.ranks = ranks, .round = true});
+    if (t->interp == NULL)
+        return fail(t, "there is not enough memory");
+    return sc_fill_parameters(t->context, t->c, t->m, t->options, t->interp);
+}
+
+sc_trainer *sc_trainer_new(sc_context *context, const sc_compiled *c, const sc_options *options)
+{
+    sc_trainer *t = sc_arena_alloc(&context->arena, sizeof *t);
+    bool ranks = sc_mesh_ranks(&c->local->mesh) > 1;
+    *t = (sc_trainer){.context = context, .c = c, .options = options, .m = ranks ? c->local : c->global};
+    t->step = ranks ? c->step : c->global_step;
+    if (open_trainer(t))
+        return t;
+    sc_trainer_free(t);
+    return NULL;
+}
+
+void sc_trainer_free(sc_trainer *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < t->input_count && t->parts != NULL; i++)
+        sc_array_free(&t->parts[i]);
+    if (t->outputs != NULL)
+        free_outputs(t);
+    sc_interp_free(t->interp);
+    sc_interp_free(t->evaluator);
+}
