@@ -347,13 +347,13 @@ static bool attend_numbers(sc_op_call *c, sc_attr *attrs, uint32_t *count)
         sc_build_error(b, SC_D_bad_argument, c->loc, !(softcap >= 0) ? "softcap is positive" : "dropout drops a part p with 0 <= p < 1");
         return false;
     }
-    if (dropout > 0 && b->request.training) {
-        sc_build_error(b, SC_D_not_compiled, sc_call_option(c, "dropout")->loc, "'dropout' inside attend in training");
-        return false;
-    }
     attrs[(*count)++] = sc_attr_number(SC_ATTR_scale, scale);
     if (softcap > 0)
         attrs[(*count)++] = sc_attr_number(SC_ATTR_softcap, softcap);
+    if (dropout > 0 && b->request.training) {
+        attrs[(*count)++] = sc_attr_number(SC_ATTR_p, dropout);
+        attrs[(*count)++] = sc_attr_text(SC_ATTR_seed, sc_call_dropout_seed(c));
+    }
     return true;
 }
 
@@ -361,7 +361,7 @@ sc_bval_list build_attend(sc_op_call *c)
 {
     sc_builder *b = c->f->b;
     operand_list operands = {.count = 3, .fixed = 3};
-    sc_attr attrs[8];
+    sc_attr attrs[9]; /* dims, mask, window, to, scale, softcap, p, seed, with */
     uint32_t count = 0;
     for (uint32_t i = 0; i < 3; i++) {
         sc_bval value = sc_call_value(c, i);

@@ -54,6 +54,8 @@ typedef struct sc_word_option {
     sc_bval numbers[4];
 } sc_word_option;
 bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, const char *choices, sc_word_option *out);
+/* Each dropout of a function has its own mask: its seed is the path where it stands, counted there. */
+sc_sym sc_call_dropout_seed(const sc_op_call *call);
 
 sc_op_builder build_unary, build_float, build_pair, build_logical, build_pow, build_where, build_cast, build_dropout, build_moved,
     build_dot, build_sum, build_mean, build_reduction, build_normalised, build_gather, build_xent, build_onehot, build_topk, build_slice,

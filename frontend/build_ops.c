@@ -143,12 +143,11 @@ sc_bval_list build_cast(sc_op_call *c)
     return sc_one_result(c, result);
 }
 
-/* Each dropout of a function has its own mask: its seed is the path where it stands, counted there. */
-static sc_sym dropout_seed(const sc_op_call *c)
+sc_sym sc_call_dropout_seed(const sc_op_call *call)
 {
-    sc_builder *b = c->f->b;
-    uint32_t *count = sc_map_insert(&b->dropouts, c->f->path, 0, NULL);
-    return sc_intern_printf(&b->context->names, "%s.dropout%u", sc_name_text(b, c->f->path), (*count)++);
+    sc_builder *b = call->f->b;
+    uint32_t *count = sc_map_insert(&b->dropouts, call->f->path, 0, NULL);
+    return sc_intern_printf(&b->context->names, "%s.dropout%u", sc_name_text(b, call->f->path), (*count)++);
 }
 
 sc_bval_list build_dropout(sc_op_call *c)
@@ -168,7 +167,7 @@ sc_bval_list build_dropout(sc_op_call *c)
     if (dtype == SC_DTYPE_COUNT)
         return sc_no_results(c);
     sc_value operand = sc_build_as(c->f, c->loc, &x, dtype);
-    sc_attr attrs[2] = {sc_attr_number(SC_ATTR_p, p), sc_attr_text(SC_ATTR_seed, dropout_seed(c))};
+    sc_attr attrs[2] = {sc_attr_number(SC_ATTR_p, p), sc_attr_text(SC_ATTR_seed, sc_call_dropout_seed(c))};
     return sc_one_tensor(c, sc_emit(c->f, c->loc, SC_OP_dropout, &operand, 1, attrs, 2, 0));
 }
 

@@ -25,7 +25,7 @@ void sc_plan_elaborate_entries(sc_resolved_plan *plan)
             plan->entries.count = 0;
             return;
         }
-        *sc_vec_push(&plan->context->arena, &plan->entries) = sc_plan_view_make(plan->context, m, result.func, true);
+        *sc_vec_push(&plan->context->arena, &plan->entries) = sc_plan_view_make_symbolic(plan->context, m, result.func);
     }
 }
 

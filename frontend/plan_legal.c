@@ -72,7 +72,7 @@ void sc_plan_legal_sizes(sc_resolved_plan *plan, sc_module *m, const sc_build_re
     sc_resolved_plan trial = *plan;
     sc_seeding s = {.plan = &trial, .context = plan->context, .m = m, .built = built};
     const sc_axis_list axes = {.count = 1, .axes = {0}};
-    s.view = sc_plan_view_make(plan->context, m, built->func, false);
+    s.view = sc_plan_view_make(plan->context, m, built->entry);
     sc_plan_bindings(plan, s.view->entry, &s.bindings);
     sc_seeding_find_sizes(&s);
     legal_walk w = {.s = &s, .trial = &trial, .dim = sc_module_find_dim(m, dim)};

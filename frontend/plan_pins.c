@@ -142,7 +142,8 @@ void sc_seeding_pin(sc_seeding *s, const sc_plan_line *source, uint32_t line)
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->view->values.count; i++) {
         sc_value value = s->view->values.data[i];
-        if (sc_plan_value_path(s->m, value) == 0 || sc_plan_scope_match(&scope, s->view->places[value]) != SC_PATH_EXACT)
+        if (sc_plan_value_path(s->m, value) == 0 || (s->view->kinds[value] & SC_KINDS_FOLLOWING) != 0 ||
+            sc_plan_scope_match(&scope, s->view->places[value]) != SC_PATH_EXACT)
             continue;
         sc_type type = s->m->values.data[value].type;
         if (type != last_type) {

@@ -80,11 +80,42 @@ static uint32_t claimed_bits(const sc_seeding *s, const sc_type_info *type, sc_d
     return bits;
 }
 
+static void find_followers(sc_seeding *s)
+{
+    const sc_plan_view *view = s->view;
+    s->first_follower = sc_arena_array(&s->context->arena, view->place_paths.count, sizeof *s->first_follower);
+    s->next_follower = sc_arena_array(&s->context->arena, view->value_count, sizeof *s->next_follower);
+    for (uint32_t i = 0; i < view->place_paths.count; i++)
+        s->first_follower[i] = SC_NONE;
+    for (uint32_t i = 0; i < view->values.count; i++) {
+        sc_value value = view->values.data[i];
+        if ((view->kinds[value] & SC_KINDS_FOLLOWING) == 0)
+            continue;
+        s->next_follower[value] = s->first_follower[view->places[value]];
+        s->first_follower[view->places[value]] = value;
+    }
+}
+
+/* Gradients and optimizer state lie like their parameter, so what a line takes of it is taken of them; storage is each one's own. */
+static void note_followers(sc_seeding *s, const sc_claim *claim, sc_dim dim, sc_axis_set used)
+{
+    if (s->view->kinds[claim->value] != 1u << SC_KIND_PARAM || claim->strength == SC_SEED_STORAGE)
+        return;
+    for (uint32_t v = s->first_follower[s->view->places[claim->value]]; v != SC_NONE; v = s->next_follower[v]) {
+        if (dim != SC_NONE)
+            s->claimed[v] = (uint16_t)(s->claimed[v] | claimed_bits(s, sc_type_of(s->m, v), dim));
+        if (claim->strength != SC_SEED_WEAK)
+            s->used_axes[v] = (sc_axis_set)(s->used_axes[v] | used);
+    }
+}
+
 /* Remembers for `*` and `if free` what the line takes of the value; false when it has no effect. */
 static bool note_claim(sc_seeding *s, uint32_t line, const sc_claim *claim)
 {
     bool known = claim->value < s->view->value_count, effect = claim->closed != 0;
     sc_axis_set used = claim->closed;
+    if (known && effect)
+        note_followers(s, claim, SC_NONE, claim->closed);
     for (uint32_t i = 0; i < claim->split_count; i++) {
         sc_axis_set axes = without_unit_axes(s, sc_axis_list_set(&claim->splits[i].axes));
         if (axes == 0)
@@ -92,6 +123,8 @@ static bool note_claim(sc_seeding *s, uint32_t line, const sc_claim *claim)
         effect = true;
         used = (sc_axis_set)(used | axes);
         mark_used(s, line, &claim->splits[i]);
+        if (known)
+            note_followers(s, claim, claim->splits[i].dim, axes);
         if (known)
             s->claimed[claim->value] =
                 (uint16_t)(s->claimed[claim->value] | claimed_bits(s, sc_type_of(s->m, claim->value), claim->splits[i].dim));
@@ -270,22 +303,22 @@ static bool has_index(const sc_path *path)
 }
 
 /* A path whose names this function has, but not at these indices. */
-static void check_indices(sc_seeding *s, const sc_path *path)
+void sc_plan_check_indices(sc_context *context, const sc_plan_view *view, const sc_path *path)
 {
     if (!has_index(path))
         return;
     const char *without = NULL;
-    for (uint32_t i = 0; i < s->view->place_paths.count; i++) {
-        sc_sym place = s->view->place_paths.data[i];
-        if (sc_plan_view_match(s->view, path, place) != SC_PATH_NO)
+    for (uint32_t i = 0; i < view->place_paths.count; i++) {
+        sc_sym place = view->place_paths.data[i];
+        if (sc_plan_view_match(view, path, place) != SC_PATH_NO)
             return;
-        if (sc_path_match_text(s->context, path, s->view->entry, sc_text(s->context, place), true) != SC_PATH_NO)
-            without = sc_text(s->context, place);
+        if (sc_path_match_text(context, path, view->entry, sc_text(context, place), true) != SC_PATH_NO)
+            without = sc_text(context, place);
     }
     if (without == NULL)
         return;
-    sc_report(&s->context->diag, SC_D_matches_nothing, path->loc, sc_path_text(s->context, path), "", NULL);
-    sc_report_note(&s->context->diag, (sc_loc){0}, "an index counts from 0; the last thing of that name is '%s'", without);
+    sc_report(&context->diag, SC_D_matches_nothing, path->loc, sc_path_text(context, path), "", NULL);
+    sc_report_note(&context->diag, (sc_loc){0}, "an index counts from 0; the last thing of that name is '%s'", without);
 }
 
 static void check_all_indices(sc_seeding *s)
@@ -294,11 +327,11 @@ static void check_all_indices(sc_seeding *s)
     for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
         const sc_plan_stmt *stmt = plan->body.data[i];
         for (uint32_t p = 0; p < stmt->in.count; p++)
-            check_indices(s, &stmt->in.data[p]);
+            sc_plan_check_indices(s->context, s->view, &stmt->in.data[p]);
         if (stmt->kind == SC_PLAN_PIN)
-            check_indices(s, &stmt->pin.path);
+            sc_plan_check_indices(s->context, s->view, &stmt->pin.path);
         for (uint32_t p = 0; stmt->kind == SC_PLAN_REMAT && p < stmt->remat.save.count; p++)
-            check_indices(s, &stmt->remat.save.data[p]);
+            sc_plan_check_indices(s->context, s->view, &stmt->remat.save.data[p]);
     }
 }
 
@@ -349,10 +382,11 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
     sc_context *context = plan->context;
     uint32_t errors = context->diag.errors;
     sc_seeding s = {.plan = plan, .context = context, .m = m, .built = built};
-    s.view = sc_plan_view_make(context, m, built->func, false);
+    s.view = sc_plan_view_make(context, m, built->entry);
     s.claimed = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.claimed);
     s.used_axes = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.used_axes);
     s.is_fixed = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.is_fixed);
+    find_followers(&s);
     sc_plan_bindings(plan, s.view->entry, &s.bindings);
     *seeds = (sc_seeds){.call_cost = plan->tuning.call_cost};
     sc_seeding_find_sizes(&s);

@@ -64,8 +64,8 @@ void sc_seeding_find_sizes(sc_seeding *s)
     sc_arena *arena = &s->context->arena;
     s->sizes = sc_arena_array(arena, s->m->dims.count, sizeof *s->sizes);
     uint8_t *seen = sc_arena_array(arena, s->m->types.count, 1);
-    for (uint32_t v = 0; v < s->view->values.count; v++) {
-        sc_type id = s->m->values.data[s->view->values.data[v]].type;
+    for (sc_value v = 0; v < s->view->value_count; v++) {
+        sc_type id = s->m->values.data[v].type;
         if (seen[id])
             continue;
         seen[id] = 1;
@@ -199,10 +199,10 @@ static bool tie_paddings(sc_module *m, sc_dim a, sc_dim b)
     return m->dims.data[a].multiple != x || m->dims.data[b].multiple != y;
 }
 
-static bool tie_renamed(sc_seeding *s)
+static bool tie_renamed(sc_seeding *s, sc_func_id func)
 {
     bool changed = false;
-    sc_for_each_op(s->m, s->built->func, op) {
+    sc_for_each_op(s->m, func, op) {
         const sc_op *o = sc_op_at(s->m, op);
         const sc_attr *from = sc_op_attr(o, SC_ATTR_dims), *to = sc_op_attr(o, SC_ATTR_to);
         if ((sc_op_traits(o) & SC_VIEW) == 0 || from == NULL || to == NULL || from->count != to->count)
@@ -210,6 +210,14 @@ static bool tie_renamed(sc_seeding *s)
         for (uint32_t i = 0; i < from->count; i++)
             changed = tie_paddings(s->m, from->dims[i], to->dims[i]) || changed;
     }
+    return changed;
+}
+
+static bool tie_all_renamed(sc_seeding *s)
+{
+    bool changed = false;
+    for (sc_func_id func = 0; func < s->m->funcs.count; func++)
+        changed = tie_renamed(s, func) || changed;
     return changed;
 }
 
@@ -239,7 +247,7 @@ void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_s
     }
     for (uint32_t d = 0; d < s->m->dims.count; d++)
         padded = padded || s->m->dims.data[d].multiple > 1;
-    while (padded && (tie_renamed(s) || fit_lines(s, seeds))) {
+    while (padded && (tie_all_renamed(s) || fit_lines(s, seeds))) {
     }
 }
 

@@ -181,6 +181,7 @@ typedef struct reader {
 /* Readers of each parameter, through casts and uses. */
 struct sc_weight_readers {
     uint32_t value_count;
+    sc_map by_name;      /* of a parameter -> the first value that reads it, which stands for all */
     sc_value *weight_of; /* by value: the parameter that it is, or SC_NONE */
     uint32_t *first;     /* by parameter value */
     SC_VEC(reader) list;
@@ -191,22 +192,17 @@ static bool passes_weight_on(const sc_op *op)
     return op->kind == SC_OP_cast || op->kind == SC_OP_use || op->kind == SC_OP_regroup;
 }
 
-static const struct sc_weight_readers *weight_readers(sc_seeding *s)
+/* What a weight is contracted over is said by the forward pass; the rest of a train step follows it. */
+static void add_readers(sc_seeding *s, sc_func_id func, struct sc_weight_readers *readers)
 {
-    if (s->readers != NULL)
-        return s->readers;
     sc_arena *arena = &s->context->arena;
-    struct sc_weight_readers *readers = sc_arena_alloc(arena, sizeof *readers);
-    readers->value_count = s->m->values.count;
-    readers->weight_of = sc_arena_array(arena, readers->value_count, sizeof *readers->weight_of);
-    readers->first = sc_arena_array(arena, readers->value_count, sizeof *readers->first);
-    memset(readers->weight_of, 0xff, readers->value_count * sizeof *readers->weight_of);
-    memset(readers->first, 0xff, readers->value_count * sizeof *readers->first);
-    sc_for_each_op (s->m, s->built->func, id) {
+    sc_for_each_op (s->m, func, id) {
         const sc_op *op = sc_op_at(s->m, id);
-        if (op->kind == SC_OP_param)
-            readers->weight_of[op->first_result] = op->first_result;
-        for (uint32_t o = 0; o < op->operand_count; o++) {
+        if (op->kind == SC_OP_param) {
+            sc_value first = *sc_map_insert(&readers->by_name, sc_op_word(op, SC_ATTR_name), op->first_result, NULL);
+            readers->weight_of[op->first_result] = first;
+        }
+        for (uint32_t o = 0; o < op->operand_count && sc_plan_in_forward(s->context, op); o++) {
             sc_value weight = readers->weight_of[op->operands[o]];
             if (weight == SC_NONE)
                 continue;
@@ -218,6 +214,22 @@ static const struct sc_weight_readers *weight_readers(sc_seeding *s)
             readers->first[weight] = readers->list.count - 1;
         }
     }
+}
+
+static const struct sc_weight_readers *weight_readers(sc_seeding *s)
+{
+    if (s->readers != NULL)
+        return s->readers;
+    sc_arena *arena = &s->context->arena;
+    struct sc_weight_readers *readers = sc_arena_alloc(arena, sizeof *readers);
+    readers->value_count = s->m->values.count;
+    readers->by_name.arena = arena;
+    readers->weight_of = sc_arena_array(arena, readers->value_count, sizeof *readers->weight_of);
+    readers->first = sc_arena_array(arena, readers->value_count, sizeof *readers->first);
+    memset(readers->weight_of, 0xff, readers->value_count * sizeof *readers->weight_of);
+    memset(readers->first, 0xff, readers->value_count * sizeof *readers->first);
+    for (sc_func_id func = 0; func < s->m->funcs.count; func++)
+        add_readers(s, func, readers);
     s->readers = readers;
     return readers;
 }
@@ -323,7 +335,7 @@ static void place_input(const styling *t, const reader *r)
     sc_value operand = sc_op_at(m, r->op)->operands[other];
     sc_type type = m->values.data[operand].type;
     sc_attr formal = sc_attr_int(SC_ATTR_formal, 1);
-    sc_op_id use = sc_op_new(m, t->s->built->func, r->op, SC_OP_use, &operand, 1, &formal, 1, &type, 1, r->op);
+    sc_op_id use = sc_op_new(m, sc_op_at(m, r->op)->func, r->op, SC_OP_use, &operand, 1, &formal, 1, &type, 1, r->op);
     sc_op_at(m, r->op)->operands[other] = sc_result(m, use, 0);
     place_end(t, &t->style.from, sc_result(m, use, 0), "input");
 }
@@ -385,8 +397,9 @@ static void style_weight(const styling *t, sc_value weight)
 {
     sc_seeding *s = t->s;
     const struct sc_weight_readers *readers = weight_readers(s);
+    const uint32_t *first = sc_map_find(&readers->by_name, sc_op_word(sc_op_at(s->m, sc_def(s->m, weight)), SC_ATTR_name));
     sc_dim dim;
-    if (!agree_on_dim(t, weight, readers, &dim))
+    if (!agree_on_dim(t, first == NULL ? weight : *first, readers, &dim))
         return;
     if (dim == SC_NONE) {
         style_bias(t, weight);
@@ -397,6 +410,8 @@ static void style_weight(const styling *t, sc_value weight)
         return;
     }
     claim_dim(t, weight, dim);
+    if (first != NULL && *first != weight)
+        return; /* its readers are those of the first */
     for (uint32_t i = readers->first[weight]; i != SC_NONE; i = readers->list.data[i].next) {
         const reader *r = &readers->list.data[i];
         sc_dim same;
@@ -413,6 +428,8 @@ static void style_weight(const styling *t, sc_value weight)
 static void style_value(const styling *t, sc_value value, sc_path_match match)
 {
     sc_seeding *s = t->s;
+    if ((s->view->kinds[value] & SC_KINDS_FOLLOWING) != 0)
+        return;
     uint32_t traits = sc_op_traits(sc_op_at(s->m, sc_def(s->m, value)));
     bool weight = (s->view->kinds[value] & 1u << SC_KIND_PARAM) != 0;
     if (t->style.kind <= ROWWISE && weight && match == SC_PATH_EXACT)

@@ -1,4 +1,6 @@
-/* A built function as plans see it: of each value, the kinds that rules name and the place that paths are held against. */
+/* Built functions as plans see them: of each value, the kinds that rules name and the place that paths are held against. Of a train step
+ * these are the values of the forward pass, and the state that its functions read: what autodiff and the optimizer make of them follows
+ * them, and no line speaks of it. */
 #include "frontend/path_match.h"
 #include "frontend/plan_internal.h"
 
@@ -9,6 +11,8 @@ enum {
     INPUT = 1 << SC_KIND_INPUT,
     OUTPUT = 1 << SC_KIND_OUTPUT,
     PARAM = 1 << SC_KIND_PARAM,
+    GRAD = 1 << SC_KIND_GRAD,
+    OPT = 1 << SC_KIND_OPT,
     CACHE = 1 << SC_KIND_CACHE
 };
 
@@ -42,6 +46,23 @@ static uint8_t kinds_of_use(const sc_plan_view *view, const sc_op *op, sc_value 
     return view->kinds[op->operands[0]] == CACHE ? CACHE : ACT;
 }
 
+static uint8_t kinds_of_state(const sc_module *m, const sc_op *op)
+{
+    uint32_t state = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
+    switch (state == SC_NONE ? SC_STATE_SCALAR : m->state.data[state].kind) {
+    case SC_STATE_PARAM:
+        return PARAM;
+    case SC_STATE_CACHE:
+        return CACHE;
+    case SC_STATE_GRAD:
+        return GRAD;
+    case SC_STATE_OPT:
+        return OPT;
+    default:
+        return SC_KIND_NO_RULES;
+    }
+}
+
 static uint8_t kinds_of(const sc_plan_view *view, const sc_op *op, sc_value value)
 {
     switch (op->kind) {
@@ -52,6 +73,8 @@ static uint8_t kinds_of(const sc_plan_view *view, const sc_op *op, sc_value valu
     case SC_OP_cache_read:
     case SC_OP_append:
         return CACHE;
+    case SC_OP_state_read:
+        return kinds_of_state(view->m, op);
     case SC_OP_return:
     case SC_OP_cache_write:
         return SC_KIND_NO_RULES;
@@ -74,16 +97,32 @@ sc_sym sc_plan_value_path(const sc_module *m, sc_value value)
     return name == NULL ? 0 : name->text;
 }
 
+bool sc_plan_in_forward(const sc_context *context, const sc_op *op)
+{
+    sc_sym phase = sc_op_word(op, SC_ATTR_phase);
+    return phase == 0 || strcmp(sc_text(context, phase), "forward") == 0;
+}
+
+/* Gradients and optimizer state stand where their parameter does: layers[0].wq for layers[0].wq.grad. */
+static sc_sym place_of(const sc_plan_view *view, const sc_op *op, sc_value value)
+{
+    sc_sym path = sc_plan_value_path(view->m, value);
+    const char *text = sc_text(view->context, path), *end = strrchr(text, '.');
+    if ((view->kinds[value] & (GRAD | OPT)) != 0 && end != NULL)
+        return sc_intern(&view->m->context->names, text, (size_t)(end - text));
+    return path != 0 ? path : op->scope;
+}
+
 static void add_value(sc_plan_view *view, sc_map *place_map, const sc_op *op, sc_value value)
 {
     sc_arena *arena = &view->m->context->arena;
-    sc_sym path = sc_plan_value_path(view->m, value);
     bool is_new;
-    uint32_t *place = sc_map_insert(place_map, path != 0 ? path : op->scope, view->place_paths.count, &is_new);
-    if (is_new)
-        *sc_vec_push(arena, &view->place_paths) = path != 0 ? path : op->scope;
-    view->places[value] = *place;
     view->kinds[value] = kinds_of(view, op, value);
+    sc_sym path = sc_plan_value_path(view->m, value), place_path = place_of(view, op, value);
+    uint32_t *place = sc_map_insert(place_map, place_path, view->place_paths.count, &is_new);
+    if (is_new)
+        *sc_vec_push(arena, &view->place_paths) = place_path;
+    view->places[value] = *place;
     uint32_t index = view->values.count;
     *sc_vec_push(arena, &view->values) = value;
     uint32_t *next = sc_vec_push(arena, &view->next_same);
@@ -97,21 +136,43 @@ static void add_value(sc_plan_view *view, sc_map *place_map, const sc_op *op, sc
     }
 }
 
-sc_plan_view *sc_plan_view_make(sc_context *context, sc_module *m, sc_func_id func, bool symbolic)
+static void add_func(sc_plan_view *view, sc_map *place_map, sc_func_id func)
+{
+    sc_for_each_op (view->m, func, id) {
+        const sc_op *op = sc_op_at(view->m, id);
+        bool seen = (sc_op_traits(op) & SC_STATE_READ) != 0 || sc_plan_in_forward(view->context, op);
+        for (uint32_t r = 0; seen && r < op->result_count; r++)
+            add_value(view, place_map, op, op->first_result + r);
+    }
+}
+
+static sc_plan_view *new_view(sc_context *context, sc_module *m, sc_sym entry)
 {
     sc_arena *arena = &context->arena;
     sc_plan_view *view = sc_arena_alloc(arena, sizeof *view);
-    *view = (sc_plan_view){.context = context, .m = m, .func = func, .entry = m->funcs.data[func].name, .symbolic = symbolic};
+    *view = (sc_plan_view){.context = context, .m = m, .entry = entry};
     view->by_path.arena = arena;
     view->value_count = m->values.count;
     view->kinds = sc_arena_array(arena, view->value_count, sizeof *view->kinds);
     view->places = sc_arena_array(arena, view->value_count, sizeof *view->places);
-    sc_map place_map = {.arena = arena};
-    sc_for_each_op (m, func, id) {
-        const sc_op *op = sc_op_at(m, id);
-        for (uint32_t r = 0; r < op->result_count; r++)
-            add_value(view, &place_map, op, op->first_result + r);
-    }
+    return view;
+}
+
+sc_plan_view *sc_plan_view_make(sc_context *context, sc_module *m, sc_sym entry)
+{
+    sc_plan_view *view = new_view(context, m, entry);
+    sc_map place_map = {.arena = &context->arena};
+    for (sc_func_id func = 0; func < m->funcs.count; func++)
+        add_func(view, &place_map, func);
+    return view;
+}
+
+sc_plan_view *sc_plan_view_make_symbolic(sc_context *context, sc_module *m, sc_func_id func)
+{
+    sc_plan_view *view = new_view(context, m, m->funcs.data[func].name);
+    sc_map place_map = {.arena = &context->arena};
+    view->symbolic = true;
+    add_func(view, &place_map, func);
     return view;
 }
 

@@ -49,6 +49,18 @@ static const bool *contracted_values(const training *t)
     return contracted;
 }
 
+static void check_indices(const training *t)
+{
+    const sc_plan_view *view = sc_plan_view_make(t->context, t->m, t->built->entry);
+    for (uint32_t i = 0; i < t->minimize->over.count; i++)
+        sc_plan_check_indices(t->context, view, &t->minimize->over.data[i]);
+    for (uint32_t o = 0; o < t->minimize->optimizers.count; o++) {
+        const sc_path_list *in = &t->minimize->optimizers.data[o].in;
+        for (uint32_t i = 0; i < in->count; i++)
+            sc_plan_check_indices(t->context, view, &in->data[i]);
+    }
+}
+
 /* ---- optimizers ---- */
 static bool read_groups(training *t)
 {
@@ -194,6 +206,7 @@ bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_mo
     training t = {plan, plan->context, minimize, m, built, out};
     memset(out, 0, sizeof *out);
     report_offload(&t);
+    check_indices(&t);
     if (read_groups(&t))
         read_params(&t);
     read_micro_batches(&t);

@@ -34,6 +34,12 @@ sc_op_kind sc_op_find(const char *name)
     return (sc_op_kind)i;
 }
 
+bool sc_op_is_forward(const sc_module *m, const sc_op *op)
+{
+    const char *phase = sc_text(m->context, sc_op_word(op, SC_ATTR_phase));
+    return phase[0] == 0 || strcmp(phase, "forward") == 0 || strcmp(phase, "recompute") == 0;
+}
+
 sc_dim sc_module_group_of(const sc_module *m, const sc_dim *leaves, uint32_t count)
 {
     for (sc_dim d = 0; count > 1 && d < m->dims.count; d++) {

@@ -98,6 +98,9 @@ static inline uint32_t sc_op_traits(const sc_op *op)
     return sc_ops[op->kind].traits;
 }
 
+/* Whether the op computes what a program without a train step would: its phase is none, forward or recompute. */
+bool sc_op_is_forward(const sc_module *m, const sc_op *op);
+
 /* The factors of an op; every dim of every operand and result belongs to exactly one. */
 void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors);
 

@@ -145,12 +145,22 @@ void roles_rope(const sc_module *m, const sc_op *op, sc_factors *factors)
     }
 }
 
+/* Which weights are dropped depends on the global index of their query: q's dims without E. */
+static void count_for_dropout(const sc_op *op, sc_factors *factors)
+{
+    for (uint32_t i = 0; sc_op_number(op, SC_ATTR_p, 0) > 0 && i < factors->count; i++) {
+        sc_factor *factor = &factors->list[i];
+        factor->offset = factor->offset || (factor->operand[0] >= 0 && factor->role != SC_ROLE_WHOLE);
+    }
+}
+
 /* dims = [T, E], to = [S]: heads and batch pass, query positions pass with an offset, keys and E are whole. */
 void roles_attend(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
     set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_WHOLE, false);
     set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_PASSES, true);
+    count_for_dropout(op, factors);
 }
 
 /* As attend. A cotangent that lacks a dim is a sum over it: keys' over query positions and groups. */
@@ -166,6 +176,7 @@ void roles_attend_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
     const sc_attr *to = sc_op_attr(op, SC_ATTR_to);
     for (uint32_t i = 0; to != NULL && i < factors->count; i++)
         factors->list[i].offset = factors->list[i].offset || factors->list[i].dim == to->dims[0];
+    count_for_dropout(op, factors);
 }
 
 /* dims = [S], to = [T]: rows may land anywhere in the cache, so x is whole along S; a rank keeps what falls in its part of T. */

@@ -93,7 +93,8 @@ static void read_called(int_search *s, const sc_op *op, uint32_t operand)
     const sc_module *m = s->uses->m;
     uint32_t fixed = (uint32_t)sc_ops[op->kind].operands;
     if ((int)operand == sc_op_operand_called(m, op, "len", fixed)) {
-        int64_t size = attr_size(m, op, op->kind == SC_OP_attend ? SC_ATTR_to : SC_ATTR_dims);
+        bool is_attention = op->kind == SC_OP_attend || op->kind == SC_OP_attend_grad;
+        int64_t size = attr_size(m, op, is_attention ? SC_ATTR_to : SC_ATTR_dims);
         if (size > 0)
             limit_to(s, size + 1);
         s->draw->form = SC_DRAW_LENGTH;
@@ -114,10 +115,11 @@ static void follow(int_search *s, const sc_op *op, int64_t slack)
 static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t slack)
 {
     const sc_module *m = s->uses->m;
-    bool is_ids = operand == 1 && (op->kind == SC_OP_gather || op->kind == SC_OP_xent);
+    bool is_ids = operand == 1 && (op->kind == SC_OP_gather || op->kind == SC_OP_scatter_add || op->kind == SC_OP_xent);
     if (is_ids || op->kind == SC_OP_onehot) {
         limit_to(s, attr_size(m, op, SC_ATTR_dims) - slack);
-        s->is_picked |= op->kind != SC_OP_xent || slack > 0;
+        /* a backward op reads what a forward one read, with what was ignored there replaced */
+        s->is_picked |= (op->kind != SC_OP_xent || slack > 0) && sc_op_is_forward(m, op);
         if (op->kind == SC_OP_xent) {
             s->draw->may_ignore = true;
             s->draw->ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100);
@@ -127,8 +129,9 @@ static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t sl
     } else if (op->kind == SC_OP_add && op->operand_count == 2) {
         follow(s, op, slack + largest(m, op->operands[1 - operand]));
     } else if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast || op->kind == SC_OP_slice ||
-               op->kind == SC_OP_concat || op->kind == SC_OP_minimum || op->kind == SC_OP_maximum || op->kind == SC_OP_last ||
-               (op->kind == SC_OP_where && operand > 0) || (op->kind == SC_OP_gather && operand == 0)) {
+               op->kind == SC_OP_unslice || op->kind == SC_OP_broadcast || op->kind == SC_OP_concat || op->kind == SC_OP_minimum ||
+               op->kind == SC_OP_maximum || op->kind == SC_OP_last || (op->kind == SC_OP_where && operand > 0) ||
+               (op->kind == SC_OP_gather && operand == 0)) {
         follow(s, op, slack);
     }
 }
@@ -171,6 +174,8 @@ static void search_weight(use_lists *uses, sc_value value, sc_draw *draw)
     const sc_module *m = uses->m;
     for (uint32_t i = uses->first[value]; i < uses->first[value + 1]; i++) {
         const sc_op *op = sc_op_at(m, uses->readers[i].op);
+        if (!sc_op_is_forward(m, op))
+            continue;
         if (op->kind == SC_OP_dot)
             *draw = (sc_draw){.stream = draw->stream, .spread = 1 / sqrt(contracted(m, op))};
         else if (((sc_op_traits(op) & SC_VIEW) != 0 || op->kind == SC_OP_cast) && op->first_result > value) /* values grow: it ends */
@@ -193,6 +198,12 @@ static sc_draw draw_of_state(const sc_module *m, const sc_state *state)
     bool is_vector = m->types.data[state->type].rank < 2;
     if (state->kind == SC_STATE_CACHE)
         return draw;
+    if (state->kind == SC_STATE_OPT || state->kind == SC_STATE_SCALAR) { /* second moments, rates, corrections, counts */
+        draw.is_positive = true;
+        draw.mean = 0.5;
+        draw.spread = 0.125;
+        return draw;
+    }
     draw.mean = state->init == SC_INIT_ONES ? 1 : state->init == SC_INIT_CONSTANT ? state->init_args[0] : 0;
     draw.spread = state->init <= SC_INIT_CONSTANT || is_vector ? 0.25 : 1;
     return draw;
@@ -247,10 +258,14 @@ void sc_draw_fill(const sc_draw *draw, const sc_draw_options *options, double *d
             data[i] = sc_rng_uniform(options->seed, draw->stream, (uint64_t)i) < 0.5;
         else if (draw->form != SC_DRAW_FLOAT)
             data[i] = draw_int(draw, options, i);
+        else if (options->integers && draw->is_positive)
+            data[i] = 1 + floor(sc_rng_uniform(options->seed, draw->stream, (uint64_t)i) * SC_DRAW_LARGEST);
         else if (options->integers)
             data[i] = floor(sc_rng_uniform(options->seed, draw->stream, (uint64_t)i) * choices) - SC_DRAW_LARGEST;
         else
             data[i] = draw->mean + draw->spread * sc_rng_normal(options->seed, draw->stream, (uint64_t)i);
+        if (draw->form == SC_DRAW_FLOAT && draw->is_positive)
+            data[i] = fabs(data[i]);
     }
 }
 

@@ -16,6 +16,7 @@ typedef struct sc_draw {
     sc_draw_form form;
     uint64_t stream; /* hash of its path */
     double mean, spread;
+    bool is_positive; /* magnitudes of floats, none 0: what is divided by, or a root is taken of */
     int64_t low, high;
     bool may_ignore;
     double ignore; /* xent's: what stands for "no target" */

@@ -86,9 +86,9 @@ bool sc_fill_parameters(sc_context *context, const sc_compiled *c, const sc_modu
 {
     if (options->weights == NULL)
         return initialise(context, interp, m, options->seed);
-    filling filling = {m, interp};
+    filling both = {m, interp};
     const sc_weights *weights = sc_weights_choose(context, c->program, c->model, options->map);
-    return weights != NULL && sc_weights_load(context, c->program, weights, m, options->weights, set_state, &filling);
+    return weights != NULL && sc_weights_load(context, c->program, weights, m, options->weights, set_state, &both);
 }
 
 /* ---- memory ---- */

@@ -19,6 +19,16 @@ static double size_of(const sc_module *m, const sc_op *op, sc_attr_key key)
     return product;
 }
 
+/* Product of the dims of operand 0 that the result lacks. */
+static double size_summed(const sc_module *m, const sc_op *op)
+{
+    const sc_type_info *result = sc_type_of(m, op->first_result), *x = sc_type_of(m, op->operands[0]);
+    double product = 1;
+    for (uint32_t i = 0; i < x->rank; i++)
+        product *= sc_type_find_dim(result, x->dims[i].dim) < 0 ? (double)x->dims[i].size : 1;
+    return product;
+}
+
 /* Of the sums on the way too, in any order: magnitudes are added. */
 static double bound_of(const sc_module *m, const sc_op *op, const sc_reach *all)
 {
@@ -37,6 +47,8 @@ static double bound_of(const sc_module *m, const sc_op *op, const sc_reach *all)
     case SC_OP_sum:
     case SC_OP_cumsum:
         return size_of(m, op, SC_ATTR_dims) * a;
+    case SC_OP_scatter_add:
+        return size_summed(m, op) * a;
     case SC_OP_index:
     case SC_OP_argmax:
     case SC_OP_topk:

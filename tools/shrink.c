@@ -32,7 +32,7 @@ typedef struct at_least {
     int64_t extra;
 } at_least;
 
-/* `from` of a slice: scaled with its dim. */
+/* `from` of a slice or unslice: scaled with its dim. */
 typedef struct slice_start {
     uint32_t dim;
     int64_t value;
@@ -218,7 +218,7 @@ static void read_resize(shrinking *s, const sc_module *m, const sc_op *op)
                 fix(s, dim);
         }
     }
-    if (op->kind == SC_OP_slice && first != SC_NONE)
+    if ((op->kind == SC_OP_slice || op->kind == SC_OP_unslice) && first != SC_NONE)
         *sc_vec_push(s->arena, &s->starts) = (slice_start){first, sc_op_int(op, SC_ATTR_from, 0)};
 }
 
@@ -236,7 +236,8 @@ static bool bound_ids(const shrinking *s, const sc_module *m, sc_value value, at
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     if (depth == 0)
         return false;
-    if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast || op->kind == SC_OP_slice)
+    if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast || op->kind == SC_OP_slice ||
+        op->kind == SC_OP_unslice || op->kind == SC_OP_broadcast)
         return op->operand_count == 1 && bound_ids(s, m, op->operands[0], bound, depth - 1);
     switch (op->kind) {
     case SC_OP_input:
@@ -287,7 +288,7 @@ static void read_relations(shrinking *s, const sc_module *m)
     }
     sc_for_each_op (m, s->func, op) {
         sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
-        if (kind == SC_OP_slice || kind == SC_OP_concat || kind == SC_OP_topk)
+        if (kind == SC_OP_slice || kind == SC_OP_unslice || kind == SC_OP_concat || kind == SC_OP_topk)
             read_resize(s, m, sc_op_at(m, op));
     }
 }
@@ -305,6 +306,7 @@ static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
         read_ids(s, m, op);
         break;
     case SC_OP_gather:
+    case SC_OP_scatter_add:
         read_ids(s, m, op);
         break;
     default:
@@ -631,13 +633,14 @@ static void add_reciprocal(shrinking *s, const sc_op *constant, double value, re
         *at = SC_NONE;
 }
 
-/* A mean is how sizes get into the program's numbers; with the old reciprocal every norm would give much too large values. */
+/* A mean is how sizes get into the program's numbers; with the old reciprocal every norm would give much too large values. Its cotangent
+ * is multiplied by the same constant, and is no sum: only forward ops tell. */
 static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *found)
 {
     found->map.arena = s->arena;
     sc_for_each_op (m, s->func, id) {
         const sc_op *op = sc_op_at(m, id);
-        for (uint32_t i = 0; op->kind == SC_OP_mul && op->operand_count == 2 && i < 2; i++) {
+        for (uint32_t i = 0; op->kind == SC_OP_mul && op->operand_count == 2 && i < 2 && sc_op_is_forward(m, op); i++) {
             const sc_op *constant = maker_of(m, op->operands[i]);
             if (constant->kind == SC_OP_constant)
                 add_reciprocal(s, constant,
@@ -658,9 +661,11 @@ static void change_attrs(shrinking *s, sc_shrink_side *side, const reciprocals *
     sc_for_each_op (side->m, s->func, op) {
         switch (sc_op_at(side->m, op)->kind) {
         case SC_OP_slice:
+        case SC_OP_unslice:
             change_slice(s, side, op);
             break;
         case SC_OP_attend:
+        case SC_OP_attend_grad:
             change_attend(s, side, op);
             break;
         case SC_OP_constant:

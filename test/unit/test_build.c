@@ -78,7 +78,8 @@ static void compile(sc_context *context, void *user)
 {
     fixture *f = user;
     f->context = context;
-    sc_file *file = f->path != NULL ? sc_load_file(context, f->path, NULL) : sc_parse_text(context, "model.shard", f->text, strlen(f->text));
+    sc_file *file =
+        f->path != NULL ? sc_load_file(context, f->path, NULL) : sc_parse_text(context, "model.shard", f->text, strlen(f->text));
     assert_non_null(file);
     f->program = sc_program_new(context, file);
     sc_program_check(f->program);
@@ -200,6 +201,28 @@ static void test_gpt2_keeps_dropout_in_training(void **unused)
     (void)unused;
     run((fixture){
         .path = SHARDC_SOURCE_DIR "/examples/gpt2.shard", .entry = "loss", .binds = "B=2 S=8", .training = true, .check = has_dropouts});
+}
+
+static const char attention_text[] = "lang 1; dim S = 4, T = alias S, E = 2;\n"
+                                     "model m { entry f(q: f32[S, E], k: f32[T, E]) -> [S, E] {\n"
+                                     "  a = attend[T, E](q, k, k, mask = causal, dropout = 0.25); return dropout(a, p = 0.5); } }\n";
+
+static void drops_weights(fixture *f)
+{
+    expect_line(f, "= attend[T, E -> S] %0, %1, %1 {mask = causal, scale = 0.7071067811865475, p = 0.25, seed = \"f.dropout0\"}");
+    expect_line(f, "{p = 0.5, seed = \"f.dropout1\"}");
+}
+
+static void keeps_weights(fixture *f)
+{
+    expect_line(f, "= attend[T, E -> S] %0, %1, %1 {mask = causal, scale = 0.7071067811865475} : f32[S=4, E=2]");
+}
+
+static void test_attend_drops_weights_in_training_only(void **unused)
+{
+    (void)unused;
+    run((fixture){.text = attention_text, .entry = "f", .training = true, .check = drops_weights});
+    run((fixture){.text = attention_text, .entry = "f", .check = keeps_weights});
 }
 
 /* ---- numbers ---- */
@@ -556,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_llama_with_caches),
         cmocka_unit_test(test_gpt2_in_f32_has_no_casts),
         cmocka_unit_test(test_gpt2_keeps_dropout_in_training),
+        cmocka_unit_test(test_attend_drops_weights_in_training_only),
         cmocka_unit_test(test_rounding_where_values_get_names),
         cmocka_unit_test(test_literals_are_weak_and_folded),
         cmocka_unit_test(test_aliases_of_composites_have_leaves),

@@ -72,6 +72,14 @@ static void rope_refuses(void **state)
 
 /* ---- attend ---- */
 
+static double log_sum(const double *s, int count)
+{
+    double total = 0;
+    for (int i = 0; i < count; i++)
+        total += exp(s[i]);
+    return log(total);
+}
+
 /* One query of scores s (masked: -inf) over values v. */
 static double mean_value(const double *s, const double *v, int count)
 {
@@ -92,7 +100,7 @@ static void check_mask(const char *operands, const char *types, const char *attr
                        double (*score)(int s, int t, double dot))
 {
     char body[1024];
-    double in[64], out[LENGTH], row[LENGTH];
+    double in[64], out[2 * LENGTH], row[LENGTH];
     snprintf(body, sizeof body,
              "%%q = input : f64[S=4, E=1]\n %%k = input : f64[T=4, E=1]\n %%v = input : f64[T=4, E=1]\n %s"
              "%%y = attend[T, E -> S] %%q, %%k, %%v%s {scale=2.0%s} : f64[S=4, E=1]\n return %%y\n",
@@ -106,8 +114,14 @@ static void check_mask(const char *operands, const char *types, const char *attr
         for (int t = 0; t < LENGTH; t++)
             row[t] = score(s, t, 2 * queries[s] * keys[t]);
         out[s] = mean_value(row, values, LENGTH);
+        out[LENGTH + s] = log_sum(row, LENGTH);
     }
     check_values(body, in, 3 * LENGTH + more_count, out, LENGTH, 1e-12, false);
+    snprintf(body, sizeof body,
+             "%%q = input : f64[S=4, E=1]\n %%k = input : f64[T=4, E=1]\n %%v = input : f64[T=4, E=1]\n %s"
+             "%%y, %%l = attend[T, E -> S] %%q, %%k, %%v%s {scale=2.0, lse=1%s} : f64[S=4, E=1], f64[S=4]\n return %%y, %%l\n",
+             types, operands, attributes);
+    check_values(body, in, 3 * LENGTH + more_count, out, 2 * LENGTH, 1e-12, false);
 }
 
 static double all_keys(int s, int t, double dot)

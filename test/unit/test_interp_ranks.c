@@ -311,11 +311,11 @@ static void sums_are_rounded_after_the_reduction(void **state)
 /* ---- state, kept values, stopping ---- */
 
 static const char *const counter_state =
-    "state param \"w\": f32[A=4@x, C=3] = zeros\nstate cache \"c\": f32[A=4@x, C=3] = zeros\nstate param \"g\": f32[C=3]{sum:x} = zeros\n";
+    "state param \"w\": f32[A=4@x, C=3] = zeros\nstate cache \"c\": f32[A=4@x, C=3] = zeros\nstate grad \"g\": f32[C=3]{sum:x} = zeros\n";
 static const char *const counter_body = "%w = param {name=\"w\"} : f32[A=4@x, C=3]\n %c = cache_read {name=\"c\"} : f32[A=4@x, C=3]\n"
                                         "%n = add %w, %c : f32[A=4@x, C=3]\n cache_write %n {name=\"c\"}\n"
                                         "%d = cache_read {name=\"c\"} : f32[A=4@x, C=3]\n %s = sum[A] %n : f32[C=3]{sum:x}\n"
-                                        "cache_write %s {name=\"g\"}\n return %d\n";
+                                        "%g = state_read {name=\"g\"} : f32[C=3]{sum:x}\n state_write %s {name=\"g\"}\n return %d\n";
 
 static void state_lives_across_runs(void **state)
 {

@@ -498,7 +498,7 @@ static void state_slots_and_schedule_round_trip(sc_context *context)
     for (int init = SC_INIT_ZEROS; init <= SC_INIT_XAVIER; init++) {
         static const int arguments[] = {0, 0, 1, 1, 2, 2};
         sc_state state = {.path = sc_intern_printf(&context->names, "layers[%d].w", init),
-                          .kind = init % 2 == 0 ? SC_STATE_PARAM : SC_STATE_CACHE,
+                          .kind = (sc_state_kind)(init % (SC_STATE_SCALAR + 1)),
                           .type = scalar(&w),
                           .init = (sc_init_kind)init};
         for (int a = 0; a < arguments[init]; a++)

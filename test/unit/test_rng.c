@@ -101,6 +101,20 @@ static void bits_are_stable(void **state)
     assert_true(sc_fnv1a64(values[2], 2 * sizeof *values) == 0xf62ac26fdbe02f75u);
 }
 
+/* Words 2 and 3 of a counter are 0 in a uniform by index. */
+static void uniforms_by_counter(void **state)
+{
+    (void)state;
+    uint32_t key[2], counter[] = {9, 7, 0, 0};
+    sc_rng_key(5, 6, key);
+    assert_true(sc_rng_uniform_at(counter, key) == sc_rng_uniform(5, 6, 9 + ((uint64_t)7 << 32)));
+    counter[2] = 1;
+    double step = sc_rng_uniform_at(counter, key);
+    counter[2] = 0;
+    counter[3] = 1;
+    assert_true(step != sc_rng_uniform_at(counter, key) && step != sc_rng_uniform(5, 6, 9 + ((uint64_t)7 << 32)));
+}
+
 static void seeds_paths_and_indices_differ(void **state)
 {
     (void)state;
@@ -119,6 +133,7 @@ int main(void)
         cmocka_unit_test(normals_have_their_moments),
         cmocka_unit_test(normals_are_box_muller),
         cmocka_unit_test(bits_are_stable),
+        cmocka_unit_test(uniforms_by_counter),
         cmocka_unit_test(seeds_paths_and_indices_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

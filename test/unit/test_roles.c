@@ -10,6 +10,7 @@ typedef struct role_case {
     int limits[8];    /* per input: integers in [0, limit), floats in (0, limit]; 0: of both signs */
     const char *state;
     const char *idle_offset; /* dims, as " S T ", whose global index this case does not read though the op may; "*": all */
+    const char *spared;      /* dims that stay whole though they could be split */
 } role_case;
 
 #define UNARY(name, limit)                                                                                                                 \
@@ -41,6 +42,24 @@ typedef struct role_case {
             12                                                                                                                             \
         }                                                                                                                                  \
     }
+#define XENT_LSE(targets, attributes, to)                                                                                                  \
+    {                                                                                                                                      \
+        .kind = SC_OP_xent,                                                                                                                \
+        .body = "%a = input : f32[A=6, V=12]\n %t = input : i32" targets "\n %r, %l = xent[V] %a, %t {lse = 1, " attributes "} : f32" to   \
+                ", f32" to "\n return %r, %l\n",                                                                                           \
+        .limits = {                                                                                                                        \
+            0,                                                                                                                             \
+            12                                                                                                                             \
+        }                                                                                                                                  \
+    }
+#define SCATTER(x, ids, to)                                                                                                                \
+    {                                                                                                                                      \
+        .kind = SC_OP_scatter_add,                                                                                                         \
+        .body = "%a = input : f32" x "\n %i = input : i32" ids "\n %r = scatter_add[V] %a, %i : f32" to "\n return %r\n", .limits = {      \
+            0,                                                                                                                             \
+            12                                                                                                                             \
+        }                                                                                                                                  \
+    }
 #define ROPE(attributes)                                                                                                                   \
     {                                                                                                                                      \
         .kind = SC_OP_rope, .body = "%a = input : f32[B=4, S=6, H=(K=2, G=6), E=12]\n %r = rope[S, E] %a {theta = 10000.0, " attributes    \
@@ -52,6 +71,23 @@ typedef struct role_case {
     " %r = attend[T, E -> S] %q, %k, %v" names " {scale = 0.5" attributes "} : f32" to "\n return %r\n"
 #define HEADS "[B=4, T=12, K=2, E=4]"
 #define OUT   "[B=4, S=12, H=(K=2, G=6), E=4]"
+#define LSE   "[B=4, S=12, H=(K=2, G=6)]"
+/* attend with its second result. */
+#define ATTEND_LSE(values, more, names, attributes, to)                                                                                    \
+    "%q = input : f32" OUT "\n %k = input : f32" HEADS "\n %v = input : f32" values "\n" more                                              \
+    " %r, %l = attend[T, E -> S] %q, %k, %v" names " {scale = 0.5, lse = 1" attributes "} : f32" to ", f32" LSE "\n return %r, %l\n"
+/* Results and their logarithms of sums are inputs like others: what they are is nothing to the derivative's roles. Once they are given, a
+ * key has nothing to do with the others; keys are whole all the same, as in attend. */
+#define ATTEND_GRAD(keys, values, more, names, attributes, to, bias)                                                                       \
+    .kind = SC_OP_attend_grad, .spared = " T ",                                                                                            \
+    .body = "%q = input : f32" OUT "\n %k = input : f32" keys "\n %v = input : f32" values "\n %o = input : f32" to                        \
+            "\n %l = input : f32" LSE "\n %d = input : f32" to "\n" more " %r, %s, %t" bias " %q, %k, %v, %o, %l, %d" names                \
+            " {scale = 0.5" attributes "} : f32" OUT ", f32" keys ", f32" values
+#define NO_BIAS      " = attend_grad[T, E -> S]"
+#define BIAS         ", %u = attend_grad[T, E -> S]"
+#define NO_BIAS_TYPE "\n return %r, %s, %t\n"
+/* Scores stay small beside their sums, so that weights do. */
+#define GRAD_LIMITS .limits = {1, 1, 0, 0, 4}
 
 static const role_case cases[] = {
     {.kind = SC_OP_input, .body = "%r = input : f32[A=6, C=12]\n return %r\n"},
@@ -64,6 +100,12 @@ static const role_case cases[] = {
     {.kind = SC_OP_cache_write,
      .body = "%r = input : f32[A=6, C=12]\n cache_write %r {name = \"w\"}\n return %r\n",
      .state = "state cache \"w\": f32[A=6, C=12] = zeros\n"},
+    {.kind = SC_OP_state_read,
+     .body = "%r = state_read {name = \"w\"} : f32[A=6, C=12]\n return %r\n",
+     .state = "state opt \"w\": f32[A=6, C=12] = zeros\n"},
+    {.kind = SC_OP_state_write,
+     .body = "%r = input : f32[A=6, C=12]\n state_write %r {name = \"w\"}\n return %r\n",
+     .state = "state grad \"w\": f32[A=6, C=12] = zeros\n"},
     {.kind = SC_OP_constant, .body = "%r = constant {value = 0.5} : f32[A=6, C=12]\n return %r\n"},
     {.kind = SC_OP_index, .body = "%r = index[V] : i32[V=12]\n return %r\n"},
 
@@ -91,6 +133,8 @@ static const role_case cases[] = {
     {.kind = SC_OP_not, .body = "%a = input : bool[A=6, C=12]\n %r = not %a : bool[A=6, C=12]\n return %r\n"},
     VIEW(regroup, "[A=6, K=2, G=6]", "[A=6, H=(K=2, G=6)]", ""),
     VIEW(transpose, "[A=6, C=12]", "[C=12, A=6]", ""),
+    VIEW(broadcast, "[A=6]", "[A=6, C=12]", ""),
+    VIEW(broadcast, "[B=4, A=6]", "[C=12, A=6, B=4]", ""),
     VIEW(rename, "[A=6, S=12]", "[A=6, T=12]", "[S -> T]"),
     VIEW(rename, "[A=6, H=(K=6, G=4), C=12]", "[A=6, V=24, C=12]", "[H -> V]"),
     VIEW(unfold, "[A=6, V=24, C=12]", "[A=6, X=6, Q=4, C=12]", "[V -> X, Q]"),
@@ -117,7 +161,8 @@ static const role_case cases[] = {
     {.kind = SC_OP_mask,
      .body = "%a = input : f32[A=6, V=12]\n %r = mask[V] %a {value = 0.0} : f32[A=6, V=12]\n return %r\n",
      .idle_offset = "*"},
-    /* p = 0: masks come with train steps, and with them the global index is read */
+    {.kind = SC_OP_dropout, .body = "%a = input : f32[A=6, C=12]\n %r = dropout %a {p = 0.5, seed = \"d\"} : f32[A=6, C=12]\n return %r\n"},
+    /* of nothing: the global index is not read */
     {.kind = SC_OP_dropout,
      .body = "%a = input : f32[A=6, C=12]\n %r = dropout %a {p = 0.0, seed = \"d\"} : f32[A=6, C=12]\n return %r\n",
      .idle_offset = "*"},
@@ -127,6 +172,8 @@ static const role_case cases[] = {
     {.kind = SC_OP_dot,
      .body = "%a = input : f32[X=6, C=4, D=6, E=4]\n %b = input : f32[X=6, D=6, N=6, E=4]\n"
              "%r = dot[D, E] %a, %b : f32[X=6, C=4, N=6]\n return %r\n"},
+    {.kind = SC_OP_dot,
+     .body = "%a = input : bf16[A=6, D=6]\n %b = input : bf16[D=6, N=12]\n %r = dot[D] %a, %b {wide = 1} : f32[A=6, N=12]\n return %r\n"},
     ALONG(sum, "[V]", "", "f32[A=6, B=4]"),
     ALONG(sum, "[A, V]", "", "f32[B=4]"),
     ALONG(max, "[V]", "", "f32[A=6, B=4]"),
@@ -141,6 +188,10 @@ static const role_case cases[] = {
     ALONG(logsumexp, "[V]", "", "f32[A=6, B=4]"),
     ALONG(logsumexp, "[A, V]", "", "f32[B=4]"),
     ALONG(cumsum, "[V]", "", "f32[A=6, B=4, V=12]"),
+    ALONG(cumsum, "[V]", " {reverse = 1}", "f32[A=6, B=4, V=12]"),
+    XENT_LSE("[A=6]", "ignore = 3", "[A=6]"),
+    XENT_LSE("[B=4, A=6]", "ignore = -100, smoothing = 0.1", "[A=6, B=4]"),
+    XENT_LSE("[]", "ignore = -100", "[A=6]"),
     XENT("[A=6]", "ignore = 3", "[A=6]"),
     XENT("[A=6]", "ignore = 3, smoothing = 0.1", "[A=6]"),
     XENT("[B=4, A=6]", "ignore = -100", "[A=6, B=4]"),
@@ -152,6 +203,10 @@ static const role_case cases[] = {
     {.kind = SC_OP_gather,
      .body = "%a = input : f32[B=4, V=12, D=6]\n %i = input : i32[B=4, S=6]\n %r = gather[V] %a, %i : f32[B=4, S=6, D=6]\n return %r\n",
      .limits = {0, 12}},
+    SCATTER("[B=4, S=6, D=6]", "[B=4, S=6]", "[V=12, D=6]"),
+    SCATTER("[B=4, S=6, D=6]", "[B=4, S=6]", "[B=4, V=12, D=6]"), /* a table for each of B */
+    SCATTER("[B=4, S=6, D=6]", "[S=6]", "[D=6, V=12]"),
+    SCATTER("[B=4, Q=2]", "[B=4, Q=2]", "[B=4, V=12]"), /* topk's cotangent */
     {.kind = SC_OP_onehot, .body = "%i = input : i32[B=4, S=6]\n %r = onehot[V] %i : f32[B=4, S=6, V=12]\n return %r\n", .limits = {12}},
     {.kind = SC_OP_topk,
      .body = "%a = input : f32[A=6, V=12, C=6]\n %r, %s = topk[V -> Q] %a : f32[A=6, Q=2, C=6], i32[A=6, Q=2, C=6]\n return %r, %s\n"},
@@ -160,6 +215,8 @@ static const role_case cases[] = {
     ROPE("pairs = interleaved"),
     ROPE("pairs = halves, scaling = linear, scaling_args = [4.0]"),
     ROPE("pairs = interleaved, scaling = llama3, scaling_args = [8.0, 1.0, 4.0, 8192.0]"),
+    ROPE("pairs = halves, inverse = 1"),
+    ROPE("pairs = interleaved, inverse = 1, scaling = llama3, scaling_args = [8.0, 1.0, 4.0, 8192.0]"),
     {.kind = SC_OP_rope,
      .body = "%a = input : f32[B=4, S=6, E=12]\n %p = input : i32[B=4]\n"
              "%r = rope[S, E] %a, %p {theta = 10000.0, pairs = halves, with = [pos]} : f32[B=4, S=6, E=12]\n return %r\n",
@@ -180,6 +237,32 @@ static const role_case cases[] = {
     {.kind = SC_OP_attend,
      .body = ATTEND(HEADS, HEADS, "%p = input : i32[B=4]\n %n = input : i32[B=4]\n", ", %p, %n", ", mask = causal, with = [pos, len]", OUT),
      .limits = {0, 0, 0, 9, 9}},
+    {.kind = SC_OP_attend, .body = ATTEND(HEADS, HEADS, "", "", ", mask = causal, p = 0.5, seed = \"d\"", OUT)},
+    {.kind = SC_OP_attend, .body = ATTEND("[T=12, E=4]", "[T=12, N=6]", "", "", ", p = 0.5", "[B=4, S=12, H=(K=2, G=6), N=6]")},
+    {.kind = SC_OP_attend, .body = ATTEND_LSE(HEADS, "", "", ", mask = none", OUT), .idle_offset = " S "},
+    {.kind = SC_OP_attend,
+     .body = ATTEND_LSE("[B=4, T=12, K=2, N=6]", "", "", ", mask = window, window = 3, softcap = 2.0", "[B=4, S=12, H=(K=2, G=6), N=6]")},
+    {.kind = SC_OP_attend,
+     .body = ATTEND_LSE(HEADS, "%p = input : i32[B=4]\n %n = input : i32[B=4]\n", ", %p, %n", ", mask = causal, with = [pos, len]", OUT),
+     .limits = {0, 0, 0, 9, 9}},
+    {ATTEND_GRAD(HEADS, HEADS, "", "", ", mask = none", OUT, NO_BIAS) NO_BIAS_TYPE, GRAD_LIMITS, .idle_offset = " S "},
+    {ATTEND_GRAD(HEADS, HEADS, "", "", ", mask = causal, softcap = 2.0", OUT, NO_BIAS) NO_BIAS_TYPE, GRAD_LIMITS},
+    {ATTEND_GRAD("[B=4, T=12, E=4]", "[B=4, T=12, E=4]", "", "", ", mask = window, window = 3", OUT, NO_BIAS) NO_BIAS_TYPE, GRAD_LIMITS},
+    {ATTEND_GRAD("[T=12, E=4]", "[K=2, T=12, N=6]", "", "", ", mask = causal", "[B=4, S=12, H=(K=2, G=6), N=6]", NO_BIAS) NO_BIAS_TYPE,
+     GRAD_LIMITS},
+    {ATTEND_GRAD(HEADS, HEADS, "", "", ", mask = causal, p = 0.5, seed = \"d\"", OUT, NO_BIAS) NO_BIAS_TYPE, GRAD_LIMITS},
+    {ATTEND_GRAD(HEADS, HEADS, "%m = input : bool[B=4, S=12, T=12]\n %b = input : f32[H=(K=2, G=6), S=12, T=12]\n", ", %m, %b",
+                 ", with = [keep, bias]", OUT, BIAS) ", f32[H=(K=2, G=6), S=12, T=12]\n return %r, %s, %t, %u\n",
+     GRAD_LIMITS, .idle_offset = " S "},
+    {ATTEND_GRAD(HEADS, HEADS, "%b = input : f32[B=4, T=12]\n", ", %b", ", mask = causal, with = [bias]", OUT,
+                 BIAS) ", f32[B=4, T=12]\n return %r, %s, %t, %u\n",
+     GRAD_LIMITS},
+    {ATTEND_GRAD(HEADS, HEADS, "%g = input : i32[B=4, S=12]\n %h = input : i32[B=4, T=12]\n", ", %g, %h",
+                 ", mask = causal, with = [segments, key_segments]", OUT, NO_BIAS) NO_BIAS_TYPE,
+     .limits = {1, 1, 0, 0, 4, 0, 2, 2}},
+    {ATTEND_GRAD(HEADS, HEADS, "%p = input : i32[B=4]\n %n = input : i32[B=4]\n", ", %p, %n", ", mask = causal, with = [pos, len]", OUT,
+                 NO_BIAS) NO_BIAS_TYPE,
+     .limits = {1, 1, 0, 0, 4, 0, 9, 9}},
     {.kind = SC_OP_append,
      .body = "%c = input : f32[B=4, T=12, E=6]\n %a = input : f32[B=4, S=6, E=6]\n %p = input : i32[B=4]\n %n = input : i32[B=4]\n"
              "%r = append[S -> T] %c, %a, %p, %n {with = [pos, len]} : f32[B=4, T=12, E=6]\n return %r\n",
@@ -190,6 +273,8 @@ static const role_case cases[] = {
      .limits = {0, 7}},
     VIEW(slice, "[A=6, D=12, C=12]", "[A=6, E=6, C=12]", "[D -> E]"),
     {.kind = SC_OP_slice, .body = "%a = input : f32[A=6, D=12]\n %r = slice[D -> E] %a {from = 2} : f32[A=6, E=6]\n return %r\n"},
+    VIEW(unslice, "[A=6, E=6, C=12]", "[A=6, D=12, C=12]", "[E -> D]"),
+    {.kind = SC_OP_unslice, .body = "%a = input : f32[A=6, E=6]\n %r = unslice[E -> D] %a {from = 2} : f32[A=6, D=12]\n return %r\n"},
     {.kind = SC_OP_concat,
      .body =
          "%a = input : f32[A=6, E=6]\n %b = input : f32[C=4, R=6]\n %r = concat[E + R -> D] %a, %b : f32[A=6, D=12, C=4]\n return %r\n"},
@@ -469,7 +554,16 @@ static void every_dim_belongs_to_one_factor(void **state)
     }
 }
 
-/* What passes is in every result, what is reduced in none; elementwise ops pass everything. */
+/* Whether as many results as the role says have the dim: what passes is in some (each, of a single one), what is reduced not in all. */
+static bool fits_role(const sc_factor *factor, uint32_t results)
+{
+    uint32_t having = 0;
+    for (uint32_t r = 0; r < results; r++)
+        having += factor->result[r] >= 0;
+    return results == 0 || (factor->role == SC_ROLE_PASSES ? having > 0 : having < results);
+}
+
+/* Elementwise ops pass everything. */
 static void roles_fit_the_results(void **state)
 {
     (void)state;
@@ -478,11 +572,8 @@ static void roles_fit_the_results(void **state)
         const sc_op *op = sc_op_at(s.c->m, s.op);
         for (uint32_t f = 0; f < s.factors.count; f++) {
             sc_role role = s.factors.list[f].role;
-            for (uint32_t r = 0; r < op->result_count && can_split(&s, f); r++) {
-                if ((s.factors.list[f].result[r] >= 0) != (role == SC_ROLE_PASSES))
-                    fail_msg("%s: dim %s has the wrong role for result %u\n%s", sc_ops[op->kind].name, factor_name(&s, f), r,
-                             cases[i].body);
-            }
+            if (can_split(&s, f) && !fits_role(&s.factors.list[f], op->result_count))
+                fail_msg("%s: dim %s has the wrong role for its results\n%s", sc_ops[op->kind].name, factor_name(&s, f), cases[i].body);
             if ((sc_op_traits(op) & SC_ELEMENTWISE) != 0)
                 assert_int_equal(role, SC_ROLE_PASSES);
         }
@@ -558,11 +649,11 @@ static void pairs_of_factors(void **state)
     }
 }
 
-static bool is_idle(const role_case *row, const char *dim)
+static bool names(const char *list, const char *dim)
 {
     char text[64];
     snprintf(text, sizeof text, " %s ", dim);
-    return row->idle_offset != NULL && (row->idle_offset[0] == '*' || strstr(row->idle_offset, text) != NULL);
+    return list != NULL && (list[0] == '*' || strstr(list, text) != NULL);
 }
 
 /* One factor over two ranks, under another role than its own. */
@@ -583,7 +674,7 @@ static void asked_offsets_are_needed(void **state)
         subject s = open_subject(&cases[i], "");
         for (uint32_t f = 0; f < s.factors.count; f++) {
             const sc_factor *factor = &s.factors.list[f];
-            if (can_split(&s, f) && factor->offset && !is_idle(&cases[i], factor_name(&s, f)) &&
+            if (can_split(&s, f) && factor->offset && !names(cases[i].idle_offset, factor_name(&s, f)) &&
                 could_be(&cases[i], f, factor->role, false))
                 fail_msg("%s gives the same without its offset on %s\n%s", sc_ops[cases[i].kind].name, factor_name(&s, f), cases[i].body);
         }
@@ -598,7 +689,7 @@ static void whole_dims_are_needed_whole(void **state)
     for (size_t i = 0; i < CASES; i++) {
         subject s = open_subject(&cases[i], "");
         for (uint32_t f = 0; f < s.factors.count; f++) {
-            if (can_split(&s, f) || !divides_operands(&s, f, 2))
+            if (can_split(&s, f) || !divides_operands(&s, f, 2) || names(cases[i].spared, factor_name(&s, f)))
                 continue;
             for (int role = SC_ROLE_PASSES; role <= SC_ROLE_MINS; role++) {
                 if (could_be(&cases[i], f, (sc_role)role, false) || could_be(&cases[i], f, (sc_role)role, true))
@@ -813,6 +904,71 @@ static void forms_on_shards_mean_their_op(void **state)
     }
 }
 
+/* ---- padding ---- */
+
+/* Whether the factor may be split over 5, padded: never a composite, nor a dim that stands for two. */
+static bool can_pad(const subject *s, uint32_t f)
+{
+    const sc_module *m = s->c->m;
+    const sc_op *op = sc_op_at(m, s->op);
+    const sc_factor *factor = &s->factors.list[f];
+    int64_t size = 0;
+    if (factor->role == SC_ROLE_WHOLE)
+        return false;
+    for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
+        bool is_operand = v < op->operand_count;
+        int dim = is_operand ? factor->operand[v] : factor->result[v - op->operand_count];
+        const sc_type_info *type = sc_type_of(m, is_operand ? op->operands[v] : op->first_result + v - op->operand_count);
+        if (dim < 0)
+            continue;
+        if (type->dims[dim].group != SC_NONE || (size != 0 && type->dims[dim].size != size))
+            return false;
+        size = type->dims[dim].size;
+        m->dims.data[type->dims[dim].dim].multiple = 5;
+    }
+    return true;
+}
+
+/* The whole against ranks whose padding is poison, after all passes. */
+static void check_padded(const role_case *row, uint32_t f)
+{
+    subject whole = run_whole(row, 1), s = open_subject(row, "x = 5\n");
+    sc_module *m = s.c->m;
+    splitting split = split_one(f);
+    assert_true(can_pad(&s, f));
+    for (uint32_t o = 0; o < sc_op_at(m, s.op)->operand_count; o++)
+        set_placement(m, sc_op_at(m, s.op)->operands[o], placed(&s.factors, &split, false, o));
+    pipeline p = {.s = &s};
+    run_pipeline(&s.c->context, &p);
+    if (!p.ran)
+        print_messages(&s);
+    assert_true(p.ran);
+    sc_interp_free(s.c->interp);
+    s.c->interp = sc_interp_new(m, &(sc_interp_options){.ranks = true, .poison = true});
+    assert_non_null(s.c->interp);
+    fill(&s, row, 1);
+    if (!case_run(s.c))
+        fail_msg("%s padded on %s: %s\n%s", sc_ops[row->kind].name, factor_name(&s, f), s.c->error, row->body);
+    take_state(&s);
+    if (!same_outputs(whole.c, s.c))
+        fail_msg("%s differs when it is padded on %s\n%s", sc_ops[row->kind].name, factor_name(&s, f), row->body);
+    case_close(whole.c);
+    case_close(s.c);
+}
+
+static void padding_is_never_read(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        subject s = open_subject(&cases[i], "");
+        for (uint32_t f = 0; f < s.factors.count && cases[i].state == NULL; f++) {
+            if (can_pad(&s, f))
+                check_padded(&cases[i], f);
+        }
+        case_close(s.c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -827,6 +983,7 @@ int main(void)
         cmocka_unit_test(operands_that_commute_may_be_swapped),
         cmocka_unit_test(expansions_mean_their_op),
         cmocka_unit_test(forms_on_shards_mean_their_op),
+        cmocka_unit_test(padding_is_never_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

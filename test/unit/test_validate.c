@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ir/text.h"
+#include "tools/shrink.h"
 #include "tools/validate.h"
 
 #define DIMS                                                                                                                               \
@@ -346,6 +347,12 @@ static void related_sizes_stay_related(void **state)
         "%x = input {name = \"x\"} : f32[A=65536, V=65536]\n %i = argmax[V] %x : i32[A=65536]\n %t = input {name = \"t\"} : f32[V=65536, "
         "D=65536]\n"
         "%g = gather[V] %t, %i : f32[A=65536, D=65536]\n return %g\n",
+        "%x = input {name = \"x\"} : f32[A=65536, R=16384]\n %y = unslice[R -> E] %x {from = 32768} : f32[A=65536, E=49152]\n return %y\n",
+        "%i = index[S] : i32[S=65536]\n %x = input {name = \"x\"} : f32[S=65536, D=65536]\n %y = scatter_add[P] %x, %i : f32[P=65536, "
+        "D=65536]\n return %y\n",
+        "%q = input {name = \"q\"} : f32[S=65536, E=64]\n %k = input {name = \"k\"} : f32[T=65536, E=64]\n %l = input {name = \"l\"} : "
+        "f32[S=65536]\n %a, %b, %c = attend_grad[T, E -> S] %q, %k, %k, %q, %l, %q {mask = window, window = 1024, scale = 0.125} : "
+        "f32[S=65536, E=64], f32[T=65536, E=64], f32[T=65536, E=64]\n return %a, %b, %c\n",
         "%q = input {name = \"q\"} : f32[S=65536, E=64]\n %k = input {name = \"k\"} : f32[T=65536, E=64]\n %v = input {name = \"v\"} : "
         "f32[T=65536, E=64]\n"
         "%o = attend[T, E -> S] %q, %k, %v {mask = window, window = 1024, scale = 0.125} : f32[S=65536, E=64]\n return %o\n",
@@ -360,6 +367,69 @@ static void related_sizes_stay_related(void **state)
             fail_msg("%s: %s", c.result.first.message, bodies[i]);
         sc_context_free(&c.context);
     }
+}
+
+typedef struct shrinking {
+    sc_context context;
+    double value; /* of the program's constant, when shrunk */
+    int64_t size; /* of D then */
+} shrinking;
+
+static void shrink_mean(sc_context *context, void *user)
+{
+    shrinking *s = user;
+    sc_shrink shrink;
+    const char *text = "shardc.ir 1\n" DIMS "func @f {\n"
+                       "%x = input {name = \"x\"} : f32[B=65536, D=8192]\n %s = sum[D] %x : f32[B=65536]\n"
+                       "%c = constant {value = 0.0001220703125} : f32[]\n %m = mul %s, %c : f32[B=65536]\n"
+                       "%d = mul %m, %c {phase = backward} : f32[B=65536]\n %e = broadcast %d : f32[B=65536, D=8192]\n return %m, %e\n}\n";
+    sc_module *global = sc_parse_module(context, "global", text, strlen(text)),
+              *local = sc_parse_module(context, "local", text, strlen(text));
+    assert_non_null(global);
+    assert_non_null(local);
+    sc_shrink_modules(global, local, 0, 1e6, &shrink);
+    sc_for_each_op (local, 0, op) {
+        if (sc_op_at(local, op)->kind == SC_OP_constant)
+            s->value = sc_op_number(sc_op_at(local, op), SC_ATTR_value, 0);
+        if (sc_op_at(local, op)->kind == SC_OP_input)
+            s->size = sc_type_of(local, sc_result(local, op, 0))->dims[1].size;
+    }
+}
+
+/* The constant of a mean keeps being one, though its cotangent, which is no sum, is multiplied by it too. */
+static void means_and_their_cotangents_shrink_together(void **state)
+{
+    (void)state;
+    shrinking s = {0};
+    assert_true(sc_context_run(&s.context, 0, shrink_mean, &s));
+    assert_true(s.size > 0 && s.size < 8192);
+    assert_true(s.value == 1 / (double)s.size);
+    sc_context_free(&s.context);
+}
+
+/* Masks go by global indices, of whatever sizes both programs then have. */
+static void dropout_survives_shrinking(void **state)
+{
+    (void)state;
+    const char *global = "%x = input {name = \"x\"} : f32[S=65536, K=64, E=64]\n"
+                         "%o \"o\" = attend[T, E] %x, %k, %k {scale = 0.125, p = 0.25, seed = \"a\"} : f32[S=65536, K=64, E=64]\n"
+                         "%y = dropout %o {p = 0.5, seed = \"d\"} : f32[S=65536, K=64, E=64]\n return %y\n";
+    const char *local = "%x = input {name = \"x\"} : f32[S=65536@x, K=64@y, E=64]\n"
+                        "%o \"o\" = attend[T, E] %x, %k, %k {scale = 0.125, p = 0.25, seed = \"a\", offset = [S@x, K@y]} : "
+                        "f32[S=65536@x, K=64@y, E=64]\n"
+                        "%y = dropout %o {p = 0.5, seed = \"d\", offset = [S@x, K@y]} : f32[S=65536@x, K=64@y, E=64]\n return %y\n";
+    const char *keys = "%k = input {name = \"k\"} : f32[T=65536, E=64]\n";
+    char whole[1024], split[1024];
+    snprintf(whole, sizeof whole, "%s%s", keys, global);
+    snprintf(split, sizeof split, "%s%s", keys, local);
+    comparing c = {0};
+    open_comparison(&c, "x = 8, y = 4", "", whole, split);
+    if (!c.result.equal)
+        fail_msg("%s", c.result.first.message);
+    assert_true(c.result.shrunk.count > 0);
+    sc_context_free(&c.context);
+    memcpy(strstr(split, ", offset = [S@x, K@y]} : f32[S=65536@x, K=64@y, E=64]\n%y"), ", offset = [S@x]     ", 21);
+    expect_different("x = 8, y = 4", whole, split, "o");
 }
 
 static void nothing_is_shrunk_when_full(void **state)
@@ -410,6 +480,8 @@ int main(void)
         cmocka_unit_test(rounding_is_compared_within_what_it_resolves),
         cmocka_unit_test(large_programs_are_shrunk),
         cmocka_unit_test(related_sizes_stay_related),
+        cmocka_unit_test(means_and_their_cotangents_shrink_together),
+        cmocka_unit_test(dropout_survives_shrinking),
         cmocka_unit_test(nothing_is_shrunk_when_full),
         cmocka_unit_test(names_may_be_assigned_often),
     };
