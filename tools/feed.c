@@ -16,9 +16,8 @@ typedef struct feeding {
     const sc_options *options;
     sc_feed *feed;
     sc_value *values; /* by input */
-    const char **names;
-    sc_draws draws; /* what consumers accept */
-    bool is_cached; /* the last two inputs are positions and lengths */
+    sc_draws draws;   /* what consumers accept */
+    bool is_cached;   /* the last two inputs are positions and lengths */
 } feeding;
 
 static const sc_type_info *type_of(const feeding *f, uint32_t input)
@@ -37,7 +36,7 @@ static void list_inputs(feeding *f)
     sc_for_each_op (f->m, f->c->func, op)
         f->feed->count += sc_op_at(f->m, op)->kind == SC_OP_input;
     f->values = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->values);
-    f->names = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->names);
+    f->feed->names = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->names);
     f->feed->arrays = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->arrays);
     f->feed->steps = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->steps);
     uint32_t at = 0;
@@ -45,7 +44,7 @@ static void list_inputs(feeding *f)
         if (sc_op_at(f->m, op)->kind != SC_OP_input)
             continue;
         f->values[at] = sc_result(f->m, op, 0);
-        f->names[at++] = sc_text(f->context, sc_op_word(sc_op_at(f->m, op), SC_ATTR_name));
+        f->feed->names[at++] = sc_text(f->context, sc_op_word(sc_op_at(f->m, op), SC_ATTR_name));
     }
 }
 
@@ -126,14 +125,14 @@ static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor
         for (uint32_t i = 0; i < tensor->rank; i++)
             sc_strbuf_printf(&shape, "%s%llu", i > 0 ? ", " : "", (unsigned long long)tensor->shape[i]);
         report_data(f, sc_arena_printf(arena, "tensor '%s' has shape [%s], but input '%s' is %s", tensor->name,
-                                       shape.data == NULL ? "" : shape.data, f->names[input],
+                                       shape.data == NULL ? "" : shape.data, f->feed->names[input],
                                        sc_type_text(f->m, f->m->values.data[f->values[input]].type)));
         if (f->feed->order == SC_FEED_TRAINING)
             sc_report_note(&f->context->diag, (sc_loc){0}, "or that with a dim for steps before it");
     } else if (!kind_fits(sc_dtypes[type->dtype].kind, tensor->element)) {
         same = false;
         report_data(f, sc_arena_printf(arena, "tensor '%s' holds %s, but input '%s' is %s", tensor->name, sc_element_name(tensor->element),
-                                       f->names[input], sc_dtypes[type->dtype].name));
+                                       f->feed->names[input], sc_dtypes[type->dtype].name));
     }
     return same;
 }
@@ -165,7 +164,7 @@ static void feed_steps(feeding *f, uint32_t input, sc_safetensors *file, const s
     f->feed->steps[input] = (sc_feed_steps){file, tensor};
     if (held < wanted)
         report_data(f, sc_arena_printf(&f->context->arena, "tensor '%s' holds %llu steps for input '%s', but --steps asks for %llu",
-                                       tensor->name, (unsigned long long)held, f->names[input], (unsigned long long)wanted));
+                                       tensor->name, (unsigned long long)held, f->feed->names[input], (unsigned long long)wanted));
     else
         check_values(f, input, tensor, wanted * (uint64_t)f->feed->arrays[input].count);
 }
@@ -182,10 +181,10 @@ static void report_safetensors(feeding *f, const sc_safetensors_error *error)
 static uint32_t find_input(feeding *f, const char *name)
 {
     for (uint32_t i = 0; i < f->feed->count; i++) {
-        if (strcmp(f->names[i], name) == 0)
+        if (strcmp(f->feed->names[i], name) == 0)
             return i;
     }
-    const char *near = sc_nearest(name, f->names, f->feed->count), *entry = sc_text(f->context, f->c->entry);
+    const char *near = sc_nearest(name, f->feed->names, f->feed->count), *entry = sc_text(f->context, f->c->entry);
     const char *hint = near == NULL ? "" : sc_arena_printf(&f->context->arena, "; did you mean '%s'?", near);
     sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
               sc_arena_printf(&f->context->arena, "'%s' has no input '%s'%s", entry, name, hint), NULL);
@@ -267,8 +266,8 @@ static void feed_tokens(feeding *f)
     const sc_type_info *type = type_of(f, first);
     if (feed->token_input_count == 2 && (type_of(f, feed->token_inputs[1])->rank != type->rank ||
                                          sc_type_elements(type_of(f, feed->token_inputs[1])) != sc_type_elements(type))) {
-        report_data(f, sc_arena_printf(arena, "inputs '%s' and '%s' differ in shape, so that --data cannot feed both", f->names[first],
-                                       f->names[feed->token_inputs[1]]));
+        report_data(f, sc_arena_printf(arena, "inputs '%s' and '%s' differ in shape, so that --data cannot feed both",
+                                       f->feed->names[first], f->feed->names[feed->token_inputs[1]]));
         return;
     }
     bool wide = f->draws.inputs.data[first].high > SC_TOKENS_NARROW_LIMIT;
@@ -337,7 +336,7 @@ static void report_missing(feeding *f)
     sc_strbuf_init(&text, &f->context->arena);
     for (uint32_t i = 0; i < f->feed->count; i++) {
         if (f->feed->arrays[i].data == NULL)
-            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->names[i],
+            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->feed->names[i],
                              sc_type_text(f->m, f->m->values.data[f->values[i]].type));
     }
     if (missing > 0)

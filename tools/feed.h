@@ -22,6 +22,7 @@ typedef struct sc_feed_steps {
 
 typedef struct sc_feed {
     uint32_t count;
+    const char **names;   /* of the inputs */
     sc_array *arrays;     /* by input, in function order: what the next run gets; malloc'd */
     sc_feed_steps *steps; /* by input */
     sc_feed_order order;
