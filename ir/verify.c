@@ -163,14 +163,22 @@ static sc_atom_set passed_sums(verification *v, sc_op_id op)
         any |= pending;
         all &= pending;
     }
-    if (any == 0)
+    if (any == 0 || (traits & SC_STATE_WRITE) != 0) /* state may be pending: its type says so, see check_state */
         return 0;
-    if ((traits & SC_LINEAR) != 0 && any == all)
+    bool rounds = (traits & SC_CONVERTS) != 0 && sc_op_attr(o, SC_ATTR_gradient) != NULL; /* what each rank has of a gradient */
+    if (((traits & SC_LINEAR) != 0 || rounds) && any == all)
         return any;
     if ((traits & SC_BILINEAR) != 0 && twice == 0)
         return any;
     wrong(v, op, "a pending sum enters an op that is not linear in it");
     return 0;
+}
+
+/* State is read as it is stored (check_state); nothing, summed over ranks, is nothing. */
+static bool may_be_pending(const sc_op *op)
+{
+    return (sc_op_traits(op) & SC_STATE_READ) != 0 ||
+           ((sc_op_traits(op) & SC_CONSTANT) != 0 && sc_op_attr(op, SC_ATTR_value) != NULL && sc_op_number(op, SC_ATTR_value, 1) == 0);
 }
 
 static void check_placement(verification *v, sc_op_id op)
@@ -201,7 +209,7 @@ static void check_placement(verification *v, sc_op_id op)
             }
         }
     }
-    for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS; r++) {
+    for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS && !may_be_pending(o); r++) {
         const sc_placement *at = &sc_type_of(m, o->first_result + r)->placement;
         for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
             uint8_t pending = (sums >> a & 1) != 0 ? SC_PARTIAL_SUM : expected[r].on[a];

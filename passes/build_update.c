@@ -23,6 +23,7 @@ typedef struct update {
     const sc_training *training;
     const sc_trained_param *param; /* being stepped */
     sc_value (*scalars)[FACTOR_COUNT][2];   /* by group and scalar or factor, in f32 and f64; SC_NONE until made */
+    sc_value *written;                      /* by trained parameter: its new value; written last, so that they can travel together */
     sc_value scale, norm;                   /* what gradients are multiplied by; their norm before clipping, after scaling */
     sc_sym phases[2];
     uint32_t phase; /* of what is emitted: 0 update, 1 backward (the reductions of gradients) */
@@ -276,11 +277,10 @@ static void write_param(update *u, sc_value x)
 {
     sc_module *m = u->e.m;
     const sc_state *state = &m->state.data[u->param->state];
-    sc_sym path = state->path;
     x = sc_make_cast(&u->e, x, m->types.data[state->type].dtype);
     sc_attr bucket = sc_attr_int(SC_ATTR_bucket, 1);
     x = sc_make_value(&u->e, SC_OP_use, &x, 1, &bucket, 1);
-    write_state(u, path, x);
+    u->written[u->param - u->training->params.data] = x;
 }
 
 static void step_param(update *u, sc_value gradient)
@@ -379,6 +379,7 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
     u.scalars = sc_arena_array(arena, training->groups.count, sizeof *u.scalars);
     memset(u.scalars, 0xff, training->groups.count * sizeof *u.scalars);
     sc_value *gradients = sc_arena_array(arena, training->params.count + 1u, sizeof *gradients);
+    u.written = sc_arena_array(arena, training->params.count + 1u, sizeof *u.written);
     sc_value *results = sc_arena_array(arena, result_count + 2u, sizeof *results);
     for (uint32_t i = training->params.count; i-- > 0;) { /* the last layer's are ready first */
         u.param = &training->params.data[i];
@@ -390,6 +391,11 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
         u.param = &training->params.data[i];
         if (gradients[i] != SC_NONE)
             step_param(&u, gradients[i]);
+    }
+    for (uint32_t i = 0; i < training->params.count; i++) {
+        u.param = &training->params.data[i];
+        if (gradients[i] != SC_NONE)
+            write_state(&u, m->state.data[u.param->state].path, u.written[i]);
     }
     u.param = NULL;
     step->metric_count = read_metrics(&u, result_count, &results[2]);

@@ -9,6 +9,7 @@
  * anyone reads the first; and gathers of the parameters of one unit, which meet at the unit's first gather, their reads and casts moved
  * up with them. Both ask for the same group, dtype and reduction. Requires RESHARDS_EXPLICIT. Each merge removes a call.
  */
+#include <math.h>
 #include <string.h>
 
 #include "passes/pass.h"
@@ -19,6 +20,7 @@ typedef struct coalescing {
     uint32_t *position; /* per op */
     sc_value *map;
     uint32_t map_count;
+    double limit; /* bytes of a call that carries a bucket */
 } coalescing;
 
 static sc_dtype dtype_of(const sc_module *m, sc_op_id op)
@@ -132,27 +134,12 @@ static void move_up(coalescing *c, sc_op_id op, sc_op_id before)
     c->position[op] = c->position[before];
 }
 
-/* From each op of a list on, the others that can join it; `joins` says which may, and prepares them. */
-static void merge_family(coalescing *c, const op_list *list, sc_attr_key key,
-                         bool (*joins)(coalescing *c, const op_list *so_far, sc_op_id op))
+/* The full buffer: what reductions begin with and gathers end with. */
+static double buffer_bytes(const sc_module *m, sc_op_id op)
 {
-    sc_module *m = c->m;
-    bool *gone = sc_arena_array(&m->context->arena, list->count, sizeof *gone);
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (gone[i])
-            continue;
-        op_list family = {0};
-        const int64_t number = sc_op_int(sc_op_at(m, list->data[i]), key, -1);
-        *sc_vec_push(&m->context->arena, &family) = list->data[i];
-        for (uint32_t j = i + 1; j < list->count && sc_op_int(sc_op_at(m, list->data[j]), key, -1) == number; j++) {
-            if (gone[j] || !go_together(m, list->data[i], list->data[j]) || !joins(c, &family, list->data[j]))
-                continue;
-            *sc_vec_push(&m->context->arena, &family) = list->data[j];
-            gone[j] = true;
-        }
-        if (family.count > 1)
-            merge(c, family.data, family.count, key == SC_ATTR_unit ? family.data[0] : m->ops.data[family.data[family.count - 1]].next);
-    }
+    const sc_op *o = sc_op_at(m, op);
+    sc_value value = o->kind == SC_OP_all_gather ? o->first_result : o->operands[0];
+    return (double)sc_type_local_bytes(m, sc_type_of(m, value));
 }
 
 static bool joins_form(coalescing *c, const op_list *so_far, sc_op_id op)
@@ -169,15 +156,49 @@ static bool joins_unit(coalescing *c, const op_list *so_far, sc_op_id op)
     return true;
 }
 
+/* What reads state can be early, where the first one stands; what is computed can be late, where the last one stands. */
+static bool can_be_early(const coalescing *c, sc_op_id op)
+{
+    return is_movable(c->m, sc_def(c->m, c->m->ops.data[op].operands[0]));
+}
+
+/* From each op of a list on, the others that can join it; at most `limit` bytes a call, of one op more. */
+static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, double limit)
+{
+    sc_module *m = c->m;
+    bool *gone = sc_arena_array(&m->context->arena, list->count, sizeof *gone);
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (gone[i])
+            continue;
+        op_list family = {0};
+        const int64_t number = sc_op_int(sc_op_at(m, list->data[i]), key, -1);
+        bool early = key != SC_ATTR_form && can_be_early(c, list->data[i]);
+        double bytes = buffer_bytes(m, list->data[i]);
+        *sc_vec_push(&m->context->arena, &family) = list->data[i];
+        for (uint32_t j = i + 1; j < list->count && sc_op_int(sc_op_at(m, list->data[j]), key, -1) == number; j++) {
+            double more = buffer_bytes(m, list->data[j]);
+            if (gone[j] || !go_together(m, list->data[i], list->data[j]) || bytes + more > limit ||
+                !(early ? joins_unit : joins_form)(c, &family, list->data[j]))
+                continue;
+            bytes += more;
+            *sc_vec_push(&m->context->arena, &family) = list->data[j];
+            gone[j] = true;
+        }
+        if (family.count > 1)
+            merge(c, family.data, family.count, early ? family.data[0] : m->ops.data[family.data[family.count - 1]].next);
+    }
+}
+
 bool sc_run_coalesce(sc_module *m, sc_pass_env *env)
 {
-    (void)env;
+    static const double default_bucket = 26214400;
     coalescing c = {.m = m, .position = sc_number_ops(m)};
     c.map = sc_new_value_map(m, &c.map_count);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        op_list forms = with_attr(m, f, SC_ATTR_form), units = with_attr(m, f, SC_ATTR_unit);
-        merge_family(&c, &forms, SC_ATTR_form, joins_form);
-        merge_family(&c, &units, SC_ATTR_unit, joins_unit);
+        op_list forms = with_attr(m, f, SC_ATTR_form), units = with_attr(m, f, SC_ATTR_unit), buckets = with_attr(m, f, SC_ATTR_bucket);
+        merge_family(&c, &forms, SC_ATTR_form, INFINITY);
+        merge_family(&c, &units, SC_ATTR_unit, INFINITY);
+        merge_family(&c, &buckets, SC_ATTR_bucket, env->bucket > 0 ? env->bucket : default_bucket);
         sc_func_replace_uses(m, f, c.map, c.map_count);
     }
     return true;

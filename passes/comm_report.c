@@ -75,12 +75,12 @@ static void set_scope(sc_module *m, const sc_op *op, sc_comm_row *row)
     row->scope = without_indices(&m->context->arena, scope, row);
 }
 
-static void add_row(sc_module *m, sc_op_id id, sc_comm_rows *out)
+static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out)
 {
     const sc_op *op = sc_op_at(m, id);
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over), *gather = sc_op_attr(op, SC_ATTR_gather),
                   *scatter = sc_op_attr(op, SC_ATTR_scatter);
-    sc_comm_row row = {.op = id, .name = sc_ops[op->kind].name, .count = 1, .control = true};
+    sc_comm_row row = {.op = id, .name = sc_ops[op->kind].name, .count = count, .control = true};
     row.reduce = sc_op_attr(op, SC_ATTR_reduce) == NULL ? NULL : sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
     row.group.count = (uint8_t)over->count;
     memcpy(row.group.atoms, over->atoms, over->count);
@@ -102,11 +102,20 @@ static void add_row(sc_module *m, sc_op_id id, sc_comm_rows *out)
     *sc_vec_push(&m->context->arena, out) = row;
 }
 
-void sc_comm_report(sc_module *m, sc_func_id func, sc_comm_rows *out)
+void sc_comm_report(sc_module *m, sc_comm_rows *out)
 {
-    sc_for_each_op (m, func, op) {
-        if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0)
-            add_row(m, op, out);
+    uint32_t *calls = sc_arena_array(&m->context->arena, m->funcs.count, sizeof *calls);
+    for (uint32_t i = 0; i < m->schedule.count; i++)
+        calls[m->schedule.data[i].func]++;
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        sc_func_id func = m->schedule.data[i].func;
+        if (calls[func] == 0)
+            continue;
+        sc_for_each_op (m, func, op) {
+            if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0)
+                add_row(m, op, calls[func], out);
+        }
+        calls[func] = 0; /* seen */
     }
 }
 

@@ -19,7 +19,7 @@ typedef struct sc_comm_row {
     const char *dim;             /* gathered, scattered or exchanged; NULL */
     const char *dtype;
     double bytes, sent; /* SHARDING, "Sent bytes"; of all values together */
-    uint32_t count;     /* times executed per call of the entry */
+    uint32_t count;     /* times executed in the schedule: per step, or per call of the entry */
     bool control;       /* moves only scalars */
     uint32_t rule;      /* index in module->rules, or SC_NONE */
     const char *why;
@@ -27,8 +27,8 @@ typedef struct sc_comm_row {
 
 typedef SC_VEC(sc_comm_row) sc_comm_rows;
 
-/* Rows in program order; memory is the context's. */
-void sc_comm_report(sc_module *m, sc_func_id func, sc_comm_rows *out);
+/* Rows of every function of the schedule, each once, in program order; memory is the context's. */
+void sc_comm_report(sc_module *m, sc_comm_rows *out);
 /* tp, or tp.1 for a part of an axis, joined with +. */
 const char *sc_comm_group_text(const sc_module *m, const sc_comm_row *row);
 

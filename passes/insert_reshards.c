@@ -21,12 +21,15 @@ typedef struct insertion {
 } insertion;
 
 /* attrs of a reshard: where it comes from and why; the unit and form of the op it belongs to stay with it. */
-static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, sc_value value, const sc_reason *reason, sc_sym consumer, sc_attr *attrs)
+static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, sc_op_id reader, sc_value value, const sc_reason *reason, sc_sym consumer,
+                              sc_attr *attrs)
 {
     uint32_t count = 0;
-    static const sc_attr_key inherited[] = {SC_ATTR_unit, SC_ATTR_form, SC_ATTR_phase};
+    static const sc_attr_key inherited[] = {SC_ATTR_unit, SC_ATTR_form, SC_ATTR_phase, SC_ATTR_bucket};
     for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++) {
         const sc_attr *attr = sc_op_attr(sc_op_at(m, owner), inherited[i]);
+        if (attr == NULL && reader != SC_NONE && (sc_op_traits(sc_op_at(m, reader)) & SC_VIEW) != 0)
+            attr = sc_op_attr(sc_op_at(m, reader), inherited[i]); /* a gradient's `use` says with whom it travels */
         if (attr != NULL)
             attrs[count++] = *attr;
     }
@@ -41,11 +44,12 @@ static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, sc_value value
 }
 
 /* A reshard of `value` right after the op that makes it. */
-static sc_value reshard_after(insertion *in, sc_value value, sc_type type, sc_op_id owner, const sc_reason *reason, sc_sym consumer)
+static sc_value reshard_after(insertion *in, sc_value value, sc_type type, sc_op_id owner, sc_op_id reader, const sc_reason *reason,
+                              sc_sym consumer)
 {
     sc_module *m = in->m;
-    sc_attr attrs[8];
-    uint32_t count = reshard_attrs(m, owner, value, reason, consumer, attrs);
+    sc_attr attrs[10];
+    uint32_t count = reshard_attrs(m, owner, reader, value, reason, consumer, attrs);
     sc_op_id def = sc_def(m, value);
     sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);
     return sc_result(m, op, 0);
@@ -85,7 +89,7 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
             made = copy_constant(in, value, type);
         } else {
             sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, needed);
-            made = reshard_after(in, value, type, sc_def(m, value), &reason, consumer_name(m, reader));
+            made = reshard_after(in, value, type, sc_def(m, value), reader, &reason, consumer_name(m, reader));
         }
         *sc_map_insert(&in->made, key, made, NULL) = made;
     }
@@ -104,11 +108,29 @@ static void settle_result(insertion *in, sc_op_id op, uint32_t result, const sc_
     sc_reason reason = sc_reason_of_result(m, in->env->placing, value, made, &wanted);
     m->values.data[value].type = sc_type_with_placement(m, belongs, made);
     sc_sym path = m->values.data[value].path;
-    sc_value moved = reshard_after(in, value, belongs, op, &reason, path);
+    sc_value moved = reshard_after(in, value, belongs, op, SC_NONE, &reason, path);
     m->values.data[moved].path = path;
     m->values.data[value].path = 0;
     if (value < in->count)
         in->current[value] = moved;
+}
+
+static void add_pending(sc_placement *at, sc_atom_set atoms)
+{
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        if ((atoms >> a & 1) != 0)
+            at->on[a] = SC_PARTIAL_SUM;
+    }
+}
+
+/* The sums that stay pending in the result and that the op does not make itself: its operands bring them. */
+static sc_atom_set passed_sums(const sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment)
+{
+    const sc_op *o = sc_op_at(m, op);
+    if (o->result_count != 1)
+        return 0;
+    const sc_placement made = sc_assigned_result(m, factors, assignment, o, 0), *wanted = &sc_type_of(m, o->first_result)->placement;
+    return sc_placement_partial(wanted, SC_PARTIAL_SUM) & ~sc_placement_partial(&made, SC_PARTIAL_SUM);
 }
 
 static void visit(insertion *in, sc_op_id op)
@@ -129,16 +151,21 @@ static void visit(insertion *in, sc_op_id op)
         bring_operand(in, op, 0, &at);
         return;
     }
-    if (factors.count == 0 || (traits & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
+    if (sc_ops[sc_op_at(m, op)->kind].roles == NULL || (traits & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
         return;
     sc_assignment_load(m, op, &factors, &assignment);
     sc_op_drop_attr(m, op, SC_ATTR_split);
+    sc_atom_set passed = passed_sums(m, op, &factors, &assignment);
     for (uint32_t o = 0; o < m->ops.data[op].operand_count; o++) {
         sc_placement needed = sc_assigned_operand(m, &factors, &assignment, sc_op_at(m, op), o);
+        const sc_placement has = sc_type_of(m, m->ops.data[op].operands[o])->placement;
+        bool brings = (traits & SC_BILINEAR) == 0 || (sc_placement_partial(&has, SC_PARTIAL_SUM) & passed) == passed;
+        add_pending(&needed, brings ? passed : 0);
         bring_operand(in, op, o, &needed);
     }
     for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
         sc_placement made = sc_assigned_result(m, &factors, &assignment, sc_op_at(m, op), r);
+        add_pending(&made, passed);
         settle_result(in, op, r, &made);
     }
 }

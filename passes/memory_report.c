@@ -24,13 +24,6 @@ typedef struct buffers {
     sc_op_id *last_use; /* by root; its own op when nobody reads it */
 } buffers;
 
-static bool is_named_state(const sc_module *m, const sc_op *op, sc_state_kind kind)
-{
-    sc_sym name = sc_op_word(op, SC_ATTR_name);
-    uint32_t state = name == 0 ? SC_NONE : sc_module_find_state(m, name);
-    return state != SC_NONE && m->state.data[state].kind == kind;
-}
-
 static void find_buffers(buffers *b)
 {
     const sc_module *m = b->m;
@@ -47,7 +40,7 @@ static void find_buffers(buffers *b)
             b->last_use[value] = id;
             b->stored[value] = (sc_op_traits(op) & SC_STATE_READ) != 0;
         }
-        if ((sc_op_traits(op) & SC_EFFECT) != 0 && op->operand_count == 1 && is_named_state(m, op, SC_STATE_CACHE))
+        if ((sc_op_traits(op) & SC_STATE_WRITE) != 0)
             b->stored[b->root[op->operands[0]]] = true;
     }
 }
@@ -128,7 +121,7 @@ static void list_live(const buffers *b, sc_memory_report *out)
         qsort(out->live.data, out->live.count, sizeof *out->live.data, larger_first);
 }
 
-static void find_peak(const buffers *b, sc_memory_report *out)
+static int64_t find_peak(const buffers *b, sc_memory_report *out)
 {
     int64_t live = 0, peak = -1;
     sc_for_each_op (b->m, b->func, id) {
@@ -139,6 +132,7 @@ static void find_peak(const buffers *b, sc_memory_report *out)
         }
         live -= freed_after(b, id);
     }
+    return peak;
 }
 
 /* What the shards of one copy hold beyond its elements. */
@@ -155,14 +149,49 @@ static int64_t padding_of(const sc_module *m, const sc_type_info *type)
     return extra > INT64_MAX / bytes ? INT64_MAX : extra * bytes;
 }
 
+/* By state: what is left of a gradient that is still to be reduced when `update` has reduced it; else its own bytes. */
+static int64_t *reduced_bytes(const sc_module *m)
+{
+    int64_t *bytes = sc_arena_array(&m->context->arena, m->state.count, sizeof *bytes);
+    for (uint32_t s = 0; s < m->state.count; s++)
+        bytes[s] = sc_type_local_bytes(m, &m->types.data[m->state.data[s].type]);
+    uint32_t *state_of = sc_arena_array(&m->context->arena, m->values.count, sizeof *state_of);
+    memset(state_of, 0xff, m->values.count * sizeof *state_of);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op (m, f, id) {
+            const sc_op *op = sc_op_at(m, id);
+            if ((sc_op_traits(op) & SC_STATE_READ) != 0)
+                state_of[op->first_result] = sc_module_find_state(m, sc_op_word(op, SC_ATTR_name));
+            for (uint32_t r = 0; (sc_op_traits(op) & SC_RESHARD) != 0 && r < op->result_count; r++) {
+                uint32_t state = state_of[op->operands[r]];
+                if (state == SC_NONE || sc_placement_partial(&sc_type_of(m, op->operands[r])->placement, 0) == 0)
+                    continue;
+                state_of[op->first_result + r] = state;
+                bytes[state] = sc_type_local_bytes(m, sc_type_of(m, op->first_result + r));
+            }
+        }
+    }
+    return bytes;
+}
+
+static const sc_memory_kind kind_of_state[] = {[SC_STATE_PARAM] = SC_MEMORY_PARAM,
+                                               [SC_STATE_CACHE] = SC_MEMORY_CACHE,
+                                               [SC_STATE_GRAD] = SC_MEMORY_GRAD,
+                                               [SC_STATE_OPT] = SC_MEMORY_OPT,
+                                               [SC_STATE_SCALAR] = SC_MEMORY_WORKSPACE,
+                                               [SC_STATE_SUM] = SC_MEMORY_WORKSPACE};
+
 static void add_state(const sc_module *m, sc_memory_report *out)
 {
+    const int64_t *reduced = reduced_bytes(m);
     for (uint32_t s = 0; s < m->state.count; s++) {
         const sc_state *state = &m->state.data[s];
         const sc_type_info *type = &m->types.data[state->type];
         int64_t bytes = sc_type_local_bytes(m, type);
-        sc_memory_kind kind = state->kind == SC_STATE_CACHE ? SC_MEMORY_CACHE : SC_MEMORY_PARAM;
-        out->bytes[kind] = plus(out->bytes[kind], bytes);
+        sc_memory_kind kind = kind_of_state[state->kind];
+        int64_t stored = kind == SC_MEMORY_GRAD && reduced[s] < bytes ? reduced[s] : bytes; /* the rest waits to be reduced */
+        out->bytes[kind] = plus(out->bytes[kind], stored);
+        out->bytes[SC_MEMORY_COMM] = plus(out->bytes[SC_MEMORY_COMM], bytes - stored);
         int64_t padding = padding_of(m, type);
         if (padding > 0)
             *sc_vec_push(&m->context->arena, &out->padding) = (sc_memory_padding){s, padding};
@@ -176,19 +205,33 @@ static void add_state(const sc_module *m, sc_memory_report *out)
     }
 }
 
-void sc_memory_report_make(const sc_module *m, sc_func_id func, sc_memory_report *out)
+void sc_memory_report_make(const sc_module *m, sc_memory_report *out)
 {
     sc_arena *arena = &m->context->arena;
-    buffers b = {.m = m, .func = func};
+    buffers b = {.m = m}, fullest = {.m = m};
+    bool *seen = sc_arena_array(arena, m->funcs.count, sizeof *seen);
+    int64_t peak = -1;
     b.root = sc_arena_array(arena, m->values.count, sizeof *b.root);
     b.stored = sc_arena_array(arena, m->values.count, sizeof *b.stored);
     b.last_use = sc_arena_array(arena, m->values.count, sizeof *b.last_use);
     *out = (sc_memory_report){.at = SC_NONE};
-    find_buffers(&b);
-    find_peak(&b, out);
+    for (uint32_t i = 0; i < m->schedule.count; i++) {
+        b.func = m->schedule.data[i].func;
+        if (seen[b.func])
+            continue;
+        seen[b.func] = true;
+        sc_memory_report one = {.at = SC_NONE};
+        find_buffers(&b);
+        int64_t needed = find_peak(&b, &one);
+        if (needed <= peak)
+            continue;
+        peak = needed;
+        out->at = one.at;
+        fullest = b;
+    }
     add_state(m, out);
     if (out->at != SC_NONE)
-        list_live(&b, out);
+        list_live(&fullest, out);
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
         out->peak = plus(out->peak, k == SC_MEMORY_HOST ? 0 : out->bytes[k]);
 }

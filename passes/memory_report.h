@@ -47,9 +47,9 @@ typedef struct sc_memory_report {
     SC_VEC(sc_memory_whole) whole; /* in the order of the state */
 } sc_memory_report;
 
-/* Of one function of a LOCAL module, in program order: a value lives from its op to its last reader, what is returned to the end. Memory
- * is the context's. */
-void sc_memory_report_make(const sc_module *m, sc_func_id func, sc_memory_report *out);
+/* Of a LOCAL module's schedule: the call that needs most, in program order: a value lives from its op to its last reader, what is returned
+ * to the end. Memory is the context's. */
+void sc_memory_report_make(const sc_module *m, sc_memory_report *out);
 
 /* How a buffer is called in messages. */
 const char *sc_memory_live_text(const sc_module *m, const sc_memory_live *live);

@@ -44,6 +44,8 @@ bool sc_pipeline_run(sc_module *m, sc_pass_env *env, const char *last, void (*af
 
 bool sc_run_store_params(sc_module *m, sc_pass_env *env);
 bool sc_run_propagate(sc_module *m, sc_pass_env *env);
+bool sc_run_defer_reductions(sc_module *m, sc_pass_env *env);
+bool sc_run_place_update(sc_module *m, sc_pass_env *env);
 bool sc_run_expand_forms(sc_module *m, sc_pass_env *env);
 bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env);
 bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env);

@@ -29,12 +29,12 @@ typedef SC_VEC(proposal) proposal_list;
 void sc_propagation_touch(sc_propagation *p, sc_value value)
 {
     sc_op_id def = sc_def(p->m, value);
-    if (!p->queued[def]) {
+    if (!p->queued[def] && p->stage_of[def] == p->stage) {
         p->queued[def] = true;
         *sc_vec_push(&p->m->context->arena, &p->next) = def;
     }
     for (uint32_t u = p->user_begin[value]; u < p->user_begin[value + 1]; u++) {
-        if (!p->queued[p->users[u]]) {
+        if (!p->queued[p->users[u]] && p->stage_of[p->users[u]] == p->stage) {
             p->queued[p->users[u]] = true;
             *sc_vec_push(&p->m->context->arena, &p->next) = p->users[u];
         }
@@ -94,7 +94,7 @@ static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint
     const sc_placement *at = &p->placing->at[value];
     if (at->on[atom] != SC_ON_NOTHING || (p->placing->closed[value] >> atom & 1) != 0 || p->is_input[value])
         return false;
-    if ((sc_op_traits(sc_op_at(p->m, sc_def(p->m, value))) & SC_CONSTANT) != 0)
+    if (p->stage_of[sc_def(p->m, value)] != p->stage || (sc_op_traits(sc_op_at(p->m, sc_def(p->m, value))) & SC_CONSTANT) != 0)
         return false;
     sc_type_info type = *sc_type_of(p->m, value);
     type.placement = *at;
@@ -188,8 +188,10 @@ static sc_cost cost_with(sc_propagation *p, const proposal *offer)
     sc_cost total = {0};
     sc_placement_append(&p->placing->at[offer->value], offer->dim, offer->atom);
     add_op_cost(p, sc_def(p->m, offer->value), &total);
-    for (uint32_t u = p->user_begin[offer->value]; u < p->user_begin[offer->value + 1]; u++)
-        add_op_cost(p, p->users[u], &total);
+    for (uint32_t u = p->user_begin[offer->value]; u < p->user_begin[offer->value + 1]; u++) {
+        if (p->stage_of[p->users[u]] == p->stage)
+            add_op_cost(p, p->users[u], &total);
+    }
     p->placing->at[offer->value] = kept;
     return total;
 }
@@ -271,7 +273,7 @@ static void lock_choices(sc_propagation *p, sc_func_id func)
         sc_factors factors;
         sc_assignment assignment;
         sc_op_factors(p->m, sc_op_at(p->m, op), &factors);
-        if (factors.count == 0)
+        if (factors.count == 0 || p->stage_of[op] != p->stage)
             continue;
         sc_assign(&p->assigner, op, &factors, &assignment);
         for (uint32_t f = 0; f < factors.count; f++) {
@@ -300,6 +302,8 @@ static void place_input(sc_propagation *p, sc_value input)
     const uint32_t rank = sc_type_of(p->m, input)->rank;
     for (uint32_t u = p->user_begin[input]; u < p->user_begin[input + 1]; u++) {
         const sc_op *op = sc_op_at(p->m, p->users[u]);
+        if (p->stage_of[p->users[u]] != p->stage)
+            continue;
         sc_factors factors;
         sc_assignment assignment;
         sc_op_factors(p->m, op, &factors);
@@ -369,8 +373,12 @@ static void finish(sc_propagation *p, sc_func_id func)
                 m->state.data[state].type = sc_type_with_placement(m, m->state.data[state].type, &p->placing->at[sc_result(m, op, 0)]);
         }
     }
-    for (sc_value v = 0; v < p->placing->value_count; v++)
-        m->values.data[v].type = sc_type_with_placement(m, m->values.data[v].type, &p->placing->at[v]);
+    sc_for_each_op (m, func, op) {
+        for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
+            sc_value value = sc_result(m, op, r);
+            m->values.data[value].type = sc_type_with_placement(m, m->values.data[value].type, &p->placing->at[value]);
+        }
+    }
 }
 
 static void lay_locks(sc_propagation *p, const sc_seeds *seeds)
@@ -383,25 +391,49 @@ static void lay_locks(sc_propagation *p, const sc_seeds *seeds)
     }
 }
 
+/* By function and phase. */
+static uint8_t find_stage(const sc_module *m, sc_func_id func, const sc_op *op, const sc_train_step *step)
+{
+    if (step == NULL)
+        return SC_STAGE_FORWARD;
+    if (func == step->update)
+        return SC_STAGE_UPDATE;
+    (void)m;
+    return sc_op_word(op, SC_ATTR_phase) == 0 ? SC_STAGE_FORWARD : SC_STAGE_BACKWARD;
+}
+
+static void begin_stage(sc_propagation *p, sc_stage stage)
+{
+    p->stage = (uint8_t)stage;
+    for (sc_func_id f = 0; p->m->mesh.atom_count > 0 && f < p->m->funcs.count; f++) {
+        sc_for_each_op (p->m, f, op) {
+            if (p->stage_of[op] != stage || p->queued[op])
+                continue;
+            p->queued[op] = true;
+            *sc_vec_push(&p->m->context->arena, &p->next) = op;
+        }
+    }
+}
+
 static void prepare(sc_propagation *p, sc_pass_env *env)
 {
     sc_module *m = p->m;
     sc_arena *arena = &m->context->arena;
     find_users(p);
-    env->placing = p->placing = placing_new(m);
+    if (env->placing == NULL)
+        env->placing = placing_new(m);
+    p->placing = env->placing;
     if (env->planner == NULL)
         env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
     p->assigner = (sc_assigner){.m = m, .placing = p->placing, .planner = env->planner};
     p->queued = sc_arena_array(arena, m->ops.count, sizeof *p->queued);
     p->is_input = sc_arena_array(arena, m->values.count, sizeof *p->is_input);
+    p->stage_of = sc_arena_array(arena, m->ops.count, sizeof *p->stage_of);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op) {
+            p->stage_of[op] = find_stage(m, f, sc_op_at(m, op), env->step);
             if ((sc_op_traits(sc_op_at(m, op)) & SC_FROM_OUTSIDE) != 0)
                 p->is_input[sc_result(m, op, 0)] = true;
-            for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
-                if (m->mesh.atom_count > 0)
-                    sc_propagation_touch(p, sc_result(m, op, r));
-            }
         }
     }
 }
@@ -412,6 +444,7 @@ bool sc_run_propagate(sc_module *m, sc_pass_env *env)
     static const sc_seeds none;
     const sc_seeds *seeds = env->seeds == NULL ? &none : env->seeds;
     prepare(&p, env);
+    begin_stage(&p, SC_STAGE_FORWARD);
     lay_locks(&p, seeds);
     if (!sc_lay_strong_seeds(&p, seeds))
         return false;
@@ -425,11 +458,35 @@ bool sc_run_propagate(sc_module *m, sc_pass_env *env)
         if (p.is_input[v])
             place_input(&p, v);
     }
+    if (env->step != NULL) {
+        sc_place_backward(&p, env->step);
+        begin_stage(&p, SC_STAGE_BACKWARD);
+        run_to_fixpoint(&p);
+        sc_place_state(&p, env->step);
+    }
     if (!sc_lay_storage(&p, seeds))
         return false;
     for (sc_func_id f = 0; f < m->funcs.count; f++)
         carry_storage(&p, f);
-    for (sc_func_id f = 0; f < m->funcs.count; f++)
-        finish(&p, f);
+    if (env->step != NULL)
+        sc_settle_state(&p, env->step, seeds);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        if (env->step == NULL || f != env->step->update)
+            finish(&p, f);
+    }
+    return true;
+}
+
+/* place-update: the step of the optimizer, once it is known where gradients stand and what of them is pending. */
+bool sc_run_place_update(sc_module *m, sc_pass_env *env)
+{
+    if (env->step == NULL)
+        return true;
+    sc_propagation p = {.m = m};
+    prepare(&p, env);
+    sc_place_update(&p, env->step);
+    begin_stage(&p, SC_STAGE_UPDATE);
+    run_to_fixpoint(&p);
+    finish(&p, env->step->update);
     return true;
 }

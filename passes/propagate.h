@@ -14,7 +14,12 @@ typedef struct sc_propagation {
     bool *queued; /* per op */
     SC_VEC(sc_op_id) active, next;
     bool *is_input; /* per value: result of an input op, which takes no placement by propagation */
+    uint8_t *stage_of; /* per op: sc_stage; ops and values of other stages than the current one are left alone */
+    uint8_t stage;
 } sc_propagation;
+
+/* A forward program is placed first, by itself: training does not change it. Then what follows from it. */
+typedef enum sc_stage { SC_STAGE_FORWARD, SC_STAGE_BACKWARD, SC_STAGE_UPDATE, SC_STAGE_COUNT } sc_stage;
 
 /* Wakes the op that makes a value and those that read it. */
 void sc_propagation_touch(sc_propagation *p, sc_value value);
@@ -24,5 +29,14 @@ void sc_propagation_touch(sc_propagation *p, sc_value value);
 bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds);
 bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds);
 bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds);
+
+/* place_step.c: what a train step adds. Before storage is laid: cotangents and recomputed values stand where their primals do, gradients
+ * and optimizer state as the parameter is used. After: where the plan says nothing of them, gradients are stored like their parameter,
+ * optimizer state like its gradient. */
+void sc_place_backward(sc_propagation *p, const sc_train_step *step);
+void sc_place_state(sc_propagation *p, const sc_train_step *step);
+/* In `update`: state stands as it was placed, a gradient is wanted where the optimizer state is. */
+void sc_place_update(sc_propagation *p, const sc_train_step *step);
+void sc_settle_state(sc_propagation *p, const sc_train_step *step, const sc_seeds *seeds);
 
 #endif

@@ -18,6 +18,7 @@ typedef struct storage {
     bool *stored;      /* per value: a stored parameter, or its cast */
     sc_value *in_unit; /* per value: its use in the unit being walked */
     uint32_t *unit_of; /* per value: the unit that in_unit is for */
+    const sc_training *training; /* NULL: forward only */
     uint32_t count;
 } storage;
 
@@ -44,14 +45,29 @@ static bool is_cast_of_state(const sc_module *m, sc_op_id op)
     return (sc_op_traits(o) & SC_CONVERTS) != 0 && (sc_op_traits(sc_op_at(m, sc_def(m, o->operands[0]))) & SC_STATE_READ) != 0;
 }
 
+/* When the gathered copy goes. */
+static sc_reshard_after dropped_after(const storage *s, sc_value value)
+{
+    if (s->training == NULL || s->training->reshard == NULL)
+        return SC_RESHARD_AFTER_FORWARD;
+    const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
+    while ((sc_op_traits(op) & SC_STATE_READ) == 0)
+        op = sc_op_at(s->m, sc_def(s->m, op->operands[0]));
+    return (sc_reshard_after)s->training->reshard[sc_module_find_state(s->m, sc_op_word(op, SC_ATTR_name))];
+}
+
 static sc_value use_in_unit(storage *s, sc_op_id reader, sc_value value, uint32_t unit)
 {
-    if (s->unit_of[value] == unit)
-        return s->in_unit[value];
     sc_module *m = s->m;
+    sc_reshard_after after = dropped_after(s, value);
+    if (after != SC_RESHARD_AFTER_USE && s->unit_of[value] != SC_NONE && (s->unit_of[value] == unit || after == SC_RESHARD_AFTER_STEP))
+        return s->in_unit[value];
     sc_attr attr = sc_attr_int(SC_ATTR_unit, unit);
     sc_type type = m->values.data[value].type;
     sc_op_id use = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_use, &value, 1, &attr, 1, &type, 1, reader);
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
+    if (phase != NULL)
+        sc_op_set_attr(m, use, *phase);
     s->unit_of[value] = unit;
     return s->in_unit[value] = sc_result(m, use, 0);
 }
@@ -75,12 +91,14 @@ static void store_function(storage *s, sc_func_id func)
             s->stored[sc_result(m, op, 0)] = s->stored[m->ops.data[op].operands[0]];
             continue;
         }
-        if ((sc_op_traits(sc_op_at(m, op)) & (SC_STATE_READ | SC_CONSTANT | SC_FROM_OUTSIDE)) != 0)
+        if ((sc_op_traits(sc_op_at(m, op)) & (SC_STATE_READ | SC_STATE_WRITE | SC_CONSTANT | SC_FROM_OUTSIDE)) != 0)
             continue; /* where these stand says nothing about who uses them */
         if (!first && !same_unit(m, scope, m->ops.data[op].scope))
             unit++;
         first = false;
         scope = m->ops.data[op].scope;
+        if (sc_op_attr(sc_op_at(m, op), SC_ATTR_gradient) != NULL) /* a unit's gradients travel together */
+            sc_op_set_attr(m, op, sc_attr_int(SC_ATTR_unit, unit));
         for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
             sc_value value = m->ops.data[op].operands[i];
             if (value < s->count && s->stored[value]) {
@@ -96,13 +114,15 @@ bool sc_run_store_params(sc_module *m, sc_pass_env *env)
     if (env->seeds == NULL)
         return true;
     sc_arena *arena = &m->context->arena;
-    storage s = {.m = m, .count = m->values.count};
+    storage s = {.m = m, .count = m->values.count, .training = env->step == NULL ? NULL : env->step->training};
     s.stored = sc_arena_array(arena, s.count, sizeof *s.stored);
     s.in_unit = sc_arena_array(arena, s.count, sizeof *s.in_unit);
     s.unit_of = sc_arena_array(arena, s.count, sizeof *s.unit_of);
     memset(s.unit_of, 0xff, s.count * sizeof *s.unit_of);
     mark_stored(&s, env->seeds);
-    for (sc_func_id f = 0; f < m->funcs.count; f++)
-        store_function(&s, f);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        if (env->step == NULL || f != env->step->update) /* the optimizer works on what is stored */
+            store_function(&s, f);
+    }
     return true;
 }

@@ -57,7 +57,7 @@ sc_adviser *sc_adviser_new(sc_context *context, const sc_options *options, const
 {
     sc_memory_report memory;
     sc_adviser *adviser = sc_arena_alloc(&context->arena, sizeof *adviser);
-    sc_memory_report_make(c->local, c->func, &memory);
+    sc_memory_report_make(c->local, &memory);
     *adviser = (sc_adviser){.context = context, .options = options, .c = c, .sent = sent_in_all(rows), .peak = memory.peak};
     return adviser;
 }
@@ -320,8 +320,8 @@ static void try_edit(sc_context *context, void *user)
     plan = edited(context, plan, &t->edit);
     if (plan == NULL || !sc_driver_compile(context, program, plan, &options, NULL, NULL, NULL, &c))
         return;
-    sc_comm_report(c.local, c.func, &rows);
-    sc_memory_report_make(c.local, c.func, &memory);
+    sc_comm_report(c.local, &rows);
+    sc_memory_report_make(c.local, &memory);
     t->sent = sent_in_all(&rows);
     t->peak = memory.peak;
     keep(&try->adviser->context->arena, &rows, t);

@@ -87,7 +87,7 @@ int sc_cmd_comm(sc_context *context, const sc_options *options, sc_strbuf *out)
     if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
         return 0;
     sc_comm_rows rows = {0};
-    sc_comm_report(c.local, c.func, &rows);
+    sc_comm_report(c.local, &rows);
     if (options->json)
         print_json(&c, options, &rows, out);
     else

@@ -155,9 +155,9 @@ static bool compile_side(sc_context *context, sc_program *program, const sc_opti
     if (!sc_driver_choose_plan(context, program, &one, &plan) ||
         !sc_driver_compile(context, program, plan, &one, NULL, NULL, NULL, &out->c))
         return false;
-    sc_comm_report(out->c.local, out->c.func, &out->rows);
+    sc_comm_report(out->c.local, &out->rows);
     sc_comm_add_up(out->c.local, &out->rows, &out->totals);
-    sc_memory_report_make(out->c.local, out->c.func, &out->memory);
+    sc_memory_report_make(out->c.local, &out->memory);
     return true;
 }
 

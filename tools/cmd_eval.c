@@ -1,6 +1,5 @@
 /* shardc eval: run an entry here; what it returns, as numbers or as a file of tensors. */
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "ir/text.h"
@@ -8,6 +7,7 @@
 #include "tools/commands.h"
 #include "tools/elements.h"
 #include "tools/evaluate.h"
+#include "tools/report.h"
 
 static void write_outputs(sc_context *context, const sc_evaluation *e, const char *path)
 {
@@ -89,21 +89,16 @@ static void print_shapes(const sc_evaluation *e, const sc_options *options, sc_s
     }
 }
 
-static json_t *number_json(double value)
-{
-    return isfinite(value) ? json_real(value) : json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-}
-
 static void print_json(const sc_evaluation *e, const objective *o, sc_strbuf *out)
 {
     json_t *root = json_object(), *outputs = json_array();
     for (uint32_t i = 0; i < e->output_count; i++) {
         if (e->arrays[i].rank == 0)
-            json_array_append_new(outputs, number_json(e->sums[i] / (double)e->batches));
+            json_array_append_new(outputs, sc_number_json(e->sums[i] / (double)e->batches));
     }
     json_object_set_new(root, "version", json_integer(1));
     if (o->has_loss)
-        json_object_set_new(root, "loss", number_json(o->loss));
+        json_object_set_new(root, "loss", sc_number_json(o->loss));
     json_object_set_new(root, "outputs", outputs);
     json_object_set_new(root, "batches", json_integer((json_int_t)e->batches));
     char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));

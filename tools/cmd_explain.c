@@ -304,7 +304,7 @@ int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *ou
         return 0;
     if (!sc_driver_compile_file(context, options, collect, &e, NULL, &c))
         return 0;
-    sc_comm_report(c.local, c.func, &e.rows);
+    sc_comm_report(c.local, &e.rows);
     e.adviser = sc_adviser_new(context, options, &c, &e.rows);
     keep_asked(&c, &e);
     if (options->json) {

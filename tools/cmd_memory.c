@@ -186,7 +186,7 @@ int sc_cmd_memory(sc_context *context, const sc_options *options, sc_strbuf *out
     sc_memory_report report;
     if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
         return 0;
-    sc_memory_report_make(c.local, c.func, &report);
+    sc_memory_report_make(c.local, &report);
     if (options->json)
         print_json(c.local, &report, out);
     else

@@ -1,16 +1,10 @@
 /* shardc verify: translation validation of one entry under one plan. */
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "tools/commands.h"
+#include "tools/report.h"
 #include "tools/validate.h"
-
-/* JSON has no infinities: they are texts. */
-static json_t *number_json(double value)
-{
-    return isfinite(value) ? json_real(value) : json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-}
 
 static json_t *path_json(const sc_context *context, const sc_difference *difference)
 {
@@ -34,14 +28,14 @@ static json_t *difference_json(const sc_context *context, const sc_difference *d
     for (uint32_t i = 0; i < difference->rank; i++)
         json_array_append_new(index, json_integer(difference->index[i]));
     json_object_set_new(object, "index", index);
-    json_object_set_new(object, "expected", number_json(difference->expected));
-    json_object_set_new(object, "found", number_json(difference->found));
+    json_object_set_new(object, "expected", sc_number_json(difference->expected));
+    json_object_set_new(object, "found", sc_number_json(difference->found));
     return object;
 }
 
 static uint32_t count_compared(const sc_validate_result *result)
 {
-    return result->values + result->caches + result->outputs;
+    return result->values + result->caches + result->states + result->outputs;
 }
 
 static void print_json(const sc_context *context, const sc_validate_result *result, sc_strbuf *out)
@@ -58,7 +52,7 @@ static void print_json(const sc_context *context, const sc_validate_result *resu
     json_object_set_new(root, "exact", json_integer(result->exact));
     json_object_set_new(root, "rounded", json_integer(result->rounded));
     json_object_set_new(root, "ranks", json_integer((json_int_t)result->ranks));
-    json_object_set_new(root, "max_error", number_json(result->max_error));
+    json_object_set_new(root, "max_error", sc_number_json(result->max_error));
     json_object_set_new(root, "shrunk", shrunk);
     json_object_set_new(root, "first_difference", difference_json(context, &result->first));
     char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
@@ -72,8 +66,10 @@ static void print_text(const sc_context *context, const sc_compiled *c, const sc
 {
     sc_strbuf_printf(out, "%s: the per-rank program %s the global one, on %llu rank%s\n", sc_text(context, c->entry),
                      result->equal ? "equals" : "differs from", (unsigned long long)result->ranks, result->ranks == 1 ? "" : "s");
-    sc_strbuf_printf(out, "  compared on random inputs: %u named values, %u caches, %u outputs; largest error %.2g (allowed %.0e)\n",
-                     result->values, result->caches, result->outputs, result->max_error, SC_VALIDATE_TOLERANCE);
+    sc_strbuf_printf(out, "  compared on random inputs: %u named values, %u caches, ", result->values, result->caches);
+    if (result->states > 0)
+        sc_strbuf_printf(out, "%u gradients, parameters and other state, ", result->states);
+    sc_strbuf_printf(out, "%u outputs; largest error %.2g (allowed %.0e)\n", result->outputs, result->max_error, SC_VALIDATE_TOLERANCE);
     if (result->exact > 0)
         sc_strbuf_printf(out, "  compared bit for bit on integers: %u\n", result->exact);
     if (result->rounded > 0)

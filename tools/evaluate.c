@@ -86,9 +86,9 @@ bool sc_fill_parameters(sc_context *context, const sc_compiled *c, const sc_modu
 {
     if (options->weights == NULL)
         return initialise(context, interp, m, options->seed);
-    filling filling = {m, interp};
+    filling both = {m, interp};
     const sc_weights *weights = sc_weights_choose(context, c->program, c->model, options->map);
-    return weights != NULL && sc_weights_load(context, c->program, weights, m, options->weights, set_state, &filling);
+    return weights != NULL && sc_weights_load(context, c->program, weights, m, options->weights, set_state, &both);
 }
 
 /* ---- memory ---- */
@@ -187,7 +187,7 @@ bool sc_evaluate(sc_context *context, const sc_compiled *c, const sc_options *op
     sc_feed feed;
     *out = (sc_evaluation){.m = ranks ? c->local : c->global};
     list_outputs(context, out->m, c->func, out);
-    bool ok = sc_feed_open(context, c, options, &feed) && fits_in_memory(context, out->m, c->func);
+    bool ok = sc_feed_open(context, c, options, SC_FEED_AS_STORED, &feed) && fits_in_memory(context, out->m, c->func);
     sc_interp *interp = ok ? sc_interp_new(out->m, &(sc_interp_options){.ranks = ranks, .round = true}) : NULL;
     if (ok && interp == NULL)
         report_run(context, "there is not enough memory");

@@ -108,7 +108,7 @@ static void report_memory(sc_context *context, const sc_module *m, sc_diag_id id
 static void check_memory(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect)
 {
     sc_memory_report memory;
-    sc_memory_report_make(c->local, c->func, &memory);
+    sc_memory_report_make(c->local, &memory);
     if (!holds(expect, (double)memory.peak))
         report_memory(context, c->local, id, expect, &memory);
 }
@@ -120,7 +120,7 @@ void sc_check_expects(sc_context *context, const sc_compiled *c, sc_diag_id id)
     if (c->is_default)
         sc_plan_expects(c->resolved, &expects);
     if (expects.count > 0)
-        sc_comm_report(c->local, c->func, &rows);
+        sc_comm_report(c->local, &rows);
     for (uint32_t e = 0; e < expects.count; e++) {
         const sc_expect *expect = &expects.data[e];
         if (expect->kind == SC_EXPECTS_MEMORY) {

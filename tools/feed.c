@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "ir/text.h"
-#include "runtime/safetensors.h"
 #include "support/strbuf.h"
 #include "tools/draw.h"
 
@@ -17,9 +16,8 @@ typedef struct feeding {
     const sc_options *options;
     sc_feed *feed;
     sc_value *values; /* by input */
-    const char **names;
-    sc_draws draws; /* what consumers accept */
-    bool is_cached; /* the last two inputs are positions and lengths */
+    sc_draws draws;   /* what consumers accept */
+    bool is_cached;   /* the last two inputs are positions and lengths */
 } feeding;
 
 static const sc_type_info *type_of(const feeding *f, uint32_t input)
@@ -38,14 +36,15 @@ static void list_inputs(feeding *f)
     sc_for_each_op (f->m, f->c->func, op)
         f->feed->count += sc_op_at(f->m, op)->kind == SC_OP_input;
     f->values = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->values);
-    f->names = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->names);
+    f->feed->names = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->names);
     f->feed->arrays = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->arrays);
+    f->feed->steps = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->steps);
     uint32_t at = 0;
     sc_for_each_op (f->m, f->c->func, op) {
         if (sc_op_at(f->m, op)->kind != SC_OP_input)
             continue;
         f->values[at] = sc_result(f->m, op, 0);
-        f->names[at++] = sc_text(f->context, sc_op_word(sc_op_at(f->m, op), SC_ATTR_name));
+        f->feed->names[at++] = sc_text(f->context, sc_op_word(sc_op_at(f->m, op), SC_ATTR_name));
     }
 }
 
@@ -105,42 +104,69 @@ static bool kind_fits(sc_dtype_kind kind, sc_element element)
     return kind == SC_DTYPE_FLOAT ? is_float : kind == SC_DTYPE_INT ? !is_float && element != SC_ELEMENT_BOOL : !is_float;
 }
 
-static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor)
+/* Whether the tensor's dims from `first` on are the input's. */
+static bool has_shape(const sc_type_info *type, const sc_safetensor *tensor, uint32_t first)
+{
+    bool same = tensor->rank == type->rank + first;
+    for (uint32_t i = 0; same && i < type->rank; i++)
+        same = tensor->shape[first + i] == (uint64_t)type->dims[i].size;
+    return same;
+}
+
+static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor, bool *is_stepped)
 {
     const sc_type_info *type = type_of(f, input);
     sc_arena *arena = &f->context->arena;
-    bool same = tensor->rank == type->rank;
-    for (uint32_t i = 0; same && i < type->rank; i++)
-        same = tensor->shape[i] == (uint64_t)type->dims[i].size;
+    *is_stepped = f->feed->order == SC_FEED_TRAINING && has_shape(type, tensor, 1);
+    bool same = has_shape(type, tensor, 0) || *is_stepped;
     if (!same) {
         sc_strbuf shape;
         sc_strbuf_init(&shape, arena);
         for (uint32_t i = 0; i < tensor->rank; i++)
             sc_strbuf_printf(&shape, "%s%llu", i > 0 ? ", " : "", (unsigned long long)tensor->shape[i]);
         report_data(f, sc_arena_printf(arena, "tensor '%s' has shape [%s], but input '%s' is %s", tensor->name,
-                                       shape.data == NULL ? "" : shape.data, f->names[input],
+                                       shape.data == NULL ? "" : shape.data, f->feed->names[input],
                                        sc_type_text(f->m, f->m->values.data[f->values[input]].type)));
+        if (f->feed->order == SC_FEED_TRAINING)
+            sc_report_note(&f->context->diag, (sc_loc){0}, "or that with a dim for steps before it");
     } else if (!kind_fits(sc_dtypes[type->dtype].kind, tensor->element)) {
         same = false;
         report_data(f, sc_arena_printf(arena, "tensor '%s' holds %s, but input '%s' is %s", tensor->name, sc_element_name(tensor->element),
-                                       f->names[input], sc_dtypes[type->dtype].name));
+                                       f->feed->names[input], sc_dtypes[type->dtype].name));
     }
     return same;
 }
 
-static void read_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor)
+/* Of the first `count` elements, those that the input's dtype does not hold. */
+static void check_values(feeding *f, uint32_t input, const sc_safetensor *tensor, uint64_t count)
 {
-    sc_array *array = &f->feed->arrays[input];
     sc_dtype dtype = type_of(f, input)->dtype;
-    for (int64_t i = 0; i < array->count; i++) {
-        double value = sc_safetensor_value(tensor, (uint64_t)i);
-        array->data[i] = value;
-        if (!sc_dtype_is_float(dtype) && sc_round_to(dtype, value) != value) {
-            report_data(f, sc_arena_printf(&f->context->arena, "element %lld of tensor '%s' is %.17g, which %s does not hold", (long long)i,
-                                           tensor->name, value, sc_dtypes[dtype].name));
-            return;
-        }
+    for (uint64_t i = 0; i < count && !sc_dtype_is_float(dtype); i++) {
+        double value = sc_safetensor_value(tensor, i);
+        if (sc_round_to(dtype, value) == value)
+            continue;
+        report_data(f, sc_arena_printf(&f->context->arena, "element %llu of tensor '%s' is %.17g, which %s does not hold",
+                                       (unsigned long long)i, tensor->name, value, sc_dtypes[dtype].name));
+        return;
     }
+}
+
+static void read_values(sc_array *array, const sc_safetensor *tensor, uint64_t first)
+{
+    for (int64_t i = 0; i < array->count; i++)
+        array->data[i] = sc_safetensor_value(tensor, first + (uint64_t)i);
+}
+
+/* Takes the file over: it stays open while steps are read from it. */
+static void feed_steps(feeding *f, uint32_t input, sc_safetensors *file, const sc_safetensor *tensor)
+{
+    uint64_t held = tensor->shape[0], wanted = (uint64_t)f->options->steps;
+    f->feed->steps[input] = (sc_feed_steps){file, tensor};
+    if (held < wanted)
+        report_data(f, sc_arena_printf(&f->context->arena, "tensor '%s' holds %llu steps for input '%s', but --steps asks for %llu",
+                                       tensor->name, (unsigned long long)held, f->feed->names[input], (unsigned long long)wanted));
+    else
+        check_values(f, input, tensor, wanted * (uint64_t)f->feed->arrays[input].count);
 }
 
 static void report_safetensors(feeding *f, const sc_safetensors_error *error)
@@ -155,10 +181,10 @@ static void report_safetensors(feeding *f, const sc_safetensors_error *error)
 static uint32_t find_input(feeding *f, const char *name)
 {
     for (uint32_t i = 0; i < f->feed->count; i++) {
-        if (strcmp(f->names[i], name) == 0)
+        if (strcmp(f->feed->names[i], name) == 0)
             return i;
     }
-    const char *near = sc_nearest(name, f->names, f->feed->count), *entry = sc_text(f->context, f->c->entry);
+    const char *near = sc_nearest(name, f->feed->names, f->feed->count), *entry = sc_text(f->context, f->c->entry);
     const char *hint = near == NULL ? "" : sc_arena_printf(&f->context->arena, "; did you mean '%s'?", near);
     sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
               sc_arena_printf(&f->context->arena, "'%s' has no input '%s'%s", entry, name, hint), NULL);
@@ -183,10 +209,16 @@ static void feed_input(feeding *f, const sc_named_text *given)
         return;
     }
     const sc_safetensor *tensor = choose_tensor(f, file, path, tensor_name, given->name);
-    bool fits = tensor != NULL && check_tensor(f, input, tensor);
-    if (new_array(f, input) && fits)
-        read_tensor(f, input, tensor);
-    sc_safetensors_close(file);
+    bool is_stepped = false, fits = tensor != NULL && check_tensor(f, input, tensor, &is_stepped);
+    if (!new_array(f, input) || !fits) {
+        sc_safetensors_close(file);
+    } else if (is_stepped) {
+        feed_steps(f, input, file, tensor);
+    } else {
+        check_values(f, input, tensor, tensor->count);
+        read_values(&f->feed->arrays[input], tensor, 0);
+        sc_safetensors_close(file);
+    }
 }
 
 /* ---- --data FILE ---- */
@@ -198,6 +230,25 @@ static void find_token_inputs(feeding *f)
         bool is_position = f->is_cached && i + 2 >= feed->count;
         if (type_of(f, i)->dtype == SC_DTYPE_i32 && feed->arrays[i].data == NULL && !is_position && type_of(f, i)->rank > 0)
             feed->token_inputs[feed->token_input_count++] = i;
+    }
+}
+
+/* Into batches, of which there must be one. */
+static void cut_tokens(feeding *f)
+{
+    sc_feed *feed = f->feed;
+    sc_arena *arena = &f->context->arena;
+    const char *path = f->options->data;
+    uint64_t shift = feed->token_input_count - 1, batch = feed->rows * feed->row_length, count = sc_tokens_count(feed->tokens);
+    unsigned bits = 8 * sc_tokens_width(feed->tokens);
+    char error[256];
+    feed->batches = count < shift ? 0 : (count - shift) / batch;
+    if (feed->order == SC_FEED_TRAINING) {
+        if (!sc_windows_find(count, feed->row_length, shift > 0, feed->rows, f->options->seed, &feed->windows, error, sizeof error))
+            report_data(f, sc_arena_printf(arena, "%s (ids of %u bits): %s", path, bits, error));
+    } else if (feed->batches == 0) {
+        report_data(f, sc_arena_printf(arena, "%s holds %llu tokens (of %u bits), but one batch takes %llu", path,
+                                       (unsigned long long)count, bits, (unsigned long long)(batch + shift)));
     }
 }
 
@@ -215,8 +266,8 @@ static void feed_tokens(feeding *f)
     const sc_type_info *type = type_of(f, first);
     if (feed->token_input_count == 2 && (type_of(f, feed->token_inputs[1])->rank != type->rank ||
                                          sc_type_elements(type_of(f, feed->token_inputs[1])) != sc_type_elements(type))) {
-        report_data(f, sc_arena_printf(arena, "inputs '%s' and '%s' differ in shape, so that --data cannot feed both", f->names[first],
-                                       f->names[feed->token_inputs[1]]));
+        report_data(f, sc_arena_printf(arena, "inputs '%s' and '%s' differ in shape, so that --data cannot feed both",
+                                       f->feed->names[first], f->feed->names[feed->token_inputs[1]]));
         return;
     }
     bool wide = f->draws.inputs.data[first].high > SC_TOKENS_NARROW_LIMIT;
@@ -227,23 +278,37 @@ static void feed_tokens(feeding *f)
     }
     feed->row_length = (uint64_t)type->dims[type->rank - 1].size;
     feed->rows = (uint64_t)sc_type_elements(type) / feed->row_length;
-    uint64_t shift = feed->token_input_count - 1, batch = feed->rows * feed->row_length, count = sc_tokens_count(feed->tokens);
-    unsigned long long wanted = batch + shift;
-    feed->batches = count < shift ? 0 : (count - shift) / batch;
-    if (feed->batches == 0)
-        report_data(f, sc_arena_printf(arena, "%s holds %llu tokens (of %u bits), but one batch takes %llu", f->options->data,
-                                       (unsigned long long)count, 8 * sc_tokens_width(feed->tokens), wanted));
     for (uint32_t i = 0; i < feed->token_input_count; i++)
         new_array(f, feed->token_inputs[i]);
+    cut_tokens(f);
+}
+
+static uint64_t row_begin(const sc_feed *feed, uint64_t batch, uint64_t row)
+{
+    if (feed->order == SC_FEED_TRAINING)
+        return sc_windows_at(&feed->windows, batch, row);
+    return (batch * feed->rows + row) * feed->row_length;
+}
+
+static void read_tokens(sc_feed *feed, uint64_t batch)
+{
+    for (uint64_t row = 0; row < feed->rows; row++) {
+        uint64_t first = row_begin(feed, batch, row);
+        for (uint32_t i = 0; i < feed->token_input_count; i++) {
+            double *into = feed->arrays[feed->token_inputs[i]].data + row * feed->row_length;
+            for (uint64_t e = 0; e < feed->row_length; e++)
+                into[e] = sc_tokens_at(feed->tokens, first + i + e);
+        }
+    }
 }
 
 void sc_feed_batch(sc_feed *feed, uint64_t batch)
 {
-    for (uint32_t i = 0; feed->tokens != NULL && i < feed->token_input_count; i++) {
-        sc_array *array = &feed->arrays[feed->token_inputs[i]];
-        uint64_t first = batch * feed->rows * feed->row_length + i;
-        for (int64_t e = 0; e < array->count; e++)
-            array->data[e] = sc_tokens_at(feed->tokens, first + (uint64_t)e);
+    if (feed->tokens != NULL)
+        read_tokens(feed, batch);
+    for (uint32_t i = 0; i < feed->count; i++) {
+        if (feed->steps[i].tensor != NULL)
+            read_values(&feed->arrays[i], feed->steps[i].tensor, batch * (uint64_t)feed->arrays[i].count);
     }
 }
 
@@ -271,7 +336,7 @@ static void report_missing(feeding *f)
     sc_strbuf_init(&text, &f->context->arena);
     for (uint32_t i = 0; i < f->feed->count; i++) {
         if (f->feed->arrays[i].data == NULL)
-            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->names[i],
+            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->feed->names[i],
                              sc_type_text(f->m, f->m->values.data[f->values[i]].type));
     }
     if (missing > 0)
@@ -293,11 +358,11 @@ static bool is_cached(const sc_compiled *c)
     return false;
 }
 
-bool sc_feed_open(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed *feed)
+bool sc_feed_open(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed_order order, sc_feed *feed)
 {
     feeding f = {.context = context, .c = c, .m = c->global, .options = options, .feed = feed, .is_cached = is_cached(c)};
     uint32_t errors = context->diag.errors;
-    *feed = (sc_feed){0};
+    *feed = (sc_feed){.order = order};
     list_inputs(&f);
     sc_draws_find(f.m, c->func, &f.draws);
     for (uint32_t i = 0; i < options->inputs.count; i++)
@@ -312,7 +377,9 @@ bool sc_feed_open(sc_context *context, const sc_compiled *c, const sc_options *o
 
 void sc_feed_close(sc_feed *feed)
 {
-    for (uint32_t i = 0; i < feed->count; i++)
+    for (uint32_t i = 0; i < feed->count; i++) {
         sc_array_free(&feed->arrays[i]);
+        sc_safetensors_close(feed->steps[i].file);
+    }
     sc_tokens_close(feed->tokens);
 }

@@ -4,19 +4,38 @@
 
 #include "ir/interp.h"
 #include "runtime/data.h"
+#include "runtime/safetensors.h"
+#include "runtime/windows.h"
 #include "tools/driver.h"
+
+/* In which order tokens come, and what --input may hold. */
+typedef enum sc_feed_order {
+    SC_FEED_AS_STORED, /* rows one after the other; tensors have the inputs' shapes */
+    SC_FEED_TRAINING   /* rows in the order of runtime/windows.h; a tensor with one dim more holds a step per index */
+} sc_feed_order;
+
+/* A tensor that holds a step per index. */
+typedef struct sc_feed_steps {
+    sc_safetensors *file;        /* NULL: the input is the same in every step, or is tokens */
+    const sc_safetensor *tensor; /* of it */
+} sc_feed_steps;
 
 typedef struct sc_feed {
     uint32_t count;
-    sc_array *arrays;  /* by input, in function order: what the next run gets; malloc'd */
-    sc_tokens *tokens; /* NULL: none */
+    const char **names;   /* of the inputs */
+    sc_array *arrays;     /* by input, in function order: what the next run gets; malloc'd */
+    sc_feed_steps *steps; /* by input */
+    sc_feed_order order;
+    sc_tokens *tokens;  /* NULL: none */
+    sc_windows windows; /* of the tokens, in training */
     uint32_t token_inputs[2], token_input_count;
     uint64_t rows, row_length, batches; /* of tokens: of one batch, of one row; batches that the file holds */
 } sc_feed;
 
-/* Opens and checks everything that the options name for the entry's inputs; false after messages. Close it in any case. */
-bool sc_feed_open(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed *feed);
-/* Puts batch `batch` of the tokens into the arrays; nothing to do without tokens. */
+/* Opens and checks everything that the options name for the inputs of the compiled forward entry, whose batch is whole: `steps`, if given,
+ * are there. False after messages. Close it in any case. */
+bool sc_feed_open(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed_order order, sc_feed *feed);
+/* Puts batch or step `batch`, counted from 0, into the arrays: its tokens and what holds a step per index. */
 void sc_feed_batch(sc_feed *feed, uint64_t batch);
 void sc_feed_close(sc_feed *feed);
 

@@ -1,5 +1,6 @@
 #include "tools/report.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,11 @@ const char *sc_bytes_text(sc_arena *arena, double bytes)
     for (; bytes >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
         bytes /= 1024;
     return sc_arena_printf(arena, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.3g %s", bytes, units[unit]);
+}
+
+json_t *sc_number_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
 json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row)

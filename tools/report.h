@@ -18,6 +18,9 @@ json_t *sc_comm_row_json(const sc_module *m, const sc_comm_row *row);
 /* The plan's name, or null. */
 json_t *sc_plan_json(const sc_context *context, const sc_plan *plan);
 
+/* Any double: "nan", "inf" and "-inf", which JSON lacks, as texts. */
+json_t *sc_number_json(double value);
+
 /* Adds the text of `root` and drops it. */
 void sc_print_json(json_t *root, sc_strbuf *out);
 

@@ -24,7 +24,7 @@ static const command_row commands[] = {
     {"diff", sc_cmd_diff, "F", "two plans side by side: --plan A --plan B"},
     {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have"},
     {"kernels", NULL, "F", "the emitted kernel sources"},
-    {"train", NULL, "F", "train here"},
+    {"train", sc_cmd_train, "F", "train here: --data FILE or --input, --steps N, --log, --save, --state, --resume, --set"},
     {"generate", NULL, "F", "generate here"},
     {"build", NULL, "F", "an executable"},
     {"help", sc_cmd_help, "[ID]", "a paragraph on a diagnostic; without ID a list of them"},
@@ -52,6 +52,13 @@ typedef enum option_id {
     OPT_DATA,
     OPT_INPUT,
     OPT_STEPS,
+    OPT_SET,
+    OPT_LOG,
+    OPT_SAVE,
+    OPT_STATE,
+    OPT_RESUME,
+    OPT_EVAL_DATA,
+    OPT_EVAL_EVERY,
     OPT_RANKS,
     OPT_HELP,
     OPT_VERSION
@@ -80,11 +87,18 @@ static const option_row option_rows[] = {
     {"--fold", OPT_FOLD, NULL, "ir: repeated layers once"},
     {"--full", OPT_FULL, NULL, "verify: do not shrink"},
     {"--dtypes", OPT_DTYPES, NULL, "verify: with the casts in force"},
-    {"--weights", OPT_WEIGHTS, "FILE|DIR", "eval: safetensors"},
-    {"--map", OPT_MAP, "NAME", "eval: the weights block"},
-    {"--data", OPT_DATA, "FILE", "eval: tokens"},
-    {"--input", OPT_INPUT, "NAME=FILE[:TENSOR]", "eval: an input"},
-    {"--steps", OPT_STEPS, "N", "eval: batches"},
+    {"--weights", OPT_WEIGHTS, "FILE|DIR", "eval, train: safetensors"},
+    {"--map", OPT_MAP, "NAME", "eval, train: the weights block"},
+    {"--data", OPT_DATA, "FILE", "eval, train: tokens"},
+    {"--input", OPT_INPUT, "NAME=FILE[:TENSOR]", "eval, train: an input; train: or one more dim, a step per index"},
+    {"--steps", OPT_STEPS, "N", "eval: batches; train: steps, those before --resume included"},
+    {"--set", OPT_SET, "lr=1e-4,decay=0", "train: scalars of the optimizers"},
+    {"--log", OPT_LOG, "FILE", "train: a line of JSON a step"},
+    {"--save", OPT_SAVE, "FILE", "train: parameters at the end, through the weights block"},
+    {"--state", OPT_STATE, "DIR", "train: everything, at the end or when stopped"},
+    {"--resume", OPT_RESUME, "DIR", "train: go on from there"},
+    {"--eval-data", OPT_EVAL_DATA, "FILE", "train: tokens of the held-out loss"},
+    {"--eval-every", OPT_EVAL_EVERY, "N", "train: steps between held-out losses"},
     {"--ranks", OPT_RANKS, "N", "ranks at hand, for an `auto` axis"},
     {"--help", OPT_HELP, NULL, "this"},
     {"--version", OPT_VERSION, NULL, "the version"},
@@ -253,6 +267,27 @@ static void set_option(sc_context *context, invocation *call, const option_row *
     }
     case OPT_STEPS:
         set_number(context, row->name, value, &o->steps);
+        break;
+    case OPT_SET:
+        o->set = o->set == NULL ? value : sc_arena_printf(&context->arena, "%s,%s", o->set, value);
+        break;
+    case OPT_LOG:
+        o->log = value;
+        break;
+    case OPT_SAVE:
+        o->save = value;
+        break;
+    case OPT_STATE:
+        o->state = value;
+        break;
+    case OPT_RESUME:
+        o->resume = value;
+        break;
+    case OPT_EVAL_DATA:
+        o->eval_data = value;
+        break;
+    case OPT_EVAL_EVERY:
+        set_number(context, row->name, value, &o->eval_every);
         break;
     case OPT_RANKS:
         set_number(context, row->name, value, &number);

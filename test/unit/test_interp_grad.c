@@ -198,7 +198,8 @@ static void attention_derives_as_its_differences(void **state)
     }
 }
 
-/* Query 1 keeps no key: its result, and all that goes through it, is 0, whatever a masked score is; its sum's logarithm is -inf. */
+/* Query 1 keeps no key, or has a bias of -inf for each: its result, and all that goes through it, is 0, whatever a masked score is; its
+ * sum's logarithm is -inf. */
 static void masked_rows_have_no_derivative(void **state)
 {
     (void)state;
@@ -208,6 +209,13 @@ static void masked_rows_have_no_derivative(void **state)
                        "%dq, %dk, %dv = attend_grad[T, E] %q, %k, %v, %o, %l, %d, %m {scale = 1.0, with = [keep]} : f64[S=2, E=1], "
                        "f64[T=2, E=1], f64[T=2, E=1]\n return %o, %l, %dq, %dk, %dv\n";
     check_values(body, LIST(2, NAN, 3, NAN, 5, NAN, 7, 11, 1, 0, 0, 0), LIST(5, 0, 6, -INFINITY, 0, 0, 0, 0, 7, 0), 1e-15, false);
+    body = "%q = input : f64[S=2, E=1]\n %k = input : f64[T=2, E=1]\n %v = input : f64[T=2, E=1]\n %d = input : f64[S=2, E=1]\n"
+           "%b = input : f64[S=2, T=2]\n"
+           "%o, %l = attend[T, E] %q, %k, %v, %b {lse = 1, scale = 1.0, with = [bias]} : f64[S=2, E=1], f64[S=2]\n"
+           "%dq, %dk, %dv, %db = attend_grad[T, E] %q, %k, %v, %o, %l, %d, %b {scale = 1.0, with = [bias]} : f64[S=2, E=1], "
+           "f64[T=2, E=1], f64[T=2, E=1], f64[S=2, T=2]\n return %o, %l, %dq, %dk, %dv, %db\n";
+    check_values(body, LIST(2, 1, 3, 1, 5, 6, 7, 11, 0, -INFINITY, -INFINITY, -INFINITY),
+                 LIST(5, 0, 6, -INFINITY, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0), 1e-15, false);
 }
 
 /* Dropout of weights is a dropout of the weights: those of softmax, in the order of q's dims, then T. */

@@ -904,6 +904,71 @@ static void forms_on_shards_mean_their_op(void **state)
     }
 }
 
+/* ---- padding ---- */
+
+/* Whether the factor may be split over 5, padded: never a composite, nor a dim that stands for two. */
+static bool can_pad(const subject *s, uint32_t f)
+{
+    const sc_module *m = s->c->m;
+    const sc_op *op = sc_op_at(m, s->op);
+    const sc_factor *factor = &s->factors.list[f];
+    int64_t size = 0;
+    if (factor->role == SC_ROLE_WHOLE)
+        return false;
+    for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
+        bool is_operand = v < op->operand_count;
+        int dim = is_operand ? factor->operand[v] : factor->result[v - op->operand_count];
+        const sc_type_info *type = sc_type_of(m, is_operand ? op->operands[v] : op->first_result + v - op->operand_count);
+        if (dim < 0)
+            continue;
+        if (type->dims[dim].group != SC_NONE || (size != 0 && type->dims[dim].size != size))
+            return false;
+        size = type->dims[dim].size;
+        m->dims.data[type->dims[dim].dim].multiple = 5;
+    }
+    return true;
+}
+
+/* The whole against ranks whose padding is poison, after all passes. */
+static void check_padded(const role_case *row, uint32_t f)
+{
+    subject whole = run_whole(row, 1), s = open_subject(row, "x = 5\n");
+    sc_module *m = s.c->m;
+    splitting split = split_one(f);
+    assert_true(can_pad(&s, f));
+    for (uint32_t o = 0; o < sc_op_at(m, s.op)->operand_count; o++)
+        set_placement(m, sc_op_at(m, s.op)->operands[o], placed(&s.factors, &split, false, o));
+    pipeline p = {.s = &s};
+    run_pipeline(&s.c->context, &p);
+    if (!p.ran)
+        print_messages(&s);
+    assert_true(p.ran);
+    sc_interp_free(s.c->interp);
+    s.c->interp = sc_interp_new(m, &(sc_interp_options){.ranks = true, .poison = true});
+    assert_non_null(s.c->interp);
+    fill(&s, row, 1);
+    if (!case_run(s.c))
+        fail_msg("%s padded on %s: %s\n%s", sc_ops[row->kind].name, factor_name(&s, f), s.c->error, row->body);
+    take_state(&s);
+    if (!same_outputs(whole.c, s.c))
+        fail_msg("%s differs when it is padded on %s\n%s", sc_ops[row->kind].name, factor_name(&s, f), row->body);
+    case_close(whole.c);
+    case_close(s.c);
+}
+
+static void padding_is_never_read(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        subject s = open_subject(&cases[i], "");
+        for (uint32_t f = 0; f < s.factors.count && cases[i].state == NULL; f++) {
+            if (can_pad(&s, f))
+                check_padded(&cases[i], f);
+        }
+        case_close(s.c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -918,6 +983,7 @@ int main(void)
         cmocka_unit_test(operands_that_commute_may_be_swapped),
         cmocka_unit_test(expansions_mean_their_op),
         cmocka_unit_test(forms_on_shards_mean_their_op),
+        cmocka_unit_test(padding_is_never_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,151 @@
+/* defer-reductions: what is only summed up is summed up before it is reduced.
+ *
+ *   %7 = dot[B] %x, %dy {split = [B@dp]} : f32[D, F]            f32[D, F]{sum:dp}
+ *   %8 = use %7 {gradient = "w"}         : f32[D, F]      ->    f32[D, F]{sum:dp}
+ *   state_write %8 {name = "w.grad"}                            state "w.grad": f32[D, F]{sum:dp}
+ *
+ * Gradients and objectives go through linear ops into accumulators. There they stay pending over the axes that their storage does not
+ * split: one reduction a step, however many micro-batches. A sum of terms that are pending over different axes is pending over those they
+ * share. After propagation, before reshards are inserted; touches only types. Two walks.
+ */
+#include <string.h>
+
+#include "passes/assign.h"
+#include "passes/pass.h"
+#include "passes/uses.h"
+
+typedef struct deferring {
+    sc_module *m;
+    const sc_train_step *step;
+    uint32_t *uses;        /* by value */
+    uint32_t *lazy_uses;   /* by value: readers that pass a pending sum on to an accumulator */
+    sc_atom_set *pending;  /* by value */
+} deferring;
+
+static uint32_t accumulator_of(const deferring *d, const sc_op *op)
+{
+    uint32_t state = sc_module_find_state(d->m, sc_op_word(op, SC_ATTR_name));
+    bool sums = state != SC_NONE && (d->m->state.data[state].kind == SC_STATE_GRAD || d->m->state.data[state].kind == SC_STATE_SUM);
+    return sums ? state : SC_NONE;
+}
+
+static bool is_lazy(const deferring *d, sc_value value)
+{
+    return d->uses[value] > 0 && d->lazy_uses[value] == d->uses[value];
+}
+
+/* The cast of a gradient rounds what each rank has. */
+static bool is_rounding(const sc_op *op)
+{
+    return (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_op_attr(op, SC_ATTR_gradient) != NULL;
+}
+
+/* The operands through which a pending sum passes the op: a bit each. */
+static uint32_t passing_operands(const deferring *d, const sc_op *op)
+{
+    uint32_t traits = sc_op_traits(op);
+    if (op->result_count != 1)
+        return 0;
+    if ((traits & SC_LINEAR) != 0 || is_rounding(op))
+        return (1u << op->operand_count) - 1;
+    for (uint32_t i = 0; (traits & SC_BILINEAR) != 0 && i < 2; i++) {
+        if (sc_type_of(d->m, op->operands[1 - i])->rank == 0 && op->operands[0] != op->operands[1])
+            return 1u << i;
+    }
+    return 0;
+}
+
+static void mark_lazy(deferring *d, sc_func_id func)
+{
+    sc_for_each_op_reverse (d->m, func, id) {
+        const sc_op *op = sc_op_at(d->m, id);
+        uint32_t passing = 0;
+        if ((sc_op_traits(op) & SC_STATE_WRITE) != 0)
+            passing = accumulator_of(d, op) != SC_NONE;
+        else if (op->result_count == 1 && is_lazy(d, op->first_result))
+            passing = passing_operands(d, op);
+        for (uint32_t i = 0; i < op->operand_count; i++)
+            d->lazy_uses[op->operands[i]] += passing >> i & 1;
+    }
+}
+
+static sc_atom_set split_atoms(const sc_placement *at)
+{
+    sc_atom_set set = 0;
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+        set |= at->on[a] != SC_ON_NOTHING && !sc_is_partial(at->on[a]) ? (sc_atom_set)1 << a : 0;
+    return set;
+}
+
+static void set_pending(deferring *d, sc_type *type, sc_atom_set pending)
+{
+    sc_placement at = d->m->types.data[*type].placement;
+    for (uint32_t a = 0; a < d->m->mesh.atom_count; a++)
+        at.on[a] = (pending >> a & 1) != 0 ? SC_PARTIAL_SUM : at.on[a];
+    *type = sc_type_with_placement(d->m, *type, &at);
+}
+
+/* What the op's own splits leave pending, and what its operands bring. */
+static sc_atom_set pending_result(const deferring *d, sc_op_id id)
+{
+    sc_module *m = d->m;
+    sc_factors factors;
+    sc_assignment assignment;
+    sc_op_factors(m, sc_op_at(m, id), &factors);
+    sc_assignment_load(m, id, &factors, &assignment);
+    const sc_op *op = sc_op_at(m, id);
+    sc_placement made = sc_assigned_result(m, &factors, &assignment, op, 0);
+    sc_atom_set own = sc_placement_partial(&made, SC_PARTIAL_SUM), taken = split_atoms(&made), brought = 0;
+    uint32_t passing = passing_operands(d, op);
+    bool first = true;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        bool is_sum = (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_STATE_READ) != 0; /* pending as what is added to it */
+        if ((passing >> i & 1) == 0 || is_sum)
+            continue;
+        brought = first ? d->pending[op->operands[i]] : brought & d->pending[op->operands[i]];
+        first = false;
+    }
+    for (uint32_t f = 0; f < factors.count; f++) {
+        for (uint32_t i = 0; i < assignment.split[f].count; i++)
+            brought &= ~((sc_atom_set)1 << assignment.split[f].atoms[i]);
+    }
+    return (own | brought) & ~taken;
+}
+
+static void defer(deferring *d, sc_func_id func)
+{
+    sc_module *m = d->m;
+    sc_for_each_op (m, func, id) {
+        const sc_op *op = sc_op_at(m, id);
+        if ((sc_op_traits(op) & SC_STATE_WRITE) != 0 && accumulator_of(d, op) != SC_NONE) {
+            sc_state *state = &m->state.data[accumulator_of(d, op)];
+            set_pending(d, &state->type, d->pending[op->operands[0]]);
+            m->values.data[op->operands[0]].type = state->type;
+            continue;
+        }
+        if (op->result_count != 1 || !is_lazy(d, op->first_result) || (sc_op_traits(op) & SC_STATE_READ) != 0)
+            continue;
+        sc_value value = op->first_result;
+        sc_placement at = sc_type_of(m, value)->placement;
+        d->pending[value] = pending_result(d, id) & ~split_atoms(&at);
+        set_pending(d, &m->values.data[value].type, d->pending[value]);
+    }
+    sc_for_each_op (m, func, id) { /* the sums so far stand as they are stored */
+        const sc_op *op = sc_op_at(m, id);
+        uint32_t state = (sc_op_traits(op) & SC_STATE_READ) == 0 ? SC_NONE : accumulator_of(d, op);
+        if (state != SC_NONE)
+            m->values.data[op->first_result].type = m->state.data[state].type;
+    }
+}
+
+bool sc_run_defer_reductions(sc_module *m, sc_pass_env *env)
+{
+    if (env->step == NULL)
+        return true;
+    deferring d = {.m = m, .step = env->step, .uses = sc_count_uses(m)};
+    d.lazy_uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.lazy_uses);
+    d.pending = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.pending);
+    mark_lazy(&d, env->step->micro);
+    defer(&d, env->step->micro);
+    return true;
+}

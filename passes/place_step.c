@@ -1,0 +1,179 @@
+/* What a train step adds to propagation: where cotangents, gradients and optimizer state stand. */
+#include <string.h>
+
+#include "passes/propagate.h"
+
+static void place_like(sc_propagation *p, sc_value value, sc_value like)
+{
+    sc_placing *placing = p->placing;
+    placing->at[value] = placing->at[like];
+    placing->closed[value] = ~(sc_atom_set)0;
+    if (placing->atom_count > 0)
+        memcpy(sc_cause_of(placing, value, 0), sc_cause_of(placing, like, 0), placing->atom_count * sizeof(sc_cause));
+}
+
+/* A recomputed op splits what the original splits. */
+static void lock_like(sc_propagation *p, sc_op_id op, sc_op_id like)
+{
+    sc_factors factors;
+    sc_assignment assignment;
+    sc_op_factors(p->m, sc_op_at(p->m, like), &factors);
+    if (factors.count == 0)
+        return;
+    sc_assign(&p->assigner, like, &factors, &assignment);
+    sc_dim *locks = &p->placing->locks[(size_t)op * p->placing->atom_count];
+    for (uint32_t a = 0; a < p->placing->atom_count; a++)
+        locks[a] = SC_LOCKED_OUT;
+    for (uint32_t f = 0; f < factors.count; f++) {
+        for (uint32_t i = 0; i < assignment.split[f].count; i++)
+            locks[assignment.split[f].atoms[i]] = factors.list[f].dim;
+    }
+}
+
+void sc_place_backward(sc_propagation *p, const sc_train_step *step)
+{
+    const sc_module *m = p->m;
+    sc_sym recompute = sc_intern_text(&m->context->names, "recompute");
+    sc_for_each_op (m, step->micro, op) {
+        for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
+            sc_value value = sc_result(m, op, r), like = sc_like_of(step, value);
+            if (like == SC_NONE || p->stage_of[op] != SC_STAGE_BACKWARD)
+                continue;
+            place_like(p, value, like);
+            if (sc_op_word(sc_op_at(m, op), SC_ATTR_phase) == recompute)
+                lock_like(p, op, sc_def(m, like));
+        }
+    }
+}
+
+/* ---- state ---- */
+
+/* By state: the value that reads it in a function; SC_NONE where none does. */
+static sc_value *readers_of_state(const sc_module *m, sc_func_id func)
+{
+    sc_value *readers = sc_arena_array(&m->context->arena, m->state.count, sizeof *readers);
+    memset(readers, 0xff, m->state.count * sizeof *readers);
+    sc_for_each_op (m, func, op) {
+        if ((sc_op_traits(sc_op_at(m, op)) & SC_STATE_READ) != 0)
+            readers[sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name))] = sc_result(m, op, 0);
+    }
+    return readers;
+}
+
+static uint32_t param_of(const sc_train_step *step, uint32_t state)
+{
+    return state < step->param_of.count ? step->param_of.data[state] : SC_NONE;
+}
+
+/* The dims of a gradient and of its parameter are the same, in the same order. */
+void sc_place_state(sc_propagation *p, const sc_train_step *step)
+{
+    const sc_module *m = p->m;
+    const sc_value *used = readers_of_state(m, step->micro), *read = readers_of_state(m, step->update);
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        uint32_t param = param_of(step, s);
+        if (param != SC_NONE && read[s] != SC_NONE && used[param] != SC_NONE)
+            place_like(p, read[s], used[param]);
+    }
+}
+
+static bool *with_own_lines(const sc_propagation *p, const sc_seeds *seeds)
+{
+    bool *own = sc_arena_array(&p->m->context->arena, p->placing->value_count, sizeof *own);
+    for (uint32_t i = 0; i < seeds->list.count; i++)
+        own[seeds->list.data[i].value] = own[seeds->list.data[i].value] || seeds->list.data[i].strength == SC_SEED_STORAGE;
+    return own;
+}
+
+/* Everything in `micro` that holds the gradient as it is stored. */
+static void place_stored_gradients(sc_propagation *p, const sc_train_step *step, const sc_value *read)
+{
+    const sc_module *m = p->m;
+    sc_for_each_op (m, step->micro, op) {
+        const sc_op *o = sc_op_at(m, op);
+        uint32_t traits = sc_op_traits(o);
+        uint32_t state = (traits & (SC_STATE_READ | SC_STATE_WRITE)) == 0 ? SC_NONE : sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
+        if (state == SC_NONE || m->state.data[state].kind != SC_STATE_GRAD || read[state] == SC_NONE)
+            continue;
+        sc_value value = (traits & SC_STATE_READ) != 0 ? o->first_result : o->operands[0];
+        place_like(p, value, read[state]);
+        const sc_op *sum = sc_op_at(m, sc_def(m, value));
+        if ((traits & SC_STATE_WRITE) != 0 && sum->operand_count == 2) /* what is added to it, too */
+            place_like(p, sum->operands[1], read[state]);
+    }
+}
+
+void sc_settle_state(sc_propagation *p, const sc_train_step *step, const sc_seeds *seeds)
+{
+    sc_module *m = p->m;
+    const sc_value *used = readers_of_state(m, step->micro), *read = readers_of_state(m, step->update);
+    const bool *own = with_own_lines(p, seeds);
+    uint32_t *gradients = sc_arena_array(&m->context->arena, m->state.count, sizeof *gradients);
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        if (m->state.data[s].kind == SC_STATE_GRAD && read[s] != SC_NONE && param_of(step, s) != SC_NONE) {
+            gradients[param_of(step, s)] = s;
+            if (!own[read[s]])
+                place_like(p, read[s], used[param_of(step, s)]);
+        }
+    }
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        uint32_t param = param_of(step, s);
+        if (read[s] == SC_NONE)
+            continue;
+        if (m->state.data[s].kind == SC_STATE_OPT && !own[read[s]])
+            place_like(p, read[s], read[gradients[param]]);
+        if (m->state.data[s].kind == SC_STATE_PARAM && used[s] != SC_NONE)
+            place_like(p, read[s], used[s]);
+        m->state.data[s].type = sc_type_with_placement(m, m->state.data[s].type, &p->placing->at[read[s]]);
+    }
+    place_stored_gradients(p, step, read);
+}
+
+/* ---- update ---- */
+
+static void place_at(sc_propagation *p, sc_value value, const sc_placement *at)
+{
+    p->placing->at[value] = *at;
+    p->placing->closed[value] = ~(sc_atom_set)0;
+}
+
+/* By parameter: where its optimizer state stands; its gradient's place when it has none. */
+static sc_placement *places_of_steps(const sc_propagation *p, const sc_train_step *step)
+{
+    const sc_module *m = p->m;
+    sc_placement *places = sc_arena_array(&m->context->arena, m->state.count, sizeof *places);
+    for (int kind = SC_STATE_GRAD; kind <= SC_STATE_OPT; kind++) {
+        for (uint32_t s = 0; s < m->state.count; s++) {
+            if ((int)m->state.data[s].kind != kind || param_of(step, s) == SC_NONE)
+                continue;
+            sc_placement *at = &places[param_of(step, s)];
+            *at = m->types.data[m->state.data[s].type].placement;
+            for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+                at->on[a] = sc_is_partial(at->on[a]) ? SC_ON_NOTHING : at->on[a];
+        }
+    }
+    return places;
+}
+
+void sc_place_update(sc_propagation *p, const sc_train_step *step)
+{
+    const sc_module *m = p->m;
+    const sc_placement *places = places_of_steps(p, step);
+    sc_for_each_op (m, step->update, op) {
+        const sc_op *o = sc_op_at(m, op);
+        uint32_t traits = sc_op_traits(o);
+        uint32_t state = (traits & (SC_STATE_READ | SC_STATE_WRITE)) == 0 ? SC_NONE : sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
+        if (state == SC_NONE)
+            continue;
+        const sc_placement at = m->types.data[m->state.data[state].type].placement;
+        if ((traits & SC_STATE_READ) != 0)
+            place_at(p, o->first_result, &at);
+        if ((traits & SC_STATE_WRITE) != 0 && m->state.data[state].kind == SC_STATE_PARAM)
+            place_at(p, o->operands[0], &at);
+        if ((traits & SC_STATE_READ) != 0 && m->state.data[state].kind == SC_STATE_GRAD) {
+            const sc_placement wanted = places[param_of(step, state)];
+            for (uint32_t u = p->user_begin[o->first_result]; u < p->user_begin[o->first_result + 1]; u++)
+                place_at(p, sc_result(m, p->users[u], 0), &wanted);
+        }
+    }
+}

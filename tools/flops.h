@@ -1,0 +1,11 @@
+/* The arithmetic of a program: what a rate of it is measured by. */
+#ifndef SHARDC_TOOLS_FLOPS_H
+#define SHARDC_TOOLS_FLOPS_H
+
+#include "ir/ops.h"
+
+/* Multiplications and additions of the products in one run of the module's schedule, over all ranks together: 2 m n k for each dot, and
+ * for those inside attention (two forward, five backward: the scores are made again). Work that several ranks repeat counts once. */
+double sc_schedule_flops(const sc_module *m);
+
+#endif

@@ -1,0 +1,36 @@
+/* What a training run says while it goes on: a line of JSON a step for programs, progress for people. */
+#ifndef SHARDC_TOOLS_TRAIN_LOG_H
+#define SHARDC_TOOLS_TRAIN_LOG_H
+
+#include <stdio.h>
+
+#include "tools/trainer.h"
+
+typedef struct sc_train_log {
+    sc_context *context;
+    const char *path;
+    FILE *file; /* NULL: no --log */
+    bool is_terminal, is_line_open;
+    double last_progress; /* seconds, by the clock of sc_seconds */
+} sc_train_log;
+
+typedef struct sc_train_record {
+    uint64_t step; /* from 1 */
+    sc_step_result result;
+    uint64_t tokens;       /* of the step's batch */
+    double seconds, flops; /* of the step; flops over all ranks */
+} sc_train_record;
+
+/* Seconds of a clock that only goes forward. */
+double sc_seconds(void);
+
+/* `path` NULL: no file. `append`: a run that goes on adds to what is there. False after a message. */
+bool sc_train_log_open(sc_context *context, const char *path, bool append, sc_train_log *log);
+/* One line each, on the disk's way before the call returns. False after a message. */
+bool sc_train_log_step(sc_train_log *log, const sc_train_record *record);
+bool sc_train_log_held_out(sc_train_log *log, uint64_t step, double loss);
+/* Progress, on stderr: one line that is written over on a terminal, else a line every ten seconds. */
+void sc_train_log_progress(sc_train_log *log, const sc_train_record *record, uint64_t steps);
+void sc_train_log_close(sc_train_log *log);
+
+#endif
