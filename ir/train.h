@@ -35,12 +35,18 @@ typedef struct sc_train_step {
     uint32_t metric_count;
     const sc_training *training;
     SC_VEC(sc_value) like; /* by value: whose placement it takes (a cotangent: its primal's; a recomputed value: the original's), or SC_NONE */
+    SC_VEC(sc_op_id) origin;   /* by op: the forward op that it is the derivative of, or computes again; SC_NONE */
     SC_VEC(uint32_t) param_of; /* by state: the parameter that a gradient or optimizer state belongs to, or SC_NONE */
 } sc_train_step;
 
 static inline sc_value sc_like_of(const sc_train_step *step, sc_value value)
 {
     return step == NULL || value >= step->like.count ? SC_NONE : step->like.data[value];
+}
+
+static inline sc_op_id sc_origin_of(const sc_train_step *step, sc_op_id op)
+{
+    return step == NULL || op >= step->origin.count ? SC_NONE : step->origin.data[op];
 }
 
 #endif

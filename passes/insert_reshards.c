@@ -55,11 +55,11 @@ static sc_value reshard_after(insertion *in, sc_value value, sc_type type, sc_op
     return sc_result(m, op, 0);
 }
 
-static sc_value copy_constant(insertion *in, sc_value value, sc_type type)
+static sc_value copy_anywhere(insertion *in, sc_value value, sc_type type)
 {
     sc_module *m = in->m;
     const sc_op op = *sc_op_at(m, sc_def(m, value));
-    sc_op_id copy = sc_op_new(m, op.func, op.next, (sc_op_kind)op.kind, NULL, 0, op.attrs, op.attr_count, &type, 1, sc_def(m, value));
+    sc_op_id copy = sc_op_new(m, op.func, op.next, (sc_op_kind)op.kind, op.operands, op.operand_count, op.attrs, op.attr_count, &type, 1, sc_def(m, value));
     sc_op_drop_attr(m, copy, SC_ATTR_split);
     return sc_result(m, copy, 0);
 }
@@ -83,10 +83,9 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
     uint64_t key = ((uint64_t)value << 32) | type;
     sc_map_insert(&in->made, key, SC_NONE, &is_new);
     if (is_new) {
-        bool constant = (sc_op_traits(sc_op_at(m, sc_def(m, value))) & SC_CONSTANT) != 0;
         sc_value made;
-        if (constant) {
-            made = copy_constant(in, value, type);
+        if (sc_is_made_anywhere(m, value)) {
+            made = copy_anywhere(in, value, type);
         } else {
             sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, needed);
             made = reshard_after(in, value, type, sc_def(m, value), reader, &reason, consumer_name(m, reader));
