@@ -180,7 +180,10 @@ static bool read_resumed(training *t)
         return usage(context, sc_arena_printf(&context->arena, "--seed %llu, but %s was made with seed %llu; leave --seed out",
                                               (unsigned long long)t->options.seed, t->options.resume, (unsigned long long)t->saved.seed));
     t->options.seed = t->saved.seed;
-    return true;
+    if (t->saved.steps <= (uint64_t)t->options.steps)
+        return true;
+    return usage(context, sc_arena_printf(&context->arena, "%s has done %llu steps; --steps counts these too, so %lld is too few",
+                                          t->options.resume, (unsigned long long)t->saved.steps, (long long)t->options.steps));
 }
 
 /* Other data may be meant; then it begins where as many rows of it would have been read. */
@@ -253,11 +256,13 @@ static bool prepare(training *t)
         return false;
     if (o->resume != NULL && !sc_train_state_fits(t->context, o->resume, &t->saved, t->program))
         return false;
-    if (!open_feeds(t) || !check_outputs(t) || !sc_train_log_open(t->context, o->log, o->resume != NULL, &t->log))
+    if (!open_feeds(t) || !check_outputs(t))
         return false;
     t->flops = sc_schedule_flops(t->c.local);
     t->trainer = sc_trainer_new(t->context, &t->c, o);
-    return t->trainer != NULL && (o->resume == NULL || sc_train_state_restore(t->context, o->resume, &t->saved, t->trainer));
+    if (t->trainer == NULL || (o->resume != NULL && !sc_train_state_restore(t->context, o->resume, &t->saved, t->trainer)))
+        return false;
+    return sc_train_log_open(t->context, o->log, o->resume != NULL, &t->log); /* the last: a log that was there is written over */
 }
 
 /* ---- steps ---- */
@@ -361,9 +366,9 @@ static void print_text(const training *t, bool is_stopped, sc_strbuf *out)
     if (is_stopped)
         sc_strbuf_printf(out, "stopped by %s after step %llu of %llu\n", signal_name(), done, wanted);
     else if (t->last.step == 0)
-        sc_strbuf_printf(out, "nothing to do: %s has %llu steps, --steps asks for %llu\n", o->resume, done, wanted);
+        sc_strbuf_printf(out, "nothing to do: %s has done all %llu steps\n", o->resume, done);
     else
-        sc_strbuf_printf(out, "%llu steps\n", done);
+        sc_strbuf_printf(out, "%llu step%s\n", done, done == 1 ? "" : "s");
     if (t->last.step > 0)
         sc_strbuf_printf(out, "loss %.10g\n", t->last.result.loss);
     if (t->has_held_out_loss)

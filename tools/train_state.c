@@ -246,8 +246,8 @@ bool sc_train_state_fits(sc_context *context, const char *given, const sc_train_
         }
     }
     sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
-              sc_arena_printf(&context->arena, "%s is the state of another program: it has '%s', and this one '%s'", without_slash(context, given),
-                              line_text(context, a), line_text(context, b)),
+              sc_arena_printf(&context->arena, "%s is the state of another program: it has '%s', and this one '%s'",
+                              without_slash(context, given), line_text(context, a), line_text(context, b)),
               NULL);
     sc_report_note(
         &context->diag, (sc_loc){0},
