@@ -18,7 +18,7 @@ typedef struct training {
     sc_options options;
     sc_compiled c;
     sc_compiled whole;    /* the entry before it is differentiated or placed, with the whole batch: its inputs and parameters */
-    const char *program;  /* its text: what a state is a state of */
+    const char *program;  /* as text: what a state is a state of */
     sc_train_state saved; /* of --resume */
     sc_feed feed, held_out;
     sc_weights_file *file; /* of --save */
@@ -141,6 +141,18 @@ static bool compile(training *t)
     return context->diag.errors == errors;
 }
 
+/* Which optimizer has which parameters, in which dtypes: with the program, all that a state depends on. */
+static void print_trained(const training *t, sc_strbuf *out)
+{
+    const sc_training *trained = t->c.global_step->training;
+    for (uint32_t i = 0; i < trained->params.count; i++) {
+        const sc_trained_param *param = &trained->params.data[i];
+        sc_strbuf_printf(out, "train \"%s\" with %s, grad %s, opt %s\n", sc_text(t->context, t->c.global->state.data[param->state].path),
+                         sc_optimizers[trained->groups.data[param->group].kind].name, sc_dtypes[param->grad].name,
+                         sc_dtypes[param->opt].name);
+    }
+}
+
 /* The compiled step is of one micro-batch, and holds what the plan does to it. */
 static bool build_whole(training *t)
 {
@@ -162,6 +174,7 @@ static bool build_whole(training *t)
     t->whole.func = built.func;
     sc_strbuf_init(&text, &context->arena);
     sc_print_module(t->whole.global, NULL, &text);
+    print_trained(t, &text);
     t->program = text.data;
     return true;
 }
