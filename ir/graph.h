@@ -215,6 +215,11 @@ sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, ui
 #define sc_for_each_op(m, f, op)                                                                                                           \
     for (sc_op_id op = (m)->funcs.data[f].first, op##_next_; op != SC_NONE && (op##_next_ = (m)->ops.data[op].next, true); op = op##_next_)
 
+/* Those of every function, one function after the other; `break` leaves only the one. */
+#define sc_for_each_op_of_all(m, op)                                                                                                       \
+    for (sc_func_id op##_func_ = 0; op##_func_ < (m)->funcs.count; op##_func_++)                                                           \
+        sc_for_each_op (m, op##_func_, op)
+
 #define sc_for_each_op_reverse(m, f, op)                                                                                                   \
     for (sc_op_id op = (m)->funcs.data[f].last, op##_prev_; op != SC_NONE && (op##_prev_ = (m)->ops.data[op].prev, true); op = op##_prev_)
 /* NOLINTEND(bugprone-macro-parentheses) */

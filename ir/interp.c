@@ -231,6 +231,7 @@ static sc_interp_handler *const handlers[SC_OP_COUNT] = {
     [SC_OP_all_reduce] = sc_interp_all_reduce,
     [SC_OP_all_to_all] = sc_interp_all_to_all,
     [SC_OP_permute] = sc_interp_permute,
+    [SC_OP_once] = sc_interp_once,
 };
 
 /* ---- one op ---- */

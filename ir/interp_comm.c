@@ -325,6 +325,21 @@ static bool permute(const sc_transfer *t)
     return found;
 }
 
+/* The first of each group; results are 0 before. */
+static bool once(const sc_transfer *t)
+{
+    for (uint64_t r = 0; r < t->interp->ranks; r++) {
+        if (member_index(t->interp, &t->group, r) == 0)
+            sc_row_copy(target_of(t, r), source_of(t, r), t->to->count);
+    }
+    return true;
+}
+
+bool sc_interp_once(sc_interp *interp, sc_op_id op)
+{
+    return move_each(interp, op, once);
+}
+
 bool sc_interp_all_gather(sc_interp *interp, sc_op_id op)
 {
     return move_each(interp, op, all_gather);

@@ -301,6 +301,13 @@ static bool collective_result(const sc_module *m, const sc_op *op, uint32_t i, s
         return gather < SC_MAX_RANK && reduce != 0 && move_group(at, over, reduce, gather);
     case SC_OP_all_reduce:
         return reduce != 0 && move_group(at, over, reduce, SC_ON_NOTHING);
+    case SC_OP_once:
+        for (uint32_t k = 0; k < over->count; k++) {
+            if (over->atoms[k] >= SC_MAX_ATOMS || at->on[over->atoms[k]] != SC_ON_NOTHING)
+                return false;
+            at->on[over->atoms[k]] = SC_PARTIAL_SUM;
+        }
+        return true;
     case SC_OP_all_to_all:
         return gather < SC_MAX_RANK && scatter < SC_MAX_RANK && move_group(at, over, gather, scatter);
     default:

@@ -16,6 +16,7 @@
 
 typedef struct deferring {
     sc_module *m;
+    sc_placing *placing;
     const sc_train_step *step;
     uint32_t *uses;        /* by value */
     uint32_t *lazy_uses;   /* by value: readers that pass a pending sum on to an accumulator */
@@ -112,6 +113,31 @@ static sc_atom_set pending_result(const deferring *d, sc_op_id id)
     return (own | brought) & ~taken;
 }
 
+/* Why a value is pending: the line that splits what was summed, or what its operand had. */
+static void note_causes(deferring *d, sc_op_id id)
+{
+    sc_module *m = d->m;
+    sc_factors factors;
+    const sc_op *op = sc_op_at(m, id);
+    sc_op_factors(m, op, &factors);
+    for (uint32_t a = 0; a < d->placing->atom_count; a++) {
+        sc_cause *cause = sc_cause_of(d->placing, op->first_result, a);
+        if ((d->pending[op->first_result] >> a & 1) == 0)
+            continue;
+        for (uint32_t o = 0; o < op->operand_count; o++) {
+            const sc_cause *source = sc_cause_of(d->placing, op->operands[o], a);
+            bool brings = (d->pending[op->operands[o]] >> a & 1) != 0;
+            for (uint32_t f = 0; f < factors.count && !brings; f++)
+                brings = factors.list[f].operand[o] >= 0 && factors.list[f].result[0] < 0 &&
+                         sc_type_of(m, op->operands[o])->placement.on[a] == (uint8_t)factors.list[f].operand[o];
+            if (brings && source->rule != SC_NONE) {
+                *cause = (sc_cause){source->rule, id, op->operands[o]};
+                break;
+            }
+        }
+    }
+}
+
 static void defer(deferring *d, sc_func_id func)
 {
     sc_module *m = d->m;
@@ -129,6 +155,7 @@ static void defer(deferring *d, sc_func_id func)
         sc_placement at = sc_type_of(m, value)->placement;
         d->pending[value] = pending_result(d, id) & ~split_atoms(&at);
         set_pending(d, &m->values.data[value].type, d->pending[value]);
+        note_causes(d, id);
     }
     sc_for_each_op (m, func, id) { /* the sums so far stand as they are stored */
         const sc_op *op = sc_op_at(m, id);
@@ -142,7 +169,7 @@ bool sc_run_defer_reductions(sc_module *m, sc_pass_env *env)
 {
     if (env->step == NULL)
         return true;
-    deferring d = {.m = m, .step = env->step, .uses = sc_count_uses(m)};
+    deferring d = {.m = m, .placing = env->placing, .step = env->step, .uses = sc_count_uses(m)};
     d.lazy_uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.lazy_uses);
     d.pending = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.pending);
     mark_lazy(&d, env->step->micro);

@@ -155,9 +155,22 @@ static sc_placement *places_of_steps(const sc_propagation *p, const sc_train_ste
     return places;
 }
 
+/* By state: the value that `micro` leaves in it. */
+static sc_value *writers_of_state(const sc_module *m, sc_func_id func)
+{
+    sc_value *writers = sc_arena_array(&m->context->arena, m->state.count, sizeof *writers);
+    memset(writers, 0xff, m->state.count * sizeof *writers);
+    sc_for_each_op (m, func, op) {
+        if ((sc_op_traits(sc_op_at(m, op)) & SC_STATE_WRITE) != 0)
+            writers[sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name))] = sc_op_at(m, op)->operands[0];
+    }
+    return writers;
+}
+
 void sc_place_update(sc_propagation *p, const sc_train_step *step)
 {
     const sc_module *m = p->m;
+    const sc_value *written = writers_of_state(m, step->micro);
     const sc_placement *places = places_of_steps(p, step);
     sc_for_each_op (m, step->update, op) {
         const sc_op *o = sc_op_at(m, op);
@@ -166,8 +179,11 @@ void sc_place_update(sc_propagation *p, const sc_train_step *step)
         if (state == SC_NONE)
             continue;
         const sc_placement at = m->types.data[m->state.data[state].type].placement;
-        if ((traits & SC_STATE_READ) != 0)
+        if ((traits & SC_STATE_READ) != 0) {
+            if (written[state] != SC_NONE)
+                place_like(p, o->first_result, written[state]); /* for its causes */
             place_at(p, o->first_result, &at);
+        }
         if ((traits & SC_STATE_WRITE) != 0 && m->state.data[state].kind == SC_STATE_PARAM)
             place_at(p, o->operands[0], &at);
         if ((traits & SC_STATE_READ) != 0 && m->state.data[state].kind == SC_STATE_GRAD) {

@@ -122,6 +122,55 @@ static bool add_across(sinking *s, sc_op_id op)
     return false;
 }
 
+/* A scalar as a pending sum over more atoms. */
+static sc_value spread(sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
+{
+    sc_module *m = s->m;
+    uint8_t atoms[SC_MAX_ATOMS];
+    uint32_t count = 0;
+    sc_placement at = sc_type_of(m, value)->placement;
+    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+        if ((more >> a & 1) == 0)
+            continue;
+        atoms[count++] = (uint8_t)a;
+        at.on[a] = SC_PARTIAL_SUM;
+    }
+    if (count == 0)
+        return value;
+    sc_attr over = sc_attr_atoms(m, SC_ATTR_over, atoms, count);
+    sc_type type = sc_type_with_placement(m, m->values.data[value].type, &at);
+    return sc_result(m, sc_op_new(m, m->ops.data[before].func, before, SC_OP_once, &value, 1, &over, 1, &type, 1, before), 0);
+}
+
+/* a + b, scalars, pending over different axes: one reduction over all of them, however many terms there are. */
+static bool add_scalars(sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    if (sc_type_of(m, sc_result(m, op, 0))->rank > 0)
+        return false;
+    sc_op_id pending[2];
+    sc_value terms[2];
+    sc_atom_set sets[2] = {0}, all = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        terms[i] = m->ops.data[op].operands[i];
+        pending[i] = pending_behind(s, terms[i]);
+        if (pending[i] == SC_NONE)
+            continue;
+        terms[i] = raw_of(s, pending[i]);
+        sets[i] = sc_placement_partial(&sc_type_of(m, terms[i])->placement, SC_PARTIAL_SUM);
+        all |= sets[i];
+    }
+    if (all == 0)
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        sc_value term = spread(s, op, terms[i], all & ~sets[i]);
+        m->ops.data[op].operands[i] = term;
+    }
+    const sc_placement raw = sc_type_of(m, m->ops.data[op].operands[0])->placement;
+    reduce_after(s, op, pending[0] != SC_NONE ? pending[0] : pending[1], &raw);
+    return true;
+}
+
 /* A linear op of one operand whose result is smaller: reduce that instead. */
 static bool shrink_first(sinking *s, sc_op_id op)
 {
@@ -160,7 +209,7 @@ static void visit(sinking *s, sc_op_id op)
         return;
     if (m->ops.data[op].operand_count == 1)
         shrink_first(s, op);
-    else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 && !add_siblings(s, op))
+    else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 && !add_siblings(s, op) && !add_scalars(s, op))
         add_across(s, op);
 }
 

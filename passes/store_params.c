@@ -65,6 +65,9 @@ static sc_value use_in_unit(storage *s, sc_op_id reader, sc_value value, uint32_
     sc_attr attr = sc_attr_int(SC_ATTR_unit, unit);
     sc_type type = m->values.data[value].type;
     sc_op_id use = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_use, &value, 1, &attr, 1, &type, 1, reader);
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
+    if (phase != NULL)
+        sc_op_set_attr(m, use, *phase);
     s->unit_of[value] = unit;
     return s->in_unit[value] = sc_result(m, use, 0);
 }

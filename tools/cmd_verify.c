@@ -35,7 +35,7 @@ static json_t *difference_json(const sc_context *context, const sc_difference *d
 
 static uint32_t count_compared(const sc_validate_result *result)
 {
-    return result->values + result->caches + result->outputs;
+    return result->values + result->caches + result->states + result->outputs;
 }
 
 static void print_json(const sc_context *context, const sc_validate_result *result, sc_strbuf *out)
@@ -66,8 +66,10 @@ static void print_text(const sc_context *context, const sc_compiled *c, const sc
 {
     sc_strbuf_printf(out, "%s: the per-rank program %s the global one, on %llu rank%s\n", sc_text(context, c->entry),
                      result->equal ? "equals" : "differs from", (unsigned long long)result->ranks, result->ranks == 1 ? "" : "s");
-    sc_strbuf_printf(out, "  compared on random inputs: %u named values, %u caches, %u outputs; largest error %.2g (allowed %.0e)\n",
-                     result->values, result->caches, result->outputs, result->max_error, SC_VALIDATE_TOLERANCE);
+    sc_strbuf_printf(out, "  compared on random inputs: %u named values, %u caches, ", result->values, result->caches);
+    if (result->states > 0)
+        sc_strbuf_printf(out, "%u gradients, parameters and other state, ", result->states);
+    sc_strbuf_printf(out, "%u outputs; largest error %.2g (allowed %.0e)\n", result->outputs, result->max_error, SC_VALIDATE_TOLERANCE);
     if (result->exact > 0)
         sc_strbuf_printf(out, "  compared bit for bit on integers: %u\n", result->exact);
     if (result->rounded > 0)

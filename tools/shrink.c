@@ -41,7 +41,6 @@ typedef struct slice_start {
 typedef struct shrinking {
     sc_arena *arena;
     sc_shrink *out;
-    sc_func_id func;
     SC_VEC(dim_class) dims;
     sc_map by_name;
     SC_VEC(at_least) bounds;
@@ -73,20 +72,27 @@ static double space_of(const sc_module *m, const sc_op *op)
     return op->kind == SC_OP_dot ? space : 4 * space;
 }
 
-static double cost_of(const sc_module *m, sc_func_id func)
+/* Of every call of the schedule. */
+static double cost_of(const sc_module *m)
 {
     const double per_op = 500, per_state = 20;
     double cost = 0;
-    sc_for_each_op (m, func, op)
-        cost += per_op + space_of(m, sc_op_at(m, op));
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        double calls = 0, once = 0;
+        for (uint32_t i = 0; i < m->schedule.count; i++)
+            calls += m->schedule.data[i].func == f;
+        sc_for_each_op (m, f, op)
+            once += per_op + space_of(m, sc_op_at(m, op));
+        cost += once * (m->schedule.count == 0 ? 1 : calls);
+    }
     for (uint32_t i = 0; i < m->state.count; i++)
         cost += per_state * (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
     return cost * (double)sc_mesh_ranks(&m->mesh);
 }
 
-double sc_interpret_cost(const sc_module *global, const sc_module *local, sc_func_id func)
+double sc_interpret_cost(const sc_module *global, const sc_module *local)
 {
-    return cost_of(global, func) + cost_of(local, func);
+    return cost_of(global) + cost_of(local);
 }
 
 /* ---- classes ---- */
@@ -137,7 +143,7 @@ static void add_type(shrinking *s, const sc_module *m, sc_type type)
 
 static void collect_dims(shrinking *s, const sc_module *m)
 {
-    sc_for_each_op (m, s->func, op) {
+    sc_for_each_op_of_all (m, op) {
         for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++)
             add_type(s, m, m->values.data[sc_result(m, op, r)].type);
     }
@@ -282,11 +288,11 @@ static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
 /* Sizes that ops relate to each other. Classes first: how they are scaled refers to them. */
 static void read_relations(shrinking *s, const sc_module *m)
 {
-    sc_for_each_op (m, s->func, op) {
+    sc_for_each_op_of_all (m, op) {
         if (sc_op_at(m, op)->kind == SC_OP_rename || sc_op_at(m, op)->kind == SC_OP_unfold)
             read_rename(s, m, sc_op_at(m, op));
     }
-    sc_for_each_op (m, s->func, op) {
+    sc_for_each_op_of_all (m, op) {
         sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
         if (kind == SC_OP_slice || kind == SC_OP_unslice || kind == SC_OP_concat || kind == SC_OP_topk)
             read_resize(s, m, sc_op_at(m, op));
@@ -374,7 +380,7 @@ static void read_shards(shrinking *s, const sc_module *m, sc_type type, const sc
 static void read_placements(shrinking *s, sc_shrink_side *side)
 {
     const sc_module *m = side->m;
-    sc_for_each_op (m, s->func, op) {
+    sc_for_each_op_of_all (m, op) {
         for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++) {
             sc_type type = m->values.data[sc_result(m, op, r)].type;
             read_shards(s, m, type, &side->types[type], &side->mesh);
@@ -638,7 +644,7 @@ static void add_reciprocal(shrinking *s, const sc_op *constant, double value, re
 static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *found)
 {
     found->map.arena = s->arena;
-    sc_for_each_op (m, s->func, id) {
+    sc_for_each_op_of_all (m, id) {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t i = 0; op->kind == SC_OP_mul && op->operand_count == 2 && i < 2 && sc_op_is_forward(m, op); i++) {
             const sc_op *constant = maker_of(m, op->operands[i]);
@@ -658,7 +664,7 @@ static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op, con
 
 static void change_attrs(shrinking *s, sc_shrink_side *side, const reciprocals *found)
 {
-    sc_for_each_op (side->m, s->func, op) {
+    sc_for_each_op_of_all (side->m, op) {
         switch (sc_op_at(side->m, op)->kind) {
         case SC_OP_slice:
         case SC_OP_unslice:
@@ -702,9 +708,9 @@ static void list_changes(shrinking *s)
     }
 }
 
-void sc_shrink_modules(sc_module *global, sc_module *local, sc_func_id func, double limit, sc_shrink *out)
+void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shrink *out)
 {
-    shrinking s = {.arena = &local->context->arena, .out = out, .func = func, .mesh = local->mesh};
+    shrinking s = {.arena = &local->context->arena, .out = out, .mesh = local->mesh};
     s.by_name.arena = s.arena;
     *out = (sc_shrink){0};
     save_side(&s, &out->sides[0], global);
@@ -713,12 +719,12 @@ void sc_shrink_modules(sc_module *global, sc_module *local, sc_func_id func, dou
     collect_dims(&s, local);
     read_relations(&s, global);
     read_relations(&s, local);
-    sc_for_each_op (global, func, op)
+    sc_for_each_op_of_all (global, op)
         read_bounds(&s, global, sc_op_at(global, op));
     do {
         find_sizes(&s);
         write_all(&s);
-    } while (sc_interpret_cost(global, local, func) > limit && shrink_atom(&s));
+    } while (sc_interpret_cost(global, local) > limit && shrink_atom(&s));
     reciprocals found = {0};
     find_reciprocals(&s, global, &found);
     find_reciprocals(&s, local, &found);

@@ -33,12 +33,12 @@ typedef struct sc_shrink {
 } sc_shrink;
 
 /* What interpreting both modules costs, in multiply-adds of the interpreter's inner loops. */
-double sc_interpret_cost(const sc_module *global, const sc_module *local, sc_func_id func);
+double sc_interpret_cost(const sc_module *global, const sc_module *local);
 
 /* Shrinks both until they cost no more than `limit`, or as far as it goes: dims first, then the largest axes. A dim stays a multiple of
  * the shards it is split into anywhere; dims that ops tie together (rename, slice, concat, topk, ids into a table) stay consistent.
  * Nothing may be added to the modules until sc_shrink_undo. Memory is the arena's of local's context; both modules share that context. */
-void sc_shrink_modules(sc_module *global, sc_module *local, sc_func_id func, double limit, sc_shrink *out);
+void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shrink *out);
 /* Puts every size back. */
 void sc_shrink_undo(sc_shrink *shrink);
 

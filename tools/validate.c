@@ -34,10 +34,13 @@ typedef struct name_pair {
 
 typedef struct validation {
     sc_module *global, *local;
-    sc_func_id func;
+    sc_func_id func;   /* whose inputs are drawn: the entry, or a step's micro-batch */
+    sc_func_id last;   /* whose outputs are compared: the entry, or a step's update */
     sc_validate_result *result;
     sc_draws draws;
-    sc_reach *reach; /* of the global program */
+    sc_reach *reach; /* of the global program, by value of `func` */
+    sc_reach *last_reach;
+    bool has_step;   /* the schedule has more than one function */
     named_list names;
     SC_VEC(name_pair) pairs;
     uint32_t global_outputs, local_outputs;
@@ -391,18 +394,18 @@ static void compare_values(validation *v)
         compare_pair(v, &v->pairs.data[p], largest);
 }
 
-/* What a cache was written from, for its precision; NULL when the function does not write it. */
-static const sc_reach *reach_of_cache(const validation *v, sc_sym path)
+/* What a state was written from, for its precision; NULL when the function does not write it. */
+static const sc_reach *reach_of_state(const validation *v, sc_func_id func, const sc_reach *reach, sc_sym path)
 {
-    sc_for_each_op (v->global, v->func, id) {
+    sc_for_each_op (v->global, func, id) {
         const sc_op *op = sc_op_at(v->global, id);
-        if (op->kind == SC_OP_cache_write && op->operand_count == 1 && sc_op_word(op, SC_ATTR_name) == path)
-            return &v->reach[op->operands[0]];
+        if ((sc_op_traits(op) & SC_STATE_WRITE) != 0 && sc_op_word(op, SC_ATTR_name) == path)
+            return &reach[op->operands[0]];
     }
     return NULL;
 }
 
-static void compare_cache(validation *v, uint32_t state, const sc_reach *reach, double largest)
+static void compare_state(validation *v, uint32_t state, const sc_reach *reach, double largest)
 {
     const sc_state *info = &v->global->state.data[state];
     compared subject = {.path = info->path, .output = -1, .loc = info->loc};
@@ -414,42 +417,42 @@ static void compare_cache(validation *v, uint32_t state, const sc_reach *reach, 
     if (v->truth != NULL)
         unrounded = sc_interp_get_state(v->truth, state, NULL);
     if (expected.data == NULL || found.data == NULL || !same_shape(&expected, &found)) {
-        differ_whole(v, &subject, "the cache is missing or has another shape");
+        differ_whole(v, &subject, "it is missing or has another shape");
     } else if (!agree) {
-        differ_whole(v, &subject, "ranks that should hold the same part of the cache hold different ones");
+        differ_whole(v, &subject, "ranks that should hold the same part of it hold different ones");
     } else {
         comparison one = compare(&expected, &found, allowed_error(v, reach, &expected, &unrounded, largest));
         if (one.at >= 0)
             differ_at(v, &subject, &expected, &found, one.at);
         else
-            count_one(v, &v->result->caches, one.error);
+            count_one(v, info->kind == SC_STATE_CACHE ? &v->result->caches : &v->result->states, one.error);
     }
     sc_array_free(&unrounded);
     sc_array_free(&expected);
     sc_array_free(&found);
 }
 
-static void compare_caches(validation *v)
+/* State of each kind that the function writes. */
+static void compare_states(validation *v, sc_func_id func, const sc_reach *reach)
 {
-    double largest = 0;
+    double largest[SC_STATE_SUM + 1] = {0};
     for (uint32_t s = 0; s < v->global->state.count; s++) {
-        if (v->global->state.data[s].kind != SC_STATE_CACHE)
-            continue;
         sc_array array = sc_interp_get_state(v->one, s, NULL);
-        largest = fmax(largest, largest_of(&array));
+        double *of_kind = &largest[v->global->state.data[s].kind];
+        *of_kind = fmax(*of_kind, largest_of(&array));
         sc_array_free(&array);
     }
     for (uint32_t s = 0; s < v->global->state.count; s++) {
         const sc_state *state = &v->global->state.data[s];
-        const sc_reach *reach = state->kind == SC_STATE_CACHE ? reach_of_cache(v, state->path) : NULL;
-        if (reach != NULL && is_compared(v, reach))
-            compare_cache(v, s, reach, largest);
+        const sc_reach *of_state = reach_of_state(v, func, reach, state->path);
+        if (of_state != NULL && is_compared(v, of_state))
+            compare_state(v, s, of_state, largest[state->kind]);
     }
 }
 
 static void compare_outputs(validation *v)
 {
-    const sc_op *global = return_of(v->global, v->func), *local = return_of(v->local, v->func);
+    const sc_op *global = return_of(v->global, v->last), *local = return_of(v->local, v->last);
     double largest = 0;
     if (v->global_outputs != v->local_outputs) {
         differ_because(v, "the per-rank program returns %u values, the global one %u", v->local_outputs, v->global_outputs);
@@ -461,14 +464,14 @@ static void compare_outputs(validation *v)
         const sc_array *expected = &v->expected[i], *found = &v->found[i];
         sc_value value = global->operands[i];
         compared subject = {.path = v->global->values.data[value].path, .output = (int32_t)i, .loc = local->loc};
-        if (!is_compared(v, &v->reach[value]))
+        if (!is_compared(v, &v->last_reach[value]))
             continue;
         if (!same_shape(expected, found) ||
             !same_dims(v, v->global->values.data[value].type, v->local->values.data[local->operands[i]].type)) {
             differ_whole(v, &subject, "it has another shape");
             continue;
         }
-        comparison one = compare(expected, found, allowed_error(v, &v->reach[value], expected, &v->unrounded[i], largest));
+        comparison one = compare(expected, found, allowed_error(v, &v->last_reach[value], expected, &v->unrounded[i], largest));
         if (one.at >= 0)
             differ_at(v, &subject, expected, found, one.at);
         else
@@ -559,41 +562,107 @@ static bool open_run(validation *v, bool round)
     return true;
 }
 
-/* Runs the global program; ids that are no input of it may be out of range on some inputs, so smaller integers are tried. */
-static bool run_global(validation *v, sc_draw_options *options, char *error, size_t error_size)
+static bool run_one(validation *v, sc_interp *interp, sc_func_id func, sc_array *outputs, uint32_t count, char *error, size_t error_size)
+{
+    bool is_fed = func == v->func;
+    return sc_interp_run(interp, func, is_fed ? v->inputs : NULL, is_fed ? v->draws.inputs.count : 0, outputs, func == v->last ? count : 0,
+                         error, error_size);
+}
+
+/* Runs one call of the global program. */
+static bool run_global(validation *v, sc_func_id func, char *error, size_t error_size)
+{
+    return run_one(v, v->one, func, v->expected, v->global_outputs, error, error_size) &&
+           (v->truth == NULL || run_one(v, v->truth, func, v->unrounded, v->global_outputs, error, error_size));
+}
+
+/* The first call; ids that are no input of it may be out of range on some inputs, so smaller integers are tried. */
+static bool start_global(validation *v, sc_draw_options *options, char *error, size_t error_size)
 {
     for (options->attempt = 0; options->attempt < SC_DRAW_ATTEMPTS; options->attempt++) {
         if (!fill_inputs(v, options) || !fill_state(v, options)) {
             snprintf(error, error_size, "out of memory");
             return false;
         }
-        if (sc_interp_run(v->one, v->func, v->inputs, v->draws.inputs.count, v->expected, v->global_outputs, error, error_size))
-            return v->truth == NULL ||
-                   sc_interp_run(v->truth, v->func, v->inputs, v->draws.inputs.count, v->unrounded, v->global_outputs, error, error_size);
+        if (run_global(v, v->func, error, error_size))
+            return true;
     }
     return false;
 }
 
-static void run_and_compare(validation *v, run_kind kind, uint64_t seed)
+static void set_random(validation *v, uint64_t seed, int32_t micro_batch)
+{
+    sc_interp *all[] = {v->one, v->all, v->truth};
+    for (size_t i = 0; i < 3; i++) {
+        if (all[i] != NULL)
+            sc_interp_set_random(all[i], seed, 1, micro_batch < 0 ? 0 : (uint32_t)micro_batch);
+    }
+}
+
+/* One call of the schedule on both sides; false when there is nothing more to compare. */
+static bool run_call(validation *v, const sc_call *call, bool first, sc_draw_options *options)
 {
     char error[512] = "";
-    sc_draw_options options = {.seed = seed, .integers = kind == RUN_INTEGERS};
-    v->kind = kind;
-    if (!open_run(v, kind == RUN_DTYPES)) {
-        differ_because(v, "there is not enough memory to interpret the program");
-    } else if (!run_global(v, &options, error, sizeof error)) {
-        if (kind != RUN_INTEGERS) /* integers are not what every program is made for */
-            differ_because(v, "the global program itself fails on random inputs: %s", error);
+    set_random(v, options->seed, call->microbatch);
+    if (first) {
+        if (!start_global(v, options, error, sizeof error)) {
+            if (v->kind != RUN_INTEGERS) /* integers are not what every program is made for */
+                differ_because(v, "the global program itself fails on random inputs: %s", error);
+            return false;
+        }
     } else {
-        v->stopped = !sc_interp_run(v->all, v->func, v->inputs, v->draws.inputs.count, v->found, v->local_outputs, error, sizeof error);
-        compare_values(v);
-        if (v->stopped) {
-            differ_because(v, "the per-rank program fails: %s", error);
-        } else {
-            compare_caches(v);
-            compare_outputs(v);
+        sc_draw_options fresh = *options;
+        fresh.seed += (uint64_t)call->microbatch;
+        if ((call->func == v->func && !fill_inputs(v, &fresh)) || !run_global(v, call->func, error, sizeof error)) {
+            differ_because(v, "the global program itself fails on random inputs: %s", error);
+            return false;
         }
     }
+    v->stopped = !run_one(v, v->all, call->func, v->found, v->local_outputs, error, sizeof error);
+    if (v->stopped) {
+        compare_values(v);
+        differ_because(v, "the per-rank program fails: %s", error);
+    }
+    return !v->stopped;
+}
+
+static void compare_call(validation *v, sc_func_id func)
+{
+    if (func == v->func)
+        compare_values(v);
+    if (func != v->last)
+        compare_states(v, func, v->reach);
+    else
+        compare_states(v, func, v->last_reach);
+    if (func == v->last)
+        compare_outputs(v);
+}
+
+/* The whole schedule, once; functions are compared after their last call. Integers and casts say something of a micro-batch, not of the
+ * optimizer. */
+static void run_schedule(validation *v, sc_draw_options *options)
+{
+    const sc_call only = {.func = v->func};
+    uint32_t count = v->has_step ? v->local->schedule.count : 1;
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_call *call = v->has_step ? &v->local->schedule.data[i] : &only;
+        if (v->has_step && v->kind != RUN_RANDOM && call->func == v->last)
+            return;
+        if (!run_call(v, call, i == 0, options))
+            return;
+        if (i + 1 == count || v->local->schedule.data[i + 1].func != call->func)
+            compare_call(v, call->func);
+    }
+}
+
+static void run_and_compare(validation *v, run_kind kind, uint64_t seed)
+{
+    sc_draw_options options = {.seed = seed, .integers = kind == RUN_INTEGERS};
+    v->kind = kind;
+    if (open_run(v, kind == RUN_DTYPES))
+        run_schedule(v, &options);
+    else
+        differ_because(v, "there is not enough memory to interpret the program");
     close_run(v);
 }
 
@@ -604,15 +673,16 @@ static void run_all(validation *v, const sc_validate_options *options)
     v->reach = sc_reach_find(v->global, v->func, &v->draws);
     pair_names(v);
     mark_kept(v);
-    v->global_outputs = count_outputs(v->global, v->func);
-    v->local_outputs = count_outputs(v->local, v->func);
+    v->last_reach = v->last == v->func ? v->reach : sc_reach_find(v->global, v->last, &v->draws);
+    v->global_outputs = count_outputs(v->global, v->last);
+    v->local_outputs = count_outputs(v->local, v->last);
     v->inputs = sc_arena_array(arena, v->draws.inputs.count + 1u, sizeof *v->inputs);
     v->expected = sc_arena_array(arena, v->global_outputs + 1u, sizeof *v->expected);
     v->unrounded = sc_arena_array(arena, v->global_outputs + 1u, sizeof *v->unrounded);
     v->found = sc_arena_array(arena, v->local_outputs + 1u, sizeof *v->found);
-    const sc_op *op = return_of(v->global, v->func);
+    const sc_op *op = return_of(v->global, v->last);
     for (uint32_t i = 0; i < v->global_outputs; i++)
-        v->has_exact |= v->reach[op->operands[i]].exact;
+        v->has_exact |= v->last_reach[op->operands[i]].exact;
     run_and_compare(v, RUN_RANDOM, options->seed);
     if (v->result->equal && v->has_exact)
         run_and_compare(v, RUN_INTEGERS, options->seed);
@@ -622,20 +692,24 @@ static void run_all(validation *v, const sc_validate_options *options)
 
 bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options, sc_validate_result *result)
 {
-    validation v = {.global = global, .local = local, .func = func, .result = result};
+    validation v = {.global = global, .local = local, .func = func, .last = func, .result = result};
+    for (uint32_t i = 0; i < local->schedule.count; i++)
+        v.has_step = v.has_step || local->schedule.data[i].func != local->schedule.data[0].func;
+    if (v.has_step)
+        v.last = local->schedule.data[local->schedule.count - 1].func;
     *result = (sc_validate_result){.equal = true};
     if (func >= global->funcs.count || func >= local->funcs.count) {
         differ_because(&v, "the function is not in both programs");
         return false;
     }
     sc_shrink shrink;
-    bool shrinks = !options->full && sc_interpret_cost(global, local, func) > affordable;
+    bool shrinks = !options->full && sc_interpret_cost(global, local) > affordable;
     if (shrinks) {
-        sc_shrink_modules(global, local, func, affordable, &shrink);
+        sc_shrink_modules(global, local, affordable, &shrink);
         result->shrunk = shrink.list;
     }
     result->ranks = sc_mesh_ranks(&local->mesh);
-    double cost = sc_interpret_cost(global, local, func);
+    double cost = sc_interpret_cost(global, local);
     if (cost > hopeless)
         differ_because(&v, "the program is too large to interpret%s: about %.0e operations", shrinks ? ", shrunk as far as it goes" : "",
                        cost);

@@ -26,7 +26,7 @@ typedef struct sc_difference {
 
 typedef struct sc_validate_result {
     bool equal;
-    uint32_t values, caches, outputs; /* compared on random inputs */
+    uint32_t values, caches, states, outputs; /* compared on random inputs; states: gradients, parameters, .. of a train step */
     uint32_t exact;                   /* compared bit for bit on integers */
     uint32_t rounded, undecided;      /* --dtypes: compared, and left out because they hang on a decision (argmax, <) */
     uint64_t ranks;                   /* of the mesh that was run */

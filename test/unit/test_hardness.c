@@ -19,12 +19,9 @@
 #define __has_feature(name) 0
 #endif
 
-/* PATIENCE: seconds of processor time that one input may take. MANY: elements of a long list. Sanitizers cost three to ten times as much.
- */
-#if __has_feature(thread_sanitizer)
+/* PATIENCE: seconds of processor time that one input may take; sanitizers cost three to ten times as much. MANY: elements of a list. */
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 enum { PATIENCE = 30, MANY = 200000 };
-#elif __has_feature(address_sanitizer)
-enum { PATIENCE = 30, MANY = 1000000 };
 #else
 enum { PATIENCE = 5, MANY = 1000000 };
 #endif

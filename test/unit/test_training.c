@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "frontend/plan.h"
+#include "passes/train_step.h"
 #include "support/strbuf.h"
 
 /* ---- the model ---- */
@@ -59,6 +60,9 @@ typedef struct fixture {
     bool bound, trained;
     char error[4096];   /* messages */
     const char *wanted; /* of a table */
+    bool seeded;        /* the train step was made and seeded; asked for by setting it */
+    sc_train_step step;
+    sc_seeds seeds;
     int exit_code;
 } fixture;
 
@@ -90,6 +94,9 @@ static void train(fixture *f, sc_program *program)
     f->m = sc_module_new(context);
     if (sc_build_entry(program, &request, f->m, &f->built))
         f->trained = sc_plan_training(f->resolved, minimize_of(program, entry), f->m, &f->built, &f->training);
+    if (f->trained && f->seeded)
+        f->seeded =
+            sc_train_step_build(f->m, f->built.func, &f->training, &f->step) && sc_plan_seed(f->resolved, f->m, &f->built, NULL, &f->seeds);
 }
 
 static void compile(sc_context *context, void *user)
@@ -444,6 +451,168 @@ static void later_reshard_lines_win(void **state)
                    .check = check_reshard});
 }
 
+/* ---- lines on a train step ---- */
+static const char *function_of(const fixture *f, const sc_op *op)
+{
+    return sc_text(f->context, f->m->funcs.data[op->func].name);
+}
+
+static void add_splits(const fixture *f, sc_strbuf *out, const sc_seed *seed)
+{
+    for (uint32_t s = 0; s < seed->split_count; s++) {
+        sc_strbuf_printf(out, " %s@", sc_text(f->context, f->m->dims.data[seed->splits[s].dim].name));
+        for (uint32_t a = 0; a < seed->splits[s].atoms.count; a++) {
+            const sc_atom *atom = &f->m->mesh.atoms[seed->splits[s].atoms.atoms[a]];
+            sc_strbuf_printf(out, "%s%s", a > 0 ? "," : "", sc_text(f->context, f->m->mesh.axes[atom->axis].name));
+        }
+    }
+}
+
+/* "micro STORAGE D@dp; update STRONG F@tp" of what is said of the values that read a state, or that have a path, but formals. */
+static const char *seeds_of(const fixture *f, const char *path)
+{
+    static const char *const strengths[] = {"FIXED", "PIN", "OUTPUT", "STRONG", "WEAK", "STORAGE"};
+    sc_sym name = sc_intern_text(&f->context->names, path);
+    sc_strbuf out;
+    sc_strbuf_init(&out, &f->context->arena);
+    for (uint32_t i = 0; i < f->seeds.list.count; i++) {
+        const sc_seed *seed = &f->seeds.list.data[i];
+        const sc_op *op = sc_op_at(f->m, sc_def(f->m, seed->value));
+        bool reads = (sc_op_traits(op) & SC_STATE_READ) != 0;
+        if ((reads ? sc_op_word(op, SC_ATTR_name) : f->m->values.data[seed->value].path) != name)
+            continue;
+        sc_sym phase = reads ? 0 : sc_op_word(op, SC_ATTR_phase);
+        sc_strbuf_printf(&out, "%s%s%s %s", out.length > 0 ? "; " : "", function_of(f, op), sc_text(f->context, phase),
+                         strengths[seed->strength]);
+        add_splits(f, &out, seed);
+        sc_strbuf_add(&out, seed->closed != 0 ? " closed" : "");
+    }
+    return out.data;
+}
+
+static void check_seeds(fixture *f)
+{
+    expect_trained(f);
+    if (!f->seeded)
+        fail_msg("%s\n%s", f->plan, f->error);
+    char wanted[256];
+    snprintf(wanted, sizeof wanted, "%s", f->wanted);
+    char *seeds = strchr(wanted, ':');
+    *seeds = 0;
+    const char *got = seeds_of(f, wanted);
+    if (strcmp(got, seeds + 2) != 0)
+        fail_msg("%s\n  %s\n  wanted: %s\n  got:    %s", f->plan, wanted, seeds + 2, got);
+}
+
+static void lines_speak_of_gradients_and_optimizer_state(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *plan, *wanted;
+    } cases[] = {
+        /* kinds are stored apart */
+        {"mesh dp = 2; shard param D over dp;", "layers[0].ffn.w1: micro STORAGE D@dp; update STORAGE D@dp"},
+        {"mesh dp = 2; shard param D over dp;", "layers[0].ffn.w1.grad: "},
+        {"mesh dp = 2; shard grad D over dp;", "layers[0].ffn.w1.grad: update STORAGE D@dp"},
+        {"mesh dp = 2; shard grad D over dp;", "layers[0].ffn.w1: "},
+        {"mesh dp = 2; shard grad D over dp;", "layers[0].ffn.w1.m: "},
+        {"mesh dp = 2; shard opt D over dp;", "layers[0].ffn.w1.m: update STORAGE D@dp"},
+        {"mesh dp = 2; shard opt D over dp;", "layers[0].ffn.w1.v: update STORAGE D@dp"},
+        {"mesh dp = 2; shard opt D over dp; precision param = bf16;", "layers[0].ffn.w1.master: update STORAGE D@dp"},
+        {"mesh dp = 2; shard opt D over dp;", "layers[0].ffn.w1.grad: "},
+        {"mesh dp = 2; shard grad, opt D over dp; accumulate 2 over B;", "layers[0].ffn.w1.grad: micro STORAGE D@dp; update STORAGE D@dp"},
+        /* a rule without kinds is for all */
+        {"mesh tp = 2; shard F over tp;", "layers[0].ffn.w1: micro STRONG F@tp; update STRONG F@tp"},
+        {"mesh tp = 2; shard F over tp;", "layers[0].ffn.w1.grad: update STRONG F@tp"},
+        {"mesh tp = 2; shard F over tp;", "layers[0].ffn.w1.v: update STRONG F@tp"},
+        {"mesh tp = 2; shard act F over tp;", "layers[0].ffn.w1.v: "},
+        {"mesh dp = 2, tp = 2; shard F over tp; shard opt D over dp;", "layers[0].ffn.w1.m: update STRONG F@tp; update STORAGE D@dp"},
+        /* places are those of the parameters */
+        {"mesh dp = 2; shard opt D over dp in layers[1].ffn.w1;", "layers[1].ffn.w1.m: update STORAGE D@dp"},
+        {"mesh dp = 2; shard opt D over dp in layers[1].ffn.w1;", "layers[0].ffn.w1.m: "},
+        {"mesh dp = 2; shard opt D over dp in layers.ffn;", "layers[2].ffn.w1.m: update STORAGE D@dp"},
+        {"mesh dp = 2; shard opt D over dp in loss.layers;", "layers[2].ffn.w1.m: update STORAGE D@dp"},
+        {"mesh dp = 2; shard opt D over dp in other;", "layers[2].ffn.w1.m: "},
+        /* each chooses for itself, among what its parameter leaves */
+        {"mesh dp = 2; shard grad, opt * over dp;", "layers[0].ffn.w1.m: update STORAGE F@dp"},
+        {"mesh dp = 2; shard grad, opt * over dp;", "layers[0].ffn.w2.grad: update STORAGE F@dp"},
+        {"mesh dp = 2, tp = 2; shard F over tp; shard opt * over dp;", "layers[0].ffn.w1.m: update STRONG F@tp; update STORAGE D@dp"},
+        {"mesh dp = 2, tp = 2; style layers.ffn.w1: colwise over tp; shard opt * over dp;", "layers[0].ffn.w1.m: update STORAGE D@dp"},
+        {"mesh dp = 2, tp = 2; pin layers.ffn.w1: [D, F@tp]; shard opt * over dp;", "layers[0].ffn.w1.m: update STORAGE D@dp"},
+        {"mesh dp = 2; shard param D over dp; shard opt * over dp;", "layers[0].ffn.w1.m: update STORAGE F@dp"},
+        {"mesh tp = 2; pin layers.ffn.w1: [D, F@tp]; shard opt * over tp if free;", "layers[0].ffn.w1.m: "},
+        /* pins and styles are for the parameter, wherever it is read, and for no gradient */
+        {"mesh tp = 2; pin layers.ffn.w1: [D, F@tp];", "layers[0].ffn.w1: micro PIN F@tp closed; update PIN F@tp closed"},
+        {"mesh tp = 2; pin layers.ffn.w1: [D, F@tp];", "layers[0].ffn.w1.grad: "},
+        {"mesh tp = 2; style layers.ffn.w1: colwise over tp;", "layers[0].ffn.w1: micro STRONG F@tp; update STRONG F@tp"},
+        {"mesh tp = 2; style layers.ffn.w2: rowwise over tp;", "layers[0].ffn.w2: micro STRONG F@tp; update STRONG F@tp"},
+        {"mesh tp = 2; style layers.attn.wq: colwise over tp;", "layers[0].attn.wq: micro STRONG K@tp; update STRONG K@tp"},
+        {"mesh tp = 2; style layers.n: replicate over tp;", "layers[0].n.g.m: "},
+        {"mesh tp = 2; style layers.n: replicate over tp;", "layers[0].n.g: micro PIN closed; update PIN closed"},
+        /* of what is computed, lines speak of the forward pass only */
+        {"mesh dp = 2; shard B over dp; remat layers;", "layers[0].ffn.h: micro STRONG B@dp"},
+        {"mesh dp = 2; pin layers.ffn.h: [B@dp, S, F]; remat layers;", "layers[0].ffn.h: micro PIN B@dp closed"},
+        {"mesh dp = 2; shard D over dp; remat layers;", "layers[0].h: micro STRONG D@dp"},
+        {"mesh dp = 2; shard act B over dp;", "loss.x: micro STRONG B@dp"},
+        {"mesh dp = 2; shard input B over dp; accumulate 2 over B;", "loss.t: micro STRONG B@dp"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run(&(fixture){
+            .minimize = "with adamw(lr = 1)", .plan = cases[i].plan, .wanted = cases[i].wanted, .seeded = true, .check = check_seeds});
+}
+
+/* A style's lock and its ends are made once, however often the step reads the weight. */
+static void check_locks(fixture *f)
+{
+    expect_trained(f);
+    assert_true(f->seeded);
+    assert_int_equal(f->seeds.locks.count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const sc_op *op = sc_op_at(f->m, f->seeds.locks.data[i].op);
+        assert_true(op->kind == SC_OP_dot && sc_op_word(op, SC_ATTR_phase) == 0);
+    }
+}
+
+static void styles_lock_the_forward_pass(void **state)
+{
+    (void)state;
+    run(&(fixture){.minimize = "with adamw(lr = 1)",
+                   .plan = "mesh tp = 2; style layers.ffn.w1: colwise(from = replicate, to = F) over tp; remat layers;",
+                   .seeded = true,
+                   .check = check_locks});
+}
+
+static void check_padding(fixture *f)
+{
+    expect_trained(f);
+    if (!f->seeded)
+        fail_msg("%s\n%s", f->plan, f->error);
+    assert_int_equal(f->m->dims.data[sc_module_find_dim(f->m, sc_intern_text(&f->context->names, "V"))].multiple, 5);
+    assert_string_equal(seeds_of(f, "tok.grad"), strstr(f->plan, "grad") != NULL ? "update STORAGE V@dp" : "");
+    assert_string_equal(seeds_of(f, "tok.m"), strstr(f->plan, "opt") != NULL ? "update STORAGE V@dp" : "");
+}
+
+static void stored_gradients_may_be_uneven(void **state)
+{
+    (void)state;
+    static const char *const plans[] = {"mesh dp = 5; shard grad V over dp;", "mesh dp = 5; shard opt V over dp;",
+                                        "mesh dp = 5; shard grad, opt * over dp in tok;"};
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
+        run(&(fixture){.minimize = "with adamw(lr = 1)", .plan = plans[i], .seeded = true, .check = check_padding});
+}
+
+static void check_forward(fixture *f)
+{
+    if (f->error[0] != 0)
+        fail_msg("%s", f->error);
+}
+
+static void rules_for_training_are_legal_without_it(void **state)
+{
+    (void)state;
+    run(&(fixture){.plan = "mesh dp = 2; shard grad, opt D over dp; shard opt * over dp in layers.attn;", .check = check_forward});
+}
+
 /* ---- what is refused ---- */
 static void check_refused(fixture *f)
 {
@@ -498,6 +667,10 @@ int main(void)
         cmocka_unit_test(the_first_line_wins),
         cmocka_unit_test(an_entry_is_one_region),
         cmocka_unit_test(later_reshard_lines_win),
+        cmocka_unit_test(lines_speak_of_gradients_and_optimizer_state),
+        cmocka_unit_test(styles_lock_the_forward_pass),
+        cmocka_unit_test(stored_gradients_may_be_uneven),
+        cmocka_unit_test(rules_for_training_are_legal_without_it),
         cmocka_unit_test(impossible_training_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

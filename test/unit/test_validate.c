@@ -387,7 +387,7 @@ static void shrink_mean(sc_context *context, void *user)
               *local = sc_parse_module(context, "local", text, strlen(text));
     assert_non_null(global);
     assert_non_null(local);
-    sc_shrink_modules(global, local, 0, 1e6, &shrink);
+    sc_shrink_modules(global, local, 1e6, &shrink);
     sc_for_each_op (local, 0, op) {
         if (sc_op_at(local, op)->kind == SC_OP_constant)
             s->value = sc_op_number(sc_op_at(local, op), SC_ATTR_value, 0);
