@@ -363,7 +363,8 @@ static void finish(sc_propagation *p, sc_func_id func)
         sc_factors factors;
         sc_assignment assignment;
         sc_op_factors(m, sc_op_at(m, op), &factors);
-        if (factors.count > 0) {
+        bool anywhere = m->ops.data[op].result_count == 1 && sc_is_made_anywhere(m, sc_result(m, op, 0));
+        if (factors.count > 0 && !anywhere) {
             sc_assign(&p->assigner, op, &factors, &assignment);
             sc_assignment_store(m, op, &factors, &assignment);
         }
