@@ -22,6 +22,7 @@ typedef struct sc_training {
     SC_VEC(sc_optimizer_settings) groups; /* the first one has the defaults' clip */
     SC_VEC(sc_trained_param) params;      /* in the order of module->state; parameters that are not here are frozen */
     int64_t micro_batches;                /* at least 1 */
+    sc_loc accumulate; /* the line that says so */
     sc_dim batch_dim;                     /* that micro-batches split; SC_NONE without `accumulate` */
     uint32_t *region;                     /* by op of the entry: the recomputed region it belongs to, from 1; 0: none. NULL: no `remat` */
     bool *saved;                          /* by value: kept for the backward pass all the same; NULL: none */

@@ -71,6 +71,29 @@ static sc_sym consumer_name(sc_module *m, sc_op_id reader)
     return path != 0 ? path : sc_intern_printf(&m->context->names, "%s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
 }
 
+/* Atoms on which a value is whole and should be a term of a pending sum. */
+static sc_atom_set newly_pending(const sc_placement *has, const sc_placement *needed)
+{
+    return sc_placement_partial(needed, SC_PARTIAL_SUM) & ~sc_placement_partial(has, SC_PARTIAL_SUM);
+}
+
+static sc_value keep_once(insertion *in, sc_op_id reader, sc_value value, sc_atom_set atoms, sc_type type)
+{
+    sc_module *m = in->m;
+    uint8_t list[SC_MAX_ATOMS];
+    uint32_t count = 0;
+    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+        if ((atoms >> a & 1) != 0)
+            list[count++] = (uint8_t)a;
+    }
+    sc_attr attrs[2] = {sc_attr_atoms(m, SC_ATTR_over, list, count)};
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
+    if (phase != NULL)
+        attrs[1] = *phase;
+    sc_op_id op = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_once, &value, 1, attrs, phase != NULL ? 2 : 1, &type, 1, reader);
+    return sc_result(m, op, 0);
+}
+
 static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, const sc_placement *needed)
 {
     sc_module *m = in->m;
@@ -79,6 +102,15 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
     if (sc_placement_equal(&has, needed))
         return;
     sc_type type = sc_type_with_placement(m, m->values.data[value].type, needed);
+    sc_atom_set fresh = newly_pending(&has, needed);
+    if (fresh != 0) { /* the rest first */
+        sc_placement rest = *needed;
+        for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+            rest.on[a] = (fresh >> a & 1) != 0 ? SC_ON_NOTHING : rest.on[a];
+        bring_operand(in, reader, operand, &rest);
+        m->ops.data[reader].operands[operand] = keep_once(in, reader, m->ops.data[reader].operands[operand], fresh, type);
+        return;
+    }
     bool is_new;
     uint64_t key = ((uint64_t)value << 32) | type;
     sc_map_insert(&in->made, key, SC_NONE, &is_new);
@@ -158,7 +190,7 @@ static void visit(insertion *in, sc_op_id op)
     for (uint32_t o = 0; o < m->ops.data[op].operand_count; o++) {
         sc_placement needed = sc_assigned_operand(m, &factors, &assignment, sc_op_at(m, op), o);
         const sc_placement has = sc_type_of(m, m->ops.data[op].operands[o])->placement;
-        bool brings = (traits & SC_BILINEAR) == 0 || (sc_placement_partial(&has, SC_PARTIAL_SUM) & passed) == passed;
+        bool brings = (traits & (SC_BILINEAR | SC_LINEAR_FIRST)) == 0 || (sc_placement_partial(&has, SC_PARTIAL_SUM) & passed) == passed;
         add_pending(&needed, brings ? passed : 0);
         bring_operand(in, op, o, &needed);
     }
