@@ -192,7 +192,8 @@ static void finish_param(differentiation *d, sc_op_id id)
         sum = sc_make_as(&e, SC_OP_cast, &sum, 1, &gradient, 1, &type);
         set_like(d, sum, value);
     }
-    sum = sc_make_value(&e, SC_OP_use, &sum, 1, &gradient, 1);
+    sc_attr attrs[2] = {gradient, sc_attr_text(SC_ATTR_travels, sc_intern_text(&m->context->names, sc_dtypes[param->reduce].name))};
+    sum = sc_make_value(&e, SC_OP_use, &sum, 1, attrs, param->reduce != param->grad ? 2 : 1);
     set_like(d, sum, value);
     m->values.data[sum].path = sc_state_name_of(m, state, "grad");
     d->gradients->of_state[state] = sum;

@@ -59,7 +59,8 @@ static sc_value copy_anywhere(insertion *in, sc_value value, sc_type type)
 {
     sc_module *m = in->m;
     const sc_op op = *sc_op_at(m, sc_def(m, value));
-    sc_op_id copy = sc_op_new(m, op.func, op.next, (sc_op_kind)op.kind, op.operands, op.operand_count, op.attrs, op.attr_count, &type, 1, sc_def(m, value));
+    sc_op_id copy = sc_op_new(m, op.func, op.next, (sc_op_kind)op.kind, op.operands, op.operand_count, op.attrs, op.attr_count, &type, 1,
+                              sc_def(m, value));
     sc_op_drop_attr(m, copy, SC_ATTR_split);
     return sc_result(m, copy, 0);
 }
@@ -69,6 +70,29 @@ static sc_sym consumer_name(sc_module *m, sc_op_id reader)
     const sc_op *op = sc_op_at(m, reader);
     sc_sym path = op->result_count > 0 ? m->values.data[op->first_result].path : 0;
     return path != 0 ? path : sc_intern_printf(&m->context->names, "%s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
+}
+
+/* The dtype in which the reader wants a pending sum to travel; SC_DTYPE_COUNT: its own. */
+static sc_dtype travel_dtype(const sc_module *m, sc_op_id reader, const sc_placement *has, const sc_placement *needed)
+{
+    sc_sym word = sc_op_word(sc_op_at(m, reader), SC_ATTR_travels);
+    bool reduces = (sc_placement_partial(has, 0) & ~sc_placement_partial(needed, 0)) != 0;
+    return word == 0 || !reduces ? SC_DTYPE_COUNT : sc_dtype_find(sc_text(m->context, word));
+}
+
+/* A cast right after the op that makes a value; of a gradient, so that a pending sum may pass it. */
+static sc_value cast_after(insertion *in, sc_value value, sc_type type, sc_op_id reader)
+{
+    sc_module *m = in->m;
+    sc_op_id def = sc_def(m, value);
+    sc_sym name = sc_op_word(sc_op_at(m, reader), SC_ATTR_gradient);
+    sc_attr attrs[2] = {sc_attr_text(SC_ATTR_gradient, name)};
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
+    if (phase != NULL)
+        attrs[1] = *phase;
+    sc_op_id op =
+        sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_cast, &value, 1, attrs, phase != NULL ? 2 : 1, &type, 1, def);
+    return sc_result(m, op, 0);
 }
 
 /* Atoms on which a value is whole and should be a term of a pending sum. */
@@ -120,7 +144,16 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
             made = copy_anywhere(in, value, type);
         } else {
             sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, needed);
-            made = reshard_after(in, value, type, sc_def(m, value), reader, &reason, consumer_name(m, reader));
+            sc_dtype own = sc_type_of(m, value)->dtype, travels = travel_dtype(m, reader, &has, needed);
+            if (travels != SC_DTYPE_COUNT) {
+                sc_type narrow = sc_type_with_dtype(m, m->values.data[value].type, travels);
+                sc_value rounded = cast_after(in, value, narrow, reader);
+                sc_value moved = reshard_after(in, rounded, sc_type_with_dtype(m, type, travels), sc_def(m, rounded), reader, &reason,
+                                               consumer_name(m, reader));
+                m->values.data[moved].path = m->values.data[sc_result(m, reader, 0)].path;
+                made = cast_after(in, moved, sc_type_with_dtype(m, type, own), reader);
+            } else
+                made = reshard_after(in, value, type, sc_def(m, value), reader, &reason, consumer_name(m, reader));
         }
         *sc_map_insert(&in->made, key, made, NULL) = made;
     }
