@@ -537,7 +537,7 @@ static void set_limit(const validation *v, const sc_state *state, double *data, 
 {
     const char *path = sc_text(v->global->context, state->path), *last = strrchr(path, '.');
     for (int64_t i = 0; state->kind == SC_STATE_SUM && i < count; i++)
-        data[i] = v->limit == LIMIT_EMPTY ? 0 : 1 + fabs(data[i]);
+        data[i] = v->limit == LIMIT_EMPTY && strcmp(path, "weight") == 0 ? 0 : 1 + fabs(data[i]);
     if (v->limit == LIMIT_UNCLIPPED && state->kind == SC_STATE_SCALAR && last != NULL &&
         strcmp(last + 1, sc_scalar_names[SC_SCALAR_CLIP]) == 0)
         data[0] = INFINITY;

@@ -143,6 +143,15 @@ bool weight_of_zero_divides(sc_module *m, sc_func_id func)
            read_instead(m, update_of(m), sc_result(m, where, 0), sc_result(m, division, 0), SC_NONE);
 }
 
+/* eq(weight, 0) becomes eq(total, 0). */
+bool emptiness_of_the_total(sc_module *m, sc_func_id func)
+{
+    (void)func;
+    sc_op_id where = reciprocal_of(m), is_empty = def_of(m, operand_of(m, where, 0));
+    sc_op_id loss = def_of(m, operand_of(m, m->funcs.data[update_of(m)].last, 0));
+    return is_empty != SC_NONE && sc_op_at(m, is_empty)->kind == SC_OP_eq && read_as_operand(m, is_empty, 0, operand_of(m, loss, 0));
+}
+
 bool loss_and_norm_exchanged(sc_module *m, sc_func_id func)
 {
     (void)func;
