@@ -15,6 +15,8 @@
 typedef struct shape {
     const char *what;
     int64_t layers, dp, fsdp;
+    bool step; /* the train step: backward, recomputation, optimizer; else the forward entry */
+    int64_t batch;
 } shape;
 
 typedef struct job {
@@ -51,9 +53,10 @@ static void bind(sc_context *context, sc_binding_list *list, const char *name, i
 static void compile(sc_context *context, void *user)
 {
     job *j = user;
-    sc_options options = {.file = j->file, .entry = "loss"};
+    sc_options options = {.file = j->file, .entry = "loss", .trains = j->shape->step};
     sc_binding_list mesh = {0};
     bind(context, &options.plan_options.binds, "L", j->shape->layers);
+    bind(context, &options.plan_options.binds, "B", j->shape->batch);
     bind(context, &mesh, "dp", j->shape->dp);
     bind(context, &mesh, "fsdp", j->shape->fsdp);
     for (uint32_t i = 0; i < mesh.count; i++)
@@ -71,7 +74,7 @@ static void compile(sc_context *context, void *user)
         return;
     }
     j->ops = 0;
-    sc_for_each_op (c.local, c.func, op)
+    sc_for_each_op_of_all (c.local, op)
         j->ops++;
 }
 
@@ -160,9 +163,13 @@ int main(int argc, char **argv)
         fputs("usage: compile MODEL [RUNS]\n", stderr);
         return 2;
     }
-    static const shape shapes[] = {
-        {"126 layers, 16384 ranks", 126, 16, 128}, {"63 layers, 16384 ranks", 63, 16, 128}, {"126 layers, 128 ranks", 126, 2, 8}};
-    enum { COUNT = sizeof shapes / sizeof *shapes };
+    static const shape shapes[] = {{"126 layers, 16384 ranks", 126, 16, 128, false, 4096},
+                                   {"63 layers, 16384 ranks", 63, 16, 128, false, 4096},
+                                   {"126 layers, 128 ranks", 126, 2, 8, false, 4096},
+                                   {"train step, 126 layers", 126, 16, 128, true, 4096},
+                                   {"train step, 63 layers", 63, 16, 128, true, 4096},
+                                   {"train step, 128 ranks", 126, 2, 8, true, 4096}};
+    enum { COUNT = sizeof shapes / sizeof *shapes, STEP = 3 };
     double medians[COUNT];
     uint32_t ops[COUNT];
     int runs = argc > 2 ? atoi(argv[2]) : 15;
@@ -172,6 +179,7 @@ int main(int argc, char **argv)
         printf("%-24s %7.1f ms  %u ops in the per-rank program\n", shapes[s].what, medians[s] * 1e3, ops[s]);
     printf("full depth / half        %6.2f   (linear: 2)\n", medians[0] / medians[1]);
     printf("16384 ranks / 128        %6.2f   (independent: 1)\n", medians[0] / medians[2]);
+    printf("train step: full / half  %6.2f   ranks %.2f\n", medians[STEP] / medians[STEP + 1], medians[STEP] / medians[STEP + 2]);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     printf("peak memory              %6.1f MB\n", (double)usage.ru_maxrss / 1e3);

@@ -81,6 +81,8 @@ static uint8_t kinds_of(const sc_plan_view *view, const sc_op *op, sc_value valu
     case SC_OP_use:
         return kinds_of_use(view, op, value);
     default:
+        if ((sc_op_traits(op) & SC_KEEPS_LSE) != 0 && value > op->first_result)
+            return SC_KIND_NO_RULES; /* a statistic for the backward pass: whole, as it is computed */
         return (sc_op_traits(op) & SC_CONSTANT) != 0 || (op->kind == SC_OP_cast && is_param(view->m, value)) ? SC_KIND_NO_RULES : ACT;
     }
 }

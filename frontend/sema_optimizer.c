@@ -2,6 +2,7 @@
  * program is checked, as far as no size is needed, and for a plan, with its sizes. */
 #include "frontend/build_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct {
@@ -60,11 +61,11 @@ static reader read_names(const reader *outer, const char *owner, sc_loc loc, con
     reader r = {.program = outer->program, .entry = outer->entry, .bindings = outer->bindings, .owner = owner};
     sc_context *context = r.program->context;
     list_words(context, words, &r.known);
+    assert(r.known.data != NULL); /* every owner has arguments */
     for (uint32_t i = 0; i < args->count; i++) {
         const sc_arg *arg = &args->data[i];
-        const char *name = arg->name.text != 0                        ? sc_text(context, arg->name.text)
-                           : i < positional && arg->values.count == 1 ? r.known.data[i]
-                                                                      : NULL;
+        bool placed = i < positional && arg->values.count == 1;
+        const char *name = arg->name.text != 0 ? sc_text(context, arg->name.text) : placed ? r.known.data[i] : NULL;
         int at = name == NULL ? -1 : find_word(&r.known, name);
         if (at < 0) {
             fail(&r, SC_D_bad_argument, arg->loc,

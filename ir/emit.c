@@ -58,6 +58,10 @@ sc_value sc_make_cast(sc_emitter *e, sc_value x, sc_dtype dtype)
     sc_type_info type = *sc_type_of(e->m, x);
     if (type.dtype == dtype)
         return x;
+    const sc_op *op = sc_op_at(e->m, sc_def(e->m, x)); /* a value that was widened, narrowed again, is itself */
+    if (op->kind == SC_OP_cast && sc_type_of(e->m, op->operands[0])->dtype == dtype && sc_dtype_is_float(dtype) &&
+        sc_dtypes[type.dtype].bytes > sc_dtypes[dtype].bytes)
+        return op->operands[0];
     type.dtype = dtype;
     return sc_make_as(e, SC_OP_cast, &x, 1, NULL, 0, &type);
 }

@@ -50,6 +50,14 @@ sc_dim sc_module_group_of(const sc_module *m, const sc_dim *leaves, uint32_t cou
     return SC_NONE;
 }
 
+bool sc_is_made_anywhere(const sc_module *m, sc_value value)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    if ((sc_op_traits(op) & SC_CONSTANT) != 0)
+        return true;
+    return (sc_op_traits(op) & SC_SPREADS) != 0 && sc_type_of(m, op->operands[0])->rank == 0;
+}
+
 static bool infer(sc_shape_request *request)
 {
     request->error = NULL;

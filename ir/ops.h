@@ -23,6 +23,8 @@ enum {
     SC_CONVERTS = 32768,        /* another dtype, else the same */
     SC_FROM_OUTSIDE = 65536,    /* a value that the caller gives */
     SC_FILLS_PADDING = 262144,  /* what stands in the padding of its result is defined */
+    SC_LINEAR_FIRST = 8388608,  /* linear in its first operand */
+    SC_SPREADS = 4194304,       /* repeats its operand along dims */
     SC_STOPS_GRADIENT = 2097152, /* flat: nothing goes back through it */
     SC_KEEPS_LSE = 1048576,     /* with lse = 1 it has a further result that its derivative reads */
     SC_STATE_WRITE = 524288,    /* operand 0 is what the state that it names is after the call */
@@ -103,6 +105,9 @@ bool sc_op_is_forward(const sc_module *m, const sc_op *op);
 
 /* The factors of an op; every dim of every operand and result belongs to exactly one. */
 void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors);
+
+/* A value without an own place: a constant, or a scalar spread over dims. It is made wherever it is read, as its reader wants it. */
+bool sc_is_made_anywhere(const sc_module *m, sc_value value);
 
 /* The dims on which a placed op reads its global index, with the atoms that split them there: what its `offset` attribute must say in a
  * per-rank program. `splits` has room for SC_MAX_FACTORS. */

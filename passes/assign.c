@@ -184,7 +184,7 @@ sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors 
     const sc_op *op = sc_op_at(assigner->m, id);
     for (uint32_t o = 0; o < op->operand_count; o++) {
         sc_value value = op->operands[o];
-        if ((sc_op_traits(sc_op_at(assigner->m, sc_def(assigner->m, value))) & SC_CONSTANT) != 0)
+        if (sc_is_made_anywhere(assigner->m, value))
             continue;
         sc_placement needed = sc_assigned_operand(assigner->m, factors, assignment, op, o), at = adopt(assigner, value, &needed);
         sc_cost cost = move_cost(assigner, value, &at, &needed);

@@ -175,7 +175,9 @@ static sc_value read_gradient(update *u)
     u->phase = 1;
     sc_attr attrs[2] = {sc_attr_text(SC_ATTR_name, sc_state_name_of(m, u->param->state, "grad")), sc_attr_int(SC_ATTR_bucket, 0)};
     sc_value read = sc_make_as(&u->e, SC_OP_state_read, NULL, 0, attrs, 2, &type);
-    sc_value whole = sc_make_value(&u->e, SC_OP_use, &read, 1, &attrs[1], 1);
+    attrs[0] = attrs[1];
+    attrs[1] = sc_attr_text(SC_ATTR_travels, sc_intern_text(&m->context->names, sc_dtypes[u->param->reduce].name));
+    sc_value whole = sc_make_value(&u->e, SC_OP_use, &read, 1, attrs, u->param->reduce != u->param->grad ? 2 : 1);
     u->phase = 0;
     return sc_make_cast(&u->e, whole, sc_wide(type.dtype));
 }

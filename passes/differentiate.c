@@ -34,10 +34,18 @@ typedef struct differentiation {
 
 /* ---- emitting ---- */
 
+static void set_origin(differentiation *d, sc_op_id op, sc_op_id origin)
+{
+    while (d->step->origin.count <= op)
+        *sc_vec_push(&d->m->context->arena, &d->step->origin) = SC_NONE;
+    d->step->origin.data[op] = origin;
+}
+
 static void mark_backward(sc_emitter *e, sc_op_id made)
 {
-    const differentiation *d = e->user;
+    differentiation *d = e->user;
     sc_op_set_attr(e->m, made, sc_attr_text(SC_ATTR_phase, d->backward));
+    set_origin(d, made, e->like);
 }
 
 static sc_emitter emitter(differentiation *d, sc_op_id like)
@@ -113,6 +121,7 @@ static sc_value recompute(differentiation *d, sc_value value)
     sc_op_id made = sc_op_new(m, d->func, SC_NONE, (sc_op_kind)op.kind, operands, op.operand_count, op.attrs, op.attr_count, types,
                               op.result_count, id);
     sc_op_set_attr(m, made, sc_attr_text(SC_ATTR_phase, d->recompute));
+    set_origin(d, made, id);
     for (uint32_t r = 0; r < op.result_count; r++) {
         set_like(d, sc_result(m, made, r), op.first_result + r);
         d->again[op.first_result + r] = sc_result(m, made, r);
@@ -156,7 +165,7 @@ static void add_cotangent(differentiation *d, sc_emitter *e, sc_value value, sc_
     const sc_type_info type = *sc_type_of(d->m, value);
     more = sc_make_fit(e, more, &type);
     more = sc_make_cast(e, more, d->widened[value] ? sc_wide(type.dtype) : type.dtype);
-    if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count)
+    if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count && !sc_is_made_anywhere(d->m, more))
         set_like(d, more, value);
     if (d->cotangent[value] != SC_NONE) {
         more = sc_make2(e, SC_OP_add, d->cotangent[value], more);
@@ -183,7 +192,8 @@ static void finish_param(differentiation *d, sc_op_id id)
         sum = sc_make_as(&e, SC_OP_cast, &sum, 1, &gradient, 1, &type);
         set_like(d, sum, value);
     }
-    sum = sc_make_value(&e, SC_OP_use, &sum, 1, &gradient, 1);
+    sc_attr attrs[2] = {gradient, sc_attr_text(SC_ATTR_travels, sc_intern_text(&m->context->names, sc_dtypes[param->reduce].name))};
+    sum = sc_make_value(&e, SC_OP_use, &sum, 1, attrs, param->reduce != param->grad ? 2 : 1);
     set_like(d, sum, value);
     m->values.data[sum].path = sc_state_name_of(m, state, "grad");
     d->gradients->of_state[state] = sum;

@@ -12,20 +12,25 @@ static void place_like(sc_propagation *p, sc_value value, sc_value like)
         memcpy(sc_cause_of(placing, value, 0), sc_cause_of(placing, like, 0), placing->atom_count * sizeof(sc_cause));
 }
 
-/* A recomputed op splits what the original splits. */
-static void lock_like(sc_propagation *p, sc_op_id op, sc_op_id like)
+/* A derivative splits what its op splits, wherever it has that dim: the backward pass moves the mirror image of what the forward pass
+ * moves. A recomputed op splits nothing else either. */
+static void lock_like(sc_propagation *p, sc_op_id op, sc_op_id origin, bool exactly)
 {
-    sc_factors factors;
+    sc_factors factors, own;
     sc_assignment assignment;
-    sc_op_factors(p->m, sc_op_at(p->m, like), &factors);
+    sc_op_factors(p->m, sc_op_at(p->m, origin), &factors);
+    sc_op_factors(p->m, sc_op_at(p->m, op), &own);
     if (factors.count == 0)
         return;
-    sc_assign(&p->assigner, like, &factors, &assignment);
+    sc_assign(&p->assigner, origin, &factors, &assignment);
     sc_dim *locks = &p->placing->locks[(size_t)op * p->placing->atom_count];
-    for (uint32_t a = 0; a < p->placing->atom_count; a++)
+    for (uint32_t a = 0; exactly && a < p->placing->atom_count; a++)
         locks[a] = SC_LOCKED_OUT;
     for (uint32_t f = 0; f < factors.count; f++) {
-        for (uint32_t i = 0; i < assignment.split[f].count; i++)
+        bool has = false;
+        for (uint32_t i = 0; i < own.count; i++)
+            has = has || (own.list[i].dim == factors.list[f].dim && own.list[i].role != SC_ROLE_WHOLE);
+        for (uint32_t i = 0; has && i < assignment.split[f].count; i++)
             locks[assignment.split[f].atoms[i]] = factors.list[f].dim;
     }
 }
@@ -35,14 +40,15 @@ void sc_place_backward(sc_propagation *p, const sc_train_step *step)
     const sc_module *m = p->m;
     sc_sym recompute = sc_intern_text(&m->context->names, "recompute");
     sc_for_each_op (m, step->micro, op) {
+        if (p->stage_of[op] != SC_STAGE_BACKWARD)
+            continue;
         for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
             sc_value value = sc_result(m, op, r), like = sc_like_of(step, value);
-            if (like == SC_NONE || p->stage_of[op] != SC_STAGE_BACKWARD)
-                continue;
-            place_like(p, value, like);
-            if (sc_op_word(sc_op_at(m, op), SC_ATTR_phase) == recompute)
-                lock_like(p, op, sc_def(m, like));
+            if (like != SC_NONE)
+                place_like(p, value, like);
         }
+        if (sc_origin_of(step, op) != SC_NONE && p->placing->atom_count > 0)
+            lock_like(p, op, sc_origin_of(step, op), sc_op_word(sc_op_at(m, op), SC_ATTR_phase) == recompute);
     }
 }
 

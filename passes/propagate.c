@@ -94,7 +94,7 @@ static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint
     const sc_placement *at = &p->placing->at[value];
     if (at->on[atom] != SC_ON_NOTHING || (p->placing->closed[value] >> atom & 1) != 0 || p->is_input[value])
         return false;
-    if (p->stage_of[sc_def(p->m, value)] != p->stage || (sc_op_traits(sc_op_at(p->m, sc_def(p->m, value))) & SC_CONSTANT) != 0)
+    if (p->stage_of[sc_def(p->m, value)] != p->stage || sc_is_made_anywhere(p->m, value))
         return false;
     sc_type_info type = *sc_type_of(p->m, value);
     type.placement = *at;
@@ -363,7 +363,8 @@ static void finish(sc_propagation *p, sc_func_id func)
         sc_factors factors;
         sc_assignment assignment;
         sc_op_factors(m, sc_op_at(m, op), &factors);
-        if (factors.count > 0) {
+        bool anywhere = m->ops.data[op].result_count == 1 && sc_is_made_anywhere(m, sc_result(m, op, 0));
+        if (factors.count > 0 && !anywhere) {
             sc_assign(&p->assigner, op, &factors, &assignment);
             sc_assignment_store(m, op, &factors, &assignment);
         }

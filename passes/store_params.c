@@ -75,8 +75,10 @@ static sc_value use_in_unit(storage *s, sc_op_id reader, sc_value value, uint32_
 static void mark_stored(storage *s, const sc_seeds *seeds)
 {
     for (uint32_t i = 0; i < seeds->list.count; i++) {
-        if (seeds->list.data[i].strength == SC_SEED_STORAGE)
-            s->stored[seeds->list.data[i].value] = true;
+        sc_value value = seeds->list.data[i].value;
+        uint32_t state = sc_module_find_state(s->m, sc_op_word(sc_op_at(s->m, sc_def(s->m, value)), SC_ATTR_name));
+        if (seeds->list.data[i].strength == SC_SEED_STORAGE && state != SC_NONE && s->m->state.data[state].kind == SC_STATE_PARAM)
+            s->stored[value] = true;
     }
 }
 

@@ -18,7 +18,7 @@ typedef struct training {
     sc_options options;
     sc_compiled c;
     sc_compiled whole;    /* the entry before it is differentiated or placed, with the whole batch: its inputs and parameters */
-    const char *program;  /* its text: what a state is a state of */
+    const char *program;  /* as text: what a state is a state of */
     sc_train_state saved; /* of --resume */
     sc_feed feed, held_out;
     sc_weights_file *file; /* of --save */
@@ -141,6 +141,18 @@ static bool compile(training *t)
     return context->diag.errors == errors;
 }
 
+/* Which optimizer has which parameters, in which dtypes: with the program, all that a state depends on. */
+static void print_trained(const training *t, sc_strbuf *out)
+{
+    const sc_training *trained = t->c.global_step->training;
+    for (uint32_t i = 0; i < trained->params.count; i++) {
+        const sc_trained_param *param = &trained->params.data[i];
+        sc_strbuf_printf(out, "train \"%s\" with %s, grad %s, opt %s\n", sc_text(t->context, t->c.global->state.data[param->state].path),
+                         sc_optimizers[trained->groups.data[param->group].kind].name, sc_dtypes[param->grad].name,
+                         sc_dtypes[param->opt].name);
+    }
+}
+
 /* The compiled step is of one micro-batch, and holds what the plan does to it. */
 static bool build_whole(training *t)
 {
@@ -162,6 +174,7 @@ static bool build_whole(training *t)
     t->whole.func = built.func;
     sc_strbuf_init(&text, &context->arena);
     sc_print_module(t->whole.global, NULL, &text);
+    print_trained(t, &text);
     t->program = text.data;
     return true;
 }
@@ -180,7 +193,10 @@ static bool read_resumed(training *t)
         return usage(context, sc_arena_printf(&context->arena, "--seed %llu, but %s was made with seed %llu; leave --seed out",
                                               (unsigned long long)t->options.seed, t->options.resume, (unsigned long long)t->saved.seed));
     t->options.seed = t->saved.seed;
-    return true;
+    if (t->saved.steps <= (uint64_t)t->options.steps)
+        return true;
+    return usage(context, sc_arena_printf(&context->arena, "%s has done %llu steps; --steps counts these too, so %lld is too few",
+                                          t->options.resume, (unsigned long long)t->saved.steps, (long long)t->options.steps));
 }
 
 /* Other data may be meant; then it begins where as many rows of it would have been read. */
@@ -253,11 +269,13 @@ static bool prepare(training *t)
         return false;
     if (o->resume != NULL && !sc_train_state_fits(t->context, o->resume, &t->saved, t->program))
         return false;
-    if (!open_feeds(t) || !check_outputs(t) || !sc_train_log_open(t->context, o->log, o->resume != NULL, &t->log))
+    if (!open_feeds(t) || !check_outputs(t))
         return false;
     t->flops = sc_schedule_flops(t->c.local);
     t->trainer = sc_trainer_new(t->context, &t->c, o);
-    return t->trainer != NULL && (o->resume == NULL || sc_train_state_restore(t->context, o->resume, &t->saved, t->trainer));
+    if (t->trainer == NULL || (o->resume != NULL && !sc_train_state_restore(t->context, o->resume, &t->saved, t->trainer)))
+        return false;
+    return sc_train_log_open(t->context, o->log, o->resume != NULL, &t->log); /* the last: a log that was there is written over */
 }
 
 /* ---- steps ---- */
@@ -361,9 +379,9 @@ static void print_text(const training *t, bool is_stopped, sc_strbuf *out)
     if (is_stopped)
         sc_strbuf_printf(out, "stopped by %s after step %llu of %llu\n", signal_name(), done, wanted);
     else if (t->last.step == 0)
-        sc_strbuf_printf(out, "nothing to do: %s has %llu steps, --steps asks for %llu\n", o->resume, done, wanted);
+        sc_strbuf_printf(out, "nothing to do: %s has done all %llu steps\n", o->resume, done);
     else
-        sc_strbuf_printf(out, "%llu steps\n", done);
+        sc_strbuf_printf(out, "%llu step%s\n", done, done == 1 ? "" : "s");
     if (t->last.step > 0)
         sc_strbuf_printf(out, "loss %.10g\n", t->last.result.loss);
     if (t->has_held_out_loss)

@@ -77,7 +77,7 @@ static const option_row option_rows[] = {
     {"--bind", OPT_BIND, "D=64,E=8", "sizes of dims"},
     {"--mesh", OPT_MESH, "dp=16", "sizes of mesh axes"},
     {"--entry", OPT_ENTRY, "NAME", "the entry point"},
-    {"--seed", OPT_SEED, "N", "of initial values and random inputs"},
+    {"--seed", OPT_SEED, "N", "of initial values, random inputs, dropout and the order of data"},
     {"--allow-padding", OPT_ALLOW_PADDING, NULL, "pad sizes that axes do not divide"},
     {"--format", OPT_FORMAT, "text|json", "of the result"},
     {"-o", OPT_OUTPUT, "FILE", "write the result there"},

@@ -14,7 +14,7 @@
 
 enum { VERSION = 1 };
 
-static const char counts_name[] = "state.json", values_name[] = "state.safetensors", program_name[] = "program.shir";
+static const char counts_name[] = "state.json", values_name[] = "state.safetensors", program_name[] = "program.txt";
 
 static bool report(sc_context *context, sc_diag_id id, const char *path, const char *reason)
 {
@@ -246,12 +246,12 @@ bool sc_train_state_fits(sc_context *context, const char *given, const sc_train_
         }
     }
     sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
-              sc_arena_printf(&context->arena, "%s is the state of another program: it has '%s', and this one '%s'", without_slash(context, given),
-                              line_text(context, a), line_text(context, b)),
+              sc_arena_printf(&context->arena, "%s is the state of another program: it has '%s', and this one '%s'",
+                              without_slash(context, given), line_text(context, a), line_text(context, b)),
               NULL);
     sc_report_note(
         &context->diag, (sc_loc){0},
-        "plan and mesh may change, the program, its sizes and its precision may not; --save and --weights carry parameters over");
+        "plan and mesh may change, the program, its sizes, precision and optimizers may not; --save and --weights carry parameters over");
     return false;
 }
 
@@ -261,8 +261,7 @@ static bool restore_one(sc_context *context, const char *folder, const sc_safete
     const sc_safetensor *tensor = sc_safetensors_find(file, name);
     int64_t sizes[SC_MAX_RANK];
     if (tensor == NULL)
-        return report(context, SC_D_bad_data, folder,
-                      sc_arena_printf(&context->arena, "it has no '%s': it is the state of another optimizer", name));
+        return report(context, SC_D_bad_data, folder, sc_arena_printf(&context->arena, "it has no '%s', which this program needs", name));
     bool fits = tensor->element == SC_ELEMENT_F64 && tensor->rank <= SC_MAX_RANK;
     for (uint32_t d = 0; fits && d < tensor->rank; d++)
         sizes[d] = (int64_t)tensor->shape[d];
@@ -283,9 +282,7 @@ static bool has_no_more(sc_context *context, const char *folder, const sc_safete
     for (size_t i = 0; i < sc_safetensors_count(file); i++) {
         const char *name = sc_safetensors_at(file, i)->name;
         if (sc_map_find(&known, sc_intern_text(&context->names, name)) == NULL)
-            return report(
-                context, SC_D_bad_data, folder,
-                sc_arena_printf(&context->arena, "it has '%s', which this program lacks: it is the state of another optimizer", name));
+            return report(context, SC_D_bad_data, folder, sc_arena_printf(&context->arena, "it has '%s', which this program lacks", name));
     }
     return true;
 }

@@ -1,6 +1,6 @@
 /* A training run on disk, so that it can go on: a folder with all that its steps change (state.safetensors, as f64), what it counts
- * (state.json) and the program that it trains (program.shir, before any plan placed it). Values are global: a run may go on under
- * another plan, on another mesh. */
+ * (state.json) and the program that it trains (program.txt: before any plan placed it, and which optimizer has which parameters). Values
+ * are global: a run may go on under another plan, on another mesh. */
 #ifndef SHARDC_TOOLS_TRAIN_STATE_H
 #define SHARDC_TOOLS_TRAIN_STATE_H
 
