@@ -34,6 +34,7 @@ typedef struct sc_train_step {
     sc_func_id micro;  /* forward and backward of one micro-batch; leaves gradients and the objective in accumulators */
     sc_func_id update; /* once a step: reduces, scales, clips, steps; returns loss, gradient norm, metrics */
     uint32_t metric_count;
+    bool scales; /* dynamic loss scaling: values in f16 overflow; `update` returns after the norm whether the step was taken */
     const sc_training *training;
     SC_VEC(sc_value) like; /* by value: whose placement it takes (a cotangent: its primal's; a recomputed value: the original's), or SC_NONE */
     SC_VEC(sc_op_id) origin;   /* by op: the forward op that it is the derivative of, or computes again; SC_NONE */

@@ -18,9 +18,9 @@ typedef struct deferring {
     sc_module *m;
     sc_placing *placing;
     const sc_train_step *step;
-    uint32_t *uses;        /* by value */
-    uint32_t *lazy_uses;   /* by value: readers that pass a pending sum on to an accumulator */
-    sc_atom_set *pending;  /* by value */
+    uint32_t *uses;       /* by value */
+    uint32_t *lazy_uses;  /* by value: readers that pass a pending sum on to an accumulator */
+    sc_atom_set *pending; /* by value */
 } deferring;
 
 static uint32_t accumulator_of(const deferring *d, const sc_op *op)

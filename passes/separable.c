@@ -14,7 +14,7 @@ typedef enum mixture { FREE_OF_ROWS, ROWS, SUM, AFFINE, MIXED } mixture;
 typedef struct separation {
     const sc_module *m;
     sc_dim batch;
-    uint8_t *of;       /* by value */
+    uint8_t *of;        /* by value */
     sc_op_id *mixed_by; /* by value */
 } separation;
 

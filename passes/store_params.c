@@ -15,9 +15,9 @@
 
 typedef struct storage {
     sc_module *m;
-    bool *stored;      /* per value: a stored parameter, or its cast */
-    sc_value *in_unit; /* per value: its use in the unit being walked */
-    uint32_t *unit_of; /* per value: the unit that in_unit is for */
+    bool *stored;                /* per value: a stored parameter, or its cast */
+    sc_value *in_unit;           /* per value: its use in the unit being walked */
+    uint32_t *unit_of;           /* per value: the unit that in_unit is for */
     const sc_training *training; /* NULL: forward only */
     uint32_t count;
 } storage;
@@ -64,10 +64,13 @@ static sc_value use_in_unit(storage *s, sc_op_id reader, sc_value value, uint32_
         return s->in_unit[value];
     sc_attr attr = sc_attr_int(SC_ATTR_unit, unit);
     sc_type type = m->values.data[value].type;
-    sc_op_id use = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_use, &value, 1, &attr, 1, &type, 1, reader);
+    bool alone = after == SC_RESHARD_AFTER_USE; /* gathered for this reader, not for the unit */
+    sc_op_id use = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_use, &value, 1, &attr, alone ? 0 : 1, &type, 1, reader);
     const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
     if (phase != NULL)
         sc_op_set_attr(m, use, *phase);
+    if (after == SC_RESHARD_AFTER_STEP)
+        sc_op_set_attr(m, use, sc_attr_int(SC_ATTR_per_step, 1));
     s->unit_of[value] = unit;
     return s->in_unit[value] = sc_result(m, use, 0);
 }

@@ -435,7 +435,7 @@ static void compare_state(validation *v, uint32_t state, const sc_reach *reach, 
 /* State of each kind that the function writes. */
 static void compare_states(validation *v, sc_func_id func, const sc_reach *reach)
 {
-    double largest[SC_STATE_SUM + 1] = {0};
+    double largest[SC_STATE_KINDS] = {0};
     for (uint32_t s = 0; s < v->global->state.count; s++) {
         sc_array array = sc_interp_get_state(v->one, s, NULL);
         double *of_kind = &largest[v->global->state.data[s].kind];
@@ -599,24 +599,19 @@ static void set_random(validation *v, uint64_t seed, int32_t micro_batch)
     }
 }
 
-/* One call of the schedule on both sides; false when there is nothing more to compare. */
-static bool run_call(validation *v, const sc_call *call, bool first, sc_draw_options *options)
+/* One call of the schedule on both sides; false when there is nothing more to compare. `done`: the global program has run it. A function
+ * that only the per-rank program has prepares what the others read. */
+static bool run_call(validation *v, const sc_call *call, bool done, const sc_draw_options *options)
 {
     char error[512] = "";
     set_random(v, options->seed, call->microbatch);
-    if (first) {
-        if (!start_global(v, options, error, sizeof error)) {
-            if (v->kind != RUN_INTEGERS) /* integers are not what every program is made for */
-                differ_because(v, "the global program itself fails on random inputs: %s", error);
-            return false;
-        }
-    } else {
-        sc_draw_options fresh = *options;
-        fresh.seed += (uint64_t)call->microbatch;
-        if ((call->func == v->func && !fill_inputs(v, &fresh)) || !run_global(v, call->func, error, sizeof error)) {
-            differ_because(v, "the global program itself fails on random inputs: %s", error);
-            return false;
-        }
+    sc_draw_options fresh = *options;
+    fresh.seed += call->microbatch > 0 ? (uint64_t)call->microbatch : 0;
+    bool only_local = call->func >= v->global->funcs.count;
+    if (!done && !only_local &&
+        ((call->func == v->func && !fill_inputs(v, &fresh)) || !run_global(v, call->func, error, sizeof error))) {
+        differ_because(v, "the global program itself fails on random inputs: %s", error);
+        return false;
     }
     v->stopped = !run_one(v, v->all, call->func, v->found, v->local_outputs, error, sizeof error);
     if (v->stopped) {
@@ -644,13 +639,20 @@ static void run_schedule(validation *v, sc_draw_options *options)
 {
     const sc_call only = {.func = v->func};
     uint32_t count = v->has_step ? v->local->schedule.count : 1;
+    char error[512] = "";
+    set_random(v, options->seed, 0);
+    if (!start_global(v, options, error, sizeof error)) {
+        if (v->kind != RUN_INTEGERS) /* integers are not what every program is made for */
+            differ_because(v, "the global program itself fails on random inputs: %s", error);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
         const sc_call *call = v->has_step ? &v->local->schedule.data[i] : &only;
         if (v->has_step && v->kind != RUN_RANDOM && call->func == v->last)
             return;
-        if (!run_call(v, call, i == 0, options))
+        if (!run_call(v, call, call->func == v->func && call->microbatch <= 0, options))
             return;
-        if (i + 1 == count || v->local->schedule.data[i + 1].func != call->func)
+        if (call->func < v->global->funcs.count && (i + 1 == count || v->local->schedule.data[i + 1].func != call->func))
             compare_call(v, call->func);
     }
 }
@@ -693,8 +695,8 @@ static void run_all(validation *v, const sc_validate_options *options)
 bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options, sc_validate_result *result)
 {
     validation v = {.global = global, .local = local, .func = func, .last = func, .result = result};
-    for (uint32_t i = 0; i < local->schedule.count; i++)
-        v.has_step = v.has_step || local->schedule.data[i].func != local->schedule.data[0].func;
+    for (uint32_t i = 0; i < global->schedule.count; i++)
+        v.has_step = v.has_step || global->schedule.data[i].func != global->schedule.data[0].func;
     if (v.has_step)
         v.last = local->schedule.data[local->schedule.count - 1].func;
     *result = (sc_validate_result){.equal = true};
