@@ -23,6 +23,7 @@ enum {
     SC_CONVERTS = 32768,        /* another dtype, else the same */
     SC_FROM_OUTSIDE = 65536,    /* a value that the caller gives */
     SC_FILLS_PADDING = 262144,  /* what stands in the padding of its result is defined */
+    SC_LINEAR_FIRST = 8388608,  /* linear in its first operand */
     SC_SPREADS = 4194304,       /* repeats its operand along dims */
     SC_STOPS_GRADIENT = 2097152, /* flat: nothing goes back through it */
     SC_KEEPS_LSE = 1048576,     /* with lse = 1 it has a further result that its derivative reads */

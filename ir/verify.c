@@ -170,6 +170,8 @@ static sc_atom_set passed_sums(verification *v, sc_op_id op)
         return any;
     if ((traits & SC_BILINEAR) != 0 && twice == 0)
         return any;
+    if ((traits & SC_LINEAR_FIRST) != 0 && twice == 0 && sc_placement_partial(&sc_type_of(m, o->operands[0])->placement, 0) == any)
+        return any;
     wrong(v, op, "a pending sum enters an op that is not linear in it");
     return 0;
 }

@@ -6,8 +6,8 @@
  *
  * Everything that changes from step to step is a scalar state (optimizer0.lr ..). Formulas: Kingma and Ba, "Adam", ICLR 2015, algorithm 1;
  * Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2; Chen et al., "Symbolic discovery of
- * optimization algorithms", 2023, algorithm 2 (Lion); momentum and Nesterov as Sutskever et al., ICML 2013, in the form that torch.optim.SGD
- * documents; clipping as torch.nn.utils.clip_grad_norm_ documents.
+ * optimization algorithms", 2023, algorithm 2 (Lion); momentum and Nesterov as Sutskever et al., ICML 2013, in the form that
+ * torch.optim.SGD documents; clipping as torch.nn.utils.clip_grad_norm_ documents.
  */
 #include <string.h>
 
@@ -21,10 +21,11 @@ typedef struct update {
     sc_emitter e;
     sc_train_step *step;
     const sc_training *training;
-    const sc_trained_param *param; /* being stepped */
-    sc_value (*scalars)[FACTOR_COUNT][2];   /* by group and scalar or factor, in f32 and f64; SC_NONE until made */
-    sc_value *written;                      /* by trained parameter: its new value; written last, so that they can travel together */
-    sc_value scale, norm;                   /* what gradients are multiplied by; their norm before clipping, after scaling */
+    const sc_trained_param *param;        /* being stepped */
+    sc_value (*scalars)[FACTOR_COUNT][2]; /* by group and scalar or factor, in f32 and f64; SC_NONE until made */
+    sc_value *written;                    /* by trained parameter: its new value; written last, so that they can travel together */
+    sc_value scale, norm;                 /* what gradients are multiplied by; their norm before clipping, after scaling */
+    sc_value taken;                       /* whether this step changes anything: a bool scalar; SC_NONE: every step does */
     sc_sym phases[2];
     uint32_t phase; /* of what is emitted: 0 update, 1 backward (the reductions of gradients) */
 } update;
@@ -59,9 +60,17 @@ static sc_value named_state(update *u, const char *suffix, sc_dtype dtype)
     return read_state(u, name, &type);
 }
 
+/* The new value, or the old one in a step that is not taken. */
+static sc_value if_taken(update *u, sc_value value, sc_value old)
+{
+    return u->taken == SC_NONE ? value : sc_make_where(&u->e, u->taken, value, old);
+}
+
 static void write_named(update *u, const char *suffix, sc_value value)
 {
     sc_value rounded = sc_make_cast(&u->e, value, u->param->opt);
+    if (u->taken != SC_NONE)
+        rounded = if_taken(u, rounded, named_state(u, suffix, u->param->opt));
     write_state(u, sc_state_name_of(u->e.m, u->param->state, suffix), rounded);
 }
 
@@ -175,7 +184,9 @@ static sc_value read_gradient(update *u)
     u->phase = 1;
     sc_attr attrs[2] = {sc_attr_text(SC_ATTR_name, sc_state_name_of(m, u->param->state, "grad")), sc_attr_int(SC_ATTR_bucket, 0)};
     sc_value read = sc_make_as(&u->e, SC_OP_state_read, NULL, 0, attrs, 2, &type);
-    sc_value whole = sc_make_value(&u->e, SC_OP_use, &read, 1, &attrs[1], 1);
+    attrs[0] = attrs[1];
+    attrs[1] = sc_attr_text(SC_ATTR_travels, sc_intern_text(&m->context->names, sc_dtypes[u->param->reduce].name));
+    sc_value whole = sc_make_value(&u->e, SC_OP_use, &read, 1, attrs, u->param->reduce != u->param->grad ? 2 : 1);
     u->phase = 0;
     return sc_make_cast(&u->e, whole, sc_wide(type.dtype));
 }
@@ -260,6 +271,14 @@ static sc_value (*const steps[SC_OPTIMIZER_COUNT])(update *u, sc_value x, sc_val
 
 /* ---- one parameter ---- */
 
+static sc_value read_stored(update *u)
+{
+    sc_module *m = u->e.m;
+    const sc_type_info type = m->types.data[m->state.data[u->param->state].type];
+    sc_attr attr = sc_attr_text(SC_ATTR_name, m->state.data[u->param->state].path);
+    return sc_make_as(&u->e, SC_OP_param, NULL, 0, &attr, 1, &type);
+}
+
 /* The value that is stepped: the master copy where the optimizer keeps a wider one. */
 static sc_value read_param(update *u, bool *master)
 {
@@ -268,8 +287,7 @@ static sc_value read_param(update *u, bool *master)
     *master = sc_dtypes[u->param->opt].bytes > sc_dtypes[type.dtype].bytes;
     if (*master)
         return named_state(u, "master", u->param->opt);
-    sc_attr attr = sc_attr_text(SC_ATTR_name, m->state.data[u->param->state].path);
-    return sc_make_as(&u->e, SC_OP_param, NULL, 0, &attr, 1, &type);
+    return read_stored(u);
 }
 
 /* Where the new value is gathered for ranks that hold more of the parameter than of its optimizer state. */
@@ -278,6 +296,8 @@ static void write_param(update *u, sc_value x)
     sc_module *m = u->e.m;
     const sc_state *state = &m->state.data[u->param->state];
     x = sc_make_cast(&u->e, x, m->types.data[state->type].dtype);
+    if (u->taken != SC_NONE)
+        x = if_taken(u, x, read_stored(u));
     sc_attr bucket = sc_attr_int(SC_ATTR_bucket, 1);
     x = sc_make_value(&u->e, SC_OP_use, &x, 1, &bucket, 1);
     u->written[u->param - u->training->params.data] = x;
@@ -352,7 +372,32 @@ static void finish_objective(update *u, sc_value squares, uint32_t result_count,
     squares = squares == SC_NONE ? sc_make_constant(&u->e, 0, dtype) : sc_make_cast(&u->e, squares, dtype);
     u->scale = reciprocal_weight(u, result_count, dtype);
     *loss = mul(u, total, u->scale);
+    if (u->step->scales) { /* gradients are larger by the scale */
+        sc_value scale = sc_read_scaling(&u->e, u->step, SC_SCALE_STATE, SC_SCALE_INITIAL);
+        u->scale = quotient(u, u->scale, sc_make_cast(&u->e, scale, dtype));
+    }
     u->norm = mul(u, sc_make1(&u->e, SC_OP_sqrt, squares), u->scale);
+}
+
+/* Half the scale after an overflow, twice after a while without. */
+static void step_scaling(update *u)
+{
+    sc_emitter *e = &u->e;
+    sc_module *m = e->m;
+    sc_value zero = sc_make_constant(e, 0, SC_DTYPE_f64), difference = sub(u, u->norm, u->norm);
+    u->taken = sc_make2(e, SC_OP_eq, difference, sc_make_constant(e, 0, sc_type_of(m, difference)->dtype)); /* inf - inf is NaN */
+    sc_value scale = sc_read_scaling(e, u->step, SC_SCALE_STATE, SC_SCALE_INITIAL);
+    sc_value good = sc_make_plus(e, sc_read_scaling(e, u->step, SC_SCALE_GOOD_STATE, 0), 1);
+    sc_value count = sc_read_scaling(e, u->step, SC_SCALE_TAKEN_STATE, 0);
+    sc_value grows = sc_make2(e, SC_OP_ge, good, sc_make_constant(e, SC_SCALE_INTERVAL, SC_DTYPE_f64));
+    sc_value larger = sc_make_where(e, grows, sc_make_scaled(e, scale, 2), scale);
+    sc_value next = sc_make_where(e, u->taken, larger, sc_make_scaled(e, scale, 0.5));
+    good = sc_make_where(e, grows, zero, good);
+    good = sc_make_where(e, u->taken, good, zero);
+    count = sc_make_where(e, u->taken, sc_make_plus(e, count, 1), count);
+    write_state(u, sc_intern_text(&m->context->names, SC_SCALE_STATE), next);
+    write_state(u, sc_intern_text(&m->context->names, SC_SCALE_GOOD_STATE), good);
+    write_state(u, sc_intern_text(&m->context->names, SC_SCALE_TAKEN_STATE), count);
 }
 
 static uint32_t read_metrics(update *u, uint32_t result_count, sc_value *out)
@@ -372,7 +417,8 @@ static uint32_t read_metrics(update *u, uint32_t result_count, sc_value *out)
 void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step, const bool *has_gradient, uint32_t result_count)
 {
     sc_arena *arena = &m->context->arena;
-    update u = {.step = step, .training = training};
+    update u = {.step = step, .training = training, .taken = SC_NONE};
+    uint32_t count = 0;
     u.e = (sc_emitter){.m = m, .func = step->update, .before = SC_NONE, .like = SC_NONE, .made = place_op, .user = &u};
     u.phases[0] = sc_intern_text(&m->context->names, "update");
     u.phases[1] = sc_intern_text(&m->context->names, "backward");
@@ -380,13 +426,17 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
     memset(u.scalars, 0xff, training->groups.count * sizeof *u.scalars);
     sc_value *gradients = sc_arena_array(arena, training->params.count + 1u, sizeof *gradients);
     u.written = sc_arena_array(arena, training->params.count + 1u, sizeof *u.written);
-    sc_value *results = sc_arena_array(arena, result_count + 2u, sizeof *results);
+    sc_value *results = sc_arena_array(arena, result_count + 3u, sizeof *results);
     for (uint32_t i = training->params.count; i-- > 0;) { /* the last layer's are ready first */
         u.param = &training->params.data[i];
         gradients[i] = has_gradient[u.param->state] ? read_gradient(&u) : SC_NONE;
     }
-    finish_objective(&u, all_squares(&u, gradients), result_count, &results[0]);
-    results[1] = u.norm;
+    finish_objective(&u, all_squares(&u, gradients), result_count, &results[count++]);
+    results[count++] = u.norm;
+    if (step->scales) {
+        step_scaling(&u);
+        results[count++] = u.taken;
+    }
     for (uint32_t i = 0; i < training->params.count; i++) {
         u.param = &training->params.data[i];
         if (gradients[i] != SC_NONE)
@@ -398,8 +448,8 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
             write_state(&u, m->state.data[u.param->state].path, u.written[i]);
     }
     u.param = NULL;
-    step->metric_count = read_metrics(&u, result_count, &results[2]);
+    step->metric_count = read_metrics(&u, result_count, &results[count]);
     if (training->micro_batches > 1)
         set_back(&u);
-    sc_op_new(m, step->update, SC_NONE, SC_OP_return, results, 2 + step->metric_count, NULL, 0, NULL, 0, SC_NONE);
+    sc_op_new(m, step->update, SC_NONE, SC_OP_return, results, count + step->metric_count, NULL, 0, NULL, 0, SC_NONE);
 }

@@ -189,12 +189,28 @@ static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, do
     }
 }
 
+/* Casts of gradients that have travelled stand right before their first reader, not in the way of others that travel. */
+static void sink_casts(sc_module *m, sc_func_id func)
+{
+    sc_op_id *reader = sc_arena_array(&m->context->arena, m->values.count, sizeof *reader);
+    memset(reader, 0xff, m->values.count * sizeof *reader);
+    sc_for_each_op_reverse (m, func, id) {
+        const sc_op *op = sc_op_at(m, id);
+        for (uint32_t i = 0; i < op->operand_count; i++)
+            reader[op->operands[i]] = id;
+        bool sinks = (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_op_attr(op, SC_ATTR_gradient) != NULL;
+        if (sinks && reader[op->first_result] != SC_NONE)
+            sc_op_move(m, id, reader[op->first_result]);
+    }
+}
+
 bool sc_run_coalesce(sc_module *m, sc_pass_env *env)
 {
     static const double default_bucket = 26214400;
     coalescing c = {.m = m, .position = sc_number_ops(m)};
     c.map = sc_new_value_map(m, &c.map_count);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sink_casts(m, f);
         op_list forms = with_attr(m, f, SC_ATTR_form), units = with_attr(m, f, SC_ATTR_unit), buckets = with_attr(m, f, SC_ATTR_bucket);
         merge_family(&c, &forms, SC_ATTR_form, INFINITY);
         merge_family(&c, &units, SC_ATTR_unit, INFINITY);

@@ -5,8 +5,8 @@
  *   state_write %8 {name = "w.grad"}                            state "w.grad": f32[D, F]{sum:dp}
  *
  * Gradients and objectives go through linear ops into accumulators. There they stay pending over the axes that their storage does not
- * split: one reduction a step, however many micro-batches. A sum of terms that are pending over different axes is pending over those they
- * share. After propagation, before reshards are inserted; touches only types. Two walks.
+ * split: one reduction a step, however many micro-batches. A sum of terms is pending where any of them is: of a term that is whole there
+ * one rank of a group keeps the value (`once`). After propagation, before reshards are inserted; touches only types. Two walks.
  */
 #include <string.h>
 
@@ -18,9 +18,9 @@ typedef struct deferring {
     sc_module *m;
     sc_placing *placing;
     const sc_train_step *step;
-    uint32_t *uses;        /* by value */
-    uint32_t *lazy_uses;   /* by value: readers that pass a pending sum on to an accumulator */
-    sc_atom_set *pending;  /* by value */
+    uint32_t *uses;       /* by value */
+    uint32_t *lazy_uses;  /* by value: readers that pass a pending sum on to an accumulator */
+    sc_atom_set *pending; /* by value */
 } deferring;
 
 static uint32_t accumulator_of(const deferring *d, const sc_op *op)
@@ -49,6 +49,8 @@ static uint32_t passing_operands(const deferring *d, const sc_op *op)
         return 0;
     if ((traits & SC_LINEAR) != 0 || is_rounding(op))
         return (1u << op->operand_count) - 1;
+    if ((traits & SC_LINEAR_FIRST) != 0)
+        return sc_type_of(d->m, op->operands[1])->rank == 0 ? 1 : 0;
     for (uint32_t i = 0; (traits & SC_BILINEAR) != 0 && i < 2; i++) {
         if (sc_type_of(d->m, op->operands[1 - i])->rank == 0 && op->operands[0] != op->operands[1])
             return 1u << i;
@@ -98,13 +100,11 @@ static sc_atom_set pending_result(const deferring *d, sc_op_id id)
     sc_placement made = sc_assigned_result(m, &factors, &assignment, op, 0);
     sc_atom_set own = sc_placement_partial(&made, SC_PARTIAL_SUM), taken = split_atoms(&made), brought = 0;
     uint32_t passing = passing_operands(d, op);
-    bool first = true;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         bool is_sum = (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_STATE_READ) != 0; /* pending as what is added to it */
         if ((passing >> i & 1) == 0 || is_sum)
             continue;
-        brought = first ? d->pending[op->operands[i]] : brought & d->pending[op->operands[i]];
-        first = false;
+        brought |= d->pending[op->operands[i]];
     }
     for (uint32_t f = 0; f < factors.count; f++) {
         for (uint32_t i = 0; i < assignment.split[f].count; i++)

@@ -22,13 +22,13 @@ typedef struct differentiation {
     sc_gradients *gradients;
     const sc_trained_param **is_trained; /* by state; NULL: frozen */
     uint32_t value_count;                /* of the forward pass */
-    bool *wanted;                   /* by value: a trained parameter lies behind it */
-    bool *widened;                  /* by value: a parameter or its cast */
-    sc_value *cotangent;            /* by value: the sum so far */
-    sc_value *again;                /* by value: recomputed */
-    bool *kept;                     /* by value: read from outside its region, so it is there anyway */
-    SC_VEC(uint32_t) region;        /* by op: as in training, with the ops that were replaced */
-    SC_VEC(bool) saved;             /* by value: likewise */
+    bool *wanted;                        /* by value: a trained parameter lies behind it */
+    bool *widened;                       /* by value: a parameter or its cast */
+    sc_value *cotangent;                 /* by value: the sum so far */
+    sc_value *again;                     /* by value: recomputed */
+    bool *kept;                          /* by value: read from outside its region, so it is there anyway */
+    SC_VEC(uint32_t) region;             /* by op: as in training, with the ops that were replaced */
+    SC_VEC(bool) saved;                  /* by value: likewise */
     sc_sym backward, recompute;
 } differentiation;
 
@@ -76,7 +76,8 @@ static const sc_trained_param *trained(const differentiation *d, const sc_op *op
 
 static bool is_view(const sc_module *m, const sc_op *op)
 {
-    return (sc_op_traits(op) & SC_VIEW) != 0 && op->operand_count == 1 && m->values.data[op->operands[0]].type == m->values.data[op->first_result].type;
+    return (sc_op_traits(op) & SC_VIEW) != 0 && op->operand_count == 1 &&
+           m->values.data[op->operands[0]].type == m->values.data[op->first_result].type;
 }
 
 static void look_forward(differentiation *d)
@@ -192,7 +193,8 @@ static void finish_param(differentiation *d, sc_op_id id)
         sum = sc_make_as(&e, SC_OP_cast, &sum, 1, &gradient, 1, &type);
         set_like(d, sum, value);
     }
-    sum = sc_make_value(&e, SC_OP_use, &sum, 1, &gradient, 1);
+    sc_attr attrs[2] = {gradient, sc_attr_text(SC_ATTR_travels, sc_intern_text(&m->context->names, sc_dtypes[param->reduce].name))};
+    sum = sc_make_value(&e, SC_OP_use, &sum, 1, attrs, param->reduce != param->grad ? 2 : 1);
     set_like(d, sum, value);
     m->values.data[sum].path = sc_state_name_of(m, state, "grad");
     d->gradients->of_state[state] = sum;
@@ -312,7 +314,9 @@ static bool sweep(differentiation *d, sc_value objective, sc_op_id last)
     sc_emitter e = emitter(d, sc_def(m, objective));
     if (!d->wanted[objective])
         return true;
-    sc_value one = sc_make_constant(&e, 1, sc_type_of(m, objective)->dtype);
+    sc_dtype dtype = sc_type_of(m, objective)->dtype;
+    sc_value one = d->step->scales ? sc_make_cast(&e, sc_read_scaling(&e, d->step, SC_SCALE_STATE, SC_SCALE_INITIAL), dtype)
+                                   : sc_make_constant(&e, 1, dtype);
     add_cotangent(d, &e, objective, one);
     for (sc_op_id id = last; id != SC_NONE; id = m->ops.data[id].prev) {
         if ((sc_op_traits(sc_op_at(m, id)) & SC_STATE_READ) != 0)

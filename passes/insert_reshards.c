@@ -59,7 +59,8 @@ static sc_value copy_anywhere(insertion *in, sc_value value, sc_type type)
 {
     sc_module *m = in->m;
     const sc_op op = *sc_op_at(m, sc_def(m, value));
-    sc_op_id copy = sc_op_new(m, op.func, op.next, (sc_op_kind)op.kind, op.operands, op.operand_count, op.attrs, op.attr_count, &type, 1, sc_def(m, value));
+    sc_op_id copy = sc_op_new(m, op.func, op.next, (sc_op_kind)op.kind, op.operands, op.operand_count, op.attrs, op.attr_count, &type, 1,
+                              sc_def(m, value));
     sc_op_drop_attr(m, copy, SC_ATTR_split);
     return sc_result(m, copy, 0);
 }
@@ -71,6 +72,52 @@ static sc_sym consumer_name(sc_module *m, sc_op_id reader)
     return path != 0 ? path : sc_intern_printf(&m->context->names, "%s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
 }
 
+/* The dtype in which the reader wants a pending sum to travel; SC_DTYPE_COUNT: its own. */
+static sc_dtype travel_dtype(const sc_module *m, sc_op_id reader, const sc_placement *has, const sc_placement *needed)
+{
+    sc_sym word = sc_op_word(sc_op_at(m, reader), SC_ATTR_travels);
+    bool reduces = (sc_placement_partial(has, 0) & ~sc_placement_partial(needed, 0)) != 0;
+    return word == 0 || !reduces ? SC_DTYPE_COUNT : sc_dtype_find(sc_text(m->context, word));
+}
+
+/* A cast right after the op that makes a value; of a gradient, so that a pending sum may pass it. */
+static sc_value cast_after(insertion *in, sc_value value, sc_type type, sc_op_id reader)
+{
+    sc_module *m = in->m;
+    sc_op_id def = sc_def(m, value);
+    sc_sym name = sc_op_word(sc_op_at(m, reader), SC_ATTR_gradient);
+    sc_attr attrs[2] = {sc_attr_text(SC_ATTR_gradient, name)};
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
+    if (phase != NULL)
+        attrs[1] = *phase;
+    sc_op_id op =
+        sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_cast, &value, 1, attrs, phase != NULL ? 2 : 1, &type, 1, def);
+    return sc_result(m, op, 0);
+}
+
+/* Atoms on which a value is whole and should be a term of a pending sum. */
+static sc_atom_set newly_pending(const sc_placement *has, const sc_placement *needed)
+{
+    return sc_placement_partial(needed, SC_PARTIAL_SUM) & ~sc_placement_partial(has, SC_PARTIAL_SUM);
+}
+
+static sc_value keep_once(insertion *in, sc_op_id reader, sc_value value, sc_atom_set atoms, sc_type type)
+{
+    sc_module *m = in->m;
+    uint8_t list[SC_MAX_ATOMS];
+    uint32_t count = 0;
+    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+        if ((atoms >> a & 1) != 0)
+            list[count++] = (uint8_t)a;
+    }
+    sc_attr attrs[2] = {sc_attr_atoms(m, SC_ATTR_over, list, count)};
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
+    if (phase != NULL)
+        attrs[1] = *phase;
+    sc_op_id op = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_once, &value, 1, attrs, phase != NULL ? 2 : 1, &type, 1, reader);
+    return sc_result(m, op, 0);
+}
+
 static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, const sc_placement *needed)
 {
     sc_module *m = in->m;
@@ -79,6 +126,15 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
     if (sc_placement_equal(&has, needed))
         return;
     sc_type type = sc_type_with_placement(m, m->values.data[value].type, needed);
+    sc_atom_set fresh = newly_pending(&has, needed);
+    if (fresh != 0) { /* the rest first */
+        sc_placement rest = *needed;
+        for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+            rest.on[a] = (fresh >> a & 1) != 0 ? SC_ON_NOTHING : rest.on[a];
+        bring_operand(in, reader, operand, &rest);
+        m->ops.data[reader].operands[operand] = keep_once(in, reader, m->ops.data[reader].operands[operand], fresh, type);
+        return;
+    }
     bool is_new;
     uint64_t key = ((uint64_t)value << 32) | type;
     sc_map_insert(&in->made, key, SC_NONE, &is_new);
@@ -88,7 +144,16 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
             made = copy_anywhere(in, value, type);
         } else {
             sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, needed);
-            made = reshard_after(in, value, type, sc_def(m, value), reader, &reason, consumer_name(m, reader));
+            sc_dtype own = sc_type_of(m, value)->dtype, travels = travel_dtype(m, reader, &has, needed);
+            if (travels != SC_DTYPE_COUNT) {
+                sc_type narrow = sc_type_with_dtype(m, m->values.data[value].type, travels);
+                sc_value rounded = cast_after(in, value, narrow, reader);
+                sc_value moved = reshard_after(in, rounded, sc_type_with_dtype(m, type, travels), sc_def(m, rounded), reader, &reason,
+                                               consumer_name(m, reader));
+                m->values.data[moved].path = m->values.data[sc_result(m, reader, 0)].path;
+                made = cast_after(in, moved, sc_type_with_dtype(m, type, own), reader);
+            } else
+                made = reshard_after(in, value, type, sc_def(m, value), reader, &reason, consumer_name(m, reader));
         }
         *sc_map_insert(&in->made, key, made, NULL) = made;
     }
@@ -158,7 +223,7 @@ static void visit(insertion *in, sc_op_id op)
     for (uint32_t o = 0; o < m->ops.data[op].operand_count; o++) {
         sc_placement needed = sc_assigned_operand(m, &factors, &assignment, sc_op_at(m, op), o);
         const sc_placement has = sc_type_of(m, m->ops.data[op].operands[o])->placement;
-        bool brings = (traits & SC_BILINEAR) == 0 || (sc_placement_partial(&has, SC_PARTIAL_SUM) & passed) == passed;
+        bool brings = (traits & (SC_BILINEAR | SC_LINEAR_FIRST)) == 0 || (sc_placement_partial(&has, SC_PARTIAL_SUM) & passed) == passed;
         add_pending(&needed, brings ? passed : 0);
         bring_operand(in, op, o, &needed);
     }

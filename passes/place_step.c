@@ -126,7 +126,7 @@ void sc_settle_state(sc_propagation *p, const sc_train_step *step, const sc_seed
         uint32_t param = param_of(step, s);
         if (read[s] == SC_NONE)
             continue;
-        if (m->state.data[s].kind == SC_STATE_OPT && !own[read[s]])
+        if (m->state.data[s].kind == SC_STATE_OPT && param != SC_NONE && !own[read[s]])
             place_like(p, read[s], read[gradients[param]]);
         if (m->state.data[s].kind == SC_STATE_PARAM && used[s] != SC_NONE)
             place_like(p, read[s], used[s]);

@@ -156,8 +156,9 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
     const sc_type_info *type = sc_type_of(m, value);
     if (sc_is_partial(has->on[atom])) {
         sc_sym path = sc_value_path(m, value);
-        return compose(m, rule, sc_arena_printf(&m->context->arena, "each rank of %s has its part of %s", axis_name(m, atom),
-                                                path != 0 ? sc_text(m->context, path) : short_name(m, value)));
+        return compose(m, rule,
+                       sc_arena_printf(&m->context->arena, "each rank of %s has its part of %s", axis_name(m, atom),
+                                       path != 0 ? sc_text(m->context, path) : short_name(m, value)));
     }
     if (has->on[atom] < type->rank)
         return compose(

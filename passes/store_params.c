@@ -15,9 +15,9 @@
 
 typedef struct storage {
     sc_module *m;
-    bool *stored;      /* per value: a stored parameter, or its cast */
-    sc_value *in_unit; /* per value: its use in the unit being walked */
-    uint32_t *unit_of; /* per value: the unit that in_unit is for */
+    bool *stored;                /* per value: a stored parameter, or its cast */
+    sc_value *in_unit;           /* per value: its use in the unit being walked */
+    uint32_t *unit_of;           /* per value: the unit that in_unit is for */
     const sc_training *training; /* NULL: forward only */
     uint32_t count;
 } storage;

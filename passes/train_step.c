@@ -31,6 +31,26 @@ uint32_t sc_step_state(sc_module *m, sc_train_step *step, sc_sym name, sc_state_
     return index;
 }
 
+sc_value sc_read_scaling(sc_emitter *e, sc_train_step *step, const char *name, double initial)
+{
+    sc_type_info type = {.dtype = SC_DTYPE_f64};
+    sc_sym symbol = sc_intern_text(&e->m->context->names, name);
+    sc_state *state = &e->m->state.data[sc_step_state(e->m, step, symbol, SC_STATE_OPT, &type, SC_NONE)];
+    state->init = SC_INIT_CONSTANT;
+    state->init_args[0] = initial;
+    sc_attr attr = sc_attr_text(SC_ATTR_name, symbol);
+    return sc_make_as(e, SC_OP_state_read, NULL, 0, &attr, 1, &type);
+}
+
+/* f16 has too few exponents for the gradients of most models. */
+static bool needs_scaling(const sc_module *m)
+{
+    bool found = false;
+    for (sc_value v = 0; v < m->values.count && !found; v++)
+        found = sc_type_of(m, v)->dtype == SC_DTYPE_f16;
+    return found;
+}
+
 static void mark_backward(sc_emitter *e, sc_op_id made)
 {
     sc_op_set_attr(e->m, made, sc_attr_text(SC_ATTR_phase, sc_intern_text(&e->m->context->names, "backward")));
@@ -70,7 +90,8 @@ static void accumulate_results(sc_emitter *e, sc_train_step *step, const sc_valu
     for (uint32_t i = 0; i < count; i++) {
         if (sc_type_of(e->m, results[i])->rank > 0)
             continue;
-        sc_sym name = i < 2 ? sc_intern_text(&context->names, i == 0 ? "total" : "weight") : sc_intern_printf(&context->names, "metric%u", i - 2);
+        sc_sym name =
+            i < 2 ? sc_intern_text(&context->names, i == 0 ? "total" : "weight") : sc_intern_printf(&context->names, "metric%u", i - 2);
         e->like = sc_def(e->m, results[i]);
         sc_value wide = sc_make_cast(e, results[i], sc_wide(sc_type_of(e->m, results[i])->dtype));
         accumulate(e, step, name, SC_STATE_SUM, wide, SC_NONE);
@@ -81,7 +102,7 @@ bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *trai
 {
     sc_arena *arena = &m->context->arena;
     sc_gradients gradients;
-    *out = (sc_train_step){.micro = entry, .training = training};
+    *out = (sc_train_step){.micro = entry, .training = training, .scales = needs_scaling(m)};
     while (out->param_of.count < m->state.count)
         *sc_vec_push(arena, &out->param_of) = SC_NONE;
     sc_op_id end = m->funcs.data[entry].last;

@@ -21,6 +21,15 @@ bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training
 /* Fills the function `update`. */
 void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step, const bool *has_gradient, uint32_t result_count);
 
+/* Dynamic loss scaling, state of the step: the scale, steps since it last changed, steps taken in all. Micikevicius et al., "Mixed
+ * precision training", ICLR 2018, section 3.2; factors and interval as torch.amp.GradScaler documents them. */
+enum { SC_SCALE_INITIAL = 65536, SC_SCALE_INTERVAL = 2000 };
+#define SC_SCALE_STATE "scaling.scale"
+#define SC_SCALE_GOOD_STATE "scaling.good"
+#define SC_SCALE_TAKEN_STATE "scaling.taken"
+/* One of them, read at the end of a function. */
+sc_value sc_read_scaling(sc_emitter *e, sc_train_step *step, const char *name, double initial);
+
 /* layers[0].attn.wq.m */
 sc_sym sc_state_name_of(sc_module *m, uint32_t param, const char *suffix);
 /* A state of the step; made on first use. `param` SC_NONE: a scalar. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/verify.h"
+#include "passes/separable.h"
 #include "passes/train_step.h"
 
 sc_program *sc_driver_load(sc_context *context, const sc_options *options)
@@ -128,7 +129,11 @@ static bool add_step(sc_context *context, const sc_compiled *c, sc_module *m, co
 {
     sc_training *training = sc_arena_alloc(&context->arena, sizeof *training);
     *training = (sc_training){.micro_batches = 1, .batch_dim = SC_NONE};
-    return sc_plan_training(c->resolved, c->minimize, m, built, training) && sc_train_step_build(m, built->func, training, step);
+    if (!sc_plan_training(c->resolved, c->minimize, m, built, training))
+        return false;
+    if (training->micro_batches > 1 && !sc_check_separable(m, built->func, training->batch_dim, training->accumulate))
+        return false;
+    return sc_train_step_build(m, built->func, training, step);
 }
 
 /* The global program of an entry; with `step`, its train step. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/train_step.h"
 #include "tools/evaluate.h"
 #include "tools/settings.h"
 
@@ -20,8 +21,8 @@ struct sc_trainer {
     uint64_t steps;
     uint32_t *states, state_count; /* those that a checkpoint holds */
     uint32_t input_count;
-    sc_array *parts;     /* by input: of one micro-batch */
-    int *split_dim;      /* by input: the dim that micro-batches split, or -1 */
+    sc_array *parts; /* by input: of one micro-batch */
+    int *split_dim;  /* by input: the dim that micro-batches split, or -1 */
     uint32_t result_count;
     sc_array *outputs;
     double *metrics;
@@ -138,11 +139,23 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
 
 /* ---- a step ---- */
 
+/* With loss scaling, steps that were not taken do not count for the optimizer. */
+static int64_t steps_taken(const sc_trainer *t)
+{
+    uint32_t state = sc_module_find_state(t->m, sc_intern_text(&t->context->names, SC_SCALE_TAKEN_STATE));
+    sc_array taken = !t->step->scales || state == SC_NONE ? (sc_array){0} : sc_interp_get_state(t->interp, state, NULL);
+    int64_t count = taken.data == NULL ? (int64_t)t->steps : (int64_t)taken.data[0];
+    sc_array_free(&taken);
+    return count;
+}
+
 static bool set_scalars(sc_trainer *t)
 {
+    int64_t taken = steps_taken(t);
     for (uint32_t g = 0; g < t->group_count; g++) {
         double scalars[SC_SCALAR_COUNT];
-        sc_optimizer_scalars(&t->groups[g], (int64_t)t->steps + 1, scalars);
+        sc_optimizer_scalars(&t->groups[g], taken + 1, scalars);
+        scalars[SC_SCALAR_LR] = sc_rate_at(&t->groups[g].lr, (int64_t)t->steps + 1);
         for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
             char name[64];
             snprintf(name, sizeof name, "optimizer%u.%s", g, sc_scalar_names[i]);
@@ -170,7 +183,8 @@ static bool run_call(sc_trainer *t, const sc_call *call, const sc_array *inputs)
     if (is_micro)
         ok = sc_interp_run(t->interp, call->func, t->parts, t->input_count, NULL, 0, error, sizeof error);
     else
-        ok = sc_interp_run(t->interp, call->func, NULL, 0, t->outputs, call->func == t->step->update ? t->result_count : 0, error, sizeof error);
+        ok = sc_interp_run(t->interp, call->func, NULL, 0, t->outputs, call->func == t->step->update ? t->result_count : 0, error,
+                           sizeof error);
     return ok || fail(t, sc_arena_printf(&t->context->arena, "%s", error));
 }
 
@@ -184,12 +198,14 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
             return false;
     }
     t->steps++;
-    for (uint32_t i = 2; i < t->result_count; i++)
-        t->metrics[i - 2] = t->outputs[i].data[0];
+    uint32_t first = t->result_count - t->step->metric_count;
+    for (uint32_t i = first; i < t->result_count; i++)
+        t->metrics[i - first] = t->outputs[i].data[0];
     *out = (sc_step_result){.loss = t->outputs[0].data[0],
                             .grad_norm = t->outputs[1].data[0],
                             .lr = sc_rate_at(&t->groups[0].lr, (int64_t)t->steps),
-                            .metric_count = t->result_count - 2,
+                            .skipped = t->step->scales && t->outputs[2].data[0] == 0,
+                            .metric_count = t->step->metric_count,
                             .metrics = t->metrics};
     return true;
 }
@@ -242,6 +258,18 @@ bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, 
 
 /* ---- life ---- */
 
+/* State of the step that does not begin with 0. */
+static bool set_constants(sc_trainer *t)
+{
+    for (uint32_t s = 0; s < t->m->state.count; s++) {
+        const sc_state *state = &t->m->state.data[s];
+        bool is_constant = state->kind == SC_STATE_OPT && state->init == SC_INIT_CONSTANT && t->m->types.data[state->type].rank == 0;
+        if (is_constant && !sc_interp_set_state(t->interp, s, &state->init_args[0]))
+            return fail(t, "there is not enough memory");
+    }
+    return true;
+}
+
 static bool open_trainer(sc_trainer *t)
 {
     sc_arena *arena = &t->context->arena;
@@ -249,7 +277,7 @@ static bool open_trainer(sc_trainer *t)
     t->group_count = training->groups.count;
     t->groups = sc_arena_array(arena, t->group_count + 1u, sizeof *t->groups);
     memcpy(t->groups, training->groups.data, t->group_count * sizeof *t->groups);
-    t->result_count = 2 + t->step->metric_count;
+    t->result_count = 2 + t->step->scales + t->step->metric_count;
     t->outputs = sc_arena_array(arena, t->result_count, sizeof *t->outputs);
     t->metrics = sc_arena_array(arena, t->result_count, sizeof *t->metrics);
     list_states(t);
@@ -259,7 +287,7 @@ static bool open_trainer(sc_trainer *t)
     t->interp = sc_interp_new(t->m, &(sc_interp_options){.ranks = ranks, .round = true});
     if (t->interp == NULL)
         return fail(t, "there is not enough memory");
-    return sc_fill_parameters(t->context, t->c, t->m, t->options, t->interp);
+    return set_constants(t) && sc_fill_parameters(t->context, t->c, t->m, t->options, t->interp);
 }
 
 sc_trainer *sc_trainer_new(sc_context *context, const sc_compiled *c, const sc_options *options)
