@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Trains examples/tiny.shard on a real text and says whether it has learnt: bytes.py SHARDC [TEXT].
+
+The last tenth of the text is held out. The model has to beat a table of bigrams, counted on the rest with one added to every count, on
+the same bytes: once over all 256 bytes, as the model sees them, and once over those alone that the text has, which is a better table. Then
+the first steps must have the same losses on one device and on meshes: in f64 to 1e-10, in f32 to 1e-6 of the loss."""
+import collections
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
+MODEL = os.path.join(ROOT, 'examples', 'tiny.shard')
+EXACT = os.path.join(ROOT, 'test', 'train', 'exact.shard')
+STEPS, FIRST = 200, 20
+BATCH, WINDOW = 8, 64  # B and S of the model: held-out bytes are read in whole batches
+
+
+def bigram_loss(known, held, symbols):
+    """Mean of -log p(b | a) over the pairs of `held`, p from counts in `known` plus one."""
+    pairs, first = collections.Counter(zip(known, known[1:])), collections.Counter(known[:-1])
+    terms = [math.log((first[a] + symbols) / (pairs[a, b] + 1)) for a, b in zip(held, held[1:])]
+    return sum(terms) / len(terms)
+
+
+class Run:
+    def __init__(self, shardc, folder, known, held):
+        self.shardc, self.folder = shardc, folder
+        self.known, self.held = os.path.join(folder, 'known.txt'), os.path.join(folder, 'held.txt')
+        open(self.known, 'wb').write(known)
+        open(self.held, 'wb').write(held)
+
+    def train(self, model, plan, steps, *more):
+        log = os.path.join(self.folder, plan + '.log')
+        command = [self.shardc, 'train', model, '--plan', plan, '--data', self.known, '--steps', str(steps), '--log', log, *more]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return [json.loads(line) for line in open(log)]
+
+    def losses(self, model, plan):
+        return [line['loss'] for line in self.train(model, plan, FIRST)]
+
+
+def main():
+    shardc = os.path.abspath(sys.argv[1])
+    text = open(sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, 'LICENSE'), 'rb').read()
+    known, held = text[:len(text) * 9 // 10], text[len(text) * 9 // 10:]
+    read = (len(held) - 1) // (BATCH * WINDOW) * BATCH * WINDOW + 1
+    outcomes = []
+
+    def check(passed, what):
+        outcomes.append(passed)
+        print('%s %s' % ('ok  ' if passed else 'FAIL', what))
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(shardc, folder, known, held)
+        lines = run.train(MODEL, 'one', STEPS, '--eval-data', run.held, '--eval-every', str(STEPS))
+        reached = lines[-1]['eval_loss']
+        for symbols, of in ((256, 'all bytes'), (len(set(text)), "the text's own bytes")):
+            table = bigram_loss(known, held[:read], symbols)
+            check(reached < table, 'held-out loss %.4f after %d steps, bigrams of %s %.4f' % (reached, STEPS, of, table))
+        for model, first, others, within in ((EXACT, 'one_f64', ('fsdp_f64', 'tp_f64', 'both_f64'), 1e-10),
+                                             (MODEL, 'one', ('fsdp2', 'tp2'), 1e-6)):
+            wanted = run.losses(model, first)
+            for plan in others:
+                apart = max(abs(a - b) / a for a, b in zip(wanted, run.losses(model, plan)))
+                check(apart <= within, '%s: losses of %d steps within %.1e of those of %s' % (plan, FIRST, apart, first))
+    print('%d passed, %d failed' % (sum(outcomes), len(outcomes) - sum(outcomes)))
+    return 0 if all(outcomes) else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())
