@@ -229,13 +229,16 @@ bool norm_counts_a_parameter_twice(sc_module *m, sc_func_id func)
     return scale_operand(m, find_maker(m, operand_of(m, root_of(m), 0), SC_OP_add), 1, 2);
 }
 
-/* An all_reduce in front of one of several summands stands behind their sum. */
+/* Squares that every rank has whole are added by every rank. */
 bool norm_counts_replicas(sc_module *m, sc_func_id func)
 {
     (void)func;
-    sc_op_id reduction = find_maker(m, operand_of(m, root_of(m), 0), SC_OP_all_reduce);
-    sc_op_id add = reduction == SC_NONE ? SC_NONE : find_reader(m, update_of(m), sc_result(m, reduction, 0), SC_OP_add);
-    return reduce_behind(m, update_of(m), reduction, add);
+    sc_op_id once = find_maker(m, operand_of(m, root_of(m), 0), SC_OP_once);
+    if (once == SC_NONE)
+        return false;
+    sc_op_at(m, once)->kind = SC_OP_use;
+    sc_op_drop_attr(m, once, SC_ATTR_over);
+    return true;
 }
 
 bool norm_of_every_rank(sc_module *m, sc_func_id func)
