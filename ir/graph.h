@@ -83,10 +83,12 @@ typedef struct sc_value_info {
 typedef enum sc_state_kind {
     SC_STATE_PARAM,
     SC_STATE_CACHE,
-    SC_STATE_GRAD,  /* the gradient of a parameter, summed over micro-batches */
-    SC_STATE_OPT,   /* of the optimizer, for a parameter */
-    SC_STATE_SCALAR, /* a number that every step is given: optimizer0.lr */
-    SC_STATE_SUM     /* a number summed over the micro-batches of a step: total, weight */
+    SC_STATE_GRAD,     /* the gradient of a parameter, summed over micro-batches */
+    SC_STATE_OPT,      /* of the optimizer, for a parameter */
+    SC_STATE_SCALAR,   /* a number that every step is given: optimizer0.lr */
+    SC_STATE_GATHERED, /* a parameter, gathered for the whole of a step */
+    SC_STATE_SUM,      /* a number summed over the micro-batches of a step: total, weight */
+    SC_STATE_KINDS
 } sc_state_kind;
 typedef enum sc_init_kind { SC_INIT_ZEROS, SC_INIT_ONES, SC_INIT_CONSTANT, SC_INIT_NORMAL, SC_INIT_UNIFORM, SC_INIT_XAVIER } sc_init_kind;
 

@@ -11,6 +11,7 @@
 
 const char *const sc_text_state_kind_names[SC_TEXT_STATE_KINDS] = {
     [SC_STATE_PARAM] = "param", [SC_STATE_CACHE] = "cache", [SC_STATE_GRAD] = "grad", [SC_STATE_OPT] = "opt", [SC_STATE_SCALAR] = "scalar",
+    [SC_STATE_GATHERED] = "gathered",
     [SC_STATE_SUM] = "sum",
 };
 

@@ -25,7 +25,7 @@ static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, sc_op_id reade
                               sc_attr *attrs)
 {
     uint32_t count = 0;
-    static const sc_attr_key inherited[] = {SC_ATTR_unit, SC_ATTR_form, SC_ATTR_phase, SC_ATTR_bucket};
+    static const sc_attr_key inherited[] = {SC_ATTR_unit, SC_ATTR_form, SC_ATTR_phase, SC_ATTR_bucket, SC_ATTR_per_step};
     for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++) {
         const sc_attr *attr = sc_op_attr(sc_op_at(m, owner), inherited[i]);
         if (attr == NULL && reader != SC_NONE && (sc_op_traits(sc_op_at(m, reader)) & SC_VIEW) != 0)
@@ -48,7 +48,7 @@ static sc_value reshard_after(insertion *in, sc_value value, sc_type type, sc_op
                               sc_sym consumer)
 {
     sc_module *m = in->m;
-    sc_attr attrs[10];
+    sc_attr attrs[12];
     uint32_t count = reshard_attrs(m, owner, reader, value, reason, consumer, attrs);
     sc_op_id def = sc_def(m, value);
     sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);

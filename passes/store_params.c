@@ -6,7 +6,7 @@
  *
  * The `use` is where the stored placement ends: propagation places %u as the uses want it, %w takes that and the stored splits, and the
  * reshard between them is the gather. There is one `use` per unit (a stacked instance; what stands before, between and after stacks), in
- * front of the unit's first reader, so that all gathers of a unit can travel in one call. The cast to the act dtype stays in front: a
+ * front of the unit's first reader, so that all gathers of a unit can travel in one call; under `reshard after use` one per reader. The cast to the act dtype stays in front: a
  * parameter is cast once, before it is gathered. One walk over the readers; idempotent on a module without storage rules.
  */
 #include <string.h>
@@ -64,10 +64,13 @@ static sc_value use_in_unit(storage *s, sc_op_id reader, sc_value value, uint32_
         return s->in_unit[value];
     sc_attr attr = sc_attr_int(SC_ATTR_unit, unit);
     sc_type type = m->values.data[value].type;
-    sc_op_id use = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_use, &value, 1, &attr, 1, &type, 1, reader);
+    bool alone = after == SC_RESHARD_AFTER_USE; /* gathered for this reader, not for the unit */
+    sc_op_id use = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_use, &value, 1, &attr, alone ? 0 : 1, &type, 1, reader);
     const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
     if (phase != NULL)
         sc_op_set_attr(m, use, *phase);
+    if (after == SC_RESHARD_AFTER_STEP)
+        sc_op_set_attr(m, use, sc_attr_int(SC_ATTR_per_step, 1));
     s->unit_of[value] = unit;
     return s->in_unit[value] = sc_result(m, use, 0);
 }

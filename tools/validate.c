@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/interp.h"
+#include "support/optimizer.h"
 #include "tools/reach.h"
 
 /* A few seconds of interpreting; what costs more is shrunk. And what nobody would wait for, with --full too. */
@@ -16,6 +17,10 @@ static const double share_of_kind = 1e-3;
 
 typedef enum run_kind { RUN_RANDOM, RUN_INTEGERS, RUN_DTYPES } run_kind;
 static const char *const run_names[] = {"random", "integers", "dtypes"};
+
+/* What random numbers never are, and steps have to survive: an optimizer without clipping, and a batch that weighs nothing. */
+typedef enum limit { LIMIT_NONE, LIMIT_UNCLIPPED, LIMIT_EMPTY, LIMIT_COUNT } limit;
+static const char *const limit_names[] = {NULL, "unclipped", "empty batch"};
 
 typedef struct named {
     sc_sym path;
@@ -34,19 +39,20 @@ typedef struct name_pair {
 
 typedef struct validation {
     sc_module *global, *local;
-    sc_func_id func;   /* whose inputs are drawn: the entry, or a step's micro-batch */
-    sc_func_id last;   /* whose outputs are compared: the entry, or a step's update */
+    sc_func_id func; /* whose inputs are drawn: the entry, or a step's micro-batch */
+    sc_func_id last; /* whose outputs are compared: the entry, or a step's update */
     sc_validate_result *result;
     sc_draws draws;
     sc_reach *reach; /* of the global program, by value of `func` */
     sc_reach *last_reach;
-    bool has_step;   /* the schedule has more than one function */
+    bool has_step; /* the schedule has more than one function */
     named_list names;
     SC_VEC(name_pair) pairs;
     uint32_t global_outputs, local_outputs;
     bool has_exact;
     /* the run in progress */
     run_kind kind;
+    limit limit;  /* of an update by itself, after the schedule */
     bool stopped; /* the per-rank program failed: only what it had computed by then can be compared */
     sc_interp *one, *all;
     sc_interp *truth;                                /* of a run with the casts in force: the global program without them; else NULL */
@@ -152,7 +158,7 @@ static sc_difference *new_difference(validation *v)
     if (v->result->first.run != NULL)
         return NULL;
     v->result->equal = false;
-    v->result->first = (sc_difference){.run = run_names[v->kind], .output = -1};
+    v->result->first = (sc_difference){.run = v->limit == LIMIT_NONE ? run_names[v->kind] : limit_names[v->limit], .output = -1};
     return &v->result->first;
 }
 
@@ -263,11 +269,13 @@ static bool same_dims(const validation *v, sc_type global, sc_type local)
     return same;
 }
 
-/* The largest |a - b| that is equal. `unrounded` is what the global program gives without casts (no data: not known): how far its own
- * roundings carry it from there says how much this program makes of small errors. */
+/* The largest |a - b| that is equal; without `reach` nothing was computed. `unrounded` is what the global program gives without casts (no
+ * data: not known): how far its own roundings carry it from there says how much this program makes of small errors. */
 static double allowed_error(const validation *v, const sc_reach *reach, const sc_array *expected, const sc_array *unrounded, double largest)
 {
     double scale = largest_of(expected) + share_of_kind * largest;
+    if (reach == NULL)
+        return 0;
     switch (v->kind) {
     case RUN_RANDOM:
         return SC_VALIDATE_TOLERANCE * scale;
@@ -297,7 +305,7 @@ static void count_one(validation *v, uint32_t *random, double error)
         result->rounded++;
         result->max_rounding_error = fmax(result->max_rounding_error, error);
     } else {
-        (*random)++;
+        *random += v->limit == LIMIT_NONE;
         result->max_error = fmax(result->max_error, error * SC_VALIDATE_TOLERANCE);
     }
 }
@@ -394,15 +402,23 @@ static void compare_values(validation *v)
         compare_pair(v, &v->pairs.data[p], largest);
 }
 
-/* What a state was written from, for its precision; NULL when the function does not write it. */
-static const sc_reach *reach_of_state(const validation *v, sc_func_id func, const sc_reach *reach, sc_sym path)
+/* By state of the global program: what a function of either writes to it; SC_NONE: nothing. */
+static const sc_value *written_states(const validation *v, const sc_module *m, sc_func_id func)
 {
-    sc_for_each_op (v->global, func, id) {
-        const sc_op *op = sc_op_at(v->global, id);
-        if ((sc_op_traits(op) & SC_STATE_WRITE) != 0 && sc_op_word(op, SC_ATTR_name) == path)
-            return &reach[op->operands[0]];
+    sc_value *written = sc_arena_array(&m->context->arena, v->global->state.count + 1u, sizeof *written);
+    memset(written, 0xff, v->global->state.count * sizeof *written);
+    sc_for_each_op (m, func, id) {
+        const sc_op *op = sc_op_at(m, id);
+        uint32_t state = (sc_op_traits(op) & SC_STATE_WRITE) == 0 ? SC_NONE : sc_module_find_state(v->global, sc_op_word(op, SC_ATTR_name));
+        if (state != SC_NONE)
+            written[state] = op->operands[0];
     }
-    return NULL;
+    return written;
+}
+
+static sc_dtype dtype_of(const sc_module *m, sc_type type)
+{
+    return m->types.data[type].dtype;
 }
 
 static void compare_state(validation *v, uint32_t state, const sc_reach *reach, double largest)
@@ -418,6 +434,8 @@ static void compare_state(validation *v, uint32_t state, const sc_reach *reach, 
         unrounded = sc_interp_get_state(v->truth, state, NULL);
     if (expected.data == NULL || found.data == NULL || !same_shape(&expected, &found)) {
         differ_whole(v, &subject, "it is missing or has another shape");
+    } else if (dtype_of(v->global, info->type) != dtype_of(v->local, v->local->state.data[other].type)) {
+        differ_whole(v, &subject, "it is stored in another dtype");
     } else if (!agree) {
         differ_whole(v, &subject, "ranks that should hold the same part of it hold different ones");
     } else {
@@ -432,10 +450,11 @@ static void compare_state(validation *v, uint32_t state, const sc_reach *reach, 
     sc_array_free(&found);
 }
 
-/* State of each kind that the function writes. */
+/* State of each kind that the function writes, and state that it leaves alone but that the per-rank program writes. */
 static void compare_states(validation *v, sc_func_id func, const sc_reach *reach)
 {
-    double largest[SC_STATE_SUM + 1] = {0};
+    double largest[SC_STATE_KINDS] = {0};
+    const sc_value *written = written_states(v, v->global, func), *also = written_states(v, v->local, func);
     for (uint32_t s = 0; s < v->global->state.count; s++) {
         sc_array array = sc_interp_get_state(v->one, s, NULL);
         double *of_kind = &largest[v->global->state.data[s].kind];
@@ -444,9 +463,10 @@ static void compare_states(validation *v, sc_func_id func, const sc_reach *reach
     }
     for (uint32_t s = 0; s < v->global->state.count; s++) {
         const sc_state *state = &v->global->state.data[s];
-        const sc_reach *of_state = reach_of_state(v, func, reach, state->path);
-        if (of_state != NULL && is_compared(v, of_state))
-            compare_state(v, s, of_state, largest[state->kind]);
+        if (written[s] != SC_NONE && is_compared(v, &reach[written[s]]))
+            compare_state(v, s, &reach[written[s]], largest[state->kind]);
+        else if (written[s] == SC_NONE && also[s] != SC_NONE)
+            compare_state(v, s, NULL, largest[state->kind]);
     }
 }
 
@@ -469,6 +489,10 @@ static void compare_outputs(validation *v)
         if (!same_shape(expected, found) ||
             !same_dims(v, v->global->values.data[value].type, v->local->values.data[local->operands[i]].type)) {
             differ_whole(v, &subject, "it has another shape");
+            continue;
+        }
+        if (sc_type_of(v->global, value)->dtype != sc_type_of(v->local, local->operands[i])->dtype) {
+            differ_whole(v, &subject, "it has another dtype");
             continue;
         }
         comparison one = compare(expected, found, allowed_error(v, &v->last_reach[value], expected, &v->unrounded[i], largest));
@@ -509,6 +533,16 @@ static bool fill_inputs(validation *v, const sc_draw_options *options)
     return true;
 }
 
+static void set_limit(const validation *v, const sc_state *state, double *data, int64_t count)
+{
+    const char *path = sc_text(v->global->context, state->path), *last = strrchr(path, '.');
+    for (int64_t i = 0; state->kind == SC_STATE_SUM && i < count; i++)
+        data[i] = v->limit == LIMIT_EMPTY && strcmp(path, "weight") == 0 ? 0 : 1 + fabs(data[i]);
+    if (v->limit == LIMIT_UNCLIPPED && state->kind == SC_STATE_SCALAR && last != NULL &&
+        strcmp(last + 1, sc_scalar_names[SC_SCALAR_CLIP]) == 0)
+        data[0] = INFINITY;
+}
+
 /* The same global values into both; what the other program lacks or holds in another shape stays zero there. */
 static bool fill_state(validation *v, const sc_draw_options *options)
 {
@@ -520,6 +554,8 @@ static bool fill_state(validation *v, const sc_draw_options *options)
         if (data == NULL)
             return false;
         sc_draw_fill(&v->draws.state[s], options, data, count);
+        if (v->limit != LIMIT_NONE)
+            set_limit(v, &v->global->state.data[s], data, count);
         bool ok = sc_interp_set_state(v->one, s, data) && (v->truth == NULL || sc_interp_set_state(v->truth, s, data));
         if (ok && other != SC_NONE && same_dims(v, type, v->local->state.data[other].type))
             ok = sc_interp_set_state(v->all, other, data);
@@ -599,24 +635,19 @@ static void set_random(validation *v, uint64_t seed, int32_t micro_batch)
     }
 }
 
-/* One call of the schedule on both sides; false when there is nothing more to compare. */
-static bool run_call(validation *v, const sc_call *call, bool first, sc_draw_options *options)
+/* One call of the schedule on both sides; false when there is nothing more to compare. `done`: the global program has run it. A function
+ * that only the per-rank program has prepares what the others read. */
+static bool run_call(validation *v, const sc_call *call, bool done, const sc_draw_options *options)
 {
     char error[512] = "";
     set_random(v, options->seed, call->microbatch);
-    if (first) {
-        if (!start_global(v, options, error, sizeof error)) {
-            if (v->kind != RUN_INTEGERS) /* integers are not what every program is made for */
-                differ_because(v, "the global program itself fails on random inputs: %s", error);
-            return false;
-        }
-    } else {
-        sc_draw_options fresh = *options;
-        fresh.seed += (uint64_t)call->microbatch;
-        if ((call->func == v->func && !fill_inputs(v, &fresh)) || !run_global(v, call->func, error, sizeof error)) {
-            differ_because(v, "the global program itself fails on random inputs: %s", error);
-            return false;
-        }
+    sc_draw_options fresh = *options;
+    fresh.seed += call->microbatch > 0 ? (uint64_t)call->microbatch : 0;
+    bool only_local = call->func >= v->global->funcs.count;
+    if (!done && !only_local &&
+        ((call->func == v->func && !fill_inputs(v, &fresh)) || !run_global(v, call->func, error, sizeof error))) {
+        differ_because(v, "the global program itself fails on random inputs: %s", error);
+        return false;
     }
     v->stopped = !run_one(v, v->all, call->func, v->found, v->local_outputs, error, sizeof error);
     if (v->stopped) {
@@ -638,21 +669,50 @@ static void compare_call(validation *v, sc_func_id func)
         compare_outputs(v);
 }
 
+/* An update by itself, of state drawn again. */
+static void run_limit(validation *v, limit which, const sc_draw_options *options)
+{
+    char error[512] = "";
+    sc_draw_options fresh = *options;
+    fresh.seed += (uint64_t)which << 32;
+    v->limit = which;
+    free_arrays(v->expected, v->global_outputs);
+    free_arrays(v->found, v->local_outputs);
+    if (!fill_state(v, &fresh))
+        differ_because(v, "out of memory");
+    else if (!run_global(v, v->last, error, sizeof error))
+        differ_because(v, "the global program itself fails: %s", error);
+    else if (!run_one(v, v->all, v->last, v->found, v->local_outputs, error, sizeof error))
+        differ_because(v, "the per-rank program fails: %s", error);
+    else
+        compare_call(v, v->last);
+    v->limit = LIMIT_NONE;
+}
+
 /* The whole schedule, once; functions are compared after their last call. Integers and casts say something of a micro-batch, not of the
  * optimizer. */
 static void run_schedule(validation *v, sc_draw_options *options)
 {
     const sc_call only = {.func = v->func};
     uint32_t count = v->has_step ? v->local->schedule.count : 1;
+    char error[512] = "";
+    set_random(v, options->seed, 0);
+    if (!start_global(v, options, error, sizeof error)) {
+        if (v->kind != RUN_INTEGERS) /* integers are not what every program is made for */
+            differ_because(v, "the global program itself fails on random inputs: %s", error);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
         const sc_call *call = v->has_step ? &v->local->schedule.data[i] : &only;
         if (v->has_step && v->kind != RUN_RANDOM && call->func == v->last)
             return;
-        if (!run_call(v, call, i == 0, options))
+        if (!run_call(v, call, call->func == v->func && call->microbatch <= 0, options))
             return;
-        if (i + 1 == count || v->local->schedule.data[i + 1].func != call->func)
+        if (call->func < v->global->funcs.count && (i + 1 == count || v->local->schedule.data[i + 1].func != call->func))
             compare_call(v, call->func);
     }
+    for (limit which = LIMIT_UNCLIPPED; v->has_step && v->result->equal && which < LIMIT_COUNT; which++)
+        run_limit(v, which, options);
 }
 
 static void run_and_compare(validation *v, run_kind kind, uint64_t seed)
@@ -690,14 +750,33 @@ static void run_all(validation *v, const sc_validate_options *options)
         run_and_compare(v, RUN_DTYPES, options->seed);
 }
 
+/* The per-rank program runs the global one's schedule, call by call, besides calls of functions that only it has. */
+static bool same_schedule(const sc_module *global, const sc_module *local)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < local->schedule.count; i++) {
+        const sc_call *call = &local->schedule.data[i], *wanted = &global->schedule.data[at];
+        if (call->func >= global->funcs.count)
+            continue;
+        if (at == global->schedule.count || call->func != wanted->func || call->microbatch != wanted->microbatch)
+            return false;
+        at++;
+    }
+    return at == global->schedule.count;
+}
+
 bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options, sc_validate_result *result)
 {
     validation v = {.global = global, .local = local, .func = func, .last = func, .result = result};
-    for (uint32_t i = 0; i < local->schedule.count; i++)
-        v.has_step = v.has_step || local->schedule.data[i].func != local->schedule.data[0].func;
+    for (uint32_t i = 0; i < global->schedule.count; i++)
+        v.has_step = v.has_step || global->schedule.data[i].func != global->schedule.data[0].func;
     if (v.has_step)
-        v.last = local->schedule.data[local->schedule.count - 1].func;
+        v.last = global->schedule.data[global->schedule.count - 1].func;
     *result = (sc_validate_result){.equal = true};
+    if (!same_schedule(global, local)) {
+        differ_because(&v, "the per-rank program does not call the same functions for the same micro-batches");
+        return false;
+    }
     if (func >= global->funcs.count || func >= local->funcs.count) {
         differ_because(&v, "the function is not in both programs");
         return false;

@@ -1,137 +1,9 @@
 /* The mutations themselves, by the graph API. Each finds its place by op kind and scope, so that it keeps meaning the same when programs
  * change around it, and says so when it finds none. */
-#include "mutation.h"
-
 #include <string.h>
 
-/* ---- finding ---- */
-/* The first op of a kind in a scope (NULL: anywhere); SC_NONE without. */
-static sc_op_id find_op(const sc_module *m, sc_func_id func, sc_op_kind kind, const char *scope)
-{
-    sc_for_each_op(m, func, op)
-    {
-        if (sc_op_at(m, op)->kind == kind && (scope == NULL || strcmp(sc_text(m->context, sc_op_at(m, op)->scope), scope) == 0))
-            return op;
-    }
-    return SC_NONE;
-}
-
-static sc_value find_value(const sc_module *m, sc_func_id func, const char *path)
-{
-    sc_for_each_op(m, func, op)
-    {
-        for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++) {
-            if (strcmp(sc_text(m->context, m->values.data[sc_result(m, op, r)].path), path) == 0)
-                return sc_result(m, op, r);
-        }
-    }
-    return SC_NONE;
-}
-
-static sc_op_id find_reader(const sc_module *m, sc_func_id func, sc_value value, sc_op_kind kind)
-{
-    sc_for_each_op(m, func, op)
-    {
-        for (uint32_t i = 0; i < sc_op_at(m, op)->operand_count; i++) {
-            if (sc_op_at(m, op)->kind == kind && sc_op_at(m, op)->operands[i] == value)
-                return op;
-        }
-    }
-    return SC_NONE;
-}
-
-static sc_value operand_of(const sc_module *m, sc_op_id op, uint32_t i)
-{
-    return sc_op_at(m, op)->operands[i];
-}
-
-/* ---- changing ---- */
-/* All but `except` read `fresh` for `old`. */
-static bool read_instead(sc_module *m, sc_func_id func, sc_value old, sc_value fresh, sc_op_id except)
-{
-    bool found = false;
-    sc_for_each_op(m, func, op)
-    {
-        for (uint32_t i = 0; op != except && i < sc_op_at(m, op)->operand_count; i++) {
-            if (operand_of(m, op, i) == old) {
-                m->ops.data[op].operands[i] = fresh;
-                found = true;
-            }
-        }
-    }
-    return found;
-}
-
-/* Readers of result i of an op read its operand i. */
-static bool bypass(sc_module *m, sc_func_id func, sc_op_id op, uint32_t i)
-{
-    return op != SC_NONE && read_instead(m, func, sc_result(m, op, i), operand_of(m, op, i), SC_NONE);
-}
-
-/* Its operand's type says what its result's does, and readers read the operand. */
-static bool claim(sc_module *m, sc_func_id func, sc_op_id op)
-{
-    if (op == SC_NONE)
-        return false;
-    m->values.data[operand_of(m, op, 0)].type = m->values.data[sc_result(m, op, 0)].type;
-    return bypass(m, func, op, 0);
-}
-
-static bool drop_attr(sc_module *m, sc_op_id op, sc_attr_key key)
-{
-    if (op == SC_NONE || sc_op_attr(sc_op_at(m, op), key) == NULL)
-        return false;
-    sc_op_drop_attr(m, op, key);
-    return true;
-}
-
-static bool set_word(sc_module *m, sc_op_id op, sc_attr_key key, const char *word)
-{
-    if (op == SC_NONE || sc_op_attr(sc_op_at(m, op), key) == NULL)
-        return false;
-    sc_op_set_attr(m, op, sc_attr_text(key, sc_intern_text(&m->context->names, word)));
-    return true;
-}
-
-static bool set_dim(sc_module *m, sc_op_id op, sc_attr_key key, const char *dim)
-{
-    sc_dim found = sc_module_find_dim(m, sc_intern_text(&m->context->names, dim));
-    if (op == SC_NONE || found == SC_NONE)
-        return false;
-    sc_op_set_attr(m, op, sc_attr_dims(m, key, &found, 1));
-    return true;
-}
-
-static bool reverse_offset(sc_module *m, sc_op_id op)
-{
-    const sc_attr *offset = op == SC_NONE ? NULL : sc_op_attr(sc_op_at(m, op), SC_ATTR_offset);
-    if (offset == NULL || offset->splits[0].atoms.count != 2)
-        return false;
-    sc_split split = offset->splits[0];
-    split.atoms.atoms[0] = offset->splits[0].atoms.atoms[1];
-    split.atoms.atoms[1] = offset->splits[0].atoms.atoms[0];
-    sc_op_set_attr(m, op, sc_attr_splits(m, SC_ATTR_offset, &split, 1));
-    return true;
-}
-
-static bool swap_operands(sc_module *m, sc_op_id op, uint32_t i, uint32_t j)
-{
-    if (op == SC_NONE || sc_op_at(m, op)->operand_count <= j || operand_of(m, op, i) == operand_of(m, op, j))
-        return false;
-    sc_value *operands = m->ops.data[op].operands, first = operands[i];
-    operands[i] = operands[j];
-    operands[j] = first;
-    return true;
-}
-
-/* Another op on the same operand, right behind. */
-static sc_value add_after(sc_module *m, sc_func_id func, sc_op_id like, sc_op_kind kind, sc_value operand, const sc_placement *at)
-{
-    const sc_op op = *sc_op_at(m, like);
-    sc_type type = sc_type_with_placement(m, m->values.data[operand].type, at);
-    sc_op_id made = sc_op_new(m, func, op.next, kind, &operand, 1, op.attrs, op.attr_count, &type, 1, like);
-    return sc_result(m, made, 0);
-}
+#include "edit.h"
+#include "mutation.h"
 
 /* ---- collectives ---- */
 bool dropped_all_reduce(sc_module *m, sc_func_id func)
@@ -158,14 +30,6 @@ bool all_reduce_claimed(sc_module *m, sc_func_id func)
 bool reduced_by_max(sc_module *m, sc_func_id func)
 {
     return set_word(m, find_op(m, func, SC_OP_all_reduce, "layers[0].attn"), SC_ATTR_reduce, "max");
-}
-
-static bool set_group(sc_module *m, sc_op_id op, const uint8_t *atoms, uint32_t count)
-{
-    if (op == SC_NONE)
-        return false;
-    sc_op_set_attr(m, op, sc_attr_atoms(m, SC_ATTR_over, atoms, count));
-    return true;
 }
 
 bool reduced_over_another_axis(sc_module *m, sc_func_id func)
@@ -233,8 +97,7 @@ bool collective_too_early(sc_module *m, sc_func_id func)
 
 bool one_of_a_fused_call_dropped(sc_module *m, sc_func_id func)
 {
-    sc_for_each_op(m, func, op)
-    {
+    sc_for_each_op (m, func, op) {
         if (sc_op_at(m, op)->kind == SC_OP_all_reduce && sc_op_at(m, op)->operand_count == 2)
             return bypass(m, func, op, 1);
     }
@@ -308,25 +171,6 @@ bool last_offset_dropped(sc_module *m, sc_func_id func)
 }
 
 /* ---- pending reductions and placements ---- */
-/* reader(all_reduce(x)) becomes all_reduce(reader(x)). */
-static bool reduce_behind(sc_module *m, sc_func_id func, sc_op_id reduction, sc_op_id reader)
-{
-    if (reduction == SC_NONE || reader == SC_NONE)
-        return false;
-    const sc_value reduced = sc_result(m, reduction, 0), raw = operand_of(m, reduction, 0), result = sc_result(m, reader, 0);
-    const sc_placement pending = sc_type_of(m, raw)->placement, whole = sc_type_of(m, result)->placement;
-    for (uint32_t i = 0; i < sc_op_at(m, reader)->operand_count; i++) {
-        if (operand_of(m, reader, i) == reduced)
-            m->ops.data[reader].operands[i] = raw;
-    }
-    m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &pending);
-    const sc_op like = *sc_op_at(m, reduction);
-    sc_type type = sc_type_with_placement(m, m->values.data[result].type, &whole);
-    sc_op_id made =
-        sc_op_new(m, func, sc_op_at(m, reader)->next, SC_OP_all_reduce, &result, 1, like.attrs, like.attr_count, &type, 1, reduction);
-    return read_instead(m, func, result, sc_result(m, made, 0), made);
-}
-
 bool partial_through_silu(sc_module *m, sc_func_id func)
 {
     sc_op_id silu = find_op(m, func, SC_OP_silu, "layers[0].ffn");
@@ -352,8 +196,7 @@ static bool place_keys(sc_module *m, sc_func_id func, const char *scope, const s
     bool found = false;
     sc_dim keys = sc_module_find_dim(m, sc_intern_text(&m->context->names, "K")),
            groups = sc_module_find_dim(m, sc_intern_text(&m->context->names, "G"));
-    sc_for_each_op(m, func, op)
-    {
+    sc_for_each_op (m, func, op) {
         const sc_op *o = sc_op_at(m, op);
         const sc_type_info *type = o->result_count == 0 ? NULL : sc_type_of(m, o->first_result);
         int dim = type == NULL || strcmp(sc_text(m->context, o->scope), scope) != 0 ? -1 : sc_type_find_dim(type, keys);
@@ -425,8 +268,7 @@ bool mask_dropped(sc_module *m, sc_func_id func)
 
 bool weights_of_another_layer(sc_module *m, sc_func_id func)
 {
-    sc_for_each_op(m, func, op)
-    {
+    sc_for_each_op (m, func, op) {
         const sc_op *o = sc_op_at(m, op);
         if (o->kind == SC_OP_param && strcmp(sc_text(m->context, sc_op_word(o, SC_ATTR_name)), "layers[1].ffn.w1") == 0)
             return set_word(m, op, SC_ATTR_name, "layers[0].ffn.w1");

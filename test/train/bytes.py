@@ -14,7 +14,7 @@ import tempfile
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
 MODEL = os.path.join(ROOT, 'examples', 'tiny.shard')
-EXACT = os.path.join(ROOT, 'test', 'train', 'exact.shard')
+EXACT = os.path.join(ROOT, 'test', 'train', 'Inputs', 'exact.shard')
 STEPS, FIRST = 200, 20
 BATCH, WINDOW = 8, 64  # B and S of the model: held-out bytes are read in whole batches
 

@@ -1,0 +1,113 @@
+/* hoist-gathers: parameters that stay gathered for a step are gathered once a step, not once a micro-batch.
+ *
+ *   micro:  %3 = all_gather %w {per_step = 1}        begin:  %1 = all_gather %w    state_write %1 {name = "w.gathered"}
+ *                                             ->     micro:  %3 = state_read {name = "w.gathered"}
+ *
+ * What such a gather reads (a stored parameter and its cast) does not change between micro-batches. `begin` runs before the first of them.
+ * With one micro-batch nothing has to be done. Requires RESHARDS_EXPLICIT.
+ */
+#include <string.h>
+
+#include "passes/pass.h"
+
+typedef struct hoisting {
+    sc_module *m;
+    sc_func_id micro, begin; /* begin: SC_NONE until something moves there */
+    sc_value *moved;         /* by value at the start: its copy in `begin` */
+    sc_value *map;           /* by value at the start: what `micro` reads instead */
+    uint32_t count;
+} hoisting;
+
+static sc_func_id begin_of(hoisting *h)
+{
+    if (h->begin == SC_NONE)
+        h->begin = sc_module_add_func(h->m, sc_intern_text(&h->m->context->names, "begin"));
+    return h->begin;
+}
+
+/* The same op at the end of `begin`, after what it reads. */
+static sc_op_id copy_op(hoisting *h, sc_op_id id)
+{
+    sc_module *m = h->m;
+    const sc_op op = *sc_op_at(m, id);
+    sc_arena *arena = &m->context->arena;
+    sc_value *operands = sc_arena_array(arena, op.operand_count + 1u, sizeof *operands);
+    sc_type *types = sc_arena_array(arena, op.result_count, sizeof *types);
+    for (uint32_t i = 0; i < op.operand_count; i++) {
+        if (h->moved[op.operands[i]] == SC_NONE)
+            copy_op(h, sc_def(m, op.operands[i]));
+        operands[i] = h->moved[op.operands[i]];
+    }
+    for (uint32_t r = 0; r < op.result_count; r++)
+        types[r] = m->values.data[op.first_result + r].type;
+    sc_op_id made = sc_op_new(m, begin_of(h), SC_NONE, (sc_op_kind)op.kind, operands, op.operand_count, op.attrs, op.attr_count, types,
+                              op.result_count, id);
+    for (uint32_t r = 0; r < op.result_count; r++)
+        h->moved[op.first_result + r] = sc_result(m, made, r);
+    return made;
+}
+
+/* The parameter behind a chain of casts. */
+static sc_sym param_behind(const sc_module *m, sc_value value)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    while ((sc_op_traits(op) & SC_STATE_READ) == 0)
+        op = sc_op_at(m, sc_def(m, op->operands[0]));
+    return sc_op_word(op, SC_ATTR_name);
+}
+
+static bool is_stored_param(const sc_module *m, sc_value value)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    if ((sc_op_traits(op) & SC_STATE_READ) != 0)
+        return true;
+    return op->operand_count == 1 && (sc_op_traits(op) & SC_CONVERTS) != 0 && is_stored_param(m, op->operands[0]);
+}
+
+static void hoist(hoisting *h, sc_op_id id)
+{
+    sc_module *m = h->m;
+    const sc_op op = *sc_op_at(m, id);
+    for (uint32_t i = 0; i < op.operand_count; i++) {
+        if (op.operands[i] >= h->count || !is_stored_param(m, op.operands[i]))
+            return;
+    }
+    copy_op(h, id);
+    for (uint32_t r = 0; r < op.result_count; r++) {
+        sc_value value = op.first_result + r;
+        sc_type type = m->values.data[value].type;
+        sc_sym name = sc_intern_printf(&m->context->names, "%s.gathered", sc_text(m->context, param_behind(m, op.operands[r])));
+        if (sc_module_find_state(m, name) == SC_NONE)
+            sc_module_add_state(m,
+                                &(sc_state){.path = name, .kind = SC_STATE_GATHERED, .type = type, .init = SC_INIT_ZEROS, .loc = op.loc});
+        sc_attr attr = sc_attr_text(SC_ATTR_name, name);
+        sc_op_new(m, h->begin, SC_NONE, SC_OP_state_write, &h->moved[value], 1, &attr, 1, NULL, 0, id);
+        sc_op_id read = sc_op_new(m, h->micro, id, SC_OP_state_read, NULL, 0, &attr, 1, &type, 1, id);
+        h->map[value] = sc_result(m, read, 0);
+    }
+    sc_op_unlink(m, id);
+}
+
+bool sc_run_hoist_gathers(sc_module *m, sc_pass_env *env)
+{
+    if (env->step == NULL || env->step->training->micro_batches < 2)
+        return true;
+    sc_arena *arena = &m->context->arena;
+    hoisting h = {.m = m, .micro = env->step->micro, .begin = SC_NONE, .count = m->values.count};
+    h.moved = sc_arena_array(arena, h.count, sizeof *h.moved);
+    h.map = sc_arena_array(arena, h.count, sizeof *h.map);
+    memset(h.moved, 0xff, h.count * sizeof *h.moved);
+    memset(h.map, 0xff, h.count * sizeof *h.map);
+    sc_for_each_op (m, h.micro, op) {
+        if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0 && sc_op_attr(sc_op_at(m, op), SC_ATTR_per_step) != NULL)
+            hoist(&h, op);
+    }
+    if (h.begin == SC_NONE)
+        return true;
+    sc_func_replace_uses(m, h.micro, h.map, h.count);
+    sc_op_new(m, h.begin, SC_NONE, SC_OP_return, NULL, 0, NULL, 0, NULL, 0, SC_NONE);
+    sc_vec_push(arena, &m->schedule);
+    memmove(&m->schedule.data[1], &m->schedule.data[0], (m->schedule.count - 1) * sizeof *m->schedule.data);
+    m->schedule.data[0] = (sc_call){.func = h.begin, .microbatch = -1};
+    return true;
+}

@@ -1,0 +1,59 @@
+/* prefetch: the gather of a unit's parameters is issued while the unit before it computes.
+ *
+ *   gather unit 1   compute unit 1   gather unit 2   compute unit 2
+ *   gather unit 1   gather unit 2   compute unit 1   compute unit 2                                (one unit ahead)
+ *
+ * Gathers move up to right after the one that stands `tune prefetch` units before, with the reads and casts that they need. Results are the
+ * same; a copy lives longer, which `memory` shows. Requires RESHARDS_EXPLICIT. One walk.
+ */
+#include "passes/pass.h"
+#include "passes/uses.h"
+
+static void move_after(sc_module *m, uint32_t *position, sc_op_id op, sc_op_id after)
+{
+    for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
+        sc_op_id def = sc_def(m, m->ops.data[op].operands[i]);
+        if (position[def] > position[after])
+            move_after(m, position, def, after);
+    }
+    /* operands that moved stand right behind `after`: this one goes behind them */
+    sc_op_id last = after;
+    while (m->ops.data[last].next != SC_NONE && m->ops.data[last].next != op && position[m->ops.data[last].next] == position[after])
+        last = m->ops.data[last].next;
+    if (m->ops.data[last].next != op)
+        sc_op_move(m, op, m->ops.data[last].next);
+    position[op] = position[after];
+}
+
+/* What the gather reads can stand anywhere before it: parameters as stored, and their casts. */
+static bool reads_parameters(const sc_module *m, sc_op_id id)
+{
+    const sc_op *op = sc_op_at(m, id);
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        const sc_op *def = sc_op_at(m, sc_def(m, op->operands[i]));
+        while ((sc_op_traits(def) & SC_CONVERTS) != 0)
+            def = sc_op_at(m, sc_def(m, def->operands[0]));
+        if ((sc_op_traits(def) & SC_STATE_READ) == 0)
+            return false;
+    }
+    return true;
+}
+
+bool sc_run_prefetch(sc_module *m, sc_pass_env *env)
+{
+    if (env->prefetch == 0)
+        return true;
+    uint32_t *position = sc_number_ops(m);
+    SC_VEC(sc_op_id) gathers = {0};
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        gathers.count = 0;
+        sc_for_each_op (m, f, op) {
+            const sc_op *o = sc_op_at(m, op);
+            if (o->kind == SC_OP_all_gather && sc_op_attr(o, SC_ATTR_unit) != NULL && reads_parameters(m, op))
+                *sc_vec_push(&m->context->arena, &gathers) = op;
+        }
+        for (uint32_t i = gathers.count; i-- > env->prefetch;) /* from the last, so that those before still stand where they stood */
+            move_after(m, position, gathers.data[i], gathers.data[i - env->prefetch]);
+    }
+    return true;
+}
