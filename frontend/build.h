@@ -30,6 +30,9 @@ void sc_program_weights(const sc_program *program, sc_weights_list *out);
 /* The file's only model, or 0 when there are none or several. */
 sc_sym sc_program_only_model(const sc_program *program);
 bool sc_program_has_model(const sc_program *program, sc_sym model);
+/* Parameters of a model that none of the module's state is an instance of, as paths without indices. */
+typedef SC_VEC(sc_sym) sc_sym_list;
+void sc_program_unread_params(const sc_program *program, sc_sym model, const sc_module *m, sc_sym_list *out);
 bool sc_program_has_dim(const sc_program *program, sc_sym dim);
 
 /* ---- sizes ---- */
@@ -48,7 +51,6 @@ bool sc_program_eval_number(sc_program *program, const sc_expr *expr, sc_sym ent
                             bool *unknown);
 
 /* Dims that the entry needs (of its tensors, its stacks, its expressions) and that have no size under these bindings. */
-typedef SC_VEC(sc_sym) sc_sym_list;
 void sc_program_unbound_dims(sc_program *program, sc_sym model, sc_sym entry, const sc_binding_list *bindings, sc_sym_list *out);
 
 /* ---- elaboration ---- */

@@ -1,4 +1,5 @@
 /* The parameters of a model by their paths, each stack once. */
+#include "frontend/plan.h"
 #include "frontend/program.h"
 
 enum { MAX_PATHS = 1 << 17 };
@@ -171,5 +172,21 @@ void sc_program_leaves(const sc_program *program, sc_sym dim, sc_sym_list *out)
         if (root != index) /* as build_dims.c names the leaves of an alias */
             part = sc_intern_printf(&context->names, "%s.%s", sc_text(context, dim), sc_text(context, part));
         *sc_vec_push(&context->arena, out) = part;
+    }
+}
+
+void sc_program_unread_params(const sc_program *program, sc_sym model, const sc_module *m, sc_sym_list *out)
+{
+    sc_context *context = program->context;
+    sc_param_path_list params = {0};
+    sc_map read = {.arena = &context->arena};
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        const char *path = sc_path_without_indices(context, sc_text(context, m->state.data[s].path));
+        sc_map_insert(&read, sc_intern_text(&context->names, path), 0, NULL);
+    }
+    sc_param_paths(program, sc_program_model(program, model), &params);
+    for (uint32_t i = 0; i < params.count; i++) {
+        if (params.data[i].kind == SC_MEMBER_PARAM && sc_map_find(&read, params.data[i].text) == NULL)
+            *sc_vec_push(&context->arena, out) = params.data[i].text;
     }
 }

@@ -134,7 +134,7 @@ sc_value sc_make_apart(sc_emitter *e, sc_value x, const sc_attr *dims)
     sc_type_info to = from;
     for (uint32_t i = 0; i < from.rank; i++) {
         for (uint32_t k = 0; k < from.rank; k++) {
-            if (from.dims[i].group == from.dims[k].group && is_listed(dims, from.dims[i].dim) != is_listed(dims, from.dims[k].dim))
+            if (from.dims[i].group == from.dims[k].group && is_listed(dims, from.dims[k].dim))
                 to.dims[i].group = SC_NONE;
         }
     }

@@ -45,7 +45,7 @@ static bool is_rounding(const sc_op *op)
 static uint32_t passing_operands(const deferring *d, const sc_op *op)
 {
     uint32_t traits = sc_op_traits(op);
-    if (op->result_count != 1)
+    if (op->result_count != 1 || (traits & SC_SPREADS) != 0) /* what grows is reduced before */
         return 0;
     if ((traits & SC_LINEAR) != 0 || is_rounding(op))
         return (1u << op->operand_count) - 1;

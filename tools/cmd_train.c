@@ -232,15 +232,17 @@ static bool open_feeds(training *t)
     return sc_feed_open(context, &t->whole, &held_out, SC_FEED_AS_STORED, &t->held_out);
 }
 
-static bool has_weights(training *t)
+/* Parameters that the entry does not read are none of this program: a file of this run lacks them. */
+static void warn_of_unread(training *t)
 {
-    sc_weights_list all = {0};
-    sc_program_weights(t->c.program, &all);
-    for (uint32_t i = 0; i < all.count; i++) {
-        if (all.data[i]->model.text == t->c.model)
-            return true;
-    }
-    return false;
+    sc_sym_list unread = {0};
+    sc_strbuf names;
+    sc_strbuf_init(&names, &t->context->arena);
+    sc_program_unread_params(t->c.program, t->c.model, t->whole.global, &unread);
+    for (uint32_t i = 0; i < unread.count; i++)
+        sc_strbuf_printf(&names, "%s%s", i > 0 ? ", " : "", sc_text(t->context, unread.data[i]));
+    if (unread.count > 0)
+        sc_report(&t->context->diag, SC_D_not_saved, (sc_loc){0}, t->options.save, names.data, sc_text(t->context, t->c.entry), NULL);
 }
 
 /* What cannot be written at the end is said at the beginning. */
@@ -252,12 +254,10 @@ static bool check_outputs(training *t)
         return false;
     if (o->save == NULL)
         return true;
-    const sc_weights *weights = NULL;
-    if (has_weights(t) || o->map != NULL) {
-        weights = sc_weights_choose(context, t->c.program, t->c.model, o->map);
-        if (weights == NULL)
-            return false;
-    }
+    const sc_weights *weights;
+    if (!sc_weights_choose(context, t->c.program, t->c.model, o->map, &weights))
+        return false;
+    warn_of_unread(t);
     t->file = sc_check_writable(context, o->save) ? sc_weights_file_new(context, t->c.program, weights, t->whole.global, o->weights) : NULL;
     return t->file != NULL;
 }

@@ -121,8 +121,10 @@ static void read_by(int_search *s, const sc_op *op, uint32_t operand, int64_t sl
         /* a backward op reads what a forward one read, with what was ignored there replaced */
         s->is_picked |= (op->kind != SC_OP_xent || slack > 0) && sc_op_is_forward(m, op);
         if (op->kind == SC_OP_xent) {
+            double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100);
+            s->is_picked |= s->draw->may_ignore && s->draw->ignore != ignore; /* what one ignores, another would refuse */
             s->draw->may_ignore = true;
-            s->draw->ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100);
+            s->draw->ignore = ignore;
         }
     } else if (sc_ops[op->kind].operands != SC_ANY && operand >= (uint32_t)sc_ops[op->kind].operands) {
         read_called(s, op, operand);

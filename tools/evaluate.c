@@ -87,8 +87,9 @@ bool sc_fill_parameters(sc_context *context, const sc_compiled *c, const sc_modu
     if (options->weights == NULL)
         return initialise(context, interp, m, options->seed);
     filling both = {m, interp};
-    const sc_weights *weights = sc_weights_choose(context, c->program, c->model, options->map);
-    return weights != NULL && sc_weights_load(context, c->program, weights, m, options->weights, set_state, &both);
+    const sc_weights *weights;
+    return sc_weights_choose(context, c->program, c->model, options->map, &weights) &&
+           sc_weights_load(context, c->program, weights, m, options->weights, set_state, &both);
 }
 
 /* ---- memory ---- */

@@ -59,7 +59,7 @@ static const char *wanted_text(const loading *l, uint32_t state)
     sc_strbuf text;
     sc_strbuf_init(&text, &l->context->arena);
     sc_strbuf_add_char(&text, '[');
-    for (uint32_t i = 0; i < from->line->as.count; i++) {
+    for (uint32_t i = 0; from->line != NULL && i < from->line->as.count; i++) {
         const sc_wdim *dim = &from->line->as.data[i];
         sc_strbuf_add(&text, i > 0 ? ", " : "");
         if (dim->kind == SC_WDIM_NAME)
@@ -69,7 +69,7 @@ static const char *wanted_text(const loading *l, uint32_t state)
         else
             sc_strbuf_printf(&text, "parts %lld..%lld", (long long)dim->first, (long long)dim->last);
     }
-    for (uint32_t i = 0, written = 0; !from->line->has_as && i < type->rank; i++) {
+    for (uint32_t i = 0, written = 0; (from->line == NULL || !from->line->has_as) && i < type->rank; i++) {
         if (!from->named.layout.indexed[i])
             sc_strbuf_printf(&text, "%s%s=%lld", written++ > 0 ? ", " : "", sc_text(l->context, l->m->dims.data[type->dims[i].dim].name),
                              (long long)type->dims[i].size);
@@ -92,7 +92,7 @@ static const char *nearest_tensor(loading *l, const char *name)
 
 static void report_tensor(loading *l, uint32_t state, const char *text)
 {
-    sc_report(&l->context->diag, SC_D_weights_file, l->sources[state].line->loc, text, NULL);
+    sc_report(&l->context->diag, SC_D_weights_file, l->sources[state].line == NULL ? l->m->state.data[state].loc : l->sources[state].line->loc, text, NULL);
 }
 
 static bool is_float(sc_element element)
@@ -186,16 +186,16 @@ bool sc_weights_load(sc_context *context, sc_program *program, const sc_weights 
     uint32_t errors = context->diag.errors;
     loading l = {.context = context, .program = program, .weights = weights, .m = m, .path = path};
     l.sources = sc_arena_array(&context->arena, m->state.count + 1u, sizeof *l.sources);
-    const sc_wmap **lines = sc_weights_lines(context, weights, m);
+    const sc_wmap **lines = weights == NULL ? NULL : sc_weights_lines(context, weights, m);
     for (uint32_t i = 0; i < m->state.count; i++)
-        l.sources[i].line = lines[i];
+        l.sources[i].line = lines == NULL ? NULL : lines[i];
     l.file = sc_safetensors_open(path, &error);
     if (l.file == NULL) {
         report_file(context, &error);
         return false;
     }
     for (uint32_t i = 0; i < m->state.count; i++) {
-        if (l.sources[i].line != NULL)
+        if (l.sources[i].line != NULL || (weights == NULL && m->state.data[i].kind == SC_STATE_PARAM))
             find_tensors(&l, i);
     }
     bool ok = context->diag.errors == errors && give_values(&l, sink, user);

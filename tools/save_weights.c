@@ -201,19 +201,6 @@ static void take_shapes(sc_weights_file *f, const char *like)
 /* ---- without a weights block ---- */
 
 /* The parameter's own dims, composites as one: what the model text declares. */
-static void name_after_path(sc_weights_file *f, uint32_t state)
-{
-    const sc_type_info *type = type_of(f, state);
-    sc_weight_tensors *named = &f->shares[state].named;
-    *named = (sc_weight_tensors){.layout = {.rank = type->rank, .elements = 1}, .count = 1};
-    named->names = sc_arena_array(&f->context->arena, 1, sizeof *named->names);
-    named->names[0] = f->m->state.data[state].path;
-    for (uint32_t i = type->rank; i-- > 0;) {
-        named->layout.strides[i] = named->layout.elements;
-        named->layout.elements *= type->dims[i].size;
-    }
-}
-
 static void take_own_shape(sc_weights_file *f, uint32_t state)
 {
     const sc_type_info *type = type_of(f, state);
@@ -243,9 +230,8 @@ sc_weights_file *sc_weights_file_new(sc_context *context, sc_program *program, c
         if (!is_param(f, i))
             continue;
         f->shares[i].line = lines == NULL ? NULL : lines[i];
-        if (lines == NULL)
-            name_after_path(f, i);
-        else if (lines[i] == NULL || !sc_weights_tensors(program, weights, lines[i], m, i, &f->shares[i].named))
+        bool has_place = lines == NULL || lines[i] != NULL;
+        if (!has_place || !sc_weights_tensors(program, weights, f->shares[i].line, m, i, &f->shares[i].named))
             continue;
         add_param(f, i);
         if (lines == NULL)

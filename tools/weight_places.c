@@ -6,7 +6,7 @@
 
 enum { MOST_TENSORS = 1 << 20 }; /* that one parameter may be spread over */
 
-const sc_weights *sc_weights_choose(sc_context *context, sc_program *program, sc_sym model, const char *name)
+bool sc_weights_choose(sc_context *context, sc_program *program, sc_sym model, const char *name, const sc_weights **out)
 {
     sc_weights_list all = {0};
     const sc_weights *only = NULL;
@@ -19,13 +19,16 @@ const sc_weights *sc_weights_choose(sc_context *context, sc_program *program, sc
         const char *text = sc_text(context, weights->name.text);
         if (weights->model.text != model)
             continue;
-        if (name != NULL && strcmp(text, name) == 0)
-            return weights;
+        if (name != NULL && strcmp(text, name) == 0) {
+            *out = weights;
+            return true;
+        }
         sc_strbuf_printf(&list, "%s%s", count++ > 0 ? ", " : "", text);
         only = weights;
     }
-    if (name == NULL && count == 1)
-        return only;
+    *out = only;
+    if (name == NULL && count <= 1)
+        return true;
     const char *model_text = sc_text(context, model), *problem;
     if (count == 0)
         problem =
@@ -37,7 +40,7 @@ const sc_weights *sc_weights_choose(sc_context *context, sc_program *program, sc
         problem =
             sc_arena_printf(&context->arena, "there is no 'weights' block '%s' for '%s'; the file has %s", name, model_text, list.data);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0}, problem, NULL);
-    return NULL;
+    return false;
 }
 
 /* ---- lines ---- */
@@ -95,6 +98,20 @@ static bool next_tensor(const sc_weight_layout *layout, const sc_type_info *type
     return false;
 }
 
+/* Without a line: one tensor called like the parameter, in its own order. */
+static void name_after_path(const sc_module *m, uint32_t state, sc_weight_tensors *out)
+{
+    const sc_type_info *type = &m->types.data[m->state.data[state].type];
+    *out = (sc_weight_tensors){.layout = {.rank = type->rank, .elements = 1}, .count = 1};
+    out->names = sc_arena_array(&m->context->arena, 1, sizeof *out->names);
+    out->names[0] = m->state.data[state].path;
+    for (uint32_t i = type->rank; i-- > 0;) {
+        out->layout.strides[i] = out->layout.elements;
+        out->layout.elements *= type->dims[i].size;
+        out->layout.boundaries[out->layout.boundary_count++] = out->layout.elements;
+    }
+}
+
 bool sc_weights_tensors(sc_program *program, const sc_weights *weights, const sc_wmap *line, const sc_module *m, uint32_t state,
                         sc_weight_tensors *out)
 {
@@ -102,6 +119,10 @@ bool sc_weights_tensors(sc_program *program, const sc_weights *weights, const sc
     const sc_type_info *type = &m->types.data[m->state.data[state].type];
     int64_t index[SC_MAX_RANK] = {0}, count = 1;
     *out = (sc_weight_tensors){.count = 0};
+    if (line == NULL) {
+        name_after_path(m, state, out);
+        return true;
+    }
     if (!sc_wmap_layout(program, line, m, state, &out->layout))
         return false;
     for (uint32_t i = 0; i < type->rank; i++) {

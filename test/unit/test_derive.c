@@ -290,6 +290,7 @@ static const struct {
     {SC_OP_mask, PLACEMENT},
     {SC_OP_reshard, PLACEMENT},
     {SC_OP_all_gather, PLACEMENT},
+    {SC_OP_once, PLACEMENT},
     {SC_OP_all_slice, PLACEMENT},
     {SC_OP_reduce_scatter, PLACEMENT},
     {SC_OP_all_reduce, PLACEMENT},

@@ -114,7 +114,7 @@ static void go_round(sc_context *context, void *user)
     bool compiled = sc_driver_compile_file(context, &options, NULL, NULL, NULL, &r->compiled);
     const sc_module *m = r->compiled.global;
     if (compiled && !r->without_block)
-        weights = sc_weights_choose(context, r->compiled.program, r->compiled.model, NULL);
+        compiled = sc_weights_choose(context, r->compiled.program, r->compiled.model, NULL, &weights);
     bool loaded = compiled && (r->from == NULL || sc_weights_load(context, r->compiled.program, weights, m, r->from, take, r));
     sc_weights_file *file = loaded ? sc_weights_file_new(context, r->compiled.program, weights, m, r->like) : NULL;
     r->is_planned = file != NULL;

@@ -112,8 +112,8 @@ static void load(sc_context *context, void *user)
     l->program = sc_program_new(context, file);
     if (context->diag.errors == 0)
         l->compiled_ok = sc_driver_compile(context, l->program, NULL, &options, NULL, NULL, NULL, &l->compiled);
-    const sc_weights *weights = l->compiled_ok ? sc_weights_choose(context, l->program, l->compiled.model, l->map) : NULL;
-    if (weights != NULL)
+    const sc_weights *weights = NULL;
+    if (l->compiled_ok && sc_weights_choose(context, l->program, l->compiled.model, l->map, &weights))
         l->ok = sc_weights_load(context, l->program, weights, l->compiled.global, path_of(l->file), take, l);
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);
