@@ -40,6 +40,12 @@ static sc_value sum(sc_derive *d, sc_value x, const sc_attr *dims)
     return sc_make_value(&d->e, SC_OP_sum, &x, 1, dims, 1);
 }
 
+static sc_value apart(sc_derive *d, sc_value x)
+{
+    const sc_attr dims = attr_of(d, SC_ATTR_dims);
+    return sc_make_apart(&d->e, x, &dims);
+}
+
 static sc_value zero_like(sc_derive *d, sc_value x)
 {
     return sc_make_constant(&d->e, 0, sc_type_of(d->e.m, x)->dtype);
@@ -60,7 +66,7 @@ void derive_dot(sc_derive *d)
             if (sc_type_find_dim(&type, other.dims[k].dim) < 0)
                 dims[count++] = other.dims[k].dim;
         }
-        sc_value x = in(d, 1 - i), y = d->cotangents[0];
+        sc_value x = apart(d, in(d, 1 - i)), y = d->cotangents[0];
         sc_value operands[2] = {i == 0 ? y : x, i == 0 ? x : y}; /* in this order the result has the operand's order of dims */
         if (count == 0) {
             d->gradients[i] = mul(d, operands[0], operands[1]);
@@ -74,23 +80,39 @@ void derive_dot(sc_derive *d)
 
 /* ---- reductions ---- */
 
+/* The listed dims in the operand's order. */
+static uint32_t dims_in_order(const sc_type_info *type, const sc_attr *listed, sc_dim *dims)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        for (uint32_t k = 0; k < listed->count; k++) {
+            if (listed->dims[k] == type->dims[i].dim)
+                dims[count++] = type->dims[i].dim;
+        }
+    }
+    return count;
+}
+
 /* To the first maximal element, dim by dim from the last: of several dims the first in row-major order. */
 static void to_extreme(sc_derive *d, bool smallest)
 {
-    const sc_attr dims = attr_of(d, SC_ATTR_dims);
-    sc_value levels[SC_MAX_RANK + 1];
-    sc_value x = in(d, 0);
-    levels[0] = smallest ? sc_make1(&d->e, SC_OP_neg, x) : x;
-    for (uint32_t i = 0; i + 1 < dims.count; i++) {
-        sc_attr one = sc_attr_dims(d->e.m, SC_ATTR_dims, &dims.dims[dims.count - 1 - i], 1);
-        levels[i + 1] = sc_make_value(&d->e, SC_OP_max, &levels[i], 1, &one, 1);
+    const sc_type_info type = *operand_type(d, 0);
+    const sc_attr listed = attr_of(d, SC_ATTR_dims);
+    sc_attr one[SC_MAX_RANK];
+    sc_dim dims[SC_MAX_RANK];
+    sc_value levels[SC_MAX_RANK];
+    uint32_t count = dims_in_order(&type, &listed, dims);
+    sc_value x = apart(d, in(d, 0));
+    levels[count - 1] = smallest ? sc_make1(&d->e, SC_OP_neg, x) : x;
+    for (uint32_t i = count; i-- > 0;) {
+        one[i] = sc_attr_dims(d->e.m, SC_ATTR_dims, &dims[i], 1);
+        if (i > 0)
+            levels[i - 1] = sc_make_value(&d->e, SC_OP_max, &levels[i], 1, &one[i], 1);
     }
     sc_value y = d->cotangents[0];
-    for (uint32_t i = dims.count; i-- > 0;) {
-        sc_dim dim = dims.dims[dims.count - 1 - i];
-        sc_attr one = sc_attr_dims(d->e.m, SC_ATTR_dims, &dim, 1);
-        sc_value best = sc_make_value(&d->e, SC_OP_argmax, &levels[i], 1, &one, 1);
-        sc_value index = sc_make_index(&d->e, operand_type(d, 0), dim);
+    for (uint32_t i = 0; i < count; i++) {
+        sc_value best = sc_make_value(&d->e, SC_OP_argmax, &levels[i], 1, &one[i], 1);
+        sc_value index = sc_make_index(&d->e, &type, dims[i]);
         sc_value chosen = sc_make2(&d->e, SC_OP_eq, best, index);
         y = sc_make_where(&d->e, chosen, y, zero_like(d, y));
     }
@@ -112,7 +134,7 @@ void derive_softmax(sc_derive *d)
 {
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     sc_dtype wide = sc_wide(operand_type(d, 0)->dtype);
-    sc_value y = sc_make_cast(&d->e, out(d, 0), wide), dy = sc_make_cast(&d->e, d->cotangents[0], wide);
+    sc_value y = apart(d, sc_make_cast(&d->e, out(d, 0), wide)), dy = apart(d, sc_make_cast(&d->e, d->cotangents[0], wide));
     sc_value mean = sum(d, mul(d, dy, y), &dims);
     sc_value centred = sub(d, dy, mean);
     d->gradients[0] = mul(d, centred, y);
@@ -123,7 +145,7 @@ void derive_log_softmax(sc_derive *d)
 {
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     sc_dtype wide = sc_wide(operand_type(d, 0)->dtype);
-    sc_value y = sc_make_cast(&d->e, out(d, 0), wide), dy = sc_make_cast(&d->e, d->cotangents[0], wide);
+    sc_value y = apart(d, sc_make_cast(&d->e, out(d, 0), wide)), dy = apart(d, sc_make_cast(&d->e, d->cotangents[0], wide));
     sc_value weights = sc_make1(&d->e, SC_OP_exp, y), total = sum(d, dy, &dims);
     sc_value share = mul(d, weights, total);
     d->gradients[0] = sub(d, dy, share);
@@ -134,7 +156,7 @@ static sc_value weights_of(sc_derive *d, sc_value x, sc_value lse)
 {
     sc_dtype dtype = sc_type_of(d->e.m, lse)->dtype;
     sc_value lowest = sc_make_constant(&d->e, dtype == SC_DTYPE_f64 ? -DBL_MAX : -(double)FLT_MAX, dtype);
-    sc_value finite = sc_make2(&d->e, SC_OP_maximum, lse, lowest), wide = sc_make_cast(&d->e, x, dtype);
+    sc_value finite = sc_make2(&d->e, SC_OP_maximum, lse, lowest), wide = sc_make_cast(&d->e, apart(d, x), dtype);
     return sc_make1(&d->e, SC_OP_exp, sub(d, wide, finite));
 }
 
@@ -153,7 +175,7 @@ void derive_xent(sc_derive *d)
     double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100), smoothing = sc_op_number(op, SC_ATTR_smoothing, 0);
     const sc_attr dims = attr_of(d, SC_ATTR_dims);
     const sc_type_info logits = *operand_type(d, 0);
-    sc_value target = in(d, 1), weights = weights_of(d, in(d, 0), out(d, 1));
+    sc_value target = sc_make_wide_ids(&d->e, in(d, 1)), weights = weights_of(d, in(d, 0), out(d, 1));
     sc_dtype dtype = sc_type_of(d->e.m, weights)->dtype, id_dtype = sc_type_of(d->e.m, target)->dtype;
     sc_value index = sc_make_index(&d->e, &logits, dims.dims[0]);
     sc_value hit = sc_make2(&d->e, SC_OP_eq, target, sc_make_cast(&d->e, index, id_dtype));
@@ -257,7 +279,7 @@ void derive_concat(sc_derive *d)
         sc_attr attrs[3] = {sc_attr_dims(d->e.m, SC_ATTR_dims, to.dims, 1), sc_attr_dims(d->e.m, SC_ATTR_to, &dim.dim, 1),
                             sc_attr_int(SC_ATTR_from, from)};
         sc_type_info type = *sc_type_of(d->e.m, d->cotangents[0]);
-        type.dims[sc_type_find_dim(&type, to.dims[0])] = dim;
+        type.dims[sc_type_find_dim(&type, to.dims[0])] = (sc_type_dim){dim.dim, SC_NONE, dim.size};
         if (d->wanted[i])
             d->gradients[i] = sc_make_as(&d->e, SC_OP_slice, &d->cotangents[0], 1, attrs, from == 0 ? 2 : 3, &type);
         from += dim.size;
@@ -270,8 +292,10 @@ void derive_rename(sc_derive *d)
     const sc_attr dims = attr_of(d, SC_ATTR_dims), to = attr_of(d, SC_ATTR_to);
     const sc_type_info type = *operand_type(d, 0);
     sc_attr attrs[2] = {sc_attr_dims(d->e.m, SC_ATTR_dims, to.dims, to.count), sc_attr_dims(d->e.m, SC_ATTR_to, dims.dims, dims.count)};
-    sc_op_kind kind = dims.count > to.count ? SC_OP_unfold : SC_OP_rename;
-    d->gradients[0] = sc_make_as(&d->e, kind, &d->cotangents[0], 1, attrs, 2, &type);
+    if (dims.count > to.count)
+        d->gradients[0] = sc_make_as(&d->e, SC_OP_unfold, &d->cotangents[0], 1, attrs, 2, &type);
+    else
+        d->gradients[0] = sc_make_value(&d->e, SC_OP_rename, &d->cotangents[0], 1, attrs, 2);
 }
 
 /* ---- attention ---- */

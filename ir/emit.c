@@ -1,6 +1,5 @@
 #include "ir/emit.h"
 
-
 static void note(sc_emitter *e, sc_op_id made)
 {
     if (e->made != NULL)
@@ -96,6 +95,11 @@ sc_value sc_make_index(sc_emitter *e, const sc_type_info *type, sc_dim dim)
     return sc_make_as(e, SC_OP_index, NULL, 0, &attr, 1, &index);
 }
 
+sc_value sc_make_wide_ids(sc_emitter *e, sc_value ids)
+{
+    return sc_dtypes[sc_type_of(e->m, ids)->dtype].bytes < 4 ? sc_make_cast(e, ids, SC_DTYPE_i32) : ids;
+}
+
 sc_value sc_make_where(sc_emitter *e, sc_value condition, sc_value yes, sc_value no)
 {
     return sc_make_value(e, SC_OP_where, (sc_value[]){condition, yes, no}, 3, NULL, 0);
@@ -113,6 +117,28 @@ static sc_value reorder(sc_emitter *e, sc_value x, const sc_type_info *to)
     if (same_order && same_groups)
         return x;
     return sc_make_as(e, same_order ? SC_OP_regroup : SC_OP_transpose, &x, 1, NULL, 0, to);
+}
+
+static bool is_listed(const sc_attr *dims, sc_dim dim)
+{
+    for (uint32_t i = 0; i < dims->count; i++) {
+        if (dims->dims[i] == dim)
+            return true;
+    }
+    return false;
+}
+
+sc_value sc_make_apart(sc_emitter *e, sc_value x, const sc_attr *dims)
+{
+    const sc_type_info from = *sc_type_of(e->m, x);
+    sc_type_info to = from;
+    for (uint32_t i = 0; i < from.rank; i++) {
+        for (uint32_t k = 0; k < from.rank; k++) {
+            if (from.dims[i].group == from.dims[k].group && is_listed(dims, from.dims[i].dim) != is_listed(dims, from.dims[k].dim))
+                to.dims[i].group = SC_NONE;
+        }
+    }
+    return reorder(e, x, &to);
 }
 
 sc_value sc_make_fit(sc_emitter *e, sc_value x, const sc_type_info *type)

@@ -25,7 +25,11 @@ sc_value sc_make_scaled(sc_emitter *e, sc_value x, double factor);
 sc_value sc_make_plus(sc_emitter *e, sc_value x, double term);
 /* i32 indices along one dim of a type. */
 sc_value sc_make_index(sc_emitter *e, const sc_type_info *type, sc_dim dim);
+/* Integers as i32 or wider, so that they compare with every index and with numbers that stand for "none". */
+sc_value sc_make_wide_ids(sc_emitter *e, sc_value ids);
 sc_value sc_make_where(sc_emitter *e, sc_value condition, sc_value yes, sc_value no);
+/* x with the composites taken apart of which only some leaves are in `dims`: as an op that reduces them leaves the rest. */
+sc_value sc_make_apart(sc_emitter *e, sc_value x, const sc_attr *dims);
 /* x with the dims of `type` in its order: summed over those that it has beyond them, broadcast along those that it lacks. Keeps x's
  * dtype. */
 sc_value sc_make_fit(sc_emitter *e, sc_value x, const sc_type_info *type);

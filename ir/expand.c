@@ -65,15 +65,17 @@ static int64_t size_along(const sc_expand *e, sc_value x, const sc_attr *dims)
     return size;
 }
 
-/* The dims, and their order, of the replaced result. */
+/* The dims, their order and their groups of the replaced result. */
 static sc_value in_order_of(sc_expand *e, sc_value x, sc_value result)
 {
-    sc_type_info type = *sc_type_of(e->e.m, result);
-    type.placement = sc_placement_replicated();
-    bool is_broadcast = sc_type_of(e->e.m, x)->rank < type.rank, same = !is_broadcast;
-    for (uint32_t i = 0; same && i < type.rank; i++)
-        same = sc_type_of(e->e.m, x)->dims[i].dim == type.dims[i].dim;
-    return same ? x : emit_typed(e, is_broadcast ? SC_OP_broadcast : SC_OP_transpose, &x, 1, NULL, 0, &type);
+    const sc_type_info type = *sc_type_of(e->e.m, result);
+    return sc_make_fit(&e->e, x, &type);
+}
+
+/* The operand, with the composites taken apart that are only partly along dims. */
+static sc_value operand_along(sc_expand *e, const sc_attr *dims)
+{
+    return sc_make_apart(&e->e, operand(e, 0), dims);
 }
 
 /* x - max(x), along dims. A row without a finite element (every key masked) is shifted by the lowest finite number, so that its weights
@@ -97,8 +99,8 @@ static sc_value at_least_one(sc_expand *e, sc_value total)
 /* The lowest index whose element equals the maximum. */
 void expand_argmax(sc_expand *e)
 {
-    sc_value x = operand(e, 0);
     sc_attr dims = dims_of(e);
+    sc_value x = operand_along(e, &dims);
     const sc_type_info *type = sc_type_of(e->e.m, x);
     sc_type_info index_type = {.dtype = SC_DTYPE_i32, .rank = 1, .placement = sc_placement_replicated()};
     index_type.dims[0] = type->dims[sc_type_find_dim(type, dims.dims[0])];
@@ -114,27 +116,29 @@ void expand_softmax(sc_expand *e)
 {
     sc_attr dims = dims_of(e);
     sc_dtype dtype = sc_type_of(e->e.m, operand(e, 0))->dtype;
-    sc_value x = cast(e, operand(e, 0), sc_wide(dtype)), maximum;
+    sc_value x = cast(e, operand_along(e, &dims), sc_wide(dtype)), maximum;
     sc_value weights = emit1(e, SC_OP_exp, shifted(e, x, &dims, &maximum));
     sc_value total = at_least_one(e, reduce(e, SC_OP_sum, weights, &dims));
-    e->results[0] = cast(e, emit2(e, SC_OP_div, weights, total), dtype);
+    sc_value result = cast(e, emit2(e, SC_OP_div, weights, total), dtype);
+    e->results[0] = in_order_of(e, result, sc_op_at(e->e.m, e->e.before)->first_result);
 }
 
 void expand_log_softmax(sc_expand *e)
 {
     sc_attr dims = dims_of(e);
     sc_dtype dtype = sc_type_of(e->e.m, operand(e, 0))->dtype;
-    sc_value x = cast(e, operand(e, 0), sc_wide(dtype)), maximum;
+    sc_value x = cast(e, operand_along(e, &dims), sc_wide(dtype)), maximum;
     sc_value low = shifted(e, x, &dims, &maximum);
     sc_value total = at_least_one(e, reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, low), &dims));
-    e->results[0] = cast(e, emit2(e, SC_OP_sub, low, emit1(e, SC_OP_log, total)), dtype);
+    sc_value result = cast(e, emit2(e, SC_OP_sub, low, emit1(e, SC_OP_log, total)), dtype);
+    e->results[0] = in_order_of(e, result, sc_op_at(e->e.m, e->e.before)->first_result);
 }
 
 void expand_logsumexp(sc_expand *e)
 {
     sc_attr dims = dims_of(e);
     sc_dtype dtype = sc_type_of(e->e.m, operand(e, 0))->dtype;
-    sc_value x = cast(e, operand(e, 0), sc_wide(dtype)), maximum;
+    sc_value x = cast(e, operand_along(e, &dims), sc_wide(dtype)), maximum;
     sc_value total = reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, shifted(e, x, &dims, &maximum)), &dims);
     e->results[0] = cast(e, emit2(e, SC_OP_add, emit1(e, SC_OP_log, total), maximum), dtype);
 }
@@ -147,9 +151,9 @@ void expand_xent(sc_expand *e)
     double ignore = (double)sc_op_int(op, SC_ATTR_ignore, -100), smoothing = sc_op_number(op, SC_ATTR_smoothing, 0);
     sc_attr dims = dims_of(e);
     sc_dtype dtype = sc_type_of(e->e.m, op->first_result)->dtype;
-    sc_value target = operand(e, 1), maximum;
+    sc_value target = sc_make_wide_ids(&e->e, operand(e, 1)), maximum;
     sc_dtype id_dtype = sc_type_of(e->e.m, target)->dtype;
-    sc_value low = shifted(e, cast(e, operand(e, 0), dtype), &dims, &maximum);
+    sc_value low = shifted(e, cast(e, operand_along(e, &dims), dtype), &dims, &maximum);
     sc_value ignored = emit2(e, SC_OP_eq, target, constant(e, ignore, id_dtype));
     sc_value id = emit(e, SC_OP_where, (sc_value[]){ignored, constant(e, 0, id_dtype), target}, 3, NULL, 0);
     sc_value total = reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, low), &dims);

@@ -180,7 +180,19 @@ static bool has_dims(sc_shape_request *request, const sc_attr *dims, uint32_t o)
     return true;
 }
 
-/* Takes the listed dims out. A composite of which only some leaves remain is no group any more. */
+/* A composite of which only some leaves remain is no group any more. */
+static void drop_broken_groups(const sc_module *m, sc_type_info *type)
+{
+    for (uint32_t i = 0; i < type->rank; i++) {
+        uint32_t leaves = 0;
+        for (uint32_t j = 0; j < type->rank; j++)
+            leaves += type->dims[j].group == type->dims[i].group;
+        if (type->dims[i].group != SC_NONE && leaves < m->dims.data[type->dims[i].group].part_count)
+            type->dims[i].group = SC_NONE;
+    }
+}
+
+/* Takes the listed dims out. */
 static void remove_dims(const sc_module *m, sc_type_info *type, const sc_attr *dims)
 {
     uint32_t kept = 0;
@@ -189,13 +201,7 @@ static void remove_dims(const sc_module *m, sc_type_info *type, const sc_attr *d
             type->dims[kept++] = type->dims[i];
     }
     type->rank = kept;
-    for (uint32_t i = 0; i < type->rank; i++) {
-        uint32_t leaves = 0;
-        for (uint32_t j = 0; j < type->rank; j++)
-            leaves += type->dims[j].group == type->dims[i].group;
-        if (type->dims[i].group != SC_NONE && leaves < m->dims.data[type->dims[i].group].part_count)
-            type->dims[i].group = SC_NONE;
-    }
+    drop_broken_groups(m, type);
 }
 
 static bool is_set(const sc_shape_request *request, sc_attr_key key)
@@ -292,6 +298,7 @@ static bool replace_dim(sc_shape_request *request, const sc_type_info *source, u
         if (!add_dim(request, type, &source->dims[i]))
             return false;
     }
+    drop_broken_groups(request->m, type);
     return true;
 }
 

@@ -13,14 +13,18 @@
 
 typedef struct sinking {
     sc_module *m;
-    uint32_t *uses;
+    uint32_t *uses;    /* by value at the start: how many readers it has now */
+    sc_map inherited;  /* value made here -> its readers, if it took them over; else it has the one that it was made for */
     sc_value *current; /* per value at the start: what readers now read, or SC_NONE */
     uint32_t count;    /* values at the start */
 } sinking;
 
 static bool read_once(const sinking *s, sc_value value)
 {
-    return value >= s->count || s->uses[value] == 1; /* new values have the one reader they were made for */
+    if (value < s->count)
+        return s->uses[value] == 1;
+    const uint32_t *inherited = sc_map_find(&s->inherited, value);
+    return inherited == NULL || *inherited == 1;
 }
 
 /* The op behind an operand that nobody else reads, through views; SC_NONE when it is read elsewhere too. */
@@ -78,6 +82,7 @@ static void reduce_after(sinking *s, sc_op_id op, sc_op_id like, const sc_placem
     m->values.data[value].path = 0;
     if (value < s->count) {
         s->current[value] = moved;
+        sc_map_insert(&s->inherited, moved, s->uses[value], NULL);
         s->uses[value] = 1;
     }
 }
@@ -217,6 +222,7 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
 {
     (void)env;
     sinking s = {.m = m, .uses = sc_count_uses(m)};
+    s.inherited.arena = &m->context->arena;
     s.current = sc_new_value_map(m, &s.count);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op)

@@ -280,19 +280,20 @@ static bool prepare(training *t)
 
 /* ---- steps ---- */
 
-/* The mean over the whole batches of the held-out file; nothing when a signal comes between. */
+/* The objective over the whole batches of the held-out file; nothing when a signal comes between. */
 static bool evaluate(training *t, uint64_t step)
 {
-    double sum = 0, loss;
+    double totals = 0, weights = 0, total, weight;
     for (uint64_t batch = 0; batch < t->held_out.batches; batch++) {
         if (stop_signal != 0)
             return true;
         sc_feed_batch(&t->held_out, batch);
-        if (!sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &loss))
+        if (!sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &total, &weight))
             return false;
-        sum += loss;
+        totals += total;
+        weights += weight;
     }
-    t->held_out_loss = sum / (double)t->held_out.batches;
+    t->held_out_loss = weights == 0 ? 0 : totals / weights;
     t->has_held_out_loss = true;
     return sc_train_log_held_out(&t->log, step, t->held_out_loss);
 }

@@ -18,7 +18,7 @@ struct sc_trainer {
     sc_compiled forward;
     sc_optimizer_settings *groups;
     uint32_t group_count;
-    uint64_t steps;
+    uint64_t steps, copied_at; /* copied_at: the steps whose parameters the evaluator has */
     uint32_t *states, state_count; /* those that a checkpoint holds */
     uint32_t input_count;
     sc_array *parts; /* by input: of one micro-batch */
@@ -77,6 +77,7 @@ uint64_t sc_trainer_steps(const sc_trainer *t)
 
 void sc_trainer_set_steps(sc_trainer *t, uint64_t steps)
 {
+    t->copied_at = UINT64_MAX;
     t->steps = steps;
 }
 
@@ -239,18 +240,19 @@ static bool copy_parameters(sc_trainer *t)
     return true;
 }
 
-bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, double *loss)
+bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, double *total, double *weight)
 {
     char error[512] = "";
-    if ((t->evaluator == NULL && !open_evaluator(t)) || !copy_parameters(t))
+    if ((t->evaluator == NULL && !open_evaluator(t)) || (t->copied_at != t->steps && !copy_parameters(t)))
         return false;
+    t->copied_at = t->steps;
     const sc_module *m = t->forward.global;
     const sc_op *returned = sc_op_at(m, m->funcs.data[t->forward.func].last);
     sc_array *outputs = sc_arena_array(&t->context->arena, returned->operand_count, sizeof *outputs);
     if (!sc_interp_run(t->evaluator, t->forward.func, inputs, count, outputs, returned->operand_count, error, sizeof error))
         return fail(t, sc_arena_printf(&t->context->arena, "%s", error));
-    double total = outputs[0].data[0], weight = returned->operand_count > 1 ? outputs[1].data[0] : 1;
-    *loss = weight == 0 ? 0 : total / weight;
+    *total = outputs[0].data[0];
+    *weight = returned->operand_count > 1 ? outputs[1].data[0] : 1;
     for (uint32_t i = 0; i < returned->operand_count; i++)
         sc_array_free(&outputs[i]);
     return true;
@@ -296,6 +298,7 @@ sc_trainer *sc_trainer_new(sc_context *context, const sc_compiled *c, const sc_o
     bool ranks = sc_mesh_ranks(&c->local->mesh) > 1;
     *t = (sc_trainer){.context = context, .c = c, .options = options, .m = ranks ? c->local : c->global};
     t->step = ranks ? c->step : c->global_step;
+    t->copied_at = UINT64_MAX;
     if (open_trainer(t))
         return t;
     sc_trainer_free(t);

@@ -20,8 +20,9 @@ void sc_trainer_free(sc_trainer *trainer); /* NULL is allowed */
 
 /* One optimizer step. `inputs` are whole, of the global batch, by input in function order. False after messages. */
 bool sc_trainer_step(sc_trainer *trainer, const sc_array *inputs, uint32_t count, sc_step_result *out);
-/* The objective of one batch, forward only: no dropout, no update. False after messages. */
-bool sc_trainer_evaluate(sc_trainer *trainer, const sc_array *inputs, uint32_t count, double *loss);
+/* The objective of one batch, forward only: no dropout, no update. What several batches give is the sum of totals over the sum of weights;
+ * a scalar entry weighs 1. False after messages. */
+bool sc_trainer_evaluate(sc_trainer *trainer, const sc_array *inputs, uint32_t count, double *total, double *weight);
 
 /* Steps done so far; a schedule of the learning rate goes on from there. */
 uint64_t sc_trainer_steps(const sc_trainer *trainer);

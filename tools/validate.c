@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/interp.h"
+#include "passes/train_step.h"
 #include "support/optimizer.h"
 #include "tools/reach.h"
 
@@ -18,9 +19,10 @@ static const double share_of_kind = 1e-3;
 typedef enum run_kind { RUN_RANDOM, RUN_INTEGERS, RUN_DTYPES } run_kind;
 static const char *const run_names[] = {"random", "integers", "dtypes"};
 
-/* What random numbers never are, and steps have to survive: an optimizer without clipping, and a batch that weighs nothing. */
-typedef enum limit { LIMIT_NONE, LIMIT_UNCLIPPED, LIMIT_EMPTY, LIMIT_COUNT } limit;
-static const char *const limit_names[] = {NULL, "unclipped", "empty batch"};
+/* What random numbers never are, and steps have to survive: an optimizer without clipping (after so many good steps that a scale grows), a
+ * batch that weighs nothing, and, where losses are scaled, gradients that overflowed. */
+typedef enum limit { LIMIT_NONE, LIMIT_UNCLIPPED, LIMIT_EMPTY, LIMIT_OVERFLOW, LIMIT_COUNT } limit;
+static const char *const limit_names[] = {NULL, "unclipped", "empty batch", "overflow"};
 
 typedef struct named {
     sc_sym path;
@@ -541,6 +543,10 @@ static void set_limit(const validation *v, const sc_state *state, double *data, 
     if (v->limit == LIMIT_UNCLIPPED && state->kind == SC_STATE_SCALAR && last != NULL &&
         strcmp(last + 1, sc_scalar_names[SC_SCALAR_CLIP]) == 0)
         data[0] = INFINITY;
+    if (v->limit == LIMIT_UNCLIPPED && strcmp(path, SC_SCALE_GOOD_STATE) == 0)
+        data[0] = SC_SCALE_INTERVAL;
+    if (v->limit == LIMIT_OVERFLOW && state->kind == SC_STATE_GRAD)
+        data[0] = INFINITY; /* on one rank, where gradients are split */
 }
 
 /* The same global values into both; what the other program lacks or holds in another shape stays zero there. */
@@ -644,8 +650,7 @@ static bool run_call(validation *v, const sc_call *call, bool done, const sc_dra
     sc_draw_options fresh = *options;
     fresh.seed += call->microbatch > 0 ? (uint64_t)call->microbatch : 0;
     bool only_local = call->func >= v->global->funcs.count;
-    if (!done && !only_local &&
-        ((call->func == v->func && !fill_inputs(v, &fresh)) || !run_global(v, call->func, error, sizeof error))) {
+    if (!done && !only_local && ((call->func == v->func && !fill_inputs(v, &fresh)) || !run_global(v, call->func, error, sizeof error))) {
         differ_because(v, "the global program itself fails on random inputs: %s", error);
         return false;
     }
@@ -674,6 +679,9 @@ static void run_limit(validation *v, limit which, const sc_draw_options *options
 {
     char error[512] = "";
     sc_draw_options fresh = *options;
+    sc_sym scale = sc_intern_text(&v->global->context->names, SC_SCALE_STATE);
+    if (which == LIMIT_OVERFLOW && sc_module_find_state(v->global, scale) == SC_NONE)
+        return;
     fresh.seed += (uint64_t)which << 32;
     v->limit = which;
     free_arrays(v->expected, v->global_outputs);

@@ -13,7 +13,7 @@ typedef struct sc_validate_options {
 
 /* The first thing, in the order of the per-rank program, that is not as it should be. */
 typedef struct sc_difference {
-    const char *run;  /* on which inputs: "random", "integers", "dtypes"; of an update by itself "unclipped", "empty batch"; NULL: none */
+    const char *run;  /* on which inputs: "random", "integers", "dtypes"; of an update by itself "unclipped", "empty batch", "overflow"; NULL: none */
     sc_sym path;      /* of the value or cache; 0 for an output or when a run failed */
     int32_t output;   /* which output, or -1 */
     bool has_element; /* index, expected, found are set; else `message` says what happened */
@@ -41,7 +41,8 @@ typedef struct sc_validate_result {
 
 /* Compares `func` of both modules, which share a context. Any modules will do, broken ones too: an error of the interpreter counts as a
  * difference. Sizes are shrunk while this runs, and put back. Returns result->equal. Of a train step the whole schedule runs, the global
- * program's, which the other one has to share; then the update by itself at its limits: without clipping, and with nothing to divide by.
+ * program's, which the other one has to share; then the update by itself at its limits: without clipping, with nothing to divide by,
+ * and, with loss scaling, after an overflow.
  *
  * With `dtypes`, equal means |a - b| <= 8 u sqrt(depth) (max|tensor| + 1e-3 max of the kind) + 4 e: u is half the last place of the
  * narrowest float dtype upstream, depth the longest chain of rounding ops, whose errors add up like a random walk, and e the largest

@@ -3,7 +3,8 @@
 
 In a ```console block every line `$ shardc ARGS` is run from the project's root, and what it prints (results, then messages) must be the
 lines that follow, up to the next `$` or the end of the block. A line `..` stands for any number of lines; a last line `(exit N)` asks for
-that exit code. A block that begins with ````shard NAME` is a model file that the commands may use under that name."""
+that exit code. A block that begins with ````shard NAME` is a model file that the commands may use under that name; what they write under
+out/ stays beside these files."""
 import os
 import re
 import shlex
@@ -40,26 +41,28 @@ def matches(wanted, got):
     return bool(got) and got[0] == wanted[0] and matches(wanted[1:], got[1:])
 
 
-def run(shardc, command, files):
+def run(shardc, command, files, folder):
     words = shlex.split(command)
     if words[0] not in ('shardc', 'build/shardc'):
         return None
-    args = [files.get(word, word) for word in words[1:]]
+    args = [os.path.join(folder, word) if word.startswith('out/') else files.get(word, word) for word in words[1:]]
     result = subprocess.run([shardc] + args, capture_output=True, text=True, cwd=ROOT, timeout=120)
     text = result.stdout + result.stderr
     for name, path in files.items():
         text = text.replace(path, name)
+    text = text.replace(os.path.join(folder, 'out'), 'out')
     return [line.rstrip() for line in text.splitlines()] + ['(exit %d)' % result.returncode]
 
 
 def check(shardc, path, folder):
     files, ran, failed = {}, 0, 0
+    os.makedirs(os.path.join(folder, 'out'), exist_ok=True)
     for kind, name, body in blocks(open(path).read()):
         if kind == 'shard' and name:
             files[name] = os.path.join(folder, name)
             open(files[name], 'w').write(body)
         for command, wanted in commands(body) if kind == 'console' else []:
-            got = run(shardc, command, files)
+            got = run(shardc, command, files, folder)
             if got is None:
                 continue
             ran += 1

@@ -78,6 +78,33 @@ bool update_too_early(sc_module *m, sc_func_id func)
     return true;
 }
 
+bool begin_not_called(sc_module *m, sc_func_id func)
+{
+    if (m->schedule.count != 4 || m->schedule.data[0].func == func)
+        return false;
+    m->schedule.count = 3;
+    for (uint32_t i = 0; i < 3; i++)
+        m->schedule.data[i] = m->schedule.data[i + 1];
+    return true;
+}
+
+bool begin_too_late(sc_module *m, sc_func_id func)
+{
+    if (m->schedule.count != 4 || m->schedule.data[0].func == func)
+        return false;
+    const sc_call begin = m->schedule.data[0];
+    m->schedule.data[0] = m->schedule.data[1];
+    m->schedule.data[1] = begin;
+    return true;
+}
+
+bool gathered_copies_exchanged(sc_module *m, sc_func_id func)
+{
+    const sc_func_id begin = m->schedule.data[0].func;
+    return begin != func && exchange_words(m, find_write(m, begin, "layers[0].ffn.w1.gathered"),
+                                           find_write(m, begin, "layers[0].ffn.w3.gathered"), SC_ATTR_name);
+}
+
 /* ---- the objective ---- */
 /* The op that makes the weight's reciprocal 0 where the weight is, and the product of the loss and that. */
 static sc_op_id reciprocal_of(const sc_module *m)
@@ -460,6 +487,73 @@ bool momentum_applied_to_the_step_before(sc_module *m, sc_func_id func)
     (void)func;
     sc_op_id descent = descent_of(m, "w"), step = def_of(m, operand_of(m, descent, 1));
     return read_as_operand(m, step, 0, result_of(m, find_read(m, update_of(m), "w.m")));
+}
+
+/* ---- loss scaling ---- */
+/* where(taken, new, old) is written as new. */
+static bool write_when_not_taken(sc_module *m, const char *name)
+{
+    sc_op_id write = find_write(m, update_of(m), name), where = def_of(m, operand_of(m, write, 0));
+    return where != SC_NONE && sc_op_at(m, where)->kind == SC_OP_where && read_as_operand(m, write, 0, operand_of(m, where, 1));
+}
+
+bool overflow_steps_a_parameter(sc_module *m, sc_func_id func)
+{
+    (void)func;
+    return write_when_not_taken(m, "head");
+}
+
+bool overflow_steps_a_moment(sc_module *m, sc_func_id func)
+{
+    (void)func;
+    return write_when_not_taken(m, "head.v");
+}
+
+bool scale_not_halved(sc_module *m, sc_func_id func)
+{
+    (void)func;
+    return write_when_not_taken(m, "scaling.scale");
+}
+
+bool overflow_counts_as_a_step(sc_module *m, sc_func_id func)
+{
+    (void)func;
+    return write_when_not_taken(m, "scaling.taken");
+}
+
+bool scale_never_grows(sc_module *m, sc_func_id func)
+{
+    (void)func;
+    sc_op_id where = def_of(m, operand_of(m, find_write(m, update_of(m), "scaling.scale"), 0)), larger = def_of(m, operand_of(m, where, 1));
+    return larger != SC_NONE && sc_op_at(m, larger)->kind == SC_OP_where && read_as_operand(m, where, 1, operand_of(m, larger, 2));
+}
+
+bool scale_stays_in_the_gradient(sc_module *m, sc_func_id func)
+{
+    (void)func;
+    sc_op_id norm = def_of(m, operand_of(m, m->funcs.data[update_of(m)].last, 1)), quotient = def_of(m, operand_of(m, norm, 1));
+    return quotient != SC_NONE && sc_op_at(m, quotient)->kind == SC_OP_div && bypass(m, update_of(m), quotient, 0);
+}
+
+bool cotangent_not_scaled(sc_module *m, sc_func_id func)
+{
+    sc_op_id cast = find_reader(m, func, result_of(m, find_read(m, func, "scaling.scale")), SC_OP_cast);
+    if (cast == SC_NONE)
+        return false;
+    const sc_value scale = sc_result(m, cast, 0);
+    return read_instead(m, func, scale, make_number(m, cast, 1, m->values.data[scale].type), SC_NONE);
+}
+
+/* Squares of a rank's own shards decide whether this rank steps. */
+bool overflow_of_own_shards(sc_module *m, sc_func_id func)
+{
+    (void)func;
+    sc_op_id norm = def_of(m, operand_of(m, m->funcs.data[update_of(m)].last, 1)), reduction = def_of(m, operand_of(m, root_of(m), 0));
+    sc_op_id difference = norm == SC_NONE ? SC_NONE : find_reader(m, update_of(m), sc_result(m, norm, 0), SC_OP_sub);
+    if (difference == SC_NONE || reduction == SC_NONE || sc_op_at(m, reduction)->kind != SC_OP_all_reduce)
+        return false;
+    const sc_value own = operand_of(m, reduction, 0);
+    return read_as_operand(m, difference, 0, own) && read_as_operand(m, difference, 1, own);
 }
 
 /* ---- written parameters ---- */

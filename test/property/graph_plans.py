@@ -95,7 +95,7 @@ def draw_rule(rng: random.Random, graph: Graph, axes: tuple[str, ...], parts: in
         if len(dims) < 3 and not clash(graph, dims + (dim,)):
             dims += (dim,)
     dims = dims[: rng.choice((1, 1, 2, 3))]
-    kinds = rng.choice(((), (), ("act",), ("act", "input"), ("input",), ("param",), ("param", "act"), ("output",)))
+    kinds = rng.choice(((), (), ("act",), ("act", "input"), ("input",), ("param",), ("param", "act"), () if graph.train else ("output",)))
     present = {"param": graph.params, "input": graph.inputs, "output": graph.outputs(), "act": graph.results(), "cache": graph.caches}
     used = graph.used()
     for dim in dims:
@@ -156,11 +156,30 @@ def draw_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str, int, boo
     return [line for line in kept if not isinstance(line, Pin) or paths.count(line.path) == 1]
 
 
-def draw_case(seed: int, index: int) -> Case:
-    rng = random.Random(f"graphs:{seed}:{index}")
-    graph = graphs.draw_graph(rng)
+STORAGE = ("param, grad, opt", "grad, opt", "opt", "param", "grad", "param, opt")
+
+
+def draw_training_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str, int, bool], ...]) -> tuple[str, ...]:
+    lines = []
+    if rng.random() < 0.6:
+        lines.append(f"shard {rng.choice(STORAGE)} * over {rng.choice(mesh)[0]}{rng.choice(('', ' if free'))};")
+    split = [d for d in "ABCSD" if any(d in v.dims for v in graph.inputs if v.name in graph.used())]
+    if split and rng.random() < 0.25:
+        lines.append(f"accumulate 2 over {rng.choice(split)};")
+    if rng.random() < 0.3:
+        lines.append("remat g;" if graph.block else "remat f;")
+    if rng.random() < 0.4:
+        lines.append(f"reshard after {rng.choice(('forward', 'use', 'step'))};")
+    if rng.random() < 0.2:
+        lines.append(f"precision {rng.choice(('act = bf16', 'act = f16', 'grad = bf16', 'act = bf16, reduce = bf16', 'param = bf16, act = bf16, opt = f32'))};")
+    return tuple(lines)
+
+
+def draw_case(seed: int, index: int, train: bool = False) -> Case:
+    rng = random.Random(f"{'steps' if train else 'graphs'}:{seed}:{index}")
+    graph = graphs.draw_graph(rng, train)
     mesh = tuple((AXES[i], size, rng.random() < 0.2) for i, size in enumerate(rng.choice(MESHES)))
-    others = ("precision act = bf16;",) if rng.random() < 0.1 else ()
+    others = draw_training_lines(rng, graph, mesh) if train else ("precision act = bf16;",) if rng.random() < 0.1 else ()
     return Case(f"{seed}_{index}", graph, mesh, tuple(draw_lines(rng, graph, mesh)), others)
 
 
@@ -186,8 +205,8 @@ def smaller_lines(case: Case) -> Iterator[Case]:
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    if case.others:
-        yield dataclasses.replace(case, others=())
+    for i in range(len(case.others)):
+        yield dataclasses.replace(case, others=case.others[:i] + case.others[i + 1 :])
     yield from smaller_lines(case)
     for graph in graphs.smaller(case.graph):
         yield dataclasses.replace(case, graph=graph)

@@ -43,6 +43,7 @@ class Graph:
     statements: tuple[Statement, ...]
     cached: bool  # an entry with positions, S of them of T
     block: bool   # the statements stand in a block
+    train: str = ""  # the optimizer that minimises a scalar of the outputs; none: the entry returns the outputs
 
     def results(self) -> list[Value]:
         return [value for statement in self.statements for value in statement.results]
@@ -426,8 +427,11 @@ def draw_sizes(rng: random.Random, cached: bool) -> dict[str, int]:
     return sizes | {"T": sizes["S"] * (2 if cached else 1), "U": sizes["C"] + sizes["R"]}
 
 
-def draw_graph(rng: random.Random) -> Graph:
-    cached = rng.random() < 0.25
+OPTIMIZERS = ("sgd(lr = 0.1)", "sgd(lr = 0.1, momentum = 0.9, nesterov = 1)", "adam(lr = 0.1, clip = 0.5)", "adamw(lr = 0.1, clip = 1.0)", "lion(lr = 0.1)")
+
+
+def draw_graph(rng: random.Random, train: bool = False) -> Graph:
+    cached = rng.random() < 0.25 and not train
     b = Builder(rng, draw_sizes(rng, cached), cached)
     wanted = rng.choice((3, 5, 8, 12))
     draws, weights = zip(*DRAWS)
@@ -438,7 +442,8 @@ def draw_graph(rng: random.Random) -> Graph:
         if cached and not b.caches:
             draw_attend(b)
     block = bool(b.caches) or rng.random() < 0.3
-    return Graph(tuple(b.sizes.items()), tuple(b.inputs), tuple(b.params), tuple(b.caches), tuple(b.statements), cached, block)
+    optimizer = rng.choice(OPTIMIZERS) if train else ""
+    return Graph(tuple(b.sizes.items()), tuple(b.inputs), tuple(b.params), tuple(b.caches), tuple(b.statements), cached, block, optimizer)
 
 
 # ---- text ----
@@ -460,20 +465,28 @@ def statement_lines(graph: Graph) -> str:
     return "".join(f"    {line}\n" for line in lines)
 
 
+def objective(graph: Graph) -> str:
+    """A number that hangs on every float that the statements leave."""
+    terms = [f"mean[{', '.join(v.dims)}](tanh({v.name}))" if v.dims else f"tanh({v.name})" for v in graph.outputs() if v.dtype == "f32"]
+    return " + ".join(terms)
+
+
 def entry_lines(graph: Graph, formals: str, types: str) -> str:
     at = " at pos[B] along S" if graph.cached else ""
     names = ", ".join(v.name for v in graph.outputs())
+    returned, result = (objective(graph), "f32[]") if graph.train else (names, types)
     if not graph.block:
-        return f"model m {{\n{body_lines(graph)}  entry f({formals}){at} -> {types} {{\n{statement_lines(graph)}    return {names};\n  }}\n}}\n"
+        return f"model m {{\n{body_lines(graph)}  entry f({formals}){at} -> {result} {{\n{statement_lines(graph)}    return {returned};\n  }}\n}}\n"
     given = ", ".join(v.name for v in graph.inputs if v.name in graph.used())
     block = f"block body({formals}) -> {types} {{\n{body_lines(graph)}{statement_lines(graph)}    return {names};\n}}\n"
-    return block + f"model m {{\n  sub g: body;\n  entry f({formals}){at} -> {types} {{\n    {names} = g({given});\n    return {names};\n  }}\n}}\n"
+    return block + f"model m {{\n  sub g: body;\n  entry f({formals}){at} -> {result} {{\n    {names} = g({given});\n    return {returned};\n  }}\n}}\n"
 
 
 def text(graph: Graph) -> str:
     formals = ", ".join(v.declared() for v in graph.inputs if v.name in graph.used())
     types = ", ".join(f"{v.dtype}{v.shape()}" for v in graph.outputs())
-    return "lang 1;\n" + dim_lines(graph) + entry_lines(graph, formals, types)
+    minimize = f"minimize m.f with {graph.train};\n" if graph.train else ""
+    return "lang 1;\n" + dim_lines(graph) + entry_lines(graph, formals, types) + minimize
 
 
 # ---- smaller graphs ----

@@ -36,6 +36,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--only", metavar="SEED:INDEX", help="one case")
     parser.add_argument("--keep", type=pathlib.Path, help="where failing files stay (default: a new folder)")
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--train", action="store_true", help="train steps: every op's derivative, under plans that store and recompute, too")
     parser.add_argument("--refusals", action="store_true", help="say why cases were refused")
     return parser.parse_args()
 
@@ -111,7 +112,7 @@ def main() -> int:
     if arguments.only:
         seed, only = map(int, arguments.only.split(":"))
         indices = range(only, only + 1)
-    cases = [graph_plans.draw_case(seed, i) for i in indices]
+    cases = [graph_plans.draw_case(seed, i, arguments.train) for i in indices]
     refused, failed, ops = check(arguments, work, cases)
     share = refused / len(cases)
     missing = sorted(set(graphs.ALL_OPS) - ops)

@@ -20,9 +20,10 @@
 
 enum { CASE_MAX = 16 };
 
-/* Enough dims for every test; H is a composite, T an alias of S. */
+/* Enough dims for every test; H and J are composites, T an alias of S. */
 #define CASE_DIMS                                                                                                                          \
-    "dim A\ndim B\ndim C\ndim D\ndim E\ndim G\ndim K\ndim N\ndim Q\ndim R\ndim S\ndim T = alias S\ndim V\ndim X\ndim H = (K, G)\n"
+    "dim A\ndim B\ndim C\ndim D\ndim E\ndim G\ndim K\ndim N\ndim Q\ndim R\ndim S\ndim T = alias S\ndim V\ndim X\ndim H = (K, G)\ndim J = " \
+    "(N, Q, R)\n"
 
 typedef struct sc_case {
     sc_context context;
@@ -57,7 +58,8 @@ static inline sc_array case_array(const sc_module *m, sc_value value)
     return array;
 }
 
-static inline sc_case *case_open(const char *mesh, const char *state, const char *body, sc_interp_options options)
+/* Parsed only. */
+static inline sc_case *case_read(const char *mesh, const char *state, const char *body)
 {
     static char text[1 << 16];
     sc_case *c = calloc(1, sizeof *c);
@@ -70,7 +72,13 @@ static inline sc_case *case_open(const char *mesh, const char *state, const char
     if (c->m == NULL)
         fprintf(stderr, "%s", text);
     assert_non_null(c->m);
-    c->interp = sc_interp_new(c->m, &options);
+    return c;
+}
+
+/* Ready to run. */
+static inline void case_start(sc_case *c, const sc_interp_options *options)
+{
+    c->interp = sc_interp_new(c->m, options);
     assert_non_null(c->interp);
     sc_for_each_op (c->m, 0, op) {
         if (sc_op_at(c->m, op)->kind == SC_OP_input)
@@ -78,6 +86,12 @@ static inline sc_case *case_open(const char *mesh, const char *state, const char
         if (sc_op_at(c->m, op)->kind == SC_OP_return)
             c->output_count = sc_op_at(c->m, op)->operand_count;
     }
+}
+
+static inline sc_case *case_open(const char *mesh, const char *state, const char *body, sc_interp_options options)
+{
+    sc_case *c = case_read(mesh, state, body);
+    case_start(c, &options);
     return c;
 }
 
