@@ -6,8 +6,9 @@
  *
  * The `use` is where the stored placement ends: propagation places %u as the uses want it, %w takes that and the stored splits, and the
  * reshard between them is the gather. There is one `use` per unit (a stacked instance; what stands before, between and after stacks), in
- * front of the unit's first reader, so that all gathers of a unit can travel in one call; under `reshard after use` one per reader. The cast to the act dtype stays in front: a
- * parameter is cast once, before it is gathered. One walk over the readers; idempotent on a module without storage rules.
+ * front of the unit's first reader, so that all gathers of a unit can travel in one call; under `reshard after use` one per reader. The
+ * cast to the act dtype stays in front: a parameter is cast once, before it is gathered. One walk over the readers; idempotent on a module
+ * without storage rules.
  */
 #include <string.h>
 

@@ -22,7 +22,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "property"))
-from tensor_files import read_tensors, write_integers  # noqa: E402
+from tensor_files import add_to_tensors, read_tensors, write_integers  # noqa: E402
 
 STEPS = 3
 
@@ -94,26 +94,28 @@ class Report:
         ids = [id if rng.random() < share(i // length) else -100 for i, id in enumerate(ids)]
         write_integers(file, (rows, length), {"t": tokens, "y": ids})
 
+    def log(self, plan: str, steps: int, data: pathlib.Path, *options: str) -> list[dict]:
+        log = data.with_name("log")
+        arguments = [self.shardc, "train", self.file, "--plan", plan, "--steps", str(steps), "--log", str(log), *options]
+        done = subprocess.run(arguments + ["--input", f"t={data}:t", "--input", f"y={data}:y"], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"train --plan {plan} exits {done.returncode}: {done.stderr}")
+        return [record for record in map(json.loads, log.read_text().splitlines()) if "loss" in record]
+
     @functools.cache
-    def train(self, plan: str, steps: int = STEPS, targets: str = "all", settings: str = "") -> dict[str, list[float]]:
+    def train(self, plan: str, steps: int = STEPS, targets: str = "all", settings: str = "lr=0.1") -> dict[str, list[float]]:
         """Losses, norms of gradients and, in the end, every parameter, by name."""
         if plan not in self.plans:
             self.plans.append(plan)
         with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            data, log, state = folder / "data", folder / "log", folder / "state"
+            data, state = pathlib.Path(name, "data"), pathlib.Path(name, "state")
             self.batch(targets, data)
-            arguments = [self.shardc, "train", self.file, "--plan", plan, "--steps", str(steps), "--seed", "7", "--log", str(log)]
-            arguments += ["--state", str(state), "--input", f"t={data}:t", "--input", f"y={data}:y"]
-            done = subprocess.run(arguments + (["--set", settings] if settings else []), capture_output=True, text=True)
-            if done.returncode != 0:
-                raise SystemExit(f"train --plan {plan} exits {done.returncode}: {done.stderr}")
-            records = [record for record in map(json.loads, log.read_text().splitlines()) if "loss" in record]
+            records = self.log(plan, steps, data, "--seed", "7", "--set", settings, "--state", str(state))
             found = {"loss": [r["loss"] for r in records], "grad_norm": [r["grad_norm"] for r in records]}
             return found | {name: list(values) for name, values in read_tensors(state / "state.safetensors").items()}
 
     def agree(self, first: str, *others: str, targets: str = "all") -> bool:
-        """After a few steps, losses, norms, parameters and optimizer state are those of the first plan, to rounding."""
+        """After a few steps, losses, norms and parameters are those of the first plan, to rounding."""
         want = self.train(first, targets=targets)
         return all(self.close(name, self.train(plan, targets=targets).get(name), values) for plan in others for name, values in want.items())
 
@@ -125,16 +127,31 @@ class Report:
             print(f"{name} differs")
         return fine
 
-    def descends(self, plan: str, targets: str = "all") -> bool:
-        """A small step of plain descent changes the loss by -lr |gradient|^2, and the parameters by lr |gradient|: the gradient is that
-        of the loss, and its norm counts each element once."""
-        rate = 1e-6
-        still, moved = (self.train(plan, 2, targets, f"lr={r!r}") for r in (0.0, rate))
-        slope = (moved["loss"][0] - moved["loss"][1]) / rate
-        length = math.sqrt(sum((a - b) ** 2 for name in still if name not in ("loss", "grad_norm") for a, b in zip(still[name], moved[name])))
-        norm = moved["grad_norm"][0]
-        print(f"slope {slope}, moved {length / (2 * rate)} a step, norm {norm}")
-        return abs(slope / norm**2 - 1) < 1e-3 and abs(length / (2 * rate * norm) - 1) < 1e-3
+    def loss_beside(self, plan: str, targets: str, way: dict[str, list[float]], length: float) -> float:
+        """Of the initial parameters, moved along `way`."""
+        with tempfile.TemporaryDirectory() as name:
+            data, state = pathlib.Path(name, "data"), pathlib.Path(name, "state")
+            self.batch(targets, data)
+            self.log(plan, 1, data, "--seed", "7", "--set", "lr=0", "--state", str(state))
+            add_to_tensors(state / "state.safetensors", {name: [length * x for x in values] for name, values in way.items()})
+            return self.log(plan, 2, data, "--set", "lr=0", "--resume", str(state))[-1]["loss"]
+
+    def differentiates(self, plan: str, targets: str = "all") -> bool:
+        """What plain descent moves the parameters by is the gradient of the loss (along a random direction, by differences), and the
+        norm is that of the gradient, each element counted once."""
+        rate, length = 1e-6, 1e-6
+        still, moved = (self.train(plan, 1, targets, f"lr={r!r}") for r in (0.0, rate))
+        params = [name for name in still if name not in ("loss", "grad_norm")]
+        gradient = {name: [(a - b) / rate for a, b in zip(still[name], moved[name])] for name in params}
+        rng = random.Random(2)
+        way = {name: [rng.gauss(0, 1) for _ in gradient[name]] for name in params}
+        slope = (self.loss_beside(plan, targets, way, length) - self.loss_beside(plan, targets, way, -length)) / (2 * length)
+        along = sum(g * x for name in params for g, x in zip(gradient[name], way[name]))
+        norm = math.sqrt(sum(g * g for name in params for g in gradient[name]))
+        if abs(slope - along) < 1e-5 * norm and abs(moved["grad_norm"][0] - norm) < 1e-6 * norm:
+            return True
+        print(f"slope {slope} by differences, {along} by the gradient; norm {norm}, logged {moved['grad_norm'][0]}")
+        return False
 
     def show(self, plan: str) -> str:
         lines = [f"  {plan}: {r['phase']} {r['op']} {r['sub'] or r['axes']} x{r['count']} of {r['bytes']} bytes in {r['scope']}: "
@@ -144,7 +161,7 @@ class Report:
 
 def main() -> int:
     report = Report(sys.argv[1], sys.argv[2])
-    offered = {name: getattr(report, name) for name in ("calls", "sent", "values", "dims", "memory", "train", "agree", "descends")}
+    offered = {name: getattr(report, name) for name in ("calls", "sent", "values", "dims", "memory", "train", "agree", "differentiates")}
     claims = re.findall(r"^// CLAIM: (.*)$", pathlib.Path(report.file).read_text(), re.MULTILINE)
     false = [claim for claim in claims if not eval(claim, dict(offered))]
     for claim in false:
