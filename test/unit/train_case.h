@@ -106,6 +106,43 @@ static inline void train_close(train_case *t)
     case_close(t->c);
 }
 
+/* A word of an op's phase; "" when it has none. */
+static inline const char *train_phase(const sc_module *m, const sc_op *op)
+{
+    return sc_text(m->context, sc_op_word(op, SC_ATTR_phase));
+}
+
+/* How many ops of the kind (SC_OP_COUNT: of any) `func` has in this phase. */
+static inline uint32_t train_count(const train_case *t, sc_func_id func, sc_op_kind kind, const char *phase)
+{
+    const sc_module *m = t->c->m;
+    uint32_t count = 0;
+    sc_for_each_op (m, func, id) {
+        const sc_op *op = sc_op_at(m, id);
+        count += (kind == SC_OP_COUNT || op->kind == kind) && strcmp(train_phase(m, op), phase) == 0;
+    }
+    return count;
+}
+
+/* Whatever the backward pass computes is read by somebody. */
+static inline void train_check_live(const train_case *t)
+{
+    const sc_module *m = t->c->m;
+    bool *is_read = calloc(m->values.count, sizeof *is_read);
+    assert_non_null(is_read);
+    sc_for_each_op_reverse (m, t->step.micro, id) {
+        const sc_op *op = sc_op_at(m, id);
+        bool live = (sc_op_traits(op) & SC_EFFECT) != 0;
+        for (uint32_t r = 0; r < op->result_count; r++)
+            live = live || is_read[op->first_result + r];
+        if (!live && train_phase(m, op)[0] != 0)
+            fail_msg("nobody reads the %s '%s'\n%s", train_phase(m, op), sc_ops[op->kind].name, t->c->text);
+        for (uint32_t i = 0; i < op->operand_count && live; i++)
+            is_read[op->operands[i]] = true;
+    }
+    free(is_read);
+}
+
 /* SC_NONE when there is none. */
 static inline uint32_t train_find(const train_case *t, const char *name)
 {
