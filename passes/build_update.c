@@ -300,6 +300,7 @@ static void write_param(update *u, sc_value x)
         x = if_taken(u, x, read_stored(u));
     sc_attr bucket = sc_attr_int(SC_ATTR_bucket, 1);
     x = sc_make_value(&u->e, SC_OP_use, &x, 1, &bucket, 1);
+    m->values.data[x].path = sc_state_name_of(m, u->param->state, "new");
     u->written[u->param - u->training->params.data] = x;
 }
 

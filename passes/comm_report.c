@@ -62,7 +62,8 @@ static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
     if (op->operand_count == 1 && strncmp(text, scope, length) == 0 && text[length] == '.')
         return text + length + 1;
     const char *bracket = strchr(text, ']'); /* a parameter of a unit: its path in the instance */
-    return bracket != NULL && bracket[1] == '.' ? bracket + 2 : text;
+    bool in_unit = bracket != NULL && bracket[1] == '.' && strncmp(text, scope, (size_t)(bracket - text) + 1) == 0;
+    return in_unit ? bracket + 2 : text;
 }
 
 static void set_scope(sc_module *m, const sc_op *op, sc_comm_row *row)

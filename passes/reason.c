@@ -63,6 +63,13 @@ static const char *last_segment(const char *path)
     return dot == NULL ? path : dot + 1;
 }
 
+/* Alike in every layer: layers[3].attn.wq as attn.wq. */
+static const char *in_instance(const char *path)
+{
+    const char *bracket = strrchr(path, ']');
+    return bracket != NULL && bracket[1] == '.' ? bracket + 2 : path;
+}
+
 static const char *short_name(const sc_module *m, sc_value value)
 {
     sc_sym path = sc_value_path(m, value);
@@ -156,9 +163,10 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
     const sc_type_info *type = sc_type_of(m, value);
     if (sc_is_partial(has->on[atom])) {
         sc_sym path = sc_value_path(m, value);
+        path = path == 0 && op->result_count > 0 ? m->values.data[op->first_result].path : path; /* a gradient not yet named */
         return compose(m, rule,
                        sc_arena_printf(&m->context->arena, "each rank of %s has its part of %s", axis_name(m, atom),
-                                       path != 0 ? sc_text(m->context, path) : short_name(m, value)));
+                                       path != 0 ? in_instance(sc_text(m->context, path)) : short_name(m, value)));
     }
     if (has->on[atom] < type->rank)
         return compose(

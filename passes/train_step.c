@@ -8,6 +8,7 @@
 #include "passes/train_step.h"
 
 #include "ir/emit.h"
+#include "passes/pass.h"
 
 sc_sym sc_state_name_of(sc_module *m, uint32_t param, const char *suffix)
 {
@@ -102,6 +103,7 @@ bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *trai
 {
     sc_arena *arena = &m->context->arena;
     sc_gradients gradients;
+    sc_run_drop_dead(m, NULL); /* what leads to no result leads to no gradient, and may mean nothing in a micro-batch */
     *out = (sc_train_step){.micro = entry, .training = training, .scales = needs_scaling(m)};
     while (out->param_of.count < m->state.count)
         *sc_vec_push(arena, &out->param_of) = SC_NONE;

@@ -106,7 +106,9 @@ static void check_tensor(loading *l, uint32_t state, const char *name, const sc_
     const char *path = sc_text(l->context, l->m->state.data[state].path);
     int64_t sizes[SC_MAX_WEIGHT_DIMS];
     if (tensor == NULL) {
-        report_tensor(l, state, sc_arena_printf(arena, "%s has no tensor '%s' for '%s'%s", l->path, name, path, nearest_tensor(l, name)));
+        const char *rule = l->weights == NULL ? " (without a 'weights' block tensors are called like parameters)" : "";
+        report_tensor(l, state,
+                      sc_arena_printf(arena, "%s has no tensor '%s' for '%s'%s%s", l->path, name, path, rule, nearest_tensor(l, name)));
         return;
     }
     bool fits = tensor->rank <= SC_MAX_WEIGHT_DIMS;

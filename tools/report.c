@@ -108,6 +108,27 @@ bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b)
     return true;
 }
 
+/* The order in which phases run, whatever stands where in the text. */
+static uint32_t phase_rank(const char *phase)
+{
+    static const char *const phases[] = {"init", "forward", "recompute", "backward", "update"};
+    uint32_t i = 0;
+    while (i < sizeof phases / sizeof *phases && strcmp(phases[i], phase) != 0)
+        i++;
+    return i;
+}
+
+static void sort_by_phase(sc_comm_totals *totals)
+{
+    for (uint32_t i = 1; i < totals->count; i++) {
+        for (uint32_t k = i; k > 0 && phase_rank(totals->data[k - 1].first->phase) > phase_rank(totals->data[k].first->phase); k--) {
+            sc_comm_total swap = totals->data[k];
+            totals->data[k] = totals->data[k - 1];
+            totals->data[k - 1] = swap;
+        }
+    }
+}
+
 void sc_comm_add_up(const sc_module *m, const sc_comm_rows *rows, sc_comm_totals *totals)
 {
     for (uint32_t r = 0; r < rows->count; r++) {
@@ -122,4 +143,5 @@ void sc_comm_add_up(const sc_module *m, const sc_comm_rows *rows, sc_comm_totals
         totals->data[t].bytes += row->bytes * row->count;
         totals->data[t].sent += row->sent * row->count;
     }
+    sort_by_phase(totals);
 }

@@ -231,7 +231,7 @@ typedef struct bad_row {
 } bad_row;
 
 static const bad_row bad_rows[] = {
-    {"no block", "", 2, {"no 'weights' block for 'm'"}, NULL, {0}},
+    {"no block", "", 7, {"has no tensor 'layers[0].wa' for 'layers[0].wa'", "tensors are called like parameters"}, NULL, {0}},
     {"two blocks", "weights u for m {" WA REST " } weights v for m {" WA REST " }", 2, {"several 'weights' blocks: u, v"}, NULL, {0}},
     {"a line is missing",
      "weights u for m {" WA " b = \"b\"; ex = \"experts.{X}\"; }",

@@ -71,8 +71,8 @@ class Report:
         return sum(row["count"] * row["sent"] for row in self.rows(*where, **more))
 
     def values(self, *where, **more) -> list[str]:
-        """What travels, sorted."""
-        return sorted(value for row in self.rows(*where, **more) for value in row["values"])
+        """What travels, seen from its layer, sorted."""
+        return sorted(re.sub(r"^\w+\[\d+\]\.", "", value) for row in self.rows(*where, **more) for value in row["values"])
 
     def dims(self, *where, **more) -> list[str]:
         """Dims that are gathered or scattered, one a call, sorted."""
