@@ -13,6 +13,8 @@ typedef struct verification {
     const char *after;
     uint32_t reports;
     uint32_t *defined; /* per value: position of its op in its function, SC_NONE before it was seen */
+    bool *sound;       /* per type: looked at, and nothing found */
+    sc_map checked;    /* fingerprint -> an op that was found right: what has its types and attributes is right as well */
 } verification;
 
 #define wrong(v, op, ...) report((v), (op), sc_arena_printf(&(v)->m->context->arena, __VA_ARGS__))
@@ -103,7 +105,7 @@ static void check_shapes(verification *v, sc_op_id op)
 
 static void check_structure(verification *v, sc_op_id op, uint32_t position)
 {
-    sc_module *m = v->m;
+    const sc_module *m = v->m;
     const sc_op *o = sc_op_at(m, op);
     int wanted = sc_ops[o->kind].operands;
     if (wanted != SC_ANY && (o->operand_count < (uint32_t)wanted || o->operand_count > SC_MAX_FIXED_OPERANDS))
@@ -113,7 +115,11 @@ static void check_structure(verification *v, sc_op_id op, uint32_t position)
             wrong(v, op, "operand %u is read before it is made", i + 1);
     }
     for (uint32_t r = 0; r < o->result_count; r++) {
-        check_type(v, op, m->values.data[o->first_result + r].type);
+        sc_type type = m->values.data[o->first_result + r].type;
+        uint32_t reports = v->reports;
+        if (!v->sound[type])
+            check_type(v, op, type);
+        v->sound[type] = v->reports == reports;
         v->defined[o->first_result + r] = position;
     }
 }
@@ -404,6 +410,89 @@ static void check_offsets(verification *v, sc_op_id op)
         wrong(v, op, "its offsets are not those of its split dims");
 }
 
+/* ---- an op like one that was found right ---- */
+static size_t item_size(sc_attr_kind kind)
+{
+    static const size_t sizes[] = {[SC_ATTR_KIND_DIMS] = sizeof(sc_dim),
+                                   [SC_ATTR_KIND_INTS] = sizeof(int64_t),
+                                   [SC_ATTR_KIND_FLOATS] = sizeof(double),
+                                   [SC_ATTR_KIND_WORDS] = sizeof(sc_sym),
+                                   [SC_ATTR_KIND_ATOMS] = sizeof(uint8_t),
+                                   [SC_ATTR_KIND_SPLITS] = sizeof(sc_split),
+                                   [SC_ATTR_KIND_TEXT] = 0};
+    return sizes[kind];
+}
+
+/* Texts are names and reasons, which decide nothing here. */
+static bool same_attr(const sc_attr *a, const sc_attr *b)
+{
+    if (a->key != b->key || a->count != b->count)
+        return false;
+    sc_attr_kind kind = sc_attr_kinds[a->key];
+    switch (kind) {
+    case SC_ATTR_KIND_TEXT:
+        return true;
+    case SC_ATTR_KIND_INT:
+        return a->integer == b->integer;
+    case SC_ATTR_KIND_FLOAT:
+        return memcmp(&a->number, &b->number, sizeof a->number) == 0;
+    case SC_ATTR_KIND_WORD:
+        return a->text == b->text;
+    default:
+        return a->count == 0 || memcmp(a->dims, b->dims, a->count * item_size(kind)) == 0;
+    }
+}
+
+static bool same_op(const sc_module *m, const sc_op *a, const sc_op *b)
+{
+    if (a->kind != b->kind || a->operand_count != b->operand_count || a->result_count != b->result_count || a->attr_count != b->attr_count)
+        return false;
+    for (uint32_t i = 0; i < a->operand_count; i++) {
+        if (m->values.data[a->operands[i]].type != m->values.data[b->operands[i]].type)
+            return false;
+    }
+    for (uint32_t i = 0; i < a->result_count; i++) {
+        if (m->values.data[a->first_result + i].type != m->values.data[b->first_result + i].type)
+            return false;
+    }
+    for (uint32_t i = 0; i < a->attr_count; i++) {
+        if (!same_attr(&a->attrs[i], &b->attrs[i]))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t fingerprint(const sc_module *m, const sc_op *op)
+{
+    uint64_t hash = op->kind;
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        hash = sc_hash_mix(hash, m->values.data[op->operands[i]].type);
+    for (uint32_t i = 0; i < op->result_count; i++)
+        hash = sc_hash_mix(hash, m->values.data[op->first_result + i].type);
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        hash = sc_hash_mix(hash, op->attrs[i].key);
+    return hash;
+}
+
+/* What the op's own types and attributes say of it. Layers repeat, so few ops have to be looked at. */
+static void check_by_itself(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    bool is_new;
+    uint32_t reports = v->reports, *like = sc_map_insert(&v->checked, fingerprint(m, sc_op_at(m, op)), op, &is_new);
+    if (!is_new && same_op(m, sc_op_at(m, op), sc_op_at(m, *like)))
+        return;
+    *like = op;
+    if ((m->states & SC_SHAPES) != 0)
+        check_shapes(v, op);
+    if ((m->states & SC_PLACED) != 0 && v->reports == 0 && sc_ops[sc_op_at(m, op)->kind].roles != NULL)
+        check_placement(v, op);
+    if ((m->states & SC_PLACED) != 0 && v->reports == 0 && (m->states & SC_LOCAL) != 0)
+        check_offsets(v, op);
+    if (v->reports > reports) /* not what others are to be like */
+        v->checked = (sc_map){.arena = v->checked.arena};
+}
+
 static void check_op(verification *v, sc_op_id op, uint32_t position)
 {
     const sc_module *m = v->m;
@@ -413,17 +502,12 @@ static void check_op(verification *v, sc_op_id op, uint32_t position)
         check_collective(v, op);
         return;
     }
-    if ((m->states & SC_SHAPES) != 0)
-        check_shapes(v, op);
+    check_by_itself(v, op);
     if ((m->states & SC_PLACED) == 0 || v->reports > 0)
         return;
-    if (sc_ops[sc_op_at(m, op)->kind].roles != NULL)
-        check_placement(v, op);
-    else
+    if (sc_ops[sc_op_at(m, op)->kind].roles == NULL)
         check_return(v, op);
     check_state(v, op);
-    if ((m->states & SC_LOCAL) != 0)
-        check_offsets(v, op);
 }
 
 bool sc_verify_module(const sc_module *module, const char *after)
@@ -431,6 +515,8 @@ bool sc_verify_module(const sc_module *module, const char *after)
     verification v = {.m = (sc_module *)module, .after = after}; /* interning a type for a message does not change the module's meaning */
     v.defined = sc_arena_array(&module->context->arena, module->values.count, sizeof *v.defined);
     memset(v.defined, 0xff, module->values.count * sizeof *v.defined);
+    v.sound = sc_arena_array(&module->context->arena, module->types.count, sizeof *v.sound);
+    v.checked.arena = &module->context->arena;
     for (sc_func_id f = 0; f < module->funcs.count; f++) {
         uint32_t position = 0;
         sc_for_each_op (module, f, op)
