@@ -71,6 +71,16 @@ static bool is_view(const sc_module *m, const sc_op *op)
     return (sc_op_traits(op) & SC_VIEW) != 0 && op->operand_count == 1 && m->values.data[op->operands[0]].type == m->values.data[op->first_result].type;
 }
 
+/* A statistic is kept where the result that it belongs to is. */
+static void keep_results_together(differentiation *d)
+{
+    sc_for_each_op (d->m, d->func, id) {
+        const sc_op *op = sc_op_at(d->m, id);
+        for (uint32_t r = 1; r < op->result_count && (sc_op_traits(op) & SC_KEEPS_LSE) != 0; r++)
+            d->kept[op->first_result + r] = d->kept[op->first_result + r] || d->kept[op->first_result];
+    }
+}
+
 static void look_forward(differentiation *d)
 {
     sc_module *m = d->m;
@@ -294,6 +304,7 @@ static void make_tables(differentiation *d)
     memset(d->cotangent, 0xff, count * sizeof *d->cotangent);
     memset(d->again, 0xff, count * sizeof *d->again);
     look_forward(d);
+    keep_results_together(d);
 }
 
 /* From the objective, with cotangent 1, to the parameters. */
