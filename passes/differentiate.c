@@ -164,8 +164,11 @@ static void add_cotangent(differentiation *d, sc_emitter *e, sc_value value, sc_
 {
     value = viewed(d, value);
     const sc_type_info type = *sc_type_of(d->m, value);
+    sc_dtype dtype = d->widened[value] ? sc_wide(type.dtype) : type.dtype;
+    if (d->widened[value]) /* before anything is summed */
+        more = sc_make_cast(e, more, dtype);
     more = sc_make_fit(e, more, &type);
-    more = sc_make_cast(e, more, d->widened[value] ? sc_wide(type.dtype) : type.dtype);
+    more = sc_make_cast(e, more, dtype);
     if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count)
         set_like(d, more, value);
     if (d->cotangent[value] != SC_NONE) {

@@ -267,6 +267,70 @@ static void an_objective_may_be_without_parameters(void **state)
     train_close(&t);
 }
 
+/* ---- dtypes ---- */
+
+/* x bf16, w and b read as bf16; b and k are added up over rows. */
+#define NARROW                                                                                                                             \
+    "%x = input : bf16[B=9, D=3]\n" PARAM("w", "f32[D=3, A=2]")                                                                            \
+        PARAM("b", "f32[A=2]") "%c = cast %w : bf16[D=3, A=2]\n"                                                                           \
+                               "%a = cast %b : bf16[A=2]\n %h = dot[D] %x, %c : bf16[B=9, A=2]\n %y = mul %h, %a : bf16[B=9, A=2]\n"       \
+                               "%f = cast %y : f32[B=9, A=2]\n %o = sum[B, A] %f : f32[]\n return %o\n"
+#define NARROW_STATE STATE("w", "f32[D=3, A=2]") STATE("b", "f32[A=2]")
+
+static void cotangents_have_their_primals_dtype(void **state)
+{
+    (void)state;
+    train_case t = train_open(NARROW, (train_options){TRAIN_DEFAULTS, .state = NARROW_STATE, .round = true});
+    const sc_module *m = t.c->m;
+    uint32_t narrow = 0;
+    sc_for_each_op (m, t.step.micro, id) {
+        const sc_op *op = sc_op_at(m, id);
+        sc_value like = op->result_count == 0 ? SC_NONE : sc_like_of(&t.step, op->first_result);
+        if (like == SC_NONE)
+            continue;
+        const sc_op *primal = sc_op_at(m, sc_def(m, like));
+        bool of_param = (sc_op_traits(primal) & SC_STATE_READ) != 0 ||
+                        (primal->kind == SC_OP_cast && sc_op_at(m, sc_def(m, primal->operands[0]))->kind == SC_OP_param);
+        assert_int_equal(sc_type_of(m, op->first_result)->dtype, of_param ? SC_DTYPE_f32 : sc_type_of(m, like)->dtype);
+        narrow += sc_type_of(m, like)->dtype == SC_DTYPE_bf16 && !of_param;
+    }
+    assert_int_equal(narrow, 2); /* y, h */
+    train_close(&t);
+}
+
+/* A sum of nine values that bf16 cannot hold. */
+static void gradients_are_summed_wide(void **state)
+{
+    (void)state;
+    train_case t = train_open(NARROW, (train_options){TRAIN_DEFAULTS, .state = NARROW_STATE, .round = true});
+    train_set(&t, "w", (double[]){1, 1, 0, 0, 0, 0});
+    train_set(&t, "b", (double[]){1, 1});
+    for (int64_t i = 0; i < 27; i += 3)
+        t.c->inputs[0].data[i] = 1.0078125;
+    train_run_micro(&t);
+    expect_state(&t, "b.grad", LIST(9.0703125, 9.0703125), 0);
+    expect_state(&t, "w.grad", LIST(9.0703125, 9.0703125, 0, 0, 0, 0), 0);
+    train_close(&t);
+}
+
+/* 256 + 1 + 1: in bf16 each 1 would be lost. */
+static void a_gradient_is_rounded_once(void **state)
+{
+    (void)state;
+    const char *body = "%k = input : bf16[]\n %l = input : bf16[]\n" PARAM(
+        "x", "f32[]") "%c = cast %x : bf16[]\n %u = mul %c, %k : bf16[]\n"
+                      "%v = mul %c, %l : bf16[]\n %w = mul %l, %c : bf16[]\n %f = cast %u : f32[]\n %g = cast %v : f32[]\n"
+                      "%h = cast %w : f32[]\n %a = add %f, %g : f32[]\n %o = add %a, %h : f32[]\n return %o\n";
+    train_case t = train_open(
+        body, (train_options){.state = STATE("x", "f32[]"), .round = true, .grad = SC_DTYPE_bf16, .optimizer = {.kind = SC_SGD}});
+    t.c->inputs[0].data[0] = 256;
+    t.c->inputs[1].data[0] = 1;
+    train_run_micro(&t);
+    expect_state(&t, "x.grad", LIST(258), 0);
+    assert_int_equal(t.c->m->types.data[t.c->m->state.data[train_find(&t, "x.grad")].type].dtype, SC_DTYPE_bf16);
+    train_close(&t);
+}
+
 /* ---- recomputed regions ---- */
 
 /* Two dots with a dropout between, then an elementwise tail. */
@@ -437,6 +501,9 @@ int main(void)
         cmocka_unit_test(metrics_are_averaged_and_change_nothing),
         cmocka_unit_test(weight_zero_gives_zero),
         cmocka_unit_test(an_objective_may_be_without_parameters),
+        cmocka_unit_test(cotangents_have_their_primals_dtype),
+        cmocka_unit_test(gradients_are_summed_wide),
+        cmocka_unit_test(a_gradient_is_rounded_once),
         cmocka_unit_test(recomputation_is_exact_and_minimal),
         cmocka_unit_test(the_forward_part_is_the_entry),
     };
