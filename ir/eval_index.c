@@ -229,13 +229,21 @@ bool eval_unslice(sc_eval *eval)
     return true;
 }
 
+/* Both operands may be joined along a dim of one name. */
+static bool take_second(sc_eval *eval, sc_walk *walk, const sc_walk_dim *first, sc_walk_dim *second)
+{
+    const sc_attr *attr = sc_op_attr(eval->op, SC_ATTR_from_dims);
+    *second = *first;
+    return (attr != NULL && attr->count == 1 && attr->dims[0] == first->dim) || sc_walk_take_attr(eval, walk, SC_ATTR_from_dims, second);
+}
+
 bool eval_concat(sc_eval *eval)
 {
     sc_walk walk;
     sc_walk_dim first, second, to;
     sc_walk_init(&walk);
     if (!sc_walk_add_result(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 0) || !sc_walk_add_operand(eval, &walk, 1) ||
-        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &first) || !sc_walk_take_attr(eval, &walk, SC_ATTR_from_dims, &second) ||
+        !sc_walk_take_attr(eval, &walk, SC_ATTR_dims, &first) || !take_second(eval, &walk, &first, &second) ||
         !sc_walk_take_attr(eval, &walk, SC_ATTR_to, &to))
         return false;
     if (first.size + second.size != to.size)

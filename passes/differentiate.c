@@ -80,6 +80,16 @@ static bool is_view(const sc_module *m, const sc_op *op)
            m->values.data[op->operands[0]].type == m->values.data[op->first_result].type;
 }
 
+/* A statistic is kept where the result that it belongs to is. */
+static void keep_results_together(differentiation *d)
+{
+    sc_for_each_op (d->m, d->func, id) {
+        const sc_op *op = sc_op_at(d->m, id);
+        for (uint32_t r = 1; r < op->result_count && (sc_op_traits(op) & SC_KEEPS_LSE) != 0; r++)
+            d->kept[op->first_result + r] = d->kept[op->first_result + r] || d->kept[op->first_result];
+    }
+}
+
 static void look_forward(differentiation *d)
 {
     sc_module *m = d->m;
@@ -164,9 +174,17 @@ static void add_cotangent(differentiation *d, sc_emitter *e, sc_value value, sc_
 {
     value = viewed(d, value);
     const sc_type_info type = *sc_type_of(d->m, value);
+    sc_dtype dtype = d->widened[value] ? sc_wide(type.dtype) : type.dtype;
+    if (d->widened[value]) /* before anything is summed */
+        more = sc_make_cast(e, more, dtype);
     more = sc_make_fit(e, more, &type);
+<<<<<<< HEAD
     more = sc_make_cast(e, more, d->widened[value] ? sc_wide(type.dtype) : type.dtype);
     if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count && !sc_is_made_anywhere(d->m, more))
+=======
+    more = sc_make_cast(e, more, dtype);
+    if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count)
+>>>>>>> t_derive
         set_like(d, more, value);
     if (d->cotangent[value] != SC_NONE) {
         more = sc_make2(e, SC_OP_add, d->cotangent[value], more);
@@ -305,6 +323,7 @@ static void make_tables(differentiation *d)
     memset(d->cotangent, 0xff, count * sizeof *d->cotangent);
     memset(d->again, 0xff, count * sizeof *d->again);
     look_forward(d);
+    keep_results_together(d);
 }
 
 /* From the objective, with cotangent 1, to the parameters. */

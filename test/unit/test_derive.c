@@ -220,6 +220,7 @@ static const derive_case cases[] = {
     CONCAT("B=2, A=3", "R=2", "B=2, E=5"),
     CONCAT("A=1", "R=2, C=2", "E=3, C=2"),
     CONCAT("A=3, B=2", "C=2, R=1", "E=4, B=2, C=2"),
+    {TOGETHER, PAIR("concat[A + A -> E]", "A=2, B=2", "B=2, A=2", "E=4, B=2"), 0, 0, 0},
     /* attention */
     ATTEND("", "", ""),
     ATTEND("", "", ", mask = none"),

@@ -15,6 +15,7 @@ typedef struct train_options {
     const char *regions;   /* a character an op of the text: the region's digit, or '.'; NULL: no regions */
     const char *saved;     /* likewise, 's': the op's results are kept; NULL: none */
     int64_t micro_batches; /* 0: 1 */
+    bool decays;           /* every parameter */
     bool round;
     sc_dtype grad; /* of gradients; SC_DTYPE_COUNT: the parameters' own */
     sc_optimizer_settings optimizer;
@@ -64,8 +65,8 @@ static inline void train_set_params(train_case *t, const train_options *options)
         if (m->state.data[s].kind != SC_STATE_PARAM || train_lists(options->frozen, sc_text(m->context, m->state.data[s].path)))
             continue;
         sc_dtype grad = options->grad == SC_DTYPE_COUNT ? dtype : options->grad;
-        *sc_vec_push(&t->c->context.arena, &t->training.params) =
-            (sc_trained_param){.state = s, .grad = grad, .reduce = grad, .opt = dtype == SC_DTYPE_f64 ? dtype : SC_DTYPE_f32};
+        *sc_vec_push(&t->c->context.arena, &t->training.params) = (sc_trained_param){
+            .state = s, .decays = options->decays, .grad = grad, .reduce = grad, .opt = dtype == SC_DTYPE_f64 ? dtype : SC_DTYPE_f32};
     }
 }
 
@@ -183,6 +184,22 @@ static inline void train_run(train_case *t, sc_func_id func, sc_array *outputs, 
 static inline void train_run_micro(train_case *t)
 {
     train_run(t, t->step.micro, NULL, 0);
+}
+
+/* One step, the number `step` from 1 on: loss and norm, then metrics into `outputs`, which the caller frees. */
+static inline void train_run_step(train_case *t, int64_t step, sc_array *outputs)
+{
+    double scalars[SC_SCALAR_COUNT];
+    sc_optimizer_scalars(&t->training.groups.data[0], step, scalars);
+    for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "optimizer0.%s", sc_scalar_names[i]);
+        if (train_find(t, name) != SC_NONE)
+            train_set(t, name, &scalars[i]);
+    }
+    for (int64_t i = 0; i < t->training.micro_batches; i++)
+        train_run_micro(t);
+    train_run(t, t->step.update, outputs, 2 + t->step.metric_count);
 }
 
 /* Uniform in (low, high), by seed, place and index. */
