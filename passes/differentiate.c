@@ -178,13 +178,8 @@ static void add_cotangent(differentiation *d, sc_emitter *e, sc_value value, sc_
     if (d->widened[value]) /* before anything is summed */
         more = sc_make_cast(e, more, dtype);
     more = sc_make_fit(e, more, &type);
-<<<<<<< HEAD
-    more = sc_make_cast(e, more, d->widened[value] ? sc_wide(type.dtype) : type.dtype);
-    if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count && !sc_is_made_anywhere(d->m, more))
-=======
     more = sc_make_cast(e, more, dtype);
-    if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count)
->>>>>>> t_derive
+    if (sc_like_of(d->step, more) == SC_NONE && more >= d->value_count && !sc_is_made_anywhere(d->m, more))
         set_like(d, more, value);
     if (d->cotangent[value] != SC_NONE) {
         more = sc_make2(e, SC_OP_add, d->cotangent[value], more);
