@@ -118,6 +118,23 @@ static sc_value keep_once(insertion *in, sc_op_id reader, sc_value value, sc_ato
     return sc_result(m, op, 0);
 }
 
+/* A reshard of an operand; of a gradient that travels in another dtype, between casts. */
+static sc_value move_operand(insertion *in, sc_op_id reader, uint32_t operand, sc_type type)
+{
+    sc_module *m = in->m;
+    sc_value value = m->ops.data[reader].operands[operand];
+    const sc_placement has = sc_type_of(m, value)->placement, needed = m->types.data[type].placement;
+    sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, &needed);
+    sc_dtype own = sc_type_of(m, value)->dtype, travels = travel_dtype(m, reader, &has, &needed);
+    if (travels == SC_DTYPE_COUNT)
+        return reshard_after(in, value, type, sc_def(m, value), reader, &reason, consumer_name(m, reader));
+    sc_value rounded = cast_after(in, value, sc_type_with_dtype(m, m->values.data[value].type, travels), reader);
+    sc_value moved =
+        reshard_after(in, rounded, sc_type_with_dtype(m, type, travels), sc_def(m, rounded), reader, &reason, consumer_name(m, reader));
+    m->values.data[moved].path = m->values.data[sc_result(m, reader, 0)].path;
+    return cast_after(in, moved, sc_type_with_dtype(m, type, own), reader);
+}
+
 static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, const sc_placement *needed)
 {
     sc_module *m = in->m;
@@ -139,22 +156,8 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
     uint64_t key = ((uint64_t)value << 32) | type;
     sc_map_insert(&in->made, key, SC_NONE, &is_new);
     if (is_new) {
-        sc_value made;
-        if (sc_is_made_anywhere(m, value)) {
-            made = copy_anywhere(in, value, type);
-        } else {
-            sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, needed);
-            sc_dtype own = sc_type_of(m, value)->dtype, travels = travel_dtype(m, reader, &has, needed);
-            if (travels != SC_DTYPE_COUNT) {
-                sc_type narrow = sc_type_with_dtype(m, m->values.data[value].type, travels);
-                sc_value rounded = cast_after(in, value, narrow, reader);
-                sc_value moved = reshard_after(in, rounded, sc_type_with_dtype(m, type, travels), sc_def(m, rounded), reader, &reason,
-                                               consumer_name(m, reader));
-                m->values.data[moved].path = m->values.data[sc_result(m, reader, 0)].path;
-                made = cast_after(in, moved, sc_type_with_dtype(m, type, own), reader);
-            } else
-                made = reshard_after(in, value, type, sc_def(m, value), reader, &reason, consumer_name(m, reader));
-        }
+        bool anywhere = sc_is_made_anywhere(m, value);
+        sc_value made = anywhere ? copy_anywhere(in, value, type) : move_operand(in, reader, operand, type);
         *sc_map_insert(&in->made, key, made, NULL) = made;
     }
     m->ops.data[reader].operands[operand] = *sc_map_find(&in->made, key);

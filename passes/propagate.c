@@ -393,13 +393,12 @@ static void lay_locks(sc_propagation *p, const sc_seeds *seeds)
 }
 
 /* By function and phase. */
-static uint8_t find_stage(const sc_module *m, sc_func_id func, const sc_op *op, const sc_train_step *step)
+static uint8_t find_stage(sc_func_id func, const sc_op *op, const sc_train_step *step)
 {
     if (step == NULL)
         return SC_STAGE_FORWARD;
     if (func == step->update)
         return SC_STAGE_UPDATE;
-    (void)m;
     return sc_op_word(op, SC_ATTR_phase) == 0 ? SC_STAGE_FORWARD : SC_STAGE_BACKWARD;
 }
 
@@ -432,7 +431,7 @@ static void prepare(sc_propagation *p, sc_pass_env *env)
     p->stage_of = sc_arena_array(arena, m->ops.count, sizeof *p->stage_of);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op) {
-            p->stage_of[op] = find_stage(m, f, sc_op_at(m, op), env->step);
+            p->stage_of[op] = find_stage(f, sc_op_at(m, op), env->step);
             if ((sc_op_traits(sc_op_at(m, op)) & SC_FROM_OUTSIDE) != 0)
                 p->is_input[sc_result(m, op, 0)] = true;
         }
