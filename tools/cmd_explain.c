@@ -23,14 +23,15 @@ typedef struct explaining {
     SC_VEC(explained) values;
     sc_asked asked;
     sc_comm_rows rows;
+    sc_map states; /* those that are among the values */
     sc_adviser *adviser;
 } explaining;
 
-/* Placements are whole right after propagation: names that later passes fold are still there. */
+/* Placements are whole once the update has its own: names that later passes fold are still there. */
 static void collect(sc_module *m, const sc_pass *pass, void *user)
 {
     explaining *e = user;
-    if (pass == NULL || pass != &sc_passes[SC_PASS_propagate])
+    if (pass == NULL || pass != &sc_passes[SC_PASS_place_update])
         return;
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op) {
@@ -39,13 +40,15 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
             for (uint32_t r = 0; r < o->result_count; r++) {
                 sc_value value = o->first_result + r;
                 sc_sym path = reads_state ? sc_op_word(o, SC_ATTR_name) : m->values.data[value].path;
-                uint32_t state = reads_state ? sc_module_find_state(m, path) : SC_NONE;
+                uint32_t state = path == 0 ? SC_NONE : sc_module_find_state(m, path);
+                bool is_new = true;
                 explained x = {path, value, m->values.data[value].type, o->loc};
                 if (state != SC_NONE) {
                     x.type = m->state.data[state].type;
                     x.loc = m->state.data[state].loc;
+                    sc_map_insert(&e->states, state, 0, &is_new); /* as stored, once, wherever it is read */
                 }
-                if (path != 0)
+                if (path != 0 && is_new)
                     *sc_vec_push(&e->context->arena, &e->values) = x;
             }
         }
@@ -299,7 +302,7 @@ static void keep_asked(const sc_compiled *c, explaining *e)
 int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
-    explaining e = {.context = context};
+    explaining e = {.context = context, .states = {.arena = &context->arena}};
     if (!sc_asked_parse(context, options->rest.count > 0 ? options->rest.data[0] : NULL, &e.asked))
         return 0;
     if (!sc_driver_compile_file(context, options, collect, &e, NULL, &c))
