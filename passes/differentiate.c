@@ -341,6 +341,19 @@ static bool sweep(differentiation *d, sc_value objective, sc_op_id last)
     return true;
 }
 
+/* Gradients are those of the total, divided by the weight: one that moves with the parameters would be left out of them. */
+static bool check_weight(const differentiation *d, sc_op_id end)
+{
+    sc_module *m = d->m;
+    const sc_op *returned = sc_op_at(m, end);
+    if (returned->operand_count < 2 || !d->wanted[returned->operands[1]])
+        return true;
+    sc_report(&m->context->diag, SC_D_bad_statement, sc_op_at(m, sc_def(m, returned->operands[1]))->loc,
+              "the weight of a minimised entry depends on its parameters, but only the total is differentiated", NULL);
+    sc_report_note(&m->context->diag, (sc_loc){0}, "return stop_gradient(weight), or one scalar: the total divided by it");
+    return false;
+}
+
 bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training, sc_train_step *step, sc_gradients *gradients)
 {
     differentiation d = {.m = m, .func = func, .training = training, .step = step, .gradients = gradients};
@@ -349,6 +362,8 @@ bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training
     keep_statistics(&d);
     make_tables(&d);
     sc_op_id end = m->funcs.data[func].last, last = m->ops.data[end].prev;
+    if (!check_weight(&d, end))
+        return false;
     sc_value objective = m->ops.data[end].operands[0];
     sc_op_unlink(m, end);
     return sweep(&d, objective, last);
