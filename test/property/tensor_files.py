@@ -41,9 +41,7 @@ def add_to_tensors(path: pathlib.Path, terms: dict[str, list[float]]) -> None:
 def write_integers(path: pathlib.Path, shape: tuple[int, ...], tensors: dict[str, list[int]]) -> None:
     """i32 tensors of one shape."""
     size = 4 * math.prod(shape)
-    header = {
-        name: {"dtype": "I32", "shape": shape, "data_offsets": [i * size, (i + 1) * size]} for i, name in enumerate(tensors)
-    }
+    header = {name: {"dtype": "I32", "shape": shape, "data_offsets": [i * size, (i + 1) * size]} for i, name in enumerate(tensors)}
     text = json.dumps(header).encode()
     body = b"".join(array.array("i", values).tobytes() for values in tensors.values())
     path.write_bytes(struct.pack("<Q", len(text)) + text + body)

@@ -12,6 +12,7 @@ STEPS = 5
 ZERO = ("", "opt", "grad, opt", "param, grad, opt")
 REMAT = ("", "", "remat layers;", "remat layers save layers.attn.o;", "remat layers.ffn, layers.n2;")
 RESHARD = ("", "", "reshard after step;", "reshard after use;")
+TUNE = ("", "", "tune bucket = 512;", "tune call_cost = 4096;")
 
 # ---- models ----
 LLAMA = """block rmsnorm(x[.., D]) -> [.., D] {
@@ -60,9 +61,7 @@ block layer(x[B, S, D]) -> [B, S, D] {
 }
 """
 LLAMA_PARAMS = "n1.g attn.wq attn.wk attn.wv attn.wo n2.g ffn.w1 ffn.w3 ffn.w2".split()
-GPT2_PARAMS = (
-    "n1.g n1.b attn.wq attn.bq attn.wk attn.bk attn.wv attn.bv attn.wo attn.bo n2.g n2.b ffn.w1 ffn.b1 ffn.w2 ffn.b2".split()
-)
+GPT2_PARAMS = "n1.g n1.b attn.wq attn.bq attn.wk attn.bk attn.wv attn.bv attn.wo attn.bo n2.g n2.b ffn.w1 ffn.b1 ffn.w2 ffn.b2".split()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,9 +102,7 @@ class Model:
         if self.weighted:
             types, results = "[], []", f"sum[B, S]({nll}), sum[B, S](ne(y, -100))"
         norm = "layernorm" if self.gpt2 else "rmsnorm"
-        weights = "".join(
-            f'  {p} = "{p.replace("layers.", "layers.{L}.")}";\n' for p in self.params()
-        )
+        weights = "".join(f'  {p} = "{p.replace("layers.", "layers.{L}.")}";\n' for p in self.params())
         return f"""lang 1;
 dim B, {self.dims}, L = 2, T = alias S;
 {GPT2 if self.gpt2 else LLAMA}model m {{
@@ -151,6 +148,7 @@ class Case:
     micro_batches: int
     remat: str
     reshard: str
+    tune: str
 
     AXES = ("dp", "fsdp", "cp", "tp")
 
@@ -190,6 +188,7 @@ class Case:
         yield f"shard {self.zero} * over {self.storage()};" if self.zero else ""
         yield self.remat
         yield self.reshard
+        yield self.tune
 
     def text(self) -> str:
         shared = [f"bind B = {self.batch};", "precision param = f64, act = f64, grad = f64, opt = f64;"]
@@ -217,8 +216,8 @@ def all_cases(seed: int) -> list[Case]:
             continue
         rng = random.Random(f"{seed}:{model.name}:{mesh}:{zero}:{sequence}:{micro}")
         wide = bool(zero) and sum(n > 1 for n in (dp, fsdp, cp)) > 1 and rng.random() < 0.5
-        remat, reshard = rng.choice(REMAT), rng.choice(RESHARD) if zero.startswith("param") else ""
-        found.append(Case(model, mesh, zero, wide, sequence, micro, remat, reshard))
+        remat, tune, reshard = rng.choice(REMAT), rng.choice(TUNE), rng.choice(RESHARD) if zero.startswith("param") else ""
+        found.append(Case(model, mesh, zero, wide, sequence, micro, remat, reshard, tune))
     return found
 
 

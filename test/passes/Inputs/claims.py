@@ -117,7 +117,9 @@ class Report:
     def agree(self, first: str, *others: str, targets: str = "all") -> bool:
         """After a few steps, losses, norms and parameters are those of the first plan, to rounding."""
         want = self.train(first, targets=targets)
-        return all(self.close(name, self.train(plan, targets=targets).get(name), values) for plan in others for name, values in want.items())
+        return all(
+            self.close(name, self.train(plan, targets=targets).get(name), values) for plan in others for name, values in want.items()
+        )
 
     @staticmethod
     def close(name: str, got: list[float] | None, want: list[float]) -> bool:
@@ -154,8 +156,11 @@ class Report:
         return False
 
     def show(self, plan: str) -> str:
-        lines = [f"  {plan}: {r['phase']} {r['op']} {r['sub'] or r['axes']} x{r['count']} of {r['bytes']} bytes in {r['scope']}: "
-                 f"{', '.join(r['values'])}{' (control)' if r['control'] else ''}" for r in self.table(plan)]
+        lines = [
+            f"  {plan}: {r['phase']} {r['op']} {r['sub'] or r['axes']} x{r['count']} of {r['bytes']} bytes in {r['scope']}: "
+            f"{', '.join(r['values'])}{' (control)' if r['control'] else ''}"
+            for r in self.table(plan)
+        ]
         return "\n".join(lines + [f"  {plan}: {self.per_rank(plan)}"])
 
 
