@@ -38,8 +38,7 @@ static bool go_together(const sc_module *m, sc_op_id a, sc_op_id b)
 {
     const sc_op *x = sc_op_at(m, a), *y = sc_op_at(m, b);
     return x->kind == y->kind && sc_op_word(x, SC_ATTR_reduce) == sc_op_word(y, SC_ATTR_reduce) && dtype_of(m, a) == dtype_of(m, b) &&
-           sc_op_int(x, SC_ATTR_per_step, 0) == sc_op_int(y, SC_ATTR_per_step, 0) &&
-           same_group(m, a, b);
+           sc_op_int(x, SC_ATTR_per_step, 0) == sc_op_int(y, SC_ATTR_per_step, 0) && same_group(m, a, b);
 }
 
 /* The dim that each of the ops names under this key, as the made op names them: one an operand. */

@@ -33,6 +33,7 @@ static void lock_like(sc_propagation *p, sc_op_id op, sc_op_id origin, bool exac
         for (uint32_t i = 0; has && i < assignment.split[f].count; i++)
             locks[assignment.split[f].atoms[i]] = factors.list[f].dim;
     }
+    sc_lock_out_rest(p, op);
 }
 
 void sc_place_backward(sc_propagation *p, const sc_train_step *step)

@@ -252,7 +252,7 @@ static void run_to_fixpoint(sc_propagation *p)
 }
 
 /* The other sub-axes of an axis that the op uses: `if free` lines want the whole axis free, for an op as for a value. */
-static void lock_out_rest(sc_propagation *p, sc_op_id op)
+void sc_lock_out_rest(sc_propagation *p, sc_op_id op)
 {
     const sc_mesh *mesh = &p->m->mesh;
     sc_dim *locks = &p->placing->locks[(size_t)op * p->placing->atom_count];
@@ -280,7 +280,7 @@ static void lock_choices(sc_propagation *p, sc_func_id func)
             for (uint32_t i = 0; i < assignment.split[f].count; i++)
                 p->placing->locks[(size_t)op * p->placing->atom_count + assignment.split[f].atoms[i]] = factors.list[f].dim;
         }
-        lock_out_rest(p, op);
+        sc_lock_out_rest(p, op);
     }
 }
 

@@ -30,6 +30,9 @@ bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds);
 bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds);
 bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds);
 
+/* An op that uses a part of an axis leaves the rest of it alone. */
+void sc_lock_out_rest(sc_propagation *p, sc_op_id op);
+
 /* place_step.c: what a train step adds. Before storage is laid: cotangents and recomputed values stand where their primals do, gradients
  * and optimizer state as the parameter is used. After: where the plan says nothing of them, gradients are stored like their parameter,
  * optimizer state like its gradient. */

@@ -127,7 +127,7 @@ static bool add_across(sinking *s, sc_op_id op)
     return false;
 }
 
-/* A scalar as a pending sum over more atoms. */
+/* A value as a pending sum over more atoms. */
 static sc_value spread(sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
 {
     sc_module *m = s->m;
@@ -176,6 +176,34 @@ static bool add_scalars(sinking *s, sc_op_id op)
     return true;
 }
 
+/* a + b, one pending over some of the other's atoms (keys' cotangents beside queries'), both going to the same place: one reduction. */
+static bool add_included(sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    sc_op_id a = pending_behind(s, m->ops.data[op].operands[0]), b = pending_behind(s, m->ops.data[op].operands[1]);
+    if (a == SC_NONE || b == SC_NONE || a == b || m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
+        return false;
+    sc_placement x = sc_type_of(m, raw_of(s, a))->placement, y = sc_type_of(m, raw_of(s, b))->placement;
+    sc_atom_set of_x = sc_placement_partial(&x, SC_PARTIAL_SUM), of_y = sc_placement_partial(&y, SC_PARTIAL_SUM);
+    bool x_is_more = (of_x & of_y) == of_y;
+    const sc_placement *more = x_is_more ? &x : &y;
+    sc_placement less = x_is_more ? y : x;
+    if (of_x == of_y || ((of_x & of_y) != of_x && !x_is_more))
+        return false;
+    for (uint32_t i = 0; i < m->mesh.atom_count; i++) { /* elsewhere they stand alike */
+        if (less.on[i] == SC_ON_NOTHING && sc_is_partial(more->on[i]))
+            less.on[i] = more->on[i];
+    }
+    if (!sc_placement_equal(&less, more))
+        return false;
+    sc_value term = spread(s, op, raw_of(s, x_is_more ? b : a), x_is_more ? of_x & ~of_y : of_y & ~of_x);
+    m->ops.data[op].operands[0] = x_is_more ? raw_of(s, a) : term;
+    m->ops.data[op].operands[1] = x_is_more ? term : raw_of(s, b);
+    const sc_placement raw = *more;
+    reduce_after(s, op, x_is_more ? a : b, &raw);
+    return true;
+}
+
 /* A linear op of one operand whose result is smaller: reduce that instead. */
 static bool shrink_first(sinking *s, sc_op_id op)
 {
@@ -214,7 +242,8 @@ static void visit(sinking *s, sc_op_id op)
         return;
     if (m->ops.data[op].operand_count == 1)
         shrink_first(s, op);
-    else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 && !add_siblings(s, op) && !add_scalars(s, op))
+    else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 && !add_siblings(s, op) && !add_scalars(s, op) &&
+             !add_included(s, op))
         add_across(s, op);
 }
 
