@@ -9,34 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "support/dtype.h"
 #include "support/intern.h"
 
 enum { SC_MAX_RANK = 15, SC_MAX_AXES = 12, SC_MAX_ATOMS = 16 };
 #define SC_NONE UINT32_MAX
-
-typedef enum sc_dtype {
-#define DTYPE(name, bytes, kind, bits, low, high) SC_DTYPE_##name,
-#include "ir/dtypes.def"
-#undef DTYPE
-    SC_DTYPE_COUNT
-} sc_dtype;
-
-typedef enum sc_dtype_kind { SC_DTYPE_FLOAT, SC_DTYPE_INT, SC_DTYPE_BOOL } sc_dtype_kind;
-
-typedef struct sc_dtype_row {
-    const char *name;
-    uint8_t bytes;
-    sc_dtype_kind kind;
-    int16_t significand, low, high;
-} sc_dtype_row;
-
-extern const sc_dtype_row sc_dtypes[SC_DTYPE_COUNT];
-/* SC_DTYPE_COUNT when there is none of that name. */
-sc_dtype sc_dtype_find(const char *name);
-static inline bool sc_dtype_is_float(sc_dtype dtype)
-{
-    return sc_dtypes[dtype].kind == SC_DTYPE_FLOAT;
-}
 
 typedef uint32_t sc_dim;  /* index in module->dims */
 typedef uint32_t sc_type; /* index in module->types */

@@ -146,7 +146,7 @@ def check_vocabulary(grammar, root):
         tries.append((text % word, word, known))
     for word, dims in re.findall(r'^LANG\((\w+), \w+, \w+, (\w+)', source('frontend', 'lang_ops.def'), re.M):
         tries.append(('y = %s%s(x);' % (word, '' if dims == '0' else '[D]'), word, ('support.function.shard',)))
-    tries += [('x: %s[B]' % word, word, ('support.type.dtype',)) for word in re.findall(r'^DTYPE\((\w+)', source('ir', 'dtypes.def'), re.M)]
+    tries += [('x: %s[B]' % word, word, ('support.type.dtype',)) for word in re.findall(r'^DTYPE\((\w+)', source('support', 'dtypes.def'), re.M)]
     failed = 0
     for text, word, scopes in tries:
         got = innermost(grammar, text, word)

@@ -1,0 +1,32 @@
+/* Element types: what the language, the compiler and the runtime call by the same numbers (support/dtypes.def). */
+#ifndef SHARDC_SUPPORT_DTYPE_H
+#define SHARDC_SUPPORT_DTYPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum sc_dtype {
+#define DTYPE(name, bytes, kind, bits, low, high) SC_DTYPE_##name,
+#include "support/dtypes.def"
+#undef DTYPE
+    SC_DTYPE_COUNT
+} sc_dtype;
+
+typedef enum sc_dtype_kind { SC_DTYPE_FLOAT, SC_DTYPE_INT, SC_DTYPE_BOOL } sc_dtype_kind;
+
+typedef struct sc_dtype_row {
+    const char *name;
+    uint8_t bytes;
+    sc_dtype_kind kind;
+    int16_t significand, low, high;
+} sc_dtype_row;
+
+extern const sc_dtype_row sc_dtypes[SC_DTYPE_COUNT];
+/* SC_DTYPE_COUNT when there is none of that name. */
+sc_dtype sc_dtype_find(const char *name);
+static inline bool sc_dtype_is_float(sc_dtype dtype)
+{
+    return sc_dtypes[dtype].kind == SC_DTYPE_FLOAT;
+}
+
+#endif
