@@ -1,0 +1,170 @@
+/* Kernel IR: what one fused kernel computes, before it becomes C or CUDA.
+ *
+ * A kernel runs over named dims. The first `outer_count` of them are *outer*: their iterations are independent of each other and may run
+ * anywhere, in any order. Every outer iteration goes through the kernel's phases in order. A phase runs over some *inner* dims (or none: then
+ * once), in row-major order, and does its items at each point: it stores elements, checks conditions, or adds to reductions, which are
+ * complete when the phase ends and are read afterwards as `reduced`. So a row of layernorm is: sum; sum of squares; store.
+ *
+ * Expressions are one DAG for all phases: a node is evaluated wherever a phase needs it, at the point where it stands. A node depends on
+ * inner dims if one of its operands does (an `index` of an inner dim, at last); what does not is computed once for the outer iteration.
+ *
+ * Arithmetic is in f32 or f64, i32 or i64, and bool; a load converts from what is stored (bf16 and f16 to f32, u8 to i32) and a store
+ * back, rounding to nearest even.
+ *
+ * Example, the sum of a row and the row divided by it:
+ *
+ *     kernel @k0 "softmax's last step" {
+ *       dim S = 8
+ *       dim D = 64
+ *       arg x: f32[8, 64] in
+ *       arg y: f32[8, 64] out
+ *       outer S
+ *       %0 = index S : i64
+ *       %1 = index D : i64
+ *       %2 = load x %0, %1 : f32
+ *       %3 = reduced #0 : f32
+ *       %4 = div %2, %3 : f32
+ *       phase D { #0 = sum %2 }
+ *       phase D { store y %0, %1 = %4 }
+ *     }
+ */
+#ifndef SHARDC_CODEGEN_KERNEL_H
+#define SHARDC_CODEGEN_KERNEL_H
+
+#include "support/context.h"
+#include "support/dtype.h"
+#include "support/program_format.h"
+#include "support/strbuf.h"
+#include "support/vec.h"
+
+typedef uint32_t sc_knode;
+
+enum { SC_KERNEL_MAX_RANK = SC_IMAGE_MAX_RANK, SC_KERNEL_MAX_ARGS = 96 };
+
+typedef enum sc_node_kind {
+#define NODE(name, ...) SC_NODE_##name,
+#include "codegen/nodes.def"
+#undef NODE
+    SC_NODE_COUNT
+} sc_node_kind;
+
+typedef struct sc_kernel_dim {
+    sc_sym name;
+    int64_t size; /* local; at least 1 */
+} sc_kernel_dim;
+
+typedef enum sc_kernel_arg_mode { SC_ARG_IN, SC_ARG_OUT, SC_ARG_INOUT } sc_kernel_arg_mode;
+
+/* A dense row-major array. OUT: every element that the kernel's purpose covers is stored before any is read. Arguments do not overlap, except that
+ * an IN and an OUT may be the same array when every element is read only by the outer iteration that stores it, at or before its store
+ * (sc_kernel_may_share says whether). */
+typedef struct sc_kernel_arg {
+    sc_sym name;
+    sc_dtype dtype; /* as stored */
+    sc_kernel_arg_mode mode;
+    uint32_t rank;
+    int64_t sizes[SC_KERNEL_MAX_RANK];
+} sc_kernel_arg;
+
+typedef struct sc_kernel_node {
+    uint16_t kind;
+    uint8_t dtype; /* f32, f64, i32, i64, bool */
+    uint32_t first, count; /* operands, in kernel->operands; always earlier nodes */
+    union {
+        double number;  /* constant */
+        uint32_t index; /* index: dim; param: param; load: argument; reduced, running: item */
+    };
+} sc_kernel_node;
+
+typedef enum sc_item_kind {
+    SC_ITEM_SUM, /* reductions over the phase's dims, in the value's dtype; of nothing: 0, -inf, inf (integers: the least, the largest) */
+    SC_ITEM_MAX, /* NaN if any is, as the interpreter */
+    SC_ITEM_MIN,
+    SC_ITEM_STORE,
+    SC_ITEM_ADD,  /* to what stands there: INOUT or OUT; no two outer iterations add to one element, within one they add in order */
+    SC_ITEM_CHECK /* the kernel fails when value is false anywhere; it may store garbage then, but nowhere outside its arguments */
+} sc_item_kind;
+
+typedef struct sc_kernel_item {
+    sc_item_kind kind;
+    sc_knode value;
+    uint32_t arg;          /* STORE, ADD */
+    uint32_t first, count; /* indices, in kernel->operands, one a dim of the argument */
+    sc_knode guard;        /* STORE, ADD: only where it is true; SC_IMAGE_NONE: always */
+    const char *message;   /* CHECK: what is wrong when it fails */
+} sc_kernel_item;
+
+typedef struct sc_kernel_phase {
+    uint32_t dim_count;
+    uint32_t dims[SC_KERNEL_MAX_RANK]; /* inner dims of the kernel, slowest first */
+    uint32_t first_item, item_count;   /* in kernel->items */
+} sc_kernel_phase;
+
+typedef struct sc_kernel {
+    sc_context *context;
+    sc_sym name;       /* of the function: a C identifier */
+    const char *title; /* a line for people */
+    SC_VEC(const char *) comments; /* lines of the model that it comes from: "examples/gpt2.shard:7: c = x - mean[D](x)" */
+    SC_VEC(sc_kernel_dim) dims;
+    uint32_t outer_count;
+    SC_VEC(sc_kernel_arg) args;
+    SC_VEC(sc_image_param) params;
+    SC_VEC(sc_kernel_node) nodes;
+    SC_VEC(sc_knode) operands;
+    SC_VEC(sc_kernel_item) items;
+    SC_VEC(sc_kernel_phase) phases;
+    bool simple; /* correct, not fast */
+} sc_kernel;
+
+/* ---- making one ---- */
+sc_kernel *sc_kernel_new(sc_context *context, sc_sym name);
+uint32_t sc_kernel_add_dim(sc_kernel *k, sc_sym name, int64_t size);
+uint32_t sc_kernel_add_arg(sc_kernel *k, const sc_kernel_arg *arg);
+/* The number of an equal parameter when there is one. */
+uint32_t sc_kernel_add_param(sc_kernel *k, const sc_image_param *param);
+
+/* Nodes are unique: the same kind, dtype, operands and index give the same node. Constants fold, x + 0, x * 1 and the like of integers and
+ * conversions to the own dtype vanish (of floats only what is exact for every value, NaN and -0 included). */
+sc_knode sc_kernel_constant(sc_kernel *k, sc_dtype dtype, double number);
+sc_knode sc_kernel_index(sc_kernel *k, uint32_t dim);
+sc_knode sc_kernel_param(sc_kernel *k, uint32_t param);
+/* guard SC_IMAGE_NONE: none. dtype is that of arithmetic on what the argument stores. */
+sc_knode sc_kernel_load(sc_kernel *k, uint32_t arg, const sc_knode *indices, sc_knode guard);
+sc_knode sc_kernel_reduced(sc_kernel *k, uint32_t item, bool running);
+sc_knode sc_kernel_random(sc_kernel *k, sc_knode element, sc_knode key);
+/* Arithmetic: operands of binary rows have one dtype. */
+sc_knode sc_kernel_node_new(sc_kernel *k, sc_node_kind kind, const sc_knode *operands, uint32_t count);
+sc_knode sc_kernel_convert(sc_kernel *k, sc_knode value, sc_dtype dtype);
+
+/* Begins a phase; items go to the newest phase. */
+void sc_kernel_add_phase(sc_kernel *k, const uint32_t *dims, uint32_t dim_count);
+uint32_t sc_kernel_add_reduction(sc_kernel *k, sc_item_kind kind, sc_knode value);
+void sc_kernel_add_store(sc_kernel *k, sc_item_kind kind, uint32_t arg, const sc_knode *indices, sc_knode value, sc_knode guard);
+void sc_kernel_add_check(sc_kernel *k, sc_knode value, const char *message);
+
+/* The dtype that values of a stored dtype are computed in. */
+sc_dtype sc_kernel_dtype(sc_dtype stored);
+
+/* ---- asking ---- */
+/* Whether the node depends on a dim: through an index of it, or a running sum of a phase over it. */
+bool sc_kernel_depends(const sc_kernel *k, sc_knode node, uint32_t dim);
+/* Whether the arguments may be the same array: see sc_kernel_arg. */
+bool sc_kernel_may_share(const sc_kernel *k, uint32_t in, uint32_t out);
+
+/* Merges neighbouring dims that every access walks as one, drops dims of size 1: fewer loops, the same kernel. */
+void sc_kernel_simplify(sc_kernel *k);
+/* NULL, or what is wrong with it, in the arena: dims and dtypes that do not fit, an item read before its phase ended, an outer dim that a
+ * store lacks, an index that may leave its argument (as far as intervals tell; what is checked or guarded is known to hold), .. */
+const char *sc_kernel_verify(const sc_kernel *k);
+
+/* ---- text ---- */
+void sc_kernel_print(const sc_kernel *k, sc_strbuf *out);
+/* NULL after a message (at line of text). */
+sc_kernel *sc_kernel_parse(sc_context *context, const char *text, size_t length, const char *file);
+
+/* ---- the reference: f64 arrays, as sc_interp holds them ---- */
+/* args[i]: the elements of argument i as doubles; OUT and INOUT are written, rounded to the argument's dtype when `round`. params as the
+ * emitted function gets them. 0, or 1 + the index of the check (in order of items) that failed first; -1: memory. */
+int64_t sc_kernel_interpret(const sc_kernel *k, double *const *args, const int64_t *params, bool round);
+
+#endif

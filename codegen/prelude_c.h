@@ -1,0 +1,53 @@
+/* What emitted C needs besides itself: small `static inline` functions, written out into the file that calls them, each once and after
+ * what it calls. The mathematics is of f32 and has no branches and no calls, so that gcc and clang vectorise loops around it without
+ * -ffast-math: relative errors are below 3e-7, infinities, NaN and 0 are as libm's, results that would be subnormal may be 0. Of f64,
+ * kernels call libm (see `math` below). Nothing here depends on the width of vectors: the same bits everywhere where a product and a sum
+ * are contracted alike. */
+#ifndef SHARDC_CODEGEN_PRELUDE_C_H
+#define SHARDC_CODEGEN_PRELUDE_C_H
+
+#include <stdbool.h>
+
+#include "support/strbuf.h"
+
+/* In the order in which they are written. */
+typedef enum sc_helper {
+    SC_HELPER_headers,     /* stdint.h, stddef.h; every file that a kernel stands in */
+    SC_HELPER_math,        /* math.h: INFINITY, and libm's functions of f64 */
+    SC_HELPER_bits,        /* uint32_t sc_bits_of_f32(float), float sc_f32_of_bits(uint32_t) */
+    SC_HELPER_bf16_to_f32, /* float sc_bf16_to_f32(uint16_t) */
+    SC_HELPER_f32_to_bf16, /* uint16_t sc_f32_to_bf16(float): to nearest even; a NaN stays one */
+    SC_HELPER_f16_to_f32,  /* float sc_f16_to_f32(uint16_t), with subnormals */
+    SC_HELPER_f32_to_f16,  /* uint16_t sc_f32_to_f16(float): to nearest even, with subnormals; beyond 65504 to infinity */
+    SC_HELPER_f64_to_bf16, /* uint16_t sc_f64_to_bf16(double), sc_f64_to_f16: rounded once */
+    SC_HELPER_f64_to_f16,
+    SC_HELPER_exp_f32,   /* float sc_exp_f32(float) */
+    SC_HELPER_expm1_f32, /* float sc_expm1_f32(float): exp(x) - 1, exact to the last digits near 0 */
+    SC_HELPER_log_f32,
+    SC_HELPER_tanh_f32,
+    SC_HELPER_sigmoid_f32, /* 1 / (1 + exp(-x)) */
+    SC_HELPER_erf_f32,
+    SC_HELPER_sin_f32, /* sin and cos: reduced in f64; |x| < 1e6 to the relative error, < 8e8 to an absolute error of 3e-7 */
+    SC_HELPER_cos_f32,
+    SC_HELPER_philox,    /* void sc_philox(uint32_t counter[4] in and out, uint32_t key0, uint32_t key1): support/rng.h's */
+    SC_HELPER_rng_key,   /* uint64_t sc_rng_key(uint64_t seed, uint64_t path_hash): key[0] the low word, key[1] the high one */
+    SC_HELPER_uniform53, /* uint64_t sc_uniform53(int64_t index, uint32_t step, uint32_t micro_batch, uint64_t key): a number of 53 bits,
+                            2^53 times sc_rng_uniform_at of that counter. Comparing it with ceil(p 2^53) is exact. */
+    SC_HELPER_COUNT
+} sc_helper;
+
+typedef uint64_t sc_helper_set;
+#define SC_HELPER(name) ((sc_helper_set)1 << SC_HELPER_##name)
+
+/* The helper's name and its text, which ends in a newline. */
+const char *sc_helper_name(sc_helper helper);
+const char *sc_helper_text(sc_helper helper);
+/* With all that they call. */
+sc_helper_set sc_helpers_closed(sc_helper_set helpers);
+/* Writes them, with all that they call, in the table's order. */
+void sc_helpers_emit(sc_strbuf *out, sc_helper_set helpers);
+
+/* 2^53 p rounded up: a number of 53 bits below it is one of the part p. */
+uint64_t sc_uniform53_limit(double p);
+
+#endif

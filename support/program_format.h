@@ -1,0 +1,221 @@
+/* A compiled program: where compiler and runtime meet. The compiler fills an sc_image; sc_image_write turns it into bytes, sc_image_read
+ * checks bytes that nobody vouches for and gives an sc_image back; sc_image_dump prints one. Its pointers point into one arena.
+ *
+ * Every rank runs the same instructions. What depends on the rank are numbers, each a sum of terms of the rank's digits: where a shard
+ * begins, who stands in a group. So a program's size does not depend on the mesh. */
+#ifndef SHARDC_SUPPORT_PROGRAM_FORMAT_H
+#define SHARDC_SUPPORT_PROGRAM_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "support/arena.h"
+#include "support/dtype.h"
+#include "support/gemm.h"
+
+enum { SC_IMAGE_VERSION = 1, SC_IMAGE_MAX_RANK = 15, SC_IMAGE_ALIGN = 64 /* of every buffer */ };
+#define SC_IMAGE_NONE UINT32_MAX
+
+/* A term of a number that depends on the rank: ((rank / divide) % modulo) * times. */
+typedef struct sc_image_term {
+    uint64_t divide, modulo;
+    int64_t times;
+} sc_image_term;
+
+typedef struct sc_image_terms {
+    uint32_t count;
+    sc_image_term *terms;
+} sc_image_terms;
+
+/* The sum of the terms. */
+int64_t sc_image_value(const sc_image_terms *terms, uint64_t rank);
+
+typedef enum sc_image_reduce { SC_IMAGE_WHOLE, SC_IMAGE_SUM, SC_IMAGE_MAX, SC_IMAGE_MIN } sc_image_reduce;
+
+typedef struct sc_image_dim {
+    const char *name;
+    int64_t size;         /* of the whole tensor */
+    int64_t local;        /* on one rank; shards that reach beyond `size` hold padding */
+    sc_image_terms first; /* global index of the local element 0 */
+} sc_image_dim;
+
+/* A value as the outside sees it: whole, row-major; each rank holds `local` of it, dense and row-major. */
+typedef struct sc_image_tensor {
+    sc_dtype dtype;
+    uint32_t rank;
+    sc_image_dim dims[SC_IMAGE_MAX_RANK];
+    sc_image_terms replica;  /* 0 on one of the ranks that hold the same shard: who gives it out */
+    sc_image_reduce pending; /* ranks hold terms of a reduction that did not happen */
+    sc_image_terms part;     /* 0 on the rank that, set from outside, takes the whole of a pending reduction, the others nothing */
+} sc_image_tensor;
+
+/* Bytes of the local array. */
+int64_t sc_image_tensor_bytes(const sc_image_tensor *tensor);
+
+typedef enum sc_image_buffer_kind {
+    SC_BUFFER_PARAM, /* the state kinds: live as long as the session */
+    SC_BUFFER_GRAD,
+    SC_BUFFER_OPT,
+    SC_BUFFER_CACHE,
+    SC_BUFFER_OTHER_STATE, /* scalars, sums, counters, copies that live for a step */
+    SC_BUFFER_ACT,         /* the rest lives within a call */
+    SC_BUFFER_COMM,        /* made by a collective */
+    SC_BUFFER_WORKSPACE,
+    SC_BUFFER_KINDS
+} sc_image_buffer_kind;
+
+extern const char *const sc_image_buffer_kind_names[SC_BUFFER_KINDS];
+
+/* A place in the rank's arena. Two buffers whose lives do not meet may overlap; the alias of another has its offset. */
+typedef struct sc_image_buffer {
+    sc_image_buffer_kind kind;
+    int64_t bytes, offset; /* offset: a multiple of SC_IMAGE_ALIGN */
+    const char *name;      /* of the value that it holds first, for dumps and messages */
+} sc_image_buffer;
+
+typedef struct sc_image_state {
+    const char *path;
+    uint8_t kind; /* sc_state_kind of the IR: param, cache, grad, opt, scalar, gathered, sum */
+    uint8_t init; /* sc_init_kind */
+    double init_args[2];
+    sc_image_tensor tensor;
+    uint32_t buffer;
+} sc_image_state;
+
+/* What a kernel is given besides buffers. */
+typedef enum sc_image_param_kind {
+    SC_PARAM_RANK,       /* the terms' sum */
+    SC_PARAM_KEY,        /* sc_rng_key(seed, path_hash): word 0 low, word 1 high */
+    SC_PARAM_STEP,       /* low 32 bits */
+    SC_PARAM_MICRO_BATCH,
+    SC_PARAM_KINDS
+} sc_image_param_kind;
+
+typedef struct sc_image_param {
+    sc_image_param_kind kind;
+    sc_image_terms terms; /* RANK */
+    uint64_t path_hash;   /* KEY: sc_fnv1a64 of the op's path */
+} sc_image_param;
+
+/* int64_t NAME(void *const *args, const int64_t *params): 0, or 1 + the index of a check that failed. Uses the calling thread's OpenMP team;
+ * results do not depend on the size of the team. The function is at `symbol` of the program's object. */
+typedef struct sc_image_kernel {
+    const char *symbol;
+    const char *title; /* what it computes, for dumps: "layernorm of h[*].ln1" */
+    uint32_t arg_count;
+    uint32_t check_count;
+    const char **checks; /* "an index of gather is out of range: .." */
+    bool simple;         /* correct, not fast: no other form fits */
+} sc_image_kernel;
+
+typedef enum sc_image_collective_kind {
+    SC_IMAGE_ALL_GATHER,
+    SC_IMAGE_REDUCE_SCATTER,
+    SC_IMAGE_ALL_REDUCE,
+    SC_IMAGE_ALL_TO_ALL,
+    SC_IMAGE_PERMUTE,
+    SC_IMAGE_BROADCAST,
+    SC_IMAGE_SEND,
+    SC_IMAGE_RECV,
+    SC_IMAGE_COLLECTIVES
+} sc_image_collective_kind;
+
+extern const char *const sc_image_collective_names[SC_IMAGE_COLLECTIVES];
+
+/* One call: parts travel together. Buffers are contiguous: all_gather concatenates by group rank, reduce_scatter gives the part of the group
+ * rank, all_to_all exchanges equal parts; kernels before and after put dims in order. `count`: elements of the full buffer of each part (all_gather: of
+ * the result; reduce_scatter: of the operand; else: of the local buffer). */
+typedef struct sc_image_collective {
+    sc_image_collective_kind kind;
+    sc_image_reduce reduce; /* all_reduce, reduce_scatter */
+    uint32_t group;         /* index in the image's groups */
+    uint32_t part_count;
+    sc_dtype *dtypes;
+    int64_t *counts;
+    sc_image_terms to, from; /* permute: group rank that it sends to, receives from */
+    const char *why;         /* the reason, as the compiler gives it */
+    const char *axes;        /* tp, fsdp */
+} sc_image_collective;
+
+/* Digits of the rank that vary within a group, major first: its members in order. */
+typedef struct sc_image_digit {
+    uint64_t divide, modulo;
+} sc_image_digit;
+
+typedef struct sc_image_group {
+    uint32_t digit_count;
+    sc_image_digit *digits;
+    const char *axes;
+} sc_image_group;
+
+typedef enum sc_image_instr_kind {
+    SC_INSTR_KERNEL,     /* index: kernel; args: its buffers */
+    SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (if bytes > 0) */
+    SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part; starts it, on its own stream */
+    SC_INSTR_FINISH,     /* index: the instruction (in this function) whose collective must have ended */
+    SC_INSTR_COPY,       /* args: source, destination; bytes: of the source's buffer */
+    SC_INSTR_KINDS
+} sc_image_instr_kind;
+
+typedef struct sc_image_ref {
+    uint32_t buffer;
+    int64_t at; /* bytes from the buffer's first */
+} sc_image_ref;
+
+typedef struct sc_image_instr {
+    sc_image_instr_kind kind;
+    uint8_t stream; /* 0 computes, 1 moves; in each the order is that of the list */
+    uint32_t index;
+    uint32_t arg_count;
+    sc_image_ref *args;
+    uint32_t param_count;
+    sc_image_param *params; /* KERNEL */
+    const char *where;      /* scope or value: layers[3].attn */
+    const char *phase;      /* forward, recompute, backward, update, init */
+} sc_image_instr;
+
+typedef struct sc_image_value {
+    const char *name;
+    sc_image_tensor tensor;
+    uint32_t buffer;
+} sc_image_value;
+
+typedef struct sc_image_func {
+    const char *name;
+    uint32_t instr_count, input_count, output_count;
+    sc_image_instr *instrs;
+    sc_image_value *inputs, *outputs; /* in the order of the `input` ops; of `return` */
+} sc_image_func;
+
+typedef struct sc_image_call {
+    uint32_t func;
+    int32_t micro_batch; /* -1: none */
+} sc_image_call;
+
+typedef struct sc_image_axis {
+    const char *name;
+    uint64_t size;
+} sc_image_axis;
+
+typedef struct sc_image {
+    const char *target; /* cpu */
+    uint32_t axis_count;
+    sc_image_axis *axes; /* slowest first */
+    uint64_t ranks;
+    int64_t arena_bytes; /* of one rank: all that it ever needs */
+    uint32_t buffer_count, state_count, kernel_count, gemm_count, collective_count, group_count, func_count, call_count;
+    sc_image_buffer *buffers;
+    sc_image_state *states;
+    sc_image_kernel *kernels;
+    sc_gemm *gemms;
+    sc_image_collective *collectives;
+    sc_image_group *groups;
+    sc_image_func *funcs;
+    sc_image_call *schedule;
+    size_t object_bytes;
+    const uint8_t *object; /* a shared object with the kernels' functions */
+    uint64_t hash;         /* of everything but the object: ranks compare it before the first step */
+    const char *facts;     /* JSON: what the program came from and how it is driven (entry, plan, optimizer, weights map) */
+} sc_image;
+
+#endif
