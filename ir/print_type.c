@@ -25,7 +25,7 @@ const uint8_t sc_text_init_args[SC_TEXT_INITS] = {
     [SC_INIT_UNIFORM] = 2,
     [SC_INIT_XAVIER] = 2,
 };
-const char *const sc_text_state_names[SC_TEXT_STATES] = {"shapes", "placed", "reshards_explicit", "local"};
+const char *const sc_text_state_names[SC_TEXT_STATES] = {"shapes", "placed", "reshards_explicit", "local", "fused"};
 
 bool sc_text_is_word(const char *text, bool dots)
 {

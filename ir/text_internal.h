@@ -4,7 +4,7 @@
 
 #include "ir/text.h"
 
-enum { SC_TEXT_INITS = SC_INIT_XAVIER + 1, SC_TEXT_STATES = 4, SC_TEXT_STATE_KINDS = SC_STATE_KINDS };
+enum { SC_TEXT_INITS = SC_INIT_XAVIER + 1, SC_TEXT_STATES = 5, SC_TEXT_STATE_KINDS = SC_STATE_KINDS };
 extern const char *const sc_text_init_names[SC_TEXT_INITS];
 extern const uint8_t sc_text_init_args[SC_TEXT_INITS];        /* how many numbers follow in parentheses */
 extern const char *const sc_text_state_names[SC_TEXT_STATES]; /* by bit */
