@@ -321,42 +321,38 @@ void sc_kernel_add_phase(sc_kernel *k, const uint32_t *dims, uint32_t dim_count)
         phase->dims[i] = dims[i];
 }
 
-static uint32_t add_item(sc_kernel *k, const sc_kernel_item *item)
+uint32_t sc_kernel_add_item(sc_kernel *k, sc_kernel_item item, const sc_knode *indices)
 {
-    assert(k->phases.count > 0);
+    assert(k->phases.count > 0 && sc_kernel_item_error(k, &item, indices) == NULL);
+    item.first = k->operands.count;
+    for (uint32_t i = 0; i < item.count; i++)
+        *sc_vec_push(&k->context->arena, &k->operands) = indices[i];
     k->phases.data[k->phases.count - 1].item_count++;
-    *sc_vec_push(&k->context->arena, &k->items) = *item;
+    *sc_vec_push(&k->context->arena, &k->items) = item;
     return k->items.count - 1;
 }
 
 uint32_t sc_kernel_add_reduction(sc_kernel *k, sc_item_kind kind, sc_knode value)
 {
-    sc_kernel_item item = {.kind = kind, .value = value, .guard = SC_IMAGE_NONE};
-    assert(sc_item_reduces(kind) && sc_kernel_item_error(k, &item, NULL) == NULL);
-    return add_item(k, &item);
+    assert(sc_item_reduces(kind));
+    return sc_kernel_add_item(k, (sc_kernel_item){.kind = kind, .value = value, .guard = SC_IMAGE_NONE}, NULL);
 }
 
 void sc_kernel_add_store(sc_kernel *k, sc_item_kind kind, uint32_t arg, const sc_knode *indices, sc_knode value, sc_knode guard)
 {
     assert(sc_item_writes(kind) && arg < k->args.count);
-    sc_kernel_item item = {
-        .kind = kind, .value = value, .arg = arg, .guard = guard, .first = k->operands.count, .count = k->args.data[arg].rank};
-    assert(sc_kernel_item_error(k, &item, indices) == NULL);
     if (guard != SC_IMAGE_NONE && sc_kernel_is_number(k, guard, 0))
         return;
     if (guard != SC_IMAGE_NONE && sc_kernel_is_number(k, guard, 1))
-        item.guard = SC_IMAGE_NONE;
-    for (uint32_t i = 0; i < item.count; i++)
-        *sc_vec_push(&k->context->arena, &k->operands) = indices[i];
-    add_item(k, &item);
+        guard = SC_IMAGE_NONE;
+    sc_kernel_add_item(k, (sc_kernel_item){.kind = kind, .value = value, .arg = arg, .guard = guard, .count = k->args.data[arg].rank},
+                       indices);
 }
 
 void sc_kernel_add_check(sc_kernel *k, sc_knode value, const char *message)
 {
-    sc_kernel_item item = {.kind = SC_ITEM_CHECK, .value = value, .message = message, .guard = SC_IMAGE_NONE};
-    assert(sc_kernel_item_error(k, &item, NULL) == NULL);
     if (!sc_kernel_is_number(k, value, 1))
-        add_item(k, &item);
+        sc_kernel_add_item(k, (sc_kernel_item){.kind = SC_ITEM_CHECK, .value = value, .message = message, .guard = SC_IMAGE_NONE}, NULL);
 }
 
 /* ---- asking ---- */

@@ -4,8 +4,9 @@
 #include "codegen/kernel.h"
 #include "codegen/kernel_internal.h"
 
-static const char *const mode_names[] = {"in", "out", "inout"};
-static const char *const item_names[] = {"sum", "max", "min", "store", "add", "check"};
+const char *const sc_kernel_mode_names[] = {"in", "out", "inout"};
+const char *const sc_kernel_item_names[] = {"sum", "max", "min", "store", "add", "check"};
+const char *const sc_kernel_param_names[] = {"rank", "key", "step", "micro_batch"};
 
 /* What the lexer takes as one word. */
 static bool is_word(const char *text)
@@ -56,13 +57,12 @@ static void print_arg(const sc_kernel *k, const sc_kernel_arg *arg, sc_strbuf *o
         sc_strbuf_add(out, d > 0 ? ", " : "");
         sc_strbuf_add_integer(out, arg->sizes[d]);
     }
-    sc_strbuf_printf(out, "] %s\n", mode_names[arg->mode]);
+    sc_strbuf_printf(out, "] %s\n", sc_kernel_mode_names[arg->mode]);
 }
 
 static void print_param(const sc_image_param *param, uint32_t number, sc_strbuf *out)
 {
-    static const char *const names[SC_PARAM_KINDS] = {"rank", "key", "step", "micro_batch"};
-    sc_strbuf_printf(out, "  param %u: %s", number, names[param->kind]);
+    sc_strbuf_printf(out, "  param %u: %s", number, sc_kernel_param_names[param->kind]);
     if (param->kind == SC_PARAM_KEY)
         sc_strbuf_printf(out, " = \"%016llx\"", (unsigned long long)param->path_hash);
     if (param->kind == SC_PARAM_RANK && param->terms.count == 0)
@@ -173,10 +173,10 @@ static void print_item(const sc_kernel *k, uint32_t number, sc_strbuf *out)
 {
     const sc_kernel_item *item = &k->items.data[number];
     if (sc_item_reduces(item->kind)) {
-        sc_strbuf_printf(out, "    #%u = %s %%%u\n", number, item_names[item->kind], item->value);
+        sc_strbuf_printf(out, "    #%u = %s %%%u\n", number, sc_kernel_item_names[item->kind], item->value);
         return;
     }
-    sc_strbuf_printf(out, "    %s", item_names[item->kind]);
+    sc_strbuf_printf(out, "    %s", sc_kernel_item_names[item->kind]);
     if (item->kind == SC_ITEM_CHECK) {
         sc_strbuf_printf(out, " %%%u ", item->value);
         sc_strbuf_add_quoted(out, item->message == NULL ? "" : item->message);
