@@ -1,5 +1,5 @@
-/* Communicators: what the ranks of a world say to each other. A world has `size` ranks; each holds its own sc_comm. Ranks are threads of one
- * process (sc_comm_open_local) or processes of an MPI job (sc_comm_open_mpi); what a call does, and to which bits, does not depend on that.
+/* Communicators: what the ranks of a world say to each other. A world has `size` ranks; each holds its own sc_comm. Ranks are threads of
+ * one process (sc_comm_open_local) or processes of an MPI job (sc_comm_open_mpi); what a call does, to which bits, does not depend on that.
  *
  * Calls happen in groups. Every member of a group makes the same calls in the same order; a call of several parts moves them together.
  * Buffers are contiguous. n members, count elements in the full buffer of a part, m = count / n:
@@ -10,22 +10,22 @@
  *     all_reduce       count         count          the reduction of all sources
  *     all_to_all       count         count          part i of the source goes to member i; what comes from member i becomes part i
  *     broadcast        count (from)  count          member `from`'s source, on every member, `from` included
- *     permute          count (to)    count (from)   each member sends to `to` and receives from `from`, or SC_COMM_NOBODY; itself is allowed.
- *                                                   Who receives from nobody keeps its destination as it was
- *     send, recv       count         count          between two members; sends from one to the other arrive in their order. Only these two call
- *     barrier          -             -              ends nowhere before it began everywhere; no parts
+ *     permute          count (to)    count (from)   sends to member `to` and receives from member `from`; itself is allowed, and nobody:
+ *                                                   who receives from nobody keeps its destination as it was
+ *     send, recv       count         count          only these two call; what one sends to the other arrives in the order of the calls
+ *     barrier                                       ends nowhere before it began everywhere; no parts
  *
- * A reduction takes its terms in the order of the group ranks 0, 1, .. for every element, in f32 for bf16 and f16 (rounded once, at the end),
- * in the dtype itself otherwise (integers modulo 2^bits): all members get the same bits, in every run and on every backend. max and min of
- * a NaN and anything are NaN (which one: the first); of zeros of either sign, the first. bool: sum and max are `or`, min is `and`.
+ * A reduction takes its terms in the order of the group ranks 0, 1, .. for every element, in f32 for bf16 and f16 (rounded once, at the
+ * end), in the dtype itself otherwise (integers modulo 2^bits): all members get the same bits, in every run and on every backend. max and
+ * min of NaN and anything are NaN (of several the last); of zeros of either sign, the first. bool: sum and max are `or`, min is `and`.
  *
  * A destination may be its source (all_reduce, broadcast), or share its place in the full buffer (all_gather: source = destination + m *
  * group rank; reduce_scatter: the other way round). Buffers overlap in no other way, and are aligned to their elements. From start to wait
  * nobody else writes to a source or touches a destination.
  *
- * Errors. Members that disagree about a call (kind, reduce, dtypes, counts, peers) all get SC_ERROR_COMM, saying who called what.
- * After `deadline_ms` in a wait it is SC_ERROR_TIMEOUT, naming the call and the ranks that did not make it. A member that closed its sc_comm
- * before it made the call: SC_ERROR_COMM. Each of these, and sc_comm_abort, ends the world: every call of every rank then fails with the
+ * Errors. Members that disagree about a call (kind, reduce, dtypes, counts, peers) all get SC_ERROR_COMM, saying who called what. After
+ * `deadline_ms` in a wait it is SC_ERROR_TIMEOUT, naming the call and the ranks that did not make it. A member that closed its sc_comm
+ * instead of calling: SC_ERROR_COMM. Each of these, and sc_comm_abort, ends the world: every call of every rank then fails with the
  * same error, at once, also in the middle of a wait. What is wrong with one rank's arguments alone is SC_ERROR_ARGUMENT of that start and
  * ends nothing (the caller aborts if it cannot go on). Of a call that failed, destinations hold anything.
  *
@@ -89,11 +89,11 @@ typedef struct sc_comm_call {
 /* A world of `size` ranks as threads of this process: out[r] is rank r's, and rank r closes it. All or nothing. */
 sc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out, sc_error *error);
 
-/* This process's rank in the MPI job that it was started in (mpirun, srun), through the module shardc_mpi.so, which is looked for in the folders
- * of $SHARDC_MODULES (separated by ':'), beside the executable, in lib/shardc there and in ../lib/shardc. Every rank opens as many, in
- * the same order. SC_ERROR_UNAVAILABLE, with the remedy, where there is no such module or no MPI library. The sc_comm whose opening
- * initialised MPI finalises it when it is closed: close it last. Where MPI is initialised already it must provide MPI_THREAD_SERIALIZED if
- * other threads than the opening one wait. */
+/* This process's rank in the MPI job that it was started in (mpirun, srun), through the module shardc_mpi.so, which is looked for in the
+ * folders of $SHARDC_MODULES (separated by ':'), beside the executable, in lib/shardc there and in ../lib/shardc. Every rank opens as
+ * many, in the same order. SC_ERROR_UNAVAILABLE, with the remedy, where there is no such module or no MPI library. The sc_comm whose
+ * opening initialised MPI finalises it when it is closed: close it last. Where MPI is initialised already it must provide
+ * MPI_THREAD_SERIALIZED if other threads than the opening one wait. */
 sc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sc_error *error);
 
 /* Frees the sc_comm and its groups. Calls in flight are given up (a world with such ends with an error for the others). NULL is allowed. */
