@@ -6,6 +6,7 @@
 #include "ir/type.h"
 #include "support/context.h"
 #include "support/hash.h"
+#include "support/state.h"
 
 typedef uint32_t sc_value;
 typedef uint32_t sc_op_id;
@@ -79,18 +80,6 @@ typedef struct sc_value_info {
     uint32_t index; /* which result of def */
     sc_sym path;    /* of a named value: layers[3].attn.o; 0 for one inside an expression */
 } sc_value_info;
-
-typedef enum sc_state_kind {
-    SC_STATE_PARAM,
-    SC_STATE_CACHE,
-    SC_STATE_GRAD,     /* the gradient of a parameter, summed over micro-batches */
-    SC_STATE_OPT,      /* of the optimizer, for a parameter */
-    SC_STATE_SCALAR,   /* a number that every step is given: optimizer0.lr */
-    SC_STATE_GATHERED, /* a parameter, gathered for the whole of a step */
-    SC_STATE_SUM,      /* a number summed over the micro-batches of a step: total, weight */
-    SC_STATE_KINDS
-} sc_state_kind;
-typedef enum sc_init_kind { SC_INIT_ZEROS, SC_INIT_ONES, SC_INIT_CONSTANT, SC_INIT_NORMAL, SC_INIT_UNIFORM, SC_INIT_XAVIER } sc_init_kind;
 
 /* A parameter or cache of one instance, or what a train step keeps between calls. */
 typedef struct sc_state {

@@ -344,17 +344,17 @@ static bool parse_init(sc_parser *p, sc_state *state)
     uint32_t kind = 0;
     if (p->token.kind != SC_TOKEN_WORD)
         return sc_parse_expected(p, "an initialiser");
-    while (kind < SC_TEXT_INITS && !sc_parse_at_word(p, sc_text_init_names[kind]))
+    while (kind < SC_INIT_KINDS && !sc_parse_at_word(p, sc_init_kind_names[kind]))
         kind++;
-    if (kind == SC_TEXT_INITS)
-        return sc_parse_unknown(p, sc_parse_loc(p), "initialiser", p->token.sym, sc_text_init_names, SC_TEXT_INITS);
+    if (kind == SC_INIT_KINDS)
+        return sc_parse_unknown(p, sc_parse_loc(p), "initialiser", p->token.sym, sc_init_kind_names, SC_INIT_KINDS);
     sc_parse_advance(p);
     state->init = (sc_init_kind)kind;
-    if (sc_text_init_args[kind] == 0)
+    if (sc_init_kind_args[kind] == 0)
         return !sc_parse_accept(p, '(') || sc_parse_expect(p, ')');
     if (!sc_parse_expect(p, '('))
         return false;
-    for (uint32_t i = 0; i < sc_text_init_args[kind]; i++) {
+    for (uint32_t i = 0; i < sc_init_kind_args[kind]; i++) {
         if ((i > 0 && !sc_parse_expect(p, ',')) || !sc_parse_number(p, &state->init_args[i]))
             return false;
     }
@@ -366,9 +366,9 @@ static bool parse_state(sc_parser *p)
 {
     sc_state state = {0};
     uint32_t kind = 0;
-    while (kind < SC_TEXT_STATE_KINDS && !sc_parse_accept_word(p, sc_text_state_kind_names[kind]))
+    while (kind < SC_STATE_KINDS && !sc_parse_accept_word(p, sc_state_kind_names[kind]))
         kind++;
-    if (kind == SC_TEXT_STATE_KINDS)
+    if (kind == SC_STATE_KINDS)
         return sc_parse_expected(p, "param, cache, grad, opt or scalar");
     state.kind = (sc_state_kind)kind;
     state.loc = sc_parse_loc(p);

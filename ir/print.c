@@ -322,17 +322,17 @@ static void print_rule(sc_printer *p, uint32_t index)
 
 static void print_init(sc_printer *p, const sc_state *state)
 {
-    sc_strbuf_add(p->out, sc_text_init_names[state->init]);
-    for (uint32_t i = 0; i < sc_text_init_args[state->init]; i++) {
+    sc_strbuf_add(p->out, sc_init_kind_names[state->init]);
+    for (uint32_t i = 0; i < sc_init_kind_args[state->init]; i++) {
         sc_strbuf_add(p->out, i > 0 ? ", " : "(");
         sc_strbuf_add_double(p->out, state->init_args[i]);
     }
-    sc_strbuf_add(p->out, sc_text_init_args[state->init] > 0 ? ")" : "");
+    sc_strbuf_add(p->out, sc_init_kind_args[state->init] > 0 ? ")" : "");
 }
 
 static void print_state(sc_printer *p, const sc_state *state)
 {
-    sc_strbuf_printf(p->out, "state %s ", sc_text_state_kind_names[state->kind]);
+    sc_strbuf_printf(p->out, "state %s ", sc_state_kind_names[state->kind]);
     sc_print_quoted(p, state->path);
     sc_strbuf_add(p->out, ": ");
     sc_print_type_handle(p, state->type);

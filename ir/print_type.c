@@ -9,22 +9,6 @@
 
 /* ---- shared with the parser ---- */
 
-const char *const sc_text_state_kind_names[SC_TEXT_STATE_KINDS] = {
-    [SC_STATE_PARAM] = "param", [SC_STATE_CACHE] = "cache", [SC_STATE_GRAD] = "grad", [SC_STATE_OPT] = "opt", [SC_STATE_SCALAR] = "scalar",
-    [SC_STATE_GATHERED] = "gathered",
-    [SC_STATE_SUM] = "sum",
-};
-
-const char *const sc_text_init_names[SC_TEXT_INITS] = {
-    [SC_INIT_ZEROS] = "zeros",   [SC_INIT_ONES] = "ones",       [SC_INIT_CONSTANT] = "constant",
-    [SC_INIT_NORMAL] = "normal", [SC_INIT_UNIFORM] = "uniform", [SC_INIT_XAVIER] = "xavier",
-};
-const uint8_t sc_text_init_args[SC_TEXT_INITS] = {
-    [SC_INIT_CONSTANT] = 1,
-    [SC_INIT_NORMAL] = 1,
-    [SC_INIT_UNIFORM] = 2,
-    [SC_INIT_XAVIER] = 2,
-};
 const char *const sc_text_state_names[SC_TEXT_STATES] = {"shapes", "placed", "reshards_explicit", "local", "fused"};
 
 bool sc_text_is_word(const char *text, bool dots)

@@ -4,11 +4,8 @@
 
 #include "ir/text.h"
 
-enum { SC_TEXT_INITS = SC_INIT_XAVIER + 1, SC_TEXT_STATES = 5, SC_TEXT_STATE_KINDS = SC_STATE_KINDS };
-extern const char *const sc_text_init_names[SC_TEXT_INITS];
-extern const uint8_t sc_text_init_args[SC_TEXT_INITS];        /* how many numbers follow in parentheses */
+enum { SC_TEXT_STATES = 5 };
 extern const char *const sc_text_state_names[SC_TEXT_STATES]; /* by bit */
-extern const char *const sc_text_state_kind_names[SC_TEXT_STATE_KINDS];
 
 /* A word stands unquoted: [A-Za-z_][A-Za-z0-9_]*, and where dots are allowed, more of [A-Za-z0-9_]+ after single dots. */
 bool sc_text_is_word(const char *text, bool dots);

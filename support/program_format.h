@@ -1,19 +1,30 @@
 /* A compiled program: where compiler and runtime meet. The compiler fills an sc_image; sc_image_write turns it into bytes, sc_image_read
- * checks bytes that nobody vouches for and gives an sc_image back; sc_image_dump prints one. Its pointers point into one arena.
+ * checks bytes that nobody vouches for and gives an sc_image back; sc_image_dump prints one. Its pointers point into one arena. Texts are
+ * never NULL in an image that was read; NULL is written as "".
  *
  * Every rank runs the same instructions. What depends on the rank are numbers, each a sum of terms of the rank's digits: where a shard
- * begins, who stands in a group. So a program's size does not depend on the mesh. */
+ * begins, who stands in a group. So a program's size does not depend on the mesh. A digit is (rank / divide) % modulo, where divide *
+ * modulo divides the number of ranks; digits that stand together (in a group, in all of a tensor) are of different axes or parts of axes.
+ */
 #ifndef SHARDC_SUPPORT_PROGRAM_FORMAT_H
 #define SHARDC_SUPPORT_PROGRAM_FORMAT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "shardc/status.h"
 #include "support/arena.h"
 #include "support/dtype.h"
 #include "support/gemm.h"
+#include "support/state.h"
 
-enum { SC_IMAGE_VERSION = 1, SC_IMAGE_MAX_RANK = 15, SC_IMAGE_ALIGN = 64 /* of every buffer */ };
+enum {
+    SC_IMAGE_VERSION = 1,
+    SC_IMAGE_MAX_RANK = 15,
+    SC_IMAGE_ALIGN = 64 /* of every buffer */,
+    SC_IMAGE_STREAMS = 2,
+    SC_IMAGE_MAX_RANKS = 1 << 16
+};
 #define SC_IMAGE_NONE UINT32_MAX
 
 /* A term of a number that depends on the rank: ((rank / divide) % modulo) * times. */
@@ -30,7 +41,9 @@ typedef struct sc_image_terms {
 /* The sum of the terms. */
 int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank);
 
-typedef enum sc_image_reduce { SC_IMAGE_WHOLE, SC_IMAGE_SUM, SC_IMAGE_MAX, SC_IMAGE_MIN } sc_image_reduce;
+typedef enum sc_image_reduce { SC_IMAGE_WHOLE, SC_IMAGE_SUM, SC_IMAGE_MAX, SC_IMAGE_MIN, SC_IMAGE_REDUCES } sc_image_reduce;
+
+extern const char *const sc_image_reduce_names[SC_IMAGE_REDUCES];
 
 typedef struct sc_image_dim {
     const char *name;
@@ -39,7 +52,8 @@ typedef struct sc_image_dim {
     sc_image_terms first; /* global index of the local element 0 */
 } sc_image_dim;
 
-/* A value as the outside sees it: whole, row-major; each rank holds `local` of it, dense and row-major. */
+/* A value as the outside sees it: whole, row-major; each rank holds `local` of it, dense and row-major. Shards of a dim are `local` apart
+ * and cover it. Every digit of the rank is in one of the dims' `first`, in `replica` or in `part`, and in none twice. */
 typedef struct sc_image_tensor {
     sc_dtype dtype;
     uint32_t rank;
@@ -75,19 +89,20 @@ typedef struct sc_image_buffer {
 
 typedef struct sc_image_state {
     const char *path;
-    uint8_t kind; /* sc_state_kind of the IR: param, cache, grad, opt, scalar, gathered, sum */
+    uint8_t kind; /* sc_state_kind */
     uint8_t init; /* sc_init_kind */
     double init_args[2];
     sc_image_tensor tensor;
     uint32_t buffer;
+    uint32_t master; /* of a parameter: the state that holds its values in a wider dtype and is set whenever it is; else SC_IMAGE_NONE */
 } sc_image_state;
 
 /* What a kernel is given besides buffers. */
 typedef enum sc_image_param_kind {
-    SC_PARAM_RANK,       /* the terms' sum */
-    SC_PARAM_KEY,        /* sc_rng_key(seed, path_hash): word 0 low, word 1 high */
-    SC_PARAM_STEP,       /* low 32 bits */
-    SC_PARAM_MICRO_BATCH,
+    SC_PARAM_RANK,        /* the terms' sum */
+    SC_PARAM_KEY,         /* sc_rng_key(seed, path_hash): word 0 low, word 1 high */
+    SC_PARAM_STEP,        /* low 32 bits */
+    SC_PARAM_MICRO_BATCH, /* of the call; 0 where it has none */
     SC_PARAM_KINDS
 } sc_image_param_kind;
 
@@ -97,12 +112,21 @@ typedef struct sc_image_param {
     uint64_t path_hash;   /* KEY: sc_fnv1a64 of the op's path */
 } sc_image_param;
 
-/* int64_t NAME(void *const *args, const int64_t *params): 0, or 1 + the index of a check that failed. Uses the calling thread's OpenMP team;
- * results do not depend on the size of the team. The function is at `symbol` of the program's object. */
+/* What a kernel does with an argument: the values of sc_kernel_arg_mode. */
+typedef enum sc_image_access { SC_ACCESS_IN, SC_ACCESS_OUT, SC_ACCESS_INOUT, SC_ACCESS_KINDS } sc_image_access;
+
+typedef struct sc_image_arg {
+    int64_t bytes; /* that the kernel may touch */
+    uint8_t access;
+} sc_image_arg;
+
+/* int64_t NAME(void *const *args, const int64_t *params): 0, or 1 + the index of a check that failed. Uses the calling thread's OpenMP
+ * team; results do not depend on the size of the team. The function is at `symbol` of the program's object. */
 typedef struct sc_image_kernel {
     const char *symbol;
     const char *title; /* what it computes, for dumps: "layernorm of h[*].ln1" */
-    uint32_t arg_count;
+    uint32_t arg_count, param_count;
+    sc_image_arg *args;
     uint32_t check_count;
     const char **checks; /* "an index of gather is out of range: .." */
     bool simple;         /* correct, not fast: no other form fits */
@@ -122,9 +146,9 @@ typedef enum sc_image_collective_kind {
 
 extern const char *const sc_image_collective_names[SC_IMAGE_COLLECTIVES];
 
-/* One call: parts travel together. Buffers are contiguous: all_gather concatenates by group rank, reduce_scatter gives the part of the group
- * rank, all_to_all exchanges equal parts; kernels before and after put dims in order. `count`: elements of the full buffer of each part (all_gather: of
- * the result; reduce_scatter: of the operand; else: of the local buffer). */
+/* One call: parts travel together. Buffers are contiguous: all_gather concatenates by group rank, reduce_scatter gives the part of the
+ * group rank, all_to_all exchanges equal parts; kernels before and after put dims in order. `count`: elements of the full buffer of each
+ * part (all_gather: of the result; reduce_scatter: of the operand; else: of the local buffer). */
 typedef struct sc_image_collective {
     sc_image_collective_kind kind;
     sc_image_reduce reduce; /* all_reduce, reduce_scatter */
@@ -132,7 +156,7 @@ typedef struct sc_image_collective {
     uint32_t part_count;
     sc_dtype *dtypes;
     int64_t *counts;
-    sc_image_terms to, from; /* permute: group rank that it sends to, receives from */
+    sc_image_terms to, from; /* group ranks. permute: sends to, receives from; broadcast: from, the same for all; send: to; recv: from */
     const char *why;         /* the reason, as the compiler gives it */
     const char *axes;        /* tp, fsdp */
 } sc_image_collective;
@@ -151,9 +175,10 @@ typedef struct sc_image_group {
 typedef enum sc_image_instr_kind {
     SC_INSTR_KERNEL,     /* index: kernel; args: its buffers */
     SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (if bytes > 0) */
-    SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part; starts it, on its own stream */
-    SC_INSTR_FINISH,     /* index: the instruction (in this function) whose collective must have ended */
-    SC_INSTR_COPY,       /* args: source, destination; bytes: of the source's buffer */
+    SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part (send: source; recv: destination); starts it, on
+                            its own stream */
+    SC_INSTR_FINISH,     /* index: the instruction (in this function) whose collective must have ended; each collective has one */
+    SC_INSTR_COPY,       /* args: source, destination; bytes: the source's buffer from `at` to its end */
     SC_INSTR_KINDS
 } sc_image_instr_kind;
 
@@ -178,6 +203,7 @@ typedef struct sc_image_value {
     const char *name;
     sc_image_tensor tensor;
     uint32_t buffer;
+    int32_t batch_dim; /* of an input: the dim that micro-batches split: a step is given as many times its size as it has; -1: none */
 } sc_image_value;
 
 typedef struct sc_image_func {
@@ -214,8 +240,35 @@ typedef struct sc_image {
     sc_image_call *schedule;
     size_t object_bytes;
     const uint8_t *object; /* a shared object with the kernels' functions */
-    uint64_t hash;         /* of everything but the object: ranks compare it before the first step */
+    uint64_t hash;         /* of everything but the object: ranks compare it before the first step. Set by sc_image_read */
     const char *facts;     /* JSON: what the program came from and how it is driven (entry, plan, optimizer, weights map) */
 } sc_image;
+
+/* ---- bytes ---- */
+/* A header of fixed size, little-endian, then the body and the object; see program_bytes.c. The same image gives the same bytes. The image
+ * must be one that sc_image_check has nothing against. */
+void sc_image_write(const sc_image *image, sc_strbuf *out);
+
+/* The image of untrusted bytes, in the arena (nothing of it points into `bytes`), or NULL with `error` filled: SC_ERROR_DATA and what is
+ * wrong where. What it gives is as sc_image_check wants it; the object's code is not looked at, and whoever runs it trusts who wrote it. */
+sc_image *sc_image_read(const void *bytes, size_t size, sc_arena *arena, sc_error *error);
+
+/* Everything that holds of an image beyond its shape: indices, buffers inside the arena and what instructions touch inside buffers,
+ * digits, shards, collectives. NULL, or what is wrong, in the arena. */
+const char *sc_image_check(const sc_image *image, sc_arena *arena);
+
+/* ---- asking ---- */
+/* Ranks of the group that `rank` stands in, and which of them it is. */
+uint64_t sc_image_group_size(const sc_image_group *group);
+uint64_t sc_image_group_rank(const sc_image_group *group, uint64_t rank);
+/* Its member `index`, below the size. */
+uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint64_t index);
+/* Elements of one part that a rank gives and gets: of the source and of the destination. */
+int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
+int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
+
+/* ---- text ---- */
+/* As an assembly listing: buffers, kernels, gemms, collectives with their reasons, functions, schedule. For people; nothing reads it. */
+void sc_image_dump(const sc_image *image, sc_strbuf *out);
 
 #endif

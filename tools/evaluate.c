@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "support/rng.h"
 #include "tools/feed.h"
 #include "tools/load_weights.h"
 
@@ -22,31 +21,8 @@ void sc_initial_values(const sc_module *m, uint32_t state_index, uint64_t seed, 
     const char *path = sc_text(m->context, state->path);
     uint64_t stream = sc_fnv1a64(path, strlen(path));
     int64_t count = sc_type_elements(&m->types.data[state->type]);
-    double a = state->init_args[0], b = state->init_args[1];
-    /* Glorot and Bengio, AISTATS 2010, equation 16. */
-    double bound = state->init == SC_INIT_XAVIER && a + b > 0 ? sqrt(6 / (a + b)) : 0;
-    for (int64_t i = 0; i < count; i++) {
-        switch (state->init) {
-        case SC_INIT_ZEROS:
-            values[i] = 0;
-            break;
-        case SC_INIT_ONES:
-            values[i] = 1;
-            break;
-        case SC_INIT_CONSTANT:
-            values[i] = a;
-            break;
-        case SC_INIT_NORMAL:
-            values[i] = a * sc_rng_normal(seed, stream, (uint64_t)i);
-            break;
-        case SC_INIT_UNIFORM:
-            values[i] = a + (b - a) * sc_rng_uniform(seed, stream, (uint64_t)i);
-            break;
-        case SC_INIT_XAVIER:
-            values[i] = bound * (2 * sc_rng_uniform(seed, stream, (uint64_t)i) - 1);
-            break;
-        }
-    }
+    for (int64_t i = 0; i < count; i++)
+        values[i] = sc_initial_value(state->init, state->init_args, seed, stream, (uint64_t)i);
 }
 
 /* A parameter's value, for its master copy too. */

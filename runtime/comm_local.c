@@ -1,0 +1,649 @@
+/* Ranks as threads of one process. A start publishes the member's pointers in the group's record of the call; the last member to come makes
+ * the call ready. Then the whole call is a list of units, pieces of buffers that depend on nothing else, and whoever waits takes the
+ * next one until none is left: a unit of all_reduce reads its range of all sources and writes it to all destinations. So every byte is read
+ * once and written once, a rank that comes late to its wait (or has no core at the moment) finds its share done, and no order of waits
+ * can block: a thread in a unit never waits for anybody. Which thread takes a unit changes no bit.
+ *
+ * Sleeping: each rank has a bell, a counter that others advance when something that it may wait for has changed: a call became ready, its
+ * last unit is done, the world failed. A waiter reads the bell, looks, and sleeps only while the bell is what it was.
+ *
+ * Failing: the first error becomes the world's. Before a unit is taken a thread counts itself into the call's `active` and then looks
+ * whether the world failed; who gives up its request first sees the failure and then waits until nobody is active. Then nobody touches its
+ * buffers any more. */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/comm_backend.h"
+#include "runtime/comm_reduce.h"
+
+enum {
+    MAX_LOCAL_RANKS = 1024,
+    SPINS = 64,            /* yields before a sleep: they cost little where cores are free and give the core away where they are not */
+    COPY_BYTES = 16 << 10, /* what stays in the first cache between reading and the last writing */
+    LEAST_UNIT = 16 << 10, /* bytes */
+    MOST_UNIT = 256 << 10,
+    UNITS_A_RANK = 4
+};
+
+typedef struct local_rank {
+    _Alignas(64) _Atomic uint32_t bell;
+    _Atomic uint32_t sleepers;
+    _Atomic bool is_gone; /* closed: it starts nothing more */
+    pthread_mutex_t lock;
+    pthread_cond_t rung;
+} local_rank;
+
+typedef struct local_call {
+    struct local_call *next;
+    uint64_t lane, number;
+    uint32_t expected, arrived, left;
+    sc_comm_request **members; /* by group rank; NULL: not there, or gone again */
+    bool *missing;             /* room for a message */
+    int64_t unit_bytes;
+    _Atomic bool is_ready;
+    _Atomic uint32_t active;
+    _Atomic int64_t next_unit, done_units;
+    int64_t unit_count;
+} local_call;
+
+typedef struct local_group {
+    struct local_group *next;
+    uint32_t size, ordinal, users;
+    uint32_t *ranks;
+    pthread_mutex_t lock; /* of the calls, but for their atomics */
+    local_call *calls, *unused;
+} local_group;
+
+typedef struct local_world {
+    pthread_mutex_t lock; /* of groups, users, failure until has_failed */
+    uint32_t size, users;
+    local_group *groups;
+    _Atomic bool has_failed;
+    sc_error failure;
+    local_rank ranks[];
+} local_world;
+
+static void ring(local_rank *rank)
+{
+    atomic_fetch_add(&rank->bell, 1);
+    if (atomic_load(&rank->sleepers) == 0)
+        return;
+    pthread_mutex_lock(&rank->lock);
+    pthread_cond_broadcast(&rank->rung);
+    pthread_mutex_unlock(&rank->lock);
+}
+
+static void ring_members(local_world *world, const local_group *group)
+{
+    for (uint32_t i = 0; i < group->size; i++)
+        ring(&world->ranks[group->ranks[i]]);
+}
+
+/* Until the bell is no longer `seen`; NULL: without limit. False: the limit has passed. */
+static bool sleep_until_rung(local_rank *rank, uint32_t seen, const struct timespec *limit)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load(&rank->bell) != seen)
+            return true;
+        sched_yield();
+    }
+    int result = 0;
+    pthread_mutex_lock(&rank->lock);
+    atomic_fetch_add(&rank->sleepers, 1);
+    while (atomic_load(&rank->bell) == seen && result != ETIMEDOUT)
+        result = limit == NULL ? pthread_cond_wait(&rank->rung, &rank->lock) : pthread_cond_timedwait(&rank->rung, &rank->lock, limit);
+    atomic_fetch_sub(&rank->sleepers, 1);
+    pthread_mutex_unlock(&rank->lock);
+    return result != ETIMEDOUT;
+}
+
+/* The first error stays. */
+static void fail_world(local_world *world, const sc_error *error)
+{
+    pthread_mutex_lock(&world->lock);
+    if (!atomic_load(&world->has_failed)) {
+        world->failure = *error;
+        atomic_store(&world->has_failed, true);
+    }
+    pthread_mutex_unlock(&world->lock);
+    for (uint32_t i = 0; i < world->size; i++)
+        ring(&world->ranks[i]);
+}
+
+static sc_status give_failure(const local_world *world, sc_error *error)
+{
+    if (error != NULL)
+        *error = world->failure;
+    return world->failure.status;
+}
+
+/* Units: of each part its blocks, of each block pieces of unit_bytes. A block is what one member gives or gets, as the kind divides it. */
+static int64_t block_count(const sc_comm_call *call, int64_t group_size)
+{
+    switch (call->kind) {
+    case SC_COMM_ALL_GATHER:
+    case SC_COMM_REDUCE_SCATTER:
+    case SC_COMM_PERMUTE:
+        return group_size;
+    case SC_COMM_ALL_TO_ALL:
+        return group_size * group_size;
+    default:
+        return 1;
+    }
+}
+
+static int64_t block_length(const sc_comm_call *call, const sc_comm_part *part, int64_t group_size)
+{
+    bool is_divided = call->kind == SC_COMM_ALL_GATHER || call->kind == SC_COMM_REDUCE_SCATTER || call->kind == SC_COMM_ALL_TO_ALL;
+    return is_divided ? part->count / group_size : part->count;
+}
+
+static int64_t piece_length(const local_call *call, const sc_comm_part *part)
+{
+    return call->unit_bytes / sc_dtypes[part->dtype].bytes;
+}
+
+static int64_t pieces_a_block(const local_call *call, const sc_comm_call *c, const sc_comm_part *part, int64_t group_size)
+{
+    int64_t piece = piece_length(call, part);
+    return (block_length(c, part, group_size) + piece - 1) / piece;
+}
+
+static char *destination_at(const local_call *call, uint32_t member, uint32_t part, int64_t element)
+{
+    const sc_comm_part *p = &call->members[member]->parts[part];
+    return (char *)p->destination + element * sc_dtypes[p->dtype].bytes;
+}
+
+static const char *source_at(const local_call *call, uint32_t member, uint32_t part, int64_t element)
+{
+    const sc_comm_part *p = &call->members[member]->parts[part];
+    return (const char *)p->source + element * sc_dtypes[p->dtype].bytes;
+}
+
+static void copy(char *to, const char *from, int64_t bytes)
+{
+    if (to != from)
+        memcpy(to, from, (size_t)bytes);
+}
+
+/* From `source` to element `at` of every member's destination; the source is one of them, or overlaps none. */
+static void copy_to_all(const local_call *call, uint32_t group_size, uint32_t part, const char *source, int64_t at, int64_t bytes)
+{
+    for (int64_t done = 0; done < bytes; done += COPY_BYTES) {
+        int64_t some = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
+        for (uint32_t i = 0; i < group_size; i++)
+            copy(destination_at(call, i, part, at) + done, source + done, some);
+    }
+}
+
+/* Elements `at` .. of all sources to element `to` of destinations first_member .. end_member - 1. Some elements at a time: all sources of
+ * a range are read before any destination of it is written, since they may be the same. */
+static void reduce_to(const local_call *call, const sc_comm_call *c, uint32_t group_size, uint32_t part, int64_t at, int64_t to,
+                      int64_t length, uint32_t first_member, uint32_t end_member)
+{
+    const void *sources[MAX_LOCAL_RANKS];
+    sc_dtype dtype = c->parts[part].dtype;
+    int64_t bytes = sc_dtypes[dtype].bytes, step = COPY_BYTES / bytes;
+    for (int64_t done = 0; done < length; done += step) {
+        int64_t some = length - done < step ? length - done : step;
+        for (uint32_t i = 0; i < group_size; i++)
+            sources[i] = source_at(call, i, part, at + done);
+        char *first = destination_at(call, first_member, part, to + done);
+        sc_comm_reduce_arrays(dtype, c->reduce, first, sources, group_size, some);
+        for (uint32_t i = first_member + 1; i < end_member; i++)
+            copy(destination_at(call, i, part, to + done), first, some * bytes);
+    }
+}
+
+/* Elements first .. first + length - 1 of a block. */
+static void run_piece(const local_call *call, const sc_comm_call *c, uint32_t n, uint32_t part, int64_t block, int64_t first,
+                      int64_t length)
+{
+    int64_t m = block_length(c, &c->parts[part], n), bytes = length * sc_dtypes[c->parts[part].dtype].bytes, at = block * m + first;
+    uint32_t member = (uint32_t)block;
+    switch (c->kind) {
+    case SC_COMM_ALL_GATHER:
+        copy_to_all(call, n, part, source_at(call, member, part, first), at, bytes);
+        return;
+    case SC_COMM_REDUCE_SCATTER:
+        reduce_to(call, c, n, part, at, first, length, member, member + 1);
+        return;
+    case SC_COMM_ALL_REDUCE:
+        reduce_to(call, c, n, part, first, first, length, 0, n);
+        return;
+    case SC_COMM_ALL_TO_ALL: {
+        uint32_t to = (uint32_t)(block % n), from = (uint32_t)(block / n);
+        copy(destination_at(call, to, part, from * m + first), source_at(call, from, part, to * m + first), bytes);
+        return;
+    }
+    case SC_COMM_BROADCAST:
+        copy_to_all(call, n, part, source_at(call, (uint32_t)c->from, part, first), first, bytes);
+        return;
+    case SC_COMM_PERMUTE: {
+        int32_t to = call->members[member]->call.to;
+        if (to != SC_COMM_NOBODY)
+            copy(destination_at(call, (uint32_t)to, part, first), source_at(call, member, part, first), bytes);
+        return;
+    }
+    case SC_COMM_SEND:
+    case SC_COMM_RECV: {
+        uint32_t from = (uint32_t)((call->lane - 1) / n), to = (uint32_t)((call->lane - 1) % n);
+        copy(destination_at(call, to, part, first), source_at(call, from, part, first), bytes);
+        return;
+    }
+    default:
+        return;
+    }
+}
+
+/* Takes units until there are no more, or until the world fails. */
+static void work(local_world *world, const local_group *group, local_call *call, const sc_comm_call *c)
+{
+    uint32_t part = 0, n = group->size;
+    int64_t before = 0; /* units of the parts before `part` */
+    for (bool goes_on = true; goes_on;) {
+        atomic_fetch_add(&call->active, 1);
+        int64_t unit = atomic_load(&world->has_failed) ? call->unit_count : atomic_fetch_add(&call->next_unit, 1);
+        goes_on = unit < call->unit_count;
+        if (goes_on) {
+            int64_t pieces = pieces_a_block(call, c, &c->parts[part], n), blocks = block_count(c, n);
+            while (unit - before >= pieces * blocks) {
+                before += pieces * blocks;
+                part++;
+                pieces = pieces_a_block(call, c, &c->parts[part], n);
+            }
+            int64_t block = (unit - before) / pieces, piece = piece_length(call, &c->parts[part]), first = (unit - before) % pieces * piece,
+                    rest = block_length(c, &c->parts[part], n) - first;
+            run_piece(call, c, n, part, block, first, rest < piece ? rest : piece);
+        }
+        atomic_fetch_sub(&call->active, 1);
+        if (goes_on && atomic_fetch_add(&call->done_units, 1) + 1 == call->unit_count)
+            ring_members(world, group);
+    }
+}
+
+/* All members are there. */
+static void prepare(local_call *call, const sc_comm_request *request, uint32_t group_size)
+{
+    const sc_comm_call *c = &request->call;
+    int64_t share = request->summary.bytes / ((int64_t)group_size * UNITS_A_RANK) / 64 * 64;
+    call->unit_bytes = share < LEAST_UNIT ? LEAST_UNIT : share > MOST_UNIT ? MOST_UNIT : share;
+    call->unit_count = 0;
+    for (uint32_t i = 0; i < c->part_count; i++)
+        call->unit_count += pieces_a_block(call, c, &c->parts[i], group_size) * block_count(c, group_size);
+    atomic_store(&call->is_ready, true);
+}
+
+static void free_call(local_call *call)
+{
+    free(call->members);
+    free(call->missing);
+    free(call);
+}
+
+static local_call *new_call(uint32_t group_size)
+{
+    local_call *call = calloc(1, sizeof *call);
+    if (call == NULL)
+        return NULL;
+    call->members = calloc(group_size, sizeof *call->members);
+    call->missing = calloc(group_size, sizeof *call->missing);
+    if (call->members != NULL && call->missing != NULL)
+        return call;
+    free_call(call);
+    return NULL;
+}
+
+/* The record of the request's call, made by the first member. The group is locked. */
+static local_call *find_call(local_group *group, const sc_comm_request *request)
+{
+    local_call *call = group->calls;
+    while (call != NULL && (call->lane != request->lane || call->number != request->number))
+        call = call->next;
+    if (call != NULL)
+        return call;
+    call = group->unused;
+    if (call != NULL)
+        group->unused = call->next;
+    else
+        call = new_call(group->size);
+    if (call == NULL)
+        return NULL;
+    call->lane = request->lane;
+    call->number = request->number;
+    call->expected = request->lane == 0 ? group->size : 2;
+    call->arrived = call->left = 0;
+    atomic_store(&call->is_ready, false);
+    atomic_store(&call->active, 0);
+    atomic_store(&call->next_unit, 0);
+    atomic_store(&call->done_units, 0);
+    call->next = group->calls;
+    group->calls = call;
+    return call;
+}
+
+/* The group is locked. */
+static sc_status compare(const local_group *group, const local_call *call, const sc_comm_request *request, sc_error *error)
+{
+    bool all = sc_comm_compares_all(&request->summary);
+    for (uint32_t i = 0; i < group->size; i++) {
+        const sc_comm_request *other = call->members[i];
+        if (other == NULL)
+            continue;
+        if (!sc_comm_summaries_fit(&other->summary, i, &request->summary, request->group->rank))
+            return sc_comm_fail_mismatch(error, request, &other->summary, i, &request->summary, request->group->rank);
+        if (!all)
+            break;
+    }
+    return SC_OK;
+}
+
+static sc_status join_call(local_group *group, sc_comm_request *request, sc_error *error)
+{
+    local_call *call = find_call(group, request);
+    if (call == NULL)
+        return sc_comm_fail(error, SC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+    sc_status status = compare(group, call, request, error);
+    if (status != SC_OK)
+        return status;
+    call->members[request->group->rank] = request;
+    request->work = call;
+    if (++call->arrived == call->expected)
+        prepare(call, request, group->size);
+    return SC_OK;
+}
+
+static sc_status local_start(sc_comm_request *request, sc_error *error)
+{
+    local_world *world = request->group->comm->state;
+    local_group *group = request->group->state;
+    sc_error mismatch;
+    if (atomic_load(&world->has_failed))
+        return give_failure(world, error);
+    pthread_mutex_lock(&group->lock);
+    sc_status status = join_call(group, request, &mismatch);
+    bool is_ready = status == SC_OK && atomic_load(&((local_call *)request->work)->is_ready);
+    pthread_mutex_unlock(&group->lock);
+    if (status == SC_ERROR_COMM) {
+        fail_world(world, &mismatch);
+        return give_failure(world, error);
+    }
+    if (status != SC_OK)
+        return sc_comm_fail(error, status, "%s", mismatch.text);
+    if (is_ready)
+        ring_members(world, group);
+    return SC_OK;
+}
+
+/* Whether the call waits for members that have not started it: all of them (TIMEOUT), or those that are gone (COMM), which the error then
+ * names. Nobody starts a call after it is gone, so who is gone and still missing stays missing. */
+static bool lacks_members(const sc_comm_request *request, local_call *call, sc_status status, uint32_t waited_ms, sc_error *error)
+{
+    const local_world *world = request->group->comm->state;
+    local_group *group = request->group->state;
+    uint32_t count = 0, n = group->size;
+    pthread_mutex_lock(&group->lock);
+    for (uint32_t i = 0; i < n; i++) {
+        bool is_gone = atomic_load(&world->ranks[group->ranks[i]].is_gone);
+        bool is_expected = call->lane == 0 || i == (call->lane - 1) / n || i == (call->lane - 1) % n;
+        call->missing[i] = is_expected && call->members[i] == NULL && (is_gone || status == SC_ERROR_TIMEOUT);
+        count += call->missing[i];
+    }
+    bool lacks = count > 0 && !atomic_load(&call->is_ready);
+    if (lacks)
+        sc_comm_fail_missing(error, status, request, call->missing, waited_ms);
+    pthread_mutex_unlock(&group->lock);
+    return lacks;
+}
+
+static bool is_any_gone(const local_world *world, const local_group *group)
+{
+    for (uint32_t i = 0; i < group->size; i++) {
+        if (atomic_load(&world->ranks[group->ranks[i]].is_gone))
+            return true;
+    }
+    return false;
+}
+
+static void leave_call(local_group *group, local_call *call, uint32_t rank)
+{
+    pthread_mutex_lock(&group->lock);
+    call->members[rank] = NULL;
+    if (++call->left == call->expected) {
+        local_call **link = &group->calls;
+        while (*link != call)
+            link = &(*link)->next;
+        *link = call->next;
+        call->next = group->unused;
+        group->unused = call;
+    }
+    pthread_mutex_unlock(&group->lock);
+}
+
+static struct timespec after_ms(uint32_t ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+/* Until all units are done (true) or the world has failed. */
+static bool wait_for_call(const sc_comm_request *request, local_call *call)
+{
+    local_world *world = request->group->comm->state;
+    local_group *group = request->group->state;
+    local_rank *rank = &world->ranks[request->group->comm->rank];
+    uint32_t deadline = atomic_load(&request->group->comm->deadline_ms);
+    struct timespec limit = after_ms(deadline);
+    sc_error error;
+    for (;;) {
+        uint32_t seen = atomic_load(&rank->bell);
+        bool is_ready = atomic_load(&call->is_ready);
+        if (is_ready)
+            work(world, group, call, &request->call);
+        if (is_ready && atomic_load(&call->done_units) == call->unit_count)
+            return true;
+        if (atomic_load(&world->has_failed))
+            return false;
+        bool has_limit = deadline > 0 && !is_ready;
+        bool is_left = !is_ready && is_any_gone(world, group) && lacks_members(request, call, SC_ERROR_COMM, 0, &error);
+        bool is_late = !is_left && !sleep_until_rung(rank, seen, has_limit ? &limit : NULL) &&
+                       lacks_members(request, call, SC_ERROR_TIMEOUT, deadline, &error);
+        if (is_left || is_late)
+            fail_world(world, &error);
+    }
+}
+
+static sc_status local_wait(sc_comm_request *request, sc_error *error)
+{
+    local_world *world = request->group->comm->state;
+    local_group *group = request->group->state;
+    local_call *call = request->work;
+    bool is_done = wait_for_call(request, call);
+    while (!is_done && atomic_load(&call->active) > 0)
+        sched_yield();
+    leave_call(group, call, request->group->rank);
+    return is_done ? SC_OK : give_failure(world, error);
+}
+
+static void local_abort(sc_comm *comm, const sc_error *error)
+{
+    fail_world(comm->state, error);
+}
+
+static local_group *new_local_group(const sc_comm_group *like)
+{
+    local_group *group = calloc(1, sizeof *group);
+    uint32_t *ranks = calloc(like->size, sizeof *ranks);
+    if (group == NULL || ranks == NULL || pthread_mutex_init(&group->lock, NULL) != 0) {
+        free(group);
+        free(ranks);
+        return NULL;
+    }
+    group->size = like->size;
+    group->ordinal = like->ordinal;
+    group->ranks = memcpy(ranks, like->ranks, like->size * sizeof *ranks);
+    return group;
+}
+
+/* The group's shared half, made by the first member that needs it. */
+static sc_status local_group_open(sc_comm_group *group, sc_error *error)
+{
+    local_world *world = group->comm->state;
+    pthread_mutex_lock(&world->lock);
+    local_group *g = world->groups;
+    while (g != NULL &&
+           (g->size != group->size || g->ordinal != group->ordinal || memcmp(g->ranks, group->ranks, g->size * sizeof *g->ranks) != 0))
+        g = g->next;
+    if (g == NULL && (g = new_local_group(group)) != NULL) {
+        g->next = world->groups;
+        world->groups = g;
+    }
+    if (g != NULL)
+        g->users++;
+    pthread_mutex_unlock(&world->lock);
+    group->state = g;
+    return g != NULL ? SC_OK : sc_comm_fail(error, SC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+}
+
+static void free_calls(local_call *calls)
+{
+    while (calls != NULL) {
+        local_call *next = calls->next;
+        free_call(calls);
+        calls = next;
+    }
+}
+
+static void local_group_close(sc_comm_group *group)
+{
+    local_world *world = group->comm->state;
+    local_group *g = group->state;
+    pthread_mutex_lock(&world->lock);
+    bool is_last = --g->users == 0;
+    if (is_last) {
+        local_group **link = &world->groups;
+        while (*link != g)
+            link = &(*link)->next;
+        *link = g->next;
+    }
+    pthread_mutex_unlock(&world->lock);
+    if (!is_last)
+        return;
+    free_calls(g->calls);
+    free_calls(g->unused);
+    pthread_mutex_destroy(&g->lock);
+    free(g->ranks);
+    free(g);
+}
+
+static void free_world(local_world *world, uint32_t ranks)
+{
+    for (uint32_t i = 0; i < ranks; i++) {
+        pthread_mutex_destroy(&world->ranks[i].lock);
+        pthread_cond_destroy(&world->ranks[i].rung);
+    }
+    pthread_mutex_destroy(&world->lock);
+    free(world);
+}
+
+static void local_leave(sc_comm *comm)
+{
+    local_world *world = comm->state;
+    atomic_store(&world->ranks[comm->rank].is_gone, true);
+    for (uint32_t i = 0; i < world->size; i++)
+        ring(&world->ranks[i]);
+}
+
+static void local_close(sc_comm *comm)
+{
+    local_world *world = comm->state;
+    pthread_mutex_lock(&world->lock);
+    bool is_last = --world->users == 0;
+    pthread_mutex_unlock(&world->lock);
+    if (is_last)
+        free_world(world, world->size);
+}
+
+static const sc_comm_backend local_backend = {
+    .name = "local",
+    .group_open = local_group_open,
+    .group_close = local_group_close,
+    .start = local_start,
+    .wait = local_wait,
+    .abort = local_abort,
+    .leave = local_leave,
+    .close = local_close,
+};
+
+/* Deadlines are on the monotonic clock. */
+static bool init_rank(local_rank *rank)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0)
+        return false;
+    bool has_condition = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&rank->rung, &attributes) == 0;
+    pthread_condattr_destroy(&attributes);
+    if (has_condition && pthread_mutex_init(&rank->lock, NULL) == 0)
+        return true;
+    if (has_condition)
+        pthread_cond_destroy(&rank->rung);
+    return false;
+}
+
+static local_world *new_world(uint32_t size)
+{
+    size_t bytes = sizeof(local_world) + size * sizeof(local_rank);
+    local_world *world =
+        aligned_alloc(_Alignof(local_rank), (bytes + _Alignof(local_rank) - 1) / _Alignof(local_rank) * _Alignof(local_rank));
+    if (world == NULL)
+        return NULL;
+    memset(world, 0, bytes);
+    world->size = size;
+    if (pthread_mutex_init(&world->lock, NULL) != 0) {
+        free(world);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        if (!init_rank(&world->ranks[i])) {
+            free_world(world, i);
+            return NULL;
+        }
+    }
+    return world;
+}
+
+sc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out, sc_error *error)
+{
+    if (size == 0 || size > MAX_LOCAL_RANKS)
+        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "a world in one process has 1 to %d ranks, not %u", (int)MAX_LOCAL_RANKS, size);
+    local_world *world = new_world(size);
+    if (world == NULL)
+        return sc_comm_fail(error, SC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
+    world->users = size + 1; /* this function, until all are open */
+    uint32_t made = 0;
+    while (made < size && (out[made] = sc_comm_new(&local_backend, made, size, options, world, error)) != NULL)
+        made++;
+    bool is_complete = made == size;
+    for (uint32_t i = 0; !is_complete && i < made; i++) {
+        sc_comm_close(out[i]);
+        out[i] = NULL;
+    }
+    pthread_mutex_lock(&world->lock);
+    world->users -= 1 + (is_complete ? 0 : size - made);
+    pthread_mutex_unlock(&world->lock);
+    if (is_complete)
+        return SC_OK;
+    free_world(world, size);
+    return SC_ERROR_MEMORY;
+}

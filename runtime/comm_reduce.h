@@ -1,0 +1,17 @@
+/* What backends reduce with: element by element, in the order in which they hand over the terms. */
+#ifndef SHARDC_RUNTIME_COMM_REDUCE_H
+#define SHARDC_RUNTIME_COMM_REDUCE_H
+
+#include "runtime/comm.h"
+
+/* Reduces `source_count` (at least 1) arrays of `count` elements: destination = ((s0 op s1) op s2) .., rounded once. The destination may be
+ * one of the sources, and overlaps no other. Any alignment of elements to their size. */
+void sc_comm_reduce_arrays(sc_dtype dtype, sc_comm_reduce reduce, void *destination, const void *const *sources, uint32_t source_count,
+                           int64_t count);
+
+float sc_comm_from_bf16(uint16_t bits);
+uint16_t sc_comm_to_bf16(float value);
+float sc_comm_from_f16(uint16_t bits);
+uint16_t sc_comm_to_f16(float value);
+
+#endif

@@ -1,0 +1,46 @@
+#include "support/state.h"
+
+#include <math.h>
+
+#include "support/rng.h"
+
+/* As in rng.c: no bit of a value may depend on the compiler. */
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+const char *const sc_state_kind_names[SC_STATE_KINDS] = {
+    [SC_STATE_PARAM] = "param",   [SC_STATE_CACHE] = "cache",       [SC_STATE_GRAD] = "grad", [SC_STATE_OPT] = "opt",
+    [SC_STATE_SCALAR] = "scalar", [SC_STATE_GATHERED] = "gathered", [SC_STATE_SUM] = "sum",
+};
+
+const char *const sc_init_kind_names[SC_INIT_KINDS] = {
+    [SC_INIT_ZEROS] = "zeros",   [SC_INIT_ONES] = "ones",       [SC_INIT_CONSTANT] = "constant",
+    [SC_INIT_NORMAL] = "normal", [SC_INIT_UNIFORM] = "uniform", [SC_INIT_XAVIER] = "xavier",
+};
+
+const uint8_t sc_init_kind_args[SC_INIT_KINDS] = {
+    [SC_INIT_CONSTANT] = 1,
+    [SC_INIT_NORMAL] = 1,
+    [SC_INIT_UNIFORM] = 2,
+    [SC_INIT_XAVIER] = 2,
+};
+
+double sc_initial_value(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t index)
+{
+    double a = args[0], b = args[1];
+    switch (kind) {
+    case SC_INIT_ONES:
+        return 1;
+    case SC_INIT_CONSTANT:
+        return a;
+    case SC_INIT_NORMAL:
+        return a * sc_rng_normal(seed, stream, index);
+    case SC_INIT_UNIFORM:
+        return a + (b - a) * sc_rng_uniform(seed, stream, index);
+    case SC_INIT_XAVIER: /* Glorot and Bengio, AISTATS 2010, equation 16 */
+        return (a + b > 0 ? sqrt(6 / (a + b)) : 0) * (2 * sc_rng_uniform(seed, stream, index) - 1);
+    default:
+        return 0;
+    }
+}

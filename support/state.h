@@ -1,0 +1,36 @@
+/* What kinds of state a program keeps, and what it begins with: the same numbers in the compiler and in the runtime. */
+#ifndef SHARDC_SUPPORT_STATE_H
+#define SHARDC_SUPPORT_STATE_H
+
+#include <stdint.h>
+
+typedef enum sc_state_kind {
+    SC_STATE_PARAM,
+    SC_STATE_CACHE,
+    SC_STATE_GRAD,     /* the gradient of a parameter, summed over micro-batches */
+    SC_STATE_OPT,      /* of the optimizer, for a parameter */
+    SC_STATE_SCALAR,   /* a number that every step is given: optimizer0.lr */
+    SC_STATE_GATHERED, /* a parameter, gathered for the whole of a step */
+    SC_STATE_SUM,      /* a number summed over the micro-batches of a step: total, weight */
+    SC_STATE_KINDS
+} sc_state_kind;
+
+typedef enum sc_init_kind {
+    SC_INIT_ZEROS,
+    SC_INIT_ONES,
+    SC_INIT_CONSTANT, /* args: v */
+    SC_INIT_NORMAL,   /* std */
+    SC_INIT_UNIFORM,  /* low, high */
+    SC_INIT_XAVIER,   /* fan-in, fan-out (0 until known) */
+    SC_INIT_KINDS
+} sc_init_kind;
+
+extern const char *const sc_state_kind_names[SC_STATE_KINDS];
+extern const char *const sc_init_kind_names[SC_INIT_KINDS];
+extern const uint8_t sc_init_kind_args[SC_INIT_KINDS]; /* how many there are */
+
+/* The initial value of the element with this row-major index in the whole tensor; `stream` is sc_fnv1a64 of the state's path. It is
+ * rounded to the dtype by whoever stores it. */
+double sc_initial_value(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t index);
+
+#endif
