@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "codegen/kernel.h"
+#include "random_kernel.h"
 #include "support/rng.h"
 
 typedef struct run {
@@ -735,6 +736,47 @@ static void good_texts_read_back(sc_context *context)
         assert_string_equal(text_of(parse(context, good_texts[i])), good_texts[i]);
 }
 
+/* ---- random kernels ---- */
+
+enum { RANDOM_KERNELS = 2000 };
+
+static double **filled(const random_kernel *made, uint64_t seed)
+{
+    double **args = sc_arena_array(&made->k->context->arena, made->k->args.count + 1u, sizeof *args);
+    for (uint32_t i = 0; i < made->k->args.count; i++)
+        args[i] = random_kernel_fill(made, i, seed);
+    return args;
+}
+
+static void random_kernels_read_back(sc_context *context)
+{
+    for (uint64_t seed = 0; seed < RANDOM_KERNELS; seed++) {
+        const char *text = text_of(random_kernel_make(context, seed).k);
+        assert_string_equal(text_of(parse(context, text)), text);
+    }
+}
+
+/* Their accesses stay inside, few fail, and what they store is finite. */
+static void random_kernels_run(sc_context *context)
+{
+    int failed = 0;
+    for (uint64_t seed = 0; seed < RANDOM_KERNELS; seed++) {
+        random_kernel made = random_kernel_make(context, seed);
+        double **args = filled(&made, seed);
+        int64_t result = sc_kernel_interpret(made.k, args, random_kernel_params(&made, seed), seed % 2 == 0);
+        if (result < 0)
+            fail_msg("%s", text_of(made.k));
+        failed += result > 0;
+        for (uint32_t i = 0; i < made.k->args.count; i++) {
+            for (int64_t e = 0; e < random_kernel_elements(&made.k->args.data[i]); e++) {
+                if (!isfinite(args[i][e]))
+                    fail_msg("argument %u\n%s", i, text_of(made.k));
+            }
+        }
+    }
+    assert_in_range(failed, RANDOM_KERNELS / 200, RANDOM_KERNELS / 8);
+}
+
 /* ---- */
 
 #define TEST(f)                                                                                                                            \
@@ -768,6 +810,8 @@ int main(void)
         TEST(stores_round),
         TEST(accesses_outside_are_seen),
         TEST(good_texts_read_back),
+        TEST(random_kernels_read_back),
+        TEST(random_kernels_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
