@@ -28,7 +28,7 @@ typedef struct sc_image_terms {
 } sc_image_terms;
 
 /* The sum of the terms. */
-int64_t sc_image_value(const sc_image_terms *terms, uint64_t rank);
+int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank);
 
 typedef enum sc_image_reduce { SC_IMAGE_WHOLE, SC_IMAGE_SUM, SC_IMAGE_MAX, SC_IMAGE_MIN } sc_image_reduce;
 
