@@ -4,6 +4,8 @@
 #include "codegen/prelude_c.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 typedef struct sc_helper_row {
     const char *name;
@@ -30,6 +32,20 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                         "    __builtin_memcpy(&x, &bits, sizeof x);\n"
                         "    return x;\n"
                         "}\n"},
+    [SC_HELPER_bits64] = {"bits64", SC_HELPER(headers),
+                          "static inline uint64_t sc_bits_of_f64(double x)\n"
+                          "{\n"
+                          "    uint64_t bits;\n"
+                          "    __builtin_memcpy(&bits, &x, sizeof bits);\n"
+                          "    return bits;\n"
+                          "}\n"
+                          "\n"
+                          "static inline double sc_f64_of_bits(uint64_t bits)\n"
+                          "{\n"
+                          "    double x;\n"
+                          "    __builtin_memcpy(&x, &bits, sizeof x);\n"
+                          "    return x;\n"
+                          "}\n"},
     [SC_HELPER_bf16_to_f32] = {"bf16_to_f32", SC_HELPER(bits),
                                "static inline float sc_bf16_to_f32(uint16_t x)\n"
                                "{\n"
@@ -87,6 +103,135 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                               "    bits |= reached != magnitude && (bits & 0x7fffffffu) < 0x7f800000u;\n"
                               "    return sc_f32_to_f16(x != x ? near : sc_f32_of_bits(bits));\n"
                               "}\n"},
+    [SC_HELPER_i64_to_f64] = {"i64_to_f64", SC_HELPER(bits64),
+                              "/* Halves of 32 bits, each exact; the sum rounds once. The low one is put into the significand of 2^52. */\n"
+                              "static inline double sc_i64_to_f64(int64_t x)\n"
+                              "{\n"
+                              "    double low = sc_f64_of_bits(((uint64_t)x & 0xffffffffu) | 0x4330000000000000u) - 0x1p52;\n"
+                              "    return (double)(int32_t)(x >> 32) * 0x1p32 + low;\n"
+                              "}\n"},
+    [SC_HELPER_i64_to_f32] = {"i64_to_f32", SC_HELPER(i64_to_f64),
+                              "static inline float sc_i64_to_f32(int64_t x)\n"
+                              "{\n"
+                              "    return (float)sc_i64_to_f64(x);\n"
+                              "}\n"},
+    [SC_HELPER_f64_to_i32] = {"f64_to_i32", SC_HELPER(bits64) | SC_HELPER(math),
+                              "/* The remainder of 2^32, which of infinities and NaN is a NaN, is put into the significand of 2^52. */\n"
+                              "static inline int32_t sc_f64_to_i32(double x)\n"
+                              "{\n"
+                              "    double whole = trunc(x), rest = whole - floor(whole * 0x1p-32) * 0x1p32;\n"
+                              "    rest = rest == rest ? rest : 0.0;\n"
+                              "    return (int32_t)(uint32_t)sc_bits_of_f64(rest + 0x1p52);\n"
+                              "}\n"},
+    [SC_HELPER_f64_to_i64] = {"f64_to_i64", SC_HELPER(bits64) | SC_HELPER(math),
+                              "/* As of i32, once for each half. */\n"
+                              "static inline int64_t sc_f64_to_i64(double x)\n"
+                              "{\n"
+                              "    double whole = trunc(x), above = floor(whole * 0x1p-32);\n"
+                              "    double low = whole - above * 0x1p32, high = above - floor(above * 0x1p-32) * 0x1p32;\n"
+                              "    low = low == low ? low : 0.0;\n"
+                              "    high = high == high ? high : 0.0;\n"
+                              "    return (int64_t)(sc_bits_of_f64(high + 0x1p52) << 32 | (sc_bits_of_f64(low + 0x1p52) & 0xffffffffu));\n"
+                              "}\n"},
+    [SC_HELPER_f64_to_u8] = {"f64_to_u8", SC_HELPER(f64_to_i32),
+                             "static inline uint8_t sc_f64_to_u8(double x)\n"
+                             "{\n"
+                             "    return (uint8_t)sc_f64_to_i32(x);\n"
+                             "}\n"},
+    [SC_HELPER_f32_to_i32] = {"f32_to_i32", SC_HELPER(f64_to_i32),
+                              "static inline int32_t sc_f32_to_i32(float x)\n"
+                              "{\n"
+                              "    return sc_f64_to_i32((double)x);\n"
+                              "}\n"},
+    [SC_HELPER_f32_to_i64] = {"f32_to_i64", SC_HELPER(f64_to_i64),
+                              "static inline int64_t sc_f32_to_i64(float x)\n"
+                              "{\n"
+                              "    return sc_f64_to_i64((double)x);\n"
+                              "}\n"},
+    [SC_HELPER_f32_to_u8] = {"f32_to_u8", SC_HELPER(f64_to_i32),
+                             "static inline uint8_t sc_f32_to_u8(float x)\n"
+                             "{\n"
+                             "    return (uint8_t)sc_f64_to_i32((double)x);\n"
+                             "}\n"},
+    [SC_HELPER_min_f32] = {"min_f32", 0,
+                           "static inline float sc_min_f32(float x, float y)\n"
+                           "{\n"
+                           "    return (x < y) | (x != x) ? x : y;\n"
+                           "}\n"},
+    [SC_HELPER_max_f32] = {"max_f32", 0,
+                           "static inline float sc_max_f32(float x, float y)\n"
+                           "{\n"
+                           "    return (x > y) | (x != x) ? x : y;\n"
+                           "}\n"},
+    [SC_HELPER_sign_f32] = {"sign_f32", 0,
+                            "static inline float sc_sign_f32(float x)\n"
+                            "{\n"
+                            "    float below = x < 0.0f ? -1.0f : x;\n"
+                            "    return x > 0.0f ? 1.0f : below;\n"
+                            "}\n"},
+    [SC_HELPER_min_f64] = {"min_f64", 0,
+                           "static inline double sc_min_f64(double x, double y)\n"
+                           "{\n"
+                           "    return (x < y) | (x != x) ? x : y;\n"
+                           "}\n"},
+    [SC_HELPER_max_f64] = {"max_f64", 0,
+                           "static inline double sc_max_f64(double x, double y)\n"
+                           "{\n"
+                           "    return (x > y) | (x != x) ? x : y;\n"
+                           "}\n"},
+    [SC_HELPER_sign_f64] = {"sign_f64", 0,
+                            "static inline double sc_sign_f64(double x)\n"
+                            "{\n"
+                            "    double below = x < 0.0 ? -1.0 : x;\n"
+                            "    return x > 0.0 ? 1.0 : below;\n"
+                            "}\n"},
+    [SC_HELPER_mod_f64] = {"mod_f64", SC_HELPER(math),
+                           "/* The remainder has the sign of the divisor. */\n"
+                           "static inline double sc_mod_f64(double x, double y)\n"
+                           "{\n"
+                           "    return x - floor(x / y) * y;\n"
+                           "}\n"},
+    [SC_HELPER_mod_f32] = {"mod_f32", SC_HELPER(mod_f64),
+                           "/* In f64, where the product is exact for quotients below 2^29. */\n"
+                           "static inline float sc_mod_f32(float x, float y)\n"
+                           "{\n"
+                           "    return (float)sc_mod_f64((double)x, (double)y);\n"
+                           "}\n"},
+    [SC_HELPER_div_int] = {"div_int", SC_HELPER(bits64) | SC_HELPER(math),
+                           "/* Truncates; by 0 it gives 0; the quotient that does not fit wraps. The quotient of two i32 is exact enough "
+                           "in f64, which has vectors\n"
+                           " * of divisions.  */\n"
+                           "static inline int32_t sc_div_i32(int32_t x, int32_t y)\n"
+                           "{\n"
+                           "    double quotient = y == 0 ? 0.0 : trunc((double)x / (double)y);\n"
+                           "    return (int32_t)(uint32_t)sc_bits_of_f64(quotient + 0x1.8p52);\n"
+                           "}\n"
+                           "\n"
+                           "static inline int64_t sc_div_i64(int64_t x, int64_t y)\n"
+                           "{\n"
+                           "    if (y == 0)\n"
+                           "        return 0;\n"
+                           "    return y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y;\n"
+                           "}\n"
+                           "\n"
+                           "#define sc_div_int(x, y) _Generic((x) + (y), int: sc_div_i32, default: sc_div_i64)(x, y)\n"},
+    [SC_HELPER_mod_int] = {"mod_int", SC_HELPER(bits64) | SC_HELPER(math),
+                           "/* The remainder has the sign of the divisor; by 0 it is 0. */\n"
+                           "static inline int32_t sc_mod_i32(int32_t x, int32_t y)\n"
+                           "{\n"
+                           "    double rest = y == 0 ? 0.0 : (double)x - floor((double)x / (double)y) * (double)y;\n"
+                           "    return (int32_t)(uint32_t)sc_bits_of_f64(rest + 0x1.8p52);\n"
+                           "}\n"
+                           "\n"
+                           "static inline int64_t sc_mod_i64(int64_t x, int64_t y)\n"
+                           "{\n"
+                           "    if (y == 0 || y == -1)\n"
+                           "        return 0;\n"
+                           "    int64_t rest = x % y;\n"
+                           "    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;\n"
+                           "}\n"
+                           "\n"
+                           "#define sc_mod_int(x, y) _Generic((x) + (y), int: sc_mod_i32, default: sc_mod_i64)(x, y)\n"},
     [SC_HELPER_exp_f32] =
         {"exp_f32", SC_HELPER(bits),
          "/* exp(x) = 2^n exp(r), n the integer next to x / log 2, so |r| < 0.347; exp(r) by a polynomial. n is read out of the low bits\n"
@@ -107,7 +252,7 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
          "    return p * sc_f32_of_bits((uint32_t)(half + 127) << 23) * sc_f32_of_bits((uint32_t)(power - half + 127) << 23);\n"
          "}\n"},
     [SC_HELPER_expm1_f32] = {"expm1_f32", SC_HELPER(bits),
-                             "/* As sc_exp_f32, with the 1 taken off before anything is rounded: 2^n (exp(r) - 1) + (2^n - 1). */\n"
+                             "/* As exp, with the 1 taken off before anything is rounded: 2^n (exp(r) - 1) + (2^n - 1). */\n"
                              "static inline float sc_expm1_f32(float x)\n"
                              "{\n"
                              "    float given = x;\n"
@@ -127,29 +272,28 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                              "    float result = (p * low + (low - 1.0f / high)) * high;\n"
                              "    return given == 0.0f ? given : result;\n"
                              "}\n"},
-    [SC_HELPER_log_f32] =
-        {"log_f32", SC_HELPER(bits),
-         "/* x = 2^n (1 + f), 1 + f between sqrt(1/2) and sqrt(2); log(1 + f) = f - f^2/2 + f^3 times a polynomial. */\n"
-         "static inline float sc_log_f32(float x)\n"
-         "{\n"
-         "    float scaled = x < 0x1p-126f ? x * 0x1p23f : x, lift = x < 0x1p-126f ? -23.0f : 0.0f;\n"
-         "    uint32_t bits = sc_bits_of_f32(scaled) - 0x3f3504f3u;\n"
-         "    float n = (float)((int32_t)bits >> 23) + lift;\n"
-         "    float f = sc_f32_of_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;\n"
-         "    float p = -0.0790358586f;\n"
-         "    p = p * f + 0.126261449f;\n"
-         "    p = p * f - 0.129994497f;\n"
-         "    p = p * f + 0.142141358f;\n"
-         "    p = p * f - 0.166411604f;\n"
-         "    p = p * f + 0.200010532f;\n"
-         "    p = p * f - 0.250003085f;\n"
-         "    p = p * f + 0.333333307f;\n"
-         "    float square = f * f;\n"
-         "    float result = n * 0.693359375f + (f + (square * (p * f - 0.5f) - n * 2.12194440e-4f));\n"
-         "    result = x == 0.0f ? -__builtin_inff() : result;\n"
-         "    result = x == __builtin_inff() ? x : result;\n"
-         "    return x >= 0.0f ? result : __builtin_nanf(\"\");\n"
-         "}\n"},
+    [SC_HELPER_log_f32] = {"log_f32", SC_HELPER(bits),
+                           "/* x = 2^n (1 + f), 1 + f between sqrt(1/2) and sqrt(2); log(1 + f) = f - f^2/2 + f^3 times a polynomial. */\n"
+                           "static inline float sc_log_f32(float x)\n"
+                           "{\n"
+                           "    float scaled = x < 0x1p-126f ? x * 0x1p23f : x, lift = x < 0x1p-126f ? -23.0f : 0.0f;\n"
+                           "    uint32_t bits = sc_bits_of_f32(scaled) - 0x3f3504f3u;\n"
+                           "    float n = (float)((int32_t)bits >> 23) + lift;\n"
+                           "    float f = sc_f32_of_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;\n"
+                           "    float p = -0.0790358586f;\n"
+                           "    p = p * f + 0.126261449f;\n"
+                           "    p = p * f - 0.129994497f;\n"
+                           "    p = p * f + 0.142141358f;\n"
+                           "    p = p * f - 0.166411604f;\n"
+                           "    p = p * f + 0.200010532f;\n"
+                           "    p = p * f - 0.250003085f;\n"
+                           "    p = p * f + 0.333333307f;\n"
+                           "    float square = f * f;\n"
+                           "    float result = n * 0.693359375f + (f + (square * (p * f - 0.5f) - n * 2.12194440e-4f));\n"
+                           "    result = x == 0.0f ? -__builtin_inff() : result;\n"
+                           "    result = x == __builtin_inff() ? x : result;\n"
+                           "    return x >= 0.0f ? result : __builtin_nanf(\"\");\n"
+                           "}\n"},
     [SC_HELPER_tanh_f32] = {"tanh_f32", SC_HELPER(expm1_f32),
                             "/* With e = exp(2 |x|) - 1: e / (e + 2), and the sign. Beyond 10 it is 1. */\n"
                             "static inline float sc_tanh_f32(float x)\n"
@@ -166,55 +310,98 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                                "    float e = sc_exp_f32(x > 0.0f ? -x : x);\n"
                                "    return (x > 0.0f ? 1.0f : e) / (1.0f + e);\n"
                                "}\n"},
-    [SC_HELPER_erf_f32] =
-        {"erf_f32", SC_HELPER(exp_f32),
-         "/* |x| < 1: x times a polynomial in x^2; else 1 - erfc, log erfc being a polynomial on 1 .. 4. */\n"
-         "static inline float sc_erf_f32(float x)\n"
-         "{\n"
-         "    float a = sc_f32_of_bits(sc_bits_of_f32(x) & 0x7fffffffu), z = x * x;\n"
-         "    float near = 7.87587506e-5f;\n"
-         "    near = near * z - 8.01686429e-4f;\n"
-         "    near = near * z + 0.00518908742f;\n"
-         "    near = near * z - 0.0268542120f;\n"
-         "    near = near * z + 0.112835947f;\n"
-         "    near = near * z - 0.376126267f;\n"
-         "    near = (near * z + 1.12837917f) * x;\n"
-         "    float b = a > 4.0f ? 4.0f : a, far = -1.32723618e-5f;\n"
-         "    far = far * b + 3.16937023e-4f;\n"
-         "    far = far * b - 0.00343235138f;\n"
-         "    far = far * b + 0.0226047722f;\n"
-         "    far = far * b - 0.103281118f;\n"
-         "    far = far * b - 0.639141258f;\n"
-         "    far = far * b - 1.12589365f;\n"
-         "    far = 1.0f - sc_exp_f32(far * b - 7.65897780e-4f);\n"
-         "    far = sc_f32_of_bits(sc_bits_of_f32(far) | (sc_bits_of_f32(x) & 0x80000000u));\n"
-         "    return a < 1.0f ? near : far;\n"
-         "}\n"},
+    [SC_HELPER_erf_f32] = {"erf_f32", SC_HELPER(exp_f32),
+                           "/* |x| < 1: x times a polynomial in x^2; else 1 - erfc, log erfc being a polynomial on 1 .. 4. */\n"
+                           "static inline float sc_erf_f32(float x)\n"
+                           "{\n"
+                           "    float a = sc_f32_of_bits(sc_bits_of_f32(x) & 0x7fffffffu), z = x * x;\n"
+                           "    float near = 7.87587506e-5f;\n"
+                           "    near = near * z - 8.01686429e-4f;\n"
+                           "    near = near * z + 0.00518908742f;\n"
+                           "    near = near * z - 0.0268542120f;\n"
+                           "    near = near * z + 0.112835947f;\n"
+                           "    near = near * z - 0.376126267f;\n"
+                           "    near = (near * z + 1.12837917f) * x;\n"
+                           "    float b = a > 4.0f ? 4.0f : a, far = -1.32723618e-5f;\n"
+                           "    far = far * b + 3.16937023e-4f;\n"
+                           "    far = far * b - 0.00343235138f;\n"
+                           "    far = far * b + 0.0226047722f;\n"
+                           "    far = far * b - 0.103281118f;\n"
+                           "    far = far * b - 0.639141258f;\n"
+                           "    far = far * b - 1.12589365f;\n"
+                           "    far = 1.0f - sc_exp_f32(far * b - 7.65897780e-4f);\n"
+                           "    far = sc_f32_of_bits(sc_bits_of_f32(far) | (sc_bits_of_f32(x) & 0x80000000u));\n"
+                           "    return a < 1.0f ? near : far;\n"
+                           "}\n"},
+/* The nearest integer is read out of the low bits of a sum that has no room for a fraction. */
 #define REDUCE_QUARTERS                                                                                                                    \
-    "    double turns = (double)x * 0.63661977236758134308;\n"                                                                             \
-    "    int32_t quarter = (int32_t)(turns + (turns < 0 ? -0.5 : 0.5));\n"                                                                 \
-    "    double n = (double)quarter;\n"                                                                                                    \
+    "    double shifted = (double)x * 0.63661977236758134308 + 0x1.8p52, n = shifted - 0x1.8p52;\n"                                        \
+    "    uint32_t quarter = (uint32_t)sc_bits_of_f64(shifted);\n"                                                                          \
     "    float r = (float)(((double)x - n * 0x1.921fb544p+0) - n * 0x1.0b4611a6p-34 - n * 0x1.3198a2e037073p-69);\n"                       \
     "    float z = r * r;\n"                                                                                                               \
     "    float sine = r + r * z * ((-1.95878298e-4f * z + 0.00833274799f) * z - 0.166666647f);\n"                                          \
     "    float cosine = 1.0f + z * (((2.45478808e-5f * z - 0.00138883028f) * z + 0.0416666647f) * z - 0.5f);\n"
-    [SC_HELPER_sin_f32] = {"sin_f32", SC_HELPER(bits),
-                           "/* The nearest quarter turn is taken off in f64, pi/2 being three numbers of which the first two have 33 bits; polynomials on\n"
-                           " * -pi/4 .. pi/4 for what is left. */\n"
-                           "static inline float sc_sin_f32(float x)\n"
-                           "{\n" REDUCE_QUARTERS
-                           "    float result = (quarter & 1) != 0 ? cosine : sine;\n"
-                           "    result = sc_f32_of_bits(sc_bits_of_f32(result) ^ (uint32_t)(quarter & 2) << 30);\n"
-                           "    return x == 0.0f ? x : result;\n"
-                           "}\n"},
-    [SC_HELPER_cos_f32] = {"cos_f32", SC_HELPER(bits),
-                           "/* As sc_sin_f32, a quarter turn on. */\n"
+    [SC_HELPER_sin_f32] =
+        {"sin_f32", SC_HELPER(bits) | SC_HELPER(bits64),
+         "/* The nearest quarter turn is taken off in f64, pi/2 being three numbers of which the first two have 33 bits; polynomials on\n"
+         " * -pi/4 .. pi/4 for what is left. */\n"
+         "static inline float sc_sin_f32(float x)\n"
+         "{\n" REDUCE_QUARTERS "    float result = (quarter & 1) != 0 ? cosine : sine;\n"
+         "    result = sc_f32_of_bits(sc_bits_of_f32(result) ^ (quarter & 2) << 30);\n"
+         "    result = x == 0.0f ? x : result;\n"
+         "    return (x < 0x1p31f) & (x > -0x1p31f) ? result : __builtin_nanf(\"\");\n"
+         "}\n"},
+    [SC_HELPER_cos_f32] = {"cos_f32", SC_HELPER(bits) | SC_HELPER(bits64),
+                           "/* As sin, a quarter turn on. */\n"
                            "static inline float sc_cos_f32(float x)\n"
-                           "{\n" REDUCE_QUARTERS
-                           "    float result = (quarter & 1) != 0 ? sine : cosine;\n"
-                           "    return sc_f32_of_bits(sc_bits_of_f32(result) ^ (uint32_t)((quarter + 1) & 2) << 30);\n"
+                           "{\n" REDUCE_QUARTERS "    float result = (quarter & 1) != 0 ? sine : cosine;\n"
+                           "    result = sc_f32_of_bits(sc_bits_of_f32(result) ^ ((quarter + 1) & 2) << 30);\n"
+                           "    return (x < 0x1p31f) & (x > -0x1p31f) ? result : __builtin_nanf(\"\");\n"
                            "}\n"},
 #undef REDUCE_QUARTERS
+    [SC_HELPER_pow_f32] =
+        {"pow_f32", SC_HELPER(bits) | SC_HELPER(bits64) | SC_HELPER(math),
+         "/* 2^(y log2 |x|), all in f64, rounded once. log2 of x = 2^n m by its series in (m - 1) / (m + 1), |..| < 0.172; 2^f by "
+         "Taylor's\n"
+         " * series, |f| < 1/2. The special cases are those of C, annex F.10.4.4. */\n"
+         "static inline float sc_pow_f32(float x, float y)\n"
+         "{\n"
+         "    float a = sc_f32_of_bits(sc_bits_of_f32(x) & 0x7fffffffu), scaled = a < 0x1p-126f ? a * 0x1p23f : a;\n"
+         "    uint32_t bits = sc_bits_of_f32(scaled) - 0x3f3504f3u;\n"
+         "    double n = (double)((int32_t)bits >> 23) + (a < 0x1p-126f ? -23.0 : 0.0);\n"
+         "    double m = (double)sc_f32_of_bits((bits & 0x007fffffu) + 0x3f3504f3u), s = (m - 1.0) / (m + 1.0), z = s * s;\n"
+         "    double p = 1.0 / 13;\n"
+         "    p = p * z + 1.0 / 11;\n"
+         "    p = p * z + 1.0 / 9;\n"
+         "    p = p * z + 1.0 / 7;\n"
+         "    p = p * z + 1.0 / 5;\n"
+         "    p = p * z + 1.0 / 3;\n"
+         "    p = p * z + 1.0;\n"
+         "    double log2 = n + s * p * 2.885390081777926815;\n"
+         "    log2 = a == 0.0f ? -__builtin_inf() : log2;\n"
+         "    log2 = a == __builtin_inff() ? __builtin_inf() : log2;\n"
+         "    double t = (double)y * log2;\n"
+         "    t = a == 1.0f ? 0.0 : t;\n"
+         "    t = t > 200.0 ? 200.0 : t;\n"
+         "    t = t < -200.0 ? -200.0 : t;\n"
+         "    double shifted = t + 0x1.8p52, f = (t - (shifted - 0x1.8p52)) * 0.69314718055994530942, e = 1.0 / 362880;\n"
+         "    e = e * f + 1.0 / 40320;\n"
+         "    e = e * f + 1.0 / 5040;\n"
+         "    e = e * f + 1.0 / 720;\n"
+         "    e = e * f + 1.0 / 120;\n"
+         "    e = e * f + 1.0 / 24;\n"
+         "    e = e * f + 1.0 / 6;\n"
+         "    e = e * f + 0.5;\n"
+         "    e = e * f + 1.0;\n"
+         "    e = e * f + 1.0;\n"
+         "    float result = (float)(e * sc_f64_of_bits((sc_bits_of_f64(shifted) + 1023u) << 52));\n"
+         "    float half = 0.5f * y;\n"
+         "    int whole = floorf(y) == y, odd = whole & (floorf(half) != half);\n"
+         "    result = (x < 0.0f) & (a != __builtin_inff()) & !whole ? __builtin_nanf(\"\") : result;\n"
+         "    result = sc_f32_of_bits(sc_bits_of_f32(result) ^ (odd ? sc_bits_of_f32(x) & 0x80000000u : 0u));\n"
+         "    result = (x != x) | (y != y) ? x + y : result;\n"
+         "    return (y == 0.0f) | (x == 1.0f) ? 1.0f : result;\n"
+         "}\n"},
     [SC_HELPER_philox] = {"philox", SC_HELPER(headers),
                           "/* Philox 4x32-10: Salmon, Moraes, Dror and Shaw, SC 2011, section 3.3. */\n"
                           "static inline void sc_philox(uint32_t c[4], uint32_t key0, uint32_t key1)\n"
@@ -251,6 +438,14 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                              "    sc_philox(c, (uint32_t)key, (uint32_t)(key >> 32));\n"
                              "    return (uint64_t)(c[0] >> 5) << 26 | c[1] >> 6;\n"
                              "}\n"},
+    [SC_HELPER_uniform_f64] = {"uniform_f64", SC_HELPER(philox),
+                               "/* In [0, 1), a multiple of 2^-53. */\n"
+                               "static inline double sc_uniform_f64(int64_t index, uint32_t step, uint32_t micro_batch, uint64_t key)\n"
+                               "{\n"
+                               "    uint32_t c[4] = {(uint32_t)index, (uint32_t)((uint64_t)index >> 32), step, micro_batch};\n"
+                               "    sc_philox(c, (uint32_t)key, (uint32_t)(key >> 32));\n"
+                               "    return ((double)(int32_t)(c[0] >> 5) * 67108864.0 + (double)(int32_t)(c[1] >> 6)) * 0x1p-53;\n"
+                               "}\n"},
 };
 
 const char *sc_helper_name(sc_helper helper)
@@ -281,6 +476,64 @@ void sc_helpers_emit(sc_strbuf *out, sc_helper_set helpers)
         if (i > SC_HELPER_math || (helpers >> (i + 1) & 1) == 0)
             sc_strbuf_add_char(out, '\n');
     }
+}
+
+static bool is_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Whether the helper's text defines a function or macro of this name: the name stands there after a blank, before a parenthesis, and the
+ * line does not begin with one. */
+static bool defines(const sc_helper_row *row, const char *name, size_t length)
+{
+    for (const char *line = row->text; line != NULL && *line != 0; line = strchr(line, '\n'), line += line != NULL) {
+        if (strncmp(line, "static inline ", 14) != 0 && strncmp(line, "#define ", 8) != 0)
+            continue;
+        const char *end = strchr(line, '(');
+        if (end != NULL && (size_t)(end - line) > length && end[-(ptrdiff_t)length - 1] == ' ' && memcmp(end - length, name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_of_libm(const char *name, size_t length)
+{
+    static const char *const names[] = {"INFINITY", "NAN",   "ceil", "cos",   "erf", "exp", "expm1", "fabs",  "fabsf", "floor", "floorf",
+                                        "isinf",    "isnan", "log",  "log1p", "pow", "sin", "sqrt",  "sqrtf", "tanh",  "trunc", "truncf"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static sc_helper_set helpers_of_name(const char *name, size_t length)
+{
+    if (is_of_libm(name, length))
+        return SC_HELPER(math);
+    if (length < 3 || memcmp(name, "sc_", 3) != 0)
+        return 0;
+    for (int i = 0; i < SC_HELPER_COUNT; i++) {
+        if (defines(&rows[i], name, length))
+            return (sc_helper_set)1 << i;
+    }
+    return 0;
+}
+
+sc_helper_set sc_helpers_named_in(const char *text)
+{
+    sc_helper_set named = 0;
+    while (*text != 0) {
+        const char *comment_end = strncmp(text, "/*", 2) == 0 ? strstr(text + 2, "*/") : NULL;
+        text = comment_end == NULL ? text : comment_end;
+        size_t length = 0;
+        while (is_name(text[length]))
+            length++;
+        named |= helpers_of_name(text, length);
+        text += length == 0 ? 1 : length;
+    }
+    return named;
 }
 
 uint64_t sc_uniform53_limit(double p)

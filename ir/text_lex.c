@@ -184,7 +184,7 @@ static sc_token lex_punctuation(sc_text_lexer *lexer, sc_token token)
         token.kind = SC_TOKEN_ARROW;
         return token;
     }
-    if (c == 0 || strchr("=,:()[]{}@/+-.", c) == NULL) {
+    if (c == 0 || strchr("=,:()[]{}@/+-.#", c) == NULL) {
         unsigned char byte = (unsigned char)c;
         const char *format = byte > 0x20 && byte < 0x7f ? "'%c' has no meaning here" : "byte 0x%02x has no meaning here";
         return bad(token, sc_arena_printf(&lexer->context->arena, format, byte));

@@ -13,7 +13,7 @@ typedef enum sc_token_kind {
     SC_TOKEN_STRING, /* `sym` without quotes and escapes */
     SC_TOKEN_VALUE,  /* %12: `sym` without the % */
     SC_TOKEN_ARROW,
-    SC_TOKEN_PUNCTUATION = 32 /* from here on the character itself: = , : ( ) [ ] { } @ / + - . */
+    SC_TOKEN_PUNCTUATION = 32 /* from here on the character itself: = , : ( ) [ ] { } @ / + - . # */
 } sc_token_kind;
 
 typedef struct sc_token {

@@ -1,0 +1,261 @@
+/* A kernel's function: names, arguments, the loops over outer dims, the phases. */
+#include "codegen/emit_c.h"
+
+#include <string.h>
+
+#include "codegen/emit_c_internal.h"
+
+/* ---- names ---- */
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Words of C, what is always in scope, and the names that nodes and items take: a letter and digits. */
+static bool is_taken(const char *name)
+{
+    static const char *const words[] = {
+        "args",   "auto",     "break", "case",     "char",   "const",  "continue", "default", "do",       "double", "else",   "enum",
+        "extern", "failed",   "float", "for",      "goto",   "i",      "if",       "inline",  "int",      "long",   "next",   "params",
+        "return", "register", "short", "restrict", "signed", "sizeof", "static",   "struct",  "switch",   "typedef", "union", "unsigned",
+        "void",   "volatile", "while", "asm",      "unix",   "linux",  "INFINITY", "NAN",     "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(name, words[i]) == 0)
+            return true;
+    }
+    const sc_helper_set any = sc_helpers_named_in(name);
+    if (any != 0 || strncmp(name, "sc_", 3) == 0 || name[0] == '_')
+        return true;
+    return strchr("vorstnp", name[0]) != NULL && name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;
+}
+
+typedef struct sc_names {
+    sc_emit *e;
+    SC_VEC(const char *) all;
+} sc_names;
+
+static bool is_used(const sc_names *names, const char *name)
+{
+    for (uint32_t i = 0; i < names->all.count; i++) {
+        const char *other = names->all.data[i];
+        size_t length = strlen(other), mine = strlen(name);
+        if (strcmp(other, name) == 0)
+            return true;
+        if (mine > length && memcmp(name, other, length) == 0 && (strcmp(name + length, "_from") == 0 || strcmp(name + length, "_to") == 0))
+            return true;
+        if (length > mine && memcmp(other, name, mine) == 0 && (strcmp(other + mine, "_from") == 0 || strcmp(other + mine, "_to") == 0))
+            return true;
+    }
+    return false;
+}
+
+static const char *new_name(sc_names *names, sc_sym sym)
+{
+    sc_arena *arena = &names->e->context->arena;
+    const char *text = sc_text(names->e->context, sym);
+    char *name = sc_arena_printf(arena, "%s%s", text[0] == 0 || (text[0] >= '0' && text[0] <= '9') ? "x" : "", text);
+    for (char *c = name; *c != 0; c++)
+        *c = is_word(*c) ? *c : '_';
+    const char *base = name;
+    if (is_taken(name))
+        base = name = sc_arena_printf(arena, "%s_", name[0] == '_' || strncmp(name, "sc_", 3) == 0 ? sc_arena_printf(arena, "x%s", name) : name);
+    for (int i = 2; is_used(names, name); i++)
+        name = sc_arena_printf(arena, "%s_%d", base, i);
+    *sc_vec_push(arena, &names->all) = name;
+    return name;
+}
+
+static void choose_names(sc_emit *e)
+{
+    const sc_kernel *k = e->k;
+    sc_names names = {.e = e};
+    for (uint32_t i = 0; i < k->dims.count; i++)
+        e->dim_names[i] = new_name(&names, k->dims.data[i].name);
+    for (uint32_t i = 0; i < k->args.count; i++)
+        e->arg_names[i] = new_name(&names, k->args.data[i].name);
+}
+
+/* ---- head ---- */
+
+/* A line of a comment: what would end it does not. */
+static void comment_line(sc_emit *e, const char *before, const char *text)
+{
+    sc_strbuf_add(e->out, before);
+    for (const char *c = text; *c != 0; c++) {
+        sc_strbuf_add_char(e->out, *c == '\n' ? ' ' : *c);
+        if (c[0] == '*' && c[1] == '/')
+            sc_strbuf_add_char(e->out, ' ');
+    }
+}
+
+static void write_comment(sc_emit *e)
+{
+    const sc_kernel *k = e->k;
+    if (!e->comments || (k->title == NULL && k->comments.count == 0))
+        return;
+    const char *before = "/* ";
+    if (k->title != NULL) {
+        comment_line(e, before, k->title);
+        before = "\n * ";
+    }
+    for (uint32_t i = 0; i < k->comments.count; i++) {
+        comment_line(e, before, k->comments.data[i]);
+        before = "\n * ";
+    }
+    sc_strbuf_add(e->out, " */\n");
+}
+
+static void write_head(sc_emit *e, const char *name)
+{
+    const sc_kernel *k = e->k;
+    write_comment(e);
+    sc_emit_line(e, "int64_t %s(void *const *args, const int64_t *params)", name);
+    sc_emit_line(e, "{");
+    e->indent++;
+    bool any = false;
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        const sc_kernel_arg *arg = &k->args.data[i];
+        if (e->arg_used[i])
+            sc_emit_line(e, "%s%s *%sconst %s = args[%u];", arg->mode == SC_ARG_IN ? "const " : "", sc_emit_stored(arg->dtype),
+                         e->arg_shared[i] ? "" : "restrict ", e->arg_names[i], i);
+    }
+    for (uint32_t i = 0; i < k->params.count; i++) {
+        any |= e->param_used[i];
+        if (e->param_used[i])
+            sc_emit_line(e, "const int64_t p%u = params[%u];", i, i);
+    }
+    if (!any)
+        sc_emit_line(e, "(void)params;");
+    if (e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_IMAGE_NONE))
+        sc_emit_line(e, "int64_t failed = INT64_MAX;");
+}
+
+/* ---- loops over outer dims ---- */
+
+static uint32_t outer_loops(const sc_emit *e)
+{
+    bool blocked = e->shape.vector != SC_IMAGE_NONE && e->shape.block < e->k->dims.data[e->shape.vector].size;
+    return e->shape.order_count + blocked;
+}
+
+static void open_outer_loop(sc_emit *e, uint32_t l)
+{
+    const sc_emit_shape *shape = &e->shape;
+    bool block = l == shape->order_count;
+    uint32_t dim = block ? shape->vector : shape->order[l];
+    const char *name = e->dim_names[dim];
+    long long size = e->k->dims.data[dim].size;
+    if (block)
+        sc_emit_line(e, "for (int64_t %s_from = 0; %s_from < %lld; %s_from += %lld) {", name, name, size, name, (long long)shape->block);
+    else
+        sc_emit_line(e, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, size, name);
+    e->indent++;
+}
+
+static void write_block_end(sc_emit *e)
+{
+    const sc_emit_shape *shape = &e->shape;
+    const char *name = e->dim_names[shape->vector];
+    long long size = e->k->dims.data[shape->vector].size, block = shape->block;
+    if (size % block == 0)
+        sc_emit_line(e, "const int64_t %s_to = %s_from + %lld;", name, name, block);
+    else
+        sc_emit_line(e, "const int64_t %s_to = %s_from < %lld ? %s_from + %lld : %lld;", name, name, size - block, name, block, size);
+}
+
+static void write_parallel(sc_emit *e)
+{
+    if (!e->shape.parallel)
+        return;
+    sc_strbuf_add(e->out, "#pragma omp parallel for schedule(static)");
+    if (e->shape.shared > 1)
+        sc_strbuf_printf(e->out, " collapse(%u)", e->shape.shared);
+    sc_strbuf_add(e->out, e->check_count > 0 ? " reduction(min : failed)\n" : "\n");
+}
+
+/* Scopes of the outer loops; what is not known in them stands for all that is deeper. */
+static void plan_scopes(sc_emit *e)
+{
+    const sc_emit_shape *shape = &e->shape;
+    uint32_t loops = outer_loops(e);
+    uint64_t outer = 0;
+    e->body = loops == 0 ? 0 : loops - shape->shared + 1;
+    for (uint32_t l = 0; l < shape->order_count; l++) {
+        uint32_t scope = l < shape->shared ? 1 : l - shape->shared + 2;
+        e->scope_dims[scope] |= (uint64_t)1 << shape->order[l];
+        outer |= (uint64_t)1 << shape->order[l];
+    }
+    e->inner = e->body + 1;
+    e->scope_dims[e->inner] = ~outer;
+}
+
+/* The scope of the last check before each phase; nodes of the scopes outside the body, for all phases. */
+static void place_all(sc_emit *e)
+{
+    const sc_kernel *k = e->k;
+    e->floors = sc_arena_array(&e->context->arena, k->phases.count + 1, sizeof *e->floors);
+    for (uint32_t i = 0; i < k->items.count; i++)
+        e->items[i].depth = e->inner;
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        uint32_t first = k->phases.data[p].first_item;
+        uint32_t floor = sc_emit_place(e, first, first + k->phases.data[p].item_count, e->floors[p]);
+        e->floors[p + 1] = floor < e->body ? floor : e->body;
+    }
+    for (uint32_t i = 0; i < k->items.count; i++)
+        e->items[i].depth = e->inner;
+    sc_emit_place(e, 0, k->items.count, 0);
+}
+
+static void write_function(sc_emit *e, const char *name)
+{
+    const sc_kernel *k = e->k;
+    uint32_t loops = outer_loops(e);
+    write_head(e, name);
+    plan_scopes(e);
+    place_all(e);
+    if (e->body > 0)
+        sc_emit_scope(e, 0, 0, k->items.count);
+    write_parallel(e);
+    for (uint32_t l = 0; l < loops; l++) {
+        open_outer_loop(e, l);
+        uint32_t scope = l < e->shape.shared ? 1 : l - e->shape.shared + 2;
+        if (l + 1 >= e->shape.shared && scope < e->body)
+            sc_emit_scope(e, scope, 0, k->items.count);
+    }
+    if (loops > e->shape.order_count)
+        write_block_end(e);
+    for (uint32_t p = 0; p < k->phases.count; p++)
+        sc_emit_phase(e, p);
+    if (e->leaves)
+        sc_emit_line(e, "next:;");
+    for (uint32_t l = 0; l < loops; l++) {
+        e->indent--;
+        sc_emit_line(e, "}");
+    }
+    bool fails = e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_IMAGE_NONE);
+    sc_emit_line(e, fails ? "return failed == INT64_MAX ? 0 : failed;" : "return 0;");
+    e->indent--;
+    sc_emit_line(e, "}");
+}
+
+void sc_emit_c(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+{
+    sc_arena *arena = &k->context->arena;
+    size_t start = out->length;
+    sc_emit e = {.k = k, .context = k->context, .out = out, .comments = comments};
+    e.dim_names = sc_arena_array(arena, k->dims.count + 1, sizeof *e.dim_names);
+    e.arg_names = sc_arena_array(arena, k->args.count + 1, sizeof *e.arg_names);
+    e.arg_used = sc_arena_array(arena, k->args.count + 1, sizeof *e.arg_used);
+    e.arg_shared = sc_arena_array(arena, k->args.count + 1, sizeof *e.arg_shared);
+    e.param_used = sc_arena_array(arena, k->params.count + 1, sizeof *e.param_used);
+    e.nodes = sc_arena_array(arena, k->nodes.count + 1, sizeof *e.nodes);
+    e.items = sc_arena_array(arena, k->items.count + 1, sizeof *e.items);
+    choose_names(&e);
+    sc_emit_analyse(&e);
+    sc_emit_choose_shape(&e);
+    write_function(&e, name);
+    if (helpers != NULL)
+        *helpers |= SC_HELPER(headers) | sc_helpers_named_in(out->data + start);
+}

@@ -1,0 +1,123 @@
+/* What the files emit_c*.c share: what is known of a kernel's nodes, the loops it is given, and the text under construction.
+ *
+ * A function is a nest of scopes: 0 is the function's own block; then come the loops over outer dims, those that are shared out as one;
+ * the deepest of these is the *body*, one outer iteration. Behind it stand, phase after phase, a block for what a phase reads of arguments
+ * that the kernel writes, and the loops of the phase. A node is computed in the shallowest scope that knows what it depends on. */
+#ifndef SHARDC_CODEGEN_EMIT_C_INTERNAL_H
+#define SHARDC_CODEGEN_EMIT_C_INTERNAL_H
+
+#include "codegen/emit_c.h"
+
+enum { SC_EMIT_MAX_SCOPES = 2 * SC_KERNEL_MAX_RANK + 8 };
+
+/* Of an element's offset: times a dim, or times a node that is no sum (dim: SC_IMAGE_NONE). */
+typedef struct sc_emit_term {
+    uint32_t dim;
+    sc_knode node;
+    int64_t times;
+} sc_emit_term;
+
+/* An element of an argument: the offset is the constant and the terms. */
+typedef struct sc_emit_access {
+    uint32_t arg, count;
+    int64_t constant;
+    sc_emit_term *terms;
+} sc_emit_access;
+
+typedef struct sc_emit_node {
+    uint64_t dims; /* that it depends on */
+    uint32_t child_count;
+    sc_knode *children;    /* what its text names: operands; of a load the nodes of its offset, and its guard */
+    sc_emit_access access; /* load */
+    uint32_t uses;         /* by nodes and items that anything needs */
+    bool late;             /* reads a reduction: not before the body */
+    bool reads_written;    /* loads an argument that the kernel writes, at last */
+    bool has_load, atom;   /* atom: a user's text names it twice */
+    /* in the items that were placed last */
+    uint32_t pass, visit;
+    uint32_t depth, user_depth; /* scope; the deepest of its users' */
+    /* in the text */
+    bool visible;
+    uint32_t size; /* nodes in its text */
+} sc_emit_node;
+
+typedef struct sc_emit_item {
+    sc_emit_access access; /* STORE, ADD */
+    uint32_t phase, check; /* check: its number among checks */
+    uint32_t depth;        /* scope in which it is done */
+    bool running;          /* someone reads it on its way */
+    bool wide;             /* the sum is in f64 .. */
+    bool parts;            /* .. of sums of parts in f32 */
+    bool of_vector;        /* a reduction that has one value for each index of the vector dim */
+} sc_emit_item;
+
+/* A part of an offset that is the same in inner loops and has a name there. */
+typedef struct sc_emit_offset {
+    sc_emit_access access;
+    uint32_t scope, number;
+} sc_emit_offset;
+
+/* How outer iterations are walked: sc_emit_choose_shape. */
+typedef struct sc_emit_shape {
+    uint32_t vector;                           /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: phases' last dims are */
+    int64_t block;                             /* so many of its indices at once */
+    uint32_t order[64], order_count;           /* the other outer dims */
+    uint32_t shared;                           /* loops of these, then the loop over blocks, that are shared out as one */
+    bool parallel;
+} sc_emit_shape;
+
+typedef struct sc_emit {
+    const sc_kernel *k;
+    sc_context *context;
+    sc_strbuf *out;
+    bool comments;
+    const char **dim_names, **arg_names;
+    bool *arg_used, *param_used, *arg_shared;
+    sc_emit_node *nodes;
+    sc_emit_item *items;
+    uint32_t check_count;
+    uint32_t *floors; /* of each phase: the deepest scope, the body at most, of a check before it */
+    sc_emit_shape shape;
+    uint64_t scope_dims[SC_EMIT_MAX_SCOPES];
+    uint32_t body, inner; /* scopes: of an outer iteration; of the innermost loop of the phase */
+    uint32_t pass, visit, indent;
+    bool leaves;      /* a `goto next` was written */
+    bool writes_read; /* the kernel loads what it writes */
+    bool simd;        /* the phase's innermost loop runs in lanes */
+    SC_VEC(sc_emit_offset) offsets;
+    uint32_t offset_number;
+    SC_VEC(sc_knode) declared; /* visible nodes, newest last */
+    SC_VEC(uint32_t) declared_scopes;
+} sc_emit;
+
+/* emit_c_nodes.c: what nodes are, and their text. */
+void sc_emit_analyse(sc_emit *e);
+const char *sc_emit_type(sc_dtype dtype);   /* of arithmetic */
+const char *sc_emit_stored(sc_dtype dtype); /* of elements */
+void sc_emit_value(sc_emit *e, sc_knode node, bool bare);
+void sc_emit_offset_text(sc_emit *e, const sc_emit_access *access, uint32_t depth);
+void sc_emit_line(sc_emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sc_emit_indent(sc_emit *e);
+/* r3, or r3[D - D_from]: what an item reduces to; s3, t3: see emit_c_phase.c. */
+void sc_emit_reduction_name(sc_emit *e, char letter, uint32_t item);
+/* "INT32_MIN", "-INFINITY", "0": of nothing. */
+const char *sc_emit_identity(sc_item_kind kind, sc_dtype dtype);
+
+/* emit_c_scope.c: where nodes are computed. */
+/* Gives the items' nodes their scopes, 0 .. inner. `floor`: that of the last check before them; gives that of the last check. */
+uint32_t sc_emit_place(sc_emit *e, uint32_t first, uint32_t end, uint32_t floor);
+/* Writes what the items need of a scope, and the items that are done in it. */
+void sc_emit_scope(sc_emit *e, uint32_t depth, uint32_t first, uint32_t end);
+/* Ends a scope: its names are gone. */
+void sc_emit_leave(sc_emit *e, uint32_t depth);
+
+/* emit_c_shape.c */
+void sc_emit_choose_shape(sc_emit *e);
+/* Whether iterations of the phase's loop over a dim may be done at once. */
+bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase, uint32_t dim);
+
+/* emit_c_phase.c */
+void sc_emit_do_item(sc_emit *e, uint32_t item);
+void sc_emit_phase(sc_emit *e, uint32_t phase);
+
+#endif

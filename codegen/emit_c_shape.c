@@ -1,0 +1,182 @@
+/* Which loop runs in lanes, and what is shared out.
+ *
+ * Every phase's innermost loop is either the phase's own last dim, or for all phases the same outer dim, of which a block is done at once.
+ * An estimate decides: elements in a row cost a lane each, others a load each. Rows of layernorm take the first, sums of columns and
+ * elementwise kernels the second. */
+#include "codegen/emit_c_internal.h"
+
+enum {
+    SMALL_WORK = 1 << 14,  /* operations below which a team is not worth waking */
+    SHARES = 256,          /* enough pieces for any team */
+    BLOCK = 256,           /* of sums: some KiB of the first cache */
+    SHORTEST_BLOCK = 1024, /* of kernels without sums */
+    FEWEST_LANES = 4
+};
+
+static const double LANE = 0.125, ARITHMETIC = 0.25;
+
+static int64_t size_of(const sc_emit *e, uint32_t dim)
+{
+    return e->k->dims.data[dim].size;
+}
+
+static double points_of(const sc_emit *e, uint64_t dims)
+{
+    double points = 1;
+    for (uint32_t i = 0; i < e->k->dims.count; i++)
+        points *= (dims >> i & 1) != 0 ? (double)size_of(e, i) : 1;
+    return points;
+}
+
+/* How far apart neighbours along the dim lie; irregular: INT64_MAX. */
+static int64_t stride_of(const sc_emit *e, const sc_emit_access *access, uint32_t dim)
+{
+    int64_t stride = 0;
+    for (uint32_t i = 0; i < access->count; i++) {
+        const sc_emit_term *term = &access->terms[i];
+        if (term->dim == dim)
+            stride = term->times;
+        else if (term->dim == SC_IMAGE_NONE && (e->nodes[term->node].dims >> dim & 1) != 0)
+            return INT64_MAX;
+    }
+    return stride;
+}
+
+static uint64_t dims_of(const sc_emit *e, const sc_emit_access *access)
+{
+    uint64_t dims = 0;
+    for (uint32_t i = 0; i < access->count; i++) {
+        const sc_emit_term *term = &access->terms[i];
+        dims |= term->dim != SC_IMAGE_NONE ? (uint64_t)1 << term->dim : e->nodes[term->node].dims;
+    }
+    return dims;
+}
+
+bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase_index, uint32_t dim)
+{
+    const sc_kernel *k = e->k;
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    bool inner = dim >= k->outer_count;
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        const sc_kernel_item *item = &k->items.data[i];
+        bool depends = (e->nodes[item->value].dims >> dim & 1) != 0;
+        if (item->kind == SC_ITEM_CHECK && depends)
+            return false;
+        if (!inner)
+            continue;
+        bool reduction = item->kind == SC_ITEM_SUM || item->kind == SC_ITEM_MAX || item->kind == SC_ITEM_MIN;
+        if (e->items[i].running || (reduction && k->nodes.data[item->value].dtype == SC_DTYPE_bool))
+            return false;
+        int64_t stride = item->kind == SC_ITEM_ADD ? stride_of(e, &e->items[i].access, dim) : 1;
+        if (stride == 0 || stride == INT64_MAX)
+            return false;
+    }
+    return true;
+}
+
+static double access_cost(const sc_emit *e, const sc_emit_access *access, uint32_t dim, bool lanes)
+{
+    double points = points_of(e, dims_of(e, access));
+    int64_t stride = dim == SC_IMAGE_NONE ? 0 : stride_of(e, access, dim);
+    return points * (lanes && (stride == 0 || stride == 1 || stride == -1) ? LANE : 1);
+}
+
+/* The phase's, if `vector` (or, if that is none, its own last dim) is its innermost loop. */
+static double phase_cost(sc_emit *e, uint32_t index, uint32_t vector)
+{
+    const sc_kernel *k = e->k;
+    const sc_kernel_phase *phase = &k->phases.data[index];
+    uint32_t dim = vector != SC_IMAGE_NONE ? vector : phase->dim_count > 0 ? phase->dims[phase->dim_count - 1] : SC_IMAGE_NONE;
+    bool lanes = dim != SC_IMAGE_NONE && size_of(e, dim) >= FEWEST_LANES && sc_emit_may_vectorise(e, index, dim);
+    double cost = 0;
+    e->body = 0, e->inner = 0;
+    sc_emit_place(e, phase->first_item, phase->first_item + phase->item_count, 0);
+    for (sc_knode i = 0; i < k->nodes.count; i++) {
+        const sc_kernel_node *node = &k->nodes.data[i];
+        if (e->nodes[i].pass != e->pass || (node->count == 0 && node->kind != SC_NODE_load))
+            continue;
+        if (node->kind == SC_NODE_load)
+            cost += access_cost(e, &e->nodes[i].access, dim, lanes);
+        else
+            cost += points_of(e, e->nodes[i].dims) * ARITHMETIC * (lanes ? LANE : 1);
+    }
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        if (e->items[i].access.count > 0)
+            cost += access_cost(e, &e->items[i].access, dim, lanes);
+    }
+    return cost;
+}
+
+static double kernel_cost(sc_emit *e, uint32_t vector)
+{
+    double cost = 0;
+    for (uint32_t i = 0; i < e->k->phases.count; i++)
+        cost += phase_cost(e, i, vector);
+    return cost;
+}
+
+/* Indices of a block walk the phases side by side; one that ends early would have to be left out by the rest. */
+static bool may_walk_side_by_side(const sc_emit *e, uint32_t dim)
+{
+    const sc_kernel *k = e->k;
+    bool plain = k->phases.count == 1 && k->phases.data[0].dim_count == 0;
+    for (uint32_t i = 0; i < k->items.count && !plain; i++) {
+        if (k->items.data[i].kind == SC_ITEM_CHECK && (e->nodes[k->items.data[i].value].dims >> dim & 1) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool has_reduction(const sc_kernel *k)
+{
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        sc_item_kind kind = k->items.data[i].kind;
+        if (kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN)
+            return true;
+    }
+    return false;
+}
+
+static double operations(const sc_emit *e)
+{
+    double sum = 0;
+    for (sc_knode i = 0; i < e->k->nodes.count; i++)
+        sum += e->nodes[i].uses > 0 && e->k->nodes.data[i].count > 0 ? points_of(e, e->nodes[i].dims) : 0;
+    return sum;
+}
+
+void sc_emit_choose_shape(sc_emit *e)
+{
+    const sc_kernel *k = e->k;
+    sc_emit_shape *shape = &e->shape;
+    *shape = (sc_emit_shape){.vector = SC_IMAGE_NONE, .block = 1};
+    double best = kernel_cost(e, SC_IMAGE_NONE);
+    for (uint32_t i = k->outer_count; i-- > 0;) {
+        double cost = may_walk_side_by_side(e, i) ? kernel_cost(e, i) : best;
+        if (cost < best) {
+            best = cost;
+            shape->vector = i;
+        }
+    }
+    int64_t others = 1;
+    for (uint32_t i = 0; i < k->outer_count; i++) {
+        if (i == shape->vector)
+            continue;
+        shape->order[shape->order_count++] = i;
+        others *= size_of(e, i);
+    }
+    int64_t size = shape->vector == SC_IMAGE_NONE ? 1 : size_of(e, shape->vector);
+    shape->block = size;
+    if (has_reduction(k))
+        shape->block = size > BLOCK ? BLOCK : size;
+    else if (others < SHARES && size > 2 * SHORTEST_BLOCK)
+        shape->block = SHORTEST_BLOCK;
+    uint32_t loops = shape->order_count + (shape->block < size);
+    shape->parallel = operations(e) > SMALL_WORK && loops > 0;
+    shape->shared = loops > 0;
+    int64_t shares = loops > 0 && shape->order_count > 0 ? size_of(e, shape->order[0]) : 1;
+    while (shape->parallel && shape->shared < loops && shares < SHARES) {
+        shares *= shape->shared < shape->order_count ? size_of(e, shape->order[shape->shared]) : 1;
+        shape->shared++;
+    }
+}

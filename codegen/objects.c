@@ -1,0 +1,241 @@
+#include "codegen/objects.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "codegen/objects_internal.h"
+#include "support/vec.h"
+
+/* Shared by compiling and linking, with the compiler in front and files behind. -fwrapv: integers of models wrap. */
+static const char *const COMPILE[] = {"-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
+                                      "-fwrapv", "-fPIC", "-std=gnu11", "-c", "-o"};
+static const char *const LINK[] = {"-shared", "-fopenmp", "-o"};
+enum { COMPILE_COUNT = sizeof COMPILE / sizeof *COMPILE, LINK_COUNT = sizeof LINK / sizeof *LINK, MAX_JOBS = 64 };
+
+typedef struct sc_object_unit {
+    const char *symbol;
+    sc_strbuf source;
+    sc_object_key key;
+    const char *kept;               /* the cache's file, or NULL */
+    const char *file, *object, *log; /* while it is compiled */
+    char **argv;
+    bool missing;
+} sc_object_unit;
+
+typedef struct sc_object_build {
+    sc_arena *arena;
+    const char *compiler, *cache, *folder;
+    uint32_t jobs;
+    SC_VEC(sc_object_unit) units;
+    sc_object *out;
+} sc_object_build;
+
+const char *sc_object_symbol(sc_arena *arena, const char *text)
+{
+    sc_object_key key = sc_object_key_of(text, strlen(text));
+    return sc_arena_printf(arena, "sc_k_%016llx", (unsigned long long)key.words[0]);
+}
+
+static char **new_argv(sc_object_build *build, const char *const *flags, int flag_count, uint32_t more)
+{
+    char **argv = sc_arena_array(build->arena, (size_t)flag_count + more + 2, sizeof *argv);
+    argv[0] = sc_arena_printf(build->arena, "%s", build->compiler);
+    for (int i = 0; i < flag_count; i++)
+        argv[1 + i] = sc_arena_printf(build->arena, "%s", flags[i]);
+    return argv;
+}
+
+static void add_units(sc_object_build *build, const sc_object_function *functions, uint32_t count, sc_object_key base)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        bool known = false;
+        for (uint32_t j = 0; j < build->units.count && !known; j++)
+            known = strcmp(build->units.data[j].symbol, functions[i].symbol) == 0;
+        if (known)
+            continue;
+        sc_object_unit *unit = sc_vec_push(build->arena, &build->units);
+        *unit = (sc_object_unit){.symbol = functions[i].symbol};
+        sc_strbuf_init(&unit->source, build->arena);
+        sc_helpers_emit(&unit->source, functions[i].helpers | SC_HELPER(headers));
+        sc_strbuf_add(&unit->source, functions[i].text);
+        unit->key = sc_object_key_with(base, sc_object_key_of(unit->source.data, unit->source.length));
+        unit->kept = build->cache == NULL ? NULL : sc_object_path(build->arena, build->cache, unit->key, ".o");
+    }
+}
+
+static sc_object_key base_key(sc_object_build *build)
+{
+    sc_object_key key = sc_object_compiler_key(build->arena, build->compiler, build->cache, &build->out->started);
+    for (int i = 0; i < COMPILE_COUNT; i++)
+        key = sc_object_key_with(key, sc_object_key_of(COMPILE[i], strlen(COMPILE[i])));
+    for (int i = 0; i < LINK_COUNT; i++)
+        key = sc_object_key_with(key, sc_object_key_of(LINK[i], strlen(LINK[i])));
+    return key;
+}
+
+/* ---- compiling ---- */
+
+static const char *refusal(sc_object_build *build, const char *what, const char *log, const char *source)
+{
+    uint8_t *words = NULL;
+    size_t count = 0;
+    if (!sc_object_read(build->arena, log, &words, &count))
+        words = NULL;
+    return sc_arena_printf(build->arena, "%s: %s%s%s\n%s", build->compiler, what, source == NULL ? "" : ": ", source == NULL ? "" : source,
+                           words == NULL ? "" : (const char *)words);
+}
+
+/* All that a process needs is made before any is started: memory may run out, and processes would be left. */
+static bool prepare(sc_object_build *build)
+{
+    for (uint32_t i = 0; i < build->units.count; i++) {
+        sc_object_unit *unit = &build->units.data[i];
+        unit->missing = unit->kept == NULL || !sc_object_is_kept(unit->kept);
+        if (!unit->missing)
+            continue;
+        unit->file = sc_arena_printf(build->arena, "%s/%s.c", build->folder, unit->symbol);
+        unit->object = sc_arena_printf(build->arena, "%s/%s.o", build->folder, unit->symbol);
+        unit->log = sc_arena_printf(build->arena, "%s/%s.log", build->folder, unit->symbol);
+        unit->argv = new_argv(build, COMPILE, COMPILE_COUNT, 2);
+        unit->argv[1 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", unit->object);
+        unit->argv[2 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", unit->file);
+        if (!sc_object_write(unit->file, unit->source.data, unit->source.length))
+            return false;
+    }
+    return true;
+}
+
+static void rest(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+}
+
+/* The unit that failed, or -1; *error when a process could not be started. No more are started after a failure. */
+static int64_t compile_missing(sc_object_build *build, int *error)
+{
+    pid_t pids[MAX_JOBS];
+    uint32_t units[MAX_JOBS], running = 0, next = 0;
+    int64_t failed = -1;
+    *error = 0;
+    for (;;) {
+        while (running < build->jobs && next < build->units.count && failed < 0 && *error == 0) {
+            const sc_object_unit *unit = &build->units.data[next];
+            pid_t pid = unit->missing ? sc_object_start(unit->argv, unit->log) : 0;
+            if (pid > 0) {
+                pids[running] = pid;
+                units[running++] = next;
+                build->out->started++;
+                build->out->compiled++;
+            }
+            *error = pid < 0 ? errno : 0;
+            next++;
+        }
+        if (running == 0)
+            return failed;
+        uint32_t left = 0;
+        for (uint32_t i = 0; i < running; i++) {
+            bool goes_on, ok = sc_object_end(pids[i], running == 1, &goes_on);
+            if (!goes_on && (!ok || access(build->units.data[units[i]].object, R_OK) != 0))
+                failed = failed < 0 || units[i] < failed ? units[i] : failed;
+            if (goes_on) {
+                pids[left] = pids[i];
+                units[left++] = units[i];
+            }
+        }
+        if (left == running)
+            rest();
+        running = left;
+    }
+}
+
+/* Objects that were made move into the cache; where they cannot, they are used from where they are. */
+static void keep_objects(sc_object_build *build)
+{
+    for (uint32_t i = 0; i < build->units.count; i++) {
+        sc_object_unit *unit = &build->units.data[i];
+        if (unit->missing && unit->kept != NULL && sc_object_keep(unit->object, unit->kept))
+            unit->missing = false;
+    }
+}
+
+static const char *link_units(sc_object_build *build, const char *kept)
+{
+    const char *object = sc_arena_printf(build->arena, "%s/linked.so", build->folder);
+    const char *log = sc_arena_printf(build->arena, "%s/linked.log", build->folder);
+    char **argv = new_argv(build, LINK, LINK_COUNT, build->units.count + 1);
+    uint32_t at = 1 + LINK_COUNT;
+    argv[at++] = sc_arena_printf(build->arena, "%s", object);
+    for (uint32_t i = 0; i < build->units.count; i++) {
+        const sc_object_unit *unit = &build->units.data[i];
+        argv[at++] = sc_arena_printf(build->arena, "%s", unit->missing ? unit->object : unit->kept);
+    }
+    pid_t pid = sc_object_start(argv, log);
+    bool running;
+    build->out->started++;
+    if (pid < 0)
+        return sc_arena_printf(build->arena, "%s: %s", build->compiler, strerror(errno));
+    if (!sc_object_end(pid, true, &running) || access(object, R_OK) != 0)
+        return refusal(build, "does not link kernels", log, NULL);
+    uint8_t *bytes = NULL;
+    if (!sc_object_read(build->arena, object, &bytes, &build->out->byte_count))
+        return sc_arena_printf(build->arena, "%s: %s", object, strerror(errno));
+    build->out->bytes = bytes;
+    build->out->path = kept != NULL && sc_object_keep(object, kept) ? kept : NULL;
+    return NULL;
+}
+
+static const char *compile_and_link(sc_object_build *build, const char *kept, bool *keep_folder)
+{
+    if (!prepare(build))
+        return sc_arena_printf(build->arena, "%s: %s", build->folder, strerror(errno));
+    int error;
+    int64_t failed = compile_missing(build, &error);
+    if (error != 0)
+        return sc_arena_printf(build->arena, "%s: %s", build->compiler, strerror(error));
+    if (failed >= 0) {
+        *keep_folder = true;
+        return refusal(build, "does not compile a kernel", build->units.data[failed].log, build->units.data[failed].file);
+    }
+    keep_objects(build);
+    return link_units(build, kept);
+}
+
+static uint32_t job_count(const sc_object_options *options)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t jobs = options->jobs > 0 ? options->jobs : cores > 0 ? (uint32_t)cores : 1;
+    return jobs < MAX_JOBS ? jobs : MAX_JOBS;
+}
+
+const char *sc_objects_build(sc_arena *arena, const sc_object_function *functions, uint32_t count, const sc_object_options *options,
+                             sc_object *out)
+{
+    static const sc_object_options none = {0};
+    options = options == NULL ? &none : options;
+    *out = (sc_object){0};
+    sc_object_build build = {.arena = arena, .out = out, .jobs = job_count(options), .cache = sc_object_cache(arena, options)};
+    const char *ours = getenv("SHARDC_CC"), *common = getenv("CC");
+    build.compiler = options->compiler != NULL ? options->compiler : ours != NULL && ours[0] != 0 ? ours : common != NULL && common[0] != 0 ? common : "cc";
+    sc_object_key key = base_key(&build);
+    add_units(&build, functions, count, key);
+    for (uint32_t i = 0; i < build.units.count; i++)
+        key = sc_object_key_with(key, build.units.data[i].key);
+    const char *kept = build.cache == NULL ? NULL : sc_object_path(arena, build.cache, key, ".so");
+    uint8_t *bytes = NULL;
+    if (kept != NULL && sc_object_read_kept(arena, kept, &bytes, &out->byte_count)) {
+        out->bytes = bytes;
+        out->path = kept;
+        return NULL;
+    }
+    build.folder = sc_object_folder(arena, build.cache);
+    if (build.folder == NULL)
+        return "no folder for temporary files can be written";
+    bool keep_folder = false;
+    const char *error = compile_and_link(&build, kept, &keep_folder);
+    if (!keep_folder)
+        sc_object_remove(build.folder);
+    return error;
+}

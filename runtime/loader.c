@@ -1,0 +1,85 @@
+/* The bytes become a file without a name, which the system's loader opens by its number. It knows objects by their paths, so that the file
+ * stays open: its number names no other object as long as this one lives. */
+#define _GNU_SOURCE
+#include "runtime/loader.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct sc_loader {
+    void *handle;
+    int file;
+};
+
+static void set_error(sc_error *error, sc_status status, const char *what, const char *why)
+{
+    error->status = status;
+    snprintf(error->text, sizeof error->text, "%s: %s", what, why == NULL ? "unknown" : why);
+}
+
+static int write_file(const char *bytes, size_t count)
+{
+    int file = memfd_create("shardc kernels", MFD_CLOEXEC);
+    while (file >= 0 && count > 0) {
+        ssize_t written = write(file, bytes, count);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            close(file);
+            return -1;
+        }
+        bytes += written;
+        count -= (size_t)written;
+    }
+    return file;
+}
+
+sc_loader *sc_loader_open(const void *bytes, size_t count, sc_error *error)
+{
+    sc_loader *loader = malloc(sizeof *loader);
+    if (loader == NULL) {
+        set_error(error, SC_ERROR_MEMORY, "the program's kernels", "out of memory");
+        return NULL;
+    }
+    loader->file = write_file(bytes, count);
+    if (loader->file < 0) {
+        set_error(error, SC_ERROR_MEMORY, "the program's kernels", strerror(errno));
+        free(loader);
+        return NULL;
+    }
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", loader->file);
+    loader->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (loader->handle == NULL) {
+        set_error(error, SC_ERROR_DATA, "the program's kernels do not load", dlerror());
+        close(loader->file);
+        free(loader);
+        return NULL;
+    }
+    return loader;
+}
+
+sc_kernel_function *sc_loader_symbol(sc_loader *loader, const char *name, sc_error *error)
+{
+    sc_kernel_function *function = NULL;
+    void *symbol = dlsym(loader->handle, name);
+    if (symbol == NULL)
+        set_error(error, SC_ERROR_DATA, "the program's kernels", dlerror());
+    else
+        memcpy(&function, &symbol, sizeof function);
+    return function;
+}
+
+void sc_loader_close(sc_loader *loader)
+{
+    if (loader == NULL)
+        return;
+    dlclose(loader->handle);
+    close(loader->file);
+    free(loader);
+}
