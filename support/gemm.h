@@ -78,14 +78,14 @@ int64_t sc_gemm_step_extent(const sc_gemm *gemm, uint32_t step);
 double sc_gemm_flops(const sc_gemm *gemm);
 
 /* The same contraction with as few dims as its layouts allow: dims of size 1 are dropped, batch dims that one operand broadcasts become
- * m or n, dims of a role that are contiguous in all operands are merged. Roles stand in order batch, m, n, k, within each the slowest of
+ * m or n, dims of a role that are contiguous in all operands are merged, an empty role is one dim of size 0. Roles stand in order batch, m, n, k, within each the slowest of
  * c (of a, for k) first, and c's fastest dim of m and n is an n: a and b are swapped for it (*out_swapped; the caller then gives them so).
  * Descriptors that differ only in such ways come out equal. */
 sc_gemm sc_gemm_canonical(const sc_gemm *gemm, bool *out_swapped);
 
 /* gemm f32 [m 1024 | n 3072 | k 768] a(768,1) b(1,3072) c(3072,1) + (0,1) gelu
  * Sizes by role, then for each operand the strides of the dims that it may have, in the same order; dtypes once when all are equal, else
- * at each operand. `c += (..)` accumulates. */
+ * at each operand; `sum f64` after them where that is not the operands' own. `c += (..)` accumulates. */
 void sc_gemm_print(const sc_gemm *gemm, sc_strbuf *out);
 
 #endif

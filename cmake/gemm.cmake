@@ -1,0 +1,36 @@
+# Contractions of the runtime: their inner loops are compiled once an instruction set, and chosen at run time.
+
+# The activations of epilogues are the emitted kernels' own (codegen/prelude_c.c), written out as a header.
+add_executable(sc_write_prelude cmake/write_prelude.c codegen/prelude_c.c)
+target_link_libraries(sc_write_prelude PRIVATE sc_options sc_support)
+set(prelude ${PROJECT_BINARY_DIR}/runtime/gemm_prelude.h)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/runtime)
+add_custom_command(OUTPUT ${prelude} COMMAND sc_write_prelude ${prelude} DEPENDS sc_write_prelude VERBATIM)
+target_sources(sc_runtime PRIVATE ${prelude})
+target_include_directories(sc_runtime PRIVATE ${PROJECT_BINARY_DIR})
+
+# Tiles want to be unrolled whole, and products and sums to be contracted, whatever the rest is compiled with.
+file(GLOB gemm_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/gemm_[fi]*_*.c)
+foreach(source ${gemm_kernels})
+    set(options -O3 -ffp-contract=fast)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+        if(source MATCHES "_avx2.c$")
+            list(APPEND options -mavx2 -mfma)
+        elseif(source MATCHES "_avx512.c$")
+            list(APPEND options -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mprefer-vector-width=512)
+        endif()
+    endif()
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${options}" OBJECT_DEPENDS "${prelude};${PROJECT_SOURCE_DIR}/runtime/gemm_kernels.inc")
+endforeach()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_definitions(sc_runtime PRIVATE SHARDC_X86_KERNELS)
+endif()
+
+# Without OpenMP a team has one thread; the pragmas are then unknown on purpose.
+find_package(OpenMP COMPONENTS C)
+if(OpenMP_C_FOUND)
+    target_link_libraries(sc_runtime PUBLIC OpenMP::OpenMP_C)
+else()
+    message(STATUS "no OpenMP for ${CMAKE_C_COMPILER_ID}: contractions run on one thread")
+    target_compile_options(sc_runtime PRIVATE -Wno-unknown-pragmas)
+endif()

@@ -1,0 +1,124 @@
+/* Plans of contractions: the canonical descriptor, where its elements stand, who executes it. */
+#include "runtime/gemm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/gemm_internal.h"
+
+/* Stride of dim `i` in an array. */
+static int64_t stride_of(const sc_gemm *gemm, uint32_t i, int array)
+{
+    return array < SC_GEMM_OPERANDS ? gemm->dims[i].strides[array] : gemm->steps[array - SC_GEMM_OPERANDS].strides[i];
+}
+
+static uint32_t dims_of(const sc_gemm *gemm, int role)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gemm->dim_count; i++)
+        count += (int)gemm->dims[i].role == role;
+    return count;
+}
+
+/* Whether a role of several dims needs a table of this array's offsets: c has none along k, .. */
+static bool has_array(int role, int array)
+{
+    static const bool has[SC_GEMM_ROLES][SC_GEMM_OPERANDS] = {
+        {true, true, true}, {true, false, true}, {false, true, true}, {true, true, false}};
+    return has[role][array < SC_GEMM_OPERANDS ? array : SC_GEMM_C];
+}
+
+/* Offsets of all indices of a role in one array, the last dim fastest. */
+static void fill_offsets(const sc_gemm *gemm, int role, int array, int64_t *out)
+{
+    int64_t count = 1;
+    out[0] = 0;
+    for (uint32_t i = gemm->dim_count; i-- > 0;) {
+        if ((int)gemm->dims[i].role != role)
+            continue;
+        int64_t stride = stride_of(gemm, i, array), size = gemm->dims[i].size;
+        for (int64_t x = 1; x < size; x++) {
+            for (int64_t j = 0; j < count; j++)
+                out[x * count + j] = out[j] + x * stride;
+        }
+        count *= size;
+    }
+}
+
+static bool make_walks(sc_gemm_plan *plan)
+{
+    const sc_gemm *gemm = &plan->gemm;
+    int arrays = SC_GEMM_OPERANDS + (int)gemm->step_count;
+    int64_t total = 0, at = 0;
+    for (int role = 0; role < SC_GEMM_ROLES; role++) {
+        for (int array = 0; array < arrays; array++)
+            total += dims_of(gemm, role) > 1 && has_array(role, array) ? plan->sizes[role] : 0;
+    }
+    plan->offsets = total == 0 ? NULL : calloc((size_t)total, sizeof *plan->offsets);
+    if (total != 0 && plan->offsets == NULL)
+        return false;
+    for (int role = 0; role < SC_GEMM_ROLES; role++) {
+        for (int array = 0; array < arrays; array++) {
+            sc_gemm_walk *walk = &plan->walks[role][array];
+            for (uint32_t i = 0; i < gemm->dim_count; i++)
+                walk->stride = (int)gemm->dims[i].role == role ? stride_of(gemm, i, array) : walk->stride;
+            if (dims_of(gemm, role) < 2 || !has_array(role, array) || plan->sizes[role] == 0)
+                continue;
+            fill_offsets(gemm, role, array, plan->offsets + at);
+            walk->offsets = plan->offsets + at;
+            at += plan->sizes[role];
+        }
+    }
+    return true;
+}
+
+static const sc_gemm_kernels *find_kernels(sc_dtype sum)
+{
+    if (sum == SC_DTYPE_i64)
+        return &sc_gemm_i64_base;
+#if defined(SHARDC_X86_KERNELS)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return sum == SC_DTYPE_f32 ? &sc_gemm_f32_avx512 : &sc_gemm_f64_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return sum == SC_DTYPE_f32 ? &sc_gemm_f32_avx2 : &sc_gemm_f64_avx2;
+#endif
+    return sum == SC_DTYPE_f32 ? &sc_gemm_f32_base : &sc_gemm_f64_base;
+}
+
+sc_gemm_plan *sc_gemm_plan_new(const sc_gemm *gemm, sc_gemm_backend backend)
+{
+    sc_gemm_plan *plan = backend == SC_GEMM_ONEDNN ? NULL : calloc(1, sizeof *plan);
+    if (plan == NULL)
+        return NULL;
+    plan->gemm = sc_gemm_canonical(gemm, &plan->swapped);
+    plan->blocks = sc_gemm_cut(&plan->gemm);
+    plan->kernels = find_kernels(plan->gemm.sum);
+    for (int role = 0; role < SC_GEMM_ROLES; role++)
+        plan->sizes[role] = sc_gemm_size(&plan->gemm, (sc_gemm_role)role);
+    if (!make_walks(plan)) {
+        sc_gemm_plan_free(plan);
+        return NULL;
+    }
+    snprintf(plan->name, sizeof plan->name, "plain %s%s", plan->kernels->name, plan->blocks.skinny ? ", skinny" : "");
+    return plan;
+}
+
+void sc_gemm_plan_free(sc_gemm_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    free(plan->offsets);
+    free(plan);
+}
+
+bool sc_gemm_run(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch)
+{
+    sc_gemm_run_plain(plan, plan->swapped ? b : a, plan->swapped ? a : b, c, steps, scratch);
+    return true;
+}
+
+const char *sc_gemm_plan_name(const sc_gemm_plan *plan)
+{
+    return plan->name;
+}

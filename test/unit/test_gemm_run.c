@@ -1,0 +1,237 @@
+/* Every backend on random contractions, against the sum in f64. */
+#include "gemm_case.h"
+
+#include <omp.h>
+
+#include "runtime/element.h"
+#include "runtime/gemm.h"
+
+static sc_element element_of(sc_dtype dtype)
+{
+    static const sc_element elements[SC_DTYPE_COUNT] = {
+        [SC_DTYPE_f32] = SC_ELEMENT_F32, [SC_DTYPE_f64] = SC_ELEMENT_F64,  [SC_DTYPE_bf16] = SC_ELEMENT_BF16,
+        [SC_DTYPE_f16] = SC_ELEMENT_F16, [SC_DTYPE_i32] = SC_ELEMENT_I32,  [SC_DTYPE_i64] = SC_ELEMENT_I64,
+        [SC_DTYPE_u8] = SC_ELEMENT_U8,   [SC_DTYPE_bool] = SC_ELEMENT_BOOL};
+    return elements[dtype];
+}
+
+/* An array exactly as long as it must be, so that a sanitizer sees what reads or writes beyond it. `values` become what it holds. */
+static void *typed(sc_dtype dtype, double *values, int64_t count)
+{
+    size_t bytes = (size_t)count * sc_dtypes[dtype].bytes;
+    void *array = malloc(bytes > 0 ? bytes : 1);
+    assert_non_null(array);
+    for (int64_t i = 0; i < count; i++) {
+        assert_true(sc_element_store(element_of(dtype), array, (uint64_t)i, values[i]));
+        values[i] = sc_element_load(element_of(dtype), array, (uint64_t)i);
+    }
+    return array;
+}
+
+typedef struct typed_case {
+    gemm_case c;
+    void *arrays[SC_GEMM_OPERANDS];
+    const void *tensors[SC_GEMM_MAX_STEPS];
+    void *scratch;
+} typed_case;
+
+static void open_case(typed_case *t)
+{
+    const sc_gemm *gemm = &t->c.gemm;
+    memset(t->tensors, 0, sizeof t->tensors);
+    for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+        t->arrays[o] = typed(gemm->dtypes[o], t->c.values[o], sc_gemm_extent(gemm, (sc_gemm_operand)o));
+    for (uint32_t s = 0; s < gemm->step_count; s++) {
+        if (sc_gemm_step_has_tensor(gemm->steps[s].kind))
+            t->tensors[s] = typed(gemm->steps[s].dtype, t->c.tensors[s], sc_gemm_step_extent(gemm, s));
+    }
+    size_t bytes = (size_t)sc_gemm_scratch_bytes(gemm);
+    t->scratch = aligned_alloc(64, bytes + (bytes == 0 ? 64 : 0));
+    assert_non_null(t->scratch);
+    memset(t->scratch, 0xff, bytes);
+}
+
+static void close_case(typed_case *t)
+{
+    for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+        free(t->arrays[o]);
+    for (uint32_t s = 0; s < SC_GEMM_MAX_STEPS; s++)
+        free((void *)(uintptr_t)t->tensors[s]);
+    free(t->scratch);
+    gemm_case_free(&t->c);
+}
+
+static double wrapped(sc_dtype dtype, double x)
+{
+    return dtype == SC_DTYPE_u8 ? (double)(uint8_t)(int64_t)x : dtype == SC_DTYPE_i32 ? (double)(int32_t)(uint32_t)(int64_t)x : x;
+}
+
+/* Half a unit of a dtype's last place, relative to the value. */
+static double unit(sc_dtype dtype)
+{
+    return sc_dtype_is_float(dtype) ? ldexp(1, -sc_dtypes[dtype].significand) : 0;
+}
+
+static void expect_result(const typed_case *t, const char *name)
+{
+    const sc_gemm *gemm = &t->c.gemm;
+    int64_t extent = sc_gemm_extent(gemm, SC_GEMM_C);
+    double *slacks = calloc((size_t)extent + 1, sizeof *slacks);
+    assert_non_null(slacks);
+    double *wanted = gemm_case_reference_with(gemm, t->c.values[0], t->c.values[1], t->c.values[2], t->c.tensors, slacks);
+    /* Each addition and each step rounds once; activations in f32 are good to 3e-7, about five units. */
+    double roundings = (double)sc_gemm_size(gemm, SC_GEMM_K) + 8 * gemm->step_count + 2;
+    sc_dtype dtype = gemm->dtypes[SC_GEMM_C];
+    for (int64_t i = 0; i < extent; i++) {
+        double got = sc_element_load(element_of(dtype), t->arrays[SC_GEMM_C], (uint64_t)i), ideal = wrapped(dtype, wanted[i]);
+        double bound = roundings * unit(gemm->sum) * slacks[i] + unit(dtype) * fabs(ideal) * 1.01 + (dtype == SC_DTYPE_f16 ? 0x1p-25 : 0);
+        if (!(fabs(got - ideal) <= bound))
+            fail_msg("%s: dims %u, steps %u, %s%s: element %lld is %.9g, wanted %.9g within %.3g", name, gemm->dim_count, gemm->step_count,
+                     sc_dtypes[dtype].name, gemm->accumulate ? " +=" : "", (long long)i, got, ideal, bound);
+    }
+    free(slacks);
+    free(wanted);
+}
+
+static bool run_case(typed_case *t, sc_gemm_backend backend)
+{
+    sc_gemm_plan *plan = sc_gemm_plan_new(&t->c.gemm, backend);
+    if (plan == NULL)
+        return false;
+    assert_true(sc_gemm_run(plan, t->arrays[0], t->arrays[1], t->arrays[2], t->tensors, t->scratch));
+    expect_result(t, sc_gemm_plan_name(plan));
+    sc_gemm_plan_free(plan);
+    return true;
+}
+
+static void run_random(sc_gemm_backend backend, uint64_t seed, int cases, int64_t most)
+{
+    int taken = 0;
+    for (int i = 0; i < cases; i++) {
+        typed_case t;
+        gemm_case_draw(&t.c, &seed, most);
+        open_case(&t);
+        taken += run_case(&t, backend);
+        close_case(&t);
+    }
+    assert_true(taken > cases / 8 || backend == SC_GEMM_ONEDNN);
+}
+
+static void plain_small(void **state)
+{
+    (void)state;
+    run_random(SC_GEMM_PLAIN, 11, 4000, 5);
+}
+
+static void plain_large(void **state)
+{
+    (void)state;
+    run_random(SC_GEMM_PLAIN, 12, 1500, 70);
+}
+
+/* ---- shapes at the edges of blocks, in every layout of the operands ---- */
+
+static sc_gemm matrix(int64_t batch, int64_t m, int64_t n, int64_t k, uint32_t layout)
+{
+    bool a = layout & 1, b = layout & 2, c = layout & 4;
+    return (sc_gemm){.dim_count = 4,
+                     .dims = {{batch, SC_GEMM_BATCH, {m * k, n * k, m * n}},
+                              {m, SC_GEMM_M, {a ? 1 : k, 0, c ? 1 : n}},
+                              {n, SC_GEMM_N, {0, b ? k : 1, c ? m : 1}},
+                              {k, SC_GEMM_K, {a ? m : 1, b ? 1 : n, 0}}},
+                     .sum = SC_DTYPE_f32};
+}
+
+static void draw_values(gemm_case *c, uint64_t *seed)
+{
+    for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+        c->values[o] = gemm_case_values(sc_gemm_extent(&c->gemm, (sc_gemm_operand)o), c->gemm.dtypes[o], seed);
+    for (uint32_t s = 0; s < c->gemm.step_count; s++)
+        c->tensors[s] = gemm_case_values(sc_gemm_step_extent(&c->gemm, s), c->gemm.steps[s].dtype, seed);
+}
+
+/* bias, gelu, a residual */
+static void add_steps(sc_gemm *gemm)
+{
+    gemm->step_count = 3;
+    gemm->steps[0] = (sc_gemm_step){.kind = SC_GEMM_ADD, .strides = {0, 0, 1, 0}};
+    gemm->steps[1] = (sc_gemm_step){.kind = SC_GEMM_GELU};
+    gemm->steps[2] = (sc_gemm_step){.kind = SC_GEMM_ADD};
+    for (int i = 0; i < 3; i++)
+        gemm->steps[2].strides[i] = gemm->dims[i].strides[SC_GEMM_C];
+}
+
+static void run_edges(sc_gemm_backend backend)
+{
+    static const int64_t shapes[][4] = {{1, 1, 700, 401},  {1, 3, 65, 1030},   {1, 8, 1100, 385},  {2, 5, 33, 17},   {1, 7, 1, 900},
+                                        {1, 31, 33, 1500}, {3, 97, 50, 64},    {1, 100, 300, 10},  {1, 12, 6000, 5}, {1, 2900, 12, 5},
+                                        {40, 48, 48, 48},  {1, 200, 100, 800}, {1, 1030, 20, 400}, {1, 64, 64, 0}};
+    static const sc_dtype dtypes[][3] = {{SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
+                                         {SC_DTYPE_bf16, SC_DTYPE_bf16, SC_DTYPE_bf16},
+                                         {SC_DTYPE_f32, SC_DTYPE_bf16, SC_DTYPE_f32},
+                                         {SC_DTYPE_f16, SC_DTYPE_f16, SC_DTYPE_f16}};
+    uint64_t seed = 5;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        for (uint32_t layout = 0; layout < 32; layout++) {
+            typed_case t = {0};
+            t.c.gemm = matrix(shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], layout);
+            memcpy(t.c.gemm.dtypes, dtypes[(s + layout) % 4], sizeof t.c.gemm.dtypes);
+            t.c.gemm.accumulate = (layout & 8) != 0;
+            if ((layout & 16) != 0)
+                add_steps(&t.c.gemm);
+            draw_values(&t.c, &seed);
+            open_case(&t);
+            run_case(&t, backend);
+            close_case(&t);
+        }
+    }
+}
+
+static void plain_edges(void **state)
+{
+    (void)state;
+    run_edges(SC_GEMM_PLAIN);
+}
+
+/* ---- teams ---- */
+
+static void same_bits_for_every_team(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][4] = {{1, 150, 200, 800}, {1, 4, 1500, 300}, {30, 40, 40, 40}, {1, 6, 100, 2000}};
+    uint64_t seed = 9;
+    for (uint32_t i = 0; i < 16; i++) {
+        typed_case t = {0};
+        const int64_t *shape = shapes[i / 4];
+        t.c.gemm = matrix(shape[0], shape[1], shape[2], shape[3], i % 4);
+        if (i % 2 == 0)
+            add_steps(&t.c.gemm);
+        draw_values(&t.c, &seed);
+        open_case(&t);
+        size_t bytes = (size_t)sc_gemm_extent(&t.c.gemm, SC_GEMM_C) * sizeof(float);
+        void *first = malloc(bytes);
+        assert_non_null(first);
+        for (int threads = 1; threads <= 5; threads++) {
+            omp_set_num_threads(threads);
+            assert_true(run_case(&t, SC_GEMM_PLAIN));
+            if (threads == 1)
+                memcpy(first, t.arrays[SC_GEMM_C], bytes);
+            else
+                assert_memory_equal(first, t.arrays[SC_GEMM_C], bytes);
+        }
+        omp_set_num_threads(omp_get_num_procs());
+        free(first);
+        close_case(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_small),
+        cmocka_unit_test(plain_large),
+        cmocka_unit_test(plain_edges),
+        cmocka_unit_test(same_bits_for_every_team),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
