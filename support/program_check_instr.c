@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "support/gemm_blocks.h"
 #include "support/program_check.h"
 
 /* ---- collectives ---- */
@@ -145,21 +146,21 @@ static bool check_kernel(sc_checker *c, const sc_image_instr *instr)
     return check_apart(c, args, kernel->arg_count, true);
 }
 
-/* a, b and c, the tensors of the epilogue, and perhaps scratch. An epilogue may read what c becomes, element by element. */
+/* a, b and c, the tensors of the epilogue, scratch where any is needed. */
 static bool check_gemm(sc_checker *c, const sc_image_instr *instr)
 {
-    touched args[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS + 1];
+    touched args[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS + 1] = {[SC_GEMM_C] = {.is_written = true}};
     uint32_t count = SC_GEMM_OPERANDS;
     if (!check_index(c, instr, c->image->gemm_count, "gemm"))
         return false;
     const sc_gemm *gemm = &c->image->gemms[instr->index];
+    int64_t scratch = sc_gemm_scratch_bytes(gemm);
     for (uint32_t s = 0; s < gemm->step_count; s++)
         count += sc_gemm_step_has_tensor(gemm->steps[s].kind);
-    if (!expect_args(c, instr, count + (instr->arg_count > count), 0))
+    if (!expect_args(c, instr, count + (scratch > 0), 0))
         return false;
     for (uint32_t o = 0; o < SC_GEMM_OPERANDS; o++) {
         uint32_t bytes = sc_dtypes[gemm->dtypes[o]].bytes;
-        args[o].is_written = o == SC_GEMM_C;
         if (!check_ref(c, instr, o, sc_gemm_extent(gemm, (sc_gemm_operand)o) * bytes, bytes, &args[o]))
             return false;
     }
@@ -167,17 +168,14 @@ static bool check_gemm(sc_checker *c, const sc_image_instr *instr)
         uint32_t bytes = sc_dtypes[gemm->steps[s].dtype].bytes;
         if (!sc_gemm_step_has_tensor(gemm->steps[s].kind))
             continue;
-        args[at].is_written = false;
         if (!check_ref(c, instr, at, sc_gemm_step_extent(gemm, s) * bytes, bytes, &args[at]))
             return false;
         at++;
     }
-    if (instr->arg_count > count) {
-        args[count].is_written = true;
-        if (!check_ref(c, instr, count, -1, SC_IMAGE_ALIGN, &args[count]))
-            return false;
-    }
-    return check_apart(c, args, SC_GEMM_OPERANDS, false) && check_apart(c, args, instr->arg_count, true);
+    args[count].is_written = true;
+    if (scratch > 0 && !check_ref(c, instr, count, scratch, SC_IMAGE_ALIGN, &args[count]))
+        return false;
+    return check_apart(c, args, instr->arg_count, false);
 }
 
 static bool check_collective(sc_checker *c, const sc_image_instr *instr)

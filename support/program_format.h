@@ -174,7 +174,7 @@ typedef struct sc_image_group {
 
 typedef enum sc_image_instr_kind {
     SC_INSTR_KERNEL,     /* index: kernel; args: its buffers */
-    SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (if bytes > 0) */
+    SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (where sc_gemm_scratch_bytes is not 0) */
     SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part (send: source; recv: destination); starts it, on
                             its own stream */
     SC_INSTR_FINISH,     /* index: the instruction (in this function) whose collective must have ended; each collective has one */

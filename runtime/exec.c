@@ -1,0 +1,197 @@
+/* The machine: a list of instructions, one after the other. */
+#include <string.h>
+#include <time.h>
+
+#include "runtime/session.h"
+#include "support/rng.h"
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- kernels ---- */
+
+static void set_params(const sc_rank *rank, const sc_image_instr *instr, uint32_t micro_batch)
+{
+    uint32_t key[2];
+    for (uint32_t i = 0; i < instr->param_count; i++) {
+        const sc_image_param *param = &instr->params[i];
+        switch (param->kind) {
+        case SC_PARAM_RANK:
+            rank->params[i] = sc_image_terms_value(&param->terms, rank->rank);
+            break;
+        case SC_PARAM_KEY:
+            sc_rng_key(rank->session->seed, param->path_hash, key);
+            rank->params[i] = (int64_t)((uint64_t)key[1] << 32 | key[0]);
+            break;
+        case SC_PARAM_STEP:
+            rank->params[i] = (int64_t)(rank->session->step & UINT32_MAX);
+            break;
+        default:
+            rank->params[i] = micro_batch;
+            break;
+        }
+    }
+}
+
+static void run_kernel(sc_rank *rank, const sc_bound *bound, uint32_t micro_batch, sc_error *error)
+{
+    const sc_image_instr *instr = bound->instr;
+    const sc_image_kernel *kernel = &rank->session->image->kernels[instr->index];
+    set_params(rank, instr, micro_batch);
+    int64_t failed = rank->session->kernels[instr->index](bound->args, rank->params);
+    if (failed == 0 || error->status != SC_OK)
+        return;
+    if (failed > 0 && failed <= (int64_t)kernel->check_count)
+        sc_fail(error, SC_ERROR_DATA, "%s: %s (rank %u)", instr->where, kernel->checks[failed - 1], rank->rank);
+    else
+        sc_fail(error, SC_ERROR_DEVICE, "%s: kernel %s returned %lld, which means nothing (rank %u)", instr->where, kernel->symbol,
+                (long long)failed, rank->rank);
+}
+
+static void run_gemm(sc_rank *rank, const sc_bound *bound, sc_error *error)
+{
+    const sc_gemm_plan *plan = rank->plans[bound->instr->index];
+    if (!sc_gemm_run(plan, bound->args[SC_GEMM_A], bound->args[SC_GEMM_B], bound->args[SC_GEMM_C], bound->steps, bound->scratch) &&
+        error->status == SC_OK)
+        sc_fail(error, SC_ERROR_DEVICE, "%s: the product %s failed (rank %u)", bound->instr->where, sc_gemm_plan_name(plan), rank->rank);
+}
+
+/* ---- collectives ---- */
+
+/* The call failed before anything began: nobody else can know. */
+static sc_status start(sc_rank *rank, sc_bound *bound, sc_error *error)
+{
+    sc_status status = sc_comm_start(bound->group, &bound->call, &bound->request, error);
+    if (status != SC_OK) {
+        bound->request = NULL;
+        sc_comm_abort(rank->comm, error->text);
+    }
+    return status;
+}
+
+static sc_status finish(sc_bound *bound, sc_error *error)
+{
+    sc_status status = sc_comm_wait(bound->request, error);
+    bound->request = NULL;
+    return status;
+}
+
+/* What is in flight must be waited for, also when it has failed. */
+static void drain(const sc_rank *rank, uint32_t func)
+{
+    for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count; i++) {
+        sc_error ignored = {.status = SC_OK};
+        if (rank->funcs[func][i].request != NULL)
+            finish(&rank->funcs[func][i], &ignored);
+    }
+}
+
+/* ---- instructions ---- */
+
+static sc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, uint32_t micro_batch, sc_error *error)
+{
+    sc_bound *bound = &list[index];
+    sc_error reason = {.status = SC_OK};
+    sc_status status = SC_OK;
+    switch (bound->instr->kind) {
+    case SC_INSTR_KERNEL:
+        run_kernel(rank, bound, micro_batch, error);
+        break;
+    case SC_INSTR_GEMM:
+        run_gemm(rank, bound, error);
+        break;
+    case SC_INSTR_COLLECTIVE:
+        status = start(rank, bound, &reason);
+        break;
+    case SC_INSTR_FINISH:
+        status = finish(&list[bound->instr->index], &reason);
+        break;
+    default:
+        memcpy(bound->args[1], bound->args[0], (size_t)bound->bytes);
+        break;
+    }
+    if (status != SC_OK) {
+        rank->has_lost_world = true;
+        *error = reason;
+    }
+    return status;
+}
+
+static const char *title_of(const sc_image *image, const sc_bound *list, const sc_image_instr *instr)
+{
+    switch (instr->kind) {
+    case SC_INSTR_KERNEL:
+        return image->kernels[instr->index].title;
+    case SC_INSTR_GEMM:
+        return "gemm";
+    case SC_INSTR_COLLECTIVE:
+        return sc_image_collective_names[image->collectives[instr->index].kind];
+    case SC_INSTR_FINISH:
+        return title_of(image, list, list[instr->index].instr);
+    default:
+        return "copy";
+    }
+}
+
+static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin, double end)
+{
+    static const sc_work works[SC_INSTR_KINDS] = {
+        [SC_INSTR_KERNEL] = SC_WORK_KERNEL, [SC_INSTR_GEMM] = SC_WORK_GEMM, [SC_INSTR_COLLECTIVE] = SC_WORK_COMM,
+        [SC_INSTR_FINISH] = SC_WORK_WAIT,   [SC_INSTR_COPY] = SC_WORK_COPY,
+    };
+    sc_session *session = rank->session;
+    const sc_image_instr *instr = rank->funcs[func][index].instr;
+    rank->profile[func].work[works[instr->kind]] += end - begin;
+    if (session->trace == NULL)
+        return;
+    session->trace(session->trace_user, &(sc_trace_event){.rank = rank->rank,
+                                                          .func = func,
+                                                          .instr = index,
+                                                          .work = works[instr->kind],
+                                                          .title = title_of(session->image, rank->funcs[func], instr),
+                                                          .where = instr->where,
+                                                          .phase = instr->phase,
+                                                          .begin = begin,
+                                                          .end = end});
+}
+
+static sc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_error *error)
+{
+    uint32_t count = rank->session->image->funcs[func].instr_count;
+    bool is_timed = rank->session->options.profile || rank->session->trace != NULL;
+    sc_bound *list = rank->funcs[func];
+    for (uint32_t i = 0; i < count; i++) {
+        double begin = is_timed ? now() : 0;
+        sc_status status = run_instr(rank, list, i, micro_batch, error);
+        if (status != SC_OK)
+            return status;
+        if (is_timed)
+            note_time(rank, func, i, begin, now());
+    }
+    return error->status;
+}
+
+sc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_error *error)
+{
+    enum { KINDS = sizeof rank->profile->sent / sizeof *rank->profile->sent };
+    sc_func_profile *profile = &rank->profile[func];
+    sc_comm_counter before[KINDS];
+    const sc_comm_counter *counters = sc_comm_counters(rank->comm);
+    memcpy(before, counters, sizeof before);
+    *error = (sc_error){.status = SC_OK};
+    double begin = now();
+    sc_status status = run_list(rank, func, micro_batch, error);
+    if (status != SC_OK)
+        drain(rank, func);
+    profile->calls++;
+    profile->seconds += now() - begin;
+    for (int i = 0; i < KINDS; i++) {
+        profile->collectives[i] += counters[i].calls - before[i].calls;
+        profile->sent[i] += counters[i].sent - before[i].sent;
+    }
+    return status;
+}

@@ -1,0 +1,16 @@
+/* An executable is an image in an arena of its own. */
+#ifndef SHARDC_RUNTIME_EXECUTABLE_H
+#define SHARDC_RUNTIME_EXECUTABLE_H
+
+#include "shardc/runtime.h"
+#include "support/program_format.h"
+
+struct sc_executable {
+    sc_arena arena;
+    sc_image *image;
+};
+
+/* Fills `error`, which may be NULL, and returns the status. */
+sc_status sc_fail(sc_error *error, sc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

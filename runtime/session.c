@@ -1,0 +1,376 @@
+/* The life of a session: threads, arenas, kernels, the world. */
+#define _GNU_SOURCE /* madvise, MAP_ANONYMOUS, sched_getaffinity */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/session.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum { HUGE_PAGE = 1 << 21 };
+
+/* ---- jobs ---- */
+
+typedef struct rank_job {
+    sc_session *session;
+    sc_status (*work)(sc_rank *rank, void *user, sc_error *error);
+    void *user;
+} rank_job;
+
+static void run_rank_job(void *user, uint32_t worker)
+{
+    rank_job *job = user;
+    sc_rank *rank = &job->session->ranks[worker];
+    rank->error = (sc_error){.status = SC_OK};
+    rank->status = job->work(rank, job->user, &rank->error);
+}
+
+void sc_session_each_rank(sc_session *session, sc_status (*work)(sc_rank *rank, void *user, sc_error *error), void *user)
+{
+    rank_job job = {session, work, user};
+    sc_workers_run(session->workers, run_rank_job, &job);
+}
+
+/* ---- outcomes ---- */
+
+/* In an MPI job all ranks must come to the same conclusion. Those without an error of their own learn that others have one. */
+static sc_status agree(sc_session *session, sc_status status, sc_error *error)
+{
+    sc_rank *rank = &session->ranks[0];
+    int32_t mine = status != SC_OK, any = 0;
+    sc_comm_part part = {&mine, &any, 1, SC_DTYPE_i32};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "outcome"};
+    sc_error reason = {.status = SC_OK};
+    sc_status agreed = sc_comm_run(sc_comm_world(rank->comm), &call, &reason);
+    if (agreed != SC_OK) {
+        session->is_world_lost = true;
+        return status != SC_OK ? status : sc_fail(error, agreed, "%s", reason.text);
+    }
+    return status == SC_OK && any != 0 ? sc_fail(error, SC_ERROR_COMM, "another rank failed, and says why") : status;
+}
+
+sc_status sc_session_outcome(sc_session *session, sc_error *error)
+{
+    sc_status status = SC_OK;
+    for (uint32_t r = 0; r < session->rank_count; r++) {
+        sc_rank *rank = &session->ranks[r];
+        session->is_world_lost = session->is_world_lost || rank->has_lost_world;
+        if (status == SC_OK && rank->status != SC_OK)
+            status = sc_fail(error, rank->status, "%s", rank->error.text);
+    }
+    return session->rank_count < session->image->ranks && !session->is_world_lost ? agree(session, status, error) : status;
+}
+
+/* ---- worlds ---- */
+
+static sc_status open_local_world(sc_session *session, sc_error *error)
+{
+    sc_comm_options options = {.deadline_ms = session->options.deadline_ms};
+    sc_comm **comms = calloc(session->rank_count, sizeof *comms);
+    sc_error reason = {.status = SC_OK};
+    if (comms == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for %u ranks", session->rank_count);
+    sc_status status = sc_comm_open_local(session->rank_count, &options, comms, &reason);
+    for (uint32_t r = 0; status == SC_OK && r < session->rank_count; r++)
+        session->ranks[r].comm = comms[r];
+    free(comms);
+    return status == SC_OK ? SC_OK : sc_fail(error, status, "%s", reason.text);
+}
+
+static void close_local_world(sc_session *session)
+{
+    for (uint32_t r = 0; session->owns_world && r < session->rank_count; r++) {
+        sc_comm_close(session->ranks[r].comm);
+        session->ranks[r].comm = NULL;
+    }
+}
+
+static sc_status bind_groups(sc_rank *rank, void *user, sc_error *error)
+{
+    (void)user;
+    return sc_rank_bind_groups(rank, error);
+}
+
+sc_status sc_session_recover(sc_session *session, sc_error *error)
+{
+    if (!session->is_world_lost)
+        return SC_OK;
+    if (session->rank_count < session->image->ranks)
+        return sc_fail(error, SC_ERROR_COMM, "an earlier error ended the connection to the other ranks; the session cannot go on");
+    close_local_world(session);
+    sc_status status = open_local_world(session, error);
+    if (status != SC_OK)
+        return status;
+    session->is_world_lost = false;
+    for (uint32_t r = 0; r < session->rank_count; r++)
+        session->ranks[r].has_lost_world = false;
+    sc_session_each_rank(session, bind_groups, NULL);
+    return sc_session_outcome(session, error);
+}
+
+/* ---- ranks ---- */
+
+/* Pages come to the processor that first writes to them: this thread. Large ones where the system has them. */
+static sc_status map_arena(sc_rank *rank, sc_error *error)
+{
+    size_t bytes = (size_t)rank->session->image->arena_bytes, page = (size_t)sysconf(_SC_PAGESIZE);
+    rank->mapping_bytes = bytes + (bytes >= HUGE_PAGE ? HUGE_PAGE : 0) + page;
+    rank->mapping = mmap(NULL, rank->mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (rank->mapping == MAP_FAILED) {
+        rank->mapping = NULL;
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the %zu bytes of rank %u", bytes, rank->rank);
+    }
+    size_t skip = bytes >= HUGE_PAGE ? HUGE_PAGE - (uintptr_t)rank->mapping % HUGE_PAGE : 0;
+    rank->arena = (char *)rank->mapping + skip;
+    if (bytes >= HUGE_PAGE)
+        (void)madvise(rank->arena, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    for (size_t at = 0; at < bytes; at += page)
+        ((volatile char *)rank->arena)[at] = 0;
+    return SC_OK;
+}
+
+/* The team of this thread, in the library that the kernels were linked with, and in ours where that is another one. */
+static void set_team(const sc_session *session)
+{
+    uint32_t threads = session->options.threads / session->rank_count;
+    sc_error ignored = {.status = SC_OK};
+    int size = threads > 1 ? (int)threads : 1;
+    sc_kernel_function *found = session->object == NULL ? NULL : sc_loader_symbol(session->object, "omp_set_num_threads", &ignored);
+    void (*set_num_threads)(int) = (void (*)(int))(void (*)(void))found;
+    if (set_num_threads != NULL)
+        set_num_threads(size);
+#ifdef _OPENMP
+    omp_set_num_threads(size);
+#endif
+}
+
+static sc_status start_rank(sc_rank *rank, void *user, sc_error *error)
+{
+    (void)user;
+    set_team(rank->session);
+    sc_status status = map_arena(rank, error);
+    if (status == SC_OK)
+        status = sc_rank_bind(rank, error);
+    return status == SC_OK ? sc_rank_bind_groups(rank, error) : status;
+}
+
+/* Plans are freed where they were made. */
+static sc_status stop_rank(sc_rank *rank, void *user, sc_error *error)
+{
+    (void)user;
+    (void)error;
+    sc_rank_unbind(rank);
+    if (rank->mapping != NULL)
+        munmap(rank->mapping, rank->mapping_bytes);
+    return SC_OK;
+}
+
+/* ---- sessions ---- */
+
+static sc_status load_kernels(sc_session *session, sc_error *error)
+{
+    const sc_image *image = session->image;
+    sc_error reason = {.status = SC_OK};
+    session->kernels = calloc(image->kernel_count + 1u, sizeof *session->kernels);
+    if (session->kernels == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the kernels");
+    if (image->kernel_count == 0)
+        return SC_OK;
+    session->object = sc_loader_open(image->object, image->object_bytes, &reason);
+    for (uint32_t i = 0; session->object != NULL && i < image->kernel_count && reason.status == SC_OK; i++)
+        session->kernels[i] = sc_loader_symbol(session->object, image->kernels[i].symbol, &reason);
+    return reason.status == SC_OK ? SC_OK : sc_fail(error, SC_ERROR_DEVICE, "%s", reason.text);
+}
+
+/* The system would rather end the process later than say no now. */
+static sc_status check_memory(const sc_session *session, sc_error *error)
+{
+    double needed = (double)session->image->arena_bytes * session->rank_count;
+    double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (needed <= available)
+        return SC_OK;
+    return sc_fail(error, SC_ERROR_MEMORY, "%u ranks need %.4g GiB of memory; this machine has %.4g GiB", session->rank_count,
+                   needed / 0x1p30, available / 0x1p30);
+}
+
+static uint32_t usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return (uint32_t)CPU_COUNT(&set);
+    return 1;
+}
+
+static sc_status start_session(sc_session *session, sc_comm *comm, sc_error *error)
+{
+    sc_status status = check_memory(session, error);
+    session->ranks = calloc(session->rank_count, sizeof *session->ranks);
+    if (session->ranks == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for %u ranks", session->rank_count);
+    for (uint32_t r = 0; r < session->rank_count; r++)
+        session->ranks[r] = (sc_rank){.session = session, .rank = session->first_rank + r, .comm = comm};
+    if (status == SC_OK)
+        status = load_kernels(session, error);
+    if (status == SC_OK && comm == NULL) {
+        session->owns_world = true;
+        status = open_local_world(session, error);
+    }
+    if (status == SC_OK)
+        status = sc_workers_new(session->rank_count, &session->workers, error);
+    if (status != SC_OK)
+        return status;
+    sc_session_each_rank(session, start_rank, NULL);
+    return sc_session_outcome(session, error);
+}
+
+/* Ranks elsewhere wait for this one: they must hear that it is not coming. */
+static void give_up(sc_comm *comm)
+{
+    if (comm != NULL)
+        sc_comm_abort(comm, "its session did not start");
+}
+
+static sc_status new_session(const sc_executable *program, const sc_session_options *options, sc_comm *comm, uint32_t ranks, uint32_t first,
+                             sc_session **out, sc_error *error)
+{
+    sc_session *session = calloc(1, sizeof *session);
+    *out = NULL;
+    if (session == NULL) {
+        give_up(comm);
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a session");
+    }
+    session->program = program;
+    session->image = program->image;
+    session->rank_count = ranks;
+    session->first_rank = first;
+    if (options != NULL)
+        session->options = *options;
+    if (session->options.threads == 0)
+        session->options.threads = usable_cores();
+    sc_status status = start_session(session, comm, error);
+    if (status == SC_OK) {
+        *out = session;
+        return SC_OK;
+    }
+    give_up(comm);
+    sc_session_free(session);
+    return status;
+}
+
+static sc_status check_target(const sc_executable *program, sc_error *error)
+{
+    if (strcmp(program->image->target, "cpu") == 0)
+        return SC_OK;
+    return sc_fail(error, SC_ERROR_UNAVAILABLE, "the program is for target '%s', this library runs 'cpu'", program->image->target);
+}
+
+/* Ranks that run different programs would wait for each other for ever, or worse. */
+static sc_status compare_programs(sc_comm *comm, uint64_t hash, sc_error *error)
+{
+    int64_t least = (int64_t)hash, most = (int64_t)hash;
+    sc_comm_part parts[2] = {{&least, &least, 1, SC_DTYPE_i64}, {&most, &most, 1, SC_DTYPE_i64}};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MIN, .part_count = 1, .parts = &parts[0], .what = "program"};
+    sc_error reason = {.status = SC_OK};
+    sc_status status = sc_comm_run(sc_comm_world(comm), &call, &reason);
+    call.reduce = SC_COMM_MAX;
+    call.parts = &parts[1];
+    if (status == SC_OK)
+        status = sc_comm_run(sc_comm_world(comm), &call, &reason);
+    if (status != SC_OK)
+        return sc_fail(error, status, "%s", reason.text);
+    return least == most ? SC_OK : sc_fail(error, SC_ERROR_ARGUMENT, "the ranks of the job were started with different programs");
+}
+
+sc_status sc_session_new_with_comm(const sc_executable *program, const sc_session_options *options, sc_comm *comm, sc_session **out,
+                                   sc_error *error)
+{
+    *out = NULL;
+    sc_status status = check_target(program, error);
+    if (status == SC_OK && sc_comm_size(comm) != program->image->ranks)
+        status = sc_fail(error, SC_ERROR_ARGUMENT, "the program is for %llu ranks, the job has %u",
+                         (unsigned long long)program->image->ranks, sc_comm_size(comm));
+    if (status == SC_OK)
+        status = compare_programs(comm, program->image->hash, error);
+    return status == SC_OK ? new_session(program, options, comm, 1, sc_comm_rank(comm), out, error) : status;
+}
+
+static sc_status new_mpi_session(const sc_executable *program, const sc_session_options *options, sc_session **out, sc_error *error)
+{
+    sc_comm_options comm_options = {.deadline_ms = options->deadline_ms};
+    sc_error reason = {.status = SC_OK};
+    sc_comm *comm = NULL;
+    sc_status status = sc_comm_open_mpi(&comm_options, &comm, &reason);
+    if (status != SC_OK)
+        return sc_fail(error, status, "%s", reason.text);
+    status = sc_session_new_with_comm(program, options, comm, out, error);
+    if (status == SC_OK)
+        (*out)->owns_world = true;
+    else
+        sc_comm_close(comm);
+    return status;
+}
+
+sc_status sc_session_new(const sc_executable *program, const sc_session_options *options, sc_session **out, sc_error *error)
+{
+    *out = NULL;
+    if (options != NULL && options->world == SC_WORLD_MPI)
+        return new_mpi_session(program, options, out, error);
+    sc_status status = check_target(program, error);
+    return status == SC_OK ? new_session(program, options, NULL, (uint32_t)program->image->ranks, 0, out, error) : status;
+}
+
+void sc_session_free(sc_session *session)
+{
+    if (session == NULL)
+        return;
+    if (session->workers != NULL)
+        sc_session_each_rank(session, stop_rank, NULL);
+    sc_workers_free(session->workers);
+    if (session->ranks != NULL)
+        close_local_world(session);
+    sc_loader_close(session->object);
+    free(session->ranks);
+    free(session->kernels);
+    free(session);
+}
+
+uint32_t sc_session_local_ranks(const sc_session *session, uint32_t *out_first)
+{
+    if (out_first != NULL)
+        *out_first = session->first_rank;
+    return session->rank_count;
+}
+
+void sc_session_set_random(sc_session *session, uint64_t seed, uint64_t step, uint32_t micro_batch)
+{
+    session->seed = seed;
+    session->step = step;
+    session->micro_batch = micro_batch;
+}
+
+/* ---- measuring ---- */
+
+void sc_session_profile(const sc_session *session, uint32_t func, uint32_t rank, sc_func_profile *out)
+{
+    uint32_t index = rank - session->first_rank;
+    *out = (sc_func_profile){0};
+    if (func < session->image->func_count && rank >= session->first_rank && index < session->rank_count)
+        *out = session->ranks[index].profile[func];
+}
+
+void sc_session_reset_profile(sc_session *session)
+{
+    for (uint32_t r = 0; r < session->rank_count; r++)
+        memset(session->ranks[r].profile, 0, session->image->func_count * sizeof *session->ranks[r].profile);
+}
+
+void sc_session_set_trace(sc_session *session, void (*trace)(void *user, const sc_trace_event *event), void *user)
+{
+    session->trace = trace;
+    session->trace_user = user;
+}

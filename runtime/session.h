@@ -1,0 +1,101 @@
+/* The inside of a session. What one rank executes is bound once, when the session starts: every instruction of every function with its
+ * pointers; exec.c then only walks along. */
+#ifndef SHARDC_RUNTIME_SESSION_H
+#define SHARDC_RUNTIME_SESSION_H
+
+#include "runtime/comm.h"
+#include "runtime/executable.h"
+#include "runtime/gemm.h"
+#include "runtime/loader.h"
+#include "runtime/shard.h"
+#include "runtime/workers.h"
+
+/* An instruction with its addresses on one rank. */
+typedef struct sc_bound {
+    const sc_image_instr *instr;
+    void **args;
+    const void **steps;       /* GEMM: by step of the descriptor */
+    void *scratch;            /* GEMM */
+    sc_comm_call call;        /* COLLECTIVE */
+    sc_comm_group *group;     /* COLLECTIVE */
+    sc_comm_part *parts;      /* COLLECTIVE */
+    sc_comm_request *request; /* COLLECTIVE, from start to finish */
+    int64_t bytes;            /* COPY */
+} sc_bound;
+
+typedef struct sc_rank {
+    sc_session *session;
+    uint32_t rank; /* of the mesh */
+    char *arena;   /* arena_bytes, aligned to SC_IMAGE_ALIGN */
+    void *mapping; /* what the arena is in */
+    size_t mapping_bytes;
+    sc_comm *comm;
+    sc_comm_group **groups;   /* by group of the image */
+    sc_gemm_plan **plans;     /* by gemm of the image */
+    sc_bound **funcs;         /* by function: its instructions */
+    void *bound_memory;       /* of all bound instructions */
+    int64_t *params;          /* room for those of one kernel */
+    sc_func_profile *profile; /* by function */
+    sc_status status;         /* of the last job */
+    sc_error error;
+    bool has_lost_world; /* a collective failed */
+} sc_rank;
+
+struct sc_session {
+    const sc_executable *program;
+    const sc_image *image;
+    sc_session_options options;
+    sc_loader *object;            /* NULL: the image has none */
+    sc_kernel_function **kernels; /* by kernel of the image */
+    sc_workers *workers;
+    sc_rank *ranks; /* those of this process */
+    uint32_t rank_count, first_rank;
+    bool is_world_lost; /* collectives no longer work */
+    bool owns_world;    /* closes it */
+    uint64_t seed, step;
+    uint32_t micro_batch;
+    void (*trace)(void *user, const sc_trace_event *event);
+    void *trace_user;
+};
+
+/* A session with one rank in this process, whose end of the world is given; it stays the caller's and outlives the session. */
+sc_status sc_session_new_with_comm(const sc_executable *program, const sc_session_options *options, sc_comm *comm, sc_session **out,
+                                   sc_error *error);
+
+/* ---- bind.c ---- */
+/* Sets rank->plans, rank->funcs and what they point to; on the rank's thread. */
+sc_status sc_rank_bind(sc_rank *rank, sc_error *error);
+/* Gives the bound collectives their groups, which rank->comm makes. */
+sc_status sc_rank_bind_groups(sc_rank *rank, sc_error *error);
+void sc_rank_unbind(sc_rank *rank);
+
+/* ---- exec.c ---- */
+/* Runs a function's instructions on the rank's thread. A check that fails is remembered, and the rest is run all the same, since other
+ * ranks count on this one; an error of a collective ends it. */
+sc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_error *error);
+
+/* ---- session.c ---- */
+/* work(rank, user, &rank->error) on every rank's thread; its status becomes rank->status. */
+void sc_session_each_rank(sc_session *session, sc_status (*work)(sc_rank *rank, void *user, sc_error *error), void *user);
+/* The first error of the ranks' last job, in their order; in an MPI job, of all ranks. */
+sc_status sc_session_outcome(sc_session *session, sc_error *error);
+/* Makes a new world where the old one was lost, as far as that is possible. */
+sc_status sc_session_recover(sc_session *session, sc_error *error);
+
+/* ---- values.c ---- */
+static inline void *sc_rank_buffer(const sc_rank *rank, uint32_t buffer)
+{
+    return rank->arena + rank->session->image->buffers[buffer].offset;
+}
+
+/* From and to whole values, on the calling thread, while nothing runs. `name` for messages. */
+sc_status sc_session_scatter(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
+                             sc_error *error);
+sc_status sc_session_gather(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
+                            sc_error *error);
+/* Sets a state, and its master, from whole values of any element. */
+sc_status sc_session_set_elements(sc_session *session, uint32_t state, const void *data, sc_element element, sc_error *error);
+/* The element of a dtype's name; of `stored` when it is NULL. */
+sc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, sc_error *error);
+
+#endif

@@ -1,0 +1,136 @@
+/* State in safetensors files, by its paths. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/safetensors.h"
+#include "runtime/session.h"
+
+/* What a file holds: parameters, or also optimizer state. Masters are among that: they are the values, parameters only their roundings. */
+static bool is_saved(const sc_image_state *state, bool all)
+{
+    return state->kind == SC_STATE_PARAM || (all && state->kind == SC_STATE_OPT);
+}
+
+/* ---- loading ---- */
+
+static sc_status refuse_file(const sc_safetensors_error *reason, sc_error *error)
+{
+    return sc_fail(error, SC_ERROR_DATA, "%.*s", (int)strcspn(reason->text, "\n"), reason->text);
+}
+
+static bool is_float(sc_element element)
+{
+    return element == SC_ELEMENT_F64 || element == SC_ELEMENT_F32 || element == SC_ELEMENT_BF16 || element == SC_ELEMENT_F16;
+}
+
+static sc_status check_tensor(const sc_image_state *state, const sc_safetensor *tensor, const char *path, sc_error *error)
+{
+    if (tensor == NULL)
+        return sc_fail(error, SC_ERROR_DATA, "%s has no tensor '%s'", path, state->path);
+    bool fits = tensor->rank == state->tensor.rank;
+    for (uint32_t i = 0; fits && i < tensor->rank; i++)
+        fits = tensor->shape[i] == (uint64_t)state->tensor.dims[i].size;
+    if (!fits)
+        return sc_fail(error, SC_ERROR_DATA, "%s: tensor '%s' is of another shape than the program's", path, state->path);
+    if (is_float(tensor->element) != sc_dtype_is_float(state->tensor.dtype))
+        return sc_fail(error, SC_ERROR_DATA, "%s: tensor '%s' holds %s, the program's is %s", path, state->path,
+                       sc_element_name(tensor->element), sc_dtypes[state->tensor.dtype].name);
+    return SC_OK;
+}
+
+static sc_status load_all(sc_session *session, const sc_safetensors *file, const char *path, bool all, sc_error *error)
+{
+    const sc_image *image = session->image;
+    for (uint32_t i = 0; i < image->state_count; i++) {
+        const sc_image_state *state = &image->states[i];
+        sc_status status = is_saved(state, all) ? check_tensor(state, sc_safetensors_find(file, state->path), path, error) : SC_OK;
+        if (status != SC_OK)
+            return status;
+    }
+    /* Parameters first: what sets a master with its parameter's value must not come after the master's own. */
+    for (int masters = 0; masters < 2; masters++) {
+        for (uint32_t i = 0; i < image->state_count; i++) {
+            const sc_image_state *state = &image->states[i];
+            if (!is_saved(state, all) || (state->kind == SC_STATE_PARAM) == (masters == 1))
+                continue;
+            const sc_safetensor *tensor = sc_safetensors_find(file, state->path);
+            sc_status status = sc_session_set_elements(session, i, tensor->data, tensor->element, error);
+            if (status != SC_OK)
+                return status;
+        }
+    }
+    return SC_OK;
+}
+
+sc_status sc_session_load(sc_session *session, const char *path, bool all, sc_error *error)
+{
+    sc_safetensors_error reason = {0};
+    sc_safetensors *file = sc_safetensors_open(path, &reason);
+    if (file == NULL)
+        return refuse_file(&reason, error);
+    sc_status status = load_all(session, file, path, all, error);
+    sc_safetensors_close(file);
+    return status;
+}
+
+/* ---- saving ---- */
+
+typedef struct saving {
+    uint32_t count;
+    sc_safetensors_item *items;
+    uint64_t (*shapes)[SC_IMAGE_MAX_RANK];
+    void **values;
+} saving;
+
+static sc_status gather_item(sc_session *session, uint32_t index, saving *s, sc_error *error)
+{
+    const sc_image_state *state = &session->image->states[index];
+    uint32_t at = s->count;
+    uint64_t bytes = sc_dtypes[state->tensor.dtype].bytes;
+    for (uint32_t i = 0; i < state->tensor.rank; i++) {
+        s->shapes[at][i] = (uint64_t)state->tensor.dims[i].size;
+        bytes *= s->shapes[at][i];
+    }
+    s->values[at] = malloc(bytes);
+    if (s->values[at] == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory to write '%s'", state->path);
+    s->items[at] = (sc_safetensors_item){.name = state->path,
+                                         .element = sc_element_of_dtype(state->tensor.dtype),
+                                         .rank = state->tensor.rank,
+                                         .shape = s->shapes[at],
+                                         .raw = s->values[at]};
+    s->count++;
+    return sc_session_get_state(session, index, s->values[at], NULL, error);
+}
+
+static sc_status gather_items(sc_session *session, bool all, saving *s, sc_error *error)
+{
+    const sc_image *image = session->image;
+    s->items = calloc(image->state_count + 1u, sizeof *s->items);
+    s->shapes = calloc(image->state_count + 1u, sizeof *s->shapes);
+    s->values = calloc(image->state_count + 1u, sizeof *s->values);
+    if (s->items == NULL || s->shapes == NULL || s->values == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory to write the state");
+    for (uint32_t i = 0; i < image->state_count; i++) {
+        sc_status status = is_saved(&image->states[i], all) ? gather_item(session, i, s, error) : SC_OK;
+        if (status != SC_OK)
+            return status;
+    }
+    return SC_OK;
+}
+
+sc_status sc_session_save(sc_session *session, const char *path, bool all, sc_error *error)
+{
+    saving s = {0};
+    sc_safetensors_error reason = {0};
+    sc_status status = gather_items(session, all, &s, error);
+    if (status == SC_OK && session->first_rank == 0 && !sc_safetensors_write(path, s.items, s.count, NULL, 0, &reason))
+        status = refuse_file(&reason, error);
+    for (uint32_t i = 0; i < s.count; i++)
+        free(s.values[i]);
+    free(s.items);
+    free(s.shapes);
+    free(s.values);
+    return status;
+}

@@ -1,0 +1,189 @@
+#include "runtime/shard.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "support/hash.h"
+
+sc_element sc_element_of_dtype(sc_dtype dtype)
+{
+    static const sc_element elements[SC_DTYPE_COUNT] = {
+        [SC_DTYPE_f32] = SC_ELEMENT_F32, [SC_DTYPE_f64] = SC_ELEMENT_F64,   [SC_DTYPE_bf16] = SC_ELEMENT_BF16,
+        [SC_DTYPE_f16] = SC_ELEMENT_F16, [SC_DTYPE_i32] = SC_ELEMENT_I32,   [SC_DTYPE_i64] = SC_ELEMENT_I64,
+        [SC_DTYPE_u8] = SC_ELEMENT_U8,   [SC_DTYPE_bool] = SC_ELEMENT_BOOL,
+    };
+    return elements[dtype];
+}
+
+/* ---- rows ---- */
+
+/* The rows that whole and shard share, one after the other. Dims that are whole on both sides belong to the row. */
+typedef struct row_walk {
+    uint32_t rank; /* of the dims that are stepped through */
+    int64_t sizes[SC_IMAGE_MAX_RANK], whole_strides[SC_IMAGE_MAX_RANK], local_strides[SC_IMAGE_MAX_RANK], index[SC_IMAGE_MAX_RANK];
+    int64_t length; /* of a row */
+    int64_t whole_at, local_at;
+    bool is_done;
+} row_walk;
+
+static row_walk walk_rows(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole)
+{
+    row_walk walk = {.rank = tensor->rank, .length = 1};
+    int64_t whole_stride = 1, local_stride = 1;
+    for (uint32_t i = tensor->rank; i-- > 0;) {
+        const sc_image_dim *dim = &tensor->dims[i];
+        int64_t first = sc_image_terms_value(&dim->first, rank), left = dim->size - first;
+        bool is_split = whole != NULL && whole->batch_dim == (int32_t)i;
+        walk.sizes[i] = left < dim->local ? left : dim->local;
+        walk.is_done = walk.is_done || walk.sizes[i] <= 0;
+        walk.whole_strides[i] = whole_stride;
+        walk.local_strides[i] = local_stride;
+        walk.whole_at += (first + (is_split ? whole->batch * dim->size : 0)) * whole_stride;
+        whole_stride *= dim->size * (is_split ? whole->batches : 1);
+        local_stride *= dim->local;
+    }
+    while (walk.rank > 0 && walk.whole_strides[walk.rank - 1] == walk.length && walk.local_strides[walk.rank - 1] == walk.length)
+        walk.length *= walk.sizes[--walk.rank];
+    return walk;
+}
+
+static void next_row(row_walk *walk)
+{
+    for (uint32_t i = walk->rank; i-- > 0;) {
+        walk->whole_at += walk->whole_strides[i];
+        walk->local_at += walk->local_strides[i];
+        if (++walk->index[i] < walk->sizes[i])
+            return;
+        walk->whole_at -= walk->whole_strides[i] * walk->sizes[i];
+        walk->local_at -= walk->local_strides[i] * walk->sizes[i];
+        walk->index[i] = 0;
+    }
+    walk->is_done = true;
+}
+
+/* ---- elements ---- */
+
+/* Floats become integers only where they are some: sc_element_store sees to it. */
+static bool copy_row(sc_element to, void *to_data, int64_t to_at, sc_element from, const void *from_data, int64_t from_at, int64_t count,
+                     int64_t *bad)
+{
+    size_t size = sc_element_size(to);
+    if (to == from) {
+        memcpy((char *)to_data + (size_t)to_at * size, (const char *)from_data + (size_t)from_at * size, (size_t)count * size);
+        return true;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (!sc_element_store(to, to_data, (uint64_t)(to_at + i), sc_element_load(from, from_data, (uint64_t)(from_at + i)))) {
+            *bad = i;
+            return false;
+        }
+    }
+    return true;
+}
+
+static double combine(sc_image_reduce reduce, double a, double b)
+{
+    switch (reduce) {
+    case SC_IMAGE_MAX:
+        return b > a || isnan(b) ? b : a;
+    case SC_IMAGE_MIN:
+        return b < a || isnan(b) ? b : a;
+    default:
+        return a + b;
+    }
+}
+
+static bool reduce_row(sc_image_reduce reduce, const sc_whole *whole, int64_t at, sc_element from, const void *from_data, int64_t from_at,
+                       int64_t count, int64_t *bad)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double sum = combine(reduce, sc_element_load(whole->element, whole->data, (uint64_t)(at + i)),
+                             sc_element_load(from, from_data, (uint64_t)(from_at + i)));
+        if (!sc_element_store(whole->element, whole->data, (uint64_t)(at + i), sum)) {
+            *bad = i;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What a reduction does not see: of integers the least and the largest, which a double may not hold. */
+static void fill_neutral(const sc_image_tensor *tensor, void *local)
+{
+    sc_element element = sc_element_of_dtype(tensor->dtype);
+    int64_t count = sc_image_tensor_bytes(tensor) / sc_dtypes[tensor->dtype].bytes;
+    bool is_max = tensor->pending == SC_IMAGE_MAX;
+    memset(local, 0, (size_t)sc_image_tensor_bytes(tensor));
+    for (int64_t i = 0; i < count && tensor->pending != SC_IMAGE_SUM; i++) {
+        if (tensor->dtype == SC_DTYPE_i64)
+            ((int64_t *)local)[i] = is_max ? INT64_MIN : INT64_MAX;
+        else if (tensor->dtype == SC_DTYPE_i32)
+            ((int32_t *)local)[i] = is_max ? INT32_MIN : INT32_MAX;
+        else if (sc_dtype_is_float(tensor->dtype))
+            sc_element_store(element, local, (uint64_t)i, is_max ? (double)-INFINITY : (double)INFINITY);
+        else if (!is_max)
+            ((uint8_t *)local)[i] = tensor->dtype == SC_DTYPE_bool ? 1 : UINT8_MAX;
+    }
+}
+
+/* ---- shards ---- */
+
+bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole, void *local, int64_t *bad)
+{
+    sc_element element = sc_element_of_dtype(tensor->dtype);
+    if (tensor->pending != SC_IMAGE_WHOLE && sc_image_terms_value(&tensor->part, rank) != 0) {
+        fill_neutral(tensor, local);
+        return true;
+    }
+    row_walk walk = walk_rows(tensor, rank, whole);
+    if (walk.is_done || walk.rank > 0 || walk.length * sc_dtypes[tensor->dtype].bytes < sc_image_tensor_bytes(tensor))
+        memset(local, 0, (size_t)sc_image_tensor_bytes(tensor)); /* there may be padding */
+    for (; !walk.is_done; next_row(&walk)) {
+        if (!copy_row(element, local, walk.local_at, whole->element, whole->data, walk.whole_at, walk.length, bad)) {
+            *bad += walk.whole_at;
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sc_shard_is_given(const sc_image_tensor *tensor, uint64_t rank)
+{
+    return sc_image_terms_value(&tensor->replica, rank) == 0;
+}
+
+bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local, const sc_whole *whole, int64_t *bad)
+{
+    sc_element element = sc_element_of_dtype(tensor->dtype);
+    bool is_first = sc_image_terms_value(&tensor->part, rank) == 0;
+    for (row_walk walk = walk_rows(tensor, rank, whole); !walk.is_done; next_row(&walk)) {
+        bool ok = is_first ? copy_row(whole->element, whole->data, walk.whole_at, element, local, walk.local_at, walk.length, bad)
+                           : reduce_row(tensor->pending, whole, walk.whole_at, element, local, walk.local_at, walk.length, bad);
+        if (!ok) {
+            *bad += walk.whole_at;
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tensor, uint64_t rank, uint64_t seed, void *local)
+{
+    sc_element element = sc_element_of_dtype(tensor->dtype);
+    uint64_t stream = sc_fnv1a64(from->path, strlen(from->path));
+    if (tensor->pending != SC_IMAGE_WHOLE && sc_image_terms_value(&tensor->part, rank) != 0) {
+        fill_neutral(tensor, local);
+        return true;
+    }
+    memset(local, 0, (size_t)sc_image_tensor_bytes(tensor));
+    if (from->init == SC_INIT_ZEROS)
+        return true;
+    for (row_walk walk = walk_rows(tensor, rank, NULL); !walk.is_done; next_row(&walk)) {
+        for (int64_t i = 0; i < walk.length; i++) {
+            double value = sc_initial_value((sc_init_kind)from->init, from->init_args, seed, stream, (uint64_t)(walk.whole_at + i));
+            if (!sc_element_store(element, local, (uint64_t)(walk.local_at + i), value))
+                return false;
+        }
+    }
+    return true;
+}

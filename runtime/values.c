@@ -1,0 +1,157 @@
+/* Whole values in and out of a session's ranks, and the state that they are. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session.h"
+
+sc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, sc_error *error)
+{
+    sc_dtype found = dtype == NULL ? stored : sc_dtype_find(dtype);
+    if (found == SC_DTYPE_COUNT)
+        return sc_fail(error, SC_ERROR_ARGUMENT, "there is no dtype '%s'", dtype);
+    *out = sc_element_of_dtype(found);
+    return SC_OK;
+}
+
+static sc_status bad_element(const char *name, const sc_whole *whole, int64_t at, const char *dtype, sc_error *error)
+{
+    return sc_fail(error, SC_ERROR_DATA, "element %lld of '%s' is %.17g, which %s does not hold", (long long)at, name,
+                   sc_element_load(whole->element, whole->data, (uint64_t)at), dtype);
+}
+
+/* ---- whole values ---- */
+
+sc_status sc_session_scatter(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
+                             sc_error *error)
+{
+    int64_t bad = 0;
+    for (uint32_t r = 0; r < session->rank_count; r++) {
+        const sc_rank *rank = &session->ranks[r];
+        if (!sc_shard_scatter(tensor, rank->rank, whole, sc_rank_buffer(rank, buffer), &bad))
+            return bad_element(name, whole, bad, sc_dtypes[tensor->dtype].name, error);
+    }
+    return SC_OK;
+}
+
+/* The shard of a rank: where it lies, or, of a rank elsewhere, a copy that it sent to everybody. */
+static sc_status fetch_shard(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, uint64_t rank, void *copy,
+                             const void **out, sc_error *error)
+{
+    sc_rank *self = &session->ranks[0];
+    uint64_t index = rank - session->first_rank;
+    *out = copy;
+    if (rank >= session->first_rank && index < session->rank_count)
+        *out = sc_rank_buffer(&session->ranks[index], buffer);
+    if (session->rank_count == session->image->ranks)
+        return SC_OK;
+    sc_comm_part part = {*out, (void *)*out, sc_image_tensor_bytes(tensor) / sc_dtypes[tensor->dtype].bytes, tensor->dtype};
+    sc_comm_call call = {.kind = SC_COMM_BROADCAST, .part_count = 1, .parts = &part, .from = (int32_t)rank, .what = "value"};
+    sc_error reason = {.status = SC_OK};
+    sc_status status = sc_comm_run(sc_comm_world(self->comm), &call, &reason);
+    session->is_world_lost = session->is_world_lost || status != SC_OK;
+    return status == SC_OK ? SC_OK : sc_fail(error, status, "%s", reason.text);
+}
+
+sc_status sc_session_gather(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
+                            sc_error *error)
+{
+    sc_status status = SC_OK;
+    int64_t bad = -1;
+    void *copy = NULL;
+    if (session->rank_count < session->image->ranks) {
+        copy = malloc((size_t)sc_image_tensor_bytes(tensor));
+        if (copy == NULL)
+            return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a shard of '%s'", name);
+    }
+    for (uint64_t rank = 0; status == SC_OK && rank < session->image->ranks; rank++) {
+        const void *local;
+        if (!sc_shard_is_given(tensor, rank))
+            continue;
+        status = fetch_shard(session, tensor, buffer, rank, copy, &local, error);
+        /* In an MPI job the others count on this rank's part in every broadcast, whatever it thinks of the value. */
+        if (status == SC_OK && bad < 0)
+            sc_shard_gather(tensor, rank, local, whole, &bad);
+    }
+    free(copy);
+    if (status == SC_OK && bad >= 0)
+        status = sc_fail(error, SC_ERROR_DATA, "element %lld of '%s' is no value of the dtype that is wanted", (long long)bad, name);
+    return status;
+}
+
+/* ---- state ---- */
+
+static sc_status check_state(const sc_session *session, uint32_t state, sc_error *error)
+{
+    if (state < session->image->state_count)
+        return SC_OK;
+    return sc_fail(error, SC_ERROR_ARGUMENT, "there is no state %u", state);
+}
+
+sc_status sc_session_set_elements(sc_session *session, uint32_t index, const void *data, sc_element element, sc_error *error)
+{
+    const sc_image_state *state = &session->image->states[index];
+    sc_whole whole = {.data = (void *)data, .element = element, .batch_dim = -1};
+    sc_status status = sc_session_scatter(session, &state->tensor, state->buffer, &whole, state->path, error);
+    if (status != SC_OK || state->master == SC_IMAGE_NONE)
+        return status;
+    const sc_image_state *master = &session->image->states[state->master];
+    return sc_session_scatter(session, &master->tensor, master->buffer, &whole, master->path, error);
+}
+
+sc_status sc_session_set_state(sc_session *session, uint32_t index, const void *data, const char *dtype, sc_error *error)
+{
+    sc_element element = SC_ELEMENT_F64;
+    sc_status status = check_state(session, index, error);
+    if (status == SC_OK)
+        status = sc_element_named(dtype, session->image->states[index].tensor.dtype, &element, error);
+    return status == SC_OK ? sc_session_set_elements(session, index, data, element, error) : status;
+}
+
+sc_status sc_session_get_state(sc_session *session, uint32_t index, void *data, const char *dtype, sc_error *error)
+{
+    sc_whole whole = {.data = data, .batch_dim = -1};
+    sc_status status = check_state(session, index, error);
+    if (status == SC_OK)
+        status = sc_element_named(dtype, session->image->states[index].tensor.dtype, &whole.element, error);
+    if (status == SC_OK)
+        status = sc_session_recover(session, error);
+    if (status != SC_OK)
+        return status;
+    const sc_image_state *state = &session->image->states[index];
+    return sc_session_gather(session, &state->tensor, state->buffer, &whole, state->path, error);
+}
+
+void *sc_session_local_state(sc_session *session, uint32_t state, uint32_t rank)
+{
+    uint32_t index = rank - session->first_rank;
+    if (state >= session->image->state_count || rank < session->first_rank || index >= session->rank_count)
+        return NULL;
+    return sc_rank_buffer(&session->ranks[index], session->image->states[state].buffer);
+}
+
+/* ---- initial values ---- */
+
+static sc_status initialise_rank(sc_rank *rank, void *user, sc_error *error)
+{
+    const sc_image *image = rank->session->image;
+    uint64_t seed = rank->session->seed;
+    (void)user;
+    for (int masters = 0; masters < 2; masters++) {
+        for (uint32_t i = 0; i < image->state_count; i++) {
+            const sc_image_state *from = &image->states[i];
+            const sc_image_state *to = !masters ? from : from->master == SC_IMAGE_NONE ? NULL : &image->states[from->master];
+            if (to != NULL && !sc_shard_initialise(from, &to->tensor, rank->rank, seed, sc_rank_buffer(rank, to->buffer)))
+                return sc_fail(error, SC_ERROR_DATA, "an initial value of '%s' is none of its dtype", to->path);
+        }
+    }
+    return SC_OK;
+}
+
+sc_status sc_session_initialise(sc_session *session, sc_error *error)
+{
+    sc_status status = sc_session_recover(session, error);
+    if (status != SC_OK)
+        return status;
+    sc_session_each_rank(session, initialise_rank, NULL);
+    return sc_session_outcome(session, error);
+}

@@ -1,0 +1,598 @@
+/* Programs run: on one rank and on several, whole values in and out, the same whatever the mesh. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "support/rng.h"
+#include "test/unit/session_case.h"
+
+static const uint64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 4}, {2, 2}, {4, 1}};
+enum { MESHES = sizeof meshes / sizeof *meshes };
+
+#define SUCCEED(call)                                                                                                                      \
+    do {                                                                                                                                   \
+        sc_error error = {.status = SC_OK};                                                                                                \
+        if ((call) != SC_OK)                                                                                                               \
+            fail_msg("%s", error.text);                                                                                                    \
+    } while (0)
+
+static sc_session *session_of(const sc_executable *program)
+{
+    sc_session *session = NULL;
+    SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 1, .profile = true}, &session, &error));
+    return session;
+}
+
+/* Small integers, so that every sum is exact and no order of terms shows. */
+static float number(int i)
+{
+    return (float)((i * 7 + 3) % 11 - 5);
+}
+
+typedef struct step_data {
+    float x[STEP_BATCHES * STEP_ROWS * STEP_D], w[STEP_D * STEP_H], bias[STEP_H];
+    int32_t ids[STEP_BATCHES * STEP_ROWS];
+    float y[STEP_BATCHES * STEP_ROWS * STEP_H], total; /* what is expected */
+} step_data;
+
+static step_data make_data(void)
+{
+    step_data d = {.total = 0};
+    for (int i = 0; i < STEP_BATCHES * STEP_ROWS * STEP_D; i++)
+        d.x[i] = number(i);
+    for (int i = 0; i < STEP_D * STEP_H; i++)
+        d.w[i] = number(i + 5);
+    for (int i = 0; i < STEP_H; i++)
+        d.bias[i] = number(i + 2);
+    for (int i = 0; i < STEP_BATCHES * STEP_ROWS; i++) {
+        d.ids[i] = i % 4;
+        for (int j = 0; j < STEP_H; j++) {
+            float *y = &d.y[i * STEP_H + j];
+            for (int k = 0; k < STEP_D; k++)
+                *y += d.x[i * STEP_D + k] * d.w[k * STEP_H + j];
+            d.total += (*y + d.bias[j]) * (float)d.ids[i];
+        }
+    }
+    return d;
+}
+
+static void set_weights(sc_session *session, const step_data *d)
+{
+    SUCCEED(sc_session_set_state(session, sc_executable_find_state(session->program, "w"), d->w, NULL, &error));
+    SUCCEED(sc_session_set_state(session, sc_executable_find_state(session->program, "bias"), d->bias, "f32", &error));
+}
+
+static float run_step(sc_session *session, const step_data *d)
+{
+    float total = NAN;
+    sc_feed_value feeds[] = {{"ids", d->ids, "i32"}, {"x", d->x, NULL}};
+    SUCCEED(sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &total, NULL}}, 1, &error));
+    return total;
+}
+
+/* ---- running ---- */
+
+static void a_step_is_the_same_on_every_mesh(void **state)
+{
+    (void)state;
+    step_data d = make_data();
+    for (int m = 0; m < MESHES; m++) {
+        image_case c;
+        sc_executable *program = step_program(&c, meshes[m][0], meshes[m][1]);
+        sc_session *session = session_of(program);
+        set_weights(session, &d);
+        assert_true(run_step(session, &d) == d.total);
+        assert_true(run_step(session, &d) == d.total); /* from the start again */
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
+static void a_function_gives_whole_values(void **state)
+{
+    (void)state;
+    step_data d = make_data();
+    for (int m = 0; m < MESHES; m++) {
+        image_case c;
+        sc_executable *program = step_program(&c, meshes[m][0], meshes[m][1]);
+        sc_session *session = session_of(program);
+        double x[STEP_ROWS * STEP_D], y[STEP_ROWS * STEP_H];
+        int64_t ids[STEP_ROWS];
+        for (int batch = 0; batch < STEP_BATCHES; batch++) {
+            for (int i = 0; i < STEP_ROWS * STEP_D; i++)
+                x[i] = (double)d.x[batch * STEP_ROWS * STEP_D + i];
+            for (int i = 0; i < STEP_ROWS; i++)
+                ids[i] = d.ids[batch * STEP_ROWS + i];
+            set_weights(session, &d);
+            sc_feed_value feeds[] = {{"x", x, "f64"}, {"ids", ids, "i64"}};
+            SUCCEED(
+                sc_session_run(session, sc_executable_find_func(program, "micro"), feeds, 2, (sc_fetch_value[]){{0, y, "f64"}}, 1, &error));
+            for (int i = 0; i < STEP_ROWS * STEP_H; i++)
+                assert_true(y[i] == (double)d.y[batch * STEP_ROWS * STEP_H + i]);
+        }
+        float total;
+        SUCCEED(sc_session_get_state(session, sc_executable_find_state(program, "total"), &total, NULL, &error));
+        assert_true(total == d.total); /* pending over dp, reduced on the way out */
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
+static void kernels_get_their_parameters(void **state)
+{
+    (void)state;
+    for (int m = 0; m < MESHES; m++) {
+        image_case c;
+        sc_executable *program = step_program(&c, meshes[m][0], meshes[m][1]);
+        sc_session *session = session_of(program);
+        int64_t seen[4][4];
+        uint32_t key[2];
+        sc_session_set_random(session, 42, 0x1234567890u, 3);
+        sc_rng_key(42, sc_fnv1a64("a.path", 6), key);
+        SUCCEED(sc_session_run(session, sc_executable_find_func(program, "who"), NULL, 0, (sc_fetch_value[]){{0, seen, NULL}}, 1, &error));
+        for (uint64_t rank = 0; rank < meshes[m][0] * meshes[m][1]; rank++) {
+            assert_int_equal(seen[rank][0], rank / meshes[m][1] * 10 + rank % meshes[m][1]);
+            assert_true((uint64_t)seen[rank][1] == ((uint64_t)key[1] << 32 | key[0]));
+            assert_int_equal(seen[rank][2], 0x34567890u);
+            assert_int_equal(seen[rank][3], 3);
+        }
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
+/* ---- state ---- */
+
+static void initial_values_are_those_of_one_device(void **state)
+{
+    (void)state;
+    const double bias_args[2] = {-1, 3}, w_args[2] = {0.3, 0};
+    for (int m = 0; m < MESHES; m++) {
+        image_case c;
+        sc_executable *program = step_program(&c, meshes[m][0], meshes[m][1]);
+        sc_session *session = session_of(program);
+        float w[STEP_D * STEP_H], bias[STEP_H];
+        double master[STEP_D * STEP_H];
+        sc_session_set_random(session, 9, 0, 0);
+        SUCCEED(sc_session_initialise(session, &error));
+        SUCCEED(sc_session_get_state(session, 0, w, NULL, &error));
+        SUCCEED(sc_session_get_state(session, 1, bias, NULL, &error));
+        SUCCEED(sc_session_get_state(session, 3, master, NULL, &error));
+        for (uint64_t i = 0; i < STEP_D * STEP_H; i++) {
+            double value = sc_initial_value(SC_INIT_NORMAL, w_args, 9, sc_fnv1a64("w", 1), i);
+            assert_true(w[i] == (float)value && master[i] == value && value != 0);
+        }
+        for (uint64_t i = 0; i < STEP_H; i++)
+            assert_true(bias[i] == (float)sc_initial_value(SC_INIT_UNIFORM, bias_args, 9, sc_fnv1a64("bias", 4), i));
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
+static void state_goes_in_and_comes_out(void **state)
+{
+    (void)state;
+    for (int m = 0; m < MESHES; m++) {
+        image_case c;
+        sc_executable *program = step_program(&c, meshes[m][0], meshes[m][1]);
+        sc_session *session = session_of(program);
+        double w[STEP_D * STEP_H], out[STEP_D * STEP_H], total = 0.1;
+        for (int i = 0; i < STEP_D * STEP_H; i++)
+            w[i] = 1.0 / (i + 3);
+        SUCCEED(sc_session_set_state(session, 0, w, "f64", &error));
+        SUCCEED(sc_session_get_state(session, 0, out, "f64", &error));
+        for (int i = 0; i < STEP_D * STEP_H; i++)
+            assert_true(out[i] == (double)(float)w[i]);
+        SUCCEED(sc_session_get_state(session, 3, out, NULL, &error)); /* its master was set with it, and is exact */
+        assert_memory_equal(out, w, sizeof w);
+        SUCCEED(sc_session_set_state(session, 2, &total, "f64", &error)); /* one of dp takes it, the others nothing */
+        SUCCEED(sc_session_get_state(session, 2, out, "f64", &error));
+        assert_true(out[0] == (double)0.1f);
+        for (uint32_t rank = 0; rank < meshes[m][0] * meshes[m][1]; rank++) {
+            sc_tensor_info info;
+            int64_t first[SC_TENSOR_MAX_RANK];
+            const float *shard = sc_session_local_state(session, 0, rank);
+            sc_executable_state(program, 0, &info);
+            assert_int_equal(sc_tensor_shard(&info, rank, first), rank / meshes[m][1] == 0);
+            for (int64_t d = 0; d < info.dims[0].local; d++) {
+                for (int64_t h = 0; h < info.dims[1].local; h++) {
+                    bool is_padding = first[1] + h >= STEP_H;
+                    float expected = is_padding ? 0 : (float)w[d * STEP_H + first[1] + h];
+                    assert_true(shard[d * info.dims[1].local + h] == expected);
+                }
+            }
+        }
+        assert_null(sc_session_local_state(session, 0, 9));
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
+/* Written on one mesh, read on another. */
+static void files_carry_state_over(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/shardc_session_XXXXXX";
+    assert_true(mkdtemp(path) != NULL);
+    char file[64];
+    snprintf(file, sizeof file, "%s/s.safetensors", path);
+    image_case c[2];
+    sc_executable *programs[2] = {step_program(&c[0], 2, 2), step_program(&c[1], 1, 4)};
+    sc_session *from = session_of(programs[0]), *to = session_of(programs[1]);
+    double w[2][STEP_D * STEP_H];
+    sc_session_set_random(from, 5, 0, 0);
+    SUCCEED(sc_session_initialise(from, &error));
+    SUCCEED(sc_session_save(from, file, true, &error));
+    SUCCEED(sc_session_load(to, file, true, &error));
+    for (uint32_t s = 0; s < 4; s += 3) { /* the parameter, and the master in its own precision */
+        SUCCEED(sc_session_get_state(from, s, w[0], "f64", &error));
+        SUCCEED(sc_session_get_state(to, s, w[1], "f64", &error));
+        assert_memory_equal(w[0], w[1], sizeof w[0]);
+    }
+    assert_true(w[0][0] != (double)(float)w[0][0]);
+    SUCCEED(sc_session_load(to, file, false, &error)); /* parameters alone: the master becomes what the parameter is */
+    SUCCEED(sc_session_get_state(to, 3, w[1], "f64", &error));
+    assert_true(w[1][0] == (double)(float)w[0][0]);
+    SUCCEED(sc_session_save(from, file, false, &error));
+    sc_error why = {.status = SC_OK};
+    assert_int_equal(sc_session_load(to, file, true, &why), SC_ERROR_DATA);
+    assert_non_null(strstr(why.text, "has no tensor 'w.master'"));
+    assert_int_equal(sc_session_load(to, path, true, &why), SC_ERROR_DATA);
+    unlink(file);
+    assert_int_equal(sc_session_load(to, path, true, &why), SC_ERROR_DATA);
+    rmdir(path);
+    for (int i = 0; i < 2; i++) {
+        sc_session_free(i == 0 ? from : to);
+        sc_executable_free(programs[i]);
+        sc_arena_free(&c[i].arena);
+    }
+}
+
+/* ---- errors ---- */
+
+static void a_check_that_fails_is_named(void **state)
+{
+    (void)state;
+    for (int m = 0; m < MESHES; m++) {
+        image_case c;
+        sc_executable *program = step_program(&c, meshes[m][0], meshes[m][1]);
+        sc_session *session = session_of(program);
+        step_data d = make_data(), bad = d;
+        float total;
+        sc_error why = {.status = SC_OK};
+        sc_feed_value feeds[] = {{"ids", bad.ids, NULL}, {"x", bad.x, NULL}};
+        set_weights(session, &d);
+        bad.ids[STEP_ROWS + 6] = 100; /* the last row of the second micro-batch */
+        assert_int_equal(sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &total, NULL}}, 1, &why), SC_ERROR_DATA);
+        char expected[64];
+        int64_t rows = (STEP_ROWS + (int64_t)meshes[m][0] - 1) / (int64_t)meshes[m][0];
+        snprintf(expected, sizeof expected, "layers[0]: an id is 100 or more (rank %d)", (int)(6 / rows * (int64_t)meshes[m][1]));
+        assert_string_equal(why.text, expected);
+        assert_int_equal(why.status, SC_ERROR_DATA);
+        bad.ids[STEP_ROWS + 6] = -1;
+        assert_int_equal(sc_session_step(session, feeds, 2, NULL, 0, &why), SC_ERROR_DATA);
+        assert_non_null(strstr(why.text, "an id is negative"));
+        total = 0;
+        SUCCEED(sc_session_set_state(session, 2, &total, NULL, &error));
+        assert_true(run_step(session, &d) == d.total); /* and it goes on */
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
+static void a_rank_that_comes_too_late_is_named(void **state)
+{
+    (void)state;
+    image_case c;
+    sc_executable *program = step_program(&c, 1, 3);
+    sc_session *session;
+    step_data d = make_data();
+    uint32_t wait = sc_executable_find_func(program, "wait");
+    int32_t ms = 600;
+    sc_error why = {.status = SC_OK};
+    SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 1, .deadline_ms = 100}, &session, &error));
+    assert_int_equal(sc_session_run(session, wait, (sc_feed_value[]){{"ms", &ms, NULL}}, 1, NULL, 0, &why), SC_ERROR_TIMEOUT);
+    assert_non_null(strstr(why.text, "1"));
+    ms = 0;
+    SUCCEED(sc_session_run(session, wait, (sc_feed_value[]){{"ms", &ms, NULL}}, 1, NULL, 0, &error));
+    set_weights(session, &d);
+    assert_true(run_step(session, &d) == d.total);
+    sc_session_free(session);
+    sc_executable_free(program);
+    sc_arena_free(&c.arena);
+}
+
+static void what_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    image_case c;
+    sc_executable *program = step_program(&c, 2, 1);
+    sc_session *session = session_of(program);
+    step_data d = make_data();
+    sc_error why = {.status = SC_OK};
+    uint32_t micro = sc_executable_find_func(program, "micro");
+    sc_feed_value feeds[] = {{"x", d.x, NULL}, {"ids", d.ids, NULL}, {"z", d.x, NULL}, {"x", d.x, NULL}};
+#define REFUSED(call, expected, part)                                                                                                      \
+    do {                                                                                                                                   \
+        assert_int_equal(call, expected);                                                                                                  \
+        if (strstr(why.text, part) == NULL)                                                                                              \
+            fail_msg("'%s', not '%s'", why.text, part);                                                                                  \
+    } while (0)
+    REFUSED(sc_session_run(session, 9, feeds, 2, NULL, 0, &why), SC_ERROR_ARGUMENT, "no function 9");
+    REFUSED(sc_session_run(session, micro, feeds, 1, NULL, 0, &why), SC_ERROR_ARGUMENT, "input 'ids' of 'micro' is not given");
+    REFUSED(sc_session_run(session, micro, feeds, 3, NULL, 0, &why), SC_ERROR_ARGUMENT, "no input 'z'");
+    feeds[2] = feeds[3];
+    REFUSED(sc_session_run(session, micro, feeds, 3, NULL, 0, &why), SC_ERROR_ARGUMENT, "'x' is given twice");
+    feeds[0].dtype = "f31";
+    REFUSED(sc_session_run(session, micro, feeds, 2, NULL, 0, &why), SC_ERROR_ARGUMENT, "no dtype 'f31'");
+    feeds[0].dtype = NULL;
+    float y[STEP_ROWS * STEP_H];
+    REFUSED(sc_session_run(session, micro, feeds, 2, (sc_fetch_value[]){{1, y, NULL}}, 1, &why), SC_ERROR_ARGUMENT, "output 1 of");
+    REFUSED(sc_session_run(session, micro, feeds, 2, (sc_fetch_value[]){{0, NULL, NULL}}, 1, &why), SC_ERROR_ARGUMENT, "no room");
+    float ids[STEP_ROWS] = {1, 2, 3, 4, 5, 2.5F, 7};
+    feeds[1] = (sc_feed_value){"ids", ids, "f32"};
+    REFUSED(sc_session_run(session, micro, feeds, 2, NULL, 0, &why), SC_ERROR_DATA, "element 5 of 'ids' is 2.5, which i32 does not hold");
+    REFUSED(sc_session_set_state(session, 4, y, NULL, &why), SC_ERROR_ARGUMENT, "no state 4");
+    REFUSED(sc_session_get_state(session, 4, y, NULL, &why), SC_ERROR_ARGUMENT, "no state 4");
+    assert_int_equal(sc_executable_find_state(program, "v"), SC_NOT_FOUND);
+    sc_session_free(session);
+    sc_executable_free(program);
+    image_begin(&c, 1, 1);
+    c.image.target = "cuda";
+    program = image_executable(&c);
+    REFUSED(sc_session_new(program, NULL, &session, &why), SC_ERROR_UNAVAILABLE, "for target 'cuda'");
+    assert_null(session);
+    sc_executable_free(program);
+    image_kernel(&c, "k_missing", "", NULL, 0, NULL);
+    c.image.target = "cpu";
+    image_compile(&c, "int k_there;");
+    program = image_executable(&c);
+    REFUSED(sc_session_new(program, NULL, &session, &why), SC_ERROR_DEVICE, "k_missing");
+    sc_executable_free(program);
+    c.image.object = (const uint8_t *)"no object";
+    c.image.object_bytes = 9;
+    program = image_executable(&c);
+    REFUSED(sc_session_new(program, NULL, &session, &why), SC_ERROR_DEVICE, "");
+    sc_executable_free(program);
+    c.image.arena_bytes = INT64_MAX / 2;
+    program = image_executable(&c);
+    REFUSED(sc_session_new(program, NULL, &session, &why), SC_ERROR_MEMORY, "GiB of memory");
+    sc_executable_free(program);
+    REFUSED(sc_executable_open("/nowhere/at/all", &program, &why), SC_ERROR_DATA, "cannot read /nowhere/at/all");
+    assert_null(program);
+    sc_arena_free(&c.arena);
+}
+
+/* ---- worlds of others ---- */
+
+typedef struct lone_rank {
+    const sc_executable *program;
+    sc_comm *comm;
+    const step_data *data;
+    float total;
+    double w;
+    char text[512]; /* of the error where an id is wrong on all */
+    sc_status status;
+    bool ok;
+} lone_rank;
+
+static bool run_lone_rank(lone_rank *self, sc_session *session)
+{
+    step_data d = *self->data;
+    sc_error error = {.status = SC_OK};
+    double w[STEP_D * STEP_H];
+    sc_feed_value feeds[] = {{"ids", d.ids, NULL}, {"x", d.x, NULL}};
+    if (sc_session_set_state(session, 0, d.w, NULL, &error) != SC_OK || sc_session_set_state(session, 1, d.bias, NULL, &error) != SC_OK)
+        return false;
+    d.ids[0] = 100;
+    self->status = sc_session_step(session, feeds, 2, NULL, 0, &error);
+    memcpy(self->text, error.text, sizeof error.text);
+    d.ids[0] = self->data->ids[0];
+    if (sc_session_set_state(session, 2, &(float){0}, NULL, &error) != SC_OK ||
+        sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &self->total, NULL}}, 1, &error) != SC_OK ||
+        sc_session_get_state(session, 3, w, NULL, &error) != SC_OK)
+        return false;
+    self->w = w[STEP_D * STEP_H - 1];
+    return true;
+}
+
+static void *lone_rank_main(void *user)
+{
+    lone_rank *self = user;
+    sc_session *session = NULL;
+    sc_error error = {.status = SC_OK};
+    sc_session_options options = {.threads = 1};
+    if (sc_session_new_with_comm(self->program, &options, self->comm, &session, &error) == SC_OK)
+        self->ok = run_lone_rank(self, session);
+    sc_session_free(session);
+    sc_comm_close(self->comm);
+    return NULL;
+}
+
+/* A session that is one rank of a world, as in an MPI job; here the others are threads. */
+static void one_rank_of_a_world(void **state)
+{
+    (void)state;
+    step_data d = make_data();
+    for (int m = 1; m < MESHES; m++) {
+        image_case c;
+        sc_executable *program = step_program(&c, meshes[m][0], meshes[m][1]);
+        uint32_t ranks = (uint32_t)sc_executable_ranks(program);
+        sc_comm *comms[4];
+        lone_rank lone[4];
+        pthread_t threads[4];
+        SUCCEED(sc_comm_open_local(ranks, &(sc_comm_options){.deadline_ms = 20000}, comms, &error));
+        for (uint32_t r = 0; r < ranks; r++) {
+            lone[r] = (lone_rank){.program = program, .comm = comms[r], .data = &d};
+            pthread_create(&threads[r], NULL, lone_rank_main, &lone[r]);
+        }
+        for (uint32_t r = 0; r < ranks; r++)
+            pthread_join(threads[r], NULL);
+        for (uint32_t r = 0; r < ranks; r++) {
+            bool has_row = r < meshes[m][1]; /* of those with dp = 0, each sees the wrong id */
+            assert_true(lone[r].ok);
+            assert_int_equal(lone[r].status, has_row ? SC_ERROR_DATA : SC_ERROR_COMM);
+            assert_non_null(strstr(lone[r].text, has_row ? "an id is 100 or more" : "another rank failed"));
+            assert_true(lone[r].total == d.total && lone[r].w == (double)d.w[STEP_D * STEP_H - 1]);
+        }
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
+typedef struct other_program {
+    const sc_executable *program;
+    sc_comm *comm;
+    sc_status status;
+    char text[512];
+} other_program;
+
+static void *other_program_main(void *user)
+{
+    other_program *self = user;
+    sc_session *session = NULL;
+    sc_error error = {.status = SC_OK};
+    self->status = sc_session_new_with_comm(self->program, NULL, self->comm, &session, &error);
+    memcpy(self->text, error.text, sizeof error.text);
+    sc_session_free(session);
+    sc_comm_close(self->comm);
+    return NULL;
+}
+
+static void ranks_run_the_same_program(void **state)
+{
+    (void)state;
+    image_case c[2];
+    sc_comm *comms[2];
+    other_program ranks[2];
+    pthread_t threads[2];
+    SUCCEED(sc_comm_open_local(2, &(sc_comm_options){.deadline_ms = 20000}, comms, &error));
+    for (uint32_t r = 0; r < 2; r++) {
+        ranks[r] = (other_program){.program = step_program(&c[r], 2 - r, 1 + r), .comm = comms[r]};
+        pthread_create(&threads[r], NULL, other_program_main, &ranks[r]);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        pthread_join(threads[r], NULL);
+        assert_int_equal(ranks[r].status, SC_ERROR_ARGUMENT);
+        assert_non_null(strstr(ranks[r].text, "different programs"));
+        sc_executable_free((sc_executable *)ranks[r].program);
+        sc_arena_free(&c[r].arena);
+    }
+}
+
+/* ---- sessions beside each other, measures ---- */
+
+static void *session_main(void *user)
+{
+    const sc_executable *program = user;
+    step_data d = make_data();
+    sc_session *session = NULL;
+    bool ok = sc_session_new(program, &(sc_session_options){.threads = 1}, &session, NULL) == SC_OK &&
+              sc_session_set_state(session, 0, d.w, NULL, NULL) == SC_OK && sc_session_set_state(session, 1, d.bias, NULL, NULL) == SC_OK;
+    for (int i = 0; ok && i < 20; i++) {
+        float total = NAN;
+        sc_feed_value feeds[] = {{"ids", d.ids, NULL}, {"x", d.x, NULL}};
+        ok = sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &total, NULL}}, 1, NULL) == SC_OK && total == d.total;
+    }
+    sc_session_free(session);
+    return ok ? NULL : user;
+}
+
+static void sessions_do_not_know_of_each_other(void **state)
+{
+    (void)state;
+    image_case c;
+    sc_executable *program = step_program(&c, 2, 1);
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, session_main, program);
+    for (int i = 0; i < 3; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        assert_null(result);
+    }
+    sc_executable_free(program);
+    sc_arena_free(&c.arena);
+}
+
+typedef struct trace_counts {
+    _Atomic uint32_t events, waits;
+    _Atomic bool is_bad;
+} trace_counts;
+
+static void count_event(void *user, const sc_trace_event *event)
+{
+    trace_counts *counts = user;
+    atomic_fetch_add(&counts->events, 1);
+    atomic_fetch_add(&counts->waits, event->work == SC_WORK_WAIT && strcmp(event->title, "all_reduce") == 0);
+    if (event->end < event->begin || strcmp(event->where, "layers[0]") != 0 || strcmp(event->phase, "forward") != 0)
+        atomic_store(&counts->is_bad, true);
+}
+
+static void runs_are_measured(void **state)
+{
+    (void)state;
+    image_case c;
+    sc_executable *program = step_program(&c, 2, 2);
+    sc_session *session = session_of(program);
+    step_data d = make_data();
+    trace_counts counts = {0};
+    sc_func_profile profile;
+    uint32_t micro = sc_executable_find_func(program, "micro"), update = sc_executable_find_func(program, "update");
+    sc_session_set_trace(session, count_event, &counts);
+    run_step(session, &d);
+    sc_session_set_trace(session, NULL, NULL);
+    run_step(session, &d);
+    assert_false(counts.is_bad);
+    assert_int_equal(counts.events, 4 * (2 * 5 + 4)); /* ranks, micro-batches, instructions */
+    assert_int_equal(counts.waits, 4 * (2 * 1 + 1));
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        sc_session_profile(session, micro, rank, &profile);
+        assert_int_equal(profile.calls, 4);
+        assert_int_equal(profile.collectives[SC_IMAGE_ALL_REDUCE], 4);
+        assert_true(profile.sent[SC_IMAGE_ALL_REDUCE] == 4 * 4.0); /* 2 b (n - 1) / n of 4 bytes, n = 2 */
+        assert_true(profile.work[SC_WORK_GEMM] > 0 && profile.work[SC_WORK_COPY] == 0 && profile.seconds > profile.work[SC_WORK_GEMM]);
+        sc_session_profile(session, update, rank, &profile);
+        assert_int_equal(profile.calls, 2);
+        assert_true(profile.work[SC_WORK_COPY] > 0);
+    }
+    sc_session_reset_profile(session);
+    sc_session_profile(session, micro, 3, &profile);
+    assert_int_equal(profile.calls, 0);
+    sc_session_free(session);
+    sc_executable_free(program);
+    sc_arena_free(&c.arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_is_the_same_on_every_mesh),
+        cmocka_unit_test(a_function_gives_whole_values),
+        cmocka_unit_test(kernels_get_their_parameters),
+        cmocka_unit_test(initial_values_are_those_of_one_device),
+        cmocka_unit_test(state_goes_in_and_comes_out),
+        cmocka_unit_test(files_carry_state_over),
+        cmocka_unit_test(a_check_that_fails_is_named),
+        cmocka_unit_test(a_rank_that_comes_too_late_is_named),
+        cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(one_rank_of_a_world),
+        cmocka_unit_test(ranks_run_the_same_program),
+        cmocka_unit_test(sessions_do_not_know_of_each_other),
+        cmocka_unit_test(runs_are_measured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
