@@ -16,6 +16,7 @@ typedef struct sc_lower_row {
     sc_root_fn *root;
     sc_node_kind node;
 } sc_lower_row;
+/* NULL, NULL: the op never stands in a kernel. */
 
 extern const sc_lower_row sc_lower_rows[SC_OP_COUNT];
 
