@@ -863,6 +863,144 @@ static void kernels_verify_or_say_why_not(sc_context *context)
     assert_string_equal(wrong, "");
 }
 
+/* ---- simplifying and sharing ---- */
+
+static const char *simplified(sc_context *context, const char *text)
+{
+    sc_kernel *k = parse(context, text);
+    verifies(k);
+    sc_kernel_simplify(k);
+    verifies(k);
+    return text_of(k);
+}
+
+/* Batch and sequence are one in x and y, and in the sum over them; nothing else is. */
+static void dims_that_are_walked_as_one_merge(sc_context *context)
+{
+    assert_non_null(strstr(simplified(context, layernorm), "  dim \"B*S\" = 6\n  dim D = 11\n  arg x: f32[6, 11] in\n"));
+    assert_non_null(strstr(simplified(context, layernorm), "  arg r: f32[6] out\n  outer \"B*S\"\n"));
+    assert_string_equal(simplified(context, column_sums), "kernel @columns {\n"
+                                                          "  dim D = 4\n"
+                                                          "  dim \"B*S\" = 6\n"
+                                                          "  arg x: bf16[6, 4] in\n"
+                                                          "  arg g: f32[4] inout\n"
+                                                          "  outer D\n"
+                                                          "  %0 = index D : i64\n"
+                                                          "  %1 = index \"B*S\" : i64\n"
+                                                          "  %2 = load x %1, %0 : f32\n"
+                                                          "  %3 = reduced #0 : f32\n"
+                                                          "  phase \"B*S\" {\n"
+                                                          "    #0 = sum %2\n"
+                                                          "  }\n"
+                                                          "  phase {\n"
+                                                          "    add g %0 = %3\n"
+                                                          "  }\n"
+                                                          "}\n");
+    assert_string_equal(simplified(context, softmax), softmax);
+    assert_string_equal(simplified(context, window), window);
+}
+
+/* The element's number is a sum of both indices: that of the merged one. */
+static void sums_of_indices_merge(sc_context *context)
+{
+    const char *text = simplified(context, dropout);
+    assert_non_null(strstr(text, "  dim \"S*D\" = 100\n"));
+    assert_non_null(strstr(text, "  outer \"S*D\"\n"));
+    assert_null(strstr(text, "mul %0")); /* by 25 */
+}
+
+/* Each of these lines keeps A and B apart: kernels over both, with an index of each. */
+static const char *const apart[] = {
+    "arg z: f32[4] in %z = load z %a : f32 phase { store y %a, %b = %z }",
+    "arg z: f32[3] in %z = load z %b : f32 phase { store y %a, %b = %z }",
+    "arg z: f32[3, 4] in %z = load z %b, %a : f32 phase { store y %a, %b = %z }",
+    "arg z: f32[4, 7] in %z = load z %a, %b : f32 phase { store y %a, %b = %z }",
+    "%z = convert %a : f32 phase { store y %a, %b = %z }",
+    "%n = constant 2 : i64 %g = lt %b, %n : bool phase { store y %a, %b = %f if %g }",
+    "%n = constant 2 : i64 %c = mul %a, %n : i64 %d = add %c, %b : i64 %z = convert %d : f32 phase { store y %a, %b = %z }",
+};
+
+static void dims_that_are_told_apart_stay(sc_context *context)
+{
+    const char *head = "kernel @k { dim A = 4 dim B = 3 arg y: f32[4, 3] inout outer A, B %a = index A : i64 %b = index B : i64\n"
+                       "%f = constant 1.0 : f32";
+    assert_non_null(strstr(simplified(context, sc_arena_printf(&context->arena, "%s phase { store y %%a, %%b = %%f } }", head)), "A*B"));
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        const char *text = simplified(context, sc_arena_printf(&context->arena, "%s %s }", head, apart[i]));
+        if (strstr(text, "A*B") != NULL || strstr(text, "B*A") != NULL)
+            fail_msg("%s\n%s", apart[i], text);
+    }
+}
+
+static void what_has_one_element_goes(sc_context *context)
+{
+    const char *text =
+        "kernel @k { dim A = 4 dim I = 1 dim B = 3 dim J = 1 dim unused = 9 arg x: f32[1, 4, 1, 3] in arg y: f32[4, 3, 1] out\n"
+        "param 0: step outer A, I %a = index A : i64 %i = index I : i64 %b = index B : i64 %j = index J : i64\n"
+        "%x = load x %i, %a, %j, %b : f32 %n = constant 5 : i64 %k = mul %i, %n : i64 %l = add %k, %a : i64 %dead = exp %x : f32\n"
+        "%f = convert %l : f32 %v = add %x, %f : f32 phase J, B { #0 = sum %x store y %a, %b, %i = %v } }";
+    assert_string_equal(simplified(context, text), "kernel @k {\n"
+                                                   "  dim A = 4\n"
+                                                   "  dim B = 3\n"
+                                                   "  arg x: f32[4, 3] in\n"
+                                                   "  arg y: f32[4, 3] out\n"
+                                                   "  param 0: step\n"
+                                                   "  outer A\n"
+                                                   "  %0 = index A : i64\n"
+                                                   "  %1 = index B : i64\n"
+                                                   "  %2 = load x %0, %1 : f32\n"
+                                                   "  %3 = convert %0 : f32\n"
+                                                   "  %4 = add %2, %3 : f32\n"
+                                                   "  phase B {\n"
+                                                   "    #0 = sum %2\n"
+                                                   "    store y %0, %1 = %4\n"
+                                                   "  }\n"
+                                                   "}\n");
+}
+
+/* Behind `phase`: x may be y, or not. */
+static const struct {
+    const char *phases;
+    bool shared;
+} sharing[] = {
+    {"%v = load x %a, %c : f32 phase C { store y %a, %c = %v }", true},
+    {"%v = load x %a, %c : f32 phase C { #0 = sum %v } phase C { store y %a, %c = %v }", true},
+    {"%v = load x %a, %c : f32 phase C { store y %a, %c = %f } phase C { #1 = sum %v }", false},
+    {"%v = load x %a, %c : f32 %g = sin %v : f32 phase C { store y %a, %c = %f #1 = sum %g }", false},
+    {"%v = load x %a, %n0 : f32 phase C { store y %a, %c = %v }", false},
+    {"%v = load x %n0, %c : f32 phase C { store y %a, %c = %v }", false},
+    {"%i = sub %n3, %a : i64 %v = load x %i, %c : f32 phase C { store y %i, %c = %v }", true},
+    {"%i = sub %n3, %a : i64 %v = load x %i, %c : f32 phase C { store y %a, %c = %v }", false},
+    {"%v = load z %c, %a : f32 phase C { store y %a, %c = %v }", true},
+    {"%v = load x %a, %c : f32 phase C { store y %a, %c = %f } phase C { add y %a, %c = %f }", true},
+    {"%v = load x %a, %n0 : f32 phase { store y %a, %n3 = %f } phase { store y %a, %n0 = %v }", true},
+    {"%v = load x %a, %n0 : f32 phase { store y %a, %n0 = %f } phase { store y %a, %n3 = %v }", false},
+};
+
+static void arrays_are_shared_when_nothing_is_overwritten_too_early(sc_context *context)
+{
+    for (size_t i = 0; i < sizeof sharing / sizeof *sharing; i++) {
+        const char *text =
+            sc_arena_printf(&context->arena,
+                            "kernel @k { dim A = 4 dim C = 5 arg x: f32[4, 5] in arg y: f32[4, 5] out arg z: f32[5, 4] in\n"
+                            "arg other: bf16[4, 5] in outer A %%a = index A : i64 %%c = index C : i64 %%f = constant 1.0 : f32\n"
+                            "%%n0 = constant 0 : i64 %%n3 = constant 3 : i64 %s }",
+                            sharing[i].phases);
+        sc_kernel *k = parse(context, text);
+        verifies(k);
+        if (sc_kernel_may_share(k, 0, 1) != sharing[i].shared)
+            fail_msg("%s", sharing[i].phases);
+        assert_false(sc_kernel_may_share(k, 1, 0) || sc_kernel_may_share(k, 3, 1) || sc_kernel_may_share(k, 0, 2));
+    }
+    /* a flat view of the same */
+    sc_kernel *k =
+        parse(context, "kernel @k { dim A = 4 dim B = 5 arg x: f32[4, 5] in arg y: f32[20] out outer A, B %a = index A : i64\n"
+                       "%b = index B : i64 %n = constant 5 : i64 %m = mul %a, %n : i64 %i = add %m, %b : i64 %v = load x %a, %b : f32\n"
+                       "phase { store y %i = %v } }");
+    verifies(k);
+    assert_true(sc_kernel_may_share(k, 0, 1));
+}
+
 /* ---- random kernels ---- */
 
 enum { RANDOM_KERNELS = 2000 };
@@ -906,6 +1044,33 @@ static void random_kernels_run(sc_context *context)
     assert_in_range(failed, RANDOM_KERNELS / 200, RANDOM_KERNELS / 8);
 }
 
+/* The same numbers to the bit, in the same order. */
+static void random_kernels_stay_what_they_are(sc_context *context)
+{
+    uint32_t dims = 0, simpler_dims = 0;
+    for (uint64_t seed = 0; seed < RANDOM_KERNELS; seed++) {
+        random_kernel made = random_kernel_make(context, seed);
+        double **before = filled(&made, seed), **after = filled(&made, seed);
+        const int64_t *params = random_kernel_params(&made, seed);
+        const char *text = text_of(made.k);
+        int64_t result = sc_kernel_interpret(made.k, before, params, seed % 2 == 0);
+        dims += made.k->dims.count;
+        sc_kernel_simplify(made.k);
+        simpler_dims += made.k->dims.count;
+        const char *error = sc_kernel_verify(made.k);
+        if (error != NULL)
+            fail_msg("%s\n%s\n%s", error, text, text_of(made.k));
+        assert_int_equal(sc_kernel_interpret(made.k, after, params, seed % 2 == 0), result);
+        for (uint32_t i = 0; result == 0 && i < made.k->args.count; i++) {
+            if (memcmp(before[i], after[i], (size_t)random_kernel_elements(&made.k->args.data[i]) * sizeof(double)) != 0)
+                fail_msg("argument %u\n%s\n%s", i, text, text_of(made.k));
+        }
+        text = text_of(made.k);
+        assert_string_equal(text_of(parse(context, text)), text);
+    }
+    assert_in_range(simpler_dims, 1, dims * 9 / 10);
+}
+
 /* ---- */
 
 #define TEST(f)                                                                                                                            \
@@ -940,8 +1105,14 @@ int main(void)
         TEST(accesses_outside_are_seen),
         TEST(good_texts_read_back_and_verify),
         TEST(kernels_verify_or_say_why_not),
+        TEST(dims_that_are_walked_as_one_merge),
+        TEST(sums_of_indices_merge),
+        TEST(dims_that_are_told_apart_stay),
+        TEST(what_has_one_element_goes),
+        TEST(arrays_are_shared_when_nothing_is_overwritten_too_early),
         TEST(random_kernels_verify_and_read_back),
         TEST(random_kernels_run),
+        TEST(random_kernels_stay_what_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
