@@ -88,7 +88,7 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
                    sc_arena_printf(&l->m->context->arena, "an index of scatter_add is outside 0 <= id < %s = %lld",
                                    sc_lower_dim_name(l, v.dim), (long long)size));
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, v.dim, v.size));
-    sc_knode here = v.size < size ? within(l, there, v.size) : SC_IMAGE_NONE;
+    sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1 ? within(l, there, v.size) : SC_IMAGE_NONE;
     sc_knode value = sc_lower_here(l, x);
     own_index(l, result, v.dim, there, index);
     sc_lower_phase(l, &rows);
@@ -151,7 +151,8 @@ void root_append(sc_lowering *l, const sc_op *op)
                    sc_arena_printf(&l->m->context->arena, "a row is appended outside its capacity %s = %lld", sc_lower_dim_name(l, t.dim),
                                    (long long)size));
     sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
-    sc_knode here = t.size < size ? within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x), index[SC_MAX_RANK];
+    bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;
+    sc_knode here = split ? within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x), index[SC_MAX_RANK];
     uint32_t arg = sc_lower_out(l, result, SC_ARG_INOUT, cache);
     own_index(l, result, t.dim, there, index);
     phase_over(l, &s, 1);

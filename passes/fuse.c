@@ -70,6 +70,7 @@ typedef struct member {
 typedef struct fusion {
     sc_module *m;
     sc_func_id func;
+    uint32_t op_count;
     uint32_t *uses;
     uint32_t *first_reader; /* by value */
     SC_VEC(reader) readers;
@@ -492,7 +493,9 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
         return;
     }
     if ((traits & (SC_FUSE_MAP | SC_FUSE_REDUCE | SC_FUSE_ROOT)) == 0) {
-        start(f, op, index, OTHER, position_of(index));
+        /* states change at the end of a call: nobody has to have their values before */
+        bool last = (sc_op_traits(o) & SC_STATE_WRITE) != 0;
+        start(f, op, index, OTHER, last ? 2 * (uint64_t)(f->op_count - 1) : position_of(index));
         return;
     }
     bool reduction = (traits & SC_FUSE_REDUCE) != 0;
@@ -572,6 +575,7 @@ bool sc_run_fuse(sc_module *m, sc_pass_env *env)
         count = 0;
         sc_for_each_op (m, func, op)
             f.ops[count++] = op;
+        f.op_count = count;
         for (uint32_t i = count; i-- > 0;)
             visit(&f, f.ops[i], i);
         arrange(&f, old_values, &number);
