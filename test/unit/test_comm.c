@@ -738,7 +738,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(other_threads_may_wait),
         cmocka_unit_test(worlds_have_at_least_one_rank),
     };
-    (void)argc;
-    (void)argv;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    sc_error error;
+    if (argc == 2 && strcmp(argv[1], "mpi") == 0 && sc_comm_open_mpi(NULL, &mpi_world, &error) != SC_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    sc_comm_close(mpi_world);
+    return failures;
 }
