@@ -22,7 +22,8 @@
 enum {
     EAGER_POLLS = 2000, /* with a yield after each */
     SLEEP_NS = 50000,
-    LINGER_MS = 1000
+    LINGER_MS = 1000,
+    LEAVE_MS = 5000 /* how long the ranks of a failed world are waited for when one closes */
 };
 
 uint32_t sc_mpi_group_rank(const sc_comm_group *group, uint32_t world_rank)
@@ -436,9 +437,12 @@ static void mpi_leave(sc_comm *comm)
     uint64_t since = now_ms();
     for (;;) {
         bool moved = make_progress(comm);
-        bool is_over = world->gone_count == comm->size - 1 && world->outbox == NULL;
-        if (is_over || (world->has_lost_messages && now_ms() - since > LINGER_MS))
+        if (world->gone_count == comm->size - 1 && world->outbox == NULL)
             break;
+        if (world->has_failed && now_ms() - since > LEAVE_MS) {
+            world->has_lost_messages = true;
+            break;
+        }
         idle_polls = moved ? 0 : idle_polls;
         if (!moved)
             rest(&idle_polls);
@@ -475,7 +479,7 @@ static void free_world(mpi_world *world)
 static void mpi_close(sc_comm *comm)
 {
     mpi_world *world = comm->state;
-    if (world->has_lost_messages || world->outbox != NULL) /* MPI still knows of memory in it, and cannot be ended in order */
+    if (world->has_lost_messages) /* MPI still knows of memory in it, and cannot be ended in order */
         return;
     MPI_Cancel(&world->inbox_request);
     MPI_Wait(&world->inbox_request, MPI_STATUS_IGNORE);
