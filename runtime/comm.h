@@ -28,7 +28,8 @@
  * instead of calling: SC_ERROR_COMM. Each of these, and sc_comm_abort, ends the world: every call of every rank then fails with that
  * error, at once, also in the middle of a wait (of two ranks of an MPI job that fail at once, each may report its own). What is wrong with
  * one rank's arguments alone is SC_ERROR_ARGUMENT of that start and ends nothing (the caller aborts if it cannot go on). Of a call that
- * failed, destinations hold anything.
+ * failed, destinations hold anything; under MPI its buffers stay allocated until the sc_comm is closed, since another process may just be
+ * reading them.
  *
  * Threads. The calls on one sc_comm and its groups come from one thread at a time, with these exceptions: sc_comm_wait from any thread (one
  * a request), sc_comm_abort from any thread at any time. */

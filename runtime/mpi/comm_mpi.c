@@ -7,8 +7,9 @@
  * There is no thread of progress: every wait drives all calls of its rank, and a start those that it can. Waits poll, at first eagerly,
  * then with sleeps between: ranks may be more than cores.
  *
- * The first failure that a rank finds or hears of is its world's; who finds one tells everybody. Messages under way are then cancelled as
- * far as MPI can; a send that nobody takes is waited for for LINGER_MS and then left to MPI, which is why such a world is not taken apart.
+ * The first failure that a rank finds or hears of is its world's; who finds one tells everybody. Messages of its calls under way are then
+ * cancelled as far as MPI can. It cannot take back what another process may be reading at that moment, straight from the sender's memory:
+ * such calls are abandoned, not freed, until they are quiet, and closing waits for that as long as all ranks close theirs within LEAVE_MS.
  */
 #include "runtime/mpi/comm_mpi.h"
 
@@ -22,7 +23,6 @@
 enum {
     EAGER_POLLS = 2000, /* with a yield after each */
     SLEEP_NS = 50000,
-    LINGER_MS = 1000,
     LEAVE_MS = 5000 /* how long the ranks of a failed world are waited for when one closes */
 };
 
@@ -123,7 +123,7 @@ static mpi_call *find_call(mpi_world *world, uint64_t group, uint64_t lane, uint
     call->number = number;
     call->request = NULL;
     call->notice_count = 0;
-    call->is_moving = call->is_done = false;
+    call->is_moving = call->is_done = call->is_abandoned = false;
     call->next = world->calls;
     world->calls = call;
     return call;
@@ -137,6 +137,35 @@ static void drop_call(mpi_world *world, mpi_call *call)
     *link = call->next;
     call->next = world->unused_calls;
     world->unused_calls = call;
+}
+
+/* After a failure: the request is the caller's again, though messages may still be under way. */
+static void abandon(mpi_world *world, mpi_call *call)
+{
+    call->request = NULL;
+    if (!call->is_moving) {
+        drop_call(world, call);
+        return;
+    }
+    sc_mpi_cancel(call);
+    call->is_abandoned = true;
+}
+
+static void drop_quiet_calls(mpi_world *world)
+{
+    for (mpi_call *call = world->calls, *next; call != NULL; call = next) {
+        next = call->next;
+        if (call->is_abandoned && sc_mpi_is_quiet(call))
+            drop_call(world, call);
+    }
+}
+
+static bool has_abandoned(const mpi_world *world)
+{
+    const mpi_call *call = world->calls;
+    while (call != NULL && !call->is_abandoned)
+        call = call->next;
+    return call != NULL;
 }
 
 static uint32_t expected_notices(const mpi_call *call)
@@ -214,12 +243,15 @@ static bool make_progress(sc_comm *comm)
     sc_error error;
     empty_outbox(world);
     sc_status status = read_inbox(comm, &moved, &error);
-    for (mpi_call *call = world->calls; call != NULL && status == SC_OK && !world->has_failed; call = call->next) {
-        if (call->is_moving && !call->is_done)
+    /* In a failed world, too: what all members have agreed on and is there has not failed. */
+    for (mpi_call *call = world->calls; call != NULL && status == SC_OK; call = call->next) {
+        if (call->is_moving && !call->is_done && !call->is_abandoned)
             status = sc_mpi_continue(world, call, &moved, &error);
     }
     if (status != SC_OK)
         fail_world(comm, &error, true);
+    if (world->has_failed)
+        drop_quiet_calls(world);
     return moved;
 }
 
@@ -284,13 +316,13 @@ static sc_status mpi_start(sc_comm_request *request, sc_error *error)
     sc_error failure;
     pthread_mutex_lock(&world->lock);
     make_progress(comm);
-    sc_status status = world->has_failed ? SC_OK : begin_call(world, request, &failure);
+    sc_status status = world->has_failed ? SC_OK : begin_call(world, request, &failure); /* which sets request->work */
     if (status != SC_OK)
         fail_world(comm, &failure, true);
     if (world->has_failed) {
         status = give_failure(world, error);
         if (request->work != NULL)
-            drop_call(world, request->work);
+            abandon(world, request->work);
     }
     pthread_mutex_unlock(&world->lock);
     return status;
@@ -347,20 +379,6 @@ static void rest(uint32_t *idle_polls)
         nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }
 
-/* Until the call's messages are over. The world is locked. */
-static void linger(mpi_world *world, mpi_call *call)
-{
-    uint64_t limit = now_ms() + LINGER_MS;
-    uint32_t idle_polls = 0;
-    sc_mpi_cancel(call);
-    while (!sc_mpi_is_quiet(call) && now_ms() < limit)
-        rest(&idle_polls);
-    if (sc_mpi_is_quiet(call))
-        return;
-    sc_mpi_forget(call);
-    world->has_lost_messages = true;
-}
-
 static sc_status mpi_wait(sc_comm_request *request, sc_error *error)
 {
     sc_comm *comm = request->group->comm;
@@ -388,12 +406,12 @@ static sc_status mpi_wait(sc_comm_request *request, sc_error *error)
             pthread_mutex_lock(&world->lock);
         }
     }
-    if (!call->is_done) {
+    if (call->is_done) {
+        drop_call(world, call);
+    } else {
         status = give_failure(world, error);
-        if (call->is_moving)
-            linger(world, call);
+        abandon(world, call);
     }
-    drop_call(world, call);
     pthread_mutex_unlock(&world->lock);
     return status;
 }
@@ -437,7 +455,7 @@ static void mpi_leave(sc_comm *comm)
     uint64_t since = now_ms();
     for (;;) {
         bool moved = make_progress(comm);
-        if (world->gone_count == comm->size - 1 && world->outbox == NULL)
+        if (world->gone_count == comm->size - 1 && world->outbox == NULL && !has_abandoned(world))
             break;
         if (world->has_failed && now_ms() - since > LEAVE_MS) {
             world->has_lost_messages = true;

@@ -65,6 +65,7 @@ typedef struct mpi_call {
     int32_t *tags; /* by group rank: the others' */
     uint32_t tag_room;
     bool is_moving, is_done;
+    bool is_abandoned; /* failed, with messages under way; the request is gone */
     uint32_t phase;
     int64_t round, round_count; /* of a reduction: the one that is reduced next */
     int64_t window;             /* bytes of a slice in a round */
@@ -108,10 +109,9 @@ sc_status sc_mpi_begin(mpi_world *world, mpi_call *call, sc_error *error);
 /* Goes on as far as possible without waiting; sets is_done. `out_moved`: something has happened. */
 sc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved, sc_error *error);
 /* After a failure. Cancels what no other rank has taken; MPI may not be able to, for messages that are sent. Then, to be asked again:
- * whether nothing is under way any more. At last: leaves to MPI what still is. */
+ * whether nothing is under way any more. Neither needs the request. */
 void sc_mpi_cancel(mpi_call *call);
 bool sc_mpi_is_quiet(mpi_call *call);
-void sc_mpi_forget(mpi_call *call);
 /* Frees what the call holds for moving. */
 void sc_mpi_free_moves(mpi_call *call);
 

@@ -479,16 +479,6 @@ bool sc_mpi_is_quiet(mpi_call *call)
     return is_quiet;
 }
 
-void sc_mpi_forget(mpi_call *call)
-{
-    for (int b = 0; b < 2; b++) {
-        for (uint32_t i = 0; i < call->batches[b].count; i++) {
-            if (call->batches[b].requests[i] != MPI_REQUEST_NULL)
-                MPI_Request_free(&call->batches[b].requests[i]);
-        }
-    }
-}
-
 void sc_mpi_free_moves(mpi_call *call)
 {
     for (int b = 0; b < 2; b++) {
