@@ -1,5 +1,5 @@
 #!/bin/sh
-# comm_mpi.sh TEST_COMM HAS_MODULE SANITIZER MPIEXEC: the tests of communicators on three MPI processes; exits with 77 where there is no MPI.
+# comm_mpi.sh PROGRAM HAS_MODULE SANITIZER MPIEXEC: runs `PROGRAM mpi` on three MPI processes; exits with 77 where there is no MPI.
 if [ "$2" != 1 ]; then
     echo "skipped: CMake found no MPI (Debian: libopenmpi-dev openmpi-bin)"
     exit 77
