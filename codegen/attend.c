@@ -216,6 +216,8 @@ static const char *reason_for_simple(const sc_attend_desc *desc)
         return "values have several dims, or none, besides those of keys";
     if (desc->e.size > SC_ATTEND_MAX_HEAD || desc->own[0].size > SC_ATTEND_MAX_HEAD)
         return "a head has more than 512 elements";
+    if (desc->t.size > INT32_MAX - SC_ATTEND_TILE)
+        return "positions of keys do not fit 32 bits";
     uint32_t both = 1u << SC_ATTEND_K | 1u << SC_ATTEND_V;
     for (uint32_t i = 0; desc->is_grad && i < desc->query_count; i++) {
         if (sc_attend_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
@@ -224,18 +226,15 @@ static const char *reason_for_simple(const sc_attend_desc *desc)
     return NULL;
 }
 
-static bool is_half(sc_dtype dtype)
+bool sc_attend_is_summed(const sc_attend_desc *desc, sc_attend_role role)
 {
-    return dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16;
+    return role >= SC_ATTEND_D_Q && desc->arrays[role].is_there && (role != SC_ATTEND_D_Q || desc->form == SC_ATTEND_SIMPLE);
 }
 
 bool sc_attend_needs_sum(const sc_attend_desc *desc, sc_attend_role role)
 {
-    if (!desc->is_grad || role < SC_ATTEND_D_Q || !desc->arrays[role].is_there)
-        return false;
-    if (desc->form == SC_ATTEND_SIMPLE)
-        return is_half(desc->arrays[role].dtype);
-    return false;
+    sc_dtype dtype = desc->arrays[role].dtype;
+    return sc_attend_is_summed(desc, role) && (dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16);
 }
 
 int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role)
@@ -271,8 +270,8 @@ sc_attend_desc *sc_attend_describe(const sc_module *m, sc_op_id id)
     add_random(&maker);
     desc->scale = sc_op_number(op, SC_ATTR_scale, 1 / sqrt((double)desc->e.size));
     desc->softcap = sc_op_number(op, SC_ATTR_softcap, 0);
-    desc->why_simple = reason_for_simple(desc) == NULL ? "there is only one form" : reason_for_simple(desc);
-    desc->form = SC_ATTEND_SIMPLE;
+    desc->why_simple = reason_for_simple(desc);
+    desc->form = desc->why_simple != NULL ? SC_ATTEND_SIMPLE : SC_ATTEND_TILED;
     plan_scratch(desc);
     return desc;
 }
