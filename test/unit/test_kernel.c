@@ -842,6 +842,8 @@ static const struct {
     {"%v = load z %a, %b, %c : f32 phase C { #1 = sum %v store z %a, %b, %c = %f }", NULL},
     {"%v = load z %a, %b, %c : f32 phase C { add z %a, %b, %c = %v }", NULL},
     {"%i = mul %d, %n2 : i64 phase D { store z %a, %b, %i = %f } phase D { store z %a, %b, %d = %f }", NULL},
+    {"arg i: i64[2] inout %i = load i %n0 : i64 %g = eq %c, %i : bool phase C { store z %a, %b, %n0 = %f if %g }",
+     "at more than one point"},
     /* outs */
     {"arg o: f32[4, 3] out %v = load o %a, %b : f32 phase { store o %a, %b = %v }",
      "%17 needs elements of o, which no phase in front stores"},
@@ -917,6 +919,8 @@ static const char *const apart[] = {
     "arg z: f32[3, 4] in %z = load z %b, %a : f32 phase { store y %a, %b = %z }",
     "arg z: f32[4, 7] in %z = load z %a, %b : f32 phase { store y %a, %b = %z }",
     "%z = convert %a : f32 phase { store y %a, %b = %z }",
+    "arg z: f32[4, 3] in %n = constant 2 : i64 %w = load z %n, %n : f32 %z = load z %a, %b : f32 %v = add %z, %w : f32\n"
+    "phase { store y %a, %b = %v }",
     "%n = constant 2 : i64 %g = lt %b, %n : bool phase { store y %a, %b = %f if %g }",
     "%n = constant 2 : i64 %c = mul %a, %n : i64 %d = add %c, %b : i64 %z = convert %d : f32 phase { store y %a, %b = %z }",
 };
@@ -930,6 +934,25 @@ static void dims_that_are_told_apart_stay(sc_context *context)
         const char *text = simplified(context, sc_arena_printf(&context->arena, "%s %s }", head, apart[i]));
         if (strstr(text, "A*B") != NULL || strstr(text, "B*A") != NULL)
             fail_msg("%s\n%s", apart[i], text);
+    }
+}
+
+/* Not outer, and summed over together, and alone too. */
+static void dims_that_a_phase_tells_apart_stay(sc_context *context)
+{
+    static const char *const others[] = {"",
+                                         "phase A, B { #1 = sum %f }",
+                                         "phase A { #1 = sum %f }",
+                                         "phase B { #1 = sum %f }",
+                                         "phase B, A { #1 = sum %f }",
+                                         "phase A, C, B { #1 = sum %f }"};
+    for (int i = 0; i < 6; i++) {
+        const char *text =
+            sc_arena_printf(&context->arena,
+                            "kernel @k { dim A = 4 dim B = 3 dim C = 2 arg x: f32[4, 3] in %%a = index A : i64 %%b = index B : i64\n"
+                            "%%f = constant 1.0 : f32 %%x = load x %%a, %%b : f32 phase A, B { #0 = sum %%x } %s }",
+                            others[i]);
+        assert_int_equal(strstr(simplified(context, text), "A*B") != NULL, i < 2);
     }
 }
 
@@ -1264,6 +1287,7 @@ int main(void)
         TEST(dims_that_are_walked_as_one_merge),
         TEST(sums_of_indices_merge),
         TEST(dims_that_are_told_apart_stay),
+        TEST(dims_that_a_phase_tells_apart_stay),
         TEST(what_has_one_element_goes),
         TEST(arrays_are_shared_when_nothing_is_overwritten_too_early),
         cmocka_unit_test(random_kernels_verify_and_read_back),
