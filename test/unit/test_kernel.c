@@ -914,21 +914,21 @@ static void sums_of_indices_merge(sc_context *context)
 
 /* Each of these lines keeps A and B apart: kernels over both, with an index of each. */
 static const char *const apart[] = {
-    "arg z: f32[4] in %z = load z %a : f32 phase { store y %a, %b = %z }",
-    "arg z: f32[3] in %z = load z %b : f32 phase { store y %a, %b = %z }",
-    "arg z: f32[3, 4] in %z = load z %b, %a : f32 phase { store y %a, %b = %z }",
-    "arg z: f32[4, 7] in %z = load z %a, %b : f32 phase { store y %a, %b = %z }",
+    "arg q: f32[4] in %z = load q %a : f32 phase { store y %a, %b = %z }",
+    "arg q: f32[3] in %z = load q %b : f32 phase { store y %a, %b = %z }",
+    "arg q: f32[3, 4] in %z = load q %b, %a : f32 phase { store y %a, %b = %z }",
+    "arg q: f32[4, 7] in %z = load q %a, %b : f32 phase { store y %a, %b = %z }",
     "%z = convert %a : f32 phase { store y %a, %b = %z }",
-    "arg z: f32[4, 3] in %n = constant 2 : i64 %w = load z %n, %n : f32 %z = load z %a, %b : f32 %v = add %z, %w : f32\n"
-    "phase { store y %a, %b = %v }",
+    "%n = constant 2 : i64 %w = load z %n, %n : f32 %z = load z %a, %b : f32 %v = add %z, %w : f32 phase { store y %a, %b = %v }",
     "%n = constant 2 : i64 %g = lt %b, %n : bool phase { store y %a, %b = %f if %g }",
     "%n = constant 2 : i64 %c = mul %a, %n : i64 %d = add %c, %b : i64 %z = convert %d : f32 phase { store y %a, %b = %z }",
 };
 
 static void dims_that_are_told_apart_stay(sc_context *context)
 {
-    const char *head = "kernel @k { dim A = 4 dim B = 3 arg y: f32[4, 3] inout outer A, B %a = index A : i64 %b = index B : i64\n"
-                       "%f = constant 1.0 : f32";
+    const char *head =
+        "kernel @k { dim A = 4 dim B = 3 arg y: f32[4, 3] inout arg z: f32[4, 3] in outer A, B %a = index A : i64 %b = index B : i64\n"
+        "%f = constant 1.0 : f32";
     assert_non_null(strstr(simplified(context, sc_arena_printf(&context->arena, "%s phase { store y %%a, %%b = %%f } }", head)), "A*B"));
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
         const char *text = simplified(context, sc_arena_printf(&context->arena, "%s %s }", head, apart[i]));
