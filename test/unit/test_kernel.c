@@ -1129,6 +1129,61 @@ static void random_kernels_stay_what_they_are(void **state)
     assert_in_range(for_each_seed(simplify_one), RANDOM_KERNELS / 5, RANDOM_KERNELS);
 }
 
+/* In one array two arguments give what they give in two that begin alike. */
+static void share_one(sc_context *context, uint64_t seed, int *shared)
+{
+    random_kernel made = random_kernel_make(context, seed);
+    const int64_t *params = random_kernel_params(&made, seed);
+    for (uint32_t out = 0; out < made.k->args.count; out++) {
+        for (uint32_t in = 0; in < made.k->args.count; in++) {
+            if (!sc_kernel_may_share(made.k, in, out))
+                continue;
+            double **apart_args = filled(&made, seed), **one = filled(&made, seed);
+            memcpy(apart_args[out], apart_args[in], (size_t)random_kernel_elements(&made.k->args.data[in]) * sizeof(double));
+            one[out] = one[in];
+            int64_t result = sc_kernel_interpret(made.k, apart_args, params, true);
+            assert_int_equal(sc_kernel_interpret(made.k, one, params, true), result);
+            ++*shared;
+            for (uint32_t i = 0; i < made.k->args.count; i++) {
+                size_t bytes = (size_t)random_kernel_elements(&made.k->args.data[i]) * sizeof(double);
+                if (i != in && memcmp(apart_args[i], one[i], bytes) != 0)
+                    fail_msg("argument %u, when %u and %u are one\n%s", i, in, out, text_of(made.k));
+            }
+        }
+    }
+}
+
+static void arguments_that_may_share_do(void **state)
+{
+    (void)state;
+    assert_in_range(for_each_seed(share_one), RANDOM_KERNELS / 20, INT32_MAX);
+}
+
+/* Whatever allocation fails: nothing is lost, nothing is touched afterwards. */
+static void make_all(sc_context *context, void *user)
+{
+    (void)user;
+    sc_kernel *k = sc_kernel_parse(context, layernorm, strlen(layernorm), "kernel");
+    if (sc_kernel_verify(k) != NULL)
+        abort();
+    sc_kernel_simplify(k);
+    sc_kernel_may_share(k, 0, 3);
+    text_of(k);
+}
+
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    bool done = false;
+    uint64_t fail_at = 0;
+    while (!done) {
+        sc_context context;
+        done = sc_context_run(&context, ++fail_at, make_all, NULL);
+        sc_context_free(&context);
+    }
+    assert_in_range(fail_at, 100, 100000);
+}
+
 /* ---- broken kernels ---- */
 
 /* The same text with outer dims run from behind: `%3 = index A` becomes size - 1 less an index of A. */
@@ -1293,7 +1348,9 @@ int main(void)
         cmocka_unit_test(random_kernels_verify_and_read_back),
         cmocka_unit_test(random_kernels_run_and_few_fail),
         cmocka_unit_test(random_kernels_stay_what_they_are),
+        cmocka_unit_test(arguments_that_may_share_do),
         cmocka_unit_test(what_is_broken_is_refused_or_sound),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
