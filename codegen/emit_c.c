@@ -5,6 +5,17 @@
 
 #include "codegen/emit_c_internal.h"
 
+const sc_emit_limits sc_emit_default_limits = {
+    .small_work = 1 << 14,
+    .shares = 256,
+    .block = 256,
+    .shortest_block = 1024,
+    .few = 1 << 16,
+    .piece = 1 << 13,
+    .few_rows = 1024,
+    .piece_rows = 512,
+};
+
 /* ---- names ---- */
 
 static bool is_word(char c)
@@ -16,10 +27,11 @@ static bool is_word(char c)
 static bool is_taken(const char *name)
 {
     static const char *const words[] = {
-        "args",   "auto",     "break", "case",     "char",   "const",  "continue", "default", "do",       "double", "else",   "enum",
-        "extern", "failed",   "float", "for",      "goto",   "i",      "if",       "inline",  "int",      "long",   "next",   "params",
-        "return", "register", "short", "restrict", "signed", "sizeof", "static",   "struct",  "switch",   "typedef", "union", "unsigned",
-        "void",   "volatile", "while", "asm",      "unix",   "linux",  "INFINITY", "NAN",     "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
+        "args",   "auto",   "break",    "case",    "char",      "const",     "continue",  "default",   "do",     "double",
+        "else",   "enum",   "extern",   "failed",  "float",     "for",       "goto",      "i",         "if",     "inline",
+        "int",    "long",   "next",     "params",  "return",    "register",  "short",     "restrict",  "signed", "sizeof",
+        "static", "struct", "switch",   "typedef", "union",     "unsigned",  "void",      "volatile",  "while",  "asm",
+        "unix",   "linux",  "INFINITY", "NAN",     "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(name, words[i]) == 0)
@@ -60,7 +72,8 @@ static const char *new_name(sc_names *names, sc_sym sym)
         *c = is_word(*c) ? *c : '_';
     const char *base = name;
     if (is_taken(name))
-        base = name = sc_arena_printf(arena, "%s_", name[0] == '_' || strncmp(name, "sc_", 3) == 0 ? sc_arena_printf(arena, "x%s", name) : name);
+        base = name =
+            sc_arena_printf(arena, "%s_", name[0] == '_' || strncmp(name, "sc_", 3) == 0 ? sc_arena_printf(arena, "x%s", name) : name);
     for (int i = 2; is_used(names, name); i++)
         name = sc_arena_printf(arena, "%s_%d", base, i);
     *sc_vec_push(arena, &names->all) = name;
@@ -240,11 +253,12 @@ static void write_function(sc_emit *e, const char *name)
     sc_emit_line(e, "}");
 }
 
-void sc_emit_c(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const sc_emit_limits *limits, sc_strbuf *out,
+                      sc_helper_set *helpers)
 {
     sc_arena *arena = &k->context->arena;
     size_t start = out->length;
-    sc_emit e = {.k = k, .context = k->context, .out = out, .comments = comments};
+    sc_emit e = {.k = k, .context = k->context, .out = out, .comments = comments, .limits = limits};
     e.dim_names = sc_arena_array(arena, k->dims.count + 1, sizeof *e.dim_names);
     e.arg_names = sc_arena_array(arena, k->args.count + 1, sizeof *e.arg_names);
     e.arg_used = sc_arena_array(arena, k->args.count + 1, sizeof *e.arg_used);
@@ -258,4 +272,9 @@ void sc_emit_c(const sc_kernel *k, const char *name, bool comments, sc_strbuf *o
     write_function(&e, name);
     if (helpers != NULL)
         *helpers |= SC_HELPER(headers) | sc_helpers_named_in(out->data + start);
+}
+
+void sc_emit_c(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+{
+    sc_emit_c_within(k, name, comments, &sc_emit_default_limits, out, helpers);
 }

@@ -10,6 +10,20 @@
 
 enum { SC_EMIT_MAX_SCOPES = 2 * SC_KERNEL_MAX_RANK + 8 };
 
+/* What decides between loops. Tests make them small, so that small kernels come in every form. */
+typedef struct sc_emit_limits {
+    int64_t small_work;           /* operations up to which a team is not worth waking */
+    int64_t shares;               /* pieces that are enough for any team */
+    int64_t block;                /* of an outer dim, with reductions: some KiB of the first cache */
+    int64_t shortest_block;       /* without */
+    int64_t few, piece;           /* elements whose sum f32 lanes hold well; of a part of a longer one */
+    int64_t few_rows, piece_rows; /* the same where each sum is added to by itself */
+} sc_emit_limits;
+
+extern const sc_emit_limits sc_emit_default_limits;
+void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const sc_emit_limits *limits, sc_strbuf *out,
+                      sc_helper_set *helpers);
+
 /* Of an element's offset: times a dim, or times a node that is no sum (dim: SC_IMAGE_NONE). */
 typedef struct sc_emit_term {
     uint32_t dim;
@@ -59,15 +73,16 @@ typedef struct sc_emit_offset {
 
 /* How outer iterations are walked: sc_emit_choose_shape. */
 typedef struct sc_emit_shape {
-    uint32_t vector;                           /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: phases' last dims are */
-    int64_t block;                             /* so many of its indices at once */
-    uint32_t order[64], order_count;           /* the other outer dims */
-    uint32_t shared;                           /* loops of these, then the loop over blocks, that are shared out as one */
+    uint32_t vector;                 /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: phases' last dims are */
+    int64_t block;                   /* so many of its indices at once */
+    uint32_t order[64], order_count; /* the other outer dims */
+    uint32_t shared;                 /* loops of these, then the loop over blocks, that are shared out as one */
     bool parallel;
 } sc_emit_shape;
 
 typedef struct sc_emit {
     const sc_kernel *k;
+    const sc_emit_limits *limits;
     sc_context *context;
     sc_strbuf *out;
     bool comments;

@@ -206,7 +206,8 @@ static bool could_share(const sc_kernel_arg *in, const sc_kernel_arg *out)
         elements *= in->sizes[i];
     for (uint32_t i = 0; i < out->rank; i++)
         others *= out->sizes[i];
-    return in->mode == SC_ARG_IN && out->mode == SC_ARG_OUT && elements * sc_dtypes[in->dtype].bytes == others * sc_dtypes[out->dtype].bytes;
+    return in->mode == SC_ARG_IN && out->mode == SC_ARG_OUT &&
+           elements * sc_dtypes[in->dtype].bytes == others * sc_dtypes[out->dtype].bytes;
 }
 
 void sc_emit_analyse(sc_emit *e)

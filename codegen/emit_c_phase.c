@@ -4,13 +4,6 @@
  * innermost loop is over an outer dim, these are arrays over a block of it, and memory is walked along rows however the reduction lies. */
 #include "codegen/emit_c_internal.h"
 
-enum {
-    FEW = 1 << 16,   /* elements whose sum lanes in f32 hold well */
-    PIECE = 1 << 13, /* elements of a part */
-    FEW_ROWS = 1024, /* the same where each sum is added to by itself */
-    PIECE_ROWS = 512
-};
-
 typedef struct sc_emit_loops {
     uint32_t dims[SC_KERNEL_MAX_RANK + 1], count;
     uint32_t part; /* the loop whose sums are parts */
@@ -58,7 +51,8 @@ static void check(sc_emit *e, uint32_t item)
 /* What a value becomes in memory. */
 static void stored_text(sc_emit *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
 {
-    bool narrow = stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16, same = stored == dtype || (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32);
+    bool narrow = stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16,
+         same = stored == dtype || (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32);
     if (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32)
         sc_strbuf_add(e->out, "(uint8_t)");
     else if (narrow && sc_dtype_is_float(dtype))
@@ -136,8 +130,14 @@ static void reduce(sc_emit *e, uint32_t id)
     sc_strbuf_add(e->out, " : ");
     sc_emit_reduction_name(e, letter, id);
     sc_strbuf_add(e->out, ";\n");
-    if (sc_dtype_is_float(dtype))
-        sc_emit_line(e, "n%u |= v%u != v%u;", id, item->value, item->value);
+    if (!sc_dtype_is_float(dtype))
+        return;
+    sc_emit_indent(e);
+    sc_strbuf_printf(e->out, "n%u |= ", id);
+    sc_emit_value(e, item->value, false);
+    sc_strbuf_add(e->out, " != ");
+    sc_emit_value(e, item->value, false);
+    sc_strbuf_add(e->out, ";\n");
 }
 
 void sc_emit_do_item(sc_emit *e, uint32_t item)
@@ -316,7 +316,7 @@ static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
         points *= k->dims.data[phase->dims[i]].size;
     }
     loops->part = loops->count - 1;
-    loops->piece = rows ? PIECE : PIECE_ROWS;
+    loops->piece = rows ? e->limits->piece : e->limits->piece_rows;
     loops->pieces = loops->count > 0 && k->dims.data[loops->dims[loops->part]].size > 2 * loops->piece;
     if (!rows)
         loops->dims[loops->count++] = e->shape.vector;
@@ -329,11 +329,12 @@ static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
     for (uint32_t i = loops->first; i < loops->end; i++) {
         sc_emit_item *item = &e->items[i];
         item->depth = e->inner;
-        item->of_vector = !rows && is_reduction(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
+        item->of_vector =
+            !rows && is_reduction(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
         if (!rows && is_reduction(k->items.data[i].kind) && !item->of_vector)
             item->depth--;
         bool sum = k->items.data[i].kind == SC_ITEM_SUM && dtype_of(e, i) == SC_DTYPE_f32;
-        item->parts = sum && !item->running && points > (rows ? FEW : FEW_ROWS);
+        item->parts = sum && !item->running && points > (rows ? e->limits->few : e->limits->few_rows);
         item->wide = item->parts || (sum && item->running);
         loops->parts |= item->parts;
     }
