@@ -346,6 +346,13 @@ static void wrong_texts_are_refused_with_a_message(sc_context *context)
     }
 }
 
+static void verifies(const sc_kernel *k)
+{
+    const char *error = sc_kernel_verify(k);
+    if (error != NULL)
+        fail_msg("%s\n%s", error, text_of(k));
+}
+
 /* ---- the reference ---- */
 
 static double random_number(uint64_t *seed)
@@ -730,10 +737,130 @@ static void accesses_outside_are_seen(sc_context *context)
 static const char *const good_texts[] = {softmax, layernorm, column_sums, scatter_add, cumsum, dropout, window};
 enum { GOOD_TEXTS = sizeof good_texts / sizeof *good_texts };
 
-static void good_texts_read_back(sc_context *context)
+static void good_texts_read_back_and_verify(sc_context *context)
 {
-    for (int i = 0; i < GOOD_TEXTS; i++)
-        assert_string_equal(text_of(parse(context, good_texts[i])), good_texts[i]);
+    for (int i = 0; i < GOOD_TEXTS; i++) {
+        sc_kernel *k = parse(context, good_texts[i]);
+        assert_string_equal(text_of(k), good_texts[i]);
+        verifies(k);
+    }
+}
+
+/* ---- verifying ---- */
+
+/* Bodies behind these lines; message NULL: it is in order. %a, %b, %c, %d are indices of A, B (outer), C and D. */
+static const char verified_head[] =
+    "kernel @k { dim A = 4 dim B = 3 dim C = 5 dim D = 2\n"
+    "arg x: f32[4, 3] in arg y: f32[4, 3] out arg z: f32[4, 3, 5] inout arg w: f32[] inout arg ids: i32[5] in\n"
+    "arg m: f32[12] inout arg far: i64[5] in param 0: rank = (1, 4, 3) param 1: key = \"0123456789abcdef\"\n"
+    "outer A, B %a = index A : i64 %b = index B : i64 %c = index C : i64 %d = index D : i64\n"
+    "%f = constant 1.0 : f32 %n0 = constant 0 : i64 %n1 = constant 1 : i64 %n2 = constant 2 : i64\n"
+    "%n3 = constant 3 : i64 %n4 = constant 4 : i64 %id32 = load ids %c : i32 %id = convert %id32 : i64\n"
+    "%id_low = ge %id, %n0 : bool %id_high = lt %id, %n4 : bool %id_good = and %id_low, %id_high : bool\n"
+    "%far = load far %c : i64 %far1 = add %far, %n1 : i64\n"
+    "phase { store y %a, %b = %f }\n";
+
+static const struct {
+    const char *body, *message;
+} verified[] = {
+    {"", NULL},
+    /* bounds */
+    {"%i = add %a, %n1 : i64 %v = load x %i, %b : f32 phase { store y %a, %b = %v }", "index 0 of x is between 1 and 4, its dim has 4"},
+    {"%i = sub %a, %n1 : i64 %v = load x %i, %b : f32 phase { store y %a, %b = %v }", "index 0 of x is between -1 and 2"},
+    {"%i = sub %n3, %a : i64 %v = load x %i, %b : f32 phase { store y %a, %b = %v }", NULL},
+    {"%i = mul %b, %n2 : i64 %v = load x %i, %b : f32 phase { store y %a, %b = %v }", "between 0 and 4"},
+    {"%i = div %c, %n2 : i64 %v = load x %i, %b : f32 phase C { #1 = sum %v }", NULL},
+    {"%i = mod %far, %n4 : i64 %v = load x %i, %b : f32 phase C { #1 = sum %v }", NULL},
+    {"%i = div %far, %n4 : i64 %v = load x %i, %b : f32 phase C { #1 = sum %v }", "index 0 of x"},
+    {"%i = minimum %a, %n2 : i64 %j = add %i, %n1 : i64 %v = load x %j, %b : f32 phase { #1 = sum %v }", NULL},
+    {"%p = param 0 : i64 %i = div %p, %n3 : i64 %v = load x %i, %b : f32 phase { #1 = sum %v }", NULL},
+    {"%p = param 0 : i64 %v = load x %p, %b : f32 phase { #1 = sum %v }", "between 0 and 9"},
+    {"%i = sub %a, %n1 : i64 %g = ge %a, %n1 : bool %v = load x %i, %b if %g : f32 phase { #1 = sum %v }", NULL},
+    {"%i = sub %a, %n1 : i64 %g = ge %i, %n0 : bool %v = load x %i, %b if %g : f32 phase { #1 = sum %v }", NULL},
+    {"%i = sub %a, %n1 : i64 %g = gt %a, %n1 : bool %h = not %g : bool %v = load x %i, %b if %h : f32 phase { #1 = sum %v }", "between -1"},
+    {"%i = sub %a, %n1 : i64 %g = lt %a, %n1 : bool %h = not %g : bool %v = load x %i, %b if %h : f32 phase { #1 = sum %v }", NULL},
+    {"%i = sub %a, %n1 : i64 %g = ge %a, %n1 : bool %h = or %g, %id_low : bool %v = load x %i, %b if %h : f32 phase C { #1 = sum %v }",
+     "between -1"},
+    {"%i = sub %a, %n1 : i64 %g = ne %a, %n0 : bool %v = load x %i, %b if %g : f32 phase { #1 = sum %v }", "between -1"},
+    {"%i = add %a, %n1 : i64 %g = eq %a, %n1 : bool %v = load x %i, %b if %g : f32 phase { #1 = sum %v }", NULL},
+    {"%v = load x %id, %b : f32 phase C { #1 = sum %v }", "index 0 of x is between -2147483648 and 2147483647"},
+    {"%v = load x %id, %b if %id_good : f32 phase C { #1 = sum %v }", NULL},
+    {"%v = load x %id, %b if %id_high : f32 phase C { #1 = sum %v }", "between -2147483648 and 3"},
+    {"%v = load x %id, %b : f32 phase C { check %id_good \"\" } phase C { #2 = sum %v }", NULL},
+    {"%v = load x %id, %b : f32 phase C { check %id_good \"\" #2 = sum %v }", NULL},
+    {"%v = load x %id, %b : f32 phase C { #1 = sum %v check %id_good \"\" }", "index 0 of x"},
+    {"%v = load x %id, %b : f32 phase C { #1 = sum %v } phase C { check %id_good \"\" }", "index 0 of x"},
+    {"phase C { store y %id, %b = %f if %id_good }", "in more than one outer iteration"},
+    {"%g = le %far1, %n3 : bool %h = ge %far1, %n0 : bool %i = and %g, %h : bool %v = load x %far1, %b if %i : f32 phase C { #1 = sum %v }",
+     NULL},
+    /* needs */
+    {"phase { store z %a, %b, %c = %f }", "#1 needs an index of dim C, which its phase does not run over"},
+    {"%r = reduced #1 : f32 phase C { #1 = sum %f store z %a, %b, %c = %r }", "#2 reads #1 before the phase of that ended"},
+    {"%r = running #1 : f32 phase C { #1 = sum %f } phase C { store z %a, %b, %c = %r }", "#2 reads #1 running, which does not run here"},
+    {"%v = load z %a, %b, %c : f32 %r = running #1 : f32 phase C { #1 = sum %v } phase { store y %a, %b = %r }",
+     "#2 needs an index of dim C"},
+    {"%r = running #1 : f32 %v = mul %r, %f : f32 %q = sub %r, %f : f32 phase C { #1 = sum %q }", "#1 reads #1 running"},
+    {"%r = reduced #1 : f32 phase C { #1 = sum %f } phase { store y %a, %b = %r }", NULL},
+    {"%k = param 1 : i64 %v = load x %k, %b : f32 phase { #1 = sum %v }", "computes with a key"},
+    {"%k = param 0 : i64 %v = random %a, %k, %n0, %n0 : f64 phase { #1 = sum %v }", "the key is a param of that kind"},
+    {"phase A { #1 = sum %f }", "phase 1 runs over what is no inner dim"},
+    {"phase C, D, C { #1 = sum %f }", "phase 1 runs over dim C twice"},
+    {"dim huge = 1125899906842624 phase huge, C { #1 = sum %f }", "too many points"},
+    {"arg large: f32[1125899906842624, 8] in", "argument large has no dims, or too large ones"},
+    {"arg never: f32[] out", "nothing is stored to never"},
+    /* outer iterations */
+    {"phase { store w = %f }", "#1 touches elements of w in more than one outer iteration"},
+    {"phase { add w = %f }", "in more than one outer iteration"},
+    {"%v = load w : f32 phase { store y %a, %b = %v }", NULL},
+    {"%m = mul %a, %n3 : i64 %i = add %m, %b : i64 phase { store m %i = %f }", NULL},
+    {"%m = mul %a, %n2 : i64 %i = add %m, %b : i64 phase { store m %i = %f }", "in more than one outer iteration"},
+    {"%m = mul %b, %n4 : i64 %i = sub %m, %a : i64 %j = add %i, %n3 : i64 phase { store m %j = %f }", NULL},
+    {"%i = sub %n3, %a : i64 %v = load y %i, %b : f32 phase { #1 = sum %v }",
+     "%18 touches elements of y in other outer iterations than #0"},
+    {"%v = load y %a, %b : f32 phase { #1 = sum %v }", NULL},
+    {"%m = mul %a, %n3 : i64 %i = add %m, %b : i64 %q = div %i, %n2 : i64 %r = mod %i, %n2 : i64 arg q: f32[6, 2] out phase { store q %q, "
+     "%r = %f }",
+     NULL},
+    {"%m = mul %a, %n3 : i64 %i = add %m, %b : i64 %q = div %i, %n3 : i64 %r = mod %i, %n2 : i64 arg q: f32[6, 2] out phase { store q %q, "
+     "%r = %f }",
+     "in more than one outer iteration"},
+    /* points of a phase */
+    {"phase C { store z %a, %b, %c = %f }", NULL},
+    {"phase C, D { store z %a, %b, %c = %f }", "#1 touches elements of z at more than one point of its phase"},
+    {"phase C, D { add z %a, %b, %c = %f }", NULL},
+    {"phase C, D { store z %a, %b, %n0 = %f }", "at more than one point"},
+    {"%g = eq %c, %n2 : bool phase C { store z %a, %b, %n0 = %f if %g }", NULL},
+    {"%g = eq %c, %id : bool phase C { store z %a, %b, %n0 = %f if %g }", "at more than one point"},
+    {"%g = eq %c, %i : bool phase C { store z %a, %b, %n0 = %f if %g }", "%i is not defined above"},
+    {"%i32 = load ids %n0 : i32 %i = convert %i32 : i64 %g = eq %c, %i : bool phase C { store z %a, %b, %n0 = %f if %g }", NULL},
+    {"%v = load z %a, %b, %c : f32 phase C { store z %a, %b, %c = %v }", NULL},
+    {"%v = load z %a, %b, %n0 : f32 phase C { store z %a, %b, %c = %v }", "#1 touches elements of z at other points of the phase than %17"},
+    {"%i = sub %n4, %c : i64 %v = load z %a, %b, %i : f32 phase C { store z %a, %b, %c = %v }",
+     "#1 touches elements of z at other points of the phase than %18"},
+    {"%v = load z %a, %b, %c : f32 %s = sin %v : f32 phase C { store z %a, %b, %c = %f #2 = sum %s }", "loads from z behind #1"},
+    {"%v = load z %a, %b, %c : f32 phase C { #1 = sum %v store z %a, %b, %c = %f }", NULL},
+    {"%v = load z %a, %b, %c : f32 phase C { add z %a, %b, %c = %v }", NULL},
+    {"%i = mul %d, %n2 : i64 phase D { store z %a, %b, %i = %f } phase D { store z %a, %b, %d = %f }", NULL},
+    /* outs */
+    {"arg o: f32[4, 3] out %v = load o %a, %b : f32 phase { store o %a, %b = %v }",
+     "%17 needs elements of o, which no phase in front stores"},
+    {"arg o: f32[4, 3] out phase { add o %a, %b = %f } phase { store o %a, %b = %f }", "#1 needs elements of o"},
+    {"arg o: f32[4, 3] out phase { store o %a, %b = %f } phase C { add o %a, %b = %f }", NULL},
+};
+
+static void kernels_verify_or_say_why_not(sc_context *context)
+{
+    const char *wrong = "";
+    for (size_t i = 0; i < sizeof verified / sizeof *verified; i++) {
+        const char *body = verified[i].body, *message = verified[i].message;
+        const char *text = sc_arena_printf(&context->arena, "%s%s }", verified_head, body);
+        sc_diag_init(&context->diag, &context->arena);
+        sc_kernel *k = parse_only(context, text);
+        const char *error = k == NULL ? context->diag.list.data[0].text : sc_kernel_verify(k);
+        if ((message == NULL) != (error == NULL) || (error != NULL && strstr(error, message) == NULL))
+            wrong = sc_arena_printf(&context->arena, "%s%s\n  %s\n", wrong, body, error == NULL ? "is in order" : error);
+    }
+    assert_string_equal(wrong, "");
 }
 
 /* ---- random kernels ---- */
@@ -748,10 +875,12 @@ static double **filled(const random_kernel *made, uint64_t seed)
     return args;
 }
 
-static void random_kernels_read_back(sc_context *context)
+static void random_kernels_verify_and_read_back(sc_context *context)
 {
     for (uint64_t seed = 0; seed < RANDOM_KERNELS; seed++) {
-        const char *text = text_of(random_kernel_make(context, seed).k);
+        sc_kernel *k = random_kernel_make(context, seed).k;
+        verifies(k);
+        const char *text = text_of(k);
         assert_string_equal(text_of(parse(context, text)), text);
     }
 }
@@ -809,8 +938,9 @@ int main(void)
         TEST(reductions_of_every_dtype),
         TEST(stores_round),
         TEST(accesses_outside_are_seen),
-        TEST(good_texts_read_back),
-        TEST(random_kernels_read_back),
+        TEST(good_texts_read_back_and_verify),
+        TEST(kernels_verify_or_say_why_not),
+        TEST(random_kernels_verify_and_read_back),
         TEST(random_kernels_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
