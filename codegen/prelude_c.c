@@ -251,6 +251,21 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
          "    int32_t power = (int32_t)(sc_bits_of_f32(shifted) - 0x4b400000u), half = power >> 1;\n"
          "    return p * sc_f32_of_bits((uint32_t)(half + 127) << 23) * sc_f32_of_bits((uint32_t)(power - half + 127) << 23);\n"
          "}\n"},
+    [SC_HELPER_exp_below_f32] = {"exp_below_f32", SC_HELPER(bits),
+                                 "/* As exp, but 2^n is one factor, which is 0 for n = -127. */\n"
+                                 "static inline float sc_exp_below_f32(float x)\n"
+                                 "{\n"
+                                 "    x = x < -88.0f ? -88.0f : x;\n"
+                                 "    float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
+                                 "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;\n"
+                                 "    float p = 0.00139264841f;\n"
+                                 "    p = p * r + 0.00836341962f;\n"
+                                 "    p = p * r + 0.0416665528f;\n"
+                                 "    p = p * r + 0.166665755f;\n"
+                                 "    p = p * r + 0.5f;\n"
+                                 "    p = p * (r * r) + r + 1.0f;\n"
+                                 "    return p * sc_f32_of_bits((sc_bits_of_f32(shifted) + 127u) << 23);\n"
+                                 "}\n"},
     [SC_HELPER_expm1_f32] = {"expm1_f32", SC_HELPER(bits),
                              "/* As exp, with the 1 taken off before anything is rounded: 2^n (exp(r) - 1) + (2^n - 1). */\n"
                              "static inline float sc_expm1_f32(float x)\n"
