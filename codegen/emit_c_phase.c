@@ -267,27 +267,28 @@ static void open_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
     uint32_t dim = loops->dims[l];
     const char *name = e->dim_names[dim];
     int64_t size = e->k->dims.data[dim].size;
-    bool blocked = dim == e->shape.vector && e->shape.block < size;
+    const char *from = "0", *to = sc_arena_printf(&e->context->arena, "%lld", (long long)size);
+    if (dim == e->shape.vector && e->shape.block < size) {
+        from = sc_arena_printf(&e->context->arena, "%s_from", name);
+        to = sc_arena_printf(&e->context->arena, "%s_to", name);
+    } else if (dim == e->cut) {
+        from = sc_arena_printf(&e->context->arena, "%s_first", name);
+        to = sc_arena_printf(&e->context->arena, "%s_end", name);
+    }
     if (loops->parts && l == loops->part) {
         if (loops->pieces) {
-            sc_emit_line(e, "for (int64_t %s_from = 0; %s_from < %lld; %s_from += %lld) {", name, name, (long long)size, name,
-                         (long long)loops->piece);
+            long long piece = loops->piece;
+            sc_emit_line(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %lld) {", name, from, name, to, name, piece);
             e->indent++;
-            if (size % loops->piece != 0)
-                sc_emit_line(e, "const int64_t %s_to = %s_from < %lld ? %s_from + %lld : %lld;", name, name,
-                             (long long)(size - loops->piece), name, (long long)loops->piece, (long long)size);
-            else
-                sc_emit_line(e, "const int64_t %s_to = %s_from + %lld;", name, name, (long long)loops->piece);
-            blocked = true;
+            sc_emit_line(e, "const int64_t %s_to = %s_from < %s - %lld ? %s_from + %lld : %s;", name, name, to, piece, name, piece, to);
+            from = sc_arena_printf(&e->context->arena, "%s_from", name);
+            to = sc_arena_printf(&e->context->arena, "%s_to", name);
         }
         begin_parts(e, loops);
     }
     if (l + 1 == loops->count && e->simd)
         write_simd(e, loops);
-    if (blocked)
-        sc_emit_line(e, "for (int64_t %s = %s_from; %s < %s_to; %s++) {", name, name, name, name, name);
-    else
-        sc_emit_line(e, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, (long long)size, name);
+    sc_emit_line(e, "for (int64_t %s = %s; %s < %s; %s++) {", name, from, name, to, name);
     e->indent++;
 }
 
@@ -313,11 +314,14 @@ static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
     *loops = (sc_emit_loops){.first = phase->first_item, .end = phase->first_item + phase->item_count};
     for (uint32_t i = 0; i < phase->dim_count; i++) {
         loops->dims[loops->count++] = phase->dims[i];
-        points *= k->dims.data[phase->dims[i]].size;
+        points *= phase->dims[i] == e->cut ? e->cut_size : k->dims.data[phase->dims[i]].size;
     }
     loops->part = loops->count - 1;
     loops->piece = rows ? e->limits->piece : e->limits->piece_rows;
-    loops->pieces = loops->count > 0 && k->dims.data[loops->dims[loops->part]].size > 2 * loops->piece;
+    if (loops->count > 0) {
+        uint32_t dim = loops->dims[loops->part];
+        loops->pieces = (dim == e->cut ? e->cut_size : k->dims.data[dim].size) > 2 * loops->piece;
+    }
     if (!rows)
         loops->dims[loops->count++] = e->shape.vector;
     e->simd = loops->count > 0 && sc_emit_may_vectorise(e, phase_index, loops->dims[loops->count - 1]);
