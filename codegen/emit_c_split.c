@@ -146,13 +146,20 @@ static void read_results(sc_emit *e, uint32_t phase)
     }
 }
 
+/* Where the results of a cut begin. */
+static const char *cut_offset(sc_emit *e, uint32_t item)
+{
+    int64_t count = result_count(e, item);
+    return count == 1 ? "cut" : sc_arena_printf(&e->context->arena, "cut * %lld", (long long)count);
+}
+
 static void write_results(sc_emit *e, uint32_t phase_index, bool cut)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         if (!is_reduction(e->k->items.data[i].kind))
             continue;
-        const char *cuts = cut ? sc_arena_printf(&e->context->arena, "cut * %lld", (long long)result_count(e, i)) : "0";
+        const char *cuts = cut ? cut_offset(e, i) : "0";
         bool blocked = is_of_vector(e, i) && e->shape.block < size_of(e, e->shape.vector);
         const char *name = is_of_vector(e, i) ? e->dim_names[e->shape.vector] : "";
         char letter = cut && e->items[i].wide ? 's' : 'r';
@@ -175,14 +182,14 @@ static void combine(sc_emit *e, uint32_t item, int64_t cuts)
     sc_dtype dtype = partial_dtype(e, item);
     long long count = result_count(e, item);
     if (count > 1)
-        sc_emit_line(e, "#pragma omp for schedule(static)");
+        sc_strbuf_add(e->out, "#pragma omp for schedule(static)\n");
     else
-        sc_emit_line(e, "#pragma omp single");
+        sc_strbuf_add(e->out, "#pragma omp single\n");
     sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++) {", count);
     e->indent++;
     sc_emit_line(e, "%s r = c%u[i];", sc_emit_type(dtype), item);
     sc_emit_line(e, "for (int64_t cut = 1; cut < %lld; cut++)", (long long)cuts);
-    const char *part = sc_arena_printf(&e->context->arena, "c%u[cut * %lld + i]", item, count);
+    const char *part = sc_arena_printf(&e->context->arena, "c%u[%s + i]", item, cut_offset(e, item));
     const char *which = kind == SC_ITEM_MAX ? "max" : "min";
     if (kind == SC_ITEM_SUM)
         sc_emit_line(e, "    r += %s;", part);
@@ -253,11 +260,11 @@ static void split_phase(sc_emit *e, uint32_t phase_index)
     int64_t cuts = choose_cuts(e, phase_index);
     uint32_t loops = sc_emit_outer_loops(e), all = loops + (cuts > 1);
     if (all == 0)
-        sc_emit_line(e, "#pragma omp single");
+        sc_strbuf_add(e->out, "#pragma omp single\n");
     else if (all == 1)
-        sc_emit_line(e, "#pragma omp for schedule(static)");
+        sc_strbuf_add(e->out, "#pragma omp for schedule(static)\n");
     else
-        sc_emit_line(e, "#pragma omp for schedule(static) collapse(%u)", all);
+        sc_strbuf_printf(e->out, "#pragma omp for schedule(static) collapse(%u)\n", all);
     for (uint32_t l = 0; l < loops; l++)
         sc_emit_open_outer_loop(e, l);
     if (cuts > 1)

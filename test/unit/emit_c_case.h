@@ -104,9 +104,15 @@ static inline void emitted_compare(const emitted *kernel, uint32_t arg_index, co
         fail_msg("%s, argument %u: an error of %g of the norm", kernel->label, arg_index, sqrt(error / norm));
 }
 
+/* An argument to read and one to write that hold the same at first, and may be one array. */
+typedef struct emitted_pair {
+    uint32_t in, out;
+    bool one;
+} emitted_pair;
+
 /* Runs it on fresh arguments; the elements of all, one behind another at multiples of 64 bytes. */
 static inline char *emitted_run(const emitted *kernel, sc_kernel_function *function, const int64_t *params, double *const *inputs,
-                                int64_t *result, size_t at[SC_KERNEL_MAX_ARGS], size_t *bytes)
+                                const emitted_pair *pair, int64_t *result, size_t at[SC_KERNEL_MAX_ARGS], size_t *bytes)
 {
     const sc_kernel *k = kernel->made.k;
     void *args[SC_KERNEL_MAX_ARGS];
@@ -122,8 +128,28 @@ static inline char *emitted_run(const emitted *kernel, sc_kernel_function *funct
         for (int64_t j = 0; j < random_kernel_elements(&k->args.data[i]); j++)
             sc_element_store(emitted_element(k->args.data[i].dtype), args[i], (uint64_t)j, inputs[i][j]);
     }
+    if (pair != NULL)
+        memcpy(args[pair->out], args[pair->in],
+               (size_t)random_kernel_elements(&k->args.data[pair->in]) * sc_dtypes[k->args.data[pair->in].dtype].bytes);
+    if (pair != NULL && pair->one)
+        args[pair->in] = args[pair->out];
     *result = function(args, params);
     return memory;
+}
+
+/* In place as beside: the same bits in all that is written. */
+static inline void emitted_check_pair(const emitted *kernel, sc_kernel_function *function, const int64_t *params, double *const *inputs,
+                                      emitted_pair pair)
+{
+    int64_t results[2];
+    size_t at[SC_KERNEL_MAX_ARGS], bytes;
+    char *beside = emitted_run(kernel, function, params, inputs, &pair, &results[0], at, &bytes);
+    pair.one = true;
+    char *in_place = emitted_run(kernel, function, params, inputs, &pair, &results[1], at, &bytes);
+    if (results[0] != results[1] || (results[0] == 0 && memcmp(beside, in_place, bytes) != 0))
+        fail_msg("%s: argument %u in place of %u gives something else", kernel->label, pair.out, pair.in);
+    free(beside);
+    free(in_place);
 }
 
 static inline void emitted_check(sc_loader *loader, const emitted *kernel)
@@ -139,17 +165,24 @@ static inline void emitted_check(sc_loader *loader, const emitted *kernel)
     int64_t expected = sc_kernel_interpret(k, want, params, true), result;
     size_t at[SC_KERNEL_MAX_ARGS], bytes;
     set_team(NULL, &(int64_t){1});
-    char *first = emitted_run(kernel, function, params, inputs, &result, at, &bytes);
+    char *first = emitted_run(kernel, function, params, inputs, NULL, &result, at, &bytes);
     if (result != expected)
         fail_msg("%s: gives %lld, not %lld", kernel->label, (long long)result, (long long)expected);
     for (uint32_t i = 0; expected == 0 && i < k->args.count; i++)
         emitted_compare(kernel, i, want[i], first + at[i]);
     for (int64_t team = 2; team <= 3; team++) {
         set_team(NULL, &team);
-        char *again = emitted_run(kernel, function, params, inputs, &result, at, &bytes);
+        char *again = emitted_run(kernel, function, params, inputs, NULL, &result, at, &bytes);
         if (result != expected || (expected == 0 && memcmp(first, again, bytes) != 0))
             fail_msg("%s: a team of %d gives something else", kernel->label, (int)team);
         free(again);
+    }
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        for (uint32_t j = 0; j < k->args.count; j++) {
+            bool ends = k->args.data[i].mode == SC_ARG_IN && k->args.data[j].mode == SC_ARG_OUT;
+            if (ends && sc_kernel_may_share(k, i, j))
+                emitted_check_pair(kernel, function, params, inputs, (emitted_pair){i, j, false});
+        }
     }
     free(first);
 }
