@@ -19,6 +19,7 @@ const sc_emit_limits sc_emit_default_limits = {
     .split_points = 1 << 12,
     .split_memory = 1 << 16,
     .split_block = 1024,
+    .kept = 4096,
 };
 
 /* ---- names ---- */
@@ -32,11 +33,11 @@ static bool is_word(char c)
 static bool is_taken(const char *name)
 {
     static const char *const words[] = {
-        "args",   "cut",    "r",      "auto",   "break",    "case",    "char",      "const",     "continue",  "default",
-        "do",     "double", "else",   "enum",   "extern",   "failed",  "float",     "for",       "goto",      "i",
-        "if",     "inline", "int",    "long",   "next",     "params",  "return",    "register",  "short",     "restrict",
-        "signed", "sizeof", "static", "struct", "switch",   "typedef", "union",     "unsigned",  "void",      "volatile",
-        "while",  "asm",    "unix",   "linux",  "INFINITY", "NAN",     "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
+        "args",   "lane",     "cut",    "r",         "auto",      "break",     "case",      "char",     "const",    "continue", "default",
+        "do",     "double",   "else",   "enum",      "extern",    "failed",    "float",     "for",      "goto",     "i",        "if",
+        "inline", "int",      "long",   "next",      "params",    "return",    "register",  "short",    "restrict", "signed",   "sizeof",
+        "static", "struct",   "switch", "typedef",   "union",     "unsigned",  "void",      "volatile", "while",    "asm",      "unix",
+        "linux",  "INFINITY", "NAN",    "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(name, words[i]) == 0)
@@ -45,7 +46,7 @@ static bool is_taken(const char *name)
     const sc_helper_set any = sc_helpers_named_in(name);
     if (any != 0 || strncmp(name, "sc_", 3) == 0 || name[0] == '_')
         return true;
-    return strchr("vorstnpqc", name[0]) != NULL && name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;
+    return strchr("vorstpqcb", name[0]) != NULL && name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;
 }
 
 typedef struct sc_names {
@@ -55,7 +56,12 @@ typedef struct sc_names {
 
 static bool is_bound(const char *ending)
 {
-    return strcmp(ending, "_from") == 0 || strcmp(ending, "_to") == 0 || strcmp(ending, "_first") == 0 || strcmp(ending, "_end") == 0;
+    static const char *const endings[] = {"_from", "_to", "_first", "_end", "_at", "_main"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        if (strcmp(ending, endings[i]) == 0)
+            return true;
+    }
+    return false;
 }
 
 static bool is_used(const sc_names *names, const char *name)
@@ -286,6 +292,7 @@ void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const
     choose_names(&e);
     sc_emit_analyse(&e);
     sc_emit_choose_shape(&e);
+    sc_emit_choose_kept(&e);
     write_function(&e, name);
     if (helpers != NULL)
         *helpers |= SC_HELPER(headers) | sc_helpers_named_in(out->data + start);

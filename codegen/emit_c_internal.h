@@ -21,6 +21,7 @@ typedef struct sc_emit_limits {
     int64_t split_work, split_shares;   /* kernels of more work and fewer shares have their phases cut */
     int64_t split_points, split_memory; /* points of a cut at least; partial results of a reduction at most */
     int64_t split_block;
+    int64_t kept; /* elements of a row of which a phase leaves to later ones what was dear */
 } sc_emit_limits;
 
 extern const sc_emit_limits sc_emit_default_limits;
@@ -50,6 +51,7 @@ typedef struct sc_emit_node {
     bool late;             /* reads a reduction: not before the body */
     bool reads_written;    /* loads an argument that the kernel writes, at last */
     bool has_load, atom;   /* atom: a user's text names it twice */
+    uint32_t kept_from;    /* the phase that leaves it in b12 for later ones; SC_IMAGE_NONE */
     /* in the items that were placed last */
     uint32_t pass, visit;
     uint32_t depth, user_depth; /* scope; the deepest of its users' */
@@ -103,7 +105,9 @@ typedef struct sc_emit {
     int64_t cut_size;
     bool leaves;      /* a `goto next` was written */
     bool writes_read; /* the kernel loads what it writes */
-    bool simd;        /* the phase's innermost loop runs in lanes */
+    bool simd;        /* points of the phase's innermost loop may be done at once */
+    int64_t lanes;    /* 0, or so many sums side by side: see emit_c_phase.c */
+    uint32_t phase;   /* that is being written */
     SC_VEC(sc_emit_offset) offsets;
     uint32_t offset_number;
     SC_VEC(sc_knode) declared; /* visible nodes, newest last */
@@ -140,6 +144,12 @@ bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase, uint32_t dim);
 void sc_emit_open_outer_loop(sc_emit *e, uint32_t loop);
 uint32_t sc_emit_outer_loops(const sc_emit *e);
 void sc_emit_block_end(sc_emit *e);
+
+/* emit_c_keep.c: what a phase leaves to later ones. */
+void sc_emit_choose_kept(sc_emit *e);
+bool sc_emit_is_kept(const sc_emit *e, sc_knode node);
+void sc_emit_kept_element(sc_emit *e, sc_knode node);
+void sc_emit_declare_kept(sc_emit *e);
 
 /* emit_c_split.c: the function's phases, one after the other, each shared out. */
 bool sc_emit_may_split(const sc_emit *e);
