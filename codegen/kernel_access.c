@@ -109,6 +109,8 @@ static const sc_interval *known_at(collector *c, sc_knode guard)
 
 static void add_access(collector *c, sc_access access)
 {
+    if (access.guard != SC_IMAGE_NONE && sc_kernel_is_number(c->out->k, access.guard, 0)) /* never happens */
+        return;
     access.intervals = known_at(c, access.guard);
     *sc_vec_push(&c->out->k->context->arena, &c->out->list) = access;
 }
@@ -169,111 +171,31 @@ void sc_kernel_accesses(const sc_kernel *k, uint32_t also_written, sc_access_lis
     }
 }
 
-/* ---- sums of terms ---- */
+/* ---- two accesses ---- */
 
-enum { MAX_TERMS = 12 };
-
-typedef struct term {
-    sc_knode atom;
-    int64_t factor;
-} term;
-
-typedef struct form {
-    int64_t constant;
-    uint32_t count;
-    term terms[MAX_TERMS];
-} form;
-
-/* out += factor * x; false when there is no room, or numbers grow too large. */
-static bool add_term(form *out, sc_knode atom, int64_t factor)
+/* Made once for each set of facts. */
+static const sc_form *forms_of(sc_access_list *list, const sc_access *access)
 {
-    uint32_t i = 0;
-    while (i < out->count && out->terms[i].atom != atom)
-        i++;
-    if (i == MAX_TERMS)
-        return false;
-    if (i == out->count)
-        out->terms[out->count++] = (term){atom, 0};
-    return !__builtin_add_overflow(out->terms[i].factor, factor, &out->terms[i].factor);
-}
-
-static bool add_form(form *out, const form *x, int64_t factor)
-{
-    int64_t scaled;
-    if (__builtin_mul_overflow(x->constant, factor, &scaled) || __builtin_add_overflow(out->constant, scaled, &out->constant))
-        return false;
-    for (uint32_t i = 0; i < x->count; i++) {
-        if (__builtin_mul_overflow(x->terms[i].factor, factor, &scaled) || !add_term(out, x->terms[i].atom, scaled))
-            return false;
-    }
-    return true;
-}
-
-static bool is_sum(const sc_kernel *k, sc_knode n, const form *forms, form *out)
-{
-    const sc_kernel_node *node = &k->nodes.data[n];
-    const sc_knode *operands = sc_kernel_operands(k, n);
-    *out = (form){0};
-    switch (node->kind) {
-    case SC_NODE_constant:
-        out->constant = node->number >= -0x1p62 && node->number <= 0x1p62 ? (int64_t)node->number : 0;
-        return (double)out->constant == node->number;
-    case SC_NODE_add:
-    case SC_NODE_sub:
-        return add_form(out, &forms[operands[0]], 1) && add_form(out, &forms[operands[1]], node->kind == SC_NODE_add ? 1 : -1);
-    case SC_NODE_neg:
-        return add_form(out, &forms[operands[0]], -1);
-    case SC_NODE_mul:
-        return forms[operands[1]].count == 0 && add_form(out, &forms[operands[0]], forms[operands[1]].constant);
-    default:
-        return false;
-    }
-}
-
-/* Of all i64 nodes, made once for each set of facts. A node that may have wrapped is no sum of its parts. */
-static const form *forms_of(sc_access_list *list, const sc_access *access)
-{
-    const sc_kernel *k = list->k;
-    const sc_interval *intervals = access->intervals;
     for (uint32_t i = 0; i < list->forms.count; i++) {
-        if (list->forms.data[i].intervals == intervals)
+        if (list->forms.data[i].intervals == access->intervals)
             return list->forms.data[i].forms;
     }
-    form *forms = sc_arena_array(&k->context->arena, k->nodes.count, sizeof *forms);
-    for (sc_knode n = 0; n < k->nodes.count; n++) {
-        if (k->nodes.data[n].dtype != SC_DTYPE_i64)
-            continue;
-        if (!sc_kernel_stays(k, n, intervals) || !is_sum(k, n, forms, &forms[n])) {
-            forms[n] = (form){.count = 1};
-            forms[n].terms[0] = (term){n, 1};
-        }
-    }
-    *sc_vec_push(&k->context->arena, &list->forms) = (sc_access_forms){intervals, forms};
+    const sc_form *forms = sc_kernel_forms(list->k, access->intervals);
+    *sc_vec_push(&list->k->context->arena, &list->forms) = (sc_access_forms){access->intervals, forms};
     return forms;
 }
 
-/* ---- two accesses ---- */
-
 typedef struct side {
     const sc_access *access;
-    const form *forms;
+    const sc_form *forms;
 } side;
 
 typedef struct meeting {
     const sc_access_list *list;
     side a, b;
-    uint64_t known;                /* dims that the points agree in */
-    SC_VEC(form) a_forms, b_forms; /* equal, one by one, where the two meet */
+    uint64_t known;                   /* dims that the points agree in */
+    SC_VEC(sc_form) a_forms, b_forms; /* equal, one by one, where the two meet */
 } meeting;
-
-static int64_t factor_of(const form *f, sc_knode atom)
-{
-    for (uint32_t i = 0; i < f->count; i++) {
-        if (f->terms[i].atom == atom)
-            return f->terms[i].factor;
-    }
-    return 0;
-}
 
 static bool scale(sc_interval x, int64_t factor, sc_interval *out)
 {
@@ -311,39 +233,39 @@ static bool add_difference(const meeting *m, sc_knode atom, int64_t a, int64_t b
 }
 
 /* The difference of two forms without the terms of one atom; false: it may be anything. */
-static bool rest_of(const meeting *m, const form *a, const form *b, sc_knode without, sc_interval *out)
+static bool rest_of(const meeting *m, const sc_form *a, const sc_form *b, sc_knode without, sc_interval *out)
 {
     if (__builtin_sub_overflow(a->constant, b->constant, &out->low))
         return false;
     out->high = out->low;
     for (uint32_t i = 0; i < a->count; i++) {
         sc_knode atom = a->terms[i].atom;
-        if (atom != without && !add_difference(m, atom, a->terms[i].factor, factor_of(b, atom), out))
+        if (atom != without && !add_difference(m, atom, a->terms[i].factor, sc_form_factor(b, atom), out))
             return false;
     }
     for (uint32_t i = 0; i < b->count; i++) {
         sc_knode atom = b->terms[i].atom;
-        if (atom != without && factor_of(a, atom) == 0 && !add_difference(m, atom, 0, b->terms[i].factor, out))
+        if (atom != without && sc_form_factor(a, atom) == 0 && !add_difference(m, atom, 0, b->terms[i].factor, out))
             return false;
     }
     return true;
 }
 
-static bool never_equal(const meeting *m, const form *a, const form *b)
+static bool never_equal(const meeting *m, const sc_form *a, const sc_form *b)
 {
     sc_interval rest;
     return rest_of(m, a, b, SC_IMAGE_NONE, &rest) && (rest.low > 0 || rest.high < 0);
 }
 
 /* The dims that these two forms being equal tells. */
-static uint64_t told(const meeting *m, const form *a, const form *b)
+static uint64_t told(const meeting *m, const sc_form *a, const sc_form *b)
 {
     const sc_kernel *k = m->list->k;
     uint64_t dims = 0;
     for (uint32_t i = 0; i < a->count; i++) {
         const sc_kernel_node *node = &k->nodes.data[a->terms[i].atom];
         int64_t factor = a->terms[i].factor;
-        if (node->kind != SC_NODE_index || factor == 0 || factor == INT64_MIN || factor_of(b, a->terms[i].atom) != factor)
+        if (node->kind != SC_NODE_index || factor == 0 || factor == INT64_MIN || sc_form_factor(b, a->terms[i].atom) != factor)
             continue;
         sc_interval rest;
         int64_t size = factor < 0 ? -factor : factor;
@@ -353,7 +275,7 @@ static uint64_t told(const meeting *m, const form *a, const form *b)
     return dims;
 }
 
-static void add_equation(meeting *m, const form *a, const form *b)
+static void add_equation(meeting *m, const sc_form *a, const sc_form *b)
 {
     sc_arena *arena = &m->list->k->context->arena;
     *sc_vec_push(arena, &m->a_forms) = *a;
@@ -401,20 +323,20 @@ static void add_guard(meeting *m, sc_knode guard)
                         (k->nodes.data[n].kind == SC_NODE_ne && (truth[n] & SC_TRUTH_FAILS) != 0);
         if (!equation || k->nodes.data[operands[0]].dtype != SC_DTYPE_i64)
             continue;
-        form a = m->a.forms[operands[0]], b = m->b.forms[operands[0]];
-        if (add_form(&a, &m->a.forms[operands[1]], -1) && add_form(&b, &m->b.forms[operands[1]], -1))
+        sc_form a = m->a.forms[operands[0]], b = m->b.forms[operands[0]];
+        if (sc_form_add(&a, &m->a.forms[operands[1]], -1) && sc_form_add(&b, &m->b.forms[operands[1]], -1))
             add_equation(m, &a, &b);
     }
 }
 
 /* One position for all, of arguments of different shapes: the element's number. */
-static bool flat_form(const sc_kernel *k, const side *s, form *out)
+static bool flat_form(const sc_kernel *k, const side *s, sc_form *out)
 {
     const sc_kernel_arg *arg = &k->args.data[s->access->arg];
-    *out = (form){0};
+    *out = (sc_form){0};
     int64_t stride = 1;
     for (uint32_t d = arg->rank; d-- > 0; stride *= arg->sizes[d]) {
-        if (!add_form(out, &s->forms[s->access->indices[d]], stride))
+        if (!sc_form_add(out, &s->forms[s->access->indices[d]], stride))
             return false;
     }
     return true;
@@ -449,7 +371,7 @@ bool sc_access_apart(sc_access_list *list, const sc_access *a, const sc_access *
             add_equation(&m, &m.a.forms[a->indices[d]], &m.b.forms[b->indices[d]]);
         add_quotients(&m);
     } else {
-        form of_a, of_b;
+        sc_form of_a, of_b;
         if (!flat_form(k, &m.a, &of_a) || !flat_form(k, &m.b, &of_b))
             return false;
         add_equation(&m, &of_a, &of_b);

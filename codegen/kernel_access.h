@@ -1,4 +1,4 @@
-/* Where a kernel reads and writes, and what is known of the indices there: what verifying and sharing rest on. */
+/* Where a kernel reads and writes, and what is known of the indices there: what verifying, sharing and simplifying rest on. */
 #ifndef SHARDC_CODEGEN_KERNEL_ACCESS_H
 #define SHARDC_CODEGEN_KERNEL_ACCESS_H
 
@@ -14,6 +14,26 @@ typedef struct sc_interval {
 sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count);
 /* Whether the node is what exact arithmetic makes of its operands: no wrapping. */
 bool sc_kernel_stays(const sc_kernel *k, sc_knode node, const sc_interval *intervals);
+
+/* An i64 node as a constant and a sum of factors times atoms: nodes that are no sums. */
+enum { SC_FORM_TERMS = 12 };
+
+typedef struct sc_form_term {
+    sc_knode atom;
+    int64_t factor;
+} sc_form_term;
+
+typedef struct sc_form {
+    int64_t constant;
+    uint32_t count;
+    sc_form_term terms[SC_FORM_TERMS];
+} sc_form;
+
+/* Of all i64 nodes, where these intervals hold. */
+sc_form *sc_kernel_forms(const sc_kernel *k, const sc_interval *intervals);
+/* out += factor * x; false when there is no room, or numbers grow too large. */
+bool sc_form_add(sc_form *out, const sc_form *x, int64_t factor);
+int64_t sc_form_factor(const sc_form *form, sc_knode atom); /* or 0 */
 
 /* What follows from a condition that holds, for it and what it is made of: bits per node. */
 enum { SC_TRUTH_HOLDS = 1, SC_TRUTH_FAILS = 2 };
@@ -33,7 +53,7 @@ typedef struct sc_access {
 
 typedef struct sc_access_forms {
     const sc_interval *intervals;
-    const void *forms;
+    const sc_form *forms;
 } sc_access_forms;
 
 typedef struct sc_access_list {

@@ -36,9 +36,15 @@ static const char *dim_name(const verifier *v, uint32_t dim)
 
 /* ---- declarations ---- */
 
+static bool multiply(int64_t *product, int64_t size)
+{
+    return !__builtin_mul_overflow(*product, size, product) && *product <= MOST_ELEMENTS;
+}
+
 static bool verify_dims(verifier *v)
 {
     const sc_kernel *k = v->k;
+    int64_t points = 1;
     if (k->dims.count > SC_KERNEL_MAX_DIMS)
         return fail(v, "a kernel has at most %d dims", SC_KERNEL_MAX_DIMS);
     if (k->outer_count > k->dims.count || k->outer_count >= SC_KERNEL_MAX_DIMS)
@@ -46,17 +52,14 @@ static bool verify_dims(verifier *v)
     for (uint32_t d = 0; d < k->dims.count; d++) {
         if (k->dims.data[d].size < 1)
             return fail(v, "dim %s has size %lld", dim_name(v, d), (long long)k->dims.data[d].size);
+        if (d < k->outer_count && !multiply(&points, k->dims.data[d].size))
+            return fail(v, "there are too many outer iterations");
         for (uint32_t e = 0; e < d; e++) {
             if (k->dims.data[e].name == k->dims.data[d].name)
                 return fail(v, "two dims are called %s", dim_name(v, d));
         }
     }
     return true;
-}
-
-static bool multiply(int64_t *product, int64_t size)
-{
-    return !__builtin_mul_overflow(*product, size, product) && *product <= MOST_ELEMENTS;
 }
 
 static bool verify_arg(verifier *v, uint32_t number)
@@ -205,10 +208,8 @@ static bool verify_phase(verifier *v, uint32_t number, uint32_t *next_item)
     *next_item += phase->item_count;
     if (phase->dim_count > SC_KERNEL_MAX_RANK)
         return fail(v, "phase %u has more than %d dims", number, SC_KERNEL_MAX_RANK);
-    for (uint32_t d = 0; d < k->outer_count; d++) {
-        if (!multiply(&points, k->dims.data[d].size))
-            return fail(v, "there are too many outer iterations");
-    }
+    for (uint32_t d = 0; d < k->outer_count; d++)
+        multiply(&points, k->dims.data[d].size); /* which fits */
     for (uint32_t i = 0; i < phase->dim_count; i++) {
         if (phase->dims[i] >= k->dims.count || phase->dims[i] < k->outer_count)
             return fail(v, "phase %u runs over what is no inner dim", number);

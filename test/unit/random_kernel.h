@@ -211,9 +211,11 @@ static inline sc_knode random_loaded_index(random_maker *r, random_access *acces
 /* One position over a dim; `writes`: different indices give different elements, and all are inside. */
 static inline void random_position(random_maker *r, random_access *access, uint32_t dim, bool writes)
 {
-    int64_t size = r->k->dims.data[dim].size, by = 1 + random_below(r, 3);
+    int64_t size = r->k->dims.data[dim].size, by = 1 + random_below(r, 3), elements = size;
     sc_knode index = random_index(r, dim);
-    switch (random_chance(r, 60) ? 0 : 1 + random_below(r, writes ? 3 : 7)) {
+    for (uint32_t i = 0; i < access->rank; i++)
+        elements *= access->sizes[i];
+    switch (random_chance(r, 60) || elements > 4000 ? 0 : 1 + random_below(r, writes ? 3 : 7)) {
     case 1: /* behind others */
         index = random_index_op(r, SC_NODE_add, index, by);
         size += by + random_below(r, 2);
