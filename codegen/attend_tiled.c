@@ -29,7 +29,8 @@ sc_attend_blocking sc_attend_blocking_of(const sc_attend_desc *desc)
 
 /* ---- what forward and backward share ---- */
 
-/* c[4][lanes] (+)= sum over j of a[i * row + j * step] b[j * b_step + ..]. */
+/* c[4][lanes] (+)= sum over j of a[i * row + j * step] b[j * b_step + ..]. The sums are 4 lanes / 8 registers. After the barrier, which is no
+ * instruction, memory may have changed, so that what was loaded has to stay in registers: gcc would else load it again for every row. */
 void sc_attend_emit_product(sc_attend_text *text, int lanes)
 {
     sc_attend_line(text, "static inline __attribute__((always_inline)) void %s_product%d(", text->name, lanes);
@@ -37,25 +38,24 @@ void sc_attend_emit_product(sc_attend_text *text, int lanes)
     sc_attend_line(text, "    int64_t steps, int adds)");
     sc_attend_line(text, "{");
     text->depth++;
-    sc_attend_line(text, "float sums[4][%d];", lanes);
-    sc_attend_open(text, "for (int i = 0; i < 4; i++)");
-    sc_attend_line(text, "#pragma omp simd");
-    sc_attend_line(text, "for (int l = 0; l < %d; l++)", lanes);
-    sc_attend_line(text, "    sums[i][l] = adds ? c[i * c_step + l] : 0;");
-    sc_attend_close(text);
+    sc_attend_line(text, "typedef float vector __attribute__((vector_size(32)));");
+    sc_attend_line(text, "typedef float vector_in_memory __attribute__((vector_size(32), aligned(4), may_alias));");
+    sc_attend_line(text, "enum { vectors = %d };", lanes / 8);
+    sc_attend_line(text, "vector sums[4][vectors], y[vectors];");
+    sc_attend_line(text, "for (int i = 0; i < 4; i++)");
+    sc_attend_line(text, "    for (int l = 0; l < vectors; l++)");
+    sc_attend_line(text, "        sums[i][l] = adds ? (vector)*(const vector_in_memory *)(c + i * c_step + 8 * l) : (vector){0};");
     sc_attend_open(text, "for (int64_t j = 0; j < steps; j++)");
-    sc_attend_open(text, "for (int i = 0; i < 4; i++)");
-    sc_attend_line(text, "const float x = a[i * row + j * step];");
-    sc_attend_line(text, "#pragma omp simd");
-    sc_attend_line(text, "for (int l = 0; l < %d; l++)", lanes);
-    sc_attend_line(text, "    sums[i][l] += x * b[j * b_step + l];");
+    sc_attend_line(text, "for (int l = 0; l < vectors; l++)");
+    sc_attend_line(text, "    y[l] = *(const vector_in_memory *)(b + j * b_step + 8 * l);");
+    sc_attend_line(text, "__asm__(\"\" ::: \"memory\");");
+    sc_attend_line(text, "for (int i = 0; i < 4; i++)");
+    sc_attend_line(text, "    for (int l = 0; l < vectors; l++)");
+    sc_attend_line(text, "        sums[i][l] += a[i * row + j * step] * y[l];");
     sc_attend_close(text);
-    sc_attend_close(text);
-    sc_attend_open(text, "for (int i = 0; i < 4; i++)");
-    sc_attend_line(text, "#pragma omp simd");
-    sc_attend_line(text, "for (int l = 0; l < %d; l++)", lanes);
-    sc_attend_line(text, "    c[i * c_step + l] = sums[i][l];");
-    sc_attend_close(text);
+    sc_attend_line(text, "for (int i = 0; i < 4; i++)");
+    sc_attend_line(text, "    for (int l = 0; l < vectors; l++)");
+    sc_attend_line(text, "        *(vector_in_memory *)(c + i * c_step + 8 * l) = sums[i][l];");
     sc_attend_close(text);
     sc_strbuf_add_char(text->out, '\n');
 }
