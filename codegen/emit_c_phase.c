@@ -195,23 +195,11 @@ static void begin_reductions(sc_emit *e, const sc_emit_loops *loops)
     }
 }
 
-/* t3[0] becomes the whole, by halves. */
-static void fold_lanes(sc_emit *e, uint32_t item)
+static const char *folded(sc_emit *e, uint32_t item)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
-    sc_dtype dtype = dtype_of(e, item);
-    const char *which = kind == SC_ITEM_MAX ? "max" : "min";
-    for (int64_t half = e->lanes / 2; half > 0; half /= 2) {
-        long long h = half;
-        sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", h);
-        if (kind == SC_ITEM_SUM)
-            sc_emit_line(e, "    t%u[i] += t%u[i + %lld];", item, item, h);
-        else if (sc_dtype_is_float(dtype))
-            sc_emit_line(e, "    t%u[i] = sc_%s_%s(t%u[i], t%u[i + %lld]);", item, which, sc_dtypes[dtype].name, item, item, h);
-        else
-            sc_emit_line(e, "    t%u[i] = t%u[i] %s t%u[i + %lld] ? t%u[i] : t%u[i + %lld];", item, item, kind == SC_ITEM_MAX ? ">" : "<",
-                         item, h, item, item, h);
-    }
+    char how = kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<';
+    return sc_arena_printf(&e->context->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[dtype_of(e, item)].name, item, (int)e->lanes, how);
 }
 
 static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
@@ -226,8 +214,7 @@ static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
         } else if (e->items[i].wide) {
             sc_emit_line(e, "const float r%u = (float)s%u;", i, i);
         } else if (in_lanes(e, i)) {
-            fold_lanes(e, i);
-            sc_emit_line(e, "const %s r%u = t%u[0];", sc_emit_type(dtype_of(e, i)), i, i);
+            sc_emit_line(e, "const %s r%u = %s;", sc_emit_type(dtype_of(e, i)), i, folded(e, i));
         }
     }
 }
@@ -249,8 +236,7 @@ static void end_parts(sc_emit *e, const sc_emit_loops *loops)
             sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
             sc_emit_line(e, "    s%u[i] += (double)t%u[i];", i, i);
         } else if (in_lanes(e, i)) {
-            fold_lanes(e, i);
-            sc_emit_line(e, "s%u += (double)t%u[0];", i, i);
+            sc_emit_line(e, "s%u += (double)%s;", i, folded(e, i));
         } else {
             sc_emit_line(e, "s%u += (double)t%u;", i, i);
         }
