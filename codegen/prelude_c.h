@@ -56,6 +56,11 @@ typedef enum sc_helper {
     SC_HELPER_uniform53,   /* uint64_t sc_uniform53(int64_t index, uint32_t step, uint32_t micro_batch, uint64_t key): a number of 53 bits,
                               2^53 times sc_rng_uniform_at of that counter. Comparing it with ceil(p 2^53) is exact. */
     SC_HELPER_uniform_f64, /* double sc_uniform_f64(same): sc_rng_uniform_at of that counter */
+    SC_HELPER_lanes_f32,   /* float sc_lanes_f32(float *lanes, int count, char how): 8 or 32 to one by halves; how: '+', '>', '<'. They are
+                              written */
+    SC_HELPER_lanes_f64,
+    SC_HELPER_lanes_i32,
+    SC_HELPER_lanes_i64,
     SC_HELPER_COUNT
 } sc_helper;
 
