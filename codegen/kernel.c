@@ -22,6 +22,7 @@ sc_kernel *sc_kernel_new(sc_context *context, sc_sym name)
     k->context = context;
     k->name = name;
     k->unique.arena = &context->arena;
+    sc_vec_reserve(&context->arena, &k->operands, 1); /* so that no operands have an address, too */
     return k;
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/kernel.h"
+#include "codegen/kernel_access.h"
 #include "codegen/kernel_internal.h"
 #include "ir/interp.h"
 #include "support/rng.h"
@@ -49,24 +49,6 @@ static uint32_t level_of(const sc_kernel *k, const sc_kernel_phase *phase, sc_kn
     return level;
 }
 
-/* Marks what the item needs, from the last node down. */
-static void mark_needed(const sc_kernel *k, const sc_kernel_item *item, bool *needed)
-{
-    memset(needed, 0, k->nodes.count * sizeof *needed);
-    needed[item->value] = true;
-    if (item->guard != SC_IMAGE_NONE)
-        needed[item->guard] = true;
-    for (uint32_t i = 0; i < item->count; i++)
-        needed[k->operands.data[item->first + i]] = true;
-    for (sc_knode n = k->nodes.count; n-- > 0;) {
-        const sc_kernel_node *node = &k->nodes.data[n];
-        for (uint32_t i = 0; needed[n] && i < node->count; i++)
-            needed[sc_kernel_operands(k, n)[i]] = true;
-        if (needed[n] && node->kind == SC_NODE_running)
-            needed[k->items.data[node->index].value] = true;
-    }
-}
-
 /* A kernel's steps are at most its nodes times its phases. */
 static void make_plan(machine *m, const sc_kernel_phase *phase, uint32_t *step_count, uint32_t *levels, bool *needed, bool *planned)
 {
@@ -75,7 +57,7 @@ static void make_plan(machine *m, const sc_kernel_phase *phase, uint32_t *step_c
     for (sc_knode n = 0; n < k->nodes.count; n++)
         levels[n] = level_of(k, phase, n, levels);
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-        mark_needed(k, &k->items.data[i], needed);
+        sc_kernel_mark_needed(k, &k->items.data[i], needed);
         for (sc_knode n = 0; n < k->nodes.count; n++) {
             if (needed[n] && !planned[n])
                 m->steps[(*step_count)++] = (step){n, levels[n]};

@@ -121,7 +121,8 @@ enum {
     SC_PLACED = 2,            /* every value has a placement; reshard ops stand where producer and consumer differ */
     SC_RESHARDS_EXPLICIT = 4, /* no reshard op is left: collectives only */
     SC_LOCAL = 8,             /* per-rank text: ops that need a global index say so (`offset`) */
-    SC_ALL_STATES = 15
+    SC_FUSED = 16,           /* ops that share a kernel stand together and carry its number */
+    SC_ALL_STATES = 31
 };
 
 struct sc_module {

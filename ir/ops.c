@@ -8,8 +8,23 @@
 #include "ir/roles.h"
 #include "ir/shapes.h"
 
+/* The words of the last column. */
+enum {
+    ALONE = 0,
+    FREE = SC_FUSE_FREE,
+    VIEW = SC_FUSE_VIEW,
+    MAP = SC_FUSE_MAP,
+    REDUCE = SC_FUSE_REDUCE,
+    ROOT = SC_FUSE_ROOT,
+    EXPAND = SC_FUSE_EXPAND,
+    DEAR = SC_FUSE_DEAR,
+    INDEXED = SC_FUSE_INDEXED,
+    EPILOGUE = SC_FUSE_EPILOGUE,
+    CONTRACT = SC_FUSE_CONTRACT
+};
+
 const sc_op_row sc_ops[SC_OP_COUNT] = {
-#define OP(name, in, traits, roles, shape, eval, expand, derive) {#name, in, traits, roles, shape, eval, expand, derive},
+#define OP(name, in, traits, roles, shape, eval, expand, derive, fuse) {#name, in, traits, roles, shape, eval, expand, derive, fuse},
 #include "ir/ops.def"
 #undef OP
 };

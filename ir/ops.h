@@ -31,6 +31,21 @@ enum {
     SC_CHECKS_INTEGERS = 131072 /* integer operands out of range are a run-time error: padding must not look like one */
 };
 
+/* How an op goes into kernels: one of the first seven, and what else holds. */
+enum {
+    SC_FUSE_ALONE = 0,    /* never shares one: state, contractions, attention, collectives */
+    SC_FUSE_FREE = 1,     /* made again wherever it is read */
+    SC_FUSE_VIEW = 2,     /* another name for the same bytes; inside a kernel, other indices */
+    SC_FUSE_MAP = 4,      /* an element of the result from elements of the operands */
+    SC_FUSE_REDUCE = 8,   /* over `dims` */
+    SC_FUSE_ROOT = 16,    /* its result is complete only in memory: the end of its kernel */
+    SC_FUSE_EXPAND = 32,  /* goes in as its expansion */
+    SC_FUSE_DEAR = 64,    /* worth storing rather than computing twice */
+    SC_FUSE_INDEXED = 128, /* reads operand 0 (concat: both) at other indices than its own */
+    SC_FUSE_EPILOGUE = 256, /* may be a step of a contraction's epilogue */
+    SC_FUSE_CONTRACT = 512  /* may have one */
+};
+
 /* What sharding a dim does to an op. */
 typedef enum sc_role {
     SC_ROLE_PASSES, /* results are sharded alike */
@@ -85,6 +100,7 @@ typedef struct sc_op_row {
     bool (*eval)(struct sc_eval *eval);                                      /* NULL: the interpreter's own (state, collectives) */
     void (*expand)(struct sc_expand *expand);                                /* NULL: no sharded form */
     void (*derive)(struct sc_derive *derive);                                /* NULL: no derivative */
+    uint32_t fuse;                                                           /* SC_FUSE_.. */
 } sc_op_row;
 
 enum { SC_ANY = -1 };

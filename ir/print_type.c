@@ -9,7 +9,7 @@
 
 /* ---- shared with the parser ---- */
 
-const char *const sc_text_state_names[SC_TEXT_STATES] = {"shapes", "placed", "reshards_explicit", "local"};
+const char *const sc_text_state_names[SC_TEXT_STATES] = {"shapes", "placed", "reshards_explicit", "local", "fused"};
 
 bool sc_text_is_word(const char *text, bool dots)
 {

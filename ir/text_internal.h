@@ -4,7 +4,7 @@
 
 #include "ir/text.h"
 
-enum { SC_TEXT_STATES = 4 };
+enum { SC_TEXT_STATES = 5 };
 extern const char *const sc_text_state_names[SC_TEXT_STATES]; /* by bit */
 
 /* A word stands unquoted: [A-Za-z_][A-Za-z0-9_]*, and where dots are allowed, more of [A-Za-z0-9_]+ after single dots. */

@@ -423,7 +423,7 @@ static size_t item_size(sc_attr_kind kind)
     return sizes[kind];
 }
 
-/* Texts are names and reasons, which decide nothing here. */
+/* Texts are names and reasons, which decide nothing here; nor does the number of a kernel. */
 static bool same_attr(const sc_attr *a, const sc_attr *b)
 {
     if (a->key != b->key || a->count != b->count)
@@ -433,7 +433,7 @@ static bool same_attr(const sc_attr *a, const sc_attr *b)
     case SC_ATTR_KIND_TEXT:
         return true;
     case SC_ATTR_KIND_INT:
-        return a->integer == b->integer;
+        return a->integer == b->integer || a->key == SC_ATTR_kernel;
     case SC_ATTR_KIND_FLOAT:
         return memcmp(&a->number, &b->number, sizeof a->number) == 0;
     case SC_ATTR_KIND_WORD:
@@ -510,6 +510,20 @@ static void check_op(verification *v, sc_op_id op, uint32_t position)
     check_state(v, op);
 }
 
+/* ---- FUSED: the ops of a kernel stand together, and what they compute can be ---- */
+static void check_kernels(verification *v, sc_func_id f)
+{
+    const sc_module *m = v->m;
+    int64_t last = -1, number = -1;
+    sc_for_each_op (m, f, op) {
+        int64_t its = sc_op_int(sc_op_at(m, op), SC_ATTR_kernel, -1);
+        if (its >= 0 && its != last && its <= number)
+            wrong(v, op, "kernel %lld stands in two places", (long long)its);
+        number = its > number ? its : number;
+        last = its;
+    }
+}
+
 bool sc_verify_module(const sc_module *module, const char *after)
 {
     verification v = {.m = (sc_module *)module, .after = after}; /* interning a type for a message does not change the module's meaning */
@@ -521,6 +535,8 @@ bool sc_verify_module(const sc_module *module, const char *after)
         uint32_t position = 0;
         sc_for_each_op (module, f, op)
             check_op(&v, op, position++);
+        if ((module->states & SC_FUSED) != 0)
+            check_kernels(&v, f);
     }
     return v.reports == 0;
 }

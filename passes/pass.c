@@ -5,7 +5,7 @@
 #include "ir/verify.h"
 
 const sc_pass sc_passes[SC_PASS_COUNT] = {
-#define PASS(id, name, needs, establishes, invalidates, summary) {name, needs, establishes, invalidates, summary, sc_run_##id},
+#define PASS(id, name, kernels, needs, establishes, invalidates, summary) {name, kernels, needs, establishes, invalidates, summary, sc_run_##id},
 #include "passes/passes.def"
 #undef PASS
 };
@@ -34,12 +34,15 @@ bool sc_pass_run(sc_module *m, const sc_pass *pass, sc_pass_env *env)
 bool sc_pipeline_run(sc_module *m, sc_pass_env *env, const char *last, void (*after)(sc_module *m, const sc_pass *pass, void *user),
                      void *user)
 {
+    const sc_pass *target = last == NULL ? NULL : sc_pass_find(last);
     for (size_t i = 0; i < SC_PASS_COUNT; i++) {
+        if (sc_passes[i].kernels && (target == NULL || !target->kernels))
+            continue;
         if (!sc_pass_run(m, &sc_passes[i], env))
             return false;
         if (after != NULL)
             after(m, &sc_passes[i], user);
-        if (last != NULL && strcmp(last, sc_passes[i].name) == 0)
+        if (&sc_passes[i] == target)
             break;
     }
     return true;

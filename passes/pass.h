@@ -20,25 +20,26 @@ typedef struct sc_pass_env {
 
 typedef struct sc_pass {
     const char *name;
+    bool kernels; /* only on the way to kernels */
     uint32_t needs, establishes, invalidates; /* state bits */
     const char *summary;
     bool (*run)(sc_module *m, sc_pass_env *env); /* false after a message */
 } sc_pass;
 
 typedef enum sc_pass_id {
-#define PASS(id, name, needs, establishes, invalidates, summary) SC_PASS_##id,
+#define PASS(id, name, kernels, needs, establishes, invalidates, summary) SC_PASS_##id,
 #include "passes/passes.def"
 #undef PASS
     SC_PASS_COUNT
 } sc_pass_id;
 
-extern const sc_pass sc_passes[SC_PASS_COUNT]; /* the default pipeline, in order */
+extern const sc_pass sc_passes[SC_PASS_COUNT]; /* in order */
 
 /* NULL when there is none of that name. */
 const sc_pass *sc_pass_find(const char *name);
 /* Runs one pass, then the verifier. False after messages (a missing state bit is one). */
 bool sc_pass_run(sc_module *m, const sc_pass *pass, sc_pass_env *env);
-/* Runs the default pipeline up to and including `last` (NULL: all). `after` (may be NULL) sees the module after each pass. */
+/* Runs the passes up to and including `last` (NULL: all that are not for kernels; those for kernels run when `last` is one). `after` (may be NULL) sees the module after each pass. */
 bool sc_pipeline_run(sc_module *m, sc_pass_env *env, const char *last, void (*after)(sc_module *m, const sc_pass *pass, void *user),
                      void *user);
 
@@ -57,5 +58,7 @@ bool sc_run_drop_dead(sc_module *m, sc_pass_env *env);
 bool sc_run_prefetch(sc_module *m, sc_pass_env *env);
 bool sc_run_mask_padding(sc_module *m, sc_pass_env *env);
 bool sc_run_localise(sc_module *m, sc_pass_env *env);
+bool sc_run_expand_ops(sc_module *m, sc_pass_env *env);
+bool sc_run_fuse(sc_module *m, sc_pass_env *env);
 
 #endif

@@ -34,6 +34,18 @@ static void bind_gemm(const sc_rank *rank, sc_bound *bound, const void **steps)
     bound->scratch = at < bound->instr->arg_count ? bound->args[at] : NULL;
 }
 
+/* The members that a permutation sends to and receives from. */
+static void bind_permute(const sc_rank *rank, const sc_image_collective *collective, sc_comm_call *call)
+{
+    const sc_image *image = rank->session->image;
+    uint32_t own = (uint32_t)sc_image_group_rank(&image->groups[collective->group], rank->rank);
+    call->from = (int32_t)collective->sources[own];
+    for (uint32_t i = 0; i < collective->source_count; i++) {
+        if (collective->sources[i] == own)
+            call->to = (int32_t)i;
+    }
+}
+
 static void bind_collective(const sc_rank *rank, sc_bound *bound, sc_comm_part *parts)
 {
     const sc_image_collective *collective = &rank->session->image->collectives[bound->instr->index];
@@ -54,6 +66,8 @@ static void bind_collective(const sc_rank *rank, sc_bound *bound, sc_comm_part *
                                  .to = (int32_t)sc_image_terms_value(&collective->to, rank->rank),
                                  .from = (int32_t)sc_image_terms_value(&collective->from, rank->rank),
                                  .what = bound->instr->where};
+    if (collective->kind == SC_IMAGE_PERMUTE)
+        bind_permute(rank, collective, &bound->call);
 }
 
 static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_bound *bound, carver *memory)

@@ -343,6 +343,9 @@ static void code_collective(codec *c, sc_image_collective *collective)
     }
     code_terms(c, &collective->to);
     code_terms(c, &collective->from);
+    CODE_LIST(c, collective->sources, collective->source_count, "sources");
+    for (uint32_t i = 0; i < collective->source_count; i++)
+        code_u32(c, &collective->sources[i]);
     code_text(c, &collective->why);
     code_text(c, &collective->axes);
 }

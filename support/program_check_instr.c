@@ -27,7 +27,21 @@ static bool check_peer(sc_checker *c, const sc_image_terms *terms, uint64_t size
            sc_checker_fail(c, "a peer from %lld to %lld in a group of %llu", (long long)least, (long long)most, (unsigned long long)size);
 }
 
-/* Who sends to somebody is the one that the other receives from; a broadcast has one source. */
+/* Each member receives from one, and none sends twice. */
+static bool check_sources(sc_checker *c, const sc_image_collective *collective, uint64_t size)
+{
+    if (collective->source_count != (collective->kind == SC_IMAGE_PERMUTE ? size : 0))
+        return sc_checker_fail(c, "%u sources in a group of %llu", collective->source_count, (unsigned long long)size);
+    bool *sends = sc_arena_array(c->arena, collective->source_count, sizeof *sends);
+    for (uint32_t i = 0; i < collective->source_count; i++) {
+        if (collective->sources[i] >= size || sends[collective->sources[i]])
+            return sc_checker_fail(c, "member %u receives from %u, which is none of the group or sends to another", i, collective->sources[i]);
+        sends[collective->sources[i]] = true;
+    }
+    return true;
+}
+
+/* A broadcast has one source. */
 static bool check_peers(sc_checker *c, const sc_image_collective *collective)
 {
     const sc_image_group *group = &c->image->groups[collective->group];
@@ -40,13 +54,7 @@ static bool check_peers(sc_checker *c, const sc_image_collective *collective)
                 return sc_checker_fail(c, "the members of a group broadcast from different ones");
         }
     }
-    for (uint64_t rank = 0; collective->kind == SC_IMAGE_PERMUTE && rank < c->image->ranks; rank++) {
-        uint64_t to = sc_image_group_member(group, rank, (uint64_t)sc_image_terms_value(&collective->to, rank));
-        if ((uint64_t)sc_image_terms_value(&collective->from, to) != sc_image_group_rank(group, rank))
-            return sc_checker_fail(c, "rank %llu sends to rank %llu, which receives from another", (unsigned long long)rank,
-                                   (unsigned long long)to);
-    }
-    return true;
+    return check_sources(c, collective, size);
 }
 
 bool sc_check_collectives(sc_checker *c)

@@ -120,11 +120,13 @@ static void put_collectives(sc_strbuf *out, const sc_image *image)
         sc_strbuf_add(out, "):");
         for (uint32_t p = 0; p < collective->part_count; p++)
             sc_strbuf_printf(out, "%s %s %" PRId64, p > 0 ? "," : "", sc_dtypes[collective->dtypes[p]].name, collective->counts[p]);
-        if (collective->kind == SC_IMAGE_PERMUTE || collective->kind == SC_IMAGE_SEND) {
+        for (uint32_t s = 0; s < collective->source_count; s++)
+            sc_strbuf_printf(out, "%s%u", s == 0 ? ", from " : " ", collective->sources[s]);
+        if (collective->kind == SC_IMAGE_SEND) {
             sc_strbuf_add(out, ", to ");
             put_terms(out, &collective->to);
         }
-        if (collective->kind == SC_IMAGE_PERMUTE || collective->kind == SC_IMAGE_RECV || collective->kind == SC_IMAGE_BROADCAST) {
+        if (collective->kind == SC_IMAGE_RECV || collective->kind == SC_IMAGE_BROADCAST) {
             sc_strbuf_add(out, ", from ");
             put_terms(out, &collective->from);
         }

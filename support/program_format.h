@@ -156,7 +156,9 @@ typedef struct sc_image_collective {
     uint32_t part_count;
     sc_dtype *dtypes;
     int64_t *counts;
-    sc_image_terms to, from; /* group ranks. permute: sends to, receives from; broadcast: from, the same for all; send: to; recv: from */
+    sc_image_terms to, from; /* group ranks. broadcast: from, the same for all; send: to; recv: from */
+    uint32_t source_count;   /* permute: the size of the group; else 0 */
+    uint32_t *sources;       /* permute, by group rank: the one that it receives from, each from another */
     const char *why;         /* the reason, as the compiler gives it */
     const char *axes;        /* tp, fsdp */
 } sc_image_collective;

@@ -23,7 +23,7 @@ static const command_row commands[] = {
     {"memory", sc_cmd_memory, "F", "bytes per rank"},
     {"diff", sc_cmd_diff, "F", "two plans side by side: --plan A --plan B"},
     {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have"},
-    {"kernels", NULL, "F", "the emitted kernel sources"},
+    {"kernels", sc_cmd_kernels, "F", "the emitted kernels; -o DIR: their sources"},
     {"train", sc_cmd_train, "F", "train here: --data FILE or --input, --steps N, --log, --save, --state, --resume, --set"},
     {"generate", NULL, "F", "generate here"},
     {"build", NULL, "F", "an executable"},

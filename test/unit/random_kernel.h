@@ -211,9 +211,11 @@ static inline sc_knode random_loaded_index(random_maker *r, random_access *acces
 /* One position over a dim; `writes`: different indices give different elements, and all are inside. */
 static inline void random_position(random_maker *r, random_access *access, uint32_t dim, bool writes)
 {
-    int64_t size = r->k->dims.data[dim].size, by = 1 + random_below(r, 3);
+    int64_t size = r->k->dims.data[dim].size, by = 1 + random_below(r, 3), elements = size;
     sc_knode index = random_index(r, dim);
-    switch (random_chance(r, 60) ? 0 : 1 + random_below(r, writes ? 3 : 7)) {
+    for (uint32_t i = 0; i < access->rank; i++)
+        elements *= access->sizes[i];
+    switch (random_chance(r, 60) || elements > 4000 ? 0 : 1 + random_below(r, writes ? 3 : 7)) {
     case 1: /* behind others */
         index = random_index_op(r, SC_NODE_add, index, by);
         size += by + random_below(r, 2);
@@ -537,6 +539,8 @@ static inline void random_store(random_maker *r, sc_knode value)
     random_access access = random_access_to(r, random_outer_set(r) | r->phase_inner, true);
     uint32_t arg = random_arg(r, random_stored_dtype(r, random_dtype_of(r, value)), SC_ARG_OUT, access.rank, access.sizes);
     sc_knode guard = random_chance(r, 10) ? random_condition(r) : SC_IMAGE_NONE;
+    if (guard != SC_IMAGE_NONE && r->k->nodes.data[guard].kind == SC_NODE_constant) /* a store that never happens is none */
+        guard = SC_IMAGE_NONE;
     sc_kernel_add_store(r->k, SC_ITEM_STORE, arg, access.indices, value, guard);
 }
 
@@ -611,26 +615,26 @@ static inline void random_phase(random_maker *r, bool last)
         random_keep(r, random_load(r));
     for (uint32_t i = 2 + random_below(r, 7); i-- > 0;)
         random_grow(r);
-    uint32_t kept = r->pool_count, items = last ? random_below(r, 2) : 1 + random_below(r, 3);
-    for (uint32_t i = 0; i < items && kept < RANDOM_KERNEL_POOL - 8; i++) {
+    sc_knode reduced[3]; /* read behind this phase only */
+    uint32_t items = last ? random_below(r, 2) : 1 + random_below(r, 3);
+    for (uint32_t i = 0; i < items; i++) {
         uint32_t item;
-        random_keep(r, random_scaled(r, random_reduction(r, &item)));
+        reduced[i] = random_reduction(r, &item);
         if (random_chance(r, 20)) {
-            random_fact fact = r->facts[sc_kernel_reduced(r->k, item, false)];
+            random_fact fact = r->facts[reduced[i]];
             fact.inner = r->phase_inner;
             fact.phase = r->phase;
             random_store(r, random_note(r, sc_kernel_reduced(r->k, item, true), fact));
         }
     }
-    uint32_t with_reduced = r->pool_count;
-    r->pool_count = kept; /* what is reduced here is read behind this phase */
     for (uint32_t i = last ? 1 + random_below(r, 3) : random_below(r, 2); i-- > 0;)
         random_store(r, random_pick(r));
     if (random_chance(r, 20))
         random_update(r);
     if (random_chance(r, 30))
         random_addition(r);
-    r->pool_count = with_reduced;
+    for (uint32_t i = 0; i < items; i++)
+        random_keep(r, random_scaled(r, reduced[i]));
 }
 
 /* The kernel of a seed; it verifies. */

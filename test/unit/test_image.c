@@ -24,7 +24,11 @@ static sc_image *make_image(image_case *c, uint64_t dp, uint64_t tp)
     uint32_t all = image_collective(c, SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, world, SC_DTYPE_f32, 1);
     uint32_t gather = image_collective(c, SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, over_tp, SC_DTYPE_f32, b * h * (int64_t)tp);
     uint32_t keep = image_collective(c, SC_IMAGE_PERMUTE, SC_IMAGE_WHOLE, over_tp, SC_DTYPE_f32, b * h);
-    c->collectives.data[keep].to = c->collectives.data[keep].from = image_terms(c, "tp", 1);
+    sc_image_collective *kept = &c->collectives.data[keep];
+    kept->source_count = (uint32_t)tp;
+    kept->sources = sc_arena_array(&c->arena, tp, sizeof *kept->sources);
+    for (uint32_t i = 0; i < tp; i++)
+        kept->sources[i] = (i + 1) % (uint32_t)tp;
     int64_t bytes[] = {b * 8 * 4, 16 * h, 8 * h * 4};
     uint32_t widen = image_kernel(c, "k0_widen", "iio", bytes, 3, "an index is out of range");
     uint32_t x = image_input(c, "x", "f32[B=6@dp, D=8]", 0);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -344,6 +345,13 @@ static void wrong_texts_are_refused_with_a_message(sc_context *context)
             fail_msg("%s: %s", wrong_texts[i].lines, message);
         assert_in_range(sc_sources_line(&context->sources, context->diag.list.data[0].loc.begin).line, 2, 3);
     }
+}
+
+static void verifies(const sc_kernel *k)
+{
+    const char *error = sc_kernel_verify(k);
+    if (error != NULL)
+        fail_msg("%s\n%s", error, text_of(k));
 }
 
 /* ---- the reference ---- */
@@ -730,15 +738,297 @@ static void accesses_outside_are_seen(sc_context *context)
 static const char *const good_texts[] = {softmax, layernorm, column_sums, scatter_add, cumsum, dropout, window};
 enum { GOOD_TEXTS = sizeof good_texts / sizeof *good_texts };
 
-static void good_texts_read_back(sc_context *context)
+static void good_texts_read_back_and_verify(sc_context *context)
 {
-    for (int i = 0; i < GOOD_TEXTS; i++)
-        assert_string_equal(text_of(parse(context, good_texts[i])), good_texts[i]);
+    for (int i = 0; i < GOOD_TEXTS; i++) {
+        sc_kernel *k = parse(context, good_texts[i]);
+        assert_string_equal(text_of(k), good_texts[i]);
+        verifies(k);
+    }
+}
+
+/* ---- verifying ---- */
+
+/* Bodies behind these lines; message NULL: it is in order. %a, %b, %c, %d are indices of A, B (outer), C and D. */
+static const char verified_head[] =
+    "kernel @k { dim A = 4 dim B = 3 dim C = 5 dim D = 2\n"
+    "arg x: f32[4, 3] in arg y: f32[4, 3] out arg z: f32[4, 3, 5] inout arg w: f32[] inout arg ids: i32[5] in\n"
+    "arg m: f32[12] inout arg far: i64[5] in param 0: rank = (1, 4, 3) param 1: key = \"0123456789abcdef\"\n"
+    "outer A, B %a = index A : i64 %b = index B : i64 %c = index C : i64 %d = index D : i64\n"
+    "%f = constant 1.0 : f32 %n0 = constant 0 : i64 %n1 = constant 1 : i64 %n2 = constant 2 : i64\n"
+    "%n3 = constant 3 : i64 %n4 = constant 4 : i64 %id32 = load ids %c : i32 %id = convert %id32 : i64\n"
+    "%id_low = ge %id, %n0 : bool %id_high = lt %id, %n4 : bool %id_good = and %id_low, %id_high : bool\n"
+    "%far = load far %c : i64 %far1 = add %far, %n1 : i64\n"
+    "phase { store y %a, %b = %f }\n";
+
+static const struct {
+    const char *body, *message;
+} verified[] = {
+    {"", NULL},
+    /* bounds */
+    {"%i = add %a, %n1 : i64 %v = load x %i, %b : f32 phase { store y %a, %b = %v }", "index 0 of x is between 1 and 4, its dim has 4"},
+    {"%i = sub %a, %n1 : i64 %v = load x %i, %b : f32 phase { store y %a, %b = %v }", "index 0 of x is between -1 and 2"},
+    {"%i = sub %n3, %a : i64 %v = load x %i, %b : f32 phase { store y %a, %b = %v }", NULL},
+    {"%i = mul %b, %n2 : i64 %v = load x %i, %b : f32 phase { store y %a, %b = %v }", "between 0 and 4"},
+    {"%i = div %c, %n2 : i64 %v = load x %i, %b : f32 phase C { #1 = sum %v }", NULL},
+    {"%i = mod %far, %n4 : i64 %v = load x %i, %b : f32 phase C { #1 = sum %v }", NULL},
+    {"%i = div %far, %n4 : i64 %v = load x %i, %b : f32 phase C { #1 = sum %v }", "index 0 of x"},
+    {"%i = minimum %a, %n2 : i64 %j = add %i, %n1 : i64 %v = load x %j, %b : f32 phase { #1 = sum %v }", NULL},
+    {"%p = param 0 : i64 %i = div %p, %n3 : i64 %v = load x %i, %b : f32 phase { #1 = sum %v }", NULL},
+    {"%p = param 0 : i64 %v = load x %p, %b : f32 phase { #1 = sum %v }", "between 0 and 9"},
+    {"%i = sub %a, %n1 : i64 %g = ge %a, %n1 : bool %v = load x %i, %b if %g : f32 phase { #1 = sum %v }", NULL},
+    {"%i = sub %a, %n1 : i64 %g = ge %i, %n0 : bool %v = load x %i, %b if %g : f32 phase { #1 = sum %v }", NULL},
+    {"%i = sub %a, %n1 : i64 %g = gt %a, %n1 : bool %h = not %g : bool %v = load x %i, %b if %h : f32 phase { #1 = sum %v }", "between -1"},
+    {"%i = sub %a, %n1 : i64 %g = lt %a, %n1 : bool %h = not %g : bool %v = load x %i, %b if %h : f32 phase { #1 = sum %v }", NULL},
+    {"%i = sub %a, %n1 : i64 %g = ge %a, %n1 : bool %h = or %g, %id_low : bool %v = load x %i, %b if %h : f32 phase C { #1 = sum %v }",
+     "between -1"},
+    {"%i = sub %a, %n1 : i64 %g = ne %a, %n0 : bool %v = load x %i, %b if %g : f32 phase { #1 = sum %v }", "between -1"},
+    {"%i = add %a, %n1 : i64 %g = eq %a, %n1 : bool %v = load x %i, %b if %g : f32 phase { #1 = sum %v }", NULL},
+    {"%v = load x %id, %b : f32 phase C { #1 = sum %v }", "index 0 of x is between -2147483648 and 2147483647"},
+    {"%v = load x %id, %b if %id_good : f32 phase C { #1 = sum %v }", NULL},
+    {"%v = load x %id, %b if %id_high : f32 phase C { #1 = sum %v }", "between -2147483648 and 3"},
+    {"%v = load x %id, %b : f32 phase C { check %id_good \"\" } phase C { #2 = sum %v }", NULL},
+    {"%v = load x %id, %b : f32 phase C { check %id_good \"\" #2 = sum %v }", NULL},
+    {"%v = load x %id, %b : f32 phase C { #1 = sum %v check %id_good \"\" }", "index 0 of x"},
+    {"%v = load x %id, %b : f32 phase C { #1 = sum %v } phase C { check %id_good \"\" }", "index 0 of x"},
+    {"phase C { store y %id, %b = %f if %id_good }", "in more than one outer iteration"},
+    {"%g = le %far1, %n3 : bool %h = ge %far1, %n0 : bool %i = and %g, %h : bool %v = load x %far1, %b if %i : f32 phase C { #1 = sum %v }",
+     NULL},
+    /* needs */
+    {"phase { store z %a, %b, %c = %f }", "#1 needs an index of dim C, which its phase does not run over"},
+    {"%r = reduced #1 : f32 phase C { #1 = sum %f store z %a, %b, %c = %r }", "#2 reads #1 before the phase of that ended"},
+    {"%r = running #1 : f32 phase C { #1 = sum %f } phase C { store z %a, %b, %c = %r }", "#2 reads #1 running, which does not run here"},
+    {"%v = load z %a, %b, %c : f32 %r = running #1 : f32 phase C { #1 = sum %v } phase { store y %a, %b = %r }",
+     "#2 needs an index of dim C"},
+    {"%r = running #1 : f32 %v = mul %r, %f : f32 %q = sub %r, %f : f32 phase C { #1 = sum %q }", "#1 reads #1 running"},
+    {"%r = reduced #1 : f32 phase C { #1 = sum %f } phase { store y %a, %b = %r }", NULL},
+    {"%k = param 1 : i64 %v = load x %k, %b : f32 phase { #1 = sum %v }", "computes with a key"},
+    {"%k = param 0 : i64 %v = random %a, %k, %n0, %n0 : f64 phase { #1 = sum %v }", "the key is a param of that kind"},
+    {"phase A { #1 = sum %f }", "phase 1 runs over what is no inner dim"},
+    {"phase C, D, C { #1 = sum %f }", "phase 1 runs over dim C twice"},
+    {"dim huge = 1125899906842624 phase huge, C { #1 = sum %f }", "too many points"},
+    {"arg large: f32[1125899906842624, 8] in", "argument large has no dims, or too large ones"},
+    {"arg never: f32[] out", "nothing is stored to never"},
+    /* outer iterations */
+    {"phase { store w = %f }", "#1 touches elements of w in more than one outer iteration"},
+    {"phase { add w = %f }", "in more than one outer iteration"},
+    {"%v = load w : f32 phase { store y %a, %b = %v }", NULL},
+    {"%m = mul %a, %n3 : i64 %i = add %m, %b : i64 phase { store m %i = %f }", NULL},
+    {"%m = mul %a, %n2 : i64 %i = add %m, %b : i64 phase { store m %i = %f }", "in more than one outer iteration"},
+    {"%m = mul %b, %n4 : i64 %i = sub %m, %a : i64 %j = add %i, %n3 : i64 phase { store m %j = %f }", NULL},
+    {"%i = sub %n3, %a : i64 %v = load y %i, %b : f32 phase { #1 = sum %v }",
+     "%18 touches elements of y in other outer iterations than #0"},
+    {"%v = load y %a, %b : f32 phase { #1 = sum %v }", NULL},
+    {"%m = mul %a, %n3 : i64 %i = add %m, %b : i64 %q = div %i, %n2 : i64 %r = mod %i, %n2 : i64 arg q: f32[6, 2] out phase { store q %q, "
+     "%r = %f }",
+     NULL},
+    {"%m = mul %a, %n3 : i64 %i = add %m, %b : i64 %q = div %i, %n3 : i64 %r = mod %i, %n2 : i64 arg q: f32[6, 2] out phase { store q %q, "
+     "%r = %f }",
+     "in more than one outer iteration"},
+    /* points of a phase */
+    {"phase C { store z %a, %b, %c = %f }", NULL},
+    {"phase C, D { store z %a, %b, %c = %f }", "#1 touches elements of z at more than one point of its phase"},
+    {"phase C, D { add z %a, %b, %c = %f }", NULL},
+    {"phase C, D { store z %a, %b, %n0 = %f }", "at more than one point"},
+    {"%g = eq %c, %n2 : bool phase C { store z %a, %b, %n0 = %f if %g }", NULL},
+    {"%g = eq %c, %id : bool phase C { store z %a, %b, %n0 = %f if %g }", "at more than one point"},
+    {"%g = eq %c, %i : bool phase C { store z %a, %b, %n0 = %f if %g }", "%i is not defined above"},
+    {"%i32 = load ids %n0 : i32 %i = convert %i32 : i64 %g = eq %c, %i : bool phase C { store z %a, %b, %n0 = %f if %g }", NULL},
+    {"%v = load z %a, %b, %c : f32 phase C { store z %a, %b, %c = %v }", NULL},
+    {"%v = load z %a, %b, %n0 : f32 phase C { store z %a, %b, %c = %v }", "#1 touches elements of z at other points of the phase than %17"},
+    {"%i = sub %n4, %c : i64 %v = load z %a, %b, %i : f32 phase C { store z %a, %b, %c = %v }",
+     "#1 touches elements of z at other points of the phase than %18"},
+    {"%v = load z %a, %b, %c : f32 %s = sin %v : f32 phase C { store z %a, %b, %c = %f #2 = sum %s }", "loads from z behind #1"},
+    {"%v = load z %a, %b, %c : f32 phase C { #1 = sum %v store z %a, %b, %c = %f }", NULL},
+    {"%v = load z %a, %b, %c : f32 phase C { add z %a, %b, %c = %v }", NULL},
+    {"%i = mul %d, %n2 : i64 phase D { store z %a, %b, %i = %f } phase D { store z %a, %b, %d = %f }", NULL},
+    /* outs */
+    {"arg o: f32[4, 3] out %v = load o %a, %b : f32 phase { store o %a, %b = %v }",
+     "%17 needs elements of o, which no phase in front stores"},
+    {"arg o: f32[4, 3] out phase { add o %a, %b = %f } phase { store o %a, %b = %f }", "#1 needs elements of o"},
+    {"arg o: f32[4, 3] out phase { store o %a, %b = %f } phase C { add o %a, %b = %f }", NULL},
+};
+
+static void kernels_verify_or_say_why_not(sc_context *context)
+{
+    const char *wrong = "";
+    for (size_t i = 0; i < sizeof verified / sizeof *verified; i++) {
+        const char *body = verified[i].body, *message = verified[i].message;
+        const char *text = sc_arena_printf(&context->arena, "%s%s }", verified_head, body);
+        sc_diag_init(&context->diag, &context->arena);
+        sc_kernel *k = parse_only(context, text);
+        const char *error = k == NULL ? context->diag.list.data[0].text : sc_kernel_verify(k);
+        if ((message == NULL) != (error == NULL) || (error != NULL && strstr(error, message) == NULL))
+            wrong = sc_arena_printf(&context->arena, "%s%s\n  %s\n", wrong, body, error == NULL ? "is in order" : error);
+    }
+    assert_string_equal(wrong, "");
+}
+
+/* ---- simplifying and sharing ---- */
+
+static const char *simplified(sc_context *context, const char *text)
+{
+    sc_kernel *k = parse(context, text);
+    verifies(k);
+    sc_kernel_simplify(k);
+    verifies(k);
+    return text_of(k);
+}
+
+/* Batch and sequence are one in x and y, and in the sum over them; nothing else is. */
+static void dims_that_are_walked_as_one_merge(sc_context *context)
+{
+    assert_non_null(strstr(simplified(context, layernorm), "  dim \"B*S\" = 6\n  dim D = 11\n  arg x: f32[6, 11] in\n"));
+    assert_non_null(strstr(simplified(context, layernorm), "  arg r: f32[6] out\n  outer \"B*S\"\n"));
+    assert_string_equal(simplified(context, column_sums), "kernel @columns {\n"
+                                                          "  dim D = 4\n"
+                                                          "  dim \"B*S\" = 6\n"
+                                                          "  arg x: bf16[6, 4] in\n"
+                                                          "  arg g: f32[4] inout\n"
+                                                          "  outer D\n"
+                                                          "  %0 = index D : i64\n"
+                                                          "  %1 = index \"B*S\" : i64\n"
+                                                          "  %2 = load x %1, %0 : f32\n"
+                                                          "  %3 = reduced #0 : f32\n"
+                                                          "  phase \"B*S\" {\n"
+                                                          "    #0 = sum %2\n"
+                                                          "  }\n"
+                                                          "  phase {\n"
+                                                          "    add g %0 = %3\n"
+                                                          "  }\n"
+                                                          "}\n");
+    assert_string_equal(simplified(context, softmax), softmax);
+    assert_string_equal(simplified(context, window), window);
+}
+
+/* The element's number is a sum of both indices: that of the merged one. */
+static void sums_of_indices_merge(sc_context *context)
+{
+    const char *text = simplified(context, dropout);
+    assert_non_null(strstr(text, "  dim \"S*D\" = 100\n"));
+    assert_non_null(strstr(text, "  outer \"S*D\"\n"));
+    assert_null(strstr(text, "mul %0")); /* by 25 */
+}
+
+/* Each of these lines keeps A and B apart: kernels over both, with an index of each. */
+static const char *const apart[] = {
+    "arg z: f32[4] in %z = load z %a : f32 phase { store y %a, %b = %z }",
+    "arg z: f32[3] in %z = load z %b : f32 phase { store y %a, %b = %z }",
+    "arg z: f32[3, 4] in %z = load z %b, %a : f32 phase { store y %a, %b = %z }",
+    "arg z: f32[4, 7] in %z = load z %a, %b : f32 phase { store y %a, %b = %z }",
+    "%z = convert %a : f32 phase { store y %a, %b = %z }",
+    "%n = constant 2 : i64 %g = lt %b, %n : bool phase { store y %a, %b = %f if %g }",
+    "%n = constant 2 : i64 %c = mul %a, %n : i64 %d = add %c, %b : i64 %z = convert %d : f32 phase { store y %a, %b = %z }",
+};
+
+static void dims_that_are_told_apart_stay(sc_context *context)
+{
+    const char *head = "kernel @k { dim A = 4 dim B = 3 arg y: f32[4, 3] inout outer A, B %a = index A : i64 %b = index B : i64\n"
+                       "%f = constant 1.0 : f32";
+    assert_non_null(strstr(simplified(context, sc_arena_printf(&context->arena, "%s phase { store y %%a, %%b = %%f } }", head)), "A*B"));
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        const char *text = simplified(context, sc_arena_printf(&context->arena, "%s %s }", head, apart[i]));
+        if (strstr(text, "A*B") != NULL || strstr(text, "B*A") != NULL)
+            fail_msg("%s\n%s", apart[i], text);
+    }
+}
+
+static void what_has_one_element_goes(sc_context *context)
+{
+    const char *text =
+        "kernel @k { dim A = 4 dim I = 1 dim B = 3 dim J = 1 dim unused = 9 arg x: f32[1, 4, 1, 3] in arg y: f32[4, 3, 1] out\n"
+        "param 0: step outer A, I %a = index A : i64 %i = index I : i64 %b = index B : i64 %j = index J : i64\n"
+        "%x = load x %i, %a, %j, %b : f32 %n = constant 5 : i64 %k = mul %i, %n : i64 %l = add %k, %a : i64 %dead = exp %x : f32\n"
+        "%f = convert %l : f32 %v = add %x, %f : f32 phase J, B { #0 = sum %x store y %a, %b, %i = %v } }";
+    assert_string_equal(simplified(context, text), "kernel @k {\n"
+                                                   "  dim A = 4\n"
+                                                   "  dim B = 3\n"
+                                                   "  arg x: f32[4, 3] in\n"
+                                                   "  arg y: f32[4, 3] out\n"
+                                                   "  param 0: step\n"
+                                                   "  outer A\n"
+                                                   "  %0 = index A : i64\n"
+                                                   "  %1 = index B : i64\n"
+                                                   "  %2 = load x %0, %1 : f32\n"
+                                                   "  %3 = convert %0 : f32\n"
+                                                   "  %4 = add %2, %3 : f32\n"
+                                                   "  phase B {\n"
+                                                   "    #0 = sum %2\n"
+                                                   "    store y %0, %1 = %4\n"
+                                                   "  }\n"
+                                                   "}\n");
+}
+
+/* Behind `phase`: x may be y, or not. */
+static const struct {
+    const char *phases;
+    bool shared;
+} sharing[] = {
+    {"%v = load x %a, %c : f32 phase C { store y %a, %c = %v }", true},
+    {"%v = load x %a, %c : f32 phase C { #0 = sum %v } phase C { store y %a, %c = %v }", true},
+    {"%v = load x %a, %c : f32 phase C { store y %a, %c = %f } phase C { #1 = sum %v }", false},
+    {"%v = load x %a, %c : f32 %g = sin %v : f32 phase C { store y %a, %c = %f #1 = sum %g }", false},
+    {"%v = load x %a, %n0 : f32 phase C { store y %a, %c = %v }", false},
+    {"%v = load x %n0, %c : f32 phase C { store y %a, %c = %v }", false},
+    {"%i = sub %n3, %a : i64 %v = load x %i, %c : f32 phase C { store y %i, %c = %v }", true},
+    {"%i = sub %n3, %a : i64 %v = load x %i, %c : f32 phase C { store y %a, %c = %v }", false},
+    {"%v = load z %c, %a : f32 phase C { store y %a, %c = %v }", true},
+    {"%v = load x %a, %c : f32 phase C { store y %a, %c = %f } phase C { add y %a, %c = %f }", true},
+    {"%v = load x %a, %n0 : f32 phase { store y %a, %n3 = %f } phase { store y %a, %n0 = %v }", true},
+    {"%v = load x %a, %n0 : f32 phase { store y %a, %n0 = %f } phase { store y %a, %n3 = %v }", false},
+};
+
+static void arrays_are_shared_when_nothing_is_overwritten_too_early(sc_context *context)
+{
+    for (size_t i = 0; i < sizeof sharing / sizeof *sharing; i++) {
+        const char *text =
+            sc_arena_printf(&context->arena,
+                            "kernel @k { dim A = 4 dim C = 5 arg x: f32[4, 5] in arg y: f32[4, 5] out arg z: f32[5, 4] in\n"
+                            "arg other: bf16[4, 5] in outer A %%a = index A : i64 %%c = index C : i64 %%f = constant 1.0 : f32\n"
+                            "%%n0 = constant 0 : i64 %%n3 = constant 3 : i64 %s }",
+                            sharing[i].phases);
+        sc_kernel *k = parse(context, text);
+        verifies(k);
+        if (sc_kernel_may_share(k, 0, 1) != sharing[i].shared)
+            fail_msg("%s", sharing[i].phases);
+        assert_false(sc_kernel_may_share(k, 1, 0) || sc_kernel_may_share(k, 3, 1) || sc_kernel_may_share(k, 0, 2));
+    }
+    /* a flat view of the same */
+    sc_kernel *k =
+        parse(context, "kernel @k { dim A = 4 dim B = 5 arg x: f32[4, 5] in arg y: f32[20] out outer A, B %a = index A : i64\n"
+                       "%b = index B : i64 %n = constant 5 : i64 %m = mul %a, %n : i64 %i = add %m, %b : i64 %v = load x %a, %b : f32\n"
+                       "phase { store y %i = %v } }");
+    verifies(k);
+    assert_true(sc_kernel_may_share(k, 0, 1));
 }
 
 /* ---- random kernels ---- */
 
 enum { RANDOM_KERNELS = 2000 };
+
+typedef struct seeded {
+    void (*test)(sc_context *context, uint64_t seed, int *count);
+    uint64_t seed;
+    int count; /* of whatever the test counts */
+} seeded;
+
+static void call_seeded(sc_context *context, void *user)
+{
+    seeded *s = user;
+    s->test(context, s->seed, &s->count);
+}
+
+/* Each in its own memory; the sum of what they counted. */
+static int for_each_seed(void (*test)(sc_context *context, uint64_t seed, int *count))
+{
+    seeded s = {.test = test};
+    for (; s.seed < RANDOM_KERNELS; s.seed++) {
+        sc_context context;
+        assert_true(sc_context_run(&context, 0, call_seeded, &s));
+        sc_context_free(&context);
+    }
+    return s.count;
+}
 
 static double **filled(const random_kernel *made, uint64_t seed)
 {
@@ -748,33 +1038,193 @@ static double **filled(const random_kernel *made, uint64_t seed)
     return args;
 }
 
-static void random_kernels_read_back(sc_context *context)
+static void verify_and_read_back(sc_context *context, uint64_t seed, int *count)
 {
-    for (uint64_t seed = 0; seed < RANDOM_KERNELS; seed++) {
-        const char *text = text_of(random_kernel_make(context, seed).k);
-        assert_string_equal(text_of(parse(context, text)), text);
+    sc_kernel *k = random_kernel_make(context, seed).k;
+    verifies(k);
+    const char *text = text_of(k);
+    assert_string_equal(text_of(parse(context, text)), text);
+    *count += k->phases.count > 1;
+}
+
+static void random_kernels_verify_and_read_back(void **state)
+{
+    (void)state;
+    assert_in_range(for_each_seed(verify_and_read_back), RANDOM_KERNELS / 2, RANDOM_KERNELS);
+}
+
+/* Its accesses stay inside, and what it stores is finite. */
+static void run_one(sc_context *context, uint64_t seed, int *failed)
+{
+    random_kernel made = random_kernel_make(context, seed);
+    double **args = filled(&made, seed);
+    int64_t result = sc_kernel_interpret(made.k, args, random_kernel_params(&made, seed), seed % 2 == 0);
+    if (result < 0)
+        fail_msg("%s", text_of(made.k));
+    *failed += result > 0;
+    for (uint32_t i = 0; i < made.k->args.count; i++) {
+        for (int64_t e = 0; e < random_kernel_elements(&made.k->args.data[i]); e++) {
+            if (!isfinite(args[i][e]))
+                fail_msg("argument %u\n%s", i, text_of(made.k));
+        }
     }
 }
 
-/* Their accesses stay inside, few fail, and what they store is finite. */
-static void random_kernels_run(sc_context *context)
+static void random_kernels_run_and_few_fail(void **state)
 {
-    int failed = 0;
-    for (uint64_t seed = 0; seed < RANDOM_KERNELS; seed++) {
-        random_kernel made = random_kernel_make(context, seed);
-        double **args = filled(&made, seed);
-        int64_t result = sc_kernel_interpret(made.k, args, random_kernel_params(&made, seed), seed % 2 == 0);
-        if (result < 0)
-            fail_msg("%s", text_of(made.k));
-        failed += result > 0;
-        for (uint32_t i = 0; i < made.k->args.count; i++) {
-            for (int64_t e = 0; e < random_kernel_elements(&made.k->args.data[i]); e++) {
-                if (!isfinite(args[i][e]))
-                    fail_msg("argument %u\n%s", i, text_of(made.k));
-            }
+    (void)state;
+    assert_in_range(for_each_seed(run_one), RANDOM_KERNELS / 200, RANDOM_KERNELS / 8);
+}
+
+/* The same numbers to the bit, in the same order. */
+static void simplify_one(sc_context *context, uint64_t seed, int *simpler)
+{
+    random_kernel made = random_kernel_make(context, seed);
+    double **before = filled(&made, seed), **after = filled(&made, seed);
+    const int64_t *params = random_kernel_params(&made, seed);
+    const char *text = text_of(made.k);
+    uint32_t dims = made.k->dims.count;
+    int64_t result = sc_kernel_interpret(made.k, before, params, seed % 2 == 0);
+    sc_kernel_simplify(made.k);
+    *simpler += made.k->dims.count < dims;
+    const char *error = sc_kernel_verify(made.k), *simple_text = text_of(made.k);
+    if (error != NULL)
+        fail_msg("%s\n%s\n%s", error, text, simple_text);
+    assert_int_equal(sc_kernel_interpret(made.k, after, params, seed % 2 == 0), result);
+    for (uint32_t i = 0; i < made.k->args.count; i++) {
+        if (memcmp(before[i], after[i], (size_t)random_kernel_elements(&made.k->args.data[i]) * sizeof(double)) != 0)
+            fail_msg("argument %u\n%s\n%s", i, text, simple_text);
+    }
+    assert_string_equal(text_of(parse(context, simple_text)), simple_text);
+    sc_kernel_simplify(made.k);
+    assert_string_equal(text_of(made.k), simple_text);
+}
+
+static void random_kernels_stay_what_they_are(void **state)
+{
+    (void)state;
+    assert_in_range(for_each_seed(simplify_one), RANDOM_KERNELS / 5, RANDOM_KERNELS);
+}
+
+/* ---- broken kernels ---- */
+
+/* The same text with outer dims run from behind: `%3 = index A` becomes size - 1 less an index of A. */
+static const char *turned_round(const sc_kernel *k)
+{
+    sc_strbuf out;
+    sc_strbuf_init(&out, &k->context->arena);
+    for (const char *line = text_of(k), *end; *line != 0; line = end) {
+        end = strchr(line, '\n') + 1;
+        unsigned node, dim = UINT32_MAX;
+        if (sscanf(line, "  %%%u = index ", &node) == 1 && k->nodes.data[node].kind == SC_NODE_index)
+            dim = k->nodes.data[node].index;
+        if (dim >= k->outer_count) {
+            sc_strbuf_add_bytes(&out, line, (size_t)(end - line));
+            continue;
+        }
+        const char *name_of_dim = strstr(line, "index ") + 6;
+        sc_strbuf_printf(&out, "  %%i%u = index %.*s", node, (int)(end - name_of_dim), name_of_dim);
+        sc_strbuf_printf(&out, "  %%c%u = constant %lld : i64\n", node, (long long)k->dims.data[dim].size - 1);
+        sc_strbuf_printf(&out, "  %%%u = sub %%c%u, %%i%u : i64\n", node, node, node);
+    }
+    return out.data;
+}
+
+/* One number in it becomes another, most often one that could stand there. */
+static void break_something(sc_kernel *k, uint64_t *seed)
+{
+    uint32_t bits = (uint32_t)(random_bits(seed) >> 32), node = bits % k->nodes.count, item = bits % k->items.count,
+             phase = bits % k->phases.count;
+    sc_kernel_arg *arg = &k->args.data[bits % k->args.count];
+    sc_kernel_node *n = &k->nodes.data[node];
+    switch (random_bits(seed) % 12) {
+    case 0:
+    case 1:
+    case 2:
+        if (n->count > 0)
+            k->operands.data[n->first + bits / 7 % n->count] = (uint32_t)(random_bits(seed) % (node + 1));
+        break;
+    case 3:
+        if (k->items.data[item].count > 0)
+            k->operands.data[k->items.data[item].first + bits / 7 % k->items.data[item].count] = node;
+        break;
+    case 4:
+        if (arg->rank > 0)
+            arg->sizes[bits / 7 % arg->rank] += bits % 3 == 0 ? 1 : -1;
+        break;
+    case 5:
+        k->dims.data[bits % k->dims.count].size += bits % 3 == 0 ? -1 : 1;
+        break;
+    case 6:
+        n->number = n->kind == SC_NODE_constant && n->dtype == SC_DTYPE_i64 ? n->number + (double)(bits % 5) - 2 : n->number;
+        break;
+    case 7:
+        k->outer_count += bits % 2 == 0 ? 1 : UINT32_MAX;
+        break;
+    case 8:
+        k->items.data[item].kind = (sc_item_kind)(bits / 7 % 6);
+        break;
+    case 9:
+        if (k->phases.data[phase].dim_count > 0)
+            k->phases.data[phase].dims[0] = bits / 7 % k->dims.count;
+        break;
+    case 10:
+        k->phases.data[phase].dim_count += bits % 2 == 0 ? 1 : UINT32_MAX;
+        break;
+    default:
+        arg->mode = (sc_kernel_arg_mode)(bits / 7 % 3);
+    }
+}
+
+static double **with_room(const sc_kernel *k)
+{
+    double **args = sc_arena_array(&k->context->arena, k->args.count + 1u, sizeof *args);
+    random_kernel made = {.k = (sc_kernel *)(uintptr_t)k};
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        made.low[i] = k->args.data[i].dtype == SC_DTYPE_bool || k->args.data[i].dtype == SC_DTYPE_u8 ? 0 : -1;
+        made.high[i] = k->args.data[i].dtype == SC_DTYPE_bool ? 1 : 4;
+        args[i] = random_kernel_fill(&made, i, 5);
+    }
+    return args;
+}
+
+/* What verifies stays inside its arguments, and the order of outer iterations is of no matter. */
+static void what_verifies_is_sound(const sc_kernel *k)
+{
+    const char *text = text_of(k);
+    sc_kernel *plain = parse(k->context, text), *turned = parse(k->context, turned_round(k));
+    double **args = with_room(k), **turned_args = with_room(k);
+    int64_t params[64] = {3, 1, 4, 1, 5};
+    assert_true(k->params.count < 64);
+    int64_t result = sc_kernel_interpret(plain, args, params, true);
+    if (result < 0)
+        fail_msg("accesses lead outside\n%s", text);
+    assert_int_equal(sc_kernel_interpret(turned, turned_args, params, true), result);
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        size_t bytes = (size_t)random_kernel_elements(&k->args.data[i]) * sizeof(double);
+        for (size_t e = 0; e < bytes / sizeof(double); e++) {
+            if (args[i][e] != turned_args[i][e] && !(isnan(args[i][e]) && isnan(turned_args[i][e])))
+                fail_msg("argument %u depends on the order of iterations\n%s", i, text);
         }
     }
-    assert_in_range(failed, RANDOM_KERNELS / 200, RANDOM_KERNELS / 8);
+}
+
+static void break_one(sc_context *context, uint64_t seed, int *refused)
+{
+    sc_kernel *k = random_kernel_make(context, seed % 500).k;
+    for (uint64_t count = random_bits(&seed) % 3; count-- > 0;)
+        break_something(k, &seed);
+    sc_kernel *as_text = sc_kernel_verify(k) == NULL ? parse(context, text_of(k)) : NULL; /* nodes are unique again */
+    if (as_text != NULL && sc_kernel_verify(as_text) == NULL)
+        what_verifies_is_sound(as_text);
+    else
+        ++*refused;
+}
+
+static void what_is_broken_is_refused_or_sound(void **state)
+{
+    (void)state;
+    assert_in_range(for_each_seed(break_one), RANDOM_KERNELS / 5, RANDOM_KERNELS * 4 / 5);
 }
 
 /* ---- */
@@ -809,9 +1259,17 @@ int main(void)
         TEST(reductions_of_every_dtype),
         TEST(stores_round),
         TEST(accesses_outside_are_seen),
-        TEST(good_texts_read_back),
-        TEST(random_kernels_read_back),
-        TEST(random_kernels_run),
+        TEST(good_texts_read_back_and_verify),
+        TEST(kernels_verify_or_say_why_not),
+        TEST(dims_that_are_walked_as_one_merge),
+        TEST(sums_of_indices_merge),
+        TEST(dims_that_are_told_apart_stay),
+        TEST(what_has_one_element_goes),
+        TEST(arrays_are_shared_when_nothing_is_overwritten_too_early),
+        cmocka_unit_test(random_kernels_verify_and_read_back),
+        cmocka_unit_test(random_kernels_run_and_few_fail),
+        cmocka_unit_test(random_kernels_stay_what_they_are),
+        cmocka_unit_test(what_is_broken_is_refused_or_sound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,39 @@
+/* From the fused per-rank module to a program (support/program_format.h): the last step of the compiler.
+ *
+ * Every kernel of the module becomes a call of an emitted function, every contraction a gemm, every collective a start and, where its first
+ * reader stands, a finish; names are places of other values. A value that a state is to have after the call is computed where the state
+ * stands, as soon as nobody reads the old one any more; else it is copied at the end. Equal functions are emitted once. */
+#ifndef SHARDC_CODEGEN_PROGRAM_H
+#define SHARDC_CODEGEN_PROGRAM_H
+
+#include "codegen/memory_plan.h"
+#include "codegen/objects.h"
+#include "ir/ops.h"
+
+typedef struct sc_generate_options {
+    const char *facts;               /* for the image; NULL: {} */
+    const sc_object_options *object; /* how functions are compiled; NULL: as the environment says */
+    bool no_object;                  /* sources only: the image has no object */
+} sc_generate_options;
+
+/* An emitted function, as `shardc kernels` shows it. */
+typedef struct sc_generated_kernel {
+    const char *symbol, *title;
+    const char *text;       /* C, with comments */
+    const char *ir;         /* the kernel IR that it was printed from; NULL: attention */
+    const char *why_simple; /* NULL: it has a fast form */
+    sc_helper_set helpers;
+    uint32_t calls; /* in all functions of the program, once through each */
+} sc_generated_kernel;
+
+typedef struct sc_generated {
+    sc_image *image;
+    sc_memory_plan memory;
+    SC_VEC(sc_generated_kernel) kernels; /* as image->kernels */
+    uint32_t compiled;                   /* functions that were not in the cache */
+} sc_generated;
+
+/* The module is FUSED. False after a message. Everything is in the module's arena. */
+bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated *out);
+
+#endif

@@ -1,0 +1,85 @@
+/* What the files of the program generator share. */
+#ifndef SHARDC_CODEGEN_PROGRAM_INTERNAL_H
+#define SHARDC_CODEGEN_PROGRAM_INTERNAL_H
+
+#include "codegen/kernel.h"
+#include "codegen/program.h"
+
+/* A collective that was started: what is left to do where its first result is read. */
+typedef struct sc_flight {
+    sc_op_id op;
+    uint32_t instr;       /* that started it; SC_NONE: finished */
+    sc_image_ref *landed; /* by result: where the pieces arrive */
+    sc_kernel **unpack;   /* by result: puts them in order; NULL: they are */
+} sc_flight;
+
+/* A state's new value that could not be computed where it stands. */
+typedef struct sc_state_copy {
+    sc_op_id op;
+    sc_image_ref from, to;
+} sc_state_copy;
+
+typedef struct sc_generator {
+    sc_module *m;
+    sc_arena *arena;
+    const sc_generate_options *options;
+    sc_generated *out;
+    SC_VEC(sc_image_buffer) buffers;
+    SC_VEC(sc_image_kernel) kernels;
+    SC_VEC(sc_gemm) gemms;
+    SC_VEC(sc_image_collective) collectives;
+    SC_VEC(sc_image_group) groups;
+    SC_VEC(sc_memory_wish) wishes;
+    sc_map kernel_map, gemm_map;
+    uint32_t *state_buffer;
+    /* of the function that is being made */
+    sc_func_id func;
+    const bool *escapes;
+    SC_VEC(sc_image_instr) instrs;
+    SC_VEC(sc_image_value) inputs, outputs;
+    SC_VEC(sc_flight) flights;
+    SC_VEC(sc_state_copy) state_copies;
+    uint32_t unit, unit_count;
+    uint32_t *unit_of;   /* by op: kernels and single ops in order */
+    sc_value *root;      /* by value: the one whose bytes it is */
+    uint32_t *last_read; /* by root: the last unit that reads it; UINT32_MAX - 1: it must last to the end */
+    uint32_t *state_last_read; /* by state: likewise */
+    uint32_t *target;    /* by root: the state that it will be the value of; SC_NONE */
+    uint32_t *flight;    /* by root: 1 + the flight that it comes with */
+    sc_image_ref *place; /* by value */
+} sc_generator;
+
+enum { SC_LASTS = UINT32_MAX - 1 };
+
+/* ---- asking ---- */
+/* Where a value stands, once the collective that brings it has ended. */
+sc_image_ref sc_generator_read(sc_generator *g, sc_value value);
+/* Where an op's result is to stand: a new buffer, or the state's that it becomes the value of if `may_share` (the unit reads the state's
+ * old value only where that is allowed). */
+sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind, bool may_share);
+/* Whether the result will stand in a state's buffer that this unit reads, and which value that is (SC_NONE: none). */
+bool sc_generator_overwrites(const sc_generator *g, sc_value result, sc_value operand);
+bool sc_generator_is_input(const sc_generator *g, uint32_t buffer);
+uint32_t sc_generator_buffer(sc_generator *g, sc_image_buffer_kind kind, int64_t bytes, const char *name);
+const char *sc_generator_name(const sc_generator *g, sc_value value);
+sc_image_tensor sc_generator_tensor(const sc_generator *g, const sc_type_info *type);
+
+/* ---- instructions ---- */
+sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc_op_id op, uint32_t index, const sc_image_ref *args, uint32_t arg_count);
+void sc_generator_copy(sc_generator *g, sc_op_id op, sc_image_ref from, sc_image_ref to);
+/* A call of the kernel, emitted if no equal one was; verifies it. False after a message. */
+bool sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args);
+/* A call of a function that is no kernel IR: its text under the name SC_OBJECT_NAME, and with comments under `symbol` when that is new. */
+typedef void sc_emit_fn(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers);
+bool sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new);
+void sc_generator_finish(sc_generator *g, uint32_t flight);
+
+/* ---- units: rows of lowering.def; false after a message ---- */
+typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);
+sc_unit_fn unit_input, unit_state_read, unit_state_write, unit_return, unit_view, unit_dot, unit_attend, unit_all_gather,
+    unit_reduce_scatter, unit_all_reduce, unit_all_to_all, unit_permute;
+/* Ops that share a kernel; the first that is no `constant` may be a contraction. */
+bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count);
+bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count);
+
+#endif

@@ -1,0 +1,307 @@
+/* Ops that stand alone, but for collectives, and contractions with what is fused onto them. */
+#include <string.h>
+
+#include "codegen/attend.h"
+#include "codegen/contract.h"
+#include "support/gemm_blocks.h"
+#include "codegen/lower.h"
+#include "codegen/program_internal.h"
+
+/* ---- values from outside, state, and what leaves ---- */
+bool unit_input(sc_generator *g, sc_op_id op)
+{
+    sc_value value = sc_op_at(g->m, op)->first_result;
+    const sc_type_info *type = sc_type_of(g->m, value);
+    const char *name = sc_text(g->m->context, sc_op_word(sc_op_at(g->m, op), SC_ATTR_name));
+    uint32_t buffer = sc_generator_buffer(g, SC_BUFFER_ACT, sc_type_local_bytes(g->m, type), name);
+    g->place[value] = (sc_image_ref){buffer, 0};
+    *sc_vec_push(g->arena, &g->inputs) =
+        (sc_image_value){.name = name, .tensor = sc_generator_tensor(g, type), .buffer = buffer, .batch_dim = -1};
+    return true;
+}
+
+bool unit_state_read(sc_generator *g, sc_op_id op)
+{
+    const sc_op *o = sc_op_at(g->m, op);
+    uint32_t state = sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name));
+    g->place[o->first_result] = (sc_image_ref){g->state_buffer[state], 0};
+    return true;
+}
+
+static bool is_written(const sc_generator *g, uint32_t buffer)
+{
+    sc_for_each_op (g->m, g->func, op) {
+        const sc_op *o = sc_op_at(g->m, op);
+        if ((sc_op_traits(o) & SC_STATE_WRITE) != 0 &&
+            g->state_buffer[sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name))] == buffer)
+            return true;
+    }
+    return false;
+}
+
+/* What stands in a state that the function writes too must leave before it does. */
+static sc_image_ref moved_out(sc_generator *g, sc_op_id op, sc_value value)
+{
+    sc_image_ref at = sc_generator_read(g, value);
+    if (!is_written(g, at.buffer))
+        return at;
+    int64_t bytes = sc_type_local_bytes(g->m, sc_type_of(g->m, value));
+    sc_image_ref to = {sc_generator_buffer(g, SC_BUFFER_ACT, bytes, sc_generator_name(g, value)), 0};
+    sc_generator_copy(g, op, at, to);
+    return to;
+}
+
+/* The old values of all states are read before the first of the copies: a state that becomes another's old value goes through a buffer. */
+bool unit_state_write(sc_generator *g, sc_op_id op)
+{
+    const sc_op *o = sc_op_at(g->m, op);
+    uint32_t state = sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name)), buffer = g->state_buffer[state];
+    sc_image_ref at = sc_generator_read(g, o->operands[0]);
+    if (at.buffer == buffer)
+        return true;
+    sc_state_copy copy = {op, moved_out(g, op, o->operands[0]), {buffer, 0}};
+    *sc_vec_push(g->arena, &g->state_copies) = copy;
+    return true;
+}
+
+bool unit_return(sc_generator *g, sc_op_id op)
+{
+    const sc_op *o = sc_op_at(g->m, op);
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        sc_value value = o->operands[i];
+        sc_image_ref at = moved_out(g, op, value);
+        *sc_vec_push(g->arena, &g->outputs) = (sc_image_value){.name = sc_generator_name(g, value),
+                                                               .tensor = sc_generator_tensor(g, sc_type_of(g->m, value)),
+                                                               .buffer = at.buffer,
+                                                               .batch_dim = -1};
+    }
+    return true;
+}
+
+bool unit_view(sc_generator *g, sc_op_id op)
+{
+    const sc_op *o = sc_op_at(g->m, op);
+    g->place[o->first_result] = sc_generator_read(g, o->operands[0]);
+    return true;
+}
+
+/* ---- contractions ---- */
+typedef struct step_row {
+    bool is_step, is_layout;
+    sc_gemm_step_kind kind;
+} step_row;
+
+static const step_row steps[SC_OP_COUNT] = {
+#define LOWER(op, function, node)
+#define ROOT(op, function)
+#define UNIT(op, function)
+#define STEP(op, kind) [SC_OP_##op] = {true, false, kind},
+#define LAYOUT(op) [SC_OP_##op] = {false, true, 0},
+#include "codegen/lowering.def"
+#undef LAYOUT
+#undef STEP
+#undef UNIT
+#undef ROOT
+#undef LOWER
+};
+
+typedef struct contraction {
+    sc_contraction c;
+    sc_value result;
+    sc_value tensors[SC_GEMM_MAX_STEPS]; /* by step; SC_NONE: a step without one */
+    sc_value accumulated;                /* what c held before; SC_NONE: nothing */
+} contraction;
+
+static bool same_layout(const sc_module *m, const sc_type_info *a, const sc_type_info *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        if (a->dims[i].dim != b->dims[i].dim || sc_type_local_size(m, a, i) != sc_type_local_size(m, b, i))
+            return false;
+    }
+    return true;
+}
+
+static bool add_step(sc_generator *g, contraction *c, const sc_op *op, uint32_t chained)
+{
+    const sc_module *m = g->m;
+    const step_row *row = &steps[op->kind];
+    uint32_t at = c->c.gemm.step_count;
+    if (row->is_layout)
+        return true;
+    if (!row->is_step || at == SC_GEMM_MAX_STEPS)
+        return false;
+    c->tensors[at] = SC_NONE;
+    if (op->operand_count == 1)
+        return sc_contract_add_activation(&c->c, row->kind);
+    sc_value other = op->operands[1 - chained];
+    const sc_op *def = sc_op_at(m, sc_def(m, other));
+    if ((sc_ops[def->kind].fuse & SC_FUSE_FREE) != 0 && sc_op_attr(def, SC_ATTR_kernel) != NULL)
+        return row->kind == SC_GEMM_MUL && sc_contract_add_scale(&c->c, sc_op_number(def, SC_ATTR_value, 1));
+    c->tensors[at] = other;
+    return sc_contract_add_tensor(m, &c->c, row->kind, sc_type_of(m, other));
+}
+
+/* The contraction of a kernel's ops, with the steps that follow it. */
+static bool read_chain(sc_generator *g, const sc_op_id *ops, uint32_t count, contraction *c)
+{
+    const sc_module *m = g->m;
+    uint32_t i = 0;
+    while ((sc_ops[sc_op_at(m, ops[i])->kind].fuse & SC_FUSE_CONTRACT) == 0)
+        i++;
+    sc_value value = sc_op_at(m, ops[i])->first_result;
+    c->result = sc_op_at(m, ops[count - 1])->first_result;
+    c->accumulated = SC_NONE;
+    if (!sc_contract(m, sc_op_at(m, ops[i]), sc_type_of(m, c->result), &c->c))
+        return false;
+    for (i++; i < count; i++) {
+        const sc_op *op = sc_op_at(m, ops[i]);
+        if ((sc_ops[op->kind].fuse & SC_FUSE_FREE) != 0)
+            continue;
+        uint32_t chained = op->operands[0] == value ? 0 : 1;
+        if (op->operands[chained] != value || !add_step(g, c, op, chained))
+            return false;
+        value = op->first_result;
+    }
+    return value == c->result;
+}
+
+/* A last sum with a tensor that nobody reads any more is taken up where it stands. */
+static void take_over(sc_generator *g, contraction *c)
+{
+    sc_gemm *gemm = &c->c.gemm;
+    uint32_t last = gemm->step_count - 1;
+    if (gemm->step_count == 0 || gemm->steps[last].kind != SC_GEMM_ADD)
+        return;
+    sc_value tensor = c->tensors[last];
+    const sc_type_info *from = sc_type_of(g->m, tensor), *to = sc_type_of(g->m, c->result);
+    sc_image_ref at = sc_generator_read(g, tensor);
+    sc_image_buffer_kind kind = g->buffers.data[at.buffer].kind;
+    bool whole = at.at == 0 && g->buffers.data[at.buffer].bytes == sc_type_local_bytes(g->m, to);
+    bool dead = g->last_read[g->root[tensor]] == g->unit && whole && g->target[c->result] == SC_NONE && kind > SC_BUFFER_OTHER_STATE &&
+                !sc_generator_is_input(g, at.buffer);
+    bool own_state = sc_generator_overwrites(g, c->result, tensor) && g->last_read[g->root[tensor]] == g->unit;
+    if (!same_layout(g->m, from, to) || !(dead || own_state))
+        return;
+    c->accumulated = tensor;
+    gemm->accumulate = true;
+    gemm->step_count--;
+}
+
+static bool emit_gemm(sc_generator *g, sc_op_id op, const sc_op *dot, contraction *c)
+{
+    sc_image_ref args[4 + SC_GEMM_MAX_STEPS];
+    uint32_t count = 0;
+    take_over(g, c);
+    sc_image_ref before = c->accumulated != SC_NONE ? sc_generator_read(g, c->accumulated) : (sc_image_ref){0};
+    args[count++] = sc_generator_read(g, dot->operands[0]);
+    args[count++] = sc_generator_read(g, dot->operands[1]);
+    sc_image_ref *out = &args[count++];
+    bool shares = false;
+    for (uint32_t s = 0; s < c->c.gemm.step_count; s++) {
+        if (!sc_gemm_step_has_tensor(c->c.gemm.steps[s].kind))
+            continue;
+        shares = shares || sc_generator_overwrites(g, c->result, c->tensors[s]);
+        args[count++] = sc_generator_read(g, c->tensors[s]);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        shares = shares || sc_generator_overwrites(g, c->result, dot->operands[i]);
+    bool dead = c->accumulated != SC_NONE && g->target[c->result] == SC_NONE;
+    *out = dead ? (g->place[c->result] = before) : sc_generator_write(g, c->result, SC_BUFFER_ACT, !shares);
+    if (c->accumulated != SC_NONE && (out->buffer != before.buffer || out->at != before.at))
+        sc_generator_copy(g, op, before, *out);
+    int64_t scratch = sc_gemm_scratch_bytes(&c->c.gemm);
+    if (scratch > 0)
+        args[count++] = (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_WORKSPACE, scratch, "gemm"), 0};
+    sc_strbuf text;
+    sc_strbuf_init(&text, g->arena);
+    sc_gemm_print(&c->c.gemm, &text);
+    bool is_new;
+    uint32_t *index = sc_map_insert(&g->gemm_map, sc_hash_bytes(text.data, text.length, 0), g->gemms.count, &is_new);
+    if (is_new)
+        *sc_vec_push(g->arena, &g->gemms) = c->c.gemm;
+    sc_generator_instr(g, SC_INSTR_GEMM, op, *index, args, count);
+    return true;
+}
+
+bool unit_dot(sc_generator *g, sc_op_id op)
+{
+    const sc_op *dot = sc_op_at(g->m, op);
+    contraction c = {.result = dot->first_result, .accumulated = SC_NONE};
+    if (!sc_contract(g->m, dot, NULL, &c.c)) {
+        sc_report(&g->m->context->diag, SC_D_ir_invalid, dot->loc, "code generation", "a contraction that no descriptor has room for", NULL);
+        return false;
+    }
+    return emit_gemm(g, op, dot, &c);
+}
+
+bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
+{
+    uint32_t at = 0;
+    while ((sc_ops[sc_op_at(g->m, ops[at])->kind].fuse & SC_FUSE_CONTRACT) == 0)
+        at++;
+    contraction c;
+    if (read_chain(g, ops, count, &c))
+        return emit_gemm(g, ops[count - 1], sc_op_at(g->m, ops[at]), &c);
+    /* steps that no descriptor has are a kernel after it */
+    sc_op_id dot = ops[at], *rest = sc_arena_array(g->arena, count, sizeof *rest);
+    bool *escapes = sc_arena_array(g->arena, g->m->values.count, sizeof *escapes);
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i != at)
+            rest[left++] = ops[i];
+    }
+    sc_op_drop_attr(g->m, dot, SC_ATTR_kernel);
+    memcpy(escapes, g->escapes, g->m->values.count * sizeof *escapes);
+    escapes[sc_op_at(g->m, dot)->first_result] = true;
+    const bool *before = g->escapes;
+    g->escapes = escapes;
+    bool ok = unit_dot(g, dot) && unit_kernel(g, rest, left);
+    g->escapes = before;
+    return ok;
+}
+
+/* ---- attention ---- */
+static void emit_attend(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+{
+    (void)comments;
+    sc_attend_emit(g->m->context, what, name, out, helpers);
+}
+
+bool unit_attend(sc_generator *g, sc_op_id op)
+{
+    const sc_op *o = sc_op_at(g->m, op);
+    const sc_attend_desc *desc = sc_attend_describe(g->m, op);
+    if (desc == NULL) {
+        sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation", "an attention that has no descriptor", NULL);
+        return false;
+    }
+    sc_image_ref *args = sc_arena_array(g->arena, desc->arg_count, sizeof *args);
+    uint32_t count = 0, index;
+    bool is_new;
+    for (uint32_t i = 0; i < o->operand_count; i++)
+        args[count++] = sc_generator_read(g, o->operands[i]);
+    for (uint32_t r = 0; r < o->result_count; r++)
+        args[count++] = sc_generator_write(g, o->first_result + r, SC_BUFFER_ACT, false);
+    if (desc->scratch_bytes > 0)
+        args[count++] = (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_WORKSPACE, desc->scratch_bytes, "attend"), 0};
+    sc_generated_kernel shown = {.title = sc_ops[o->kind].name, .why_simple = desc->why_simple};
+    sc_generator_emit(g, emit_attend, desc, &shown, &index, &is_new);
+    if (is_new) {
+        sc_image_kernel *kernel = &g->kernels.data[index];
+        kernel->arg_count = count;
+        kernel->param_count = desc->param_count;
+        kernel->args = sc_arena_array(g->arena, count, sizeof *kernel->args);
+        for (uint32_t i = 0; i < count; i++) {
+            bool reads = i < o->operand_count;
+            kernel->args[i] = (sc_image_arg){g->buffers.data[args[i].buffer].bytes - args[i].at, reads ? SC_ACCESS_IN : SC_ACCESS_OUT};
+        }
+    }
+    sc_image_instr *instr = sc_generator_instr(g, SC_INSTR_KERNEL, op, index, args, count);
+    instr->param_count = desc->param_count;
+    instr->params = sc_arena_array(g->arena, desc->param_count, sizeof *instr->params);
+    if (desc->param_count > 0)
+        memcpy(instr->params, desc->params, desc->param_count * sizeof *instr->params);
+    return true;
+}

@@ -1,0 +1,584 @@
+/* fuse: which ops share a kernel.
+ *
+ *   %8 = sum[D] %7 : f32[B, S]                    ->    %8 = sum[D] %7 {kernel = 0}
+ *   %10 = mul %8, %9                                    %10 = mul %8, %9 {kernel = 0}
+ *   %11 = sub %7, %10 : f32[B, S, D]                    %11 = sub %7, %10 {kernel = 0}
+ *
+ * A kernel runs over *outer* dims, whose elements are independent, and for each of them over *inner* dims, along which it reduces. Its
+ * reductions all give a value of the outer dims; what it stores has the outer dims, or all of them. So a norm with the residual sum before
+ * it is one kernel, and so is a row of a softmax; what goes on between is never stored.
+ *
+ * Ops are visited from last to first, so that an op's readers are placed before it is:
+ *   - read by one kernel only: it joins, if that kernel may compute it at the indices where it reads it;
+ *   - cheap, and read by several: each gets its own copy. Only if at most one operand is as large as the result: then nothing more is
+ *     read than the result would be;
+ *   - else it is stored, by the kernel that reads it first if that one's dims allow, or by a new one.
+ * A contraction followed by a bias, an activation, another layout or a sum becomes one with them (its epilogue).
+ * Kernels run where their last op stood: an op joins only the kernel that is the first of its readers, so every value is stored before it
+ * is read, and no kernel waits for itself. Where values are needed late, ops of an earlier phase stay in it.
+ * Requires LOCAL; establishes FUSED. One walk; each decision looks at the op's readers and operands only.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/pass.h"
+#include "passes/uses.h"
+
+enum { MAX_MEMBERS = 160, MAX_READ = 40, MAX_KEYS = 2 * SC_MAX_RANK };
+
+/* A dim as a kernel loops over it: the same name may be whole in one value and a shard in another. */
+typedef struct key {
+    sc_dim dim;
+    int64_t size;
+} key;
+
+typedef struct space {
+    uint32_t count;
+    key keys[MAX_KEYS];
+} space;
+
+typedef enum region_kind { KERNEL, EPILOGUE, OTHER } region_kind;
+
+/* Ops that will stand together. */
+typedef struct region {
+    region_kind kind;
+    uint64_t position; /* when it runs */
+    sc_sym phase;
+    bool open;    /* takes more than ops that it alone reads, element by element */
+    bool reduces; /* outer and inner are fixed; else outer are the dims of what it stores */
+    space outer, inner;
+    sc_dim fastest; /* dim of what it stores whole; SC_NONE: nothing yet */
+    int64_t elements;
+    uint32_t root; /* index of its last op */
+    uint32_t member_count, read_count;
+} region;
+
+/* Who reads a value: a region, once. */
+typedef struct reader {
+    uint32_t region, next;
+    uint32_t elsewhere; /* bit per dim of the value: read at other indices than the region's own */
+    bool whole;         /* must be in memory */
+    bool chain;         /* it is what an epilogue is applied to */
+} reader;
+
+typedef struct member {
+    uint64_t position;             /* of its region */
+    uint32_t first, region, index; /* of the region's first op; index: in the function, of the op or the one that it copies */
+    sc_op_id op;
+} member;
+
+typedef struct fusion {
+    sc_module *m;
+    sc_func_id func;
+    uint32_t op_count;
+    uint32_t *uses;
+    uint32_t *first_reader; /* by value */
+    SC_VEC(reader) readers;
+    SC_VEC(region) regions;
+    SC_VEC(member) members;
+    sc_op_id *ops; /* the function as it was */
+} fusion;
+
+static uint32_t traits_of(const fusion *f, sc_op_id op)
+{
+    return sc_ops[sc_op_at(f->m, op)->kind].fuse;
+}
+
+/* ---- dims ---- */
+static space space_of(const sc_module *m, sc_value value)
+{
+    const sc_type_info *type = sc_type_of(m, value);
+    space s = {.count = type->rank};
+    for (uint32_t i = 0; i < type->rank; i++)
+        s.keys[i] = (key){type->dims[i].dim, sc_type_local_size(m, type, i)};
+    return s;
+}
+
+static bool has(const space *s, key k)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (s->keys[i].dim == k.dim && s->keys[i].size == k.size)
+            return true;
+    }
+    return false;
+}
+
+static bool within(const space *small, const space *large)
+{
+    for (uint32_t i = 0; i < small->count; i++) {
+        if (!has(large, small->keys[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool same(const space *a, const space *b)
+{
+    return a->count == b->count && within(a, b);
+}
+
+static space minus(const space *all, const space *less)
+{
+    space s = {0};
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (!has(less, all->keys[i]))
+            s.keys[s.count++] = all->keys[i];
+    }
+    return s;
+}
+
+static space plus(const space *a, const space *b)
+{
+    space s = *a;
+    for (uint32_t i = 0; i < b->count; i++) {
+        if (!has(&s, b->keys[i]))
+            s.keys[s.count++] = b->keys[i];
+    }
+    return s;
+}
+
+static int64_t elements_of(const space *s)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < s->count; i++)
+        n *= s->keys[i].size;
+    return n;
+}
+
+/* ---- readers ---- */
+static void add_reader(fusion *f, sc_value value, uint32_t by, uint32_t elsewhere, bool whole)
+{
+    for (uint32_t r = f->first_reader[value]; r != SC_NONE; r = f->readers.data[r].next) {
+        reader *known = &f->readers.data[r];
+        if (known->region == by) {
+            known->elsewhere |= elsewhere;
+            known->whole = known->whole || whole;
+            return;
+        }
+    }
+    reader made = {by, f->first_reader[value], elsewhere, whole, false};
+    f->first_reader[value] = f->readers.count;
+    *sc_vec_push(&f->m->context->arena, &f->readers) = made;
+    f->regions.data[by].read_count++;
+}
+
+static bool named_in(const sc_attr *dims, sc_dim dim)
+{
+    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
+        if (dims->dims[i] == dim)
+            return true;
+    }
+    return false;
+}
+
+/* Which dims of operand i are read at other indices, when those of the result are in `elsewhere`. */
+static uint32_t moved_dims(const fusion *f, sc_op_id op, uint32_t i, uint32_t elsewhere)
+{
+    const sc_module *m = f->m;
+    const sc_op *o = sc_op_at(m, op);
+    uint32_t traits = traits_of(f, op), moved = 0;
+    space from = space_of(m, o->operands[i]), to = space_of(m, o->first_result);
+    bool indexed = (traits & SC_FUSE_INDEXED) != 0 && (i == 0 || sc_op_attr(o, SC_ATTR_from_dims) != NULL);
+    for (uint32_t d = 0; d < from.count; d++) {
+        bool found = false;
+        for (uint32_t r = 0; r < to.count; r++) {
+            if (to.keys[r].dim == from.keys[d].dim && to.keys[r].size == from.keys[d].size) {
+                found = true;
+                moved |= (elsewhere >> r & 1) << d;
+            }
+        }
+        if (indexed && (!found || named_in(sc_op_attr(o, SC_ATTR_dims), from.keys[d].dim)))
+            moved |= 1u << d;
+        if ((traits & SC_FUSE_VIEW) != 0 && !found)
+            moved |= 1u << d;
+    }
+    return moved;
+}
+
+/* The op stands in the region: it reads its operands there. */
+static void read_operands(fusion *f, sc_op_id op, uint32_t in, uint32_t elsewhere)
+{
+    const sc_op *o = sc_op_at(f->m, op);
+    bool inside = f->regions.data[in].kind == KERNEL;
+    uint32_t traits = traits_of(f, op);
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        uint32_t moved = inside && o->result_count > 0 ? moved_dims(f, op, i, elsewhere) : 0;
+        /* computed again at each index where it is read: not if there are more of these than elements */
+        bool more = inside && moved != 0 &&
+                    sc_type_local_elements(f->m, sc_type_of(f->m, o->first_result)) >
+                        sc_type_local_elements(f->m, sc_type_of(f->m, o->operands[i]));
+        bool in_place = (traits & SC_FUSE_ROOT) != 0 && (traits & SC_FUSE_INDEXED) != 0 && i == 0;
+        add_reader(f, o->operands[i], in, moved, !inside || more || in_place);
+    }
+}
+
+static void join(fusion *f, sc_op_id op, uint32_t index, uint32_t into, uint32_t elsewhere)
+{
+    region *g = &f->regions.data[into];
+    if (g->member_count++ == 0)
+        g->root = index;
+    *sc_vec_push(&f->m->context->arena, &f->members) = (member){g->position, g->root, into, index, op};
+    read_operands(f, op, into, elsewhere);
+}
+
+static uint32_t new_region(fusion *f, region made)
+{
+    *sc_vec_push(&f->m->context->arena, &f->regions) = made;
+    return f->regions.count - 1;
+}
+
+/* ---- what a region takes ---- */
+static bool same_phase(const fusion *f, sc_op_id op, const region *g)
+{
+    return sc_op_word(sc_op_at(f->m, op), SC_ATTR_phase) == g->phase;
+}
+
+/* At most one operand is as large as the result: reading it is no more than reading the result would be. */
+static bool reads_little(const fusion *f, sc_op_id op)
+{
+    const sc_op *o = sc_op_at(f->m, op);
+    int64_t size = sc_type_local_elements(f->m, sc_type_of(f->m, o->first_result));
+    uint32_t large = 0;
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        bool again = false;
+        for (uint32_t j = 0; j < i; j++)
+            again = again || o->operands[j] == o->operands[i];
+        int64_t operand = sc_type_local_elements(f->m, sc_type_of(f->m, o->operands[i]));
+        large += !again && (operand >= size || operand > size / 8) ? 1 : 0;
+    }
+    return large <= 1;
+}
+
+static bool has_room(const fusion *f, sc_op_id op, const region *g)
+{
+    return g->kind == KERNEL && g->member_count < MAX_MEMBERS && g->read_count + sc_op_at(f->m, op)->operand_count <= MAX_READ;
+}
+
+/* As an op whose result lives in the region only. */
+static bool takes(const fusion *f, sc_op_id op, const reader *r)
+{
+    const region *g = &f->regions.data[r->region];
+    uint32_t traits = traits_of(f, op);
+    if (r->whole || !has_room(f, op, g))
+        return false;
+    if ((traits & (SC_FUSE_FREE | SC_FUSE_VIEW)) != 0)
+        return true;
+    if ((traits & SC_FUSE_MAP) == 0 || (!same_phase(f, op, g) && ((traits & SC_FUSE_DEAR) != 0 || !reads_little(f, op))))
+        return false;
+    /* Of fewer elements than the region has, but not one for each outer iteration: it would be computed again and again. */
+    space own = space_of(f->m, sc_op_at(f->m, op)->first_result);
+    return (traits & SC_FUSE_DEAR) == 0 || elements_of(&own) >= g->elements || (g->reduces && within(&own, &g->outer));
+}
+
+/* The outer dims of a reduction, and those that it reduces. */
+static void reduction_spaces(const sc_module *m, const sc_op *o, space *outer, space *inner)
+{
+    space from = space_of(m, o->operands[0]);
+    *outer = space_of(m, o->first_result);
+    *inner = minus(&from, outer);
+}
+
+/* Whether values of these dims may be stored whole, one after the other, by a region that reduces so. */
+static bool by_rows(const space *whole, sc_dim fastest, const space *outer)
+{
+    for (uint32_t i = 0; i < outer->count; i++) {
+        if (outer->keys[i].dim == fastest)
+            return same(whole, outer);
+    }
+    return true;
+}
+
+static bool takes_reduction(const fusion *f, sc_op_id op, const reader *r)
+{
+    const region *g = &f->regions.data[r->region];
+    if (r->whole || r->elsewhere != 0 || !g->open || !has_room(f, op, g) || !same_phase(f, op, g))
+        return false;
+    space outer, inner;
+    reduction_spaces(f->m, sc_op_at(f->m, op), &outer, &inner);
+    if (g->reduces)
+        return same(&outer, &g->outer) && same(&inner, &g->inner);
+    space all = plus(&outer, &inner);
+    return same(&outer, &g->outer) || (same(&all, &g->outer) && by_rows(&all, g->fastest, &outer));
+}
+
+static sc_dim fastest_dim(const space *s)
+{
+    return s->count == 0 ? SC_NONE : s->keys[s->count - 1].dim;
+}
+
+/* As an op whose result the region also stores. */
+static bool takes_stored(const fusion *f, sc_op_id op, const reader *r)
+{
+    const region *g = &f->regions.data[r->region];
+    if (r->whole || r->elsewhere != 0 || !g->open || !has_room(f, op, g) || !same_phase(f, op, g))
+        return false;
+    if ((traits_of(f, op) & SC_FUSE_REDUCE) != 0)
+        return takes_reduction(f, op, r);
+    space own = space_of(f->m, sc_op_at(f->m, op)->first_result);
+    if (!g->reduces || same(&own, &g->outer))
+        return same(&own, &g->outer);
+    space all = plus(&g->outer, &g->inner);
+    return same(&own, &all) && by_rows(&own, fastest_dim(&own), &g->outer);
+}
+
+/* The region's dims once it has the op. */
+static void widen(fusion *f, sc_op_id op, uint32_t region_index)
+{
+    region *g = &f->regions.data[region_index];
+    if ((traits_of(f, op) & SC_FUSE_REDUCE) == 0 || g->reduces)
+        return;
+    reduction_spaces(f->m, sc_op_at(f->m, op), &g->outer, &g->inner);
+    g->elements = elements_of(&g->outer) * elements_of(&g->inner);
+    g->reduces = true;
+}
+
+/* ---- epilogues ---- */
+static bool is_number(const sc_module *m, sc_value value)
+{
+    const sc_op *def = sc_op_at(m, sc_def(m, value));
+    return sc_op_attr(def, SC_ATTR_value) != NULL && (sc_op_traits(def) & SC_CONSTANT) != 0 && sc_type_of(m, value)->rank == 0;
+}
+
+/* The operand of an epilogue's step that comes from the contraction: one that nobody else reads. -1: none. */
+static int epilogue_operand(const fusion *f, sc_op_id op, uint32_t depth)
+{
+    const sc_module *m = f->m;
+    const sc_op *o = sc_op_at(m, op);
+    int found = -1;
+    bool found_contraction = false;
+    if ((traits_of(f, op) & SC_FUSE_EPILOGUE) == 0 || depth > 4 || !sc_dtype_is_float(sc_type_of(m, o->first_result)->dtype))
+        return -1;
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        sc_op_id def = sc_def(m, o->operands[i]);
+        space from = space_of(m, o->operands[i]), to = space_of(m, o->first_result);
+        bool contraction = (traits_of(f, def) & SC_FUSE_CONTRACT) != 0;
+        if (f->uses[o->operands[i]] == 1 && same(&from, &to) &&
+            sc_op_word(sc_op_at(m, def), SC_ATTR_phase) == sc_op_word(o, SC_ATTR_phase) &&
+            (contraction || (!found_contraction && epilogue_operand(f, def, depth + 1) >= 0))) {
+            found = (int)i;
+            found_contraction = contraction;
+        }
+    }
+    int64_t size = sc_type_local_elements(m, sc_type_of(m, o->first_result));
+    for (uint32_t i = 0; i < o->operand_count && found >= 0; i++) {
+        /* what is made where it is read is no tensor; numbers only scale; a product of large ones is a kernel's */
+        bool made = (traits_of(f, sc_def(m, o->operands[i])) & SC_FUSE_FREE) != 0, scales = (sc_op_traits(o) & SC_BILINEAR) != 0;
+        bool large = (int)i != found && sc_type_local_elements(m, sc_type_of(m, o->operands[i])) > size / 8;
+        if ((made && !(scales && is_number(m, o->operands[i]))) || (scales && large && !is_number(m, o->operands[i])))
+            return -1;
+    }
+    return found;
+}
+
+/* ---- the walk ---- */
+static uint64_t position_of(uint32_t index)
+{
+    return 2 * (uint64_t)index + 1;
+}
+
+static uint32_t start(fusion *f, sc_op_id op, uint32_t index, region_kind kind, uint64_t position)
+{
+    const sc_op *o = sc_op_at(f->m, op);
+    uint32_t traits = traits_of(f, op);
+    region g = {.kind = kind, .position = position, .phase = sc_op_word(o, SC_ATTR_phase), .fastest = SC_NONE};
+    if (kind == KERNEL) {
+        g.outer = space_of(f->m, o->first_result);
+        g.open = (traits & SC_FUSE_ROOT) == 0;
+        g.fastest = fastest_dim(&g.outer);
+        g.elements = elements_of(&g.outer);
+    }
+    uint32_t made = new_region(f, g);
+    if (kind == KERNEL)
+        widen(f, op, made);
+    join(f, op, index, made, 0);
+    int chained = kind == EPILOGUE ? epilogue_operand(f, op, 0) : -1;
+    if (chained >= 0)
+        f->readers.data[f->first_reader[sc_op_at(f->m, op)->operands[chained]]].chain = true;
+    return made;
+}
+
+/* Without a name: the original, or another copy, is what the model calls so. */
+static sc_op_id copy_of(fusion *f, sc_op_id op)
+{
+    sc_module *m = f->m;
+    const sc_op o = *sc_op_at(m, op);
+    sc_type types[SC_MAX_FIXED_RESULTS];
+    for (uint32_t r = 0; r < o.result_count; r++)
+        types[r] = m->values.data[o.first_result + r].type;
+    return sc_op_new(m, f->func, op, (sc_op_kind)o.kind, o.operands, o.operand_count, o.attrs, o.attr_count, types, o.result_count, op);
+}
+
+/* The readers of an op's results, and what they have in common. */
+typedef struct audience {
+    uint32_t count, first; /* regions; the one that runs first */
+    const reader *of_first;
+    bool all_take; /* every one takes the op */
+    uint64_t position;
+} audience;
+
+static audience audience_of(const fusion *f, sc_op_id op)
+{
+    const sc_op *o = sc_op_at(f->m, op);
+    audience a = {.first = SC_NONE, .all_take = true, .position = UINT64_MAX};
+    for (uint32_t v = 0; v < o->result_count; v++) {
+        for (uint32_t r = f->first_reader[o->first_result + v]; r != SC_NONE; r = f->readers.data[r].next) {
+            const reader *by = &f->readers.data[r];
+            a.count++;
+            a.all_take = a.all_take && takes(f, op, by);
+            if (f->regions.data[by->region].position < a.position) {
+                a.position = f->regions.data[by->region].position;
+                a.first = by->region;
+                a.of_first = by;
+            }
+        }
+    }
+    return a;
+}
+
+/* A copy for every kernel that takes one; whether any reader is left. */
+static bool give_copies(fusion *f, sc_op_id op, uint32_t index, uint32_t readers)
+{
+    sc_value value = sc_op_at(f->m, op)->first_result;
+    reader *taking = sc_arena_array(&f->m->context->arena, readers, sizeof *taking);
+    uint32_t *link = &f->first_reader[value], count = 0;
+    while (*link != SC_NONE) {
+        const reader by = f->readers.data[*link];
+        if (takes(f, op, &by)) {
+            taking[count++] = by;
+            *link = by.next;
+        } else {
+            link = &f->readers.data[*link].next;
+        }
+    }
+    bool left = f->first_reader[value] != SC_NONE;
+    for (uint32_t i = 0; i < count; i++)
+        join(f, left || i + 1 < count ? copy_of(f, op) : op, index, taking[i].region, taking[i].elsewhere);
+    return left;
+}
+
+/* A kernel that reads the operand of this reduction and reduces it alike, before anybody reads the result. SC_NONE: none. */
+static uint32_t sibling_of(const fusion *f, sc_op_id op, uint64_t before)
+{
+    uint32_t found = SC_NONE;
+    for (uint32_t r = f->first_reader[sc_op_at(f->m, op)->operands[0]]; r != SC_NONE; r = f->readers.data[r].next) {
+        const reader *by = &f->readers.data[r];
+        const region *g = &f->regions.data[by->region];
+        if (g->reduces && takes_reduction(f, op, by) && g->position < before &&
+            (found == SC_NONE || g->position < f->regions.data[found].position))
+            found = by->region;
+    }
+    return found;
+}
+
+static void visit(fusion *f, sc_op_id op, uint32_t index)
+{
+    uint32_t traits = traits_of(f, op);
+    const sc_op *o = sc_op_at(f->m, op);
+    audience a = audience_of(f, op);
+    bool single = a.count == 1;
+    if ((traits & (SC_FUSE_CONTRACT | SC_FUSE_EPILOGUE)) != 0 && single && a.of_first->chain) {
+        join(f, op, index, a.first, 0);
+        int chained = epilogue_operand(f, op, 0);
+        if (chained >= 0)
+            f->readers.data[f->first_reader[sc_op_at(f->m, op)->operands[chained]]].chain = true;
+        return;
+    }
+    if ((traits & (SC_FUSE_FREE | SC_FUSE_VIEW)) != 0) {
+        if (a.count == 0 || give_copies(f, op, index, a.count)) {
+            audience rest = audience_of(f, op);
+            /* just before its first reader */
+            uint64_t position = rest.count == 0 ? position_of(index) : rest.position & ~(uint64_t)1;
+            start(f, op, index, (traits & SC_FUSE_FREE) != 0 ? KERNEL : OTHER, position);
+        }
+        return;
+    }
+    if ((traits & (SC_FUSE_MAP | SC_FUSE_REDUCE | SC_FUSE_ROOT)) == 0) {
+        /* states change at the end of a call: nobody has to have their values before */
+        bool last = (sc_op_traits(o) & SC_STATE_WRITE) != 0;
+        start(f, op, index, OTHER, last ? 2 * (uint64_t)(f->op_count - 1) : position_of(index));
+        return;
+    }
+    bool reduction = (traits & SC_FUSE_REDUCE) != 0;
+    if (single && (reduction ? takes_reduction(f, op, a.of_first) : a.all_take)) {
+        widen(f, op, a.first);
+        join(f, op, index, a.first, a.of_first->elsewhere);
+        return;
+    }
+    if (a.count > 1 && a.all_take && (traits & SC_FUSE_DEAR) == 0 && reads_little(f, op) && o->result_count == 1) {
+        give_copies(f, op, index, a.count);
+        return;
+    }
+    if (a.count > 0 && (traits & SC_FUSE_ROOT) == 0 && takes_stored(f, op, a.of_first)) {
+        widen(f, op, a.first);
+        join(f, op, index, a.first, 0);
+        return;
+    }
+    uint32_t sibling = reduction ? sibling_of(f, op, a.position) : SC_NONE;
+    if (sibling != SC_NONE)
+        join(f, op, index, sibling, 0);
+    else
+        start(f, op, index, epilogue_operand(f, op, 0) >= 0 ? EPILOGUE : KERNEL, position_of(index));
+}
+
+/* ---- the function in its new order ---- */
+static int by_position(const void *left, const void *right)
+{
+    const member *a = left, *b = right;
+    if (a->position != b->position)
+        return a->position < b->position ? -1 : 1;
+    if (a->first != b->first)
+        return a->first < b->first ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* Members of a region read its own copies. */
+static void arrange(fusion *f, uint32_t old_values, int64_t *number)
+{
+    sc_module *m = f->m;
+    sc_value *copy = sc_arena_array(&m->context->arena, old_values, sizeof *copy);
+    uint32_t *copied_in = sc_arena_array(&m->context->arena, old_values, sizeof *copied_in), last = SC_NONE;
+    memset(copied_in, 0xff, old_values * sizeof *copied_in);
+    if (f->members.count > 0)
+        qsort(f->members.data, f->members.count, sizeof *f->members.data, by_position);
+    for (uint32_t i = 0; i < f->members.count; i++) {
+        const member *it = &f->members.data[i];
+        sc_op_move(m, it->op, SC_NONE);
+        sc_op *o = sc_op_at(m, it->op);
+        for (uint32_t v = 0; v < o->operand_count; v++) {
+            if (o->operands[v] < old_values && copied_in[o->operands[v]] == it->region)
+                o->operands[v] = copy[o->operands[v]];
+        }
+        if (it->op != f->ops[it->index]) {
+            sc_value original = sc_op_at(m, f->ops[it->index])->first_result;
+            copied_in[original] = it->region;
+            copy[original] = o->first_result;
+        }
+        if (f->regions.data[it->region].kind != OTHER) {
+            *number += it->region != last ? 1 : 0;
+            sc_op_set_attr(m, it->op, sc_attr_int(SC_ATTR_kernel, *number));
+        }
+        last = it->region;
+    }
+}
+
+bool sc_run_fuse(sc_module *m, sc_pass_env *env)
+{
+    (void)env;
+    int64_t number = -1;
+    for (sc_func_id func = 0; func < m->funcs.count; func++) {
+        fusion f = {.m = m, .func = func, .uses = sc_count_uses(m)};
+        uint32_t count = 0, old_values = m->values.count;
+        sc_for_each_op (m, func, op)
+            count++;
+        f.ops = sc_arena_array(&m->context->arena, count, sizeof *f.ops);
+        f.first_reader = sc_new_value_map(m, &old_values);
+        count = 0;
+        sc_for_each_op (m, func, op)
+            f.ops[count++] = op;
+        f.op_count = count;
+        for (uint32_t i = count; i-- > 0;)
+            visit(&f, f.ops[i], i);
+        arrange(&f, old_values, &number);
+    }
+    return true;
+}
