@@ -350,6 +350,7 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(sc_executable_find_state(program, "v"), SC_NOT_FOUND);
     sc_session_free(session);
     sc_executable_free(program);
+    sc_arena_free(&c.arena);
     image_begin(&c, 1, 1);
     c.image.target = "cuda";
     program = image_executable(&c);
