@@ -202,7 +202,7 @@ static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
             const sc_image_buffer *out = &g->buffers.data[args[o].buffer], *in = &g->buffers.data[args[i].buffer];
             if (k->args.data[o].mode == SC_ARG_OUT && k->args.data[i].mode == SC_ARG_IN && args[i].at == 0 && out->bytes == in->bytes &&
                 !is_state_buffer(g, args[o].buffer) && !is_state_buffer(g, args[i].buffer) && sc_kernel_may_share(k, i, o))
-                *sc_vec_push(g->arena, &g->wishes) = (sc_memory_wish){g->func, g->instrs.count, args[o].buffer, args[i].buffer};
+                *sc_vec_push(g->arena, &g->wishes) = (sc_memory_wish){g->func_base + g->func, g->instrs.count, args[o].buffer, args[i].buffer};
         }
     }
 }
@@ -423,27 +423,70 @@ static sc_image_buffer_kind kind_of_state(sc_state_kind kind)
     return kinds[kind];
 }
 
-static void add_states(sc_generator *g, sc_image *image)
+static bool same_terms(const sc_image_terms *a, const sc_image_terms *b)
+{
+    return a->count == b->count && (a->count == 0 || memcmp(a->terms, b->terms, a->count * sizeof *a->terms) == 0);
+}
+
+static bool same_tensor(const sc_image_tensor *a, const sc_image_tensor *b)
+{
+    bool same = a->dtype == b->dtype && a->rank == b->rank && a->pending == b->pending;
+    for (uint32_t i = 0; same && i < a->rank; i++)
+        same = strcmp(a->dims[i].name, b->dims[i].name) == 0 && a->dims[i].size == b->dims[i].size && a->dims[i].local == b->dims[i].local &&
+               same_terms(&a->dims[i].first, &b->dims[i].first);
+    return same && same_terms(&a->replica, &b->replica) && same_terms(&a->part, &b->part);
+}
+
+static uint32_t find_state(const sc_generator *g, const char *path)
+{
+    uint32_t found = 0;
+    while (found < g->states.count && strcmp(g->states.data[found].path, path) != 0)
+        found++;
+    return found < g->states.count ? found : SC_IMAGE_NONE;
+}
+
+/* A state of the module, which another module may have brought. */
+static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buffer)
 {
     sc_module *m = g->m;
-    image->state_count = m->state.count;
-    image->states = sc_arena_array(g->arena, m->state.count, sizeof *image->states);
+    const sc_type_info *type = &m->types.data[state->type];
+    const char *path = sc_text(m->context, state->path);
+    sc_image_tensor tensor = sc_generator_tensor(g, type);
+    uint32_t found = g->func_base == 0 ? SC_IMAGE_NONE : find_state(g, path);
+    if (found == SC_IMAGE_NONE) {
+        *out_buffer = sc_generator_buffer(g, kind_of_state(state->kind), sc_type_local_bytes(m, type), path);
+        *sc_vec_push(g->arena, &g->states) = (sc_image_state){.path = path,
+                                                              .kind = (uint8_t)state->kind,
+                                                              .init = (uint8_t)state->init,
+                                                              .init_args = {state->init_args[0], state->init_args[1]},
+                                                              .tensor = tensor,
+                                                              .buffer = *out_buffer,
+                                                              .master = SC_IMAGE_NONE};
+        return true;
+    }
+    *out_buffer = g->states.data[found].buffer;
+    if (g->states.data[found].kind == (uint8_t)state->kind && same_tensor(&g->states.data[found].tensor, &tensor))
+        return true;
+    sc_report(&m->context->diag, SC_D_ir_invalid, state->loc, "code generation",
+              sc_arena_printf(g->arena, "'%s' is not the same in all functions of the program", path), NULL);
+    return false;
+}
+
+static bool add_states(sc_generator *g)
+{
+    sc_module *m = g->m;
     g->state_buffer = sc_arena_array(g->arena, m->state.count, sizeof *g->state_buffer);
     for (uint32_t s = 0; s < m->state.count; s++) {
-        const sc_state *state = &m->state.data[s];
-        const sc_type_info *type = &m->types.data[state->type];
-        const char *path = sc_text(m->context, state->path);
-        sc_sym master = sc_intern_printf(&m->context->names, "%s.master", path);
-        uint32_t wide = state->kind == SC_STATE_PARAM ? sc_module_find_state(m, master) : SC_NONE;
-        g->state_buffer[s] = sc_generator_buffer(g, kind_of_state(state->kind), sc_type_local_bytes(m, type), path);
-        image->states[s] = (sc_image_state){.path = path,
-                                            .kind = (uint8_t)state->kind,
-                                            .init = (uint8_t)state->init,
-                                            .init_args = {state->init_args[0], state->init_args[1]},
-                                            .tensor = sc_generator_tensor(g, type),
-                                            .buffer = g->state_buffer[s],
-                                            .master = wide == SC_NONE ? SC_IMAGE_NONE : wide};
+        if (!add_state(g, &m->state.data[s], &g->state_buffer[s]))
+            return false;
     }
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        const char *path = sc_text(m->context, m->state.data[s].path);
+        uint32_t wide = sc_module_find_state(m, sc_intern_printf(&m->context->names, "%s.master", path));
+        if (m->state.data[s].kind == SC_STATE_PARAM && wide != SC_NONE)
+            g->states.data[find_state(g, path)].master = find_state(g, sc_text(m->context, m->state.data[wide].path));
+    }
+    return true;
 }
 
 static bool report(sc_generator *g, const char *stage, const char *error)
@@ -483,26 +526,49 @@ static void add_mesh(const sc_generator *g, sc_image *image)
     image->ranks = sc_mesh_ranks(mesh);
 }
 
-bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated *out)
+/* The functions of one module. */
+static bool add_part(sc_generator *g, const sc_generate_part *part, sc_image_func *funcs)
 {
-    sc_generator g = {.m = m, .arena = &m->context->arena, .options = options, .out = out};
+    g->m = part->m;
+    g->batch_dim = part->step == NULL ? SC_NONE : part->step->training->batch_dim;
+    if (!add_states(g))
+        return false;
+    for (sc_func_id f = 0; f < g->m->funcs.count; f++) {
+        if (!generate_func(g, f, &funcs[f]))
+            return false;
+        if (part->name != NULL)
+            funcs[f].name = part->name;
+    }
+    g->func_base += g->m->funcs.count;
+    return true;
+}
+
+static void add_schedule(const sc_generator *g, const sc_module *m, sc_image *image)
+{
+    image->call_count = m->schedule.count;
+    image->schedule = sc_arena_array(g->arena, m->schedule.count, sizeof *image->schedule);
+    for (uint32_t c = 0; c < m->schedule.count; c++)
+        image->schedule[c] = (sc_image_call){m->schedule.data[c].func, m->schedule.data[c].microbatch};
+}
+
+bool sc_generate_parts(const sc_generate_part *parts, uint32_t count, const sc_generate_options *options, sc_generated *out)
+{
+    sc_generator g = {.m = parts[0].m, .arena = &parts[0].m->context->arena, .options = options, .out = out};
     sc_image *image = sc_arena_alloc(g.arena, sizeof *image);
     *out = (sc_generated){.image = image};
     g.kernel_map.arena = g.gemm_map.arena = g.arena;
     image->target = "cpu";
     image->facts = options->facts != NULL ? options->facts : "{}";
     add_mesh(&g, image);
-    add_states(&g, image);
-    image->func_count = m->funcs.count;
-    image->funcs = sc_arena_array(g.arena, m->funcs.count, sizeof *image->funcs);
-    for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        if (!generate_func(&g, f, &image->funcs[f]))
+    add_schedule(&g, parts[0].m, image);
+    for (uint32_t p = 0; p < count; p++)
+        image->func_count += parts[p].m->funcs.count;
+    image->funcs = sc_arena_array(g.arena, image->func_count, sizeof *image->funcs);
+    for (uint32_t p = 0; p < count; p++) {
+        if (!add_part(&g, &parts[p], &image->funcs[g.func_base]))
             return false;
     }
-    image->call_count = m->schedule.count;
-    image->schedule = sc_arena_array(g.arena, m->schedule.count, sizeof *image->schedule);
-    for (uint32_t c = 0; c < m->schedule.count; c++)
-        image->schedule[c] = (sc_image_call){m->schedule.data[c].func, m->schedule.data[c].microbatch};
+    image->states = g.states.data, image->state_count = g.states.count;
     image->buffers = g.buffers.data, image->buffer_count = g.buffers.count;
     image->kernels = g.kernels.data, image->kernel_count = g.kernels.count;
     image->gemms = g.gemms.data, image->gemm_count = g.gemms.count;
@@ -511,4 +577,9 @@ bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated 
     return report(&g, "memory plan", sc_memory_plan_make(g.arena, image, g.wishes.data, g.wishes.count, &out->memory)) &&
            report(&g, "memory plan", sc_memory_plan_verify(g.arena, image, g.wishes.data, g.wishes.count)) && (options->no_object || add_object(&g, image)) &&
            report(&g, "program", sc_image_check(image, g.arena));
+}
+
+bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated *out)
+{
+    return sc_generate_parts(&(sc_generate_part){.m = m}, 1, options, out);
 }

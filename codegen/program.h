@@ -9,6 +9,7 @@
 #include "codegen/memory_plan.h"
 #include "codegen/objects.h"
 #include "ir/ops.h"
+#include "ir/train.h"
 
 typedef struct sc_generate_options {
     const char *facts;               /* for the image; NULL: {} */
@@ -35,5 +36,16 @@ typedef struct sc_generated {
 
 /* The module is FUSED. False after a message. Everything is in the module's arena. */
 bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated *out);
+
+/* A module of a program that has several. */
+typedef struct sc_generate_part {
+    sc_module *m;
+    const char *name;          /* of its functions; NULL: their own */
+    const sc_train_step *step; /* NULL: it is none */
+} sc_generate_part;
+
+/* Several modules of one context and mesh: a program with the functions of all, in order, and the first one's schedule. A state is one
+ * for all that have it, by its path; that it looks different in two of them is a message. */
+bool sc_generate_parts(const sc_generate_part *parts, uint32_t count, const sc_generate_options *options, sc_generated *out);
 
 #endif

@@ -31,7 +31,10 @@ typedef struct sc_generator {
     SC_VEC(sc_image_group) groups;
     SC_VEC(sc_memory_wish) wishes;
     sc_map kernel_map, gemm_map;
-    uint32_t *state_buffer;
+    SC_VEC(sc_image_state) states;
+    uint32_t *state_buffer; /* by state of the module */
+    uint32_t func_base;     /* of the program: the first function of the module */
+    sc_dim batch_dim;       /* that micro-batches split; SC_NONE */
     /* of the function that is being made */
     sc_func_id func;
     const bool *escapes;

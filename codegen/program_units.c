@@ -14,9 +14,10 @@ bool unit_input(sc_generator *g, sc_op_id op)
     const sc_type_info *type = sc_type_of(g->m, value);
     const char *name = sc_text(g->m->context, sc_op_word(sc_op_at(g->m, op), SC_ATTR_name));
     uint32_t buffer = sc_generator_buffer(g, SC_BUFFER_ACT, sc_type_local_bytes(g->m, type), name);
+    int32_t batch = g->batch_dim == SC_NONE ? -1 : (int32_t)sc_type_find_dim(type, g->batch_dim);
     g->place[value] = (sc_image_ref){buffer, 0};
     *sc_vec_push(g->arena, &g->inputs) =
-        (sc_image_value){.name = name, .tensor = sc_generator_tensor(g, type), .buffer = buffer, .batch_dim = -1};
+        (sc_image_value){.name = name, .tensor = sc_generator_tensor(g, type), .buffer = buffer, .batch_dim = batch};
     return true;
 }
 

@@ -240,18 +240,3 @@ bool sc_wmap_layout(const sc_program *program, const sc_wmap *map, const sc_modu
     }
     return true;
 }
-
-bool sc_weight_layout_fits(const sc_weight_layout *layout, uint32_t rank, const int64_t *sizes)
-{
-    int64_t elements = 1;
-    uint32_t b = 0;
-    for (uint32_t i = rank; i-- > 0;) {
-        if (__builtin_mul_overflow(elements, sizes[i], &elements))
-            return false;
-        while (b < layout->boundary_count && layout->boundaries[b] < elements)
-            b++;
-        if (elements != 1 && (b == layout->boundary_count || layout->boundaries[b] != elements))
-            return false;
-    }
-    return elements == layout->elements;
-}

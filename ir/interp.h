@@ -7,17 +7,9 @@
 #define SHARDC_IR_INTERP_H
 
 #include "ir/ops.h"
+#include "support/array.h"
 
-/* A row-major dense array. */
-typedef struct sc_array {
-    uint32_t rank;
-    int64_t sizes[SC_MAX_RANK];
-    int64_t count; /* product of sizes */
-    double *data;  /* malloc'd; NULL: absent */
-} sc_array;
-
-sc_array sc_array_new(uint32_t rank, const int64_t *sizes); /* zeros; data NULL when memory ran out or the size overflows */
-void sc_array_free(sc_array *array);
+_Static_assert((int)SC_ARRAY_MAX_RANK == (int)SC_MAX_RANK, "an array holds any value");
 
 /* Where a train step stands: what masks of dropout depend on besides the op and the element. */
 typedef struct sc_random {

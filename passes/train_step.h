@@ -26,7 +26,6 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
 enum { SC_SCALE_INITIAL = 65536, SC_SCALE_INTERVAL = 2000 };
 #define SC_SCALE_STATE "scaling.scale"
 #define SC_SCALE_GOOD_STATE "scaling.good"
-#define SC_SCALE_TAKEN_STATE "scaling.taken"
 /* One of them, read at the end of a function. */
 sc_value sc_read_scaling(sc_emitter *e, sc_train_step *step, const char *name, double initial);
 

@@ -56,6 +56,7 @@ struct sc_session {
     uint32_t micro_batch;
     void (*trace)(void *user, const sc_trace_event *event);
     void *trace_user;
+    bool gemms_only; /* measuring: every other instruction is passed over, so that results mean nothing */
 };
 
 /* A session with one rank in this process, whose end of the world is given; it stays the caller's and outlives the session. */

@@ -19,6 +19,7 @@ def tool(name, command):
 
 
 tool("shardc-opt", os.path.join(config.shardc_build_dir, "shardc-opt"))
+tool("shardc-prog", os.path.join(config.shardc_build_dir, "shardc-prog"))
 tool("shardc", os.path.join(config.shardc_build_dir, "shardc"))
 tool("FileCheck", config.filecheck + " --enable-var-scope")
 tool("not", config.llvm_not)

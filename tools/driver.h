@@ -5,10 +5,7 @@
 
 #include "frontend/plan.h"
 #include "passes/pass.h"
-
-typedef struct sc_named_text {
-    const char *name, *value;
-} sc_named_text;
+#include "runtime/drive/options.h"
 
 typedef struct sc_options {
     const char *command, *file;
@@ -22,6 +19,7 @@ typedef struct sc_options {
     bool trains;  /* the train step of a minimised entry even where --entry names it */
     bool json, json_diagnostics, fold, full, dtypes;
     const char *output, *after, *dump_dir;
+    const char *target; /* cpu; NULL: not given */
     const char *weights, *map, *data;
     SC_VEC(sc_named_text) inputs; /* --input NAME=FILE[:TENSOR] */
     int64_t steps;                /* --steps; 0: not given */

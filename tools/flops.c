@@ -39,12 +39,18 @@ static double op_flops(const sc_module *m, const sc_op *op)
     return is_forward ? scores + sums : 3 * scores + 2 * sums;
 }
 
+double sc_func_flops(const sc_module *m, sc_func_id func)
+{
+    double flops = 0;
+    sc_for_each_op (m, func, op)
+        flops += op_flops(m, sc_op_at(m, op));
+    return flops;
+}
+
 double sc_schedule_flops(const sc_module *m)
 {
     double flops = 0;
-    for (uint32_t i = 0; i < m->schedule.count; i++) {
-        sc_for_each_op (m, m->schedule.data[i].func, op)
-            flops += op_flops(m, sc_op_at(m, op));
-    }
+    for (uint32_t i = 0; i < m->schedule.count; i++)
+        flops += sc_func_flops(m, m->schedule.data[i].func);
     return flops;
 }

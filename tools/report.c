@@ -13,11 +13,6 @@ const char *sc_bytes_text(sc_arena *arena, double bytes)
     return sc_arena_printf(arena, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.3g %s", bytes, units[unit]);
 }
 
-json_t *sc_number_json(double value)
-{
-    return isfinite(value) ? json_real(value) : json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-}
-
 json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row)
 {
     json_t *axes = json_array();
@@ -85,14 +80,6 @@ json_t *sc_plan_json(const sc_context *context, const sc_plan *plan)
     return plan == NULL ? json_null() : json_string(sc_text(context, plan->name.text));
 }
 
-void sc_print_json(json_t *root, sc_strbuf *out)
-{
-    char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    json_decref(root);
-    sc_strbuf_add(out, text == NULL ? "" : text);
-    sc_strbuf_add_char(out, '\n');
-    free(text);
-}
 
 bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b)
 {

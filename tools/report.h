@@ -2,10 +2,9 @@
 #ifndef SHARDC_TOOLS_REPORT_H
 #define SHARDC_TOOLS_REPORT_H
 
-#include <jansson.h>
-
 #include "passes/comm_report.h"
 #include "passes/memory_report.h"
+#include "runtime/drive/json.h"
 #include "tools/driver.h"
 
 /* 1536 -> 1.5 KiB, in the arena. */
@@ -17,12 +16,6 @@ json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row);
 json_t *sc_comm_row_json(const sc_module *m, const sc_comm_row *row);
 /* The plan's name, or null. */
 json_t *sc_plan_json(const sc_context *context, const sc_plan *plan);
-
-/* Any double: "nan", "inf" and "-inf", which JSON lacks, as texts. */
-json_t *sc_number_json(double value);
-
-/* Adds the text of `root` and drops it. */
-void sc_print_json(json_t *root, sc_strbuf *out);
 
 /* Whether two rows differ in nothing but the instance of a stack they stand in. */
 bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b);

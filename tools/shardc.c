@@ -27,7 +27,7 @@ static const command_row commands[] = {
     {"kernels", sc_cmd_kernels, "F", "the emitted kernels; -o DIR: their sources", true},
     {"train", sc_cmd_train, "F", "train here: --data FILE or --input, --steps N, --log, --save, --state, --resume, --set", false},
     {"generate", NULL, "F", "generate here", false},
-    {"build", NULL, "F", "an executable", false},
+    {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures: -o PROGRAM", true},
     {"help", sc_cmd_help, "[ID]", "a paragraph on a diagnostic; without ID a list of them", false},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
@@ -62,6 +62,7 @@ typedef enum option_id {
     OPT_EVAL_EVERY,
     OPT_RANKS,
     OPT_INTERPRET,
+    OPT_TARGET,
     OPT_HELP,
     OPT_VERSION
 } option_id;
@@ -90,7 +91,7 @@ static const option_row option_rows[] = {
     {"--full", OPT_FULL, NULL, "verify: do not shrink"},
     {"--dtypes", OPT_DTYPES, NULL, "verify: with the casts in force"},
     {"--weights", OPT_WEIGHTS, "FILE|DIR", "eval, train: safetensors"},
-    {"--map", OPT_MAP, "NAME", "eval, train: the weights block"},
+    {"--map", OPT_MAP, "NAME", "eval, train, build: the weights block"},
     {"--data", OPT_DATA, "FILE", "eval, train: tokens"},
     {"--input", OPT_INPUT, "NAME=FILE[:TENSOR]", "eval, train: an input; train: or one more dim, a step per index"},
     {"--steps", OPT_STEPS, "N", "eval: batches; train: steps, those before --resume included"},
@@ -103,6 +104,7 @@ static const option_row option_rows[] = {
     {"--interpret", OPT_INTERPRET, NULL, "eval, train: on the reference interpreter, without a C compiler"},
     {"--eval-every", OPT_EVAL_EVERY, "N", "train: steps between held-out losses"},
     {"--ranks", OPT_RANKS, "N", "ranks at hand, for an `auto` axis"},
+    {"--target", OPT_TARGET, "cpu", "build: what it runs on"},
     {"--help", OPT_HELP, NULL, "this"},
     {"--version", OPT_VERSION, NULL, "the version"},
 };
@@ -298,6 +300,9 @@ static void set_option(sc_context *context, invocation *call, const option_row *
     case OPT_RANKS:
         set_number(context, row->name, value, &number);
         o->ranks = o->plan_options.ranks = (uint64_t)number;
+        break;
+    case OPT_TARGET:
+        o->target = value;
         break;
     case OPT_HELP:
         call->help = true;

@@ -141,27 +141,3 @@ bool sc_weights_tensors(sc_program *program, const sc_weights *weights, const sc
     } while (next_tensor(&out->layout, type, index));
     return true;
 }
-
-/* ---- elements ---- */
-
-uint64_t sc_weight_tensor(const sc_weight_layout *layout, const sc_type_info *type, const sc_weight_place *place)
-{
-    uint64_t tensor = 0;
-    for (uint32_t i = 0; i < type->rank; i++)
-        tensor = layout->indexed[i] ? tensor * (uint64_t)type->dims[i].size + (uint64_t)place->index[i] : tensor;
-    return tensor;
-}
-
-int64_t sc_weight_element(const sc_weight_layout *layout, const sc_weight_place *place)
-{
-    int64_t at = layout->offset;
-    for (uint32_t i = 0; i < layout->rank; i++)
-        at += place->index[i] * layout->strides[i];
-    return at;
-}
-
-void sc_weight_next(const sc_type_info *type, sc_weight_place *place)
-{
-    for (uint32_t i = type->rank; i-- > 0 && ++place->index[i] == type->dims[i].size;)
-        place->index[i] = 0;
-}

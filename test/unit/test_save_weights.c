@@ -15,8 +15,9 @@
 #include "runtime/safetensors.h"
 #include "support/rng.h"
 #include "tools/driver.h"
-#include "tools/load_weights.h"
-#include "tools/save_weights.h"
+#include "runtime/drive/load_weights.h"
+#include "runtime/drive/save_weights.h"
+#include "tools/facts.h"
 
 static char folder[] = "/tmp/shardc_save_XXXXXX";
 
@@ -115,8 +116,11 @@ static void go_round(sc_context *context, void *user)
     const sc_module *m = r->compiled.global;
     if (compiled && !r->without_block)
         compiled = sc_weights_choose(context, r->compiled.program, r->compiled.model, NULL, &weights);
-    bool loaded = compiled && (r->from == NULL || sc_weights_load(context, r->compiled.program, weights, m, r->from, take, r));
-    sc_weights_file *file = loaded ? sc_weights_file_new(context, r->compiled.program, weights, m, r->like) : NULL;
+    sc_fact_weights facts; /* every state of the model is a parameter, so that both are counted alike */
+    if (compiled)
+        sc_weight_facts(context, r->compiled.program, weights, m, &facts);
+    bool loaded = compiled && (r->from == NULL || sc_weights_load(context, &facts, r->from, take, r));
+    sc_weights_file *file = loaded ? sc_weights_file_new(context, &facts, r->like) : NULL;
     r->is_planned = file != NULL;
     r->ok = file != NULL && sc_weights_save(file, r->to, give, r);
     sc_strbuf out;

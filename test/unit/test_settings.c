@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "tools/settings.h"
+#include "runtime/drive/settings.h"
 
 typedef struct setting_run {
     const char *text;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "support/rng.h"
-#include "tools/trainer.h"
+#include "runtime/drive/trainer.h"
 
 /* ---- a compiled program ---- */
 

@@ -16,8 +16,9 @@
 #include "runtime/data.h"
 #include "runtime/safetensors.h"
 #include "support/rng.h"
-#include "tools/evaluate.h"
-#include "tools/load_weights.h"
+#include "runtime/drive/load_weights.h"
+#include "tools/facts.h"
+#include "tools/runner.h"
 
 static char folder[] = "/tmp/shardc_weights_XXXXXX";
 
@@ -113,8 +114,11 @@ static void load(sc_context *context, void *user)
     if (context->diag.errors == 0)
         l->compiled_ok = sc_driver_compile(context, l->program, NULL, &options, NULL, NULL, NULL, &l->compiled);
     const sc_weights *weights = NULL;
-    if (l->compiled_ok && sc_weights_choose(context, l->program, l->compiled.model, l->map, &weights))
-        l->ok = sc_weights_load(context, l->program, weights, l->compiled.global, path_of(l->file), take, l);
+    if (l->compiled_ok && sc_weights_choose(context, l->program, l->compiled.model, l->map, &weights)) {
+        sc_fact_weights facts; /* every state of the model is a parameter, so that both are counted alike */
+        sc_weight_facts(context, l->program, weights, l->compiled.global, &facts);
+        l->ok = sc_weights_load(context, &facts, path_of(l->file), take, l);
+    }
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);
     sc_diag_render_text(&context->diag, &context->sources, &out);

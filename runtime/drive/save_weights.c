@@ -1,11 +1,13 @@
-#include "tools/save_weights.h"
+#include "runtime/drive/save_weights.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/safetensors.h"
-#include "tools/elements.h"
-#include "tools/weight_shape.h"
+#include "runtime/shard.h"
+#include "support/hash.h"
+
+enum { NO_TARGET = UINT32_MAX };
 
 /* A tensor of the file to be written. */
 typedef struct target {
@@ -18,43 +20,22 @@ typedef struct target {
     uint32_t first;          /* the state that gave it first */
 } target;
 
-/* What one parameter gives. */
-typedef struct share {
-    const sc_wmap *line;
-    sc_weight_tensors named;
-    uint32_t *targets; /* as named */
-} share;
-
 struct sc_weights_file {
     sc_context *context;
-    sc_program *program;
-    const sc_weights *weights;
-    const sc_module *m;
-    share *shares; /* by state */
-    sc_weight_roles roles;
+    const sc_fact_weights *weights;
+    uint32_t **shares; /* by parameter, as its tensors: the targets that it gives */
     SC_VEC(target) targets;
     sc_map by_name; /* symbol -> target */
 };
 
-static const sc_type_info *type_of(const sc_weights_file *f, uint32_t state)
+static const sc_fact_param *param_of(const sc_weights_file *f, uint32_t param)
 {
-    return &f->m->types.data[f->m->state.data[state].type];
+    return &f->weights->params[param];
 }
 
-static const char *path_of(const sc_weights_file *f, uint32_t state)
+static void report(sc_weights_file *f, uint32_t param, const char *text)
 {
-    return sc_text(f->context, f->m->state.data[state].path);
-}
-
-static bool is_param(const sc_weights_file *f, uint32_t state)
-{
-    return f->m->state.data[state].kind == SC_STATE_PARAM;
-}
-
-static void report(sc_weights_file *f, uint32_t state, const char *text)
-{
-    const sc_wmap *line = f->shares[state].line;
-    sc_report(&f->context->diag, SC_D_bad_weights, line == NULL ? f->m->state.data[state].loc : line->loc, text, NULL);
+    sc_report(&f->context->diag, SC_D_bad_weights, param_of(f, param)->loc, text, NULL);
 }
 
 /* ---- targets ---- */
@@ -68,26 +49,26 @@ static sc_element wider(sc_element a, sc_element b)
     return a_size == b_size ? SC_ELEMENT_F32 : a_size > b_size ? a : b; /* bf16 and f16 */
 }
 
-static uint32_t add_target(sc_weights_file *f, uint32_t state, sc_sym name)
+static uint32_t add_target(sc_weights_file *f, uint32_t index, const char *name)
 {
-    const sc_weight_layout *layout = &f->shares[state].named.layout;
-    sc_element element = sc_dtype_element(type_of(f, state)->dtype);
+    const sc_fact_param *param = param_of(f, index);
+    sc_element element = sc_element_of_dtype(param->dtype);
     bool is_new;
-    uint32_t index = *sc_map_insert(&f->by_name, name, f->targets.count, &is_new);
+    uint32_t at = *sc_map_insert(&f->by_name, sc_intern_text(&f->context->names, name), f->targets.count, &is_new);
     if (is_new) {
         target *made = sc_vec_push(&f->context->arena, &f->targets);
-        *made = (target){.name = sc_text(f->context, name), .element = element, .elements = layout->elements, .first = state};
-        made->rank = sc_weight_shape(layout, type_of(f, state), f->roles.of[state], made->shape);
-        return index;
+        *made = (target){.name = name, .element = element, .elements = param->layout.elements, .first = index, .rank = param->shape_rank};
+        memcpy(made->shape, param->shape, sizeof made->shape);
+        return at;
     }
-    target *into = &f->targets.data[index];
+    target *into = &f->targets.data[at];
     into->element = wider(into->element, element);
-    if (into->elements == layout->elements)
-        return index;
-    report(f, state,
+    if (into->elements == param->layout.elements)
+        return at;
+    report(f, index,
            sc_arena_printf(&f->context->arena, "tensor '%s' would have %lld elements for '%s', but %lld for '%s'", into->name,
-                           (long long)layout->elements, path_of(f, state), (long long)into->elements, path_of(f, into->first)));
-    return SC_NONE;
+                           (long long)param->layout.elements, param->path, (long long)into->elements, param_of(f, into->first)->path));
+    return NO_TARGET;
 }
 
 /* ---- who gives which elements ---- */
@@ -107,41 +88,44 @@ static bool give_element(sc_weights_file *f, target *into, int64_t element)
     return true;
 }
 
-static bool give(sc_weights_file *f, uint32_t state, uint32_t *taken)
+static bool give(sc_weights_file *f, uint32_t index, uint32_t *taken)
 {
-    const share *from = &f->shares[state];
-    const sc_type_info *type = type_of(f, state);
-    int64_t count = sc_type_elements(type), each = count / from->named.count;
+    const sc_fact_param *param = param_of(f, index);
+    const uint32_t *targets = f->shares[index];
+    int64_t count = 1;
+    for (uint32_t i = 0; i < param->rank; i++)
+        count *= param->sizes[i];
+    int64_t each = count / param->tensor_count;
     bool whole = true;
-    for (uint32_t i = 0; whole && i < from->named.count; i++)
-        whole = f->targets.data[from->targets[i]].given == 0 && f->targets.data[from->targets[i]].elements == each;
-    for (uint32_t i = 0; whole && i < from->named.count; i++)
-        f->targets.data[from->targets[i]].given = each;
+    for (uint32_t i = 0; whole && i < param->tensor_count; i++)
+        whole = f->targets.data[targets[i]].given == 0 && f->targets.data[targets[i]].elements == each;
+    for (uint32_t i = 0; whole && i < param->tensor_count; i++)
+        f->targets.data[targets[i]].given = each;
     sc_weight_place place = {{0}};
-    for (int64_t e = 0; !whole && e < count; e++, sc_weight_next(type, &place)) {
-        *taken = from->targets[sc_weight_tensor(&from->named.layout, type, &place)];
-        if (!give_element(f, &f->targets.data[*taken], sc_weight_element(&from->named.layout, &place)))
+    for (int64_t e = 0; !whole && e < count; e++, sc_weight_next(&param->layout, param->sizes, &place)) {
+        *taken = targets[sc_weight_tensor(&param->layout, param->sizes, &place)];
+        if (!give_element(f, &f->targets.data[*taken], sc_weight_element(&param->layout, &place)))
             return false;
     }
     return true;
 }
 
-static void add_param(sc_weights_file *f, uint32_t state)
+static void add_param(sc_weights_file *f, uint32_t index)
 {
-    share *from = &f->shares[state];
+    const sc_fact_param *param = param_of(f, index);
     uint32_t taken;
-    from->targets = sc_arena_array(&f->context->arena, from->named.count, sizeof *from->targets);
-    for (uint32_t i = 0; i < from->named.count; i++) {
-        from->targets[i] = add_target(f, state, from->named.names[i]);
-        if (from->targets[i] == SC_NONE)
+    f->shares[index] = sc_arena_array(&f->context->arena, param->tensor_count, sizeof *f->shares[index]);
+    for (uint32_t i = 0; i < param->tensor_count; i++) {
+        f->shares[index][i] = add_target(f, index, param->tensors[i]);
+        if (f->shares[index][i] == NO_TARGET)
             return;
     }
-    if (give(f, state, &taken))
+    if (param->tensor_count == 0 || give(f, index, &taken))
         return;
     const target *into = &f->targets.data[taken];
-    report(f, state,
-           sc_arena_printf(&f->context->arena, "'%s' and '%s' would be written to the same elements of tensor '%s'", path_of(f, state),
-                           path_of(f, into->first), into->name));
+    report(f, index,
+           sc_arena_printf(&f->context->arena, "'%s' and '%s' would be written to the same elements of tensor '%s'", param->path,
+                           param_of(f, into->first)->path, into->name));
     sc_report_note(&f->context->diag, (sc_loc){0}, "a weights block that files are written through gives each parameter its own elements");
 }
 
@@ -171,10 +155,9 @@ static bool fits_all(const sc_weights_file *f, uint32_t index, const sc_safetens
         return false;
     for (uint32_t i = 0; i < tensor->rank; i++)
         sizes[i] = (int64_t)tensor->shape[i];
-    for (uint32_t s = 0; s < f->m->state.count; s++) {
-        const share *from = &f->shares[s];
-        for (uint32_t i = 0; i < from->named.count; i++) {
-            if (from->targets[i] == index && !sc_weight_layout_fits(&from->named.layout, tensor->rank, sizes))
+    for (uint32_t p = 0; p < f->weights->count; p++) {
+        for (uint32_t i = 0; i < param_of(f, p)->tensor_count; i++) {
+            if (f->shares[p][i] == index && !sc_weight_layout_fits(&param_of(f, p)->layout, tensor->rank, sizes))
                 return false;
         }
     }
@@ -198,64 +181,34 @@ static void take_shapes(sc_weights_file *f, const char *like)
     sc_safetensors_close(file);
 }
 
-/* ---- without a weights block ---- */
-
-/* The parameter's own dims, composites as one: what the model text declares. */
-static void take_own_shape(sc_weights_file *f, uint32_t state)
-{
-    const sc_type_info *type = type_of(f, state);
-    target *into = &f->targets.data[f->shares[state].targets[0]];
-    into->rank = 0;
-    for (uint32_t i = 0; i < type->rank; i++) {
-        bool joined = i > 0 && type->dims[i].group != SC_NONE && type->dims[i].group == type->dims[i - 1].group;
-        if (joined)
-            into->shape[into->rank - 1] *= (uint64_t)type->dims[i].size;
-        else
-            into->shape[into->rank++] = (uint64_t)type->dims[i].size;
-    }
-}
-
 /* ---- the whole ---- */
 
-sc_weights_file *sc_weights_file_new(sc_context *context, sc_program *program, const sc_weights *weights, const sc_module *m,
-                                     const char *like)
+sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights *weights, const char *like)
 {
     uint32_t errors = context->diag.errors;
     sc_weights_file *f = sc_arena_alloc(&context->arena, sizeof *f);
-    *f = (sc_weights_file){.context = context, .program = program, .weights = weights, .m = m, .by_name = {.arena = &context->arena}};
-    f->shares = sc_arena_array(&context->arena, m->state.count + 1u, sizeof *f->shares);
-    sc_weight_roles_find(m, &f->roles);
-    const sc_wmap **lines = weights == NULL ? NULL : sc_weights_lines(context, weights, m);
-    for (uint32_t i = 0; i < m->state.count; i++) {
-        if (!is_param(f, i))
-            continue;
-        f->shares[i].line = lines == NULL ? NULL : lines[i];
-        bool has_place = lines == NULL || lines[i] != NULL;
-        if (!has_place || !sc_weights_tensors(program, weights, f->shares[i].line, m, i, &f->shares[i].named))
-            continue;
+    *f = (sc_weights_file){.context = context, .weights = weights, .by_name = {.arena = &context->arena}};
+    f->shares = sc_arena_array(&context->arena, weights->count + 1u, sizeof *f->shares);
+    for (uint32_t i = 0; i < weights->count; i++)
         add_param(f, i);
-        if (lines == NULL)
-            take_own_shape(f, i);
-    }
-    if (context->diag.errors == errors)
+    if (context->diag.errors == errors && weights->is_complete)
         check_complete(f);
-    if (context->diag.errors > errors)
+    if (context->diag.errors > errors || !weights->is_complete)
         return NULL;
-    if (like != NULL && weights != NULL)
+    if (like != NULL && weights->has_block)
         take_shapes(f, like);
     return f;
 }
 
 /* ---- writing ---- */
 
-static bool fill(const sc_weights_file *f, uint32_t state, const sc_array *array, void **raw)
+static bool fill(const sc_weights_file *f, uint32_t index, const sc_array *array, void **raw)
 {
-    const share *from = &f->shares[state];
-    const sc_type_info *type = type_of(f, state);
+    const sc_fact_param *param = param_of(f, index);
     sc_weight_place place = {{0}};
-    for (int64_t e = 0; e < array->count; e++, sc_weight_next(type, &place)) {
-        uint32_t into = from->targets[sc_weight_tensor(&from->named.layout, type, &place)];
-        uint64_t element = (uint64_t)sc_weight_element(&from->named.layout, &place);
+    for (int64_t e = 0; e < array->count; e++, sc_weight_next(&param->layout, param->sizes, &place)) {
+        uint32_t into = f->shares[index][sc_weight_tensor(&param->layout, param->sizes, &place)];
+        uint64_t element = (uint64_t)sc_weight_element(&param->layout, &place);
         if (!sc_element_store(f->targets.data[into].element, raw[into], element, array->data[e]))
             return false;
     }
@@ -270,9 +223,7 @@ static bool fill_all(const sc_weights_file *f, sc_weights_source *source, void *
         if (raw[i] == NULL)
             return false;
     }
-    for (uint32_t i = 0; i < f->m->state.count; i++) {
-        if (!is_param(f, i))
-            continue;
+    for (uint32_t i = 0; i < f->weights->count; i++) {
         sc_array array = source(user, i);
         bool ok = array.data != NULL && fill(f, i, &array, raw);
         sc_array_free(&array);
@@ -306,7 +257,7 @@ bool sc_weights_save(const sc_weights_file *f, const char *path, sc_weights_sour
     bool ok = fill_all(f, source, user, raw);
     if (!ok)
         sc_report(&f->context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory to write the parameters", NULL);
-    ok = ok && write_tensors(f, path, raw);
+    ok = ok && (path == NULL || write_tensors(f, path, raw));
     for (uint32_t i = 0; i < f->targets.count; i++)
         free(raw[i]);
     return ok;

@@ -1,4 +1,4 @@
-#include "tools/train_log.h"
+#include "runtime/drive/train_log.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/report.h"
+#include "runtime/drive/json.h"
 
 enum { PROGRESS_SECONDS = 10 };
 

@@ -1,8 +1,11 @@
-/* A train step being run: the compiled functions and schedule, with parameters, optimizer state and counters. */
-#ifndef SHARDC_TOOLS_TRAINER_H
-#define SHARDC_TOOLS_TRAINER_H
+/* A train step being run: functions and schedule, with parameters, optimizer state and counters. */
+#ifndef SHARDC_RUNTIME_DRIVE_TRAINER_H
+#define SHARDC_RUNTIME_DRIVE_TRAINER_H
 
-#include "tools/runner.h"
+#include "runtime/drive/facts.h"
+#include "runtime/drive/machine.h"
+#include "runtime/drive/options.h"
+#include "support/context.h"
 
 typedef struct sc_trainer sc_trainer;
 
@@ -13,8 +16,8 @@ typedef struct sc_step_result {
     bool skipped;
 } sc_step_result;
 
-/* Parameters are those of --weights, or initial values. NULL after messages. */
-sc_trainer *sc_trainer_new(sc_context *context, const sc_compiled *c, const sc_options *options);
+/* Parameters are those of --weights, or initial values. The machine stays the caller's. NULL after messages. */
+sc_trainer *sc_trainer_new(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine);
 void sc_trainer_free(sc_trainer *trainer); /* NULL is allowed */
 
 /* One optimizer step. `inputs` are whole, of the global batch, by input in function order. False after messages. */
@@ -26,6 +29,8 @@ bool sc_trainer_evaluate(sc_trainer *trainer, const sc_array *inputs, uint32_t c
 /* Steps done so far; a schedule of the learning rate goes on from there. */
 uint64_t sc_trainer_steps(const sc_trainer *trainer);
 void sc_trainer_set_steps(sc_trainer *trainer, uint64_t steps);
+/* Whether this process, of several, is the one that writes files. */
+bool sc_trainer_writes(const sc_trainer *trainer);
 
 /* All that a step changes, by index in a fixed order that no plan decides: parameters (layers[0].attn.wq) and optimizer state
  * (layers[0].attn.wq.m). Values are global and row-major, exact as f64: what get gives and set takes is the same to the bit. */
@@ -33,5 +38,8 @@ uint32_t sc_trainer_state_count(const sc_trainer *trainer);
 const char *sc_trainer_state_name(const sc_trainer *trainer, uint32_t index);
 sc_array sc_trainer_get_state(const sc_trainer *trainer, uint32_t index); /* malloc'd; data NULL: no memory */
 bool sc_trainer_set_state(sc_trainer *trainer, uint32_t index, const sc_array *array);
+
+/* Parameters of --weights, else their initial values by --seed; master copies get them unrounded. False after messages. */
+bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine);
 
 #endif

@@ -1,12 +1,13 @@
 /* Inputs of an entry from files: tensors by name, tokens in windows. */
-#ifndef SHARDC_TOOLS_FEED_H
-#define SHARDC_TOOLS_FEED_H
+#ifndef SHARDC_RUNTIME_DRIVE_FEED_H
+#define SHARDC_RUNTIME_DRIVE_FEED_H
 
-#include "ir/interp.h"
 #include "runtime/data.h"
+#include "runtime/drive/facts.h"
+#include "runtime/drive/options.h"
 #include "runtime/safetensors.h"
 #include "runtime/windows.h"
-#include "tools/driver.h"
+#include "support/context.h"
 
 /* In which order tokens come, and what --input may hold. */
 typedef enum sc_feed_order {
@@ -32,9 +33,11 @@ typedef struct sc_feed {
     uint64_t rows, row_length, batches; /* of tokens: of one batch, of one row; batches that the file holds */
 } sc_feed;
 
-/* Opens and checks everything that the options name for the inputs of the compiled forward entry, whose batch is whole: `steps`, if given,
- * are there. False after messages. Close it in any case. */
-bool sc_feed_open(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed_order order, sc_feed *feed);
+/* Opens and checks everything that the options name for the inputs of the entry, whose batch is whole: `steps`, if given, are there. False
+ * after messages. Close it in any case. */
+bool sc_feed_open(sc_context *context, const sc_fact_entry *entry, const sc_run_options *options, sc_feed_order order, sc_feed *feed);
+/* Random values for every input, as its readers accept them: for measuring. */
+bool sc_feed_draw(sc_context *context, const sc_fact_entry *entry, uint64_t seed, sc_feed *feed);
 /* Puts batch or step `batch`, counted from 0, into the arrays: its tokens and what holds a step per index. */
 void sc_feed_batch(sc_feed *feed, uint64_t batch);
 void sc_feed_close(sc_feed *feed);

@@ -1,6 +1,6 @@
 /* --set lr=1e-4,decay=0: scalars of the optimizers that a run changes. */
-#ifndef SHARDC_TOOLS_SETTINGS_H
-#define SHARDC_TOOLS_SETTINGS_H
+#ifndef SHARDC_RUNTIME_DRIVE_SETTINGS_H
+#define SHARDC_RUNTIME_DRIVE_SETTINGS_H
 
 #include "support/context.h"
 #include "support/optimizer.h"

@@ -1,28 +1,29 @@
-#include "tools/feed.h"
+#include "runtime/drive/feed.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "ir/text.h"
+#include "runtime/shard.h"
 #include "support/strbuf.h"
-#include "tools/draw.h"
 
 typedef struct feeding {
     sc_context *context;
-    const sc_compiled *c;
-    const sc_module *m; /* the global program: whole sizes */
-    const sc_options *options;
+    const sc_fact_entry *entry;
+    const sc_run_options *options;
     sc_feed *feed;
-    sc_value *values; /* by input */
-    sc_draws draws;   /* what consumers accept */
-    bool is_cached;   /* the last two inputs are positions and lengths */
 } feeding;
 
-static const sc_type_info *type_of(const feeding *f, uint32_t input)
+static const sc_fact_input *input_of(const feeding *f, uint32_t input)
 {
-    return sc_type_of(f->m, f->values[input]);
+    return &f->entry->inputs.data[input];
+}
+
+static int64_t elements(const sc_fact_input *input)
+{
+    int64_t count = 1;
+    for (uint32_t i = 0; i < input->rank; i++)
+        count *= input->sizes[i];
+    return count;
 }
 
 static void report_data(feeding *f, const char *text)
@@ -33,28 +34,17 @@ static void report_data(feeding *f, const char *text)
 static void list_inputs(feeding *f)
 {
     sc_arena *arena = &f->context->arena;
-    sc_for_each_op (f->m, f->c->func, op)
-        f->feed->count += sc_op_at(f->m, op)->kind == SC_OP_input;
-    f->values = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->values);
+    f->feed->count = f->entry->inputs.count;
     f->feed->names = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->names);
     f->feed->arrays = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->arrays);
     f->feed->steps = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->steps);
-    uint32_t at = 0;
-    sc_for_each_op (f->m, f->c->func, op) {
-        if (sc_op_at(f->m, op)->kind != SC_OP_input)
-            continue;
-        f->values[at] = sc_result(f->m, op, 0);
-        f->feed->names[at++] = sc_text(f->context, sc_op_word(sc_op_at(f->m, op), SC_ATTR_name));
-    }
+    for (uint32_t i = 0; i < f->feed->count; i++)
+        f->feed->names[i] = input_of(f, i)->name;
 }
 
 static bool new_array(feeding *f, uint32_t input)
 {
-    const sc_type_info *type = type_of(f, input);
-    int64_t sizes[SC_MAX_RANK];
-    for (uint32_t i = 0; i < type->rank; i++)
-        sizes[i] = type->dims[i].size;
-    f->feed->arrays[input] = sc_array_new(type->rank, sizes);
+    f->feed->arrays[input] = sc_array_new(input_of(f, input)->rank, input_of(f, input)->sizes);
     if (f->feed->arrays[input].data == NULL)
         sc_report(&f->context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory for the inputs", NULL);
     return f->feed->arrays[input].data != NULL;
@@ -105,34 +95,33 @@ static bool kind_fits(sc_dtype_kind kind, sc_element element)
 }
 
 /* Whether the tensor's dims from `first` on are the input's. */
-static bool has_shape(const sc_type_info *type, const sc_safetensor *tensor, uint32_t first)
+static bool has_shape(const sc_fact_input *input, const sc_safetensor *tensor, uint32_t first)
 {
-    bool same = tensor->rank == type->rank + first;
-    for (uint32_t i = 0; same && i < type->rank; i++)
-        same = tensor->shape[first + i] == (uint64_t)type->dims[i].size;
+    bool same = tensor->rank == input->rank + first;
+    for (uint32_t i = 0; same && i < input->rank; i++)
+        same = tensor->shape[first + i] == (uint64_t)input->sizes[i];
     return same;
 }
 
 static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor, bool *is_stepped)
 {
-    const sc_type_info *type = type_of(f, input);
+    const sc_fact_input *about = input_of(f, input);
     sc_arena *arena = &f->context->arena;
-    *is_stepped = f->feed->order == SC_FEED_TRAINING && has_shape(type, tensor, 1);
-    bool same = has_shape(type, tensor, 0) || *is_stepped;
+    *is_stepped = f->feed->order == SC_FEED_TRAINING && has_shape(about, tensor, 1);
+    bool same = has_shape(about, tensor, 0) || *is_stepped;
     if (!same) {
         sc_strbuf shape;
         sc_strbuf_init(&shape, arena);
         for (uint32_t i = 0; i < tensor->rank; i++)
             sc_strbuf_printf(&shape, "%s%llu", i > 0 ? ", " : "", (unsigned long long)tensor->shape[i]);
         report_data(f, sc_arena_printf(arena, "tensor '%s' has shape [%s], but input '%s' is %s", tensor->name,
-                                       shape.data == NULL ? "" : shape.data, f->feed->names[input],
-                                       sc_type_text(f->m, f->m->values.data[f->values[input]].type)));
+                                       shape.data == NULL ? "" : shape.data, f->feed->names[input], about->type));
         if (f->feed->order == SC_FEED_TRAINING)
             sc_report_note(&f->context->diag, (sc_loc){0}, "or that with a dim for steps before it");
-    } else if (!kind_fits(sc_dtypes[type->dtype].kind, tensor->element)) {
+    } else if (!kind_fits(sc_dtypes[about->dtype].kind, tensor->element)) {
         same = false;
         report_data(f, sc_arena_printf(arena, "tensor '%s' holds %s, but input '%s' is %s", tensor->name, sc_element_name(tensor->element),
-                                       f->feed->names[input], sc_dtypes[type->dtype].name));
+                                       f->feed->names[input], sc_dtypes[about->dtype].name));
     }
     return same;
 }
@@ -140,10 +129,11 @@ static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor
 /* Of the first `count` elements, those that the input's dtype does not hold. */
 static void check_values(feeding *f, uint32_t input, const sc_safetensor *tensor, uint64_t count)
 {
-    sc_dtype dtype = type_of(f, input)->dtype;
+    sc_dtype dtype = input_of(f, input)->dtype;
     for (uint64_t i = 0; i < count && !sc_dtype_is_float(dtype); i++) {
         double value = sc_safetensor_value(tensor, i);
-        if (sc_round_to(dtype, value) == value)
+        int64_t stored; /* as wide as any */
+        if (sc_element_store(sc_element_of_dtype(dtype), &stored, 0, value))
             continue;
         report_data(f, sc_arena_printf(&f->context->arena, "element %llu of tensor '%s' is %.17g, which %s does not hold",
                                        (unsigned long long)i, tensor->name, value, sc_dtypes[dtype].name));
@@ -184,11 +174,11 @@ static uint32_t find_input(feeding *f, const char *name)
         if (strcmp(f->feed->names[i], name) == 0)
             return i;
     }
-    const char *near = sc_nearest(name, f->feed->names, f->feed->count), *entry = sc_text(f->context, f->c->entry);
+    const char *near = sc_nearest(name, f->feed->names, f->feed->count), *entry = f->entry->name;
     const char *hint = near == NULL ? "" : sc_arena_printf(&f->context->arena, "; did you mean '%s'?", near);
     sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
               sc_arena_printf(&f->context->arena, "'%s' has no input '%s'%s", entry, name, hint), NULL);
-    return SC_NONE;
+    return UINT32_MAX;
 }
 
 static void feed_input(feeding *f, const sc_named_text *given)
@@ -196,7 +186,7 @@ static void feed_input(feeding *f, const sc_named_text *given)
     sc_safetensors_error error = {0};
     const char *tensor_name, *path = split_tensor(f, given->value, &tensor_name);
     uint32_t input = find_input(f, given->name);
-    if (input == SC_NONE)
+    if (input == UINT32_MAX)
         return;
     if (f->feed->arrays[input].data != NULL) {
         sc_report(&f->context->diag, SC_D_usage, (sc_loc){0}, sc_arena_printf(&f->context->arena, "input '%s' is given twice", given->name),
@@ -227,8 +217,8 @@ static void find_token_inputs(feeding *f)
 {
     sc_feed *feed = f->feed;
     for (uint32_t i = 0; i < feed->count && feed->token_input_count < 2; i++) {
-        bool is_position = f->is_cached && i + 2 >= feed->count;
-        if (type_of(f, i)->dtype == SC_DTYPE_i32 && feed->arrays[i].data == NULL && !is_position && type_of(f, i)->rank > 0)
+        bool is_position = f->entry->is_cached && i + 2 >= feed->count;
+        if (input_of(f, i)->dtype == SC_DTYPE_i32 && feed->arrays[i].data == NULL && !is_position && input_of(f, i)->rank > 0)
             feed->token_inputs[feed->token_input_count++] = i;
     }
 }
@@ -259,25 +249,25 @@ static void feed_tokens(feeding *f)
     char error[256];
     find_token_inputs(f);
     if (feed->token_input_count == 0) {
-        report_data(f, sc_arena_printf(arena, "'%s' has no i32 input for the tokens of --data", sc_text(f->context, f->c->entry)));
+        report_data(f, sc_arena_printf(arena, "'%s' has no i32 input for the tokens of --data", f->entry->name));
         return;
     }
     uint32_t first = feed->token_inputs[0];
-    const sc_type_info *type = type_of(f, first);
-    if (feed->token_input_count == 2 && (type_of(f, feed->token_inputs[1])->rank != type->rank ||
-                                         sc_type_elements(type_of(f, feed->token_inputs[1])) != sc_type_elements(type))) {
+    const sc_fact_input *input = input_of(f, first);
+    if (feed->token_input_count == 2 &&
+        (input_of(f, feed->token_inputs[1])->rank != input->rank || elements(input_of(f, feed->token_inputs[1])) != elements(input))) {
         report_data(f, sc_arena_printf(arena, "inputs '%s' and '%s' differ in shape, so that --data cannot feed both",
                                        f->feed->names[first], f->feed->names[feed->token_inputs[1]]));
         return;
     }
-    bool wide = f->draws.inputs.data[first].high > SC_TOKENS_NARROW_LIMIT;
+    bool wide = input->draw.high > SC_TOKENS_NARROW_LIMIT;
     feed->tokens = sc_tokens_open(f->options->data, wide, error, sizeof error);
     if (feed->tokens == NULL) {
         sc_report(&f->context->diag, SC_D_cannot_read, (sc_loc){0}, f->options->data, sc_arena_printf(arena, "%s", error), NULL);
         return;
     }
-    feed->row_length = (uint64_t)type->dims[type->rank - 1].size;
-    feed->rows = (uint64_t)sc_type_elements(type) / feed->row_length;
+    feed->row_length = (uint64_t)input->sizes[input->rank - 1];
+    feed->rows = (uint64_t)elements(input) / feed->row_length;
     for (uint32_t i = 0; i < feed->token_input_count; i++)
         new_array(f, feed->token_inputs[i]);
     cut_tokens(f);
@@ -318,14 +308,14 @@ void sc_feed_batch(sc_feed *feed, uint64_t batch)
 static void feed_positions(feeding *f)
 {
     sc_feed *feed = f->feed;
-    if (!f->is_cached || feed->count < 2)
+    if (!f->entry->is_cached || feed->count < 2)
         return;
     for (uint32_t i = feed->count - 2; i < feed->count; i++) {
         if (feed->arrays[i].data != NULL || !new_array(f, i) || i + 2 == feed->count)
             continue;
-        bool is_read = f->draws.inputs.data[i].form == SC_DRAW_LENGTH;
+        bool is_read = input_of(f, i)->draw.form == SC_DRAW_LENGTH;
         for (int64_t e = 0; e < feed->arrays[i].count && is_read; e++)
-            feed->arrays[i].data[e] = (double)(f->draws.inputs.data[i].high - 1);
+            feed->arrays[i].data[e] = (double)(input_of(f, i)->draw.high - 1);
     }
 }
 
@@ -336,35 +326,22 @@ static void report_missing(feeding *f)
     sc_strbuf_init(&text, &f->context->arena);
     for (uint32_t i = 0; i < f->feed->count; i++) {
         if (f->feed->arrays[i].data == NULL)
-            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->feed->names[i],
-                             sc_type_text(f->m, f->m->values.data[f->values[i]].type));
+            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->feed->names[i], input_of(f, i)->type);
     }
     if (missing > 0)
         sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},
-                  sc_arena_printf(&f->context->arena, "'%s' needs %s %s; give --input NAME=FILE.safetensors[:TENSOR]%s",
-                                  sc_text(f->context, f->c->entry), missing > 1 ? "inputs" : "input", text.data,
+                  sc_arena_printf(&f->context->arena, "'%s' needs %s %s; give --input NAME=FILE.safetensors[:TENSOR]%s", f->entry->name,
+                                  missing > 1 ? "inputs" : "input", text.data,
                                   f->options->data == NULL ? ", or --data FILE for tokens" : ""),
                   NULL);
 }
 
-static bool is_cached(const sc_compiled *c)
+bool sc_feed_open(sc_context *context, const sc_fact_entry *entry, const sc_run_options *options, sc_feed_order order, sc_feed *feed)
 {
-    sc_entry_list entries = {0};
-    sc_program_entries(c->program, c->model, &entries);
-    for (uint32_t i = 0; i < entries.count; i++) {
-        if (entries.data[i].entry == c->entry)
-            return entries.data[i].cached;
-    }
-    return false;
-}
-
-bool sc_feed_open(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed_order order, sc_feed *feed)
-{
-    feeding f = {.context = context, .c = c, .m = c->global, .options = options, .feed = feed, .is_cached = is_cached(c)};
+    feeding f = {.context = context, .entry = entry, .options = options, .feed = feed};
     uint32_t errors = context->diag.errors;
     *feed = (sc_feed){.order = order};
     list_inputs(&f);
-    sc_draws_find(f.m, c->func, &f.draws);
     for (uint32_t i = 0; i < options->inputs.count; i++)
         feed_input(&f, &options->inputs.data[i]);
     if (options->data != NULL)
@@ -373,6 +350,22 @@ bool sc_feed_open(sc_context *context, const sc_compiled *c, const sc_options *o
     if (context->diag.errors == errors)
         report_missing(&f);
     return context->diag.errors == errors;
+}
+
+bool sc_feed_draw(sc_context *context, const sc_fact_entry *entry, uint64_t seed, sc_feed *feed)
+{
+    feeding f = {.context = context, .entry = entry, .feed = feed};
+    *feed = (sc_feed){.order = SC_FEED_AS_STORED};
+    list_inputs(&f);
+    feed_positions(&f);
+    for (uint32_t i = 0; i < feed->count; i++) {
+        if (feed->arrays[i].data != NULL)
+            continue;
+        if (!new_array(&f, i))
+            return false;
+        sc_draw_fill(&input_of(&f, i)->draw, &(sc_draw_options){.seed = seed}, feed->arrays[i].data, feed->arrays[i].count);
+    }
+    return true;
 }
 
 void sc_feed_close(sc_feed *feed)

@@ -1,4 +1,4 @@
-#include "tools/train_state.h"
+#include "runtime/drive/train_state.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,6 +11,7 @@
 
 #include "runtime/safetensors.h"
 #include "support/hash.h"
+#include "support/strbuf.h"
 
 enum { VERSION = 1 };
 
@@ -142,7 +143,7 @@ static bool write_values(sc_context *context, const char *path, const sc_trainer
     }
     if (!ok)
         sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory to write the state", NULL);
-    else if (!sc_safetensors_write(path, items, count, NULL, 0, &error))
+    else if (sc_trainer_writes(trainer) && !sc_safetensors_write(path, items, count, NULL, 0, &error))
         ok = report(context, SC_D_cannot_write, path, sc_arena_copy_text(arena, error.text, strcspn(error.text, "\n")));
     for (uint32_t i = 0; i < count; i++)
         sc_array_free(&arrays[i]);
@@ -168,6 +169,8 @@ static bool move_into_place(sc_context *context, const char *made, const char *f
 bool sc_train_state_write(sc_context *context, const char *given, const sc_train_state *state, const sc_trainer *trainer)
 {
     const char *folder = without_slash(context, given), *made = sc_arena_printf(&context->arena, "%s.tmp", folder);
+    if (!sc_trainer_writes(trainer))
+        return write_values(context, inside(context, made, values_name), trainer);
     remove_state(context, made);
     if (mkdir(made, 0777) != 0)
         return report(context, SC_D_cannot_write, made, strerror(errno));
@@ -259,10 +262,10 @@ static bool restore_one(sc_context *context, const char *folder, const sc_safete
 {
     const char *name = sc_trainer_state_name(trainer, index);
     const sc_safetensor *tensor = sc_safetensors_find(file, name);
-    int64_t sizes[SC_MAX_RANK];
+    int64_t sizes[SC_ARRAY_MAX_RANK];
     if (tensor == NULL)
         return report(context, SC_D_bad_data, folder, sc_arena_printf(&context->arena, "it has no '%s', which this program needs", name));
-    bool fits = tensor->element == SC_ELEMENT_F64 && tensor->rank <= SC_MAX_RANK;
+    bool fits = tensor->element == SC_ELEMENT_F64 && tensor->rank <= SC_ARRAY_MAX_RANK;
     for (uint32_t d = 0; fits && d < tensor->rank; d++)
         sizes[d] = (int64_t)tensor->shape[d];
     sc_array array = fits ? sc_array_new(tensor->rank, sizes) : (sc_array){0};

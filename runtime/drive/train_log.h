@@ -1,10 +1,10 @@
 /* What a training run says while it goes on: a line of JSON a step for programs, progress for people. */
-#ifndef SHARDC_TOOLS_TRAIN_LOG_H
-#define SHARDC_TOOLS_TRAIN_LOG_H
+#ifndef SHARDC_RUNTIME_DRIVE_TRAIN_LOG_H
+#define SHARDC_RUNTIME_DRIVE_TRAIN_LOG_H
 
 #include <stdio.h>
 
-#include "tools/trainer.h"
+#include "runtime/drive/trainer.h"
 
 typedef struct sc_train_log {
     sc_context *context;

@@ -1,4 +1,4 @@
-#include "tools/settings.h"
+#include "runtime/drive/settings.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,0 +1,204 @@
+#include "runtime/drive/evaluate.h"
+
+#include <string.h>
+
+#include "runtime/drive/feed.h"
+#include "runtime/drive/json.h"
+#include "runtime/drive/trainer.h"
+#include "runtime/safetensors.h"
+#include "runtime/shard.h"
+
+typedef struct evaluation {
+    sc_context *context;
+    const sc_facts *facts;
+    const sc_run_options *options;
+    sc_machine *machine;
+    const sc_machine_func *func;
+    sc_array *arrays;         /* by output: of the last batch, whole; malloc'd */
+    double *sums;             /* by output, over the batches; of scalars */
+    uint64_t batches;         /* that were run */
+    uint64_t batches_in_file; /* that --data holds; 0 without */
+    bool is_scalar;           /* every output is one number */
+} evaluation;
+
+static bool fail(sc_context *context, const char *text)
+{
+    sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
+    return false;
+}
+
+/* ---- batches ---- */
+
+static bool find_func(evaluation *e)
+{
+    sc_arena *arena = &e->context->arena;
+    uint32_t func = e->facts->entry.func;
+    if (func >= e->machine->func_count)
+        return fail(e->context, "the program has no forward function");
+    e->func = &e->machine->funcs[func];
+    e->arrays = sc_arena_array(arena, e->func->output_count + 1u, sizeof *e->arrays);
+    e->sums = sc_arena_array(arena, e->func->output_count + 1u, sizeof *e->sums);
+    e->is_scalar = e->func->output_count > 0;
+    for (uint32_t i = 0; i < e->func->output_count; i++)
+        e->is_scalar = e->is_scalar && e->func->outputs[i].rank == 0;
+    return true;
+}
+
+static void free_outputs(evaluation *e)
+{
+    for (uint32_t i = 0; e->func != NULL && i < e->func->output_count; i++)
+        sc_array_free(&e->arrays[i]);
+}
+
+static bool run_batch(evaluation *e, const sc_feed *feed)
+{
+    sc_error error = {.text = ""};
+    free_outputs(e);
+    if (!e->machine->verbs->run(e->machine->self, e->facts->entry.func, feed->arrays, feed->count, e->arrays, e->func->output_count,
+                                &error))
+        return fail(e->context, sc_arena_printf(&e->context->arena, "%s", error.text));
+    for (uint32_t i = 0; i < e->func->output_count; i++)
+        e->sums[i] += e->arrays[i].rank == 0 ? e->arrays[i].data[0] : 0;
+    e->batches++;
+    return true;
+}
+
+static bool count_batches(sc_context *context, const sc_run_options *options, const sc_feed *feed, uint64_t *batches)
+{
+    *batches = options->steps > 0 ? (uint64_t)options->steps : 1;
+    if (feed->tokens == NULL || *batches <= feed->batches)
+        return true;
+    sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
+              sc_arena_printf(&context->arena, "%s holds %llu batches, but --steps asks for %llu", options->data,
+                              (unsigned long long)feed->batches, (unsigned long long)*batches),
+              NULL);
+    return false;
+}
+
+static bool run_batches(evaluation *e, sc_feed *feed)
+{
+    uint64_t batches;
+    bool ok = count_batches(e->context, e->options, feed, &batches) && sc_fill_parameters(e->context, e->facts, e->options, e->machine);
+    for (uint64_t b = 0; ok && b < batches; b++) {
+        sc_feed_batch(feed, b);
+        ok = run_batch(e, feed);
+    }
+    e->batches_in_file = feed->batches;
+    return ok;
+}
+
+/* ---- results ---- */
+
+static void write_outputs(const evaluation *e, const char *path)
+{
+    sc_arena *arena = &e->context->arena;
+    sc_safetensors_error error = {0};
+    sc_safetensors_item *items = sc_arena_array(arena, e->func->output_count, sizeof *items);
+    for (uint32_t i = 0; i < e->func->output_count; i++) {
+        const sc_array *array = &e->arrays[i];
+        uint64_t *shape = sc_arena_array(arena, array->rank + 1u, sizeof *shape);
+        for (uint32_t d = 0; d < array->rank; d++)
+            shape[d] = (uint64_t)array->sizes[d];
+        items[i] = (sc_safetensors_item){.name = sc_arena_printf(arena, "out%u", i),
+                                         .element = sc_element_of_dtype(sc_dtype_find(e->func->outputs[i].dtype)),
+                                         .rank = array->rank,
+                                         .shape = shape,
+                                         .values = array->data};
+    }
+    if (!sc_safetensors_write(path, items, e->func->output_count, NULL, 0, &error))
+        sc_report(&e->context->diag, SC_D_cannot_write, (sc_loc){0}, path,
+                  sc_arena_printf(arena, "%.*s", (int)error.length - 1, error.text), NULL);
+}
+
+/* A scalar entry's results over all batches: the mean of one number; of (total, weight), total / weight, 0 for no weight. */
+typedef struct objective {
+    bool has_loss;
+    double loss;
+    uint32_t metrics; /* index of the first result that is a metric */
+} objective;
+
+static objective find_objective(const evaluation *e, bool minimised)
+{
+    objective result = {0};
+    if (e->func->output_count == 1 || minimised) {
+        result.has_loss = true;
+        result.metrics = e->func->output_count == 1 ? 1 : 2;
+        result.loss = e->func->output_count == 1 ? e->sums[0] / (double)e->batches : e->sums[1] == 0 ? 0 : e->sums[0] / e->sums[1];
+    }
+    return result;
+}
+
+static void print_scalars(const evaluation *e, const objective *o, sc_strbuf *out)
+{
+    if (o->has_loss)
+        sc_strbuf_printf(out, "loss %.10g\n", o->loss);
+    for (uint32_t i = o->metrics; i < e->func->output_count; i++)
+        sc_strbuf_printf(out, "out%u %.10g\n", i, e->sums[i] / (double)e->batches);
+    if (e->batches_in_file > 0)
+        sc_strbuf_printf(out, "%llu of %llu batches (--steps N for more)\n", (unsigned long long)e->batches,
+                         (unsigned long long)e->batches_in_file);
+}
+
+static void print_shapes(const evaluation *e, sc_strbuf *out)
+{
+    for (uint32_t i = 0; i < e->func->output_count; i++) {
+        const sc_tensor_info *info = &e->func->outputs[i];
+        sc_strbuf_printf(out, "out%u %s[", i, info->dtype);
+        for (uint32_t d = 0; d < info->rank; d++)
+            sc_strbuf_printf(out, "%s%s=%lld", d > 0 ? ", " : "", info->dims[d].name, (long long)info->dims[d].size);
+        sc_strbuf_add(out, info->rank == 0 ? "]" : "] ");
+        if (info->rank == 0)
+            sc_strbuf_printf(out, " = %.10g", e->arrays[i].data[0]);
+        else if (e->options->output != NULL)
+            sc_strbuf_printf(out, "written to %s", e->options->output);
+        else
+            sc_strbuf_add(out, "(-o FILE.safetensors keeps it)");
+        sc_strbuf_add_char(out, '\n');
+    }
+}
+
+static void print_json(const evaluation *e, const objective *o, sc_strbuf *out)
+{
+    json_t *root = json_object(), *outputs = json_array();
+    for (uint32_t i = 0; i < e->func->output_count; i++) {
+        if (e->arrays[i].rank == 0)
+            json_array_append_new(outputs, sc_number_json(e->sums[i] / (double)e->batches));
+    }
+    json_object_set_new(root, "version", json_integer(1));
+    if (o->has_loss)
+        json_object_set_new(root, "loss", sc_number_json(o->loss));
+    json_object_set_new(root, "outputs", outputs);
+    json_object_set_new(root, "batches", json_integer((json_int_t)e->batches));
+    sc_print_json(root, out);
+}
+
+static void print(const evaluation *e, sc_strbuf *out)
+{
+    objective o = {0};
+    if (e->is_scalar)
+        o = find_objective(e, e->facts->entry.is_minimised);
+    if (e->options->json)
+        print_json(e, &o, out);
+    else if (e->is_scalar)
+        print_scalars(e, &o, out);
+    else
+        print_shapes(e, out);
+}
+
+bool sc_evaluate(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_open_machine *open, void *user,
+                 sc_strbuf *out)
+{
+    evaluation e = {.context = context, .facts = facts, .options = options};
+    sc_feed feed;
+    bool ok = sc_feed_open(context, &facts->entry, options, SC_FEED_AS_STORED, &feed);
+    e.machine = ok ? open(user) : NULL;
+    ok = e.machine != NULL && find_func(&e) && run_batches(&e, &feed);
+    if (ok && e.machine->is_first) {
+        print(&e, out);
+        if (options->output != NULL)
+            write_outputs(&e, options->output);
+    }
+    free_outputs(&e);
+    sc_feed_close(&feed);
+    return ok;
+}

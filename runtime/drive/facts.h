@@ -1,0 +1,89 @@
+/* What is known of a program besides its instructions: what it came from, how a train step of it is driven, what its inputs may hold and
+ * where its parameters lie in files. The compiler finds it; a program keeps it as JSON (sc_image.facts). */
+#ifndef SHARDC_RUNTIME_DRIVE_FACTS_H
+#define SHARDC_RUNTIME_DRIVE_FACTS_H
+
+#include "runtime/drive/draw.h"
+#include "support/arena.h"
+#include "support/dtype.h"
+#include "support/optimizer.h"
+#include "support/source.h"
+#include "support/vec.h"
+#include "support/weight_layout.h"
+
+enum { SC_FACTS_VERSION = 1 };
+
+typedef struct sc_fact_input {
+    const char *name, *type; /* type: as it is written, f32[B=4, S=16] */
+    sc_dtype dtype;
+    uint32_t rank;
+    int64_t sizes[SC_ARRAY_MAX_RANK]; /* of the whole batch */
+    sc_draw draw;                     /* what its readers accept */
+} sc_fact_input;
+
+/* A function that is an entry of the model. */
+typedef struct sc_fact_entry {
+    const char *name;
+    uint32_t func; /* of the program; UINT32_MAX: it is not in it */
+    SC_VEC(sc_fact_input) inputs;
+    bool is_cached;    /* the last two inputs are positions and lengths */
+    bool is_minimised; /* a scalar, or (total, weight), then metrics */
+    double flops;      /* of all ranks' products */
+} sc_fact_entry;
+
+/* A parameter in files of weights. */
+typedef struct sc_fact_param {
+    const char *path;
+    sc_loc loc; /* the line of the map, else the declaration; none in a program that was read */
+    sc_dtype dtype;
+    uint32_t rank;
+    int64_t sizes[SC_ARRAY_MAX_RANK];
+    sc_weight_layout layout;
+    uint32_t tensor_count; /* one, or one an index of the layout's indexed dims, the last of them fastest */
+    const char **tensors;  /* names */
+    const char *wanted;    /* the tensors' shape, in words */
+    uint32_t shape_rank;   /* what a tensor is written as when no file says it */
+    uint64_t shape[SC_MAX_WEIGHT_DIMS];
+} sc_fact_param;
+
+typedef struct sc_fact_weights {
+    bool is_known;    /* false: the program was made without */
+    bool has_block;   /* a `weights` block says all this; else tensors are called like parameters */
+    bool is_complete; /* every parameter has a line */
+    uint32_t count;
+    sc_fact_param *params;
+} sc_fact_weights;
+
+/* A state that begins with a number other than 0 and is no parameter. */
+typedef struct sc_fact_constant {
+    const char *path;
+    double value;
+} sc_fact_constant;
+
+typedef struct sc_fact_train {
+    uint32_t micro, update; /* functions of the program */
+    SC_VEC(sc_optimizer_settings) groups;
+    SC_VEC(sc_fact_constant) constants;
+    uint32_t metric_count;
+    bool scales;         /* dynamic loss scaling: `update` says after the norm whether the step was taken */
+    double flops;        /* of all ranks' products in a step */
+    const char *program; /* before any plan placed it, as text: what a saved state is a state of */
+} sc_fact_train;
+
+typedef struct sc_facts {
+    const char *model, *plan; /* plan NULL: none */
+    sc_fact_entry entry;      /* of a train step: the forward entry, with the whole batch */
+    bool trains;
+    sc_fact_train train;
+    sc_fact_weights weights;
+} sc_facts;
+
+/* Of one batch: elements of the first input of integers; 0 without one. */
+uint64_t sc_entry_tokens(const sc_fact_entry *entry);
+
+/* As JSON, in the arena. NULL: no memory. */
+const char *sc_facts_write(const sc_facts *facts, sc_arena *arena);
+/* From a program. NULL, or what is wrong with it, in the arena. Everything is in the arena. */
+const char *sc_facts_read(const char *json, sc_arena *arena, sc_facts *out);
+
+#endif

@@ -1,0 +1,18 @@
+#include "runtime/drive/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+json_t *sc_number_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+}
+
+void sc_print_json(json_t *root, sc_strbuf *out)
+{
+    char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    json_decref(root);
+    sc_strbuf_add(out, text == NULL ? "" : text);
+    sc_strbuf_add_char(out, '\n');
+    free(text);
+}

@@ -1,0 +1,167 @@
+#include "runtime/drive/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool sc_machine_reserve(sc_machine *machine, uint32_t states, uint32_t funcs, uint32_t calls)
+{
+    machine->states = calloc(states + 1u, sizeof *machine->states);
+    machine->funcs = calloc(funcs + 1u, sizeof *machine->funcs);
+    machine->calls = calloc(calls + 1u, sizeof *machine->calls);
+    machine->state_count = states;
+    machine->func_count = machine->funcs == NULL ? 0 : funcs;
+    machine->call_count = calls;
+    machine->micro_batches = 1;
+    machine->is_first = true;
+    return machine->states != NULL && machine->funcs != NULL && machine->calls != NULL;
+}
+
+bool sc_machine_reserve_func(sc_machine_func *func, uint32_t inputs, uint32_t outputs)
+{
+    func->inputs = calloc(inputs + 1u, sizeof *func->inputs);
+    func->outputs = calloc(outputs + 1u, sizeof *func->outputs);
+    func->input_count = inputs;
+    func->output_count = outputs;
+    return func->inputs != NULL && func->outputs != NULL;
+}
+
+uint32_t sc_machine_find_state(const sc_machine *machine, const char *path)
+{
+    for (uint32_t i = 0; i < machine->state_count; i++) {
+        if (strcmp(machine->states[i].name, path) == 0)
+            return i;
+    }
+    return SC_NOT_FOUND;
+}
+
+void sc_machine_free(sc_machine *machine)
+{
+    if (machine == NULL)
+        return;
+    if (machine->self != NULL)
+        machine->verbs->free(machine->self);
+    for (uint32_t i = 0; i < machine->func_count; i++) {
+        free(machine->funcs[i].inputs);
+        free(machine->funcs[i].outputs);
+    }
+    free(machine->states);
+    free(machine->funcs);
+    free(machine->calls);
+    free(machine);
+}
+
+/* ---- sessions ---- */
+
+typedef struct session_machine {
+    const sc_executable *program;
+    sc_session *session;
+    const sc_machine *machine;
+} session_machine;
+
+static sc_array whole_array(const sc_tensor_info *info)
+{
+    int64_t sizes[SC_ARRAY_MAX_RANK];
+    for (uint32_t i = 0; i < info->rank; i++)
+        sizes[i] = info->dims[i].size;
+    return sc_array_new(info->rank, sizes);
+}
+
+static bool set_state(void *self, uint32_t state, const double *values, sc_error *error)
+{
+    return sc_session_set_state(((session_machine *)self)->session, state, values, "f64", error) == SC_OK;
+}
+
+static sc_array get_state(void *self, uint32_t state)
+{
+    session_machine *m = self;
+    sc_array array = whole_array(&m->machine->states[state]);
+    if (array.data != NULL && sc_session_get_state(m->session, state, array.data, "f64", NULL) != SC_OK)
+        sc_array_free(&array);
+    return array;
+}
+
+static bool initialise(void *self, uint64_t seed, sc_error *error)
+{
+    session_machine *m = self;
+    sc_session_set_random(m->session, seed, 0, 0);
+    return sc_session_initialise(m->session, error) == SC_OK;
+}
+
+static void set_random(void *self, uint64_t seed, uint64_t step, uint32_t micro_batch)
+{
+    sc_session_set_random(((session_machine *)self)->session, seed, step, micro_batch);
+}
+
+static bool run_with(session_machine *m, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
+                     uint32_t output_count, sc_feed_value *feeds, sc_fetch_value *fetches, sc_error *error)
+{
+    const sc_machine_func *about = &m->machine->funcs[func];
+    for (uint32_t i = 0; i < input_count && i < about->input_count; i++)
+        feeds[i] = (sc_feed_value){about->inputs[i].name, inputs[i].data, "f64"};
+    for (uint32_t i = 0; i < output_count; i++) {
+        outputs[i] = whole_array(&about->outputs[i]);
+        fetches[i] = (sc_fetch_value){i, outputs[i].data, "f64"};
+        if (outputs[i].data == NULL)
+            return false;
+    }
+    return sc_session_run(m->session, func, feeds, input_count, fetches, output_count, error) == SC_OK;
+}
+
+static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs, uint32_t output_count,
+                sc_error *error)
+{
+    sc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
+    sc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
+    *error = (sc_error){.status = SC_ERROR_MEMORY, .text = "there is not enough memory for the results"};
+    bool ok = feeds != NULL && fetches != NULL && run_with(self, func, inputs, input_count, outputs, output_count, feeds, fetches, error);
+    free(feeds);
+    free(fetches);
+    return ok;
+}
+
+static const sc_machine_verbs session_verbs = {set_state, get_state, initialise, set_random, run, free};
+
+static bool describe(const sc_executable *program, sc_machine *machine)
+{
+    if (!sc_machine_reserve(machine, sc_executable_state_count(program), sc_executable_func_count(program),
+                            sc_executable_call_count(program)))
+        return false;
+    machine->micro_batches = sc_executable_micro_batches(program);
+    for (uint32_t i = 0; i < machine->state_count; i++)
+        sc_executable_state(program, i, &machine->states[i]);
+    for (uint32_t i = 0; i < machine->call_count; i++)
+        machine->calls[i].func = sc_executable_call(program, i, &machine->calls[i].micro_batch);
+    for (uint32_t f = 0; f < machine->func_count; f++) {
+        sc_machine_func *func = &machine->funcs[f];
+        func->name = sc_executable_func(program, f);
+        if (!sc_machine_reserve_func(func, sc_executable_input_count(program, f), sc_executable_output_count(program, f)))
+            return false;
+        for (uint32_t i = 0; i < func->input_count; i++)
+            sc_executable_input(program, f, i, &func->inputs[i]);
+        for (uint32_t i = 0; i < func->output_count; i++)
+            sc_executable_output(program, f, i, &func->outputs[i]);
+    }
+    return true;
+}
+
+sc_machine *sc_machine_of_session(const sc_executable *program, sc_session *session)
+{
+    sc_machine *machine = calloc(1, sizeof *machine);
+    session_machine *self = calloc(1, sizeof *self);
+    uint32_t first;
+    if (machine == NULL || self == NULL) {
+        free(machine);
+        free(self);
+        return NULL;
+    }
+    *self = (session_machine){program, session, machine};
+    machine->verbs = &session_verbs;
+    machine->self = self;
+    if (!describe(program, machine)) {
+        sc_machine_free(machine);
+        return NULL;
+    }
+    sc_session_local_ranks(session, &first);
+    machine->is_first = first == 0;
+    return machine;
+}

@@ -1,0 +1,25 @@
+/* What a run is asked to do: the options that `shardc` and compiled programs share. */
+#ifndef SHARDC_RUNTIME_DRIVE_OPTIONS_H
+#define SHARDC_RUNTIME_DRIVE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "support/vec.h"
+
+typedef struct sc_named_text {
+    const char *name, *value;
+} sc_named_text;
+
+typedef struct sc_run_options {
+    uint64_t seed;
+    bool json;
+    const char *output, *weights, *data;
+    SC_VEC(sc_named_text) inputs; /* --input NAME=FILE[:TENSOR] */
+    int64_t steps;                /* 0: not given */
+    const char *set;              /* scalars of the optimizers, lr=1e-4,decay=0 (runtime/drive/settings.h) */
+    const char *eval_data, *log, *save, *state, *resume;
+    int64_t eval_every; /* steps; 0: not given */
+} sc_run_options;
+
+#endif

@@ -1,0 +1,311 @@
+#include "runtime/drive/train.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "runtime/drive/feed.h"
+#include "runtime/drive/json.h"
+#include "runtime/drive/save_weights.h"
+#include "runtime/drive/settings.h"
+#include "runtime/drive/train_log.h"
+#include "runtime/drive/train_state.h"
+
+struct sc_training_run {
+    sc_context *context;
+    const sc_facts *facts;
+    sc_run_options options;
+    sc_train_state saved; /* of --resume */
+    sc_feed feed, held_out;
+    sc_weights_file *file; /* of --save */
+    sc_train_log log;
+    sc_trainer *trainer;
+    sc_train_record last; /* step; 0: none was done */
+    uint64_t skipped;     /* steps that changed nothing */
+    double held_out_loss;
+    bool has_held_out_loss, writes;
+};
+
+typedef struct sc_training_run training;
+
+static bool usage(sc_context *context, const char *text)
+{
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0}, text, NULL);
+    return false;
+}
+
+/* ---- signals: the step is finished, then everything is saved ---- */
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number;
+}
+
+/* A second signal ends the process at once. */
+static void catch_signals(struct sigaction old[2])
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    sigemptyset(&action.sa_mask);
+    stop_signal = 0;
+    sigaction(SIGINT, &action, &old[0]);
+    sigaction(SIGTERM, &action, &old[1]);
+}
+
+static void release_signals(const struct sigaction old[2])
+{
+    sigaction(SIGINT, &old[0], NULL);
+    sigaction(SIGTERM, &old[1], NULL);
+}
+
+/* ---- what is asked ---- */
+
+static bool check_options(training *t)
+{
+    const sc_run_options *o = &t->options;
+    uint32_t errors = t->context->diag.errors;
+    if (o->steps < 1)
+        usage(t->context, "train needs --steps N, of at least 1");
+    if (o->eval_data != NULL && o->data == NULL)
+        usage(t->context, "--eval-data needs --data: it feeds the same inputs");
+    if (o->eval_every > 0 && o->eval_data == NULL)
+        usage(t->context, "--eval-every needs --eval-data FILE");
+    sc_apply_settings(t->context, o->set, NULL, 0);
+    return t->context->diag.errors == errors;
+}
+
+/* ---- before the first step ---- */
+
+/* The seed of a run that goes on is the one it began with. */
+static bool read_resumed(training *t)
+{
+    sc_context *context = t->context;
+    if (t->options.resume == NULL)
+        return true;
+    if (!sc_train_state_read(context, t->options.resume, &t->saved))
+        return false;
+    if (t->options.seed != 0 && t->options.seed != t->saved.seed)
+        return usage(context, sc_arena_printf(&context->arena, "--seed %llu, but %s was made with seed %llu; leave --seed out",
+                                              (unsigned long long)t->options.seed, t->options.resume, (unsigned long long)t->saved.seed));
+    t->options.seed = t->saved.seed;
+    if (t->saved.steps <= (uint64_t)t->options.steps)
+        return true;
+    return usage(context, sc_arena_printf(&context->arena, "%s has done %llu steps; --steps counts these too, so %lld is too few",
+                                          t->options.resume, (unsigned long long)t->saved.steps, (long long)t->options.steps));
+}
+
+/* Other data may be meant; then it begins where as many rows of it would have been read. */
+static void compare_data(training *t)
+{
+    uint64_t tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens);
+    if (t->options.resume != NULL && tokens != t->saved.tokens)
+        sc_report(&t->context->diag, SC_D_other_data, (sc_loc){0}, t->options.resume,
+                  sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)t->saved.tokens),
+                  sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)tokens), NULL);
+}
+
+static bool open_feeds(training *t)
+{
+    sc_context *context = t->context;
+    if (!sc_feed_open(context, &t->facts->entry, &t->options, SC_FEED_TRAINING, &t->feed))
+        return false;
+    compare_data(t);
+    if (t->options.eval_data == NULL)
+        return true;
+    for (uint32_t i = 0; i < t->options.inputs.count; i++) {
+        const char *name = t->options.inputs.data[i].name;
+        for (uint32_t j = 0; j < t->feed.count; j++) {
+            if (t->feed.steps[j].tensor != NULL && strcmp(t->feed.names[j], name) == 0)
+                return usage(context,
+                             sc_arena_printf(&context->arena,
+                                             "input '%s' holds a step per index, so that it has no value for the batches of --eval-data",
+                                             name));
+        }
+    }
+    sc_run_options held_out = t->options;
+    held_out.data = t->options.eval_data;
+    return sc_feed_open(context, &t->facts->entry, &held_out, SC_FEED_AS_STORED, &t->held_out);
+}
+
+/* What cannot be written at the end is said at the beginning. */
+static bool check_outputs(training *t)
+{
+    sc_context *context = t->context;
+    const sc_run_options *o = &t->options;
+    if (o->state != NULL && !sc_train_state_check(context, o->state))
+        return false;
+    if (o->save == NULL)
+        return true;
+    if (!t->facts->weights.is_known)
+        return usage(context, "the program was built without a 'weights' block; build it with --map NAME");
+    t->file = sc_check_writable(context, o->save) ? sc_weights_file_new(context, &t->facts->weights, o->weights) : NULL;
+    return t->file != NULL;
+}
+
+/* ---- steps ---- */
+
+/* The objective over the whole batches of the held-out file; nothing when a signal comes between. */
+static bool evaluate(training *t, uint64_t step)
+{
+    double totals = 0, weights = 0, total, weight;
+    for (uint64_t batch = 0; batch < t->held_out.batches; batch++) {
+        if (stop_signal != 0)
+            return true;
+        sc_feed_batch(&t->held_out, batch);
+        if (!sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &total, &weight))
+            return false;
+        totals += total;
+        weights += weight;
+    }
+    t->held_out_loss = weights == 0 ? 0 : totals / weights;
+    t->has_held_out_loss = true;
+    return sc_train_log_held_out(&t->log, step, t->held_out_loss);
+}
+
+static bool do_step(training *t, uint64_t tokens)
+{
+    sc_train_record *record = &t->last;
+    double begin = sc_seconds();
+    sc_feed_batch(&t->feed, sc_trainer_steps(t->trainer));
+    if (!sc_trainer_step(t->trainer, t->feed.arrays, t->feed.count, &record->result))
+        return false;
+    record->step = sc_trainer_steps(t->trainer);
+    record->tokens = tokens;
+    record->flops = t->facts->train.flops;
+    record->seconds = sc_seconds() - begin;
+    t->skipped += record->result.skipped;
+    if (t->writes)
+        sc_train_log_progress(&t->log, record, (uint64_t)t->options.steps);
+    return sc_train_log_step(&t->log, record);
+}
+
+static bool do_steps(training *t)
+{
+    uint64_t wanted = (uint64_t)t->options.steps, every = (uint64_t)t->options.eval_every, tokens = sc_entry_tokens(&t->facts->entry);
+    while (sc_trainer_steps(t->trainer) < wanted && stop_signal == 0) {
+        if (!do_step(t, tokens))
+            return false;
+        uint64_t step = t->last.step;
+        bool is_due = (every > 0 && step % every == 0) || step == wanted;
+        if (t->options.eval_data != NULL && is_due && !evaluate(t, step))
+            return false;
+    }
+    return true;
+}
+
+/* ---- afterwards ---- */
+
+static sc_array parameter_values(void *user, uint32_t param)
+{
+    const training *t = user;
+    const char *path = t->facts->weights.params[param].path;
+    for (uint32_t i = 0; i < sc_trainer_state_count(t->trainer); i++) {
+        if (strcmp(sc_trainer_state_name(t->trainer, i), path) == 0)
+            return sc_trainer_get_state(t->trainer, i);
+    }
+    return (sc_array){0};
+}
+
+/* Both are tried: where one cannot be written, the other may. */
+static void save(training *t)
+{
+    const sc_run_options *o = &t->options;
+    sc_train_state state = {.steps = sc_trainer_steps(t->trainer),
+                            .seed = o->seed,
+                            .program = t->facts->train.program,
+                            .tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens),
+                            .row_length = t->feed.row_length,
+                            .rows = t->feed.rows};
+    if (t->file != NULL)
+        sc_weights_save(t->file, t->writes ? o->save : NULL, parameter_values, t);
+    if (o->state != NULL)
+        sc_train_state_write(t->context, o->state, &state, t->trainer);
+}
+
+static const char *signal_name(void)
+{
+    return stop_signal == SIGINT ? "SIGINT" : "SIGTERM";
+}
+
+static void print_text(const training *t, bool is_stopped, sc_strbuf *out)
+{
+    const sc_run_options *o = &t->options;
+    unsigned long long done = sc_trainer_steps(t->trainer), wanted = (unsigned long long)o->steps;
+    if (is_stopped)
+        sc_strbuf_printf(out, "stopped by %s after step %llu of %llu\n", signal_name(), done, wanted);
+    else if (t->last.step == 0)
+        sc_strbuf_printf(out, "nothing to do: %s has done all %llu steps\n", o->resume, done);
+    else
+        sc_strbuf_printf(out, "%llu step%s\n", done, done == 1 ? "" : "s");
+    if (t->last.step > 0)
+        sc_strbuf_printf(out, "loss %.10g\n", t->last.result.loss);
+    if (t->has_held_out_loss)
+        sc_strbuf_printf(out, "held-out loss %.10g\n", t->held_out_loss);
+    if (t->skipped > 0)
+        sc_strbuf_printf(out, "%llu steps changed nothing: their gradients were not finite\n", (unsigned long long)t->skipped);
+    if (o->save != NULL)
+        sc_strbuf_printf(out, "parameters are in %s\n", o->save);
+    if (o->state != NULL)
+        sc_strbuf_printf(out, "the state is in %s; --resume %s goes on\n", o->state, o->state);
+    if (is_stopped && o->save == NULL && o->state == NULL)
+        sc_strbuf_add(out, "nothing was saved (--state DIR and --save FILE do)\n");
+}
+
+static void print_json(const training *t, bool is_stopped, sc_strbuf *out)
+{
+    json_t *root = json_object();
+    json_object_set_new(root, "version", json_integer(1));
+    json_object_set_new(root, "steps", json_integer((json_int_t)sc_trainer_steps(t->trainer)));
+    json_object_set_new(root, "stopped", is_stopped ? json_string(signal_name()) : json_null());
+    json_object_set_new(root, "loss", t->last.step > 0 ? sc_number_json(t->last.result.loss) : json_null());
+    json_object_set_new(root, "eval_loss", t->has_held_out_loss ? sc_number_json(t->held_out_loss) : json_null());
+    json_object_set_new(root, "skipped", json_integer((json_int_t)t->skipped));
+    sc_print_json(root, out);
+}
+
+/* ---- the whole ---- */
+
+sc_training_run *sc_train_begin(sc_context *context, const sc_run_options *options)
+{
+    training *t = sc_arena_alloc(&context->arena, sizeof *t);
+    *t = (training){.context = context, .options = *options};
+    return check_options(t) && read_resumed(t) ? t : NULL;
+}
+
+static bool prepare(training *t, sc_open_machine *open, void *user)
+{
+    const sc_run_options *o = &t->options;
+    if (o->resume != NULL && !sc_train_state_fits(t->context, o->resume, &t->saved, t->facts->train.program))
+        return false;
+    if (!open_feeds(t) || !check_outputs(t))
+        return false;
+    sc_machine *machine = open(user);
+    t->writes = machine != NULL && machine->is_first;
+    t->trainer = machine == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, machine);
+    if (t->trainer == NULL || (o->resume != NULL && !sc_train_state_restore(t->context, o->resume, &t->saved, t->trainer)))
+        return false;
+    /* the last: a log that was there is written over */
+    return sc_train_log_open(t->context, t->writes ? o->log : NULL, o->resume != NULL, &t->log);
+}
+
+void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_machine *open, void *user, sc_strbuf *out)
+{
+    uint32_t errors = t->context->diag.errors;
+    t->facts = facts;
+    if (prepare(t, open, user)) {
+        struct sigaction old[2];
+        catch_signals(old);
+        bool ok = do_steps(t);
+        bool is_stopped = stop_signal != 0 && sc_trainer_steps(t->trainer) < (uint64_t)t->options.steps;
+        if (ok)
+            save(t);
+        release_signals(old);
+        if (ok && t->writes && t->context->diag.errors == errors)
+            (t->options.json ? print_json : print_text)(t, is_stopped, out);
+    }
+    sc_train_log_close(&t->log);
+    sc_trainer_free(t->trainer);
+    sc_feed_close(&t->feed);
+    sc_feed_close(&t->held_out);
+}

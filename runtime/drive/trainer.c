@@ -1,0 +1,343 @@
+#include "runtime/drive/trainer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/drive/load_weights.h"
+#include "runtime/drive/settings.h"
+#include "support/state.h"
+
+struct sc_trainer {
+    sc_context *context;
+    const sc_facts *facts;
+    const sc_run_options *options;
+    sc_machine *machine;
+    sc_optimizer_settings *groups;
+    uint32_t (*scalars)[SC_SCALAR_COUNT]; /* by group: the states that a step reads them from */
+    uint32_t group_count, taken;          /* taken: the state that counts steps; SC_NOT_FOUND: all are taken */
+    uint64_t steps;
+    uint32_t *states, state_count; /* those that a checkpoint holds */
+    uint32_t input_count;
+    sc_array *parts; /* by input: of one micro-batch */
+    int *split_dim;  /* by input: the dim that micro-batches split, or -1 */
+    uint32_t result_count;
+    sc_array *outputs;
+    double *metrics;
+};
+
+static bool fail(sc_context *context, const char *text)
+{
+    sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
+    return false;
+}
+
+static bool failed(sc_context *context, const sc_error *error)
+{
+    return fail(context, sc_arena_printf(&context->arena, "%s", error->text));
+}
+
+/* ---- parameters ---- */
+
+typedef struct filling {
+    sc_machine *machine;
+    const sc_fact_weights *weights;
+    sc_error *error;
+} filling;
+
+/* A program need not read every parameter that a file has. */
+static bool set_param(void *user, uint32_t param, const double *values)
+{
+    filling *f = user;
+    uint32_t state = sc_machine_find_state(f->machine, f->weights->params[param].path);
+    return state == SC_NOT_FOUND || f->machine->verbs->set_state(f->machine->self, state, values, f->error);
+}
+
+bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine)
+{
+    sc_error error = {.text = "there is not enough memory for the parameters"};
+    filling f = {machine, &facts->weights, &error};
+    if (options->weights == NULL)
+        return machine->verbs->initialise(machine->self, options->seed, &error) || failed(context, &error);
+    if (facts->weights.is_known)
+        return sc_weights_load(context, &facts->weights, options->weights, set_param, &f);
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "the program was built without a 'weights' block; build it with --map NAME", NULL);
+    return false;
+}
+
+/* ---- state ---- */
+
+static bool is_kept(const sc_tensor_info *state)
+{
+    return strcmp(state->kind, sc_state_kind_names[SC_STATE_PARAM]) == 0 || strcmp(state->kind, sc_state_kind_names[SC_STATE_OPT]) == 0;
+}
+
+static void list_states(sc_trainer *t)
+{
+    t->states = sc_arena_array(&t->context->arena, t->machine->state_count, sizeof *t->states);
+    for (uint32_t s = 0; s < t->machine->state_count; s++) {
+        if (is_kept(&t->machine->states[s]))
+            t->states[t->state_count++] = s;
+    }
+}
+
+uint32_t sc_trainer_state_count(const sc_trainer *t)
+{
+    return t->state_count;
+}
+
+const char *sc_trainer_state_name(const sc_trainer *t, uint32_t index)
+{
+    return t->machine->states[t->states[index]].name;
+}
+
+sc_array sc_trainer_get_state(const sc_trainer *t, uint32_t index)
+{
+    return t->machine->verbs->get_state(t->machine->self, t->states[index]);
+}
+
+bool sc_trainer_set_state(sc_trainer *t, uint32_t index, const sc_array *array)
+{
+    const sc_tensor_info *info = &t->machine->states[t->states[index]];
+    sc_error error;
+    bool fits = array->data != NULL && array->rank == info->rank;
+    for (uint32_t i = 0; fits && i < info->rank; i++)
+        fits = array->sizes[i] == info->dims[i].size;
+    return fits && t->machine->verbs->set_state(t->machine->self, t->states[index], array->data, &error);
+}
+
+bool sc_trainer_writes(const sc_trainer *t)
+{
+    return t->machine->is_first;
+}
+
+uint64_t sc_trainer_steps(const sc_trainer *t)
+{
+    return t->steps;
+}
+
+void sc_trainer_set_steps(sc_trainer *t, uint64_t steps)
+{
+    t->steps = steps;
+}
+
+/* ---- inputs: rows [i B / n, (i + 1) B / n) of the batch dim ---- */
+
+static bool list_inputs(sc_trainer *t)
+{
+    const sc_machine_func *micro = &t->machine->funcs[t->facts->train.micro];
+    sc_arena *arena = &t->context->arena;
+    t->parts = sc_arena_array(arena, micro->input_count + 1u, sizeof *t->parts);
+    t->split_dim = sc_arena_array(arena, micro->input_count + 1u, sizeof *t->split_dim);
+    for (; t->input_count < micro->input_count; t->input_count++) {
+        const sc_tensor_info *info = &micro->inputs[t->input_count];
+        int64_t sizes[SC_ARRAY_MAX_RANK];
+        for (uint32_t i = 0; i < info->rank; i++)
+            sizes[i] = info->dims[i].size;
+        t->split_dim[t->input_count] = info->batch_dim;
+        t->parts[t->input_count] = sc_array_new(info->rank, sizes);
+        if (t->parts[t->input_count].data == NULL)
+            return fail(t->context, "there is not enough memory for the inputs");
+    }
+    return true;
+}
+
+/* The micro-batch's rows of one whole input. */
+static void take_part(const sc_array *whole, int dim, int32_t micro_batch, sc_array *part)
+{
+    if (dim < 0) {
+        memcpy(part->data, whole->data, (size_t)part->count * sizeof *part->data);
+        return;
+    }
+    int64_t outer = 1, inner = 1, rows = part->sizes[dim];
+    for (int i = 0; i < dim; i++)
+        outer *= part->sizes[i];
+    for (uint32_t i = (uint32_t)dim + 1; i < part->rank; i++)
+        inner *= part->sizes[i];
+    for (int64_t o = 0; o < outer; o++)
+        memcpy(part->data + o * rows * inner, whole->data + (o * whole->sizes[dim] + micro_batch * rows) * inner,
+               (size_t)(rows * inner) * sizeof *part->data);
+}
+
+static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
+{
+    if (count != t->input_count)
+        return fail(t->context, "the step has another number of inputs");
+    for (uint32_t i = 0; i < count; i++) {
+        bool fits = inputs[i].data != NULL && inputs[i].rank == t->parts[i].rank;
+        for (uint32_t d = 0; fits && d < inputs[i].rank; d++)
+            fits = inputs[i].sizes[d] == t->parts[i].sizes[d] * ((int)d == t->split_dim[i] ? (int64_t)t->machine->micro_batches : 1);
+        if (!fits)
+            return fail(t->context, "an input is not of the global batch's shape");
+    }
+    return true;
+}
+
+/* ---- a step ---- */
+
+/* With loss scaling, steps that were not taken do not count for the optimizer. */
+static int64_t steps_taken(const sc_trainer *t)
+{
+    sc_array taken = t->taken == SC_NOT_FOUND ? (sc_array){0} : t->machine->verbs->get_state(t->machine->self, t->taken);
+    int64_t count = taken.data == NULL ? (int64_t)t->steps : (int64_t)taken.data[0];
+    sc_array_free(&taken);
+    return count;
+}
+
+static void find_scalars(sc_trainer *t)
+{
+    t->scalars = sc_arena_array(&t->context->arena, t->group_count, sizeof *t->scalars);
+    for (uint32_t g = 0; g < t->group_count; g++) {
+        for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "optimizer%u.%s", g, sc_scalar_names[i]);
+            t->scalars[g][i] = sc_machine_find_state(t->machine, name);
+        }
+    }
+    t->taken = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_TAKEN_STATE) : SC_NOT_FOUND;
+}
+
+static bool set_scalars(sc_trainer *t)
+{
+    sc_error error;
+    int64_t taken = steps_taken(t);
+    for (uint32_t g = 0; g < t->group_count; g++) {
+        double scalars[SC_SCALAR_COUNT];
+        sc_optimizer_scalars(&t->groups[g], taken + 1, scalars);
+        scalars[SC_SCALAR_LR] = sc_rate_at(&t->groups[g].lr, (int64_t)t->steps + 1);
+        for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
+            uint32_t state = t->scalars[g][i];
+            if (state != SC_NOT_FOUND && !t->machine->verbs->set_state(t->machine->self, state, &scalars[i], &error))
+                return failed(t->context, &error);
+        }
+    }
+    return true;
+}
+
+static void free_outputs(sc_trainer *t)
+{
+    for (uint32_t i = 0; i < t->result_count; i++)
+        sc_array_free(&t->outputs[i]);
+}
+
+static bool run_call(sc_trainer *t, const sc_machine_call *call, const sc_array *inputs)
+{
+    const sc_machine_verbs *verbs = t->machine->verbs;
+    const sc_fact_train *train = &t->facts->train;
+    sc_error error = {.text = ""};
+    bool is_micro = call->func == train->micro, ok;
+    verbs->set_random(t->machine->self, t->options->seed, t->steps + 1, is_micro ? (uint32_t)call->micro_batch : 0);
+    for (uint32_t i = 0; is_micro && i < t->input_count; i++)
+        take_part(&inputs[i], t->split_dim[i], call->micro_batch, &t->parts[i]);
+    if (is_micro)
+        ok = verbs->run(t->machine->self, call->func, t->parts, t->input_count, NULL, 0, &error);
+    else
+        ok = verbs->run(t->machine->self, call->func, NULL, 0, t->outputs, call->func == train->update ? t->result_count : 0, &error);
+    return ok || failed(t->context, &error);
+}
+
+bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_step_result *out)
+{
+    if (!check_inputs(t, inputs, count) || !set_scalars(t))
+        return false;
+    free_outputs(t);
+    for (uint32_t i = 0; i < t->machine->call_count; i++) {
+        if (!run_call(t, &t->machine->calls[i], inputs))
+            return false;
+    }
+    t->steps++;
+    uint32_t first = t->result_count - t->facts->train.metric_count;
+    for (uint32_t i = first; i < t->result_count; i++)
+        t->metrics[i - first] = t->outputs[i].data[0];
+    *out = (sc_step_result){.loss = t->outputs[0].data[0],
+                            .grad_norm = t->outputs[1].data[0],
+                            .lr = sc_rate_at(&t->groups[0].lr, (int64_t)t->steps),
+                            .skipped = t->facts->train.scales && t->outputs[2].data[0] == 0,
+                            .metric_count = t->facts->train.metric_count,
+                            .metrics = t->metrics};
+    return true;
+}
+
+/* ---- the forward function ---- */
+
+bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, double *total, double *weight)
+{
+    sc_error error = {.text = ""};
+    uint32_t func = t->facts->entry.func;
+    if (func >= t->machine->func_count)
+        return fail(t->context, "the program has no forward function");
+    uint32_t output_count = t->machine->funcs[func].output_count;
+    sc_array *outputs = sc_arena_array(&t->context->arena, output_count, sizeof *outputs);
+    bool ok = t->machine->verbs->run(t->machine->self, func, inputs, count, outputs, output_count, &error);
+    if (ok) {
+        *total = outputs[0].data[0];
+        *weight = output_count > 1 ? outputs[1].data[0] : 1;
+    }
+    for (uint32_t i = 0; i < output_count; i++)
+        sc_array_free(&outputs[i]);
+    return ok || failed(t->context, &error);
+}
+
+/* ---- life ---- */
+
+/* State of the step that does not begin with 0. */
+static bool set_constants(sc_trainer *t)
+{
+    sc_error error;
+    for (uint32_t i = 0; i < t->facts->train.constants.count; i++) {
+        const sc_fact_constant *constant = &t->facts->train.constants.data[i];
+        uint32_t state = sc_machine_find_state(t->machine, constant->path);
+        if (state != SC_NOT_FOUND && !t->machine->verbs->set_state(t->machine->self, state, &constant->value, &error))
+            return failed(t->context, &error);
+    }
+    return true;
+}
+
+/* Facts of a program that somebody else made. */
+static bool check_facts(sc_trainer *t)
+{
+    const sc_fact_train *train = &t->facts->train;
+    if (train->micro >= t->machine->func_count || train->update >= t->machine->func_count ||
+        t->machine->funcs[train->update].output_count != t->result_count)
+        return fail(t->context, "the facts of the program and its functions do not go together");
+    for (uint32_t i = 0; i < t->machine->call_count; i++) {
+        if (t->machine->calls[i].func == train->micro && t->machine->calls[i].micro_batch < 0)
+            return fail(t->context, "the program's schedule does not count micro-batches");
+    }
+    return true;
+}
+
+static bool open_trainer(sc_trainer *t)
+{
+    sc_arena *arena = &t->context->arena;
+    const sc_fact_train *train = &t->facts->train;
+    t->group_count = train->groups.count;
+    t->groups = sc_arena_array(arena, t->group_count + 1u, sizeof *t->groups);
+    memcpy(t->groups, train->groups.data, t->group_count * sizeof *t->groups);
+    t->result_count = 2 + train->scales + train->metric_count;
+    t->outputs = sc_arena_array(arena, t->result_count, sizeof *t->outputs);
+    t->metrics = sc_arena_array(arena, t->result_count, sizeof *t->metrics);
+    list_states(t);
+    find_scalars(t);
+    return check_facts(t) && sc_apply_settings(t->context, t->options->set, t->groups, t->group_count) && list_inputs(t) &&
+           sc_fill_parameters(t->context, t->facts, t->options, t->machine) && set_constants(t);
+}
+
+sc_trainer *sc_trainer_new(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine)
+{
+    sc_trainer *t = sc_arena_alloc(&context->arena, sizeof *t);
+    *t = (sc_trainer){.context = context, .facts = facts, .options = options, .machine = machine};
+    if (open_trainer(t))
+        return t;
+    sc_trainer_free(t);
+    return NULL;
+}
+
+void sc_trainer_free(sc_trainer *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < t->input_count; i++)
+        sc_array_free(&t->parts[i]);
+    free_outputs(t);
+}

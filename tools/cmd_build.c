@@ -1,0 +1,142 @@
+/* shardc build: a program as one executable file. */
+#define _GNU_SOURCE /* memrchr */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "codegen/program.h"
+#include "support/hash.h"
+#include "support/program_file.h"
+#include "tools/commands.h"
+#include "tools/facts.h"
+
+static bool fail(sc_context *context, sc_diag_id id, const char *path, const char *reason)
+{
+    sc_report(&context->diag, id, (sc_loc){0}, path, reason, NULL);
+    return false;
+}
+
+/* ---- the runtime's executable: beside this one, or where an installation has it ---- */
+
+static const char *find_stub(sc_context *context)
+{
+    static const char *const places[] = {"shardc-prog", "../lib/shardc/shardc-prog"};
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash = length < 0 ? NULL : memrchr(self, '/', (size_t)length);
+    for (size_t i = 0; slash != NULL && i < sizeof places / sizeof *places; i++) {
+        const char *path = sc_arena_printf(&context->arena, "%.*s/%s", (int)(slash - self), self, places[i]);
+        if (access(path, R_OK) == 0)
+            return path;
+    }
+    fail(context, SC_D_cannot_read, "shardc-prog", "it belongs beside shardc, or into ../lib/shardc");
+    return NULL;
+}
+
+/* ---- the file ---- */
+
+static bool copy(FILE *from, FILE *to, uint64_t *size)
+{
+    char part[1 << 16];
+    size_t length;
+    *size = 0;
+    while ((length = fread(part, 1, sizeof part, from)) > 0) {
+        if (fwrite(part, 1, length, to) != length)
+            return false;
+        *size += length;
+    }
+    return !ferror(from);
+}
+
+static bool write_parts(FILE *stub, FILE *out, const sc_strbuf *image)
+{
+    uint8_t bytes[SC_PROGRAM_TRAILER_BYTES];
+    sc_program_trailer trailer = {.length = image->length, .hash = sc_fnv1a64(image->data, image->length)};
+    if (!copy(stub, out, &trailer.offset))
+        return false;
+    sc_program_trailer_write(&trailer, bytes);
+    return fwrite(image->data, 1, image->length, out) == image->length && fwrite(bytes, 1, sizeof bytes, out) == sizeof bytes &&
+           fflush(out) == 0;
+}
+
+/* Under another name first: one that runs may stand there, and nobody sees half of one. */
+static bool write_program(sc_context *context, const char *path, const sc_strbuf *image)
+{
+    const char *stub_path = find_stub(context), *made = sc_arena_printf(&context->arena, "%s.%ld.tmp", path, (long)getpid());
+    FILE *stub = stub_path == NULL ? NULL : fopen(stub_path, "rb");
+    if (stub == NULL)
+        return stub_path != NULL && fail(context, SC_D_cannot_read, stub_path, strerror(errno));
+    FILE *out = fopen(made, "wb");
+    mode_t mask = umask(0);
+    umask(mask);
+    bool ok = out != NULL && write_parts(stub, out, image) && fchmod(fileno(out), 0777 & ~mask) == 0;
+    int reason = errno;
+    if (out != NULL && fclose(out) != 0 && ok) {
+        reason = errno;
+        ok = false;
+    }
+    fclose(stub);
+    if (ok && rename(made, path) != 0) {
+        reason = errno;
+        ok = false;
+    }
+    if (!ok && out != NULL)
+        (void)unlink(made);
+    return ok || fail(context, SC_D_cannot_write, path, strerror(reason));
+}
+
+/* ---- the program ---- */
+
+/* A train step takes its forward entry along. */
+static bool generate(sc_context *context, const sc_options *options, const sc_compiled *c, sc_strbuf *image)
+{
+    sc_compiled whole, forward;
+    sc_facts facts;
+    sc_generated generated;
+    bool trains = c->step != NULL;
+    sc_generate_part parts[2] = {{.m = c->local, .step = c->step}};
+    if (trains && (!sc_build_whole(c, &whole) || !sc_compile_forward(context, c, options, "fuse", &forward)))
+        return false;
+    if (!sc_find_facts(c, trains ? &whole : NULL, true, options->map, &facts) || !facts.weights.is_complete)
+        return false;
+    if (trains) {
+        facts.entry.func = c->local->funcs.count + forward.func;
+        parts[1].m = forward.local;
+    }
+    const char *text = sc_facts_write(&facts, &context->arena);
+    if (text == NULL)
+        return fail(context, SC_D_run_failed, "there is not enough memory", NULL);
+    if (!sc_generate_parts(parts, trains ? 2 : 1, &(sc_generate_options){.facts = text}, &generated))
+        return false;
+    sc_strbuf_init(image, &context->arena);
+    sc_image_write(generated.image, image);
+    return true;
+}
+
+int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)
+{
+    sc_compiled c;
+    sc_strbuf image;
+    uint32_t errors = context->diag.errors;
+    if (options->output == NULL) {
+        sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "build needs -o PROGRAM", NULL);
+        return 0;
+    }
+    if (options->target != NULL && strcmp(options->target, "cpu") != 0) {
+        sc_report(&context->diag, SC_D_not_compiled, (sc_loc){0}, sc_arena_printf(&context->arena, "the target '%s'", options->target),
+                  NULL);
+        return 0;
+    }
+    if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c))
+        return 0;
+    sc_check_expects(context, &c, SC_D_expect_fails);
+    if (context->diag.errors > errors || !generate(context, options, &c, &image) || !write_program(context, options->output, &image))
+        return 0;
+    sc_strbuf_printf(out, "%s: %s of '%s' on %llu rank%s; '%s info' says more\n", options->output,
+                     c.step != NULL ? "the train step" : "the entry", sc_text(context, c.entry),
+                     (unsigned long long)sc_mesh_ranks(&c.local->mesh), sc_mesh_ranks(&c.local->mesh) == 1 ? "" : "s", options->output);
+    return 0;
+}

@@ -1,0 +1,134 @@
+/* What a compiled program's facts are (runtime/drive/facts.h). */
+#include "tools/facts.h"
+
+#include "ir/text.h"
+#include "support/strbuf.h"
+#include "tools/draw.h"
+#include "tools/flops.h"
+
+/* ---- the entry ---- */
+
+static sc_entry_info find_entry(const sc_compiled *c)
+{
+    sc_entry_list entries = {0};
+    sc_program_entries(c->program, c->model, &entries);
+    for (uint32_t i = 0; i < entries.count; i++) {
+        if (entries.data[i].entry == c->entry)
+            return entries.data[i];
+    }
+    return (sc_entry_info){0};
+}
+
+void sc_entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id func, sc_fact_entry *out)
+{
+    sc_draws draws;
+    uint32_t at = 0;
+    sc_entry_info row = find_entry(c);
+    *out = (sc_fact_entry){.name = sc_text(m->context, c->entry),
+                           .func = UINT32_MAX,
+                           .is_cached = row.cached,
+                           .is_minimised = row.minimised,
+                           .flops = sc_func_flops(m, func)};
+    sc_draws_find(m, func, &draws);
+    sc_for_each_op (m, func, op) {
+        if (sc_op_at(m, op)->kind != SC_OP_input)
+            continue;
+        sc_type id = m->values.data[sc_result(m, op, 0)].type;
+        const sc_type_info *type = &m->types.data[id];
+        sc_fact_input *input = sc_vec_push(&m->context->arena, &out->inputs);
+        *input = (sc_fact_input){.name = sc_text(m->context, sc_op_word(sc_op_at(m, op), SC_ATTR_name)),
+                                 .type = sc_type_text(m, id),
+                                 .dtype = type->dtype,
+                                 .rank = type->rank,
+                                 .draw = draws.inputs.data[at++]};
+        for (uint32_t d = 0; d < type->rank; d++)
+            input->sizes[d] = type->dims[d].size;
+    }
+}
+
+/* ---- the train step ---- */
+
+/* Which optimizer has which parameters, in which dtypes: with the program, all that a state depends on. */
+static void print_trained(const sc_compiled *c, sc_strbuf *out)
+{
+    const sc_training *trained = c->global_step->training;
+    for (uint32_t i = 0; i < trained->params.count; i++) {
+        const sc_trained_param *param = &trained->params.data[i];
+        sc_strbuf_printf(
+            out, "train \"%s\" with %s, grad %s, opt %s\n", sc_text(c->global->context, c->global->state.data[param->state].path),
+            sc_optimizers[trained->groups.data[param->group].kind].name, sc_dtypes[param->grad].name, sc_dtypes[param->opt].name);
+    }
+}
+
+/* The compiled step is of one micro-batch, and holds what the plan does to it: the entry before it is differentiated or placed has the
+ * whole batch. */
+bool sc_build_whole(const sc_compiled *c, sc_compiled *out)
+{
+    sc_binding_list bindings = {0};
+    sc_build_result built = {0};
+    sc_plan_bindings(c->resolved, c->entry, &bindings);
+    sc_build_request request = {
+        .model = c->model, .entry = c->entry, .bindings = &bindings, .dtype_of = sc_plan_dtype_of, .user = c->resolved, .training = true};
+    *out = *c;
+    out->global = sc_module_new(c->global->context);
+    if (!sc_build_entry(c->program, &request, out->global, &built))
+        return false;
+    out->func = built.func;
+    return true;
+}
+
+/* State of the step, of what runs, that does not begin with 0. */
+static void find_constants(const sc_module *m, sc_fact_train *out)
+{
+    for (uint32_t s = 0; s < m->state.count; s++) {
+        const sc_state *state = &m->state.data[s];
+        if (state->kind == SC_STATE_OPT && state->init == SC_INIT_CONSTANT && m->types.data[state->type].rank == 0)
+            *sc_vec_push(&m->context->arena, &out->constants) = (sc_fact_constant){sc_text(m->context, state->path), state->init_args[0]};
+    }
+}
+
+static void find_train(const sc_compiled *c, const sc_compiled *whole, sc_fact_train *out)
+{
+    sc_context *context = c->global->context;
+    const sc_training *training = c->global_step->training;
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    sc_print_module(whole->global, NULL, &text);
+    print_trained(c, &text);
+    *out = (sc_fact_train){.micro = c->step->micro,
+                           .update = c->step->update,
+                           .metric_count = c->step->metric_count,
+                           .scales = c->step->scales,
+                           .flops = sc_schedule_flops(c->local),
+                           .program = text.data};
+    for (uint32_t i = 0; i < training->groups.count; i++)
+        *sc_vec_push(&context->arena, &out->groups) = training->groups.data[i];
+    find_constants(c->local, out);
+}
+
+/* ---- the whole ---- */
+
+static bool add_weights(const sc_compiled *c, const sc_module *m, const char *map, sc_facts *out)
+{
+    const sc_weights *weights;
+    if (!sc_weights_choose(m->context, c->program, c->model, map, &weights))
+        return false;
+    sc_weight_facts(m->context, c->program, weights, m, &out->weights);
+    return true;
+}
+
+bool sc_find_facts(const sc_compiled *c, const sc_compiled *whole, bool weights, const char *map, sc_facts *out)
+{
+    sc_context *context = c->global->context;
+    *out = (sc_facts){.model = sc_text(context, c->model),
+                      .plan = c->plan == NULL ? NULL : sc_text(context, c->plan->name.text),
+                      .trains = whole != NULL};
+    if (whole == NULL) {
+        sc_entry_facts(c, c->global, c->func, &out->entry);
+        out->entry.func = c->func;
+    } else {
+        sc_entry_facts(whole, whole->global, whole->func, &out->entry);
+        find_train(c, whole, &out->train);
+    }
+    return !weights || add_weights(c, whole == NULL ? c->global : whole->global, map, out);
+}

@@ -1,0 +1,178 @@
+/* The runtime's executable. `shardc build` copies it and appends a program: this file then runs that, and needs nothing else. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/launch.h"
+#include "support/program_file.h"
+#include "tools/prog/prog.h"
+
+bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    sc_report(&prog->context->diag, id, (sc_loc){0}, sc_arena_vprintf(&prog->context->arena, format, args), NULL);
+    va_end(args);
+    return false;
+}
+
+/* ---- the program at the end of this file ---- */
+
+static bool read_program(sc_prog *prog, const void *file, size_t size)
+{
+    sc_program_trailer trailer;
+    sc_error error;
+    const char *problem = sc_program_trailer_read(file, size, &trailer);
+    if (problem != NULL)
+        return sc_prog_fail(prog, SC_D_run_failed, "this file is no complete program: %s", problem);
+    if (sc_executable_read((const char *)file + trailer.offset, (size_t)trailer.length, &prog->program, &error) != SC_OK)
+        return sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
+    problem = sc_facts_read(sc_executable_facts(prog->program), &prog->context->arena, &prog->facts);
+    return problem == NULL || sc_prog_fail(prog, SC_D_run_failed, "%s", problem);
+}
+
+static bool open_program(sc_prog *prog)
+{
+    struct stat about;
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &about) != 0)
+        return sc_prog_fail(prog, SC_D_run_failed, "/proc/self/exe: %s", strerror(errno));
+    void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    bool ok = bytes != MAP_FAILED || sc_prog_fail(prog, SC_D_run_failed, "/proc/self/exe: %s", strerror(errno));
+    ok = ok && read_program(prog, bytes, (size_t)about.st_size);
+    if (bytes != MAP_FAILED)
+        munmap(bytes, (size_t)about.st_size);
+    close(file);
+    return ok;
+}
+
+/* ---- its session ---- */
+
+/* As threads of this process, or as one of several that a launcher started. */
+static bool choose_world(sc_prog *prog, sc_session_options *options)
+{
+    sc_launch launch;
+    sc_error error;
+    unsigned long long ranks = sc_executable_ranks(prog->program);
+    if (prog->ranks != 0 && (unsigned long long)prog->ranks != ranks)
+        return sc_prog_fail(prog, SC_D_usage, "--ranks %lld, but the program was built for %llu", (long long)prog->ranks, ranks);
+    if (sc_launch_read(NULL, NULL, &launch, &error) != SC_OK)
+        return sc_prog_fail(prog, SC_D_usage, "%s", error.text);
+    if (launch.launcher == SC_LAUNCH_ALONE || (launch.size == 1 && ranks == 1))
+        return true;
+    if (launch.size != ranks)
+        return sc_prog_fail(prog, SC_D_usage, "%s started %u ranks, but the program was built for %llu", launch.how, launch.size, ranks);
+    if (launch.rank == 0)
+        fprintf(stderr, "%llu ranks by %s\n", ranks, launch.how);
+    options->world = SC_WORLD_MPI;
+    return true;
+}
+
+sc_machine *sc_prog_open(void *user)
+{
+    sc_prog *prog = user;
+    sc_error error;
+    sc_session_options options = {.threads = (uint32_t)prog->threads, .deadline_ms = (uint32_t)prog->deadline_ms, .profile = prog->profile};
+    if (!choose_world(prog, &options))
+        return NULL;
+    if (sc_session_new(prog->program, &options, &prog->session, &error) != SC_OK) {
+        sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
+        return NULL;
+    }
+    prog->machine = sc_machine_of_session(prog->program, prog->session);
+    if (prog->machine == NULL)
+        sc_prog_fail(prog, SC_D_run_failed, "there is not enough memory");
+    return prog->machine;
+}
+
+/* ---- verbs ---- */
+
+static void eval(sc_prog *prog)
+{
+    sc_evaluate(prog->context, &prog->facts, &prog->run, sc_prog_open, prog, &prog->out);
+}
+
+static void train(sc_prog *prog)
+{
+    sc_training_run *run = sc_train_begin(prog->context, &prog->run);
+    if (run != NULL && !prog->facts.trains)
+        sc_prog_fail(prog, SC_D_usage, "this program is entry '%s' alone: it has no train step", prog->facts.entry.name);
+    else if (run != NULL)
+        sc_train_run(run, &prog->facts, sc_prog_open, prog, &prog->out);
+}
+
+typedef struct verb_row {
+    const char *name;
+    void (*run)(sc_prog *prog);
+} verb_row;
+
+static const verb_row verbs[] = {{"info", sc_prog_info}, {"eval", eval}, {"train", train}, {"bench", sc_prog_bench}};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static void dispatch(sc_prog *prog)
+{
+    const char *names[VERBS];
+    for (size_t i = 0; i < VERBS; i++) {
+        names[i] = verbs[i].name;
+        if (strcmp(prog->command, verbs[i].name) == 0) {
+            if (open_program(prog))
+                verbs[i].run(prog);
+            return;
+        }
+    }
+    const char *near = sc_nearest(prog->command, names, VERBS);
+    sc_prog_fail(prog, SC_D_usage, "there is no command '%s'%s%s%s", prog->command, near != NULL ? "; did you mean '" : "",
+                 near != NULL ? near : "", near != NULL ? "'?" : "");
+}
+
+typedef struct invocation {
+    int argc;
+    char **argv;
+    int exit_code;
+} invocation;
+
+static void work(sc_context *context, void *user)
+{
+    invocation *call = user;
+    sc_prog prog = {.context = context};
+    sc_strbuf messages;
+    int code = 0;
+    sc_strbuf_init(&prog.out, &context->arena);
+    sc_strbuf_init(&messages, &context->arena);
+    bool parsed = sc_prog_parse(&prog, call->argc, call->argv);
+    if (prog.version) {
+        sc_strbuf_printf(&prog.out, "shardc %s\n", SHARDC_VERSION);
+    } else if (prog.help || (parsed && prog.command == NULL)) {
+        sc_prog_help(&prog, call->argv[0]);
+        code = prog.help ? 0 : 2;
+    } else if (parsed) {
+        dispatch(&prog);
+    }
+    sc_machine_free(prog.machine);
+    sc_session_free(prog.session);
+    if (prog.out.length > 0 && (fwrite(prog.out.data, 1, prog.out.length, stdout) != prog.out.length || fflush(stdout) != 0))
+        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output", strerror(errno), NULL);
+    if (prog.json_diagnostics)
+        sc_diag_render_json(&context->diag, &context->sources, &messages);
+    else
+        sc_diag_render_text(&context->diag, &context->sources, &messages);
+    fputs(messages.length > 0 ? messages.data : "", stderr);
+    sc_executable_free(prog.program);
+    call->exit_code = sc_diag_exit_code(&context->diag) != 0 ? sc_diag_exit_code(&context->diag) : code;
+}
+
+int main(int argc, char **argv)
+{
+    sc_context context;
+    invocation call = {.argc = argc, .argv = argv};
+    bool fine = sc_context_run(&context, 0, work, &call);
+    sc_context_free(&context);
+    if (!fine)
+        fputs("out of memory\n", stderr);
+    return fine ? call.exit_code : 7;
+}

@@ -1,0 +1,34 @@
+/* A compiled program as a command: what its verbs share. */
+#ifndef SHARDC_TOOLS_PROG_H
+#define SHARDC_TOOLS_PROG_H
+
+#include "runtime/drive/train.h"
+#include "runtime/executable.h"
+
+typedef struct sc_prog {
+    sc_context *context;
+    sc_executable *program;
+    sc_facts facts;
+    sc_session *session; /* NULL until a verb opens it */
+    sc_machine *machine; /* of the session */
+    const char *command;
+    sc_run_options run;
+    bool help, version, calibrate, profile, gemms_only, json_diagnostics;
+    int64_t ranks, threads, deadline_ms; /* 0: not given */
+    sc_strbuf out;
+} sc_prog;
+
+/* Command line; false after messages. */
+bool sc_prog_parse(sc_prog *prog, int argc, char **argv);
+void sc_prog_help(sc_prog *prog, const char *name);
+
+/* An sc_open_machine: `user` is the program. */
+sc_machine *sc_prog_open(void *user);
+
+/* The verbs; results are added to prog->out. */
+void sc_prog_info(sc_prog *prog);
+void sc_prog_bench(sc_prog *prog);
+
+bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif
