@@ -10,6 +10,7 @@
 #include "codegen/program.h"
 #include "support/hash.h"
 #include "support/program_file.h"
+#include "tools/cached.h"
 #include "tools/commands.h"
 #include "tools/facts.h"
 
@@ -90,26 +91,40 @@ static bool write_program(sc_context *context, const char *path, const sc_strbuf
 
 /* ---- the program ---- */
 
-/* A train step takes its forward entry along. */
+/* The program's second module, if it has one: a train step takes its forward entry along, a cached entry itself with another number of
+ * positions. */
+static bool find_facts(sc_context *context, const sc_options *options, const sc_compiled *c, sc_compiled *second, bool *has_second,
+                       sc_facts *facts)
+{
+    sc_compiled whole;
+    *has_second = c->step != NULL;
+    if (c->step != NULL && (!sc_build_whole(c, &whole) || !sc_compile_forward(context, c, options, "fuse", second)))
+        return false;
+    if (!sc_find_facts(c, c->step != NULL ? &whole : NULL, true, options->map, facts) || !facts->weights.is_complete)
+        return false;
+    if (c->step != NULL)
+        facts->entry.func = c->local->funcs.count + second->func;
+    else if (facts->entry.is_cached && !sc_compile_other(context, c, options, "fuse", second, &facts->generates, &facts->generate))
+        return false;
+    *has_second = *has_second || facts->generates;
+    return true;
+}
+
 static bool generate(sc_context *context, const sc_options *options, const sc_compiled *c, sc_strbuf *image)
 {
-    sc_compiled whole, forward;
+    sc_compiled second;
     sc_facts facts;
     sc_generated generated;
-    bool trains = c->step != NULL;
+    bool has_second;
     sc_generate_part parts[2] = {{.m = c->local, .step = c->step}};
-    if (trains && (!sc_build_whole(c, &whole) || !sc_compile_forward(context, c, options, "fuse", &forward)))
+    if (!find_facts(context, options, c, &second, &has_second, &facts))
         return false;
-    if (!sc_find_facts(c, trains ? &whole : NULL, true, options->map, &facts) || !facts.weights.is_complete)
-        return false;
-    if (trains) {
-        facts.entry.func = c->local->funcs.count + forward.func;
-        parts[1].m = forward.local;
-    }
+    if (has_second)
+        parts[1] = (sc_generate_part){.m = second.local, .name = facts.generates ? sc_other_name(context, c, &facts.generate) : NULL};
     const char *text = sc_facts_write(&facts, &context->arena);
     if (text == NULL)
         return fail(context, SC_D_run_failed, "there is not enough memory", NULL);
-    if (!sc_generate_parts(parts, trains ? 2 : 1, &(sc_generate_options){.facts = text}, &generated))
+    if (!sc_generate_parts(parts, has_second ? 2 : 1, &(sc_generate_options){.facts = text}, &generated))
         return false;
     sc_strbuf_init(image, &context->arena);
     sc_image_write(generated.image, image);

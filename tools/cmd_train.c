@@ -116,7 +116,7 @@ int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
     if (options.eval_data != NULL) {
         if (!sc_compile_forward(context, &c, &options, sc_runner_last_pass(&options), &forward))
             return 0;
-        runner.forward = &forward;
+        runner.second = &forward;
         facts.entry.func = (options.interpret ? c.global : c.local)->funcs.count + forward.func;
     }
     sc_train_run(run, &facts, sc_runner_open, &runner, out);

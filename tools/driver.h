@@ -27,6 +27,10 @@ typedef struct sc_options {
     const char *set; /* train: scalars of the optimizers, lr=1e-4,decay=0 (tools/settings.h) */
     const char *eval_data, *log, *save, *state, *resume;
     int64_t eval_every; /* steps; 0: not given */
+    SC_VEC(const char *) prompts; /* generate; with its options as in sc_run_options */
+    int64_t max_tokens, top_k, stop;
+    double temperature, top_p;
+    bool has_stop;
 } sc_options;
 
 /* A program compiled for one entry and plan. */

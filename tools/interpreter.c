@@ -190,7 +190,7 @@ static bool describe(const interpreter *in, const sc_training *training, sc_mach
     return true;
 }
 
-sc_machine *sc_interpreter_new(const sc_compiled *c, const sc_compiled *forward)
+sc_machine *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second)
 {
     sc_machine *machine = calloc(1, sizeof *machine);
     interpreter *in = calloc(1, sizeof *in);
@@ -203,7 +203,7 @@ sc_machine *sc_interpreter_new(const sc_compiled *c, const sc_compiled *forward)
     machine->verbs = &verbs;
     machine->self = in;
     in->modules[0] = module_of(c);
-    in->modules[1] = forward == NULL ? NULL : module_of(forward);
+    in->modules[1] = second == NULL ? NULL : module_of(second);
     in->first_func = in->modules[0]->funcs.count;
     in->is_stale = true;
     in->interps[0] = new_interp(in->modules[0]);

@@ -24,7 +24,15 @@ sc_run_options sc_runner_options(const sc_options *o)
                           .save = o->save,
                           .state = o->state,
                           .resume = o->resume,
-                          .eval_every = o->eval_every};
+                          .eval_every = o->eval_every,
+                          .max_tokens = o->max_tokens,
+                          .top_k = o->top_k,
+                          .stop = o->stop,
+                          .has_stop = o->has_stop,
+                          .temperature = o->temperature,
+                          .top_p = o->top_p};
+    run.prompts.data = o->prompts.data;
+    run.prompts.count = o->prompts.count;
     run.inputs.data = o->inputs.data;
     run.inputs.count = o->inputs.count;
     return run;
@@ -76,7 +84,7 @@ static sc_machine *interpret(sc_runner *runner)
     double needed = interpreted_bytes(sc_mesh_ranks(&runner->c->local->mesh) > 1 ? runner->c->local : runner->c->global);
     if (!fits(needed))
         return failed(runner->context, too_large(runner->context, "in the interpreter", needed));
-    sc_machine *machine = sc_interpreter_new(runner->c, runner->forward);
+    sc_machine *machine = sc_interpreter_new(runner->c, runner->second);
     return machine != NULL ? machine : failed(runner->context, "there is not enough memory");
 }
 
@@ -89,8 +97,9 @@ static sc_machine *load(sc_runner *runner)
     sc_error error;
     sc_strbuf bytes;
     sc_generate_part parts[2] = {{.m = runner->c->local, .step = runner->c->step},
-                                 {.m = runner->forward == NULL ? NULL : runner->forward->local}};
-    if (!sc_generate_parts(parts, runner->forward == NULL ? 1 : 2, &(sc_generate_options){0}, &generated))
+
+                                 {.m = runner->second == NULL ? NULL : runner->second->local, .name = runner->second_name}};
+    if (!sc_generate_parts(parts, runner->second == NULL ? 1 : 2, &(sc_generate_options){0}, &generated))
         return NULL;
     double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
     if (!fits(needed))

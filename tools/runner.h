@@ -12,13 +12,14 @@ const char *sc_runner_last_pass(const sc_options *options);
 /* What the command line says of the run. */
 sc_run_options sc_runner_options(const sc_options *options);
 
-/* What runs: a program compiled up to that pass, and with a train step the forward entry that shares its parameters (`global` NULL:
- * none), whose function comes after those of the step. */
+/* What runs: a program compiled up to that pass, and a second one that shares its state (NULL: none): of a train step the forward entry,
+ * of a cached entry the same with another number of positions. Its functions come after those of the first. */
 typedef struct sc_runner {
     sc_context *context;
     const sc_options *options;
-    const sc_compiled *c, *forward;
-    sc_machine *machine; /* NULL until it is open */
+    const sc_compiled *c, *second;
+    const char *second_name; /* of its function; NULL: its own */
+    sc_machine *machine;     /* NULL until it is open */
     struct sc_executable *program;
     struct sc_session *session;
 } sc_runner;
@@ -27,8 +28,8 @@ typedef struct sc_runner {
 sc_machine *sc_runner_open(void *user);
 void sc_runner_close(sc_runner *runner);
 
-/* A machine that interprets; `forward` may be NULL. NULL: no memory. */
-sc_machine *sc_interpreter_new(const sc_compiled *c, const sc_compiled *forward);
+/* A machine that interprets; `second` may be NULL. NULL: no memory. */
+sc_machine *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second);
 
 /* A parameter's initial values, global and row-major: element i depends on (seed, path, i) alone. `values` has room for all. */
 void sc_initial_values(const sc_module *m, uint32_t state, uint64_t seed, double *values);

@@ -1,5 +1,6 @@
 /* shardc: the command line. The only place of the compiler that prints and exits. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static const command_row commands[] = {
     {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have", false},
     {"kernels", sc_cmd_kernels, "F", "the emitted kernels; -o DIR: their sources", true},
     {"train", sc_cmd_train, "F", "train here: --data FILE or --input, --steps N, --log, --save, --state, --resume, --set", false},
-    {"generate", NULL, "F", "generate here", false},
+    {"generate", sc_cmd_generate, "F", "continue prompts with a cached entry: --prompt TEXT, --max-tokens, --temperature", false},
     {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures: -o PROGRAM", true},
     {"help", sc_cmd_help, "[ID]", "a paragraph on a diagnostic; without ID a list of them", false},
 };
@@ -63,6 +64,12 @@ typedef enum option_id {
     OPT_RANKS,
     OPT_INTERPRET,
     OPT_TARGET,
+    OPT_PROMPT,
+    OPT_MAX_TOKENS,
+    OPT_TEMPERATURE,
+    OPT_TOP_K,
+    OPT_TOP_P,
+    OPT_STOP,
     OPT_HELP,
     OPT_VERSION
 } option_id;
@@ -104,6 +111,12 @@ static const option_row option_rows[] = {
     {"--interpret", OPT_INTERPRET, NULL, "eval, train: on the reference interpreter, without a C compiler"},
     {"--eval-every", OPT_EVAL_EVERY, "N", "train: steps between held-out losses"},
     {"--ranks", OPT_RANKS, "N", "ranks at hand, for an `auto` axis"},
+    {"--prompt", OPT_PROMPT, "TEXT", "generate: a row to continue; ids, or bytes where the vocabulary has 256"},
+    {"--max-tokens", OPT_MAX_TOKENS, "N", "generate: new tokens of a row (default 64)"},
+    {"--temperature", OPT_TEMPERATURE, "X", "generate: draw; without it the most likely token"},
+    {"--top-k", OPT_TOP_K, "N", "generate: draw among the N most likely"},
+    {"--top-p", OPT_TOP_P, "X", "generate: draw among the fewest that have this probability"},
+    {"--stop", OPT_STOP, "ID", "generate: the token that ends a row"},
     {"--target", OPT_TARGET, "cpu", "build: what it runs on"},
     {"--help", OPT_HELP, NULL, "this"},
     {"--version", OPT_VERSION, NULL, "the version"},
@@ -195,6 +208,14 @@ static void set_number(sc_context *context, const char *option, const char *valu
 {
     if (!parse_integer(value, out) || *out < 0)
         usage(context, "%s takes a number of at least 0, not '%s'", option, value);
+}
+
+static void set_real(sc_context *context, const char *option, const char *value, double most, double *out)
+{
+    char *end;
+    *out = strtod(value, &end);
+    if (end == value || *end != 0 || !(*out >= 0 && *out <= most) || isinf(*out))
+        usage(context, "%s takes a number of at least 0%s, not '%s'", option, most < INFINITY ? " and at most 1" : "", value);
 }
 
 static void set_option(sc_context *context, invocation *call, const option_row *row, const char *value)
@@ -300,6 +321,25 @@ static void set_option(sc_context *context, invocation *call, const option_row *
     case OPT_RANKS:
         set_number(context, row->name, value, &number);
         o->ranks = o->plan_options.ranks = (uint64_t)number;
+        break;
+    case OPT_PROMPT:
+        *sc_vec_push(&context->arena, &o->prompts) = value;
+        break;
+    case OPT_MAX_TOKENS:
+        set_number(context, row->name, value, &o->max_tokens);
+        break;
+    case OPT_TEMPERATURE:
+        set_real(context, row->name, value, INFINITY, &o->temperature);
+        break;
+    case OPT_TOP_K:
+        set_number(context, row->name, value, &o->top_k);
+        break;
+    case OPT_TOP_P:
+        set_real(context, row->name, value, 1, &o->top_p);
+        break;
+    case OPT_STOP:
+        set_number(context, row->name, value, &o->stop);
+        o->has_stop = true;
         break;
     case OPT_TARGET:
         o->target = value;

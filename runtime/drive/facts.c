@@ -97,9 +97,14 @@ static json_t *weights_json(const sc_fact_weights *weights)
 
 const char *sc_facts_write(const sc_facts *facts, sc_arena *arena)
 {
-    json_t *root = json_pack("{s:i, s:s, s:s?, s:o, s:o, s:o}", "version", SC_FACTS_VERSION, "model", facts->model, "plan", facts->plan,
-                             "entry", entry_json(&facts->entry), "train", facts->trains ? train_json(&facts->train) : json_null(),
-                             "weights", facts->weights.is_known ? weights_json(&facts->weights) : json_null());
+    const sc_fact_generate *how = &facts->generate;
+    json_t *generate = facts->generates ? json_pack("{s:I, s:I, s:I}", "prefill", (json_int_t)how->prefill, "decode",
+                                                    (json_int_t)how->decode, "capacity", (json_int_t)how->capacity)
+                                        : json_null();
+    json_t *root =
+        json_pack("{s:i, s:s, s:s?, s:o, s:o, s:o, s:o}", "version", SC_FACTS_VERSION, "model", facts->model, "plan", facts->plan, "entry",
+                  entry_json(&facts->entry), "train", facts->trains ? train_json(&facts->train) : json_null(), "generate", generate,
+                  "weights", facts->weights.is_known ? weights_json(&facts->weights) : json_null());
     char *text = root == NULL ? NULL : json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17));
     const char *copy = text == NULL ? NULL : sc_arena_copy_text(arena, text, strlen(text));
     free(text);
@@ -320,23 +325,36 @@ static bool read_weights(reading *r, json_t *from, sc_fact_weights *out)
     return true;
 }
 
+static bool read_generate(reading *r, json_t *from, sc_fact_generate *out)
+{
+    json_int_t prefill, decode, capacity;
+    if (json_unpack(from, "{s:I, s:I, s:I}", "prefill", &prefill, "decode", &decode, "capacity", &capacity) != 0 || prefill < 0 ||
+        prefill >= UINT32_MAX || decode < 0 || decode >= UINT32_MAX || capacity < 1)
+        return fail(r, "how it generates");
+    *out = (sc_fact_generate){(uint32_t)prefill, (uint32_t)decode, capacity};
+    return true;
+}
+
 static void read_root(reading *r, json_t *root, sc_facts *out)
 {
     json_int_t version = 0;
     const char *model;
-    json_t *plan, *entry, *train, *weights;
+    json_t *plan, *entry, *train, *generate, *weights;
     if (json_unpack(root, "{s:I}", "version", &version) != 0 || version != SC_FACTS_VERSION) {
         fail(r, version == 0 ? "it was not made by 'shardc build'" : "they are of another version");
         return;
     }
-    if (json_unpack(root, "{s:s, s:o, s:o, s:o, s:o}", "model", &model, "plan", &plan, "entry", &entry, "train", &train, "weights",
-                    &weights) != 0) {
+    if (json_unpack(root, "{s:s, s:o, s:o, s:o, s:o, s:o}", "model", &model, "plan", &plan, "entry", &entry, "train", &train, "generate",
+                    &generate, "weights", &weights) != 0) {
         fail(r, "something is missing");
         return;
     }
     out->model = copy_of(r, model);
     out->plan = json_is_string(plan) ? copy_of(r, json_string_value(plan)) : NULL;
     out->trains = !json_is_null(train);
+    out->generates = !json_is_null(generate);
+    if (out->generates && !read_generate(r, generate, &out->generate))
+        return;
     if (read_entry(r, entry, &out->entry) && (!out->trains || read_train(r, train, &out->train)) && !json_is_null(weights))
         read_weights(r, weights, &out->weights);
 }

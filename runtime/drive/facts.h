@@ -70,11 +70,19 @@ typedef struct sc_fact_train {
     const char *program; /* before any plan placed it, as text: what a saved state is a state of */
 } sc_fact_train;
 
+/* A cached entry as two functions that share their caches. */
+typedef struct sc_fact_generate {
+    uint32_t prefill, decode; /* functions of the program: many positions, and one */
+    int64_t capacity;         /* positions that the caches hold */
+} sc_fact_generate;
+
 typedef struct sc_facts {
     const char *model, *plan; /* plan NULL: none */
     sc_fact_entry entry;      /* of a train step: the forward entry, with the whole batch */
     bool trains;
     sc_fact_train train;
+    bool generates;
+    sc_fact_generate generate;
     sc_fact_weights weights;
 } sc_facts;
 

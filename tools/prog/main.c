@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/drive/generate.h"
 #include "runtime/launch.h"
 #include "support/program_file.h"
 #include "tools/prog/prog.h"
@@ -106,12 +107,25 @@ static void train(sc_prog *prog)
         sc_train_run(run, &prog->facts, sc_prog_open, prog, &prog->out);
 }
 
+static void write_text(void *user, const char *text, size_t length)
+{
+    (void)user;
+    fwrite(text, 1, length, stdout);
+    fflush(stdout);
+}
+
+static void generate(sc_prog *prog)
+{
+    sc_generate_text(prog->context, &prog->facts, &prog->run, sc_prog_open, prog, write_text, NULL, &prog->out);
+}
+
 typedef struct verb_row {
     const char *name;
     void (*run)(sc_prog *prog);
 } verb_row;
 
-static const verb_row verbs[] = {{"info", sc_prog_info}, {"eval", eval}, {"train", train}, {"bench", sc_prog_bench}};
+static const verb_row verbs[] = {
+    {"info", sc_prog_info}, {"eval", eval}, {"train", train}, {"generate", generate}, {"bench", sc_prog_bench}};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void dispatch(sc_prog *prog)

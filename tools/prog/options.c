@@ -1,11 +1,12 @@
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/prog/prog.h"
 
-typedef enum option_kind { TEXT, NUMBER, FLAG, FORMAT, DIAGNOSTICS, INPUT, SETTING, SEED } option_kind;
+typedef enum option_kind { TEXT, NUMBER, FLAG, FORMAT, DIAGNOSTICS, INPUT, SETTING, SEED, PROMPT, REAL, STOP } option_kind;
 
 typedef struct option_row {
     const char *name;
@@ -29,6 +30,12 @@ static const option_row rows[] = {
     {"--resume", TEXT, FIELD(run.resume), "DIR", "train: go on from there"},
     {"--eval-data", TEXT, FIELD(run.eval_data), "FILE", "train: tokens of the held-out loss"},
     {"--eval-every", NUMBER, FIELD(run.eval_every), "N", "train: steps between held-out losses"},
+    {"--prompt", PROMPT, 0, "TEXT", "generate: a row to continue; ids, or bytes where the vocabulary has 256"},
+    {"--max-tokens", NUMBER, FIELD(run.max_tokens), "N", "generate: new tokens of a row (default 64)"},
+    {"--temperature", REAL, FIELD(run.temperature), "X", "generate: draw; without it the most likely token"},
+    {"--top-k", NUMBER, FIELD(run.top_k), "N", "generate: draw among the N most likely"},
+    {"--top-p", REAL, FIELD(run.top_p), "X", "generate: draw among the fewest that have this probability"},
+    {"--stop", STOP, 0, "ID", "generate: the token that ends a row"},
     {"--calibrate", FLAG, FIELD(calibrate), NULL, "bench: only the speed of one large product"},
     {"--profile", FLAG, FIELD(profile), NULL, "bench: what takes the time"},
     {"--gemms-only", FLAG, FIELD(gemms_only), NULL, "bench: after each step its products alone"},
@@ -79,6 +86,14 @@ static void set_number(sc_prog *prog, const char *name, const char *value, int64
         sc_prog_fail(prog, SC_D_usage, "%s takes a number of at least 0, not '%s'", name, value);
 }
 
+static void set_real(sc_prog *prog, const char *name, const char *value, double *out)
+{
+    char *end;
+    *out = strtod(value, &end);
+    if (end == value || *end != 0 || !(*out >= 0) || isinf(*out))
+        sc_prog_fail(prog, SC_D_usage, "%s takes a number of at least 0, not '%s'", name, value);
+}
+
 static bool is_json(sc_prog *prog, const char *name, const char *value)
 {
     if (strcmp(value, "json") != 0 && strcmp(value, "text") != 0)
@@ -122,6 +137,16 @@ static void set_option(sc_prog *prog, const option_row *row, const char *value)
     case SETTING:
         prog->run.set = prog->run.set == NULL ? value : sc_arena_printf(&prog->context->arena, "%s,%s", prog->run.set, value);
         break;
+    case PROMPT:
+        *sc_vec_push(&prog->context->arena, &prog->run.prompts) = value;
+        break;
+    case REAL:
+        set_real(prog, row->name, value, (double *)(void *)field);
+        break;
+    case STOP:
+        set_number(prog, row->name, value, &prog->run.stop);
+        prog->run.has_stop = true;
+        break;
     case SEED:
         set_number(prog, row->name, value, &seed);
         prog->run.seed = (uint64_t)seed;
@@ -158,8 +183,11 @@ void sc_prog_help(sc_prog *prog, const char *name)
 {
     sc_strbuf *out = &prog->out;
     sc_strbuf_printf(out, "%s COMMAND [OPTIONS]\n\ncommands\n", name);
-    sc_strbuf_add(out, "  info   what this program is\n  eval   run the entry: --data or --input\n"
-                       "  train  run the train step: --data or --input, --steps N\n  bench  measure steps on random inputs\n\noptions\n");
+    sc_strbuf_add(out, "  info      what this program is\n"
+                       "  eval      run the entry: --data or --input\n"
+                       "  train     run the train step: --data or --input, --steps N\n"
+                       "  generate  continue prompts: --prompt TEXT\n"
+                       "  bench     measure steps on random inputs\n\noptions\n");
     for (size_t i = 0; i < ROWS; i++)
         sc_strbuf_printf(out, "  %-14s %-19s %s\n", rows[i].name, rows[i].value != NULL ? rows[i].value : "", rows[i].summary);
     sc_strbuf_add(out, "\nexit codes: 0 fine, 2 usage, 7 run time\n");

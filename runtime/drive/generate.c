@@ -1,0 +1,357 @@
+#include "runtime/drive/generate.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/drive/json.h"
+#include "runtime/drive/trainer.h"
+#include "support/hash.h"
+#include "support/rng.h"
+
+enum { DEFAULT_TOKENS = 64, BYTES = 256 };
+
+typedef SC_VEC(uint32_t) token_list;
+
+typedef struct gen_row {
+    token_list tokens; /* the prompt and what follows */
+    uint32_t prompt;   /* tokens of the prompt */
+    uint32_t done;     /* tokens that the caches hold */
+    bool is_over;
+} gen_row;
+
+typedef struct generating {
+    sc_context *context;
+    const sc_facts *facts;
+    const sc_run_options *options;
+    sc_machine *machine;
+    uint32_t batch, vocabulary;
+    gen_row *rows;
+    uint32_t row_count;
+    uint32_t *order; /* room for a draw */
+    double *weights;
+    sc_text_sink *sink;
+    void *sink_user;
+} generating;
+
+static bool fail(generating *g, sc_diag_id id, const char *text)
+{
+    sc_report(&g->context->diag, id, (sc_loc){0}, text, NULL);
+    return false;
+}
+
+/* ---- drawing ---- */
+
+/* Whether entry a comes before b: larger, or as large and with a lower index. */
+static bool is_before(const double *logits, uint32_t a, uint32_t b)
+{
+    return logits[a] > logits[b] || (!(logits[a] < logits[b]) && a < b);
+}
+
+static void swap(uint32_t *a, uint32_t *b)
+{
+    uint32_t kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* Below a node comes only what is before it. */
+static void sift_down(const double *logits, uint32_t *order, uint32_t at, uint32_t count)
+{
+    for (uint32_t child = 2 * at + 1; child < count; at = child, child = 2 * at + 1) {
+        if (child + 1 < count && is_before(logits, order[child], order[child + 1]))
+            child++;
+        if (is_before(logits, order[at], order[child]))
+            swap(&order[at], &order[child]);
+        else
+            return;
+    }
+}
+
+/* Heap sort, what comes first first: no memory, and the same order everywhere. */
+static void sort_entries(const double *logits, uint32_t *order, uint32_t count)
+{
+    for (uint32_t i = count / 2; i-- > 0;)
+        sift_down(logits, order, i, count);
+    for (uint32_t end = count; end-- > 1;) {
+        swap(&order[0], &order[end]);
+        sift_down(logits, order, 0, end);
+    }
+}
+
+uint32_t sc_sample(const double *logits, uint32_t count, double temperature, int64_t top_k, double top_p, double u, uint32_t *order,
+                   double *weights)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++)
+        best = logits[i] > logits[best] ? i : best;
+    if (!(temperature > 0))
+        return best;
+    bool limits_p = top_p > 0 && top_p < 1, sorts = limits_p || (top_k > 0 && top_k < (int64_t)count);
+    uint32_t kept = top_k > 0 && top_k < (int64_t)count ? (uint32_t)top_k : count;
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    if (sorts)
+        sort_entries(logits, order, count);
+    double total = 0, sum = 0;
+    for (uint32_t i = 0; i < kept; i++)
+        total += weights[i] = exp((logits[order[i]] - logits[best]) / temperature);
+    if (limits_p) {
+        uint32_t enough = 0;
+        while (enough < kept && sum < top_p * total)
+            sum += weights[enough++];
+        kept = enough;
+        total = sum;
+    }
+    sum = 0;
+    for (uint32_t i = 0; i < kept; i++) {
+        sum += weights[i];
+        if (u * total < sum)
+            return order[i];
+    }
+    return order[kept - 1];
+}
+
+/* ---- text ---- */
+
+static bool takes_bytes(const generating *g)
+{
+    return g->vocabulary == BYTES;
+}
+
+static bool read_ids(generating *g, const char *text, token_list *out)
+{
+    while (*text != 0) {
+        text += strspn(text, " ,\t\n");
+        if (*text == 0)
+            break;
+        char *end;
+        errno = 0;
+        unsigned long long id = strtoull(text, &end, 10);
+        if (errno != 0 || end == text || id >= g->vocabulary || (*end != 0 && strchr(" ,\t\n", *end) == NULL))
+            return fail(g, SC_D_usage,
+                        sc_arena_printf(&g->context->arena, "--prompt takes ids below %u, with blanks or commas between, not '%.*s'",
+                                        g->vocabulary, (int)strcspn(text, " ,\t\n"), text));
+        *sc_vec_push(&g->context->arena, out) = (uint32_t)id;
+        text = end;
+    }
+    return true;
+}
+
+static bool read_prompt(generating *g, const char *text, gen_row *out)
+{
+    for (const char *p = text; takes_bytes(g) && *p != 0; p++)
+        *sc_vec_push(&g->context->arena, &out->tokens) = (uint8_t)*p;
+    if (!takes_bytes(g) && !read_ids(g, text, &out->tokens))
+        return false;
+    out->prompt = out->tokens.count;
+    if (out->prompt == 0)
+        return fail(g, SC_D_usage, "--prompt is empty, and something must come first");
+    if ((int64_t)out->prompt > g->facts->generate.capacity)
+        return fail(g, SC_D_usage,
+                    sc_arena_printf(&g->context->arena, "a prompt has %u tokens, but the caches hold %lld", out->prompt,
+                                    (long long)g->facts->generate.capacity));
+    return true;
+}
+
+static void add_text(const generating *g, uint32_t token, bool is_first, sc_strbuf *out)
+{
+    char byte = (char)token;
+    if (takes_bytes(g))
+        sc_strbuf_add_bytes(out, &byte, 1);
+    else
+        sc_strbuf_printf(out, "%s%u", is_first ? "" : " ", token);
+}
+
+static void stream(generating *g, uint32_t token, bool is_first)
+{
+    sc_strbuf text;
+    if (g->sink == NULL || !g->machine->is_first)
+        return;
+    sc_strbuf_init(&text, &g->context->arena);
+    add_text(g, token, is_first, &text);
+    g->sink(g->sink_user, text.data, text.length);
+}
+
+/* ---- calls ---- */
+
+/* Row by row: the tokens from `done` on, as many as the function takes; rows that are over, or wait, are idle. */
+static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits)
+{
+    const sc_machine_func *about = &g->machine->funcs[func];
+    sc_array inputs[3] = {{0}};
+    sc_error error = {.text = "there is not enough memory for the inputs"};
+    bool ok = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        int64_t sizes[SC_ARRAY_MAX_RANK];
+        for (uint32_t d = 0; d < about->inputs[i].rank; d++)
+            sizes[d] = about->inputs[i].dims[d].size;
+        inputs[i] = sc_array_new(about->inputs[i].rank, sizes);
+        ok = ok && inputs[i].data != NULL;
+    }
+    int64_t width = ok ? inputs[0].sizes[1] : 0;
+    for (uint32_t r = 0; ok && r < g->row_count; r++) {
+        gen_row *row = &g->rows[r];
+        int64_t left = row->is_over ? 0 : (int64_t)((is_prefill ? row->prompt : row->tokens.count) - row->done);
+        int64_t count = left < width ? left : width;
+        for (int64_t i = 0; i < count; i++)
+            inputs[0].data[r * width + i] = row->tokens.data[row->done + i];
+        inputs[1].data[r] = count > 0 ? row->done : 0;
+        inputs[2].data[r] = (double)count;
+        row->done += (uint32_t)count;
+    }
+    ok = ok && g->machine->verbs->run(g->machine->self, func, inputs, 3, logits, 1, &error);
+    for (uint32_t i = 0; i < 3; i++)
+        sc_array_free(&inputs[i]);
+    return ok || fail(g, SC_D_run_failed, sc_arena_printf(&g->context->arena, "%s", error.text));
+}
+
+/* The next token of a row whose last one was just given. */
+static void extend(generating *g, uint32_t index, const double *logits)
+{
+    static const char path[] = "generate";
+    const sc_run_options *o = g->options;
+    gen_row *row = &g->rows[index];
+    double u = sc_rng_uniform(o->seed, sc_fnv1a64(path, sizeof path - 1), (uint64_t)index << 32 | row->tokens.count);
+    uint32_t token = sc_sample(logits, g->vocabulary, o->temperature, o->top_k, o->top_p, u, g->order, g->weights);
+    int64_t made = (int64_t)(row->tokens.count - row->prompt), most = o->max_tokens > 0 ? o->max_tokens : DEFAULT_TOKENS;
+    if (o->has_stop && (int64_t)token == o->stop) {
+        row->is_over = true;
+        return;
+    }
+    *sc_vec_push(&g->context->arena, &row->tokens) = token;
+    stream(g, token, made == 0);
+    row->is_over = made + 1 >= most || (int64_t)row->tokens.count > g->facts->generate.capacity;
+}
+
+static bool prefill(generating *g)
+{
+    bool more = true;
+    while (more) {
+        sc_array logits = {0};
+        uint32_t *before = sc_arena_array(&g->context->arena, g->row_count, sizeof *before);
+        for (uint32_t r = 0; r < g->row_count; r++)
+            before[r] = g->rows[r].done;
+        if (!call(g, g->facts->generate.prefill, true, &logits))
+            return false;
+        more = false;
+        for (uint32_t r = 0; r < g->row_count; r++) {
+            gen_row *row = &g->rows[r];
+            if (row->done == row->prompt && before[r] < row->prompt)
+                extend(g, r, logits.data + (size_t)r * g->vocabulary);
+            more = more || row->done < row->prompt;
+        }
+        sc_array_free(&logits);
+    }
+    return true;
+}
+
+static bool is_over(const generating *g)
+{
+    for (uint32_t r = 0; r < g->row_count; r++) {
+        if (!g->rows[r].is_over)
+            return false;
+    }
+    return true;
+}
+
+static bool decode(generating *g)
+{
+    while (!is_over(g)) {
+        sc_array logits = {0};
+        if (!call(g, g->facts->generate.decode, false, &logits))
+            return false;
+        for (uint32_t r = 0; r < g->row_count; r++) {
+            if (!g->rows[r].is_over)
+                extend(g, r, logits.data + (size_t)r * g->vocabulary);
+        }
+        sc_array_free(&logits);
+    }
+    return true;
+}
+
+/* ---- the whole ---- */
+
+static bool is_tokens(const sc_machine_func *func)
+{
+    return func->input_count == 3 && func->inputs[0].rank == 2 && strcmp(func->inputs[0].dtype, "i32") == 0 && func->inputs[1].rank == 1 &&
+           func->inputs[2].rank == 1 && func->output_count >= 1 && func->outputs[0].rank == 2 &&
+           func->inputs[0].dims[0].size == func->inputs[1].dims[0].size && func->outputs[0].dims[0].size == func->inputs[1].dims[0].size;
+}
+
+static bool check(generating *g)
+{
+    const sc_fact_generate *how = &g->facts->generate;
+    const sc_machine_func *funcs = g->machine->funcs;
+    if (how->prefill >= g->machine->func_count || how->decode >= g->machine->func_count || !is_tokens(&funcs[how->prefill]) ||
+        !is_tokens(&funcs[how->decode]) || funcs[how->decode].inputs[0].dims[1].size != 1 ||
+        funcs[how->prefill].outputs[0].dims[1].size != funcs[how->decode].outputs[0].dims[1].size ||
+        funcs[how->prefill].inputs[0].dims[0].size != funcs[how->decode].inputs[0].dims[0].size)
+        return fail(g, SC_D_usage,
+                    "to generate, an entry must be 'f(t: i32[B, S]) at pos[B] along S -> [B, V]', of tokens to their logits");
+    g->batch = (uint32_t)funcs[how->decode].inputs[0].dims[0].size;
+    g->vocabulary = (uint32_t)funcs[how->decode].outputs[0].dims[1].size;
+    g->order = sc_arena_array(&g->context->arena, g->vocabulary, sizeof *g->order);
+    g->weights = sc_arena_array(&g->context->arena, g->vocabulary, sizeof *g->weights);
+    return true;
+}
+
+static bool read_prompts(generating *g)
+{
+    g->row_count = g->options->prompts.count;
+    if (g->row_count == 0)
+        return fail(g, SC_D_usage, "generate needs --prompt TEXT");
+    if (g->row_count > g->batch)
+        return fail(
+            g, SC_D_usage,
+            sc_arena_printf(&g->context->arena, "%u prompts are given, but the program's batch has %u rows", g->row_count, g->batch));
+    g->rows = sc_arena_array(&g->context->arena, g->row_count, sizeof *g->rows);
+    for (uint32_t r = 0; r < g->row_count; r++) {
+        if (!read_prompt(g, g->options->prompts.data[r], &g->rows[r]))
+            return false;
+    }
+    return true;
+}
+
+static void print_json(const generating *g, sc_strbuf *out)
+{
+    json_t *root = json_object(), *rows = json_array();
+    for (uint32_t r = 0; r < g->row_count; r++) {
+        json_t *tokens = json_array();
+        for (uint32_t i = g->rows[r].prompt; i < g->rows[r].tokens.count; i++)
+            json_array_append_new(tokens, json_integer(g->rows[r].tokens.data[i]));
+        json_array_append_new(rows, tokens);
+    }
+    json_object_set_new(root, "version", json_integer(1));
+    json_object_set_new(root, "tokens", rows);
+    sc_print_json(root, out);
+}
+
+static void print_rows(const generating *g, sc_strbuf *out)
+{
+    for (uint32_t r = 0; r < g->row_count && g->sink == NULL; r++) {
+        for (uint32_t i = g->rows[r].prompt; i < g->rows[r].tokens.count; i++)
+            add_text(g, g->rows[r].tokens.data[i], i == g->rows[r].prompt, out);
+        sc_strbuf_add_char(out, '\n');
+    }
+    if (g->sink != NULL)
+        sc_strbuf_add_char(out, '\n');
+}
+
+bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_open_machine *open, void *user,
+                      sc_text_sink *sink, void *sink_user, sc_strbuf *out)
+{
+    generating g = {.context = context, .facts = facts, .options = options, .sink_user = sink_user};
+    g.sink = options->prompts.count == 1 && !options->json ? sink : NULL;
+    if (!facts->generates)
+        return fail(&g, SC_D_usage,
+                    sc_arena_printf(&context->arena, "entry '%s' has no caches, so that it cannot generate", facts->entry.name));
+    g.machine = open(user);
+    if (g.machine == NULL || !check(&g) || !read_prompts(&g) || !sc_fill_parameters(context, facts, options, g.machine) || !prefill(&g) ||
+        !decode(&g))
+        return false;
+    if (g.machine->is_first)
+        (options->json ? print_json : print_rows)(&g, out);
+    return true;
+}

@@ -1,0 +1,55 @@
+/* shardc generate: tokens from a cached entry, run here. */
+#include <stdio.h>
+
+#include "runtime/drive/generate.h"
+#include "tools/cached.h"
+#include "tools/commands.h"
+#include "tools/facts.h"
+#include "tools/runner.h"
+
+static void write_text(void *user, const char *text, size_t length)
+{
+    (void)user;
+    fwrite(text, 1, length, stdout);
+    fflush(stdout);
+}
+
+static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc_compiled *other, sc_runner *runner, sc_facts *facts)
+{
+    const sc_plan *plan;
+    const char *last = sc_runner_last_pass(options);
+    sc_program *program = sc_driver_load(context, options);
+    if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan))
+        return false;
+    sc_sym model = plan != NULL ? plan->model.text : sc_program_only_model(program);
+    if (model != 0 && (options->entry = sc_choose_cached(context, program, model, options)) == NULL)
+        return false;
+    if (!sc_driver_compile(context, program, plan, options, NULL, NULL, last, c) ||
+        !sc_find_facts(c, NULL, options->weights != NULL, options->map, facts))
+        return false;
+    if (options->interpret) {
+        sc_options bound;
+        facts->generates = sc_bind_one_position(context, c, options, &bound, &facts->generate);
+        return !facts->generates || sc_driver_compile(context, program, plan, &bound, NULL, NULL, last, c);
+    }
+    if (!sc_compile_other(context, c, options, last, other, &facts->generates, &facts->generate))
+        return false;
+    runner->second = facts->generates ? other : NULL;
+    runner->second_name = sc_other_name(context, c, &facts->generate);
+    return true;
+}
+
+int sc_cmd_generate(sc_context *context, const sc_options *given, sc_strbuf *out)
+{
+    sc_options options = *given;
+    sc_run_options run_options = sc_runner_options(&options);
+    sc_compiled c, other;
+    sc_facts facts;
+    options.forward = true;
+    sc_runner runner = {.context = context, .options = &options, .c = &c};
+    if (compile(context, &options, &c, &other, &runner, &facts) &&
+        sc_generate_text(context, &facts, &run_options, sc_runner_open, &runner, write_text, NULL, out))
+        sc_check_expects(context, &c, SC_D_expect_fails);
+    sc_runner_close(&runner);
+    return 0;
+}
