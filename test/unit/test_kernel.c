@@ -956,6 +956,30 @@ static void dims_that_a_phase_tells_apart_stay(sc_context *context)
     }
 }
 
+/* What the sizes decide is decided. */
+static void what_always_holds_goes(sc_context *context)
+{
+    const char *text =
+        "kernel @k { dim A = 4 arg x: f32[4] in arg i: u8[4] in arg y: f32[4] out outer A %a = index A : i64 %n = constant 4 : i64\n"
+        "%zero = constant 0 : i64 %low = ge %a, %zero : bool %high = lt %a, %n : bool %in = and %low, %high : bool\n"
+        "%last = constant 300 : i64 %i = load i %a : i32 %id = convert %i : i64 %some = lt %id, %last : bool\n"
+        "%m = mod %a, %n : i64 %q = div %a, %n : i64 %far = eq %a, %last : bool %near = not %far : bool %all = and %some, %near : bool\n"
+        "%both = and %in, %all : bool %small = minimum %m, %last : i64 %j = add %small, %q : i64 %x = load x %j if %both : f32\n"
+        "phase { store y %a = %x if %in } }";
+    assert_string_equal(simplified(context, text), "kernel @k {\n"
+                                                   "  dim A = 4\n"
+                                                   "  arg x: f32[4] in\n"
+                                                   "  arg i: u8[4] in\n"
+                                                   "  arg y: f32[4] out\n"
+                                                   "  outer A\n"
+                                                   "  %0 = index A : i64\n"
+                                                   "  %1 = load x %0 : f32\n"
+                                                   "  phase {\n"
+                                                   "    store y %0 = %1\n"
+                                                   "  }\n"
+                                                   "}\n");
+}
+
 static void what_has_one_element_goes(sc_context *context)
 {
     const char *text =
@@ -1343,6 +1367,7 @@ int main(void)
         TEST(sums_of_indices_merge),
         TEST(dims_that_are_told_apart_stay),
         TEST(dims_that_a_phase_tells_apart_stay),
+        TEST(what_always_holds_goes),
         TEST(what_has_one_element_goes),
         TEST(arrays_are_shared_when_nothing_is_overwritten_too_early),
         cmocka_unit_test(random_kernels_verify_and_read_back),
