@@ -794,6 +794,26 @@ static const struct {
     {"phase C { store y %id, %b = %f if %id_good }", "in more than one outer iteration"},
     {"%g = le %far1, %n3 : bool %h = ge %far1, %n0 : bool %i = and %g, %h : bool %v = load x %far1, %b if %i : f32 phase C { #1 = sum %v }",
      NULL},
+    {"%i = add %id, %n2 : i64 %g = le %i, %n4 : bool %h = ge %id, %n0 : bool %both = and %g, %h : bool %j = add %id, %n1 : i64\n"
+     "%v = load x %j, %b if %both : f32 phase C { #1 = sum %v }",
+     NULL},
+    {"%i = add %id, %n1 : i64 %g = le %i, %n4 : bool %h = ge %id, %n0 : bool %both = and %g, %h : bool %j = add %id, %n1 : i64\n"
+     "%v = load x %j, %b if %both : f32 phase C { #1 = sum %v }",
+     "index 0 of x is between 1 and 4"},
+    {"%i = add %far, %n2 : i64 %g = le %i, %n4 : bool %h = ge %far, %n0 : bool %both = and %g, %h : bool %v = load x %far, %b if %both : "
+     "f32\n"
+     "phase C { #1 = sum %v }", /* the sum may have wrapped */
+     "index 0 of x is between 0 and 9223372036854775807"},
+    {"%n32 = constant 2 : i32 %m32 = constant 4 : i32 %z32 = constant 0 : i32 %i = add %id32, %n32 : i32 %g = le %i, %m32 : bool\n"
+     "%h = ge %id32, %z32 : bool %both = and %g, %h : bool %v = load x %id, %b if %both : f32 phase C { #1 = sum %v }", /* here, too */
+     "index 0 of x is between 0 and 2147483647"},
+    {"%i = sub %n4, %id : i64 %g = le %i, %n3 : bool %h = ge %i, %n2 : bool %both = and %g, %h : bool %v = load x %id, %b if %both : f32\n"
+     "phase C { #1 = sum %v }",
+     NULL},
+    {"%i = sub %n4, %id : i64 %g = le %i, %n4 : bool %h = ge %i, %n0 : bool %both = and %g, %h : bool %v = load x %id, %b if %both : f32\n"
+     "phase C { #1 = sum %v }",
+     "index 0 of x is between 0 and 4"},
+    {"%i = sub %id, %c : i64 %g = eq %i, %n0 : bool %v = load z %a, %b, %id if %g : f32 phase C { #1 = sum %v }", NULL},
     /* needs */
     {"phase { store z %a, %b, %c = %f }", "#1 needs an index of dim C, which its phase does not run over"},
     {"%r = reduced #1 : f32 phase C { #1 = sum %f store z %a, %b, %c = %r }", "#2 reads #1 before the phase of that ended"},
