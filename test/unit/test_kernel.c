@@ -864,6 +864,19 @@ static const struct {
     {"%i = mul %d, %n2 : i64 phase D { store z %a, %b, %i = %f } phase D { store z %a, %b, %d = %f }", NULL},
     {"arg i: i64[2] inout %i = load i %n0 : i64 %g = eq %c, %i : bool phase C { store z %a, %b, %n0 = %f if %g }",
      "at more than one point"},
+    /* rows appended behind a length that is loaded */
+    {"arg lens: i64[4] in %p = load lens %a : i64 %l = ge %p, %n0 : bool %h = le %p, %n3 : bool %g = and %l, %h : bool %at = add %p, %d : "
+     "i64\n"
+     "phase { check %g \"\" } phase D { store z %a, %b, %at = %f }",
+     NULL},
+    {"arg lens: i64[4] in %p = load lens %a : i64 %l = ge %p, %n0 : bool %h = le %p, %n4 : bool %g = and %l, %h : bool %at = add %p, %d : "
+     "i64\n"
+     "phase { check %g \"\" } phase D { store z %a, %b, %at = %f }",
+     "index 2 of z is between 0 and 5"},
+    {"arg lens: i64[2] in %p = load lens %d : i64 %l = ge %p, %n0 : bool %h = le %p, %n3 : bool %g = and %l, %h : bool %at = add %p, %d : "
+     "i64\n"
+     "phase D { check %g \"\" } phase D { store z %a, %b, %at = %f }",
+     "at more than one point"},
     /* outs */
     {"arg o: f32[4, 3] out %v = load o %a, %b : f32 phase { store o %a, %b = %v }",
      "%17 needs elements of o, which no phase in front stores"},
