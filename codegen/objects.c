@@ -9,13 +9,15 @@
 #include "codegen/objects_internal.h"
 #include "support/vec.h"
 
-/* Shared by compiling and linking, with the compiler in front and files behind. -fwrapv: integers of models wrap. */
+/* With the compiler in front and files behind. -fwrapv: integers of models wrap. -fno-thread-jumps: a clamp in front of a polynomial stays
+ * a selection, where paths of their own for what is clamped would become masks of whole vectors. */
 static const char *const COMPILE[] = {"-O3",
                                       "-march=native",
                                       "-fopenmp",
                                       "-fno-math-errno",
                                       "-fno-trapping-math",
                                       "-ffp-contract=fast",
+                                      "-fno-thread-jumps",
                                       "-fwrapv",
                                       "-fPIC",
                                       "-std=gnu11",

@@ -469,10 +469,13 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
     "\n"                                                                                                                                   \
     "static inline __attribute__((always_inline)) " type " sc_lanes_" suffix "(" type " *lanes, int count, char how)\n"                    \
     "{\n"                                                                                                                                  \
-    "    for (int i = 0; i < 16 && count == 32; i++)\n"                                                                                    \
+    "#pragma omp simd\n"                                                                                                                   \
+    "    for (int i = 0; i < (count == 32 ? 16 : 0); i++)\n"                                                                               \
     "        lanes[i] = sc_lane_" suffix "(lanes[i], lanes[i + 16], how);\n"                                                               \
-    "    for (int i = 0; i < 8 && count == 32; i++)\n"                                                                                     \
+    "#pragma omp simd\n"                                                                                                                   \
+    "    for (int i = 0; i < (count == 32 ? 8 : 0); i++)\n"                                                                                \
     "        lanes[i] = sc_lane_" suffix "(lanes[i], lanes[i + 8], how);\n"                                                                \
+    "#pragma omp simd\n"                                                                                                                   \
     "    for (int i = 0; i < 4; i++)\n"                                                                                                    \
     "        lanes[i] = sc_lane_" suffix "(lanes[i], lanes[i + 4], how);\n"                                                                \
     "    for (int i = 0; i < 2; i++)\n"                                                                                                    \
