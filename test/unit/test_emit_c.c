@@ -20,7 +20,8 @@ static const sc_emit_limits small = {.small_work = 8,
                                      .few_rows = 6,
                                      .piece_rows = 3,
                                      .split_work = 1 << 30,
-                                     .split_memory = 1 << 16};
+                                     .split_memory = 1 << 16,
+                                     .kept = 64};
 /* The same, and phases are cut. */
 static const sc_emit_limits cut = {.small_work = 8,
                                    .shares = 6,
@@ -34,7 +35,8 @@ static const sc_emit_limits cut = {.small_work = 8,
                                    .split_shares = 100,
                                    .split_points = 3,
                                    .split_memory = 1 << 16,
-                                   .split_block = 16};
+                                   .split_block = 16,
+                                   .kept = 64};
 static const sc_emit_limits *const limits[] = {&sc_emit_default_limits, &small, &cut};
 static const char *const limit_names[] = {"", ", cut small", ", split"};
 enum { LIMITS = 3 };
