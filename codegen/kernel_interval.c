@@ -110,6 +110,51 @@ static bool of_absolute(sc_interval x, sc_interval *out)
     return true;
 }
 
+/* x < y, or x <= y: always, never, or not to be told. */
+static bool of_order(sc_interval x, sc_interval y, bool strictly, sc_interval *out)
+{
+    bool always = strictly ? x.high < y.low : x.high <= y.low, never = strictly ? x.low >= y.high : x.low > y.high;
+    *out = (sc_interval){always, always};
+    return always || never;
+}
+
+static bool of_equality(sc_interval x, sc_interval y, bool when_equal, sc_interval *out)
+{
+    bool always = x.low == x.high && y.low == y.high && x.low == y.low, never = x.high < y.low || y.high < x.low;
+    bool value = always == when_equal;
+    *out = (sc_interval){value, value};
+    return always || never;
+}
+
+/* Of truth values and comparisons. */
+static bool of_condition(sc_node_kind kind, sc_interval x, sc_interval y, sc_interval *out)
+{
+    switch (kind) {
+    case SC_NODE_lt:
+        return of_order(x, y, true, out);
+    case SC_NODE_le:
+        return of_order(x, y, false, out);
+    case SC_NODE_gt:
+        return of_order(y, x, true, out);
+    case SC_NODE_ge:
+        return of_order(y, x, false, out);
+    case SC_NODE_eq:
+    case SC_NODE_ne:
+        return of_equality(x, y, kind == SC_NODE_eq, out);
+    case SC_NODE_and:
+        *out = (sc_interval){x.low & y.low, x.high & y.high};
+        return true;
+    case SC_NODE_or:
+        *out = (sc_interval){x.low | y.low, x.high | y.high};
+        return true;
+    case SC_NODE_not:
+        *out = (sc_interval){1 - x.high, 1 - x.low};
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* x, y: of the operands. False: nothing is known. */
 static bool of_operation(sc_node_kind kind, sc_interval x, sc_interval y, sc_interval *out)
 {
@@ -142,7 +187,7 @@ static bool of_operation(sc_node_kind kind, sc_interval x, sc_interval y, sc_int
         *out = (sc_interval){largest(x.low, 0), largest(x.high, 0)};
         return true;
     default:
-        return false;
+        return of_condition(kind, x, y, out);
     }
 }
 

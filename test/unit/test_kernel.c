@@ -956,6 +956,30 @@ static void dims_that_a_phase_tells_apart_stay(sc_context *context)
     }
 }
 
+/* What the sizes decide is decided. */
+static void what_always_holds_goes(sc_context *context)
+{
+    const char *text =
+        "kernel @k { dim A = 4 arg x: f32[4] in arg i: u8[4] in arg y: f32[4] out outer A %a = index A : i64 %n = constant 4 : i64\n"
+        "%zero = constant 0 : i64 %low = ge %a, %zero : bool %high = lt %a, %n : bool %in = and %low, %high : bool\n"
+        "%last = constant 300 : i64 %i = load i %a : i32 %id = convert %i : i64 %some = lt %id, %last : bool\n"
+        "%m = mod %a, %n : i64 %q = div %a, %n : i64 %far = eq %a, %last : bool %near = not %far : bool %all = and %some, %near : bool\n"
+        "%both = and %in, %all : bool %small = minimum %m, %last : i64 %j = add %small, %q : i64 %x = load x %j if %both : f32\n"
+        "phase { store y %a = %x if %in } }";
+    assert_string_equal(simplified(context, text), "kernel @k {\n"
+                                                   "  dim A = 4\n"
+                                                   "  arg x: f32[4] in\n"
+                                                   "  arg i: u8[4] in\n"
+                                                   "  arg y: f32[4] out\n"
+                                                   "  outer A\n"
+                                                   "  %0 = index A : i64\n"
+                                                   "  %1 = load x %0 : f32\n"
+                                                   "  phase {\n"
+                                                   "    store y %0 = %1\n"
+                                                   "  }\n"
+                                                   "}\n");
+}
+
 static void what_has_one_element_goes(sc_context *context)
 {
     const char *text =
@@ -1129,6 +1153,61 @@ static void random_kernels_stay_what_they_are(void **state)
     assert_in_range(for_each_seed(simplify_one), RANDOM_KERNELS / 5, RANDOM_KERNELS);
 }
 
+/* In one array two arguments give what they give in two that begin alike. */
+static void share_one(sc_context *context, uint64_t seed, int *shared)
+{
+    random_kernel made = random_kernel_make(context, seed);
+    const int64_t *params = random_kernel_params(&made, seed);
+    for (uint32_t out = 0; out < made.k->args.count; out++) {
+        for (uint32_t in = 0; in < made.k->args.count; in++) {
+            if (!sc_kernel_may_share(made.k, in, out))
+                continue;
+            double **apart_args = filled(&made, seed), **one = filled(&made, seed);
+            memcpy(apart_args[out], apart_args[in], (size_t)random_kernel_elements(&made.k->args.data[in]) * sizeof(double));
+            one[out] = one[in];
+            int64_t result = sc_kernel_interpret(made.k, apart_args, params, true);
+            assert_int_equal(sc_kernel_interpret(made.k, one, params, true), result);
+            ++*shared;
+            for (uint32_t i = 0; i < made.k->args.count; i++) {
+                size_t bytes = (size_t)random_kernel_elements(&made.k->args.data[i]) * sizeof(double);
+                if (i != in && memcmp(apart_args[i], one[i], bytes) != 0)
+                    fail_msg("argument %u, when %u and %u are one\n%s", i, in, out, text_of(made.k));
+            }
+        }
+    }
+}
+
+static void arguments_that_may_share_do(void **state)
+{
+    (void)state;
+    assert_in_range(for_each_seed(share_one), RANDOM_KERNELS / 20, INT32_MAX);
+}
+
+/* Whatever allocation fails: nothing is lost, nothing is touched afterwards. */
+static void make_all(sc_context *context, void *user)
+{
+    (void)user;
+    sc_kernel *k = sc_kernel_parse(context, layernorm, strlen(layernorm), "kernel");
+    if (sc_kernel_verify(k) != NULL)
+        abort();
+    sc_kernel_simplify(k);
+    sc_kernel_may_share(k, 0, 3);
+    text_of(k);
+}
+
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    bool done = false;
+    uint64_t fail_at = 0;
+    while (!done) {
+        sc_context context;
+        done = sc_context_run(&context, ++fail_at, make_all, NULL);
+        sc_context_free(&context);
+    }
+    assert_in_range(fail_at, 100, 100000);
+}
+
 /* ---- broken kernels ---- */
 
 /* The same text with outer dims run from behind: `%3 = index A` becomes size - 1 less an index of A. */
@@ -1288,12 +1367,15 @@ int main(void)
         TEST(sums_of_indices_merge),
         TEST(dims_that_are_told_apart_stay),
         TEST(dims_that_a_phase_tells_apart_stay),
+        TEST(what_always_holds_goes),
         TEST(what_has_one_element_goes),
         TEST(arrays_are_shared_when_nothing_is_overwritten_too_early),
         cmocka_unit_test(random_kernels_verify_and_read_back),
         cmocka_unit_test(random_kernels_run_and_few_fail),
         cmocka_unit_test(random_kernels_stay_what_they_are),
+        cmocka_unit_test(arguments_that_may_share_do),
         cmocka_unit_test(what_is_broken_is_refused_or_sound),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
