@@ -231,10 +231,14 @@ bool sc_attend_is_summed(const sc_attend_desc *desc, sc_attend_role role)
     return role >= SC_ATTEND_D_Q && desc->arrays[role].is_there && (role != SC_ATTEND_D_Q || desc->form == SC_ATTEND_SIMPLE);
 }
 
+static sc_dtype real_dtype(const sc_attend_desc *desc)
+{
+    return desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
+}
+
 bool sc_attend_needs_sum(const sc_attend_desc *desc, sc_attend_role role)
 {
-    sc_dtype dtype = desc->arrays[role].dtype;
-    return sc_attend_is_summed(desc, role) && (dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16);
+    return sc_attend_is_summed(desc, role) && desc->arrays[role].dtype != real_dtype(desc);
 }
 
 int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role)
@@ -247,7 +251,9 @@ int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role)
 
 static void plan_scratch(sc_attend_desc *desc)
 {
-    desc->scratch_bytes = desc->is_grad ? 4 * sc_attend_sum_at(desc, SC_ATTEND_ROLES) : 0;
+    desc->scratch_bytes = sc_dtypes[real_dtype(desc)].bytes * sc_attend_sum_at(desc, SC_ATTEND_ROLES);
+    if (desc->form == SC_ATTEND_DECODE)
+        desc->scratch_bytes = sc_attend_decode_scratch(desc);
 }
 
 void sc_attend_make_simple(sc_attend_desc *desc)
@@ -272,6 +278,8 @@ sc_attend_desc *sc_attend_describe(const sc_module *m, sc_op_id id)
     desc->softcap = sc_op_number(op, SC_ATTR_softcap, 0);
     desc->why_simple = reason_for_simple(desc);
     desc->form = desc->why_simple != NULL ? SC_ATTEND_SIMPLE : SC_ATTEND_TILED;
+    if (desc->form == SC_ATTEND_TILED && !desc->is_grad && sc_attend_rows(desc) <= SC_ATTEND_FEW)
+        desc->form = SC_ATTEND_DECODE;
     plan_scratch(desc);
     return desc;
 }

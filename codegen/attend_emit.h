@@ -7,7 +7,8 @@
 enum {
     SC_ATTEND_MAX_HEAD = 512,
     SC_ATTEND_LANES = 24, /* queries of a panel: three vectors of AVX2 */
-    SC_ATTEND_TILE = 32   /* keys */
+    SC_ATTEND_TILE = 32,  /* keys */
+    SC_ATTEND_FEW = 8     /* queries of a unit: no more than these are decoded */
 };
 
 /* ---- of descriptors ---- */
@@ -18,7 +19,7 @@ int64_t sc_attend_rows(const sc_attend_desc *desc);
 int64_t sc_attend_own_size(const sc_attend_desc *desc);
 /* Whether a cotangent is a sum that begins with zeros and grows in memory. */
 bool sc_attend_is_summed(const sc_attend_desc *desc, sc_attend_role role);
-/* Whether that happens in f32 in scratch, as a copy of the array, and where that begins, in elements of f32. */
+/* Whether that happens in scratch, in the dtype of arithmetic, as a copy of the array, and where that begins, in elements of that. */
 bool sc_attend_needs_sum(const sc_attend_desc *desc, sc_attend_role role);
 int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role);
 
@@ -98,5 +99,7 @@ const char *sc_attend_lane_factor(sc_attend_text *text);
 void sc_attend_emit_tiled(sc_attend_text *text);
 void sc_attend_emit_tiled_grad(sc_attend_text *text);
 void sc_attend_emit_decode(sc_attend_text *text);
+int64_t sc_attend_decode_chunks(const sc_attend_desc *desc);
+int64_t sc_attend_decode_scratch(const sc_attend_desc *desc);
 
 #endif

@@ -29,8 +29,8 @@ sc_attend_blocking sc_attend_blocking_of(const sc_attend_desc *desc)
 
 /* ---- what forward and backward share ---- */
 
-/* c[4][lanes] (+)= sum over j of a[i * row + j * step] b[j * b_step + ..]. The sums are 4 lanes / 8 registers. After the barrier, which is no
- * instruction, memory may have changed, so that what was loaded has to stay in registers: gcc would else load it again for every row. */
+/* c[4][lanes] (+)= sum over j of a[i * row + j * step] b[j * b_step + ..]. The sums are 4 lanes / 8 registers. After the barrier, which is
+ * no instruction, memory may have changed, so that what was loaded has to stay in registers: gcc would else load it again for every row. */
 void sc_attend_emit_product(sc_attend_text *text, int lanes)
 {
     sc_attend_line(text, "static inline __attribute__((always_inline)) void %s_product%d(", text->name, lanes);
