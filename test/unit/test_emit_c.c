@@ -21,6 +21,8 @@ static const sc_emit_limits small = {.small_work = 8,
                                      .piece_rows = 3,
                                      .split_work = 1 << 30,
                                      .split_memory = 1 << 16,
+                                     .tile = 3,
+                                     .tile_block = 5,
                                      .kept = 64};
 /* The same, and phases are cut. */
 static const sc_emit_limits cut = {.small_work = 8,
@@ -36,6 +38,8 @@ static const sc_emit_limits cut = {.small_work = 8,
                                    .split_points = 3,
                                    .split_memory = 1 << 16,
                                    .split_block = 16,
+                                   .tile = 3,
+                                   .tile_block = 5,
                                    .kept = 64};
 static const sc_emit_limits *const limits[] = {&sc_emit_default_limits, &small, &cut};
 static const char *const limit_names[] = {"", ", cut small", ", split"};
