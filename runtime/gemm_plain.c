@@ -179,11 +179,11 @@ static void run_passes(const plain_run *run)
 
 /* ---- few rows ---- */
 
-/* A strip's width: some strips a thread, unless they become too narrow to be read as a stream. */
+/* A strip's width: several strips a thread, unless they become too narrow to be read as a stream. */
 static int64_t strip_columns(const sc_gemm_plan *plan)
 {
     int64_t columns = round_up(pieces(plan->sizes[SC_GEMM_N], 16), 64);
-    return least(columns, SC_GEMM_STRIP);
+    return least(columns, SC_GEMM_STRIP / plan->sizes[SC_GEMM_M] / 64 * 64);
 }
 
 static void copy_lines(const plain_run *run, int64_t batch, int64_t i)
