@@ -53,7 +53,7 @@ static const char *of_batch(const plain_run *run, int array, int64_t batch)
 static sc_gemm_lines lines_of(const plain_run *run, sc_gemm_operand operand, int64_t batch)
 {
     const sc_gemm_plan *plan = run->plan;
-    return (sc_gemm_lines){of_batch(run, operand, batch), plan->gemm.dtypes[operand],
+    return (sc_gemm_lines){of_batch(run, (int)operand, batch), plan->gemm.dtypes[operand],
                            plan->walks[operand == SC_GEMM_A ? SC_GEMM_M : SC_GEMM_N][operand], plan->walks[SC_GEMM_K][operand]};
 }
 
