@@ -6,6 +6,13 @@
 #include "runtime/element.h"
 #include "runtime/gemm.h"
 
+/* clang's OpenMP keeps what it knows of threads that a smaller team left over. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libomp\n";
+}
+
 static sc_element element_of(sc_dtype dtype)
 {
     static const sc_element elements[SC_DTYPE_COUNT] = {
