@@ -153,6 +153,13 @@ static void kernels_get_their_parameters(void **state)
 
 /* ---- state ---- */
 
+static double initial_value(sc_init_kind kind, const double args[2], const char *path, uint64_t index)
+{
+    double value;
+    sc_init_values(kind, args, 9, sc_fnv1a64(path, strlen(path)), index, 1, &value);
+    return value;
+}
+
 static void initial_values_are_those_of_one_device(void **state)
 {
     (void)state;
@@ -169,15 +176,51 @@ static void initial_values_are_those_of_one_device(void **state)
         SUCCEED(sc_session_get_state(session, 1, bias, NULL, &error));
         SUCCEED(sc_session_get_state(session, 3, master, NULL, &error));
         for (uint64_t i = 0; i < STEP_D * STEP_H; i++) {
-            double value = sc_initial_value(SC_INIT_NORMAL, w_args, 9, sc_fnv1a64("w", 1), i);
+            double value = initial_value(SC_INIT_NORMAL, w_args, "w", i);
             assert_true(w[i] == (float)value && master[i] == value && value != 0);
         }
         for (uint64_t i = 0; i < STEP_H; i++)
-            assert_true(bias[i] == (float)sc_initial_value(SC_INIT_UNIFORM, bias_args, 9, sc_fnv1a64("bias", 4), i));
+            assert_true(bias[i] == (float)initial_value(SC_INIT_UNIFORM, bias_args, "bias", i));
         sc_session_free(session);
         sc_executable_free(program);
         sc_arena_free(&c.arena);
     }
+}
+
+/* Large ones are drawn by several threads, in parts. */
+static void large_states_begin_alike(void **state)
+{
+    (void)state;
+    enum { D = 37, H = 1101 };
+    double *values[3], *out = calloc(D * H, sizeof *out);
+    const double args[2] = {0.1, 0};
+    for (int m = 0; m < 3; m++) {
+        image_case c;
+        sc_session *session = NULL;
+        image_begin(&c, (uint64_t)m + 1, 2);
+        image_state(&c, SC_STATE_PARAM, "a", "bf16[D=37, H=1101]", SC_INIT_NORMAL, 0.1, 0);
+        image_state(&c, SC_STATE_PARAM, "b", "f64[D=37@dp, H=1101@tp]", SC_INIT_NORMAL, 0.1, 0);
+        sc_executable *program = image_executable(&c);
+        SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 12}, &session, &error));
+        sc_session_set_random(session, 9, 0, 0);
+        SUCCEED(sc_session_initialise(session, &error));
+        values[m] = calloc(D * H, sizeof *out);
+        SUCCEED(sc_session_get_state(session, 1, values[m], NULL, &error));
+        assert_memory_equal(values[m], values[0], D * H * sizeof *out);
+        SUCCEED(sc_session_get_state(session, 0, out, "f64", &error));
+        for (uint64_t i = 0; i < D * H; i++) {
+            uint16_t rounded;
+            sc_element_store(SC_ELEMENT_BF16, &rounded, 0, initial_value(SC_INIT_NORMAL, args, "a", i));
+            assert_true(out[i] == sc_element_load(SC_ELEMENT_BF16, &rounded, 0));
+            assert_true(values[0][i] == initial_value(SC_INIT_NORMAL, args, "b", i));
+        }
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+    for (int m = 0; m < 3; m++)
+        free(values[m]);
+    free(out);
 }
 
 static void state_goes_in_and_comes_out(void **state)
@@ -328,8 +371,8 @@ static void what_makes_no_sense_is_refused(void **state)
 #define REFUSED(call, expected, part)                                                                                                      \
     do {                                                                                                                                   \
         assert_int_equal(call, expected);                                                                                                  \
-        if (strstr(why.text, part) == NULL)                                                                                              \
-            fail_msg("'%s', not '%s'", why.text, part);                                                                                  \
+        if (strstr(why.text, part) == NULL)                                                                                                \
+            fail_msg("'%s', not '%s'", why.text, part);                                                                                    \
     } while (0)
     REFUSED(sc_session_run(session, 9, feeds, 2, NULL, 0, &why), SC_ERROR_ARGUMENT, "no function 9");
     REFUSED(sc_session_run(session, micro, feeds, 1, NULL, 0, &why), SC_ERROR_ARGUMENT, "input 'ids' of 'micro' is not given");
@@ -585,6 +628,7 @@ int main(void)
         cmocka_unit_test(a_function_gives_whole_values),
         cmocka_unit_test(kernels_get_their_parameters),
         cmocka_unit_test(initial_values_are_those_of_one_device),
+        cmocka_unit_test(large_states_begin_alike),
         cmocka_unit_test(state_goes_in_and_comes_out),
         cmocka_unit_test(files_carry_state_over),
         cmocka_unit_test(a_check_that_fails_is_named),
