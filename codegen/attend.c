@@ -216,6 +216,8 @@ static const char *reason_for_simple(const sc_attend_desc *desc)
         return "values have several dims, or none, besides those of keys";
     if (desc->e.size > SC_ATTEND_MAX_HEAD || desc->own[0].size > SC_ATTEND_MAX_HEAD)
         return "a head has more than 512 elements";
+    if (desc->t.size > INT32_MAX - SC_ATTEND_TILE)
+        return "positions of keys do not fit 32 bits";
     uint32_t both = 1u << SC_ATTEND_K | 1u << SC_ATTEND_V;
     for (uint32_t i = 0; desc->is_grad && i < desc->query_count; i++) {
         if (sc_attend_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
@@ -224,18 +226,19 @@ static const char *reason_for_simple(const sc_attend_desc *desc)
     return NULL;
 }
 
-static bool is_half(sc_dtype dtype)
+bool sc_attend_is_summed(const sc_attend_desc *desc, sc_attend_role role)
 {
-    return dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16;
+    return role >= SC_ATTEND_D_Q && desc->arrays[role].is_there && (role != SC_ATTEND_D_Q || desc->form == SC_ATTEND_SIMPLE);
+}
+
+static sc_dtype real_dtype(const sc_attend_desc *desc)
+{
+    return desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
 }
 
 bool sc_attend_needs_sum(const sc_attend_desc *desc, sc_attend_role role)
 {
-    if (!desc->is_grad || role < SC_ATTEND_D_Q || !desc->arrays[role].is_there)
-        return false;
-    if (desc->form == SC_ATTEND_SIMPLE)
-        return is_half(desc->arrays[role].dtype);
-    return false;
+    return sc_attend_is_summed(desc, role) && desc->arrays[role].dtype != real_dtype(desc);
 }
 
 int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role)
@@ -248,7 +251,9 @@ int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role)
 
 static void plan_scratch(sc_attend_desc *desc)
 {
-    desc->scratch_bytes = desc->is_grad ? 4 * sc_attend_sum_at(desc, SC_ATTEND_ROLES) : 0;
+    desc->scratch_bytes = sc_dtypes[real_dtype(desc)].bytes * sc_attend_sum_at(desc, SC_ATTEND_ROLES);
+    if (desc->form == SC_ATTEND_DECODE)
+        desc->scratch_bytes = sc_attend_decode_scratch(desc);
 }
 
 void sc_attend_make_simple(sc_attend_desc *desc)
@@ -271,8 +276,10 @@ sc_attend_desc *sc_attend_describe(const sc_module *m, sc_op_id id)
     add_random(&maker);
     desc->scale = sc_op_number(op, SC_ATTR_scale, 1 / sqrt((double)desc->e.size));
     desc->softcap = sc_op_number(op, SC_ATTR_softcap, 0);
-    desc->why_simple = reason_for_simple(desc) == NULL ? "there is only one form" : reason_for_simple(desc);
-    desc->form = SC_ATTEND_SIMPLE;
+    desc->why_simple = reason_for_simple(desc);
+    desc->form = desc->why_simple != NULL ? SC_ATTEND_SIMPLE : SC_ATTEND_TILED;
+    if (desc->form == SC_ATTEND_TILED && !desc->is_grad && sc_attend_rows(desc) <= SC_ATTEND_FEW)
+        desc->form = SC_ATTEND_DECODE;
     plan_scratch(desc);
     return desc;
 }

@@ -267,9 +267,9 @@ void sc_attend_declare_arrays(sc_attend_text *text)
         if (!desc->arrays[role].is_there)
             continue;
         if (sc_attend_needs_sum(desc, (sc_attend_role)role))
-            sc_attend_line(text, "float *const sum_%s = (float *)args[%u] + %lld;", role_names[role], desc->arg_count,
+            sc_attend_line(text, "%s *const sum_%s = (%s *)args[%u] + %lld;", text->real, role_names[role], text->real, desc->arg_count,
                            (long long)sc_attend_sum_at(desc, (sc_attend_role)role));
-        else if (desc->form == SC_ATTEND_SIMPLE)
+        else if (sc_attend_is_summed(desc, (sc_attend_role)role))
             sc_attend_line(text, "%s *const sum_%s = %s;", text->real, role_names[role], role_names[role]);
     }
     if (desc->p > 0) {
@@ -300,7 +300,14 @@ void sc_attend_emit(sc_context *context, const sc_attend_desc *desc, const char 
     sc_strbuf_init(&body, &context->arena);
     bool is_wide = desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64;
     sc_attend_text text = {&context->arena, desc, name, is_wide ? "double" : "float", &body, 0};
-    sc_attend_emit_simple(&text);
+    if (desc->form == SC_ATTEND_SIMPLE)
+        sc_attend_emit_simple(&text);
+    else if (desc->form == SC_ATTEND_DECODE)
+        sc_attend_emit_decode(&text);
+    else if (desc->is_grad)
+        sc_attend_emit_tiled_grad(&text);
+    else
+        sc_attend_emit_tiled(&text);
     *helpers |= SC_HELPER(headers) | SC_HELPER(math) | sc_helpers_named_in(body.data);
     sc_strbuf_add(out, body.data);
 }

@@ -4,7 +4,12 @@
 
 #include "codegen/attend.h"
 
-enum { SC_ATTEND_MAX_HEAD = 512 };
+enum {
+    SC_ATTEND_MAX_HEAD = 512,
+    SC_ATTEND_LANES = 24, /* queries of a panel: three vectors of AVX2 */
+    SC_ATTEND_TILE = 32,  /* keys */
+    SC_ATTEND_FEW = 8     /* queries of a unit: no more than these are decoded */
+};
 
 /* ---- of descriptors ---- */
 bool sc_attend_is_unit(const sc_attend_dim *dim);
@@ -12,7 +17,9 @@ int64_t sc_attend_units(const sc_attend_desc *desc);
 /* Queries of a unit. */
 int64_t sc_attend_rows(const sc_attend_desc *desc);
 int64_t sc_attend_own_size(const sc_attend_desc *desc);
-/* Whether a cotangent is summed in f32 in scratch, as a copy of the array, and where that begins, in elements of f32. */
+/* Whether a cotangent is a sum that begins with zeros and grows in memory. */
+bool sc_attend_is_summed(const sc_attend_desc *desc, sc_attend_role role);
+/* Whether that happens in scratch, in the dtype of arithmetic, as a copy of the array, and where that begins, in elements of that. */
 bool sc_attend_needs_sum(const sc_attend_desc *desc, sc_attend_role role);
 int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role);
 
@@ -67,5 +74,32 @@ void sc_attend_end(sc_attend_text *text);
 
 /* ---- forms ---- */
 void sc_attend_emit_simple(sc_attend_text *text);
+void sc_attend_begin_sums(sc_attend_text *text);
+void sc_attend_end_sums(sc_attend_text *text);
+
+typedef struct sc_attend_blocking {
+    int64_t units, rows;     /* rows: queries of a unit */
+    int64_t panels, queries; /* of a block */
+    int64_t blocks;          /* of a unit */
+    int64_t e, own;          /* sizes, and rounded up to vectors: */
+    int64_t e_width, own_width;
+} sc_attend_blocking;
+
+#define ALIGNED " __attribute__((aligned(64)))"
+
+sc_attend_blocking sc_attend_blocking_of(const sc_attend_desc *desc);
+void sc_attend_emit_product(sc_attend_text *text, int lanes);
+void sc_attend_declare_block(sc_attend_text *text, const sc_attend_blocking *b);
+void sc_attend_open_queries(sc_attend_text *text);
+void sc_attend_read_query(sc_attend_text *text);
+void sc_attend_declare_tiles(sc_attend_text *text);
+void sc_attend_read_tiles(sc_attend_text *text);
+void sc_attend_score_tile(sc_attend_text *text);
+const char *sc_attend_lane_factor(sc_attend_text *text);
+void sc_attend_emit_tiled(sc_attend_text *text);
+void sc_attend_emit_tiled_grad(sc_attend_text *text);
+void sc_attend_emit_decode(sc_attend_text *text);
+int64_t sc_attend_decode_chunks(const sc_attend_desc *desc);
+int64_t sc_attend_decode_scratch(const sc_attend_desc *desc);
 
 #endif

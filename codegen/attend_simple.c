@@ -152,11 +152,11 @@ static void emit_forward(sc_attend_text *text)
 
 /* ---- backward ---- */
 
-static void begin_sums(sc_attend_text *text)
+void sc_attend_begin_sums(sc_attend_text *text)
 {
     static const char *const names[] = {"q", "k", "v", "bias"};
     for (int role = SC_ATTEND_D_Q; role < SC_ATTEND_ROLES; role++) {
-        if (!text->desc->arrays[role].is_there)
+        if (!sc_attend_is_summed(text->desc, (sc_attend_role)role))
             continue;
         sc_attend_line(text, "#pragma omp parallel for simd");
         sc_attend_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
@@ -164,7 +164,7 @@ static void begin_sums(sc_attend_text *text)
     }
 }
 
-static void end_sums(sc_attend_text *text)
+void sc_attend_end_sums(sc_attend_text *text)
 {
     static const char *const names[] = {"q", "k", "v", "bias"};
     for (int role = SC_ATTEND_D_Q; role < SC_ATTEND_ROLES; role++) {
@@ -257,7 +257,7 @@ static void emit_backward(sc_attend_text *text)
     const sc_attend_desc *desc = text->desc;
     const char *beyond = sc_attend_beyond(text);
     sc_attend_begin(text);
-    begin_sums(text);
+    sc_attend_begin_sums(text);
     sc_attend_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
     sc_attend_open(text, "for (int64_t unit = 0; unit < %lld; unit++)", (long long)sc_attend_product(desc, sc_attend_of_sums));
     sc_attend_decode(text, sc_attend_of_sums, "unit");
@@ -277,7 +277,7 @@ static void emit_backward(sc_attend_text *text)
     sc_attend_close(text);
     sc_attend_close(text);
     sc_attend_close(text);
-    end_sums(text);
+    sc_attend_end_sums(text);
     sc_attend_end(text);
 }
 

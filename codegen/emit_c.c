@@ -5,6 +5,23 @@
 
 #include "codegen/emit_c_internal.h"
 
+const sc_emit_limits sc_emit_default_limits = {
+    .small_work = 1 << 14,
+    .shares = 256,
+    .block = 256,
+    .shortest_block = 1024,
+    .few = 1 << 16,
+    .piece = 1 << 13,
+    .few_rows = 1024,
+    .piece_rows = 512,
+    .split_work = 1 << 16,
+    .split_shares = 32,
+    .split_points = 1 << 12,
+    .split_memory = 1 << 16,
+    .split_block = 1024,
+    .kept = 4096,
+};
+
 /* ---- names ---- */
 
 static bool is_word(char c)
@@ -16,10 +33,11 @@ static bool is_word(char c)
 static bool is_taken(const char *name)
 {
     static const char *const words[] = {
-        "args",   "auto",     "break", "case",     "char",   "const",  "continue", "default", "do",       "double", "else",   "enum",
-        "extern", "failed",   "float", "for",      "goto",   "i",      "if",       "inline",  "int",      "long",   "next",   "params",
-        "return", "register", "short", "restrict", "signed", "sizeof", "static",   "struct",  "switch",   "typedef", "union", "unsigned",
-        "void",   "volatile", "while", "asm",      "unix",   "linux",  "INFINITY", "NAN",     "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
+        "args",   "lane",     "cut",    "r",         "auto",      "break",     "case",      "char",     "const",    "continue", "default",
+        "do",     "double",   "else",   "enum",      "extern",    "failed",    "float",     "for",      "goto",     "i",        "if",
+        "inline", "int",      "long",   "next",      "params",    "return",    "register",  "short",    "restrict", "signed",   "sizeof",
+        "static", "struct",   "switch", "typedef",   "union",     "unsigned",  "void",      "volatile", "while",    "asm",      "unix",
+        "linux",  "INFINITY", "NAN",    "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(name, words[i]) == 0)
@@ -28,13 +46,23 @@ static bool is_taken(const char *name)
     const sc_helper_set any = sc_helpers_named_in(name);
     if (any != 0 || strncmp(name, "sc_", 3) == 0 || name[0] == '_')
         return true;
-    return strchr("vorstnp", name[0]) != NULL && name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;
+    return strchr("vorstpqcb", name[0]) != NULL && name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;
 }
 
 typedef struct sc_names {
     sc_emit *e;
     SC_VEC(const char *) all;
 } sc_names;
+
+static bool is_bound(const char *ending)
+{
+    static const char *const endings[] = {"_from", "_to", "_first", "_end", "_at", "_main"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        if (strcmp(ending, endings[i]) == 0)
+            return true;
+    }
+    return false;
+}
 
 static bool is_used(const sc_names *names, const char *name)
 {
@@ -43,9 +71,9 @@ static bool is_used(const sc_names *names, const char *name)
         size_t length = strlen(other), mine = strlen(name);
         if (strcmp(other, name) == 0)
             return true;
-        if (mine > length && memcmp(name, other, length) == 0 && (strcmp(name + length, "_from") == 0 || strcmp(name + length, "_to") == 0))
+        if (mine > length && memcmp(name, other, length) == 0 && (is_bound(name + length)))
             return true;
-        if (length > mine && memcmp(other, name, mine) == 0 && (strcmp(other + mine, "_from") == 0 || strcmp(other + mine, "_to") == 0))
+        if (length > mine && memcmp(other, name, mine) == 0 && (is_bound(other + mine)))
             return true;
     }
     return false;
@@ -60,7 +88,8 @@ static const char *new_name(sc_names *names, sc_sym sym)
         *c = is_word(*c) ? *c : '_';
     const char *base = name;
     if (is_taken(name))
-        base = name = sc_arena_printf(arena, "%s_", name[0] == '_' || strncmp(name, "sc_", 3) == 0 ? sc_arena_printf(arena, "x%s", name) : name);
+        base = name =
+            sc_arena_printf(arena, "%s_", name[0] == '_' || strncmp(name, "sc_", 3) == 0 ? sc_arena_printf(arena, "x%s", name) : name);
     for (int i = 2; is_used(names, name); i++)
         name = sc_arena_printf(arena, "%s_%d", base, i);
     *sc_vec_push(arena, &names->all) = name;
@@ -134,13 +163,13 @@ static void write_head(sc_emit *e, const char *name)
 
 /* ---- loops over outer dims ---- */
 
-static uint32_t outer_loops(const sc_emit *e)
+uint32_t sc_emit_outer_loops(const sc_emit *e)
 {
     bool blocked = e->shape.vector != SC_IMAGE_NONE && e->shape.block < e->k->dims.data[e->shape.vector].size;
     return e->shape.order_count + blocked;
 }
 
-static void open_outer_loop(sc_emit *e, uint32_t l)
+void sc_emit_open_outer_loop(sc_emit *e, uint32_t l)
 {
     const sc_emit_shape *shape = &e->shape;
     bool block = l == shape->order_count;
@@ -154,7 +183,7 @@ static void open_outer_loop(sc_emit *e, uint32_t l)
     e->indent++;
 }
 
-static void write_block_end(sc_emit *e)
+void sc_emit_block_end(sc_emit *e)
 {
     const sc_emit_shape *shape = &e->shape;
     const char *name = e->dim_names[shape->vector];
@@ -179,11 +208,11 @@ static void write_parallel(sc_emit *e)
 static void plan_scopes(sc_emit *e)
 {
     const sc_emit_shape *shape = &e->shape;
-    uint32_t loops = outer_loops(e);
+    uint32_t loops = sc_emit_outer_loops(e);
     uint64_t outer = 0;
-    e->body = loops == 0 ? 0 : loops - shape->shared + 1;
+    e->body = shape->split ? 1 : loops == 0 ? 0 : loops - shape->shared + 1;
     for (uint32_t l = 0; l < shape->order_count; l++) {
-        uint32_t scope = l < shape->shared ? 1 : l - shape->shared + 2;
+        uint32_t scope = shape->split || l < shape->shared ? 1 : l - shape->shared + 2;
         e->scope_dims[scope] |= (uint64_t)1 << shape->order[l];
         outer |= (uint64_t)1 << shape->order[l];
     }
@@ -211,21 +240,28 @@ static void place_all(sc_emit *e)
 static void write_function(sc_emit *e, const char *name)
 {
     const sc_kernel *k = e->k;
-    uint32_t loops = outer_loops(e);
+    uint32_t loops = sc_emit_outer_loops(e);
     write_head(e, name);
     plan_scopes(e);
     place_all(e);
     if (e->body > 0)
         sc_emit_scope(e, 0, 0, k->items.count);
+    if (e->shape.split) {
+        sc_emit_split(e);
+        sc_emit_line(e, "return 0;");
+        e->indent--;
+        sc_emit_line(e, "}");
+        return;
+    }
     write_parallel(e);
     for (uint32_t l = 0; l < loops; l++) {
-        open_outer_loop(e, l);
+        sc_emit_open_outer_loop(e, l);
         uint32_t scope = l < e->shape.shared ? 1 : l - e->shape.shared + 2;
         if (l + 1 >= e->shape.shared && scope < e->body)
             sc_emit_scope(e, scope, 0, k->items.count);
     }
     if (loops > e->shape.order_count)
-        write_block_end(e);
+        sc_emit_block_end(e);
     for (uint32_t p = 0; p < k->phases.count; p++)
         sc_emit_phase(e, p);
     if (e->leaves)
@@ -240,11 +276,12 @@ static void write_function(sc_emit *e, const char *name)
     sc_emit_line(e, "}");
 }
 
-void sc_emit_c(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const sc_emit_limits *limits, sc_strbuf *out,
+                      sc_helper_set *helpers)
 {
     sc_arena *arena = &k->context->arena;
     size_t start = out->length;
-    sc_emit e = {.k = k, .context = k->context, .out = out, .comments = comments};
+    sc_emit e = {.k = k, .context = k->context, .out = out, .comments = comments, .limits = limits, .cut = SC_IMAGE_NONE};
     e.dim_names = sc_arena_array(arena, k->dims.count + 1, sizeof *e.dim_names);
     e.arg_names = sc_arena_array(arena, k->args.count + 1, sizeof *e.arg_names);
     e.arg_used = sc_arena_array(arena, k->args.count + 1, sizeof *e.arg_used);
@@ -255,7 +292,13 @@ void sc_emit_c(const sc_kernel *k, const char *name, bool comments, sc_strbuf *o
     choose_names(&e);
     sc_emit_analyse(&e);
     sc_emit_choose_shape(&e);
+    sc_emit_choose_kept(&e);
     write_function(&e, name);
     if (helpers != NULL)
         *helpers |= SC_HELPER(headers) | sc_helpers_named_in(out->data + start);
+}
+
+void sc_emit_c(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+{
+    sc_emit_c_within(k, name, comments, &sc_emit_default_limits, out, helpers);
 }

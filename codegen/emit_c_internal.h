@@ -10,6 +10,24 @@
 
 enum { SC_EMIT_MAX_SCOPES = 2 * SC_KERNEL_MAX_RANK + 8 };
 
+/* What decides between loops. Tests make them small, so that small kernels come in every form. */
+typedef struct sc_emit_limits {
+    int64_t small_work;                 /* operations up to which a team is not worth waking */
+    int64_t shares;                     /* pieces that are enough for any team */
+    int64_t block;                      /* of an outer dim, with reductions: some KiB of the first cache */
+    int64_t shortest_block;             /* without */
+    int64_t few, piece;                 /* elements whose sum f32 lanes hold well; of a part of a longer one */
+    int64_t few_rows, piece_rows;       /* the same where each sum is added to by itself */
+    int64_t split_work, split_shares;   /* kernels of more work and fewer shares have their phases cut */
+    int64_t split_points, split_memory; /* points of a cut at least; partial results of a reduction at most */
+    int64_t split_block;
+    int64_t kept; /* elements of a row of which a phase leaves to later ones what was dear */
+} sc_emit_limits;
+
+extern const sc_emit_limits sc_emit_default_limits;
+void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const sc_emit_limits *limits, sc_strbuf *out,
+                      sc_helper_set *helpers);
+
 /* Of an element's offset: times a dim, or times a node that is no sum (dim: SC_IMAGE_NONE). */
 typedef struct sc_emit_term {
     uint32_t dim;
@@ -33,6 +51,7 @@ typedef struct sc_emit_node {
     bool late;             /* reads a reduction: not before the body */
     bool reads_written;    /* loads an argument that the kernel writes, at last */
     bool has_load, atom;   /* atom: a user's text names it twice */
+    uint32_t kept_from;    /* the phase that leaves it in b12 for later ones; SC_IMAGE_NONE */
     /* in the items that were placed last */
     uint32_t pass, visit;
     uint32_t depth, user_depth; /* scope; the deepest of its users' */
@@ -59,15 +78,16 @@ typedef struct sc_emit_offset {
 
 /* How outer iterations are walked: sc_emit_choose_shape. */
 typedef struct sc_emit_shape {
-    uint32_t vector;                           /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: phases' last dims are */
-    int64_t block;                             /* so many of its indices at once */
-    uint32_t order[64], order_count;           /* the other outer dims */
-    uint32_t shared;                           /* loops of these, then the loop over blocks, that are shared out as one */
-    bool parallel;
+    uint32_t vector;                 /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: phases' last dims are */
+    int64_t block;                   /* so many of its indices at once */
+    uint32_t order[64], order_count; /* the other outer dims */
+    uint32_t shared;                 /* loops of these, then the loop over blocks, that are shared out as one */
+    bool parallel, split;
 } sc_emit_shape;
 
 typedef struct sc_emit {
     const sc_kernel *k;
+    const sc_emit_limits *limits;
     sc_context *context;
     sc_strbuf *out;
     bool comments;
@@ -81,9 +101,13 @@ typedef struct sc_emit {
     uint64_t scope_dims[SC_EMIT_MAX_SCOPES];
     uint32_t body, inner; /* scopes: of an outer iteration; of the innermost loop of the phase */
     uint32_t pass, visit, indent;
+    uint32_t cut; /* the dim of which the phase does `cut_size` indices at once; SC_IMAGE_NONE */
+    int64_t cut_size;
     bool leaves;      /* a `goto next` was written */
     bool writes_read; /* the kernel loads what it writes */
-    bool simd;        /* the phase's innermost loop runs in lanes */
+    bool simd;        /* points of the phase's innermost loop may be done at once */
+    int64_t lanes;    /* 0, or so many sums side by side: see emit_c_phase.c */
+    uint32_t phase;   /* that is being written */
     SC_VEC(sc_emit_offset) offsets;
     uint32_t offset_number;
     SC_VEC(sc_knode) declared; /* visible nodes, newest last */
@@ -115,6 +139,21 @@ void sc_emit_leave(sc_emit *e, uint32_t depth);
 void sc_emit_choose_shape(sc_emit *e);
 /* Whether iterations of the phase's loop over a dim may be done at once. */
 bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase, uint32_t dim);
+
+/* emit_c.c: loops over outer dims, and where a cut or a block ends. */
+void sc_emit_open_outer_loop(sc_emit *e, uint32_t loop);
+uint32_t sc_emit_outer_loops(const sc_emit *e);
+void sc_emit_block_end(sc_emit *e);
+
+/* emit_c_keep.c: what a phase leaves to later ones. */
+void sc_emit_choose_kept(sc_emit *e);
+bool sc_emit_is_kept(const sc_emit *e, sc_knode node);
+void sc_emit_kept_element(sc_emit *e, sc_knode node);
+void sc_emit_declare_kept(sc_emit *e);
+
+/* emit_c_split.c: the function's phases, one after the other, each shared out. */
+bool sc_emit_may_split(const sc_emit *e);
+void sc_emit_split(sc_emit *e);
 
 /* emit_c_phase.c */
 void sc_emit_do_item(sc_emit *e, uint32_t item);

@@ -206,7 +206,8 @@ static bool could_share(const sc_kernel_arg *in, const sc_kernel_arg *out)
         elements *= in->sizes[i];
     for (uint32_t i = 0; i < out->rank; i++)
         others *= out->sizes[i];
-    return in->mode == SC_ARG_IN && out->mode == SC_ARG_OUT && elements * sc_dtypes[in->dtype].bytes == others * sc_dtypes[out->dtype].bytes;
+    return in->mode == SC_ARG_IN && out->mode == SC_ARG_OUT &&
+           elements * sc_dtypes[in->dtype].bytes == others * sc_dtypes[out->dtype].bytes;
 }
 
 void sc_emit_analyse(sc_emit *e)
@@ -216,8 +217,10 @@ void sc_emit_analyse(sc_emit *e)
         for (uint32_t i = 0; i < k->phases.data[p].item_count; i++)
             e->items[k->phases.data[p].first_item + i].phase = p;
     }
-    for (sc_knode i = 0; i < k->nodes.count; i++)
+    for (sc_knode i = 0; i < k->nodes.count; i++) {
+        e->nodes[i].kept_from = SC_IMAGE_NONE;
         analyse_node(e, i);
+    }
     for (uint32_t i = 0; i < k->items.count; i++)
         analyse_item(e, i);
     for (uint32_t i = 0; i < k->args.count; i++) {
@@ -469,6 +472,10 @@ void sc_emit_value(sc_emit *e, sc_knode id, bool bare)
     const sc_emit_node *info = &e->nodes[id];
     if (info->visible) {
         sc_strbuf_printf(e->out, "v%u", id);
+        return;
+    }
+    if (sc_emit_is_kept(e, id)) {
+        sc_emit_kept_element(e, id);
         return;
     }
     bool parentheses = !bare && !is_atomic(e, id);

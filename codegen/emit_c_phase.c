@@ -1,15 +1,12 @@
 /* A phase: its loops, and what becomes of its reductions.
  *
- * Item 3 reduces to r3. A sum of many f32 is s3, in f64, of sums t3 of parts: of the innermost loop, in pieces if that is long. Where the
- * innermost loop is over an outer dim, these are arrays over a block of it, and memory is walked along rows however the reduction lies. */
+ * Item 3 reduces to r3. A row is reduced in lanes, t3[32], that are combined by halves in the end: so many chains of additions at once keep
+ * a processor busy, and their number does not depend on the width of its vectors. A sum of many f32 is s3, in f64, of sums t3 of parts: of
+ * the innermost loop, in pieces if that is long. Where the innermost loop is over an outer dim, reductions are arrays over a block of it,
+ * and memory is walked along rows however the reduction lies. */
 #include "codegen/emit_c_internal.h"
 
-enum {
-    FEW = 1 << 16,   /* elements whose sum lanes in f32 hold well */
-    PIECE = 1 << 13, /* elements of a part */
-    FEW_ROWS = 1024, /* the same where each sum is added to by itself */
-    PIECE_ROWS = 512
-};
+enum { MANY_LANES = 32, FEW_LANES = 8 };
 
 typedef struct sc_emit_loops {
     uint32_t dims[SC_KERNEL_MAX_RANK + 1], count;
@@ -58,7 +55,8 @@ static void check(sc_emit *e, uint32_t item)
 /* What a value becomes in memory. */
 static void stored_text(sc_emit *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
 {
-    bool narrow = stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16, same = stored == dtype || (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32);
+    bool narrow = stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16,
+         same = stored == dtype || (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32);
     if (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32)
         sc_strbuf_add(e->out, "(uint8_t)");
     else if (narrow && sc_dtype_is_float(dtype))
@@ -104,40 +102,48 @@ static void store(sc_emit *e, uint32_t id)
     sc_strbuf_add(e->out, narrow || arg->dtype == SC_DTYPE_u8 ? ");\n" : ";\n");
 }
 
+/* Where the innermost loop adds to. */
+static void accumulator(sc_emit *e, uint32_t id)
+{
+    const sc_emit_item *info = &e->items[id];
+    bool lanes = e->lanes > 0 && info->depth == e->inner;
+    if (lanes)
+        sc_strbuf_printf(e->out, "t%u[lane]", id);
+    else
+        sc_emit_reduction_name(e, info->parts ? 't' : info->wide ? 's' : 'r', id);
+}
+
 static void reduce(sc_emit *e, uint32_t id)
 {
     const sc_kernel_item *item = &e->k->items.data[id];
     const sc_emit_item *info = &e->items[id];
     sc_dtype dtype = dtype_of(e, id);
-    char letter = info->parts ? 't' : info->wide ? 's' : 'r';
     sc_emit_indent(e);
-    sc_emit_reduction_name(e, letter, id);
+    accumulator(e, id);
     if (item->kind == SC_ITEM_SUM) {
-        sc_strbuf_add(e->out, info->wide && !info->parts ? " += (double)" : " += ");
-        sc_emit_value(e, item->value, !info->wide || info->parts);
+        bool converts = info->wide && !info->parts;
+        sc_strbuf_add(e->out, converts ? " += (double)" : " += ");
+        sc_emit_value(e, item->value, !converts);
         sc_strbuf_add(e->out, ";\n");
         return;
     }
-    bool lanes = e->simd && !info->of_vector && info->depth == e->inner;
     sc_strbuf_add(e->out, " = ");
-    if (sc_dtype_is_float(dtype) && !lanes) {
+    if (sc_dtype_is_float(dtype)) {
         sc_strbuf_printf(e->out, "sc_%s_%s(", item->kind == SC_ITEM_MAX ? "max" : "min", sc_dtypes[dtype].name);
-        sc_emit_reduction_name(e, letter, id);
-        sc_strbuf_add(e->out, ", ");
         sc_emit_value(e, item->value, true);
+        sc_strbuf_add(e->out, ", ");
+        accumulator(e, id);
         sc_strbuf_add(e->out, ");\n");
         return;
     }
     sc_emit_value(e, item->value, false);
     sc_strbuf_add(e->out, item->kind == SC_ITEM_MAX ? " > " : " < ");
-    sc_emit_reduction_name(e, letter, id);
+    accumulator(e, id);
     sc_strbuf_add(e->out, " ? ");
     sc_emit_value(e, item->value, false);
     sc_strbuf_add(e->out, " : ");
-    sc_emit_reduction_name(e, letter, id);
+    accumulator(e, id);
     sc_strbuf_add(e->out, ";\n");
-    if (sc_dtype_is_float(dtype))
-        sc_emit_line(e, "n%u |= v%u != v%u;", id, item->value, item->value);
 }
 
 void sc_emit_do_item(sc_emit *e, uint32_t item)
@@ -153,28 +159,25 @@ void sc_emit_do_item(sc_emit *e, uint32_t item)
 
 /* ---- what holds reductions ---- */
 
-static bool has_nan_flag(const sc_emit *e, uint32_t item)
+/* Whether it stands in lanes, in this phase. */
+static bool in_lanes(const sc_emit *e, uint32_t item)
 {
-    sc_item_kind kind = e->k->items.data[item].kind;
-    return (kind == SC_ITEM_MAX || kind == SC_ITEM_MIN) && sc_dtype_is_float(dtype_of(e, item)) && e->simd && !e->items[item].of_vector &&
-           e->items[item].depth == e->inner;
+    return e->lanes > 0 && e->items[item].depth == e->inner;
 }
 
-static void declare_accumulator(sc_emit *e, uint32_t item, char letter, sc_dtype dtype)
+static void declare_accumulator(sc_emit *e, uint32_t item, char letter, sc_dtype dtype, int64_t count)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
     const char *type = sc_emit_type(dtype), *nothing = sc_emit_identity(kind, dtype);
-    if (!e->items[item].of_vector) {
+    if (count == 0) {
         sc_emit_line(e, "%s %c%u = %s;", type, letter, item, nothing);
-        return;
+    } else if (kind == SC_ITEM_SUM) {
+        sc_emit_line(e, "%s %c%u[%lld] = {0};", type, letter, item, (long long)count);
+    } else {
+        sc_emit_line(e, "%s %c%u[%lld];", type, letter, item, (long long)count);
+        sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)count);
+        sc_emit_line(e, "    %c%u[i] = %s;", letter, item, nothing);
     }
-    if (kind == SC_ITEM_SUM) {
-        sc_emit_line(e, "%s %c%u[%lld] = {0};", type, letter, item, (long long)e->shape.block);
-        return;
-    }
-    sc_emit_line(e, "%s %c%u[%lld];", type, letter, item, (long long)e->shape.block);
-    sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
-    sc_emit_line(e, "    %c%u[i] = %s;", letter, item, nothing);
 }
 
 static void begin_reductions(sc_emit *e, const sc_emit_loops *loops)
@@ -182,11 +185,21 @@ static void begin_reductions(sc_emit *e, const sc_emit_loops *loops)
     for (uint32_t i = loops->first; i < loops->end; i++) {
         if (!is_reduction(e->k->items.data[i].kind))
             continue;
-        bool wide = e->items[i].wide;
-        declare_accumulator(e, i, wide ? 's' : 'r', wide ? SC_DTYPE_f64 : dtype_of(e, i));
-        if (has_nan_flag(e, i))
-            sc_emit_line(e, "%s n%u = 0;", dtype_of(e, i) == SC_DTYPE_f32 ? "int32_t" : "int64_t", i);
+        int64_t block = e->items[i].of_vector ? e->shape.block : 0;
+        if (e->items[i].wide)
+            declare_accumulator(e, i, 's', SC_DTYPE_f64, block);
+        else if (in_lanes(e, i))
+            declare_accumulator(e, i, 't', dtype_of(e, i), e->lanes);
+        else
+            declare_accumulator(e, i, 'r', dtype_of(e, i), block);
     }
+}
+
+static const char *folded(sc_emit *e, uint32_t item)
+{
+    sc_item_kind kind = e->k->items.data[item].kind;
+    char how = kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<';
+    return sc_arena_printf(&e->context->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[dtype_of(e, item)].name, item, (int)e->lanes, how);
 }
 
 static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
@@ -194,14 +207,14 @@ static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
     for (uint32_t i = loops->first; i < loops->end; i++) {
         if (!is_reduction(e->k->items.data[i].kind))
             continue;
-        if (has_nan_flag(e, i))
-            sc_emit_line(e, "r%u = n%u != 0 ? NAN : r%u;", i, i, i);
         if (e->items[i].wide && e->items[i].of_vector) {
             sc_emit_line(e, "float r%u[%lld];", i, (long long)e->shape.block);
             sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
             sc_emit_line(e, "    r%u[i] = (float)s%u[i];", i, i);
         } else if (e->items[i].wide) {
             sc_emit_line(e, "const float r%u = (float)s%u;", i, i);
+        } else if (in_lanes(e, i)) {
+            sc_emit_line(e, "const %s r%u = %s;", sc_emit_type(dtype_of(e, i)), i, folded(e, i));
         }
     }
 }
@@ -210,7 +223,7 @@ static void begin_parts(sc_emit *e, const sc_emit_loops *loops)
 {
     for (uint32_t i = loops->first; i < loops->end; i++) {
         if (e->items[i].parts)
-            declare_accumulator(e, i, 't', SC_DTYPE_f32);
+            declare_accumulator(e, i, 't', SC_DTYPE_f32, in_lanes(e, i) ? e->lanes : e->items[i].of_vector ? e->shape.block : 0);
     }
 }
 
@@ -222,6 +235,8 @@ static void end_parts(sc_emit *e, const sc_emit_loops *loops)
         if (e->items[i].of_vector) {
             sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
             sc_emit_line(e, "    s%u[i] += (double)t%u[i];", i, i);
+        } else if (in_lanes(e, i)) {
+            sc_emit_line(e, "s%u += (double)%s;", i, folded(e, i));
         } else {
             sc_emit_line(e, "s%u += (double)t%u;", i, i);
         }
@@ -230,36 +245,44 @@ static void end_parts(sc_emit *e, const sc_emit_loops *loops)
 
 /* ---- loops ---- */
 
-static void name_reductions(sc_emit *e, const sc_emit_loops *loops, sc_item_kind kind, const char *sign)
+/* The innermost loop in lanes: whole ones, then the rest. */
+static void lane_loops(sc_emit *e, const sc_emit_loops *loops, const char *from, const char *to)
 {
-    uint32_t count = 0;
-    for (uint32_t i = loops->first; i < loops->end; i++) {
-        const sc_emit_item *info = &e->items[i];
-        if (e->k->items.data[i].kind != kind || info->of_vector || info->depth != e->inner)
-            continue;
-        if (count++ == 0)
-            sc_strbuf_printf(e->out, " reduction(%s : ", sign);
+    uint32_t dim = loops->dims[loops->count - 1];
+    const char *name = e->dim_names[dim];
+    long long lanes = e->lanes, size = e->k->dims.data[dim].size;
+    bool fixed = from[0] == '0' && from[1] == 0 && to[0] <= '9';
+    bool whole =
+        size % lanes == 0 && (dim != e->cut || e->cut_size % lanes == 0) && (!loops->parts || !loops->pieces || loops->piece % lanes == 0);
+    const char *main_end = to;
+    if (!whole && fixed) {
+        main_end = sc_arena_printf(&e->context->arena, "%lld", size / lanes * lanes);
+    } else if (!whole) {
+        main_end = sc_arena_printf(&e->context->arena, "%s_main", name);
+        sc_emit_line(e, "const int64_t %s_main = %s + (%s - %s) / %lld * %lld;", name, from, to, from, lanes, lanes);
+    }
+    sc_emit_line(e, "for (int64_t %s_at = %s; %s_at < %s; %s_at += %lld) {", name, from, name, main_end, name, lanes);
+    sc_strbuf_add(e->out, "#pragma omp simd\n");
+    e->indent++;
+    for (int rest = 0; rest <= !whole; rest++) {
+        if (rest == 0)
+            sc_emit_line(e, "for (int64_t lane = 0; lane < %lld; lane++) {", lanes);
         else
-            sc_strbuf_add(e->out, ", ");
-        sc_emit_reduction_name(e, info->parts ? 't' : info->wide ? 's' : 'r', i);
+            sc_emit_line(e, "for (int64_t lane = 0; lane < %s - %s; lane++) {", to, main_end);
+        e->indent++;
+        if (rest == 0)
+            sc_emit_line(e, "const int64_t %s = %s_at + lane;", name, name);
+        else
+            sc_emit_line(e, "const int64_t %s = %s + lane;", name, main_end);
+        sc_emit_scope(e, e->inner, loops->first, loops->end);
+        sc_emit_leave(e, e->inner);
+        e->indent--;
+        sc_emit_line(e, "}");
+        if (rest == 0) {
+            e->indent--;
+            sc_emit_line(e, "}");
+        }
     }
-    sc_strbuf_add(e->out, count > 0 ? ")" : "");
-}
-
-static void write_simd(sc_emit *e, const sc_emit_loops *loops)
-{
-    sc_strbuf_add(e->out, "#pragma omp simd");
-    name_reductions(e, loops, SC_ITEM_SUM, "+");
-    name_reductions(e, loops, SC_ITEM_MAX, "max");
-    name_reductions(e, loops, SC_ITEM_MIN, "min");
-    bool begun = false;
-    for (uint32_t i = loops->first; i < loops->end; i++) {
-        if (!has_nan_flag(e, i))
-            continue;
-        sc_strbuf_printf(e->out, begun ? ", n%u" : " reduction(| : n%u", i);
-        begun = true;
-    }
-    sc_strbuf_add(e->out, begun ? ")\n" : "\n");
 }
 
 static void open_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
@@ -267,34 +290,43 @@ static void open_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
     uint32_t dim = loops->dims[l];
     const char *name = e->dim_names[dim];
     int64_t size = e->k->dims.data[dim].size;
-    bool blocked = dim == e->shape.vector && e->shape.block < size;
+    const char *from = "0", *to = sc_arena_printf(&e->context->arena, "%lld", (long long)size);
+    if (dim == e->shape.vector && e->shape.block < size) {
+        from = sc_arena_printf(&e->context->arena, "%s_from", name);
+        to = sc_arena_printf(&e->context->arena, "%s_to", name);
+    } else if (dim == e->cut) {
+        from = sc_arena_printf(&e->context->arena, "%s_first", name);
+        to = sc_arena_printf(&e->context->arena, "%s_end", name);
+    }
     if (loops->parts && l == loops->part) {
         if (loops->pieces) {
-            sc_emit_line(e, "for (int64_t %s_from = 0; %s_from < %lld; %s_from += %lld) {", name, name, (long long)size, name,
-                         (long long)loops->piece);
+            long long piece = loops->piece;
+            sc_emit_line(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %lld) {", name, from, name, to, name, piece);
             e->indent++;
-            if (size % loops->piece != 0)
-                sc_emit_line(e, "const int64_t %s_to = %s_from < %lld ? %s_from + %lld : %lld;", name, name,
-                             (long long)(size - loops->piece), name, (long long)loops->piece, (long long)size);
-            else
-                sc_emit_line(e, "const int64_t %s_to = %s_from + %lld;", name, name, (long long)loops->piece);
-            blocked = true;
+            sc_emit_line(e, "const int64_t %s_to = %s_from < %s - %lld ? %s_from + %lld : %s;", name, name, to, piece, name, piece, to);
+            from = sc_arena_printf(&e->context->arena, "%s_from", name);
+            to = sc_arena_printf(&e->context->arena, "%s_to", name);
         }
         begin_parts(e, loops);
     }
-    if (l + 1 == loops->count && e->simd)
-        write_simd(e, loops);
-    if (blocked)
-        sc_emit_line(e, "for (int64_t %s = %s_from; %s < %s_to; %s++) {", name, name, name, name, name);
-    else
-        sc_emit_line(e, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, (long long)size, name);
+    bool innermost = l + 1 == loops->count;
+    if (innermost && e->lanes > 0) {
+        lane_loops(e, loops, from, to);
+        return;
+    }
+    if (innermost && e->simd)
+        sc_strbuf_add(e->out, "#pragma omp simd\n");
+    sc_emit_line(e, "for (int64_t %s = %s; %s < %s; %s++) {", name, from, name, to, name);
     e->indent++;
+    sc_emit_scope(e, e->body + 2 + l, loops->first, loops->end);
 }
 
 static void close_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
 {
-    e->indent--;
-    sc_emit_line(e, "}");
+    if (l + 1 < loops->count || e->lanes == 0) {
+        e->indent--;
+        sc_emit_line(e, "}");
+    }
     if (!loops->parts || l != loops->part)
         return;
     end_parts(e, loops);
@@ -302,6 +334,21 @@ static void close_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
         e->indent--;
         sc_emit_line(e, "}");
     }
+}
+
+/* Reductions of rows stand in lanes; a row too short for that is reduced in order. */
+static void plan_lanes(sc_emit *e, const sc_emit_loops *loops)
+{
+    bool any = false;
+    e->lanes = 0;
+    for (uint32_t i = loops->first; i < loops->end; i++)
+        any |= is_reduction(e->k->items.data[i].kind);
+    if (!any || !e->simd || e->shape.vector != SC_IMAGE_NONE)
+        return;
+    uint32_t dim = loops->dims[loops->count - 1];
+    int64_t size = dim == e->cut ? e->cut_size : e->k->dims.data[dim].size;
+    e->lanes = size >= 4 * MANY_LANES ? MANY_LANES : size >= 2 * FEW_LANES ? FEW_LANES : 0;
+    e->simd = e->lanes > 0;
 }
 
 static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
@@ -313,11 +360,14 @@ static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
     *loops = (sc_emit_loops){.first = phase->first_item, .end = phase->first_item + phase->item_count};
     for (uint32_t i = 0; i < phase->dim_count; i++) {
         loops->dims[loops->count++] = phase->dims[i];
-        points *= k->dims.data[phase->dims[i]].size;
+        points *= phase->dims[i] == e->cut ? e->cut_size : k->dims.data[phase->dims[i]].size;
     }
     loops->part = loops->count - 1;
-    loops->piece = rows ? PIECE : PIECE_ROWS;
-    loops->pieces = loops->count > 0 && k->dims.data[loops->dims[loops->part]].size > 2 * loops->piece;
+    loops->piece = rows ? e->limits->piece : e->limits->piece_rows;
+    if (loops->count > 0) {
+        uint32_t dim = loops->dims[loops->part];
+        loops->pieces = (dim == e->cut ? e->cut_size : k->dims.data[dim].size) > 2 * loops->piece;
+    }
     if (!rows)
         loops->dims[loops->count++] = e->shape.vector;
     e->simd = loops->count > 0 && sc_emit_may_vectorise(e, phase_index, loops->dims[loops->count - 1]);
@@ -329,21 +379,25 @@ static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
     for (uint32_t i = loops->first; i < loops->end; i++) {
         sc_emit_item *item = &e->items[i];
         item->depth = e->inner;
-        item->of_vector = !rows && is_reduction(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
+        item->of_vector =
+            !rows && is_reduction(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
         if (!rows && is_reduction(k->items.data[i].kind) && !item->of_vector)
             item->depth--;
         bool sum = k->items.data[i].kind == SC_ITEM_SUM && dtype_of(e, i) == SC_DTYPE_f32;
-        item->parts = sum && !item->running && points > (rows ? FEW : FEW_ROWS);
+        item->parts = sum && !item->running && points > (rows ? e->limits->few : e->limits->few_rows);
         item->wide = item->parts || (sum && item->running);
         loops->parts |= item->parts;
     }
+    plan_lanes(e, loops);
 }
 
 void sc_emit_phase(sc_emit *e, uint32_t phase)
 {
     sc_emit_loops loops;
+    e->phase = phase;
     plan_loops(e, phase, &loops);
     sc_emit_place(e, loops.first, loops.end, e->floors[phase]);
+    sc_emit_declare_kept(e);
     begin_reductions(e, &loops);
     sc_emit_scope(e, e->body, loops.first, loops.end);
     bool block = loops.count == 0 && e->inner > e->body;
@@ -355,10 +409,8 @@ void sc_emit_phase(sc_emit *e, uint32_t phase)
     }
     if (e->inner > e->body)
         sc_emit_scope(e, e->body + 1, loops.first, loops.end);
-    for (uint32_t l = 0; l < loops.count; l++) {
+    for (uint32_t l = 0; l < loops.count; l++)
         open_loop(e, &loops, l);
-        sc_emit_scope(e, e->body + 2 + l, loops.first, loops.end);
-    }
     for (uint32_t l = loops.count; l-- > 0;)
         close_loop(e, &loops, l);
     if (block) {

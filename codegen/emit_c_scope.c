@@ -29,6 +29,8 @@ static void place_node(sc_emit *e, sc_knode id, uint32_t floor)
     info->user_depth = 0;
     info->depth = scope_of_dims(e, info->dims);
     const sc_kernel_node *node = &e->k->nodes.data[id];
+    if (sc_emit_is_kept(e, id))
+        return;
     for (uint32_t i = 0; i < info->child_count; i++) {
         place_node(e, info->children[i], floor);
         info->depth = at_least(info->depth, e->nodes[info->children[i]].depth);
@@ -81,7 +83,9 @@ uint32_t sc_emit_place(sc_emit *e, uint32_t first, uint32_t end, uint32_t floor)
     }
     for (sc_knode id = e->k->nodes.count; id-- > 0;) {
         const sc_emit_node *info = &e->nodes[id];
-        for (uint32_t j = 0; info->pass == e->pass && j < info->child_count; j++)
+        if (info->pass != e->pass || sc_emit_is_kept(e, id))
+            continue;
+        for (uint32_t j = 0; j < info->child_count; j++)
             use_from(e, info->children[j], info->depth);
     }
     return floor;
@@ -100,7 +104,7 @@ static bool wants_name(const sc_emit *e, sc_knode id)
     const sc_kernel_node *node = &e->k->nodes.data[id];
     if (is_leaf(node))
         return false;
-    if (info->uses > 1 || info->atom || info->user_depth > info->depth || info->size > LONGEST_TEXT)
+    if (info->kept_from != SC_IMAGE_NONE || info->uses > 1 || info->atom || info->user_depth > info->depth || info->size > LONGEST_TEXT)
         return true;
     return node->kind == SC_NODE_load && (info->reads_written || e->arg_shared[node->index]);
 }
@@ -114,6 +118,11 @@ static void declare(sc_emit *e, sc_knode id, uint32_t depth)
     e->nodes[id].visible = true;
     *sc_vec_push(&e->context->arena, &e->declared) = id;
     *sc_vec_push(&e->context->arena, &e->declared_scopes) = depth;
+    if (e->nodes[id].kept_from != e->phase || depth != e->inner)
+        return;
+    sc_emit_indent(e);
+    sc_emit_kept_element(e, id);
+    sc_strbuf_printf(e->out, " = v%u;\n", id);
 }
 
 /* Names what the node needs of the scope, in order. */
@@ -124,7 +133,7 @@ static void need(sc_emit *e, sc_knode id, uint32_t depth)
         return;
     info->visit = e->visit;
     info->size = 1;
-    for (uint32_t i = 0; i < info->child_count; i++) {
+    for (uint32_t i = 0; i < info->child_count && !sc_emit_is_kept(e, id); i++) {
         const sc_emit_node *child = &e->nodes[info->children[i]];
         need(e, info->children[i], depth);
         info->size += child->visible || is_leaf(&e->k->nodes.data[info->children[i]]) ? 0 : child->size;
@@ -246,7 +255,7 @@ static void need_shared(sc_emit *e, sc_knode id, uint32_t depth)
         return;
     if (node->kind == SC_NODE_load && e->arg_shared[node->index] && !info->has_load && !info->late)
         need(e, id, depth);
-    for (uint32_t i = 0; i < info->child_count; i++)
+    for (uint32_t i = 0; i < info->child_count && !sc_emit_is_kept(e, id); i++)
         need_shared(e, info->children[i], depth);
 }
 

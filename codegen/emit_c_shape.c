@@ -5,13 +5,7 @@
  * elementwise kernels the second. */
 #include "codegen/emit_c_internal.h"
 
-enum {
-    SMALL_WORK = 1 << 14,  /* operations below which a team is not worth waking */
-    SHARES = 256,          /* enough pieces for any team */
-    BLOCK = 256,           /* of sums: some KiB of the first cache */
-    SHORTEST_BLOCK = 1024, /* of kernels without sums */
-    FEWEST_LANES = 4
-};
+enum { FEWEST_LANES = 4 };
 
 static const double LANE = 0.125, ARITHMETIC = 0.25;
 
@@ -165,17 +159,24 @@ void sc_emit_choose_shape(sc_emit *e)
         shape->order[shape->order_count++] = i;
         others *= size_of(e, i);
     }
-    int64_t size = shape->vector == SC_IMAGE_NONE ? 1 : size_of(e, shape->vector);
+    int64_t size = shape->vector == SC_IMAGE_NONE ? 1 : size_of(e, shape->vector), shares = others;
     shape->block = size;
-    if (has_reduction(k))
-        shape->block = size > BLOCK ? BLOCK : size;
-    else if (others < SHARES && size > 2 * SHORTEST_BLOCK)
-        shape->block = SHORTEST_BLOCK;
+    if (has_reduction(k)) {
+        shape->block = size > e->limits->block ? e->limits->block : size;
+        shares *= (size + shape->block - 1) / shape->block;
+    } else if (others < e->limits->shares && size > 2 * e->limits->shortest_block) {
+        shape->block = e->limits->shortest_block;
+        shares = e->limits->split_shares;
+    }
+    double work = operations(e);
+    shape->split = work > (double)e->limits->split_work && shares < e->limits->split_shares && sc_emit_may_split(e);
+    if (shape->split && size > shape->block)
+        shape->block = size < e->limits->split_block ? size : e->limits->split_block;
     uint32_t loops = shape->order_count + (shape->block < size);
-    shape->parallel = operations(e) > SMALL_WORK && loops > 0;
+    shape->parallel = work > (double)e->limits->small_work && loops > 0;
     shape->shared = loops > 0;
-    int64_t shares = loops > 0 && shape->order_count > 0 ? size_of(e, shape->order[0]) : 1;
-    while (shape->parallel && shape->shared < loops && shares < SHARES) {
+    shares = loops > 0 && shape->order_count > 0 ? size_of(e, shape->order[0]) : 1;
+    while (shape->parallel && shape->shared < loops && shares < e->limits->shares) {
         shares *= shape->shared < shape->order_count ? size_of(e, shape->order[shape->shared]) : 1;
         shape->shared++;
     }

@@ -206,7 +206,8 @@ sc_knode sc_kernel_constant(sc_kernel *k, sc_dtype dtype, double number)
     assert(sc_kernel_dtype(dtype) == dtype);
     if (!sc_dtype_is_float(dtype))
         number = sc_round_to(dtype, number);
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_constant, .dtype = dtype, .number = isnan(number) ? NAN : number}, NULL, 0);
+    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_constant, .dtype = (uint8_t)dtype, .number = isnan(number) ? NAN : number},
+                            NULL, 0);
 }
 
 sc_knode sc_kernel_index(sc_kernel *k, uint32_t dim)
@@ -237,7 +238,7 @@ sc_knode sc_kernel_load(sc_kernel *k, uint32_t arg, const sc_knode *indices, sc_
     guarded = guarded && !sc_kernel_is_number(k, guard, 1);
     if (guarded)
         operands[a->rank] = guard;
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_load, .dtype = dtype, .index = arg}, operands, a->rank + guarded);
+    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_load, .dtype = (uint8_t)dtype, .index = arg}, operands, a->rank + guarded);
 }
 
 sc_knode sc_kernel_reduced(sc_kernel *k, uint32_t item, bool running)
@@ -308,7 +309,7 @@ sc_knode sc_kernel_convert(sc_kernel *k, sc_knode value, sc_dtype dtype)
         if (widens(dtype_of(k, inner), from))
             return sc_kernel_convert(k, inner, dtype);
     }
-    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_convert, .dtype = dtype}, &value, 1);
+    return sc_kernel_unique(k, (sc_kernel_node){.kind = SC_NODE_convert, .dtype = (uint8_t)dtype}, &value, 1);
 }
 
 /* ---- phases and items ---- */

@@ -146,7 +146,6 @@ static sc_knode fold_integer(sc_kernel *k, sc_node_kind kind, sc_knode x, sc_kno
     case SC_NODE_sub:
         return zero ? x : x == y ? sc_kernel_constant(k, dtype, 0) : SC_IMAGE_NONE;
     case SC_NODE_mul:
-        return zero ? y : one ? x : SC_IMAGE_NONE;
     case SC_NODE_div:
         return zero ? y : one ? x : SC_IMAGE_NONE;
     case SC_NODE_mod:

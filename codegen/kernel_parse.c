@@ -32,6 +32,7 @@ static bool find(kernel_parser *p, const sc_map *map, const char *what, uint32_t
 {
     sc_loc loc = sc_parse_loc(&p->tokens);
     sc_sym name;
+    *out_number = 0;
     if (!sc_parse_name(&p->tokens, what, &name))
         return false;
     const uint32_t *number = sc_map_find(map, name);

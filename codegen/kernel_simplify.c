@@ -262,7 +262,7 @@ static sc_knode translate_node(const rewrite *r, sc_knode n)
     const sc_kernel *k = r->from;
     const sc_kernel_node *node = &k->nodes.data[n];
     const sc_knode *operands = sc_kernel_operands(k, n);
-    sc_knode own[SC_KERNEL_MAX_RANK + 1];
+    sc_knode own[SC_KERNEL_MAX_RANK + 1] = {0};
     bool fits;
     if (is_merged_sum(r, n, &fits))
         return make_sum(r, &r->forms[n]);
@@ -290,7 +290,7 @@ static void make_items(rewrite *r, const sc_kernel_phase *phase)
     const sc_kernel *k = r->from;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         sc_kernel_item item = k->items.data[i];
-        sc_knode indices[SC_KERNEL_MAX_RANK];
+        sc_knode indices[SC_KERNEL_MAX_RANK] = {0};
         item.value = r->nodes[item.value];
         if (item.guard != SC_IMAGE_NONE)
             item.guard = r->nodes[item.guard];

@@ -10,8 +10,17 @@
 #include "support/vec.h"
 
 /* Shared by compiling and linking, with the compiler in front and files behind. -fwrapv: integers of models wrap. */
-static const char *const COMPILE[] = {"-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
-                                      "-fwrapv", "-fPIC", "-std=gnu11", "-c", "-o"};
+static const char *const COMPILE[] = {"-O3",
+                                      "-march=native",
+                                      "-fopenmp",
+                                      "-fno-math-errno",
+                                      "-fno-trapping-math",
+                                      "-ffp-contract=fast",
+                                      "-fwrapv",
+                                      "-fPIC",
+                                      "-std=gnu11",
+                                      "-c",
+                                      "-o"};
 static const char *const LINK[] = {"-shared", "-fopenmp", "-o"};
 enum { COMPILE_COUNT = sizeof COMPILE / sizeof *COMPILE, LINK_COUNT = sizeof LINK / sizeof *LINK, MAX_JOBS = 64 };
 
@@ -19,7 +28,7 @@ typedef struct sc_object_unit {
     const char *symbol;
     sc_strbuf source;
     sc_object_key key;
-    const char *kept;               /* the cache's file, or NULL */
+    const char *kept;                /* the cache's file, or NULL */
     const char *file, *object, *log; /* while it is compiled */
     char **argv;
     bool missing;
@@ -218,7 +227,10 @@ const char *sc_objects_build(sc_arena *arena, const sc_object_function *function
     *out = (sc_object){0};
     sc_object_build build = {.arena = arena, .out = out, .jobs = job_count(options), .cache = sc_object_cache(arena, options)};
     const char *ours = getenv("SHARDC_CC"), *common = getenv("CC");
-    build.compiler = options->compiler != NULL ? options->compiler : ours != NULL && ours[0] != 0 ? ours : common != NULL && common[0] != 0 ? common : "cc";
+    build.compiler = options->compiler != NULL          ? options->compiler
+                     : ours != NULL && ours[0] != 0     ? ours
+                     : common != NULL && common[0] != 0 ? common
+                                                        : "cc";
     sc_object_key key = base_key(&build);
     add_units(&build, functions, count, key);
     for (uint32_t i = 0; i < build.units.count; i++)

@@ -33,7 +33,8 @@ sc_object_key sc_object_key_with(sc_object_key a, sc_object_key b)
 
 const char *sc_object_path(sc_arena *arena, const char *folder, sc_object_key key, const char *ending)
 {
-    return sc_arena_printf(arena, "%s/%016llx%016llx%s", folder, (unsigned long long)key.words[0], (unsigned long long)key.words[1], ending);
+    return sc_arena_printf(arena, "%s/%016llx%016llx%s", folder, (unsigned long long)key.words[0], (unsigned long long)key.words[1],
+                           ending);
 }
 
 static bool make_folders(char *path)

@@ -66,8 +66,8 @@ static sc_object_key version_key(sc_arena *arena, const char *compiler, const ch
     const char *file = find_program(arena, compiler);
     if (stat(file, &status) != 0)
         memset(&status, 0, sizeof status);
-    const char *name = sc_arena_printf(arena, "%s %lld %lld %lld", file, (long long)status.st_mtim.tv_sec, (long long)status.st_mtim.tv_nsec,
-                                       (long long)status.st_size);
+    const char *name = sc_arena_printf(arena, "%s %lld %lld %lld", file, (long long)status.st_mtim.tv_sec,
+                                       (long long)status.st_mtim.tv_nsec, (long long)status.st_size);
     sc_object_key key = sc_object_key_of(name, strlen(name));
     const char *kept = cache == NULL ? NULL : sc_object_path(arena, cache, key, ".version");
     uint8_t *bytes = NULL;

@@ -55,9 +55,8 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                                "/* To nearest even; a carry out of the significand counts the exponent up, to infinity at the end. */\n"
                                "static inline uint16_t sc_f32_to_bf16(float x)\n"
                                "{\n"
-                               "    uint32_t bits = sc_bits_of_f32(x);\n"
-                               "    uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;\n"
-                               "    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);\n"
+                               "    uint32_t bits = sc_bits_of_f32(x), rounded = bits + 0x7fffu + (bits >> 16 & 1u);\n"
+                               "    return (uint16_t)((x != x ? bits | 0x400000u : rounded) >> 16);\n"
                                "}\n"},
     [SC_HELPER_f16_to_f32] = {"f16_to_f32", SC_HELPER(bits),
                               "/* The 15 bits as those of an f32 are 2^-112 of the value, subnormals too. */\n"
@@ -251,6 +250,21 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
          "    int32_t power = (int32_t)(sc_bits_of_f32(shifted) - 0x4b400000u), half = power >> 1;\n"
          "    return p * sc_f32_of_bits((uint32_t)(half + 127) << 23) * sc_f32_of_bits((uint32_t)(power - half + 127) << 23);\n"
          "}\n"},
+    [SC_HELPER_exp_below_f32] = {"exp_below_f32", SC_HELPER(bits),
+                                 "/* As exp, but 2^n is one factor, which is 0 for n = -127. */\n"
+                                 "static inline float sc_exp_below_f32(float x)\n"
+                                 "{\n"
+                                 "    x = x < -88.0f ? -88.0f : x;\n"
+                                 "    float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
+                                 "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;\n"
+                                 "    float p = 0.00139264841f;\n"
+                                 "    p = p * r + 0.00836341962f;\n"
+                                 "    p = p * r + 0.0416665528f;\n"
+                                 "    p = p * r + 0.166665755f;\n"
+                                 "    p = p * r + 0.5f;\n"
+                                 "    p = p * (r * r) + r + 1.0f;\n"
+                                 "    return p * sc_f32_of_bits((sc_bits_of_f32(shifted) + 127u) << 23);\n"
+                                 "}\n"},
     [SC_HELPER_expm1_f32] = {"expm1_f32", SC_HELPER(bits),
                              "/* As exp, with the 1 taken off before anything is rounded: 2^n (exp(r) - 1) + (2^n - 1). */\n"
                              "static inline float sc_expm1_f32(float x)\n"
@@ -446,6 +460,32 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                                "    sc_philox(c, (uint32_t)key, (uint32_t)(key >> 32));\n"
                                "    return ((double)(int32_t)(c[0] >> 5) * 67108864.0 + (double)(int32_t)(c[1] >> 6)) * 0x1p-53;\n"
                                "}\n"},
+#define LANES(type, suffix, max, min)                                                                                                      \
+    "/* Reduced in the same order wherever it runs. */\n"                                                                                  \
+    "static inline " type " sc_lane_" suffix "(" type " x, " type " y, char how)\n"                                                        \
+    "{\n"                                                                                                                                  \
+    "    return how == '+' ? x + y : how == '>' ? " max " : " min ";\n"                                                                    \
+    "}\n"                                                                                                                                  \
+    "\n"                                                                                                                                   \
+    "static inline __attribute__((always_inline)) " type " sc_lanes_" suffix "(" type " *lanes, int count, char how)\n"                    \
+    "{\n"                                                                                                                                  \
+    "    for (int i = 0; i < 16 && count == 32; i++)\n"                                                                                    \
+    "        lanes[i] = sc_lane_" suffix "(lanes[i], lanes[i + 16], how);\n"                                                               \
+    "    for (int i = 0; i < 8 && count == 32; i++)\n"                                                                                     \
+    "        lanes[i] = sc_lane_" suffix "(lanes[i], lanes[i + 8], how);\n"                                                                \
+    "    for (int i = 0; i < 4; i++)\n"                                                                                                    \
+    "        lanes[i] = sc_lane_" suffix "(lanes[i], lanes[i + 4], how);\n"                                                                \
+    "    for (int i = 0; i < 2; i++)\n"                                                                                                    \
+    "        lanes[i] = sc_lane_" suffix "(lanes[i], lanes[i + 2], how);\n"                                                                \
+    "    return sc_lane_" suffix "(lanes[0], lanes[1], how);\n"                                                                            \
+    "}\n"
+    [SC_HELPER_lanes_f32] = {"lanes_f32", SC_HELPER(min_f32) | SC_HELPER(max_f32),
+                             LANES("float", "f32", "sc_max_f32(x, y)", "sc_min_f32(x, y)")},
+    [SC_HELPER_lanes_f64] = {"lanes_f64", SC_HELPER(min_f64) | SC_HELPER(max_f64),
+                             LANES("double", "f64", "sc_max_f64(x, y)", "sc_min_f64(x, y)")},
+    [SC_HELPER_lanes_i32] = {"lanes_i32", SC_HELPER(headers), LANES("int32_t", "i32", "(x > y ? x : y)", "(x < y ? x : y)")},
+    [SC_HELPER_lanes_i64] = {"lanes_i64", SC_HELPER(headers), LANES("int64_t", "i64", "(x > y ? x : y)", "(x < y ? x : y)")},
+#undef LANES
 };
 
 const char *sc_helper_name(sc_helper helper)
@@ -490,7 +530,9 @@ static bool defines(const sc_helper_row *row, const char *name, size_t length)
     for (const char *line = row->text; line != NULL && *line != 0; line = strchr(line, '\n'), line += line != NULL) {
         if (strncmp(line, "static inline ", 14) != 0 && strncmp(line, "#define ", 8) != 0)
             continue;
-        const char *end = strchr(line, '(');
+        const char *attribute = strstr(line, ")) "), *stop = strchr(line, '\n');
+        bool has_attribute = strncmp(line, "static inline __attribute__", 27) == 0 && attribute != NULL && attribute < stop;
+        const char *end = strchr(has_attribute ? attribute + 2 : line, '(');
         if (end != NULL && (size_t)(end - line) > length && end[-(ptrdiff_t)length - 1] == ' ' && memcmp(end - length, name, length) == 0)
             return true;
     }

@@ -39,10 +39,11 @@ typedef enum sc_helper {
     SC_HELPER_sign_f64,
     SC_HELPER_mod_f64, /* double sc_mod_f64(double x, double y): x - floor(x / y) y */
     SC_HELPER_mod_f32,
-    SC_HELPER_div_int,   /* sc_div_int(x, y) of i32 or i64: truncates, 0 by 0, wraps. The function of i64 is not vectorised */
-    SC_HELPER_mod_int,   /* sc_mod_int(x, y): has the divisor's sign, 0 by 0 */
-    SC_HELPER_exp_f32,   /* float sc_exp_f32(float) */
-    SC_HELPER_expm1_f32, /* float sc_expm1_f32(float): exp(x) - 1, exact to the last digits near 0 */
+    SC_HELPER_div_int,       /* sc_div_int(x, y) of i32 or i64: truncates, 0 by 0, wraps. The function of i64 is not vectorised */
+    SC_HELPER_mod_int,       /* sc_mod_int(x, y): has the divisor's sign, 0 by 0 */
+    SC_HELPER_exp_f32,       /* float sc_exp_f32(float) */
+    SC_HELPER_exp_below_f32, /* the same of x < 88: less work; below 2^-126 it is 0 */
+    SC_HELPER_expm1_f32,     /* float sc_expm1_f32(float): exp(x) - 1, exact to the last digits near 0 */
     SC_HELPER_log_f32,
     SC_HELPER_tanh_f32,
     SC_HELPER_sigmoid_f32, /* 1 / (1 + exp(-x)) */
@@ -55,6 +56,11 @@ typedef enum sc_helper {
     SC_HELPER_uniform53,   /* uint64_t sc_uniform53(int64_t index, uint32_t step, uint32_t micro_batch, uint64_t key): a number of 53 bits,
                               2^53 times sc_rng_uniform_at of that counter. Comparing it with ceil(p 2^53) is exact. */
     SC_HELPER_uniform_f64, /* double sc_uniform_f64(same): sc_rng_uniform_at of that counter */
+    SC_HELPER_lanes_f32,   /* float sc_lanes_f32(float *lanes, int count, char how): 8 or 32 to one by halves; how: '+', '>', '<'. They are
+                              written */
+    SC_HELPER_lanes_f64,
+    SC_HELPER_lanes_i32,
+    SC_HELPER_lanes_i64,
     SC_HELPER_COUNT
 } sc_helper;
 

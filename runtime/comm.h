@@ -25,9 +25,11 @@
  *
  * Errors. Members that disagree about a call (kind, reduce, dtypes, counts, peers) all get SC_ERROR_COMM, saying who called what. After
  * `deadline_ms` in a wait it is SC_ERROR_TIMEOUT, naming the call and the ranks that did not make it. A member that closed its sc_comm
- * instead of calling: SC_ERROR_COMM. Each of these, and sc_comm_abort, ends the world: every call of every rank then fails with the
- * same error, at once, also in the middle of a wait. What is wrong with one rank's arguments alone is SC_ERROR_ARGUMENT of that start and
- * ends nothing (the caller aborts if it cannot go on). Of a call that failed, destinations hold anything.
+ * instead of calling: SC_ERROR_COMM. Each of these, and sc_comm_abort, ends the world: every call of every rank then fails with that
+ * error, at once, also in the middle of a wait (of two ranks of an MPI job that fail at once, each may report its own). What is wrong with
+ * one rank's arguments alone is SC_ERROR_ARGUMENT of that start and ends nothing (the caller aborts if it cannot go on). Of a call that
+ * failed, destinations hold anything; under MPI its buffers stay allocated until the sc_comm is closed, since another process may just be
+ * reading them.
  *
  * Threads. The calls on one sc_comm and its groups come from one thread at a time, with these exceptions: sc_comm_wait from any thread (one
  * a request), sc_comm_abort from any thread at any time. */
@@ -60,7 +62,7 @@ typedef enum sc_comm_reduce { SC_COMM_NONE, SC_COMM_SUM, SC_COMM_MAX, SC_COMM_MI
 extern const char *const sc_comm_kind_names[SC_COMM_KINDS];
 extern const char *const sc_comm_reduce_names[SC_COMM_REDUCES];
 
-enum { SC_COMM_NOBODY = -1, SC_COMM_MAX_RANKS = 1 << 16 };
+enum { SC_COMM_NOBODY = -1 };
 
 typedef struct sc_comm sc_comm;                 /* a rank's end of a world */
 typedef struct sc_comm_group sc_comm_group;     /* a rank's end of a group */
@@ -93,10 +95,11 @@ sc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_c
  * folders of $SHARDC_MODULES (separated by ':'), beside the executable, in lib/shardc there and in ../lib/shardc. Every rank opens as
  * many, in the same order. SC_ERROR_UNAVAILABLE, with the remedy, where there is no such module or no MPI library. The sc_comm whose
  * opening initialised MPI finalises it when it is closed: close it last. Where MPI is initialised already it must provide
- * MPI_THREAD_SERIALIZED if other threads than the opening one wait. */
+ * MPI_THREAD_MULTIPLE if other threads than the opening one use it. */
 sc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sc_error *error);
 
-/* Frees the sc_comm and its groups. Calls in flight are given up (a world with such ends with an error for the others). NULL is allowed. */
+/* Frees the sc_comm and its groups. Calls in flight are given up (a world with such ends with an error for the others). MPI: waits until
+ * all ranks close theirs; of a failed world for some seconds. NULL is allowed. */
 void sc_comm_close(sc_comm *comm);
 
 const char *sc_comm_backend_name(const sc_comm *comm); /* local, mpi */
@@ -112,10 +115,11 @@ uint32_t sc_comm_group_rank(const sc_comm_group *group);
 uint32_t sc_comm_group_size(const sc_comm_group *group);
 uint32_t sc_comm_group_member(const sc_comm_group *group, uint32_t group_rank); /* its world rank */
 
-/* Starts a call and returns at once; `call` and its parts are copied, and once there were as many requests in flight as ever will be,
- * nothing is allocated. A request that has started must be waited for, in any order, whatever becomes of it. */
+/* Starts a call and returns at once; `call` and its parts are copied. Once there were as many requests in flight, of as many parts, as ever
+ * will be, nothing is allocated (but by MPI). A request that has started must be waited for, in any order, whatever becomes of it. */
 sc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, sc_error *error);
-/* Ends the request, which is then gone. Does not depend on other members being in a wait of theirs; MPI: on their being in some wait. */
+/* Ends the request, which is then gone. It needs the other members to have started the call; under MPI, for what does not fit into a small
+ * message, also to be in some wait: nobody else moves their bytes. A deadline begins again there whenever something has moved. */
 sc_status sc_comm_wait(sc_comm_request *request, sc_error *error);
 /* Both. send and recv: each needs the other, so two ranks that first send to one another wait for ever; start one of them. */
 sc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, sc_error *error);

@@ -51,7 +51,7 @@ typedef struct sc_comm_backend {
     sc_status (*group_open)(sc_comm_group *group, sc_error *error);
     void (*group_close)(sc_comm_group *group);
     sc_status (*start)(sc_comm_request *request, sc_error *error);
-    /* When it returns nobody uses the request or its buffers any more, however it ends. */
+    /* When it returns nobody uses the request any more, however it ends, nor its buffers, but as comm.h says. */
     sc_status (*wait)(sc_comm_request *request, sc_error *error);
     void (*abort)(sc_comm *comm, const sc_error *error);
     /* `leave`: this rank makes no more calls; nothing is in flight any more. `close`, after the groups are closed, frees comm->state. */

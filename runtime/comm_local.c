@@ -16,17 +16,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/comm_backend.h"
-#include "runtime/comm_reduce.h"
+#include "runtime/comm_units.h"
 
-enum {
-    MAX_LOCAL_RANKS = 1024,
-    SPINS = 64,            /* yields before a sleep: they cost little where cores are free and give the core away where they are not */
-    COPY_BYTES = 16 << 10, /* what stays in the first cache between reading and the last writing */
-    LEAST_UNIT = 16 << 10, /* bytes */
-    MOST_UNIT = 256 << 10,
-    UNITS_A_RANK = 4
-};
+enum { SPINS = 64 /* yields before a sleep: they cost little where cores are free and give the core away where they are not */ };
 
 typedef struct local_rank {
     _Alignas(64) _Atomic uint32_t bell;
@@ -42,11 +34,10 @@ typedef struct local_call {
     uint32_t expected, arrived, left;
     sc_comm_request **members; /* by group rank; NULL: not there, or gone again */
     bool *missing;             /* room for a message */
-    int64_t unit_bytes;
+    sc_comm_units units;       /* when it is ready */
     _Atomic bool is_ready;
     _Atomic uint32_t active;
     _Atomic int64_t next_unit, done_units;
-    int64_t unit_count;
 } local_call;
 
 typedef struct local_group {
@@ -120,162 +111,20 @@ static sc_status give_failure(const local_world *world, sc_error *error)
     return world->failure.status;
 }
 
-/* Units: of each part its blocks, of each block pieces of unit_bytes. A block is what one member gives or gets, as the kind divides it. */
-static int64_t block_count(const sc_comm_call *call, int64_t group_size)
-{
-    switch (call->kind) {
-    case SC_COMM_ALL_GATHER:
-    case SC_COMM_REDUCE_SCATTER:
-    case SC_COMM_PERMUTE:
-        return group_size;
-    case SC_COMM_ALL_TO_ALL:
-        return group_size * group_size;
-    default:
-        return 1;
-    }
-}
-
-static int64_t block_length(const sc_comm_call *call, const sc_comm_part *part, int64_t group_size)
-{
-    bool is_divided = call->kind == SC_COMM_ALL_GATHER || call->kind == SC_COMM_REDUCE_SCATTER || call->kind == SC_COMM_ALL_TO_ALL;
-    return is_divided ? part->count / group_size : part->count;
-}
-
-static int64_t piece_length(const local_call *call, const sc_comm_part *part)
-{
-    return call->unit_bytes / sc_dtypes[part->dtype].bytes;
-}
-
-static int64_t pieces_a_block(const local_call *call, const sc_comm_call *c, const sc_comm_part *part, int64_t group_size)
-{
-    int64_t piece = piece_length(call, part);
-    return (block_length(c, part, group_size) + piece - 1) / piece;
-}
-
-static char *destination_at(const local_call *call, uint32_t member, uint32_t part, int64_t element)
-{
-    const sc_comm_part *p = &call->members[member]->parts[part];
-    return (char *)p->destination + element * sc_dtypes[p->dtype].bytes;
-}
-
-static const char *source_at(const local_call *call, uint32_t member, uint32_t part, int64_t element)
-{
-    const sc_comm_part *p = &call->members[member]->parts[part];
-    return (const char *)p->source + element * sc_dtypes[p->dtype].bytes;
-}
-
-static void copy(char *to, const char *from, int64_t bytes)
-{
-    if (to != from)
-        memcpy(to, from, (size_t)bytes);
-}
-
-/* From `source` to element `at` of every member's destination; the source is one of them, or overlaps none. */
-static void copy_to_all(const local_call *call, uint32_t group_size, uint32_t part, const char *source, int64_t at, int64_t bytes)
-{
-    for (int64_t done = 0; done < bytes; done += COPY_BYTES) {
-        int64_t some = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
-        for (uint32_t i = 0; i < group_size; i++)
-            copy(destination_at(call, i, part, at) + done, source + done, some);
-    }
-}
-
-/* Elements `at` .. of all sources to element `to` of destinations first_member .. end_member - 1. Some elements at a time: all sources of
- * a range are read before any destination of it is written, since they may be the same. */
-static void reduce_to(const local_call *call, const sc_comm_call *c, uint32_t group_size, uint32_t part, int64_t at, int64_t to,
-                      int64_t length, uint32_t first_member, uint32_t end_member)
-{
-    const void *sources[MAX_LOCAL_RANKS];
-    sc_dtype dtype = c->parts[part].dtype;
-    int64_t bytes = sc_dtypes[dtype].bytes, step = COPY_BYTES / bytes;
-    for (int64_t done = 0; done < length; done += step) {
-        int64_t some = length - done < step ? length - done : step;
-        for (uint32_t i = 0; i < group_size; i++)
-            sources[i] = source_at(call, i, part, at + done);
-        char *first = destination_at(call, first_member, part, to + done);
-        sc_comm_reduce_arrays(dtype, c->reduce, first, sources, group_size, some);
-        for (uint32_t i = first_member + 1; i < end_member; i++)
-            copy(destination_at(call, i, part, to + done), first, some * bytes);
-    }
-}
-
-/* Elements first .. first + length - 1 of a block. */
-static void run_piece(const local_call *call, const sc_comm_call *c, uint32_t n, uint32_t part, int64_t block, int64_t first,
-                      int64_t length)
-{
-    int64_t m = block_length(c, &c->parts[part], n), bytes = length * sc_dtypes[c->parts[part].dtype].bytes, at = block * m + first;
-    uint32_t member = (uint32_t)block;
-    switch (c->kind) {
-    case SC_COMM_ALL_GATHER:
-        copy_to_all(call, n, part, source_at(call, member, part, first), at, bytes);
-        return;
-    case SC_COMM_REDUCE_SCATTER:
-        reduce_to(call, c, n, part, at, first, length, member, member + 1);
-        return;
-    case SC_COMM_ALL_REDUCE:
-        reduce_to(call, c, n, part, first, first, length, 0, n);
-        return;
-    case SC_COMM_ALL_TO_ALL: {
-        uint32_t to = (uint32_t)(block % n), from = (uint32_t)(block / n);
-        copy(destination_at(call, to, part, from * m + first), source_at(call, from, part, to * m + first), bytes);
-        return;
-    }
-    case SC_COMM_BROADCAST:
-        copy_to_all(call, n, part, source_at(call, (uint32_t)c->from, part, first), first, bytes);
-        return;
-    case SC_COMM_PERMUTE: {
-        int32_t to = call->members[member]->call.to;
-        if (to != SC_COMM_NOBODY)
-            copy(destination_at(call, (uint32_t)to, part, first), source_at(call, member, part, first), bytes);
-        return;
-    }
-    case SC_COMM_SEND:
-    case SC_COMM_RECV: {
-        uint32_t from = (uint32_t)((call->lane - 1) / n), to = (uint32_t)((call->lane - 1) % n);
-        copy(destination_at(call, to, part, first), source_at(call, from, part, first), bytes);
-        return;
-    }
-    default:
-        return;
-    }
-}
-
 /* Takes units until there are no more, or until the world fails. */
-static void work(local_world *world, const local_group *group, local_call *call, const sc_comm_call *c)
+static void work(local_world *world, const local_group *group, local_call *call, const sc_comm_request *request)
 {
-    uint32_t part = 0, n = group->size;
-    int64_t before = 0; /* units of the parts before `part` */
+    sc_comm_cursor cursor = {0};
     for (bool goes_on = true; goes_on;) {
         atomic_fetch_add(&call->active, 1);
-        int64_t unit = atomic_load(&world->has_failed) ? call->unit_count : atomic_fetch_add(&call->next_unit, 1);
-        goes_on = unit < call->unit_count;
-        if (goes_on) {
-            int64_t pieces = pieces_a_block(call, c, &c->parts[part], n), blocks = block_count(c, n);
-            while (unit - before >= pieces * blocks) {
-                before += pieces * blocks;
-                part++;
-                pieces = pieces_a_block(call, c, &c->parts[part], n);
-            }
-            int64_t block = (unit - before) / pieces, piece = piece_length(call, &c->parts[part]), first = (unit - before) % pieces * piece,
-                    rest = block_length(c, &c->parts[part], n) - first;
-            run_piece(call, c, n, part, block, first, rest < piece ? rest : piece);
-        }
+        int64_t unit = atomic_load(&world->has_failed) ? call->units.count : atomic_fetch_add(&call->next_unit, 1);
+        goes_on = unit < call->units.count;
+        if (goes_on)
+            sc_comm_units_run(&call->units, request, &cursor, unit);
         atomic_fetch_sub(&call->active, 1);
-        if (goes_on && atomic_fetch_add(&call->done_units, 1) + 1 == call->unit_count)
+        if (goes_on && atomic_fetch_add(&call->done_units, 1) + 1 == call->units.count)
             ring_members(world, group);
     }
-}
-
-/* All members are there. */
-static void prepare(local_call *call, const sc_comm_request *request, uint32_t group_size)
-{
-    const sc_comm_call *c = &request->call;
-    int64_t share = request->summary.bytes / ((int64_t)group_size * UNITS_A_RANK) / 64 * 64;
-    call->unit_bytes = share < LEAST_UNIT ? LEAST_UNIT : share > MOST_UNIT ? MOST_UNIT : share;
-    call->unit_count = 0;
-    for (uint32_t i = 0; i < c->part_count; i++)
-        call->unit_count += pieces_a_block(call, c, &c->parts[i], group_size) * block_count(c, group_size);
-    atomic_store(&call->is_ready, true);
 }
 
 static void free_call(local_call *call)
@@ -352,8 +201,10 @@ static sc_status join_call(local_group *group, sc_comm_request *request, sc_erro
         return status;
     call->members[request->group->rank] = request;
     request->work = call;
-    if (++call->arrived == call->expected)
-        prepare(call, request, group->size);
+    if (++call->arrived == call->expected) {
+        sc_comm_units_init(&call->units, request, call->members);
+        atomic_store(&call->is_ready, true);
+    }
     return SC_OK;
 }
 
@@ -450,8 +301,8 @@ static bool wait_for_call(const sc_comm_request *request, local_call *call)
         uint32_t seen = atomic_load(&rank->bell);
         bool is_ready = atomic_load(&call->is_ready);
         if (is_ready)
-            work(world, group, call, &request->call);
-        if (is_ready && atomic_load(&call->done_units) == call->unit_count)
+            work(world, group, call, request);
+        if (is_ready && atomic_load(&call->done_units) == call->units.count)
             return true;
         if (atomic_load(&world->has_failed))
             return false;
@@ -625,8 +476,9 @@ static local_world *new_world(uint32_t size)
 
 sc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out, sc_error *error)
 {
-    if (size == 0 || size > MAX_LOCAL_RANKS)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "a world in one process has 1 to %d ranks, not %u", (int)MAX_LOCAL_RANKS, size);
+    if (size == 0 || size > SC_COMM_MAX_LOCAL_RANKS)
+        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "a world in one process has 1 to %d ranks, not %u", (int)SC_COMM_MAX_LOCAL_RANKS,
+                            size);
     local_world *world = new_world(size);
     if (world == NULL)
         return sc_comm_fail(error, SC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef SHARDC_ONEDNN
+#include "runtime/gemm_onednn.h"
+#endif
 #include "runtime/gemm_internal.h"
 
 /* Stride of dim `i` in an array. */
@@ -86,9 +89,30 @@ static const sc_gemm_kernels *find_kernels(sc_dtype sum)
     return sum == SC_DTYPE_f32 ? &sc_gemm_f32_base : &sc_gemm_f64_base;
 }
 
+/* Which backend `auto` is. bench/gemm.c measures: on AVX2 the plain kernels are as fast as oneDNN's in f32 whatever is transposed (they
+ * copy both operands anyway), do the epilogue while a tile is in the cache and allocate nothing; narrower floats they widen while copying,
+ * which is as fast as f32. What they lack is instructions that multiply bf16. */
+static bool library_wins(const sc_gemm_plan *plan)
+{
+    const sc_dtype *dtypes = plan->gemm.dtypes;
+    return dtypes[SC_GEMM_A] == SC_DTYPE_bf16 && dtypes[SC_GEMM_B] == SC_DTYPE_bf16 && !plan->blocks.skinny;
+}
+
+static bool choose_backend(sc_gemm_plan *plan, sc_gemm_backend backend)
+{
+    snprintf(plan->name, sizeof plan->name, "plain %s%s", plan->kernels->name, plan->blocks.skinny ? ", skinny" : "");
+#ifdef SHARDC_ONEDNN
+    if (backend == SC_GEMM_ONEDNN || (backend == SC_GEMM_AUTO && library_wins(plan) && sc_gemm_onednn_multiplies_bf16()))
+        plan->onednn = sc_gemm_onednn_new(&plan->gemm, plan->blocks.bytes);
+    if (plan->onednn != NULL)
+        snprintf(plan->name, sizeof plan->name, "%s", sc_gemm_onednn_name(plan->onednn));
+#endif
+    return plan->onednn != NULL || backend != SC_GEMM_ONEDNN;
+}
+
 sc_gemm_plan *sc_gemm_plan_new(const sc_gemm *gemm, sc_gemm_backend backend)
 {
-    sc_gemm_plan *plan = backend == SC_GEMM_ONEDNN ? NULL : calloc(1, sizeof *plan);
+    sc_gemm_plan *plan = calloc(1, sizeof *plan);
     if (plan == NULL)
         return NULL;
     plan->gemm = sc_gemm_canonical(gemm, &plan->swapped);
@@ -96,25 +120,31 @@ sc_gemm_plan *sc_gemm_plan_new(const sc_gemm *gemm, sc_gemm_backend backend)
     plan->kernels = find_kernels(plan->gemm.sum);
     for (int role = 0; role < SC_GEMM_ROLES; role++)
         plan->sizes[role] = sc_gemm_size(&plan->gemm, (sc_gemm_role)role);
-    if (!make_walks(plan)) {
-        sc_gemm_plan_free(plan);
-        return NULL;
-    }
-    snprintf(plan->name, sizeof plan->name, "plain %s%s", plan->kernels->name, plan->blocks.skinny ? ", skinny" : "");
-    return plan;
+    if (make_walks(plan) && choose_backend(plan, backend))
+        return plan;
+    sc_gemm_plan_free(plan);
+    return NULL;
 }
 
 void sc_gemm_plan_free(sc_gemm_plan *plan)
 {
     if (plan == NULL)
         return;
+#ifdef SHARDC_ONEDNN
+    sc_gemm_onednn_free(plan->onednn);
+#endif
     free(plan->offsets);
     free(plan);
 }
 
 bool sc_gemm_run(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch)
 {
-    sc_gemm_run_plain(plan, plan->swapped ? b : a, plan->swapped ? a : b, c, steps, scratch);
+    const void *left = plan->swapped ? b : a, *right = plan->swapped ? a : b;
+#ifdef SHARDC_ONEDNN
+    if (plan->onednn != NULL)
+        return sc_gemm_onednn_run(plan->onednn, left, right, c, steps, scratch);
+#endif
+    sc_gemm_run_plain(plan, left, right, c, steps, scratch);
     return true;
 }
 

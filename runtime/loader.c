@@ -39,6 +39,15 @@ static int write_file(const char *bytes, size_t count)
     return file;
 }
 
+/* The OpenMP runtime came with the object, and would leave with it, from under the threads that it keeps. */
+static void keep_openmp(void *handle)
+{
+    Dl_info info;
+    void *symbol = dlsym(handle, "omp_get_max_threads");
+    if (symbol != NULL && dladdr(symbol, &info) != 0 && info.dli_fname != NULL)
+        dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 sc_loader *sc_loader_open(const void *bytes, size_t count, sc_error *error)
 {
     sc_loader *loader = malloc(sizeof *loader);
@@ -61,6 +70,7 @@ sc_loader *sc_loader_open(const void *bytes, size_t count, sc_error *error)
         free(loader);
         return NULL;
     }
+    keep_openmp(loader->handle);
     return loader;
 }
 

@@ -127,7 +127,7 @@ int sc_cmd_eval(sc_context *context, const sc_options *given, sc_strbuf *out)
     const sc_options *options = &forward;
     forward.forward = true;
     sc_compiled c;
-    if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
+    if (!sc_driver_compile_file(context, options, NULL, NULL, sc_runner_last_pass(options), &c))
         return 0;
     sc_evaluation e;
     bool minimised = is_minimised(&c);

@@ -129,7 +129,7 @@ static bool compile(training *t)
     sc_sym model = plan != NULL ? plan->model.text : sc_program_only_model(program);
     if (model != 0 && !choose_entry(t, program, model))
         return false;
-    if (!sc_driver_compile(context, program, plan, &t->options, NULL, NULL, NULL, &t->c))
+    if (!sc_driver_compile(context, program, plan, &t->options, NULL, NULL, sc_runner_last_pass(&t->options), &t->c))
         return false;
     sc_entry_list entries = {0};
     sc_program_entries(program, t->c.model, &entries);

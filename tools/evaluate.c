@@ -1,9 +1,7 @@
 #include "tools/evaluate.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/feed.h"
 #include "tools/load_weights.h"
@@ -27,7 +25,7 @@ void sc_initial_values(const sc_module *m, uint32_t state_index, uint64_t seed, 
 /* A parameter's value, for its master copy too. */
 typedef struct filling {
     const sc_module *m;
-    sc_interp *interp;
+    sc_runner *runner;
 } filling;
 
 static bool set_state(void *user, uint32_t state, const double *values)
@@ -35,10 +33,10 @@ static bool set_state(void *user, uint32_t state, const double *values)
     const filling *f = user;
     sc_sym name = sc_intern_printf(&f->m->context->names, "%s.master", sc_text(f->m->context, f->m->state.data[state].path));
     uint32_t master = sc_module_find_state(f->m, name);
-    return sc_interp_set_state(f->interp, state, values) && (master == SC_NONE || sc_interp_set_state(f->interp, master, values));
+    return sc_runner_set_state(f->runner, state, values) && (master == SC_NONE || sc_runner_set_state(f->runner, master, values));
 }
 
-static bool initialise(sc_context *context, sc_interp *interp, const sc_module *m, uint64_t seed)
+static bool initialise(sc_context *context, sc_runner *runner, const sc_module *m, uint64_t seed)
 {
     for (uint32_t i = 0; i < m->state.count; i++) {
         int64_t count = sc_type_elements(&m->types.data[m->state.data[i].type]);
@@ -47,7 +45,7 @@ static bool initialise(sc_context *context, sc_interp *interp, const sc_module *
         double *values = (uint64_t)count > SIZE_MAX / sizeof *values ? NULL : malloc((size_t)count * sizeof *values);
         if (values != NULL)
             sc_initial_values(m, i, seed, values);
-        bool ok = values != NULL && set_state(&(filling){m, interp}, i, values);
+        bool ok = values != NULL && set_state(&(filling){m, runner}, i, values);
         free(values);
         if (!ok) {
             report_run(context, "there is not enough memory for the parameters");
@@ -57,43 +55,15 @@ static bool initialise(sc_context *context, sc_interp *interp, const sc_module *
     return true;
 }
 
-bool sc_fill_parameters(sc_context *context, const sc_compiled *c, const sc_module *m, const sc_options *options, sc_interp *interp)
+bool sc_fill_parameters(sc_context *context, const sc_compiled *c, const sc_options *options, sc_runner *runner)
 {
+    const sc_module *m = sc_runner_module(runner);
     if (options->weights == NULL)
-        return initialise(context, interp, m, options->seed);
-    filling both = {m, interp};
+        return initialise(context, runner, m, options->seed);
+    filling both = {m, runner};
     const sc_weights *weights;
     return sc_weights_choose(context, c->program, c->model, options->map, &weights) &&
            sc_weights_load(context, c->program, weights, m, options->weights, set_state, &both);
-}
-
-/* ---- memory ---- */
-
-/* Of the state, and of the largest op with what it reads. The machine would rather end the process than give a NULL. */
-static bool fits_in_memory(sc_context *context, const sc_module *m, sc_func_id func)
-{
-    double ranks = (double)sc_mesh_ranks(&m->mesh), state = 0, largest = 0;
-    double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    for (uint32_t i = 0; i < m->state.count; i++)
-        state += (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
-    sc_for_each_op (m, func, id) {
-        const sc_op *op = sc_op_at(m, id);
-        double bytes = 0;
-        for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
-            sc_value value = v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count;
-            bytes += (double)sc_type_local_elements(m, sc_type_of(m, value));
-        }
-        largest = fmax(largest, bytes);
-    }
-    double needed = (state + largest) * ranks * sizeof(double);
-    if (needed <= available)
-        return true;
-    report_run(
-        context,
-        sc_arena_printf(&context->arena,
-                        "running this here, every rank in the interpreter, needs at least %.3g GiB of memory; this machine has %.3g GiB",
-                        needed / 0x1p30, available / 0x1p30));
-    return false;
 }
 
 /* ---- batches ---- */
@@ -118,11 +88,11 @@ static void free_outputs(sc_evaluation *evaluation)
         sc_array_free(&evaluation->arrays[i]);
 }
 
-static bool run_batch(sc_context *context, sc_interp *interp, sc_func_id func, const sc_feed *feed, sc_evaluation *out)
+static bool run_batch(sc_context *context, sc_runner *runner, sc_func_id func, const sc_feed *feed, sc_evaluation *out)
 {
     char error[512] = "";
     free_outputs(out);
-    if (!sc_interp_run(interp, func, feed->arrays, feed->count, out->arrays, out->output_count, error, sizeof error)) {
+    if (!sc_runner_run(runner, func, feed->arrays, feed->count, out->arrays, out->output_count, error, sizeof error)) {
         report_run(context, sc_arena_printf(&context->arena, "%s", error));
         return false;
     }
@@ -144,14 +114,14 @@ static bool count_batches(sc_context *context, const sc_options *options, const 
     return false;
 }
 
-static bool run_batches(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed *feed, sc_interp *interp,
+static bool run_batches(sc_context *context, const sc_compiled *c, const sc_options *options, sc_feed *feed, sc_runner *runner,
                         sc_evaluation *out)
 {
     uint64_t batches;
-    bool ok = count_batches(context, options, feed, &batches) && sc_fill_parameters(context, c, out->m, options, interp);
+    bool ok = count_batches(context, options, feed, &batches) && sc_fill_parameters(context, c, options, runner);
     for (uint64_t b = 0; ok && b < batches; b++) {
         sc_feed_batch(feed, b);
-        ok = run_batch(context, interp, c->func, feed, out);
+        ok = run_batch(context, runner, c->func, feed, out);
     }
     out->batches_in_file = feed->batches;
     return ok;
@@ -159,16 +129,13 @@ static bool run_batches(sc_context *context, const sc_compiled *c, const sc_opti
 
 bool sc_evaluate(sc_context *context, const sc_compiled *c, const sc_options *options, sc_evaluation *out)
 {
-    bool ranks = sc_mesh_ranks(&c->local->mesh) > 1;
     sc_feed feed;
-    *out = (sc_evaluation){.m = ranks ? c->local : c->global};
+    *out = (sc_evaluation){.m = c->local};
     list_outputs(context, out->m, c->func, out);
-    bool ok = sc_feed_open(context, c, options, SC_FEED_AS_STORED, &feed) && fits_in_memory(context, out->m, c->func);
-    sc_interp *interp = ok ? sc_interp_new(out->m, &(sc_interp_options){.ranks = ranks, .round = true}) : NULL;
-    if (ok && interp == NULL)
-        report_run(context, "there is not enough memory");
-    ok = interp != NULL && run_batches(context, c, options, &feed, interp, out);
-    sc_interp_free(interp);
+    bool ok = sc_feed_open(context, c, options, SC_FEED_AS_STORED, &feed);
+    sc_runner *runner = ok ? sc_runner_new(context, c, options) : NULL;
+    ok = runner != NULL && run_batches(context, c, options, &feed, runner, out);
+    sc_runner_free(runner);
     sc_feed_close(&feed);
     return ok;
 }

@@ -1,9 +1,8 @@
-/* Running an entry here, in the interpreter: parameters initialised or read, inputs from files, results back. */
+/* Running an entry here: parameters initialised or read, inputs from files, results back. */
 #ifndef SHARDC_TOOLS_EVALUATE_H
 #define SHARDC_TOOLS_EVALUATE_H
 
-#include "ir/interp.h"
-#include "tools/driver.h"
+#include "tools/runner.h"
 
 typedef struct sc_evaluation {
     const sc_module *m; /* what was run: the per-rank program, or the global one on one device */
@@ -25,7 +24,7 @@ bool sc_evaluate(sc_context *context, const sc_compiled *c, const sc_options *op
 void sc_evaluation_free(sc_evaluation *evaluation);
 
 /* Parameters of --weights, else their initial values by --seed; master copies get them unrounded. False after messages. */
-bool sc_fill_parameters(sc_context *context, const sc_compiled *c, const sc_module *m, const sc_options *options, sc_interp *interp);
+bool sc_fill_parameters(sc_context *context, const sc_compiled *c, const sc_options *options, sc_runner *runner);
 
 /* A parameter's initial values, global and row-major: element i depends on (seed, path, i) alone. `values` has room for all. */
 void sc_initial_values(const sc_module *m, uint32_t state, uint64_t seed, double *values);

@@ -60,6 +60,7 @@ typedef enum option_id {
     OPT_EVAL_DATA,
     OPT_EVAL_EVERY,
     OPT_RANKS,
+    OPT_INTERPRET,
     OPT_HELP,
     OPT_VERSION
 } option_id;
@@ -98,6 +99,7 @@ static const option_row option_rows[] = {
     {"--state", OPT_STATE, "DIR", "train: everything, at the end or when stopped"},
     {"--resume", OPT_RESUME, "DIR", "train: go on from there"},
     {"--eval-data", OPT_EVAL_DATA, "FILE", "train: tokens of the held-out loss"},
+    {"--interpret", OPT_INTERPRET, NULL, "eval, train: on the reference interpreter, without a C compiler"},
     {"--eval-every", OPT_EVAL_EVERY, "N", "train: steps between held-out losses"},
     {"--ranks", OPT_RANKS, "N", "ranks at hand, for an `auto` axis"},
     {"--help", OPT_HELP, NULL, "this"},
@@ -241,6 +243,9 @@ static void set_option(sc_context *context, invocation *call, const option_row *
         break;
     case OPT_FOLD:
         o->fold = true;
+        break;
+    case OPT_INTERPRET:
+        o->interpret = true;
         break;
     case OPT_FULL:
         o->full = true;

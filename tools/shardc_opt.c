@@ -1,9 +1,11 @@
-/* shardc-opt: reads IR text, verifies it, runs passes, prints IR text. For those who write passes, and for their tests. */
+/* shardc-opt: reads IR text (or the text of a kernel), verifies it, runs passes, prints IR text. For those who write passes, and their
+ * tests. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "codegen/kernel.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/pass.h"
@@ -17,13 +19,15 @@ static const char help[] = "usage: shardc-opt [options] FILE|-\n"
                            "  --verify-roundtrip    what is printed must read back to the same, after each pass\n"
                            "  --verify-diagnostics  exit 0 if the messages are exactly those of the comments\n"
                            "                        `// expected-error@+1 {{text}}` (@-1, @unknown; -warning, -note)\n"
+                           "  --kernel              the text is a kernel, which is verified and printed\n"
+                           "  --simplify            with --kernel: dims that are walked as one merge\n"
                            "  -o FILE               write there instead of to stdout\n";
 
 enum { EXIT_SOURCE = 1, EXIT_RUN = 7, EXIT_INTERNAL = 70 };
 
 typedef struct options {
     const char *input, *output, *passes, *print_after;
-    bool fold, verify_each, verify_roundtrip, verify_diagnostics, help;
+    bool fold, verify_each, verify_roundtrip, verify_diagnostics, kernel, simplify, help;
 } options;
 
 typedef struct job {
@@ -52,6 +56,8 @@ static const option_row option_rows[] = {
     {"--verify-each", offsetof(options, verify_each), false},
     {"--verify-roundtrip", offsetof(options, verify_roundtrip), false},
     {"--verify-diagnostics", offsetof(options, verify_diagnostics), false},
+    {"--kernel", offsetof(options, kernel), false},
+    {"--simplify", offsetof(options, simplify), false},
     {"--help", offsetof(options, help), false},
 };
 enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows };
@@ -250,9 +256,14 @@ static bool after_pass(job *j, const sc_module *m, const sc_pass *pass)
     return true;
 }
 
+static const char *input_name(const job *j)
+{
+    return strcmp(j->options.input, "-") == 0 ? "<stdin>" : j->options.input;
+}
+
 static bool run_passes(job *j, const pass_list *passes, const sc_strbuf *text)
 {
-    const char *name = strcmp(j->options.input, "-") == 0 ? "<stdin>" : j->options.input;
+    const char *name = input_name(j);
     sc_module *m = sc_parse_module(j->context, name, text->data, text->length);
     if (m == NULL || (j->options.verify_roundtrip && !reads_back(j, m)) || !sc_verify_module(m, "reading"))
         return false;
@@ -264,6 +275,49 @@ static bool run_passes(job *j, const pass_list *passes, const sc_strbuf *text)
     if (!j->options.verify_diagnostics)
         fputs(module_text(j, m, j->options.fold), j->out);
     return true;
+}
+
+/* ---- kernels ---- */
+
+static const char *kernel_text(const sc_kernel *k)
+{
+    sc_strbuf out;
+    sc_strbuf_init(&out, &k->context->arena);
+    sc_kernel_print(k, &out);
+    return out.data;
+}
+
+static bool kernel_reads_back(job *j, const sc_kernel *k)
+{
+    const char *text = kernel_text(k);
+    sc_kernel *again = sc_kernel_parse(j->context, text, strlen(text), "(printed)");
+    if (again != NULL && strcmp(text, kernel_text(again)) == 0)
+        return true;
+    fprintf(stderr, "shardc-opt: internal error: this text does not read back to the same kernel:\n%s", text);
+    j->exit_code = EXIT_INTERNAL;
+    return false;
+}
+
+static bool kernel_verifies(job *j, const sc_kernel *k, const char *after)
+{
+    const char *error = sc_kernel_verify(k);
+    if (error != NULL)
+        sc_report(&j->context->diag, SC_D_ir_invalid, (sc_loc){0}, after, error, NULL);
+    return error == NULL;
+}
+
+static void run_kernel(job *j, const sc_strbuf *text)
+{
+    sc_kernel *k = sc_kernel_parse(j->context, text->data, text->length, input_name(j));
+    if (k == NULL || !kernel_verifies(j, k, "reading"))
+        return;
+    if (j->options.simplify) {
+        sc_kernel_simplify(k);
+        if (!kernel_verifies(j, k, "simplifying"))
+            return;
+    }
+    if (!j->options.verify_diagnostics && (!j->options.verify_roundtrip || kernel_reads_back(j, k)))
+        fputs(kernel_text(k), j->out);
 }
 
 /* ---- expected messages ---- */
@@ -379,7 +433,10 @@ static void work_on(job *j)
     pass_list passes = {0};
     if (!find_passes(j, &passes) || !read_input(j, &text) || !open_output(j))
         return;
-    run_passes(j, &passes, &text);
+    if (j->options.kernel)
+        run_kernel(j, &text);
+    else
+        run_passes(j, &passes, &text);
     close_output(j);
     if (!j->options.verify_diagnostics || j->exit_code != 0)
         return;

@@ -14,7 +14,7 @@ struct sc_trainer {
     const sc_module *m; /* what is run: the per-rank program, or the global one on one device */
     const sc_train_step *step;
     const sc_options *options;
-    sc_interp *interp, *evaluator; /* evaluator: the forward program; NULL until wanted */
+    sc_runner *runner, *evaluator; /* evaluator: the forward program; NULL until wanted */
     sc_compiled forward;
     sc_optimizer_settings *groups;
     uint32_t group_count;
@@ -58,7 +58,7 @@ const char *sc_trainer_state_name(const sc_trainer *t, uint32_t index)
 
 sc_array sc_trainer_get_state(const sc_trainer *t, uint32_t index)
 {
-    return sc_interp_get_state(t->interp, t->states[index], NULL);
+    return sc_runner_get_state(t->runner, t->states[index]);
 }
 
 bool sc_trainer_set_state(sc_trainer *t, uint32_t index, const sc_array *array)
@@ -67,7 +67,7 @@ bool sc_trainer_set_state(sc_trainer *t, uint32_t index, const sc_array *array)
     bool fits = array->data != NULL && array->rank == type->rank;
     for (uint32_t i = 0; fits && i < type->rank; i++)
         fits = array->sizes[i] == type->dims[i].size;
-    return fits && sc_interp_set_state(t->interp, t->states[index], array->data);
+    return fits && sc_runner_set_state(t->runner, t->states[index], array->data);
 }
 
 uint64_t sc_trainer_steps(const sc_trainer *t)
@@ -144,7 +144,7 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
 static int64_t steps_taken(const sc_trainer *t)
 {
     uint32_t state = sc_module_find_state(t->m, sc_intern_text(&t->context->names, SC_SCALE_TAKEN_STATE));
-    sc_array taken = !t->step->scales || state == SC_NONE ? (sc_array){0} : sc_interp_get_state(t->interp, state, NULL);
+    sc_array taken = !t->step->scales || state == SC_NONE ? (sc_array){0} : sc_runner_get_state(t->runner, state);
     int64_t count = taken.data == NULL ? (int64_t)t->steps : (int64_t)taken.data[0];
     sc_array_free(&taken);
     return count;
@@ -161,7 +161,7 @@ static bool set_scalars(sc_trainer *t)
             char name[64];
             snprintf(name, sizeof name, "optimizer%u.%s", g, sc_scalar_names[i]);
             uint32_t state = sc_module_find_state(t->m, sc_intern_text(&t->context->names, name));
-            if (state != SC_NONE && !sc_interp_set_state(t->interp, state, &scalars[i]))
+            if (state != SC_NONE && !sc_runner_set_state(t->runner, state, &scalars[i]))
                 return fail(t, "there is not enough memory");
         }
     }
@@ -178,13 +178,13 @@ static bool run_call(sc_trainer *t, const sc_call *call, const sc_array *inputs)
 {
     char error[512] = "";
     bool is_micro = call->func == t->step->micro, ok;
-    sc_interp_set_random(t->interp, t->options->seed, t->steps + 1, is_micro ? (uint32_t)call->microbatch : 0);
+    sc_runner_set_random(t->runner, t->options->seed, t->steps + 1, is_micro ? (uint32_t)call->microbatch : 0);
     for (uint32_t i = 0; is_micro && i < t->input_count; i++)
         take_part(&inputs[i], t->split_dim[i], call->microbatch, &t->parts[i]);
     if (is_micro)
-        ok = sc_interp_run(t->interp, call->func, t->parts, t->input_count, NULL, 0, error, sizeof error);
+        ok = sc_runner_run(t->runner, call->func, t->parts, t->input_count, NULL, 0, error, sizeof error);
     else
-        ok = sc_interp_run(t->interp, call->func, NULL, 0, t->outputs, call->func == t->step->update ? t->result_count : 0, error,
+        ok = sc_runner_run(t->runner, call->func, NULL, 0, t->outputs, call->func == t->step->update ? t->result_count : 0, error,
                            sizeof error);
     return ok || fail(t, sc_arena_printf(&t->context->arena, "%s", error));
 }
@@ -219,20 +219,19 @@ static bool open_evaluator(sc_trainer *t)
     const char *name = sc_text(t->context, t->c->entry);
     forward.entry = name;
     forward.forward = true;
-    if (!sc_driver_compile(t->context, t->c->program, t->c->plan, &forward, NULL, NULL, NULL, &t->forward))
+    if (!sc_driver_compile(t->context, t->c->program, t->c->plan, &forward, NULL, NULL, sc_runner_last_pass(&forward), &t->forward))
         return false;
-    bool ranks = sc_mesh_ranks(&t->forward.local->mesh) > 1;
-    t->evaluator = sc_interp_new(ranks ? t->forward.local : t->forward.global, &(sc_interp_options){.ranks = ranks, .round = true});
-    return t->evaluator != NULL || fail(t, "there is not enough memory for the held-out loss");
+    t->evaluator = sc_runner_new(t->context, &t->forward, &forward);
+    return t->evaluator != NULL;
 }
 
 static bool copy_parameters(sc_trainer *t)
 {
-    const sc_module *to = sc_mesh_ranks(&t->forward.local->mesh) > 1 ? t->forward.local : t->forward.global;
+    const sc_module *to = sc_runner_module(t->evaluator);
     for (uint32_t s = 0; s < to->state.count; s++) {
         uint32_t from = sc_module_find_state(t->m, to->state.data[s].path);
-        sc_array array = from == SC_NONE ? (sc_array){0} : sc_interp_get_state(t->interp, from, NULL);
-        bool ok = array.data != NULL && sc_interp_set_state(t->evaluator, s, array.data);
+        sc_array array = from == SC_NONE ? (sc_array){0} : sc_runner_get_state(t->runner, from);
+        bool ok = array.data != NULL && sc_runner_set_state(t->evaluator, s, array.data);
         sc_array_free(&array);
         if (!ok)
             return fail(t, "there is not enough memory for the held-out loss");
@@ -249,7 +248,7 @@ bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, 
     const sc_module *m = t->forward.global;
     const sc_op *returned = sc_op_at(m, m->funcs.data[t->forward.func].last);
     sc_array *outputs = sc_arena_array(&t->context->arena, returned->operand_count, sizeof *outputs);
-    if (!sc_interp_run(t->evaluator, t->forward.func, inputs, count, outputs, returned->operand_count, error, sizeof error))
+    if (!sc_runner_run(t->evaluator, t->forward.func, inputs, count, outputs, returned->operand_count, error, sizeof error))
         return fail(t, sc_arena_printf(&t->context->arena, "%s", error));
     *total = outputs[0].data[0];
     *weight = returned->operand_count > 1 ? outputs[1].data[0] : 1;
@@ -266,7 +265,7 @@ static bool set_constants(sc_trainer *t)
     for (uint32_t s = 0; s < t->m->state.count; s++) {
         const sc_state *state = &t->m->state.data[s];
         bool is_constant = state->kind == SC_STATE_OPT && state->init == SC_INIT_CONSTANT && t->m->types.data[state->type].rank == 0;
-        if (is_constant && !sc_interp_set_state(t->interp, s, &state->init_args[0]))
+        if (is_constant && !sc_runner_set_state(t->runner, s, &state->init_args[0]))
             return fail(t, "there is not enough memory");
     }
     return true;
@@ -275,6 +274,11 @@ static bool set_constants(sc_trainer *t)
 static bool open_trainer(sc_trainer *t)
 {
     sc_arena *arena = &t->context->arena;
+    t->runner = sc_runner_new(t->context, t->c, t->options);
+    if (t->runner == NULL)
+        return false;
+    t->m = sc_runner_module(t->runner);
+    t->step = sc_runner_step(t->runner);
     const sc_training *training = t->step->training;
     t->group_count = training->groups.count;
     t->groups = sc_arena_array(arena, t->group_count + 1u, sizeof *t->groups);
@@ -283,22 +287,14 @@ static bool open_trainer(sc_trainer *t)
     t->outputs = sc_arena_array(arena, t->result_count, sizeof *t->outputs);
     t->metrics = sc_arena_array(arena, t->result_count, sizeof *t->metrics);
     list_states(t);
-    if (!sc_apply_settings(t->context, t->options->set, t->groups, t->group_count) || !list_inputs(t))
-        return false;
-    bool ranks = t->m == t->c->local;
-    t->interp = sc_interp_new(t->m, &(sc_interp_options){.ranks = ranks, .round = true});
-    if (t->interp == NULL)
-        return fail(t, "there is not enough memory");
-    return set_constants(t) && sc_fill_parameters(t->context, t->c, t->m, t->options, t->interp);
+    return sc_apply_settings(t->context, t->options->set, t->groups, t->group_count) && list_inputs(t) && set_constants(t) &&
+           sc_fill_parameters(t->context, t->c, t->options, t->runner);
 }
 
 sc_trainer *sc_trainer_new(sc_context *context, const sc_compiled *c, const sc_options *options)
 {
     sc_trainer *t = sc_arena_alloc(&context->arena, sizeof *t);
-    bool ranks = sc_mesh_ranks(&c->local->mesh) > 1;
-    *t = (sc_trainer){.context = context, .c = c, .options = options, .m = ranks ? c->local : c->global};
-    t->step = ranks ? c->step : c->global_step;
-    t->copied_at = UINT64_MAX;
+    *t = (sc_trainer){.context = context, .c = c, .options = options, .copied_at = UINT64_MAX};
     if (open_trainer(t))
         return t;
     sc_trainer_free(t);
@@ -313,6 +309,6 @@ void sc_trainer_free(sc_trainer *t)
         sc_array_free(&t->parts[i]);
     if (t->outputs != NULL)
         free_outputs(t);
-    sc_interp_free(t->interp);
-    sc_interp_free(t->evaluator);
+    sc_runner_free(t->runner);
+    sc_runner_free(t->evaluator);
 }

@@ -1,9 +1,8 @@
-/* A train step being run: the compiled functions and schedule on the interpreter's ranks, with parameters, optimizer state and counters. */
+/* A train step being run: the compiled functions and schedule, with parameters, optimizer state and counters. */
 #ifndef SHARDC_TOOLS_TRAINER_H
 #define SHARDC_TOOLS_TRAINER_H
 
-#include "ir/interp.h"
-#include "tools/driver.h"
+#include "tools/runner.h"
 
 typedef struct sc_trainer sc_trainer;
 

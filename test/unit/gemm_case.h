@@ -14,7 +14,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/context.h"
 #include "support/gemm.h"
+
+typedef struct gemm_case_text_request {
+    const sc_gemm *gemm;
+    char text[1024];
+} gemm_case_text_request;
+
+static inline void gemm_case_print(sc_context *context, void *user)
+{
+    sc_strbuf out;
+    gemm_case_text_request *request = user;
+    sc_strbuf_init(&out, &context->arena);
+    sc_gemm_print(request->gemm, &out);
+    snprintf(request->text, sizeof request->text, "%s", out.data);
+}
+
+/* Good until the fourth call after it. */
+static inline const char *gemm_case_text(const sc_gemm *gemm)
+{
+    static gemm_case_text_request requests[4];
+    static int next;
+    gemm_case_text_request *request = &requests[next++ % 4];
+    sc_context context;
+    request->gemm = gemm;
+    assert_true(sc_context_run(&context, 0, gemm_case_print, request));
+    sc_context_free(&context);
+    return request->text;
+}
 
 typedef struct gemm_case {
     sc_gemm gemm;

@@ -1,36 +1,7 @@
 /* Descriptors of contractions: a canonical one computes the same, what nothing can execute is refused, and how one is printed. */
 #include "gemm_case.h"
 
-#include "support/context.h"
-
 /* ---- printing ---- */
-
-typedef struct text_request {
-    const sc_gemm *gemm;
-    char text[1024];
-} text_request;
-
-static void print_one(sc_context *context, void *user)
-{
-    sc_strbuf out;
-    text_request *request = user;
-    sc_strbuf_init(&out, &context->arena);
-    sc_gemm_print(request->gemm, &out);
-    snprintf(request->text, sizeof request->text, "%s", out.data);
-}
-
-/* Good until the fourth call after it. */
-static const char *text_of(const sc_gemm *gemm)
-{
-    static text_request requests[4];
-    static int next;
-    text_request *request = &requests[next++ % 4];
-    sc_context context;
-    request->gemm = gemm;
-    assert_true(sc_context_run(&context, 0, print_one, request));
-    sc_context_free(&context);
-    return request->text;
-}
 
 static sc_gemm linear(int64_t m, int64_t n, int64_t k)
 {
@@ -47,16 +18,16 @@ static void prints(void **state)
     gemm.step_count = 2;
     gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_ADD, .strides = {0, 1, 0}};
     gemm.steps[1] = (sc_gemm_step){.kind = SC_GEMM_GELU};
-    assert_string_equal(text_of(&gemm), "gemm f32 [m 1024 | n 3072 | k 768] a(768,1) b(768,1) c(3072,1) + (0,1) gelu");
+    assert_string_equal(gemm_case_text(&gemm), "gemm f32 [m 1024 | n 3072 | k 768] a(768,1) b(768,1) c(3072,1) + (0,1) gelu");
     gemm.dtypes[SC_GEMM_A] = SC_DTYPE_bf16;
     gemm.accumulate = true;
     gemm.step_count = 1;
     gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_SCALE, .scale = 0.5};
-    assert_string_equal(text_of(&gemm), "gemm [m 1024 | n 3072 | k 768] a bf16(768,1) b f32(768,1) c += f32(3072,1) * 0.5");
+    assert_string_equal(gemm_case_text(&gemm), "gemm [m 1024 | n 3072 | k 768] a bf16(768,1) b f32(768,1) c += f32(3072,1) * 0.5");
     gemm = (sc_gemm){.sum = SC_DTYPE_f64};
-    assert_string_equal(text_of(&gemm), "gemm f32 sum f64 [] a() b() c()");
+    assert_string_equal(gemm_case_text(&gemm), "gemm f32 sum f64 [] a() b() c()");
     gemm = (sc_gemm){.dim_count = 2, .dims = {{2, SC_GEMM_BATCH, {6, 6, 6}}, {3, SC_GEMM_BATCH, {1, 0, 1}}}, .sum = SC_DTYPE_f32};
-    assert_string_equal(text_of(&gemm), "gemm f32 [batch 2 3] a(6,1) b(6,0) c(6,1)");
+    assert_string_equal(gemm_case_text(&gemm), "gemm f32 [batch 2 3] a(6,1) b(6,0) c(6,1)");
 }
 
 /* ---- refusals ---- */
@@ -65,7 +36,7 @@ static void refused(const sc_gemm *gemm, const char *wanted)
 {
     const char *why = sc_gemm_invalid(gemm);
     if (why == NULL || strcmp(why, wanted) != 0)
-        fail_msg("wanted \"%s\", got \"%s\" of %s", wanted, why == NULL ? "valid" : why, text_of(gemm));
+        fail_msg("wanted \"%s\", got \"%s\" of %s", wanted, why == NULL ? "valid" : why, gemm_case_text(gemm));
     assert_false(sc_gemm_valid(gemm));
 }
 
@@ -189,13 +160,13 @@ static void canonical_computes_the_same(void **state)
         bool swapped;
         sc_gemm canonical = sc_gemm_canonical(&c.gemm, &swapped);
         if (!sc_gemm_valid(&canonical))
-            fail_msg("%s becomes %s: %s", text_of(&c.gemm), text_of(&canonical), sc_gemm_invalid(&canonical));
+            fail_msg("%s becomes %s: %s", gemm_case_text(&c.gemm), gemm_case_text(&canonical), sc_gemm_invalid(&canonical));
         expect_canonical_order(&canonical);
         double *wanted = gemm_case_reference(&c.gemm, c.values[0], c.values[1], c.values[2], c.tensors);
         double *got = gemm_case_reference(&canonical, c.values[swapped], c.values[!swapped], c.values[2], c.tensors);
         for (int64_t j = 0; j < sc_gemm_extent(&c.gemm, SC_GEMM_C); j++) {
             if (!(fabs(got[j] - wanted[j]) <= 1e-9))
-                fail_msg("%s: element %lld is %g, wanted %g", text_of(&canonical), (long long)j, got[j], wanted[j]);
+                fail_msg("%s: element %lld is %g, wanted %g", gemm_case_text(&canonical), (long long)j, got[j], wanted[j]);
         }
         bool again;
         sc_gemm twice = sc_gemm_canonical(&canonical, &again);
@@ -243,7 +214,7 @@ static void canonical_is_one_form(void **state)
         }
         sc_gemm other = sc_gemm_canonical(&gemm, &other_swapped);
         if (memcmp(&other, &canonical, sizeof other) != 0)
-            fail_msg("two canonical forms of one:\n%s\n%s", text_of(&canonical), text_of(&other));
+            fail_msg("two canonical forms of one:\n%s\n%s", gemm_case_text(&canonical), gemm_case_text(&other));
         assert_int_equal(swapped, other_swapped);
         gemm_case_free(&c);
     }
@@ -254,17 +225,17 @@ static void canonical_examples(void **state)
     (void)state;
     bool swapped;
     sc_gemm gemm = linear(1, 5, 6), canonical = sc_gemm_canonical(&gemm, &swapped);
-    assert_string_equal(text_of(&canonical), "gemm f32 [n 5 | k 6] a(1) b(1,5) c(1)");
+    assert_string_equal(gemm_case_text(&canonical), "gemm f32 [n 5 | k 6] a(1) b(1,5) c(1)");
     assert_false(swapped);
     gemm = linear(4, 1, 6);
     canonical = sc_gemm_canonical(&gemm, &swapped);
-    assert_string_equal(text_of(&canonical), "gemm f32 [n 4 | k 6] a(1) b(6,1) c(1)");
+    assert_string_equal(gemm_case_text(&canonical), "gemm f32 [n 4 | k 6] a(1) b(6,1) c(1)");
     assert_true(swapped);
     gemm = linear(4, 5, 6);
     gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}};
     gemm.dim_count = 4;
     canonical = sc_gemm_canonical(&gemm, &swapped);
-    assert_string_equal(text_of(&canonical), "gemm f32 [m 12 | n 5 | k 6] a(6,1) b(1,5) c(5,1)");
+    assert_string_equal(gemm_case_text(&canonical), "gemm f32 [m 12 | n 5 | k 6] a(6,1) b(1,5) c(5,1)");
 }
 
 int main(void)

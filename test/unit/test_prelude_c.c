@@ -32,11 +32,11 @@ static const loop_row loops[] = {
     {"mod_f64", "double", "double", "double", true},    {"mod_f32", "float", "float", "float", true},
     {"div_i32", "int32_t", "int32_t", "int32_t", true}, {"div_i64", "int64_t", "int64_t", "int64_t", false},
     {"mod_i32", "int32_t", "int32_t", "int32_t", true}, {"mod_i64", "int64_t", "int64_t", "int64_t", false},
-    {"exp_f32", "float", NULL, "float", true},          {"expm1_f32", "float", NULL, "float", true},
-    {"log_f32", "float", NULL, "float", true},          {"tanh_f32", "float", NULL, "float", true},
-    {"sigmoid_f32", "float", NULL, "float", true},      {"erf_f32", "float", NULL, "float", true},
-    {"sin_f32", "float", NULL, "float", true},          {"cos_f32", "float", NULL, "float", true},
-    {"pow_f32", "float", "float", "float", true},
+    {"exp_f32", "float", NULL, "float", true},          {"exp_below_f32", "float", NULL, "float", true},
+    {"expm1_f32", "float", NULL, "float", true},        {"log_f32", "float", NULL, "float", true},
+    {"tanh_f32", "float", NULL, "float", true},         {"sigmoid_f32", "float", NULL, "float", true},
+    {"erf_f32", "float", NULL, "float", true},          {"sin_f32", "float", NULL, "float", true},
+    {"cos_f32", "float", NULL, "float", true},          {"pow_f32", "float", "float", "float", true},
 };
 enum { LOOPS = sizeof loops / sizeof *loops };
 
@@ -182,16 +182,10 @@ typedef struct math_row {
 } math_row;
 
 static const math_row math_rows[] = {
-    {"exp_f32", expl, INFINITY, 3e-7, 0},
-    {"expm1_f32", expm1l, INFINITY, 3e-7, 0},
-    {"log_f32", logl, INFINITY, 3e-7, 0},
-    {"tanh_f32", tanhl, INFINITY, 3e-7, 0},
-    {"sigmoid_f32", sigmoid, INFINITY, 3e-7, 0},
-    {"erf_f32", erfl, INFINITY, 3e-7, 0},
-    {"sin_f32", sinl, 1e6, 3e-7, 0},
-    {"cos_f32", cosl, 1e6, 3e-7, 0},
-    {"sin_f32", sinl, 0x1.fffffep30, 0, 3e-7},
-    {"cos_f32", cosl, 0x1.fffffep30, 0, 3e-7},
+    {"exp_f32", expl, INFINITY, 3e-7, 0},      {"exp_below_f32", expl, 88, 3e-7, 0},      {"expm1_f32", expm1l, INFINITY, 3e-7, 0},
+    {"log_f32", logl, INFINITY, 3e-7, 0},      {"tanh_f32", tanhl, INFINITY, 3e-7, 0},    {"sigmoid_f32", sigmoid, INFINITY, 3e-7, 0},
+    {"erf_f32", erfl, INFINITY, 3e-7, 0},      {"sin_f32", sinl, 1e6, 3e-7, 0},           {"cos_f32", cosl, 1e6, 3e-7, 0},
+    {"sin_f32", sinl, 0x1.fffffep30, 0, 3e-7}, {"cos_f32", cosl, 0x1.fffffep30, 0, 3e-7},
 };
 
 /* Of the result; what would be subnormal may be 0, what rounds to infinity may be it. */
@@ -223,7 +217,7 @@ static void mathematics_is_as_libm(void **state)
             fill_f32(x, SAMPLES);
             run_loop(code, r->name, x, NULL, out, SAMPLES);
             for (int64_t i = 0; i < SAMPLES; i++) {
-                if ((double)fabsf(x[i]) > r->most && isfinite(x[i]))
+                if ((double)fabsf(x[i]) > r->most)
                     continue;
                 if (!agrees(out[i], r->reference((long double)x[i]), r->relative, r->absolute, &worst))
                     fail_msg("%s(%a) = %a, wanted %La", r->name, (double)x[i], (double)out[i], r->reference((long double)x[i]));

@@ -1,0 +1,141 @@
+#include "runtime/launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/comm_backend.h"
+
+typedef struct launcher_row {
+    sc_launcher launcher;
+    const char *mark; /* the variable by which it is recognised; NULL: rank or size */
+    const char *rank, *size, *local_rank, *local_size;
+    const char *how;
+} launcher_row;
+
+/* The innermost first. Open MPI: its manual, "Environment variables set for MPI applications"; MVAPICH: its user guide, "mpirun_rsh
+ * parameters"; PMI: what Hydra of MPICH and Intel MPI sets; torchrun: the page "Elastic launch" of PyTorch; Slurm: srun(1), "output
+ * environment variables", of which those of steps are missing in batch scripts. */
+static const launcher_row rows[] = {
+    {SC_LAUNCH_TORCHRUN, "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "torchrun (RANK)"},
+    {SC_LAUNCH_OPEN_MPI, NULL, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "mpirun (OMPI_COMM_WORLD_RANK)"},
+    {SC_LAUNCH_MVAPICH, NULL, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE",
+     "mpirun (MV2_COMM_WORLD_RANK)"},
+    {SC_LAUNCH_PMI, NULL, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpirun (PMI_RANK)"},
+    {SC_LAUNCH_BY_HAND, NULL, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "RANK and WORLD_SIZE"},
+    {SC_LAUNCH_SLURM, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL, "srun (SLURM_PROCID)"},
+};
+
+enum { TORCHRUN = 0, BY_HAND = 4, SLURM = 5, ROWS = sizeof rows / sizeof *rows };
+
+typedef struct environment {
+    sc_launch_lookup *lookup;
+    void *user;
+} environment;
+
+static const char *text_of(const environment *e, const char *name)
+{
+    const char *text = name == NULL ? NULL : e->lookup == NULL ? getenv(name) : e->lookup(e->user, name);
+    return text == NULL || *text == 0 ? NULL : text;
+}
+
+/* A number from 0 to `most`; `*out` stays where the variable is not set. */
+static sc_status read_number(const environment *e, const char *name, int64_t most, int64_t *out, sc_error *error)
+{
+    const char *text = text_of(e, name), *end = text;
+    int64_t value = 0;
+    if (text == NULL)
+        return SC_OK;
+    while (*end >= '0' && *end <= '9' && value <= most)
+        value = value * 10 + (*end++ - '0');
+    if (*end != 0 || value > most)
+        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s is '%s': not a number from 0 to %lld", name, text, (long long)most);
+    *out = value;
+    return SC_OK;
+}
+
+static bool is_present(const environment *e, const launcher_row *row)
+{
+    if (row->mark != NULL)
+        return text_of(e, row->mark) != NULL;
+    return text_of(e, row->rank) != NULL || text_of(e, row->size) != NULL;
+}
+
+static sc_status read_row(const environment *e, const launcher_row *row, sc_launch *out, sc_error *error)
+{
+    int64_t rank = -1, size = -1, local_rank = -1, local_size = -1;
+    sc_status status = read_number(e, row->rank, UINT32_MAX - 1, &rank, error);
+    if (status == SC_OK)
+        status = read_number(e, row->size, UINT32_MAX, &size, error);
+    if (status == SC_OK)
+        status = read_number(e, row->local_rank, INT32_MAX, &local_rank, error);
+    if (status == SC_OK)
+        status = read_number(e, row->local_size, INT32_MAX, &local_size, error);
+    if (status != SC_OK)
+        return status;
+    if (rank < 0 || size < 0)
+        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s is set, but %s is not: a rank needs both", rank < 0 ? row->size : row->rank,
+                            rank < 0 ? row->rank : row->size);
+    if (rank >= size)
+        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld: ranks go from 0 to one less than that", row->rank,
+                            (long long)rank, row->size, (long long)size);
+    if (local_size >= 0 && (local_rank >= local_size || local_size > size))
+        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s is %lld, %s is %lld and %s is %lld: they contradict each other", row->local_rank,
+                            (long long)local_rank, row->local_size, (long long)local_size, row->size, (long long)size);
+    if (local_rank >= size)
+        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld", row->local_rank, (long long)local_rank, row->size,
+                            (long long)size);
+    out->launcher = row->launcher;
+    out->how = row->how;
+    out->rank = (uint32_t)rank;
+    out->size = (uint32_t)size;
+    out->local_rank = (int32_t)local_rank;
+    out->local_size = (int32_t)local_size;
+    return SC_OK;
+}
+
+static sc_status read_address(const environment *e, sc_launch *out, sc_error *error)
+{
+    const char *address = text_of(e, "MASTER_ADDR");
+    int64_t port = 0;
+    if (address != NULL && strlen(address) >= sizeof out->address)
+        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "MASTER_ADDR has %zu characters", strlen(address));
+    if (address != NULL)
+        strcpy(out->address, address);
+    sc_status status = read_number(e, "MASTER_PORT", 65535, &port, error);
+    out->port = (uint32_t)port;
+    return status;
+}
+
+/* What was set by hand must be what mpirun or srun say of the same process. */
+static sc_status check_hand(const sc_launch *by, const sc_launch *hand, sc_error *error)
+{
+    if (by->rank == hand->rank && by->size == hand->size)
+        return SC_OK;
+    return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s says rank %u of %u, RANK and WORLD_SIZE say rank %u of %u: unset one of them",
+                        by->how, by->rank, by->size, hand->rank, hand->size);
+}
+
+sc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, sc_error *error)
+{
+    environment e = {.lookup = lookup, .user = user};
+    sc_launch second = {.local_rank = -1, .local_size = -1};
+    *out = (sc_launch){.launcher = SC_LAUNCH_ALONE, .how = "no launcher", .size = 1, .local_rank = 0, .local_size = 1};
+    int chosen = 0;
+    while (chosen < ROWS && !is_present(&e, &rows[chosen]))
+        chosen++;
+    sc_status status = chosen == ROWS ? SC_OK : read_row(&e, &rows[chosen], out, error);
+    if (status == SC_OK)
+        status = read_address(&e, out, error);
+    if (status != SC_OK || chosen == TORCHRUN || chosen >= SLURM)
+        return status;
+    /* RANK beside mpirun's own, or srun's beside RANK. */
+    int other = chosen < BY_HAND ? BY_HAND : SLURM;
+    if (!is_present(&e, &rows[other]))
+        return SC_OK;
+    status = read_row(&e, &rows[other], &second, error);
+    if (status != SC_OK)
+        return status;
+    return chosen == BY_HAND ? check_hand(&second, out, error) : check_hand(out, &second, error);
+}

@@ -1,0 +1,578 @@
+/* Ranks as processes of an MPI job: the module shardc_mpi.so.
+ *
+ * A start sends a notice of the call to every other member, and a call moves its bytes once all notices are there and fit: so members that
+ * disagree find out before anything is overwritten, a missing one can be named, and no member's buffer is touched that did not call.
+ * Notices arrive at one receive that is always posted, whatever the rank is waiting for; data follow in messages of their own.
+ *
+ * There is no thread of progress: every wait drives all calls of its rank, and a start those that it can. Waits poll, at first eagerly,
+ * then with sleeps between: ranks may be more than cores.
+ *
+ * The first failure that a rank finds or hears of is its world's; who finds one tells everybody. Messages of its calls under way are then
+ * cancelled as far as MPI can. It cannot take back what another process may be reading at that moment, straight from the sender's memory:
+ * such calls are abandoned, not freed, until they are quiet, and closing waits for that as long as all ranks close theirs within LEAVE_MS.
+ */
+#include "runtime/mpi/comm_mpi.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "support/hash.h"
+
+enum {
+    EAGER_POLLS = 2000, /* with a yield after each */
+    SLEEP_NS = 50000,
+    LEAVE_MS = 5000 /* how long the ranks of a failed world are waited for when one closes */
+};
+
+uint32_t sc_mpi_group_rank(const sc_comm_group *group, uint32_t world_rank)
+{
+    uint32_t i = 0;
+    while (i < group->size && group->ranks[i] != world_rank)
+        i++;
+    return i;
+}
+
+sc_status sc_mpi_check(int code, const char *function, sc_error *error)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    if (code == MPI_SUCCESS)
+        return SC_OK;
+    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+        length = 0;
+    return sc_comm_fail(error, SC_ERROR_COMM, "%s fails: %.*s", function, length, text);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static uint64_t group_key(const sc_comm_group *group)
+{
+    return sc_hash_bytes(group->ranks, group->size * sizeof *group->ranks, group->ordinal);
+}
+
+/* Takes its own copy. Without memory the notice is lost, which the caller must make a failure. */
+static sc_status send_notice(mpi_world *world, uint32_t rank, const notice *n, sc_error *error)
+{
+    outgoing *o = world->unused_outgoing;
+    if (o != NULL)
+        world->unused_outgoing = o->next;
+    else
+        o = malloc(sizeof *o);
+    if (o == NULL)
+        return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
+    o->notice = *n;
+    o->next = world->outbox;
+    world->outbox = o;
+    return sc_mpi_check(MPI_Isend(&o->notice, (int)sizeof o->notice, MPI_BYTE, (int)rank, CONTROL_TAG, world->comm, &o->request),
+                        "MPI_Isend", error);
+}
+
+static void empty_outbox(mpi_world *world)
+{
+    for (outgoing **link = &world->outbox; *link != NULL;) {
+        outgoing *o = *link;
+        int is_complete = 0;
+        if (MPI_Test(&o->request, &is_complete, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_complete) {
+            link = &o->next;
+            continue;
+        }
+        *link = o->next;
+        o->next = world->unused_outgoing;
+        world->unused_outgoing = o;
+    }
+}
+
+/* Of this rank's own finding when `tell`; else another one told. */
+static void fail_world(sc_comm *comm, const sc_error *error, bool tell)
+{
+    mpi_world *world = comm->state;
+    notice n = {.kind = NOTICE_FAILURE, .failure = *error};
+    if (world->has_failed)
+        return;
+    world->has_failed = true;
+    world->failure = *error;
+    for (uint32_t i = 0; tell && i < comm->size; i++) {
+        if (i != comm->rank && !world->is_gone[i])
+            send_notice(world, i, &n, NULL); /* who does not hear of it has its deadline */
+    }
+}
+
+static mpi_call *find_call(mpi_world *world, uint64_t group, uint64_t lane, uint64_t number)
+{
+    mpi_call *call = world->calls;
+    while (call != NULL && (call->group != group || call->lane != lane || call->number != number))
+        call = call->next;
+    if (call != NULL)
+        return call;
+    call = world->unused_calls;
+    if (call != NULL)
+        world->unused_calls = call->next;
+    else
+        call = calloc(1, sizeof *call);
+    if (call == NULL)
+        return NULL;
+    call->group = group;
+    call->lane = lane;
+    call->number = number;
+    call->request = NULL;
+    call->notice_count = 0;
+    call->is_moving = call->is_done = call->is_abandoned = false;
+    call->next = world->calls;
+    world->calls = call;
+    return call;
+}
+
+static void drop_call(mpi_world *world, mpi_call *call)
+{
+    mpi_call **link = &world->calls;
+    while (*link != call)
+        link = &(*link)->next;
+    *link = call->next;
+    call->next = world->unused_calls;
+    world->unused_calls = call;
+}
+
+/* After a failure: the request is the caller's again, though messages may still be under way. */
+static void abandon(mpi_world *world, mpi_call *call)
+{
+    call->request = NULL;
+    if (!call->is_moving) {
+        drop_call(world, call);
+        return;
+    }
+    sc_mpi_cancel(call);
+    call->is_abandoned = true;
+}
+
+static void drop_quiet_calls(mpi_world *world)
+{
+    for (mpi_call *call = world->calls, *next; call != NULL; call = next) {
+        next = call->next;
+        if (call->is_abandoned && sc_mpi_is_quiet(call))
+            drop_call(world, call);
+    }
+}
+
+static bool has_abandoned(const mpi_world *world)
+{
+    const mpi_call *call = world->calls;
+    while (call != NULL && !call->is_abandoned)
+        call = call->next;
+    return call != NULL;
+}
+
+static uint32_t expected_notices(const mpi_call *call)
+{
+    return call->lane == 0 ? call->request->group->size - 1 : 1;
+}
+
+/* A notice against this rank's own call: every pair of members compares, so nothing is missed. */
+static sc_status compare(const mpi_call *call, const call_notice *n, sc_error *error)
+{
+    const sc_comm_request *request = call->request;
+    uint32_t sender = sc_mpi_group_rank(request->group, n->sender);
+    if (sender == request->group->size)
+        return sc_comm_fail(error, SC_ERROR_COMM, "rank %u takes part in a group that it is not in", n->sender);
+    call->tags[sender] = n->tag;
+    if (sc_comm_summaries_fit(&request->summary, request->group->rank, &n->summary, sender))
+        return SC_OK;
+    return sc_comm_fail_mismatch(error, request, &request->summary, request->group->rank, &n->summary, sender);
+}
+
+static sc_status take_notice(sc_comm *comm, const call_notice *n, sc_error *error)
+{
+    mpi_world *world = comm->state;
+    mpi_call *call = find_call(world, n->group, n->lane, n->number);
+    if (call != NULL && call->notice_count == call->notice_room) {
+        uint32_t room = call->notice_room == 0 ? 8 : 2 * call->notice_room;
+        call_notice *notices = realloc(call->notices, room * sizeof *notices);
+        if (notices == NULL)
+            return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
+        call->notices = notices;
+        call->notice_room = room;
+    }
+    if (call == NULL)
+        return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
+    call->notices[call->notice_count++] = *n;
+    sc_status status = call->request == NULL ? SC_OK : compare(call, n, error);
+    if (status == SC_OK && call->request != NULL && call->notice_count == expected_notices(call))
+        status = sc_mpi_begin(world, call, error);
+    return status;
+}
+
+/* Reads what has arrived. */
+static sc_status read_inbox(sc_comm *comm, bool *out_moved, sc_error *error)
+{
+    mpi_world *world = comm->state;
+    for (;;) {
+        int is_there = 0;
+        MPI_Status from;
+        sc_status status = sc_mpi_check(MPI_Test(&world->inbox_request, &is_there, &from), "MPI_Test", error);
+        if (status != SC_OK || !is_there)
+            return status;
+        *out_moved = true;
+        if (world->inbox.kind == NOTICE_CALL && !world->has_failed)
+            status = take_notice(comm, &world->inbox.call, error);
+        if (world->inbox.kind == NOTICE_FAILURE)
+            fail_world(comm, &world->inbox.failure, false);
+        if (world->inbox.kind == NOTICE_BYE && !world->is_gone[from.MPI_SOURCE]) {
+            world->is_gone[from.MPI_SOURCE] = true;
+            world->gone_count++;
+        }
+        int code =
+            MPI_Irecv(&world->inbox, (int)sizeof world->inbox, MPI_BYTE, MPI_ANY_SOURCE, CONTROL_TAG, world->comm, &world->inbox_request);
+        if (status == SC_OK)
+            status = sc_mpi_check(code, "MPI_Irecv", error);
+        if (status != SC_OK)
+            return status;
+    }
+}
+
+/* All that can be done without waiting; what fails becomes the world's failure. */
+static bool make_progress(sc_comm *comm)
+{
+    mpi_world *world = comm->state;
+    bool moved = false;
+    sc_error error;
+    empty_outbox(world);
+    sc_status status = read_inbox(comm, &moved, &error);
+    /* In a failed world, too: what all members have agreed on and is there has not failed. */
+    for (mpi_call *call = world->calls; call != NULL && status == SC_OK; call = call->next) {
+        if (call->is_moving && !call->is_done && !call->is_abandoned)
+            status = sc_mpi_continue(world, call, &moved, &error);
+    }
+    if (status != SC_OK)
+        fail_world(comm, &error, true);
+    if (world->has_failed)
+        drop_quiet_calls(world);
+    return moved;
+}
+
+static sc_status give_failure(const mpi_world *world, sc_error *error)
+{
+    if (error != NULL)
+        *error = world->failure;
+    return world->failure.status;
+}
+
+static sc_status announce(mpi_world *world, mpi_call *call, sc_error *error)
+{
+    const sc_comm_request *request = call->request;
+    const sc_comm_group *group = request->group;
+    notice n;
+    memset(&n, 0, sizeof n);
+    n.kind = NOTICE_CALL;
+    n.call = (call_notice){.group = call->group,
+                           .lane = call->lane,
+                           .number = call->number,
+                           .tag = call->tag,
+                           .sender = group->comm->rank,
+                           .summary = request->summary};
+    sc_status status = SC_OK;
+    for (uint32_t k = 1; k < group->size && status == SC_OK; k++) {
+        uint32_t i = (group->rank + k) % group->size;
+        if (request->lane == 0 || i == (uint32_t)(request->call.kind == SC_COMM_SEND ? request->call.to : request->call.from))
+            status = send_notice(world, group->ranks[i], &n, error);
+    }
+    return status;
+}
+
+static sc_status begin_call(mpi_world *world, sc_comm_request *request, sc_error *error)
+{
+    sc_comm_group *group = request->group;
+    mpi_call *call = find_call(world, *(uint64_t *)group->state, request->lane, request->number);
+    if (call == NULL)
+        return sc_comm_fail(error, SC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+    if (call->tag_room < group->size) {
+        int32_t *tags = realloc(call->tags, group->size * sizeof *tags);
+        if (tags == NULL)
+            return sc_comm_fail(error, SC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        call->tags = tags;
+        call->tag_room = group->size;
+    }
+    call->request = request;
+    request->work = call;
+    call->tag = world->next_tag;
+    world->next_tag = world->next_tag == world->last_tag ? FIRST_DATA_TAG : world->next_tag + 1;
+    sc_status status = announce(world, call, error);
+    for (uint32_t i = 0; i < call->notice_count && status == SC_OK; i++)
+        status = compare(call, &call->notices[i], error);
+    if (status == SC_OK && call->notice_count == expected_notices(call))
+        status = sc_mpi_begin(world, call, error);
+    return status;
+}
+
+static sc_status mpi_start(sc_comm_request *request, sc_error *error)
+{
+    sc_comm *comm = request->group->comm;
+    mpi_world *world = comm->state;
+    sc_error failure;
+    pthread_mutex_lock(&world->lock);
+    make_progress(comm);
+    sc_status status = world->has_failed ? SC_OK : begin_call(world, request, &failure); /* which sets request->work */
+    if (status != SC_OK)
+        fail_world(comm, &failure, true);
+    if (world->has_failed) {
+        status = give_failure(world, error);
+        if (request->work != NULL)
+            abandon(world, request->work);
+    }
+    pthread_mutex_unlock(&world->lock);
+    return status;
+}
+
+/* Who has not said that it makes the call: all of them, or those that are gone. */
+static uint32_t find_missing(const sc_comm_request *request, bool only_gone, bool *missing)
+{
+    const sc_comm_group *group = request->group;
+    const mpi_call *call = request->work;
+    const mpi_world *world = group->comm->state;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < group->size; i++) {
+        bool is_peer = i == (call->lane - 1) / group->size || i == (call->lane - 1) % group->size;
+        missing[i] = i != group->rank && (call->lane == 0 || is_peer) && (!only_gone || world->is_gone[group->ranks[i]]);
+    }
+    for (uint32_t i = 0; i < call->notice_count; i++)
+        missing[sc_mpi_group_rank(group, call->notices[i].sender)] = false;
+    for (uint32_t i = 0; i < group->size; i++)
+        count += missing[i];
+    return count;
+}
+
+/* The world is locked. The rank waits in vain: for `waited_ms`, or (0) perhaps for somebody who is gone. */
+static void fail_for_missing(sc_comm_request *request, uint32_t waited_ms)
+{
+    sc_comm *comm = request->group->comm;
+    const mpi_call *call = request->work;
+    sc_status status = waited_ms > 0 ? SC_ERROR_TIMEOUT : SC_ERROR_COMM;
+    sc_error error;
+    bool *missing = calloc(request->group->size, sizeof *missing);
+    if (missing == NULL) {
+        sc_comm_fail(&error, SC_ERROR_MEMORY, "out of memory");
+        fail_world(comm, &error, true);
+        return;
+    }
+    if (call->is_moving && waited_ms > 0) {
+        sc_comm_fail(&error, status, "rank %u: a member of %s (call %llu) does not go on for %u ms: it is not in a wait", comm->rank,
+                     sc_comm_kind_names[request->call.kind], (unsigned long long)request->number, waited_ms);
+        fail_world(comm, &error, true);
+    } else if (find_missing(request, waited_ms == 0, missing) > 0) {
+        sc_comm_fail_missing(&error, status, request, missing, waited_ms);
+        fail_world(comm, &error, true);
+    }
+    free(missing);
+}
+
+/* Between two looks at what has arrived. */
+static void rest(uint32_t *idle_polls)
+{
+    if (++*idle_polls < EAGER_POLLS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+}
+
+static sc_status mpi_wait(sc_comm_request *request, sc_error *error)
+{
+    sc_comm *comm = request->group->comm;
+    mpi_world *world = comm->state;
+    mpi_call *call = request->work;
+    uint32_t deadline = atomic_load(&comm->deadline_ms), idle_polls = 0;
+    uint64_t since = now_ms();
+    sc_status status = SC_OK;
+    pthread_mutex_lock(&world->lock);
+    for (;;) {
+        bool moved = make_progress(comm);
+        if (call->is_done || world->has_failed)
+            break;
+        if (!call->is_moving && world->gone_count > 0)
+            fail_for_missing(request, 0);
+        if (moved) {
+            idle_polls = 0;
+            since = call->is_moving ? now_ms() : since; /* a deadline of moving begins again with each step */
+        } else if (deadline > 0 && now_ms() - since >= deadline) {
+            fail_for_missing(request, deadline);
+        }
+        if (!moved && !world->has_failed) {
+            pthread_mutex_unlock(&world->lock);
+            rest(&idle_polls);
+            pthread_mutex_lock(&world->lock);
+        }
+    }
+    if (call->is_done) {
+        drop_call(world, call);
+    } else {
+        status = give_failure(world, error);
+        abandon(world, call);
+    }
+    pthread_mutex_unlock(&world->lock);
+    return status;
+}
+
+static void mpi_abort(sc_comm *comm, const sc_error *error)
+{
+    mpi_world *world = comm->state;
+    pthread_mutex_lock(&world->lock);
+    fail_world(comm, error, true);
+    make_progress(comm);
+    pthread_mutex_unlock(&world->lock);
+}
+
+static sc_status mpi_group_open(sc_comm_group *group, sc_error *error)
+{
+    uint64_t *key = malloc(sizeof *key);
+    if (key == NULL)
+        return sc_comm_fail(error, SC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+    *key = group_key(group);
+    group->state = key;
+    return SC_OK;
+}
+
+static void mpi_group_close(sc_comm_group *group)
+{
+    free(group->state);
+}
+
+/* Says so, and waits until all have said it: afterwards nothing is under way. A failed world is not waited for for ever. */
+static void mpi_leave(sc_comm *comm)
+{
+    mpi_world *world = comm->state;
+    notice n = {.kind = NOTICE_BYE};
+    uint32_t idle_polls = 0;
+    sc_error error;
+    pthread_mutex_lock(&world->lock);
+    for (uint32_t i = 0; i < comm->size; i++) {
+        if (i != comm->rank && send_notice(world, i, &n, &error) != SC_OK)
+            fail_world(comm, &error, true);
+    }
+    uint64_t since = now_ms();
+    for (;;) {
+        bool moved = make_progress(comm);
+        if (world->gone_count == comm->size - 1 && world->outbox == NULL && !has_abandoned(world))
+            break;
+        if (world->has_failed && now_ms() - since > LEAVE_MS) {
+            world->has_lost_messages = true;
+            break;
+        }
+        idle_polls = moved ? 0 : idle_polls;
+        if (!moved)
+            rest(&idle_polls);
+    }
+    pthread_mutex_unlock(&world->lock);
+}
+
+static void free_calls(mpi_call *calls)
+{
+    while (calls != NULL) {
+        mpi_call *next = calls->next;
+        sc_mpi_free_moves(calls);
+        free(calls->notices);
+        free(calls->tags);
+        free(calls);
+        calls = next;
+    }
+}
+
+static void free_world(mpi_world *world)
+{
+    while (world->unused_outgoing != NULL) {
+        outgoing *next = world->unused_outgoing->next;
+        free(world->unused_outgoing);
+        world->unused_outgoing = next;
+    }
+    free_calls(world->calls);
+    free_calls(world->unused_calls);
+    pthread_mutex_destroy(&world->lock);
+    free(world->is_gone);
+    free(world);
+}
+
+static void mpi_close(sc_comm *comm)
+{
+    mpi_world *world = comm->state;
+    if (world->has_lost_messages) /* MPI still knows of memory in it, and cannot be ended in order */
+        return;
+    MPI_Cancel(&world->inbox_request);
+    MPI_Wait(&world->inbox_request, MPI_STATUS_IGNORE);
+    MPI_Comm_free(&world->comm);
+    if (world->ends_mpi)
+        MPI_Finalize();
+    free_world(world);
+}
+
+static const sc_comm_backend mpi_backend = {
+    .name = "mpi",
+    .group_open = mpi_group_open,
+    .group_close = mpi_group_close,
+    .start = mpi_start,
+    .wait = mpi_wait,
+    .abort = mpi_abort,
+    .leave = mpi_leave,
+    .close = mpi_close,
+};
+
+static sc_status start_mpi(bool *out_started, sc_error *error)
+{
+    int is_running = 0, is_over = 0, provided = 0;
+    *out_started = false;
+    MPI_Finalized(&is_over);
+    if (is_over)
+        return sc_comm_fail(error, SC_ERROR_UNAVAILABLE, "MPI was finalised already, and cannot be started twice in a process");
+    MPI_Initialized(&is_running);
+    if (is_running)
+        return SC_OK;
+    *out_started = true;
+    return sc_mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread", error);
+}
+
+/* The world's own communicator: nobody else's messages are in it. */
+static sc_status make_comm(mpi_world *world, sc_error *error)
+{
+    void *limit;
+    int is_set = 0;
+    sc_status status = sc_mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &world->comm), "MPI_Comm_dup", error);
+    if (status != SC_OK)
+        return status;
+    MPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_get_attr(world->comm, MPI_TAG_UB, &limit, &is_set);
+    world->last_tag = is_set ? *(int *)limit : 32767; /* the least that the standard allows */
+    world->next_tag = FIRST_DATA_TAG;
+    return sc_mpi_check(
+        MPI_Irecv(&world->inbox, (int)sizeof world->inbox, MPI_BYTE, MPI_ANY_SOURCE, CONTROL_TAG, world->comm, &world->inbox_request),
+        "MPI_Irecv", error);
+}
+
+static sc_status open_world(const sc_comm_options *options, sc_comm **out, sc_error *error)
+{
+    bool has_started;
+    sc_status status = start_mpi(&has_started, error);
+    if (status != SC_OK)
+        return status;
+    int rank = 0, size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    mpi_world *world = calloc(1, sizeof *world);
+    bool *is_gone = calloc((size_t)size, sizeof *is_gone);
+    if (world == NULL || is_gone == NULL || pthread_mutex_init(&world->lock, NULL) != 0) {
+        free(world);
+        free(is_gone);
+        return sc_comm_fail(error, SC_ERROR_MEMORY, "a world of %d ranks: out of memory", size);
+    }
+    world->is_gone = is_gone;
+    world->ends_mpi = has_started;
+    status = make_comm(world, error);
+    *out = status == SC_OK ? sc_comm_new(&mpi_backend, (uint32_t)rank, (uint32_t)size, options, world, error) : NULL;
+    if (*out == NULL)
+        free_world(world);
+    return *out != NULL ? SC_OK : status != SC_OK ? status : SC_ERROR_MEMORY;
+}
+
+__attribute__((visibility("default"))) extern const sc_comm_module shardc_mpi_module;
+const sc_comm_module shardc_mpi_module = {.abi = SC_COMM_ABI, .open = open_world};

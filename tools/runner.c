@@ -1,0 +1,195 @@
+#include "tools/runner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codegen/program.h"
+#include "shardc/runtime.h"
+
+struct sc_runner {
+    const sc_module *m;
+    const sc_train_step *step;
+    sc_interp *interp;
+    sc_executable *program;
+    sc_session *session;
+};
+
+const char *sc_runner_last_pass(const sc_options *options)
+{
+    return options->interpret ? NULL : "fuse";
+}
+
+const sc_module *sc_runner_module(const sc_runner *runner)
+{
+    return runner->m;
+}
+
+const sc_train_step *sc_runner_step(const sc_runner *runner)
+{
+    return runner->step;
+}
+
+static sc_runner *failed(sc_context *context, sc_runner *runner, const char *text)
+{
+    sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
+    sc_runner_free(runner);
+    return NULL;
+}
+
+/* The machine would rather end the process than give no memory. */
+static bool fits(double needed)
+{
+    return needed <= (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
+static const char *too_large(sc_context *context, const char *how, double needed)
+{
+    double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return sc_arena_printf(&context->arena, "running this here, every rank %s, needs at least %.3g GiB of memory; this machine has %.3g GiB",
+                           how, needed / 0x1p30, available / 0x1p30);
+}
+
+/* ---- the interpreter ---- */
+/* State, and the largest op with what it reads. */
+static double interpreted_bytes(const sc_module *m)
+{
+    double state = 0, largest = 0;
+    for (uint32_t i = 0; i < m->state.count; i++)
+        state += (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
+    sc_for_each_op_of_all (m, id) {
+        const sc_op *op = sc_op_at(m, id);
+        double elements = 0;
+        for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
+            sc_value value = v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count;
+            elements += (double)sc_type_local_elements(m, sc_type_of(m, value));
+        }
+        largest = elements > largest ? elements : largest;
+    }
+    return (state + largest) * (double)sc_mesh_ranks(&m->mesh) * sizeof(double);
+}
+
+static sc_runner *interpret(sc_context *context, const sc_compiled *c, sc_runner *runner)
+{
+    bool ranks = sc_mesh_ranks(&c->local->mesh) > 1;
+    runner->m = ranks ? c->local : c->global;
+    runner->step = ranks ? c->step : c->global_step;
+    double needed = interpreted_bytes(runner->m);
+    if (!fits(needed))
+        return failed(context, runner, too_large(context, "in the interpreter", needed));
+    runner->interp = sc_interp_new(runner->m, &(sc_interp_options){.ranks = ranks, .round = true});
+    return runner->interp != NULL ? runner : failed(context, runner, "there is not enough memory");
+}
+
+/* ---- emitted code ---- */
+static sc_runner *load(sc_context *context, const sc_compiled *c, sc_runner *runner)
+{
+    sc_generated generated;
+    sc_error error;
+    sc_strbuf bytes;
+    runner->m = c->local;
+    runner->step = c->step;
+    if (!sc_generate(c->local, &(sc_generate_options){0}, &generated)) {
+        sc_runner_free(runner);
+        return NULL;
+    }
+    double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
+    if (!fits(needed))
+        return failed(context, runner, too_large(context, "as a thread", needed));
+    sc_strbuf_init(&bytes, &context->arena);
+    sc_image_write(generated.image, &bytes);
+    if (sc_executable_read(bytes.data, bytes.length, &runner->program, &error) != SC_OK ||
+        sc_session_new(runner->program, NULL, &runner->session, &error) != SC_OK)
+        return failed(context, runner, sc_arena_printf(&context->arena, "%s", error.text));
+    return runner;
+}
+
+sc_runner *sc_runner_new(sc_context *context, const sc_compiled *c, const sc_options *options)
+{
+    sc_runner *runner = calloc(1, sizeof *runner);
+    if (runner == NULL)
+        return failed(context, NULL, "there is not enough memory");
+    return options->interpret ? interpret(context, c, runner) : load(context, c, runner);
+}
+
+void sc_runner_free(sc_runner *runner)
+{
+    if (runner == NULL)
+        return;
+    sc_interp_free(runner->interp);
+    sc_session_free(runner->session);
+    sc_executable_free(runner->program);
+    free(runner);
+}
+
+/* ---- values ---- */
+static sc_array whole_array(const sc_type_info *type)
+{
+    int64_t sizes[SC_MAX_RANK];
+    for (uint32_t i = 0; i < type->rank; i++)
+        sizes[i] = type->dims[i].size;
+    return sc_array_new(type->rank, sizes);
+}
+
+bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global)
+{
+    if (runner->interp != NULL)
+        return sc_interp_set_state(runner->interp, state, global);
+    return sc_session_set_state(runner->session, state, global, "f64", NULL) == SC_OK;
+}
+
+sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state)
+{
+    if (runner->interp != NULL)
+        return sc_interp_get_state(runner->interp, state, NULL);
+    sc_array array = whole_array(&runner->m->types.data[runner->m->state.data[state].type]);
+    if (array.data != NULL && sc_session_get_state(runner->session, state, array.data, "f64", NULL) != SC_OK)
+        sc_array_free(&array);
+    return array;
+}
+
+void sc_runner_set_random(sc_runner *runner, uint64_t seed, uint64_t step, uint32_t micro_batch)
+{
+    if (runner->interp != NULL)
+        sc_interp_set_random(runner->interp, seed, step, micro_batch);
+    else
+        sc_session_set_random(runner->session, seed, step, micro_batch);
+}
+
+static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
+                        uint32_t output_count, sc_feed_value *feeds, sc_fetch_value *fetches, sc_error *error)
+{
+    const sc_op *returned = sc_op_at(runner->m, runner->m->funcs.data[func].last);
+    for (uint32_t i = 0; i < input_count; i++) {
+        sc_tensor_info info;
+        sc_executable_input(runner->program, func, i, &info);
+        feeds[i] = (sc_feed_value){info.name, inputs[i].data, "f64"};
+    }
+    for (uint32_t i = 0; i < output_count; i++) {
+        outputs[i] = whole_array(sc_type_of(runner->m, returned->operands[i]));
+        if (outputs[i].data == NULL) {
+            snprintf(error->text, sizeof error->text, "there is not enough memory for the results");
+            return false;
+        }
+        fetches[i] = (sc_fetch_value){i, outputs[i].data, "f64"};
+    }
+    return sc_session_run(runner->session, func, feeds, input_count, fetches, output_count, error) == SC_OK;
+}
+
+bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
+                   uint32_t output_count, char *text, size_t text_size)
+{
+    if (runner->interp != NULL)
+        return sc_interp_run(runner->interp, func, inputs, input_count, outputs, output_count, text, text_size);
+    sc_error error = {.text = "there is not enough memory"};
+    sc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
+    sc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
+    bool ok = feeds != NULL && fetches != NULL &&
+              run_session(runner, func, inputs, input_count, outputs, output_count, feeds, fetches, &error);
+    free(feeds);
+    free(fetches);
+    if (!ok)
+        snprintf(text, text_size, "%s", error.text);
+    return ok;
+}
