@@ -38,14 +38,15 @@ void sc_session_each_rank(sc_session *session, sc_status (*work)(sc_rank *rank, 
 
 /* ---- outcomes ---- */
 
-/* In an MPI job all ranks must come to the same conclusion. Those without an error of their own learn that others have one. */
-static sc_status agree(sc_session *session, sc_status status, sc_error *error)
+sc_status sc_session_agree(sc_session *session, sc_status status, sc_error *error)
 {
     sc_rank *rank = &session->ranks[0];
     int32_t mine = status != SC_OK, any = 0;
     sc_comm_part part = {&mine, &any, 1, SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "outcome"};
     sc_error reason = {.status = SC_OK};
+    if (session->rank_count == session->image->ranks || session->is_world_lost)
+        return status;
     sc_status agreed = sc_comm_run(sc_comm_world(rank->comm), &call, &reason);
     if (agreed != SC_OK) {
         session->is_world_lost = true;
@@ -63,7 +64,7 @@ sc_status sc_session_outcome(sc_session *session, sc_error *error)
         if (status == SC_OK && rank->status != SC_OK)
             status = sc_fail(error, rank->status, "%s", rank->error.text);
     }
-    return session->rank_count < session->image->ranks && !session->is_world_lost ? agree(session, status, error) : status;
+    return sc_session_agree(session, status, error);
 }
 
 /* ---- worlds ---- */

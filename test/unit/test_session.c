@@ -621,8 +621,67 @@ static void runs_are_measured(void **state)
     sc_arena_free(&c.arena);
 }
 
-int main(void)
+/* As `test_session mpi` under mpirun. */
+static sc_comm *mpi_world; /* keeps MPI running until the end */
+
+static void an_mpi_job_runs_a_step(void **state)
 {
+    (void)state;
+    step_data d = make_data();
+    uint32_t size = sc_comm_size(mpi_world), self = sc_comm_rank(mpi_world);
+    for (int m = 0; m < 2; m++) {
+        uint64_t dp = m == 0 ? size : 1, tp = m == 0 ? 1 : size;
+        image_case c;
+        sc_session *session = NULL;
+        sc_error why = {.status = SC_OK};
+        lone_rank lone = {.data = &d};
+        float w[STEP_D * STEP_H];
+        sc_executable *program = step_program(&c, dp, tp);
+        sc_session_options options = {.world = SC_WORLD_MPI, .threads = 1, .deadline_ms = 60000};
+        SUCCEED(sc_session_new(program, &options, &session, &error));
+        assert_true(run_lone_rank(&lone, session));
+        bool has_row = self < tp;
+        assert_int_equal(lone.status, has_row ? SC_ERROR_DATA : SC_ERROR_COMM);
+        assert_true(lone.total == d.total && lone.w == (double)d.w[STEP_D * STEP_H - 1]);
+        char path[64];
+        snprintf(path, sizeof path, "/tmp/shardc_session_%d.safetensors", m);
+        SUCCEED(sc_session_save(session, path, true, &error));
+        SUCCEED(sc_session_set_state(session, 0, d.x, NULL, &error));
+        SUCCEED(sc_session_load(session, path, true, &error));
+        SUCCEED(sc_session_get_state(session, 0, w, NULL, &error));
+        assert_memory_equal(w, d.w, sizeof w);
+        assert_int_equal(sc_session_load(session, self == 0 ? "/nowhere" : path, true, &why), self == 0 ? SC_ERROR_DATA : SC_ERROR_COMM);
+        assert_true(run_step(session, &d) == d.total);
+        sc_session_free(session);
+        if (self == 0)
+            unlink(path);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+        program = step_program(&c, dp + 1, tp); /* of more ranks than the job has */
+        assert_int_equal(sc_session_new(program, &options, &session, &why), SC_ERROR_ARGUMENT);
+        assert_non_null(strstr(why.text, "the job has"));
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
+static int run_in_mpi_job(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_mpi_job_runs_a_step)};
+    sc_error error = {.status = SC_OK};
+    if (sc_comm_open_mpi(NULL, &mpi_world, &error) != SC_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    sc_comm_close(mpi_world);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "mpi") == 0)
+        return run_in_mpi_job();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_the_same_on_every_mesh),
         cmocka_unit_test(a_function_gives_whole_values),
