@@ -152,7 +152,7 @@ void root_append(sc_lowering *l, const sc_op *op)
                                    (long long)size));
     sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
     bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;
-    sc_knode here = split ? within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x), index[SC_MAX_RANK];
+    sc_knode here = split || written != SC_IMAGE_NONE ? within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x), index[SC_MAX_RANK];
     uint32_t arg = sc_lower_out(l, result, SC_ARG_INOUT, cache);
     own_index(l, result, t.dim, there, index);
     phase_over(l, &s, 1);

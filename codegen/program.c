@@ -153,8 +153,12 @@ bool sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_g
 
 static void emit_kernel(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
 {
+    const sc_kernel *k = what;
     (void)g;
-    sc_emit_c(what, name, comments, out, helpers);
+    sc_emit_c(k, name, comments, out, helpers);
+    /* one that folded away is still given: functions that differ in that are not the same */
+    if (!comments)
+        sc_strbuf_printf(out, "%u parameters\n", k->params.count);
 }
 
 /* What the image says of the function: its arguments and checks. */
