@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/session.h"
+#include "support/processor.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -265,6 +266,11 @@ static sc_status new_session(const sc_executable *program, const sc_session_opti
 
 static sc_status check_target(const sc_executable *program, sc_error *error)
 {
+    size_t length = 0;
+    const char *missing = sc_processor_lacks(program->image->processor, &length);
+    if (strcmp(program->image->target, "cpu") == 0 && missing != NULL)
+        return sc_fail(error, SC_ERROR_UNAVAILABLE, "the program's kernels were compiled for a processor with '%.*s', which this one lacks",
+                       (int)length, missing);
     if (strcmp(program->image->target, "cpu") == 0)
         return SC_OK;
     return sc_fail(error, SC_ERROR_UNAVAILABLE, "the program is for target '%s', this library runs 'cpu'", program->image->target);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "support/processor.h"
 #include "support/rng.h"
 #include "test/unit/session_case.h"
 
@@ -144,6 +145,81 @@ static void kernels_get_their_parameters(void **state)
             assert_true((uint64_t)seen[rank][1] == ((uint64_t)key[1] << 32 | key[0]));
             assert_int_equal(seen[rank][2], 0x34567890u);
             assert_int_equal(seen[rank][3], 3);
+        }
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
+/* One collective over the n ranks, each giving a row of the input and getting one of the output. */
+static void add_move(image_case *c, int n, sc_image_collective_kind kind, sc_image_reduce reduce, int gives, int gets)
+{
+    char from[64], to[64];
+    uint32_t all = c->groups.count > 0 ? 0 : image_group(c, "tp", NULL);
+    uint32_t move = image_collective(c, kind, reduce, all, SC_DTYPE_i32, gives > gets ? gives : gets);
+    if (kind == SC_IMAGE_PERMUTE) {
+        sc_image_collective *ring = &c->collectives.data[move];
+        ring->source_count = (uint32_t)n;
+        ring->sources = sc_arena_array(&c->arena, (size_t)n, sizeof *ring->sources);
+        for (int i = 0; i < n; i++)
+            ring->sources[i] = (uint32_t)(i + 1) % (uint32_t)n;
+    }
+    snprintf(from, sizeof from, "i32[T=%d@tp, K=%d]", n, gives);
+    snprintf(to, sizeof to, "i32[T=%d@tp, K=%d]", n, gets);
+    uint32_t x = image_input(c, "x", from, -1), y = image_buffer(c, SC_BUFFER_COMM, gets * 4, "y");
+    image_move(c, move, x, y);
+    image_output(c, "y", to, y);
+    image_func(c, sc_image_collective_names[kind]);
+}
+
+/* What the collective makes element k of row r. */
+static int32_t moved(int32_t (*x)[12], int n, sc_image_collective_kind kind, int r, int k)
+{
+    int32_t sum = 0, most = x[0][k];
+    switch (kind) {
+    case SC_IMAGE_ALL_GATHER:
+        return x[k / 3][k % 3];
+    case SC_IMAGE_ALL_TO_ALL:
+        return x[k / 3][3 * r + k % 3];
+    case SC_IMAGE_PERMUTE:
+        return x[(r + 1) % n][k];
+    case SC_IMAGE_BROADCAST:
+        return x[0][k];
+    case SC_IMAGE_REDUCE_SCATTER:
+        for (int i = 0; i < n; i++)
+            sum += x[i][3 * r + k];
+        return sum;
+    default:
+        for (int i = 1; i < n; i++)
+            most = x[i][k] > most ? x[i][k] : most;
+        return most;
+    }
+}
+
+static void every_collective_moves_what_it_should(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 4; n++) {
+        image_case c;
+        image_begin(&c, 1, (uint64_t)n);
+        const int sizes[6][2] = {{3, 3 * n}, {3 * n, 3}, {3, 3}, {3 * n, 3 * n}, {3, 3}, {3, 3}};
+        for (int kind = 0; kind < 6; kind++)
+            add_move(&c, n, (sc_image_collective_kind)kind,
+                     kind == SC_IMAGE_REDUCE_SCATTER ? SC_IMAGE_SUM
+                     : kind == SC_IMAGE_ALL_REDUCE   ? SC_IMAGE_MAX
+                                                     : SC_IMAGE_WHOLE,
+                     sizes[kind][0], sizes[kind][1]);
+        sc_executable *program = image_executable(&c);
+        sc_session *session = session_of(program);
+        for (uint32_t kind = 0; kind < 6; kind++) {
+            int32_t rows[4][12], x[4 * 12], y[4 * 12];
+            for (int i = 0; i < n * sizes[kind][0]; i++)
+                x[i] = rows[i / sizes[kind][0]][i % sizes[kind][0]] = i * 37 % 101;
+            sc_feed_value feed = {"x", x, NULL};
+            SUCCEED(sc_session_run(session, kind, &feed, 1, (sc_fetch_value[]){{0, y, NULL}}, 1, &error));
+            for (int i = 0; i < n * sizes[kind][1]; i++)
+                assert_int_equal(y[i], moved(rows, n, (sc_image_collective_kind)kind, i / sizes[kind][1], i % sizes[kind][1]));
         }
         sc_session_free(session);
         sc_executable_free(program);
@@ -400,6 +476,12 @@ static void what_makes_no_sense_is_refused(void **state)
     REFUSED(sc_session_new(program, NULL, &session, &why), SC_ERROR_UNAVAILABLE, "for target 'cuda'");
     assert_null(session);
     sc_executable_free(program);
+    c.image.target = "cpu";
+    c.image.processor = sc_arena_printf(&c.arena, "%s avx1024", sc_processor_features(&c.arena));
+    program = image_executable(&c);
+    REFUSED(sc_session_new(program, NULL, &session, &why), SC_ERROR_UNAVAILABLE, "a processor with 'avx1024', which this one lacks");
+    sc_executable_free(program);
+    c.image.processor = sc_processor_features(&c.arena);
     image_kernel(&c, "k_missing", "", NULL, 0, NULL);
     c.image.target = "cpu";
     image_compile(&c, "int k_there;");
@@ -686,6 +768,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_step_is_the_same_on_every_mesh),
         cmocka_unit_test(a_function_gives_whole_values),
         cmocka_unit_test(kernels_get_their_parameters),
+        cmocka_unit_test(every_collective_moves_what_it_should),
         cmocka_unit_test(initial_values_are_those_of_one_device),
         cmocka_unit_test(large_states_begin_alike),
         cmocka_unit_test(state_goes_in_and_comes_out),
