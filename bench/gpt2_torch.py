@@ -1,5 +1,6 @@
-"""GPT-2 of 124 million parameters in PyTorch, as bench/gpt2_124m.shard has it, behind a pipe: gpt2_vs_torch.py starts it once for every mode
-and asks for a few steps at a time. A request is a line on stdin: `step N`, `calibrate DTYPE` or `end`; each answer is a line of JSON."""
+"""GPT-2 of 124 million parameters in PyTorch, as bench/gpt2_124m.shard has it, behind a pipe: gpt2_vs_torch.py starts it once for every
+mode and asks for a few steps at a time. A request is a line on stdin: `step N`, `calibrate DTYPE` or `end`; each answer is a line of
+JSON."""
 import argparse
 import json
 import resource

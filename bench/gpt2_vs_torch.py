@@ -11,8 +11,8 @@ default brings a lot for GPUs along; --pip-args chooses another index or a wheel
 
 PROGRAM is a compiled bench/gpt2_124m.shard. What is asked of it:
 
-    PROGRAM bench --steps N --json      a line of JSON a step: {"step": 0, "seconds": 0.91, "cpu": 1.8, "loss": 10.9}; "cpu", of all threads,
-                                        and "loss" may lack, and lines without "seconds" may stand between them
+    PROGRAM bench --steps N --json      a line of JSON a step: {"step": 0, "seconds": 0.91, "cpu": 1.8, "loss": 10.9}; no "cpu" (seconds
+                                        of all threads) or "loss" is fine; lines that lack "seconds" may stand between
     PROGRAM bench --calibrate --json    {"gflops": 95.1}: the product of matrices of 1024x768 and 768x3072 in f32
 
 The first step of either side is reported apart; "start" is from the start of the process to its end. CPU seconds are what to look at on a

@@ -188,9 +188,22 @@ static sc_image_ref buffer_of(sc_generator *g, sc_value value, int64_t elements,
     return (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_COMM, elements * sc_dtypes[dtype].bytes, sc_generator_name(g, value)), 0};
 }
 
+/* So many collectives may be on their way at once: what they bring and take lives until they have landed. */
+enum { MAX_FLIGHTS = 4 };
+
+static void make_way(sc_generator *g)
+{
+    uint32_t flying = 0;
+    for (uint32_t f = g->flights.count; f-- > 0;) {
+        if (g->flights.data[f].instr != SC_NONE && ++flying >= MAX_FLIGHTS)
+            sc_generator_finish(g, f);
+    }
+}
+
 static bool start(move *mv)
 {
     sc_generator *g = mv->g;
+    make_way(g);
     const sc_op *o = sc_op_at(g->m, mv->op);
     *sc_vec_push(g->arena, &g->collectives) = mv->collective;
     mv->flight.instr = g->instrs.count;

@@ -71,6 +71,7 @@ typedef struct fusion {
     sc_module *m;
     sc_func_id func;
     uint32_t op_count;
+    uint32_t *index; /* by op: where it stood */
     uint32_t *uses;
     uint32_t *first_reader; /* by value */
     SC_VEC(reader) readers;
@@ -339,6 +340,24 @@ static bool is_number(const sc_module *m, sc_value value)
     return sc_op_attr(def, SC_ATTR_value) != NULL && (sc_op_traits(def) & SC_CONSTANT) != 0 && sc_type_of(m, value)->rank == 0;
 }
 
+static int epilogue_operand(const fusion *f, sc_op_id op, uint32_t depth);
+
+/* The contraction that an epilogue ends. */
+static sc_op_id contraction_of(const fusion *f, sc_op_id op, uint32_t depth)
+{
+    if ((traits_of(f, op) & SC_FUSE_CONTRACT) != 0)
+        return op;
+    int chained = epilogue_operand(f, op, depth);
+    return contraction_of(f, sc_def(f->m, sc_op_at(f->m, op)->operands[chained]), depth + 1);
+}
+
+/* What a step reads besides is there when the contraction runs where it stands: else it would wait, and its operands live, for that. */
+static bool is_there(const fusion *f, sc_value value, sc_op_id contraction)
+{
+    sc_op_id def = sc_def(f->m, value);
+    return sc_op_at(f->m, def)->operand_count == 0 || f->index[def] < f->index[contraction];
+}
+
 /* The operand of an epilogue's step that comes from the contraction: one that nobody else reads. -1: none. */
 static int epilogue_operand(const fusion *f, sc_op_id op, uint32_t depth)
 {
@@ -363,6 +382,9 @@ static int epilogue_operand(const fusion *f, sc_op_id op, uint32_t depth)
     for (uint32_t i = 0; i < o->operand_count && found >= 0; i++) {
         /* what is made where it is read is no tensor; numbers only scale; a product of large ones is a kernel's */
         bool made = (traits_of(f, sc_def(m, o->operands[i])) & SC_FUSE_FREE) != 0, scales = (sc_op_traits(o) & SC_BILINEAR) != 0;
+        if (!made && (int)i != found &&
+            !is_there(f, o->operands[i], contraction_of(f, sc_def(m, o->operands[found]), depth + 1)))
+            return -1;
         bool large = (int)i != found && sc_type_local_elements(m, sc_type_of(m, o->operands[i])) > size / 8;
         if ((made && !(scales && is_number(m, o->operands[i]))) || (scales && large && !is_number(m, o->operands[i])))
             return -1;
@@ -566,7 +588,7 @@ bool sc_run_fuse(sc_module *m, sc_pass_env *env)
     (void)env;
     int64_t number = -1;
     for (sc_func_id func = 0; func < m->funcs.count; func++) {
-        fusion f = {.m = m, .func = func, .uses = sc_count_uses(m)};
+        fusion f = {.m = m, .func = func, .uses = sc_count_uses(m), .index = sc_number_ops(m)};
         uint32_t count = 0, old_values = m->values.count;
         sc_for_each_op (m, func, op)
             count++;

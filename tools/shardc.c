@@ -10,24 +10,25 @@ typedef struct command_row {
     const char *name;
     sc_command *run;                 /* NULL: a command of the contract that this version does not have */
     const char *arguments, *summary; /* arguments in square brackets need not be given */
+    bool writes;                     /* what -o names, by itself */
 } command_row;
 
 static const command_row commands[] = {
-    {"check", sc_cmd_check, "F", "parse, type-check, place; check every expect"},
-    {"ir", sc_cmd_ir, "F", "the IR, final or --after PASS; --dump-dir DIR; --fold"},
-    {"explain", sc_cmd_explain, "F [WHAT]", "where values stand, and why; how to do without a collective (WHAT: PATH or FILE:LINE[:COL])"},
-    {"comm", sc_cmd_comm, "F", "the table of collectives"},
-    {"verify", sc_cmd_verify, "F", "the per-rank programs against the global one (--full, --dtypes)"},
-    {"eval", sc_cmd_eval, "F", "run an entry here: --weights, --input NAME=FILE[:TENSOR], --data FILE, -o FILE"},
-    {"fmt", sc_cmd_fmt, "F", "canonical formatting, comments kept"},
-    {"memory", sc_cmd_memory, "F", "bytes per rank"},
-    {"diff", sc_cmd_diff, "F", "two plans side by side: --plan A --plan B"},
-    {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have"},
-    {"kernels", sc_cmd_kernels, "F", "the emitted kernels; -o DIR: their sources"},
-    {"train", sc_cmd_train, "F", "train here: --data FILE or --input, --steps N, --log, --save, --state, --resume, --set"},
-    {"generate", NULL, "F", "generate here"},
-    {"build", NULL, "F", "an executable"},
-    {"help", sc_cmd_help, "[ID]", "a paragraph on a diagnostic; without ID a list of them"},
+    {"check", sc_cmd_check, "F", "parse, type-check, place; check every expect", false},
+    {"ir", sc_cmd_ir, "F", "the IR, final or --after PASS; --dump-dir DIR; --fold", false},
+    {"explain", sc_cmd_explain, "F [WHAT]", "where values stand, and why; how to do without a collective (WHAT: PATH or FILE:LINE[:COL])", false},
+    {"comm", sc_cmd_comm, "F", "the table of collectives", false},
+    {"verify", sc_cmd_verify, "F", "the per-rank programs against the global one (--full, --dtypes)", false},
+    {"eval", sc_cmd_eval, "F", "run an entry here: --weights, --input NAME=FILE[:TENSOR], --data FILE, -o FILE", true},
+    {"fmt", sc_cmd_fmt, "F", "canonical formatting, comments kept", false},
+    {"memory", sc_cmd_memory, "F", "bytes per rank", false},
+    {"diff", sc_cmd_diff, "F", "two plans side by side: --plan A --plan B", false},
+    {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have", false},
+    {"kernels", sc_cmd_kernels, "F", "the emitted kernels; -o DIR: their sources", true},
+    {"train", sc_cmd_train, "F", "train here: --data FILE or --input, --steps N, --log, --save, --state, --resume, --set", false},
+    {"generate", NULL, "F", "generate here", false},
+    {"build", NULL, "F", "an executable", false},
+    {"help", sc_cmd_help, "[ID]", "a paragraph on a diagnostic; without ID a list of them", false},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
@@ -414,10 +415,13 @@ static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
     return command->run(context, &call->options, out);
 }
 
-/* eval's -o is a file of tensors, which it writes itself. */
 static bool writes_itself(const invocation *call)
 {
-    return call->options.command != NULL && strcmp(call->options.command, "eval") == 0;
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (call->options.command != NULL && strcmp(call->options.command, commands[i].name) == 0)
+            return commands[i].writes;
+    }
+    return false;
 }
 
 static void write_result(sc_context *context, const invocation *call, const sc_strbuf *out)
