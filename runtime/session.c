@@ -200,12 +200,34 @@ static sc_status check_memory(const sc_session *session, sc_error *error)
                    needed / 0x1p30, available / 0x1p30);
 }
 
-static uint32_t usable_cores(void)
+/* As OMP_NUM_THREADS says, else a thread a core. */
+static uint32_t default_threads(void)
 {
+#ifdef _OPENMP
+    int threads = omp_get_max_threads();
+#else
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return (uint32_t)CPU_COUNT(&set);
-    return 1;
+    int threads = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+#endif
+    return threads > 1 ? (uint32_t)threads : 1;
+}
+
+/* At the end of a parallel loop GNU's OpenMP spins for milliseconds before it sleeps, unless it knows of more threads than there are cores:
+ * then for microseconds. Where other processes want the cores, too, the long way makes a loop a hundred times slower (the thread that is
+ * waited for waits for the one that spins). So it gets to know of threads that have nothing to do. OMP_WAIT_POLICY still decides where it
+ * is set. */
+static void calm_teams(const sc_session *session)
+{
+#ifdef _OPENMP
+    if (session->options.threads / session->rank_count < 2)
+        return;
+#pragma omp parallel num_threads((int)session->rank_count + 1)
+    {
+        (void)omp_get_thread_num(); /* so that the region is not empty */
+    }
+#else
+    (void)session;
+#endif
 }
 
 static sc_status start_session(sc_session *session, sc_comm *comm, sc_error *error)
@@ -226,6 +248,7 @@ static sc_status start_session(sc_session *session, sc_comm *comm, sc_error *err
         status = sc_workers_new(session->rank_count, &session->workers, error);
     if (status != SC_OK)
         return status;
+    calm_teams(session);
     sc_session_each_rank(session, start_rank, NULL);
     return sc_session_outcome(session, error);
 }
@@ -253,7 +276,7 @@ static sc_status new_session(const sc_executable *program, const sc_session_opti
     if (options != NULL)
         session->options = *options;
     if (session->options.threads == 0)
-        session->options.threads = usable_cores();
+        session->options.threads = default_threads();
     sc_status status = start_session(session, comm, error);
     if (status == SC_OK) {
         *out = session;

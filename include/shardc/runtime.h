@@ -108,7 +108,7 @@ typedef enum sc_world {
 
 typedef struct sc_session_options {
     sc_world world;
-    uint32_t threads;     /* that compute, in this process, for all its ranks; 0: one a core that it may use */
+    uint32_t threads;     /* that compute, in this process, for all its ranks; 0: OMP_NUM_THREADS, else one a core */
     uint32_t deadline_ms; /* of one collective; 0: none */
     bool profile;         /* measure instructions, for sc_session_profile */
 } sc_session_options;
