@@ -5,6 +5,7 @@
 #include "codegen/emit_c.h"
 #include "codegen/lower.h"
 #include "codegen/program_internal.h"
+#include "support/processor.h"
 
 static sc_unit_fn *const units[SC_OP_COUNT] = {
 #define LOWER(op, function, node)
@@ -498,6 +499,7 @@ bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated 
     *out = (sc_generated){.image = image};
     g.kernel_map.arena = g.gemm_map.arena = g.arena;
     image->target = "cpu";
+    image->processor = options->no_object ? "" : sc_processor_features(g.arena);
     image->facts = options->facts != NULL ? options->facts : "{}";
     add_mesh(&g, image);
     add_states(&g, image);
