@@ -104,7 +104,8 @@ int main(int argc, char **argv)
         memset(ranks[i].destination, 0, 128 << 20);
     }
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        double b = (double)(sizes[s] / 4 / n * 4 * n), copy = time_of(ranks, n, SC_COMM_KINDS, (size_t)b);
+        size_t bytes = sizes[s] / 4 / n * 4 * n;
+        double b = (double)bytes, copy = time_of(ranks, n, SC_COMM_KINDS, bytes);
         double copy_rate = 2 * n * b / copy;
         printf("%9.0f bytes, %u ranks: memcpy in all threads        %6.1f GB/s\n", b, n, 1e-9 * copy_rate);
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {

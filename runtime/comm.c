@@ -386,9 +386,9 @@ sc_status sc_comm_wait(sc_comm_request *request, sc_error *error)
 
 sc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, sc_error *error)
 {
-    sc_comm_request *request;
+    sc_comm_request *request = NULL;
     sc_status status = sc_comm_start(group, call, &request, error);
-    return status == SC_OK ? sc_comm_wait(request, error) : status;
+    return request != NULL ? sc_comm_wait(request, error) : status;
 }
 
 sc_status sc_comm_barrier(sc_comm_group *group, sc_error *error)

@@ -131,7 +131,7 @@ static int64_t offset_in_window(const mpi_call *call, int64_t round, uint32_t pa
 static mpi_piece piece_at(const sc_comm_part *part, const void *array, range r)
 {
     int64_t element = sc_dtypes[part->dtype].bytes;
-    return (mpi_piece){.at = r.length == 0 ? NULL : (char *)(uintptr_t)array + r.first * element, .bytes = (size_t)(r.length * element)};
+    return (mpi_piece){.at = r.length == 0 ? NULL : (char *)array + r.first * element, .bytes = (size_t)(r.length * element)};
 }
 
 /* Posts one piece as a message, or several when MPI cannot count its bytes. */
