@@ -12,6 +12,7 @@
  * The order of the terms is ours: MPI_Reduce would choose its own, and another one for another number of ranks. */
 #include "runtime/mpi/comm_mpi.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ enum {
     MOST_MESSAGE = 1 << 30,  /* bytes: MPI counts in int */
     MOST_PACKED = 64 << 10,  /* bytes of a message whose pieces are copied together */
     SMALL_CALL = 8 << 10,    /* bytes up to which one step is worth more messages */
-    ROUND_BYTES = 4 << 20,   /* of all members' windows */
+    ROUND_BYTES = 1 << 20,   /* of all members' windows */
     LEAST_WINDOW = 64 << 10, /* bytes */
     LEAST_BLOCK = 256 << 10, /* of scratch */
     ALIGN = 64
@@ -89,7 +90,9 @@ static void reset(mpi_batch *batch)
 
 static range range_of(const mpi_call *call, range_kind kind, uint32_t part, uint32_t block)
 {
-    int64_t count = call->request->parts[part].count, n = call->request->group->size, m = count / n, rest = count % n;
+    int64_t count = call->request->parts[part].count, n = call->request->group->size;
+    assert(n > 0);
+    int64_t m = count / n, rest = count % n;
     switch (kind) {
     case RANGE_BLOCK:
         return (range){m * block, m};
