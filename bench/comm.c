@@ -1,8 +1,8 @@
 /* How fast ranks talk to each other, against memcpy on all of them at the same time: comm [RANKS] for threads, mpirun -n RANKS comm mpi for
- * processes. Counted are the bytes that must be read and written at least: all_reduce of b bytes on n ranks reads and writes n b, all_gather
- * reads b and writes n b, reduce_scatter reads n b and writes b; memcpy of b reads and writes b. Of buffers that fit into no cache the
- * goal between threads is a ratio of 1; smaller ones stay in each core's own cache under memcpy, and must go from core to core between
- * ranks. Then what a call costs that moves nothing. */
+ * processes. Counted are the bytes that must be read and written at least: all_reduce of b bytes on n ranks reads and writes n b,
+ * all_gather reads b and writes n b, reduce_scatter reads n b and writes b; memcpy of b reads and writes b. Of buffers that fit into no
+ * cache the goal between threads is a ratio of 1; smaller ones stay in each core's own cache under memcpy, and must go from core to core
+ * between ranks. Then what a call costs that moves nothing. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -144,9 +144,10 @@ static sc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *batch, 
     sc_status status = SC_OK;
     for (size_t done = 0; done < piece.bytes && status == SC_OK; done += MOST_MESSAGE) {
         int some = piece.bytes - done < MOST_MESSAGE ? (int)(piece.bytes - done) : MOST_MESSAGE;
-        if (!grow((void **)&batch->requests, sizeof *batch->requests, (size_t)batch->count + 1, &batch->room))
+        if (!grow((void **)&batch->messages, sizeof *batch->messages, (size_t)batch->count + 1, &batch->room))
             return no_memory(error);
-        MPI_Request *request = &batch->requests[batch->count];
+        batch->messages[batch->count].peer = peer;
+        MPI_Request *request = &batch->messages[batch->count].request;
         int rank = (int)call->request->group->ranks[peer];
         int code = is_send ? MPI_Isend(piece.at + done, some, MPI_BYTE, rank, call->tag, world->comm, request)
                            : MPI_Irecv(piece.at + done, some, MPI_BYTE, rank, call->tags[peer], world->comm, request);
@@ -399,9 +400,9 @@ static sc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_comp
 {
     for (uint32_t i = 0; i < batch->count && batch->left > 0; i++) {
         int is_complete = 0;
-        if (batch->requests[i] == MPI_REQUEST_NULL)
+        if (batch->messages[i].request == MPI_REQUEST_NULL)
             continue;
-        sc_status status = sc_mpi_check(MPI_Test(&batch->requests[i], &is_complete, MPI_STATUS_IGNORE), "MPI_Test", error);
+        sc_status status = sc_mpi_check(MPI_Test(&batch->messages[i].request, &is_complete, MPI_STATUS_IGNORE), "MPI_Test", error);
         if (status != SC_OK)
             return status;
         batch->left -= is_complete != 0;
@@ -460,12 +461,30 @@ sc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved, sc_
     return SC_OK;
 }
 
+uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled)
+{
+    uint32_t count = 0;
+    bool moved = false, is_complete;
+    memset(is_stalled, 0, call->request->group->size * sizeof *is_stalled);
+    for (int b = 0; b < 2; b++) {
+        mpi_batch *batch = &call->batches[b];
+        test_batch(batch, &moved, &is_complete, NULL); /* the round after the present one is not looked at otherwise */
+        for (uint32_t i = 0; i < batch->count; i++) {
+            if (batch->messages[i].request == MPI_REQUEST_NULL || is_stalled[batch->messages[i].peer])
+                continue;
+            is_stalled[batch->messages[i].peer] = true;
+            count++;
+        }
+    }
+    return count;
+}
+
 void sc_mpi_cancel(mpi_call *call)
 {
     for (int b = 0; b < 2; b++) {
         for (uint32_t i = 0; i < call->batches[b].count; i++) {
-            if (call->batches[b].requests[i] != MPI_REQUEST_NULL)
-                MPI_Cancel(&call->batches[b].requests[i]);
+            if (call->batches[b].messages[i].request != MPI_REQUEST_NULL)
+                MPI_Cancel(&call->batches[b].messages[i].request);
         }
     }
 }
@@ -486,7 +505,7 @@ void sc_mpi_free_moves(mpi_call *call)
 {
     for (int b = 0; b < 2; b++) {
         mpi_batch *batch = &call->batches[b];
-        free(batch->requests);
+        free(batch->messages);
         free(batch->unpackings);
         while (batch->blocks != NULL) {
             scratch_block *next = batch->blocks->next;
