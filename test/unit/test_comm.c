@@ -502,6 +502,44 @@ static void who_gives_up_wakes_the_others(void **state)
     run_all(2, body_abort, 0, 20000);
 }
 
+/* One rank gives up while large calls run. Who has the error has its buffers back: nobody writes to them any more. */
+static void body_abort_midway(rank_state *r)
+{
+    enum { COUNT = 1 << 17 };
+    uint32_t rank = sc_comm_rank(r->comm), n = sc_comm_size(r->comm), changed = 0;
+    float *data = malloc(COUNT * sizeof *data);
+    sc_comm_part part = {.source = data, .destination = data, .count = COUNT, .dtype = SC_DTYPE_f32};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part};
+    sc_comm_request *request;
+    sc_status status = SC_OK;
+    sc_error error;
+    if (data == NULL)
+        abort();
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (float)i;
+    for (uint32_t round = 0; status == SC_OK; round++) {
+        status = sc_comm_start(sc_comm_world(r->comm), &call, &request, &error);
+        if (status == SC_OK && rank == r->seed % n && round == draw(r->seed, 1, 20))
+            sc_comm_abort(r->comm, "enough");
+        if (status == SC_OK)
+            status = sc_comm_wait(request, &error);
+    }
+    memset(data, 0x5a, COUNT * sizeof *data);
+    sleep_ms(1);
+    for (int i = 0; i < COUNT; i++)
+        changed += memcmp(&data[i], "\x5a\x5a\x5a\x5a", 4) != 0;
+    free(data);
+    CHECK(r, changed == 0, "%u elements have changed after the end", changed);
+    CHECK(r, status == SC_ERROR_COMM && strstr(error.text, "gave up: enough") != NULL, "%d: %s", (int)status, error.text);
+}
+
+static void failed_calls_give_buffers_back(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; mpi_world == NULL && seed < 60; seed++)
+        run_threads(2 + (uint32_t)(seed % 4), body_abort_midway, seed, 0);
+}
+
 /* Rank 0 leaves without a word; the others wait for it without a deadline. */
 static void body_closed(rank_state *r)
 {
@@ -806,23 +844,15 @@ static void worlds_have_at_least_one_rank(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_kind_moves_each_dtype),
-        cmocka_unit_test(calls_in_flight_end_in_any_order),
-        cmocka_unit_test(messages_arrive_in_order),
-        cmocka_unit_test(barriers_wait_for_the_last),
-        cmocka_unit_test(large_calls_are_cut_without_a_seam),
-        cmocka_unit_test(members_that_disagree_are_named),
-        cmocka_unit_test(messages_that_differ_are_named),
-        cmocka_unit_test(a_deadline_names_who_is_missing),
-        cmocka_unit_test(who_gives_up_wakes_the_others),
-        cmocka_unit_test(who_left_is_not_waited_for),
-        cmocka_unit_test(closing_gives_calls_up),
-        cmocka_unit_test(wrong_arguments_end_nothing),
-        cmocka_unit_test(counters_are_those_of_the_report),
-        cmocka_unit_test(groups_of_one_list_are_different),
-        cmocka_unit_test(other_threads_may_wait),
-        cmocka_unit_test(who_starts_and_does_not_wait),
-        cmocka_unit_test(without_the_module_mpi_is_unavailable),
+        cmocka_unit_test(each_kind_moves_each_dtype),         cmocka_unit_test(calls_in_flight_end_in_any_order),
+        cmocka_unit_test(messages_arrive_in_order),           cmocka_unit_test(barriers_wait_for_the_last),
+        cmocka_unit_test(large_calls_are_cut_without_a_seam), cmocka_unit_test(members_that_disagree_are_named),
+        cmocka_unit_test(messages_that_differ_are_named),     cmocka_unit_test(a_deadline_names_who_is_missing),
+        cmocka_unit_test(who_gives_up_wakes_the_others),      cmocka_unit_test(failed_calls_give_buffers_back),
+        cmocka_unit_test(who_left_is_not_waited_for),         cmocka_unit_test(closing_gives_calls_up),
+        cmocka_unit_test(wrong_arguments_end_nothing),        cmocka_unit_test(counters_are_those_of_the_report),
+        cmocka_unit_test(groups_of_one_list_are_different),   cmocka_unit_test(other_threads_may_wait),
+        cmocka_unit_test(who_starts_and_does_not_wait),       cmocka_unit_test(without_the_module_mpi_is_unavailable),
         cmocka_unit_test(worlds_have_at_least_one_rank),
     };
     sc_error error;
