@@ -505,6 +505,10 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
             f->readers.data[f->first_reader[sc_op_at(f->m, op)->operands[chained]]].chain = true;
         return;
     }
+    if ((traits & SC_FUSE_MOVES) != 0 && epilogue_operand(f, op, 0) >= 0) {
+        start(f, op, index, EPILOGUE, position_of(index));
+        return;
+    }
     if ((traits & (SC_FUSE_FREE | SC_FUSE_VIEW)) != 0) {
         if (a.count == 0 || give_copies(f, op, index, a.count)) {
             audience rest = audience_of(f, op);
