@@ -26,7 +26,8 @@ enum {
     LEAVE_MS = 5000 /* how long the ranks of a failed world are waited for when one closes */
 };
 
-uint32_t sc_mpi_group_rank(const sc_comm_group *group, uint32_t world_rank)
+/* The group's size when it is no member. */
+static uint32_t group_rank_of(const sc_comm_group *group, uint32_t world_rank)
 {
     uint32_t i = 0;
     while (i < group->size && group->ranks[i] != world_rank)
@@ -177,7 +178,7 @@ static uint32_t expected_notices(const mpi_call *call)
 static sc_status compare(const mpi_call *call, const call_notice *n, sc_error *error)
 {
     const sc_comm_request *request = call->request;
-    uint32_t sender = sc_mpi_group_rank(request->group, n->sender);
+    uint32_t sender = group_rank_of(request->group, n->sender);
     if (sender == request->group->size)
         return sc_comm_fail(error, SC_ERROR_COMM, "rank %u takes part in a group that it is not in", n->sender);
     call->tags[sender] = n->tag;
@@ -340,7 +341,7 @@ static uint32_t find_missing(const sc_comm_request *request, bool only_gone, boo
         missing[i] = i != group->rank && (call->lane == 0 || is_peer) && (!only_gone || world->is_gone[group->ranks[i]]);
     }
     for (uint32_t i = 0; i < call->notice_count; i++)
-        missing[sc_mpi_group_rank(group, call->notices[i].sender)] = false;
+        missing[group_rank_of(group, call->notices[i].sender)] = false;
     for (uint32_t i = 0; i < group->size; i++)
         count += missing[i];
     return count;
