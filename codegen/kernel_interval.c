@@ -253,8 +253,8 @@ static bool of_node(const sc_kernel *k, sc_knode n, const sc_interval *intervals
 
 bool sc_kernel_stays(const sc_kernel *k, sc_knode node, const sc_interval *intervals)
 {
-    sc_interval unused;
-    return of_node(k, node, intervals, &unused);
+    sc_interval exact;
+    return of_node(k, node, intervals, &exact) && within(exact, whole((sc_dtype)k->nodes.data[node].dtype));
 }
 
 /* Each narrowed to what is known of it; an empty interval belongs to what never happens, and any will do. */
@@ -340,6 +340,25 @@ static void learn(const sc_kernel *k, sc_knode fact, const sc_interval *plain, u
     }
 }
 
+/* What is known of a sum says something of each part: the sum less the other. */
+static void learn_parts(const sc_kernel *k, const sc_interval *plain, sc_interval *known)
+{
+    for (sc_knode n = k->nodes.count; n-- > 0;) {
+        sc_node_kind kind = (sc_node_kind)k->nodes.data[n].kind;
+        const sc_knode *parts = sc_kernel_operands(k, n);
+        sc_interval first, second;
+        bool sum = (kind == SC_NODE_add || kind == SC_NODE_sub) && !sc_dtype_is_float((sc_dtype)k->nodes.data[n].dtype);
+        if (!sum || !sc_kernel_stays(k, n, plain))
+            continue;
+        sc_interval total = {largest(known[n].low, plain[n].low), least(known[n].high, plain[n].high)}, x = plain[parts[0]],
+                    y = plain[parts[1]];
+        if (of_corners(kind == SC_NODE_add ? SC_NODE_sub : SC_NODE_add, total, y, &first))
+            narrow(&known[parts[0]], first.low, first.high);
+        if (kind == SC_NODE_add ? of_corners(SC_NODE_sub, total, x, &second) : of_corners(SC_NODE_sub, x, total, &second))
+            narrow(&known[parts[1]], second.low, second.high);
+    }
+}
+
 sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count)
 {
     sc_arena *arena = &k->context->arena;
@@ -353,6 +372,7 @@ sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint
         known[n] = whole(SC_DTYPE_i64);
     for (uint32_t i = 0; i < fact_count; i++)
         learn(k, facts[i], plain, truth, known);
+    learn_parts(k, plain, known);
     fill(k, known, out);
     return out;
 }

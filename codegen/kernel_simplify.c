@@ -93,20 +93,21 @@ static void find_drops(rewrite *r)
 
 /* ---- what is wanted ---- */
 
-/* Whether the sum can be written with the merged dim: the slow one's factor is the fast one's times its size. */
-static bool is_merged_sum(const rewrite *r, sc_knode n, bool *out_fits)
+/* The node as a sum that has an index of one of the two, or NULL. It can be written with the merged dim when the slow one's factor is the
+ * fast one's times its size. */
+static const sc_form *sum_to_merge(const rewrite *r, sc_knode n, bool *out_fits)
 {
     const sc_kernel *k = r->from;
     int64_t slow = 0, fast = 0, whole;
-    if (r->slow == SC_IMAGE_NONE || k->nodes.data[n].dtype != SC_DTYPE_i64)
-        return false;
+    if (r->forms == NULL || k->nodes.data[n].dtype != SC_DTYPE_i64)
+        return NULL;
     const sc_form *f = &r->forms[n];
     for (uint32_t i = 0; i < f->count; i++) {
         slow += is_index_of(k, f->terms[i].atom, r->slow) ? f->terms[i].factor : 0;
         fast += is_index_of(k, f->terms[i].atom, r->fast) ? f->terms[i].factor : 0;
     }
     *out_fits = !__builtin_mul_overflow(fast, k->dims.data[r->fast].size, &whole) && whole == slow;
-    return slow != 0 || fast != 0;
+    return slow != 0 || fast != 0 ? f : NULL;
 }
 
 /* Position j of the access is read; those that go, or stand beside the one that stays, are not. */
@@ -156,8 +157,8 @@ static bool want_parts(rewrite *r, sc_knode n)
         return true;
     if (same != SC_IMAGE_NONE)
         return r->wanted[same] = true;
-    if (is_merged_sum(r, n, &fits)) {
-        const sc_form *f = &r->forms[n];
+    const sc_form *f = sum_to_merge(r, n, &fits);
+    if (f != NULL) {
         for (uint32_t i = 0; i < f->count; i++) {
             if (f->terms[i].factor != 0 && !is_index_of(k, f->terms[i].atom, r->slow) && !is_index_of(k, f->terms[i].atom, r->fast))
                 r->wanted[f->terms[i].atom] = true;
@@ -296,8 +297,9 @@ static sc_knode translate_node(const rewrite *r, sc_knode n)
         return sc_kernel_constant(r->to, (sc_dtype)node->dtype, (double)r->intervals[n].low);
     if (settled_operand(r, n) != SC_IMAGE_NONE)
         return r->nodes[settled_operand(r, n)];
-    if (is_merged_sum(r, n, &fits))
-        return make_sum(r, &r->forms[n]);
+    const sc_form *sum = sum_to_merge(r, n, &fits);
+    if (sum != NULL)
+        return make_sum(r, sum);
     if (node->kind == SC_NODE_index) {
         uint32_t dim = r->dims[node->index];
         return dim == SC_IMAGE_NONE ? sc_kernel_constant(r->to, SC_DTYPE_i64, 0) : sc_kernel_index(r->to, dim);
