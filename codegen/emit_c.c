@@ -1,6 +1,7 @@
 /* A kernel's function: names, arguments, the loops over outer dims, the phases. */
 #include "codegen/emit_c.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "codegen/emit_c_internal.h"
@@ -297,6 +298,7 @@ void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const
                       sc_helper_set *helpers)
 {
     sc_arena *arena = &k->context->arena;
+    assert(k->dims.count <= SC_KERNEL_MAX_DIMS && SC_KERNEL_MAX_DIMS <= 64);
     size_t start = out->length;
     sc_emit e = {.k = k, .context = k->context, .out = out, .comments = comments, .limits = limits, .cut = SC_IMAGE_NONE};
     e.dim_names = sc_arena_array(arena, k->dims.count + 1, sizeof *e.dim_names);
