@@ -88,7 +88,7 @@ static const char *new_name(sc_names *names, sc_sym sym)
     const char *text = sc_text(names->e->context, sym);
     char *name = sc_arena_printf(arena, "%s%s", text[0] == 0 || (text[0] >= '0' && text[0] <= '9') ? "x" : "", text);
     for (char *c = name; *c != 0; c++)
-        *c = is_word(*c) ? *c : '_';
+        *c = (char)(is_word(*c) ? *c : '_');
     const char *base = name;
     if (is_taken(name))
         base = name =
@@ -116,7 +116,7 @@ static void comment_line(sc_emit *e, const char *before, const char *text)
 {
     sc_strbuf_add(e->out, before);
     for (const char *c = text; *c != 0; c++) {
-        sc_strbuf_add_char(e->out, *c == '\n' ? ' ' : *c);
+        sc_strbuf_add_char(e->out, (char)(*c == '\n' ? ' ' : *c));
         if (c[0] == '*' && c[1] == '/')
             sc_strbuf_add_char(e->out, ' ');
     }

@@ -175,9 +175,7 @@ static bool is_atomic(const sc_emit *e, sc_knode id)
     case SC_NODE_param:
     case SC_NODE_reduced:
     case SC_NODE_convert:
-        return true;
     case SC_NODE_running:
-        return true;
     case SC_NODE_random:
         return true;
     case SC_NODE_load:
