@@ -42,6 +42,7 @@ typedef struct sc_generator {
     SC_VEC(sc_image_value) inputs, outputs;
     SC_VEC(sc_flight) flights;
     SC_VEC(sc_state_copy) state_copies;
+    sc_loc loc; /* of what is being made */
     uint32_t unit, unit_count;
     uint32_t *unit_of;   /* by op: kernels and single ops in order */
     sc_value *root;      /* by value: the one whose bytes it is */
@@ -52,7 +53,7 @@ typedef struct sc_generator {
     sc_image_ref *place; /* by value */
 } sc_generator;
 
-enum { SC_LASTS = UINT32_MAX - 1 };
+#define SC_LASTS (UINT32_MAX - 1)
 
 /* ---- asking ---- */
 /* Where a value stands, once the collective that brings it has ended. */

@@ -9,7 +9,8 @@
 
 sc_program *sc_driver_load(sc_context *context, const sc_options *options)
 {
-    sc_file *file = sc_load_file(context, options->file, options->plan_file);
+    sc_file *file = options->text != NULL ? sc_load_text(context, options->file, options->text, options->text_length)
+                                          : sc_load_file(context, options->file, options->plan_file);
     if (file == NULL || context->diag.errors > 0)
         return NULL;
     sc_program *program = sc_program_new(context, file);
@@ -210,7 +211,7 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
                        void *user, const char *last, sc_compiled *out)
 {
     sc_entry_list entries = {0};
-    *out = (sc_compiled){.program = program, .plan = plan, .errors_before = context->diag.errors};
+    *out = (sc_compiled){.program = program, .plan = plan, .options = options, .errors_before = context->diag.errors};
     out->resolved = sc_plan_resolve(program, plan, &options->plan_options);
     if (out->resolved == NULL || context->diag.errors > out->errors_before)
         return false;

@@ -9,6 +9,8 @@
 
 typedef struct sc_options {
     const char *command, *file;
+    const char *text; /* of the file, when it is not on disk */
+    size_t text_length;
     const char *plan, *plan_file, *entry; /* NULL: not given; plan "none": one device */
     SC_VEC(const char *) plans;           /* --plan as often as given (diff) */
     SC_VEC(const char *) rest;            /* arguments after FILE */
@@ -24,7 +26,7 @@ typedef struct sc_options {
     SC_VEC(sc_named_text) inputs; /* --input NAME=FILE[:TENSOR] */
     int64_t steps;                /* --steps; 0: not given */
     uint64_t ranks;
-    const char *set; /* train: scalars of the optimizers, lr=1e-4,decay=0 (tools/settings.h) */
+    const char *set; /* train: scalars of the optimizers, lr=1e-4,decay=0 (runtime/drive/settings.h) */
     const char *eval_data, *log, *save, *state, *resume;
     int64_t eval_every; /* steps; 0: not given */
     SC_VEC(const char *) prompts; /* generate; with its options as in sc_run_options */
@@ -42,6 +44,7 @@ typedef struct sc_compiled {
     bool is_default;        /* the entry that expect statements speak of: the minimised one, or the only bound one */
     sc_module *global;      /* before placement: the reference, on no mesh */
     sc_module *local;       /* after the last pass: the per-rank program */
+    const sc_options *options;
     sc_func_id func;        /* the entry, in both; of a train step the micro-batch */
     const sc_minimize *minimize;           /* of a train step; NULL: the entry runs forward only */
     sc_train_step *step, *global_step;     /* of `local` and `global`; NULL: forward only */
