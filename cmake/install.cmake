@@ -21,10 +21,12 @@ function(sc_add_public_library name)
     install(TARGETS ${name} EXPORT shardc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
-sc_add_public_library(shardc_public OUTPUT shardc OF sc_driver sc_codegen sc_passes sc_frontend sc_ir sc_runtime sc_support)
+sc_add_public_library(shardc_public OUTPUT shardc OF sc_driver sc_codegen sc_passes sc_frontend sc_ir sc_drive sc_runtime sc_support)
 sc_add_public_library(shardc_runtime_public OUTPUT shardc_runtime OF sc_runtime sc_support)
 
 install(TARGETS shardc RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# what `shardc build` puts programs behind
+install(TARGETS shardc-prog RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/shardc)
 install(DIRECTORY include/shardc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TARGET shardc_mpi)
     install(TARGETS shardc_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/shardc)

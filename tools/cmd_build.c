@@ -150,8 +150,8 @@ int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)
     sc_check_expects(context, &c, SC_D_expect_fails);
     if (context->diag.errors > errors || !generate(context, options, &c, &image) || !write_program(context, options->output, &image))
         return 0;
-    sc_strbuf_printf(out, "%s: %s of '%s' on %llu rank%s; '%s info' says more\n", options->output,
-                     c.step != NULL ? "the train step" : "the entry", sc_text(context, c.entry),
+    sc_strbuf_printf(out, "%s: %s '%s' on %llu rank%s; '%s info' says more\n", options->output,
+                     c.step != NULL ? "the train step of" : "the entry", sc_text(context, c.entry),
                      (unsigned long long)sc_mesh_ranks(&c.local->mesh), sc_mesh_ranks(&c.local->mesh) == 1 ? "" : "s", options->output);
     return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the examples of the documentation: run_examples.py SHARDC FILE.md..
 
-In a ```console block every line `$ shardc ARGS` is run from the project's root, and what it prints (results, then messages) must be the
+In a ```console block every line `$ shardc ARGS`, or `$ out/PROG ARGS`, is run from the project's root, and what it prints (results, then messages) must be the
 lines that follow, up to the next `$` or the end of the block. A line `..` stands for any number of lines; a last line `(exit N)` asks for
 that exit code. A block that begins with ````shard NAME` is a model file that the commands may use under that name; what they write under
 out/ stays beside these files."""
@@ -55,10 +55,11 @@ def matches(wanted, got):
 
 def run(shardc, command, files, folder):
     words = shlex.split(command)
-    if words[0] not in ('shardc', 'build/shardc'):
+    if words[0] not in ('shardc', 'build/shardc') and not words[0].startswith('out/'):
         return None
+    program = os.path.join(folder, words[0]) if words[0].startswith('out/') else shardc
     args = [os.path.join(folder, word) if word.startswith('out/') else files.get(word, word) for word in words[1:]]
-    result = subprocess.run([shardc] + args, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    result = subprocess.run([program] + args, capture_output=True, text=True, cwd=ROOT, timeout=120)
     # How often a run says how far it is depends on the machine's speed: no example shows it.
     text = result.stdout + re.sub(r'^step \d+ of \d+, loss .* a step\n', '', result.stderr, flags=re.M)
     for name, path in files.items():

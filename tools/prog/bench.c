@@ -27,6 +27,7 @@ typedef struct timing {
 
 /* What one instruction of rank 0 of this process took, over all timed steps. */
 typedef struct spent {
+    sc_work work;
     double seconds;
     uint64_t calls;
 } spent;
@@ -81,8 +82,10 @@ static void note(void *user, const sc_trace_event *event)
     bench *b = user;
     if (event->rank != b->first_rank || b->prog->session->gemms_only)
         return;
-    b->spent[event->func][event->instr].seconds += event->end - event->begin;
-    b->spent[event->func][event->instr].calls++;
+    spent *s = &b->spent[event->func][event->instr];
+    s->work = event->work;
+    s->seconds += event->end - event->begin;
+    s->calls++;
 }
 
 static void begin_profile(bench *b)
@@ -142,11 +145,6 @@ static int slower_first(const void *a, const void *b)
 
 static profile_rows add_up(bench *b, double works[SC_WORK_KINDS])
 {
-    static const sc_work kinds[SC_INSTR_KINDS] = {[SC_INSTR_KERNEL] = SC_WORK_KERNEL,
-                                                  [SC_INSTR_GEMM] = SC_WORK_GEMM,
-                                                  [SC_INSTR_COLLECTIVE] = SC_WORK_COMM,
-                                                  [SC_INSTR_FINISH] = SC_WORK_WAIT,
-                                                  [SC_INSTR_COPY] = SC_WORK_COPY};
     const sc_image *image = b->prog->program->image;
     profile_rows rows = {0};
     for (uint32_t f = 0; f < image->func_count; f++) {
@@ -162,7 +160,7 @@ static profile_rows add_up(bench *b, double works[SC_WORK_KINDS])
                 *sc_vec_push(&b->prog->context->arena, &rows) = row;
             rows.data[at].seconds += s->seconds;
             rows.data[at].calls += s->calls;
-            works[kinds[image->funcs[f].instrs[i].kind]] += s->seconds;
+            works[s->work] += s->seconds;
         }
     }
     if (rows.count > 0)
@@ -206,8 +204,9 @@ static summary summarise(const bench *b, const timing *timings, uint64_t count)
     return s;
 }
 
-static const char *const work_names[SC_WORK_KINDS] = {
-    [SC_WORK_KERNEL] = "kernel", [SC_WORK_GEMM] = "gemm", [SC_WORK_COMM] = "comm", [SC_WORK_WAIT] = "wait", [SC_WORK_COPY] = "copy"};
+static const char *const work_names[SC_WORK_KINDS] = {[SC_WORK_KERNEL] = "kernel", [SC_WORK_ATTENTION] = "attention",
+                                                      [SC_WORK_GEMM] = "gemm",     [SC_WORK_COMM] = "comm",
+                                                      [SC_WORK_WAIT] = "wait",     [SC_WORK_COPY] = "copy"};
 
 static void print_profile(bench *b, sc_strbuf *out)
 {

@@ -1,0 +1,207 @@
+/* What programs from `shardc build` are driven by: facts as JSON, draws of tokens, the trailer of the file. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/drive/facts.h"
+#include "runtime/drive/generate.h"
+#include "support/context.h"
+#include "support/hash.h"
+#include "support/program_file.h"
+#include "support/rng.h"
+
+/* ---- facts ---- */
+
+static sc_facts example(sc_arena *arena)
+{
+    sc_facts facts = {.model = "m \"quoted\"", .plan = NULL, .trains = true, .generates = true};
+    facts.generate = (sc_fact_generate){3, 1, 77};
+    facts.entry = (sc_fact_entry){.name = "loss", .func = 2, .is_cached = true, .flops = 1.25e18};
+    *sc_vec_push(arena, &facts.entry.inputs) =
+        (sc_fact_input){.name = "t",
+                        .type = "i32[B=4]",
+                        .dtype = SC_DTYPE_i32,
+                        .rank = 1,
+                        .sizes = {4},
+                        .draw = {.form = SC_DRAW_INT, .stream = UINT64_MAX, .high = 256, .may_ignore = true, .ignore = -100}};
+    facts.train = (sc_fact_train){.micro = 0, .update = 1, .metric_count = 2, .scales = true, .flops = 0.1, .program = "text\n"};
+    *sc_vec_push(arena, &facts.train.groups) =
+        (sc_optimizer_settings){.kind = SC_LION, .lr = {SC_RATE_COSINE, 0.1, 3, 1000, 1e-300}, .hyper = {[SC_HYPER_BETA1] = 0.9}};
+    *sc_vec_push(arena, &facts.train.constants) = (sc_fact_constant){"scaling.scale", 65536};
+    static const char *tensors[] = {"a.0", "a.1"};
+    sc_fact_param *param = sc_arena_alloc(arena, sizeof *param);
+    *param = (sc_fact_param){.path = "a",
+                             .dtype = SC_DTYPE_bf16,
+                             .rank = 2,
+                             .sizes = {2, 3},
+                             .layout = {.rank = 2, .strides = {0, 1}, .indexed = {true}, .offset = 1, .elements = 4, .boundary_count = 1, .boundaries = {4}},
+                             .tensor_count = 2,
+                             .tensors = tensors,
+                             .wanted = "[D=3]",
+                             .shape_rank = 1,
+                             .shape = {4}};
+    facts.weights = (sc_fact_weights){.is_known = true, .has_block = true, .is_complete = true, .count = 1, .params = param};
+    return facts;
+}
+
+static void facts_come_back(sc_context *context, void *user)
+{
+    (void)user;
+    sc_facts facts = example(&context->arena), back;
+    const char *text = sc_facts_write(&facts, &context->arena);
+    assert_non_null(text);
+    assert_null(sc_facts_read(text, &context->arena, &back));
+    assert_string_equal(sc_facts_write(&back, &context->arena), text);
+    assert_true(back.trains && back.generates && back.plan == NULL && back.generate.capacity == 77);
+    assert_true(back.entry.inputs.data[0].draw.stream == UINT64_MAX && back.train.groups.data[0].lr.floor == 1e-300);
+    assert_true(back.train.groups.data[0].kind == SC_LION && back.weights.params[0].layout.indexed[0] && !back.weights.params[0].layout.indexed[1]);
+}
+
+/* Every text that lacks a piece, or has one changed, is refused or is still facts: nothing is trusted. */
+static void damaged_facts_are_no_crash(sc_context *context, void *user)
+{
+    (void)user;
+    sc_facts facts = example(&context->arena), back;
+    const char *text = sc_facts_write(&facts, &context->arena);
+    size_t length = strlen(text), refused = 0;
+    for (size_t i = 0; i < length; i++) {
+        char *changed = sc_arena_copy_text(&context->arena, text, length);
+        changed[i] = 0;
+        assert_non_null(sc_facts_read(changed, &context->arena, &back));
+        for (const char *c = "0-9[}\"x"; *c != 0; c++) {
+            memcpy(changed, text, length);
+            changed[i] = *c;
+            refused += sc_facts_read(changed, &context->arena, &back) != NULL;
+        }
+    }
+    assert_true(refused > length);
+}
+
+static void layouts_stay_inside_their_tensors(sc_context *context, void *user)
+{
+    (void)user;
+    sc_facts facts = example(&context->arena), back;
+    facts.weights.params[0].layout.offset = 2; /* 2 + (3 - 1) is element 4 of 4 */
+    const char *problem = sc_facts_read(sc_facts_write(&facts, &context->arena), &context->arena, &back);
+    assert_non_null(problem);
+    assert_non_null(strstr(problem, "does not fit"));
+    facts.weights.params[0].layout.offset = 1;
+    facts.weights.params[0].tensor_count = 1;
+    assert_non_null(sc_facts_read(sc_facts_write(&facts, &context->arena), &context->arena, &back));
+}
+
+static void run(void (*work)(sc_context *, void *))
+{
+    sc_context context;
+    assert_true(sc_context_run(&context, 0, work, NULL));
+    sc_context_free(&context);
+}
+
+static void test_facts(void **state)
+{
+    (void)state;
+    run(facts_come_back);
+    run(damaged_facts_are_no_crash);
+    run(layouts_stay_inside_their_tensors);
+}
+
+/* ---- draws ---- */
+
+enum { MOST = 40, DRAWS = 4000 };
+
+static void random_logits(uint64_t seed, double *logits, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        logits[i] = floor(4 * sc_rng_normal(seed, 1, i)) / 2; /* with ties */
+}
+
+static uint32_t rank_of(const double *logits, uint32_t count, uint32_t index)
+{
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < count; i++)
+        rank += logits[i] > logits[index] || (logits[i] == logits[index] && i < index);
+    return rank;
+}
+
+/* What may be drawn, counted by hand, and how often it is. */
+static void check_draws(uint64_t seed, uint32_t count, double temperature, int64_t top_k, double top_p)
+{
+    double logits[MOST], weights[MOST], wanted[MOST] = {0}, total = 0, kept = 0;
+    uint32_t order[MOST], seen[MOST] = {0}, best = 0;
+    random_logits(seed, logits, count);
+    for (uint32_t i = 0; i < count; i++)
+        best = rank_of(logits, count, i) == 0 ? i : best;
+    for (uint32_t rank = 0; rank < count; rank++) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (rank_of(logits, count, i) == rank && (top_k == 0 || rank < top_k))
+                total += wanted[i] = exp((logits[i] - logits[best]) / temperature);
+        }
+    }
+    double sum = 0;
+    for (uint32_t rank = 0; rank < count; rank++) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (rank_of(logits, count, i) != rank)
+                continue;
+            if (top_p > 0 && sum >= top_p * total)
+                wanted[i] = 0;
+            sum += wanted[i];
+            kept += wanted[i];
+        }
+    }
+    for (int d = 0; d < DRAWS; d++)
+        seen[sc_sample(logits, count, temperature, top_k, top_p, (d + 0.5) / DRAWS, order, weights)]++;
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(fabs((double)seen[i] - DRAWS * wanted[i] / kept) <= 1.5);
+}
+
+static void test_draws(void **state)
+{
+    (void)state;
+    double logits[MOST], weights[MOST];
+    uint32_t order[MOST];
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        for (uint32_t count = 1; count <= MOST; count += 3) {
+            random_logits(seed, logits, count);
+            assert_int_equal(rank_of(logits, count, sc_sample(logits, count, 0, 0, 0, 0.99, order, weights)), 0);
+            assert_int_equal(rank_of(logits, count, sc_sample(logits, count, 9, 1, 0, 0.99, order, weights)), 0);
+            check_draws(seed, count, 1.5, 0, 0);
+            check_draws(seed, count, 0.7, 5, 0);
+            check_draws(seed, count, 2, 0, 0.6);
+            check_draws(seed, count, 2, 7, 0.9);
+        }
+    }
+}
+
+/* ---- trailers ---- */
+
+static void test_trailers(void **state)
+{
+    (void)state;
+    uint8_t file[100 + SC_PROGRAM_TRAILER_BYTES];
+    for (size_t i = 0; i < sizeof file; i++)
+        file[i] = (uint8_t)(i * 7);
+    sc_program_trailer trailer = {60, 40, sc_fnv1a64((const char *)file + 60, 40)}, back;
+    sc_program_trailer_write(&trailer, file + 100);
+    assert_null(sc_program_trailer_read(file, sizeof file, &back));
+    assert_true(back.offset == 60 && back.length == 40);
+    for (size_t i = 0; i < sizeof file; i++) {
+        file[i] ^= 16;
+        assert_int_equal(sc_program_trailer_read(file, sizeof file, &back) != NULL, i >= 60);
+        file[i] ^= 16;
+    }
+    for (size_t size = 0; size < sizeof file; size++)
+        assert_non_null(sc_program_trailer_read(file, size, &back));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_facts), cmocka_unit_test(test_draws), cmocka_unit_test(test_trailers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
