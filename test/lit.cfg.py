@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 
 import lit.formats
 
@@ -25,6 +26,12 @@ tool("FileCheck", config.filecheck + " --enable-var-scope")
 tool("not", config.llvm_not)
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%source_dir", os.path.dirname(config.test_source_root)))
+
+# Ranks as processes. Several a core, and as root in a container: Open MPI wants to be told so.
+if shutil.which("mpirun") and os.path.exists(os.path.join(config.shardc_build_dir, "lib/shardc/shardc_mpi.so")) and not config.shardc_sanitize:
+    config.available_features.add("mpi")
+    config.environment.update(SHARDC_MODULES=os.path.join(config.shardc_build_dir, "lib/shardc"), OMPI_MCA_rmaps_base_oversubscribe="1",
+                              OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
 if "address" in config.shardc_sanitize:
     config.available_features.add("asan")

@@ -125,7 +125,7 @@ static void free_interpreter(void *self)
     free(in);
 }
 
-static const sc_machine_verbs verbs = {set_state, get_state, initialise, set_random, run, free_interpreter};
+static const sc_machine_verbs verbs = {set_state, get_state, initialise, set_random, run, NULL, free_interpreter};
 
 /* ---- what there is ---- */
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/session.h"
+
 bool sc_machine_reserve(sc_machine *machine, uint32_t states, uint32_t funcs, uint32_t calls)
 {
     machine->states = calloc(states + 1u, sizeof *machine->states);
@@ -119,7 +121,20 @@ static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t inpu
     return ok;
 }
 
-static const sc_machine_verbs session_verbs = {set_state, get_state, initialise, set_random, run, free};
+/* Who lost the others stops. */
+static bool any(void *self, bool mine)
+{
+    sc_session *session = ((session_machine *)self)->session;
+    int32_t said = mine, result = 1;
+    sc_comm_part part = {&said, &result, 1, SC_DTYPE_i32};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "whether to stop"};
+    sc_error error;
+    if (session->rank_count == session->image->ranks)
+        return mine;
+    return sc_comm_run(sc_comm_world(session->ranks[0].comm), &call, &error) != SC_OK || result != 0;
+}
+
+static const sc_machine_verbs session_verbs = {set_state, get_state, initialise, set_random, run, any, free};
 
 static bool describe(const sc_executable *program, sc_machine *machine)
 {

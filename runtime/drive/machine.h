@@ -15,6 +15,8 @@ typedef struct sc_machine_verbs {
     /* `outputs`: as many of the function's as are wanted, malloc'd here. */
     bool (*run)(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs, uint32_t output_count,
                 sc_error *error);
+    /* Whether any of the processes that run the program together says so; all must ask. NULL: there is one. */
+    bool (*any)(void *self, bool mine);
     void (*free)(void *self);
 } sc_machine_verbs;
 

@@ -24,6 +24,8 @@ struct sc_training_run {
     uint64_t skipped;     /* steps that changed nothing */
     double held_out_loss;
     bool has_held_out_loss, writes;
+    bool is_stopped; /* a signal came, here or to another process of the run */
+    const sc_machine *machine;
 };
 
 typedef struct sc_training_run training;
@@ -145,12 +147,21 @@ static bool check_outputs(training *t)
 
 /* ---- steps ---- */
 
+/* Processes hear a signal at different times, but all stop after the same step. */
+static bool stops(training *t)
+{
+    bool mine = stop_signal != 0;
+    if (!t->is_stopped)
+        t->is_stopped = t->machine->verbs->any == NULL ? mine : t->machine->verbs->any(t->machine->self, mine);
+    return t->is_stopped;
+}
+
 /* The objective over the whole batches of the held-out file; nothing when a signal comes between. */
 static bool evaluate(training *t, uint64_t step)
 {
     double totals = 0, weights = 0, total, weight;
     for (uint64_t batch = 0; batch < t->held_out.batches; batch++) {
-        if (stop_signal != 0)
+        if (stops(t))
             return true;
         sc_feed_batch(&t->held_out, batch);
         if (!sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &total, &weight))
@@ -183,7 +194,7 @@ static bool do_step(training *t, uint64_t tokens)
 static bool do_steps(training *t)
 {
     uint64_t wanted = (uint64_t)t->options.steps, every = (uint64_t)t->options.eval_every, tokens = sc_entry_tokens(&t->facts->entry);
-    while (sc_trainer_steps(t->trainer) < wanted && stop_signal == 0) {
+    while (sc_trainer_steps(t->trainer) < wanted && !stops(t)) {
         if (!do_step(t, tokens))
             return false;
         uint64_t step = t->last.step;
@@ -281,6 +292,7 @@ static bool prepare(training *t, sc_open_machine *open, void *user)
     if (!open_feeds(t) || !check_outputs(t))
         return false;
     sc_machine *machine = open(user);
+    t->machine = machine;
     t->writes = machine != NULL && machine->is_first;
     t->trainer = machine == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, machine);
     if (t->trainer == NULL || (o->resume != NULL && !sc_train_state_restore(t->context, o->resume, &t->saved, t->trainer)))
@@ -297,7 +309,7 @@ void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_machine *op
         struct sigaction old[2];
         catch_signals(old);
         bool ok = do_steps(t);
-        bool is_stopped = stop_signal != 0 && sc_trainer_steps(t->trainer) < (uint64_t)t->options.steps;
+        bool is_stopped = t->is_stopped && sc_trainer_steps(t->trainer) < (uint64_t)t->options.steps;
         if (ok)
             save(t);
         release_signals(old);

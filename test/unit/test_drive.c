@@ -37,16 +37,17 @@ static sc_facts example(sc_arena *arena)
     *sc_vec_push(arena, &facts.train.constants) = (sc_fact_constant){"scaling.scale", 65536};
     static const char *tensors[] = {"a.0", "a.1"};
     sc_fact_param *param = sc_arena_alloc(arena, sizeof *param);
-    *param = (sc_fact_param){.path = "a",
-                             .dtype = SC_DTYPE_bf16,
-                             .rank = 2,
-                             .sizes = {2, 3},
-                             .layout = {.rank = 2, .strides = {0, 1}, .indexed = {true}, .offset = 1, .elements = 4, .boundary_count = 1, .boundaries = {4}},
-                             .tensor_count = 2,
-                             .tensors = tensors,
-                             .wanted = "[D=3]",
-                             .shape_rank = 1,
-                             .shape = {4}};
+    *param = (sc_fact_param){
+        .path = "a",
+        .dtype = SC_DTYPE_bf16,
+        .rank = 2,
+        .sizes = {2, 3},
+        .layout = {.rank = 2, .strides = {0, 1}, .indexed = {true}, .offset = 1, .elements = 4, .boundary_count = 1, .boundaries = {4}},
+        .tensor_count = 2,
+        .tensors = tensors,
+        .wanted = "[D=3]",
+        .shape_rank = 1,
+        .shape = {4}};
     facts.weights = (sc_fact_weights){.is_known = true, .has_block = true, .is_complete = true, .count = 1, .params = param};
     return facts;
 }
@@ -61,7 +62,8 @@ static void facts_come_back(sc_context *context, void *user)
     assert_string_equal(sc_facts_write(&back, &context->arena), text);
     assert_true(back.trains && back.generates && back.plan == NULL && back.generate.capacity == 77);
     assert_true(back.entry.inputs.data[0].draw.stream == UINT64_MAX && back.train.groups.data[0].lr.floor == 1e-300);
-    assert_true(back.train.groups.data[0].kind == SC_LION && back.weights.params[0].layout.indexed[0] && !back.weights.params[0].layout.indexed[1]);
+    assert_true(back.train.groups.data[0].kind == SC_LION && back.weights.params[0].layout.indexed[0] &&
+                !back.weights.params[0].layout.indexed[1]);
 }
 
 /* Every text that lacks a piece, or has one changed, is refused or is still facts: nothing is trusted. */

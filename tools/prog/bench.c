@@ -204,9 +204,9 @@ static summary summarise(const bench *b, const timing *timings, uint64_t count)
     return s;
 }
 
-static const char *const work_names[SC_WORK_KINDS] = {[SC_WORK_KERNEL] = "kernel", [SC_WORK_ATTENTION] = "attention",
-                                                      [SC_WORK_GEMM] = "gemm",     [SC_WORK_COMM] = "comm",
-                                                      [SC_WORK_WAIT] = "wait",     [SC_WORK_COPY] = "copy"};
+static const char *const work_names[SC_WORK_KINDS] = {
+    [SC_WORK_KERNEL] = "kernel", [SC_WORK_ATTENTION] = "attention", [SC_WORK_GEMM] = "gemm",
+    [SC_WORK_COMM] = "comm",     [SC_WORK_WAIT] = "wait",           [SC_WORK_COPY] = "copy"};
 
 static void print_profile(bench *b, sc_strbuf *out)
 {
