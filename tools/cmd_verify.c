@@ -108,7 +108,7 @@ static void report_difference(sc_context *context, const sc_difference *differen
 int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
-    if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c))
+    if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
         return 0;
     sc_validate_options how = {.full = options->full, .dtypes = options->dtypes, .seed = options->seed};
     sc_validate_result result;
