@@ -129,7 +129,7 @@ static void accumulator(sc_emit *e, uint32_t id)
     if (lanes)
         sc_strbuf_printf(e->out, "t%u[lane]", id);
     else
-        sc_emit_reduction_name(e, info->parts ? 't' : info->wide ? 's' : 'r', id);
+        sc_emit_reduction_name(e, (char)(info->parts ? 't' : info->wide ? 's' : 'r'), id);
 }
 
 static void reduce(sc_emit *e, uint32_t id)
@@ -217,7 +217,7 @@ static void begin_reductions(sc_emit *e, const sc_emit_loops *loops)
 static const char *folded(sc_emit *e, uint32_t item)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
-    char how = kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<';
+    char how = (char)(kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<');
     return sc_arena_printf(&e->context->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[dtype_of(e, item)].name, item, (int)e->lanes, how);
 }
 

@@ -32,7 +32,7 @@ typedef struct sc_object_unit {
     sc_object_key key;
     const char *kept;                /* the cache's file, or NULL */
     const char *file, *object, *log; /* while it is compiled */
-    char **argv;
+    sc_object_command command;
     bool missing;
 } sc_object_unit;
 
@@ -51,13 +51,12 @@ const char *sc_object_symbol(sc_arena *arena, const char *text)
     return sc_arena_printf(arena, "sc_k_%016llx", (unsigned long long)key.words[0]);
 }
 
-static char **new_argv(sc_object_build *build, const char *const *flags, int flag_count, uint32_t more)
+static sc_object_command new_command(const sc_object_build *build, const char *const *flags, int flag_count)
 {
-    char **argv = sc_arena_array(build->arena, (size_t)flag_count + more + 2, sizeof *argv);
-    argv[0] = sc_arena_printf(build->arena, "%s", build->compiler);
+    sc_object_command command = sc_object_command_new(build->arena, build->compiler);
     for (int i = 0; i < flag_count; i++)
-        argv[1 + i] = sc_arena_printf(build->arena, "%s", flags[i]);
-    return argv;
+        sc_object_command_add(&command, flags[i]);
+    return command;
 }
 
 static void add_units(sc_object_build *build, const sc_object_function *functions, uint32_t count, sc_object_key base)
@@ -112,10 +111,11 @@ static bool prepare(sc_object_build *build)
         unit->file = sc_arena_printf(build->arena, "%s/%s.c", build->folder, unit->symbol);
         unit->object = sc_arena_printf(build->arena, "%s/%s.o", build->folder, unit->symbol);
         unit->log = sc_arena_printf(build->arena, "%s/%s.log", build->folder, unit->symbol);
-        unit->argv = new_argv(build, COMPILE, COMPILE_COUNT, 3);
-        unit->argv[1 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", unit->object);
-        unit->argv[2 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", unit->file);
-        unit->argv[3 + COMPILE_COUNT] = build->is_gcc ? sc_arena_printf(build->arena, "%s", GCC_FLAG) : NULL;
+        unit->command = new_command(build, COMPILE, COMPILE_COUNT);
+        sc_object_command_add(&unit->command, unit->object);
+        sc_object_command_add(&unit->command, unit->file);
+        if (build->is_gcc)
+            sc_object_command_add(&unit->command, GCC_FLAG);
         if (!sc_object_write(unit->file, unit->source.data, unit->source.length))
             return false;
     }
@@ -137,7 +137,7 @@ static int64_t compile_missing(sc_object_build *build, int *error)
     for (;;) {
         while (running < build->jobs && next < build->units.count && failed < 0 && *error == 0) {
             const sc_object_unit *unit = &build->units.data[next];
-            pid_t pid = unit->missing ? sc_object_start(unit->argv, unit->log) : 0;
+            pid_t pid = unit->missing ? sc_object_start(&unit->command, unit->log) : 0;
             if (pid > 0) {
                 pids[running] = pid;
                 units[running++] = next;
@@ -179,15 +179,14 @@ static const char *link_units(sc_object_build *build, const char *kept)
 {
     const char *object = sc_arena_printf(build->arena, "%s/linked.so", build->folder);
     const char *log = sc_arena_printf(build->arena, "%s/linked.log", build->folder);
-    char **argv = new_argv(build, LINK, LINK_COUNT, build->units.count + 2);
-    uint32_t at = 1 + LINK_COUNT;
-    argv[at++] = sc_arena_printf(build->arena, "%s", object);
+    sc_object_command command = new_command(build, LINK, LINK_COUNT);
+    sc_object_command_add(&command, object);
     for (uint32_t i = 0; i < build->units.count; i++) {
         const sc_object_unit *unit = &build->units.data[i];
-        argv[at++] = sc_arena_printf(build->arena, "%s", unit->missing ? unit->object : unit->kept);
+        sc_object_command_add(&command, unit->missing ? unit->object : unit->kept);
     }
-    argv[at] = sc_arena_printf(build->arena, "-lm");
-    pid_t pid = sc_object_start(argv, log);
+    sc_object_command_add(&command, "-lm");
+    pid_t pid = sc_object_start(&command, log);
     bool running;
     build->out->started++;
     if (pid < 0)
