@@ -37,6 +37,7 @@ typedef struct sc_object_unit {
 typedef struct sc_object_build {
     sc_arena *arena;
     const char *compiler, *cache, *folder;
+    SC_VEC(const char *) flags; /* of the environment */
     uint32_t jobs;
     SC_VEC(sc_object_unit) units;
     sc_object *out;
@@ -48,13 +49,29 @@ const char *sc_object_symbol(sc_arena *arena, const char *text)
     return sc_arena_printf(arena, "sc_k_%016llx", (unsigned long long)key.words[0]);
 }
 
-static char **new_argv(sc_object_build *build, const char *const *flags, int flag_count, uint32_t more)
+/* The last of `flags` takes a file, which follows it: those of the environment stand before. *next: where the file goes. */
+static char **new_argv(sc_object_build *build, const char *const *flags, int flag_count, uint32_t more, uint32_t *next)
 {
-    char **argv = sc_arena_array(build->arena, (size_t)flag_count + more + 2, sizeof *argv);
-    argv[0] = sc_arena_printf(build->arena, "%s", build->compiler);
-    for (int i = 0; i < flag_count; i++)
-        argv[1 + i] = sc_arena_printf(build->arena, "%s", flags[i]);
+    char **argv = sc_arena_array(build->arena, (size_t)flag_count + build->flags.count + more + 2, sizeof *argv);
+    uint32_t at = 0;
+    argv[at++] = sc_arena_printf(build->arena, "%s", build->compiler);
+    for (int i = 0; i < flag_count - 1; i++)
+        argv[at++] = sc_arena_printf(build->arena, "%s", flags[i]);
+    for (uint32_t i = 0; i < build->flags.count; i++)
+        argv[at++] = sc_arena_printf(build->arena, "%s", build->flags.data[i]);
+    argv[at++] = sc_arena_printf(build->arena, "%s", flags[flag_count - 1]);
+    *next = at;
     return argv;
+}
+
+static void split_flags(sc_object_build *build, const char *text)
+{
+    while (text != NULL && *text != 0) {
+        size_t blank = strspn(text, " \t\n"), length = strcspn(text + blank, " \t\n");
+        if (length > 0)
+            *sc_vec_push(build->arena, &build->flags) = sc_arena_printf(build->arena, "%.*s", (int)length, text + blank);
+        text += blank + length;
+    }
 }
 
 static void add_units(sc_object_build *build, const sc_object_function *functions, uint32_t count, sc_object_key base)
@@ -82,6 +99,8 @@ static sc_object_key base_key(sc_object_build *build)
         key = sc_object_key_with(key, sc_object_key_of(COMPILE[i], strlen(COMPILE[i])));
     for (int i = 0; i < LINK_COUNT; i++)
         key = sc_object_key_with(key, sc_object_key_of(LINK[i], strlen(LINK[i])));
+    for (uint32_t i = 0; i < build->flags.count; i++)
+        key = sc_object_key_with(key, sc_object_key_of(build->flags.data[i], strlen(build->flags.data[i])));
     return key;
 }
 
@@ -108,9 +127,10 @@ static bool prepare(sc_object_build *build)
         unit->file = sc_arena_printf(build->arena, "%s/%s.c", build->folder, unit->symbol);
         unit->object = sc_arena_printf(build->arena, "%s/%s.o", build->folder, unit->symbol);
         unit->log = sc_arena_printf(build->arena, "%s/%s.log", build->folder, unit->symbol);
-        unit->argv = new_argv(build, COMPILE, COMPILE_COUNT, 2);
-        unit->argv[1 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", unit->object);
-        unit->argv[2 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", unit->file);
+        uint32_t at;
+        unit->argv = new_argv(build, COMPILE, COMPILE_COUNT, 2, &at);
+        unit->argv[at++] = sc_arena_printf(build->arena, "%s", unit->object);
+        unit->argv[at] = sc_arena_printf(build->arena, "%s", unit->file);
         if (!sc_object_write(unit->file, unit->source.data, unit->source.length))
             return false;
     }
@@ -174,8 +194,8 @@ static const char *link_units(sc_object_build *build, const char *kept)
 {
     const char *object = sc_arena_printf(build->arena, "%s/linked.so", build->folder);
     const char *log = sc_arena_printf(build->arena, "%s/linked.log", build->folder);
-    char **argv = new_argv(build, LINK, LINK_COUNT, build->units.count + 1);
-    uint32_t at = 1 + LINK_COUNT;
+    uint32_t at;
+    char **argv = new_argv(build, LINK, LINK_COUNT, build->units.count + 1, &at);
     argv[at++] = sc_arena_printf(build->arena, "%s", object);
     for (uint32_t i = 0; i < build->units.count; i++) {
         const sc_object_unit *unit = &build->units.data[i];
@@ -231,6 +251,7 @@ const char *sc_objects_build(sc_arena *arena, const sc_object_function *function
                      : ours != NULL && ours[0] != 0     ? ours
                      : common != NULL && common[0] != 0 ? common
                                                         : "cc";
+    split_flags(&build, getenv("SHARDC_CFLAGS"));
     sc_object_key key = base_key(&build);
     add_units(&build, functions, count, key);
     for (uint32_t i = 0; i < build.units.count; i++)

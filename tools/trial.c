@@ -14,6 +14,27 @@ bool sc_limit_applies(const sc_module *global, sc_limit limit)
     return limit != SC_LIMIT_OVERFLOW || sc_module_find_state(global, scale) != SC_NONE;
 }
 
+/* ---- sizes ---- */
+
+static const double affordable = 2e9, hopeless = 1e14;
+
+void sc_trial_shrink(sc_module *global, sc_module *local, bool full, sc_trial_size *out)
+{
+    *out = (sc_trial_size){.is_shrunk = !full && sc_interpret_cost(global, local) > affordable};
+    if (out->is_shrunk)
+        sc_shrink_modules(global, local, affordable, &out->shrink);
+    double cost = sc_interpret_cost(global, local);
+    if (cost > hopeless)
+        out->too_large = sc_arena_printf(&local->context->arena, "the program is too large to interpret%s: about %.0e operations",
+                                         out->is_shrunk ? ", shrunk as far as it goes" : "", cost);
+}
+
+void sc_trial_restore(sc_trial_size *size)
+{
+    if (size->is_shrunk)
+        sc_shrink_undo(&size->shrink);
+}
+
 /* ---- values ---- */
 
 sc_array sc_trial_values(const sc_type_info *type, const sc_draw *draw, const sc_draw_options *options)

@@ -1,9 +1,20 @@
-/* What a program is tried on, and where results of two of its forms are comparable: what every validation needs, whatever runs the program. */
+/* What a program is tried on, and where results of two of its forms are comparable: what every validation needs, whatever runs the program.
+ */
 #ifndef SHARDC_TOOLS_TRIAL_H
 #define SHARDC_TOOLS_TRIAL_H
 
 #include "ir/interp.h"
 #include "tools/draw.h"
+#include "tools/shrink.h"
+
+/* A few seconds of interpreting, as sc_interpret_cost counts; what costs more is shrunk, unless `full`. */
+typedef struct sc_trial_size {
+    bool is_shrunk;
+    sc_shrink shrink;
+    const char *too_large; /* NULL, or why nobody would wait for it */
+} sc_trial_size;
+void sc_trial_shrink(sc_module *global, sc_module *local, bool full, sc_trial_size *out);
+void sc_trial_restore(sc_trial_size *size); /* every size as it was */
 
 /* What random numbers never are, and steps have to survive: an optimizer without clipping (after so many good steps that a scale grows), a
  * batch that weighs nothing, and, where losses are scaled, gradients that overflowed. An update is run by itself at each. */

@@ -10,8 +10,6 @@
 #include "tools/reach.h"
 #include "tools/trial.h"
 
-/* A few seconds of interpreting; what costs more is shrunk. And what nobody would wait for, with --full too. */
-static const double affordable = 2e9, hopeless = 1e14;
 /* 1e-12 over 1e-9. */
 static const double share_of_kind = 1e-3;
 
@@ -49,7 +47,7 @@ typedef struct validation {
     /* the run in progress */
     run_kind kind;
     sc_limit limit; /* of an update by itself, after the schedule */
-    bool stopped; /* the per-rank program failed: only what it had computed by then can be compared */
+    bool stopped;   /* the per-rank program failed: only what it had computed by then can be compared */
     sc_interp *one, *all;
     sc_interp *truth;                                /* of a run with the casts in force: the global program without them; else NULL */
     sc_array *inputs, *expected, *found, *unrounded; /* unrounded: outputs of `truth` */
@@ -305,7 +303,8 @@ static bool compare_candidate(validation *v, sc_value candidate, sc_type local_t
 {
     sc_array unrounded = {0};
     *expected = sc_interp_get_value(v->one, candidate, NULL);
-    if (expected->data == NULL || !sc_same_dims(v->global, v->global->values.data[candidate].type, v->local, local_type) || !same_shape(expected, found)) {
+    if (expected->data == NULL || !sc_same_dims(v->global, v->global->values.data[candidate].type, v->local, local_type) ||
+        !same_shape(expected, found)) {
         sc_array_free(expected);
         return false;
     }
@@ -706,20 +705,14 @@ bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_
         differ_because(&v, "the function is not in both programs");
         return false;
     }
-    sc_shrink shrink;
-    bool shrinks = !options->full && sc_interpret_cost(global, local) > affordable;
-    if (shrinks) {
-        sc_shrink_modules(global, local, affordable, &shrink);
-        result->shrunk = shrink.list;
-    }
+    sc_trial_size size;
+    sc_trial_shrink(global, local, options->full, &size);
+    result->shrunk = size.shrink.list;
     result->ranks = sc_mesh_ranks(&local->mesh);
-    double cost = sc_interpret_cost(global, local);
-    if (cost > hopeless)
-        differ_because(&v, "the program is too large to interpret%s: about %.0e operations", shrinks ? ", shrunk as far as it goes" : "",
-                       cost);
+    if (size.too_large != NULL)
+        differ_because(&v, "%s", size.too_large);
     else
         run_all(&v, options);
-    if (shrinks)
-        sc_shrink_undo(&shrink);
+    sc_trial_restore(&size);
     return result->equal;
 }
