@@ -205,7 +205,8 @@ sc_knode lower_rope(sc_lowering *l, const sc_op *op, const sc_knode *index)
         sc_knode odd = sc_lower_with(l, SC_NODE_mod, e, 2);
         is_first = sc_lower_with(l, SC_NODE_eq, odd, 0);
         pair = sc_lower_with(l, SC_NODE_div, e, 2);
-        partner = sc_lower_where(l, is_first, sc_lower_with(l, SC_NODE_add, e, 1), sc_lower_with(l, SC_NODE_sub, e, 1));
+        /* the other of the pair, in a form whose bounds show */
+        partner = sc_lower_2(l, SC_NODE_add, sc_lower_with(l, SC_NODE_mul, pair, 2), sc_lower_2(l, SC_NODE_sub, sc_lower_integer(l, 1), odd));
     } else {
         is_first = sc_lower_with(l, SC_NODE_lt, e, (double)pairs);
         pair = sc_lower_with(l, SC_NODE_mod, e, (double)pairs);
