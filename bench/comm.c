@@ -1,9 +1,8 @@
-/* How fast ranks in one process talk to each other, against memcpy in as many threads at the same time: comm [RANKS]. Counted are the bytes
- * that must be read and written at least: all_reduce of b bytes on n ranks reads and writes n b, all_gather reads b and writes n b,
- * reduce_scatter reads n b and writes b; memcpy of b reads and writes b. Of buffers
- * that fit into no cache the goal is a ratio of 1; smaller ones stay in each core's own cache under memcpy, and must go from core to core
- * between ranks. Then what a call costs that moves
- * nothing. */
+/* How fast ranks talk to each other, against memcpy on all of them at the same time: comm [RANKS] for threads, mpirun -n RANKS comm mpi for
+ * processes. Counted are the bytes that must be read and written at least: all_reduce of b bytes on n ranks reads and writes n b,
+ * all_gather reads b and writes n b, reduce_scatter reads n b and writes b; memcpy of b reads and writes b. Of buffers that fit into no
+ * cache the goal between threads is a ratio of 1; smaller ones stay in each core's own cache under memcpy, and must go from core to core
+ * between ranks. Then what a call costs that moves nothing. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 
 #include "runtime/comm.h"
 
-enum { MOST_RANKS = 64, REPEATS = 5, CALLS = 2000 };
+enum { MOST_RANKS = 64, MOST_BYTES = 128 << 20, REPEATS = 5, CALLS = 2000 };
 
 typedef struct bench {
     sc_comm *comm;
@@ -71,51 +70,63 @@ static void *rank_main(void *user)
     return NULL;
 }
 
-static double time_of(bench *ranks, uint32_t n, sc_comm_kind kind, size_t bytes)
+/* `threads`: ranks in this process, one of which it is under MPI. */
+static double time_of(bench *ranks, uint32_t threads, sc_comm_kind kind, size_t bytes)
 {
-    pthread_t threads[MOST_RANKS];
-    for (uint32_t i = 0; i < n; i++) {
+    pthread_t others[MOST_RANKS];
+    for (uint32_t i = 0; i < threads; i++) {
         ranks[i].kind = kind;
         ranks[i].bytes = bytes;
-        if (pthread_create(&threads[i], NULL, rank_main, &ranks[i]) != 0)
+        if (i > 0 && pthread_create(&others[i], NULL, rank_main, &ranks[i]) != 0)
             exit(1);
     }
-    for (uint32_t i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
+    rank_main(&ranks[0]);
+    for (uint32_t i = 1; i < threads; i++)
+        pthread_join(others[i], NULL);
     return ranks[0].seconds;
+}
+
+static void measure(bench *ranks, uint32_t threads, size_t size)
+{
+    static const sc_comm_kind kinds[] = {SC_COMM_ALL_REDUCE, SC_COMM_ALL_GATHER, SC_COMM_REDUCE_SCATTER};
+    uint32_t n = sc_comm_size(ranks[0].comm);
+    bool prints = sc_comm_rank(ranks[0].comm) == 0;
+    size_t bytes = size / 4 / n * 4 * n;
+    double b = (double)bytes, copy_rate = 2 * n * b / time_of(ranks, threads, SC_COMM_KINDS, bytes);
+    if (prints)
+        printf("%9.0f bytes, %u ranks: memcpy on all at once       %6.1f GB/s\n", b, n, 1e-9 * copy_rate);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        double seconds = time_of(ranks, threads, kinds[k], bytes), touched = (kinds[k] == SC_COMM_ALL_REDUCE ? 2 * n : n + 1) * b;
+        if (prints)
+            printf("%9.0f bytes, %u ranks: %-14s %9.1f us  %6.1f GB/s  %4.2f of memcpy\n", b, n, sc_comm_kind_names[kinds[k]],
+                   1e6 * seconds, 1e-9 * touched / seconds, touched / seconds / copy_rate);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    static const sc_comm_kind kinds[] = {SC_COMM_ALL_REDUCE, SC_COMM_ALL_GATHER, SC_COMM_REDUCE_SCATTER};
-    static const size_t sizes[] = {64 << 10, 1 << 20, 16 << 20, 128 << 20};
-    uint32_t n = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 2;
+    static const size_t sizes[] = {64 << 10, 1 << 20, 16 << 20, MOST_BYTES};
+    bool is_mpi = argc > 1 && strcmp(argv[1], "mpi") == 0;
+    uint32_t threads = is_mpi ? 1 : argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 2;
     static bench ranks[MOST_RANKS];
     sc_comm *comms[MOST_RANKS];
     sc_error error;
-    if (n < 1 || n > MOST_RANKS)
+    if (threads < 1 || threads > MOST_RANKS)
         return 2;
-    check(sc_comm_open_local(n, NULL, comms, &error), &error);
-    for (uint32_t i = 0; i < n; i++) {
-        ranks[i] = (bench){.comm = comms[i], .source = calloc(1, 128 << 20), .destination = calloc(1, 128 << 20)};
+    check(is_mpi ? sc_comm_open_mpi(NULL, comms, &error) : sc_comm_open_local(threads, NULL, comms, &error), &error);
+    for (uint32_t i = 0; i < threads; i++) {
+        ranks[i] = (bench){.comm = comms[i], .source = malloc(MOST_BYTES), .destination = malloc(MOST_BYTES)};
         if (ranks[i].source == NULL || ranks[i].destination == NULL)
             return 1;
-        memset(ranks[i].source, 0, 128 << 20);
-        memset(ranks[i].destination, 0, 128 << 20);
+        memset(ranks[i].source, 0, MOST_BYTES);
+        memset(ranks[i].destination, 0, MOST_BYTES);
     }
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        double b = (double)(sizes[s] / 4 / n * 4 * n), copy = time_of(ranks, n, SC_COMM_KINDS, (size_t)b);
-        double copy_rate = 2 * n * b / copy;
-        printf("%9.0f bytes, %u ranks: memcpy in all threads        %6.1f GB/s\n", b, n, 1e-9 * copy_rate);
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            double seconds = time_of(ranks, n, kinds[k], (size_t)b), touched = (kinds[k] == SC_COMM_ALL_REDUCE ? 2 * n : n + 1) * b;
-            printf("%9.0f bytes, %u ranks: %-14s %9.1f us  %6.1f GB/s  %4.2f of memcpy\n", b, n, sc_comm_kind_names[kinds[k]],
-                   1e6 * seconds, 1e-9 * touched / seconds, touched / seconds / copy_rate);
-        }
-    }
-    printf("a barrier %.1f us, an all_reduce of 4 bytes %.1f us\n", 1e6 * time_of(ranks, n, SC_COMM_BARRIER, 0),
-           1e6 * time_of(ranks, n, SC_COMM_ALL_REDUCE, 4));
-    for (uint32_t i = 0; i < n; i++) {
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        measure(ranks, threads, sizes[s]);
+    double barrier = time_of(ranks, threads, SC_COMM_BARRIER, 0), reduce = time_of(ranks, threads, SC_COMM_ALL_REDUCE, 4);
+    if (sc_comm_rank(comms[0]) == 0)
+        printf("a barrier %.1f us, an all_reduce of 4 bytes %.1f us\n", 1e6 * barrier, 1e6 * reduce);
+    for (uint32_t i = 0; i < threads; i++) {
         sc_comm_close(comms[i]);
         free(ranks[i].source);
         free(ranks[i].destination);

@@ -9,10 +9,14 @@ add_custom_command(OUTPUT ${prelude} COMMAND sc_write_prelude ${prelude} DEPENDS
 target_sources(sc_runtime PRIVATE ${prelude})
 target_include_directories(sc_runtime PRIVATE ${PROJECT_BINARY_DIR})
 
-# Tiles want to be unrolled whole, and products and sums to be contracted, whatever the rest is compiled with.
+# Tiles want to be unrolled whole, and products and sums to be contracted, whatever the rest is compiled with. Sanitizers make so much of
+# what is unrolled that compiling takes minutes.
 file(GLOB gemm_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/gemm_[fi]*_*.c)
 foreach(source ${gemm_kernels})
-    set(options -O3 -ffp-contract=fast)
+    set(options -ffp-contract=fast)
+    if(NOT SHARDC_SANITIZE)
+        list(APPEND options -O3)
+    endif()
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
         if(source MATCHES "_avx2.c$")
             list(APPEND options -mavx2 -mfma)

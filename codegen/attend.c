@@ -147,7 +147,7 @@ static bool read_mask(sc_attend_maker *maker)
     const char *mask = sc_text(maker->m->context, sc_op_word(maker->op, SC_ATTR_mask));
     bool is_window = strcmp(mask, "window") == 0;
     desc->is_causal = is_window || strcmp(mask, "causal") == 0;
-    desc->window = is_window ? sc_op_int(maker->op, SC_ATTR_window, 0) : 0;
+    desc->window = is_window ? sc_op_int(maker->op, SC_ATTR_window, 0) : -1;
     return desc->is_causal ? sc_op_attr(maker->op, SC_ATTR_to) != NULL : mask[0] == 0 || strcmp(mask, "none") == 0;
 }
 

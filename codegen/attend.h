@@ -4,6 +4,10 @@
  * *own*; and the *query* dims, all others of q. One of these may be the position dim, which masks compare with T. Arrays are dense and
  * row-major in the order of their types' dims, of local sizes; where they stand along a dim is a stride.
  *
+ * All forms treat NaN and infinities of visible keys as the interpreter does. Of a key that is masked, the simple form reads nothing; the
+ * others may multiply its value by a weight of 0, so values of masked keys have to be finite, but for keys that positions hide from
+ * every query of a head.
+ *
  * Emitted functions are kernels of programs (sc_image_kernel in support/program_format.h). Their arguments are the op's operands, then its
  * results, then, if scratch_bytes > 0, a scratch buffer of so many bytes; results are written whole. No check can fail. */
 #ifndef SHARDC_CODEGEN_ATTEND_H

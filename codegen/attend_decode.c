@@ -1,35 +1,47 @@
-/* Few queries a unit, as when one token is decoded against a long cache: keys and values are read once, straight through, and what limits
- * is memory. Elements of heads are vectors here. Where units are few, keys are split into chunks with a softmax of their own each, and a
- * second loop puts them together (Dao and others, "Flash-Decoding", 2023). How many chunks there are depends on the op alone. */
+/* Few queries a unit, as when one token is decoded against a long cache: keys and values are read once, and what limits is memory. Elements
+ * of heads are vectors here. Keys are split into chunks with a softmax of their own each, and a second loop puts them together (Dao and
+ * others, "Flash-Decoding", 2023): for work to share where units are few, and because in a cache the heads of a key stand side by side, so
+ * that all heads should read the same pages soon after each other. How many chunks there are depends on the op alone. */
 #include "codegen/attend_emit.h"
 
-enum { ENOUGH_UNITS = 16, MOST_CHUNKS = 32, LEAST_KEYS = 256 /* of a chunk */ };
+enum { CHUNK_KEYS = 512, CHUNK_KEYS_OF_FEW = 256, FEW_UNITS = 16, MOST_CHUNKS = 64 };
 
 int64_t sc_attend_decode_chunks(const sc_attend_desc *desc)
 {
-    int64_t units = sc_attend_units(desc), most = MOST_CHUNKS / units, chunks = (desc->t.size + LEAST_KEYS - 1) / LEAST_KEYS;
-    chunks = units >= ENOUGH_UNITS ? 1 : chunks < most ? chunks : most;
-    return chunks < 1 ? 1 : chunks;
+    int64_t keys = sc_attend_units(desc) < FEW_UNITS ? CHUNK_KEYS_OF_FEW : CHUNK_KEYS, chunks = (desc->t.size + keys - 1) / keys;
+    return chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
 }
 
-/* In f32, of all chunks: of each query the largest score, the total, the sums. */
+/* What a query keeps of a chunk, in elements of f32: sums, the largest score, the total. */
+static int64_t part_size(const sc_attend_desc *desc)
+{
+    return (desc->own[0].size + 2 + 15) / 16 * 16;
+}
+
 int64_t sc_attend_decode_scratch(const sc_attend_desc *desc)
 {
     int64_t chunks = sc_attend_decode_chunks(desc);
-    return chunks == 1 ? 0 : 4 * sc_attend_units(desc) * chunks * sc_attend_rows(desc) * (desc->own[0].size + 2);
+    return chunks == 1 ? 0 : 4 * sc_attend_units(desc) * chunks * sc_attend_rows(desc) * part_size(desc);
+}
+
+/* Keys that are read for every query before the next ones: they and the next ones stay in a cache of 32 KiB. */
+static int64_t tile_keys(const sc_attend_desc *desc)
+{
+    int64_t keys = 16384 / (4 * (desc->e.size + desc->own[0].size)) / 8 * 8;
+    return keys < 8 ? 8 : keys > 64 ? 64 : keys;
 }
 
 static int64_t chunk_keys(const sc_attend_desc *desc)
 {
     int64_t chunks = sc_attend_decode_chunks(desc), keys = (desc->t.size + chunks - 1) / chunks;
-    return (keys + SC_ATTEND_TILE - 1) / SC_ATTEND_TILE * SC_ATTEND_TILE;
+    return (keys + tile_keys(desc) - 1) / tile_keys(desc) * tile_keys(desc);
 }
 
 static void declare_sizes(sc_attend_text *text)
 {
     const sc_attend_desc *desc = text->desc;
-    sc_attend_line(text, "enum { tile = %d, rows = %lld, e_size = %lld, own_size = %lld, part = own_size + 2 };", SC_ATTEND_TILE,
-                   (long long)sc_attend_rows(desc), (long long)desc->e.size, (long long)desc->own[0].size);
+    sc_attend_line(text, "enum { tile = %lld, rows = %lld, e_size = %lld, own_size = %lld, part = %lld };", (long long)tile_keys(desc),
+                   (long long)sc_attend_rows(desc), (long long)desc->e.size, (long long)desc->own[0].size, (long long)part_size(desc));
     sc_attend_line(text, "(void)unit;");
     sc_attend_decode(text, sc_attend_of_unit, "unit");
 }
@@ -106,13 +118,26 @@ static int64_t tile_stride(const sc_attend_desc *desc, sc_attend_role role, cons
 static void score_tile(sc_attend_text *text)
 {
     const sc_attend_desc *desc = text->desc;
-    sc_attend_open(text, "for (int64_t i = 0; i < count; i++)");
-    sc_attend_line(text, "float score = 0;");
-    sc_attend_line(text, "#pragma omp simd reduction(+ : score)");
+    long long step = (long long)tile_stride(desc, SC_ATTEND_K, &desc->e);
+    sc_attend_line(text, "const float *const row = queries + r * e_size;");
+    sc_attend_line(text, "int64_t key = 0;");
+    sc_attend_open(text, "for (; key + 4 <= count; key += 4)"); /* four sums that do not wait for each other */
+    sc_attend_line(text, "const float *const of_key = k_tile + key * %lld;", step);
+    sc_attend_line(text, "float sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;");
+    sc_attend_line(text, "#pragma omp simd reduction(+ : sum0, sum1, sum2, sum3)");
+    sc_attend_open(text, "for (int64_t e = 0; e < e_size; e++)");
+    for (int i = 0; i < 4; i++)
+        sc_attend_line(text, "sum%d += row[e] * of_key[e + %lld];", i, i * step);
+    sc_attend_close(text);
+    for (int i = 0; i < 4; i++)
+        sc_attend_line(text, "scores[key + %d] = sum%d;", i, i);
+    sc_attend_close(text);
+    sc_attend_open(text, "for (; key < count; key++)");
+    sc_attend_line(text, "float sum = 0;");
+    sc_attend_line(text, "#pragma omp simd reduction(+ : sum)");
     sc_attend_line(text, "for (int64_t e = 0; e < e_size; e++)");
-    sc_attend_line(text, "    score += queries[r * e_size + e] * k_tile[i * %lld + e];",
-                   (long long)tile_stride(desc, SC_ATTEND_K, &desc->e));
-    sc_attend_line(text, "scores[i] = score;");
+    sc_attend_line(text, "    sum += row[e] * k_tile[key * %lld + e];", step);
+    sc_attend_line(text, "scores[key] = sum;");
     sc_attend_close(text);
     if (desc->softcap != 0) {
         sc_attend_line(text, "#pragma omp simd");
@@ -140,7 +165,8 @@ static void add_tile(sc_attend_text *text)
 {
     const sc_attend_desc *desc = text->desc;
     long long step = (long long)tile_stride(desc, SC_ATTEND_V, &desc->own[0]);
-    sc_attend_line(text, "float *const sums = parts + r * part + 2, best = largest[r], added = 0;");
+    sc_attend_line(text, "float *const sums = parts + r * part, best = largest[r], added = 0;");
+    sc_attend_line(text, "#pragma omp simd reduction(max : best)");
     sc_attend_line(text, "for (int64_t i = 0; i < count; i++)");
     sc_attend_line(text, "    best = scores[i] > best ? scores[i] : best;");
     sc_attend_line(text, "const float base = best == -INFINITY ? 0 : best, correction = sc_exp_below_f32(largest[r] - base);");
@@ -178,7 +204,29 @@ static void add_tile(sc_attend_text *text)
     sc_attend_line(text, "        sums[o] += scores[i] * v_tile[i * %lld + o];", step);
 }
 
-/* parts[query]: largest score, total, sums over the chunk's keys. */
+/* Rows of a head are far apart where another dim is inside, and no hardware follows them. Every query asks for its share of the next tile.
+ */
+static void prefetch_next(sc_attend_text *text)
+{
+    static const struct {
+        sc_attend_role role;
+        const char *name;
+    } arrays[] = {{SC_ATTEND_K, "k"}, {SC_ATTEND_V, "v"}};
+    const sc_attend_desc *desc = text->desc;
+    sc_attend_open(text, "for (int64_t next = first + tile + r; next < first + 2 * tile && next < most; next += rows)");
+    for (int i = 0; i < 2; i++) {
+        const sc_attend_dim *dim = i == 0 ? &desc->e : &desc->own[0];
+        int64_t line = 64 / sc_dtypes[desc->arrays[arrays[i].role].dtype].bytes;
+        if (dim->strides[arrays[i].role] != 1)
+            continue;
+        sc_attend_line(text, "for (int64_t x = 0; x < %lld; x += %lld)", (long long)dim->size, (long long)line);
+        sc_attend_line(text, "    __builtin_prefetch(%s + %s_at + %s + x);", arrays[i].name, arrays[i].name,
+                       sc_attend_times(text, "next", desc->t.strides[arrays[i].role]));
+    }
+    sc_attend_close(text);
+}
+
+/* parts[query]: sums over the chunk's keys, largest score, total. */
 static void emit_chunk(sc_attend_text *text)
 {
     const sc_attend_desc *desc = text->desc;
@@ -201,14 +249,15 @@ static void emit_chunk(sc_attend_text *text)
     read_tile(text, SC_ATTEND_K, "k", &desc->e, "e_size");
     read_tile(text, SC_ATTEND_V, "v", &desc->own[0], "own_size");
     sc_attend_open(text, "for (int64_t r = 0; r < rows; r++)");
+    prefetch_next(text);
     sc_attend_line(text, "float scores[tile]" ALIGNED ";");
     score_tile(text);
     add_tile(text);
     sc_attend_close(text);
     sc_attend_close(text);
     sc_attend_open(text, "for (int64_t r = 0; r < rows; r++)");
-    sc_attend_line(text, "parts[r * part] = largest[r];");
-    sc_attend_line(text, "parts[r * part + 1] = total[r];");
+    sc_attend_line(text, "parts[r * part + own_size] = largest[r];");
+    sc_attend_line(text, "parts[r * part + own_size + 1] = total[r];");
     sc_attend_close(text);
     sc_attend_close(text);
     sc_strbuf_add_char(text->out, '\n');
@@ -236,15 +285,15 @@ static void emit_finish(sc_attend_text *text)
     sc_attend_line(text, "const float *const of_row = parts + r * part;");
     sc_attend_line(text, "float largest = -INFINITY, total = 0, shares[chunks];");
     sc_attend_line(text, "for (int c = 0; c < chunks; c++)");
-    sc_attend_line(text, "    largest = of_row[c * rows * part] > largest ? of_row[c * rows * part] : largest;");
+    sc_attend_line(text, "    largest = of_row[c * rows * part + own_size] > largest ? of_row[c * rows * part + own_size] : largest;");
     sc_attend_open(text, "for (int c = 0; c < chunks; c++)");
-    sc_attend_line(text, "shares[c] = sc_exp_below_f32(of_row[c * rows * part] - (largest == -INFINITY ? 0 : largest));");
-    sc_attend_line(text, "total += shares[c] * of_row[c * rows * part + 1];");
+    sc_attend_line(text, "shares[c] = sc_exp_below_f32(of_row[c * rows * part + own_size] - (largest == -INFINITY ? 0 : largest));");
+    sc_attend_line(text, "total += shares[c] * of_row[c * rows * part + own_size + 1];");
     sc_attend_close(text);
     sc_attend_open(text, "for (int64_t o = 0; o < own_size; o++)");
     sc_attend_line(text, "float sum = 0;");
     sc_attend_line(text, "for (int c = 0; c < chunks; c++)");
-    sc_attend_line(text, "    sum += shares[c] * of_row[c * rows * part + 2 + o];");
+    sc_attend_line(text, "    sum += shares[c] * of_row[c * rows * part + o];");
     sc_attend_line(text, "out[%s] = %s;", index,
                    sc_attend_stored(text, desc->arrays[SC_ATTEND_OUT].dtype, "(total == 0.0f ? 0.0f : sum / total)"));
     sc_attend_close(text);
@@ -259,7 +308,7 @@ void sc_attend_emit_decode(sc_attend_text *text)
 {
     const sc_attend_desc *desc = text->desc;
     long long units = (long long)sc_attend_units(desc), chunks = (long long)sc_attend_decode_chunks(desc);
-    long long part = (long long)(sc_attend_rows(desc) * (desc->own[0].size + 2));
+    long long part = (long long)(sc_attend_rows(desc) * part_size(desc));
     emit_chunk(text);
     emit_finish(text);
     sc_attend_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);
@@ -277,7 +326,7 @@ void sc_attend_emit_decode(sc_attend_text *text)
     } else {
         sc_attend_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
         sc_attend_open(text, "for (int64_t unit = 0; unit < %lld; unit++)", units);
-        sc_attend_line(text, "float parts[%lld];", part);
+        sc_attend_line(text, "float parts[%lld]" ALIGNED ";", part);
         sc_attend_line(text, "%s_chunk(args, params, unit, 0, parts);", text->name);
         sc_attend_line(text, "%s_finish(args, params, unit, parts);", text->name);
         sc_attend_close(text);

@@ -201,7 +201,7 @@ void sc_attend_declare_interval(sc_attend_text *text)
         const char *first = desc->position == SC_NONE ? "0" : first_of(text, &desc->queries[desc->position]);
         sc_attend_line(text, "const int64_t query = %s + %s + %s - %s;", first, index, pos, t_first);
         sc_attend_line(text, "high = query + 1 < high ? query + 1 : high;");
-        if (desc->window > 0)
+        if (desc->window >= 0)
             sc_attend_line(text, "low = query - %lld > 0 ? query - %lld : 0;", (long long)desc->window - 1, (long long)desc->window - 1);
     }
     sc_attend_line(text, "high = high > low ? high : low;");

@@ -7,7 +7,7 @@
 enum {
     SC_ATTEND_MAX_HEAD = 512,
     SC_ATTEND_LANES = 24, /* queries of a panel: three vectors of AVX2 */
-    SC_ATTEND_TILE = 32,  /* keys */
+    SC_ATTEND_TILE = 48,  /* keys */
     SC_ATTEND_FEW = 8     /* queries of a unit: no more than these are decoded */
 };
 
@@ -89,11 +89,14 @@ typedef struct sc_attend_blocking {
 
 sc_attend_blocking sc_attend_blocking_of(const sc_attend_desc *desc);
 void sc_attend_emit_product(sc_attend_text *text, int lanes);
+void sc_attend_emit_turns(sc_attend_text *text);
 void sc_attend_declare_block(sc_attend_text *text, const sc_attend_blocking *b);
 void sc_attend_open_queries(sc_attend_text *text);
 void sc_attend_read_query(sc_attend_text *text);
+void sc_attend_turn_queries(sc_attend_text *text);
 void sc_attend_declare_tiles(sc_attend_text *text);
 void sc_attend_read_tiles(sc_attend_text *text);
+void sc_attend_open_panels(sc_attend_text *text);
 void sc_attend_score_tile(sc_attend_text *text);
 const char *sc_attend_lane_factor(sc_attend_text *text);
 void sc_attend_emit_tiled(sc_attend_text *text);

@@ -17,12 +17,10 @@ enum { CHUNK_TILES = 4 /* of a chunk of keys */, FEW_UNITS = 8 };
 static void declare_block(sc_attend_text *text, const sc_attend_blocking *b)
 {
     sc_attend_declare_block(text, b);
-    sc_attend_line(text, "float query_rows[block_queries * e_width]" ALIGNED ", d_queries[panels * e_width * lanes]" ALIGNED ";");
-    sc_attend_line(text, "float d_outs[panels * own_size * lanes]" ALIGNED ", d_out_rows[block_queries * own_width]" ALIGNED ";");
+    sc_attend_line(text, "float d_queries[panels * e_width * lanes]" ALIGNED ";");
+    sc_attend_line(text, "float d_outs[panels * own_width * lanes]" ALIGNED ", d_out_rows[block_queries * own_width]" ALIGNED ";");
     sc_attend_line(text, "float log_sum[block_queries]" ALIGNED ", delta[block_queries]" ALIGNED ";");
-    sc_attend_line(text, "__builtin_memset(query_rows, 0, sizeof query_rows);");
     sc_attend_line(text, "__builtin_memset(d_queries, 0, sizeof d_queries);");
-    sc_attend_line(text, "__builtin_memset(d_outs, 0, sizeof d_outs);");
     sc_attend_line(text, "__builtin_memset(d_out_rows, 0, sizeof d_out_rows);");
 }
 
@@ -44,29 +42,30 @@ static void read_queries(sc_attend_text *text, const sc_attend_blocking *b)
         sc_attend_line(text, "    continue;");
     }
     sc_attend_read_query(text);
-    sc_attend_line(text, "for (int64_t e = 0; e < e_size; e++)");
-    sc_attend_line(text, "    query_rows[r * e_width + e] = queries[(p * e_size + e) * lanes + l];");
     sc_attend_line(text, "const int64_t d_out_at = %s;", sc_attend_at(text, SC_ATTEND_D_OUT, sc_attend_all));
     sc_attend_open(text, "for (int64_t o = 0; o < own_size; o++)");
     sc_attend_line(text, "const float d = %s;", sc_attend_read(text, SC_ATTEND_D_OUT, d_out));
-    sc_attend_line(text, "d_out_rows[r * own_width + o] = d_outs[(p * own_size + o) * lanes + l] = d;");
+    sc_attend_line(text, "d_out_rows[r * own_width + o] = d;");
     sc_attend_line(text, "delta[r] += d * %s;", sc_attend_read(text, SC_ATTEND_OUT, out));
     sc_attend_close(text);
     sc_attend_line(text, "const float sum = %s;", sc_attend_read(text, SC_ATTEND_LSE, "lse_of[r]"));
     sc_attend_line(text, "log_sum[r] = sum == -INFINITY ? INFINITY : sum;");
     sc_attend_close(text);
+    sc_attend_turn_queries(text);
+    sc_attend_line(text, "for (int64_t p = 0; p < panels; p++)");
+    sc_attend_line(text, "    %s_to_panel(d_out_rows + p * lanes * own_width, d_outs + p * own_width * lanes, own_width);", text->name);
 }
 
 /* weights[t][query] and d_scores, from scores and the cotangents of weights. */
 static void differentiate_tile(sc_attend_text *text)
 {
     const sc_attend_desc *desc = text->desc;
-    sc_attend_line(text, "for (int64_t i = 0; i < count; i += 4)");
+    sc_attend_line(text, "for (int64_t i = 0; i < seen; i += 4)");
     sc_attend_line(text,
-                   "    %s_product%d(values + i * own_width, own_width, 1, d_outs + p * own_size * lanes, lanes, d_scores + i * lanes, "
+                   "    %s_product%d(values + i * own_width, own_width, 1, d_outs + p * own_width * lanes, lanes, d_scores + i * lanes, "
                    "lanes, own_size, 0);",
                    text->name, SC_ATTEND_LANES);
-    sc_attend_open(text, "for (int64_t i = 0; i < count; i++)");
+    sc_attend_open(text, "for (int64_t i = 0; i < seen; i++)");
     if (desc->p > 0)
         sc_attend_line(text, "const int64_t t = first + i;");
     sc_attend_line(text, "#pragma omp simd");
@@ -89,7 +88,7 @@ static void differentiate_tile(sc_attend_text *text)
 static void add_products(sc_attend_text *text, const char *left, const char *right, const char *sums, const char *width, int64_t elements)
 {
     long long sixteens = (long long)elements / 16 * 16;
-    sc_attend_open(text, "for (int64_t i = 0; i < count; i += 4)");
+    sc_attend_open(text, "for (int64_t i = 0; i < seen; i += 4)");
     if (sixteens > 0) {
         sc_attend_line(text, "for (int64_t x = 0; x < %lld; x += 16)", sixteens);
         sc_attend_line(text, "    %s_product16(%s + i * lanes, lanes, 1, %s + p * lanes * %s + x, %s, %s + i * %s + x, %s, lanes, 1);",
@@ -103,20 +102,18 @@ static void add_products(sc_attend_text *text, const char *left, const char *rig
 
 static void through_panels(sc_attend_text *text, const sc_attend_blocking *b)
 {
-    sc_attend_open(text, "for (int64_t p = 0; p < panels; p++)");
-    sc_attend_line(text, "if (first >= panel_high[p] || first + count <= panel_low[p])");
-    sc_attend_line(text, "    continue;");
+    sc_attend_open_panels(text);
     sc_attend_score_tile(text);
     differentiate_tile(text);
     sc_attend_open(text, "if (for_keys)");
-    sc_attend_line(text, "for (int64_t i = count * lanes; i < (count + 3) / 4 * 4 * lanes; i++)");
+    sc_attend_line(text, "for (int64_t i = seen * lanes; i < (seen + 3) / 4 * 4 * lanes; i++)");
     sc_attend_line(text, "    scores[i] = d_scores[i] = 0;");
     add_products(text, "scores", "d_out_rows", "d_values", "own_width", b->own_width);
     add_products(text, "d_scores", "query_rows", "d_keys", "e_width", b->e_width);
     sc_attend_close(text);
     sc_attend_open(text, "if (for_queries)");
     sc_attend_line(text, "for (int64_t e = 0; e < e_size; e += 4)");
-    sc_attend_line(text, "    %s_product%d(keys + e, 1, e_width, d_scores, lanes, d_queries + (p * e_width + e) * lanes, lanes, count, 1);",
+    sc_attend_line(text, "    %s_product%d(keys + e, 1, e_width, d_scores, lanes, d_queries + (p * e_width + e) * lanes, lanes, seen, 1);",
                    text->name, SC_ATTEND_LANES);
     sc_attend_close(text);
     sc_attend_close(text);
@@ -168,11 +165,14 @@ static void emit_block(sc_attend_text *text, const sc_attend_blocking *b)
     add_tile(text, SC_ATTEND_D_V, "d_values", "sum_d_v", "d_v_at", "own_width", &desc->own[0]);
     sc_attend_close(text);
     sc_attend_close(text);
+    sc_attend_line(text, "for (int64_t p = 0; for_queries && p < panels; p++)");
+    sc_attend_line(text, "    %s_from_panel(query_rows + p * lanes * e_width, d_queries + p * e_width * lanes, e_width);", text->name);
     sc_attend_open(text, "for (int64_t r = 0; for_queries && r < block_queries && block * block_queries + r < %lld; r++)",
                    (long long)b->rows);
     sc_attend_decode(text, sc_attend_of_row, "(block * block_queries + r)");
-    sc_attend_line(text, "const int64_t p = r / lanes, l = r %% lanes, d_q_at = %s;", sc_attend_at(text, SC_ATTEND_D_Q, sc_attend_all));
-    const char *value = sc_arena_printf(text->arena, "d_queries[(p * e_width + e) * lanes + l] * %s", sc_attend_number(text, desc->scale));
+    sc_attend_line(text, "const int64_t d_q_at = %s;", sc_attend_at(text, SC_ATTEND_D_Q, sc_attend_all));
+    const char *value = sc_arena_printf(text->arena, "query_rows[r * e_width + e] * %s", sc_attend_number(text, desc->scale));
+    sc_attend_line(text, "#pragma omp simd");
     sc_attend_line(text, "for (int64_t e = 0; e < e_size; e++)");
     sc_attend_line(text, "    d_q[d_q_at + %s] = %s;", sc_attend_times(text, "e", desc->e.strides[SC_ATTEND_D_Q]),
                    sc_attend_stored(text, desc->arrays[SC_ATTEND_D_Q].dtype, value));
@@ -211,6 +211,7 @@ void sc_attend_emit_tiled_grad(sc_attend_text *text)
     sc_attend_emit_product(text, SC_ATTEND_LANES);
     sc_attend_emit_product(text, 16);
     sc_attend_emit_product(text, 8);
+    sc_attend_emit_turns(text);
     emit_block(text, &b);
     sc_attend_begin(text);
     sc_attend_begin_sums(text);

@@ -19,6 +19,8 @@ const sc_emit_limits sc_emit_default_limits = {
     .split_points = 1 << 12,
     .split_memory = 1 << 16,
     .split_block = 1024,
+    .tile = 16,
+    .tile_block = 64,
     .kept = 4096,
 };
 
@@ -163,35 +165,42 @@ static void write_head(sc_emit *e, const char *name)
 
 /* ---- loops over outer dims ---- */
 
+static bool is_blocked(const sc_emit *e)
+{
+    return e->shape.vector != SC_IMAGE_NONE && e->shape.block < e->k->dims.data[e->shape.vector].size;
+}
+
+/* The other outer dims, tiles, blocks of the vector dim, a tile's indices. */
 uint32_t sc_emit_outer_loops(const sc_emit *e)
 {
-    bool blocked = e->shape.vector != SC_IMAGE_NONE && e->shape.block < e->k->dims.data[e->shape.vector].size;
-    return e->shape.order_count + blocked;
+    return e->shape.order_count + (e->shape.tile == SC_IMAGE_NONE ? 0 : 2) + is_blocked(e);
 }
 
 void sc_emit_open_outer_loop(sc_emit *e, uint32_t l)
 {
     const sc_emit_shape *shape = &e->shape;
-    bool block = l == shape->order_count;
-    uint32_t dim = block ? shape->vector : shape->order[l];
+    bool tiled = shape->tile != SC_IMAGE_NONE, whole = l < shape->order_count, within = tiled && l + 1 == sc_emit_outer_loops(e);
+    bool tiles = tiled && l == shape->order_count;
+    uint32_t dim = whole ? shape->order[l] : tiles || within ? shape->tile : shape->vector;
     const char *name = e->dim_names[dim];
-    long long size = e->k->dims.data[dim].size;
-    if (block)
-        sc_emit_line(e, "for (int64_t %s_from = 0; %s_from < %lld; %s_from += %lld) {", name, name, size, name, (long long)shape->block);
-    else
+    long long size = e->k->dims.data[dim].size, step = tiles ? e->limits->tile : shape->block;
+    if (whole)
         sc_emit_line(e, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, size, name);
+    else if (within)
+        sc_emit_line(e, "for (int64_t %s = %s_from; %s < %s_to; %s++) {", name, name, name, name, name);
+    else
+        sc_emit_line(e, "for (int64_t %s_from = 0; %s_from < %lld; %s_from += %lld) {", name, name, size, name, step);
     e->indent++;
 }
 
-void sc_emit_block_end(sc_emit *e)
+void sc_emit_block_end(sc_emit *e, uint32_t dim, int64_t block)
 {
-    const sc_emit_shape *shape = &e->shape;
-    const char *name = e->dim_names[shape->vector];
-    long long size = e->k->dims.data[shape->vector].size, block = shape->block;
-    if (size % block == 0)
-        sc_emit_line(e, "const int64_t %s_to = %s_from + %lld;", name, name, block);
+    const char *name = e->dim_names[dim];
+    long long size = e->k->dims.data[dim].size, step = block;
+    if (size % step == 0)
+        sc_emit_line(e, "const int64_t %s_to = %s_from + %lld;", name, name, step);
     else
-        sc_emit_line(e, "const int64_t %s_to = %s_from < %lld ? %s_from + %lld : %lld;", name, name, size - block, name, block, size);
+        sc_emit_line(e, "const int64_t %s_to = %s_from < %lld ? %s_from + %lld : %lld;", name, name, size - step, name, step, size);
 }
 
 static void write_parallel(sc_emit *e)
@@ -215,6 +224,10 @@ static void plan_scopes(sc_emit *e)
         uint32_t scope = shape->split || l < shape->shared ? 1 : l - shape->shared + 2;
         e->scope_dims[scope] |= (uint64_t)1 << shape->order[l];
         outer |= (uint64_t)1 << shape->order[l];
+    }
+    if (shape->tile != SC_IMAGE_NONE) {
+        e->scope_dims[e->body] = (uint64_t)1 << shape->tile;
+        outer |= e->scope_dims[e->body];
     }
     e->inner = e->body + 1;
     e->scope_dims[e->inner] = ~outer;
@@ -254,14 +267,18 @@ static void write_function(sc_emit *e, const char *name)
         return;
     }
     write_parallel(e);
+    bool tiled = e->shape.tile != SC_IMAGE_NONE;
     for (uint32_t l = 0; l < loops; l++) {
         sc_emit_open_outer_loop(e, l);
+        bool ends = l + 1 == loops - tiled;
+        if (ends && tiled)
+            sc_emit_block_end(e, e->shape.tile, e->limits->tile);
+        if (ends && is_blocked(e))
+            sc_emit_block_end(e, e->shape.vector, e->shape.block);
         uint32_t scope = l < e->shape.shared ? 1 : l - e->shape.shared + 2;
         if (l + 1 >= e->shape.shared && scope < e->body)
             sc_emit_scope(e, scope, 0, k->items.count);
     }
-    if (loops > e->shape.order_count)
-        sc_emit_block_end(e);
     for (uint32_t p = 0; p < k->phases.count; p++)
         sc_emit_phase(e, p);
     if (e->leaves)

@@ -21,7 +21,8 @@ typedef struct sc_emit_limits {
     int64_t split_work, split_shares;   /* kernels of more work and fewer shares have their phases cut */
     int64_t split_points, split_memory; /* points of a cut at least; partial results of a reduction at most */
     int64_t split_block;
-    int64_t kept; /* elements of a row of which a phase leaves to later ones what was dear */
+    int64_t tile, tile_block; /* indices of a tile: of the dim along which one side lies, and the other */
+    int64_t kept;             /* elements of a row of which a phase leaves to later ones what was dear */
 } sc_emit_limits;
 
 extern const sc_emit_limits sc_emit_default_limits;
@@ -80,6 +81,7 @@ typedef struct sc_emit_offset {
 typedef struct sc_emit_shape {
     uint32_t vector;                 /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: phases' last dims are */
     int64_t block;                   /* so many of its indices at once */
+    uint32_t tile;                   /* an outer dim that is walked in tiles with the vector dim's blocks; SC_IMAGE_NONE */
     uint32_t order[64], order_count; /* the other outer dims */
     uint32_t shared;                 /* loops of these, then the loop over blocks, that are shared out as one */
     bool parallel, split;
@@ -143,7 +145,7 @@ bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase, uint32_t dim);
 /* emit_c.c: loops over outer dims, and where a cut or a block ends. */
 void sc_emit_open_outer_loop(sc_emit *e, uint32_t loop);
 uint32_t sc_emit_outer_loops(const sc_emit *e);
-void sc_emit_block_end(sc_emit *e);
+void sc_emit_block_end(sc_emit *e, uint32_t dim, int64_t block);
 
 /* emit_c_keep.c: what a phase leaves to later ones. */
 void sc_emit_choose_kept(sc_emit *e);

@@ -5,7 +5,7 @@
  * elementwise kernels the second. */
 #include "codegen/emit_c_internal.h"
 
-enum { FEWEST_LANES = 4 };
+enum { FEWEST_LANES = 4, FAR = 8 /* elements */ };
 
 static const double LANE = 0.125, ARITHMETIC = 0.25;
 
@@ -139,11 +139,37 @@ static double operations(const sc_emit *e)
     return sum;
 }
 
+static bool is_far(int64_t stride)
+{
+    return stride != INT64_MAX && (stride > FAR || stride < -FAR);
+}
+
+/* A dim along which an element's neighbours lie that are far apart along the vector dim: a transposition. What is read of a line of the
+ * cache by one row is wanted by the next rows, too, so both dims are walked in tiles. */
+static uint32_t choose_tile(const sc_emit *e, uint32_t vector)
+{
+    const sc_kernel *k = e->k;
+    if (vector == SC_IMAGE_NONE || k->dims.count > k->outer_count || size_of(e, vector) < e->limits->tile)
+        return SC_IMAGE_NONE;
+    for (uint32_t i = 0; i < k->nodes.count + k->items.count; i++) {
+        bool load = i < k->nodes.count && e->nodes[i].uses > 0;
+        const sc_emit_access *access = load ? &e->nodes[i].access : i < k->nodes.count ? NULL : &e->items[i - k->nodes.count].access;
+        if (access == NULL || access->count == 0 || !is_far(stride_of(e, access, vector)))
+            continue;
+        for (uint32_t d = 0; d < k->outer_count; d++) {
+            int64_t stride = stride_of(e, access, d);
+            if (d != vector && (stride == 1 || stride == -1) && size_of(e, d) >= e->limits->tile)
+                return d;
+        }
+    }
+    return SC_IMAGE_NONE;
+}
+
 void sc_emit_choose_shape(sc_emit *e)
 {
     const sc_kernel *k = e->k;
     sc_emit_shape *shape = &e->shape;
-    *shape = (sc_emit_shape){.vector = SC_IMAGE_NONE, .block = 1};
+    *shape = (sc_emit_shape){.vector = SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = 1};
     double best = kernel_cost(e, SC_IMAGE_NONE);
     for (uint32_t i = k->outer_count; i-- > 0;) {
         double cost = may_walk_side_by_side(e, i) ? kernel_cost(e, i) : best;
@@ -152,9 +178,10 @@ void sc_emit_choose_shape(sc_emit *e)
             shape->vector = i;
         }
     }
+    shape->tile = choose_tile(e, shape->vector);
     int64_t others = 1;
     for (uint32_t i = 0; i < k->outer_count; i++) {
-        if (i == shape->vector)
+        if (i == shape->vector || i == shape->tile)
             continue;
         shape->order[shape->order_count++] = i;
         others *= size_of(e, i);
@@ -164,6 +191,9 @@ void sc_emit_choose_shape(sc_emit *e)
     if (has_reduction(k)) {
         shape->block = size > e->limits->block ? e->limits->block : size;
         shares *= (size + shape->block - 1) / shape->block;
+    } else if (shape->tile != SC_IMAGE_NONE) {
+        shape->block = size < e->limits->tile_block ? size : e->limits->tile_block;
+        shares = e->limits->split_shares;
     } else if (others < e->limits->shares && size > 2 * e->limits->shortest_block) {
         shape->block = e->limits->shortest_block;
         shares = e->limits->split_shares;
@@ -172,6 +202,11 @@ void sc_emit_choose_shape(sc_emit *e)
     shape->split = work > (double)e->limits->split_work && shares < e->limits->split_shares && sc_emit_may_split(e);
     if (shape->split && size > shape->block)
         shape->block = size < e->limits->split_block ? size : e->limits->split_block;
+    if (shape->tile != SC_IMAGE_NONE) {
+        shape->shared = sc_emit_outer_loops(e) - 1;
+        shape->parallel = work > (double)e->limits->small_work;
+        return;
+    }
     uint32_t loops = shape->order_count + (shape->block < size);
     shape->parallel = work > (double)e->limits->small_work && loops > 0;
     shape->shared = loops > 0;

@@ -274,7 +274,7 @@ static void split_phase(sc_emit *e, uint32_t phase_index)
         e->indent++;
     }
     if (loops > e->shape.order_count)
-        sc_emit_block_end(e);
+        sc_emit_block_end(e, e->shape.vector, e->shape.block);
     if (cuts > 1)
         begin_cut(e);
     read_results(e, phase_index);

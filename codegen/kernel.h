@@ -190,9 +190,9 @@ bool sc_kernel_depends(const sc_kernel *k, sc_knode node, uint32_t dim);
 /* Whether the arguments may be the same array: see sc_kernel_arg. The kernel verifies. */
 bool sc_kernel_may_share(const sc_kernel *k, uint32_t in, uint32_t out);
 
-/* Merges neighbouring dims that every access (and every sum that has one of them) walks as one, drops dims of size 1 and nodes that nobody
- * needs: fewer loops, the same kernel. Arguments, params and items keep their numbers, arguments get other dims. The kernel verifies, and
- * does so afterwards. */
+/* Merges neighbouring dims that every access (and every sum that has one of them) walks as one, drops dims of size 1, nodes that nobody
+ * needs and guards that always hold: fewer loops, the same kernel. Arguments, params and items keep their numbers, arguments get other
+ * dims. The kernel verifies, and does so afterwards. */
 void sc_kernel_simplify(sc_kernel *k);
 /* NULL, or what is wrong with it, in the arena: dims and dtypes that do not fit, an item read before its phase ended, an outer dim that a
  * store lacks, an index that may leave its argument (as far as intervals tell; what is checked or guarded is known to hold), .. */

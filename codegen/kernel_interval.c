@@ -110,6 +110,51 @@ static bool of_absolute(sc_interval x, sc_interval *out)
     return true;
 }
 
+/* x < y, or x <= y: always, never, or not to be told. */
+static bool of_order(sc_interval x, sc_interval y, bool strictly, sc_interval *out)
+{
+    bool always = strictly ? x.high < y.low : x.high <= y.low, never = strictly ? x.low >= y.high : x.low > y.high;
+    *out = (sc_interval){always, always};
+    return always || never;
+}
+
+static bool of_equality(sc_interval x, sc_interval y, bool when_equal, sc_interval *out)
+{
+    bool always = x.low == x.high && y.low == y.high && x.low == y.low, never = x.high < y.low || y.high < x.low;
+    bool value = always == when_equal;
+    *out = (sc_interval){value, value};
+    return always || never;
+}
+
+/* Of truth values and comparisons. */
+static bool of_condition(sc_node_kind kind, sc_interval x, sc_interval y, sc_interval *out)
+{
+    switch (kind) {
+    case SC_NODE_lt:
+        return of_order(x, y, true, out);
+    case SC_NODE_le:
+        return of_order(x, y, false, out);
+    case SC_NODE_gt:
+        return of_order(y, x, true, out);
+    case SC_NODE_ge:
+        return of_order(y, x, false, out);
+    case SC_NODE_eq:
+    case SC_NODE_ne:
+        return of_equality(x, y, kind == SC_NODE_eq, out);
+    case SC_NODE_and:
+        *out = (sc_interval){x.low & y.low, x.high & y.high};
+        return true;
+    case SC_NODE_or:
+        *out = (sc_interval){x.low | y.low, x.high | y.high};
+        return true;
+    case SC_NODE_not:
+        *out = (sc_interval){1 - x.high, 1 - x.low};
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* x, y: of the operands. False: nothing is known. */
 static bool of_operation(sc_node_kind kind, sc_interval x, sc_interval y, sc_interval *out)
 {
@@ -142,7 +187,7 @@ static bool of_operation(sc_node_kind kind, sc_interval x, sc_interval y, sc_int
         *out = (sc_interval){largest(x.low, 0), largest(x.high, 0)};
         return true;
     default:
-        return false;
+        return of_condition(kind, x, y, out);
     }
 }
 
@@ -208,8 +253,8 @@ static bool of_node(const sc_kernel *k, sc_knode n, const sc_interval *intervals
 
 bool sc_kernel_stays(const sc_kernel *k, sc_knode node, const sc_interval *intervals)
 {
-    sc_interval unused;
-    return of_node(k, node, intervals, &unused);
+    sc_interval exact;
+    return of_node(k, node, intervals, &exact) && within(exact, whole((sc_dtype)k->nodes.data[node].dtype));
 }
 
 /* Each narrowed to what is known of it; an empty interval belongs to what never happens, and any will do. */
@@ -295,6 +340,25 @@ static void learn(const sc_kernel *k, sc_knode fact, const sc_interval *plain, u
     }
 }
 
+/* What is known of a sum says something of each part: the sum less the other. */
+static void learn_parts(const sc_kernel *k, const sc_interval *plain, sc_interval *known)
+{
+    for (sc_knode n = k->nodes.count; n-- > 0;) {
+        sc_node_kind kind = (sc_node_kind)k->nodes.data[n].kind;
+        const sc_knode *parts = sc_kernel_operands(k, n);
+        sc_interval first, second;
+        bool sum = (kind == SC_NODE_add || kind == SC_NODE_sub) && !sc_dtype_is_float((sc_dtype)k->nodes.data[n].dtype);
+        if (!sum || !sc_kernel_stays(k, n, plain))
+            continue;
+        sc_interval total = {largest(known[n].low, plain[n].low), least(known[n].high, plain[n].high)}, x = plain[parts[0]],
+                    y = plain[parts[1]];
+        if (of_corners(kind == SC_NODE_add ? SC_NODE_sub : SC_NODE_add, total, y, &first))
+            narrow(&known[parts[0]], first.low, first.high);
+        if (kind == SC_NODE_add ? of_corners(SC_NODE_sub, total, x, &second) : of_corners(SC_NODE_sub, x, total, &second))
+            narrow(&known[parts[1]], second.low, second.high);
+    }
+}
+
 sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count)
 {
     sc_arena *arena = &k->context->arena;
@@ -308,6 +372,7 @@ sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint
         known[n] = whole(SC_DTYPE_i64);
     for (uint32_t i = 0; i < fact_count; i++)
         learn(k, facts[i], plain, truth, known);
+    learn_parts(k, plain, known);
     fill(k, known, out);
     return out;
 }

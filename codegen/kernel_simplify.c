@@ -1,4 +1,5 @@
-/* Fewer dims, the same kernel: dims of size 1 go, and two dims that everybody walks as one become one.
+/* Fewer dims, the same kernel: dims of size 1 go, integers that can have one value only are constants (so guards that always hold go, too),
+ * and two dims that everybody walks as one become one.
  *
  *     dim B = 2, dim S = 3                          dim "B*S" = 6
  *     load x %b, %s, %d    of f32[2, 3, 64]   ->    load x %bs, %d     of f32[6, 64]
@@ -15,13 +16,14 @@
 typedef struct rewrite {
     const sc_kernel *from;
     sc_kernel *to;
-    uint32_t slow, fast;  /* dims that become one, or SC_IMAGE_NONE */
-    uint32_t *dims;       /* old to new; those of size 1 to SC_IMAGE_NONE */
-    uint32_t *drops;      /* per argument, bit j: position j has size 1 */
-    uint32_t *merges;     /* bit j: positions j and j + 1 become one */
-    sc_knode *nodes;      /* old to new */
-    bool *wanted;         /* old nodes */
-    const sc_form *forms; /* of the old nodes */
+    uint32_t slow, fast;          /* dims that become one, or SC_IMAGE_NONE */
+    uint32_t *dims;               /* old to new; those of size 1 to SC_IMAGE_NONE */
+    uint32_t *drops;              /* per argument, bit j: position j has size 1 */
+    uint32_t *merges;             /* bit j: positions j and j + 1 become one */
+    sc_knode *nodes;              /* old to new */
+    bool *wanted;                 /* old nodes */
+    const sc_interval *intervals; /* of the old nodes */
+    const sc_form *forms;
 } rewrite;
 
 static bool is_index_of(const sc_kernel *k, sc_knode n, uint32_t dim)
@@ -91,20 +93,21 @@ static void find_drops(rewrite *r)
 
 /* ---- what is wanted ---- */
 
-/* Whether the sum can be written with the merged dim: the slow one's factor is the fast one's times its size. */
-static bool is_merged_sum(const rewrite *r, sc_knode n, bool *out_fits)
+/* The node as a sum that has an index of one of the two, or NULL. It can be written with the merged dim when the slow one's factor is the
+ * fast one's times its size. */
+static const sc_form *sum_to_merge(const rewrite *r, sc_knode n, bool *out_fits)
 {
     const sc_kernel *k = r->from;
     int64_t slow = 0, fast = 0, whole;
-    if (r->slow == SC_IMAGE_NONE || k->nodes.data[n].dtype != SC_DTYPE_i64)
-        return false;
+    if (r->forms == NULL || k->nodes.data[n].dtype != SC_DTYPE_i64)
+        return NULL;
     const sc_form *f = &r->forms[n];
     for (uint32_t i = 0; i < f->count; i++) {
         slow += is_index_of(k, f->terms[i].atom, r->slow) ? f->terms[i].factor : 0;
         fast += is_index_of(k, f->terms[i].atom, r->fast) ? f->terms[i].factor : 0;
     }
     *out_fits = !__builtin_mul_overflow(fast, k->dims.data[r->fast].size, &whole) && whole == slow;
-    return slow != 0 || fast != 0;
+    return slow != 0 || fast != 0 ? f : NULL;
 }
 
 /* Position j of the access is read; those that go, or stand beside the one that stays, are not. */
@@ -122,14 +125,40 @@ static void want_indices(rewrite *r, uint32_t arg, const sc_knode *indices)
     }
 }
 
+/* An integer that has one value, whatever it is made of. */
+static bool is_settled(const rewrite *r, sc_knode n)
+{
+    return !sc_dtype_is_float((sc_dtype)r->from->nodes.data[n].dtype) && r->intervals[n].low == r->intervals[n].high;
+}
+
+/* A remainder that divides nothing, a minimum or maximum that is always the same operand: that, or SC_IMAGE_NONE. */
+static sc_knode settled_operand(const rewrite *r, sc_knode n)
+{
+    const sc_kernel_node *node = &r->from->nodes.data[n];
+    const sc_knode *operands = sc_kernel_operands(r->from, n);
+    bool chooses = node->kind == SC_NODE_minimum || node->kind == SC_NODE_maximum;
+    if (sc_dtype_is_float((sc_dtype)node->dtype) || (!chooses && node->kind != SC_NODE_mod))
+        return SC_IMAGE_NONE;
+    sc_interval x = r->intervals[operands[0]], y = r->intervals[operands[1]];
+    if (!chooses)
+        return x.low >= 0 && x.high < y.low ? operands[0] : SC_IMAGE_NONE;
+    if (x.high <= y.low)
+        return operands[node->kind == SC_NODE_minimum ? 0 : 1];
+    return y.high <= x.low ? operands[node->kind == SC_NODE_minimum ? 1 : 0] : SC_IMAGE_NONE;
+}
+
 static bool want_parts(rewrite *r, sc_knode n)
 {
     const sc_kernel *k = r->from;
     const sc_kernel_node *node = &k->nodes.data[n];
-    const sc_knode *operands = sc_kernel_operands(k, n);
+    const sc_knode *operands = sc_kernel_operands(k, n), same = settled_operand(r, n);
     bool fits;
-    if (is_merged_sum(r, n, &fits)) {
-        const sc_form *f = &r->forms[n];
+    if (is_settled(r, n))
+        return true;
+    if (same != SC_IMAGE_NONE)
+        return r->wanted[same] = true;
+    const sc_form *f = sum_to_merge(r, n, &fits);
+    if (f != NULL) {
         for (uint32_t i = 0; i < f->count; i++) {
             if (f->terms[i].factor != 0 && !is_index_of(k, f->terms[i].atom, r->slow) && !is_index_of(k, f->terms[i].atom, r->fast))
                 r->wanted[f->terms[i].atom] = true;
@@ -264,8 +293,13 @@ static sc_knode translate_node(const rewrite *r, sc_knode n)
     const sc_knode *operands = sc_kernel_operands(k, n);
     sc_knode own[SC_KERNEL_MAX_RANK + 1] = {0};
     bool fits;
-    if (is_merged_sum(r, n, &fits))
-        return make_sum(r, &r->forms[n]);
+    if (is_settled(r, n))
+        return sc_kernel_constant(r->to, (sc_dtype)node->dtype, (double)r->intervals[n].low);
+    if (settled_operand(r, n) != SC_IMAGE_NONE)
+        return r->nodes[settled_operand(r, n)];
+    const sc_form *sum = sum_to_merge(r, n, &fits);
+    if (sum != NULL)
+        return make_sum(r, sum);
     if (node->kind == SC_NODE_index) {
         uint32_t dim = r->dims[node->index];
         return dim == SC_IMAGE_NONE ? sc_kernel_constant(r->to, SC_DTYPE_i64, 0) : sc_kernel_index(r->to, dim);
@@ -320,10 +354,10 @@ static void make_phases(rewrite *r)
 }
 
 /* NULL when the two dims cannot be one. */
-static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast, const sc_form *forms)
+static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast, const sc_interval *intervals, const sc_form *forms)
 {
     sc_arena *arena = &k->context->arena;
-    rewrite r = {.from = k, .slow = slow, .fast = fast, .forms = forms};
+    rewrite r = {.from = k, .slow = slow, .fast = fast, .intervals = intervals, .forms = forms};
     r.dims = sc_arena_array(arena, k->dims.count, sizeof *r.dims);
     r.drops = sc_arena_array(arena, k->args.count, sizeof *r.drops);
     r.merges = sc_arena_array(arena, k->args.count, sizeof *r.merges);
@@ -350,10 +384,11 @@ static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast, co
 
 static sc_kernel *merged_once(const sc_kernel *k)
 {
-    const sc_form *forms = sc_kernel_forms(k, sc_kernel_intervals(k, NULL, 0));
+    const sc_interval *intervals = sc_kernel_intervals(k, NULL, 0);
+    const sc_form *forms = sc_kernel_forms(k, intervals);
     for (uint32_t slow = 0; slow < k->dims.count; slow++) {
         for (uint32_t fast = 0; fast < k->dims.count; fast++) {
-            sc_kernel *merged = slow != fast && follow_each_other(k, slow, fast) ? rewritten(k, slow, fast, forms) : NULL;
+            sc_kernel *merged = slow != fast && follow_each_other(k, slow, fast) ? rewritten(k, slow, fast, intervals, forms) : NULL;
             if (merged != NULL)
                 return merged;
         }
@@ -361,10 +396,21 @@ static sc_kernel *merged_once(const sc_kernel *k)
     return NULL;
 }
 
+/* Until nothing is left behind by folding: each round has fewer nodes. */
+static const sc_kernel *tidied(const sc_kernel *k)
+{
+    uint32_t before;
+    do {
+        before = k->nodes.count;
+        k = rewritten(k, SC_IMAGE_NONE, SC_IMAGE_NONE, sc_kernel_intervals(k, NULL, 0), NULL);
+    } while (k->nodes.count < before);
+    return k;
+}
+
 void sc_kernel_simplify(sc_kernel *k)
 {
-    const sc_kernel *simpler = rewritten(k, SC_IMAGE_NONE, SC_IMAGE_NONE, NULL);
+    const sc_kernel *simpler = tidied(k);
     for (const sc_kernel *next = simpler; next != NULL; next = merged_once(simpler))
         simpler = next;
-    *k = *rewritten(simpler, SC_IMAGE_NONE, SC_IMAGE_NONE, NULL); /* without what folding left behind */
+    *k = *tidied(simpler);
 }

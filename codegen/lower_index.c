@@ -69,9 +69,9 @@ sc_knode lower_last(sc_lowering *l, const sc_op *op, const sc_knode *index)
     uint32_t at = sc_lower_at(type, dim);
     int64_t size = type->dims[at].size, local = sc_type_local_size(l->m, type, at);
     sc_knode length = len == SC_NONE ? sc_lower_integer(l, size) : integer_operand(l, op, len, index);
-    sc_lower_check(l, within(l, length, size + 1),
-                   sc_arena_printf(&l->m->context->arena, "a length is outside 0 <= length <= %s = %lld", sc_lower_dim_name(l, dim),
-                                   (long long)size));
+    sc_lower_check(
+        l, within(l, length, size + 1),
+        sc_arena_printf(&l->m->context->arena, "a length is outside 0 <= length <= %s = %lld", sc_lower_dim_name(l, dim), (long long)size));
     sc_knode there = sc_lower_2(l, SC_NODE_sub, sc_lower_with(l, SC_NODE_sub, length, 1), sc_lower_offset(l, op, dim, local));
     return read_at(l, op, 0, index, at, there, within(l, there, local));
 }
@@ -177,7 +177,8 @@ static sc_knode frequency_of(sc_lowering *l, const sc_op *op, sc_knode pair, int
     sc_knode waves = sc_lower_with(l, SC_NODE_mul, frequency, original / turn);
     sc_knode smooth = sc_lower_with(l, SC_NODE_div, sc_lower_with(l, SC_NODE_sub, waves, low), high - low);
     sc_knode rest = sc_lower_2(l, SC_NODE_sub, sc_kernel_constant(l->k, SC_DTYPE_f64, 1), smooth);
-    sc_knode between = sc_lower_2(l, SC_NODE_add, sc_lower_2(l, SC_NODE_mul, rest, stretched), sc_lower_2(l, SC_NODE_mul, smooth, frequency));
+    sc_knode between =
+        sc_lower_2(l, SC_NODE_add, sc_lower_2(l, SC_NODE_mul, rest, stretched), sc_lower_2(l, SC_NODE_mul, smooth, frequency));
     return sc_lower_where(l, is_short, frequency, sc_lower_where(l, is_long, stretched, between));
 }
 
@@ -206,7 +207,8 @@ sc_knode lower_rope(sc_lowering *l, const sc_op *op, const sc_knode *index)
         is_first = sc_lower_with(l, SC_NODE_eq, odd, 0);
         pair = sc_lower_with(l, SC_NODE_div, e, 2);
         /* the other of the pair, in a form whose bounds show */
-        partner = sc_lower_2(l, SC_NODE_add, sc_lower_with(l, SC_NODE_mul, pair, 2), sc_lower_2(l, SC_NODE_sub, sc_lower_integer(l, 1), odd));
+        partner =
+            sc_lower_2(l, SC_NODE_add, sc_lower_with(l, SC_NODE_mul, pair, 2), sc_lower_2(l, SC_NODE_sub, sc_lower_integer(l, 1), odd));
     } else {
         is_first = sc_lower_with(l, SC_NODE_lt, e, (double)pairs);
         pair = sc_lower_with(l, SC_NODE_mod, e, (double)pairs);

@@ -9,7 +9,8 @@
 #include "codegen/objects_internal.h"
 #include "support/vec.h"
 
-/* Shared by compiling and linking, with the compiler in front and files behind. -fwrapv: integers of models wrap. */
+/* With the compiler in front and files behind. -fwrapv: integers of models wrap. -fno-thread-jumps, which gcc alone knows: a clamp in front
+ * of a polynomial stays a selection, where paths of their own for what is clamped would become masks of whole vectors. */
 static const char *const COMPILE[] = {"-O3",
                                       "-march=native",
                                       "-fopenmp",
@@ -21,6 +22,7 @@ static const char *const COMPILE[] = {"-O3",
                                       "-std=gnu11",
                                       "-c",
                                       "-o"};
+static const char GCC_FLAG[] = "-fno-thread-jumps";
 static const char *const LINK[] = {"-shared", "-fopenmp", "-o"};
 enum { COMPILE_COUNT = sizeof COMPILE / sizeof *COMPILE, LINK_COUNT = sizeof LINK / sizeof *LINK, MAX_JOBS = 64 };
 
@@ -37,8 +39,9 @@ typedef struct sc_object_unit {
 typedef struct sc_object_build {
     sc_arena *arena;
     const char *compiler, *cache, *folder;
-    SC_VEC(const char *) flags; /* of the environment */
     uint32_t jobs;
+    bool is_gcc;
+    SC_VEC(const char *) flags; /* of the environment: behind all others, so that they prevail */
     SC_VEC(sc_object_unit) units;
     sc_object *out;
 } sc_object_build;
@@ -49,19 +52,19 @@ const char *sc_object_symbol(sc_arena *arena, const char *text)
     return sc_arena_printf(arena, "sc_k_%016llx", (unsigned long long)key.words[0]);
 }
 
-/* The last of `flags` takes a file, which follows it: those of the environment stand before. *next: where the file goes. */
-static char **new_argv(sc_object_build *build, const char *const *flags, int flag_count, uint32_t more, uint32_t *next)
+static char **new_argv(sc_object_build *build, const char *const *flags, int flag_count, uint32_t more)
 {
-    char **argv = sc_arena_array(build->arena, (size_t)flag_count + build->flags.count + more + 2, sizeof *argv);
-    uint32_t at = 0;
-    argv[at++] = sc_arena_printf(build->arena, "%s", build->compiler);
-    for (int i = 0; i < flag_count - 1; i++)
-        argv[at++] = sc_arena_printf(build->arena, "%s", flags[i]);
-    for (uint32_t i = 0; i < build->flags.count; i++)
-        argv[at++] = sc_arena_printf(build->arena, "%s", build->flags.data[i]);
-    argv[at++] = sc_arena_printf(build->arena, "%s", flags[flag_count - 1]);
-    *next = at;
+    char **argv = sc_arena_array(build->arena, (size_t)flag_count + more + build->flags.count + 2, sizeof *argv);
+    argv[0] = sc_arena_printf(build->arena, "%s", build->compiler);
+    for (int i = 0; i < flag_count; i++)
+        argv[1 + i] = sc_arena_printf(build->arena, "%s", flags[i]);
     return argv;
+}
+
+static void add_flags(const sc_object_build *build, char **argv, uint32_t at)
+{
+    for (uint32_t i = 0; i < build->flags.count; i++)
+        argv[at + i] = sc_arena_printf(build->arena, "%s", build->flags.data[i]);
 }
 
 static void split_flags(sc_object_build *build, const char *text)
@@ -94,7 +97,8 @@ static void add_units(sc_object_build *build, const sc_object_function *function
 
 static sc_object_key base_key(sc_object_build *build)
 {
-    sc_object_key key = sc_object_compiler_key(build->arena, build->compiler, build->cache, &build->out->started);
+    sc_object_key key = sc_object_compiler_key(build->arena, build->compiler, build->cache, &build->out->started, &build->is_gcc);
+    key = sc_object_key_with(key, sc_object_key_of(GCC_FLAG, sizeof GCC_FLAG));
     for (int i = 0; i < COMPILE_COUNT; i++)
         key = sc_object_key_with(key, sc_object_key_of(COMPILE[i], strlen(COMPILE[i])));
     for (int i = 0; i < LINK_COUNT; i++)
@@ -127,10 +131,12 @@ static bool prepare(sc_object_build *build)
         unit->file = sc_arena_printf(build->arena, "%s/%s.c", build->folder, unit->symbol);
         unit->object = sc_arena_printf(build->arena, "%s/%s.o", build->folder, unit->symbol);
         unit->log = sc_arena_printf(build->arena, "%s/%s.log", build->folder, unit->symbol);
-        uint32_t at;
-        unit->argv = new_argv(build, COMPILE, COMPILE_COUNT, 2, &at);
-        unit->argv[at++] = sc_arena_printf(build->arena, "%s", unit->object);
-        unit->argv[at] = sc_arena_printf(build->arena, "%s", unit->file);
+        unit->argv = new_argv(build, COMPILE, COMPILE_COUNT, 3);
+        unit->argv[1 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", unit->object);
+        unit->argv[2 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", unit->file);
+        if (build->is_gcc)
+            unit->argv[3 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", GCC_FLAG);
+        add_flags(build, unit->argv, 3 + COMPILE_COUNT + build->is_gcc);
         if (!sc_object_write(unit->file, unit->source.data, unit->source.length))
             return false;
     }
@@ -194,13 +200,15 @@ static const char *link_units(sc_object_build *build, const char *kept)
 {
     const char *object = sc_arena_printf(build->arena, "%s/linked.so", build->folder);
     const char *log = sc_arena_printf(build->arena, "%s/linked.log", build->folder);
-    uint32_t at;
-    char **argv = new_argv(build, LINK, LINK_COUNT, build->units.count + 1, &at);
+    char **argv = new_argv(build, LINK, LINK_COUNT, build->units.count + 2);
+    uint32_t at = 1 + LINK_COUNT;
     argv[at++] = sc_arena_printf(build->arena, "%s", object);
     for (uint32_t i = 0; i < build->units.count; i++) {
         const sc_object_unit *unit = &build->units.data[i];
         argv[at++] = sc_arena_printf(build->arena, "%s", unit->missing ? unit->object : unit->kept);
     }
+    argv[at++] = sc_arena_printf(build->arena, "-lm");
+    add_flags(build, argv, at);
     pid_t pid = sc_object_start(argv, log);
     bool running;
     build->out->started++;

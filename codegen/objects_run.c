@@ -60,7 +60,7 @@ static const char *find_program(sc_arena *arena, const char *name)
 }
 
 /* What the compiler says of itself; kept under its path and age, since asking takes longer than all else. */
-static sc_object_key version_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started)
+static sc_object_key version_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
 {
     struct stat status = {0};
     const char *file = find_program(arena, compiler);
@@ -85,6 +85,7 @@ static sc_object_key version_key(sc_arena *arena, const char *compiler, const ch
             sc_object_keep(log, kept);
         sc_object_remove(folder);
     }
+    *is_gcc = known && strstr((const char *)bytes, "Free Software Foundation") != NULL;
     return known ? sc_object_key_with(key, sc_object_key_of(bytes, count)) : key;
 }
 
@@ -115,7 +116,7 @@ static sc_object_key processor_key(void)
     return key;
 }
 
-sc_object_key sc_object_compiler_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started)
+sc_object_key sc_object_compiler_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
 {
-    return sc_object_key_with(version_key(arena, compiler, cache, started), processor_key());
+    return sc_object_key_with(version_key(arena, compiler, cache, started, is_gcc), processor_key());
 }

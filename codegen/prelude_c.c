@@ -283,7 +283,8 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                              "    int32_t power = (int32_t)(sc_bits_of_f32(shifted) - 0x4b400000u), half = power >> 1;\n"
                              "    float low = sc_f32_of_bits((uint32_t)(half + 127) << 23);\n"
                              "    float high = sc_f32_of_bits((uint32_t)(power - half + 127) << 23);\n"
-                             "    float result = (p * low + (low - 1.0f / high)) * high;\n"
+                             "    float reciprocal = sc_f32_of_bits((uint32_t)(half - power + 127) << 23);\n"
+                             "    float result = (p * low + (low - reciprocal)) * high;\n"
                              "    return given == 0.0f ? given : result;\n"
                              "}\n"},
     [SC_HELPER_log_f32] = {"log_f32", SC_HELPER(bits),
@@ -308,13 +309,24 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                            "    result = x == __builtin_inff() ? x : result;\n"
                            "    return x >= 0.0f ? result : __builtin_nanf(\"\");\n"
                            "}\n"},
-    [SC_HELPER_tanh_f32] = {"tanh_f32", SC_HELPER(expm1_f32),
-                            "/* With e = exp(2 |x|) - 1: e / (e + 2), and the sign. Beyond 10 it is 1. */\n"
+    [SC_HELPER_tanh_f32] = {"tanh_f32", SC_HELPER(bits),
+                            "/* With e = exp(2 |x|) - 1: e / (e + 2), and the sign. Beyond 10 it is 1. e as in sc_expm1_f32, but 2^n is "
+                            "one factor: n, in the low\n"
+                            " * bits of the sum, is between 0 and 29. */\n"
                             "static inline float sc_tanh_f32(float x)\n"
                             "{\n"
                             "    float twice = sc_f32_of_bits(sc_bits_of_f32(x) & 0x7fffffffu) * 2.0f;\n"
                             "    twice = twice > 20.0f ? 20.0f : twice;\n"
-                            "    float e = sc_expm1_f32(twice), result = e / (e + 2.0f);\n"
+                            "    float shifted = twice * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
+                            "    float r = (twice - n * 0.693359375f) + n * 2.12194440e-4f;\n"
+                            "    float p = 0.00139264841f;\n"
+                            "    p = p * r + 0.00836341962f;\n"
+                            "    p = p * r + 0.0416665528f;\n"
+                            "    p = p * r + 0.166665755f;\n"
+                            "    p = p * r + 0.5f;\n"
+                            "    p = p * (r * r) + r;\n"
+                            "    float scale = sc_f32_of_bits((sc_bits_of_f32(shifted) << 23) + 0x3f800000u);\n"
+                            "    float e = p * scale + (scale - 1.0f), result = e / (e + 2.0f);\n"
                             "    return sc_f32_of_bits(sc_bits_of_f32(result) | (sc_bits_of_f32(x) & 0x80000000u));\n"
                             "}\n"},
     [SC_HELPER_sigmoid_f32] = {"sigmoid_f32", SC_HELPER(exp_f32),
@@ -469,10 +481,13 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
     "\n"                                                                                                                                   \
     "static inline __attribute__((always_inline)) " type " sc_lanes_" suffix "(" type " *lanes, int count, char how)\n"                    \
     "{\n"                                                                                                                                  \
-    "    for (int i = 0; i < 16 && count == 32; i++)\n"                                                                                    \
+    "#pragma omp simd\n"                                                                                                                   \
+    "    for (int i = 0; i < (count == 32 ? 16 : 0); i++)\n"                                                                               \
     "        lanes[i] = sc_lane_" suffix "(lanes[i], lanes[i + 16], how);\n"                                                               \
-    "    for (int i = 0; i < 8 && count == 32; i++)\n"                                                                                     \
+    "#pragma omp simd\n"                                                                                                                   \
+    "    for (int i = 0; i < (count == 32 ? 8 : 0); i++)\n"                                                                                \
     "        lanes[i] = sc_lane_" suffix "(lanes[i], lanes[i + 8], how);\n"                                                                \
+    "#pragma omp simd\n"                                                                                                                   \
     "    for (int i = 0; i < 4; i++)\n"                                                                                                    \
     "        lanes[i] = sc_lane_" suffix "(lanes[i], lanes[i + 4], how);\n"                                                                \
     "    for (int i = 0; i < 2; i++)\n"                                                                                                    \

@@ -5,6 +5,7 @@
 #include "codegen/emit_c.h"
 #include "codegen/lower.h"
 #include "codegen/program_internal.h"
+#include "support/processor.h"
 
 static sc_unit_fn *const units[SC_OP_COUNT] = {
 #define LOWER(op, function, node)
@@ -64,13 +65,20 @@ sc_image_tensor sc_generator_tensor(const sc_generator *g, const sc_type_info *t
 const char *sc_generator_name(const sc_generator *g, sc_value value)
 {
     const char *path = sc_text(g->m->context, g->m->values.data[value].path);
-    return path[0] != 0 ? path : sc_arena_printf(g->arena, "%%%u", value);
+    const sc_op *def = sc_op_at(g->m, sc_def(g->m, value));
+    const char *scope = sc_text(g->m->context, def->scope), *name = sc_ops[def->kind].name;
+    if (path[0] != 0)
+        return path;
+    if ((sc_ops[def->kind].traits & SC_COLLECTIVE) != 0)
+        return sc_arena_printf(g->arena, "%s of %s", name, sc_generator_name(g, def->operands[g->m->values.data[value].index]));
+    return scope[0] == 0 ? name : sc_arena_printf(g->arena, "%s %s in %s", strchr("aeiou", name[0]) != NULL ? "an" : "a", name, scope);
 }
 
 /* ---- buffers and places ---- */
 uint32_t sc_generator_buffer(sc_generator *g, sc_image_buffer_kind kind, int64_t bytes, const char *name)
 {
     *sc_vec_push(g->arena, &g->buffers) = (sc_image_buffer){.kind = kind, .bytes = bytes, .name = name};
+    *sc_vec_push(g->arena, &g->out->buffer_locs) = g->loc;
     return g->buffers.count - 1;
 }
 
@@ -340,6 +348,7 @@ static bool generate_unit(sc_generator *g, const sc_op_id *ops, uint32_t count)
 {
     const sc_op *first = sc_op_at(g->m, ops[0]);
     g->unit = g->unit_of[ops[0]];
+    g->loc = sc_op_at(g->m, ops[count - 1])->loc;
     if (sc_op_attr(first, SC_ATTR_kernel) != NULL) {
         for (uint32_t i = 0; i < count; i++) {
             if ((sc_ops[sc_op_at(g->m, ops[i])->kind].fuse & SC_FUSE_CONTRACT) != 0)
@@ -490,6 +499,7 @@ bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated 
     *out = (sc_generated){.image = image};
     g.kernel_map.arena = g.gemm_map.arena = g.arena;
     image->target = "cpu";
+    image->processor = options->no_object ? "" : sc_processor_features(g.arena);
     image->facts = options->facts != NULL ? options->facts : "{}";
     add_mesh(&g, image);
     add_states(&g, image);

@@ -39,6 +39,7 @@ typedef struct sc_generator {
     SC_VEC(sc_image_value) inputs, outputs;
     SC_VEC(sc_flight) flights;
     SC_VEC(sc_state_copy) state_copies;
+    sc_loc loc; /* of what is being made */
     uint32_t unit, unit_count;
     uint32_t *unit_of;   /* by op: kernels and single ops in order */
     sc_value *root;      /* by value: the one whose bytes it is */

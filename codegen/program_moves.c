@@ -185,7 +185,8 @@ static move begin(sc_generator *g, sc_op_id op, sc_image_collective_kind kind)
 
 static sc_image_ref buffer_of(sc_generator *g, sc_value value, int64_t elements, sc_dtype dtype)
 {
-    return (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_COMM, elements * sc_dtypes[dtype].bytes, sc_generator_name(g, value)), 0};
+    const char *name = sc_arena_printf(g->arena, "pieces of %s", sc_generator_name(g, value));
+    return (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_COMM, elements * sc_dtypes[dtype].bytes, name), 0};
 }
 
 /* So many collectives may be on their way at once: what they bring and take lives until they have landed. */
@@ -227,13 +228,16 @@ void sc_generator_finish(sc_generator *g, uint32_t index)
     if (flight->instr == SC_NONE)
         return;
     const sc_op *o = sc_op_at(g->m, flight->op);
+    const sc_loc loc = g->loc;
+    g->loc = o->loc;
     sc_generator_instr(g, SC_INSTR_FINISH, flight->op, flight->instr, NULL, 0);
     flight->instr = SC_NONE;
     for (uint32_t r = 0; r < o->result_count; r++) {
         g->flight[o->first_result + r] = 0;
         if (flight->unpack[r] != NULL)
-            call(g, flight->op, flight->unpack[r], flight->landed[r], sc_generator_write(g, o->first_result + r, SC_BUFFER_ACT, false));
+            call(g, flight->op, flight->unpack[r], flight->landed[r], sc_generator_write(g, o->first_result + r, SC_BUFFER_COMM, false));
     }
+    g->loc = loc;
 }
 
 static uint32_t dim_of(const sc_generator *g, const sc_op *o, sc_attr_key key, uint32_t i)
@@ -257,7 +261,7 @@ bool unit_all_gather(sc_generator *g, sc_op_id op)
             mv.args[2 * i + 1] = land(&mv, i);
             continue;
         }
-        mv.args[2 * i + 1] = mv.flight.landed[i] = buffer_of(g, o->first_result + i, mv.collective.counts[i], from->dtype);
+        mv.args[2 * i + 1] = mv.flight.landed[i] = buffer_of(g, o->operands[i], mv.collective.counts[i], from->dtype);
         mv.flight.unpack[i] = rearrange(g, from, cut, mv.members, whole, piece, false);
     }
     return start(&mv);
@@ -322,7 +326,7 @@ bool unit_all_to_all(sc_generator *g, sc_op_id op)
             mv.args[2 * i + 1] = land(&mv, i);
             continue;
         }
-        mv.args[2 * i + 1] = mv.flight.landed[i] = buffer_of(g, o->first_result + i, mv.collective.counts[i], from->dtype);
+        mv.args[2 * i + 1] = mv.flight.landed[i] = buffer_of(g, o->operands[i], mv.collective.counts[i], from->dtype);
         mv.flight.unpack[i] = rearrange(g, from, gather, mv.members, target, piece, false);
     }
     return start(&mv);

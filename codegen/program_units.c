@@ -292,6 +292,7 @@ bool unit_attend(sc_generator *g, sc_op_id op)
         sc_image_kernel *kernel = &g->kernels.data[index];
         kernel->arg_count = count;
         kernel->param_count = desc->param_count;
+        kernel->attention = true;
         kernel->args = sc_arena_array(g->arena, count, sizeof *kernel->args);
         for (uint32_t i = 0; i < count; i++) {
             bool reads = i < o->operand_count;

@@ -95,15 +95,27 @@ static int larger_first(const void *a, const void *b)
     return x->value < y->value ? -1 : x->value > y->value;
 }
 
+static const char *name_of(const sc_module *m, const sc_memory_live *live)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, live->value));
+    sc_sym path = sc_value_path(m, live->value);
+    if (path == 0 && live->kind == SC_MEMORY_COMM) /* of several that travel together */
+        path = sc_value_path(m, op->operands[m->values.data[live->value].index]);
+    const char *name = path != 0 ? sc_text(m->context, path) : sc_ops[op->kind].name, *scope = sc_text(m->context, op->scope);
+    if (live->kind == SC_MEMORY_COMM && path != 0 && m->values.data[live->value].path == 0)
+        return sc_arena_printf(&m->context->arena, "%s of %s", sc_ops[op->kind].name, name);
+    return path != 0 || *scope == 0 ? name : sc_arena_printf(&m->context->arena, "a %s in %s", name, scope);
+}
+
 /* What has been made up to the op at the peak and is still read there or later. */
-static void list_live(const buffers *b, sc_memory_report *out)
+static void list_live(const buffers *b, sc_op_id at, sc_memory_report *out)
 {
     const sc_module *m = b->m;
     uint32_t number = 0, peak = 0;
     uint32_t *numbers = sc_arena_array(&m->context->arena, m->ops.count, sizeof *numbers);
     sc_for_each_op (m, b->func, id) {
         numbers[id] = number++;
-        peak = id == out->at ? numbers[id] : peak;
+        peak = id == at ? numbers[id] : peak;
     }
     sc_for_each_op (m, b->func, id) {
         const sc_op *op = sc_op_at(m, id);
@@ -113,7 +125,9 @@ static void list_live(const buffers *b, sc_memory_report *out)
             if (b->root[value] != value || bytes == 0 || numbers[b->last_use[value]] < peak)
                 continue;
             sc_memory_kind kind = (sc_op_traits(op) & SC_COLLECTIVE) != 0 ? SC_MEMORY_COMM : SC_MEMORY_ACT;
-            *sc_vec_push(&m->context->arena, &out->live) = (sc_memory_live){value, kind, bytes};
+            sc_memory_live live = {.kind = kind, .bytes = bytes, .loc = op->loc, .value = value};
+            live.name = name_of(m, &live);
+            *sc_vec_push(&m->context->arena, &out->live) = live;
             out->bytes[kind] = plus(out->bytes[kind], bytes);
         }
     }
@@ -121,14 +135,14 @@ static void list_live(const buffers *b, sc_memory_report *out)
         qsort(out->live.data, out->live.count, sizeof *out->live.data, larger_first);
 }
 
-static int64_t find_peak(const buffers *b, sc_memory_report *out)
+static int64_t find_peak(const buffers *b, sc_op_id *at)
 {
     int64_t live = 0, peak = -1;
     sc_for_each_op (b->m, b->func, id) {
         live = plus(live, made_by(b, sc_op_at(b->m, id)));
         if (live > peak) {
             peak = live;
-            out->at = id;
+            *at = id;
         }
         live -= freed_after(b, id);
     }
@@ -212,41 +226,34 @@ void sc_memory_report_make(const sc_module *m, sc_memory_report *out)
     b.root = sc_arena_array(arena, m->values.count, sizeof *b.root);
     b.stored = sc_arena_array(arena, m->values.count, sizeof *b.stored);
     b.last_use = sc_arena_array(arena, m->values.count, sizeof *b.last_use);
-    *out = (sc_memory_report){.at = SC_NONE};
+    sc_op_id at = SC_NONE;
+    *out = (sc_memory_report){0};
     for (uint32_t i = 0; i < m->schedule.count; i++) {
         b.func = m->schedule.data[i].func;
         if (seen[b.func])
             continue;
         seen[b.func] = true;
-        sc_memory_report one = {.at = SC_NONE};
+        sc_op_id here = SC_NONE;
         find_buffers(&b);
-        int64_t needed = find_peak(&b, &one);
+        int64_t needed = find_peak(&b, &here);
         if (needed <= peak)
             continue;
         peak = needed;
-        out->at = one.at;
+        at = here;
         fullest = b;
     }
     add_state(m, out);
-    if (out->at != SC_NONE)
-        list_live(&fullest, out);
+    out->stored_comm = out->bytes[SC_MEMORY_COMM];
+    if (at != SC_NONE) {
+        const sc_op *op = sc_op_at(m, at);
+        out->at = sc_arena_printf(arena, "%s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
+        list_live(&fullest, at, out);
+    }
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
         out->peak = plus(out->peak, k == SC_MEMORY_HOST ? 0 : out->bytes[k]);
 }
 
 /* ---- in words ---- */
-const char *sc_memory_live_text(const sc_module *m, const sc_memory_live *live)
-{
-    const sc_op *op = sc_op_at(m, sc_def(m, live->value));
-    sc_sym path = sc_value_path(m, live->value);
-    if (path == 0 && live->kind == SC_MEMORY_COMM) /* of several that travel together */
-        path = sc_value_path(m, op->operands[m->values.data[live->value].index]);
-    const char *name = path != 0 ? sc_text(m->context, path) : sc_ops[op->kind].name, *scope = sc_text(m->context, op->scope);
-    if (live->kind == SC_MEMORY_COMM && path != 0 && m->values.data[live->value].path == 0)
-        return sc_arena_printf(&m->context->arena, "%s of %s", sc_ops[op->kind].name, name);
-    return path != 0 || *scope == 0 ? name : sc_arena_printf(&m->context->arena, "a %s in %s", name, scope);
-}
-
 const char *sc_atom_set_text(const sc_module *m, sc_atom_set set)
 {
     sc_strbuf text;

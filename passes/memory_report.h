@@ -1,4 +1,6 @@
-/* Bytes per rank of a finished per-rank program: what is stored, and what lives at the moment when most does. */
+/* Bytes per rank of a per-rank program: what is stored, and what lives at the moment when most does. What is made here, before there are
+ * kernels, counts every value that an op gives, and no workspace: an estimate that compares plans. tools/measure_memory.h has the bytes of
+ * the generated program. */
 #ifndef SHARDC_PASSES_MEMORY_REPORT_H
 #define SHARDC_PASSES_MEMORY_REPORT_H
 
@@ -20,9 +22,11 @@ extern const char *const sc_memory_kind_names[SC_MEMORY_KINDS];
 
 /* A buffer that lives at the peak. */
 typedef struct sc_memory_live {
-    sc_value value;      /* that made it; its names and views share the buffer */
-    sc_memory_kind kind; /* ACT or COMM */
+    const char *name;
+    sc_memory_kind kind; /* ACT, COMM or WORKSPACE */
     int64_t bytes;
+    sc_loc loc; /* of the op that makes it */
+    sc_value value; /* likewise; SC_NONE: not known */
 } sc_memory_live;
 
 /* A parameter that is not split over some atoms of the mesh. */
@@ -41,7 +45,8 @@ typedef struct sc_memory_padding {
 typedef struct sc_memory_report {
     int64_t bytes[SC_MEMORY_KINDS]; /* add up to `peak` but for HOST */
     int64_t peak;
-    sc_op_id at;                 /* the op that runs at the peak; SC_NONE in an empty function */
+    int64_t stored_comm; /* of COMM: state, whatever runs */
+    const char *at;              /* what runs at the peak: "relu in f"; NULL: nothing does */
     SC_VEC(sc_memory_live) live; /* at the peak, the largest first */
     SC_VEC(sc_memory_padding) padding;
     SC_VEC(sc_memory_whole) whole; /* in the order of the state */
@@ -51,8 +56,6 @@ typedef struct sc_memory_report {
  * to the end. Memory is the context's. */
 void sc_memory_report_make(const sc_module *m, sc_memory_report *out);
 
-/* How a buffer is called in messages. */
-const char *sc_memory_live_text(const sc_module *m, const sc_memory_live *live);
 /* tp, fsdp: the axes of a set of atoms; an axis of which only a part is meant as tp.1. */
 const char *sc_atom_set_text(const sc_module *m, sc_atom_set set);
 

@@ -101,7 +101,8 @@ sc_status sc_comm_fail_mismatch(sc_error *error, const sc_comm_request *mine, co
     return sc_comm_fail(error, SC_ERROR_COMM, "%s", m.text);
 }
 
-sc_status sc_comm_fail_missing(sc_error *error, sc_status status, const sc_comm_request *mine, const bool *is_missing, uint32_t waited_ms)
+sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
+                               uint32_t waited_ms)
 {
     message m = {.length = 0};
     uint32_t missing = 0;
@@ -112,11 +113,18 @@ sc_status sc_comm_fail_missing(sc_error *error, sc_status status, const sc_comm_
     add_summary(&m, mine->group, &mine->summary);
     add(&m, ", but %s ", missing == 1 ? "rank" : "ranks");
     add_ranks(&m, mine->group, is_missing);
-    if (status == SC_ERROR_TIMEOUT)
+    switch (absence) {
+    case SC_COMM_LATE:
         add(&m, " did not within %u ms", waited_ms);
-    else
+        break;
+    case SC_COMM_STALLED:
+        add(&m, " started it and did not go on with it for %u ms", waited_ms);
+        break;
+    default:
         add(&m, " closed %s communicator before", missing == 1 ? "its" : "their");
-    return sc_comm_fail(error, status, "%s", m.text);
+        break;
+    }
+    return sc_comm_fail(error, absence == SC_COMM_GONE ? SC_ERROR_COMM : SC_ERROR_TIMEOUT, "%s", m.text);
 }
 
 int64_t sc_comm_source_count(const sc_comm_call *call, const sc_comm_part *part, uint32_t group_size)
@@ -386,9 +394,9 @@ sc_status sc_comm_wait(sc_comm_request *request, sc_error *error)
 
 sc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, sc_error *error)
 {
-    sc_comm_request *request;
+    sc_comm_request *request = NULL;
     sc_status status = sc_comm_start(group, call, &request, error);
-    return status == SC_OK ? sc_comm_wait(request, error) : status;
+    return request != NULL ? sc_comm_wait(request, error) : status;
 }
 
 sc_status sc_comm_barrier(sc_comm_group *group, sc_error *error)

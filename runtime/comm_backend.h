@@ -93,7 +93,9 @@ bool sc_comm_compares_all(const sc_comm_summary *summary);
  * member. */
 sc_status sc_comm_fail_mismatch(sc_error *error, const sc_comm_request *mine, const sc_comm_summary *a, uint32_t rank_a,
                                 const sc_comm_summary *b, uint32_t rank_b);
-sc_status sc_comm_fail_missing(sc_error *error, sc_status status, const sc_comm_request *mine, const bool *is_missing, uint32_t waited_ms);
+typedef enum sc_comm_absence { SC_COMM_LATE, SC_COMM_STALLED /* it called, but does not move its bytes */, SC_COMM_GONE } sc_comm_absence;
+sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
+                               uint32_t waited_ms);
 
 /* Which elements of each part a member's source and destination hold. */
 int64_t sc_comm_source_count(const sc_comm_call *call, const sc_comm_part *part, uint32_t group_size);

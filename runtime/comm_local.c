@@ -230,9 +230,9 @@ static sc_status local_start(sc_comm_request *request, sc_error *error)
     return SC_OK;
 }
 
-/* Whether the call waits for members that have not started it: all of them (TIMEOUT), or those that are gone (COMM), which the error then
- * names. Nobody starts a call after it is gone, so who is gone and still missing stays missing. */
-static bool lacks_members(const sc_comm_request *request, local_call *call, sc_status status, uint32_t waited_ms, sc_error *error)
+/* Whether the call waits for members that have not started it: all of them (LATE), or those that are gone, which the error then names.
+ * Nobody starts a call after it is gone, so who is gone and still missing stays missing. */
+static bool lacks_members(const sc_comm_request *request, local_call *call, sc_comm_absence absence, uint32_t waited_ms, sc_error *error)
 {
     const local_world *world = request->group->comm->state;
     local_group *group = request->group->state;
@@ -241,12 +241,12 @@ static bool lacks_members(const sc_comm_request *request, local_call *call, sc_s
     for (uint32_t i = 0; i < n; i++) {
         bool is_gone = atomic_load(&world->ranks[group->ranks[i]].is_gone);
         bool is_expected = call->lane == 0 || i == (call->lane - 1) / n || i == (call->lane - 1) % n;
-        call->missing[i] = is_expected && call->members[i] == NULL && (is_gone || status == SC_ERROR_TIMEOUT);
+        call->missing[i] = is_expected && call->members[i] == NULL && (is_gone || absence == SC_COMM_LATE);
         count += call->missing[i];
     }
     bool lacks = count > 0 && !atomic_load(&call->is_ready);
     if (lacks)
-        sc_comm_fail_missing(error, status, request, call->missing, waited_ms);
+        sc_comm_fail_missing(error, absence, request, call->missing, waited_ms);
     pthread_mutex_unlock(&group->lock);
     return lacks;
 }
@@ -307,9 +307,9 @@ static bool wait_for_call(const sc_comm_request *request, local_call *call)
         if (atomic_load(&world->has_failed))
             return false;
         bool has_limit = deadline > 0 && !is_ready;
-        bool is_left = !is_ready && is_any_gone(world, group) && lacks_members(request, call, SC_ERROR_COMM, 0, &error);
+        bool is_left = !is_ready && is_any_gone(world, group) && lacks_members(request, call, SC_COMM_GONE, 0, &error);
         bool is_late = !is_left && !sleep_until_rung(rank, seen, has_limit ? &limit : NULL) &&
-                       lacks_members(request, call, SC_ERROR_TIMEOUT, deadline, &error);
+                       lacks_members(request, call, SC_COMM_LATE, deadline, &error);
         if (is_left || is_late)
             fail_world(world, &error);
     }

@@ -22,12 +22,12 @@ _Static_assert((int)SHARDC_NOBODY == SC_COMM_NOBODY, "nobody");
 /* The types of the outside are never completed: a handle is the inner one under another name. */
 static sc_comm *inner(const shardc_comm *comm)
 {
-    return (sc_comm *)(uintptr_t)comm;
+    return (sc_comm *)comm;
 }
 
 static sc_comm_group *inner_group(const shardc_comm_group *group)
 {
-    return (sc_comm_group *)(uintptr_t)group;
+    return (sc_comm_group *)group;
 }
 
 sc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc_comm **out, sc_error *error)
@@ -132,9 +132,9 @@ sc_status shardc_comm_wait(shardc_comm_request *request, sc_error *error)
 
 sc_status shardc_comm_run(shardc_comm_group *group, const shardc_comm_call *call, sc_error *error)
 {
-    shardc_comm_request *request;
+    shardc_comm_request *request = NULL;
     sc_status status = shardc_comm_start(group, call, &request, error);
-    return status == SC_OK ? shardc_comm_wait(request, error) : status;
+    return request != NULL ? shardc_comm_wait(request, error) : status;
 }
 
 sc_status shardc_comm_barrier(shardc_comm_group *group, sc_error *error)

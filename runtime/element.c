@@ -1,6 +1,5 @@
 #include "runtime/element.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -160,7 +159,7 @@ bool sc_element_store(sc_element element, void *array, uint64_t index, double va
         memcpy(at, &value, sizeof value);
         return true;
     case SC_ELEMENT_F32:
-        narrow = (float)round_to(value, 23, -126, (double)FLT_MAX);
+        narrow = (float)value;
         memcpy(at, &narrow, sizeof narrow);
         return true;
     case SC_ELEMENT_BF16:

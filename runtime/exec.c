@@ -137,21 +137,34 @@ static const char *title_of(const sc_image *image, const sc_bound *list, const s
     }
 }
 
+static sc_work work_of(const sc_image *image, const sc_image_instr *instr)
+{
+    switch (instr->kind) {
+    case SC_INSTR_KERNEL:
+        return image->kernels[instr->index].attention ? SC_WORK_ATTENTION : SC_WORK_KERNEL;
+    case SC_INSTR_GEMM:
+        return SC_WORK_GEMM;
+    case SC_INSTR_COLLECTIVE:
+        return SC_WORK_COMM;
+    case SC_INSTR_FINISH:
+        return SC_WORK_WAIT;
+    default:
+        return SC_WORK_COPY;
+    }
+}
+
 static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin, double end)
 {
-    static const sc_work works[SC_INSTR_KINDS] = {
-        [SC_INSTR_KERNEL] = SC_WORK_KERNEL, [SC_INSTR_GEMM] = SC_WORK_GEMM, [SC_INSTR_COLLECTIVE] = SC_WORK_COMM,
-        [SC_INSTR_FINISH] = SC_WORK_WAIT,   [SC_INSTR_COPY] = SC_WORK_COPY,
-    };
     sc_session *session = rank->session;
     const sc_image_instr *instr = rank->funcs[func][index].instr;
-    rank->profile[func].work[works[instr->kind]] += end - begin;
+    sc_work work = work_of(session->image, instr);
+    rank->profile[func].work[work] += end - begin;
     if (session->trace == NULL)
         return;
     session->trace(session->trace_user, &(sc_trace_event){.rank = rank->rank,
                                                           .func = func,
                                                           .instr = index,
-                                                          .work = works[instr->kind],
+                                                          .work = work,
                                                           .title = title_of(session->image, rank->funcs[func], instr),
                                                           .where = instr->where,
                                                           .phase = instr->phase,

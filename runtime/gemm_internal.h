@@ -63,12 +63,12 @@ typedef struct sc_gemm_strip {
     const sc_gemm_plan *plan;
     const void *a; /* packed: [m][blocks.depth] */
     const void *b;
-    int64_t column, columns; /* at most SC_GEMM_STRIP */
+    int64_t column, columns; /* times rows at most SC_GEMM_STRIP */
     void *c;
     const void *steps[SC_GEMM_MAX_STEPS];
 } sc_gemm_strip;
 
-enum { SC_GEMM_STRIP = 512 };
+enum { SC_GEMM_STRIP = 4096 };
 
 /* What differs between instruction sets and dtypes of sums: runtime/gemm_kernels.inc, compiled for each. */
 struct sc_gemm_kernels {

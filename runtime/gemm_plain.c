@@ -20,6 +20,7 @@ typedef struct plain_pass {
     int64_t row, rows, column, columns;
     int64_t term, depth;
     bool first, last;
+    bool packs_a, packs_b; /* else what an earlier pass packed is still there */
 } plain_pass;
 
 static int64_t least(int64_t x, int64_t y)
@@ -53,7 +54,7 @@ static const char *of_batch(const plain_run *run, int array, int64_t batch)
 static sc_gemm_lines lines_of(const plain_run *run, sc_gemm_operand operand, int64_t batch)
 {
     const sc_gemm_plan *plan = run->plan;
-    return (sc_gemm_lines){of_batch(run, operand, batch), plan->gemm.dtypes[operand],
+    return (sc_gemm_lines){of_batch(run, (int)operand, batch), plan->gemm.dtypes[operand],
                            plan->walks[operand == SC_GEMM_A ? SC_GEMM_M : SC_GEMM_N][operand], plan->walks[SC_GEMM_K][operand]};
 }
 
@@ -63,31 +64,56 @@ static int64_t block_bytes(const sc_gemm_plan *plan, int64_t lines, int64_t dept
     return sc_gemm_packed(lines) * depth * sc_dtypes[plan->gemm.sum].bytes;
 }
 
+/* Where a batch's packed block of a, or of b, stands. All of k's blocks do when they are kept. */
+static char *packed_a(const plain_run *run, const plain_pass *pass, int64_t batch)
+{
+    const sc_gemm_blocks *blocks = &run->plan->blocks;
+    int64_t before = blocks->a_kept ? pass->term / blocks->depth * block_bytes(run->plan, blocks->rows, blocks->depth) : 0;
+    return run->a + before + batch * block_bytes(run->plan, pass->rows, pass->depth);
+}
+
+static char *packed_b(const plain_run *run, const plain_pass *pass, int64_t batch)
+{
+    const sc_gemm_blocks *blocks = &run->plan->blocks;
+    int64_t before = blocks->b_kept ? pass->term / blocks->depth * block_bytes(run->plan, blocks->columns, blocks->depth) : 0;
+    return run->b + before + batch * block_bytes(run->plan, pass->columns, pass->depth);
+}
+
+/* Pieces of a's packing in one batch, and of b's. */
+static int64_t pack_pieces_a(const sc_gemm_plan *plan, const plain_pass *pass)
+{
+    return pass->packs_a ? pieces(pass->rows, PACK_TILES * plan->kernels->rows) : 0;
+}
+
+static int64_t pack_pieces_b(const sc_gemm_plan *plan, const plain_pass *pass)
+{
+    return pass->packs_b ? pieces(pass->columns, PACK_TILES * plan->kernels->columns) : 0;
+}
+
 /* Piece i of the packing: some tiles of a's block of a batch, or of b's. */
 static void pack_piece(const plain_run *run, const plain_pass *pass, int64_t i)
 {
     const sc_gemm_plan *plan = run->plan;
     const sc_gemm_kernels *kernels = plan->kernels;
     int64_t piece_rows = PACK_TILES * kernels->rows, piece_columns = PACK_TILES * kernels->columns;
-    int64_t of_a = pieces(pass->rows, piece_rows), of_b = pieces(pass->columns, piece_columns);
+    int64_t of_a = pack_pieces_a(plan, pass), of_b = pack_pieces_b(plan, pass);
     int64_t batch = i / (of_a + of_b), piece = i % (of_a + of_b), bytes = sc_dtypes[plan->gemm.sum].bytes;
     if (piece < of_a) {
         sc_gemm_lines lines = lines_of(run, SC_GEMM_A, pass->batch + batch);
         int64_t at = piece * piece_rows, count = least(piece_rows, pass->rows - at);
-        char *out = run->a + batch * block_bytes(plan, pass->rows, pass->depth) + at * pass->depth * bytes;
+        char *out = packed_a(run, pass, batch) + at * pass->depth * bytes;
         kernels->pack_rows(&lines, pass->row + at, count, pass->term, pass->depth, out);
     } else {
         sc_gemm_lines lines = lines_of(run, SC_GEMM_B, pass->batch + batch);
         int64_t at = (piece - of_a) * piece_columns, count = least(piece_columns, pass->columns - at);
-        char *out = run->b + batch * block_bytes(plan, pass->columns, pass->depth) + at * pass->depth * bytes;
+        char *out = packed_b(run, pass, batch) + at * pass->depth * bytes;
         kernels->pack_columns(&lines, pass->column + at, count, pass->term, pass->depth, out);
     }
 }
 
 static int64_t pack_pieces(const sc_gemm_plan *plan, const plain_pass *pass)
 {
-    return pass->batches *
-           (pieces(pass->rows, PACK_TILES * plan->kernels->rows) + pieces(pass->columns, PACK_TILES * plan->kernels->columns));
+    return pass->batches * (pack_pieces_a(plan, pass) + pack_pieces_b(plan, pass));
 }
 
 /* Rows of a part of c: about PART_ROWS, the parts of a pass being as equal as whole tiles allow. */
@@ -115,8 +141,8 @@ static void multiply_piece(const plain_run *run, const plain_pass *pass, int64_t
     int64_t bytes = sc_dtypes[plan->gemm.sum].bytes, c_bytes = bytes_of(plan, SC_GEMM_C);
     sc_gemm_block block = {
         .plan = plan,
-        .a = run->a + batch * block_bytes(plan, pass->rows, pass->depth) + row * pass->depth * bytes,
-        .b = run->b + batch * block_bytes(plan, pass->columns, pass->depth) + column * pass->depth * bytes,
+        .a = packed_a(run, pass, batch) + row * pass->depth * bytes,
+        .b = packed_b(run, pass, batch) + column * pass->depth * bytes,
         .depth = pass->depth,
         .row = pass->row + row,
         .rows = least(rows, pass->rows - row),
@@ -159,6 +185,8 @@ static bool next_pass(const sc_gemm_plan *plan, plain_pass *pass, bool begin)
     pass->depth = least(blocks->depth, sizes[SC_GEMM_K] - pass->term);
     pass->first = pass->term == 0;
     pass->last = pass->term + pass->depth >= sizes[SC_GEMM_K];
+    pass->packs_a = !blocks->a_kept || pass->column == 0;
+    pass->packs_b = !blocks->b_kept || pass->row == 0;
     return true;
 }
 
@@ -179,11 +207,11 @@ static void run_passes(const plain_run *run)
 
 /* ---- few rows ---- */
 
-/* A strip's width: some strips a thread, unless they become too narrow to be read as a stream. */
+/* A strip's width: several strips a thread, unless they become too narrow to be read as a stream. */
 static int64_t strip_columns(const sc_gemm_plan *plan)
 {
     int64_t columns = round_up(pieces(plan->sizes[SC_GEMM_N], 16), 64);
-    return least(columns, SC_GEMM_STRIP);
+    return least(columns, SC_GEMM_STRIP / plan->sizes[SC_GEMM_M] / 64 * 64);
 }
 
 static void copy_lines(const plain_run *run, int64_t batch, int64_t i)

@@ -4,7 +4,10 @@
 #include "runtime/loader.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
+#include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +23,25 @@ static void set_error(sc_error *error, sc_status status, const char *what, const
 {
     error->status = status;
     snprintf(error->text, sizeof error->text, "%s: %s", what, why == NULL ? "unknown" : why);
+}
+
+/* Whether what the headers say is loaded is there: the system maps what is not, and stumbles when it is read. */
+static bool is_whole(const char *bytes, size_t count)
+{
+    ElfW(Ehdr) head;
+    if (count < sizeof head)
+        return false;
+    memcpy(&head, bytes, sizeof head);
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(ElfW(Phdr)) || head.e_phoff > count ||
+        head.e_phnum > (count - head.e_phoff) / sizeof(ElfW(Phdr)))
+        return false;
+    for (size_t i = 0; i < head.e_phnum; i++) {
+        ElfW(Phdr) segment;
+        memcpy(&segment, bytes + head.e_phoff + i * sizeof segment, sizeof segment);
+        if (segment.p_type == PT_LOAD && (segment.p_offset > count || segment.p_filesz > count - segment.p_offset))
+            return false;
+    }
+    return true;
 }
 
 static int write_file(const char *bytes, size_t count)
@@ -50,6 +72,10 @@ static void keep_openmp(void *handle)
 
 sc_loader *sc_loader_open(const void *bytes, size_t count, sc_error *error)
 {
+    if (!is_whole(bytes, count)) {
+        set_error(error, SC_ERROR_DATA, "the program's kernels do not load", "they are no whole object");
+        return NULL;
+    }
     sc_loader *loader = malloc(sizeof *loader);
     if (loader == NULL) {
         set_error(error, SC_ERROR_MEMORY, "the program's kernels", "out of memory");

@@ -117,7 +117,7 @@ static sc_status run_calls(sc_session *session, const sc_image_call *calls, uint
         status = sc_session_recover(session, error);
     for (uint32_t i = 0; status == SC_OK && i < count; i++) {
         run_call call = {calls[i].func, calls[i].micro_batch < 0 ? 0 : (uint32_t)calls[i].micro_batch};
-        status = feed_call(session, &calls[i], batches, feeds, feed_count, error);
+        status = sc_session_agree(session, feed_call(session, &calls[i], batches, feeds, feed_count, error), error);
         if (status != SC_OK)
             break;
         sc_session_each_rank(session, run_rank, &call);

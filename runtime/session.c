@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/session.h"
+#include "support/processor.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -38,14 +39,15 @@ void sc_session_each_rank(sc_session *session, sc_status (*work)(sc_rank *rank, 
 
 /* ---- outcomes ---- */
 
-/* In an MPI job all ranks must come to the same conclusion. Those without an error of their own learn that others have one. */
-static sc_status agree(sc_session *session, sc_status status, sc_error *error)
+sc_status sc_session_agree(sc_session *session, sc_status status, sc_error *error)
 {
     sc_rank *rank = &session->ranks[0];
     int32_t mine = status != SC_OK, any = 0;
     sc_comm_part part = {&mine, &any, 1, SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "outcome"};
     sc_error reason = {.status = SC_OK};
+    if (session->rank_count == session->image->ranks || session->is_world_lost)
+        return status;
     sc_status agreed = sc_comm_run(sc_comm_world(rank->comm), &call, &reason);
     if (agreed != SC_OK) {
         session->is_world_lost = true;
@@ -63,7 +65,7 @@ sc_status sc_session_outcome(sc_session *session, sc_error *error)
         if (status == SC_OK && rank->status != SC_OK)
             status = sc_fail(error, rank->status, "%s", rank->error.text);
     }
-    return session->rank_count < session->image->ranks && !session->is_world_lost ? agree(session, status, error) : status;
+    return sc_session_agree(session, status, error);
 }
 
 /* ---- worlds ---- */
@@ -198,12 +200,34 @@ static sc_status check_memory(const sc_session *session, sc_error *error)
                    needed / 0x1p30, available / 0x1p30);
 }
 
-static uint32_t usable_cores(void)
+/* As OMP_NUM_THREADS says, else a thread a core. */
+static uint32_t default_threads(void)
 {
+#ifdef _OPENMP
+    int threads = omp_get_max_threads();
+#else
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return (uint32_t)CPU_COUNT(&set);
-    return 1;
+    int threads = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+#endif
+    return threads > 1 ? (uint32_t)threads : 1;
+}
+
+/* At the end of a parallel loop GNU's OpenMP spins for milliseconds before it sleeps, unless it knows of more threads than there are cores:
+ * then for microseconds. Where other processes want the cores, too, the long way makes a loop a hundred times slower (the thread that is
+ * waited for waits for the one that spins). So it gets to know of threads that have nothing to do. OMP_WAIT_POLICY still decides where it
+ * is set. */
+static void calm_teams(const sc_session *session)
+{
+#ifdef _OPENMP
+    if (session->options.threads / session->rank_count < 2)
+        return;
+#pragma omp parallel num_threads((int)session->rank_count + 1)
+    {
+        (void)omp_get_thread_num(); /* so that the region is not empty */
+    }
+#else
+    (void)session;
+#endif
 }
 
 static sc_status start_session(sc_session *session, sc_comm *comm, sc_error *error)
@@ -224,6 +248,7 @@ static sc_status start_session(sc_session *session, sc_comm *comm, sc_error *err
         status = sc_workers_new(session->rank_count, &session->workers, error);
     if (status != SC_OK)
         return status;
+    calm_teams(session);
     sc_session_each_rank(session, start_rank, NULL);
     return sc_session_outcome(session, error);
 }
@@ -251,7 +276,7 @@ static sc_status new_session(const sc_executable *program, const sc_session_opti
     if (options != NULL)
         session->options = *options;
     if (session->options.threads == 0)
-        session->options.threads = usable_cores();
+        session->options.threads = default_threads();
     sc_status status = start_session(session, comm, error);
     if (status == SC_OK) {
         *out = session;
@@ -264,6 +289,11 @@ static sc_status new_session(const sc_executable *program, const sc_session_opti
 
 static sc_status check_target(const sc_executable *program, sc_error *error)
 {
+    size_t length = 0;
+    const char *missing = sc_processor_lacks(program->image->processor, &length);
+    if (strcmp(program->image->target, "cpu") == 0 && missing != NULL)
+        return sc_fail(error, SC_ERROR_UNAVAILABLE, "the program's kernels were compiled for a processor with '%.*s', which this one lacks",
+                       (int)length, missing);
     if (strcmp(program->image->target, "cpu") == 0)
         return SC_OK;
     return sc_fail(error, SC_ERROR_UNAVAILABLE, "the program is for target '%s', this library runs 'cpu'", program->image->target);

@@ -77,7 +77,10 @@ sc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_err
 /* ---- session.c ---- */
 /* work(rank, user, &rank->error) on every rank's thread; its status becomes rank->status. */
 void sc_session_each_rank(sc_session *session, sc_status (*work)(sc_rank *rank, void *user, sc_error *error), void *user);
-/* The first error of the ranks' last job, in their order; in an MPI job, of all ranks. */
+/* In an MPI job all ranks must come to the same conclusion: what failed on one fails on all, and those without an error of their own get
+ * SC_ERROR_COMM. Every rank calls this. */
+sc_status sc_session_agree(sc_session *session, sc_status status, sc_error *error);
+/* The first error of the ranks' last job, in their order; agreed upon. */
 sc_status sc_session_outcome(sc_session *session, sc_error *error);
 /* Makes a new world where the old one was lost, as far as that is possible. */
 sc_status sc_session_recover(sc_session *session, sc_error *error);

@@ -39,37 +39,42 @@ static sc_status check_tensor(const sc_image_state *state, const sc_safetensor *
     return SC_OK;
 }
 
-static sc_status load_all(sc_session *session, const sc_safetensors *file, const char *path, bool all, sc_error *error)
+static sc_status check_file(const sc_session *session, const sc_safetensors *file, const char *path, bool all, sc_error *error)
 {
     const sc_image *image = session->image;
-    for (uint32_t i = 0; i < image->state_count; i++) {
-        const sc_image_state *state = &image->states[i];
-        sc_status status = is_saved(state, all) ? check_tensor(state, sc_safetensors_find(file, state->path), path, error) : SC_OK;
-        if (status != SC_OK)
-            return status;
+    sc_status status = SC_OK;
+    for (uint32_t i = 0; status == SC_OK && i < image->state_count; i++) {
+        if (is_saved(&image->states[i], all))
+            status = check_tensor(&image->states[i], sc_safetensors_find(file, image->states[i].path), path, error);
     }
-    /* Parameters first: what sets a master with its parameter's value must not come after the master's own. */
-    for (int masters = 0; masters < 2; masters++) {
-        for (uint32_t i = 0; i < image->state_count; i++) {
-            const sc_image_state *state = &image->states[i];
-            if (!is_saved(state, all) || (state->kind == SC_STATE_PARAM) == (masters == 1))
-                continue;
-            const sc_safetensor *tensor = sc_safetensors_find(file, state->path);
-            sc_status status = sc_session_set_elements(session, i, tensor->data, tensor->element, error);
-            if (status != SC_OK)
-                return status;
-        }
+    return status;
+}
+
+/* Parameters first: what sets a master with its parameter's value must not come after the master's own. */
+static sc_status set_states(sc_session *session, const sc_safetensors *file, bool all, sc_error *error)
+{
+    const sc_image *image = session->image;
+    sc_status status = SC_OK;
+    for (uint32_t i = 0; status == SC_OK && i < 2 * image->state_count; i++) {
+        uint32_t index = i % image->state_count;
+        const sc_image_state *state = &image->states[index];
+        bool is_param = state->kind == SC_STATE_PARAM;
+        if (!is_saved(state, all) || is_param != (i < image->state_count))
+            continue;
+        const sc_safetensor *tensor = sc_safetensors_find(file, state->path);
+        status = sc_session_set_elements(session, index, tensor->data, tensor->element, error);
     }
-    return SC_OK;
+    return status;
 }
 
 sc_status sc_session_load(sc_session *session, const char *path, bool all, sc_error *error)
 {
     sc_safetensors_error reason = {0};
     sc_safetensors *file = sc_safetensors_open(path, &reason);
-    if (file == NULL)
-        return refuse_file(&reason, error);
-    sc_status status = load_all(session, file, path, all, error);
+    sc_status status = file == NULL ? refuse_file(&reason, error) : check_file(session, file, path, all, error);
+    status = sc_session_agree(session, status, error);
+    if (status == SC_OK)
+        status = set_states(session, file, all, error);
     sc_safetensors_close(file);
     return status;
 }
@@ -127,6 +132,7 @@ sc_status sc_session_save(sc_session *session, const char *path, bool all, sc_er
     sc_status status = gather_items(session, all, &s, error);
     if (status == SC_OK && session->first_rank == 0 && !sc_safetensors_write(path, s.items, s.count, NULL, 0, &reason))
         status = refuse_file(&reason, error);
+    status = sc_session_agree(session, status, error); /* and wait until the file is there */
     for (uint32_t i = 0; i < s.count; i++)
         free(s.values[i]);
     free(s.items);

@@ -167,6 +167,27 @@ bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *l
     return true;
 }
 
+/* Elements of a row that are drawn at once. */
+enum { DRAWN = 1024 };
+
+static void seek_row(row_walk *walk, int64_t row)
+{
+    for (uint32_t i = walk->rank; i-- > 0;) {
+        walk->whole_at += row % walk->sizes[i] * walk->whole_strides[i];
+        walk->local_at += row % walk->sizes[i] * walk->local_strides[i];
+        row /= walk->sizes[i];
+    }
+}
+
+static bool initialise_part(const sc_image_state *from, uint64_t seed, uint64_t stream, int64_t whole_at, int64_t count, sc_element element,
+                            void *local, int64_t local_at)
+{
+    double values[DRAWN];
+    int64_t bad;
+    sc_init_values((sc_init_kind)from->init, from->init_args, seed, stream, (uint64_t)whole_at, (uint64_t)count, values);
+    return copy_row(element, local, local_at, SC_ELEMENT_F64, values, 0, count, &bad);
+}
+
 bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tensor, uint64_t rank, uint64_t seed, void *local)
 {
     sc_element element = sc_element_of_dtype(tensor->dtype);
@@ -176,14 +197,20 @@ bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tens
         return true;
     }
     memset(local, 0, (size_t)sc_image_tensor_bytes(tensor));
-    if (from->init == SC_INIT_ZEROS)
+    row_walk walk = walk_rows(tensor, rank, NULL);
+    if (from->init == SC_INIT_ZEROS || walk.is_done)
         return true;
-    for (row_walk walk = walk_rows(tensor, rank, NULL); !walk.is_done; next_row(&walk)) {
-        for (int64_t i = 0; i < walk.length; i++) {
-            double value = sc_initial_value((sc_init_kind)from->init, from->init_args, seed, stream, (uint64_t)(walk.whole_at + i));
-            if (!sc_element_store(element, local, (uint64_t)(walk.local_at + i), value))
-                return false;
-        }
+    int64_t rows = 1, parts = (walk.length + DRAWN - 1) / DRAWN;
+    for (uint32_t i = 0; i < walk.rank; i++)
+        rows *= walk.sizes[i];
+    bool all_fit = true;
+#pragma omp parallel for schedule(static) reduction(&& : all_fit) if (rows * walk.length > 16 * DRAWN)
+    for (int64_t p = 0; p < rows * parts; p++) {
+        row_walk at = walk;
+        int64_t begin = p % parts * DRAWN, count = walk.length - begin < DRAWN ? walk.length - begin : DRAWN;
+        seek_row(&at, p / parts);
+        bool fits = initialise_part(from, seed, stream, at.whole_at + begin, count, element, local, at.local_at + begin);
+        all_fit = all_fit && fits;
     }
-    return true;
+    return all_fit;
 }

@@ -60,8 +60,8 @@ sc_status sc_session_gather(sc_session *session, const sc_image_tensor *tensor, 
     void *copy = NULL;
     if (session->rank_count < session->image->ranks) {
         copy = malloc((size_t)sc_image_tensor_bytes(tensor));
-        if (copy == NULL)
-            return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a shard of '%s'", name);
+        status = sc_session_agree(
+            session, copy != NULL ? SC_OK : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a shard of '%s'", name), error);
     }
     for (uint64_t rank = 0; status == SC_OK && rank < session->image->ranks; rank++) {
         const void *local;

@@ -2,7 +2,7 @@
 
 /* Elements: DEPTH is what tiles of rows and of columns may have and still share a core's first cache; BLOCK is what packed a or b may have
  * and still lie in the last one. */
-enum { DEPTH = 768, BLOCK = 1 << 20, SKINNY_BLOCK = 1 << 16, BESIDE_ROWS = 1024, BESIDE_COLUMNS = 2048, ALIGN = 64 };
+enum { DEPTH = 768, BLOCK = 1 << 20, KEPT = 1 << 21, SKINNY_BLOCK = 1 << 16, BESIDE_ROWS = 1024, BESIDE_COLUMNS = 2048, ALIGN = 64 };
 
 static int64_t least(int64_t x, int64_t y)
 {
@@ -75,13 +75,17 @@ sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
     int64_t most = BLOCK / DEPTH / SC_GEMM_PAD * SC_GEMM_PAD;
     blocks.rows = even_part(m, blocks.beside ? BESIDE_ROWS : most, SC_GEMM_PAD);
     blocks.columns = even_part(n, blocks.beside ? BESIDE_COLUMNS : most, SC_GEMM_PAD);
-    int64_t rows = sc_gemm_packed(blocks.rows), columns = sc_gemm_packed(blocks.columns);
+    int64_t rows = sc_gemm_packed(blocks.rows), columns = sc_gemm_packed(blocks.columns), all = blocks.depth * blocks.depth_count;
     int64_t largest = rows > columns ? rows : columns;
+    blocks.a_kept = k > 0 && blocks.columns < n && rows * all <= KEPT;
+    blocks.b_kept = k > 0 && blocks.columns >= n && blocks.rows < m && columns * all <= KEPT;
     blocks.batch = least(batch, 1 + BLOCK / (largest * (blocks.depth > 0 ? blocks.depth : 1)));
     if (blocks.beside)
         blocks.batch = least(blocks.batch, 1 + BLOCK / (rows * columns));
-    blocks.a_at = place(&blocks, blocks.batch * rows * blocks.depth, bytes);
-    blocks.b_at = place(&blocks, blocks.batch * columns * blocks.depth, bytes);
+    if (blocks.a_kept || blocks.b_kept)
+        blocks.batch = 1;
+    blocks.a_at = place(&blocks, blocks.batch * rows * (blocks.a_kept ? all : blocks.depth), bytes);
+    blocks.b_at = place(&blocks, blocks.batch * columns * (blocks.b_kept ? all : blocks.depth), bytes);
     blocks.c_at = place(&blocks, blocks.beside ? blocks.batch * rows * columns : 0, bytes);
     return blocks;
 }

@@ -2,8 +2,9 @@
  * the arena is what any machine's kernels need, whatever their tiles and however many threads they have.
  *
  * Blocks of a and b are packed: copied, in the dtype of the sum, in the order in which a kernel reads them; `batch` batches' blocks at
- * once. Where k has several blocks, sums that wait for the next one stand in c, or beside it when c is no place for them. After Goto and
- * van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34 (2008). */
+ * once, or all blocks along k where they are needed again. Where k has several blocks, sums that wait for the next one stand in c, or
+ * beside it when c is no place for them. After Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34
+ * (2008). */
 #ifndef SHARDC_SUPPORT_GEMM_BLOCKS_H
 #define SHARDC_SUPPORT_GEMM_BLOCKS_H
 
@@ -25,6 +26,8 @@ typedef struct sc_gemm_blocks {
     int64_t rows, columns;           /* of c a pass */
     int64_t depth;                   /* of k a block */
     int64_t depth_count;             /* blocks of k; 1 when k is empty */
+    bool a_kept;                     /* all of k's blocks of a stand in scratch: packed once for the passes over columns */
+    bool b_kept;                     /* .. of b, for the passes over rows */
     int64_t a_at, b_at, c_at, bytes; /* where these are in scratch, and all of it: multiples of 64 */
 } sc_gemm_blocks;
 

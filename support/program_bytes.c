@@ -1,9 +1,10 @@
 /* Images as bytes. One walk over the image both writes and reads, so that the two cannot differ: each code_* function is given the address
  * of a field and takes the field's value when it writes, sets it when it reads.
  *
- *     header   8 magic, 4 version, 8 length of the body, 8 its FNV-1a, 8 length of the object, 8 its FNV-1a; little-endian
+ *     header   8 magic, 4 version, 8 length of the body, 8 its FNV-1a, 8 length of the code, 8 its FNV-1a; little-endian
  *     body     the image's fields in the order of code_image
- *     object   as it is
+ *     code     the processor that it needs, as text with a 0 at its end, and the object as it is; so that ranks with different processors
+ *              agree about the body
  *
  * In the body integers are LEB128 (7 bits a byte, least first; signed ones interleave: 0, -1, 1, -2, ..), lists are a count and the items,
  * doubles 8 bytes. A text is a number: of an earlier text, or the first number that is free, and then length and bytes follow. There is
@@ -21,7 +22,7 @@
 
 static const char magic[8] = {'s', 'h', 'a', 'r', 'd', 'c', '\x1a', '\n'};
 
-enum { AT_VERSION = 8, AT_BODY = 12, AT_BODY_HASH = 20, AT_OBJECT = 28, AT_OBJECT_HASH = 36, HEADER = 44 };
+enum { AT_VERSION = 8, AT_BODY = 12, AT_BODY_HASH = 20, AT_CODE = 28, AT_CODE_HASH = 36, HEADER = 44 };
 
 typedef struct codec {
     sc_arena *arena;
@@ -300,6 +301,7 @@ static void code_kernel(codec *c, sc_image_kernel *kernel)
     for (uint32_t i = 0; i < kernel->check_count; i++)
         code_text(c, &kernel->checks[i]);
     CODE_BOOL(c, kernel->simple);
+    CODE_BOOL(c, kernel->attention);
 }
 
 static void code_gemm_step(codec *c, sc_gemm_step *step, uint32_t dim_count)
@@ -455,20 +457,23 @@ static void code_image(codec *c, sc_image *image)
 void sc_image_write(const sc_image *image, sc_strbuf *out)
 {
     char header[HEADER] = {0};
+    const char *processor = image->processor == NULL ? "" : image->processor;
     codec c = {.arena = out->arena, .out = out, .text_map = {.arena = out->arena}};
     size_t begin = out->length;
     sc_strbuf_add_bytes(out, header, sizeof header);
     code_image(&c, (sc_image *)image); /* nothing is stored while `out` is set */
     size_t body = out->length - begin - HEADER;
+    sc_strbuf_add_bytes(out, processor, strlen(processor) + 1);
+    if (image->object_bytes > 0)
+        sc_strbuf_add_bytes(out, (const char *)image->object, image->object_bytes);
+    size_t code = out->length - begin - HEADER - body;
     memcpy(header, magic, sizeof magic);
     put_word(header + AT_VERSION, SC_IMAGE_VERSION, 4);
     put_word(header + AT_BODY, body, 8);
     put_word(header + AT_BODY_HASH, sc_fnv1a64(out->data + begin + HEADER, body), 8);
-    put_word(header + AT_OBJECT, image->object_bytes, 8);
-    put_word(header + AT_OBJECT_HASH, sc_fnv1a64(image->object, image->object_bytes), 8);
+    put_word(header + AT_CODE, code, 8);
+    put_word(header + AT_CODE_HASH, sc_fnv1a64(out->data + begin + HEADER + body, code), 8);
     memcpy(out->data + begin, header, sizeof header);
-    if (image->object_bytes > 0)
-        sc_strbuf_add_bytes(out, (const char *)image->object, image->object_bytes);
 }
 
 /* ---- reading ---- */
@@ -487,14 +492,27 @@ static sc_image *refuse(sc_error *error, const char *format, ...)
 /* NULL, or what is wrong with the header or the bytes behind it. */
 static const char *header_fault(const uint8_t *bytes, size_t size)
 {
-    uint64_t body = get_word(bytes + AT_BODY, 8), object = get_word(bytes + AT_OBJECT, 8);
-    if (body > size - HEADER || object != size - HEADER - body)
+    uint64_t body = get_word(bytes + AT_BODY, 8), code = get_word(bytes + AT_CODE, 8);
+    if (body > size - HEADER || code != size - HEADER - body)
         return "it is cut short, or something was added";
     if (sc_fnv1a64(bytes + HEADER, body) != get_word(bytes + AT_BODY_HASH, 8))
         return "it is damaged: its hash is another";
-    if (sc_fnv1a64(bytes + HEADER + body, object) != get_word(bytes + AT_OBJECT_HASH, 8))
+    if (sc_fnv1a64(bytes + HEADER + body, code) != get_word(bytes + AT_CODE_HASH, 8))
         return "its object code is damaged: its hash is another";
+    if (memchr(bytes + HEADER + body, 0, code) == NULL)
+        return "it does not say what processor its code needs";
     return NULL;
+}
+
+/* There is a 0 in it. */
+static void read_code(sc_image *image, sc_arena *arena, const uint8_t *code, size_t size)
+{
+    size_t length = strlen((const char *)code);
+    image->processor = sc_arena_copy_text(arena, (const char *)code, length);
+    image->object_bytes = size - length - 1;
+    uint8_t *object = sc_arena_array(arena, image->object_bytes, 1);
+    memcpy(object, code + length + 1, image->object_bytes);
+    image->object = object;
 }
 
 sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, sc_error *error)
@@ -517,10 +535,7 @@ sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, sc_error
     if (c.failed)
         return NULL;
     image->hash = get_word(bytes + AT_BODY_HASH, 8);
-    image->object_bytes = size - HEADER - body;
-    uint8_t *object = sc_arena_array(arena, image->object_bytes, 1);
-    memcpy(object, bytes + HEADER + body, image->object_bytes);
-    image->object = object;
+    read_code(image, arena, bytes + HEADER + body, size - HEADER - body);
     fault = sc_image_check(image, arena);
     return fault == NULL ? image : refuse(error, "not a valid program: %s", fault);
 }

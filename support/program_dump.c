@@ -209,7 +209,9 @@ void sc_image_dump(const sc_image *image, sc_strbuf *out)
     sc_strbuf_printf(out, "program for %s, %" PRIu64 " ranks (", image->target, image->ranks);
     for (uint32_t i = 0; i < image->axis_count; i++)
         sc_strbuf_printf(out, "%s%s=%" PRIu64, i > 0 ? ", " : "", image->axes[i].name, image->axes[i].size);
-    sc_strbuf_printf(out, "), arena of %" PRId64 " bytes\n", image->arena_bytes);
+    sc_strbuf_printf(out, "), arena of %" PRId64 " bytes, code of %zu\n", image->arena_bytes, image->object_bytes);
+    if (image->processor != NULL && image->processor[0] != 0)
+        sc_strbuf_printf(out, "compiled for %s\n", image->processor);
     put_states(out, image);
     put_buffers(out, image);
     put_kernels(out, image);

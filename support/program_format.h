@@ -130,6 +130,7 @@ typedef struct sc_image_kernel {
     uint32_t check_count;
     const char **checks; /* "an index of gather is out of range: .." */
     bool simple;         /* correct, not fast: no other form fits */
+    bool attention;      /* profiles tell it apart */
 } sc_image_kernel;
 
 typedef enum sc_image_collective_kind {
@@ -242,7 +243,8 @@ typedef struct sc_image {
     sc_image_call *schedule;
     size_t object_bytes;
     const uint8_t *object; /* a shared object with the kernels' functions */
-    uint64_t hash;         /* of everything but the object: ranks compare it before the first step. Set by sc_image_read */
+    const char *processor; /* what the object's code needs: sc_processor_features of the machine that it was compiled for; "": nothing */
+    uint64_t hash;         /* of everything but object and processor: ranks compare it before the first step. Set by sc_image_read */
     const char *facts;     /* JSON: what the program came from and how it is driven (entry, plan, optimizer, weights map) */
 } sc_image;
 

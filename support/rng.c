@@ -1,6 +1,7 @@
 #include "support/rng.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* A product and a sum that are fused would round once where others round twice. GCC does not in ISO C mode. */
@@ -52,48 +53,76 @@ static double fraction(uint32_t high, uint32_t low)
     return ((double)(high >> 5) * 67108864.0 + (double)(low >> 6)) * (1.0 / 9007199254740992.0);
 }
 
+/* Normals are made several at a time: every step is a loop over lanes, which compilers turn into vectors. The arithmetic of a lane is that
+ * of a value alone. `lanes` is a constant, 1 or LANES, wherever these are inlined. */
+enum { LANES = 8 };
+#define INLINE static inline __attribute__((always_inline))
+
 /* log(x) of a normal x > 0. x = m 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.1716: the
  * series to s^23 leaves less than 2^-60. */
-static double logarithm(double x)
+INLINE void logarithms(int lanes, double *x)
 {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    int exponent = (int)(bits >> 52) - 1023;
-    bits = (bits & 0x000fffffffffffffu) | 0x3ff0000000000000u;
-    double m;
-    memcpy(&m, &bits, sizeof m);
-    if (m > 1.4142135623730951) {
-        m = m * 0.5;
-        exponent++;
+    double exponent[LANES], s[LANES], s2[LANES], series[LANES];
+    for (int l = 0; l < lanes; l++) {
+        uint64_t bits;
+        double m;
+        memcpy(&bits, &x[l], sizeof bits);
+        int power = (int)(bits >> 52) - 1023;
+        bits = (bits & 0x000fffffffffffffu) | 0x3ff0000000000000u;
+        memcpy(&m, &bits, sizeof m);
+        bool is_large = m > 1.4142135623730951;
+        m = is_large ? m * 0.5 : m;
+        exponent[l] = (double)(power + is_large);
+        s[l] = (m - 1.0) / (m + 1.0);
+        s2[l] = s[l] * s[l];
+        series[l] = 0.0;
     }
-    double s = (m - 1.0) / (m + 1.0), s2 = s * s, series = 0.0;
-    for (int n = 23; n >= 1; n -= 2)
-        series = series * s2 + 1.0 / (double)n;
-    return (double)exponent * 0.69314718055994530942 + 2.0 * s * series;
+    for (int n = 23; n >= 1; n -= 2) {
+        for (int l = 0; l < lanes; l++)
+            series[l] = series[l] * s2[l] + 1.0 / (double)n;
+    }
+    for (int l = 0; l < lanes; l++)
+        x[l] = exponent[l] * 0.69314718055994530942 + 2.0 * s[l] * series[l];
 }
 
 /* cos(2 pi u), 0 <= u < 1. The nearest quarter turn is taken off exactly; what is left is at most pi/4, where Taylor's series to the
  * 18th power leaves less than 2^-60. */
-static double cosine_of_turn(double u)
+INLINE void cosines_of_turns(int lanes, double *u)
 {
-    int quarter = (int)(u * 4.0 + 0.5);
-    double angle = (u - (double)quarter * 0.25) * 6.28318530717958647692, square = angle * angle;
-    double cosine = 1.0, sine = 1.0;
+    int quarter[LANES];
+    double angle[LANES], square[LANES], cosine[LANES], sine[LANES];
+    for (int l = 0; l < lanes; l++) {
+        quarter[l] = (int)(u[l] * 4.0 + 0.5);
+        angle[l] = (u[l] - (double)quarter[l] * 0.25) * 6.28318530717958647692;
+        square[l] = angle[l] * angle[l];
+        cosine[l] = sine[l] = 1.0;
+    }
     for (int n = 18; n >= 2; n -= 2) {
-        cosine = 1.0 - cosine * square / (double)(n * (n - 1));
-        sine = 1.0 - sine * square / (double)(n * (n + 1));
+        for (int l = 0; l < lanes; l++) {
+            cosine[l] = 1.0 - cosine[l] * square[l] / (double)(n * (n - 1));
+            sine[l] = 1.0 - sine[l] * square[l] / (double)(n * (n + 1));
+        }
     }
-    sine = sine * angle;
-    switch (quarter % 4) {
-    case 0:
-        return cosine;
-    case 1:
-        return -sine;
-    case 2:
-        return -cosine;
-    default:
-        return sine;
+    for (int l = 0; l < lanes; l++) {
+        double chosen = (quarter[l] & 1) != 0 ? sine[l] * angle[l] : cosine[l];
+        u[l] = ((quarter[l] + 1) & 2) != 0 ? -chosen : chosen; /* cos, -sin, -cos, sin */
     }
+}
+
+/* 1 - fraction is in (0, 1]: its logarithm is finite. */
+INLINE void draw_normals(int lanes, uint64_t seed, uint64_t path_hash, uint64_t first, double *out)
+{
+    double radius[LANES], turn[LANES];
+    uint32_t words[4];
+    for (int l = 0; l < lanes; l++) {
+        draw(seed, path_hash, first + (uint64_t)l, words);
+        radius[l] = 1.0 - fraction(words[0], words[1]);
+        turn[l] = fraction(words[2], words[3]);
+    }
+    logarithms(lanes, radius);
+    cosines_of_turns(lanes, turn);
+    for (int l = 0; l < lanes; l++)
+        out[l] = (double)(float)(sqrt(-2.0 * radius[l]) * turn[l]);
 }
 
 double sc_rng_uniform(uint64_t seed, uint64_t path_hash, uint64_t index)
@@ -110,11 +139,18 @@ double sc_rng_uniform_at(const uint32_t counter[4], const uint32_t key[2])
     return fraction(words[0], words[1]);
 }
 
-/* 1 - fraction is in (0, 1]: its logarithm is finite. */
 double sc_rng_normal(uint64_t seed, uint64_t path_hash, uint64_t index)
 {
-    uint32_t words[4];
-    draw(seed, path_hash, index, words);
-    double radius = sqrt(-2.0 * logarithm(1.0 - fraction(words[0], words[1])));
-    return (double)(float)(radius * cosine_of_turn(fraction(words[2], words[3])));
+    double value;
+    draw_normals(1, seed, path_hash, index, &value);
+    return value;
+}
+
+void sc_rng_normals(uint64_t seed, uint64_t path_hash, uint64_t first, uint64_t count, double *out)
+{
+    uint64_t i = 0;
+    for (; count - i >= LANES; i += LANES)
+        draw_normals(LANES, seed, path_hash, first + i, out + i);
+    for (; i < count; i++)
+        draw_normals(1, seed, path_hash, first + i, out + i);
 }

@@ -24,4 +24,7 @@ double sc_rng_uniform_at(const uint32_t counter[4], const uint32_t key[2]);
  * correctly rounded everywhere, so no libm decides about a bit. */
 double sc_rng_normal(uint64_t seed, uint64_t path_hash, uint64_t index);
 
+/* Those of the indices first, first + 1, ..: the same values, several at a time. */
+void sc_rng_normals(uint64_t seed, uint64_t path_hash, uint64_t first, uint64_t count, double *out);
+
 #endif

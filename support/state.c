@@ -26,21 +26,42 @@ const uint8_t sc_init_kind_args[SC_INIT_KINDS] = {
     [SC_INIT_XAVIER] = 2,
 };
 
-double sc_initial_value(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t index)
+static void fill_uniform(double low, double width, uint64_t seed, uint64_t stream, uint64_t first, uint64_t count, double *out)
 {
-    double a = args[0], b = args[1];
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = low + width * sc_rng_uniform(seed, stream, first + i);
+}
+
+static void fill_xavier(double bound, uint64_t seed, uint64_t stream, uint64_t first, uint64_t count, double *out)
+{
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = bound * (2 * sc_rng_uniform(seed, stream, first + i) - 1);
+}
+
+void sc_init_values(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t first, uint64_t count, double *out)
+{
+    double a = args[0], b = args[1], constant = 0;
     switch (kind) {
-    case SC_INIT_ONES:
-        return 1;
-    case SC_INIT_CONSTANT:
-        return a;
     case SC_INIT_NORMAL:
-        return a * sc_rng_normal(seed, stream, index);
+        sc_rng_normals(seed, stream, first, count, out);
+        for (uint64_t i = 0; i < count; i++)
+            out[i] = a * out[i];
+        return;
     case SC_INIT_UNIFORM:
-        return a + (b - a) * sc_rng_uniform(seed, stream, index);
+        fill_uniform(a, b - a, seed, stream, first, count, out);
+        return;
     case SC_INIT_XAVIER: /* Glorot and Bengio, AISTATS 2010, equation 16 */
-        return (a + b > 0 ? sqrt(6 / (a + b)) : 0) * (2 * sc_rng_uniform(seed, stream, index) - 1);
+        fill_xavier(a + b > 0 ? sqrt(6 / (a + b)) : 0, seed, stream, first, count, out);
+        return;
+    case SC_INIT_ONES:
+        constant = 1;
+        break;
+    case SC_INIT_CONSTANT:
+        constant = a;
+        break;
     default:
-        return 0;
+        break;
     }
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = constant;
 }

@@ -29,8 +29,9 @@ extern const char *const sc_state_kind_names[SC_STATE_KINDS];
 extern const char *const sc_init_kind_names[SC_INIT_KINDS];
 extern const uint8_t sc_init_kind_args[SC_INIT_KINDS]; /* how many there are */
 
-/* The initial value of the element with this row-major index in the whole tensor; `stream` is sc_fnv1a64 of the state's path. It is
- * rounded to the dtype by whoever stores it. */
-double sc_initial_value(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t index);
+/* The initial values of the elements with the row-major indices first, first + 1, .. of the whole tensor; `stream` is sc_fnv1a64 of the
+ * state's path. They are rounded to the dtype by whoever stores them. */
+void sc_init_values(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t first, uint64_t count,
+                       double *out);
 
 #endif

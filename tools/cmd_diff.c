@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tools/commands.h"
+#include "tools/measure_memory.h"
 #include "tools/report.h"
 
 /* One of the two programs. */
@@ -157,8 +158,7 @@ static bool compile_side(sc_context *context, sc_program *program, const sc_opti
         return false;
     sc_comm_report(out->c.local, &out->rows);
     sc_comm_add_up(out->c.local, &out->rows, &out->totals);
-    sc_memory_report_make(out->c.local, &out->memory);
-    return true;
+    return sc_measure_memory(context, &out->c, &out->memory);
 }
 
 int sc_cmd_diff(sc_context *context, const sc_options *options, sc_strbuf *out)

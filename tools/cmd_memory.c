@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tools/commands.h"
+#include "tools/measure_memory.h"
 #include "tools/report.h"
 
 enum { SHOWN = 8 };
@@ -132,7 +133,7 @@ static void print_json(const sc_module *m, const sc_memory_report *report, sc_st
     }
     for (uint32_t i = 0; i < report->live.count && i < SHOWN; i++) {
         const sc_memory_live *l = &report->live.data[i];
-        json_array_append_new(live, json_pack("{s:s,s:s,s:I}", "value", sc_memory_live_text(m, l), "kind", sc_memory_kind_names[l->kind],
+        json_array_append_new(live, json_pack("{s:s,s:s,s:I}", "value", l->name, "kind", sc_memory_kind_names[l->kind],
                                               "bytes", (json_int_t)l->bytes));
     }
     for (uint32_t i = 0; i < report->padding.count; i++) {
@@ -156,14 +157,12 @@ static void print_text(const sc_module *m, const sc_memory_report *report, sc_st
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
         sc_strbuf_printf(out, "  %-12s %9s\n", sc_memory_kind_names[k], sc_bytes_text(arena, (double)report->bytes[k]));
     sc_strbuf_printf(out, "  %-12s %9s\n", "peak", sc_bytes_text(arena, (double)report->peak));
-    if (report->at != SC_NONE) {
-        const sc_op *op = sc_op_at(m, report->at);
-        sc_strbuf_printf(out, "alive at the peak, %s in %s\n", sc_ops[op->kind].name, sc_text(m->context, op->scope));
-    }
+    if (report->at != NULL)
+        sc_strbuf_printf(out, "alive at the peak, %s\n", report->at);
     for (uint32_t i = 0; i < report->live.count && i < SHOWN; i++) {
         const sc_memory_live *live = &report->live.data[i];
         sc_strbuf_printf(out, "  %-12s %9s  %s\n", sc_memory_kind_names[live->kind], sc_bytes_text(arena, (double)live->bytes),
-                         sc_memory_live_text(m, live));
+                         live->name);
     }
     if (report->live.count > SHOWN)
         sc_strbuf_printf(out, "  and %u more\n", report->live.count - SHOWN);
@@ -186,7 +185,8 @@ int sc_cmd_memory(sc_context *context, const sc_options *options, sc_strbuf *out
     sc_memory_report report;
     if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
         return 0;
-    sc_memory_report_make(c.local, &report);
+    if (!sc_measure_memory(context, &c, &report))
+        return 0;
     if (options->json)
         print_json(c.local, &report, out);
     else

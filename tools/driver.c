@@ -210,7 +210,7 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
                        void *user, const char *last, sc_compiled *out)
 {
     sc_entry_list entries = {0};
-    *out = (sc_compiled){.program = program, .plan = plan, .errors_before = context->diag.errors};
+    *out = (sc_compiled){.program = program, .plan = plan, .options = options, .errors_before = context->diag.errors};
     out->resolved = sc_plan_resolve(program, plan, &options->plan_options);
     if (out->resolved == NULL || context->diag.errors > out->errors_before)
         return false;

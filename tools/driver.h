@@ -41,6 +41,7 @@ typedef struct sc_compiled {
     bool is_default;        /* the entry that expect statements speak of: the minimised one, or the only bound one */
     sc_module *global;      /* before placement: the reference, on no mesh */
     sc_module *local;       /* after the last pass: the per-rank program */
+    const sc_options *options;
     sc_func_id func;        /* the entry, in both; of a train step the micro-batch */
     const sc_minimize *minimize;           /* of a train step; NULL: the entry runs forward only */
     sc_train_step *step, *global_step;     /* of `local` and `global`; NULL: forward only */

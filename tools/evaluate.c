@@ -19,8 +19,7 @@ void sc_initial_values(const sc_module *m, uint32_t state_index, uint64_t seed, 
     const char *path = sc_text(m->context, state->path);
     uint64_t stream = sc_fnv1a64(path, strlen(path));
     int64_t count = sc_type_elements(&m->types.data[state->type]);
-    for (int64_t i = 0; i < count; i++)
-        values[i] = sc_initial_value(state->init, state->init_args, seed, stream, (uint64_t)i);
+    sc_init_values(state->init, state->init_args, seed, stream, 0, (uint64_t)count, values);
 }
 
 /* A parameter's value, for its master copy too. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tools/commands.h"
+#include "tools/measure_memory.h"
 #include "tools/report.h"
 
 enum { SHOWN = 12 };
@@ -90,7 +91,7 @@ static void check_instances(sc_context *context, const sc_compiled *c, sc_diag_i
 }
 
 /* What is stored, then what lives at the peak, the largest first. */
-static void report_memory(sc_context *context, const sc_module *m, sc_diag_id id, const sc_expect *expect, const sc_memory_report *memory)
+static void report_memory(sc_context *context, sc_diag_id id, const sc_expect *expect, const sc_memory_report *memory)
 {
     sc_report(&context->diag, id, expect->loc, expect->text, sc_arena_printf(&context->arena, "%.0f bytes", (double)memory->peak), NULL);
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++) {
@@ -100,17 +101,16 @@ static void report_memory(sc_context *context, const sc_module *m, sc_diag_id id
     }
     for (uint32_t i = 0; i < memory->live.count && i < SHOWN; i++) {
         const sc_memory_live *live = &memory->live.data[i];
-        sc_report_note(&context->diag, sc_op_at(m, sc_def(m, live->value))->loc, "%s of %s is %s at the peak",
-                       sc_bytes_text(&context->arena, (double)live->bytes), sc_memory_kind_names[live->kind], sc_memory_live_text(m, live));
+        sc_report_note(&context->diag, live->loc, "%s of %s is %s at the peak", sc_bytes_text(&context->arena, (double)live->bytes),
+                       sc_memory_kind_names[live->kind], live->name);
     }
 }
 
 static void check_memory(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect)
 {
     sc_memory_report memory;
-    sc_memory_report_make(c->local, &memory);
-    if (!holds(expect, (double)memory.peak))
-        report_memory(context, c->local, id, expect, &memory);
+    if (sc_measure_memory(context, c, &memory) && !holds(expect, (double)memory.peak))
+        report_memory(context, id, expect, &memory);
 }
 
 void sc_check_expects(sc_context *context, const sc_compiled *c, sc_diag_id id)

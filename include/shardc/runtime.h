@@ -21,7 +21,7 @@
  * threads at once, a session by one at a time; sessions do not know of each other. Errors: a call that fails returns its status and fills
  * `error` (which may be NULL); outputs are then undefined. Statuses: SC_ERROR_MEMORY; SC_ERROR_ARGUMENT, the call makes no sense;
  * SC_ERROR_DATA, a file or a value is not as it must be; SC_ERROR_COMM and SC_ERROR_TIMEOUT, ranks lost each other; SC_ERROR_DEVICE, the
- * kernels cannot be loaded or failed; SC_ERROR_UNAVAILABLE, this machine lacks something. */
+ * kernels cannot be loaded or failed; SC_ERROR_UNAVAILABLE, this machine lacks something (a processor that executes the kernels, MPI). */
 #ifndef SHARDC_RUNTIME_H
 #define SHARDC_RUNTIME_H
 
@@ -108,7 +108,7 @@ typedef enum sc_world {
 
 typedef struct sc_session_options {
     sc_world world;
-    uint32_t threads;     /* that compute, in this process, for all its ranks; 0: one a core that it may use */
+    uint32_t threads;     /* that compute, in this process, for all its ranks; 0: OMP_NUM_THREADS, else one a core */
     uint32_t deadline_ms; /* of one collective; 0: none */
     bool profile;         /* measure instructions, for sc_session_profile */
 } sc_session_options;
@@ -168,7 +168,7 @@ SC_API sc_status sc_session_step(sc_session *session, const sc_feed_value *feeds
 
 /* ---- measuring ---- */
 
-typedef enum sc_work { SC_WORK_KERNEL, SC_WORK_GEMM, SC_WORK_COMM, SC_WORK_WAIT, SC_WORK_COPY, SC_WORK_KINDS } sc_work;
+typedef enum sc_work { SC_WORK_KERNEL, SC_WORK_ATTENTION, SC_WORK_GEMM, SC_WORK_COMM, SC_WORK_WAIT, SC_WORK_COPY, SC_WORK_KINDS } sc_work;
 
 /* What one rank of this process did in calls of a function since the last reset. */
 typedef struct sc_func_profile {

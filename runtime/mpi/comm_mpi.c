@@ -350,23 +350,19 @@ static uint32_t find_missing(const sc_comm_request *request, bool only_gone, boo
 static void fail_for_missing(sc_comm_request *request, uint32_t waited_ms)
 {
     sc_comm *comm = request->group->comm;
-    const mpi_call *call = request->work;
-    sc_status status = waited_ms > 0 ? SC_ERROR_TIMEOUT : SC_ERROR_COMM;
+    mpi_call *call = request->work;
+    sc_comm_absence absence = waited_ms == 0 ? SC_COMM_GONE : call->is_moving ? SC_COMM_STALLED : SC_COMM_LATE;
     sc_error error;
     bool *missing = calloc(request->group->size, sizeof *missing);
-    if (missing == NULL) {
+    uint32_t count = 0;
+    if (missing != NULL)
+        count = absence == SC_COMM_STALLED ? sc_mpi_find_stalled(call, missing) : find_missing(request, absence == SC_COMM_GONE, missing);
+    if (missing == NULL)
         sc_comm_fail(&error, SC_ERROR_MEMORY, "out of memory");
+    else if (count > 0)
+        sc_comm_fail_missing(&error, absence, request, missing, waited_ms);
+    if (missing == NULL || count > 0)
         fail_world(comm, &error, true);
-        return;
-    }
-    if (call->is_moving && waited_ms > 0) {
-        sc_comm_fail(&error, status, "rank %u: a member of %s (call %llu) does not go on for %u ms: it is not in a wait", comm->rank,
-                     sc_comm_kind_names[request->call.kind], (unsigned long long)request->number, waited_ms);
-        fail_world(comm, &error, true);
-    } else if (find_missing(request, waited_ms == 0, missing) > 0) {
-        sc_comm_fail_missing(&error, status, request, missing, waited_ms);
-        fail_world(comm, &error, true);
-    }
     free(missing);
 }
 

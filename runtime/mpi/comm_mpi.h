@@ -44,9 +44,14 @@ typedef struct scratch_block {
     _Alignas(64) char bytes[];
 } scratch_block;
 
+typedef struct mpi_message {
+    MPI_Request request; /* MPI_REQUEST_NULL: completed */
+    uint32_t peer;       /* group rank */
+} mpi_message;
+
 /* Messages under way together, and the memory for what is packed or arrives to be reduced. */
 typedef struct mpi_batch {
-    MPI_Request *requests;
+    mpi_message *messages;
     uint32_t count, room, left; /* left: not yet completed */
     mpi_unpacking *unpackings;
     uint32_t unpacking_count, unpacking_room;
@@ -108,6 +113,9 @@ sc_status sc_mpi_check(int code, const char *function, sc_error *error);
 sc_status sc_mpi_begin(mpi_world *world, mpi_call *call, sc_error *error);
 /* Goes on as far as possible without waiting; sets is_done. `out_moved`: something has happened. */
 sc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved, sc_error *error);
+/* Flags the members with which messages are under way: one flag a member. Their number. */
+uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled);
+
 /* After a failure. Cancels what no other rank has taken; MPI may not be able to, for messages that are sent. Then, to be asked again:
  * whether nothing is under way any more. Neither needs the request. */
 void sc_mpi_cancel(mpi_call *call);

@@ -12,6 +12,7 @@
  * The order of the terms is ours: MPI_Reduce would choose its own, and another one for another number of ranks. */
 #include "runtime/mpi/comm_mpi.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ enum {
     MOST_MESSAGE = 1 << 30,  /* bytes: MPI counts in int */
     MOST_PACKED = 64 << 10,  /* bytes of a message whose pieces are copied together */
     SMALL_CALL = 8 << 10,    /* bytes up to which one step is worth more messages */
-    ROUND_BYTES = 4 << 20,   /* of all members' windows */
+    ROUND_BYTES = 1 << 20,   /* of all members' windows */
     LEAST_WINDOW = 64 << 10, /* bytes */
     LEAST_BLOCK = 256 << 10, /* of scratch */
     ALIGN = 64
@@ -89,7 +90,9 @@ static void reset(mpi_batch *batch)
 
 static range range_of(const mpi_call *call, range_kind kind, uint32_t part, uint32_t block)
 {
-    int64_t count = call->request->parts[part].count, n = call->request->group->size, m = count / n, rest = count % n;
+    int64_t count = call->request->parts[part].count, n = call->request->group->size;
+    assert(n > 0);
+    int64_t m = count / n, rest = count % n;
     switch (kind) {
     case RANGE_BLOCK:
         return (range){m * block, m};
@@ -131,7 +134,7 @@ static int64_t offset_in_window(const mpi_call *call, int64_t round, uint32_t pa
 static mpi_piece piece_at(const sc_comm_part *part, const void *array, range r)
 {
     int64_t element = sc_dtypes[part->dtype].bytes;
-    return (mpi_piece){.at = r.length == 0 ? NULL : (char *)(uintptr_t)array + r.first * element, .bytes = (size_t)(r.length * element)};
+    return (mpi_piece){.at = r.length == 0 ? NULL : (char *)array + r.first * element, .bytes = (size_t)(r.length * element)};
 }
 
 /* Posts one piece as a message, or several when MPI cannot count its bytes. */
@@ -141,9 +144,10 @@ static sc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *batch, 
     sc_status status = SC_OK;
     for (size_t done = 0; done < piece.bytes && status == SC_OK; done += MOST_MESSAGE) {
         int some = piece.bytes - done < MOST_MESSAGE ? (int)(piece.bytes - done) : MOST_MESSAGE;
-        if (!grow((void **)&batch->requests, sizeof *batch->requests, (size_t)batch->count + 1, &batch->room))
+        if (!grow((void **)&batch->messages, sizeof *batch->messages, (size_t)batch->count + 1, &batch->room))
             return no_memory(error);
-        MPI_Request *request = &batch->requests[batch->count];
+        batch->messages[batch->count].peer = peer;
+        MPI_Request *request = &batch->messages[batch->count].request;
         int rank = (int)call->request->group->ranks[peer];
         int code = is_send ? MPI_Isend(piece.at + done, some, MPI_BYTE, rank, call->tag, world->comm, request)
                            : MPI_Irecv(piece.at + done, some, MPI_BYTE, rank, call->tags[peer], world->comm, request);
@@ -396,9 +400,9 @@ static sc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_comp
 {
     for (uint32_t i = 0; i < batch->count && batch->left > 0; i++) {
         int is_complete = 0;
-        if (batch->requests[i] == MPI_REQUEST_NULL)
+        if (batch->messages[i].request == MPI_REQUEST_NULL)
             continue;
-        sc_status status = sc_mpi_check(MPI_Test(&batch->requests[i], &is_complete, MPI_STATUS_IGNORE), "MPI_Test", error);
+        sc_status status = sc_mpi_check(MPI_Test(&batch->messages[i].request, &is_complete, MPI_STATUS_IGNORE), "MPI_Test", error);
         if (status != SC_OK)
             return status;
         batch->left -= is_complete != 0;
@@ -457,12 +461,30 @@ sc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved, sc_
     return SC_OK;
 }
 
+uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled)
+{
+    uint32_t count = 0;
+    bool moved = false, is_complete;
+    memset(is_stalled, 0, call->request->group->size * sizeof *is_stalled);
+    for (int b = 0; b < 2; b++) {
+        mpi_batch *batch = &call->batches[b];
+        test_batch(batch, &moved, &is_complete, NULL); /* the round after the present one is not looked at otherwise */
+        for (uint32_t i = 0; i < batch->count; i++) {
+            if (batch->messages[i].request == MPI_REQUEST_NULL || is_stalled[batch->messages[i].peer])
+                continue;
+            is_stalled[batch->messages[i].peer] = true;
+            count++;
+        }
+    }
+    return count;
+}
+
 void sc_mpi_cancel(mpi_call *call)
 {
     for (int b = 0; b < 2; b++) {
         for (uint32_t i = 0; i < call->batches[b].count; i++) {
-            if (call->batches[b].requests[i] != MPI_REQUEST_NULL)
-                MPI_Cancel(&call->batches[b].requests[i]);
+            if (call->batches[b].messages[i].request != MPI_REQUEST_NULL)
+                MPI_Cancel(&call->batches[b].messages[i].request);
         }
     }
 }
@@ -483,7 +505,7 @@ void sc_mpi_free_moves(mpi_call *call)
 {
     for (int b = 0; b < 2; b++) {
         mpi_batch *batch = &call->batches[b];
-        free(batch->requests);
+        free(batch->messages);
         free(batch->unpackings);
         while (batch->blocks != NULL) {
             scratch_block *next = batch->blocks->next;

@@ -28,25 +28,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *body, size_t size)
     sc_arena arena;
     sc_error error = {0};
     sc_strbuf again, dump;
-    uint8_t *bytes = malloc(HEADER + size);
+    uint8_t *bytes = malloc(HEADER + size + 1);
     if (bytes == NULL)
         abort();
     memcpy(bytes, "shardc\x1a\n", 8);
     put_word(bytes + 8, SC_IMAGE_VERSION);
     put_word(bytes + 12, size);
     put_word(bytes + 20, sc_fnv1a64(body, size));
-    put_word(bytes + 28, 0);
-    put_word(bytes + 36, sc_fnv1a64(body, 0));
+    bytes[HEADER + size] = 0; /* the code: of no processor, and empty */
+    put_word(bytes + 28, 1);
+    put_word(bytes + 36, sc_fnv1a64(bytes + HEADER + size, 1));
     if (size > 0)
         memcpy(bytes + HEADER, body, size);
     sc_arena_init(&arena, no_memory, NULL);
-    sc_image *image = sc_image_read(bytes, HEADER + size, &arena, &error);
+    sc_image *image = sc_image_read(bytes, HEADER + size + 1, &arena, &error);
     if ((image == NULL) != (error.status == SC_ERROR_DATA) || (image == NULL) != (error.text[0] != 0))
         abort();
     if (image != NULL) {
         sc_strbuf_init(&again, &arena);
         sc_image_write(image, &again);
-        if (again.length != HEADER + size || memcmp(again.data, bytes, again.length) != 0)
+        if (again.length != HEADER + size + 1 || memcmp(again.data, bytes, again.length) != 0)
             abort();
         sc_strbuf_init(&dump, &arena);
         sc_image_dump(image, &dump);

@@ -1,5 +1,5 @@
 /* Any bytes: the parser of kernels refuses them or makes a kernel whose text reads back to the same text. If it verifies, it runs without
- * leaving its arguments, and simplified it verifies and stores the same. Seeds: kernels of test/unit/test_kernel.c. */
+ * leaving its arguments, and simplified it verifies and stores the same. Seeds: kernels of test/unit/kernel_case.h. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

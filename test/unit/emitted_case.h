@@ -76,11 +76,12 @@ static inline char *emitted_log(const emitted *e)
     return text;
 }
 
+/* The library stays loaded: threads of OpenMP's team wait in code of libgomp, which would be unmapped with its last user. */
 static inline void emitted_close(emitted *e)
 {
     static const char *const names[] = {"code.c", "code.so", "log"};
     char path[512];
-    dlclose(e->library);
+    e->library = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         emitted_path(e, names[i], path);
         remove(path);

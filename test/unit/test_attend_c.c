@@ -103,8 +103,8 @@ static void draw_sizes(spec *s)
 {
     static const int64_t heads[] = {1, 3, 8, 16, 20, 33, 64, 48};
     bool is_single = draw(s, 5) == 0, is_large = draw(s, 3) == 0, is_long = draw(s, is_single ? 2 : 10) == 0;
-    s->sizes['B'] = 1 + (int64_t)draw(s, 3);
-    s->sizes['K'] = 1 + (int64_t)draw(s, 3);
+    s->sizes['B'] = 1 + (int64_t)draw(s, 4);
+    s->sizes['K'] = 1 + (int64_t)draw(s, 4);
     s->sizes['G'] = 1 + (int64_t)draw(s, 3);
     s->sizes['S'] = is_single ? 1 : 2 + (int64_t)draw(s, is_large ? 250 : 40);
     s->sizes['T'] = 1 + (int64_t)draw(s, is_long ? 900 : is_large ? 200 : 70);
@@ -686,16 +686,24 @@ static void fitting_backward_is_the_interpreters(void **state)
 static void every_form_is_among_the_fitting(void **state)
 {
     (void)state;
-    int parts = 0, sums = 0;
+    int parts = 0, sums = 0, wide = 0, narrow = 0;
     for (int i = 0; i < CASES; i++) {
         const sc_attend_desc *forward = all.cases[i].descs[0][0], *backward = all.cases[i].descs[1][0];
         parts += forward->form == SC_ATTEND_DECODE && forward->scratch_bytes > 0;
-        sums += backward->form == SC_ATTEND_TILED && backward->scratch_bytes > 0;
+        if (backward->form != SC_ATTEND_TILED)
+            continue;
+        int64_t units = 1;
+        for (uint32_t q = 0; q < backward->query_count; q++)
+            units *= (backward->queries[q].has >> SC_ATTEND_K & 1) != 0 ? backward->queries[q].size : 1;
+        sums += backward->scratch_bytes > 0;
+        wide += units >= 8;
+        narrow += units < 8;
     }
     print_message("of %d kernels, %d are simple, %d tiled, %d decode, %d of these in chunks\n", 2 * CASES, all.forms[SC_ATTEND_SIMPLE],
                   all.forms[SC_ATTEND_TILED], all.forms[SC_ATTEND_DECODE], parts);
     assert_true(all.forms[SC_ATTEND_SIMPLE] >= 4 && all.forms[SC_ATTEND_TILED] >= CASES / 2 && all.forms[SC_ATTEND_DECODE] >= CASES / 8);
-    assert_true(parts > 0 && sums > 0);
+    print_message("of the tiled backward, %d go over keys and queries at once, %d one after the other\n", wide, narrow);
+    assert_true(parts > 0 && sums > 0 && wide > 0 && narrow > 0);
 }
 
 static void teams_give_the_same_bits(void **state)

@@ -20,7 +20,10 @@ static const sc_emit_limits small = {.small_work = 8,
                                      .few_rows = 6,
                                      .piece_rows = 3,
                                      .split_work = 1 << 30,
-                                     .split_memory = 1 << 16};
+                                     .split_memory = 1 << 16,
+                                     .tile = 3,
+                                     .tile_block = 5,
+                                     .kept = 64};
 /* The same, and phases are cut. */
 static const sc_emit_limits cut = {.small_work = 8,
                                    .shares = 6,
@@ -34,7 +37,10 @@ static const sc_emit_limits cut = {.small_work = 8,
                                    .split_shares = 100,
                                    .split_points = 3,
                                    .split_memory = 1 << 16,
-                                   .split_block = 16};
+                                   .split_block = 16,
+                                   .tile = 3,
+                                   .tile_block = 5,
+                                   .kept = 64};
 static const sc_emit_limits *const limits[] = {&sc_emit_default_limits, &small, &cut};
 static const char *const limit_names[] = {"", ", cut small", ", split"};
 enum { LIMITS = 3 };
@@ -106,6 +112,93 @@ static void random_kernels(sc_context *context)
     run_all(context, all, COUNT);
 }
 
+static const char *emit(sc_kernel *k, const char *name, bool comments)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &k->context->arena);
+    sc_emit_c(k, name, comments, &text, NULL);
+    return text.data;
+}
+
+/* Comments say where a kernel comes from, and change nothing else; what equals in all but these has one text. */
+static void comments_are_all_that_differs(sc_context *context)
+{
+    const char *kernel = emit_c_kernels[0];
+    sc_kernel *k = sc_kernel_parse(context, kernel, strlen(kernel), "kernel"),
+              *other = sc_kernel_parse(context, kernel, strlen(kernel), "kernel");
+    k->title = "ends */ early";
+    *sc_vec_push(&context->arena, &k->comments) = "gpt2.shard:7: a line\nand another";
+    const char *bare = emit(k, "f", false), *full = emit(k, "f", true);
+    assert_string_equal(bare, emit(other, "f", false));
+    assert_null(strstr(bare, "/*"));
+    const char *head = "/* ends * / early\n * gpt2.shard:7: a line and another */\n";
+    assert_int_equal(strncmp(full, head, strlen(head)), 0);
+    assert_string_equal(full + strlen(head), bare);
+    assert_string_not_equal(sc_object_symbol(&context->arena, bare), sc_object_symbol(&context->arena, emit(other, "g", false)));
+}
+
+static uint32_t lines_with(const char *text, const char *part)
+{
+    uint32_t count = 0;
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part))
+        count++;
+    return count;
+}
+
+/* The shapes that the kinds of kernels are meant to get. */
+static void shapes_fit(sc_context *context)
+{
+    static const struct {
+        const char *title, *has, *lacks;
+    } rows[] = {
+        {"softmax", "b6[D] = v6", "cut"},                                 /* exponentials are kept */
+        {"layernorm forwards", "t0[32]", "cut"},                          /* rows in lanes */
+        {"layernorm backwards, of gain and bias", "cut * 203", "t0[32]"}, /* columns, cut */
+        {"sum of all", "cut < ", "collapse"},
+        {"a transposition to bf16", "B_from", "lane"},
+        {"gelu, and its slope", "#pragma omp parallel for", "cut"},
+        {"integers", "t0[32]", "#pragma omp parallel"}, /* too small for a team */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool found = false;
+        for (size_t j = 0; j < sizeof emit_c_kernels / sizeof *emit_c_kernels; j++) {
+            sc_kernel *k = sc_kernel_parse(context, emit_c_kernels[j], strlen(emit_c_kernels[j]), "kernel");
+            if (strcmp(k->title, rows[i].title) != 0)
+                continue;
+            const char *text = emit(k, "f", false);
+            found = true;
+            if (strstr(text, rows[i].has) == NULL || strstr(text, rows[i].lacks) != NULL || lines_with(text, "#pragma omp parallel") > 1)
+                fail_msg("%s: wants %s, not %s:\n%s", rows[i].title, rows[i].has, rows[i].lacks, text);
+        }
+        assert_true(found);
+    }
+}
+
+/* Words of C, of the emitted text and of nothing: all compile and are told apart. */
+static void any_name_will_do(sc_context *context)
+{
+    static const char kernel[] =
+        "kernel @k \"names\" { dim \"B*S\" = 40 dim \"for\" = 33 dim lane = 3 dim \"9\" = 2\n"
+        "arg \"\": f32[40, 33, 3, 2] in arg \"B*S_to\": f32[40] in arg r0: f32[33] in arg exp: f32[] in arg \"B/S\": f32[40] out\n"
+        "outer \"B*S\"\n"
+        "%a = index \"B*S\" : i64 %b = index \"for\" : i64 %c = index lane : i64 %d = index \"9\" : i64\n"
+        "%x = load \"\" %a, %b, %c, %d : f32 %y = load \"B*S_to\" %a : f32 %z = load r0 %b : f32 %w = load exp : f32\n"
+        "%e = exp %w : f32 %xy = mul %x, %y : f32 %xyz = mul %xy, %z : f32 %all = mul %xyz, %e : f32 %s = reduced #0 : f32\n"
+        "phase \"for\", lane, \"9\" { #0 = sum %all } phase { store \"B/S\" %a = %s } }";
+    emitted all[LIMITS];
+    for (uint32_t i = 0; i < LIMITS; i++) {
+        all[i] = (emitted){
+            .made.k = sc_kernel_parse(context, kernel, strlen(kernel), "kernel"), .label = "names", .limits = limits[i], .norm = true};
+        if (all[i].made.k == NULL)
+            fail_msg("%s", context->diag.list.data[0].text);
+        for (uint32_t a = 0; a < all[i].made.k->args.count; a++) {
+            all[i].made.low[a] = -4;
+            all[i].made.high[a] = 4;
+        }
+    }
+    run_all(context, all, LIMITS);
+}
+
 int main(void)
 {
 #define TEST(name)                                                                                                                         \
@@ -116,8 +209,7 @@ int main(void)
         }                                                                                                                                  \
     }
     const struct CMUnitTest tests[] = {
-        TEST(fixed_kernels),
-        TEST(random_kernels),
+        TEST(comments_are_all_that_differs), TEST(shapes_fit), TEST(any_name_will_do), TEST(fixed_kernels), TEST(random_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

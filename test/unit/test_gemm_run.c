@@ -6,6 +6,13 @@
 #include "runtime/element.h"
 #include "runtime/gemm.h"
 
+/* clang's OpenMP keeps what it knows of threads that a smaller team left over. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libomp\n";
+}
+
 static sc_element element_of(sc_dtype dtype)
 {
     static const sc_element elements[SC_DTYPE_COUNT] = {
@@ -188,9 +195,10 @@ static void add_steps(sc_gemm *gemm)
 /* How many of them the backend took. */
 static int run_edges(sc_gemm_backend backend)
 {
-    static const int64_t shapes[][4] = {{1, 1, 700, 401},  {1, 3, 65, 1030},   {1, 8, 1100, 385},  {2, 5, 33, 17},   {1, 7, 1, 900},
-                                        {1, 31, 33, 1500}, {3, 97, 50, 64},    {1, 100, 300, 10},  {1, 12, 6000, 5}, {1, 2900, 12, 5},
-                                        {40, 48, 48, 48},  {1, 200, 100, 800}, {1, 1030, 20, 400}, {1, 64, 64, 0}};
+    static const int64_t shapes[][4] = {{1, 1, 700, 401},   {1, 3, 65, 1030},  {1, 8, 1100, 385},  {2, 5, 33, 17},
+                                        {1, 7, 1, 900},     {1, 31, 33, 1500}, {3, 97, 50, 64},    {1, 100, 300, 10},
+                                        {1, 12, 6000, 5},   {1, 2900, 12, 5},  {40, 48, 48, 48},   {1, 200, 100, 800},
+                                        {1, 1030, 20, 400}, {1, 64, 64, 0},    {1, 1500, 16, 800}, {1, 16, 1500, 800}};
     static const sc_dtype dtypes[][3] = {{SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
                                          {SC_DTYPE_bf16, SC_DTYPE_bf16, SC_DTYPE_bf16},
                                          {SC_DTYPE_f32, SC_DTYPE_bf16, SC_DTYPE_f32},
@@ -217,7 +225,7 @@ static int run_edges(sc_gemm_backend backend)
 static void plain_edges(void **state)
 {
     (void)state;
-    assert_int_equal(run_edges(SC_GEMM_PLAIN), 14 * 32);
+    assert_int_equal(run_edges(SC_GEMM_PLAIN), 16 * 32);
 }
 
 static void onednn_edges(void **state)

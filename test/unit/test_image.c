@@ -9,7 +9,7 @@
 #include "support/strbuf.h"
 #include "test/unit/image_case.h"
 
-enum { HEADER = 44 };
+enum { HEADER = 44, CODE = 5 + 14 /* processor and object */ };
 
 /* A train step of w[D, H] on a mesh of dp * tp ranks: something of every kind. */
 static sc_image *make_image(image_case *c, uint64_t dp, uint64_t tp)
@@ -52,6 +52,7 @@ static sc_image *make_image(image_case *c, uint64_t dp, uint64_t tp)
     sc_image *image = image_end(c);
     image->object = (const uint8_t *)"\177ELF and so on";
     image->object_bytes = 14;
+    image->processor = "some";
     return image;
 }
 
@@ -72,9 +73,9 @@ static const char *dump_of(sc_arena *arena, const sc_image *image)
 }
 
 /* The header's hash of what the body is now. */
-static void seal(sc_strbuf *bytes, size_t object)
+static void seal(sc_strbuf *bytes, size_t code)
 {
-    uint64_t hash = sc_fnv1a64(bytes->data + HEADER, bytes->length - HEADER - object);
+    uint64_t hash = sc_fnv1a64(bytes->data + HEADER, bytes->length - HEADER - code);
     for (int i = 0; i < 8; i++)
         bytes->data[20 + i] = (char)(hash >> 8 * i);
 }
@@ -96,6 +97,7 @@ static void what_is_written_reads_back(void **state)
             assert_int_equal(first.length, second.length);
             assert_memory_equal(first.data, second.data, first.length);
             assert_string_equal(dump_of(&c.arena, image), dump_of(&c.arena, read));
+            assert_string_equal(read->processor, "some");
             assert_int_equal(read->object_bytes, 14);
             assert_memory_equal(read->object, image->object, 14);
             assert_true(read->hash != 0);
@@ -129,16 +131,21 @@ static void every_part_of_the_body_is_refused(void **state)
     image_case c;
     sc_image *image = make_image(&c, 2, 2);
     image->object_bytes = 0;
+    image->processor = "";
     sc_strbuf bytes = bytes_of(&c.arena, image);
     size_t whole = bytes.length;
-    for (bytes.length = HEADER; bytes.length < whole; bytes.length++) {
+    for (bytes.length = HEADER + 1; bytes.length < whole; bytes.length++) {
         sc_error error = {0};
-        size_t body = bytes.length - HEADER;
+        size_t body = bytes.length - HEADER - 1;
+        char byte = bytes.data[HEADER + body];
         for (int i = 0; i < 8; i++)
             bytes.data[12 + i] = (char)(body >> 8 * i);
-        seal(&bytes, 0);
+        bytes.data[HEADER + body] = 0; /* the code: of no processor */
+        seal(&bytes, 1);
         assert_null(sc_image_read(bytes.data, bytes.length, &c.arena, &error));
         assert_int_equal(error.status, SC_ERROR_DATA);
+        assert_non_null(strstr(error.text, "byte "));
+        bytes.data[HEADER + body] = byte;
     }
     sc_arena_free(&c.arena);
 }
@@ -164,10 +171,10 @@ static void there_is_one_way_to_write(void **state)
     image_case c;
     uint32_t read_count = 0;
     sc_strbuf bytes = bytes_of(&c.arena, make_image(&c, 2, 2));
-    for (size_t bit = HEADER * 8; bit < (bytes.length - 14) * 8; bit++) {
+    for (size_t bit = HEADER * 8; bit < (bytes.length - CODE) * 8; bit++) {
         sc_error error = {0};
         bytes.data[bit / 8] = (char)(bytes.data[bit / 8] ^ 1 << bit % 8);
-        seal(&bytes, 14);
+        seal(&bytes, CODE);
         sc_arena arena;
         sc_arena_init(&arena, image_no_memory, NULL);
         sc_image *image = sc_image_read(bytes.data, bytes.length, &arena, &error);
@@ -231,8 +238,11 @@ SPOIL(no_reduction, c->collectives.data[0].reduce = SC_IMAGE_WHOLE)
 SPOIL(gather_reduces, c->collectives.data[1].reduce = SC_IMAGE_SUM)
 SPOIL(gather_indivisible, c->collectives.data[1].counts[0]--)
 SPOIL(gather_negative, c->collectives.data[1].counts[0] = -4)
-SPOIL(permute_disagrees, c->collectives.data[2].from.count = 0)
-SPOIL(permute_beyond, c->collectives.data[2].to.terms[0].times = 2)
+SPOIL(permute_twice, c->collectives.data[2].sources[0] = 0)
+SPOIL(permute_short, c->collectives.data[2].source_count = 1)
+SPOIL(permute_beyond, c->collectives.data[2].sources[0] = 2)
+SPOIL(peer_beyond, c->collectives.data[0].from = image_terms(c, "tp", 4))
+SPOIL(gather_with_sources, c->collectives.data[1].source_count = 1; c->collectives.data[1].sources = c->collectives.data[2].sources)
 SPOIL(no_parts, c->collectives.data[0].part_count = 0)
 SPOIL(kernel_beyond, instr(c, 0, 0)->index = 1)
 SPOIL(argument_missing, instr(c, 0, 0)->arg_count = 2)
@@ -295,8 +305,11 @@ static const fault_case faults[] = {
     {gather_reduces, "collective 1 (all_gather): reduction sum"},
     {gather_indivisible, "collective 1 (all_gather): part 0 has 29 elements, in a group of 2"},
     {gather_negative, "collective 1 (all_gather): part 0 has -4 elements"},
-    {permute_disagrees, "rank 1 sends to rank 1, which receives from another"},
-    {permute_beyond, "a peer from 0 to 2 in a group of 2"},
+    {permute_twice, "member 1 receives from 0, which is none of the group or sends to another"},
+    {permute_short, "1 sources in a group of 2"},
+    {peer_beyond, "a peer from 0 to 4 in a group of 4"},
+    {gather_with_sources, "1 sources in a group of 2"},
+    {permute_beyond, "member 0 receives from 2, which is none"},
     {no_parts, "collective 0 (all_reduce): it has no parts"},
     {kernel_beyond, "function 'micro', instruction 0 (layers[0]): kernel 1, of 1"},
     {argument_missing, "2 arguments and 3 parameters, but it takes 3 and 3"},
@@ -381,6 +394,7 @@ static void the_dump_says_what_is_there(void **state)
     const char *text = dump_of(&c.arena, make_image(&c, 2, 2));
     static const char *const lines[] = {
         "program for cpu, 4 ranks (dp=2, tp=2), arena of ",
+        "compiled for some\n",
         "param layers[0].w: bf16[D=8, H=10/5 at r%2*5] from r/2%2 in b0 = normal(0.02), master s1\n",
         "sum total: f32[] from r%2 pending sum, set at r/2%2 in b2 = zeros\n",
         "k0    k0_widen(in 96, in 80, out 160; 3 params)  k0_widen\n        check 0: an index is out of range\n",

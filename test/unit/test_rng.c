@@ -125,6 +125,18 @@ static void seeds_paths_and_indices_differ(void **state)
     assert_true(x == sc_rng_uniform(1, 2, 3));
 }
 
+static void many_normals_are_those_of_one(void **state)
+{
+    (void)state;
+    double many[37];
+    for (uint64_t count = 0; count <= 37; count++) {
+        uint64_t first = count * 1000003u;
+        sc_rng_normals(11, 0x123456789abcdefu, first, count, many);
+        for (uint64_t i = 0; i < count; i++)
+            assert_true(many[i] == sc_rng_normal(11, 0x123456789abcdefu, first + i));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +147,7 @@ int main(void)
         cmocka_unit_test(bits_are_stable),
         cmocka_unit_test(uniforms_by_counter),
         cmocka_unit_test(seeds_paths_and_indices_differ),
+        cmocka_unit_test(many_normals_are_those_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "support/processor.h"
 #include "support/rng.h"
 #include "test/unit/session_case.h"
 
@@ -151,7 +152,89 @@ static void kernels_get_their_parameters(void **state)
     }
 }
 
+/* One collective over the n ranks, each giving a row of the input and getting one of the output. */
+static void add_move(image_case *c, int n, sc_image_collective_kind kind, sc_image_reduce reduce, int gives, int gets)
+{
+    char from[64], to[64];
+    uint32_t all = c->groups.count > 0 ? 0 : image_group(c, "tp", NULL);
+    uint32_t move = image_collective(c, kind, reduce, all, SC_DTYPE_i32, gives > gets ? gives : gets);
+    if (kind == SC_IMAGE_PERMUTE) {
+        sc_image_collective *ring = &c->collectives.data[move];
+        ring->source_count = (uint32_t)n;
+        ring->sources = sc_arena_array(&c->arena, (size_t)n, sizeof *ring->sources);
+        for (int i = 0; i < n; i++)
+            ring->sources[i] = (uint32_t)(i + 1) % (uint32_t)n;
+    }
+    snprintf(from, sizeof from, "i32[T=%d@tp, K=%d]", n, gives);
+    snprintf(to, sizeof to, "i32[T=%d@tp, K=%d]", n, gets);
+    uint32_t x = image_input(c, "x", from, -1), y = image_buffer(c, SC_BUFFER_COMM, gets * 4, "y");
+    image_move(c, move, x, y);
+    image_output(c, "y", to, y);
+    image_func(c, sc_image_collective_names[kind]);
+}
+
+/* What the collective makes element k of row r. */
+static int32_t moved(int32_t (*x)[12], int n, sc_image_collective_kind kind, int r, int k)
+{
+    int32_t sum = 0, most = x[0][k];
+    switch (kind) {
+    case SC_IMAGE_ALL_GATHER:
+        return x[k / 3][k % 3];
+    case SC_IMAGE_ALL_TO_ALL:
+        return x[k / 3][3 * r + k % 3];
+    case SC_IMAGE_PERMUTE:
+        return x[(r + 1) % n][k];
+    case SC_IMAGE_BROADCAST:
+        return x[0][k];
+    case SC_IMAGE_REDUCE_SCATTER:
+        for (int i = 0; i < n; i++)
+            sum += x[i][3 * r + k];
+        return sum;
+    default:
+        for (int i = 1; i < n; i++)
+            most = x[i][k] > most ? x[i][k] : most;
+        return most;
+    }
+}
+
+static void every_collective_moves_what_it_should(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 4; n++) {
+        image_case c;
+        image_begin(&c, 1, (uint64_t)n);
+        const int sizes[6][2] = {{3, 3 * n}, {3 * n, 3}, {3, 3}, {3 * n, 3 * n}, {3, 3}, {3, 3}};
+        for (int kind = 0; kind < 6; kind++)
+            add_move(&c, n, (sc_image_collective_kind)kind,
+                     kind == SC_IMAGE_REDUCE_SCATTER ? SC_IMAGE_SUM
+                     : kind == SC_IMAGE_ALL_REDUCE   ? SC_IMAGE_MAX
+                                                     : SC_IMAGE_WHOLE,
+                     sizes[kind][0], sizes[kind][1]);
+        sc_executable *program = image_executable(&c);
+        sc_session *session = session_of(program);
+        for (uint32_t kind = 0; kind < 6; kind++) {
+            int32_t rows[4][12], x[4 * 12], y[4 * 12];
+            for (int i = 0; i < n * sizes[kind][0]; i++)
+                x[i] = rows[i / sizes[kind][0]][i % sizes[kind][0]] = i * 37 % 101;
+            sc_feed_value feed = {"x", x, NULL};
+            SUCCEED(sc_session_run(session, kind, &feed, 1, (sc_fetch_value[]){{0, y, NULL}}, 1, &error));
+            for (int i = 0; i < n * sizes[kind][1]; i++)
+                assert_int_equal(y[i], moved(rows, n, (sc_image_collective_kind)kind, i / sizes[kind][1], i % sizes[kind][1]));
+        }
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
 /* ---- state ---- */
+
+static double initial_value(sc_init_kind kind, const double args[2], const char *path, uint64_t index)
+{
+    double value;
+    sc_init_values(kind, args, 9, sc_fnv1a64(path, strlen(path)), index, 1, &value);
+    return value;
+}
 
 static void initial_values_are_those_of_one_device(void **state)
 {
@@ -169,15 +252,51 @@ static void initial_values_are_those_of_one_device(void **state)
         SUCCEED(sc_session_get_state(session, 1, bias, NULL, &error));
         SUCCEED(sc_session_get_state(session, 3, master, NULL, &error));
         for (uint64_t i = 0; i < STEP_D * STEP_H; i++) {
-            double value = sc_initial_value(SC_INIT_NORMAL, w_args, 9, sc_fnv1a64("w", 1), i);
+            double value = initial_value(SC_INIT_NORMAL, w_args, "w", i);
             assert_true(w[i] == (float)value && master[i] == value && value != 0);
         }
         for (uint64_t i = 0; i < STEP_H; i++)
-            assert_true(bias[i] == (float)sc_initial_value(SC_INIT_UNIFORM, bias_args, 9, sc_fnv1a64("bias", 4), i));
+            assert_true(bias[i] == (float)initial_value(SC_INIT_UNIFORM, bias_args, "bias", i));
         sc_session_free(session);
         sc_executable_free(program);
         sc_arena_free(&c.arena);
     }
+}
+
+/* Large ones are drawn by several threads, in parts. */
+static void large_states_begin_alike(void **state)
+{
+    (void)state;
+    enum { D = 37, H = 1101 };
+    double *values[3], *out = calloc(D * H, sizeof *out);
+    const double args[2] = {0.1, 0};
+    for (int m = 0; m < 3; m++) {
+        image_case c;
+        sc_session *session = NULL;
+        image_begin(&c, (uint64_t)m + 1, 2);
+        image_state(&c, SC_STATE_PARAM, "a", "bf16[D=37, H=1101]", SC_INIT_NORMAL, 0.1, 0);
+        image_state(&c, SC_STATE_PARAM, "b", "f64[D=37@dp, H=1101@tp]", SC_INIT_NORMAL, 0.1, 0);
+        sc_executable *program = image_executable(&c);
+        SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 12}, &session, &error));
+        sc_session_set_random(session, 9, 0, 0);
+        SUCCEED(sc_session_initialise(session, &error));
+        values[m] = calloc(D * H, sizeof *out);
+        SUCCEED(sc_session_get_state(session, 1, values[m], NULL, &error));
+        assert_memory_equal(values[m], values[0], D * H * sizeof *out);
+        SUCCEED(sc_session_get_state(session, 0, out, "f64", &error));
+        for (uint64_t i = 0; i < D * H; i++) {
+            uint16_t rounded;
+            sc_element_store(SC_ELEMENT_BF16, &rounded, 0, initial_value(SC_INIT_NORMAL, args, "a", i));
+            assert_true(out[i] == sc_element_load(SC_ELEMENT_BF16, &rounded, 0));
+            assert_true(values[0][i] == initial_value(SC_INIT_NORMAL, args, "b", i));
+        }
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+    for (int m = 0; m < 3; m++)
+        free(values[m]);
+    free(out);
 }
 
 static void state_goes_in_and_comes_out(void **state)
@@ -328,8 +447,8 @@ static void what_makes_no_sense_is_refused(void **state)
 #define REFUSED(call, expected, part)                                                                                                      \
     do {                                                                                                                                   \
         assert_int_equal(call, expected);                                                                                                  \
-        if (strstr(why.text, part) == NULL)                                                                                              \
-            fail_msg("'%s', not '%s'", why.text, part);                                                                                  \
+        if (strstr(why.text, part) == NULL)                                                                                                \
+            fail_msg("'%s', not '%s'", why.text, part);                                                                                    \
     } while (0)
     REFUSED(sc_session_run(session, 9, feeds, 2, NULL, 0, &why), SC_ERROR_ARGUMENT, "no function 9");
     REFUSED(sc_session_run(session, micro, feeds, 1, NULL, 0, &why), SC_ERROR_ARGUMENT, "input 'ids' of 'micro' is not given");
@@ -357,6 +476,12 @@ static void what_makes_no_sense_is_refused(void **state)
     REFUSED(sc_session_new(program, NULL, &session, &why), SC_ERROR_UNAVAILABLE, "for target 'cuda'");
     assert_null(session);
     sc_executable_free(program);
+    c.image.target = "cpu";
+    c.image.processor = sc_arena_printf(&c.arena, "%s avx1024", sc_processor_features(&c.arena));
+    program = image_executable(&c);
+    REFUSED(sc_session_new(program, NULL, &session, &why), SC_ERROR_UNAVAILABLE, "a processor with 'avx1024', which this one lacks");
+    sc_executable_free(program);
+    c.image.processor = sc_processor_features(&c.arena);
     image_kernel(&c, "k_missing", "", NULL, 0, NULL);
     c.image.target = "cpu";
     image_compile(&c, "int k_there;");
@@ -578,13 +703,74 @@ static void runs_are_measured(void **state)
     sc_arena_free(&c.arena);
 }
 
-int main(void)
+/* As `test_session mpi` under mpirun. */
+static sc_comm *mpi_world; /* keeps MPI running until the end */
+
+static void an_mpi_job_runs_a_step(void **state)
 {
+    (void)state;
+    step_data d = make_data();
+    uint32_t size = sc_comm_size(mpi_world), self = sc_comm_rank(mpi_world);
+    for (int m = 0; m < 2; m++) {
+        uint64_t dp = m == 0 ? size : 1, tp = m == 0 ? 1 : size;
+        image_case c;
+        sc_session *session = NULL;
+        sc_error why = {.status = SC_OK};
+        lone_rank lone = {.data = &d};
+        float w[STEP_D * STEP_H];
+        sc_executable *program = step_program(&c, dp, tp);
+        sc_session_options options = {.world = SC_WORLD_MPI, .threads = 1, .deadline_ms = 60000};
+        SUCCEED(sc_session_new(program, &options, &session, &error));
+        assert_true(run_lone_rank(&lone, session));
+        bool has_row = self < tp;
+        assert_int_equal(lone.status, has_row ? SC_ERROR_DATA : SC_ERROR_COMM);
+        assert_true(lone.total == d.total && lone.w == (double)d.w[STEP_D * STEP_H - 1]);
+        char path[64];
+        snprintf(path, sizeof path, "/tmp/shardc_session_%d.safetensors", m);
+        SUCCEED(sc_session_save(session, path, true, &error));
+        SUCCEED(sc_session_set_state(session, 0, d.x, NULL, &error));
+        SUCCEED(sc_session_load(session, path, true, &error));
+        SUCCEED(sc_session_get_state(session, 0, w, NULL, &error));
+        assert_memory_equal(w, d.w, sizeof w);
+        assert_int_equal(sc_session_load(session, self == 0 ? "/nowhere" : path, true, &why), self == 0 ? SC_ERROR_DATA : SC_ERROR_COMM);
+        assert_true(run_step(session, &d) == d.total);
+        sc_session_free(session);
+        if (self == 0)
+            unlink(path);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+        program = step_program(&c, dp + 1, tp); /* of more ranks than the job has */
+        assert_int_equal(sc_session_new(program, &options, &session, &why), SC_ERROR_ARGUMENT);
+        assert_non_null(strstr(why.text, "the job has"));
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
+static int run_in_mpi_job(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_mpi_job_runs_a_step)};
+    sc_error error = {.status = SC_OK};
+    if (sc_comm_open_mpi(NULL, &mpi_world, &error) != SC_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    sc_comm_close(mpi_world);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "mpi") == 0)
+        return run_in_mpi_job();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_the_same_on_every_mesh),
         cmocka_unit_test(a_function_gives_whole_values),
         cmocka_unit_test(kernels_get_their_parameters),
+        cmocka_unit_test(every_collective_moves_what_it_should),
         cmocka_unit_test(initial_values_are_those_of_one_device),
+        cmocka_unit_test(large_states_begin_alike),
         cmocka_unit_test(state_goes_in_and_comes_out),
         cmocka_unit_test(files_carry_state_over),
         cmocka_unit_test(a_check_that_fails_is_named),
