@@ -113,14 +113,26 @@ static void add_place(check *c, const place *at)
     *sc_vec_push(&c->context->arena, &c->places) = *at;
 }
 
-static void add_states(check *c, sc_func_id func, const sc_reach *reach, bool *seen)
+/* What is known of a value of both programs: the per-rank one may compute in narrower dtypes, as gradients travel. */
+static sc_reach reach_of(const sc_reach *global, sc_value value, const sc_reach *local, sc_value other)
+{
+    sc_reach reach = value == SC_NONE ? (sc_reach){0} : global[value];
+    if (other != SC_NONE)
+        reach.unit = fmax(reach.unit, local[other].unit);
+    return reach;
+}
+
+static void add_states(check *c, sc_func_id func, const sc_reach *reach, const sc_reach *local, bool *seen)
 {
     const sc_value *written = sc_written_states(c->global, c->global, func), *also = sc_written_states(c->global, c->local, func);
     for (uint32_t s = 0; s < c->global->state.count; s++) {
         const sc_state *state = &c->global->state.data[s];
         if (written[s] == SC_NONE && also[s] == SC_NONE)
             continue;
-        add_place(c, &(place){func, s, -1, written[s] == SC_NONE ? (sc_reach){0} : reach[written[s]], state->path, state->loc});
+        if (written[s] == SC_NONE) /* and so must stay as it is */
+            add_place(c, &(place){func, s, -1, {0}, state->path, state->loc});
+        else
+            add_place(c, &(place){func, s, -1, reach_of(reach, written[s], local, also[s]), state->path, state->loc});
         seen[s] = true;
     }
 }
@@ -135,27 +147,29 @@ static void add_constant_states(check *c, const bool *seen)
     }
 }
 
-static void add_outputs(check *c, const sc_reach *reach)
+static void add_outputs(check *c, const sc_reach *reach, const sc_reach *local)
 {
-    const sc_op *returned = sc_returned(c->global, c->last);
+    const sc_op *returned = sc_returned(c->global, c->last), *other = sc_returned(c->local, c->last);
     for (uint32_t i = 0; i < sc_output_count(c->global, c->last); i++) {
         sc_value value = returned->operands[i];
-        add_place(c, &(place){c->last, SC_NONE, (int32_t)i, reach[value], c->global->values.data[value].path, returned->loc});
+        sc_reach both = reach_of(reach, value, local, other != NULL && i < other->operand_count ? other->operands[i] : SC_NONE);
+        add_place(c, &(place){c->last, SC_NONE, (int32_t)i, both, c->global->values.data[value].path, returned->loc});
     }
 }
 
 static void list_places(check *c)
 {
     bool *seen = sc_arena_array(&c->context->arena, c->global->state.count + 1u, sizeof *seen);
-    const sc_reach *reach = NULL;
     for (uint32_t i = 0; i < c->local->schedule.count; i++) {
         sc_func_id func = c->local->schedule.data[i].func;
         if (func >= c->global->funcs.count || !is_last_call(c, i))
             continue;
-        reach = sc_reach_find(c->global, func, &c->draws);
-        add_states(c, func, reach, seen);
+        sc_draws draws;
+        sc_draws_find(c->local, func, &draws);
+        const sc_reach *reach = sc_reach_find(c->global, func, &c->draws), *local = sc_reach_find(c->local, func, &draws);
+        add_states(c, func, reach, local, seen);
         if (func == c->last)
-            add_outputs(c, reach);
+            add_outputs(c, reach, local);
     }
     add_constant_states(c, seen);
     for (uint32_t p = 0; p < c->places.count; p++)
@@ -400,6 +414,15 @@ static sc_type type_here(const check *c, const place *at, bool local)
     return m->state.data[sc_module_find_state(m, at->path)].type;
 }
 
+/* Both programs have to return as many values. */
+static bool same_outputs(check *c)
+{
+    uint32_t global = sc_output_count(c->global, c->last), local = sc_output_count(c->local, c->last);
+    if (global != local)
+        differ_because(c, "the per-rank program returns %u values, the global one %u", local, global);
+    return global == local;
+}
+
 static void compare_place(check *c, uint32_t p, const double *scales)
 {
     const place *at = &c->places.data[p];
@@ -517,6 +540,8 @@ static void run_and_compare(check *c)
         return;
     }
     find_scales(c, scales);
+    if (!same_outputs(c))
+        return;
     for (uint32_t p = 0; p < c->places.count && c->result->equal; p++)
         compare_place(c, p, scales);
     if (c->limit == SC_LIMIT_NONE && c->result->equal)
