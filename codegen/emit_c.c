@@ -36,11 +36,11 @@ static bool is_word(char c)
 static bool is_taken(const char *name)
 {
     static const char *const words[] = {
-        "args",   "lane",     "cut",    "r",         "auto",      "break",     "case",      "char",     "const",    "continue", "default",
-        "do",     "double",   "else",   "enum",      "extern",    "failed",    "float",     "for",      "goto",     "i",        "if",
-        "inline", "int",      "long",   "next",      "params",    "return",    "register",  "short",    "restrict", "signed",   "sizeof",
-        "static", "struct",   "switch", "typedef",   "union",     "unsigned",  "void",      "volatile", "while",    "asm",      "unix",
-        "linux",  "INFINITY", "NAN",    "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
+        "args",   "lane",   "cut",      "r",      "auto",      "break",     "case",      "char",      "const",    "continue", "default",
+        "do",     "double", "else",     "enum",   "extern",    "failed",    "failure",   "float",     "for",      "goto",     "i",
+        "if",     "inline", "int",      "long",   "next",      "params",    "return",    "register",  "short",    "restrict", "signed",
+        "sizeof", "static", "struct",   "switch", "typedef",   "union",     "unsigned",  "void",      "volatile", "while",    "asm",
+        "unix",   "linux",  "INFINITY", "NAN",    "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(name, words[i]) == 0)

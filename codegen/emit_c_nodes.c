@@ -181,6 +181,8 @@ static void analyse_item(sc_emit *e, uint32_t id)
     count_uses(e, item->value);
     if (item->kind == SC_ITEM_CHECK)
         info->check = e->check_count++;
+    if (item->shown != SC_IMAGE_NONE)
+        count_uses(e, item->shown);
     if (item->kind == SC_ITEM_MAX || item->kind == SC_ITEM_MIN)
         e->nodes[item->value].atom = true;
     if (item->kind != SC_ITEM_STORE && item->kind != SC_ITEM_ADD)

@@ -28,15 +28,34 @@ static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
 
 /* ---- items ---- */
 
+/* What sc_image_failure is of it. */
+static void failure_text(sc_emit *e, uint32_t item)
+{
+    sc_knode shown = e->k->items.data[item].shown;
+    sc_strbuf_printf(e->out, "0x%llx", (unsigned long long)sc_image_failure(e->items[item].check, 0));
+    if (shown == SC_IMAGE_NONE)
+        return;
+    sc_strbuf_add(e->out, " | (");
+    sc_emit_value(e, shown, false);
+    sc_strbuf_printf(e->out, " & 0x%llx)", (unsigned long long)sc_image_failure(0, -1) ^ (unsigned long long)sc_image_failure(0, 0));
+}
+
 static void fail(sc_emit *e, uint32_t item)
 {
-    uint32_t depth = e->items[item].depth, code = e->items[item].check + 1;
+    uint32_t depth = e->items[item].depth;
     bool lane = e->shape.vector != SC_IMAGE_NONE && (e->scope_dims[depth] >> e->shape.vector & 1) != 0 && depth > e->body;
     if (depth == 0 || (e->body == 0 && !lane)) {
-        sc_emit_line(e, "    return %u;", code);
+        sc_emit_indent(e);
+        sc_strbuf_add(e->out, "    return ");
+        failure_text(e, item);
+        sc_strbuf_add(e->out, ";\n");
         return;
     }
-    sc_emit_line(e, "    failed = failed < %u ? failed : %u;", code, code);
+    sc_emit_indent(e);
+    sc_strbuf_add(e->out, "    const int64_t failure = ");
+    failure_text(e, item);
+    sc_strbuf_add(e->out, ";\n");
+    sc_emit_line(e, "    failed = failed < failure ? failed : failure;");
     bool near = depth <= e->body + 1 || lane;
     sc_emit_line(e, near ? "    continue;" : "    goto next;");
     e->leaves |= !near;

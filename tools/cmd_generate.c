@@ -5,7 +5,7 @@
 #include "tools/cached.h"
 #include "tools/commands.h"
 #include "tools/facts.h"
-#include "tools/runner.h"
+#include "tools/run.h"
 
 static void write_text(void *user, const char *text, size_t length)
 {
@@ -14,10 +14,10 @@ static void write_text(void *user, const char *text, size_t length)
     fflush(stdout);
 }
 
-static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc_compiled *other, sc_runner *runner, sc_facts *facts)
+static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc_compiled *other, sc_local_run *run, sc_facts *facts)
 {
     const sc_plan *plan;
-    const char *last = sc_runner_last_pass(options);
+    const char *last = sc_last_pass(options);
     sc_program *program = sc_driver_load(context, options);
     if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan))
         return false;
@@ -34,22 +34,22 @@ static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc
     }
     if (!sc_compile_other(context, c, options, last, other, &facts->generates, &facts->generate))
         return false;
-    runner->second = facts->generates ? other : NULL;
-    runner->second_name = sc_other_name(context, c, &facts->generate);
+    run->second = facts->generates ? other : NULL;
+    run->second_name = sc_other_name(context, c, &facts->generate);
     return true;
 }
 
 int sc_cmd_generate(sc_context *context, const sc_options *given, sc_strbuf *out)
 {
     sc_options options = *given;
-    sc_run_options run_options = sc_runner_options(&options);
+    sc_run_options run_options = sc_run_options_of(&options);
     sc_compiled c, other;
     sc_facts facts;
     options.forward = true;
-    sc_runner runner = {.context = context, .options = &options, .c = &c};
-    if (compile(context, &options, &c, &other, &runner, &facts) &&
-        sc_generate_text(context, &facts, &run_options, sc_runner_open, &runner, write_text, NULL, out))
+    sc_local_run run = {.context = context, .options = &options, .c = &c};
+    if (compile(context, &options, &c, &other, &run, &facts) &&
+        sc_generate_text(context, &facts, &run_options, sc_local_run_open, &run, write_text, NULL, out))
         sc_check_expects(context, &c, SC_D_expect_fails);
-    sc_runner_close(&runner);
+    sc_local_run_close(&run);
     return 0;
 }

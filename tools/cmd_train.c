@@ -4,7 +4,7 @@
 #include "runtime/drive/train.h"
 #include "tools/commands.h"
 #include "tools/facts.h"
-#include "tools/runner.h"
+#include "tools/run.h"
 
 static bool usage(sc_context *context, const char *text)
 {
@@ -96,30 +96,30 @@ static bool compile(sc_context *context, sc_options *options, sc_compiled *c)
     const sc_plan *plan;
     sc_program *program = sc_driver_load(context, options);
     return program != NULL && sc_driver_choose_plan(context, program, options, &plan) &&
-           sc_compile_train(context, program, plan, options, sc_runner_last_pass(options), c);
+           sc_compile_train(context, program, plan, options, sc_last_pass(options), c);
 }
 
 int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
 {
     sc_options options = *given;
-    sc_run_options run_options = sc_runner_options(&options);
+    sc_run_options run_options = sc_run_options_of(&options);
     sc_compiled c, whole, forward;
     sc_facts facts;
     options.trains = true;
-    sc_runner runner = {.context = context, .options = &options, .c = &c};
-    sc_training_run *run = sc_train_begin(context, &run_options);
-    if (run == NULL || !compile(context, &options, &c) || !sc_build_whole(&c, &whole) ||
+    sc_local_run run = {.context = context, .options = &options, .c = &c};
+    sc_training_run *training = sc_train_begin(context, &run_options);
+    if (training == NULL || !compile(context, &options, &c) || !sc_build_whole(&c, &whole) ||
         !sc_find_facts(&c, &whole, options.weights != NULL || options.save != NULL, options.map, &facts))
         return 0;
     if (options.save != NULL)
         warn_of_unread(context, &whole, options.save);
     if (options.eval_data != NULL) {
-        if (!sc_compile_forward(context, &c, &options, sc_runner_last_pass(&options), &forward))
+        if (!sc_compile_forward(context, &c, &options, sc_last_pass(&options), &forward))
             return 0;
-        runner.second = &forward;
+        run.second = &forward;
         facts.entry.func = (options.interpret ? c.global : c.local)->funcs.count + forward.func;
     }
-    sc_train_run(run, &facts, sc_runner_open, &runner, out);
-    sc_runner_close(&runner);
+    sc_train_run(training, &facts, sc_local_run_open, &run, out);
+    sc_local_run_close(&run);
     return 0;
 }

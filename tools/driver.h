@@ -17,6 +17,7 @@ typedef struct sc_options {
     sc_plan_options plan_options;         /* --bind, --mesh, --allow-padding */
     uint64_t seed;
     bool forward; /* the command runs an entry, never its train step */
+    bool compiled;  /* verify emitted code */
     bool interpret; /* run on the interpreter instead of emitted code */
     bool trains;  /* the train step of a minimised entry even where --entry names it */
     bool json, json_diagnostics, fold, full, dtypes;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "support/hash.h"
-#include "tools/runner.h"
+#include "tools/run.h"
 
 enum { PROGRAMS = 2 };
 

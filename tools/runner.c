@@ -5,52 +5,41 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *sc_runner_last_pass(const sc_options *options)
+#include "codegen/program.h"
+
+struct sc_runner {
+    const sc_module *m;
+    const sc_train_step *step;
+    sc_interp *interp;
+    sc_executable *program;
+    sc_session *session;
+    bool is_shared; /* the program is another runner's */
+};
+
+const sc_module *sc_runner_module(const sc_runner *runner)
 {
-    return options->interpret ? NULL : "fuse";
+    return runner->m;
 }
 
-sc_run_options sc_runner_options(const sc_options *o)
+const sc_train_step *sc_runner_step(const sc_runner *runner)
 {
-    sc_run_options run = {.seed = o->seed,
-                          .json = o->json,
-                          .output = o->output,
-                          .weights = o->weights,
-                          .data = o->data,
-                          .steps = o->steps,
-                          .set = o->set,
-                          .eval_data = o->eval_data,
-                          .log = o->log,
-                          .save = o->save,
-                          .state = o->state,
-                          .resume = o->resume,
-                          .eval_every = o->eval_every,
-                          .max_tokens = o->max_tokens,
-                          .top_k = o->top_k,
-                          .stop = o->stop,
-                          .has_stop = o->has_stop,
-                          .temperature = o->temperature,
-                          .top_p = o->top_p};
-    run.prompts.data = o->prompts.data;
-    run.prompts.count = o->prompts.count;
-    run.inputs.data = o->inputs.data;
-    run.inputs.count = o->inputs.count;
-    return run;
+    return runner->step;
 }
 
-static sc_machine *failed(sc_context *context, const char *text)
+static sc_runner *failed(sc_context *context, sc_runner *runner, const char *text)
 {
     sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
+    sc_runner_free(runner);
     return NULL;
 }
 
 /* The machine would rather end the process than give no memory. */
-static bool fits(double needed)
+bool sc_fits_here(double needed)
 {
     return needed <= (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
-static const char *too_large(sc_context *context, const char *how, double needed)
+const char *sc_too_large(sc_context *context, const char *how, double needed)
 {
     double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     return sc_arena_printf(&context->arena,
@@ -60,69 +49,141 @@ static const char *too_large(sc_context *context, const char *how, double needed
 
 /* ---- the interpreter ---- */
 
-/* State, and the largest op with what it reads. */
-static double interpreted_bytes(const sc_module *m)
+sc_runner *sc_runner_interpret(const sc_module *m, const sc_train_step *step, const sc_interp_options *options)
 {
-    double state = 0, largest = 0;
-    for (uint32_t i = 0; i < m->state.count; i++)
-        state += (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
-    sc_for_each_op_of_all(m, id)
-    {
-        const sc_op *op = sc_op_at(m, id);
-        double elements = 0;
-        for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
-            sc_value value = v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count;
-            elements += (double)sc_type_local_elements(m, sc_type_of(m, value));
-        }
-        largest = elements > largest ? elements : largest;
-    }
-    return (state + largest) * (double)sc_mesh_ranks(&m->mesh) * sizeof(double);
-}
-
-static sc_machine *interpret(sc_runner *runner)
-{
-    double needed = interpreted_bytes(sc_mesh_ranks(&runner->c->local->mesh) > 1 ? runner->c->local : runner->c->global);
-    if (!fits(needed))
-        return failed(runner->context, too_large(runner->context, "in the interpreter", needed));
-    sc_machine *machine = sc_interpreter_new(runner->c, runner->second);
-    return machine != NULL ? machine : failed(runner->context, "there is not enough memory");
+    sc_runner *runner = calloc(1, sizeof *runner);
+    if (runner == NULL)
+        return NULL;
+    *runner = (sc_runner){.m = m, .step = step, .interp = sc_interp_new(m, options)};
+    if (runner->interp != NULL)
+        return runner;
+    free(runner);
+    return NULL;
 }
 
 /* ---- emitted code ---- */
-
-static sc_machine *load(sc_runner *runner)
+static sc_runner *new_runner(sc_context *context)
 {
-    sc_context *context = runner->context;
+    sc_runner *runner = calloc(1, sizeof *runner);
+    return runner != NULL ? runner : failed(context, NULL, "there is not enough memory");
+}
+
+sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_train_step *step, uint32_t threads)
+{
     sc_generated generated;
     sc_error error;
     sc_strbuf bytes;
-    sc_generate_part parts[2] = {{.m = runner->c->local, .step = runner->c->step},
-
-                                 {.m = runner->second == NULL ? NULL : runner->second->local, .name = runner->second_name}};
-    if (!sc_generate_parts(parts, runner->second == NULL ? 1 : 2, &(sc_generate_options){0}, &generated))
+    sc_runner *runner = sc_generate(m, &(sc_generate_options){0}, &generated) ? new_runner(context) : NULL;
+    if (runner == NULL)
         return NULL;
+    runner->m = m;
+    runner->step = step;
     double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
-    if (!fits(needed))
-        return failed(context, too_large(context, "as a thread", needed));
+    if (!sc_fits_here(needed))
+        return failed(context, runner, sc_too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);
     sc_image_write(generated.image, &bytes);
     if (sc_executable_read(bytes.data, bytes.length, &runner->program, &error) != SC_OK ||
-        sc_session_new(runner->program, NULL, &runner->session, &error) != SC_OK)
-        return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
-    sc_machine *machine = sc_machine_of_session(runner->program, runner->session);
-    return machine != NULL ? machine : failed(context, "there is not enough memory");
+        sc_session_new(runner->program, &(sc_session_options){.threads = threads}, &runner->session, &error) != SC_OK)
+        return failed(context, runner, sc_arena_printf(&context->arena, "%s", error.text));
+    return runner;
 }
 
-sc_machine *sc_runner_open(void *user)
+sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t threads)
 {
-    sc_runner *runner = user;
-    runner->machine = runner->options->interpret ? interpret(runner) : load(runner);
-    return runner->machine;
+    sc_error error;
+    sc_runner *runner = new_runner(context);
+    if (runner == NULL)
+        return NULL;
+    *runner = (sc_runner){.m = of->m, .step = of->step, .program = of->program, .is_shared = true};
+    if (sc_session_new(runner->program, &(sc_session_options){.threads = threads}, &runner->session, &error) != SC_OK)
+        return failed(context, runner, sc_arena_printf(&context->arena, "%s", error.text));
+    return runner;
 }
 
-void sc_runner_close(sc_runner *runner)
+sc_session *sc_runner_session(const sc_runner *runner)
 {
-    sc_machine_free(runner->machine);
+    return runner->session;
+}
+
+void sc_runner_free(sc_runner *runner)
+{
+    if (runner == NULL)
+        return;
+    sc_interp_free(runner->interp);
     sc_session_free(runner->session);
-    sc_executable_free(runner->program);
+    if (!runner->is_shared)
+        sc_executable_free(runner->program);
+    free(runner);
+}
+
+/* ---- values ---- */
+static sc_array whole_array(const sc_type_info *type)
+{
+    int64_t sizes[SC_MAX_RANK];
+    for (uint32_t i = 0; i < type->rank; i++)
+        sizes[i] = type->dims[i].size;
+    return sc_array_new(type->rank, sizes);
+}
+
+bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global)
+{
+    if (runner->interp != NULL)
+        return sc_interp_set_state(runner->interp, state, global);
+    return sc_session_set_state(runner->session, state, global, "f64", NULL) == SC_OK;
+}
+
+sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state)
+{
+    if (runner->interp != NULL)
+        return sc_interp_get_state(runner->interp, state, NULL);
+    sc_array array = whole_array(&runner->m->types.data[runner->m->state.data[state].type]);
+    if (array.data != NULL && sc_session_get_state(runner->session, state, array.data, "f64", NULL) != SC_OK)
+        sc_array_free(&array);
+    return array;
+}
+
+void sc_runner_set_random(sc_runner *runner, uint64_t seed, uint64_t step, uint32_t micro_batch)
+{
+    if (runner->interp != NULL)
+        sc_interp_set_random(runner->interp, seed, step, micro_batch);
+    else
+        sc_session_set_random(runner->session, seed, step, micro_batch);
+}
+
+static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
+                        uint32_t output_count, sc_feed_value *feeds, sc_fetch_value *fetches, sc_error *error)
+{
+    const sc_op *returned = sc_op_at(runner->m, runner->m->funcs.data[func].last);
+    for (uint32_t i = 0; i < input_count; i++) {
+        sc_tensor_info info;
+        sc_executable_input(runner->program, func, i, &info);
+        feeds[i] = (sc_feed_value){info.name, inputs[i].data, "f64"};
+    }
+    for (uint32_t i = 0; i < output_count; i++) {
+        outputs[i] = whole_array(sc_type_of(runner->m, returned->operands[i]));
+        if (outputs[i].data == NULL) {
+            snprintf(error->text, sizeof error->text, "there is not enough memory for the results");
+            return false;
+        }
+        fetches[i] = (sc_fetch_value){i, outputs[i].data, "f64"};
+    }
+    return sc_session_run(runner->session, func, feeds, input_count, fetches, output_count, error) == SC_OK;
+}
+
+bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
+                   uint32_t output_count, char *text, size_t text_size)
+{
+    if (runner->interp != NULL)
+        return sc_interp_run(runner->interp, func, inputs, input_count, outputs, output_count, text, text_size);
+    sc_error error = {.text = "there is not enough memory"};
+    sc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
+    sc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
+    bool ok =
+        feeds != NULL && fetches != NULL && run_session(runner, func, inputs, input_count, outputs, output_count, feeds, fetches, &error);
+    free(feeds);
+    free(fetches);
+    if (!ok)
+        snprintf(text, text_size, "%s", error.text);
+    return ok;
 }

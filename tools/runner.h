@@ -1,37 +1,40 @@
-/* A compiled entry or train step, ready to run here: as emitted code, every rank in a thread, or on the interpreter. */
+/* A compiled entry or train step, ready to run here: as emitted code, every rank in a thread, or on the interpreter. Values are whole, as
+ * f64, whatever holds them. */
 #ifndef SHARDC_TOOLS_RUNNER_H
 #define SHARDC_TOOLS_RUNNER_H
 
-#include "codegen/program.h"
 #include "ir/interp.h"
-#include "runtime/drive/evaluate.h"
+#include "shardc/runtime.h"
 #include "tools/driver.h"
 
-/* The pass up to which a program is compiled that will be run so: NULL, or "fuse". */
-const char *sc_runner_last_pass(const sc_options *options);
-/* What the command line says of the run. */
-sc_run_options sc_runner_options(const sc_options *options);
+typedef struct sc_runner sc_runner;
 
-/* What runs: a program compiled up to that pass, and a second one that shares its state (NULL: none): of a train step the forward entry,
- * of a cached entry the same with another number of positions. Its functions come after those of the first. */
-typedef struct sc_runner {
-    sc_context *context;
-    const sc_options *options;
-    const sc_compiled *c, *second;
-    const char *second_name; /* of its function; NULL: its own */
-    sc_machine *machine;     /* NULL until it is open */
-    struct sc_executable *program;
-    struct sc_session *session;
-} sc_runner;
+void sc_runner_free(sc_runner *runner); /* NULL is allowed */
 
-/* An sc_open_machine: `user` is the runner. State begins as zeros. */
-sc_machine *sc_runner_open(void *user);
-void sc_runner_close(sc_runner *runner);
+/* Whether so many bytes are this machine's at all, and what to say when not; `how` is "as a thread". */
+bool sc_fits_here(double needed);
+const char *sc_too_large(sc_context *context, const char *how, double needed);
 
-/* A machine that interprets; `second` may be NULL. NULL: no memory. */
-sc_machine *sc_interpreter_new(const sc_compiled *c, const sc_compiled *second);
+/* ---- by what runs it ---- */
+/* `m` itself on the interpreter, however large. NULL: no memory. */
+sc_runner *sc_runner_interpret(const sc_module *m, const sc_train_step *step, const sc_interp_options *options);
+/* Emitted code of a FUSED module, with so many threads for all ranks; 0: one a core. NULL after messages. */
+sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_train_step *step, uint32_t threads);
+/* The same emitted code once more, with its own state. `of` is freed later. NULL after messages. */
+sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t threads);
+/* NULL: it interprets. */
+sc_session *sc_runner_session(const sc_runner *runner);
 
-/* A parameter's initial values, global and row-major: element i depends on (seed, path, i) alone. `values` has room for all. */
-void sc_initial_values(const sc_module *m, uint32_t state, uint64_t seed, double *values);
+/* What is run; state and functions are counted as there. */
+const sc_module *sc_runner_module(const sc_runner *runner);
+/* The train step of that module. */
+const sc_train_step *sc_runner_step(const sc_runner *runner);
+
+/* As the interpreter's: see ir/interp.h. A false set is a lack of memory. */
+bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global);
+sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state);
+void sc_runner_set_random(sc_runner *runner, uint64_t seed, uint64_t step, uint32_t micro_batch);
+bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
+                   uint32_t output_count, char *error, size_t error_size);
 
 #endif

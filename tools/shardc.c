@@ -20,7 +20,7 @@ static const command_row commands[] = {
     {"ir", sc_cmd_ir, "F", "the IR, final or --after PASS; --dump-dir DIR; --fold", false},
     {"explain", sc_cmd_explain, "F [WHAT]", "where values stand, and why; how to do without a collective (WHAT: PATH or FILE:LINE[:COL])", false},
     {"comm", sc_cmd_comm, "F", "the table of collectives", false},
-    {"verify", sc_cmd_verify, "F", "the per-rank programs against the global one (--full, --dtypes)", false},
+    {"verify", sc_cmd_verify, "F", "the per-rank programs against the global one (--full, --dtypes), or the emitted code (--compiled)", false},
     {"eval", sc_cmd_eval, "F", "run an entry here: --weights, --input NAME=FILE[:TENSOR], --data FILE, -o FILE", true},
     {"fmt", sc_cmd_fmt, "F", "canonical formatting, comments kept", false},
     {"memory", sc_cmd_memory, "F", "bytes per rank", false},
@@ -71,6 +71,7 @@ typedef enum option_id {
     OPT_TOP_K,
     OPT_TOP_P,
     OPT_STOP,
+    OPT_COMPILED,
     OPT_HELP,
     OPT_VERSION
 } option_id;
@@ -98,6 +99,7 @@ static const option_row option_rows[] = {
     {"--fold", OPT_FOLD, NULL, "ir: repeated layers once"},
     {"--full", OPT_FULL, NULL, "verify: do not shrink"},
     {"--dtypes", OPT_DTYPES, NULL, "verify: with the casts in force"},
+    {"--compiled", OPT_COMPILED, NULL, "verify: the emitted code, run here, against the global program"},
     {"--weights", OPT_WEIGHTS, "FILE|DIR", "eval, train: safetensors"},
     {"--map", OPT_MAP, "NAME", "eval, train, build: the weights block"},
     {"--data", OPT_DATA, "FILE", "eval, train: tokens"},
@@ -244,6 +246,9 @@ static void set_option(sc_context *context, invocation *call, const option_row *
         break;
     case OPT_FOLD:
         o->fold = true;
+        break;
+    case OPT_COMPILED:
+        o->compiled = true;
         break;
     case OPT_INTERPRET:
         o->interpret = true;

@@ -437,12 +437,12 @@ static void a_check_that_fails_is_named(void **state)
         assert_int_equal(sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &total, NULL}}, 1, &why), SC_ERROR_DATA);
         char expected[64];
         int64_t rows = (STEP_ROWS + (int64_t)meshes[m][0] - 1) / (int64_t)meshes[m][0];
-        snprintf(expected, sizeof expected, "layers[0]: an id is 100 or more (rank %d)", (int)(6 / rows * (int64_t)meshes[m][1]));
+        snprintf(expected, sizeof expected, "rows of layers[0]: id 100 is 100 or more (rank %d)", (int)(6 / rows * (int64_t)meshes[m][1]));
         assert_string_equal(why.text, expected);
         assert_int_equal(why.status, SC_ERROR_DATA);
-        bad.ids[STEP_ROWS + 6] = -1;
+        bad.ids[STEP_ROWS + 6] = -70000;
         assert_int_equal(sc_session_step(session, feeds, 2, NULL, 0, &why), SC_ERROR_DATA);
-        assert_non_null(strstr(why.text, "an id is negative"));
+        assert_non_null(strstr(why.text, "rows of layers[0]: id -70000 is negative (rank "));
         total = 0;
         SUCCEED(sc_session_set_state(session, 2, &total, NULL, &error));
         assert_true(run_step(session, &d) == d.total); /* and it goes on */
@@ -611,7 +611,7 @@ static void one_rank_of_a_world(void **state)
             bool has_row = r < meshes[m][1]; /* of those with dp = 0, each sees the wrong id */
             assert_true(lone[r].ok);
             assert_int_equal(lone[r].status, has_row ? SC_ERROR_DATA : SC_ERROR_COMM);
-            assert_non_null(strstr(lone[r].text, has_row ? "an id is 100 or more" : "another rank failed"));
+            assert_non_null(strstr(lone[r].text, has_row ? "is 100 or more" : "another rank failed"));
             assert_true(lone[r].total == d.total && lone[r].w == (double)d.w[STEP_D * STEP_H - 1]);
         }
         sc_executable_free(program);

@@ -18,7 +18,7 @@
 #include "support/rng.h"
 #include "runtime/drive/load_weights.h"
 #include "tools/facts.h"
-#include "tools/runner.h"
+#include "tools/run.h"
 
 static char folder[] = "/tmp/shardc_weights_XXXXXX";
 

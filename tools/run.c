@@ -1,0 +1,111 @@
+#include "tools/run.h"
+
+#include "tools/runner.h"
+
+const char *sc_last_pass(const sc_options *options)
+{
+    return options->interpret ? NULL : "fuse";
+}
+
+sc_run_options sc_run_options_of(const sc_options *o)
+{
+    sc_run_options asked = {.seed = o->seed,
+                            .json = o->json,
+                            .output = o->output,
+                            .weights = o->weights,
+                            .data = o->data,
+                            .steps = o->steps,
+                            .set = o->set,
+                            .eval_data = o->eval_data,
+                            .log = o->log,
+                            .save = o->save,
+                            .state = o->state,
+                            .resume = o->resume,
+                            .eval_every = o->eval_every,
+                            .max_tokens = o->max_tokens,
+                            .top_k = o->top_k,
+                            .stop = o->stop,
+                            .has_stop = o->has_stop,
+                            .temperature = o->temperature,
+                            .top_p = o->top_p};
+    asked.prompts.data = o->prompts.data;
+    asked.prompts.count = o->prompts.count;
+    asked.inputs.data = o->inputs.data;
+    asked.inputs.count = o->inputs.count;
+    return asked;
+}
+
+static sc_machine *failed(sc_context *context, const char *text)
+{
+    sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
+    return NULL;
+}
+
+/* ---- the interpreter ---- */
+
+/* State, and the largest op with what it reads. */
+static double interpreted_bytes(const sc_module *m)
+{
+    double state = 0, largest = 0;
+    for (uint32_t i = 0; i < m->state.count; i++)
+        state += (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        double elements = 0;
+        for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
+            sc_value value = v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count;
+            elements += (double)sc_type_local_elements(m, sc_type_of(m, value));
+        }
+        largest = elements > largest ? elements : largest;
+    }
+    return (state + largest) * (double)sc_mesh_ranks(&m->mesh) * sizeof(double);
+}
+
+static sc_machine *interpret(sc_local_run *run)
+{
+    double needed = interpreted_bytes(sc_mesh_ranks(&run->c->local->mesh) > 1 ? run->c->local : run->c->global);
+    if (!sc_fits_here(needed))
+        return failed(run->context, sc_too_large(run->context, "in the interpreter", needed));
+    sc_machine *machine = sc_interpreter_new(run->c, run->second);
+    return machine != NULL ? machine : failed(run->context, "there is not enough memory");
+}
+
+/* ---- emitted code ---- */
+
+static sc_machine *load(sc_local_run *run)
+{
+    sc_context *context = run->context;
+    sc_generated generated;
+    sc_error error;
+    sc_strbuf bytes;
+    sc_generate_part parts[2] = {{.m = run->c->local, .step = run->c->step},
+
+                                 {.m = run->second == NULL ? NULL : run->second->local, .name = run->second_name}};
+    if (!sc_generate_parts(parts, run->second == NULL ? 1 : 2, &(sc_generate_options){0}, &generated))
+        return NULL;
+    double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
+    if (!sc_fits_here(needed))
+        return failed(context, sc_too_large(context, "as a thread", needed));
+    sc_strbuf_init(&bytes, &context->arena);
+    sc_image_write(generated.image, &bytes);
+    if (sc_executable_read(bytes.data, bytes.length, &run->program, &error) != SC_OK ||
+        sc_session_new(run->program, NULL, &run->session, &error) != SC_OK)
+        return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
+    sc_machine *machine = sc_machine_of_session(run->program, run->session);
+    return machine != NULL ? machine : failed(context, "there is not enough memory");
+}
+
+sc_machine *sc_local_run_open(void *user)
+{
+    sc_local_run *run = user;
+    run->machine = run->options->interpret ? interpret(run) : load(run);
+    return run->machine;
+}
+
+void sc_local_run_close(sc_local_run *run)
+{
+    sc_machine_free(run->machine);
+    sc_session_free(run->session);
+    sc_executable_free(run->program);
+}
