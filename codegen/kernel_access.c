@@ -83,12 +83,45 @@ static void mark_dependence(sc_access_list *list)
     }
 }
 
+/* By node: how many phases have to end until what it is computed from is written no more; UINT32_MAX: it is not known. Within an outer
+ * iteration, since others touch other elements. */
+static uint32_t *find_settled(const sc_access_list *list, uint32_t also_written)
+{
+    const sc_kernel *k = list->k;
+    uint32_t *settled = sc_arena_array(&k->context->arena, k->nodes.count + 1u, sizeof *settled);
+    uint32_t *written = sc_arena_array(&k->context->arena, k->args.count + 1u, sizeof *written);
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        const sc_kernel_phase *phase = &k->phases.data[p];
+        for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+            if (sc_item_writes(k->items.data[i].kind))
+                written[k->items.data[i].arg] = p + 1;
+        }
+    }
+    if (also_written < k->args.count)
+        written[also_written] = UINT32_MAX;
+    for (sc_knode n = 0; n < k->nodes.count; n++) {
+        const sc_kernel_node *node = &k->nodes.data[n];
+        uint32_t last = node->kind == SC_NODE_load ? written[node->index] : 0;
+        for (uint32_t i = 0; i < node->count; i++) {
+            uint32_t of_operand = settled[sc_kernel_operands(k, n)[i]];
+            last = of_operand > last ? of_operand : last;
+        }
+        if (node->kind == SC_NODE_reduced || node->kind == SC_NODE_running) {
+            sc_knode value = k->items.data[node->index].value;
+            last = value >= n ? UINT32_MAX : settled[value] > last ? settled[value] : last;
+        }
+        settled[n] = last;
+    }
+    return settled;
+}
+
 /* ---- accesses ---- */
 
 /* What is known grows with each check; guards are mostly few, and one after the other the same. */
 typedef struct collector {
     sc_access_list *out;
     SC_VEC(sc_knode) facts;
+    const uint32_t *settled;
     const sc_interval *unguarded, *guarded; /* NULL: to be made */
     sc_knode guard;
 } collector;
@@ -140,7 +173,7 @@ static void add_item(collector *c, uint32_t phase, uint32_t number)
                                   .arg = item->arg,
                                   .indices = k->operands.data + item->first,
                                   .guard = item->guard});
-    if (item->kind == SC_ITEM_CHECK && !c->out->changes[item->value]) {
+    if (item->kind == SC_ITEM_CHECK && c->settled[item->value] <= phase) {
         *sc_vec_push(&k->context->arena, &c->facts) = item->value;
         c->unguarded = c->guarded = NULL;
     }
@@ -158,6 +191,7 @@ void sc_kernel_accesses(const sc_kernel *k, uint32_t also_written, sc_access_lis
     for (uint32_t i = 0; i < k->args.count; i++)
         out->written[i] = k->args.data[i].mode != SC_ARG_IN || i == also_written;
     mark_dependence(out);
+    c.settled = find_settled(out, also_written);
     for (uint32_t p = 0; p < k->phases.count; p++) {
         const sc_kernel_phase *phase = &k->phases.data[p];
         memset(seen, 0, k->nodes.count * sizeof *seen);

@@ -407,6 +407,28 @@ typedef struct space {
     sc_loop_dims outer, inner;
 } space;
 
+/* The value that a kernel's op goes through: what a reduction reads, or what is stored; SC_NONE: neither. */
+static sc_value value_through(const sc_lowering *l, uint32_t i)
+{
+    const sc_op *op = sc_op_at(l->m, l->ops[i]);
+    if ((fuse_of(l, i) & SC_FUSE_REDUCE) != 0)
+        return op->operands[0];
+    return l->escapes[op->first_result] ? op->first_result : SC_NONE;
+}
+
+/* Dims of one element make no value larger: the largest may lack those of others. */
+static void add_single_dims(const sc_lowering *l, sc_loop_dims *lead)
+{
+    for (uint32_t i = 0; i < l->op_count; i++) {
+        sc_value value = value_through(l, i);
+        sc_loop_dims own = value == SC_NONE ? (sc_loop_dims){0} : sc_lower_dims_of(l, value), left = minus(&own, lead);
+        for (uint32_t d = 0; d < left.count; d++) {
+            if (left.dims[d].size == 1)
+                lead->dims[lead->count++] = left.dims[d];
+        }
+    }
+}
+
 /* Outer dims are those of the reductions' results; without any, of what is stored. Their order is that of the largest value. */
 static space find_space(const sc_lowering *l)
 {
@@ -416,9 +438,9 @@ static space find_space(const sc_lowering *l)
     for (uint32_t i = 0; i < l->op_count; i++) {
         const sc_op *op = sc_op_at(l->m, l->ops[i]);
         bool reduction = (fuse_of(l, i) & SC_FUSE_REDUCE) != 0, stored = l->escapes[op->first_result];
-        if (!reduction && !stored)
+        sc_value largest = value_through(l, i);
+        if (largest == SC_NONE)
             continue;
-        sc_value largest = reduction ? op->operands[0] : op->first_result;
         int64_t elements = sc_type_local_elements(l->m, sc_lower_type(l, largest));
         if (elements > most || (elements == most && stored && !reduction)) {
             most = elements;
@@ -428,6 +450,7 @@ static space find_space(const sc_lowering *l)
             outer = sc_lower_dims_of(l, op->first_result);
         reduces = reduces || reduction;
     }
+    add_single_dims(l, &lead);
     space s = {.inner = reduces ? minus(&lead, &outer) : (sc_loop_dims){0}};
     s.outer = minus(&lead, &s.inner);
     return s;

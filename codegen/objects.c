@@ -41,6 +41,7 @@ typedef struct sc_object_build {
     const char *compiler, *cache, *folder;
     uint32_t jobs;
     bool is_gcc;
+    SC_VEC(const char *) flags; /* of the environment: behind all others, so that they prevail */
     SC_VEC(sc_object_unit) units;
     sc_object *out;
 } sc_object_build;
@@ -57,6 +58,22 @@ static sc_object_command new_command(const sc_object_build *build, const char *c
     for (int i = 0; i < flag_count; i++)
         sc_object_command_add(&command, flags[i]);
     return command;
+}
+
+static void add_flags(const sc_object_build *build, sc_object_command *command)
+{
+    for (uint32_t i = 0; i < build->flags.count; i++)
+        sc_object_command_add(command, build->flags.data[i]);
+}
+
+static void split_flags(sc_object_build *build, const char *text)
+{
+    while (text != NULL && *text != 0) {
+        size_t blank = strspn(text, " \t\n"), length = strcspn(text + blank, " \t\n");
+        if (length > 0)
+            *sc_vec_push(build->arena, &build->flags) = sc_arena_printf(build->arena, "%.*s", (int)length, text + blank);
+        text += blank + length;
+    }
 }
 
 static void add_units(sc_object_build *build, const sc_object_function *functions, uint32_t count, sc_object_key base)
@@ -85,6 +102,8 @@ static sc_object_key base_key(sc_object_build *build)
         key = sc_object_key_with(key, sc_object_key_of(COMPILE[i], strlen(COMPILE[i])));
     for (int i = 0; i < LINK_COUNT; i++)
         key = sc_object_key_with(key, sc_object_key_of(LINK[i], strlen(LINK[i])));
+    for (uint32_t i = 0; i < build->flags.count; i++)
+        key = sc_object_key_with(key, sc_object_key_of(build->flags.data[i], strlen(build->flags.data[i])));
     return key;
 }
 
@@ -116,6 +135,7 @@ static bool prepare(sc_object_build *build)
         sc_object_command_add(&unit->command, unit->file);
         if (build->is_gcc)
             sc_object_command_add(&unit->command, GCC_FLAG);
+        add_flags(build, &unit->command);
         if (!sc_object_write(unit->file, unit->source.data, unit->source.length))
             return false;
     }
@@ -186,6 +206,7 @@ static const char *link_units(sc_object_build *build, const char *kept)
         sc_object_command_add(&command, unit->missing ? unit->object : unit->kept);
     }
     sc_object_command_add(&command, "-lm");
+    add_flags(build, &command);
     pid_t pid = sc_object_start(&command, log);
     bool running;
     build->out->started++;
@@ -236,6 +257,7 @@ const char *sc_objects_build(sc_arena *arena, const sc_object_function *function
                      : ours != NULL && ours[0] != 0     ? ours
                      : common != NULL && common[0] != 0 ? common
                                                         : "cc";
+    split_flags(&build, getenv("SHARDC_CFLAGS"));
     sc_object_key key = base_key(&build);
     add_units(&build, functions, count, key);
     for (uint32_t i = 0; i < build.units.count; i++)

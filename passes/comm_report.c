@@ -42,11 +42,22 @@ static void set_group(const sc_module *m, sc_comm_row *row)
     }
 }
 
-/* The full buffer of one group: what an all_gather ends with and reductions begin with; the local one of exchanges. */
-static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i)
+/* The full buffer of one group: what an all_gather ends with and a reduce_scatter begins with, as many pieces as ranks; the local one of
+ * exchanges, as many pieces too. Pieces of what does not divide are padded, and padding travels. */
+static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i, uint64_t ranks)
 {
-    sc_value value = op->kind == SC_OP_all_gather ? op->first_result + i : op->operands[i];
-    return (double)sc_type_local_bytes(m, sc_type_of(m, value));
+    const sc_type_info *from = sc_type_of(m, op->operands[i]), *to = sc_type_of(m, op->first_result + i);
+    const sc_attr *scatter = sc_op_attr(op, SC_ATTR_scatter);
+    if (op->kind == SC_OP_all_gather)
+        return (double)sc_type_local_bytes(m, from) * (double)ranks;
+    if (op->kind == SC_OP_reduce_scatter)
+        return (double)sc_type_local_bytes(m, to) * (double)ranks;
+    if (op->kind != SC_OP_all_to_all)
+        return (double)sc_type_local_bytes(m, from);
+    sc_dim dim = scatter->dims[i];
+    uint32_t whole = (uint32_t)sc_type_find_dim(from, dim), piece = (uint32_t)sc_type_find_dim(to, dim);
+    return (double)sc_type_local_bytes(m, from) / (double)sc_type_local_size(m, from, whole) * (double)sc_type_local_size(m, to, piece) *
+           (double)ranks;
 }
 
 /* The name of value i seen from its scope. */
@@ -90,7 +101,7 @@ static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out
     sc_sym phase = sc_op_word(op, SC_ATTR_phase);
     row.phase = phase == 0 ? "forward" : sc_text(m->context, phase);
     for (uint32_t i = 0; i < op->operand_count; i++) {
-        row.bytes += buffer_bytes(m, op, i);
+        row.bytes += buffer_bytes(m, op, i, row.ranks);
         row.control = row.control && sc_type_of(m, op->operands[i])->rank == 0;
         *sc_vec_push(&m->context->arena, &row.values) = value_name(m, op, i);
     }

@@ -1,10 +1,11 @@
 /* shardc verify: translation validation of one entry under one plan. */
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/commands.h"
 #include "tools/report.h"
-#include "tools/validate.h"
+#include "tools/validate_compiled.h"
 
 static json_t *path_json(const sc_context *context, const sc_difference *difference)
 {
@@ -33,6 +34,27 @@ static json_t *difference_json(const sc_context *context, const sc_difference *d
     return object;
 }
 
+static json_t *shrunk_json(const sc_context *context, const sc_shrunk_list *shrunk)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < shrunk->count; i++) {
+        const sc_shrunk_size *size = &shrunk->data[i];
+        json_array_append_new(list, json_pack("{s:s,s:I,s:I}", size->is_axis ? "axis" : "dim", sc_text(context, size->name), "from",
+                                              (json_int_t)size->from, "to", (json_int_t)size->to));
+    }
+    return list;
+}
+
+/* As sc_print_json, with every digit: a difference may be in the last one. */
+static void print_exactly(json_t *root, sc_strbuf *out)
+{
+    char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    json_decref(root);
+    sc_strbuf_add(out, text == NULL ? "" : text);
+    sc_strbuf_add_char(out, '\n');
+    free(text);
+}
+
 static uint32_t count_compared(const sc_validate_result *result)
 {
     return result->values + result->caches + result->states + result->outputs;
@@ -40,12 +62,7 @@ static uint32_t count_compared(const sc_validate_result *result)
 
 static void print_json(const sc_context *context, const sc_validate_result *result, sc_strbuf *out)
 {
-    json_t *root = json_object(), *shrunk = json_array();
-    for (uint32_t i = 0; i < result->shrunk.count; i++) {
-        const sc_shrunk_size *size = &result->shrunk.data[i];
-        json_array_append_new(shrunk, json_pack("{s:s,s:I,s:I}", size->is_axis ? "axis" : "dim", sc_text(context, size->name), "from",
-                                                (json_int_t)size->from, "to", (json_int_t)size->to));
-    }
+    json_t *root = json_object();
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "equal", json_boolean(result->equal));
     json_object_set_new(root, "compared", json_integer(count_compared(result)));
@@ -53,13 +70,20 @@ static void print_json(const sc_context *context, const sc_validate_result *resu
     json_object_set_new(root, "rounded", json_integer(result->rounded));
     json_object_set_new(root, "ranks", json_integer((json_int_t)result->ranks));
     json_object_set_new(root, "max_error", sc_number_json(result->max_error));
-    json_object_set_new(root, "shrunk", shrunk);
+    json_object_set_new(root, "shrunk", shrunk_json(context, &result->shrunk));
     json_object_set_new(root, "first_difference", difference_json(context, &result->first));
-    char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    json_decref(root);
-    sc_strbuf_add(out, text == NULL ? "" : text);
-    sc_strbuf_add_char(out, '\n');
-    free(text);
+    print_exactly(root, out);
+}
+
+static void print_shrunk(const sc_context *context, const sc_shrunk_list *shrunk, sc_strbuf *out)
+{
+    if (shrunk->count > 0)
+        sc_strbuf_add(out, "  shrunk so that it can be interpreted; ops, placements and collectives are those of the full size\n");
+    for (uint32_t i = 0; i < shrunk->count; i++) {
+        const sc_shrunk_size *size = &shrunk->data[i];
+        sc_strbuf_printf(out, "    %-4s %-10s %10lld -> %lld\n", size->is_axis ? "axis" : "dim", sc_text(context, size->name),
+                         (long long)size->from, (long long)size->to);
+    }
 }
 
 static void print_text(const sc_context *context, const sc_compiled *c, const sc_validate_result *result, sc_strbuf *out)
@@ -76,20 +100,53 @@ static void print_text(const sc_context *context, const sc_compiled *c, const sc
         sc_strbuf_printf(out,
                          "  compared with the casts in force: %u; largest error %.2g of what the dtypes resolve; %u hang on a decision\n",
                          result->rounded, result->max_rounding_error, result->undecided);
-    if (result->shrunk.count > 0)
-        sc_strbuf_add(out, "  shrunk so that it can be interpreted; ops, placements and collectives are those of the full size\n");
-    for (uint32_t i = 0; i < result->shrunk.count; i++) {
-        const sc_shrunk_size *size = &result->shrunk.data[i];
-        sc_strbuf_printf(out, "    %-4s %-10s %10lld -> %lld\n", size->is_axis ? "axis" : "dim", sc_text(context, size->name),
-                         (long long)size->from, (long long)size->to);
-    }
+    print_shrunk(context, &result->shrunk, out);
 }
 
-static void report_difference(sc_context *context, const sc_difference *difference)
+/* ---- emitted code ---- */
+
+static void print_compiled_json(const sc_context *context, const sc_compiled_result *result, sc_strbuf *out)
+{
+    json_t *root = json_object();
+    json_object_set_new(root, "version", json_integer(1));
+    json_object_set_new(root, "equal", json_boolean(result->equal));
+    json_object_set_new(root, "compared", json_integer(result->states + result->outputs));
+    json_object_set_new(root, "limits", json_integer(result->limits));
+    json_object_set_new(root, "undecided", json_integer(result->undecided));
+    json_object_set_new(root, "ranks", json_integer((json_int_t)result->ranks));
+    json_object_set_new(root, "max_error", sc_number_json(result->max_error));
+    json_object_set_new(root, "max_relative_error", sc_number_json(result->max_relative_error));
+    json_object_set_new(root, "worst", result->worst == 0 ? json_null() : json_string(sc_text(context, result->worst)));
+    json_object_set_new(root, "collectives", json_integer((json_int_t)result->collectives));
+    json_object_set_new(root, "sent", json_integer((json_int_t)(result->sent + 0.5)));
+    json_object_set_new(root, "shrunk", shrunk_json(context, &result->shrunk));
+    json_object_set_new(root, "first_difference", difference_json(context, &result->first));
+    print_exactly(root, out);
+}
+
+static void print_compiled_text(sc_context *context, const sc_compiled *c, const sc_compiled_result *result, sc_strbuf *out)
+{
+    sc_strbuf_printf(out, "%s: the emitted code %s the global program, on %llu rank%s\n", sc_text(context, c->entry),
+                     result->equal ? "equals" : "differs from", (unsigned long long)result->ranks, result->ranks == 1 ? "" : "s");
+    if (result->equal) {
+        sc_strbuf_printf(out, "  compared on random inputs: %u states, %u outputs", result->states, result->outputs);
+        if (result->limits > 0)
+            sc_strbuf_printf(out, ", %u of updates at their limits", result->limits);
+        sc_strbuf_printf(out, "; largest error %.2g%s%s, %.2g of what is allowed; %u undecided\n", result->max_relative_error,
+                         result->worst == 0 ? "" : " in ", result->worst == 0 ? "" : sc_text(context, result->worst), result->max_error,
+                         result->undecided);
+        sc_strbuf_add(out, "  the same bits again, and with two threads a rank\n");
+        sc_strbuf_printf(out, "  %llu collectives, %s sent per rank, as `comm` counts them\n", (unsigned long long)result->collectives,
+                         sc_bytes_text(&context->arena, result->sent));
+    }
+    print_shrunk(context, &result->shrunk, out);
+}
+
+static void report_difference(sc_context *context, const char *what, const sc_difference *difference)
 {
     sc_strbuf text;
     sc_strbuf_init(&text, &context->arena);
-    sc_strbuf_add(&text, "the per-rank program is not the global one: ");
+    sc_strbuf_printf(&text, "the %s is not the global %s: ", what, strcmp(what, "emitted code") == 0 ? "program" : "one");
     if (difference->output >= 0)
         sc_strbuf_printf(&text, "output %d%s", difference->output, difference->path != 0 ? ", " : "");
     if (difference->path != 0)
@@ -105,15 +162,32 @@ static void report_difference(sc_context *context, const sc_difference *differen
     sc_report(&context->diag, SC_D_verify_failed, difference->loc, text.data, NULL);
 }
 
+static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_options *options, const sc_validate_options *how,
+                           sc_strbuf *out)
+{
+    sc_compiled_result result;
+    if (!sc_validate_compiled(c->global, c->local, c->func, how, &result) && result.first.run == NULL)
+        return 0;
+    if (!result.equal)
+        report_difference(context, "emitted code", &result.first);
+    if (options->json)
+        print_compiled_json(context, &result, out);
+    else
+        print_compiled_text(context, c, &result, out);
+    return 0;
+}
+
 int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
-    if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c))
+    if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
         return 0;
     sc_validate_options how = {.full = options->full, .dtypes = options->dtypes, .seed = options->seed};
+    if (options->compiled)
+        return verify_compiled(context, &c, options, &how, out);
     sc_validate_result result;
     if (!sc_validate(c.global, c.local, c.func, &how, &result))
-        report_difference(context, &result.first);
+        report_difference(context, "per-rank program", &result.first);
     if (options->json)
         print_json(context, &result, out);
     else

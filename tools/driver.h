@@ -12,12 +12,15 @@ typedef struct sc_named_text {
 
 typedef struct sc_options {
     const char *command, *file;
+    const char *text; /* of the file, when it is not on disk */
+    size_t text_length;
     const char *plan, *plan_file, *entry; /* NULL: not given; plan "none": one device */
     SC_VEC(const char *) plans;           /* --plan as often as given (diff) */
     SC_VEC(const char *) rest;            /* arguments after FILE */
     sc_plan_options plan_options;         /* --bind, --mesh, --allow-padding */
     uint64_t seed;
     bool forward; /* the command runs an entry, never its train step */
+    bool compiled;  /* verify emitted code */
     bool interpret; /* run on the interpreter instead of emitted code */
     bool trains;  /* the train step of a minimised entry even where --entry names it */
     bool json, json_diagnostics, fold, full, dtypes;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "codegen/program.h"
-#include "shardc/runtime.h"
 
 struct sc_runner {
     const sc_module *m;
@@ -14,6 +13,7 @@ struct sc_runner {
     sc_interp *interp;
     sc_executable *program;
     sc_session *session;
+    bool is_shared; /* the program is another runner's */
 };
 
 const char *sc_runner_last_pass(const sc_options *options)
@@ -47,8 +47,9 @@ static bool fits(double needed)
 static const char *too_large(sc_context *context, const char *how, double needed)
 {
     double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    return sc_arena_printf(&context->arena, "running this here, every rank %s, needs at least %.3g GiB of memory; this machine has %.3g GiB",
-                           how, needed / 0x1p30, available / 0x1p30);
+    return sc_arena_printf(&context->arena,
+                           "running this here, every rank %s, needs at least %.3g GiB of memory; this machine has %.3g GiB", how,
+                           needed / 0x1p30, available / 0x1p30);
 }
 
 /* ---- the interpreter ---- */
@@ -58,7 +59,8 @@ static double interpreted_bytes(const sc_module *m)
     double state = 0, largest = 0;
     for (uint32_t i = 0; i < m->state.count; i++)
         state += (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
-    sc_for_each_op_of_all (m, id) {
+    sc_for_each_op_of_all(m, id)
+    {
         const sc_op *op = sc_op_at(m, id);
         double elements = 0;
         for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
@@ -70,47 +72,77 @@ static double interpreted_bytes(const sc_module *m)
     return (state + largest) * (double)sc_mesh_ranks(&m->mesh) * sizeof(double);
 }
 
-static sc_runner *interpret(sc_context *context, const sc_compiled *c, sc_runner *runner)
+sc_runner *sc_runner_interpret(const sc_module *m, const sc_train_step *step, const sc_interp_options *options)
+{
+    sc_runner *runner = calloc(1, sizeof *runner);
+    if (runner == NULL)
+        return NULL;
+    *runner = (sc_runner){.m = m, .step = step, .interp = sc_interp_new(m, options)};
+    if (runner->interp != NULL)
+        return runner;
+    free(runner);
+    return NULL;
+}
+
+static sc_runner *interpret(sc_context *context, const sc_compiled *c)
 {
     bool ranks = sc_mesh_ranks(&c->local->mesh) > 1;
-    runner->m = ranks ? c->local : c->global;
-    runner->step = ranks ? c->step : c->global_step;
-    double needed = interpreted_bytes(runner->m);
+    const sc_module *m = ranks ? c->local : c->global;
+    double needed = interpreted_bytes(m);
     if (!fits(needed))
-        return failed(context, runner, too_large(context, "in the interpreter", needed));
-    runner->interp = sc_interp_new(runner->m, &(sc_interp_options){.ranks = ranks, .round = true});
-    return runner->interp != NULL ? runner : failed(context, runner, "there is not enough memory");
+        return failed(context, NULL, too_large(context, "in the interpreter", needed));
+    sc_runner *runner = sc_runner_interpret(m, ranks ? c->step : c->global_step, &(sc_interp_options){.ranks = ranks, .round = true});
+    return runner != NULL ? runner : failed(context, NULL, "there is not enough memory");
 }
 
 /* ---- emitted code ---- */
-static sc_runner *load(sc_context *context, const sc_compiled *c, sc_runner *runner)
+static sc_runner *new_runner(sc_context *context)
+{
+    sc_runner *runner = calloc(1, sizeof *runner);
+    return runner != NULL ? runner : failed(context, NULL, "there is not enough memory");
+}
+
+sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_train_step *step, uint32_t threads)
 {
     sc_generated generated;
     sc_error error;
     sc_strbuf bytes;
-    runner->m = c->local;
-    runner->step = c->step;
-    if (!sc_generate(c->local, &(sc_generate_options){0}, &generated)) {
-        sc_runner_free(runner);
+    sc_runner *runner = sc_generate(m, &(sc_generate_options){0}, &generated) ? new_runner(context) : NULL;
+    if (runner == NULL)
         return NULL;
-    }
+    runner->m = m;
+    runner->step = step;
     double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
     if (!fits(needed))
         return failed(context, runner, too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);
     sc_image_write(generated.image, &bytes);
     if (sc_executable_read(bytes.data, bytes.length, &runner->program, &error) != SC_OK ||
-        sc_session_new(runner->program, NULL, &runner->session, &error) != SC_OK)
+        sc_session_new(runner->program, &(sc_session_options){.threads = threads}, &runner->session, &error) != SC_OK)
         return failed(context, runner, sc_arena_printf(&context->arena, "%s", error.text));
     return runner;
 }
 
+sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t threads)
+{
+    sc_error error;
+    sc_runner *runner = new_runner(context);
+    if (runner == NULL)
+        return NULL;
+    *runner = (sc_runner){.m = of->m, .step = of->step, .program = of->program, .is_shared = true};
+    if (sc_session_new(runner->program, &(sc_session_options){.threads = threads}, &runner->session, &error) != SC_OK)
+        return failed(context, runner, sc_arena_printf(&context->arena, "%s", error.text));
+    return runner;
+}
+
+sc_session *sc_runner_session(const sc_runner *runner)
+{
+    return runner->session;
+}
+
 sc_runner *sc_runner_new(sc_context *context, const sc_compiled *c, const sc_options *options)
 {
-    sc_runner *runner = calloc(1, sizeof *runner);
-    if (runner == NULL)
-        return failed(context, NULL, "there is not enough memory");
-    return options->interpret ? interpret(context, c, runner) : load(context, c, runner);
+    return options->interpret ? interpret(context, c) : sc_runner_load(context, c->local, c->step, 0);
 }
 
 void sc_runner_free(sc_runner *runner)
@@ -119,7 +151,8 @@ void sc_runner_free(sc_runner *runner)
         return;
     sc_interp_free(runner->interp);
     sc_session_free(runner->session);
-    sc_executable_free(runner->program);
+    if (!runner->is_shared)
+        sc_executable_free(runner->program);
     free(runner);
 }
 
@@ -185,8 +218,8 @@ bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, u
     sc_error error = {.text = "there is not enough memory"};
     sc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
     sc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
-    bool ok = feeds != NULL && fetches != NULL &&
-              run_session(runner, func, inputs, input_count, outputs, output_count, feeds, fetches, &error);
+    bool ok =
+        feeds != NULL && fetches != NULL && run_session(runner, func, inputs, input_count, outputs, output_count, feeds, fetches, &error);
     free(feeds);
     free(fetches);
     if (!ok)

@@ -4,6 +4,7 @@
 #define SHARDC_TOOLS_RUNNER_H
 
 #include "ir/interp.h"
+#include "shardc/runtime.h"
 #include "tools/driver.h"
 
 typedef struct sc_runner sc_runner;
@@ -14,6 +15,16 @@ const char *sc_runner_last_pass(const sc_options *options);
 /* Of a program that was compiled up to that pass. State begins as zeros. NULL after messages. */
 sc_runner *sc_runner_new(sc_context *context, const sc_compiled *c, const sc_options *options);
 void sc_runner_free(sc_runner *runner); /* NULL is allowed */
+
+/* ---- by what runs it ---- */
+/* `m` itself on the interpreter, however large. NULL: no memory. */
+sc_runner *sc_runner_interpret(const sc_module *m, const sc_train_step *step, const sc_interp_options *options);
+/* Emitted code of a FUSED module, with so many threads for all ranks; 0: one a core. NULL after messages. */
+sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_train_step *step, uint32_t threads);
+/* The same emitted code once more, with its own state. `of` is freed later. NULL after messages. */
+sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t threads);
+/* NULL: it interprets. */
+sc_session *sc_runner_session(const sc_runner *runner);
 
 /* What is run; state and functions are counted as there. */
 const sc_module *sc_runner_module(const sc_runner *runner);

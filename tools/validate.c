@@ -7,22 +7,14 @@
 #include <string.h>
 
 #include "ir/interp.h"
-#include "passes/train_step.h"
-#include "support/optimizer.h"
 #include "tools/reach.h"
+#include "tools/trial.h"
 
-/* A few seconds of interpreting; what costs more is shrunk. And what nobody would wait for, with --full too. */
-static const double affordable = 2e9, hopeless = 1e14;
 /* 1e-12 over 1e-9. */
 static const double share_of_kind = 1e-3;
 
 typedef enum run_kind { RUN_RANDOM, RUN_INTEGERS, RUN_DTYPES } run_kind;
 static const char *const run_names[] = {"random", "integers", "dtypes"};
-
-/* What random numbers never are, and steps have to survive: an optimizer without clipping (after so many good steps that a scale grows), a
- * batch that weighs nothing, and, where losses are scaled, gradients that overflowed. */
-typedef enum limit { LIMIT_NONE, LIMIT_UNCLIPPED, LIMIT_EMPTY, LIMIT_OVERFLOW, LIMIT_COUNT } limit;
-static const char *const limit_names[] = {NULL, "unclipped", "empty batch", "overflow"};
 
 typedef struct named {
     sc_sym path;
@@ -54,8 +46,8 @@ typedef struct validation {
     bool has_exact;
     /* the run in progress */
     run_kind kind;
-    limit limit;  /* of an update by itself, after the schedule */
-    bool stopped; /* the per-rank program failed: only what it had computed by then can be compared */
+    sc_limit limit; /* of an update by itself, after the schedule */
+    bool stopped;   /* the per-rank program failed: only what it had computed by then can be compared */
     sc_interp *one, *all;
     sc_interp *truth;                                /* of a run with the casts in force: the global program without them; else NULL */
     sc_array *inputs, *expected, *found, *unrounded; /* unrounded: outputs of `truth` */
@@ -141,18 +133,6 @@ static void mark_kept(validation *v)
     }
 }
 
-static const sc_op *return_of(const sc_module *m, sc_func_id func)
-{
-    sc_op_id last = m->funcs.data[func].last;
-    return last != SC_NONE && sc_op_at(m, last)->kind == SC_OP_return ? sc_op_at(m, last) : NULL;
-}
-
-static uint32_t count_outputs(const sc_module *m, sc_func_id func)
-{
-    const sc_op *op = return_of(m, func);
-    return op == NULL ? 0 : op->operand_count;
-}
-
 /* ---- differences ---- */
 
 static sc_difference *new_difference(validation *v)
@@ -160,7 +140,7 @@ static sc_difference *new_difference(validation *v)
     if (v->result->first.run != NULL)
         return NULL;
     v->result->equal = false;
-    v->result->first = (sc_difference){.run = v->limit == LIMIT_NONE ? run_names[v->kind] : limit_names[v->limit], .output = -1};
+    v->result->first = (sc_difference){.run = v->limit == SC_LIMIT_NONE ? run_names[v->kind] : sc_limit_names[v->limit], .output = -1};
     return &v->result->first;
 }
 
@@ -261,16 +241,6 @@ static bool same_shape(const sc_array *a, const sc_array *b)
     return a->rank == b->rank && memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
 }
 
-/* Dims by name: the same numbers with two dims exchanged are not the same tensor. */
-static bool same_dims(const validation *v, sc_type global, sc_type local)
-{
-    const sc_type_info *a = &v->global->types.data[global], *b = &v->local->types.data[local];
-    bool same = a->rank == b->rank;
-    for (uint32_t i = 0; same && i < a->rank; i++)
-        same = v->global->dims.data[a->dims[i].dim].name == v->local->dims.data[b->dims[i].dim].name && a->dims[i].size == b->dims[i].size;
-    return same;
-}
-
 /* The largest |a - b| that is equal; without `reach` nothing was computed. `unrounded` is what the global program gives without casts (no
  * data: not known): how far its own roundings carry it from there says how much this program makes of small errors. */
 static double allowed_error(const validation *v, const sc_reach *reach, const sc_array *expected, const sc_array *unrounded, double largest)
@@ -307,7 +277,7 @@ static void count_one(validation *v, uint32_t *random, double error)
         result->rounded++;
         result->max_rounding_error = fmax(result->max_rounding_error, error);
     } else {
-        *random += v->limit == LIMIT_NONE;
+        *random += v->limit == SC_LIMIT_NONE;
         result->max_error = fmax(result->max_error, error * SC_VALIDATE_TOLERANCE);
     }
 }
@@ -333,7 +303,8 @@ static bool compare_candidate(validation *v, sc_value candidate, sc_type local_t
 {
     sc_array unrounded = {0};
     *expected = sc_interp_get_value(v->one, candidate, NULL);
-    if (expected->data == NULL || !same_dims(v, v->global->values.data[candidate].type, local_type) || !same_shape(expected, found)) {
+    if (expected->data == NULL || !sc_same_dims(v->global, v->global->values.data[candidate].type, v->local, local_type) ||
+        !same_shape(expected, found)) {
         sc_array_free(expected);
         return false;
     }
@@ -404,20 +375,6 @@ static void compare_values(validation *v)
         compare_pair(v, &v->pairs.data[p], largest);
 }
 
-/* By state of the global program: what a function of either writes to it; SC_NONE: nothing. */
-static const sc_value *written_states(const validation *v, const sc_module *m, sc_func_id func)
-{
-    sc_value *written = sc_arena_array(&m->context->arena, v->global->state.count + 1u, sizeof *written);
-    memset(written, 0xff, v->global->state.count * sizeof *written);
-    sc_for_each_op (m, func, id) {
-        const sc_op *op = sc_op_at(m, id);
-        uint32_t state = (sc_op_traits(op) & SC_STATE_WRITE) == 0 ? SC_NONE : sc_module_find_state(v->global, sc_op_word(op, SC_ATTR_name));
-        if (state != SC_NONE)
-            written[state] = op->operands[0];
-    }
-    return written;
-}
-
 static sc_dtype dtype_of(const sc_module *m, sc_type type)
 {
     return m->types.data[type].dtype;
@@ -456,7 +413,7 @@ static void compare_state(validation *v, uint32_t state, const sc_reach *reach, 
 static void compare_states(validation *v, sc_func_id func, const sc_reach *reach)
 {
     double largest[SC_STATE_KINDS] = {0};
-    const sc_value *written = written_states(v, v->global, func), *also = written_states(v, v->local, func);
+    const sc_value *written = sc_written_states(v->global, v->global, func), *also = sc_written_states(v->global, v->local, func);
     for (uint32_t s = 0; s < v->global->state.count; s++) {
         sc_array array = sc_interp_get_state(v->one, s, NULL);
         double *of_kind = &largest[v->global->state.data[s].kind];
@@ -474,7 +431,7 @@ static void compare_states(validation *v, sc_func_id func, const sc_reach *reach
 
 static void compare_outputs(validation *v)
 {
-    const sc_op *global = return_of(v->global, v->last), *local = return_of(v->local, v->last);
+    const sc_op *global = sc_returned(v->global, v->last), *local = sc_returned(v->local, v->last);
     double largest = 0;
     if (v->global_outputs != v->local_outputs) {
         differ_because(v, "the per-rank program returns %u values, the global one %u", v->local_outputs, v->global_outputs);
@@ -489,7 +446,7 @@ static void compare_outputs(validation *v)
         if (!is_compared(v, &v->last_reach[value]))
             continue;
         if (!same_shape(expected, found) ||
-            !same_dims(v, v->global->values.data[value].type, v->local->values.data[local->operands[i]].type)) {
+            !sc_same_dims(v->global, v->global->values.data[value].type, v->local, v->local->values.data[local->operands[i]].type)) {
             differ_whole(v, &subject, "it has another shape");
             continue;
         }
@@ -521,32 +478,13 @@ static bool fill_inputs(validation *v, const sc_draw_options *options)
         const sc_op *op = sc_op_at(v->global, id);
         if (op->kind != SC_OP_input)
             continue;
-        const sc_type_info *type = sc_type_of(v->global, op->first_result);
-        int64_t sizes[SC_MAX_RANK];
-        for (uint32_t i = 0; i < type->rank; i++)
-            sizes[i] = type->dims[i].size;
         sc_array_free(&v->inputs[input]);
-        v->inputs[input] = sc_array_new(type->rank, sizes);
+        v->inputs[input] = sc_trial_values(sc_type_of(v->global, op->first_result), &v->draws.inputs.data[input], options);
         if (v->inputs[input].data == NULL)
             return false;
-        sc_draw_fill(&v->draws.inputs.data[input], options, v->inputs[input].data, v->inputs[input].count);
         input++;
     }
     return true;
-}
-
-static void set_limit(const validation *v, const sc_state *state, double *data, int64_t count)
-{
-    const char *path = sc_text(v->global->context, state->path), *last = strrchr(path, '.');
-    for (int64_t i = 0; state->kind == SC_STATE_SUM && i < count; i++)
-        data[i] = v->limit == LIMIT_EMPTY && strcmp(path, "weight") == 0 ? 0 : 1 + fabs(data[i]);
-    if (v->limit == LIMIT_UNCLIPPED && state->kind == SC_STATE_SCALAR && last != NULL &&
-        strcmp(last + 1, sc_scalar_names[SC_SCALAR_CLIP]) == 0)
-        data[0] = INFINITY;
-    if (v->limit == LIMIT_UNCLIPPED && strcmp(path, SC_SCALE_GOOD_STATE) == 0)
-        data[0] = SC_SCALE_INTERVAL;
-    if (v->limit == LIMIT_OVERFLOW && state->kind == SC_STATE_GRAD)
-        data[0] = INFINITY; /* on one rank, where gradients are split */
 }
 
 /* The same global values into both; what the other program lacks or holds in another shape stays zero there. */
@@ -554,18 +492,13 @@ static bool fill_state(validation *v, const sc_draw_options *options)
 {
     for (uint32_t s = 0; s < v->global->state.count; s++) {
         sc_type type = v->global->state.data[s].type;
-        int64_t count = sc_type_elements(&v->global->types.data[type]);
         uint32_t other = sc_module_find_state(v->local, v->global->state.data[s].path);
-        double *data = count < 1 || (uint64_t)count > SIZE_MAX / sizeof(double) ? NULL : malloc((size_t)count * sizeof *data);
-        if (data == NULL)
-            return false;
-        sc_draw_fill(&v->draws.state[s], options, data, count);
-        if (v->limit != LIMIT_NONE)
-            set_limit(v, &v->global->state.data[s], data, count);
-        bool ok = sc_interp_set_state(v->one, s, data) && (v->truth == NULL || sc_interp_set_state(v->truth, s, data));
-        if (ok && other != SC_NONE && same_dims(v, type, v->local->state.data[other].type))
-            ok = sc_interp_set_state(v->all, other, data);
-        free(data);
+        sc_array values = sc_trial_state(v->global, s, &v->draws, v->limit, options);
+        bool ok = values.data != NULL && sc_interp_set_state(v->one, s, values.data) &&
+                  (v->truth == NULL || sc_interp_set_state(v->truth, s, values.data));
+        if (ok && other != SC_NONE && sc_same_dims(v->global, type, v->local, v->local->state.data[other].type))
+            ok = sc_interp_set_state(v->all, other, values.data);
+        sc_array_free(&values);
         if (!ok)
             return false;
     }
@@ -675,12 +608,11 @@ static void compare_call(validation *v, sc_func_id func)
 }
 
 /* An update by itself, of state drawn again. */
-static void run_limit(validation *v, limit which, const sc_draw_options *options)
+static void run_limit(validation *v, sc_limit which, const sc_draw_options *options)
 {
     char error[512] = "";
     sc_draw_options fresh = *options;
-    sc_sym scale = sc_intern_text(&v->global->context->names, SC_SCALE_STATE);
-    if (which == LIMIT_OVERFLOW && sc_module_find_state(v->global, scale) == SC_NONE)
+    if (!sc_limit_applies(v->global, which))
         return;
     fresh.seed += (uint64_t)which << 32;
     v->limit = which;
@@ -694,7 +626,7 @@ static void run_limit(validation *v, limit which, const sc_draw_options *options
         differ_because(v, "the per-rank program fails: %s", error);
     else
         compare_call(v, v->last);
-    v->limit = LIMIT_NONE;
+    v->limit = SC_LIMIT_NONE;
 }
 
 /* The whole schedule, once; functions are compared after their last call. Integers and casts say something of a micro-batch, not of the
@@ -719,7 +651,7 @@ static void run_schedule(validation *v, sc_draw_options *options)
         if (call->func < v->global->funcs.count && (i + 1 == count || v->local->schedule.data[i + 1].func != call->func))
             compare_call(v, call->func);
     }
-    for (limit which = LIMIT_UNCLIPPED; v->has_step && v->result->equal && which < LIMIT_COUNT; which++)
+    for (sc_limit which = SC_LIMIT_UNCLIPPED; v->has_step && v->result->equal && which < SC_LIMIT_COUNT; which++)
         run_limit(v, which, options);
 }
 
@@ -742,13 +674,13 @@ static void run_all(validation *v, const sc_validate_options *options)
     pair_names(v);
     mark_kept(v);
     v->last_reach = v->last == v->func ? v->reach : sc_reach_find(v->global, v->last, &v->draws);
-    v->global_outputs = count_outputs(v->global, v->last);
-    v->local_outputs = count_outputs(v->local, v->last);
+    v->global_outputs = sc_output_count(v->global, v->last);
+    v->local_outputs = sc_output_count(v->local, v->last);
     v->inputs = sc_arena_array(arena, v->draws.inputs.count + 1u, sizeof *v->inputs);
     v->expected = sc_arena_array(arena, v->global_outputs + 1u, sizeof *v->expected);
     v->unrounded = sc_arena_array(arena, v->global_outputs + 1u, sizeof *v->unrounded);
     v->found = sc_arena_array(arena, v->local_outputs + 1u, sizeof *v->found);
-    const sc_op *op = return_of(v->global, v->last);
+    const sc_op *op = sc_returned(v->global, v->last);
     for (uint32_t i = 0; i < v->global_outputs; i++)
         v->has_exact |= v->last_reach[op->operands[i]].exact;
     run_and_compare(v, RUN_RANDOM, options->seed);
@@ -758,30 +690,14 @@ static void run_all(validation *v, const sc_validate_options *options)
         run_and_compare(v, RUN_DTYPES, options->seed);
 }
 
-/* The per-rank program runs the global one's schedule, call by call, besides calls of functions that only it has. */
-static bool same_schedule(const sc_module *global, const sc_module *local)
-{
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < local->schedule.count; i++) {
-        const sc_call *call = &local->schedule.data[i], *wanted = &global->schedule.data[at];
-        if (call->func >= global->funcs.count)
-            continue;
-        if (at == global->schedule.count || call->func != wanted->func || call->microbatch != wanted->microbatch)
-            return false;
-        at++;
-    }
-    return at == global->schedule.count;
-}
-
 bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options, sc_validate_result *result)
 {
     validation v = {.global = global, .local = local, .func = func, .last = func, .result = result};
-    for (uint32_t i = 0; i < global->schedule.count; i++)
-        v.has_step = v.has_step || global->schedule.data[i].func != global->schedule.data[0].func;
+    v.has_step = sc_schedules_step(global);
     if (v.has_step)
         v.last = global->schedule.data[global->schedule.count - 1].func;
     *result = (sc_validate_result){.equal = true};
-    if (!same_schedule(global, local)) {
+    if (!sc_same_schedule(global, local)) {
         differ_because(&v, "the per-rank program does not call the same functions for the same micro-batches");
         return false;
     }
@@ -789,20 +705,14 @@ bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_
         differ_because(&v, "the function is not in both programs");
         return false;
     }
-    sc_shrink shrink;
-    bool shrinks = !options->full && sc_interpret_cost(global, local) > affordable;
-    if (shrinks) {
-        sc_shrink_modules(global, local, affordable, &shrink);
-        result->shrunk = shrink.list;
-    }
+    sc_trial_size size;
+    sc_trial_shrink(global, local, options->full, &size);
+    result->shrunk = size.shrink.list;
     result->ranks = sc_mesh_ranks(&local->mesh);
-    double cost = sc_interpret_cost(global, local);
-    if (cost > hopeless)
-        differ_because(&v, "the program is too large to interpret%s: about %.0e operations", shrinks ? ", shrunk as far as it goes" : "",
-                       cost);
+    if (size.too_large != NULL)
+        differ_because(&v, "%s", size.too_large);
     else
         run_all(&v, options);
-    if (shrinks)
-        sc_shrink_undo(&shrink);
+    sc_trial_restore(&size);
     return result->equal;
 }

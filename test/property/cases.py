@@ -12,6 +12,7 @@ from models import Model, draw_model, text
 from plans import ALL_MESHES, Axis, Pin, Plan, Rule, draw_plan
 
 TIMEOUT = 60
+TIMEOUT_COMPILED = 600
 REFUSED = (1, 4, 6)
 UNEVEN = ("B", "S", "D", "F", "V")  # never a part of a composite: those are not padded
 
@@ -61,13 +62,14 @@ class Tools:
     shardc_opt: str
     work: pathlib.Path
     dtypes: bool = False
+    compiled: bool = False  # the emitted code instead
 
 
-def run(command: list[str]) -> tuple[int, str, str]:
+def run(command: list[str], timeout: int = TIMEOUT) -> tuple[int, str, str]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout)
     except subprocess.TimeoutExpired:
-        return 124, "", f"no answer in {TIMEOUT} s"
+        return 124, "", f"no answer in {timeout} s"
     return done.returncode, done.stdout, done.stderr
 
 
@@ -80,6 +82,10 @@ MARKS = (
     "integers inputs",
     "dtypes inputs",
     "program itself fails",
+    "emitted code fails",
+    "(again inputs)",
+    "two threads",
+    "collectives",
     "program fails",
     "another shape",
     "different ones",
@@ -92,10 +98,19 @@ def kind_of(message: str) -> str:
     return ", ".join(mark for mark in MARKS if mark in message) or "another"
 
 
+def check_compiled(tools: Tools, arguments: list[str]) -> Outcome:
+    code, _, errors = run([tools.shardc, "verify", "--compiled"] + arguments, TIMEOUT_COMPILED)
+    if code in REFUSED and ": error: " in errors:
+        return Outcome("refused", first_line(errors))
+    return Outcome("fine") if code == 0 else Outcome(f"verify --compiled exits {code} ({kind_of(errors)})", first_line(errors))
+
+
 def check_case(tools: Tools, case: Case) -> Outcome:
     file = tools.work / f"{case.name}.shard"
     file.write_text(case.text())
     arguments = [str(file), "--entry", case.entry] + (["--allow-padding"] if case.padded else [])
+    if tools.compiled:
+        return check_compiled(tools, arguments)
     code, _, errors = run([tools.shardc, "verify"] + arguments + (["--dtypes"] if tools.dtypes else []))
     if code in REFUSED and ": error: " in errors:
         return Outcome("refused", first_line(errors))

@@ -6,6 +6,7 @@ pass `shardc verify`, or be refused with a message (too many are a failure of th
 
   random_graphs.py --shardc build/shardc --seed 7 --cases 3000 --jobs 8
   random_graphs.py --shardc build/shardc --only 7:812        one case again
+  random_graphs.py --shardc build/shardc --compiled          the emitted code, run here
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import graph_plans
 import graphs
 
 LARGEST_REFUSED_SHARE = 0.40
-TIMEOUT = 60
+TIMEOUT, TIMEOUT_COMPILED = 60, 600
 REFUSED = (1, 4, 6)
 
 
@@ -37,6 +38,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=pathlib.Path, help="where failing files stay (default: a new folder)")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--train", action="store_true", help="train steps: every op's derivative, under plans that store and recompute, too")
+    parser.add_argument("--compiled", action="store_true", help="verify the emitted code (SHARDC_CFLAGS=-O1 is sooner done)")
     parser.add_argument("--refusals", action="store_true", help="say why cases were refused")
     return parser.parse_args()
 
@@ -50,24 +52,26 @@ def alike(message: str) -> str:
     return re.sub(r"'[^']*'|\d[\d.e+-]*|\S+\.shard\S*|\b[a-z]\d+\b", "_", message)[:60]
 
 
-def outcome(shardc: str, file: pathlib.Path, text: str) -> tuple[str, str]:
+def outcome(arguments: argparse.Namespace, file: pathlib.Path, text: str) -> tuple[str, str]:
     """fine, refused or what went wrong; and its message."""
     file.write_text(text)
+    timeout = TIMEOUT_COMPILED if arguments.compiled else TIMEOUT
+    command = [arguments.shardc, "verify", str(file)] + (["--compiled"] if arguments.compiled else [])
     try:
-        done = subprocess.run([shardc, "verify", str(file)], capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout)
     except subprocess.TimeoutExpired:
-        return "hangs", f"no answer in {TIMEOUT} s"
+        return "hangs", f"no answer in {timeout} s"
     message = first_error(done.stderr)
     if done.returncode in REFUSED and ": error: " in done.stderr:
         return "refused", message
     return ("fine", "") if done.returncode == 0 else (f"exit {done.returncode}: {alike(message)}", message)
 
 
-def shrink(shardc: str, file: pathlib.Path, case: graph_plans.Case, kind: str) -> graph_plans.Case:
+def shrink(arguments: argparse.Namespace, file: pathlib.Path, case: graph_plans.Case, kind: str) -> graph_plans.Case:
     """The first smaller case that fails alike, again and again."""
     for smaller in graph_plans.smaller(case):
-        if outcome(shardc, file, smaller.text())[0] == kind:
-            return shrink(shardc, file, smaller, kind)
+        if outcome(arguments, file, smaller.text())[0] == kind:
+            return shrink(arguments, file, smaller, kind)
     return case
 
 
@@ -77,8 +81,8 @@ def report(arguments: argparse.Namespace, work: pathlib.Path, case: graph_plans.
     if arguments.no_shrink:
         return
     small = work / f"{case.name}_small.shard"
-    found = shrink(arguments.shardc, small, case, kind)
-    kind, message = outcome(arguments.shardc, small, found.text())
+    found = shrink(arguments, small, case, kind)
+    kind, message = outcome(arguments, small, found.text())
     print(f"  smaller: {small}: {message}\n{found.text()}", flush=True)
 
 
@@ -87,7 +91,7 @@ def check(arguments: argparse.Namespace, work: pathlib.Path, cases: list[graph_p
     refused, failed, ops = 0, 0, collections.Counter()
 
     def run(case: graph_plans.Case) -> tuple[str, str]:
-        return outcome(arguments.shardc, work / f"{case.name}.shard", case.text())
+        return outcome(arguments, work / f"{case.name}.shard", case.text())
 
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for case, (kind, message) in zip(cases, pool.map(run, cases)):

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from tensor_files import read_tensors, write_integers
 from train_cases import STEPS, Case, all_cases, sample
 
-TIMEOUT = 120
+TIMEOUT, TIMEOUT_COMPILED = 120, 600
 RELATIVE, ABSOLUTE = 1e-9, 1e-12  # of the tensor's largest, of the largest of all
 BETA2 = 0.999
 
@@ -47,16 +47,17 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--all", action="store_true", help="every case, not a sample")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--compiled", action="store_true", help="verify the emitted code instead (SHARDC_CFLAGS=-O1 is sooner done)")
     parser.add_argument("--only", default="", metavar="NAME", help="cases whose name begins so")
     parser.add_argument("--keep", type=pathlib.Path, help="where failing files stay (default: a new folder)")
     return parser.parse_args()
 
 
-def run(*command: str) -> tuple[int, str]:
+def run(*command: str, timeout: int = TIMEOUT) -> tuple[int, str]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout)
     except subprocess.TimeoutExpired:
-        return 124, f"no answer in {TIMEOUT} s"
+        return 124, f"no answer in {timeout} s"
     return done.returncode, done.stderr + done.stdout
 
 
@@ -181,7 +182,13 @@ def check_trained(shardc: str, source: pathlib.Path, case: Case, references: Ref
         raise Failure(f"verify exits {code}: {message.strip()[:300]}")
 
 
-def check(shardc: str, keep: pathlib.Path, references: References, case: Case) -> str:
+def check_compiled(shardc: str, source: pathlib.Path) -> None:
+    code, message = run(shardc, "verify", "--compiled", str(source), "--plan", "p", timeout=TIMEOUT_COMPILED)
+    if code != 0:
+        raise Failure(f"verify --compiled exits {code}: {message.strip()[:300]}")
+
+
+def check(shardc: str, compiled: bool, keep: pathlib.Path, references: References, case: Case) -> str:
     """fine, refused, or what is wrong."""
     source = keep / f"{case.name}.shard"
     source.write_text(case.text())
@@ -189,6 +196,8 @@ def check(shardc: str, keep: pathlib.Path, references: References, case: Case) -
         with tempfile.TemporaryDirectory() as scratch:
             if case.illegal():
                 check_refused(shardc, source, case.illegal())
+            elif compiled:
+                check_compiled(shardc, source)
             else:
                 check_trained(shardc, source, case, references, pathlib.Path(scratch))
     except Failure as failure:
@@ -208,7 +217,7 @@ def main() -> int:
     counts = {"fine": 0, "refused": 0, "failed": 0}
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         references = References(arguments.shardc, pathlib.Path(scratch))
-        one = functools.partial(check, arguments.shardc, keep, references)
+        one = functools.partial(check, arguments.shardc, arguments.compiled, keep, references)
         for case, outcome in zip(cases, pool.map(one, cases)):
             counts[outcome if outcome in counts else "failed"] += 1
             if outcome not in counts:

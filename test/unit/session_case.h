@@ -20,7 +20,7 @@ static inline void image_compile(image_case *c, const char *text)
     FILE *file = fopen(source, "w");
     if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0)
         abort();
-    snprintf(command, sizeof command, "cc -O1 -shared -fPIC -o %s %s", object, source);
+    snprintf(command, sizeof command, "cc -O1 -fopenmp -shared -fPIC -o %s %s", object, source);
     if (system(command) != 0 || (file = fopen(object, "rb")) == NULL)
         abort();
     fseek(file, 0, SEEK_END);
