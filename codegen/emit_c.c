@@ -1,6 +1,7 @@
 /* A kernel's function: names, arguments, the loops over outer dims, the phases. */
 #include "codegen/emit_c.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "codegen/emit_c_internal.h"
@@ -35,11 +36,11 @@ static bool is_word(char c)
 static bool is_taken(const char *name)
 {
     static const char *const words[] = {
-        "args",   "lane",     "cut",    "r",         "auto",      "break",     "case",      "char",     "const",    "continue", "default",
-        "do",     "double",   "else",   "enum",      "extern",    "failed",    "float",     "for",      "goto",     "i",        "if",
-        "inline", "int",      "long",   "next",      "params",    "return",    "register",  "short",    "restrict", "signed",   "sizeof",
-        "static", "struct",   "switch", "typedef",   "union",     "unsigned",  "void",      "volatile", "while",    "asm",      "unix",
-        "linux",  "INFINITY", "NAN",    "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
+        "args",   "lane",   "cut",      "r",      "auto",      "break",     "case",      "char",      "const",    "continue", "default",
+        "do",     "double", "else",     "enum",   "extern",    "failed",    "failure",   "float",     "for",      "goto",     "i",
+        "if",     "inline", "int",      "long",   "next",      "params",    "return",    "register",  "short",    "restrict", "signed",
+        "sizeof", "static", "struct",   "switch", "typedef",   "union",     "unsigned",  "void",      "volatile", "while",    "asm",
+        "unix",   "linux",  "INFINITY", "NAN",    "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcmp(name, words[i]) == 0)
@@ -87,7 +88,7 @@ static const char *new_name(sc_names *names, sc_sym sym)
     const char *text = sc_text(names->e->context, sym);
     char *name = sc_arena_printf(arena, "%s%s", text[0] == 0 || (text[0] >= '0' && text[0] <= '9') ? "x" : "", text);
     for (char *c = name; *c != 0; c++)
-        *c = is_word(*c) ? *c : '_';
+        *c = (char)(is_word(*c) ? *c : '_');
     const char *base = name;
     if (is_taken(name))
         base = name =
@@ -115,7 +116,7 @@ static void comment_line(sc_emit *e, const char *before, const char *text)
 {
     sc_strbuf_add(e->out, before);
     for (const char *c = text; *c != 0; c++) {
-        sc_strbuf_add_char(e->out, *c == '\n' ? ' ' : *c);
+        sc_strbuf_add_char(e->out, (char)(*c == '\n' ? ' ' : *c));
         if (c[0] == '*' && c[1] == '/')
             sc_strbuf_add_char(e->out, ' ');
     }
@@ -297,6 +298,7 @@ void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const
                       sc_helper_set *helpers)
 {
     sc_arena *arena = &k->context->arena;
+    assert(k->dims.count <= SC_KERNEL_MAX_DIMS && SC_KERNEL_MAX_DIMS <= 64);
     size_t start = out->length;
     sc_emit e = {.k = k, .context = k->context, .out = out, .comments = comments, .limits = limits, .cut = SC_IMAGE_NONE};
     e.dim_names = sc_arena_array(arena, k->dims.count + 1, sizeof *e.dim_names);

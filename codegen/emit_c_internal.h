@@ -7,8 +7,9 @@
 #define SHARDC_CODEGEN_EMIT_C_INTERNAL_H
 
 #include "codegen/emit_c.h"
+#include "codegen/kernel_access.h"
 
-enum { SC_EMIT_MAX_SCOPES = 2 * SC_KERNEL_MAX_RANK + 8 };
+enum { SC_EMIT_MAX_SCOPES = SC_KERNEL_MAX_DIMS + 8 };
 
 /* What decides between loops. Tests make them small, so that small kernels come in every form. */
 typedef struct sc_emit_limits {
@@ -116,11 +117,15 @@ typedef struct sc_emit {
     SC_VEC(uint32_t) declared_scopes;
 } sc_emit;
 
-/* emit_c_nodes.c: what nodes are, and their text. */
+/* emit_c_nodes.c: what nodes are. */
 void sc_emit_analyse(sc_emit *e);
+/* The C text of an operation on operands of these dtypes, as nodes.def has it. */
+const char *sc_emit_template(const sc_kernel *k, sc_knode id);
+
+/* emit_c_text.c: what they say. */
 const char *sc_emit_type(sc_dtype dtype);   /* of arithmetic */
 const char *sc_emit_stored(sc_dtype dtype); /* of elements */
-void sc_emit_value(sc_emit *e, sc_knode node, bool bare);
+void sc_emit_value(sc_emit *e, sc_knode id, bool bare);
 void sc_emit_offset_text(sc_emit *e, const sc_emit_access *access, uint32_t depth);
 void sc_emit_line(sc_emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sc_emit_indent(sc_emit *e);

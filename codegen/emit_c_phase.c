@@ -28,15 +28,34 @@ static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
 
 /* ---- items ---- */
 
+/* What sc_image_failure is of it. */
+static void failure_text(sc_emit *e, uint32_t item)
+{
+    sc_knode shown = e->k->items.data[item].shown;
+    sc_strbuf_printf(e->out, "0x%llx", (unsigned long long)sc_image_failure(e->items[item].check, 0));
+    if (shown == SC_IMAGE_NONE)
+        return;
+    sc_strbuf_add(e->out, " | (");
+    sc_emit_value(e, shown, false);
+    sc_strbuf_printf(e->out, " & 0x%llx)", (unsigned long long)sc_image_failure(0, -1) ^ (unsigned long long)sc_image_failure(0, 0));
+}
+
 static void fail(sc_emit *e, uint32_t item)
 {
-    uint32_t depth = e->items[item].depth, code = e->items[item].check + 1;
+    uint32_t depth = e->items[item].depth;
     bool lane = e->shape.vector != SC_IMAGE_NONE && (e->scope_dims[depth] >> e->shape.vector & 1) != 0 && depth > e->body;
     if (depth == 0 || (e->body == 0 && !lane)) {
-        sc_emit_line(e, "    return %u;", code);
+        sc_emit_indent(e);
+        sc_strbuf_add(e->out, "    return ");
+        failure_text(e, item);
+        sc_strbuf_add(e->out, ";\n");
         return;
     }
-    sc_emit_line(e, "    failed = failed < %u ? failed : %u;", code, code);
+    sc_emit_indent(e);
+    sc_strbuf_add(e->out, "    const int64_t failure = ");
+    failure_text(e, item);
+    sc_strbuf_add(e->out, ";\n");
+    sc_emit_line(e, "    failed = failed < failure ? failed : failure;");
     bool near = depth <= e->body + 1 || lane;
     sc_emit_line(e, near ? "    continue;" : "    goto next;");
     e->leaves |= !near;
@@ -110,7 +129,7 @@ static void accumulator(sc_emit *e, uint32_t id)
     if (lanes)
         sc_strbuf_printf(e->out, "t%u[lane]", id);
     else
-        sc_emit_reduction_name(e, info->parts ? 't' : info->wide ? 's' : 'r', id);
+        sc_emit_reduction_name(e, (char)(info->parts ? 't' : info->wide ? 's' : 'r'), id);
 }
 
 static void reduce(sc_emit *e, uint32_t id)
@@ -198,7 +217,7 @@ static void begin_reductions(sc_emit *e, const sc_emit_loops *loops)
 static const char *folded(sc_emit *e, uint32_t item)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
-    char how = kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<';
+    char how = (char)(kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<');
     return sc_arena_printf(&e->context->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[dtype_of(e, item)].name, item, (int)e->lanes, how);
 }
 

@@ -65,6 +65,8 @@ static uint32_t roots_of(const sc_emit *e, uint32_t item_index, sc_knode roots[S
     bool guarded = (item->kind == SC_ITEM_STORE || item->kind == SC_ITEM_ADD) && item->guard != SC_IMAGE_NONE;
     if (guarded)
         roots[count++] = item->guard;
+    if (item->shown != SC_IMAGE_NONE)
+        roots[count++] = item->shown;
     return count;
 }
 
@@ -76,8 +78,8 @@ uint32_t sc_emit_place(sc_emit *e, uint32_t first, uint32_t end, uint32_t floor)
         uint32_t count = roots_of(e, i, roots);
         for (uint32_t j = 0; j < count; j++)
             place_node(e, roots[j], floor);
-        if (e->k->items.data[i].kind == SC_ITEM_CHECK)
-            floor = e->items[i].depth = at_least(floor, e->nodes[roots[0]].depth);
+        for (uint32_t j = 0; e->k->items.data[i].kind == SC_ITEM_CHECK && j < count; j++)
+            floor = e->items[i].depth = at_least(floor, e->nodes[roots[j]].depth);
         for (uint32_t j = 0; j < count; j++)
             use_from(e, roots[j], e->items[i].depth);
     }

@@ -46,6 +46,14 @@ static uint64_t dims_of(const sc_emit *e, const sc_emit_access *access)
     return dims;
 }
 
+/* Whether its failures differ along the dim. */
+static bool check_depends(const sc_emit *e, uint32_t item, uint32_t dim)
+{
+    const sc_kernel_item *check = &e->k->items.data[item];
+    uint64_t dims = e->nodes[check->value].dims | (check->shown == SC_IMAGE_NONE ? 0 : e->nodes[check->shown].dims);
+    return (dims >> dim & 1) != 0;
+}
+
 bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase_index, uint32_t dim)
 {
     const sc_kernel *k = e->k;
@@ -53,8 +61,7 @@ bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase_index, uint32_t dim)
     bool inner = dim >= k->outer_count;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         const sc_kernel_item *item = &k->items.data[i];
-        bool depends = (e->nodes[item->value].dims >> dim & 1) != 0;
-        if (item->kind == SC_ITEM_CHECK && depends)
+        if (item->kind == SC_ITEM_CHECK && check_depends(e, i, dim))
             return false;
         if (!inner)
             continue;
@@ -115,7 +122,7 @@ static bool may_walk_side_by_side(const sc_emit *e, uint32_t dim)
     const sc_kernel *k = e->k;
     bool plain = k->phases.count == 1 && k->phases.data[0].dim_count == 0;
     for (uint32_t i = 0; i < k->items.count && !plain; i++) {
-        if (k->items.data[i].kind == SC_ITEM_CHECK && (e->nodes[k->items.data[i].value].dims >> dim & 1) != 0)
+        if (k->items.data[i].kind == SC_ITEM_CHECK && check_depends(e, i, dim))
             return false;
     }
     return true;

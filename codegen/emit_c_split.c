@@ -300,9 +300,10 @@ void sc_emit_split(sc_emit *e)
         for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
             if (!is_reduction(e->k->items.data[i].kind))
                 continue;
+            long long count = result_count(e, i);
             if (cuts > 1)
-                sc_emit_line(e, "%s c%u[%lld];", sc_emit_type(partial_dtype(e, i)), i, (long long)(cuts * result_count(e, i)));
-            sc_emit_line(e, "%s q%u[%lld];", sc_emit_type(dtype_of(e, i)), i, (long long)result_count(e, i));
+                sc_emit_line(e, "%s c%u[%lld];", sc_emit_type(partial_dtype(e, i)), i, cuts * count);
+            sc_emit_line(e, "%s q%u[%lld];", sc_emit_type(dtype_of(e, i)), i, count);
         }
     }
     sc_strbuf_add(e->out, "#pragma omp parallel\n");

@@ -132,6 +132,8 @@ static bool fits_argument(sc_dtype value, sc_dtype stored)
 const char *sc_kernel_item_error(const sc_kernel *k, const sc_kernel_item *item, const sc_knode *indices)
 {
     sc_dtype dtype = dtype_of(k, item->value);
+    if (item->kind == SC_ITEM_CHECK && item->shown != SC_IMAGE_NONE && dtype_of(k, item->shown) != SC_DTYPE_i64)
+        return "what a check shows is i64";
     if (item->kind == SC_ITEM_CHECK)
         return dtype == SC_DTYPE_bool ? NULL : "a check is bool";
     if (item->kind == SC_ITEM_SUM)
@@ -337,7 +339,7 @@ uint32_t sc_kernel_add_item(sc_kernel *k, sc_kernel_item item, const sc_knode *i
 uint32_t sc_kernel_add_reduction(sc_kernel *k, sc_item_kind kind, sc_knode value)
 {
     assert(sc_item_reduces(kind));
-    return sc_kernel_add_item(k, (sc_kernel_item){.kind = kind, .value = value, .guard = SC_IMAGE_NONE}, NULL);
+    return sc_kernel_add_item(k, (sc_kernel_item){.kind = kind, .value = value, .guard = SC_IMAGE_NONE, .shown = SC_IMAGE_NONE}, NULL);
 }
 
 void sc_kernel_add_store(sc_kernel *k, sc_item_kind kind, uint32_t arg, const sc_knode *indices, sc_knode value, sc_knode guard)
@@ -347,14 +349,16 @@ void sc_kernel_add_store(sc_kernel *k, sc_item_kind kind, uint32_t arg, const sc
         return;
     if (guard != SC_IMAGE_NONE && sc_kernel_is_number(k, guard, 1))
         guard = SC_IMAGE_NONE;
-    sc_kernel_add_item(k, (sc_kernel_item){.kind = kind, .value = value, .arg = arg, .guard = guard, .count = k->args.data[arg].rank},
-                       indices);
+    sc_kernel_item item = {.kind = kind, .value = value, .arg = arg, .guard = guard, .shown = SC_IMAGE_NONE};
+    item.count = k->args.data[arg].rank;
+    sc_kernel_add_item(k, item, indices);
 }
 
-void sc_kernel_add_check(sc_kernel *k, sc_knode value, const char *message)
+void sc_kernel_add_check(sc_kernel *k, sc_knode value, sc_knode shown, const char *message)
 {
+    sc_kernel_item item = {.kind = SC_ITEM_CHECK, .value = value, .message = message, .guard = SC_IMAGE_NONE, .shown = shown};
     if (!sc_kernel_is_number(k, value, 1))
-        sc_kernel_add_item(k, (sc_kernel_item){.kind = SC_ITEM_CHECK, .value = value, .message = message, .guard = SC_IMAGE_NONE}, NULL);
+        sc_kernel_add_item(k, item, NULL);
 }
 
 /* ---- asking ---- */

@@ -45,8 +45,8 @@
  *
  * Other lines that a kernel may have: `simple` and `from "a line of the model"` at its top; `param 0: rank = (divide, modulo, times) + ..`,
  * `param 1: key = "0123456789abcdef"` (the path's hash), `param 2: step`, `param 3: micro_batch` behind the arguments; `load x %0 if %5`,
- * `store y %0 = %4 if %5`, `add y %0 = %4`, `check %5 "what is wrong"`, `#2 = max %4`. Items are numbered from 0 through all phases,
- * whatever they are. A name that is no word stands in quotes.
+ * `store y %0 = %4 if %5`, `add y %0 = %4`, `check %5 "what is wrong"`, `check %5 "id {value} is wrong" shows %3`, `#2 = max %4`. Items are
+ * numbered from 0 through all phases, whatever they are. A name that is no word stands in quotes.
  */
 #ifndef SHARDC_CODEGEN_KERNEL_H
 #define SHARDC_CODEGEN_KERNEL_H
@@ -124,7 +124,8 @@ typedef struct sc_kernel_item {
     uint32_t arg;          /* STORE, ADD */
     uint32_t first, count; /* indices, in kernel->operands, one a dim of the argument */
     sc_knode guard;        /* STORE, ADD: only where it is true; SC_IMAGE_NONE: always */
-    const char *message;   /* CHECK: what is wrong when it fails */
+    sc_knode shown;        /* CHECK: an i64 that the message shows, of which 48 bits; SC_IMAGE_NONE: none */
+    const char *message;   /* CHECK: what is wrong when it fails: see sc_image_kernel */
 } sc_kernel_item;
 
 typedef struct sc_kernel_phase {
@@ -178,7 +179,7 @@ sc_knode sc_kernel_convert(sc_kernel *k, sc_knode value, sc_dtype dtype);
 void sc_kernel_add_phase(sc_kernel *k, const uint32_t *dims, uint32_t dim_count);
 uint32_t sc_kernel_add_reduction(sc_kernel *k, sc_item_kind kind, sc_knode value);
 void sc_kernel_add_store(sc_kernel *k, sc_item_kind kind, uint32_t arg, const sc_knode *indices, sc_knode value, sc_knode guard);
-void sc_kernel_add_check(sc_kernel *k, sc_knode value, const char *message);
+void sc_kernel_add_check(sc_kernel *k, sc_knode value, sc_knode shown, const char *message);
 
 /* The dtype that values of a stored dtype are computed in. */
 sc_dtype sc_kernel_dtype(sc_dtype stored);
@@ -208,8 +209,8 @@ sc_kernel *sc_kernel_parse(sc_context *context, const char *text, size_t length,
 enum { SC_KERNEL_NO_MEMORY = -1, SC_KERNEL_OUTSIDE = -2 };
 /* args[i]: the elements of argument i as doubles; OUT and INOUT are written, rounded to the argument's dtype when `round` (integers and
  * bool: always). params as the emitted function gets them: one int64 a param, in the kernel's order; that of a KEY is the whole key, word 0
- * its low half. 0, or 1 + the least index (among the checks, in order of items) of the checks at which an outer iteration ended; or a
- * negative number: memory ran out, an access would have left its argument. The kernel verifies. */
+ * its low half. 0, or the least sc_image_failure at which an outer iteration ended (checks count in order of items); or a negative number:
+ * memory ran out, an access would have left its argument. The kernel verifies. */
 int64_t sc_kernel_interpret(const sc_kernel *k, double *const *args, const int64_t *params, bool round);
 
 #endif

@@ -45,6 +45,8 @@ void sc_kernel_mark_needed(const sc_kernel *k, const sc_kernel_item *item, bool 
     needed[item->value] = true;
     if (item->guard != SC_IMAGE_NONE)
         needed[item->guard] = true;
+    if (item->shown != SC_IMAGE_NONE)
+        needed[item->shown] = true;
     for (uint32_t i = 0; i < item->count; i++)
         needed[k->operands.data[item->first + i]] = true;
     for (sc_knode n = k->nodes.count; n-- > 0;) {

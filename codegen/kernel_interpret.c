@@ -24,12 +24,12 @@ typedef struct machine {
     const int64_t *params;
     bool round;
     step *steps;
-    uint32_t *step_ends;   /* per item: its steps end here and begin where those of the item in front of it end */
-    double *values;        /* per node */
-    double *reductions;    /* per item */
-    int64_t *at;           /* per dim */
-    int64_t *check_number; /* per item: how many checks stand in front of it */
-    int64_t failed;        /* least check at which an iteration ended, or INT64_MAX */
+    uint32_t *step_ends;    /* per item: its steps end here and begin where those of the item in front of it end */
+    double *values;         /* per node */
+    double *reductions;     /* per item */
+    int64_t *at;            /* per dim */
+    uint32_t *check_number; /* per item: how many checks stand in front of it */
+    int64_t failed;         /* least failure at which an iteration ended, or INT64_MAX */
 } machine;
 
 /* ---- plans ---- */
@@ -75,7 +75,7 @@ static bool make_plans(machine *m)
     bool *needed = calloc(nodes + 1, sizeof *needed), *planned = calloc(nodes + 1, sizeof *planned);
     bool good = levels != NULL && needed != NULL && planned != NULL;
     uint32_t step_count = 0;
-    int64_t checks = 0;
+    uint32_t checks = 0;
     for (uint32_t p = 0; good && p < k->phases.count; p++)
         make_plan(m, &k->phases.data[p], &step_count, levels, needed, planned);
     for (uint32_t i = 0; i < k->items.count; i++) {
@@ -199,7 +199,9 @@ static outcome do_item(machine *m, uint32_t number)
     } else if (sc_item_writes(item->kind)) {
         return write(m, item) ? GOES_ON : OUTSIDE;
     } else if (value == 0) {
-        m->failed = m->check_number[number] < m->failed ? m->check_number[number] : m->failed;
+        int64_t shown = item->shown == SC_IMAGE_NONE ? 0 : (int64_t)whole(m->values[item->shown]);
+        int64_t failure = sc_image_failure(m->check_number[number], shown);
+        m->failed = failure < m->failed ? failure : m->failed;
         return CHECK_FAILED;
     }
     return GOES_ON;
@@ -264,7 +266,7 @@ static int64_t run(machine *m)
             result = do_phase(m, &k->phases.data[p]);
     } while (result != OUTSIDE && advance(m, outer, k->outer_count) >= 0);
     free(outer);
-    return result == OUTSIDE ? SC_KERNEL_OUTSIDE : m->failed == INT64_MAX ? 0 : m->failed + 1;
+    return result == OUTSIDE ? SC_KERNEL_OUTSIDE : m->failed == INT64_MAX ? 0 : m->failed;
 }
 
 int64_t sc_kernel_interpret(const sc_kernel *k, double *const *args, const int64_t *params, bool round)

@@ -431,14 +431,14 @@ static bool parse_check(kernel_parser *p, sc_kernel_item *item)
     if (!parse_operand(p, &item->value) || !sc_parse_string(&p->tokens, "what is wrong, in quotes", &message))
         return false;
     item->message = sc_text(p->k->context, message);
-    return true;
+    return !sc_parse_accept_word(&p->tokens, "shows") || parse_operand(p, &item->shown);
 }
 
 static bool parse_item(kernel_parser *p)
 {
     sc_parser *t = &p->tokens;
     sc_loc loc = sc_parse_loc(t);
-    sc_kernel_item item = {.kind = SC_ITEM_CHECK, .guard = SC_IMAGE_NONE};
+    sc_kernel_item item = {.kind = SC_ITEM_CHECK, .guard = SC_IMAGE_NONE, .shown = SC_IMAGE_NONE};
     operand_list indices;
     bool good;
     if (sc_parse_accept(t, '#')) {

@@ -184,6 +184,8 @@ static bool find_wanted(rewrite *r)
         r->wanted[item->value] = true;
         if (item->guard != SC_IMAGE_NONE)
             r->wanted[item->guard] = true;
+        if (item->shown != SC_IMAGE_NONE)
+            r->wanted[item->shown] = true;
         if (sc_item_writes(item->kind))
             want_indices(r, item->arg, k->operands.data + item->first);
     }
@@ -326,6 +328,8 @@ static void make_items(rewrite *r, const sc_kernel_phase *phase)
         sc_kernel_item item = k->items.data[i];
         sc_knode indices[SC_KERNEL_MAX_RANK] = {0};
         item.value = r->nodes[item.value];
+        if (item.shown != SC_IMAGE_NONE)
+            item.shown = r->nodes[item.shown];
         if (item.guard != SC_IMAGE_NONE)
             item.guard = r->nodes[item.guard];
         if (item.guard != SC_IMAGE_NONE && sc_kernel_is_number(r->to, item.guard, 1))

@@ -181,6 +181,8 @@ static bool verify_item(verifier *v, uint32_t number)
         return fail(v, "#%u is no item", number);
     if (item->kind == SC_ITEM_CHECK && item->message == NULL)
         return fail(v, "#%u: a check without a message", number);
+    if (item->shown != SC_IMAGE_NONE && (item->kind != SC_ITEM_CHECK || item->shown >= k->nodes.count || is_key(k, item->shown)))
+        return fail(v, "#%u shows no number", number);
     if (!sc_item_writes(item->kind) && item->count > 0)
         return fail(v, "#%u: only what stores has indices", number);
     if (sc_item_writes(item->kind) && (item->arg >= k->args.count || (item->guard != SC_IMAGE_NONE && item->guard >= k->nodes.count)))
@@ -247,7 +249,7 @@ static bool verify_phases(verifier *v)
 {
     const sc_kernel *k = v->k;
     bool *needed = sc_arena_array(&k->context->arena, k->nodes.count, sizeof *needed);
-    uint32_t next_item = 0;
+    uint32_t next_item = 0, checks = 0;
     for (sc_knode n = 0; n < k->nodes.count; n++) {
         if (!verify_node(v, n))
             return false;
@@ -255,7 +257,10 @@ static bool verify_phases(verifier *v)
     for (uint32_t i = 0; i < k->items.count; i++) {
         if (!verify_item(v, i))
             return false;
+        checks += k->items.data[i].kind == SC_ITEM_CHECK;
     }
+    if (checks > SC_IMAGE_MAX_CHECKS)
+        return fail(v, "a kernel has at most %d checks", SC_IMAGE_MAX_CHECKS);
     for (uint32_t p = 0; p < k->phases.count; p++) {
         if (!verify_phase(v, p, &next_item))
             return false;

@@ -111,6 +111,19 @@ static uint32_t fuse_of(const sc_lowering *l, uint32_t i)
     return sc_ops[sc_op_at(l->m, l->ops[i])->kind].fuse;
 }
 
+/* Instances share a kernel: layers[3] is layers[*]. */
+static void add_scope(sc_strbuf *out, const char *scope)
+{
+    for (const char *c = scope; *c != 0; c++) {
+        sc_strbuf_add_char(out, *c);
+        if (*c == '[') {
+            sc_strbuf_add_char(out, '*');
+            while (c[1] != 0 && c[1] != ']')
+                c++;
+        }
+    }
+}
+
 /* ---- asking ---- */
 static uint64_t memo_hash(const sc_lowering *l, sc_value value, const sc_knode *index)
 {
@@ -215,14 +228,35 @@ sc_value sc_lower_called(const sc_lowering *l, const sc_op *op, const char *word
     return at < 0 ? SC_NONE : op->operands[at];
 }
 
-void sc_lower_check(sc_lowering *l, sc_knode holds, const char *message)
+/* Where the op stands: where its kernel does, or what is known of it for all instances that share the kernel. */
+static const char *place_of(const sc_lowering *l, const sc_op *op)
 {
+    sc_strbuf text;
+    sc_strbuf_init(&text, &l->m->context->arena);
+    const sc_op *last = sc_op_at(l->m, l->ops[l->op_count - 1]);
+    if (op->scope == last->scope || op->scope == 0)
+        return "{where}";
+    add_scope(&text, sc_text(l->m->context, op->scope));
+    return text.data;
+}
+
+void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode shown, const char *format, ...)
+{
+    sc_arena *arena = &l->m->context->arena;
+    const int64_t most = ((int64_t)1 << (SC_IMAGE_VALUE_BITS - 1)) - 1;
+    va_list args;
+    va_start(args, format);
+    const char *what = sc_arena_vprintf(arena, format, args);
+    va_end(args);
     bool is_new;
+    shown = sc_lower_2(l, SC_NODE_minimum, shown, sc_lower_integer(l, most));
+    shown = sc_lower_2(l, SC_NODE_maximum, shown, sc_lower_integer(l, -most - 1));
     if (l->guard != SC_IMAGE_NONE)
         holds = sc_lower_2(l, SC_NODE_or, sc_lower_1(l, SC_NODE_not, l->guard), holds);
     sc_map_insert(&l->checked, holds, 0, &is_new);
     if (is_new)
-        *sc_vec_push(&l->m->context->arena, &l->checks) = (sc_pending_check){holds, message};
+        *sc_vec_push(arena, &l->checks) =
+            (sc_pending_check){holds, shown, sc_arena_printf(arena, "%s in %s: %s", sc_ops[op->kind].name, place_of(l, op), what)};
 }
 
 /* ---- nodes ---- */
@@ -318,7 +352,7 @@ void sc_lower_phase(sc_lowering *l, const sc_loop_dims *inner)
             if (!begun)
                 sc_kernel_add_phase(l->k, dims, pass == 1 ? count : 0);
             begun = true;
-            sc_kernel_add_check(l->k, l->checks.data[i].holds, l->checks.data[i].message);
+            sc_kernel_add_check(l->k, l->checks.data[i].holds, l->checks.data[i].shown, l->checks.data[i].message);
         }
     }
     l->checks.count = 0;
@@ -487,16 +521,7 @@ static const char *title_of(const sc_lowering *l)
     sc_strbuf text;
     sc_strbuf_init(&text, &l->m->context->arena);
     const sc_op *last = sc_op_at(l->m, l->ops[l->op_count - 1]);
-    const char *scope = sc_text(l->m->context, last->scope);
-    /* instances share a kernel: layers[3] is layers[*] */
-    for (const char *c = scope; *c != 0; c++) {
-        sc_strbuf_add_char(&text, *c);
-        if (*c == '[') {
-            sc_strbuf_add_char(&text, '*');
-            while (c[1] != 0 && c[1] != ']')
-                c++;
-        }
-    }
+    add_scope(&text, sc_text(l->m->context, last->scope));
     sc_strbuf_add(&text, ":");
     uint32_t shown = 0;
     for (uint32_t i = 0; i < l->op_count; i++) {

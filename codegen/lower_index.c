@@ -1,9 +1,6 @@
 /* Ops that read their operands at other indices than their own. What lies outside a rank's part is 0, as in the interpreter. */
 #include "codegen/lower_ops.h"
 
-#include <math.h>
-#include <string.h>
-
 static sc_knode zero_like(sc_lowering *l, sc_value value)
 {
     return sc_kernel_constant(l->k, sc_lower_dtype(l, value), 0);
@@ -42,9 +39,7 @@ sc_knode lower_gather(sc_lowering *l, const sc_op *op, const sc_knode *index)
     uint32_t at = sc_lower_at(table, dim);
     int64_t size = table->dims[at].size, local = sc_type_local_size(l->m, table, at);
     sc_knode id = integer_operand(l, op, op->operands[1], index);
-    sc_lower_check(l, within(l, id, size),
-                   sc_arena_printf(&l->m->context->arena, "an index of gather is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, dim),
-                                   (long long)size));
+    sc_lower_check(l, op, within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, dim), (long long)size);
     bool split = sc_type_shards(&l->m->mesh, table, at) > 1;
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, dim, local));
     return read_at(l, op, 0, index, at, there, split ? within(l, there, local) : SC_IMAGE_NONE);
@@ -69,9 +64,8 @@ sc_knode lower_last(sc_lowering *l, const sc_op *op, const sc_knode *index)
     uint32_t at = sc_lower_at(type, dim);
     int64_t size = type->dims[at].size, local = sc_type_local_size(l->m, type, at);
     sc_knode length = len == SC_NONE ? sc_lower_integer(l, size) : integer_operand(l, op, len, index);
-    sc_lower_check(
-        l, within(l, length, size + 1),
-        sc_arena_printf(&l->m->context->arena, "a length is outside 0 <= length <= %s = %lld", sc_lower_dim_name(l, dim), (long long)size));
+    sc_lower_check(l, op, within(l, length, size + 1), length, "length {value} is outside 0 <= length <= %s = %lld",
+                   sc_lower_dim_name(l, dim), (long long)size);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, sc_lower_with(l, SC_NODE_sub, length, 1), sc_lower_offset(l, op, dim, local));
     return read_at(l, op, 0, index, at, there, within(l, there, local));
 }
@@ -153,74 +147,4 @@ sc_knode lower_rename(sc_lowering *l, const sc_op *op, const sc_knode *index)
         linear = sc_lower_2(l, SC_NODE_div, linear, size);
     }
     return sc_lower_value(l, op->operands[0], own);
-}
-
-/* ---- rotary positions: see ir/eval_rope.c for what they are and where they come from ---- */
-/* theta^(-2i/E), f64. */
-static sc_knode frequency_of(sc_lowering *l, const sc_op *op, sc_knode pair, int64_t pairs)
-{
-    const char *scaling = sc_text(l->m->context, sc_op_word(op, SC_ATTR_scaling));
-    const sc_attr *args = sc_op_attr(op, SC_ATTR_scaling_args);
-    double theta = sc_op_number(op, SC_ATTR_theta, 10000);
-    sc_knode exponent = sc_lower_with(l, SC_NODE_mul, sc_kernel_convert(l->k, pair, SC_DTYPE_f64), -log(theta) / (double)pairs);
-    sc_knode frequency = sc_lower_1(l, SC_NODE_exp, exponent);
-    if (strcmp(scaling, "linear") == 0)
-        return sc_lower_with(l, SC_NODE_div, frequency, args->numbers[0]);
-    if (strcmp(scaling, "llama3") != 0)
-        return frequency;
-    double factor = args->numbers[0], low = args->numbers[1], high = args->numbers[2], original = args->numbers[3];
-    const double turn = 2 * 3.14159265358979323846;
-    /* wavelength < original / high, wavelength > original / low */
-    sc_knode is_short = sc_lower_with(l, SC_NODE_gt, frequency, turn * high / original);
-    sc_knode is_long = sc_lower_with(l, SC_NODE_lt, frequency, turn * low / original);
-    sc_knode stretched = sc_lower_with(l, SC_NODE_div, frequency, factor);
-    sc_knode waves = sc_lower_with(l, SC_NODE_mul, frequency, original / turn);
-    sc_knode smooth = sc_lower_with(l, SC_NODE_div, sc_lower_with(l, SC_NODE_sub, waves, low), high - low);
-    sc_knode rest = sc_lower_2(l, SC_NODE_sub, sc_kernel_constant(l->k, SC_DTYPE_f64, 1), smooth);
-    sc_knode between =
-        sc_lower_2(l, SC_NODE_add, sc_lower_2(l, SC_NODE_mul, rest, stretched), sc_lower_2(l, SC_NODE_mul, smooth, frequency));
-    return sc_lower_where(l, is_short, frequency, sc_lower_where(l, is_long, stretched, between));
-}
-
-static sc_knode angle_of(sc_lowering *l, const sc_op *op, const sc_knode *index, sc_knode frequency)
-{
-    const sc_type_info *type = sc_lower_type(l, op->first_result);
-    sc_dim dim = sc_op_attr(op, SC_ATTR_dims)->dims[0];
-    uint32_t at = sc_lower_at(type, dim);
-    sc_value pos = sc_lower_called(l, op, "pos");
-    sc_knode position = sc_lower_2(l, SC_NODE_add, index[at], sc_lower_offset(l, op, dim, sc_type_local_size(l->m, type, at)));
-    if (pos != SC_NONE)
-        position = sc_lower_2(l, SC_NODE_add, position, integer_operand(l, op, pos, index));
-    sc_knode angle = sc_lower_2(l, SC_NODE_mul, sc_kernel_convert(l->k, position, SC_DTYPE_f64), frequency);
-    return sc_kernel_convert(l->k, angle, sc_lower_dtype(l, op->first_result));
-}
-
-sc_knode lower_rope(sc_lowering *l, const sc_op *op, const sc_knode *index)
-{
-    const sc_type_info *type = sc_lower_type(l, op->first_result);
-    uint32_t at = sc_lower_at(type, sc_op_attr(op, SC_ATTR_dims)->dims[1]);
-    int64_t size = type->dims[at].size, pairs = size / 2;
-    bool interleaved = strcmp(sc_text(l->m->context, sc_op_word(op, SC_ATTR_pairs)), "interleaved") == 0;
-    sc_knode e = index[at], is_first, pair, partner;
-    if (interleaved) {
-        sc_knode odd = sc_lower_with(l, SC_NODE_mod, e, 2);
-        is_first = sc_lower_with(l, SC_NODE_eq, odd, 0);
-        pair = sc_lower_with(l, SC_NODE_div, e, 2);
-        /* the other of the pair, in a form whose bounds show */
-        partner =
-            sc_lower_2(l, SC_NODE_add, sc_lower_with(l, SC_NODE_mul, pair, 2), sc_lower_2(l, SC_NODE_sub, sc_lower_integer(l, 1), odd));
-    } else {
-        is_first = sc_lower_with(l, SC_NODE_lt, e, (double)pairs);
-        pair = sc_lower_with(l, SC_NODE_mod, e, (double)pairs);
-        partner = sc_lower_with(l, SC_NODE_mod, sc_lower_with(l, SC_NODE_add, e, (double)pairs), (double)size);
-    }
-    sc_dtype dtype = sc_lower_dtype(l, op->first_result);
-    sc_knode angle = angle_of(l, op, index, frequency_of(l, op, pair, pairs));
-    sc_knode x = sc_kernel_convert(l->k, sc_lower_operand(l, op, 0, index), dtype);
-    sc_knode y = sc_kernel_convert(l->k, read_at(l, op, 0, index, at, partner, SC_IMAGE_NONE), dtype);
-    sc_knode along = sc_lower_2(l, SC_NODE_mul, x, sc_lower_1(l, SC_NODE_cos, angle));
-    sc_knode across = sc_lower_2(l, SC_NODE_mul, y, sc_lower_1(l, SC_NODE_sin, angle));
-    bool turned_back = sc_op_int(op, SC_ATTR_inverse, 0) != 0;
-    sc_knode minus = sc_lower_2(l, SC_NODE_sub, along, across), plus = sc_lower_2(l, SC_NODE_add, along, across);
-    return turned_back ? sc_lower_where(l, is_first, plus, minus) : sc_lower_where(l, is_first, minus, plus);
 }

@@ -39,7 +39,7 @@ typedef struct sc_lower_memo {
 } sc_lower_memo;
 
 typedef struct sc_pending_check {
-    sc_knode holds;
+    sc_knode holds, shown;
     const char *message;
 } sc_pending_check;
 
@@ -51,9 +51,9 @@ struct sc_lowering {
     int64_t number; /* of the kernel */
     const sc_op_id *ops;
     uint32_t op_count;
-    uint32_t *depth; /* by op: how many phases of reductions come before it */
-    uint32_t *item;  /* by op: the reduction's item; SC_NONE before its phase */
-    uint32_t *saved; /* by op: 1 + the argument that holds its first result already; 0: none */
+    uint32_t *depth;          /* by op: how many phases of reductions come before it */
+    uint32_t *item;           /* by op: the reduction's item; SC_NONE before its phase */
+    uint32_t *saved;          /* by op: 1 + the argument that holds its first result already; 0: none */
     SC_VEC(sc_loop_dim) dims; /* as kernel->dims */
     SC_VEC(sc_lower_memo) memo;
     sc_map memo_map;
@@ -66,18 +66,21 @@ struct sc_lowering {
 /* ---- asking ---- */
 /* An element of a value; one index a dim of its type. */
 sc_knode sc_lower_value(sc_lowering *l, sc_value value, const sc_knode *index);
-/* Of operand i of op, its dims at the indices of the result's dims of the same name; where the result lacks one, at `own` (0: there is none). */
+/* Of operand i of op, its dims at the indices of the result's dims of the same name; where the result lacks one, at `own` (0: there is
+ * none). */
 sc_knode sc_lower_operand(sc_lowering *l, const sc_op *op, uint32_t i, const sc_knode *index);
 /* Fills `out` with the indices of an operand as above; dims that the result lacks get `other`. */
-void sc_lower_map_index(sc_lowering *l, const sc_type_info *from, const sc_type_info *to, const sc_knode *index, sc_knode other, sc_knode *out);
+void sc_lower_map_index(sc_lowering *l, const sc_type_info *from, const sc_type_info *to, const sc_knode *index, sc_knode other,
+                        sc_knode *out);
 /* The value at the loop's own indices. */
 sc_knode sc_lower_here(sc_lowering *l, sc_value value);
 /* Asks with a further condition on where it is read. */
 sc_knode sc_lower_guarded(sc_lowering *l, sc_value value, const sc_knode *index, sc_knode condition);
 /* The operand called `word`, or SC_NONE. */
 sc_value sc_lower_called(const sc_lowering *l, const sc_op *op, const char *word);
-/* The kernel fails where `holds` does not. */
-void sc_lower_check(sc_lowering *l, sc_knode holds, const char *message);
+/* The kernel fails where `holds` does not, with the op's name and place, and this text, in which {value} is what `shown` is. */
+void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode shown, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* ---- nodes ---- */
 sc_knode sc_lower_1(sc_lowering *l, sc_node_kind kind, sc_knode a);

@@ -56,7 +56,8 @@ void root_cumsum(sc_lowering *l, const sc_op *op)
     sc_knode value = sc_kernel_convert(l->k, sc_lower_value(l, x, from), sc_lower_dtype(l, result));
     phase_over(l, &s, 1);
     uint32_t sum = sc_kernel_add_reduction(l->k, SC_ITEM_SUM, value);
-    sc_lower_store(l, SC_ITEM_STORE, sc_lower_out(l, result, SC_ARG_OUT, SC_NONE), index, sc_kernel_reduced(l->k, sum, true), SC_IMAGE_NONE);
+    sc_lower_store(l, SC_ITEM_STORE, sc_lower_out(l, result, SC_ARG_OUT, SC_NONE), index, sc_kernel_reduced(l->k, sum, true),
+                   SC_IMAGE_NONE);
 }
 
 /* Zeros, then row after row. Dims of x or of the ids that the result lacks are added up along. */
@@ -84,9 +85,8 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_lower_store(l, SC_ITEM_STORE, arg, index, sc_kernel_constant(l->k, sc_lower_dtype(l, result), 0), SC_IMAGE_NONE);
 
     sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
-    sc_lower_check(l, within(l, id, size),
-                   sc_arena_printf(&l->m->context->arena, "an index of scatter_add is outside 0 <= id < %s = %lld",
-                                   sc_lower_dim_name(l, v.dim), (long long)size));
+    sc_lower_check(l, op, within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
+                   (long long)size);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, v.dim, v.size));
     sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1 ? within(l, there, v.size) : SC_IMAGE_NONE;
     sc_knode value = sc_lower_here(l, x);
@@ -147,12 +147,12 @@ void root_append(sc_lowering *l, const sc_op *op)
     sc_knode fits = within(l, position, size);
     if (written != SC_IMAGE_NONE)
         fits = sc_lower_2(l, SC_NODE_or, sc_lower_1(l, SC_NODE_not, written), fits);
-    sc_lower_check(l, fits,
-                   sc_arena_printf(&l->m->context->arena, "a row is appended outside its capacity %s = %lld", sc_lower_dim_name(l, t.dim),
-                                   (long long)size));
+    sc_lower_check(l, op, fits, position, "a row is at position {value}, outside its capacity %s = %lld", sc_lower_dim_name(l, t.dim),
+                   (long long)size);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
     bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;
-    sc_knode here = split || written != SC_IMAGE_NONE ? within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x), index[SC_MAX_RANK];
+    sc_knode here = split || written != SC_IMAGE_NONE ? within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x),
+             index[SC_MAX_RANK];
     uint32_t arg = sc_lower_out(l, result, SC_ARG_INOUT, cache);
     own_index(l, result, t.dim, there, index);
     phase_over(l, &s, 1);

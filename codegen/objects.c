@@ -32,7 +32,7 @@ typedef struct sc_object_unit {
     sc_object_key key;
     const char *kept;                /* the cache's file, or NULL */
     const char *file, *object, *log; /* while it is compiled */
-    char **argv;
+    sc_object_command command;
     bool missing;
 } sc_object_unit;
 
@@ -52,19 +52,18 @@ const char *sc_object_symbol(sc_arena *arena, const char *text)
     return sc_arena_printf(arena, "sc_k_%016llx", (unsigned long long)key.words[0]);
 }
 
-static char **new_argv(sc_object_build *build, const char *const *flags, int flag_count, uint32_t more)
+static sc_object_command new_command(const sc_object_build *build, const char *const *flags, int flag_count)
 {
-    char **argv = sc_arena_array(build->arena, (size_t)flag_count + more + build->flags.count + 2, sizeof *argv);
-    argv[0] = sc_arena_printf(build->arena, "%s", build->compiler);
+    sc_object_command command = sc_object_command_new(build->arena, build->compiler);
     for (int i = 0; i < flag_count; i++)
-        argv[1 + i] = sc_arena_printf(build->arena, "%s", flags[i]);
-    return argv;
+        sc_object_command_add(&command, flags[i]);
+    return command;
 }
 
-static void add_flags(const sc_object_build *build, char **argv, uint32_t at)
+static void add_flags(const sc_object_build *build, sc_object_command *command)
 {
     for (uint32_t i = 0; i < build->flags.count; i++)
-        argv[at + i] = sc_arena_printf(build->arena, "%s", build->flags.data[i]);
+        sc_object_command_add(command, build->flags.data[i]);
 }
 
 static void split_flags(sc_object_build *build, const char *text)
@@ -131,12 +130,12 @@ static bool prepare(sc_object_build *build)
         unit->file = sc_arena_printf(build->arena, "%s/%s.c", build->folder, unit->symbol);
         unit->object = sc_arena_printf(build->arena, "%s/%s.o", build->folder, unit->symbol);
         unit->log = sc_arena_printf(build->arena, "%s/%s.log", build->folder, unit->symbol);
-        unit->argv = new_argv(build, COMPILE, COMPILE_COUNT, 3);
-        unit->argv[1 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", unit->object);
-        unit->argv[2 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", unit->file);
+        unit->command = new_command(build, COMPILE, COMPILE_COUNT);
+        sc_object_command_add(&unit->command, unit->object);
+        sc_object_command_add(&unit->command, unit->file);
         if (build->is_gcc)
-            unit->argv[3 + COMPILE_COUNT] = sc_arena_printf(build->arena, "%s", GCC_FLAG);
-        add_flags(build, unit->argv, 3 + COMPILE_COUNT + build->is_gcc);
+            sc_object_command_add(&unit->command, GCC_FLAG);
+        add_flags(build, &unit->command);
         if (!sc_object_write(unit->file, unit->source.data, unit->source.length))
             return false;
     }
@@ -158,7 +157,7 @@ static int64_t compile_missing(sc_object_build *build, int *error)
     for (;;) {
         while (running < build->jobs && next < build->units.count && failed < 0 && *error == 0) {
             const sc_object_unit *unit = &build->units.data[next];
-            pid_t pid = unit->missing ? sc_object_start(unit->argv, unit->log) : 0;
+            pid_t pid = unit->missing ? sc_object_start(&unit->command, unit->log) : 0;
             if (pid > 0) {
                 pids[running] = pid;
                 units[running++] = next;
@@ -200,16 +199,15 @@ static const char *link_units(sc_object_build *build, const char *kept)
 {
     const char *object = sc_arena_printf(build->arena, "%s/linked.so", build->folder);
     const char *log = sc_arena_printf(build->arena, "%s/linked.log", build->folder);
-    char **argv = new_argv(build, LINK, LINK_COUNT, build->units.count + 2);
-    uint32_t at = 1 + LINK_COUNT;
-    argv[at++] = sc_arena_printf(build->arena, "%s", object);
+    sc_object_command command = new_command(build, LINK, LINK_COUNT);
+    sc_object_command_add(&command, object);
     for (uint32_t i = 0; i < build->units.count; i++) {
         const sc_object_unit *unit = &build->units.data[i];
-        argv[at++] = sc_arena_printf(build->arena, "%s", unit->missing ? unit->object : unit->kept);
+        sc_object_command_add(&command, unit->missing ? unit->object : unit->kept);
     }
-    argv[at++] = sc_arena_printf(build->arena, "-lm");
-    add_flags(build, argv, at);
-    pid_t pid = sc_object_start(argv, log);
+    sc_object_command_add(&command, "-lm");
+    add_flags(build, &command);
+    pid_t pid = sc_object_start(&command, log);
     bool running;
     build->out->started++;
     if (pid < 0)

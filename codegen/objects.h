@@ -18,7 +18,7 @@ typedef struct sc_object_function {
 /* NULL or 0: as the environment says. */
 typedef struct sc_object_options {
     const char *cache;    /* a folder; "": none */
-    const char *compiler; /* a path, or a name that is looked up */
+    const char *compiler; /* a path, or a name that is looked up; words of the command before others, too: "ccache gcc" */
     uint32_t jobs;
 } sc_object_options;
 

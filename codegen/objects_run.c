@@ -13,7 +13,27 @@
 
 extern char **environ;
 
-pid_t sc_object_start(char *const *argv, const char *log)
+void sc_object_command_add(sc_object_command *command, const char *word)
+{
+    *sc_vec_push(command->arena, &command->words) = sc_arena_copy_text(command->arena, word, strlen(word));
+    *sc_vec_push(command->arena, &command->words) = NULL;
+    command->words.count--;
+}
+
+sc_object_command sc_object_command_new(sc_arena *arena, const char *compiler)
+{
+    sc_object_command command = {.arena = arena};
+    for (const char *word = compiler + strspn(compiler, " "); *word != 0;) {
+        size_t length = strcspn(word, " ");
+        sc_object_command_add(&command, sc_arena_copy_text(arena, word, length));
+        word += length + strspn(word + length, " ");
+    }
+    if (command.words.count == 0)
+        sc_object_command_add(&command, "cc");
+    return command;
+}
+
+pid_t sc_object_start(const sc_object_command *command, const char *log)
 {
     posix_spawn_file_actions_t actions;
     pid_t pid = -1;
@@ -25,7 +45,7 @@ pid_t sc_object_start(char *const *argv, const char *log)
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
     if (error == 0)
-        error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+        error = posix_spawnp(&pid, command->words.data[0], &actions, NULL, command->words.data, environ);
     posix_spawn_file_actions_destroy(&actions);
     errno = error;
     return error == 0 ? pid : -1;
@@ -63,10 +83,11 @@ static const char *find_program(sc_arena *arena, const char *name)
 static sc_object_key version_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
 {
     struct stat status = {0};
-    const char *file = find_program(arena, compiler);
+    sc_object_command command = sc_object_command_new(arena, compiler);
+    const char *file = find_program(arena, command.words.data[0]);
     if (stat(file, &status) != 0)
         memset(&status, 0, sizeof status);
-    const char *name = sc_arena_printf(arena, "%s %lld %lld %lld", file, (long long)status.st_mtim.tv_sec,
+    const char *name = sc_arena_printf(arena, "%s %s %lld %lld %lld", compiler, file, (long long)status.st_mtim.tv_sec,
                                        (long long)status.st_mtim.tv_nsec, (long long)status.st_size);
     sc_object_key key = sc_object_key_of(name, strlen(name));
     const char *kept = cache == NULL ? NULL : sc_object_path(arena, cache, key, ".version");
@@ -76,8 +97,8 @@ static sc_object_key version_key(sc_arena *arena, const char *compiler, const ch
     const char *folder = known ? NULL : sc_object_folder(arena, cache);
     if (folder != NULL) {
         const char *log = sc_arena_printf(arena, "%s/version", folder);
-        char *argv[] = {sc_arena_printf(arena, "%s", compiler), sc_arena_printf(arena, "--version"), NULL};
-        pid_t pid = sc_object_start(argv, log);
+        sc_object_command_add(&command, "--version");
+        pid_t pid = sc_object_start(&command, log);
         bool running;
         ++*started;
         known = pid > 0 && sc_object_end(pid, true, &running) && sc_object_read(arena, log, &bytes, &count);

@@ -121,7 +121,7 @@ sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc
                              .index = index,
                              .arg_count = arg_count,
                              .args = sc_arena_array(g->arena, arg_count, sizeof *args),
-                             .where = sc_text(g->m->context, o->scope),
+                             .where = sc_text(g->m->context, o->scope != 0 ? o->scope : g->m->funcs.data[g->func].name),
                              .phase = phase[0] != 0 ? phase : "forward"};
     if (arg_count > 0)
         memcpy(made->args, args, arg_count * sizeof *args);
@@ -164,9 +164,14 @@ static void emit_kernel(sc_generator *g, const void *what, const char *name, boo
     const sc_kernel *k = what;
     (void)g;
     sc_emit_c(k, name, comments, out, helpers);
-    /* one that folded away is still given: functions that differ in that are not the same */
-    if (!comments)
-        sc_strbuf_printf(out, "%u parameters\n", k->params.count);
+    if (comments)
+        return;
+    /* functions that differ in what their text does not show: parameters that folded away are still given; checks say what is wrong */
+    sc_strbuf_printf(out, "%u parameters\n", k->params.count);
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        if (k->items.data[i].kind == SC_ITEM_CHECK)
+            sc_strbuf_printf(out, "%s\n", k->items.data[i].message);
+    }
 }
 
 /* What the image says of the function: its arguments and checks. */

@@ -50,7 +50,7 @@ typedef struct sc_generator {
     sc_image_ref *place; /* by value */
 } sc_generator;
 
-enum { SC_LASTS = UINT32_MAX - 1 };
+#define SC_LASTS (UINT32_MAX - 1)
 
 /* ---- asking ---- */
 /* Where a value stands, once the collective that brings it has ended. */

@@ -166,6 +166,8 @@ sc_file *sc_parse_file(sc_context *context, const char *path);
 /* Reads and parses a file and, depth first, everything it imports (each file once; a cycle is an error); `more` (may be NULL) is a second
  * file, read as if the first imported it at its end. NULL when one of the two cannot be read. */
 sc_file *sc_load_file(sc_context *context, const char *path, const char *more);
+/* The same of a text in memory; what it imports is looked for as if it were the file of that name. */
+sc_file *sc_load_text(sc_context *context, const char *name, const char *text, size_t length);
 
 /* The canonical form of the file, comments kept; formatting the result again gives the same text. Only for files that parsed without
  * errors. */

@@ -155,6 +155,15 @@ static sc_file *load(sc_loader *loader, const char *path, sc_loc import)
     return file;
 }
 
+sc_file *sc_load_text(sc_context *context, const char *name, const char *text, size_t length)
+{
+    sc_loader loader = {.context = context, .by_path = {.arena = &context->arena}};
+    sc_file *file = sc_parse_text(context, name, text, length);
+    if (file != NULL)
+        load_imports(&loader, file);
+    return file;
+}
+
 sc_file *sc_load_file(sc_context *context, const char *path, const char *more)
 {
     sc_loader loader = {.context = context, .by_path = {.arena = &context->arena}};

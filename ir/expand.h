@@ -6,6 +6,7 @@
 
 typedef void sc_expand_fn(sc_expand *expand);
 
-sc_expand_fn expand_argmax, expand_softmax, expand_log_softmax, expand_logsumexp, expand_xent, expand_topk;
+sc_expand_fn expand_argmax, expand_softmax, expand_log_softmax, expand_logsumexp, expand_xent, expand_topk,
+    expand_rope;
 
 #endif

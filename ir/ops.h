@@ -43,7 +43,8 @@ enum {
     SC_FUSE_DEAR = 64,    /* worth storing rather than computing twice */
     SC_FUSE_INDEXED = 128, /* reads operand 0 (concat: both) at other indices than its own */
     SC_FUSE_EPILOGUE = 256, /* may be a step of a contraction's epilogue */
-    SC_FUSE_CONTRACT = 512  /* may have one */
+    SC_FUSE_CONTRACT = 512, /* may have one */
+    SC_FUSE_MOVES = 1024    /* puts elements elsewhere: what makes them does that best */
 };
 
 /* What sharding a dim does to an op. */

@@ -4,7 +4,11 @@
  *
  * The definition is the one that expand-forms uses (`expand` in the op's row); here none of the op's dims along which it needs a form is
  * split. Made values are split as the op's operands and results are, dim by dim. Terminates: expansions consist of ops that have none.
+ *
+ * What depends on positions and numbers alone, a table of rope's cosines, is then the same in every layer: it is made once.
  */
+#include <string.h>
+
 #include "passes/pass.h"
 #include "passes/uses.h"
 
@@ -59,6 +63,112 @@ static void expand(sc_module *m, sc_func_id f, sc_op_id op, sc_value *map)
     sc_op_unlink(m, op);
 }
 
+/* ---- tables ---- */
+typedef struct tables {
+    sc_module *m;
+    bool *is_table; /* by value: made of constants, indices and integers from outside, element by element */
+    sc_value *map;
+    sc_map known; /* fingerprint -> newest op with it */
+    uint32_t *older;
+} tables;
+
+static bool makes_table(const tables *t, const sc_op *op)
+{
+    uint32_t traits = sc_op_traits(op), fuse = sc_ops[op->kind].fuse;
+    if ((traits & SC_CONSTANT) != 0)
+        return true;
+    if ((traits & SC_FROM_OUTSIDE) != 0)
+        return !sc_dtype_is_float(sc_type_of(t->m, op->first_result)->dtype);
+    bool elementwise = (fuse & (SC_FUSE_MAP | SC_FUSE_FREE | SC_FUSE_VIEW)) != 0 && (traits & (SC_RANDOM | SC_EFFECT | SC_COLLECTIVE)) == 0;
+    for (uint32_t i = 0; elementwise && i < op->operand_count; i++)
+        elementwise = t->is_table[op->operands[i]];
+    return elementwise;
+}
+
+/* Texts say where the op came from, not what it does; so does its phase. */
+static bool decides(const sc_attr *attr)
+{
+    return sc_attr_kinds[attr->key] != SC_ATTR_KIND_TEXT && attr->key != SC_ATTR_phase && attr->key != SC_ATTR_form &&
+           attr->key != SC_ATTR_formal;
+}
+
+static bool same_attr(const sc_attr *a, const sc_attr *b)
+{
+    if (a->key != b->key || a->count != b->count)
+        return false;
+    switch (sc_attr_kinds[a->key]) {
+    case SC_ATTR_KIND_INT:
+        return a->integer == b->integer;
+    case SC_ATTR_KIND_FLOAT:
+        return memcmp(&a->number, &b->number, sizeof a->number) == 0;
+    case SC_ATTR_KIND_WORD:
+        return a->text == b->text;
+    case SC_ATTR_KIND_DIMS:
+        return a->count == 0 || memcmp(a->dims, b->dims, a->count * sizeof *a->dims) == 0;
+    default:
+        return false;
+    }
+}
+
+static bool same_table(const sc_module *m, const sc_op *a, const sc_op *b)
+{
+    if (a->kind != b->kind || a->operand_count != b->operand_count || a->result_count != 1 || b->result_count != 1 ||
+        m->values.data[a->first_result].type != m->values.data[b->first_result].type)
+        return false;
+    for (uint32_t i = 0; i < a->operand_count; i++) {
+        if (a->operands[i] != b->operands[i])
+            return false;
+    }
+    uint32_t i = 0, j = 0;
+    for (;;) {
+        while (i < a->attr_count && !decides(&a->attrs[i]))
+            i++;
+        while (j < b->attr_count && !decides(&b->attrs[j]))
+            j++;
+        if (i == a->attr_count || j == b->attr_count)
+            return i == a->attr_count && j == b->attr_count;
+        if (!same_attr(&a->attrs[i++], &b->attrs[j++]))
+            return false;
+    }
+}
+
+static void share(tables *t, sc_op_id id)
+{
+    sc_op *op = sc_op_at(t->m, id);
+    uint64_t print = sc_hash_mix(op->kind, op->result_count > 0 ? t->m->values.data[op->first_result].type : 0);
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        while (t->map[op->operands[i]] != SC_NONE)
+            op->operands[i] = t->map[op->operands[i]];
+        print = sc_hash_mix(print, op->operands[i]);
+    }
+    if (op->result_count != 1 || !makes_table(t, op))
+        return;
+    t->is_table[op->first_result] = true;
+    if ((sc_op_traits(op) & SC_FROM_OUTSIDE) != 0)
+        return;
+    bool is_new;
+    uint32_t *newest = sc_map_insert(&t->known, print, SC_NONE, &is_new);
+    for (sc_op_id other = *newest; other != SC_NONE; other = t->older[other]) {
+        if (same_table(t->m, op, sc_op_at(t->m, other))) {
+            t->map[op->first_result] = sc_op_at(t->m, other)->first_result;
+            return;
+        }
+    }
+    t->older[id] = *newest;
+    *newest = id;
+}
+
+static void share_tables(sc_module *m, sc_func_id f)
+{
+    sc_arena *arena = &m->context->arena;
+    uint32_t count;
+    tables t = {.m = m, .map = sc_new_value_map(m, &count), .known = {.arena = arena}};
+    t.is_table = sc_arena_array(arena, count, sizeof *t.is_table);
+    t.older = sc_arena_array(arena, m->ops.count, sizeof *t.older);
+    sc_for_each_op (m, f, op)
+        share(&t, op);
+}
+
 bool sc_run_expand_ops(sc_module *m, sc_pass_env *env)
 {
     (void)env;
@@ -70,6 +180,7 @@ bool sc_run_expand_ops(sc_module *m, sc_pass_env *env)
                 expand(m, f, op, map);
         }
         sc_func_replace_uses(m, f, map, old_values);
+        share_tables(m, f);
     }
     return sc_run_drop_dead(m, env);
 }

@@ -200,14 +200,17 @@ static uint32_t moved_dims(const fusion *f, sc_op_id op, uint32_t i, uint32_t el
 static void read_operands(fusion *f, sc_op_id op, uint32_t in, uint32_t elsewhere)
 {
     const sc_op *o = sc_op_at(f->m, op);
-    bool inside = f->regions.data[in].kind == KERNEL;
+    bool inside = f->regions.data[in].kind == KERNEL && o->result_count > 0;
     uint32_t traits = traits_of(f, op);
+    int64_t read_elsewhere = 0; /* elements of the operands that are */
+    for (uint32_t i = 0; inside && i < o->operand_count; i++) {
+        if (moved_dims(f, op, i, elsewhere) != 0)
+            read_elsewhere += sc_type_local_elements(f->m, sc_type_of(f->m, o->operands[i]));
+    }
     for (uint32_t i = 0; i < o->operand_count; i++) {
-        uint32_t moved = inside && o->result_count > 0 ? moved_dims(f, op, i, elsewhere) : 0;
+        uint32_t moved = inside ? moved_dims(f, op, i, elsewhere) : 0;
         /* computed again at each index where it is read: not if there are more of these than elements */
-        bool more = inside && moved != 0 &&
-                    sc_type_local_elements(f->m, sc_type_of(f->m, o->first_result)) >
-                        sc_type_local_elements(f->m, sc_type_of(f->m, o->operands[i]));
+        bool more = moved != 0 && sc_type_local_elements(f->m, sc_type_of(f->m, o->first_result)) > read_elsewhere;
         bool in_place = (traits & SC_FUSE_ROOT) != 0 && (traits & SC_FUSE_INDEXED) != 0 && i == 0;
         add_reader(f, o->operands[i], in, moved, !inside || more || in_place);
     }
@@ -503,6 +506,10 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
         int chained = epilogue_operand(f, op, 0);
         if (chained >= 0)
             f->readers.data[f->first_reader[sc_op_at(f->m, op)->operands[chained]]].chain = true;
+        return;
+    }
+    if ((traits & SC_FUSE_MOVES) != 0 && epilogue_operand(f, op, 0) >= 0) {
+        start(f, op, index, EPILOGUE, position_of(index));
         return;
     }
     if ((traits & (SC_FUSE_FREE | SC_FUSE_VIEW)) != 0) {

@@ -127,16 +127,6 @@ sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const s
     return sc_comm_fail(error, absence == SC_COMM_GONE ? SC_ERROR_COMM : SC_ERROR_TIMEOUT, "%s", m.text);
 }
 
-int64_t sc_comm_source_count(const sc_comm_call *call, const sc_comm_part *part, uint32_t group_size)
-{
-    return call->kind == SC_COMM_ALL_GATHER ? part->count / group_size : part->count;
-}
-
-int64_t sc_comm_destination_count(const sc_comm_call *call, const sc_comm_part *part, uint32_t group_size)
-{
-    return call->kind == SC_COMM_REDUCE_SCATTER ? part->count / group_size : part->count;
-}
-
 static bool is_divided(sc_comm_kind kind)
 {
     return kind == SC_COMM_ALL_GATHER || kind == SC_COMM_REDUCE_SCATTER || kind == SC_COMM_ALL_TO_ALL;

@@ -97,8 +97,4 @@ typedef enum sc_comm_absence { SC_COMM_LATE, SC_COMM_STALLED /* it called, but d
 sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
                                uint32_t waited_ms);
 
-/* Which elements of each part a member's source and destination hold. */
-int64_t sc_comm_source_count(const sc_comm_call *call, const sc_comm_part *part, uint32_t group_size);
-int64_t sc_comm_destination_count(const sc_comm_call *call, const sc_comm_part *part, uint32_t group_size);
-
 #endif

@@ -54,6 +54,7 @@ uint16_t sc_comm_to_f16(float value)
 }
 
 /* destination = a op b; all three may be the same array. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): `type` is declared with here */
 #define LOOP(name, type, expression)                                                                                                       \
     static void name(type *destination, const type *a, const type *b, int64_t count)                                                       \
     {                                                                                                                                      \
@@ -62,6 +63,7 @@ uint16_t sc_comm_to_f16(float value)
             destination[i] = (type)(expression);                                                                                           \
         }                                                                                                                                  \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* y stands for the later term. Sums of signed integers wrap: they are made of unsigned ones. */
 #define LOOPS(type, sum_type)                                                                                                              \

@@ -1,4 +1,5 @@
 /* The machine: a list of instructions, one after the other. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -37,6 +38,29 @@ static void set_params(const sc_rank *rank, const sc_image_instr *instr, uint32_
     }
 }
 
+/* The check's message with the place and the value in it. A value that a kernel cannot hand over whole is the nearest that it can. */
+static void write_failure(const char *message, const char *where, int64_t value, char *out, size_t size)
+{
+    static const char *const marks[] = {"{where}", "{value}"};
+    const int64_t most = ((int64_t)1 << (SC_IMAGE_VALUE_BITS - 1)) - 1;
+    char number[48];
+    snprintf(number, sizeof number, "%lld%s", (long long)value, value == most ? " or more" : value == -most - 1 ? " or less" : "");
+    size_t length = 0;
+    while (*message != 0 && length + 1 < size) {
+        int mark = 0;
+        while (mark < 2 && strncmp(message, marks[mark], strlen(marks[mark])) != 0)
+            mark++;
+        if (mark == 2) {
+            out[length++] = *message++;
+            continue;
+        }
+        message += strlen(marks[mark]);
+        for (const char *c = mark == 0 ? where : number; *c != 0 && length + 1 < size; c++)
+            out[length++] = *c;
+    }
+    out[length] = 0;
+}
+
 static void run_kernel(sc_rank *rank, const sc_bound *bound, uint32_t micro_batch, sc_error *error)
 {
     const sc_image_instr *instr = bound->instr;
@@ -45,9 +69,11 @@ static void run_kernel(sc_rank *rank, const sc_bound *bound, uint32_t micro_batc
     int64_t failed = rank->session->kernels[instr->index](bound->args, rank->params);
     if (failed == 0 || error->status != SC_OK)
         return;
-    if (failed > 0 && failed <= (int64_t)kernel->check_count)
-        sc_fail(error, SC_ERROR_DATA, "%s: %s (rank %u)", instr->where, kernel->checks[failed - 1], rank->rank);
-    else
+    if (failed > 0 && sc_image_failed_check(failed) < kernel->check_count) {
+        char text[sizeof error->text];
+        write_failure(kernel->checks[sc_image_failed_check(failed)], instr->where, sc_image_failed_value(failed), text, sizeof text);
+        sc_fail(error, SC_ERROR_DATA, "%s (rank %u)", text, rank->rank);
+    } else
         sc_fail(error, SC_ERROR_DEVICE, "%s: kernel %s returned %lld, which means nothing (rank %u)", instr->where, kernel->symbol,
                 (long long)failed, rank->rank);
 }

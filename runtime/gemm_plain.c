@@ -210,8 +210,8 @@ static void run_passes(const plain_run *run)
 /* A strip's width: several strips a thread, unless they become too narrow to be read as a stream. */
 static int64_t strip_columns(const sc_gemm_plan *plan)
 {
-    int64_t columns = round_up(pieces(plan->sizes[SC_GEMM_N], 16), 64);
-    return least(columns, SC_GEMM_STRIP / plan->sizes[SC_GEMM_M] / 64 * 64);
+    int64_t columns = round_up(pieces(plan->sizes[SC_GEMM_N], 8), 64);
+    return least(columns < 128 ? 128 : columns, SC_GEMM_STRIP / plan->sizes[SC_GEMM_M] / 64 * 64);
 }
 
 static void copy_lines(const plain_run *run, int64_t batch, int64_t i)

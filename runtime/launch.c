@@ -102,7 +102,7 @@ static sc_status read_address(const environment *e, sc_launch *out, sc_error *er
     if (address != NULL && strlen(address) >= sizeof out->address)
         return sc_comm_fail(error, SC_ERROR_ARGUMENT, "MASTER_ADDR has %zu characters", strlen(address));
     if (address != NULL)
-        strcpy(out->address, address);
+        memcpy(out->address, address, strlen(address) + 1);
     sc_status status = read_number(e, "MASTER_PORT", 65535, &port, error);
     out->port = (uint32_t)port;
     return status;

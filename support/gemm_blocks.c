@@ -2,7 +2,7 @@
 
 /* Elements: DEPTH is what tiles of rows and of columns may have and still share a core's first cache; BLOCK is what packed a or b may have
  * and still lie in the last one. */
-enum { DEPTH = 768, BLOCK = 1 << 20, KEPT = 1 << 21, SKINNY_BLOCK = 1 << 16, BESIDE_ROWS = 1024, BESIDE_COLUMNS = 2048, ALIGN = 64 };
+enum { DEPTH = 768, BLOCK = 1 << 21, KEPT = 1 << 21, SKINNY_BLOCK = 1 << 16, BESIDE_ROWS = 1024, BESIDE_COLUMNS = 2048, ALIGN = 64 };
 
 static int64_t least(int64_t x, int64_t y)
 {

@@ -294,6 +294,8 @@ static bool check_kernels(sc_checker *c)
     for (uint32_t i = 0; i < c->image->kernel_count; i++) {
         const sc_image_kernel *kernel = &c->image->kernels[i];
         sc_checker_at(c, "kernel", i, kernel->symbol);
+        if (kernel->check_count > SC_IMAGE_MAX_CHECKS)
+            return sc_checker_fail(c, "it has %u checks, more than results tell apart", kernel->check_count);
         if (!is_identifier(kernel->symbol))
             return sc_checker_fail(c, "its symbol is no name of a C function");
         for (uint32_t a = 0; a < kernel->arg_count; a++) {

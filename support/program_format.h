@@ -23,7 +23,9 @@ enum {
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* of every buffer */,
     SC_IMAGE_STREAMS = 2,
-    SC_IMAGE_MAX_RANKS = 1 << 16
+    SC_IMAGE_MAX_RANKS = 1 << 16,
+    SC_IMAGE_MAX_CHECKS = 0x7ffe,
+    SC_IMAGE_VALUE_BITS = 48 /* of a value that fails a check */
 };
 #define SC_IMAGE_NONE UINT32_MAX
 
@@ -120,15 +122,16 @@ typedef struct sc_image_arg {
     uint8_t access;
 } sc_image_arg;
 
-/* int64_t NAME(void *const *args, const int64_t *params): 0, or 1 + the index of a check that failed. Uses the calling thread's OpenMP
- * team; results do not depend on the size of the team. The function is at `symbol` of the program's object. */
+/* int64_t NAME(void *const *args, const int64_t *params): 0, or sc_image_failure of a check and the value that failed it (0 where the check
+ * shows none): the least of all failures, so the first check, and of its values the least that is not negative, if there is one. Uses the
+ * calling thread's OpenMP team; results do not depend on the size of the team. The function is at `symbol` of the program's object. */
 typedef struct sc_image_kernel {
     const char *symbol;
     const char *title; /* what it computes, for dumps: "layernorm of h[*].ln1" */
     uint32_t arg_count, param_count;
     sc_image_arg *args;
     uint32_t check_count;
-    const char **checks; /* "an index of gather is out of range: .." */
+    const char **checks; /* "gather in {where}: id {value} is outside ..": the instruction's `where` and the value take the places */
     bool simple;         /* correct, not fast: no other form fits */
     bool attention;      /* profiles tell it apart */
 } sc_image_kernel;
@@ -247,6 +250,24 @@ typedef struct sc_image {
     uint64_t hash;         /* of everything but object and processor: ranks compare it before the first step. Set by sc_image_read */
     const char *facts;     /* JSON: what the program came from and how it is driven (entry, plan, optimizer, weights map) */
 } sc_image;
+
+/* (1 + check) << 48 | the low 48 bits of the value: compared as integers, the order of failures. */
+static inline int64_t sc_image_failure(uint32_t check, int64_t value)
+{
+    const int64_t mask = ((int64_t)1 << SC_IMAGE_VALUE_BITS) - 1;
+    return ((int64_t)check + 1) << SC_IMAGE_VALUE_BITS | (value & mask);
+}
+
+static inline uint32_t sc_image_failed_check(int64_t failure)
+{
+    return (uint32_t)(failure >> SC_IMAGE_VALUE_BITS) - 1;
+}
+
+static inline int64_t sc_image_failed_value(int64_t failure)
+{
+    const int64_t half = (int64_t)1 << (SC_IMAGE_VALUE_BITS - 1);
+    return (failure & (2 * half - 1)) - ((failure & half) != 0 ? 2 * half : 0);
+}
 
 /* ---- bytes ---- */
 /* A header of fixed size, little-endian, then the body and the object; see program_bytes.c. The same image gives the same bytes. The image

@@ -29,6 +29,8 @@ if "address" in config.shardc_sanitize:
     config.available_features.add("asan")
 if "thread" in config.shardc_sanitize:
     config.available_features.add("tsan")
+# Compiled kernels are kept beside the build, so that a second run compiles nothing.
+config.environment["SHARDC_CACHE"] = os.environ.get("SHARDC_CACHE", os.path.join(config.shardc_build_dir, "kernels"))
 for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]

@@ -9,7 +9,8 @@
 
 sc_program *sc_driver_load(sc_context *context, const sc_options *options)
 {
-    sc_file *file = sc_load_file(context, options->file, options->plan_file);
+    sc_file *file = options->text != NULL ? sc_load_text(context, options->file, options->text, options->text_length)
+                                          : sc_load_file(context, options->file, options->plan_file);
     if (file == NULL || context->diag.errors > 0)
         return NULL;
     sc_program *program = sc_program_new(context, file);

@@ -12,6 +12,8 @@ typedef struct sc_named_text {
 
 typedef struct sc_options {
     const char *command, *file;
+    const char *text; /* of the file, when it is not on disk */
+    size_t text_length;
     const char *plan, *plan_file, *entry; /* NULL: not given; plan "none": one device */
     SC_VEC(const char *) plans;           /* --plan as often as given (diff) */
     SC_VEC(const char *) rest;            /* arguments after FILE */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bindings.h"
 #include "tools/commands.h"
 
 typedef struct command_row {
@@ -158,30 +159,6 @@ static const option_row *find_option(sc_context *context, const char *text)
     return NULL;
 }
 
-static bool parse_integer(const char *text, int64_t *out)
-{
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    *out = value;
-    return errno == 0 && end != text && *end == 0;
-}
-
-/* D=64,E=8 */
-static void parse_bindings(sc_context *context, const char *option, const char *text, sc_binding_list *list)
-{
-    while (*text != 0) {
-        size_t length = strcspn(text, ","), name = strcspn(text, "=");
-        int64_t size;
-        if (name == 0 || name >= length || !parse_integer(sc_arena_copy_text(&context->arena, text + name + 1, length - name - 1), &size) ||
-            size < 1) {
-            usage(context, "%s takes NAME=SIZE,.. with sizes of at least 1, not '%.*s'", option, (int)length, text);
-            return;
-        }
-        *sc_vec_push(&context->arena, list) = (sc_binding){.dim = sc_intern(&context->names, text, name), .size = size};
-        text += length + (text[length] == ',');
-    }
-}
 
 static bool one_of(sc_context *context, const char *option, const char *value, bool *json)
 {
@@ -193,7 +170,7 @@ static bool one_of(sc_context *context, const char *option, const char *value, b
 
 static void set_number(sc_context *context, const char *option, const char *value, int64_t *out)
 {
-    if (!parse_integer(value, out) || *out < 0)
+    if (!sc_parse_number_option(value, out) || *out < 0)
         usage(context, "%s takes a number of at least 0, not '%s'", option, value);
 }
 
@@ -210,11 +187,11 @@ static void set_option(sc_context *context, invocation *call, const option_row *
         o->plan_file = value;
         break;
     case OPT_BIND:
-        parse_bindings(context, "--bind", value, &o->plan_options.binds);
+        sc_parse_bindings(context, "--bind", value, &o->plan_options.binds);
         break;
     case OPT_MESH: {
         sc_binding_list list = {0};
-        parse_bindings(context, "--mesh", value, &list);
+        sc_parse_bindings(context, "--mesh", value, &list);
         for (uint32_t i = 0; i < list.count; i++)
             *sc_vec_push(&context->arena, &o->plan_options.mesh) = list.data[i];
         break;

@@ -35,12 +35,6 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
-#define SC_API __attribute__((visibility("default")))
-#else
-#define SC_API
-#endif
-
 enum { SC_TENSOR_MAX_RANK = 15 };
 #define SC_NOT_FOUND UINT32_MAX
 

@@ -2,6 +2,13 @@
 #ifndef SHARDC_STATUS_H
 #define SHARDC_STATUS_H
 
+/* What the libraries give out; everything else in them is hidden. */
+#if defined(__GNUC__)
+#define SC_API __attribute__((visibility("default")))
+#else
+#define SC_API
+#endif
+
 typedef enum sc_status {
     SC_OK,
     SC_ERROR_MEMORY,

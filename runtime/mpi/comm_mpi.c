@@ -26,7 +26,8 @@ enum {
     LEAVE_MS = 5000 /* how long the ranks of a failed world are waited for when one closes */
 };
 
-uint32_t sc_mpi_group_rank(const sc_comm_group *group, uint32_t world_rank)
+/* The group's size when it is no member. */
+static uint32_t group_rank_of(const sc_comm_group *group, uint32_t world_rank)
 {
     uint32_t i = 0;
     while (i < group->size && group->ranks[i] != world_rank)
@@ -173,17 +174,26 @@ static uint32_t expected_notices(const mpi_call *call)
     return call->lane == 0 ? call->request->group->size - 1 : 1;
 }
 
-/* A notice against this rank's own call: every pair of members compares, so nothing is missed. */
-static sc_status compare(const mpi_call *call, const call_notice *n, sc_error *error)
+/* Notice `index` against this rank's own call; every pair of members compares, so nothing is missed. Of a permute it is compared with the
+ * notices before it, too: two others that contradict each other would leave this rank's messages as they are. */
+static sc_status compare(const mpi_call *call, uint32_t index, sc_error *error)
 {
     const sc_comm_request *request = call->request;
-    uint32_t sender = sc_mpi_group_rank(request->group, n->sender);
-    if (sender == request->group->size)
+    const sc_comm_group *group = request->group;
+    const call_notice *n = &call->notices[index];
+    uint32_t sender = group_rank_of(group, n->sender);
+    if (sender == group->size)
         return sc_comm_fail(error, SC_ERROR_COMM, "rank %u takes part in a group that it is not in", n->sender);
     call->tags[sender] = n->tag;
-    if (sc_comm_summaries_fit(&request->summary, request->group->rank, &n->summary, sender))
-        return SC_OK;
-    return sc_comm_fail_mismatch(error, request, &request->summary, request->group->rank, &n->summary, sender);
+    if (!sc_comm_summaries_fit(&request->summary, group->rank, &n->summary, sender))
+        return sc_comm_fail_mismatch(error, request, &request->summary, group->rank, &n->summary, sender);
+    for (uint32_t i = 0; i < index && sc_comm_compares_all(&request->summary); i++) {
+        const call_notice *other = &call->notices[i];
+        uint32_t rank = group_rank_of(group, other->sender);
+        if (!sc_comm_summaries_fit(&other->summary, rank, &n->summary, sender))
+            return sc_comm_fail_mismatch(error, request, &other->summary, rank, &n->summary, sender);
+    }
+    return SC_OK;
 }
 
 static sc_status take_notice(sc_comm *comm, const call_notice *n, sc_error *error)
@@ -201,7 +211,7 @@ static sc_status take_notice(sc_comm *comm, const call_notice *n, sc_error *erro
     if (call == NULL)
         return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
     call->notices[call->notice_count++] = *n;
-    sc_status status = call->request == NULL ? SC_OK : compare(call, n, error);
+    sc_status status = call->request == NULL ? SC_OK : compare(call, call->notice_count - 1, error);
     if (status == SC_OK && call->request != NULL && call->notice_count == expected_notices(call))
         status = sc_mpi_begin(world, call, error);
     return status;
@@ -303,7 +313,7 @@ static sc_status begin_call(mpi_world *world, sc_comm_request *request, sc_error
     world->next_tag = world->next_tag == world->last_tag ? FIRST_DATA_TAG : world->next_tag + 1;
     sc_status status = announce(world, call, error);
     for (uint32_t i = 0; i < call->notice_count && status == SC_OK; i++)
-        status = compare(call, &call->notices[i], error);
+        status = compare(call, i, error);
     if (status == SC_OK && call->notice_count == expected_notices(call))
         status = sc_mpi_begin(world, call, error);
     return status;
@@ -340,7 +350,7 @@ static uint32_t find_missing(const sc_comm_request *request, bool only_gone, boo
         missing[i] = i != group->rank && (call->lane == 0 || is_peer) && (!only_gone || world->is_gone[group->ranks[i]]);
     }
     for (uint32_t i = 0; i < call->notice_count; i++)
-        missing[sc_mpi_group_rank(group, call->notices[i].sender)] = false;
+        missing[group_rank_of(group, call->notices[i].sender)] = false;
     for (uint32_t i = 0; i < group->size; i++)
         count += missing[i];
     return count;

@@ -92,7 +92,8 @@ typedef struct mpi_world {
     MPI_Comm comm;
     pthread_mutex_t lock; /* of all this, and of the use of `comm` */
     bool ends_mpi;        /* whoever initialised MPI finalises it */
-    bool is_leaving, has_failed, has_lost_messages;
+    bool has_failed;
+    bool has_lost_messages; /* some were never quiet: MPI may still use memory of theirs */
     sc_error failure;
     bool *is_gone; /* by world rank */
     uint32_t gone_count;
@@ -102,9 +103,6 @@ typedef struct mpi_world {
     mpi_call *calls, *unused_calls;
     int next_tag, last_tag;
 } mpi_world;
-
-/* The group rank of a world rank; the group's size when it is no member. */
-uint32_t sc_mpi_group_rank(const sc_comm_group *group, uint32_t world_rank);
 
 /* SC_OK, or the error of an MPI function in words. */
 sc_status sc_mpi_check(int code, const char *function, sc_error *error);

@@ -702,6 +702,27 @@ static const char *const emit_c_kernels[] = {
     "  phase D { store t %b, %d = %h }\n"
     "  phase D { store y %b, %d = %q }\n"
     "}\n",
+
+    "kernel @k \"wide integers of narrow texts\" {\n"
+    "  dim N = 77\n"
+    "  arg a: i64[77] in\n"
+    "  arg y: i64[77] out\n"
+    "  outer N\n"
+    "  %i = index N : i64\n"
+    "  %a = load a %i : i64\n"
+    "  %two = constant 2 : i64\n"
+    "  %big = constant 2000000000 : i64\n"
+    "  %one = constant 1 : i64\n"
+    "  %c = gt %a, %two : bool\n"
+    "  %w = where %c, %big, %one : i64\n"
+    "  %d = sub %a, %two : i64\n"
+    "  %s = sign %d : i64\n"
+    "  %sb = mul %s, %big : i64\n"
+    "  %sbb = mul %sb, %two : i64\n"
+    "  %wb = mul %w, %two : i64\n"
+    "  %y = add %sbb, %wb : i64\n"
+    "  phase { store y %i = %y }\n"
+    "}\n",
 };
 
 #endif

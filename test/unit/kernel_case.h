@@ -207,7 +207,7 @@ static const char scatter_add[] = "kernel @scatter {\n"
                                   "    store y %1, %0 = %3\n"
                                   "  }\n"
                                   "  phase S {\n"
-                                  "    check %10 \"an id is out of range\"\n"
+                                  "    check %10 \"id {value} is out of range\" shows %5\n"
                                   "    add y %5, %0 = %11\n"
                                   "  }\n"
                                   "}\n";

@@ -204,7 +204,8 @@ static inline sc_knode random_loaded_index(random_maker *r, random_access *acces
     if (how == 1)
         random_guard(r, access, random_between(r, x, 0, size));
     else
-        sc_kernel_add_check(r->k, random_between(r, x, 0, size), "a loaded index is out of range");
+        sc_kernel_add_check(r->k, random_between(r, x, 0, size), random_chance(r, 50) ? x : SC_IMAGE_NONE,
+                            "a loaded index is out of range");
     return x;
 }
 

@@ -20,7 +20,7 @@ static inline void image_compile(image_case *c, const char *text)
     FILE *file = fopen(source, "w");
     if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0)
         abort();
-    snprintf(command, sizeof command, "cc -O1 -shared -fPIC -o %s %s", object, source);
+    snprintf(command, sizeof command, "cc -O1 -fopenmp -shared -fPIC -o %s %s", object, source);
     if (system(command) != 0 || (file = fopen(object, "rb")) == NULL)
         abort();
     fseek(file, 0, SEEK_END);
@@ -60,8 +60,8 @@ static const char step_kernels[] =
     "  const float *y = args[0], *bias = args[1]; const int32_t *ids = args[2]; float *out = args[3];\n"
     "  float sum = 0;\n"
     "  for (int64_t i = 0; i < ROWS && params[0] + i < 7; i++) {\n"
-    "    if (ids[i] < 0) return 1;\n"
-    "    if (ids[i] >= 100) return 2;\n"
+    "    if (ids[i] < 0) return (int64_t)1 << 48 | (ids[i] & 0xffffffffffff);\n"
+    "    if (ids[i] >= 100) return (int64_t)2 << 48 | ids[i];\n"
     "    for (int64_t j = 0; j < COLUMNS && params[1] + j < 6; j++) sum += (y[i * COLUMNS + j] + bias[j]) * (float)ids[i];\n"
     "  }\n"
     "  *out = sum;\n"
@@ -104,8 +104,8 @@ static inline sc_executable *step_program(image_case *c, uint64_t dp, uint64_t t
     uint32_t weigh = image_kernel(c, "k_weigh", "iiio", (int64_t[]){rows * columns * 4, columns * 4, rows * 4, 4}, 2, "an id is negative");
     c->kernels.data[weigh].check_count = 2;
     c->kernels.data[weigh].checks = sc_arena_array(&c->arena, 2, sizeof(char *));
-    c->kernels.data[weigh].checks[0] = "an id is negative";
-    c->kernels.data[weigh].checks[1] = "an id is 100 or more";
+    c->kernels.data[weigh].checks[0] = "rows of {where}: id {value} is negative";
+    c->kernels.data[weigh].checks[1] = "rows of {where}: id {value} is 100 or more";
     uint32_t x = image_input(c, "x", "f32[B=7@dp, D=5]", 0), ids = image_input(c, "ids", "i32[B=7@dp]", 0);
     uint32_t y = image_buffer(c, SC_BUFFER_ACT, rows * columns * 4, "y"), part = image_buffer(c, SC_BUFFER_ACT, 4, "part");
     uint32_t summed = image_buffer(c, SC_BUFFER_COMM, 4, "summed");

@@ -408,8 +408,8 @@ static double draw_value(spec *s, const char *name, sc_dtype dtype)
         return (double)draw(s, (uint64_t)s->sizes['T']);
     if (strcmp(name, "len") == 0)
         return (double)draw(s, (uint64_t)s->sizes['S'] + 2);
-    double value = ((double)draw(s, 1 << 20) / (1 << 19) - 1) * 2;
-    return sc_round_to(dtype, value);
+    double value = ((double)draw(s, 1 << 20) / (1 << 19) - 1) * 2; /* a bias is large: the largest score has to rise on the way */
+    return sc_round_to(dtype, strcmp(name, "bias") == 0 ? 8 * value : value);
 }
 
 static void fill_inputs(attend_case *a)

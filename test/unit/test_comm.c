@@ -7,122 +7,10 @@
 
 #include <cmocka.h>
 
-#include <pthread.h>
-#include <time.h>
-
 #include "test/unit/comm_case.h"
+#include "test/unit/comm_ranks.h"
 
-enum { MOST_RANKS = 7, FLIGHT = 6 };
-
-/* Under MPI: this process's first world, which keeps MPI running until the end. NULL: threads. */
-static sc_comm *mpi_world;
-
-/* What a test does on each rank. A failed check is a text in `wrong`; assertions of cmocka are for the main thread. */
-typedef struct rank_state {
-    sc_comm *comm;
-    void (*body)(struct rank_state *r);
-    uint64_t seed;
-    void *kept; /* freed when the communicator is closed */
-    char wrong[1024];
-} rank_state;
-
-#define CHECK(r, condition, ...)                                                                                                           \
-    do {                                                                                                                                   \
-        if (!(condition)) {                                                                                                                \
-            if ((r)->wrong[0] == 0) {                                                                                                      \
-                int at = snprintf((r)->wrong, sizeof(r)->wrong, "rank %u, line %d: ", sc_comm_rank((r)->comm), __LINE__);                  \
-                snprintf((r)->wrong + at, sizeof(r)->wrong - (size_t)at, __VA_ARGS__);                                                     \
-            }                                                                                                                              \
-            return;                                                                                                                        \
-        }                                                                                                                                  \
-    } while (0)
-
-static void *rank_main(void *user)
-{
-    rank_state *r = user;
-    r->body(r);
-    if (r->wrong[0] != 0) /* the others may wait for this one */
-        sc_comm_abort(r->comm, r->wrong);
-    sc_comm_close(r->comm);
-    free(r->kept);
-    return NULL;
-}
-
-static void run_threads(uint32_t size, void (*body)(rank_state *r), uint64_t seed, uint32_t deadline_ms)
-{
-    sc_comm *comms[CASE_RANKS];
-    pthread_t threads[CASE_RANKS];
-    static rank_state states[CASE_RANKS];
-    sc_error error;
-    if (sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, &error) != SC_OK)
-        fail_msg("%s", error.text);
-    for (uint32_t i = 0; i < size; i++) {
-        states[i] = (rank_state){.comm = comms[i], .body = body, .seed = seed};
-        assert_int_equal(pthread_create(&threads[i], NULL, rank_main, &states[i]), 0);
-    }
-    for (uint32_t i = 0; i < size; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    for (uint32_t i = 0; i < size; i++) {
-        if (states[i].wrong[0] != 0)
-            print_error("%u ranks: %s\n", size, states[i].wrong);
-    }
-    for (uint32_t i = 0; i < size; i++)
-        assert_int_equal(states[i].wrong[0], 0);
-}
-
-static void run_mpi(void (*body)(rank_state *r), uint64_t seed, uint32_t deadline_ms)
-{
-    static rank_state state;
-    sc_error error;
-    state = (rank_state){.body = body, .seed = seed};
-    if (sc_comm_open_mpi(&(sc_comm_options){.deadline_ms = deadline_ms}, &state.comm, &error) != SC_OK)
-        fail_msg("%s", error.text);
-    rank_main(&state);
-    /* all fail where one does: they have to run the same tests */
-    int32_t failures = state.wrong[0] != 0;
-    sc_comm_part part = {.source = &failures, .destination = &failures, .count = 1, .dtype = SC_DTYPE_i32};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
-    if (sc_comm_run(sc_comm_world(mpi_world), &call, &error) != SC_OK)
-        fail_msg("%s", error.text);
-    if (failures > 0)
-        fail_msg("%s", state.wrong[0] != 0 ? state.wrong : "another rank");
-}
-
-/* On worlds of all sizes from `least` on. */
-static void run_all(uint32_t least, void (*body)(rank_state *r), uint64_t seed, uint32_t deadline_ms)
-{
-    static const uint32_t sizes[] = {1, 2, 3, 4, MOST_RANKS};
-    if (mpi_world != NULL) {
-        if (sc_comm_size(mpi_world) >= least)
-            run_mpi(body, seed, deadline_ms);
-        return;
-    }
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (sizes[i] >= least)
-            run_threads(sizes[i], body, seed + i, deadline_ms);
-    }
-}
-
-/* What takes seconds: in one world of threads, of three ranks. */
-static void run_slow(void (*body)(rank_state *r), uint32_t deadline_ms)
-{
-    if (mpi_world == NULL)
-        run_threads(3, body, 0, deadline_ms);
-    else if (sc_comm_size(mpi_world) > 1)
-        run_mpi(body, 0, deadline_ms);
-}
-
-static void sleep_ms(uint32_t ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000}, NULL);
-}
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
+enum { FLIGHT = 6 };
 
 /* Every kind with every dtype and reduction, one call at a time. */
 static void body_each_kind(rank_state *r)
@@ -527,7 +415,7 @@ static void body_abort_midway(rank_state *r)
     memset(data, 0x5a, COUNT * sizeof *data);
     sleep_ms(1);
     for (int i = 0; i < COUNT; i++)
-        changed += memcmp(&data[i], "\x5a\x5a\x5a\x5a", 4) != 0;
+        changed += ((const unsigned char *)data)[4 * i + 3] != 0x5a;
     free(data);
     CHECK(r, changed == 0, "%u elements have changed after the end", changed);
     CHECK(r, status == SC_ERROR_COMM && strstr(error.text, "gave up: enough") != NULL, "%d: %s", (int)status, error.text);
@@ -783,7 +671,7 @@ static void body_lazy(rank_state *r)
     double start = now_ms();
     sc_status status = started == SC_OK ? sc_comm_wait(request, &error) : started;
     double waited = now_ms() - start;
-    bool is_right = data[0] == (float)(n * (n + 1) / 2) && data[COUNT - 1] == data[0];
+    bool is_right = data[0] == (float)n * (float)(n + 1) / 2 && data[COUNT - 1] == data[0];
     if (is_local) {
         CHECK(r, status == SC_OK, "%s", error.text);
         CHECK(r, is_right, "another sum");
@@ -800,47 +688,6 @@ static void who_starts_and_does_not_wait(void **state)
     run_slow(body_lazy, 800);
 }
 
-/* Another process says what it finds; see main. `folder` holds a copy of this program, without a module beside it. */
-static void without_the_module_mpi_is_unavailable(void **state)
-{
-    (void)state;
-    char folder[] = "/tmp/shardc_comm_XXXXXX", command[1024], text[1024] = "";
-    assert_non_null(mkdtemp(folder));
-    for (int round = 0; round < 2; round++) { /* nothing there; something that is no module */
-        const char *make = round == 0 ? "cp \"/proc/$PPID/exe\" test_comm" : "echo nonsense >shardc_mpi.so";
-        snprintf(command, sizeof command, "cd %s && %s && env -u SHARDC_MODULES ./test_comm unavailable", folder, make);
-        FILE *output = popen(command, "r");
-        assert_non_null(output);
-        size_t length = fread(text, 1, sizeof text - 1, output);
-        text[length] = 0;
-        int result = pclose(output);
-        if (result != 0 || strstr(text, round == 0 ? "build shardc where CMake finds MPI" : "shardc_mpi.so does not load: ") == NULL)
-            fail_msg("%d: %s", result, text);
-    }
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
-}
-
-/* What the copy does. */
-static int say_what_is_unavailable(void)
-{
-    sc_comm *comm = NULL;
-    sc_error error;
-    sc_status status = sc_comm_open_mpi(NULL, &comm, &error);
-    puts(status == SC_OK ? "it is there" : error.text);
-    return status == SC_ERROR_UNAVAILABLE && error.status == status ? 0 : 1;
-}
-
-static void worlds_have_at_least_one_rank(void **state)
-{
-    (void)state;
-    sc_comm *comm;
-    sc_error error;
-    assert_int_equal(sc_comm_open_local(0, NULL, &comm, &error), SC_ERROR_ARGUMENT);
-    assert_int_equal(sc_comm_open_local(100000, NULL, &comm, &error), SC_ERROR_ARGUMENT);
-    sc_comm_close(NULL);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -852,12 +699,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_left_is_not_waited_for),         cmocka_unit_test(closing_gives_calls_up),
         cmocka_unit_test(wrong_arguments_end_nothing),        cmocka_unit_test(counters_are_those_of_the_report),
         cmocka_unit_test(groups_of_one_list_are_different),   cmocka_unit_test(other_threads_may_wait),
-        cmocka_unit_test(who_starts_and_does_not_wait),       cmocka_unit_test(without_the_module_mpi_is_unavailable),
-        cmocka_unit_test(worlds_have_at_least_one_rank),
+        cmocka_unit_test(who_starts_and_does_not_wait),
     };
     sc_error error;
-    if (argc == 2 && strcmp(argv[1], "unavailable") == 0)
-        return say_what_is_unavailable();
     if (argc == 2 && strcmp(argv[1], "mpi") == 0 && sc_comm_open_mpi(NULL, &mpi_world, &error) != SC_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 1;

@@ -254,6 +254,7 @@ static const struct {
     {"%1 = index A : i64 phase A { store x %1 = %1 }", "this argument is only read"},
     {"%1 = index A : i64 phase A { store y %1 = %1 }", "the value's dtype is not that of the argument"},
     {"%1 = index A : i64 phase A { check %1 \"\" }", "a check is bool"},
+    {"%1 = index A : i64 %2 = lt %1, %1 : bool phase A { check %2 \"\" shows %2 }", "what a check shows is i64"},
     {"%1 = reduced #0 : f32", "there is no reduction #0 of f32"},
     {"%1 = index A : i64 %2 = reduced #0 : f32 phase A { #0 = sum %1 }", "there is no reduction #0 of f32"},
     {"} kernel", "expected the end of the text"},
@@ -343,9 +344,9 @@ static void rows_are_scattered(sc_context *context)
     for (int i = 0; i < 15; i++)
         assert_true(y[i] == expected[i]);
     ids[4] = 5; /* the check fails before anything is touched outside */
-    assert_int_equal(sc_kernel_interpret(k, (double *[]){ids, x, y}, NULL, false), 1);
+    assert_int_equal(sc_kernel_interpret(k, (double *[]){ids, x, y}, NULL, false), sc_image_failure(0, 5));
     ids[4] = -1;
-    assert_int_equal(sc_kernel_interpret(k, (double *[]){ids, x, y}, NULL, false), 1);
+    assert_int_equal(sc_kernel_interpret(k, (double *[]){ids, x, y}, NULL, false), sc_image_failure(0, -1));
 }
 
 static void sums_run(sc_context *context)
@@ -398,18 +399,33 @@ static void checks_end_iterations(sc_context *context)
 {
     const char *text = "kernel @k { dim A = 6 arg x: i64[6] in arg y: i64[6] out outer A %0 = index A : i64 %1 = load x %0 : i64\n"
                        "%2 = constant 3 : i64 %3 = lt %1, %2 : bool %4 = constant 5 : i64 %5 = ne %1, %4 : bool\n"
-                       "phase { check %5 \"it is 5\" store y %0 = %1 check %3 \"it is large\" } phase { store y %0 = %2 } }";
+                       "phase { check %5 \"it is 5\" store y %0 = %1 check %3 \"{value} is large\" shows %1 } phase { store y %0 = %2 } }";
     sc_kernel *k = parse(context, text);
     double x[] = {0, 1, 2, 2, 1, 0}, y[6] = {0}, good[] = {3, 3, 3, 3, 3, 3}, large[] = {3, 4, 3, 3, 3, 3}, five[] = {3, 4, 9, 3, 3, 3};
     assert_int_equal(sc_kernel_interpret(k, (double *[]){x, y}, NULL, false), 0);
     assert_memory_equal(y, good, sizeof y);
     x[1] = 4;
-    assert_int_equal(sc_kernel_interpret(k, (double *[]){x, y}, NULL, false), 2);
+    assert_int_equal(sc_kernel_interpret(k, (double *[]){x, y}, NULL, false), sc_image_failure(1, 4));
     assert_memory_equal(y, large, sizeof y);
     x[2] = 5;
     y[2] = 9;
-    assert_int_equal(sc_kernel_interpret(k, (double *[]){x, y}, NULL, false), 1);
+    assert_int_equal(sc_kernel_interpret(k, (double *[]){x, y}, NULL, false), sc_image_failure(0, 0));
     assert_memory_equal(y, five, sizeof y);
+    x[2] = 7; /* of a check's values the least */
+    assert_int_equal(sc_kernel_interpret(k, (double *[]){x, y}, NULL, false), sc_image_failure(1, 4));
+}
+
+static void failures_are_ordered_and_read_back(sc_context *context)
+{
+    const int64_t most = ((int64_t)1 << 47) - 1, ordered[] = {0, 1, most, -most - 1, -1};
+    (void)context;
+    for (uint32_t check = 0; check < SC_IMAGE_MAX_CHECKS; check += check < 2 ? 1 : SC_IMAGE_MAX_CHECKS - 3) {
+        for (size_t i = 0; i < sizeof ordered / sizeof *ordered; i++) {
+            int64_t failure = sc_image_failure(check, ordered[i]);
+            assert_true(failure > (i > 0 ? sc_image_failure(check, ordered[i - 1]) : check > 0 ? sc_image_failure(check - 1, -1) : 0));
+            assert_true(failure < INT64_MAX && sc_image_failed_check(failure) == check && sc_image_failed_value(failure) == ordered[i]);
+        }
+    }
 }
 
 static void reductions_of_every_dtype(sc_context *context)
@@ -498,6 +514,7 @@ int main(void)
         TEST(what_is_guarded_is_not_read),
         TEST(what_is_guarded_is_not_stored),
         TEST(checks_end_iterations),
+        TEST(failures_are_ordered_and_read_back),
         TEST(reductions_of_every_dtype),
         TEST(stores_round),
         TEST(accesses_outside_are_seen),

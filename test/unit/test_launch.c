@@ -65,7 +65,7 @@ static void launchers_are_recognised(void **state)
     for (size_t i = 0; i < sizeof founds / sizeof *founds; i++) {
         sc_launch launch;
         sc_error error;
-        if (sc_launch_read(look_up, (void *)(uintptr_t)founds[i].variables, &launch, &error) != SC_OK)
+        if (sc_launch_read(look_up, (void *)founds[i].variables, &launch, &error) != SC_OK)
             fail_msg("%s\n  %s", founds[i].variables, error.text);
         if (launch.launcher != founds[i].launcher || launch.rank != founds[i].rank || launch.size != founds[i].size ||
             launch.local_rank != founds[i].local_rank || launch.local_size != founds[i].local_size)
@@ -106,7 +106,7 @@ static void contradictions_are_errors(void **state)
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
         sc_launch launch;
         sc_error error = {SC_OK, ""};
-        sc_status status = sc_launch_read(look_up, (void *)(uintptr_t)wrongs[i][0], &launch, &error);
+        sc_status status = sc_launch_read(look_up, (void *)wrongs[i][0], &launch, &error);
         if (status != SC_ERROR_ARGUMENT || error.status != status || strstr(error.text, wrongs[i][1]) == NULL)
             fail_msg("%s\n  wanted: %s\n  got %d: %s", wrongs[i][0], wrongs[i][1], (int)status, error.text);
     }

@@ -232,6 +232,15 @@ static void compilers_do_not_share(sc_arena *arena, const char *cache)
     }
 }
 
+/* As $CC may be. */
+static void a_compiler_may_be_of_several_words(sc_arena *arena, const char *cache)
+{
+    sc_object object;
+    assert_null(sc_objects_build(arena, functions, 3, &(sc_object_options){.cache = cache, .compiler = " env  cc "}, &object));
+    assert_int_equal(object.compiled, 2);
+    expect_results(&object);
+}
+
 static void processes_share(sc_arena *arena, const char *cache)
 {
     enum { PROCESSES = 5 };
@@ -343,12 +352,19 @@ int main(void)
         }                                                                                                                                  \
     }
     const struct CMUnitTest tests[] = {
-        TEST(a_second_build_starts_nothing), TEST(only_what_is_new_is_compiled),
-        TEST(broken_files_are_made_anew),    TEST(without_a_cache_all_is_compiled),
-        TEST(folders_on_the_way_are_made),   TEST(the_compiler_is_heard),
-        TEST(compilers_do_not_share),        TEST(processes_share),
-        TEST(objects_load_side_by_side),     TEST(what_is_no_object_does_not_load),
-        TEST(symbols_are_of_texts),          TEST(memory_may_run_out),
+        TEST(a_second_build_starts_nothing),
+        TEST(only_what_is_new_is_compiled),
+        TEST(broken_files_are_made_anew),
+        TEST(without_a_cache_all_is_compiled),
+        TEST(folders_on_the_way_are_made),
+        TEST(the_compiler_is_heard),
+        TEST(compilers_do_not_share),
+        TEST(a_compiler_may_be_of_several_words),
+        TEST(processes_share),
+        TEST(objects_load_side_by_side),
+        TEST(what_is_no_object_does_not_load),
+        TEST(symbols_are_of_texts),
+        TEST(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

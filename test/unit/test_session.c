@@ -14,6 +14,19 @@
 #include "support/rng.h"
 #include "test/unit/session_case.h"
 
+/* GNU's and LLVM's OpenMP are not built for the thread sanitizer: there, teams have one thread. */
+#if defined(__SANITIZE_THREAD__)
+enum { LARGEST_TEAM = 1 };
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+enum { LARGEST_TEAM = 1 };
+#else
+enum { LARGEST_TEAM = 3 };
+#endif
+#else
+enum { LARGEST_TEAM = 3 };
+#endif
+
 static const uint64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 4}, {2, 2}, {4, 1}};
 enum { MESHES = sizeof meshes / sizeof *meshes };
 
@@ -227,6 +240,33 @@ static void every_collective_moves_what_it_should(void **state)
     }
 }
 
+/* Threads are shared out, and kernels ask the OpenMP that they were linked with. */
+static void every_rank_has_its_team(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads < 2 * LARGEST_TEAM + 2; threads++) {
+        image_case c;
+        sc_session *session = NULL;
+        int32_t sizes[2];
+        image_begin(&c, 1, 2);
+        image_compile(
+            &c, "#include <omp.h>\n#include <stdint.h>\n"
+                "int64_t k_team(void *const *args, const int64_t *params) { *(int32_t *)args[0] = omp_get_max_threads(); return 0; }\n");
+        uint32_t y = image_buffer(&c, SC_BUFFER_ACT, 4, "y");
+        image_instr(&c, SC_INSTR_KERNEL, image_kernel(&c, "k_team", "o", (int64_t[]){4}, 0, NULL), 1, (uint32_t[]){y});
+        image_output(&c, "y", "i32[T=2@tp]", y);
+        image_func(&c, "team");
+        sc_executable *program = image_executable(&c);
+        SUCCEED(sc_session_new(program, &(sc_session_options){.threads = threads}, &session, &error));
+        SUCCEED(sc_session_run(session, 0, NULL, 0, (sc_fetch_value[]){{0, sizes, NULL}}, 1, &error));
+        for (int r = 0; r < 2; r++)
+            assert_int_equal(sizes[r], threads < 4 ? 1 : threads / 2);
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+}
+
 /* ---- state ---- */
 
 static double initial_value(sc_init_kind kind, const double args[2], const char *path, uint64_t index)
@@ -277,7 +317,7 @@ static void large_states_begin_alike(void **state)
         image_state(&c, SC_STATE_PARAM, "a", "bf16[D=37, H=1101]", SC_INIT_NORMAL, 0.1, 0);
         image_state(&c, SC_STATE_PARAM, "b", "f64[D=37@dp, H=1101@tp]", SC_INIT_NORMAL, 0.1, 0);
         sc_executable *program = image_executable(&c);
-        SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 12}, &session, &error));
+        SUCCEED(sc_session_new(program, &(sc_session_options){.threads = LARGEST_TEAM * 2 * ((uint32_t)m + 1)}, &session, &error));
         sc_session_set_random(session, 9, 0, 0);
         SUCCEED(sc_session_initialise(session, &error));
         values[m] = calloc(D * H, sizeof *out);
@@ -397,12 +437,12 @@ static void a_check_that_fails_is_named(void **state)
         assert_int_equal(sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &total, NULL}}, 1, &why), SC_ERROR_DATA);
         char expected[64];
         int64_t rows = (STEP_ROWS + (int64_t)meshes[m][0] - 1) / (int64_t)meshes[m][0];
-        snprintf(expected, sizeof expected, "layers[0]: an id is 100 or more (rank %d)", (int)(6 / rows * (int64_t)meshes[m][1]));
+        snprintf(expected, sizeof expected, "rows of layers[0]: id 100 is 100 or more (rank %d)", (int)(6 / rows * (int64_t)meshes[m][1]));
         assert_string_equal(why.text, expected);
         assert_int_equal(why.status, SC_ERROR_DATA);
-        bad.ids[STEP_ROWS + 6] = -1;
+        bad.ids[STEP_ROWS + 6] = -70000;
         assert_int_equal(sc_session_step(session, feeds, 2, NULL, 0, &why), SC_ERROR_DATA);
-        assert_non_null(strstr(why.text, "an id is negative"));
+        assert_non_null(strstr(why.text, "rows of layers[0]: id -70000 is negative (rank "));
         total = 0;
         SUCCEED(sc_session_set_state(session, 2, &total, NULL, &error));
         assert_true(run_step(session, &d) == d.total); /* and it goes on */
@@ -571,7 +611,7 @@ static void one_rank_of_a_world(void **state)
             bool has_row = r < meshes[m][1]; /* of those with dp = 0, each sees the wrong id */
             assert_true(lone[r].ok);
             assert_int_equal(lone[r].status, has_row ? SC_ERROR_DATA : SC_ERROR_COMM);
-            assert_non_null(strstr(lone[r].text, has_row ? "an id is 100 or more" : "another rank failed"));
+            assert_non_null(strstr(lone[r].text, has_row ? "is 100 or more" : "another rank failed"));
             assert_true(lone[r].total == d.total && lone[r].w == (double)d.w[STEP_D * STEP_H - 1]);
         }
         sc_executable_free(program);
@@ -769,6 +809,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_function_gives_whole_values),
         cmocka_unit_test(kernels_get_their_parameters),
         cmocka_unit_test(every_collective_moves_what_it_should),
+        cmocka_unit_test(every_rank_has_its_team),
         cmocka_unit_test(initial_values_are_those_of_one_device),
         cmocka_unit_test(large_states_begin_alike),
         cmocka_unit_test(state_goes_in_and_comes_out),

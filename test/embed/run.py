@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""run.py BUILD: what an application sees. Installs the build into a folder of its own; a project finds it there by its CMake package, and a
+plain compiler call by pkg-config; both run. The libraries give out what the public headers declare, and nothing else."""
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.normpath(os.path.join(HERE, '..', '..'))
+
+
+def run(*command, env=None):
+    result = subprocess.run(command, capture_output=True, text=True, env=env)
+    if result.returncode != 0:
+        sys.exit('%s\n%s%s' % (' '.join(command), result.stdout, result.stderr))
+    return result.stdout
+
+
+def declared():
+    names = set()
+    for header in glob.glob(os.path.join(ROOT, 'include', 'shardc', '*.h')):
+        text = re.sub(r'/\*.*?\*/', '', open(header).read(), flags=re.S)
+        names |= set(re.findall(r'^SC_API[^(;]*?(\w+)\(', text, re.M))
+    return names
+
+
+def given_out(library):
+    return {line.split()[2] for line in run('nm', '-D', '--defined-only', library).splitlines()}
+
+
+def check(what, got, wanted):
+    if got != wanted:
+        sys.exit('%s:\ngot    %s\nwanted %s' % (what, got, wanted))
+
+
+def main():
+    build = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        prefix, project = os.path.join(folder, 'installed'), os.path.join(folder, 'project')
+        run('cmake', '--install', build, '--prefix', prefix)
+        lib = os.path.dirname(glob.glob(os.path.join(prefix, 'lib*', '**', 'libshardc.so'), recursive=True)[0])
+        env = dict(os.environ, LD_LIBRARY_PATH=lib, PKG_CONFIG_PATH=os.path.join(lib, 'pkgconfig'))
+
+        check('libshardc.so', sorted(given_out(os.path.join(lib, 'libshardc.so'))), sorted(declared()))
+        compiler_only = {'sc_compile', 'sc_compile_free', 'sc_version'}
+        check('libshardc_runtime.so', sorted(given_out(os.path.join(lib, 'libshardc_runtime.so'))), sorted(declared() - compiler_only))
+
+        run('cmake', '-S', HERE, '-B', project, '-DCMAKE_PREFIX_PATH=' + prefix, '-DEXAMPLES=' + os.path.join(ROOT, 'examples'))
+        run('cmake', '--build', project)
+        results = [run(os.path.join(project, 'infer'), env=env)]
+        run(os.path.join(project, 'ring'), env=env)
+
+        flags = run('pkg-config', '--define-variable=prefix=' + prefix, '--cflags', '--libs', 'shardc', env=env).split()
+        program = os.path.join(folder, 'infer')
+        run('cc', os.path.join(ROOT, 'examples', 'infer_embed.c'), '-o', program, *flags, env=env)
+        results.append(run(program, env=env))
+        for text in results:
+            check('infer_embed', text.splitlines()[-1:], ['y = 112 120 128 136, 0 0 0 0'])
+    print('embedded by CMake and by pkg-config; %d functions given out' % len(declared()))
+
+
+if __name__ == '__main__':
+    main()

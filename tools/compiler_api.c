@@ -1,0 +1,116 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/program.h"
+#include "shardc/compiler.h"
+#include "tools/bindings.h"
+
+typedef struct request {
+    const char *name, *text;
+    size_t length;
+    const sc_compile_options *options;
+    void *program;
+    size_t size;
+    char *messages;
+    bool failed;
+    sc_error error;
+} request;
+
+static void fill(request *r, sc_status status, const char *text)
+{
+    r->error.status = status;
+    snprintf(r->error.text, sizeof r->error.text, "%s", text);
+    r->failed = true;
+}
+
+/* What stays when the context's memory goes. */
+static void *keep(request *r, const void *bytes, size_t size)
+{
+    void *copy = malloc(size > 0 ? size : 1);
+    if (copy == NULL)
+        fill(r, SC_ERROR_MEMORY, "out of memory");
+    else
+        memcpy(copy, bytes, size);
+    return copy;
+}
+
+static bool compile(sc_context *context, const request *r, sc_strbuf *program)
+{
+    const sc_compile_options *given = r->options;
+    sc_options options = {.file = r->name, .text = r->text, .text_length = r->length};
+    sc_compiled c;
+    sc_generated generated;
+    sc_binding_list mesh = {0};
+    options.plan = given->plan;
+    options.entry = given->entry;
+    options.forward = given->forward;
+    options.plan_options.allow_padding = given->allow_padding;
+    if (given->bind != NULL)
+        sc_parse_bindings(context, "bind", given->bind, &options.plan_options.binds);
+    if (given->mesh != NULL)
+        sc_parse_bindings(context, "mesh", given->mesh, &mesh);
+    for (uint32_t i = 0; i < mesh.count; i++)
+        *sc_vec_push(&context->arena, &options.plan_options.mesh) = mesh.data[i];
+    if (context->diag.errors > 0 || !sc_driver_compile_file(context, &options, NULL, NULL, "fuse", &c) ||
+        !sc_generate(c.local, &(sc_generate_options){0}, &generated))
+        return false;
+    sc_image_write(generated.image, program);
+    return context->diag.errors == 0;
+}
+
+static void work(sc_context *context, void *user)
+{
+    request *r = user;
+    sc_strbuf program, messages;
+    sc_strbuf_init(&program, &context->arena);
+    sc_strbuf_init(&messages, &context->arena);
+    bool compiled = compile(context, r, &program);
+    sc_diag_render_text(&context->diag, &context->sources, &messages);
+    if (messages.length > 0)
+        r->messages = keep(r, messages.data, messages.length + 1);
+    if (compiled) {
+        r->program = keep(r, program.data, program.length);
+        r->size = program.length;
+        return;
+    }
+    bool is_machine = sc_diag_exit_code(&context->diag) == 7;
+    fill(r, is_machine ? SC_ERROR_UNAVAILABLE : SC_ERROR_DATA, messages.length > 0 ? messages.data : "the model does not compile");
+}
+
+sc_status sc_compile(const char *name, const char *text, size_t length, const sc_compile_options *options, void **out_program,
+                     size_t *out_size, char **out_messages, sc_error *error)
+{
+    static const sc_compile_options defaults = {0};
+    request r = {.name = name != NULL ? name : "model", .text = text, .length = length, .options = options != NULL ? options : &defaults};
+    sc_context context;
+    if (text == NULL || out_program == NULL || out_size == NULL)
+        fill(&r, SC_ERROR_ARGUMENT, "sc_compile wants a text and a place for the program");
+    else if (!sc_context_run(&context, 0, work, &r))
+        fill(&r, SC_ERROR_MEMORY, "out of memory");
+    if (text != NULL && out_program != NULL && out_size != NULL)
+        sc_context_free(&context);
+    if (r.failed) {
+        free(r.program);
+        if (error != NULL)
+            *error = r.error;
+    } else {
+        *out_program = r.program;
+        *out_size = r.size;
+    }
+    if (out_messages != NULL)
+        *out_messages = r.messages;
+    else
+        free(r.messages);
+    return r.failed ? r.error.status : SC_OK;
+}
+
+void sc_compile_free(void *given)
+{
+    free(given);
+}
+
+const char *sc_version(void)
+{
+    return SHARDC_VERSION;
+}
