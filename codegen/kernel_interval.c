@@ -257,17 +257,20 @@ bool sc_kernel_stays(const sc_kernel *k, sc_knode node, const sc_interval *inter
     return of_node(k, node, intervals, &exact) && within(exact, whole((sc_dtype)k->nodes.data[node].dtype));
 }
 
-/* Each narrowed to what is known of it; an empty interval belongs to what never happens, and any will do. */
-static void fill(const sc_kernel *k, const sc_interval *known, sc_interval *out)
+/* Each narrowed to what is known of it; an empty interval belongs to what never happens, and any will do. False: there was one. */
+static bool fill(const sc_kernel *k, const sc_interval *known, sc_interval *out)
 {
+    bool is_possible = true;
     for (sc_knode n = 0; n < k->nodes.count; n++) {
         sc_dtype dtype = (sc_dtype)k->nodes.data[n].dtype;
         if (sc_dtype_is_float(dtype) || !of_node(k, n, out, &out[n]) || !within(out[n], whole(dtype)))
             out[n] = whole(dtype);
         sc_interval narrowed = known == NULL ? out[n] : (sc_interval){largest(out[n].low, known[n].low), least(out[n].high, known[n].high)};
+        is_possible = is_possible && narrowed.low <= narrowed.high;
         if (narrowed.low <= narrowed.high)
             out[n] = narrowed;
     }
+    return is_possible;
 }
 
 static void narrow(sc_interval *known, int64_t low, int64_t high)
@@ -359,11 +362,13 @@ static void learn_parts(const sc_kernel *k, const sc_interval *plain, sc_interva
     }
 }
 
-sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count)
+sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count, bool *never)
 {
     sc_arena *arena = &k->context->arena;
     sc_interval *plain = sc_arena_array(arena, k->nodes.count + 1u, sizeof *plain);
-    fill(k, NULL, plain);
+    bool is_possible = fill(k, NULL, plain);
+    if (never != NULL)
+        *never = !is_possible;
     if (fact_count == 0)
         return plain;
     sc_interval *known = sc_arena_array(arena, k->nodes.count, sizeof *known), *out = sc_arena_array(arena, k->nodes.count, sizeof *out);
@@ -373,6 +378,8 @@ sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint
     for (uint32_t i = 0; i < fact_count; i++)
         learn(k, facts[i], plain, truth, known);
     learn_parts(k, plain, known);
-    fill(k, known, out);
+    is_possible = fill(k, known, out);
+    if (never != NULL)
+        *never = !is_possible;
     return out;
 }
