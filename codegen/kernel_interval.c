@@ -343,6 +343,28 @@ static void learn(const sc_kernel *k, sc_knode fact, const sc_interval *plain, u
     }
 }
 
+/* Of a fact that is an alternative, as a check where a guard holds: what is left when the other facts exclude one side. */
+static void learn_alternatives(const sc_kernel *k, const sc_knode *facts, uint32_t count, const sc_interval *plain, uint8_t *truth,
+                               sc_interval *known)
+{
+    uint8_t *all = sc_arena_array(&k->context->arena, k->nodes.count, sizeof *all);
+    for (uint32_t i = 0; i < count; i++) {
+        sc_kernel_mark_true(k, facts[i], truth);
+        for (sc_knode n = 0; n <= facts[i]; n++)
+            all[n] |= truth[n];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_knode *sides = sc_kernel_operands(k, facts[i]);
+        for (uint32_t side = 0; side < 2 && k->nodes.data[facts[i]].kind == SC_NODE_or; side++) {
+            bool is_not = k->nodes.data[sides[side]].kind == SC_NODE_not;
+            bool fails =
+                (all[sides[side]] & SC_TRUTH_FAILS) != 0 || (is_not && (all[sc_kernel_operands(k, sides[side])[0]] & SC_TRUTH_HOLDS) != 0);
+            if (fails)
+                learn(k, sides[1 - side], plain, truth, known);
+        }
+    }
+}
+
 /* What is known of a sum says something of each part: the sum less the other. */
 static void learn_parts(const sc_kernel *k, const sc_interval *plain, sc_interval *known)
 {
@@ -377,6 +399,7 @@ sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint
         known[n] = whole(SC_DTYPE_i64);
     for (uint32_t i = 0; i < fact_count; i++)
         learn(k, facts[i], plain, truth, known);
+    learn_alternatives(k, facts, fact_count, plain, truth, known);
     learn_parts(k, plain, known);
     is_possible = fill(k, known, out);
     if (never != NULL)
