@@ -124,18 +124,19 @@ typedef struct collector {
     const uint32_t *settled;
     const sc_interval *unguarded, *guarded; /* NULL: to be made */
     sc_knode guard;
+    bool never; /* the guard holds nowhere */
 } collector;
 
 static const sc_interval *known_at(collector *c, sc_knode guard)
 {
     const sc_kernel *k = c->out->k;
     if (c->unguarded == NULL)
-        c->unguarded = sc_kernel_intervals(k, c->facts.data, c->facts.count);
+        c->unguarded = sc_kernel_intervals(k, c->facts.data, c->facts.count, NULL);
     if (guard == SC_IMAGE_NONE)
         return c->unguarded;
     if (c->guarded == NULL || c->guard != guard) {
         *sc_vec_push(&k->context->arena, &c->facts) = guard;
-        c->guarded = sc_kernel_intervals(k, c->facts.data, c->facts.count);
+        c->guarded = sc_kernel_intervals(k, c->facts.data, c->facts.count, &c->never);
         c->facts.count--;
         c->guard = guard;
     }
@@ -147,6 +148,8 @@ static void add_access(collector *c, sc_access access)
     if (access.guard != SC_IMAGE_NONE && sc_kernel_is_number(c->out->k, access.guard, 0)) /* never happens */
         return;
     access.intervals = known_at(c, access.guard);
+    if (access.guard != SC_IMAGE_NONE && c->never)
+        return;
     *sc_vec_push(&c->out->k->context->arena, &c->out->list) = access;
 }
 

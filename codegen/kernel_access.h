@@ -10,8 +10,9 @@ typedef struct sc_interval {
     int64_t low, high;
 } sc_interval;
 
-/* Intervals of all nodes, as far as integers go, where the facts (conditions) hold; in the arena. */
-sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count);
+/* Intervals of all nodes, as far as integers go, where the facts (conditions) hold; in the arena. *never (may be NULL): they hold nowhere,
+ * and the intervals mean nothing. */
+sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count, bool *never);
 /* Whether the node is what exact arithmetic makes of its operands: no wrapping. */
 bool sc_kernel_stays(const sc_kernel *k, sc_knode node, const sc_interval *intervals);
 

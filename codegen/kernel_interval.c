@@ -257,17 +257,20 @@ bool sc_kernel_stays(const sc_kernel *k, sc_knode node, const sc_interval *inter
     return of_node(k, node, intervals, &exact) && within(exact, whole((sc_dtype)k->nodes.data[node].dtype));
 }
 
-/* Each narrowed to what is known of it; an empty interval belongs to what never happens, and any will do. */
-static void fill(const sc_kernel *k, const sc_interval *known, sc_interval *out)
+/* Each narrowed to what is known of it; an empty interval belongs to what never happens, and any will do. False: there was one. */
+static bool fill(const sc_kernel *k, const sc_interval *known, sc_interval *out)
 {
+    bool is_possible = true;
     for (sc_knode n = 0; n < k->nodes.count; n++) {
         sc_dtype dtype = (sc_dtype)k->nodes.data[n].dtype;
         if (sc_dtype_is_float(dtype) || !of_node(k, n, out, &out[n]) || !within(out[n], whole(dtype)))
             out[n] = whole(dtype);
         sc_interval narrowed = known == NULL ? out[n] : (sc_interval){largest(out[n].low, known[n].low), least(out[n].high, known[n].high)};
+        is_possible = is_possible && narrowed.low <= narrowed.high;
         if (narrowed.low <= narrowed.high)
             out[n] = narrowed;
     }
+    return is_possible;
 }
 
 static void narrow(sc_interval *known, int64_t low, int64_t high)
@@ -340,6 +343,28 @@ static void learn(const sc_kernel *k, sc_knode fact, const sc_interval *plain, u
     }
 }
 
+/* Of a fact that is an alternative, as a check where a guard holds: what is left when the other facts exclude one side. */
+static void learn_alternatives(const sc_kernel *k, const sc_knode *facts, uint32_t count, const sc_interval *plain, uint8_t *truth,
+                               sc_interval *known)
+{
+    uint8_t *all = sc_arena_array(&k->context->arena, k->nodes.count, sizeof *all);
+    for (uint32_t i = 0; i < count; i++) {
+        sc_kernel_mark_true(k, facts[i], truth);
+        for (sc_knode n = 0; n <= facts[i]; n++)
+            all[n] |= truth[n];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_knode *sides = sc_kernel_operands(k, facts[i]);
+        for (uint32_t side = 0; side < 2 && k->nodes.data[facts[i]].kind == SC_NODE_or; side++) {
+            bool is_not = k->nodes.data[sides[side]].kind == SC_NODE_not;
+            bool fails =
+                (all[sides[side]] & SC_TRUTH_FAILS) != 0 || (is_not && (all[sc_kernel_operands(k, sides[side])[0]] & SC_TRUTH_HOLDS) != 0);
+            if (fails)
+                learn(k, sides[1 - side], plain, truth, known);
+        }
+    }
+}
+
 /* What is known of a sum says something of each part: the sum less the other. */
 static void learn_parts(const sc_kernel *k, const sc_interval *plain, sc_interval *known)
 {
@@ -359,11 +384,13 @@ static void learn_parts(const sc_kernel *k, const sc_interval *plain, sc_interva
     }
 }
 
-sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count)
+sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count, bool *never)
 {
     sc_arena *arena = &k->context->arena;
     sc_interval *plain = sc_arena_array(arena, k->nodes.count + 1u, sizeof *plain);
-    fill(k, NULL, plain);
+    bool is_possible = fill(k, NULL, plain);
+    if (never != NULL)
+        *never = !is_possible;
     if (fact_count == 0)
         return plain;
     sc_interval *known = sc_arena_array(arena, k->nodes.count, sizeof *known), *out = sc_arena_array(arena, k->nodes.count, sizeof *out);
@@ -372,7 +399,10 @@ sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint
         known[n] = whole(SC_DTYPE_i64);
     for (uint32_t i = 0; i < fact_count; i++)
         learn(k, facts[i], plain, truth, known);
+    learn_alternatives(k, facts, fact_count, plain, truth, known);
     learn_parts(k, plain, known);
-    fill(k, known, out);
+    is_possible = fill(k, known, out);
+    if (never != NULL)
+        *never = !is_possible;
     return out;
 }

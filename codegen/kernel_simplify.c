@@ -388,7 +388,7 @@ static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast, co
 
 static sc_kernel *merged_once(const sc_kernel *k)
 {
-    const sc_interval *intervals = sc_kernel_intervals(k, NULL, 0);
+    const sc_interval *intervals = sc_kernel_intervals(k, NULL, 0, NULL);
     const sc_form *forms = sc_kernel_forms(k, intervals);
     for (uint32_t slow = 0; slow < k->dims.count; slow++) {
         for (uint32_t fast = 0; fast < k->dims.count; fast++) {
@@ -406,7 +406,7 @@ static const sc_kernel *tidied(const sc_kernel *k)
     uint32_t before;
     do {
         before = k->nodes.count;
-        k = rewritten(k, SC_IMAGE_NONE, SC_IMAGE_NONE, sc_kernel_intervals(k, NULL, 0), NULL);
+        k = rewritten(k, SC_IMAGE_NONE, SC_IMAGE_NONE, sc_kernel_intervals(k, NULL, 0, NULL), NULL);
     } while (k->nodes.count < before);
     return k;
 }

@@ -24,7 +24,7 @@
 #include "passes/pass.h"
 #include "passes/uses.h"
 
-enum { MAX_MEMBERS = 160, MAX_READ = 40, MAX_KEYS = 2 * SC_MAX_RANK };
+enum { MAX_MEMBERS = 160, MAX_READ = 40, MAX_STORED = 48, MAX_KEYS = 2 * SC_MAX_RANK };
 
 /* A dim as a kernel loops over it: the same name may be whole in one value and a shard in another. */
 typedef struct key {
@@ -50,7 +50,7 @@ typedef struct region {
     sc_dim fastest; /* dim of what it stores whole; SC_NONE: nothing yet */
     int64_t elements;
     uint32_t root; /* index of its last op */
-    uint32_t member_count, read_count;
+    uint32_t member_count, read_count, stored_count; /* values that it reads from memory, so far; that it leaves there */
 } region;
 
 /* Who reads a value: a region, once. */
@@ -216,8 +216,20 @@ static void read_operands(fusion *f, sc_op_id op, uint32_t in, uint32_t elsewher
     }
 }
 
+/* What the region computes itself it does not read. */
+static void stop_reading(fusion *f, sc_op_id op, uint32_t region_index)
+{
+    const sc_op *o = sc_op_at(f->m, op);
+    for (uint32_t v = 0; v < o->result_count; v++) {
+        for (uint32_t r = f->first_reader[o->first_result + v]; r != SC_NONE; r = f->readers.data[r].next)
+            f->regions.data[region_index].read_count -= f->readers.data[r].region == region_index;
+    }
+}
+
 static void join(fusion *f, sc_op_id op, uint32_t index, uint32_t into, uint32_t elsewhere)
 {
+    if (op == f->ops[index]) /* nobody reads a copy yet */
+        stop_reading(f, op, into);
     region *g = &f->regions.data[into];
     if (g->member_count++ == 0)
         g->root = index;
@@ -256,6 +268,11 @@ static bool reads_little(const fusion *f, sc_op_id op)
 static bool has_room(const fusion *f, sc_op_id op, const region *g)
 {
     return g->kind == KERNEL && g->member_count < MAX_MEMBERS && g->read_count + sc_op_at(f->m, op)->operand_count <= MAX_READ;
+}
+
+static bool may_store(const fusion *f, sc_op_id op, const region *g)
+{
+    return g->stored_count + sc_op_at(f->m, op)->result_count <= MAX_STORED;
 }
 
 /* As an op whose result lives in the region only. */
@@ -314,7 +331,7 @@ static sc_dim fastest_dim(const space *s)
 static bool takes_stored(const fusion *f, sc_op_id op, const reader *r)
 {
     const region *g = &f->regions.data[r->region];
-    if (r->whole || r->elsewhere != 0 || !g->open || !has_room(f, op, g) || !same_phase(f, op, g))
+    if (r->whole || r->elsewhere != 0 || !g->open || !has_room(f, op, g) || !may_store(f, op, g) || !same_phase(f, op, g))
         return false;
     if ((traits_of(f, op) & SC_FUSE_REDUCE) != 0)
         return takes_reduction(f, op, r);
@@ -412,6 +429,7 @@ static uint32_t start(fusion *f, sc_op_id op, uint32_t index, region_kind kind, 
         g.fastest = fastest_dim(&g.outer);
         g.elements = elements_of(&g.outer);
     }
+    g.stored_count = o->result_count;
     uint32_t made = new_region(f, g);
     if (kind == KERNEL)
         widen(f, op, made);
@@ -470,6 +488,7 @@ static bool give_copies(fusion *f, sc_op_id op, uint32_t index, uint32_t readers
         const reader by = f->readers.data[*link];
         if (takes(f, op, &by)) {
             taking[count++] = by;
+            f->regions.data[by.region].read_count--;
             *link = by.next;
         } else {
             link = &f->readers.data[*link].next;
@@ -488,7 +507,7 @@ static uint32_t sibling_of(const fusion *f, sc_op_id op, uint64_t before)
     for (uint32_t r = f->first_reader[sc_op_at(f->m, op)->operands[0]]; r != SC_NONE; r = f->readers.data[r].next) {
         const reader *by = &f->readers.data[r];
         const region *g = &f->regions.data[by->region];
-        if (g->reduces && takes_reduction(f, op, by) && g->position < before &&
+        if (g->reduces && takes_reduction(f, op, by) && may_store(f, op, g) && g->position < before &&
             (found == SC_NONE || g->position < f->regions.data[found].position))
             found = by->region;
     }
@@ -540,12 +559,14 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
     if (a.count > 0 && (traits & SC_FUSE_ROOT) == 0 && takes_stored(f, op, a.of_first)) {
         widen(f, op, a.first);
         join(f, op, index, a.first, 0);
+        f->regions.data[a.first].stored_count += o->result_count;
         return;
     }
     uint32_t sibling = reduction ? sibling_of(f, op, a.position) : SC_NONE;
-    if (sibling != SC_NONE)
+    if (sibling != SC_NONE) {
         join(f, op, index, sibling, 0);
-    else
+        f->regions.data[sibling].stored_count++;
+    } else
         start(f, op, index, epilogue_operand(f, op, 0) >= 0 ? EPILOGUE : KERNEL, position_of(index));
 }
 

@@ -180,7 +180,7 @@ static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_o
 int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
-    if (!sc_driver_compile_file(context, options, NULL, NULL, NULL, &c))
+    if (!sc_driver_compile_file(context, options, NULL, NULL, options->compiled ? "fuse" : NULL, &c))
         return 0;
     sc_validate_options how = {.full = options->full, .dtypes = options->dtypes, .seed = options->seed};
     if (options->compiled)

@@ -80,6 +80,9 @@ static const char *binary_body(sc_arena *arena, const char *dtype)
 #define IN(name, type) "%" name " = input {name=\"" name "\"} : " type "\n"
 
 static const function single[] = {
+    {IN("x", "i32[A=3, B=5]") "%a = add %x, %x : i32[A=3, B=5]\n%b = neg %x : i32[A=3, B=5]\n%c = sub %b, %a : i32[A=3, B=5]\n"
+                              "%d = cast %c : u8[A=3, B=5]\n%e = sum[B] %x : i32[A=3]\nreturn %a, %b, %c, %d, %e\n",
+     {{-2147483648.0, 2147483647.0}}},
     {"%a = constant {value=2.5} : f32[A=3, B=5]\n%b = index[B] : i32[B=5]\n%c = index[B] : i64[B=5]\n%d = cast %b : f32[B=5]\n"
      "%e = mul %a, %d : f32[A=3, B=5]\nreturn %a, %b, %c, %e\n",
      {{0, 0}}},
@@ -303,38 +306,80 @@ static const char *module_text(sc_arena *arena, const function *functions, uint3
     return out.data;
 }
 
-static void run_functions(const function *functions, uint32_t count, const char *split, bool special, bool *used)
-{
-    sc_arena arena = {0};
-    program *p = calloc(1, sizeof *p);
-    assert_non_null(p);
-    p->text = module_text(&arena, functions, count, split);
-    assert_true(sc_context_run(&p->context, 0, compile, p));
-    if (p->fused == NULL)
-        fail_msg("%s", p->message);
-    note_ops(p, p->m);
-    note_ops(p, p->fused);
-    sc_strbuf bytes;
-    sc_strbuf_init(&bytes, &arena);
-    sc_image_write(p->generated.image, &bytes);
+/* Compiled and loaded. */
+typedef struct opened {
+    sc_arena arena;
+    program *p;
     sc_executable *executable;
     sc_session *session;
+} opened;
+
+static opened open_functions(const function *functions, uint32_t count, const char *split)
+{
+    opened o = {.p = calloc(1, sizeof *o.p)};
+    assert_non_null(o.p);
+    o.p->text = module_text(&o.arena, functions, count, split);
+    assert_true(sc_context_run(&o.p->context, 0, compile, o.p));
+    if (o.p->fused == NULL)
+        fail_msg("%s", o.p->message);
+    sc_strbuf bytes;
+    sc_strbuf_init(&bytes, &o.arena);
+    sc_image_write(o.p->generated.image, &bytes);
     sc_error error = {.status = SC_OK};
-    if (sc_executable_read(bytes.data, bytes.length, &executable, &error) != SC_OK ||
-        sc_session_new(executable, NULL, &session, &error) != SC_OK)
+    if (sc_executable_read(bytes.data, bytes.length, &o.executable, &error) != SC_OK ||
+        sc_session_new(o.executable, NULL, &o.session, &error) != SC_OK)
         fail_msg("%s", error.text);
-    sc_interp *interp = sc_interp_new(p->m, &(sc_interp_options){.round = true});
+    return o;
+}
+
+static void close_functions(opened *o)
+{
+    sc_session_free(o->session);
+    sc_executable_free(o->executable);
+    sc_context_free(&o->p->context);
+    sc_arena_free(&o->arena);
+    free(o->p);
+}
+
+static void run_functions(const function *functions, uint32_t count, const char *split, bool special, bool *used)
+{
+    opened o = open_functions(functions, count, split);
+    note_ops(o.p, o.p->m);
+    note_ops(o.p, o.p->fused);
+    sc_interp *interp = sc_interp_new(o.p->m, &(sc_interp_options){.round = true});
     assert_non_null(interp);
     for (uint32_t f = 0; f < count; f++)
-        run_function(p, interp, executable, session, f, &functions[f], special);
+        run_function(o.p, interp, o.executable, o.session, f, &functions[f], special);
     for (int kind = 0; kind < SC_OP_COUNT; kind++)
-        used[kind] = used[kind] || p->used[kind];
+        used[kind] = used[kind] || o.p->used[kind];
     sc_interp_free(interp);
-    sc_session_free(session);
-    sc_executable_free(executable);
-    sc_context_free(&p->context);
-    sc_arena_free(&arena);
-    free(p);
+    close_functions(&o);
+}
+
+/* The least check, its place and the value. */
+static void ids_out_of_range_are_named(void **state)
+{
+    (void)state;
+    static const function gather = {
+        IN("w", "f32[V=7, D=3]") IN("t", "i32[A=3, B=5]") "%g = gather[V] %w, %t : f32[A=3, B=5, D=3]\nreturn %g\n", {{0, 0}}};
+    static const struct {
+        double ids[2];
+        const char *text;
+    } rows[] = {{{7, 6}, "gather in f0: id 7 is outside 0 <= id < V = 7 (rank 0)"},
+                {{-1, 3}, "gather in f0: id -1 is outside 0 <= id < V = 7 (rank 0)"},
+                {{900, 65}, "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"},
+                {{0, 6}, ""}};
+    opened o = open_functions(&gather, 1, NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double w[21] = {0}, ids[15] = {0}, g[45];
+        ids[4] = rows[i].ids[0];
+        ids[12] = rows[i].ids[1];
+        sc_error error = {.status = SC_OK};
+        sc_session_run(o.session, 0, (sc_feed_value[]){{"w", w, "f64"}, {"t", ids, "f64"}}, 2, (sc_fetch_value[]){{0, g, "f64"}}, 1,
+                       &error);
+        assert_string_equal(error.status == SC_OK ? "" : error.text, rows[i].text);
+    }
+    close_functions(&o);
 }
 
 static bool used[SC_OP_COUNT];
@@ -395,10 +440,8 @@ int main(void)
 {
     setenv("SHARDC_CFLAGS", "-O1", 0); /* compiling takes most of the time */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise_ops_in_every_dtype),
-        cmocka_unit_test(every_other_op),
-        cmocka_unit_test(split_ops),
-        cmocka_unit_test(no_op_is_left_out),
+        cmocka_unit_test(elementwise_ops_in_every_dtype), cmocka_unit_test(every_other_op),    cmocka_unit_test(split_ops),
+        cmocka_unit_test(ids_out_of_range_are_named),     cmocka_unit_test(no_op_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
