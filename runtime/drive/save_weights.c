@@ -7,7 +7,7 @@
 #include "runtime/shard.h"
 #include "support/hash.h"
 
-enum { NO_TARGET = UINT32_MAX };
+#define NO_TARGET UINT32_MAX
 
 /* A tensor of the file to be written. */
 typedef struct target {

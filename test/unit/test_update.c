@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/rng.h"
 #include "runtime/drive/trainer.h"
+#include "support/rng.h"
+#include "tools/facts.h"
+#include "tools/run.h"
 
 /* ---- a compiled program ---- */
 
@@ -24,7 +26,9 @@ typedef struct fixture {
     void (*check)(struct fixture *f);
     sc_context *context;
     sc_options options;
+    sc_run_options run_options;
     sc_compiled compiled;
+    sc_facts facts;
     sc_trainer *trainer;
 } fixture;
 
@@ -38,8 +42,14 @@ static void compile(sc_context *context, void *user)
         sc_arena_printf(&context->arena, "lang 1;\n%sminimize m.loss %s;\nplan one for m { %s }\n", f->model, f->minimize, f->plan);
     sc_program *program = sc_program_new(context, sc_parse_text(context, "t.shard", text, strlen(text)));
     sc_program_plans(program, &plans);
-    if (context->diag.errors == 0 && sc_driver_compile(context, program, plans.data[0], &f->options, NULL, NULL, NULL, &f->compiled))
-        f->trainer = sc_trainer_new(context, &f->compiled, &f->options);
+    sc_compiled whole;
+    sc_local_run local = {.context = context, .options = &f->options, .c = &f->compiled};
+    f->run_options = sc_run_options_of(&f->options);
+    if (context->diag.errors == 0 &&
+        sc_driver_compile(context, program, plans.data[0], &f->options, NULL, NULL, sc_last_pass(&f->options), &f->compiled) &&
+        sc_build_whole(&f->compiled, &whole) && sc_find_facts(&f->compiled, &whole, false, NULL, &f->facts) &&
+        sc_local_run_open(&local) != NULL)
+        f->trainer = sc_trainer_new(context, &f->facts, &f->run_options, local.machine);
     if (f->trainer == NULL) {
         sc_strbuf out;
         sc_strbuf_init(&out, &context->arena);
@@ -48,6 +58,7 @@ static void compile(sc_context *context, void *user)
     }
     f->check(f);
     sc_trainer_free(f->trainer);
+    sc_local_run_close(&local);
 }
 
 static void run(const fixture *of)
