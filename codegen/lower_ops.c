@@ -8,7 +8,7 @@
 
 const sc_lower_row sc_lower_rows[SC_OP_COUNT] = {
 #define LOWER(op, function, node) [SC_OP_##op] = {function, NULL, SC_NODE_##node},
-#define ROOT(op, function) [SC_OP_##op] = {NULL, function, SC_NODE_constant},
+#define ROOT(op, function)        [SC_OP_##op] = {NULL, function, SC_NODE_constant},
 #define UNIT(op, function)
 #define STEP(op, kind)
 #define LAYOUT(op)
@@ -186,7 +186,8 @@ sc_knode lower_dropout(sc_lowering *l, const sc_op *op, const sc_knode *index)
     uint32_t key = sc_kernel_add_param(l->k, &(sc_image_param){.kind = SC_PARAM_KEY, .path_hash = sc_fnv1a64(path, strlen(path))});
     uint32_t step = sc_kernel_add_param(l->k, &(sc_image_param){.kind = SC_PARAM_STEP});
     uint32_t micro_batch = sc_kernel_add_param(l->k, &(sc_image_param){.kind = SC_PARAM_MICRO_BATCH});
-    sc_knode random = sc_kernel_random(l->k, element, sc_kernel_param(l->k, key), sc_kernel_param(l->k, step), sc_kernel_param(l->k, micro_batch));
+    sc_knode random =
+        sc_kernel_random(l->k, element, sc_kernel_param(l->k, key), sc_kernel_param(l->k, step), sc_kernel_param(l->k, micro_batch));
     sc_knode kept = sc_lower_with(l, SC_NODE_ge, random, p);
     return sc_lower_where(l, kept, sc_lower_with(l, SC_NODE_mul, x, 1 / (1 - p)), sc_kernel_constant(l->k, dtype_of(l, x), 0));
 }

@@ -154,8 +154,7 @@ bool sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_g
     shown->helpers = helpers;
     shown->calls = 1;
     *sc_vec_push(g->arena, &g->out->kernels) = *shown;
-    *sc_vec_push(g->arena, &g->kernels) =
-        (sc_image_kernel){.symbol = symbol, .title = shown->title, .simple = shown->why_simple != NULL};
+    *sc_vec_push(g->arena, &g->kernels) = (sc_image_kernel){.symbol = symbol, .title = shown->title, .simple = shown->why_simple != NULL};
     return true;
 }
 
@@ -215,7 +214,8 @@ static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
             const sc_image_buffer *out = &g->buffers.data[args[o].buffer], *in = &g->buffers.data[args[i].buffer];
             if (k->args.data[o].mode == SC_ARG_OUT && k->args.data[i].mode == SC_ARG_IN && args[i].at == 0 && out->bytes == in->bytes &&
                 !is_state_buffer(g, args[o].buffer) && !is_state_buffer(g, args[i].buffer) && sc_kernel_may_share(k, i, o))
-                *sc_vec_push(g->arena, &g->wishes) = (sc_memory_wish){g->func_base + g->func, g->instrs.count, args[o].buffer, args[i].buffer};
+                *sc_vec_push(g->arena, &g->wishes) =
+                    (sc_memory_wish){g->func_base + g->func, g->instrs.count, args[o].buffer, args[i].buffer};
         }
     }
 }
@@ -427,13 +427,10 @@ static bool generate_func(sc_generator *g, sc_func_id func, sc_image_func *out)
 /* ---- the program ---- */
 static sc_image_buffer_kind kind_of_state(sc_state_kind kind)
 {
-    static const sc_image_buffer_kind kinds[SC_STATE_KINDS] = {[SC_STATE_PARAM] = SC_BUFFER_PARAM,
-                                                               [SC_STATE_CACHE] = SC_BUFFER_CACHE,
-                                                               [SC_STATE_GRAD] = SC_BUFFER_GRAD,
-                                                               [SC_STATE_OPT] = SC_BUFFER_OPT,
-                                                               [SC_STATE_SCALAR] = SC_BUFFER_OTHER_STATE,
-                                                               [SC_STATE_GATHERED] = SC_BUFFER_OTHER_STATE,
-                                                               [SC_STATE_SUM] = SC_BUFFER_OTHER_STATE};
+    static const sc_image_buffer_kind kinds[SC_STATE_KINDS] = {
+        [SC_STATE_PARAM] = SC_BUFFER_PARAM,    [SC_STATE_CACHE] = SC_BUFFER_CACHE,        [SC_STATE_GRAD] = SC_BUFFER_GRAD,
+        [SC_STATE_OPT] = SC_BUFFER_OPT,        [SC_STATE_SCALAR] = SC_BUFFER_OTHER_STATE, [SC_STATE_GATHERED] = SC_BUFFER_OTHER_STATE,
+        [SC_STATE_SUM] = SC_BUFFER_OTHER_STATE};
     return kinds[kind];
 }
 
@@ -446,8 +443,8 @@ static bool same_tensor(const sc_image_tensor *a, const sc_image_tensor *b)
 {
     bool same = a->dtype == b->dtype && a->rank == b->rank && a->pending == b->pending;
     for (uint32_t i = 0; same && i < a->rank; i++)
-        same = strcmp(a->dims[i].name, b->dims[i].name) == 0 && a->dims[i].size == b->dims[i].size && a->dims[i].local == b->dims[i].local &&
-               same_terms(&a->dims[i].first, &b->dims[i].first);
+        same = strcmp(a->dims[i].name, b->dims[i].name) == 0 && a->dims[i].size == b->dims[i].size &&
+               a->dims[i].local == b->dims[i].local && same_terms(&a->dims[i].first, &b->dims[i].first);
     return same && same_terms(&a->replica, &b->replica) && same_terms(&a->part, &b->part);
 }
 
@@ -590,8 +587,8 @@ bool sc_generate_parts(const sc_generate_part *parts, uint32_t count, const sc_g
     image->collectives = g.collectives.data, image->collective_count = g.collectives.count;
     image->groups = g.groups.data, image->group_count = g.groups.count;
     return report(&g, "memory plan", sc_memory_plan_make(g.arena, image, g.wishes.data, g.wishes.count, &out->memory)) &&
-           report(&g, "memory plan", sc_memory_plan_verify(g.arena, image, g.wishes.data, g.wishes.count)) && (options->no_object || add_object(&g, image)) &&
-           report(&g, "program", sc_image_check(image, g.arena));
+           report(&g, "memory plan", sc_memory_plan_verify(g.arena, image, g.wishes.data, g.wishes.count)) &&
+           (options->no_object || add_object(&g, image)) && report(&g, "program", sc_image_check(image, g.arena));
 }
 
 bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated *out)

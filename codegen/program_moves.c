@@ -72,8 +72,8 @@ static void add_array(sc_generator *g, sc_kernel *k, const char *name, sc_kernel
     sc_kernel_add_arg(k, &arg);
 }
 
-/* A kernel from array 0, of `from` sizes, to array 1, of `to` sizes. `pieces` > 0: one of the two has that many pieces in front; `packs`: array 1
- * does. The whole has `cut` as one dim, of which the pieces' dim is a part. */
+/* A kernel from array 0, of `from` sizes, to array 1, of `to` sizes. `pieces` > 0: one of the two has that many pieces in front; `packs`:
+ * array 1 does. The whole has `cut` as one dim, of which the pieces' dim is a part. */
 static sc_kernel *rearrange(sc_generator *g, const sc_type_info *type, uint32_t cut, int64_t pieces_count, const int64_t *whole,
                             const int64_t *piece, bool packs)
 {

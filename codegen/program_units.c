@@ -3,9 +3,9 @@
 
 #include "codegen/attend.h"
 #include "codegen/contract.h"
-#include "support/gemm_blocks.h"
 #include "codegen/lower.h"
 #include "codegen/program_internal.h"
+#include "support/gemm_blocks.h"
 
 /* ---- values from outside, state, and what leaves ---- */
 bool unit_input(sc_generator *g, sc_op_id op)
@@ -33,8 +33,7 @@ static bool is_written(const sc_generator *g, uint32_t buffer)
 {
     sc_for_each_op (g->m, g->func, op) {
         const sc_op *o = sc_op_at(g->m, op);
-        if ((sc_op_traits(o) & SC_STATE_WRITE) != 0 &&
-            g->state_buffer[sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name))] == buffer)
+        if ((sc_op_traits(o) & SC_STATE_WRITE) != 0 && g->state_buffer[sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name))] == buffer)
             return true;
     }
     return false;
@@ -97,7 +96,7 @@ static const step_row steps[SC_OP_COUNT] = {
 #define ROOT(op, function)
 #define UNIT(op, function)
 #define STEP(op, kind) [SC_OP_##op] = {true, false, kind},
-#define LAYOUT(op) [SC_OP_##op] = {false, true, 0},
+#define LAYOUT(op)     [SC_OP_##op] = {false, true, 0},
 #include "codegen/lowering.def"
 #undef LAYOUT
 #undef STEP
@@ -231,7 +230,8 @@ bool unit_dot(sc_generator *g, sc_op_id op)
     const sc_op *dot = sc_op_at(g->m, op);
     contraction c = {.result = dot->first_result, .accumulated = SC_NONE};
     if (!sc_contract(g->m, dot, NULL, &c.c)) {
-        sc_report(&g->m->context->diag, SC_D_ir_invalid, dot->loc, "code generation", "a contraction that no descriptor has room for", NULL);
+        sc_report(&g->m->context->diag, SC_D_ir_invalid, dot->loc, "code generation", "a contraction that no descriptor has room for",
+                  NULL);
         return false;
     }
     return emit_gemm(g, op, dot, &c);

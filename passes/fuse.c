@@ -49,7 +49,7 @@ typedef struct region {
     space outer, inner;
     sc_dim fastest; /* dim of what it stores whole; SC_NONE: nothing yet */
     int64_t elements;
-    uint32_t root; /* index of its last op */
+    uint32_t root;                                   /* index of its last op */
     uint32_t member_count, read_count, stored_count; /* values that it reads from memory, so far; that it leaves there */
 } region;
 
@@ -402,8 +402,7 @@ static int epilogue_operand(const fusion *f, sc_op_id op, uint32_t depth)
     for (uint32_t i = 0; i < o->operand_count && found >= 0; i++) {
         /* what is made where it is read is no tensor; numbers only scale; a product of large ones is a kernel's */
         bool made = (traits_of(f, sc_def(m, o->operands[i])) & SC_FUSE_FREE) != 0, scales = (sc_op_traits(o) & SC_BILINEAR) != 0;
-        if (!made && (int)i != found &&
-            !is_there(f, o->operands[i], contraction_of(f, sc_def(m, o->operands[found]), depth + 1)))
+        if (!made && (int)i != found && !is_there(f, o->operands[i], contraction_of(f, sc_def(m, o->operands[found]), depth + 1)))
             return -1;
         bool large = (int)i != found && sc_type_local_elements(m, sc_type_of(m, o->operands[i])) > size / 8;
         if ((made && !(scales && is_number(m, o->operands[i]))) || (scales && large && !is_number(m, o->operands[i])))

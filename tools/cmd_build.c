@@ -7,12 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "codegen/program.h"
 #include "support/hash.h"
 #include "support/program_file.h"
-#include "tools/cached.h"
+#include "tools/build_image.h"
 #include "tools/commands.h"
-#include "tools/facts.h"
 
 static bool fail(sc_context *context, sc_diag_id id, const char *path, const char *reason)
 {
@@ -89,48 +87,6 @@ static bool write_program(sc_context *context, const char *path, const sc_strbuf
     return ok || fail(context, SC_D_cannot_write, path, strerror(reason));
 }
 
-/* ---- the program ---- */
-
-/* The program's second module, if it has one: a train step takes its forward entry along, a cached entry itself with another number of
- * positions. */
-static bool find_facts(sc_context *context, const sc_options *options, const sc_compiled *c, sc_compiled *second, bool *has_second,
-                       sc_facts *facts)
-{
-    sc_compiled whole;
-    *has_second = c->step != NULL;
-    if (c->step != NULL && (!sc_build_whole(c, &whole) || !sc_compile_forward(context, c, options, "fuse", second)))
-        return false;
-    if (!sc_find_facts(c, c->step != NULL ? &whole : NULL, true, options->map, facts) || !facts->weights.is_complete)
-        return false;
-    if (c->step != NULL)
-        facts->entry.func = c->local->funcs.count + second->func;
-    else if (facts->entry.is_cached && !sc_compile_other(context, c, options, "fuse", second, &facts->generates, &facts->generate))
-        return false;
-    *has_second = *has_second || facts->generates;
-    return true;
-}
-
-static bool generate(sc_context *context, const sc_options *options, const sc_compiled *c, sc_strbuf *image)
-{
-    sc_compiled second;
-    sc_facts facts;
-    sc_generated generated;
-    bool has_second;
-    sc_generate_part parts[2] = {{.m = c->local, .step = c->step}};
-    if (!find_facts(context, options, c, &second, &has_second, &facts))
-        return false;
-    if (has_second)
-        parts[1] = (sc_generate_part){.m = second.local, .name = facts.generates ? sc_other_name(context, c, &facts.generate) : NULL};
-    const char *text = sc_facts_write(&facts, &context->arena);
-    if (text == NULL)
-        return fail(context, SC_D_run_failed, "there is not enough memory", NULL);
-    if (!sc_generate_parts(parts, has_second ? 2 : 1, &(sc_generate_options){.facts = text}, &generated))
-        return false;
-    sc_strbuf_init(image, &context->arena);
-    sc_image_write(generated.image, image);
-    return true;
-}
-
 int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
@@ -148,7 +104,7 @@ int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)
     if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c))
         return 0;
     sc_check_expects(context, &c, SC_D_expect_fails);
-    if (context->diag.errors > errors || !generate(context, options, &c, &image) || !write_program(context, options->output, &image))
+    if (context->diag.errors > errors || !sc_build_image(context, options, &c, &image) || !write_program(context, options->output, &image))
         return 0;
     sc_strbuf_printf(out, "%s: %s '%s' on %llu rank%s; '%s info' says more\n", options->output,
                      c.step != NULL ? "the train step of" : "the entry", sc_text(context, c.entry),

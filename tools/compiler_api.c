@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/program.h"
 #include "shardc/compiler.h"
 #include "tools/bindings.h"
+#include "tools/build_image.h"
 
 typedef struct request {
     const char *name, *text;
@@ -40,7 +40,6 @@ static bool compile(sc_context *context, const request *r, sc_strbuf *program)
     const sc_compile_options *given = r->options;
     sc_options options = {.file = r->name, .text = r->text, .text_length = r->length};
     sc_compiled c;
-    sc_generated generated;
     sc_binding_list mesh = {0};
     options.plan = given->plan;
     options.entry = given->entry;
@@ -53,9 +52,8 @@ static bool compile(sc_context *context, const request *r, sc_strbuf *program)
     for (uint32_t i = 0; i < mesh.count; i++)
         *sc_vec_push(&context->arena, &options.plan_options.mesh) = mesh.data[i];
     if (context->diag.errors > 0 || !sc_driver_compile_file(context, &options, NULL, NULL, "fuse", &c) ||
-        !sc_generate_parts(&(sc_generate_part){.m = c.local, .step = c.step}, 1, &(sc_generate_options){0}, &generated))
+        !sc_build_image(context, &options, &c, program))
         return false;
-    sc_image_write(generated.image, program);
     return context->diag.errors == 0;
 }
 

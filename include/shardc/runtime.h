@@ -160,6 +160,18 @@ SC_API sc_status sc_session_run(sc_session *session, uint32_t func, const sc_fee
 SC_API sc_status sc_session_step(sc_session *session, const sc_feed_value *feeds, size_t feed_count, const sc_fetch_value *fetches,
                                  size_t fetch_count, sc_error *error);
 
+/* ---- training ---- */
+
+/* The optimizers of a train step: their rates and what else changes from step to step, as the model's `minimize` says. */
+typedef struct sc_stepper sc_stepper;
+
+/* The program outlives it. SC_ERROR_ARGUMENT: it is no train step, or an image without facts. */
+SC_API sc_status sc_stepper_new(const sc_executable *program, sc_stepper **out, sc_error *error);
+SC_API void sc_stepper_free(sc_stepper *stepper); /* NULL is allowed */
+
+/* Before sc_session_step: makes the session ready for step number `step`, from 1: learning rates, bias corrections, random numbers. */
+SC_API sc_status sc_stepper_begin(sc_stepper *stepper, sc_session *session, uint64_t seed, uint64_t step, sc_error *error);
+
 /* ---- measuring ---- */
 
 typedef enum sc_work { SC_WORK_KERNEL, SC_WORK_ATTENTION, SC_WORK_GEMM, SC_WORK_COMM, SC_WORK_WAIT, SC_WORK_COPY, SC_WORK_KINDS } sc_work;
