@@ -5,13 +5,7 @@
 
 #include "runtime/element.h"
 #include "runtime/gemm_internal.h"
-
-/* clang's OpenMP keeps what it knows of threads that a smaller team left over. */
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libomp\n";
-}
+#include "test/unit/openmp_leaks.h"
 
 static sc_element element_of(sc_dtype dtype)
 {

@@ -12,6 +12,7 @@
 
 #include "support/processor.h"
 #include "support/rng.h"
+#include "test/unit/openmp_leaks.h"
 #include "test/unit/session_case.h"
 
 /* GNU's and LLVM's OpenMP are not built for the thread sanitizer: there, teams have one thread. */
