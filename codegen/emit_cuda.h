@@ -1,0 +1,40 @@
+/* Kernels as CUDA C++, from the same kernel IR as the C of emit_c.h.
+ *
+ * A function becomes one or more *stages*: entries that are launched one after the other on one stream, NAME_0, NAME_1, .., each over a
+ * grid in one dimension. All are given the same parameters: a pointer to the first element of each argument of the kernel, in order; if
+ * scratch_bytes > 0 a pointer to so many bytes, aligned to SC_IMAGE_ALIGN, which hold nothing before and after; an int64_t for each param of
+ * the kernel, in order (one of kind STEP is not read: it changes while a captured graph does not); then `const int64_t *sc_call`, on the
+ * device, whose element 0 is the step; then `uint64_t *sc_failure`, which is lowered to the least sc_image_failure of a failed check, as an
+ * unsigned number, and begins as all ones. Nothing else is kept between launches, nothing needs to be zero before.
+ *
+ * The text stands behind sc_cuda_machine_text and the helpers that it names (prelude_c.h: the same mathematics as on processors), and names
+ * nothing else: no headers, no intrinsics, no asm. It depends on the kernel alone. Results depend neither on the order of blocks nor on
+ * that of warps; sums are added in a fixed order. A kernel may share arrays between arguments as sc_kernel_may_share allows. */
+#ifndef SHARDC_CODEGEN_EMIT_CUDA_H
+#define SHARDC_CODEGEN_EMIT_CUDA_H
+
+#include "codegen/kernel.h"
+#include "codegen/prelude_c.h"
+
+enum { SC_CUDA_MAX_STAGES = 4, SC_CUDA_WARP = 32 };
+
+typedef struct sc_cuda_stage {
+    int64_t blocks;        /* of the grid: 1 .. 2^31 - 1 */
+    uint32_t threads;      /* of a block: a multiple of 32, at most 1024 */
+    uint32_t shared_bytes; /* of a block */
+} sc_cuda_stage;
+
+typedef struct sc_cuda_code {
+    uint32_t stage_count;
+    sc_cuda_stage stages[SC_CUDA_MAX_STAGES];
+    int64_t scratch_bytes;
+    const char *why_simple; /* NULL: it has a fast form; else the reason, for people */
+} sc_cuda_code;
+
+/* Wrappers of the machine: what each source begins with (codegen/cuda/machine.cu.h). */
+extern const char sc_cuda_machine_text[];
+
+/* Appends the stages' functions. The kernel verifies. *helpers gains those that the text calls (may be NULL). */
+void sc_emit_cuda(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);
+
+#endif
