@@ -61,12 +61,15 @@ sc_image_ref sc_generator_read(sc_generator *g, sc_value value);
 /* Where an op's result is to stand: a new buffer, or the state's that it becomes the value of if `may_share` (the unit reads the state's
  * old value only where that is allowed). */
 sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind, bool may_share);
-/* Whether the result will stand in a state's buffer that this unit reads, and which value that is (SC_NONE: none). */
+/* Whether the result will stand in the state's buffer where this operand is. */
 bool sc_generator_overwrites(const sc_generator *g, sc_value result, sc_value operand);
 bool sc_generator_is_input(const sc_generator *g, uint32_t buffer);
 uint32_t sc_generator_buffer(sc_generator *g, sc_image_buffer_kind kind, int64_t bytes, const char *name);
 const char *sc_generator_name(const sc_generator *g, sc_value value);
 sc_image_tensor sc_generator_tensor(const sc_generator *g, const sc_type_info *type);
+
+/* Makes the module's states part of the program, and fills state_buffer. False after a message. */
+bool sc_generator_add_states(sc_generator *g);
 
 /* ---- instructions ---- */
 sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc_op_id op, uint32_t index, const sc_image_ref *args, uint32_t arg_count);
