@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codegen/attend_emit.h"
+#include "codegen/lower.h"
 #include "support/hash.h"
 
 typedef struct sc_attend_maker {
@@ -57,21 +58,6 @@ static uint32_t add_param(sc_attend_desc *desc, const sc_image_param *param)
     return desc->param_count++;
 }
 
-/* Shard index times local size, as a sum over the atoms: see sc_shard_offset. */
-static uint32_t add_first(sc_attend_maker *maker, const sc_atom_list *atoms, int64_t local)
-{
-    const sc_mesh *mesh = &maker->m->mesh;
-    sc_image_param param = {.kind = SC_PARAM_RANK};
-    param.terms.terms = sc_arena_array(&maker->m->context->arena, atoms->count, sizeof *param.terms.terms);
-    for (uint32_t i = atoms->count; i-- > 0; local *= mesh->atoms[atoms->atoms[i]].size) {
-        uint64_t divide = 1;
-        for (uint32_t a = mesh->atom_count; a-- > atoms->atoms[i] + 1u;)
-            divide *= mesh->atoms[a].size;
-        param.terms.terms[param.terms.count++] = (sc_image_term){divide, mesh->atoms[atoms->atoms[i]].size, local};
-    }
-    return add_param(maker->desc, &param);
-}
-
 static sc_attend_dim dim_of(sc_attend_maker *maker, sc_dim leaf)
 {
     sc_attend_dim dim = {.name = sc_text(maker->m->context, maker->m->dims.data[leaf].name), .size = 1, .global = 1, .first = SC_NONE};
@@ -91,8 +77,10 @@ static sc_attend_dim dim_of(sc_attend_maker *maker, sc_dim leaf)
     for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
         if (offset->splits[i].dim != leaf)
             continue;
-        dim.first = add_first(maker, &offset->splits[i].atoms, dim.size);
-        dim.is_uneven = (int64_t)sc_atom_list_size(&maker->m->mesh, &offset->splits[i].atoms) * dim.size != dim.global;
+        const sc_atom_list *atoms = &offset->splits[i].atoms;
+        sc_image_terms terms = sc_terms_of(maker->m, atoms->atoms, atoms->count, dim.size);
+        dim.first = add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms});
+        dim.is_uneven = (int64_t)sc_atom_list_size(&maker->m->mesh, atoms) * dim.size != dim.global;
     }
     return dim;
 }

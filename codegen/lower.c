@@ -301,11 +301,8 @@ sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *atoms, uint32_t co
     sc_image_terms terms = {.terms = sc_arena_array(&m->context->arena, count, sizeof *terms.terms)};
     int64_t times = local;
     for (uint32_t i = count; i-- > 0;) {
-        uint64_t divide = 1;
-        for (uint32_t a = (uint32_t)atoms[i] + 1; a < mesh->atom_count; a++)
-            divide *= mesh->atoms[a].size;
         if (mesh->atoms[atoms[i]].size > 1)
-            terms.terms[terms.count++] = (sc_image_term){divide, mesh->atoms[atoms[i]].size, times};
+            terms.terms[terms.count++] = (sc_image_term){sc_mesh_stride(mesh, atoms[i]), mesh->atoms[atoms[i]].size, times};
         times *= (int64_t)mesh->atoms[atoms[i]].size;
     }
     return terms;
