@@ -38,7 +38,7 @@ static void add_arrays(sc_attend_maker *maker)
                                 cotangents[] = {SC_ATTEND_D_Q, SC_ATTEND_D_K, SC_ATTEND_D_V, SC_ATTEND_D_BIAS};
     const sc_op *op = maker->op;
     bool is_grad = maker->desc->is_grad;
-    uint32_t fixed = is_grad ? 6 : 3;
+    uint32_t fixed = (uint32_t)sc_ops[op->kind].operands;
     for (uint32_t i = 0; i < fixed; i++)
         add_array(maker, is_grad ? backward[i] : forward[i], op->operands[i], i);
     add_called(maker, "keep", SC_ATTEND_KEEP, fixed);
@@ -256,7 +256,7 @@ sc_attend_desc *sc_attend_describe(const sc_module *m, sc_op_id id)
     const sc_op *op = sc_op_at(m, id);
     sc_attend_maker maker = {.m = m, .op = op, .desc = sc_arena_alloc(&m->context->arena, sizeof *maker.desc)};
     sc_attend_desc *desc = maker.desc;
-    desc->is_grad = op->kind == SC_OP_attend_grad;
+    desc->is_grad = (sc_op_traits(op) & SC_KEEPS_LSE) == 0; /* then it reads what was kept */
     add_arrays(&maker);
     if (!take_dims(&maker) || !dims_are_known(&maker) || !read_mask(&maker))
         return NULL;
