@@ -295,6 +295,12 @@ sc_knode sc_lower_both(sc_lowering *l, sc_knode a, sc_knode b)
     return a == SC_IMAGE_NONE ? b : b == SC_IMAGE_NONE ? a : sc_lower_2(l, SC_NODE_and, a, b);
 }
 
+sc_knode sc_lower_within(sc_lowering *l, sc_knode index, int64_t size)
+{
+    return sc_lower_2(l, SC_NODE_and, sc_lower_2(l, SC_NODE_le, sc_lower_integer(l, 0), index),
+                      sc_lower_2(l, SC_NODE_lt, index, sc_lower_integer(l, size)));
+}
+
 sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *atoms, uint32_t count, int64_t local)
 {
     const sc_mesh *mesh = &m->mesh;

@@ -91,6 +91,8 @@ sc_knode sc_lower_with(sc_lowering *l, sc_node_kind kind, sc_knode a, double num
 sc_knode sc_lower_integer(sc_lowering *l, int64_t number);
 /* SC_IMAGE_NONE is true. */
 sc_knode sc_lower_both(sc_lowering *l, sc_knode a, sc_knode b);
+/* 0 <= index < size. */
+sc_knode sc_lower_within(sc_lowering *l, sc_knode index, int64_t size);
 /* The dtype that a value is computed in. */
 sc_dtype sc_lower_dtype(const sc_lowering *l, sc_value value);
 /* Global index of local element 0 of the op's dim, whose local size this is; i64. */

@@ -37,12 +37,6 @@ static void phase_over(sc_lowering *l, const sc_loop_dim *dims, uint32_t count)
     sc_lower_phase(l, &inner);
 }
 
-static sc_knode within(sc_lowering *l, sc_knode index, int64_t size)
-{
-    return sc_lower_2(l, SC_NODE_and, sc_lower_2(l, SC_NODE_le, sc_lower_integer(l, 0), index),
-                      sc_lower_2(l, SC_NODE_lt, index, sc_lower_integer(l, size)));
-}
-
 void root_cumsum(sc_lowering *l, const sc_op *op)
 {
     sc_value result = op->first_result, x = op->operands[0];
@@ -85,10 +79,10 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_lower_store(l, SC_ITEM_STORE, arg, index, sc_kernel_constant(l->k, sc_lower_dtype(l, result), 0), SC_IMAGE_NONE);
 
     sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
-    sc_lower_check(l, op, within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
+    sc_lower_check(l, op, sc_lower_within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
                    (long long)size);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, v.dim, v.size));
-    sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1 ? within(l, there, v.size) : SC_IMAGE_NONE;
+    sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1 ? sc_lower_within(l, there, v.size) : SC_IMAGE_NONE;
     sc_knode value = sc_lower_here(l, x);
     own_index(l, result, v.dim, there, index);
     sc_lower_phase(l, &rows);
@@ -144,14 +138,14 @@ void root_append(sc_lowering *l, const sc_op *op)
         position = sc_lower_2(l, SC_NODE_add, sc_kernel_convert(l->k, sc_lower_here(l, pos), SC_DTYPE_i64), row);
     if (len != SC_NONE)
         written = sc_lower_2(l, SC_NODE_lt, row, sc_kernel_convert(l->k, sc_lower_here(l, len), SC_DTYPE_i64));
-    sc_knode fits = within(l, position, size);
+    sc_knode fits = sc_lower_within(l, position, size);
     if (written != SC_IMAGE_NONE)
         fits = sc_lower_2(l, SC_NODE_or, sc_lower_1(l, SC_NODE_not, written), fits);
     sc_lower_check(l, op, fits, position, "a row is at position {value}, outside its capacity %s = %lld", sc_lower_dim_name(l, t.dim),
                    (long long)size);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
     bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;
-    sc_knode here = split || written != SC_IMAGE_NONE ? within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x),
+    sc_knode here = split || written != SC_IMAGE_NONE ? sc_lower_within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x),
              index[SC_MAX_RANK];
     uint32_t arg = sc_lower_out(l, result, SC_ARG_INOUT, cache);
     own_index(l, result, t.dim, there, index);

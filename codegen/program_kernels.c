@@ -6,7 +6,7 @@
 #include "codegen/lower.h"
 #include "codegen/program_internal.h"
 
-bool sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new)
+void sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new)
 {
     sc_strbuf bare, text;
     sc_helper_set helpers = 0;
@@ -17,7 +17,7 @@ bool sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_g
     *out_kernel = *known;
     if (!*out_new) {
         g->out->kernels.data[*out_kernel].calls++;
-        return true;
+        return;
     }
     sc_strbuf_init(&text, g->arena);
     emit(g, what, symbol, true, &text, &helpers);
@@ -27,7 +27,6 @@ bool sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_g
     shown->calls = 1;
     *sc_vec_push(g->arena, &g->out->kernels) = *shown;
     *sc_vec_push(g->arena, &g->kernels) = (sc_image_kernel){.symbol = symbol, .title = shown->title, .simple = shown->why_simple != NULL};
-    return true;
 }
 
 static void emit_kernel(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
@@ -83,7 +82,7 @@ static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
     }
 }
 
-bool sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args)
+void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args)
 {
     bool is_new;
     uint32_t index;
@@ -100,7 +99,6 @@ bool sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_imag
     sc_image_instr *instr = sc_generator_instr(g, SC_INSTR_KERNEL, op, index, args, k->args.count);
     instr->param_count = k->params.count;
     instr->params = k->params.data;
-    return true;
 }
 
 bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
@@ -131,5 +129,6 @@ bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
             sc_generator_copy(g, ops[count - 1], old, args[i]);
     }
     sc_kernel_simplify(k);
-    return sc_generator_call(g, ops[count - 1], k, args);
+    sc_generator_call(g, ops[count - 1], k, args);
+    return true;
 }
