@@ -33,7 +33,8 @@ sc_knode lower_gather(sc_lowering *l, const sc_op *op, const sc_knode *index)
     uint32_t at = sc_lower_at(table, dim);
     int64_t size = table->dims[at].size, local = sc_type_local_size(l->m, table, at);
     sc_knode id = integer_operand(l, op, op->operands[1], index);
-    sc_lower_check(l, op, sc_lower_within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, dim), (long long)size);
+    sc_lower_check(l, op, sc_lower_within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, dim),
+                   (long long)size);
     bool split = sc_type_shards(&l->m->mesh, table, at) > 1;
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, dim, local));
     return read_at(l, op, 0, index, at, there, split ? sc_lower_within(l, there, local) : SC_IMAGE_NONE);

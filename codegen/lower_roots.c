@@ -13,7 +13,7 @@ static sc_loop_dim loop_of(const sc_lowering *l, sc_value value, sc_dim dim)
 /* All dims of the value but one are outer. */
 static void outer_but(sc_lowering *l, sc_value value, sc_dim but)
 {
-    sc_loop_dims dims = sc_lower_dims_of(l, value);
+    sc_loop_dims dims = sc_loops_of(l->m, value);
     for (uint32_t i = 0; i < dims.count; i++) {
         if (dims.dims[i].dim != but)
             sc_lower_add_dim(l, dims.dims[i]);
@@ -24,7 +24,7 @@ static void outer_but(sc_lowering *l, sc_value value, sc_dim but)
 /* The loops' indices along the dims of a value, `there` along one of them. */
 static void own_index(sc_lowering *l, sc_value value, sc_dim dim, sc_knode there, sc_knode *out)
 {
-    sc_loop_dims dims = sc_lower_dims_of(l, value);
+    sc_loop_dims dims = sc_loops_of(l->m, value);
     for (uint32_t i = 0; i < dims.count; i++)
         out[i] = dims.dims[i].dim == dim ? there : sc_lower_loop(l, dims.dims[i]);
 }
@@ -62,7 +62,7 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_loop_dim v = loop_of(l, result, sc_op_attr(op, SC_ATTR_dims)->dims[0]);
     int64_t size = type->dims[sc_lower_at(type, v.dim)].size;
     outer_but(l, result, v.dim);
-    sc_loop_dims parts[] = {sc_lower_dims_of(l, ids), sc_lower_dims_of(l, x)}, rows = {0};
+    sc_loop_dims parts[] = {sc_loops_of(l->m, ids), sc_loops_of(l->m, x)}, rows = {0};
     for (uint32_t p = 0; p < 2; p++) {
         for (uint32_t i = 0; i < parts[p].count; i++) {
             bool known = sc_type_find_dim(type, parts[p].dims[i].dim) >= 0;
