@@ -316,6 +316,15 @@ bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
     }
 }
 
+bool sc_attr_has_dim(const sc_attr *dims, sc_dim dim)
+{
+    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
+        if (dims->dims[i] == dim)
+            return true;
+    }
+    return false;
+}
+
 static sc_value resolve(const sc_value *map, uint32_t map_count, sc_value value)
 {
     while (value < map_count && map[value] != SC_NONE)

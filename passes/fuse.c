@@ -92,15 +92,6 @@ static void add_reader(fusion *f, sc_value value, uint32_t by, uint32_t elsewher
     f->regions.data[by].read_count++;
 }
 
-static bool named_in(const sc_attr *dims, sc_dim dim)
-{
-    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
-        if (dims->dims[i] == dim)
-            return true;
-    }
-    return false;
-}
-
 /* Which dims of operand i are read at other indices, when those of the result are in `elsewhere`. */
 static uint32_t moved_dims(const fusion *f, sc_op_id op, uint32_t i, uint32_t elsewhere)
 {
@@ -117,7 +108,7 @@ static uint32_t moved_dims(const fusion *f, sc_op_id op, uint32_t i, uint32_t el
                 moved |= (elsewhere >> r & 1) << d;
             }
         }
-        if (indexed && (!found || named_in(sc_op_attr(o, SC_ATTR_dims), from.dims[d].dim)))
+        if (indexed && (!found || sc_attr_has_dim(sc_op_attr(o, SC_ATTR_dims), from.dims[d].dim)))
             moved |= 1u << d;
         if ((traits & SC_FUSE_VIEW) != 0 && !found)
             moved |= 1u << d;
