@@ -303,13 +303,13 @@ static void prepare(sc_compiled_check *c)
 static bool open_runners(sc_compiled_check *c)
 {
     uint32_t ranks = (uint32_t)c->result->ranks;
-    c->truth = sc_runner_interpret(c->global, NULL, &(sc_interp_options){0});
-    c->nearby = sc_runner_interpret(c->global, NULL, &(sc_interp_options){.round = true});
+    c->truth = sc_runner_interpret(c->global, &(sc_interp_options){0});
+    c->nearby = sc_runner_interpret(c->global, &(sc_interp_options){.round = true});
     if (c->truth == NULL || c->nearby == NULL) {
         sc_differ_because(&c->differences, "there is not enough memory to interpret the program");
         return false;
     }
-    c->code = sc_runner_load(c->context, c->local, NULL, ranks);
+    c->code = sc_runner_load(c->context, c->local, ranks);
     c->wide = c->code == NULL ? NULL : sc_runner_again(c->context, c->code, 2 * ranks);
     c->result->equal = c->wide != NULL;
     return c->wide != NULL;
