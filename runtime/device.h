@@ -43,7 +43,7 @@ struct sc_device {
     bool is_host; /* buffers' addresses are the host's, too */
 };
 
-extern const sc_device sc_device_cpu;
+extern const sc_device sc_device_cpu, sc_device_cuda;
 
 /* The device of an image's target, or NULL with what is wrong. */
 const sc_device *sc_device_find(const char *target, sc_error *error);

@@ -19,6 +19,7 @@ typedef struct sc_bound {
     sc_comm_part *parts;      /* COLLECTIVE */
     sc_comm_request *request; /* COLLECTIVE, from start to finish */
     int64_t bytes;            /* COPY */
+    void *device;             /* of the device: see there */
 } sc_bound;
 
 typedef struct sc_device sc_device; /* runtime/device.h */

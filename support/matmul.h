@@ -9,7 +9,12 @@
 
 #include "support/gemm.h"
 
-enum { SC_MATMUL_LOOPS = 4, SC_MATMUL_MAX_CALLS = 4096 };
+enum {
+    SC_MATMUL_LOOPS = 4,
+    SC_MATMUL_MAX_CALLS = 4096,
+    /* Of a product on a card, whatever its sizes: as the library's manual advises for those of capability 9.0. */
+    SC_MATMUL_WORKSPACE = 32 << 20
+};
 
 /* As it stands in memory: elements of a column are neighbours, columns are `stride` elements apart, matrices of the batch `batch_stride`.
  */
