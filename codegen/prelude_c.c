@@ -231,14 +231,36 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                            "}\n"
                            "\n"
                            "#define sc_mod_int(x, y) _Generic((x) + (y), int: sc_mod_i32, default: sc_mod_i64)(x, y)\n"},
+/* Of an x between -88 and 89. n + 127 is the exponent of 2^n as it stands in an f32: 0 makes it 0, 255 infinity. */
+#define EXP                                                                                                                                \
+    "    float shifted = (x * 1.44269504f - 0.5f) + 12582912.0f, n = shifted - 12582912.0f;\n"                                             \
+    "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f, square = r * r;\n"                                                         \
+    "    float p = (0.00194660330f * r + 0.00779709825f) * square + (0.0419109352f * r + 0.166611716f);\n"                                 \
+    "    p = (p * square + (0.500005543f * r + 0.999999821f)) * r + 1.0f;\n"                                                               \
+    "    return p * sc_f32_of_bits((sc_bits_of_f32(shifted) + 127u) << 23);\n"
     [SC_HELPER_exp_f32] =
         {"exp_f32", SC_HELPER(bits),
-         "/* exp(x) = 2^n exp(r), n the integer next to x / log 2, so |r| < 0.347; exp(r) by a polynomial. n is read out of the low bits\n"
-         " * of a sum that has no room for a fraction. 2^n is two factors, since n may be 128. */\n"
+         "/* exp(x) = 2^n exp(r), n = floor(x / log 2), so 0 <= r < 0.694; exp(r) by a polynomial, its terms in pairs: short chains. n is\n"
+         " * read out of the low bits of a sum that has no room for a fraction. From -127 on 2^n is 0, at 128 it is infinity. */\n"
          "static inline float sc_exp_f32(float x)\n"
          "{\n"
          "    x = x > 89.0f ? 89.0f : x;\n"
-         "    x = x < -104.0f ? -104.0f : x;\n"
+         "    x = x < -88.0f ? -88.0f : x;\n" EXP "}\n"},
+    [SC_HELPER_exp_below_f32] = {"exp_below_f32", SC_HELPER(bits),
+                                 "/* As exp, of what is not too large. */\n"
+                                 "static inline float sc_exp_below_f32(float x)\n"
+                                 "{\n"
+                                 "    x = x < -88.0f ? -88.0f : x;\n" EXP "}\n"},
+#undef EXP
+    [SC_HELPER_expm1_f32] =
+        {"expm1_f32", SC_HELPER(bits),
+         "/* As exp, but n is the integer next to x / log 2, so |r| < 0.347, and the 1 is taken off before anything is rounded:\n"
+         " * 2^n (exp(r) - 1) + (2^n - 1). 2^n is two factors, since n may be 128. */\n"
+         "static inline float sc_expm1_f32(float x)\n"
+         "{\n"
+         "    float given = x;\n"
+         "    x = x > 89.0f ? 89.0f : x;\n"
+         "    x = x < -30.0f ? -30.0f : x;\n"
          "    float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
          "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;\n"
          "    float p = 0.00139264841f;\n"
@@ -246,47 +268,14 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
          "    p = p * r + 0.0416665528f;\n"
          "    p = p * r + 0.166665755f;\n"
          "    p = p * r + 0.5f;\n"
-         "    p = p * (r * r) + r + 1.0f;\n"
+         "    p = p * (r * r) + r;\n"
          "    int32_t power = (int32_t)(sc_bits_of_f32(shifted) - 0x4b400000u), half = power >> 1;\n"
-         "    return p * sc_f32_of_bits((uint32_t)(half + 127) << 23) * sc_f32_of_bits((uint32_t)(power - half + 127) << 23);\n"
+         "    float low = sc_f32_of_bits((uint32_t)(half + 127) << 23);\n"
+         "    float high = sc_f32_of_bits((uint32_t)(power - half + 127) << 23);\n"
+         "    float reciprocal = sc_f32_of_bits((uint32_t)(half - power + 127) << 23);\n"
+         "    float result = (p * low + (low - reciprocal)) * high;\n"
+         "    return given == 0.0f ? given : result;\n"
          "}\n"},
-    [SC_HELPER_exp_below_f32] = {"exp_below_f32", SC_HELPER(bits),
-                                 "/* As exp, but 2^n is one factor, which is 0 for n = -127. */\n"
-                                 "static inline float sc_exp_below_f32(float x)\n"
-                                 "{\n"
-                                 "    x = x < -88.0f ? -88.0f : x;\n"
-                                 "    float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
-                                 "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;\n"
-                                 "    float p = 0.00139264841f;\n"
-                                 "    p = p * r + 0.00836341962f;\n"
-                                 "    p = p * r + 0.0416665528f;\n"
-                                 "    p = p * r + 0.166665755f;\n"
-                                 "    p = p * r + 0.5f;\n"
-                                 "    p = p * (r * r) + r + 1.0f;\n"
-                                 "    return p * sc_f32_of_bits((sc_bits_of_f32(shifted) + 127u) << 23);\n"
-                                 "}\n"},
-    [SC_HELPER_expm1_f32] = {"expm1_f32", SC_HELPER(bits),
-                             "/* As exp, with the 1 taken off before anything is rounded: 2^n (exp(r) - 1) + (2^n - 1). */\n"
-                             "static inline float sc_expm1_f32(float x)\n"
-                             "{\n"
-                             "    float given = x;\n"
-                             "    x = x > 89.0f ? 89.0f : x;\n"
-                             "    x = x < -30.0f ? -30.0f : x;\n"
-                             "    float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
-                             "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;\n"
-                             "    float p = 0.00139264841f;\n"
-                             "    p = p * r + 0.00836341962f;\n"
-                             "    p = p * r + 0.0416665528f;\n"
-                             "    p = p * r + 0.166665755f;\n"
-                             "    p = p * r + 0.5f;\n"
-                             "    p = p * (r * r) + r;\n"
-                             "    int32_t power = (int32_t)(sc_bits_of_f32(shifted) - 0x4b400000u), half = power >> 1;\n"
-                             "    float low = sc_f32_of_bits((uint32_t)(half + 127) << 23);\n"
-                             "    float high = sc_f32_of_bits((uint32_t)(power - half + 127) << 23);\n"
-                             "    float reciprocal = sc_f32_of_bits((uint32_t)(half - power + 127) << 23);\n"
-                             "    float result = (p * low + (low - reciprocal)) * high;\n"
-                             "    return given == 0.0f ? given : result;\n"
-                             "}\n"},
     [SC_HELPER_log_f32] = {"log_f32", SC_HELPER(bits),
                            "/* x = 2^n (1 + f), 1 + f between sqrt(1/2) and sqrt(2); log(1 + f) = f - f^2/2 + f^3 times a polynomial. */\n"
                            "static inline float sc_log_f32(float x)\n"
@@ -309,34 +298,28 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                            "    result = x == __builtin_inff() ? x : result;\n"
                            "    return x >= 0.0f ? result : __builtin_nanf(\"\");\n"
                            "}\n"},
-    [SC_HELPER_tanh_f32] = {"tanh_f32", SC_HELPER(bits),
-                            "/* With e = exp(2 |x|) - 1: e / (e + 2), and the sign. Beyond 10 it is 1. e as in sc_expm1_f32, but 2^n is "
-                            "one factor: n, in the low\n"
-                            " * bits of the sum, is between 0 and 29. */\n"
-                            "static inline float sc_tanh_f32(float x)\n"
-                            "{\n"
-                            "    float twice = sc_f32_of_bits(sc_bits_of_f32(x) & 0x7fffffffu) * 2.0f;\n"
-                            "    twice = twice > 20.0f ? 20.0f : twice;\n"
-                            "    float shifted = twice * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
-                            "    float r = (twice - n * 0.693359375f) + n * 2.12194440e-4f;\n"
-                            "    float p = 0.00139264841f;\n"
-                            "    p = p * r + 0.00836341962f;\n"
-                            "    p = p * r + 0.0416665528f;\n"
-                            "    p = p * r + 0.166665755f;\n"
-                            "    p = p * r + 0.5f;\n"
-                            "    p = p * (r * r) + r;\n"
-                            "    float scale = sc_f32_of_bits((sc_bits_of_f32(shifted) << 23) + 0x3f800000u);\n"
-                            "    float e = p * scale + (scale - 1.0f), result = e / (e + 2.0f);\n"
-                            "    return sc_f32_of_bits(sc_bits_of_f32(result) | (sc_bits_of_f32(x) & 0x80000000u));\n"
-                            "}\n"},
-    [SC_HELPER_sigmoid_f32] = {"sigmoid_f32", SC_HELPER(exp_f32),
+    [SC_HELPER_tanh_f32] =
+        {"tanh_f32", 0,
+         "/* tanh(x/2) = u = (a/2) / (1 + d), odd and even polynomials in x; tanh(x) = 2u / (1 + u^2), to which errors of u\n"
+         " * mean the less, the nearer it is to 1. 1 and d are added late, so that d's rounding is none of the sum's. Where\n"
+         " * x is cut off the result is 1. */\n"
+         "static inline float sc_tanh_f32(float x)\n"
+         "{\n"
+         "    x = x > 9.01f ? 9.01f : x;\n"
+         "    x = x < -9.01f ? -9.01f : x;\n"
+         "    float z = x * x;\n"
+         "    float a = (x * z) * (1.14250455e-4f * z + 0.0297737699f) + x, half = 0.5f * a;\n"
+         "    float d = ((1.22885842e-6f * z + 0.00120654202f) * z + 0.113107070f) * z;\n"
+         "    return (a * d + a) / ((d * (d + 2.0f) + half * half) + 1.0f);\n"
+         "}\n"},
+    [SC_HELPER_sigmoid_f32] = {"sigmoid_f32", SC_HELPER(exp_below_f32),
                                "/* The exponential of -|x| never overflows, and for a negative x it is the numerator. */\n"
                                "static inline float sc_sigmoid_f32(float x)\n"
                                "{\n"
-                               "    float e = sc_exp_f32(x > 0.0f ? -x : x);\n"
+                               "    float e = sc_exp_below_f32(x > 0.0f ? -x : x);\n"
                                "    return (x > 0.0f ? 1.0f : e) / (1.0f + e);\n"
                                "}\n"},
-    [SC_HELPER_erf_f32] = {"erf_f32", SC_HELPER(exp_f32),
+    [SC_HELPER_erf_f32] = {"erf_f32", SC_HELPER(exp_below_f32),
                            "/* |x| < 1: x times a polynomial in x^2; else 1 - erfc, log erfc being a polynomial on 1 .. 4. */\n"
                            "static inline float sc_erf_f32(float x)\n"
                            "{\n"
@@ -355,7 +338,7 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                            "    far = far * b - 0.103281118f;\n"
                            "    far = far * b - 0.639141258f;\n"
                            "    far = far * b - 1.12589365f;\n"
-                           "    far = 1.0f - sc_exp_f32(far * b - 7.65897780e-4f);\n"
+                           "    far = 1.0f - sc_exp_below_f32(far * b - 7.65897780e-4f);\n"
                            "    far = sc_f32_of_bits(sc_bits_of_f32(far) | (sc_bits_of_f32(x) & 0x80000000u));\n"
                            "    return a < 1.0f ? near : far;\n"
                            "}\n"},
