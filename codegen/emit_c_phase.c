@@ -100,9 +100,14 @@ static void store(sc_emit *e, uint32_t id)
         sc_emit_indent(e);
         e->indent--;
     }
-    sc_strbuf_printf(e->out, "%s[", e->arg_names[item->arg]);
-    sc_emit_offset_text(e, &e->items[id].access, e->items[id].depth);
-    sc_strbuf_add(e->out, "] = ");
+    if (e->items[id].turned || e->items[id].streamed) {
+        sc_emit_turned_element(e, 'w', id, item->arg, e->items[id].turned);
+        sc_strbuf_add(e->out, " = ");
+    } else {
+        sc_strbuf_printf(e->out, "%s[", e->arg_names[item->arg]);
+        sc_emit_offset_text(e, &e->items[id].access, e->items[id].depth);
+        sc_strbuf_add(e->out, "] = ");
+    }
     if (item->kind == SC_ITEM_STORE) {
         stored_text(e, arg->dtype, dtype, item->value);
         sc_strbuf_add(e->out, ";\n");
