@@ -83,9 +83,9 @@ typedef struct sc_emit_offset {
 
 /* How outer iterations are walked: sc_emit_choose_shape. */
 typedef struct sc_emit_shape {
-    uint32_t vector;                 /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: phases' last dims are */
-    int64_t block;                   /* so many of its indices at once */
-    uint32_t tile;                   /* an outer dim that is walked in tiles with the vector dim's blocks; SC_IMAGE_NONE */
+    uint32_t vector; /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: phases' last dims are */
+    int64_t block;   /* so many of its indices at once */
+    uint32_t tile;   /* an outer dim that is walked in tiles with the vector dim's blocks; SC_IMAGE_NONE */
     int64_t tile_size;
     uint32_t order[64], order_count; /* the other outer dims */
     uint32_t shared;                 /* loops of these, then the loop over blocks, that are shared out as one */

@@ -108,7 +108,7 @@ static bool wants_name(const sc_emit *e, sc_knode id)
         return false;
     if (info->kept_from != SC_IMAGE_NONE || info->uses > 1 || info->atom || info->user_depth > info->depth || info->size > LONGEST_TEXT)
         return true;
-    return node->kind == SC_NODE_load && (info->reads_written || e->arg_shared[node->index]);
+    return node->kind == SC_NODE_load && (info->reads_written || (e->arg_shared[node->index] && !info->turned));
 }
 
 static void declare(sc_emit *e, sc_knode id, uint32_t depth)

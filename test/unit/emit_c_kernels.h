@@ -273,6 +273,18 @@ static const char *const emit_c_kernels[] = {
     "  phase { store y %n, %a, %b = %xs }\n"
     "}\n",
 
+    "kernel @k \"a transposition of bf16\" {\n"
+    "  dim A = 70\n"
+    "  dim B = 45\n"
+    "  arg x: bf16[45, 70] in\n"
+    "  arg y: bf16[70, 45] out\n"
+    "  outer A, B\n"
+    "  %a = index A : i64\n"
+    "  %b = index B : i64\n"
+    "  %x = load x %b, %a : f32\n"
+    "  phase { store y %a, %b = %x }\n"
+    "}\n",
+
     "kernel @k \"both ways at once, of parts\" {\n"
     "  dim A = 50\n"
     "  dim B = 77\n"

@@ -159,6 +159,7 @@ static void shapes_fit(sc_context *context)
         {"sum of all", "cut < ", "collapse"},
         {"a transposition to bf16", "sc_turn_b32", "lane"},
         {"transposed matrices of 2 bytes, scaled", "sc_turn_b16(x + N * 3913 + A_from", "sc_stream"}, /* small enough for a cache */
+        {"a transposition of bf16", "= q2[", "sc_bf16_to_f32"},                                       /* moved as it is */
         {"both ways at once, of parts", "sc_turn_b16(w0, 88, y + B_from", "y["},
         {"gelu, and its slope", "#pragma omp parallel for", "cut"},
         {"integers", "t0[32]", "#pragma omp parallel"}, /* too small for a team */
