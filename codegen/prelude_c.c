@@ -484,6 +484,133 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
     [SC_HELPER_lanes_i32] = {"lanes_i32", SC_HELPER(headers), LANES("int32_t", "i32", "(x > y ? x : y)", "(x < y ? x : y)")},
     [SC_HELPER_lanes_i64] = {"lanes_i64", SC_HELPER(headers), LANES("int64_t", "i64", "(x > y ? x : y)", "(x < y ? x : y)")},
 #undef LANES
+    [SC_HELPER_stream] = {"stream", SC_HELPER(headers),
+                          "#ifndef __has_builtin\n"
+                          "#define __has_builtin(name) 0\n"
+                          "#endif\n"
+                          "typedef long long sc_b64x4 __attribute__((vector_size(32), may_alias));\n"
+                          "typedef long long sc_b64x4_anywhere __attribute__((vector_size(32), aligned(1), may_alias));\n"
+                          "\n"
+                          "/* A line of memory that is written as a whole need not be read for it. */\n"
+                          "static inline void sc_stream(void *to, const void *from, int64_t bytes)\n"
+                          "{\n"
+                          "    char *y = to;\n"
+                          "    const char *x = from;\n"
+                          "    int64_t head = (int64_t)(-(uintptr_t)y & 63), i = head < bytes ? head : bytes;\n"
+                          "    __builtin_memcpy(y, x, (size_t)i);\n"
+                          "    for (; i + 64 <= bytes; i += 64) {\n"
+                          "        for (int half = 0; half < 64; half += 32) {\n"
+                          "            sc_b64x4 line = *(const sc_b64x4_anywhere *)(x + i + half);\n"
+                          "#if __has_builtin(__builtin_nontemporal_store)\n"
+                          "            __builtin_nontemporal_store(line, (sc_b64x4 *)(y + i + half));\n"
+                          "#elif defined __AVX__\n"
+                          "            __builtin_ia32_movntdq256((sc_b64x4 *)(y + i + half), line);\n"
+                          "#else\n"
+                          "            *(sc_b64x4 *)(y + i + half) = line;\n"
+                          "#endif\n"
+                          "        }\n"
+                          "    }\n"
+                          "    __builtin_memcpy(y + i, x + i, (size_t)(bytes - i));\n"
+                          "}\n"
+                          "\n"
+                          "/* What other threads do next, they do behind these stores. */\n"
+                          "static inline void sc_streamed(void)\n"
+                          "{\n"
+                          "#ifdef __SSE__\n"
+                          "    __builtin_ia32_sfence();\n"
+                          "#else\n"
+                          "    __sync_synchronize();\n"
+                          "#endif\n"
+                          "}\n"},
+/* The rest, at the right and below, element by element. */
+#define TURN(type, name, out)                                                                                                              \
+    "static inline void " name "(const void *from, int64_t from_row, void *to, int64_t to_row, int64_t rows, int64_t columns)\n"           \
+    "{\n"                                                                                                                                  \
+    "    const " type " *x = from;\n"                                                                                                      \
+    "    " type " *y = to;\n"                                                                                                              \
+    "    for (int64_t r = 0; r < rows; r += 8) {\n"                                                                                        \
+    "        const " type " *later = x + (r + 16 < rows ? (r + 16) * from_row : (r + 16 - rows) * from_row + columns);\n"                  \
+    "        for (int64_t c = 0; c < columns; c += 8) {\n"                                                                                 \
+    "            for (int64_t i = 0; c % (64 / (int64_t)sizeof *x) == 0 && i < 8; i++)\n"                                                  \
+    "                __builtin_prefetch(later + i * from_row + c);\n"                                                                      \
+    "            if (r + 8 <= rows && c + 8 <= columns) {\n"                                                                               \
+    "                " name "_8(x + r * from_row + c, from_row, y + c * to_row + r, to_row);\n"                                            \
+    "                continue;\n"                                                                                                          \
+    "            }\n"                                                                                                                      \
+    "            for (int64_t j = c; j < c + 8 && j < columns; j++)\n"                                                                     \
+    "                for (int64_t i = r; i < r + 8 && i < rows; i++)\n"                                                                    \
+    "                    y[j * to_row + i] = x[i * from_row + j];\n"                                                                       \
+    "        }\n"                                                                                                                          \
+    "    }\n"                                                                                                                              \
+    "}\n"                                                                                                                                  \
+    "\n"                                                                                                                                   \
+    "/* The same; what it writes goes around the caches. */\n"                                                                             \
+    "static inline void " out "(const void *from, int64_t from_row, void *to, int64_t to_row, int64_t rows, int64_t columns)\n"            \
+    "{\n"                                                                                                                                  \
+    "    " type " strip[8 * 256];\n"                                                                                                       \
+    "    for (int64_t r = 0; r < rows; r += 256) {\n"                                                                                      \
+    "        int64_t length = rows - r < 256 ? rows - r : 256;\n"                                                                          \
+    "        for (int64_t c = 0; c < columns; c += 8) {\n"                                                                                 \
+    "            int64_t width = columns - c < 8 ? columns - c : 8;\n"                                                                     \
+    "            " name "((const " type " *)from + r * from_row + c, from_row, strip, 256, length, width);\n"                              \
+    "            for (int64_t i = 0; i < width; i++)\n"                                                                                    \
+    "                sc_stream((" type " *)to + (c + i) * to_row + r, strip + 256 * i, length * (int64_t)sizeof *strip);\n"                \
+    "        }\n"                                                                                                                          \
+    "    }\n"                                                                                                                              \
+    "}\n"
+    [SC_HELPER_turn_b32] =
+        {"turn_b32", SC_HELPER(stream),
+         "typedef uint32_t sc_b32 __attribute__((may_alias));\n"
+         "typedef uint32_t sc_b32x8 __attribute__((vector_size(32), aligned(4), may_alias));\n"
+         "\n"
+         "/* 8 rows of 8: pairs, pairs of pairs, halves. */\n"
+         "static inline void sc_turn_b32_8(const sc_b32 *from, int64_t from_row, sc_b32 *to, int64_t to_row)\n"
+         "{\n"
+         "    sc_b32x8 x[8], y[8];\n"
+         "    for (int i = 0; i < 8; i++)\n"
+         "        x[i] = *(const sc_b32x8 *)(from + i * from_row);\n"
+         "    for (int i = 0; i < 8; i += 2) {\n"
+         "        y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);\n"
+         "        y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);\n"
+         "    }\n"
+         "    for (int i = 0; i < 8; i += 4) {\n"
+         "        for (int j = 0; j < 2; j++) {\n"
+         "            x[i + 2 * j] = __builtin_shufflevector(y[i + j], y[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);\n"
+         "            x[i + 2 * j + 1] = __builtin_shufflevector(y[i + j], y[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);\n"
+         "        }\n"
+         "    }\n"
+         "    for (int i = 0; i < 4; i++) {\n"
+         "        *(sc_b32x8 *)(to + i * to_row) = __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);\n"
+         "        *(sc_b32x8 *)(to + (i + 4) * to_row) = __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);\n"
+         "    }\n"
+         "}\n"
+         "\n"
+         "/* In squares of 8; later rows are fetched meanwhile, at the end those of the columns that are likely to be next. */\n" TURN(
+             "sc_b32", "sc_turn_b32", "sc_turn_out_b32")},
+    [SC_HELPER_turn_b16] = {"turn_b16", SC_HELPER(stream),
+                            "typedef uint16_t sc_b16 __attribute__((may_alias));\n"
+                            "typedef uint16_t sc_b16x8 __attribute__((vector_size(16), aligned(2), may_alias));\n"
+                            "\n"
+                            "/* 8 rows of 8: thrice, each row of the upper half and one of the lower become two that take turns. */\n"
+                            "static inline void sc_turn_b16_8(const sc_b16 *from, int64_t from_row, sc_b16 *to, int64_t to_row)\n"
+                            "{\n"
+                            "    sc_b16x8 x[8], y[8];\n"
+                            "    for (int i = 0; i < 8; i++)\n"
+                            "        x[i] = *(const sc_b16x8 *)(from + i * from_row);\n"
+                            "    for (int round = 0; round < 3; round++) {\n"
+                            "        for (int i = 0; i < 4; i++) {\n"
+                            "            y[2 * i] = __builtin_shufflevector(x[i], x[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);\n"
+                            "            y[2 * i + 1] = __builtin_shufflevector(x[i], x[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);\n"
+                            "        }\n"
+                            "        for (int i = 0; i < 8; i++)\n"
+                            "            x[i] = y[i];\n"
+                            "    }\n"
+                            "    for (int i = 0; i < 8; i++)\n"
+                            "        *(sc_b16x8 *)(to + i * to_row) = x[i];\n"
+                            "}\n"
+                            "\n"
+                            "/* As sc_turn_b32. */\n" TURN("sc_b16", "sc_turn_b16", "sc_turn_out_b16")},
+#undef TURN
 };
 
 const char *sc_helper_name(sc_helper helper)
