@@ -71,9 +71,20 @@ static void check(sc_emit *e, uint32_t item)
     sc_emit_line(e, "}");
 }
 
+/* An element of a tile that goes elsewhere as it is. */
+static bool is_moved(const sc_emit *e, sc_dtype stored, sc_knode value)
+{
+    const sc_emit_node *info = &e->nodes[value];
+    return info->turned && !info->visible && e->k->args.data[info->access.arg].dtype == stored;
+}
+
 /* What a value becomes in memory. */
 static void stored_text(sc_emit *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
 {
+    if (is_moved(e, stored, value)) {
+        sc_emit_turned_element(e, 'q', value, e->nodes[value].access.arg, true);
+        return;
+    }
     bool narrow = stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16,
          same = stored == dtype || (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32);
     if (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32)
@@ -100,9 +111,14 @@ static void store(sc_emit *e, uint32_t id)
         sc_emit_indent(e);
         e->indent--;
     }
-    sc_strbuf_printf(e->out, "%s[", e->arg_names[item->arg]);
-    sc_emit_offset_text(e, &e->items[id].access, e->items[id].depth);
-    sc_strbuf_add(e->out, "] = ");
+    if (e->items[id].turned || e->items[id].streamed) {
+        sc_emit_turned_element(e, 'w', id, item->arg, e->items[id].turned);
+        sc_strbuf_add(e->out, " = ");
+    } else {
+        sc_strbuf_printf(e->out, "%s[", e->arg_names[item->arg]);
+        sc_emit_offset_text(e, &e->items[id].access, e->items[id].depth);
+        sc_strbuf_add(e->out, "] = ");
+    }
     if (item->kind == SC_ITEM_STORE) {
         stored_text(e, arg->dtype, dtype, item->value);
         sc_strbuf_add(e->out, ";\n");

@@ -230,7 +230,10 @@ static void load_text(sc_emit *e, sc_knode id)
     else if (arg->dtype == SC_DTYPE_bool)
         after = " != 0";
     sc_strbuf_add(e->out, before);
-    element_text(e, &info->access, info->depth);
+    if (info->turned)
+        sc_emit_turned_element(e, 'q', id, node->index, true);
+    else
+        element_text(e, &info->access, info->depth);
     sc_strbuf_add(e->out, after);
     if (guarded)
         sc_strbuf_add(e->out, node->dtype == SC_DTYPE_f32 ? " : 0.0f" : node->dtype == SC_DTYPE_f64 ? " : 0.0" : " : 0");
