@@ -25,7 +25,7 @@ double sc_read_seconds(const uint64_t *memory)
     enum { STREAM = 4096, COUNT = SC_READ_BYTES / 8 };
     uint64_t total = 0;
     double start = sc_seconds();
-#pragma omp parallel for reduction(+ : total) schedule(static)
+#pragma omp parallel for reduction(+ : total) schedule(dynamic)
     for (int64_t block = 0; block < COUNT; block += 8 * STREAM) {
         for (int64_t i = block; i < block + STREAM; i++)
             total += memory[i] + memory[i + STREAM] + memory[i + 2 * STREAM] + memory[i + 3 * STREAM] + memory[i + 4 * STREAM] +

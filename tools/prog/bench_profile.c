@@ -5,6 +5,7 @@
 
 #include "runtime/drive/json.h"
 #include "runtime/session.h"
+#include "support/gemm_blocks.h"
 #include "tools/prog/bench.h"
 
 enum { MOST_ROWS = 10 };
@@ -55,6 +56,22 @@ static double kernel_bytes(const sc_image_kernel *kernel)
     return bytes;
 }
 
+/* Products of a few rows are as fast as what they read comes. */
+static bool is_skinny(const sc_gemm *gemm)
+{
+    bool swapped;
+    sc_gemm canonical = sc_gemm_canonical(gemm, &swapped);
+    return sc_gemm_size(&canonical, SC_GEMM_M) <= SC_GEMM_SKINNY;
+}
+
+static double gemm_bytes(const sc_gemm *gemm)
+{
+    double bytes = 0;
+    for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+        bytes += (double)sc_gemm_extent(gemm, (sc_gemm_operand)o) * sc_dtypes[gemm->dtypes[o]].bytes;
+    return bytes;
+}
+
 static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_image_instr *instr)
 {
     const sc_image *image = b->prog->program->image;
@@ -65,6 +82,8 @@ static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_ima
     case SC_INSTR_GEMM:
         sc_strbuf_init(&text, &b->prog->context->arena);
         sc_gemm_print(&image->gemms[instr->index], &text);
+        if (is_skinny(&image->gemms[instr->index]))
+            return (profile_row){text.data, "GB/s", 0, 1e-9 * gemm_bytes(&image->gemms[instr->index]), 0};
         return (profile_row){text.data, "GFLOP/s", 0, 1e-9 * sc_gemm_flops(&image->gemms[instr->index]), 0};
     case SC_INSTR_COLLECTIVE:
         return (profile_row){sc_image_collective_names[image->collectives[instr->index].kind], NULL, 0, 0, 0};
