@@ -96,23 +96,25 @@ static sc_status start(sc_rank *rank, sc_bound *bound, sc_error *error)
         bound->request = NULL;
         sc_comm_abort(rank->comm, error->text);
     }
+    rank->in_flight += status == SC_OK;
     return status;
 }
 
-static sc_status finish(sc_bound *bound, sc_error *error)
+static sc_status finish(sc_rank *rank, sc_bound *bound, sc_error *error)
 {
     sc_status status = sc_comm_wait(bound->request, error);
     bound->request = NULL;
+    rank->in_flight--;
     return status;
 }
 
 /* What is in flight must be waited for, also when it has failed. */
-static void drain(const sc_rank *rank, uint32_t func)
+static void drain(sc_rank *rank, uint32_t func)
 {
     for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count; i++) {
         sc_error ignored = {.status = SC_OK};
         if (rank->funcs[func][i].request != NULL)
-            finish(&rank->funcs[func][i], &ignored);
+            finish(rank, &rank->funcs[func][i], &ignored);
     }
 }
 
@@ -134,7 +136,7 @@ static sc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, uint32
         status = start(rank, bound, &reason);
         break;
     case SC_INSTR_FINISH:
-        status = finish(&list[bound->instr->index], &reason);
+        status = finish(rank, &list[bound->instr->index], &reason);
         break;
     default:
         memcpy(bound->args[1], bound->args[0], (size_t)bound->bytes);
@@ -212,6 +214,8 @@ static sc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc
             return status;
         if (is_timed)
             note_time(rank, func, i, begin, now());
+        if (rank->in_flight > 0) /* processes move bytes only when they are asked to */
+            sc_comm_poll(rank->comm);
     }
     return error->status;
 }
