@@ -98,7 +98,15 @@ static void list_buffers(overlapping *o)
         o->is_outside[o->func->outputs[i].buffer] = true;
 }
 
-/* The first of an item's wishes is looked at. */
+static bool has_once(const sc_image_instr *instr, uint32_t buffer)
+{
+    uint32_t count = 0;
+    for (uint32_t a = 0; a < instr->arg_count; a++)
+        count += instr->args[a].buffer == buffer;
+    return count == 1;
+}
+
+/* The first of an item's wishes that can be granted is looked at. */
 static void list_wishes(overlapping *o, uint32_t func, const sc_memory_wish *wishes, uint32_t count)
 {
     o->wish_from = sc_arena_array(o->arena, o->count, sizeof *o->wish_from);
@@ -106,16 +114,22 @@ static void list_wishes(overlapping *o, uint32_t func, const sc_memory_wish *wis
     for (uint32_t i = 0; i < o->count; i++)
         o->wish_from[i] = o->wish_into[i] = NONE;
     for (uint32_t w = count; w-- > 0;) {
-        if (wishes[w].func != func)
+        const sc_memory_wish *wish = &wishes[w];
+        if (wish->func != func)
             continue;
-        o->wish_from[o->item_of[wishes[w].instr]] = wishes[w].from;
-        o->wish_into[o->item_of[wishes[w].instr]] = wishes[w].into;
+        uint32_t index = o->item_of[wish->instr];
+        const sc_image_instr *instr = o->items[index].instr;
+        if (!has_once(instr, wish->from) || !has_once(instr, wish->into) || bytes_of(o, wish->from) != bytes_of(o, wish->into))
+            continue;
+        o->wish_from[index] = wish->from;
+        o->wish_into[index] = wish->into;
     }
 }
 
 /* ---- what is alive ---- */
 typedef struct life {
     uint32_t first, last; /* first > last: never */
+    bool is_held;         /* until a FINISH behind the last */
 } life;
 
 /* Of the buffers that are no states, by place in the order. `waits`: what collectives have lives until their FINISH, where it stood. */
@@ -123,13 +137,14 @@ static life *find_lives(const overlapping *o, const uint32_t *order, bool waits)
 {
     life *lives = sc_arena_array(o->arena, o->image->buffer_count, sizeof *lives);
     for (uint32_t b = 0; b < o->image->buffer_count; b++)
-        lives[b] = (life){NONE, 0};
+        lives[b] = (life){.first = NONE};
     for (uint32_t at = 0; at < o->count; at++) {
         const item *one = &o->items[order[at]];
         bool held = waits && one->before != NONE && one->before > at;
         for (uint32_t a = 0; a < one->instr->arg_count; a++) {
             life *of = &lives[one->instr->args[a].buffer];
             uint32_t last = held ? one->before - 1 : at;
+            of->is_held = last > of->last ? held : of->is_held || (held && last == of->last);
             of->first = at < of->first ? at : of->first;
             of->last = last > of->last ? last : of->last;
         }
@@ -153,7 +168,7 @@ static int64_t *find_live(const overlapping *o, const uint32_t *order, const lif
     }
     for (uint32_t at = 0; at < o->count; at++) {
         uint32_t into = o->wish_into[order[at]], from = o->wish_from[order[at]];
-        if (into == NONE || lives[into].first != at || lives[from].last != at || lives[from].first == at)
+        if (into == NONE || lives[into].first != at || lives[from].last != at || lives[from].first == at || lives[from].is_held)
             continue;
         live[at] -= bytes_of(o, into);
         live[at + 1] += bytes_of(o, into);
@@ -353,7 +368,7 @@ static uint32_t *new_order(overlapping *o)
 /* ---- waits ---- */
 typedef struct flight {
     uint32_t item, instr; /* instr: in the new list */
-    uint32_t due;         /* the place in the order where it was waited for before */
+    uint32_t due;         /* the place in the order before which it was waited for */
 } flight;
 
 typedef struct writing {
@@ -364,8 +379,8 @@ typedef struct writing {
     uint32_t *taken, *brought; /* by buffer: how many of them read it, write it */
     sc_image_instr *instrs;
     uint32_t count;
-    uint32_t *place;    /* by item: its instruction */
-    uint32_t *order_of; /* by item: its place in the order; of the end: the last */
+    uint32_t *place; /* by item: its instruction */
+    uint32_t *due;   /* by item, and at the end: the place behind all that stayed before it */
 } writing;
 
 static void mark(writing *w, uint32_t index, uint32_t by)
@@ -388,15 +403,15 @@ static void finish(writing *w, uint32_t which)
     memmove(&w->flights[which], &w->flights[which + 1], (--w->flying - which) * sizeof *w->flights);
 }
 
-/* Waits for those that have the buffer; where it is only read, for those that write it. */
-static void finish_for(writing *w, uint32_t buffer, bool is_written)
+/* Waits for those that have the buffer; where it is only read, for those that write it. `at`: for those that were waited for before it. */
+static void finish_for(writing *w, uint32_t buffer, bool is_written, uint32_t at)
 {
     for (uint32_t f = 0; f < w->flying && (w->brought[buffer] > 0 || (is_written && w->taken[buffer] > 0));) {
         const sc_image_instr *instr = w->o->items[w->flights[f].item].instr;
         bool has = false;
         for (uint32_t a = 0; a < instr->arg_count; a++)
             has = has || (instr->args[a].buffer == buffer && (is_written || sc_memory_access(w->o->image, instr, a) != SC_ACCESS_IN));
-        if (has)
+        if (has && w->flights[f].due <= at)
             finish(w, f);
         else
             f++;
@@ -414,9 +429,12 @@ static int64_t held_by(const writing *w, const flight *one, uint32_t at)
 }
 
 /* Nothing is waited for earlier than before. */
-static void make_room(writing *w, uint32_t at)
+static void make_room(writing *w, uint32_t at, uint32_t index)
 {
+    uint32_t from = w->o->wish_from[index];
     int64_t sum = w->o->live[at];
+    if (from != NONE && w->taken[from] + w->brought[from] > 0) /* which is not granted then */
+        sum += bytes_of(w->o, from);
     for (uint32_t f = 0; f < w->flying; f++)
         sum += held_by(w, &w->flights[f], at);
     for (uint32_t f = 0; f < w->flying && sum > w->o->limit;) {
@@ -435,17 +453,17 @@ static void write_item(writing *w, uint32_t at, uint32_t index)
     overlapping *o = w->o;
     const sc_image_instr *instr = o->items[index].instr;
     for (uint32_t a = 0; a < instr->arg_count; a++)
-        finish_for(w, instr->args[a].buffer, sc_memory_access(o->image, instr, a) != SC_ACCESS_IN);
-    if (o->wish_from[index] != NONE) /* its place is to be written */
-        finish_for(w, o->wish_from[index], true);
+        finish_for(w, instr->args[a].buffer, sc_memory_access(o->image, instr, a) != SC_ACCESS_IN, NONE);
+    if (o->wish_from[index] != NONE) /* its place is to be written, as it was */
+        finish_for(w, o->wish_from[index], true, at);
     if (is_collective(o, index) && w->flying == SC_OVERLAP_FLIGHTS)
         finish(w, 0);
-    make_room(w, at);
+    make_room(w, at, index);
     w->place[index] = w->count;
     w->instrs[w->count++] = *instr;
     if (!is_collective(o, index))
         return;
-    w->flights[w->flying++] = (flight){index, w->count - 1, w->order_of[o->items[index].before]};
+    w->flights[w->flying++] = (flight){index, w->count - 1, w->due[o->items[index].before]};
     mark(w, index, 1);
 }
 
@@ -456,10 +474,11 @@ static void write_list(overlapping *o, sc_image_func *out, const uint32_t *order
     w.taken = sc_arena_array(o->arena, o->image->buffer_count, sizeof *w.taken);
     w.brought = sc_arena_array(o->arena, o->image->buffer_count, sizeof *w.brought);
     w.instrs = sc_arena_array(o->arena, o->func->instr_count, sizeof *w.instrs);
-    w.order_of = sc_arena_array(o->arena, (size_t)o->count + 1, sizeof *w.order_of);
-    w.order_of[o->count] = o->count;
+    w.due = sc_arena_array(o->arena, (size_t)o->count + 1, sizeof *w.due);
     for (uint32_t at = 0; at < o->count; at++)
-        w.order_of[order[at]] = at;
+        w.due[order[at] + 1] = o->items[order[at]].at == NONE ? at + 1 : 0;
+    for (uint32_t i = 0; i < o->count; i++)
+        w.due[i + 1] = w.due[i + 1] > 0 ? w.due[i + 1] : w.due[i];
     for (uint32_t at = 0; at < o->count; at++)
         write_item(&w, at, order[at]);
     while (w.flying > 0)
