@@ -129,7 +129,7 @@ static void list_wishes(overlapping *o, uint32_t func, const sc_memory_wish *wis
 /* ---- what is alive ---- */
 typedef struct life {
     uint32_t first, last; /* first > last: never */
-    bool is_held;         /* until a FINISH behind the last */
+    bool is_held;         /* beyond the last: until a FINISH behind it, or the end */
 } life;
 
 /* Of the buffers that are no states, by place in the order. `waits`: what collectives have lives until their FINISH, where it stood. */
@@ -149,10 +149,14 @@ static life *find_lives(const overlapping *o, const uint32_t *order, bool waits)
             of->last = last > of->last ? last : of->last;
         }
     }
-    for (uint32_t i = 0; i < o->func->input_count; i++)
-        lives[o->func->inputs[i].buffer].first = 0;
-    for (uint32_t i = 0; i < o->func->output_count && o->count > 0; i++)
-        lives[o->func->outputs[i].buffer].last = o->count - 1;
+    for (uint32_t i = 0; i < o->func->input_count; i++) {
+        life *of = &lives[o->func->inputs[i].buffer];
+        of->first = of->first == NONE ? NONE : 0;
+    }
+    for (uint32_t i = 0; i < o->func->output_count && o->count > 0; i++) {
+        life *of = &lives[o->func->outputs[i].buffer];
+        *of = (life){of->first, o->count - 1, true};
+    }
     return lives;
 }
 
