@@ -90,7 +90,8 @@ static void add_kernel(growing *g)
     }
     bool to_state = below(g, 3) == 0;
     uint32_t from = args[below(g, reads)];
-    args[count] = to_state ? g->ready[below(g, g->state_count)] : fresh(g, below(g, 2) == 0 ? size_of(g, from) : 64 * (1 + below(g, SIZES)));
+    args[count] =
+        to_state ? g->ready[below(g, g->state_count)] : fresh(g, below(g, 2) == 0 ? size_of(g, from) : 64 * (1 + below(g, SIZES)));
     access[count] = to_state && below(g, 2) == 0 ? 'b' : 'o';
     for (uint32_t i = 0; i <= count; i++) {
         settle(g, args[i], i == count);
