@@ -371,18 +371,19 @@ bool sc_generate_parts(const sc_generate_part *parts, uint32_t count, const sc_g
     add_schedule(&g, parts[0].m, image);
     for (uint32_t p = 0; p < count; p++)
         image->func_count += parts[p].m->funcs.count;
-    image->funcs = sc_arena_array(g.arena, image->func_count, sizeof *image->funcs);
+    image->funcs = sc_arena_array(g.arena, (size_t)image->func_count + 1, sizeof *image->funcs);
     for (uint32_t p = 0; p < count; p++) {
         if (!add_part(&g, &parts[p], &image->funcs[g.func_base]))
             return false;
     }
+    sc_generator_join(&g, image);
     image->states = g.states.data, image->state_count = g.states.count;
     image->buffers = g.buffers.data, image->buffer_count = g.buffers.count;
     image->kernels = g.kernels.data, image->kernel_count = g.kernels.count;
     image->gemms = g.gemms.data, image->gemm_count = g.gemms.count;
     image->collectives = g.collectives.data, image->collective_count = g.collectives.count;
     image->groups = g.groups.data, image->group_count = g.groups.count;
-    return report(&g, "memory plan", sc_memory_plan_make(g.arena, image, g.wishes.data, g.wishes.count, &out->memory)) &&
+    return report(&g, "memory plan", sc_generator_plan(&g, image)) &&
            report(&g, "memory plan", sc_memory_plan_verify(g.arena, image, g.wishes.data, g.wishes.count)) &&
            (options->no_object || add_object(&g, image)) && report(&g, "program", sc_image_check(image, g.arena));
 }

@@ -81,6 +81,12 @@ typedef void sc_emit_fn(sc_generator *g, const void *what, const char *name, boo
 void sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new);
 void sc_generator_finish(sc_generator *g, uint32_t flight);
 
+/* ---- the program ---- */
+/* A schedule that ends with a micro-batch and a call without one gets one function for both, behind all others; the image has room for it. */
+void sc_generator_join(sc_generator *g, sc_image *image);
+/* Collectives overlap, buffers get their places: in an arena that is no larger than it would be without. NULL, or why there is no plan. */
+const char *sc_generator_plan(sc_generator *g, sc_image *image);
+
 /* ---- units: rows of lowering.def; false after a message ---- */
 typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);
 sc_unit_fn unit_input, unit_state_read, unit_state_write, unit_return, unit_view, unit_dot, unit_attend, unit_all_gather,
