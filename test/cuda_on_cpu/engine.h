@@ -102,11 +102,14 @@ typedef struct sc_machine_block {
     char **free_stacks;
     size_t free_count;
     bool failed;
+    char why[768]; /* failed: what the report says of it, and where it was: */
+    int why_line, why_thread;
+    const void *code; /* of the last access without a wrapper, or NULL */
 } sc_machine_block;
 
 /* The launch of this thread of the host, or NULL. */
 sc_machine_block *sc_machine_now(void);
-/* Ends the run, from a thread of the block; does not return. `line` 0: the thread's last. */
+/* Ends the run, from a thread of the block; does not return. `line` 0: where b->code is. */
 _Noreturn void sc_machine_stop(sc_machine_block *b, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Gives way to the scheduler until the thread is READY. */
 void sc_machine_yield(sc_machine_block *b);
@@ -131,7 +134,7 @@ void sc_machine_global_load(int line, const void *from, void *to, int bytes, int
 void sc_machine_global_store(int line, void *to, const void *from, int bytes, int align);
 /* Atomically; of no account in races. */
 void sc_machine_global_lower(int line, uint64_t *at, uint64_t value);
-void sc_machine_touch(const void *at, int64_t bytes, int writes);
+void sc_machine_touch(const void *code, const void *at, int64_t bytes, int writes);
 
 /* ---- warp.c: what the lanes do once all have arrived. lanes[i]: of thread `first` + i ---- */
 const char *sc_machine_what(int what);

@@ -96,11 +96,12 @@ void sc_machine_global_lower(int line, uint64_t *at, uint64_t value)
 }
 
 /* Stacks of threads are their own; what is neither there nor near an array is the shared object's constants. */
-void sc_machine_touch(const void *at, int64_t bytes, int writes)
+void sc_machine_touch(const void *code, const void *at, int64_t bytes, int writes)
 {
     sc_machine_block *b = sc_machine_now();
     if (b == NULL || b->arrays == NULL || (uintptr_t)at - (uintptr_t)b->stacks < b->stack_count * SC_MACHINE_STACK)
         return;
+    b->code = code;
     if (sc_machine_array_of(b->arrays, b->array_count, at) != NULL)
         access_array(b, 0, at, bytes, writes != 0);
 }

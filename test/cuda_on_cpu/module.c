@@ -18,6 +18,8 @@ extern const sc_machine_table sc_machine_functions;
 /* -fsanitize=thread is here for its calls alone: hooks.c answers them. */
 static const char *const COMPILE[] = {"-std=c++17",
                                       "-O1",
+                                      "-g1",
+                                      "-fstack-clash-protection",
                                       "-fsanitize=thread",
                                       "-fPIC",
                                       "-fvisibility=hidden",

@@ -2,6 +2,7 @@
  * wait for copies, when they leave. So one that never waits costs one switch, and a stack that it hands on to the next. The scheduler, on
  * the caller's stack, picks who goes on; a block in which nobody can has a barrier that is never reached, and is told so. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -33,20 +34,43 @@ int sc_machine_report_add(sc_machine_report *report, const char *format, ...)
     return count;
 }
 
+/* Said later, by the caller's thread on its own stack. */
 static void fail(sc_machine_block *b, int line, const char *format, va_list args)
 {
     b->failed = true;
+    b->why_line = line;
+    b->why_thread = b->now == NULL ? -1 : b->now->index;
+    vsnprintf(b->why, sizeof b->why, format, args);
+}
+
+/* The line of an instruction, which `addr2line` knows where there is one; 0: it cannot be told. */
+static int line_of(const void *code)
+{
+    Dl_info info;
+    char command[4352], answer[512];
+    if (code == NULL || dladdr(code, &info) == 0 || strchr(info.dli_fname, '\'') != NULL)
+        return 0;
+    size_t offset = (size_t)((uintptr_t)code - (uintptr_t)info.dli_fbase);
+    snprintf(command, sizeof command, "addr2line -e '%s' %zx 2>/dev/null", info.dli_fname, offset - 1);
+    FILE *pipe = popen(command, "r");
+    const char *colon = pipe != NULL && fgets(answer, sizeof answer, pipe) != NULL ? strrchr(answer, ':') : NULL;
+    if (pipe != NULL)
+        pclose(pipe);
+    return colon == NULL ? 0 : (int)strtol(colon + 1, NULL, 10);
+}
+
+static void say(const sc_machine_block *b)
+{
+    int line = b->why_line > 0 || b->why_thread < 0 ? b->why_line : line_of(b->code);
     b->report->text[0] = 0;
     sc_machine_report_add(b->report, "%s, block %lld", b->launch->entry, (long long)b->block);
-    if (b->now != NULL)
-        sc_machine_report_add(b->report, ", thread %d", b->now->index);
-    if (b->now != NULL && line == 0)
-        sc_machine_report_add(b->report, ", after line %d", b->now->line);
-    else if (line != 0)
+    if (b->why_thread >= 0)
+        sc_machine_report_add(b->report, ", thread %d", b->why_thread);
+    if (line > 0)
         sc_machine_report_add(b->report, ", line %d", line);
-    sc_machine_report_add(b->report, ": ");
-    size_t length = strlen(b->report->text);
-    vsnprintf(b->report->text + length, sizeof b->report->text - length, format, args);
+    else if (b->why_thread >= 0)
+        sc_machine_report_add(b->report, ", after line %d", b->thread[b->why_thread].line);
+    sc_machine_report_add(b->report, ": %s", b->why);
 }
 
 /* The scheduler sees that the run failed and resumes nobody: the stack is left as it is. */
@@ -102,9 +126,11 @@ static void on_fault(int signal, siginfo_t *info, void *context)
     if (b != NULL && b->now != NULL) {
         const char *verb = "reads or writes";
 #if defined(__x86_64__)
-        verb = (((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2) != 0 ? "writes" : "reads";
+        const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
+        verb = (registers[REG_ERR] & 2) != 0 ? "writes" : "reads";
+        b->code = (const char *)(uintptr_t)registers[REG_RIP] + 1;
 #else
-        (void)context;
+        b->code = (const char *)(uintptr_t)((const ucontext_t *)context)->uc_mcontext.pc + 1;
 #endif
         if (signal == SIGFPE)
             sc_machine_stop(b, 0, "divides an integer by 0");
@@ -491,6 +517,8 @@ bool sc_machine_run(const sc_machine_launch *launch, sc_machine_report *report)
     if (why != NULL)
         sc_machine_report_add(report, "%s: %s", launch->entry, why);
     bool ok = why == NULL && !b->failed;
+    if (why == NULL && b->failed)
+        say(b);
     if (b != NULL)
         release(b);
     free(b);

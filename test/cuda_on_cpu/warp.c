@@ -29,7 +29,7 @@ static void shuffle(sc_machine_block *b, int what, sc_machine_thread *lanes)
     for (int i = 0; i < SC_MACHINE_WARP; i++) {
         int argument = lanes[i].lane->argument;
         if (argument < 0 || argument >= SC_MACHINE_WARP)
-            sc_machine_stop(b, 0, "lane %d gives %s %d, which is no lane of a warp", i, sc_machine_what(what), argument);
+            sc_machine_stop(b, lanes[i].line, "lane %d gives %s %d, which is no lane of a warp", i, sc_machine_what(what), argument);
         int from = what == SC_MACHINE_SHUFFLE ? argument : what == SC_MACHINE_SHUFFLE_XOR ? (i ^ argument) : i - argument;
         lanes[i].lane->value = values[from < 0 ? i : from];
     }

@@ -177,6 +177,22 @@ static const char BLOCKS[] = "SC_KERNEL(32, 1) void blocks_write_alike" ARGS "{\
                              "        y[sc_block()] = 1.0f;\n"
                              "}\n";
 
+static const char LINES[] = "SC_KERNEL(32, 1) void array_at_line_5" ARGS "{\n"
+                            "    float a = x[0];\n"
+                            "    a += 1.0f;\n"
+                            "    y[n] = a;\n"
+                            "}\n"
+                            "SC_KERNEL(32, 1) void fault_at_line_11" ARGS "{\n"
+                            "    float a = x[0];\n"
+                            "    a += 1.0f;\n"
+                            "    y[n] = a;\n"
+                            "}\n"
+                            "SC_KERNEL(32, 1) void wrapper_at_line_17" ARGS "{\n"
+                            "    float a = x[0];\n"
+                            "    a += 1.0f;\n"
+                            "    y[0] = sc_shared<float>(0)[sc_lane()];\n"
+                            "}\n";
+
 static const char MATRICES[] =
     "SC_KERNEL(32, 1) void multiply_bf16(const uint32_t *a, const uint32_t *b, float *c" TAIL "{\n"
     "    uint32_t r[4];\n"
@@ -278,7 +294,7 @@ static int compile_all(void **state)
                             "    int t = sc_thread();\n"
                             "    y[t] = t < n ? sc_bf16_to_f32(sc_f32_to_bf16(sc_exp_f32(sc_log_f32(x[t] + 1.0f)))) : 0.0f;\n"
                             "}\n");
-    const char *texts[] = {GOOD, mistakes.data, BLOCKS, MATRICES, STAGES, CONVERSIONS, helpers.data};
+    const char *texts[] = {GOOD, mistakes.data, BLOCKS, LINES, MATRICES, STAGES, CONVERSIONS, helpers.data};
     sc_machine_report report;
     module = sc_machine_compile(texts, sizeof texts / sizeof *texts, &report);
     if (module == NULL)
@@ -463,6 +479,25 @@ static void test_blocks_that_touch_the_same(void **state)
         expect_report(&f, "of y, which another block of the launch");
     }
     sc_machine_memory_free(f.memory);
+}
+
+/* Of an access without a wrapper the line is found in the object, where there is an addr2line. */
+static void test_reports_have_lines(void **state)
+{
+    (void)state;
+    bool has_tool = system("addr2line --version >/dev/null 2>&1") == 0;
+    for (int i = 0; i < 3; i++) {
+        static const char *const entries[] = {"array_at_line_5", "fault_at_line_11", "wrapper_at_line_17"};
+        static const char *const says[] = {"array_at_line_5, block 0, thread 0, line 5: writes",
+                                           "fault_at_line_11, block 0, thread 0, line 11: writes",
+                                           "wrapper_at_line_17, block 0, thread 0, line 17: reads"};
+        fixture f;
+        begin(&f, entries[i], 32, 0);
+        f.launch.memory = i == 1 ? NULL : f.memory;
+        if (has_tool || i == 2)
+            expect_report(&f, says[i]);
+        sc_machine_memory_free(f.memory);
+    }
 }
 
 static void test_each_block_runs_once(void **state)
@@ -813,6 +848,7 @@ int main(void)
         cmocka_unit_test(test_good_kernels),
         cmocka_unit_test(test_mistakes_are_reported),
         cmocka_unit_test(test_blocks_that_touch_the_same),
+        cmocka_unit_test(test_reports_have_lines),
         cmocka_unit_test(test_each_block_runs_once),
         cmocka_unit_test(test_launches_that_cannot_be),
         cmocka_unit_test(test_what_lies_beside_arrays_is_checked),
