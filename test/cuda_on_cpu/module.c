@@ -15,18 +15,19 @@
 extern const char sc_machine_kernel_text[], sc_machine_hooks_text[];
 extern const sc_machine_table sc_machine_functions;
 
-/* -fsanitize=thread is here for its calls alone: hooks.c answers them. */
+/* -fsanitize=thread is here for its calls alone: hooks.c answers them. What C++ leaves undefined, and a GPU's compiler may use, traps:
+ * integers do not wrap. */
 static const char *const COMPILE[] = {"-std=c++17",
                                       "-O1",
                                       "-g1",
+                                      "-fsanitize=thread,signed-integer-overflow,shift-exponent,integer-divide-by-zero,bounds",
+                                      "-fsanitize-undefined-trap-on-error",
                                       "-fstack-clash-protection",
-                                      "-fsanitize=thread",
                                       "-fPIC",
                                       "-fvisibility=hidden",
                                       "-fno-exceptions",
                                       "-fno-rtti",
                                       "-fno-math-errno",
-                                      "-fwrapv",
                                       "-fno-strict-aliasing",
                                       "-ffp-contract=off",
                                       "-w",
@@ -122,20 +123,23 @@ const sc_machine_kernel *sc_machine_kernel_named(const sc_machine_module *module
 
 /* ---- compiling ---- */
 
-static const char *compiler_name(void)
+static bool is_in_path(const char *name)
 {
-    const char *set = getenv("CXX");
-    if (set != NULL && set[0] != 0)
-        return set;
     for (const char *path = getenv("PATH"); path != NULL && *path != 0;) {
         char file[4096];
         int length = (int)strcspn(path, ":");
-        snprintf(file, sizeof file, "%.*s/c++", length, path);
+        snprintf(file, sizeof file, "%.*s/%s", length, path, name);
         if (access(file, X_OK) == 0)
-            return "c++";
+            return true;
         path += length + (path[length] == ':');
     }
-    return "g++";
+    return false;
+}
+
+static const char *compiler_name(void)
+{
+    const char *set = getenv("CXX");
+    return set != NULL && set[0] != 0 ? set : is_in_path("c++") ? "c++" : is_in_path("g++") ? "g++" : "clang++";
 }
 
 static sc_object_command new_command(sc_arena *arena, const char *const *flags, int count)

@@ -101,8 +101,9 @@ __attribute__((format(printf, 2, 3))) static void stuck(sc_machine_block *b, con
 
 /* ---- faults ---- */
 
-static struct sigaction before[3];
-static const int fault_signals[3] = {SIGSEGV, SIGBUS, SIGFPE};
+enum { FAULTS = 5 };
+static struct sigaction before[FAULTS];
+static const int fault_signals[FAULTS] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void describe_fault(sc_machine_block *b, const char *at, const char *verb)
@@ -132,11 +133,11 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 #else
         b->code = (const char *)(uintptr_t)((const ucontext_t *)context)->uc_mcontext.pc + 1;
 #endif
-        if (signal == SIGFPE)
-            sc_machine_stop(b, 0, "divides an integer by 0");
+        if (signal == SIGFPE || signal == SIGILL || signal == SIGTRAP)
+            sc_machine_stop(b, 0, "an integer overflows or is divided by 0, a shift has too many bits, or an index is beyond its array");
         describe_fault(b, info->si_addr, verb);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < FAULTS; i++) {
         if (fault_signals[i] != signal)
             continue;
         if ((before[i].sa_flags & SA_SIGINFO) != 0) {
@@ -154,7 +155,7 @@ static void catch_faults(void)
     action.sa_sigaction = on_fault;
     sigemptyset(&action.sa_mask);
     pthread_mutex_lock(&fault_lock);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < FAULTS; i++) {
         struct sigaction old;
         sigaction(fault_signals[i], NULL, &old);
         if ((old.sa_flags & SA_SIGINFO) != 0 && old.sa_sigaction == on_fault)

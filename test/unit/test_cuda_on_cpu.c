@@ -153,6 +153,11 @@ static const mistake MISTAKES[] = {
     {"row_never_written", "uint32_t r[4];\nsc_load_matrices(r, sc_shared<uint16_t>(0));", "never written", NULL, 32},
     {"row_race", "s[t] = 1.0f;\nuint32_t r[4];\nsc_load_matrices(r, sc_shared<uint16_t>(16 * (sc_lane() % 4)));", "with no sc_sync_warp",
      NULL, 32},
+    {"integer_overflow", "y[t] = (float)((int32_t)n * 16777216 + t);", "an integer overflows", NULL, 64},
+    {"integer_by_0", "y[t] = (float)(100 / (t - 9));", "divided by 0", NULL, 64},
+    {"shift_too_far", "y[t] = (float)(1u << t);", "a shift has too many bits", NULL, 64},
+    {"index_beyond", "float a[4] = {1, 2, 3, 4};\nfor (int i = 0; i < 4; i++)\na[i] += x[t];\ny[t] = a[t % 5];",
+     "an index is beyond its array", NULL, 64},
     {"deep_stack", "volatile float many[100000];\nfor (int i = 0; i < n; i++)\nmany[i * 300] = x[i];\ny[t] = many[300 * t];", "stack", NULL,
      64},
 };
