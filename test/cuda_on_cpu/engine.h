@@ -8,7 +8,13 @@
 #include "test/cuda_on_cpu/harness.h"
 #include "test/cuda_on_cpu/table.h"
 
-enum { SC_MACHINE_WARP = 32, SC_MACHINE_MAX_THREADS = 1024, SC_MACHINE_MAX_PARAMS = 192, SC_MACHINE_STACK = 128 << 10 };
+enum {
+    SC_MACHINE_WARP = 32,
+    SC_MACHINE_MAX_THREADS = 1024,
+    SC_MACHINE_MAX_PARAMS = 192,
+    SC_MACHINE_STACK = 128 << 10,
+    SC_MACHINE_MAX_TURNS = 1 << 27
+};
 
 /* ---- memory.c: arrays of the device ---- */
 typedef struct sc_machine_array {
@@ -91,6 +97,7 @@ typedef struct sc_machine_block {
     sc_fiber scheduler;
     int arrived, barrier_line, barrier_first; /* at the block's barrier */
     int left;
+    uint32_t turns; /* of the block's threads */
     uint32_t epoch, first_epoch;
     char *shared;
     sc_machine_byte *bytes;

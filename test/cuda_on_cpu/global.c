@@ -41,6 +41,8 @@ static void access_array(sc_machine_block *b, int line, const void *at, int64_t 
     if (b->arrays == NULL || bytes <= 0)
         return;
     sc_machine_array *a = array_at(b, line, at, bytes, writes);
+    if (b->launch->bounds_only)
+        return;
     if (!writes)
         check_written(b, line, a, at, bytes);
     if (a->read_only)

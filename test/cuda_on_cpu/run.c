@@ -215,6 +215,10 @@ static char *take_stack(sc_machine_block *b)
 
 static void resume(sc_machine_block *b, sc_machine_thread *t)
 {
+    if (++b->turns > (b->launch->max_turns > 0 ? b->launch->max_turns : SC_MACHINE_MAX_TURNS)) {
+        stuck(b, "the block goes on and on: thread %d waited at line %d, again", t->index, t->line);
+        return;
+    }
     if (t->stack == NULL) {
         t->stack = take_stack(b);
         t->fiber = sc_fiber_new(t->stack + SC_MACHINE_STACK, run_thread);
@@ -369,6 +373,7 @@ static void run_block(sc_machine_block *b, int64_t index)
 {
     b->block = index;
     b->arrived = b->left = 0;
+    b->turns = 0;
     for (int i = 0; i < b->threads; i++) {
         sc_machine_thread *t = &b->thread[i];
         t->state = SC_MACHINE_READY;

@@ -153,6 +153,7 @@ static const mistake MISTAKES[] = {
     {"row_never_written", "uint32_t r[4];\nsc_load_matrices(r, sc_shared<uint16_t>(0));", "never written", NULL, 32},
     {"row_race", "s[t] = 1.0f;\nuint32_t r[4];\nsc_load_matrices(r, sc_shared<uint16_t>(16 * (sc_lane() % 4)));", "with no sc_sync_warp",
      NULL, 32},
+    {"forever", "while (n > 0)\nsc_sync_warp();\ny[t] = 0.0f;", "goes on and on", NULL, 32},
     {"integer_overflow", "y[t] = (float)((int32_t)n * 16777216 + t);", "an integer overflows", NULL, 64},
     {"integer_by_0", "y[t] = (float)(100 / (t - 9));", "divided by 0", NULL, 64},
     {"shift_too_far", "y[t] = (float)(1u << t);", "a shift has too many bits", NULL, 64},
@@ -444,6 +445,7 @@ static void test_mistakes_are_reported(void **state)
         for (uint32_t schedule = 0; schedule < SCHEDULES; schedule++) {
             fixture f;
             begin(&f, m->name, m->threads, schedule);
+            f.launch.max_turns = 10000;
             if (sc_machine_run(&f.launch, &f.report))
                 fail_msg("%s, schedule %u: nobody noticed", m->name, schedule);
             bool says = strstr(f.report.text, m->says) != NULL;
@@ -572,6 +574,57 @@ static void test_what_lies_beside_arrays_is_checked(void **state)
         assert_false(sc_machine_release(memory, array));
         sc_machine_memory_free(memory);
     }
+}
+
+static void test_bounds_only(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f, "global_never_written", 64, 0);
+    f.launch.bounds_only = true;
+    run_well(&f);
+    sc_machine_memory_free(f.memory);
+    begin(&f, "global_tail_write", 64, 0);
+    f.launch.bounds_only = true;
+    expect_report(&f, "writes bytes 1024 .. 1027 of y");
+    sc_machine_memory_free(f.memory);
+}
+
+/* ---- the two machines have the same names ---- */
+
+extern const char sc_machine_kernel_text[];
+
+static bool is_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool names(const char *text, const char *name, size_t length)
+{
+    for (const char *at = strstr(text, "sc_"); at != NULL; at = strstr(at + 1, "sc_")) {
+        if (!is_name(at[-1]) && strncmp(at, name, length) == 0 && !is_name(at[length]))
+            return true;
+    }
+    return false;
+}
+
+static void test_machines_have_the_same_names(void **state)
+{
+    (void)state;
+    int count = 0;
+    for (const char *at = strstr(sc_cuda_machine_text, "sc_"); at != NULL; at = strstr(at + 1, "sc_")) {
+        size_t length = 0;
+        while (is_name(at[length]))
+            length++;
+        static const char own[] = "sc_shared_memory";
+        if (is_name(at[-1]) || (length == strlen(own) && strncmp(at, own, length) == 0))
+            continue;
+        count++;
+        if (!names(sc_machine_kernel_text, at, length))
+            fail_msg("test/cuda_on_cpu/machine.h has no %.*s", (int)length, at);
+    }
+    assert_true(count > 30);
+    assert_false(names(sc_machine_kernel_text, "sc_shar", 7));
 }
 
 /* ---- launches in two threads of the host ---- */
@@ -857,6 +910,8 @@ int main(void)
         cmocka_unit_test(test_each_block_runs_once),
         cmocka_unit_test(test_launches_that_cannot_be),
         cmocka_unit_test(test_what_lies_beside_arrays_is_checked),
+        cmocka_unit_test(test_bounds_only),
+        cmocka_unit_test(test_machines_have_the_same_names),
         cmocka_unit_test(test_threads_of_the_host),
         cmocka_unit_test(test_products_have_the_layout_of_ptx),
         cmocka_unit_test(test_matrices_are_loaded_as_ptx_says),
