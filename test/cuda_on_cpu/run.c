@@ -221,7 +221,9 @@ static void resume(sc_machine_block *b, sc_machine_thread *t)
     }
     if (t->stack == NULL) {
         t->stack = take_stack(b);
-        t->fiber = sc_fiber_new(t->stack + SC_MACHINE_STACK, run_thread);
+        /* not all at the same place of a page: they would take the same lines of the caches */
+        size_t number = (size_t)(t->stack - b->stacks) / SC_MACHINE_STACK;
+        t->fiber = sc_fiber_new(t->stack + SC_MACHINE_STACK - number % 61 * 448, run_thread);
     }
     b->now = t;
     sc_fiber_switch(&b->scheduler, t->fiber);

@@ -47,6 +47,13 @@ static const char GOOD[] = "SC_KERNEL(64, 1) void twice" ARGS "{\n"
                            "    sc_sync();\n"
                            "    y[sc_thread()] = s[0] + s[1];\n"
                            "}\n"
+                           /* wrong, but nothing that a report could say: half of the lanes ask themselves */
+                           "SC_KERNEL(64, 1) void wrong_lane" ARGS "{\n"
+                           "    float sum = x[sc_thread()];\n"
+                           "    for (int mask = 16; mask > 0; mask /= 2)\n"
+                           "        sum += sc_shuffle(sum, sc_lane() & ~mask);\n"
+                           "    y[sc_thread()] = sum;\n"
+                           "}\n"
                            /* inclusive sums of each warp, by steps up; doubles, so that 8 bytes move */
                            "SC_KERNEL(64, 1) void scan" ARGS "{\n"
                            "    double sum = x[sc_thread()];\n"
@@ -434,6 +441,29 @@ static void test_good_kernels(void **state)
     expect("pipeline", 1, ELEMENTS, result_of_pipeline);
     expect("operators", 1, 64, result_of_operators);
     expect("with_helpers", 1, 64, result_of_helpers);
+}
+
+/* Values that lanes take from the wrong lane are what a GPU would give: a sum of 32 lanes that is none. */
+static void test_wrong_lanes_give_wrong_sums(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f, "wrong_lane", 64, 0);
+    run_well(&f);
+    for (int i = 0; i < 64; i++) {
+        float own[32];
+        for (int lane = 0; lane < 32; lane++)
+            own[lane] = (float)(i / 32 * 32 + lane);
+        for (int mask = 16; mask > 0; mask /= 2) {
+            float before[32];
+            memcpy(before, own, sizeof before);
+            for (int lane = 0; lane < 32; lane++)
+                own[lane] += before[lane & ~mask];
+        }
+        assert_true(f.y[i] == own[i % 32]);
+    }
+    assert_true(f.y[0] != 496.0f);
+    sc_machine_memory_free(f.memory);
 }
 
 static void test_mistakes_are_reported(void **state)
@@ -904,6 +934,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_kernels),
+        cmocka_unit_test(test_wrong_lanes_give_wrong_sums),
         cmocka_unit_test(test_mistakes_are_reported),
         cmocka_unit_test(test_blocks_that_touch_the_same),
         cmocka_unit_test(test_reports_have_lines),
