@@ -121,6 +121,9 @@ _Noreturn void sc_machine_stop(sc_machine_block *b, int line, const char *format
 /* Gives way to the scheduler until the thread is READY. */
 void sc_machine_yield(sc_machine_block *b);
 
+/* ---- faults.c: the process's handlers become ours, those before are kept for faults of others ---- */
+void sc_machine_catch_faults(void);
+
 /* ---- order.c: the thread touches a byte; the run ends when that is a race. `at` is the number of the byte in what `name` names ---- */
 void sc_machine_order_read(sc_machine_block *b, sc_machine_byte *byte, const sc_machine_thread *t, int line, const char *name, int64_t at);
 void sc_machine_order_write(sc_machine_block *b, sc_machine_byte *byte, const sc_machine_thread *t, int line, const char *name, int64_t at);
