@@ -1,6 +1,7 @@
 /* Faults of kernels: accesses to pages that nobody has, and the traps of what C++ leaves undefined, become reports. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <string.h>
 #include <ucontext.h>
 
 #include "test/cuda_on_cpu/engine.h"
@@ -33,10 +34,11 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 #if defined(__x86_64__)
         const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
         verb = (registers[REG_ERR] & 2) != 0 ? "writes" : "reads";
-        b->code = (const char *)(uintptr_t)registers[REG_RIP] + 1;
+        uintptr_t code = (uintptr_t)registers[REG_RIP] + 1;
 #else
-        b->code = (const char *)(uintptr_t)((const ucontext_t *)context)->uc_mcontext.pc + 1;
+        uintptr_t code = (uintptr_t)((const ucontext_t *)context)->uc_mcontext.pc + 1;
 #endif
+        memcpy(&b->code, &code, sizeof code);
         if (signal == SIGFPE || signal == SIGILL || signal == SIGTRAP)
             sc_machine_stop(b, 0, "an integer overflows or is divided by 0, a shift has too many bits, or an index is beyond its array");
         describe_fault(b, info->si_addr, verb);

@@ -58,25 +58,36 @@ static bool is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+/* Behind the word and blanks around it, or NULL where it is not. */
+static const char *after(const char *text, const char *word)
+{
+    text = text == NULL ? NULL : text + strspn(text, " \n");
+    if (text == NULL || strncmp(text, word, strlen(word)) != 0)
+        return NULL;
+    text += strlen(word);
+    return text + strspn(text, " \n");
+}
+
 /* Behind SC_KERNEL: (threads, blocks) void NAME(parameters). */
 static bool parse_kernel(const char *text, sc_machine_kernel *kernel)
 {
-    int length = 0;
     *kernel = (sc_machine_kernel){0};
-    if (sscanf(text, " ( %d , %*d ) void %n", &kernel->max_threads, &length) != 1 || length == 0)
+    const char *number = after(text, "("), *name = after(after(number == NULL ? NULL : strchr(number, ')'), ")"), "void");
+    if (name == NULL)
         return false;
-    const char *name = text + length;
+    long threads = strtol(number, NULL, 10);
     size_t count = 0;
     while (is_name(name[count]))
         count++;
-    if (count == 0 || count >= sizeof kernel->name || name[count] != '(')
+    const char *first = after(name + count, "("), *end = first == NULL ? NULL : strchr(first, ')');
+    if (threads < 1 || threads > SC_MACHINE_MAX_THREADS || count == 0 || count >= sizeof kernel->name || end == NULL)
         return false;
+    kernel->max_threads = (int)threads;
     memcpy(kernel->name, name, count);
-    const char *end = strchr(name, ')'), *first = name + count + 1 + strspn(name + count + 1, " \n");
-    kernel->param_count = end != NULL && first < end;
-    for (const char *at = name; end != NULL && at < end; at++)
+    kernel->param_count = first < end;
+    for (const char *at = first; at < end; at++)
         kernel->param_count += *at == ',';
-    return end != NULL;
+    return true;
 }
 
 static bool find_kernels(sc_machine_module *module, const char *const *texts, uint32_t count, sc_machine_report *report)

@@ -305,7 +305,8 @@ static float result_of_twice(int64_t i)
 
 static float result_of_reverse(int64_t i)
 {
-    return (float)(i / 64 * 64 + 63 - i % 64);
+    int64_t row = i / 64 * 64;
+    return (float)(row + 63 - i % 64);
 }
 
 static float result_of_sum(int64_t i)
@@ -371,7 +372,7 @@ static void test_wrong_lanes_give_wrong_sums(void **state)
     for (int i = 0; i < 64; i++) {
         float own[32];
         for (int lane = 0; lane < 32; lane++)
-            own[lane] = (float)(i / 32 * 32 + lane);
+            own[lane] = (float)(i - i % 32 + lane);
         for (int mask = 16; mask > 0; mask /= 2) {
             float before[32];
             memcpy(before, own, sizeof before);
