@@ -17,7 +17,7 @@ typedef unsigned long long uint64_t;
 #define SC_DEVICE static __device__ __forceinline__
 #define SC_MEMBER __device__ __forceinline__
 /* A kernel's entry: SC_KERNEL(threads of a block, blocks that should fit on a multiprocessor) void name(..) */
-#define SC_KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+#define SC_KERNEL(threads, blocks) extern "C" __global__ __launch_bounds__(threads, blocks)
 
 SC_DEVICE int sc_thread() { return (int)threadIdx.x; }
 SC_DEVICE int sc_threads() { return (int)blockDim.x; }
@@ -140,6 +140,11 @@ SC_DEVICE float sc_log2_fast(float x)
     asm("lg2.approx.f32 %0, %1;\n" : "=f"(result) : "f"(x));
     return result;
 }
+
+/* As the helpers of processors name them. */
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)
+#define __builtin_nanf(text) __int_as_float(0x7fffffff)
 
 /* ---- failures of checks: the least of all ---- */
 SC_DEVICE void sc_fail(uint64_t *failure, uint64_t value) { atomicMin(reinterpret_cast<unsigned long long *>(failure), value); }
