@@ -18,12 +18,13 @@ typedef struct sc_machine_array {
     size_t bytes;
     char name[48];
     bool read_only;
+    struct sc_machine_byte *touched; /* a launch's, of each byte; NULL: not yet, or read_only */
 } sc_machine_array;
 
 /* The arrays in order of their addresses, copied: a launch's own. NULL: memory ran out. */
 sc_machine_array *sc_machine_arrays(sc_machine_memory *memory, uint32_t *count);
 /* The array with the address in its pages, or NULL. */
-const sc_machine_array *sc_machine_array_of(const sc_machine_array *arrays, uint32_t count, const void *at);
+sc_machine_array *sc_machine_array_of(sc_machine_array *arrays, uint32_t count, const void *at);
 
 /* ---- module.c ---- */
 /* The kernel's function, or NULL. */
@@ -31,6 +32,12 @@ void (*sc_machine_entry(const sc_machine_module *module, const char *name))(void
 int sc_machine_report_add(sc_machine_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- run.c: a launch under way ---- */
+/* Two bytes of 0x7ff5, a NaN in floats of all sizes and not the one that conversions give. */
+static inline char sc_machine_poison(uintptr_t at)
+{
+    return at % 2 == 0 ? (char)0xf5 : (char)0x7f;
+}
+
 typedef enum sc_machine_state { SC_MACHINE_READY, SC_MACHINE_AT_BARRIER, SC_MACHINE_AT_WARP, SC_MACHINE_LEFT } sc_machine_state;
 
 /* Sixteen bytes under way to shared memory. */
@@ -62,6 +69,7 @@ typedef struct sc_machine_byte {
     uint16_t other;   /* another reader of the reader's warp, in the same warp epoch */
     uint16_t foreign; /* a reader of another warp, in the same epoch */
     uint16_t copying; /* the thread whose copy is under way */
+    bool read_before; /* by an earlier block */
 } sc_machine_byte;
 
 typedef struct sc_machine_warp {
@@ -88,8 +96,8 @@ typedef struct sc_machine_block {
     sc_machine_byte *bytes;
     sc_machine_array *arrays; /* NULL: not looked at */
     uint32_t array_count;
-    const sc_machine_array *array; /* the last that was looked up */
-    char *stacks;                  /* a stack's lowest page is nobody's */
+    sc_machine_array *array; /* the last that was looked up */
+    char *stacks;            /* a stack's lowest page is nobody's */
     size_t stack_count, stacks_begun;
     char **free_stacks;
     size_t free_count;
@@ -103,6 +111,12 @@ _Noreturn void sc_machine_stop(sc_machine_block *b, int line, const char *format
 /* Gives way to the scheduler until the thread is READY. */
 void sc_machine_yield(sc_machine_block *b);
 
+/* ---- order.c: the thread touches a byte; the run ends when that is a race. `at` is the number of the byte in what `name` names ---- */
+void sc_machine_order_read(sc_machine_block *b, sc_machine_byte *byte, const sc_machine_thread *t, int line, const char *name, int64_t at);
+void sc_machine_order_write(sc_machine_block *b, sc_machine_byte *byte, const sc_machine_thread *t, int line, const char *name, int64_t at);
+/* Of global memory, before either of the two: what other blocks did. */
+void sc_machine_order_blocks(sc_machine_block *b, const sc_machine_byte *byte, int line, const char *name, int64_t at, bool writes);
+
 /* ---- shared.c, copies, and global memory: the table's functions ---- */
 void sc_machine_shared_start(sc_machine_block *b);
 void sc_machine_shared_read(sc_machine_block *b, const sc_machine_thread *t, int line, int64_t at, void *to, int bytes, int align);
@@ -115,6 +129,8 @@ void sc_machine_copy_wait(int line, int newest);
 void sc_machine_global_read(sc_machine_block *b, int line, const void *from, int bytes);
 void sc_machine_global_load(int line, const void *from, void *to, int bytes, int align);
 void sc_machine_global_store(int line, void *to, const void *from, int bytes, int align);
+/* Atomically; of no account in races. */
+void sc_machine_global_lower(int line, uint64_t *at, uint64_t value);
 void sc_machine_touch(const void *at, int64_t bytes, int writes);
 
 /* ---- warp.c: what the lanes do once all have arrived. lanes[i]: of thread `first` + i ---- */

@@ -47,7 +47,8 @@ void sc_machine_memory_free(sc_machine_memory *memory);
  * (by sc_machine_memory_check). Either way aligned to 64. */
 typedef enum sc_machine_place { SC_MACHINE_AT_END, SC_MACHINE_AT_START } sc_machine_place;
 
-/* Filled with 0x7fff, which is a NaN in floats of all sizes. The name is for reports. NULL: memory ran out. */
+/* Filled with 0x7ff5, which is a NaN in floats of all sizes; a read of 4 bytes of it, or of 2, counts as one of what nobody wrote. The name
+ * is for reports. NULL: memory ran out. */
 void *sc_machine_alloc(sc_machine_memory *memory, size_t bytes, sc_machine_place place, const char *name);
 /* By its first byte; false: there is none. */
 bool sc_machine_release(sc_machine_memory *memory, void *array);
@@ -82,5 +83,43 @@ typedef struct sc_machine_launch {
 
 /* Runs all blocks; false after a report. */
 bool sc_machine_run(const sc_machine_launch *launch, sc_machine_report *report);
+
+/* ---- emitted functions: all stages, under all schedules ---- */
+typedef enum sc_machine_kind { SC_MACHINE_IN, SC_MACHINE_OUT, SC_MACHINE_INOUT } sc_machine_kind;
+
+typedef struct sc_machine_argument {
+    const char *name;
+    sc_machine_kind kind;
+    void *data; /* IN, INOUT: what the device gets; OUT, INOUT: what it has afterwards */
+    size_t bytes;
+    int shares; /* 1 + the number of an earlier INOUT or OUT argument whose array this one is; 0: its own */
+} sc_machine_argument;
+
+typedef struct sc_machine_stage {
+    const char *entry;
+    int64_t blocks;
+    uint32_t threads, shared_bytes;
+} sc_machine_stage;
+
+/* Parameters as codegen/emit_cuda.h has them: the arguments, the scratch, the values, where the step is, where the failure goes. */
+typedef struct sc_machine_function {
+    const sc_machine_module *module;
+    const sc_machine_stage *stages;
+    uint32_t stage_count;
+    sc_machine_argument *arguments;
+    uint32_t argument_count;
+    size_t scratch_bytes;
+    const int64_t *values;
+    uint32_t value_count;
+    int64_t step;
+    uint32_t runs; /* how many of the runs; 0: all */
+} sc_machine_function;
+
+enum { SC_MACHINE_RUNS = 6 };
+
+/* Runs the stages SC_MACHINE_RUNS times, each with arrays of its own: every schedule with both times of copies; orders of blocks and places
+ * of arrays take turns. All must end alike, to the bit. *failure: the least of a failed check, else all ones. False after a report; then
+ * arguments are as they were. */
+bool sc_machine_run_function(const sc_machine_function *function, uint64_t *failure, sc_machine_report *report);
 
 #endif

@@ -53,12 +53,6 @@ static bool insert(sc_machine_memory *memory, const sc_machine_array *array)
     return true;
 }
 
-/* Of what is poisoned, the byte at an address: in pairs 0xff 0x7f. */
-static char poison(const char *at)
-{
-    return (uintptr_t)at % 2 == 0 ? (char)0xff : (char)0x7f;
-}
-
 void *sc_machine_alloc(sc_machine_memory *memory, size_t bytes, sc_machine_place place, const char *name)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), padded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
@@ -74,7 +68,7 @@ void *sc_machine_alloc(sc_machine_memory *memory, size_t bytes, sc_machine_place
     snprintf(array.name, sizeof array.name, "%s", name == NULL ? "array" : name);
     bool ok = mprotect(first, (size_t)(end - first), PROT_READ | PROT_WRITE) == 0;
     for (char *at = first; ok && at < end; at++)
-        *at = poison(at);
+        *at = sc_machine_poison((uintptr_t)at);
     pthread_mutex_lock(&memory->lock);
     ok = ok && insert(memory, &array);
     pthread_mutex_unlock(&memory->lock);
@@ -130,7 +124,7 @@ bool sc_machine_memory_check(sc_machine_memory *memory, sc_machine_report *repor
         const char *end = a->pages + a->page_bytes - page;
         for (const char *at = a->pages + page; at < end && ok; at++) {
             at = at == a->data ? at + a->bytes : at;
-            ok = at >= end || *at == poison(at);
+            ok = at >= end || *at == sc_machine_poison((uintptr_t)at);
             if (!ok && at < a->data)
                 sc_machine_report_add(report, "%s: byte %td in front of its first was written", a->name, a->data - at);
             else if (!ok)
@@ -152,12 +146,12 @@ sc_machine_array *sc_machine_arrays(sc_machine_memory *memory, uint32_t *count)
     return arrays;
 }
 
-const sc_machine_array *sc_machine_array_of(const sc_machine_array *arrays, uint32_t count, const void *at)
+sc_machine_array *sc_machine_array_of(sc_machine_array *arrays, uint32_t count, const void *at)
 {
     uint32_t first = 0, end = count;
     while (first < end) {
         uint32_t middle = first + (end - first) / 2;
-        const sc_machine_array *a = &arrays[middle];
+        sc_machine_array *a = &arrays[middle];
         if ((uintptr_t)at < (uintptr_t)a->pages)
             end = middle;
         else if ((uintptr_t)at >= (uintptr_t)a->pages + a->page_bytes)

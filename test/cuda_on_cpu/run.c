@@ -79,13 +79,13 @@ __attribute__((format(printf, 2, 3))) static void stuck(sc_machine_block *b, con
 
 static struct sigaction before[3];
 static const int fault_signals[3] = {SIGSEGV, SIGBUS, SIGFPE};
-static pthread_once_t fault_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void describe_fault(sc_machine_block *b, const char *at, const char *verb)
 {
     if ((uintptr_t)at - (uintptr_t)b->stacks < b->stack_count * SC_MACHINE_STACK)
         sc_machine_stop(b, 0, "the thread's stack, which has %d bytes, overflows", SC_MACHINE_STACK);
-    const sc_machine_array *a = b->arrays == NULL ? NULL : sc_machine_array_of(b->arrays, b->array_count, at);
+    sc_machine_array *a = b->arrays == NULL ? NULL : sc_machine_array_of(b->arrays, b->array_count, at);
     if (a == NULL)
         sc_machine_stop(b, 0, "%s at %p, which is no array's", verb, (const void *)at);
     long long from = (long long)((intptr_t)at - (intptr_t)a->data);
@@ -121,13 +121,22 @@ static void on_fault(int signal, siginfo_t *info, void *context)
     }
 }
 
+/* Before each launch: a program, or a framework of tests before each of its tests, may have taken them for itself in between. */
 static void catch_faults(void)
 {
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     action.sa_sigaction = on_fault;
     sigemptyset(&action.sa_mask);
-    for (int i = 0; i < 3; i++)
-        sigaction(fault_signals[i], &action, &before[i]);
+    pthread_mutex_lock(&fault_lock);
+    for (int i = 0; i < 3; i++) {
+        struct sigaction old;
+        sigaction(fault_signals[i], NULL, &old);
+        if ((old.sa_flags & SA_SIGINFO) != 0 && old.sa_sigaction == on_fault)
+            continue;
+        before[i] = old;
+        sigaction(fault_signals[i], &action, NULL);
+    }
+    pthread_mutex_unlock(&fault_lock);
 }
 
 /* ---- threads ---- */
@@ -257,14 +266,6 @@ static void do_together(int line, int what, sc_machine_lane *lane)
     sc_machine_yield(b);
 }
 
-static void lower_failure(int line, uint64_t *failure, uint64_t value)
-{
-    uint64_t old;
-    sc_machine_global_load(line, failure, &old, (int)sizeof old, (int)sizeof old);
-    while (value < old && !__atomic_compare_exchange_n(failure, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
-}
-
 const sc_machine_table sc_machine_functions = {
     .thread = thread_index,
     .threads = thread_count,
@@ -278,7 +279,7 @@ const sc_machine_table sc_machine_functions = {
     .copy_async = sc_machine_copy_async,
     .copy_commit = sc_machine_copy_commit,
     .copy_wait = sc_machine_copy_wait,
-    .fail = lower_failure,
+    .fail = sc_machine_global_lower,
     .touch = sc_machine_touch,
 };
 
@@ -451,6 +452,8 @@ static void release(sc_machine_block *b)
     free(b->free_stacks);
     free(b->bytes);
     free(b->shared);
+    for (uint32_t i = 0; b->arrays != NULL && i < b->array_count; i++)
+        free(b->arrays[i].touched);
     free(b->arrays);
 }
 
@@ -464,7 +467,7 @@ static const char *run_blocks(sc_machine_block *b)
         free(memory);
         return "no stack for faults";
     }
-    pthread_once(&fault_once, catch_faults);
+    catch_faults();
     sc_machine_block *outer = running;
     running = b;
     for (int64_t i = 0; i < b->launch->blocks && !b->failed; i++)

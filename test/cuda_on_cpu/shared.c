@@ -1,20 +1,14 @@
-/* Shared memory: every load and store comes here, and every byte remembers who touched it last. Two accesses of different threads are in
- * order when a barrier of the block lies between them (another epoch), or within a warp an sc_sync_warp (another warp epoch). A copy under
- * way holds its bytes from its issue until its thread waits for it; it then counts as that thread's store. */
+/* Shared memory: every load and store comes here. A copy under way holds its bytes from its issue until its thread waits for it; it then
+ * counts as that thread's store. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "test/cuda_on_cpu/engine.h"
 
-static int warp_of(int thread)
-{
-    return (thread - 1) / SC_MACHINE_WARP;
-}
-
 void sc_machine_shared_start(sc_machine_block *b)
 {
     for (uint32_t i = 0; i < b->launch->shared_bytes; i++)
-        b->shared[i] = i % 2 == 0 ? (char)0xff : (char)0x7f;
+        b->shared[i] = sc_machine_poison(i);
     b->first_epoch = ++b->epoch;
 }
 
@@ -28,61 +22,11 @@ static void check_place(sc_machine_block *b, int line, const char *what, int64_t
                         align);
 }
 
-static _Noreturn void stop_race(sc_machine_block *b, const sc_machine_thread *t, int line, const char *what, int64_t at, int other,
-                                const char *other_what, int other_line)
-{
-    bool same_warp = warp_of(other) == t->index / SC_MACHINE_WARP;
-    sc_machine_stop(b, line, "race: thread %d %s byte %lld of shared memory, which thread %d %s (line %d) with no %s between", t->index,
-                    what, (long long)at, other - 1, other_what, other_line, same_warp ? "sc_sync_warp" : "sc_sync");
-}
-
 static void check_copying(sc_machine_block *b, const sc_machine_byte *byte, int line, const char *what, int64_t at)
 {
     if (byte->copying != 0)
         sc_machine_stop(b, line, "%s byte %lld of shared memory while thread %d's copy to it (line %d) is under way: no sc_copy_wait", what,
                         (long long)at, byte->copying - 1, byte->write_line);
-}
-
-static bool unordered_write(const sc_machine_block *b, const sc_machine_byte *byte, const sc_machine_thread *t)
-{
-    if (byte->writer == t->index + 1 || byte->write_epoch != b->epoch)
-        return false;
-    int warp = t->index / SC_MACHINE_WARP;
-    return warp_of(byte->writer) != warp || byte->write_warp_epoch == b->warp[warp].epoch;
-}
-
-/* The reader that a store by this thread is unordered with, or 0. */
-static int unordered_reader(const sc_machine_block *b, const sc_machine_byte *byte, const sc_machine_thread *t)
-{
-    int self = t->index + 1, warp = t->index / SC_MACHINE_WARP;
-    if (byte->read_epoch != b->epoch)
-        return 0;
-    if (warp_of(byte->reader) != warp)
-        return byte->reader;
-    if (byte->foreign != 0)
-        return byte->foreign;
-    if (byte->read_warp_epoch != b->warp[warp].epoch)
-        return 0;
-    return byte->reader != self ? byte->reader : byte->other;
-}
-
-static void note_read(const sc_machine_block *b, sc_machine_byte *byte, const sc_machine_thread *t, int line)
-{
-    uint16_t self = (uint16_t)(t->index + 1);
-    int warp = t->index / SC_MACHINE_WARP;
-    bool fresh = byte->read_epoch != b->epoch, ours = !fresh && warp_of(byte->reader) == warp;
-    if (fresh || (ours && byte->read_warp_epoch != b->warp[warp].epoch)) {
-        byte->foreign = fresh ? 0 : byte->foreign;
-        byte->other = 0;
-        byte->reader = self;
-        byte->read_epoch = b->epoch;
-        byte->read_warp_epoch = b->warp[warp].epoch;
-    } else if (!ours) {
-        byte->foreign = self;
-    } else if (byte->reader != self) {
-        byte->other = self;
-    }
-    byte->read_line = line;
 }
 
 void sc_machine_shared_read(sc_machine_block *b, const sc_machine_thread *t, int line, int64_t at, void *to, int bytes, int align)
@@ -93,9 +37,7 @@ void sc_machine_shared_read(sc_machine_block *b, const sc_machine_thread *t, int
         check_copying(b, byte, line, "reads", at + i);
         if (byte->write_epoch < b->first_epoch)
             sc_machine_stop(b, line, "reads byte %lld of shared memory, which was never written", (long long)at + i);
-        if (unordered_write(b, byte, t))
-            stop_race(b, t, line, "reads", at + i, byte->writer, "wrote", byte->write_line);
-        note_read(b, byte, t, line);
+        sc_machine_order_read(b, byte, t, line, "shared memory", at + i);
     }
     memcpy(to, b->shared + at, (size_t)bytes);
 }
@@ -105,16 +47,7 @@ static void note_write(sc_machine_block *b, const sc_machine_thread *t, int line
     for (int i = 0; i < bytes; i++) {
         sc_machine_byte *byte = &b->bytes[at + i];
         check_copying(b, byte, line, "writes", at + i);
-        if (unordered_write(b, byte, t))
-            stop_race(b, t, line, "writes", at + i, byte->writer, "wrote", byte->write_line);
-        int reader = unordered_reader(b, byte, t);
-        if (reader != 0)
-            stop_race(b, t, line, "writes", at + i, reader, "reads", byte->read_line);
-        byte->writer = (uint16_t)(t->index + 1);
-        byte->write_line = line;
-        byte->write_epoch = b->epoch;
-        byte->write_warp_epoch = b->warp[t->index / SC_MACHINE_WARP].epoch;
-        byte->read_epoch = 0;
+        sc_machine_order_write(b, byte, t, line, "shared memory", at + i);
         byte->copying = copying ? byte->writer : 0;
     }
 }
