@@ -22,8 +22,7 @@ static double points_of(const sc_emit *e, uint64_t dims)
     return points;
 }
 
-/* How far apart neighbours along the dim lie; irregular: INT64_MAX. */
-static int64_t stride_of(const sc_emit *e, const sc_emit_access *access, uint32_t dim)
+int64_t sc_emit_stride(const sc_emit *e, const sc_emit_access *access, uint32_t dim)
 {
     int64_t stride = 0;
     for (uint32_t i = 0; i < access->count; i++) {
@@ -68,7 +67,7 @@ bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase_index, uint32_t dim)
         bool reduction = item->kind == SC_ITEM_SUM || item->kind == SC_ITEM_MAX || item->kind == SC_ITEM_MIN;
         if (e->items[i].running || (reduction && k->nodes.data[item->value].dtype == SC_DTYPE_bool))
             return false;
-        int64_t stride = item->kind == SC_ITEM_ADD ? stride_of(e, &e->items[i].access, dim) : 1;
+        int64_t stride = item->kind == SC_ITEM_ADD ? sc_emit_stride(e, &e->items[i].access, dim) : 1;
         if (stride == 0 || stride == INT64_MAX)
             return false;
     }
@@ -78,7 +77,7 @@ bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase_index, uint32_t dim)
 static double access_cost(const sc_emit *e, const sc_emit_access *access, uint32_t dim, bool lanes)
 {
     double points = points_of(e, dims_of(e, access));
-    int64_t stride = dim == SC_IMAGE_NONE ? 0 : stride_of(e, access, dim);
+    int64_t stride = dim == SC_IMAGE_NONE ? 0 : sc_emit_stride(e, access, dim);
     return points * (lanes && (stride == 0 || stride == 1 || stride == -1) ? LANE : 1);
 }
 
@@ -161,10 +160,10 @@ static uint32_t choose_tile(const sc_emit *e, uint32_t vector)
     for (uint32_t i = 0; i < k->nodes.count + k->items.count; i++) {
         bool load = i < k->nodes.count && e->nodes[i].uses > 0;
         const sc_emit_access *access = load ? &e->nodes[i].access : i < k->nodes.count ? NULL : &e->items[i - k->nodes.count].access;
-        if (access == NULL || access->count == 0 || !is_far(stride_of(e, access, vector)))
+        if (access == NULL || access->count == 0 || !is_far(sc_emit_stride(e, access, vector)))
             continue;
         for (uint32_t d = 0; d < k->outer_count; d++) {
-            int64_t stride = stride_of(e, access, d);
+            int64_t stride = sc_emit_stride(e, access, d);
             if (d != vector && (stride == 1 || stride == -1) && size_of(e, d) >= e->limits->tile)
                 return d;
         }
@@ -172,19 +171,25 @@ static uint32_t choose_tile(const sc_emit *e, uint32_t vector)
     return SC_IMAGE_NONE;
 }
 
+uint32_t sc_emit_choose_vector(sc_emit *e)
+{
+    uint32_t vector = SC_IMAGE_NONE;
+    double best = kernel_cost(e, SC_IMAGE_NONE);
+    for (uint32_t i = e->k->outer_count; i-- > 0;) {
+        double cost = may_walk_side_by_side(e, i) ? kernel_cost(e, i) : best;
+        if (cost < best) {
+            best = cost;
+            vector = i;
+        }
+    }
+    return vector;
+}
+
 void sc_emit_choose_shape(sc_emit *e)
 {
     const sc_kernel *k = e->k;
     sc_emit_shape *shape = &e->shape;
-    *shape = (sc_emit_shape){.vector = SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = 1};
-    double best = kernel_cost(e, SC_IMAGE_NONE);
-    for (uint32_t i = k->outer_count; i-- > 0;) {
-        double cost = may_walk_side_by_side(e, i) ? kernel_cost(e, i) : best;
-        if (cost < best) {
-            best = cost;
-            shape->vector = i;
-        }
-    }
+    *shape = (sc_emit_shape){.vector = sc_emit_choose_vector(e), .tile = SC_IMAGE_NONE, .block = 1};
     shape->tile = choose_tile(e, shape->vector);
     int64_t others = 1;
     for (uint32_t i = 0; i < k->outer_count; i++) {

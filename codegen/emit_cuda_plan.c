@@ -1,0 +1,348 @@
+/* Which threads do what.
+ *
+ * An estimate, the one of emit_c_shape.c, says along which dim neighbours lie in memory. If that is an outer dim, each thread takes some of
+ * its indices, and neighbours in a warp the next ones: elementwise kernels, sums of columns. Where columns are few their rows are shared
+ * out among the warps of a block. If it is the phases' last dim, an outer iteration is a row for a team: as many threads as leave each of
+ * them few enough elements to keep between phases; a long row is read again by each phase. Where the points of some phase must be done
+ * in order, a thread goes through its iteration alone. */
+#include "codegen/emit_cuda_internal.h"
+#include "codegen/kernel_internal.h"
+
+const sc_cuda_limits sc_cuda_default_limits = {
+    .lanes = 8,
+    .threads = 256,
+    .team = 1024,
+    .ways = 16,
+    .kept = 48,
+    .row = 24,
+    .wanted = 1 << 16,
+    .few = 2048,
+    .unroll = 4,
+};
+
+static int64_t size_of(const sc_cuda *c, uint32_t dim)
+{
+    return c->e.k->dims.data[dim].size;
+}
+
+static int64_t phase_points(const sc_cuda *c, uint32_t phase_index)
+{
+    const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
+    int64_t points = 1;
+    for (uint32_t i = 0; i < phase->dim_count; i++)
+        points *= size_of(c, phase->dims[i]);
+    return points;
+}
+
+static uint32_t last_dim(const sc_cuda *c, uint32_t phase_index)
+{
+    const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
+    return phase->dim_count == 0 ? SC_IMAGE_NONE : phase->dims[phase->dim_count - 1];
+}
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- what may be done ---- */
+
+/* Whether the check is the same at all points of its phase. */
+static bool is_uniform(const sc_cuda *c, uint32_t item, uint64_t dims)
+{
+    const sc_kernel_item *check = &c->e.k->items.data[item];
+    uint64_t of_check = c->e.nodes[check->value].dims | (check->shown == SC_IMAGE_NONE ? 0 : c->e.nodes[check->shown].dims);
+    return (of_check & dims) == 0;
+}
+
+/* Additions at different points of a phase are to different elements. */
+static bool adds_apart(sc_access_list *accesses, uint32_t item, uint64_t dims)
+{
+    for (uint32_t i = 0; i < accesses->list.count; i++) {
+        const sc_access *access = &accesses->list.data[i];
+        if (access->writes && access->item == item)
+            return sc_access_apart(accesses, access, access, dims, false);
+    }
+    return true;
+}
+
+/* NULL, or why the points of the phases are done in order. */
+static const char *why_in_order(sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    sc_access_list accesses = {0};
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        uint32_t p = c->e.items[i].phase;
+        uint64_t dims = sc_kernel_phase_dims(k, p);
+        if (dims == 0)
+            continue;
+        sc_item_kind kind = k->items.data[i].kind;
+        if (c->e.items[i].running)
+            return "a running reduction goes in order";
+        if (kind == SC_ITEM_CHECK && !is_uniform(c, i, dims))
+            return "the first check that fails is wanted";
+        if (kind != SC_ITEM_ADD)
+            continue;
+        if (accesses.k == NULL)
+            sc_kernel_accesses(k, SC_IMAGE_NONE, &accesses);
+        if (!adds_apart(&accesses, i, dims))
+            return "additions to one element go in order";
+    }
+    return NULL;
+}
+
+static bool has_checks(const sc_cuda *c)
+{
+    return c->e.check_count > 0;
+}
+
+/* ---- lanes ---- */
+
+bool sc_cuda_is_run(const sc_cuda *c, const sc_emit_access *access, uint32_t dim, int lanes)
+{
+    if (access->constant % lanes != 0 || sc_emit_stride(&c->e, access, dim) != 1)
+        return false;
+    for (uint32_t i = 0; i < access->count; i++) {
+        if (access->terms[i].dim != dim && access->terms[i].times % lanes != 0)
+            return false;
+    }
+    return true;
+}
+
+static int element_bytes(const sc_cuda *c, const sc_emit_access *access)
+{
+    return (int)sc_dtypes[c->e.k->args.data[access->arg].dtype].bytes;
+}
+
+/* So many neighbours are worth it: some access is one of up to 16 bytes. */
+static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
+{
+    const sc_kernel *k = c->e.k;
+    for (sc_knode i = 0; i < k->nodes.count; i++) {
+        const sc_emit_access *access = &c->e.nodes[i].access;
+        if (k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 && lanes * element_bytes(c, access) <= 16 &&
+            sc_cuda_is_run(c, access, dim, lanes))
+            return true;
+    }
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        const sc_emit_access *access = &c->e.items[i].access;
+        if (k->items.data[i].kind == SC_ITEM_STORE && lanes * element_bytes(c, access) <= 16 && sc_cuda_is_run(c, access, dim, lanes))
+            return true;
+    }
+    return false;
+}
+
+static int choose_lanes(const sc_cuda *c, uint32_t dim)
+{
+    int lanes = c->limits->lanes;
+    while (lanes > 1 && (size_of(c, dim) % lanes != 0 || !worth_lanes(c, dim, lanes)))
+        lanes /= 2;
+    return lanes;
+}
+
+/* ---- teams ---- */
+
+static int power_above(int64_t x, int most)
+{
+    int power = 1;
+    while (power < x && power < most)
+        power *= 2;
+    return power;
+}
+
+static int64_t outer_points(const sc_cuda *c)
+{
+    int64_t points = 1;
+    for (uint32_t i = 0; i < c->e.k->outer_count; i++)
+        points *= size_of(c, i);
+    return points;
+}
+
+static void plan_threads(sc_cuda *c)
+{
+    c->team = SC_CUDA_THREADS;
+    c->ways = 1;
+    c->threads = c->limits->threads;
+    while (c->threads > SC_CUDA_WARP && c->teams <= c->threads / 2)
+        c->threads /= 2;
+}
+
+/* Of a row: its points are those of the phase that has most. */
+static void plan_rows(sc_cuda *c)
+{
+    int64_t most = 1, elements = 1;
+    for (uint32_t p = 0; p < c->e.k->phases.count; p++) {
+        uint32_t dim = last_dim(c, p);
+        sc_cuda_phase *phase = &c->phases[p];
+        phase->lanes = dim == SC_IMAGE_NONE ? 1 : choose_lanes(c, dim);
+        phase->points = phase_points(c, p) / phase->lanes;
+        if (phase->points > most) {
+            most = phase->points;
+            elements = phase->points * phase->lanes;
+        }
+    }
+    int ways = power_above(most < 2 ? 2 : most, SC_CUDA_WARP);
+    while (ways < c->limits->team && elements > (int64_t)ways * c->limits->row)
+        ways *= 2;
+    while (ways < c->limits->team && c->teams * ways < c->limits->wanted && most > ways)
+        ways *= 2;
+    ways = has_checks(c) && ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
+    c->team = SC_CUDA_ROWS;
+    c->ways = ways;
+    c->threads = ways > SC_CUDA_WARP ? ways : (int)at_most(c->limits->threads, (c->teams * ways + 31) / 32 * 32);
+    c->live = ways < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / ways) != 0;
+}
+
+static int reduced_bytes(const sc_cuda *c)
+{
+    int bytes = 0;
+    for (uint32_t i = 0; i < c->e.k->items.count; i++)
+        bytes += sc_item_reduces(c->e.k->items.data[i].kind) ? 8 : 0;
+    return bytes;
+}
+
+/* Rows of the columns are shared out among warps where columns alone do not keep the machine busy. */
+static void plan_columns(sc_cuda *c)
+{
+    int64_t most = 1;
+    for (uint32_t p = 0; p < c->e.k->phases.count; p++)
+        most = c->phases[p].points > most ? c->phases[p].points : most;
+    int ways = 1;
+    while (ways < c->limits->ways && c->teams * ways < c->limits->wanted && most >= 4 * (int64_t)ways &&
+           reduced_bytes(c) * 2 * ways * SC_CUDA_WARP * c->lanes <= 40 << 10)
+        ways *= 2;
+    if (ways == 1 || has_checks(c) || !c->parallel) {
+        plan_threads(c);
+        return;
+    }
+    c->team = SC_CUDA_COLUMNS;
+    c->ways = ways;
+    c->threads = SC_CUDA_WARP * ways;
+    c->live = c->teams % SC_CUDA_WARP != 0;
+}
+
+/* ---- what is kept ---- */
+
+static bool may_keep(const sc_emit *e, sc_knode node, uint32_t phase)
+{
+    const sc_cuda *c = (const sc_cuda *)e;
+    sc_node_kind kind = (sc_node_kind)e->k->nodes.data[node].kind;
+    return (kind == SC_NODE_load || sc_emit_is_dear(kind)) && !e->nodes[node].reads_written && c->phases[phase].steps > 0 &&
+           sc_emit_depends_on_all(e, node, phase);
+}
+
+/* What does not find room is computed again: nodes in their order. */
+static void choose_kept(sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        int64_t steps = (c->phases[p].points + c->ways - 1) / c->ways;
+        bool fits = c->team == SC_CUDA_ROWS && k->phases.data[p].dim_count > 0 && steps * c->phases[p].lanes <= c->limits->kept;
+        c->phases[p].steps = fits ? steps : 0;
+    }
+    sc_emit_keep(&c->e, may_keep);
+    int64_t room = c->limits->kept;
+    for (sc_knode i = 0; i < k->nodes.count; i++) {
+        uint32_t from = c->e.nodes[i].kept_from;
+        if (from == SC_IMAGE_NONE)
+            continue;
+        room -= c->phases[from].steps * c->phases[from].lanes * (k->nodes.data[i].dtype == SC_DTYPE_f64 ? 2 : 1);
+        if (room < 0)
+            c->e.nodes[i].kept_from = SC_IMAGE_NONE;
+    }
+}
+
+/* ---- all ---- */
+
+static bool is_wide(const sc_cuda *c, const sc_emit_access *access)
+{
+    double reach = access->constant < 0 ? -(double)access->constant : (double)access->constant;
+    for (uint32_t i = 0; i < access->count; i++) {
+        const sc_emit_term *term = &access->terms[i];
+        double times = term->times < 0 ? -(double)term->times : (double)term->times;
+        reach += term->dim == SC_IMAGE_NONE ? times : times * (double)size_of(c, term->dim);
+    }
+    return reach > 1e9;
+}
+
+/* Whether indices, and sums of them times numbers, may need 64 bits. */
+static bool needs_wide(const sc_cuda *c)
+{
+    double points = (double)outer_points(c);
+    bool wide = points * c->ways > 1e9;
+    for (uint32_t p = 0; p < c->e.k->phases.count; p++)
+        wide |= (double)phase_points(c, p) > 1e9;
+    for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
+        wide |= c->e.k->nodes.data[i].kind == SC_NODE_load && is_wide(c, &c->e.nodes[i].access);
+    for (uint32_t i = 0; i < c->e.k->items.count; i++)
+        wide |= is_wide(c, &c->e.items[i].access);
+    return wide;
+}
+
+static void place_slots(sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    int at = 0;
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        if (!sc_item_reduces(k->items.data[i].kind))
+            continue;
+        c->slots[i] = at;
+        if (c->team == SC_CUDA_COLUMNS)
+            at += 8 * c->ways * SC_CUDA_WARP * c->lanes;
+        else if (c->team == SC_CUDA_ROWS && c->ways > SC_CUDA_WARP)
+            at += 8 * (c->ways / SC_CUDA_WARP);
+    }
+    c->shared_bytes = at;
+}
+
+static bool has_inner_dims(const sc_kernel *k)
+{
+    bool any = false;
+    for (uint32_t p = 0; p < k->phases.count; p++)
+        any |= k->phases.data[p].dim_count > 0;
+    return any;
+}
+
+static bool check_depends(const sc_cuda *c, uint32_t dim)
+{
+    bool depends = false;
+    for (uint32_t i = 0; i < c->e.k->items.count; i++)
+        depends |= c->e.k->items.data[i].kind == SC_ITEM_CHECK && !is_uniform(c, i, (uint64_t)1 << dim);
+    return depends;
+}
+
+void sc_cuda_plan(sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    const char *why = why_in_order(c);
+    c->parallel = why == NULL;
+    uint32_t vector = sc_emit_choose_vector(&c->e);
+    c->lanes = 1;
+    if (vector != SC_IMAGE_NONE && !check_depends(c, vector)) {
+        c->lanes = choose_lanes(c, vector);
+        while (c->lanes > 1 && outer_points(c) / c->lanes < c->limits->wanted / 4)
+            c->lanes /= 2;
+    }
+    c->teams = outer_points(c) / c->lanes;
+    for (uint32_t i = 0; i < k->outer_count; i++) {
+        if (i != vector)
+            c->order[c->order_count++] = i;
+    }
+    if (vector != SC_IMAGE_NONE)
+        c->order[c->order_count++] = vector;
+    c->e.shape = (sc_emit_shape){.vector = c->lanes > 1 ? vector : SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = c->lanes};
+    c->phases = sc_arena_array(&c->e.context->arena, k->phases.count + 1, sizeof *c->phases);
+    for (uint32_t p = 0; p < k->phases.count; p++)
+        c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p), .lanes = c->lanes};
+    if (vector == SC_IMAGE_NONE && has_inner_dims(k) && c->parallel)
+        plan_rows(c);
+    else
+        plan_columns(c);
+    c->why_simple = c->team == SC_CUDA_THREADS && has_inner_dims(k) ? why : NULL;
+    for (uint32_t i = 0; i < k->args.count; i++)
+        c->exchange |= c->e.arg_shared[i];
+    c->exchange = (c->exchange || c->e.writes_read) && c->ways > 1;
+    choose_kept(c);
+    place_slots(c);
+    c->wide = needs_wide(c);
+}

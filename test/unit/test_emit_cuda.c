@@ -1,0 +1,92 @@
+/* Kernels as CUDA: fixed ones and random ones, compiled for the processor, a fiber a thread, and run against the reference; the same bits
+ * in every order of blocks and warps. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "emit_c_kernels.h"
+#include "emit_cuda_case.h"
+
+/* Small kernels in every form of large ones. */
+static const sc_cuda_limits small = {
+    .lanes = 4, .threads = 64, .team = 128, .ways = 4, .kept = 8, .row = 3, .wanted = 600, .few = 3, .unroll = 2};
+/* Rows are read again by each phase, columns are a thread's, nothing is wide. */
+static const sc_cuda_limits plain = {
+    .lanes = 1, .threads = 32, .team = 32, .ways = 1, .kept = 0, .row = 1, .wanted = 1, .few = 512, .unroll = 1};
+static const sc_cuda_limits *const limits[] = {&sc_cuda_default_limits, &small, &plain};
+static const char *const limit_names[] = {"", ", cut small", ", plain"};
+enum { LIMITS = 3 };
+
+typedef struct run {
+    void (*test)(sc_context *);
+    bool done;
+} run;
+
+static void call_test(sc_context *context, void *user)
+{
+    run *r = user;
+    r->test(context);
+    r->done = true;
+}
+
+static void in_context(void **state)
+{
+    sc_context context;
+    run r = {.test = *(void (**)(sc_context *)) * state};
+    assert_true(sc_context_run(&context, 0, call_test, &r));
+    assert_true(r.done);
+    sc_context_free(&context);
+}
+
+static void fixed_kernels(sc_context *context)
+{
+    enum { COUNT = sizeof emit_c_kernels / sizeof *emit_c_kernels };
+    emitted *all = sc_arena_array(&context->arena, LIMITS * COUNT, sizeof *all);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < LIMITS * COUNT; i++) {
+        const char *text = emit_c_kernels[i / LIMITS];
+        emitted *one = &all[count++];
+        one->made.k = sc_kernel_parse(context, text, strlen(text), "kernel");
+        one->label = sc_arena_printf(&context->arena, "%s%s", one->made.k->title, limit_names[i % LIMITS]);
+        one->limits = limits[i % LIMITS];
+        one->norm = true;
+        one->seed = i / LIMITS;
+        for (uint32_t a = 0; a < one->made.k->args.count; a++) {
+            const sc_kernel_arg *arg = &one->made.k->args.data[a];
+            one->made.low[a] = sc_dtype_is_float(arg->dtype) ? -4 : 0;
+            one->made.high[a] = arg->dtype == SC_DTYPE_bool ? 1 : 4;
+        }
+    }
+    emitted_run_all(context, all, count);
+}
+
+static void random_kernels(sc_context *context)
+{
+    const char *cases = getenv("CASES"), *seed = getenv("SEED");
+    const uint32_t COUNT = cases == NULL ? 150 : (uint32_t)strtoul(cases, NULL, 10);
+    emitted *all = sc_arena_array(&context->arena, COUNT, sizeof *all);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        all[i].seed = i / LIMITS + (seed == NULL ? 1 : strtoull(seed, NULL, 10));
+        all[i].made = random_kernel_make(context, all[i].seed);
+        all[i].label = sc_arena_printf(&context->arena, "random kernel %llu%s", (unsigned long long)all[i].seed, limit_names[i % LIMITS]);
+        all[i].limits = limits[i % LIMITS];
+    }
+    emitted_run_all(context, all, COUNT);
+}
+
+int main(void)
+{
+#define TEST(name)                                                                                                                         \
+    {                                                                                                                                      \
+#name, in_context, NULL, NULL, &(void (*)(sc_context *))                                                                           \
+        {                                                                                                                                  \
+            name                                                                                                                           \
+        }                                                                                                                                  \
+    }
+    const struct CMUnitTest tests[] = {TEST(fixed_kernels), TEST(random_kernels)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
