@@ -43,19 +43,11 @@ typedef struct cubin_build {
 } cubin_build;
 
 /* ---- what is compiled ---- */
-/* Helpers that the wrappers of the machine stand for. */
-#define OF_THE_MACHINE (SC_HELPER(headers) | SC_HELPER(math) | SC_HELPER(bits) | SC_HELPER(bits64) | SC_HELPER(f16_to_f32))
-
 void sc_cuda_source(sc_strbuf *out, const char *text, sc_helper_set helpers)
 {
-    sc_helper_set all = sc_helpers_closed(helpers) & ~OF_THE_MACHINE;
     sc_strbuf_add(out, sc_cuda_machine_text);
-    for (int h = 0; h < SC_HELPER_COUNT; h++) {
-        if ((all >> h & 1) == 0)
-            continue;
-        sc_strbuf_add_char(out, '\n');
-        sc_strbuf_add(out, sc_helper_text((sc_helper)h));
-    }
+    sc_strbuf_add_char(out, '\n');
+    sc_cuda_helpers_emit(out, helpers);
     sc_strbuf_add_char(out, '\n');
     sc_strbuf_add(out, text);
 }

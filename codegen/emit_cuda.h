@@ -13,23 +13,11 @@
 #ifndef SHARDC_CODEGEN_EMIT_CUDA_H
 #define SHARDC_CODEGEN_EMIT_CUDA_H
 
+#include "codegen/cuda_code.h"
 #include "codegen/kernel.h"
 #include "codegen/prelude_c.h"
 
-enum { SC_CUDA_MAX_STAGES = 4, SC_CUDA_WARP = 32 };
-
-typedef struct sc_cuda_stage {
-    int64_t blocks;        /* of the grid: 1 .. 2^31 - 1 */
-    uint32_t threads;      /* of a block: a multiple of 32, at most 1024 */
-    uint32_t shared_bytes; /* of a block */
-} sc_cuda_stage;
-
-typedef struct sc_cuda_code {
-    uint32_t stage_count;
-    sc_cuda_stage stages[SC_CUDA_MAX_STAGES];
-    int64_t scratch_bytes;
-    const char *why_simple; /* NULL: it has a fast form; else the reason, for people */
-} sc_cuda_code;
+enum { SC_CUDA_WARP = 32 };
 
 /* Wrappers of the machine: what each source begins with (codegen/cuda/machine.cu.h). */
 extern const char sc_cuda_machine_text[];
