@@ -152,8 +152,10 @@ static const sc_target *find_target(sc_context *context, const char *name)
     if (sc_target_nearest(name) != NULL)
         sc_strbuf_printf(&text, "; did you mean '%s'?", sc_target_nearest(name));
     sc_report(&context->diag, SC_D_usage, (sc_loc){0}, text.data, NULL);
+    sc_strbuf_init(&text, &context->arena);
     for (size_t i = 0; i < sc_target_count; i++)
-        sc_report_note(&context->diag, (sc_loc){0}, "a target is %s", sc_targets[i].name);
+        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", sc_targets[i].name);
+    sc_report_note(&context->diag, (sc_loc){0}, "targets are %s", text.data);
     return NULL;
 }
 
