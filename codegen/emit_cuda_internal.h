@@ -19,6 +19,7 @@ typedef struct sc_cuda_limits {
     int kept;       /* elements of a row that a thread keeps between phases, all values together */
     int row;        /* points of a row that are enough for a thread */
     int64_t wanted; /* threads that keep a machine busy */
+    int64_t parts;  /* most parts of a phase whose sums stand in scratch */
     int64_t few;    /* elements whose sum a thread holds well in f32 */
     int unroll;     /* points of a long row at once */
 } sc_cuda_limits;
@@ -41,20 +42,32 @@ typedef enum sc_cuda_team {
     SC_CUDA_COLUMNS, /* the block's warps; its lanes are 32 teams */
 } sc_cuda_team;
 
+/* Phases first .. end - 1 as a stage. */
+typedef struct sc_cuda_form {
+    uint32_t first, end;
+    sc_cuda_team team;
+    int ways, threads;       /* of a team; of a block */
+    bool live;               /* teams behind the last one must go along */
+    int64_t parts, per_part; /* its only phase's points are cut for so many blocks; 1: they are not */
+} sc_cuda_form;
+
 typedef struct sc_cuda {
     sc_emit e; /* first: the target's functions get this */
     const sc_cuda_limits *limits;
     const char *name;
     sc_interval *intervals; /* of the kernel's nodes, whatever is checked */
     bool parallel;          /* points of each phase may be done in any order */
-    sc_cuda_team team;
-    int lanes, ways, threads; /* lanes: of the vector dim */
+    sc_cuda_form form;      /* of the stage that is being written */
+    sc_cuda_form stages[SC_CUDA_MAX_STAGES];
+    uint32_t stage_count;
+    int lanes; /* of the vector dim */
     int64_t teams;
     uint32_t order[SC_KERNEL_MAX_DIMS], order_count; /* outer dims, slowest first, the vector dim last */
-    bool live;                                       /* teams behind the last one must go along */
     bool exchange;                                   /* phases read what others of the team wrote, or write what others read */
     bool wide;                                       /* indices are of 64 bits */
     sc_cuda_phase *phases;
+    int64_t *partials; /* per item: where in scratch later stages find its reductions by parts, or -1 */
+    int64_t scratch_bytes;
     int *slots; /* per item: where its reduction stands in shared memory */
     int shared_bytes;
     bool *run_of_load, *run_of_item; /* lanes go through registers in this phase */
@@ -69,5 +82,13 @@ bool sc_cuda_is_run(const sc_cuda *c, const sc_emit_access *access, uint32_t dim
 /* emit_cuda_phase.c */
 extern const sc_emit_target sc_emit_cuda_target;
 void sc_cuda_phase_text(sc_cuda *c, uint32_t phase);
+const char *sc_cuda_reducer(sc_item_kind kind);
+/* From what each way has of a reduction, in a variable of this letter, to what all of them have. */
+void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter);
+
+/* emit_cuda_split.c: reductions that go from stage to stage. */
+void sc_cuda_place_partials(sc_cuda *c);
+void sc_cuda_read_partials(sc_cuda *c);
+void sc_cuda_write_partials(sc_cuda *c);
 
 #endif

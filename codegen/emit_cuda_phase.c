@@ -153,27 +153,23 @@ static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
     }
 }
 
-static const char *reducer(sc_item_kind kind)
+const char *sc_cuda_reducer(sc_item_kind kind)
 {
     return kind == SC_ITEM_SUM ? "sc_sum" : kind == SC_ITEM_MAX ? "sc_max" : "sc_min";
 }
 
-/* From what each way has to what all have. */
-static void exchange(sc_cuda *c, uint32_t item)
+void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
 {
     sc_emit *e = &c->e;
-    const char *how = reducer(e->k->items.data[item].kind);
-    char letter = e->items[item].wide ? 's' : 'r';
-    bool is_bool = dtype_of(e, item) == SC_DTYPE_bool;
-    if (c->team == SC_CUDA_ROWS && is_bool) {
-        sc_emit_line(e, "r%u = sc_over_team<%s, %d>((int32_t)r%u, %d) != 0;", item, how, c->ways, item, c->slots[item]);
-    } else if (c->team == SC_CUDA_ROWS) {
-        sc_emit_line(e, "%c%u = sc_over_team<%s, %d>(%c%u, %d);", letter, item, how, c->ways, letter, item, c->slots[item]);
-    } else if (is_array(c, item)) {
-        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->ways, letter, item, c->slots[item]);
-    } else {
-        sc_emit_line(e, "%c%u = sc_over_warps<%s, %d>(%c%u, %d);", letter, item, how, c->ways, letter, item, c->slots[item]);
+    const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
+    bool is_bool = letter == 'r' && dtype_of(e, item) == SC_DTYPE_bool;
+    if (is_array(c, item) && !is_bool) {
+        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, c->slots[item]);
+        return;
     }
+    const char *over = c->form.team == SC_CUDA_ROWS ? "sc_over_team" : "sc_over_warps";
+    sc_emit_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
+                 c->slots[item], is_bool ? " != 0" : "");
 }
 
 static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
@@ -182,8 +178,8 @@ static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
     for (uint32_t i = first; i < end; i++) {
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
-        if (c->ways > 1)
-            exchange(c, i);
+        if (c->form.ways > 1)
+            sc_cuda_exchange(c, i, e->items[i].wide ? 's' : 'r');
         if (!e->items[i].wide)
             continue;
         if (!is_array(c, i)) {
@@ -383,33 +379,42 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
     const char *type = index_type(c);
     long long points = phase->points;
     uint32_t braces = 1;
+    if (c->form.parts > 1) {
+        if (c->limits->unroll > 1)
+            sc_strbuf_printf(e->out, "#pragma unroll %d\n", c->limits->unroll);
+        sc_emit_line(e, "for (%s point = %s; point < last; point += %d) {", type,
+                     c->form.live ? "live ? first + way : last" : "first + way", c->form.ways);
+        e->indent++;
+        point_indices(c, phase_index);
+        return 1;
+    }
     if (e->k->phases.data[phase_index].dim_count == 0) {
-        sc_emit_line(e, c->live ? "if (way == 0 && live) {" : "if (way == 0) {");
+        sc_emit_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
         e->indent++;
         return 1;
     }
     if (phase->steps > 0) {
-        bool whole = phase->steps * c->ways == points && !c->live;
+        bool whole = phase->steps * c->form.ways == points && !c->form.live;
         if (phase->steps > 1) {
             sc_strbuf_add(e->out, "#pragma unroll\n");
             sc_emit_line(e, "for (int step = 0; step < %lld; step++) {", (long long)phase->steps);
             e->indent++;
-            sc_emit_line(e, "const %s point = way + step * %d;", type, c->ways);
+            sc_emit_line(e, "const %s point = way + step * %d;", type, c->form.ways);
         } else {
             sc_emit_line(e, "{");
             e->indent++;
             sc_emit_line(e, "const %s point = way;", type);
         }
         if (!whole) {
-            sc_emit_line(e, c->live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
+            sc_emit_line(e, c->form.live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
             e->indent++;
             braces++;
         }
     } else {
-        if (c->limits->unroll > 1 && points > c->ways)
+        if (c->limits->unroll > 1 && points > c->form.ways)
             sc_strbuf_printf(e->out, "#pragma unroll %d\n", c->limits->unroll);
-        const char *from = c->live ? sc_arena_printf(&e->context->arena, "live ? way : %lld", points) : "way";
-        sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->ways);
+        const char *from = c->form.live ? sc_arena_printf(&e->context->arena, "live ? way : %lld", points) : "way";
+        sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
         e->indent++;
     }
     point_indices(c, phase_index);
@@ -428,7 +433,7 @@ static void plan_items(sc_cuda *c, uint32_t phase_index)
         item->of_vector = vector != SC_IMAGE_NONE && reduces && (e->nodes[k->items.data[i].value].dims >> vector & 1) != 0;
         item->depth = reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
         bool sum = k->items.data[i].kind == SC_ITEM_SUM && dtype_of(e, i) == SC_DTYPE_f32;
-        item->wide = sum && (item->running || c->phases[phase_index].points / c->ways > c->limits->few);
+        item->wide = sum && (item->running || c->phases[phase_index].points / c->form.parts / c->form.ways > c->limits->few);
     }
 }
 
@@ -445,7 +450,7 @@ static void declare_kept(sc_cuda *c, uint32_t phase)
 static void sync(sc_cuda *c)
 {
     if (c->exchange)
-        sc_emit_line(&c->e, c->team == SC_CUDA_ROWS && c->ways <= SC_CUDA_WARP ? "sc_sync_warp();" : "sc_sync();");
+        sc_emit_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.ways <= SC_CUDA_WARP ? "sc_sync_warp();" : "sc_sync();");
 }
 
 void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
@@ -463,12 +468,12 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     e->scope_dims[SC_CUDA_POINT] &= ~e->scope_dims[SC_CUDA_LANES];
     plan_items(c, phase_index);
     sc_emit_place(e, first, end, e->floors[phase_index]);
-    if (phase_index > 0)
+    if (phase_index > c->form.first)
         sync(c);
     declare_kept(c, phase_index);
     begin_reductions(c, first, end);
     sc_emit_scope(e, SC_CUDA_BODY, first, end);
-    bool block = phase->dim_count == 0 && c->ways == 1;
+    bool block = phase->dim_count == 0 && c->form.ways == 1;
     for (sc_knode i = 0; i < k->nodes.count; i++)
         block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == SC_CUDA_READS;
     if (block) {
@@ -476,7 +481,10 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
         e->indent++;
     }
     sc_emit_scope(e, SC_CUDA_READS, first, end);
-    uint32_t braces = c->ways == 1 ? open_serial(c, phase) : open_shared(c, phase_index);
+    bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
+    if (single) /* all have read what one now writes */
+        sync(c);
+    uint32_t braces = c->form.ways == 1 ? open_serial(c, phase) : open_shared(c, phase_index);
     point_text(c, phase_index, first, end);
     for (uint32_t i = 0; i < braces + block; i++) {
         e->indent--;

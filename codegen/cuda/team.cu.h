@@ -1,18 +1,6 @@
 /* What kernels are made of besides the machine: elements in a row, reductions over the threads that share an iteration, integers that wrap.
  * Built on the machine's wrappers alone. Every order of additions is fixed. */
 
-#ifndef INFINITY
-#define INFINITY sc_f32_of_bits(0x7f800000u)
-#define NAN sc_f32_of_bits(0x7fc00000u)
-#endif
-#ifndef INT32_MIN
-#define INT32_MIN (-2147483647 - 1)
-#define INT32_MAX 2147483647
-#endif
-#ifndef INT64_MIN
-#define INT64_MIN (-9223372036854775807ll - 1)
-#define INT64_MAX 9223372036854775807ll
-#endif
 /* The texts of values are those of C. */
 #define _Bool bool
 

@@ -13,10 +13,10 @@
 
 /* Small kernels in every form of large ones. */
 static const sc_cuda_limits small = {
-    .lanes = 4, .threads = 64, .team = 128, .ways = 4, .kept = 8, .row = 3, .wanted = 600, .few = 3, .unroll = 2};
+    .lanes = 4, .threads = 64, .team = 128, .ways = 4, .kept = 8, .row = 3, .wanted = 600, .parts = 7, .few = 3, .unroll = 2};
 /* Rows are read again by each phase, columns are a thread's, nothing is wide. */
 static const sc_cuda_limits plain = {
-    .lanes = 1, .threads = 32, .team = 32, .ways = 1, .kept = 0, .row = 1, .wanted = 1, .few = 512, .unroll = 1};
+    .lanes = 1, .threads = 32, .team = 32, .ways = 1, .kept = 0, .row = 1, .wanted = 1, .parts = 1, .few = 512, .unroll = 1};
 static const sc_cuda_limits *const limits[] = {&sc_cuda_default_limits, &small, &plain};
 static const char *const limit_names[] = {"", ", cut small", ", plain"};
 enum { LIMITS = 3 };
