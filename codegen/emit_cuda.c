@@ -88,8 +88,8 @@ static void find_team(sc_cuda *c)
         within = c->form.ways == 1 ? " + sc_thread()" : sc_arena_printf(&e->context->arena, " + sc_thread() / %d", c->form.ways);
     const char *times = teams > 1 ? sc_arena_printf(&e->context->arena, " * %d", teams) : "";
     const char *block = c->wide ? "sc_block()" : "(int)sc_block()";
-    if (c->form.parts > 1) {
-        long long parts = c->form.parts, per_part = c->form.per_part, points = c->phases[c->form.first].points;
+    if (c->form.parts > 1 || c->form.scatters) {
+        long long parts = c->form.parts, per_part = c->form.per_part, points = c->form.whole;
         sc_emit_line(e, "const %s cut = %s %% %lld;", type, block, parts);
         sc_emit_line(e, "const %s first = cut * %lld;", type, per_part);
         if (points % per_part == 0)

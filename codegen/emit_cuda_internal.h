@@ -46,9 +46,13 @@ typedef enum sc_cuda_team {
 typedef struct sc_cuda_form {
     uint32_t first, end;
     sc_cuda_team team;
-    int ways, threads;       /* of a team; of a block */
-    bool live;               /* teams behind the last one must go along */
-    int64_t parts, per_part; /* its only phase's points are cut for so many blocks; 1: they are not */
+    int ways, threads; /* of a team; of a block */
+    bool live;         /* teams behind the last one must go along */
+    /* Its only phase's points are cut for so many blocks; 1: they are not. Of a scatter what is cut are the places along a dim of the one
+     * argument that is written: a part has only those, and goes through the points that write to them. */
+    int64_t parts, per_part, whole;
+    bool scatters;
+    uint32_t position; /* of that dim in the argument */
 } sc_cuda_form;
 
 typedef struct sc_cuda {
@@ -85,6 +89,12 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase);
 const char *sc_cuda_reducer(sc_item_kind kind);
 /* From what each way has of a reduction, in a variable of this letter, to what all of them have. */
 void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter);
+
+/* emit_cuda_scatter.c */
+bool sc_cuda_plan_scatter(sc_cuda *c);
+/* Opens the loops of a phase; gives the number of braces. */
+uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase);
+void sc_cuda_point_indices(sc_cuda *c, uint32_t phase);
 
 /* emit_cuda_split.c: reductions that go from stage to stage. */
 void sc_cuda_place_partials(sc_cuda *c);

@@ -103,13 +103,13 @@ static void kept(sc_emit *e, sc_knode node)
 }
 
 static const char *const words[] = {
-    "alignas", "alignof",  "and",     "and_eq",   "at",       "bitand",    "bitor",    "block",     "bool",         "catch",
-    "class",   "compl",    "concept", "decltype", "delete",   "explicit",  "export",   "false",     "friend",       "int8_t",
-    "int16_t", "int32_t",  "int64_t", "live",     "mutable",  "namespace", "new",      "noexcept",  "not",          "not_eq",
-    "nullptr", "operator", "or",      "or_eq",    "part",     "point",     "private",  "protected", "public",       "requires",
-    "row",     "slot",     "step",    "template", "this",     "threadIdx", "blockIdx", "blockDim",  "gridDim",      "throw",
-    "true",    "try",      "typeid",  "typename", "uint8_t",  "uint16_t",  "uint32_t", "uint64_t",  "using",        "virtual",
-    "way",     "wchar_t",  "xor",     "xor_eq",   "warpSize", "first",     "last",     "constexpr", "thread_local", NULL};
+    "alignas",  "alignof",   "and",      "and_eq",    "at",        "bitand",    "bitor",        "block",  "bool",    "catch",    "class",
+    "compl",    "concept",   "decltype", "delete",    "explicit",  "export",    "false",        "friend", "int8_t",  "int16_t",  "int32_t",
+    "int64_t",  "live",      "mutable",  "namespace", "new",       "noexcept",  "not",          "not_eq", "nullptr", "operator", "or",
+    "or_eq",    "part",      "point",    "private",   "protected", "public",    "requires",     "row",    "slot",    "step",     "template",
+    "this",     "threadIdx", "blockIdx", "blockDim",  "gridDim",   "throw",     "true",         "try",    "typeid",  "typename", "uint8_t",
+    "uint16_t", "uint32_t",  "uint64_t", "using",     "virtual",   "way",       "some",         "wanted", "set",     "place",    "wchar_t",
+    "xor",      "xor_eq",    "warpSize", "first",     "last",      "constexpr", "thread_local", NULL};
 
 const sc_emit_target sc_emit_cuda_target = {
     .letters = "vorstpqcblw",
@@ -221,6 +221,19 @@ static sc_knode guard_of(const sc_kernel *k, sc_knode id)
     return node->count > rank ? sc_kernel_operands(k, id)[rank] : SC_IMAGE_NONE;
 }
 
+/* What is added to is read before: no other item may write there in between. */
+static bool writes_alone(const sc_cuda *c, uint32_t item, uint32_t first, uint32_t end)
+{
+    const sc_kernel *k = c->e.k;
+    if (k->items.data[item].kind != SC_ITEM_ADD)
+        return k->items.data[item].kind == SC_ITEM_STORE;
+    for (uint32_t i = first; i < end; i++) {
+        if (i != item && sc_item_writes(k->items.data[i].kind) && k->items.data[i].arg == k->items.data[item].arg)
+            return false;
+    }
+    return true;
+}
+
 static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
 {
     const sc_kernel *k = c->e.k;
@@ -232,7 +245,7 @@ static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uin
     }
     for (uint32_t i = first; i < end; i++) {
         const sc_kernel_item *item = &k->items.data[i];
-        c->run_of_item[i] = dim != SC_IMAGE_NONE && item->kind == SC_ITEM_STORE && at_point(c, item->guard) &&
+        c->run_of_item[i] = dim != SC_IMAGE_NONE && writes_alone(c, i, first, end) && at_point(c, item->guard) &&
                             sc_cuda_is_run(c, &c->e.items[i].access, dim, lanes);
     }
 }
@@ -274,12 +287,28 @@ static void load_runs(sc_cuda *c, uint32_t dim, int lanes)
     }
 }
 
-static void declare_stored_runs(sc_cuda *c, int lanes, uint32_t first, uint32_t end)
+static void declare_stored_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
 {
+    sc_emit *e = &c->e;
     for (uint32_t i = first; i < end; i++) {
-        if (c->run_of_item[i])
-            sc_emit_line(&c->e, "sc_run<%s, %d> w%u%s;", sc_emit_stored(c->e.k->args.data[c->e.k->items.data[i].arg].dtype), lanes, i,
-                         c->e.k->items.data[i].guard == SC_IMAGE_NONE ? "" : " = {}");
+        if (!c->run_of_item[i])
+            continue;
+        const sc_kernel_item *item = &e->k->items.data[i];
+        sc_emit_line(e, "sc_run<%s, %d> w%u%s;", sc_emit_stored(e->k->args.data[item->arg].dtype), lanes, i,
+                     item->guard == SC_IMAGE_NONE ? "" : " = {}");
+        if (item->kind != SC_ITEM_ADD)
+            continue;
+        sc_emit_indent(e);
+        if (item->guard != SC_IMAGE_NONE) {
+            sc_strbuf_add(e->out, "if (");
+            sc_emit_value(e, item->guard, true);
+            sc_strbuf_add(e->out, ")\n");
+            sc_emit_indent(e);
+            sc_strbuf_add(e->out, "    ");
+        }
+        sc_strbuf_printf(e->out, "w%u = sc_load_run<%d>(", i, lanes);
+        address(c, &e->items[i].access, dim);
+        sc_strbuf_add(e->out, ");\n");
     }
 }
 
@@ -314,7 +343,7 @@ static void point_text(sc_cuda *c, uint32_t phase_index, uint32_t first, uint32_
     choose_runs(c, dim, lanes, first, end);
     if (dim != SC_IMAGE_NONE) {
         load_runs(c, dim, lanes);
-        declare_stored_runs(c, lanes, first, end);
+        declare_stored_runs(c, dim, lanes, first, end);
         sc_strbuf_add(e->out, "#pragma unroll\n");
         sc_emit_line(e, "for (int lane = 0; lane < %d; lane++) {", lanes);
         e->indent++;
@@ -347,7 +376,7 @@ static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
 }
 
 /* The indices of a point. */
-static void point_indices(sc_cuda *c, uint32_t phase_index)
+void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
 {
     sc_emit *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
@@ -385,7 +414,7 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
         sc_emit_line(e, "for (%s point = %s; point < last; point += %d) {", type,
                      c->form.live ? "live ? first + way : last" : "first + way", c->form.ways);
         e->indent++;
-        point_indices(c, phase_index);
+        sc_cuda_point_indices(c, phase_index);
         return 1;
     }
     if (e->k->phases.data[phase_index].dim_count == 0) {
@@ -417,7 +446,7 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
         sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
         e->indent++;
     }
-    point_indices(c, phase_index);
+    sc_cuda_point_indices(c, phase_index);
     return braces;
 }
 
@@ -484,7 +513,9 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
     if (single) /* all have read what one now writes */
         sync(c);
-    uint32_t braces = c->form.ways == 1 ? open_serial(c, phase) : open_shared(c, phase_index);
+    uint32_t braces = c->form.scatters    ? sc_cuda_open_scatter(c, phase_index)
+                      : c->form.ways == 1 ? open_serial(c, phase)
+                                          : open_shared(c, phase_index);
     point_text(c, phase_index, first, end);
     for (uint32_t i = 0; i < braces + block; i++) {
         e->indent--;

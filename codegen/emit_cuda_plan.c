@@ -315,6 +315,7 @@ static void cut_phase(const sc_cuda *c, sc_cuda_form *form, uint32_t phase)
     form->per_part = (points + parts - 1) / parts;
     form->per_part = (form->per_part + form->ways - 1) / form->ways * form->ways;
     form->parts = (points + form->per_part - 1) / form->per_part;
+    form->whole = points;
 }
 
 /* A stage for each heavy phase, and for what lies between; false: too many, or nothing is cut. */
@@ -348,7 +349,7 @@ static void split(sc_cuda *c)
 {
     bool small = c->teams * c->form.ways < c->limits->wanted / 2;
     c->form.end = c->e.k->phases.count;
-    c->form.parts = 1;
+    c->form.parts = c->form.scatters ? c->form.parts : 1;
     if (small && c->parallel && !has_checks(c) && c->form.team != SC_CUDA_THREADS && plan_stages(c)) {
         for (uint32_t p = 0; p < c->e.k->phases.count; p++)
             c->phases[p].steps = 0;
@@ -412,7 +413,8 @@ void sc_cuda_plan(sc_cuda *c)
         plan_rows(c);
     else
         plan_columns(c);
-    c->why_simple = c->form.team == SC_CUDA_THREADS && has_inner_dims(k) ? why : NULL;
+    bool alone = c->form.team == SC_CUDA_THREADS && !c->parallel;
+    c->why_simple = alone && !sc_cuda_plan_scatter(c) ? why : NULL;
     for (uint32_t i = 0; i < k->args.count; i++)
         c->exchange |= c->e.arg_shared[i];
     c->exchange = (c->exchange || c->e.writes_read) && c->form.ways > 1;

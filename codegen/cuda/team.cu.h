@@ -43,6 +43,9 @@ template <typename X, typename Y> SC_DEVICE auto sc_mod_int(X x, Y y)
     return rest != zero && (rest < zero) != (divisor < zero) ? (T)(rest + divisor) : rest;
 }
 
+/* The number of the lowest bit that is set: its power of 2 is exact as a float. */
+SC_DEVICE int sc_lowest_bit(uint32_t bits) { return (int)(sc_bits_of_f32((float)(bits & (0u - bits))) >> 23) - 127; }
+
 /* ---- N elements in a row, of any number of bytes: the address is a multiple of these, or of 16 ---- */
 template <typename T, int N> struct sc_run {
     T v[N];
