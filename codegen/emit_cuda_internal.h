@@ -34,6 +34,7 @@ typedef struct sc_cuda_phase {
     int64_t points; /* by teams: of `lanes` elements of the last dim each */
     int lanes;
     int64_t steps; /* 0, or points of a thread, unrolled: what a phase keeps has a place in a register */
+    bool finds;    /* its checks are not the same at all points: of those that fail the first is wanted */
 } sc_cuda_phase;
 
 typedef enum sc_cuda_team {

@@ -48,9 +48,24 @@ static const char *operation(const sc_emit *e, sc_knode id)
     }
 }
 
-/* No thread that has others waiting for it comes here: the plan sees to that. */
+/* Whether ways look for the first check that fails. */
+static bool finds(const sc_cuda *c, uint32_t phase)
+{
+    return c->phases[phase].finds && c->form.ways > 1;
+}
+
+/* All that wait for each other leave together: the check is the same for them, or they find the first together. */
 static void leave_iteration(sc_emit *e, uint32_t item)
 {
+    if (finds(cuda_of(e), e->items[item].phase) && e->items[item].depth > SC_CUDA_READS) {
+        sc_emit_line(e, "    failed_at = point;");
+        sc_emit_indent(e);
+        sc_strbuf_add(e->out, "    failure = ");
+        sc_emit_failure(e, item);
+        sc_strbuf_add(e->out, ";\n");
+        sc_emit_line(e, "    break;");
+        return;
+    }
     sc_emit_indent(e);
     sc_strbuf_add(e->out, "    sc_fail(sc_failure, (uint64_t)(");
     sc_emit_failure(e, item);
@@ -103,13 +118,14 @@ static void kept(sc_emit *e, sc_knode node)
 }
 
 static const char *const words[] = {
-    "alignas",  "alignof",   "and",      "and_eq",    "at",        "bitand",    "bitor",        "block",  "bool",    "catch",    "class",
-    "compl",    "concept",   "decltype", "delete",    "explicit",  "export",    "false",        "friend", "int8_t",  "int16_t",  "int32_t",
-    "int64_t",  "live",      "mutable",  "namespace", "new",       "noexcept",  "not",          "not_eq", "nullptr", "operator", "or",
-    "or_eq",    "part",      "point",    "private",   "protected", "public",    "requires",     "row",    "slot",    "step",     "template",
-    "this",     "threadIdx", "blockIdx", "blockDim",  "gridDim",   "throw",     "true",         "try",    "typeid",  "typename", "uint8_t",
-    "uint16_t", "uint32_t",  "uint64_t", "using",     "virtual",   "way",       "some",         "wanted", "set",     "place",    "wchar_t",
-    "xor",      "xor_eq",    "warpSize", "first",     "last",      "constexpr", "thread_local", NULL};
+    "alignas",  "alignof",  "and",     "and_eq",    "at",           "bitand",    "bitor",    "block",     "bool",    "catch",
+    "class",    "compl",    "concept", "decltype",  "delete",       "explicit",  "export",   "false",     "friend",  "int8_t",
+    "int16_t",  "int32_t",  "int64_t", "live",      "mutable",      "namespace", "new",      "noexcept",  "not",     "not_eq",
+    "nullptr",  "operator", "or",      "or_eq",     "part",         "point",     "private",  "protected", "public",  "requires",
+    "row",      "slot",     "step",    "template",  "this",         "threadIdx", "blockIdx", "blockDim",  "gridDim", "throw",
+    "true",     "try",      "typeid",  "typename",  "uint8_t",      "uint16_t",  "uint32_t", "uint64_t",  "using",   "virtual",
+    "way",      "some",     "wanted",  "set",       "place",        "failed_at", "least",    "wchar_t",   "xor",     "xor_eq",
+    "warpSize", "first",    "last",    "constexpr", "thread_local", NULL};
 
 const sc_emit_target sc_emit_cuda_target = {
     .letters = "vorstpqcblw",
@@ -360,6 +376,37 @@ static void point_text(sc_cuda *c, uint32_t phase_index, uint32_t first, uint32_
     memset(c->run_of_item, 0, e->k->items.count * sizeof *c->run_of_item);
 }
 
+/* ---- checks ---- */
+
+static void begin_finding(sc_cuda *c, uint32_t phase)
+{
+    if (!finds(c, phase))
+        return;
+    sc_emit_line(&c->e, "{");
+    c->e.indent++;
+    sc_emit_line(&c->e, "%s failed_at = %lld;", index_type(c), (long long)c->phases[phase].points);
+    sc_emit_line(&c->e, "int64_t failure = 0;");
+}
+
+/* Each way has stopped at its first; the first of all is told, and the team leaves. */
+static void end_finding(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    if (!finds(c, phase_index))
+        return;
+    uint32_t check = e->k->phases.data[phase_index].first_item;
+    while (e->k->items.data[check].kind != SC_ITEM_CHECK)
+        check++;
+    long long points = c->phases[phase_index].points;
+    sc_emit_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", index_type(c), c->form.ways, c->slots[check]);
+    sc_emit_line(e, "if (failed_at == least && least < %lld)", points);
+    sc_emit_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
+    sc_emit_line(e, "if (least < %lld)", points);
+    sc_emit_line(e, "    return;");
+    e->indent--;
+    sc_emit_line(e, "}");
+}
+
 /* ---- loops ---- */
 
 static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
@@ -513,6 +560,7 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
     if (single) /* all have read what one now writes */
         sync(c);
+    begin_finding(c, phase_index);
     uint32_t braces = c->form.scatters    ? sc_cuda_open_scatter(c, phase_index)
                       : c->form.ways == 1 ? open_serial(c, phase)
                                           : open_shared(c, phase_index);
@@ -522,5 +570,6 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
         sc_emit_line(e, "}");
     }
     sc_emit_leave(e, SC_CUDA_READS);
+    end_finding(c, phase_index);
     end_reductions(c, first, end);
 }

@@ -81,7 +81,7 @@ static const char *why_in_order(sc_cuda *c)
         if (c->e.items[i].running)
             return "a running reduction goes in order";
         if (kind == SC_ITEM_CHECK && !is_uniform(c, i, dims))
-            return "the first check that fails is wanted";
+            c->phases[p].finds = true;
         if (kind != SC_ITEM_ADD)
             continue;
         if (accesses.k == NULL)
@@ -175,7 +175,7 @@ static void plan_rows(sc_cuda *c)
     for (uint32_t p = 0; p < c->e.k->phases.count; p++) {
         uint32_t dim = last_dim(c, p);
         sc_cuda_phase *phase = &c->phases[p];
-        phase->lanes = dim == SC_IMAGE_NONE ? 1 : choose_lanes(c, dim);
+        phase->lanes = dim == SC_IMAGE_NONE || phase->finds ? 1 : choose_lanes(c, dim);
         phase->points = phase_points(c, p) / phase->lanes;
         if (phase->points > most) {
             most = phase->points;
@@ -238,7 +238,8 @@ static void choose_kept(sc_cuda *c)
     const sc_kernel *k = c->e.k;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         int64_t steps = (c->phases[p].points + c->form.ways - 1) / c->form.ways;
-        bool fits = c->form.team == SC_CUDA_ROWS && k->phases.data[p].dim_count > 0 && steps * c->phases[p].lanes <= c->limits->kept;
+        bool fits = c->form.team == SC_CUDA_ROWS && !c->phases[p].finds && k->phases.data[p].dim_count > 0 &&
+                    steps * c->phases[p].lanes <= c->limits->kept;
         c->phases[p].steps = fits ? steps : 0;
     }
     sc_emit_keep(&c->e, may_keep);
@@ -285,7 +286,7 @@ static void place_slots(sc_cuda *c)
     const sc_kernel *k = c->e.k;
     int at = 0;
     for (uint32_t i = 0; i < k->items.count; i++) {
-        if (!sc_item_reduces(k->items.data[i].kind))
+        if (!sc_item_reduces(k->items.data[i].kind) && k->items.data[i].kind != SC_ITEM_CHECK)
             continue;
         c->slots[i] = at;
         if (c->form.team == SC_CUDA_COLUMNS)
@@ -388,9 +389,12 @@ static int64_t most_points(const sc_cuda *c)
 void sc_cuda_plan(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
+    c->phases = sc_arena_array(&c->e.context->arena, k->phases.count + 1, sizeof *c->phases);
     const char *why = why_in_order(c);
-    c->parallel = why == NULL;
     uint32_t vector = sc_emit_choose_vector(&c->e);
+    for (uint32_t p = 0; vector != SC_IMAGE_NONE && p < k->phases.count; p++) /* warps that share columns would leave one by one */
+        why = c->phases[p].finds ? "the first check that fails is wanted" : why;
+    c->parallel = why == NULL;
     c->lanes = 1;
     if (vector != SC_IMAGE_NONE && !check_depends(c, vector)) {
         int64_t points = outer_points(c) * (c->parallel && !has_checks(c) ? most_points(c) : 1);
@@ -406,9 +410,8 @@ void sc_cuda_plan(sc_cuda *c)
     if (vector != SC_IMAGE_NONE)
         c->order[c->order_count++] = vector;
     c->e.shape = (sc_emit_shape){.vector = c->lanes > 1 ? vector : SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = c->lanes};
-    c->phases = sc_arena_array(&c->e.context->arena, k->phases.count + 1, sizeof *c->phases);
     for (uint32_t p = 0; p < k->phases.count; p++)
-        c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p), .lanes = c->lanes};
+        c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p), .lanes = c->lanes, .finds = c->phases[p].finds};
     if (vector == SC_IMAGE_NONE && has_inner_dims(k) && c->parallel)
         plan_rows(c);
     else

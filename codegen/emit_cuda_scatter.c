@@ -26,26 +26,37 @@ static bool is_of_point(const sc_cuda *c, sc_knode id, uint64_t dims)
     return true;
 }
 
-/* The phase's item that writes, if it has one and besides it nothing but checks; else SC_IMAGE_NONE. */
+/* The phase's first item that writes, or SC_IMAGE_NONE. */
 static uint32_t writer_of(const sc_kernel *k, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
-    uint32_t writer = SC_IMAGE_NONE;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-        if (k->items.data[i].kind == SC_ITEM_CHECK)
-            continue;
-        if (!sc_item_writes(k->items.data[i].kind) || writer != SC_IMAGE_NONE)
-            return SC_IMAGE_NONE;
-        writer = i;
+        if (sc_item_writes(k->items.data[i].kind))
+            return i;
     }
-    return writer;
+    return SC_IMAGE_NONE;
+}
+
+/* Whether the phase has checks, and at most one item besides, which writes. */
+static bool is_simple(const sc_kernel *k, uint32_t phase_index)
+{
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    uint32_t writer = writer_of(k, phase_index);
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        if (k->items.data[i].kind != SC_ITEM_CHECK && i != writer)
+            return false;
+    }
+    return true;
 }
 
 /* The phase's dim that walks along the position, all of it; or SC_IMAGE_NONE. */
 static uint32_t walks(const sc_cuda *c, uint32_t phase_index, uint32_t position)
 {
     const sc_kernel *k = c->e.k;
-    const sc_kernel_node *place = &k->nodes.data[place_of(c, writer_of(k, phase_index), position)];
+    uint32_t writer = writer_of(k, phase_index);
+    if (writer == SC_IMAGE_NONE)
+        return SC_IMAGE_NONE;
+    const sc_kernel_node *place = &k->nodes.data[place_of(c, writer, position)];
     bool all = place->kind == SC_NODE_index && (sc_kernel_phase_dims(k, phase_index) >> place->index & 1) != 0 &&
                k->dims.data[place->index].size == c->form.whole && k->phases.data[phase_index].item_count == 1;
     return all ? place->index : SC_IMAGE_NONE;
@@ -58,7 +69,8 @@ static bool phase_fits(const sc_cuda *c, uint32_t phase_index, uint32_t position
     uint64_t dims = sc_kernel_phase_dims(k, phase_index);
     if (walks(c, phase_index, position) != SC_IMAGE_NONE)
         return true;
-    if (phase->dim_count == 0 || !is_of_point(c, place_of(c, writer_of(k, phase_index), position), dims))
+    uint32_t writer = writer_of(k, phase_index);
+    if (phase->dim_count == 0 || (writer != SC_IMAGE_NONE && !is_of_point(c, place_of(c, writer, position), dims)))
         return false;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         const sc_kernel_item *item = &k->items.data[i];
@@ -85,9 +97,10 @@ bool sc_cuda_plan_scatter(sc_cuda *c)
     uint32_t arg = SC_IMAGE_NONE;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         uint32_t writer = writer_of(k, p);
-        if (writer == SC_IMAGE_NONE || (arg != SC_IMAGE_NONE && k->items.data[writer].arg != arg))
+        bool writes = writer != SC_IMAGE_NONE;
+        if (!is_simple(k, p) || (writes && arg != SC_IMAGE_NONE && k->items.data[writer].arg != arg))
             return false;
-        arg = k->items.data[writer].arg;
+        arg = writes ? k->items.data[writer].arg : arg;
     }
     if (arg == SC_IMAGE_NONE || c->e.writes_read || c->teams % SC_CUDA_WARP != 0 || shares(c, arg))
         return false;
