@@ -134,19 +134,23 @@ static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
     e->scope_dims[SC_CUDA_READS] = ~outer;
     sc_emit_place_all(e);
     sc_emit_place(e, first, end, 0);
-    find_team(c);
-    sc_emit_scope(e, 0, first, end);
-    sc_cuda_read_partials(c);
-    for (uint32_t p = c->form.first; p < c->form.end; p++)
-        sc_cuda_phase_text(c, p);
-    sc_cuda_write_partials(c);
-    sc_emit_leave(e, 0);
+    if (c->form.team == SC_CUDA_TILES) {
+        sc_cuda_tile_text(c);
+    } else {
+        find_team(c);
+        sc_emit_scope(e, 0, first, end);
+        sc_cuda_read_partials(c);
+        for (uint32_t p = c->form.first; p < c->form.end; p++)
+            sc_cuda_phase_text(c, p);
+        sc_cuda_write_partials(c);
+        sc_emit_leave(e, 0);
+    }
     e->indent--;
     sc_emit_line(e, "}");
     int teams = teams_of_block(c);
-    code->stages[stage] = (sc_cuda_stage){.blocks = (c->teams + teams - 1) / teams * c->form.parts,
-                                          .threads = (uint32_t)c->form.threads,
-                                          .shared_bytes = (uint32_t)c->shared_bytes};
+    int64_t blocks = c->form.team == SC_CUDA_TILES ? sc_cuda_tiles(c) : (c->teams + teams - 1) / teams * c->form.parts;
+    code->stages[stage] =
+        (sc_cuda_stage){.blocks = blocks, .threads = (uint32_t)c->form.threads, .shared_bytes = (uint32_t)c->shared_bytes};
 }
 
 void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, const sc_cuda_limits *limits, sc_strbuf *out,

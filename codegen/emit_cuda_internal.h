@@ -22,6 +22,7 @@ typedef struct sc_cuda_limits {
     int64_t parts;  /* most parts of a phase whose sums stand in scratch */
     int64_t few;    /* elements whose sum a thread holds well in f32 */
     int unroll;     /* points of a long row at once */
+    int64_t tile;   /* least sizes of two dims that change places by tiles */
 } sc_cuda_limits;
 
 extern const sc_cuda_limits sc_cuda_default_limits;
@@ -41,6 +42,7 @@ typedef enum sc_cuda_team {
     SC_CUDA_THREADS, /* teams of one thread */
     SC_CUDA_ROWS,    /* neighbours: of a warp, or the block */
     SC_CUDA_COLUMNS, /* the block's warps; its lanes are 32 teams */
+    SC_CUDA_TILES,   /* a block has a tile of two dims */
 } sc_cuda_team;
 
 /* Phases first .. end - 1 as a stage. */
@@ -67,6 +69,7 @@ typedef struct sc_cuda {
     uint32_t stage_count;
     int lanes; /* of the vector dim */
     int64_t teams;
+    uint32_t tile_rows, tile_columns;                /* TILES: dims; along these what is read, what is stored lies side by side */
     uint32_t order[SC_KERNEL_MAX_DIMS], order_count; /* outer dims, slowest first, the vector dim last */
     bool exchange;                                   /* phases read what others of the team wrote, or write what others read */
     bool wide;                                       /* indices are of 64 bits */
@@ -96,6 +99,11 @@ bool sc_cuda_plan_scatter(sc_cuda *c);
 /* Opens the loops of a phase; gives the number of braces. */
 uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase);
 void sc_cuda_point_indices(sc_cuda *c, uint32_t phase);
+
+/* emit_cuda_tile.c */
+bool sc_cuda_plan_tile(sc_cuda *c);
+int64_t sc_cuda_tiles(const sc_cuda *c);
+void sc_cuda_tile_text(sc_cuda *c);
 
 /* emit_cuda_split.c: reductions that go from stage to stage. */
 void sc_cuda_place_partials(sc_cuda *c);

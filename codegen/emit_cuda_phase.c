@@ -93,7 +93,7 @@ static void memory_element(sc_emit *e, const sc_emit_access *access, uint32_t de
 static void loaded(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t node)
 {
     if (cuda_of(e)->run_of_load[node])
-        sc_strbuf_printf(e->out, "l%u[lane]", node);
+        sc_strbuf_printf(e->out, cuda_of(e)->form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]", node);
     else
         memory_element(e, access, depth);
 }

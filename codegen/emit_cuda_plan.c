@@ -19,6 +19,7 @@ const sc_cuda_limits sc_cuda_default_limits = {
     .parts = 512,
     .few = 2048,
     .unroll = 4,
+    .tile = 16,
 };
 
 static int64_t size_of(const sc_cuda *c, uint32_t dim)
@@ -416,6 +417,13 @@ void sc_cuda_plan(sc_cuda *c)
         plan_rows(c);
     else
         plan_columns(c);
+    if (sc_cuda_plan_tile(c)) {
+        c->stages[0] = c->form;
+        c->stage_count = 1;
+        sc_cuda_place_partials(c);
+        c->wide = needs_wide(c);
+        return;
+    }
     bool alone = c->form.team == SC_CUDA_THREADS && !c->parallel;
     c->why_simple = alone && !sc_cuda_plan_scatter(c) ? why : NULL;
     for (uint32_t i = 0; i < k->args.count; i++)

@@ -14,13 +14,22 @@
 
 /* Small kernels in every form of large ones. */
 static const sc_cuda_limits small = {
-    .lanes = 4, .threads = 64, .team = 128, .ways = 4, .kept = 8, .row = 3, .wanted = 600, .parts = 7, .few = 3, .unroll = 2};
+    .lanes = 4, .threads = 64, .team = 128, .ways = 4, .kept = 8, .row = 3, .wanted = 600, .parts = 7, .few = 3, .unroll = 2, .tile = 5};
 /* The same with few threads, each of which has more elements in a row. */
 static const sc_cuda_limits long_rows = {
-    .lanes = 8, .threads = 64, .team = 64, .ways = 2, .kept = 24, .row = 2, .wanted = 300, .parts = 3, .few = 8, .unroll = 1};
+    .lanes = 8, .threads = 64, .team = 64, .ways = 2, .kept = 24, .row = 2, .wanted = 300, .parts = 3, .few = 8, .unroll = 1, .tile = 5};
 /* Rows are read again by each phase, columns are a thread's, nothing is wide. */
-static const sc_cuda_limits plain = {
-    .lanes = 1, .threads = 32, .team = 32, .ways = 1, .kept = 0, .row = 1, .wanted = 1, .parts = 1, .few = 512, .unroll = 1};
+static const sc_cuda_limits plain = {.lanes = 1,
+                                     .threads = 32,
+                                     .team = 32,
+                                     .ways = 1,
+                                     .kept = 0,
+                                     .row = 1,
+                                     .wanted = 1,
+                                     .parts = 1,
+                                     .few = 512,
+                                     .unroll = 1,
+                                     .tile = 1 << 30};
 static const sc_cuda_limits *const limits[] = {&sc_cuda_default_limits, &small, &long_rows, &plain};
 static const char *const limit_names[] = {"", ", cut small", ", few threads", ", plain"};
 enum { LIMITS = 4 };
