@@ -197,6 +197,8 @@ void sc_emit_declare_kept(sc_emit *e);
 /* emit_c_split.c: the function's phases, one after the other, each shared out. */
 bool sc_emit_may_split(const sc_emit *e);
 void sc_emit_split(sc_emit *e);
+/* Whether the phase's items read a reduction of an earlier phase: in values, guards or offsets. */
+bool sc_emit_phase_reads(sc_emit *e, uint32_t phase, uint32_t item);
 
 /* emit_c_item.c */
 void sc_emit_do_item(sc_emit *e, uint32_t item);

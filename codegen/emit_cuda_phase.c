@@ -48,9 +48,24 @@ static const char *operation(const sc_emit *e, sc_knode id)
     }
 }
 
-/* No thread that has others waiting for it comes here: the plan sees to that. */
+/* Whether ways look for the first check that fails. */
+static bool finds(const sc_cuda *c, uint32_t phase)
+{
+    return c->phases[phase].finds && c->form.ways > 1;
+}
+
+/* All that wait for each other leave together: the check is the same for them, or they find the first together. */
 static void leave_iteration(sc_emit *e, uint32_t item)
 {
+    if (finds(cuda_of(e), e->items[item].phase) && e->items[item].depth > SC_CUDA_READS) {
+        sc_emit_line(e, "    failed_at = point;");
+        sc_emit_indent(e);
+        sc_strbuf_add(e->out, "    failure = ");
+        sc_emit_failure(e, item);
+        sc_strbuf_add(e->out, ";\n");
+        sc_emit_line(e, "    break;");
+        return;
+    }
     sc_emit_indent(e);
     sc_strbuf_add(e->out, "    sc_fail(sc_failure, (uint64_t)(");
     sc_emit_failure(e, item);
@@ -78,7 +93,7 @@ static void memory_element(sc_emit *e, const sc_emit_access *access, uint32_t de
 static void loaded(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t node)
 {
     if (cuda_of(e)->run_of_load[node])
-        sc_strbuf_printf(e->out, "l%u[lane]", node);
+        sc_strbuf_printf(e->out, cuda_of(e)->form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]", node);
     else
         memory_element(e, access, depth);
 }
@@ -103,13 +118,14 @@ static void kept(sc_emit *e, sc_knode node)
 }
 
 static const char *const words[] = {
-    "alignas", "alignof",  "and",     "and_eq",   "at",       "bitand",    "bitor",    "block",     "bool",         "catch",
-    "class",   "compl",    "concept", "decltype", "delete",   "explicit",  "export",   "false",     "friend",       "int8_t",
-    "int16_t", "int32_t",  "int64_t", "live",     "mutable",  "namespace", "new",      "noexcept",  "not",          "not_eq",
-    "nullptr", "operator", "or",      "or_eq",    "part",     "point",     "private",  "protected", "public",       "requires",
-    "row",     "slot",     "step",    "template", "this",     "threadIdx", "blockIdx", "blockDim",  "gridDim",      "throw",
-    "true",    "try",      "typeid",  "typename", "uint8_t",  "uint16_t",  "uint32_t", "uint64_t",  "using",        "virtual",
-    "way",     "wchar_t",  "xor",     "xor_eq",   "warpSize", "first",     "last",     "constexpr", "thread_local", NULL};
+    "alignas",  "alignof",  "and",     "and_eq",    "at",           "bitand",    "bitor",    "block",     "bool",    "catch",
+    "class",    "compl",    "concept", "decltype",  "delete",       "explicit",  "export",   "false",     "friend",  "int8_t",
+    "int16_t",  "int32_t",  "int64_t", "live",      "mutable",      "namespace", "new",      "noexcept",  "not",     "not_eq",
+    "nullptr",  "operator", "or",      "or_eq",     "part",         "point",     "private",  "protected", "public",  "requires",
+    "row",      "slot",     "step",    "template",  "this",         "threadIdx", "blockIdx", "blockDim",  "gridDim", "throw",
+    "true",     "try",      "typeid",  "typename",  "uint8_t",      "uint16_t",  "uint32_t", "uint64_t",  "using",   "virtual",
+    "way",      "some",     "wanted",  "set",       "place",        "failed_at", "least",    "wchar_t",   "xor",     "xor_eq",
+    "warpSize", "first",    "last",    "constexpr", "thread_local", NULL};
 
 const sc_emit_target sc_emit_cuda_target = {
     .letters = "vorstpqcblw",
@@ -153,27 +169,23 @@ static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
     }
 }
 
-static const char *reducer(sc_item_kind kind)
+const char *sc_cuda_reducer(sc_item_kind kind)
 {
     return kind == SC_ITEM_SUM ? "sc_sum" : kind == SC_ITEM_MAX ? "sc_max" : "sc_min";
 }
 
-/* From what each way has to what all have. */
-static void exchange(sc_cuda *c, uint32_t item)
+void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
 {
     sc_emit *e = &c->e;
-    const char *how = reducer(e->k->items.data[item].kind);
-    char letter = e->items[item].wide ? 's' : 'r';
-    bool is_bool = dtype_of(e, item) == SC_DTYPE_bool;
-    if (c->team == SC_CUDA_ROWS && is_bool) {
-        sc_emit_line(e, "r%u = sc_over_team<%s, %d>((int32_t)r%u, %d) != 0;", item, how, c->ways, item, c->slots[item]);
-    } else if (c->team == SC_CUDA_ROWS) {
-        sc_emit_line(e, "%c%u = sc_over_team<%s, %d>(%c%u, %d);", letter, item, how, c->ways, letter, item, c->slots[item]);
-    } else if (is_array(c, item)) {
-        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->ways, letter, item, c->slots[item]);
-    } else {
-        sc_emit_line(e, "%c%u = sc_over_warps<%s, %d>(%c%u, %d);", letter, item, how, c->ways, letter, item, c->slots[item]);
+    const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
+    bool is_bool = letter == 'r' && dtype_of(e, item) == SC_DTYPE_bool;
+    if (is_array(c, item) && !is_bool) {
+        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, c->slots[item]);
+        return;
     }
+    const char *over = c->form.team == SC_CUDA_ROWS ? "sc_over_team" : "sc_over_warps";
+    sc_emit_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
+                 c->slots[item], is_bool ? " != 0" : "");
 }
 
 static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
@@ -182,8 +194,8 @@ static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
     for (uint32_t i = first; i < end; i++) {
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
-        if (c->ways > 1)
-            exchange(c, i);
+        if (c->form.ways > 1)
+            sc_cuda_exchange(c, i, e->items[i].wide ? 's' : 'r');
         if (!e->items[i].wide)
             continue;
         if (!is_array(c, i)) {
@@ -225,6 +237,19 @@ static sc_knode guard_of(const sc_kernel *k, sc_knode id)
     return node->count > rank ? sc_kernel_operands(k, id)[rank] : SC_IMAGE_NONE;
 }
 
+/* What is added to is read before: no other item may write there in between. */
+static bool writes_alone(const sc_cuda *c, uint32_t item, uint32_t first, uint32_t end)
+{
+    const sc_kernel *k = c->e.k;
+    if (k->items.data[item].kind != SC_ITEM_ADD)
+        return k->items.data[item].kind == SC_ITEM_STORE;
+    for (uint32_t i = first; i < end; i++) {
+        if (i != item && sc_item_writes(k->items.data[i].kind) && k->items.data[i].arg == k->items.data[item].arg)
+            return false;
+    }
+    return true;
+}
+
 static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
 {
     const sc_kernel *k = c->e.k;
@@ -236,7 +261,7 @@ static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uin
     }
     for (uint32_t i = first; i < end; i++) {
         const sc_kernel_item *item = &k->items.data[i];
-        c->run_of_item[i] = dim != SC_IMAGE_NONE && item->kind == SC_ITEM_STORE && at_point(c, item->guard) &&
+        c->run_of_item[i] = dim != SC_IMAGE_NONE && writes_alone(c, i, first, end) && at_point(c, item->guard) &&
                             sc_cuda_is_run(c, &c->e.items[i].access, dim, lanes);
     }
 }
@@ -278,12 +303,28 @@ static void load_runs(sc_cuda *c, uint32_t dim, int lanes)
     }
 }
 
-static void declare_stored_runs(sc_cuda *c, int lanes, uint32_t first, uint32_t end)
+static void declare_stored_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
 {
+    sc_emit *e = &c->e;
     for (uint32_t i = first; i < end; i++) {
-        if (c->run_of_item[i])
-            sc_emit_line(&c->e, "sc_run<%s, %d> w%u%s;", sc_emit_stored(c->e.k->args.data[c->e.k->items.data[i].arg].dtype), lanes, i,
-                         c->e.k->items.data[i].guard == SC_IMAGE_NONE ? "" : " = {}");
+        if (!c->run_of_item[i])
+            continue;
+        const sc_kernel_item *item = &e->k->items.data[i];
+        sc_emit_line(e, "sc_run<%s, %d> w%u%s;", sc_emit_stored(e->k->args.data[item->arg].dtype), lanes, i,
+                     item->guard == SC_IMAGE_NONE ? "" : " = {}");
+        if (item->kind != SC_ITEM_ADD)
+            continue;
+        sc_emit_indent(e);
+        if (item->guard != SC_IMAGE_NONE) {
+            sc_strbuf_add(e->out, "if (");
+            sc_emit_value(e, item->guard, true);
+            sc_strbuf_add(e->out, ")\n");
+            sc_emit_indent(e);
+            sc_strbuf_add(e->out, "    ");
+        }
+        sc_strbuf_printf(e->out, "w%u = sc_load_run<%d>(", i, lanes);
+        address(c, &e->items[i].access, dim);
+        sc_strbuf_add(e->out, ");\n");
     }
 }
 
@@ -318,7 +359,7 @@ static void point_text(sc_cuda *c, uint32_t phase_index, uint32_t first, uint32_
     choose_runs(c, dim, lanes, first, end);
     if (dim != SC_IMAGE_NONE) {
         load_runs(c, dim, lanes);
-        declare_stored_runs(c, lanes, first, end);
+        declare_stored_runs(c, dim, lanes, first, end);
         sc_strbuf_add(e->out, "#pragma unroll\n");
         sc_emit_line(e, "for (int lane = 0; lane < %d; lane++) {", lanes);
         e->indent++;
@@ -333,6 +374,37 @@ static void point_text(sc_cuda *c, uint32_t phase_index, uint32_t first, uint32_
     }
     memset(c->run_of_load, 0, e->k->nodes.count * sizeof *c->run_of_load);
     memset(c->run_of_item, 0, e->k->items.count * sizeof *c->run_of_item);
+}
+
+/* ---- checks ---- */
+
+static void begin_finding(sc_cuda *c, uint32_t phase)
+{
+    if (!finds(c, phase))
+        return;
+    sc_emit_line(&c->e, "{");
+    c->e.indent++;
+    sc_emit_line(&c->e, "%s failed_at = %lld;", index_type(c), (long long)c->phases[phase].points);
+    sc_emit_line(&c->e, "int64_t failure = 0;");
+}
+
+/* Each way has stopped at its first; the first of all is told, and the team leaves. */
+static void end_finding(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    if (!finds(c, phase_index))
+        return;
+    uint32_t check = e->k->phases.data[phase_index].first_item;
+    while (e->k->items.data[check].kind != SC_ITEM_CHECK)
+        check++;
+    long long points = c->phases[phase_index].points;
+    sc_emit_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", index_type(c), c->form.ways, c->slots[check]);
+    sc_emit_line(e, "if (failed_at == least && least < %lld)", points);
+    sc_emit_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
+    sc_emit_line(e, "if (least < %lld)", points);
+    sc_emit_line(e, "    return;");
+    e->indent--;
+    sc_emit_line(e, "}");
 }
 
 /* ---- loops ---- */
@@ -351,7 +423,7 @@ static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
 }
 
 /* The indices of a point. */
-static void point_indices(sc_cuda *c, uint32_t phase_index)
+void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
 {
     sc_emit *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
@@ -383,36 +455,45 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
     const char *type = index_type(c);
     long long points = phase->points;
     uint32_t braces = 1;
+    if (c->form.parts > 1) {
+        if (c->limits->unroll > 1)
+            sc_strbuf_printf(e->out, "#pragma unroll %d\n", c->limits->unroll);
+        sc_emit_line(e, "for (%s point = %s; point < last; point += %d) {", type,
+                     c->form.live ? "live ? first + way : last" : "first + way", c->form.ways);
+        e->indent++;
+        sc_cuda_point_indices(c, phase_index);
+        return 1;
+    }
     if (e->k->phases.data[phase_index].dim_count == 0) {
-        sc_emit_line(e, c->live ? "if (way == 0 && live) {" : "if (way == 0) {");
+        sc_emit_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
         e->indent++;
         return 1;
     }
     if (phase->steps > 0) {
-        bool whole = phase->steps * c->ways == points && !c->live;
+        bool whole = phase->steps * c->form.ways == points && !c->form.live;
         if (phase->steps > 1) {
             sc_strbuf_add(e->out, "#pragma unroll\n");
             sc_emit_line(e, "for (int step = 0; step < %lld; step++) {", (long long)phase->steps);
             e->indent++;
-            sc_emit_line(e, "const %s point = way + step * %d;", type, c->ways);
+            sc_emit_line(e, "const %s point = way + step * %d;", type, c->form.ways);
         } else {
             sc_emit_line(e, "{");
             e->indent++;
             sc_emit_line(e, "const %s point = way;", type);
         }
         if (!whole) {
-            sc_emit_line(e, c->live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
+            sc_emit_line(e, c->form.live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
             e->indent++;
             braces++;
         }
     } else {
-        if (c->limits->unroll > 1 && points > c->ways)
+        if (c->limits->unroll > 1 && points > c->form.ways)
             sc_strbuf_printf(e->out, "#pragma unroll %d\n", c->limits->unroll);
-        const char *from = c->live ? sc_arena_printf(&e->context->arena, "live ? way : %lld", points) : "way";
-        sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->ways);
+        const char *from = c->form.live ? sc_arena_printf(&e->context->arena, "live ? way : %lld", points) : "way";
+        sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
         e->indent++;
     }
-    point_indices(c, phase_index);
+    sc_cuda_point_indices(c, phase_index);
     return braces;
 }
 
@@ -428,7 +509,7 @@ static void plan_items(sc_cuda *c, uint32_t phase_index)
         item->of_vector = vector != SC_IMAGE_NONE && reduces && (e->nodes[k->items.data[i].value].dims >> vector & 1) != 0;
         item->depth = reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
         bool sum = k->items.data[i].kind == SC_ITEM_SUM && dtype_of(e, i) == SC_DTYPE_f32;
-        item->wide = sum && (item->running || c->phases[phase_index].points / c->ways > c->limits->few);
+        item->wide = sum && (item->running || c->phases[phase_index].points / c->form.parts / c->form.ways > c->limits->few);
     }
 }
 
@@ -445,7 +526,7 @@ static void declare_kept(sc_cuda *c, uint32_t phase)
 static void sync(sc_cuda *c)
 {
     if (c->exchange)
-        sc_emit_line(&c->e, c->team == SC_CUDA_ROWS && c->ways <= SC_CUDA_WARP ? "sc_sync_warp();" : "sc_sync();");
+        sc_emit_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.ways <= SC_CUDA_WARP ? "sc_sync_warp();" : "sc_sync();");
 }
 
 void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
@@ -463,12 +544,12 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     e->scope_dims[SC_CUDA_POINT] &= ~e->scope_dims[SC_CUDA_LANES];
     plan_items(c, phase_index);
     sc_emit_place(e, first, end, e->floors[phase_index]);
-    if (phase_index > 0)
+    if (phase_index > c->form.first)
         sync(c);
     declare_kept(c, phase_index);
     begin_reductions(c, first, end);
     sc_emit_scope(e, SC_CUDA_BODY, first, end);
-    bool block = phase->dim_count == 0 && c->ways == 1;
+    bool block = phase->dim_count == 0 && c->form.ways == 1;
     for (sc_knode i = 0; i < k->nodes.count; i++)
         block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == SC_CUDA_READS;
     if (block) {
@@ -476,12 +557,19 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
         e->indent++;
     }
     sc_emit_scope(e, SC_CUDA_READS, first, end);
-    uint32_t braces = c->ways == 1 ? open_serial(c, phase) : open_shared(c, phase_index);
+    bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
+    if (single) /* all have read what one now writes */
+        sync(c);
+    begin_finding(c, phase_index);
+    uint32_t braces = c->form.scatters    ? sc_cuda_open_scatter(c, phase_index)
+                      : c->form.ways == 1 ? open_serial(c, phase)
+                                          : open_shared(c, phase_index);
     point_text(c, phase_index, first, end);
     for (uint32_t i = 0; i < braces + block; i++) {
         e->indent--;
         sc_emit_line(e, "}");
     }
     sc_emit_leave(e, SC_CUDA_READS);
+    end_finding(c, phase_index);
     end_reductions(c, first, end);
 }

@@ -16,8 +16,10 @@ const sc_cuda_limits sc_cuda_default_limits = {
     .kept = 48,
     .row = 24,
     .wanted = 1 << 16,
+    .parts = 512,
     .few = 2048,
     .unroll = 4,
+    .tile = 16,
 };
 
 static int64_t size_of(const sc_cuda *c, uint32_t dim)
@@ -80,7 +82,7 @@ static const char *why_in_order(sc_cuda *c)
         if (c->e.items[i].running)
             return "a running reduction goes in order";
         if (kind == SC_ITEM_CHECK && !is_uniform(c, i, dims))
-            return "the first check that fails is wanted";
+            c->phases[p].finds = true;
         if (kind != SC_ITEM_ADD)
             continue;
         if (accesses.k == NULL)
@@ -160,11 +162,11 @@ static int64_t outer_points(const sc_cuda *c)
 
 static void plan_threads(sc_cuda *c)
 {
-    c->team = SC_CUDA_THREADS;
-    c->ways = 1;
-    c->threads = c->limits->threads;
-    while (c->threads > SC_CUDA_WARP && c->teams <= c->threads / 2)
-        c->threads /= 2;
+    c->form.team = SC_CUDA_THREADS;
+    c->form.ways = 1;
+    c->form.threads = c->limits->threads;
+    while (c->form.threads > SC_CUDA_WARP && c->teams <= c->form.threads / 2)
+        c->form.threads /= 2;
 }
 
 /* Of a row: its points are those of the phase that has most. */
@@ -174,7 +176,7 @@ static void plan_rows(sc_cuda *c)
     for (uint32_t p = 0; p < c->e.k->phases.count; p++) {
         uint32_t dim = last_dim(c, p);
         sc_cuda_phase *phase = &c->phases[p];
-        phase->lanes = dim == SC_IMAGE_NONE ? 1 : choose_lanes(c, dim);
+        phase->lanes = dim == SC_IMAGE_NONE || phase->finds ? 1 : choose_lanes(c, dim);
         phase->points = phase_points(c, p) / phase->lanes;
         if (phase->points > most) {
             most = phase->points;
@@ -187,10 +189,10 @@ static void plan_rows(sc_cuda *c)
     while (ways < c->limits->team && c->teams * ways < c->limits->wanted && most > ways)
         ways *= 2;
     ways = has_checks(c) && ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
-    c->team = SC_CUDA_ROWS;
-    c->ways = ways;
-    c->threads = ways > SC_CUDA_WARP ? ways : (int)at_most(c->limits->threads, (c->teams * ways + 31) / 32 * 32);
-    c->live = ways < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / ways) != 0;
+    c->form.team = SC_CUDA_ROWS;
+    c->form.ways = ways;
+    c->form.threads = ways > SC_CUDA_WARP ? ways : (int)at_most(c->limits->threads, (c->teams * ways + 31) / 32 * 32);
+    c->form.live = ways < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / ways) != 0;
 }
 
 static int reduced_bytes(const sc_cuda *c)
@@ -215,10 +217,10 @@ static void plan_columns(sc_cuda *c)
         plan_threads(c);
         return;
     }
-    c->team = SC_CUDA_COLUMNS;
-    c->ways = ways;
-    c->threads = SC_CUDA_WARP * ways;
-    c->live = c->teams % SC_CUDA_WARP != 0;
+    c->form.team = SC_CUDA_COLUMNS;
+    c->form.ways = ways;
+    c->form.threads = SC_CUDA_WARP * ways;
+    c->form.live = c->teams % SC_CUDA_WARP != 0;
 }
 
 /* ---- what is kept ---- */
@@ -236,8 +238,9 @@ static void choose_kept(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
     for (uint32_t p = 0; p < k->phases.count; p++) {
-        int64_t steps = (c->phases[p].points + c->ways - 1) / c->ways;
-        bool fits = c->team == SC_CUDA_ROWS && k->phases.data[p].dim_count > 0 && steps * c->phases[p].lanes <= c->limits->kept;
+        int64_t steps = (c->phases[p].points + c->form.ways - 1) / c->form.ways;
+        bool fits = c->form.team == SC_CUDA_ROWS && !c->phases[p].finds && k->phases.data[p].dim_count > 0 &&
+                    steps * c->phases[p].lanes <= c->limits->kept;
         c->phases[p].steps = fits ? steps : 0;
     }
     sc_emit_keep(&c->e, may_keep);
@@ -269,7 +272,7 @@ static bool is_wide(const sc_cuda *c, const sc_emit_access *access)
 static bool needs_wide(const sc_cuda *c)
 {
     double points = (double)outer_points(c);
-    bool wide = points * c->ways > 1e9;
+    bool wide = points * c->form.ways > 1e9;
     for (uint32_t p = 0; p < c->e.k->phases.count; p++)
         wide |= (double)phase_points(c, p) > 1e9;
     for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
@@ -284,15 +287,80 @@ static void place_slots(sc_cuda *c)
     const sc_kernel *k = c->e.k;
     int at = 0;
     for (uint32_t i = 0; i < k->items.count; i++) {
-        if (!sc_item_reduces(k->items.data[i].kind))
+        if (!sc_item_reduces(k->items.data[i].kind) && k->items.data[i].kind != SC_ITEM_CHECK)
             continue;
         c->slots[i] = at;
-        if (c->team == SC_CUDA_COLUMNS)
-            at += 8 * c->ways * SC_CUDA_WARP * c->lanes;
-        else if (c->team == SC_CUDA_ROWS && c->ways > SC_CUDA_WARP)
-            at += 8 * (c->ways / SC_CUDA_WARP);
+        if (c->form.team == SC_CUDA_COLUMNS)
+            at += 8 * c->form.ways * SC_CUDA_WARP * c->lanes;
+        else if (c->form.team == SC_CUDA_ROWS && c->form.ways > SC_CUDA_WARP)
+            at += 8 * (c->form.ways / SC_CUDA_WARP);
     }
     c->shared_bytes = at;
+}
+
+/* ---- stages ---- */
+
+static bool is_heavy(const sc_cuda *c, uint32_t phase)
+{
+    return c->e.k->phases.data[phase].dim_count > 0 && c->phases[phase].points >= 2 * (int64_t)c->form.ways * c->limits->row;
+}
+
+/* So many parts of the phase that the machine is busy, and no part is small. */
+static void cut_phase(const sc_cuda *c, sc_cuda_form *form, uint32_t phase)
+{
+    int64_t points = c->phases[phase].points, threads = c->teams * form->ways;
+    int64_t parts = at_most((c->limits->wanted + threads - 1) / threads, points / (form->ways * 4));
+    parts = at_most(parts, c->limits->parts);
+    form->parts = 1;
+    if (parts < 2)
+        return;
+    form->per_part = (points + parts - 1) / parts;
+    form->per_part = (form->per_part + form->ways - 1) / form->ways * form->ways;
+    form->parts = (points + form->per_part - 1) / form->per_part;
+    form->whole = points;
+}
+
+/* A stage for each heavy phase, and for what lies between; false: too many, or nothing is cut. */
+static bool plan_stages(sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    bool any = false, joins = false;
+    c->stage_count = 0;
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        bool heavy = is_heavy(c, p);
+        if (!heavy && joins) {
+            c->stages[c->stage_count - 1].end = p + 1;
+            continue;
+        }
+        if (c->stage_count == SC_CUDA_MAX_STAGES)
+            return false;
+        sc_cuda_form *form = &c->stages[c->stage_count++];
+        *form = c->form;
+        form->first = p;
+        form->end = p + 1;
+        if (heavy)
+            cut_phase(c, form, p);
+        any |= form->parts > 1;
+        joins = form->parts == 1;
+    }
+    return any;
+}
+
+/* Few teams with much to do: phases become stages, and their points are cut for more blocks. */
+static void split(sc_cuda *c)
+{
+    bool small = c->teams * c->form.ways < c->limits->wanted / 2;
+    c->form.end = c->e.k->phases.count;
+    c->form.parts = c->form.scatters ? c->form.parts : 1;
+    if (small && c->parallel && !has_checks(c) && c->form.team != SC_CUDA_THREADS && plan_stages(c)) {
+        for (uint32_t p = 0; p < c->e.k->phases.count; p++)
+            c->phases[p].steps = 0;
+        for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
+            c->e.nodes[i].kept_from = SC_IMAGE_NONE;
+        return;
+    }
+    c->stage_count = 1;
+    c->stages[0] = c->form;
 }
 
 static bool has_inner_dims(const sc_kernel *k)
@@ -311,16 +379,28 @@ static bool check_depends(const sc_cuda *c, uint32_t dim)
     return depends;
 }
 
+static int64_t most_points(const sc_cuda *c)
+{
+    int64_t most = 1;
+    for (uint32_t p = 0; p < c->e.k->phases.count; p++)
+        most = phase_points(c, p) > most ? phase_points(c, p) : most;
+    return most;
+}
+
 void sc_cuda_plan(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
+    c->phases = sc_arena_array(&c->e.context->arena, k->phases.count + 1, sizeof *c->phases);
     const char *why = why_in_order(c);
-    c->parallel = why == NULL;
     uint32_t vector = sc_emit_choose_vector(&c->e);
+    for (uint32_t p = 0; vector != SC_IMAGE_NONE && p < k->phases.count; p++) /* warps that share columns would leave one by one */
+        why = c->phases[p].finds ? "the first check that fails is wanted" : why;
+    c->parallel = why == NULL;
     c->lanes = 1;
     if (vector != SC_IMAGE_NONE && !check_depends(c, vector)) {
+        int64_t points = outer_points(c) * (c->parallel && !has_checks(c) ? most_points(c) : 1);
         c->lanes = choose_lanes(c, vector);
-        while (c->lanes > 1 && outer_points(c) / c->lanes < c->limits->wanted / 4)
+        while (c->lanes > 1 && (points / c->lanes < c->limits->wanted / 4 || size_of(c, vector) / c->lanes < SC_CUDA_WARP))
             c->lanes /= 2;
     }
     c->teams = outer_points(c) / c->lanes;
@@ -331,18 +411,27 @@ void sc_cuda_plan(sc_cuda *c)
     if (vector != SC_IMAGE_NONE)
         c->order[c->order_count++] = vector;
     c->e.shape = (sc_emit_shape){.vector = c->lanes > 1 ? vector : SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = c->lanes};
-    c->phases = sc_arena_array(&c->e.context->arena, k->phases.count + 1, sizeof *c->phases);
     for (uint32_t p = 0; p < k->phases.count; p++)
-        c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p), .lanes = c->lanes};
+        c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p), .lanes = c->lanes, .finds = c->phases[p].finds};
     if (vector == SC_IMAGE_NONE && has_inner_dims(k) && c->parallel)
         plan_rows(c);
     else
         plan_columns(c);
-    c->why_simple = c->team == SC_CUDA_THREADS && has_inner_dims(k) ? why : NULL;
+    if (sc_cuda_plan_tile(c)) {
+        c->stages[0] = c->form;
+        c->stage_count = 1;
+        sc_cuda_place_partials(c);
+        c->wide = needs_wide(c);
+        return;
+    }
+    bool alone = c->form.team == SC_CUDA_THREADS && !c->parallel;
+    c->why_simple = alone && !sc_cuda_plan_scatter(c) ? why : NULL;
     for (uint32_t i = 0; i < k->args.count; i++)
         c->exchange |= c->e.arg_shared[i];
-    c->exchange = (c->exchange || c->e.writes_read) && c->ways > 1;
+    c->exchange = (c->exchange || c->e.writes_read) && c->form.ways > 1;
     choose_kept(c);
     place_slots(c);
+    split(c);
+    sc_cuda_place_partials(c);
     c->wide = needs_wide(c);
 }

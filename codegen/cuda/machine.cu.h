@@ -152,10 +152,5 @@ SC_DEVICE float sc_log2_fast(float x)
     return result;
 }
 
-/* As the helpers of processors name them. */
-#define __builtin_inff() __int_as_float(0x7f800000)
-#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)
-#define __builtin_nanf(text) __int_as_float(0x7fffffff)
-
 /* ---- failures of checks: the least of all ---- */
 SC_DEVICE void sc_fail(uint64_t *failure, uint64_t value) { atomicMin(reinterpret_cast<unsigned long long *>(failure), value); }

@@ -1,18 +1,6 @@
 /* What kernels are made of besides the machine: elements in a row, reductions over the threads that share an iteration, integers that wrap.
  * Built on the machine's wrappers alone. Every order of additions is fixed. */
 
-#ifndef INFINITY
-#define INFINITY sc_f32_of_bits(0x7f800000u)
-#define NAN sc_f32_of_bits(0x7fc00000u)
-#endif
-#ifndef INT32_MIN
-#define INT32_MIN (-2147483647 - 1)
-#define INT32_MAX 2147483647
-#endif
-#ifndef INT64_MIN
-#define INT64_MIN (-9223372036854775807ll - 1)
-#define INT64_MAX 9223372036854775807ll
-#endif
 /* The texts of values are those of C. */
 #define _Bool bool
 
@@ -54,6 +42,9 @@ template <typename X, typename Y> SC_DEVICE auto sc_mod_int(X x, Y y)
     T rest = divisor == zero || divisor == (T)-1 ? zero : (T)((T)x % divisor);
     return rest != zero && (rest < zero) != (divisor < zero) ? (T)(rest + divisor) : rest;
 }
+
+/* The number of the lowest bit that is set: its power of 2 is exact as a float. */
+SC_DEVICE int sc_lowest_bit(uint32_t bits) { return (int)(sc_bits_of_f32((float)(bits & (0u - bits))) >> 23) - 127; }
 
 /* ---- N elements in a row, of any number of bytes: the address is a multiple of these, or of 16 ---- */
 template <typename T, int N> struct sc_run {

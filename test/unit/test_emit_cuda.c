@@ -10,16 +10,29 @@
 
 #include "emit_c_kernels.h"
 #include "emit_cuda_case.h"
+#include "emit_cuda_kernels.h"
 
 /* Small kernels in every form of large ones. */
 static const sc_cuda_limits small = {
-    .lanes = 4, .threads = 64, .team = 128, .ways = 4, .kept = 8, .row = 3, .wanted = 600, .few = 3, .unroll = 2};
+    .lanes = 4, .threads = 64, .team = 128, .ways = 4, .kept = 8, .row = 3, .wanted = 600, .parts = 7, .few = 3, .unroll = 2, .tile = 5};
+/* The same with few threads, each of which has more elements in a row. */
+static const sc_cuda_limits long_rows = {
+    .lanes = 8, .threads = 64, .team = 64, .ways = 2, .kept = 24, .row = 2, .wanted = 300, .parts = 3, .few = 8, .unroll = 1, .tile = 5};
 /* Rows are read again by each phase, columns are a thread's, nothing is wide. */
-static const sc_cuda_limits plain = {
-    .lanes = 1, .threads = 32, .team = 32, .ways = 1, .kept = 0, .row = 1, .wanted = 1, .few = 512, .unroll = 1};
-static const sc_cuda_limits *const limits[] = {&sc_cuda_default_limits, &small, &plain};
-static const char *const limit_names[] = {"", ", cut small", ", plain"};
-enum { LIMITS = 3 };
+static const sc_cuda_limits plain = {.lanes = 1,
+                                     .threads = 32,
+                                     .team = 32,
+                                     .ways = 1,
+                                     .kept = 0,
+                                     .row = 1,
+                                     .wanted = 1,
+                                     .parts = 1,
+                                     .few = 512,
+                                     .unroll = 1,
+                                     .tile = 1 << 30};
+static const sc_cuda_limits *const limits[] = {&sc_cuda_default_limits, &small, &long_rows, &plain};
+static const char *const limit_names[] = {"", ", cut small", ", few threads", ", plain"};
+enum { LIMITS = 4 };
 
 typedef struct run {
     void (*test)(sc_context *);
@@ -42,15 +55,15 @@ static void in_context(void **state)
     sc_context_free(&context);
 }
 
-static void fixed_kernels(sc_context *context)
+static void fixed_kernels(sc_context *context, const char *const *texts, uint32_t count)
 {
-    enum { COUNT = sizeof emit_c_kernels / sizeof *emit_c_kernels };
-    emitted *all = sc_arena_array(&context->arena, LIMITS * COUNT, sizeof *all);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < LIMITS * COUNT; i++) {
-        const char *text = emit_c_kernels[i / LIMITS];
-        emitted *one = &all[count++];
+    emitted *all = sc_arena_array(&context->arena, (size_t)LIMITS * count, sizeof *all);
+    for (uint32_t i = 0; i < LIMITS * count; i++) {
+        const char *text = texts[i / LIMITS];
+        emitted *one = &all[i];
         one->made.k = sc_kernel_parse(context, text, strlen(text), "kernel");
+        if (one->made.k == NULL)
+            fail_msg("kernel %u is none:\n%s", i / LIMITS, text);
         one->label = sc_arena_printf(&context->arena, "%s%s", one->made.k->title, limit_names[i % LIMITS]);
         one->limits = limits[i % LIMITS];
         one->norm = true;
@@ -61,13 +74,23 @@ static void fixed_kernels(sc_context *context)
             one->made.high[a] = arg->dtype == SC_DTYPE_bool ? 1 : 4;
         }
     }
-    emitted_run_all(context, all, count);
+    emitted_run_all(context, all, LIMITS * count);
+}
+
+static void kernels_of_c(sc_context *context)
+{
+    fixed_kernels(context, emit_c_kernels, sizeof emit_c_kernels / sizeof *emit_c_kernels);
+}
+
+static void kernels_of_cuda(sc_context *context)
+{
+    fixed_kernels(context, emit_cuda_kernels, sizeof emit_cuda_kernels / sizeof *emit_cuda_kernels);
 }
 
 static void random_kernels(sc_context *context)
 {
     const char *cases = getenv("CASES"), *seed = getenv("SEED");
-    const uint32_t COUNT = cases == NULL ? 150 : (uint32_t)strtoul(cases, NULL, 10);
+    const uint32_t COUNT = cases == NULL ? 200 : (uint32_t)strtoul(cases, NULL, 10);
     emitted *all = sc_arena_array(&context->arena, COUNT, sizeof *all);
     for (uint32_t i = 0; i < COUNT; i++) {
         all[i].seed = i / LIMITS + (seed == NULL ? 1 : strtoull(seed, NULL, 10));
@@ -87,6 +110,6 @@ int main(void)
             name                                                                                                                           \
         }                                                                                                                                  \
     }
-    const struct CMUnitTest tests[] = {TEST(fixed_kernels), TEST(random_kernels)};
+    const struct CMUnitTest tests[] = {TEST(kernels_of_cuda), TEST(kernels_of_c), TEST(random_kernels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
