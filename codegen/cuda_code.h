@@ -2,15 +2,11 @@
 #ifndef SHARDC_CODEGEN_CUDA_CODE_H
 #define SHARDC_CODEGEN_CUDA_CODE_H
 
-#include <stdint.h>
+#include "support/program_format.h"
 
-enum { SC_CUDA_MAX_STAGES = 4 };
+enum { SC_CUDA_MAX_STAGES = SC_IMAGE_MAX_STAGES };
 
-typedef struct sc_cuda_stage {
-    int64_t blocks;        /* of the grid: 1 .. 2^31 - 1 */
-    uint32_t threads;      /* of a block: a multiple of 32, at most 1024 */
-    uint32_t shared_bytes; /* of a block */
-} sc_cuda_stage;
+typedef sc_image_stage sc_cuda_stage;
 
 typedef struct sc_cuda_code {
     uint32_t stage_count;
