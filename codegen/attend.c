@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codegen/attend_emit.h"
+#include "codegen/lower.h"
 #include "support/hash.h"
 
 typedef struct sc_attend_maker {
@@ -37,7 +38,7 @@ static void add_arrays(sc_attend_maker *maker)
                                 cotangents[] = {SC_ATTEND_D_Q, SC_ATTEND_D_K, SC_ATTEND_D_V, SC_ATTEND_D_BIAS};
     const sc_op *op = maker->op;
     bool is_grad = maker->desc->is_grad;
-    uint32_t fixed = is_grad ? 6 : 3;
+    uint32_t fixed = (uint32_t)sc_ops[op->kind].operands;
     for (uint32_t i = 0; i < fixed; i++)
         add_array(maker, is_grad ? backward[i] : forward[i], op->operands[i], i);
     add_called(maker, "keep", SC_ATTEND_KEEP, fixed);
@@ -55,21 +56,6 @@ static uint32_t add_param(sc_attend_desc *desc, const sc_image_param *param)
 {
     desc->params[desc->param_count] = *param;
     return desc->param_count++;
-}
-
-/* Shard index times local size, as a sum over the atoms: see sc_shard_offset. */
-static uint32_t add_first(sc_attend_maker *maker, const sc_atom_list *atoms, int64_t local)
-{
-    const sc_mesh *mesh = &maker->m->mesh;
-    sc_image_param param = {.kind = SC_PARAM_RANK};
-    param.terms.terms = sc_arena_array(&maker->m->context->arena, atoms->count, sizeof *param.terms.terms);
-    for (uint32_t i = atoms->count; i-- > 0; local *= mesh->atoms[atoms->atoms[i]].size) {
-        uint64_t divide = 1;
-        for (uint32_t a = mesh->atom_count; a-- > atoms->atoms[i] + 1u;)
-            divide *= mesh->atoms[a].size;
-        param.terms.terms[param.terms.count++] = (sc_image_term){divide, mesh->atoms[atoms->atoms[i]].size, local};
-    }
-    return add_param(maker->desc, &param);
 }
 
 static sc_attend_dim dim_of(sc_attend_maker *maker, sc_dim leaf)
@@ -91,8 +77,10 @@ static sc_attend_dim dim_of(sc_attend_maker *maker, sc_dim leaf)
     for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
         if (offset->splits[i].dim != leaf)
             continue;
-        dim.first = add_first(maker, &offset->splits[i].atoms, dim.size);
-        dim.is_uneven = (int64_t)sc_atom_list_size(&maker->m->mesh, &offset->splits[i].atoms) * dim.size != dim.global;
+        const sc_atom_list *atoms = &offset->splits[i].atoms;
+        sc_image_terms terms = sc_terms_of(maker->m, atoms->atoms, atoms->count, dim.size);
+        dim.first = add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms});
+        dim.is_uneven = (int64_t)sc_atom_list_size(&maker->m->mesh, atoms) * dim.size != dim.global;
     }
     return dim;
 }
@@ -268,7 +256,7 @@ sc_attend_desc *sc_attend_describe(const sc_module *m, sc_op_id id)
     const sc_op *op = sc_op_at(m, id);
     sc_attend_maker maker = {.m = m, .op = op, .desc = sc_arena_alloc(&m->context->arena, sizeof *maker.desc)};
     sc_attend_desc *desc = maker.desc;
-    desc->is_grad = op->kind == SC_OP_attend_grad;
+    desc->is_grad = (sc_op_traits(op) & SC_KEEPS_LSE) == 0; /* then it reads what was kept */
     add_arrays(&maker);
     if (!take_dims(&maker) || !dims_are_known(&maker) || !read_mask(&maker))
         return NULL;

@@ -74,7 +74,7 @@ typedef struct sc_attend_desc {
     uint32_t param_count;     /* what the function is given: `first` of dims, then, with p, key, step, micro-batch */
     sc_image_param params[SC_MAX_RANK + 4];
     uint32_t key_param; /* step and micro-batch follow */
-    uint32_t arg_count;
+    uint32_t arg_count; /* without scratch, which follows them */
     int64_t scratch_bytes;
     sc_attend_form form;
     const char *why_simple; /* NULL unless SIMPLE: the reason, for people */

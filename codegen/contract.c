@@ -73,7 +73,7 @@ static bool add_result(const sc_module *m, sc_contraction *contraction, const sc
 bool sc_contract(const sc_module *m, const sc_op *op, const sc_type_info *stored_as, sc_contraction *out)
 {
     memset(out, 0, sizeof *out);
-    if (op->kind != SC_OP_dot)
+    if ((sc_ops[op->kind].fuse & SC_FUSE_CONTRACT) == 0)
         return false;
     const sc_type_info *a = sc_type_of(m, op->operands[0]), *b = sc_type_of(m, op->operands[1]), *result = sc_type_of(m, op->first_result);
     if (!add_result(m, out, result, stored_as != NULL ? stored_as : result) || !add_operand(m, out, SC_GEMM_A, a) ||

@@ -16,13 +16,9 @@
 #include "codegen/kernel.h"
 #include "codegen/prelude_c.h"
 
-enum { SC_CUDA_MAX_STAGES = 4, SC_CUDA_WARP = 32 };
+enum { SC_CUDA_MAX_STAGES = SC_IMAGE_MAX_STAGES, SC_CUDA_WARP = 32 };
 
-typedef struct sc_cuda_stage {
-    int64_t blocks;        /* of the grid: 1 .. 2^31 - 1 */
-    uint32_t threads;      /* of a block: a multiple of 32, at most 1024 */
-    uint32_t shared_bytes; /* of a block */
-} sc_cuda_stage;
+typedef sc_image_stage sc_cuda_stage;
 
 typedef struct sc_cuda_code {
     uint32_t stage_count;

@@ -43,7 +43,7 @@
  *       }
  *     }
  *
- * Other lines that a kernel may have: `simple` and `from "a line of the model"` at its top; `param 0: rank = (divide, modulo, times) + ..`,
+ * Other lines that a kernel may have: `from "a line of the model"` at its top; `param 0: rank = (divide, modulo, times) + ..`,
  * `param 1: key = "0123456789abcdef"` (the path's hash), `param 2: step`, `param 3: micro_batch` behind the arguments; `load x %0 if %5`,
  * `store y %0 = %4 if %5`, `add y %0 = %4`, `check %5 "what is wrong"`, `check %5 "id {value} is wrong" shows %3`, `#2 = max %4`. Items are
  * numbered from 0 through all phases, whatever they are. A name that is no word stands in quotes.
@@ -148,7 +148,6 @@ typedef struct sc_kernel {
     SC_VEC(sc_kernel_item) items;
     SC_VEC(sc_kernel_phase) phases;
     sc_map unique; /* hash of a node -> the node */
-    bool simple;   /* correct, not fast */
 } sc_kernel;
 
 /* ---- making one ---- */

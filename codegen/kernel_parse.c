@@ -484,12 +484,6 @@ static bool parse_phase(kernel_parser *p)
 
 /* ---- the kernel ---- */
 
-static bool parse_simple(kernel_parser *p)
-{
-    p->k->simple = true;
-    return true;
-}
-
 static bool parse_comment(kernel_parser *p)
 {
     sc_sym text;
@@ -503,8 +497,7 @@ static const struct {
     const char *word;
     bool (*parse)(kernel_parser *p);
 } statements[] = {
-    {"simple", parse_simple}, {"from", parse_comment}, {"dim", parse_dim},     {"arg", parse_arg},
-    {"param", parse_param},   {"outer", parse_outer},  {"phase", parse_phase},
+    {"from", parse_comment}, {"dim", parse_dim}, {"arg", parse_arg}, {"param", parse_param}, {"outer", parse_outer}, {"phase", parse_phase},
 };
 enum { STATEMENTS = sizeof statements / sizeof *statements };
 

@@ -83,7 +83,7 @@ static void print_head(const sc_kernel *k, sc_strbuf *out)
         sc_strbuf_add_char(out, ' ');
         sc_strbuf_add_quoted(out, k->title);
     }
-    sc_strbuf_add(out, k->simple ? " {\n  simple\n" : " {\n");
+    sc_strbuf_add(out, " {\n");
     for (uint32_t i = 0; i < k->comments.count; i++) {
         sc_strbuf_add(out, "  from ");
         sc_strbuf_add_quoted(out, k->comments.data[i]);

@@ -375,7 +375,6 @@ static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast, co
         return NULL;
     r.to = sc_kernel_new(k->context, k->name);
     r.to->title = k->title;
-    r.to->simple = k->simple;
     r.to->comments = k->comments;
     r.to->params = k->params;
     make_dims(&r);

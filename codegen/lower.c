@@ -1,7 +1,6 @@
 #include "codegen/lower.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "codegen/lower_internal.h"
@@ -48,15 +47,6 @@ uint32_t sc_lower_out(sc_lowering *l, sc_value value, sc_kernel_arg_mode mode, s
 }
 
 /* ---- dims ---- */
-sc_loop_dims sc_lower_dims_of(const sc_lowering *l, sc_value value)
-{
-    const sc_type_info *type = sc_lower_type(l, value);
-    sc_loop_dims dims = {.count = type->rank};
-    for (uint32_t i = 0; i < type->rank; i++)
-        dims.dims[i] = (sc_loop_dim){type->dims[i].dim, sc_type_local_size(l->m, type, i)};
-    return dims;
-}
-
 const char *sc_lower_dim_name(const sc_lowering *l, sc_dim dim)
 {
     return sc_text(l->m->context, l->m->dims.data[dim].name);
@@ -96,7 +86,7 @@ sc_knode sc_lower_loop(sc_lowering *l, sc_loop_dim dim)
 }
 
 /* ---- ops of the kernel ---- */
-static uint32_t find_op(const sc_lowering *l, sc_op_id op)
+uint32_t sc_lower_find_op(const sc_lowering *l, sc_op_id op)
 {
     if (sc_op_int(sc_op_at(l->m, op), SC_ATTR_kernel, -1) != l->number)
         return l->op_count;
@@ -106,7 +96,7 @@ static uint32_t find_op(const sc_lowering *l, sc_op_id op)
     return i;
 }
 
-static uint32_t fuse_of(const sc_lowering *l, uint32_t i)
+uint32_t sc_lower_fuse(const sc_lowering *l, uint32_t i)
 {
     return sc_ops[sc_op_at(l->m, l->ops[i])->kind].fuse;
 }
@@ -135,7 +125,7 @@ static uint64_t memo_hash(const sc_lowering *l, sc_value value, const sc_knode *
 
 static bool is_here(sc_lowering *l, sc_value value, const sc_knode *index)
 {
-    sc_loop_dims dims = sc_lower_dims_of(l, value);
+    sc_loop_dims dims = sc_loops_of(l->m, value);
     for (uint32_t i = 0; i < dims.count; i++) {
         if (find_dim(l, dims.dims[i]) == l->dims.count || index[i] != sc_lower_loop(l, dims.dims[i]))
             return false;
@@ -146,13 +136,13 @@ static bool is_here(sc_lowering *l, sc_value value, const sc_knode *index)
 static sc_knode make_value(sc_lowering *l, sc_value value, const sc_knode *index)
 {
     sc_op_id def = sc_def(l->m, value);
-    uint32_t at = find_op(l, def);
+    uint32_t at = sc_lower_find_op(l, def);
     if (at == l->op_count)
         return sc_kernel_load(l->k, input_arg(l, value), index, l->guard);
     if (l->saved[at] != 0 && is_here(l, value, index))
         return sc_kernel_load(l->k, l->saved[at] - 1, index, l->guard);
     const sc_op *op = sc_op_at(l->m, def);
-    if ((fuse_of(l, at) & SC_FUSE_REDUCE) != 0) {
+    if ((sc_lower_fuse(l, at) & SC_FUSE_REDUCE) != 0) {
         if (l->item[at] == SC_NONE || !is_here(l, value, index))
             l->error = "a reduction is read before it is complete, or at other indices";
         return l->item[at] == SC_NONE ? sc_kernel_constant(l->k, sc_lower_dtype(l, value), 0) : sc_kernel_reduced(l->k, l->item[at], false);
@@ -215,7 +205,7 @@ sc_knode sc_lower_operand(sc_lowering *l, const sc_op *op, uint32_t i, const sc_
 sc_knode sc_lower_here(sc_lowering *l, sc_value value)
 {
     sc_knode index[SC_MAX_RANK];
-    sc_loop_dims dims = sc_lower_dims_of(l, value);
+    sc_loop_dims dims = sc_loops_of(l->m, value);
     for (uint32_t i = 0; i < dims.count; i++)
         index[i] = sc_lower_loop(l, dims.dims[i]);
     return sc_lower_value(l, value, index);
@@ -295,17 +285,20 @@ sc_knode sc_lower_both(sc_lowering *l, sc_knode a, sc_knode b)
     return a == SC_IMAGE_NONE ? b : b == SC_IMAGE_NONE ? a : sc_lower_2(l, SC_NODE_and, a, b);
 }
 
+sc_knode sc_lower_within(sc_lowering *l, sc_knode index, int64_t size)
+{
+    return sc_lower_2(l, SC_NODE_and, sc_lower_2(l, SC_NODE_le, sc_lower_integer(l, 0), index),
+                      sc_lower_2(l, SC_NODE_lt, index, sc_lower_integer(l, size)));
+}
+
 sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *atoms, uint32_t count, int64_t local)
 {
     const sc_mesh *mesh = &m->mesh;
     sc_image_terms terms = {.terms = sc_arena_array(&m->context->arena, count, sizeof *terms.terms)};
     int64_t times = local;
     for (uint32_t i = count; i-- > 0;) {
-        uint64_t divide = 1;
-        for (uint32_t a = (uint32_t)atoms[i] + 1; a < mesh->atom_count; a++)
-            divide *= mesh->atoms[a].size;
         if (mesh->atoms[atoms[i]].size > 1)
-            terms.terms[terms.count++] = (sc_image_term){divide, mesh->atoms[atoms[i]].size, times};
+            terms.terms[terms.count++] = (sc_image_term){sc_mesh_stride(mesh, atoms[i]), mesh->atoms[atoms[i]].size, times};
         times *= (int64_t)mesh->atoms[atoms[i]].size;
     }
     return terms;
@@ -328,193 +321,6 @@ sc_knode sc_lower_offset(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t lo
     return sc_lower_integer(l, 0);
 }
 
-/* ---- phases ---- */
-static bool depends_on(const sc_lowering *l, sc_knode node, const uint32_t *dims, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (sc_kernel_depends(l->k, node, dims[i]))
-            return true;
-    }
-    return false;
-}
-
-/* Checks have phases of their own, so that the loops with the work have none; those of the outer iteration come first. */
-void sc_lower_phase(sc_lowering *l, const sc_loop_dims *inner)
-{
-    uint32_t dims[SC_KERNEL_MAX_RANK], count = 0;
-    for (uint32_t i = 0; i < inner->count; i++)
-        dims[count++] = sc_lower_add_dim(l, inner->dims[i]);
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        bool begun = false;
-        for (uint32_t i = 0; i < l->checks.count; i++) {
-            if (depends_on(l, l->checks.data[i].holds, dims, count) != (pass == 1))
-                continue;
-            if (!begun)
-                sc_kernel_add_phase(l->k, dims, pass == 1 ? count : 0);
-            begun = true;
-            sc_kernel_add_check(l->k, l->checks.data[i].holds, l->checks.data[i].shown, l->checks.data[i].message);
-        }
-    }
-    l->checks.count = 0;
-    sc_kernel_add_phase(l->k, dims, count);
-}
-
-void sc_lower_store(sc_lowering *l, sc_item_kind kind, uint32_t arg, const sc_knode *index, sc_knode value, sc_knode guard)
-{
-    value = sc_kernel_convert(l->k, value, sc_kernel_dtype(l->k->args.data[arg].dtype));
-    sc_kernel_add_store(l->k, kind, arg, index, value, guard);
-}
-
-static bool has_dim(const sc_loop_dims *dims, sc_loop_dim dim)
-{
-    for (uint32_t i = 0; i < dims->count; i++) {
-        if (dims->dims[i].dim == dim.dim && dims->dims[i].size == dim.size)
-            return true;
-    }
-    return false;
-}
-
-static sc_loop_dims minus(const sc_loop_dims *all, const sc_loop_dims *less)
-{
-    sc_loop_dims left = {0};
-    for (uint32_t i = 0; i < all->count; i++) {
-        if (!has_dim(less, all->dims[i]))
-            left.dims[left.count++] = all->dims[i];
-    }
-    return left;
-}
-
-/* Reductions before each op, and the most of any. */
-static uint32_t find_depths(sc_lowering *l)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < l->op_count; i++) {
-        const sc_op *op = sc_op_at(l->m, l->ops[i]);
-        for (uint32_t v = 0; v < op->operand_count; v++) {
-            uint32_t from = find_op(l, sc_def(l->m, op->operands[v]));
-            if (from == l->op_count)
-                continue;
-            uint32_t depth = l->depth[from] + ((fuse_of(l, from) & SC_FUSE_REDUCE) != 0 ? 1 : 0);
-            l->depth[i] = depth > l->depth[i] ? depth : l->depth[i];
-        }
-        uint32_t needed = l->depth[i] + ((fuse_of(l, i) & SC_FUSE_REDUCE) != 0 ? 1 : 0);
-        most = needed > most ? needed : most;
-    }
-    return most;
-}
-
-typedef struct space {
-    sc_loop_dims outer, inner;
-} space;
-
-/* The value that a kernel's op goes through: what a reduction reads, or what is stored; SC_NONE: neither. */
-static sc_value value_through(const sc_lowering *l, uint32_t i)
-{
-    const sc_op *op = sc_op_at(l->m, l->ops[i]);
-    if ((fuse_of(l, i) & SC_FUSE_REDUCE) != 0)
-        return op->operands[0];
-    return l->escapes[op->first_result] ? op->first_result : SC_NONE;
-}
-
-/* Dims of one element make no value larger: the largest may lack those of others. */
-static void add_single_dims(const sc_lowering *l, sc_loop_dims *lead)
-{
-    for (uint32_t i = 0; i < l->op_count; i++) {
-        sc_value value = value_through(l, i);
-        sc_loop_dims own = value == SC_NONE ? (sc_loop_dims){0} : sc_lower_dims_of(l, value), left = minus(&own, lead);
-        for (uint32_t d = 0; d < left.count; d++) {
-            if (left.dims[d].size == 1)
-                lead->dims[lead->count++] = left.dims[d];
-        }
-    }
-}
-
-/* Outer dims are those of the reductions' results; without any, of what is stored. Their order is that of the largest value. */
-static space find_space(const sc_lowering *l)
-{
-    sc_loop_dims lead = {0}, outer = {0};
-    int64_t most = -1;
-    bool reduces = false;
-    for (uint32_t i = 0; i < l->op_count; i++) {
-        const sc_op *op = sc_op_at(l->m, l->ops[i]);
-        bool reduction = (fuse_of(l, i) & SC_FUSE_REDUCE) != 0, stored = l->escapes[op->first_result];
-        sc_value largest = value_through(l, i);
-        if (largest == SC_NONE)
-            continue;
-        int64_t elements = sc_type_local_elements(l->m, sc_lower_type(l, largest));
-        if (elements > most || (elements == most && stored && !reduction)) {
-            most = elements;
-            lead = sc_lower_dims_of(l, largest);
-        }
-        if (reduction)
-            outer = sc_lower_dims_of(l, op->first_result);
-        reduces = reduces || reduction;
-    }
-    add_single_dims(l, &lead);
-    space s = {.inner = reduces ? minus(&lead, &outer) : (sc_loop_dims){0}};
-    s.outer = minus(&lead, &s.inner);
-    return s;
-}
-
-/* The kernel's values of this depth: first those of the outer dims, then those of all. */
-static void lower_depth(sc_lowering *l, const space *s, uint32_t depth, bool whole)
-{
-    sc_knode *values = sc_arena_array(&l->m->context->arena, l->op_count, sizeof *values);
-    bool *taken = sc_arena_array(&l->m->context->arena, l->op_count, sizeof *taken), any = false;
-    for (uint32_t i = 0; i < l->op_count; i++) {
-        const sc_op *op = sc_op_at(l->m, l->ops[i]);
-        bool reduction = (fuse_of(l, i) & SC_FUSE_REDUCE) != 0;
-        sc_loop_dims own = sc_lower_dims_of(l, op->first_result), inner = minus(&own, &s->outer);
-        bool stored =
-            l->escapes[op->first_result] && (inner.count > 0) == whole && (reduction ? depth == l->depth[i] + 1 : depth == l->depth[i]);
-        bool reduced = reduction && whole && depth == l->depth[i];
-        if (!stored && !reduced)
-            continue;
-        taken[i] = any = true;
-        values[i] = sc_lower_here(l, reduced ? op->operands[0] : op->first_result);
-    }
-    if (!any)
-        return;
-    const sc_loop_dims none = {0};
-    sc_lower_phase(l, whole ? &s->inner : &none);
-    for (uint32_t i = 0; i < l->op_count; i++) {
-        const sc_op *op = sc_op_at(l->m, l->ops[i]);
-        if (!taken[i])
-            continue;
-        if ((fuse_of(l, i) & SC_FUSE_REDUCE) != 0 && depth == l->depth[i]) {
-            sc_node_kind node = sc_lower_rows[op->kind].node;
-            sc_item_kind kind = node == SC_NODE_add ? SC_ITEM_SUM : node == SC_NODE_maximum ? SC_ITEM_MAX : SC_ITEM_MIN;
-            l->item[i] = sc_kernel_add_reduction(l->k, kind, sc_kernel_convert(l->k, values[i], sc_lower_dtype(l, op->first_result)));
-            continue;
-        }
-        sc_knode index[SC_MAX_RANK];
-        sc_loop_dims own = sc_lower_dims_of(l, op->first_result);
-        for (uint32_t d = 0; d < own.count; d++)
-            index[d] = sc_lower_loop(l, own.dims[d]);
-        uint32_t arg = sc_lower_out(l, op->first_result, SC_ARG_OUT, SC_NONE);
-        sc_lower_store(l, SC_ITEM_STORE, arg, index, values[i], SC_IMAGE_NONE);
-        l->saved[i] = arg + 1;
-    }
-    /* what was computed so far and stored is loaded from now on */
-    l->memo.count = 0;
-    l->memo_map = (sc_map){.arena = &l->m->context->arena};
-}
-
-static void lower_loops(sc_lowering *l)
-{
-    space s = find_space(l);
-    for (uint32_t i = 0; i < s.outer.count; i++)
-        sc_lower_add_dim(l, s.outer.dims[i]);
-    sc_lower_end_outer(l);
-    for (uint32_t i = 0; i < s.inner.count; i++)
-        sc_lower_add_dim(l, s.inner.dims[i]);
-    uint32_t most = find_depths(l);
-    for (uint32_t depth = 0; depth <= most; depth++) {
-        lower_depth(l, &s, depth, false);
-        lower_depth(l, &s, depth, true);
-    }
-}
-
 /* ---- names for people ---- */
 static const char *title_of(const sc_lowering *l)
 {
@@ -525,7 +331,7 @@ static const char *title_of(const sc_lowering *l)
     sc_strbuf_add(&text, ":");
     uint32_t shown = 0;
     for (uint32_t i = 0; i < l->op_count; i++) {
-        uint32_t fuse = fuse_of(l, i);
+        uint32_t fuse = sc_lower_fuse(l, i);
         if ((fuse & (SC_FUSE_FREE | SC_FUSE_VIEW)) != 0 && l->op_count > 1)
             continue;
         if (shown++ < 8)
@@ -584,7 +390,7 @@ bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, co
     if (sc_lower_rows[last->kind].root != NULL)
         sc_lower_rows[last->kind].root(&l, last);
     else
-        lower_loops(&l);
+        sc_lower_phases(&l);
     l.k->title = title_of(&l);
     add_comments(&l);
     const char *error = l.error != NULL ? l.error : sc_kernel_verify(l.k);

@@ -6,12 +6,6 @@ static sc_knode zero_like(sc_lowering *l, sc_value value)
     return sc_kernel_constant(l->k, sc_lower_dtype(l, value), 0);
 }
 
-static sc_knode within(sc_lowering *l, sc_knode index, int64_t size)
-{
-    return sc_lower_2(l, SC_NODE_and, sc_lower_2(l, SC_NODE_le, sc_lower_integer(l, 0), index),
-                      sc_lower_2(l, SC_NODE_lt, index, sc_lower_integer(l, size)));
-}
-
 /* Operand i at the result's indices, its dim `at` at `there`, where `condition` (SC_IMAGE_NONE: everywhere); 0 elsewhere. */
 static sc_knode read_at(sc_lowering *l, const sc_op *op, uint32_t i, const sc_knode *index, uint32_t at, sc_knode there, sc_knode condition)
 {
@@ -39,10 +33,11 @@ sc_knode lower_gather(sc_lowering *l, const sc_op *op, const sc_knode *index)
     uint32_t at = sc_lower_at(table, dim);
     int64_t size = table->dims[at].size, local = sc_type_local_size(l->m, table, at);
     sc_knode id = integer_operand(l, op, op->operands[1], index);
-    sc_lower_check(l, op, within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, dim), (long long)size);
+    sc_lower_check(l, op, sc_lower_within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, dim),
+                   (long long)size);
     bool split = sc_type_shards(&l->m->mesh, table, at) > 1;
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, dim, local));
-    return read_at(l, op, 0, index, at, there, split ? within(l, there, local) : SC_IMAGE_NONE);
+    return read_at(l, op, 0, index, at, there, split ? sc_lower_within(l, there, local) : SC_IMAGE_NONE);
 }
 
 sc_knode lower_onehot(sc_lowering *l, const sc_op *op, const sc_knode *index)
@@ -64,10 +59,10 @@ sc_knode lower_last(sc_lowering *l, const sc_op *op, const sc_knode *index)
     uint32_t at = sc_lower_at(type, dim);
     int64_t size = type->dims[at].size, local = sc_type_local_size(l->m, type, at);
     sc_knode length = len == SC_NONE ? sc_lower_integer(l, size) : integer_operand(l, op, len, index);
-    sc_lower_check(l, op, within(l, length, size + 1), length, "length {value} is outside 0 <= length <= %s = %lld",
+    sc_lower_check(l, op, sc_lower_within(l, length, size + 1), length, "length {value} is outside 0 <= length <= %s = %lld",
                    sc_lower_dim_name(l, dim), (long long)size);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, sc_lower_with(l, SC_NODE_sub, length, 1), sc_lower_offset(l, op, dim, local));
-    return read_at(l, op, 0, index, at, there, within(l, there, local));
+    return read_at(l, op, 0, index, at, there, sc_lower_within(l, there, local));
 }
 
 sc_knode lower_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
@@ -85,7 +80,7 @@ sc_knode lower_unslice(sc_lowering *l, const sc_op *op, const sc_knode *index)
     uint32_t at = sc_lower_at(type, sc_op_attr(op, SC_ATTR_dims)->dims[0]);
     uint32_t to = sc_lower_at(sc_lower_type(l, op->first_result), sc_op_attr(op, SC_ATTR_to)->dims[0]);
     sc_knode there = sc_lower_with(l, SC_NODE_sub, index[to], (double)sc_op_int(op, SC_ATTR_from, 0));
-    return read_at(l, op, 0, index, at, there, within(l, there, sc_type_local_size(l->m, type, at)));
+    return read_at(l, op, 0, index, at, there, sc_lower_within(l, there, sc_type_local_size(l->m, type, at)));
 }
 
 sc_knode lower_concat(sc_lowering *l, const sc_op *op, const sc_knode *index)

@@ -3,6 +3,7 @@
 #define SHARDC_CODEGEN_LOWER_INTERNAL_H
 
 #include "codegen/lower.h"
+#include "ir/loops.h"
 
 typedef struct sc_lowering sc_lowering;
 
@@ -19,17 +20,6 @@ typedef struct sc_lower_row {
 /* NULL, NULL: the op never stands in a kernel. */
 
 extern const sc_lower_row sc_lower_rows[SC_OP_COUNT];
-
-/* A dim as the kernel loops over it: see passes/fuse.c. */
-typedef struct sc_loop_dim {
-    sc_dim dim;
-    int64_t size;
-} sc_loop_dim;
-
-typedef struct sc_loop_dims {
-    uint32_t count;
-    sc_loop_dim dims[2 * SC_MAX_RANK];
-} sc_loop_dims;
 
 typedef struct sc_lower_memo {
     sc_value value;
@@ -91,6 +81,8 @@ sc_knode sc_lower_with(sc_lowering *l, sc_node_kind kind, sc_knode a, double num
 sc_knode sc_lower_integer(sc_lowering *l, int64_t number);
 /* SC_IMAGE_NONE is true. */
 sc_knode sc_lower_both(sc_lowering *l, sc_knode a, sc_knode b);
+/* 0 <= index < size. */
+sc_knode sc_lower_within(sc_lowering *l, sc_knode index, int64_t size);
 /* The dtype that a value is computed in. */
 sc_dtype sc_lower_dtype(const sc_lowering *l, sc_value value);
 /* Global index of local element 0 of the op's dim, whose local size this is; i64. */
@@ -104,10 +96,13 @@ static inline const sc_type_info *sc_lower_type(const sc_lowering *l, sc_value v
 }
 /* Index of the dim in the type, which has it. */
 uint32_t sc_lower_at(const sc_type_info *type, sc_dim dim);
-sc_loop_dims sc_lower_dims_of(const sc_lowering *l, sc_value value);
 const char *sc_lower_dim_name(const sc_lowering *l, sc_dim dim);
 
 /* ---- the kernel ---- */
+/* Index in l->ops; op_count: another kernel's. */
+uint32_t sc_lower_find_op(const sc_lowering *l, sc_op_id op);
+/* What the op table says of ops[i]: SC_FUSE_.. */
+uint32_t sc_lower_fuse(const sc_lowering *l, uint32_t i);
 uint32_t sc_lower_add_dim(sc_lowering *l, sc_loop_dim dim);
 /* What was added so far is outer. */
 void sc_lower_end_outer(sc_lowering *l);
@@ -116,5 +111,8 @@ uint32_t sc_lower_out(sc_lowering *l, sc_value value, sc_kernel_arg_mode mode, s
 /* A phase over these dims; first the checks that what was asked for since the last one made. */
 void sc_lower_phase(sc_lowering *l, const sc_loop_dims *dims);
 void sc_lower_store(sc_lowering *l, sc_item_kind kind, uint32_t arg, const sc_knode *index, sc_knode value, sc_knode guard);
+
+/* All phases of a kernel whose last op is no root. */
+void sc_lower_phases(sc_lowering *l);
 
 #endif

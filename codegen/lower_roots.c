@@ -13,7 +13,7 @@ static sc_loop_dim loop_of(const sc_lowering *l, sc_value value, sc_dim dim)
 /* All dims of the value but one are outer. */
 static void outer_but(sc_lowering *l, sc_value value, sc_dim but)
 {
-    sc_loop_dims dims = sc_lower_dims_of(l, value);
+    sc_loop_dims dims = sc_loops_of(l->m, value);
     for (uint32_t i = 0; i < dims.count; i++) {
         if (dims.dims[i].dim != but)
             sc_lower_add_dim(l, dims.dims[i]);
@@ -24,7 +24,7 @@ static void outer_but(sc_lowering *l, sc_value value, sc_dim but)
 /* The loops' indices along the dims of a value, `there` along one of them. */
 static void own_index(sc_lowering *l, sc_value value, sc_dim dim, sc_knode there, sc_knode *out)
 {
-    sc_loop_dims dims = sc_lower_dims_of(l, value);
+    sc_loop_dims dims = sc_loops_of(l->m, value);
     for (uint32_t i = 0; i < dims.count; i++)
         out[i] = dims.dims[i].dim == dim ? there : sc_lower_loop(l, dims.dims[i]);
 }
@@ -35,12 +35,6 @@ static void phase_over(sc_lowering *l, const sc_loop_dim *dims, uint32_t count)
     if (count > 0)
         memcpy(inner.dims, dims, count * sizeof *dims);
     sc_lower_phase(l, &inner);
-}
-
-static sc_knode within(sc_lowering *l, sc_knode index, int64_t size)
-{
-    return sc_lower_2(l, SC_NODE_and, sc_lower_2(l, SC_NODE_le, sc_lower_integer(l, 0), index),
-                      sc_lower_2(l, SC_NODE_lt, index, sc_lower_integer(l, size)));
 }
 
 void root_cumsum(sc_lowering *l, const sc_op *op)
@@ -68,7 +62,7 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_loop_dim v = loop_of(l, result, sc_op_attr(op, SC_ATTR_dims)->dims[0]);
     int64_t size = type->dims[sc_lower_at(type, v.dim)].size;
     outer_but(l, result, v.dim);
-    sc_loop_dims parts[] = {sc_lower_dims_of(l, ids), sc_lower_dims_of(l, x)}, rows = {0};
+    sc_loop_dims parts[] = {sc_loops_of(l->m, ids), sc_loops_of(l->m, x)}, rows = {0};
     for (uint32_t p = 0; p < 2; p++) {
         for (uint32_t i = 0; i < parts[p].count; i++) {
             bool known = sc_type_find_dim(type, parts[p].dims[i].dim) >= 0;
@@ -85,10 +79,10 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_lower_store(l, SC_ITEM_STORE, arg, index, sc_kernel_constant(l->k, sc_lower_dtype(l, result), 0), SC_IMAGE_NONE);
 
     sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
-    sc_lower_check(l, op, within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
+    sc_lower_check(l, op, sc_lower_within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
                    (long long)size);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, v.dim, v.size));
-    sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1 ? within(l, there, v.size) : SC_IMAGE_NONE;
+    sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1 ? sc_lower_within(l, there, v.size) : SC_IMAGE_NONE;
     sc_knode value = sc_lower_here(l, x);
     own_index(l, result, v.dim, there, index);
     sc_lower_phase(l, &rows);
@@ -144,14 +138,14 @@ void root_append(sc_lowering *l, const sc_op *op)
         position = sc_lower_2(l, SC_NODE_add, sc_kernel_convert(l->k, sc_lower_here(l, pos), SC_DTYPE_i64), row);
     if (len != SC_NONE)
         written = sc_lower_2(l, SC_NODE_lt, row, sc_kernel_convert(l->k, sc_lower_here(l, len), SC_DTYPE_i64));
-    sc_knode fits = within(l, position, size);
+    sc_knode fits = sc_lower_within(l, position, size);
     if (written != SC_IMAGE_NONE)
         fits = sc_lower_2(l, SC_NODE_or, sc_lower_1(l, SC_NODE_not, written), fits);
     sc_lower_check(l, op, fits, position, "a row is at position {value}, outside its capacity %s = %lld", sc_lower_dim_name(l, t.dim),
                    (long long)size);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
     bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;
-    sc_knode here = split || written != SC_IMAGE_NONE ? within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x),
+    sc_knode here = split || written != SC_IMAGE_NONE ? sc_lower_within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x),
              index[SC_MAX_RANK];
     uint32_t arg = sc_lower_out(l, result, SC_ARG_INOUT, cache);
     own_index(l, result, t.dim, there, index);

@@ -10,7 +10,6 @@
 #define SHARDC_CODEGEN_MEMORY_PLAN_H
 
 #include "support/program_format.h"
-#include "support/strbuf.h"
 
 /* A wish: at an instruction, the buffer that it writes may take the place of one that it reads (a kernel's argument in place:
  * sc_kernel_may_share). Granted if it is the first access of `into` and the last of `from`, both have one size, and neither is a state. */
@@ -43,8 +42,5 @@ const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memor
  * function that is not part of it, keeps who wrote each byte of the arena last, and finds any access to a buffer that another one has
  * overwritten; also reads of what nobody wrote, and instructions that touch what a collective in flight moves. */
 const char *sc_memory_plan_verify(sc_arena *arena, const sc_image *image, const sc_memory_wish *wishes, uint32_t wish_count);
-
-/* The plan in lines: totals, the peak by kind, the largest `shown` buffers alive then. */
-void sc_memory_plan_print(const sc_image *image, const sc_memory_plan *plan, uint32_t shown, sc_strbuf *out);
 
 #endif

@@ -96,6 +96,15 @@ bool sc_generator_overwrites(const sc_generator *g, sc_value result, sc_value op
     return state != SC_NONE && g->place[operand].buffer == g->state_buffer[state];
 }
 
+bool sc_generator_is_input(const sc_generator *g, uint32_t buffer)
+{
+    for (uint32_t i = 0; i < g->inputs.count; i++) {
+        if (g->inputs.data[i].buffer == buffer)
+            return true;
+    }
+    return false;
+}
+
 sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind, bool may_share)
 {
     uint32_t state = g->target[value];
@@ -131,144 +140,6 @@ sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc
 void sc_generator_copy(sc_generator *g, sc_op_id op, sc_image_ref from, sc_image_ref to)
 {
     sc_generator_instr(g, SC_INSTR_COPY, op, 0, (sc_image_ref[]){from, to}, 2);
-}
-
-/* ---- emitted functions ---- */
-bool sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new)
-{
-    sc_strbuf bare, text;
-    sc_helper_set helpers = 0;
-    sc_strbuf_init(&bare, g->arena);
-    emit(g, what, SC_OBJECT_NAME, false, &bare, &helpers);
-    const char *symbol = sc_object_symbol(g->arena, bare.data);
-    uint32_t *known = sc_map_insert(&g->kernel_map, sc_hash_bytes(symbol, strlen(symbol), 0), g->kernels.count, out_new);
-    *out_kernel = *known;
-    if (!*out_new) {
-        g->out->kernels.data[*out_kernel].calls++;
-        return true;
-    }
-    sc_strbuf_init(&text, g->arena);
-    emit(g, what, symbol, true, &text, &helpers);
-    shown->symbol = symbol;
-    shown->text = text.data;
-    shown->helpers = helpers;
-    shown->calls = 1;
-    *sc_vec_push(g->arena, &g->out->kernels) = *shown;
-    *sc_vec_push(g->arena, &g->kernels) = (sc_image_kernel){.symbol = symbol, .title = shown->title, .simple = shown->why_simple != NULL};
-    return true;
-}
-
-static void emit_kernel(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
-{
-    const sc_kernel *k = what;
-    (void)g;
-    sc_emit_c(k, name, comments, out, helpers);
-    if (comments)
-        return;
-    /* functions that differ in what their text does not show: parameters that folded away are still given; checks say what is wrong */
-    sc_strbuf_printf(out, "%u parameters\n", k->params.count);
-    for (uint32_t i = 0; i < k->items.count; i++) {
-        if (k->items.data[i].kind == SC_ITEM_CHECK)
-            sc_strbuf_printf(out, "%s\n", k->items.data[i].message);
-    }
-}
-
-/* What the image says of the function: its arguments and checks. */
-static void describe_kernel(sc_generator *g, const sc_kernel *k, sc_image_kernel *out)
-{
-    out->arg_count = k->args.count;
-    out->param_count = k->params.count;
-    out->args = sc_arena_array(g->arena, k->args.count, sizeof *out->args);
-    out->checks = sc_arena_array(g->arena, k->items.count, sizeof *out->checks);
-    for (uint32_t i = 0; i < k->args.count; i++) {
-        int64_t elements = 1;
-        for (uint32_t d = 0; d < k->args.data[i].rank; d++)
-            elements *= k->args.data[i].sizes[d];
-        out->args[i] = (sc_image_arg){elements * sc_dtypes[k->args.data[i].dtype].bytes, (uint8_t)k->args.data[i].mode};
-    }
-    for (uint32_t i = 0; i < k->items.count; i++) {
-        if (k->items.data[i].kind == SC_ITEM_CHECK)
-            out->checks[out->check_count++] = k->items.data[i].message;
-    }
-}
-
-bool sc_generator_is_input(const sc_generator *g, uint32_t buffer)
-{
-    for (uint32_t i = 0; i < g->inputs.count; i++) {
-        if (g->inputs.data[i].buffer == buffer)
-            return true;
-    }
-    return false;
-}
-
-static bool is_state_buffer(const sc_generator *g, uint32_t buffer)
-{
-    return g->buffers.data[buffer].kind <= SC_BUFFER_OTHER_STATE;
-}
-
-/* What the kernel may write in place of an operand. */
-static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
-{
-    for (uint32_t o = 0; o < k->args.count; o++) {
-        for (uint32_t i = 0; i < k->args.count; i++) {
-            const sc_image_buffer *out = &g->buffers.data[args[o].buffer], *in = &g->buffers.data[args[i].buffer];
-            if (k->args.data[o].mode == SC_ARG_OUT && k->args.data[i].mode == SC_ARG_IN && args[i].at == 0 && out->bytes == in->bytes &&
-                !is_state_buffer(g, args[o].buffer) && !is_state_buffer(g, args[i].buffer) && sc_kernel_may_share(k, i, o))
-                *sc_vec_push(g->arena, &g->wishes) =
-                    (sc_memory_wish){g->func_base + g->func, g->instrs.count, args[o].buffer, args[i].buffer};
-        }
-    }
-}
-
-bool sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args)
-{
-    bool is_new;
-    uint32_t index;
-    sc_strbuf ir;
-    sc_strbuf_init(&ir, g->arena);
-    sc_generated_kernel shown = {.title = k->title};
-    sc_generator_emit(g, emit_kernel, k, &shown, &index, &is_new);
-    if (is_new) {
-        sc_kernel_print(k, &ir);
-        g->out->kernels.data[index].ir = ir.data;
-        describe_kernel(g, k, &g->kernels.data[index]);
-    }
-    wish(g, k, args);
-    sc_image_instr *instr = sc_generator_instr(g, SC_INSTR_KERNEL, op, index, args, k->args.count);
-    instr->param_count = k->params.count;
-    instr->params = k->params.data;
-    return true;
-}
-
-bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
-{
-    sc_lowered lowered;
-    if (!sc_lower_kernel(g->m, ops, count, g->escapes, &lowered))
-        return false;
-    sc_kernel *k = lowered.kernel;
-    sc_image_ref *args = sc_arena_array(g->arena, k->args.count, sizeof *args);
-    for (uint32_t i = 0; i < k->args.count; i++) {
-        if (k->args.data[i].mode == SC_ARG_IN)
-            args[i] = sc_generator_read(g, lowered.args.data[i].value);
-    }
-    for (uint32_t i = 0; i < k->args.count; i++) {
-        sc_value value = lowered.args.data[i].value, before = lowered.args.data[i].in_place;
-        if (k->args.data[i].mode == SC_ARG_IN)
-            continue;
-        sc_image_ref old = before != SC_NONE ? sc_generator_read(g, before) : (sc_image_ref){0};
-        bool may_share = true;
-        for (uint32_t j = 0; j < k->args.count; j++) {
-            if (k->args.data[j].mode == SC_ARG_IN && sc_generator_overwrites(g, value, lowered.args.data[j].value))
-                may_share = may_share && sc_kernel_may_share(k, j, i);
-        }
-        bool takes_place = before != SC_NONE && g->target[value] == SC_NONE && g->last_read[g->root[before]] == g->unit &&
-                           !is_state_buffer(g, old.buffer) && !sc_generator_is_input(g, old.buffer) && old.at == 0;
-        args[i] = takes_place ? (g->place[value] = old) : sc_generator_write(g, value, SC_BUFFER_ACT, may_share);
-        if (before != SC_NONE && (args[i].buffer != old.buffer || args[i].at != old.at))
-            sc_generator_copy(g, ops[count - 1], old, args[i]);
-    }
-    sc_kernel_simplify(k);
-    return sc_generator_call(g, ops[count - 1], k, args);
 }
 
 /* ---- one function ---- */
@@ -425,81 +296,6 @@ static bool generate_func(sc_generator *g, sc_func_id func, sc_image_func *out)
 }
 
 /* ---- the program ---- */
-static sc_image_buffer_kind kind_of_state(sc_state_kind kind)
-{
-    static const sc_image_buffer_kind kinds[SC_STATE_KINDS] = {
-        [SC_STATE_PARAM] = SC_BUFFER_PARAM,    [SC_STATE_CACHE] = SC_BUFFER_CACHE,        [SC_STATE_GRAD] = SC_BUFFER_GRAD,
-        [SC_STATE_OPT] = SC_BUFFER_OPT,        [SC_STATE_SCALAR] = SC_BUFFER_OTHER_STATE, [SC_STATE_GATHERED] = SC_BUFFER_OTHER_STATE,
-        [SC_STATE_SUM] = SC_BUFFER_OTHER_STATE};
-    return kinds[kind];
-}
-
-static bool same_terms(const sc_image_terms *a, const sc_image_terms *b)
-{
-    return a->count == b->count && (a->count == 0 || memcmp(a->terms, b->terms, a->count * sizeof *a->terms) == 0);
-}
-
-static bool same_tensor(const sc_image_tensor *a, const sc_image_tensor *b)
-{
-    bool same = a->dtype == b->dtype && a->rank == b->rank && a->pending == b->pending;
-    for (uint32_t i = 0; same && i < a->rank; i++)
-        same = strcmp(a->dims[i].name, b->dims[i].name) == 0 && a->dims[i].size == b->dims[i].size &&
-               a->dims[i].local == b->dims[i].local && same_terms(&a->dims[i].first, &b->dims[i].first);
-    return same && same_terms(&a->replica, &b->replica) && same_terms(&a->part, &b->part);
-}
-
-static uint32_t find_state(const sc_generator *g, const char *path)
-{
-    uint32_t found = 0;
-    while (found < g->states.count && strcmp(g->states.data[found].path, path) != 0)
-        found++;
-    return found < g->states.count ? found : SC_IMAGE_NONE;
-}
-
-/* A state of the module, which another module may have brought. */
-static bool add_state(sc_generator *g, const sc_state *state, uint32_t *out_buffer)
-{
-    sc_module *m = g->m;
-    const sc_type_info *type = &m->types.data[state->type];
-    const char *path = sc_text(m->context, state->path);
-    sc_image_tensor tensor = sc_generator_tensor(g, type);
-    uint32_t found = g->func_base == 0 ? SC_IMAGE_NONE : find_state(g, path);
-    if (found == SC_IMAGE_NONE) {
-        *out_buffer = sc_generator_buffer(g, kind_of_state(state->kind), sc_type_local_bytes(m, type), path);
-        *sc_vec_push(g->arena, &g->states) = (sc_image_state){.path = path,
-                                                              .kind = (uint8_t)state->kind,
-                                                              .init = (uint8_t)state->init,
-                                                              .init_args = {state->init_args[0], state->init_args[1]},
-                                                              .tensor = tensor,
-                                                              .buffer = *out_buffer,
-                                                              .master = SC_IMAGE_NONE};
-        return true;
-    }
-    *out_buffer = g->states.data[found].buffer;
-    if (g->states.data[found].kind == (uint8_t)state->kind && same_tensor(&g->states.data[found].tensor, &tensor))
-        return true;
-    sc_report(&m->context->diag, SC_D_ir_invalid, state->loc, "code generation",
-              sc_arena_printf(g->arena, "'%s' is not the same in all functions of the program", path), NULL);
-    return false;
-}
-
-static bool add_states(sc_generator *g)
-{
-    sc_module *m = g->m;
-    g->state_buffer = sc_arena_array(g->arena, m->state.count, sizeof *g->state_buffer);
-    for (uint32_t s = 0; s < m->state.count; s++) {
-        if (!add_state(g, &m->state.data[s], &g->state_buffer[s]))
-            return false;
-    }
-    for (uint32_t s = 0; s < m->state.count; s++) {
-        const char *path = sc_text(m->context, m->state.data[s].path);
-        uint32_t wide = sc_module_find_state(m, sc_intern_printf(&m->context->names, "%s.master", path));
-        if (m->state.data[s].kind == SC_STATE_PARAM && wide != SC_NONE)
-            g->states.data[find_state(g, path)].master = find_state(g, sc_text(m->context, m->state.data[wide].path));
-    }
-    return true;
-}
-
 static bool report(sc_generator *g, const char *stage, const char *error)
 {
     if (error != NULL)
@@ -542,7 +338,7 @@ static bool add_part(sc_generator *g, const sc_generate_part *part, sc_image_fun
 {
     g->m = part->m;
     g->batch_dim = part->step == NULL ? SC_NONE : part->step->training->batch_dim;
-    if (!add_states(g))
+    if (!sc_generator_add_states(g))
         return false;
     for (sc_func_id f = 0; f < g->m->funcs.count; f++) {
         if (!generate_func(g, f, &funcs[f]))

@@ -61,21 +61,24 @@ sc_image_ref sc_generator_read(sc_generator *g, sc_value value);
 /* Where an op's result is to stand: a new buffer, or the state's that it becomes the value of if `may_share` (the unit reads the state's
  * old value only where that is allowed). */
 sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind, bool may_share);
-/* Whether the result will stand in a state's buffer that this unit reads, and which value that is (SC_NONE: none). */
+/* Whether the result will stand in the state's buffer where this operand is. */
 bool sc_generator_overwrites(const sc_generator *g, sc_value result, sc_value operand);
 bool sc_generator_is_input(const sc_generator *g, uint32_t buffer);
 uint32_t sc_generator_buffer(sc_generator *g, sc_image_buffer_kind kind, int64_t bytes, const char *name);
 const char *sc_generator_name(const sc_generator *g, sc_value value);
 sc_image_tensor sc_generator_tensor(const sc_generator *g, const sc_type_info *type);
 
+/* Makes the module's states part of the program, and fills state_buffer. False after a message. */
+bool sc_generator_add_states(sc_generator *g);
+
 /* ---- instructions ---- */
 sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc_op_id op, uint32_t index, const sc_image_ref *args, uint32_t arg_count);
 void sc_generator_copy(sc_generator *g, sc_op_id op, sc_image_ref from, sc_image_ref to);
-/* A call of the kernel, emitted if no equal one was; verifies it. False after a message. */
-bool sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args);
+/* A call of the kernel, which is verified; emitted if no equal one was. */
+void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args);
 /* A call of a function that is no kernel IR: its text under the name SC_OBJECT_NAME, and with comments under `symbol` when that is new. */
 typedef void sc_emit_fn(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers);
-bool sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new);
+void sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new);
 void sc_generator_finish(sc_generator *g, uint32_t flight);
 
 /* ---- units: rows of lowering.def; false after a message ---- */

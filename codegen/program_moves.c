@@ -12,14 +12,6 @@
 #include "codegen/program_internal.h"
 
 /* ---- groups ---- */
-static uint64_t divide_of(const sc_mesh *mesh, uint8_t atom)
-{
-    uint64_t divide = 1;
-    for (uint32_t a = (uint32_t)atom + 1; a < mesh->atom_count; a++)
-        divide *= mesh->atoms[a].size;
-    return divide;
-}
-
 static uint32_t group_of(sc_generator *g, const sc_op *op, int64_t *size)
 {
     const sc_mesh *mesh = &g->m->mesh;
@@ -37,7 +29,7 @@ static uint32_t group_of(sc_generator *g, const sc_op *op, int64_t *size)
         last = atom->axis;
         *size *= (int64_t)atom->size;
         if (atom->size > 1)
-            group.digits[group.digit_count++] = (sc_image_digit){divide_of(mesh, over->atoms[i]), atom->size};
+            group.digits[group.digit_count++] = (sc_image_digit){sc_mesh_stride(mesh, over->atoms[i]), atom->size};
     }
     group.axes = axes.data;
     for (uint32_t i = 0; i < g->groups.count; i++) {
@@ -117,7 +109,8 @@ static bool call(sc_generator *g, sc_op_id op, sc_kernel *k, sc_image_ref from, 
         return false;
     }
     sc_kernel_simplify(k);
-    return sc_generator_call(g, op, k, (sc_image_ref[]){from, to});
+    sc_generator_call(g, op, k, (sc_image_ref[]){from, to});
+    return true;
 }
 
 /* ---- one collective ---- */
@@ -245,24 +238,46 @@ static uint32_t dim_of(const sc_generator *g, const sc_op *o, sc_attr_key key, u
     return (uint32_t)sc_type_find_dim(sc_type_of(g->m, o->operands[i]), sc_op_attr(o, key)->dims[i]);
 }
 
+/* What a part gives: the pieces of the operand along `cut`, packed first where they do not stand one after the other. */
+static bool give_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole, const int64_t *piece)
+{
+    sc_generator *g = mv->g;
+    sc_value value = sc_op_at(g->m, mv->op)->operands[i];
+    const sc_type_info *type = sc_type_of(g->m, value);
+    sc_image_ref source = sc_generator_read(g, value);
+    mv->args[2 * i] = source;
+    if (in_order(whole, piece, cut, mv->members))
+        return true;
+    mv->args[2 * i] = buffer_of(g, value, mv->collective.counts[i], type->dtype);
+    return call(g, mv->op, rearrange(g, type, cut, mv->members, whole, piece, true), source, mv->args[2 * i]);
+}
+
+/* Where a part's pieces along `cut` arrive: in the result, or where they are put in order from. */
+static void take_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole, const int64_t *piece)
+{
+    sc_generator *g = mv->g;
+    sc_value value = sc_op_at(g->m, mv->op)->operands[i];
+    const sc_type_info *type = sc_type_of(g->m, value);
+    if (in_order(whole, piece, cut, mv->members)) {
+        mv->args[2 * i + 1] = land(mv, i);
+        return;
+    }
+    mv->args[2 * i + 1] = mv->flight.landed[i] = buffer_of(g, value, mv->collective.counts[i], type->dtype);
+    mv->flight.unpack[i] = rearrange(g, type, cut, mv->members, whole, piece, false);
+}
+
 bool unit_all_gather(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_ALL_GATHER);
     const sc_op *o = sc_op_at(g->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
-        const sc_type_info *from = sc_type_of(g->m, o->operands[i]), *to = sc_type_of(g->m, o->first_result + i);
-        uint32_t cut = dim_of(g, o, SC_ATTR_gather, i);
+        const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
         int64_t whole[SC_MAX_RANK], piece[SC_MAX_RANK];
         local_sizes(g, from, piece);
-        local_sizes(g, to, whole);
+        local_sizes(g, sc_type_of(g->m, o->first_result + i), whole);
         mv.collective.counts[i] = mv.members * product(piece, from->rank);
         mv.args[2 * i] = sc_generator_read(g, o->operands[i]);
-        if (in_order(whole, piece, cut, mv.members)) {
-            mv.args[2 * i + 1] = land(&mv, i);
-            continue;
-        }
-        mv.args[2 * i + 1] = mv.flight.landed[i] = buffer_of(g, o->operands[i], mv.collective.counts[i], from->dtype);
-        mv.flight.unpack[i] = rearrange(g, from, cut, mv.members, whole, piece, false);
+        take_pieces(&mv, i, dim_of(g, o, SC_ATTR_gather, i), whole, piece);
     }
     return start(&mv);
 }
@@ -272,19 +287,13 @@ bool unit_reduce_scatter(sc_generator *g, sc_op_id op)
     move mv = begin(g, op, SC_IMAGE_REDUCE_SCATTER);
     const sc_op *o = sc_op_at(g->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
-        const sc_type_info *from = sc_type_of(g->m, o->operands[i]), *to = sc_type_of(g->m, o->first_result + i);
-        uint32_t cut = dim_of(g, o, SC_ATTR_gather, i);
+        const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
         int64_t whole[SC_MAX_RANK], piece[SC_MAX_RANK];
         local_sizes(g, from, whole);
-        local_sizes(g, to, piece);
-        mv.collective.counts[i] = mv.members * product(piece, to->rank);
-        sc_image_ref source = sc_generator_read(g, o->operands[i]);
-        mv.args[2 * i] = source;
-        if (!in_order(whole, piece, cut, mv.members)) {
-            mv.args[2 * i] = buffer_of(g, o->operands[i], mv.collective.counts[i], from->dtype);
-            if (!call(g, op, rearrange(g, from, cut, mv.members, whole, piece, true), source, mv.args[2 * i]))
-                return false;
-        }
+        local_sizes(g, sc_type_of(g->m, o->first_result + i), piece);
+        mv.collective.counts[i] = mv.members * product(piece, from->rank);
+        if (!give_pieces(&mv, i, dim_of(g, o, SC_ATTR_gather, i), whole, piece))
+            return false;
         mv.args[2 * i + 1] = land(&mv, i);
     }
     return start(&mv);
@@ -307,27 +316,17 @@ bool unit_all_to_all(sc_generator *g, sc_op_id op)
     move mv = begin(g, op, SC_IMAGE_ALL_TO_ALL);
     const sc_op *o = sc_op_at(g->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
-        const sc_type_info *from = sc_type_of(g->m, o->operands[i]), *to = sc_type_of(g->m, o->first_result + i);
+        const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
         uint32_t gather = dim_of(g, o, SC_ATTR_gather, i), scatter = dim_of(g, o, SC_ATTR_scatter, i);
         int64_t source[SC_MAX_RANK], target[SC_MAX_RANK], piece[SC_MAX_RANK];
         local_sizes(g, from, source);
-        local_sizes(g, to, target);
+        local_sizes(g, sc_type_of(g->m, o->first_result + i), target);
         local_sizes(g, from, piece);
         piece[scatter] = target[scatter];
         mv.collective.counts[i] = mv.members * product(piece, from->rank);
-        mv.args[2 * i] = sc_generator_read(g, o->operands[i]);
-        if (!in_order(source, piece, scatter, mv.members)) {
-            sc_image_ref whole = mv.args[2 * i];
-            mv.args[2 * i] = buffer_of(g, o->operands[i], mv.collective.counts[i], from->dtype);
-            if (!call(g, op, rearrange(g, from, scatter, mv.members, source, piece, true), whole, mv.args[2 * i]))
-                return false;
-        }
-        if (in_order(target, piece, gather, mv.members)) {
-            mv.args[2 * i + 1] = land(&mv, i);
-            continue;
-        }
-        mv.args[2 * i + 1] = mv.flight.landed[i] = buffer_of(g, o->operands[i], mv.collective.counts[i], from->dtype);
-        mv.flight.unpack[i] = rearrange(g, from, gather, mv.members, target, piece, false);
+        if (!give_pieces(&mv, i, scatter, source, piece))
+            return false;
+        take_pieces(&mv, i, gather, target, piece);
     }
     return start(&mv);
 }

@@ -278,7 +278,7 @@ bool unit_attend(sc_generator *g, sc_op_id op)
         sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation", "an attention that has no descriptor", NULL);
         return false;
     }
-    sc_image_ref *args = sc_arena_array(g->arena, desc->arg_count, sizeof *args);
+    sc_image_ref *args = sc_arena_array(g->arena, desc->arg_count + 1u /* scratch */, sizeof *args);
     uint32_t count = 0, index;
     bool is_new;
     for (uint32_t i = 0; i < o->operand_count; i++)

@@ -29,7 +29,6 @@ void sc_program_plans(const sc_program *program, sc_plan_list *out);
 void sc_program_weights(const sc_program *program, sc_weights_list *out);
 /* The file's only model, or 0 when there are none or several. */
 sc_sym sc_program_only_model(const sc_program *program);
-bool sc_program_has_model(const sc_program *program, sc_sym model);
 /* Parameters of a model that none of the module's state is an instance of, as paths without indices. */
 typedef SC_VEC(sc_sym) sc_sym_list;
 void sc_program_unread_params(const sc_program *program, sc_sym model, const sc_module *m, sc_sym_list *out);

@@ -51,8 +51,6 @@ sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern,
 /* layers[3].attn.wq -> layers.attn.wq, in the arena. */
 const char *sc_path_without_indices(sc_context *context, const char *path);
 
-/* The plan's statements as written (NULL: no plan), for reports. */
-const sc_plan *sc_resolved_plan_source(const sc_resolved_plan *plan);
 
 /* A `shard`, `pin`, `style` or `expect` line in canonical form, in the arena, without its semicolon; of `shard` and `expect` what follows
  * the word. */

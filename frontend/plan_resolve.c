@@ -70,11 +70,6 @@ sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, cons
     return resolved;
 }
 
-const sc_plan *sc_resolved_plan_source(const sc_resolved_plan *plan)
-{
-    return plan->plan;
-}
-
 /* ---- the default entry ---- */
 static void unbound(sc_program *program, const sc_resolved_plan *plan, sc_sym model, sc_sym entry, sc_sym_list *out)
 {

@@ -292,11 +292,6 @@ sc_sym sc_program_only_model(const sc_program *program)
     return program->models.count == 1 ? program->models.data[0]->name.text : 0;
 }
 
-bool sc_program_has_model(const sc_program *program, sc_sym model)
-{
-    return sc_program_model(program, model) != NULL;
-}
-
 bool sc_program_has_dim(const sc_program *program, sc_sym dim)
 {
     return sc_program_dim(program, dim) != SC_NONE;

@@ -119,22 +119,13 @@ static sc_value reorder(sc_emitter *e, sc_value x, const sc_type_info *to)
     return sc_make_as(e, same_order ? SC_OP_regroup : SC_OP_transpose, &x, 1, NULL, 0, to);
 }
 
-static bool is_listed(const sc_attr *dims, sc_dim dim)
-{
-    for (uint32_t i = 0; i < dims->count; i++) {
-        if (dims->dims[i] == dim)
-            return true;
-    }
-    return false;
-}
-
 sc_value sc_make_apart(sc_emitter *e, sc_value x, const sc_attr *dims)
 {
     const sc_type_info from = *sc_type_of(e->m, x);
     sc_type_info to = from;
     for (uint32_t i = 0; i < from.rank; i++) {
         for (uint32_t k = 0; k < from.rank; k++) {
-            if (from.dims[i].group == from.dims[k].group && is_listed(dims, from.dims[k].dim))
+            if (from.dims[i].group == from.dims[k].group && sc_attr_has_dim(dims, from.dims[k].dim))
                 to.dims[i].group = SC_NONE;
         }
     }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "ir/ops.h"
+
 sc_module *sc_module_new(sc_context *context)
 {
     sc_module *m = sc_arena_alloc(&context->arena, sizeof *m);
@@ -291,6 +293,36 @@ sc_attr sc_attr_words(sc_module *m, sc_attr_key key, const sc_sym *words, uint32
 sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, uint32_t count)
 {
     return (sc_attr){.key = (uint16_t)key, .count = count, .splits = copy_list(m, splits, count, sizeof *splits)};
+}
+
+bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
+{
+    static const size_t item_sizes[] = {
+        [SC_ATTR_KIND_DIMS] = sizeof(sc_dim),  [SC_ATTR_KIND_INTS] = sizeof(int64_t),  [SC_ATTR_KIND_FLOATS] = sizeof(double),
+        [SC_ATTR_KIND_WORDS] = sizeof(sc_sym), [SC_ATTR_KIND_ATOMS] = sizeof(uint8_t), [SC_ATTR_KIND_SPLITS] = sizeof(sc_split)};
+    if (a->key != b->key || a->count != b->count)
+        return false;
+    sc_attr_kind kind = sc_attr_kinds[a->key];
+    switch (kind) {
+    case SC_ATTR_KIND_INT:
+        return a->integer == b->integer;
+    case SC_ATTR_KIND_FLOAT:
+        return memcmp(&a->number, &b->number, sizeof a->number) == 0;
+    case SC_ATTR_KIND_WORD:
+    case SC_ATTR_KIND_TEXT:
+        return a->text == b->text;
+    default:
+        return a->count == 0 || memcmp(a->dims, b->dims, a->count * item_sizes[kind]) == 0;
+    }
+}
+
+bool sc_attr_has_dim(const sc_attr *dims, sc_dim dim)
+{
+    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
+        if (dims->dims[i] == dim)
+            return true;
+    }
+    return false;
 }
 
 static sc_value resolve(const sc_value *map, uint32_t map_count, sc_value value)

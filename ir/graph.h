@@ -201,6 +201,10 @@ sc_attr sc_attr_atoms(sc_module *m, sc_attr_key key, const uint8_t *atoms, uint3
 sc_attr sc_attr_numbers(sc_module *m, sc_attr_key key, const double *numbers, uint32_t count);
 sc_attr sc_attr_words(sc_module *m, sc_attr_key key, const sc_sym *words, uint32_t count);
 sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, uint32_t count);
+/* The same key and value; numbers bit for bit. */
+bool sc_attr_equal(const sc_attr *a, const sc_attr *b);
+/* Whether it is in a list of dims; NULL lists none. */
+bool sc_attr_has_dim(const sc_attr *dims, sc_dim dim);
 
 /* Walks a function in order; the op may be unlinked or new ones put before it while walking. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): op is declared here */

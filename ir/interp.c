@@ -431,9 +431,8 @@ bool sc_interp_run(sc_interp *interp, sc_func_id func, const sc_array *inputs, u
 static void find_coordinates(sc_interp *interp)
 {
     const sc_mesh *mesh = &interp->m->mesh;
-    uint64_t stride = 1;
-    for (uint32_t a = mesh->atom_count; a-- > 0; stride *= mesh->atoms[a].size)
-        interp->atom_strides[a] = stride;
+    for (uint32_t a = 0; a < mesh->atom_count; a++)
+        interp->atom_strides[a] = sc_mesh_stride(mesh, a);
     for (uint64_t r = 0; r < interp->ranks; r++) {
         for (uint32_t a = 0; a < mesh->atom_count; a++)
             interp->coordinates[r * SC_MAX_ATOMS + a] = (uint32_t)(r / interp->atom_strides[a] % mesh->atoms[a].size);

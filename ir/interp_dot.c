@@ -27,15 +27,6 @@ typedef struct sc_product {
     double *panel_a, *panel_b; /* one tile of rows, one block of columns, in the order in which the kernel reads them */
 } sc_product;
 
-static bool is_contracted(const sc_attr *dims, sc_dim dim)
-{
-    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
-        if (dims->dims[i] == dim)
-            return true;
-    }
-    return false;
-}
-
 static bool sort_dims(sc_eval *eval, sc_product *product)
 {
     const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);
@@ -51,7 +42,7 @@ static bool sort_dims(sc_eval *eval, sc_product *product)
     for (uint32_t i = 0; i < walk.rank; i++) {
         const sc_walk_dim *dim = &walk.dims[i];
         bool in_a = sc_type_find_dim(eval->operand_types[0], dim->dim) >= 0, in_b = sc_type_find_dim(eval->operand_types[1], dim->dim) >= 0;
-        bool in_result = sc_type_find_dim(eval->result_types[0], dim->dim) >= 0, is_k = is_contracted(dims, dim->dim);
+        bool in_result = sc_type_find_dim(eval->result_types[0], dim->dim) >= 0, is_k = sc_attr_has_dim(dims, dim->dim);
         if (in_result == is_k || (is_k && !(in_a && in_b)))
             return sc_eval_fail(eval, "dim %s is neither contracted nor in the result, or both", sc_eval_dim_name(eval, dim->dim));
         sc_part *part = &product->parts[is_k ? K : in_a && in_b ? BATCH : in_a ? M : N];

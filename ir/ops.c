@@ -42,14 +42,6 @@ const sc_attr_kind sc_attr_kinds[SC_ATTR_COUNT] = {
 #undef ATTR
 };
 
-sc_op_kind sc_op_find(const char *name)
-{
-    int i = 0;
-    while (i < SC_OP_COUNT && strcmp(sc_ops[i].name, name) != 0)
-        i++;
-    return (sc_op_kind)i;
-}
-
 bool sc_op_is_forward(const sc_module *m, const sc_op *op)
 {
     const char *phase = sc_text(m->context, sc_op_word(op, SC_ATTR_phase));

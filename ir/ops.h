@@ -110,8 +110,6 @@ extern const sc_op_row sc_ops[SC_OP_COUNT];
 extern const char *const sc_attr_names[SC_ATTR_COUNT];
 extern const sc_attr_kind sc_attr_kinds[SC_ATTR_COUNT];
 
-/* SC_OP_COUNT when there is none of that name. */
-sc_op_kind sc_op_find(const char *name);
 static inline uint32_t sc_op_traits(const sc_op *op)
 {
     return sc_ops[op->kind].traits;

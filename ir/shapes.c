@@ -158,15 +158,6 @@ bool shape_where(sc_shape_request *request)
     return true;
 }
 
-static bool is_listed(const sc_attr *dims, sc_dim dim)
-{
-    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
-        if (dims->dims[i] == dim)
-            return true;
-    }
-    return false;
-}
-
 /* Each dim of the list must be in operand o. */
 static bool has_dims(sc_shape_request *request, const sc_attr *dims, uint32_t o)
 {
@@ -197,7 +188,7 @@ static void remove_dims(const sc_module *m, sc_type_info *type, const sc_attr *d
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < type->rank; i++) {
-        if (!is_listed(dims, type->dims[i].dim))
+        if (!sc_attr_has_dim(dims, type->dims[i].dim))
             type->dims[kept++] = type->dims[i];
     }
     type->rank = kept;

@@ -11,11 +11,17 @@ uint64_t sc_mesh_ranks(const sc_mesh *mesh)
     return ranks;
 }
 
+uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t atom)
+{
+    uint64_t stride = 1;
+    for (uint32_t i = mesh->atom_count; i-- > atom + 1;)
+        stride *= mesh->atoms[i].size;
+    return stride;
+}
+
 uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t atom)
 {
-    for (uint32_t i = mesh->atom_count; i-- > atom + 1;)
-        rank /= mesh->atoms[i].size;
-    return (uint32_t)(rank % mesh->atoms[atom].size);
+    return (uint32_t)(rank / sc_mesh_stride(mesh, atom) % mesh->atoms[atom].size);
 }
 
 sc_placement sc_placement_replicated(void)

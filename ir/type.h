@@ -54,6 +54,8 @@ typedef struct sc_mesh {
 uint64_t sc_mesh_ranks(const sc_mesh *mesh);
 /* Coordinate of a rank on an atom: ranks count with the last atom fastest. */
 uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t atom);
+/* How far apart two ranks are whose coordinates differ by 1, on this atom alone. */
+uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t atom);
 
 /* ---- placements ---- */
 typedef uint32_t sc_atom_set; /* bit per atom */

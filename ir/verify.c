@@ -411,36 +411,11 @@ static void check_offsets(verification *v, sc_op_id op)
 }
 
 /* ---- an op like one that was found right ---- */
-static size_t item_size(sc_attr_kind kind)
-{
-    static const size_t sizes[] = {[SC_ATTR_KIND_DIMS] = sizeof(sc_dim),
-                                   [SC_ATTR_KIND_INTS] = sizeof(int64_t),
-                                   [SC_ATTR_KIND_FLOATS] = sizeof(double),
-                                   [SC_ATTR_KIND_WORDS] = sizeof(sc_sym),
-                                   [SC_ATTR_KIND_ATOMS] = sizeof(uint8_t),
-                                   [SC_ATTR_KIND_SPLITS] = sizeof(sc_split),
-                                   [SC_ATTR_KIND_TEXT] = 0};
-    return sizes[kind];
-}
-
 /* Texts are names and reasons, which decide nothing here; nor does the number of a kernel. */
 static bool same_attr(const sc_attr *a, const sc_attr *b)
 {
-    if (a->key != b->key || a->count != b->count)
-        return false;
-    sc_attr_kind kind = sc_attr_kinds[a->key];
-    switch (kind) {
-    case SC_ATTR_KIND_TEXT:
-        return true;
-    case SC_ATTR_KIND_INT:
-        return a->integer == b->integer || a->key == SC_ATTR_kernel;
-    case SC_ATTR_KIND_FLOAT:
-        return memcmp(&a->number, &b->number, sizeof a->number) == 0;
-    case SC_ATTR_KIND_WORD:
-        return a->text == b->text;
-    default:
-        return a->count == 0 || memcmp(a->dims, b->dims, a->count * item_size(kind)) == 0;
-    }
+    bool decides = sc_attr_kinds[a->key] != SC_ATTR_KIND_TEXT && a->key != SC_ATTR_kernel;
+    return a->key == b->key && (!decides || sc_attr_equal(a, b));
 }
 
 static bool same_op(const sc_module *m, const sc_op *a, const sc_op *b)

@@ -7,8 +7,6 @@
  *
  * What depends on positions and numbers alone, a table of rope's cosines, is then the same in every layer: it is made once.
  */
-#include <string.h>
-
 #include "passes/pass.h"
 #include "passes/uses.h"
 
@@ -92,24 +90,6 @@ static bool decides(const sc_attr *attr)
            attr->key != SC_ATTR_formal;
 }
 
-static bool same_attr(const sc_attr *a, const sc_attr *b)
-{
-    if (a->key != b->key || a->count != b->count)
-        return false;
-    switch (sc_attr_kinds[a->key]) {
-    case SC_ATTR_KIND_INT:
-        return a->integer == b->integer;
-    case SC_ATTR_KIND_FLOAT:
-        return memcmp(&a->number, &b->number, sizeof a->number) == 0;
-    case SC_ATTR_KIND_WORD:
-        return a->text == b->text;
-    case SC_ATTR_KIND_DIMS:
-        return a->count == 0 || memcmp(a->dims, b->dims, a->count * sizeof *a->dims) == 0;
-    default:
-        return false;
-    }
-}
-
 static bool same_table(const sc_module *m, const sc_op *a, const sc_op *b)
 {
     if (a->kind != b->kind || a->operand_count != b->operand_count || a->result_count != 1 || b->result_count != 1 ||
@@ -127,7 +107,7 @@ static bool same_table(const sc_module *m, const sc_op *a, const sc_op *b)
             j++;
         if (i == a->attr_count || j == b->attr_count)
             return i == a->attr_count && j == b->attr_count;
-        if (!same_attr(&a->attrs[i++], &b->attrs[j++]))
+        if (!sc_attr_equal(&a->attrs[i++], &b->attrs[j++]))
             return false;
     }
 }
@@ -144,7 +124,8 @@ static void share(tables *t, sc_op_id id)
     if (op->result_count != 1 || !makes_table(t, op))
         return;
     t->is_table[op->first_result] = true;
-    if ((sc_op_traits(op) & SC_FROM_OUTSIDE) != 0)
+    /* what differs between ranks costs little to make, and something to keep */
+    if ((sc_op_traits(op) & SC_FROM_OUTSIDE) != 0 || sc_op_attr(op, SC_ATTR_over) != NULL || sc_op_attr(op, SC_ATTR_offset) != NULL)
         return;
     bool is_new;
     uint32_t *newest = sc_map_insert(&t->known, print, SC_NONE, &is_new);

@@ -21,21 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/loops.h"
+#include "passes/epilogue.h"
 #include "passes/pass.h"
 #include "passes/uses.h"
 
-enum { MAX_MEMBERS = 160, MAX_READ = 40, MAX_STORED = 48, MAX_KEYS = 2 * SC_MAX_RANK };
-
-/* A dim as a kernel loops over it: the same name may be whole in one value and a shard in another. */
-typedef struct key {
-    sc_dim dim;
-    int64_t size;
-} key;
-
-typedef struct space {
-    uint32_t count;
-    key keys[MAX_KEYS];
-} space;
+enum { MAX_MEMBERS = 160, MAX_READ = 40, MAX_STORED = 48 };
 
 typedef enum region_kind { KERNEL, EPILOGUE, OTHER } region_kind;
 
@@ -46,7 +37,7 @@ typedef struct region {
     sc_sym phase;
     bool open;    /* takes more than ops that it alone reads, element by element */
     bool reduces; /* outer and inner are fixed; else outer are the dims of what it stores */
-    space outer, inner;
+    sc_loop_dims outer, inner;
     sc_dim fastest; /* dim of what it stores whole; SC_NONE: nothing yet */
     int64_t elements;
     uint32_t root;                                   /* index of its last op */
@@ -71,8 +62,7 @@ typedef struct fusion {
     sc_module *m;
     sc_func_id func;
     uint32_t op_count;
-    uint32_t *index; /* by op: where it stood */
-    uint32_t *uses;
+    sc_epilogues epilogues;
     uint32_t *first_reader; /* by value */
     SC_VEC(reader) readers;
     SC_VEC(region) regions;
@@ -83,67 +73,6 @@ typedef struct fusion {
 static uint32_t traits_of(const fusion *f, sc_op_id op)
 {
     return sc_ops[sc_op_at(f->m, op)->kind].fuse;
-}
-
-/* ---- dims ---- */
-static space space_of(const sc_module *m, sc_value value)
-{
-    const sc_type_info *type = sc_type_of(m, value);
-    space s = {.count = type->rank};
-    for (uint32_t i = 0; i < type->rank; i++)
-        s.keys[i] = (key){type->dims[i].dim, sc_type_local_size(m, type, i)};
-    return s;
-}
-
-static bool has(const space *s, key k)
-{
-    for (uint32_t i = 0; i < s->count; i++) {
-        if (s->keys[i].dim == k.dim && s->keys[i].size == k.size)
-            return true;
-    }
-    return false;
-}
-
-static bool within(const space *small, const space *large)
-{
-    for (uint32_t i = 0; i < small->count; i++) {
-        if (!has(large, small->keys[i]))
-            return false;
-    }
-    return true;
-}
-
-static bool same(const space *a, const space *b)
-{
-    return a->count == b->count && within(a, b);
-}
-
-static space minus(const space *all, const space *less)
-{
-    space s = {0};
-    for (uint32_t i = 0; i < all->count; i++) {
-        if (!has(less, all->keys[i]))
-            s.keys[s.count++] = all->keys[i];
-    }
-    return s;
-}
-
-static space plus(const space *a, const space *b)
-{
-    space s = *a;
-    for (uint32_t i = 0; i < b->count; i++) {
-        if (!has(&s, b->keys[i]))
-            s.keys[s.count++] = b->keys[i];
-    }
-    return s;
-}
-
-static int64_t elements_of(const space *s)
-{
-    int64_t n = 1;
-    for (uint32_t i = 0; i < s->count; i++)
-        n *= s->keys[i].size;
-    return n;
 }
 
 /* ---- readers ---- */
@@ -163,32 +92,23 @@ static void add_reader(fusion *f, sc_value value, uint32_t by, uint32_t elsewher
     f->regions.data[by].read_count++;
 }
 
-static bool named_in(const sc_attr *dims, sc_dim dim)
-{
-    for (uint32_t i = 0; dims != NULL && i < dims->count; i++) {
-        if (dims->dims[i] == dim)
-            return true;
-    }
-    return false;
-}
-
 /* Which dims of operand i are read at other indices, when those of the result are in `elsewhere`. */
 static uint32_t moved_dims(const fusion *f, sc_op_id op, uint32_t i, uint32_t elsewhere)
 {
     const sc_module *m = f->m;
     const sc_op *o = sc_op_at(m, op);
     uint32_t traits = traits_of(f, op), moved = 0;
-    space from = space_of(m, o->operands[i]), to = space_of(m, o->first_result);
+    sc_loop_dims from = sc_loops_of(m, o->operands[i]), to = sc_loops_of(m, o->first_result);
     bool indexed = (traits & SC_FUSE_INDEXED) != 0 && (i == 0 || sc_op_attr(o, SC_ATTR_from_dims) != NULL);
     for (uint32_t d = 0; d < from.count; d++) {
         bool found = false;
         for (uint32_t r = 0; r < to.count; r++) {
-            if (to.keys[r].dim == from.keys[d].dim && to.keys[r].size == from.keys[d].size) {
+            if (to.dims[r].dim == from.dims[d].dim && to.dims[r].size == from.dims[d].size) {
                 found = true;
                 moved |= (elsewhere >> r & 1) << d;
             }
         }
-        if (indexed && (!found || named_in(sc_op_attr(o, SC_ATTR_dims), from.keys[d].dim)))
+        if (indexed && (!found || sc_attr_has_dim(sc_op_attr(o, SC_ATTR_dims), from.dims[d].dim)))
             moved |= 1u << d;
         if ((traits & SC_FUSE_VIEW) != 0 && !found)
             moved |= 1u << d;
@@ -287,24 +207,24 @@ static bool takes(const fusion *f, sc_op_id op, const reader *r)
     if ((traits & SC_FUSE_MAP) == 0 || (!same_phase(f, op, g) && ((traits & SC_FUSE_DEAR) != 0 || !reads_little(f, op))))
         return false;
     /* Of fewer elements than the region has, but not one for each outer iteration: it would be computed again and again. */
-    space own = space_of(f->m, sc_op_at(f->m, op)->first_result);
-    return (traits & SC_FUSE_DEAR) == 0 || elements_of(&own) >= g->elements || (g->reduces && within(&own, &g->outer));
+    sc_loop_dims own = sc_loops_of(f->m, sc_op_at(f->m, op)->first_result);
+    return (traits & SC_FUSE_DEAR) == 0 || sc_loops_elements(&own) >= g->elements || (g->reduces && sc_loops_within(&own, &g->outer));
 }
 
 /* The outer dims of a reduction, and those that it reduces. */
-static void reduction_spaces(const sc_module *m, const sc_op *o, space *outer, space *inner)
+static void reduction_spaces(const sc_module *m, const sc_op *o, sc_loop_dims *outer, sc_loop_dims *inner)
 {
-    space from = space_of(m, o->operands[0]);
-    *outer = space_of(m, o->first_result);
-    *inner = minus(&from, outer);
+    sc_loop_dims from = sc_loops_of(m, o->operands[0]);
+    *outer = sc_loops_of(m, o->first_result);
+    *inner = sc_loops_minus(&from, outer);
 }
 
 /* Whether values of these dims may be stored whole, one after the other, by a region that reduces so. */
-static bool by_rows(const space *whole, sc_dim fastest, const space *outer)
+static bool by_rows(const sc_loop_dims *whole, sc_dim fastest, const sc_loop_dims *outer)
 {
     for (uint32_t i = 0; i < outer->count; i++) {
-        if (outer->keys[i].dim == fastest)
-            return same(whole, outer);
+        if (outer->dims[i].dim == fastest)
+            return sc_loops_equal(whole, outer);
     }
     return true;
 }
@@ -314,17 +234,17 @@ static bool takes_reduction(const fusion *f, sc_op_id op, const reader *r)
     const region *g = &f->regions.data[r->region];
     if (r->whole || r->elsewhere != 0 || !g->open || !has_room(f, op, g) || !same_phase(f, op, g))
         return false;
-    space outer, inner;
+    sc_loop_dims outer, inner;
     reduction_spaces(f->m, sc_op_at(f->m, op), &outer, &inner);
     if (g->reduces)
-        return same(&outer, &g->outer) && same(&inner, &g->inner);
-    space all = plus(&outer, &inner);
-    return same(&outer, &g->outer) || (same(&all, &g->outer) && by_rows(&all, g->fastest, &outer));
+        return sc_loops_equal(&outer, &g->outer) && sc_loops_equal(&inner, &g->inner);
+    sc_loop_dims all = sc_loops_plus(&outer, &inner);
+    return sc_loops_equal(&outer, &g->outer) || (sc_loops_equal(&all, &g->outer) && by_rows(&all, g->fastest, &outer));
 }
 
-static sc_dim fastest_dim(const space *s)
+static sc_dim fastest_dim(const sc_loop_dims *s)
 {
-    return s->count == 0 ? SC_NONE : s->keys[s->count - 1].dim;
+    return s->count == 0 ? SC_NONE : s->dims[s->count - 1].dim;
 }
 
 /* As an op whose result the region also stores. */
@@ -335,11 +255,11 @@ static bool takes_stored(const fusion *f, sc_op_id op, const reader *r)
         return false;
     if ((traits_of(f, op) & SC_FUSE_REDUCE) != 0)
         return takes_reduction(f, op, r);
-    space own = space_of(f->m, sc_op_at(f->m, op)->first_result);
-    if (!g->reduces || same(&own, &g->outer))
-        return same(&own, &g->outer);
-    space all = plus(&g->outer, &g->inner);
-    return same(&own, &all) && by_rows(&own, fastest_dim(&own), &g->outer);
+    sc_loop_dims own = sc_loops_of(f->m, sc_op_at(f->m, op)->first_result);
+    if (!g->reduces || sc_loops_equal(&own, &g->outer))
+        return sc_loops_equal(&own, &g->outer);
+    sc_loop_dims all = sc_loops_plus(&g->outer, &g->inner);
+    return sc_loops_equal(&own, &all) && by_rows(&own, fastest_dim(&own), &g->outer);
 }
 
 /* The region's dims once it has the op. */
@@ -349,66 +269,8 @@ static void widen(fusion *f, sc_op_id op, uint32_t region_index)
     if ((traits_of(f, op) & SC_FUSE_REDUCE) == 0 || g->reduces)
         return;
     reduction_spaces(f->m, sc_op_at(f->m, op), &g->outer, &g->inner);
-    g->elements = elements_of(&g->outer) * elements_of(&g->inner);
+    g->elements = sc_loops_elements(&g->outer) * sc_loops_elements(&g->inner);
     g->reduces = true;
-}
-
-/* ---- epilogues ---- */
-static bool is_number(const sc_module *m, sc_value value)
-{
-    const sc_op *def = sc_op_at(m, sc_def(m, value));
-    return sc_op_attr(def, SC_ATTR_value) != NULL && (sc_op_traits(def) & SC_CONSTANT) != 0 && sc_type_of(m, value)->rank == 0;
-}
-
-static int epilogue_operand(const fusion *f, sc_op_id op, uint32_t depth);
-
-/* The contraction that an epilogue ends. */
-static sc_op_id contraction_of(const fusion *f, sc_op_id op, uint32_t depth)
-{
-    if ((traits_of(f, op) & SC_FUSE_CONTRACT) != 0)
-        return op;
-    int chained = epilogue_operand(f, op, depth);
-    return contraction_of(f, sc_def(f->m, sc_op_at(f->m, op)->operands[chained]), depth + 1);
-}
-
-/* What a step reads besides is there when the contraction runs where it stands: else it would wait, and its operands live, for that. */
-static bool is_there(const fusion *f, sc_value value, sc_op_id contraction)
-{
-    sc_op_id def = sc_def(f->m, value);
-    return sc_op_at(f->m, def)->operand_count == 0 || f->index[def] < f->index[contraction];
-}
-
-/* The operand of an epilogue's step that comes from the contraction: one that nobody else reads. -1: none. */
-static int epilogue_operand(const fusion *f, sc_op_id op, uint32_t depth)
-{
-    const sc_module *m = f->m;
-    const sc_op *o = sc_op_at(m, op);
-    int found = -1;
-    bool found_contraction = false;
-    if ((traits_of(f, op) & SC_FUSE_EPILOGUE) == 0 || depth > 4 || !sc_dtype_is_float(sc_type_of(m, o->first_result)->dtype))
-        return -1;
-    for (uint32_t i = 0; i < o->operand_count; i++) {
-        sc_op_id def = sc_def(m, o->operands[i]);
-        space from = space_of(m, o->operands[i]), to = space_of(m, o->first_result);
-        bool contraction = (traits_of(f, def) & SC_FUSE_CONTRACT) != 0;
-        if (f->uses[o->operands[i]] == 1 && same(&from, &to) &&
-            sc_op_word(sc_op_at(m, def), SC_ATTR_phase) == sc_op_word(o, SC_ATTR_phase) &&
-            (contraction || (!found_contraction && epilogue_operand(f, def, depth + 1) >= 0))) {
-            found = (int)i;
-            found_contraction = contraction;
-        }
-    }
-    int64_t size = sc_type_local_elements(m, sc_type_of(m, o->first_result));
-    for (uint32_t i = 0; i < o->operand_count && found >= 0; i++) {
-        /* what is made where it is read is no tensor; numbers only scale; a product of large ones is a kernel's */
-        bool made = (traits_of(f, sc_def(m, o->operands[i])) & SC_FUSE_FREE) != 0, scales = (sc_op_traits(o) & SC_BILINEAR) != 0;
-        if (!made && (int)i != found && !is_there(f, o->operands[i], contraction_of(f, sc_def(m, o->operands[found]), depth + 1)))
-            return -1;
-        bool large = (int)i != found && sc_type_local_elements(m, sc_type_of(m, o->operands[i])) > size / 8;
-        if ((made && !(scales && is_number(m, o->operands[i]))) || (scales && large && !is_number(m, o->operands[i])))
-            return -1;
-    }
-    return found;
 }
 
 /* ---- the walk ---- */
@@ -417,25 +279,32 @@ static uint64_t position_of(uint32_t index)
     return 2 * (uint64_t)index + 1;
 }
 
+/* The op is part of an epilogue, and so will be what it is applied to. */
+static void mark_chain(fusion *f, sc_op_id op)
+{
+    int chained = sc_epilogue_operand(&f->epilogues, op);
+    if (chained >= 0)
+        f->readers.data[f->first_reader[sc_op_at(f->m, op)->operands[chained]]].chain = true;
+}
+
 static uint32_t start(fusion *f, sc_op_id op, uint32_t index, region_kind kind, uint64_t position)
 {
     const sc_op *o = sc_op_at(f->m, op);
     uint32_t traits = traits_of(f, op);
     region g = {.kind = kind, .position = position, .phase = sc_op_word(o, SC_ATTR_phase), .fastest = SC_NONE};
     if (kind == KERNEL) {
-        g.outer = space_of(f->m, o->first_result);
+        g.outer = sc_loops_of(f->m, o->first_result);
         g.open = (traits & SC_FUSE_ROOT) == 0;
         g.fastest = fastest_dim(&g.outer);
-        g.elements = elements_of(&g.outer);
+        g.elements = sc_loops_elements(&g.outer);
     }
     g.stored_count = o->result_count;
     uint32_t made = new_region(f, g);
     if (kind == KERNEL)
         widen(f, op, made);
     join(f, op, index, made, 0);
-    int chained = kind == EPILOGUE ? epilogue_operand(f, op, 0) : -1;
-    if (chained >= 0)
-        f->readers.data[f->first_reader[sc_op_at(f->m, op)->operands[chained]]].chain = true;
+    if (kind == EPILOGUE)
+        mark_chain(f, op);
     return made;
 }
 
@@ -521,12 +390,10 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
     bool single = a.count == 1;
     if ((traits & (SC_FUSE_CONTRACT | SC_FUSE_EPILOGUE)) != 0 && single && a.of_first->chain) {
         join(f, op, index, a.first, 0);
-        int chained = epilogue_operand(f, op, 0);
-        if (chained >= 0)
-            f->readers.data[f->first_reader[sc_op_at(f->m, op)->operands[chained]]].chain = true;
+        mark_chain(f, op);
         return;
     }
-    if ((traits & SC_FUSE_MOVES) != 0 && epilogue_operand(f, op, 0) >= 0) {
+    if ((traits & SC_FUSE_MOVES) != 0 && sc_epilogue_operand(&f->epilogues, op) >= 0) {
         start(f, op, index, EPILOGUE, position_of(index));
         return;
     }
@@ -566,7 +433,7 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
         join(f, op, index, sibling, 0);
         f->regions.data[sibling].stored_count++;
     } else
-        start(f, op, index, epilogue_operand(f, op, 0) >= 0 ? EPILOGUE : KERNEL, position_of(index));
+        start(f, op, index, sc_epilogue_operand(&f->epilogues, op) >= 0 ? EPILOGUE : KERNEL, position_of(index));
 }
 
 /* ---- the function in its new order ---- */
@@ -615,7 +482,7 @@ bool sc_run_fuse(sc_module *m, sc_pass_env *env)
     (void)env;
     int64_t number = -1;
     for (sc_func_id func = 0; func < m->funcs.count; func++) {
-        fusion f = {.m = m, .func = func, .uses = sc_count_uses(m), .index = sc_number_ops(m)};
+        fusion f = {.m = m, .func = func, .epilogues = {m, sc_count_uses(m), sc_number_ops(m)}};
         uint32_t count = 0, old_values = m->values.count;
         sc_for_each_op (m, func, op)
             count++;

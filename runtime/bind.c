@@ -112,21 +112,7 @@ static size_t bind_funcs(sc_rank *rank, char *block)
     return memory.used;
 }
 
-/* ---- plans, groups ---- */
-
-static sc_status make_plans(sc_rank *rank, sc_error *error)
-{
-    const sc_image *image = rank->session->image;
-    rank->plans = calloc(image->gemm_count + 1u, sizeof *rank->plans);
-    if (rank->plans == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' plans");
-    for (uint32_t i = 0; i < image->gemm_count; i++) {
-        rank->plans[i] = sc_gemm_plan_new(&image->gemms[i], SC_GEMM_AUTO);
-        if (rank->plans[i] == NULL)
-            return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the plan of product %u", i);
-    }
-    return SC_OK;
-}
+/* ---- ranks ---- */
 
 sc_status sc_rank_bind(sc_rank *rank, sc_error *error)
 {
@@ -137,28 +123,26 @@ sc_status sc_rank_bind(sc_rank *rank, sc_error *error)
     if (rank->bound_memory == NULL || rank->profile == NULL)
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the instructions of rank %u", rank->rank);
     bind_funcs(rank, rank->bound_memory);
-    return make_plans(rank, error);
+    return SC_OK;
 }
 
 void sc_rank_unbind(sc_rank *rank)
 {
-    for (uint32_t i = 0; rank->plans != NULL && i < rank->session->image->gemm_count; i++)
-        sc_gemm_plan_free(rank->plans[i]);
-    free(rank->plans);
     free(rank->bound_memory);
     free(rank->profile);
     free(rank->groups);
 }
 
-static sc_status make_group(sc_rank *rank, const sc_image_group *group, uint32_t *members, sc_comm_group **out, sc_error *error)
+static sc_status make_group(const sc_rank *rank, sc_comm *comm, const sc_image_group *group, uint32_t *members, sc_comm_group **out,
+                            sc_error *error)
 {
     uint32_t size = (uint32_t)sc_image_group_size(group);
     for (uint32_t i = 0; i < size; i++)
         members[i] = (uint32_t)sc_image_group_member(group, rank->rank, i);
-    return sc_comm_group_new(rank->comm, members, size, out, error);
+    return sc_comm_group_new(comm, members, size, out, error);
 }
 
-sc_status sc_rank_bind_groups(sc_rank *rank, sc_error *error)
+sc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, sc_error *error)
 {
     const sc_image *image = rank->session->image;
     sc_status status = SC_OK;
@@ -168,7 +152,7 @@ sc_status sc_rank_bind_groups(sc_rank *rank, sc_error *error)
     if (members == NULL || rank->groups == NULL)
         status = sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the groups of rank %u", rank->rank);
     for (uint32_t i = 0; status == SC_OK && i < image->group_count; i++)
-        status = make_group(rank, &image->groups[i], members, &rank->groups[i], error);
+        status = make_group(rank, comm, &image->groups[i], members, &rank->groups[i], error);
     free(members);
     for (uint32_t f = 0; status == SC_OK && f < image->func_count; f++) {
         for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {

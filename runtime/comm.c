@@ -436,11 +436,6 @@ uint32_t sc_comm_group_size(const sc_comm_group *group)
     return group->size;
 }
 
-uint32_t sc_comm_group_member(const sc_comm_group *group, uint32_t group_rank)
-{
-    return group->ranks[group_rank];
-}
-
 const sc_comm_counter *sc_comm_counters(const sc_comm *comm)
 {
     return comm->counters;

@@ -113,7 +113,6 @@ void sc_comm_set_deadline(sc_comm *comm, uint32_t deadline_ms);
 sc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t count, sc_comm_group **out, sc_error *error);
 uint32_t sc_comm_group_rank(const sc_comm_group *group);
 uint32_t sc_comm_group_size(const sc_comm_group *group);
-uint32_t sc_comm_group_member(const sc_comm_group *group, uint32_t group_rank); /* its world rank */
 
 /* Starts a call and returns at once; `call` and its parts are copied. Once there were as many requests in flight, of as many parts, as ever
  * will be, nothing is allocated (but by MPI). A request that has started must be waited for, in any order, whatever becomes of it. */

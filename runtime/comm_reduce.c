@@ -20,13 +20,13 @@ static uint32_t bits_of(float value)
     return bits;
 }
 
-float sc_comm_from_bf16(uint16_t bits)
+static float from_bf16(uint16_t bits)
 {
     return float_of((uint32_t)bits << 16);
 }
 
 /* To nearest, ties to even; a NaN stays one. */
-uint16_t sc_comm_to_bf16(float value)
+static uint16_t to_bf16(float value)
 {
     uint32_t bits = bits_of(value);
     uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
@@ -34,7 +34,7 @@ uint16_t sc_comm_to_bf16(float value)
 }
 
 /* Without branches. The exponent moves by 112; subnormals are multiples of 2^-24. */
-float sc_comm_from_f16(uint16_t bits)
+static float from_f16(uint16_t bits)
 {
     uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
     uint32_t normal = (magnitude << 13) + (112u << 23), special = magnitude << 13 | 0x7f800000;
@@ -43,7 +43,7 @@ float sc_comm_from_f16(uint16_t bits)
 }
 
 /* To nearest, ties to even; beyond 65504 to infinity; a NaN stays one. Below 2^-14 the sum with 1/2 leaves the 24 bits below the point. */
-uint16_t sc_comm_to_f16(float value)
+static uint16_t to_f16(float value)
 {
     uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffff;
     uint32_t normal = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
@@ -119,10 +119,10 @@ static void widen(sc_dtype dtype, float *to, const uint16_t *from, int64_t count
 {
     if (dtype == SC_DTYPE_bf16) {
         for (int64_t i = 0; i < count; i++)
-            to[i] = sc_comm_from_bf16(from[i]);
+            to[i] = from_bf16(from[i]);
     } else {
         for (int64_t i = 0; i < count; i++)
-            to[i] = sc_comm_from_f16(from[i]);
+            to[i] = from_f16(from[i]);
     }
 }
 
@@ -130,10 +130,10 @@ static void narrow(sc_dtype dtype, uint16_t *to, const float *from, int64_t coun
 {
     if (dtype == SC_DTYPE_bf16) {
         for (int64_t i = 0; i < count; i++)
-            to[i] = sc_comm_to_bf16(from[i]);
+            to[i] = to_bf16(from[i]);
     } else {
         for (int64_t i = 0; i < count; i++)
-            to[i] = sc_comm_to_f16(from[i]);
+            to[i] = to_f16(from[i]);
     }
 }
 

@@ -9,9 +9,4 @@
 void sc_comm_reduce_arrays(sc_dtype dtype, sc_comm_reduce reduce, void *destination, const void *const *sources, uint32_t source_count,
                            int64_t count);
 
-float sc_comm_from_bf16(uint16_t bits);
-uint16_t sc_comm_to_bf16(float value);
-float sc_comm_from_f16(uint16_t bits);
-uint16_t sc_comm_to_f16(float value);
-
 #endif

@@ -1,9 +1,9 @@
-/* The machine: a list of instructions, one after the other. */
+/* The machine: a list of instructions, one after the other, on whatever device. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "runtime/session.h"
+#include "runtime/device.h"
 #include "support/rng.h"
 
 static double now(void)
@@ -15,7 +15,7 @@ static double now(void)
 
 /* ---- kernels ---- */
 
-static void set_params(const sc_rank *rank, const sc_image_instr *instr, uint32_t micro_batch)
+void sc_rank_set_params(sc_rank *rank, const sc_image_instr *instr, uint32_t micro_batch)
 {
     uint32_t key[2];
     for (uint32_t i = 0; i < instr->param_count; i++) {
@@ -61,90 +61,36 @@ static void write_failure(const char *message, const char *where, int64_t value,
     out[length] = 0;
 }
 
-static void run_kernel(sc_rank *rank, const sc_bound *bound, uint32_t micro_batch, sc_error *error)
+void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_t failure, sc_error *error)
 {
-    const sc_image_instr *instr = bound->instr;
     const sc_image_kernel *kernel = &rank->session->image->kernels[instr->index];
-    set_params(rank, instr, micro_batch);
-    int64_t failed = rank->session->kernels[instr->index](bound->args, rank->params);
-    if (failed == 0 || error->status != SC_OK)
-        return;
-    if (failed > 0 && sc_image_failed_check(failed) < kernel->check_count) {
+    if (failure > 0 && sc_image_failed_check(failure) < kernel->check_count) {
         char text[sizeof error->text];
-        write_failure(kernel->checks[sc_image_failed_check(failed)], instr->where, sc_image_failed_value(failed), text, sizeof text);
+        write_failure(kernel->checks[sc_image_failed_check(failure)], instr->where, sc_image_failed_value(failure), text, sizeof text);
         sc_fail(error, SC_ERROR_DATA, "%s (rank %u)", text, rank->rank);
     } else
         sc_fail(error, SC_ERROR_DEVICE, "%s: kernel %s returned %lld, which means nothing (rank %u)", instr->where, kernel->symbol,
-                (long long)failed, rank->rank);
-}
-
-static void run_gemm(sc_rank *rank, const sc_bound *bound, sc_error *error)
-{
-    const sc_gemm_plan *plan = rank->plans[bound->instr->index];
-    if (!sc_gemm_run(plan, bound->args[SC_GEMM_A], bound->args[SC_GEMM_B], bound->args[SC_GEMM_C], bound->steps, bound->scratch) &&
-        error->status == SC_OK)
-        sc_fail(error, SC_ERROR_DEVICE, "%s: the product %s failed (rank %u)", bound->instr->where, sc_gemm_plan_name(plan), rank->rank);
-}
-
-/* ---- collectives ---- */
-
-/* The call failed before anything began: nobody else can know. */
-static sc_status start(sc_rank *rank, sc_bound *bound, sc_error *error)
-{
-    sc_status status = sc_comm_start(bound->group, &bound->call, &bound->request, error);
-    if (status != SC_OK) {
-        bound->request = NULL;
-        sc_comm_abort(rank->comm, error->text);
-    }
-    return status;
-}
-
-static sc_status finish(sc_bound *bound, sc_error *error)
-{
-    sc_status status = sc_comm_wait(bound->request, error);
-    bound->request = NULL;
-    return status;
-}
-
-/* What is in flight must be waited for, also when it has failed. */
-static void drain(const sc_rank *rank, uint32_t func)
-{
-    for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count; i++) {
-        sc_error ignored = {.status = SC_OK};
-        if (rank->funcs[func][i].request != NULL)
-            finish(&rank->funcs[func][i], &ignored);
-    }
+                (long long)failure, rank->rank);
 }
 
 /* ---- instructions ---- */
 
 static sc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, uint32_t micro_batch, sc_error *error)
 {
+    const sc_device *device = rank->session->device;
     sc_bound *bound = &list[index];
-    sc_error reason = {.status = SC_OK};
-    sc_status status = SC_OK;
     switch (bound->instr->kind) {
     case SC_INSTR_KERNEL:
-        run_kernel(rank, bound, micro_batch, error);
-        break;
+        return device->kernel(rank, bound, micro_batch, error);
     case SC_INSTR_GEMM:
-        run_gemm(rank, bound, error);
-        break;
+        return device->gemm(rank, bound, error);
     case SC_INSTR_COLLECTIVE:
-        status = start(rank, bound, &reason);
-        break;
+        return device->start(rank, bound, error);
     case SC_INSTR_FINISH:
-        status = finish(&list[bound->instr->index], &reason);
-        break;
+        return device->finish(rank, &list[bound->instr->index], error);
     default:
-        memcpy(bound->args[1], bound->args[0], (size_t)bound->bytes);
-        break;
+        return device->copy(rank, bound, error);
     }
-    if (status != SC_OK) {
-        rank->has_lost_world = true;
-        *error = reason;
-    }
-    return status;
 }
 
 static const char *title_of(const sc_image *image, const sc_bound *list, const sc_image_instr *instr)
@@ -213,7 +159,7 @@ static sc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc
         if (is_timed)
             note_time(rank, func, i, begin, now());
     }
-    return error->status;
+    return SC_OK;
 }
 
 sc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_error *error)
@@ -225,9 +171,13 @@ sc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_err
     memcpy(before, counters, sizeof before);
     *error = (sc_error){.status = SC_OK};
     double begin = now();
-    sc_status status = run_list(rank, func, micro_batch, error);
-    if (status != SC_OK)
-        drain(rank, func);
+    bool is_done = false;
+    sc_status status = rank->session->device->begin(rank, func, micro_batch, &is_done, error);
+    if (status == SC_OK && !is_done)
+        status = run_list(rank, func, micro_batch, error);
+    sc_status end = rank->session->device->end(rank, func, status != SC_OK, error);
+    if (status == SC_OK)
+        status = end != SC_OK ? end : error->status;
     profile->calls++;
     profile->seconds += now() - begin;
     for (int i = 0; i < KINDS; i++) {

@@ -1,19 +1,15 @@
-/* The life of a session: threads, arenas, kernels, the world. */
-#define _GNU_SOURCE /* madvise, MAP_ANONYMOUS, sched_getaffinity */
+/* The life of a session: its device, threads, ranks, the world. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/session.h"
-#include "support/processor.h"
+#include "runtime/device.h"
 
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-
-enum { HUGE_PAGE = 1 << 21 };
 
 /* ---- jobs ---- */
 
@@ -95,7 +91,7 @@ static void close_local_world(sc_session *session)
 static sc_status bind_groups(sc_rank *rank, void *user, sc_error *error)
 {
     (void)user;
-    return sc_rank_bind_groups(rank, error);
+    return rank->session->device->open_groups(rank, error);
 }
 
 sc_status sc_session_recover(sc_session *session, sc_error *error)
@@ -117,88 +113,28 @@ sc_status sc_session_recover(sc_session *session, sc_error *error)
 
 /* ---- ranks ---- */
 
-/* Pages come to the processor that first writes to them: this thread. Large ones where the system has them. */
-static sc_status map_arena(sc_rank *rank, sc_error *error)
-{
-    size_t bytes = (size_t)rank->session->image->arena_bytes, page = (size_t)sysconf(_SC_PAGESIZE);
-    rank->mapping_bytes = bytes + (bytes >= HUGE_PAGE ? HUGE_PAGE : 0) + page;
-    rank->mapping = mmap(NULL, rank->mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (rank->mapping == MAP_FAILED) {
-        rank->mapping = NULL;
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the %zu bytes of rank %u", bytes, rank->rank);
-    }
-    size_t skip = bytes >= HUGE_PAGE ? HUGE_PAGE - (uintptr_t)rank->mapping % HUGE_PAGE : 0;
-    rank->arena = (char *)rank->mapping + skip;
-    if (bytes >= HUGE_PAGE)
-        (void)madvise(rank->arena, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
-    for (size_t at = 0; at < bytes; at += page)
-        ((volatile char *)rank->arena)[at] = 0;
-    return SC_OK;
-}
-
-/* The team of this thread, in the library that the kernels were linked with, and in ours where that is another one. */
-static void set_team(const sc_session *session)
-{
-    uint32_t threads = session->options.threads / session->rank_count;
-    sc_error ignored = {.status = SC_OK};
-    int size = threads > 1 ? (int)threads : 1;
-    sc_kernel_function *found = session->object == NULL ? NULL : sc_loader_symbol(session->object, "omp_set_num_threads", &ignored);
-    void (*set_num_threads)(int) = (void (*)(int))(void (*)(void))found;
-    if (set_num_threads != NULL)
-        set_num_threads(size);
-#ifdef _OPENMP
-    omp_set_num_threads(size);
-#endif
-}
-
 static sc_status start_rank(sc_rank *rank, void *user, sc_error *error)
 {
+    const sc_device *device = rank->session->device;
     (void)user;
-    set_team(rank->session);
-    sc_status status = map_arena(rank, error);
+    sc_status status = device->open_rank(rank, error);
     if (status == SC_OK)
         status = sc_rank_bind(rank, error);
-    return status == SC_OK ? sc_rank_bind_groups(rank, error) : status;
+    if (status == SC_OK)
+        status = device->prepare_rank(rank, error);
+    return status == SC_OK ? device->open_groups(rank, error) : status;
 }
 
-/* Plans are freed where they were made. */
 static sc_status stop_rank(sc_rank *rank, void *user, sc_error *error)
 {
     (void)user;
     (void)error;
+    rank->session->device->close_rank(rank);
     sc_rank_unbind(rank);
-    if (rank->mapping != NULL)
-        munmap(rank->mapping, rank->mapping_bytes);
     return SC_OK;
 }
 
 /* ---- sessions ---- */
-
-static sc_status load_kernels(sc_session *session, sc_error *error)
-{
-    const sc_image *image = session->image;
-    sc_error reason = {.status = SC_OK};
-    session->kernels = calloc(image->kernel_count + 1u, sizeof *session->kernels);
-    if (session->kernels == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the kernels");
-    if (image->kernel_count == 0)
-        return SC_OK;
-    session->object = sc_loader_open(image->object, image->object_bytes, &reason);
-    for (uint32_t i = 0; session->object != NULL && i < image->kernel_count && reason.status == SC_OK; i++)
-        session->kernels[i] = sc_loader_symbol(session->object, image->kernels[i].symbol, &reason);
-    return reason.status == SC_OK ? SC_OK : sc_fail(error, SC_ERROR_DEVICE, "%s", reason.text);
-}
-
-/* The system would rather end the process later than say no now. */
-static sc_status check_memory(const sc_session *session, sc_error *error)
-{
-    double needed = (double)session->image->arena_bytes * session->rank_count;
-    double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    if (needed <= available)
-        return SC_OK;
-    return sc_fail(error, SC_ERROR_MEMORY, "%u ranks need %.4g GiB of memory; this machine has %.4g GiB", session->rank_count,
-                   needed / 0x1p30, available / 0x1p30);
-}
 
 /* As OMP_NUM_THREADS says, else a thread a core. */
 static uint32_t default_threads(void)
@@ -212,34 +148,16 @@ static uint32_t default_threads(void)
     return threads > 1 ? (uint32_t)threads : 1;
 }
 
-/* At the end of a parallel loop GNU's OpenMP spins for milliseconds before it sleeps, unless it knows of more threads than there are cores:
- * then for microseconds. Where other processes want the cores, too, the long way makes a loop a hundred times slower (the thread that is
- * waited for waits for the one that spins). So it gets to know of threads that have nothing to do. OMP_WAIT_POLICY still decides where it
- * is set. */
-static void calm_teams(const sc_session *session)
-{
-#ifdef _OPENMP
-    if (session->options.threads / session->rank_count < 2)
-        return;
-#pragma omp parallel num_threads((int)session->rank_count + 1)
-    {
-        (void)omp_get_thread_num(); /* so that the region is not empty */
-    }
-#else
-    (void)session;
-#endif
-}
-
 static sc_status start_session(sc_session *session, sc_comm *comm, sc_error *error)
 {
-    sc_status status = check_memory(session, error);
+    sc_status status = session->device->check(session->image, session->rank_count, error);
     session->ranks = calloc(session->rank_count, sizeof *session->ranks);
     if (session->ranks == NULL)
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for %u ranks", session->rank_count);
     for (uint32_t r = 0; r < session->rank_count; r++)
         session->ranks[r] = (sc_rank){.session = session, .rank = session->first_rank + r, .comm = comm};
     if (status == SC_OK)
-        status = load_kernels(session, error);
+        status = session->device->open(session, error);
     if (status == SC_OK && comm == NULL) {
         session->owns_world = true;
         status = open_local_world(session, error);
@@ -248,7 +166,6 @@ static sc_status start_session(sc_session *session, sc_comm *comm, sc_error *err
         status = sc_workers_new(session->rank_count, &session->workers, error);
     if (status != SC_OK)
         return status;
-    calm_teams(session);
     sc_session_each_rank(session, start_rank, NULL);
     return sc_session_outcome(session, error);
 }
@@ -270,6 +187,7 @@ static sc_status new_session(const sc_executable *program, const sc_session_opti
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a session");
     }
     session->program = program;
+    session->device = sc_device_find(program->image->target, error);
     session->image = program->image;
     session->rank_count = ranks;
     session->first_rank = first;
@@ -285,18 +203,6 @@ static sc_status new_session(const sc_executable *program, const sc_session_opti
     give_up(comm);
     sc_session_free(session);
     return status;
-}
-
-static sc_status check_target(const sc_executable *program, sc_error *error)
-{
-    size_t length = 0;
-    const char *missing = sc_processor_lacks(program->image->processor, &length);
-    if (strcmp(program->image->target, "cpu") == 0 && missing != NULL)
-        return sc_fail(error, SC_ERROR_UNAVAILABLE, "the program's kernels were compiled for a processor with '%.*s', which this one lacks",
-                       (int)length, missing);
-    if (strcmp(program->image->target, "cpu") == 0)
-        return SC_OK;
-    return sc_fail(error, SC_ERROR_UNAVAILABLE, "the program is for target '%s', this library runs 'cpu'", program->image->target);
 }
 
 /* Ranks that run different programs would wait for each other for ever, or worse. */
@@ -320,7 +226,8 @@ sc_status sc_session_new_with_comm(const sc_executable *program, const sc_sessio
                                    sc_error *error)
 {
     *out = NULL;
-    sc_status status = check_target(program, error);
+    const sc_device *device = sc_device_find(program->image->target, error);
+    sc_status status = device == NULL ? SC_ERROR_UNAVAILABLE : SC_OK;
     if (status == SC_OK && sc_comm_size(comm) != program->image->ranks)
         status = sc_fail(error, SC_ERROR_ARGUMENT, "the program is for %llu ranks, the job has %u",
                          (unsigned long long)program->image->ranks, sc_comm_size(comm));
@@ -350,8 +257,9 @@ sc_status sc_session_new(const sc_executable *program, const sc_session_options 
     *out = NULL;
     if (options != NULL && options->world == SC_WORLD_MPI)
         return new_mpi_session(program, options, out, error);
-    sc_status status = check_target(program, error);
-    return status == SC_OK ? new_session(program, options, NULL, (uint32_t)program->image->ranks, 0, out, error) : status;
+    if (sc_device_find(program->image->target, error) == NULL)
+        return SC_ERROR_UNAVAILABLE;
+    return new_session(program, options, NULL, (uint32_t)program->image->ranks, 0, out, error);
 }
 
 void sc_session_free(sc_session *session)
@@ -363,9 +271,8 @@ void sc_session_free(sc_session *session)
     sc_workers_free(session->workers);
     if (session->ranks != NULL)
         close_local_world(session);
-    sc_loader_close(session->object);
+    session->device->close(session);
     free(session->ranks);
-    free(session->kernels);
     free(session);
 }
 

@@ -5,15 +5,13 @@
 
 #include "runtime/comm.h"
 #include "runtime/executable.h"
-#include "runtime/gemm.h"
-#include "runtime/loader.h"
 #include "runtime/shard.h"
 #include "runtime/workers.h"
 
 /* An instruction with its addresses on one rank. */
 typedef struct sc_bound {
     const sc_image_instr *instr;
-    void **args;
+    void **args;              /* addresses of the device */
     const void **steps;       /* GEMM: by step of the descriptor */
     void *scratch;            /* GEMM */
     sc_comm_call call;        /* COLLECTIVE */
@@ -21,17 +19,18 @@ typedef struct sc_bound {
     sc_comm_part *parts;      /* COLLECTIVE */
     sc_comm_request *request; /* COLLECTIVE, from start to finish */
     int64_t bytes;            /* COPY */
+    void *device;             /* of the device: see there */
 } sc_bound;
+
+typedef struct sc_device sc_device; /* runtime/device.h */
 
 typedef struct sc_rank {
     sc_session *session;
     uint32_t rank; /* of the mesh */
-    char *arena;   /* arena_bytes, aligned to SC_IMAGE_ALIGN */
-    void *mapping; /* what the arena is in */
-    size_t mapping_bytes;
-    sc_comm *comm;
+    char *arena;   /* arena_bytes of the device, aligned to SC_IMAGE_ALIGN */
+    void *device_state;
+    sc_comm *comm;            /* of the ranks' threads or processes */
     sc_comm_group **groups;   /* by group of the image */
-    sc_gemm_plan **plans;     /* by gemm of the image */
     sc_bound **funcs;         /* by function: its instructions */
     void *bound_memory;       /* of all bound instructions */
     int64_t *params;          /* room for those of one kernel */
@@ -45,8 +44,8 @@ struct sc_session {
     const sc_executable *program;
     const sc_image *image;
     sc_session_options options;
-    sc_loader *object;            /* NULL: the image has none */
-    sc_kernel_function **kernels; /* by kernel of the image */
+    const sc_device *device;
+    void *device_state;
     sc_workers *workers;
     sc_rank *ranks; /* those of this process */
     uint32_t rank_count, first_rank;
@@ -64,16 +63,20 @@ sc_status sc_session_new_with_comm(const sc_executable *program, const sc_sessio
                                    sc_error *error);
 
 /* ---- bind.c ---- */
-/* Sets rank->plans, rank->funcs and what they point to; on the rank's thread. */
+/* Sets rank->funcs and what they point to; on the rank's thread. */
 sc_status sc_rank_bind(sc_rank *rank, sc_error *error);
-/* Gives the bound collectives their groups, which rank->comm makes. */
-sc_status sc_rank_bind_groups(sc_rank *rank, sc_error *error);
+/* Gives the bound collectives their groups, which `comm` makes. */
+sc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, sc_error *error);
 void sc_rank_unbind(sc_rank *rank);
 
 /* ---- exec.c ---- */
 /* Runs a function's instructions on the rank's thread. A check that fails is remembered, and the rest is run all the same, since other
  * ranks count on this one; an error of a collective ends it. */
 sc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_error *error);
+/* rank->params of an instruction that calls a kernel. */
+void sc_rank_set_params(sc_rank *rank, const sc_image_instr *instr, uint32_t micro_batch);
+/* What a failed kernel gave back, in words: the check's message with the place and the value in it. */
+void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_t failure, sc_error *error);
 
 /* ---- session.c ---- */
 /* work(rank, user, &rank->error) on every rank's thread; its status becomes rank->status. */

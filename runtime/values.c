@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/session.h"
+#include "runtime/device.h"
 
 sc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, sc_error *error)
 {
@@ -19,31 +19,73 @@ static sc_status bad_element(const char *name, const sc_whole *whole, int64_t at
                    sc_element_load(whole->element, whole->data, (uint64_t)at), dtype);
 }
 
+/* ---- memory of the host for what lies on a device ---- */
+
+typedef struct staging {
+    void *memory; /* NULL: buffers are the host's */
+    int64_t bytes;
+} staging;
+
+static sc_status open_staging(const sc_session *session, const sc_image_tensor *tensor, staging *out, sc_error *error)
+{
+    *out = (staging){.bytes = sc_image_tensor_bytes(tensor)};
+    if (session->device->is_host)
+        return SC_OK;
+    out->memory = malloc((size_t)out->bytes + 1);
+    return out->memory != NULL
+               ? SC_OK
+               : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a shard of %lld bytes", (long long)out->bytes);
+}
+
+/* Where the host writes what the buffer is to hold; give_staged brings it there. */
+static void *staged(const staging *room, const sc_rank *rank, uint32_t buffer)
+{
+    return room->memory != NULL ? room->memory : sc_rank_buffer(rank, buffer);
+}
+
+static sc_status give_staged(const staging *room, sc_rank *rank, uint32_t buffer, sc_error *error)
+{
+    return room->memory == NULL ? SC_OK : rank->session->device->write(rank, buffer, room->memory, room->bytes, error);
+}
+
 /* ---- whole values ---- */
 
 sc_status sc_session_scatter(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
                              sc_error *error)
 {
     int64_t bad = 0;
-    for (uint32_t r = 0; r < session->rank_count; r++) {
-        const sc_rank *rank = &session->ranks[r];
-        if (!sc_shard_scatter(tensor, rank->rank, whole, sc_rank_buffer(rank, buffer), &bad))
-            return bad_element(name, whole, bad, sc_dtypes[tensor->dtype].name, error);
+    staging room;
+    sc_status status = open_staging(session, tensor, &room, error);
+    for (uint32_t r = 0; status == SC_OK && r < session->rank_count; r++) {
+        sc_rank *rank = &session->ranks[r];
+        if (!sc_shard_scatter(tensor, rank->rank, whole, staged(&room, rank, buffer), &bad))
+            status = bad_element(name, whole, bad, sc_dtypes[tensor->dtype].name, error);
+        else
+            status = give_staged(&room, rank, buffer, error);
     }
-    return SC_OK;
+    free(room.memory);
+    return status;
 }
 
-/* The shard of a rank: where it lies, or, of a rank elsewhere, a copy that it sent to everybody. */
+/* The shard of a rank: where it lies, or a copy: of what lies on a device, and of a rank elsewhere, which sends it to everybody. */
 static sc_status fetch_shard(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, uint64_t rank, void *copy,
                              const void **out, sc_error *error)
 {
     sc_rank *self = &session->ranks[0];
     uint64_t index = rank - session->first_rank;
+    sc_status read = SC_OK;
     *out = copy;
-    if (rank >= session->first_rank && index < session->rank_count)
-        *out = sc_rank_buffer(&session->ranks[index], buffer);
-    if (session->rank_count == session->image->ranks)
-        return SC_OK;
+    if (rank >= session->first_rank && index < session->rank_count) {
+        sc_rank *own = &session->ranks[index];
+        if (session->device->is_host)
+            *out = sc_rank_buffer(own, buffer);
+        else
+            read = session->device->read(own, buffer, copy, sc_image_tensor_bytes(tensor), error);
+    }
+    if (!session->device->is_host)
+        read = sc_session_agree(session, read, error);
+    if (session->rank_count == session->image->ranks || read != SC_OK)
+        return read;
     sc_comm_part part = {*out, (void *)*out, sc_image_tensor_bytes(tensor) / sc_dtypes[tensor->dtype].bytes, tensor->dtype};
     sc_comm_call call = {.kind = SC_COMM_BROADCAST, .part_count = 1, .parts = &part, .from = (int32_t)rank, .what = "value"};
     sc_error reason = {.status = SC_OK};
@@ -58,8 +100,8 @@ sc_status sc_session_gather(sc_session *session, const sc_image_tensor *tensor, 
     sc_status status = SC_OK;
     int64_t bad = -1;
     void *copy = NULL;
-    if (session->rank_count < session->image->ranks) {
-        copy = malloc((size_t)sc_image_tensor_bytes(tensor));
+    if (session->rank_count < session->image->ranks || !session->device->is_host) {
+        copy = malloc((size_t)sc_image_tensor_bytes(tensor) + 1);
         status = sc_session_agree(
             session, copy != NULL ? SC_OK : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a shard of '%s'", name), error);
     }
@@ -124,27 +166,39 @@ sc_status sc_session_get_state(sc_session *session, uint32_t index, void *data, 
 void *sc_session_local_state(sc_session *session, uint32_t state, uint32_t rank)
 {
     uint32_t index = rank - session->first_rank;
-    if (state >= session->image->state_count || rank < session->first_rank || index >= session->rank_count)
+    if (!session->device->is_host || state >= session->image->state_count || rank < session->first_rank || index >= session->rank_count)
         return NULL;
     return sc_rank_buffer(&session->ranks[index], session->image->states[state].buffer);
 }
 
 /* ---- initial values ---- */
 
+static sc_status initialise_state(sc_rank *rank, const sc_image_state *from, const sc_image_state *to, sc_error *error)
+{
+    staging room;
+    sc_status status = open_staging(rank->session, &to->tensor, &room, error);
+    if (status == SC_OK && !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed, staged(&room, rank, to->buffer)))
+        status = sc_fail(error, SC_ERROR_DATA, "an initial value of '%s' is none of its dtype", to->path);
+    if (status == SC_OK)
+        status = give_staged(&room, rank, to->buffer, error);
+    free(room.memory);
+    return status;
+}
+
 static sc_status initialise_rank(sc_rank *rank, void *user, sc_error *error)
 {
     const sc_image *image = rank->session->image;
-    uint64_t seed = rank->session->seed;
+    sc_status status = SC_OK;
     (void)user;
     for (int masters = 0; masters < 2; masters++) {
-        for (uint32_t i = 0; i < image->state_count; i++) {
+        for (uint32_t i = 0; status == SC_OK && i < image->state_count; i++) {
             const sc_image_state *from = &image->states[i];
             const sc_image_state *to = !masters ? from : from->master == SC_IMAGE_NONE ? NULL : &image->states[from->master];
-            if (to != NULL && !sc_shard_initialise(from, &to->tensor, rank->rank, seed, sc_rank_buffer(rank, to->buffer)))
-                return sc_fail(error, SC_ERROR_DATA, "an initial value of '%s' is none of its dtype", to->path);
+            if (to != NULL)
+                status = initialise_state(rank, from, to, error);
         }
     }
-    return SC_OK;
+    return status;
 }
 
 sc_status sc_session_initialise(sc_session *session, sc_error *error)

@@ -300,6 +300,12 @@ static void code_kernel(codec *c, sc_image_kernel *kernel)
     CODE_LIST(c, kernel->checks, kernel->check_count, "checks");
     for (uint32_t i = 0; i < kernel->check_count; i++)
         code_text(c, &kernel->checks[i]);
+    CODE_LIST(c, kernel->stages, kernel->stage_count, "stages");
+    for (uint32_t i = 0; i < kernel->stage_count; i++) {
+        code_i64(c, &kernel->stages[i].blocks);
+        code_u32(c, &kernel->stages[i].threads);
+        code_u32(c, &kernel->stages[i].shared_bytes);
+    }
     CODE_BOOL(c, kernel->simple);
     CODE_BOOL(c, kernel->attention);
 }

@@ -289,6 +289,21 @@ static bool is_identifier(const char *text)
     return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(text);
 }
 
+/* Processors run functions, cards launch stages. */
+static bool check_stages(sc_checker *c, const sc_image_kernel *kernel)
+{
+    bool launches = strcmp(c->image->target, "cpu") != 0;
+    if (launches != (kernel->stage_count > 0) || kernel->stage_count > SC_IMAGE_MAX_STAGES)
+        return sc_checker_fail(c, "it has %u stages, for target %s", kernel->stage_count, c->image->target);
+    for (uint32_t i = 0; i < kernel->stage_count; i++) {
+        const sc_image_stage *stage = &kernel->stages[i];
+        if (stage->blocks < 1 || stage->blocks > SC_IMAGE_MAX_BLOCKS || stage->threads == 0 || stage->threads % 32 != 0 ||
+            stage->threads > SC_IMAGE_MAX_THREADS)
+            return sc_checker_fail(c, "stage %u: %lld blocks of %u threads", i, (long long)stage->blocks, stage->threads);
+    }
+    return true;
+}
+
 static bool check_kernels(sc_checker *c)
 {
     for (uint32_t i = 0; i < c->image->kernel_count; i++) {
@@ -303,6 +318,8 @@ static bool check_kernels(sc_checker *c)
                 return sc_checker_fail(c, "argument %u: %lld bytes, access %u", a, (long long)kernel->args[a].bytes,
                                        kernel->args[a].access);
         }
+        if (!check_stages(c, kernel))
+            return false;
     }
     return true;
 }

@@ -90,6 +90,9 @@ static void put_kernels(sc_strbuf *out, const sc_image *image)
         for (uint32_t a = 0; a < kernel->arg_count; a++)
             sc_strbuf_printf(out, "%s%s %" PRId64, a > 0 ? ", " : "", access_names[kernel->args[a].access], kernel->args[a].bytes);
         sc_strbuf_printf(out, "; %u params)%s  %s\n", kernel->param_count, kernel->simple ? " simple" : "", kernel->title);
+        for (uint32_t n = 0; n < kernel->stage_count; n++)
+            sc_strbuf_printf(out, "        stage %u: %" PRId64 " blocks of %u threads, %u bytes shared\n", n, kernel->stages[n].blocks,
+                             kernel->stages[n].threads, kernel->stages[n].shared_bytes);
         for (uint32_t n = 0; n < kernel->check_count; n++)
             sc_strbuf_printf(out, "        check %u: %s\n", n, kernel->checks[n]);
     }

@@ -19,13 +19,16 @@
 #include "support/state.h"
 
 enum {
-    SC_IMAGE_VERSION = 1,
+    SC_IMAGE_VERSION = 2,
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* of every buffer */,
     SC_IMAGE_STREAMS = 2,
     SC_IMAGE_MAX_RANKS = 1 << 16,
     SC_IMAGE_MAX_CHECKS = 0x7ffe,
-    SC_IMAGE_VALUE_BITS = 48 /* of a value that fails a check */
+    SC_IMAGE_VALUE_BITS = 48, /* of a value that fails a check */
+    SC_IMAGE_MAX_STAGES = 4,
+    SC_IMAGE_MAX_BLOCKS = 0x7fffffff,
+    SC_IMAGE_MAX_THREADS = 1024
 };
 #define SC_IMAGE_NONE UINT32_MAX
 
@@ -122,9 +125,18 @@ typedef struct sc_image_arg {
     uint8_t access;
 } sc_image_arg;
 
-/* int64_t NAME(void *const *args, const int64_t *params): 0, or sc_image_failure of a check and the value that failed it (0 where the check
+/* A launch on a card: `blocks` blocks of `threads` threads each, in one dimension. */
+typedef struct sc_image_stage {
+    int64_t blocks;        /* 1 .. SC_IMAGE_MAX_BLOCKS */
+    uint32_t threads;      /* a multiple of 32, at most 1024 */
+    uint32_t shared_bytes; /* of a block */
+} sc_image_stage;
+
+/* On processors: int64_t NAME(void *const *args, const int64_t *params): 0, or sc_image_failure of a check and the value that failed it (0 where the check
  * shows none): the least of all failures, so the first check, and of its values the least that is not negative, if there is one. Uses the
- * calling thread's OpenMP team; results do not depend on the size of the team. The function is at `symbol` of the program's object. */
+ * calling thread's OpenMP team; results do not depend on the size of the team. The function is at `symbol` of the program's object. On
+ * cards: one or more launches, one after the other, of the entries SYMBOL_0, SYMBOL_1, .. of the module `symbol`, one a stage, with the
+ * parameters that codegen/emit_cuda.h says; scratch is the last argument. */
 typedef struct sc_image_kernel {
     const char *symbol;
     const char *title; /* what it computes, for dumps: "layernorm of h[*].ln1" */
@@ -132,6 +144,8 @@ typedef struct sc_image_kernel {
     sc_image_arg *args;
     uint32_t check_count;
     const char **checks; /* "gather in {where}: id {value} is outside ..": the instruction's `where` and the value take the places */
+    uint32_t stage_count; /* 0 on processors */
+    sc_image_stage *stages;
     bool simple;         /* correct, not fast: no other form fits */
     bool attention;      /* profiles tell it apart */
 } sc_image_kernel;
@@ -230,7 +244,7 @@ typedef struct sc_image_axis {
 } sc_image_axis;
 
 typedef struct sc_image {
-    const char *target; /* cpu */
+    const char *target; /* cpu, cuda:sm_90a */
     uint32_t axis_count;
     sc_image_axis *axes; /* slowest first */
     uint64_t ranks;
@@ -245,7 +259,7 @@ typedef struct sc_image {
     sc_image_func *funcs;
     sc_image_call *schedule;
     size_t object_bytes;
-    const uint8_t *object; /* a shared object with the kernels' functions */
+    const uint8_t *object; /* cpu: a shared object with the kernels' functions; cuda: an archive of modules (support/archive.h) */
     const char *processor; /* what the object's code needs: sc_processor_features of the machine that it was compiled for; "": nothing */
     uint64_t hash;         /* of everything but object and processor: ranks compare it before the first step. Set by sc_image_read */
     const char *facts;     /* JSON: what the program came from and how it is driven (entry, plan, optimizer, weights map) */

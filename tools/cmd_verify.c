@@ -1,6 +1,5 @@
 /* shardc verify: translation validation of one entry under one plan. */
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/commands.h"
@@ -45,16 +44,6 @@ static json_t *shrunk_json(const sc_context *context, const sc_shrunk_list *shru
     return list;
 }
 
-/* As sc_print_json, with every digit: a difference may be in the last one. */
-static void print_exactly(json_t *root, sc_strbuf *out)
-{
-    char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    json_decref(root);
-    sc_strbuf_add(out, text == NULL ? "" : text);
-    sc_strbuf_add_char(out, '\n');
-    free(text);
-}
-
 static uint32_t count_compared(const sc_validate_result *result)
 {
     return result->values + result->caches + result->states + result->outputs;
@@ -72,7 +61,7 @@ static void print_json(const sc_context *context, const sc_validate_result *resu
     json_object_set_new(root, "max_error", sc_number_json(result->max_error));
     json_object_set_new(root, "shrunk", shrunk_json(context, &result->shrunk));
     json_object_set_new(root, "first_difference", difference_json(context, &result->first));
-    print_exactly(root, out);
+    sc_print_json(root, out);
 }
 
 static void print_shrunk(const sc_context *context, const sc_shrunk_list *shrunk, sc_strbuf *out)
@@ -121,7 +110,7 @@ static void print_compiled_json(const sc_context *context, const sc_compiled_res
     json_object_set_new(root, "sent", json_integer((json_int_t)(result->sent + 0.5)));
     json_object_set_new(root, "shrunk", shrunk_json(context, &result->shrunk));
     json_object_set_new(root, "first_difference", difference_json(context, &result->first));
-    print_exactly(root, out);
+    sc_print_json(root, out);
 }
 
 static void print_compiled_text(sc_context *context, const sc_compiled *c, const sc_compiled_result *result, sc_strbuf *out)

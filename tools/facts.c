@@ -19,7 +19,8 @@ static sc_entry_info find_entry(const sc_compiled *c)
     return (sc_entry_info){0};
 }
 
-void sc_entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id func, sc_fact_entry *out)
+/* Inputs of a function of a module whose sizes are whole; it is in no program. */
+static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id func, sc_fact_entry *out)
 {
     sc_draws draws;
     uint32_t at = 0;
@@ -124,10 +125,10 @@ bool sc_find_facts(const sc_compiled *c, const sc_compiled *whole, bool weights,
                       .plan = c->plan == NULL ? NULL : sc_text(context, c->plan->name.text),
                       .trains = whole != NULL};
     if (whole == NULL) {
-        sc_entry_facts(c, c->global, c->func, &out->entry);
+        entry_facts(c, c->global, c->func, &out->entry);
         out->entry.func = c->func;
     } else {
-        sc_entry_facts(whole, whole->global, whole->func, &out->entry);
+        entry_facts(whole, whole->global, whole->func, &out->entry);
         find_train(c, whole, &out->train);
     }
     return !weights || add_weights(c, whole == NULL ? c->global : whole->global, map, out);

@@ -13,9 +13,6 @@ bool sc_build_whole(const sc_compiled *c, sc_compiled *out);
  * where parameters lie in files, by the block called `map` (NULL: the only one). False after messages. */
 bool sc_find_facts(const sc_compiled *c, const sc_compiled *whole, bool weights, const char *map, sc_facts *out);
 
-/* Inputs of a function of a module whose sizes are whole; it is in no program. */
-void sc_entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id func, sc_fact_entry *out);
-
 /* Of every parameter of the module; what a block (NULL: none) lacks is reported. */
 void sc_weight_facts(sc_context *context, sc_program *program, const sc_weights *weights, const sc_module *m, sc_fact_weights *out);
 

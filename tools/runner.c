@@ -9,7 +9,6 @@
 
 struct sc_runner {
     const sc_module *m;
-    const sc_train_step *step;
     sc_interp *interp;
     sc_executable *program;
     sc_session *session;
@@ -19,11 +18,6 @@ struct sc_runner {
 const sc_module *sc_runner_module(const sc_runner *runner)
 {
     return runner->m;
-}
-
-const sc_train_step *sc_runner_step(const sc_runner *runner)
-{
-    return runner->step;
 }
 
 static sc_runner *failed(sc_context *context, sc_runner *runner, const char *text)
@@ -49,12 +43,12 @@ const char *sc_too_large(sc_context *context, const char *how, double needed)
 
 /* ---- the interpreter ---- */
 
-sc_runner *sc_runner_interpret(const sc_module *m, const sc_train_step *step, const sc_interp_options *options)
+sc_runner *sc_runner_interpret(const sc_module *m, const sc_interp_options *options)
 {
     sc_runner *runner = calloc(1, sizeof *runner);
     if (runner == NULL)
         return NULL;
-    *runner = (sc_runner){.m = m, .step = step, .interp = sc_interp_new(m, options)};
+    *runner = (sc_runner){.m = m, .interp = sc_interp_new(m, options)};
     if (runner->interp != NULL)
         return runner;
     free(runner);
@@ -68,7 +62,7 @@ static sc_runner *new_runner(sc_context *context)
     return runner != NULL ? runner : failed(context, NULL, "there is not enough memory");
 }
 
-sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_train_step *step, uint32_t threads)
+sc_runner *sc_runner_load(sc_context *context, sc_module *m, uint32_t threads)
 {
     sc_generated generated;
     sc_error error;
@@ -77,7 +71,6 @@ sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_train_step
     if (runner == NULL)
         return NULL;
     runner->m = m;
-    runner->step = step;
     double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
     if (!sc_fits_here(needed))
         return failed(context, runner, sc_too_large(context, "as a thread", needed));
@@ -95,7 +88,7 @@ sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t th
     sc_runner *runner = new_runner(context);
     if (runner == NULL)
         return NULL;
-    *runner = (sc_runner){.m = of->m, .step = of->step, .program = of->program, .is_shared = true};
+    *runner = (sc_runner){.m = of->m, .program = of->program, .is_shared = true};
     if (sc_session_new(runner->program, &(sc_session_options){.threads = threads}, &runner->session, &error) != SC_OK)
         return failed(context, runner, sc_arena_printf(&context->arena, "%s", error.text));
     return runner;

@@ -17,9 +17,9 @@ const char *sc_too_large(sc_context *context, const char *how, double needed);
 
 /* ---- by what runs it ---- */
 /* `m` itself on the interpreter, however large. NULL: no memory. */
-sc_runner *sc_runner_interpret(const sc_module *m, const sc_train_step *step, const sc_interp_options *options);
+sc_runner *sc_runner_interpret(const sc_module *m, const sc_interp_options *options);
 /* Emitted code of a FUSED module, with so many threads for all ranks; 0: one a core. NULL after messages. */
-sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_train_step *step, uint32_t threads);
+sc_runner *sc_runner_load(sc_context *context, sc_module *m, uint32_t threads);
 /* The same emitted code once more, with its own state. `of` is freed later. NULL after messages. */
 sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t threads);
 /* NULL: it interprets. */
@@ -27,8 +27,6 @@ sc_session *sc_runner_session(const sc_runner *runner);
 
 /* What is run; state and functions are counted as there. */
 const sc_module *sc_runner_module(const sc_runner *runner);
-/* The train step of that module. */
-const sc_train_step *sc_runner_step(const sc_runner *runner);
 
 /* As the interpreter's: see ir/interp.h. A false set is a lack of memory. */
 bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global);

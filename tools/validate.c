@@ -1,7 +1,6 @@
 #include "tools/validate.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +35,7 @@ typedef struct validation {
     sc_func_id func; /* whose inputs are drawn: the entry, or a step's micro-batch */
     sc_func_id last; /* whose outputs are compared: the entry, or a step's update */
     sc_validate_result *result;
+    sc_differences differences;
     sc_draws draws;
     sc_reach *reach; /* of the global program, by value of `func` */
     sc_reach *last_reach;
@@ -131,62 +131,6 @@ static void mark_kept(validation *v)
             v->kept_global[v->names.data[pair->first + i].value] = true;
         v->has_exact |= v->reach[v->names.data[pair->first].value].exact;
     }
-}
-
-/* ---- differences ---- */
-
-static sc_difference *new_difference(validation *v)
-{
-    if (v->result->first.run != NULL)
-        return NULL;
-    v->result->equal = false;
-    v->result->first = (sc_difference){.run = v->limit == SC_LIMIT_NONE ? run_names[v->kind] : sc_limit_names[v->limit], .output = -1};
-    return &v->result->first;
-}
-
-static void __attribute__((format(printf, 2, 3))) differ_because(validation *v, const char *format, ...)
-{
-    sc_difference *difference = new_difference(v);
-    if (difference == NULL)
-        return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(difference->message, sizeof difference->message, format, args);
-    va_end(args);
-}
-
-/* Where a comparison stands: what it is called in messages. */
-typedef struct compared {
-    sc_sym path;
-    int32_t output;
-    sc_loc loc;
-} compared;
-
-static void differ_at(validation *v, const compared *subject, const sc_array *a, const sc_array *b, int64_t at)
-{
-    sc_difference *difference = new_difference(v);
-    if (difference == NULL)
-        return;
-    difference->path = subject->path;
-    difference->output = subject->output;
-    difference->loc = subject->loc;
-    difference->has_element = true;
-    difference->rank = a->rank;
-    difference->expected = a->data[at];
-    difference->found = b->data[at];
-    for (uint32_t i = a->rank; i-- > 0; at /= a->sizes[i])
-        difference->index[i] = at % a->sizes[i];
-}
-
-static void differ_whole(validation *v, const compared *subject, const char *message)
-{
-    sc_difference *difference = new_difference(v);
-    if (difference == NULL)
-        return;
-    difference->path = subject->path;
-    difference->output = subject->output;
-    difference->loc = subject->loc;
-    snprintf(difference->message, sizeof difference->message, "%s", message);
 }
 
 /* ---- numbers ---- */
@@ -329,7 +273,7 @@ static bool may_compare(validation *v, const name_pair *pair)
 static void compare_pair(validation *v, name_pair *pair, double largest)
 {
     const sc_value_info *info = &v->local->values.data[pair->local.value];
-    compared subject = {.path = info->path, .output = -1, .loc = sc_op_at(v->local, info->def)->loc};
+    sc_compared subject = {.path = info->path, .output = -1, .loc = sc_op_at(v->local, info->def)->loc};
     const named *candidates = &v->names.data[pair->first];
     name_pair asked = *pair;
     if (v->kind == RUN_INTEGERS && pair->matched != SC_NONE) {
@@ -357,11 +301,11 @@ static void compare_pair(validation *v, name_pair *pair, double largest)
         has_shape = true;
     }
     if (found.data == NULL || !has_shape)
-        differ_whole(v, &subject, found.data == NULL ? "it has no value" : "it has another shape");
+        sc_differ_whole(&v->differences, &subject, found.data == NULL ? "it has no value" : "it has another shape");
     else if (!agree)
-        differ_whole(v, &subject, "ranks that should hold the same elements hold different ones");
+        sc_differ_whole(&v->differences, &subject, "ranks that should hold the same elements hold different ones");
     else if (best.at >= 0)
-        differ_at(v, &subject, &nearest, &found, best.at);
+        sc_differ_at(&v->differences, &subject, &nearest, &found, best.at);
     else
         count_one(v, &v->result->values, best.error);
     sc_array_free(&nearest);
@@ -383,7 +327,7 @@ static sc_dtype dtype_of(const sc_module *m, sc_type type)
 static void compare_state(validation *v, uint32_t state, const sc_reach *reach, double largest)
 {
     const sc_state *info = &v->global->state.data[state];
-    compared subject = {.path = info->path, .output = -1, .loc = info->loc};
+    sc_compared subject = {.path = info->path, .output = -1, .loc = info->loc};
     uint32_t other = sc_module_find_state(v->local, info->path);
     bool agree = true;
     sc_array expected = sc_interp_get_state(v->one, state, NULL), found = {0}, unrounded = {0};
@@ -392,15 +336,15 @@ static void compare_state(validation *v, uint32_t state, const sc_reach *reach, 
     if (v->truth != NULL)
         unrounded = sc_interp_get_state(v->truth, state, NULL);
     if (expected.data == NULL || found.data == NULL || !same_shape(&expected, &found)) {
-        differ_whole(v, &subject, "it is missing or has another shape");
+        sc_differ_whole(&v->differences, &subject, "it is missing or has another shape");
     } else if (dtype_of(v->global, info->type) != dtype_of(v->local, v->local->state.data[other].type)) {
-        differ_whole(v, &subject, "it is stored in another dtype");
+        sc_differ_whole(&v->differences, &subject, "it is stored in another dtype");
     } else if (!agree) {
-        differ_whole(v, &subject, "ranks that should hold the same part of it hold different ones");
+        sc_differ_whole(&v->differences, &subject, "ranks that should hold the same part of it hold different ones");
     } else {
         comparison one = compare(&expected, &found, allowed_error(v, reach, &expected, &unrounded, largest));
         if (one.at >= 0)
-            differ_at(v, &subject, &expected, &found, one.at);
+            sc_differ_at(&v->differences, &subject, &expected, &found, one.at);
         else
             count_one(v, info->kind == SC_STATE_CACHE ? &v->result->caches : &v->result->states, one.error);
     }
@@ -434,7 +378,8 @@ static void compare_outputs(validation *v)
     const sc_op *global = sc_returned(v->global, v->last), *local = sc_returned(v->local, v->last);
     double largest = 0;
     if (v->global_outputs != v->local_outputs) {
-        differ_because(v, "the per-rank program returns %u values, the global one %u", v->local_outputs, v->global_outputs);
+        sc_differ_because(&v->differences, "the per-rank program returns %u values, the global one %u", v->local_outputs,
+                          v->global_outputs);
         return;
     }
     for (uint32_t i = 0; i < v->global_outputs; i++)
@@ -442,21 +387,21 @@ static void compare_outputs(validation *v)
     for (uint32_t i = 0; i < v->global_outputs; i++) {
         const sc_array *expected = &v->expected[i], *found = &v->found[i];
         sc_value value = global->operands[i];
-        compared subject = {.path = v->global->values.data[value].path, .output = (int32_t)i, .loc = local->loc};
+        sc_compared subject = {.path = v->global->values.data[value].path, .output = (int32_t)i, .loc = local->loc};
         if (!is_compared(v, &v->last_reach[value]))
             continue;
         if (!same_shape(expected, found) ||
             !sc_same_dims(v->global, v->global->values.data[value].type, v->local, v->local->values.data[local->operands[i]].type)) {
-            differ_whole(v, &subject, "it has another shape");
+            sc_differ_whole(&v->differences, &subject, "it has another shape");
             continue;
         }
         if (sc_type_of(v->global, value)->dtype != sc_type_of(v->local, local->operands[i])->dtype) {
-            differ_whole(v, &subject, "it has another dtype");
+            sc_differ_whole(&v->differences, &subject, "it has another dtype");
             continue;
         }
         comparison one = compare(expected, found, allowed_error(v, &v->last_reach[value], expected, &v->unrounded[i], largest));
         if (one.at >= 0)
-            differ_at(v, &subject, expected, found, one.at);
+            sc_differ_at(&v->differences, &subject, expected, found, one.at);
         else
             count_one(v, &v->result->outputs, one.error);
     }
@@ -584,13 +529,13 @@ static bool run_call(validation *v, const sc_call *call, bool done, const sc_dra
     fresh.seed += call->microbatch > 0 ? (uint64_t)call->microbatch : 0;
     bool only_local = call->func >= v->global->funcs.count;
     if (!done && !only_local && ((call->func == v->func && !fill_inputs(v, &fresh)) || !run_global(v, call->func, error, sizeof error))) {
-        differ_because(v, "the global program itself fails on random inputs: %s", error);
+        sc_differ_because(&v->differences, "the global program itself fails on random inputs: %s", error);
         return false;
     }
     v->stopped = !run_one(v, v->all, call->func, v->found, v->local_outputs, error, sizeof error);
     if (v->stopped) {
         compare_values(v);
-        differ_because(v, "the per-rank program fails: %s", error);
+        sc_differ_because(&v->differences, "the per-rank program fails: %s", error);
     }
     return !v->stopped;
 }
@@ -616,17 +561,19 @@ static void run_limit(validation *v, sc_limit which, const sc_draw_options *opti
         return;
     fresh.seed += (uint64_t)which << 32;
     v->limit = which;
+    v->differences.run = sc_limit_names[which];
     free_arrays(v->expected, v->global_outputs);
     free_arrays(v->found, v->local_outputs);
     if (!fill_state(v, &fresh))
-        differ_because(v, "out of memory");
+        sc_differ_because(&v->differences, "out of memory");
     else if (!run_global(v, v->last, error, sizeof error))
-        differ_because(v, "the global program itself fails: %s", error);
+        sc_differ_because(&v->differences, "the global program itself fails: %s", error);
     else if (!run_one(v, v->all, v->last, v->found, v->local_outputs, error, sizeof error))
-        differ_because(v, "the per-rank program fails: %s", error);
+        sc_differ_because(&v->differences, "the per-rank program fails: %s", error);
     else
         compare_call(v, v->last);
     v->limit = SC_LIMIT_NONE;
+    v->differences.run = run_names[v->kind];
 }
 
 /* The whole schedule, once; functions are compared after their last call. Integers and casts say something of a micro-batch, not of the
@@ -639,7 +586,7 @@ static void run_schedule(validation *v, sc_draw_options *options)
     set_random(v, options->seed, 0);
     if (!start_global(v, options, error, sizeof error)) {
         if (v->kind != RUN_INTEGERS) /* integers are not what every program is made for */
-            differ_because(v, "the global program itself fails on random inputs: %s", error);
+            sc_differ_because(&v->differences, "the global program itself fails on random inputs: %s", error);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -659,10 +606,11 @@ static void run_and_compare(validation *v, run_kind kind, uint64_t seed)
 {
     sc_draw_options options = {.seed = seed, .integers = kind == RUN_INTEGERS};
     v->kind = kind;
+    v->differences.run = run_names[kind];
     if (open_run(v, kind == RUN_DTYPES))
         run_schedule(v, &options);
     else
-        differ_because(v, "there is not enough memory to interpret the program");
+        sc_differ_because(&v->differences, "there is not enough memory to interpret the program");
     close_run(v);
 }
 
@@ -692,17 +640,22 @@ static void run_all(validation *v, const sc_validate_options *options)
 
 bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options, sc_validate_result *result)
 {
-    validation v = {.global = global, .local = local, .func = func, .last = func, .result = result};
+    validation v = {.global = global,
+                    .local = local,
+                    .func = func,
+                    .last = func,
+                    .result = result,
+                    .differences = {run_names[RUN_RANDOM], &result->equal, &result->first}};
     v.has_step = sc_schedules_step(global);
     if (v.has_step)
         v.last = global->schedule.data[global->schedule.count - 1].func;
     *result = (sc_validate_result){.equal = true};
     if (!sc_same_schedule(global, local)) {
-        differ_because(&v, "the per-rank program does not call the same functions for the same micro-batches");
+        sc_differ_because(&v.differences, "the per-rank program does not call the same functions for the same micro-batches");
         return false;
     }
     if (func >= global->funcs.count || func >= local->funcs.count) {
-        differ_because(&v, "the function is not in both programs");
+        sc_differ_because(&v.differences, "the function is not in both programs");
         return false;
     }
     sc_trial_size size;
@@ -710,7 +663,7 @@ bool sc_validate(sc_module *global, sc_module *local, sc_func_id func, const sc_
     result->shrunk = size.shrink.list;
     result->ranks = sc_mesh_ranks(&local->mesh);
     if (size.too_large != NULL)
-        differ_because(&v, "%s", size.too_large);
+        sc_differ_because(&v.differences, "%s", size.too_large);
     else
         run_all(&v, options);
     sc_trial_restore(&size);

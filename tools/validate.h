@@ -3,6 +3,7 @@
 #ifndef SHARDC_TOOLS_VALIDATE_H
 #define SHARDC_TOOLS_VALIDATE_H
 
+#include "tools/difference.h"
 #include "tools/shrink.h"
 
 typedef struct sc_validate_options {
@@ -10,19 +11,6 @@ typedef struct sc_validate_options {
     bool dtypes; /* a further run with every cast in force, within what the dtypes resolve */
     uint64_t seed;
 } sc_validate_options;
-
-/* The first thing, in the order of the per-rank program, that is not as it should be. */
-typedef struct sc_difference {
-    const char *run;  /* on which inputs: "random", "integers", "dtypes"; of an update by itself "unclipped", "empty batch", "overflow"; NULL: none */
-    sc_sym path;      /* of the value or cache; 0 for an output or when a run failed */
-    int32_t output;   /* which output, or -1 */
-    bool has_element; /* index, expected, found are set; else `message` says what happened */
-    uint32_t rank;
-    int64_t index[SC_MAX_RANK];
-    double expected, found;
-    char message[640];
-    sc_loc loc;
-} sc_difference;
 
 typedef struct sc_validate_result {
     bool equal;

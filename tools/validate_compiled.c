@@ -1,104 +1,14 @@
 #include "tools/validate_compiled.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "passes/comm_report.h"
 #include "support/rng.h"
-#include "tools/reach.h"
-#include "tools/runner.h"
-#include "tools/trial.h"
-
-/* Runs of the interpreter from starts that are off by u: two signs of each number's error are few, but errors have many. */
-enum { NEARBY = 2 };
-static const double stability = 8, cancelled = 4, undecided_share = 0.1;
-
-/* What is compared: a state after a function's last call, or an output of the last function. */
-typedef struct place {
-    sc_func_id func;
-    uint32_t state; /* of the global program; SC_NONE: an output */
-    int32_t output; /* or -1 */
-    sc_reach reach;
-    sc_sym path;
-    sc_loc loc;
-} place;
-
-/* One run of everything: a value a place, absent where the run has not come. */
-typedef struct record {
-    sc_array *values;
-} record;
-
-typedef struct check {
-    sc_context *context;
-    sc_module *global, *local;
-    sc_func_id func, last; /* whose inputs are drawn, whose outputs are compared */
-    bool has_step;
-    sc_compiled_result *result;
-    sc_draws draws;
-    SC_VEC(sc_type) inputs;
-    SC_VEC(place) places;
-    double unit; /* the largest of what the micro-batch leaves */
-    sc_runner *truth, *nearby, *code, *wide;
-    record expected, near[NEARBY], found, again;
-    sc_limit limit;
-    sc_draw_options options;
-    const char *run; /* what differences are found in */
-} check;
-
-/* ---- differences ---- */
-
-static sc_difference *new_difference(check *c)
-{
-    if (c->result->first.run != NULL)
-        return NULL;
-    c->result->equal = false;
-    c->result->first = (sc_difference){.run = c->run, .output = -1};
-    return &c->result->first;
-}
-
-static void __attribute__((format(printf, 2, 3))) differ_because(check *c, const char *format, ...)
-{
-    sc_difference *difference = new_difference(c);
-    if (difference == NULL)
-        return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(difference->message, sizeof difference->message, format, args);
-    va_end(args);
-}
-
-static void differ_at(check *c, const place *at, const sc_array *expected, const sc_array *found, int64_t element)
-{
-    sc_difference *difference = new_difference(c);
-    if (difference == NULL)
-        return;
-    difference->path = at->path;
-    difference->output = at->output;
-    difference->loc = at->loc;
-    difference->has_element = true;
-    difference->rank = expected->rank;
-    difference->expected = expected->data[element];
-    difference->found = found->data[element];
-    for (uint32_t i = expected->rank; i-- > 0; element /= expected->sizes[i])
-        difference->index[i] = element % expected->sizes[i];
-}
-
-static void differ_whole(check *c, const place *at, const char *message)
-{
-    sc_difference *difference = new_difference(c);
-    if (difference == NULL)
-        return;
-    difference->path = at->path;
-    difference->output = at->output;
-    difference->loc = at->loc;
-    snprintf(difference->message, sizeof difference->message, "%s", message);
-}
+#include "tools/validate_compiled_internal.h"
 
 /* ---- what is compared ---- */
 
-static bool is_last_call(const check *c, uint32_t call)
+static bool is_last_call(const sc_compiled_check *c, uint32_t call)
 {
     const sc_module *m = c->local;
     for (uint32_t i = call + 1; i < m->schedule.count; i++) {
@@ -108,7 +18,7 @@ static bool is_last_call(const check *c, uint32_t call)
     return true;
 }
 
-static void add_place(check *c, const place *at)
+static void add_place(sc_compiled_check *c, const sc_compiled_place *at)
 {
     *sc_vec_push(&c->context->arena, &c->places) = *at;
 }
@@ -122,7 +32,7 @@ static sc_reach reach_of(const sc_reach *global, sc_value value, const sc_reach 
     return reach;
 }
 
-static void add_states(check *c, sc_func_id func, const sc_reach *reach, const sc_reach *local, bool *seen)
+static void add_states(sc_compiled_check *c, sc_func_id func, const sc_reach *reach, const sc_reach *local, bool *seen)
 {
     const sc_value *written = sc_written_states(c->global, c->global, func), *also = sc_written_states(c->global, c->local, func);
     for (uint32_t s = 0; s < c->global->state.count; s++) {
@@ -130,34 +40,34 @@ static void add_states(check *c, sc_func_id func, const sc_reach *reach, const s
         if (written[s] == SC_NONE && also[s] == SC_NONE)
             continue;
         if (written[s] == SC_NONE) /* and so must stay as it is */
-            add_place(c, &(place){func, s, -1, {0}, state->path, state->loc});
+            add_place(c, &(sc_compiled_place){func, s, {0}, {state->path, -1, state->loc}});
         else
-            add_place(c, &(place){func, s, -1, reach_of(reach, written[s], local, also[s]), state->path, state->loc});
+            add_place(c, &(sc_compiled_place){func, s, reach_of(reach, written[s], local, also[s]), {state->path, -1, state->loc}});
         seen[s] = true;
     }
 }
 
 /* State that nobody writes stays as it is. */
-static void add_constant_states(check *c, const bool *seen)
+static void add_constant_states(sc_compiled_check *c, const bool *seen)
 {
     for (uint32_t s = 0; s < c->global->state.count; s++) {
         const sc_state *state = &c->global->state.data[s];
         if (!seen[s])
-            add_place(c, &(place){c->last, s, -1, {0}, state->path, state->loc});
+            add_place(c, &(sc_compiled_place){c->last, s, {0}, {state->path, -1, state->loc}});
     }
 }
 
-static void add_outputs(check *c, const sc_reach *reach, const sc_reach *local)
+static void add_outputs(sc_compiled_check *c, const sc_reach *reach, const sc_reach *local)
 {
     const sc_op *returned = sc_returned(c->global, c->last), *other = sc_returned(c->local, c->last);
     for (uint32_t i = 0; i < sc_output_count(c->global, c->last); i++) {
         sc_value value = returned->operands[i];
         sc_reach both = reach_of(reach, value, local, other != NULL && i < other->operand_count ? other->operands[i] : SC_NONE);
-        add_place(c, &(place){c->last, SC_NONE, (int32_t)i, both, c->global->values.data[value].path, returned->loc});
+        add_place(c, &(sc_compiled_place){c->last, SC_NONE, both, {c->global->values.data[value].path, (int32_t)i, returned->loc}});
     }
 }
 
-static void list_places(check *c)
+static void list_places(sc_compiled_check *c)
 {
     bool *seen = sc_arena_array(&c->context->arena, c->global->state.count + 1u, sizeof *seen);
     for (uint32_t i = 0; i < c->local->schedule.count; i++) {
@@ -176,12 +86,12 @@ static void list_places(check *c)
         c->unit = fmax(c->unit, c->places.data[p].reach.unit);
 }
 
-static record new_record(check *c)
+static sc_compiled_record new_record(sc_compiled_check *c)
 {
-    return (record){sc_arena_array(&c->context->arena, c->places.count + 1u, sizeof(sc_array))};
+    return (sc_compiled_record){sc_arena_array(&c->context->arena, c->places.count + 1u, sizeof(sc_array))};
 }
 
-static void clear(const check *c, record *of)
+static void clear(const sc_compiled_check *c, sc_compiled_record *of)
 {
     for (uint32_t p = 0; of->values != NULL && p < c->places.count; p++)
         sc_array_free(&of->values[p]);
@@ -202,7 +112,7 @@ static void settle(const sc_type_info *type, const sc_draw *draw, uint32_t nearb
     }
 }
 
-static bool set_states(check *c, sc_runner *runner, uint32_t nearby)
+static bool set_states(sc_compiled_check *c, sc_runner *runner, uint32_t nearby)
 {
     const sc_module *m = sc_runner_module(runner);
     for (uint32_t s = 0; s < c->global->state.count; s++) {
@@ -222,7 +132,7 @@ static bool set_states(check *c, sc_runner *runner, uint32_t nearby)
     return true;
 }
 
-static bool draw_inputs(check *c, int32_t micro_batch, uint32_t nearby, sc_array *inputs)
+static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t nearby, sc_array *inputs)
 {
     sc_draw_options fresh = c->options;
     fresh.seed += micro_batch > 0 ? (uint64_t)micro_batch : 0;
@@ -238,12 +148,12 @@ static bool draw_inputs(check *c, int32_t micro_batch, uint32_t nearby, sc_array
 
 /* ---- runs ---- */
 
-static bool note_states(check *c, const sc_runner *runner, sc_func_id func, record *out)
+static bool note_states(sc_compiled_check *c, const sc_runner *runner, sc_func_id func, sc_compiled_record *out)
 {
     const sc_module *m = sc_runner_module(runner);
     for (uint32_t p = 0; p < c->places.count; p++) {
-        const place *at = &c->places.data[p];
-        uint32_t mine = at->func != func || at->state == SC_NONE ? SC_NONE : sc_module_find_state(m, at->path);
+        const sc_compiled_place *at = &c->places.data[p];
+        uint32_t mine = at->func != func || at->state == SC_NONE ? SC_NONE : sc_module_find_state(m, at->what.path);
         if (mine == SC_NONE)
             continue;
         sc_array_free(&out->values[p]);
@@ -254,21 +164,21 @@ static bool note_states(check *c, const sc_runner *runner, sc_func_id func, reco
     return true;
 }
 
-static void note_outputs(check *c, sc_array *outputs, uint32_t count, record *out)
+static void note_outputs(sc_compiled_check *c, sc_array *outputs, uint32_t count, sc_compiled_record *out)
 {
     for (uint32_t p = 0; p < c->places.count; p++) {
-        const place *at = &c->places.data[p];
-        if (at->state != SC_NONE || (uint32_t)at->output >= count)
+        const sc_compiled_place *at = &c->places.data[p];
+        if (at->state != SC_NONE || (uint32_t)at->what.output >= count)
             continue;
         sc_array_free(&out->values[p]);
-        out->values[p] = outputs[at->output];
-        outputs[at->output] = (sc_array){0};
+        out->values[p] = outputs[at->what.output];
+        outputs[at->what.output] = (sc_array){0};
     }
 }
 
 /* One call; what is compared after it is noted when it is its function's last. */
-static bool run_call(check *c, sc_runner *runner, const sc_call *call, bool is_last, uint32_t nearby, record *out, char *error,
-                     size_t error_size)
+static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *call, bool is_last, uint32_t nearby, sc_compiled_record *out,
+                     char *error, size_t error_size)
 {
     const sc_module *m = sc_runner_module(runner);
     bool is_fed = call->func == c->func;
@@ -290,7 +200,7 @@ static bool run_call(check *c, sc_runner *runner, const sc_call *call, bool is_l
 }
 
 /* The whole schedule, or at a limit the update by itself. */
-static bool run(check *c, sc_runner *runner, uint32_t nearby, record *out, char *error, size_t error_size)
+static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_compiled_record *out, char *error, size_t error_size)
 {
     const sc_module *m = sc_runner_module(runner);
     clear(c, out);
@@ -307,270 +217,57 @@ static bool run(check *c, sc_runner *runner, uint32_t nearby, record *out, char 
     return true;
 }
 
-static bool run_reference(check *c, char *error, size_t error_size)
+static bool run_reference(sc_compiled_check *c, char *error, size_t error_size)
 {
     if (!run(c, c->truth, 0, &c->expected, error, error_size))
         return false;
-    for (uint32_t n = 0; n < NEARBY; n++) {
+    for (uint32_t n = 0; n < SC_NEARBY; n++) {
         if (!run(c, c->nearby, n + 1, &c->near[n], error, error_size))
             return false;
     }
     return true;
 }
 
-/* ---- comparing ---- */
-
-static double norm_of(const sc_array *array)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < array->count && array->data != NULL; i++)
-        sum += isfinite(array->data[i]) ? array->data[i] * array->data[i] : 0;
-    return sqrt(sum);
-}
-
-/* Of the largest tensor of each kind of state, and of outputs at the end, the root mean square. */
-static void find_scales(const check *c, double scales[SC_STATE_KINDS + 1])
-{
-    memset(scales, 0, (SC_STATE_KINDS + 1) * sizeof *scales);
-    for (uint32_t p = 0; p < c->places.count; p++) {
-        const place *at = &c->places.data[p];
-        const sc_array *values = &c->expected.values[p];
-        double *scale = &scales[at->state == SC_NONE ? SC_STATE_KINDS : c->global->state.data[at->state].kind];
-        if (values->data != NULL && values->count > 0)
-            *scale = fmax(*scale, norm_of(values) / sqrt((double)values->count));
-    }
-}
-
-static double tolerance_of(double unit)
-{
-    return unit >= 0x1p-11 ? 2e-2 : unit >= 0x1p-24 ? 1e-5 : unit > 0 ? 1e-9 : 0;
-}
-
-typedef struct comparison {
-    double norm, error, spread; /* of what is expected; of the difference; how far it is to runs nearby */
-    int64_t worst;              /* element, -1: none differs */
-    bool is_hopeless;           /* that element is not finite on one side only */
-} comparison;
-
-/* Elements that overflow in runs nearby are beyond the dtype, and say nothing. */
-static bool is_beyond(const check *c, uint32_t p, int64_t i)
-{
-    bool is_finite = isfinite(c->expected.values[p].data[i]);
-    for (uint32_t n = 0; n < NEARBY; n++) {
-        if ((bool)isfinite(c->near[n].values[p].data[i]) != is_finite)
-            return true;
-    }
-    return false;
-}
-
-static comparison compare(const check *c, uint32_t p)
-{
-    const double *expected = c->expected.values[p].data, *found = c->found.values[p].data;
-    comparison result = {.worst = -1};
-    double norm = 0, error = 0, largest = 0, spread[NEARBY] = {0};
-    for (int64_t i = 0; i < c->found.values[p].count && !result.is_hopeless; i++) {
-        if (is_beyond(c, p, i) || (isnan(expected[i]) && isnan(found[i])))
-            continue;
-        double distance = expected[i] == found[i] ? 0 : fabs(expected[i] - found[i]);
-        result.is_hopeless = !isfinite(distance);
-        if (result.is_hopeless || distance > largest)
-            result.worst = i;
-        largest = fmax(largest, distance);
-        norm += isfinite(expected[i]) ? expected[i] * expected[i] : 0;
-        error += distance * distance;
-        for (uint32_t n = 0; n < NEARBY; n++) {
-            double away = expected[i] - c->near[n].values[p].data[i];
-            spread[n] += isfinite(away) ? away * away : 0;
-        }
-    }
-    result.norm = sqrt(norm);
-    result.error = sqrt(error);
-    for (uint32_t n = 0; n < NEARBY; n++)
-        result.spread = fmax(result.spread, sqrt(spread[n]));
-    return result;
-}
-
-static void count(check *c, const place *at, const comparison *one, double allowed)
-{
-    sc_compiled_result *result = c->result;
-    double relative = one->error == 0 ? 0 : one->norm > 0 ? one->error / one->norm : 0;
-    bool is_decided = one->spread <= undecided_share * one->norm || one->spread == 0;
-    result->undecided += !is_decided;
-    result->states += c->limit == SC_LIMIT_NONE && at->state != SC_NONE;
-    result->outputs += c->limit == SC_LIMIT_NONE && at->state == SC_NONE;
-    result->limits += c->limit != SC_LIMIT_NONE;
-    result->max_error = fmax(result->max_error, allowed > 0 ? one->error / allowed : 0);
-    if (is_decided && relative > result->max_relative_error) {
-        result->max_relative_error = relative;
-        result->worst = at->path;
-    }
-}
-
-static sc_type type_here(const check *c, const place *at, bool local)
-{
-    const sc_module *m = local ? c->local : c->global;
-    if (at->state == SC_NONE)
-        return m->values.data[sc_returned(m, c->last)->operands[at->output]].type;
-    return m->state.data[sc_module_find_state(m, at->path)].type;
-}
-
-/* Both programs have to return as many values. */
-static bool same_outputs(check *c)
-{
-    uint32_t global = sc_output_count(c->global, c->last), local = sc_output_count(c->local, c->last);
-    if (global != local)
-        differ_because(c, "the per-rank program returns %u values, the global one %u", local, global);
-    return global == local;
-}
-
-static void compare_place(check *c, uint32_t p, const double *scales)
-{
-    const place *at = &c->places.data[p];
-    const sc_array *expected = &c->expected.values[p], *found = &c->found.values[p];
-    if (expected->data == NULL) /* not run at this limit */
-        return;
-    if (found->data == NULL) {
-        differ_whole(c, at, "the per-rank program lacks it");
-        return;
-    }
-    sc_type global = type_here(c, at, false), local = type_here(c, at, true);
-    if (!sc_same_dims(c->global, global, c->local, local) || c->global->types.data[global].dtype != c->local->types.data[local].dtype) {
-        differ_whole(c, at, "it has another shape or dtype");
-        return;
-    }
-    /* whatever the step computes hangs on what the micro-batches left */
-    double unit = c->limit == SC_LIMIT_NONE && c->has_step && at->func == c->last && at->reach.unit > 0 ? c->unit : at->reach.unit;
-    double scale = scales[at->state == SC_NONE ? SC_STATE_KINDS : c->global->state.data[at->state].kind] * sqrt((double)found->count);
-    comparison one = compare(c, p);
-    double allowed = unit == 0 ? 0 : tolerance_of(unit) * one.norm + stability * one.spread + cancelled * unit * scale;
-    if (one.is_hopeless || !(one.error <= allowed))
-        differ_at(c, at, expected, found, one.worst);
-    else
-        count(c, at, &one, allowed);
-}
-
-static bool same_bits(double a, double b)
-{
-    return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
-}
-
-/* c->again against c->found. */
-static void compare_bits(check *c)
-{
-    for (uint32_t p = 0; p < c->places.count; p++) {
-        const sc_array *a = &c->found.values[p], *b = &c->again.values[p];
-        for (int64_t i = 0; a->data != NULL && b->data != NULL && i < a->count; i++) {
-            if (!same_bits(a->data[i], b->data[i])) {
-                differ_at(c, &c->places.data[p], a, b, i);
-                return;
-            }
-        }
-    }
-}
-
-/* ---- collectives ---- */
-
-enum { KINDS = 8 };
-static const char *const kind_names[KINDS] = {"all_gather", "reduce_scatter", "all_reduce", "all_to_all",
-                                              "permute",    "broadcast",      "send",       "recv"};
-
-typedef struct traffic {
-    uint64_t calls[KINDS];
-    double sent[KINDS];
-} traffic;
-
-static traffic traffic_of(const check *c, const sc_comm_rows *rows, sc_func_id func)
-{
-    traffic sum = {0};
-    for (uint32_t r = 0; r < rows->count; r++) {
-        const sc_comm_row *row = &rows->data[r];
-        for (int k = 0; k < KINDS && sc_op_at(c->local, row->op)->func == func; k++) {
-            bool is_kind = strcmp(kind_names[k], row->name) == 0;
-            sum.calls[k] += is_kind ? row->count : 0;
-            sum.sent[k] += is_kind ? row->sent * row->count : 0;
-        }
-    }
-    return sum;
-}
-
-/* The table says what a rank sends at most: at the end of a line, a permutation has nowhere to go. */
-static bool is_as_told(int kind, double sent, double told)
-{
-    bool may_be_less = strcmp(kind_names[kind], "permute") == 0;
-    return sent <= told * (1 + 1e-12) && (may_be_less || sent >= told * (1 - 1e-12));
-}
-
-static void compare_traffic(check *c)
-{
-    sc_comm_rows rows = {0};
-    sc_comm_report(c->local, &rows);
-    c->run = "collectives";
-    for (sc_func_id func = 0; func < c->local->funcs.count; func++) {
-        traffic told = traffic_of(c, &rows, func);
-        double most = 0;
-        for (uint32_t rank = 0; rank < c->result->ranks; rank++) {
-            sc_func_profile profile;
-            double sent = 0;
-            sc_session_profile(sc_runner_session(c->code), func, rank, &profile);
-            for (int k = 0; k < KINDS; k++) {
-                if (profile.collectives[k] != told.calls[k] || !is_as_told(k, profile.sent[k], told.sent[k]))
-                    differ_because(c, "in '%s' rank %u calls %s %llu times and sends %.0f bytes; `shardc comm` says %llu times, %.0f bytes",
-                                   sc_text(c->context, c->local->funcs.data[func].name), rank, kind_names[k],
-                                   (unsigned long long)profile.collectives[k], profile.sent[k], (unsigned long long)told.calls[k],
-                                   told.sent[k]);
-                sent += profile.sent[k];
-                c->result->collectives += rank == 0 ? profile.collectives[k] : 0;
-            }
-            most = fmax(most, sent);
-        }
-        c->result->sent += most;
-    }
-}
-
 /* ---- all of it ---- */
 
 /* The same start on emitted code, three times. */
-static void run_and_compare(check *c)
+static void run_and_compare(sc_compiled_check *c)
 {
     char error[512];
-    double scales[SC_STATE_KINDS + 1];
-    c->run = c->limit == SC_LIMIT_NONE ? "random" : sc_limit_names[c->limit];
+    c->differences.run = c->limit == SC_LIMIT_NONE ? "random" : sc_limit_names[c->limit];
     if (!run(c, c->code, 0, &c->found, error, sizeof error)) {
-        differ_because(c, "the emitted code fails: %s", error);
+        sc_differ_because(&c->differences, "the emitted code fails: %s", error);
         return;
     }
-    find_scales(c, scales);
-    if (!same_outputs(c))
+    if (!sc_compiled_compare_values(c))
         return;
-    for (uint32_t p = 0; p < c->places.count && c->result->equal; p++)
-        compare_place(c, p, scales);
     if (c->limit == SC_LIMIT_NONE && c->result->equal)
-        compare_traffic(c);
+        sc_compiled_compare_traffic(c);
     sc_runner *runners[] = {c->code, c->wide};
     static const char *const names[] = {"again", "two threads a rank"};
     for (int i = 0; i < 2 && c->result->equal; i++) {
-        c->run = names[i];
+        c->differences.run = names[i];
         if (run(c, runners[i], 0, &c->again, error, sizeof error))
-            compare_bits(c);
+            sc_compiled_compare_bits(c);
         else
-            differ_because(c, "the emitted code fails: %s", error);
+            sc_differ_because(&c->differences, "the emitted code fails: %s", error);
     }
 }
 
 /* Ids that are no input may be out of range on some inputs, so smaller integers are tried. */
-static bool find_start(check *c)
+static bool find_start(sc_compiled_check *c)
 {
     char error[512];
     for (c->options.attempt = 0; c->options.attempt < SC_DRAW_ATTEMPTS; c->options.attempt++) {
         if (run_reference(c, error, sizeof error))
             return true;
     }
-    c->run = "random";
-    differ_because(c, "the global program itself fails on random inputs: %s", error);
+    c->differences.run = "random";
+    sc_differ_because(&c->differences, "the global program itself fails on random inputs: %s", error);
     return false;
 }
 
-static void run_limits(check *c)
+static void run_limits(sc_compiled_check *c)
 {
     char error[512];
     uint64_t seed = c->options.seed;
@@ -578,16 +275,16 @@ static void run_limits(check *c)
         if (!sc_limit_applies(c->global, which))
             continue;
         c->limit = which;
-        c->run = sc_limit_names[which];
+        c->differences.run = sc_limit_names[which];
         c->options.seed = seed + ((uint64_t)which << 32);
         if (run_reference(c, error, sizeof error))
             run_and_compare(c);
         else
-            differ_because(c, "the global program itself fails: %s", error);
+            sc_differ_because(&c->differences, "the global program itself fails: %s", error);
     }
 }
 
-static void prepare(check *c)
+static void prepare(sc_compiled_check *c)
 {
     sc_draws_find(c->global, c->func, &c->draws);
     sc_for_each_op (c->global, c->func, id) {
@@ -599,31 +296,31 @@ static void prepare(check *c)
     c->expected = new_record(c);
     c->found = new_record(c);
     c->again = new_record(c);
-    for (uint32_t n = 0; n < NEARBY; n++)
+    for (uint32_t n = 0; n < SC_NEARBY; n++)
         c->near[n] = new_record(c);
 }
 
-static bool open_runners(check *c)
+static bool open_runners(sc_compiled_check *c)
 {
     uint32_t ranks = (uint32_t)c->result->ranks;
-    c->truth = sc_runner_interpret(c->global, NULL, &(sc_interp_options){0});
-    c->nearby = sc_runner_interpret(c->global, NULL, &(sc_interp_options){.round = true});
+    c->truth = sc_runner_interpret(c->global, &(sc_interp_options){0});
+    c->nearby = sc_runner_interpret(c->global, &(sc_interp_options){.round = true});
     if (c->truth == NULL || c->nearby == NULL) {
-        differ_because(c, "there is not enough memory to interpret the program");
+        sc_differ_because(&c->differences, "there is not enough memory to interpret the program");
         return false;
     }
-    c->code = sc_runner_load(c->context, c->local, NULL, ranks);
+    c->code = sc_runner_load(c->context, c->local, ranks);
     c->wide = c->code == NULL ? NULL : sc_runner_again(c->context, c->code, 2 * ranks);
     c->result->equal = c->wide != NULL;
     return c->wide != NULL;
 }
 
-static void close_all(check *c)
+static void close_all(sc_compiled_check *c)
 {
     clear(c, &c->expected);
     clear(c, &c->found);
     clear(c, &c->again);
-    for (uint32_t n = 0; n < NEARBY; n++)
+    for (uint32_t n = 0; n < SC_NEARBY; n++)
         clear(c, &c->near[n]);
     sc_runner_free(c->truth);
     sc_runner_free(c->nearby);
@@ -634,7 +331,13 @@ static void close_all(check *c)
 bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options,
                           sc_compiled_result *result)
 {
-    check c = {.context = local->context, .global = global, .local = local, .func = func, .last = func, .result = result, .run = "random"};
+    sc_compiled_check c = {.context = local->context,
+                           .global = global,
+                           .local = local,
+                           .func = func,
+                           .last = func,
+                           .result = result,
+                           .differences = {"random", &result->equal, &result->first}};
     sc_trial_size size;
     *result = (sc_compiled_result){.equal = true};
     c.options.seed = options->seed;
@@ -642,7 +345,7 @@ bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func, 
     if (c.has_step)
         c.last = global->schedule.data[global->schedule.count - 1].func;
     if (!sc_same_schedule(global, local)) {
-        differ_because(&c, "the per-rank program does not call the same functions for the same micro-batches");
+        sc_differ_because(&c.differences, "the per-rank program does not call the same functions for the same micro-batches");
         return false;
     }
     sc_trial_shrink(global, local, options->full, &size);
@@ -650,7 +353,7 @@ bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func, 
     result->ranks = sc_mesh_ranks(&local->mesh);
     prepare(&c);
     if (size.too_large != NULL)
-        differ_because(&c, "%s", size.too_large);
+        sc_differ_because(&c.differences, "%s", size.too_large);
     else if (open_runners(&c) && find_start(&c))
         run_and_compare(&c);
     if (c.wide != NULL)

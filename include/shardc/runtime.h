@@ -128,7 +128,7 @@ SC_API sc_status sc_session_initialise(sc_session *session, sc_error *error);
 SC_API sc_status sc_session_set_state(sc_session *session, uint32_t state, const void *data, const char *dtype, sc_error *error);
 SC_API sc_status sc_session_get_state(sc_session *session, uint32_t state, void *data, const char *dtype, sc_error *error);
 /* A rank's shard as it lies in memory; the rank is one of this process. The pointer lives as long as the session, and may be written to
- * while nothing runs. NULL: no such rank or state. */
+ * while nothing runs. NULL: no such rank or state, or the memory is a card's. */
 SC_API void *sc_session_local_state(sc_session *session, uint32_t state, uint32_t rank);
 
 /* Parameters from a safetensors file or folder, whose tensors are called like them; with `all`, every parameter and all optimizer state, as

@@ -645,7 +645,6 @@ static inline random_kernel random_kernel_make(sc_context *context, uint64_t see
     r->seed = seed;
     r->k = sc_kernel_new(context, sc_intern_printf(&context->names, "k%llu", (unsigned long long)seed));
     r->made.k = r->k;
-    r->k->simple = random_chance(r, 10);
     random_dims(r);
     random_keep(r, random_constant(r, SC_DTYPE_f32, 1.25));
     random_keep(r, random_constant(r, SC_DTYPE_i32, -3));

@@ -204,6 +204,14 @@ static sc_image_instr *instr(image_case *c, uint32_t func, uint32_t index)
     return &c->funcs.data[func].instrs[index];
 }
 
+static void give_stage(image_case *c, sc_image_stage stage)
+{
+    sc_image_kernel *kernel = &c->kernels.data[0];
+    kernel->stages = sc_arena_array(&c->arena, 1, sizeof stage);
+    kernel->stages[0] = stage;
+    kernel->stage_count = 1;
+}
+
 #define SPOIL(name, statement)                                                                                                             \
     static void name(image_case *c)                                                                                                        \
     {                                                                                                                                      \
@@ -231,6 +239,10 @@ SPOIL(digit_forgotten, c->states.data[0].tensor.replica.count = 0)
 SPOIL(replica_backwards, c->states.data[0].tensor.replica.terms[0].times = -1)
 SPOIL(part_of_nothing, c->states.data[2].tensor.pending = SC_IMAGE_WHOLE)
 SPOIL(no_symbol, c->kernels.data[0].symbol = "a b")
+SPOIL(stages_on_a_processor, give_stage(c, (sc_image_stage){1, 32, 0}))
+SPOIL(no_stages_on_a_card, c->image.target = "cuda:sm_80")
+SPOIL(half_a_warp, give_stage(c, (sc_image_stage){1, 48, 0}); c->image.target = "cuda:sm_80")
+SPOIL(no_blocks, give_stage(c, (sc_image_stage){0, 32, 0}); c->image.target = "cuda:sm_80")
 SPOIL(gemm_broken, c->gemms.data[0].dims[0].size = -2)
 SPOIL(group_twice, c->groups.data[0].digits[1] = c->groups.data[0].digits[0])
 SPOIL(no_group, c->collectives.data[0].group = 2)
@@ -298,6 +310,10 @@ static const fault_case faults[] = {
     {replica_backwards, "a replica or part counts by -1"},
     {part_of_nothing, "state 2 (total): it has parts, but no reduction is pending"},
     {no_symbol, "kernel 0 (a b): its symbol is no name"},
+    {stages_on_a_processor, "kernel 0 (k0_widen): it has 1 stages, for target cpu"},
+    {no_stages_on_a_card, "kernel 0 (k0_widen): it has 0 stages, for target cuda:sm_80"},
+    {half_a_warp, "kernel 0 (k0_widen): stage 0: 1 blocks of 48 threads"},
+    {no_blocks, "kernel 0 (k0_widen): stage 0: 0 blocks of 32 threads"},
     {gemm_broken, "gemm 0: "},
     {group_twice, "group 0 (dp): its digits are not of different axes"},
     {no_group, "collective 0 (all_reduce): group 2, of 2"},

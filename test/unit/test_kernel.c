@@ -137,7 +137,6 @@ static void what_changes_nothing_folds(sc_context *context)
 /* ---- text ---- */
 
 static const char every_line[] = "kernel @k7 \"all \\\"lines\\\"\" {\n"
-                                 "  simple\n"
                                  "  from \"gpt2.shard:7: c = x - mean[D](x)\"\n"
                                  "  from \"gpt2.shard:8: y = c\"\n"
                                  "  dim \"B*S\" = 6\n"

@@ -971,29 +971,6 @@ static void functions_share_states_only(void **state)
     sc_arena_free(&p.arena);
 }
 
-static void the_plan_in_lines(void **state)
-{
-    (void)state;
-    program p;
-    sc_memory_plan made;
-    sc_strbuf out;
-    begin_hand(&p, 1, 1);
-    uint32_t a = act(&p, 640), b = act(&p, 1300), c = act(&p, 64);
-    kernel(&p, 0, NONE, a);
-    kernel(&p, a, NONE, b);
-    kernel(&p, a, b, c);
-    end_func(&p, c);
-    finish_program(&p);
-    plan(&p, &made);
-    sc_strbuf_init(&out, &p.arena);
-    sc_memory_plan_print(&p.image, &made, 2, &out);
-    assert_non_null(strstr(out.data, "arena 2688 bytes: 2688 alive at once, 0.00 % above; 0 written in place\n"));
-    assert_non_null(strstr(out.data, "peak in @f0, instruction 2 of here (forward)\n"));
-    assert_non_null(strstr(out.data, "1344  b2\n"));
-    assert_non_null(strstr(out.data, "640  b1\n  and 1 more\n"));
-    sc_arena_free(&p.arena);
-}
-
 /* ---- size ---- */
 /* A deep network's step: every block keeps some values until its backward, gathers its parameters a block ahead, frees the rest soon. */
 static void deep_program(program *p, uint32_t blocks, uint32_t per_block)
@@ -1083,7 +1060,6 @@ int main(void)
         cmocka_unit_test(outputs_survive_the_schedule),
         cmocka_unit_test(messages_say_what_is_wrong),
         cmocka_unit_test(functions_share_states_only),
-        cmocka_unit_test(the_plan_in_lines),
         cmocka_unit_test(large_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -512,9 +512,9 @@ static void what_makes_no_sense_is_refused(void **state)
     sc_executable_free(program);
     sc_arena_free(&c.arena);
     image_begin(&c, 1, 1);
-    c.image.target = "cuda";
+    c.image.target = "tpu";
     program = image_executable(&c);
-    REFUSED(sc_session_new(program, NULL, &session, &why), SC_ERROR_UNAVAILABLE, "for target 'cuda'");
+    REFUSED(sc_session_new(program, NULL, &session, &why), SC_ERROR_UNAVAILABLE, "for target 'tpu'");
     assert_null(session);
     sc_executable_free(program);
     c.image.target = "cpu";

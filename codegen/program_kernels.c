@@ -1,0 +1,134 @@
+/* Calls of functions that codegen writes: each text is emitted once, and calls that differ in their arguments only share it. Kernels are
+ * lowered here from the ops that share one. */
+#include <string.h>
+
+#include "codegen/emit_c.h"
+#include "codegen/lower.h"
+#include "codegen/program_internal.h"
+
+void sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new)
+{
+    sc_strbuf bare, text;
+    sc_helper_set helpers = 0;
+    sc_strbuf_init(&bare, g->arena);
+    emit(g, what, SC_OBJECT_NAME, false, &bare, &helpers);
+    const char *symbol = sc_object_symbol(g->arena, bare.data);
+    uint32_t *known = sc_map_insert(&g->kernel_map, sc_hash_bytes(symbol, strlen(symbol), 0), g->kernels.count, out_new);
+    *out_kernel = *known;
+    if (!*out_new) {
+        g->out->kernels.data[*out_kernel].calls++;
+        return;
+    }
+    sc_strbuf_init(&text, g->arena);
+    emit(g, what, symbol, true, &text, &helpers);
+    shown->symbol = symbol;
+    shown->text = text.data;
+    shown->helpers = helpers;
+    shown->calls = 1;
+    *sc_vec_push(g->arena, &g->out->kernels) = *shown;
+    *sc_vec_push(g->arena, &g->kernels) = (sc_image_kernel){.symbol = symbol, .title = shown->title, .simple = shown->why_simple != NULL};
+}
+
+static void emit_kernel(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+{
+    const sc_kernel *k = what;
+    (void)g;
+    sc_emit_c(k, name, comments, out, helpers);
+    if (comments)
+        return;
+    /* functions that differ in what their text does not show: parameters that folded away are still given; checks say what is wrong */
+    sc_strbuf_printf(out, "%u parameters\n", k->params.count);
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        if (k->items.data[i].kind == SC_ITEM_CHECK)
+            sc_strbuf_printf(out, "%s\n", k->items.data[i].message);
+    }
+}
+
+/* What the image says of the function: its arguments and checks. */
+static void describe_kernel(sc_generator *g, const sc_kernel *k, sc_image_kernel *out)
+{
+    out->arg_count = k->args.count;
+    out->param_count = k->params.count;
+    out->args = sc_arena_array(g->arena, k->args.count, sizeof *out->args);
+    out->checks = sc_arena_array(g->arena, k->items.count, sizeof *out->checks);
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        int64_t elements = 1;
+        for (uint32_t d = 0; d < k->args.data[i].rank; d++)
+            elements *= k->args.data[i].sizes[d];
+        out->args[i] = (sc_image_arg){elements * sc_dtypes[k->args.data[i].dtype].bytes, (uint8_t)k->args.data[i].mode};
+    }
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        if (k->items.data[i].kind == SC_ITEM_CHECK)
+            out->checks[out->check_count++] = k->items.data[i].message;
+    }
+}
+
+static bool is_state_buffer(const sc_generator *g, uint32_t buffer)
+{
+    return g->buffers.data[buffer].kind <= SC_BUFFER_OTHER_STATE;
+}
+
+/* What the kernel may write in place of an operand. */
+static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
+{
+    for (uint32_t o = 0; o < k->args.count; o++) {
+        for (uint32_t i = 0; i < k->args.count; i++) {
+            const sc_image_buffer *out = &g->buffers.data[args[o].buffer], *in = &g->buffers.data[args[i].buffer];
+            if (k->args.data[o].mode == SC_ARG_OUT && k->args.data[i].mode == SC_ARG_IN && args[i].at == 0 && out->bytes == in->bytes &&
+                !is_state_buffer(g, args[o].buffer) && !is_state_buffer(g, args[i].buffer) && sc_kernel_may_share(k, i, o))
+                *sc_vec_push(g->arena, &g->wishes) =
+                    (sc_memory_wish){g->func_base + g->func, g->instrs.count, args[o].buffer, args[i].buffer};
+        }
+    }
+}
+
+void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args)
+{
+    bool is_new;
+    uint32_t index;
+    sc_strbuf ir;
+    sc_strbuf_init(&ir, g->arena);
+    sc_generated_kernel shown = {.title = k->title};
+    sc_generator_emit(g, emit_kernel, k, &shown, &index, &is_new);
+    if (is_new) {
+        sc_kernel_print(k, &ir);
+        g->out->kernels.data[index].ir = ir.data;
+        describe_kernel(g, k, &g->kernels.data[index]);
+    }
+    wish(g, k, args);
+    sc_image_instr *instr = sc_generator_instr(g, SC_INSTR_KERNEL, op, index, args, k->args.count);
+    instr->param_count = k->params.count;
+    instr->params = k->params.data;
+}
+
+bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
+{
+    sc_lowered lowered;
+    if (!sc_lower_kernel(g->m, ops, count, g->escapes, &lowered))
+        return false;
+    sc_kernel *k = lowered.kernel;
+    sc_image_ref *args = sc_arena_array(g->arena, k->args.count, sizeof *args);
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        if (k->args.data[i].mode == SC_ARG_IN)
+            args[i] = sc_generator_read(g, lowered.args.data[i].value);
+    }
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        sc_value value = lowered.args.data[i].value, before = lowered.args.data[i].in_place;
+        if (k->args.data[i].mode == SC_ARG_IN)
+            continue;
+        sc_image_ref old = before != SC_NONE ? sc_generator_read(g, before) : (sc_image_ref){0};
+        bool may_share = true;
+        for (uint32_t j = 0; j < k->args.count; j++) {
+            if (k->args.data[j].mode == SC_ARG_IN && sc_generator_overwrites(g, value, lowered.args.data[j].value))
+                may_share = may_share && sc_kernel_may_share(k, j, i);
+        }
+        bool takes_place = before != SC_NONE && g->target[value] == SC_NONE && g->last_read[g->root[before]] == g->unit &&
+                           !is_state_buffer(g, old.buffer) && !sc_generator_is_input(g, old.buffer) && old.at == 0;
+        args[i] = takes_place ? (g->place[value] = old) : sc_generator_write(g, value, SC_BUFFER_ACT, may_share);
+        if (before != SC_NONE && (args[i].buffer != old.buffer || args[i].at != old.at))
+            sc_generator_copy(g, ops[count - 1], old, args[i]);
+    }
+    sc_kernel_simplify(k);
+    sc_generator_call(g, ops[count - 1], k, args);
+    return true;
+}

@@ -1,0 +1,27 @@
+#include "runtime/cuda.h"
+
+#include "support/dynlib.h"
+
+static const sc_dynlib_symbol symbols[] = {
+#define SYMBOL(result, name, arguments) {#name, offsetof(sc_cuda, name)},
+#include "runtime/cuda.def"
+#undef SYMBOL
+};
+/* Comes with the driver, not with the toolkit, whose folder has a stub of that name that does nothing. */
+static const char *const names[] = {"libcuda.so.1", NULL};
+static const sc_dynlib library = {.title = "the driver of NVIDIA's GPUs",
+                                  .variable = "SHARDC_LIBCUDA",
+                                  .remedy = "install NVIDIA's driver (CUDA 11.4 or later)",
+                                  .names = names,
+                                  .symbols = symbols,
+                                  .symbol_count = sizeof symbols / sizeof *symbols};
+
+bool sc_cuda_open(sc_cuda *out, sc_error *error)
+{
+    return sc_dynlib_open(&library, out, error);
+}
+
+void sc_cuda_close(sc_cuda *cuda)
+{
+    sc_dynlib_close(&library, cuda);
+}

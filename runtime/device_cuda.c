@@ -1,0 +1,561 @@
+/* Cards: every instruction is put on a stream and runs when its turn comes; the host waits at the end of a call. What a call leaves behind
+ * for the host are the failures of its checks. A function that ran once as it is becomes a graph, where its collectives may be part of one.
+ */
+#define _GNU_SOURCE
+#include "runtime/device_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- sessions ---- */
+
+static bool has_products(const sc_image *image)
+{
+    return image->gemm_count > 0;
+}
+
+static bool ranks_share_a_card(const sc_session *session)
+{
+    const sc_cuda_session *own = session->device_state;
+    return session->rank_count > own->card_count;
+}
+
+static sc_status open_session(sc_session *session, sc_error *error)
+{
+    sc_cuda_session *own = session->device_state = calloc(1, sizeof *own);
+    if (own == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a session");
+    sc_status status = sc_cuda_open_cards(session, error);
+    if (status == SC_OK && has_products(session->image) && !sc_cublaslt_open(&own->lt, error)) {
+        own->lt.library = NULL;
+        status = SC_ERROR_UNAVAILABLE;
+    }
+    if (status == SC_OK && session->image->collective_count > 0 && session->image->ranks > 1 && !ranks_share_a_card(session) &&
+        !sc_nccl_open(&own->nccl, error)) {
+        own->nccl.library = NULL;
+        status = SC_ERROR_UNAVAILABLE;
+    }
+    return status;
+}
+
+static void close_session(sc_session *session)
+{
+    sc_cuda_session *own = session->device_state;
+    if (own == NULL)
+        return;
+    if (own->nccl.library != NULL)
+        sc_nccl_close(&own->nccl);
+    if (own->lt.library != NULL)
+        sc_cublaslt_close(&own->lt);
+    sc_cuda_close_cards(session);
+    free(own);
+    session->device_state = NULL;
+}
+
+/* ---- ranks: memory ---- */
+
+static sc_status allocate(sc_rank *rank, sc_cuda_rank *own, sc_error *error)
+{
+    const sc_cuda *api = &own->session->api;
+    size_t bytes = (size_t)rank->session->image->arena_bytes;
+    char what[64];
+    snprintf(what, sizeof what, "the %zu bytes of rank %u", bytes, rank->rank);
+    /* What cuMemAlloc gives is aligned to 256 bytes at least. */
+    sc_status status = SC_CUDA(api, error, what, cuMemAlloc_v2, &own->memory, bytes + 1);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, what, cuMemsetD8Async, own->memory, 0, bytes + 1, own->streams[0]);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, what, cuMemAlloc_v2, &own->call, 64);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, what, cuMemHostAlloc, &own->staging, SC_CUDA_STAGING, SC_CU_HOST_PORTABLE);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, what, cuStreamSynchronize, own->streams[0]);
+    rank->arena = (char *)(uintptr_t)own->memory;
+    return status;
+}
+
+static sc_status open_rank(sc_rank *rank, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state = calloc(1, sizeof *own);
+    if (own == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
+    own->session = rank->session->device_state;
+    own->card = sc_cuda_card_of(rank);
+    const sc_cuda *api = &own->session->api;
+    if (rank->session->image->ranks > 1)
+        own->comm = ranks_share_a_card(rank->session) ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
+    own->graphs = calloc(rank->session->image->func_count + 1u, sizeof *own->graphs);
+    if (own->graphs == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
+    sc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
+    for (int s = 0; status == SC_OK && s < SC_IMAGE_STREAMS; s++)
+        status = SC_CUDA(api, error, "", cuStreamCreate, &own->streams[s], SC_CU_STREAM_NON_BLOCKING);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, "", cuEventCreate, &own->finished, SC_CU_EVENT_NO_TIMING);
+    return status == SC_OK ? allocate(rank, own, error) : status;
+}
+
+/* ---- ranks: instructions ---- */
+
+/* The parameters of a kernel's launches: their values in a row, and the address of each. */
+static sc_status bind_kernel(const sc_image *image, sc_cuda_rank *own, sc_bound *bound, sc_cuda_bound *extra, sc_error *error)
+{
+    const sc_image_instr *instr = bound->instr;
+    uint32_t count = instr->arg_count + instr->param_count + 2;
+    extra->values = calloc(count, sizeof *extra->values);
+    extra->launch = calloc(count, sizeof *extra->launch);
+    if (extra->values == NULL || extra->launch == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the launches");
+    for (uint32_t i = 0; i < count; i++)
+        extra->launch[i] = &extra->values[i];
+    for (uint32_t i = 0; i < instr->arg_count; i++)
+        extra->values[i] = (uint64_t)(uintptr_t)bound->args[i];
+    if (image->kernels[instr->index].check_count > 0)
+        extra->slot = own->slot_count++;
+    return SC_OK;
+}
+
+static sc_status bind_collective(const sc_cuda *api, sc_cuda_bound *extra, sc_error *error)
+{
+    sc_cu_event *events[] = {&extra->ready, &extra->half, &extra->done};
+    sc_status status = SC_OK;
+    for (int i = 0; status == SC_OK && i < 3; i++)
+        status = SC_CUDA(api, error, "", cuEventCreate, events[i], SC_CU_EVENT_NO_TIMING);
+    return status;
+}
+
+static sc_status each_bound(sc_rank *rank, sc_status (*work)(sc_rank *rank, sc_bound *bound, sc_error *error), sc_error *error)
+{
+    const sc_image *image = rank->session->image;
+    sc_status status = SC_OK;
+    for (uint32_t f = 0; rank->funcs != NULL && status == SC_OK && f < image->func_count; f++) {
+        for (uint32_t i = 0; status == SC_OK && i < image->funcs[f].instr_count; i++)
+            status = work(rank, &rank->funcs[f][i], error);
+    }
+    return status;
+}
+
+static sc_status bind_one(sc_rank *rank, sc_bound *bound, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    if (bound->instr->kind != SC_INSTR_KERNEL && bound->instr->kind != SC_INSTR_COLLECTIVE)
+        return SC_OK;
+    sc_cuda_bound *extra = bound->device = calloc(1, sizeof *extra);
+    if (extra == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the launches");
+    if (bound->instr->kind == SC_INSTR_COLLECTIVE)
+        return bind_collective(&own->session->api, extra, error);
+    return bind_kernel(rank->session->image, own, bound, extra, error);
+}
+
+/* Where failures stand is known when all kernels that can fail have been counted. */
+static sc_status point_to_failures(sc_rank *rank, sc_bound *bound, sc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_cuda_bound *extra = bound->device;
+    (void)error;
+    if (bound->instr->kind == SC_INSTR_KERNEL) {
+        uint32_t at = bound->instr->arg_count + bound->instr->param_count;
+        extra->values[at] = own->call;
+        extra->values[at + 1] = own->failures + 8u * extra->slot;
+    }
+    return SC_OK;
+}
+
+static sc_status unbind_one(sc_rank *rank, sc_bound *bound, sc_error *error)
+{
+    const sc_cuda *api = &((sc_cuda_rank *)rank->device_state)->session->api;
+    sc_cuda_bound *extra = bound->device;
+    (void)error;
+    if (extra == NULL)
+        return SC_OK;
+    sc_cu_event events[] = {extra->ready, extra->half, extra->done};
+    for (int i = 0; i < 3; i++) {
+        if (events[i] != NULL)
+            api->cuEventDestroy_v2(events[i]);
+    }
+    free(extra->values);
+    free(extra->launch);
+    free(extra);
+    bound->device = NULL;
+    return SC_OK;
+}
+
+static sc_status make_products(sc_rank *rank, sc_cuda_rank *own, sc_error *error)
+{
+    const sc_image *image = rank->session->image;
+    own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
+    if (own->matmuls == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' plans");
+    if (!has_products(image))
+        return SC_OK;
+    sc_lt_status created = own->session->lt.cublasLtCreate(&own->lt);
+    if (created != SC_LT_SUCCESS) {
+        own->lt = NULL;
+        return sc_fail(error, SC_ERROR_DEVICE, "cublasLtCreate: %s (%u)", own->session->lt.cublasLtGetStatusString(created), created);
+    }
+    sc_status status = SC_OK;
+    for (uint32_t g = 0; status == SC_OK && g < image->gemm_count; g++)
+        status = sc_cuda_matmul_new(rank, &image->gemms[g], &own->matmuls[g], error);
+    return status;
+}
+
+static sc_status prepare_rank(sc_rank *rank, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    own->slot_count = 1;
+    sc_status status = each_bound(rank, bind_one, error);
+    size_t bytes = own->slot_count * sizeof *own->host_failures;
+    void *pinned = NULL;
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, "", cuMemAlloc_v2, &own->failures, bytes);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, "", cuMemHostAlloc, &pinned, bytes + sizeof(uint64_t), SC_CU_HOST_PORTABLE);
+    own->host_failures = pinned;
+    if (status == SC_OK)
+        status = each_bound(rank, point_to_failures, error);
+    return status == SC_OK ? make_products(rank, own, error) : status;
+}
+
+static sc_status open_groups(sc_rank *rank, sc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    sc_status status = sc_rank_bind_groups(rank, rank->comm, error);
+    return status == SC_OK && own->comm != NULL ? own->comm->open(rank, error) : status;
+}
+
+static void drop_graph(const sc_cuda *api, sc_cuda_graph *graph)
+{
+    if (graph->exec != NULL)
+        api->cuGraphExecDestroy(graph->exec);
+    *graph = (sc_cuda_graph){.is_refused = graph->is_refused};
+}
+
+static void close_rank(sc_rank *rank)
+{
+    sc_cuda_rank *own = rank->device_state;
+    if (own == NULL)
+        return;
+    const sc_cuda *api = &own->session->api;
+    const sc_image *image = rank->session->image;
+    api->cuCtxSetCurrent(own->card->context);
+    for (int s = 0; s < SC_IMAGE_STREAMS; s++) {
+        if (own->streams[s] != NULL && !rank->has_lost_world)
+            api->cuStreamSynchronize(own->streams[s]);
+    }
+    if (own->comm != NULL)
+        own->comm->close(rank);
+    for (uint32_t f = 0; own->graphs != NULL && f < image->func_count; f++)
+        drop_graph(api, &own->graphs[f]);
+    for (uint32_t g = 0; own->matmuls != NULL && g < image->gemm_count; g++)
+        sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
+    if (own->lt != NULL)
+        own->session->lt.cublasLtDestroy(own->lt);
+    each_bound(rank, unbind_one, NULL);
+    sc_cu_address memories[] = {own->failures, own->call, own->memory};
+    for (int i = 0; i < 3; i++) {
+        if (memories[i] != 0)
+            api->cuMemFree_v2(memories[i]);
+    }
+    if (own->host_failures != NULL)
+        api->cuMemFreeHost(own->host_failures);
+    if (own->staging != NULL)
+        api->cuMemFreeHost(own->staging);
+    if (own->finished != NULL)
+        api->cuEventDestroy_v2(own->finished);
+    for (int s = 0; s < SC_IMAGE_STREAMS; s++) {
+        if (own->streams[s] != NULL)
+            api->cuStreamDestroy_v2(own->streams[s]);
+    }
+    free(own->matmuls);
+    free(own->graphs);
+    free(own);
+    rank->device_state = NULL;
+}
+
+/* ---- waiting ---- */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Until all that is on stream 0 is done. A call with collectives may wait for ranks that do not come: it asks how they are, and has the
+ * session's deadline. A short wait burns the processor, a long one sleeps. */
+static sc_status wait_for_stream(sc_rank *rank, bool has_collectives, sc_error *error)
+{
+    enum { BURN_US = 200, SLEEP_US = 50 };
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    double begin = now(), deadline = rank->session->options.deadline_ms * 1e-3;
+    sc_status status = SC_CUDA(api, error, "", cuEventRecord, own->finished, own->streams[0]);
+    while (status == SC_OK) {
+        sc_cu_result result = api->cuEventQuery(own->finished);
+        if (result != SC_CU_NOT_READY)
+            return sc_cuda_check(api, result, "cuEventQuery", "a kernel before it failed", error);
+        double waited = now() - begin;
+        if (has_collectives && own->comm != NULL)
+            status = own->comm->poll(rank, error);
+        if (status == SC_OK && has_collectives && deadline > 0 && waited > deadline)
+            status = sc_fail(error, SC_ERROR_TIMEOUT, "rank %u waited %.3g s for what the ranks compute together; the deadline is %.3g s",
+                             rank->rank, waited, deadline);
+        if (waited > BURN_US * 1e-6)
+            nanosleep(&(struct timespec){.tv_nsec = SLEEP_US * 1000L}, NULL);
+    }
+    return status;
+}
+
+static bool has_collectives(const sc_image *image, uint32_t func)
+{
+    for (uint32_t i = 0; i < image->funcs[func].instr_count; i++) {
+        if (image->funcs[func].instrs[i].kind == SC_INSTR_COLLECTIVE)
+            return true;
+    }
+    return false;
+}
+
+/* ---- calls ---- */
+
+/* The step, and a clean slate for failures. */
+static sc_status set_call(sc_rank *rank, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    uint64_t *step = &own->host_failures[own->slot_count];
+    *step = rank->session->step & UINT32_MAX;
+    sc_status status = SC_CUDA(api, error, "", cuMemcpyHtoDAsync_v2, own->call, step, sizeof *step, own->streams[0]);
+    if (status == SC_OK)
+        status =
+            SC_CUDA(api, error, "", cuMemsetD8Async, own->failures, 0xff, own->slot_count * sizeof *own->host_failures, own->streams[0]);
+    return status;
+}
+
+/* Whether the function may be recorded, and has not been for such a call. The first run is not: libraries make up their minds in it. */
+static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only && !rank->session->options.profile &&
+           rank->session->trace == NULL && (own->comm == NULL || own->comm->is_captured || !has_collectives(rank->session->image, func));
+}
+
+static sc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    sc_cuda_graph *graph = &own->graphs[func];
+    *out_done = false;
+    if (graph->exec != NULL && (graph->seed != rank->session->seed || graph->micro_batch != micro_batch || !may_capture(rank, graph, func)))
+        drop_graph(api, graph);
+    sc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
+    if (status == SC_OK)
+        status = set_call(rank, error);
+    if (status == SC_OK && graph->exec != NULL) {
+        *out_done = true;
+        return SC_CUDA(api, error, rank->session->image->funcs[func].name, cuGraphLaunch, graph->exec, own->streams[0]);
+    }
+    if (status == SC_OK && may_capture(rank, graph, func)) {
+        status = SC_CUDA(api, error, "", cuStreamBeginCapture_v2, own->streams[0], SC_CU_CAPTURE_THREAD);
+        own->is_capturing = status == SC_OK;
+        graph->seed = rank->session->seed;
+        graph->micro_batch = micro_batch;
+    }
+    return status;
+}
+
+/* What was recorded becomes a graph and runs. */
+static sc_status end_capture(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    const char *name = rank->session->image->funcs[func].name;
+    sc_cu_graph recorded = NULL;
+    own->is_capturing = false;
+    sc_cu_result result = api->cuStreamEndCapture(own->streams[0], &recorded);
+    if (failed) {
+        if (recorded != NULL)
+            api->cuGraphDestroy(recorded);
+        return SC_OK;
+    }
+    sc_status status = sc_cuda_check(api, result, "cuStreamEndCapture", name, error);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, name, cuGraphInstantiateWithFlags, &own->graphs[func].exec, recorded, 0);
+    if (recorded != NULL)
+        api->cuGraphDestroy(recorded);
+    return status == SC_OK ? SC_CUDA(api, error, name, cuGraphLaunch, own->graphs[func].exec, own->streams[0]) : status;
+}
+
+/* Of the instructions that failed, the first. */
+static void find_failure(sc_rank *rank, uint32_t func, sc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    for (uint32_t i = 0; i < rank->session->image->funcs[func].instr_count && error->status == SC_OK; i++) {
+        const sc_bound *bound = &rank->funcs[func][i];
+        const sc_cuda_bound *extra = bound->device;
+        if (bound->instr->kind == SC_INSTR_KERNEL && extra->slot != 0 && own->host_failures[extra->slot] != UINT64_MAX)
+            sc_rank_fail_check(rank, bound->instr, (int64_t)own->host_failures[extra->slot], error);
+    }
+}
+
+static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    sc_error reason = {.status = SC_OK};
+    sc_status status = SC_OK;
+    if (own->is_capturing)
+        status = end_capture(rank, func, failed, &reason);
+    if (failed) {
+        if (own->comm != NULL)
+            own->comm->abort(rank);
+        return SC_OK;
+    }
+    if (status == SC_OK)
+        status = SC_CUDA(api, &reason, "", cuMemcpyDtoHAsync_v2, own->host_failures, own->failures,
+                         own->slot_count * sizeof *own->host_failures, own->streams[0]);
+    if (status == SC_OK)
+        status = wait_for_stream(rank, has_collectives(rank->session->image, func), &reason);
+    if (status != SC_OK) {
+        rank->has_lost_world = true;
+        if (own->comm != NULL)
+            own->comm->abort(rank);
+        *error = reason;
+        return status;
+    }
+    own->graphs[func].runs++;
+    find_failure(rank, func, error);
+    return SC_OK;
+}
+
+/* ---- instructions ---- */
+
+static sc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, sc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_image_instr *instr = bound->instr;
+    const sc_image_kernel *code = &rank->session->image->kernels[instr->index];
+    const sc_cuda_bound *extra = bound->device;
+    sc_rank_set_params(rank, instr, micro_batch);
+    for (uint32_t i = 0; i < instr->param_count; i++)
+        extra->values[instr->arg_count + i] = (uint64_t)rank->params[i];
+    sc_status status = SC_OK;
+    for (uint32_t s = 0; status == SC_OK && s < code->stage_count; s++) {
+        const sc_image_stage *stage = &code->stages[s];
+        status =
+            SC_CUDA(&own->session->api, error, instr->where, cuLaunchKernel, own->card->functions[instr->index][s], (unsigned)stage->blocks,
+                    1, 1, stage->threads, 1, 1, stage->shared_bytes, own->streams[instr->stream], extra->launch, NULL);
+    }
+    return status;
+}
+
+static sc_status gemm(sc_rank *rank, sc_bound *bound, sc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    sc_error reason = {.status = SC_OK};
+    sc_status status = sc_cuda_matmul_run(rank, bound, own->matmuls[bound->instr->index], &reason);
+    return status == SC_OK ? SC_OK : sc_fail(error, status, "%s: %s (rank %u)", bound->instr->where, reason.text, rank->rank);
+}
+
+static sc_status copy(sc_rank *rank, sc_bound *bound, sc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    return SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2, (sc_cu_address)(uintptr_t)bound->args[1],
+                   (sc_cu_address)(uintptr_t)bound->args[0], (size_t)bound->bytes, own->streams[bound->instr->stream]);
+}
+
+static sc_status lost(sc_rank *rank, sc_status status)
+{
+    rank->has_lost_world = rank->has_lost_world || status != SC_OK;
+    return status;
+}
+
+/* The collective's stream waits for all that computes its operands. */
+static sc_status start(sc_rank *rank, sc_bound *bound, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    const sc_cuda_bound *extra = bound->device;
+    sc_error reason = {.status = SC_OK};
+    sc_status status = SC_CUDA(api, &reason, bound->instr->where, cuEventRecord, extra->ready, own->streams[0]);
+    if (status == SC_OK)
+        status = SC_CUDA(api, &reason, bound->instr->where, cuStreamWaitEvent, own->streams[1], extra->ready, 0);
+    if (status == SC_OK)
+        status = own->comm->start(rank, bound, &reason);
+    if (status == SC_OK)
+        status = SC_CUDA(api, &reason, bound->instr->where, cuEventRecord, extra->done, own->streams[1]);
+    if (status != SC_OK)
+        *error = reason;
+    return lost(rank, status);
+}
+
+static sc_status finish(sc_rank *rank, sc_bound *started, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda_bound *extra = started->device;
+    sc_error reason = {.status = SC_OK};
+    sc_status status = own->comm->finish(rank, started, &reason);
+    if (status == SC_OK)
+        status = SC_CUDA(&own->session->api, &reason, started->instr->where, cuStreamWaitEvent, own->streams[0], extra->done, 0);
+    if (status != SC_OK)
+        *error = reason;
+    return lost(rank, status);
+}
+
+/* ---- memory ---- */
+
+static sc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int64_t bytes, bool to_host, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    const char *what = rank->session->image->buffers[buffer].name;
+    sc_cu_address at = (sc_cu_address)(uintptr_t)sc_rank_buffer(rank, buffer);
+    sc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
+    for (int64_t done = 0; status == SC_OK && done < bytes;) {
+        size_t piece = bytes - done < SC_CUDA_STAGING ? (size_t)(bytes - done) : SC_CUDA_STAGING;
+        if (!to_host)
+            memcpy(own->staging, host + done, piece);
+        status = to_host ? SC_CUDA(api, error, what, cuMemcpyDtoHAsync_v2, own->staging, at + (uint64_t)done, piece, own->streams[0])
+                         : SC_CUDA(api, error, what, cuMemcpyHtoDAsync_v2, at + (uint64_t)done, own->staging, piece, own->streams[0]);
+        if (status == SC_OK)
+            status = SC_CUDA(api, error, what, cuStreamSynchronize, own->streams[0]);
+        if (status == SC_OK && to_host)
+            memcpy(host + done, own->staging, piece);
+        done += (int64_t)piece;
+    }
+    return status;
+}
+
+static sc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes, sc_error *error)
+{
+    return each_piece(rank, buffer, to, bytes, true, error);
+}
+
+static sc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes, sc_error *error)
+{
+    return each_piece(rank, buffer, (char *)from, bytes, false, error);
+}
+
+const sc_device sc_device_cuda = {
+    .name = "cuda",
+    .check = sc_cuda_check_machine,
+    .open = open_session,
+    .close = close_session,
+    .open_rank = open_rank,
+    .prepare_rank = prepare_rank,
+    .close_rank = close_rank,
+    .open_groups = open_groups,
+    .begin = begin,
+    .kernel = kernel,
+    .gemm = gemm,
+    .copy = copy,
+    .start = start,
+    .finish = finish,
+    .end = end,
+    .read = read_buffer,
+    .write = write_buffer,
+    .is_host = false,
+};

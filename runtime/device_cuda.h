@@ -1,0 +1,101 @@
+/* The inside of the device `cuda`: what a session and its ranks have on cards. The driver's functions come from runtime/cuda.h; every
+ * result is checked and named. */
+#ifndef SHARDC_RUNTIME_DEVICE_CUDA_H
+#define SHARDC_RUNTIME_DEVICE_CUDA_H
+
+#include "runtime/cublaslt.h"
+#include "runtime/cuda.h"
+#include "runtime/device.h"
+#include "runtime/nccl.h"
+
+/* A card that ranks of this process use, with the program's code on it. */
+typedef struct sc_cuda_card {
+    int ordinal;
+    sc_cu_device device;
+    sc_cu_context context;
+    sc_cu_module *modules;                                       /* by kernel of the image, then that of reductions */
+    sc_cu_function (*functions)[SC_IMAGE_MAX_STAGES];            /* by kernel and stage */
+    sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* where ranks share the card */
+} sc_cuda_card;
+
+typedef struct sc_cuda_session {
+    sc_cuda api;
+    sc_cublaslt lt; /* library NULL: the program has no products */
+    sc_nccl nccl;   /* library NULL: ranks share a card, or there is one */
+    uint32_t card_count;
+    sc_cuda_card *cards;
+} sc_cuda_session;
+
+typedef struct sc_cuda_matmul sc_cuda_matmul; /* runtime/cuda_matmul.c */
+
+/* How collectives of a rank's stream 1 run: among ranks that share a card, or by NCCL. What `start` puts on the stream stands behind all
+ * that the members' streams 0 held when they started; `finish` has stream 0 wait for it. */
+typedef struct sc_cuda_comm {
+    const char *name;
+    bool is_captured; /* its calls may be part of a graph */
+    sc_status (*open)(sc_rank *rank, sc_error *error);
+    void (*close)(sc_rank *rank);
+    sc_status (*start)(sc_rank *rank, sc_bound *bound, sc_error *error);
+    sc_status (*finish)(sc_rank *rank, sc_bound *started, sc_error *error);
+    /* Whether all is well while the host waits: SC_OK, or what went wrong elsewhere. */
+    sc_status (*poll)(sc_rank *rank, sc_error *error);
+    void (*abort)(sc_rank *rank);
+} sc_cuda_comm;
+
+extern const sc_cuda_comm sc_cuda_comm_local, sc_cuda_comm_nccl;
+
+/* A function as a graph: after it ran once as it is. */
+typedef struct sc_cuda_graph {
+    sc_cu_graph_exec exec; /* NULL: none yet */
+    uint32_t runs;
+    uint32_t micro_batch;
+    uint64_t seed;
+    bool is_refused;
+} sc_cuda_graph;
+
+/* Of an instruction. */
+typedef struct sc_cuda_bound {
+    void **launch;                 /* KERNEL: addresses of the parameters' values */
+    uint64_t *values;              /* KERNEL: arguments, params, sc_call, sc_failure */
+    uint32_t slot;                 /* KERNEL: of its failure; 0: it cannot fail */
+    sc_cu_event ready, half, done; /* COLLECTIVE */
+} sc_cuda_bound;
+
+typedef struct sc_cuda_rank {
+    sc_cuda_session *session;
+    sc_cuda_card *card;
+    const sc_cuda_comm *comm; /* NULL: one rank */
+    void *comm_state;
+    sc_cu_stream streams[SC_IMAGE_STREAMS];
+    sc_cu_event finished;
+    sc_cu_address memory;    /* what the arena is in */
+    sc_cu_address call;      /* int64_t: the step */
+    sc_cu_address failures;  /* uint64_t: by slot */
+    uint32_t slot_count;     /* the first is nobody's */
+    uint64_t *host_failures; /* pinned: slot_count, then the step */
+    void *staging;           /* pinned */
+    sc_lt_handle lt;
+    sc_cuda_matmul **matmuls; /* by gemm of the image */
+    sc_cuda_graph *graphs;    /* by function */
+    bool is_capturing;
+} sc_cuda_rank;
+
+enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks on a card; codegen/cuda/reduce.cu takes as many sources */ };
+
+/* SC_OK, or *error names the call, the driver's reason and `what` (which may be ""). */
+sc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call, const char *what, sc_error *error);
+#define SC_CUDA(api, error, what, name, ...) sc_cuda_check(api, (api)->name(__VA_ARGS__), #name, what, error)
+
+/* ---- cuda_cards.c ---- */
+sc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, sc_error *error);
+sc_status sc_cuda_open_cards(sc_session *session, sc_error *error);
+void sc_cuda_close_cards(sc_session *session);
+/* The card that a rank of this process uses. */
+sc_cuda_card *sc_cuda_card_of(const sc_rank *rank);
+
+/* ---- cuda_matmul.c ---- */
+sc_status sc_cuda_matmul_new(sc_rank *rank, const sc_gemm *gemm, sc_cuda_matmul **out, sc_error *error);
+void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *matmul);
+sc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul, sc_error *error);
+
+#endif

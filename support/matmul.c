@@ -1,0 +1,173 @@
+#include "support/matmul.h"
+
+#include <string.h>
+
+/* The only dim of a role, or one of size 1 that no operand walks along. False: there are several. */
+static bool only_dim(const sc_gemm *gemm, sc_gemm_role role, sc_gemm_dim *out)
+{
+    uint32_t found = 0;
+    *out = (sc_gemm_dim){.size = 1, .role = role};
+    for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        if (gemm->dims[i].role == role) {
+            *out = gemm->dims[i];
+            found++;
+        }
+    }
+    return found <= 1;
+}
+
+/* Which dim of m or n stays one of the matrix, when there are several: the one along which c's elements are neighbours, else the largest.
+ */
+static uint32_t matrix_dim(const sc_gemm *gemm, sc_gemm_role role)
+{
+    uint32_t best = SC_GEMM_MAX_DIMS;
+    for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        const sc_gemm_dim *dim = &gemm->dims[i];
+        if (dim->role != role)
+            continue;
+        if (best == SC_GEMM_MAX_DIMS || (dim->strides[SC_GEMM_C] == 1 && gemm->dims[best].strides[SC_GEMM_C] != 1) ||
+            (gemm->dims[best].strides[SC_GEMM_C] != 1 && dim->size > gemm->dims[best].size))
+            best = i;
+    }
+    return best;
+}
+
+/* Of dims that are not the matrices' own, the largest becomes the batch, the others are loops. */
+static const char *set_batches(const sc_gemm *gemm, const uint32_t kept[SC_GEMM_ROLES], sc_gemm_dim *batch, sc_matmul *out)
+{
+    uint32_t largest = SC_GEMM_MAX_DIMS;
+    int64_t calls = 1;
+    *batch = (sc_gemm_dim){.size = 1, .role = SC_GEMM_BATCH};
+    for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        bool is_kept = i == kept[SC_GEMM_M] || i == kept[SC_GEMM_N] || gemm->dims[i].role == SC_GEMM_K;
+        if (!is_kept && (largest == SC_GEMM_MAX_DIMS || gemm->dims[i].size > gemm->dims[largest].size))
+            largest = i;
+    }
+    for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        const sc_gemm_dim *dim = &gemm->dims[i];
+        if (i == kept[SC_GEMM_M] || i == kept[SC_GEMM_N] || dim->role == SC_GEMM_K)
+            continue;
+        if (i == largest) {
+            *batch = *dim;
+            continue;
+        }
+        if (out->loop_count == SC_MATMUL_LOOPS || __builtin_mul_overflow(calls, dim->size, &calls) || calls > SC_MATMUL_MAX_CALLS)
+            return "its layouts leave too many products of matrices";
+        sc_matmul_loop *loop = &out->loops[out->loop_count++];
+        loop->size = dim->size;
+        memcpy(loop->strides, dim->strides, sizeof loop->strides);
+    }
+    return NULL;
+}
+
+/* A matrix with `row` along its rows as the product has it. */
+static bool set_matrix(const sc_gemm *gemm, uint32_t operand, const sc_gemm_dim *row, const sc_gemm_dim *column, const sc_gemm_dim *batch,
+                       sc_matmul_matrix *out)
+{
+    int64_t down = row->strides[operand], across = column->strides[operand];
+    bool down_fits = row->size == 1 || down == 1, across_fits = column->size == 1 || across == 1;
+    bool is_plain = down_fits && (column->size == 1 || across >= row->size);
+    if (!is_plain && !(across_fits && (row->size == 1 || down >= column->size)))
+        return false;
+    const sc_gemm_dim *first = is_plain ? row : column, *second = is_plain ? column : row;
+    int64_t stride = second->strides[operand];
+    *out = (sc_matmul_matrix){.operand = operand,
+                              .dtype = gemm->dtypes[operand],
+                              .rows = first->size,
+                              .columns = second->size,
+                              .stride = second->size == 1 || stride < first->size ? first->size : stride,
+                              .batch_stride = batch->strides[operand],
+                              .is_transposed = !is_plain};
+    return true;
+}
+
+/* What the library's epilogues are: a scale, a bias for each row of d, an activation, in this order. */
+static const char *set_epilogue(const sc_gemm *gemm, uint32_t n_dim, sc_matmul *out)
+{
+    uint32_t at = 0;
+    out->alpha = 1;
+    out->bias = SC_GEMM_MAX_STEPS;
+    out->activation = SC_GEMM_STEP_KINDS;
+    if (at < gemm->step_count && gemm->steps[at].kind == SC_GEMM_SCALE)
+        out->alpha = gemm->steps[at++].scale;
+    if (at < gemm->step_count && gemm->steps[at].kind == SC_GEMM_ADD) {
+        const sc_gemm_step *step = &gemm->steps[at];
+        for (uint32_t i = 0; i < gemm->dim_count; i++) {
+            if (step->strides[i] != (i == n_dim ? 1 : 0) && gemm->dims[i].size > 1)
+                return "it adds what is no vector along its rows";
+        }
+        if (step->dtype != out->d.dtype)
+            return "it adds a vector of another dtype";
+        out->bias = at++;
+    }
+    if (at < gemm->step_count && (gemm->steps[at].kind == SC_GEMM_RELU || gemm->steps[at].kind == SC_GEMM_GELU_TANH))
+        out->activation = gemm->steps[at++].kind;
+    if (at < gemm->step_count)
+        return "the library has no such epilogue";
+    if (gemm->accumulate && (out->bias != SC_GEMM_MAX_STEPS || out->activation != SC_GEMM_STEP_KINDS))
+        return "it adds to what is there behind an epilogue";
+    if (gemm->sum == SC_DTYPE_f64 && gemm->step_count > 0)
+        return "the library has no epilogues of f64";
+    out->accumulate = gemm->accumulate;
+    return NULL;
+}
+
+static bool fits_dtypes(const sc_gemm *gemm)
+{
+    sc_dtype in = gemm->dtypes[SC_GEMM_A], result = gemm->dtypes[SC_GEMM_C];
+    if (in != gemm->dtypes[SC_GEMM_B])
+        return false;
+    if (gemm->sum == SC_DTYPE_f64)
+        return in == SC_DTYPE_f64 && result == SC_DTYPE_f64;
+    return gemm->sum == SC_DTYPE_f32 && ((in == SC_DTYPE_f32 && result == SC_DTYPE_f32) ||
+                                         ((in == SC_DTYPE_bf16 || in == SC_DTYPE_f16) && (result == in || result == SC_DTYPE_f32)));
+}
+
+const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
+{
+    bool is_swapped;
+    sc_gemm own = sc_gemm_canonical(gemm, &is_swapped);
+    uint32_t kept[SC_GEMM_ROLES];
+    sc_gemm_dim k, batch;
+    memset(out, 0, sizeof *out);
+    if (!fits_dtypes(gemm))
+        return "the library has no such combination of dtypes";
+    for (uint32_t i = 0; i < own.dim_count; i++) {
+        if (own.dims[i].size == 0)
+            return "it is empty";
+        if (own.dims[i].size > INT32_MAX)
+            return "a dim is too long";
+    }
+    if (!only_dim(&own, SC_GEMM_K, &k))
+        return "the dims that it sums over do not lie as one";
+    kept[SC_GEMM_M] = matrix_dim(&own, SC_GEMM_M);
+    kept[SC_GEMM_N] = matrix_dim(&own, SC_GEMM_N);
+    sc_gemm_dim m = {.size = 1, .role = SC_GEMM_M}, n = {.size = 1, .role = SC_GEMM_N};
+    if (kept[SC_GEMM_M] != SC_GEMM_MAX_DIMS)
+        m = own.dims[kept[SC_GEMM_M]];
+    if (kept[SC_GEMM_N] != SC_GEMM_MAX_DIMS)
+        n = own.dims[kept[SC_GEMM_N]];
+    const char *fault = set_batches(&own, kept, &batch, out);
+    if (fault != NULL)
+        return fault;
+    /* By columns: d is n x m, a is what has n. */
+    if (!set_matrix(&own, SC_GEMM_B, &n, &k, &batch, &out->a) || !set_matrix(&own, SC_GEMM_A, &k, &m, &batch, &out->b) ||
+        !set_matrix(&own, SC_GEMM_C, &n, &m, &batch, &out->d) || out->d.is_transposed)
+        return "elements that are neighbours in its result, or in what it multiplies, stand apart";
+    out->rows = n.size;
+    out->columns = m.size;
+    out->depth = k.size;
+    out->batches = batch.size;
+    out->sum = own.sum;
+    fault = set_epilogue(&own, kept[SC_GEMM_N], out);
+    if (fault == NULL && is_swapped) {
+        out->a.operand = SC_GEMM_A;
+        out->b.operand = SC_GEMM_B;
+        for (uint32_t i = 0; i < out->loop_count; i++) {
+            int64_t *strides = out->loops[i].strides, a = strides[SC_GEMM_A];
+            strides[SC_GEMM_A] = strides[SC_GEMM_B];
+            strides[SC_GEMM_B] = a;
+        }
+    }
+    return fault;
+}

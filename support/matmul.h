@@ -1,0 +1,48 @@
+/* Contractions (support/gemm.h) as cuBLASLt takes them: products of matrices stored by columns, a batch of them a call,
+ *
+ *     d = activation(alpha op(a) op(b) + bias), or d += alpha op(a) op(b)
+ *
+ * over some loops of calls where layouts leave more than one batch dim. The compiler asks which contractions and which of their epilogues
+ * are of this form; the runtime how to call. */
+#ifndef SHARDC_SUPPORT_MATMUL_H
+#define SHARDC_SUPPORT_MATMUL_H
+
+#include "support/gemm.h"
+
+enum {
+    SC_MATMUL_LOOPS = 4,
+    SC_MATMUL_MAX_CALLS = 4096,
+    /* Of a product on a card, whatever its sizes: as the library's manual advises for those of capability 9.0. */
+    SC_MATMUL_WORKSPACE = 32 << 20
+};
+
+/* As it stands in memory: elements of a column are neighbours, columns are `stride` elements apart, matrices of the batch `batch_stride`.
+ */
+typedef struct sc_matmul_matrix {
+    uint32_t operand; /* of the gemm: SC_GEMM_A, SC_GEMM_B, SC_GEMM_C */
+    sc_dtype dtype;
+    int64_t rows, columns, stride, batch_stride;
+    bool is_transposed; /* in the product */
+} sc_matmul_matrix;
+
+typedef struct sc_matmul_loop {
+    int64_t size, strides[SC_GEMM_OPERANDS]; /* by operand of the gemm, in elements; 0: the same for all */
+} sc_matmul_loop;
+
+typedef struct sc_matmul {
+    int64_t rows, columns, depth; /* of d, and of the sums */
+    int64_t batches;
+    sc_matmul_matrix a, b, d;
+    sc_dtype sum; /* f32, f64 */
+    double alpha;
+    bool accumulate;
+    uint32_t bias;                /* step of the gemm whose tensor is added to each column of d; SC_GEMM_MAX_STEPS: none */
+    sc_gemm_step_kind activation; /* RELU, GELU_TANH; SC_GEMM_STEP_KINDS: none */
+    uint32_t loop_count;
+    sc_matmul_loop loops[SC_MATMUL_LOOPS];
+} sc_matmul;
+
+/* NULL, or why the (valid) gemm is not of this form, in words. */
+const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out);
+
+#endif

@@ -1,0 +1,50 @@
+/* What the files of the validation of emitted code share. */
+#ifndef SHARDC_TOOLS_VALIDATE_COMPILED_INTERNAL_H
+#define SHARDC_TOOLS_VALIDATE_COMPILED_INTERNAL_H
+
+#include "tools/reach.h"
+#include "tools/runner.h"
+#include "tools/trial.h"
+#include "tools/validate_compiled.h"
+
+/* Runs of the interpreter from starts that are off by u: two signs of each number's error are few, but errors have many. */
+enum { SC_NEARBY = 2 };
+
+/* What is compared: a state after a function's last call, or an output of the last function. */
+typedef struct sc_compiled_place {
+    sc_func_id func;
+    uint32_t state; /* of the global program; SC_NONE: an output */
+    sc_reach reach;
+    sc_compared what;
+} sc_compiled_place;
+
+/* One run of everything: a value a place, absent where the run has not come. */
+typedef struct sc_compiled_record {
+    sc_array *values;
+} sc_compiled_record;
+
+typedef struct sc_compiled_check {
+    sc_context *context;
+    sc_module *global, *local;
+    sc_func_id func, last; /* whose inputs are drawn, whose outputs are compared */
+    bool has_step;
+    sc_compiled_result *result;
+    sc_draws draws;
+    SC_VEC(sc_type) inputs;
+    SC_VEC(sc_compiled_place) places;
+    double unit; /* the largest of what the micro-batch leaves */
+    sc_runner *truth, *nearby, *code, *wide;
+    sc_compiled_record expected, near[SC_NEARBY], found, again;
+    sc_limit limit;
+    sc_draw_options options;
+    sc_differences differences;
+} sc_compiled_check;
+
+/* c->found against c->expected, within what the runs nearby allow. False: nothing could be compared. */
+bool sc_compiled_compare_values(sc_compiled_check *c);
+/* c->again against c->found. */
+void sc_compiled_compare_bits(sc_compiled_check *c);
+/* What the session counted in the whole schedule against sc_comm_report. */
+void sc_compiled_compare_traffic(sc_compiled_check *c);
+
+#endif
