@@ -1,10 +1,13 @@
 /* How much of the memory's bandwidth emitted kernels reach: bytes that they must read and write a second, against a copy in the same
  * run, for arrays far larger than the caches. Two threads, unless the first argument says another number; with a second argument, by the
  * time of processors, which other work does not disturb (one thread then). A copy is timed twice: as a loop that is compiled like the
- * kernels, and as memcpy, whose stores go around the caches; the goal is 0.8 of the loop's. */
+ * kernels, and as memcpy, whose stores go around the caches; the goal is 0.8 of the loop's. Arrays lie
+ * in huge pages, as the arena of a session does. */
+#define _GNU_SOURCE /* madvise */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "codegen/emit_c.h"
@@ -141,7 +144,7 @@ static const char runtime_text[] =
     "    return 0;\n"
     "}\n";
 
-enum { COUNT = sizeof kernels / sizeof *kernels, REPEATS = 7, MOST = 8 };
+enum { COUNT = sizeof kernels / sizeof *kernels, REPEATS = 7, MOST = 8, HUGE_PAGE = 1 << 21 };
 
 typedef struct bench {
     int64_t team;
@@ -198,12 +201,13 @@ static double bytes_of(const sc_kernel *k, uint32_t arg)
 
 static void *filled(double bytes)
 {
-    size_t size = ((size_t)bytes + 127) / 64 * 64;
-    float *data = aligned_alloc(64, size);
+    size_t size = ((size_t)bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
+    float *data = aligned_alloc(HUGE_PAGE, size);
     if (data == NULL) {
         fprintf(stderr, "out of memory\n");
         exit(1);
     }
+    (void)madvise(data, size, MADV_HUGEPAGE);
     for (size_t i = 0; i < size / sizeof *data; i++)
         data[i] = (float)(i * 2654435761u >> 8 & 0xffff) * 0x1p-16f;
     return data;

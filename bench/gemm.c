@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/drive/read_speed.h"
 #include "runtime/gemm.h"
 #ifdef SHARDC_ONEDNN
 #include "runtime/onednn.h"
@@ -295,23 +296,6 @@ static void bench_bf16(const product *p)
 
 /* ---- a few rows ---- */
 
-enum { READ = 1 << 24 };
-
-/* Seconds in which the team reads READ numbers of 64 bits, each thread from eight places at once: as fast as anything reads here. */
-static double time_reading(const uint64_t *data)
-{
-    enum { STREAM = 4096 };
-    uint64_t total = 0;
-    double start = now();
-#pragma omp parallel for reduction(+ : total) schedule(static)
-    for (int64_t block = 0; block < READ; block += 8 * STREAM) {
-        for (int64_t i = block; i < block + STREAM; i++)
-            total += data[i] + data[i + STREAM] + data[i + 2 * STREAM] + data[i + 3 * STREAM] + data[i + 4 * STREAM] +
-                     data[i + 5 * STREAM] + data[i + 6 * STREAM] + data[i + 7 * STREAM];
-    }
-    return total == 0 ? 0 : now() - start;
-}
-
 static void bench_rows(int64_t m, sc_dtype dtype, bool transposed, const uint64_t *memory)
 {
     product p = {.m = m, .n = 8192, .k = 4096, .b_transposed = transposed};
@@ -323,9 +307,9 @@ static void bench_rows(int64_t m, sc_dtype dtype, bool transposed, const uint64_
     time_trial(&t);
     for (int r = 0; r < REPEATS; r++) {
         seconds[r] = time_trial(&t);
-        reading[r] = time_reading(memory);
+        reading[r] = sc_read_seconds(memory);
     }
-    double rate = (double)(p.n * p.k) * sc_dtypes[dtype].bytes / median(seconds, REPEATS), limit = READ * 8.0 / median(reading, REPEATS);
+    double rate = (double)(p.n * p.k) * sc_dtypes[dtype].bytes / median(seconds, REPEATS), limit = SC_READ_BYTES / median(reading, REPEATS);
     printf("%lld rows, %-4s weights as %s  %6.1f GB/s   %5.2f\n", (long long)m, sc_dtypes[dtype].name, transposed ? "[n][k]" : "[k][n]",
            1e-9 * rate, rate / limit);
     close_trial(&t);
@@ -334,8 +318,9 @@ static void bench_rows(int64_t m, sc_dtype dtype, bool transposed, const uint64_
 static void bench_all_rows(void)
 {
     static const sc_dtype dtypes[] = {SC_DTYPE_f32, SC_DTYPE_bf16};
-    uint64_t *memory = allocate((int64_t)READ * 8);
-    memset(memory, 1, (size_t)READ * 8);
+    uint64_t *memory = sc_read_memory();
+    if (memory == NULL)
+        exit(1);
     for (int layout = 0; layout < 4; layout++) {
         for (int64_t m = 1; m <= 8; m *= 2)
             bench_rows(m, dtypes[layout / 2], layout % 2 != 0, memory);

@@ -9,11 +9,15 @@ add_custom_command(OUTPUT ${prelude} COMMAND sc_write_prelude ${prelude} DEPENDS
 target_sources(sc_runtime PRIVATE ${prelude})
 target_include_directories(sc_runtime PRIVATE ${PROJECT_BINARY_DIR})
 
-# Tiles want to be unrolled whole, and products and sums to be contracted, whatever the rest is compiled with. Sanitizers make so much of
-# what is unrolled that compiling takes minutes.
+# Tiles want to be unrolled whole, and products and sums to be contracted, whatever the rest is compiled with. Activations become vectors
+# with the flags that emitted kernels have (codegen/objects.c says why). Sanitizers make so much of what is unrolled that compiling takes
+# minutes.
 file(GLOB gemm_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/gemm_[fi]*_*.c)
 foreach(source ${gemm_kernels})
-    set(options -ffp-contract=fast)
+    set(options -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        list(APPEND options -fno-thread-jumps)
+    endif()
     if(NOT SHARDC_SANITIZE)
         list(APPEND options -O3)
     endif()

@@ -20,8 +20,9 @@ const sc_emit_limits sc_emit_default_limits = {
     .split_points = 1 << 12,
     .split_memory = 1 << 16,
     .split_block = 1024,
-    .tile = 16,
-    .tile_block = 64,
+    .tile = 256,
+    .tile_block = 128,
+    .stream = 1 << 23,
     .kept = 4096,
 };
 
@@ -170,25 +171,25 @@ static void write_head(sc_emit *e, const char *name)
 
 /* ---- loops over outer dims ---- */
 
-static bool is_blocked(const sc_emit *e)
+bool sc_emit_is_blocked(const sc_emit *e)
 {
     return e->shape.vector != SC_IMAGE_NONE && e->shape.block < e->k->dims.data[e->shape.vector].size;
 }
 
-/* The other outer dims, tiles, blocks of the vector dim, a tile's indices. */
+/* The other outer dims, blocks of the vector dim, tiles, a tile's indices. */
 uint32_t sc_emit_outer_loops(const sc_emit *e)
 {
-    return e->shape.order_count + (e->shape.tile == SC_IMAGE_NONE ? 0 : 2) + is_blocked(e);
+    return e->shape.order_count + (e->shape.tile == SC_IMAGE_NONE ? 0 : 2) + sc_emit_is_blocked(e);
 }
 
 void sc_emit_open_outer_loop(sc_emit *e, uint32_t l)
 {
     const sc_emit_shape *shape = &e->shape;
     bool tiled = shape->tile != SC_IMAGE_NONE, whole = l < shape->order_count, within = tiled && l + 1 == sc_emit_outer_loops(e);
-    bool tiles = tiled && l == shape->order_count;
+    bool tiles = tiled && l + 2 == sc_emit_outer_loops(e);
     uint32_t dim = whole ? shape->order[l] : tiles || within ? shape->tile : shape->vector;
     const char *name = e->dim_names[dim];
-    long long size = e->k->dims.data[dim].size, step = tiles ? e->limits->tile : shape->block;
+    long long size = e->k->dims.data[dim].size, step = tiles ? shape->tile_size : shape->block;
     if (whole)
         sc_emit_line(e, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, size, name);
     else if (within)
@@ -260,18 +261,24 @@ static void write_function(sc_emit *e, const char *name)
         sc_emit_open_outer_loop(e, l);
         bool ends = l + 1 == loops - tiled;
         if (ends && tiled)
-            sc_emit_block_end(e, e->shape.tile, e->limits->tile);
-        if (ends && is_blocked(e))
+            sc_emit_block_end(e, e->shape.tile, e->shape.tile_size);
+        if (ends && sc_emit_is_blocked(e))
             sc_emit_block_end(e, e->shape.vector, e->shape.block);
         uint32_t scope = l < e->shape.shared ? 1 : l - e->shape.shared + 2;
         if (l + 1 >= e->shape.shared && scope < e->body)
             sc_emit_scope(e, scope, 0, k->items.count);
+        if (ends && tiled)
+            sc_emit_turn_in(e);
     }
     for (uint32_t p = 0; p < k->phases.count; p++)
         sc_emit_phase(e, p);
     if (e->leaves)
         sc_emit_line(e, "next:;");
+    if (tiled)
+        sc_emit_stream_row(e);
     for (uint32_t l = 0; l < loops; l++) {
+        if (tiled && l == 1)
+            sc_emit_turn_out(e);
         e->indent--;
         sc_emit_line(e, "}");
     }

@@ -22,7 +22,8 @@ typedef struct sc_emit_limits {
     int64_t split_work, split_shares;   /* kernels of more work and fewer shares have their phases cut */
     int64_t split_points, split_memory; /* points of a cut at least; partial results of a reduction at most */
     int64_t split_block;
-    int64_t tile, tile_block; /* indices of a tile: of the dim along which one side lies, and the other */
+    int64_t tile, tile_block; /* indices of a tile, at most: of the dim along which one side lies, and the other */
+    int64_t stream;           /* bytes of an array that no cache holds until it is read again */
     int64_t kept;             /* elements of a row of which a phase leaves to later ones what was dear */
 } sc_emit_limits;
 
@@ -53,6 +54,7 @@ typedef struct sc_emit_node {
     bool late;             /* reads a reduction: not before the body */
     bool reads_written;    /* loads an argument that the kernel writes, at last */
     bool has_load, atom;   /* atom: a user's text names it twice */
+    bool turned;           /* a load that finds the tile's elements in q12 */
     uint32_t kept_from;    /* the phase that leaves it in b12 for later ones; SC_IMAGE_NONE */
     /* in the items that were placed last */
     uint32_t pass, visit;
@@ -70,6 +72,7 @@ typedef struct sc_emit_item {
     bool wide;             /* the sum is in f64 .. */
     bool parts;            /* .. of sums of parts in f32 */
     bool of_vector;        /* a reduction that has one value for each index of the vector dim */
+    bool turned, streamed; /* a store that leaves the tile's elements, or a row of these, in w3; to go around the caches */
 } sc_emit_item;
 
 /* A part of an offset that is the same in inner loops and has a name there. */
@@ -80,9 +83,10 @@ typedef struct sc_emit_offset {
 
 /* How outer iterations are walked: sc_emit_choose_shape. */
 typedef struct sc_emit_shape {
-    uint32_t vector;                 /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: phases' last dims are */
-    int64_t block;                   /* so many of its indices at once */
-    uint32_t tile;                   /* an outer dim that is walked in tiles with the vector dim's blocks; SC_IMAGE_NONE */
+    uint32_t vector; /* an outer dim that is the innermost loop of every phase; SC_IMAGE_NONE: phases' last dims are */
+    int64_t block;   /* so many of its indices at once */
+    uint32_t tile;   /* an outer dim that is walked in tiles with the vector dim's blocks; SC_IMAGE_NONE */
+    int64_t tile_size;
     uint32_t order[64], order_count; /* the other outer dims */
     uint32_t shared;                 /* loops of these, then the loop over blocks, that are shared out as one */
     bool parallel, split;
@@ -173,6 +177,7 @@ void sc_emit_choose_shape(sc_emit *e);
 uint32_t sc_emit_choose_vector(sc_emit *e);
 /* How far apart neighbours along the dim lie; irregular: INT64_MAX. */
 int64_t sc_emit_stride(const sc_emit *e, const sc_emit_access *access, uint32_t dim);
+bool sc_emit_is_far(int64_t stride);
 /* Whether iterations of the phase's loop over a dim may be done at once. */
 bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase, uint32_t dim);
 
@@ -183,6 +188,18 @@ void sc_emit_comment(sc_emit *e);
 void sc_emit_open_outer_loop(sc_emit *e, uint32_t loop);
 uint32_t sc_emit_outer_loops(const sc_emit *e);
 void sc_emit_block_end(sc_emit *e, uint32_t dim, int64_t block);
+bool sc_emit_is_blocked(const sc_emit *e);
+
+/* emit_c_turn.c: tiles that lie one way in memory and are walked the other. */
+/* Marks the loads and stores that go by way of an array, and chooses the sizes of tiles, of which there are `others` times
+ * those of two dims. Needs the rest of the shape. */
+void sc_emit_choose_turns(sc_emit *e, int64_t others);
+/* q12[(D - D_from) * 144 + R - R_from], of the argument's type; without the tile: w3[R - R_from]. */
+void sc_emit_turned_element(sc_emit *e, char letter, uint32_t id, uint32_t arg, bool tile);
+/* What stands before a tile's loop, behind a row of it, and behind the tile. */
+void sc_emit_turn_in(sc_emit *e);
+void sc_emit_stream_row(sc_emit *e);
+void sc_emit_turn_out(sc_emit *e);
 
 /* emit_c_keep.c: what a phase leaves to later ones. */
 void sc_emit_choose_kept(sc_emit *e);

@@ -33,9 +33,20 @@ static void check(sc_emit *e, uint32_t item)
     sc_emit_line(e, "}");
 }
 
+/* An element of a tile that goes elsewhere as it is. */
+static bool is_moved(const sc_emit *e, sc_dtype stored, sc_knode value)
+{
+    const sc_emit_node *info = &e->nodes[value];
+    return info->turned && !info->visible && e->k->args.data[info->access.arg].dtype == stored;
+}
+
 /* What a value becomes in memory. */
 static void stored_text(sc_emit *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
 {
+    if (is_moved(e, stored, value)) {
+        sc_emit_turned_element(e, 'q', value, e->nodes[value].access.arg, true);
+        return;
+    }
     bool narrow = stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16,
          same = stored == dtype || (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32);
     if (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32)

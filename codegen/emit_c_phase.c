@@ -67,23 +67,38 @@ static void reduction_index(sc_emit *e)
     sc_strbuf_printf(e->out, blocked ? "[%s - %s_from]" : "[%s]", name, name);
 }
 
-static void element(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t id)
+static void memory_element(sc_emit *e, const sc_emit_access *access, uint32_t depth)
 {
-    (void)id;
     sc_strbuf_printf(e->out, "%s[", e->arg_names[access->arg]);
     sc_emit_offset_text(e, access, depth);
     sc_strbuf_add_char(e->out, ']');
 }
 
+static void loaded(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t node)
+{
+    if (e->nodes[node].turned)
+        sc_emit_turned_element(e, 'q', node, access->arg, true);
+    else
+        memory_element(e, access, depth);
+}
+
+static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t item)
+{
+    if (e->k->items.data[item].kind == SC_ITEM_STORE && (e->items[item].turned || e->items[item].streamed))
+        sc_emit_turned_element(e, 'w', item, access->arg, e->items[item].turned);
+    else
+        memory_element(e, access, depth);
+}
+
 const sc_emit_target sc_emit_c_target = {
-    .letters = "vorstpqcb",
+    .letters = "vorstpqcbw",
     .index_cast = "",
     .operation = sc_emit_template,
     .leave_iteration = leave_iteration,
     .accumulator = accumulator,
     .reduction_index = reduction_index,
-    .loaded = element,
-    .stored = element,
+    .loaded = loaded,
+    .stored = stored,
     .kept = sc_emit_kept_element,
 };
 

@@ -124,7 +124,7 @@ static bool wants_name(const sc_emit *e, sc_knode id)
         return false;
     if (info->kept_from != SC_IMAGE_NONE || info->uses > 1 || info->atom || info->user_depth > info->depth || info->size > LONGEST_TEXT)
         return true;
-    return node->kind == SC_NODE_load && (info->reads_written || e->arg_shared[node->index]);
+    return node->kind == SC_NODE_load && (info->reads_written || (e->arg_shared[node->index] && !info->turned));
 }
 
 static void declare(sc_emit *e, sc_knode id, uint32_t depth)
@@ -253,11 +253,11 @@ static void name_offsets(sc_emit *e, uint32_t depth, uint32_t first, uint32_t en
 {
     for (sc_knode id = 0; id < e->k->nodes.count; id++) {
         const sc_emit_node *info = &e->nodes[id];
-        if (info->pass == e->pass && e->k->nodes.data[id].kind == SC_NODE_load && info->depth > depth)
+        if (info->pass == e->pass && e->k->nodes.data[id].kind == SC_NODE_load && info->depth > depth && !info->turned)
             name_offset(e, &info->access, info->depth, depth);
     }
     for (uint32_t i = first; i < end; i++) {
-        if (e->items[i].depth > depth && e->items[i].access.count > 0)
+        if (e->items[i].depth > depth && e->items[i].access.count > 0 && !e->items[i].turned && !e->items[i].streamed)
             name_offset(e, &e->items[i].access, e->items[i].depth, depth);
     }
 }

@@ -5,7 +5,7 @@
  * elementwise kernels the second. */
 #include "codegen/emit_c_internal.h"
 
-enum { FEWEST_LANES = 4, FAR = 8 /* elements */ };
+enum { FEWEST_LANES = 4, FAR = 8 /* elements */, LEAST_TILE = 16 };
 
 static const double LANE = 0.125, ARITHMETIC = 0.25;
 
@@ -33,6 +33,11 @@ int64_t sc_emit_stride(const sc_emit *e, const sc_emit_access *access, uint32_t 
             return INT64_MAX;
     }
     return stride;
+}
+
+bool sc_emit_is_far(int64_t stride)
+{
+    return stride != INT64_MAX && (stride > FAR || stride < -FAR);
 }
 
 static uint64_t dims_of(const sc_emit *e, const sc_emit_access *access)
@@ -81,6 +86,13 @@ static double access_cost(const sc_emit *e, const sc_emit_access *access, uint32
     return points * (lanes && (stride == 0 || stride == 1 || stride == -1) ? LANE : 1);
 }
 
+/* A line that is written in pieces is read before, so of two dims the one that stores lie along is chosen. */
+static double store_cost(const sc_emit *e, const sc_emit_access *access, uint32_t dim, bool lanes)
+{
+    bool far = lanes && sc_emit_is_far(sc_emit_stride(e, access, dim));
+    return access_cost(e, access, dim, lanes) * (far ? 1 + LANE : 1);
+}
+
 /* The phase's, if `vector` (or, if that is none, its own last dim) is its innermost loop. */
 static double phase_cost(sc_emit *e, uint32_t index, uint32_t vector)
 {
@@ -102,7 +114,7 @@ static double phase_cost(sc_emit *e, uint32_t index, uint32_t vector)
     }
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         if (e->items[i].access.count > 0)
-            cost += access_cost(e, &e->items[i].access, dim, lanes);
+            cost += store_cost(e, &e->items[i].access, dim, lanes);
     }
     return cost;
 }
@@ -145,26 +157,22 @@ static double operations(const sc_emit *e)
     return sum;
 }
 
-static bool is_far(int64_t stride)
-{
-    return stride != INT64_MAX && (stride > FAR || stride < -FAR);
-}
-
 /* A dim along which an element's neighbours lie that are far apart along the vector dim: a transposition. What is read of a line of the
  * cache by one row is wanted by the next rows, too, so both dims are walked in tiles. */
 static uint32_t choose_tile(const sc_emit *e, uint32_t vector)
 {
     const sc_kernel *k = e->k;
-    if (vector == SC_IMAGE_NONE || k->dims.count > k->outer_count || size_of(e, vector) < e->limits->tile)
+    int64_t least = e->limits->tile < LEAST_TILE ? e->limits->tile : LEAST_TILE;
+    if (vector == SC_IMAGE_NONE || k->dims.count > k->outer_count || has_reduction(k) || size_of(e, vector) < least)
         return SC_IMAGE_NONE;
     for (uint32_t i = 0; i < k->nodes.count + k->items.count; i++) {
         bool load = i < k->nodes.count && e->nodes[i].uses > 0;
         const sc_emit_access *access = load ? &e->nodes[i].access : i < k->nodes.count ? NULL : &e->items[i - k->nodes.count].access;
-        if (access == NULL || access->count == 0 || !is_far(sc_emit_stride(e, access, vector)))
+        if (access == NULL || access->count == 0 || !sc_emit_is_far(sc_emit_stride(e, access, vector)))
             continue;
         for (uint32_t d = 0; d < k->outer_count; d++) {
             int64_t stride = sc_emit_stride(e, access, d);
-            if (d != vector && (stride == 1 || stride == -1) && size_of(e, d) >= e->limits->tile)
+            if (d != vector && (stride == 1 || stride == -1) && size_of(e, d) >= least)
                 return d;
         }
     }
@@ -200,12 +208,12 @@ void sc_emit_choose_shape(sc_emit *e)
     }
     int64_t size = shape->vector == SC_IMAGE_NONE ? 1 : size_of(e, shape->vector), shares = others;
     shape->block = size;
-    if (has_reduction(k)) {
+    if (shape->tile != SC_IMAGE_NONE) {
+        sc_emit_choose_turns(e, others);
+        shares = e->limits->split_shares;
+    } else if (has_reduction(k)) {
         shape->block = size > e->limits->block ? e->limits->block : size;
         shares *= (size + shape->block - 1) / shape->block;
-    } else if (shape->tile != SC_IMAGE_NONE) {
-        shape->block = size < e->limits->tile_block ? size : e->limits->tile_block;
-        shares = e->limits->split_shares;
     } else if (others < e->limits->shares && size > 2 * e->limits->shortest_block) {
         shape->block = e->limits->shortest_block;
         shares = e->limits->split_shares;

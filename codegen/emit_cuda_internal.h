@@ -79,6 +79,7 @@ typedef struct sc_cuda {
     int *slots; /* per item: where its reduction stands in shared memory */
     int shared_bytes;
     bool *run_of_load, *run_of_item; /* lanes go through registers in this phase */
+    bool ordered;                    /* in the text: a barrier of the block stands behind all that was done */
     const char *why_simple;
 } sc_cuda;
 

@@ -194,8 +194,10 @@ static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
     for (uint32_t i = first; i < end; i++) {
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
-        if (c->form.ways > 1)
+        if (c->form.ways > 1) {
             sc_cuda_exchange(c, i, e->items[i].wide ? 's' : 'r');
+            c->ordered = c->form.team == SC_CUDA_COLUMNS || c->form.ways > SC_CUDA_WARP;
+        }
         if (!e->items[i].wide)
             continue;
         if (!is_array(c, i)) {
@@ -525,7 +527,7 @@ static void declare_kept(sc_cuda *c, uint32_t phase)
 
 static void sync(sc_cuda *c)
 {
-    if (c->exchange)
+    if (c->exchange && !c->ordered)
         sc_emit_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.ways <= SC_CUDA_WARP ? "sc_sync_warp();" : "sc_sync();");
 }
 
@@ -546,8 +548,10 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     sc_emit_place(e, first, end, e->floors[phase_index]);
     if (phase_index > c->form.first)
         sync(c);
+    c->ordered = true;
     declare_kept(c, phase_index);
     begin_reductions(c, first, end);
+    size_t before = e->out->length;
     sc_emit_scope(e, SC_CUDA_BODY, first, end);
     bool block = phase->dim_count == 0 && c->form.ways == 1;
     for (sc_knode i = 0; i < k->nodes.count; i++)
@@ -557,6 +561,7 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
         e->indent++;
     }
     sc_emit_scope(e, SC_CUDA_READS, first, end);
+    c->ordered = e->out->length == before;
     bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
     if (single) /* all have read what one now writes */
         sync(c);
@@ -565,6 +570,7 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
                       : c->form.ways == 1 ? open_serial(c, phase)
                                           : open_shared(c, phase_index);
     point_text(c, phase_index, first, end);
+    c->ordered = false;
     for (uint32_t i = 0; i < braces + block; i++) {
         e->indent--;
         sc_emit_line(e, "}");

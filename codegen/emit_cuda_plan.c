@@ -116,22 +116,22 @@ static int element_bytes(const sc_cuda *c, const sc_emit_access *access)
     return (int)sc_dtypes[c->e.k->args.data[access->arg].dtype].bytes;
 }
 
-/* So many neighbours are worth it: some access is one of up to 16 bytes. */
+/* So many neighbours are worth it: most of the accesses that they make one are of up to 16 bytes. */
 static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
 {
     const sc_kernel *k = c->e.k;
-    for (sc_knode i = 0; i < k->nodes.count; i++) {
-        const sc_emit_access *access = &c->e.nodes[i].access;
-        if (k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 && lanes * element_bytes(c, access) <= 16 &&
-            sc_cuda_is_run(c, access, dim, lanes))
-            return true;
+    int fit = 0, all = 0;
+    for (uint32_t i = 0; i < k->nodes.count + k->items.count; i++) {
+        bool node = i < k->nodes.count;
+        bool counts =
+            node ? k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 : sc_item_writes(k->items.data[i - k->nodes.count].kind);
+        const sc_emit_access *access = node ? &c->e.nodes[i].access : &c->e.items[i - k->nodes.count].access;
+        if (!counts || !sc_cuda_is_run(c, access, dim, lanes))
+            continue;
+        fit += lanes * element_bytes(c, access) <= 16;
+        all++;
     }
-    for (uint32_t i = 0; i < k->items.count; i++) {
-        const sc_emit_access *access = &c->e.items[i].access;
-        if (k->items.data[i].kind == SC_ITEM_STORE && lanes * element_bytes(c, access) <= 16 && sc_cuda_is_run(c, access, dim, lanes))
-            return true;
-    }
-    return false;
+    return 2 * fit > all;
 }
 
 static int choose_lanes(const sc_cuda *c, uint32_t dim)

@@ -231,14 +231,36 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                            "}\n"
                            "\n"
                            "#define sc_mod_int(x, y) _Generic((x) + (y), int: sc_mod_i32, default: sc_mod_i64)(x, y)\n"},
+/* Of an x between -88 and 89. n + 127 is the exponent of 2^n as it stands in an f32: 0 makes it 0, 255 infinity. */
+#define EXP                                                                                                                                \
+    "    float shifted = (x * 1.44269504f - 0.5f) + 12582912.0f, n = shifted - 12582912.0f;\n"                                             \
+    "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f, square = r * r;\n"                                                         \
+    "    float p = (0.00194660330f * r + 0.00779709825f) * square + (0.0419109352f * r + 0.166611716f);\n"                                 \
+    "    p = (p * square + (0.500005543f * r + 0.999999821f)) * r + 1.0f;\n"                                                               \
+    "    return p * sc_f32_of_bits((sc_bits_of_f32(shifted) + 127u) << 23);\n"
     [SC_HELPER_exp_f32] =
         {"exp_f32", SC_HELPER(bits),
-         "/* exp(x) = 2^n exp(r), n the integer next to x / log 2, so |r| < 0.347; exp(r) by a polynomial. n is read out of the low bits\n"
-         " * of a sum that has no room for a fraction. 2^n is two factors, since n may be 128. */\n"
+         "/* exp(x) = 2^n exp(r), n = floor(x / log 2), so 0 <= r < 0.694; exp(r) by a polynomial, its terms in pairs: short chains. n is\n"
+         " * read out of the low bits of a sum that has no room for a fraction. From -127 on 2^n is 0, at 128 it is infinity. */\n"
          "static inline float sc_exp_f32(float x)\n"
          "{\n"
          "    x = x > 89.0f ? 89.0f : x;\n"
-         "    x = x < -104.0f ? -104.0f : x;\n"
+         "    x = x < -88.0f ? -88.0f : x;\n" EXP "}\n"},
+    [SC_HELPER_exp_below_f32] = {"exp_below_f32", SC_HELPER(bits),
+                                 "/* As exp, of what is not too large. */\n"
+                                 "static inline float sc_exp_below_f32(float x)\n"
+                                 "{\n"
+                                 "    x = x < -88.0f ? -88.0f : x;\n" EXP "}\n"},
+#undef EXP
+    [SC_HELPER_expm1_f32] =
+        {"expm1_f32", SC_HELPER(bits),
+         "/* As exp, but n is the integer next to x / log 2, so |r| < 0.347, and the 1 is taken off before anything is rounded:\n"
+         " * 2^n (exp(r) - 1) + (2^n - 1). 2^n is two factors, since n may be 128. */\n"
+         "static inline float sc_expm1_f32(float x)\n"
+         "{\n"
+         "    float given = x;\n"
+         "    x = x > 89.0f ? 89.0f : x;\n"
+         "    x = x < -30.0f ? -30.0f : x;\n"
          "    float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
          "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;\n"
          "    float p = 0.00139264841f;\n"
@@ -246,47 +268,14 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
          "    p = p * r + 0.0416665528f;\n"
          "    p = p * r + 0.166665755f;\n"
          "    p = p * r + 0.5f;\n"
-         "    p = p * (r * r) + r + 1.0f;\n"
+         "    p = p * (r * r) + r;\n"
          "    int32_t power = (int32_t)(sc_bits_of_f32(shifted) - 0x4b400000u), half = power >> 1;\n"
-         "    return p * sc_f32_of_bits((uint32_t)(half + 127) << 23) * sc_f32_of_bits((uint32_t)(power - half + 127) << 23);\n"
+         "    float low = sc_f32_of_bits((uint32_t)(half + 127) << 23);\n"
+         "    float high = sc_f32_of_bits((uint32_t)(power - half + 127) << 23);\n"
+         "    float reciprocal = sc_f32_of_bits((uint32_t)(half - power + 127) << 23);\n"
+         "    float result = (p * low + (low - reciprocal)) * high;\n"
+         "    return given == 0.0f ? given : result;\n"
          "}\n"},
-    [SC_HELPER_exp_below_f32] = {"exp_below_f32", SC_HELPER(bits),
-                                 "/* As exp, but 2^n is one factor, which is 0 for n = -127. */\n"
-                                 "static inline float sc_exp_below_f32(float x)\n"
-                                 "{\n"
-                                 "    x = x < -88.0f ? -88.0f : x;\n"
-                                 "    float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
-                                 "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;\n"
-                                 "    float p = 0.00139264841f;\n"
-                                 "    p = p * r + 0.00836341962f;\n"
-                                 "    p = p * r + 0.0416665528f;\n"
-                                 "    p = p * r + 0.166665755f;\n"
-                                 "    p = p * r + 0.5f;\n"
-                                 "    p = p * (r * r) + r + 1.0f;\n"
-                                 "    return p * sc_f32_of_bits((sc_bits_of_f32(shifted) + 127u) << 23);\n"
-                                 "}\n"},
-    [SC_HELPER_expm1_f32] = {"expm1_f32", SC_HELPER(bits),
-                             "/* As exp, with the 1 taken off before anything is rounded: 2^n (exp(r) - 1) + (2^n - 1). */\n"
-                             "static inline float sc_expm1_f32(float x)\n"
-                             "{\n"
-                             "    float given = x;\n"
-                             "    x = x > 89.0f ? 89.0f : x;\n"
-                             "    x = x < -30.0f ? -30.0f : x;\n"
-                             "    float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
-                             "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;\n"
-                             "    float p = 0.00139264841f;\n"
-                             "    p = p * r + 0.00836341962f;\n"
-                             "    p = p * r + 0.0416665528f;\n"
-                             "    p = p * r + 0.166665755f;\n"
-                             "    p = p * r + 0.5f;\n"
-                             "    p = p * (r * r) + r;\n"
-                             "    int32_t power = (int32_t)(sc_bits_of_f32(shifted) - 0x4b400000u), half = power >> 1;\n"
-                             "    float low = sc_f32_of_bits((uint32_t)(half + 127) << 23);\n"
-                             "    float high = sc_f32_of_bits((uint32_t)(power - half + 127) << 23);\n"
-                             "    float reciprocal = sc_f32_of_bits((uint32_t)(half - power + 127) << 23);\n"
-                             "    float result = (p * low + (low - reciprocal)) * high;\n"
-                             "    return given == 0.0f ? given : result;\n"
-                             "}\n"},
     [SC_HELPER_log_f32] = {"log_f32", SC_HELPER(bits),
                            "/* x = 2^n (1 + f), 1 + f between sqrt(1/2) and sqrt(2); log(1 + f) = f - f^2/2 + f^3 times a polynomial. */\n"
                            "static inline float sc_log_f32(float x)\n"
@@ -309,34 +298,28 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                            "    result = x == __builtin_inff() ? x : result;\n"
                            "    return x >= 0.0f ? result : __builtin_nanf(\"\");\n"
                            "}\n"},
-    [SC_HELPER_tanh_f32] = {"tanh_f32", SC_HELPER(bits),
-                            "/* With e = exp(2 |x|) - 1: e / (e + 2), and the sign. Beyond 10 it is 1. e as in sc_expm1_f32, but 2^n is "
-                            "one factor: n, in the low\n"
-                            " * bits of the sum, is between 0 and 29. */\n"
-                            "static inline float sc_tanh_f32(float x)\n"
-                            "{\n"
-                            "    float twice = sc_f32_of_bits(sc_bits_of_f32(x) & 0x7fffffffu) * 2.0f;\n"
-                            "    twice = twice > 20.0f ? 20.0f : twice;\n"
-                            "    float shifted = twice * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
-                            "    float r = (twice - n * 0.693359375f) + n * 2.12194440e-4f;\n"
-                            "    float p = 0.00139264841f;\n"
-                            "    p = p * r + 0.00836341962f;\n"
-                            "    p = p * r + 0.0416665528f;\n"
-                            "    p = p * r + 0.166665755f;\n"
-                            "    p = p * r + 0.5f;\n"
-                            "    p = p * (r * r) + r;\n"
-                            "    float scale = sc_f32_of_bits((sc_bits_of_f32(shifted) << 23) + 0x3f800000u);\n"
-                            "    float e = p * scale + (scale - 1.0f), result = e / (e + 2.0f);\n"
-                            "    return sc_f32_of_bits(sc_bits_of_f32(result) | (sc_bits_of_f32(x) & 0x80000000u));\n"
-                            "}\n"},
-    [SC_HELPER_sigmoid_f32] = {"sigmoid_f32", SC_HELPER(exp_f32),
+    [SC_HELPER_tanh_f32] =
+        {"tanh_f32", 0,
+         "/* tanh(x/2) = u = (a/2) / (1 + d), odd and even polynomials in x; tanh(x) = 2u / (1 + u^2), to which errors of u\n"
+         " * mean the less, the nearer it is to 1. 1 and d are added late, so that d's rounding is none of the sum's. Where\n"
+         " * x is cut off the result is 1. */\n"
+         "static inline float sc_tanh_f32(float x)\n"
+         "{\n"
+         "    x = x > 9.01f ? 9.01f : x;\n"
+         "    x = x < -9.01f ? -9.01f : x;\n"
+         "    float z = x * x;\n"
+         "    float a = (x * z) * (1.14250455e-4f * z + 0.0297737699f) + x, half = 0.5f * a;\n"
+         "    float d = ((1.22885842e-6f * z + 0.00120654202f) * z + 0.113107070f) * z;\n"
+         "    return (a * d + a) / ((d * (d + 2.0f) + half * half) + 1.0f);\n"
+         "}\n"},
+    [SC_HELPER_sigmoid_f32] = {"sigmoid_f32", SC_HELPER(exp_below_f32),
                                "/* The exponential of -|x| never overflows, and for a negative x it is the numerator. */\n"
                                "static inline float sc_sigmoid_f32(float x)\n"
                                "{\n"
-                               "    float e = sc_exp_f32(x > 0.0f ? -x : x);\n"
+                               "    float e = sc_exp_below_f32(x > 0.0f ? -x : x);\n"
                                "    return (x > 0.0f ? 1.0f : e) / (1.0f + e);\n"
                                "}\n"},
-    [SC_HELPER_erf_f32] = {"erf_f32", SC_HELPER(exp_f32),
+    [SC_HELPER_erf_f32] = {"erf_f32", SC_HELPER(exp_below_f32),
                            "/* |x| < 1: x times a polynomial in x^2; else 1 - erfc, log erfc being a polynomial on 1 .. 4. */\n"
                            "static inline float sc_erf_f32(float x)\n"
                            "{\n"
@@ -355,7 +338,7 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                            "    far = far * b - 0.103281118f;\n"
                            "    far = far * b - 0.639141258f;\n"
                            "    far = far * b - 1.12589365f;\n"
-                           "    far = 1.0f - sc_exp_f32(far * b - 7.65897780e-4f);\n"
+                           "    far = 1.0f - sc_exp_below_f32(far * b - 7.65897780e-4f);\n"
                            "    far = sc_f32_of_bits(sc_bits_of_f32(far) | (sc_bits_of_f32(x) & 0x80000000u));\n"
                            "    return a < 1.0f ? near : far;\n"
                            "}\n"},
@@ -501,6 +484,133 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
     [SC_HELPER_lanes_i32] = {"lanes_i32", SC_HELPER(headers), LANES("int32_t", "i32", "(x > y ? x : y)", "(x < y ? x : y)")},
     [SC_HELPER_lanes_i64] = {"lanes_i64", SC_HELPER(headers), LANES("int64_t", "i64", "(x > y ? x : y)", "(x < y ? x : y)")},
 #undef LANES
+    [SC_HELPER_stream] = {"stream", SC_HELPER(headers),
+                          "#ifndef __has_builtin\n"
+                          "#define __has_builtin(name) 0\n"
+                          "#endif\n"
+                          "typedef long long sc_b64x4 __attribute__((vector_size(32), may_alias));\n"
+                          "typedef long long sc_b64x4_anywhere __attribute__((vector_size(32), aligned(1), may_alias));\n"
+                          "\n"
+                          "/* A line of memory that is written as a whole need not be read for it. */\n"
+                          "static inline void sc_stream(void *to, const void *from, int64_t bytes)\n"
+                          "{\n"
+                          "    char *y = to;\n"
+                          "    const char *x = from;\n"
+                          "    int64_t head = (int64_t)(-(uintptr_t)y & 63), i = head < bytes ? head : bytes;\n"
+                          "    __builtin_memcpy(y, x, (size_t)i);\n"
+                          "    for (; i + 64 <= bytes; i += 64) {\n"
+                          "        for (int half = 0; half < 64; half += 32) {\n"
+                          "            sc_b64x4 line = *(const sc_b64x4_anywhere *)(x + i + half);\n"
+                          "#if __has_builtin(__builtin_nontemporal_store)\n"
+                          "            __builtin_nontemporal_store(line, (sc_b64x4 *)(y + i + half));\n"
+                          "#elif defined __AVX__\n"
+                          "            __builtin_ia32_movntdq256((sc_b64x4 *)(y + i + half), line);\n"
+                          "#else\n"
+                          "            *(sc_b64x4 *)(y + i + half) = line;\n"
+                          "#endif\n"
+                          "        }\n"
+                          "    }\n"
+                          "    __builtin_memcpy(y + i, x + i, (size_t)(bytes - i));\n"
+                          "}\n"
+                          "\n"
+                          "/* What other threads do next, they do behind these stores. */\n"
+                          "static inline void sc_streamed(void)\n"
+                          "{\n"
+                          "#ifdef __SSE__\n"
+                          "    __builtin_ia32_sfence();\n"
+                          "#else\n"
+                          "    __sync_synchronize();\n"
+                          "#endif\n"
+                          "}\n"},
+/* The rest, at the right and below, element by element. */
+#define TURN(type, name, out)                                                                                                              \
+    "static inline void " name "(const void *from, int64_t from_row, void *to, int64_t to_row, int64_t rows, int64_t columns)\n"           \
+    "{\n"                                                                                                                                  \
+    "    const " type " *x = from;\n"                                                                                                      \
+    "    " type " *y = to;\n"                                                                                                              \
+    "    for (int64_t r = 0; r < rows; r += 8) {\n"                                                                                        \
+    "        const " type " *later = x + (r + 16 < rows ? (r + 16) * from_row : (r + 16 - rows) * from_row + columns);\n"                  \
+    "        for (int64_t c = 0; c < columns; c += 8) {\n"                                                                                 \
+    "            for (int64_t i = 0; c % (64 / (int64_t)sizeof *x) == 0 && i < 8; i++)\n"                                                  \
+    "                __builtin_prefetch(later + i * from_row + c);\n"                                                                      \
+    "            if (r + 8 <= rows && c + 8 <= columns) {\n"                                                                               \
+    "                " name "_8(x + r * from_row + c, from_row, y + c * to_row + r, to_row);\n"                                            \
+    "                continue;\n"                                                                                                          \
+    "            }\n"                                                                                                                      \
+    "            for (int64_t j = c; j < c + 8 && j < columns; j++)\n"                                                                     \
+    "                for (int64_t i = r; i < r + 8 && i < rows; i++)\n"                                                                    \
+    "                    y[j * to_row + i] = x[i * from_row + j];\n"                                                                       \
+    "        }\n"                                                                                                                          \
+    "    }\n"                                                                                                                              \
+    "}\n"                                                                                                                                  \
+    "\n"                                                                                                                                   \
+    "/* The same; what it writes goes around the caches. */\n"                                                                             \
+    "static inline void " out "(const void *from, int64_t from_row, void *to, int64_t to_row, int64_t rows, int64_t columns)\n"            \
+    "{\n"                                                                                                                                  \
+    "    " type " strip[8 * 256];\n"                                                                                                       \
+    "    for (int64_t r = 0; r < rows; r += 256) {\n"                                                                                      \
+    "        int64_t length = rows - r < 256 ? rows - r : 256;\n"                                                                          \
+    "        for (int64_t c = 0; c < columns; c += 8) {\n"                                                                                 \
+    "            int64_t width = columns - c < 8 ? columns - c : 8;\n"                                                                     \
+    "            " name "((const " type " *)from + r * from_row + c, from_row, strip, 256, length, width);\n"                              \
+    "            for (int64_t i = 0; i < width; i++)\n"                                                                                    \
+    "                sc_stream((" type " *)to + (c + i) * to_row + r, strip + 256 * i, length * (int64_t)sizeof *strip);\n"                \
+    "        }\n"                                                                                                                          \
+    "    }\n"                                                                                                                              \
+    "}\n"
+    [SC_HELPER_turn_b32] =
+        {"turn_b32", SC_HELPER(stream),
+         "typedef uint32_t sc_b32 __attribute__((may_alias));\n"
+         "typedef uint32_t sc_b32x8 __attribute__((vector_size(32), aligned(4), may_alias));\n"
+         "\n"
+         "/* 8 rows of 8: pairs, pairs of pairs, halves. */\n"
+         "static inline void sc_turn_b32_8(const sc_b32 *from, int64_t from_row, sc_b32 *to, int64_t to_row)\n"
+         "{\n"
+         "    sc_b32x8 x[8], y[8];\n"
+         "    for (int i = 0; i < 8; i++)\n"
+         "        x[i] = *(const sc_b32x8 *)(from + i * from_row);\n"
+         "    for (int i = 0; i < 8; i += 2) {\n"
+         "        y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);\n"
+         "        y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);\n"
+         "    }\n"
+         "    for (int i = 0; i < 8; i += 4) {\n"
+         "        for (int j = 0; j < 2; j++) {\n"
+         "            x[i + 2 * j] = __builtin_shufflevector(y[i + j], y[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);\n"
+         "            x[i + 2 * j + 1] = __builtin_shufflevector(y[i + j], y[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);\n"
+         "        }\n"
+         "    }\n"
+         "    for (int i = 0; i < 4; i++) {\n"
+         "        *(sc_b32x8 *)(to + i * to_row) = __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);\n"
+         "        *(sc_b32x8 *)(to + (i + 4) * to_row) = __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);\n"
+         "    }\n"
+         "}\n"
+         "\n"
+         "/* In squares of 8; later rows are fetched meanwhile, at the end those of the columns that are likely to be next. */\n" TURN(
+             "sc_b32", "sc_turn_b32", "sc_turn_out_b32")},
+    [SC_HELPER_turn_b16] = {"turn_b16", SC_HELPER(stream),
+                            "typedef uint16_t sc_b16 __attribute__((may_alias));\n"
+                            "typedef uint16_t sc_b16x8 __attribute__((vector_size(16), aligned(2), may_alias));\n"
+                            "\n"
+                            "/* 8 rows of 8: thrice, each row of the upper half and one of the lower become two that take turns. */\n"
+                            "static inline void sc_turn_b16_8(const sc_b16 *from, int64_t from_row, sc_b16 *to, int64_t to_row)\n"
+                            "{\n"
+                            "    sc_b16x8 x[8], y[8];\n"
+                            "    for (int i = 0; i < 8; i++)\n"
+                            "        x[i] = *(const sc_b16x8 *)(from + i * from_row);\n"
+                            "    for (int round = 0; round < 3; round++) {\n"
+                            "        for (int i = 0; i < 4; i++) {\n"
+                            "            y[2 * i] = __builtin_shufflevector(x[i], x[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);\n"
+                            "            y[2 * i + 1] = __builtin_shufflevector(x[i], x[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);\n"
+                            "        }\n"
+                            "        for (int i = 0; i < 8; i++)\n"
+                            "            x[i] = y[i];\n"
+                            "    }\n"
+                            "    for (int i = 0; i < 8; i++)\n"
+                            "        *(sc_b16x8 *)(to + i * to_row) = x[i];\n"
+                            "}\n"
+                            "\n"
+                            "/* As sc_turn_b32. */\n" TURN("sc_b16", "sc_turn_b16", "sc_turn_out_b16")},
+#undef TURN
 };
 
 const char *sc_helper_name(sc_helper helper)

@@ -61,6 +61,11 @@ typedef enum sc_helper {
     SC_HELPER_lanes_f64,
     SC_HELPER_lanes_i32,
     SC_HELPER_lanes_i64,
+    SC_HELPER_stream,   /* void sc_stream(void *to, const void *from, int64_t bytes): memcpy around the caches; void sc_streamed(void):
+                           behind the last */
+    SC_HELPER_turn_b32, /* void sc_turn_b32(const void *from, int64_t from_row, void *to, int64_t to_row, int64_t rows, int64_t columns):
+                           transposes elements of 4 bytes; rows lie so many elements apart. sc_turn_out_b32: by way of sc_stream */
+    SC_HELPER_turn_b16, /* of 2 bytes */
     SC_HELPER_COUNT
 } sc_helper;
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "runtime/gemm.h"
+#include "support/gemm_blocks.h"
 
 enum { SC_GEMM_ARRAYS = SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS };
 
@@ -58,17 +59,18 @@ typedef struct sc_gemm_block {
     bool first, last; /* blocks of k */
 } sc_gemm_block;
 
-/* Columns of c for which all rows are computed from b where it stands. */
+/* Columns of c for which all rows are computed from b where it stands, over all of k or a part of it. */
 typedef struct sc_gemm_strip {
     const sc_gemm_plan *plan;
-    const void *a; /* packed: [m][blocks.depth] */
+    const float *a; /* term 0 of row 0; rows run along k */
+    int64_t a_stride;
     const void *b;
     int64_t column, columns; /* times rows at most SC_GEMM_STRIP */
+    int64_t term, terms;
+    float *parts; /* of the batch: sums that wait; NULL: there is one part */
     void *c;
     const void *steps[SC_GEMM_MAX_STEPS];
 } sc_gemm_strip;
-
-enum { SC_GEMM_STRIP = 4096 };
 
 /* What differs between instruction sets and dtypes of sums: runtime/gemm_kernels.inc, compiled for each. */
 struct sc_gemm_kernels {
@@ -81,6 +83,7 @@ struct sc_gemm_kernels {
     /* One line in the dtype of the sum, padded with zeros up to `padded`. */
     void (*copy_line)(const sc_gemm_lines *lines, int64_t line, int64_t depth, int64_t padded, void *out);
     void (*multiply_strip)(const sc_gemm_strip *strip); /* NULL: never skinny */
+    void (*add_parts)(const sc_gemm_strip *strip);      /* c from the sums that waited: all of k */
 };
 
 extern const sc_gemm_kernels sc_gemm_f32_base, sc_gemm_f32_avx2, sc_gemm_f32_avx512, sc_gemm_f64_base, sc_gemm_f64_avx2, sc_gemm_f64_avx512,

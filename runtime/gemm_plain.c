@@ -207,11 +207,11 @@ static void run_passes(const plain_run *run)
 
 /* ---- few rows ---- */
 
-/* A strip's width: several strips a thread, unless they become too narrow to be read as a stream. */
-static int64_t strip_columns(const sc_gemm_plan *plan)
+/* Whether rows of a are read where they stand. */
+static bool reads_a(const sc_gemm_plan *plan)
 {
-    int64_t columns = round_up(pieces(plan->sizes[SC_GEMM_N], 8), 64);
-    return least(columns < 128 ? 128 : columns, SC_GEMM_STRIP / plan->sizes[SC_GEMM_M] / 64 * 64);
+    return plan->gemm.dtypes[SC_GEMM_A] == SC_DTYPE_f32 && sc_gemm_runs(&plan->walks[SC_GEMM_K][SC_GEMM_A]) &&
+           plan->walks[SC_GEMM_M][SC_GEMM_A].offsets == NULL;
 }
 
 static void copy_lines(const plain_run *run, int64_t batch, int64_t i)
@@ -223,34 +223,69 @@ static void copy_lines(const plain_run *run, int64_t batch, int64_t i)
                              run->a + i * plan->blocks.depth * (int64_t)sizeof(float));
 }
 
-static void multiply_strip(const plain_run *run, int64_t batch, int64_t i)
+/* Of batch + within; its columns and terms are left to set. */
+static sc_gemm_strip strip_of(const plain_run *run, int64_t batch, int64_t within)
 {
     const sc_gemm_plan *plan = run->plan;
-    int64_t width = strip_columns(plan), strips = pieces(plan->sizes[SC_GEMM_N], width), within = i / strips, column = i % strips * width;
+    const sc_gemm_blocks *blocks = &plan->blocks;
+    int64_t m = plan->sizes[SC_GEMM_M];
     sc_gemm_strip strip = {
         .plan = plan,
-        .a = run->a + within * plan->sizes[SC_GEMM_M] * plan->blocks.depth * (int64_t)sizeof(float),
+        .a = reads_a(plan) ? (const float *)(const void *)of_batch(run, SC_GEMM_A, batch + within)
+                           : (const float *)(const void *)run->a + within * m * blocks->depth,
+        .a_stride = reads_a(plan) ? plan->walks[SC_GEMM_M][SC_GEMM_A].stride : blocks->depth,
         .b = of_batch(run, SC_GEMM_B, batch + within),
-        .column = column,
-        .columns = least(width, plan->sizes[SC_GEMM_N] - column),
+        .parts = blocks->parts == 1 ? NULL : (float *)(void *)run->beside + within * blocks->parts * m * plan->sizes[SC_GEMM_N],
         .c = run->c + sc_gemm_at(&plan->walks[SC_GEMM_BATCH][SC_GEMM_C], batch + within) * bytes_of(plan, SC_GEMM_C),
     };
     set_steps(run, batch + within, strip.steps);
+    return strip;
+}
+
+static void multiply_strip(const plain_run *run, int64_t batch, int64_t i)
+{
+    const sc_gemm_plan *plan = run->plan;
+    const sc_gemm_blocks *blocks = &plan->blocks;
+    int64_t strips = pieces(plan->sizes[SC_GEMM_N], blocks->columns);
+    sc_gemm_strip strip = strip_of(run, batch, i / (strips * blocks->parts));
+    strip.column = i % strips * blocks->columns;
+    strip.columns = least(blocks->columns, plan->sizes[SC_GEMM_N] - strip.column);
+    strip.term = i / strips % blocks->parts * blocks->part;
+    strip.terms = least(blocks->part, plan->sizes[SC_GEMM_K] - strip.term);
     plan->kernels->multiply_strip(&strip);
+}
+
+static void add_parts(const plain_run *run, int64_t batch, int64_t i)
+{
+    const sc_gemm_plan *plan = run->plan;
+    int64_t n = plan->sizes[SC_GEMM_N], strips = pieces(n, PART_COLUMNS);
+    sc_gemm_strip strip = strip_of(run, batch, i / strips);
+    strip.column = i % strips * PART_COLUMNS;
+    strip.columns = least(PART_COLUMNS, n - strip.column);
+    plan->kernels->add_parts(&strip);
 }
 
 static void run_strips(const plain_run *run)
 {
     const sc_gemm_plan *plan = run->plan;
-    for (int64_t batch = 0; batch < plan->sizes[SC_GEMM_BATCH]; batch += plan->blocks.batch) {
-        int64_t batches = least(plan->blocks.batch, plan->sizes[SC_GEMM_BATCH] - batch);
-        int64_t lines = batches * plan->sizes[SC_GEMM_M], strips = batches * pieces(plan->sizes[SC_GEMM_N], strip_columns(plan));
+    const sc_gemm_blocks *blocks = &plan->blocks;
+    int64_t m = plan->sizes[SC_GEMM_M], n = plan->sizes[SC_GEMM_N];
+    for (int64_t batch = 0; batch < plan->sizes[SC_GEMM_BATCH]; batch += blocks->batch) {
+        int64_t batches = least(blocks->batch, plan->sizes[SC_GEMM_BATCH] - batch);
+        int64_t strips = batches * pieces(n, blocks->columns) * blocks->parts, sums = batches * pieces(n, PART_COLUMNS);
+        if (!reads_a(plan)) {
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < lines; i++)
-            copy_lines(run, batch, i);
+            for (int64_t i = 0; i < batches * m; i++)
+                copy_lines(run, batch, i);
+        }
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < strips; i++)
             multiply_strip(run, batch, i);
+        if (blocks->parts > 1) {
+#pragma omp for schedule(static)
+            for (int64_t i = 0; i < sums; i++)
+                add_parts(run, batch, i);
+        }
     }
 }
 

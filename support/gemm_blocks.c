@@ -4,6 +4,9 @@
  * and still lie in the last one. */
 enum { DEPTH = 768, BLOCK = 1 << 21, KEPT = 1 << 21, SKINNY_BLOCK = 1 << 16, BESIDE_ROWS = 1024, BESIDE_COLUMNS = 2048, ALIGN = 64 };
 
+/* Of a skinny product: PIECES is how much work there is to share; a piece is not worth the sharing with fewer columns or terms. */
+enum { PIECES = 16, LEAST_COLUMNS = 256, LEAST_TERMS = 32, STRIP_UNIT = 64, TERMS_UNIT = 8 };
+
 static int64_t least(int64_t x, int64_t y)
 {
     return x < y ? x : y;
@@ -55,6 +58,30 @@ static int64_t place(sc_gemm_blocks *blocks, int64_t elements, int64_t bytes)
     return at;
 }
 
+/* Memory is fast where it is read in long runs, which then need no other hint. A strip of b that runs along k is such a run whatever its
+ * width, but where b runs along n a strip is as wide as its sums may be, and what threads share is k instead. */
+static void cut_strips(sc_gemm_blocks *blocks, const sc_gemm *gemm, int64_t m, int64_t n, int64_t k)
+{
+    int64_t most = SC_GEMM_STRIP / m / STRIP_UNIT * STRIP_UNIT;
+    blocks->parts = 1;
+    blocks->part = k;
+    if (runs_along(gemm, SC_GEMM_K)) {
+        blocks->columns = least(round_up((n + PIECES - 1) / PIECES, STRIP_UNIT), most);
+        return;
+    }
+    blocks->columns = even_part(n, most, STRIP_UNIT);
+    for (;;) {
+        int64_t pieces = (n + blocks->columns - 1) / blocks->columns * blocks->batch, wanted = (PIECES + pieces - 1) / pieces;
+        blocks->part = round_up((k + wanted - 1) / wanted, TERMS_UNIT);
+        if (blocks->part < LEAST_TERMS)
+            blocks->part = LEAST_TERMS;
+        blocks->parts = (k + blocks->part - 1) / blocks->part;
+        if (2 * pieces * blocks->parts >= PIECES || blocks->columns < 2 * LEAST_COLUMNS)
+            return;
+        blocks->columns = round_up(blocks->columns / 2, STRIP_UNIT);
+    }
+}
+
 sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
 {
     int64_t batch = sc_gemm_size(gemm, SC_GEMM_BATCH), m = sc_gemm_size(gemm, SC_GEMM_M), n = sc_gemm_size(gemm, SC_GEMM_N);
@@ -66,7 +93,9 @@ sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
     if (blocks.skinny) {
         blocks.depth = round_up(k, 16);
         blocks.batch = least(batch, 1 + SKINNY_BLOCK / (m * k));
+        cut_strips(&blocks, gemm, m, n, k);
         blocks.a_at = place(&blocks, blocks.batch * m * blocks.depth, bytes);
+        blocks.c_at = place(&blocks, blocks.parts > 1 ? blocks.batch * blocks.parts * m * n : 0, bytes);
         return blocks;
     }
     blocks.depth = even_part(k, DEPTH, 8);

@@ -13,6 +13,9 @@
 /* A tile has at most so many rows and columns. m up to the second is skinny: then b is read where it stands. */
 enum { SC_GEMM_PAD = 32, SC_GEMM_SKINNY = 8 };
 
+/* Sums of a skinny product's strip: rows times columns. */
+enum { SC_GEMM_STRIP = 4096 };
+
 /* Lines of a packed block: whole tiles, whatever their size. */
 static inline int64_t sc_gemm_packed(int64_t lines)
 {
@@ -20,7 +23,10 @@ static inline int64_t sc_gemm_packed(int64_t lines)
 }
 
 typedef struct sc_gemm_blocks {
-    bool skinny;                     /* a is copied as [batch][m][depth], depth being k padded; no other copies, rows and columns are 0 */
+    bool skinny;                     /* b is read where it stands; a, where it cannot be, is copied as [batch][m][depth], depth being k
+                                        padded; rows is 0, columns those of c a strip */
+    int64_t parts, part;             /* of a skinny one: k in so many parts of so many terms. Several parts: their sums wait in scratch,
+                                        [batch][parts][m][n], until the last one has come */
     bool beside;                     /* waiting sums stand in scratch: [batch][rows][columns], columns padded to PAD */
     int64_t batch;                   /* batches a pass */
     int64_t rows, columns;           /* of c a pass */

@@ -23,8 +23,9 @@ static const sc_emit_limits small = {.small_work = 8,
                                      .split_memory = 1 << 16,
                                      .tile = 3,
                                      .tile_block = 5,
+                                     .stream = 64,
                                      .kept = 64};
-/* The same, and phases are cut. */
+/* The same, and phases are cut; tiles have squares, and lines of memory. */
 static const sc_emit_limits cut = {.small_work = 8,
                                    .shares = 6,
                                    .block = 8,
@@ -38,8 +39,9 @@ static const sc_emit_limits cut = {.small_work = 8,
                                    .split_points = 3,
                                    .split_memory = 1 << 16,
                                    .split_block = 16,
-                                   .tile = 3,
-                                   .tile_block = 5,
+                                   .tile = 16,
+                                   .tile_block = 40,
+                                   .stream = 64,
                                    .kept = 64};
 static const sc_emit_limits *const limits[] = {&sc_emit_default_limits, &small, &cut};
 static const char *const limit_names[] = {"", ", cut small", ", split"};
@@ -155,7 +157,10 @@ static void shapes_fit(sc_context *context)
         {"layernorm forwards", "t0[32]", "cut"},                          /* rows in lanes */
         {"layernorm backwards, of gain and bias", "cut * 203", "t0[32]"}, /* columns, cut */
         {"sum of all", "cut < ", "collapse"},
-        {"a transposition to bf16", "B_from", "lane"},
+        {"a transposition to bf16", "sc_turn_b32", "lane"},
+        {"transposed matrices of 2 bytes, scaled", "sc_turn_b16(x + N * 3913 + A_from", "sc_stream"}, /* small enough for a cache */
+        {"a transposition of bf16", "= q2[", "sc_bf16_to_f32"},                                       /* moved as it is */
+        {"both ways at once, of parts", "sc_turn_b16(w0, 88, y + B_from", "y["},
         {"gelu, and its slope", "#pragma omp parallel for", "cut"},
         {"integers", "t0[32]", "#pragma omp parallel"}, /* too small for a team */
     };

@@ -268,6 +268,30 @@ static void zeros_keep_their_sign(void **state)
         assert_true(isnan(out[i]));
 }
 
+/* Not merely close: what multiplies a result, as gelu does, may be any size. */
+static void ends_are_reached(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        float from, below, above; /* of |x| >= from: the result for -|x|, for |x| */
+    } ends[] = {{"exp_f32", 104.5f, 0, INFINITY},    {"exp_below_f32", INFINITY, 0, INFINITY},
+                {"expm1_f32", 104.5f, -1, INFINITY}, {"tanh_f32", 9.02f, -1, 1},
+                {"sigmoid_f32", 104.5f, 0, 1},       {"erf_f32", 4.1f, -1, 1}};
+    for (size_t row = 0; row < sizeof ends / sizeof *ends; row++) {
+        for (int code = 0; code < 2; code++) {
+            const float from = ends[row].from, x[6] = {-INFINITY, -FLT_MAX, -from, from, FLT_MAX, INFINITY};
+            float out[6];
+            bool below_only = strcmp(ends[row].name, "exp_below_f32") == 0;
+            run_loop(code, ends[row].name, x, NULL, out, 6);
+            for (int i = 0; i < (below_only ? 3 : 6); i++) {
+                if (out[i] != (i < 3 ? ends[row].below : ends[row].above))
+                    fail_msg("%s(%a) = %a", ends[row].name, (double)x[i], (double)out[i]);
+            }
+        }
+    }
+}
+
 static void check_pow(float x, float y, float got, double *worst)
 {
     long double wanted = powl((long double)x, (long double)y);
@@ -639,6 +663,7 @@ int main(void)
         cmocka_unit_test(mathematics_is_as_libm),
         cmocka_unit_test(mathematics_is_as_libm_near_one),
         cmocka_unit_test(zeros_keep_their_sign),
+        cmocka_unit_test(ends_are_reached),
         cmocka_unit_test(powers_are_as_libm),
         cmocka_unit_test(pairs_are_as_interpreted),
         cmocka_unit_test(integers_divide_as_interpreted),

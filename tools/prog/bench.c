@@ -1,4 +1,5 @@
-/* PROG bench: steps on random inputs, and what takes their time. */
+/* PROG bench: steps on random inputs, and what takes their time. Of an entry with caches then tokens, one after the other, beside the rate
+ * at which memory is read: what a token takes at least is the time in which the weights come. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +11,14 @@
 #include <omp.h>
 #endif
 
-#include "runtime/drive/feed.h"
 #include "runtime/drive/json.h"
+#include "runtime/drive/read_speed.h"
 #include "runtime/drive/train_log.h"
 #include "runtime/gemm.h"
 #include "runtime/session.h"
-#include "tools/prog/prog.h"
+#include "tools/prog/bench.h"
 
-enum { DEFAULT_STEPS = 10, MOST_ROWS = 10 };
+enum { DEFAULT_STEPS = 10, DEFAULT_TOKENS = 64, READINGS = 8 };
 
 typedef struct timing {
     double seconds, processor; /* processor: seconds of all threads of this process */
@@ -25,21 +26,16 @@ typedef struct timing {
     double loss;
 } timing;
 
-/* What one instruction of rank 0 of this process took, over all timed steps. */
-typedef struct spent {
-    sc_work work;
-    double seconds;
-    uint64_t calls;
-} spent;
-
-typedef struct bench {
-    sc_prog *prog;
-    sc_feed feed;
-    sc_trainer *trainer; /* NULL: the entry is called */
-    timing *timings;
-    uint32_t first_rank;
-    spent **spent; /* by function and instruction; NULL: no --profile */
-} bench;
+/* Of this thread, as large as the ranks' together. */
+static void set_team(const sc_prog *prog)
+{
+#ifdef _OPENMP
+    if (prog->threads > 0)
+        omp_set_num_threads((int)prog->threads);
+#else
+    (void)prog;
+#endif
+}
 
 /* ---- one step ---- */
 
@@ -50,122 +46,29 @@ static double processor_seconds(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static bool call_entry(bench *b)
+static bool call(sc_bench *b)
 {
     sc_prog *prog = b->prog;
     sc_error error = {.text = ""};
-    bool ok = prog->machine->verbs->run(prog->machine->self, prog->facts.entry.func, b->feed.arrays, b->feed.count, NULL, 0, &error);
+    bool ok = prog->machine->verbs->run(prog->machine->self, b->func, b->inputs, b->input_count, NULL, 0, &error);
     return ok || sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
 }
 
-static bool do_step(bench *b, timing *out)
+static bool do_step(sc_bench *b, timing *out)
 {
     sc_step_result result = {.loss = 0};
     double begin = sc_seconds(), processor = processor_seconds();
-    if (b->trainer != NULL ? !sc_trainer_step(b->trainer, b->feed.arrays, b->feed.count, &result) : !call_entry(b))
+    if (b->trainer != NULL ? !sc_trainer_step(b->trainer, b->inputs, b->input_count, &result) : !call(b))
         return false;
     *out = (timing){.seconds = sc_seconds() - begin, .processor = processor_seconds() - processor, .loss = result.loss};
     if (!b->prog->gemms_only)
         return true;
     b->prog->session->gemms_only = true;
     begin = sc_seconds();
-    bool ok = b->trainer != NULL ? sc_trainer_step(b->trainer, b->feed.arrays, b->feed.count, &result) : call_entry(b);
+    bool ok = b->trainer != NULL ? sc_trainer_step(b->trainer, b->inputs, b->input_count, &result) : call(b);
     out->gemms = sc_seconds() - begin;
     b->prog->session->gemms_only = false;
     return ok;
-}
-
-/* ---- --profile ---- */
-
-static void note(void *user, const sc_trace_event *event)
-{
-    bench *b = user;
-    if (event->rank != b->first_rank || b->prog->session->gemms_only)
-        return;
-    spent *s = &b->spent[event->func][event->instr];
-    s->work = event->work;
-    s->seconds += event->end - event->begin;
-    s->calls++;
-}
-
-static void begin_profile(bench *b)
-{
-    const sc_image *image = b->prog->program->image;
-    sc_arena *arena = &b->prog->context->arena;
-    sc_session_local_ranks(b->prog->session, &b->first_rank);
-    b->spent = sc_arena_array(arena, image->func_count + 1u, sizeof *b->spent);
-    for (uint32_t f = 0; f < image->func_count; f++)
-        b->spent[f] = sc_arena_array(arena, image->funcs[f].instr_count + 1u, sizeof **b->spent);
-    sc_session_set_trace(b->prog->session, note, b);
-}
-
-/* Instructions that do the same work in different places. */
-typedef struct profile_row {
-    const char *what, *unit;
-    double seconds, amount; /* amount: of one call, in 1e9 of the unit */
-    uint64_t calls;
-} profile_row;
-
-typedef SC_VEC(profile_row) profile_rows;
-
-static double kernel_bytes(const sc_image_kernel *kernel)
-{
-    double bytes = 0;
-    for (uint32_t i = 0; i < kernel->arg_count; i++)
-        bytes += (double)kernel->args[i].bytes * (kernel->args[i].access == SC_ACCESS_INOUT ? 2 : 1);
-    return bytes;
-}
-
-static profile_row describe(bench *b, const sc_image_func *func, const sc_image_instr *instr)
-{
-    const sc_image *image = b->prog->program->image;
-    sc_strbuf text;
-    switch (instr->kind) {
-    case SC_INSTR_KERNEL:
-        return (profile_row){image->kernels[instr->index].title, "GB/s", 0, 1e-9 * kernel_bytes(&image->kernels[instr->index]), 0};
-    case SC_INSTR_GEMM:
-        sc_strbuf_init(&text, &b->prog->context->arena);
-        sc_gemm_print(&image->gemms[instr->index], &text);
-        return (profile_row){text.data, "GFLOP/s", 0, 1e-9 * sc_gemm_flops(&image->gemms[instr->index]), 0};
-    case SC_INSTR_COLLECTIVE:
-        return (profile_row){sc_image_collective_names[image->collectives[instr->index].kind], NULL, 0, 0, 0};
-    case SC_INSTR_FINISH:
-        return (profile_row){sc_arena_printf(&b->prog->context->arena, "wait for %s", describe(b, func, &func->instrs[instr->index]).what),
-                             NULL, 0, 0, 0};
-    default:
-        return (profile_row){"copy", NULL, 0, 0, 0};
-    }
-}
-
-static int slower_first(const void *a, const void *b)
-{
-    double left = ((const profile_row *)a)->seconds, right = ((const profile_row *)b)->seconds;
-    return (left < right) - (left > right);
-}
-
-static profile_rows add_up(bench *b, double works[SC_WORK_KINDS])
-{
-    const sc_image *image = b->prog->program->image;
-    profile_rows rows = {0};
-    for (uint32_t f = 0; f < image->func_count; f++) {
-        for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
-            const spent *s = &b->spent[f][i];
-            if (s->calls == 0)
-                continue;
-            profile_row row = describe(b, &image->funcs[f], &image->funcs[f].instrs[i]);
-            uint32_t at = 0;
-            while (at < rows.count && (strcmp(rows.data[at].what, row.what) != 0 || fabs(rows.data[at].amount - row.amount) > 0))
-                at++;
-            if (at == rows.count)
-                *sc_vec_push(&b->prog->context->arena, &rows) = row;
-            rows.data[at].seconds += s->seconds;
-            rows.data[at].calls += s->calls;
-            works[s->work] += s->seconds;
-        }
-    }
-    if (rows.count > 0)
-        qsort(rows.data, rows.count, sizeof *rows.data, slower_first);
-    return rows;
 }
 
 /* ---- results ---- */
@@ -186,7 +89,7 @@ typedef struct summary {
     double median, least, gemms, tokens, flops, peak_rss;
 } summary;
 
-static summary summarise(const bench *b, const timing *timings, uint64_t count)
+static summary summarise(const sc_bench *b, const timing *timings, uint64_t count)
 {
     struct rusage usage;
     double *values = sc_arena_array(&b->prog->context->arena, (size_t)count, sizeof *values);
@@ -204,51 +107,7 @@ static summary summarise(const bench *b, const timing *timings, uint64_t count)
     return s;
 }
 
-static const char *const work_names[SC_WORK_KINDS] = {
-    [SC_WORK_KERNEL] = "kernel", [SC_WORK_ATTENTION] = "attention", [SC_WORK_GEMM] = "gemm",
-    [SC_WORK_COMM] = "comm",     [SC_WORK_WAIT] = "wait",           [SC_WORK_COPY] = "copy"};
-
-static void print_profile(bench *b, sc_strbuf *out)
-{
-    double works[SC_WORK_KINDS] = {0}, total = 0;
-    profile_rows rows = add_up(b, works);
-    for (int k = 0; k < SC_WORK_KINDS; k++)
-        total += works[k];
-    total = total > 0 ? total : 1;
-    sc_strbuf_add(out, "time of the first rank here:");
-    for (int k = 0; k < SC_WORK_KINDS; k++)
-        sc_strbuf_printf(out, "%s %s %.1f%%", k > 0 ? "," : "", work_names[k], 100 * works[k] / total);
-    sc_strbuf_add(out, "\n");
-    for (uint32_t i = 0; i < rows.count && i < MOST_ROWS; i++) {
-        const profile_row *row = &rows.data[i];
-        sc_strbuf_printf(out, "%5.1f%% %9.3f ms %6llu calls ", 100 * row->seconds / total, 1e3 * row->seconds / (double)row->calls,
-                         (unsigned long long)row->calls);
-        if (row->unit != NULL && row->seconds > 0)
-            sc_strbuf_printf(out, "%8.4g %-7s ", row->amount * (double)row->calls / row->seconds, row->unit);
-        sc_strbuf_printf(out, "%s\n", row->what);
-    }
-}
-
-static json_t *profile_json(bench *b)
-{
-    double works[SC_WORK_KINDS] = {0};
-    profile_rows rows = add_up(b, works);
-    json_t *object = json_object(), *kinds = json_object(), *list = json_array();
-    for (int k = 0; k < SC_WORK_KINDS; k++)
-        json_object_set_new(kinds, work_names[k], sc_number_json(works[k]));
-    for (uint32_t i = 0; i < rows.count && i < MOST_ROWS; i++) {
-        const profile_row *row = &rows.data[i];
-        json_t *item = json_pack("{s:s, s:I, s:f}", "what", row->what, "calls", (json_int_t)row->calls, "total", row->seconds);
-        if (row->unit != NULL && row->seconds > 0)
-            json_object_set_new(item, row->unit, sc_number_json(row->amount * (double)row->calls / row->seconds));
-        json_array_append_new(list, item);
-    }
-    json_object_set_new(object, "kinds", kinds);
-    json_object_set_new(object, "slowest", list);
-    return object;
-}
-
-static void print_text(bench *b, const summary *s, uint64_t count, sc_strbuf *out)
+static void print_text(sc_bench *b, const summary *s, uint64_t count, sc_strbuf *out)
 {
     sc_strbuf_printf(out, "%llu step%s: median %.6g s, least %.6g s\n", (unsigned long long)count, count == 1 ? "" : "s", s->median,
                      s->least);
@@ -260,7 +119,7 @@ static void print_text(bench *b, const summary *s, uint64_t count, sc_strbuf *ou
         sc_strbuf_printf(out, "products alone: median %.6g s, %.3f of the step\n", s->gemms, s->gemms / s->median);
     sc_strbuf_printf(out, "peak memory %.4g GiB\n", s->peak_rss / 0x1p30);
     if (b->spent != NULL)
-        print_profile(b, out);
+        sc_bench_print_profile(b, out);
 }
 
 static void print_line(json_t *line)
@@ -274,7 +133,7 @@ static void print_line(json_t *line)
 }
 
 /* As steps end: who measures from outside waits for them. */
-static void print_step(const bench *b, uint64_t step, const timing *t)
+static void print_step(const sc_bench *b, uint64_t step, const timing *t)
 {
     json_t *line = json_pack("{s:I, s:f, s:f}", "step", (json_int_t)step, "seconds", t->seconds, "cpu", t->processor);
     if (b->trainer != NULL)
@@ -284,7 +143,7 @@ static void print_step(const bench *b, uint64_t step, const timing *t)
     print_line(line);
 }
 
-static void print_summary(bench *b, const summary *s, uint64_t count)
+static void print_summary(sc_bench *b, const summary *s, uint64_t count)
 {
     json_t *line =
         json_pack("{s:I, s:f, s:f, s:f}", "steps", (json_int_t)count, "median", s->median, "least", s->least, "peak_rss", s->peak_rss);
@@ -295,7 +154,7 @@ static void print_summary(bench *b, const summary *s, uint64_t count)
     if (b->prog->gemms_only)
         json_object_set_new(line, "gemms", json_real(s->gemms));
     if (b->spent != NULL)
-        json_object_set_new(line, "profile", profile_json(b));
+        json_object_set_new(line, "profile", sc_bench_profile_json(b));
     print_line(line);
 }
 
@@ -310,10 +169,7 @@ static bool calibrate(sc_prog *prog)
                           .dtypes = {SC_DTYPE_f32, SC_DTYPE_f32, SC_DTYPE_f32},
                           .sum = SC_DTYPE_f32};
     double best = INFINITY, begun = sc_seconds();
-#ifdef _OPENMP
-    if (prog->threads > 0)
-        omp_set_num_threads((int)prog->threads);
-#endif
+    set_team(prog);
     float *a = malloc(sizeof *a * M * K), *b = malloc(sizeof *b * K * N), *c = malloc(sizeof *c * M * N);
     void *scratch = aligned_alloc(64, ((size_t)sc_gemm_scratch_bytes(&gemm) + 127) / 64 * 64);
     sc_gemm_plan *plan = sc_gemm_plan_new(&gemm, SC_GEMM_AUTO);
@@ -340,13 +196,176 @@ static bool calibrate(sc_prog *prog)
     return ok || sc_prog_fail(prog, SC_D_run_failed, "the product cannot be run");
 }
 
+/* ---- tokens ---- */
+
+typedef struct token_run {
+    sc_array *positions;
+    uint64_t count, first, room;  /* token i stands at first + i % room */
+    double parameters;            /* bytes that the products of a token read, of all ranks here */
+    double reading, best_reading; /* seconds in which SC_READ_BYTES are read */
+} token_run;
+
+/* The whole prompt's inputs with one position. False: no memory. */
+static bool new_token_inputs(sc_bench *b)
+{
+    const sc_machine_func *func = &b->prog->machine->funcs[b->func];
+    const sc_fact_entry *entry = &b->prog->facts.entry;
+    bool ok = true;
+    b->input_count = func->input_count;
+    b->inputs = sc_arena_array(&b->prog->context->arena, func->input_count + 1u, sizeof *b->inputs);
+    for (uint32_t i = 0; i < func->input_count; i++) {
+        int64_t sizes[SC_ARRAY_MAX_RANK];
+        for (uint32_t d = 0; d < func->inputs[i].rank; d++)
+            sizes[d] = func->inputs[i].dims[d].size;
+        sc_array *array = &b->inputs[i];
+        *array = sc_array_new(func->inputs[i].rank, sizes);
+        ok = ok && array->data != NULL;
+        bool is_length = i + 1 == func->input_count, is_position = i + 2 == func->input_count;
+        for (int64_t e = 0; ok && is_length && e < array->count; e++)
+            array->data[e] = 1;
+        if (ok && !is_length && !is_position)
+            sc_draw_fill(&entry->inputs.data[i].draw, &(sc_draw_options){.seed = b->prog->run.seed}, array->data, array->count);
+    }
+    return ok || sc_prog_fail(b->prog, SC_D_run_failed, "there is not enough memory for the inputs");
+}
+
+/* After the prompt where the caches have room for all of them, else at the caches' end. */
+static void place_tokens(const sc_bench *b, token_run *t)
+{
+    const sc_prog *prog = b->prog;
+    uint64_t capacity = (uint64_t)prog->facts.generate.capacity, prompt = (uint64_t)b->feed.arrays[b->feed.count - 1].data[0];
+    t->count = prog->run.max_tokens > 0 ? (uint64_t)prog->run.max_tokens : DEFAULT_TOKENS;
+    t->first = prompt + t->count <= capacity ? prompt : t->count < capacity ? capacity - t->count : 0;
+    t->room = capacity - t->first;
+    t->positions = &b->inputs[b->input_count - 2];
+}
+
+/* Of what products read; the rows that gathers pick are nothing beside it. */
+static double parameter_bytes(const sc_bench *b)
+{
+    const sc_image *image = b->prog->program->image;
+    const sc_image_func *func = &image->funcs[b->func];
+    bool *is_read = sc_arena_array(&b->prog->context->arena, image->buffer_count + 1u, sizeof *is_read);
+    double bytes = 0;
+    uint32_t first;
+    for (uint32_t i = 0; i < func->instr_count; i++) {
+        for (uint32_t a = 0; func->instrs[i].kind == SC_INSTR_GEMM && a < func->instrs[i].arg_count; a++) {
+            uint32_t buffer = func->instrs[i].args[a].buffer;
+            bool is_new = image->buffers[buffer].kind == SC_BUFFER_PARAM && !is_read[buffer];
+            bytes += is_new ? (double)image->buffers[buffer].bytes : 0;
+            is_read[buffer] = true;
+        }
+    }
+    return bytes * sc_session_local_ranks(b->prog->session, &first);
+}
+
+static bool do_token(sc_bench *b, const token_run *t, uint64_t i, timing *out)
+{
+    for (int64_t e = 0; e < t->positions->count; e++)
+        t->positions->data[e] = (double)(t->first + i % t->room);
+    return do_step(b, out);
+}
+
+/* Reading takes turns with tokens, so that what else the machine does falls on both. */
+static bool time_tokens(sc_bench *b, token_run *t, timing *timings)
+{
+    uint64_t *memory = sc_read_memory();
+    double readings[READINGS] = {0};
+    uint64_t done = 0;
+    timing warm;
+    bool ok = memory != NULL || sc_prog_fail(b->prog, SC_D_run_failed, "there is not enough memory to read");
+    set_team(b->prog);
+    for (int r = 0; ok && r < READINGS; r++) {
+        readings[r] = sc_read_seconds(memory);
+        if (r == 0)
+            ok = do_token(b, t, 0, &warm);
+        if (r == 0 && b->prog->profile)
+            sc_bench_begin_profile(b);
+        for (; ok && done < t->count * (uint64_t)(r + 1) / READINGS; done++)
+            ok = do_token(b, t, done, &timings[done]);
+    }
+    if (ok) {
+        t->reading = median(readings, READINGS);
+        t->best_reading = readings[0];
+    }
+    free(memory);
+    return ok;
+}
+
+static void print_token_text(sc_bench *b, const token_run *t, const summary *s, sc_strbuf *out)
+{
+    double rate = t->parameters / s->median, limit = SC_READ_BYTES / t->reading;
+    sc_strbuf_printf(out, "%llu token%s from position %llu: median %.6g ms, least %.6g ms\n", (unsigned long long)t->count,
+                     t->count == 1 ? "" : "s", (unsigned long long)t->first, 1e3 * s->median, 1e3 * s->least);
+    sc_strbuf_printf(out, "%.6g tokens/s\n", s->tokens / s->median);
+    sc_strbuf_printf(out, "%.4g GB/s of parameters, %.3f of the %.4g GB/s at which memory is read; at best %.3f of %.4g\n", 1e-9 * rate,
+                     rate / limit, 1e-9 * limit, t->parameters / s->least * t->best_reading / SC_READ_BYTES,
+                     1e-9 * SC_READ_BYTES / t->best_reading);
+    if (b->prog->gemms_only)
+        sc_strbuf_printf(out, "products alone: median %.6g ms, %.3f of the token\n", 1e3 * s->gemms, s->gemms / s->median);
+    if (b->spent != NULL)
+        sc_bench_print_profile(b, out);
+}
+
+static void print_token_json(sc_bench *b, const token_run *t, const summary *s, const timing *timings)
+{
+    for (uint64_t i = 0; i < t->count; i++)
+        print_line(json_pack("{s:I, s:I, s:f, s:f}", "token", (json_int_t)i, "position", (json_int_t)(t->first + i % t->room), "seconds",
+                             timings[i].seconds, "cpu", timings[i].processor));
+    json_t *line = json_pack("{s:I, s:f, s:f, s:f}", "tokens", (json_int_t)t->count, "median", s->median, "least", s->least,
+                             "tokens_per_second", s->tokens / s->median);
+    json_object_set_new(line, "parameter_bytes", json_real(t->parameters));
+    json_object_set_new(line, "parameter_rate", json_real(t->parameters / s->median));
+    json_object_set_new(line, "read_rate", json_real(SC_READ_BYTES / t->reading));
+    json_object_set_new(line, "of_read_rate", json_real(t->parameters / s->median * t->reading / SC_READ_BYTES));
+    if (b->prog->gemms_only)
+        json_object_set_new(line, "gemms", json_real(s->gemms));
+    if (b->spent != NULL)
+        json_object_set_new(line, "profile", sc_bench_profile_json(b));
+    print_line(line);
+}
+
+static void free_token_inputs(sc_bench *b)
+{
+    for (uint32_t i = 0; i < b->input_count; i++)
+        sc_array_free(&b->inputs[i]);
+}
+
+static bool measure_tokens(sc_bench *b)
+{
+    sc_prog *prog = b->prog;
+    b->func = prog->facts.generate.decode;
+    if (b->func >= prog->machine->func_count || prog->machine->funcs[b->func].input_count != b->feed.count || b->feed.count < 2)
+        return sc_prog_fail(prog, SC_D_run_failed, "the program has no function of one token");
+    token_run t = {.parameters = parameter_bytes(b)};
+    bool ok = new_token_inputs(b);
+    if (ok) {
+        place_tokens(b, &t);
+        timing *timings = sc_arena_array(&prog->context->arena, (size_t)t.count, sizeof *timings);
+        ok = time_tokens(b, &t, timings);
+        if (ok && prog->machine->is_first) {
+            summary s = summarise(b, timings, t.count);
+            s.tokens = (double)t.positions->count;
+            if (prog->run.json)
+                print_token_json(b, &t, &s, timings);
+            else
+                print_token_text(b, &t, &s, &prog->out);
+        }
+    }
+    free_token_inputs(b);
+    return ok;
+}
+
 /* ---- the whole ---- */
 
-static bool prepare(bench *b)
+static bool prepare(sc_bench *b)
 {
     sc_prog *prog = b->prog;
     if (!sc_feed_draw(prog->context, &prog->facts.entry, prog->run.seed, &b->feed) || sc_prog_open(prog) == NULL)
         return false;
+    b->func = prog->facts.entry.func;
+    b->inputs = b->feed.arrays;
+    b->input_count = b->feed.count;
     if (prog->facts.trains)
         b->trainer = sc_trainer_new(prog->context, &prog->facts, &prog->run, prog->machine);
     else if (prog->facts.entry.func >= prog->machine->func_count)
@@ -357,22 +376,22 @@ static bool prepare(bench *b)
 }
 
 /* The first step warms up: caches, pages, clocks. As lines of JSON it is one of the steps asked for; else it comes before them. */
-static bool measure(bench *b)
+static bool measure(sc_bench *b)
 {
     sc_prog *prog = b->prog;
     uint64_t asked = prog->run.steps > 0 ? (uint64_t)prog->run.steps : DEFAULT_STEPS, steps = asked + !prog->run.json;
     uint64_t warm = steps > 1 ? 1 : 0;
     bool prints = prog->machine->is_first;
-    b->timings = sc_arena_array(&prog->context->arena, (size_t)steps, sizeof *b->timings);
+    timing *timings = sc_arena_array(&prog->context->arena, (size_t)steps, sizeof *timings);
     for (uint64_t i = 0; i < steps; i++) {
         if (i == warm && prog->profile)
-            begin_profile(b);
-        if (!do_step(b, &b->timings[i]))
+            sc_bench_begin_profile(b);
+        if (!do_step(b, &timings[i]))
             return false;
         if (prints && prog->run.json)
-            print_step(b, i, &b->timings[i]);
+            print_step(b, i, &timings[i]);
     }
-    summary s = summarise(b, b->timings + warm, steps - warm);
+    summary s = summarise(b, timings + warm, steps - warm);
     if (prints && prog->run.json)
         print_summary(b, &s, steps - warm);
     else if (prints)
@@ -382,13 +401,13 @@ static bool measure(bench *b)
 
 void sc_prog_bench(sc_prog *prog)
 {
-    bench b = {.prog = prog};
+    sc_bench b = {.prog = prog};
     if (prog->calibrate) {
         calibrate(prog);
         return;
     }
-    if (prepare(&b))
-        measure(&b);
+    if (prepare(&b) && measure(&b) && prog->facts.generates)
+        measure_tokens(&b);
     sc_trainer_free(b.trainer);
     sc_feed_close(&b.feed);
 }

@@ -31,7 +31,7 @@ static const option_row rows[] = {
     {"--eval-data", TEXT, FIELD(run.eval_data), "FILE", "train: tokens of the held-out loss"},
     {"--eval-every", NUMBER, FIELD(run.eval_every), "N", "train: steps between held-out losses"},
     {"--prompt", PROMPT, 0, "TEXT", "generate: a row to continue; ids, or bytes where the vocabulary has 256"},
-    {"--max-tokens", NUMBER, FIELD(run.max_tokens), "N", "generate: new tokens of a row (default 64)"},
+    {"--max-tokens", NUMBER, FIELD(run.max_tokens), "N", "generate: new tokens of a row; bench: timed tokens (default 64)"},
     {"--temperature", REAL, FIELD(run.temperature), "X", "generate: draw; without it the most likely token"},
     {"--top-k", NUMBER, FIELD(run.top_k), "N", "generate: draw among the N most likely"},
     {"--top-p", REAL, FIELD(run.top_p), "X", "generate: draw among the fewest that have this probability"},
