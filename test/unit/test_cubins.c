@@ -323,20 +323,17 @@ static void what_is_missing_is_named(sc_arena *arena, const char *cache)
     assert_non_null(strstr(error, "/nonexistent"));
 }
 
-/* How processors move arrays around their caches: nothing that is emitted for a card calls them. */
-static const sc_helper_set of_processors = SC_HELPER(stream) | SC_HELPER(turn_b32) | SC_HELPER(turn_b16);
-
 /* What emitted text may call is there on the device: no helper clashes with the machine, none needs a header. */
 static void all_helpers_compile(sc_arena *arena, const char *cache)
 {
     for (int h = 0; h < SC_HELPER_COUNT; h++) {
         const char *name = sc_helper_name((sc_helper)h);
         sc_cubin_function function = {name, sc_arena_printf(arena, "extern \"C\" __global__ void with_%s() {}\n", name),
-                                      (sc_helper_set)1 << h & ~of_processors};
+                                      (sc_helper_set)1 << h & ~SC_CUDA_FOREIGN_HELPERS};
         assert_int_equal(build_for(arena, "cuda:compute_80", &function, 1, cache, 1).compiled, 1);
     }
     sc_cubin_function all = {"all", "extern \"C\" __global__ void f(float *y)\n{\n    *y = 0;\n}\n",
-                             (((sc_helper_set)1 << SC_HELPER_COUNT) - 1) & ~of_processors};
+                             (((sc_helper_set)1 << SC_HELPER_COUNT) - 1) & ~SC_CUDA_FOREIGN_HELPERS};
     assert_int_equal(build_for(arena, "cuda:sm_90a", &all, 1, cache, 1).compiled, 1);
 }
 
