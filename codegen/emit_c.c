@@ -34,7 +34,7 @@ static bool is_word(char c)
 }
 
 /* Words of C, what is always in scope, and the names that nodes and items take: a letter and digits. */
-static bool is_taken(const char *name)
+static bool is_taken(const sc_emit *e, const char *name)
 {
     static const char *const words[] = {
         "args",   "lane",   "cut",      "r",      "auto",      "break",     "case",      "char",      "const",    "continue", "default",
@@ -47,10 +47,14 @@ static bool is_taken(const char *name)
         if (strcmp(name, words[i]) == 0)
             return true;
     }
+    for (const char *const *word = e->target->words; word != NULL && *word != NULL; word++) {
+        if (strcmp(name, *word) == 0)
+            return true;
+    }
     const sc_helper_set any = sc_helpers_named_in(name);
     if (any != 0 || strncmp(name, "sc_", 3) == 0 || name[0] == '_')
         return true;
-    return strchr("vorstpqcbw", name[0]) != NULL && name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;
+    return strchr(e->target->letters, name[0]) != NULL && name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;
 }
 
 typedef struct sc_names {
@@ -91,7 +95,7 @@ static const char *new_name(sc_names *names, sc_sym sym)
     for (char *c = name; *c != 0; c++)
         *c = (char)(is_word(*c) ? *c : '_');
     const char *base = name;
-    if (is_taken(name))
+    if (is_taken(names->e, name))
         base = name =
             sc_arena_printf(arena, "%s_", name[0] == '_' || strncmp(name, "sc_", 3) == 0 ? sc_arena_printf(arena, "x%s", name) : name);
     for (int i = 2; is_used(names, name); i++)
@@ -123,7 +127,7 @@ static void comment_line(sc_emit *e, const char *before, const char *text)
     }
 }
 
-static void write_comment(sc_emit *e)
+void sc_emit_comment(sc_emit *e)
 {
     const sc_kernel *k = e->k;
     if (!e->comments || (k->title == NULL && k->comments.count == 0))
@@ -143,7 +147,7 @@ static void write_comment(sc_emit *e)
 static void write_head(sc_emit *e, const char *name)
 {
     const sc_kernel *k = e->k;
-    write_comment(e);
+    sc_emit_comment(e);
     sc_emit_line(e, "int64_t %s(void *const *args, const int64_t *params)", name);
     sc_emit_line(e, "{");
     e->indent++;
@@ -235,30 +239,13 @@ static void plan_scopes(sc_emit *e)
     e->scope_dims[e->inner] = ~outer;
 }
 
-/* The scope of the last check before each phase; nodes of the scopes outside the body, for all phases. */
-static void place_all(sc_emit *e)
-{
-    const sc_kernel *k = e->k;
-    e->floors = sc_arena_array(&e->context->arena, k->phases.count + 1, sizeof *e->floors);
-    for (uint32_t i = 0; i < k->items.count; i++)
-        e->items[i].depth = e->inner;
-    for (uint32_t p = 0; p < k->phases.count; p++) {
-        uint32_t first = k->phases.data[p].first_item;
-        uint32_t floor = sc_emit_place(e, first, first + k->phases.data[p].item_count, e->floors[p]);
-        e->floors[p + 1] = floor < e->body ? floor : e->body;
-    }
-    for (uint32_t i = 0; i < k->items.count; i++)
-        e->items[i].depth = e->inner;
-    sc_emit_place(e, 0, k->items.count, 0);
-}
-
 static void write_function(sc_emit *e, const char *name)
 {
     const sc_kernel *k = e->k;
     uint32_t loops = sc_emit_outer_loops(e);
     write_head(e, name);
     plan_scopes(e);
-    place_all(e);
+    sc_emit_place_all(e);
     if (e->body > 0)
         sc_emit_scope(e, 0, 0, k->items.count);
     if (e->shape.split) {
@@ -301,22 +288,32 @@ static void write_function(sc_emit *e, const char *name)
     sc_emit_line(e, "}");
 }
 
-void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const sc_emit_limits *limits, sc_strbuf *out,
-                      sc_helper_set *helpers)
+void sc_emit_begin(sc_emit *e, const sc_kernel *k, bool comments, sc_strbuf *out)
 {
     sc_arena *arena = &k->context->arena;
     assert(k->dims.count <= SC_KERNEL_MAX_DIMS && SC_KERNEL_MAX_DIMS <= 64);
+    e->k = k;
+    e->context = k->context;
+    e->out = out;
+    e->comments = comments;
+    e->cut = SC_IMAGE_NONE;
+    e->dim_names = sc_arena_array(arena, k->dims.count + 1, sizeof *e->dim_names);
+    e->arg_names = sc_arena_array(arena, k->args.count + 1, sizeof *e->arg_names);
+    e->arg_used = sc_arena_array(arena, k->args.count + 1, sizeof *e->arg_used);
+    e->arg_shared = sc_arena_array(arena, k->args.count + 1, sizeof *e->arg_shared);
+    e->param_used = sc_arena_array(arena, k->params.count + 1, sizeof *e->param_used);
+    e->nodes = sc_arena_array(arena, k->nodes.count + 1, sizeof *e->nodes);
+    e->items = sc_arena_array(arena, k->items.count + 1, sizeof *e->items);
+    choose_names(e);
+    sc_emit_analyse(e);
+}
+
+void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const sc_emit_limits *limits, sc_strbuf *out,
+                      sc_helper_set *helpers)
+{
     size_t start = out->length;
-    sc_emit e = {.k = k, .context = k->context, .out = out, .comments = comments, .limits = limits, .cut = SC_IMAGE_NONE};
-    e.dim_names = sc_arena_array(arena, k->dims.count + 1, sizeof *e.dim_names);
-    e.arg_names = sc_arena_array(arena, k->args.count + 1, sizeof *e.arg_names);
-    e.arg_used = sc_arena_array(arena, k->args.count + 1, sizeof *e.arg_used);
-    e.arg_shared = sc_arena_array(arena, k->args.count + 1, sizeof *e.arg_shared);
-    e.param_used = sc_arena_array(arena, k->params.count + 1, sizeof *e.param_used);
-    e.nodes = sc_arena_array(arena, k->nodes.count + 1, sizeof *e.nodes);
-    e.items = sc_arena_array(arena, k->items.count + 1, sizeof *e.items);
-    choose_names(&e);
-    sc_emit_analyse(&e);
+    sc_emit e = {.target = &sc_emit_c_target, .limits = limits};
+    sc_emit_begin(&e, k, comments, out);
     sc_emit_choose_shape(&e);
     sc_emit_choose_kept(&e);
     write_function(&e, name);

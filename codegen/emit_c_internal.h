@@ -92,8 +92,31 @@ typedef struct sc_emit_shape {
     bool parallel, split;
 } sc_emit_shape;
 
-typedef struct sc_emit {
+typedef struct sc_emit sc_emit;
+
+/* Where languages differ: emit_c_phase.c has C's, emit_cuda_phase.c CUDA's. */
+typedef struct sc_emit_target {
+    const char *letters;      /* that nodes and items take, with a number, as names */
+    const char *const *words; /* that are no names besides those of C; NULL ends them, or there are none */
+    const char *index_cast;   /* in front of a dim's name, to make it an int64_t */
+    /* Text of an operation, as nodes.def has it. */
+    const char *(*operation)(const sc_emit *e, sc_knode id);
+    /* Statements: a check does not hold. */
+    void (*leave_iteration)(sc_emit *e, uint32_t item);
+    /* What the innermost loop adds to; what stands behind the name of a reduction that has one value for each index of the vector dim. */
+    void (*accumulator)(sc_emit *e, uint32_t item);
+    void (*reduction_index)(sc_emit *e);
+    /* The element of a load (id: the node), the one of an item (id: the item), one that an earlier phase kept. */
+    void (*loaded)(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t id);
+    void (*stored)(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t id);
+    void (*kept)(sc_emit *e, sc_knode node);
+} sc_emit_target;
+
+extern const sc_emit_target sc_emit_c_target;
+
+struct sc_emit {
     const sc_kernel *k;
+    const sc_emit_target *target;
     const sc_emit_limits *limits;
     sc_context *context;
     sc_strbuf *out;
@@ -119,12 +142,12 @@ typedef struct sc_emit {
     uint32_t offset_number;
     SC_VEC(sc_knode) declared; /* visible nodes, newest last */
     SC_VEC(uint32_t) declared_scopes;
-} sc_emit;
+};
 
 /* emit_c_nodes.c: what nodes are. */
 void sc_emit_analyse(sc_emit *e);
 /* The C text of an operation on operands of these dtypes, as nodes.def has it. */
-const char *sc_emit_template(const sc_kernel *k, sc_knode id);
+const char *sc_emit_template(const sc_emit *e, sc_knode id);
 
 /* emit_c_text.c: what they say. */
 const char *sc_emit_type(sc_dtype dtype);   /* of arithmetic */
@@ -139,6 +162,8 @@ void sc_emit_reduction_name(sc_emit *e, char letter, uint32_t item);
 const char *sc_emit_identity(sc_item_kind kind, sc_dtype dtype);
 
 /* emit_c_scope.c: where nodes are computed. */
+/* The scope of the last check before each phase; nodes of the scopes outside the body, for all phases. Innermost is e->inner. */
+void sc_emit_place_all(sc_emit *e);
 /* Gives the items' nodes their scopes, 0 .. inner. `floor`: that of the last check before them; gives that of the last check. */
 uint32_t sc_emit_place(sc_emit *e, uint32_t first, uint32_t end, uint32_t floor);
 /* Writes what the items need of a scope, and the items that are done in it. */
@@ -148,13 +173,18 @@ void sc_emit_leave(sc_emit *e, uint32_t depth);
 
 /* emit_c_shape.c */
 void sc_emit_choose_shape(sc_emit *e);
+/* The outer dim whose indices lie side by side, or SC_IMAGE_NONE: phases' last dims do. */
+uint32_t sc_emit_choose_vector(sc_emit *e);
 /* How far apart neighbours along the dim lie; irregular: INT64_MAX. */
 int64_t sc_emit_stride(const sc_emit *e, const sc_emit_access *access, uint32_t dim);
 bool sc_emit_is_far(int64_t stride);
 /* Whether iterations of the phase's loop over a dim may be done at once. */
 bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase, uint32_t dim);
 
-/* emit_c.c: loops over outer dims, and where a cut or a block ends. */
+/* emit_c.c: what every language begins with, all but `target` and `limits`; the comment at a function's head; loops over outer dims, and
+ * where a cut or a block ends. */
+void sc_emit_begin(sc_emit *e, const sc_kernel *k, bool comments, sc_strbuf *out);
+void sc_emit_comment(sc_emit *e);
 void sc_emit_open_outer_loop(sc_emit *e, uint32_t loop);
 uint32_t sc_emit_outer_loops(const sc_emit *e);
 void sc_emit_block_end(sc_emit *e, uint32_t dim, int64_t block);
@@ -173,6 +203,10 @@ void sc_emit_turn_out(sc_emit *e);
 
 /* emit_c_keep.c: what a phase leaves to later ones. */
 void sc_emit_choose_kept(sc_emit *e);
+/* Of the nodes that may be, those that several phases over the same dims need. */
+void sc_emit_keep(sc_emit *e, bool (*may)(const sc_emit *e, sc_knode node, uint32_t phase));
+bool sc_emit_is_dear(sc_node_kind kind);
+bool sc_emit_depends_on_all(const sc_emit *e, sc_knode node, uint32_t phase);
 bool sc_emit_is_kept(const sc_emit *e, sc_knode node);
 void sc_emit_kept_element(sc_emit *e, sc_knode node);
 void sc_emit_declare_kept(sc_emit *e);
@@ -180,9 +214,14 @@ void sc_emit_declare_kept(sc_emit *e);
 /* emit_c_split.c: the function's phases, one after the other, each shared out. */
 bool sc_emit_may_split(const sc_emit *e);
 void sc_emit_split(sc_emit *e);
+/* Whether the phase's items read a reduction of an earlier phase: in values, guards or offsets. */
+bool sc_emit_phase_reads(sc_emit *e, uint32_t phase, uint32_t item);
+
+/* emit_c_item.c */
+void sc_emit_do_item(sc_emit *e, uint32_t item);
+void sc_emit_failure(sc_emit *e, uint32_t item); /* what sc_image_failure is of it */
 
 /* emit_c_phase.c */
-void sc_emit_do_item(sc_emit *e, uint32_t item);
 void sc_emit_phase(sc_emit *e, uint32_t phase);
 
 #endif

@@ -2,7 +2,7 @@
  * exponentials of softmax are summed, and then divided. All else is computed again: the row is still in the first cache. */
 #include "codegen/emit_c_internal.h"
 
-static bool is_dear(sc_node_kind kind)
+bool sc_emit_is_dear(sc_node_kind kind)
 {
     switch (kind) {
     case SC_NODE_exp:
@@ -36,7 +36,7 @@ static int64_t points_of(const sc_kernel *k, uint32_t phase)
     return points;
 }
 
-static bool depends_on_all(const sc_emit *e, sc_knode node, uint32_t phase)
+bool sc_emit_depends_on_all(const sc_emit *e, sc_knode node, uint32_t phase)
 {
     bool all = true;
     for (uint32_t i = 0; i < e->k->phases.data[phase].dim_count; i++)
@@ -48,22 +48,26 @@ static bool depends_on_all(const sc_emit *e, sc_knode node, uint32_t phase)
 static bool may_keep(const sc_emit *e, sc_knode node, uint32_t phase)
 {
     const sc_emit_node *info = &e->nodes[node];
-    return is_dear((sc_node_kind)e->k->nodes.data[node].kind) && !info->reads_written && e->k->phases.data[phase].dim_count > 0 &&
-           points_of(e->k, phase) <= e->limits->kept && depends_on_all(e, node, phase);
+    return sc_emit_is_dear((sc_node_kind)e->k->nodes.data[node].kind) && !info->reads_written && e->k->phases.data[phase].dim_count > 0 &&
+           points_of(e->k, phase) <= e->limits->kept && sc_emit_depends_on_all(e, node, phase);
 }
 
 void sc_emit_choose_kept(sc_emit *e)
 {
+    if (e->shape.vector == SC_IMAGE_NONE && !e->shape.split)
+        sc_emit_keep(e, may_keep);
+}
+
+void sc_emit_keep(sc_emit *e, bool (*may)(const sc_emit *e, sc_knode node, uint32_t phase))
+{
     const sc_kernel *k = e->k;
     uint32_t *first = sc_arena_array(&e->context->arena, k->nodes.count + 1, sizeof *first);
-    if (e->shape.vector != SC_IMAGE_NONE || e->shape.split)
-        return;
     e->body = 0, e->inner = 0;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         uint32_t item = k->phases.data[p].first_item;
         sc_emit_place(e, item, item + k->phases.data[p].item_count, 0);
         for (sc_knode i = 0; i < k->nodes.count; i++) {
-            if (e->nodes[i].pass != e->pass || !may_keep(e, i, p))
+            if (e->nodes[i].pass != e->pass || !may(e, i, p))
                 continue;
             if (first[i] == 0)
                 first[i] = p + 1;

@@ -72,8 +72,9 @@ static sc_emit_access access_of(sc_emit *e, uint32_t arg_index, const sc_knode *
 
 /* ---- nodes ---- */
 
-const char *sc_emit_template(const sc_kernel *k, sc_knode id)
+const char *sc_emit_template(const sc_emit *e, sc_knode id)
 {
+    const sc_kernel *k = e->k;
     const sc_kernel_node *node = &k->nodes.data[id];
     const sc_node_row *row = &sc_node_rows[node->kind];
     if (node->count == 0)
@@ -147,7 +148,7 @@ static void analyse_node(sc_emit *e, sc_knode id)
             info->dims |= (uint64_t)1 << phase->dims[i];
         e->items[node->index].running = true;
     }
-    const char *text = sc_emit_template(k, id);
+    const char *text = e->target->operation(e, id);
     for (uint32_t i = 0; i < info->child_count; i++) {
         sc_emit_node *child = &e->nodes[info->children[i]];
         info->dims |= child->dims;

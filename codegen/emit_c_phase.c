@@ -26,115 +26,27 @@ static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
     return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
 }
 
-/* ---- items ---- */
+/* ---- what C has for items ---- */
 
-/* What sc_image_failure is of it. */
-static void failure_text(sc_emit *e, uint32_t item)
-{
-    sc_knode shown = e->k->items.data[item].shown;
-    sc_strbuf_printf(e->out, "0x%llx", (unsigned long long)sc_image_failure(e->items[item].check, 0));
-    if (shown == SC_IMAGE_NONE)
-        return;
-    sc_strbuf_add(e->out, " | (");
-    sc_emit_value(e, shown, false);
-    sc_strbuf_printf(e->out, " & 0x%llx)", (unsigned long long)sc_image_failure(0, -1) ^ (unsigned long long)sc_image_failure(0, 0));
-}
-
-static void fail(sc_emit *e, uint32_t item)
+static void leave_iteration(sc_emit *e, uint32_t item)
 {
     uint32_t depth = e->items[item].depth;
     bool lane = e->shape.vector != SC_IMAGE_NONE && (e->scope_dims[depth] >> e->shape.vector & 1) != 0 && depth > e->body;
     if (depth == 0 || (e->body == 0 && !lane)) {
         sc_emit_indent(e);
         sc_strbuf_add(e->out, "    return ");
-        failure_text(e, item);
+        sc_emit_failure(e, item);
         sc_strbuf_add(e->out, ";\n");
         return;
     }
     sc_emit_indent(e);
     sc_strbuf_add(e->out, "    const int64_t failure = ");
-    failure_text(e, item);
+    sc_emit_failure(e, item);
     sc_strbuf_add(e->out, ";\n");
     sc_emit_line(e, "    failed = failed < failure ? failed : failure;");
     bool near = depth <= e->body + 1 || lane;
     sc_emit_line(e, near ? "    continue;" : "    goto next;");
     e->leaves |= !near;
-}
-
-static void check(sc_emit *e, uint32_t item)
-{
-    sc_emit_indent(e);
-    sc_strbuf_add(e->out, "if (!(");
-    sc_emit_value(e, e->k->items.data[item].value, true);
-    sc_strbuf_add(e->out, ")) {\n");
-    fail(e, item);
-    sc_emit_line(e, "}");
-}
-
-/* An element of a tile that goes elsewhere as it is. */
-static bool is_moved(const sc_emit *e, sc_dtype stored, sc_knode value)
-{
-    const sc_emit_node *info = &e->nodes[value];
-    return info->turned && !info->visible && e->k->args.data[info->access.arg].dtype == stored;
-}
-
-/* What a value becomes in memory. */
-static void stored_text(sc_emit *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
-{
-    if (is_moved(e, stored, value)) {
-        sc_emit_turned_element(e, 'q', value, e->nodes[value].access.arg, true);
-        return;
-    }
-    bool narrow = stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16,
-         same = stored == dtype || (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32);
-    if (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32)
-        sc_strbuf_add(e->out, "(uint8_t)");
-    else if (narrow && sc_dtype_is_float(dtype))
-        sc_strbuf_printf(e->out, "sc_%s_to_%s(", sc_dtypes[dtype].name, sc_dtypes[stored].name);
-    else if (!same && sc_dtype_is_float(stored) && !narrow)
-        sc_strbuf_printf(e->out, "(%s)", sc_emit_type(stored));
-    sc_emit_value(e, value, same && stored != SC_DTYPE_u8);
-    sc_strbuf_add(e->out, narrow && sc_dtype_is_float(dtype) ? ")" : "");
-}
-
-static void store(sc_emit *e, uint32_t id)
-{
-    const sc_kernel_item *item = &e->k->items.data[id];
-    const sc_kernel_arg *arg = &e->k->args.data[item->arg];
-    sc_dtype dtype = dtype_of(e, id);
-    sc_emit_indent(e);
-    if (item->guard != SC_IMAGE_NONE) {
-        sc_strbuf_add(e->out, "if (");
-        sc_emit_value(e, item->guard, true);
-        sc_strbuf_add(e->out, ")\n");
-        e->indent++;
-        sc_emit_indent(e);
-        e->indent--;
-    }
-    if (e->items[id].turned || e->items[id].streamed) {
-        sc_emit_turned_element(e, 'w', id, item->arg, e->items[id].turned);
-        sc_strbuf_add(e->out, " = ");
-    } else {
-        sc_strbuf_printf(e->out, "%s[", e->arg_names[item->arg]);
-        sc_emit_offset_text(e, &e->items[id].access, e->items[id].depth);
-        sc_strbuf_add(e->out, "] = ");
-    }
-    if (item->kind == SC_ITEM_STORE) {
-        stored_text(e, arg->dtype, dtype, item->value);
-        sc_strbuf_add(e->out, ";\n");
-        return;
-    }
-    bool narrow = arg->dtype == SC_DTYPE_bf16 || arg->dtype == SC_DTYPE_f16;
-    const char *name = sc_dtypes[arg->dtype].name;
-    if (narrow)
-        sc_strbuf_printf(e->out, "sc_f32_to_%s(sc_%s_to_f32(", name, name);
-    else if (arg->dtype == SC_DTYPE_u8)
-        sc_strbuf_add(e->out, "(uint8_t)(");
-    sc_strbuf_printf(e->out, "%s[", e->arg_names[item->arg]);
-    sc_emit_offset_text(e, &e->items[id].access, e->items[id].depth);
-    sc_strbuf_add(e->out, narrow ? "]) + " : "] + ");
-    sc_emit_value(e, item->value, false);
-    sc_strbuf_add(e->out, narrow || arg->dtype == SC_DTYPE_u8 ? ");\n" : ";\n");
 }
 
 /* Where the innermost loop adds to. */
@@ -148,49 +60,47 @@ static void accumulator(sc_emit *e, uint32_t id)
         sc_emit_reduction_name(e, (char)(info->parts ? 't' : info->wide ? 's' : 'r'), id);
 }
 
-static void reduce(sc_emit *e, uint32_t id)
+static void reduction_index(sc_emit *e)
 {
-    const sc_kernel_item *item = &e->k->items.data[id];
-    const sc_emit_item *info = &e->items[id];
-    sc_dtype dtype = dtype_of(e, id);
-    sc_emit_indent(e);
-    accumulator(e, id);
-    if (item->kind == SC_ITEM_SUM) {
-        bool converts = info->wide && !info->parts;
-        sc_strbuf_add(e->out, converts ? " += (double)" : " += ");
-        sc_emit_value(e, item->value, !converts);
-        sc_strbuf_add(e->out, ";\n");
-        return;
-    }
-    sc_strbuf_add(e->out, " = ");
-    if (sc_dtype_is_float(dtype)) {
-        sc_strbuf_printf(e->out, "sc_%s_%s(", item->kind == SC_ITEM_MAX ? "max" : "min", sc_dtypes[dtype].name);
-        sc_emit_value(e, item->value, true);
-        sc_strbuf_add(e->out, ", ");
-        accumulator(e, id);
-        sc_strbuf_add(e->out, ");\n");
-        return;
-    }
-    sc_emit_value(e, item->value, false);
-    sc_strbuf_add(e->out, item->kind == SC_ITEM_MAX ? " > " : " < ");
-    accumulator(e, id);
-    sc_strbuf_add(e->out, " ? ");
-    sc_emit_value(e, item->value, false);
-    sc_strbuf_add(e->out, " : ");
-    accumulator(e, id);
-    sc_strbuf_add(e->out, ";\n");
+    const char *name = e->dim_names[e->shape.vector];
+    bool blocked = e->shape.block < e->k->dims.data[e->shape.vector].size;
+    sc_strbuf_printf(e->out, blocked ? "[%s - %s_from]" : "[%s]", name, name);
 }
 
-void sc_emit_do_item(sc_emit *e, uint32_t item)
+static void memory_element(sc_emit *e, const sc_emit_access *access, uint32_t depth)
 {
-    sc_item_kind kind = e->k->items.data[item].kind;
-    if (kind == SC_ITEM_CHECK)
-        check(e, item);
-    else if (is_reduction(kind))
-        reduce(e, item);
-    else
-        store(e, item);
+    sc_strbuf_printf(e->out, "%s[", e->arg_names[access->arg]);
+    sc_emit_offset_text(e, access, depth);
+    sc_strbuf_add_char(e->out, ']');
 }
+
+static void loaded(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t node)
+{
+    if (e->nodes[node].turned)
+        sc_emit_turned_element(e, 'q', node, access->arg, true);
+    else
+        memory_element(e, access, depth);
+}
+
+static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t item)
+{
+    if (e->k->items.data[item].kind == SC_ITEM_STORE && (e->items[item].turned || e->items[item].streamed))
+        sc_emit_turned_element(e, 'w', item, access->arg, e->items[item].turned);
+    else
+        memory_element(e, access, depth);
+}
+
+const sc_emit_target sc_emit_c_target = {
+    .letters = "vorstpqcbw",
+    .index_cast = "",
+    .operation = sc_emit_template,
+    .leave_iteration = leave_iteration,
+    .accumulator = accumulator,
+    .reduction_index = reduction_index,
+    .loaded = loaded,
+    .stored = stored,
+    .kept = sc_emit_kept_element,
+};
 
 /* ---- what holds reductions ---- */
 

@@ -93,6 +93,22 @@ uint32_t sc_emit_place(sc_emit *e, uint32_t first, uint32_t end, uint32_t floor)
     return floor;
 }
 
+void sc_emit_place_all(sc_emit *e)
+{
+    const sc_kernel *k = e->k;
+    e->floors = sc_arena_array(&e->context->arena, k->phases.count + 1, sizeof *e->floors);
+    for (uint32_t i = 0; i < k->items.count; i++)
+        e->items[i].depth = e->inner;
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        uint32_t first = k->phases.data[p].first_item;
+        uint32_t floor = sc_emit_place(e, first, first + k->phases.data[p].item_count, e->floors[p]);
+        e->floors[p + 1] = floor < e->body ? floor : e->body;
+    }
+    for (uint32_t i = 0; i < k->items.count; i++)
+        e->items[i].depth = e->inner;
+    sc_emit_place(e, 0, k->items.count, 0);
+}
+
 /* ---- names ---- */
 
 static bool is_leaf(const sc_kernel_node *node)
@@ -123,7 +139,7 @@ static void declare(sc_emit *e, sc_knode id, uint32_t depth)
     if (e->nodes[id].kept_from != e->phase || depth != e->inner)
         return;
     sc_emit_indent(e);
-    sc_emit_kept_element(e, id);
+    e->target->kept(e, id);
     sc_strbuf_printf(e->out, " = v%u;\n", id);
 }
 

@@ -179,19 +179,25 @@ static uint32_t choose_tile(const sc_emit *e, uint32_t vector)
     return SC_IMAGE_NONE;
 }
 
+uint32_t sc_emit_choose_vector(sc_emit *e)
+{
+    uint32_t vector = SC_IMAGE_NONE;
+    double best = kernel_cost(e, SC_IMAGE_NONE);
+    for (uint32_t i = e->k->outer_count; i-- > 0;) {
+        double cost = may_walk_side_by_side(e, i) ? kernel_cost(e, i) : best;
+        if (cost < best) {
+            best = cost;
+            vector = i;
+        }
+    }
+    return vector;
+}
+
 void sc_emit_choose_shape(sc_emit *e)
 {
     const sc_kernel *k = e->k;
     sc_emit_shape *shape = &e->shape;
-    *shape = (sc_emit_shape){.vector = SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = 1};
-    double best = kernel_cost(e, SC_IMAGE_NONE);
-    for (uint32_t i = k->outer_count; i-- > 0;) {
-        double cost = may_walk_side_by_side(e, i) ? kernel_cost(e, i) : best;
-        if (cost < best) {
-            best = cost;
-            shape->vector = i;
-        }
-    }
+    *shape = (sc_emit_shape){.vector = sc_emit_choose_vector(e), .tile = SC_IMAGE_NONE, .block = 1};
     shape->tile = choose_tile(e, shape->vector);
     int64_t others = 1;
     for (uint32_t i = 0; i < k->outer_count; i++) {

@@ -106,8 +106,7 @@ static bool node_reads(sc_emit *e, sc_knode id, uint32_t item)
     return reads;
 }
 
-/* Whether the phase's items read a reduction of an earlier phase: in values, guards or offsets. */
-static bool phase_reads(sc_emit *e, uint32_t phase_index, uint32_t item)
+bool sc_emit_phase_reads(sc_emit *e, uint32_t phase_index, uint32_t item)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     if (e->items[item].phase >= phase_index)
@@ -130,7 +129,7 @@ static bool phase_reads(sc_emit *e, uint32_t phase_index, uint32_t item)
 static void read_results(sc_emit *e, uint32_t phase)
 {
     for (uint32_t i = 0; i < e->k->items.count; i++) {
-        if (!is_reduction(e->k->items.data[i].kind) || !phase_reads(e, phase, i))
+        if (!is_reduction(e->k->items.data[i].kind) || !sc_emit_phase_reads(e, phase, i))
             continue;
         const char *type = sc_emit_type(dtype_of(e, i));
         sc_emit_indent(e);

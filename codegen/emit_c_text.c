@@ -102,11 +102,8 @@ static void constant_text(sc_emit *e, const sc_kernel_node *node)
 void sc_emit_reduction_name(sc_emit *e, char letter, uint32_t item)
 {
     sc_strbuf_printf(e->out, "%c%u", letter, item);
-    if (!e->items[item].of_vector)
-        return;
-    const char *name = e->dim_names[e->shape.vector];
-    bool blocked = e->shape.block < e->k->dims.data[e->shape.vector].size;
-    sc_strbuf_printf(e->out, blocked ? "[%s - %s_from]" : "[%s]", name, name);
+    if (e->items[item].of_vector)
+        e->target->reduction_index(e);
 }
 
 static void convert_text(sc_emit *e, sc_dtype from, sc_dtype to, sc_knode node)
@@ -181,13 +178,13 @@ static bool is_atomic(const sc_emit *e, sc_knode id)
     case SC_NODE_load:
         return e->k->args.data[node->index].rank == node->count && e->k->args.data[node->index].dtype != SC_DTYPE_bool;
     default:
-        return is_narrow(e->k, id) || template_is_atomic(sc_emit_template(e->k, id));
+        return is_narrow(e->k, id) || template_is_atomic(e->target->operation(e, id));
     }
 }
 
 static void expand_template(sc_emit *e, sc_knode id)
 {
-    const char *text = sc_emit_template(e->k, id);
+    const char *text = e->target->operation(e, id);
     bool narrow = is_narrow(e->k, id);
     sc_strbuf_add(e->out, narrow ? "(int64_t)(" : "");
     for (const char *c = text; *c != 0; c++) {
@@ -203,13 +200,6 @@ static void expand_template(sc_emit *e, sc_knode id)
         c++;
     }
     sc_strbuf_add(e->out, narrow ? ")" : "");
-}
-
-static void element_text(sc_emit *e, const sc_emit_access *access, uint32_t depth)
-{
-    sc_strbuf_printf(e->out, "%s[", e->arg_names[access->arg]);
-    sc_emit_offset_text(e, access, depth);
-    sc_strbuf_add_char(e->out, ']');
 }
 
 static void load_text(sc_emit *e, sc_knode id)
@@ -230,10 +220,7 @@ static void load_text(sc_emit *e, sc_knode id)
     else if (arg->dtype == SC_DTYPE_bool)
         after = " != 0";
     sc_strbuf_add(e->out, before);
-    if (info->turned)
-        sc_emit_turned_element(e, 'q', id, node->index, true);
-    else
-        element_text(e, &info->access, info->depth);
+    e->target->loaded(e, &info->access, info->depth, id);
     sc_strbuf_add(e->out, after);
     if (guarded)
         sc_strbuf_add(e->out, node->dtype == SC_DTYPE_f32 ? " : 0.0f" : node->dtype == SC_DTYPE_f64 ? " : 0.0" : " : 0");
@@ -259,7 +246,7 @@ void sc_emit_value(sc_emit *e, sc_knode id, bool bare)
         return;
     }
     if (sc_emit_is_kept(e, id)) {
-        sc_emit_kept_element(e, id);
+        e->target->kept(e, id);
         return;
     }
     bool parentheses = !bare && !is_atomic(e, id);
@@ -270,6 +257,7 @@ void sc_emit_value(sc_emit *e, sc_knode id, bool bare)
         constant_text(e, node);
         break;
     case SC_NODE_index:
+        sc_strbuf_add(e->out, e->target->index_cast);
         sc_strbuf_add(e->out, e->dim_names[node->index]);
         break;
     case SC_NODE_param:

@@ -9,13 +9,16 @@
 #ifndef SHARDC_CODEGEN_PROGRAM_H
 #define SHARDC_CODEGEN_PROGRAM_H
 
+#include "codegen/cuda_code.h"
 #include "codegen/memory_plan.h"
 #include "codegen/objects.h"
 #include "ir/ops.h"
 #include "ir/train.h"
+#include "support/target.h"
 
 typedef struct sc_generate_options {
     const char *facts;               /* for the image; NULL: {} */
+    const sc_target *target;         /* NULL: this processor */
     const sc_object_options *object; /* how functions are compiled; NULL: as the environment says */
     bool no_object;                  /* sources only: the image has no object */
 } sc_generate_options;
@@ -23,11 +26,12 @@ typedef struct sc_generate_options {
 /* An emitted function, as `shardc kernels` shows it. */
 typedef struct sc_generated_kernel {
     const char *symbol, *title;
-    const char *text;       /* C, with comments */
+    const char *text;       /* C or, for a target of CUDA, its stages, with comments; NULL: there is no form of it yet for the target */
     const char *ir;         /* the kernel IR that it was printed from; NULL: attention */
     const char *why_simple; /* NULL: it has a fast form */
     sc_helper_set helpers;
-    uint32_t calls; /* in all functions of the program, once through each */
+    sc_cuda_code code; /* its scratch; of CUDA its stages, too */
+    uint32_t calls;    /* in all functions of the program, once through each */
 } sc_generated_kernel;
 
 typedef struct sc_generated {

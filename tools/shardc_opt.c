@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codegen/emit_cuda.h"
 #include "codegen/kernel.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -21,13 +22,14 @@ static const char help[] = "usage: shardc-opt [options] FILE|-\n"
                            "                        `// expected-error@+1 {{text}}` (@-1, @unknown; -warning, -note)\n"
                            "  --kernel              the text is a kernel, which is verified and printed\n"
                            "  --simplify            with --kernel: dims that are walked as one merge\n"
+                           "  --cuda                with --kernel: its CUDA is printed instead\n"
                            "  -o FILE               write there instead of to stdout\n";
 
 enum { EXIT_SOURCE = 1, EXIT_RUN = 7, EXIT_INTERNAL = 70 };
 
 typedef struct options {
     const char *input, *output, *passes, *print_after;
-    bool fold, verify_each, verify_roundtrip, verify_diagnostics, kernel, simplify, help;
+    bool fold, verify_each, verify_roundtrip, verify_diagnostics, kernel, simplify, cuda, help;
 } options;
 
 typedef struct job {
@@ -58,6 +60,7 @@ static const option_row option_rows[] = {
     {"--verify-diagnostics", offsetof(options, verify_diagnostics), false},
     {"--kernel", offsetof(options, kernel), false},
     {"--simplify", offsetof(options, simplify), false},
+    {"--cuda", offsetof(options, cuda), false},
     {"--help", offsetof(options, help), false},
 };
 enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows };
@@ -306,6 +309,22 @@ static bool kernel_verifies(job *j, const sc_kernel *k, const char *after)
     return error == NULL;
 }
 
+static void print_cuda(job *j, const sc_kernel *k)
+{
+    sc_strbuf text;
+    sc_cuda_code code;
+    sc_strbuf_init(&text, &j->context->arena);
+    sc_emit_cuda(k, sc_text(j->context, k->name), true, &text, NULL, &code);
+    if (code.why_simple != NULL)
+        fprintf(j->out, "// simple: %s\n", code.why_simple);
+    if (code.scratch_bytes > 0)
+        fprintf(j->out, "// %lld bytes of scratch\n", (long long)code.scratch_bytes);
+    for (uint32_t i = 0; i < code.stage_count; i++)
+        fprintf(j->out, "// stage %u: %lld blocks of %u threads, %u bytes shared\n", i, (long long)code.stages[i].blocks,
+                code.stages[i].threads, code.stages[i].shared_bytes);
+    fputs(text.data, j->out);
+}
+
 static void run_kernel(job *j, const sc_strbuf *text)
 {
     sc_kernel *k = sc_kernel_parse(j->context, text->data, text->length, input_name(j));
@@ -316,7 +335,9 @@ static void run_kernel(job *j, const sc_strbuf *text)
         if (!kernel_verifies(j, k, "simplifying"))
             return;
     }
-    if (!j->options.verify_diagnostics && (!j->options.verify_roundtrip || kernel_reads_back(j, k)))
+    if (j->options.cuda)
+        print_cuda(j, k);
+    else if (!j->options.verify_diagnostics && (!j->options.verify_roundtrip || kernel_reads_back(j, k)))
         fputs(kernel_text(k), j->out);
 }
 

@@ -224,9 +224,9 @@ static int compile_all(void **state)
                          "SC_KERNEL(64, 1) void %s" ARGS "{\n"
                          "int t = sc_thread();\nsc_shared_ptr<float> s = sc_shared<float>(0);\n%s\n}\n",
                          MISTAKES[i].name, MISTAKES[i].body);
-    /* every helper of emitted code behind the machine's own: they are C++, too */
+    /* every helper that emitted CUDA may call behind the machine's own: they are C++, too */
     for (int i = 0; i < SC_HELPER_COUNT; i++) {
-        if (((sc_helper_set)1 << i & SC_CUDA_MACHINE_HELPERS) == 0)
+        if (((sc_helper_set)1 << i & (SC_CUDA_MACHINE_HELPERS | SC_CUDA_FOREIGN_HELPERS)) == 0)
             sc_strbuf_add(&helpers, sc_helper_text((sc_helper)i));
     }
     sc_strbuf_add(&helpers, "SC_KERNEL(64, 1) void with_helpers" ARGS "{\n"

@@ -1,0 +1,140 @@
+/* What kernels are made of besides the machine: elements in a row, reductions over the threads that share an iteration, integers that wrap.
+ * Built on the machine's wrappers alone. Every order of additions is fixed. */
+
+/* The texts of values are those of C. */
+#define _Bool bool
+
+/* ---- conversions ---- */
+SC_DEVICE uint16_t sc_f32_to_bf16(float x) { return (uint16_t)sc_pack_bf16(x, 0.0f); }
+SC_DEVICE uint16_t sc_f32_to_f16(float x) { return (uint16_t)sc_pack_f16(x, 0.0f); }
+
+/* ---- integers: quotients and remainders as nodes.def has them, sums and products modulo 2^32 or 2^64 ---- */
+template <int BYTES> struct sc_unsigned { using type = uint32_t; };
+template <> struct sc_unsigned<8> { using type = uint64_t; };
+template <typename X, typename Y> SC_DEVICE auto sc_wrap_add(X x, Y y)
+{
+    using T = decltype(x + y);
+    using U = typename sc_unsigned<sizeof(T)>::type;
+    return (T)((U)x + (U)y);
+}
+template <typename X, typename Y> SC_DEVICE auto sc_wrap_sub(X x, Y y)
+{
+    using T = decltype(x - y);
+    using U = typename sc_unsigned<sizeof(T)>::type;
+    return (T)((U)x - (U)y);
+}
+template <typename X, typename Y> SC_DEVICE auto sc_wrap_mul(X x, Y y)
+{
+    using T = decltype(x * y);
+    using U = typename sc_unsigned<sizeof(T)>::type;
+    return (T)((U)x * (U)y);
+}
+template <typename X, typename Y> SC_DEVICE auto sc_div_int(X x, Y y)
+{
+    using T = decltype(x / y);
+    T zero = 0, divisor = (T)y;
+    return divisor == zero ? zero : divisor == (T)-1 ? sc_wrap_sub(zero, (T)x) : (T)((T)x / divisor);
+}
+template <typename X, typename Y> SC_DEVICE auto sc_mod_int(X x, Y y)
+{
+    using T = decltype(x % y);
+    T zero = 0, divisor = (T)y;
+    T rest = divisor == zero || divisor == (T)-1 ? zero : (T)((T)x % divisor);
+    return rest != zero && (rest < zero) != (divisor < zero) ? (T)(rest + divisor) : rest;
+}
+
+/* The number of the lowest bit that is set: its power of 2 is exact as a float. */
+SC_DEVICE int sc_lowest_bit(uint32_t bits) { return (int)(sc_bits_of_f32((float)(bits & (0u - bits))) >> 23) - 127; }
+
+/* ---- N elements in a row, of any number of bytes: the address is a multiple of these, or of 16 ---- */
+template <typename T, int N> struct sc_run {
+    T v[N];
+    SC_MEMBER T &operator[](int i) { return v[i]; }
+    SC_MEMBER const T &operator[](int i) const { return v[i]; }
+};
+template <int N, typename T> SC_DEVICE sc_run<T, N> sc_load_run(const T *from)
+{
+    constexpr int PART = N * sizeof(T) <= 16 ? N : 16 / (int)sizeof(T);
+    sc_run<T, N> run;
+#pragma unroll
+    for (int at = 0; at < N; at += PART) {
+        const sc_vec<T, PART> part = sc_load<PART>(from + at);
+#pragma unroll
+        for (int i = 0; i < PART; i++)
+            run[at + i] = part[i];
+    }
+    return run;
+}
+template <int N, typename T> SC_DEVICE void sc_store_run(T *to, const sc_run<T, N> &run)
+{
+    constexpr int PART = N * sizeof(T) <= 16 ? N : 16 / (int)sizeof(T);
+#pragma unroll
+    for (int at = 0; at < N; at += PART) {
+        sc_vec<T, PART> part;
+#pragma unroll
+        for (int i = 0; i < PART; i++)
+            part[i] = run[at + i];
+        sc_store<PART>(to + at, part);
+    }
+}
+
+/* ---- reductions; NaN if any is ---- */
+struct sc_sum {
+    template <typename T> static SC_MEMBER T of(T a, T b) { return a + b; }
+};
+struct sc_max {
+    template <typename T> static SC_MEMBER T of(T a, T b) { return a > b || a != a ? a : b; }
+};
+struct sc_min {
+    template <typename T> static SC_MEMBER T of(T a, T b) { return a < b || a != a ? a : b; }
+};
+
+/* Over groups of THREADS lanes, a power of 2: by halves; all of them get it. */
+template <typename OP, int THREADS, typename T> SC_DEVICE T sc_over_lanes(T value)
+{
+#pragma unroll
+    for (int mask = THREADS / 2; mask > 0; mask /= 2)
+        value = OP::of(value, sc_shuffle_xor(value, mask));
+    return value;
+}
+
+/* Over a team of THREADS neighbours, a power of 2; of more than a warp the team is the block, and shared memory has a T for each warp at
+ * `slots`, which nobody else uses. */
+template <typename OP, int THREADS, typename T> SC_DEVICE T sc_over_team(T value, int slots)
+{
+    value = sc_over_lanes<OP, (THREADS < 32 ? THREADS : 32)>(value);
+    if constexpr (THREADS > 32) {
+        const sc_shared_ptr<T> of_warps = sc_shared<T>(slots);
+        if (sc_lane() == 0)
+            of_warps[sc_warp()] = value;
+        sc_sync();
+        const T of_warp = of_warps[sc_lane() % (THREADS / 32)];
+        value = sc_over_lanes<OP, THREADS / 32>(of_warp);
+    }
+    return value;
+}
+
+/* Over the block's WARPS, N values of each lane: in their order. Shared memory has WARPS * 32 * N T at `slots`, which nobody else uses. */
+template <typename OP, int WARPS, int N, typename T> SC_DEVICE void sc_over_warps(T (&value)[N], int slots)
+{
+    const sc_shared_ptr<T> all = sc_shared<T>(slots);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        all[(sc_warp() * N + i) * 32 + sc_lane()] = value[i];
+    sc_sync();
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        T sum = all[i * 32 + sc_lane()];
+        for (int warp = 1; warp < WARPS; warp++) {
+            const T next = all[(warp * N + i) * 32 + sc_lane()];
+            sum = OP::of(sum, next);
+        }
+        value[i] = sum;
+    }
+}
+template <typename OP, int WARPS, typename T> SC_DEVICE T sc_over_warps(T value, int slots)
+{
+    T one[1] = {value};
+    sc_over_warps<OP, WARPS, 1>(one, slots);
+    return one[0];
+}

@@ -1,0 +1,581 @@
+/* A phase as CUDA: its loops, what goes through registers, and what becomes of its reductions.
+ *
+ * Item 3 reduces to r3 (s3 in f64 where a thread adds up many f32); then the team's ways exchange theirs, and all of them have the result.
+ * Lanes are an unrolled loop: in front of it what lies in a row is loaded at once, to l5 for node 5, and behind it w3 is stored for item
+ * 3. */
+#include <string.h>
+
+#include "codegen/emit_cuda_internal.h"
+#include "codegen/kernel_internal.h"
+
+static sc_cuda *cuda_of(sc_emit *e)
+{
+    return (sc_cuda *)e;
+}
+
+static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
+{
+    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
+}
+
+static const char *index_type(const sc_cuda *c)
+{
+    return c->wide ? "int64_t" : "int";
+}
+
+/* ---- what CUDA has for items and elements ---- */
+
+static const char *operation(const sc_emit *e, sc_knode id)
+{
+    const sc_cuda *c = (const sc_cuda *)e;
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    bool whole = node->dtype == SC_DTYPE_i32 || node->dtype == SC_DTYPE_i64;
+    if (!whole || node->count == 0 || sc_kernel_stays(e->k, id, c->intervals))
+        return sc_emit_template(e, id);
+    switch (node->kind) {
+    case SC_NODE_add:
+        return "sc_wrap_add($0, $1)";
+    case SC_NODE_sub:
+        return "sc_wrap_sub($0, $1)";
+    case SC_NODE_mul:
+        return "sc_wrap_mul($0, $1)";
+    case SC_NODE_neg:
+        return "sc_wrap_sub(0, $0)";
+    case SC_NODE_abs:
+        return "($0 < 0 ? sc_wrap_sub(0, $0) : $0)";
+    default:
+        return sc_emit_template(e, id);
+    }
+}
+
+/* Whether ways look for the first check that fails. */
+static bool finds(const sc_cuda *c, uint32_t phase)
+{
+    return c->phases[phase].finds && c->form.ways > 1;
+}
+
+/* All that wait for each other leave together: the check is the same for them, or they find the first together. */
+static void leave_iteration(sc_emit *e, uint32_t item)
+{
+    if (finds(cuda_of(e), e->items[item].phase) && e->items[item].depth > SC_CUDA_READS) {
+        sc_emit_line(e, "    failed_at = point;");
+        sc_emit_indent(e);
+        sc_strbuf_add(e->out, "    failure = ");
+        sc_emit_failure(e, item);
+        sc_strbuf_add(e->out, ";\n");
+        sc_emit_line(e, "    break;");
+        return;
+    }
+    sc_emit_indent(e);
+    sc_strbuf_add(e->out, "    sc_fail(sc_failure, (uint64_t)(");
+    sc_emit_failure(e, item);
+    sc_strbuf_add(e->out, "));\n");
+    sc_emit_line(e, "    return;");
+}
+
+static void accumulator(sc_emit *e, uint32_t item)
+{
+    sc_emit_reduction_name(e, e->items[item].wide ? 's' : 'r', item);
+}
+
+static void reduction_index(sc_emit *e)
+{
+    sc_strbuf_add(e->out, "[lane]");
+}
+
+static void memory_element(sc_emit *e, const sc_emit_access *access, uint32_t depth)
+{
+    sc_strbuf_printf(e->out, "%s[", e->arg_names[access->arg]);
+    sc_emit_offset_text(e, access, depth);
+    sc_strbuf_add_char(e->out, ']');
+}
+
+static void loaded(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t node)
+{
+    if (cuda_of(e)->run_of_load[node])
+        sc_strbuf_printf(e->out, cuda_of(e)->form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]", node);
+    else
+        memory_element(e, access, depth);
+}
+
+static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t item)
+{
+    if (cuda_of(e)->run_of_item[item])
+        sc_strbuf_printf(e->out, "w%u[lane]", item);
+    else
+        memory_element(e, access, depth);
+}
+
+static void kept(sc_emit *e, sc_knode node)
+{
+    const sc_cuda_phase *phase = &cuda_of(e)->phases[e->phase];
+    if (phase->steps == 1)
+        sc_strbuf_printf(e->out, phase->lanes > 1 ? "b%u[lane]" : "b%u[0]", node);
+    else if (phase->lanes > 1)
+        sc_strbuf_printf(e->out, "b%u[step * %d + lane]", node, phase->lanes);
+    else
+        sc_strbuf_printf(e->out, "b%u[step]", node);
+}
+
+static const char *const words[] = {
+    "alignas",  "alignof",  "and",     "and_eq",    "at",           "bitand",    "bitor",    "block",     "bool",    "catch",
+    "class",    "compl",    "concept", "decltype",  "delete",       "explicit",  "export",   "false",     "friend",  "int8_t",
+    "int16_t",  "int32_t",  "int64_t", "live",      "mutable",      "namespace", "new",      "noexcept",  "not",     "not_eq",
+    "nullptr",  "operator", "or",      "or_eq",     "part",         "point",     "private",  "protected", "public",  "requires",
+    "row",      "slot",     "step",    "template",  "this",         "threadIdx", "blockIdx", "blockDim",  "gridDim", "throw",
+    "true",     "try",      "typeid",  "typename",  "uint8_t",      "uint16_t",  "uint32_t", "uint64_t",  "using",   "virtual",
+    "way",      "some",     "wanted",  "set",       "place",        "failed_at", "least",    "wchar_t",   "xor",     "xor_eq",
+    "warpSize", "first",    "last",    "constexpr", "thread_local", NULL};
+
+const sc_emit_target sc_emit_cuda_target = {
+    .letters = "vorstpqcblw",
+    .words = words,
+    .index_cast = "(int64_t)",
+    .operation = operation,
+    .leave_iteration = leave_iteration,
+    .accumulator = accumulator,
+    .reduction_index = reduction_index,
+    .loaded = loaded,
+    .stored = stored,
+    .kept = kept,
+};
+
+/* ---- reductions ---- */
+
+static bool is_array(const sc_cuda *c, uint32_t item)
+{
+    return c->e.items[item].of_vector;
+}
+
+static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
+{
+    sc_emit *e = &c->e;
+    for (uint32_t i = first; i < end; i++) {
+        sc_item_kind kind = e->k->items.data[i].kind;
+        if (!sc_item_reduces(kind))
+            continue;
+        bool wide = e->items[i].wide;
+        sc_dtype dtype = wide ? SC_DTYPE_f64 : dtype_of(e, i);
+        const char *nothing = sc_emit_identity(kind, dtype), *type = sc_emit_type(dtype);
+        if (!is_array(c, i)) {
+            sc_emit_line(e, "%s %c%u = %s;", type, wide ? 's' : 'r', i, nothing);
+            continue;
+        }
+        sc_emit_indent(e);
+        sc_strbuf_printf(e->out, "%s %c%u[%d] = {", type, wide ? 's' : 'r', i, c->lanes);
+        for (int lane = 0; lane < c->lanes; lane++)
+            sc_strbuf_printf(e->out, "%s%s", lane == 0 ? "" : ", ", nothing);
+        sc_strbuf_add(e->out, "};\n");
+    }
+}
+
+const char *sc_cuda_reducer(sc_item_kind kind)
+{
+    return kind == SC_ITEM_SUM ? "sc_sum" : kind == SC_ITEM_MAX ? "sc_max" : "sc_min";
+}
+
+void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
+{
+    sc_emit *e = &c->e;
+    const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
+    bool is_bool = letter == 'r' && dtype_of(e, item) == SC_DTYPE_bool;
+    if (is_array(c, item) && !is_bool) {
+        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, c->slots[item]);
+        return;
+    }
+    const char *over = c->form.team == SC_CUDA_ROWS ? "sc_over_team" : "sc_over_warps";
+    sc_emit_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
+                 c->slots[item], is_bool ? " != 0" : "");
+}
+
+static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
+{
+    sc_emit *e = &c->e;
+    for (uint32_t i = first; i < end; i++) {
+        if (!sc_item_reduces(e->k->items.data[i].kind))
+            continue;
+        if (c->form.ways > 1) {
+            sc_cuda_exchange(c, i, e->items[i].wide ? 's' : 'r');
+            c->ordered = c->form.team == SC_CUDA_COLUMNS || c->form.ways > SC_CUDA_WARP;
+        }
+        if (!e->items[i].wide)
+            continue;
+        if (!is_array(c, i)) {
+            sc_emit_line(e, "const float r%u = (float)s%u;", i, i);
+            continue;
+        }
+        sc_emit_line(e, "float r%u[%d];", i, c->lanes);
+        sc_strbuf_add(e->out, "#pragma unroll\n");
+        sc_emit_line(e, "for (int lane = 0; lane < %d; lane++)", c->lanes);
+        sc_emit_line(e, "    r%u[lane] = (float)s%u[lane];", i, i);
+    }
+}
+
+/* ---- lanes ---- */
+
+/* The dim whose indices are lanes in the phase; SC_IMAGE_NONE: none. */
+static uint32_t lane_dim(const sc_cuda *c, uint32_t phase_index)
+{
+    const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
+    if (c->phases[phase_index].lanes == 1)
+        return SC_IMAGE_NONE;
+    return c->e.shape.vector != SC_IMAGE_NONE ? c->e.shape.vector : phase->dims[phase->dim_count - 1];
+}
+
+static const char *first_of(sc_cuda *c, uint32_t dim)
+{
+    return sc_arena_printf(&c->e.context->arena, "%s_at", c->e.dim_names[dim]);
+}
+
+static bool at_point(const sc_cuda *c, sc_knode guard)
+{
+    return guard == SC_IMAGE_NONE || c->e.nodes[guard].depth < SC_CUDA_LANES;
+}
+
+static sc_knode guard_of(const sc_kernel *k, sc_knode id)
+{
+    const sc_kernel_node *node = &k->nodes.data[id];
+    uint32_t rank = k->args.data[node->index].rank;
+    return node->count > rank ? sc_kernel_operands(k, id)[rank] : SC_IMAGE_NONE;
+}
+
+/* What is added to is read before: no other item may write there in between. */
+static bool writes_alone(const sc_cuda *c, uint32_t item, uint32_t first, uint32_t end)
+{
+    const sc_kernel *k = c->e.k;
+    if (k->items.data[item].kind != SC_ITEM_ADD)
+        return k->items.data[item].kind == SC_ITEM_STORE;
+    for (uint32_t i = first; i < end; i++) {
+        if (i != item && sc_item_writes(k->items.data[i].kind) && k->items.data[i].arg == k->items.data[item].arg)
+            return false;
+    }
+    return true;
+}
+
+static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
+{
+    const sc_kernel *k = c->e.k;
+    for (sc_knode i = 0; i < k->nodes.count; i++) {
+        const sc_emit_node *info = &c->e.nodes[i];
+        bool here = dim != SC_IMAGE_NONE && k->nodes.data[i].kind == SC_NODE_load && info->pass == c->e.pass &&
+                    info->depth == SC_CUDA_LANES && !sc_emit_is_kept(&c->e, i);
+        c->run_of_load[i] = here && at_point(c, guard_of(k, i)) && sc_cuda_is_run(c, &info->access, dim, lanes);
+    }
+    for (uint32_t i = first; i < end; i++) {
+        const sc_kernel_item *item = &k->items.data[i];
+        c->run_of_item[i] = dim != SC_IMAGE_NONE && writes_alone(c, i, first, end) && at_point(c, item->guard) &&
+                            sc_cuda_is_run(c, &c->e.items[i].access, dim, lanes);
+    }
+}
+
+/* The address of the first lane's element. */
+static void address(sc_cuda *c, const sc_emit_access *access, uint32_t dim)
+{
+    sc_emit *e = &c->e;
+    const char *name = e->dim_names[dim];
+    e->dim_names[dim] = first_of(c, dim);
+    sc_strbuf_printf(e->out, "%s + ", e->arg_names[access->arg]);
+    sc_emit_offset_text(e, access, SC_CUDA_LANES);
+    e->dim_names[dim] = name;
+}
+
+static void load_runs(sc_cuda *c, uint32_t dim, int lanes)
+{
+    sc_emit *e = &c->e;
+    for (sc_knode i = 0; i < e->k->nodes.count; i++) {
+        if (!c->run_of_load[i])
+            continue;
+        const sc_emit_access *access = &e->nodes[i].access;
+        const char *type = sc_emit_stored(e->k->args.data[access->arg].dtype);
+        sc_knode guard = guard_of(e->k, i);
+        sc_emit_indent(e);
+        if (guard == SC_IMAGE_NONE) {
+            sc_strbuf_printf(e->out, "const sc_run<%s, %d> l%u = sc_load_run<%d>(", type, lanes, i, lanes);
+        } else {
+            sc_strbuf_printf(e->out, "sc_run<%s, %d> l%u = {};\n", type, lanes, i);
+            sc_emit_indent(e);
+            sc_strbuf_add(e->out, "if (");
+            sc_emit_value(e, guard, true);
+            sc_strbuf_printf(e->out, ")\n");
+            sc_emit_indent(e);
+            sc_strbuf_printf(e->out, "    l%u = sc_load_run<%d>(", i, lanes);
+        }
+        address(c, access, dim);
+        sc_strbuf_add(e->out, ");\n");
+    }
+}
+
+static void declare_stored_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
+{
+    sc_emit *e = &c->e;
+    for (uint32_t i = first; i < end; i++) {
+        if (!c->run_of_item[i])
+            continue;
+        const sc_kernel_item *item = &e->k->items.data[i];
+        sc_emit_line(e, "sc_run<%s, %d> w%u%s;", sc_emit_stored(e->k->args.data[item->arg].dtype), lanes, i,
+                     item->guard == SC_IMAGE_NONE ? "" : " = {}");
+        if (item->kind != SC_ITEM_ADD)
+            continue;
+        sc_emit_indent(e);
+        if (item->guard != SC_IMAGE_NONE) {
+            sc_strbuf_add(e->out, "if (");
+            sc_emit_value(e, item->guard, true);
+            sc_strbuf_add(e->out, ")\n");
+            sc_emit_indent(e);
+            sc_strbuf_add(e->out, "    ");
+        }
+        sc_strbuf_printf(e->out, "w%u = sc_load_run<%d>(", i, lanes);
+        address(c, &e->items[i].access, dim);
+        sc_strbuf_add(e->out, ");\n");
+    }
+}
+
+static void store_runs(sc_cuda *c, uint32_t dim, uint32_t first, uint32_t end)
+{
+    sc_emit *e = &c->e;
+    for (uint32_t i = first; i < end; i++) {
+        if (!c->run_of_item[i])
+            continue;
+        sc_knode guard = e->k->items.data[i].guard;
+        sc_emit_indent(e);
+        if (guard != SC_IMAGE_NONE) {
+            sc_strbuf_add(e->out, "if (");
+            sc_emit_value(e, guard, true);
+            sc_strbuf_printf(e->out, ")\n");
+            sc_emit_indent(e);
+            sc_strbuf_add(e->out, "    ");
+        }
+        sc_strbuf_add(e->out, "sc_store_run(");
+        address(c, &e->items[i].access, dim);
+        sc_strbuf_printf(e->out, ", w%u);\n", i);
+    }
+}
+
+/* A point, lane by lane. */
+static void point_text(sc_cuda *c, uint32_t phase_index, uint32_t first, uint32_t end)
+{
+    sc_emit *e = &c->e;
+    uint32_t dim = lane_dim(c, phase_index);
+    int lanes = c->phases[phase_index].lanes;
+    sc_emit_scope(e, SC_CUDA_POINT, first, end);
+    choose_runs(c, dim, lanes, first, end);
+    if (dim != SC_IMAGE_NONE) {
+        load_runs(c, dim, lanes);
+        declare_stored_runs(c, dim, lanes, first, end);
+        sc_strbuf_add(e->out, "#pragma unroll\n");
+        sc_emit_line(e, "for (int lane = 0; lane < %d; lane++) {", lanes);
+        e->indent++;
+        sc_emit_line(e, "const %s %s = %s + lane;", index_type(c), e->dim_names[dim], first_of(c, dim));
+    }
+    sc_emit_scope(e, SC_CUDA_LANES, first, end);
+    sc_emit_leave(e, SC_CUDA_LANES);
+    if (dim != SC_IMAGE_NONE) {
+        e->indent--;
+        sc_emit_line(e, "}");
+        store_runs(c, dim, first, end);
+    }
+    memset(c->run_of_load, 0, e->k->nodes.count * sizeof *c->run_of_load);
+    memset(c->run_of_item, 0, e->k->items.count * sizeof *c->run_of_item);
+}
+
+/* ---- checks ---- */
+
+static void begin_finding(sc_cuda *c, uint32_t phase)
+{
+    if (!finds(c, phase))
+        return;
+    sc_emit_line(&c->e, "{");
+    c->e.indent++;
+    sc_emit_line(&c->e, "%s failed_at = %lld;", index_type(c), (long long)c->phases[phase].points);
+    sc_emit_line(&c->e, "int64_t failure = 0;");
+}
+
+/* Each way has stopped at its first; the first of all is told, and the team leaves. */
+static void end_finding(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    if (!finds(c, phase_index))
+        return;
+    uint32_t check = e->k->phases.data[phase_index].first_item;
+    while (e->k->items.data[check].kind != SC_ITEM_CHECK)
+        check++;
+    long long points = c->phases[phase_index].points;
+    sc_emit_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", index_type(c), c->form.ways, c->slots[check]);
+    sc_emit_line(e, "if (failed_at == least && least < %lld)", points);
+    sc_emit_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
+    sc_emit_line(e, "if (least < %lld)", points);
+    sc_emit_line(e, "    return;");
+    e->indent--;
+    sc_emit_line(e, "}");
+}
+
+/* ---- loops ---- */
+
+static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
+{
+    sc_emit *e = &c->e;
+    const char *type = index_type(c);
+    for (uint32_t i = 0; i < phase->dim_count; i++) {
+        const char *name = e->dim_names[phase->dims[i]];
+        long long size = e->k->dims.data[phase->dims[i]].size;
+        sc_emit_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name, size, name);
+        e->indent++;
+    }
+    return phase->dim_count;
+}
+
+/* The indices of a point. */
+void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
+    int lanes = e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1;
+    int64_t slower = 1;
+    for (uint32_t i = phase->dim_count; i-- > 0;) {
+        uint32_t dim = phase->dims[i];
+        int64_t size = e->k->dims.data[dim].size;
+        bool in_lanes = lanes > 1 && i + 1 == phase->dim_count;
+        size /= in_lanes ? lanes : 1;
+        sc_emit_indent(e);
+        sc_strbuf_printf(e->out, "const %s %s = point", index_type(c), in_lanes ? first_of(c, dim) : e->dim_names[dim]);
+        if (slower > 1)
+            sc_strbuf_printf(e->out, " / %lld", (long long)slower);
+        if (i > 0)
+            sc_strbuf_printf(e->out, " %% %lld", (long long)size);
+        if (in_lanes)
+            sc_strbuf_printf(e->out, " * %d", lanes);
+        sc_strbuf_add(e->out, ";\n");
+        slower *= size;
+    }
+}
+
+/* The points of a way, every so-manieth. Returns the number of braces. */
+static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    const sc_cuda_phase *phase = &c->phases[phase_index];
+    const char *type = index_type(c);
+    long long points = phase->points;
+    uint32_t braces = 1;
+    if (c->form.parts > 1) {
+        if (c->limits->unroll > 1)
+            sc_strbuf_printf(e->out, "#pragma unroll %d\n", c->limits->unroll);
+        sc_emit_line(e, "for (%s point = %s; point < last; point += %d) {", type,
+                     c->form.live ? "live ? first + way : last" : "first + way", c->form.ways);
+        e->indent++;
+        sc_cuda_point_indices(c, phase_index);
+        return 1;
+    }
+    if (e->k->phases.data[phase_index].dim_count == 0) {
+        sc_emit_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
+        e->indent++;
+        return 1;
+    }
+    if (phase->steps > 0) {
+        bool whole = phase->steps * c->form.ways == points && !c->form.live;
+        if (phase->steps > 1) {
+            sc_strbuf_add(e->out, "#pragma unroll\n");
+            sc_emit_line(e, "for (int step = 0; step < %lld; step++) {", (long long)phase->steps);
+            e->indent++;
+            sc_emit_line(e, "const %s point = way + step * %d;", type, c->form.ways);
+        } else {
+            sc_emit_line(e, "{");
+            e->indent++;
+            sc_emit_line(e, "const %s point = way;", type);
+        }
+        if (!whole) {
+            sc_emit_line(e, c->form.live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
+            e->indent++;
+            braces++;
+        }
+    } else {
+        if (c->limits->unroll > 1 && points > c->form.ways)
+            sc_strbuf_printf(e->out, "#pragma unroll %d\n", c->limits->unroll);
+        const char *from = c->form.live ? sc_arena_printf(&e->context->arena, "live ? way : %lld", points) : "way";
+        sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
+        e->indent++;
+    }
+    sc_cuda_point_indices(c, phase_index);
+    return braces;
+}
+
+static void plan_items(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel *k = e->k;
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        sc_emit_item *item = &e->items[i];
+        bool reduces = sc_item_reduces(k->items.data[i].kind);
+        uint32_t vector = e->shape.vector;
+        item->of_vector = vector != SC_IMAGE_NONE && reduces && (e->nodes[k->items.data[i].value].dims >> vector & 1) != 0;
+        item->depth = reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
+        bool sum = k->items.data[i].kind == SC_ITEM_SUM && dtype_of(e, i) == SC_DTYPE_f32;
+        item->wide = sum && (item->running || c->phases[phase_index].points / c->form.parts / c->form.ways > c->limits->few);
+    }
+}
+
+static void declare_kept(sc_cuda *c, uint32_t phase)
+{
+    const sc_emit *e = &c->e;
+    for (sc_knode i = 0; i < e->k->nodes.count; i++) {
+        if (e->nodes[i].kept_from == phase)
+            sc_emit_line(&c->e, "%s b%u[%lld];", sc_emit_type((sc_dtype)e->k->nodes.data[i].dtype), i,
+                         (long long)c->phases[phase].steps * c->phases[phase].lanes);
+    }
+}
+
+static void sync(sc_cuda *c)
+{
+    if (c->exchange && !c->ordered)
+        sc_emit_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.ways <= SC_CUDA_WARP ? "sc_sync_warp();" : "sc_sync();");
+}
+
+void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel *k = e->k;
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    uint32_t first = phase->first_item, end = first + phase->item_count;
+    uint32_t dim = lane_dim(c, phase_index);
+    e->phase = phase_index;
+    e->inner = SC_CUDA_LANES;
+    e->scope_dims[SC_CUDA_READS] = 0;
+    e->scope_dims[SC_CUDA_POINT] = sc_kernel_phase_dims(k, phase_index);
+    e->scope_dims[SC_CUDA_LANES] = dim == SC_IMAGE_NONE ? e->scope_dims[SC_CUDA_POINT] : (uint64_t)1 << dim;
+    e->scope_dims[SC_CUDA_POINT] &= ~e->scope_dims[SC_CUDA_LANES];
+    plan_items(c, phase_index);
+    sc_emit_place(e, first, end, e->floors[phase_index]);
+    if (phase_index > c->form.first)
+        sync(c);
+    c->ordered = true;
+    declare_kept(c, phase_index);
+    begin_reductions(c, first, end);
+    size_t before = e->out->length;
+    sc_emit_scope(e, SC_CUDA_BODY, first, end);
+    bool block = phase->dim_count == 0 && c->form.ways == 1;
+    for (sc_knode i = 0; i < k->nodes.count; i++)
+        block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == SC_CUDA_READS;
+    if (block) {
+        sc_emit_line(e, "{");
+        e->indent++;
+    }
+    sc_emit_scope(e, SC_CUDA_READS, first, end);
+    c->ordered = e->out->length == before;
+    bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
+    if (single) /* all have read what one now writes */
+        sync(c);
+    begin_finding(c, phase_index);
+    uint32_t braces = c->form.scatters    ? sc_cuda_open_scatter(c, phase_index)
+                      : c->form.ways == 1 ? open_serial(c, phase)
+                                          : open_shared(c, phase_index);
+    point_text(c, phase_index, first, end);
+    c->ordered = false;
+    for (uint32_t i = 0; i < braces + block; i++) {
+        e->indent--;
+        sc_emit_line(e, "}");
+    }
+    sc_emit_leave(e, SC_CUDA_READS);
+    end_finding(c, phase_index);
+    end_reductions(c, first, end);
+}
