@@ -102,7 +102,11 @@ static void find_team(sc_cuda *c)
     if (c->form.live) {
         sc_emit_line(e, "const %s row = %s%s%s;", type, block, times, within);
         sc_emit_line(e, "const bool live = row < %lld;", (long long)c->teams);
-        sc_emit_line(e, "const %s at = live ? row : 0;", type);
+        if (c->form.team == SC_CUDA_ROWS && teams > SC_CUDA_WARP / c->form.ways) {
+            sc_emit_line(e, "if (%s%s + sc_warp() * %d >= %lld)", block, times, SC_CUDA_WARP / c->form.ways, (long long)c->teams);
+            sc_emit_line(e, "    return;");
+        }
+        sc_emit_line(e, "const %s at = live ? row : %lld;", type, (long long)c->teams - 1);
     } else if (c->order_count > 0 || !whole) {
         sc_emit_line(e, "const %s at = %s%s%s;", type, block, times, within);
         if (!whole) {

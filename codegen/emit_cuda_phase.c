@@ -131,6 +131,7 @@ const sc_emit_target sc_emit_cuda_target = {
     .letters = "vorstpqcblw",
     .words = words,
     .index_cast = "(int64_t)",
+    .whole_sum = "sc_wrap_add",
     .operation = operation,
     .leave_iteration = leave_iteration,
     .accumulator = accumulator,
@@ -548,7 +549,7 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     sc_emit_place(e, first, end, e->floors[phase_index]);
     if (phase_index > c->form.first)
         sync(c);
-    c->ordered = true;
+    c->ordered = phase_index > c->form.first;
     declare_kept(c, phase_index);
     begin_reductions(c, first, end);
     size_t before = e->out->length;
@@ -561,7 +562,7 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
         e->indent++;
     }
     sc_emit_scope(e, SC_CUDA_READS, first, end);
-    c->ordered = e->out->length == before;
+    c->ordered = c->ordered && e->out->length == before;
     bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
     if (single) /* all have read what one now writes */
         sync(c);

@@ -81,6 +81,8 @@ template <int N, typename T> SC_DEVICE void sc_store_run(T *to, const sc_run<T, 
 /* ---- reductions; NaN if any is ---- */
 struct sc_sum {
     template <typename T> static SC_MEMBER T of(T a, T b) { return a + b; }
+    static SC_MEMBER int32_t of(int32_t a, int32_t b) { return sc_wrap_add(a, b); }
+    static SC_MEMBER int64_t of(int64_t a, int64_t b) { return sc_wrap_add(a, b); }
 };
 struct sc_max {
     template <typename T> static SC_MEMBER T of(T a, T b) { return a > b || a != a ? a : b; }
