@@ -164,7 +164,6 @@ void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, co
     size_t start = out->length;
     sc_cuda c = {.e = {.target = &sc_emit_cuda_target, .limits = &sc_emit_default_limits}, .limits = limits, .name = name};
     c.intervals = sc_kernel_intervals(k, NULL, 0, NULL);
-    c.slots = sc_arena_array(arena, k->items.count + 1, sizeof *c.slots);
     c.partials = sc_arena_array(arena, k->items.count + 1, sizeof *c.partials);
     c.run_of_load = sc_arena_array(arena, k->nodes.count + 1, sizeof *c.run_of_load);
     c.run_of_item = sc_arena_array(arena, k->items.count + 1, sizeof *c.run_of_item);
@@ -173,6 +172,7 @@ void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, co
     *code = (sc_cuda_code){.stage_count = c.stage_count, .scratch_bytes = c.scratch_bytes, .why_simple = c.why_simple};
     for (uint32_t s = 0; s < c.stage_count; s++) {
         c.form = c.stages[s];
+        c.exchanges = 0;
         stage_text(&c, s, code);
     }
     if (helpers != NULL)

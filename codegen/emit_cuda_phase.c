@@ -175,18 +175,24 @@ const char *sc_cuda_reducer(sc_item_kind kind)
     return kind == SC_ITEM_SUM ? "sc_sum" : kind == SC_ITEM_MAX ? "sc_max" : "sc_min";
 }
 
+int sc_cuda_next_slot(sc_cuda *c)
+{
+    return c->slot_bytes * (c->exchanges++ % 2);
+}
+
 void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
 {
     sc_emit *e = &c->e;
+    int slot = sc_cuda_next_slot(c);
     const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
     bool is_bool = letter == 'r' && dtype_of(e, item) == SC_DTYPE_bool;
     if (is_array(c, item) && !is_bool) {
-        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, c->slots[item]);
+        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, slot);
         return;
     }
     const char *over = c->form.team == SC_CUDA_ROWS ? "sc_over_team" : "sc_over_warps";
     sc_emit_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
-                 c->slots[item], is_bool ? " != 0" : "");
+                 slot, is_bool ? " != 0" : "");
 }
 
 static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
@@ -397,11 +403,8 @@ static void end_finding(sc_cuda *c, uint32_t phase_index)
     sc_emit *e = &c->e;
     if (!finds(c, phase_index))
         return;
-    uint32_t check = e->k->phases.data[phase_index].first_item;
-    while (e->k->items.data[check].kind != SC_ITEM_CHECK)
-        check++;
     long long points = c->phases[phase_index].points;
-    sc_emit_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", index_type(c), c->form.ways, c->slots[check]);
+    sc_emit_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", index_type(c), c->form.ways, sc_cuda_next_slot(c));
     sc_emit_line(e, "if (failed_at == least && least < %lld)", points);
     sc_emit_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
     sc_emit_line(e, "if (least < %lld)", points);
