@@ -47,7 +47,7 @@ static void head(sc_cuda *c, uint32_t stage)
 static void team_indices(sc_cuda *c)
 {
     sc_emit *e = &c->e;
-    const char *type = c->wide ? "int64_t" : "int";
+    const char *type = sc_cuda_index_type(c);
     int64_t faster = 1;
     for (uint32_t i = c->order_count; i-- > 0;) {
         uint32_t dim = c->order[i];
@@ -75,7 +75,7 @@ static int teams_of_block(const sc_cuda *c)
 static void find_team(sc_cuda *c)
 {
     sc_emit *e = &c->e;
-    const char *type = c->wide ? "int64_t" : "int";
+    const char *type = sc_cuda_index_type(c);
     int teams = teams_of_block(c);
     const char *within = "";
     if (c->form.team == SC_CUDA_COLUMNS) {
