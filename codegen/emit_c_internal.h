@@ -99,6 +99,7 @@ typedef struct sc_emit_target {
     const char *letters;      /* that nodes and items take, with a number, as names */
     const char *const *words; /* that are no names besides those of C; NULL ends them, or there are none */
     const char *index_cast;   /* in front of a dim's name, to make it an int64_t */
+    const char *whole_sum;    /* what sums of integers call; NULL: they are a + */
     /* Text of an operation, as nodes.def has it. */
     const char *(*operation)(const sc_emit *e, sc_knode id);
     /* Statements: a check does not hold. */

@@ -80,6 +80,14 @@ static void store(sc_emit *e, uint32_t id)
         sc_strbuf_add(e->out, ";\n");
         return;
     }
+    if (e->target->whole_sum != NULL && !sc_dtype_is_float(arg->dtype)) {
+        sc_strbuf_printf(e->out, "(%s)%s(", sc_emit_stored(arg->dtype), e->target->whole_sum);
+        e->target->stored(e, &e->items[id].access, e->items[id].depth, id);
+        sc_strbuf_add(e->out, ", ");
+        sc_emit_value(e, item->value, true);
+        sc_strbuf_add(e->out, ");\n");
+        return;
+    }
     bool narrow = arg->dtype == SC_DTYPE_bf16 || arg->dtype == SC_DTYPE_f16;
     const char *name = sc_dtypes[arg->dtype].name;
     if (narrow)
@@ -99,6 +107,14 @@ static void reduce(sc_emit *e, uint32_t id)
     sc_dtype dtype = dtype_of(e, id);
     sc_emit_indent(e);
     e->target->accumulator(e, id);
+    if (item->kind == SC_ITEM_SUM && e->target->whole_sum != NULL && !sc_dtype_is_float(dtype)) {
+        sc_strbuf_printf(e->out, " = %s(", e->target->whole_sum);
+        e->target->accumulator(e, id);
+        sc_strbuf_add(e->out, ", ");
+        sc_emit_value(e, item->value, true);
+        sc_strbuf_add(e->out, ");\n");
+        return;
+    }
     if (item->kind == SC_ITEM_SUM) {
         bool converts = info->wide && !info->parts;
         sc_strbuf_add(e->out, converts ? " += (double)" : " += ");

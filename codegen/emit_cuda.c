@@ -47,7 +47,7 @@ static void head(sc_cuda *c, uint32_t stage)
 static void team_indices(sc_cuda *c)
 {
     sc_emit *e = &c->e;
-    const char *type = c->wide ? "int64_t" : "int";
+    const char *type = sc_cuda_index_type(c);
     int64_t faster = 1;
     for (uint32_t i = c->order_count; i-- > 0;) {
         uint32_t dim = c->order[i];
@@ -75,7 +75,7 @@ static int teams_of_block(const sc_cuda *c)
 static void find_team(sc_cuda *c)
 {
     sc_emit *e = &c->e;
-    const char *type = c->wide ? "int64_t" : "int";
+    const char *type = sc_cuda_index_type(c);
     int teams = teams_of_block(c);
     const char *within = "";
     if (c->form.team == SC_CUDA_COLUMNS) {
@@ -102,7 +102,11 @@ static void find_team(sc_cuda *c)
     if (c->form.live) {
         sc_emit_line(e, "const %s row = %s%s%s;", type, block, times, within);
         sc_emit_line(e, "const bool live = row < %lld;", (long long)c->teams);
-        sc_emit_line(e, "const %s at = live ? row : 0;", type);
+        if (c->form.team == SC_CUDA_ROWS && teams > SC_CUDA_WARP / c->form.ways) {
+            sc_emit_line(e, "if (%s%s + sc_warp() * %d >= %lld)", block, times, SC_CUDA_WARP / c->form.ways, (long long)c->teams);
+            sc_emit_line(e, "    return;");
+        }
+        sc_emit_line(e, "const %s at = live ? row : %lld;", type, (long long)c->teams - 1);
     } else if (c->order_count > 0 || !whole) {
         sc_emit_line(e, "const %s at = %s%s%s;", type, block, times, within);
         if (!whole) {
@@ -160,7 +164,6 @@ void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, co
     size_t start = out->length;
     sc_cuda c = {.e = {.target = &sc_emit_cuda_target, .limits = &sc_emit_default_limits}, .limits = limits, .name = name};
     c.intervals = sc_kernel_intervals(k, NULL, 0, NULL);
-    c.slots = sc_arena_array(arena, k->items.count + 1, sizeof *c.slots);
     c.partials = sc_arena_array(arena, k->items.count + 1, sizeof *c.partials);
     c.run_of_load = sc_arena_array(arena, k->nodes.count + 1, sizeof *c.run_of_load);
     c.run_of_item = sc_arena_array(arena, k->items.count + 1, sizeof *c.run_of_item);
@@ -169,6 +172,7 @@ void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, co
     *code = (sc_cuda_code){.stage_count = c.stage_count, .scratch_bytes = c.scratch_bytes, .why_simple = c.why_simple};
     for (uint32_t s = 0; s < c.stage_count; s++) {
         c.form = c.stages[s];
+        c.exchanges = 0;
         stage_text(&c, s, code);
     }
     if (helpers != NULL)

@@ -76,7 +76,8 @@ typedef struct sc_cuda {
     sc_cuda_phase *phases;
     int64_t *partials; /* per item: where in scratch later stages find its reductions by parts, or -1 */
     int64_t scratch_bytes;
-    int *slots; /* per item: where its reduction stands in shared memory */
+    /* Exchanges of a team take turns with two places in shared memory: when the third begins, all have read the first's. */
+    int slot_bytes, exchanges;
     int shared_bytes;
     bool *run_of_load, *run_of_item; /* lanes go through registers in this phase */
     bool ordered;                    /* in the text: a barrier of the block stands behind all that was done */
@@ -88,11 +89,21 @@ void sc_cuda_plan(sc_cuda *c);
 /* Whether so many neighbours along the dim are one aligned piece of memory. */
 bool sc_cuda_is_run(const sc_cuda *c, const sc_emit_access *access, uint32_t dim, int lanes);
 
+/* emit_cuda_lanes.c */
+/* The dim whose indices are lanes in the phase; SC_IMAGE_NONE: none. */
+uint32_t sc_cuda_lane_dim(const sc_cuda *c, uint32_t phase);
+/* The name of the index of a thread's first lane: D_at. */
+const char *sc_cuda_first_lane(sc_cuda *c, uint32_t dim);
+/* A point of the phase, whose items are first .. end - 1. */
+void sc_cuda_point_text(sc_cuda *c, uint32_t phase, uint32_t first, uint32_t end);
+
 /* emit_cuda_phase.c */
+const char *sc_cuda_index_type(const sc_cuda *c);
 extern const sc_emit_target sc_emit_cuda_target;
 void sc_cuda_phase_text(sc_cuda *c, uint32_t phase);
 const char *sc_cuda_reducer(sc_item_kind kind);
 /* From what each way has of a reduction, in a variable of this letter, to what all of them have. */
+int sc_cuda_next_slot(sc_cuda *c);
 void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter);
 
 /* emit_cuda_scatter.c */

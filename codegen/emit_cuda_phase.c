@@ -1,10 +1,5 @@
-/* A phase as CUDA: its loops, what goes through registers, and what becomes of its reductions.
- *
- * Item 3 reduces to r3 (s3 in f64 where a thread adds up many f32); then the team's ways exchange theirs, and all of them have the result.
- * Lanes are an unrolled loop: in front of it what lies in a row is loaded at once, to l5 for node 5, and behind it w3 is stored for item
- * 3. */
-#include <string.h>
-
+/* A phase as CUDA: its loops, and what becomes of its reductions. Item 3 reduces to r3 (s3 in f64 where a thread adds up many f32); then
+ * the team's ways exchange theirs, and all of them have the result. */
 #include "codegen/emit_cuda_internal.h"
 #include "codegen/kernel_internal.h"
 
@@ -18,7 +13,7 @@ static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
     return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
 }
 
-static const char *index_type(const sc_cuda *c)
+const char *sc_cuda_index_type(const sc_cuda *c)
 {
     return c->wide ? "int64_t" : "int";
 }
@@ -131,6 +126,7 @@ const sc_emit_target sc_emit_cuda_target = {
     .letters = "vorstpqcblw",
     .words = words,
     .index_cast = "(int64_t)",
+    .whole_sum = "sc_wrap_add",
     .operation = operation,
     .leave_iteration = leave_iteration,
     .accumulator = accumulator,
@@ -174,18 +170,24 @@ const char *sc_cuda_reducer(sc_item_kind kind)
     return kind == SC_ITEM_SUM ? "sc_sum" : kind == SC_ITEM_MAX ? "sc_max" : "sc_min";
 }
 
+int sc_cuda_next_slot(sc_cuda *c)
+{
+    return c->slot_bytes * (c->exchanges++ % 2);
+}
+
 void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
 {
     sc_emit *e = &c->e;
+    int slot = sc_cuda_next_slot(c);
     const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
     bool is_bool = letter == 'r' && dtype_of(e, item) == SC_DTYPE_bool;
     if (is_array(c, item) && !is_bool) {
-        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, c->slots[item]);
+        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, slot);
         return;
     }
     const char *over = c->form.team == SC_CUDA_ROWS ? "sc_over_team" : "sc_over_warps";
     sc_emit_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
-                 c->slots[item], is_bool ? " != 0" : "");
+                 slot, is_bool ? " != 0" : "");
 }
 
 static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
@@ -211,173 +213,6 @@ static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
     }
 }
 
-/* ---- lanes ---- */
-
-/* The dim whose indices are lanes in the phase; SC_IMAGE_NONE: none. */
-static uint32_t lane_dim(const sc_cuda *c, uint32_t phase_index)
-{
-    const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
-    if (c->phases[phase_index].lanes == 1)
-        return SC_IMAGE_NONE;
-    return c->e.shape.vector != SC_IMAGE_NONE ? c->e.shape.vector : phase->dims[phase->dim_count - 1];
-}
-
-static const char *first_of(sc_cuda *c, uint32_t dim)
-{
-    return sc_arena_printf(&c->e.context->arena, "%s_at", c->e.dim_names[dim]);
-}
-
-static bool at_point(const sc_cuda *c, sc_knode guard)
-{
-    return guard == SC_IMAGE_NONE || c->e.nodes[guard].depth < SC_CUDA_LANES;
-}
-
-static sc_knode guard_of(const sc_kernel *k, sc_knode id)
-{
-    const sc_kernel_node *node = &k->nodes.data[id];
-    uint32_t rank = k->args.data[node->index].rank;
-    return node->count > rank ? sc_kernel_operands(k, id)[rank] : SC_IMAGE_NONE;
-}
-
-/* What is added to is read before: no other item may write there in between. */
-static bool writes_alone(const sc_cuda *c, uint32_t item, uint32_t first, uint32_t end)
-{
-    const sc_kernel *k = c->e.k;
-    if (k->items.data[item].kind != SC_ITEM_ADD)
-        return k->items.data[item].kind == SC_ITEM_STORE;
-    for (uint32_t i = first; i < end; i++) {
-        if (i != item && sc_item_writes(k->items.data[i].kind) && k->items.data[i].arg == k->items.data[item].arg)
-            return false;
-    }
-    return true;
-}
-
-static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
-{
-    const sc_kernel *k = c->e.k;
-    for (sc_knode i = 0; i < k->nodes.count; i++) {
-        const sc_emit_node *info = &c->e.nodes[i];
-        bool here = dim != SC_IMAGE_NONE && k->nodes.data[i].kind == SC_NODE_load && info->pass == c->e.pass &&
-                    info->depth == SC_CUDA_LANES && !sc_emit_is_kept(&c->e, i);
-        c->run_of_load[i] = here && at_point(c, guard_of(k, i)) && sc_cuda_is_run(c, &info->access, dim, lanes);
-    }
-    for (uint32_t i = first; i < end; i++) {
-        const sc_kernel_item *item = &k->items.data[i];
-        c->run_of_item[i] = dim != SC_IMAGE_NONE && writes_alone(c, i, first, end) && at_point(c, item->guard) &&
-                            sc_cuda_is_run(c, &c->e.items[i].access, dim, lanes);
-    }
-}
-
-/* The address of the first lane's element. */
-static void address(sc_cuda *c, const sc_emit_access *access, uint32_t dim)
-{
-    sc_emit *e = &c->e;
-    const char *name = e->dim_names[dim];
-    e->dim_names[dim] = first_of(c, dim);
-    sc_strbuf_printf(e->out, "%s + ", e->arg_names[access->arg]);
-    sc_emit_offset_text(e, access, SC_CUDA_LANES);
-    e->dim_names[dim] = name;
-}
-
-static void load_runs(sc_cuda *c, uint32_t dim, int lanes)
-{
-    sc_emit *e = &c->e;
-    for (sc_knode i = 0; i < e->k->nodes.count; i++) {
-        if (!c->run_of_load[i])
-            continue;
-        const sc_emit_access *access = &e->nodes[i].access;
-        const char *type = sc_emit_stored(e->k->args.data[access->arg].dtype);
-        sc_knode guard = guard_of(e->k, i);
-        sc_emit_indent(e);
-        if (guard == SC_IMAGE_NONE) {
-            sc_strbuf_printf(e->out, "const sc_run<%s, %d> l%u = sc_load_run<%d>(", type, lanes, i, lanes);
-        } else {
-            sc_strbuf_printf(e->out, "sc_run<%s, %d> l%u = {};\n", type, lanes, i);
-            sc_emit_indent(e);
-            sc_strbuf_add(e->out, "if (");
-            sc_emit_value(e, guard, true);
-            sc_strbuf_printf(e->out, ")\n");
-            sc_emit_indent(e);
-            sc_strbuf_printf(e->out, "    l%u = sc_load_run<%d>(", i, lanes);
-        }
-        address(c, access, dim);
-        sc_strbuf_add(e->out, ");\n");
-    }
-}
-
-static void declare_stored_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
-{
-    sc_emit *e = &c->e;
-    for (uint32_t i = first; i < end; i++) {
-        if (!c->run_of_item[i])
-            continue;
-        const sc_kernel_item *item = &e->k->items.data[i];
-        sc_emit_line(e, "sc_run<%s, %d> w%u%s;", sc_emit_stored(e->k->args.data[item->arg].dtype), lanes, i,
-                     item->guard == SC_IMAGE_NONE ? "" : " = {}");
-        if (item->kind != SC_ITEM_ADD)
-            continue;
-        sc_emit_indent(e);
-        if (item->guard != SC_IMAGE_NONE) {
-            sc_strbuf_add(e->out, "if (");
-            sc_emit_value(e, item->guard, true);
-            sc_strbuf_add(e->out, ")\n");
-            sc_emit_indent(e);
-            sc_strbuf_add(e->out, "    ");
-        }
-        sc_strbuf_printf(e->out, "w%u = sc_load_run<%d>(", i, lanes);
-        address(c, &e->items[i].access, dim);
-        sc_strbuf_add(e->out, ");\n");
-    }
-}
-
-static void store_runs(sc_cuda *c, uint32_t dim, uint32_t first, uint32_t end)
-{
-    sc_emit *e = &c->e;
-    for (uint32_t i = first; i < end; i++) {
-        if (!c->run_of_item[i])
-            continue;
-        sc_knode guard = e->k->items.data[i].guard;
-        sc_emit_indent(e);
-        if (guard != SC_IMAGE_NONE) {
-            sc_strbuf_add(e->out, "if (");
-            sc_emit_value(e, guard, true);
-            sc_strbuf_printf(e->out, ")\n");
-            sc_emit_indent(e);
-            sc_strbuf_add(e->out, "    ");
-        }
-        sc_strbuf_add(e->out, "sc_store_run(");
-        address(c, &e->items[i].access, dim);
-        sc_strbuf_printf(e->out, ", w%u);\n", i);
-    }
-}
-
-/* A point, lane by lane. */
-static void point_text(sc_cuda *c, uint32_t phase_index, uint32_t first, uint32_t end)
-{
-    sc_emit *e = &c->e;
-    uint32_t dim = lane_dim(c, phase_index);
-    int lanes = c->phases[phase_index].lanes;
-    sc_emit_scope(e, SC_CUDA_POINT, first, end);
-    choose_runs(c, dim, lanes, first, end);
-    if (dim != SC_IMAGE_NONE) {
-        load_runs(c, dim, lanes);
-        declare_stored_runs(c, dim, lanes, first, end);
-        sc_strbuf_add(e->out, "#pragma unroll\n");
-        sc_emit_line(e, "for (int lane = 0; lane < %d; lane++) {", lanes);
-        e->indent++;
-        sc_emit_line(e, "const %s %s = %s + lane;", index_type(c), e->dim_names[dim], first_of(c, dim));
-    }
-    sc_emit_scope(e, SC_CUDA_LANES, first, end);
-    sc_emit_leave(e, SC_CUDA_LANES);
-    if (dim != SC_IMAGE_NONE) {
-        e->indent--;
-        sc_emit_line(e, "}");
-        store_runs(c, dim, first, end);
-    }
-    memset(c->run_of_load, 0, e->k->nodes.count * sizeof *c->run_of_load);
-    memset(c->run_of_item, 0, e->k->items.count * sizeof *c->run_of_item);
-}
-
 /* ---- checks ---- */
 
 static void begin_finding(sc_cuda *c, uint32_t phase)
@@ -386,7 +221,7 @@ static void begin_finding(sc_cuda *c, uint32_t phase)
         return;
     sc_emit_line(&c->e, "{");
     c->e.indent++;
-    sc_emit_line(&c->e, "%s failed_at = %lld;", index_type(c), (long long)c->phases[phase].points);
+    sc_emit_line(&c->e, "%s failed_at = %lld;", sc_cuda_index_type(c), (long long)c->phases[phase].points);
     sc_emit_line(&c->e, "int64_t failure = 0;");
 }
 
@@ -396,11 +231,8 @@ static void end_finding(sc_cuda *c, uint32_t phase_index)
     sc_emit *e = &c->e;
     if (!finds(c, phase_index))
         return;
-    uint32_t check = e->k->phases.data[phase_index].first_item;
-    while (e->k->items.data[check].kind != SC_ITEM_CHECK)
-        check++;
     long long points = c->phases[phase_index].points;
-    sc_emit_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", index_type(c), c->form.ways, c->slots[check]);
+    sc_emit_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", sc_cuda_index_type(c), c->form.ways, sc_cuda_next_slot(c));
     sc_emit_line(e, "if (failed_at == least && least < %lld)", points);
     sc_emit_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
     sc_emit_line(e, "if (least < %lld)", points);
@@ -414,7 +246,7 @@ static void end_finding(sc_cuda *c, uint32_t phase_index)
 static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
 {
     sc_emit *e = &c->e;
-    const char *type = index_type(c);
+    const char *type = sc_cuda_index_type(c);
     for (uint32_t i = 0; i < phase->dim_count; i++) {
         const char *name = e->dim_names[phase->dims[i]];
         long long size = e->k->dims.data[phase->dims[i]].size;
@@ -437,7 +269,7 @@ void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
         bool in_lanes = lanes > 1 && i + 1 == phase->dim_count;
         size /= in_lanes ? lanes : 1;
         sc_emit_indent(e);
-        sc_strbuf_printf(e->out, "const %s %s = point", index_type(c), in_lanes ? first_of(c, dim) : e->dim_names[dim]);
+        sc_strbuf_printf(e->out, "const %s %s = point", sc_cuda_index_type(c), in_lanes ? sc_cuda_first_lane(c, dim) : e->dim_names[dim]);
         if (slower > 1)
             sc_strbuf_printf(e->out, " / %lld", (long long)slower);
         if (i > 0)
@@ -454,7 +286,7 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
 {
     sc_emit *e = &c->e;
     const sc_cuda_phase *phase = &c->phases[phase_index];
-    const char *type = index_type(c);
+    const char *type = sc_cuda_index_type(c);
     long long points = phase->points;
     uint32_t braces = 1;
     if (c->form.parts > 1) {
@@ -537,7 +369,7 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     const sc_kernel *k = e->k;
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
     uint32_t first = phase->first_item, end = first + phase->item_count;
-    uint32_t dim = lane_dim(c, phase_index);
+    uint32_t dim = sc_cuda_lane_dim(c, phase_index);
     e->phase = phase_index;
     e->inner = SC_CUDA_LANES;
     e->scope_dims[SC_CUDA_READS] = 0;
@@ -548,7 +380,7 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     sc_emit_place(e, first, end, e->floors[phase_index]);
     if (phase_index > c->form.first)
         sync(c);
-    c->ordered = true;
+    c->ordered = phase_index > c->form.first;
     declare_kept(c, phase_index);
     begin_reductions(c, first, end);
     size_t before = e->out->length;
@@ -561,7 +393,7 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
         e->indent++;
     }
     sc_emit_scope(e, SC_CUDA_READS, first, end);
-    c->ordered = e->out->length == before;
+    c->ordered = c->ordered && e->out->length == before;
     bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
     if (single) /* all have read what one now writes */
         sync(c);
@@ -569,7 +401,7 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     uint32_t braces = c->form.scatters    ? sc_cuda_open_scatter(c, phase_index)
                       : c->form.ways == 1 ? open_serial(c, phase)
                                           : open_shared(c, phase_index);
-    point_text(c, phase_index, first, end);
+    sc_cuda_point_text(c, phase_index, first, end);
     c->ordered = false;
     for (uint32_t i = 0; i < braces + block; i++) {
         e->indent--;

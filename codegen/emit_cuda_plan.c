@@ -195,14 +195,6 @@ static void plan_rows(sc_cuda *c)
     c->form.live = ways < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / ways) != 0;
 }
 
-static int reduced_bytes(const sc_cuda *c)
-{
-    int bytes = 0;
-    for (uint32_t i = 0; i < c->e.k->items.count; i++)
-        bytes += sc_item_reduces(c->e.k->items.data[i].kind) ? 8 : 0;
-    return bytes;
-}
-
 /* Rows of the columns are shared out among warps where columns alone do not keep the machine busy. */
 static void plan_columns(sc_cuda *c)
 {
@@ -211,7 +203,7 @@ static void plan_columns(sc_cuda *c)
         most = c->phases[p].points > most ? c->phases[p].points : most;
     int ways = 1;
     while (ways < c->limits->ways && c->teams * ways < c->limits->wanted && most >= 4 * (int64_t)ways &&
-           reduced_bytes(c) * 2 * ways * SC_CUDA_WARP * c->lanes <= 40 << 10)
+           2 * 8 * 2 * ways * SC_CUDA_WARP * c->lanes <= 40 << 10)
         ways *= 2;
     if (ways == 1 || has_checks(c) || !c->parallel) {
         plan_threads(c);
@@ -282,20 +274,13 @@ static bool needs_wide(const sc_cuda *c)
     return wide;
 }
 
-static void place_slots(sc_cuda *c)
+static void size_slots(sc_cuda *c)
 {
-    const sc_kernel *k = c->e.k;
-    int at = 0;
-    for (uint32_t i = 0; i < k->items.count; i++) {
-        if (!sc_item_reduces(k->items.data[i].kind) && k->items.data[i].kind != SC_ITEM_CHECK)
-            continue;
-        c->slots[i] = at;
-        if (c->form.team == SC_CUDA_COLUMNS)
-            at += 8 * c->form.ways * SC_CUDA_WARP * c->lanes;
-        else if (c->form.team == SC_CUDA_ROWS && c->form.ways > SC_CUDA_WARP)
-            at += 8 * (c->form.ways / SC_CUDA_WARP);
-    }
-    c->shared_bytes = at;
+    if (c->form.team == SC_CUDA_COLUMNS)
+        c->slot_bytes = 8 * c->form.ways * SC_CUDA_WARP * c->lanes;
+    else if (c->form.team == SC_CUDA_ROWS && c->form.ways > SC_CUDA_WARP)
+        c->slot_bytes = 8 * (c->form.ways / SC_CUDA_WARP);
+    c->shared_bytes = 2 * c->slot_bytes;
 }
 
 /* ---- stages ---- */
@@ -430,7 +415,7 @@ void sc_cuda_plan(sc_cuda *c)
         c->exchange |= c->e.arg_shared[i];
     c->exchange = (c->exchange || c->e.writes_read) && c->form.ways > 1;
     choose_kept(c);
-    place_slots(c);
+    size_slots(c);
     split(c);
     sc_cuda_place_partials(c);
     c->wide = needs_wide(c);

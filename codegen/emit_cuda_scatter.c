@@ -127,11 +127,6 @@ bool sc_cuda_plan_scatter(sc_cuda *c)
 
 /* ---- text ---- */
 
-static const char *index_type(const sc_cuda *c)
-{
-    return c->wide ? "int64_t" : "int";
-}
-
 /* A point matters where a check fails, or where it writes into the range. */
 static void matters(sc_cuda *c, uint32_t phase_index)
 {
@@ -164,7 +159,7 @@ uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase_index)
 {
     sc_emit *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
-    const char *type = index_type(c);
+    const char *type = sc_cuda_index_type(c);
     long long points = c->phases[phase_index].points;
     uint32_t along = walks(c, phase_index, c->form.position);
     for (uint32_t i = 0; along != SC_IMAGE_NONE && i < phase->dim_count; i++) {

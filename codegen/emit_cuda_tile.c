@@ -84,15 +84,10 @@ int64_t sc_cuda_tiles(const sc_cuda *c)
 
 /* ---- text ---- */
 
-static const char *index_type(const sc_cuda *c)
-{
-    return c->wide ? "int64_t" : "int";
-}
-
 static void find_tile(sc_cuda *c)
 {
     sc_emit *e = &c->e;
-    const char *type = index_type(c);
+    const char *type = sc_cuda_index_type(c);
     long long columns = (size_of(c, c->tile_columns) + TILE - 1) / TILE, rows = (size_of(c, c->tile_rows) + TILE - 1) / TILE;
     long long faster = columns * rows;
     sc_emit_line(e, "const %s at = %ssc_block();", type, c->wide ? "" : "(int)");
@@ -110,7 +105,7 @@ static void find_tile(sc_cuda *c)
 static void open_tile(sc_cuda *c, uint32_t slow, uint32_t fast)
 {
     sc_emit *e = &c->e;
-    const char *type = index_type(c), *s = e->dim_names[slow], *f = e->dim_names[fast];
+    const char *type = sc_cuda_index_type(c), *s = e->dim_names[slow], *f = e->dim_names[fast];
     sc_strbuf_add(e->out, "#pragma unroll\n");
     sc_emit_line(e, "for (int step = sc_warp(); step < %d; step += %d) {", TILE, WARPS);
     e->indent++;

@@ -81,6 +81,8 @@ template <int N, typename T> SC_DEVICE void sc_store_run(T *to, const sc_run<T, 
 /* ---- reductions; NaN if any is ---- */
 struct sc_sum {
     template <typename T> static SC_MEMBER T of(T a, T b) { return a + b; }
+    static SC_MEMBER int32_t of(int32_t a, int32_t b) { return sc_wrap_add(a, b); }
+    static SC_MEMBER int64_t of(int64_t a, int64_t b) { return sc_wrap_add(a, b); }
 };
 struct sc_max {
     template <typename T> static SC_MEMBER T of(T a, T b) { return a > b || a != a ? a : b; }
@@ -99,7 +101,7 @@ template <typename OP, int THREADS, typename T> SC_DEVICE T sc_over_lanes(T valu
 }
 
 /* Over a team of THREADS neighbours, a power of 2; of more than a warp the team is the block, and shared memory has a T for each warp at
- * `slots`, which nobody else uses. */
+ * `slots`, which nobody else uses before the next barrier but one. */
 template <typename OP, int THREADS, typename T> SC_DEVICE T sc_over_team(T value, int slots)
 {
     value = sc_over_lanes<OP, (THREADS < 32 ? THREADS : 32)>(value);
@@ -114,7 +116,8 @@ template <typename OP, int THREADS, typename T> SC_DEVICE T sc_over_team(T value
     return value;
 }
 
-/* Over the block's WARPS, N values of each lane: in their order. Shared memory has WARPS * 32 * N T at `slots`, which nobody else uses. */
+/* Over the block's WARPS, N values of each lane: in their order. Shared memory has WARPS * 32 * N T at `slots`, which nobody else uses
+ * before the next barrier but one. */
 template <typename OP, int WARPS, int N, typename T> SC_DEVICE void sc_over_warps(T (&value)[N], int slots)
 {
     const sc_shared_ptr<T> all = sc_shared<T>(slots);
