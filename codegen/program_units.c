@@ -3,9 +3,10 @@
 
 #include "codegen/attend.h"
 #include "codegen/contract.h"
+#include "codegen/contract_kernel.h"
 #include "codegen/lower.h"
 #include "codegen/program_internal.h"
-#include "support/gemm_blocks.h"
+#include "support/matmul.h"
 
 /* ---- values from outside, state, and what leaves ---- */
 bool unit_input(sc_generator *g, sc_op_id op)
@@ -193,7 +194,6 @@ static bool emit_gemm(sc_generator *g, sc_op_id op, const sc_op *dot, contractio
 {
     sc_image_ref args[4 + SC_GEMM_MAX_STEPS];
     uint32_t count = 0;
-    take_over(g, c);
     sc_image_ref before = c->accumulated != SC_NONE ? sc_generator_read(g, c->accumulated) : (sc_image_ref){0};
     args[count++] = sc_generator_read(g, dot->operands[0]);
     args[count++] = sc_generator_read(g, dot->operands[1]);
@@ -211,7 +211,7 @@ static bool emit_gemm(sc_generator *g, sc_op_id op, const sc_op *dot, contractio
     *out = dead ? (g->place[c->result] = before) : sc_generator_write(g, c->result, SC_BUFFER_ACT, !shares);
     if (c->accumulated != SC_NONE && (out->buffer != before.buffer || out->at != before.at))
         sc_generator_copy(g, op, before, *out);
-    int64_t scratch = sc_gemm_scratch_bytes(&c->c.gemm);
+    int64_t scratch = sc_image_gemm_scratch(sc_generator_is_cuda(g) ? g->options->target->name : "cpu", &c->c.gemm);
     if (scratch > 0)
         args[count++] = (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_WORKSPACE, scratch, "gemm"), 0};
     sc_strbuf text;
@@ -225,6 +225,26 @@ static bool emit_gemm(sc_generator *g, sc_op_id op, const sc_op *dot, contractio
     return true;
 }
 
+/* NULL, or why what multiplies matrices on the target does not take it: on processors something takes everything. */
+static const char *refused(const sc_generator *g, const contraction *c)
+{
+    sc_matmul form;
+    return sc_generator_is_cuda(g) ? sc_matmul_of(&c->c.gemm, &form) : NULL;
+}
+
+/* As a kernel that multiplies and adds, one element of the result after the other. */
+static void emit_simply(sc_generator *g, sc_op_id op, const sc_op *dot, const char *why)
+{
+    sc_image_ref args[3] = {sc_generator_read(g, dot->operands[0]), sc_generator_read(g, dot->operands[1])};
+    args[2] = sc_generator_write(g, dot->first_result, SC_BUFFER_ACT, false);
+    sc_kernel *k = sc_contract_kernel(g->m, dot);
+    sc_kernel_simplify(k);
+    sc_generator_call(g, op, k, args);
+    uint32_t index = g->instrs.data[g->instrs.count - 1].index;
+    g->out->kernels.data[index].why_simple = why;
+    g->kernels.data[index].simple = true;
+}
+
 bool unit_dot(sc_generator *g, sc_op_id op)
 {
     const sc_op *dot = sc_op_at(g->m, op);
@@ -234,7 +254,11 @@ bool unit_dot(sc_generator *g, sc_op_id op)
                   NULL);
         return false;
     }
-    return emit_gemm(g, op, dot, &c);
+    const char *why = refused(g, &c);
+    if (why == NULL)
+        return emit_gemm(g, op, dot, &c);
+    emit_simply(g, op, dot, why);
+    return true;
 }
 
 bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
@@ -243,9 +267,12 @@ bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
     while ((sc_ops[sc_op_at(g->m, ops[at])->kind].fuse & SC_FUSE_CONTRACT) == 0)
         at++;
     contraction c;
-    if (read_chain(g, ops, count, &c))
-        return emit_gemm(g, ops[count - 1], sc_op_at(g->m, ops[at]), &c);
-    /* steps that no descriptor has are a kernel after it */
+    if (read_chain(g, ops, count, &c)) {
+        take_over(g, &c);
+        if (refused(g, &c) == NULL)
+            return emit_gemm(g, ops[count - 1], sc_op_at(g->m, ops[at]), &c);
+    }
+    /* steps that no descriptor has, or nothing on the target takes, are a kernel after it */
     sc_op_id dot = ops[at], *rest = sc_arena_array(g->arena, count, sizeof *rest);
     bool *escapes = sc_arena_array(g->arena, g->m->values.count, sizeof *escapes);
     uint32_t left = 0;

@@ -104,8 +104,8 @@ static const char *set_epilogue(const sc_gemm *gemm, uint32_t n_dim, sc_matmul *
         out->activation = gemm->steps[at++].kind;
     if (at < gemm->step_count)
         return "the library has no such epilogue";
-    if (gemm->accumulate && (out->bias != SC_GEMM_MAX_STEPS || out->activation != SC_GEMM_STEP_KINDS))
-        return "it adds to what is there behind an epilogue";
+    if (gemm->accumulate && out->activation != SC_GEMM_STEP_KINDS)
+        return "it adds to what is there behind an activation";
     if (gemm->sum == SC_DTYPE_f64 && gemm->step_count > 0)
         return "the library has no epilogues of f64";
     out->accumulate = gemm->accumulate;

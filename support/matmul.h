@@ -1,6 +1,6 @@
 /* Contractions (support/gemm.h) as cuBLASLt takes them: products of matrices stored by columns, a batch of them a call,
  *
- *     d = activation(alpha op(a) op(b) + bias), or d += alpha op(a) op(b)
+ *     d = activation(alpha op(a) op(b) + bias), or d += alpha op(a) op(b) + bias
  *
  * over some loops of calls where layouts leave more than one batch dim. The compiler asks which contractions and which of their epilogues
  * are of this form; the runtime how to call. */

@@ -1,5 +1,10 @@
 #include "support/program_format.h"
 
+#include <string.h>
+
+#include "support/gemm_blocks.h"
+#include "support/matmul.h"
+
 const char *const sc_image_buffer_kind_names[SC_BUFFER_KINDS] = {
     [SC_BUFFER_PARAM] = "param",       [SC_BUFFER_GRAD] = "grad", [SC_BUFFER_OPT] = "opt",   [SC_BUFFER_CACHE] = "cache",
     [SC_BUFFER_OTHER_STATE] = "state", [SC_BUFFER_ACT] = "act",   [SC_BUFFER_COMM] = "comm", [SC_BUFFER_WORKSPACE] = "workspace",
@@ -60,6 +65,11 @@ uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint6
         index /= digit->modulo;
     }
     return rank;
+}
+
+int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm)
+{
+    return strcmp(target, "cpu") == 0 ? sc_gemm_scratch_bytes(gemm) : SC_MATMUL_WORKSPACE;
 }
 
 int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective, uint32_t part)

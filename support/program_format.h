@@ -308,6 +308,9 @@ uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint6
 int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
 int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
 
+/* Scratch that a product is given on the target, aligned to SC_IMAGE_ALIGN; 0: none. */
+int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm);
+
 /* ---- text ---- */
 /* As an assembly listing: buffers, kernels, gemms, collectives with their reasons, functions, schedule. For people; nothing reads it. */
 void sc_image_dump(const sc_image *image, sc_strbuf *out);

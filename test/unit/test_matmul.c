@@ -129,7 +129,9 @@ static void what_does_not_is_told_why(void **state)
     assert_string_equal(sc_matmul_of(&gemm, &p), "it adds a vector of another dtype");
     gemm = projection();
     gemm.accumulate = true;
-    assert_string_equal(sc_matmul_of(&gemm, &p), "it adds to what is there behind an epilogue");
+    assert_null(sc_matmul_of(&gemm, &p));
+    gemm.steps[gemm.step_count++].kind = SC_GEMM_RELU;
+    assert_string_equal(sc_matmul_of(&gemm, &p), "it adds to what is there behind an activation");
     gemm = projection();
     gemm.dtypes[SC_GEMM_B] = SC_DTYPE_f32;
     assert_string_equal(sc_matmul_of(&gemm, &p), "the library has no such combination of dtypes");
