@@ -113,14 +113,15 @@ static void kept(sc_emit *e, sc_knode node)
 }
 
 static const char *const words[] = {
-    "alignas",  "alignof",  "and",     "and_eq",    "at",           "bitand",    "bitor",    "block",     "bool",    "catch",
-    "class",    "compl",    "concept", "decltype",  "delete",       "explicit",  "export",   "false",     "friend",  "int8_t",
-    "int16_t",  "int32_t",  "int64_t", "live",      "mutable",      "namespace", "new",      "noexcept",  "not",     "not_eq",
-    "nullptr",  "operator", "or",      "or_eq",     "part",         "point",     "private",  "protected", "public",  "requires",
-    "row",      "slot",     "step",    "template",  "this",         "threadIdx", "blockIdx", "blockDim",  "gridDim", "throw",
-    "true",     "try",      "typeid",  "typename",  "uint8_t",      "uint16_t",  "uint32_t", "uint64_t",  "using",   "virtual",
-    "way",      "some",     "wanted",  "set",       "place",        "failed_at", "least",    "wchar_t",   "xor",     "xor_eq",
-    "warpSize", "first",    "last",    "constexpr", "thread_local", NULL};
+    "alignas",   "alignof",   "and",           "and_eq",   "at",       "bitand",    "bitor",        "block",     "bool",
+    "catch",     "class",     "compl",         "concept",  "decltype", "delete",    "explicit",     "export",    "false",
+    "friend",    "int8_t",    "int16_t",       "int32_t",  "int64_t",  "live",      "mutable",      "namespace", "new",
+    "noexcept",  "not",       "not_eq",        "nullptr",  "operator", "or",        "or_eq",        "part",      "point",
+    "private",   "protected", "public",        "requires", "row",      "slot",      "step",         "template",  "this",
+    "threadIdx", "blockIdx",  "blockDim",      "gridDim",  "throw",    "true",      "try",          "typeid",    "typename",
+    "uint8_t",   "uint16_t",  "uint32_t",      "uint64_t", "using",    "virtual",   "way",          "some",      "wanted",
+    "set",       "place",     "failed_at",     "least",    "wchar_t",  "xor",       "xor_eq",       "warpSize",  "SC_KERNEL",
+    "SC_DEVICE", "SC_MEMBER", "static_assert", "first",    "last",     "constexpr", "thread_local", NULL};
 
 const sc_emit_target sc_emit_cuda_target = {
     .letters = "vorstpqcblw",
