@@ -13,19 +13,11 @@
 #ifndef SHARDC_CODEGEN_EMIT_CUDA_H
 #define SHARDC_CODEGEN_EMIT_CUDA_H
 
+#include "codegen/cuda_code.h"
 #include "codegen/kernel.h"
 #include "codegen/prelude_c.h"
 
-enum { SC_CUDA_MAX_STAGES = SC_IMAGE_MAX_STAGES, SC_CUDA_WARP = 32 };
-
-typedef sc_image_stage sc_cuda_stage;
-
-typedef struct sc_cuda_code {
-    uint32_t stage_count;
-    sc_cuda_stage stages[SC_CUDA_MAX_STAGES];
-    int64_t scratch_bytes;
-    const char *why_simple; /* NULL: it has a fast form; else the reason, for people */
-} sc_cuda_code;
+enum { SC_CUDA_WARP = 32 };
 
 /* Wrappers of the machine: what each source begins with (codegen/cuda/machine.cu.h). */
 extern const char sc_cuda_machine_text[];
@@ -36,6 +28,8 @@ void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers);
 
 /* The helpers that it has itself, under their names: they are not written behind it. */
 #define SC_CUDA_MACHINE_HELPERS (SC_HELPER(headers) | SC_HELPER(math) | SC_HELPER(bits) | SC_HELPER(bits64) | SC_HELPER(f16_to_f32))
+/* Helpers that move arrays around the caches of processors: C alone, and no text for cards calls them. */
+#define SC_CUDA_FOREIGN_HELPERS (SC_HELPER(stream) | SC_HELPER(turn_b32) | SC_HELPER(turn_b16))
 
 /* Appends the stages' functions. The kernel verifies. *helpers gains those that the text calls (may be NULL). */
 void sc_emit_cuda(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);

@@ -40,7 +40,7 @@ const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memor
 
 /* NULL, or what is wrong with the image's offsets, in the arena. Knows nothing of how they were made: it replays the schedule and every
  * function that is not part of it, keeps who wrote each byte of the arena last, and finds any access to a buffer that another one has
- * overwritten; also reads of what nobody wrote, and instructions that touch what a collective in flight moves. */
+ * overwritten; also reads of what nobody wrote, and instructions, collectives among them, that touch what a collective in flight moves. */
 const char *sc_memory_plan_verify(sc_arena *arena, const sc_image *image, const sc_memory_wish *wishes, uint32_t wish_count);
 
 #endif

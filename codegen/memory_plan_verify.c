@@ -251,8 +251,6 @@ static void check_before(replay *r, const sc_image_instr *instr, uint32_t arg)
         want_whole(r, buffer);
     else if (access != SC_ACCESS_OUT)
         fail_of(r, buffer, "is read, but nothing has written it");
-    if (is_asynchronous(instr))
-        return; /* in order with all others that are */
     if (h->moved_to > 0)
         fail_of(r, buffer, "is used while a collective in flight writes it");
     else if (h->moved_from > 0 && access != SC_ACCESS_IN)

@@ -7,7 +7,7 @@
 #include "support/dynlib.h"
 
 static const sc_dynlib_symbol symbols[] = {
-#define SYMBOL(result, name, arguments) {#name, offsetof(sc_nvrtc, name)},
+#define SYMBOL(result, name, ...) {#name, offsetof(sc_nvrtc, name)},
 #include "codegen/nvrtc.def"
 #undef SYMBOL
 };

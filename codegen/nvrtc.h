@@ -17,7 +17,7 @@ enum { SC_NVRTC_SUCCESS = 0, SC_NVRTC_OUT_OF_MEMORY = 1, SC_NVRTC_INVALID_OPTION
 
 typedef struct sc_nvrtc {
     void *library;
-#define SYMBOL(result, name, arguments) result(*name) arguments;
+#define SYMBOL(result, name, ...) result (*(name))(__VA_ARGS__);
 #include "codegen/nvrtc.def"
 #undef SYMBOL
     int major, minor; /* its version */

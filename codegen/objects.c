@@ -24,12 +24,12 @@ static const char *const COMPILE[] = {"-O3",
                                       "-o"};
 static const char GCC_FLAG[] = "-fno-thread-jumps";
 static const char *const LINK[] = {"-shared", "-fopenmp", "-o"};
-enum { COMPILE_COUNT = sizeof COMPILE / sizeof *COMPILE, LINK_COUNT = sizeof LINK / sizeof *LINK, MAX_JOBS = 64 };
+enum { COMPILE_COUNT = sizeof COMPILE / sizeof *COMPILE, LINK_COUNT = sizeof LINK / sizeof *LINK };
 
 typedef struct sc_object_unit {
     const char *symbol;
     sc_strbuf source;
-    sc_object_key key;
+    sc_cache_key key;
     const char *kept;                /* the cache's file, or NULL */
     const char *file, *object, *log; /* while it is compiled */
     sc_object_command command;
@@ -48,7 +48,7 @@ typedef struct sc_object_build {
 
 const char *sc_object_symbol(sc_arena *arena, const char *text)
 {
-    sc_object_key key = sc_object_key_of(text, strlen(text));
+    sc_cache_key key = sc_cache_key_of(text, strlen(text));
     return sc_arena_printf(arena, "sc_k_%016llx", (unsigned long long)key.words[0]);
 }
 
@@ -76,7 +76,7 @@ static void split_flags(sc_object_build *build, const char *text)
     }
 }
 
-static void add_units(sc_object_build *build, const sc_object_function *functions, uint32_t count, sc_object_key base)
+static void add_units(sc_object_build *build, const sc_object_function *functions, uint32_t count, sc_cache_key base)
 {
     for (uint32_t i = 0; i < count; i++) {
         bool known = false;
@@ -89,21 +89,21 @@ static void add_units(sc_object_build *build, const sc_object_function *function
         sc_strbuf_init(&unit->source, build->arena);
         sc_helpers_emit(&unit->source, functions[i].helpers | SC_HELPER(headers));
         sc_strbuf_add(&unit->source, functions[i].text);
-        unit->key = sc_object_key_with(base, sc_object_key_of(unit->source.data, unit->source.length));
-        unit->kept = build->cache == NULL ? NULL : sc_object_path(build->arena, build->cache, unit->key, ".o");
+        unit->key = sc_cache_key_with(base, sc_cache_key_of(unit->source.data, unit->source.length));
+        unit->kept = build->cache == NULL ? NULL : sc_cache_path(build->arena, build->cache, unit->key, ".o");
     }
 }
 
-static sc_object_key base_key(sc_object_build *build)
+static sc_cache_key base_key(sc_object_build *build)
 {
-    sc_object_key key = sc_object_compiler_key(build->arena, build->compiler, build->cache, &build->out->started, &build->is_gcc);
-    key = sc_object_key_with(key, sc_object_key_of(GCC_FLAG, sizeof GCC_FLAG));
+    sc_cache_key key = sc_object_compiler_key(build->arena, build->compiler, build->cache, &build->out->started, &build->is_gcc);
+    key = sc_cache_key_with(key, sc_cache_key_of(GCC_FLAG, sizeof GCC_FLAG));
     for (int i = 0; i < COMPILE_COUNT; i++)
-        key = sc_object_key_with(key, sc_object_key_of(COMPILE[i], strlen(COMPILE[i])));
+        key = sc_cache_key_with(key, sc_cache_key_of(COMPILE[i], strlen(COMPILE[i])));
     for (int i = 0; i < LINK_COUNT; i++)
-        key = sc_object_key_with(key, sc_object_key_of(LINK[i], strlen(LINK[i])));
+        key = sc_cache_key_with(key, sc_cache_key_of(LINK[i], strlen(LINK[i])));
     for (uint32_t i = 0; i < build->flags.count; i++)
-        key = sc_object_key_with(key, sc_object_key_of(build->flags.data[i], strlen(build->flags.data[i])));
+        key = sc_cache_key_with(key, sc_cache_key_of(build->flags.data[i], strlen(build->flags.data[i])));
     return key;
 }
 
@@ -113,7 +113,7 @@ static const char *refusal(sc_object_build *build, const char *what, const char 
 {
     uint8_t *words = NULL;
     size_t count = 0;
-    if (!sc_object_read(build->arena, log, &words, &count))
+    if (!sc_cache_read(build->arena, log, &words, &count))
         words = NULL;
     return sc_arena_printf(build->arena, "%s: %s%s%s\n%s", build->compiler, what, source == NULL ? "" : ": ", source == NULL ? "" : source,
                            words == NULL ? "" : (const char *)words);
@@ -124,7 +124,7 @@ static bool prepare(sc_object_build *build)
 {
     for (uint32_t i = 0; i < build->units.count; i++) {
         sc_object_unit *unit = &build->units.data[i];
-        unit->missing = unit->kept == NULL || !sc_object_is_kept(unit->kept);
+        unit->missing = unit->kept == NULL || !sc_cache_is_kept(unit->kept);
         if (!unit->missing)
             continue;
         unit->file = sc_arena_printf(build->arena, "%s/%s.c", build->folder, unit->symbol);
@@ -136,7 +136,7 @@ static bool prepare(sc_object_build *build)
         if (build->is_gcc)
             sc_object_command_add(&unit->command, GCC_FLAG);
         add_flags(build, &unit->command);
-        if (!sc_object_write(unit->file, unit->source.data, unit->source.length))
+        if (!sc_cache_write(unit->file, unit->source.data, unit->source.length))
             return false;
     }
     return true;
@@ -150,8 +150,8 @@ static void rest(void)
 /* The unit that failed, or -1; *error when a process could not be started. No more are started after a failure. */
 static int64_t compile_missing(sc_object_build *build, int *error)
 {
-    pid_t pids[MAX_JOBS];
-    uint32_t units[MAX_JOBS], running = 0, next = 0;
+    pid_t pids[SC_MAX_JOBS];
+    uint32_t units[SC_MAX_JOBS], running = 0, next = 0;
     int64_t failed = -1;
     *error = 0;
     for (;;) {
@@ -190,7 +190,7 @@ static void keep_objects(sc_object_build *build)
 {
     for (uint32_t i = 0; i < build->units.count; i++) {
         sc_object_unit *unit = &build->units.data[i];
-        if (unit->missing && unit->kept != NULL && sc_object_keep(unit->object, unit->kept))
+        if (unit->missing && unit->kept != NULL && sc_cache_keep(unit->object, unit->kept))
             unit->missing = false;
     }
 }
@@ -215,10 +215,10 @@ static const char *link_units(sc_object_build *build, const char *kept)
     if (!sc_object_end(pid, true, &running) || access(object, R_OK) != 0)
         return refusal(build, "does not link kernels", log, NULL);
     uint8_t *bytes = NULL;
-    if (!sc_object_read(build->arena, object, &bytes, &build->out->byte_count))
+    if (!sc_cache_read(build->arena, object, &bytes, &build->out->byte_count))
         return sc_arena_printf(build->arena, "%s: %s", object, strerror(errno));
     build->out->bytes = bytes;
-    build->out->path = kept != NULL && sc_object_keep(object, kept) ? kept : NULL;
+    build->out->path = kept != NULL && sc_cache_keep(object, kept) ? kept : NULL;
     return NULL;
 }
 
@@ -238,43 +238,37 @@ static const char *compile_and_link(sc_object_build *build, const char *kept, bo
     return link_units(build, kept);
 }
 
-static uint32_t job_count(const sc_object_options *options)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t jobs = options->jobs > 0 ? options->jobs : cores > 0 ? (uint32_t)cores : 1;
-    return jobs < MAX_JOBS ? jobs : MAX_JOBS;
-}
-
 const char *sc_objects_build(sc_arena *arena, const sc_object_function *functions, uint32_t count, const sc_object_options *options,
                              sc_object *out)
 {
     static const sc_object_options none = {0};
     options = options == NULL ? &none : options;
     *out = (sc_object){0};
-    sc_object_build build = {.arena = arena, .out = out, .jobs = job_count(options), .cache = sc_object_cache(arena, options)};
+    sc_object_build build = {
+        .arena = arena, .out = out, .jobs = sc_job_count(options->jobs), .cache = sc_cache_open(arena, options->cache)};
     const char *ours = getenv("SHARDC_CC"), *common = getenv("CC");
     build.compiler = options->compiler != NULL          ? options->compiler
                      : ours != NULL && ours[0] != 0     ? ours
                      : common != NULL && common[0] != 0 ? common
                                                         : "cc";
     split_flags(&build, getenv("SHARDC_CFLAGS"));
-    sc_object_key key = base_key(&build);
+    sc_cache_key key = base_key(&build);
     add_units(&build, functions, count, key);
     for (uint32_t i = 0; i < build.units.count; i++)
-        key = sc_object_key_with(key, build.units.data[i].key);
-    const char *kept = build.cache == NULL ? NULL : sc_object_path(arena, build.cache, key, ".so");
+        key = sc_cache_key_with(key, build.units.data[i].key);
+    const char *kept = build.cache == NULL ? NULL : sc_cache_path(arena, build.cache, key, ".so");
     uint8_t *bytes = NULL;
-    if (kept != NULL && sc_object_read_kept(arena, kept, &bytes, &out->byte_count)) {
+    if (kept != NULL && sc_cache_read_kept(arena, kept, &bytes, &out->byte_count)) {
         out->bytes = bytes;
         out->path = kept;
         return NULL;
     }
-    build.folder = sc_object_folder(arena, build.cache);
+    build.folder = sc_cache_scratch(arena, build.cache);
     if (build.folder == NULL)
         return "no folder for temporary files can be written";
     bool keep_folder = false;
     const char *error = compile_and_link(&build, kept, &keep_folder);
     if (!keep_folder)
-        sc_object_remove(build.folder);
+        sc_cache_remove(build.folder);
     return error;
 }

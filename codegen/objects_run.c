@@ -80,7 +80,7 @@ static const char *find_program(sc_arena *arena, const char *name)
 }
 
 /* What the compiler says of itself; kept under its path and age, since asking takes longer than all else. */
-static sc_object_key version_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
+static sc_cache_key version_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
 {
     struct stat status = {0};
     sc_object_command command = sc_object_command_new(arena, compiler);
@@ -89,33 +89,33 @@ static sc_object_key version_key(sc_arena *arena, const char *compiler, const ch
         memset(&status, 0, sizeof status);
     const char *name = sc_arena_printf(arena, "%s %s %lld %lld %lld", compiler, file, (long long)status.st_mtim.tv_sec,
                                        (long long)status.st_mtim.tv_nsec, (long long)status.st_size);
-    sc_object_key key = sc_object_key_of(name, strlen(name));
-    const char *kept = cache == NULL ? NULL : sc_object_path(arena, cache, key, ".version");
+    sc_cache_key key = sc_cache_key_of(name, strlen(name));
+    const char *kept = cache == NULL ? NULL : sc_cache_path(arena, cache, key, ".version");
     uint8_t *bytes = NULL;
     size_t count = 0;
-    bool known = kept != NULL && sc_object_read_kept(arena, kept, &bytes, &count);
-    const char *folder = known ? NULL : sc_object_folder(arena, cache);
+    bool known = kept != NULL && sc_cache_read_kept(arena, kept, &bytes, &count);
+    const char *folder = known ? NULL : sc_cache_scratch(arena, cache);
     if (folder != NULL) {
         const char *log = sc_arena_printf(arena, "%s/version", folder);
         sc_object_command_add(&command, "--version");
         pid_t pid = sc_object_start(&command, log);
         bool running;
         ++*started;
-        known = pid > 0 && sc_object_end(pid, true, &running) && sc_object_read(arena, log, &bytes, &count);
+        known = pid > 0 && sc_object_end(pid, true, &running) && sc_cache_read(arena, log, &bytes, &count);
         if (known && kept != NULL)
-            sc_object_keep(log, kept);
-        sc_object_remove(folder);
+            sc_cache_keep(log, kept);
+        sc_cache_remove(folder);
     }
     *is_gcc = known && strstr((const char *)bytes, "Free Software Foundation") != NULL;
-    return known ? sc_object_key_with(key, sc_object_key_of(bytes, count)) : key;
+    return known ? sc_cache_key_with(key, sc_cache_key_of(bytes, count)) : key;
 }
 
 /* The first processor's lines that do not change from moment to moment: the model and its features. */
-static sc_object_key processor_key(void)
+static sc_cache_key processor_key(void)
 {
     char text[8192];
     size_t count = 0;
-    sc_object_key key = {{0, 0}};
+    sc_cache_key key = {{0, 0}};
     FILE *file = fopen("/proc/cpuinfo", "r");
     if (file != NULL) {
         setvbuf(file, NULL, _IOFBF, sizeof text);
@@ -130,14 +130,14 @@ static sc_object_key processor_key(void)
             break;
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             if (strlen(names[i]) == name && memcmp(names[i], line, name) == 0)
-                key = sc_object_key_with(key, sc_object_key_of(line, length));
+                key = sc_cache_key_with(key, sc_cache_key_of(line, length));
         }
         line += length + (line[length] == '\n');
     }
     return key;
 }
 
-sc_object_key sc_object_compiler_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
+sc_cache_key sc_object_compiler_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
 {
-    return sc_object_key_with(version_key(arena, compiler, cache, started, is_gcc), processor_key());
+    return sc_cache_key_with(version_key(arena, compiler, cache, started, is_gcc), processor_key());
 }

@@ -669,7 +669,7 @@ static bool is_of_libm(const char *name, size_t length)
     static const char *const names[] = {"INFINITY", "NAN",   "ceil", "cos",   "erf", "exp", "expm1", "fabs",  "fabsf", "floor", "floorf",
                                         "isinf",    "isnan", "log",  "log1p", "pow", "sin", "sqrt",  "sqrtf", "tanh",  "trunc", "truncf"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0)
+        if (names[i][0] == name[0] && strncmp(names[i], name, length) == 0 && names[i][length] == 0)
             return true;
     }
     return false;
@@ -692,12 +692,13 @@ sc_helper_set sc_helpers_named_in(const char *text)
 {
     sc_helper_set named = 0;
     while (*text != 0) {
-        const char *comment_end = strncmp(text, "/*", 2) == 0 ? strstr(text + 2, "*/") : NULL;
+        const char *comment_end = text[0] == '/' && text[1] == '*' ? strstr(text + 2, "*/") : NULL;
         text = comment_end == NULL ? text : comment_end;
         size_t length = 0;
         while (is_name(text[length]))
             length++;
-        named |= helpers_of_name(text, length);
+        if (length > 0)
+            named |= helpers_of_name(text, length);
         text += length == 0 ? 1 : length;
     }
     return named;

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "codegen/emit_c.h"
 #include "codegen/lower.h"
 #include "codegen/program_internal.h"
 #include "support/processor.h"
@@ -303,26 +302,6 @@ static bool report(sc_generator *g, const char *stage, const char *error)
     return error == NULL;
 }
 
-static bool add_object(sc_generator *g, sc_image *image)
-{
-    uint32_t count = g->out->kernels.count;
-    sc_object_function *functions = sc_arena_array(g->arena, count, sizeof *functions);
-    for (uint32_t i = 0; i < count; i++) {
-        const sc_generated_kernel *kernel = &g->out->kernels.data[i];
-        functions[i] = (sc_object_function){kernel->symbol, kernel->text, kernel->helpers};
-    }
-    sc_object object;
-    const char *error = sc_objects_build(g->arena, functions, count, g->options->object, &object);
-    if (error != NULL) {
-        sc_report(&g->m->context->diag, SC_D_compiler_failed, (sc_loc){0}, error, NULL);
-        return false;
-    }
-    image->object = object.bytes;
-    image->object_bytes = object.byte_count;
-    g->out->compiled = object.compiled;
-    return true;
-}
-
 static void add_mesh(const sc_generator *g, sc_image *image)
 {
     const sc_mesh *mesh = &g->m->mesh;
@@ -364,27 +343,29 @@ bool sc_generate_parts(const sc_generate_part *parts, uint32_t count, const sc_g
     sc_image *image = sc_arena_alloc(g.arena, sizeof *image);
     *out = (sc_generated){.image = image};
     g.kernel_map.arena = g.gemm_map.arena = g.arena;
-    image->target = "cpu";
-    image->processor = options->no_object ? "" : sc_processor_features(g.arena);
+    image->target = options->target != NULL ? options->target->name : "cpu";
+    image->processor = options->no_object || sc_generator_is_cuda(&g) ? "" : sc_processor_features(g.arena);
     image->facts = options->facts != NULL ? options->facts : "{}";
     add_mesh(&g, image);
     add_schedule(&g, parts[0].m, image);
     for (uint32_t p = 0; p < count; p++)
         image->func_count += parts[p].m->funcs.count;
-    image->funcs = sc_arena_array(g.arena, image->func_count, sizeof *image->funcs);
+    image->funcs = sc_arena_array(g.arena, (size_t)image->func_count + 1, sizeof *image->funcs);
     for (uint32_t p = 0; p < count; p++) {
         if (!add_part(&g, &parts[p], &image->funcs[g.func_base]))
             return false;
     }
+    sc_generator_join(&g, image);
     image->states = g.states.data, image->state_count = g.states.count;
     image->buffers = g.buffers.data, image->buffer_count = g.buffers.count;
     image->kernels = g.kernels.data, image->kernel_count = g.kernels.count;
     image->gemms = g.gemms.data, image->gemm_count = g.gemms.count;
     image->collectives = g.collectives.data, image->collective_count = g.collectives.count;
     image->groups = g.groups.data, image->group_count = g.groups.count;
-    return report(&g, "memory plan", sc_memory_plan_make(g.arena, image, g.wishes.data, g.wishes.count, &out->memory)) &&
+    return report(&g, "memory plan", sc_generator_plan(&g, image)) &&
            report(&g, "memory plan", sc_memory_plan_verify(g.arena, image, g.wishes.data, g.wishes.count)) &&
-           (options->no_object || add_object(&g, image)) && report(&g, "program", sc_image_check(image, g.arena));
+           (options->no_object || sc_generator_add_object(&g, image)) &&
+           (sc_generator_lacks(&g) || report(&g, "program", sc_image_check(image, g.arena)));
 }
 
 bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated *out)

@@ -2,17 +2,23 @@
  *
  * Every kernel of the module becomes a call of an emitted function, every contraction a gemm, every collective a start and, where its first
  * reader stands, a finish; names are places of other values. A value that a state is to have after the call is computed where the state
- * stands, as soon as nobody reads the old one any more; else it is copied at the end. Equal functions are emitted once. */
+ * stands, as soon as nobody reads the old one any more; else it is copied at the end. Equal functions are emitted once.
+ *
+ * A train step's last micro-batch and its update are one more function, `micro+update`, which the schedule calls instead (program_join.c),
+ * and in every function collectives are under way while others compute (overlap.h). */
 #ifndef SHARDC_CODEGEN_PROGRAM_H
 #define SHARDC_CODEGEN_PROGRAM_H
 
+#include "codegen/cuda_code.h"
 #include "codegen/memory_plan.h"
 #include "codegen/objects.h"
 #include "ir/ops.h"
 #include "ir/train.h"
+#include "support/target.h"
 
 typedef struct sc_generate_options {
     const char *facts;               /* for the image; NULL: {} */
+    const sc_target *target;         /* NULL: this processor */
     const sc_object_options *object; /* how functions are compiled; NULL: as the environment says */
     bool no_object;                  /* sources only: the image has no object */
 } sc_generate_options;
@@ -20,11 +26,12 @@ typedef struct sc_generate_options {
 /* An emitted function, as `shardc kernels` shows it. */
 typedef struct sc_generated_kernel {
     const char *symbol, *title;
-    const char *text;       /* C, with comments */
+    const char *text;       /* C or, for a target of CUDA, its stages, with comments; NULL: there is no form of it yet for the target */
     const char *ir;         /* the kernel IR that it was printed from; NULL: attention */
     const char *why_simple; /* NULL: it has a fast form */
     sc_helper_set helpers;
-    uint32_t calls; /* in all functions of the program, once through each */
+    sc_cuda_code code; /* its scratch; of CUDA its stages, too */
+    uint32_t calls;    /* in all functions of the program, once through each */
 } sc_generated_kernel;
 
 typedef struct sc_generated {

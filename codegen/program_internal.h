@@ -76,10 +76,32 @@ sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc
 void sc_generator_copy(sc_generator *g, sc_op_id op, sc_image_ref from, sc_image_ref to);
 /* A call of the kernel, which is verified; emitted if no equal one was. */
 void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args);
-/* A call of a function that is no kernel IR: its text under the name SC_OBJECT_NAME, and with comments under `symbol` when that is new. */
-typedef void sc_emit_fn(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers);
-void sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new);
+/* A call of a function: its text under the name SC_OBJECT_NAME, and with comments under `symbol` when that is new. *code, all 0 before: its
+ * scratch and, of CUDA, its stages. */
+typedef void sc_emit_fn(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
+                        sc_cuda_code *code);
+bool sc_generator_is_cuda(const sc_generator *g);
+/* How a kind of function is written, by kind of target. */
+typedef struct sc_emitters {
+    sc_emit_fn *processor, *cuda; /* cuda NULL: not yet */
+} sc_emitters;
+void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel,
+                       bool *out_new);
+/* The arguments of a call with the scratch that the function needs behind them; *count grows. */
+const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel, const sc_image_ref *args, uint32_t *count, const char *name);
 void sc_generator_finish(sc_generator *g, uint32_t flight);
+
+/* ---- the program ---- */
+/* A schedule that ends with a micro-batch and a call without one gets one function for both, behind all others; the image has room for it. */
+void sc_generator_join(sc_generator *g, sc_image *image);
+/* Collectives overlap, buffers get their places: in an arena that is no larger than it would be without. NULL, or why there is no plan. */
+const char *sc_generator_plan(sc_generator *g, sc_image *image);
+
+/* ---- code ---- */
+/* Compiles the functions. False after a message. */
+bool sc_generator_add_object(sc_generator *g, sc_image *image);
+/* Whether a function has no form for the target yet: the image is to look at, and does not run. */
+bool sc_generator_lacks(const sc_generator *g);
 
 /* ---- units: rows of lowering.def; false after a message ---- */
 typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);

@@ -3,15 +3,28 @@
 #include <string.h>
 
 #include "codegen/emit_c.h"
+#include "codegen/emit_cuda.h"
 #include "codegen/lower.h"
 #include "codegen/program_internal.h"
 
-void sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel, bool *out_new)
+bool sc_generator_is_cuda(const sc_generator *g)
+{
+    return g->options->target != NULL && sc_target_is_cuda(g->options->target);
+}
+
+void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel,
+                       bool *out_new)
 {
     sc_strbuf bare, text;
     sc_helper_set helpers = 0;
+    sc_cuda_code code = {0};
+    bool is_there = !sc_generator_is_cuda(g) || emit->cuda != NULL;
+    sc_emit_fn *chosen = sc_generator_is_cuda(g) && is_there ? emit->cuda : emit->processor;
     sc_strbuf_init(&bare, g->arena);
-    emit(g, what, SC_OBJECT_NAME, false, &bare, &helpers);
+    chosen(g, what, SC_OBJECT_NAME, false, &bare, &helpers, &code);
+    /* Grids are not in the text. */
+    for (uint32_t s = 0; s < code.stage_count; s++)
+        sc_strbuf_printf(&bare, "%lld %u %u\n", (long long)code.stages[s].blocks, code.stages[s].threads, code.stages[s].shared_bytes);
     const char *symbol = sc_object_symbol(g->arena, bare.data);
     uint32_t *known = sc_map_insert(&g->kernel_map, sc_hash_bytes(symbol, strlen(symbol), 0), g->kernels.count, out_new);
     *out_kernel = *known;
@@ -20,23 +33,38 @@ void sc_generator_emit(sc_generator *g, sc_emit_fn *emit, const void *what, sc_g
         return;
     }
     sc_strbuf_init(&text, g->arena);
-    emit(g, what, symbol, true, &text, &helpers);
+    chosen(g, what, symbol, true, &text, &helpers, &code);
     shown->symbol = symbol;
-    shown->text = text.data;
+    shown->text = is_there ? text.data : NULL;
     shown->helpers = helpers;
+    shown->code = code;
     shown->calls = 1;
+    if (sc_generator_is_cuda(g))
+        shown->why_simple = is_there ? code.why_simple : "there is no form of it for CUDA yet";
     *sc_vec_push(g->arena, &g->out->kernels) = *shown;
-    *sc_vec_push(g->arena, &g->kernels) = (sc_image_kernel){.symbol = symbol, .title = shown->title, .simple = shown->why_simple != NULL};
+    sc_image_kernel *kernel = sc_vec_push(g->arena, &g->kernels);
+    *kernel = (sc_image_kernel){.symbol = symbol, .title = shown->title, .simple = shown->why_simple != NULL};
+    kernel->stage_count = code.stage_count;
+    kernel->stages = sc_arena_array(g->arena, code.stage_count, sizeof *kernel->stages);
+    if (code.stage_count > 0)
+        memcpy(kernel->stages, code.stages, code.stage_count * sizeof *kernel->stages);
 }
 
-static void emit_kernel(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel, const sc_image_ref *args, uint32_t *count, const char *name)
 {
-    const sc_kernel *k = what;
-    (void)g;
-    sc_emit_c(k, name, comments, out, helpers);
-    if (comments)
-        return;
-    /* functions that differ in what their text does not show: parameters that folded away are still given; checks say what is wrong */
+    int64_t bytes = g->out->kernels.data[kernel].code.scratch_bytes;
+    if (bytes == 0)
+        return args;
+    sc_image_ref *more = sc_arena_array(g->arena, *count + 1, sizeof *more);
+    if (*count > 0)
+        memcpy(more, args, *count * sizeof *more);
+    more[(*count)++] = (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_WORKSPACE, bytes, name), 0};
+    return more;
+}
+
+/* Functions may differ in what their text does not show: parameters that folded away are still given; checks say what is wrong. */
+static void add_hidden(const sc_kernel *k, sc_strbuf *out)
+{
     sc_strbuf_printf(out, "%u parameters\n", k->params.count);
     for (uint32_t i = 0; i < k->items.count; i++) {
         if (k->items.data[i].kind == SC_ITEM_CHECK)
@@ -44,12 +72,32 @@ static void emit_kernel(sc_generator *g, const void *what, const char *name, boo
     }
 }
 
+static void emit_kernel(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
+                        sc_cuda_code *code)
+{
+    (void)g, (void)code;
+    sc_emit_c(what, name, comments, out, helpers);
+    if (!comments)
+        add_hidden(what, out);
+}
+
+static void emit_kernel_cuda(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
+                             sc_cuda_code *code)
+{
+    (void)g;
+    sc_emit_cuda(what, name, comments, out, helpers, code);
+    if (!comments)
+        add_hidden(what, out);
+}
+
+static const sc_emitters kernel_emitters = {emit_kernel, emit_kernel_cuda};
+
 /* What the image says of the function: its arguments and checks. */
-static void describe_kernel(sc_generator *g, const sc_kernel *k, sc_image_kernel *out)
+static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch_bytes, sc_image_kernel *out)
 {
     out->arg_count = k->args.count;
     out->param_count = k->params.count;
-    out->args = sc_arena_array(g->arena, k->args.count, sizeof *out->args);
+    out->args = sc_arena_array(g->arena, k->args.count + 1u, sizeof *out->args);
     out->checks = sc_arena_array(g->arena, k->items.count, sizeof *out->checks);
     for (uint32_t i = 0; i < k->args.count; i++) {
         int64_t elements = 1;
@@ -57,6 +105,8 @@ static void describe_kernel(sc_generator *g, const sc_kernel *k, sc_image_kernel
             elements *= k->args.data[i].sizes[d];
         out->args[i] = (sc_image_arg){elements * sc_dtypes[k->args.data[i].dtype].bytes, (uint8_t)k->args.data[i].mode};
     }
+    if (scratch_bytes > 0)
+        out->args[out->arg_count++] = (sc_image_arg){scratch_bytes, SC_ACCESS_OUT};
     for (uint32_t i = 0; i < k->items.count; i++) {
         if (k->items.data[i].kind == SC_ITEM_CHECK)
             out->checks[out->check_count++] = k->items.data[i].message;
@@ -85,18 +135,19 @@ static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
 void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args)
 {
     bool is_new;
-    uint32_t index;
+    uint32_t index, count = k->args.count;
     sc_strbuf ir;
     sc_strbuf_init(&ir, g->arena);
     sc_generated_kernel shown = {.title = k->title};
-    sc_generator_emit(g, emit_kernel, k, &shown, &index, &is_new);
+    sc_generator_emit(g, &kernel_emitters, k, &shown, &index, &is_new);
     if (is_new) {
         sc_kernel_print(k, &ir);
         g->out->kernels.data[index].ir = ir.data;
-        describe_kernel(g, k, &g->kernels.data[index]);
+        describe_kernel(g, k, g->out->kernels.data[index].code.scratch_bytes, &g->kernels.data[index]);
     }
     wish(g, k, args);
-    sc_image_instr *instr = sc_generator_instr(g, SC_INSTR_KERNEL, op, index, args, k->args.count);
+    args = sc_generator_add_scratch(g, index, args, &count, "scratch");
+    sc_image_instr *instr = sc_generator_instr(g, SC_INSTR_KERNEL, op, index, args, count);
     instr->param_count = k->params.count;
     instr->params = k->params.data;
 }

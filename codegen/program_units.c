@@ -264,11 +264,16 @@ bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
 }
 
 /* ---- attention ---- */
-static void emit_attend(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+static void emit_attend(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
+                        sc_cuda_code *code)
 {
+    const sc_attend_desc *desc = what;
     (void)comments;
-    sc_attend_emit(g->m->context, what, name, out, helpers);
+    sc_attend_emit(g->m->context, desc, name, out, helpers);
+    code->scratch_bytes = desc->scratch_bytes;
 }
+
+static const sc_emitters attend_emitters = {emit_attend, NULL};
 
 bool unit_attend(sc_generator *g, sc_op_id op)
 {
@@ -278,17 +283,16 @@ bool unit_attend(sc_generator *g, sc_op_id op)
         sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation", "an attention that has no descriptor", NULL);
         return false;
     }
-    sc_image_ref *args = sc_arena_array(g->arena, desc->arg_count + 1u /* scratch */, sizeof *args);
+    sc_image_ref *given = sc_arena_array(g->arena, desc->arg_count, sizeof *given);
     uint32_t count = 0, index;
     bool is_new;
     for (uint32_t i = 0; i < o->operand_count; i++)
-        args[count++] = sc_generator_read(g, o->operands[i]);
+        given[count++] = sc_generator_read(g, o->operands[i]);
     for (uint32_t r = 0; r < o->result_count; r++)
-        args[count++] = sc_generator_write(g, o->first_result + r, SC_BUFFER_ACT, false);
-    if (desc->scratch_bytes > 0)
-        args[count++] = (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_WORKSPACE, desc->scratch_bytes, "attend"), 0};
+        given[count++] = sc_generator_write(g, o->first_result + r, SC_BUFFER_ACT, false);
     sc_generated_kernel shown = {.title = sc_ops[o->kind].name, .why_simple = desc->why_simple};
-    sc_generator_emit(g, emit_attend, desc, &shown, &index, &is_new);
+    sc_generator_emit(g, &attend_emitters, desc, &shown, &index, &is_new);
+    const sc_image_ref *args = sc_generator_add_scratch(g, index, given, &count, "attend");
     if (is_new) {
         sc_image_kernel *kernel = &g->kernels.data[index];
         kernel->arg_count = count;

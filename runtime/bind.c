@@ -46,6 +46,15 @@ static void bind_permute(const sc_rank *rank, const sc_image_collective *collect
     }
 }
 
+_Static_assert((int)SC_COMM_ALL_GATHER == SC_IMAGE_ALL_GATHER && (int)SC_COMM_REDUCE_SCATTER == SC_IMAGE_REDUCE_SCATTER, "kinds");
+_Static_assert((int)SC_COMM_ALL_REDUCE == SC_IMAGE_ALL_REDUCE && (int)SC_COMM_ALL_TO_ALL == SC_IMAGE_ALL_TO_ALL, "kinds");
+_Static_assert((int)SC_COMM_PERMUTE == SC_IMAGE_PERMUTE && (int)SC_COMM_BROADCAST == SC_IMAGE_BROADCAST, "kinds");
+_Static_assert((int)SC_COMM_SEND == SC_IMAGE_SEND && (int)SC_COMM_RECV == SC_IMAGE_RECV, "kinds");
+_Static_assert((int)SC_COMM_BARRIER == SC_IMAGE_COLLECTIVES && (int)SC_COMM_KINDS == SC_IMAGE_COLLECTIVES + 1, "kinds");
+_Static_assert((int)SC_COMM_NONE == SC_IMAGE_WHOLE && (int)SC_COMM_SUM == SC_IMAGE_SUM, "reductions");
+_Static_assert((int)SC_COMM_MAX == SC_IMAGE_MAX && (int)SC_COMM_MIN == SC_IMAGE_MIN && (int)SC_COMM_REDUCES == SC_IMAGE_REDUCES,
+               "reductions");
+
 static void bind_collective(const sc_rank *rank, sc_bound *bound, sc_comm_part *parts)
 {
     const sc_image_collective *collective = &rank->session->image->collectives[bound->instr->index];

@@ -382,6 +382,12 @@ sc_status sc_comm_wait(sc_comm_request *request, sc_error *error)
     return status;
 }
 
+void sc_comm_poll(sc_comm *comm)
+{
+    if (comm->backend->poll != NULL)
+        comm->backend->poll(comm);
+}
+
 sc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, sc_error *error)
 {
     sc_comm_request *request = NULL;

@@ -118,8 +118,11 @@ uint32_t sc_comm_group_size(const sc_comm_group *group);
  * will be, nothing is allocated (but by MPI). A request that has started must be waited for, in any order, whatever becomes of it. */
 sc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, sc_error *error);
 /* Ends the request, which is then gone. It needs the other members to have started the call; under MPI, for what does not fit into a small
- * message, also to be in some wait: nobody else moves their bytes. A deadline begins again there whenever something has moved. */
+ * message, also to be in some wait or poll: nobody else moves their bytes. A deadline begins again there whenever something has moved. */
 sc_status sc_comm_wait(sc_comm_request *request, sc_error *error);
+/* Goes on with what this rank has started, as far as that goes without waiting. Between threads there is nothing to do, since waits do all
+ * of a call; a process moves bytes only in calls like this one, so who computes for long calls it now and then. What fails, a wait tells. */
+void sc_comm_poll(sc_comm *comm);
 /* Both. send and recv: each needs the other, so two ranks that first send to one another wait for ever; start one of them. */
 sc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, sc_error *error);
 sc_status sc_comm_barrier(sc_comm_group *group, sc_error *error);

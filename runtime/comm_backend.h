@@ -8,7 +8,7 @@
 
 #include "runtime/comm.h"
 
-enum { SC_COMM_ABI = 1 /* of this header, between the runtime and shardc_mpi.so */, SC_COMM_SHOWN_PARTS = 3, SC_COMM_WHAT = 64 };
+enum { SC_COMM_ABI = 2 /* of this header, between the runtime and shardc_mpi.so */, SC_COMM_SHOWN_PARTS = 3, SC_COMM_WHAT = 64 };
 
 /* A call as the other members must see it: without pointers, so that it travels. */
 typedef struct sc_comm_summary {
@@ -53,6 +53,8 @@ typedef struct sc_comm_backend {
     sc_status (*start)(sc_comm_request *request, sc_error *error);
     /* When it returns nobody uses the request any more, however it ends, nor its buffers, but as comm.h says. */
     sc_status (*wait)(sc_comm_request *request, sc_error *error);
+    /* Goes on with calls without waiting; NULL: only waits do. */
+    void (*poll)(sc_comm *comm);
     void (*abort)(sc_comm *comm, const sc_error *error);
     /* `leave`: this rank makes no more calls; nothing is in flight any more. `close`, after the groups are closed, frees comm->state. */
     void (*leave)(sc_comm *comm);

@@ -3,7 +3,7 @@
 #include "support/dynlib.h"
 
 static const sc_dynlib_symbol symbols[] = {
-#define SYMBOL(result, name, arguments) {#name, offsetof(sc_cublaslt, name)},
+#define SYMBOL(result, name, ...) {#name, offsetof(sc_cublaslt, name)},
 #include "runtime/cublaslt.def"
 #undef SYMBOL
 };

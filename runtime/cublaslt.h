@@ -80,7 +80,7 @@ enum {
 
 typedef struct sc_cublaslt {
     void *library;
-#define SYMBOL(result, name, arguments) result(*name) arguments;
+#define SYMBOL(result, name, ...) result (*(name))(__VA_ARGS__);
 #include "runtime/cublaslt.def"
 #undef SYMBOL
 } sc_cublaslt;

@@ -3,7 +3,7 @@
 #include "support/dynlib.h"
 
 static const sc_dynlib_symbol symbols[] = {
-#define SYMBOL(result, name, arguments) {#name, offsetof(sc_cuda, name)},
+#define SYMBOL(result, name, ...) {#name, offsetof(sc_cuda, name)},
 #include "runtime/cuda.def"
 #undef SYMBOL
 };

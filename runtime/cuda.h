@@ -53,7 +53,7 @@ enum { SC_CU_CAPTURE_GLOBAL = 0, SC_CU_CAPTURE_THREAD = 1, SC_CU_CAPTURE_RELAXED
 
 typedef struct sc_cuda {
     void *library;
-#define SYMBOL(result, name, arguments) result(*name) arguments;
+#define SYMBOL(result, name, ...) result (*(name))(__VA_ARGS__);
 #include "runtime/cuda.def"
 #undef SYMBOL
 } sc_cuda;

@@ -229,6 +229,7 @@ static sc_status start(sc_rank *rank, sc_bound *bound, sc_error *error)
 {
     sc_error reason = {.status = SC_OK};
     sc_status status = sc_comm_start(bound->group, &bound->call, &bound->request, &reason);
+    rank->in_flight += status == SC_OK;
     if (status == SC_OK)
         return SC_OK;
     bound->request = NULL;
@@ -241,6 +242,7 @@ static sc_status finish(sc_rank *rank, sc_bound *started, sc_error *error)
     sc_error reason = {.status = SC_OK};
     sc_status status = sc_comm_wait(started->request, &reason);
     started->request = NULL;
+    rank->in_flight--;
     return status == SC_OK ? SC_OK : lose_world(rank, status, &reason, error);
 }
 
@@ -255,6 +257,7 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
             sc_comm_wait(bound->request, &ignored);
         bound->request = NULL;
     }
+    rank->in_flight = failed ? 0 : rank->in_flight;
     return SC_OK;
 }
 

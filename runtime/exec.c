@@ -144,6 +144,15 @@ static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin
                                                           .end = end});
 }
 
+/* Processes move bytes only when they are asked to. */
+static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
+{
+    double begin = is_timed ? now() : 0;
+    sc_comm_poll(rank->comm);
+    if (is_timed)
+        rank->profile[func].work[SC_WORK_COMM] += now() - begin;
+}
+
 static sc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_error *error)
 {
     uint32_t count = rank->session->image->funcs[func].instr_count;
@@ -158,6 +167,8 @@ static sc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc
             return status;
         if (is_timed)
             note_time(rank, func, i, begin, now());
+        if (rank->in_flight > 0)
+            go_on(rank, func, is_timed);
     }
     return SC_OK;
 }

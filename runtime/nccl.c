@@ -3,7 +3,7 @@
 #include "support/dynlib.h"
 
 static const sc_dynlib_symbol symbols[] = {
-#define SYMBOL(result, name, arguments) {#name, offsetof(sc_nccl, name)},
+#define SYMBOL(result, name, ...) {#name, offsetof(sc_nccl, name)},
 #include "runtime/nccl.def"
 #undef SYMBOL
 };

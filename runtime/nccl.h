@@ -57,7 +57,7 @@ enum { SC_NCCL_SUM = 0, SC_NCCL_MAX = 2, SC_NCCL_MIN = 3 };
 
 typedef struct sc_nccl {
     void *library;
-#define SYMBOL(result, name, arguments) result(*name) arguments;
+#define SYMBOL(result, name, ...) result (*(name))(__VA_ARGS__);
 #include "runtime/nccl.def"
 #undef SYMBOL
 } sc_nccl;

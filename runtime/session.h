@@ -34,6 +34,7 @@ typedef struct sc_rank {
     sc_bound **funcs;         /* by function: its instructions */
     void *bound_memory;       /* of all bound instructions */
     int64_t *params;          /* room for those of one kernel */
+    uint32_t in_flight;       /* collectives that were started and not waited for */
     sc_func_profile *profile; /* by function */
     sc_status status;         /* of the last job */
     sc_error error;

@@ -1,9 +1,9 @@
 /* Libraries that are looked up while the program runs: nothing of them is linked, and what is missing is said by name. A library's
- * functions are rows of a .def table, SYMBOL(result, name, (arguments)), from which its struct and its list of names are made:
+ * functions are rows of a .def table, SYMBOL(result, name, arguments..), from which its struct and its list of names are made:
  *
  *     typedef struct sc_thing {
  *         void *library;
- *     #define SYMBOL(result, name, arguments) result(*name) arguments;
+ *     #define SYMBOL(result, name, ...) result (*(name))(__VA_ARGS__);
  *     #include "thing.def"
  *     #undef SYMBOL
  *     } sc_thing;

@@ -196,8 +196,10 @@ typedef enum sc_image_instr_kind {
     SC_INSTR_KERNEL,     /* index: kernel; args: its buffers */
     SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (where sc_gemm_scratch_bytes is not 0) */
     SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part (send: source; recv: destination); starts it, on
-                            its own stream */
-    SC_INSTR_FINISH,     /* index: the instruction (in this function) whose collective must have ended; each collective has one */
+                            its own stream: it may begin when what stands before it on stream 0 is done, and what it reads or writes is
+                            touched by nobody until its FINISH */
+    SC_INSTR_FINISH,     /* index: the instruction (in this function) whose collective must have ended before stream 0 goes on; each
+                            collective has one */
     SC_INSTR_COPY,       /* args: source, destination; bytes: the source's buffer from `at` to its end */
     SC_INSTR_KINDS
 } sc_image_instr_kind;

@@ -1,5 +1,6 @@
 """lit: text in, text out. Run it through ctest, or `python3 LIT build/test/passes` for one folder of a build."""
 
+import ctypes
 import os
 import re
 import shutil
@@ -32,6 +33,28 @@ if shutil.which("mpirun") and os.path.exists(os.path.join(config.shardc_build_di
     config.available_features.add("mpi")
     config.environment.update(SHARDC_MODULES=os.path.join(config.shardc_build_dir, "lib/shardc"), OMPI_MCA_rmaps_base_oversubscribe="1",
                               OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+def has_nvrtc():
+    """As codegen/nvrtc.c looks for it, in the places that matter here."""
+    names = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+    homes = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)] + ["/usr/local/cuda"]
+    paths = [*names, *(os.path.join(home, lib, name) for name in names for home in homes for lib in ("lib64", "lib"))]
+    for path in [os.environ["SHARDC_NVRTC"]] if os.environ.get("SHARDC_NVRTC") else paths:
+        try:
+            ctypes.CDLL(path)
+            return True
+        except OSError:
+            pass
+    return False
+
+
+# Kernels for CUDA are compiled where NVRTC is; a GPU is not needed.
+if has_nvrtc():
+    config.available_features.add("nvrtc")
+for variable in ("CUDA_HOME", "CUDA_PATH", "SHARDC_NVRTC"):
+    if variable in os.environ:
+        config.environment[variable] = os.environ[variable]
 
 if "address" in config.shardc_sanitize:
     config.available_features.add("asan")

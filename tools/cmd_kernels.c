@@ -1,16 +1,28 @@
-/* shardc kernels: what the program's kernels are, and their sources. */
+/* shardc kernels: what the program's kernels are, their sources, and with --compile their code. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "codegen/cubins.h"
 #include "codegen/program.h"
 #include "tools/commands.h"
 
-static bool write_file(sc_context *context, const char *path, const char *text, size_t length)
+typedef struct listing {
+    sc_context *context;
+    const sc_options *options;
+    const sc_target *target;
+    sc_generated generated;
+    sc_cubins cubins;   /* of the kernels that have a text; none without --compile */
+    uint32_t *cubin_of; /* by kernel; SC_NONE */
+} listing;
+
+static bool write_file(const listing *l, const char *name, const void *bytes, size_t length)
 {
-    FILE *file = fopen(path, "w");
-    bool written = file != NULL && fwrite(text, 1, length, file) == length;
+    sc_context *context = l->context;
+    const char *path = sc_arena_printf(&context->arena, "%s/%s", l->options->output, name);
+    FILE *file = fopen(path, "wb");
+    bool written = file != NULL && (length == 0 || fwrite(bytes, 1, length, file) == length);
     if (file != NULL && fclose(file) != 0)
         written = false;
     if (!written)
@@ -18,46 +30,148 @@ static bool write_file(sc_context *context, const char *path, const char *text, 
     return written;
 }
 
-/* A file a kernel: the kernel IR as a comment, what the function calls, the function. */
-static bool write_sources(sc_context *context, const sc_generated *generated, const char *dir)
+/* The kernel IR as a comment, what the function calls, the function. */
+static bool write_source(const listing *l, const sc_generated_kernel *kernel)
 {
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
-        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, dir, strerror(errno), NULL);
-        return false;
-    }
-    for (uint32_t i = 0; i < generated->kernels.count; i++) {
-        const sc_generated_kernel *kernel = &generated->kernels.data[i];
-        sc_strbuf text;
-        sc_strbuf_init(&text, &context->arena);
-        if (kernel->ir != NULL)
-            sc_strbuf_printf(&text, "/*\n%s*/\n\n", kernel->ir);
+    sc_arena *arena = &l->context->arena;
+    bool cuda = sc_target_is_cuda(l->target);
+    sc_strbuf text;
+    sc_strbuf_init(&text, arena);
+    if (kernel->ir != NULL)
+        sc_strbuf_printf(&text, "/*\n%s*/\n\n", kernel->ir);
+    if (cuda) {
+        sc_cuda_source(&text, kernel->text, kernel->helpers);
+    } else {
         sc_helpers_emit(&text, kernel->helpers);
         sc_strbuf_printf(&text, "\n%s", kernel->text);
-        if (!write_file(context, sc_arena_printf(&context->arena, "%s/%s.c", dir, kernel->symbol), text.data, text.length))
+    }
+    return write_file(l, sc_arena_printf(arena, "%s.%s", kernel->symbol, cuda ? "cu" : "c"), text.data, text.length);
+}
+
+static bool write_cubin(const listing *l, const sc_generated_kernel *kernel, const sc_cubin *cubin)
+{
+    sc_arena *arena = &l->context->arena;
+    bool virtual = sc_target_is_virtual(l->target);
+    return (virtual || write_file(l, sc_arena_printf(arena, "%s.cubin", kernel->symbol), cubin->cubin, cubin->cubin_bytes)) &&
+           write_file(l, sc_arena_printf(arena, "%s.ptx", kernel->symbol), cubin->ptx, cubin->ptx_bytes - 1);
+}
+
+static bool write_all(const listing *l)
+{
+    const char *dir = l->options->output;
+    const sc_image *image = l->generated.image;
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
+        sc_report(&l->context->diag, SC_D_cannot_write, (sc_loc){0}, dir, strerror(errno), NULL);
+        return false;
+    }
+    for (uint32_t i = 0; i < l->generated.kernels.count; i++) {
+        const sc_generated_kernel *kernel = &l->generated.kernels.data[i];
+        if (kernel->text != NULL && !write_source(l, kernel))
+            return false;
+        if (l->cubin_of != NULL && l->cubin_of[i] != SC_NONE && !write_cubin(l, kernel, &l->cubins.cubins[l->cubin_of[i]]))
             return false;
     }
+    if (image->object_bytes > 0 && !write_file(l, "kernels.so", image->object, image->object_bytes))
+        return false;
     sc_strbuf dump;
-    sc_strbuf_init(&dump, &context->arena);
-    sc_image_dump(generated->image, &dump);
-    return write_file(context, sc_arena_printf(&context->arena, "%s/program.txt", dir), dump.data, dump.length);
+    sc_strbuf_init(&dump, &l->context->arena);
+    sc_image_dump(image, &dump);
+    return write_file(l, "program.txt", dump.data, dump.length);
+}
+
+static bool compile_cubins(listing *l)
+{
+    sc_arena *arena = &l->context->arena;
+    uint32_t kernels = l->generated.kernels.count, count = 0;
+    sc_cubin_function *functions = sc_arena_array(arena, kernels, sizeof *functions);
+    l->cubin_of = sc_arena_array(arena, kernels, sizeof *l->cubin_of);
+    for (uint32_t i = 0; i < kernels; i++) {
+        const sc_generated_kernel *kernel = &l->generated.kernels.data[i];
+        l->cubin_of[i] = kernel->text == NULL ? SC_NONE : count;
+        if (kernel->text != NULL)
+            functions[count++] = (sc_cubin_function){kernel->symbol, kernel->text, kernel->helpers};
+    }
+    const char *error = sc_cubins_build(arena, l->target, functions, count, NULL, &l->cubins);
+    if (error != NULL)
+        sc_report(&l->context->diag, SC_D_cuda_compiler_failed, (sc_loc){0}, error, NULL);
+    return error == NULL;
+}
+
+/* ---- the list ---- */
+static const sc_cuda_usage *find_usage(const listing *l, uint32_t kernel, const char *entry)
+{
+    if (l->cubin_of == NULL || l->cubin_of[kernel] == SC_NONE)
+        return NULL;
+    const sc_cubin *cubin = &l->cubins.cubins[l->cubin_of[kernel]];
+    for (uint32_t u = 0; u < cubin->usages.count; u++) {
+        if (strcmp(cubin->usages.data[u].entry, entry) == 0)
+            return &cubin->usages.data[u];
+    }
+    return NULL;
+}
+
+static void print_stages(const listing *l, uint32_t index, sc_strbuf *out)
+{
+    const sc_generated_kernel *kernel = &l->generated.kernels.data[index];
+    for (uint32_t s = 0; s < kernel->code.stage_count; s++) {
+        const sc_cuda_stage *stage = &kernel->code.stages[s];
+        const sc_cuda_usage *usage = find_usage(l, index, sc_arena_printf(&l->context->arena, "%s_%u", kernel->symbol, s));
+        sc_strbuf_printf(out, "    stage %u: %lld blocks x %u threads, %u shared bytes", s, (long long)stage->blocks, stage->threads,
+                         stage->shared_bytes);
+        if (usage != NULL)
+            sc_strbuf_printf(out, ", %u registers, %u bytes spilled", usage->registers, usage->spill_store_bytes);
+        sc_strbuf_add_char(out, '\n');
+    }
+    if (sc_target_is_cuda(l->target) && kernel->code.scratch_bytes > 0 && kernel->text != NULL)
+        sc_strbuf_printf(out, "    scratch: %lld bytes\n", (long long)kernel->code.scratch_bytes);
+}
+
+static void print_list(const listing *l, sc_strbuf *out)
+{
+    for (uint32_t i = 0; i < l->generated.kernels.count; i++) {
+        const sc_generated_kernel *kernel = &l->generated.kernels.data[i];
+        sc_strbuf_printf(out, "%-22s %4u calls  %s\n", kernel->symbol, kernel->calls, kernel->title);
+        if (kernel->text == NULL)
+            sc_strbuf_printf(out, "    missing: %s\n", kernel->why_simple);
+        else if (kernel->why_simple != NULL)
+            sc_strbuf_printf(out, "    simple: %s\n", kernel->why_simple);
+        print_stages(l, i, out);
+    }
+    for (uint32_t i = 0; i < l->generated.image->gemm_count; i++)
+        sc_gemm_print(&l->generated.image->gemms[i], out), sc_strbuf_add_char(out, '\n');
+}
+
+static const sc_target *find_target(sc_context *context, const char *name)
+{
+    const sc_target *target = sc_target_find(name);
+    if (target != NULL)
+        return target;
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    sc_strbuf_printf(&text, "there is no target '%s'", name);
+    if (sc_target_nearest(name) != NULL)
+        sc_strbuf_printf(&text, "; did you mean '%s'?", sc_target_nearest(name));
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0}, text.data, NULL);
+    sc_strbuf_init(&text, &context->arena);
+    for (size_t i = 0; i < sc_target_count; i++)
+        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", sc_targets[i].name);
+    sc_report_note(&context->diag, (sc_loc){0}, "targets are %s", text.data);
+    return NULL;
 }
 
 int sc_cmd_kernels(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
-    sc_generated generated;
-    if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c) ||
-        !sc_generate(c.local, &(sc_generate_options){.no_object = true}, &generated))
+    listing l = {.context = context, .options = options, .target = find_target(context, options->target != NULL ? options->target : "cpu")};
+    if (l.target == NULL)
         return 0;
-    for (uint32_t i = 0; i < generated.kernels.count; i++) {
-        const sc_generated_kernel *kernel = &generated.kernels.data[i];
-        sc_strbuf_printf(out, "%-22s %4u calls  %s\n", kernel->symbol, kernel->calls, kernel->title);
-        if (kernel->why_simple != NULL)
-            sc_strbuf_printf(out, "    simple: %s\n", kernel->why_simple);
-    }
-    for (uint32_t i = 0; i < generated.image->gemm_count; i++)
-        sc_gemm_print(&generated.image->gemms[i], out), sc_strbuf_add_char(out, '\n');
-    if (options->output != NULL && !write_sources(context, &generated, options->output))
+    bool cuda = sc_target_is_cuda(l.target);
+    sc_generate_options how = {.target = l.target, .no_object = cuda || !options->compile};
+    if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c) || !sc_generate(c.local, &how, &l.generated) ||
+        (cuda && options->compile && !compile_cubins(&l)))
         return 0;
+    print_list(&l, out);
+    if (options->output != NULL)
+        write_all(&l);
     return 0;
 }

@@ -18,11 +18,12 @@ typedef struct sc_options {
     uint64_t seed;
     bool forward; /* the command runs an entry, never its train step */
     bool compiled;  /* verify emitted code */
+    bool compile;   /* kernels: their code, too */
     bool interpret; /* run on the interpreter instead of emitted code */
     bool trains;  /* the train step of a minimised entry even where --entry names it */
     bool json, json_diagnostics, fold, full, dtypes;
     const char *output, *after, *dump_dir;
-    const char *target; /* cpu; NULL: not given */
+    const char *target; /* cpu, cuda:sm_90a; NULL: not given */
     const char *weights, *map, *data;
     SC_VEC(sc_named_text) inputs; /* --input NAME=FILE[:TENSOR] */
     int64_t steps;                /* --steps; 0: not given */

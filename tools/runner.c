@@ -110,6 +110,18 @@ void sc_runner_free(sc_runner *runner)
     free(runner);
 }
 
+const sc_executable *sc_runner_program(const sc_runner *runner)
+{
+    return runner->program;
+}
+
+sc_func_id sc_runner_last(const sc_runner *runner)
+{
+    int32_t micro_batch;
+    uint32_t calls = runner->program == NULL ? 0 : sc_executable_call_count(runner->program);
+    return calls == 0 ? SC_NONE : sc_executable_call(runner->program, calls - 1, &micro_batch);
+}
+
 /* ---- values ---- */
 static sc_array whole_array(const sc_type_info *type)
 {
@@ -147,14 +159,18 @@ void sc_runner_set_random(sc_runner *runner, uint64_t seed, uint64_t step, uint3
 static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
                         uint32_t output_count, sc_feed_value *feeds, sc_fetch_value *fetches, sc_error *error)
 {
-    const sc_op *returned = sc_op_at(runner->m, runner->m->funcs.data[func].last);
     for (uint32_t i = 0; i < input_count; i++) {
         sc_tensor_info info;
         sc_executable_input(runner->program, func, i, &info);
         feeds[i] = (sc_feed_value){info.name, inputs[i].data, "f64"};
     }
     for (uint32_t i = 0; i < output_count; i++) {
-        outputs[i] = whole_array(sc_type_of(runner->m, returned->operands[i]));
+        sc_tensor_info info;
+        int64_t sizes[SC_TENSOR_MAX_RANK];
+        sc_executable_output(runner->program, func, i, &info);
+        for (uint32_t d = 0; d < info.rank; d++)
+            sizes[d] = info.dims[d].size;
+        outputs[i] = sc_array_new(info.rank, sizes);
         if (outputs[i].data == NULL) {
             snprintf(error->text, sizeof error->text, "there is not enough memory for the results");
             return false;

@@ -26,7 +26,7 @@ static const command_row commands[] = {
     {"memory", sc_cmd_memory, "F", "bytes per rank", false},
     {"diff", sc_cmd_diff, "F", "two plans side by side: --plan A --plan B", false},
     {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have", false},
-    {"kernels", sc_cmd_kernels, "F", "the emitted kernels; -o DIR: their sources", true},
+    {"kernels", sc_cmd_kernels, "F", "the emitted kernels; --target T; --compile; -o DIR: their sources, and code", true},
     {"train", sc_cmd_train, "F", "train here: --data FILE or --input, --steps N, --log, --save, --state, --resume, --set", false},
     {"generate", sc_cmd_generate, "F", "continue prompts with a cached entry: --prompt TEXT, --max-tokens, --temperature", false},
     {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures: -o PROGRAM", true},
@@ -72,6 +72,7 @@ typedef enum option_id {
     OPT_TOP_P,
     OPT_STOP,
     OPT_COMPILED,
+    OPT_COMPILE,
     OPT_HELP,
     OPT_VERSION
 } option_id;
@@ -120,7 +121,8 @@ static const option_row option_rows[] = {
     {"--top-k", OPT_TOP_K, "N", "generate: draw among the N most likely"},
     {"--top-p", OPT_TOP_P, "X", "generate: draw among the fewest that have this probability"},
     {"--stop", OPT_STOP, "ID", "generate: the token that ends a row"},
-    {"--target", OPT_TARGET, "cpu", "build: what it runs on"},
+    {"--target", OPT_TARGET, "cpu|cuda:sm_90a", "build, kernels: what it runs on"},
+    {"--compile", OPT_COMPILE, NULL, "kernels: compile them; of CUDA, what they take of a multiprocessor"},
     {"--help", OPT_HELP, NULL, "this"},
     {"--version", OPT_VERSION, NULL, "the version"},
 };
@@ -322,6 +324,9 @@ static void set_option(sc_context *context, invocation *call, const option_row *
     case OPT_STOP:
         set_number(context, row->name, value, &o->stop);
         o->has_stop = true;
+        break;
+    case OPT_COMPILE:
+        o->compile = true;
         break;
     case OPT_TARGET:
         o->target = value;

@@ -148,12 +148,21 @@ static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t near
 
 /* ---- runs ---- */
 
-static bool note_states(sc_compiled_check *c, const sc_runner *runner, sc_func_id func, sc_compiled_record *out)
+/* Whether the place is a state after the function; or after the one that is joined with it (SC_NONE: none is), if it leaves it alone. */
+static bool is_left_by(const sc_compiled_check *c, const sc_compiled_place *at, sc_func_id func, sc_func_id joined)
+{
+    bool is_left = at->func == func || at->func == joined;
+    for (uint32_t p = 0; p < c->places.count && at->func != func; p++)
+        is_left = is_left && (c->places.data[p].state != at->state || c->places.data[p].func != func);
+    return is_left && at->state != SC_NONE;
+}
+
+static bool note_states(sc_compiled_check *c, const sc_runner *runner, sc_func_id func, sc_func_id joined, sc_compiled_record *out)
 {
     const sc_module *m = sc_runner_module(runner);
     for (uint32_t p = 0; p < c->places.count; p++) {
         const sc_compiled_place *at = &c->places.data[p];
-        uint32_t mine = at->func != func || at->state == SC_NONE ? SC_NONE : sc_module_find_state(m, at->what.path);
+        uint32_t mine = is_left_by(c, at, func, joined) ? sc_module_find_state(m, at->what.path) : SC_NONE;
         if (mine == SC_NONE)
             continue;
         sc_array_free(&out->values[p]);
@@ -176,20 +185,23 @@ static void note_outputs(sc_compiled_check *c, sc_array *outputs, uint32_t count
     }
 }
 
-/* One call; what is compared after it is noted when it is its function's last. */
-static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *call, bool is_last, uint32_t nearby, sc_compiled_record *out,
-                     char *error, size_t error_size)
+/* One call; what is compared after it is noted when it is its function's last. `with`: the call of the function's other half, where the
+ * program has one for both; NULL: it is itself. */
+static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *call, const sc_call *with, bool is_last, uint32_t nearby,
+                     sc_compiled_record *out, char *error, size_t error_size)
 {
     const sc_module *m = sc_runner_module(runner);
-    bool is_fed = call->func == c->func;
+    const sc_call *first = with != NULL ? with : call;
+    sc_func_id func = with != NULL ? sc_runner_last(runner) : call->func;
+    bool is_fed = first->func == c->func;
     uint32_t output_count = call->func == c->last ? sc_output_count(m, call->func) : 0, input_count = is_fed ? c->inputs.count : 0;
     sc_array *inputs = sc_arena_array(&c->context->arena, input_count + 1u, sizeof *inputs);
     sc_array *outputs = sc_arena_array(&c->context->arena, output_count + 1u, sizeof *outputs);
-    sc_runner_set_random(runner, c->options.seed, 1, call->microbatch < 0 ? 0 : (uint32_t)call->microbatch);
+    sc_runner_set_random(runner, c->options.seed, 1, first->microbatch < 0 ? 0 : (uint32_t)first->microbatch);
     snprintf(error, error_size, "there is not enough memory");
-    bool ok = (!is_fed || draw_inputs(c, call->microbatch, nearby, inputs)) &&
-              sc_runner_run(runner, call->func, inputs, input_count, outputs, output_count, error, error_size) &&
-              (!is_last || note_states(c, runner, call->func, out));
+    bool ok = (!is_fed || draw_inputs(c, first->microbatch, nearby, inputs)) &&
+              sc_runner_run(runner, func, inputs, input_count, outputs, output_count, error, error_size) &&
+              (!is_last || note_states(c, runner, call->func, with != NULL ? with->func : SC_NONE, out));
     if (ok && is_last)
         note_outputs(c, outputs, output_count, out);
     for (uint32_t i = 0; i < input_count; i++)
@@ -197,6 +209,22 @@ static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *cal
     for (uint32_t i = 0; i < output_count; i++)
         sc_array_free(&outputs[i]);
     return ok;
+}
+
+/* The step as the program calls it: the last micro-batch and the update are one function. */
+static bool run_joined(sc_compiled_check *c, sc_runner *runner, sc_compiled_record *out, char *error, size_t error_size)
+{
+    const sc_call *calls = c->local->schedule.data;
+    uint32_t last = c->local->schedule.count - 1;
+    clear(c, out);
+    snprintf(error, error_size, "there is not enough memory");
+    if (!set_states(c, runner, 0))
+        return false;
+    for (uint32_t i = 0; i + 1 < last; i++) {
+        if (!run_call(c, runner, &calls[i], NULL, is_last_call(c, i), 0, out, error, error_size))
+            return false;
+    }
+    return run_call(c, runner, &calls[last], &calls[last - 1], true, 0, out, error, error_size);
 }
 
 /* The whole schedule, or at a limit the update by itself. */
@@ -208,10 +236,10 @@ static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_com
     if (!set_states(c, runner, nearby))
         return false;
     if (c->limit != SC_LIMIT_NONE)
-        return run_call(c, runner, &(sc_call){.func = c->last, .microbatch = -1}, true, nearby, out, error, error_size);
+        return run_call(c, runner, &(sc_call){.func = c->last, .microbatch = -1}, NULL, true, nearby, out, error, error_size);
     for (uint32_t i = 0; i < c->local->schedule.count; i++) {
         const sc_call *call = &c->local->schedule.data[i];
-        if (call->func < m->funcs.count && !run_call(c, runner, call, is_last_call(c, i), nearby, out, error, error_size))
+        if (call->func < m->funcs.count && !run_call(c, runner, call, NULL, is_last_call(c, i), nearby, out, error, error_size))
             return false;
     }
     return true;
@@ -230,6 +258,29 @@ static bool run_reference(sc_compiled_check *c, char *error, size_t error_size)
 
 /* ---- all of it ---- */
 
+static bool is_joined(const sc_compiled_check *c)
+{
+    sc_func_id last = sc_runner_last(c->code);
+    return last != SC_NONE && last >= c->local->funcs.count;
+}
+
+/* The function that steps call last, from the same start: to the bit what its halves gave one after the other. */
+static void compare_joined(sc_compiled_check *c)
+{
+    char error[512];
+    sc_runner *runners[] = {c->code, c->wide};
+    static const char *const names[] = {"joined", "joined, two threads a rank"};
+    for (int i = 0; i < 2 && c->result->equal; i++) {
+        c->differences.run = names[i];
+        if (run_joined(c, runners[i], &c->again, error, sizeof error))
+            sc_compiled_compare_bits(c);
+        else
+            sc_differ_because(&c->differences, "the emitted code fails: %s", error);
+        if (i == 0 && c->result->equal)
+            sc_compiled_compare_joined_traffic(c);
+    }
+}
+
 /* The same start on emitted code, three times. */
 static void run_and_compare(sc_compiled_check *c)
 {
@@ -243,6 +294,8 @@ static void run_and_compare(sc_compiled_check *c)
         return;
     if (c->limit == SC_LIMIT_NONE && c->result->equal)
         sc_compiled_compare_traffic(c);
+    if (c->limit == SC_LIMIT_NONE && c->result->equal && is_joined(c))
+        compare_joined(c);
     sc_runner *runners[] = {c->code, c->wide};
     static const char *const names[] = {"again", "two threads a rank"};
     for (int i = 0; i < 2 && c->result->equal; i++) {

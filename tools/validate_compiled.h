@@ -1,7 +1,8 @@
 /* Validation of emitted code: the program that codegen makes of the per-rank module runs in a session, every rank a thread, and the global
  * module on the interpreter in f64, from the same random state and inputs. Every output and every state must agree after each function's
  * last call; then the update by itself at its limits. What the code computes must be the same to the bit when it runs again, and with two
- * threads a rank instead of one. Collectives must be called, and bytes sent, as sc_comm_report says.
+ * threads a rank instead of one; and when the last micro-batch and the update are the one function that steps call, with its collectives
+ * under way while it computes. Collectives must be called, and bytes sent, as sc_comm_report says.
  *
  * What is equal. State and inputs are rounded to their dtypes first, so both start from the same numbers; the interpreter then rounds
  * nothing. b is its tensor, a the code's:
@@ -32,7 +33,7 @@ typedef struct sc_compiled_result {
     uint64_t collectives;      /* calls of a rank: of the entry, or of a step */
     double sent;               /* bytes that the rank that sends most sends in it */
     sc_shrunk_list shrunk;
-    sc_difference first; /* `run` also "again", "two threads a rank", "collectives" */
+    sc_difference first; /* `run` also "again", "two threads a rank", "joined", "collectives" */
 } sc_compiled_result;
 
 /* `global` as built, `local` FUSED; they share a context. False: they differ, or, without a difference, messages say why nothing was run.

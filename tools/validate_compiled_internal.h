@@ -46,5 +46,7 @@ bool sc_compiled_compare_values(sc_compiled_check *c);
 void sc_compiled_compare_bits(sc_compiled_check *c);
 /* What the session counted in the whole schedule against sc_comm_report. */
 void sc_compiled_compare_traffic(sc_compiled_check *c);
+/* What the joined function called, in the one call of it, against its halves. */
+void sc_compiled_compare_joined_traffic(sc_compiled_check *c);
 
 #endif

@@ -220,20 +220,19 @@ static void free_outputs(sc_trainer *t)
         sc_array_free(&t->outputs[i]);
 }
 
-static bool run_call(sc_trainer *t, const sc_machine_call *call, const sc_array *inputs)
+/* Calls of a micro-batch take its inputs; the last call gives the results. */
+static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
 {
     const sc_machine_verbs *verbs = t->machine->verbs;
-    const sc_fact_train *train = &t->facts->train;
+    const sc_machine_call *call = &t->machine->calls[index];
     sc_error error = {.text = ""};
-    bool is_micro = call->func == train->micro, ok;
+    bool is_micro = call->micro_batch >= 0, is_last = index + 1 == t->machine->call_count;
     verbs->set_random(t->machine->self, t->options->seed, t->steps + 1, is_micro ? (uint32_t)call->micro_batch : 0);
     for (uint32_t i = 0; is_micro && i < t->input_count; i++)
         take_part(&inputs[i], t->split_dim[i], call->micro_batch, &t->parts[i]);
-    if (is_micro)
-        ok = verbs->run(t->machine->self, call->func, t->parts, t->input_count, NULL, 0, &error);
-    else
-        ok = verbs->run(t->machine->self, call->func, NULL, 0, t->outputs, call->func == train->update ? t->result_count : 0, &error);
-    return ok || failed(t->context, &error);
+    return verbs->run(t->machine->self, call->func, t->parts, is_micro ? t->input_count : 0, t->outputs, is_last ? t->result_count : 0,
+                      &error) ||
+           failed(t->context, &error);
 }
 
 bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_step_result *out)
@@ -242,7 +241,7 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
         return false;
     free_outputs(t);
     for (uint32_t i = 0; i < t->machine->call_count; i++) {
-        if (!run_call(t, &t->machine->calls[i], inputs))
+        if (!run_call(t, i, inputs))
             return false;
     }
     t->steps++;
@@ -296,15 +295,15 @@ static bool set_constants(sc_trainer *t)
 /* Facts of a program that somebody else made. */
 static bool check_facts(sc_trainer *t)
 {
+    const sc_machine *machine = t->machine;
     const sc_fact_train *train = &t->facts->train;
-    if (train->micro >= t->machine->func_count || train->update >= t->machine->func_count ||
-        t->machine->funcs[train->update].output_count != t->result_count)
-        return fail(t->context, "the facts of the program and its functions do not go together");
-    for (uint32_t i = 0; i < t->machine->call_count; i++) {
-        if (t->machine->calls[i].func == train->micro && t->machine->calls[i].micro_batch < 0)
-            return fail(t->context, "the program's schedule does not count micro-batches");
+    bool fits = train->micro < machine->func_count && train->update < machine->func_count && machine->call_count > 0 &&
+                machine->funcs[machine->calls[machine->call_count - 1].func].output_count == t->result_count;
+    for (uint32_t i = 0; fits && i < machine->call_count; i++) {
+        const sc_machine_call *call = &machine->calls[i];
+        fits = machine->funcs[call->func].input_count == (call->micro_batch < 0 ? 0 : machine->funcs[train->micro].input_count);
     }
-    return true;
+    return fits || fail(t->context, "the facts of the program and its functions do not go together");
 }
 
 static bool open_trainer(sc_trainer *t)

@@ -4,7 +4,7 @@
  * disagree find out before anything is overwritten, a missing one can be named, and no member's buffer is touched that did not call.
  * Notices arrive at one receive that is always posted, whatever the rank is waiting for; data follow in messages of their own.
  *
- * There is no thread of progress: every wait drives all calls of its rank, and a start those that it can. Waits poll, at first eagerly,
+ * There is no thread of progress: every wait drives all calls of its rank, a start and a poll those that they can. Waits poll, at first eagerly,
  * then with sleeps between: ranks may be more than cores.
  *
  * The first failure that a rank finds or hears of is its world's; who finds one tells everybody. Messages of its calls under way are then
@@ -422,6 +422,14 @@ static sc_status mpi_wait(sc_comm_request *request, sc_error *error)
     return status;
 }
 
+static void mpi_poll(sc_comm *comm)
+{
+    mpi_world *world = comm->state;
+    pthread_mutex_lock(&world->lock);
+    make_progress(comm);
+    pthread_mutex_unlock(&world->lock);
+}
+
 static void mpi_abort(sc_comm *comm, const sc_error *error)
 {
     mpi_world *world = comm->state;
@@ -519,6 +527,7 @@ static const sc_comm_backend mpi_backend = {
     .group_close = mpi_group_close,
     .start = mpi_start,
     .wait = mpi_wait,
+    .poll = mpi_poll,
     .abort = mpi_abort,
     .leave = mpi_leave,
     .close = mpi_close,

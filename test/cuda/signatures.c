@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SAME_FUNCTION(result, name, arguments)                                                                                             \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&name), result(*) arguments), #name " has another signature");
+#define SAME_FUNCTION(result, name, ...)                                                                                                   \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&name), result (*)(__VA_ARGS__)), #name " has another signature");
 #define SAME_NUMBER(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours " is not " #theirs)
 #define SAME_SIZE(ours, theirs)                                                                                                            \
     _Static_assert(sizeof(ours) == sizeof(theirs) && _Alignof(ours) == _Alignof(theirs), #ours " is not as large as " #theirs)

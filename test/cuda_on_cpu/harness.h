@@ -6,8 +6,8 @@
  *  - barriers that not all threads reach, or at different lines; what warps do together without all 32 lanes;
  *  - integers that overflow, shifts by more bits than there are, indices beyond an array of a thread;
  *  - global memory (sc_machine_alloc): the same for its bounds, its first reads, and what two threads of a launch touch.
- * No run hangs unless a thread by itself does, without
- * waiting for any. Everything here may be called from several threads at once, with launches of their own. */
+ * No run hangs unless a thread by itself does, without waiting for any. Everything here may be called from several threads at once, with
+ * launches of their own. */
 #ifndef SHARDC_TEST_CUDA_ON_CPU_HARNESS_H
 #define SHARDC_TEST_CUDA_ON_CPU_HARNESS_H
 

@@ -169,7 +169,7 @@ static const char *start(sc_arena *arena, const char *const *flags, int count, c
     sc_object_command command = new_command(arena, flags, count);
     sc_object_command_add(&command, object);
     sc_object_command_add(&command, file);
-    if (!sc_object_write(file, source, length))
+    if (!sc_cache_write(file, source, length))
         return NULL;
     *pid = sc_object_start(&command, sc_arena_printf(arena, "%s.log", stem));
     return *pid < 0 ? NULL : object;
@@ -179,7 +179,7 @@ static void add_log(sc_arena *arena, const char *stem, sc_machine_report *report
 {
     uint8_t *words = NULL;
     size_t count = 0;
-    if (sc_object_read(arena, sc_arena_printf(arena, "%s.log", stem), &words, &count))
+    if (sc_cache_read(arena, sc_arena_printf(arena, "%s.log", stem), &words, &count))
         sc_machine_report_add(report, "%s does not compile the kernels:\n%s", compiler_name(), (const char *)words);
 }
 
@@ -232,17 +232,17 @@ static bool build(sc_arena *arena, const char *folder, const char *const *texts,
     return ok && link_objects(arena, folder, objects, units + 1, out, report);
 }
 
-static sc_object_key key_of(sc_arena *arena, const char *cache, const char *const *texts, uint32_t count)
+static sc_cache_key key_of(sc_arena *arena, const char *cache, const char *const *texts, uint32_t count)
 {
     bool is_gcc;
     uint32_t started;
-    sc_object_key key = sc_object_compiler_key(arena, compiler_name(), cache, &started, &is_gcc);
-    key = sc_object_key_with(key, sc_object_key_of(sc_machine_hooks_text, strlen(sc_machine_hooks_text)));
-    key = sc_object_key_with(key, sc_object_key_of(sc_machine_kernel_text, strlen(sc_machine_kernel_text)));
+    sc_cache_key key = sc_object_compiler_key(arena, compiler_name(), cache, &started, &is_gcc);
+    key = sc_cache_key_with(key, sc_cache_key_of(sc_machine_hooks_text, strlen(sc_machine_hooks_text)));
+    key = sc_cache_key_with(key, sc_cache_key_of(sc_machine_kernel_text, strlen(sc_machine_kernel_text)));
     for (int i = 0; i < COUNT(COMPILE); i++)
-        key = sc_object_key_with(key, sc_object_key_of(COMPILE[i], strlen(COMPILE[i])));
+        key = sc_cache_key_with(key, sc_cache_key_of(COMPILE[i], strlen(COMPILE[i])));
     for (uint32_t i = 0; i < count; i++)
-        key = sc_object_key_with(key, sc_object_key_of(texts[i], strlen(texts[i])));
+        key = sc_cache_key_with(key, sc_cache_key_of(texts[i], strlen(texts[i])));
     return key;
 }
 
@@ -260,19 +260,19 @@ static bool load(sc_machine_module *module, const char *path, sc_machine_report 
 
 static bool build_and_load(sc_machine_module *module, const char *const *texts, uint32_t count, sc_arena *arena, sc_machine_report *report)
 {
-    const char *cache = sc_object_cache(arena, &(sc_object_options){0});
-    const char *kept = cache == NULL ? NULL : sc_object_path(arena, cache, key_of(arena, cache, texts, count), ".so");
-    if (kept != NULL && sc_object_is_kept(kept))
+    const char *cache = sc_cache_open(arena, NULL);
+    const char *kept = cache == NULL ? NULL : sc_cache_path(arena, cache, key_of(arena, cache, texts, count), ".so");
+    if (kept != NULL && sc_cache_is_kept(kept))
         return load(module, kept, report);
-    const char *folder = sc_object_folder(arena, cache);
+    const char *folder = sc_cache_scratch(arena, cache);
     if (folder == NULL) {
         sc_machine_report_add(report, "no folder for temporary files can be written");
         return false;
     }
     const char *out = sc_arena_printf(arena, "%s/kernels.so", folder);
     bool ok = build(arena, folder, texts, count, out, report);
-    ok = ok && load(module, kept != NULL && sc_object_keep(out, kept) ? kept : out, report);
-    sc_object_remove(folder);
+    ok = ok && load(module, kept != NULL && sc_cache_keep(out, kept) ? kept : out, report);
+    sc_cache_remove(folder);
     return ok;
 }
 

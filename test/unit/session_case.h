@@ -72,7 +72,7 @@ static const char step_kernels[] =
     "int64_t k_who(void *const *args, const int64_t *params) { for (int i = 0; i < 4; i++) ((int64_t *)args[0])[i] = params[i]; return 0; "
     "}\n"
     "int64_t k_wait(void *const *args, const int64_t *params) {\n"
-    "  struct timespec time = {0, 1000000L * *(const int32_t *)args[0]};\n"
+    "  struct timespec time = {*(const int32_t *)args[0] / 1000, *(const int32_t *)args[0] % 1000 * 1000000l};\n"
     "  if (params[0] == 1) nanosleep(&time, 0);\n"
     "  return 0;\n"
     "}\n";

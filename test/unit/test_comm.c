@@ -688,6 +688,44 @@ static void who_starts_and_does_not_wait(void **state)
     run_slow(body_lazy, 800);
 }
 
+/* ---- polls ---- */
+static void go_on(rank_state *r)
+{
+    enum { COUNT = 3000001 }; /* several rounds between processes */
+    uint32_t n = sc_comm_size(r->comm);
+    float *values = r->kept = malloc(2 * COUNT * sizeof *values), sum = (float)(n * (n + 1) / 2);
+    CHECK(r, values != NULL, "no memory");
+    volatile float *out = values + COUNT;
+    for (int i = 0; i < COUNT; i++) {
+        values[i] = (float)(sc_comm_rank(r->comm) + 1);
+        out[i] = 0;
+    }
+    sc_comm_part part = {values, values + COUNT, COUNT, SC_DTYPE_f32};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part, .what = "polled"};
+    sc_comm_request *request = NULL;
+    sc_error error;
+    CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SC_OK, "%s", error.text);
+    double since = now_ms();
+    int done = 0;
+    for (bool goes_on = true; goes_on && now_ms() - since < 60000;) {
+        sc_comm_poll(r->comm);
+        while (done < COUNT && out[done] == sum)
+            done++;
+        goes_on = done < COUNT && mpi_world != NULL;
+    }
+    bool is_done = done == COUNT || mpi_world == NULL; /* before anybody has waited */
+    CHECK(r, sc_comm_wait(request, &error) == SC_OK, "%s", error.text);
+    CHECK(r, is_done, "polls moved %d elements of %d", done, (int)COUNT);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(r, out[i] == sum, "element %d is %g, not %g", i, (double)out[i], (double)sum);
+}
+
+static void polls_move_what_processes_started(void **state)
+{
+    (void)state;
+    run_slow(go_on, 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -699,7 +737,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_left_is_not_waited_for),         cmocka_unit_test(closing_gives_calls_up),
         cmocka_unit_test(wrong_arguments_end_nothing),        cmocka_unit_test(counters_are_those_of_the_report),
         cmocka_unit_test(groups_of_one_list_are_different),   cmocka_unit_test(other_threads_may_wait),
-        cmocka_unit_test(who_starts_and_does_not_wait),
+        cmocka_unit_test(who_starts_and_does_not_wait),       cmocka_unit_test(polls_move_what_processes_started),
     };
     sc_error error;
     if (argc == 2 && strcmp(argv[1], "mpi") == 0 && sc_comm_open_mpi(NULL, &mpi_world, &error) != SC_OK) {

@@ -111,12 +111,13 @@ static const mistake MISTAKES[] = {
     {"two_write", "s[t / 2] = 1.0f;\nsc_sync();\ny[t] = s[0];", "race: writes byte", NULL, 64},
     {"write_behind_readers", "s[t] = 1.0f;\nsc_sync();\nfloat a = s[5];\nsc_sync_warp();\nif (t == 5)\ns[5] = 2.0f;\ny[t] = a;",
      "race: ", NULL, 64},
-    {"no_wait", "sc_copy_async(s + 4 * t, x + 4 * t, 16);\nsc_copy_commit();\nsc_sync();\ny[t] = s[t];", "under way: no sc_copy_wait", NULL,
+    {"write_behind_lanes", "s[t] = 1.0f;\nsc_sync();\nfloat a = s[5];\nsc_shuffle(1, 0);\nif (t == 0)\ns[5] = 2.0f;\ny[t] = a;",
+     "race: writes byte 20 of shared memory", NULL, 32},
+    {"no_wait", "sc_copy_async(s + 4 * t, x + 4 * t, 16);\nsc_copy_commit();\nsc_sync();\ny[t] = s[t];", "'s copy to it (line", NULL, 64},
+    {"no_commit", "sc_copy_async(s + 4 * t, x + 4 * t, 16);\nsc_copy_wait<0>();\nsc_sync();\ny[t] = s[t];", "'s copy to it (line", NULL,
      64},
-    {"no_commit", "sc_copy_async(s + 4 * t, x + 4 * t, 16);\nsc_copy_wait<0>();\nsc_sync();\ny[t] = s[t];", "under way: no sc_copy_wait",
-     NULL, 64},
     {"waits_for_older", "sc_copy_async(s + 4 * t, x + 4 * t, 16);\nsc_copy_commit();\nsc_copy_wait<1>();\nsc_sync();\ny[t] = s[t];",
-     "under way: no sc_copy_wait", NULL, 64},
+     "'s copy to it (line", NULL, 64},
     {"wait_without_barrier", "sc_copy_async(s + 4 * t, x + 4 * t, 16);\nsc_copy_commit();\nsc_copy_wait<0>();\ny[t] = s[t];",
      "with no sc_sync", "never written", 64},
     {"copy_into_readers",
@@ -180,6 +181,13 @@ static const char BLOCKS[] = "SC_KERNEL(32, 1) void blocks_write_alike" ARGS "{\
                              "    if (sc_thread() == 0)\n"
                              "        y[2 * sc_block() + 1] = y[2 - 2 * sc_block()];\n"
                              "}\n"
+                             "SC_KERNEL(32, 1) void last_block_adds_to_what_all_read" ARGS "{\n"
+                             "    if (sc_thread() == 0) {\n"
+                             "        y[8 + sc_block()] = y[0];\n"
+                             "        if (sc_block() == 2)\n"
+                             "            y[0] += 1.0f;\n"
+                             "    }\n"
+                             "}\n"
                              "SC_KERNEL(32, 1) void visits" ARGS "{\n"
                              "    if (sc_thread() == 0)\n"
                              "        y[sc_block()] = 1.0f;\n"
@@ -216,9 +224,9 @@ static int compile_all(void **state)
                          "SC_KERNEL(64, 1) void %s" ARGS "{\n"
                          "int t = sc_thread();\nsc_shared_ptr<float> s = sc_shared<float>(0);\n%s\n}\n",
                          MISTAKES[i].name, MISTAKES[i].body);
-    /* every helper of emitted code behind the machine's own: they are C++, too */
+    /* every helper that emitted CUDA may call behind the machine's own: they are C++, too */
     for (int i = 0; i < SC_HELPER_COUNT; i++) {
-        if (((sc_helper_set)1 << i & SC_CUDA_MACHINE_HELPERS) == 0)
+        if (((sc_helper_set)1 << i & (SC_CUDA_MACHINE_HELPERS | SC_CUDA_FOREIGN_HELPERS)) == 0)
             sc_strbuf_add(&helpers, sc_helper_text((sc_helper)i));
     }
     sc_strbuf_add(&helpers, "SC_KERNEL(64, 1) void with_helpers" ARGS "{\n"
@@ -437,6 +445,21 @@ static void test_blocks_that_touch_the_same(void **state)
     sc_machine_memory_free(f.memory);
 }
 
+static void test_a_block_writes_what_others_read(void **state)
+{
+    (void)state;
+    for (int order = SC_MACHINE_FORWARD; order <= SC_MACHINE_REVERSED; order++) {
+        fixture f;
+        begin(&f, "last_block_adds_to_what_all_read", 32, 0);
+        memset(f.y, 0, ELEMENTS * sizeof *f.y);
+        f.launch.blocks = 3;
+        f.launch.order = (sc_machine_order)order;
+        expect_report(&f, order == SC_MACHINE_FORWARD ? "race: writes byte 0 of y, which another block of the launch reads"
+                                                      : "race: reads byte 0 of y, which another block of the launch wrote");
+        sc_machine_memory_free(f.memory);
+    }
+}
+
 /* Of an access without a wrapper the line is found in the object, where there is an addr2line. */
 static void test_reports_have_lines(void **state)
 {
@@ -614,6 +637,7 @@ int main(void)
         cmocka_unit_test(test_wrong_lanes_give_wrong_sums),
         cmocka_unit_test(test_mistakes_are_reported),
         cmocka_unit_test(test_blocks_that_touch_the_same),
+        cmocka_unit_test(test_a_block_writes_what_others_read),
         cmocka_unit_test(test_reports_have_lines),
         cmocka_unit_test(test_each_block_runs_once),
         cmocka_unit_test(test_launches_that_cannot_be),

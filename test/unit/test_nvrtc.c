@@ -267,15 +267,14 @@ int main(void)
 {
 #define TEST(function, name)                                                                                                               \
     {                                                                                                                                      \
-        #name, function, NULL, NULL, &(void (*)(sc_arena *)){name}                                                                         \
+#name, function, NULL, NULL, &(void (*)(sc_arena *))                                                                               \
+        {                                                                                                                                  \
+            name                                                                                                                           \
+        }                                                                                                                                  \
     }
     const struct CMUnitTest tests[] = {
-        TEST(in_arena, targets_are_of_a_table),
-        TEST(in_arena, logs_are_read_without_nvrtc),
-        TEST(with_nvrtc, all_targets_compile),
-        TEST(with_nvrtc, usage_is_read),
-        TEST(with_nvrtc, the_compiler_is_heard),
-        TEST(with_nvrtc, threads_compile_side_by_side),
+        TEST(in_arena, targets_are_of_a_table), TEST(in_arena, logs_are_read_without_nvrtc), TEST(with_nvrtc, all_targets_compile),
+        TEST(with_nvrtc, usage_is_read),        TEST(with_nvrtc, the_compiler_is_heard),     TEST(with_nvrtc, threads_compile_side_by_side),
     };
     return cmocka_run_group_tests(tests, open_nvrtc, close_nvrtc);
 }

@@ -1,5 +1,7 @@
 /* The cache's files. A kept file is its bytes and a tail of 24: a mark, their number, their hash. Linkers and loaders do not look behind
  * the end of an object, so it is used as it lies there. */
+#include "codegen/cache.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,29 +11,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "codegen/objects_internal.h"
 #include "support/hash.h"
 
-typedef struct sc_object_tail {
+typedef struct cache_tail {
     char mark[8];
     uint64_t count, hash;
-} sc_object_tail;
+} cache_tail;
 
 static const char MARK[8] = {'s', 'h', 'a', 'r', 'd', 'c', 'o', '1'};
 
 /* Two hashes that have nothing in common. */
-sc_object_key sc_object_key_of(const void *bytes, size_t count)
+sc_cache_key sc_cache_key_of(const void *bytes, size_t count)
 {
-    return (sc_object_key){{sc_hash_bytes(bytes, count, 0x5ca1ab1e), sc_fnv1a64(bytes, count)}};
+    return (sc_cache_key){{sc_hash_bytes(bytes, count, 0x5ca1ab1e), sc_fnv1a64(bytes, count)}};
 }
 
-sc_object_key sc_object_key_with(sc_object_key a, sc_object_key b)
+sc_cache_key sc_cache_key_with(sc_cache_key a, sc_cache_key b)
 {
-    sc_object_key both[2] = {a, b};
-    return sc_object_key_of(both, sizeof both);
+    sc_cache_key both[2] = {a, b};
+    return sc_cache_key_of(both, sizeof both);
 }
 
-const char *sc_object_path(sc_arena *arena, const char *folder, sc_object_key key, const char *ending)
+const char *sc_cache_path(sc_arena *arena, const char *folder, sc_cache_key key, const char *ending)
 {
     return sc_arena_printf(arena, "%s/%016llx%016llx%s", folder, (unsigned long long)key.words[0], (unsigned long long)key.words[1],
                            ending);
@@ -51,9 +52,10 @@ static bool make_folders(char *path)
     return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
-const char *sc_object_cache(sc_arena *arena, const sc_object_options *options)
+const char *sc_cache_open(sc_arena *arena, const char *given)
 {
-    const char *given = options->cache != NULL ? options->cache : getenv("SHARDC_CACHE");
+    if (given == NULL)
+        given = getenv("SHARDC_CACHE");
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char *path = NULL;
     if (given != NULL)
@@ -67,7 +69,7 @@ const char *sc_object_cache(sc_arena *arena, const sc_object_options *options)
     return path;
 }
 
-bool sc_object_read(sc_arena *arena, const char *path, uint8_t **bytes, size_t *count)
+bool sc_cache_read(sc_arena *arena, const char *path, uint8_t **bytes, size_t *count)
 {
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -93,7 +95,7 @@ bool sc_object_read(sc_arena *arena, const char *path, uint8_t **bytes, size_t *
     return file >= 0 && at == size;
 }
 
-bool sc_object_write(const char *path, const void *bytes, size_t count)
+bool sc_cache_write(const char *path, const void *bytes, size_t count)
 {
     FILE *file = fopen(path, "wb");
     if (file == NULL)
@@ -102,15 +104,15 @@ bool sc_object_write(const char *path, const void *bytes, size_t count)
     return fclose(file) == 0 && ok;
 }
 
-static bool check_tail(const sc_object_tail *tail, const void *bytes, size_t count)
+static bool check_tail(const cache_tail *tail, const void *bytes, size_t count)
 {
     return memcmp(tail->mark, MARK, sizeof MARK) == 0 && tail->count == count && tail->hash == sc_hash_bytes(bytes, count, 0);
 }
 
-bool sc_object_read_kept(sc_arena *arena, const char *path, uint8_t **bytes, size_t *count)
+bool sc_cache_read_kept(sc_arena *arena, const char *path, uint8_t **bytes, size_t *count)
 {
-    sc_object_tail tail;
-    if (!sc_object_read(arena, path, bytes, count) || *count < sizeof tail)
+    cache_tail tail;
+    if (!sc_cache_read(arena, path, bytes, count) || *count < sizeof tail)
         return false;
     *count -= sizeof tail;
     memcpy(&tail, *bytes + *count, sizeof tail);
@@ -138,10 +140,10 @@ static char *load(const char *path, size_t *count)
     return bytes;
 }
 
-bool sc_object_is_kept(const char *path)
+bool sc_cache_is_kept(const char *path)
 {
     size_t count = 0;
-    sc_object_tail tail;
+    cache_tail tail;
     char *bytes = load(path, &count);
     bool kept = bytes != NULL && count >= sizeof tail;
     if (kept) {
@@ -153,13 +155,13 @@ bool sc_object_is_kept(const char *path)
     return kept;
 }
 
-bool sc_object_keep(const char *written, const char *path)
+bool sc_cache_keep(const char *written, const char *path)
 {
     size_t count = 0;
     char *bytes = load(written, &count);
     if (bytes == NULL)
         return false;
-    sc_object_tail tail = {.count = count, .hash = sc_hash_bytes(bytes, count, 0)};
+    cache_tail tail = {.count = count, .hash = sc_hash_bytes(bytes, count, 0)};
     memcpy(tail.mark, MARK, sizeof MARK);
     free(bytes);
     FILE *file = fopen(written, "ab");
@@ -170,7 +172,7 @@ bool sc_object_keep(const char *written, const char *path)
     return ok && rename(written, path) == 0;
 }
 
-const char *sc_object_folder(sc_arena *arena, const char *cache)
+const char *sc_cache_scratch(sc_arena *arena, const char *cache)
 {
     const char *temporary = getenv("TMPDIR");
     const char *places[] = {cache, temporary, "/tmp"};
@@ -186,7 +188,7 @@ const char *sc_object_folder(sc_arena *arena, const char *cache)
     return NULL;
 }
 
-void sc_object_remove(const char *folder)
+void sc_cache_remove(const char *folder)
 {
     char path[4096];
     DIR *dir = opendir(folder);
@@ -197,4 +199,11 @@ void sc_object_remove(const char *folder)
     if (dir != NULL)
         closedir(dir);
     rmdir(folder);
+}
+
+uint32_t sc_job_count(uint32_t wanted)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t jobs = wanted > 0 ? wanted : cores > 0 ? (uint32_t)cores : 1;
+    return jobs < SC_MAX_JOBS ? jobs : SC_MAX_JOBS;
 }

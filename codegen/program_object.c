@@ -1,0 +1,81 @@
+/* The program's code: a shared object for processors; for cards an archive with the modules of each function, SYMBOL.cubin and SYMBOL.ptx.
+ */
+#include "codegen/cubins.h"
+#include "codegen/program_internal.h"
+#include "support/archive.h"
+
+bool sc_generator_lacks(const sc_generator *g)
+{
+    for (uint32_t i = 0; i < g->out->kernels.count; i++) {
+        if (g->out->kernels.data[i].text == NULL)
+            return true;
+    }
+    return false;
+}
+
+static bool add_shared_object(sc_generator *g, sc_image *image)
+{
+    uint32_t count = g->out->kernels.count;
+    sc_object_function *functions = sc_arena_array(g->arena, count, sizeof *functions);
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_generated_kernel *kernel = &g->out->kernels.data[i];
+        functions[i] = (sc_object_function){kernel->symbol, kernel->text, kernel->helpers};
+    }
+    sc_object object;
+    const char *error = sc_objects_build(g->arena, functions, count, g->options->object, &object);
+    if (error != NULL) {
+        sc_report(&g->m->context->diag, SC_D_compiler_failed, (sc_loc){0}, error, NULL);
+        return false;
+    }
+    image->object = object.bytes;
+    image->object_bytes = object.byte_count;
+    g->out->compiled = object.compiled;
+    return true;
+}
+
+static bool add_modules(sc_generator *g, sc_image *image)
+{
+    uint32_t count = g->out->kernels.count, entry_count = 0;
+    sc_cubin_function *functions = sc_arena_array(g->arena, count, sizeof *functions);
+    sc_archive_entry *entries = sc_arena_array(g->arena, count, 2 * sizeof *entries);
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_generated_kernel *kernel = &g->out->kernels.data[i];
+        functions[i] = (sc_cubin_function){kernel->symbol, kernel->text, kernel->helpers};
+    }
+    sc_cubins cubins;
+    const sc_cubin_options options = {.cache = g->options->object == NULL ? NULL : g->options->object->cache};
+    const char *error = sc_cubins_build(g->arena, g->options->target, functions, count, &options, &cubins);
+    if (error != NULL) {
+        sc_report(&g->m->context->diag, SC_D_cuda_compiler_failed, (sc_loc){0}, error, NULL);
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_cubin *cubin = &cubins.cubins[i];
+        if (cubin->cubin != NULL)
+            entries[entry_count++] =
+                (sc_archive_entry){sc_arena_printf(g->arena, "%s.cubin", functions[i].symbol), cubin->cubin, cubin->cubin_bytes};
+        entries[entry_count++] = (sc_archive_entry){sc_arena_printf(g->arena, "%s.ptx", functions[i].symbol), cubin->ptx, cubin->ptx_bytes};
+    }
+    sc_strbuf archive;
+    sc_strbuf_init(&archive, g->arena);
+    sc_archive_write(entries, entry_count, &archive);
+    image->object = (const uint8_t *)archive.data;
+    image->object_bytes = archive.length;
+    g->out->compiled = cubins.compiled;
+    return true;
+}
+
+bool sc_generator_add_object(sc_generator *g, sc_image *image)
+{
+    if (!sc_generator_is_cuda(g))
+        return add_shared_object(g, image);
+    if (!sc_generator_lacks(g))
+        return add_modules(g, image);
+    for (uint32_t i = 0; i < g->out->kernels.count; i++) {
+        const sc_generated_kernel *kernel = &g->out->kernels.data[i];
+        if (kernel->text == NULL)
+            sc_report(&g->m->context->diag, SC_D_not_compiled, (sc_loc){0},
+                      sc_arena_printf(g->arena, "'%s' on target '%s'", kernel->title, g->options->target->name), NULL);
+    }
+    return false;
+}
