@@ -282,6 +282,21 @@ void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
     }
 }
 
+enum { UNROLLED = 64 /* elements that a thread has on the way */ };
+
+/* So many points of the phase at once that what they load has room. */
+static void unroll(sc_cuda *c, uint32_t phase)
+{
+    const sc_emit *e = &c->e;
+    int loads = 1, points = c->limits->unroll;
+    for (sc_knode i = 0; i < e->k->nodes.count; i++)
+        loads += e->k->nodes.data[i].kind == SC_NODE_load && e->nodes[i].pass == e->pass && e->nodes[i].depth >= SC_CUDA_POINT;
+    while (points > 1 && points * loads * c->phases[phase].lanes > UNROLLED)
+        points /= 2;
+    if (points > 1)
+        sc_strbuf_printf(e->out, "#pragma unroll %d\n", points);
+}
+
 /* The points of a way, every so-manieth. Returns the number of braces. */
 static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
 {
@@ -291,8 +306,7 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
     long long points = phase->points;
     uint32_t braces = 1;
     if (c->form.parts > 1) {
-        if (c->limits->unroll > 1)
-            sc_strbuf_printf(e->out, "#pragma unroll %d\n", c->limits->unroll);
+        unroll(c, phase_index);
         sc_emit_line(e, "for (%s point = %s; point < last; point += %d) {", type,
                      c->form.live ? "live ? first + way : last" : "first + way", c->form.ways);
         e->indent++;
@@ -322,8 +336,8 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
             braces++;
         }
     } else {
-        if (c->limits->unroll > 1 && points > c->form.ways)
-            sc_strbuf_printf(e->out, "#pragma unroll %d\n", c->limits->unroll);
+        if (points > c->form.ways)
+            unroll(c, phase_index);
         const char *from = c->form.live ? sc_arena_printf(&e->context->arena, "live ? way : %lld", points) : "way";
         sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
         e->indent++;
