@@ -113,14 +113,15 @@ static void kept(sc_emit *e, sc_knode node)
 }
 
 static const char *const words[] = {
-    "alignas",  "alignof",  "and",     "and_eq",    "at",           "bitand",    "bitor",    "block",     "bool",    "catch",
-    "class",    "compl",    "concept", "decltype",  "delete",       "explicit",  "export",   "false",     "friend",  "int8_t",
-    "int16_t",  "int32_t",  "int64_t", "live",      "mutable",      "namespace", "new",      "noexcept",  "not",     "not_eq",
-    "nullptr",  "operator", "or",      "or_eq",     "part",         "point",     "private",  "protected", "public",  "requires",
-    "row",      "slot",     "step",    "template",  "this",         "threadIdx", "blockIdx", "blockDim",  "gridDim", "throw",
-    "true",     "try",      "typeid",  "typename",  "uint8_t",      "uint16_t",  "uint32_t", "uint64_t",  "using",   "virtual",
-    "way",      "some",     "wanted",  "set",       "place",        "failed_at", "least",    "wchar_t",   "xor",     "xor_eq",
-    "warpSize", "first",    "last",    "constexpr", "thread_local", NULL};
+    "alignas",   "alignof",   "and",           "and_eq",   "at",       "bitand",    "bitor",        "block",     "bool",
+    "catch",     "class",     "compl",         "concept",  "decltype", "delete",    "explicit",     "export",    "false",
+    "friend",    "int8_t",    "int16_t",       "int32_t",  "int64_t",  "live",      "mutable",      "namespace", "new",
+    "noexcept",  "not",       "not_eq",        "nullptr",  "operator", "or",        "or_eq",        "part",      "point",
+    "private",   "protected", "public",        "requires", "row",      "slot",      "step",         "template",  "this",
+    "threadIdx", "blockIdx",  "blockDim",      "gridDim",  "throw",    "true",      "try",          "typeid",    "typename",
+    "uint8_t",   "uint16_t",  "uint32_t",      "uint64_t", "using",    "virtual",   "way",          "some",      "wanted",
+    "set",       "place",     "failed_at",     "least",    "wchar_t",  "xor",       "xor_eq",       "warpSize",  "SC_KERNEL",
+    "SC_DEVICE", "SC_MEMBER", "static_assert", "first",    "last",     "constexpr", "thread_local", NULL};
 
 const sc_emit_target sc_emit_cuda_target = {
     .letters = "vorstpqcblw",
@@ -281,6 +282,21 @@ void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
     }
 }
 
+enum { UNROLLED = 64 /* elements that a thread has on the way */ };
+
+/* So many points of the phase at once that what they load has room. */
+static void unroll(sc_cuda *c, uint32_t phase)
+{
+    const sc_emit *e = &c->e;
+    int loads = 1, points = c->limits->unroll;
+    for (sc_knode i = 0; i < e->k->nodes.count; i++)
+        loads += e->k->nodes.data[i].kind == SC_NODE_load && e->nodes[i].pass == e->pass && e->nodes[i].depth >= SC_CUDA_POINT;
+    while (points > 1 && points * loads * c->phases[phase].lanes > UNROLLED)
+        points /= 2;
+    if (points > 1)
+        sc_strbuf_printf(e->out, "#pragma unroll %d\n", points);
+}
+
 /* The points of a way, every so-manieth. Returns the number of braces. */
 static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
 {
@@ -290,8 +306,7 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
     long long points = phase->points;
     uint32_t braces = 1;
     if (c->form.parts > 1) {
-        if (c->limits->unroll > 1)
-            sc_strbuf_printf(e->out, "#pragma unroll %d\n", c->limits->unroll);
+        unroll(c, phase_index);
         sc_emit_line(e, "for (%s point = %s; point < last; point += %d) {", type,
                      c->form.live ? "live ? first + way : last" : "first + way", c->form.ways);
         e->indent++;
@@ -321,8 +336,8 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
             braces++;
         }
     } else {
-        if (c->limits->unroll > 1 && points > c->form.ways)
-            sc_strbuf_printf(e->out, "#pragma unroll %d\n", c->limits->unroll);
+        if (points > c->form.ways)
+            unroll(c, phase_index);
         const char *from = c->form.live ? sc_arena_printf(&e->context->arena, "live ? way : %lld", points) : "way";
         sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
         e->indent++;

@@ -331,12 +331,16 @@ static bool plan_stages(sc_cuda *c)
     return any;
 }
 
-/* Few teams with much to do: phases become stages, and their points are cut for more blocks. */
+/* Few teams with much to do: phases become stages, and their points are cut for more blocks, none of which is so large that its threads
+ * have few registers. */
 static void split(sc_cuda *c)
 {
     bool small = c->teams * c->form.ways < c->limits->wanted / 2;
     c->form.end = c->e.k->phases.count;
     c->form.parts = c->form.scatters ? c->form.parts : 1;
+    const sc_cuda_form whole = c->form;
+    if (c->form.team == SC_CUDA_ROWS && c->form.ways == c->limits->team && c->form.ways > SC_CUDA_WARP)
+        c->form.ways = c->form.threads = c->form.ways / 2;
     if (small && c->parallel && !has_checks(c) && c->form.team != SC_CUDA_THREADS && plan_stages(c)) {
         for (uint32_t p = 0; p < c->e.k->phases.count; p++)
             c->phases[p].steps = 0;
@@ -344,6 +348,7 @@ static void split(sc_cuda *c)
             c->e.nodes[i].kept_from = SC_IMAGE_NONE;
         return;
     }
+    c->form = whole;
     c->stage_count = 1;
     c->stages[0] = c->form;
 }
@@ -415,8 +420,8 @@ void sc_cuda_plan(sc_cuda *c)
         c->exchange |= c->e.arg_shared[i];
     c->exchange = (c->exchange || c->e.writes_read) && c->form.ways > 1;
     choose_kept(c);
-    size_slots(c);
     split(c);
+    size_slots(c);
     sc_cuda_place_partials(c);
     c->wide = needs_wide(c);
 }

@@ -103,6 +103,23 @@ static void random_kernels(sc_context *context)
     emitted_run_all(context, all, COUNT);
 }
 
+/* Words of C++, of the emitted text and of nothing: all compile and are told apart. */
+static const char names[] =
+    "kernel @k \"names\" { dim \"B*S\" = 40 dim \"class\" = 33 dim lane = 3 dim \"9\" = 2\n"
+    "arg \"\": f32[40, 33, 3, 2] in arg \"B*S_at\": f32[40] in arg w0: f32[33] in arg SC_DEVICE: f32[] in arg way: f32[40] out\n"
+    "arg threadIdx: f32[40, 33, 3, 2] out\n"
+    "outer \"B*S\"\n"
+    "%a = index \"B*S\" : i64 %b = index \"class\" : i64 %c = index lane : i64 %d = index \"9\" : i64\n"
+    "%x = load \"\" %a, %b, %c, %d : f32 %y = load \"B*S_at\" %a : f32 %z = load w0 %b : f32 %w = load SC_DEVICE : f32\n"
+    "%e = exp %w : f32 %xy = mul %x, %y : f32 %xyz = mul %xy, %z : f32 %all = mul %xyz, %e : f32 %s = reduced #0 : f32\n"
+    "phase \"class\", lane, \"9\" { #0 = sum %all store threadIdx %a, %b, %c, %d = %all } phase { store way %a = %s } }";
+
+static void any_name_will_do(sc_context *context)
+{
+    const char *text = names;
+    fixed_kernels(context, &text, 1);
+}
+
 /* ---- for cards ---- */
 
 typedef struct compiler {
@@ -162,6 +179,7 @@ static void cards_have_room(sc_context *context)
         compile_kernel(&c, emit_c_kernels[i], "cuda:sm_80");
     for (size_t i = 0; i < sizeof emit_cuda_kernels / sizeof *emit_cuda_kernels; i++)
         compile_kernel(&c, emit_cuda_kernels[i], "cuda:sm_80");
+    compile_kernel(&c, names, "cuda:sm_80");
     sc_nvrtc_close(&c.nvrtc);
 }
 
@@ -174,6 +192,7 @@ int main(void)
             name                                                                                                                           \
         }                                                                                                                                  \
     }
-    const struct CMUnitTest tests[] = {TEST(kernels_of_cuda), TEST(kernels_of_c), TEST(random_kernels), TEST(cards_have_room)};
+    const struct CMUnitTest tests[] = {TEST(kernels_of_cuda), TEST(kernels_of_c), TEST(random_kernels), TEST(any_name_will_do),
+                                       TEST(cards_have_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
