@@ -40,7 +40,9 @@ bool sc_build_image(sc_context *context, const sc_options *options, const sc_com
         sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory", NULL);
         return false;
     }
-    if (!sc_generate_parts(parts, has_second ? 2 : 1, &(sc_generate_options){.facts = text}, &generated))
+    const sc_target *target = sc_driver_target(context, options);
+    const sc_generate_options how = {.facts = text, .target = target};
+    if (target == NULL || !sc_generate_parts(parts, has_second ? 2 : 1, &how, &generated))
         return false;
     sc_strbuf_init(image, &context->arena);
     sc_image_write(generated.image, image);

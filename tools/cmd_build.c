@@ -96,11 +96,6 @@ int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)
         sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "build needs -o PROGRAM", NULL);
         return 0;
     }
-    if (options->target != NULL && strcmp(options->target, "cpu") != 0) {
-        sc_report(&context->diag, SC_D_not_compiled, (sc_loc){0}, sc_arena_printf(&context->arena, "the target '%s'", options->target),
-                  NULL);
-        return 0;
-    }
     if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c))
         return 0;
     sc_check_expects(context, &c, SC_D_expect_fails);

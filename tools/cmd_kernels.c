@@ -141,28 +141,10 @@ static void print_list(const listing *l, sc_strbuf *out)
         sc_gemm_print(&l->generated.image->gemms[i], out), sc_strbuf_add_char(out, '\n');
 }
 
-static const sc_target *find_target(sc_context *context, const char *name)
-{
-    const sc_target *target = sc_target_find(name);
-    if (target != NULL)
-        return target;
-    sc_strbuf text;
-    sc_strbuf_init(&text, &context->arena);
-    sc_strbuf_printf(&text, "there is no target '%s'", name);
-    if (sc_target_nearest(name) != NULL)
-        sc_strbuf_printf(&text, "; did you mean '%s'?", sc_target_nearest(name));
-    sc_report(&context->diag, SC_D_usage, (sc_loc){0}, text.data, NULL);
-    sc_strbuf_init(&text, &context->arena);
-    for (size_t i = 0; i < sc_target_count; i++)
-        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", sc_targets[i].name);
-    sc_report_note(&context->diag, (sc_loc){0}, "targets are %s", text.data);
-    return NULL;
-}
-
 int sc_cmd_kernels(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
-    listing l = {.context = context, .options = options, .target = find_target(context, options->target != NULL ? options->target : "cpu")};
+    listing l = {.context = context, .options = options, .target = sc_driver_target(context, options)};
     if (l.target == NULL)
         return 0;
     bool cuda = sc_target_is_cuda(l.target);

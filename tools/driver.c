@@ -255,3 +255,22 @@ bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_a
     return program != NULL && sc_driver_choose_plan(context, program, options, &plan) &&
            sc_driver_compile(context, program, plan, options, after, user, last, out);
 }
+
+const sc_target *sc_driver_target(sc_context *context, const sc_options *options)
+{
+    const char *name = options->target != NULL ? options->target : "cpu";
+    const sc_target *target = sc_target_find(name);
+    if (target != NULL)
+        return target;
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    sc_strbuf_printf(&text, "there is no target '%s'", name);
+    if (sc_target_nearest(name) != NULL)
+        sc_strbuf_printf(&text, "; did you mean '%s'?", sc_target_nearest(name));
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0}, text.data, NULL);
+    sc_strbuf_init(&text, &context->arena);
+    for (size_t i = 0; i < sc_target_count; i++)
+        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", sc_targets[i].name);
+    sc_report_note(&context->diag, (sc_loc){0}, "targets are %s", text.data);
+    return NULL;
+}

@@ -6,6 +6,7 @@
 #include "frontend/plan.h"
 #include "passes/pass.h"
 #include "runtime/drive/options.h"
+#include "support/target.h"
 
 typedef struct sc_options {
     const char *command, *file;
@@ -67,6 +68,9 @@ typedef void sc_after_pass(sc_module *m, const sc_pass *pass, void *user);
  * to run, NULL all. Parameters and caches are placed through the plan's default entry first. */
 bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
                        void *user, const char *last, sc_compiled *out);
+
+/* What --target names, the processor by default. NULL after a message. */
+const sc_target *sc_driver_target(sc_context *context, const sc_options *options);
 
 /* Load, choose the plan, compile: what most commands begin with. */
 bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last,

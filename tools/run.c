@@ -82,10 +82,11 @@ static sc_machine *load(sc_local_run *run)
     sc_generate_part parts[2] = {{.m = run->c->local, .step = run->c->step},
 
                                  {.m = run->second == NULL ? NULL : run->second->local, .name = run->second_name}};
-    if (!sc_generate_parts(parts, run->second == NULL ? 1 : 2, &(sc_generate_options){0}, &generated))
+    const sc_generate_options how = {.target = sc_driver_target(context, run->options)};
+    if (how.target == NULL || !sc_generate_parts(parts, run->second == NULL ? 1 : 2, &how, &generated))
         return NULL;
     double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
-    if (!sc_fits_here(needed))
+    if (!sc_target_is_cuda(how.target) && !sc_fits_here(needed))
         return failed(context, sc_too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);
     sc_image_write(generated.image, &bytes);
