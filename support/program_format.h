@@ -194,7 +194,7 @@ typedef struct sc_image_group {
 
 typedef enum sc_image_instr_kind {
     SC_INSTR_KERNEL,     /* index: kernel; args: its buffers */
-    SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (where sc_gemm_scratch_bytes is not 0) */
+    SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (where sc_image_gemm_scratch is not 0) */
     SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part (send: source; recv: destination); starts it, on
                             its own stream: it may begin when what stands before it on stream 0 is done, and what it reads or writes is
                             touched by nobody until its FINISH */
