@@ -2,6 +2,7 @@
  */
 #include "codegen/cubins.h"
 #include "codegen/program_internal.h"
+#include "codegen/reduce_cuda.h"
 #include "support/archive.h"
 
 bool sc_generator_lacks(const sc_generator *g)
@@ -33,15 +34,28 @@ static bool add_shared_object(sc_generator *g, sc_image *image)
     return true;
 }
 
+/* Ranks that share a card reduce by kernels that are no function's of the program; which ranks do is not known here. */
+static bool add_reductions(sc_generator *g, const sc_image *image, sc_cubin_function *out)
+{
+    sc_strbuf text;
+    sc_helper_set helpers = 0;
+    sc_strbuf_init(&text, g->arena);
+    if (image->ranks == 1 || !sc_cuda_reduce_text(image, &text, &helpers))
+        return false;
+    *out = (sc_cubin_function){"sc_reduce", text.data, helpers};
+    return true;
+}
+
 static bool add_modules(sc_generator *g, sc_image *image)
 {
     uint32_t count = g->out->kernels.count, entry_count = 0;
-    sc_cubin_function *functions = sc_arena_array(g->arena, count, sizeof *functions);
-    sc_archive_entry *entries = sc_arena_array(g->arena, count, 2 * sizeof *entries);
+    sc_cubin_function *functions = sc_arena_array(g->arena, count + 1u, sizeof *functions);
     for (uint32_t i = 0; i < count; i++) {
         const sc_generated_kernel *kernel = &g->out->kernels.data[i];
         functions[i] = (sc_cubin_function){kernel->symbol, kernel->text, kernel->helpers};
     }
+    count += add_reductions(g, image, &functions[count]);
+    sc_archive_entry *entries = sc_arena_array(g->arena, count, 2 * sizeof *entries);
     sc_cubins cubins;
     const sc_cubin_options options = {.cache = g->options->object == NULL ? NULL : g->options->object->cache};
     const char *error = sc_cubins_build(g->arena, g->options->target, functions, count, &options, &cubins);

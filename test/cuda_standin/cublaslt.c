@@ -41,7 +41,7 @@ struct cublasLtContext {
     } while (0)
 
 /* The library's functions, which the runtime looks up. */
-#define SYMBOL(result, name, arguments) SC_STANDIN_API result name arguments;
+#define SYMBOL(result, name, ...) SC_STANDIN_API result name(__VA_ARGS__);
 #include "runtime/cublaslt.def"
 #undef SYMBOL
 

@@ -189,7 +189,7 @@ void open_memory(bool open);
 void free_allocation(allocation *a);
 
 /* The driver's functions, which the runtime looks up. */
-#define SYMBOL(result, name, arguments) SC_STANDIN_API result name arguments;
+#define SYMBOL(result, name, ...) SC_STANDIN_API result name(__VA_ARGS__);
 #include "runtime/cuda.def"
 #undef SYMBOL
 

@@ -1,6 +1,6 @@
 /* Every op, compiled, against the interpreter: in each dtype that it takes, with odd sizes, dims of size 1, broadcast and transposed
  * operands, between other ops and beside a sum; then with each dim of the inputs split over two ranks. A module's functions are compiled
- * as one object. */
+ * as one object. For the target that $SHARDC_TEST_TARGET names: for cards on the stand-ins of CUDA's libraries (test/cuda_standin). */
 #include "interp_case.h"
 
 #include "codegen/program.h"
@@ -161,6 +161,8 @@ static const function single[] = {
 };
 
 /* ---- compiling and running ---- */
+static const sc_target *target; /* NULL: this processor */
+
 typedef struct program {
     sc_context context;
     const char *text;
@@ -181,8 +183,8 @@ static void compile(sc_context *context, void *user)
     sc_pass_env env = {0};
     p->m = sc_parse_module(context, "case", p->text, strlen(p->text));
     sc_module *fused = p->m == NULL ? NULL : sc_parse_module(context, "case", p->text, strlen(p->text));
-    if (fused != NULL && sc_pipeline_run(fused, &env, "fuse", NULL, NULL) &&
-        sc_generate(fused, &(sc_generate_options){.object = &(sc_object_options){.cache = ""}}, &p->generated))
+    const sc_generate_options how = {.target = target, .object = &(sc_object_options){.cache = ""}};
+    if (fused != NULL && sc_pipeline_run(fused, &env, "fuse", NULL, NULL) && sc_generate(fused, &how, &p->generated))
         p->fused = fused;
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);
@@ -438,7 +440,10 @@ static void no_op_is_left_out(void **state)
 
 int main(void)
 {
+    const char *name = getenv("SHARDC_TEST_TARGET");
     setenv("SHARDC_CFLAGS", "-O1", 0); /* compiling takes most of the time */
+    if (name != NULL && (target = sc_target_find(name)) == NULL)
+        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise_ops_in_every_dtype), cmocka_unit_test(every_other_op),    cmocka_unit_test(split_ops),
         cmocka_unit_test(ids_out_of_range_are_named),     cmocka_unit_test(no_op_is_left_out),
