@@ -27,6 +27,11 @@ typedef struct sc_machine_module sc_machine_module;
  * g++ or clang++; objects are kept where those of emitted C are (codegen/objects.h). NULL after a report, with the compiler's words. */
 sc_machine_module *sc_machine_compile(const char *const *texts, uint32_t count, sc_machine_report *report);
 void sc_machine_unload(sc_machine_module *module);
+/* The same in two steps: the texts' kernels, which cannot run yet; and those of several modules as one object, which is sooner done than one
+ * for each. Names of kernels of modules that are made together differ. */
+sc_machine_module *sc_machine_declare(const char *const *texts, uint32_t count, sc_machine_report *report);
+bool sc_machine_make(sc_machine_module *const *modules, uint32_t count, sc_machine_report *report);
+bool sc_machine_is_made(const sc_machine_module *module);
 
 typedef struct sc_machine_kernel {
     char name[128];

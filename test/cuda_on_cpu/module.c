@@ -41,7 +41,8 @@ enum { MAX_UNITS = 16 };
 struct sc_machine_module {
     void *object;
     sc_machine_kernel *kernels;
-    uint32_t kernel_count;
+    uint32_t kernel_count, text_count;
+    char **texts;
 };
 
 static void no_memory(void *user)
@@ -246,24 +247,33 @@ static sc_cache_key key_of(sc_arena *arena, const char *cache, const char *const
     return key;
 }
 
-static bool load(sc_machine_module *module, const char *path, sc_machine_report *report)
+/* What several modules are of. */
+typedef struct group {
+    sc_machine_module *const *modules;
+    uint32_t count;
+} group;
+
+static bool load(const group *of, const char *path, sc_machine_report *report)
 {
-    module->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    void *hooks = module->object == NULL ? NULL : dlsym(module->object, "sc_machine_hooks");
-    if (hooks == NULL) {
-        sc_machine_report_add(report, "the kernels' object cannot be loaded: %s", dlerror());
-        return false;
+    for (uint32_t m = 0; m < of->count; m++) {
+        sc_machine_module *module = of->modules[m];
+        module->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        void *hooks = module->object == NULL ? NULL : dlsym(module->object, "sc_machine_hooks");
+        if (hooks == NULL) {
+            sc_machine_report_add(report, "the kernels' object cannot be loaded: %s", dlerror());
+            return false;
+        }
+        *(const sc_machine_table **)hooks = &sc_machine_functions;
     }
-    *(const sc_machine_table **)hooks = &sc_machine_functions;
     return true;
 }
 
-static bool build_and_load(sc_machine_module *module, const char *const *texts, uint32_t count, sc_arena *arena, sc_machine_report *report)
+static bool build_and_load(const group *of, const char *const *texts, uint32_t count, sc_arena *arena, sc_machine_report *report)
 {
     const char *cache = sc_cache_open(arena, NULL);
     const char *kept = cache == NULL ? NULL : sc_cache_path(arena, cache, key_of(arena, cache, texts, count), ".so");
     if (kept != NULL && sc_cache_is_kept(kept))
-        return load(module, kept, report);
+        return load(of, kept, report);
     const char *folder = sc_cache_scratch(arena, cache);
     if (folder == NULL) {
         sc_machine_report_add(report, "no folder for temporary files can be written");
@@ -271,22 +281,56 @@ static bool build_and_load(sc_machine_module *module, const char *const *texts, 
     }
     const char *out = sc_arena_printf(arena, "%s/kernels.so", folder);
     bool ok = build(arena, folder, texts, count, out, report);
-    ok = ok && load(module, kept != NULL && sc_cache_keep(out, kept) ? kept : out, report);
+    ok = ok && load(of, kept != NULL && sc_cache_keep(out, kept) ? kept : out, report);
     sc_cache_remove(folder);
     return ok;
 }
 
-sc_machine_module *sc_machine_compile(const char *const *texts, uint32_t count, sc_machine_report *report)
+sc_machine_module *sc_machine_declare(const char *const *texts, uint32_t count, sc_machine_report *report)
 {
     sc_machine_module *module = calloc(1, sizeof *module);
-    sc_arena arena;
     report->text[0] = 0;
-    if (module == NULL)
+    if (module == NULL || (module->texts = calloc(count + 1u, sizeof *module->texts)) == NULL)
         no_memory(NULL);
+    for (; module->text_count < count; module->text_count++) {
+        if ((module->texts[module->text_count] = strdup(texts[module->text_count])) == NULL)
+            no_memory(NULL);
+    }
+    if (find_kernels(module, texts, count, report))
+        return module;
+    sc_machine_unload(module);
+    return NULL;
+}
+
+bool sc_machine_make(sc_machine_module *const *modules, uint32_t count, sc_machine_report *report)
+{
+    const group of = {modules, count};
+    sc_arena arena;
+    uint32_t all = 0;
+    report->text[0] = 0;
     sc_arena_init(&arena, no_memory, NULL);
-    bool ok = find_kernels(module, texts, count, report) && build_and_load(module, texts, count, &arena, report);
+    for (uint32_t m = 0; m < count; m++)
+        all += modules[m]->text_count;
+    const char **texts = sc_arena_array(&arena, all + 1u, sizeof *texts);
+    all = 0;
+    for (uint32_t m = 0; m < count; m++) {
+        for (uint32_t t = 0; t < modules[m]->text_count; t++)
+            texts[all++] = modules[m]->texts[t];
+    }
+    bool ok = build_and_load(&of, texts, all, &arena, report);
     sc_arena_free(&arena);
-    if (ok)
+    return ok;
+}
+
+bool sc_machine_is_made(const sc_machine_module *module)
+{
+    return module->object != NULL;
+}
+
+sc_machine_module *sc_machine_compile(const char *const *texts, uint32_t count, sc_machine_report *report)
+{
+    sc_machine_module *module = sc_machine_declare(texts, count, report);
+    if (module == NULL || sc_machine_make(&module, 1, report))
         return module;
     sc_machine_unload(module);
     return NULL;
@@ -298,6 +342,9 @@ void sc_machine_unload(sc_machine_module *module)
         return;
     if (module->object != NULL)
         dlclose(module->object);
+    for (uint32_t t = 0; t < module->text_count; t++)
+        free(module->texts[t]);
+    free(module->texts);
     free(module->kernels);
     free(module);
 }

@@ -11,7 +11,7 @@
 #define CALL(flags, work)                                                                                                                  \
     do {                                                                                                                                   \
         sc_cu_result entered = enter(__func__, flags);                                                                                     \
-        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                                                                         \
+        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                                                           \
     } while (0)
 
 /* ---- errors ---- */
@@ -45,7 +45,8 @@ static const struct {
     {RESULT_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
     {RESULT_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream"},
     {RESULT_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream"},
-    {RESULT_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread"},
+    {RESULT_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "attempt to terminate a thread-local capture sequence from another thread"},
     {RESULT_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
@@ -111,8 +112,7 @@ sc_cu_result cuDeviceGet(sc_cu_device *out, int ordinal)
 
 sc_cu_result cuDeviceGetName(char *out, int room, sc_cu_device device)
 {
-    CALL(ANYWHERE, is_card(device) ? (snprintf(out, (size_t)room, "Stand-in %d", device), SC_CU_SUCCESS)
-                                   : RESULT_INVALID_DEVICE);
+    CALL(ANYWHERE, is_card(device) ? (snprintf(out, (size_t)room, "Stand-in %d", device), SC_CU_SUCCESS) : RESULT_INVALID_DEVICE);
 }
 
 static sc_cu_result attribute(int *out, sc_cu_device_attribute which, sc_cu_device device)
@@ -174,8 +174,8 @@ sc_cu_result cuDevicePrimaryCtxRetain(sc_cu_context *out, sc_cu_device device)
     CALL(UNSAFE_IN_CAPTURE, retain(out, device));
 }
 
-/* What is left in a context that goes would be freed with it; here it stays among the live, so that a test sees it - but after an error that
- * no call gets past. */
+/* What is left in a context that goes would be freed with it; here it stays among the live, so that a test sees it - but after an error
+ * that no call gets past. */
 static sc_cu_result release(sc_cu_device device)
 {
     sc_cu_context context = is_card(device) ? the.primary[device] : NULL;
@@ -348,7 +348,7 @@ bool sc_standin_owns(sc_cu_stream stream, const void *at, size_t bytes)
 
 /* ---- modules ---- */
 
-/* Texts that were compiled once stay. */
+/* Texts stay; they are compiled, all that are not yet, when a kernel of one is launched. */
 typedef struct compiled {
     struct compiled *next;
     char *text;
@@ -356,7 +356,7 @@ typedef struct compiled {
 } compiled;
 static compiled *all_compiled;
 
-static const sc_machine_module *compile(const char *text, size_t bytes, char *log, size_t room)
+static sc_machine_module *compile(const char *text, size_t bytes, char *log, size_t room)
 {
     sc_machine_report report;
     for (compiled *c = all_compiled; c != NULL; c = c->next) {
@@ -366,7 +366,7 @@ static const sc_machine_module *compile(const char *text, size_t bytes, char *lo
     compiled *c = must_have(calloc(1, sizeof *c));
     c->text = must_have(calloc(1, bytes + 1));
     memcpy(c->text, text, bytes);
-    c->code = sc_machine_compile((const char *const[]){c->text}, 1, &report);
+    c->code = sc_machine_declare((const char *const[]){c->text}, 1, &report);
     if (c->code == NULL) {
         snprintf(log, room, "%s", report.text);
         fprintf(stderr, "test/cuda_standin: %s\n", report.text);
@@ -377,6 +377,37 @@ static const sc_machine_module *compile(const char *text, size_t bytes, char *lo
     c->next = all_compiled;
     all_compiled = c;
     return c->code;
+}
+
+static bool share_a_name(const sc_machine_module *a, const sc_machine_module *b)
+{
+    for (uint32_t k = 0; k < sc_machine_kernel_count(a); k++) {
+        if (sc_machine_kernel_named(b, sc_machine_kernel_at(a, k)->name) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* The module with all others that may be in one object with it. */
+static bool make(sc_machine_module *code)
+{
+    enum { MAX_TOGETHER = 1024 };
+    sc_machine_report report;
+    sc_machine_module *modules[MAX_TOGETHER] = {code};
+    uint32_t count = 1;
+    if (sc_machine_is_made(code))
+        return true;
+    for (const compiled *c = all_compiled; c != NULL && count < MAX_TOGETHER; c = c->next) {
+        bool clashes = sc_machine_is_made(c->code);
+        for (uint32_t m = 0; m < count && !clashes; m++)
+            clashes = share_a_name(c->code, modules[m]);
+        if (!clashes)
+            modules[count++] = c->code;
+    }
+    if (sc_machine_make(modules, count, &report))
+        return true;
+    fprintf(stderr, "test/cuda_standin: %s\n", report.text);
+    return false;
 }
 
 /* Machine code runs on cards of the same generation, no older; with an `a` on that one alone. */
@@ -400,7 +431,7 @@ static sc_cu_result load(sc_cu_module *out, const char *image, char *log, size_t
         return is_ptx ? RESULT_INVALID_PTX : RESULT_INVALID_IMAGE;
     if (!fits(is_ptx, capability, special[0] != 0))
         return SC_CU_NO_BINARY_FOR_GPU;
-    const sc_machine_module *code = compile(line + 1, bytes, log, room);
+    sc_machine_module *code = compile(line + 1, bytes, log, room);
     if (code == NULL)
         return is_ptx ? RESULT_INVALID_PTX : RESULT_INVALID_IMAGE;
     sc_cu_module module = new_object(MODULE, sizeof *module);
@@ -540,6 +571,8 @@ static sc_cu_result put_launch(sc_cu_function function, int64_t blocks, unsigned
         return RESULT_INVALID_HANDLE;
     if (blocks < 1 || blocks > INT32_MAX || threads < 1 || threads > 1024 || shared_bytes > function->dynamic_shared || arguments == NULL)
         return RESULT_INVALID_VALUE;
+    if (!make(function->module->code))
+        return RESULT_INVALID_IMAGE;
     if ((int)threads > function->kernel->max_threads)
         return RESULT_LAUNCH_OUT_OF_RESOURCES;
     size_t count = (size_t)function->kernel->param_count, bytes = sizeof(launch) + count * sizeof(uint64_t);
@@ -556,8 +589,7 @@ sc_cu_result cuLaunchKernel(sc_cu_function function, unsigned grid_x, unsigned g
                             unsigned block_z, unsigned shared_bytes, sc_cu_stream stream, void **arguments, void **extra)
 {
     bool is_flat = grid_y == 1 && grid_z == 1 && block_y == 1 && block_z == 1 && extra == NULL;
-    CALL(IN_CONTEXT,
-         is_flat ? put_launch(function, grid_x, block_x, shared_bytes, stream, arguments) : (sc_cu_result)RESULT_INVALID_VALUE);
+    CALL(IN_CONTEXT, is_flat ? put_launch(function, grid_x, block_x, shared_bytes, stream, arguments) : (sc_cu_result)RESULT_INVALID_VALUE);
 }
 
 /* ---- copies ---- */
@@ -602,8 +634,8 @@ static sc_cu_result put_copy(sc_cu_stream stream, bool from_host, bool to_host, 
     if ((!to_host && allocation_of(MEMORY, c.to, c.bytes) == NULL) ||
         (c.from != NULL && !from_host && allocation_of(MEMORY, c.from, c.bytes) == NULL))
         return RESULT_INVALID_VALUE;
-    bool is_pageable = (from_host && allocation_of(PINNED, c.from, c.bytes) == NULL) ||
-                       (to_host && allocation_of(PINNED, c.to, c.bytes) == NULL);
+    bool is_pageable =
+        (from_host && allocation_of(PINNED, c.from, c.bytes) == NULL) || (to_host && allocation_of(PINNED, c.to, c.bytes) == NULL);
     if (is_pageable && stream->capture != NULL) {
         stream->capture->is_invalid = true;
         return RESULT_CAPTURE_UNSUPPORTED;

@@ -64,7 +64,7 @@ struct CUfunc_st {
 
 struct CUmod_st {
     object base;
-    const sc_machine_module *code;
+    sc_machine_module *code;
     uint32_t function_count;
     struct CUfunc_st functions[MAX_ENTRIES];
 };

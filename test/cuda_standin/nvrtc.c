@@ -1,6 +1,5 @@
-/* NVRTC's stand-in ($SHARDC_NVRTC names it): takes what emitted CUDA is behind sc_cuda_machine_text, compiles it as the engine of
- * test/cuda_on_cpu does, so that what is no C++ is refused here with the compiler's words, and gives back the text as "machine code" and
- * "PTX" that the driver's stand-in takes. The log says of every entry what ptxas would: 32 registers, nothing spilled.
+/* NVRTC's stand-in ($SHARDC_NVRTC names it): what stands behind sc_cuda_machine_text is given back as "machine code" and "PTX" that the
+ * driver's stand-in takes, which compiles it. The log says of every entry what ptxas would: 32 registers, nothing spilled.
  *
  * As NVRTC it refuses options that it does not know, and sources with a line of #error. */
 #include <stdio.h>
@@ -180,7 +179,7 @@ sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count, 
         add_log(program, "%s(1): error: the text does not begin with sc_cuda_machine_text%s\n", program->name, "");
         return SC_NVRTC_COMPILATION;
     }
-    sc_machine_module *module = sc_machine_compile(&text, 1, &report);
+    sc_machine_module *module = sc_machine_declare(&text, 1, &report);
     if (module == NULL) {
         add_log(program, "%s: error: %s\n", program->name, report.text);
         return SC_NVRTC_COMPILATION;
