@@ -374,15 +374,18 @@ static double finish(const product *p, double x, int64_t row)
     return x;
 }
 
-/* It uses all of its workspace, as the library may. */
+/* It uses both ends of its workspace, as the library may all of it. */
 static bool run_product(void *data, char *why, size_t room)
 {
     const product *p = data;
     int64_t rows = (int64_t)p->d.rows, columns = (int64_t)p->d.columns;
     int64_t depth = (int64_t)(p->desc.transpose_a ? p->a.rows : p->a.columns);
     (void)why, (void)room;
-    if (p->workspace_bytes > 0)
-        memset(p->workspace, 0x5a, p->workspace_bytes);
+    size_t end = p->workspace_bytes < 4096 ? p->workspace_bytes : 4096;
+    if (end > 0) {
+        memset(p->workspace, 0x5a, end);
+        memset(p->workspace + p->workspace_bytes - end, 0x5a, end);
+    }
     for (int64_t batch = 0; batch < p->d.batches; batch++) {
         for (int64_t j = 0; j < columns; j++) {
             for (int64_t i = 0; i < rows; i++) {

@@ -317,7 +317,7 @@ static sc_cu_result allocate_pinned(void **out, size_t bytes)
     allocation *a = new_object(PINNED, sizeof *a);
     a->at = must_have(malloc(bytes));
     a->bytes = bytes;
-    memset(a->at, 0xa5, bytes);
+    memset(a->at, 0xa5, bytes < 4096 ? bytes : 4096);
     *out = a->at;
     return SC_CU_SUCCESS;
 }

@@ -220,6 +220,217 @@ static void a_check_that_fails_is_said(void **state)
     }
 }
 
+/* ---- collectives of ranks that share a card ---- */
+
+typedef struct moving {
+    sc_image_collective_kind kind;
+    sc_image_reduce reduce;
+    bool is_in_place;
+} moving;
+
+static const moving movings[] = {
+    {SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, false},   {SC_IMAGE_ALL_TO_ALL, SC_IMAGE_WHOLE, false},  {SC_IMAGE_PERMUTE, SC_IMAGE_WHOLE, false},
+    {SC_IMAGE_BROADCAST, SC_IMAGE_WHOLE, false},    {SC_IMAGE_BROADCAST, SC_IMAGE_WHOLE, true},    {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_SUM, false},
+    {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_MAX, false}, {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_MIN, false}, {SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, false},
+    {SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, true},      {SC_IMAGE_ALL_REDUCE, SC_IMAGE_MAX, true},     {SC_IMAGE_ALL_REDUCE, SC_IMAGE_MIN, true},
+};
+enum { MOVINGS = sizeof movings / sizeof *movings, MOST_RANKS = 8, PIECE = 37 };
+
+/* Elements that a rank gives and gets. */
+static void sizes_of(sc_image_collective_kind kind, int n, int *gives, int *gets)
+{
+    *gives = kind == SC_IMAGE_REDUCE_SCATTER || kind == SC_IMAGE_ALL_TO_ALL ? PIECE * n : PIECE;
+    *gets = kind == SC_IMAGE_ALL_GATHER || kind == SC_IMAGE_ALL_TO_ALL ? PIECE * n : PIECE;
+    if (kind == SC_IMAGE_ALL_REDUCE) /* several blocks, and parts of different sizes */
+        *gives = *gets = 2603;
+}
+
+/* A function for each dtype and way to move. */
+static sc_executable *moving_program(image_case *c, bool is_cuda, int n)
+{
+    image_begin(c, 1, (uint64_t)n);
+    c->image.target = is_cuda ? "cuda:sm_80" : "cpu";
+    uint32_t all = image_group(c, "tp", NULL);
+    for (sc_dtype dtype = 0; dtype < SC_DTYPE_COUNT; dtype++) {
+        for (int m = 0; m < MOVINGS; m++) {
+            int gives, gets;
+            sizes_of(movings[m].kind, n, &gives, &gets);
+            uint32_t move = image_collective(c, movings[m].kind, movings[m].reduce, all, dtype, gives > gets ? gives : gets);
+            if (movings[m].kind == SC_IMAGE_PERMUTE) {
+                sc_image_collective *ring = &c->collectives.data[move];
+                ring->source_count = (uint32_t)n;
+                ring->sources = sc_arena_array(&c->arena, (size_t)n, sizeof *ring->sources);
+                for (int i = 0; i < n; i++)
+                    ring->sources[i] = (uint32_t)(i + 1) % (uint32_t)n;
+            }
+            char *from = sc_arena_printf(&c->arena, "%s[T=%d@tp, K=%d]", sc_dtypes[dtype].name, n, gives);
+            char *to = sc_arena_printf(&c->arena, "%s[T=%d@tp, K=%d]", sc_dtypes[dtype].name, n, gets);
+            uint32_t x = image_input(c, "x", from, -1);
+            uint32_t y = movings[m].is_in_place ? x : image_buffer(c, SC_BUFFER_COMM, gets * sc_dtypes[dtype].bytes, "y");
+            image_move(c, move, x, y);
+            image_output(c, "y", to, y);
+            image_func(c, sc_arena_printf(&c->arena, "%s_%d", sc_dtypes[dtype].name, m));
+        }
+    }
+    if (is_cuda)
+        cuda_object(c, "", "cubin", 80);
+    return image_executable(c);
+}
+
+static bool is_nan(sc_dtype dtype, const void *at)
+{
+    float f;
+    double d;
+    uint16_t half;
+    switch (dtype) {
+    case SC_DTYPE_f32:
+        memcpy(&f, at, sizeof f);
+        return f != f;
+    case SC_DTYPE_f64:
+        memcpy(&d, at, sizeof d);
+        return d != d;
+    case SC_DTYPE_bf16:
+        memcpy(&half, at, sizeof half);
+        return (half & 0x7fff) > 0x7f80;
+    case SC_DTYPE_f16:
+        memcpy(&half, at, sizeof half);
+        return (half & 0x7fff) > 0x7c00;
+    default:
+        return false;
+    }
+}
+
+/* All bits at random; one element in four is moderate, so that sums are numbers. */
+static void fill(sc_dtype dtype, uint8_t *x, size_t count, uint64_t *random)
+{
+    for (size_t i = 0; i < count; i++) {
+        *random = *random * 6364136223846793005u + 1442695040888963407u;
+        uint64_t bits = *random >> 7 ^ *random << 40;
+        float f = (float)(int64_t)(*random >> 33) * 0x1p-20f;
+        double d = (double)f;
+        if (dtype == SC_DTYPE_bool)
+            bits = bits >> 20 & 1;
+        else if (dtype == SC_DTYPE_f32 && i % 4 != 0)
+            memcpy(&bits, &f, sizeof f);
+        else if (dtype == SC_DTYPE_f64 && i % 4 != 0)
+            memcpy(&bits, &d, sizeof d);
+        else if (i % 4 != 0) /* of bf16 and f16: exponents about that of 1 */
+            bits = dtype == SC_DTYPE_bf16 ? (bits & 0x80ff) | 0x3f00 : dtype == SC_DTYPE_f16 ? (bits & 0x87ff) | 0x3800 : bits;
+        memcpy(x + i * sc_dtypes[dtype].bytes, &bits, sc_dtypes[dtype].bytes);
+    }
+}
+
+static void ranks_that_share_a_card_move_the_same(void **state)
+{
+    (void)state;
+    static uint8_t x[MOST_RANKS * 2603 * 8], ours[sizeof x], theirs[sizeof x];
+    uint64_t random = 1;
+    for (int n = 1; n <= MOST_RANKS; n *= 2) {
+        image_case cpu, cuda;
+        sc_executable *programs[2] = {moving_program(&cpu, false, n), moving_program(&cuda, true, n)};
+        sc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            standin.sc_standin_seed(seed + 3 * (uint64_t)n);
+            for (uint32_t f = 0; f < SC_DTYPE_COUNT * MOVINGS; f++) {
+                sc_dtype dtype = (sc_dtype)(f / MOVINGS);
+                int gives, gets;
+                sizes_of(movings[f % MOVINGS].kind, n, &gives, &gets);
+                size_t size = sc_dtypes[dtype].bytes;
+                fill(dtype, x, (size_t)(n * gives), &random);
+                sc_feed_value feed = {"x", x, NULL};
+                SUCCEED(sc_session_run(sessions[0], f, &feed, 1, (sc_fetch_value[]){{0, theirs, NULL}}, 1, &error));
+                SUCCEED(sc_session_run(sessions[1], f, &feed, 1, (sc_fetch_value[]){{0, ours, NULL}}, 1, &error));
+                for (size_t i = 0; i < (size_t)(n * gets); i++) {
+                    if (memcmp(ours + i * size, theirs + i * size, size) != 0 &&
+                        !(is_nan(dtype, ours + i * size) && is_nan(dtype, theirs + i * size)))
+                        fail_msg("%s of %d ranks, seed %d: element %zu differs", programs[1]->image->funcs[f].name, n, (int)seed, i);
+                }
+            }
+        }
+        for (int i = 0; i < 2; i++) {
+            sc_session_free(sessions[i]);
+            sc_executable_free(programs[i]);
+        }
+        sc_arena_free(&cpu.arena);
+        sc_arena_free(&cuda.arena);
+        expect_clean();
+    }
+}
+
+/* ---- orders ---- */
+
+static const char order_kernels[] =
+    "SC_KERNEL(32, 1) void k_grow_0(float *x, const int64_t *sc_call, uint64_t *sc_failure)\n"
+    "{\n    x[sc_thread()] = 3.0f * x[sc_thread()] + 1.0f;\n}\n"
+    "SC_KERNEL(32, 1) void k_take_0(const float *y, float *w, const int64_t *sc_call, uint64_t *sc_failure)\n"
+    "{\n    for (int i = 0; i < 128; i++)\n        w[sc_thread()] += y[i] * (float)(1 + (i + sc_thread()) % 5);\n}\n"
+    "SC_KERNEL(32, 1) void k_clear_0(float *w, const int64_t *sc_call, uint64_t *sc_failure)\n"
+    "{\n    w[sc_thread()] = 0;\n}\n";
+enum { ROUNDS = 4 };
+
+/* Writes right before and right behind what moves, over and over: whatever is not waited for shows. */
+static void whatever_the_order_the_values_are_the_same(void **state)
+{
+    (void)state;
+    image_case c;
+    cuda_begin(&c, 1, 4);
+    uint32_t all = image_group(&c, "tp", NULL);
+    uint32_t gather = image_collective(&c, SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, all, SC_DTYPE_f32, 128);
+    uint32_t sum = image_collective(&c, SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, all, SC_DTYPE_f32, 32);
+    uint32_t grow = image_kernel(&c, "k_grow", "b", (int64_t[]){128}, 0, NULL);
+    uint32_t take = image_kernel(&c, "k_take", "ib", (int64_t[]){512, 128}, 0, NULL);
+    uint32_t clear = image_kernel(&c, "k_clear", "o", (int64_t[]){128}, 0, NULL);
+    uint32_t x = image_input(&c, "x", "f32[T=4@tp, K=32]", -1);
+    uint32_t y = image_buffer(&c, SC_BUFFER_COMM, 512, "y"), w = image_buffer(&c, SC_BUFFER_ACT, 128, "w");
+    image_instr(&c, SC_INSTR_KERNEL, clear, 1, &w);
+    for (int round = 0; round < ROUNDS; round++) {
+        image_instr(&c, SC_INSTR_KERNEL, grow, 1, &x);
+        uint32_t start = image_instr(&c, SC_INSTR_COLLECTIVE, gather, 2, (uint32_t[]){x, y});
+        c.instrs.data[start].stream = 1;
+        image_instr(&c, SC_INSTR_KERNEL, grow, 1, &w);
+        image_instr(&c, SC_INSTR_FINISH, start, 0, NULL);
+        image_instr(&c, SC_INSTR_KERNEL, take, 2, (uint32_t[]){y, w});
+        image_instr(&c, SC_INSTR_KERNEL, grow, 1, &x);
+        image_move(&c, sum, x, x);
+    }
+    image_output(&c, "w", "f32[T=4@tp, K=32]", w);
+    image_output(&c, "x", "f32[T=4@tp, K=32]", x);
+    image_func(&c, "f");
+    cuda_object(&c, order_kernels, "cubin", 80);
+    sc_executable *program = image_executable(&c);
+    sc_session *session = session_of(program);
+    float in[4][32], u[4][32], v[4][32], got_w[4][32], got_x[4][32];
+    for (int i = 0; i < 128; i++)
+        u[i / 32][i % 32] = in[i / 32][i % 32] = (float)(i % 3);
+    memset(v, 0, sizeof v);
+    for (int round = 0; round < ROUNDS; round++) {
+        float total[32] = {0};
+        for (int i = 0; i < 128; i++) {
+            u[i / 32][i % 32] = 3 * u[i / 32][i % 32] + 1;
+            v[i / 32][i % 32] = 3 * v[i / 32][i % 32] + 1;
+        }
+        for (int i = 0; i < 128; i++) {
+            for (int k = 0; k < 128; k++)
+                v[i / 32][i % 32] += u[k / 32][k % 32] * (float)(1 + (k + i % 32) % 5);
+        }
+        for (int i = 0; i < 128; i++)
+            total[i % 32] += 3 * u[i / 32][i % 32] + 1;
+        for (int i = 0; i < 128; i++)
+            u[i / 32][i % 32] = total[i % 32];
+    }
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        standin.sc_standin_seed(seed);
+        sc_feed_value feed = {"x", in, NULL};
+        SUCCEED(sc_session_run(session, 0, &feed, 1, (sc_fetch_value[]){{0, got_w, NULL}, {1, got_x, NULL}}, 2, &error));
+        assert_memory_equal(got_w, v, sizeof v);
+        assert_memory_equal(got_x, u, sizeof u);
+    }
+    sc_session_free(session);
+    sc_executable_free(program);
+    sc_arena_free(&c.arena);
+    expect_clean();
+}
+
 /* ---- what a machine lacks ---- */
 
 typedef struct refusal {
@@ -372,6 +583,8 @@ int main(void)
         cmocka_unit_test(parameters_change_between_calls),
         cmocka_unit_test(functions_become_graphs),
         cmocka_unit_test(a_check_that_fails_is_said),
+        cmocka_unit_test(ranks_that_share_a_card_move_the_same),
+        cmocka_unit_test(whatever_the_order_the_values_are_the_same),
         cmocka_unit_test(refusals_come_first),
         cmocka_unit_test(one_rank_survives_every_call_that_fails),
         cmocka_unit_test(ranks_survive_calls_that_fail),
