@@ -3,6 +3,7 @@
 #include "attend_case.h"
 
 #include "codegen/attend_cuda.h"
+#include "codegen/nvrtc.h"
 #include "test/cuda_on_cpu/harness.h"
 
 enum { CASES = 24, MAX_ARRAYS = 24 };
@@ -160,11 +161,52 @@ static void backward_is_the_interpreters(void **state)
     check_all(1);
 }
 
+/* ---- for cards ---- */
+
+/* What NVRTC makes of the text; the usages are in the arena. */
+static sc_cuda_usages usages_of(sc_arena *arena, const sc_nvrtc *nvrtc, const char *text, const char *target)
+{
+    sc_nvrtc_code code;
+    sc_cuda_usages usages = {0};
+    const char *source = sc_arena_printf(arena, "%s%s", sc_cuda_machine_text, text);
+    const char *wrong = sc_nvrtc_compile(nvrtc, source, "attend.cu", sc_target_find(target), &code);
+    if (wrong != NULL)
+        fail_msg("%s: %s\n%s\n%s", target, wrong, code.log, text);
+    sc_nvrtc_read_log(arena, code.log, &usages);
+    sc_nvrtc_code_free(&code);
+    return usages;
+}
+
+static void open_nvrtc(sc_nvrtc *nvrtc)
+{
+    sc_error error = {0};
+    if (sc_nvrtc_open(nvrtc, &error))
+        return;
+    print_message("skipped: %s\n", error.text);
+    skip();
+}
+
+static void texts_compile_for_cards(void **state)
+{
+    (void)state;
+    sc_nvrtc nvrtc;
+    open_nvrtc(&nvrtc);
+    for (int i = 0; i < CASES; i += 3) {
+        for (int which = 0; which < 2; which++) {
+            const kernel *k = &all.kernels[i][which];
+            sc_cuda_usages usages = usages_of(&all.cases[i].c->m->context->arena, &nvrtc, k->text, "cuda:sm_90a");
+            assert_int_equal(usages.count, k->code.stage_count);
+        }
+    }
+    sc_nvrtc_close(&nvrtc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_is_the_interpreters),
         cmocka_unit_test(backward_is_the_interpreters),
+        cmocka_unit_test(texts_compile_for_cards),
     };
     return cmocka_run_group_tests(tests, open_suite, close_suite);
 }
