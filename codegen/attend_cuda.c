@@ -43,39 +43,137 @@ static void declare_params(sc_attend_text *text)
     }
 }
 
-sc_cuda_stage *sc_attend_cuda_begin(sc_attend_cuda *cuda, int64_t blocks, uint32_t threads, int resident)
+void sc_attend_cuda_begin(sc_attend_cuda *cuda, int64_t blocks, uint32_t threads, int resident)
 {
     sc_attend_text *text = &cuda->text;
     uint32_t number = cuda->code->stage_count++;
-    sc_cuda_stage *stage = &cuda->code->stages[number];
-    *stage = (sc_cuda_stage){.blocks = blocks < 1 ? 1 : blocks, .threads = threads};
+    cuda->code->stages[number] = (sc_cuda_stage){.blocks = blocks < 1 ? 1 : blocks, .threads = threads};
+    cuda->shared = 0;
     sc_strbuf_printf(text->out, "SC_KERNEL(%u, %d) void %s_%u(", threads, resident, text->name, number);
     add_parameters(cuda);
     sc_attend_line(text, "{");
     text->depth++;
     declare_params(text);
-    return stage;
 }
 
 void sc_attend_cuda_end(sc_attend_cuda *cuda)
 {
     sc_attend_close(&cuda->text);
     sc_strbuf_add_char(cuda->text.out, '\n');
+    cuda->code->stages[cuda->code->stage_count - 1].shared_bytes = cuda->shared;
 }
 
-/* ---- the function ---- */
+uint32_t sc_attend_cuda_share(sc_attend_cuda *cuda, const char *type, const char *name, uint32_t element_bytes, int64_t count)
+{
+    uint32_t at = cuda->shared;
+    sc_attend_line(&cuda->text, "const sc_shared_ptr<%s> %s = sc_shared<%s>(%u);", type, name, type, at);
+    cuda->shared = (uint32_t)(at + element_bytes * count + 15) / 16 * 16;
+    return at;
+}
 
-void sc_attend_emit_cuda(sc_context *context, const sc_attend_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers,
-                         sc_cuda_code *code)
+void sc_attend_cuda_decode(sc_attend_text *text, sc_attend_choice *choice, const char *number)
+{
+    const sc_attend_desc *desc = text->desc;
+    int64_t all = sc_attend_product(desc, choice), divide = 1;
+    const char *type = all < INT32_MAX ? "uint32_t" : "int64_t";
+    for (uint32_t i = desc->query_count; i-- > 0;) {
+        const sc_attend_dim *dim = &desc->queries[i];
+        if (!choice(desc, dim))
+            continue;
+        const char *index = sc_arena_printf(text->arena, "(%s)%s", type, number);
+        if (divide > 1)
+            index = sc_arena_printf(text->arena, "%s / %lld", index, (long long)divide);
+        divide *= dim->size;
+        if (divide < all)
+            index = sc_arena_printf(text->arena, "%s %% %lld", index, (long long)dim->size);
+        sc_attend_line(text, "const int64_t s%u = %s; /* %s */", i, dim->size == 1 ? "0" : index, dim->name);
+    }
+}
+
+/* ---- forms ---- */
+
+sc_attend_cuda_tiles sc_attend_cuda_default_tiles(int64_t head)
+{
+    /* Chosen so that sums stay in registers (255 of a thread) and tiles in SC_ATTEND_CUDA_SHARED. */
+    static const struct {
+        int64_t head;
+        sc_attend_cuda_tiles tiles;
+    } rows[] = {
+        {64, {{4, 2, 64, 2, 2}, {4, 1, 64, 2, 2}, {4, 1, 64, 2, 2}}},
+        {128, {{4, 2, 32, 2, 2}, {4, 1, 32, 2, 2}, {4, 1, 32, 2, 2}}},
+        {192, {{4, 1, 32, 2, 2}, {3, 1, 16, 2, 1}, {3, 1, 16, 2, 1}}},
+        {SC_ATTEND_CUDA_MAX_HEAD, {{4, 1, 16, 3, 1}, {3, 1, 16, 2, 1}, {3, 1, 16, 2, 1}}},
+    };
+    size_t i = 0;
+    while (rows[i].head < head && i + 1 < sizeof rows / sizeof *rows)
+        i++;
+    return rows[i].tiles;
+}
+
+static const char *reason_for_simple(const sc_attend_desc *desc)
+{
+    static const sc_attend_role heads[] = {SC_ATTEND_Q, SC_ATTEND_K, SC_ATTEND_D_Q, SC_ATTEND_D_K},
+                                owns[] = {SC_ATTEND_V, SC_ATTEND_OUT, SC_ATTEND_D_OUT, SC_ATTEND_D_V};
+    sc_dtype dtype = desc->arrays[SC_ATTEND_Q].dtype;
+    if (dtype != SC_DTYPE_bf16 && dtype != SC_DTYPE_f16)
+        return "products of tiles take elements of 16 bits";
+    for (int role = 0; role < SC_ATTEND_ROLES; role++) {
+        bool is_mask = role == SC_ATTEND_LSE || (role >= SC_ATTEND_KEEP && role <= SC_ATTEND_LEN);
+        if (desc->arrays[role].is_there && !is_mask && desc->arrays[role].dtype != dtype)
+            return "arrays are of different dtypes";
+    }
+    if (desc->arrays[SC_ATTEND_D_BIAS].is_there)
+        return "the bias has a gradient";
+    if (desc->own_count != 1)
+        return "values have several dims, or none, besides those of keys";
+    if (desc->e.size % 8 != 0 || desc->own[0].size % 8 != 0)
+        return "the elements of a head are no multiple of 8";
+    if (desc->e.size > SC_ATTEND_CUDA_MAX_HEAD || desc->own[0].size > SC_ATTEND_CUDA_MAX_HEAD)
+        return "a head has more than 256 elements";
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        if ((desc->arrays[heads[i]].is_there && desc->e.strides[heads[i]] != 1) ||
+            (desc->arrays[owns[i]].is_there && desc->own[0].strides[owns[i]] != 1))
+            return "the elements of a head are apart";
+    }
+    if (desc->t.size > INT32_MAX / 2 || sc_attend_rows(desc) > INT32_MAX / 2)
+        return "positions do not fit 32 bits";
+    uint32_t both = 1u << SC_ATTEND_K | 1u << SC_ATTEND_V;
+    for (uint32_t i = 0; desc->is_grad && i < desc->query_count; i++) {
+        if (sc_attend_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
+            return "keys and values are shared by different queries";
+    }
+    return desc->is_grad ? "not yet" : NULL;
+}
+
+static void emit(sc_attend_cuda *cuda)
+{
+    memset(cuda->code, 0, sizeof *cuda->code);
+    cuda->code->why_simple = reason_for_simple(cuda->text.desc);
+    if (cuda->code->why_simple != NULL) {
+        sc_attend_cuda_simple(cuda);
+        return;
+    }
+    sc_attend_cuda_emit_tools(cuda);
+    sc_attend_cuda_forward(cuda);
+}
+
+void sc_attend_emit_cuda_tiled(sc_context *context, const sc_attend_desc *desc, const sc_attend_cuda_tiles *tiles, const char *name,
+                               sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
 {
     sc_strbuf body;
     sc_strbuf_init(&body, &context->arena);
     bool is_wide = desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64;
-    sc_attend_cuda cuda = {.text = {&context->arena, desc, name, is_wide ? "double" : "float", &body, 0}, .code = code};
-    memset(code, 0, sizeof *code);
-    code->why_simple = "there is no other form yet";
-    sc_attend_cuda_simple(&cuda);
+    sc_attend_cuda cuda = {.text = {&context->arena, desc, name, is_wide ? "double" : "float", &body, 0}, .code = code, .tiles = tiles};
+    emit(&cuda);
     if (helpers != NULL)
         *helpers |= sc_helpers_named_in(body.data) & ~SC_CUDA_MACHINE_HELPERS;
     sc_strbuf_add(out, body.data);
+}
+
+void sc_attend_emit_cuda(sc_context *context, const sc_attend_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers,
+                         sc_cuda_code *code)
+{
+    int64_t e = desc->e.size, own = sc_attend_own_size(desc);
+    sc_attend_cuda_tiles tiles = sc_attend_cuda_default_tiles(e > own ? e : own);
+    sc_attend_emit_cuda_tiled(context, desc, &tiles, name, out, helpers, code);
 }

@@ -9,9 +9,27 @@
 #include "codegen/attend.h"
 #include "codegen/emit_cuda.h"
 
+/* How a stage of the form for 16-bit elements goes over queries and keys: a block holds warps x strips x 16 rows of one side, and runs over
+ * `tile` rows of the other at a time, `stages` of these on their way at once. */
+typedef struct sc_attend_cuda_tile {
+    int warps, strips, tile, stages; /* 1 .. 32; 1 or 2; a multiple of 16; 2 .. */
+    int resident;                    /* blocks that should fit on a multiprocessor */
+} sc_attend_cuda_tile;
+
+typedef struct sc_attend_cuda_tiles {
+    sc_attend_cuda_tile forward, d_q, d_k_d_v; /* rows of queries, queries, keys; the last has 2 stages */
+} sc_attend_cuda_tiles;
+
+/* What is chosen for heads of so many elements, at most SC_ATTEND_CUDA_MAX_HEAD. */
+enum { SC_ATTEND_CUDA_MAX_HEAD = 256, SC_ATTEND_CUDA_SHARED = 99 << 10 /* bytes that a block of any card may have */ };
+sc_attend_cuda_tiles sc_attend_cuda_default_tiles(int64_t head);
+
 /* Appends the stages' functions, NAME_0, NAME_1, .., which stand behind sc_cuda_machine_text and the helpers that *helpers gains (may be
  * NULL). */
 void sc_attend_emit_cuda(sc_context *context, const sc_attend_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers,
                          sc_cuda_code *code);
+/* The same in tiles of these sizes, where it has some: for tests. */
+void sc_attend_emit_cuda_tiled(sc_context *context, const sc_attend_desc *desc, const sc_attend_cuda_tiles *tiles, const char *name,
+                               sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);
 
 #endif
