@@ -142,7 +142,7 @@ static const char *reason_for_simple(const sc_attend_desc *desc)
         if (sc_attend_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
             return "keys and values are shared by different queries";
     }
-    return desc->is_grad ? "not yet" : NULL;
+    return NULL;
 }
 
 static void emit(sc_attend_cuda *cuda)
@@ -154,7 +154,10 @@ static void emit(sc_attend_cuda *cuda)
         return;
     }
     sc_attend_cuda_emit_tools(cuda);
-    sc_attend_cuda_forward(cuda);
+    if (cuda->text.desc->is_grad)
+        sc_attend_cuda_grad(cuda);
+    else
+        sc_attend_cuda_forward(cuda);
 }
 
 void sc_attend_emit_cuda_tiled(sc_context *context, const sc_attend_desc *desc, const sc_attend_cuda_tiles *tiles, const char *name,

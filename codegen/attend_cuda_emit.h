@@ -41,7 +41,7 @@ void sc_attend_cuda_emit_tools(sc_attend_cuda *cuda);
 /* What blocks of queries (forward, d_q) keep of their rows in shared memory. */
 typedef struct sc_attend_places {
     sc_attend_role roles[SC_ATTEND_ROLES]; /* NAME_of[row]: where the array begins for the row */
-    uint32_t count;
+    uint32_t count, of_rows;               /* of_rows: the first are the rows' own arrays, the others those of masks and biases */
     bool has_weight_row;
 } sc_attend_places;
 
@@ -52,6 +52,42 @@ void sc_attend_share_places(sc_attend_cuda *cuda, const sc_attend_places *places
 void sc_attend_keep_places(sc_attend_text *text, const sc_attend_places *places, const char *row);
 /* keep_at, bias_at, .., weight_row of the row. */
 void sc_attend_read_places(sc_attend_text *text, const char *row);
+
+/* A stage that goes over blocks of queries. In its text: sizes; lane; warp_row, the warp's first row in the block; unit, block. */
+typedef struct sc_attend_queries {
+    sc_attend_cuda *cuda;
+    sc_attend_text *text;
+    const sc_attend_desc *desc;
+    sc_attend_cuda_tile tile;
+    sc_attend_head e, own;
+    int64_t rows, blocks; /* of a unit: queries, blocks of them */
+    int block_rows;
+    bool has_interval;
+    sc_attend_places places;
+    uint32_t queries_at; /* byte of shared memory */
+} sc_attend_queries;
+
+sc_attend_queries sc_attend_queries_of(sc_attend_cuda *cuda, const sc_attend_cuda_tile *tile, const sc_attend_role *roles, size_t count);
+void sc_attend_declare_sizes(sc_attend_queries *q);
+/* The function's begin: up to where the unit's dims are decoded; queries, keys, values, places. */
+void sc_attend_begin_queries(sc_attend_queries *q);
+void sc_attend_share_queries(sc_attend_queries *q);
+/* Of each row: where its arrays are - those that are read below 0 for one that is not there or is padding, those that are written for one
+ * that is not there - and its keys. */
+void sc_attend_keep_rows(sc_attend_queries *q);
+/* Declares the keys from low to high that some query of the block sees (block_), of the warp (warp_), that all of the warp see (inner_),
+ * and those of the thread's rows (low_of_row[r], high_of_row[r]); without an interval, block_ alone. */
+void sc_attend_declare_hull(sc_attend_queries *q);
+/* Begins the copies of rows and of the first tiles; of tile `number`, if it is one. */
+void sc_attend_begin_copies(sc_attend_queries *q);
+void sc_attend_copy_tile(sc_attend_queries *q, const char *number);
+/* Opens the loop over tiles: number, begin (the first key), with the tile there and the next on its way. */
+void sc_attend_open_tiles(sc_attend_queries *q);
+/* Whether a key is the row's; whether the tile has keys that are not all rows'. */
+const char *sc_attend_inside(const sc_attend_queries *q);
+const char *sc_attend_cut(const sc_attend_queries *q);
+/* sums times factors, as rows of `role`; head: e, own. Nobody reads queries any more. */
+void sc_attend_write_rows(sc_attend_queries *q, sc_attend_role role, const char *head);
 
 /* Opens loops over the elements of a warp's strips against a tile, around lines in which i, j, c are theirs, r counts the thread's rows. */
 void sc_attend_open_elements(sc_attend_text *text, const char *columns);

@@ -6,7 +6,9 @@
 #include "codegen/nvrtc.h"
 #include "test/cuda_on_cpu/harness.h"
 
-enum { CASES = 24, MAX_ARRAYS = 24 };
+enum { SIMPLE = 14, CASES = 44 /* the others are for the tiled form */, MAX_ARRAYS = 24 };
+/* Weights and their cotangents are rounded before they are factors, as the interpreter's are not. */
+enum { TILED_SLACK = 2 };
 
 typedef struct kernel {
     sc_attend_desc *desc;
@@ -23,13 +25,22 @@ typedef struct suite {
 
 static suite all;
 
-static const spec_range range = {.dtypes = {"f32", "f32", "f64", "bf16", "bf16", "f16"},
-                                 .heads = {1, 3, 8, 16, 20, 33, 64, 48},
-                                 .few = 20,
-                                 .many = 60,
-                                 .few_keys = 40,
-                                 .many_keys = 80,
-                                 .most_keys = 150};
+static const spec_range any = {.dtypes = {"f32", "f32", "f64", "bf16", "bf16", "f16"},
+                               .heads = {1, 3, 8, 16, 20, 33, 64, 48},
+                               .few = 20,
+                               .many = 60,
+                               .few_keys = 40,
+                               .many_keys = 80,
+                               .most_keys = 150};
+
+static const spec_range rows = {.dtypes = {"bf16", "f16", "bf16", "f16", "bf16", "bf16"},
+                                .heads = {16, 32, 48, 64, 24, 64, 8, 40},
+                                .few = 20,
+                                .many = 60,
+                                .few_keys = 40,
+                                .many_keys = 80,
+                                .most_keys = 150,
+                                .has_rows = true};
 
 /* ---- emitting ---- */
 
@@ -42,7 +53,17 @@ static void add_helpers(sc_strbuf *out, sc_helper_set helpers)
     }
 }
 
-static void emit(attend_case *a, int which, kernel *k)
+/* Small, so that few queries and keys are several. */
+static sc_attend_cuda_tile draw_tile(spec *s)
+{
+    return (sc_attend_cuda_tile){.warps = 1 + (int)draw(s, 3),
+                                 .strips = 1 + (int)draw(s, 2),
+                                 .tile = 16 * (1 + (int)draw(s, 3)),
+                                 .stages = 2 + (int)draw(s, 2),
+                                 .resident = 1};
+}
+
+static void emit(attend_case *a, int which, const sc_attend_cuda_tiles *tiles, kernel *k)
 {
     sc_context *context = a->c->m->context;
     sc_strbuf body, text;
@@ -52,7 +73,7 @@ static void emit(attend_case *a, int which, kernel *k)
     k->desc = sc_attend_describe(a->c->m, a->ops[which]);
     if (k->desc == NULL)
         fail_msg("not described:\n%s", a->spec.text);
-    sc_attend_emit_cuda(context, k->desc, k->name, &body, &helpers, &k->code);
+    sc_attend_emit_cuda_tiled(context, k->desc, tiles, k->name, &body, &helpers, &k->code);
     add_helpers(&text, helpers);
     sc_strbuf_add(&text, body.data);
     k->text = text.data;
@@ -60,9 +81,9 @@ static void emit(attend_case *a, int which, kernel *k)
 
 /* ---- running ---- */
 
-static void run_rank(const attend_case *a, int which, uint64_t rank, void *user, void **results)
+static bool run_kernel(const attend_case *a, int which, const kernel *k, const sc_machine_module *module, uint64_t rank, void **results,
+                       sc_machine_report *report)
 {
-    const kernel *k = user;
     const sc_module *m = a->c->m;
     const sc_op *op = sc_op_at(m, a->ops[which]);
     sc_machine_argument arguments[MAX_ARRAYS];
@@ -94,7 +115,7 @@ static void run_rank(const attend_case *a, int which, uint64_t rank, void *user,
             params[i] = -1; /* not read */
         }
     }
-    sc_machine_function function = {.module = all.module,
+    sc_machine_function function = {.module = module,
                                     .stages = stages,
                                     .stage_count = k->code.stage_count,
                                     .arguments = arguments,
@@ -103,13 +124,19 @@ static void run_rank(const attend_case *a, int which, uint64_t rank, void *user,
                                     .values = params,
                                     .value_count = k->desc->param_count,
                                     .step = step};
-    uint64_t failure;
-    sc_machine_report report;
-    if (!sc_machine_run_function(&function, &failure, &report))
-        fail_msg("%s\n%s", report.text, a->spec.text);
-    assert_true(failure == UINT64_MAX);
+    uint64_t failure = 0;
+    bool is_fine = sc_machine_run_function(&function, &failure, report);
+    assert_true(!is_fine || failure == UINT64_MAX);
     for (uint32_t i = 0; i < op->operand_count; i++)
         free(arguments[i].data);
+    return is_fine;
+}
+
+static void run_rank(const attend_case *a, int which, uint64_t rank, void *user, void **results)
+{
+    sc_machine_report report;
+    if (!run_kernel(a, which, user, all.module, rank, results, &report))
+        fail_msg("%s\n%s", report.text, a->spec.text);
 }
 
 static int open_suite(void **state)
@@ -117,11 +144,13 @@ static int open_suite(void **state)
     (void)state;
     static const char *texts[2 * CASES];
     for (int i = 0; i < CASES; i++) {
-        open_attend_case(&all.cases[i], (uint64_t)i + 1, &range);
+        open_attend_case(&all.cases[i], (uint64_t)i + 1, i < SIMPLE ? &any : &rows);
         for (int which = 0; which < 2; which++) {
             kernel *k = &all.kernels[i][which];
             snprintf(k->name, sizeof k->name, "case%d_%d", i, which);
-            emit(&all.cases[i], which, k);
+            spec *s = &all.cases[i].spec;
+            const sc_attend_cuda_tiles tiles = {draw_tile(s), draw_tile(s), draw_tile(s)};
+            emit(&all.cases[i], which, &tiles, k);
             texts[2 * i + which] = k->text;
         }
     }
@@ -145,7 +174,8 @@ static void check_all(int which)
 {
     for (int i = 0; i < CASES; i++) {
         kernel *k = &all.kernels[i][which];
-        check_op(&all.cases[i], which, k->code.why_simple != NULL ? "simple" : "fast", 1, run_rank, k);
+        bool is_simple = k->code.why_simple != NULL;
+        check_op(&all.cases[i], which, is_simple ? "simple" : "tiled", is_simple ? 1 : TILED_SLACK, run_rank, k);
     }
 }
 
@@ -159,6 +189,97 @@ static void backward_is_the_interpreters(void **state)
 {
     (void)state;
     check_all(1);
+}
+
+/* The cases would else not say what their names do. */
+static void forms_are_among_the_cases(void **state)
+{
+    (void)state;
+    int simple = 0, tiled = 0, intervals = 0, wide = 0, heads = 0, ranks = 0;
+    for (int i = 0; i < 2 * CASES; i++) {
+        const kernel *k = &all.kernels[i / 2][i % 2];
+        const sc_attend_desc *desc = k->desc;
+        simple += k->code.why_simple != NULL;
+        if (k->code.why_simple != NULL)
+            continue;
+        tiled++;
+        intervals += desc->is_causal || desc->arrays[SC_ATTEND_LEN].is_there;
+        wide += desc->arrays[SC_ATTEND_KEEP].is_there || desc->arrays[SC_ATTEND_SEGMENTS].is_there || desc->arrays[SC_ATTEND_BIAS].is_there;
+        heads += desc->e.size != desc->own[0].size;
+        ranks += sc_mesh_ranks(&all.cases[i / 2].c->m->mesh) > 1;
+    }
+    print_message(
+        "of %d kernels, %d are simple, %d tiled; of these %d have intervals, %d more masks, %d two sizes of heads, %d several ranks\n",
+        2 * CASES, simple, tiled, intervals, wide, heads, ranks);
+    assert_true(simple >= 16 && tiled >= CASES / 2 && intervals >= 8 && wide >= 8 && heads >= 4 && ranks >= 8);
+}
+
+/* ---- mistakes ---- */
+
+/* The text without occurrence `number` of the words. */
+static char *without(const char *text, const char *words, int number)
+{
+    const char *at = strstr(text, words);
+    for (; at != NULL && number > 0; number--)
+        at = strstr(at + 1, words);
+    if (at == NULL)
+        fail_msg("the text has no such %s", words);
+    char *changed = strdup(text);
+    assert_non_null(changed);
+    memmove(changed + (at - text), at + strlen(words), strlen(at + strlen(words)) + 1);
+    return changed;
+}
+
+/* What keeps threads and copies in order is needed: each of these gone, a run is reported. */
+static void missing_order_is_reported(void **state)
+{
+    (void)state;
+    static const struct {
+        int which;
+        const char *words;
+        int number;
+    } faults[] = {
+        {0, "sc_copy_wait<stages - 2>();", 0}, {0, "sc_sync();", 0}, {0, "sc_sync();", 1}, {0, "sc_sync_warp();", 0},
+        {1, "sc_copy_wait<0>();", 0},          {1, "sc_sync();", 0}, {1, "sc_sync();", 1}, {1, "sc_sync_warp();", 0},
+        {1, "sc_copy_wait<stages - 2>();", 0}, {1, "sc_sync();", 3}, {1, "sc_sync();", 4},
+    };
+    enum { FAULTS = sizeof faults / sizeof *faults };
+    const sc_attend_cuda_tile tile = {2, 1, 16, 2, 1};
+    const sc_attend_cuda_tiles tiles = {tile, tile, tile};
+    attend_case a = {.spec = {.seed = 5, .input_count = 3, .inputs = {{"q", "bf16", ""}, {"k", "bf16", ""}, {"v", "bf16", ""}}}};
+    snprintf(a.spec.text, sizeof a.spec.text,
+             "%%q = input : bf16[S=45, E=32]\n%%k = input : bf16[T=45, E=32]\n%%v = input : bf16[T=45, E=32]\n"
+             "%%d = input : bf16[S=45, E=32]\n"
+             "%%o, %%l = attend[T, E -> S] %%q, %%k, %%v {mask = causal, lse = 1} : bf16[S=45, E=32], f32[S=45]\n"
+             "%%dq, %%dk, %%dv = attend_grad[T, E -> S] %%q, %%k, %%v, %%o, %%l, %%d {mask = causal} : bf16[S=45, E=32], "
+             "bf16[T=45, E=32], bf16[T=45, E=32]\nreturn %%o, %%l, %%dq, %%dk, %%dv\n");
+    run_attend_case(&a);
+    kernel kernels[FAULTS + 2];
+    const char *texts[FAULTS + 2];
+    for (int i = 0; i < FAULTS + 2; i++) {
+        kernel *k = &kernels[i];
+        snprintf(k->name, sizeof k->name, "fault%d", i);
+        emit(&a, i < FAULTS ? faults[i].which : i - FAULTS, &tiles, k);
+        texts[i] = i < FAULTS ? without(k->text, faults[i].words, faults[i].number) : k->text;
+    }
+    sc_machine_report report;
+    sc_machine_module *module = sc_machine_compile(texts, FAULTS + 2, &report);
+    if (module == NULL)
+        fail_msg("%s", report.text);
+    for (int i = 0; i < FAULTS + 2; i++) {
+        int which = i < FAULTS ? faults[i].which : i - FAULTS;
+        void *results[4];
+        bool is_fine = run_kernel(&a, which, &kernels[i], module, 0, results, &report);
+        if (is_fine != (i >= FAULTS))
+            fail_msg("without %s number %d of %d: %s", i < FAULTS ? faults[i].words : "nothing", i < FAULTS ? faults[i].number : 0, which,
+                     is_fine ? "nothing is reported" : report.text);
+        for (int r = 0; r < (which == 0 ? 2 : 3); r++)
+            free(results[r]);
+        if (i < FAULTS)
+            free((char *)texts[i]);
+    }
+    sc_machine_unload(module);
+    case_close(a.c);
 }
 
 /* ---- for cards ---- */
@@ -201,12 +322,59 @@ static void texts_compile_for_cards(void **state)
     sc_nvrtc_close(&nvrtc);
 }
 
+/* Sums, weights and fragments stay in registers; a block's tiles fit on every card. */
+static void default_tiles_fit(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a"};
+    static const int heads[] = {64, 128, 192, 256};
+    sc_nvrtc nvrtc;
+    open_nvrtc(&nvrtc);
+    for (int i = 0; i < 4; i++) {
+        char body[1024];
+        int e = heads[i], length = snprintf(body, sizeof body, "%%q = input : bf16[A=2, S=1024, K=2, G=4, E=%d]\n", e);
+        length +=
+            snprintf(body + length, sizeof body - (size_t)length,
+                     "%%k = input : bf16[A=2, T=1024, K=2, E=%d]\n%%v = input : bf16[A=2, T=1024, K=2, E=%d]\n"
+                     "%%d = input : bf16[A=2, S=1024, K=2, G=4, E=%d]\n%%o, %%l = attend[T, E -> S] %%q, %%k, %%v {mask = causal, lse = "
+                     "1} : bf16[A=2, S=1024, K=2, G=4, E=%d], f32[A=2, S=1024, K=2, G=4]\n",
+                     e, e, e, e);
+        snprintf(body + length, sizeof body - (size_t)length,
+                 "%%dq, %%dk, %%dv = attend_grad[T, E -> S] %%q, %%k, %%v, %%o, %%l, %%d {mask = causal} : bf16[A=2, S=1024, K=2, G=4, "
+                 "E=%d], bf16[A=2, T=1024, K=2, E=%d], bf16[A=2, T=1024, K=2, E=%d]\nreturn %%o, %%l, %%dq, %%dk, %%dv\n",
+                 e, e, e);
+        attend_case a = {.c = case_read("", "", body)};
+        find_ops(&a);
+        for (int which = 0; which < 2; which++) {
+            kernel k;
+            snprintf(k.name, sizeof k.name, "head%d_%d", e, which);
+            sc_attend_cuda_tiles tiles = sc_attend_cuda_default_tiles(e);
+            emit(&a, which, &tiles, &k);
+            assert_null(k.code.why_simple);
+            for (uint32_t stage = 0; stage < k.code.stage_count; stage++)
+                assert_true(k.code.stages[stage].shared_bytes <= SC_ATTEND_CUDA_SHARED);
+            for (int t = 0; t < 3; t++) {
+                sc_cuda_usages usages = usages_of(&a.c->context.arena, &nvrtc, k.text, targets[t]);
+                assert_int_equal(usages.count, k.code.stage_count);
+                for (uint32_t u = 0; u < usages.count; u++) {
+                    const sc_cuda_usage *usage = &usages.data[u];
+                    print_message("%-12s %-10s %3u registers, %u bytes spilled\n", targets[t], usage->entry, usage->registers,
+                                  usage->spill_store_bytes + usage->spill_load_bytes);
+                    assert_int_equal(usage->spill_store_bytes + usage->spill_load_bytes, 0);
+                }
+            }
+        }
+        case_close(a.c);
+    }
+    sc_nvrtc_close(&nvrtc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_is_the_interpreters),
-        cmocka_unit_test(backward_is_the_interpreters),
-        cmocka_unit_test(texts_compile_for_cards),
+        cmocka_unit_test(forward_is_the_interpreters), cmocka_unit_test(backward_is_the_interpreters),
+        cmocka_unit_test(forms_are_among_the_cases),   cmocka_unit_test(missing_order_is_reported),
+        cmocka_unit_test(texts_compile_for_cards),     cmocka_unit_test(default_tiles_fit),
     };
     return cmocka_run_group_tests(tests, open_suite, close_suite);
 }
