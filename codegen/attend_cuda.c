@@ -92,22 +92,42 @@ void sc_attend_cuda_decode(sc_attend_text *text, sc_attend_choice *choice, const
 
 /* ---- forms ---- */
 
-sc_attend_cuda_tiles sc_attend_cuda_default_tiles(int64_t head)
+/* Few queries a head, as when text is generated: keys and values stream past them, one warp a block, many blocks. */
+enum {
+    FEW = 16,
+    MANY_BLOCKS = 1024 /* of one warp; of others a quarter: what fills a card */,
+    LEAST_PART = 128 /* keys */,
+    MOST_PARTS = 32
+};
+
+static int parts_of(const sc_attend_desc *desc, const sc_attend_cuda_tile *tile)
 {
-    /* Chosen so that sums stay in registers (255 of a thread) and tiles in SC_ATTEND_CUDA_SHARED. */
+    int64_t rows = 16 * tile->warps * tile->strips, wanted = tile->warps == 1 ? MANY_BLOCKS : MANY_BLOCKS / 4;
+    int64_t blocks = sc_attend_units(desc) * ((sc_attend_rows(desc) + rows - 1) / rows), parts = wanted / blocks;
+    parts = parts < desc->t.size / LEAST_PART ? parts : desc->t.size / LEAST_PART;
+    return parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : (int)parts;
+}
+
+/* Chosen so that sums stay in registers (255 of a thread) and tiles in SC_ATTEND_CUDA_SHARED. */
+sc_attend_cuda_tiles sc_attend_cuda_default_tiles(const sc_attend_desc *desc)
+{
     static const struct {
         int64_t head;
-        sc_attend_cuda_tiles tiles;
+        sc_attend_cuda_tile few, forward, d_q, d_k_d_v;
     } rows[] = {
-        {64, {{4, 2, 64, 2, 2}, {4, 1, 64, 2, 2}, {4, 1, 64, 2, 2}}},
-        {128, {{4, 2, 32, 2, 2}, {4, 1, 32, 2, 2}, {4, 1, 32, 2, 2}}},
-        {192, {{4, 1, 32, 2, 2}, {3, 1, 16, 2, 1}, {3, 1, 16, 2, 1}}},
-        {SC_ATTEND_CUDA_MAX_HEAD, {{4, 1, 16, 3, 1}, {3, 1, 16, 2, 1}, {3, 1, 16, 2, 1}}},
+        {64, {1, 1, 64, 3, 4}, {4, 2, 64, 2, 2}, {4, 1, 64, 2, 2}, {4, 1, 64, 2, 2}},
+        {128, {1, 1, 32, 3, 4}, {4, 2, 32, 2, 2}, {4, 1, 32, 2, 2}, {4, 1, 32, 2, 2}},
+        {192, {1, 1, 16, 4, 4}, {4, 1, 32, 2, 2}, {3, 1, 16, 2, 1}, {3, 1, 16, 2, 1}},
+        {SC_ATTEND_CUDA_MAX_HEAD, {1, 1, 16, 3, 4}, {4, 1, 16, 3, 1}, {3, 1, 16, 2, 1}, {3, 1, 16, 2, 1}},
     };
+    int64_t own = sc_attend_own_size(desc), head = desc->e.size > own ? desc->e.size : own;
     size_t i = 0;
     while (rows[i].head < head && i + 1 < sizeof rows / sizeof *rows)
         i++;
-    return rows[i].tiles;
+    sc_attend_cuda_tiles tiles = {
+        .forward = sc_attend_rows(desc) <= FEW ? rows[i].few : rows[i].forward, .d_q = rows[i].d_q, .d_k_d_v = rows[i].d_k_d_v};
+    tiles.parts = parts_of(desc, &tiles.forward);
+    return tiles;
 }
 
 static const char *reason_for_simple(const sc_attend_desc *desc)
@@ -176,7 +196,6 @@ void sc_attend_emit_cuda_tiled(sc_context *context, const sc_attend_desc *desc, 
 void sc_attend_emit_cuda(sc_context *context, const sc_attend_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers,
                          sc_cuda_code *code)
 {
-    int64_t e = desc->e.size, own = sc_attend_own_size(desc);
-    sc_attend_cuda_tiles tiles = sc_attend_cuda_default_tiles(e > own ? e : own);
+    sc_attend_cuda_tiles tiles = sc_attend_cuda_default_tiles(desc);
     sc_attend_emit_cuda_tiled(context, desc, &tiles, name, out, helpers, code);
 }

@@ -18,11 +18,12 @@ typedef struct sc_attend_cuda_tile {
 
 typedef struct sc_attend_cuda_tiles {
     sc_attend_cuda_tile forward, d_q, d_k_d_v; /* rows of queries, queries, keys; the last has 2 stages */
+    int parts; /* of the keys that a block of queries sees, forward: blocks of their own, put together by one more stage; 1 .. 32 */
 } sc_attend_cuda_tiles;
 
-/* What is chosen for heads of so many elements, at most SC_ATTEND_CUDA_MAX_HEAD. */
+/* What is chosen for an op that has the form. */
 enum { SC_ATTEND_CUDA_MAX_HEAD = 256, SC_ATTEND_CUDA_SHARED = 99 << 10 /* bytes that a block of any card may have */ };
-sc_attend_cuda_tiles sc_attend_cuda_default_tiles(int64_t head);
+sc_attend_cuda_tiles sc_attend_cuda_default_tiles(const sc_attend_desc *desc);
 
 /* Appends the stages' functions, NAME_0, NAME_1, .., which stand behind sc_cuda_machine_text and the helpers that *helpers gains (may be
  * NULL). */

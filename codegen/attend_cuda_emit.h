@@ -53,7 +53,7 @@ void sc_attend_keep_places(sc_attend_text *text, const sc_attend_places *places,
 /* keep_at, bias_at, .., weight_row of the row. */
 void sc_attend_read_places(sc_attend_text *text, const char *row);
 
-/* A stage that goes over blocks of queries. In its text: sizes; lane; warp_row, the warp's first row in the block; unit, block. */
+/* A stage that goes over blocks of queries. In its text: sizes; lane; warp_row, the warp's first row in the block; unit, block, part. */
 typedef struct sc_attend_queries {
     sc_attend_cuda *cuda;
     sc_attend_text *text;
@@ -62,12 +62,14 @@ typedef struct sc_attend_queries {
     sc_attend_head e, own;
     int64_t rows, blocks; /* of a unit: queries, blocks of them */
     int block_rows;
+    int parts; /* of the keys that a block sees */
     bool has_interval;
     sc_attend_places places;
     uint32_t queries_at; /* byte of shared memory */
 } sc_attend_queries;
 
-sc_attend_queries sc_attend_queries_of(sc_attend_cuda *cuda, const sc_attend_cuda_tile *tile, const sc_attend_role *roles, size_t count);
+sc_attend_queries sc_attend_queries_of(sc_attend_cuda *cuda, const sc_attend_cuda_tile *tile, int parts, const sc_attend_role *roles,
+                                       size_t count);
 void sc_attend_declare_sizes(sc_attend_queries *q);
 /* The function's begin: up to where the unit's dims are decoded; queries, keys, values, places. */
 void sc_attend_begin_queries(sc_attend_queries *q);
@@ -75,8 +77,8 @@ void sc_attend_share_queries(sc_attend_queries *q);
 /* Of each row: where its arrays are - those that are read below 0 for one that is not there or is padding, those that are written for one
  * that is not there - and its keys. */
 void sc_attend_keep_rows(sc_attend_queries *q);
-/* Declares the keys from low to high that some query of the block sees (block_), of the warp (warp_), that all of the warp see (inner_),
- * and those of the thread's rows (low_of_row[r], high_of_row[r]); without an interval, block_ alone. */
+/* Declares the keys from low to high that some query of the block sees (block_), of the warp (warp_), that all of the warp see (inner_);
+ * without an interval, block_ alone. Of several parts, block_ is the block's. */
 void sc_attend_declare_hull(sc_attend_queries *q);
 /* Begins the copies of rows and of the first tiles; of tile `number`, if it is one. */
 void sc_attend_begin_copies(sc_attend_queries *q);

@@ -345,8 +345,8 @@ static void run_queries(grad *g, bool for_keys, bool for_values)
         sc_attend_line(
             text, "%s_product<strips, tile, own_width>(d_scores, values + warp_row * own_step, d_outs + slot * tile * own_step);", name);
     }
-    elements x = {.inside = g->has_interval || g->is_wide ? "t >= (int)sc_bits_of_f32(record[2]) && t < (int)sc_bits_of_f32(record[3])"
-                                            : NULL,
+    elements x = {.inside =
+                      g->has_interval || g->is_wide ? "t >= (int)sc_bits_of_f32(record[2]) && t < (int)sc_bits_of_f32(record[3])" : NULL,
                   .cut = g->has_interval ? "hull[2] > warp_low || hull[3] < warp_high" : NULL,
                   .row = "slot * tile + column",
                   .t = "warp_low + 8 * r + lane / 4",
@@ -410,7 +410,7 @@ static void emit_queries(grad *g)
     static const sc_attend_role roles[] = {SC_ATTEND_Q, SC_ATTEND_D_OUT, SC_ATTEND_D_Q};
     sc_attend_cuda *cuda = g->cuda;
     sc_attend_text *text = g->text;
-    sc_attend_queries q = sc_attend_queries_of(cuda, &cuda->tiles->d_q, roles, sizeof roles / sizeof *roles);
+    sc_attend_queries q = sc_attend_queries_of(cuda, &cuda->tiles->d_q, 1, roles, sizeof roles / sizeof *roles);
     sc_attend_begin_queries(&q);
     sc_attend_cuda_share(cuda, "uint16_t", "d_outs", 2, q.block_rows * (int64_t)g->own.step);
     sc_attend_keep_rows(&q);

@@ -84,7 +84,8 @@ void sc_attend_cuda_score(sc_attend_text *text, bool has_slope)
 
 /* ---- blocks of queries ---- */
 
-sc_attend_queries sc_attend_queries_of(sc_attend_cuda *cuda, const sc_attend_cuda_tile *tile, const sc_attend_role *roles, size_t count)
+sc_attend_queries sc_attend_queries_of(sc_attend_cuda *cuda, const sc_attend_cuda_tile *tile, int parts, const sc_attend_role *roles,
+                                       size_t count)
 {
     const sc_attend_desc *desc = cuda->text.desc;
     sc_attend_queries q = {.cuda = cuda,
@@ -95,6 +96,7 @@ sc_attend_queries sc_attend_queries_of(sc_attend_cuda *cuda, const sc_attend_cud
                            .own = sc_attend_head_of(desc->own[0].size),
                            .rows = sc_attend_rows(desc),
                            .block_rows = 16 * tile->warps * tile->strips,
+                           .parts = parts,
                            .has_interval = sc_attend_has_interval(desc),
                            .places = sc_attend_places_of(desc, roles, count)};
     q.blocks = (q.rows + q.block_rows - 1) / q.block_rows;
@@ -164,12 +166,25 @@ void sc_attend_keep_rows(sc_attend_queries *q)
     sc_attend_line(text, "sc_sync();");
 }
 
+/* Whole tiles to each part, but for the last. */
+static void take_part(sc_attend_queries *q)
+{
+    sc_attend_text *text = q->text;
+    if (q->parts == 1)
+        return;
+    sc_attend_line(text, "const int seen = block_high > block_low ? block_high - block_low : 0;");
+    sc_attend_line(text, "const int share = (seen + %d * tile - 1) / (%d * tile) * tile;", q->parts, q->parts);
+    sc_attend_line(text, "block_high = (part + 1) * share < seen ? block_low + (part + 1) * share : block_low + seen;");
+    sc_attend_line(text, "block_low += part * share;");
+}
+
 void sc_attend_declare_hull(sc_attend_queries *q)
 {
     sc_attend_text *text = q->text;
     long long keys = (long long)q->desc->t.size;
     if (!q->has_interval) {
-        sc_attend_line(text, "const int block_low = 0, block_high = %lld;", keys);
+        sc_attend_line(text, "int block_low = 0, block_high = %lld;", keys);
+        take_part(q);
         return;
     }
     sc_attend_line(text, "int block_low = %lld, block_high = 0, warp_low = %lld, warp_high = 0, inner_low = 0, inner_high = %lld;", keys,
@@ -179,12 +194,9 @@ void sc_attend_declare_hull(sc_attend_queries *q)
     sc_attend_line(text, "block_low = low < high && low < block_low ? low : block_low;");
     sc_attend_line(text, "block_high = low < high && high > block_high ? high : block_high;");
     sc_attend_close(text);
-    sc_attend_line(text, "int low_of_row[2 * strips], high_of_row[2 * strips];");
     sc_attend_line(text, "#pragma unroll");
     sc_attend_open(text, "for (int r = 0; r < 2 * strips; r++)");
     sc_attend_line(text, "const int low = low_of[warp_row + 8 * r + lane / 4], high = high_of[warp_row + 8 * r + lane / 4];");
-    sc_attend_line(text, "low_of_row[r] = low;");
-    sc_attend_line(text, "high_of_row[r] = high;");
     sc_attend_line(text, "warp_low = low < high && low < warp_low ? low : warp_low;");
     sc_attend_line(text, "warp_high = low < high && high > warp_high ? high : warp_high;");
     sc_attend_line(text, "inner_low = low > inner_low ? low : inner_low;");
@@ -199,6 +211,7 @@ void sc_attend_declare_hull(sc_attend_queries *q)
         sc_attend_line(text, "%s = %s_there > %s ? %s_there : %s;", most[i], most[i], most[i], most[i], most[i]);
     }
     sc_attend_close(text);
+    take_part(q);
 }
 
 void sc_attend_copy_tile(sc_attend_queries *q, const char *number)
@@ -217,15 +230,18 @@ void sc_attend_copy_tile(sc_attend_queries *q, const char *number)
 
 void sc_attend_begin_queries(sc_attend_queries *q)
 {
-    long long units = (long long)sc_attend_units(q->desc);
-    sc_attend_cuda_begin(q->cuda, units * q->blocks, 32 * (uint32_t)q->tile.warps, q->tile.resident);
+    sc_attend_text *text = q->text;
+    long long units = (long long)sc_attend_units(q->desc), blocks = (long long)q->blocks;
+    sc_attend_cuda_begin(q->cuda, units * blocks * q->parts, 32 * (uint32_t)q->tile.warps, q->tile.resident);
     sc_attend_declare_sizes(q);
     /* The last blocks of a causal mask have most to do. */
-    sc_attend_line(q->text, "const int64_t unit = sc_block() %% %lld, block = %lld - sc_block() / %lld;", units, (long long)q->blocks - 1,
-                   units);
-    sc_attend_cuda_decode(q->text, sc_attend_of_unit, "unit");
-    sc_attend_line(q->text, "const int64_t k_at = %s, v_at = %s;", sc_attend_at(q->text, SC_ATTEND_K, sc_attend_of_unit),
-                   sc_attend_at(q->text, SC_ATTEND_V, sc_attend_of_unit));
+    sc_attend_line(text, "const int64_t unit = sc_block() %% %lld, block = %lld - sc_block() / %lld %% %lld;", units, blocks - 1, units,
+                   blocks);
+    if (q->parts > 1)
+        sc_attend_line(text, "const int part = (int)(sc_block() / %lld);", units * blocks);
+    sc_attend_cuda_decode(text, sc_attend_of_unit, "unit");
+    sc_attend_line(text, "const int64_t k_at = %s, v_at = %s;", sc_attend_at(text, SC_ATTEND_K, sc_attend_of_unit),
+                   sc_attend_at(text, SC_ATTEND_V, sc_attend_of_unit));
     sc_attend_share_queries(q);
 }
 
@@ -265,7 +281,9 @@ void sc_attend_begin_copies(sc_attend_queries *q)
 
 const char *sc_attend_inside(const sc_attend_queries *q)
 {
-    return q->has_interval ? "begin + column >= low_of_row[r] && begin + column < high_of_row[r]" : "begin + column < block_high";
+    return q->has_interval
+               ? "begin + column >= low_of[warp_row + 8 * r + lane / 4] && begin + column < high_of[warp_row + 8 * r + lane / 4]"
+               : "begin + column < block_high";
 }
 
 const char *sc_attend_cut(const sc_attend_queries *q)

@@ -73,7 +73,10 @@ static void emit(attend_case *a, int which, const sc_attend_cuda_tiles *tiles, k
     k->desc = sc_attend_describe(a->c->m, a->ops[which]);
     if (k->desc == NULL)
         fail_msg("not described:\n%s", a->spec.text);
-    sc_attend_emit_cuda_tiled(context, k->desc, tiles, k->name, &body, &helpers, &k->code);
+    if (tiles == NULL)
+        sc_attend_emit_cuda(context, k->desc, k->name, &body, &helpers, &k->code);
+    else
+        sc_attend_emit_cuda_tiled(context, k->desc, tiles, k->name, &body, &helpers, &k->code);
     add_helpers(&text, helpers);
     sc_strbuf_add(&text, body.data);
     k->text = text.data;
@@ -149,7 +152,7 @@ static int open_suite(void **state)
             kernel *k = &all.kernels[i][which];
             snprintf(k->name, sizeof k->name, "case%d_%d", i, which);
             spec *s = &all.cases[i].spec;
-            const sc_attend_cuda_tiles tiles = {draw_tile(s), draw_tile(s), draw_tile(s)};
+            const sc_attend_cuda_tiles tiles = {draw_tile(s), draw_tile(s), draw_tile(s), 1 + (int)draw(s, 4)};
             emit(&all.cases[i], which, &tiles, k);
             texts[2 * i + which] = k->text;
         }
@@ -245,7 +248,7 @@ static void missing_order_is_reported(void **state)
     };
     enum { FAULTS = sizeof faults / sizeof *faults };
     const sc_attend_cuda_tile tile = {2, 1, 16, 2, 1};
-    const sc_attend_cuda_tiles tiles = {tile, tile, tile};
+    const sc_attend_cuda_tiles tiles = {tile, tile, tile, 1};
     attend_case a = {.spec = {.seed = 5, .input_count = 3, .inputs = {{"q", "bf16", ""}, {"k", "bf16", ""}, {"v", "bf16", ""}}}};
     snprintf(a.spec.text, sizeof a.spec.text,
              "%%q = input : bf16[S=45, E=32]\n%%k = input : bf16[T=45, E=32]\n%%v = input : bf16[T=45, E=32]\n"
@@ -348,8 +351,7 @@ static void default_tiles_fit(void **state)
         for (int which = 0; which < 2; which++) {
             kernel k;
             snprintf(k.name, sizeof k.name, "head%d_%d", e, which);
-            sc_attend_cuda_tiles tiles = sc_attend_cuda_default_tiles(e);
-            emit(&a, which, &tiles, &k);
+            emit(&a, which, NULL, &k);
             assert_null(k.code.why_simple);
             for (uint32_t stage = 0; stage < k.code.stage_count; stage++)
                 assert_true(k.code.stages[stage].shared_bytes <= SC_ATTEND_CUDA_SHARED);
