@@ -100,11 +100,13 @@ enum {
     MOST_PARTS = 32
 };
 
+/* Enough blocks to fill a card, where parts of the keys are long enough to be worth what putting them together costs. */
 static int parts_of(const sc_attend_desc *desc, const sc_attend_cuda_tile *tile)
 {
-    int64_t rows = 16 * tile->warps * tile->strips, wanted = tile->warps == 1 ? MANY_BLOCKS : MANY_BLOCKS / 4;
+    bool is_small = tile->warps == 1;
+    int64_t rows = 16 * tile->warps * tile->strips, wanted = is_small ? 1024 : 256, least = is_small ? 128 : 1024;
     int64_t blocks = sc_attend_units(desc) * ((sc_attend_rows(desc) + rows - 1) / rows), parts = wanted / blocks;
-    parts = parts < desc->t.size / LEAST_PART ? parts : desc->t.size / LEAST_PART;
+    parts = parts < desc->t.size / least ? parts : desc->t.size / least;
     return parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : (int)parts;
 }
 

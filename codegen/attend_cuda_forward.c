@@ -48,19 +48,25 @@ static void finish_scores(forward *f)
     sc_attend_close(text);
 }
 
+/* Weights in place of scores, against a score that is at most 8 below the largest so far, in base 2: weights below 2^8 do no harm, and sums
+ * so far seldom need a correction. */
 static void weigh_tile(forward *f)
 {
     sc_attend_text *text = f->queries.text;
+    sc_attend_line(text, "float corrections[2 * strips];");
+    sc_attend_line(text, "bool corrects = false;");
     sc_attend_line(text, "#pragma unroll");
     sc_attend_open(text, "for (int r = 0; r < 2 * strips; r++)");
-    sc_attend_line(text, "float most = largest[r], added = 0.0f;");
+    sc_attend_line(text, "float most = -INFINITY, added = 0.0f;");
     sc_attend_line(text, "#pragma unroll");
     sc_attend_line(text, "for (int j = 0; j < tile / 8; j++)");
     sc_attend_line(text, "    most = fmaxf(most, fmaxf(scores[r / 2][j][r %% 2 * 2], scores[r / 2][j][r %% 2 * 2 + 1]));");
     sc_attend_line(text, "most = fmaxf(most, sc_shuffle_xor(most, 1));");
-    sc_attend_line(text, "most = fmaxf(most, sc_shuffle_xor(most, 2));");
-    sc_attend_line(text, "const float base = most == -INFINITY ? 0.0f : most * %s;", f->factor);
-    sc_attend_line(text, "const float correction = sc_exp2_fast(largest[r] * %s - base);", f->factor);
+    sc_attend_line(text, "most = fmaxf(most, sc_shuffle_xor(most, 2)) * %s;", f->factor);
+    sc_attend_line(text, "most = most > largest[r] + 8.0f ? most : largest[r];");
+    sc_attend_line(text, "const float base = most == -INFINITY ? 0.0f : most;");
+    sc_attend_line(text, "corrections[r] = sc_exp2_fast(largest[r] - base);");
+    sc_attend_line(text, "corrects = corrects || most != largest[r];");
     sc_attend_line(text, "largest[r] = most;");
     sc_attend_line(text, "#pragma unroll");
     sc_attend_open(text, "for (int j = 0; j < 2 * (tile / 8); j++)");
@@ -68,10 +74,14 @@ static void weigh_tile(forward *f)
     sc_attend_line(text, "score = sc_exp2_fast(score * %s - base);", f->factor);
     sc_attend_line(text, "added += score;");
     sc_attend_close(text);
-    sc_attend_line(text, "total[r] = total[r] * correction + added;");
+    sc_attend_line(text, "total[r] = total[r] * corrections[r] + added;");
+    sc_attend_close(text);
+    sc_attend_open(text, "if (sc_ballot(corrects) != 0)");
     sc_attend_line(text, "#pragma unroll");
-    sc_attend_line(text, "for (int x = 0; x < 2 * (own_width / 8); x++)");
-    sc_attend_line(text, "    sums[r / 2][x / 2][r %% 2 * 2 + x %% 2] *= correction;");
+    sc_attend_line(text, "for (int x = 0; x < strips * (own_width / 8) * 4; x++)");
+    sc_attend_line(
+        text,
+        "    sums[x / 4 / (own_width / 8)][x / 4 %% (own_width / 8)][x %% 4] *= corrections[x / 4 / (own_width / 8) * 2 + x %% 4 / 2];");
     sc_attend_close(text);
     if (f->queries.desc->p == 0)
         return;
@@ -96,8 +106,7 @@ static void write_block(forward *f)
     if (desc->arrays[SC_ATTEND_LSE].is_there) {
         sc_attend_line(text, "const int row = warp_row + 8 * r + lane / 4;");
         sc_attend_line(text, "if ((lane & 3) == 0 && out_of[row] >= 0)");
-        sc_attend_line(text, "    lse[lse_of[row]] = sc_log_f32(total[r]) + largest[r] * %s;",
-                       sc_attend_number(text, f->is_based ? 1 / SC_LOG2_E : desc->scale));
+        sc_attend_line(text, "    lse[lse_of[row]] = sc_log_f32(total[r]) + largest[r] * %s;", sc_attend_number(text, 1 / SC_LOG2_E));
     }
     sc_attend_close(text);
     sc_attend_write_rows(&f->queries, SC_ATTEND_OUT, "own");
@@ -124,7 +133,7 @@ static void write_part(forward *f)
     sc_attend_line(text, "if (number >= %lld)", rows);
     sc_attend_line(text, "    continue;");
     sc_attend_line(text, "const int64_t place = (part * %lldll + unit) * %lld + number;", units, rows);
-    sc_attend_line(text, "const sc_vec<float, 2> weight = {{largest[r] * %s, total[r]}};", f->factor);
+    sc_attend_line(text, "const sc_vec<float, 2> weight = {{largest[r], total[r]}};");
     sc_attend_line(text, "if ((lane & 3) == 0)");
     sc_attend_line(text, "    sc_store((float *)(scratch + %lld) + 2 * place, weight);", (long long)bytes_of_sums(f));
     sc_attend_line(text, "#pragma unroll");

@@ -219,11 +219,11 @@ void sc_attend_copy_tile(sc_attend_queries *q, const char *number)
     sc_attend_text *text = q->text;
     long long k_step = (long long)q->desc->t.strides[SC_ATTEND_K], v_step = (long long)q->desc->t.strides[SC_ATTEND_V];
     sc_attend_open(text, "if (%s < tiles)", number);
-    sc_attend_line(text, "const int slot = (%s) %% stages, begin = block_low + (%s) * tile, end = block_high - begin;", number, number);
-    sc_attend_line(text, "%s_copy<tile, e_size, e_width, threads>(keys + slot * tile * e_step, k + k_at + begin * %lldll, %lld, 0, end);",
+    sc_attend_line(text, "const int slot = (%s) %% stages, from = block_low + (%s) * tile, end = block_high - from;", number, number);
+    sc_attend_line(text, "%s_copy<tile, e_size, e_width, threads>(keys + slot * tile * e_step, k + k_at + from * %lldll, %lld, 0, end);",
                    text->name, k_step, k_step);
     sc_attend_line(text,
-                   "%s_copy<tile, own_size, own_width, threads>(values + slot * tile * own_step, v + v_at + begin * %lldll, %lld, 0, end);",
+                   "%s_copy<tile, own_size, own_width, threads>(values + slot * tile * own_step, v + v_at + from * %lldll, %lld, 0, end);",
                    text->name, v_step, v_step);
     sc_attend_close(text);
 }
