@@ -541,15 +541,21 @@ static inline void find_ops(attend_case *a)
     }
 }
 
-/* Runs the text in the interpreter, with random inputs. */
-static inline void run_attend_case(attend_case *a)
+/* Reads the text and draws inputs. */
+static inline void prepare_attend_case(attend_case *a)
 {
     a->c = case_open(a->spec.offset[0] == 0 ? "" : "x = 2, y = 2\n", "", a->spec.text, (sc_interp_options){.round = true});
     fill_inputs(a);
     sc_interp_set_random(a->c->interp, 21, 9, 2);
+    find_ops(a);
+}
+
+/* And runs it in the interpreter. */
+static inline void run_attend_case(attend_case *a)
+{
+    prepare_attend_case(a);
     if (!case_run(a->c))
         fail_msg("%s\n%s", a->c->error, a->spec.text);
-    find_ops(a);
 }
 
 static inline void open_attend_case(attend_case *a, uint64_t seed, const spec_range *range)
