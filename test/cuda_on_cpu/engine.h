@@ -8,7 +8,13 @@
 #include "test/cuda_on_cpu/harness.h"
 #include "test/cuda_on_cpu/table.h"
 
-enum { SC_MACHINE_WARP = 32, SC_MACHINE_MAX_THREADS = 1024, SC_MACHINE_MAX_PARAMS = 192, SC_MACHINE_STACK = 128 << 10 };
+enum {
+    SC_MACHINE_WARP = 32,
+    SC_MACHINE_MAX_THREADS = 1024,
+    SC_MACHINE_MAX_PARAMS = 192,
+    SC_MACHINE_STACK = 128 << 10,
+    SC_MACHINE_MAX_TURNS = 1 << 27
+};
 
 /* ---- memory.c: arrays of the device ---- */
 typedef struct sc_machine_array {
@@ -91,6 +97,7 @@ typedef struct sc_machine_block {
     sc_fiber scheduler;
     int arrived, barrier_line, barrier_first; /* at the block's barrier */
     int left;
+    uint32_t turns; /* of the block's threads */
     uint32_t epoch, first_epoch;
     char *shared;
     sc_machine_byte *bytes;
@@ -102,14 +109,20 @@ typedef struct sc_machine_block {
     char **free_stacks;
     size_t free_count;
     bool failed;
+    char why[768]; /* failed: what the report says of it, and where it was: */
+    int why_line, why_thread;
+    const void *code; /* of the last access without a wrapper, or NULL */
 } sc_machine_block;
 
 /* The launch of this thread of the host, or NULL. */
 sc_machine_block *sc_machine_now(void);
-/* Ends the run, from a thread of the block; does not return. `line` 0: the thread's last. */
+/* Ends the run, from a thread of the block; does not return. `line` 0: where b->code is. */
 _Noreturn void sc_machine_stop(sc_machine_block *b, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Gives way to the scheduler until the thread is READY. */
 void sc_machine_yield(sc_machine_block *b);
+
+/* ---- faults.c: the process's handlers become ours, those before are kept for faults of others ---- */
+void sc_machine_catch_faults(void);
 
 /* ---- order.c: the thread touches a byte; the run ends when that is a race. `at` is the number of the byte in what `name` names ---- */
 void sc_machine_order_read(sc_machine_block *b, sc_machine_byte *byte, const sc_machine_thread *t, int line, const char *name, int64_t at);
@@ -131,7 +144,7 @@ void sc_machine_global_load(int line, const void *from, void *to, int bytes, int
 void sc_machine_global_store(int line, void *to, const void *from, int bytes, int align);
 /* Atomically; of no account in races. */
 void sc_machine_global_lower(int line, uint64_t *at, uint64_t value);
-void sc_machine_touch(const void *at, int64_t bytes, int writes);
+void sc_machine_touch(const void *code, const void *at, int64_t bytes, int writes);
 
 /* ---- warp.c: what the lanes do once all have arrived. lanes[i]: of thread `first` + i ---- */
 const char *sc_machine_what(int what);

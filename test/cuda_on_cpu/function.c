@@ -96,12 +96,13 @@ static bool compare(const sc_machine_trial *trial, uint32_t run, char **results,
     for (uint32_t i = 0; i < f->argument_count; i++) {
         const sc_machine_argument *a = &f->arguments[i];
         const char *now = trial->pointers[i];
-        if (a->kind == SC_MACHINE_IN)
+        char *first = results[i];
+        if (a->kind == SC_MACHINE_IN || first == NULL)
             continue;
-        if (run == 0)
-            memcpy(results[i], now, a->bytes);
+        if (run == 0 && a->bytes > 0)
+            memcpy(first, now, a->bytes);
         for (size_t k = 0; k < a->bytes; k++) {
-            if (now[k] != results[i][k]) {
+            if (now[k] != first[k]) {
                 sc_machine_report_add(report, "%s: byte %zu of %s depends on the schedule: run %u gives another than run 0",
                                       f->stages[0].entry, k, a->name, run);
                 return false;
@@ -151,7 +152,7 @@ bool sc_machine_run_function(const sc_machine_function *f, uint64_t *failure, sc
     for (uint32_t run = 0; run < runs && ok; run++)
         ok = run_once(f, run, results, failure, report);
     for (uint32_t i = 0; i < f->argument_count && results != NULL; i++) {
-        if (ok && f->arguments[i].kind != SC_MACHINE_IN && f->arguments[i].bytes > 0)
+        if (ok && results[i] != NULL && f->arguments[i].kind != SC_MACHINE_IN && f->arguments[i].bytes > 0)
             memcpy(f->arguments[i].data, results[i], f->arguments[i].bytes);
         free(results[i]);
     }

@@ -4,13 +4,20 @@
 
 #include "test/cuda_on_cpu/engine.h"
 
+/* The array in whose pages the address is, or NULL; looked for beginning with the last. */
+static sc_machine_array *array_near(sc_machine_block *b, const void *at)
+{
+    sc_machine_array *a = b->array;
+    if (a == NULL || (uintptr_t)at - (uintptr_t)a->pages >= a->page_bytes)
+        a = b->array = sc_machine_array_of(b->arrays, b->array_count, at);
+    return a;
+}
+
 /* The array whose bytes these are; the run ends when they are not all of one. */
 static sc_machine_array *array_at(sc_machine_block *b, int line, const void *at, int64_t bytes, bool writes)
 {
     const char *verb = writes ? "writes" : "reads";
-    sc_machine_array *a = b->array;
-    if (a == NULL || (uintptr_t)at - (uintptr_t)a->pages >= a->page_bytes)
-        a = b->array = sc_machine_array_of(b->arrays, b->array_count, at);
+    sc_machine_array *a = array_near(b, at);
     if (a == NULL)
         sc_machine_stop(b, line, "%s %lld bytes at %p, which is no array's", verb, (long long)bytes, at);
     int64_t from = (int64_t)((uintptr_t)at - (uintptr_t)a->data);
@@ -41,6 +48,8 @@ static void access_array(sc_machine_block *b, int line, const void *at, int64_t 
     if (b->arrays == NULL || bytes <= 0)
         return;
     sc_machine_array *a = array_at(b, line, at, bytes, writes);
+    if (b->launch->bounds_only)
+        return;
     if (!writes)
         check_written(b, line, a, at, bytes);
     if (a->read_only)
@@ -96,11 +105,12 @@ void sc_machine_global_lower(int line, uint64_t *at, uint64_t value)
 }
 
 /* Stacks of threads are their own; what is neither there nor near an array is the shared object's constants. */
-void sc_machine_touch(const void *at, int64_t bytes, int writes)
+void sc_machine_touch(const void *code, const void *at, int64_t bytes, int writes)
 {
     sc_machine_block *b = sc_machine_now();
     if (b == NULL || b->arrays == NULL || (uintptr_t)at - (uintptr_t)b->stacks < b->stack_count * SC_MACHINE_STACK)
         return;
-    if (sc_machine_array_of(b->arrays, b->array_count, at) != NULL)
+    b->code = code;
+    if (array_near(b, at) != NULL)
         access_array(b, 0, at, bytes, writes != 0);
 }

@@ -4,8 +4,10 @@
  *    threads of which one writes with no sc_sync (within a warp: sc_sync_warp) between - sc_shuffle and its like order no memory -, or
  *    touched while a copy to it is under way;
  *  - barriers that not all threads reach, or at different lines; what warps do together without all 32 lanes;
+ *  - integers that overflow, shifts by more bits than there are, indices beyond an array of a thread;
  *  - global memory (sc_machine_alloc): the same for its bounds, its first reads, and what two threads of a launch touch.
- * No run hangs unless a thread by itself does. Everything here may be called from several threads at once, with launches of their own. */
+ * No run hangs unless a thread by itself does, without waiting for any. Everything here may be called from several threads at once, with
+ * launches of their own. */
 #ifndef SHARDC_TEST_CUDA_ON_CPU_HARNESS_H
 #define SHARDC_TEST_CUDA_ON_CPU_HARNESS_H
 
@@ -21,8 +23,8 @@ typedef struct sc_machine_report {
 /* ---- modules: texts in one shared object ---- */
 typedef struct sc_machine_module sc_machine_module;
 
-/* Each text: helpers and kernels, as they stand behind sc_cuda_machine_text; names of kernels differ. The compiler is $CXX, else c++ or
- * g++; objects are kept where those of emitted C are (codegen/objects.h). NULL after a report, with the compiler's words. */
+/* Each text: helpers and kernels, as they stand behind sc_cuda_machine_text; names of kernels differ. The compiler is $CXX, else c++,
+ * g++ or clang++; objects are kept where those of emitted C are (codegen/objects.h). NULL after a report, with the compiler's words. */
 sc_machine_module *sc_machine_compile(const char *const *texts, uint32_t count, sc_machine_report *report);
 void sc_machine_unload(sc_machine_module *module);
 
@@ -74,10 +76,12 @@ typedef struct sc_machine_launch {
     int64_t blocks;
     uint32_t threads, shared_bytes;
     void *const *params;       /* one for each of the kernel: where its 8 bytes are */
+    bool bounds_only;          /* of global memory, look at bounds alone: quicker, and what else is known of a byte takes 40 */
     sc_machine_memory *memory; /* whose arrays the kernel touches and nothing else; NULL: global memory is not looked at */
     sc_machine_schedule schedule;
     sc_machine_copies copies;
     sc_machine_order order; /* of blocks */
+    uint32_t max_turns;     /* of a block's threads: how often they may wait before the block counts as one without an end; 0: 2^27 */
     uint64_t seed;          /* of SC_MACHINE_SHUFFLED */
 } sc_machine_launch;
 

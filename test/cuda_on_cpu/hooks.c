@@ -63,19 +63,19 @@ void sc_machine_fail(int line, uint64_t *failure, uint64_t value)
 #define TOUCHES(size)                                                                                                                      \
     void __tsan_read##size(void *at)                                                                                                       \
     {                                                                                                                                      \
-        sc_machine_hooks->touch(at, size, 0);                                                                                              \
+        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 0);                                                                 \
     }                                                                                                                                      \
     void __tsan_write##size(void *at)                                                                                                      \
     {                                                                                                                                      \
-        sc_machine_hooks->touch(at, size, 1);                                                                                              \
+        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 1);                                                                 \
     }                                                                                                                                      \
     void __tsan_unaligned_read##size(void *at)                                                                                             \
     {                                                                                                                                      \
-        sc_machine_hooks->touch(at, size, 0);                                                                                              \
+        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 0);                                                                 \
     }                                                                                                                                      \
     void __tsan_unaligned_write##size(void *at)                                                                                            \
     {                                                                                                                                      \
-        sc_machine_hooks->touch(at, size, 1);                                                                                              \
+        sc_machine_hooks->touch(__builtin_return_address(0), at, size, 1);                                                                 \
     }
 TOUCHES(1)
 TOUCHES(2)
@@ -84,11 +84,11 @@ TOUCHES(8)
 TOUCHES(16)
 void __tsan_read_range(void *at, long bytes)
 {
-    sc_machine_hooks->touch(at, bytes, 0);
+    sc_machine_hooks->touch(__builtin_return_address(0), at, bytes, 0);
 }
 void __tsan_write_range(void *at, long bytes)
 {
-    sc_machine_hooks->touch(at, bytes, 1);
+    sc_machine_hooks->touch(__builtin_return_address(0), at, bytes, 1);
 }
 void __tsan_init(void) {}
 void __tsan_func_entry(void *caller)

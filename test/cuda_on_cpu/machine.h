@@ -24,6 +24,8 @@ void sc_machine_fail(int line, uint64_t *failure, uint64_t value);
 
 #define SC_DEVICE static inline __attribute__((unused))
 #define SC_MEMBER inline
+/* Its own accesses are not told to the engine: what it hands on and takes is on the stack. */
+#define SC_UNWATCHED __attribute__((no_sanitize("thread")))
 #define SC_KERNEL(threads, blocks)                                                                                                         \
     static_assert((threads) % 32 == 0 && (threads) > 0 && (threads) <= 1024 && (blocks) > 0, "launch bounds");                             \
     extern "C" __attribute__((visibility("default")))
@@ -55,14 +57,14 @@ SC_DEVICE void sc_sync(SC_LINE)
 {
     sc_machine_sync(line);
 }
-SC_DEVICE void sc_sync_warp(SC_LINE)
+SC_UNWATCHED SC_DEVICE void sc_sync_warp(SC_LINE)
 {
     sc_machine_lane lane = {};
     sc_machine_together(line, SC_MACHINE_SYNC_WARP, &lane);
 }
 
 /* ---- between lanes of a warp ---- */
-template <typename T> SC_DEVICE T sc_machine_exchange(int line, int what, T value, int argument)
+template <typename T> SC_UNWATCHED SC_DEVICE T sc_machine_exchange(int line, int what, T value, int argument)
 {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "lanes exchange 4 or 8 bytes");
     sc_machine_lane lane = {};
@@ -102,13 +104,13 @@ template <typename T, int N> struct alignas(sizeof(T) * N) sc_vec {
         return v[i];
     }
 };
-template <int N, typename T> SC_DEVICE sc_vec<T, N> sc_load(const T *from, SC_LINE)
+template <int N, typename T> SC_UNWATCHED SC_DEVICE sc_vec<T, N> sc_load(const T *from, SC_LINE)
 {
     sc_vec<T, N> value;
     sc_machine_global_load(line, from, &value, (int)sizeof value, (int)sizeof value);
     return value;
 }
-template <int N, typename T> SC_DEVICE void sc_store(T *to, sc_vec<T, N> value, SC_LINE)
+template <int N, typename T> SC_UNWATCHED SC_DEVICE void sc_store(T *to, sc_vec<T, N> value, SC_LINE)
 {
     sc_machine_global_store(line, to, &value, (int)sizeof value, (int)sizeof value);
 }
@@ -123,13 +125,13 @@ struct sc_machine_index {
 template <typename T> struct sc_shared_ref {
     int64_t at;
     int line;
-    SC_MEMBER T get() const
+    SC_UNWATCHED SC_MEMBER T get() const
     {
         T value;
         sc_machine_shared_load(line, at, &value, (int)sizeof value, (int)alignof(T));
         return value;
     }
-    SC_MEMBER T put(T value) const
+    SC_UNWATCHED SC_MEMBER T put(T value) const
     {
         sc_machine_shared_store(line, at, &value, (int)sizeof value, (int)alignof(T));
         return value;
@@ -194,13 +196,13 @@ template <typename T> struct sc_shared_ptr {
     {
         return {at + i * (int64_t)sizeof(T)};
     }
-    template <int N> SC_MEMBER sc_vec<T, N> load(int64_t i, SC_LINE) const
+    template <int N> SC_UNWATCHED SC_MEMBER sc_vec<T, N> load(int64_t i, SC_LINE) const
     {
         sc_vec<T, N> value;
         sc_machine_shared_load(line, at + i * (int64_t)sizeof(T), &value, (int)sizeof value, (int)sizeof value);
         return value;
     }
-    template <int N> SC_MEMBER void store(int64_t i, sc_vec<T, N> value, SC_LINE) const
+    template <int N> SC_UNWATCHED SC_MEMBER void store(int64_t i, sc_vec<T, N> value, SC_LINE) const
     {
         sc_machine_shared_store(line, at + i * (int64_t)sizeof(T), &value, (int)sizeof value, (int)sizeof value);
     }
@@ -225,7 +227,7 @@ template <int N> SC_DEVICE void sc_copy_wait(SC_LINE)
 }
 
 /* ---- matrices of 16-bit elements ---- */
-SC_DEVICE void sc_machine_matrices(int line, int what, uint32_t (&r)[4], int64_t row)
+SC_UNWATCHED SC_DEVICE void sc_machine_matrices(int line, int what, uint32_t (&r)[4], int64_t row)
 {
     sc_machine_lane lane = {};
     lane.row = row;
@@ -240,7 +242,7 @@ SC_DEVICE void sc_load_matrices_transposed(uint32_t (&r)[4], sc_shared_ptr<uint1
 {
     sc_machine_matrices(line, SC_MACHINE_LOAD_MATRICES_TRANSPOSED, r, row.at);
 }
-SC_DEVICE void sc_machine_mma(int line, int what, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+SC_UNWATCHED SC_DEVICE void sc_machine_mma(int line, int what, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
     sc_machine_lane lane = {};
     memcpy(lane.r, a, sizeof lane.r);
@@ -337,3 +339,4 @@ SC_DEVICE void sc_fail(uint64_t *failure, uint64_t value, SC_LINE)
 }
 
 #undef SC_LINE
+#undef SC_UNWATCHED

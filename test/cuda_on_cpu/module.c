@@ -15,16 +15,19 @@
 extern const char sc_machine_kernel_text[], sc_machine_hooks_text[];
 extern const sc_machine_table sc_machine_functions;
 
-/* -fsanitize=thread is here for its calls alone: hooks.c answers them. */
+/* -fsanitize=thread is here for its calls alone: hooks.c answers them. What C++ leaves undefined, and a GPU's compiler may use, traps:
+ * integers do not wrap. */
 static const char *const COMPILE[] = {"-std=c++17",
                                       "-O1",
-                                      "-fsanitize=thread",
+                                      "-g1",
+                                      "-fsanitize=thread,signed-integer-overflow,shift-exponent,integer-divide-by-zero,bounds",
+                                      "-fsanitize-undefined-trap-on-error",
+                                      "-fstack-clash-protection",
                                       "-fPIC",
                                       "-fvisibility=hidden",
                                       "-fno-exceptions",
                                       "-fno-rtti",
                                       "-fno-math-errno",
-                                      "-fwrapv",
                                       "-fno-strict-aliasing",
                                       "-ffp-contract=off",
                                       "-w",
@@ -55,25 +58,36 @@ static bool is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+/* Behind the word and blanks around it, or NULL where it is not. */
+static const char *after(const char *text, const char *word)
+{
+    text = text == NULL ? NULL : text + strspn(text, " \n");
+    if (text == NULL || strncmp(text, word, strlen(word)) != 0)
+        return NULL;
+    text += strlen(word);
+    return text + strspn(text, " \n");
+}
+
 /* Behind SC_KERNEL: (threads, blocks) void NAME(parameters). */
 static bool parse_kernel(const char *text, sc_machine_kernel *kernel)
 {
-    int length = 0;
     *kernel = (sc_machine_kernel){0};
-    if (sscanf(text, " ( %d , %*d ) void %n", &kernel->max_threads, &length) != 1 || length == 0)
+    const char *number = after(text, "("), *name = after(after(number == NULL ? NULL : strchr(number, ')'), ")"), "void");
+    if (name == NULL)
         return false;
-    const char *name = text + length;
+    long threads = strtol(number, NULL, 10);
     size_t count = 0;
     while (is_name(name[count]))
         count++;
-    if (count == 0 || count >= sizeof kernel->name || name[count] != '(')
+    const char *first = after(name + count, "("), *end = first == NULL ? NULL : strchr(first, ')');
+    if (threads < 1 || threads > SC_MACHINE_MAX_THREADS || count == 0 || count >= sizeof kernel->name || end == NULL)
         return false;
+    kernel->max_threads = (int)threads;
     memcpy(kernel->name, name, count);
-    const char *end = strchr(name, ')'), *first = name + count + 1 + strspn(name + count + 1, " \n");
-    kernel->param_count = end != NULL && first < end;
-    for (const char *at = name; end != NULL && at < end; at++)
+    kernel->param_count = first < end;
+    for (const char *at = first; at < end; at++)
         kernel->param_count += *at == ',';
-    return end != NULL;
+    return true;
 }
 
 static bool find_kernels(sc_machine_module *module, const char *const *texts, uint32_t count, sc_machine_report *report)
@@ -120,20 +134,23 @@ const sc_machine_kernel *sc_machine_kernel_named(const sc_machine_module *module
 
 /* ---- compiling ---- */
 
-static const char *compiler_name(void)
+static bool is_in_path(const char *name)
 {
-    const char *set = getenv("CXX");
-    if (set != NULL && set[0] != 0)
-        return set;
     for (const char *path = getenv("PATH"); path != NULL && *path != 0;) {
         char file[4096];
         int length = (int)strcspn(path, ":");
-        snprintf(file, sizeof file, "%.*s/c++", length, path);
+        snprintf(file, sizeof file, "%.*s/%s", length, path, name);
         if (access(file, X_OK) == 0)
-            return "c++";
+            return true;
         path += length + (path[length] == ':');
     }
-    return "g++";
+    return false;
+}
+
+static const char *compiler_name(void)
+{
+    const char *set = getenv("CXX");
+    return set != NULL && set[0] != 0 ? set : is_in_path("c++") ? "c++" : is_in_path("g++") ? "g++" : "clang++";
 }
 
 static sc_object_command new_command(sc_arena *arena, const char *const *flags, int count)

@@ -2,14 +2,13 @@
  * wait for copies, when they leave. So one that never waits costs one switch, and a stack that it hands on to the next. The scheduler, on
  * the caller's stack, picks who goes on; a block in which nobody can has a barrier that is never reached, and is told so. */
 #define _GNU_SOURCE
-#include <errno.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "test/cuda_on_cpu/engine.h"
@@ -33,20 +32,43 @@ int sc_machine_report_add(sc_machine_report *report, const char *format, ...)
     return count;
 }
 
+/* Said later, by the caller's thread on its own stack. */
 static void fail(sc_machine_block *b, int line, const char *format, va_list args)
 {
     b->failed = true;
+    b->why_line = line;
+    b->why_thread = b->now == NULL ? -1 : b->now->index;
+    vsnprintf(b->why, sizeof b->why, format, args);
+}
+
+/* The line of an instruction, which `addr2line` knows where there is one; 0: it cannot be told. */
+static int line_of(const void *code)
+{
+    Dl_info info;
+    char command[4352], answer[512];
+    if (code == NULL || dladdr(code, &info) == 0 || strchr(info.dli_fname, '\'') != NULL)
+        return 0;
+    size_t offset = (size_t)((uintptr_t)code - (uintptr_t)info.dli_fbase);
+    snprintf(command, sizeof command, "addr2line -e '%s' %zx 2>/dev/null", info.dli_fname, offset - 1);
+    FILE *pipe = popen(command, "r");
+    const char *colon = pipe != NULL && fgets(answer, sizeof answer, pipe) != NULL ? strrchr(answer, ':') : NULL;
+    if (pipe != NULL)
+        pclose(pipe);
+    return colon == NULL ? 0 : (int)strtol(colon + 1, NULL, 10);
+}
+
+static void say(const sc_machine_block *b)
+{
+    int line = b->why_line > 0 || b->why_thread < 0 ? b->why_line : line_of(b->code);
     b->report->text[0] = 0;
     sc_machine_report_add(b->report, "%s, block %lld", b->launch->entry, (long long)b->block);
-    if (b->now != NULL)
-        sc_machine_report_add(b->report, ", thread %d", b->now->index);
-    if (b->now != NULL && line == 0)
-        sc_machine_report_add(b->report, ", after line %d", b->now->line);
-    else if (line != 0)
+    if (b->why_thread >= 0)
+        sc_machine_report_add(b->report, ", thread %d", b->why_thread);
+    if (line > 0)
         sc_machine_report_add(b->report, ", line %d", line);
-    sc_machine_report_add(b->report, ": ");
-    size_t length = strlen(b->report->text);
-    vsnprintf(b->report->text + length, sizeof b->report->text - length, format, args);
+    else if (b->why_thread >= 0)
+        sc_machine_report_add(b->report, ", after line %d", b->thread[b->why_thread].line);
+    sc_machine_report_add(b->report, ": %s", b->why);
 }
 
 /* The scheduler sees that the run failed and resumes nobody: the stack is left as it is. */
@@ -73,70 +95,6 @@ __attribute__((format(printf, 2, 3))) static void stuck(sc_machine_block *b, con
     va_start(args, format);
     fail(b, 0, format, args);
     va_end(args);
-}
-
-/* ---- faults ---- */
-
-static struct sigaction before[3];
-static const int fault_signals[3] = {SIGSEGV, SIGBUS, SIGFPE};
-static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void describe_fault(sc_machine_block *b, const char *at, const char *verb)
-{
-    if ((uintptr_t)at - (uintptr_t)b->stacks < b->stack_count * SC_MACHINE_STACK)
-        sc_machine_stop(b, 0, "the thread's stack, which has %d bytes, overflows", SC_MACHINE_STACK);
-    sc_machine_array *a = b->arrays == NULL ? NULL : sc_machine_array_of(b->arrays, b->array_count, at);
-    if (a == NULL)
-        sc_machine_stop(b, 0, "%s at %p, which is no array's", verb, (const void *)at);
-    long long from = (long long)((intptr_t)at - (intptr_t)a->data);
-    if (from >= 0 && (size_t)from < a->bytes)
-        sc_machine_stop(b, 0, "writes byte %lld of %s, which is only read", from, a->name);
-    sc_machine_stop(b, 0, "%s byte %lld of %s, which has %zu", verb, from, a->name, a->bytes);
-}
-
-/* On the alternate stack, which the switch leaves for good; SA_NODEFER: no signal is left blocked. Faults are the kernel's own, at an
- * access of its: nothing of the engine is under way. */
-static void on_fault(int signal, siginfo_t *info, void *context)
-{
-    sc_machine_block *b = running;
-    if (b != NULL && b->now != NULL) {
-        const char *verb = "reads or writes";
-#if defined(__x86_64__)
-        verb = (((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2) != 0 ? "writes" : "reads";
-#else
-        (void)context;
-#endif
-        if (signal == SIGFPE)
-            sc_machine_stop(b, 0, "divides an integer by 0");
-        describe_fault(b, info->si_addr, verb);
-    }
-    for (int i = 0; i < 3; i++) {
-        if (fault_signals[i] != signal)
-            continue;
-        if ((before[i].sa_flags & SA_SIGINFO) != 0) {
-            before[i].sa_sigaction(signal, info, context);
-        } else {
-            sigaction(signal, &before[i], NULL); /* the access happens again, under the old handler */
-        }
-    }
-}
-
-/* Before each launch: a program, or a framework of tests before each of its tests, may have taken them for itself in between. */
-static void catch_faults(void)
-{
-    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    action.sa_sigaction = on_fault;
-    sigemptyset(&action.sa_mask);
-    pthread_mutex_lock(&fault_lock);
-    for (int i = 0; i < 3; i++) {
-        struct sigaction old;
-        sigaction(fault_signals[i], NULL, &old);
-        if ((old.sa_flags & SA_SIGINFO) != 0 && old.sa_sigaction == on_fault)
-            continue;
-        before[i] = old;
-        sigaction(fault_signals[i], &action, NULL);
-    }
-    pthread_mutex_unlock(&fault_lock);
 }
 
 /* ---- threads ---- */
@@ -188,9 +146,15 @@ static char *take_stack(sc_machine_block *b)
 
 static void resume(sc_machine_block *b, sc_machine_thread *t)
 {
+    if (++b->turns > (b->launch->max_turns > 0 ? b->launch->max_turns : SC_MACHINE_MAX_TURNS)) {
+        stuck(b, "the block goes on and on: thread %d waited at line %d, again", t->index, t->line);
+        return;
+    }
     if (t->stack == NULL) {
         t->stack = take_stack(b);
-        t->fiber = sc_fiber_new(t->stack + SC_MACHINE_STACK, run_thread);
+        /* not all at the same place of a page: they would take the same lines of the caches */
+        size_t number = (size_t)(t->stack - b->stacks) / SC_MACHINE_STACK;
+        t->fiber = sc_fiber_new(t->stack + SC_MACHINE_STACK - number % 61 * 448, run_thread);
     }
     b->now = t;
     sc_fiber_switch(&b->scheduler, t->fiber);
@@ -342,6 +306,7 @@ static void run_block(sc_machine_block *b, int64_t index)
 {
     b->block = index;
     b->arrived = b->left = 0;
+    b->turns = 0;
     for (int i = 0; i < b->threads; i++) {
         sc_machine_thread *t = &b->thread[i];
         t->state = SC_MACHINE_READY;
@@ -467,7 +432,7 @@ static const char *run_blocks(sc_machine_block *b)
         free(memory);
         return "no stack for faults";
     }
-    catch_faults();
+    sc_machine_catch_faults();
     sc_machine_block *outer = running;
     running = b;
     for (int64_t i = 0; i < b->launch->blocks && !b->failed; i++)
@@ -491,6 +456,8 @@ bool sc_machine_run(const sc_machine_launch *launch, sc_machine_report *report)
     if (why != NULL)
         sc_machine_report_add(report, "%s: %s", launch->entry, why);
     bool ok = why == NULL && !b->failed;
+    if (why == NULL && b->failed)
+        say(b);
     if (b != NULL)
         release(b);
     free(b);

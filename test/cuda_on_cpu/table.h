@@ -44,8 +44,8 @@ typedef struct sc_machine_table {
     void (*copy_commit)(int line);
     void (*copy_wait)(int line, int newest);
     void (*fail)(int line, uint64_t *failure, uint64_t value);
-    /* Memory that the kernel reads or writes without a wrapper: its stack, global memory. */
-    void (*touch)(const void *at, int64_t bytes, int writes);
+    /* Memory that the kernel reads or writes without a wrapper: its stack, global memory. `code` is where it does. */
+    void (*touch)(const void *code, const void *at, int64_t bytes, int writes);
 } sc_machine_table;
 
 #endif

@@ -29,7 +29,7 @@ static void shuffle(sc_machine_block *b, int what, sc_machine_thread *lanes)
     for (int i = 0; i < SC_MACHINE_WARP; i++) {
         int argument = lanes[i].lane->argument;
         if (argument < 0 || argument >= SC_MACHINE_WARP)
-            sc_machine_stop(b, 0, "lane %d gives %s %d, which is no lane of a warp", i, sc_machine_what(what), argument);
+            sc_machine_stop(b, lanes[i].line, "lane %d gives %s %d, which is no lane of a warp", i, sc_machine_what(what), argument);
         int from = what == SC_MACHINE_SHUFFLE ? argument : what == SC_MACHINE_SHUFFLE_XOR ? (i ^ argument) : i - argument;
         lanes[i].lane->value = values[from < 0 ? i : from];
     }
@@ -71,9 +71,12 @@ static float element(uint32_t pair, int half, bool is_bf16)
     }
     int exponent = (int)(bits >> 10 & 31u);
     float significand = (float)(bits & 0x3ffu);
-    value = exponent == 31  ? (significand > 0 ? NAN : INFINITY)
-            : exponent == 0 ? ldexpf(significand, -24)
-                            : ldexpf(significand + 1024.0f, exponent - 25);
+    if (exponent == 31)
+        value = significand > 0 ? NAN : INFINITY;
+    else if (exponent == 0)
+        value = significand * 0x1p-24f;
+    else
+        value = (significand + 1024.0f) * (float)(1 << exponent) * 0x1p-25f;
     return (bits & 0x8000u) != 0 ? -value : value;
 }
 
@@ -83,23 +86,26 @@ static float element(uint32_t pair, int half, bool is_bf16)
  * order. */
 static void multiply(bool is_bf16, sc_machine_thread *lanes)
 {
-    float a[16][16], b[16][8];
+    float a[16][16], b[16][8], c[16][8];
     for (int l = 0; l < SC_MACHINE_WARP; l++) {
         const sc_machine_lane *lane = lanes[l].lane;
         int group = l / 4, place = l % 4;
         for (int i = 0; i < 8; i++)
             a[group + (i & 2 ? 8 : 0)][2 * place + (i & 1) + (i >= 4 ? 8 : 0)] = element(lane->r[i / 2], i & 1, is_bf16);
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i++) {
             b[2 * place + (i & 1) + (i >= 2 ? 8 : 0)][group] = element(lane->b[i / 2], i & 1, is_bf16);
+            c[group + (i >= 2 ? 8 : 0)][2 * place + (i & 1)] = lane->c[i];
+        }
+    }
+    for (int row = 0; row < 16; row++) {
+        for (int k = 0; k < 16; k++) {
+            for (int column = 0; column < 8; column++)
+                c[row][column] += a[row][k] * b[k][column];
+        }
     }
     for (int l = 0; l < SC_MACHINE_WARP; l++) {
-        for (int i = 0; i < 4; i++) {
-            int row = l / 4 + (i >= 2 ? 8 : 0), column = 2 * (l % 4) + (i & 1);
-            float sum = lanes[l].lane->c[i];
-            for (int k = 0; k < 16; k++)
-                sum += a[row][k] * b[k][column];
-            lanes[l].lane->c[i] = sum;
-        }
+        for (int i = 0; i < 4; i++)
+            lanes[l].lane->c[i] = c[l / 4 + (i >= 2 ? 8 : 0)][2 * (l % 4) + (i & 1)];
     }
 }
 
