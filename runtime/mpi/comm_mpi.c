@@ -431,6 +431,16 @@ static void mpi_abort(sc_comm *comm, const sc_error *error)
     pthread_mutex_unlock(&world->lock);
 }
 
+static sc_status mpi_poll(sc_comm *comm, sc_error *error)
+{
+    mpi_world *world = comm->state;
+    pthread_mutex_lock(&world->lock);
+    make_progress(comm);
+    sc_status status = world->has_failed ? give_failure(world, error) : SC_OK;
+    pthread_mutex_unlock(&world->lock);
+    return status;
+}
+
 static sc_status mpi_group_open(sc_comm_group *group, sc_error *error)
 {
     uint64_t *key = malloc(sizeof *key);
@@ -522,6 +532,7 @@ static const sc_comm_backend mpi_backend = {
     .abort = mpi_abort,
     .leave = mpi_leave,
     .close = mpi_close,
+    .poll = mpi_poll,
 };
 
 static sc_status start_mpi(bool *out_started, sc_error *error)
