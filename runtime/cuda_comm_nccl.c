@@ -231,7 +231,10 @@ static sc_status poll(sc_rank *rank, sc_error *error)
 {
     const nccl_rank *own = ((const sc_cuda_rank *)rank->device_state)->comm_state;
     const sc_nccl *nccl = library(rank);
-    sc_status status = SC_OK;
+    sc_error reason = {.status = SC_OK};
+    sc_status status = sc_comm_poll(rank->comm, &reason); /* the processes; the library hears of the end of one much later, if at all */
+    if (status != SC_OK)
+        return sc_fail(error, status, "%s", reason.text);
     for (uint32_t i = 0; status == SC_OK && i < own->group_count; i++) {
         sc_nccl_result state = SC_NCCL_SUCCESS;
         status = NCCL(nccl, own->groups[i], error, "", ncclCommGetAsyncError, own->groups[i], &state);
