@@ -30,6 +30,9 @@ typedef struct sc_cuda_code {
 /* Wrappers of the machine: what each source begins with (codegen/cuda/machine.cu.h). */
 extern const char sc_cuda_machine_text[];
 
+/* The helpers that it has itself, under their names: they are not written behind it. */
+#define SC_CUDA_MACHINE_HELPERS (SC_HELPER(headers) | SC_HELPER(math) | SC_HELPER(bits) | SC_HELPER(bits64) | SC_HELPER(f16_to_f32))
+
 /* Appends the stages' functions. The kernel verifies. *helpers gains those that the text calls (may be NULL). */
 void sc_emit_cuda(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);
 

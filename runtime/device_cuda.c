@@ -84,8 +84,8 @@ static sc_status open_rank(sc_rank *rank, sc_error *error)
     own->session = rank->session->device_state;
     own->card = sc_cuda_card_of(rank);
     const sc_cuda *api = &own->session->api;
-    if (rank->session->image->ranks > 1)
-        own->comm = ranks_share_a_card(rank->session) ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
+    bool is_alone = rank->session->image->ranks == 1;
+    own->comm = is_alone || ranks_share_a_card(rank->session) ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
     own->graphs = calloc(rank->session->image->func_count + 1u, sizeof *own->graphs);
     if (own->graphs == NULL)
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
@@ -224,7 +224,7 @@ static sc_status open_groups(sc_rank *rank, sc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     sc_status status = sc_rank_bind_groups(rank, rank->comm, error);
-    return status == SC_OK && own->comm != NULL ? own->comm->open(rank, error) : status;
+    return status == SC_OK ? own->comm->open(rank, error) : status;
 }
 
 static void drop_graph(const sc_cuda *api, sc_cuda_graph *graph)
@@ -285,8 +285,8 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Until all that is on stream 0 is done. A call with collectives may wait for ranks that do not come: it asks how they are, and has the
- * session's deadline. A short wait burns the processor, a long one sleeps. */
+/* Until all that is on stream 0 is done. A call with collectives may wait for ranks that do not come, where they do not meet before: it
+ * asks how they are, and has the session's deadline. A short wait burns the processor, a long one sleeps. */
 static sc_status wait_for_stream(sc_rank *rank, bool has_collectives, sc_error *error)
 {
     enum { BURN_US = 200, SLEEP_US = 50 };
@@ -299,9 +299,10 @@ static sc_status wait_for_stream(sc_rank *rank, bool has_collectives, sc_error *
         if (result != SC_CU_NOT_READY)
             return sc_cuda_check(api, result, "cuEventQuery", "a kernel before it failed", error);
         double waited = now() - begin;
-        if (has_collectives && own->comm != NULL)
+        bool may_hang = has_collectives && own->comm->poll != NULL;
+        if (may_hang)
             status = own->comm->poll(rank, error);
-        if (status == SC_OK && has_collectives && deadline > 0 && waited > deadline)
+        if (status == SC_OK && may_hang && deadline > 0 && waited > deadline)
             status = sc_fail(error, SC_ERROR_TIMEOUT, "rank %u waited %.3g s for what the ranks compute together; the deadline is %.3g s",
                              rank->rank, waited, deadline);
         if (waited > BURN_US * 1e-6)
@@ -340,7 +341,8 @@ static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_
 {
     const sc_cuda_rank *own = rank->device_state;
     return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only && !rank->session->options.profile &&
-           rank->session->trace == NULL && (own->comm == NULL || own->comm->is_captured || !has_collectives(rank->session->image, func));
+           rank->session->trace == NULL &&
+           (own->comm->is_captured || rank->session->image->ranks == 1 || !has_collectives(rank->session->image, func));
 }
 
 static sc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done, sc_error *error)
@@ -381,12 +383,16 @@ static sc_status end_capture(sc_rank *rank, uint32_t func, bool failed, sc_error
             api->cuGraphDestroy(recorded);
         return SC_OK;
     }
+    sc_cuda_graph *graph = &own->graphs[func];
     sc_status status = sc_cuda_check(api, result, "cuStreamEndCapture", name, error);
     if (status == SC_OK)
-        status = SC_CUDA(api, error, name, cuGraphInstantiateWithFlags, &own->graphs[func].exec, recorded, 0);
+        status = SC_CUDA(api, error, name, cuGraphInstantiateWithFlags, &graph->exec, recorded, 0);
+    if (status != SC_OK)
+        graph->exec = NULL;
+    graph->is_refused = status != SC_OK; /* the next call goes without */
     if (recorded != NULL)
         api->cuGraphDestroy(recorded);
-    return status == SC_OK ? SC_CUDA(api, error, name, cuGraphLaunch, own->graphs[func].exec, own->streams[0]) : status;
+    return status == SC_OK ? SC_CUDA(api, error, name, cuGraphLaunch, graph->exec, own->streams[0]) : status;
 }
 
 /* Of the instructions that failed, the first. */
@@ -401,6 +407,15 @@ static void find_failure(sc_rank *rank, uint32_t func, sc_error *error)
     }
 }
 
+/* After an error: what the streams hold must not run into the next call, nor outlive the buffers. */
+static void give_up(sc_rank *rank)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    own->comm->abort(rank);
+    for (int s = 0; s < SC_IMAGE_STREAMS; s++)
+        own->session->api.cuStreamSynchronize(own->streams[s]);
+}
+
 static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -410,8 +425,8 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
     if (own->is_capturing)
         status = end_capture(rank, func, failed, &reason);
     if (failed) {
-        if (own->comm != NULL)
-            own->comm->abort(rank);
+        rank->has_lost_world = true;
+        give_up(rank);
         return SC_OK;
     }
     if (status == SC_OK)
@@ -421,8 +436,7 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
         status = wait_for_stream(rank, has_collectives(rank->session->image, func), &reason);
     if (status != SC_OK) {
         rank->has_lost_world = true;
-        if (own->comm != NULL)
-            own->comm->abort(rank);
+        give_up(rank);
         *error = reason;
         return status;
     }

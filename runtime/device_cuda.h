@@ -37,7 +37,7 @@ typedef struct sc_cuda_comm {
     void (*close)(sc_rank *rank);
     sc_status (*start)(sc_rank *rank, sc_bound *bound, sc_error *error);
     sc_status (*finish)(sc_rank *rank, sc_bound *started, sc_error *error);
-    /* Whether all is well while the host waits: SC_OK, or what went wrong elsewhere. */
+    /* Whether all is well while the host waits: SC_OK, or what went wrong elsewhere. NULL: members meet before anything waits for them. */
     sc_status (*poll)(sc_rank *rank, sc_error *error);
     void (*abort)(sc_rank *rank);
 } sc_cuda_comm;
@@ -64,7 +64,7 @@ typedef struct sc_cuda_bound {
 typedef struct sc_cuda_rank {
     sc_cuda_session *session;
     sc_cuda_card *card;
-    const sc_cuda_comm *comm; /* NULL: one rank */
+    const sc_cuda_comm *comm; /* NULL: not yet open */
     void *comm_state;
     sc_cu_stream streams[SC_IMAGE_STREAMS];
     sc_cu_event finished;
@@ -80,7 +80,7 @@ typedef struct sc_cuda_rank {
     bool is_capturing;
 } sc_cuda_rank;
 
-enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks on a card; codegen/cuda/reduce.cu takes as many sources */ };
+enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks on a card; codegen/reduce_cuda.h takes as many sources */ };
 
 /* SC_OK, or *error names the call, the driver's reason and `what` (which may be ""). */
 sc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call, const char *what, sc_error *error);

@@ -3,7 +3,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-packages=(cmake ninja-build gcc libc6-dev clang libclang-rt-14-dev clang-format clang-tidy llvm-14-tools
+packages=(cmake ninja-build gcc g++ libc6-dev clang libclang-rt-14-dev clang-format clang-tidy llvm-14-tools
     flex bison pkg-config libjansson-dev libcmocka-dev libdnnl-dev libopenmpi-dev openmpi-bin python3)
 
 missing_packages() {

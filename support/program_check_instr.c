@@ -2,7 +2,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "support/gemm_blocks.h"
 #include "support/program_check.h"
 
 /* ---- collectives ---- */
@@ -162,7 +161,7 @@ static bool check_gemm(sc_checker *c, const sc_image_instr *instr)
     if (!check_index(c, instr, c->image->gemm_count, "gemm"))
         return false;
     const sc_gemm *gemm = &c->image->gemms[instr->index];
-    int64_t scratch = sc_gemm_scratch_bytes(gemm);
+    int64_t scratch = sc_image_gemm_scratch(c->image, gemm);
     for (uint32_t s = 0; s < gemm->step_count; s++)
         count += sc_gemm_step_has_tensor(gemm->steps[s].kind);
     if (!expect_args(c, instr, count + (scratch > 0), 0))

@@ -1,5 +1,10 @@
 #include "support/program_format.h"
 
+#include <string.h>
+
+#include "support/gemm_blocks.h"
+#include "support/matmul.h"
+
 const char *const sc_image_buffer_kind_names[SC_BUFFER_KINDS] = {
     [SC_BUFFER_PARAM] = "param",       [SC_BUFFER_GRAD] = "grad", [SC_BUFFER_OPT] = "opt",   [SC_BUFFER_CACHE] = "cache",
     [SC_BUFFER_OTHER_STATE] = "state", [SC_BUFFER_ACT] = "act",   [SC_BUFFER_COMM] = "comm", [SC_BUFFER_WORKSPACE] = "workspace",
@@ -72,4 +77,10 @@ int64_t sc_image_destination_count(const sc_image *image, const sc_image_collect
 {
     bool is_split = collective->kind == SC_IMAGE_REDUCE_SCATTER;
     return collective->counts[part] / (is_split ? (int64_t)sc_image_group_size(&image->groups[collective->group]) : 1);
+}
+
+/* On processors what our own kernels pack operands into; on cards, where cuBLASLt chooses, always the same. */
+int64_t sc_image_gemm_scratch(const sc_image *image, const sc_gemm *gemm)
+{
+    return strcmp(image->target, "cpu") == 0 ? sc_gemm_scratch_bytes(gemm) : SC_MATMUL_WORKSPACE;
 }

@@ -194,7 +194,7 @@ typedef struct sc_image_group {
 
 typedef enum sc_image_instr_kind {
     SC_INSTR_KERNEL,     /* index: kernel; args: its buffers */
-    SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (where sc_gemm_scratch_bytes is not 0) */
+    SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (where sc_image_gemm_scratch is not 0) */
     SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part (send: source; recv: destination); starts it, on
                             its own stream */
     SC_INSTR_FINISH,     /* index: the instruction (in this function) whose collective must have ended; each collective has one */
@@ -305,6 +305,9 @@ uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint6
 /* Elements of one part that a rank gives and gets: of the source and of the destination. */
 int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
 int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
+
+/* Bytes that a gemm instruction of the image has as its last argument; 0: it has none. */
+int64_t sc_image_gemm_scratch(const sc_image *image, const sc_gemm *gemm);
 
 /* ---- text ---- */
 /* As an assembly listing: buffers, kernels, gemms, collectives with their reasons, functions, schedule. For people; nothing reads it. */

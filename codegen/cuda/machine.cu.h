@@ -14,10 +14,21 @@ typedef unsigned int uint32_t;
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
 
+/* What helpers of processors have from math.h and from their compilers. */
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#define INT32_MIN (-2147483647 - 1)
+#define INT32_MAX 2147483647
+#define INT64_MIN (-9223372036854775807ll - 1)
+#define INT64_MAX 9223372036854775807ll
+#define __builtin_inff() INFINITY
+#define __builtin_inf() ((double)INFINITY)
+#define __builtin_nanf(text) NAN
+
 #define SC_DEVICE static __device__ __forceinline__
 #define SC_MEMBER __device__ __forceinline__
 /* A kernel's entry: SC_KERNEL(threads of a block, blocks that should fit on a multiprocessor) void name(..) */
-#define SC_KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+#define SC_KERNEL(threads, blocks) extern "C" __global__ __launch_bounds__(threads, blocks)
 
 SC_DEVICE int sc_thread() { return (int)threadIdx.x; }
 SC_DEVICE int sc_threads() { return (int)blockDim.x; }

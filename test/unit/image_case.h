@@ -194,7 +194,7 @@ static inline uint32_t image_instr(image_case *c, sc_image_instr_kind kind, uint
 static inline uint32_t image_multiply(image_case *c, int64_t m, int64_t n, int64_t k, uint32_t a, uint32_t b, uint32_t product)
 {
     uint32_t gemm = image_gemm(c, m, n, k);
-    int64_t scratch = sc_gemm_scratch_bytes(&c->gemms.data[gemm]);
+    int64_t scratch = sc_image_gemm_scratch(&c->image, &c->gemms.data[gemm]);
     uint32_t args[4] = {a, b, product, scratch > 0 ? image_buffer(c, SC_BUFFER_WORKSPACE, scratch, "scratch") : 0};
     return image_instr(c, SC_INSTR_GEMM, gemm, scratch > 0 ? 4 : 3, args);
 }

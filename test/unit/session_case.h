@@ -77,19 +77,20 @@ static const char step_kernels[] =
     "  return 0;\n"
     "}\n";
 
+static inline int64_t step_share(int64_t size, uint64_t shards)
+{
+    return (size + (int64_t)shards - 1) / (int64_t)shards;
+}
+
 /* state: w f32[D, H@tp] with an f64 master, bias f32[H@tp], total f32 (a sum that is pending over dp)
  * micro(x f32[B@dp, D], ids i32[B@dp]): total += the sum of (x w + bias) * ids; gives x w
  * update(): gives the whole total, which begins anew
  * who(): gives for every rank its number, the key of "a.path", step and micro-batch
  * wait(ms i32): rank 1 comes so much later to a collective of all */
-static inline sc_executable *step_program(image_case *c, uint64_t dp, uint64_t tp)
+static inline void step_image(image_case *c)
 {
-    image_begin(c, dp, tp);
-    int64_t rows = (STEP_ROWS + (int64_t)dp - 1) / (int64_t)dp, columns = (STEP_H + (int64_t)tp - 1) / (int64_t)tp;
-    char text[4096];
-    snprintf(text, sizeof text, "#define ROWS %d\n#define COLUMNS %d\n%s", (int)rows, (int)columns, step_kernels);
-    image_compile(c, text);
-
+    uint64_t dp = c->axes[0].size, tp = c->axes[1].size;
+    int64_t rows = step_share(STEP_ROWS, dp), columns = step_share(STEP_H, tp);
     uint32_t w = image_state(c, SC_STATE_PARAM, "w", "f32[D=5, H=6@tp]", SC_INIT_NORMAL, 0.3, 0);
     uint32_t bias = image_state(c, SC_STATE_PARAM, "bias", "f32[H=6@tp]", SC_INIT_UNIFORM, -1, 3);
     uint32_t total = image_state(c, SC_STATE_SUM, "total", "f32[] sum@dp", SC_INIT_ZEROS, 0, 0);
@@ -152,6 +153,16 @@ static inline sc_executable *step_program(image_case *c, uint64_t dp, uint64_t t
     for (int32_t i = 0; i < STEP_BATCHES; i++)
         image_call(c, micro, i);
     image_call(c, update, -1);
+}
+
+static inline sc_executable *step_program(image_case *c, uint64_t dp, uint64_t tp)
+{
+    char text[4096];
+    image_begin(c, dp, tp);
+    snprintf(text, sizeof text, "#define ROWS %d\n#define COLUMNS %d\n%s", (int)step_share(STEP_ROWS, dp), (int)step_share(STEP_H, tp),
+             step_kernels);
+    image_compile(c, text);
+    step_image(c);
     return image_executable(c);
 }
 
