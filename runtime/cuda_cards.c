@@ -106,6 +106,19 @@ static sc_status check_driver(const sc_cuda *api, sc_error *error)
     return status;
 }
 
+/* What ranks that share a card cannot do. */
+static sc_status check_sharing(const sc_image *image, uint32_t ranks, sc_error *error)
+{
+    if (ranks > SC_CUDA_MAX_SHARING)
+        return sc_fail(error, SC_ERROR_UNAVAILABLE, "%u ranks on one card are more than %d", ranks, SC_CUDA_MAX_SHARING);
+    for (uint32_t c = 0; c < image->collective_count; c++) {
+        sc_image_collective_kind kind = image->collectives[c].kind;
+        if (kind == SC_IMAGE_SEND || kind == SC_IMAGE_RECV)
+            return sc_fail(error, SC_ERROR_UNAVAILABLE, "ranks that share a card do not %s to one another", sc_image_collective_names[kind]);
+    }
+    return SC_OK;
+}
+
 sc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, sc_error *error)
 {
     sc_cuda api;
@@ -118,6 +131,8 @@ sc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, sc_error 
         status = SC_CUDA(&api, error, "", cuDeviceGetCount, &count);
     if (status == SC_OK && count == 0)
         status = sc_fail(error, SC_ERROR_UNAVAILABLE, "there is no card that CUDA's driver would use");
+    if (status == SC_OK && ranks > (uint32_t)count)
+        status = check_sharing(image, ranks, error);
     uint32_t first = first_card(image, ranks), cards = (uint32_t)count < ranks ? (uint32_t)count : ranks;
     for (uint32_t c = 0; status == SC_OK && c < cards; c++)
         status = check_card(&api, image, (int)((first + c) % (uint32_t)count), (ranks - c + cards - 1) / cards, error);

@@ -159,10 +159,8 @@ static sc_status finish(sc_rank *rank, sc_bound *started, sc_error *error)
 
 static sc_status open_groups(sc_rank *rank, sc_error *error)
 {
-    if (rank->session->image->ranks <= SC_CUDA_MAX_SHARING)
-        return SC_OK;
-    return sc_fail(error, SC_ERROR_UNAVAILABLE, "%llu ranks on one card are more than %d", (unsigned long long)rank->session->image->ranks,
-                   SC_CUDA_MAX_SHARING);
+    (void)rank, (void)error;
+    return SC_OK;
 }
 
 static void close_groups(sc_rank *rank)
@@ -172,7 +170,7 @@ static void close_groups(sc_rank *rank)
 
 static void abort_world(sc_rank *rank)
 {
-    sc_comm_abort(rank->comm, "its call on the card failed");
+    sc_comm_abort(rank->comm, rank->error.text[0] != 0 ? rank->error.text : "its call on the card failed");
 }
 
 const sc_cuda_comm sc_cuda_comm_local = {

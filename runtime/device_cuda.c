@@ -86,7 +86,8 @@ static sc_status open_rank(sc_rank *rank, sc_error *error)
     const sc_cuda *api = &own->session->api;
     bool is_alone = rank->session->image->ranks == 1;
     own->comm = is_alone || ranks_share_a_card(rank->session) ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
-    own->graphs = calloc(rank->session->image->func_count + 1u, sizeof *own->graphs);
+    own->batches = sc_executable_micro_batches(rank->session->program);
+    own->graphs = calloc((size_t)rank->session->image->func_count * own->batches + 1, sizeof *own->graphs);
     if (own->graphs == NULL)
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
     sc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
@@ -231,7 +232,7 @@ static void drop_graph(const sc_cuda *api, sc_cuda_graph *graph)
 {
     if (graph->exec != NULL)
         api->cuGraphExecDestroy(graph->exec);
-    *graph = (sc_cuda_graph){.is_refused = graph->is_refused};
+    graph->exec = NULL;
 }
 
 static void close_rank(sc_rank *rank)
@@ -248,8 +249,8 @@ static void close_rank(sc_rank *rank)
     }
     if (own->comm != NULL)
         own->comm->close(rank);
-    for (uint32_t f = 0; own->graphs != NULL && f < image->func_count; f++)
-        drop_graph(api, &own->graphs[f]);
+    for (size_t g = 0; own->graphs != NULL && g < (size_t)image->func_count * own->batches; g++)
+        drop_graph(api, &own->graphs[g]);
     for (uint32_t g = 0; own->matmuls != NULL && g < image->gemm_count; g++)
         sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
     if (own->lt != NULL)
@@ -336,7 +337,28 @@ static sc_status set_call(sc_rank *rank, sc_error *error)
     return status;
 }
 
-/* Whether the function may be recorded, and has not been for such a call. The first run is not: libraries make up their minds in it. */
+/* Whether kernels of the function are given such a parameter, which a graph keeps as it was. The step is none: they read it. */
+static bool has_param(const sc_image *image, uint32_t func, sc_image_param_kind kind)
+{
+    for (uint32_t i = 0; i < image->funcs[func].instr_count; i++) {
+        const sc_image_instr *instr = &image->funcs[func].instrs[i];
+        for (uint32_t p = 0; p < instr->param_count; p++) {
+            if (instr->params[p].kind == kind)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Whether what was recorded is still what this call does. */
+static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func, uint32_t micro_batch)
+{
+    const sc_image *image = rank->session->image;
+    return (graph->seed == rank->session->seed || !has_param(image, func, SC_PARAM_KEY)) &&
+           (graph->micro_batch == micro_batch || !has_param(image, func, SC_PARAM_MICRO_BATCH));
+}
+
+/* Whether the function may be recorded. The first run is not: libraries make up their minds in it. */
 static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -349,18 +371,19 @@ static sc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool 
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
-    sc_cuda_graph *graph = &own->graphs[func];
+    sc_cuda_graph *graph = own->graph = &own->graphs[(size_t)func * own->batches + micro_batch % own->batches];
+    bool may = may_capture(rank, graph, func);
     *out_done = false;
-    if (graph->exec != NULL && (graph->seed != rank->session->seed || graph->micro_batch != micro_batch || !may_capture(rank, graph, func)))
-        drop_graph(api, graph);
     sc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
     if (status == SC_OK)
         status = set_call(rank, error);
-    if (status == SC_OK && graph->exec != NULL) {
+    if (status == SC_OK && may && graph->exec != NULL && !is_current(rank, graph, func, micro_batch))
+        drop_graph(api, graph);
+    if (status == SC_OK && may && graph->exec != NULL) {
         *out_done = true;
         return SC_CUDA(api, error, rank->session->image->funcs[func].name, cuGraphLaunch, graph->exec, own->streams[0]);
     }
-    if (status == SC_OK && may_capture(rank, graph, func)) {
+    if (status == SC_OK && may) {
         status = SC_CUDA(api, error, "", cuStreamBeginCapture_v2, own->streams[0], SC_CU_CAPTURE_THREAD);
         own->is_capturing = status == SC_OK;
         graph->seed = rank->session->seed;
@@ -383,7 +406,7 @@ static sc_status end_capture(sc_rank *rank, uint32_t func, bool failed, sc_error
             api->cuGraphDestroy(recorded);
         return SC_OK;
     }
-    sc_cuda_graph *graph = &own->graphs[func];
+    sc_cuda_graph *graph = own->graph;
     sc_status status = sc_cuda_check(api, result, "cuStreamEndCapture", name, error);
     if (status == SC_OK)
         status = SC_CUDA(api, error, name, cuGraphInstantiateWithFlags, &graph->exec, recorded, 0);
@@ -436,16 +459,26 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
         status = wait_for_stream(rank, has_collectives(rank->session->image, func), &reason);
     if (status != SC_OK) {
         rank->has_lost_world = true;
-        give_up(rank);
         *error = reason;
+        give_up(rank);
         return status;
     }
-    own->graphs[func].runs++;
+    own->graph->runs++;
     find_failure(rank, func, error);
     return SC_OK;
 }
 
 /* ---- instructions ---- */
+
+/* Who measures instructions waits for each. */
+static sc_status settle(sc_rank *rank, uint32_t stream, sc_status status, sc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    bool is_timed = rank->session->options.profile || rank->session->trace != NULL;
+    if (status != SC_OK || !is_timed)
+        return status;
+    return SC_CUDA(&own->session->api, error, "", cuStreamSynchronize, own->streams[stream]);
+}
 
 static sc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, sc_error *error)
 {
@@ -463,7 +496,7 @@ static sc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, sc
             SC_CUDA(&own->session->api, error, instr->where, cuLaunchKernel, own->card->functions[instr->index][s], (unsigned)stage->blocks,
                     1, 1, stage->threads, 1, 1, stage->shared_bytes, own->streams[instr->stream], extra->launch, NULL);
     }
-    return status;
+    return settle(rank, instr->stream, status, error);
 }
 
 static sc_status gemm(sc_rank *rank, sc_bound *bound, sc_error *error)
@@ -471,14 +504,18 @@ static sc_status gemm(sc_rank *rank, sc_bound *bound, sc_error *error)
     const sc_cuda_rank *own = rank->device_state;
     sc_error reason = {.status = SC_OK};
     sc_status status = sc_cuda_matmul_run(rank, bound, own->matmuls[bound->instr->index], &reason);
-    return status == SC_OK ? SC_OK : sc_fail(error, status, "%s: %s (rank %u)", bound->instr->where, reason.text, rank->rank);
+    if (status != SC_OK)
+        return sc_fail(error, status, "%s: %s (rank %u)", bound->instr->where, reason.text, rank->rank);
+    return settle(rank, 0, SC_OK, error);
 }
 
 static sc_status copy(sc_rank *rank, sc_bound *bound, sc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    return SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2, (sc_cu_address)(uintptr_t)bound->args[1],
-                   (sc_cu_address)(uintptr_t)bound->args[0], (size_t)bound->bytes, own->streams[bound->instr->stream]);
+    sc_status status =
+        SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2, (sc_cu_address)(uintptr_t)bound->args[1],
+                (sc_cu_address)(uintptr_t)bound->args[0], (size_t)bound->bytes, own->streams[bound->instr->stream]);
+    return settle(rank, bound->instr->stream, status, error);
 }
 
 static sc_status lost(sc_rank *rank, sc_status status)
@@ -514,6 +551,7 @@ static sc_status finish(sc_rank *rank, sc_bound *started, sc_error *error)
     sc_status status = own->comm->finish(rank, started, &reason);
     if (status == SC_OK)
         status = SC_CUDA(&own->session->api, &reason, started->instr->where, cuStreamWaitEvent, own->streams[0], extra->done, 0);
+    status = settle(rank, 0, status, &reason);
     if (status != SC_OK)
         *error = reason;
     return lost(rank, status);

@@ -76,7 +76,9 @@ typedef struct sc_cuda_rank {
     void *staging;           /* pinned */
     sc_lt_handle lt;
     sc_cuda_matmul **matmuls; /* by gemm of the image */
-    sc_cuda_graph *graphs;    /* by function */
+    uint32_t batches;         /* micro-batches of a step: each has graphs of its own */
+    sc_cuda_graph *graphs;    /* by function and micro-batch */
+    sc_cuda_graph *graph;     /* of the call under way */
     bool is_capturing;
 } sc_cuda_rank;
 

@@ -47,7 +47,11 @@ void sc_machine_memory_free(sc_machine_memory *memory);
 
 /* Where an array lies between pages that nobody may touch: all accesses beyond that end are caught, beyond the other one writes, afterwards
  * (by sc_machine_memory_check). Either way aligned to 64. */
-typedef enum sc_machine_place { SC_MACHINE_AT_END, SC_MACHINE_AT_START } sc_machine_place;
+typedef enum sc_machine_place {
+    SC_MACHINE_AT_END,
+    SC_MACHINE_AT_START,
+    SC_MACHINE_ZEROED /* at the start of a page, zeros instead of NaNs: large arrays cost nothing until they are touched */
+} sc_machine_place;
 
 /* Filled with 0x7ff5, which is a NaN in floats of all sizes; a read of 4 bytes of it, or of 2, counts as one of what nobody wrote. The name
  * is for reports. NULL: memory ran out. */

@@ -67,10 +67,8 @@ void *sc_machine_alloc(sc_machine_memory *memory, size_t bytes, sc_machine_place
     array.data = place == SC_MACHINE_AT_END ? end - padded : first;
     snprintf(array.name, sizeof array.name, "%s", name == NULL ? "array" : name);
     bool ok = mprotect(first, (size_t)(end - first), PROT_READ | PROT_WRITE) == 0;
-    for (char *at = first; ok && at < first + page; at++)
+    for (char *at = place == SC_MACHINE_ZEROED ? first + bytes : first; ok && at < end; at++)
         *at = sc_machine_poison((uintptr_t)at);
-    for (char *at = first + page; ok && at < end; at += page)
-        memcpy(at, first, page);
     pthread_mutex_lock(&memory->lock);
     ok = ok && insert(memory, &array);
     pthread_mutex_unlock(&memory->lock);

@@ -153,9 +153,16 @@ static sc_cu_result end_capture(sc_cu_stream stream, sc_cu_graph *out)
     return result;
 }
 
+/* One that is told to fail has ended the capture, too. */
 sc_cu_result cuStreamEndCapture(sc_cu_stream stream, sc_cu_graph *out)
 {
-    CALL(IN_CONTEXT, end_capture(stream, out));
+    sc_cu_result entered = enter(__func__, IN_CONTEXT), result = end_capture(stream, out);
+    if (entered != SC_CU_SUCCESS && *out != NULL) {
+        nodes_drop((*out)->nodes);
+        free_object(*out);
+        *out = NULL;
+    }
+    return leave(entered != SC_CU_SUCCESS ? entered : result);
 }
 
 /* ---- graphs ---- */

@@ -278,7 +278,7 @@ static sc_cu_result allocate(sc_cu_address *out, size_t bytes)
     if (bytes > the.memory || current->used > the.memory - bytes)
         return SC_CU_OUT_OF_MEMORY;
     snprintf(name, sizeof name, "an allocation of %zu", bytes);
-    char *at = sc_machine_alloc(current->memory, bytes, SC_MACHINE_AT_START, name);
+    char *at = sc_machine_alloc(current->memory, bytes, SC_MACHINE_ZEROED, name);
     if (at == NULL)
         return SC_CU_OUT_OF_MEMORY;
     allocation *a = new_object(MEMORY, sizeof *a);
@@ -569,12 +569,23 @@ typedef struct copy {
     uint32_t value, width;
 } copy;
 
+/* Pages that are given back are zeros when they are touched again. */
+static void clear(char *to, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)to % page) % page, whole = (bytes - before) / page * page;
+    memset(to, 0, before);
+    madvise(to + before, whole, MADV_DONTNEED);
+    memset(to + before + whole, 0, bytes - before - whole);
+}
+
 static bool run_copy(void *data, char *why, size_t room)
 {
     const copy *c = data;
     (void)why, (void)room;
     if (c->from != NULL)
         memmove(c->to, c->from, c->bytes);
+    else if (c->value == 0 && c->bytes > 1 << 20)
+        clear(c->to, c->bytes);
     else if (c->width == 1)
         memset(c->to, (int)c->value, c->bytes);
     for (size_t i = 0; c->from == NULL && c->width > 1 && i < c->bytes; i += c->width)
