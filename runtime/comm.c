@@ -359,6 +359,17 @@ static void give_number(sc_comm_group *group, sc_comm_request *request)
     request->number = (*next)++;
 }
 
+void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char *out, size_t size)
+{
+    message m = {.length = 0};
+    sc_comm_summary summary;
+    summarise(call, &summary);
+    add_summary(&m, group, &summary);
+    add(&m, " in group ");
+    add_ranks(&m, group, NULL);
+    snprintf(out, size, "%s", m.text);
+}
+
 sc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, sc_error *error)
 {
     sc_comm *comm = group->comm;

@@ -98,6 +98,8 @@ sc_status sc_comm_fail_mismatch(sc_error *error, const sc_comm_request *mine, co
 typedef enum sc_comm_absence { SC_COMM_LATE, SC_COMM_STALLED /* it called, but does not move its bytes */, SC_COMM_GONE } sc_comm_absence;
 sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
                                uint32_t waited_ms);
+/* "all_reduce(sum) of f32[12] (layers[3].attn) in group 0, 1": of a call that other means carry out. */
+void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char *out, size_t size);
 /* World rank `lost` is not there any more, whatever its part in `mine` (NULL: in no call). */
 sc_status sc_comm_fail_lost(sc_error *error, sc_status status, const sc_comm_request *mine, uint32_t lost, const char *why);
 

@@ -1,5 +1,6 @@
 /* Ranks that are processes, of which one is killed or stopped at a random moment: all others end, with one line that names the rank and the
- * call that they were in. `test_lost_rank 500` makes as many trials. */
+ * call that they were in. `test_lost_rank 500` makes as many trials; `test_lost_rank cuda 50` on cards with NCCL (stand-ins of both), where
+ * nobody is in a call of the communicator. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +12,8 @@
 #include <time.h>
 
 #include "support/rng.h"
+#include "test/unit/cuda_case.h"
 #include "test/unit/processes.h"
-#include "test/unit/session_case.h"
 
 enum {
     MOST_RANKS = 4,
@@ -24,6 +25,7 @@ enum {
 };
 
 static uint32_t trials = 50;
+static bool has_cards;
 
 static uint32_t draw(uint64_t seed, uint32_t index, uint32_t below)
 {
@@ -131,10 +133,10 @@ static void go_on(trial *t)
 }
 
 /* NULL, or what is wrong with what the trial's ranks said. */
-static const char *check(trial *t, char *text, size_t size)
+static const char *check(trial *t, uint32_t *on_card, char *text, size_t size)
 {
     char lost[64];
-    snprintf(lost, sizeof lost, "), but rank %u is lost: ", t->victim);
+    snprintf(lost, sizeof lost, " rank %u is lost: ", t->victim);
     for (uint32_t r = 0; r < t->size; r++) {
         sc_error error = {.status = SC_OK};
         if (r == t->victim)
@@ -144,7 +146,10 @@ static const char *check(trial *t, char *text, size_t size)
         snprintf(text, size, "seed %llu, %u ranks, rank %u %s, rank %u said %d: '%s'", (unsigned long long)t->seed, t->size, t->victim,
                  t->stops ? "stopped" : "killed", r, (int)error.status, error.text);
         /* the call with what it is for: "layers[0]", or what the session itself asks the others */
-        bool has_call = strstr(error.text, " of group ") != NULL && strstr(error.text, " calls ") != NULL;
+        bool is_called = strstr(error.text, " of group ") != NULL && strstr(error.text, " calls ") != NULL;
+        bool is_on_card = strstr(error.text, " waits for all_reduce(sum) of f32[1] (layers[0]) in group ") != NULL;
+        *on_card += is_on_card;
+        bool has_call = is_called || (has_cards && is_on_card);
         if (error.status != (t->stops ? SC_ERROR_TIMEOUT : SC_ERROR_COMM) || strstr(error.text, lost) == NULL || !has_call ||
             strchr(error.text, '\n') != NULL)
             return text;
@@ -195,12 +200,12 @@ static void the_others_end_and_name_it(void **state)
     image_case cases[MOST_RANKS + 1];
     const sc_executable *programs[MOST_RANKS + 1];
     static trial running[AT_ONCE];
-    uint32_t count = 0, begun = 0;
+    uint32_t count = 0, begun = 0, on_card = 0;
     uint64_t heard_us = now_us(), slowest_kill = 0, slowest_stop = 0;
     char text[1024];
     const char *wrong = NULL;
     for (uint32_t n = 2; n <= MOST_RANKS; n++)
-        programs[n] = step_program(&cases[n], n == 4 ? 2 : 1, n == 4 ? 2 : n);
+        programs[n] = (has_cards ? cuda_step_program : step_program)(&cases[n], n == 4 ? 2 : 1, n == 4 ? 2 : n);
     while (wrong == NULL && (begun < trials || count > 0)) {
         while (count < AT_ONCE && begun < trials)
             begin(&running[count++], ++begun, programs);
@@ -212,7 +217,7 @@ static void the_others_end_and_name_it(void **state)
                 continue;
             uint64_t took = t->done_us - t->act_us, *slowest = t->stops ? &slowest_stop : &slowest_kill;
             *slowest = took > *slowest ? took : *slowest;
-            wrong = wrong == NULL ? check(t, text, sizeof text) : wrong;
+            wrong = wrong == NULL ? check(t, &on_card, text, sizeof text) : wrong;
             end(t);
             running[i] = running[--count];
             heard_us = now_us();
@@ -226,8 +231,8 @@ static void the_others_end_and_name_it(void **state)
         sc_executable_free((sc_executable *)(uintptr_t)programs[n]);
         sc_arena_free(&cases[n].arena);
     }
-    print_message("%u trials: the others end %.1f ms after a kill and %.1f ms after a stop at the latest\n", begun,
-                  (double)slowest_kill / 1e3, (double)slowest_stop / 1e3);
+    print_message("%u trials: the others end %.1f ms after a kill and %.1f ms after a stop at the latest; %u ranks waited for a card\n",
+                  begun, (double)slowest_kill / 1e3, (double)slowest_stop / 1e3, on_card);
     if (wrong != NULL)
         fail_msg("%s", wrong);
     assert_true(slowest_kill < KILL_DEADLINE_MS * (uint64_t)1000 / 4);
@@ -237,7 +242,16 @@ static void the_others_end_and_name_it(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_others_end_and_name_it)};
-    if (argc == 2)
-        trials = (uint32_t)strtoul(argv[1], NULL, 10);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    has_cards = argc > 1 && strcmp(argv[1], "cuda") == 0;
+    if (argc > 1 + has_cards)
+        trials = (uint32_t)strtoul(argv[argc - 1], NULL, 10);
+    if (!has_cards)
+        return cmocka_run_group_tests(tests, NULL, NULL);
+    char folder[] = "/tmp/shardc_lost_XXXXXX", command[64]; /* who is killed leaves files */
+    if (mkdtemp(folder) == NULL)
+        return 1;
+    setenv("SHARDC_STANDIN_NCCL_FOLDER", folder, 1);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) != 0 ? 1 : failed;
 }

@@ -7,6 +7,7 @@
  * progress takes no calls), a member that died is waited for for ever, and members that disagree break their streams. From the environment:
  *     SHARDC_STANDIN_NCCL_REMOTE=1        a member that died is an asynchronous error (ncclRemoteError) of those who ask
  *     SHARDC_STANDIN_NCCL_ASYNC=n=result  the n-th call of this process never ends, and is that asynchronous error
+ *     SHARDC_STANDIN_NCCL_FOLDER          where the folders are; /tmp. Members that die leave theirs
  * Calls that fail at once: the driver's stand-in counts them (SHARDC_STANDIN_FAIL). */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -305,12 +306,10 @@ static bool is_live(struct ncclComm *comm)
 sc_nccl_result ncclGetUniqueId(sc_nccl_id *out)
 {
     ENTER();
-    char folder[] = "/tmp/shardc_nccl_XXXXXX";
+    const char *where = getenv("SHARDC_STANDIN_NCCL_FOLDER");
     memset(out, 0, sizeof *out);
-    if (mkdtemp(folder) == NULL)
-        return SC_NCCL_SYSTEM;
-    memcpy(out->bytes, folder, sizeof folder);
-    return SC_NCCL_SUCCESS;
+    int length = snprintf(out->bytes, sizeof out->bytes, "%s/shardc_nccl_XXXXXX", where == NULL ? "/tmp" : where);
+    return length < (int)sizeof out->bytes && mkdtemp(out->bytes) != NULL ? SC_NCCL_SUCCESS : SC_NCCL_SYSTEM;
 }
 
 sc_nccl_result ncclCommInitRankConfig(sc_nccl_comm *out, int ranks, sc_nccl_id id, int rank, sc_nccl_config *config)
@@ -369,7 +368,7 @@ static void clear_files(struct ncclComm *comm)
     for (int r = 0; r < comm->size && is_world; r++)
         is_world = is_there(name_of(name, "%s.gone.%d", comm->place, r));
     snprintf(command, sizeof command, "rm -rf %s", comm->folder);
-    if (is_world && strncmp(comm->folder, "/tmp/shardc_nccl_", 17) == 0 && system(command) != 0)
+    if (is_world && strstr(comm->folder, "/shardc_nccl_") != NULL && system(command) != 0)
         fprintf(stderr, "%s stays\n", comm->folder);
 }
 
