@@ -1,7 +1,7 @@
 /* Ops that stand alone, but for collectives, and contractions with what is fused onto them. */
 #include <string.h>
 
-#include "codegen/attend.h"
+#include "codegen/attend_cuda.h"
 #include "codegen/contract.h"
 #include "codegen/contract_kernel.h"
 #include "codegen/lower.h"
@@ -300,7 +300,14 @@ static void emit_attend(sc_generator *g, const void *what, const char *name, boo
     code->scratch_bytes = desc->scratch_bytes;
 }
 
-static const sc_emitters attend_emitters = {emit_attend, NULL};
+static void emit_attend_cuda(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
+                             sc_cuda_code *code)
+{
+    (void)comments;
+    sc_attend_emit_cuda(g->m->context, what, name, out, helpers, code);
+}
+
+static const sc_emitters attend_emitters = {emit_attend, emit_attend_cuda};
 
 bool unit_attend(sc_generator *g, sc_op_id op)
 {
@@ -317,7 +324,7 @@ bool unit_attend(sc_generator *g, sc_op_id op)
         given[count++] = sc_generator_read(g, o->operands[i]);
     for (uint32_t r = 0; r < o->result_count; r++)
         given[count++] = sc_generator_write(g, o->first_result + r, SC_BUFFER_ACT, false);
-    sc_generated_kernel shown = {.title = sc_ops[o->kind].name, .why_simple = desc->why_simple};
+    sc_generated_kernel shown = {.title = sc_ops[o->kind].name, .why_simple = sc_generator_is_cuda(g) ? NULL : desc->why_simple};
     sc_generator_emit(g, &attend_emitters, desc, &shown, &index, &is_new);
     const sc_image_ref *args = sc_generator_add_scratch(g, index, given, &count, "attend");
     if (is_new) {
