@@ -65,7 +65,7 @@ extern const char *const sc_comm_reduce_names[SC_COMM_REDUCES];
 
 enum { SC_COMM_NOBODY = -1 };
 
-struct sc_launch; /* runtime/launch.h */
+struct sc_launch;                               /* runtime/launch.h */
 typedef struct sc_comm sc_comm;                 /* a rank's end of a world */
 typedef struct sc_comm_group sc_comm_group;     /* a rank's end of a group */
 typedef struct sc_comm_request sc_comm_request; /* a call that has started */
@@ -102,8 +102,8 @@ sc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_c
 sc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sc_error *error);
 
 /* This process's rank among those that torchrun, Slurm or RANK and WORLD_SIZE started (`launch`; NULL: as the environment says), over TCP:
- * runtime/rendezvous.h says how they meet, and its errors are errors here. Every rank opens as many, in the same order. A rank whose process
- * ends without closing ends the world at once, one that is stopped by the deadline; both are named. */
+ * runtime/rendezvous.h says how they meet, and its errors are errors here. Every rank opens as many, in the same order. A rank whose
+ * process ends without closing ends the world at once, one that is stopped by the deadline; both are named. */
 sc_status sc_comm_open_tcp(const struct sc_launch *launch, const sc_comm_options *options, sc_comm **out, sc_error *error);
 
 /* Frees the sc_comm and its groups. Calls in flight are given up (a world with such ends with an error for the others). MPI: waits until

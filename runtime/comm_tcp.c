@@ -111,7 +111,7 @@ tcp_call *sc_tcp_find_call(tcp_world *world, uint64_t group, uint64_t lane, uint
     call->number = number;
     call->request = NULL;
     call->notice_count = 0;
-    call->is_moving = call->is_done = false;
+    call->disagrees = call->is_moving = call->is_done = false;
     call->next = world->calls;
     world->calls = call;
     return call;
@@ -173,7 +173,8 @@ sc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header
         return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
     call->notices[call->notice_count++] = (tcp_notice){.sender = sender, .summary = *summary};
     sc_status status = call->request == NULL ? SC_OK : compare(call, call->notice_count - 1, error);
-    if (status == SC_OK && call->request != NULL && call->notice_count == expected_notices(call))
+    call->disagrees = call->disagrees || status != SC_OK;
+    if (call->request != NULL && !call->disagrees && call->notice_count == expected_notices(call))
         status = sc_tcp_begin(world, call, error);
     return status;
 }

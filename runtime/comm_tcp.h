@@ -49,6 +49,7 @@ typedef struct tcp_call {
     sc_comm_request *request; /* NULL: this rank did not start it yet */
     tcp_notice *notices;      /* of the others, in the order of arrival */
     uint32_t notice_count, notice_room;
+    bool disagrees;   /* members make different calls: it never moves, though the world's failure may come a moment later */
     bool is_moving;   /* all notices are there */
     bool has_reduced; /* or has nothing to reduce */
     bool is_done;

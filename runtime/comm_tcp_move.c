@@ -92,7 +92,7 @@ static piece incoming(const tcp_call *call, uint32_t phase, uint32_t part, uint3
     case SC_COMM_REDUCE_SCATTER:
     case SC_COMM_ALL_REDUCE: {
         piece own = slice_of(call, part, p->source, rank);
-        return (piece){call->terms + call->row * member + call->offsets[part], own.bytes};
+        return own.bytes == 0 ? own : (piece){call->terms + call->row * member + call->offsets[part], own.bytes};
     }
     case SC_COMM_BROADCAST:
         return c->from == (int32_t)member ? stretch(p, p->destination, 0, p->count) : (piece){NULL, 0};

@@ -18,7 +18,7 @@
 enum {
     MOST_RANKS = 4,
     AT_ONCE = 8, /* worlds: most of the time they wait */
-    STOP_DEADLINE_MS = 2000,
+    STOP_DEADLINE_MS = 3000,
     KILL_DEADLINE_MS = 60000, /* a rank that dies is not found by the deadline */
     PATIENCE_MS = 30000,
     EXIT_ERROR = 9
