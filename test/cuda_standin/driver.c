@@ -11,7 +11,7 @@
 #define CALL(flags, work)                                                                                                                  \
     do {                                                                                                                                   \
         sc_cu_result entered = enter(__func__, flags);                                                                                     \
-        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                                                                         \
+        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                                                           \
     } while (0)
 
 /* ---- errors ---- */
@@ -45,7 +45,8 @@ static const struct {
     {RESULT_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
     {RESULT_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream"},
     {RESULT_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream"},
-    {RESULT_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread"},
+    {RESULT_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "attempt to terminate a thread-local capture sequence from another thread"},
     {RESULT_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
@@ -111,8 +112,7 @@ sc_cu_result cuDeviceGet(sc_cu_device *out, int ordinal)
 
 sc_cu_result cuDeviceGetName(char *out, int room, sc_cu_device device)
 {
-    CALL(ANYWHERE, is_card(device) ? (snprintf(out, (size_t)room, "Stand-in %d", device), SC_CU_SUCCESS)
-                                   : RESULT_INVALID_DEVICE);
+    CALL(ANYWHERE, is_card(device) ? (snprintf(out, (size_t)room, "Stand-in %d", device), SC_CU_SUCCESS) : RESULT_INVALID_DEVICE);
 }
 
 static sc_cu_result attribute(int *out, sc_cu_device_attribute which, sc_cu_device device)
@@ -174,8 +174,8 @@ sc_cu_result cuDevicePrimaryCtxRetain(sc_cu_context *out, sc_cu_device device)
     CALL(UNSAFE_IN_CAPTURE, retain(out, device));
 }
 
-/* What is left in a context that goes would be freed with it; here it stays among the live, so that a test sees it - but after an error that
- * no call gets past. */
+/* What is left in a context that goes would be freed with it; here it stays among the live, so that a test sees it - but after an error
+ * that no call gets past. */
 static sc_cu_result release(sc_cu_device device)
 {
     sc_cu_context context = is_card(device) ? the.primary[device] : NULL;
@@ -559,8 +559,7 @@ sc_cu_result cuLaunchKernel(sc_cu_function function, unsigned grid_x, unsigned g
                             unsigned block_z, unsigned shared_bytes, sc_cu_stream stream, void **arguments, void **extra)
 {
     bool is_flat = grid_y == 1 && grid_z == 1 && block_y == 1 && block_z == 1 && extra == NULL;
-    CALL(IN_CONTEXT,
-         is_flat ? put_launch(function, grid_x, block_x, shared_bytes, stream, arguments) : (sc_cu_result)RESULT_INVALID_VALUE);
+    CALL(IN_CONTEXT, is_flat ? put_launch(function, grid_x, block_x, shared_bytes, stream, arguments) : (sc_cu_result)RESULT_INVALID_VALUE);
 }
 
 /* ---- copies ---- */
@@ -605,8 +604,8 @@ static sc_cu_result put_copy(sc_cu_stream stream, bool from_host, bool to_host, 
     if ((!to_host && allocation_of(MEMORY, c.to, c.bytes) == NULL) ||
         (c.from != NULL && !from_host && allocation_of(MEMORY, c.from, c.bytes) == NULL))
         return RESULT_INVALID_VALUE;
-    bool is_pageable = (from_host && allocation_of(PINNED, c.from, c.bytes) == NULL) ||
-                       (to_host && allocation_of(PINNED, c.to, c.bytes) == NULL);
+    bool is_pageable =
+        (from_host && allocation_of(PINNED, c.from, c.bytes) == NULL) || (to_host && allocation_of(PINNED, c.to, c.bytes) == NULL);
     if (is_pageable && stream->capture != NULL) {
         stream->capture->is_invalid = true;
         return RESULT_CAPTURE_UNSUPPORTED;

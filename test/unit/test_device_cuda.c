@@ -142,7 +142,8 @@ static void expect_parameters(sc_session *session, uint64_t dp, uint64_t tp, uin
     uint32_t key[2];
     sc_session_set_random(session, seed, step, micro);
     sc_rng_key(seed, sc_fnv1a64("a.path", 6), key);
-    SUCCEED(sc_session_run(session, sc_executable_find_func(session->program, "who"), NULL, 0, (sc_fetch_value[]){{0, seen, NULL}}, 1, &error));
+    SUCCEED(
+        sc_session_run(session, sc_executable_find_func(session->program, "who"), NULL, 0, (sc_fetch_value[]){{0, seen, NULL}}, 1, &error));
     for (uint64_t rank = 0; rank < dp * tp; rank++) {
         assert_int_equal(seen[rank][0], rank / tp * 10 + rank % tp);
         assert_true((uint64_t)seen[rank][1] == ((uint64_t)key[1] << 32 | key[0]));
@@ -225,27 +226,28 @@ static void a_check_that_fails_is_said(void **state)
 /* ---- stages ---- */
 
 /* Sums of 64 elements by the blocks of stage 0 into scratch, with more shared memory than a block has without asking; stage 1 adds them. */
-static const char stage_kernels[] =
-    "SC_KERNEL(64, 1) void k_sum_0(const int32_t *x, int64_t *y, int64_t *parts, int64_t scale, const int64_t *sc_call, uint64_t *sc_failure)\n"
-    "{\n"
-    "    sc_shared_ptr<int64_t> s = sc_shared<int64_t>(50000);\n"
-    "    int t = sc_thread();\n"
-    "    s[t] = x[sc_block() * 64 + t];\n"
-    "    sc_sync();\n"
-    "    int64_t sum = 0;\n"
-    "    for (int i = 0; i < 64 && t == 0; i++)\n"
-    "        sum += s[i];\n"
-    "    if (t == 0)\n"
-    "        parts[sc_block()] = sum;\n"
-    "}\n"
-    "SC_KERNEL(32, 1) void k_sum_1(const int32_t *x, int64_t *y, int64_t *parts, int64_t scale, const int64_t *sc_call, uint64_t *sc_failure)\n"
-    "{\n"
-    "    int64_t sum = 0;\n"
-    "    for (int i = 0; i < 7; i++)\n"
-    "        sum += parts[i];\n"
-    "    if (sc_thread() == 0)\n"
-    "        *y = sum * (1 + scale) + sc_call[0];\n"
-    "}\n";
+static const char stage_kernels[] = "SC_KERNEL(64, 1) void k_sum_0(const int32_t *x, int64_t *y, int64_t *parts, int64_t scale, const "
+                                    "int64_t *sc_call, uint64_t *sc_failure)\n"
+                                    "{\n"
+                                    "    sc_shared_ptr<int64_t> s = sc_shared<int64_t>(50000);\n"
+                                    "    int t = sc_thread();\n"
+                                    "    s[t] = x[sc_block() * 64 + t];\n"
+                                    "    sc_sync();\n"
+                                    "    int64_t sum = 0;\n"
+                                    "    for (int i = 0; i < 64 && t == 0; i++)\n"
+                                    "        sum += s[i];\n"
+                                    "    if (t == 0)\n"
+                                    "        parts[sc_block()] = sum;\n"
+                                    "}\n"
+                                    "SC_KERNEL(32, 1) void k_sum_1(const int32_t *x, int64_t *y, int64_t *parts, int64_t scale, const "
+                                    "int64_t *sc_call, uint64_t *sc_failure)\n"
+                                    "{\n"
+                                    "    int64_t sum = 0;\n"
+                                    "    for (int i = 0; i < 7; i++)\n"
+                                    "        sum += parts[i];\n"
+                                    "    if (sc_thread() == 0)\n"
+                                    "        *y = sum * (1 + scale) + sc_call[0];\n"
+                                    "}\n";
 
 static void stages_share_scratch(void **state)
 {
@@ -324,9 +326,10 @@ static void a_kernel_that_crashes_is_an_error(void **state)
     uint32_t y = image_buffer(&c, SC_BUFFER_ACT, 64, "y");
     image_instr(&c, SC_INSTR_KERNEL, image_kernel(&c, "k_wild", "o", (int64_t[]){4}, 0, NULL), 1, &y);
     image_func(&c, "f");
-    cuda_object(&c,
-                "SC_KERNEL(32, 1) void k_wild_0(float *y, const int64_t *sc_call, uint64_t *sc_failure)\n{\n    y[5000 + sc_thread()] = 1;\n}\n",
-                "cubin", 80);
+    cuda_object(
+        &c,
+        "SC_KERNEL(32, 1) void k_wild_0(float *y, const int64_t *sc_call, uint64_t *sc_failure)\n{\n    y[5000 + sc_thread()] = 1;\n}\n",
+        "cubin", 80);
     sc_executable *program = image_executable(&c);
     sc_session *session = session_of(program);
     assert_int_equal(sc_session_run(session, 0, NULL, 0, NULL, 0, &error), SC_ERROR_DEVICE);
@@ -360,10 +363,10 @@ static void add_product(image_case *c, const sc_gemm *gemm, uint32_t workspace)
     args[count++] = workspace;
     *sc_vec_push(&c->arena, &c->gemms) = *gemm;
     image_instr(c, SC_INSTR_GEMM, c->gemms.count - 1, count, args);
-    image_output(c, "c",
-                 sc_arena_printf(&c->arena, "%s[N=%lld]", sc_dtypes[gemm->dtypes[SC_GEMM_C]].name,
-                                 (long long)sc_gemm_extent(gemm, SC_GEMM_C)),
-                 args[SC_GEMM_C]);
+    image_output(
+        c, "c",
+        sc_arena_printf(&c->arena, "%s[N=%lld]", sc_dtypes[gemm->dtypes[SC_GEMM_C]].name, (long long)sc_gemm_extent(gemm, SC_GEMM_C)),
+        args[SC_GEMM_C]);
     image_func(c, sc_arena_printf(&c->arena, "product_%u", c->gemms.count));
 }
 
@@ -462,8 +465,8 @@ static void products_are_what_they_should(void **state)
         add_product(&c, &cases[i].gemm, workspace);
     }
     if (with_bias < 30 || with_activation < 10 || with_loops < 1 || accumulates < 5)
-        fail_msg("of %d, %u have a bias, %u an activation, %u loops, %u add to what is there", PRODUCTS, with_bias, with_activation, with_loops,
-                 accumulates);
+        fail_msg("of %d, %u have a bias, %u an activation, %u loops, %u add to what is there", PRODUCTS, with_bias, with_activation,
+                 with_loops, accumulates);
     cuda_object(&c, "", "cubin", 80);
     sc_executable *program = image_executable(&c);
     standin.sc_standin_seed(2);
@@ -522,10 +525,12 @@ typedef struct moving {
 } moving;
 
 static const moving movings[] = {
-    {SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, false},   {SC_IMAGE_ALL_TO_ALL, SC_IMAGE_WHOLE, false},  {SC_IMAGE_PERMUTE, SC_IMAGE_WHOLE, false},
-    {SC_IMAGE_BROADCAST, SC_IMAGE_WHOLE, false},    {SC_IMAGE_BROADCAST, SC_IMAGE_WHOLE, true},    {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_SUM, false},
-    {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_MAX, false}, {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_MIN, false}, {SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, false},
-    {SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, true},      {SC_IMAGE_ALL_REDUCE, SC_IMAGE_MAX, true},     {SC_IMAGE_ALL_REDUCE, SC_IMAGE_MIN, true},
+    {SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, false},   {SC_IMAGE_ALL_TO_ALL, SC_IMAGE_WHOLE, false},
+    {SC_IMAGE_PERMUTE, SC_IMAGE_WHOLE, false},      {SC_IMAGE_BROADCAST, SC_IMAGE_WHOLE, false},
+    {SC_IMAGE_BROADCAST, SC_IMAGE_WHOLE, true},     {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_SUM, false},
+    {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_MAX, false}, {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_MIN, false},
+    {SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, false},     {SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, true},
+    {SC_IMAGE_ALL_REDUCE, SC_IMAGE_MAX, true},      {SC_IMAGE_ALL_REDUCE, SC_IMAGE_MIN, true},
 };
 enum { MOVINGS = sizeof movings / sizeof *movings, MOST_RANKS = 8, PIECE = 37 };
 
@@ -805,7 +810,7 @@ static sc_status live(const sc_executable *program, const step_data *d, sc_error
 /* What nobody can do anything about: the end of things. */
 static bool is_cleanup(const char *function)
 {
-    static const char *const names[] = {"cuMemFree_v2",     "cuMemFreeHost",  "cuModuleUnload",     "cuStreamDestroy_v2",
+    static const char *const names[] = {"cuMemFree_v2",      "cuMemFreeHost",  "cuModuleUnload",     "cuStreamDestroy_v2",
                                         "cuEventDestroy_v2", "cuGraphDestroy", "cuGraphExecDestroy", "cuDevicePrimaryCtxRelease_v2"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], function) == 0)
