@@ -328,7 +328,7 @@ static void a_kernel_that_crashes_is_an_error(void **state)
     image_func(&c, "f");
     cuda_object(
         &c,
-        "SC_KERNEL(32, 1) void k_wild_0(float *y, const int64_t *sc_call, uint64_t *sc_failure)\n{\n    y[5000 + sc_thread()] = 1;\n}\n",
+        "SC_KERNEL(32, 1) void k_wild_0(float *y, const int64_t *sc_call, uint64_t *sc_failure)\n{\n    y[100 + sc_thread()] = 1;\n}\n",
         "cubin", 80);
     sc_executable *program = image_executable(&c);
     sc_session *session = session_of(program);
