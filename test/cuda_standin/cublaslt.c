@@ -231,8 +231,7 @@ static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_
     if (depth_a != depth_b || rows != d->rows || columns != d->columns || c->rows != d->rows || c->columns != d->columns ||
         a->batches != d->batches || b->batches != d->batches || c->batches != d->batches)
         return STATUS_INVALID_VALUE;
-    return fits_dtypes(desc, a->dtype, b->dtype, c->dtype, d->dtype) && fits_epilogue(desc->epilogue) ? SC_LT_SUCCESS
-                                                                                                      : SC_LT_NOT_SUPPORTED;
+    return fits_dtypes(desc, a->dtype, b->dtype, c->dtype, d->dtype) && fits_epilogue(desc->epilogue) ? SC_LT_SUCCESS : SC_LT_NOT_SUPPORTED;
 }
 
 enum { WORKSPACE = 1 << 20 };
@@ -449,8 +448,8 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
     if (workspace_bytes < algo->data[1] || (uintptr_t)workspace % 16 != 0 ||
         (workspace_bytes > 0 && !sc_standin_owns(stream, workspace, workspace_bytes)))
         return STATUS_INVALID_VALUE;
-    if (!owns(stream, a_layout, a) || !owns(stream, b_layout, b) || !owns(stream, d_layout, d) || (p.beta != 0 && !owns(stream, c_layout, c)) ||
-        (has_bias && !owns(stream, &vector, desc->bias)))
+    if (!owns(stream, a_layout, a) || !owns(stream, b_layout, b) || !owns(stream, d_layout, d) ||
+        (p.beta != 0 && !owns(stream, c_layout, c)) || (has_bias && !owns(stream, &vector, desc->bias)))
         return STATUS_INVALID_VALUE;
     return sc_standin_enqueue(stream, &work, &p, sizeof p) == SC_CU_SUCCESS ? SC_LT_SUCCESS : STATUS_EXECUTION_FAILED;
 }
