@@ -8,7 +8,7 @@
 #define CALL(flags, work)                                                                                                                  \
     do {                                                                                                                                   \
         sc_cu_result entered = enter(__func__, flags);                                                                                     \
-        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                                                                         \
+        return leave(entered != SC_CU_SUCCESS ? entered : (sc_cu_result)(work));                                                           \
     } while (0)
 
 /* ---- lists of nodes ---- */

@@ -5,7 +5,7 @@
 
 #include "test/cuda_standin/internal.h"
 
-standin the = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+standin the = {.is_guarded = true, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 _Thread_local sc_cu_context current;
 
 void *must_have(void *memory)
@@ -46,6 +46,9 @@ static void set_fail(const char *function, uint64_t n, unsigned result)
 static void set_seed(uint64_t seed)
 {
     the.seed = the.random = seed;
+    open_memory(true);
+    the.is_guarded = seed % 4 == 0;
+    open_memory(false);
 }
 
 void read_environment(void)

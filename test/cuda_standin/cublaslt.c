@@ -231,8 +231,7 @@ static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_
     if (depth_a != depth_b || rows != d->rows || columns != d->columns || c->rows != d->rows || c->columns != d->columns ||
         a->batches != d->batches || b->batches != d->batches || c->batches != d->batches)
         return STATUS_INVALID_VALUE;
-    return fits_dtypes(desc, a->dtype, b->dtype, c->dtype, d->dtype) && fits_epilogue(desc->epilogue) ? SC_LT_SUCCESS
-                                                                                                      : SC_LT_NOT_SUPPORTED;
+    return fits_dtypes(desc, a->dtype, b->dtype, c->dtype, d->dtype) && fits_epilogue(desc->epilogue) ? SC_LT_SUCCESS : SC_LT_NOT_SUPPORTED;
 }
 
 enum { WORKSPACE = 1 << 20 };
@@ -374,15 +373,18 @@ static double finish(const product *p, double x, int64_t row)
     return x;
 }
 
-/* It uses all of its workspace, as the library may. */
+/* It uses both ends of its workspace, as the library may all of it. */
 static bool run_product(void *data, char *why, size_t room)
 {
     const product *p = data;
     int64_t rows = (int64_t)p->d.rows, columns = (int64_t)p->d.columns;
     int64_t depth = (int64_t)(p->desc.transpose_a ? p->a.rows : p->a.columns);
     (void)why, (void)room;
-    if (p->workspace_bytes > 0)
-        memset(p->workspace, 0x5a, p->workspace_bytes);
+    size_t end = p->workspace_bytes < 4096 ? p->workspace_bytes : 4096;
+    if (end > 0) {
+        memset(p->workspace, 0x5a, end);
+        memset(p->workspace + p->workspace_bytes - end, 0x5a, end);
+    }
     for (int64_t batch = 0; batch < p->d.batches; batch++) {
         for (int64_t j = 0; j < columns; j++) {
             for (int64_t i = 0; i < rows; i++) {
@@ -446,8 +448,8 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
     if (workspace_bytes < algo->data[1] || (uintptr_t)workspace % 16 != 0 ||
         (workspace_bytes > 0 && !sc_standin_owns(stream, workspace, workspace_bytes)))
         return STATUS_INVALID_VALUE;
-    if (!owns(stream, a_layout, a) || !owns(stream, b_layout, b) || !owns(stream, d_layout, d) || (p.beta != 0 && !owns(stream, c_layout, c)) ||
-        (has_bias && !owns(stream, &vector, desc->bias)))
+    if (!owns(stream, a_layout, a) || !owns(stream, b_layout, b) || !owns(stream, d_layout, d) ||
+        (p.beta != 0 && !owns(stream, c_layout, c)) || (has_bias && !owns(stream, &vector, desc->bias)))
         return STATUS_INVALID_VALUE;
     return sc_standin_enqueue(stream, &work, &p, sizeof p) == SC_CU_SUCCESS ? SC_LT_SUCCESS : STATUS_EXECUTION_FAILED;
 }

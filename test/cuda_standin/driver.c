@@ -253,6 +253,8 @@ static void protect(const allocation *a, bool open)
 
 void open_memory(bool open)
 {
+    if (!the.is_guarded)
+        return;
     for (const object *o = the.objects; o != NULL; o = o->next) {
         if (o->kind == MEMORY)
             protect((const allocation *)o, open);
@@ -285,7 +287,8 @@ static sc_cu_result allocate(sc_cu_address *out, size_t bytes)
     a->at = at;
     a->bytes = bytes;
     current->used += bytes;
-    protect(a, false);
+    if (the.is_guarded)
+        protect(a, false);
     *out = (sc_cu_address)(uintptr_t)at;
     return SC_CU_SUCCESS;
 }
@@ -317,7 +320,7 @@ static sc_cu_result allocate_pinned(void **out, size_t bytes)
     allocation *a = new_object(PINNED, sizeof *a);
     a->at = must_have(malloc(bytes));
     a->bytes = bytes;
-    memset(a->at, 0xa5, bytes);
+    memset(a->at, 0xa5, bytes < 4096 ? bytes : 4096);
     *out = a->at;
     return SC_CU_SUCCESS;
 }

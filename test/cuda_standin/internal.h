@@ -150,6 +150,7 @@ typedef struct standin {
     int cards, major, minor, driver, mode, shared_kib;
     size_t memory;
     uint64_t seed, random;
+    bool is_guarded; /* the host cannot touch device memory: in one order of four, since it takes its time */
     sc_cu_context primary[MAX_CARDS];
     object *objects;
     sc_cu_stream streams; /* with those that are destroyed and not empty */

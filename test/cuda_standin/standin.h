@@ -2,7 +2,7 @@
  * memory is the host's and whose kernels run on the engine of test/cuda_on_cpu. It is as little helpful as a driver may be:
  *  - what is put on streams runs only when somebody waits for it, in any order that streams and events leave open: a wait that is missing
  *    shows as a wrong value. Copies read pinned memory when they run;
- *  - device memory cannot be touched by the host, or by kernels beyond an allocation's end;
+ *  - device memory cannot be touched by the host (where the seed is a multiple of 4), or by kernels beyond an allocation's end;
  *  - captures follow CUDA's rules: who may join, what may not be called, and that a graph keeps the values that parameters had;
  *  - what goes wrong on a stream (a kernel's report) is the error of a later call, of every later one, and cuGetErrorString has the report;
  *  - handles that nobody made, or that are gone, are refused.

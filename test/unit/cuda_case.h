@@ -90,7 +90,8 @@ static inline void cuda_object(image_case *c, const char *text, const char *endi
             sc_strbuf_add(&module, sc_helper_text((sc_helper)h));
     }
     sc_strbuf_printf(&module, "%s%s", text, reductions.data);
-    char *image = sc_arena_printf(&c->arena, is_ptx ? SC_STANDIN_PTX "%s" : SC_STANDIN_CUBIN "%s", capability, "", module.length, module.data);
+    char *image =
+        sc_arena_printf(&c->arena, is_ptx ? SC_STANDIN_PTX "%s" : SC_STANDIN_CUBIN "%s", capability, "", module.length, module.data);
     sc_archive_entry *entries = sc_arena_array(&c->arena, c->kernels.count + 1u, sizeof *entries);
     for (uint32_t k = 0; k <= c->kernels.count; k++) {
         const char *name = k == c->kernels.count ? "sc_reduce" : c->kernels.data[k].symbol;
@@ -146,7 +147,8 @@ static inline sc_executable *cuda_step_program(image_case *c, uint64_t dp, uint6
     }
     for (uint32_t k = 0; k < c->kernels.count; k++) {
         if (strcmp(c->kernels.data[k].symbol, "k_weigh") == 0)
-            c->kernels.data[k].symbol = sc_arena_printf(&c->arena, "k_weigh_%d_%d", (int)step_share(STEP_ROWS, dp), (int)step_share(STEP_H, tp));
+            c->kernels.data[k].symbol =
+                sc_arena_printf(&c->arena, "k_weigh_%d_%d", (int)step_share(STEP_ROWS, dp), (int)step_share(STEP_H, tp));
     }
     cuda_object(c, text.data, "cubin", 80);
     return image_executable(c);

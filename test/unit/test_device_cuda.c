@@ -9,8 +9,10 @@
 
 #include <math.h>
 
+#include "support/matmul.h"
 #include "support/rng.h"
 #include "test/unit/cuda_case.h"
+#include "test/unit/gemm_case.h"
 
 #define SUCCEED(call)                                                                                                                      \
     do {                                                                                                                                   \
@@ -93,7 +95,7 @@ static void a_step_runs(void **state)
     static const uint64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 2}};
     step_data d = make_data();
     for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++) {
-        for (uint64_t seed = 0; seed < 8; seed++) {
+        for (uint64_t seed = 0; seed < 6; seed++) {
             image_case c;
             standin.sc_standin_seed(seed);
             sc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
@@ -140,7 +142,8 @@ static void expect_parameters(sc_session *session, uint64_t dp, uint64_t tp, uin
     uint32_t key[2];
     sc_session_set_random(session, seed, step, micro);
     sc_rng_key(seed, sc_fnv1a64("a.path", 6), key);
-    SUCCEED(sc_session_run(session, sc_executable_find_func(session->program, "who"), NULL, 0, (sc_fetch_value[]){{0, seen, NULL}}, 1, &error));
+    SUCCEED(
+        sc_session_run(session, sc_executable_find_func(session->program, "who"), NULL, 0, (sc_fetch_value[]){{0, seen, NULL}}, 1, &error));
     for (uint64_t rank = 0; rank < dp * tp; rank++) {
         assert_int_equal(seen[rank][0], rank / tp * 10 + rank % tp);
         assert_true((uint64_t)seen[rank][1] == ((uint64_t)key[1] << 32 | key[0]));
@@ -218,6 +221,512 @@ static void a_check_that_fails_is_said(void **state)
         sc_arena_free(&c.arena);
         expect_clean();
     }
+}
+
+/* ---- stages ---- */
+
+/* Sums of 64 elements by the blocks of stage 0 into scratch, with more shared memory than a block has without asking; stage 1 adds them. */
+static const char stage_kernels[] = "SC_KERNEL(64, 1) void k_sum_0(const int32_t *x, int64_t *y, int64_t *parts, int64_t scale, const "
+                                    "int64_t *sc_call, uint64_t *sc_failure)\n"
+                                    "{\n"
+                                    "    sc_shared_ptr<int64_t> s = sc_shared<int64_t>(50000);\n"
+                                    "    int t = sc_thread();\n"
+                                    "    s[t] = x[sc_block() * 64 + t];\n"
+                                    "    sc_sync();\n"
+                                    "    int64_t sum = 0;\n"
+                                    "    for (int i = 0; i < 64 && t == 0; i++)\n"
+                                    "        sum += s[i];\n"
+                                    "    if (t == 0)\n"
+                                    "        parts[sc_block()] = sum;\n"
+                                    "}\n"
+                                    "SC_KERNEL(32, 1) void k_sum_1(const int32_t *x, int64_t *y, int64_t *parts, int64_t scale, const "
+                                    "int64_t *sc_call, uint64_t *sc_failure)\n"
+                                    "{\n"
+                                    "    int64_t sum = 0;\n"
+                                    "    for (int i = 0; i < 7; i++)\n"
+                                    "        sum += parts[i];\n"
+                                    "    if (sc_thread() == 0)\n"
+                                    "        *y = sum * (1 + scale) + sc_call[0];\n"
+                                    "}\n";
+
+static void stages_share_scratch(void **state)
+{
+    (void)state;
+    image_case c;
+    cuda_begin(&c, 1, 1);
+    uint32_t x = image_input(&c, "x", "i32[K=448]", -1);
+    uint32_t y = image_buffer(&c, SC_BUFFER_ACT, 8, "y"), copied = image_buffer(&c, SC_BUFFER_ACT, 8, "copied");
+    uint32_t scratch = image_buffer(&c, SC_BUFFER_WORKSPACE, 56, "scratch");
+    uint32_t k = image_kernel(&c, "k_sum", "ioo", (int64_t[]){448 * 4, 8, 56}, 1, NULL);
+    cuda_stage(&c, k, 7, 64, 50000 + 512);
+    cuda_stage(&c, k, 1, 32, 0);
+    image_instr(&c, SC_INSTR_KERNEL, k, 3, (uint32_t[]){x, y, scratch});
+    image_param(&c, (sc_image_param){.kind = SC_PARAM_MICRO_BATCH});
+    image_instr(&c, SC_INSTR_COPY, 0, 2, (uint32_t[]){y, copied});
+    image_output(&c, "y", "i64[]", copied);
+    image_func(&c, "f");
+    cuda_object(&c, stage_kernels, "cubin", 80);
+    sc_executable *program = image_executable(&c);
+    sc_session *session = session_of(program);
+    for (int run = 0; run < 8; run++) {
+        int32_t values[448];
+        int64_t wanted = 0, got = 0;
+        standin.sc_standin_seed((uint64_t)run);
+        for (int i = 0; i < 448; i++)
+            wanted += values[i] = i * 31 % 77 + run;
+        sc_session_set_random(session, 1, (uint64_t)run, (uint32_t)run % 3);
+        sc_feed_value feed = {"x", values, NULL};
+        SUCCEED(sc_session_run(session, 0, &feed, 1, (sc_fetch_value[]){{0, &got, NULL}}, 1, &error));
+        assert_true(got == wanted * (1 + run % 3) + run);
+    }
+    sc_session_free(session);
+    sc_executable_free(program);
+    sc_arena_free(&c.arena);
+    expect_clean();
+}
+
+/* PTX where there is no machine code for the card, and neither. */
+static void modules_that_do_not_fit_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *ending;
+        int capability;
+        sc_status status;
+    } cases[] = {{"cubin", 80, SC_OK}, {"ptx", 80, SC_OK}, {"cubin", 90, SC_ERROR_DEVICE}, {"ptx", 90, SC_ERROR_DEVICE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        image_case c;
+        sc_session *session = NULL;
+        sc_error why = {.status = SC_OK};
+        cuda_begin(&c, 1, 1);
+        uint32_t y = image_buffer(&c, SC_BUFFER_ACT, 4, "y");
+        image_instr(&c, SC_INSTR_KERNEL, image_kernel(&c, "k_zero", "o", (int64_t[]){4}, 0, NULL), 1, &y);
+        image_func(&c, "f");
+        cuda_object(&c, cuda_step_kernels, cases[i].ending, cases[i].capability);
+        sc_executable *program = image_executable(&c);
+        assert_int_equal(sc_session_new(program, NULL, &session, &why), cases[i].status);
+        if (cases[i].status != SC_OK)
+            assert_non_null(strstr(why.text, "k_zero: cuModuleLoadData: no kernel image is available"));
+        else
+            SUCCEED(sc_session_run(session, 0, NULL, 0, NULL, 0, &error));
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+        expect_clean();
+    }
+}
+
+/* What a kernel does wrong is the error of the call, and the session ends in peace. */
+static void a_kernel_that_crashes_is_an_error(void **state)
+{
+    (void)state;
+    image_case c;
+    sc_error error = {.status = SC_OK};
+    cuda_begin(&c, 1, 1);
+    uint32_t y = image_buffer(&c, SC_BUFFER_ACT, 64, "y");
+    image_instr(&c, SC_INSTR_KERNEL, image_kernel(&c, "k_wild", "o", (int64_t[]){4}, 0, NULL), 1, &y);
+    image_func(&c, "f");
+    cuda_object(
+        &c,
+        "SC_KERNEL(32, 1) void k_wild_0(float *y, const int64_t *sc_call, uint64_t *sc_failure)\n{\n    y[5000 + sc_thread()] = 1;\n}\n",
+        "cubin", 80);
+    sc_executable *program = image_executable(&c);
+    sc_session *session = session_of(program);
+    assert_int_equal(sc_session_run(session, 0, NULL, 0, NULL, 0, &error), SC_ERROR_DEVICE);
+    assert_non_null(strstr(error.text, "k_wild_0, block 0"));
+    assert_int_not_equal(sc_session_run(session, 0, NULL, 0, NULL, 0, &error), SC_OK);
+    sc_session_free(session);
+    sc_executable_free(program);
+    sc_arena_free(&c.arena);
+    expect_clean();
+}
+
+/* ---- products ---- */
+
+enum { PRODUCTS = 80 };
+
+static uint32_t flat_input(image_case *c, const char *name, int64_t count, sc_dtype dtype)
+{
+    return image_input(c, name, sc_arena_printf(&c->arena, "%s[N=%lld]", sc_dtypes[dtype].name, (long long)count), -1);
+}
+
+/* A function that computes the contraction on what it is given. */
+static void add_product(image_case *c, const sc_gemm *gemm, uint32_t workspace)
+{
+    uint32_t args[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS + 1], count = 0;
+    for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+        args[count++] = flat_input(c, (const char *const[]){"a", "b", "c"}[o], sc_gemm_extent(gemm, (sc_gemm_operand)o), gemm->dtypes[o]);
+    for (uint32_t s = 0; s < gemm->step_count; s++) {
+        if (sc_gemm_step_has_tensor(gemm->steps[s].kind))
+            args[count++] = flat_input(c, sc_arena_printf(&c->arena, "t%u", s), sc_gemm_step_extent(gemm, s), gemm->steps[s].dtype);
+    }
+    args[count++] = workspace;
+    *sc_vec_push(&c->arena, &c->gemms) = *gemm;
+    image_instr(c, SC_INSTR_GEMM, c->gemms.count - 1, count, args);
+    image_output(
+        c, "c",
+        sc_arena_printf(&c->arena, "%s[N=%lld]", sc_dtypes[gemm->dtypes[SC_GEMM_C]].name, (long long)sc_gemm_extent(gemm, SC_GEMM_C)),
+        args[SC_GEMM_C]);
+    image_func(c, sc_arena_printf(&c->arena, "product_%u", c->gemms.count));
+}
+
+/* Half a unit in the last place of 1. */
+static double unit(sc_dtype dtype)
+{
+    return dtype == SC_DTYPE_f64 ? 0x1p-53 : dtype == SC_DTYPE_f32 ? 0x1p-24 : dtype == SC_DTYPE_f16 ? 0x1p-11 : 0x1p-8;
+}
+
+static void expect_product(sc_session *session, uint32_t func, const gemm_case *p)
+{
+    static const char *const names[] = {"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"};
+    const sc_gemm *gemm = &p->gemm;
+    sc_feed_value feeds[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS] = {
+        {"a", p->values[0], "f64"}, {"b", p->values[1], "f64"}, {"c", p->values[2], "f64"}};
+    size_t count = SC_GEMM_OPERANDS, extent = (size_t)sc_gemm_extent(gemm, SC_GEMM_C);
+    double units = unit(gemm->sum) * 16;
+    for (uint32_t s = 0; s < gemm->step_count; s++) {
+        if (sc_gemm_step_has_tensor(gemm->steps[s].kind)) {
+            feeds[count++] = (sc_feed_value){names[s], p->tensors[s], "f64"};
+            units += 2 * unit(gemm->steps[s].dtype);
+        }
+    }
+    for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+        units += 2 * unit(gemm->dtypes[o]);
+    double *slacks = calloc(extent + 1, sizeof *slacks), *got = malloc((extent + 1) * sizeof *got);
+    double *wanted = gemm_case_reference_with(gemm, p->values[0], p->values[1], p->values[2], p->tensors, slacks);
+    for (int run = 0; run < 3; run++) {
+        SUCCEED(sc_session_run(session, func, feeds, count, (sc_fetch_value[]){{0, got, "f64"}}, 1, &error));
+        for (size_t i = 0; i < extent; i++) {
+            if (!(fabs(got[i] - wanted[i]) <= units * (slacks[i] + fabs(wanted[i]))))
+                fail_msg("%s: element %zu is %.9g, wanted %.9g", gemm_case_text(gemm), i, got[i], wanted[i]);
+        }
+    }
+    free(slacks);
+    free(got);
+    free(wanted);
+}
+
+static sc_gemm_step *add_step(sc_gemm *gemm, sc_gemm_step_kind kind)
+{
+    gemm->steps[gemm->step_count] = (sc_gemm_step){.kind = kind, .dtype = gemm->dtypes[SC_GEMM_C], .scale = 0.5};
+    return &gemm->steps[gemm->step_count++];
+}
+
+/* What the library has: a scale, a vector along one of the dims, an activation. False: this product takes none. */
+static bool add_epilogue(gemm_case *p, uint64_t *seed)
+{
+    sc_matmul form;
+    sc_gemm *gemm = &p->gemm, before = p->gemm;
+    gemm->accumulate = false;
+    for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        gemm->step_count = 0;
+        if (gemm_case_below(seed, 2) == 0)
+            add_step(gemm, SC_GEMM_SCALE);
+        add_step(gemm, SC_GEMM_ADD)->strides[i] = 1;
+        if (gemm_case_below(seed, 3) > 0)
+            add_step(gemm, gemm_case_below(seed, 2) == 0 ? SC_GEMM_RELU : SC_GEMM_GELU_TANH);
+        if (gemm->dims[i].size > 1 && sc_gemm_valid(gemm) && sc_matmul_of(gemm, &form) == NULL) {
+            p->tensors[form.bias] = gemm_case_values(sc_gemm_step_extent(gemm, form.bias), gemm->steps[form.bias].dtype, seed);
+            return true;
+        }
+    }
+    *gemm = before;
+    return false;
+}
+
+static void draw_product(gemm_case *p, bool has_epilogue, uint64_t *seed)
+{
+    sc_matmul form;
+    while (true) {
+        gemm_case_draw(p, seed, 9);
+        if (p->gemm.step_count == 0 && sc_matmul_of(&p->gemm, &form) == NULL && (!has_epilogue || add_epilogue(p, seed)))
+            return;
+        gemm_case_free(p);
+    }
+}
+
+static void products_are_what_they_should(void **state)
+{
+    (void)state;
+    gemm_case *cases = calloc(PRODUCTS, sizeof *cases);
+    image_case c;
+    uint64_t seed = 11;
+    uint32_t with_bias = 0, with_loops = 0, with_activation = 0, accumulates = 0;
+    cuda_begin(&c, 1, 1);
+    uint32_t workspace = image_buffer(&c, SC_BUFFER_WORKSPACE, SC_MATMUL_WORKSPACE, "workspace");
+    for (uint32_t i = 0; i < PRODUCTS; i++) {
+        sc_matmul form;
+        draw_product(&cases[i], i % 2 == 1, &seed);
+        assert_null(sc_matmul_of(&cases[i].gemm, &form));
+        with_bias += form.bias != SC_GEMM_MAX_STEPS;
+        with_activation += form.activation != SC_GEMM_STEP_KINDS;
+        with_loops += form.loop_count > 0;
+        accumulates += form.accumulate;
+        add_product(&c, &cases[i].gemm, workspace);
+    }
+    if (with_bias < 30 || with_activation < 10 || with_loops < 1 || accumulates < 5)
+        fail_msg("of %d, %u have a bias, %u an activation, %u loops, %u add to what is there", PRODUCTS, with_bias, with_activation,
+                 with_loops, accumulates);
+    cuda_object(&c, "", "cubin", 80);
+    sc_executable *program = image_executable(&c);
+    standin.sc_standin_seed(2);
+    sc_session *session = session_of(program);
+    for (uint32_t i = 0; i < PRODUCTS; i++) {
+        expect_product(session, i, &cases[i]);
+        gemm_case_free(&cases[i]);
+    }
+    free(cases);
+    sc_session_free(session);
+    sc_executable_free(program);
+    sc_arena_free(&c.arena);
+    expect_clean();
+}
+
+/* ---- measuring ---- */
+
+static void count_event(void *user, const sc_trace_event *event)
+{
+    assert_true(event->begin > 0 && event->end >= event->begin);
+    ++*(uint32_t *)user;
+}
+
+static void instructions_are_measured(void **state)
+{
+    (void)state;
+    step_data d = make_data();
+    image_case c;
+    sc_session *session = NULL;
+    sc_func_profile profile;
+    uint32_t events = 0, wanted = 0;
+    sc_executable *program = cuda_step_program(&c, 1, 1);
+    SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 1, .profile = true}, &session, &error));
+    set_weights(session, &d);
+    sc_session_set_trace(session, count_event, &events);
+    assert_true(run_step(session, &d) == d.total);
+    for (uint32_t i = 0; i < session->image->call_count; i++)
+        wanted += session->image->funcs[session->image->schedule[i].func].instr_count;
+    assert_int_equal(events, wanted);
+    sc_session_profile(session, sc_executable_find_func(program, "micro"), 0, &profile);
+    assert_int_equal(profile.calls, STEP_BATCHES);
+    assert_true(profile.work[SC_WORK_KERNEL] > 0 && profile.work[SC_WORK_GEMM] > 0 && profile.work[SC_WORK_WAIT] > 0);
+    assert_true(profile.seconds > profile.work[SC_WORK_KERNEL] + profile.work[SC_WORK_GEMM]);
+    sc_session_free(session);
+    sc_executable_free(program);
+    sc_arena_free(&c.arena);
+    expect_clean();
+}
+
+/* ---- collectives of ranks that share a card ---- */
+
+typedef struct moving {
+    sc_image_collective_kind kind;
+    sc_image_reduce reduce;
+    bool is_in_place;
+} moving;
+
+static const moving movings[] = {
+    {SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, false},   {SC_IMAGE_ALL_TO_ALL, SC_IMAGE_WHOLE, false},
+    {SC_IMAGE_PERMUTE, SC_IMAGE_WHOLE, false},      {SC_IMAGE_BROADCAST, SC_IMAGE_WHOLE, false},
+    {SC_IMAGE_BROADCAST, SC_IMAGE_WHOLE, true},     {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_SUM, false},
+    {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_MAX, false}, {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_MIN, false},
+    {SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, false},     {SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, true},
+    {SC_IMAGE_ALL_REDUCE, SC_IMAGE_MAX, true},      {SC_IMAGE_ALL_REDUCE, SC_IMAGE_MIN, true},
+};
+enum { MOVINGS = sizeof movings / sizeof *movings, MOST_RANKS = 8, PIECE = 37 };
+
+/* Elements that a rank gives and gets. */
+static void sizes_of(sc_image_collective_kind kind, int n, int *gives, int *gets)
+{
+    *gives = kind == SC_IMAGE_REDUCE_SCATTER || kind == SC_IMAGE_ALL_TO_ALL ? PIECE * n : PIECE;
+    *gets = kind == SC_IMAGE_ALL_GATHER || kind == SC_IMAGE_ALL_TO_ALL ? PIECE * n : PIECE;
+    if (kind == SC_IMAGE_ALL_REDUCE) /* several blocks, and parts of different sizes */
+        *gives = *gets = 2603;
+}
+
+/* A function for each dtype and way to move. */
+static sc_executable *moving_program(image_case *c, bool is_cuda, int n)
+{
+    image_begin(c, 1, (uint64_t)n);
+    c->image.target = is_cuda ? "cuda:sm_80" : "cpu";
+    uint32_t all = image_group(c, "tp", NULL);
+    for (sc_dtype dtype = 0; dtype < SC_DTYPE_COUNT; dtype++) {
+        for (int m = 0; m < MOVINGS; m++) {
+            int gives, gets;
+            sizes_of(movings[m].kind, n, &gives, &gets);
+            uint32_t move = image_collective(c, movings[m].kind, movings[m].reduce, all, dtype, gives > gets ? gives : gets);
+            if (movings[m].kind == SC_IMAGE_PERMUTE) {
+                sc_image_collective *ring = &c->collectives.data[move];
+                ring->source_count = (uint32_t)n;
+                ring->sources = sc_arena_array(&c->arena, (size_t)n, sizeof *ring->sources);
+                for (int i = 0; i < n; i++)
+                    ring->sources[i] = (uint32_t)(i + 1) % (uint32_t)n;
+            }
+            char *from = sc_arena_printf(&c->arena, "%s[T=%d@tp, K=%d]", sc_dtypes[dtype].name, n, gives);
+            char *to = sc_arena_printf(&c->arena, "%s[T=%d@tp, K=%d]", sc_dtypes[dtype].name, n, gets);
+            uint32_t x = image_input(c, "x", from, -1);
+            uint32_t y = movings[m].is_in_place ? x : image_buffer(c, SC_BUFFER_COMM, gets * sc_dtypes[dtype].bytes, "y");
+            image_move(c, move, x, y);
+            image_output(c, "y", to, y);
+            image_func(c, sc_arena_printf(&c->arena, "%s_%d", sc_dtypes[dtype].name, m));
+        }
+    }
+    if (is_cuda)
+        cuda_object(c, "", "cubin", 80);
+    return image_executable(c);
+}
+
+static bool is_nan(sc_dtype dtype, const void *at)
+{
+    float f;
+    double d;
+    uint16_t half;
+    switch (dtype) {
+    case SC_DTYPE_f32:
+        memcpy(&f, at, sizeof f);
+        return f != f;
+    case SC_DTYPE_f64:
+        memcpy(&d, at, sizeof d);
+        return d != d;
+    case SC_DTYPE_bf16:
+        memcpy(&half, at, sizeof half);
+        return (half & 0x7fff) > 0x7f80;
+    case SC_DTYPE_f16:
+        memcpy(&half, at, sizeof half);
+        return (half & 0x7fff) > 0x7c00;
+    default:
+        return false;
+    }
+}
+
+/* All bits at random; one element in four is moderate, so that sums are numbers. */
+static void fill(sc_dtype dtype, uint8_t *x, size_t count, uint64_t *random)
+{
+    for (size_t i = 0; i < count; i++) {
+        *random = *random * 6364136223846793005u + 1442695040888963407u;
+        uint64_t bits = *random >> 7 ^ *random << 40;
+        float f = (float)(int64_t)(*random >> 33) * 0x1p-20f;
+        double d = (double)f;
+        if (dtype == SC_DTYPE_bool)
+            bits = bits >> 20 & 1;
+        else if (dtype == SC_DTYPE_f32 && i % 4 != 0)
+            memcpy(&bits, &f, sizeof f);
+        else if (dtype == SC_DTYPE_f64 && i % 4 != 0)
+            memcpy(&bits, &d, sizeof d);
+        else if (i % 4 != 0) /* of bf16 and f16: exponents about that of 1 */
+            bits = dtype == SC_DTYPE_bf16 ? (bits & 0x80ff) | 0x3f00 : dtype == SC_DTYPE_f16 ? (bits & 0x87ff) | 0x3800 : bits;
+        memcpy(x + i * sc_dtypes[dtype].bytes, &bits, sc_dtypes[dtype].bytes);
+    }
+}
+
+static void ranks_that_share_a_card_move_the_same(void **state)
+{
+    (void)state;
+    static uint8_t x[MOST_RANKS * 2603 * 8], ours[sizeof x], theirs[sizeof x];
+    uint64_t random = 1;
+    for (int n = 1; n <= MOST_RANKS; n *= 2) {
+        image_case cpu, cuda;
+        sc_executable *programs[2] = {moving_program(&cpu, false, n), moving_program(&cuda, true, n)};
+        sc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            standin.sc_standin_seed(seed + 3 * (uint64_t)n);
+            for (uint32_t f = 0; f < SC_DTYPE_COUNT * MOVINGS; f++) {
+                sc_dtype dtype = (sc_dtype)(f / MOVINGS);
+                int gives, gets;
+                sizes_of(movings[f % MOVINGS].kind, n, &gives, &gets);
+                size_t size = sc_dtypes[dtype].bytes;
+                fill(dtype, x, (size_t)(n * gives), &random);
+                sc_feed_value feed = {"x", x, NULL};
+                SUCCEED(sc_session_run(sessions[0], f, &feed, 1, (sc_fetch_value[]){{0, theirs, NULL}}, 1, &error));
+                SUCCEED(sc_session_run(sessions[1], f, &feed, 1, (sc_fetch_value[]){{0, ours, NULL}}, 1, &error));
+                for (size_t i = 0; i < (size_t)(n * gets); i++) {
+                    if (memcmp(ours + i * size, theirs + i * size, size) != 0 &&
+                        !(is_nan(dtype, ours + i * size) && is_nan(dtype, theirs + i * size)))
+                        fail_msg("%s of %d ranks, seed %d: element %zu differs", programs[1]->image->funcs[f].name, n, (int)seed, i);
+                }
+            }
+        }
+        for (int i = 0; i < 2; i++) {
+            sc_session_free(sessions[i]);
+            sc_executable_free(programs[i]);
+        }
+        sc_arena_free(&cpu.arena);
+        sc_arena_free(&cuda.arena);
+        expect_clean();
+    }
+}
+
+/* ---- orders ---- */
+
+static const char order_kernels[] =
+    "SC_KERNEL(32, 1) void k_grow_0(float *x, const int64_t *sc_call, uint64_t *sc_failure)\n"
+    "{\n    x[sc_thread()] = 3.0f * x[sc_thread()] + 1.0f;\n}\n"
+    "SC_KERNEL(32, 1) void k_take_0(const float *y, float *w, const int64_t *sc_call, uint64_t *sc_failure)\n"
+    "{\n    for (int i = 0; i < 128; i++)\n        w[sc_thread()] += y[i] * (float)(1 + (i + sc_thread()) % 5);\n}\n"
+    "SC_KERNEL(32, 1) void k_clear_0(float *w, const int64_t *sc_call, uint64_t *sc_failure)\n"
+    "{\n    w[sc_thread()] = 0;\n}\n";
+enum { ROUNDS = 4 };
+
+/* Writes right before and right behind what moves, over and over: whatever is not waited for shows. */
+static void whatever_the_order_the_values_are_the_same(void **state)
+{
+    (void)state;
+    image_case c;
+    cuda_begin(&c, 1, 4);
+    uint32_t all = image_group(&c, "tp", NULL);
+    uint32_t gather = image_collective(&c, SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, all, SC_DTYPE_f32, 128);
+    uint32_t sum = image_collective(&c, SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, all, SC_DTYPE_f32, 32);
+    uint32_t grow = image_kernel(&c, "k_grow", "b", (int64_t[]){128}, 0, NULL);
+    uint32_t take = image_kernel(&c, "k_take", "ib", (int64_t[]){512, 128}, 0, NULL);
+    uint32_t clear = image_kernel(&c, "k_clear", "o", (int64_t[]){128}, 0, NULL);
+    uint32_t x = image_input(&c, "x", "f32[T=4@tp, K=32]", -1);
+    uint32_t y = image_buffer(&c, SC_BUFFER_COMM, 512, "y"), w = image_buffer(&c, SC_BUFFER_ACT, 128, "w");
+    image_instr(&c, SC_INSTR_KERNEL, clear, 1, &w);
+    for (int round = 0; round < ROUNDS; round++) {
+        image_instr(&c, SC_INSTR_KERNEL, grow, 1, &x);
+        uint32_t start = image_instr(&c, SC_INSTR_COLLECTIVE, gather, 2, (uint32_t[]){x, y});
+        c.instrs.data[start].stream = 1;
+        image_instr(&c, SC_INSTR_KERNEL, grow, 1, &w);
+        image_instr(&c, SC_INSTR_FINISH, start, 0, NULL);
+        image_instr(&c, SC_INSTR_KERNEL, take, 2, (uint32_t[]){y, w});
+        image_instr(&c, SC_INSTR_KERNEL, grow, 1, &x);
+        image_move(&c, sum, x, x);
+    }
+    image_output(&c, "w", "f32[T=4@tp, K=32]", w);
+    image_output(&c, "x", "f32[T=4@tp, K=32]", x);
+    image_func(&c, "f");
+    cuda_object(&c, order_kernels, "cubin", 80);
+    sc_executable *program = image_executable(&c);
+    sc_session *session = session_of(program);
+    float in[4][32], u[4][32], v[4][32], got_w[4][32], got_x[4][32];
+    for (int i = 0; i < 128; i++)
+        u[i / 32][i % 32] = in[i / 32][i % 32] = (float)(i % 3);
+    memset(v, 0, sizeof v);
+    for (int round = 0; round < ROUNDS; round++) {
+        float total[32] = {0};
+        for (int i = 0; i < 128; i++) {
+            u[i / 32][i % 32] = 3 * u[i / 32][i % 32] + 1;
+            v[i / 32][i % 32] = 3 * v[i / 32][i % 32] + 1;
+        }
+        for (int i = 0; i < 128; i++) {
+            for (int k = 0; k < 128; k++)
+                v[i / 32][i % 32] += u[k / 32][k % 32] * (float)(1 + (k + i % 32) % 5);
+        }
+        for (int i = 0; i < 128; i++)
+            total[i % 32] += 3 * u[i / 32][i % 32] + 1;
+        for (int i = 0; i < 128; i++)
+            u[i / 32][i % 32] = total[i % 32];
+    }
+    for (uint64_t seed = 0; seed < 32; seed++) {
+        standin.sc_standin_seed(seed);
+        sc_feed_value feed = {"x", in, NULL};
+        SUCCEED(sc_session_run(session, 0, &feed, 1, (sc_fetch_value[]){{0, got_w, NULL}, {1, got_x, NULL}}, 2, &error));
+        assert_memory_equal(got_w, v, sizeof v);
+        assert_memory_equal(got_x, u, sizeof u);
+    }
+    sc_session_free(session);
+    sc_executable_free(program);
+    sc_arena_free(&c.arena);
+    expect_clean();
 }
 
 /* ---- what a machine lacks ---- */
@@ -301,7 +810,7 @@ static sc_status live(const sc_executable *program, const step_data *d, sc_error
 /* What nobody can do anything about: the end of things. */
 static bool is_cleanup(const char *function)
 {
-    static const char *const names[] = {"cuMemFree_v2",     "cuMemFreeHost",  "cuModuleUnload",     "cuStreamDestroy_v2",
+    static const char *const names[] = {"cuMemFree_v2",      "cuMemFreeHost",  "cuModuleUnload",     "cuStreamDestroy_v2",
                                         "cuEventDestroy_v2", "cuGraphDestroy", "cuGraphExecDestroy", "cuDevicePrimaryCtxRelease_v2"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], function) == 0)
@@ -372,6 +881,13 @@ int main(void)
         cmocka_unit_test(parameters_change_between_calls),
         cmocka_unit_test(functions_become_graphs),
         cmocka_unit_test(a_check_that_fails_is_said),
+        cmocka_unit_test(stages_share_scratch),
+        cmocka_unit_test(modules_that_do_not_fit_are_named),
+        cmocka_unit_test(a_kernel_that_crashes_is_an_error),
+        cmocka_unit_test(products_are_what_they_should),
+        cmocka_unit_test(instructions_are_measured),
+        cmocka_unit_test(ranks_that_share_a_card_move_the_same),
+        cmocka_unit_test(whatever_the_order_the_values_are_the_same),
         cmocka_unit_test(refusals_come_first),
         cmocka_unit_test(one_rank_survives_every_call_that_fails),
         cmocka_unit_test(ranks_survive_calls_that_fail),
