@@ -8,6 +8,11 @@
 static const char *const role_names[SC_ATTEND_ROLES] = {
     "q", "k", "v", "out", "lse", "d_out", "keep", "bias", "segments", "key_segments", "pos", "len", "d_q", "d_k", "d_v", "d_bias"};
 
+const char *sc_attend_role_name(sc_attend_role role)
+{
+    return role_names[role];
+}
+
 /* ---- lines ---- */
 
 static void add_line(sc_attend_text *text, const char *format, va_list args, const char *end)
@@ -249,7 +254,7 @@ const char *sc_attend_visible(sc_attend_text *text)
 
 /* ---- functions ---- */
 
-static bool is_written(const sc_attend_desc *desc, int role)
+bool sc_attend_is_written(const sc_attend_desc *desc, sc_attend_role role)
 {
     return role >= SC_ATTEND_D_Q || (!desc->is_grad && (role == SC_ATTEND_OUT || role == SC_ATTEND_LSE));
 }
@@ -259,7 +264,7 @@ void sc_attend_declare_arrays(sc_attend_text *text)
     const sc_attend_desc *desc = text->desc;
     for (int role = 0; role < SC_ATTEND_ROLES; role++) {
         const sc_attend_array *array = &desc->arrays[role];
-        const char *constant = is_written(desc, role) ? "" : "const ";
+        const char *constant = sc_attend_is_written(desc, (sc_attend_role)role) ? "" : "const ";
         if (array->is_there)
             sc_attend_line(text, "%s%s *const %s = args[%u];", constant, sc_attend_type(array->dtype), role_names[role], array->arg);
     }

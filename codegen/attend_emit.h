@@ -23,6 +23,10 @@ bool sc_attend_is_summed(const sc_attend_desc *desc, sc_attend_role role);
 bool sc_attend_needs_sum(const sc_attend_desc *desc, sc_attend_role role);
 int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role);
 
+/* What arrays are called in the text, and whether they are results. */
+const char *sc_attend_role_name(sc_attend_role role);
+bool sc_attend_is_written(const sc_attend_desc *desc, sc_attend_role role);
+
 /* ---- text ---- */
 typedef struct sc_attend_text {
     sc_arena *arena;
@@ -71,6 +75,12 @@ const char *sc_attend_visible(sc_attend_text *text);
 void sc_attend_declare_arrays(sc_attend_text *text);
 void sc_attend_begin(sc_attend_text *text);
 void sc_attend_end(sc_attend_text *text);
+
+/* Of a query all of whose dims are decoded: q_at, k_at, .. of each array that is there, the interval, the row. Then of its key t, on
+ * processors and cards: its bias, its factor of dropout. */
+void sc_attend_declare_places(sc_attend_text *text);
+const char *sc_attend_bias_of_key(sc_attend_text *text);
+const char *sc_attend_factor_of_key(sc_attend_text *text);
 
 /* ---- forms ---- */
 void sc_attend_emit_simple(sc_attend_text *text);

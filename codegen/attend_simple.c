@@ -5,8 +5,7 @@
 
 enum { PIECE = 64 /* keys */, OWN_PIECE = 1024 /* elements of v; for more of them, scores are made again */ };
 
-/* Where arrays stand for the query, all dims decoded. */
-static void declare_places(sc_attend_text *text)
+void sc_attend_declare_places(sc_attend_text *text)
 {
     static const struct {
         sc_attend_role role;
@@ -56,13 +55,13 @@ static void score_of_key(sc_attend_text *text)
                        text->real[0] == 'f' ? "sc_tanh_f32" : "tanh", sc_attend_number(text, desc->softcap));
 }
 
-static const char *bias_of_key(sc_attend_text *text)
+const char *sc_attend_bias_of_key(sc_attend_text *text)
 {
     const char *index = sc_arena_printf(text->arena, "bias_at + %s", sc_attend_times(text, "t", text->desc->t.strides[SC_ATTEND_BIAS]));
     return sc_attend_read(text, SC_ATTEND_BIAS, index);
 }
 
-static const char *factor_of_key(sc_attend_text *text)
+const char *sc_attend_factor_of_key(sc_attend_text *text)
 {
     double p = text->desc->p;
     return sc_arena_printf(text->arena, "(sc_uniform53(weight_row + t, random_step, random_micro_batch, random_key) < %lluu ? 0 : %s)",
@@ -94,7 +93,7 @@ static void scores_of_piece(sc_attend_text *text)
     }
     score_of_key(text);
     if (text->desc->arrays[SC_ATTEND_BIAS].is_there)
-        sc_attend_line(text, "score += %s;", bias_of_key(text));
+        sc_attend_line(text, "score += %s;", sc_attend_bias_of_key(text));
     sc_attend_line(text, "weights[i] = score;");
     sc_attend_line(text, "most = score > most || score != score ? score : most;");
     sc_attend_close(text);
@@ -116,7 +115,7 @@ static void add_piece(sc_attend_text *text)
     sc_attend_line(text, "%s weight = %s(weights[i] - base);", text->real, exponential(text));
     sc_attend_line(text, "total += weight;");
     if (desc->p > 0)
-        sc_attend_line(text, "weight *= %s;", factor_of_key(text));
+        sc_attend_line(text, "weight *= %s;", sc_attend_factor_of_key(text));
     sc_attend_line(text, "for (int64_t o = 0; o < width && weight != 0; o++)");
     sc_attend_line(text, "    sums[o] += weight * %s;", sc_attend_read(text, SC_ATTEND_V, v));
     sc_attend_close(text);
@@ -131,7 +130,7 @@ static void emit_forward(sc_attend_text *text)
     sc_attend_line(text, "#pragma omp parallel for schedule(dynamic, 4)");
     sc_attend_open(text, "for (int64_t number = 0; number < %lld; number++)", (long long)sc_attend_product(desc, sc_attend_all));
     sc_attend_decode(text, sc_attend_all, "number");
-    declare_places(text);
+    sc_attend_declare_places(text);
     sc_attend_open(text, "for (int64_t own = 0; own < %lld; own += %lld)", own, piece);
     sc_attend_line(text, "const int64_t width = %lld - own < %lld ? %lld - own : %lld;", own, piece, own, piece);
     sc_attend_line(text, "%s sums[%lld] = {0}, largest = -INFINITY, total = 0;", text->real, piece);
@@ -241,13 +240,13 @@ static void differentiate_key(sc_attend_text *text)
     }
     score_of_key(text);
     if (desc->arrays[SC_ATTEND_BIAS].is_there)
-        sc_attend_line(text, "const %s weight = %s(score + %s - log_sum);", text->real, exponential(text), bias_of_key(text));
+        sc_attend_line(text, "const %s weight = %s(score + %s - log_sum);", text->real, exponential(text), sc_attend_bias_of_key(text));
     else
         sc_attend_line(text, "const %s weight = %s(score - log_sum);", text->real, exponential(text));
     sc_attend_line(text, "if (weight == 0)");
     sc_attend_line(text, "    continue;");
     if (desc->p > 0)
-        sc_attend_line(text, "const %s factor = %s;", text->real, factor_of_key(text));
+        sc_attend_line(text, "const %s factor = %s;", text->real, sc_attend_factor_of_key(text));
     through_values(text);
     through_key(text);
 }
@@ -263,7 +262,7 @@ static void emit_backward(sc_attend_text *text)
     sc_attend_decode(text, sc_attend_of_sums, "unit");
     sc_attend_open(text, "for (int64_t number = 0; number < %lld; number++)", (long long)sc_attend_product(desc, sc_attend_within_sums));
     sc_attend_decode(text, sc_attend_within_sums, "number");
-    declare_places(text);
+    sc_attend_declare_places(text);
     sc_attend_line(text, "const %s log_sum = %s;", text->real, sc_attend_read(text, SC_ATTEND_LSE, "lse_at"));
     if (beyond != NULL)
         sc_attend_line(text, "if (%s) /* padding */", beyond);
