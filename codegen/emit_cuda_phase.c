@@ -297,6 +297,19 @@ static void unroll(sc_cuda *c, uint32_t phase)
         sc_strbuf_printf(e->out, "#pragma unroll %d\n", points);
 }
 
+/* Whether teams behind the last one stay out of the phase's points. Where it stores nothing they do what the last one does: what comes of
+ * it may say where to read next. */
+static bool is_for_live(const sc_cuda *c, uint32_t phase_index)
+{
+    const sc_kernel *k = c->e.k;
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        if (c->form.live && !sc_item_reduces(k->items.data[i].kind))
+            return true;
+    }
+    return false;
+}
+
 /* The points of a way, every so-manieth. Returns the number of braces. */
 static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
 {
@@ -305,6 +318,7 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
     const char *type = sc_cuda_index_type(c);
     long long points = phase->points;
     uint32_t braces = 1;
+    bool live = is_for_live(c, phase_index);
     if (c->form.parts > 1) {
         unroll(c, phase_index);
         sc_emit_line(e, "for (%s point = %s; point < last; point += %d) {", type,
@@ -319,7 +333,7 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
         return 1;
     }
     if (phase->steps > 0) {
-        bool whole = phase->steps * c->form.ways == points && !c->form.live;
+        bool whole = phase->steps * c->form.ways == points && !live;
         if (phase->steps > 1) {
             sc_strbuf_add(e->out, "#pragma unroll\n");
             sc_emit_line(e, "for (int step = 0; step < %lld; step++) {", (long long)phase->steps);
@@ -331,14 +345,14 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
             sc_emit_line(e, "const %s point = way;", type);
         }
         if (!whole) {
-            sc_emit_line(e, c->form.live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
+            sc_emit_line(e, live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
             e->indent++;
             braces++;
         }
     } else {
         if (points > c->form.ways)
             unroll(c, phase_index);
-        const char *from = c->form.live ? sc_arena_printf(&e->context->arena, "live ? way : %lld", points) : "way";
+        const char *from = live ? sc_arena_printf(&e->context->arena, "live ? way : %lld", points) : "way";
         sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
         e->indent++;
     }
