@@ -35,13 +35,10 @@ static int64_t round_up(int64_t x, int64_t to)
 
 static int64_t common_multiple(int64_t a, int64_t b)
 {
-    int64_t x = a, y = b;
-    while (y != 0) {
-        int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
+    int64_t multiple = a;
+    while (multiple % b != 0)
+        multiple += a;
+    return multiple;
 }
 
 /* ---- stage 0 ---- */

@@ -350,15 +350,15 @@ static void emit_d_k_d_v(sc_attend_cuda *cuda)
 {
     sc_attend_text *text = &cuda->text;
     const sc_attend_desc *desc = text->desc;
-    long long keys = (long long)(sc_attend_product(desc, of_keys) * desc->t.size);
-    long long values = (long long)(sc_attend_product(desc, of_values) * desc->t.size);
+    int64_t keys = sc_attend_product(desc, of_keys) * desc->t.size;
+    int64_t values = sc_attend_product(desc, of_values) * desc->t.size;
     begin(cuda, keys + values);
-    sc_attend_open(text, "if (item < %lld)", keys);
+    sc_attend_open(text, "if (item < %lld)", (long long)keys);
     sc_attend_line(text, "const int64_t number = item;");
     sum_over_queries(text, false, of_keys, not_of_keys);
     sc_attend_close(text);
     sc_attend_open(text, "else");
-    sc_attend_line(text, "const int64_t number = item - %lld;", keys);
+    sc_attend_line(text, "const int64_t number = item - %lld;", (long long)keys);
     sum_over_queries(text, true, of_values, not_of_values);
     sc_attend_close(text);
     sc_attend_cuda_end(cuda);

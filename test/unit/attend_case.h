@@ -511,7 +511,7 @@ static inline void check_op(const attend_case *a, int which, const char *setting
         assert_non_null(whole[i]);
     }
     for (uint64_t rank = 0; rank < ranks; rank++) {
-        void *results[4];
+        void *results[4] = {0};
         run(a, which, rank, user, results);
         for (uint32_t i = 0; i < op->result_count; i++) {
             add_local(m, sc_type_of(m, op->first_result + i), rank, results[i], whole[i]);
