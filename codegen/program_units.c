@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/attend.h"
+#include "codegen/attend_cuda.h"
 #include "codegen/contract.h"
 #include "codegen/contract_kernel.h"
 #include "codegen/lower.h"
@@ -300,7 +301,15 @@ static void emit_attend(sc_generator *g, const void *what, const char *name, boo
     code->scratch_bytes = desc->scratch_bytes;
 }
 
-static const sc_emitters attend_emitters = {emit_attend, NULL};
+static void emit_attend_cuda(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
+                             sc_cuda_code *code)
+{
+    (void)comments;
+    *code = (sc_cuda_code){0};
+    sc_attend_emit_cuda(g->m->context, what, name, out, helpers, code);
+}
+
+static const sc_emitters attend_emitters = {emit_attend, emit_attend_cuda};
 
 bool unit_attend(sc_generator *g, sc_op_id op)
 {
