@@ -24,6 +24,8 @@ const sc_emit_limits sc_emit_default_limits = {
     .tile_block = 128,
     .stream = 1 << 23,
     .kept = 4096,
+    .ahead = 1 << 20,
+    .ahead_row = 1 << 16,
 };
 
 /* ---- names ---- */
@@ -64,7 +66,7 @@ typedef struct sc_names {
 
 static bool is_bound(const char *ending)
 {
-    static const char *const endings[] = {"_from", "_to", "_first", "_end", "_at", "_main"};
+    static const char *const endings[] = {"_from", "_to", "_first", "_end", "_at", "_main", "_next"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         if (strcmp(ending, endings[i]) == 0)
             return true;
@@ -316,6 +318,7 @@ void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const
     sc_emit_begin(&e, k, comments, out);
     sc_emit_choose_shape(&e);
     sc_emit_choose_kept(&e);
+    sc_emit_choose_ahead(&e);
     write_function(&e, name);
     if (helpers != NULL)
         *helpers |= SC_HELPER(headers) | sc_helpers_named_in(out->data + start);

@@ -25,6 +25,7 @@ typedef struct sc_emit_limits {
     int64_t tile, tile_block; /* indices of a tile, at most: of the dim along which one side lies, and the other */
     int64_t stream;           /* bytes of an array that no cache holds until it is read again */
     int64_t kept;             /* elements of a row of which a phase leaves to later ones what was dear */
+    int64_t ahead, ahead_row; /* bytes of an array that memory is asked for ahead, at least; of a row of it, at most */
 } sc_emit_limits;
 
 extern const sc_emit_limits sc_emit_default_limits;
@@ -56,6 +57,7 @@ typedef struct sc_emit_node {
     bool has_load, atom;   /* atom: a user's text names it twice */
     bool turned;           /* a load that finds the tile's elements in q12 */
     uint32_t kept_from;    /* the phase that leaves it in b12 for later ones; SC_IMAGE_NONE */
+    uint32_t first_phase;  /* that needs it: sc_emit_choose_ahead */
     /* in the items that were placed last */
     uint32_t pass, visit;
     uint32_t depth, user_depth; /* scope; the deepest of its users' */
@@ -139,6 +141,7 @@ struct sc_emit {
     bool simd;        /* points of the phase's innermost loop may be done at once */
     int64_t lanes;    /* 0, or so many sums side by side: see emit_c_phase.c */
     uint32_t phase;   /* that is being written */
+    uint32_t ahead;   /* the phase that asks memory for what others need; SC_IMAGE_NONE */
     SC_VEC(sc_emit_offset) offsets;
     uint32_t offset_number;
     SC_VEC(sc_knode) declared; /* visible nodes, newest last */
@@ -149,6 +152,8 @@ struct sc_emit {
 void sc_emit_analyse(sc_emit *e);
 /* The C text of an operation on operands of these dtypes, as nodes.def has it. */
 const char *sc_emit_template(const sc_emit *e, sc_knode id);
+/* The same for C, where an exponential of what is not above 0 is less work. */
+const char *sc_emit_c_operation(const sc_emit *e, sc_knode id);
 
 /* emit_c_text.c: what they say. */
 const char *sc_emit_type(sc_dtype dtype);   /* of arithmetic */
@@ -211,6 +216,12 @@ bool sc_emit_depends_on_all(const sc_emit *e, sc_knode node, uint32_t phase);
 bool sc_emit_is_kept(const sc_emit *e, sc_knode node);
 void sc_emit_kept_element(sc_emit *e, sc_knode node);
 void sc_emit_declare_kept(sc_emit *e);
+
+/* emit_c_ahead.c: what a phase with much to compute fetches for others. */
+void sc_emit_choose_ahead(sc_emit *e);
+/* What stands before the phase's loop, and before the lanes that begin at the index `at`. */
+void sc_emit_ahead_begin(sc_emit *e);
+void sc_emit_ahead(sc_emit *e, const char *at);
 
 /* emit_c_split.c: the function's phases, one after the other, each shared out. */
 bool sc_emit_may_split(const sc_emit *e);

@@ -4,6 +4,8 @@
 
 #include "codegen/emit_c_internal.h"
 
+enum { DEEPEST = 8 /* nodes that are looked through */ };
+
 /* ---- offsets ---- */
 
 typedef struct sc_linear {
@@ -81,6 +83,40 @@ const char *sc_emit_template(const sc_emit *e, sc_knode id)
         return "";
     uint8_t dtype = k->nodes.data[k->operands.data[node->first + node->count - 1]].dtype;
     return dtype == SC_DTYPE_f32 ? row->f32 : dtype == SC_DTYPE_f64 ? row->f64 : row->integer;
+}
+
+/* Whether it is the same number wherever it is named: compilers may contract a product of floats with the sum that uses it, here and not
+ * there. What is nested deeper is not looked at. */
+static bool is_exact(const sc_emit *e, sc_knode id, uint32_t depth)
+{
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    bool chooses = node->kind == SC_NODE_where || node->kind == SC_NODE_load || node->kind == SC_NODE_constant;
+    bool exact = depth > 0 && !e->nodes[id].late && !e->nodes[id].reads_written && (chooses || !sc_dtype_is_float((sc_dtype)node->dtype));
+    for (uint32_t i = 0; exact && i < node->count; i++)
+        exact = is_exact(e, e->k->operands.data[node->first + i], depth - 1);
+    return exact;
+}
+
+/* x less the largest of all x: 0 at most, or NaN. */
+static bool is_below(const sc_emit *e, sc_knode id)
+{
+    const sc_kernel *k = e->k;
+    const sc_kernel_node *node = &k->nodes.data[id];
+    if (node->kind != SC_NODE_sub)
+        return false;
+    sc_knode x = k->operands.data[node->first];
+    const sc_kernel_node *largest = &k->nodes.data[k->operands.data[node->first + 1]];
+    if (largest->kind != SC_NODE_reduced)
+        return false;
+    const sc_kernel_item *item = &k->items.data[largest->index];
+    return item->kind == SC_ITEM_MAX && item->value == x && is_exact(e, x, DEEPEST);
+}
+
+const char *sc_emit_c_operation(const sc_emit *e, sc_knode id)
+{
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    bool below = node->kind == SC_NODE_exp && node->dtype == SC_DTYPE_f32 && is_below(e, e->k->operands.data[node->first]);
+    return below ? "sc_exp_below_f32($0)" : sc_emit_template(e, id);
 }
 
 static bool names_twice(const char *text, uint32_t operand)

@@ -93,7 +93,7 @@ static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uin
 const sc_emit_target sc_emit_c_target = {
     .letters = "vorstpqcbw",
     .index_cast = "",
-    .operation = sc_emit_template,
+    .operation = sc_emit_c_operation,
     .leave_iteration = leave_iteration,
     .accumulator = accumulator,
     .reduction_index = reduction_index,
@@ -206,9 +206,11 @@ static void lane_loops(sc_emit *e, const sc_emit_loops *loops, const char *from,
         main_end = sc_arena_printf(&e->context->arena, "%s_main", name);
         sc_emit_line(e, "const int64_t %s_main = %s + (%s - %s) / %lld * %lld;", name, from, to, from, lanes, lanes);
     }
+    sc_emit_ahead_begin(e);
     sc_emit_line(e, "for (int64_t %s_at = %s; %s_at < %s; %s_at += %lld) {", name, from, name, main_end, name, lanes);
-    sc_strbuf_add(e->out, "#pragma omp simd\n");
     e->indent++;
+    sc_emit_ahead(e, sc_arena_printf(&e->context->arena, "%s_at", name));
+    sc_strbuf_add(e->out, "#pragma omp simd\n");
     for (int rest = 0; rest <= !whole; rest++) {
         if (rest == 0)
             sc_emit_line(e, "for (int64_t lane = 0; lane < %lld; lane++) {", lanes);

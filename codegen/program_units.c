@@ -1,7 +1,6 @@
 /* Ops that stand alone, but for collectives, and contractions with what is fused onto them. */
 #include <string.h>
 
-#include "codegen/attend.h"
 #include "codegen/attend_cuda.h"
 #include "codegen/contract.h"
 #include "codegen/contract_kernel.h"
@@ -305,7 +304,6 @@ static void emit_attend_cuda(sc_generator *g, const void *what, const char *name
                              sc_cuda_code *code)
 {
     (void)comments;
-    *code = (sc_cuda_code){0};
     sc_attend_emit_cuda(g->m->context, what, name, out, helpers, code);
 }
 
@@ -326,7 +324,7 @@ bool unit_attend(sc_generator *g, sc_op_id op)
         given[count++] = sc_generator_read(g, o->operands[i]);
     for (uint32_t r = 0; r < o->result_count; r++)
         given[count++] = sc_generator_write(g, o->first_result + r, SC_BUFFER_ACT, false);
-    sc_generated_kernel shown = {.title = sc_ops[o->kind].name, .why_simple = desc->why_simple};
+    sc_generated_kernel shown = {.title = sc_ops[o->kind].name, .why_simple = sc_generator_is_cuda(g) ? NULL : desc->why_simple};
     sc_generator_emit(g, &attend_emitters, desc, &shown, &index, &is_new);
     const sc_image_ref *args = sc_generator_add_scratch(g, index, given, &count, "attend");
     if (is_new) {

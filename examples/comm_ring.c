@@ -2,9 +2,11 @@
  * way, the rank works on the one that it has. At the end all ranks compare what they have found.
  *
  *     comm_ring [RANKS]             ranks as threads of this process, 4 unless said otherwise
- *     mpirun -n 4 comm_ring mpi     ranks as processes
+ *     mpirun -n 4 comm_ring mpi     ranks as processes of an MPI job
+ *     torchrun --nproc-per-node 4 --no-python comm_ring tcp     ranks as processes without MPI
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,10 +114,11 @@ static int run_threads(uint32_t size)
     return failures > 0;
 }
 
-static int run_process(void)
+static int run_process(bool by_mpi)
 {
     static ring_rank r;
-    if (shardc_comm_open_mpi(DEADLINE_MS, &r.comm, &r.error) == SC_OK)
+    sc_status opened = by_mpi ? shardc_comm_open_mpi(DEADLINE_MS, &r.comm, &r.error) : shardc_comm_open_tcp(DEADLINE_MS, &r.comm, &r.error);
+    if (opened == SC_OK)
         rank_main(&r);
     if (r.error.status != SC_OK)
         fprintf(stderr, "%s\n", r.error.text);
@@ -124,7 +127,7 @@ static int run_process(void)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "mpi") == 0)
-        return run_process();
+    if (argc > 1 && (strcmp(argv[1], "mpi") == 0 || strcmp(argv[1], "tcp") == 0))
+        return run_process(strcmp(argv[1], "mpi") == 0);
     return run_threads(argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 4);
 }

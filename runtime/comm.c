@@ -127,6 +127,19 @@ sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const s
     return sc_comm_fail(error, absence == SC_COMM_GONE ? SC_ERROR_COMM : SC_ERROR_TIMEOUT, "%s", m.text);
 }
 
+sc_status sc_comm_fail_lost(sc_error *error, sc_status status, const sc_comm_request *mine, uint32_t lost, const char *why)
+{
+    message m = {.length = 0};
+    if (mine != NULL) {
+        add_place(&m, mine);
+        add(&m, ": rank %u calls ", mine->group->comm->rank);
+        add_summary(&m, mine->group, &mine->summary);
+        add(&m, ", but ");
+    }
+    add(&m, "rank %u is lost: %s", lost, why);
+    return sc_comm_fail(error, status, "%s", m.text);
+}
+
 static bool is_divided(sc_comm_kind kind)
 {
     return kind == SC_COMM_ALL_GATHER || kind == SC_COMM_REDUCE_SCATTER || kind == SC_COMM_ALL_TO_ALL;
@@ -346,6 +359,17 @@ static void give_number(sc_comm_group *group, sc_comm_request *request)
     request->number = (*next)++;
 }
 
+void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char *out, size_t size)
+{
+    message m = {.length = 0};
+    sc_comm_summary summary;
+    summarise(call, &summary);
+    add_summary(&m, group, &summary);
+    add(&m, " in group ");
+    add_ranks(&m, group, NULL);
+    snprintf(out, size, "%s", m.text);
+}
+
 sc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, sc_error *error)
 {
     sc_comm *comm = group->comm;
@@ -382,10 +406,10 @@ sc_status sc_comm_wait(sc_comm_request *request, sc_error *error)
     return status;
 }
 
-void sc_comm_poll(sc_comm *comm)
+void sc_comm_progress(sc_comm *comm)
 {
-    if (comm->backend->poll != NULL)
-        comm->backend->poll(comm);
+    if (comm->backend->progress != NULL)
+        comm->backend->progress(comm);
 }
 
 sc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, sc_error *error)
@@ -405,6 +429,11 @@ void sc_comm_abort(sc_comm *comm, const char *why)
     sc_error error;
     sc_comm_fail(&error, SC_ERROR_COMM, "rank %u gave up: %s", comm->rank, why);
     comm->backend->abort(comm, &error);
+}
+
+sc_status sc_comm_poll(sc_comm *comm, sc_error *error)
+{
+    return comm->backend->poll(comm, error);
 }
 
 const char *sc_comm_backend_name(const sc_comm *comm)

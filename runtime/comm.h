@@ -1,5 +1,6 @@
 /* Communicators: what the ranks of a world say to each other. A world has `size` ranks; each holds its own sc_comm. Ranks are threads of
- * one process (sc_comm_open_local) or processes of an MPI job (sc_comm_open_mpi); what a call does, to which bits, does not depend on that.
+ * one process (sc_comm_open_local) or processes, of an MPI job (sc_comm_open_mpi) or without MPI (sc_comm_open_tcp); what a call does, to
+ * which bits, does not depend on that.
  *
  * Calls happen in groups. Every member of a group makes the same calls in the same order; a call of several parts moves them together.
  * Buffers are contiguous. n members, count elements in the full buffer of a part, m = count / n:
@@ -32,7 +33,7 @@
  * reading them.
  *
  * Threads. The calls on one sc_comm and its groups come from one thread at a time, with these exceptions: sc_comm_wait from any thread (one
- * a request), sc_comm_abort from any thread at any time. */
+ * a request), sc_comm_abort and sc_comm_poll from any thread at any time. */
 #ifndef SHARDC_RUNTIME_COMM_H
 #define SHARDC_RUNTIME_COMM_H
 
@@ -64,12 +65,14 @@ extern const char *const sc_comm_reduce_names[SC_COMM_REDUCES];
 
 enum { SC_COMM_NOBODY = -1 };
 
+struct sc_launch;                               /* runtime/launch.h */
 typedef struct sc_comm sc_comm;                 /* a rank's end of a world */
 typedef struct sc_comm_group sc_comm_group;     /* a rank's end of a group */
 typedef struct sc_comm_request sc_comm_request; /* a call that has started */
 
 typedef struct sc_comm_options {
     uint32_t deadline_ms; /* of one wait; 0: none */
+    uint32_t join_ms;     /* TCP: until all ranks are there; 0: two minutes */
 } sc_comm_options;
 
 typedef struct sc_comm_part {
@@ -98,11 +101,16 @@ sc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_c
  * MPI_THREAD_MULTIPLE if other threads than the opening one use it. */
 sc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sc_error *error);
 
+/* This process's rank among those that torchrun, Slurm or RANK and WORLD_SIZE started (`launch`; NULL: as the environment says), over TCP:
+ * runtime/rendezvous.h says how they meet, and its errors are errors here. Every rank opens as many, in the same order. A rank whose
+ * process ends without closing ends the world at once, one that is stopped by the deadline; both are named. */
+sc_status sc_comm_open_tcp(const struct sc_launch *launch, const sc_comm_options *options, sc_comm **out, sc_error *error);
+
 /* Frees the sc_comm and its groups. Calls in flight are given up (a world with such ends with an error for the others). MPI: waits until
  * all ranks close theirs; of a failed world for some seconds. NULL is allowed. */
 void sc_comm_close(sc_comm *comm);
 
-const char *sc_comm_backend_name(const sc_comm *comm); /* local, mpi */
+const char *sc_comm_backend_name(const sc_comm *comm); /* local, mpi, tcp */
 uint32_t sc_comm_rank(const sc_comm *comm);
 uint32_t sc_comm_size(const sc_comm *comm);
 sc_comm_group *sc_comm_world(sc_comm *comm); /* the group of all ranks, in order */
@@ -118,17 +126,21 @@ uint32_t sc_comm_group_size(const sc_comm_group *group);
  * will be, nothing is allocated (but by MPI). A request that has started must be waited for, in any order, whatever becomes of it. */
 sc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, sc_error *error);
 /* Ends the request, which is then gone. It needs the other members to have started the call; under MPI, for what does not fit into a small
- * message, also to be in some wait or poll: nobody else moves their bytes. A deadline begins again there whenever something has moved. */
+ * message, also to be in some wait or sc_comm_progress: nobody else moves their bytes. A deadline begins again there whenever something has moved. */
 sc_status sc_comm_wait(sc_comm_request *request, sc_error *error);
 /* Goes on with what this rank has started, as far as that goes without waiting. Between threads there is nothing to do, since waits do all
  * of a call; a process moves bytes only in calls like this one, so who computes for long calls it now and then. What fails, a wait tells. */
-void sc_comm_poll(sc_comm *comm);
+void sc_comm_progress(sc_comm *comm);
 /* Both. send and recv: each needs the other, so two ranks that first send to one another wait for ever; start one of them. */
 sc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, sc_error *error);
 sc_status sc_comm_barrier(sc_comm_group *group, sc_error *error);
 
 /* Ends the world: "rank 2 gave up: WHY" for everybody. The first reason stays. */
 void sc_comm_abort(sc_comm *comm, const char *why);
+
+/* Without a call, for who waits for the others by other means: SC_OK, or why the world has failed. Over TCP also finds ranks that are
+ * stopped; by MPI only what has arrived. From any thread. */
+sc_status sc_comm_poll(sc_comm *comm, sc_error *error);
 
 /* What this rank started, by kind. `bytes`: b, of the full buffers of all parts; `sent`: as `shardc comm` counts, in a group of n:
  * all_gather, reduce_scatter, all_to_all b(n-1)/n; all_reduce 2b(n-1)/n; broadcast b (0 when n = 1); permute and send b, when they go to

@@ -8,7 +8,7 @@
 
 #include "runtime/comm.h"
 
-enum { SC_COMM_ABI = 2 /* of this header, between the runtime and shardc_mpi.so */, SC_COMM_SHOWN_PARTS = 3, SC_COMM_WHAT = 64 };
+enum { SC_COMM_ABI = 3 /* of this header, between the runtime and shardc_mpi.so */, SC_COMM_SHOWN_PARTS = 3, SC_COMM_WHAT = 64 };
 
 /* A call as the other members must see it: without pointers, so that it travels. */
 typedef struct sc_comm_summary {
@@ -54,11 +54,13 @@ typedef struct sc_comm_backend {
     /* When it returns nobody uses the request any more, however it ends, nor its buffers, but as comm.h says. */
     sc_status (*wait)(sc_comm_request *request, sc_error *error);
     /* Goes on with calls without waiting; NULL: only waits do. */
-    void (*poll)(sc_comm *comm);
+    void (*progress)(sc_comm *comm);
     void (*abort)(sc_comm *comm, const sc_error *error);
     /* `leave`: this rank makes no more calls; nothing is in flight any more. `close`, after the groups are closed, frees comm->state. */
     void (*leave)(sc_comm *comm);
     void (*close)(sc_comm *comm);
+    /* From any thread. */
+    sc_status (*poll)(sc_comm *comm, sc_error *error);
 } sc_comm_backend;
 
 struct sc_comm {
@@ -98,5 +100,9 @@ sc_status sc_comm_fail_mismatch(sc_error *error, const sc_comm_request *mine, co
 typedef enum sc_comm_absence { SC_COMM_LATE, SC_COMM_STALLED /* it called, but does not move its bytes */, SC_COMM_GONE } sc_comm_absence;
 sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
                                uint32_t waited_ms);
+/* "all_reduce(sum) of f32[12] (layers[3].attn) in group 0, 1": of a call that other means carry out. */
+void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char *out, size_t size);
+/* World rank `lost` is not there any more, whatever its part in `mine` (NULL: in no call). */
+sc_status sc_comm_fail_lost(sc_error *error, sc_status status, const sc_comm_request *mine, uint32_t lost, const char *why);
 
 #endif

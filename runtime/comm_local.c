@@ -332,6 +332,12 @@ static void local_abort(sc_comm *comm, const sc_error *error)
     fail_world(comm->state, error);
 }
 
+static sc_status local_poll(sc_comm *comm, sc_error *error)
+{
+    const local_world *world = comm->state;
+    return atomic_load(&world->has_failed) ? give_failure(world, error) : SC_OK;
+}
+
 static local_group *new_local_group(const sc_comm_group *like)
 {
     local_group *group = calloc(1, sizeof *group);
@@ -435,6 +441,7 @@ static const sc_comm_backend local_backend = {
     .abort = local_abort,
     .leave = local_leave,
     .close = local_close,
+    .poll = local_poll,
 };
 
 /* Deadlines are on the monotonic clock. */

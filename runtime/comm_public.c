@@ -50,6 +50,14 @@ sc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm **out, sc_error
     return status;
 }
 
+sc_status shardc_comm_open_tcp(uint32_t deadline_ms, shardc_comm **out, sc_error *error)
+{
+    sc_comm *comm = NULL;
+    sc_status status = sc_comm_open_tcp(NULL, &(sc_comm_options){.deadline_ms = deadline_ms}, &comm, error);
+    *out = (shardc_comm *)comm;
+    return status;
+}
+
 void shardc_comm_close(shardc_comm *comm)
 {
     sc_comm_close(inner(comm));
@@ -145,6 +153,11 @@ sc_status shardc_comm_barrier(shardc_comm_group *group, sc_error *error)
 void shardc_comm_abort(shardc_comm *comm, const char *why)
 {
     sc_comm_abort(inner(comm), why);
+}
+
+sc_status shardc_comm_poll(shardc_comm *comm, sc_error *error)
+{
+    return sc_comm_poll(inner(comm), error);
 }
 
 shardc_comm_counter shardc_comm_count(const shardc_comm *comm, shardc_comm_kind kind)

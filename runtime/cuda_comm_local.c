@@ -22,8 +22,8 @@ static const sc_bound *peer_of(const sc_rank *rank, const sc_bound *bound, uint3
     const sc_image_collective *collective = &image->collectives[bound->instr->index];
     uint64_t peer = sc_image_group_member(&image->groups[collective->group], rank->rank, member);
     for (uint32_t f = 0; f < image->func_count; f++) {
-        ptrdiff_t at = bound - rank->funcs[f];
-        if (at >= 0 && at < (ptrdiff_t)image->funcs[f].instr_count)
+        size_t at = ((uintptr_t)bound - (uintptr_t)rank->funcs[f]) / sizeof *bound;
+        if (at < image->funcs[f].instr_count)
             return &rank->session->ranks[peer - rank->session->first_rank].funcs[f][at];
     }
     return NULL; /* bound is none of the rank's */

@@ -42,11 +42,15 @@ static sc_status settle(const sc_rank *rank, sc_nccl_comm comm, const char *what
 {
     const sc_nccl *nccl = library(rank);
     double begin = now(), deadline = rank->session->options.deadline_ms * 1e-3;
+    sc_error reason = {.status = SC_OK};
     for (;;) {
         sc_nccl_result state = SC_NCCL_SUCCESS;
         sc_status status = NCCL(nccl, comm, error, what, ncclCommGetAsyncError, comm, &state);
         if (status != SC_OK || state != SC_NCCL_IN_PROGRESS)
             return status != SC_OK ? status : nccl_check(nccl, comm, state, "NCCL", what, error);
+        status = sc_comm_poll(rank->comm, &reason);
+        if (status != SC_OK)
+            return sc_fail(error, status, "%s: %s", what, reason.text);
         if (deadline > 0 && now() - begin > deadline)
             return sc_fail(error, SC_ERROR_TIMEOUT, "%s: rank %u waited %.3g s for the others", what, rank->rank, now() - begin);
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
@@ -231,7 +235,10 @@ static sc_status poll(sc_rank *rank, sc_error *error)
 {
     const nccl_rank *own = ((const sc_cuda_rank *)rank->device_state)->comm_state;
     const sc_nccl *nccl = library(rank);
-    sc_status status = SC_OK;
+    sc_error reason = {.status = SC_OK};
+    sc_status status = sc_comm_poll(rank->comm, &reason); /* the processes; the library hears of the end of one much later, if at all */
+    if (status != SC_OK)
+        return sc_fail(error, status, "%s", reason.text);
     for (uint32_t i = 0; status == SC_OK && i < own->group_count; i++) {
         sc_nccl_result state = SC_NCCL_SUCCESS;
         status = NCCL(nccl, own->groups[i], error, "", ncclCommGetAsyncError, own->groups[i], &state);

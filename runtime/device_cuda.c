@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include "runtime/device_cuda.h"
+#include "runtime/comm_backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -286,9 +287,30 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+/* The collective that a function waits for: the first that is not done; of a graph, whose events nobody can ask, the first of all. */
+static void name_collective(const sc_rank *rank, uint32_t func, char *out, size_t size)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_image_func *f = &rank->session->image->funcs[func];
+    bool is_graph = own->graph->exec != NULL;
+    snprintf(out, size, "function %s", f->name);
+    for (uint32_t i = 0; i < f->instr_count; i++) {
+        const sc_bound *bound = &rank->funcs[func][i];
+        const sc_cuda_bound *extra = bound->device;
+        if (bound->instr->kind != SC_INSTR_COLLECTIVE)
+            continue;
+        if (!is_graph && own->session->api.cuEventQuery(extra->done) != SC_CU_NOT_READY)
+            continue;
+        sc_comm_describe(bound->group, &bound->call, out, size);
+        if (is_graph)
+            snprintf(out + strlen(out), size - strlen(out), ", or one after it in %s", f->name);
+        return;
+    }
+}
+
 /* Until all that is on stream 0 is done. A call with collectives may wait for ranks that do not come, where they do not meet before: it
  * asks how they are, and has the session's deadline. A short wait burns the processor, a long one sleeps. */
-static sc_status wait_for_stream(sc_rank *rank, bool has_collectives, sc_error *error)
+static sc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_collectives, sc_error *error)
 {
     enum { BURN_US = 200, SLEEP_US = 50 };
     sc_cuda_rank *own = rank->device_state;
@@ -301,11 +323,17 @@ static sc_status wait_for_stream(sc_rank *rank, bool has_collectives, sc_error *
             return sc_cuda_check(api, result, "cuEventQuery", "a kernel before it failed", error);
         double waited = now() - begin;
         bool may_hang = has_collectives && own->comm->poll != NULL;
+        sc_error reason = {.status = SC_OK};
         if (may_hang)
-            status = own->comm->poll(rank, error);
+            status = own->comm->poll(rank, &reason);
         if (status == SC_OK && may_hang && deadline > 0 && waited > deadline)
-            status = sc_fail(error, SC_ERROR_TIMEOUT, "rank %u waited %.3g s for what the ranks compute together; the deadline is %.3g s",
-                             rank->rank, waited, deadline);
+            status =
+                sc_fail(&reason, SC_ERROR_TIMEOUT, "not all ranks have come to it within %.3g s; the deadline is %.3g s", waited, deadline);
+        if (status != SC_OK) {
+            char what[256];
+            name_collective(rank, func, what, sizeof what);
+            return sc_fail(error, status, "rank %u waits for %s: %s", rank->rank, what, reason.text);
+        }
         if (waited > BURN_US * 1e-6)
             nanosleep(&(struct timespec){.tv_nsec = SLEEP_US * 1000L}, NULL);
     }
@@ -456,7 +484,7 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
         status = SC_CUDA(api, &reason, "", cuMemcpyDtoHAsync_v2, own->host_failures, own->failures,
                          own->slot_count * sizeof *own->host_failures, own->streams[0]);
     if (status == SC_OK)
-        status = wait_for_stream(rank, has_collectives(rank->session->image, func), &reason);
+        status = wait_for_stream(rank, func, has_collectives(rank->session->image, func), &reason);
     if (status != SC_OK) {
         rank->has_lost_world = true;
         *error = reason;

@@ -148,7 +148,7 @@ static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin
 static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
 {
     double begin = is_timed ? now() : 0;
-    sc_comm_poll(rank->comm);
+    sc_comm_progress(rank->comm);
     if (is_timed)
         rank->profile[func].work[SC_WORK_COMM] += now() - begin;
 }

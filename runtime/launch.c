@@ -139,3 +139,17 @@ sc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, s
         return status;
     return chosen == BY_HAND ? check_hand(&second, out, error) : check_hand(out, &second, error);
 }
+
+bool sc_launch_is_by_mpi(const sc_launch *launch)
+{
+    switch (launch->launcher) {
+    case SC_LAUNCH_OPEN_MPI:
+    case SC_LAUNCH_MVAPICH:
+    case SC_LAUNCH_PMI:
+        return true;
+    case SC_LAUNCH_SLURM:
+        return launch->port == 0;
+    default:
+        return false;
+    }
+}

@@ -2,6 +2,7 @@
 #ifndef SHARDC_RUNTIME_LAUNCH_H
 #define SHARDC_RUNTIME_LAUNCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "shardc/status.h"
@@ -36,5 +37,8 @@ typedef const char *sc_launch_lookup(void *user, const char *name);
  * batch script, which has its variables, too, but is one process). SC_ERROR_ARGUMENT, naming the variable, when values are no numbers,
  * missing beside others or contradict each other: also RANK and WORLD_SIZE by hand against those of mpirun or srun. */
 sc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, sc_error *error);
+
+/* Whether the ranks find each other by MPI: mpirun started them, or Slurm, and nobody said by MASTER_PORT where to meet over TCP. */
+bool sc_launch_is_by_mpi(const sc_launch *launch);
 
 #endif

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "runtime/device.h"
+#include "runtime/launch.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -236,12 +237,25 @@ sc_status sc_session_new_with_comm(const sc_executable *program, const sc_sessio
     return status == SC_OK ? new_session(program, options, comm, 1, sc_comm_rank(comm), out, error) : status;
 }
 
-static sc_status new_mpi_session(const sc_executable *program, const sc_session_options *options, sc_session **out, sc_error *error)
+/* This process's rank, by MPI or over TCP. */
+static sc_status open_process_world(const sc_session_options *options, sc_comm **out, sc_error *error)
 {
     sc_comm_options comm_options = {.deadline_ms = options->deadline_ms};
+    sc_launch launch = {.size = 0};
+    sc_world world = options->world;
+    sc_status status = world == SC_WORLD_MPI ? SC_OK : sc_launch_read(NULL, NULL, &launch, error);
+    if (status == SC_OK && world == SC_WORLD_PROCESSES)
+        world = sc_launch_is_by_mpi(&launch) ? SC_WORLD_MPI : SC_WORLD_TCP;
+    if (status != SC_OK)
+        return status;
+    return world == SC_WORLD_MPI ? sc_comm_open_mpi(&comm_options, out, error) : sc_comm_open_tcp(&launch, &comm_options, out, error);
+}
+
+static sc_status new_process_session(const sc_executable *program, const sc_session_options *options, sc_session **out, sc_error *error)
+{
     sc_error reason = {.status = SC_OK};
     sc_comm *comm = NULL;
-    sc_status status = sc_comm_open_mpi(&comm_options, &comm, &reason);
+    sc_status status = open_process_world(options, &comm, &reason);
     if (status != SC_OK)
         return sc_fail(error, status, "%s", reason.text);
     status = sc_session_new_with_comm(program, options, comm, out, error);
@@ -255,8 +269,8 @@ static sc_status new_mpi_session(const sc_executable *program, const sc_session_
 sc_status sc_session_new(const sc_executable *program, const sc_session_options *options, sc_session **out, sc_error *error)
 {
     *out = NULL;
-    if (options != NULL && options->world == SC_WORLD_MPI)
-        return new_mpi_session(program, options, out, error);
+    if (options != NULL && options->world != SC_WORLD_LOCAL)
+        return new_process_session(program, options, out, error);
     if (sc_device_find(program->image->target, error) == NULL)
         return SC_ERROR_UNAVAILABLE;
     return new_session(program, options, NULL, (uint32_t)program->image->ranks, 0, out, error);

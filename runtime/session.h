@@ -82,7 +82,7 @@ void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_
 /* ---- session.c ---- */
 /* work(rank, user, &rank->error) on every rank's thread; its status becomes rank->status. */
 void sc_session_each_rank(sc_session *session, sc_status (*work)(sc_rank *rank, void *user, sc_error *error), void *user);
-/* In an MPI job all ranks must come to the same conclusion: what failed on one fails on all, and those without an error of their own get
+/* Among processes all ranks must come to the same conclusion: what failed on one fails on all, and those without an error of their own get
  * SC_ERROR_COMM. Every rank calls this. */
 sc_status sc_session_agree(sc_session *session, sc_status status, sc_error *error);
 /* The first error of the ranks' last job, in their order; agreed upon. */

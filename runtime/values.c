@@ -110,7 +110,7 @@ sc_status sc_session_gather(sc_session *session, const sc_image_tensor *tensor, 
         if (!sc_shard_is_given(tensor, rank))
             continue;
         status = fetch_shard(session, tensor, buffer, rank, copy, &local, error);
-        /* In an MPI job the others count on this rank's part in every broadcast, whatever it thinks of the value. */
+        /* Among processes the others count on this rank's part in every broadcast, whatever it thinks of the value. */
         if (status == SC_OK && bad < 0)
             sc_shard_gather(tensor, rank, local, whole, &bad);
     }

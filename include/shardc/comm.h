@@ -1,6 +1,6 @@
-/* Communicators for applications: ranks that are threads of one process, or processes of an MPI job, exchange and reduce arrays. Results
- * are the same bits in every run and on both, since every sum has one order. docs/communication.md is the guide, examples/comm_ring.c a
- * program. Link with the runtime library; no other header is needed. */
+/* Communicators for applications: ranks that are threads of one process, or processes, exchange and reduce arrays. Results
+ * are the same bits in every run and wherever the ranks are, since every sum has one order. docs/communication.md is the guide,
+ * examples/comm_ring.c a program. Link with the runtime library; no other header is needed. */
 #ifndef SHARDC_COMM_H
 #define SHARDC_COMM_H
 
@@ -76,12 +76,18 @@ SC_API sc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, sha
  * has, and finalises it when it is closed: last. UNAVAILABLE without the module shardc_mpi.so or without MPI, with the remedy. */
 SC_API sc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm **out, sc_error *error);
 
+/* This process's rank among those that torchrun, Slurm or RANK and WORLD_SIZE started, over TCP: they meet where MASTER_ADDR (without it on
+ * this machine) and MASTER_PORT say, and must know the same secret: SHARDC_SECRET, or on one machine a file of the user's. Every process
+ * calls it as often as the others. A process that ends without closing ends the world for all others at once. Errors: ARGUMENT (the
+ * environment), TIMEOUT (who did not come), COMM (refused). */
+SC_API sc_status shardc_comm_open_tcp(uint32_t deadline_ms, shardc_comm **out, sc_error *error);
+
 /* With all its groups. Calls under way are given up, and the others then fail. MPI: waits until all ranks close. NULL is allowed. */
 SC_API void shardc_comm_close(shardc_comm *comm);
 
 SC_API uint32_t shardc_comm_rank(const shardc_comm *comm);
 SC_API uint32_t shardc_comm_size(const shardc_comm *comm);
-SC_API const char *shardc_comm_backend(const shardc_comm *comm); /* "local", "mpi" */
+SC_API const char *shardc_comm_backend(const shardc_comm *comm); /* "local", "mpi", "tcp" */
 SC_API void shardc_comm_set_deadline(shardc_comm *comm, uint32_t deadline_ms);
 
 /* The group of all ranks. */
@@ -108,6 +114,9 @@ SC_API sc_status shardc_comm_barrier(shardc_comm_group *group, sc_error *error);
 
 /* This rank cannot go on: all others, also those in a wait, get SC_ERROR_COMM with `why`. From any thread. */
 SC_API void shardc_comm_abort(shardc_comm *comm, const char *why);
+
+/* Without a call: OK, or why the world has failed. From any thread. */
+SC_API sc_status shardc_comm_poll(shardc_comm *comm, sc_error *error);
 
 /* What this rank has started of a kind: calls, bytes of the full arrays, and bytes sent as `shardc comm` counts them. */
 typedef struct shardc_comm_counter {

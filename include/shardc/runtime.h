@@ -1,8 +1,8 @@
 /* Running compiled programs.
  *
  * An executable is a program as the compiler wrote it, read and checked. A session holds one in memory, ready to run: the ranks (threads of
- * this process, or this process alone as one rank of an MPI job), their arenas with all state and all that a run needs, their threads. Once
- * a session has started, running allocates nothing.
+ * this process, or this process alone as one rank of several processes), their arenas with all state and all that a run needs, their
+ * threads. Once a session has started, running allocates nothing.
  *
  * Values cross this interface whole: row-major, in the order of the tensor's dims, whatever shards the ranks hold; padding is nobody's
  * concern. Elements are of the dtype that the caller names. Local values, a rank's shard with its padding, are there for those who ask.
@@ -96,8 +96,10 @@ SC_API bool sc_tensor_shard(const sc_tensor_info *info, uint64_t rank, int64_t f
 typedef struct sc_session sc_session;
 
 typedef enum sc_world {
-    SC_WORLD_LOCAL, /* all ranks are threads of this process */
-    SC_WORLD_MPI    /* this process is one rank of the MPI job in which it was started */
+    SC_WORLD_LOCAL,    /* all ranks are threads of this process */
+    SC_WORLD_MPI,      /* this process is one rank of the MPI job in which it was started */
+    SC_WORLD_TCP,      /* one of those that torchrun, Slurm or RANK and WORLD_SIZE started, which find each other over TCP */
+    SC_WORLD_PROCESSES /* TCP, or MPI where mpirun started them, or Slurm without MASTER_PORT */
 } sc_world;
 
 typedef struct sc_session_options {
@@ -107,7 +109,7 @@ typedef struct sc_session_options {
     bool profile;         /* measure instructions, for sc_session_profile */
 } sc_session_options;
 
-/* `options` NULL: all zero. State begins as zeros. Fails with SC_ERROR_ARGUMENT when the MPI job has another number of ranks, or another
+/* `options` NULL: all zero. State begins as zeros. Fails with SC_ERROR_ARGUMENT when the job has another number of ranks, or another
  * program. */
 SC_API sc_status sc_session_new(const sc_executable *program, const sc_session_options *options, sc_session **out, sc_error *error);
 SC_API void sc_session_free(sc_session *session); /* NULL is allowed */
@@ -120,7 +122,7 @@ SC_API void sc_session_set_random(sc_session *session, uint64_t seed, uint64_t s
 
 /* ---- state ----
  * `dtype`: of the elements at `data`; NULL: as the state's. Integers that the state's dtype does not hold are SC_ERROR_DATA; floats round
- * to nearest even. In an MPI job every rank makes the same calls, and gives and gets whole values. */
+ * to nearest even. Among processes every rank makes the same calls, and gives and gets whole values. */
 
 /* Initial values, by the seed: the same bits on every mesh. A master copy gets its parameter's, in its own precision. */
 SC_API sc_status sc_session_initialise(sc_session *session, sc_error *error);
@@ -134,7 +136,7 @@ SC_API void *sc_session_local_state(sc_session *session, uint32_t state, uint32_
 /* Parameters from a safetensors file or folder, whose tensors are called like them; with `all`, every parameter and all optimizer state, as
  * sc_session_save wrote them. All or nothing: what is missing, or of another shape, is an error before anything changes. */
 SC_API sc_status sc_session_load(sc_session *session, const char *path, bool all, sc_error *error);
-/* Parameters, with `all` also optimizer state, in their dtypes. In an MPI job rank 0 writes. */
+/* Parameters, with `all` also optimizer state, in their dtypes. Among processes rank 0 writes. */
 SC_API sc_status sc_session_save(sc_session *session, const char *path, bool all, sc_error *error);
 
 /* ---- running ---- */
@@ -151,9 +153,9 @@ typedef struct sc_fetch_value {
     const char *dtype; /* wanted; NULL: as the output's */
 } sc_fetch_value;
 
-/* Runs one function: its inputs, each once, in any order; as many outputs as are wanted. A check that fails on a rank (an id out of range) is
- * SC_ERROR_DATA, with the check, the place in the model and the rank; the function still runs to its end everywhere, so state that it changes
- * is undefined, and the session can go on. */
+/* Runs one function: its inputs, each once, in any order; as many outputs as are wanted. A check that fails on a rank (an id out of range)
+ * is SC_ERROR_DATA, with the check, the place in the model and the rank; the function still runs to its end everywhere, so state that it
+ * changes is undefined, and the session can go on. */
 SC_API sc_status sc_session_run(sc_session *session, uint32_t func, const sc_feed_value *feeds, size_t feed_count,
                                 const sc_fetch_value *fetches, size_t fetch_count, sc_error *error);
 /* Runs a step: every call of the schedule. Stops after a call that fails. */
@@ -179,10 +181,10 @@ typedef enum sc_work { SC_WORK_KERNEL, SC_WORK_ATTENTION, SC_WORK_GEMM, SC_WORK_
 /* What one rank of this process did in calls of a function since the last reset. */
 typedef struct sc_func_profile {
     uint64_t calls;
-    double seconds;                /* of whole calls */
-    double work[SC_WORK_KINDS];    /* seconds; zeros unless options.profile. COMM: starting collectives, WAIT: waiting for their end */
-    uint64_t collectives[8];       /* calls, by kind: all_gather, reduce_scatter, all_reduce, all_to_all, permute, broadcast, send, recv */
-    double sent[8];                /* bytes that the rank sends, as `shardc comm` counts them */
+    double seconds;             /* of whole calls */
+    double work[SC_WORK_KINDS]; /* seconds; zeros unless options.profile. COMM: starting collectives, WAIT: waiting for their end */
+    uint64_t collectives[8];    /* calls, by kind: all_gather, reduce_scatter, all_reduce, all_to_all, permute, broadcast, send, recv */
+    double sent[8];             /* bytes that the rank sends, as `shardc comm` counts them */
 } sc_func_profile;
 
 SC_API void sc_session_profile(const sc_session *session, uint32_t func, uint32_t rank, sc_func_profile *out);

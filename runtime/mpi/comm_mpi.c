@@ -422,7 +422,7 @@ static sc_status mpi_wait(sc_comm_request *request, sc_error *error)
     return status;
 }
 
-static void mpi_poll(sc_comm *comm)
+static void mpi_progress(sc_comm *comm)
 {
     mpi_world *world = comm->state;
     pthread_mutex_lock(&world->lock);
@@ -437,6 +437,16 @@ static void mpi_abort(sc_comm *comm, const sc_error *error)
     fail_world(comm, error, true);
     make_progress(comm);
     pthread_mutex_unlock(&world->lock);
+}
+
+static sc_status mpi_poll(sc_comm *comm, sc_error *error)
+{
+    mpi_world *world = comm->state;
+    pthread_mutex_lock(&world->lock);
+    make_progress(comm);
+    sc_status status = world->has_failed ? give_failure(world, error) : SC_OK;
+    pthread_mutex_unlock(&world->lock);
+    return status;
 }
 
 static sc_status mpi_group_open(sc_comm_group *group, sc_error *error)
@@ -527,10 +537,11 @@ static const sc_comm_backend mpi_backend = {
     .group_close = mpi_group_close,
     .start = mpi_start,
     .wait = mpi_wait,
-    .poll = mpi_poll,
+    .progress = mpi_progress,
     .abort = mpi_abort,
     .leave = mpi_leave,
     .close = mpi_close,
+    .poll = mpi_poll,
 };
 
 static sc_status start_mpi(bool *out_started, sc_error *error)

@@ -192,54 +192,72 @@ static bool may_run(const node *n, const bool *done)
     return true;
 }
 
-/* Work that is not ready would need a graph that runs in pieces: the graph as a whole waits for its first, and others count on it. */
+/* A launch under way: work in it may wait for other ranks, whose work waits for what this launch has done already. */
+typedef struct launch {
+    nodes *nodes;
+    bool *done;
+    uint32_t left;
+} launch;
+
+/* One of the nodes that can go on, by lot; the number of nodes: none can. */
+static uint32_t any_node(const launch *l)
+{
+    uint32_t chosen = l->nodes->count;
+    uint64_t choices = 0;
+    for (uint32_t i = 0; i < l->nodes->count; i++) {
+        const op *o = l->nodes->list[i].work;
+        bool can = !l->done[i] && may_run(&l->nodes->list[i], l->done) && (o->work.is_ready == NULL || o->work.is_ready(o->data));
+        if (can && (chosen == l->nodes->count || draw(++choices) == 0))
+            chosen = i;
+    }
+    return chosen;
+}
+
 static bool is_graph_ready(void *data)
 {
-    const nodes *n = *(nodes **)data;
-    for (uint32_t i = 0; i < n->count; i++) {
-        const op *o = n->list[i].work;
-        if (o->work.is_ready != NULL && !o->work.is_ready(o->data))
-            return false;
-    }
-    return true;
+    const launch *l = data;
+    return l->left == 0 || any_node(l) < l->nodes->count;
 }
 
 static bool run_graph(void *data, char *why, size_t room)
 {
-    const nodes *n = *(nodes **)data;
-    bool *done = must_have(calloc(n->count + 1, sizeof *done)), ok = true;
-    the.replays++;
-    for (uint32_t left = n->count; left > 0 && ok; left--) {
-        uint32_t chosen = n->count;
-        uint64_t choices = 0;
-        for (uint32_t i = 0; i < n->count; i++) {
-            if (!done[i] && may_run(&n->list[i], done) && (chosen == n->count || draw(++choices) == 0))
-                chosen = i;
-        }
-        op *o = n->list[chosen].work;
+    launch *l = data;
+    bool ok = true;
+    uint32_t chosen;
+    while (ok && l->left > 0 && (chosen = any_node(l)) < l->nodes->count) {
+        op *o = l->nodes->list[chosen].work;
         ok = o->work.run(o->data, why, room);
-        done[chosen] = true;
+        l->done[chosen] = true;
+        l->left--;
     }
-    free(done);
+    the.replays += l->left == 0;
     return ok;
+}
+
+static bool is_graph_left(void *data)
+{
+    return ((const launch *)data)->left > 0;
 }
 
 static void drop_graph(void *data)
 {
-    nodes_drop(*(nodes **)data);
+    launch *l = data;
+    nodes_drop(l->nodes);
+    free(l->done);
 }
 
 static sc_cu_result launch_graph(sc_cu_graph_exec exec, sc_cu_stream stream)
 {
-    static const sc_standin_work work = {"cuGraphLaunch", is_graph_ready, run_graph};
+    static const sc_standin_work work = {"cuGraphLaunch", is_graph_ready, run_graph, is_graph_left};
     if (!is_live(exec, GRAPH_EXEC) || !is_live(stream, STREAM) || stream->base.context != current)
         return RESULT_INVALID_HANDLE;
     if (stream->capture != NULL) {
         stream->capture->is_invalid = true;
         return RESULT_CAPTURE_UNSUPPORTED;
     }
+    launch l = {exec->nodes, must_have(calloc(exec->nodes->count + 1, sizeof(bool))), exec->nodes->count};
     exec->nodes->refs++;
-    return put(stream, &work, drop_graph, &exec->nodes, sizeof exec->nodes);
+    return put(stream, &work, drop_graph, &l, sizeof l);
 }
 
 sc_cu_result cuGraphLaunch(sc_cu_graph_exec exec, sc_cu_stream stream)

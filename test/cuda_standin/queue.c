@@ -99,14 +99,15 @@ void drop_stream(sc_cu_stream stream)
 static void run_first(sc_cu_stream stream)
 {
     op *o = stream->first;
+    if (o->kind == OP_WORK && the.broken == SC_CU_SUCCESS && run_work(o) && o->work.goes_on != NULL && o->work.goes_on(o->data))
+        return;
     stream->first = o->next;
     if (stream->first == NULL)
         stream->last = NULL;
     if (o->kind == OP_RECORD) {
         o->record->is_done = true;
         o->record->time = now();
-    } else if (o->kind == OP_WORK && the.broken == SC_CU_SUCCESS)
-        run_work(o);
+    }
     op_free(o);
     if (stream->is_destroyed && stream->first == NULL)
         unlink_stream(stream);

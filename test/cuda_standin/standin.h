@@ -41,6 +41,7 @@ typedef struct sc_standin_work {
     const char *name;
     bool (*is_ready)(void *data);
     bool (*run)(void *data, char *why, size_t room);
+    bool (*goes_on)(void *data); /* whether it did a part, and is to be called again; NULL: it did all */
 } sc_standin_work;
 SC_STANDIN_API sc_cu_result sc_standin_enqueue(sc_cu_stream stream, const sc_standin_work *work, const void *data, size_t bytes);
 /* Something that `is_ready` looks at has changed elsewhere. */

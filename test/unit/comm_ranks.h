@@ -1,4 +1,5 @@
-/* Runs a test on the ranks of a world: threads, or this process as one of an MPI job. After cmocka.h and comm_case.h. */
+/* Runs a test on the ranks of a world: threads, or this process as one of an MPI job or of those that found each other over TCP. After
+ * cmocka.h and comm_case.h. */
 #ifndef SHARDC_TEST_COMM_RANKS_H
 #define SHARDC_TEST_COMM_RANKS_H
 
@@ -7,8 +8,15 @@
 
 enum { MOST_RANKS = 7 };
 
-/* Under MPI: this process's first world, which keeps MPI running until the end. NULL: threads. */
-static sc_comm *mpi_world;
+/* Of processes: this one's first world, which keeps MPI running until the end. NULL: threads. */
+static sc_comm *process_world;
+
+/* Another one, of the same kind; the first of them says which. */
+static inline sc_status open_process(const sc_comm_options *options, sc_comm **out, sc_error *error)
+{
+    bool is_tcp = strcmp(sc_comm_backend_name(process_world), "tcp") == 0;
+    return is_tcp ? sc_comm_open_tcp(NULL, options, out, error) : sc_comm_open_mpi(options, out, error);
+}
 
 /* What a test does on each rank. A failed check is a text in `wrong`; assertions of cmocka are for the main thread. */
 typedef struct rank_state {
@@ -63,19 +71,19 @@ static inline void run_threads(uint32_t size, void (*body)(rank_state *r), uint6
         assert_int_equal(states[i].wrong[0], 0);
 }
 
-static inline void run_mpi(void (*body)(rank_state *r), uint64_t seed, uint32_t deadline_ms)
+static inline void run_process(void (*body)(rank_state *r), uint64_t seed, uint32_t deadline_ms)
 {
     static rank_state state;
     sc_error error;
     state = (rank_state){.body = body, .seed = seed};
-    if (sc_comm_open_mpi(&(sc_comm_options){.deadline_ms = deadline_ms}, &state.comm, &error) != SC_OK)
+    if (open_process(&(sc_comm_options){.deadline_ms = deadline_ms}, &state.comm, &error) != SC_OK)
         fail_msg("%s", error.text);
     rank_main(&state);
     /* all fail where one does: they have to run the same tests */
     int32_t failures = state.wrong[0] != 0;
     sc_comm_part part = {.source = &failures, .destination = &failures, .count = 1, .dtype = SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
-    if (sc_comm_run(sc_comm_world(mpi_world), &call, &error) != SC_OK)
+    if (sc_comm_run(sc_comm_world(process_world), &call, &error) != SC_OK)
         fail_msg("%s", error.text);
     if (failures > 0)
         fail_msg("%s", state.wrong[0] != 0 ? state.wrong : "another rank");
@@ -85,9 +93,9 @@ static inline void run_mpi(void (*body)(rank_state *r), uint64_t seed, uint32_t 
 static inline void run_all(uint32_t least, void (*body)(rank_state *r), uint64_t seed, uint32_t deadline_ms)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, MOST_RANKS};
-    if (mpi_world != NULL) {
-        if (sc_comm_size(mpi_world) >= least)
-            run_mpi(body, seed, deadline_ms);
+    if (process_world != NULL) {
+        if (sc_comm_size(process_world) >= least)
+            run_process(body, seed, deadline_ms);
         return;
     }
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -99,10 +107,10 @@ static inline void run_all(uint32_t least, void (*body)(rank_state *r), uint64_t
 /* What takes seconds: in one world of threads, of three ranks. */
 static inline void run_slow(void (*body)(rank_state *r), uint32_t deadline_ms)
 {
-    if (mpi_world == NULL)
+    if (process_world == NULL)
         run_threads(3, body, 0, deadline_ms);
-    else if (sc_comm_size(mpi_world) > 1)
-        run_mpi(body, 0, deadline_ms);
+    else if (sc_comm_size(process_world) > 1)
+        run_process(body, 0, deadline_ms);
 }
 
 static inline void sleep_ms(uint32_t ms)

@@ -139,8 +139,10 @@ static inline sc_executable *cuda_step_program(image_case *c, uint64_t dp, uint6
     step_image(c);
     sc_strbuf_init(&text, &c->arena);
     sc_strbuf_add(&text, cuda_step_kernels);
-    for (uint64_t d = 1; d <= 8; d *= 2) {
-        for (uint64_t t = 1; t <= 4; t *= 2) {
+    static const uint64_t dps[] = {1, 2, 3, 4, 7}, tps[] = {1, 2, 3, 6}; /* all shares that there are, each once */
+    for (size_t i = 0; i < sizeof dps / sizeof *dps; i++) {
+        for (size_t k = 0; k < sizeof tps / sizeof *tps; k++) {
+            uint64_t d = dps[i], t = tps[k];
             int rows = (int)step_share(STEP_ROWS, d), columns = (int)step_share(STEP_H, t);
             sc_strbuf_printf(&text, cuda_weigh_kernel, rows, columns, rows, columns, columns);
         }

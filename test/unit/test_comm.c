@@ -1,5 +1,5 @@
-/* What runtime/comm.h promises, held by every backend: this program runs its tests on ranks in threads, and as `test_comm mpi` under mpirun
- * on the ranks of the job. */
+/* What runtime/comm.h promises, held by every backend: this program runs its tests on ranks in threads, as `test_comm mpi` under mpirun on
+ * the ranks of the job, and as `test_comm tcp 3` on three processes that it starts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 
 #include "test/unit/comm_case.h"
 #include "test/unit/comm_ranks.h"
+#include "test/unit/processes.h"
 
 enum { FLIGHT = 6 };
 
@@ -203,7 +204,7 @@ static void body_large(rank_state *r)
         comm_buffers b;
         c.part_count = 3;
         c.counts[0] = n;
-        c.counts[1] = n * (mpi_world == NULL ? 50021 : 400009); /* several rounds of a reduction between processes */
+        c.counts[1] = n * (process_world == NULL ? 50021 : 400009); /* several rounds of a reduction between processes */
         c.counts[2] = n * 17;
         c.dtypes[1] = k % 2 == 0 ? SC_DTYPE_f32 : SC_DTYPE_bf16;
         make_buffers(&c, rank, &b);
@@ -234,6 +235,13 @@ static const char *wants(sc_comm_group *group, const sc_comm_call *call, sc_stat
             return texts[i];
     }
     return NULL;
+}
+
+/* Before a failure that is meant. Of processes one may hear of it when it has not yet heard the last of who came: it ends every call. */
+static bool all_meet(rank_state *r, sc_error *error)
+{
+    sc_status status = sc_comm_barrier(sc_comm_world(r->comm), error);
+    return status == SC_OK || (process_world != NULL && status == SC_ERROR_COMM);
 }
 
 /* Rank 1 does something else than the others. By seed % 8: what. */
@@ -295,7 +303,7 @@ static void body_mismatch(rank_state *r)
             break;
         }
     }
-    CHECK(r, sc_comm_barrier(sc_comm_world(r->comm), &error) == SC_OK, "%s", error.text);
+    CHECK(r, all_meet(r, &error), "%s", error.text);
     const char *wrong = wants(sc_comm_world(r->comm), &call, SC_ERROR_COMM, texts[which], &error);
     CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);
     wrong = wants(sc_comm_world(r->comm), &(sc_comm_call){.kind = SC_COMM_BARRIER}, SC_ERROR_COMM, texts[which], &error);
@@ -362,7 +370,7 @@ static void body_abort(rank_state *r)
     sc_comm_part part = {.source = data, .destination = data, .count = 3, .dtype = SC_DTYPE_f32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
     sc_comm_request *requests[2];
-    CHECK(r, sc_comm_barrier(sc_comm_world(r->comm), &error) == SC_OK, "%s", error.text);
+    CHECK(r, all_meet(r, &error), "%s", error.text);
     if (sc_comm_rank(r->comm) == 0) {
         sleep_ms(50);
         sc_comm_abort(r->comm, "the disk is full");
@@ -424,7 +432,7 @@ static void body_abort_midway(rank_state *r)
 static void failed_calls_give_buffers_back(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; mpi_world == NULL && seed < 60; seed++)
+    for (uint64_t seed = 0; process_world == NULL && seed < 60; seed++)
         run_threads(2 + (uint32_t)(seed % 4), body_abort_midway, seed, 0);
 }
 
@@ -453,7 +461,7 @@ static void body_closed_in_flight(rank_state *r)
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
     sc_comm_request *request;
     sc_error error;
-    CHECK(r, sc_comm_barrier(sc_comm_world(r->comm), &error) == SC_OK, "%s", error.text);
+    CHECK(r, all_meet(r, &error), "%s", error.text);
     if (sc_comm_rank(r->comm) == 0) {
         CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SC_OK, "%s", error.text);
         return;
@@ -648,12 +656,12 @@ static void other_threads_may_wait(void **state)
     run_all(1, body_waiting_threads, 11, 20000);
 }
 
-/* Rank 1 starts a call and does not wait for it. Between threads that holds nobody up; a process that does not look at its messages does.
- */
+/* Rank 1 starts a call and does not wait for it. Between threads and over TCP that holds nobody up; a process of MPI that does not look at
+ * its messages does. */
 static void body_lazy(rank_state *r)
 {
     enum { COUNT = 1 << 20 };
-    bool is_local = strcmp(sc_comm_backend_name(r->comm), "local") == 0;
+    bool moves_by_itself = strcmp(sc_comm_backend_name(r->comm), "mpi") != 0;
     uint32_t n = sc_comm_size(r->comm), rank = sc_comm_rank(r->comm);
     sc_comm_request *request;
     sc_error error;
@@ -672,7 +680,7 @@ static void body_lazy(rank_state *r)
     sc_status status = started == SC_OK ? sc_comm_wait(request, &error) : started;
     double waited = now_ms() - start;
     bool is_right = data[0] == (float)n * (float)(n + 1) / 2 && data[COUNT - 1] == data[0];
-    if (is_local) {
+    if (moves_by_itself) {
         CHECK(r, status == SC_OK, "%s", error.text);
         CHECK(r, is_right, "another sum");
         CHECK(r, waited < 2500, "waited for %g ms", waited);
@@ -696,6 +704,7 @@ static void go_on(rank_state *r)
     float *values = r->kept = malloc(2 * COUNT * sizeof *values), sum = (float)(n * (n + 1) / 2);
     CHECK(r, values != NULL, "no memory");
     volatile float *out = values + COUNT;
+    bool is_pushed = strcmp(sc_comm_backend_name(r->comm), "mpi") == 0; /* others move bytes in waits, or by themselves */
     for (int i = 0; i < COUNT; i++) {
         values[i] = (float)(sc_comm_rank(r->comm) + 1);
         out[i] = 0;
@@ -708,12 +717,12 @@ static void go_on(rank_state *r)
     double since = now_ms();
     int done = 0;
     for (bool goes_on = true; goes_on && now_ms() - since < 60000;) {
-        sc_comm_poll(r->comm);
+        sc_comm_progress(r->comm);
         while (done < COUNT && out[done] == sum)
             done++;
-        goes_on = done < COUNT && mpi_world != NULL;
+        goes_on = done < COUNT && is_pushed;
     }
-    bool is_done = done == COUNT || mpi_world == NULL; /* before anybody has waited */
+    bool is_done = done == COUNT || !is_pushed; /* before anybody has waited */
     CHECK(r, sc_comm_wait(request, &error) == SC_OK, "%s", error.text);
     CHECK(r, is_done, "polls moved %d elements of %d", done, (int)COUNT);
     for (int i = 0; i < COUNT; i++)
@@ -740,11 +749,17 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_starts_and_does_not_wait),       cmocka_unit_test(polls_move_what_processes_started),
     };
     sc_error error;
-    if (argc == 2 && strcmp(argv[1], "mpi") == 0 && sc_comm_open_mpi(NULL, &mpi_world, &error) != SC_OK) {
+    bool is_mpi = argc == 2 && strcmp(argv[1], "mpi") == 0, is_tcp = argc == 3 && strcmp(argv[1], "tcp") == 0;
+    if (is_tcp && getenv("RANK") == NULL)
+        return run_program(argv, (uint32_t)strtoul(argv[2], NULL, 10));
+    sc_status status = is_mpi   ? sc_comm_open_mpi(NULL, &process_world, &error)
+                       : is_tcp ? sc_comm_open_tcp(NULL, NULL, &process_world, &error)
+                                : SC_OK;
+    if (status != SC_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
     int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    sc_comm_close(mpi_world);
+    sc_comm_close(process_world);
     return failures;
 }

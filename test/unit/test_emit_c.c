@@ -24,7 +24,9 @@ static const sc_emit_limits small = {.small_work = 8,
                                      .tile = 3,
                                      .tile_block = 5,
                                      .stream = 64,
-                                     .kept = 64};
+                                     .kept = 64,
+                                     .ahead = 64,
+                                     .ahead_row = 1 << 12};
 /* The same, and phases are cut; tiles have squares, and lines of memory. */
 static const sc_emit_limits cut = {.small_work = 8,
                                    .shares = 6,
@@ -42,7 +44,9 @@ static const sc_emit_limits cut = {.small_work = 8,
                                    .tile = 16,
                                    .tile_block = 40,
                                    .stream = 64,
-                                   .kept = 64};
+                                   .kept = 64,
+                                   .ahead = 64,
+                                   .ahead_row = 1 << 12};
 static const sc_emit_limits *const limits[] = {&sc_emit_default_limits, &small, &cut};
 static const char *const limit_names[] = {"", ", cut small", ", split"};
 enum { LIMITS = 3 };
@@ -179,6 +183,47 @@ static void shapes_fit(sc_context *context)
     }
 }
 
+static const char *softmax_of(sc_context *context, const char *value, int rows, int columns, const sc_emit_limits *within)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    const char *kernel = sc_arena_printf(
+        &context->arena,
+        "kernel @k \"softmax\" { dim R = %d dim D = %d arg x: f32[%d, %d] in arg m: bool[%d, %d] in arg y: f32[%d, %d] out outer R\n"
+        "%%r = index R : i64 %%d = index D : i64 %%l = load x %%r, %%d : f32 %%c = constant -3 : f32 %%b = load m %%r, %%d : bool %s\n"
+        "%%m = reduced #0 : f32 %%a = sub %%x, %%m : f32 %%e = exp %%a : f32 %%s = reduced #1 : f32 %%y = div %%e, %%s : f32\n"
+        "phase D { #0 = max %%x } phase D { #1 = sum %%e } phase D { store y %%r, %%d = %%y } }",
+        rows, columns, rows, columns, rows, columns, rows, columns, value);
+    sc_kernel *k = sc_kernel_parse(context, kernel, strlen(kernel), "kernel");
+    if (k == NULL || sc_kernel_verify(k) != NULL)
+        fail_msg("%s", k == NULL ? context->diag.list.data[0].text : sc_kernel_verify(k));
+    sc_emit_c_within(k, "f", false, within, &text, NULL);
+    return text.data;
+}
+
+/* While exponentials are computed, of arrays that no cache holds and rows that one does. */
+static void rows_are_fetched_ahead(sc_context *context)
+{
+    static const char is_x[] = "%x = where %b, %l, %c : f32";
+    const char *large = softmax_of(context, is_x, 32768, 768, &sc_emit_default_limits);
+    assert_non_null(strstr(large, "const int64_t R_next = R < 32767 ? R + 1 : R;"));
+    assert_int_equal(lines_with(large, "__builtin_prefetch(x + R_next * 768 + D_at, 0, 2);"), 1);
+    assert_int_equal(lines_with(large, "__builtin_prefetch(x + R_next * 768 + D_at + 16, 0, 2);"), 1);
+    assert_int_equal(lines_with(large, "__builtin_prefetch(y + R * 768 + D_at, 1);"), 1);
+    assert_non_null(strstr(softmax_of(context, is_x, 41, 131, &small), "__builtin_prefetch(x + R_next * 131 + D_at"));
+    static const int sizes[][2] = {{100, 768}, {32768, 100}, {100, 50257}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        assert_null(strstr(softmax_of(context, is_x, sizes[i][0], sizes[i][1], &sc_emit_default_limits), "prefetch"));
+}
+
+/* What is less than its maximum is below 0, but not if a product in it might be contracted. */
+static void exponents_are_below_their_maximum(sc_context *context)
+{
+    assert_non_null(strstr(softmax_of(context, "%x = where %b, %l, %c : f32", 40, 300, &small), "sc_exp_below_f32("));
+    assert_non_null(strstr(softmax_of(context, "%x = mul %l, %c : f32", 40, 300, &small), "sc_exp_f32("));
+    assert_non_null(strstr(softmax_of(context, "%z = mul %l, %c : f32 %x = where %b, %z, %c : f32", 40, 300, &small), "sc_exp_f32("));
+}
+
 /* Words of C, of the emitted text and of nothing: all compile and are told apart. */
 static void any_name_will_do(sc_context *context)
 {
@@ -214,7 +259,13 @@ int main(void)
         }                                                                                                                                  \
     }
     const struct CMUnitTest tests[] = {
-        TEST(comments_are_all_that_differs), TEST(shapes_fit), TEST(any_name_will_do), TEST(fixed_kernels), TEST(random_kernels),
+        TEST(comments_are_all_that_differs),
+        TEST(shapes_fit),
+        TEST(rows_are_fetched_ahead),
+        TEST(exponents_are_below_their_maximum),
+        TEST(any_name_will_do),
+        TEST(fixed_kernels),
+        TEST(random_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

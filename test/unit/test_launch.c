@@ -135,9 +135,29 @@ static void the_environment_is_read(void **state)
     assert_string_equal(launch.how, "RANK and WORLD_SIZE");
 }
 
+/* How ranks find each other: by MPI where that started them. */
+static void mpi_is_for_those_that_it_started(void **state)
+{
+    (void)state;
+    static const struct {
+        sc_launcher launcher;
+        uint32_t port;
+        bool is_by_mpi;
+    } cases[] = {
+        {SC_LAUNCH_TORCHRUN, 29500, false}, {SC_LAUNCH_OPEN_MPI, 0, true},   {SC_LAUNCH_OPEN_MPI, 29500, true},
+        {SC_LAUNCH_MVAPICH, 0, true},       {SC_LAUNCH_PMI, 0, true},        {SC_LAUNCH_BY_HAND, 0, false},
+        {SC_LAUNCH_SLURM, 0, true},         {SC_LAUNCH_SLURM, 29500, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sc_launch launch = {.launcher = cases[i].launcher, .port = cases[i].port};
+        assert_int_equal(sc_launch_is_by_mpi(&launch), cases[i].is_by_mpi);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mpi_is_for_those_that_it_started),
         cmocka_unit_test(launchers_are_recognised),
         cmocka_unit_test(contradictions_are_errors),
         cmocka_unit_test(the_environment_is_read),

@@ -13,6 +13,7 @@
 #include "support/processor.h"
 #include "support/rng.h"
 #include "test/unit/openmp_leaks.h"
+#include "test/unit/processes.h"
 #include "test/unit/session_case.h"
 
 /* GNU's and LLVM's OpenMP are not built for the thread sanitizer: there, teams have one thread. */
@@ -780,14 +781,20 @@ static void runs_are_measured(void **state)
     sc_arena_free(&c.arena);
 }
 
-/* As `test_session mpi` under mpirun. */
-static sc_comm *mpi_world; /* keeps MPI running until the end */
+/* As `test_session mpi` under mpirun, and as `test_session tcp 3` on three processes that it starts. */
+static sc_comm *process_world; /* keeps MPI running until the end */
 
-static void an_mpi_job_runs_a_step(void **state)
+static sc_session_options process_options(void)
+{
+    bool is_tcp = strcmp(sc_comm_backend_name(process_world), "tcp") == 0;
+    return (sc_session_options){.world = is_tcp ? SC_WORLD_TCP : SC_WORLD_MPI, .threads = 1, .deadline_ms = 60000};
+}
+
+static void processes_run_a_step(void **state)
 {
     (void)state;
     step_data d = make_data();
-    uint32_t size = sc_comm_size(mpi_world), self = sc_comm_rank(mpi_world);
+    uint32_t size = sc_comm_size(process_world), self = sc_comm_rank(process_world);
     for (int m = 0; m < 2; m++) {
         uint64_t dp = m == 0 ? size : 1, tp = m == 0 ? 1 : size;
         image_case c;
@@ -796,7 +803,7 @@ static void an_mpi_job_runs_a_step(void **state)
         lone_rank lone = {.data = &d};
         float w[STEP_D * STEP_H];
         sc_executable *program = step_program(&c, dp, tp);
-        sc_session_options options = {.world = SC_WORLD_MPI, .threads = 1, .deadline_ms = 60000};
+        sc_session_options options = process_options();
         SUCCEED(sc_session_new(program, &options, &session, &error));
         assert_true(run_lone_rank(&lone, session));
         bool has_row = self < tp;
@@ -824,23 +831,47 @@ static void an_mpi_job_runs_a_step(void **state)
     }
 }
 
-static int run_in_mpi_job(void)
+/* Rank 0 has another program than the rest: nobody begins. */
+static void processes_compare_their_programs(void **state)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_mpi_job_runs_a_step)};
+    (void)state;
+    uint32_t size = sc_comm_size(process_world), self = sc_comm_rank(process_world);
+    sc_session_options options = process_options();
+    sc_session *session = NULL;
+    sc_error why = {.status = SC_OK};
+    image_case c;
+    sc_executable *program = step_program(&c, self == 0 ? size : 1, self == 0 ? 1 : size);
+    sc_status status = sc_session_new(program, &options, &session, &why);
+    if (size > 1) {
+        assert_int_equal(status, SC_ERROR_ARGUMENT);
+        assert_non_null(strstr(why.text, "different programs"));
+    }
+    sc_session_free(session);
+    sc_executable_free(program);
+    sc_arena_free(&c.arena);
+}
+
+static int run_in_process(bool is_mpi)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(processes_run_a_step), cmocka_unit_test(processes_compare_their_programs)};
     sc_error error = {.status = SC_OK};
-    if (sc_comm_open_mpi(NULL, &mpi_world, &error) != SC_OK) {
+    sc_status status = is_mpi ? sc_comm_open_mpi(NULL, &process_world, &error) : sc_comm_open_tcp(NULL, NULL, &process_world, &error);
+    if (status != SC_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    sc_comm_close(mpi_world);
+    sc_comm_close(process_world);
     return failed;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "mpi") == 0)
-        return run_in_mpi_job();
+    bool is_mpi = argc == 2 && strcmp(argv[1], "mpi") == 0, is_tcp = argc == 3 && strcmp(argv[1], "tcp") == 0;
+    if (is_tcp && getenv("RANK") == NULL)
+        return run_program(argv, (uint32_t)strtoul(argv[2], NULL, 10));
+    if (is_mpi || is_tcp)
+        return run_in_process(is_mpi);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_the_same_on_every_mesh),
         cmocka_unit_test(a_function_gives_whole_values),

@@ -70,7 +70,7 @@ static bool choose_world(sc_prog *prog, sc_session_options *options)
         return sc_prog_fail(prog, SC_D_usage, "%s started %u ranks, but the program was built for %llu", launch.how, launch.size, ranks);
     if (launch.rank == 0)
         fprintf(stderr, "%llu ranks by %s\n", ranks, launch.how);
-    options->world = SC_WORLD_MPI;
+    options->world = SC_WORLD_PROCESSES;
     return true;
 }
 

@@ -1,0 +1,373 @@
+/* How ranks without MPI find each other: who is missing is named, strangers are refused and hold up nobody. Ranks are threads here, each
+ * with what a launcher would have told it; the secret is the process's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "runtime/comm.h"
+#include "runtime/launch.h"
+#include "runtime/rendezvous.h"
+#include "runtime/secret.h"
+#include "test/unit/processes.h"
+
+enum { MOST_RANKS = 9, LONG_MS = 60000 };
+
+typedef struct newcomer {
+    sc_launch launch;
+    uint32_t join_ms;
+    sc_status status;
+    sc_error error;
+    int sockets[MOST_RANKS];
+    pthread_t thread;
+    _Atomic bool is_done;
+} newcomer;
+
+static void *come(void *user)
+{
+    newcomer *n = user;
+    n->error.status = SC_OK;
+    n->status = sc_rendezvous_meet(&n->launch, n->join_ms, n->sockets, &n->error);
+    atomic_store(&n->is_done, true);
+    return NULL;
+}
+
+static newcomer newcomer_of(uint32_t rank, uint32_t size, uint32_t port, uint32_t join_ms)
+{
+    return (newcomer){
+        .launch =
+            {.launcher = SC_LAUNCH_BY_HAND, .how = "a test", .rank = rank, .size = size, .local_rank = -1, .local_size = -1, .port = port},
+        .join_ms = join_ms};
+}
+
+static void start(newcomer *n)
+{
+    assert_int_equal(pthread_create(&n->thread, NULL, come, n), 0);
+}
+
+static void finish(newcomer *n)
+{
+    pthread_join(n->thread, NULL);
+}
+
+static void leave(newcomer *n)
+{
+    for (uint32_t r = 0; n->status == SC_OK && r < n->launch.size; r++) {
+        if (n->sockets[r] >= 0)
+            close(n->sockets[r]);
+    }
+}
+
+/* Every two are connected, with each other. */
+static void check_mesh(const newcomer *all, uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++) {
+        for (uint32_t j = 0; j < size; j++) {
+            uint32_t word = 1000 * i + j, got = 0;
+            if (i == j)
+                continue;
+            assert_int_equal(send(all[i].sockets[j], &word, sizeof word, MSG_NOSIGNAL), sizeof word);
+            int flags = fcntl(all[j].sockets[i], F_GETFL);
+            assert_int_not_equal(flags & O_NONBLOCK, 0);
+            fcntl(all[j].sockets[i], F_SETFL, flags & ~O_NONBLOCK);
+            assert_int_equal(recv(all[j].sockets[i], &got, sizeof got, MSG_WAITALL), sizeof got);
+            assert_int_equal(got, word);
+        }
+        assert_int_equal(all[i].sockets[i], -1);
+    }
+}
+
+static void every_two_are_connected(void **state)
+{
+    (void)state;
+    uint32_t port;
+    int holder = hold_port(&port);
+    for (uint32_t size = 1; size <= MOST_RANKS; size++) { /* again and again on the same port */
+        newcomer all[MOST_RANKS];
+        for (uint32_t r = size; r-- > 0;) { /* rank 0 comes last */
+            all[r] = newcomer_of(r, size, port, LONG_MS);
+            start(&all[r]);
+        }
+        for (uint32_t r = 0; r < size; r++) {
+            finish(&all[r]);
+            if (all[r].status != SC_OK)
+                fail_msg("rank %u of %u: %s", r, size, all[r].error.text);
+        }
+        check_mesh(all, size);
+        for (uint32_t r = 0; r < size; r++)
+            leave(&all[r]);
+    }
+    close(holder);
+}
+
+static void who_does_not_come_is_named(void **state)
+{
+    (void)state;
+    uint32_t port;
+    char wanted[160];
+    int holder = hold_port(&port);
+    newcomer all[3] = {newcomer_of(0, 5, port, 1500), newcomer_of(1, 5, port, LONG_MS), newcomer_of(3, 5, port, LONG_MS)};
+    for (int i = 0; i < 3; i++)
+        start(&all[i]);
+    snprintf(wanted, sizeof wanted, "2 of 5 ranks did not come to rank 0 (127.0.0.1:%u) within 1500 ms: ranks 2, 4", port);
+    for (int i = 0; i < 3; i++) {
+        finish(&all[i]);
+        assert_int_equal(all[i].status, SC_ERROR_TIMEOUT);
+        assert_int_equal(all[i].error.status, SC_ERROR_TIMEOUT);
+        assert_string_equal(all[i].error.text, wanted);
+        for (uint32_t r = 0; r < 5; r++)
+            assert_int_equal(all[i].sockets[r], -1);
+    }
+    newcomer alone = newcomer_of(1, 2, port, 300);
+    start(&alone);
+    finish(&alone);
+    assert_int_equal(alone.status, SC_ERROR_TIMEOUT);
+    snprintf(wanted, sizeof wanted, "rank 1 waited 300 ms for rank 0 (127.0.0.1:%u): Connection refused", port);
+    assert_string_equal(alone.error.text, wanted);
+    close(holder);
+}
+
+static int connect_stranger(uint32_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    for (;;) {
+        int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(s, (const struct sockaddr *)&address, sizeof address) == 0)
+            return s;
+        close(s);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+static void strangers_hold_up_nobody(void **state)
+{
+    (void)state;
+    enum { STRANGERS = 100 };
+    uint32_t port;
+    int holder = hold_port(&port), strangers[STRANGERS];
+    char noise[400], byte;
+    newcomer all[3];
+    for (uint32_t r = 0; r < 3; r++)
+        all[r] = newcomer_of(r, 3, port, LONG_MS);
+    memset(noise, 'G', sizeof noise);
+    start(&all[0]);
+    for (int i = 0; i < STRANGERS; i++) {
+        strangers[i] = connect_stranger(port);
+        size_t size = i % 3 == 0 ? 0 : i % 3 == 1 ? 10 : sizeof noise; /* silent, halfway, nonsense */
+        if (size > 0 && send(strangers[i], noise, size, MSG_NOSIGNAL) < 0)
+            continue; /* refused already */
+    }
+    start(&all[1]);
+    start(&all[2]);
+    for (uint32_t r = 0; r < 3; r++) {
+        finish(&all[r]);
+        if (all[r].status != SC_OK)
+            fail_msg("rank %u: %s", r, all[r].error.text);
+    }
+    check_mesh(all, 3);
+    for (int i = 0; i < STRANGERS; i++) { /* all are closed, whatever they were waiting for */
+        ssize_t got;
+        while ((got = recv(strangers[i], &byte, 1, 0)) > 0)
+            ;
+        assert_true(got <= 0);
+        close(strangers[i]);
+    }
+    for (uint32_t r = 0; r < 3; r++)
+        leave(&all[r]);
+    close(holder);
+}
+
+static void who_makes_no_sense_hears_why(void **state)
+{
+    (void)state;
+    uint32_t port;
+    int holder = hold_port(&port);
+    newcomer first = newcomer_of(0, 3, port, LONG_MS), second = newcomer_of(1, 3, port, LONG_MS);
+    newcomer again = newcomer_of(1, 3, port, LONG_MS), other = newcomer_of(2, 4, port, LONG_MS), last = newcomer_of(2, 3, port, LONG_MS);
+    start(&first);
+    start(&other);
+    finish(&other);
+    assert_int_equal(other.status, SC_ERROR_COMM);
+    assert_string_equal(other.error.text, "rank 2 was started as one of 4 ranks, rank 0 as one of 3");
+    start(&second);
+    start(&again); /* one of the two is the second */
+    while (!atomic_load(&second.is_done) && !atomic_load(&again.is_done))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    start(&last);
+    newcomer *all[] = {&first, &second, &again, &last};
+    int refused = 0;
+    for (int i = 0; i < 4; i++) {
+        finish(all[i]);
+        refused += all[i]->status == SC_ERROR_COMM && strcmp(all[i]->error.text, "two processes say that they are rank 1") == 0;
+        if (all[i]->status != SC_OK && all[i]->status != SC_ERROR_COMM)
+            fail_msg("%d: %s", i, all[i]->error.text);
+        leave(all[i]);
+    }
+    assert_int_equal(refused, 1);
+    close(holder);
+}
+
+static void another_secret_is_refused(void **state)
+{
+    (void)state;
+    uint32_t port;
+    int holder = hold_port(&port), how = 0;
+    newcomer first = newcomer_of(0, 2, port, LONG_MS), second = newcomer_of(1, 2, port, LONG_MS);
+    setenv("SHARDC_SECRET", "one", 1);
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("SHARDC_SECRET", "another", 1);
+        come(&second);
+        bool is_refused = second.status == SC_ERROR_COMM && strstr(second.error.text, "it has another secret (SHARDC_SECRET)") != NULL;
+        if (!is_refused)
+            fprintf(stderr, "%d: %s\n", (int)second.status, second.error.text);
+        _exit(is_refused ? 0 : 1);
+    }
+    start(&first);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+    start(&second);
+    finish(&second);
+    finish(&first);
+    assert_int_equal(first.status, SC_OK);
+    assert_int_equal(second.status, SC_OK);
+    leave(&first);
+    leave(&second);
+    unsetenv("SHARDC_SECRET");
+    close(holder);
+}
+
+/* A rank 0 that does not know the secret is not believed either. */
+static void a_false_rank_0_is_not_believed(void **state)
+{
+    (void)state;
+    uint32_t port;
+    int holder = hold_port(&port), on = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    for (int round = 0; round < 2; round++) { /* a rank 0 without the secret; another service */
+        newcomer rank = newcomer_of(1, 2, port, LONG_MS);
+        char hello[24] = {0}, welcome[8192] = {0};
+        uint32_t magic = 0x73686472, version = 1;
+        memcpy(hello, round == 0 ? (const void *)&magic : "HTTP", 4);
+        memcpy(hello + 4, &version, sizeof version);
+        memcpy(welcome, &magic, sizeof magic);
+        start(&rank);
+        int s = accept(listener, NULL, NULL);
+        assert_int_equal(send(s, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+        send(s, welcome, sizeof welcome, MSG_NOSIGNAL);
+        finish(&rank);
+        assert_int_equal(rank.status, SC_ERROR_COMM);
+        if (strstr(rank.error.text, round == 0 ? "it does not know the secret" : "something else listens there") == NULL)
+            fail_msg("%s", rank.error.text);
+        close(s);
+    }
+    close(listener);
+    close(holder);
+}
+
+static void what_the_environment_must_say(void **state)
+{
+    (void)state;
+    newcomer rank = newcomer_of(0, 2, 0, 200);
+    come(&rank);
+    assert_int_equal(rank.status, SC_ERROR_ARGUMENT);
+    assert_non_null(strstr(rank.error.text, "MASTER_PORT is not set"));
+    setenv("SHARDC_PORT", "70000", 1);
+    come(&rank);
+    assert_int_equal(rank.status, SC_ERROR_ARGUMENT);
+    assert_non_null(strstr(rank.error.text, "SHARDC_PORT is '70000'"));
+    unsetenv("SHARDC_PORT");
+    rank = newcomer_of(0, 2, 9999, 200);
+    snprintf(rank.launch.address, sizeof rank.launch.address, "no host has this name");
+    come(&rank);
+    assert_int_equal(rank.status, SC_ERROR_ARGUMENT);
+    assert_non_null(strstr(rank.error.text, "MASTER_ADDR is 'no host has this name'"));
+    snprintf(rank.launch.address, sizeof rank.launch.address, "192.0.2.1"); /* RFC 5737: nobody's */
+    come(&rank);
+    assert_int_equal(rank.status, SC_ERROR_ARGUMENT);
+    assert_string_equal(rank.error.text, "ranks on several machines need a secret: set SHARDC_SECRET to the same text on all of them");
+    rank = newcomer_of(0, SC_RENDEZVOUS_MAX_RANKS + 1, 9999, 200);
+    int *sockets = calloc(SC_RENDEZVOUS_MAX_RANKS + 1, sizeof *sockets);
+    assert_int_equal(sc_rendezvous_meet(&rank.launch, 200, sockets, &rank.error), SC_ERROR_ARGUMENT);
+    free(sockets);
+}
+
+/* torchrun listens on MASTER_PORT itself. */
+static void ranks_of_torchrun_meet_beside_it(void **state)
+{
+    (void)state;
+    uint32_t port;
+    int holder = hold_port(&port);
+    newcomer all[2] = {newcomer_of(0, 2, port - 1, LONG_MS), newcomer_of(1, 2, port - 1, LONG_MS)};
+    for (int i = 0; i < 2; i++) {
+        all[i].launch.launcher = SC_LAUNCH_TORCHRUN;
+        snprintf(all[i].launch.address, sizeof all[i].launch.address, "localhost");
+        start(&all[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        finish(&all[i]);
+        if (all[i].status != SC_OK)
+            fail_msg("%s", all[i].error.text);
+        leave(&all[i]);
+    }
+    close(holder);
+}
+
+/* Who else listens there is not to be mistaken. */
+static void a_taken_port_is_named(void **state)
+{
+    (void)state;
+    uint32_t port;
+    int holder = hold_port(&port);
+    newcomer rank = newcomer_of(0, 2, port, LONG_MS);
+    assert_int_equal(listen(holder, 1), 0);
+    come(&rank);
+    assert_int_equal(rank.status, SC_ERROR_COMM);
+    if (strstr(rank.error.text, "cannot listen on 127.0.0.1:") == NULL || strstr(rank.error.text, "set MASTER_PORT") == NULL)
+        fail_msg("%s", rank.error.text);
+    close(holder);
+}
+
+static void the_secret_is_the_users_own(void **state)
+{
+    (void)state;
+    uint8_t a[SC_SECRET_BYTES], b[SC_SECRET_BYTES];
+    char path[64];
+    struct stat about;
+    sc_error error;
+    unsetenv("SHARDC_SECRET");
+    assert_int_equal(sc_secret_read(true, a, &error), SC_OK);
+    assert_int_equal(sc_secret_read(true, b, &error), SC_OK);
+    assert_memory_equal(a, b, sizeof a);
+    snprintf(path, sizeof path, "/tmp/shardc-secret-%lu", (unsigned long)geteuid());
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0600);
+    assert_int_equal(sc_secret_read(false, b, &error), SC_ERROR_ARGUMENT);
+    setenv("SHARDC_SECRET", "a text", 1);
+    assert_int_equal(sc_secret_read(false, b, &error), SC_OK);
+    assert_memory_not_equal(a, b, sizeof a);
+    unsetenv("SHARDC_SECRET");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_two_are_connected),       cmocka_unit_test(who_does_not_come_is_named),
+        cmocka_unit_test(strangers_hold_up_nobody),      cmocka_unit_test(who_makes_no_sense_hears_why),
+        cmocka_unit_test(another_secret_is_refused),     cmocka_unit_test(a_false_rank_0_is_not_believed),
+        cmocka_unit_test(what_the_environment_must_say), cmocka_unit_test(ranks_of_torchrun_meet_beside_it),
+        cmocka_unit_test(a_taken_port_is_named),         cmocka_unit_test(the_secret_is_the_users_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
