@@ -1,7 +1,8 @@
 /* NVRTC's stand-in ($SHARDC_NVRTC names it): what stands behind sc_cuda_machine_text is given back as "machine code" and "PTX" that the
  * driver's stand-in takes, which compiles it. The log says of every entry what ptxas would: 32 registers, nothing spilled.
  *
- * As NVRTC it refuses options that it does not know, and sources with a line of #error. */
+ * As NVRTC it refuses options that it does not know, and sources with a line of #error; those with the text that $SHARDC_STANDIN_REFUSE
+ * names, too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,11 @@ sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count, 
     const char *text = has_machine ? program->source + machine : program->source;
     if (find_error(text, words, sizeof words)) {
         add_log(program, "%s(1): catastrophic error: #error directive:%s\n", program->name, words);
+        return SC_NVRTC_COMPILATION;
+    }
+    const char *refused = getenv("SHARDC_STANDIN_REFUSE");
+    if (refused != NULL && strstr(text, refused) != NULL) {
+        add_log(program, "%s(1): error: %s is refused\n", program->name, refused);
         return SC_NVRTC_COMPILATION;
     }
     if (!has_machine) {

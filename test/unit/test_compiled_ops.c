@@ -343,22 +343,8 @@ static void close_functions(opened *o)
     free(o->p);
 }
 
-/* Those that have a form for the target: attention has none for cards yet. */
-static uint32_t with_form(const function *functions, uint32_t count, function *out)
+static void run_functions(const function *functions, uint32_t count, const char *split, bool special, bool *used)
 {
-    uint32_t left = 0;
-    for (uint32_t f = 0; f < count; f++) {
-        if (target == NULL || !sc_target_is_cuda(target) || strstr(functions[f].body, "attend") == NULL)
-            out[left++] = functions[f];
-    }
-    return left;
-}
-
-static void run_functions(const function *given, uint32_t given_count, const char *split, bool special, bool *used)
-{
-    function functions[MAX_FUNCS];
-    assert_true(given_count <= MAX_FUNCS);
-    uint32_t count = with_form(given, given_count, functions);
     opened o = open_functions(functions, count, split);
     note_ops(o.p, o.p->m);
     note_ops(o.p, o.p->fused);
@@ -446,7 +432,6 @@ static void no_op_is_left_out(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
         used[elsewhere[i]] = true;
-    used[SC_OP_attend] = used[SC_OP_attend] || (target != NULL && sc_target_is_cuda(target));
     for (int kind = 0; kind < SC_OP_COUNT; kind++) {
         if (!used[kind])
             fail_msg("no case here has '%s'", sc_ops[kind].name);

@@ -135,28 +135,20 @@ static void each_function_has_its_modules(void **state)
     check_run((run){.text = rows, .target = "cuda:compute_90", .compile = true, .check = expect_modules});
 }
 
-static void expect_named(sc_context *context, bool made, const sc_generated *generated)
-{
-    assert_int_equal(generated->kernels.count, 1);
-    assert_null(generated->kernels.data[0].text);
-    assert_false(made);
-    assert_int_equal(context->diag.list.data[context->diag.list.count - 1].id, SC_D_not_compiled);
-    assert_non_null(strstr(context->diag.list.data[context->diag.list.count - 1].text, "'attend' on target 'cuda:sm_80'"));
-}
-
-static void expect_shown(sc_context *context, bool made, const sc_generated *generated)
+static void expect_attention(sc_context *context, bool made, const sc_generated *generated)
 {
     assert_int_equal(context->diag.errors, 0);
     assert_true(made);
-    assert_null(generated->kernels.data[0].text);
-    assert_non_null(generated->kernels.data[0].why_simple);
+    assert_int_equal(generated->image->kernel_count, 1);
+    assert_true(generated->image->kernels[0].stage_count > 0);
+    assert_true(generated->image->kernels[0].attention);
+    assert_non_null(strstr(generated->kernels.data[0].text, "SC_KERNEL"));
 }
 
-static void what_has_no_form_is_named(void **state)
+static void attention_has_stages(void **state)
 {
     (void)state;
-    check_run((run){.text = attention, .target = "cuda:sm_80", .compile = true, .check = expect_named});
-    check_run((run){.text = attention, .target = "cuda:sm_80", .check = expect_shown});
+    check_run((run){.text = attention, .target = "cuda:sm_80", .check = expect_attention});
 }
 
 int main(void)
@@ -164,7 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_and_scratch_are_in_the_image),
         cmocka_unit_test(each_function_has_its_modules),
-        cmocka_unit_test(what_has_no_form_is_named),
+        cmocka_unit_test(attention_has_stages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
