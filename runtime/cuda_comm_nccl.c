@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/comm_backend.h"
 #include "runtime/device_cuda.h"
 
 typedef struct nccl_rank {
@@ -222,7 +223,12 @@ static sc_status start(sc_rank *rank, sc_bound *bound, sc_error *error)
     sc_nccl_result ended = nccl->ncclGroupEnd();
     if (status == SC_OK)
         status = nccl_check(nccl, comm, ended, "ncclGroupEnd", bound->instr->where, error);
-    return status == SC_OK ? settle(rank, comm, bound->instr->where, error) : status;
+    sc_error reason = {.status = SC_OK};
+    if (status != SC_OK || (status = settle(rank, comm, "starting it", &reason)) == SC_OK)
+        return status;
+    char what[256];
+    sc_comm_describe(bound->group, &bound->call, what, sizeof what);
+    return sc_fail(error, status, "rank %u waits for %s: %s", rank->rank, what, reason.text);
 }
 
 static sc_status finish(sc_rank *rank, sc_bound *started, sc_error *error)
