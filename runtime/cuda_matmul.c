@@ -73,18 +73,72 @@ static sc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, sc_error *e
     return status;
 }
 
-/* The library's first choice within the workspace. What it is given lies at multiples of 16 bytes only where strides and offsets say so;
- * buffers begin at multiples of 64. */
-static sc_status choose(const sc_cublaslt *lt, sc_lt_handle handle, sc_cuda_matmul *m, const char *what, sc_error *error)
+/* What the calls of a product have in common. */
+typedef struct calls {
+    uint64_t addresses[SC_GEMM_OPERANDS]; /* or'd: their lowest bit is what all are aligned to */
+    const void *bias;                     /* of one of them */
+} calls;
+
+static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
+{
+    const sc_image *image = rank->session->image;
+    calls all = {0};
+    for (uint32_t f = 0; f < image->func_count; f++) {
+        for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
+            const sc_bound *bound = &rank->funcs[f][i];
+            if (bound->instr->kind != SC_INSTR_GEMM || bound->instr->index != gemm)
+                continue;
+            for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+                all.addresses[o] |= (uint64_t)(uintptr_t)bound->args[o];
+            if (form->bias != SC_GEMM_MAX_STEPS)
+                all.bias = bound->steps[form->bias];
+        }
+    }
+    for (uint32_t l = 0; l < form->loop_count; l++) {
+        for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+            all.addresses[o] |= (uint64_t)(form->loops[l].strides[o] * sc_dtypes[image->gemms[gemm].dtypes[o]].bytes);
+    }
+    return all;
+}
+
+/* The library takes 256 bytes for granted where nothing is said, which is as much as it asks for. */
+static uint32_t alignment_of(uint64_t addresses)
+{
+    const uint64_t most = 256, bits = addresses | most;
+    return (uint32_t)(bits & -bits);
+}
+
+static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, const sc_matmul *form, const calls *all, sc_error *error)
+{
+    const uint64_t workspace = SC_MATMUL_WORKSPACE;
+    const struct {
+        sc_lt_preference_attribute which;
+        uint32_t operand;
+    } aligned[] = {{SC_LT_PREFER_ALIGN_A, form->a.operand},
+                   {SC_LT_PREFER_ALIGN_B, form->b.operand},
+                   {SC_LT_PREFER_ALIGN_C, form->d.operand},
+                   {SC_LT_PREFER_ALIGN_D, form->d.operand}};
+    sc_status status =
+        LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    for (size_t i = 0; status == SC_OK && i < sizeof aligned / sizeof *aligned; i++) {
+        uint32_t bytes = alignment_of(all->addresses[aligned[i].operand]);
+        status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, aligned[i].which, &bytes, sizeof bytes);
+    }
+    return status;
+}
+
+/* The library's first choice for the addresses that calls will bring, within the workspace. */
+static sc_status choose(const sc_cublaslt *lt, sc_lt_handle handle, sc_cuda_matmul *m, const calls *all, const char *what,
+                        sc_error *error)
 {
     sc_lt_preference preference = NULL;
     sc_lt_heuristic found = {.status = SC_LT_NOT_SUPPORTED};
-    uint64_t workspace = SC_MATMUL_WORKSPACE;
     int count = 0;
     sc_status status = LT(lt, error, cublasLtMatmulPreferenceCreate, &preference);
     if (status == SC_OK)
-        status =
-            LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_WORKSPACE_BYTES, &workspace, sizeof workspace);
+        status = prefer(lt, preference, &m->form, all, error);
+    if (status == SC_OK && all->bias != NULL) /* its alignment counts, too */
+        status = set_desc(lt, m->desc, SC_LT_DESC_BIAS, &all->bias, sizeof all->bias, error);
     if (status == SC_OK)
         status = LT(lt, error, cublasLtMatmulAlgoGetHeuristic, handle, m->desc, m->a, m->b, m->d, m->d, preference, 1, &found, &count);
     if (status == SC_OK && (count == 0 || found.status != SC_LT_SUCCESS))
@@ -95,7 +149,7 @@ static sc_status choose(const sc_cublaslt *lt, sc_lt_handle handle, sc_cuda_matm
     return status;
 }
 
-sc_status sc_cuda_matmul_new(sc_rank *rank, const sc_gemm *gemm, sc_cuda_matmul **out, sc_error *error)
+sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, sc_error *error)
 {
     const sc_cuda_session *shared = rank->session->device_state;
     const sc_cuda_rank *own = rank->device_state;
@@ -105,7 +159,7 @@ sc_status sc_cuda_matmul_new(sc_rank *rank, const sc_gemm *gemm, sc_cuda_matmul 
     *out = NULL;
     if (m == NULL)
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a product's plan");
-    const char *fault = sc_matmul_of(gemm, &m->form);
+    const char *fault = sc_matmul_of(&rank->session->image->gemms[gemm], &m->form);
     if (fault != NULL) {
         free(m);
         return sc_fail(error, SC_ERROR_DATA, "the program has a product that cuBLASLt does not compute: %s", fault);
@@ -118,8 +172,10 @@ sc_status sc_cuda_matmul_new(sc_rank *rank, const sc_gemm *gemm, sc_cuda_matmul 
         status = make_layout(lt, &m->form.b, m->form.batches, &m->b, error);
     if (status == SC_OK)
         status = make_layout(lt, &m->form.d, m->form.batches, &m->d, error);
-    if (status == SC_OK)
-        status = choose(lt, own->lt, m, what, error);
+    if (status == SC_OK) {
+        const calls all = calls_of(rank, gemm, &m->form);
+        status = choose(lt, own->lt, m, &all, what, error);
+    }
     if (status != SC_OK) {
         sc_cuda_matmul_free(lt, m);
         return status;

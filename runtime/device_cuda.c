@@ -200,7 +200,7 @@ static sc_status make_products(sc_rank *rank, sc_cuda_rank *own, sc_error *error
     }
     sc_status status = SC_OK;
     for (uint32_t g = 0; status == SC_OK && g < image->gemm_count; g++)
-        status = sc_cuda_matmul_new(rank, &image->gemms[g], &own->matmuls[g], error);
+        status = sc_cuda_matmul_new(rank, g, &own->matmuls[g], error);
     return status;
 }
 

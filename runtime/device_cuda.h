@@ -96,7 +96,8 @@ void sc_cuda_close_cards(sc_session *session);
 sc_cuda_card *sc_cuda_card_of(const sc_rank *rank);
 
 /* ---- cuda_matmul.c ---- */
-sc_status sc_cuda_matmul_new(sc_rank *rank, const sc_gemm *gemm, sc_cuda_matmul **out, sc_error *error);
+/* For all calls of the image's product `gemm`, whose addresses are bound. */
+sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, sc_error *error);
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *matmul);
 sc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul, sc_error *error);
 

@@ -27,6 +27,7 @@ struct sc_lt_layout_object {
 
 struct sc_lt_preference_object {
     uint64_t workspace;
+    uint32_t aligned[4]; /* of a, b, c, d: 0 is 256, what is believed of addresses of which nothing is said */
 };
 
 struct cublasLtContext {
@@ -176,9 +177,9 @@ sc_lt_status cublasLtMatmulPreferenceSetAttribute(sc_lt_preference preference, s
                                                   size_t bytes)
 {
     ENTER();
-    uint32_t align;
     bool fits = which == SC_LT_PREFER_WORKSPACE_BYTES ? take(&preference->workspace, sizeof preference->workspace, value, bytes)
-                : which >= SC_LT_PREFER_ALIGN_A && which <= SC_LT_PREFER_ALIGN_D ? take(&align, sizeof align, value, bytes)
+                : which >= SC_LT_PREFER_ALIGN_A && which <= SC_LT_PREFER_ALIGN_D
+                    ? take(&preference->aligned[which - SC_LT_PREFER_ALIGN_A], sizeof *preference->aligned, value, bytes)
                                                                                  : false;
     return fits ? SC_LT_SUCCESS : STATUS_INVALID_VALUE;
 }
@@ -250,6 +251,8 @@ sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc
     out->algo.data[0] = ALGO_MARK;
     out->workspace_bytes = preference->workspace < WORKSPACE ? (size_t)preference->workspace : WORKSPACE;
     out->algo.data[1] = out->workspace_bytes;
+    for (int i = 0; i < 4; i++)
+        out->algo.data[2 + i] = preference->aligned[i] == 0 ? 256 : preference->aligned[i];
     *out_count = 1;
     return SC_LT_SUCCESS;
 }
@@ -451,5 +454,11 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
     if (!owns(stream, a_layout, a) || !owns(stream, b_layout, b) || !owns(stream, d_layout, d) ||
         (p.beta != 0 && !owns(stream, c_layout, c)) || (has_bias && !owns(stream, &vector, desc->bias)))
         return STATUS_INVALID_VALUE;
+    /* the algorithm was chosen for addresses like these: a card's would fault */
+    const void *addresses[] = {a, b, c, d};
+    for (int i = 0; i < 4; i++) {
+        if ((uintptr_t)addresses[i] % algo->data[2 + i] != 0)
+            return STATUS_INVALID_VALUE;
+    }
     return sc_standin_enqueue(stream, &work, &p, sizeof p) == SC_CU_SUCCESS ? SC_LT_SUCCESS : STATUS_EXECUTION_FAILED;
 }
