@@ -155,12 +155,14 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
     [SC_HELPER_min_f32] = {"min_f32", 0,
                            "static inline float sc_min_f32(float x, float y)\n"
                            "{\n"
-                           "    return (x < y) | (x != x) ? x : y;\n"
+                           "    float smaller = x < y ? x : y;\n"
+                           "    return x != x ? x : smaller;\n"
                            "}\n"},
     [SC_HELPER_max_f32] = {"max_f32", 0,
                            "static inline float sc_max_f32(float x, float y)\n"
                            "{\n"
-                           "    return (x > y) | (x != x) ? x : y;\n"
+                           "    float larger = x > y ? x : y;\n"
+                           "    return x != x ? x : larger;\n"
                            "}\n"},
     [SC_HELPER_sign_f32] = {"sign_f32", 0,
                             "static inline float sc_sign_f32(float x)\n"
@@ -171,12 +173,14 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
     [SC_HELPER_min_f64] = {"min_f64", 0,
                            "static inline double sc_min_f64(double x, double y)\n"
                            "{\n"
-                           "    return (x < y) | (x != x) ? x : y;\n"
+                           "    double smaller = x < y ? x : y;\n"
+                           "    return x != x ? x : smaller;\n"
                            "}\n"},
     [SC_HELPER_max_f64] = {"max_f64", 0,
                            "static inline double sc_max_f64(double x, double y)\n"
                            "{\n"
-                           "    return (x > y) | (x != x) ? x : y;\n"
+                           "    double larger = x > y ? x : y;\n"
+                           "    return x != x ? x : larger;\n"
                            "}\n"},
     [SC_HELPER_sign_f64] = {"sign_f64", 0,
                             "static inline double sc_sign_f64(double x)\n"
@@ -231,27 +235,37 @@ static const sc_helper_row rows[SC_HELPER_COUNT] = {
                            "}\n"
                            "\n"
                            "#define sc_mod_int(x, y) _Generic((x) + (y), int: sc_mod_i32, default: sc_mod_i64)(x, y)\n"},
-/* Of an x between -88 and 89. n + 127 is the exponent of 2^n as it stands in an f32: 0 makes it 0, 255 infinity. */
-#define EXP                                                                                                                                \
-    "    float shifted = (x * 1.44269504f - 0.5f) + 12582912.0f, n = shifted - 12582912.0f;\n"                                             \
-    "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f, square = r * r;\n"                                                         \
-    "    float p = (0.00194660330f * r + 0.00779709825f) * square + (0.0419109352f * r + 0.166611716f);\n"                                 \
-    "    p = (p * square + (0.500005543f * r + 0.999999821f)) * r + 1.0f;\n"                                                               \
-    "    return p * sc_f32_of_bits((sc_bits_of_f32(shifted) + 127u) << 23);\n"
     [SC_HELPER_exp_f32] =
         {"exp_f32", SC_HELPER(bits),
          "/* exp(x) = 2^n exp(r), n = floor(x / log 2), so 0 <= r < 0.694; exp(r) by a polynomial, its terms in pairs: short chains. n is\n"
-         " * read out of the low bits of a sum that has no room for a fraction. From -127 on 2^n is 0, at 128 it is infinity. */\n"
+         " * read out of the low bits of a sum that has no room for a fraction; n + 127 is the exponent of 2^n as it stands in an f32: 0\n"
+         " * (n = -127) makes it 0, 255 (n = 128) infinity. */\n"
          "static inline float sc_exp_f32(float x)\n"
          "{\n"
          "    x = x > 89.0f ? 89.0f : x;\n"
-         "    x = x < -88.0f ? -88.0f : x;\n" EXP "}\n"},
-    [SC_HELPER_exp_below_f32] = {"exp_below_f32", SC_HELPER(bits),
-                                 "/* As exp, of what is not too large. */\n"
-                                 "static inline float sc_exp_below_f32(float x)\n"
-                                 "{\n"
-                                 "    x = x < -88.0f ? -88.0f : x;\n" EXP "}\n"},
-#undef EXP
+         "    x = x < -88.0f ? -88.0f : x;\n"
+         "    float shifted = (x * 1.44269504f - 0.5f) + 12582912.0f, n = shifted - 12582912.0f;\n"
+         "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f, square = r * r;\n"
+         "    float p = (0.00194660330f * r + 0.00779709825f) * square + (0.0419109352f * r + 0.166611716f);\n"
+         "    p = (p * square + (0.500005543f * r + 0.999999821f)) * r + 1.0f;\n"
+         "    return p * sc_f32_of_bits((sc_bits_of_f32(shifted) + 127u) << 23);\n"
+         "}\n"},
+    [SC_HELPER_exp_below_f32] =
+        {"exp_below_f32", SC_HELPER(bits),
+         "/* As exp, of what is below 88: n is the integer next to x / log 2, so |r| < 0.347 and fewer terms do, one after the other:\n"
+         " * loops over it are bound by how much there is to compute. */\n"
+         "static inline float sc_exp_below_f32(float x)\n"
+         "{\n"
+         "    x = x < -88.0f ? -88.0f : x;\n"
+         "    float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;\n"
+         "    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;\n"
+         "    float p = 0.00829027215f * r + 0.0418981603f;\n"
+         "    p = p * r + 0.166676381f;\n"
+         "    p = p * r + 0.499991478f;\n"
+         "    p = p * r + 0.999999706f;\n"
+         "    p = p * r + 1.0f;\n"
+         "    return p * sc_f32_of_bits((sc_bits_of_f32(shifted) + 127u) << 23);\n"
+         "}\n"},
     [SC_HELPER_expm1_f32] =
         {"expm1_f32", SC_HELPER(bits),
          "/* As exp, but n is the integer next to x / log 2, so |r| < 0.347, and the 1 is taken off before anything is rounded:\n"
