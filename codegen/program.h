@@ -26,7 +26,7 @@ typedef struct sc_generate_options {
 /* An emitted function, as `shardc kernels` shows it. */
 typedef struct sc_generated_kernel {
     const char *symbol, *title;
-    const char *text;       /* C or, for a target of CUDA, its stages, with comments; NULL: there is no form of it yet for the target */
+    const char *text;       /* C or, for a target of CUDA, its stages, with comments */
     const char *ir;         /* the kernel IR that it was printed from; NULL: attention */
     const char *why_simple; /* NULL: it has a fast form */
     sc_helper_set helpers;

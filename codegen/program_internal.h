@@ -83,7 +83,7 @@ typedef void sc_emit_fn(sc_generator *g, const void *what, const char *name, boo
 bool sc_generator_is_cuda(const sc_generator *g);
 /* How a kind of function is written, by kind of target. */
 typedef struct sc_emitters {
-    sc_emit_fn *processor, *cuda; /* cuda NULL: not yet */
+    sc_emit_fn *processor, *cuda;
 } sc_emitters;
 void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel,
                        bool *out_new);
@@ -100,8 +100,6 @@ const char *sc_generator_plan(sc_generator *g, sc_image *image);
 /* ---- code ---- */
 /* Compiles the functions. False after a message. */
 bool sc_generator_add_object(sc_generator *g, sc_image *image);
-/* Whether a function has no form for the target yet: the image is to look at, and does not run. */
-bool sc_generator_lacks(const sc_generator *g);
 
 /* ---- units: rows of lowering.def; false after a message ---- */
 typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);

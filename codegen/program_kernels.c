@@ -18,8 +18,7 @@ void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *wha
     sc_strbuf bare, text;
     sc_helper_set helpers = 0;
     sc_cuda_code code = {0};
-    bool is_there = !sc_generator_is_cuda(g) || emit->cuda != NULL;
-    sc_emit_fn *chosen = sc_generator_is_cuda(g) && is_there ? emit->cuda : emit->processor;
+    sc_emit_fn *chosen = sc_generator_is_cuda(g) ? emit->cuda : emit->processor;
     sc_strbuf_init(&bare, g->arena);
     chosen(g, what, SC_OBJECT_NAME, false, &bare, &helpers, &code);
     /* Grids are not in the text. */
@@ -35,12 +34,12 @@ void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *wha
     sc_strbuf_init(&text, g->arena);
     chosen(g, what, symbol, true, &text, &helpers, &code);
     shown->symbol = symbol;
-    shown->text = is_there ? text.data : NULL;
+    shown->text = text.data;
     shown->helpers = helpers;
     shown->code = code;
     shown->calls = 1;
     if (sc_generator_is_cuda(g))
-        shown->why_simple = is_there ? code.why_simple : "there is no form of it for CUDA yet";
+        shown->why_simple = code.why_simple;
     *sc_vec_push(g->arena, &g->out->kernels) = *shown;
     sc_image_kernel *kernel = sc_vec_push(g->arena, &g->kernels);
     *kernel = (sc_image_kernel){.symbol = symbol, .title = shown->title, .simple = shown->why_simple != NULL};

@@ -5,15 +5,6 @@
 #include "codegen/reduce_cuda.h"
 #include "support/archive.h"
 
-bool sc_generator_lacks(const sc_generator *g)
-{
-    for (uint32_t i = 0; i < g->out->kernels.count; i++) {
-        if (g->out->kernels.data[i].text == NULL)
-            return true;
-    }
-    return false;
-}
-
 static bool add_shared_object(sc_generator *g, sc_image *image)
 {
     uint32_t count = g->out->kernels.count;
@@ -81,15 +72,5 @@ static bool add_modules(sc_generator *g, sc_image *image)
 
 bool sc_generator_add_object(sc_generator *g, sc_image *image)
 {
-    if (!sc_generator_is_cuda(g))
-        return add_shared_object(g, image);
-    if (!sc_generator_lacks(g))
-        return add_modules(g, image);
-    for (uint32_t i = 0; i < g->out->kernels.count; i++) {
-        const sc_generated_kernel *kernel = &g->out->kernels.data[i];
-        if (kernel->text == NULL)
-            sc_report(&g->m->context->diag, SC_D_not_compiled, (sc_loc){0},
-                      sc_arena_printf(g->arena, "'%s' on target '%s'", kernel->title, g->options->target->name), NULL);
-    }
-    return false;
+    return sc_generator_is_cuda(g) ? add_modules(g, image) : add_shared_object(g, image);
 }

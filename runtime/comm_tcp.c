@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "runtime/rendezvous.h"
-#include "support/hash.h"
 
 enum {
     BEAT_MS = 100,
@@ -34,19 +33,6 @@ uint64_t sc_tcp_now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static uint64_t group_key(const sc_comm_group *group)
-{
-    return sc_hash_bytes(group->ranks, group->size * sizeof *group->ranks, group->ordinal);
-}
-
-static uint32_t member_of(const sc_comm_group *group, uint32_t rank)
-{
-    uint32_t i = 0;
-    while (i < group->size && group->ranks[i] != rank)
-        i++;
-    return i;
 }
 
 /* ---- failures ---- */
@@ -92,103 +78,25 @@ static sc_status give_failure(const tcp_world *world, const sc_comm_request *req
 
 /* ---- calls ---- */
 
-tcp_call *sc_tcp_find_call(tcp_world *world, uint64_t group, uint64_t lane, uint64_t number, bool makes)
-{
-    tcp_call *call = world->calls;
-    while (call != NULL && (call->group != group || call->lane != lane || call->number != number))
-        call = call->next;
-    if (call != NULL || !makes)
-        return call;
-    call = world->unused_calls;
-    if (call != NULL)
-        world->unused_calls = call->next;
-    else
-        call = calloc(1, sizeof *call);
-    if (call == NULL)
-        return NULL;
-    call->group = group;
-    call->lane = lane;
-    call->number = number;
-    call->request = NULL;
-    call->notice_count = 0;
-    call->disagrees = call->is_moving = call->is_done = false;
-    call->next = world->calls;
-    world->calls = call;
-    return call;
-}
-
-static void drop_call(tcp_world *world, tcp_call *call)
-{
-    tcp_call **link = &world->calls;
-    while (*link != call)
-        link = &(*link)->next;
-    *link = call->next;
-    call->next = world->unused_calls;
-    world->unused_calls = call;
-}
-
-static uint32_t expected_notices(const tcp_call *call)
-{
-    return call->lane == 0 ? call->request->group->size - 1 : 1;
-}
-
-/* Notice `index` against this rank's own call, and of a permute against those before it; as every rank does, so that nothing is missed. */
-static sc_status compare(const tcp_call *call, uint32_t index, sc_error *error)
-{
-    const sc_comm_request *request = call->request;
-    const sc_comm_group *group = request->group;
-    const tcp_notice *n = &call->notices[index];
-    uint32_t sender = member_of(group, n->sender);
-    if (sender == group->size)
-        return sc_comm_fail(error, SC_ERROR_COMM, "rank %u takes part in a group that it is not in", n->sender);
-    if (!sc_comm_summaries_fit(&request->summary, group->rank, &n->summary, sender))
-        return sc_comm_fail_mismatch(error, request, &request->summary, group->rank, &n->summary, sender);
-    for (uint32_t i = 0; i < index && sc_comm_compares_all(&request->summary); i++) {
-        const tcp_notice *other = &call->notices[i];
-        uint32_t rank = member_of(group, other->sender);
-        if (!sc_comm_summaries_fit(&other->summary, rank, &n->summary, sender))
-            return sc_comm_fail_mismatch(error, request, &other->summary, rank, &n->summary, sender);
-    }
-    return SC_OK;
-}
-
 sc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary, sc_error *error)
 {
-    tcp_call *call = sc_tcp_find_call(world, header->group, header->lane, header->number, true);
-    if (summary->kind >= SC_COMM_KINDS || summary->reduce >= SC_COMM_REDUCES)
-        return sc_comm_fail(error, SC_ERROR_COMM, "rank %u calls something that is not known here", sender);
-    for (uint32_t i = 0; i < SC_COMM_SHOWN_PARTS; i++) {
-        if (summary->dtypes[i] >= SC_DTYPE_COUNT)
-            return sc_comm_fail(error, SC_ERROR_COMM, "rank %u calls with a dtype that is not known here", sender);
-    }
-    if (call != NULL && call->notice_count == call->notice_room) {
-        uint32_t room = call->notice_room == 0 ? 8 : 2 * call->notice_room;
-        tcp_notice *notices = realloc(call->notices, room * sizeof *notices);
-        if (notices == NULL)
-            return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
-        call->notices = notices;
-        call->notice_room = room;
-    }
-    if (call == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
-    call->notices[call->notice_count++] = (tcp_notice){.sender = sender, .summary = *summary};
-    sc_status status = call->request == NULL ? SC_OK : compare(call, call->notice_count - 1, error);
-    call->disagrees = call->disagrees || status != SC_OK;
-    if (call->request != NULL && !call->disagrees && call->notice_count == expected_notices(call))
-        status = sc_tcp_begin(world, call, error);
-    return status;
+    sc_comm_shared_call *call = sc_comm_find_call(&world->calls, header->group, header->lane, header->number, true);
+    sc_status status = sc_comm_take_notice(call, &(sc_comm_notice){.sender = sender, .summary = *summary}, error);
+    return status == SC_OK && sc_comm_is_agreed(call) ? sc_tcp_begin(world, (tcp_call *)call, error) : status;
 }
 
-static sc_status announce(tcp_world *world, const tcp_call *call, sc_error *error)
+static sc_status announce(tcp_world *world, const sc_comm_request *request, sc_error *error)
 {
-    const sc_comm_request *request = call->request;
     const sc_comm_group *group = request->group;
-    tcp_header header = {
-        .kind = TCP_CALL, .group = call->group, .lane = call->lane, .number = call->number, .bytes = sizeof request->summary};
+    tcp_header header = {.kind = TCP_CALL,
+                         .group = *(const uint64_t *)group->state,
+                         .lane = request->lane,
+                         .number = request->number,
+                         .bytes = sizeof request->summary};
     sc_status status = SC_OK;
     for (uint32_t k = 1; k < group->size && status == SC_OK; k++) {
         uint32_t i = (group->rank + k) % group->size;
-        if (request->lane == 0 || i == (uint32_t)(request->call.kind == SC_COMM_SEND ? request->call.to : request->call.from))
+        if (sc_comm_takes_part(request, i))
             status = sc_tcp_send(world, group->ranks[i], &header, &request->summary, error);
     }
     return status;
@@ -196,20 +104,17 @@ static sc_status announce(tcp_world *world, const tcp_call *call, sc_error *erro
 
 static sc_status begin_call(tcp_world *world, sc_comm_request *request, sc_error *error)
 {
-    const sc_comm_group *group = request->group;
-    tcp_call *call = sc_tcp_find_call(world, *(const uint64_t *)group->state, request->lane, request->number, true);
+    tcp_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)request->group->state, request->lane, request->number, true);
     if (call == NULL)
         return sc_comm_fail(error, SC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
-    call->request = request;
+    call->shared.request = request;
     request->work = call;
     sc_status status = sc_tcp_prepare(call, error);
     if (status == SC_OK)
-        status = announce(world, call, error);
-    for (uint32_t i = 0; i < call->notice_count && status == SC_OK; i++)
-        status = compare(call, i, error);
-    if (status == SC_OK && call->notice_count == expected_notices(call))
-        status = sc_tcp_begin(world, call, error);
-    return status;
+        status = announce(world, request, error);
+    if (status == SC_OK)
+        status = sc_comm_compare_notices(&call->shared, error);
+    return status == SC_OK && sc_comm_is_agreed(&call->shared) ? sc_tcp_begin(world, call, error) : status;
 }
 
 static sc_status tcp_start(sc_comm_request *request, sc_error *error)
@@ -223,27 +128,15 @@ static sc_status tcp_start(sc_comm_request *request, sc_error *error)
     if (world->has_failed) {
         status = give_failure(world, request, error);
         if (request->work != NULL)
-            drop_call(world, request->work);
+            sc_comm_drop_call(&world->calls, request->work);
     }
     pthread_mutex_unlock(&world->lock);
     return status;
 }
 
-/* Who has not said that it makes the call: all of them, or those that are gone. */
-static uint32_t find_missing(const tcp_world *world, const sc_comm_request *request, bool only_gone, bool *missing)
+static bool is_gone(const void *world, uint32_t rank)
 {
-    const sc_comm_group *group = request->group;
-    const tcp_call *call = request->work;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < group->size; i++) {
-        bool is_peer = call->lane > 0 && (i == (call->lane - 1) / group->size || i == (call->lane - 1) % group->size);
-        missing[i] = i != group->rank && (call->lane == 0 || is_peer) && (!only_gone || world->peers[group->ranks[i]].is_gone);
-    }
-    for (uint32_t i = 0; i < call->notice_count; i++)
-        missing[member_of(group, call->notices[i].sender)] = false;
-    for (uint32_t i = 0; i < group->size; i++)
-        count += missing[i];
-    return count;
+    return ((const tcp_world *)world)->peers[rank].is_gone;
 }
 
 /* The rank that was not heard for the longest time, if that is `ms` or more; else the size of the world. */
@@ -296,7 +189,7 @@ static void fail_for_missing(tcp_world *world, sc_comm_request *request, uint32_
     uint32_t count = 0;
     if (missing != NULL)
         count = absence == SC_COMM_STALLED ? sc_tcp_find_stalled(world, call, missing)
-                                           : find_missing(world, request, absence == SC_COMM_GONE, missing);
+                                           : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL, world, missing);
     if (missing == NULL)
         sc_comm_fail(&error, SC_ERROR_MEMORY, "out of memory");
     else if (count > 0)
@@ -350,7 +243,7 @@ static sc_status tcp_wait(sc_comm_request *request, sc_error *error)
         sleep_for(world, rest < SURE_SILENCE / 4 ? rest : SURE_SILENCE / 4);
     }
     sc_status status = call->is_done ? SC_OK : give_failure(world, request, error);
-    drop_call(world, call);
+    sc_comm_drop_call(&world->calls, call);
     pthread_mutex_unlock(&world->lock);
     return status;
 }
@@ -433,7 +326,7 @@ static sc_status tcp_group_open(sc_comm_group *group, sc_error *error)
     uint64_t *key = malloc(sizeof *key);
     if (key == NULL)
         return sc_comm_fail(error, SC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
-    *key = group_key(group);
+    *key = sc_comm_group_key(group);
     group->state = key;
     return SC_OK;
 }
@@ -474,15 +367,6 @@ static void tcp_leave(sc_comm *comm)
     }
 }
 
-static void free_calls(tcp_call *calls)
-{
-    while (calls != NULL) {
-        tcp_call *next = calls->next;
-        sc_tcp_free_call(calls);
-        calls = next;
-    }
-}
-
 static void free_world(tcp_world *world)
 {
     for (uint32_t r = 0; world->peers != NULL && r < world->size; r++) {
@@ -491,8 +375,7 @@ static void free_world(tcp_world *world)
         sc_tcp_free_items(world->peers[r].first);
         free(world->peers[r].buffer);
     }
-    free_calls(world->calls);
-    free_calls(world->unused_calls);
+    sc_comm_free_calls(&world->calls, sc_tcp_free_call);
     sc_tcp_free_items(world->unused_items);
     if (world->bell >= 0)
         close(world->bell);
@@ -541,6 +424,7 @@ static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
     if (world != NULL) {
         world->rank = rank;
         world->size = size;
+        world->calls.bytes = sizeof(tcp_call);
         world->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         world->peers = calloc(size, sizeof *world->peers);
         world->polls = calloc(size + 1u, sizeof *world->polls);

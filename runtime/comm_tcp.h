@@ -3,7 +3,7 @@
 #ifndef SHARDC_RUNTIME_COMM_TCP_H
 #define SHARDC_RUNTIME_COMM_TCP_H
 
-#include "runtime/comm_backend.h"
+#include "runtime/comm_calls.h"
 
 enum {
     SC_TCP_MAGIC = 0x73686474,
@@ -37,19 +37,8 @@ typedef struct tcp_failure {
     uint32_t unused;
 } tcp_failure;
 
-typedef struct tcp_notice {
-    uint32_t sender; /* world rank */
-    sc_comm_summary summary;
-} tcp_notice;
-
-/* A call that this rank or another one has started. */
 typedef struct tcp_call {
-    struct tcp_call *next;
-    uint64_t group, lane, number;
-    sc_comm_request *request; /* NULL: this rank did not start it yet */
-    tcp_notice *notices;      /* of the others, in the order of arrival */
-    uint32_t notice_count, notice_room;
-    bool disagrees;   /* members make different calls: it never moves, though the world's failure may come a moment later */
+    sc_comm_shared_call shared;
     bool is_moving;   /* all notices are there */
     bool has_reduced; /* or has nothing to reduce */
     bool is_done;
@@ -115,7 +104,7 @@ typedef struct tcp_world {
     bool has_failed, is_failing; /* is_failing: something was found, and what arrived before it is still read */
     tcp_failure failure;
     tcp_peer *peers; /* by world rank */
-    tcp_call *calls, *unused_calls;
+    sc_comm_calls calls; /* tcp_call */
     tcp_item *unused_items;
     struct pollfd *polls;
 } tcp_world;
@@ -125,7 +114,6 @@ uint64_t sc_tcp_now_ms(void);
 /* ---- comm_tcp.c ---- */
 /* The first one counts; the world fails when what has arrived is read. */
 void sc_tcp_find_failure(tcp_world *world, const tcp_failure *failure);
-tcp_call *sc_tcp_find_call(tcp_world *world, uint64_t group, uint64_t lane, uint64_t number, bool makes);
 sc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary, sc_error *error);
 
 /* ---- comm_tcp_move.c ---- */
@@ -144,7 +132,8 @@ void sc_tcp_send_more(tcp_world *world, uint32_t rank);
 void sc_tcp_receive(tcp_world *world, uint32_t rank);
 /* No buffer of a call is touched after it. */
 void sc_tcp_give_up_data(tcp_world *world);
-void sc_tcp_free_call(tcp_call *call);
+/* What it holds. */
+void sc_tcp_free_call(void *call);
 void sc_tcp_free_items(tcp_item *items);
 
 #endif

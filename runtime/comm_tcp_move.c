@@ -29,7 +29,7 @@ static int64_t slice_begin(int64_t count, uint32_t n, uint32_t member)
 
 static bool reduces(const tcp_call *call)
 {
-    sc_comm_kind kind = call->request->call.kind;
+    sc_comm_kind kind = call->shared.request->call.kind;
     return kind == SC_COMM_ALL_REDUCE || kind == SC_COMM_REDUCE_SCATTER;
 }
 
@@ -43,8 +43,8 @@ static piece stretch(const sc_comm_part *part, const void *base, int64_t begin, 
 /* A member's slice of a part that is reduced. */
 static piece slice_of(const tcp_call *call, uint32_t part, const void *base, uint32_t member)
 {
-    uint32_t n = call->request->group->size;
-    const sc_comm_part *p = &call->request->parts[part];
+    uint32_t n = call->shared.request->group->size;
+    const sc_comm_part *p = &call->shared.request->parts[part];
     int64_t begin = slice_begin(p->count, n, member);
     return stretch(p, base, begin, slice_begin(p->count, n, member + 1) - begin);
 }
@@ -52,9 +52,9 @@ static piece slice_of(const tcp_call *call, uint32_t part, const void *base, uin
 /* What this rank sends to `member` of a part. */
 static piece outgoing(const tcp_call *call, uint32_t phase, uint32_t part, uint32_t member)
 {
-    const sc_comm_call *c = &call->request->call;
-    const sc_comm_part *p = &call->request->parts[part];
-    uint32_t n = call->request->group->size, rank = call->request->group->rank;
+    const sc_comm_call *c = &call->shared.request->call;
+    const sc_comm_part *p = &call->shared.request->parts[part];
+    uint32_t n = call->shared.request->group->size, rank = call->shared.request->group->rank;
     int64_t m = p->count / n;
     if (phase == 1)
         return c->kind == SC_COMM_ALL_REDUCE ? slice_of(call, part, p->destination, rank) : (piece){NULL, 0};
@@ -79,9 +79,9 @@ static piece outgoing(const tcp_call *call, uint32_t phase, uint32_t part, uint3
 /* Where what `member` sends goes. */
 static piece incoming(const tcp_call *call, uint32_t phase, uint32_t part, uint32_t member)
 {
-    const sc_comm_call *c = &call->request->call;
-    const sc_comm_part *p = &call->request->parts[part];
-    uint32_t n = call->request->group->size, rank = call->request->group->rank;
+    const sc_comm_call *c = &call->shared.request->call;
+    const sc_comm_part *p = &call->shared.request->parts[part];
+    uint32_t n = call->shared.request->group->size, rank = call->shared.request->group->rank;
     int64_t m = p->count / n;
     if (phase == 1)
         return c->kind == SC_COMM_ALL_REDUCE ? slice_of(call, part, p->destination, member) : (piece){NULL, 0};
@@ -107,10 +107,10 @@ static piece incoming(const tcp_call *call, uint32_t phase, uint32_t part, uint3
 /* What stays on this rank. */
 static void move_own(const tcp_call *call)
 {
-    sc_comm_kind kind = call->request->call.kind;
-    uint32_t rank = call->request->group->rank;
+    sc_comm_kind kind = call->shared.request->call.kind;
+    uint32_t rank = call->shared.request->group->rank;
     bool is_message = kind == SC_COMM_SEND || kind == SC_COMM_RECV;
-    for (uint32_t i = 0; !reduces(call) && !is_message && i < call->request->call.part_count; i++) {
+    for (uint32_t i = 0; !reduces(call) && !is_message && i < call->shared.request->call.part_count; i++) {
         piece from = outgoing(call, 0, i, rank), to = incoming(call, 0, i, rank);
         if (to.bytes > 0 && from.bytes == to.bytes && from.at != to.at)
             memcpy(to.at, from.at, (size_t)to.bytes);
@@ -119,10 +119,10 @@ static void move_own(const tcp_call *call)
 
 static void reduce(tcp_call *call)
 {
-    const sc_comm_call *c = &call->request->call;
-    uint32_t n = call->request->group->size, rank = call->request->group->rank;
+    const sc_comm_call *c = &call->shared.request->call;
+    uint32_t n = call->shared.request->group->size, rank = call->shared.request->group->rank;
     for (uint32_t i = 0; i < c->part_count; i++) {
-        const sc_comm_part *p = &call->request->parts[i];
+        const sc_comm_part *p = &call->shared.request->parts[i];
         int64_t begin = slice_begin(p->count, n, rank), count = slice_begin(p->count, n, rank + 1) - begin;
         if (count == 0)
             continue;
@@ -151,8 +151,8 @@ static bool make_room(void **block, uint32_t *room, size_t count, size_t size)
 
 sc_status sc_tcp_prepare(tcp_call *call, sc_error *error)
 {
-    const sc_comm_call *c = &call->request->call;
-    uint32_t n = call->request->group->size, rank = call->request->group->rank;
+    const sc_comm_call *c = &call->shared.request->call;
+    uint32_t n = call->shared.request->group->size, rank = call->shared.request->group->rank;
     if (!make_room((void **)&call->incoming, &call->incoming_room, (size_t)PHASES * n, sizeof *call->incoming) ||
         !make_room((void **)&call->offsets, &call->offset_room, c->part_count + 1u, sizeof *call->offsets) ||
         !make_room((void **)&call->sources, &call->source_room, n, sizeof *call->sources))
@@ -160,7 +160,7 @@ sc_status sc_tcp_prepare(tcp_call *call, sc_error *error)
     call->row = 0;
     for (uint32_t i = 0; i < c->part_count && reduces(call); i++) {
         call->offsets[i] = call->row;
-        call->row += (slice_of(call, i, call->request->parts[i].source, rank).bytes + ALIGN - 1) / ALIGN * ALIGN;
+        call->row += (slice_of(call, i, call->shared.request->parts[i].source, rank).bytes + ALIGN - 1) / ALIGN * ALIGN;
     }
     size_t terms = (size_t)call->row * n;
     if (terms > call->term_room) {
@@ -230,14 +230,13 @@ void sc_tcp_free_items(tcp_item *items)
     }
 }
 
-void sc_tcp_free_call(tcp_call *call)
+void sc_tcp_free_call(void *freed)
 {
-    free(call->notices);
+    tcp_call *call = freed;
     free(call->incoming);
     free(call->offsets);
     free(call->terms);
     free(call->sources);
-    free(call);
 }
 
 /* ---- sending ---- */
@@ -372,8 +371,8 @@ sc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header,
 
 static sc_status post_phase(tcp_world *world, tcp_call *call, uint32_t phase, sc_error *error)
 {
-    const sc_comm_group *group = call->request->group;
-    uint32_t part_count = call->request->call.part_count;
+    const sc_comm_group *group = call->shared.request->group;
+    uint32_t part_count = call->shared.request->call.part_count;
     for (uint32_t k = 1; k < group->size; k++) {
         uint32_t member = (group->rank + k) % group->size, rank = group->ranks[member];
         for (uint32_t i = 0; i < part_count; i++) {
@@ -385,9 +384,9 @@ static sc_status post_phase(tcp_world *world, tcp_call *call, uint32_t phase, sc
                 return no_memory(error);
             item->header = (tcp_header){.magic = SC_TCP_MAGIC,
                                         .kind = TCP_DATA,
-                                        .group = call->group,
-                                        .lane = call->lane,
-                                        .number = call->number,
+                                        .group = call->shared.group,
+                                        .lane = call->shared.lane,
+                                        .number = call->shared.number,
                                         .part = i,
                                         .phase = phase};
             item->data = out.at;
@@ -419,7 +418,7 @@ sc_status sc_tcp_begin(tcp_world *world, tcp_call *call, sc_error *error)
 
 static bool has_all(const tcp_call *call, uint32_t phase)
 {
-    uint32_t n = call->request->group->size, k = 0;
+    uint32_t n = call->shared.request->group->size, k = 0;
     while (k < n && call->incoming[phase * n + k] == 0)
         k++;
     return k == n;
@@ -434,7 +433,7 @@ sc_status sc_tcp_advance(tcp_world *world, tcp_call *call, sc_error *error)
         reduce(call);
         call->has_reduced = true;
         call->moved_ms = sc_tcp_now_ms();
-        if (call->request->call.kind == SC_COMM_ALL_REDUCE)
+        if (call->shared.request->call.kind == SC_COMM_ALL_REDUCE)
             status = post_phase(world, call, 1, error);
     }
     if (status == SC_OK && !call->is_done && call->unsent == 0 && has_all(call, 1)) {
@@ -446,7 +445,7 @@ sc_status sc_tcp_advance(tcp_world *world, tcp_call *call, sc_error *error)
 
 uint32_t sc_tcp_find_stalled(const tcp_world *world, const tcp_call *call, bool *is_stalled)
 {
-    const sc_comm_group *group = call->request->group;
+    const sc_comm_group *group = call->shared.request->group;
     uint32_t count = 0, n = group->size;
     for (uint32_t k = 0; k < n; k++) {
         bool sends = false;
@@ -508,24 +507,16 @@ static void lose(tcp_world *world, uint32_t rank, const char *why)
     sc_tcp_find_failure(world, &failure);
 }
 
-static uint32_t member_of(const sc_comm_group *group, uint32_t rank)
-{
-    uint32_t i = 0;
-    while (i < group->size && group->ranks[i] != rank)
-        i++;
-    return i;
-}
-
 /* Where the payload of a frame of DATA goes; false: it is nothing that this rank waits for. */
 static bool find_target(tcp_world *world, uint32_t rank, const tcp_header *h, char **out)
 {
     *out = NULL;
     if (world->has_failed)
         return true;
-    const tcp_call *call = sc_tcp_find_call(world, h->group, h->lane, h->number, false);
-    if (call == NULL || call->request == NULL || call->is_done || h->phase >= PHASES || h->part >= call->request->call.part_count)
+    const tcp_call *call = sc_comm_find_call(&world->calls, h->group, h->lane, h->number, false);
+    if (call == NULL || call->shared.request == NULL || call->is_done || h->phase >= PHASES || h->part >= call->shared.request->call.part_count)
         return false;
-    uint32_t member = member_of(call->request->group, rank), n = call->request->group->size;
+    uint32_t member = sc_comm_member(call->shared.request->group, rank), n = call->shared.request->group->size;
     if (member == n || h->bytes > call->incoming[h->phase * n + member])
         return false;
     piece to = incoming(call, h->phase, h->part, member);
@@ -572,8 +563,8 @@ static sc_status end_payload(tcp_world *world, uint32_t rank, uint32_t trailer, 
     case TCP_DATA: {
         if (world->has_failed || peer->target == NULL || trailer != GOOD_TRAILER)
             return SC_OK;
-        tcp_call *call = sc_tcp_find_call(world, h->group, h->lane, h->number, false);
-        call->incoming[h->phase * call->request->group->size + member_of(call->request->group, rank)] -= h->bytes;
+        tcp_call *call = sc_comm_find_call(&world->calls, h->group, h->lane, h->number, false);
+        call->incoming[h->phase * call->shared.request->group->size + sc_comm_member(call->shared.request->group, rank)] -= h->bytes;
         call->moved_ms = sc_tcp_now_ms();
         return sc_tcp_advance(world, call, error);
     }

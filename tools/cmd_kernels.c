@@ -13,8 +13,7 @@ typedef struct listing {
     const sc_options *options;
     const sc_target *target;
     sc_generated generated;
-    sc_cubins cubins;   /* of the kernels that have a text; none without --compile */
-    uint32_t *cubin_of; /* by kernel; SC_NONE */
+    sc_cubins cubins; /* of the kernels, in their order; none without --compile */
 } listing;
 
 static bool write_file(const listing *l, const char *name, const void *bytes, size_t length)
@@ -66,9 +65,7 @@ static bool write_all(const listing *l)
     }
     for (uint32_t i = 0; i < l->generated.kernels.count; i++) {
         const sc_generated_kernel *kernel = &l->generated.kernels.data[i];
-        if (kernel->text != NULL && !write_source(l, kernel))
-            return false;
-        if (l->cubin_of != NULL && l->cubin_of[i] != SC_NONE && !write_cubin(l, kernel, &l->cubins.cubins[l->cubin_of[i]]))
+        if (!write_source(l, kernel) || (l->cubins.cubins != NULL && !write_cubin(l, kernel, &l->cubins.cubins[i])))
             return false;
     }
     if (image->object_bytes > 0 && !write_file(l, "kernels.so", image->object, image->object_bytes))
@@ -82,14 +79,11 @@ static bool write_all(const listing *l)
 static bool compile_cubins(listing *l)
 {
     sc_arena *arena = &l->context->arena;
-    uint32_t kernels = l->generated.kernels.count, count = 0;
-    sc_cubin_function *functions = sc_arena_array(arena, kernels, sizeof *functions);
-    l->cubin_of = sc_arena_array(arena, kernels, sizeof *l->cubin_of);
-    for (uint32_t i = 0; i < kernels; i++) {
+    uint32_t count = l->generated.kernels.count;
+    sc_cubin_function *functions = sc_arena_array(arena, count, sizeof *functions);
+    for (uint32_t i = 0; i < count; i++) {
         const sc_generated_kernel *kernel = &l->generated.kernels.data[i];
-        l->cubin_of[i] = kernel->text == NULL ? SC_NONE : count;
-        if (kernel->text != NULL)
-            functions[count++] = (sc_cubin_function){kernel->symbol, kernel->text, kernel->helpers};
+        functions[i] = (sc_cubin_function){kernel->symbol, kernel->text, kernel->helpers};
     }
     const char *error = sc_cubins_build(arena, l->target, functions, count, NULL, &l->cubins);
     if (error != NULL)
@@ -100,9 +94,9 @@ static bool compile_cubins(listing *l)
 /* ---- the list ---- */
 static const sc_cuda_usage *find_usage(const listing *l, uint32_t kernel, const char *entry)
 {
-    if (l->cubin_of == NULL || l->cubin_of[kernel] == SC_NONE)
+    if (l->cubins.cubins == NULL)
         return NULL;
-    const sc_cubin *cubin = &l->cubins.cubins[l->cubin_of[kernel]];
+    const sc_cubin *cubin = &l->cubins.cubins[kernel];
     for (uint32_t u = 0; u < cubin->usages.count; u++) {
         if (strcmp(cubin->usages.data[u].entry, entry) == 0)
             return &cubin->usages.data[u];
@@ -122,7 +116,7 @@ static void print_stages(const listing *l, uint32_t index, sc_strbuf *out)
             sc_strbuf_printf(out, ", %u registers, %u bytes spilled", usage->registers, usage->spill_store_bytes);
         sc_strbuf_add_char(out, '\n');
     }
-    if (sc_target_is_cuda(l->target) && kernel->code.scratch_bytes > 0 && kernel->text != NULL)
+    if (sc_target_is_cuda(l->target) && kernel->code.scratch_bytes > 0)
         sc_strbuf_printf(out, "    scratch: %lld bytes\n", (long long)kernel->code.scratch_bytes);
 }
 
@@ -131,9 +125,7 @@ static void print_list(const listing *l, sc_strbuf *out)
     for (uint32_t i = 0; i < l->generated.kernels.count; i++) {
         const sc_generated_kernel *kernel = &l->generated.kernels.data[i];
         sc_strbuf_printf(out, "%-22s %4u calls  %s\n", kernel->symbol, kernel->calls, kernel->title);
-        if (kernel->text == NULL)
-            sc_strbuf_printf(out, "    missing: %s\n", kernel->why_simple);
-        else if (kernel->why_simple != NULL)
+        if (kernel->why_simple != NULL)
             sc_strbuf_printf(out, "    simple: %s\n", kernel->why_simple);
         print_stages(l, i, out);
     }

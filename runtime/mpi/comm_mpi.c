@@ -18,22 +18,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "support/hash.h"
 
 enum {
     EAGER_POLLS = 2000, /* with a yield after each */
     SLEEP_NS = 50000,
     LEAVE_MS = 5000 /* how long the ranks of a failed world are waited for when one closes */
 };
-
-/* The group's size when it is no member. */
-static uint32_t group_rank_of(const sc_comm_group *group, uint32_t world_rank)
-{
-    uint32_t i = 0;
-    while (i < group->size && group->ranks[i] != world_rank)
-        i++;
-    return i;
-}
 
 sc_status sc_mpi_check(int code, const char *function, sc_error *error)
 {
@@ -51,11 +41,6 @@ static uint64_t now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static uint64_t group_key(const sc_comm_group *group)
-{
-    return sc_hash_bytes(group->ranks, group->size * sizeof *group->ranks, group->ordinal);
 }
 
 /* Takes its own copy. Without memory the notice is lost, which the caller must make a failure. */
@@ -105,45 +90,16 @@ static void fail_world(sc_comm *comm, const sc_error *error, bool tell)
     }
 }
 
-static mpi_call *find_call(mpi_world *world, uint64_t group, uint64_t lane, uint64_t number)
-{
-    mpi_call *call = world->calls;
-    while (call != NULL && (call->group != group || call->lane != lane || call->number != number))
-        call = call->next;
-    if (call != NULL)
-        return call;
-    call = world->unused_calls;
-    if (call != NULL)
-        world->unused_calls = call->next;
-    else
-        call = calloc(1, sizeof *call);
-    if (call == NULL)
-        return NULL;
-    call->group = group;
-    call->lane = lane;
-    call->number = number;
-    call->request = NULL;
-    call->notice_count = 0;
-    call->is_moving = call->is_done = call->is_abandoned = false;
-    call->next = world->calls;
-    world->calls = call;
-    return call;
-}
-
 static void drop_call(mpi_world *world, mpi_call *call)
 {
-    mpi_call **link = &world->calls;
-    while (*link != call)
-        link = &(*link)->next;
-    *link = call->next;
-    call->next = world->unused_calls;
-    world->unused_calls = call;
+    call->is_moving = call->is_done = call->is_abandoned = false;
+    sc_comm_drop_call(&world->calls, call);
 }
 
 /* After a failure: the request is the caller's again, though messages may still be under way. */
 static void abandon(mpi_world *world, mpi_call *call)
 {
-    call->request = NULL;
+    call->shared.request = NULL;
     if (!call->is_moving) {
         drop_call(world, call);
         return;
@@ -154,8 +110,9 @@ static void abandon(mpi_world *world, mpi_call *call)
 
 static void drop_quiet_calls(mpi_world *world)
 {
-    for (mpi_call *call = world->calls, *next; call != NULL; call = next) {
-        next = call->next;
+    for (sc_comm_shared_call *shared = world->calls.first, *next; shared != NULL; shared = next) {
+        mpi_call *call = (mpi_call *)shared;
+        next = shared->next;
         if (call->is_abandoned && sc_mpi_is_quiet(call))
             drop_call(world, call);
     }
@@ -163,58 +120,27 @@ static void drop_quiet_calls(mpi_world *world)
 
 static bool has_abandoned(const mpi_world *world)
 {
-    const mpi_call *call = world->calls;
-    while (call != NULL && !call->is_abandoned)
+    const sc_comm_shared_call *call = world->calls.first;
+    while (call != NULL && !((const mpi_call *)call)->is_abandoned)
         call = call->next;
     return call != NULL;
 }
 
-static uint32_t expected_notices(const mpi_call *call)
+/* The call begins to move if all have said that they make it. */
+static sc_status begin_if_agreed(mpi_world *world, mpi_call *call, sc_error *error)
 {
-    return call->lane == 0 ? call->request->group->size - 1 : 1;
+    if (!sc_comm_is_agreed(&call->shared))
+        return SC_OK;
+    for (uint32_t i = 0; i < call->shared.notice_count; i++)
+        call->tags[sc_comm_member(call->shared.request->group, call->shared.notices[i].sender)] = call->shared.notices[i].tag;
+    return sc_mpi_begin(world, call, error);
 }
 
-/* Notice `index` against this rank's own call; every pair of members compares, so nothing is missed. Of a permute it is compared with the
- * notices before it, too: two others that contradict each other would leave this rank's messages as they are. */
-static sc_status compare(const mpi_call *call, uint32_t index, sc_error *error)
+static sc_status take_notice(mpi_world *world, const call_notice *n, sc_error *error)
 {
-    const sc_comm_request *request = call->request;
-    const sc_comm_group *group = request->group;
-    const call_notice *n = &call->notices[index];
-    uint32_t sender = group_rank_of(group, n->sender);
-    if (sender == group->size)
-        return sc_comm_fail(error, SC_ERROR_COMM, "rank %u takes part in a group that it is not in", n->sender);
-    call->tags[sender] = n->tag;
-    if (!sc_comm_summaries_fit(&request->summary, group->rank, &n->summary, sender))
-        return sc_comm_fail_mismatch(error, request, &request->summary, group->rank, &n->summary, sender);
-    for (uint32_t i = 0; i < index && sc_comm_compares_all(&request->summary); i++) {
-        const call_notice *other = &call->notices[i];
-        uint32_t rank = group_rank_of(group, other->sender);
-        if (!sc_comm_summaries_fit(&other->summary, rank, &n->summary, sender))
-            return sc_comm_fail_mismatch(error, request, &other->summary, rank, &n->summary, sender);
-    }
-    return SC_OK;
-}
-
-static sc_status take_notice(sc_comm *comm, const call_notice *n, sc_error *error)
-{
-    mpi_world *world = comm->state;
-    mpi_call *call = find_call(world, n->group, n->lane, n->number);
-    if (call != NULL && call->notice_count == call->notice_room) {
-        uint32_t room = call->notice_room == 0 ? 8 : 2 * call->notice_room;
-        call_notice *notices = realloc(call->notices, room * sizeof *notices);
-        if (notices == NULL)
-            return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
-        call->notices = notices;
-        call->notice_room = room;
-    }
-    if (call == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
-    call->notices[call->notice_count++] = *n;
-    sc_status status = call->request == NULL ? SC_OK : compare(call, call->notice_count - 1, error);
-    if (status == SC_OK && call->request != NULL && call->notice_count == expected_notices(call))
-        status = sc_mpi_begin(world, call, error);
-    return status;
+    sc_comm_shared_call *call = sc_comm_find_call(&world->calls, n->group, n->lane, n->number, true);
+    sc_status status = sc_comm_take_notice(call, &n->notice, error);
+    return status == SC_OK ? begin_if_agreed(world, (mpi_call *)call, error) : status;
 }
 
 /* Reads what has arrived. */
@@ -229,7 +155,7 @@ static sc_status read_inbox(sc_comm *comm, bool *out_moved, sc_error *error)
             return status;
         *out_moved = true;
         if (world->inbox.kind == NOTICE_CALL && !world->has_failed)
-            status = take_notice(comm, &world->inbox.call, error);
+            status = take_notice(world, &world->inbox.call, error);
         if (world->inbox.kind == NOTICE_FAILURE)
             fail_world(comm, &world->inbox.failure, false);
         if (world->inbox.kind == NOTICE_BYE && !world->is_gone[from.MPI_SOURCE]) {
@@ -254,7 +180,8 @@ static bool make_progress(sc_comm *comm)
     empty_outbox(world);
     sc_status status = read_inbox(comm, &moved, &error);
     /* In a failed world, too: what all members have agreed on and is there has not failed. */
-    for (mpi_call *call = world->calls; call != NULL && status == SC_OK; call = call->next) {
+    for (sc_comm_shared_call *shared = world->calls.first; shared != NULL && status == SC_OK; shared = shared->next) {
+        mpi_call *call = (mpi_call *)shared;
         if (call->is_moving && !call->is_done && !call->is_abandoned)
             status = sc_mpi_continue(world, call, &moved, &error);
     }
@@ -272,23 +199,18 @@ static sc_status give_failure(const mpi_world *world, sc_error *error)
     return world->failure.status;
 }
 
-static sc_status announce(mpi_world *world, mpi_call *call, sc_error *error)
+static sc_status announce(mpi_world *world, const sc_comm_request *request, int32_t tag, sc_error *error)
 {
-    const sc_comm_request *request = call->request;
     const sc_comm_group *group = request->group;
     notice n;
     memset(&n, 0, sizeof n);
     n.kind = NOTICE_CALL;
-    n.call = (call_notice){.group = call->group,
-                           .lane = call->lane,
-                           .number = call->number,
-                           .tag = call->tag,
-                           .sender = group->comm->rank,
-                           .summary = request->summary};
+    n.call = (call_notice){.group = *(const uint64_t *)group->state, .lane = request->lane, .number = request->number};
+    n.call.notice = (sc_comm_notice){.sender = group->comm->rank, .tag = tag, .summary = request->summary};
     sc_status status = SC_OK;
     for (uint32_t k = 1; k < group->size && status == SC_OK; k++) {
         uint32_t i = (group->rank + k) % group->size;
-        if (request->lane == 0 || i == (uint32_t)(request->call.kind == SC_COMM_SEND ? request->call.to : request->call.from))
+        if (sc_comm_takes_part(request, i))
             status = send_notice(world, group->ranks[i], &n, error);
     }
     return status;
@@ -296,8 +218,8 @@ static sc_status announce(mpi_world *world, mpi_call *call, sc_error *error)
 
 static sc_status begin_call(mpi_world *world, sc_comm_request *request, sc_error *error)
 {
-    sc_comm_group *group = request->group;
-    mpi_call *call = find_call(world, *(uint64_t *)group->state, request->lane, request->number);
+    const sc_comm_group *group = request->group;
+    mpi_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)group->state, request->lane, request->number, true);
     if (call == NULL)
         return sc_comm_fail(error, SC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
     if (call->tag_room < group->size) {
@@ -307,16 +229,14 @@ static sc_status begin_call(mpi_world *world, sc_comm_request *request, sc_error
         call->tags = tags;
         call->tag_room = group->size;
     }
-    call->request = request;
+    call->shared.request = request;
     request->work = call;
     call->tag = world->next_tag;
     world->next_tag = world->next_tag == world->last_tag ? FIRST_DATA_TAG : world->next_tag + 1;
-    sc_status status = announce(world, call, error);
-    for (uint32_t i = 0; i < call->notice_count && status == SC_OK; i++)
-        status = compare(call, i, error);
-    if (status == SC_OK && call->notice_count == expected_notices(call))
-        status = sc_mpi_begin(world, call, error);
-    return status;
+    sc_status status = announce(world, request, call->tag, error);
+    if (status == SC_OK)
+        status = sc_comm_compare_notices(&call->shared, error);
+    return status == SC_OK ? begin_if_agreed(world, call, error) : status;
 }
 
 static sc_status mpi_start(sc_comm_request *request, sc_error *error)
@@ -338,22 +258,9 @@ static sc_status mpi_start(sc_comm_request *request, sc_error *error)
     return status;
 }
 
-/* Who has not said that it makes the call: all of them, or those that are gone. */
-static uint32_t find_missing(const sc_comm_request *request, bool only_gone, bool *missing)
+static bool is_gone(const void *world, uint32_t rank)
 {
-    const sc_comm_group *group = request->group;
-    const mpi_call *call = request->work;
-    const mpi_world *world = group->comm->state;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < group->size; i++) {
-        bool is_peer = i == (call->lane - 1) / group->size || i == (call->lane - 1) % group->size;
-        missing[i] = i != group->rank && (call->lane == 0 || is_peer) && (!only_gone || world->is_gone[group->ranks[i]]);
-    }
-    for (uint32_t i = 0; i < call->notice_count; i++)
-        missing[group_rank_of(group, call->notices[i].sender)] = false;
-    for (uint32_t i = 0; i < group->size; i++)
-        count += missing[i];
-    return count;
+    return ((const mpi_world *)world)->is_gone[rank];
 }
 
 /* The world is locked. The rank waits in vain: for `waited_ms`, or (0) perhaps for somebody who is gone. */
@@ -366,7 +273,9 @@ static void fail_for_missing(sc_comm_request *request, uint32_t waited_ms)
     bool *missing = calloc(request->group->size, sizeof *missing);
     uint32_t count = 0;
     if (missing != NULL)
-        count = absence == SC_COMM_STALLED ? sc_mpi_find_stalled(call, missing) : find_missing(request, absence == SC_COMM_GONE, missing);
+        count = absence == SC_COMM_STALLED
+                    ? sc_mpi_find_stalled(call, missing)
+                    : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL, comm->state, missing);
     if (missing == NULL)
         sc_comm_fail(&error, SC_ERROR_MEMORY, "out of memory");
     else if (count > 0)
@@ -454,7 +363,7 @@ static sc_status mpi_group_open(sc_comm_group *group, sc_error *error)
     uint64_t *key = malloc(sizeof *key);
     if (key == NULL)
         return sc_comm_fail(error, SC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
-    *key = group_key(group);
+    *key = sc_comm_group_key(group);
     group->state = key;
     return SC_OK;
 }
@@ -492,16 +401,10 @@ static void mpi_leave(sc_comm *comm)
     pthread_mutex_unlock(&world->lock);
 }
 
-static void free_calls(mpi_call *calls)
+static void free_call(void *call)
 {
-    while (calls != NULL) {
-        mpi_call *next = calls->next;
-        sc_mpi_free_moves(calls);
-        free(calls->notices);
-        free(calls->tags);
-        free(calls);
-        calls = next;
-    }
+    sc_mpi_free_moves(call);
+    free(((mpi_call *)call)->tags);
 }
 
 static void free_world(mpi_world *world)
@@ -511,8 +414,7 @@ static void free_world(mpi_world *world)
         free(world->unused_outgoing);
         world->unused_outgoing = next;
     }
-    free_calls(world->calls);
-    free_calls(world->unused_calls);
+    sc_comm_free_calls(&world->calls, free_call);
     pthread_mutex_destroy(&world->lock);
     free(world->is_gone);
     free(world);
@@ -591,6 +493,7 @@ static sc_status open_world(const sc_comm_options *options, sc_comm **out, sc_er
         free(is_gone);
         return sc_comm_fail(error, SC_ERROR_MEMORY, "a world of %d ranks: out of memory", size);
     }
+    world->calls.bytes = sizeof(mpi_call);
     world->is_gone = is_gone;
     world->ends_mpi = has_started;
     status = make_comm(world, error);

@@ -4,7 +4,7 @@
 
 #include <mpi.h>
 
-#include "runtime/comm_backend.h"
+#include "runtime/comm_calls.h"
 
 /* A message to another rank about a call, or about the world. They all have tag CONTROL_TAG; data have the others. */
 typedef enum notice_kind { NOTICE_CALL, NOTICE_FAILURE, NOTICE_BYE } notice_kind;
@@ -12,10 +12,8 @@ typedef enum notice_kind { NOTICE_CALL, NOTICE_FAILURE, NOTICE_BYE } notice_kind
 enum { CONTROL_TAG = 0, FIRST_DATA_TAG = 1 };
 
 typedef struct call_notice {
-    uint64_t group, lane, number; /* of group: a hash of its list and ordinal */
-    int32_t tag;                  /* of the sender's data in this call: no other of its calls in flight has it */
-    uint32_t sender;              /* world rank */
-    sc_comm_summary summary;
+    uint64_t group, lane, number; /* of sc_comm_shared_call */
+    sc_comm_notice notice;        /* its tag: of the sender's data in this call; no other of its calls in flight has it */
 } call_notice;
 
 typedef struct notice {
@@ -59,13 +57,8 @@ typedef struct mpi_batch {
     char *terms; /* of the others, in a round of a reduction: a window each, by group rank without this one */
 } mpi_batch;
 
-/* A call that this rank or another one has started. */
 typedef struct mpi_call {
-    struct mpi_call *next;
-    uint64_t group, lane, number;
-    sc_comm_request *request; /* NULL: this rank did not start it yet */
-    call_notice *notices;     /* of the others, in the order of arrival */
-    uint32_t notice_count, notice_room;
+    sc_comm_shared_call shared; /* without a request: not started by this rank yet, or abandoned */
     int32_t tag;
     int32_t *tags; /* by group rank: the others' */
     uint32_t tag_room;
@@ -100,7 +93,7 @@ typedef struct mpi_world {
     notice inbox;
     MPI_Request inbox_request;
     outgoing *outbox, *unused_outgoing;
-    mpi_call *calls, *unused_calls;
+    sc_comm_calls calls; /* mpi_call */
     int next_tag, last_tag;
 } mpi_world;
 
@@ -119,6 +112,6 @@ uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled);
 void sc_mpi_cancel(mpi_call *call);
 bool sc_mpi_is_quiet(mpi_call *call);
 /* Frees what the call holds for moving. */
-void sc_mpi_free_moves(mpi_call *call);
+void sc_mpi_free_moves(void *call);
 
 #endif

@@ -90,7 +90,7 @@ static void reset(mpi_batch *batch)
 
 static range range_of(const mpi_call *call, range_kind kind, uint32_t part, uint32_t block)
 {
-    int64_t count = call->request->parts[part].count, n = call->request->group->size;
+    int64_t count = call->shared.request->parts[part].count, n = call->shared.request->group->size;
     assert(n > 0);
     int64_t m = count / n, rest = count % n;
     switch (kind) {
@@ -107,7 +107,7 @@ static range range_of(const mpi_call *call, range_kind kind, uint32_t part, uint
 
 static bool is_sliced(const mpi_call *call)
 {
-    const sc_comm_summary *s = &call->request->summary;
+    const sc_comm_summary *s = &call->shared.request->summary;
     return s->kind == SC_COMM_REDUCE_SCATTER || s->bytes > SMALL_CALL;
 }
 
@@ -116,7 +116,7 @@ static bool is_sliced(const mpi_call *call)
 static range window_of(const mpi_call *call, int64_t round, uint32_t part, uint32_t block)
 {
     range slice = range_of(call, is_sliced(call) ? RANGE_SLICE : RANGE_WHOLE, part, block);
-    int64_t element = sc_dtypes[call->request->parts[part].dtype].bytes;
+    int64_t element = sc_dtypes[call->shared.request->parts[part].dtype].bytes;
     int64_t start = round * call->window - call->offsets[part], end = start + call->window;
     int64_t low = start > 0 ? start / element : 0, high = end > 0 ? end / element : 0;
     low = low < slice.length ? low : slice.length;
@@ -148,7 +148,7 @@ static sc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *batch, 
             return no_memory(error);
         batch->messages[batch->count].peer = peer;
         MPI_Request *request = &batch->messages[batch->count].request;
-        int rank = (int)call->request->group->ranks[peer];
+        int rank = (int)call->shared.request->group->ranks[peer];
         int code = is_send ? MPI_Isend(piece.at + done, some, MPI_BYTE, rank, call->tag, world->comm, request)
                            : MPI_Irecv(piece.at + done, some, MPI_BYTE, rank, call->tags[peer], world->comm, request);
         status = sc_mpi_check(code, is_send ? "MPI_Isend" : "MPI_Irecv", error);
@@ -178,7 +178,7 @@ static sc_status pack(mpi_batch *batch, bool is_send, const mpi_piece *pieces, u
 /* Posts call->pieces, one a part, to or from a member. Several small ones travel as one message. */
 static sc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer, bool is_send, sc_error *error)
 {
-    uint32_t count = call->request->call.part_count, filled = 0;
+    uint32_t count = call->shared.request->call.part_count, filled = 0;
     size_t total = 0;
     sc_status status = SC_OK;
     for (uint32_t i = 0; i < count; i++) {
@@ -198,7 +198,7 @@ static sc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *batch,
 /* Sends elements of the sources. */
 static sc_status send_sources(mpi_world *world, mpi_call *call, uint32_t peer, range_kind kind, uint32_t block, sc_error *error)
 {
-    const sc_comm_call *c = &call->request->call;
+    const sc_comm_call *c = &call->shared.request->call;
     for (uint32_t i = 0; i < c->part_count; i++)
         call->pieces[i] = piece_at(&c->parts[i], c->parts[i].source, range_of(call, kind, i, block));
     return post_pieces(world, call, &call->batches[0], peer, true, error);
@@ -208,7 +208,7 @@ static sc_status send_sources(mpi_world *world, mpi_call *call, uint32_t peer, r
 static sc_status move_destinations(mpi_world *world, mpi_call *call, uint32_t peer, bool is_send, range_kind kind, uint32_t block,
                                    sc_error *error)
 {
-    const sc_comm_call *c = &call->request->call;
+    const sc_comm_call *c = &call->shared.request->call;
     for (uint32_t i = 0; i < c->part_count; i++)
         call->pieces[i] = piece_at(&c->parts[i], c->parts[i].destination, range_of(call, kind, i, block));
     return post_pieces(world, call, &call->batches[0], peer, is_send, error);
@@ -217,7 +217,7 @@ static sc_status move_destinations(mpi_world *world, mpi_call *call, uint32_t pe
 /* What a member gives to itself. */
 static void copy_own(const mpi_call *call, range_kind from_kind, range_kind to_kind, uint32_t block)
 {
-    const sc_comm_call *c = &call->request->call;
+    const sc_comm_call *c = &call->shared.request->call;
     for (uint32_t i = 0; i < c->part_count; i++) {
         mpi_piece from = piece_at(&c->parts[i], c->parts[i].source, range_of(call, from_kind, i, block));
         mpi_piece to = piece_at(&c->parts[i], c->parts[i].destination, range_of(call, to_kind, i, block));
@@ -229,8 +229,8 @@ static void copy_own(const mpi_call *call, range_kind from_kind, range_kind to_k
 /* all_gather and all_to_all: a block to each member and one from each. Begins with the next member, so that not all send to one at once. */
 static sc_status post_exchange(mpi_world *world, mpi_call *call, sc_error *error)
 {
-    const sc_comm_group *group = call->request->group;
-    range_kind kind = call->request->call.kind == SC_COMM_ALL_GATHER ? RANGE_FIRST_BLOCK : RANGE_BLOCK;
+    const sc_comm_group *group = call->shared.request->group;
+    range_kind kind = call->shared.request->call.kind == SC_COMM_ALL_GATHER ? RANGE_FIRST_BLOCK : RANGE_BLOCK;
     sc_status status = SC_OK;
     for (uint32_t k = 1; k < group->size && status == SC_OK; k++) {
         uint32_t from = (group->rank + group->size - k) % group->size, to = (group->rank + k) % group->size;
@@ -244,8 +244,8 @@ static sc_status post_exchange(mpi_world *world, mpi_call *call, sc_error *error
 
 static sc_status post_pair(mpi_world *world, mpi_call *call, sc_error *error)
 {
-    const sc_comm_summary *s = &call->request->summary; /* its `to` and `from` are NOBODY where they mean nothing */
-    int32_t self = (int32_t)call->request->group->rank;
+    const sc_comm_summary *s = &call->shared.request->summary; /* its `to` and `from` are NOBODY where they mean nothing */
+    int32_t self = (int32_t)call->shared.request->group->rank;
     sc_status status = SC_OK;
     if (s->from == self)
         copy_own(call, RANGE_WHOLE, RANGE_WHOLE, 0);
@@ -259,8 +259,8 @@ static sc_status post_pair(mpi_world *world, mpi_call *call, sc_error *error)
 /* From the root: everything, or to each member its slice. */
 static sc_status post_from_root(mpi_world *world, mpi_call *call, range_kind kind, sc_error *error)
 {
-    const sc_comm_group *group = call->request->group;
-    uint32_t root = (uint32_t)call->request->call.from;
+    const sc_comm_group *group = call->shared.request->group;
+    uint32_t root = (uint32_t)call->shared.request->call.from;
     if (group->rank != root)
         return move_destinations(world, call, root, false, kind, group->rank, error);
     sc_status status = SC_OK;
@@ -275,9 +275,9 @@ static sc_status post_from_root(mpi_world *world, mpi_call *call, range_kind kin
 /* Every slice to all; the root of a broadcast has them. */
 static sc_status post_gather(mpi_world *world, mpi_call *call, sc_error *error)
 {
-    const sc_comm_group *group = call->request->group;
-    bool has_root = call->request->call.kind == SC_COMM_BROADCAST;
-    uint32_t root = has_root ? (uint32_t)call->request->call.from : group->size;
+    const sc_comm_group *group = call->shared.request->group;
+    bool has_root = call->shared.request->call.kind == SC_COMM_BROADCAST;
+    uint32_t root = has_root ? (uint32_t)call->shared.request->call.from : group->size;
     sc_status status = SC_OK;
     reset(&call->batches[0]);
     for (uint32_t k = 1; k < group->size && status == SC_OK; k++) {
@@ -293,14 +293,14 @@ static sc_status post_gather(mpi_world *world, mpi_call *call, sc_error *error)
 /* The memory where a member's terms of a round arrive. */
 static char *terms_of(const mpi_call *call, const mpi_batch *batch, uint32_t member)
 {
-    return batch->terms + (size_t)(member - (member > call->request->group->rank)) * (size_t)call->window;
+    return batch->terms + (size_t)(member - (member > call->shared.request->group->rank)) * (size_t)call->window;
 }
 
 /* Of each slice a window to the member that reduces it. */
 static sc_status post_round(mpi_world *world, mpi_call *call, int64_t round, sc_error *error)
 {
-    const sc_comm_call *c = &call->request->call;
-    const sc_comm_group *group = call->request->group;
+    const sc_comm_call *c = &call->shared.request->call;
+    const sc_comm_group *group = call->shared.request->group;
     mpi_batch *batch = &call->batches[round % 2];
     sc_status status = SC_OK;
     reset(batch);
@@ -324,8 +324,8 @@ static sc_status post_round(mpi_world *world, mpi_call *call, int64_t round, sc_
 
 static void reduce_round(mpi_call *call, int64_t round)
 {
-    const sc_comm_call *c = &call->request->call;
-    const sc_comm_group *group = call->request->group;
+    const sc_comm_call *c = &call->shared.request->call;
+    const sc_comm_group *group = call->shared.request->group;
     const mpi_batch *batch = &call->batches[round % 2];
     for (uint32_t i = 0; i < c->part_count; i++) {
         range window = window_of(call, round, i, group->rank), to = window;
@@ -343,8 +343,8 @@ static void reduce_round(mpi_call *call, int64_t round)
 
 static sc_status begin_rounds(mpi_world *world, mpi_call *call, sc_error *error)
 {
-    const sc_comm_call *c = &call->request->call;
-    uint32_t n = call->request->group->size;
+    const sc_comm_call *c = &call->shared.request->call;
+    uint32_t n = call->shared.request->group->size;
     int64_t row = 0;
     if (!grow((void **)&call->offsets, sizeof *call->offsets, c->part_count, &call->offset_room) ||
         !grow((void **)&call->sources, sizeof *call->sources, n, &call->source_room))
@@ -366,8 +366,8 @@ static sc_status begin_rounds(mpi_world *world, mpi_call *call, sc_error *error)
 
 sc_status sc_mpi_begin(mpi_world *world, mpi_call *call, sc_error *error)
 {
-    const sc_comm_call *c = &call->request->call;
-    bool is_small = call->request->summary.bytes <= SMALL_CALL || call->request->group->size <= 2;
+    const sc_comm_call *c = &call->shared.request->call;
+    bool is_small = call->shared.request->summary.bytes <= SMALL_CALL || call->shared.request->group->size <= 2;
     call->is_moving = true;
     call->round = call->round_count = 0;
     reset(&call->batches[0]);
@@ -436,7 +436,7 @@ static sc_status advance(mpi_world *world, mpi_call *call, sc_error *error)
         call->is_done = true;
         return SC_OK;
     }
-    if (call->request->call.kind == SC_COMM_REDUCE_SCATTER || !is_sliced(call)) {
+    if (call->shared.request->call.kind == SC_COMM_REDUCE_SCATTER || !is_sliced(call)) {
         call->is_done = true;
         return SC_OK;
     }
@@ -465,7 +465,7 @@ uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled)
 {
     uint32_t count = 0;
     bool moved = false, is_complete;
-    memset(is_stalled, 0, call->request->group->size * sizeof *is_stalled);
+    memset(is_stalled, 0, call->shared.request->group->size * sizeof *is_stalled);
     for (int b = 0; b < 2; b++) {
         mpi_batch *batch = &call->batches[b];
         test_batch(batch, &moved, &is_complete, NULL); /* the round after the present one is not looked at otherwise */
@@ -501,8 +501,9 @@ bool sc_mpi_is_quiet(mpi_call *call)
     return is_quiet;
 }
 
-void sc_mpi_free_moves(mpi_call *call)
+void sc_mpi_free_moves(void *freed)
 {
+    mpi_call *call = freed;
     for (int b = 0; b < 2; b++) {
         mpi_batch *batch = &call->batches[b];
         free(batch->messages);
