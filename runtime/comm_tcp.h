@@ -103,7 +103,7 @@ typedef struct tcp_world {
     uint32_t beat_ms;
     bool has_failed, is_failing; /* is_failing: something was found, and what arrived before it is still read */
     tcp_failure failure;
-    tcp_peer *peers; /* by world rank */
+    tcp_peer *peers;     /* by world rank */
     sc_comm_calls calls; /* tcp_call */
     tcp_item *unused_items;
     struct pollfd *polls;

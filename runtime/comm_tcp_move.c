@@ -514,7 +514,8 @@ static bool find_target(tcp_world *world, uint32_t rank, const tcp_header *h, ch
     if (world->has_failed)
         return true;
     const tcp_call *call = sc_comm_find_call(&world->calls, h->group, h->lane, h->number, false);
-    if (call == NULL || call->shared.request == NULL || call->is_done || h->phase >= PHASES || h->part >= call->shared.request->call.part_count)
+    if (call == NULL || call->shared.request == NULL || call->is_done || h->phase >= PHASES ||
+        h->part >= call->shared.request->call.part_count)
         return false;
     uint32_t member = sc_comm_member(call->shared.request->group, rank), n = call->shared.request->group->size;
     if (member == n || h->bytes > call->incoming[h->phase * n + member])

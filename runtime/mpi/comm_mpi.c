@@ -4,8 +4,8 @@
  * disagree find out before anything is overwritten, a missing one can be named, and no member's buffer is touched that did not call.
  * Notices arrive at one receive that is always posted, whatever the rank is waiting for; data follow in messages of their own.
  *
- * There is no thread of progress: every wait drives all calls of its rank, a start and a poll those that they can. Waits poll, at first eagerly,
- * then with sleeps between: ranks may be more than cores.
+ * There is no thread of progress: every wait drives all calls of its rank, a start and a poll those that they can. Waits poll, at first
+ * eagerly, then with sleeps between: ranks may be more than cores.
  *
  * The first failure that a rank finds or hears of is its world's; who finds one tells everybody. Messages of its calls under way are then
  * cancelled as far as MPI can. It cannot take back what another process may be reading at that moment, straight from the sender's memory:
@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
 
 enum {
     EAGER_POLLS = 2000, /* with a yield after each */

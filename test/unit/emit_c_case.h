@@ -2,17 +2,15 @@
 #ifndef SHARDC_TEST_EMIT_C_CASE_H
 #define SHARDC_TEST_EMIT_C_CASE_H
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen/emit_c_internal.h"
 #include "codegen/objects.h"
-#include "runtime/element.h"
 #include "runtime/loader.h"
 
-#include "random_kernel.h"
+#include "emitted_values.h"
 
 enum { EMITTED_GROUP = 24 /* kernels of a file that is compiled */ };
 
@@ -21,7 +19,7 @@ typedef struct emitted {
     const char *label; /* for messages */
     uint64_t seed;     /* of its arguments */
     const sc_emit_limits *limits;
-    bool norm; /* the error is that of the whole argument, 1e-5 of its norm; else of each element */
+    bool norm; /* of emitted_compare */
     char symbol[32];
 } emitted;
 
@@ -68,47 +66,6 @@ static inline sc_kernel_function *emitted_function(sc_loader *loader, const char
         fail_msg("%s", why.text);
     return function;
 }
-
-static inline sc_element emitted_element(sc_dtype dtype)
-{
-    static const sc_element elements[SC_DTYPE_COUNT] = {
-        [SC_DTYPE_f32] = SC_ELEMENT_F32, [SC_DTYPE_f64] = SC_ELEMENT_F64,  [SC_DTYPE_bf16] = SC_ELEMENT_BF16,
-        [SC_DTYPE_f16] = SC_ELEMENT_F16, [SC_DTYPE_i32] = SC_ELEMENT_I32,  [SC_DTYPE_i64] = SC_ELEMENT_I64,
-        [SC_DTYPE_u8] = SC_ELEMENT_U8,   [SC_DTYPE_bool] = SC_ELEMENT_BOOL};
-    return elements[dtype];
-}
-
-/* How far an element may be off; what narrow dtypes round may round the other way. */
-static inline double emitted_slack(sc_dtype dtype, double value)
-{
-    double narrow = dtype == SC_DTYPE_bf16 ? 0x1p-7 : dtype == SC_DTYPE_f16 ? 0x1p-10 : 0;
-    return sc_dtype_is_float(dtype) ? 1e-4 * (1 + fabs(value)) + narrow * fabs(value) : 0;
-}
-
-static inline void emitted_compare(const emitted *kernel, uint32_t arg_index, const double *want, const void *got)
-{
-    const sc_kernel_arg *arg = &kernel->made.k->args.data[arg_index];
-    int64_t count = random_kernel_elements(arg);
-    double error = 0, norm = 0;
-    for (int64_t i = 0; i < count; i++) {
-        double value = sc_element_load(emitted_element(arg->dtype), got, (uint64_t)i);
-        if (isnan(want[i]) && isnan(value))
-            continue;
-        if (want[i] != value && !(fabs(want[i] - value) <= (kernel->norm ? INFINITY : emitted_slack(arg->dtype, want[i]))))
-            fail_msg("%s, argument %u, element %lld: %.17g, not %.17g", kernel->label, arg_index, (long long)i, value, want[i]);
-        error += want[i] == value ? 0 : (want[i] - value) * (want[i] - value);
-        norm += isinf(want[i]) ? 0 : want[i] * want[i];
-    }
-    double bound = arg->dtype == SC_DTYPE_f64 ? 1e-12 : arg->dtype == SC_DTYPE_f32 ? 1e-5 : arg->dtype == SC_DTYPE_f16 ? 1e-4 : 1e-3;
-    if (kernel->norm && !(sqrt(error) <= (sc_dtype_is_float(arg->dtype) ? bound : 0) * sqrt(norm)))
-        fail_msg("%s, argument %u: an error of %g of the norm", kernel->label, arg_index, sqrt(error / norm));
-}
-
-/* An argument to read and one to write that hold the same at first, and may be one array. */
-typedef struct emitted_pair {
-    uint32_t in, out;
-    bool one;
-} emitted_pair;
 
 /* Runs it on fresh arguments; the elements of all, one behind another at multiples of 64 bytes. */
 static inline char *emitted_run(const emitted *kernel, sc_kernel_function *function, const int64_t *params, double *const *inputs,
@@ -169,7 +126,7 @@ static inline void emitted_check(sc_loader *loader, const emitted *kernel)
     if (result != expected)
         fail_msg("%s: gives %lld, not %lld", kernel->label, (long long)result, (long long)expected);
     for (uint32_t i = 0; expected == 0 && i < k->args.count; i++)
-        emitted_compare(kernel, i, want[i], first + at[i]);
+        emitted_compare(&kernel->made, kernel->label, kernel->norm, i, want[i], first + at[i]);
     for (int64_t team = 2; team <= 3; team++) {
         set_team(NULL, &team);
         char *again = emitted_run(kernel, function, params, inputs, NULL, &result, at, &bytes);

@@ -6,16 +6,12 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "codegen/cubins.h"
 #include "codegen/emit_cuda.h"
-#include "support/context.h"
+#include "test/unit/fresh_cache.h"
 
 #define STAGE(name, number)                                                                                                                \
     "extern \"C\" __global__ void " name                                                                                                   \
@@ -32,12 +28,6 @@ static const sc_cubin_function third = {"three", STAGE("three_0", "3.5f"), 0};
 static bool is_here;
 static sc_error why_not;
 
-typedef struct run {
-    void (*test)(sc_arena *, const char *cache);
-    char cache[64];
-    bool done;
-} run;
-
 static int look_for_nvrtc(void **state)
 {
     sc_nvrtc nvrtc;
@@ -46,38 +36,6 @@ static int look_for_nvrtc(void **state)
     if (is_here)
         sc_nvrtc_close(&nvrtc);
     return 0;
-}
-
-static void remove_folder(const char *path)
-{
-    char inner[512];
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (entry->d_name[0] != '.' && unlink(inner) != 0)
-            remove_folder(inner);
-    }
-    if (dir != NULL)
-        closedir(dir);
-    rmdir(path);
-}
-
-static void call_test(sc_context *context, void *user)
-{
-    run *r = user;
-    r->test(&context->arena, r->cache);
-    r->done = true;
-}
-
-static void in_fresh_cache(void **state)
-{
-    sc_context context;
-    run r = {.test = *(void (**)(sc_arena *, const char *)) * state, .cache = "/tmp/shardc-test-XXXXXX"};
-    assert_non_null(mkdtemp(r.cache));
-    assert_true(sc_context_run(&context, 0, call_test, &r));
-    assert_true(r.done);
-    sc_context_free(&context);
-    remove_folder(r.cache);
 }
 
 static void with_nvrtc(void **state)

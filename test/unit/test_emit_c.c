@@ -9,6 +9,7 @@
 
 #include "emit_c_case.h"
 #include "emit_c_kernels.h"
+#include "in_context.h"
 
 /* Everything is shared out, blocked and cut: the forms that large kernels have. */
 static const sc_emit_limits small = {.small_work = 8,
@@ -50,27 +51,6 @@ static const sc_emit_limits cut = {.small_work = 8,
 static const sc_emit_limits *const limits[] = {&sc_emit_default_limits, &small, &cut};
 static const char *const limit_names[] = {"", ", cut small", ", split"};
 enum { LIMITS = 3 };
-
-typedef struct run {
-    void (*test)(sc_context *);
-    bool done;
-} run;
-
-static void call_test(sc_context *context, void *user)
-{
-    run *r = user;
-    r->test(context);
-    r->done = true;
-}
-
-static void in_context(void **state)
-{
-    sc_context context;
-    run r = {.test = *(void (**)(sc_context *)) * state};
-    assert_true(sc_context_run(&context, 0, call_test, &r));
-    assert_true(r.done);
-    sc_context_free(&context);
-}
 
 static void run_all(sc_context *context, emitted *all, uint32_t count)
 {

@@ -13,6 +13,7 @@
 #include "emit_c_kernels.h"
 #include "emit_cuda_case.h"
 #include "emit_cuda_kernels.h"
+#include "in_context.h"
 
 /* Small kernels in every form of large ones. */
 static const sc_cuda_limits small = {
@@ -35,27 +36,6 @@ static const sc_cuda_limits plain = {.lanes = 1,
 static const sc_cuda_limits *const limits[] = {&sc_cuda_default_limits, &small, &long_rows, &plain};
 static const char *const limit_names[] = {"", ", cut small", ", few threads", ", plain"};
 enum { LIMITS = 4 };
-
-typedef struct run {
-    void (*test)(sc_context *);
-    bool done;
-} run;
-
-static void call_test(sc_context *context, void *user)
-{
-    run *r = user;
-    r->test(context);
-    r->done = true;
-}
-
-static void in_context(void **state)
-{
-    sc_context context;
-    run r = {.test = *(void (**)(sc_context *)) * state};
-    assert_true(sc_context_run(&context, 0, call_test, &r));
-    assert_true(r.done);
-    sc_context_free(&context);
-}
 
 static void fixed_kernels(sc_context *context, const char *const *texts, uint32_t count)
 {

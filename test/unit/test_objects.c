@@ -6,17 +6,13 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "codegen/objects.h"
 #include "runtime/loader.h"
-#include "support/context.h"
+#include "test/unit/fresh_cache.h"
 
 static const sc_object_function functions[] = {
     {"one", "int64_t one(void *const *args, const int64_t *params)\n{\n    return args == 0 ? params[0] + 1 : 0;\n}\n", SC_HELPER(headers)},
@@ -27,44 +23,6 @@ static const sc_object_function functions[] = {
 };
 static const sc_object_function third = {
     "three", "int64_t three(void *const *args, const int64_t *params)\n{\n    return args == 0 ? params[0] + 3 : 0;\n}\n", 0};
-
-typedef struct run {
-    void (*test)(sc_arena *, const char *cache);
-    char cache[64];
-    bool done;
-} run;
-
-static void remove_folder(const char *path)
-{
-    char inner[512];
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (entry->d_name[0] != '.' && unlink(inner) != 0)
-            remove_folder(inner);
-    }
-    if (dir != NULL)
-        closedir(dir);
-    rmdir(path);
-}
-
-static void call_test(sc_context *context, void *user)
-{
-    run *r = user;
-    r->test(&context->arena, r->cache);
-    r->done = true;
-}
-
-static void in_fresh_cache(void **state)
-{
-    sc_context context;
-    run r = {.test = *(void (**)(sc_arena *, const char *)) * state, .cache = "/tmp/shardc-test-XXXXXX"};
-    assert_non_null(mkdtemp(r.cache));
-    assert_true(sc_context_run(&context, 0, call_test, &r));
-    assert_true(r.done);
-    sc_context_free(&context);
-    remove_folder(r.cache);
-}
 
 static sc_object build(sc_arena *arena, const sc_object_function *all, uint32_t count, const char *cache)
 {
