@@ -467,6 +467,17 @@ static void give_up(sc_rank *rank)
         own->session->api.cuStreamSynchronize(own->streams[s]);
 }
 
+/* What was carried out on the card: a graph's, too. */
+static void count_collectives(sc_rank *rank, uint32_t func)
+{
+    const sc_image *image = rank->session->image;
+    for (uint32_t i = 0; !rank->session->gemms_only && i < image->funcs[func].instr_count; i++) {
+        const sc_bound *bound = &rank->funcs[func][i];
+        if (bound->instr->kind == SC_INSTR_COLLECTIVE)
+            sc_comm_count(bound->group, &bound->call);
+    }
+}
+
 static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -492,6 +503,7 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
         return status;
     }
     own->graph->runs++;
+    count_collectives(rank, func);
     find_failure(rank, func, error);
     return SC_OK;
 }
