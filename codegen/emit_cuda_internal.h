@@ -71,7 +71,7 @@ typedef struct sc_cuda {
     int64_t teams;
     uint32_t tile_rows, tile_columns;                /* TILES: dims; along these what is read, what is stored lies side by side */
     uint32_t order[SC_KERNEL_MAX_DIMS], order_count; /* outer dims, slowest first, the vector dim last */
-    bool exchange;                                   /* phases read what others of the team wrote, or write what others read */
+    bool exchange;                                   /* phases read or write what others of the team wrote, or write what others read */
     bool wide;                                       /* indices are of 64 bits */
     sc_cuda_phase *phases;
     int64_t *partials; /* per item: where in scratch later stages find its reductions by parts, or -1 */

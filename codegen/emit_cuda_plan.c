@@ -377,6 +377,22 @@ static int64_t most_points(const sc_cuda *c)
     return most;
 }
 
+/* Whether phases write to what an earlier one wrote: zeros, then what is added to them. */
+static bool writes_again(const sc_kernel *k)
+{
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        uint32_t end = k->phases.data[p].first_item + k->phases.data[p].item_count;
+        for (uint32_t i = k->phases.data[p].first_item; i < end; i++) {
+            for (uint32_t later = end; later < k->items.count; later++) {
+                if (sc_item_writes(k->items.data[i].kind) && sc_item_writes(k->items.data[later].kind) &&
+                    k->items.data[i].arg == k->items.data[later].arg)
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
 void sc_cuda_plan(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
@@ -418,7 +434,7 @@ void sc_cuda_plan(sc_cuda *c)
     c->why_simple = alone && !sc_cuda_plan_scatter(c) ? why : NULL;
     for (uint32_t i = 0; i < k->args.count; i++)
         c->exchange |= c->e.arg_shared[i];
-    c->exchange = (c->exchange || c->e.writes_read) && c->form.ways > 1;
+    c->exchange = (c->exchange || c->e.writes_read || writes_again(k)) && c->form.ways > 1;
     choose_kept(c);
     split(c);
     size_slots(c);

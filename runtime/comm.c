@@ -268,7 +268,7 @@ bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_c
     return a->from == b->from;
 }
 
-static void count(sc_comm_group *group, const sc_comm_summary *summary)
+static void count_summary(sc_comm_group *group, const sc_comm_summary *summary)
 {
     sc_comm_counter *counter = &group->comm->counters[summary->kind];
     double buffer = (double)summary->bytes, n = (double)group->size, sent = 0;
@@ -294,6 +294,13 @@ static void count(sc_comm_group *group, const sc_comm_summary *summary)
     counter->calls++;
     counter->bytes += (uint64_t)summary->bytes;
     counter->sent += sent;
+}
+
+void sc_comm_count(sc_comm_group *group, const sc_comm_call *call)
+{
+    sc_comm_summary summary;
+    summarise(call, &summary);
+    count_summary(group, &summary);
 }
 
 /* A request that is not in use, with room for the parts; NULL without memory. */
@@ -393,7 +400,7 @@ sc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_
         put_back(comm, request);
         return status;
     }
-    count(group, &request->summary);
+    count_summary(group, &request->summary);
     *out = request;
     return SC_OK;
 }

@@ -102,6 +102,8 @@ sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const s
                                uint32_t waited_ms);
 /* "all_reduce(sum) of f32[12] (layers[3].attn) in group 0, 1": of a call that other means carry out. */
 void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char *out, size_t size);
+/* Among the counters, one of those. */
+void sc_comm_count(sc_comm_group *group, const sc_comm_call *call);
 /* World rank `lost` is not there any more, whatever its part in `mine` (NULL: in no call). */
 sc_status sc_comm_fail_lost(sc_error *error, sc_status status, const sc_comm_request *mine, uint32_t lost, const char *why);
 

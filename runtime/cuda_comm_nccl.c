@@ -1,6 +1,7 @@
 /* Collectives by NCCL: a card a rank. The world's communicator is made non-blocking from an id that rank 0 gives out through the ranks' own
  * connection; groups are split from it. Calls are put on stream 1; what goes wrong later is found by asking. Sums are added in the
  * library's order: the same on all members, not necessarily that of the group ranks. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,11 +9,20 @@
 #include "runtime/comm_backend.h"
 #include "runtime/device_cuda.h"
 
+/* A communicator's end, on a thread of its own. */
+typedef struct abortion {
+    const sc_nccl *nccl;
+    sc_nccl_comm comm;
+    pthread_t thread;
+    bool has_thread;
+} abortion;
+
 typedef struct nccl_rank {
     sc_nccl_comm world;
     sc_nccl_comm *groups; /* by group of the image; the world's may stand there, too */
     uint32_t group_count;
-    bool is_aborted;
+    bool is_open;     /* all are there, and none has failed */
+    abortion *aborts; /* room for all */
 } nccl_rank;
 
 static const sc_nccl *library(const sc_rank *rank)
@@ -80,13 +90,22 @@ static sc_status open_world(sc_rank *rank, nccl_rank *own, sc_error *error)
     return status == SC_OK ? settle(rank, own->world, "joining NCCL's world", error) : status;
 }
 
-/* The lowest member tells a group from the others of its kind. */
+/* Whether the group is all ranks in their order: the answer is the same on every rank, since a split is a call of all. */
+static bool is_world(const sc_image_group *group, uint64_t ranks)
+{
+    bool is = sc_image_group_size(group) == ranks;
+    for (uint64_t r = 0; is && r < ranks; r++)
+        is = sc_image_group_rank(group, r) == r;
+    return is;
+}
+
+/* The lowest member tells a group from the others of its kind. A split is made in the parent, and there only when the parent says so. */
 static sc_status open_group(sc_rank *rank, nccl_rank *own, uint32_t index, sc_error *error)
 {
     const sc_image_group *group = &rank->session->image->groups[index];
     sc_nccl_config config = SC_NCCL_CONFIG;
     config.blocking = 0;
-    if (sc_image_group_size(group) == rank->session->image->ranks && sc_image_group_rank(group, rank->rank) == rank->rank) {
+    if (is_world(group, rank->session->image->ranks)) {
         own->groups[index] = own->world;
         return SC_OK;
     }
@@ -98,26 +117,63 @@ static sc_status open_group(sc_rank *rank, nccl_rank *own, uint32_t index, sc_er
     return status == SC_OK ? settle(rank, own->groups[index], group->axes, error) : status;
 }
 
+static void *abort_one(void *user)
+{
+    const abortion *a = user;
+    a->nccl->ncclCommAbort(a->comm);
+    return NULL;
+}
+
+/* The abort of a communicator waits for what the card is busy with, which may be a call of another one: all have to be told at once. It
+ * also waits for the end of graphs that have its calls: these must be gone before. */
+static void abort_all(sc_rank *rank, nccl_rank *own)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i <= own->group_count; i++) {
+        sc_nccl_comm comm = i < own->group_count ? own->groups[i] : own->world;
+        if (comm != NULL && (i == own->group_count || comm != own->world))
+            own->aborts[count++] = (abortion){.nccl = library(rank), .comm = comm};
+    }
+    for (uint32_t a = 0; a < count; a++)
+        own->aborts[a].has_thread = pthread_create(&own->aborts[a].thread, NULL, abort_one, &own->aborts[a]) == 0;
+    for (uint32_t a = 0; a < count; a++) {
+        if (own->aborts[a].has_thread)
+            pthread_join(own->aborts[a].thread, NULL);
+        else
+            abort_one(&own->aborts[a]);
+    }
+    memset(own->groups, 0, own->group_count * sizeof(sc_nccl_comm));
+    own->world = NULL;
+    own->is_open = false;
+}
+
+/* In peace: what is under way on all members ends first. False: this one has to be aborted. */
+static bool leave(sc_rank *rank, sc_nccl_comm comm)
+{
+    const sc_nccl *nccl = library(rank);
+    sc_error ignored;
+    sc_nccl_result result = nccl->ncclCommFinalize(comm);
+    if ((result != SC_NCCL_SUCCESS && result != SC_NCCL_IN_PROGRESS) || settle(rank, comm, "leaving", &ignored) != SC_OK)
+        return false;
+    nccl->ncclCommDestroy(comm);
+    return true;
+}
+
 static void close_groups(sc_rank *rank)
 {
     sc_cuda_rank *device = rank->device_state;
     nccl_rank *own = device->comm_state;
-    const sc_nccl *nccl = library(rank);
     if (own == NULL)
         return;
-    for (uint32_t i = 0; i <= own->group_count; i++) {
-        sc_nccl_comm comm = i < own->group_count ? own->groups[i] : own->world;
-        if (comm == NULL || (i < own->group_count && comm == own->world) || own->is_aborted)
-            continue;
-        if (rank->has_lost_world) {
-            nccl->ncclCommAbort(comm);
-            continue;
-        }
-        sc_error ignored;
-        nccl->ncclCommFinalize(comm);
-        settle(rank, comm, "leaving", &ignored);
-        nccl->ncclCommDestroy(comm);
+    for (uint32_t i = 0; own->is_open && !rank->has_lost_world && i <= own->group_count; i++) {
+        sc_nccl_comm *comm = i < own->group_count ? &own->groups[i] : &own->world;
+        if (i < own->group_count && *comm == own->world)
+            *comm = NULL;
+        if (*comm != NULL && leave(rank, *comm))
+            *comm = NULL;
     }
+    abort_all(rank, own);
+    free(own->aborts);
     free(own->groups);
     free(own);
     device->comm_state = NULL;
@@ -127,11 +183,20 @@ static sc_status open_groups(sc_rank *rank, sc_error *error)
 {
     const sc_image *image = rank->session->image;
     sc_cuda_rank *device = rank->device_state;
+    nccl_rank *own = device->comm_state;
+    if (own != NULL) /* again: other ranks have lost theirs */
+        own->is_open = false;
     close_groups(rank);
-    nccl_rank *own = device->comm_state = calloc(1, sizeof *own);
-    if (own != NULL)
+    own = device->comm_state = calloc(1, sizeof *own);
+    if (own != NULL) {
         own->groups = calloc(image->group_count + 1u, sizeof(sc_nccl_comm));
-    if (own == NULL || own->groups == NULL) {
+        own->aborts = calloc(image->group_count + 1u, sizeof *own->aborts);
+    }
+    if (own == NULL || own->groups == NULL || own->aborts == NULL) {
+        if (own != NULL) {
+            free(own->groups);
+            free(own->aborts);
+        }
         free(own);
         device->comm_state = NULL;
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the groups of rank %u", rank->rank);
@@ -140,6 +205,7 @@ static sc_status open_groups(sc_rank *rank, sc_error *error)
     sc_status status = open_world(rank, own, error);
     for (uint32_t i = 0; status == SC_OK && i < image->group_count; i++)
         status = open_group(rank, own, i, error);
+    own->is_open = status == SC_OK;
     return status;
 }
 
@@ -258,17 +324,9 @@ static sc_status poll(sc_rank *rank, sc_error *error)
 static void abort_world(sc_rank *rank)
 {
     nccl_rank *own = ((sc_cuda_rank *)rank->device_state)->comm_state;
-    const sc_nccl *nccl = library(rank);
     sc_comm_abort(rank->comm, "its call on the card failed");
-    if (own == NULL || own->is_aborted)
-        return;
-    own->is_aborted = true;
-    for (uint32_t i = 0; i < own->group_count; i++) {
-        if (own->groups[i] != NULL && own->groups[i] != own->world)
-            nccl->ncclCommAbort(own->groups[i]);
-    }
-    if (own->world != NULL)
-        nccl->ncclCommAbort(own->world);
+    if (own != NULL)
+        abort_all(rank, own);
 }
 
 const sc_cuda_comm sc_cuda_comm_nccl = {

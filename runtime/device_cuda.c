@@ -222,18 +222,32 @@ static sc_status prepare_rank(sc_rank *rank, sc_error *error)
     return status == SC_OK ? make_products(rank, own, error) : status;
 }
 
-static sc_status open_groups(sc_rank *rank, sc_error *error)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    sc_status status = sc_rank_bind_groups(rank, rank->comm, error);
-    return status == SC_OK ? own->comm->open(rank, error) : status;
-}
-
 static void drop_graph(const sc_cuda *api, sc_cuda_graph *graph)
 {
     if (graph->exec != NULL)
         api->cuGraphExecDestroy(graph->exec);
     graph->exec = NULL;
+}
+
+/* What they have recorded are calls of communicators, which nobody may replay when these are gone, and which these wait for before they
+ * go. One that runs goes when it is done. */
+static void drop_graphs(sc_rank *rank)
+{
+    sc_cuda_rank *own = rank->device_state;
+    for (size_t g = 0; own->graphs != NULL && g < (size_t)rank->session->image->func_count * own->batches; g++) {
+        drop_graph(&own->session->api, &own->graphs[g]);
+        own->graphs[g].runs = 0;
+    }
+}
+
+static sc_status open_groups(sc_rank *rank, sc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    sc_status status = SC_CUDA(&own->session->api, error, "", cuCtxSetCurrent, own->card->context);
+    drop_graphs(rank);
+    if (status == SC_OK)
+        status = sc_rank_bind_groups(rank, rank->comm, error);
+    return status == SC_OK ? own->comm->open(rank, error) : status;
 }
 
 static void close_rank(sc_rank *rank)
@@ -248,10 +262,9 @@ static void close_rank(sc_rank *rank)
         if (own->streams[s] != NULL && !rank->has_lost_world)
             api->cuStreamSynchronize(own->streams[s]);
     }
+    drop_graphs(rank);
     if (own->comm != NULL)
         own->comm->close(rank);
-    for (size_t g = 0; own->graphs != NULL && g < (size_t)image->func_count * own->batches; g++)
-        drop_graph(api, &own->graphs[g]);
     for (uint32_t g = 0; own->matmuls != NULL && g < image->gemm_count; g++)
         sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
     if (own->lt != NULL)
@@ -462,9 +475,21 @@ static void find_failure(sc_rank *rank, uint32_t func, sc_error *error)
 static void give_up(sc_rank *rank)
 {
     const sc_cuda_rank *own = rank->device_state;
+    drop_graphs(rank);
     own->comm->abort(rank);
     for (int s = 0; s < SC_IMAGE_STREAMS; s++)
         own->session->api.cuStreamSynchronize(own->streams[s]);
+}
+
+/* What was carried out on the card: a graph's, too. */
+static void count_collectives(sc_rank *rank, uint32_t func)
+{
+    const sc_image *image = rank->session->image;
+    for (uint32_t i = 0; !rank->session->gemms_only && i < image->funcs[func].instr_count; i++) {
+        const sc_bound *bound = &rank->funcs[func][i];
+        if (bound->instr->kind == SC_INSTR_COLLECTIVE)
+            sc_comm_count(bound->group, &bound->call);
+    }
 }
 
 static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
@@ -492,6 +517,7 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
         return status;
     }
     own->graph->runs++;
+    count_collectives(rank, func);
     find_failure(rank, func, error);
     return SC_OK;
 }

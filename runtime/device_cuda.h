@@ -32,9 +32,9 @@ typedef struct sc_cuda_matmul sc_cuda_matmul; /* runtime/cuda_matmul.c */
  * that the members' streams 0 held when they started; `finish` has stream 0 wait for it. */
 typedef struct sc_cuda_comm {
     const char *name;
-    bool is_captured; /* its calls may be part of a graph */
-    sc_status (*open)(sc_rank *rank, sc_error *error);
-    void (*close)(sc_rank *rank);
+    bool is_captured;                                  /* its calls may be part of a graph */
+    sc_status (*open)(sc_rank *rank, sc_error *error); /* again after the world was lost */
+    void (*close)(sc_rank *rank);                      /* this and `abort`: no graph has its calls any more */
     sc_status (*start)(sc_rank *rank, sc_bound *bound, sc_error *error);
     sc_status (*finish)(sc_rank *rank, sc_bound *started, sc_error *error);
     /* Whether all is well while the host waits: SC_OK, or what went wrong elsewhere. NULL: members meet before anything waits for them. */

@@ -22,13 +22,14 @@ typedef struct sc_nccl_config {
     int cga_cluster_size, min_ctas, max_ctas;
     const char *net_name;
     int split_share;
+    int not_ours; /* what a newer library has here must find nothing set */
 } sc_nccl_config;
 
 enum { SC_NCCL_UNSET = INT_MIN, SC_NCCL_NO_COLOR = -1, SC_NCCL_LEAST_VERSION = 21800 };
 #define SC_NCCL_MAGIC 0xcafebeefu
 #define SC_NCCL_CONFIG                                                                                                                     \
     ((sc_nccl_config){sizeof(sc_nccl_config), SC_NCCL_MAGIC, SC_NCCL_LEAST_VERSION, SC_NCCL_UNSET, SC_NCCL_UNSET, SC_NCCL_UNSET,           \
-                      SC_NCCL_UNSET, NULL, SC_NCCL_UNSET})
+                      SC_NCCL_UNSET, NULL, SC_NCCL_UNSET, SC_NCCL_UNSET})
 
 /* sc_nccl_result */
 enum {

@@ -113,7 +113,8 @@ static void print_compiled_json(const sc_context *context, const sc_compiled_res
     sc_print_json(root, out);
 }
 
-static void print_compiled_text(sc_context *context, const sc_compiled *c, const sc_compiled_result *result, sc_strbuf *out)
+static void print_compiled_text(sc_context *context, const sc_compiled *c, const sc_target *target, const sc_compiled_result *result,
+                                sc_strbuf *out)
 {
     sc_strbuf_printf(out, "%s: the emitted code %s the global program, on %llu rank%s\n", sc_text(context, c->entry),
                      result->equal ? "equals" : "differs from", (unsigned long long)result->ranks, result->ranks == 1 ? "" : "s");
@@ -124,7 +125,8 @@ static void print_compiled_text(sc_context *context, const sc_compiled *c, const
         sc_strbuf_printf(out, "; largest error %.2g%s%s, %.2g of what is allowed; %u undecided\n", result->max_relative_error,
                          result->worst == 0 ? "" : " in ", result->worst == 0 ? "" : sc_text(context, result->worst), result->max_error,
                          result->undecided);
-        sc_strbuf_add(out, "  the same bits again, and with two threads a rank\n");
+        sc_strbuf_printf(out, "  the same bits again, and %s\n",
+                         sc_target_is_cuda(target) ? "in a second session" : "with two threads a rank");
         sc_strbuf_printf(out, "  %llu collectives, %s sent per rank, as `comm` counts them\n", (unsigned long long)result->collectives,
                          sc_bytes_text(&context->arena, result->sent));
     }
@@ -162,7 +164,7 @@ static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_o
     if (options->json)
         print_compiled_json(context, &result, out);
     else
-        print_compiled_text(context, c, &result, out);
+        print_compiled_text(context, c, how->target, &result, out);
     return 0;
 }
 
@@ -171,9 +173,10 @@ int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out
     sc_compiled c;
     if (!sc_driver_compile_file(context, options, NULL, NULL, options->compiled ? "fuse" : NULL, &c))
         return 0;
-    sc_validate_options how = {.full = options->full, .dtypes = options->dtypes, .seed = options->seed};
+    sc_validate_options how = {
+        .full = options->full, .dtypes = options->dtypes, .seed = options->seed, .target = sc_driver_target(context, options)};
     if (options->compiled)
-        return verify_compiled(context, &c, options, &how, out);
+        return how.target == NULL ? 0 : verify_compiled(context, &c, options, &how, out);
     sc_validate_result result;
     if (!sc_validate(c.global, c.local, c.func, &how, &result))
         report_difference(context, "per-rank program", &result.first);

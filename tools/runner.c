@@ -62,17 +62,17 @@ static sc_runner *new_runner(sc_context *context)
     return runner != NULL ? runner : failed(context, NULL, "there is not enough memory");
 }
 
-sc_runner *sc_runner_load(sc_context *context, sc_module *m, uint32_t threads)
+sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *target, uint32_t threads)
 {
     sc_generated generated;
     sc_error error;
     sc_strbuf bytes;
-    sc_runner *runner = sc_generate(m, &(sc_generate_options){0}, &generated) ? new_runner(context) : NULL;
+    sc_runner *runner = sc_generate(m, &(sc_generate_options){.target = target}, &generated) ? new_runner(context) : NULL;
     if (runner == NULL)
         return NULL;
     runner->m = m;
     double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
-    if (!sc_fits_here(needed))
+    if ((target == NULL || !sc_target_is_cuda(target)) && !sc_fits_here(needed))
         return failed(context, runner, sc_too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);
     sc_image_write(generated.image, &bytes);

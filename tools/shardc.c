@@ -121,7 +121,7 @@ static const option_row option_rows[] = {
     {"--top-k", OPT_TOP_K, "N", "generate: draw among the N most likely"},
     {"--top-p", OPT_TOP_P, "X", "generate: draw among the fewest that have this probability"},
     {"--stop", OPT_STOP, "ID", "generate: the token that ends a row"},
-    {"--target", OPT_TARGET, "cpu|cuda:sm_90a", "build, kernels, eval, train, generate: what it runs on"},
+    {"--target", OPT_TARGET, "cpu|cuda:sm_90a", "build, kernels, eval, train, generate, verify --compiled: what it runs on"},
     {"--compile", OPT_COMPILE, NULL, "kernels: compile them; of CUDA, what they take of a multiprocessor"},
     {"--help", OPT_HELP, NULL, "this"},
     {"--version", OPT_VERSION, NULL, "the version"},

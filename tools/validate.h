@@ -3,6 +3,7 @@
 #ifndef SHARDC_TOOLS_VALIDATE_H
 #define SHARDC_TOOLS_VALIDATE_H
 
+#include "support/target.h"
 #include "tools/difference.h"
 #include "tools/shrink.h"
 
@@ -10,6 +11,7 @@ typedef struct sc_validate_options {
     bool full;   /* never shrink */
     bool dtypes; /* a further run with every cast in force, within what the dtypes resolve */
     uint64_t seed;
+    const sc_target *target; /* of emitted code: what runs it; NULL: the processor */
 } sc_validate_options;
 
 typedef struct sc_validate_result {

@@ -28,6 +28,8 @@ typedef struct sc_compiled_check {
     sc_module *global, *local;
     sc_func_id func, last; /* whose inputs are drawn, whose outputs are compared */
     bool has_step;
+    const sc_target *target;
+    bool is_on_cards; /* where threads compute nothing */
     sc_compiled_result *result;
     sc_draws draws;
     SC_VEC(sc_type) inputs;

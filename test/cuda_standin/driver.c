@@ -349,6 +349,22 @@ bool sc_standin_owns(sc_cu_stream stream, const void *at, size_t bytes)
     return owns;
 }
 
+int sc_standin_card(void)
+{
+    pthread_mutex_lock(&the.lock);
+    int card = current != NULL && is_live(current, CONTEXT) ? current->card : -1;
+    pthread_mutex_unlock(&the.lock);
+    return card;
+}
+
+int sc_standin_card_of(sc_cu_stream stream)
+{
+    pthread_mutex_lock(&the.lock);
+    int card = is_live(stream, STREAM) ? stream->base.context->card : -1;
+    pthread_mutex_unlock(&the.lock);
+    return card;
+}
+
 /* ---- modules ---- */
 
 /* Texts stay; they are compiled, all that are not yet, when a kernel of one is launched. */

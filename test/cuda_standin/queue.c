@@ -225,7 +225,12 @@ sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, void (*drop)(
     if (stream->capture != NULL && stream->capture->is_invalid)
         return RESULT_CAPTURE_INVALIDATED;
     op *o = must_have(calloc(1, sizeof *o));
-    *o = (op){.kind = OP_WORK, .work = *work, .drop = drop, .data = must_have(malloc(bytes + 1)), .bytes = bytes, .context = current};
+    *o = (op){.kind = OP_WORK,
+              .work = *work,
+              .drop = drop != NULL ? drop : work->drop,
+              .data = must_have(malloc(bytes + 1)),
+              .bytes = bytes,
+              .context = current};
     memcpy(o->data, data, bytes);
     if (stream->capture != NULL) {
         capture_add(stream, o);
@@ -242,6 +247,16 @@ sc_cu_result sc_standin_enqueue(sc_cu_stream stream, const sc_standin_work *work
     sc_cu_result result = the.broken != SC_CU_SUCCESS ? the.broken : put(stream, work, NULL, data, bytes);
     pthread_mutex_unlock(&the.lock);
     return result;
+}
+
+void sc_standin_go_on(void)
+{
+    pthread_mutex_lock(&the.lock);
+    open_memory(true);
+    for (int steps = 0; steps < 64 && the.broken == SC_CU_SUCCESS && step(NULL); steps++) {
+    }
+    open_memory(false);
+    pthread_mutex_unlock(&the.lock);
 }
 
 void sc_standin_wake(void)

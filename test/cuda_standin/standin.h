@@ -42,10 +42,16 @@ typedef struct sc_standin_work {
     bool (*is_ready)(void *data);
     bool (*run)(void *data, char *why, size_t room);
     bool (*goes_on)(void *data); /* whether it did a part, and is to be called again; NULL: it did all */
+    void (*drop)(void *data);    /* nobody needs it any more: it ran, or the graphs that have it are gone; NULL: no matter */
 } sc_standin_work;
 SC_STANDIN_API sc_cu_result sc_standin_enqueue(sc_cu_stream stream, const sc_standin_work *work, const void *data, size_t bytes);
 /* Something that `is_ready` looks at has changed elsewhere. */
 SC_STANDIN_API void sc_standin_wake(void);
+/* What can run does so, as if somebody waited for it. */
+SC_STANDIN_API void sc_standin_go_on(void);
+/* The card that this thread's calls are for, and that of a stream; -1: none. */
+SC_STANDIN_API int sc_standin_card(void);
+SC_STANDIN_API int sc_standin_card_of(sc_cu_stream stream);
 /* Whether these bytes lie in one allocation of the card that the stream is of. Not from within `run`. */
 SC_STANDIN_API bool sc_standin_owns(sc_cu_stream stream, const void *at, size_t bytes);
 

@@ -3,8 +3,14 @@
  * complete as soon as it is there. A call is two pieces of work on its stream: what this member gives is written to a file when the stream
  * gets there, and what it gets is made when the files of all others are there. Terms are added in the order of the ranks.
  *
- * It is as little helpful as the library may be: non-blocking calls stay in progress until they are asked about (and a communicator in
- * progress takes no calls), a member that died is waited for for ever, and members that disagree break their streams. From the environment:
+ * It is as little helpful as the library may be:
+ *  - non-blocking calls stay in progress until they are asked about, and a communicator in progress takes no calls. What a group has comes
+ *    to the streams no sooner; a split is given out no sooner;
+ *  - the abort of a communicator waits for all that the card is busy with, calls of other communicators included; that and a farewell wait
+ *    for the graphs that have its calls to be gone. What would wait for ever ends the process, with a word on what it waits for;
+ *  - a member that died is waited for for ever, and members that disagree break their streams;
+ *  - of buffers that overlap only those are taken that are called in place.
+ * From the environment:
  *     SHARDC_STANDIN_NCCL_REMOTE=1        a member that died is an asynchronous error (ncclRemoteError) of those who ask
  *     SHARDC_STANDIN_NCCL_ASYNC=n=result  the n-th call of this process never ends, and is that asynchronous error
  *     SHARDC_STANDIN_NCCL_FOLDER          where the folders are; /tmp. Members that die leave theirs
@@ -44,9 +50,14 @@ struct ncclComm {
     struct ncclComm *parent;      /* of a split under way */
     int color, key, split;        /* its part in it; the split's number in the parent */
     int splits;                   /* of this one so far */
-    bool is_blocking, is_joining, is_leaving, is_aborted, is_gone;
-    int asks;       /* about what is in progress */
-    bool has_calls; /* that were put on streams and not asked about */
+    _Atomic bool is_aborted;
+    bool is_blocking, is_joining, is_leaving, is_gone;
+    int asks;           /* about what is in progress */
+    struct op *waiting; /* calls that come to their streams when they are asked about */
+    int waiting_count, card;
+    struct ncclComm *child, **child_out; /* of a split under way: where it is given out */
+    _Atomic int holds;                   /* calls on streams and in graphs */
+    _Atomic bool is_stuck;               /* a call of its has the card, and waits for others */
     pid_t pids[MOST_RANKS];
     unsigned error;
     char text[512];
@@ -142,6 +153,12 @@ static bool is_dead(pid_t pid)
     return length == 0 || end == NULL || end[2] == 'Z' || end[2] == 'X';
 }
 
+/* A member of a world, as it said it. */
+typedef struct world_part {
+    pid_t pid;
+    int card;
+} world_part;
+
 /* A member of a split, as it said it in the parent's file. */
 typedef struct split_part {
     int color, key;
@@ -177,13 +194,20 @@ static bool join_split(struct ncclComm *comm)
     return true;
 }
 
+/* Two members on one card of a process are refused: processes have cards of their own here. */
 static bool join_world(struct ncclComm *comm)
 {
     char name[PATH], none;
     for (int r = 0; r < comm->size; r++) {
+        world_part part;
         name_of(name, "%s.init.%d", comm->place, r);
-        if (!is_there(name) || !get_file(name, &comm->pids[r], sizeof comm->pids[r], &none, 0))
+        if (!is_there(name) || !get_file(name, &part, sizeof part, &none, 0))
             return false;
+        comm->pids[r] = part.pid;
+        if (r != comm->rank && part.pid == getpid() && part.card == comm->card) {
+            comm->error = SC_NCCL_INVALID_USAGE;
+            snprintf(comm->text, sizeof comm->text, "ranks %d and %d have the same card", r, comm->rank);
+        }
     }
     return true;
 }
@@ -198,6 +222,22 @@ static bool leave_world(struct ncclComm *comm)
     return true;
 }
 
+/* The split that all have come to. */
+static void give_out(struct ncclComm *parent)
+{
+    parent->child->is_joining = false;
+    if (parent->child->color == SC_NCCL_NO_COLOR)
+        parent->child->is_gone = true;
+    else
+        *parent->child_out = parent->child;
+    parent->child = NULL;
+}
+
+static bool is_busy(const struct ncclComm *comm)
+{
+    return comm->is_joining || comm->is_leaving || comm->waiting != NULL || comm->child != NULL;
+}
+
 /* What asking finds out; the lock is held. */
 static unsigned ask(struct ncclComm *comm)
 {
@@ -210,15 +250,18 @@ static unsigned ask(struct ncclComm *comm)
     }
     if (comm->error != 0)
         return comm->error;
-    if (comm->has_calls) {
-        comm->has_calls = ++comm->asks < ASKED_BEFORE_READY;
-        return comm->has_calls ? SC_NCCL_IN_PROGRESS : SC_NCCL_SUCCESS;
-    }
-    if (comm->is_joining && ++comm->asks >= ASKED_BEFORE_READY && (comm->parent != NULL ? join_split(comm) : join_world(comm)))
+    comm->asks++;
+    if (comm->waiting != NULL) /* who asks puts them on their streams */
+        return SC_NCCL_IN_PROGRESS;
+    if (comm->is_joining && comm->asks >= ASKED_BEFORE_READY && join_world(comm))
         comm->is_joining = false;
-    if (comm->is_leaving && leave_world(comm))
+    if (comm->child != NULL && comm->asks >= ASKED_BEFORE_READY && join_split(comm->child))
+        give_out(comm);
+    if (comm->is_leaving && comm->holds == 0 && leave_world(comm))
         comm->is_leaving = false;
-    return comm->is_joining || comm->is_leaving ? SC_NCCL_IN_PROGRESS : SC_NCCL_SUCCESS;
+    if (comm->error != 0)
+        return comm->error;
+    return is_busy(comm) ? SC_NCCL_IN_PROGRESS : SC_NCCL_SUCCESS;
 }
 
 static unsigned settle(struct ncclComm *comm)
@@ -254,6 +297,7 @@ static struct ncclComm *new_comm(const char *place, const sc_nccl_config *config
     *strrchr(comm->folder, '/') = 0;
     comm->is_blocking = config == NULL || config->blocking != 0;
     comm->is_joining = true;
+    comm->card = sc_standin_card();
     pthread_mutex_lock(&lock);
     comm->next = all;
     all = comm;
@@ -264,6 +308,8 @@ static struct ncclComm *new_comm(const char *place, const sc_nccl_config *config
     pthread_mutex_unlock(&lock);
     return comm;
 }
+
+static unsigned put_ops(op *ops, int count);
 
 /* ---- the functions of communicators ---- */
 
@@ -312,22 +358,29 @@ sc_nccl_result ncclGetUniqueId(sc_nccl_id *out)
     return length < (int)sizeof out->bytes && mkdtemp(out->bytes) != NULL ? SC_NCCL_SUCCESS : SC_NCCL_SYSTEM;
 }
 
+/* One that says of itself that it is old sets nothing that came later. */
+static bool is_config(const sc_nccl_config *config)
+{
+    return config == NULL || (config->magic == SC_NCCL_MAGIC && config->size == sizeof *config && config->not_ours == SC_NCCL_UNSET &&
+                              (config->blocking == 0 || config->blocking == 1 || config->blocking == SC_NCCL_UNSET));
+}
+
 sc_nccl_result ncclCommInitRankConfig(sc_nccl_comm *out, int ranks, sc_nccl_id id, int rank, sc_nccl_config *config)
 {
     ENTER();
     char name[PATH], place[PATH];
-    pid_t pid = getpid();
+    world_part part = {getpid(), sc_standin_card()};
     id.bytes[sizeof id.bytes - 1] = 0;
     if (out == NULL || ranks < 1 || ranks > MOST_RANKS || rank < 0 || rank >= ranks || !is_there(id.bytes) || depth > 0)
         return SC_NCCL_INVALID_ARGUMENT;
-    if (config != NULL && (config->magic != SC_NCCL_MAGIC || config->size != sizeof *config))
+    if (!is_config(config) || part.card < 0)
         return SC_NCCL_INVALID_ARGUMENT;
     struct ncclComm *comm = new_comm(name_of(place, "%s/w", id.bytes), config);
     comm->size = ranks;
     comm->rank = rank;
     for (int r = 0; r < ranks; r++)
         comm->parent_ranks[r] = r;
-    if (!give_file(name_of(name, "%s.init.%d", comm->place, rank), &pid, sizeof pid, "", 0))
+    if (!give_file(name_of(name, "%s.init.%d", comm->place, rank), &part, sizeof part, "", 0))
         return SC_NCCL_SYSTEM;
     *out = comm;
     return comm->is_blocking ? settle(comm) : SC_NCCL_IN_PROGRESS;
@@ -338,23 +391,26 @@ sc_nccl_result ncclCommSplit(sc_nccl_comm comm, int color, int key, sc_nccl_comm
     ENTER();
     char name[PATH], place[PATH];
     split_part part = {.color = color, .key = key, .pid = getpid()};
-    if (!is_live(comm) || out == NULL || (color < 0 && color != SC_NCCL_NO_COLOR))
+    if (!is_live(comm) || out == NULL || (color < 0 && color != SC_NCCL_NO_COLOR) || !is_config(config) || is_busy(comm))
         return SC_NCCL_INVALID_ARGUMENT;
-    if (comm->is_joining || comm->is_leaving || comm->error != 0)
-        return SC_NCCL_INVALID_USAGE;
+    if (comm->error != 0)
+        return comm->error;
     int number = comm->splits++;
     if (!give_file(name_of(name, "%s.split%d.%d", comm->place, number, comm->rank), &part, sizeof part, "", 0))
         return SC_NCCL_SYSTEM;
     *out = NULL;
-    if (color == SC_NCCL_NO_COLOR)
-        return SC_NCCL_SUCCESS;
     struct ncclComm *made = new_comm(name_of(place, "%s_%d_%d", comm->place, number, color), config);
     made->parent = comm;
     made->color = color;
     made->key = key;
     made->split = number;
-    *out = made;
-    return made->is_blocking ? settle(made) : SC_NCCL_IN_PROGRESS;
+    made->card = comm->card;
+    pthread_mutex_lock(&lock);
+    comm->child = made;
+    comm->child_out = out;
+    comm->asks = 0;
+    pthread_mutex_unlock(&lock);
+    return comm->is_blocking ? settle(comm) : SC_NCCL_IN_PROGRESS;
 }
 
 /* This member's files, but for its farewell; the last to leave takes all with it. */
@@ -376,36 +432,73 @@ sc_nccl_result ncclCommFinalize(sc_nccl_comm comm)
 {
     ENTER();
     char name[PATH];
-    if (!is_live(comm) || comm->is_joining)
+    if (!is_live(comm) || is_busy(comm))
         return SC_NCCL_INVALID_ARGUMENT;
+    if (comm->error != 0)
+        return comm->error;
     if (!give_file(name_of(name, "%s.left.%d", comm->place, comm->rank), "", 0, "", 0))
         return SC_NCCL_SYSTEM;
+    comm->asks = 0;
     comm->is_leaving = true;
     return comm->is_blocking ? settle(comm) : SC_NCCL_IN_PROGRESS;
+}
+
+/* The card gets on with its work, and with what waits for this member. */
+static void wait_for_card(struct ncclComm *comm, const char *call)
+{
+    enum { PAUSE_US = 200, PATIENCE = 10000000 / PAUSE_US };
+    for (int waited = 0; waited < PATIENCE; waited++) {
+        bool is_stuck = false;
+        sc_standin_go_on();
+        pthread_mutex_lock(&lock);
+        for (const struct ncclComm *c = all; c != NULL; c = c->next)
+            is_stuck = is_stuck || (c->card == comm->card && c->is_stuck && !c->is_gone);
+        pthread_mutex_unlock(&lock);
+        if (!is_stuck && comm->holds == 0)
+            return;
+        pause_us(PAUSE_US);
+    }
+    fprintf(stderr, "%s of %s waits for ever: %d calls are in graphs or behind what no other member comes to\n", call, comm->place,
+            comm->holds);
+    abort();
+}
+
+static void drop_waiting(struct ncclComm *comm)
+{
+    pthread_mutex_lock(&lock);
+    free(comm->waiting);
+    comm->waiting = NULL;
+    comm->waiting_count = 0;
+    if (comm->child != NULL)
+        comm->child->is_gone = true;
+    comm->child = NULL;
+    pthread_mutex_unlock(&lock);
 }
 
 sc_nccl_result ncclCommDestroy(sc_nccl_comm comm)
 {
     ENTER();
-    if (!is_live(comm))
+    if (!is_live(comm) || is_busy(comm))
         return SC_NCCL_INVALID_ARGUMENT;
+    wait_for_card(comm, __func__);
     clear_files(comm);
     comm->is_gone = true;
     return SC_NCCL_SUCCESS;
 }
 
+/* One that is told to fail has told the card, too: else nobody would get on. */
 sc_nccl_result ncclCommAbort(sc_nccl_comm comm)
 {
-    ENTER();
+    unsigned injected = sc_standin_enter(__func__);
     if (!is_live(comm))
         return SC_NCCL_INVALID_ARGUMENT;
-    pthread_mutex_lock(&lock);
+    drop_waiting(comm);
     comm->is_aborted = true;
-    pthread_mutex_unlock(&lock);
+    sc_standin_wake();
+    wait_for_card(comm, __func__);
     clear_files(comm);
     comm->is_gone = true;
-    sc_standin_wake();
-    return SC_NCCL_SUCCESS;
+    return injected;
 }
 
 sc_nccl_result ncclCommGetAsyncError(sc_nccl_comm comm, sc_nccl_result *out)
@@ -414,8 +507,23 @@ sc_nccl_result ncclCommGetAsyncError(sc_nccl_comm comm, sc_nccl_result *out)
     if (!is_live(comm) || out == NULL)
         return SC_NCCL_INVALID_ARGUMENT;
     pthread_mutex_lock(&lock);
-    *out = ask(comm);
+    unsigned state = ask(comm);
+    bool is_time = state == SC_NCCL_IN_PROGRESS && comm->waiting != NULL && comm->asks >= ASKED_BEFORE_READY;
+    op *ops = is_time ? comm->waiting : NULL;
+    int count = comm->waiting_count;
+    if (is_time)
+        comm->waiting = NULL;
     pthread_mutex_unlock(&lock);
+    if (is_time) {
+        state = put_ops(ops, count);
+        free(ops);
+        pthread_mutex_lock(&lock);
+        if (comm->error == 0) /* which may have come with it */
+            comm->error = state;
+        state = comm->error;
+        pthread_mutex_unlock(&lock);
+    }
+    *out = state;
     return SC_NCCL_SUCCESS;
 }
 
@@ -501,6 +609,7 @@ static bool is_got(void *data)
             name_of(name, "%s.msg%d.%d.%llu", o->comm->place, o->peer, o->comm->rank, (unsigned long long)o->comm->received[o->peer]));
     for (int r = 0; ready && !o->comm->is_aborted && !o->comm->is_gone && o->kind != RECV && r < o->comm->size; r++)
         ready = is_there(name_of(name, "%s.op%llu.%d", o->comm->place, (unsigned long long)o->comm->got, r));
+    o->comm->is_stuck = !ready;
     pthread_mutex_unlock(&lock);
     return ready;
 }
@@ -576,15 +685,30 @@ static bool run_get(void *data, char *why, size_t room)
     return ok;
 }
 
-/* All give before any gets: so the calls of a group help each other. */
-static unsigned put_group(void)
+static void drop_call(void *data)
 {
-    static const sc_standin_work give = {.name = "NCCL gives", .run = run_give},
-                                 get = {.name = "NCCL gets", .is_ready = is_got, .run = run_get};
+    const op *o = data;
+    o->comm->is_stuck = false;
+    o->comm->holds--;
+}
+
+static bool put_call(const op *o, const sc_standin_work *work)
+{
+    o->comm->holds++;
+    if (sc_standin_enqueue(o->stream, work, o, sizeof *o) == SC_CU_SUCCESS)
+        return true;
+    o->comm->holds--;
+    return false;
+}
+
+/* All give before any gets: so the calls of a group help each other. */
+static unsigned put_ops(op *ops, int count)
+{
+    static const sc_standin_work give = {.name = "NCCL gives", .run = run_give, .drop = drop_call},
+                                 get = {.name = "NCCL gets", .is_ready = is_got, .run = run_get, .drop = drop_call};
     const char *async = getenv("SHARDC_STANDIN_NCCL_ASYNC");
-    bool waits = false;
-    for (int i = 0; i < group_count; i++) {
-        op *o = &group[i];
+    for (int i = 0; i < count; i++) {
+        op *o = &ops[i];
         pthread_mutex_lock(&lock);
         calls++;
         if (async != NULL && strtoull(async, NULL, 10) == calls) {
@@ -593,20 +717,55 @@ static unsigned put_group(void)
             snprintf(o->comm->text, sizeof o->comm->text, "an error that the stand-in was told to have");
         }
         pthread_mutex_unlock(&lock);
-        if (o->kind != RECV && sc_standin_enqueue(o->stream, &give, o, sizeof *o) != SC_CU_SUCCESS)
+        if (o->kind != RECV && !put_call(o, &give))
             return SC_NCCL_UNHANDLED_CUDA;
     }
-    for (int i = 0; i < group_count; i++) {
-        op *o = &group[i];
-        if (o->kind != SEND && sc_standin_enqueue(o->stream, &get, o, sizeof *o) != SC_CU_SUCCESS)
+    for (int i = 0; i < count; i++) {
+        if (ops[i].kind != SEND && !put_call(&ops[i], &get))
             return SC_NCCL_UNHANDLED_CUDA;
+    }
+    return SC_NCCL_SUCCESS;
+}
+
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+    return a_bytes > 0 && b_bytes > 0 && (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
+
+/* What one call of a group writes no other one touches. */
+static bool are_apart(void)
+{
+    for (int i = 0; i < group_count; i++) {
+        for (int j = 0; j < group_count; j++) {
+            const op *a = &group[i], *b = &group[j];
+            if (i != j && (overlap(a->to, got_bytes(a), b->to, got_bytes(b)) || overlap(a->to, got_bytes(a), b->from, given_bytes(b))))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Non-blocking communicators keep theirs until they are asked. */
+static unsigned put_group(void)
+{
+    bool waits = false;
+    if (!are_apart())
+        return SC_NCCL_INVALID_USAGE;
+    for (int i = 0; i < group_count; i++) {
+        struct ncclComm *comm = group[i].comm;
+        if (comm->is_blocking)
+            continue;
         pthread_mutex_lock(&lock);
-        o->comm->has_calls = !o->comm->is_blocking;
-        o->comm->asks = 0;
-        waits = waits || o->comm->has_calls;
+        comm->waiting_count = comm->waiting == NULL ? 0 : comm->waiting_count;
+        comm->waiting = realloc(comm->waiting, (size_t)(comm->waiting_count + 1) * sizeof *comm->waiting);
+        if (comm->waiting == NULL)
+            abort();
+        comm->waiting[comm->waiting_count++] = group[i];
+        comm->asks = 0;
+        waits = true;
         pthread_mutex_unlock(&lock);
     }
-    return waits ? SC_NCCL_IN_PROGRESS : SC_NCCL_SUCCESS;
+    return waits ? SC_NCCL_IN_PROGRESS : put_ops(group, group_count);
 }
 
 sc_nccl_result ncclGroupStart(void)
@@ -641,7 +800,11 @@ static unsigned check(const op *o)
         return SC_NCCL_INVALID_ARGUMENT;
     if ((give > 0 && !sc_standin_owns(o->stream, o->from, give)) || (get > 0 && !sc_standin_owns(o->stream, o->to, get)))
         return SC_NCCL_INVALID_ARGUMENT;
-    return SC_NCCL_SUCCESS;
+    if (sc_standin_card_of(o->stream) != o->comm->card || sc_standin_card() != o->comm->card)
+        return SC_NCCL_INVALID_ARGUMENT;
+    const char *in_place = (const char *)o->to + (o->kind == ALL_GATHER ? (size_t)o->comm->rank * give : 0);
+    const char *from = (const char *)o->from + (o->kind == REDUCE_SCATTER ? (size_t)o->comm->rank * get : 0);
+    return overlap(o->from, give, o->to, get) && in_place != from ? SC_NCCL_INVALID_USAGE : SC_NCCL_SUCCESS;
 }
 
 static unsigned add(op o)
@@ -649,10 +812,12 @@ static unsigned add(op o)
     unsigned result = SC_NCCL_SUCCESS;
     if (!is_live(o.comm))
         return SC_NCCL_INVALID_ARGUMENT;
-    if (o.comm->is_joining || o.comm->is_leaving || (o.comm->has_calls && depth == 0) || group_count == MOST_CALLS)
-        result = SC_NCCL_INVALID_USAGE;
+    if (is_busy(o.comm))
+        result = SC_NCCL_INVALID_ARGUMENT;
+    else if (o.comm->error != 0)
+        result = o.comm->error;
     else
-        result = check(&o);
+        result = group_count == MOST_CALLS ? (unsigned)SC_NCCL_INVALID_USAGE : check(&o);
     if (depth > 0) {
         if (result == SC_NCCL_SUCCESS)
             group[group_count++] = o;
