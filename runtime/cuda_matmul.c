@@ -77,6 +77,7 @@ static sc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, sc_error *e
 typedef struct calls {
     uint64_t addresses[SC_GEMM_OPERANDS]; /* or'd: their lowest bit is what all are aligned to */
     const void *bias;                     /* of one of them */
+    sc_bound *one;
 } calls;
 
 static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
@@ -85,9 +86,10 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
     calls all = {0};
     for (uint32_t f = 0; f < image->func_count; f++) {
         for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
-            const sc_bound *bound = &rank->funcs[f][i];
+            sc_bound *bound = &rank->funcs[f][i];
             if (bound->instr->kind != SC_INSTR_GEMM || bound->instr->index != gemm)
                 continue;
+            all.one = bound;
             for (int o = 0; o < SC_GEMM_OPERANDS; o++)
                 all.addresses[o] |= (uint64_t)(uintptr_t)bound->args[o];
             if (form->bias != SC_GEMM_MAX_STEPS)
@@ -127,35 +129,161 @@ static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, cons
     return status;
 }
 
-/* The library's first choice for the addresses that calls will bring, within the workspace. */
-static sc_status choose(const sc_cublaslt *lt, sc_lt_handle handle, sc_cuda_matmul *m, const calls *all, const char *what,
-                        sc_error *error)
+enum { MOST_CHOICES = 8 };
+
+/* The library's choices for the addresses that calls will bring, within the workspace: the best first, as many as wanted, one at least. */
+static sc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_matmul *m, const calls *all, int wanted,
+                     sc_lt_heuristic found[MOST_CHOICES], int *count, sc_error *error)
 {
     sc_lt_preference preference = NULL;
-    sc_lt_heuristic found = {.status = SC_LT_NOT_SUPPORTED};
-    int count = 0;
+    int given = 0;
+    *count = 0;
     sc_status status = LT(lt, error, cublasLtMatmulPreferenceCreate, &preference);
     if (status == SC_OK)
         status = prefer(lt, preference, &m->form, all, error);
-    if (status == SC_OK && all->bias != NULL) /* its alignment counts, too */
-        status = set_desc(lt, m->desc, SC_LT_DESC_BIAS, &all->bias, sizeof all->bias, error);
     if (status == SC_OK)
-        status = LT(lt, error, cublasLtMatmulAlgoGetHeuristic, handle, m->desc, m->a, m->b, m->d, m->d, preference, 1, &found, &count);
-    if (status == SC_OK && (count == 0 || found.status != SC_LT_SUCCESS))
-        status = sc_fail(error, SC_ERROR_UNAVAILABLE, "cuBLASLt has no algorithm for a product of %s", what);
+        status =
+            LT(lt, error, cublasLtMatmulAlgoGetHeuristic, handle, m->desc, m->a, m->b, m->d, m->d, preference, wanted, found, &given);
+    for (int i = 0; status == SC_OK && i < given && i < wanted; i++) {
+        if (found[i].status == SC_LT_SUCCESS && found[i].workspace_bytes <= SC_MATMUL_WORKSPACE)
+            found[(*count)++] = found[i];
+    }
+    if (status == SC_OK && *count == 0)
+        status = sc_fail(error, SC_ERROR_UNAVAILABLE, "cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
+                         (long long)m->form.rows, (long long)m->form.columns, (long long)m->form.depth);
     if (preference != NULL)
         lt->cublasLtMatmulPreferenceDestroy(preference);
-    m->algo = found.algo;
+    return status;
+}
+
+/* Seconds of a call, the least of some rounds; each takes about as long as a clock needs to be believed. */
+static sc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, const sc_cu_event events[2], double *out,
+                            sc_error *error)
+{
+    enum { ROUNDS = 4, MOST_CALLS = 50 };
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    const float round_ms = 5;
+    sc_status status = SC_OK;
+    int count = 1; /* the first round warms up, and says how many fill one */
+    for (int round = 0; status == SC_OK && round < ROUNDS; round++) {
+        float ms = 0;
+        status = SC_CUDA(api, error, "", cuEventRecord, events[0], own->streams[0]);
+        for (int i = 0; status == SC_OK && i < count; i++)
+            status = sc_cuda_matmul_run(rank, bound, m, error);
+        if (status == SC_OK)
+            status = SC_CUDA(api, error, "", cuEventRecord, events[1], own->streams[0]);
+        if (status == SC_OK)
+            status = SC_CUDA(api, error, "", cuEventSynchronize, events[1]);
+        if (status == SC_OK)
+            status = SC_CUDA(api, error, "", cuEventElapsedTime, &ms, events[0], events[1]);
+        double seconds = 1e-3 * (double)ms / count;
+        *out = round <= 1 || seconds < *out ? seconds : *out;
+        if (round == 0)
+            count = ms * MOST_CALLS <= round_ms ? MOST_CALLS : ms >= round_ms ? 1 : (int)(round_ms / ms);
+    }
+    return status;
+}
+
+/* The fastest of several on this rank's buffers, which hold nothing yet. */
+static sc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all, sc_cuda_choice *out, sc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    sc_lt_heuristic found[MOST_CHOICES];
+    sc_cu_event events[2] = {NULL, NULL};
+    int count = 0;
+    sc_status status = ask(&own->session->lt, own->lt, m, all, MOST_CHOICES, found, &count, error);
+    for (int i = 0; status == SC_OK && i < 2; i++)
+        status = SC_CUDA(api, error, "", cuEventCreate, &events[i], 0);
+    for (int i = 0; status == SC_OK && i < count; i++) {
+        double seconds = 0;
+        m->algo = found[i].algo;
+        status = time_calls(rank, all->one, m, events, &seconds, error);
+        if (i == 0)
+            out->first = seconds;
+        if (i == 0 || seconds < out->least) {
+            out->least = seconds;
+            out->algo = m->algo;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (events[i] != NULL)
+            api->cuEventDestroy_v2(events[i]);
+    }
+    return status;
+}
+
+/* Whether the library still takes an answer that a file has. */
+static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_cuda_choice *choice)
+{
+    sc_lt_heuristic checked = {.status = SC_LT_NOT_SUPPORTED};
+    const sc_cublaslt *lt = &own->session->lt;
+    if (choice->is_sure)
+        return true;
+    choice->is_sure = lt->cublasLtMatmulAlgoCheck(own->lt, m->desc, m->a, m->b, m->d, m->d, &choice->algo, &checked) == SC_LT_SUCCESS &&
+                      checked.status == SC_LT_SUCCESS && checked.workspace_bytes <= SC_MATMUL_WORKSPACE;
+    return choice->is_sure;
+}
+
+static sc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all, sc_cuda_choice *out, sc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    sc_products *info = &own->session->choices.info;
+    bool tunes = rank->session->options.tune && all->one != NULL;
+    sc_lt_heuristic found[MOST_CHOICES];
+    int count = 0;
+    sc_status status = tunes ? measure(rank, m, all, out, error) : ask(&own->session->lt, own->lt, m, all, 1, found, &count, error);
+    if (status != SC_OK)
+        return status;
+    if (!tunes)
+        out->algo = found[0].algo;
+    info->asked++;
+    info->measured += tunes;
+    info->faster += out->least < out->first;
+    info->first += out->first;
+    info->least += out->least;
+    out->is_sure = true;
+    return sc_cuda_choices_set(&own->session->choices, out)
+               ? SC_OK
+               : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
+}
+
+/* As it was chosen before, for a rank of the same card or at an earlier start; else the library says. One rank at a time, so that none asks
+ * what another is being told, and none disturbs what is measured. */
+static sc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    sc_cuda_choices *choices = &own->session->choices;
+    const uint32_t *operands = (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
+    sc_cuda_choice wanted = {.card = own->card->kind, .product = gemm};
+    sc_status status = SC_OK;
+    for (int i = 0; i < 3; i++)
+        wanted.aligned[i] = alignment_of(all->addresses[operands[i]]);
+    wanted.aligned[3] = all->bias == NULL ? 0 : alignment_of((uint64_t)(uintptr_t)all->bias);
+    if (all->bias != NULL) /* its alignment counts, too */
+        status = set_desc(&own->session->lt, m->desc, SC_LT_DESC_BIAS, &all->bias, sizeof all->bias, error);
+    if (status != SC_OK)
+        return status;
+    pthread_mutex_lock(&choices->lock);
+    sc_cuda_choice *found = sc_cuda_choices_find(choices, &wanted);
+    bool is_new = found != NULL && !found->is_sure;
+    if (found == NULL || (is_new && rank->session->options.tune) || !is_sure(own, m, found))
+        status = make_choice(rank, m, all, &wanted, error);
+    else {
+        wanted = *found;
+        choices->info.kept += is_new;
+    }
+    pthread_mutex_unlock(&choices->lock);
+    m->algo = wanted.algo;
     return status;
 }
 
 sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, sc_error *error)
 {
     const sc_cuda_session *shared = rank->session->device_state;
-    const sc_cuda_rank *own = rank->device_state;
     const sc_cublaslt *lt = &shared->lt;
     sc_cuda_matmul *m = calloc(1, sizeof *m);
-    char what[96];
     *out = NULL;
     if (m == NULL)
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a product's plan");
@@ -164,7 +292,6 @@ sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out,
         free(m);
         return sc_fail(error, SC_ERROR_DATA, "the program has a product that cuBLASLt does not compute: %s", fault);
     }
-    snprintf(what, sizeof what, "%lld x %lld x %lld", (long long)m->form.rows, (long long)m->form.columns, (long long)m->form.depth);
     sc_status status = make_desc(lt, m, error);
     if (status == SC_OK)
         status = make_layout(lt, &m->form.a, m->form.batches, &m->a, error);
@@ -174,7 +301,7 @@ sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out,
         status = make_layout(lt, &m->form.d, m->form.batches, &m->d, error);
     if (status == SC_OK) {
         const calls all = calls_of(rank, gemm, &m->form);
-        status = choose(lt, own->lt, m, &all, what, error);
+        status = choose(rank, gemm, m, &all, error);
     }
     if (status != SC_OK) {
         sc_cuda_matmul_free(lt, m);

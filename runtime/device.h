@@ -40,6 +40,8 @@ struct sc_device {
     /* Between a buffer and memory of the host. */
     sc_status (*read)(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes, sc_error *error);
     sc_status (*write)(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes, sc_error *error);
+    /* NULL: there is nothing to say. */
+    void (*products)(const sc_session *session, sc_products *out);
     bool is_host; /* buffers' addresses are the host's, too */
 };
 

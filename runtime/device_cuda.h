@@ -5,6 +5,7 @@
 
 #include "runtime/cublaslt.h"
 #include "runtime/cuda.h"
+#include "runtime/cuda_choices.h"
 #include "runtime/device.h"
 #include "runtime/nccl.h"
 
@@ -13,6 +14,7 @@ typedef struct sc_cuda_card {
     int ordinal;
     sc_cu_device device;
     sc_cu_context context;
+    uint32_t kind;                                               /* of the session's choices */
     sc_cu_module *modules;                                       /* by kernel of the image, then that of reductions */
     sc_cu_function (*functions)[SC_IMAGE_MAX_STAGES];            /* by kernel and stage */
     sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* where ranks share the card */
@@ -22,6 +24,7 @@ typedef struct sc_cuda_session {
     sc_cuda api;
     sc_cublaslt lt; /* library NULL: the program has no products */
     sc_nccl nccl;   /* library NULL: ranks share a card, or there is one */
+    sc_cuda_choices choices; /* where there are products */
     uint32_t card_count;
     sc_cuda_card *cards;
 } sc_cuda_session;

@@ -197,6 +197,7 @@ static sc_status new_session(const sc_executable *program, const sc_session_opti
     if (session->options.threads == 0)
         session->options.threads = default_threads();
     sc_status status = start_session(session, comm, error);
+    session->options.products = NULL; /* the caller's, for as long as this call */
     if (status == SC_OK) {
         *out = session;
         return SC_OK;
@@ -295,6 +296,13 @@ uint32_t sc_session_local_ranks(const sc_session *session, uint32_t *out_first)
     if (out_first != NULL)
         *out_first = session->first_rank;
     return session->rank_count;
+}
+
+void sc_session_products(const sc_session *session, sc_products *out)
+{
+    *out = (sc_products){.count = 0};
+    if (session->device->products != NULL)
+        session->device->products(session, out);
 }
 
 void sc_session_set_random(sc_session *session, uint64_t seed, uint64_t step, uint32_t micro_batch)

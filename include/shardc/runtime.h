@@ -107,12 +107,29 @@ typedef struct sc_session_options {
     uint32_t threads;     /* that compute, in this process, for all its ranks; 0: OMP_NUM_THREADS, else one a core */
     uint32_t deadline_ms; /* of one collective; 0: none */
     bool profile;         /* measure instructions, for sc_session_profile */
+    const char *products; /* cards: a file with what cuBLASLt says of the products, which is read, and written where more was asked;
+                             several processes may use it at once. NULL: none */
+    bool tune;            /* cards: measure several algorithms of each product, and take the fastest; of several processes the first
+                             writes the file */
 } sc_session_options;
 
 /* `options` NULL: all zero. State begins as zeros. Fails with SC_ERROR_ARGUMENT when the job has another number of ranks, or another
  * program. */
 SC_API sc_status sc_session_new(const sc_executable *program, const sc_session_options *options, sc_session **out, sc_error *error);
 SC_API void sc_session_free(sc_session *session); /* NULL is allowed */
+
+/* How the products of a program for cards are computed: by the algorithms that cuBLASLt chooses, which it is asked for once a program, kind
+ * of card and version of the library where options.products names a file. */
+typedef struct sc_products {
+    uint32_t count;                    /* of the program; 0: it is not for cards */
+    uint32_t kept, asked, measured;    /* answers: from the file; of the library; of these, those that were measured. Of all cards here */
+    uint32_t faster;                   /* measured: not the library's first choice */
+    double first, least;               /* measured: seconds of one call of each, by the library's first choices and by those taken */
+    bool is_written;                   /* the file */
+    char unread[400], unwritten[400]; /* why the file was not used, or not written; "": nothing went wrong */
+} sc_products;
+
+SC_API void sc_session_products(const sc_session *session, sc_products *out);
 
 /* Ranks of this process: all of them, or one. */
 SC_API uint32_t sc_session_local_ranks(const sc_session *session, uint32_t *out_first);

@@ -1,9 +1,11 @@
 /* cuBLASLt on the driver's stand-in: products by columns, computed in f64 and rounded once when their turn on the stream comes. What the
  * library's manual forbids is refused. */
+#define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/cublaslt.h"
 #include "test/cuda_standin/standin.h"
@@ -46,9 +48,11 @@ struct cublasLtContext {
 #include "runtime/cublaslt.def"
 #undef SYMBOL
 
+/* Another one: SHARDC_STANDIN_CUBLASLT_VERSION. */
 size_t cublasLtGetVersion(void)
 {
-    return 130000;
+    const char *text = getenv("SHARDC_STANDIN_CUBLASLT_VERSION");
+    return text == NULL ? 130000 : (size_t)strtoul(text, NULL, 10);
 }
 
 const char *cublasLtGetStatusString(sc_lt_status status)
@@ -235,7 +239,14 @@ static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_
     return fits_dtypes(desc, a->dtype, b->dtype, c->dtype, d->dtype) && fits_epilogue(desc->epilogue) ? SC_LT_SUCCESS : SC_LT_NOT_SUPPORTED;
 }
 
-enum { WORKSPACE = 1 << 20 };
+enum { WORKSPACE = 1 << 20, WAYS = 4 };
+
+/* Who asks for several algorithms gets some that are slower than others (data[6]: by so many microseconds), the best as the third, and one
+ * that is none; who asks for one gets the best. */
+static const struct {
+    sc_lt_status status;
+    uint64_t slower;
+} ways[WAYS] = {{SC_LT_SUCCESS, 400}, {SC_LT_NOT_SUPPORTED, 0}, {SC_LT_SUCCESS, 0}, {SC_LT_SUCCESS, 800}};
 
 sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc, sc_lt_layout a, sc_lt_layout b, sc_lt_layout c,
                                             sc_lt_layout d, sc_lt_preference preference, int wanted, sc_lt_heuristic *out, int *out_count)
@@ -247,13 +258,17 @@ sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc
     sc_lt_status status = check(desc, a, b, c, d);
     if (status != SC_LT_SUCCESS)
         return status;
-    *out = (sc_lt_heuristic){.status = SC_LT_SUCCESS, .waves = 1};
-    out->algo.data[0] = ALGO_MARK;
-    out->workspace_bytes = preference->workspace < WORKSPACE ? (size_t)preference->workspace : WORKSPACE;
-    out->algo.data[1] = out->workspace_bytes;
-    for (int i = 0; i < 4; i++)
-        out->algo.data[2 + i] = preference->aligned[i] == 0 ? 256 : preference->aligned[i];
-    *out_count = 1;
+    *out_count = wanted < WAYS ? 1 : WAYS;
+    for (int w = 0; w < *out_count; w++) {
+        sc_lt_heuristic *one = &out[w];
+        *one = (sc_lt_heuristic){.status = *out_count == 1 ? SC_LT_SUCCESS : ways[w].status, .waves = 1};
+        one->algo.data[0] = ALGO_MARK;
+        one->workspace_bytes = preference->workspace < WORKSPACE ? (size_t)preference->workspace : WORKSPACE;
+        one->algo.data[1] = one->workspace_bytes;
+        for (int i = 0; i < 4; i++)
+            one->algo.data[2 + i] = preference->aligned[i] == 0 ? 256 : preference->aligned[i];
+        one->algo.data[6] = *out_count == 1 ? 0 : ways[w].slower;
+    }
     return SC_LT_SUCCESS;
 }
 
@@ -355,6 +370,7 @@ typedef struct product {
     const char *from_a, *from_b, *from_c;
     char *to, *workspace;
     size_t workspace_bytes;
+    uint64_t slower;
 } product;
 
 static double element(const struct sc_lt_layout_object *m, const char *data, int64_t batch, int64_t row, int64_t column)
@@ -383,6 +399,8 @@ static bool run_product(void *data, char *why, size_t room)
     int64_t rows = (int64_t)p->d.rows, columns = (int64_t)p->d.columns;
     int64_t depth = (int64_t)(p->desc.transpose_a ? p->a.rows : p->a.columns);
     (void)why, (void)room;
+    if (p->slower > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000 * (long)p->slower}, NULL);
     size_t end = p->workspace_bytes < 4096 ? p->workspace_bytes : 4096;
     if (end > 0) {
         memset(p->workspace, 0x5a, end);
@@ -441,7 +459,8 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
                  .from_c = c,
                  .to = d,
                  .workspace = workspace,
-                 .workspace_bytes = workspace_bytes};
+                 .workspace_bytes = workspace_bytes,
+                 .slower = algo->data[6] % 1000};
     struct sc_lt_layout_object vector = {.dtype = desc->bias_dtype < 0 ? d_layout->dtype : (sc_lt_dtype)desc->bias_dtype,
                                          .rows = d_layout->rows,
                                          .columns = 1,

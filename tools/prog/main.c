@@ -74,17 +74,46 @@ static bool choose_world(sc_prog *prog, sc_session_options *options)
     return true;
 }
 
+/* Beside this file, if its name is known. */
+static const char *products_file(sc_prog *prog)
+{
+    enum { ROOM = 4096 };
+    char *path = sc_arena_array(&prog->context->arena, ROOM, sizeof *path);
+    if (prog->products != NULL)
+        return *prog->products == 0 ? NULL : prog->products;
+    ssize_t length = readlink("/proc/self/exe", path, ROOM - 1);
+    return length <= 0 || length == ROOM - 1 ? NULL : sc_arena_printf(&prog->context->arena, "%.*s.products", (int)length, path);
+}
+
+/* A folder that cannot be written to is as good as another, but for who asked for the file. */
+static void say_products(const sc_prog *prog)
+{
+    sc_products products;
+    uint32_t first;
+    sc_session_products(prog->session, &products);
+    sc_session_local_ranks(prog->session, &first);
+    if (first == 0 && products.unread[0] != 0)
+        fprintf(stderr, "%s\n", products.unread);
+    if (first == 0 && products.unwritten[0] != 0 && prog->products != NULL)
+        fprintf(stderr, "%s\n", products.unwritten);
+}
+
 sc_machine *sc_prog_open(void *user)
 {
     sc_prog *prog = user;
     sc_error error;
-    sc_session_options options = {.threads = (uint32_t)prog->threads, .deadline_ms = (uint32_t)prog->deadline_ms, .profile = prog->profile};
+    sc_session_options options = {.threads = (uint32_t)prog->threads,
+                                  .deadline_ms = (uint32_t)prog->deadline_ms,
+                                  .profile = prog->profile,
+                                  .tune = prog->tune,
+                                  .products = products_file(prog)};
     if (!choose_world(prog, &options))
         return NULL;
     if (sc_session_new(prog->program, &options, &prog->session, &error) != SC_OK) {
         sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
         return NULL;
     }
+    say_products(prog);
     prog->machine = sc_machine_of_session(prog->program, prog->session);
     if (prog->machine == NULL)
         sc_prog_fail(prog, SC_D_run_failed, "there is not enough memory");
@@ -125,7 +154,7 @@ typedef struct verb_row {
 } verb_row;
 
 static const verb_row verbs[] = {
-    {"info", sc_prog_info}, {"eval", eval}, {"train", train}, {"generate", generate}, {"bench", sc_prog_bench}};
+    {"info", sc_prog_info}, {"eval", eval}, {"train", train}, {"generate", generate}, {"bench", sc_prog_bench}, {"tune", sc_prog_tune}};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void dispatch(sc_prog *prog)

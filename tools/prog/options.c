@@ -39,6 +39,7 @@ static const option_row rows[] = {
     {"--calibrate", FLAG, FIELD(calibrate), NULL, "bench: only the speed of one large product"},
     {"--profile", FLAG, FIELD(profile), NULL, "bench: what takes the time"},
     {"--gemms-only", FLAG, FIELD(gemms_only), NULL, "bench: after each step its products alone"},
+    {"--products", TEXT, FIELD(products), "FILE", "cards: where cuBLASLt's choices are kept (default: PROG.products; '': nowhere)"},
     {"--ranks", NUMBER, FIELD(ranks), "N", "must be the program's"},
     {"--threads", NUMBER, FIELD(threads), "N", "that compute in this process (default: a thread a core)"},
     {"--deadline", NUMBER, FIELD(deadline_ms), "MS", "of one collective"},
@@ -187,7 +188,8 @@ void sc_prog_help(sc_prog *prog, const char *name)
                        "  eval      run the entry: --data or --input\n"
                        "  train     run the train step: --data or --input, --steps N\n"
                        "  generate  continue prompts: --prompt TEXT\n"
-                       "  bench     measure steps on random inputs\n\noptions\n");
+                       "  bench     measure steps on random inputs\n"
+                       "  tune      on cards: measure algorithms of the products and keep the fastest\n\noptions\n");
     for (size_t i = 0; i < ROWS; i++)
         sc_strbuf_printf(out, "  %-14s %-19s %s\n", rows[i].name, rows[i].value != NULL ? rows[i].value : "", rows[i].summary);
     sc_strbuf_add(out, "\nexit codes: 0 fine, 2 usage, 7 run time\n");

@@ -13,7 +13,8 @@ typedef struct sc_prog {
     sc_machine *machine; /* of the session */
     const char *command;
     sc_run_options run;
-    bool help, version, calibrate, profile, gemms_only, json_diagnostics;
+    bool help, version, calibrate, profile, gemms_only, tune, json_diagnostics;
+    const char *products; /* a file; NULL: beside the program; "": none */
     int64_t ranks, threads, deadline_ms; /* 0: not given */
     sc_strbuf out;
 } sc_prog;
@@ -28,6 +29,7 @@ sc_machine *sc_prog_open(void *user);
 /* The verbs; results are added to prog->out. */
 void sc_prog_info(sc_prog *prog);
 void sc_prog_bench(sc_prog *prog);
+void sc_prog_tune(sc_prog *prog);
 
 bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

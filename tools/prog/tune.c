@@ -1,0 +1,36 @@
+/* PROG tune: of the algorithms that cuBLASLt has for each product the fastest on this machine's cards, for all later runs. */
+#include <stdlib.h>
+
+#include "runtime/drive/json.h"
+#include "tools/prog/prog.h"
+
+static void print_json(const sc_products *p, sc_strbuf *out)
+{
+    json_t *root = json_object();
+    json_object_set_new(root, "products", json_integer(p->count));
+    json_object_set_new(root, "measured", json_integer(p->measured));
+    json_object_set_new(root, "faster", json_integer(p->faster));
+    json_object_set_new(root, "first", sc_number_json(p->first));
+    json_object_set_new(root, "least", sc_number_json(p->least));
+    sc_print_json(root, out);
+}
+
+void sc_prog_tune(sc_prog *prog)
+{
+    sc_products p;
+    prog->tune = true;
+    if (sc_prog_open(prog) == NULL)
+        return;
+    sc_session_products(prog->session, &p);
+    if (p.count == 0)
+        sc_prog_fail(prog, SC_D_usage, "this program, for %s, has no products that cuBLASLt computes", sc_executable_target(prog->program));
+    else if (!prog->machine->is_first)
+        return;
+    else if (!p.is_written)
+        sc_prog_fail(prog, SC_D_run_failed, "%s", p.unwritten[0] != 0 ? p.unwritten : "there is no file to keep the choices in");
+    else if (prog->run.json)
+        print_json(&p, &prog->out);
+    else
+        sc_strbuf_printf(&prog->out, "%u product%s measured: %u faster by another algorithm than the library's first; a call of each %.4g ms, before %.4g ms\n",
+                         p.measured, p.measured == 1 ? "" : "s", p.faster, 1e3 * p.least, 1e3 * p.first);
+}
