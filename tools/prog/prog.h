@@ -13,7 +13,7 @@ typedef struct sc_prog {
     sc_machine *machine; /* of the session */
     const char *command;
     sc_run_options run;
-    bool help, version, calibrate, profile, gemms_only, json_diagnostics;
+    bool help, version, calibrate, profile, gemms_only, no_graph, json_diagnostics;
     int64_t ranks, threads, deadline_ms; /* 0: not given */
     sc_strbuf out;
 } sc_prog;
