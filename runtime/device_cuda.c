@@ -472,8 +472,8 @@ static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t
 static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func)
 {
     const sc_cuda_rank *own = rank->device_state;
-    return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only && !rank->session->options.profile &&
-           rank->session->trace == NULL &&
+    return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only && !rank->session->no_graphs &&
+           !rank->session->options.profile && rank->session->trace == NULL &&
            (own->comm->is_captured || rank->session->image->ranks == 1 || !has_collectives(rank->session->image, func));
 }
 

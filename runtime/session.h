@@ -57,6 +57,7 @@ struct sc_session {
     void (*trace)(void *user, const sc_trace_event *event);
     void *trace_user;
     bool gemms_only; /* measuring: every other instruction is passed over, so that results mean nothing */
+    bool no_graphs;  /* measuring: cards get a function's launches one by one, as on its first run */
 };
 
 /* A session with one rank in this process, whose end of the world is given; it stays the caller's and outlives the session. */

@@ -26,6 +26,7 @@ tool("shardc", os.path.join(config.shardc_build_dir, "shardc"))
 tool("FileCheck", config.filecheck + " --enable-var-scope")
 tool("not", config.llvm_not)
 config.substitutions.append(("%python", config.python))
+config.substitutions.append(("%build_dir", config.shardc_build_dir))
 config.substitutions.append(("%source_dir", os.path.dirname(config.test_source_root)))
 
 # Ranks as processes. Several a core, and as root in a container: Open MPI wants to be told so.

@@ -117,21 +117,23 @@ static void parameters_change_between_calls(void **state)
     }
 }
 
-/* From the third run on at the latest; not when instructions are measured. */
+/* From the third run on at the latest; not when instructions are measured, or graphs are not wanted. */
 static void functions_become_graphs(void **state)
 {
     (void)state;
     step_data d = make_data();
-    for (int is_measured = 0; is_measured < 2; is_measured++) {
+    enum { AS_GRAPHS, MEASURED, NO_GRAPHS, WAYS };
+    for (int way = 0; way < WAYS; way++) {
         image_case c;
         sc_session *session = NULL;
         sc_executable *program = cuda_step_program(&c, 1, 1);
-        SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 1, .profile = is_measured == 1}, &session, &error));
+        SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 1, .profile = way == MEASURED}, &session, &error));
+        session->no_graphs = way == NO_GRAPHS;
         set_weights(session, &d);
         uint64_t before = standin.sc_standin_replays(), launches = standin.sc_standin_launches();
         for (int run = 0; run < 5; run++)
             assert_true(run_step(session, &d) == d.total);
-        assert_int_equal(standin.sc_standin_replays() - before, is_measured ? 0 : 4 * (STEP_BATCHES + 1));
+        assert_int_equal(standin.sc_standin_replays() - before, way == AS_GRAPHS ? 4 * (STEP_BATCHES + 1) : 0);
         assert_int_equal(standin.sc_standin_launches() - launches, 5 * (2 * STEP_BATCHES + 1));
         sc_session_free(session);
         sc_executable_free(program);
@@ -274,8 +276,7 @@ static void a_kernel_that_crashes_is_an_error(void **state)
     image_instr(&c, SC_INSTR_KERNEL, image_kernel(&c, "k_wild", "o", (int64_t[]){4}, 0, NULL), 1, &y);
     image_func(&c, "f");
     cuda_object(
-        &c,
-        "SC_KERNEL(32, 1) void k_wild_0(float *y, const int64_t *sc_call, uint64_t *sc_failure)\n{\n    y[100 + sc_thread()] = 1;\n}\n",
+        &c, "SC_KERNEL(32, 1) void k_wild_0(float *y, const int64_t *sc_call, uint64_t *sc_failure)\n{\n    y[100 + sc_thread()] = 1;\n}\n",
         "cubin", 80);
     sc_executable *program = image_executable(&c);
     sc_session *session = session_of(program);

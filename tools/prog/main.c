@@ -10,6 +10,7 @@
 
 #include "runtime/drive/generate.h"
 #include "runtime/launch.h"
+#include "runtime/session.h"
 #include "support/program_file.h"
 #include "tools/prog/prog.h"
 
@@ -114,6 +115,7 @@ sc_machine *sc_prog_open(void *user)
         return NULL;
     }
     say_products(prog);
+    prog->session->no_graphs = prog->no_graph;
     prog->machine = sc_machine_of_session(prog->program, prog->session);
     if (prog->machine == NULL)
         sc_prog_fail(prog, SC_D_run_failed, "there is not enough memory");

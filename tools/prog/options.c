@@ -40,6 +40,7 @@ static const option_row rows[] = {
     {"--profile", FLAG, FIELD(profile), NULL, "bench: what takes the time"},
     {"--gemms-only", FLAG, FIELD(gemms_only), NULL, "bench: after each step its products alone"},
     {"--products", TEXT, FIELD(products), "FILE", "cards: where cuBLASLt's choices are kept (default: PROG.products; '': nowhere)"},
+    {"--no-graph", FLAG, FIELD(no_graph), NULL, "on a card: functions are launched as they are, never as graphs"},
     {"--ranks", NUMBER, FIELD(ranks), "N", "must be the program's"},
     {"--threads", NUMBER, FIELD(threads), "N", "that compute in this process (default: a thread a core)"},
     {"--deadline", NUMBER, FIELD(deadline_ms), "MS", "of one collective"},

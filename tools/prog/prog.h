@@ -13,7 +13,7 @@ typedef struct sc_prog {
     sc_machine *machine; /* of the session */
     const char *command;
     sc_run_options run;
-    bool help, version, calibrate, profile, gemms_only, tune, json_diagnostics;
+    bool help, version, calibrate, profile, gemms_only, no_graph, tune, json_diagnostics;
     const char *products; /* a file; NULL: beside the program; "": none */
     int64_t ranks, threads, deadline_ms; /* 0: not given */
     sc_strbuf out;
