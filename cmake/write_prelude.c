@@ -12,7 +12,7 @@ static void write_helpers(sc_context *context, void *user)
     sc_strbuf_init(&out, &context->arena);
     sc_helpers_emit(&out, SC_HELPER(bf16_to_f32) | SC_HELPER(f32_to_bf16) | SC_HELPER(f16_to_f32) | SC_HELPER(f32_to_f16) |
                               SC_HELPER(f64_to_bf16) | SC_HELPER(f64_to_f16) | SC_HELPER(tanh_f32) | SC_HELPER(sigmoid_f32) |
-                              SC_HELPER(erf_f32));
+                              SC_HELPER(erf_f32) | SC_HELPER(exp_f32));
     fwrite(out.data, 1, out.length, user);
 }
 

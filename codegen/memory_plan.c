@@ -44,12 +44,14 @@ sc_image_access sc_memory_access(const sc_image *image, const sc_image_instr *in
         return (sc_image_access)image->kernels[instr->index].args[arg].access;
     case SC_INSTR_GEMM: {
         const sc_gemm *gemm = &image->gemms[instr->index];
-        uint32_t operands = SC_GEMM_OPERANDS;
-        for (uint32_t s = 0; s < gemm->step_count; s++)
-            operands += sc_gemm_step_has_tensor(gemm->steps[s].kind) ? 1 : 0;
+        uint32_t operand = SC_GEMM_OPERANDS;
         if (arg == SC_GEMM_C)
             return gemm->accumulate ? SC_ACCESS_INOUT : SC_ACCESS_OUT;
-        return arg < operands ? SC_ACCESS_IN : SC_ACCESS_OUT;
+        for (uint32_t s = 0; arg >= SC_GEMM_OPERANDS && s < gemm->step_count; s++) {
+            if (sc_gemm_step_has_tensor(gemm->steps[s].kind) && operand++ == arg)
+                return gemm->steps[s].kind == SC_GEMM_STORE ? SC_ACCESS_OUT : SC_ACCESS_IN;
+        }
+        return arg < SC_GEMM_OPERANDS ? SC_ACCESS_IN : SC_ACCESS_OUT;
     }
     case SC_INSTR_COLLECTIVE: {
         sc_image_collective_kind kind = image->collectives[instr->index].kind;

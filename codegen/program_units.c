@@ -124,6 +124,18 @@ static bool same_layout(const sc_module *m, const sc_type_info *a, const sc_type
     return true;
 }
 
+/* Of a value that others read later, unless it is the result. */
+static bool add_store(sc_generator *g, contraction *c, sc_value value)
+{
+    uint32_t at = c->c.gemm.step_count;
+    if (value == c->result || !g->escapes[value])
+        return true;
+    if (at == SC_GEMM_MAX_STEPS)
+        return false;
+    c->tensors[at] = value;
+    return sc_contract_add_tensor(g->m, &c->c, SC_GEMM_STORE, sc_type_of(g->m, value));
+}
+
 static bool add_step(sc_generator *g, contraction *c, const sc_op *op, uint32_t chained)
 {
     const sc_module *m = g->m;
@@ -154,7 +166,7 @@ static bool read_chain(sc_generator *g, const sc_op_id *ops, uint32_t count, con
     sc_value value = sc_op_at(m, ops[i])->first_result;
     c->result = sc_op_at(m, ops[count - 1])->first_result;
     c->accumulated = SC_NONE;
-    if (!sc_contract(m, sc_op_at(m, ops[i]), sc_type_of(m, c->result), &c->c))
+    if (!sc_contract(m, sc_op_at(m, ops[i]), sc_type_of(m, c->result), &c->c) || !add_store(g, c, value))
         return false;
     for (i++; i < count; i++) {
         const sc_op *op = sc_op_at(m, ops[i]);
@@ -164,6 +176,8 @@ static bool read_chain(sc_generator *g, const sc_op_id *ops, uint32_t count, con
         if (op->operands[chained] != value || !add_step(g, c, op, chained))
             return false;
         value = op->first_result;
+        if (!add_store(g, c, value))
+            return false;
     }
     return value == c->result;
 }
@@ -190,6 +204,18 @@ static void take_over(sc_generator *g, contraction *c)
     gemm->step_count--;
 }
 
+/* Whether the value will stand where the product reads something. */
+static bool overwrites_operand(const sc_generator *g, const sc_op *dot, const contraction *c, sc_value value)
+{
+    bool overwrites = sc_generator_overwrites(g, value, dot->operands[0]) || sc_generator_overwrites(g, value, dot->operands[1]);
+    for (uint32_t s = 0; s < c->c.gemm.step_count; s++) {
+        sc_gemm_step_kind kind = c->c.gemm.steps[s].kind;
+        overwrites =
+            overwrites || (sc_gemm_step_has_tensor(kind) && kind != SC_GEMM_STORE && sc_generator_overwrites(g, value, c->tensors[s]));
+    }
+    return overwrites;
+}
+
 static bool emit_gemm(sc_generator *g, sc_op_id op, const sc_op *dot, contraction *c)
 {
     sc_image_ref args[4 + SC_GEMM_MAX_STEPS];
@@ -198,15 +224,14 @@ static bool emit_gemm(sc_generator *g, sc_op_id op, const sc_op *dot, contractio
     args[count++] = sc_generator_read(g, dot->operands[0]);
     args[count++] = sc_generator_read(g, dot->operands[1]);
     sc_image_ref *out = &args[count++];
-    bool shares = false;
     for (uint32_t s = 0; s < c->c.gemm.step_count; s++) {
-        if (!sc_gemm_step_has_tensor(c->c.gemm.steps[s].kind))
-            continue;
-        shares = shares || sc_generator_overwrites(g, c->result, c->tensors[s]);
-        args[count++] = sc_generator_read(g, c->tensors[s]);
+        sc_gemm_step_kind kind = c->c.gemm.steps[s].kind;
+        if (kind == SC_GEMM_STORE)
+            args[count++] = sc_generator_write(g, c->tensors[s], SC_BUFFER_ACT, !overwrites_operand(g, dot, c, c->tensors[s]));
+        else if (sc_gemm_step_has_tensor(kind))
+            args[count++] = sc_generator_read(g, c->tensors[s]);
     }
-    for (uint32_t i = 0; i < 2; i++)
-        shares = shares || sc_generator_overwrites(g, c->result, dot->operands[i]);
+    bool shares = overwrites_operand(g, dot, c, c->result);
     bool dead = c->accumulated != SC_NONE && g->target[c->result] == SC_NONE;
     *out = dead ? (g->place[c->result] = before) : sc_generator_write(g, c->result, SC_BUFFER_ACT, !shares);
     if (c->accumulated != SC_NONE && (out->buffer != before.buffer || out->at != before.at))
@@ -261,6 +286,34 @@ bool unit_dot(sc_generator *g, sc_op_id op)
     return true;
 }
 
+/* Steps that no descriptor has, or nothing on the target takes, are a kernel behind those that something does. */
+static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, uint32_t dot)
+{
+    sc_op_id *rest = sc_arena_array(g->arena, count, sizeof *rest);
+    bool *escapes = sc_arena_array(g->arena, g->m->values.count, sizeof *escapes), ok = false;
+    const bool *before = g->escapes;
+    uint32_t left = 0, taken = count;
+    contraction c;
+    memcpy(escapes, before, g->m->values.count * sizeof *escapes);
+    while (!ok && taken > dot + 1) {
+        taken--;
+        bool made = (sc_ops[sc_op_at(g->m, ops[taken - 1])->kind].fuse & SC_FUSE_FREE) != 0;
+        ok = !made && read_chain(g, ops, taken, &c) && refused(g, &c) == NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        bool made = (sc_ops[sc_op_at(g->m, ops[i])->kind].fuse & SC_FUSE_FREE) != 0;
+        if (made || i >= taken)
+            rest[left++] = ops[i];
+        else
+            sc_op_drop_attr(g->m, ops[i], SC_ATTR_kernel);
+    }
+    escapes[sc_op_at(g->m, ops[taken - 1])->first_result] = true;
+    g->escapes = escapes;
+    ok = (ok ? emit_gemm(g, ops[taken - 1], sc_op_at(g->m, ops[dot]), &c) : unit_dot(g, ops[dot])) && unit_kernel(g, rest, left);
+    g->escapes = before;
+    return ok;
+}
+
 bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
 {
     uint32_t at = 0;
@@ -272,22 +325,7 @@ bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
         if (refused(g, &c) == NULL)
             return emit_gemm(g, ops[count - 1], sc_op_at(g->m, ops[at]), &c);
     }
-    /* steps that no descriptor has, or nothing on the target takes, are a kernel after it */
-    sc_op_id dot = ops[at], *rest = sc_arena_array(g->arena, count, sizeof *rest);
-    bool *escapes = sc_arena_array(g->arena, g->m->values.count, sizeof *escapes);
-    uint32_t left = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (i != at)
-            rest[left++] = ops[i];
-    }
-    sc_op_drop_attr(g->m, dot, SC_ATTR_kernel);
-    memcpy(escapes, g->escapes, g->m->values.count * sizeof *escapes);
-    escapes[sc_op_at(g->m, dot)->first_result] = true;
-    const bool *before = g->escapes;
-    g->escapes = escapes;
-    bool ok = unit_dot(g, dot) && unit_kernel(g, rest, left);
-    g->escapes = before;
-    return ok;
+    return emit_prefix(g, ops, count, at);
 }
 
 /* ---- attention ---- */

@@ -172,47 +172,30 @@ void derive_sigmoid(sc_derive *d)
     by_slope(d, mul(d, y, rest));
 }
 
+/* Ops of their own: contractions take them along as a step of their epilogue. */
+static void by_slope_at_input(sc_derive *d, sc_op_kind kind)
+{
+    d->gradients[0] = sc_make2(&d->e, kind, dy(d), in(d, 0));
+}
+
 void derive_relu(sc_derive *d)
 {
-    sc_value x = in(d, 0), zero = zero_like(d, x);
-    sc_value positive = sc_make2(&d->e, SC_OP_gt, x, zero);
-    d->gradients[0] = sc_make_where(&d->e, positive, dy(d), zero);
+    by_slope_at_input(d, SC_OP_relu_grad);
 }
 
-/* s (1 + x (1 - s)) */
 void derive_silu(sc_derive *d)
 {
-    sc_value x = in(d, 0), s = sc_make1(&d->e, SC_OP_sigmoid, x), rest = one_minus(d, s);
-    sc_value factor = sc_make_plus(&d->e, mul(d, x, rest), 1);
-    by_slope(d, mul(d, s, factor));
+    by_slope_at_input(d, SC_OP_silu_grad);
 }
 
-/* Phi(x) + x phi(x) */
 void derive_gelu(sc_derive *d)
 {
-    sc_value x = in(d, 0);
-    sc_value erf = sc_make1(&d->e, SC_OP_erf, sc_make_scaled(&d->e, x, sqrt(0.5)));
-    sc_value cdf = sc_make_scaled(&d->e, sc_make_plus(&d->e, erf, 1), 0.5);
-    sc_value square = mul(d, x, x);
-    sc_value density = sc_make1(&d->e, SC_OP_exp, sc_make_scaled(&d->e, square, -0.5));
-    sc_value scaled = sc_make_scaled(&d->e, density, 1 / sqrt(2 * pi));
-    sc_value term = mul(d, x, scaled);
-    by_slope(d, sc_make2(&d->e, SC_OP_add, cdf, term));
+    by_slope_at_input(d, SC_OP_gelu_grad);
 }
 
-/* y = x/2 (1 + t), t = tanh(c (x + k x^3)): (1 + t)/2 + x/2 (1 - t^2) c (1 + 3 k x^2). */
 void derive_gelu_tanh(sc_derive *d)
 {
-    const double c = sqrt(2 / pi), k = 0.044715;
-    sc_value x = in(d, 0), square = mul(d, x, x);
-    sc_value inner = mul(d, x, sc_make_plus(&d->e, sc_make_scaled(&d->e, square, k), 1));
-    sc_value t = sc_make1(&d->e, SC_OP_tanh, sc_make_scaled(&d->e, inner, c));
-    sc_value half = sc_make_scaled(&d->e, sc_make_plus(&d->e, t, 1), 0.5);
-    sc_value bend = one_minus(d, mul(d, t, t));
-    sc_value slope = sc_make_plus(&d->e, sc_make_scaled(&d->e, square, 3 * k), 1);
-    sc_value product = mul(d, mul(d, x, bend), slope);
-    sc_value rest = sc_make_scaled(&d->e, product, 0.5 * c);
-    by_slope(d, sc_make2(&d->e, SC_OP_add, half, rest));
+    by_slope_at_input(d, SC_OP_gelu_tanh_grad);
 }
 
 void derive_erf(sc_derive *d)

@@ -168,6 +168,33 @@ static double gelu_tanh(double x)
     return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
 
+static double relu_grad(double dy, double x)
+{
+    return x > 0 ? dy : 0;
+}
+
+/* s + x s (1 - s), s the sigmoid */
+static double silu_grad(double dy, double x)
+{
+    double s = sigmoid(x);
+    return dy * (s * (1 + x * (1 - s)));
+}
+
+/* Phi(x) + x phi(x), the normal distribution and its density */
+static double gelu_grad(double dy, double x)
+{
+    double cdf = 0.5 * (1 + erf(x * 0.70710678118654752440));
+    return dy * (cdf + x * (exp(-0.5 * x * x) * 0.39894228040143267794));
+}
+
+/* y = x/2 (1 + t), t = tanh(c (x + k x^3)): (1 + t)/2 + x/2 (1 - t^2) c (1 + 3 k x^2) */
+static double gelu_tanh_grad(double dy, double x)
+{
+    const double c = 0.79788456080286535588, k = 0.044715;
+    double t = tanh(c * (x + k * x * x * x));
+    return dy * (0.5 * (1 + t) + 0.5 * c * (x * (1 - t * t) * (1 + 3 * k * x * x)));
+}
+
 static double sign(double x)
 {
     return x > 0 ? 1 : x < 0 ? -1 : x;
@@ -291,6 +318,10 @@ BINARY(div, divide)
 BINARY(mod, modulo)
 BINARY(minimum, minimum)
 BINARY(maximum, maximum)
+BINARY(relu_grad, relu_grad)
+BINARY(silu_grad, silu_grad)
+BINARY(gelu_grad, gelu_grad)
+BINARY(gelu_tanh_grad, gelu_tanh_grad)
 BINARY(lt, less)
 BINARY(le, less_equal)
 BINARY(gt, greater)

@@ -123,6 +123,11 @@ bool shape_broadcast(sc_shape_request *request)
     return true;
 }
 
+bool shape_slope(sc_shape_request *request)
+{
+    return wants_float(request, 0) && shape_broadcast(request);
+}
+
 bool shape_compare(sc_shape_request *request)
 {
     sc_type_info type;

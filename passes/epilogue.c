@@ -2,11 +2,13 @@
  *
  *   %3 = dot[D] %1, %2    %4 = add %3, %b    %5 = gelu %4    the operand of %5 is %4, that of %4 is %3
  *
- * Whoever asks walks up a chain of at most MOST_STEPS. */
+ * Whoever asks walks up a chain of at most MOST_STEPS. What stands before an activation may be read by others after the chain, too (a
+ * derivative): it is stored on the way. */
 #include "passes/epilogue.h"
 
 #include "ir/loops.h"
 #include "ir/ops.h"
+#include "passes/uses.h"
 
 enum { MOST_STEPS = 5 };
 
@@ -21,15 +23,29 @@ static bool is_number(const sc_module *m, sc_value value)
     return sc_op_attr(def, SC_ATTR_value) != NULL && (sc_op_traits(def) & SC_CONSTANT) != 0 && sc_type_of(m, value)->rank == 0;
 }
 
-static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t depth);
+/* A function of its one operand that keeps it where it was: what comes out does not tell what went in. */
+static bool is_activation(const sc_op *op)
+{
+    return op->operand_count == 1 && (sc_op_traits(op) & SC_ELEMENTWISE) != 0 && (sc_op_traits(op) & (SC_LINEAR | SC_CONVERTS)) == 0;
+}
+
+/* Whether a step of the chain that ends with `last` may be applied to a value: nobody else reads that before the chain has run. */
+static bool goes_on(const sc_epilogues *e, sc_value value, sc_op_id step, uint32_t last)
+{
+    if (e->uses[value] == 1)
+        return true;
+    return is_activation(sc_op_at(e->m, step)) && e->first_read[value] == e->index[step] && e->second_read[value] > last;
+}
+
+static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_t depth);
 
 /* The contraction that an epilogue ends. */
-static sc_op_id contraction_of(const sc_epilogues *e, sc_op_id op, uint32_t depth)
+static sc_op_id contraction_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_t depth)
 {
     if ((traits_of(e, op) & SC_FUSE_CONTRACT) != 0)
         return op;
-    int chained = operand_of(e, op, depth);
-    return contraction_of(e, sc_def(e->m, sc_op_at(e->m, op)->operands[chained]), depth + 1);
+    int chained = operand_of(e, op, last, depth);
+    return contraction_of(e, sc_def(e->m, sc_op_at(e->m, op)->operands[chained]), last, depth + 1);
 }
 
 /* What a step reads besides is there when the contraction runs where it stands: else it would wait, and its operands live, for that. */
@@ -39,8 +55,14 @@ static bool is_there(const sc_epilogues *e, sc_value value, sc_op_id contraction
     return sc_op_at(e->m, def)->operand_count == 0 || e->index[def] < e->index[contraction];
 }
 
-/* The operand of an epilogue's step that comes from the contraction: one that nobody else reads. -1: none. */
-static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t depth)
+/* Whether the op may be applied to what comes from a contraction by this operand of it. */
+static bool is_chained(const sc_op *op, uint32_t operand)
+{
+    return (sc_op_traits(op) & SC_LINEAR_FIRST) == 0 || operand == 0;
+}
+
+/* The operand of an epilogue's step that comes from the contraction. -1: none. */
+static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_t depth)
 {
     const sc_module *m = e->m;
     const sc_op *o = sc_op_at(m, op);
@@ -52,9 +74,9 @@ static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t depth)
         sc_op_id def = sc_def(m, o->operands[i]);
         sc_loop_dims from = sc_loops_of(m, o->operands[i]), to = sc_loops_of(m, o->first_result);
         bool contraction = (traits_of(e, def) & SC_FUSE_CONTRACT) != 0;
-        if (e->uses[o->operands[i]] == 1 && sc_loops_equal(&from, &to) &&
+        if (is_chained(o, i) && goes_on(e, o->operands[i], op, last) && sc_loops_equal(&from, &to) &&
             sc_op_word(sc_op_at(m, def), SC_ATTR_phase) == sc_op_word(o, SC_ATTR_phase) &&
-            (contraction || (!found_contraction && operand_of(e, def, depth + 1) >= 0))) {
+            (contraction || (!found_contraction && operand_of(e, def, last, depth + 1) >= 0))) {
             found = (int)i;
             found_contraction = contraction;
         }
@@ -63,7 +85,7 @@ static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t depth)
     for (uint32_t i = 0; i < o->operand_count && found >= 0; i++) {
         /* what is made where it is read is no tensor; numbers only scale; a product of large ones is a kernel's */
         bool made = (traits_of(e, sc_def(m, o->operands[i])) & SC_FUSE_FREE) != 0, scales = (sc_op_traits(o) & SC_BILINEAR) != 0;
-        if (!made && (int)i != found && !is_there(e, o->operands[i], contraction_of(e, sc_def(m, o->operands[found]), depth + 1)))
+        if (!made && (int)i != found && !is_there(e, o->operands[i], contraction_of(e, sc_def(m, o->operands[found]), last, depth + 1)))
             return -1;
         bool large = (int)i != found && sc_type_local_elements(m, sc_type_of(m, o->operands[i])) > size / 8;
         if ((made && !(scales && is_number(m, o->operands[i]))) || (scales && large && !is_number(m, o->operands[i])))
@@ -72,7 +94,30 @@ static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t depth)
     return found;
 }
 
-int sc_epilogue_operand(const sc_epilogues *e, sc_op_id op)
+int sc_epilogue_operand(const sc_epilogues *e, sc_op_id op, uint32_t last)
 {
-    return operand_of(e, op, 0);
+    return operand_of(e, op, last, 0);
+}
+
+static void note_read(sc_epilogues *e, sc_value value, uint32_t at)
+{
+    if (e->first_read[value] == SC_NONE)
+        e->first_read[value] = at;
+    else if (e->first_read[value] != at && e->second_read[value] == SC_NONE)
+        e->second_read[value] = at;
+}
+
+sc_epilogues sc_epilogues_of(sc_module *m)
+{
+    sc_epilogues e = {.m = m, .uses = sc_count_uses(m), .index = sc_number_ops(m)};
+    uint32_t count;
+    e.first_read = sc_new_value_map(m, &count);
+    e.second_read = sc_new_value_map(m, &count);
+    sc_for_each_op_of_all(m, op)
+    {
+        const sc_op *o = sc_op_at(m, op);
+        for (uint32_t i = 0; i < o->operand_count; i++)
+            note_read(&e, o->operands[i], e.index[op]);
+    }
+    return e;
 }

@@ -4,14 +4,18 @@
 
 #include "ir/graph.h"
 
-/* Of the function as it was before any op moved. */
+/* Of the functions as they were before any op moved. */
 typedef struct sc_epilogues {
     const sc_module *m;
-    const uint32_t *uses;  /* by value */
-    const uint32_t *index; /* by op: where it stands */
+    const uint32_t *uses;               /* by value */
+    const uint32_t *index;              /* by op: where it stands */
+    uint32_t *first_read, *second_read; /* by value: where the first two ops that read it stand; SC_NONE: there is none */
 } sc_epilogues;
 
-/* The operand of the op through which it continues a contraction, or what continues one: nobody else reads it. -1: there is none. */
-int sc_epilogue_operand(const sc_epilogues *e, sc_op_id op);
+sc_epilogues sc_epilogues_of(sc_module *m);
+
+/* The operand of the op through which it continues a contraction, or what continues one, in a chain whose last op stands at `last`. Nobody
+ * reads it before the chain has run, but the op; if others do after that, it is to be stored. -1: there is none. */
+int sc_epilogue_operand(const sc_epilogues *e, sc_op_id op, uint32_t last);
 
 #endif

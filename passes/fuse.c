@@ -13,7 +13,8 @@
  *   - cheap, and read by several: each gets its own copy. Only if at most one operand is as large as the result: then nothing more is
  *     read than the result would be;
  *   - else it is stored, by the kernel that reads it first if that one's dims allow, or by a new one.
- * A contraction followed by a bias, an activation, another layout or a sum becomes one with them (its epilogue).
+ * A contraction followed by a bias, an activation or the derivative of one, another layout or a sum becomes one with them (its epilogue);
+ * what stands before an activation and is read later, too, it stores on the way.
  * Kernels run where their last op stood: an op joins only the kernel that is the first of its readers, so every value is stored before it
  * is read, and no kernel waits for itself. Where values are needed late, ops of an earlier phase stay in it.
  * Requires LOCAL; establishes FUSED. One walk; each decision looks at the op's readers and operands only.
@@ -280,11 +281,14 @@ static uint64_t position_of(uint32_t index)
 }
 
 /* The op is part of an epilogue, and so will be what it is applied to. */
-static void mark_chain(fusion *f, sc_op_id op)
+static void mark_chain(fusion *f, sc_op_id op, uint32_t in)
 {
-    int chained = sc_epilogue_operand(&f->epilogues, op);
-    if (chained >= 0)
-        f->readers.data[f->first_reader[sc_op_at(f->m, op)->operands[chained]]].chain = true;
+    int chained = sc_epilogue_operand(&f->epilogues, op, f->regions.data[in].root);
+    uint32_t r = chained < 0 ? SC_NONE : f->first_reader[sc_op_at(f->m, op)->operands[chained]];
+    while (r != SC_NONE && f->readers.data[r].region != in)
+        r = f->readers.data[r].next;
+    if (r != SC_NONE)
+        f->readers.data[r].chain = true;
 }
 
 static uint32_t start(fusion *f, sc_op_id op, uint32_t index, region_kind kind, uint64_t position)
@@ -304,7 +308,7 @@ static uint32_t start(fusion *f, sc_op_id op, uint32_t index, region_kind kind, 
         widen(f, op, made);
     join(f, op, index, made, 0);
     if (kind == EPILOGUE)
-        mark_chain(f, op);
+        mark_chain(f, op, made);
     return made;
 }
 
@@ -388,12 +392,13 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
     const sc_op *o = sc_op_at(f->m, op);
     audience a = audience_of(f, op);
     bool single = a.count == 1;
-    if ((traits & (SC_FUSE_CONTRACT | SC_FUSE_EPILOGUE)) != 0 && single && a.of_first->chain) {
+    if ((traits & (SC_FUSE_CONTRACT | SC_FUSE_EPILOGUE)) != 0 && a.count > 0 && a.of_first->chain) {
+        f->regions.data[a.first].stored_count += single ? 0 : 1;
         join(f, op, index, a.first, 0);
-        mark_chain(f, op);
+        mark_chain(f, op, a.first);
         return;
     }
-    if ((traits & SC_FUSE_MOVES) != 0 && sc_epilogue_operand(&f->epilogues, op) >= 0) {
+    if ((traits & SC_FUSE_MOVES) != 0 && sc_epilogue_operand(&f->epilogues, op, index) >= 0) {
         start(f, op, index, EPILOGUE, position_of(index));
         return;
     }
@@ -433,7 +438,7 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
         join(f, op, index, sibling, 0);
         f->regions.data[sibling].stored_count++;
     } else
-        start(f, op, index, sc_epilogue_operand(&f->epilogues, op) >= 0 ? EPILOGUE : KERNEL, position_of(index));
+        start(f, op, index, sc_epilogue_operand(&f->epilogues, op, index) >= 0 ? EPILOGUE : KERNEL, position_of(index));
 }
 
 /* ---- the function in its new order ---- */
@@ -482,7 +487,7 @@ bool sc_run_fuse(sc_module *m, sc_pass_env *env)
     (void)env;
     int64_t number = -1;
     for (sc_func_id func = 0; func < m->funcs.count; func++) {
-        fusion f = {.m = m, .func = func, .epilogues = {m, sc_count_uses(m), sc_number_ops(m)}};
+        fusion f = {.m = m, .func = func, .epilogues = sc_epilogues_of(m)};
         uint32_t count = 0, old_values = m->values.count;
         sc_for_each_op (m, func, op)
             count++;

@@ -91,6 +91,8 @@ static bool append_step(const sc_onednn *api, const sc_gemm *gemm, uint32_t s, d
     };
     const sc_gemm_step *step = &gemm->steps[s];
     dnnl_memory_desc_t tensor;
+    if (kinds[step->kind] == dnnl_alg_kind_undef)
+        return false;
     if (sc_gemm_step_has_tensor(step->kind))
         return describe(api, gemm, SC_GEMM_OPERANDS + (int)s, &tensor) &&
                api->dnnl_post_ops_append_binary(ops, kinds[step->kind], &tensor) == dnnl_success;

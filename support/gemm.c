@@ -14,7 +14,23 @@ static const bool has[SC_GEMM_ROLES][SC_GEMM_OPERANDS] = {
 
 bool sc_gemm_step_has_tensor(sc_gemm_step_kind kind)
 {
-    return kind == SC_GEMM_ADD || kind == SC_GEMM_MUL;
+    return kind == SC_GEMM_ADD || kind == SC_GEMM_MUL || kind == SC_GEMM_STORE || sc_gemm_step_slope_of(kind) != SC_GEMM_STEP_KINDS;
+}
+
+sc_gemm_step_kind sc_gemm_step_slope_of(sc_gemm_step_kind kind)
+{
+    switch (kind) {
+    case SC_GEMM_RELU_GRAD:
+        return SC_GEMM_RELU;
+    case SC_GEMM_GELU_GRAD:
+        return SC_GEMM_GELU;
+    case SC_GEMM_GELU_TANH_GRAD:
+        return SC_GEMM_GELU_TANH;
+    case SC_GEMM_SILU_GRAD:
+        return SC_GEMM_SILU;
+    default:
+        return SC_GEMM_STEP_KINDS;
+    }
 }
 
 /* ---- sizes ---- */
@@ -106,31 +122,30 @@ static const char *invalid_dims(const sc_gemm *gemm)
 }
 
 /* The next dim of c by stride among those that have more than one element and a larger stride (or the same and a larger index). */
-static const sc_gemm_dim *next_of_c(const sc_gemm *gemm, const sc_gemm_dim *last)
+static uint32_t next_by_stride(const sc_gemm *gemm, const int64_t *strides, uint32_t last)
 {
-    const sc_gemm_dim *next = NULL;
+    uint32_t next = SC_GEMM_MAX_DIMS;
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
-        const sc_gemm_dim *dim = &gemm->dims[i];
-        int64_t stride = dim->strides[SC_GEMM_C];
-        if (!has[dim->role][SC_GEMM_C] || dim->size < 2)
+        if (!has[gemm->dims[i].role][SC_GEMM_C] || gemm->dims[i].size < 2)
             continue;
-        if (last != NULL && (stride < last->strides[SC_GEMM_C] || (stride == last->strides[SC_GEMM_C] && dim <= last)))
+        if (last != SC_GEMM_MAX_DIMS && (strides[i] < strides[last] || (strides[i] == strides[last] && i <= last)))
             continue;
-        if (next == NULL || stride < next->strides[SC_GEMM_C])
-            next = dim;
+        if (next == SC_GEMM_MAX_DIMS || strides[i] < strides[next])
+            next = i;
     }
     return next;
 }
 
-/* Whether a dim's step always leads beyond all that the faster dims reach. Layouts that interleave without meeting are refused, too:
- * nobody makes them. */
-static bool c_nests(const sc_gemm *gemm)
+/* Whether a dim's step always leads beyond all that the faster dims reach, of what has c's dims. Layouts that interleave without meeting
+ * are refused, too: nobody makes them. */
+static bool nests(const sc_gemm *gemm, const int64_t *strides)
 {
     int64_t reached = 0;
-    for (const sc_gemm_dim *dim = next_of_c(gemm, NULL); dim != NULL; dim = next_of_c(gemm, dim)) {
-        if (dim->strides[SC_GEMM_C] <= reached)
+    uint32_t dim = next_by_stride(gemm, strides, SC_GEMM_MAX_DIMS);
+    for (; dim != SC_GEMM_MAX_DIMS; dim = next_by_stride(gemm, strides, dim)) {
+        if (strides[dim] <= reached)
             return false;
-        reached += (dim->size - 1) * dim->strides[SC_GEMM_C];
+        reached += (gemm->dims[dim].size - 1) * strides[dim];
     }
     return true;
 }
@@ -143,7 +158,7 @@ static const char *invalid_extents(const sc_gemm *gemm)
         if (!find_extent(gemm, (sc_gemm_operand)o, strides, &extent) ||
             __builtin_mul_overflow(extent, (int64_t)sc_dtypes[gemm->dtypes[o]].bytes, &bytes))
             return "an operand's extent overflows";
-        if (o == SC_GEMM_C && extent > 0 && !c_nests(gemm))
+        if (o == SC_GEMM_C && extent > 0 && !nests(gemm, strides))
             return "two elements of c are in one place";
     }
     return NULL;
@@ -187,6 +202,8 @@ static const char *invalid_step(const sc_gemm *gemm, const sc_gemm_step *step)
     if (!find_extent(gemm, SC_GEMM_C, step->strides, &extent) ||
         __builtin_mul_overflow(extent, (int64_t)sc_dtypes[step->dtype].bytes, &bytes))
         return "a step's extent overflows";
+    if (step->kind == SC_GEMM_STORE && extent > 0 && !nests(gemm, step->strides))
+        return "two elements that a step stores are in one place";
     return NULL;
 }
 
@@ -357,7 +374,9 @@ sc_gemm sc_gemm_canonical(const sc_gemm *gemm, bool *out_swapped)
 /* ---- text ---- */
 
 static const char *const role_names[SC_GEMM_ROLES] = {"batch", "m", "n", "k"};
-static const char *const step_names[SC_GEMM_STEP_KINDS] = {"+", "*", "*", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"};
+static const char *const step_names[SC_GEMM_STEP_KINDS] = {"+",         "*",         "store",          "*",        "relu",
+                                                           "gelu",      "gelu_tanh", "silu",           "tanh",     "sigmoid",
+                                                           "relu_grad", "gelu_grad", "gelu_tanh_grad", "silu_grad"};
 
 static void print_sizes(const sc_gemm *gemm, sc_strbuf *out)
 {

@@ -29,23 +29,28 @@ typedef struct sc_gemm_dim {
 
 typedef enum sc_gemm_step_kind {
     SC_GEMM_ADD,   /* a tensor */
-    SC_GEMM_MUL,   /* a tensor */
-    SC_GEMM_SCALE, /* a number */
-    SC_GEMM_RELU,
-    SC_GEMM_GELU, /* by the error function */
+    SC_GEMM_MUL,   /* by a tensor */
+    SC_GEMM_STORE, /* a tensor becomes what stands there so far, which goes on as it was: what a derivative reads later */
+    SC_GEMM_SCALE, /* by a number */
+    SC_GEMM_RELU,  /* integers have the steps up to here */
+    SC_GEMM_GELU,  /* by the error function */
     SC_GEMM_GELU_TANH,
     SC_GEMM_SILU,
     SC_GEMM_TANH,
     SC_GEMM_SIGMOID,
+    SC_GEMM_RELU_GRAD, /* times the activation's derivative at a tensor, as are those below */
+    SC_GEMM_GELU_GRAD,
+    SC_GEMM_GELU_TANH_GRAD,
+    SC_GEMM_SILU_GRAD,
     SC_GEMM_STEP_KINDS
 } sc_gemm_step_kind;
 
 /* One step of the epilogue, on values in the dtype of the accumulation. */
 typedef struct sc_gemm_step {
     sc_gemm_step_kind kind;
-    sc_dtype dtype;                    /* ADD, MUL: of the tensor */
+    sc_dtype dtype;                    /* of the tensor */
     double scale;                      /* SCALE; for an accumulation in integers a whole number */
-    int64_t strides[SC_GEMM_MAX_DIMS]; /* ADD, MUL: by dim of the descriptor; 0: broadcast (and for every k) */
+    int64_t strides[SC_GEMM_MAX_DIMS]; /* of the tensor, by dim of the descriptor; 0: broadcast (and for every k). STORE: as c's */
 } sc_gemm_step;
 
 typedef struct sc_gemm {
@@ -58,11 +63,13 @@ typedef struct sc_gemm {
     sc_gemm_step steps[SC_GEMM_MAX_STEPS];
 } sc_gemm;
 
-/* Whether the kind reads a tensor. */
+/* Whether the kind reads a tensor, or writes one (STORE). */
 bool sc_gemm_step_has_tensor(sc_gemm_step_kind kind);
+/* The activation whose derivative a kind multiplies by; SC_GEMM_STEP_KINDS: of none. */
+sc_gemm_step_kind sc_gemm_step_slope_of(sc_gemm_step_kind kind);
 
 /* NULL, or why nothing can execute it: counts and enums out of range, strides that contradict the roles, an overflow of the extents, two
- * elements of c in one place, dtypes that do not go together. Everything else here wants a valid descriptor. */
+ * elements of c (of what a step stores) in one place, dtypes that do not go together. Everything else here wants a valid descriptor. */
 const char *sc_gemm_invalid(const sc_gemm *gemm);
 static inline bool sc_gemm_valid(const sc_gemm *gemm)
 {
@@ -78,9 +85,9 @@ int64_t sc_gemm_step_extent(const sc_gemm *gemm, uint32_t step);
 double sc_gemm_flops(const sc_gemm *gemm);
 
 /* The same contraction with as few dims as its layouts allow: dims of size 1 are dropped, batch dims that one operand broadcasts become
- * m or n, dims of a role that are contiguous in all operands are merged, an empty role is one dim of size 0. Roles stand in order batch, m, n, k, within each the slowest of
- * c (of a, for k) first, and c's fastest dim of m and n is an n: a and b are swapped for it (*out_swapped; the caller then gives them so).
- * Descriptors that differ only in such ways come out equal. */
+ * m or n, dims of a role that are contiguous in all operands are merged, an empty role is one dim of size 0. Roles stand in order batch, m,
+ * n, k, within each the slowest of c (of a, for k) first, and c's fastest dim of m and n is an n: a and b are swapped for it (*out_swapped;
+ * the caller then gives them so). Descriptors that differ only in such ways come out equal. */
 sc_gemm sc_gemm_canonical(const sc_gemm *gemm, bool *out_swapped);
 
 /* gemm f32 [m 1024 | n 3072 | k 768] a(768,1) b(1,3072) c(3072,1) + (0,1) gelu

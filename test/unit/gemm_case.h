@@ -145,7 +145,7 @@ static inline void gemm_case_draw_steps(sc_gemm *gemm, uint64_t *seed, const sc_
             continue;
         step->dtype = dtypes[gemm_case_below(seed, dtype_count)];
         for (uint32_t i = 0; i < gemm->dim_count; i++)
-            wanted[i] = gemm->dims[i].role != SC_GEMM_K && gemm_case_below(seed, 2) == 0;
+            wanted[i] = gemm->dims[i].role != SC_GEMM_K && (step->kind == SC_GEMM_STORE || gemm_case_below(seed, 2) == 0);
         gemm_case_strides(gemm, wanted, seed, step->strides);
     }
 }
@@ -191,10 +191,11 @@ static inline void gemm_case_free(gemm_case *c)
         free(c->tensors[s]);
 }
 
-/* An activation, and how far off its result may be when x is off by *slack: none is steeper than 1.2. */
+/* An activation, and how far off its result may be when x is off by *slack: none is steeper than 1.2. None is larger than x, but for the
+ * sigmoid, which is 1/2 at 0. */
 static inline double gemm_case_activation(sc_gemm_step_kind kind, double x, double *slack)
 {
-    *slack = 1.2 * *slack + fabs(x);
+    *slack = 1.2 * *slack + fabs(x) + (kind == SC_GEMM_SIGMOID ? 0.5 : 0);
     switch (kind) {
     case SC_GEMM_RELU:
         return x < 0 ? 0 : x;
@@ -211,6 +212,22 @@ static inline double gemm_case_activation(sc_gemm_step_kind kind, double x, doub
     }
 }
 
+/* An activation's derivative. */
+static inline double gemm_case_slope(sc_gemm_step_kind kind, double x)
+{
+    double s = 1 / (1 + exp(-x)), c = sqrt(2 / acos(-1)), t = tanh(c * (x + 0.044715 * x * x * x));
+    switch (kind) {
+    case SC_GEMM_RELU:
+        return x > 0;
+    case SC_GEMM_GELU:
+        return 0.5 * (1 + erf(x / sqrt(2))) + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
+    case SC_GEMM_GELU_TANH:
+        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+    default:
+        return s + x * s * (1 - s);
+    }
+}
+
 static inline double gemm_case_step(const sc_gemm_step *step, double x, double tensor, double *slack)
 {
     switch (step->kind) {
@@ -220,9 +237,17 @@ static inline double gemm_case_step(const sc_gemm_step *step, double x, double t
     case SC_GEMM_MUL:
         *slack *= fabs(tensor);
         return x * tensor;
+    case SC_GEMM_STORE:
+        return x;
     case SC_GEMM_SCALE:
         *slack *= fabs(step->scale);
         return x * step->scale;
+    case SC_GEMM_RELU_GRAD:
+    case SC_GEMM_GELU_GRAD:
+    case SC_GEMM_GELU_TANH_GRAD:
+    case SC_GEMM_SILU_GRAD:
+        *slack = 1.2 * *slack + fabs(x); /* no activation is steeper */
+        return x * gemm_case_slope(sc_gemm_step_slope_of(step->kind), tensor);
     default:
         return gemm_case_activation(step->kind, x, slack);
     }
@@ -249,10 +274,10 @@ static inline int64_t gemm_case_at(const sc_gemm *gemm, const int64_t *index, in
     return at;
 }
 
-/* What c holds afterwards, not rounded. With `slacks` (as long as c) also the sum of magnitudes that rounding errors are in proportion to.
- */
-static inline double *gemm_case_reference_with(const sc_gemm *gemm, const double *a, const double *b, const double *c,
-                                               double *const *tensors, double *slacks)
+/* What c holds afterwards, not rounded; what steps store is put into their tensors. With `slacks` (as long as c) also the sum of magnitudes
+ * that rounding errors are in proportion to, with `step_slacks` those of what steps store. */
+static inline double *gemm_case_reference_of_all(const sc_gemm *gemm, const double *a, const double *b, const double *c,
+                                                 double *const *tensors, double *slacks, double *const *step_slacks)
 {
     int64_t extent = sc_gemm_extent(gemm, SC_GEMM_C), index[SC_GEMM_MAX_DIMS] = {0};
     double *result = malloc(((size_t)extent + 1) * sizeof *result);
@@ -277,6 +302,10 @@ static inline double *gemm_case_reference_with(const sc_gemm *gemm, const double
             int64_t at = 0;
             for (uint32_t i = 0; i < gemm->dim_count; i++)
                 at += index[i] * gemm->steps[s].strides[i];
+            if (gemm->steps[s].kind == SC_GEMM_STORE)
+                tensors[s][at] = sum;
+            if (gemm->steps[s].kind == SC_GEMM_STORE && step_slacks != NULL)
+                step_slacks[s][at] = slack + fabs(sum);
             sum = gemm_case_step(&gemm->steps[s], sum, sc_gemm_step_has_tensor(gemm->steps[s].kind) ? tensors[s][at] : 0, &slack);
         }
         int64_t at = gemm_case_at(gemm, index, SC_GEMM_C);
@@ -288,6 +317,12 @@ static inline double *gemm_case_reference_with(const sc_gemm *gemm, const double
     }
     free(terms);
     return result;
+}
+
+static inline double *gemm_case_reference_with(const sc_gemm *gemm, const double *a, const double *b, const double *c,
+                                               double *const *tensors, double *slacks)
+{
+    return gemm_case_reference_of_all(gemm, a, b, c, tensors, slacks, NULL);
 }
 
 static inline double *gemm_case_reference(const sc_gemm *gemm, const double *a, const double *b, const double *c, double *const *tensors)

@@ -24,6 +24,7 @@ static const char *const unary[] = {"neg",     "abs",  "exp",  "log",  "sqrt",  
                                     "sigmoid", "relu", "silu", "gelu", "gelu_tanh", "erf",   "floor", "sign"};
 static const char *const integer_unary[] = {"neg", "abs", "relu", "sign"};
 static const char *const binary[] = {"add", "sub", "mul", "div", "mod", "minimum", "maximum"};
+static const char *const slopes[] = {"relu_grad", "silu_grad", "gelu_grad", "gelu_tanh_grad"};
 static const char *const compares[] = {"lt", "le", "gt", "ge", "eq", "ne"};
 
 static void add_total(sc_strbuf *out, const char *const *names, size_t count, const char *prefix, const char *type)
@@ -60,12 +61,17 @@ static const char *binary_body(sc_arena *arena, const char *dtype)
     sc_strbuf out;
     sc_strbuf_init(&out, arena);
     const char *type = sc_arena_printf(arena, "%s[A=3, B=5, C=1]", dtype), *turned = sc_arena_printf(arena, "%s[B=5, A=3, C=1]", dtype);
-    const size_t count = sizeof binary / sizeof *binary, compared = sizeof compares / sizeof *compares;
+    const size_t all = sizeof binary / sizeof *binary, compared = sizeof compares / sizeof *compares;
     const char *names[32];
     sc_strbuf_printf(&out, "%%x = input {name=\"x\"} : %s[A=3, B=5]\n%%y = input {name=\"y\"} : %s[B=5, A=3]\n", dtype, dtype);
     sc_strbuf_printf(&out, "%%z = input {name=\"z\"} : %s[C=1, B=5]\n%%w = mul %%y, %%z : %s\n", dtype, turned);
+    size_t count = all;
+    for (size_t i = 0; i < all; i++)
+        names[i] = binary[i];
+    for (size_t i = 0; strchr("iu", dtype[0]) == NULL && i < sizeof slopes / sizeof *slopes; i++)
+        names[count++] = slopes[i];
     for (size_t i = 0; i < count; i++)
-        sc_strbuf_printf(&out, "%%u%s = %s %%x, %%w : %s\n", names[i] = binary[i], binary[i], type);
+        sc_strbuf_printf(&out, "%%u%s = %s %%x, %%w : %s\n", names[i], names[i], type);
     for (size_t i = 0; i < compared; i++) {
         sc_strbuf_printf(&out, "%%c%s = %s %%w, %%x : bool[B=5, A=3, C=1]\n", compares[i], compares[i]);
         sc_strbuf_printf(&out, "%%u%s = cast %%c%s : %s\n", names[count + i] = compares[i], compares[i], turned);

@@ -270,6 +270,7 @@ static const struct {
     {SC_OP_attend_grad, BACKWARD},  {SC_OP_unslice, BACKWARD},      {SC_OP_mask, PLACEMENT},      {SC_OP_reshard, PLACEMENT},
     {SC_OP_all_gather, PLACEMENT},  {SC_OP_once, PLACEMENT},        {SC_OP_all_slice, PLACEMENT}, {SC_OP_reduce_scatter, PLACEMENT},
     {SC_OP_all_reduce, PLACEMENT},  {SC_OP_all_to_all, PLACEMENT},  {SC_OP_permute, PLACEMENT},   {SC_OP_append, CACHED},
+    {SC_OP_relu_grad, BACKWARD},    {SC_OP_silu_grad, BACKWARD},    {SC_OP_gelu_grad, BACKWARD},  {SC_OP_gelu_tanh_grad, BACKWARD},
 };
 
 /* ---- from a case to a train step ---- */

@@ -19,6 +19,12 @@ static void prints(void **state)
     gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_ADD, .strides = {0, 1, 0}};
     gemm.steps[1] = (sc_gemm_step){.kind = SC_GEMM_GELU};
     assert_string_equal(gemm_case_text(&gemm), "gemm f32 [m 1024 | n 3072 | k 768] a(768,1) b(768,1) c(3072,1) + (0,1) gelu");
+    gemm.step_count = 4;
+    gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_STORE, .strides = {3072, 1, 0}};
+    gemm.steps[2] = (sc_gemm_step){.kind = SC_GEMM_STORE, .dtype = SC_DTYPE_bf16, .strides = {1, 1024, 0}};
+    gemm.steps[3] = (sc_gemm_step){.kind = SC_GEMM_SILU_GRAD, .strides = {3072, 1, 0}};
+    assert_string_equal(gemm_case_text(&gemm), "gemm [m 1024 | n 3072 | k 768] a f32(768,1) b f32(768,1) c f32(3072,1) store f32(3072,1) "
+                                               "gelu store bf16(1,1024) silu_grad f32(3072,1)");
     gemm.dtypes[SC_GEMM_A] = SC_DTYPE_bf16;
     gemm.accumulate = true;
     gemm.step_count = 1;
@@ -105,6 +111,10 @@ static void refuses_dtypes_and_steps(void **state)
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD, gemm.steps[0].dtype = SC_DTYPE_i64),
             "a step's tensor has another kind of dtype");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_ADD, gemm.steps[0].strides[0] = INT64_MAX / 4), "a step's extent overflows");
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_STORE, gemm.steps[0].strides[0] = 5),
+            "two elements that a step stores are in one place");
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_STORE, gemm.steps[0].strides[0] = 4, gemm.steps[0].strides[1] = 1),
+            "two elements that a step stores are in one place");
     sc_gemm gemm = linear(4, 5, 6);
     gemm.sum = SC_DTYPE_i64;
     gemm.dtypes[0] = gemm.dtypes[1] = gemm.dtypes[2] = SC_DTYPE_i32;
@@ -114,6 +124,8 @@ static void refuses_dtypes_and_steps(void **state)
     gemm.steps[0].scale = 0.5;
     refused(&gemm, "integers are scaled by no fraction");
     gemm.steps[0].kind = SC_GEMM_GELU;
+    refused(&gemm, "a step wants floats");
+    gemm.steps[0].kind = SC_GEMM_RELU_GRAD;
     refused(&gemm, "a step wants floats");
 }
 

@@ -73,21 +73,42 @@ static double unit(sc_dtype dtype)
     return sc_dtype_is_float(dtype) ? ldexp(1, -sc_dtypes[dtype].significand) : 0;
 }
 
+/* Each addition and each step rounds once; activations in f32 are good to 3e-7, about five units. */
+static void expect_array(const typed_case *t, const char *name, const char *array, sc_dtype dtype, const void *data, int64_t count,
+                         const double *wanted, const double *slacks)
+{
+    const sc_gemm *gemm = &t->c.gemm;
+    double roundings = (double)sc_gemm_size(gemm, SC_GEMM_K) + 8 * gemm->step_count + 2;
+    for (int64_t i = 0; i < count; i++) {
+        double got = sc_element_load(element_of(dtype), data, (uint64_t)i), ideal = wrapped(dtype, wanted[i]);
+        double bound = roundings * unit(gemm->sum) * slacks[i] + unit(dtype) * fabs(ideal) * 1.01 + (dtype == SC_DTYPE_f16 ? 0x1p-25 : 0);
+        if (!(fabs(got - ideal) <= bound))
+            fail_msg("%s: %s: element %lld of %s is %.9g, wanted %.9g within %.3g", name, gemm_case_text(gemm), (long long)i, array, got,
+                     ideal, bound);
+    }
+}
+
+static double *zeros(int64_t count)
+{
+    double *made = calloc((size_t)count + 1, sizeof *made);
+    assert_non_null(made);
+    return made;
+}
+
 static void expect_result(const typed_case *t, const char *name)
 {
     const sc_gemm *gemm = &t->c.gemm;
     int64_t extent = sc_gemm_extent(gemm, SC_GEMM_C);
-    double *slacks = calloc((size_t)extent + 1, sizeof *slacks);
-    assert_non_null(slacks);
-    double *wanted = gemm_case_reference_with(gemm, t->c.values[0], t->c.values[1], t->c.values[2], t->c.tensors, slacks);
-    /* Each addition and each step rounds once; activations in f32 are good to 3e-7, about five units. */
-    double roundings = (double)sc_gemm_size(gemm, SC_GEMM_K) + 8 * gemm->step_count + 2;
-    sc_dtype dtype = gemm->dtypes[SC_GEMM_C];
-    for (int64_t i = 0; i < extent; i++) {
-        double got = sc_element_load(element_of(dtype), t->arrays[SC_GEMM_C], (uint64_t)i), ideal = wrapped(dtype, wanted[i]);
-        double bound = roundings * unit(gemm->sum) * slacks[i] + unit(dtype) * fabs(ideal) * 1.01 + (dtype == SC_DTYPE_f16 ? 0x1p-25 : 0);
-        if (!(fabs(got - ideal) <= bound))
-            fail_msg("%s: %s: element %lld is %.9g, wanted %.9g within %.3g", name, gemm_case_text(gemm), (long long)i, got, ideal, bound);
+    double *slacks = zeros(extent), *step_slacks[SC_GEMM_MAX_STEPS];
+    for (uint32_t s = 0; s < gemm->step_count; s++)
+        step_slacks[s] = zeros(sc_gemm_step_extent(gemm, s));
+    double *wanted = gemm_case_reference_of_all(gemm, t->c.values[0], t->c.values[1], t->c.values[2], t->c.tensors, slacks, step_slacks);
+    expect_array(t, name, "c", gemm->dtypes[SC_GEMM_C], t->arrays[SC_GEMM_C], extent, wanted, slacks);
+    for (uint32_t s = 0; s < gemm->step_count; s++) {
+        if (gemm->steps[s].kind == SC_GEMM_STORE)
+            expect_array(t, name, "what a step stores", gemm->steps[s].dtype, t->tensors[s], sc_gemm_step_extent(gemm, s), t->c.tensors[s],
+                         step_slacks[s]);
+        free(step_slacks[s]);
     }
     free(slacks);
     free(wanted);
@@ -185,15 +206,17 @@ static void draw_values(gemm_case *c, uint64_t *seed)
         c->tensors[s] = gemm_case_values(sc_gemm_step_extent(&c->gemm, s), c->gemm.steps[s].dtype, seed);
 }
 
-/* bias, gelu, a residual */
+/* bias, gelu of what is kept, a residual, the slope at what lies as c does */
 static void add_steps(sc_gemm *gemm)
 {
-    gemm->step_count = 3;
+    gemm->step_count = 5;
     gemm->steps[0] = (sc_gemm_step){.kind = SC_GEMM_ADD, .strides = {0, 0, 1, 0}};
-    gemm->steps[1] = (sc_gemm_step){.kind = SC_GEMM_GELU};
-    gemm->steps[2] = (sc_gemm_step){.kind = SC_GEMM_ADD};
+    gemm->steps[1] = (sc_gemm_step){.kind = SC_GEMM_STORE};
+    gemm->steps[2] = (sc_gemm_step){.kind = SC_GEMM_GELU};
+    gemm->steps[3] = (sc_gemm_step){.kind = SC_GEMM_ADD};
+    gemm->steps[4] = (sc_gemm_step){.kind = SC_GEMM_GELU_TANH_GRAD};
     for (int i = 0; i < 3; i++)
-        gemm->steps[2].strides[i] = gemm->dims[i].strides[SC_GEMM_C];
+        gemm->steps[1].strides[i] = gemm->steps[3].strides[i] = gemm->steps[4].strides[i] = gemm->dims[i].strides[SC_GEMM_C];
 }
 
 /* How many cases there were; of the large shapes every fifth layout will do. */

@@ -178,7 +178,7 @@ static void random_gemm(program *p)
 {
     arguments args = {.count = 0};
     sc_gemm gemm = {.accumulate = chance(p, 30), .step_count = draw(p, 3)};
-    uint32_t a = pick(p, false), b = pick(p, false), c = gemm.accumulate ? pick(p, true) : NONE, made = NONE;
+    uint32_t a = pick(p, false), b = pick(p, false), c = gemm.accumulate ? pick(p, true) : NONE, made = NONE, stored = NONE;
     if (a == NONE || b == NONE || (gemm.accumulate && (c == NONE || c == a || c == b)))
         return;
     if (c == NONE)
@@ -191,6 +191,11 @@ static void random_gemm(program *p)
         gemm.steps[s].kind = operand == NONE || operand == c || chance(p, 50) ? SC_GEMM_RELU : SC_GEMM_ADD;
         if (gemm.steps[s].kind == SC_GEMM_ADD)
             give(&args, operand, SC_ACCESS_IN);
+        else if (stored == NONE && chance(p, 50)) {
+            gemm.steps[s].kind = SC_GEMM_STORE;
+            stored = new_buffer(p, SC_BUFFER_ACT, random_bytes(p));
+            give(&args, stored, SC_ACCESS_OUT);
+        }
     }
     if (chance(p, 30))
         give(&args, new_buffer(p, SC_BUFFER_WORKSPACE, random_bytes(p)), SC_ACCESS_OUT);
@@ -198,6 +203,8 @@ static void random_gemm(program *p)
     emit(p, SC_INSTR_GEMM, p->gemms.count - 1, &args);
     if (made != NONE)
         add(p, &p->known, made);
+    if (stored != NONE)
+        add(p, &p->known, stored);
 }
 
 static void random_collective(program *p)
