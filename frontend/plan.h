@@ -9,7 +9,7 @@
 /* What the command line adds to a plan. */
 typedef struct sc_plan_options {
     sc_binding_list binds;   /* --bind */
-    SC_VEC(sc_binding) mesh; /* --mesh: axis and size */
+    sc_binding_list mesh;    /* --mesh: axis and size */
     uint64_t ranks;          /* for `auto` axes; 0: not known */
     bool allow_padding;
 } sc_plan_options;

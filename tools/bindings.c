@@ -1,24 +1,13 @@
 #include "tools/bindings.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-
-bool sc_parse_number_option(const char *text, int64_t *out)
-{
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    *out = value;
-    return errno == 0 && end != text && *end == 0;
-}
 
 void sc_parse_bindings(sc_context *context, const char *option, const char *text, sc_binding_list *list)
 {
     while (*text != 0) {
         size_t length = strcspn(text, ","), name = strcspn(text, "=");
         int64_t size;
-        if (name == 0 || name >= length || !sc_parse_number_option(sc_arena_copy_text(&context->arena, text + name + 1, length - name - 1), &size) ||
+        if (name == 0 || name >= length || !sc_whole_number(sc_arena_copy_text(&context->arena, text + name + 1, length - name - 1), &size) ||
             size < 1) {
             sc_report(&context->diag, SC_D_usage, (sc_loc){0},
                       sc_arena_printf(&context->arena, "%s takes NAME=SIZE,.. with sizes of at least 1, not '%.*s'", option, (int)length, text),

@@ -4,8 +4,6 @@
 
 #include "tools/driver.h"
 
-/* A decimal integer, all of the text. */
-bool sc_parse_number_option(const char *text, int64_t *out);
 /* Appends to the list; what does not fit is reported, with the option's name. */
 void sc_parse_bindings(sc_context *context, const char *option, const char *text, sc_binding_list *list);
 

@@ -13,26 +13,26 @@ typedef struct sc_options {
     const char *text; /* of the file, when it is not on disk */
     size_t text_length;
     const char *plan, *plan_file, *entry; /* NULL: not given; plan "none": one device */
-    SC_VEC(const char *) plans;           /* --plan as often as given (diff) */
-    SC_VEC(const char *) rest;            /* arguments after FILE */
+    sc_text_list plans;                   /* --plan as often as given (diff) */
+    sc_text_list rest;                    /* arguments after FILE */
     sc_plan_options plan_options;         /* --bind, --mesh, --allow-padding */
     uint64_t seed;
-    bool forward; /* the command runs an entry, never its train step */
+    bool forward;   /* the command runs an entry, never its train step */
     bool compiled;  /* verify emitted code */
     bool compile;   /* kernels: their code, too */
     bool interpret; /* run on the interpreter instead of emitted code */
-    bool trains;  /* the train step of a minimised entry even where --entry names it */
+    bool trains;    /* the train step of a minimised entry even where --entry names it */
     bool json, json_diagnostics, fold, full, dtypes;
     const char *output, *after, *dump_dir;
     const char *target; /* cpu, cuda:sm_90a; NULL: not given */
     const char *weights, *map, *data;
-    SC_VEC(sc_named_text) inputs; /* --input NAME=FILE[:TENSOR] */
-    int64_t steps;                /* --steps; 0: not given */
+    sc_named_text_list inputs; /* --input NAME=FILE[:TENSOR] */
+    int64_t steps;             /* --steps; 0: not given */
     uint64_t ranks;
     const char *set; /* train: scalars of the optimizers, lr=1e-4,decay=0 (runtime/drive/settings.h) */
     const char *eval_data, *log, *save, *state, *resume;
-    int64_t eval_every; /* steps; 0: not given */
-    SC_VEC(const char *) prompts; /* generate; with its options as in sc_run_options */
+    int64_t eval_every;   /* steps; 0: not given */
+    sc_text_list prompts; /* generate; with its options as in sc_run_options */
     int64_t max_tokens, top_k, stop;
     double temperature, top_p;
     bool has_stop;
@@ -44,16 +44,16 @@ typedef struct sc_compiled {
     const sc_plan *plan; /* NULL: none */
     sc_resolved_plan *resolved;
     sc_sym model, entry;
-    bool is_default;        /* the entry that expect statements speak of: the minimised one, or the only bound one */
-    sc_module *global;      /* before placement: the reference, on no mesh */
-    sc_module *local;       /* after the last pass: the per-rank program */
+    bool is_default;   /* the entry that expect statements speak of: the minimised one, or the only bound one */
+    sc_module *global; /* before placement: the reference, on no mesh */
+    sc_module *local;  /* after the last pass: the per-rank program */
     const sc_options *options;
-    sc_func_id func;        /* the entry, in both; of a train step the micro-batch */
-    const sc_minimize *minimize;           /* of a train step; NULL: the entry runs forward only */
-    sc_train_step *step, *global_step;     /* of `local` and `global`; NULL: forward only */
-    sc_build_result built;  /* of `local` */
-    sc_pass_env env;        /* of `local`: how placements were decided */
-    uint32_t errors_before; /* messages of other plans and entries do not stop this one */
+    sc_func_id func;                   /* the entry, in both; of a train step the micro-batch */
+    const sc_minimize *minimize;       /* of a train step; NULL: the entry runs forward only */
+    sc_train_step *step, *global_step; /* of `local` and `global`; NULL: forward only */
+    sc_build_result built;             /* of `local` */
+    sc_pass_env env;                   /* of `local`: how placements were decided */
+    uint32_t errors_before;            /* messages of other plans and entries do not stop this one */
 } sc_compiled;
 
 /* Reads the file (and --plan-file), collects declarations. NULL after messages. */

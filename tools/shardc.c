@@ -1,6 +1,6 @@
 /* shardc: the command line. The only place of the compiler that prints and exits. */
 #include <errno.h>
-#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,11 @@ typedef struct command_row {
 static const command_row commands[] = {
     {"check", sc_cmd_check, "F", "parse, type-check, place; check every expect", false},
     {"ir", sc_cmd_ir, "F", "the IR, final or --after PASS; --dump-dir DIR; --fold", false},
-    {"explain", sc_cmd_explain, "F [WHAT]", "where values stand, and why; how to do without a collective (WHAT: PATH or FILE:LINE[:COL])", false},
+    {"explain", sc_cmd_explain, "F [WHAT]", "where values stand, and why; how to do without a collective (WHAT: PATH or FILE:LINE[:COL])",
+     false},
     {"comm", sc_cmd_comm, "F", "the table of collectives", false},
-    {"verify", sc_cmd_verify, "F", "the per-rank programs against the global one (--full, --dtypes), or the emitted code (--compiled)", false},
+    {"verify", sc_cmd_verify, "F", "the per-rank programs against the global one (--full, --dtypes), or the emitted code (--compiled)",
+     false},
     {"eval", sc_cmd_eval, "F", "run an entry here: --weights, --input NAME=FILE[:TENSOR], --data FILE, -o FILE", true},
     {"fmt", sc_cmd_fmt, "F", "canonical formatting, comments kept", false},
     {"memory", sc_cmd_memory, "F", "bytes per rank", false},
@@ -34,336 +36,111 @@ static const command_row commands[] = {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
-typedef enum option_id {
-    OPT_PLAN,
-    OPT_PLAN_FILE,
-    OPT_BIND,
-    OPT_MESH,
-    OPT_ENTRY,
-    OPT_SEED,
-    OPT_ALLOW_PADDING,
-    OPT_FORMAT,
-    OPT_OUTPUT,
-    OPT_DIAGNOSTICS,
-    OPT_AFTER,
-    OPT_DUMP_DIR,
-    OPT_FOLD,
-    OPT_FULL,
-    OPT_DTYPES,
-    OPT_WEIGHTS,
-    OPT_MAP,
-    OPT_DATA,
-    OPT_INPUT,
-    OPT_STEPS,
-    OPT_SET,
-    OPT_LOG,
-    OPT_SAVE,
-    OPT_STATE,
-    OPT_RESUME,
-    OPT_EVAL_DATA,
-    OPT_EVAL_EVERY,
-    OPT_RANKS,
-    OPT_INTERPRET,
-    OPT_TARGET,
-    OPT_PROMPT,
-    OPT_MAX_TOKENS,
-    OPT_TEMPERATURE,
-    OPT_TOP_K,
-    OPT_TOP_P,
-    OPT_STOP,
-    OPT_COMPILED,
-    OPT_COMPILE,
-    OPT_HELP,
-    OPT_VERSION
-} option_id;
-
-typedef struct option_row {
-    const char *name;
-    option_id id;
-    const char *value; /* what it takes; NULL: nothing */
-    const char *summary;
-} option_row;
-
-static const option_row option_rows[] = {
-    {"--plan", OPT_PLAN, "NAME", "the plan (default: the file's only one); none: one device"},
-    {"--plan-file", OPT_PLAN_FILE, "FILE", "more plans"},
-    {"--bind", OPT_BIND, "D=64,E=8", "sizes of dims"},
-    {"--mesh", OPT_MESH, "dp=16", "sizes of mesh axes"},
-    {"--entry", OPT_ENTRY, "NAME", "the entry point"},
-    {"--seed", OPT_SEED, "N", "of initial values, random inputs, dropout and the order of data"},
-    {"--allow-padding", OPT_ALLOW_PADDING, NULL, "pad sizes that axes do not divide"},
-    {"--format", OPT_FORMAT, "text|json", "of the result"},
-    {"-o", OPT_OUTPUT, "FILE", "write the result there"},
-    {"--diagnostics", OPT_DIAGNOSTICS, "text|json", "form of messages"},
-    {"--after", OPT_AFTER, "PASS", "ir: stop after this pass (build: as elaborated)"},
-    {"--dump-dir", OPT_DUMP_DIR, "DIR", "ir: a numbered file per pass"},
-    {"--fold", OPT_FOLD, NULL, "ir: repeated layers once"},
-    {"--full", OPT_FULL, NULL, "verify: do not shrink"},
-    {"--dtypes", OPT_DTYPES, NULL, "verify: with the casts in force"},
-    {"--compiled", OPT_COMPILED, NULL, "verify: the emitted code, run here, against the global program"},
-    {"--weights", OPT_WEIGHTS, "FILE|DIR", "eval, train: safetensors"},
-    {"--map", OPT_MAP, "NAME", "eval, train, build: the weights block"},
-    {"--data", OPT_DATA, "FILE", "eval, train: tokens"},
-    {"--input", OPT_INPUT, "NAME=FILE[:TENSOR]", "eval, train: an input; train: or one more dim, a step per index"},
-    {"--steps", OPT_STEPS, "N", "eval: batches; train: steps, those before --resume included"},
-    {"--set", OPT_SET, "lr=1e-4,decay=0", "train: scalars of the optimizers"},
-    {"--log", OPT_LOG, "FILE", "train: a line of JSON a step"},
-    {"--save", OPT_SAVE, "FILE", "train: parameters at the end, through the weights block"},
-    {"--state", OPT_STATE, "DIR", "train: everything, at the end or when stopped"},
-    {"--resume", OPT_RESUME, "DIR", "train: go on from there"},
-    {"--eval-data", OPT_EVAL_DATA, "FILE", "train: tokens of the held-out loss"},
-    {"--interpret", OPT_INTERPRET, NULL, "eval, train: on the reference interpreter, without a C compiler"},
-    {"--eval-every", OPT_EVAL_EVERY, "N", "train: steps between held-out losses"},
-    {"--ranks", OPT_RANKS, "N", "ranks at hand, for an `auto` axis"},
-    {"--prompt", OPT_PROMPT, "TEXT", "generate: a row to continue; ids, or bytes where the vocabulary has 256"},
-    {"--max-tokens", OPT_MAX_TOKENS, "N", "generate: new tokens of a row (default 64)"},
-    {"--temperature", OPT_TEMPERATURE, "X", "generate: draw; without it the most likely token"},
-    {"--top-k", OPT_TOP_K, "N", "generate: draw among the N most likely"},
-    {"--top-p", OPT_TOP_P, "X", "generate: draw among the fewest that have this probability"},
-    {"--stop", OPT_STOP, "ID", "generate: the token that ends a row"},
-    {"--target", OPT_TARGET, "cpu|cuda:sm_90a", "build, kernels, eval, train, generate, verify --compiled: what it runs on"},
-    {"--compile", OPT_COMPILE, NULL, "kernels: compile them; of CUDA, what they take of a multiprocessor"},
-    {"--help", OPT_HELP, NULL, "this"},
-    {"--version", OPT_VERSION, NULL, "the version"},
-};
-enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows };
-
 typedef struct invocation {
     int argc;
     char **argv;
     sc_options options;
     bool help, version;
     int exit_code;
-    char *result;
-    size_t result_length;
 } invocation;
 
-static void usage(sc_context *context, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void usage(sc_context *context, const char *format, ...)
+/* ---- the command line ---- */
+
+static void set_plan(sc_context *context, void *into, const char *name, const char *value)
 {
-    va_list args;
-    va_start(args, format);
-    const char *text = sc_arena_vprintf(&context->arena, format, args);
-    va_end(args);
-    sc_report(&context->diag, SC_D_usage, (sc_loc){0}, text, NULL);
+    invocation *call = into;
+    (void)name;
+    call->options.plan = value;
+    *sc_vec_push(&context->arena, &call->options.plans) = value;
 }
 
-/* `-` and `_` are equal in option names. */
-static bool same_option(const char *a, const char *b, size_t length)
+static void set_bind(sc_context *context, void *into, const char *name, const char *value)
 {
-    for (size_t i = 0; i < length; i++) {
-        bool both_dashes = (a[i] == '_' || a[i] == '-') && (b[i] == '_' || b[i] == '-');
-        if (a[i] != b[i] && !both_dashes)
-            return false;
+    sc_parse_bindings(context, name, value, &((invocation *)into)->options.plan_options.binds);
+}
+
+static void set_mesh(sc_context *context, void *into, const char *name, const char *value)
+{
+    sc_parse_bindings(context, name, value, &((invocation *)into)->options.plan_options.mesh);
+}
+
+static void set_ranks(sc_context *context, void *into, const char *name, const char *value)
+{
+    sc_options *options = &((invocation *)into)->options;
+    int64_t ranks;
+    sc_arguments_number(context, name, value, &ranks);
+    options->ranks = options->plan_options.ranks = (uint64_t)ranks;
+}
+
+static void set_stop(sc_context *context, void *into, const char *name, const char *value)
+{
+    sc_options *options = &((invocation *)into)->options;
+    sc_arguments_number(context, name, value, &options->stop);
+    options->has_stop = true;
+}
+
+#define ROW(name, kind, field, value, summary)                                                                                             \
+    {                                                                                                                                      \
+        name, SC_OPTION_##kind, offsetof(invocation, field), value, summary, NULL                                                          \
     }
-    return b[length] == 0;
-}
-
-static const option_row *find_option(sc_context *context, const char *text)
-{
-    size_t length = strcspn(text, "=");
-    const char *names[OPTION_COUNT];
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        names[i] = option_rows[i].name;
-        if (same_option(text, option_rows[i].name, length))
-            return &option_rows[i];
+#define OWN(name, set, value, summary)                                                                                                     \
+    {                                                                                                                                      \
+        name, SC_OPTION_OWN, 0, value, summary, set                                                                                        \
     }
-    const char *near = sc_nearest(sc_arena_copy_text(&context->arena, text, length), names, OPTION_COUNT);
-    usage(context, "there is no option '%.*s'%s%s%s", (int)length, text, near ? "; did you mean '" : "", near ? near : "",
-          near ? "'?" : "");
-    if (near == NULL)
-        sc_report_note(&context->diag, (sc_loc){0}, "'shardc --help' lists the options");
-    return NULL;
-}
 
-
-static bool one_of(sc_context *context, const char *option, const char *value, bool *json)
-{
-    *json = strcmp(value, "json") == 0;
-    if (!*json && strcmp(value, "text") != 0)
-        usage(context, "%s is text or json, not '%s'", option, value);
-    return *json;
-}
-
-static void set_number(sc_context *context, const char *option, const char *value, int64_t *out)
-{
-    if (!sc_parse_number_option(value, out) || *out < 0)
-        usage(context, "%s takes a number of at least 0, not '%s'", option, value);
-}
-
-static void set_real(sc_context *context, const char *option, const char *value, double most, double *out)
-{
-    char *end;
-    *out = strtod(value, &end);
-    if (end == value || *end != 0 || !(*out >= 0 && *out <= most) || isinf(*out))
-        usage(context, "%s takes a number of at least 0%s, not '%s'", option, most < INFINITY ? " and at most 1" : "", value);
-}
-
-static void set_option(sc_context *context, invocation *call, const option_row *row, const char *value)
-{
-    sc_options *o = &call->options;
-    int64_t number = 0;
-    switch (row->id) {
-    case OPT_PLAN:
-        o->plan = value;
-        *sc_vec_push(&context->arena, &o->plans) = value;
-        break;
-    case OPT_PLAN_FILE:
-        o->plan_file = value;
-        break;
-    case OPT_BIND:
-        sc_parse_bindings(context, "--bind", value, &o->plan_options.binds);
-        break;
-    case OPT_MESH: {
-        sc_binding_list list = {0};
-        sc_parse_bindings(context, "--mesh", value, &list);
-        for (uint32_t i = 0; i < list.count; i++)
-            *sc_vec_push(&context->arena, &o->plan_options.mesh) = list.data[i];
-        break;
-    }
-    case OPT_ENTRY:
-        o->entry = value;
-        break;
-    case OPT_SEED:
-        set_number(context, row->name, value, &number);
-        o->seed = (uint64_t)number;
-        break;
-    case OPT_ALLOW_PADDING:
-        o->plan_options.allow_padding = true;
-        break;
-    case OPT_FORMAT:
-        one_of(context, row->name, value, &o->json);
-        break;
-    case OPT_OUTPUT:
-        o->output = value;
-        break;
-    case OPT_DIAGNOSTICS:
-        one_of(context, row->name, value, &o->json_diagnostics);
-        break;
-    case OPT_AFTER:
-        o->after = value;
-        break;
-    case OPT_DUMP_DIR:
-        o->dump_dir = value;
-        break;
-    case OPT_FOLD:
-        o->fold = true;
-        break;
-    case OPT_COMPILED:
-        o->compiled = true;
-        break;
-    case OPT_INTERPRET:
-        o->interpret = true;
-        break;
-    case OPT_FULL:
-        o->full = true;
-        break;
-    case OPT_DTYPES:
-        o->dtypes = true;
-        break;
-    case OPT_WEIGHTS:
-        o->weights = value;
-        break;
-    case OPT_MAP:
-        o->map = value;
-        break;
-    case OPT_DATA:
-        o->data = value;
-        break;
-    case OPT_INPUT: {
-        size_t name = strcspn(value, "=");
-        if (value[name] != '=' || name == 0)
-            usage(context, "--input takes NAME=FILE[:TENSOR], not '%s'", value);
-        else
-            *sc_vec_push(&context->arena, &o->inputs) = (sc_named_text){sc_arena_copy_text(&context->arena, value, name), value + name + 1};
-        break;
-    }
-    case OPT_STEPS:
-        set_number(context, row->name, value, &o->steps);
-        break;
-    case OPT_SET:
-        o->set = o->set == NULL ? value : sc_arena_printf(&context->arena, "%s,%s", o->set, value);
-        break;
-    case OPT_LOG:
-        o->log = value;
-        break;
-    case OPT_SAVE:
-        o->save = value;
-        break;
-    case OPT_STATE:
-        o->state = value;
-        break;
-    case OPT_RESUME:
-        o->resume = value;
-        break;
-    case OPT_EVAL_DATA:
-        o->eval_data = value;
-        break;
-    case OPT_EVAL_EVERY:
-        set_number(context, row->name, value, &o->eval_every);
-        break;
-    case OPT_RANKS:
-        set_number(context, row->name, value, &number);
-        o->ranks = o->plan_options.ranks = (uint64_t)number;
-        break;
-    case OPT_PROMPT:
-        *sc_vec_push(&context->arena, &o->prompts) = value;
-        break;
-    case OPT_MAX_TOKENS:
-        set_number(context, row->name, value, &o->max_tokens);
-        break;
-    case OPT_TEMPERATURE:
-        set_real(context, row->name, value, INFINITY, &o->temperature);
-        break;
-    case OPT_TOP_K:
-        set_number(context, row->name, value, &o->top_k);
-        break;
-    case OPT_TOP_P:
-        set_real(context, row->name, value, 1, &o->top_p);
-        break;
-    case OPT_STOP:
-        set_number(context, row->name, value, &o->stop);
-        o->has_stop = true;
-        break;
-    case OPT_COMPILE:
-        o->compile = true;
-        break;
-    case OPT_TARGET:
-        o->target = value;
-        break;
-    case OPT_HELP:
-        call->help = true;
-        break;
-    case OPT_VERSION:
-        call->version = true;
-        break;
-    }
-}
+static const sc_option_row option_rows[] = {
+    OWN("--plan", set_plan, "NAME", "the plan (default: the file's only one); none: one device"),
+    ROW("--plan-file", TEXT, options.plan_file, "FILE", "more plans"),
+    OWN("--bind", set_bind, "D=64,E=8", "sizes of dims"),
+    OWN("--mesh", set_mesh, "dp=16", "sizes of mesh axes"),
+    ROW("--entry", TEXT, options.entry, "NAME", "the entry point"),
+    ROW("--seed", UNSIGNED, options.seed, "N", "of initial values, random inputs, dropout and the order of data"),
+    ROW("--allow-padding", FLAG, options.plan_options.allow_padding, NULL, "pad sizes that axes do not divide"),
+    ROW("--format", JSON, options.json, "text|json", "of the result"),
+    ROW("-o", TEXT, options.output, "FILE", "write the result there"),
+    ROW("--diagnostics", JSON, options.json_diagnostics, "text|json", "form of messages"),
+    ROW("--after", TEXT, options.after, "PASS", "ir: stop after this pass (build: as elaborated)"),
+    ROW("--dump-dir", TEXT, options.dump_dir, "DIR", "ir: a numbered file per pass"),
+    ROW("--fold", FLAG, options.fold, NULL, "ir: repeated layers once"),
+    ROW("--full", FLAG, options.full, NULL, "verify: do not shrink"),
+    ROW("--dtypes", FLAG, options.dtypes, NULL, "verify: with the casts in force"),
+    ROW("--compiled", FLAG, options.compiled, NULL, "verify: the emitted code, run here, against the global program"),
+    ROW("--weights", TEXT, options.weights, "FILE|DIR", "eval, train: safetensors"),
+    ROW("--map", TEXT, options.map, "NAME", "eval, train, build: the weights block"),
+    ROW("--data", TEXT, options.data, "FILE", "eval, train: tokens"),
+    ROW("--input", NAMED, options.inputs, "NAME=FILE[:TENSOR]", "eval, train: an input; train: or one more dim, a step per index"),
+    ROW("--steps", NUMBER, options.steps, "N", "eval: batches; train: steps, those before --resume included"),
+    ROW("--set", JOINED, options.set, "lr=1e-4,decay=0", "train: scalars of the optimizers"),
+    ROW("--log", TEXT, options.log, "FILE", "train: a line of JSON a step"),
+    ROW("--save", TEXT, options.save, "FILE", "train: parameters at the end, through the weights block"),
+    ROW("--state", TEXT, options.state, "DIR", "train: everything, at the end or when stopped"),
+    ROW("--resume", TEXT, options.resume, "DIR", "train: go on from there"),
+    ROW("--eval-data", TEXT, options.eval_data, "FILE", "train: tokens of the held-out loss"),
+    ROW("--interpret", FLAG, options.interpret, NULL, "eval, train: on the reference interpreter, without a C compiler"),
+    ROW("--eval-every", NUMBER, options.eval_every, "N", "train: steps between held-out losses"),
+    OWN("--ranks", set_ranks, "N", "ranks at hand, for an `auto` axis"),
+    ROW("--prompt", TEXTS, options.prompts, "TEXT", "generate: a row to continue; ids, or bytes where the vocabulary has 256"),
+    ROW("--max-tokens", NUMBER, options.max_tokens, "N", "generate: new tokens of a row (default 64)"),
+    ROW("--temperature", REAL, options.temperature, "X", "generate: draw; without it the most likely token"),
+    ROW("--top-k", NUMBER, options.top_k, "N", "generate: draw among the N most likely"),
+    ROW("--top-p", SHARE, options.top_p, "X", "generate: draw among the fewest that have this probability"),
+    OWN("--stop", set_stop, "ID", "generate: the token that ends a row"),
+    ROW("--target", TEXT, options.target, "cpu|cuda:sm_90a", "build, kernels, eval, train, generate, verify --compiled: what it runs on"),
+    ROW("--compile", FLAG, options.compile, NULL, "kernels: compile them; of CUDA, what they take of a multiprocessor"),
+    ROW("--help", FLAG, help, NULL, "this"),
+    ROW("--version", FLAG, version, NULL, "the version"),
+};
+enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows };
 
 static void parse_arguments(sc_context *context, invocation *call)
 {
-    for (int i = 1; i < call->argc; i++) {
-        const char *text = call->argv[i];
-        if (text[0] != '-' || text[1] == 0) {
-            if (call->options.command == NULL)
-                call->options.command = text;
-            else if (call->options.file == NULL)
-                call->options.file = text;
-            else
-                *sc_vec_push(&context->arena, &call->options.rest) = text;
-            continue;
-        }
-        const option_row *row = find_option(context, text);
-        if (row == NULL)
-            continue;
-        const char *value = strchr(text, '=') != NULL ? strchr(text, '=') + 1 : NULL;
-        if (row->value == NULL && value != NULL)
-            usage(context, "%s takes no value", row->name);
-        else if (row->value != NULL && value == NULL && i + 1 == call->argc)
-            usage(context, "%s needs %s", row->name, row->value);
-        else
-            set_option(context, call, row, row->value == NULL || value != NULL ? value : call->argv[++i]);
-    }
+    sc_options *o = &call->options;
+    sc_text_list words = {0};
+    sc_arguments_parse(context, option_rows, OPTION_COUNT, "shardc --help", call->argc, call->argv, call, &words);
+    o->command = words.count > 0 ? words.data[0] : NULL;
+    o->file = words.count > 1 ? words.data[1] : NULL;
+    for (uint32_t i = 2; i < words.count; i++)
+        *sc_vec_push(&context->arena, &o->rest) = words.data[i];
 }
 
 static const command_row *find_command(sc_context *context, const char *name)
@@ -375,7 +152,7 @@ static const command_row *find_command(sc_context *context, const char *name)
             return &commands[i];
     }
     const char *near = sc_nearest(name, names, COMMAND_COUNT);
-    usage(context, "there is no command '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    sc_arguments_fail(context, "there is no command '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     if (near == NULL)
         sc_report_note(&context->diag, (sc_loc){0}, "'shardc --help' lists the commands");
     return NULL;
@@ -389,9 +166,7 @@ static void print_help(sc_strbuf *out)
             sc_strbuf_printf(out, "  %-8s %-9s %s\n", commands[i].name, commands[i].arguments, commands[i].summary);
     }
     sc_strbuf_add(out, "\noptions\n");
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        sc_strbuf_printf(out, "  %-15s %-19s %s\n", option_rows[i].name, option_rows[i].value ? option_rows[i].value : "",
-                         option_rows[i].summary);
+    sc_arguments_help(option_rows, OPTION_COUNT, out);
     sc_strbuf_add(
         out,
         "\nexit codes: 0 fine, 1 source, 2 usage, 3 expect, 4 infeasible, 5 verification, 6 not compiled by this version, 7 run time\n");
@@ -410,12 +185,13 @@ static bool check_arguments(sc_context *context, const command_row *command, con
 {
     bool compares = strcmp(command->name, "diff") == 0;
     if (options->file == NULL && command->arguments[0] != '[')
-        usage(context, "shardc %s needs a file", command->name);
+        sc_arguments_fail(context, "shardc %s needs a file", command->name);
     else if (options->rest.count > most_further(command))
-        usage(context, "'%s' is one argument too many: shardc %s %s", options->rest.data[most_further(command)], command->name,
-              command->arguments);
+        sc_arguments_fail(context, "'%s' is one argument too many: shardc %s %s", options->rest.data[most_further(command)], command->name,
+                          command->arguments);
     else if (options->plans.count > 1 && !compares)
-        usage(context, "shardc %s works on one plan, but %u are given; 'shardc diff' compares two", command->name, options->plans.count);
+        sc_arguments_fail(context, "shardc %s works on one plan, but %u are given; 'shardc diff' compares two", command->name,
+                          options->plans.count);
     else
         return true;
     return false;

@@ -10,20 +10,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/pass.h"
-
-static const char help[] = "usage: shardc-opt [options] FILE|-\n"
-                           "reads IR text (shardc.ir 1), runs passes over it and prints the result\n"
-                           "  --passes A,B,..       passes to run, in this order; `default` is the whole pipeline\n"
-                           "  --print-after PASS    print the module after this pass too (`all`: after each)\n"
-                           "  --fold                print repeated layers once\n"
-                           "  --verify-each         the verifier runs after each pass (it always does)\n"
-                           "  --verify-roundtrip    what is printed must read back to the same, after each pass\n"
-                           "  --verify-diagnostics  exit 0 if the messages are exactly those of the comments\n"
-                           "                        `// expected-error@+1 {{text}}` (@-1, @unknown; -warning, -note)\n"
-                           "  --kernel              the text is a kernel, which is verified and printed\n"
-                           "  --simplify            with --kernel: dims that are walked as one merge\n"
-                           "  --cuda                with --kernel: its CUDA is printed instead\n"
-                           "  -o FILE               write there instead of to stdout\n";
+#include "support/arguments.h"
 
 enum { EXIT_SOURCE = 1, EXIT_RUN = 7, EXIT_INTERNAL = 70 };
 
@@ -44,24 +31,24 @@ typedef struct job {
 
 /* ---- command line ---- */
 
-typedef struct option_row {
-    const char *name;
-    size_t offset; /* in options */
-    bool has_value;
-} option_row;
+#define ROW(name, kind, field, value, summary)                                                                                             \
+    {                                                                                                                                      \
+        name, SC_OPTION_##kind, offsetof(options, field), value, summary, NULL                                                             \
+    }
 
-static const option_row option_rows[] = {
-    {"--passes", offsetof(options, passes), true},
-    {"--print-after", offsetof(options, print_after), true},
-    {"-o", offsetof(options, output), true},
-    {"--fold", offsetof(options, fold), false},
-    {"--verify-each", offsetof(options, verify_each), false},
-    {"--verify-roundtrip", offsetof(options, verify_roundtrip), false},
-    {"--verify-diagnostics", offsetof(options, verify_diagnostics), false},
-    {"--kernel", offsetof(options, kernel), false},
-    {"--simplify", offsetof(options, simplify), false},
-    {"--cuda", offsetof(options, cuda), false},
-    {"--help", offsetof(options, help), false},
+static const sc_option_row option_rows[] = {
+    ROW("--passes", TEXT, passes, "A,B,..", "passes to run, in this order; `default` is the whole pipeline"),
+    ROW("--print-after", TEXT, print_after, "PASS", "print the module after this pass too (`all`: after each)"),
+    ROW("--fold", FLAG, fold, NULL, "print repeated layers once"),
+    ROW("--verify-each", FLAG, verify_each, NULL, "the verifier runs after each pass (it always does)"),
+    ROW("--verify-roundtrip", FLAG, verify_roundtrip, NULL, "what is printed must read back to the same, after each pass"),
+    ROW("--verify-diagnostics", FLAG, verify_diagnostics, NULL,
+        "exit 0 if the messages are those of the comments `// expected-error@+1 {{text}}` (@-1, @unknown; -warning, -note)"),
+    ROW("--kernel", FLAG, kernel, NULL, "the text is a kernel, which is verified and printed"),
+    ROW("--simplify", FLAG, simplify, NULL, "with --kernel: dims that are walked as one merge"),
+    ROW("--cuda", FLAG, cuda, NULL, "with --kernel: its CUDA is printed instead"),
+    ROW("-o", TEXT, output, "FILE", "write there instead of to stdout"),
+    ROW("--help", FLAG, help, NULL, "this"),
 };
 enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows };
 
@@ -71,69 +58,31 @@ static bool usage_error(job *j, const char *text)
     return false;
 }
 
-/* Equal up to - and _; `text` ends at its length, where a value may follow after =. */
-static bool is_option(const char *name, const char *text, size_t length)
-{
-    if (strlen(name) != length)
-        return false;
-    for (size_t i = 0; i < length; i++) {
-        char c = (char)(text[i] == '_' ? '-' : text[i]);
-        if (c != name[i])
-            return false;
-    }
-    return true;
-}
-
 static bool unknown(job *j, const char *what, const char *name, const char *nearest)
 {
     const char *hint = nearest == NULL ? "" : sc_arena_printf(&j->context->arena, "; did you mean '%s'?", nearest);
     return usage_error(j, sc_arena_printf(&j->context->arena, "there is no %s '%s'%s", what, name, hint));
 }
 
-static bool unknown_option(job *j, const char *text, size_t length)
-{
-    const char *names[OPTION_COUNT];
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        names[i] = option_rows[i].name;
-    const char *name = sc_arena_copy_text(&j->context->arena, text, length);
-    return unknown(j, "option", name, sc_nearest(name, names, OPTION_COUNT));
-}
-
-static bool read_option(job *j, int *i)
-{
-    const char *text = j->argv[*i], *equals = strchr(text, '=');
-    size_t length = equals == NULL ? strlen(text) : (size_t)(equals - text), row = 0;
-    while (row < OPTION_COUNT && !is_option(option_rows[row].name, text, length))
-        row++;
-    if (row == OPTION_COUNT)
-        return unknown_option(j, text, length);
-    char *field = (char *)&j->options + option_rows[row].offset;
-    if (!option_rows[row].has_value) {
-        *(bool *)field = true;
-        return equals == NULL || usage_error(j, sc_arena_printf(&j->context->arena, "%s takes no value", option_rows[row].name));
-    }
-    const char *value = equals != NULL ? equals + 1 : j->argv[*i + 1];
-    if (value == NULL)
-        return usage_error(j, sc_arena_printf(&j->context->arena, "%s wants a value", text));
-    *i += equals == NULL;
-    *(const char **)field = value;
-    return true;
-}
-
 static bool read_options(job *j)
 {
-    for (int i = 1; i < j->argc; i++) {
-        const char *text = j->argv[i];
-        if (text[0] == '-' && text[1] != 0) {
-            if (!read_option(j, &i))
-                return false;
-        } else if (j->options.input != NULL) {
-            return usage_error(j, "one file at a time");
-        } else {
-            j->options.input = text;
-        }
-    }
-    return j->options.help || j->options.input != NULL || usage_error(j, "a file is wanted, or - for stdin; --help tells more");
+    sc_text_list words = {0};
+    sc_arguments_parse(j->context, option_rows, OPTION_COUNT, "shardc-opt --help", j->argc, j->argv, &j->options, &words);
+    j->options.input = words.count > 0 ? words.data[0] : NULL;
+    if (words.count > 1)
+        return usage_error(j, "one file at a time");
+    if (j->context->diag.errors > 0 || j->options.help)
+        return j->context->diag.errors == 0;
+    return j->options.input != NULL || usage_error(j, "a file is wanted, or - for stdin; --help tells more");
+}
+
+static void print_help(job *j)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &j->context->arena);
+    sc_strbuf_add(&text, "usage: shardc-opt [options] FILE|-\nreads IR text (shardc.ir 1), runs passes over it and prints the result\n");
+    sc_arguments_help(option_rows, OPTION_COUNT, &text);
+    fputs(text.data, stdout);
 }
 
 /* ---- files ---- */
@@ -471,7 +420,7 @@ static void work(sc_context *context, void *user)
     j->context = context;
     if (read_options(j)) {
         if (j->options.help)
-            fputs(help, stdout);
+            print_help(j);
         else
             work_on(j);
     }

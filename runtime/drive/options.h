@@ -2,25 +2,18 @@
 #ifndef SHARDC_RUNTIME_DRIVE_OPTIONS_H
 #define SHARDC_RUNTIME_DRIVE_OPTIONS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "support/vec.h"
-
-typedef struct sc_named_text {
-    const char *name, *value;
-} sc_named_text;
+#include "support/arguments.h"
 
 typedef struct sc_run_options {
     uint64_t seed;
     bool json;
     const char *output, *weights, *data;
-    SC_VEC(sc_named_text) inputs; /* --input NAME=FILE[:TENSOR] */
-    int64_t steps;                /* 0: not given */
-    const char *set;              /* scalars of the optimizers, lr=1e-4,decay=0 (runtime/drive/settings.h) */
+    sc_named_text_list inputs; /* --input NAME=FILE[:TENSOR] */
+    int64_t steps;             /* 0: not given */
+    const char *set;           /* scalars of the optimizers, lr=1e-4,decay=0 (runtime/drive/settings.h) */
     const char *eval_data, *log, *save, *state, *resume;
     int64_t eval_every; /* steps; 0: not given */
-    SC_VEC(const char *) prompts;
+    sc_text_list prompts;
     int64_t max_tokens, top_k, stop; /* 0: not given; stop counts when has_stop */
     double temperature, top_p;       /* 0: the most likely token; no limit */
     bool has_stop;
