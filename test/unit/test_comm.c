@@ -340,15 +340,15 @@ static void messages_that_differ_are_named(void **state)
 /* The last rank does not come. It finds the error when it comes at last. */
 static void body_deadline(rank_state *r)
 {
-    static const char *const texts[3] = {"call 0 of group 0, 1", "calls all_reduce(max) of i32[1] (norm)", "did not within 400 ms"};
+    static const char *const texts[3] = {"call 0 of group 0, 1", "calls all_reduce(max) of i32[1] (norm)", "did not within 2000 ms"};
     uint32_t rank = sc_comm_rank(r->comm), n = sc_comm_size(r->comm);
     char last[64];
     int32_t value = 1;
     sc_comm_part part = {.source = &value, .destination = &value, .count = 1, .dtype = SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "norm"};
     sc_error error;
-    if (rank == n - 1) /* MPI opens worlds at slightly different times */
-        sleep_ms(2000);
+    if (rank == n - 1) /* worlds open at slightly different times, and busy machines let ranks wait for a processor */
+        sleep_ms(6000);
     const char *wrong = wants(sc_comm_world(r->comm), &call, SC_ERROR_TIMEOUT, texts, &error);
     CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);
     snprintf(last, sizeof last, "but rank %u did not", n - 1);
@@ -358,7 +358,7 @@ static void body_deadline(rank_state *r)
 static void a_deadline_names_who_is_missing(void **state)
 {
     (void)state;
-    run_slow(body_deadline, 400);
+    run_slow(body_deadline, 2000);
 }
 
 /* Rank 0 gives up while the others wait for it, with calls in flight. */
@@ -675,7 +675,7 @@ static void body_lazy(rank_state *r)
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
     sc_status started = sc_comm_start(sc_comm_world(r->comm), &call, &request, &error);
     if (rank == 1)
-        sleep_ms(3000);
+        sleep_ms(6000);
     double start = now_ms();
     sc_status status = started == SC_OK ? sc_comm_wait(request, &error) : started;
     double waited = now_ms() - start;
@@ -683,9 +683,9 @@ static void body_lazy(rank_state *r)
     if (moves_by_itself) {
         CHECK(r, status == SC_OK, "%s", error.text);
         CHECK(r, is_right, "another sum");
-        CHECK(r, waited < 2500, "waited for %g ms", waited);
+        CHECK(r, waited < 5000, "waited for %g ms", waited);
     } else {
-        CHECK(r, status == SC_ERROR_TIMEOUT && strstr(error.text, "rank 1 started it and did not go on with it for 800 ms") != NULL,
+        CHECK(r, status == SC_ERROR_TIMEOUT && strstr(error.text, "rank 1 started it and did not go on with it for 2000 ms") != NULL,
               "%d: %s", (int)status, error.text);
     }
 }
@@ -693,7 +693,7 @@ static void body_lazy(rank_state *r)
 static void who_starts_and_does_not_wait(void **state)
 {
     (void)state;
-    run_slow(body_lazy, 800);
+    run_slow(body_lazy, 2000);
 }
 
 /* ---- polls ---- */
@@ -716,11 +716,11 @@ static void go_on(rank_state *r)
     CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SC_OK, "%s", error.text);
     double since = now_ms();
     int done = 0;
-    for (bool goes_on = true; goes_on && now_ms() - since < 60000;) {
+    sc_comm_progress(r->comm);
+    while (is_pushed && done < COUNT && now_ms() - since < 60000) { /* no thread writes there but this one */
         sc_comm_progress(r->comm);
         while (done < COUNT && out[done] == sum)
             done++;
-        goes_on = done < COUNT && is_pushed;
     }
     bool is_done = done == COUNT || !is_pushed; /* before anybody has waited */
     CHECK(r, sc_comm_wait(request, &error) == SC_OK, "%s", error.text);
