@@ -150,6 +150,8 @@ struct sc_emit {
 
 /* emit_c_nodes.c: what nodes are. */
 void sc_emit_analyse(sc_emit *e);
+/* A bit for each dim that the place of the access depends on. */
+uint64_t sc_emit_dims_of(const sc_emit *e, const sc_emit_access *access);
 /* The C text of an operation on operands of these dtypes, as nodes.def has it. */
 const char *sc_emit_template(const sc_emit *e, sc_knode id);
 /* The same for C, where an exponential of what is not above 0 is less work. */

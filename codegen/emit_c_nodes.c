@@ -126,7 +126,7 @@ static bool names_twice(const char *text, uint32_t operand)
     return once != NULL && strstr(once + 2, name) != NULL;
 }
 
-static uint64_t dims_of_access(const sc_emit *e, const sc_emit_access *access)
+uint64_t sc_emit_dims_of(const sc_emit *e, const sc_emit_access *access)
 {
     uint64_t dims = 0;
     for (uint32_t i = 0; i < access->count; i++) {
@@ -150,7 +150,7 @@ static void analyse_load(sc_emit *e, sc_knode id)
     }
     if (node->count > arg->rank)
         info->children[info->child_count++] = k->operands.data[node->first + arg->rank];
-    info->dims = dims_of_access(e, &info->access);
+    info->dims = sc_emit_dims_of(e, &info->access);
     info->reads_written = arg->mode != SC_ARG_IN;
 }
 

@@ -40,16 +40,6 @@ bool sc_emit_is_far(int64_t stride)
     return stride != INT64_MAX && (stride > FAR || stride < -FAR);
 }
 
-static uint64_t dims_of(const sc_emit *e, const sc_emit_access *access)
-{
-    uint64_t dims = 0;
-    for (uint32_t i = 0; i < access->count; i++) {
-        const sc_emit_term *term = &access->terms[i];
-        dims |= term->dim != SC_IMAGE_NONE ? (uint64_t)1 << term->dim : e->nodes[term->node].dims;
-    }
-    return dims;
-}
-
 /* Whether its failures differ along the dim. */
 static bool check_depends(const sc_emit *e, uint32_t item, uint32_t dim)
 {
@@ -81,7 +71,7 @@ bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase_index, uint32_t dim)
 
 static double access_cost(const sc_emit *e, const sc_emit_access *access, uint32_t dim, bool lanes)
 {
-    double points = points_of(e, dims_of(e, access));
+    double points = points_of(e, sc_emit_dims_of(e, access));
     int64_t stride = dim == SC_IMAGE_NONE ? 0 : sc_emit_stride(e, access, dim);
     return points * (lanes && (stride == 0 || stride == 1 || stride == -1) ? LANE : 1);
 }
