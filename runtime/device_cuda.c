@@ -323,6 +323,7 @@ static void close_rank(sc_rank *rank)
         drop_graph(api, &own->graphs[g]);
     for (uint32_t g = 0; own->matmuls != NULL && g < image->gemm_count; g++)
         sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
+    sc_cuda_times_free(rank);
     if (own->lt != NULL)
         own->session->lt.cublasLtDestroy(own->lt);
     each_bound(rank, unbind_one, NULL);
@@ -459,8 +460,7 @@ static bool is_current(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t
 static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_t func)
 {
     const sc_cuda_rank *own = rank->device_state;
-    return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only && !rank->session->options.profile &&
-           rank->session->trace == NULL &&
+    return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only && !sc_cuda_times_wanted(rank) &&
            (own->comm->is_captured || rank->session->image->ranks == 1 || !has_collectives(rank->session->image, func));
 }
 
@@ -474,6 +474,8 @@ static sc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool 
     sc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
     if (status == SC_OK)
         status = set_call(rank, error);
+    if (status == SC_OK && sc_cuda_times_wanted(rank))
+        status = sc_cuda_times_begin(rank, func, graph->runs > 0, error);
     if (status == SC_OK && may && graph->exec != NULL && !is_current(rank, graph, func, micro_batch))
         drop_graph(api, graph);
     if (status == SC_OK && may && graph->exec != NULL) {
@@ -542,6 +544,7 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
     const sc_cuda *api = &own->session->api;
     sc_error reason = {.status = SC_OK};
     sc_status status = SC_OK;
+    sc_cuda_times_open(rank);
     if (own->is_capturing)
         status = end_capture(rank, func, failed, &reason);
     if (failed) {
@@ -567,16 +570,6 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
 
 /* ---- instructions ---- */
 
-/* Who measures instructions waits for each. */
-static sc_status settle(sc_rank *rank, uint32_t stream, sc_status status, sc_error *error)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    bool is_timed = rank->session->options.profile || rank->session->trace != NULL;
-    if (status != SC_OK || !is_timed)
-        return status;
-    return SC_CUDA(&own->session->api, error, "", cuStreamSynchronize, own->streams[stream]);
-}
-
 static sc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, sc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -586,33 +579,37 @@ static sc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, sc
     sc_rank_set_params(rank, instr, micro_batch);
     for (uint32_t i = 0; i < instr->param_count; i++)
         extra->values[instr->arg_count + i] = (uint64_t)rank->params[i];
-    sc_status status = SC_OK;
+    sc_status status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, instr->stream, error);
     for (uint32_t s = 0; status == SC_OK && s < code->stage_count; s++) {
         const sc_image_stage *stage = &code->stages[s];
         status =
             SC_CUDA(&own->session->api, error, instr->where, cuLaunchKernel, own->card->functions[instr->index][s], (unsigned)stage->blocks,
                     1, 1, stage->threads, 1, 1, stage->shared_bytes, own->streams[instr->stream], extra->launch, NULL);
     }
-    return settle(rank, instr->stream, status, error);
+    return status == SC_OK ? sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, instr->stream, error) : status;
 }
 
 static sc_status gemm(sc_rank *rank, sc_bound *bound, sc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     sc_error reason = {.status = SC_OK};
-    sc_status status = sc_cuda_matmul_run(rank, bound, own->matmuls[bound->instr->index], &reason);
+    sc_status status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, 0, &reason);
+    if (status == SC_OK)
+        status = sc_cuda_matmul_run(rank, bound, own->matmuls[bound->instr->index], &reason);
     if (status != SC_OK)
         return sc_fail(error, status, "%s: %s (rank %u)", bound->instr->where, reason.text, rank->rank);
-    return settle(rank, 0, SC_OK, error);
+    return sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, 0, error);
 }
 
 static sc_status copy(sc_rank *rank, sc_bound *bound, sc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    sc_status status =
-        SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2, (sc_cu_address)(uintptr_t)bound->args[1],
-                (sc_cu_address)(uintptr_t)bound->args[0], (size_t)bound->bytes, own->streams[bound->instr->stream]);
-    return settle(rank, bound->instr->stream, status, error);
+    uint8_t stream = bound->instr->stream;
+    sc_status status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, stream, error);
+    if (status == SC_OK)
+        status = SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2, (sc_cu_address)(uintptr_t)bound->args[1],
+                         (sc_cu_address)(uintptr_t)bound->args[0], (size_t)bound->bytes, own->streams[stream]);
+    return status == SC_OK ? sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, stream, error) : status;
 }
 
 static sc_status lost(sc_rank *rank, sc_status status)
@@ -632,7 +629,11 @@ static sc_status start(sc_rank *rank, sc_bound *bound, sc_error *error)
     if (status == SC_OK)
         status = SC_CUDA(api, &reason, bound->instr->where, cuStreamWaitEvent, own->streams[1], extra->ready, 0);
     if (status == SC_OK)
+        status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, 1, &reason);
+    if (status == SC_OK)
         status = own->comm->start(rank, bound, &reason);
+    if (status == SC_OK)
+        status = sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, 1, &reason);
     if (status == SC_OK)
         status = SC_CUDA(api, &reason, bound->instr->where, cuEventRecord, extra->done, own->streams[1]);
     if (status != SC_OK)
@@ -645,10 +646,13 @@ static sc_status finish(sc_rank *rank, sc_bound *started, sc_error *error)
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda_bound *extra = started->device;
     sc_error reason = {.status = SC_OK};
-    sc_status status = own->comm->finish(rank, started, &reason);
+    sc_status status = sc_cuda_times_mark(rank, started, SC_CUDA_WAITS, 0, &reason);
+    if (status == SC_OK)
+        status = own->comm->finish(rank, started, &reason);
     if (status == SC_OK)
         status = SC_CUDA(&own->session->api, &reason, started->instr->where, cuStreamWaitEvent, own->streams[0], extra->done, 0);
-    status = settle(rank, 0, status, &reason);
+    if (status == SC_OK)
+        status = sc_cuda_times_mark(rank, started, SC_CUDA_WAITED, 0, &reason);
     if (status != SC_OK)
         *error = reason;
     return lost(rank, status);
@@ -704,6 +708,7 @@ const sc_device sc_device_cuda = {
     .start = start,
     .finish = finish,
     .end = end,
+    .time = sc_cuda_times_of,
     .read = read_buffer,
     .write = write_buffer,
     .products = products_of,
