@@ -20,9 +20,10 @@ static const char kernels[] = "SC_KERNEL(32, 1) void k_short_0(float *x, const i
                               "{\n    volatile float sum = 0;\n    for (int i = 0; i < 400000; i++)\n        sum = sum + 1.0f;\n"
                               "    x[sc_thread()] += sum > 0 ? 1.0f : 0.0f;\n}\n";
 
-enum { LONG_AT = 130, KERNELS = 250 /* several bunches */, MOST_INSTRS = KERNELS + 16, MOST_RANKS = 4 };
+enum { LONG_AT = 130, KERNELS = 250 /* several bunches */, MOST_RANKS = 4 };
+enum { COPY = KERNELS, FIRST, SECOND, BESIDE, FIRST_WAIT, SECOND_WAIT, INSTRS };
 
-/* x += 1 for each kernel; then x becomes the sum over ranks, once while kernels run that do not touch it. */
+/* x += 1 for each kernel; then x, and a copy of it, become sums over ranks while a kernel runs that touches neither. */
 static sc_executable *times_program(image_case *c, int ranks)
 {
     cuda_begin(c, 1, (uint64_t)ranks);
@@ -31,14 +32,16 @@ static sc_executable *times_program(image_case *c, int ranks)
     uint32_t quick = image_kernel(c, "k_short", "b", (int64_t[]){128}, 0, NULL);
     uint32_t slow = image_kernel(c, "k_long", "b", (int64_t[]){128}, 0, NULL);
     uint32_t x = image_input(c, "x", sc_arena_printf(&c->arena, "f32[T=%d@tp, K=32]", ranks), -1);
-    uint32_t y = image_buffer(c, SC_BUFFER_ACT, 128, "y"), z = image_buffer(c, SC_BUFFER_ACT, 128, "z");
+    uint32_t y = image_buffer(c, SC_BUFFER_COMM, 128, "y"), z = image_buffer(c, SC_BUFFER_ACT, 128, "z");
     for (int i = 0; i < KERNELS; i++)
         image_instr(c, SC_INSTR_KERNEL, i == LONG_AT ? slow : quick, 1, &x);
     image_instr(c, SC_INSTR_COPY, 0, 2, (uint32_t[]){x, y});
     uint32_t start = image_instr(c, SC_INSTR_COLLECTIVE, sum, 2, (uint32_t[]){x, x});
-    c->instrs.data[start].stream = 1;
+    uint32_t second = image_instr(c, SC_INSTR_COLLECTIVE, sum, 2, (uint32_t[]){y, y});
+    c->instrs.data[start].stream = c->instrs.data[second].stream = 1;
     image_instr(c, SC_INSTR_KERNEL, quick, 1, &z);
     image_instr(c, SC_INSTR_FINISH, start, 0, NULL);
+    image_instr(c, SC_INSTR_FINISH, second, 0, NULL);
     image_output(c, "x", sc_arena_printf(&c->arena, "f32[T=%d@tp, K=32]", ranks), x);
     image_func(c, "f");
     cuda_object(c, kernels, "cubin", 80);
@@ -47,14 +50,14 @@ static sc_executable *times_program(image_case *c, int ranks)
 
 /* By rank and instruction: how often it was said, and what last. */
 typedef struct log {
-    uint32_t counts[MOST_RANKS][MOST_INSTRS];
-    sc_trace_event events[MOST_RANKS][MOST_INSTRS];
+    uint32_t counts[MOST_RANKS][INSTRS];
+    sc_trace_event events[MOST_RANKS][INSTRS];
 } log_of_events;
 
 static void note(void *user, const sc_trace_event *event)
 {
     log_of_events *log = user;
-    assert_true(event->rank < MOST_RANKS && event->instr < MOST_INSTRS);
+    assert_true(event->rank < MOST_RANKS && event->instr < INSTRS);
     log->counts[event->rank][event->instr]++;
     log->events[event->rank][event->instr] = *event;
 }
@@ -79,26 +82,25 @@ static void run(sc_session *session, int ranks)
         assert_true(got[i] == (float)(KERNELS * ranks));
 }
 
-/* Everything once; on stream 0 one after the other; who waits does so until it is over. */
+/* Everything once; on either stream one after the other; who waits does so until it is over. */
 static void expect_times(const log_of_events *log, int ranks, double begin, double end)
 {
     const double slack = 1e-6; /* of a float's milliseconds */
     for (int r = 0; r < ranks; r++) {
         const sc_trace_event *e = log->events[r];
         double at = begin;
-        for (uint32_t i = 0; i < KERNELS + 4; i++) {
+        for (uint32_t i = 0; i < INSTRS; i++) {
             assert_int_equal(log->counts[r][i], 1);
             assert_true(e[i].end >= e[i].begin && e[i].begin > begin - slack && e[i].end < end + slack);
-            if (i == KERNELS + 1) {
-                assert_int_equal(e[i].work, SC_WORK_COMM);
+            if (i == FIRST || i == SECOND)
                 continue;
-            }
             assert_true(e[i].begin > at - slack);
             at = e[i].end;
         }
-        assert_true(e[KERNELS + 1].begin > e[KERNELS].end - slack);
-        assert_int_equal(e[KERNELS + 3].work, SC_WORK_WAIT);
-        assert_true(e[KERNELS + 3].end > e[KERNELS + 1].end - slack);
+        assert_true(e[FIRST].begin > e[COPY].end - slack && e[SECOND].begin > e[FIRST].end - slack);
+        assert_true(e[FIRST_WAIT].end > e[FIRST].end - slack && e[SECOND_WAIT].end > e[SECOND].end - slack);
+        assert_true(e[FIRST].work == SC_WORK_COMM && e[SECOND].work == SC_WORK_COMM);
+        assert_true(e[FIRST_WAIT].work == SC_WORK_WAIT && e[SECOND_WAIT].work == SC_WORK_WAIT);
     }
 }
 
@@ -149,7 +151,7 @@ static void a_profile_adds_times_up(void **state)
     standin.sc_standin_seed(0);
     for (int i = 0; i < RUNS; i++) {
         run(session, 1);
-        for (uint32_t k = 0; k < KERNELS + 4; k++)
+        for (uint32_t k = 0; k < INSTRS; k++)
             works[log->events[0][k].work] += log->events[0][k].end - log->events[0][k].begin;
         slow += log->events[0][LONG_AT].end - log->events[0][LONG_AT].begin;
     }
