@@ -23,44 +23,6 @@ static bool ranks_share_a_card(const sc_session *session)
     return session->rank_count > own->card_count;
 }
 
-/* What cuBLASLt's answers depend on besides the program, in words. */
-static sc_status name_card(sc_cuda_session *own, sc_cuda_card *card, sc_error *error)
-{
-    const sc_cuda *api = &own->api;
-    char name[128] = "", text[SC_CUDA_CARD_NAME];
-    int major = 0, minor = 0, processors = 0;
-    sc_status status = SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, card->device);
-    if (status == SC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &major, SC_CU_CAPABILITY_MAJOR, card->device);
-    if (status == SC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &minor, SC_CU_CAPABILITY_MINOR, card->device);
-    if (status == SC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &processors, SC_CU_MULTIPROCESSORS, card->device);
-    if (status != SC_OK)
-        return status;
-    snprintf(text, sizeof text, "%s, capability %d.%d, %d multiprocessors, cuBLASLt %zu", name, major, minor, processors,
-             own->lt.cublasLtGetVersion());
-    return sc_cuda_choices_card(&own->choices, text, &card->kind)
-               ? SC_OK
-               : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
-}
-
-static sc_status open_products(sc_session *session, sc_error *error)
-{
-    sc_cuda_session *own = session->device_state;
-    sc_status status = SC_OK;
-    if (!sc_cublaslt_open(&own->lt, error)) {
-        own->lt.library = NULL;
-        return SC_ERROR_UNAVAILABLE;
-    }
-    sc_cuda_choices_init(&own->choices, session->image->hash, session->image->gemm_count);
-    for (uint32_t c = 0; status == SC_OK && c < own->card_count; c++)
-        status = name_card(own, &own->cards[c], error);
-    if (status == SC_OK && session->options.products != NULL)
-        sc_cuda_choices_read(&own->choices, session->options.products);
-    return status;
-}
-
 static sc_status open_session(sc_session *session, sc_error *error)
 {
     sc_cuda_session *own = session->device_state = calloc(1, sizeof *own);
@@ -68,7 +30,7 @@ static sc_status open_session(sc_session *session, sc_error *error)
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a session");
     sc_status status = sc_cuda_open_cards(session, error);
     if (status == SC_OK && has_products(session->image))
-        status = open_products(session, error);
+        status = sc_cuda_products_open(session, error);
     if (status == SC_OK && session->image->collective_count > 0 && session->image->ranks > 1 && !ranks_share_a_card(session) &&
         !sc_nccl_open(&own->nccl, error)) {
         own->nccl.library = NULL;
@@ -84,9 +46,7 @@ static void close_session(sc_session *session)
         return;
     if (own->nccl.library != NULL)
         sc_nccl_close(&own->nccl);
-    if (own->lt.library != NULL)
-        sc_cublaslt_close(&own->lt);
-    sc_cuda_choices_free(&own->choices);
+    sc_cuda_products_close(own);
     sc_cuda_close_cards(session);
     free(own);
     session->device_state = NULL;
@@ -222,57 +182,6 @@ static sc_status unbind_one(sc_rank *rank, sc_bound *bound, sc_error *error)
     return SC_OK;
 }
 
-/* While nothing runs. Of 0x3c are numbers that are neither zeros nor large, whatever their dtype. */
-static sc_status fill_arena(sc_rank *rank, unsigned char byte, sc_error *error)
-{
-    sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    sc_status status =
-        SC_CUDA(api, error, "", cuMemsetD8Async, own->memory, byte, (size_t)rank->session->image->arena_bytes + 1, own->streams[0]);
-    return status == SC_OK ? SC_CUDA(api, error, "", cuStreamSynchronize, own->streams[0]) : status;
-}
-
-/* The last of the ranks here that has what it needs writes what was asked. */
-static void keep_choices(sc_session *session)
-{
-    sc_cuda_session *own = session->device_state;
-    sc_cuda_choices *choices = &own->choices;
-    pthread_mutex_lock(&choices->lock);
-    bool is_new = choices->info.asked > 0 && (!session->options.tune || session->first_rank == 0);
-    if (++choices->ready == session->rank_count && is_new && session->options.products != NULL)
-        sc_cuda_choices_write(choices, session->options.products);
-    pthread_mutex_unlock(&choices->lock);
-}
-
-static sc_status make_products(sc_rank *rank, sc_cuda_rank *own, sc_error *error)
-{
-    sc_session *session = rank->session;
-    const sc_image *image = session->image;
-    own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
-    if (own->matmuls == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' plans");
-    if (!has_products(image))
-        return SC_OK;
-    sc_lt_status created = own->session->lt.cublasLtCreate(&own->lt);
-    if (created != SC_LT_SUCCESS) {
-        own->lt = NULL;
-        return sc_fail(error, SC_ERROR_DEVICE, "cublasLtCreate: %s (%u)", own->session->lt.cublasLtGetStatusString(created), created);
-    }
-    sc_status status = session->options.tune ? fill_arena(rank, 0x3c, error) : SC_OK;
-    for (uint32_t g = 0; status == SC_OK && g < image->gemm_count; g++)
-        status = sc_cuda_matmul_new(rank, g, &own->matmuls[g], error);
-    if (status == SC_OK && session->options.tune)
-        status = fill_arena(rank, 0, error);
-    if (status == SC_OK)
-        keep_choices(session);
-    return status;
-}
-
-static void products_of(const sc_session *session, sc_products *out)
-{
-    *out = ((const sc_cuda_session *)session->device_state)->choices.info;
-}
-
 static sc_status prepare_rank(sc_rank *rank, sc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -288,7 +197,7 @@ static sc_status prepare_rank(sc_rank *rank, sc_error *error)
     own->host_failures = pinned;
     if (status == SC_OK)
         status = each_bound(rank, point_to_failures, error);
-    return status == SC_OK ? make_products(rank, own, error) : status;
+    return status == SC_OK ? sc_cuda_products_make(rank, error) : status;
 }
 
 static sc_status open_groups(sc_rank *rank, sc_error *error)
@@ -321,11 +230,8 @@ static void close_rank(sc_rank *rank)
         own->comm->close(rank);
     for (size_t g = 0; own->graphs != NULL && g < (size_t)image->func_count * own->batches; g++)
         drop_graph(api, &own->graphs[g]);
-    for (uint32_t g = 0; own->matmuls != NULL && g < image->gemm_count; g++)
-        sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
+    sc_cuda_products_free(rank);
     sc_cuda_times_free(rank);
-    if (own->lt != NULL)
-        own->session->lt.cublasLtDestroy(own->lt);
     each_bound(rank, unbind_one, NULL);
     sc_cu_address memories[] = {own->failures, own->call, own->memory};
     for (int i = 0; i < 3; i++) {
@@ -342,7 +248,6 @@ static void close_rank(sc_rank *rank)
         if (own->streams[s] != NULL)
             api->cuStreamDestroy_v2(own->streams[s]);
     }
-    free(own->matmuls);
     free(own->graphs);
     free(own);
     rank->device_state = NULL;
@@ -711,6 +616,6 @@ const sc_device sc_device_cuda = {
     .time = sc_cuda_times_of,
     .read = read_buffer,
     .write = write_buffer,
-    .products = products_of,
+    .products = sc_cuda_products_of,
     .is_host = false,
 };

@@ -107,6 +107,15 @@ sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out,
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *matmul);
 sc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul, sc_error *error);
 
+/* ---- cuda_products.c ---- */
+/* Where the program has products: cuBLASLt, what it is known to say of them. Closed after one that failed, too, and where there is none. */
+sc_status sc_cuda_products_open(sc_session *session, sc_error *error);
+void sc_cuda_products_close(sc_cuda_session *session);
+void sc_cuda_products_of(const sc_session *session, sc_products *out);
+/* A rank's, whose instructions are bound. */
+sc_status sc_cuda_products_make(sc_rank *rank, sc_error *error);
+void sc_cuda_products_free(sc_rank *rank);
+
 /* ---- cuda_times.c ---- */
 /* Two for what an instruction does, two for what its FINISH waits. */
 typedef enum sc_cuda_moment { SC_CUDA_RUNS, SC_CUDA_RAN, SC_CUDA_WAITS, SC_CUDA_WAITED, SC_CUDA_MOMENTS } sc_cuda_moment;
