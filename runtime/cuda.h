@@ -20,6 +20,7 @@ typedef struct CUstream_st *sc_cu_stream;
 typedef struct CUevent_st *sc_cu_event;
 typedef struct CUgraph_st *sc_cu_graph;
 typedef struct CUgraphExec_st *sc_cu_graph_exec;
+typedef void (*sc_cu_host_function)(void *data);
 
 /* Results that mean more than that a call failed. */
 enum {

@@ -172,10 +172,9 @@ static bool parse_product(const char *line, uint32_t card, uint32_t product_coun
     int length = -1;
     uint64_t first = 0, least = 0;
     *out = (sc_cuda_choice){.card = card};
-    int fields = sscanf(line,
-                        "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64 " %18" SCNu64
-                        " algo %n",
-                        &out->product, &out->aligned[0], &out->aligned[1], &out->aligned[2], &out->aligned[3], &first, &least, &length);
+    int fields = sscanf(
+        line, "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64 " %18" SCNu64 " algo %n",
+        &out->product, &out->aligned[0], &out->aligned[1], &out->aligned[2], &out->aligned[3], &first, &least, &length);
     out->first = 1e-9 * (double)first;
     out->least = 1e-9 * (double)least;
     return fields == 7 && length > 0 && out->product < product_count && parse_algo(line + length, &out->algo);

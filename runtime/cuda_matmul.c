@@ -142,8 +142,7 @@ static sc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_m
     if (status == SC_OK)
         status = prefer(lt, preference, &m->form, all, error);
     if (status == SC_OK)
-        status =
-            LT(lt, error, cublasLtMatmulAlgoGetHeuristic, handle, m->desc, m->a, m->b, m->d, m->d, preference, wanted, found, &given);
+        status = LT(lt, error, cublasLtMatmulAlgoGetHeuristic, handle, m->desc, m->a, m->b, m->d, m->d, preference, wanted, found, &given);
     for (int i = 0; status == SC_OK && i < given && i < wanted; i++) {
         if (found[i].status == SC_LT_SUCCESS && found[i].workspace_bytes <= SC_MATMUL_WORKSPACE)
             found[(*count)++] = found[i];

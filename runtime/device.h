@@ -36,6 +36,9 @@ struct sc_device {
     sc_status (*start)(sc_rank *rank, sc_bound *bound, sc_error *error);
     sc_status (*finish)(sc_rank *rank, sc_bound *started, sc_error *error);
     sc_status (*end)(sc_rank *rank, uint32_t func, bool failed, sc_error *error);
+    /* After a call that was measured (options.profile, or a trace): when an instruction of it ran, in seconds of the host's monotonic
+     * clock, and whether it did. NULL: instructions run while they are called. */
+    sc_status (*time)(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end, sc_error *error);
 
     /* Between a buffer and memory of the host. */
     sc_status (*read)(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes, sc_error *error);

@@ -23,44 +23,6 @@ static bool ranks_share_a_card(const sc_session *session)
     return session->rank_count > own->card_count;
 }
 
-/* What cuBLASLt's answers depend on besides the program, in words. */
-static sc_status name_card(sc_cuda_session *own, sc_cuda_card *card, sc_error *error)
-{
-    const sc_cuda *api = &own->api;
-    char name[128] = "", text[SC_CUDA_CARD_NAME];
-    int major = 0, minor = 0, processors = 0;
-    sc_status status = SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, card->device);
-    if (status == SC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &major, SC_CU_CAPABILITY_MAJOR, card->device);
-    if (status == SC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &minor, SC_CU_CAPABILITY_MINOR, card->device);
-    if (status == SC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &processors, SC_CU_MULTIPROCESSORS, card->device);
-    if (status != SC_OK)
-        return status;
-    snprintf(text, sizeof text, "%s, capability %d.%d, %d multiprocessors, cuBLASLt %zu", name, major, minor, processors,
-             own->lt.cublasLtGetVersion());
-    return sc_cuda_choices_card(&own->choices, text, &card->kind)
-               ? SC_OK
-               : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
-}
-
-static sc_status open_products(sc_session *session, sc_error *error)
-{
-    sc_cuda_session *own = session->device_state;
-    sc_status status = SC_OK;
-    if (!sc_cublaslt_open(&own->lt, error)) {
-        own->lt.library = NULL;
-        return SC_ERROR_UNAVAILABLE;
-    }
-    sc_cuda_choices_init(&own->choices, session->image->hash, session->image->gemm_count);
-    for (uint32_t c = 0; status == SC_OK && c < own->card_count; c++)
-        status = name_card(own, &own->cards[c], error);
-    if (status == SC_OK && session->options.products != NULL)
-        sc_cuda_choices_read(&own->choices, session->options.products);
-    return status;
-}
-
 static sc_status open_session(sc_session *session, sc_error *error)
 {
     sc_cuda_session *own = session->device_state = calloc(1, sizeof *own);
@@ -68,7 +30,7 @@ static sc_status open_session(sc_session *session, sc_error *error)
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a session");
     sc_status status = sc_cuda_open_cards(session, error);
     if (status == SC_OK && has_products(session->image))
-        status = open_products(session, error);
+        status = sc_cuda_products_open(session, error);
     if (status == SC_OK && session->image->collective_count > 0 && session->image->ranks > 1 && !ranks_share_a_card(session) &&
         !sc_nccl_open(&own->nccl, error)) {
         own->nccl.library = NULL;
@@ -84,9 +46,7 @@ static void close_session(sc_session *session)
         return;
     if (own->nccl.library != NULL)
         sc_nccl_close(&own->nccl);
-    if (own->lt.library != NULL)
-        sc_cublaslt_close(&own->lt);
-    sc_cuda_choices_free(&own->choices);
+    sc_cuda_products_close(own);
     sc_cuda_close_cards(session);
     free(own);
     session->device_state = NULL;
@@ -222,57 +182,6 @@ static sc_status unbind_one(sc_rank *rank, sc_bound *bound, sc_error *error)
     return SC_OK;
 }
 
-/* While nothing runs. Of 0x3c are numbers that are neither zeros nor large, whatever their dtype. */
-static sc_status fill_arena(sc_rank *rank, unsigned char byte, sc_error *error)
-{
-    sc_cuda_rank *own = rank->device_state;
-    const sc_cuda *api = &own->session->api;
-    sc_status status =
-        SC_CUDA(api, error, "", cuMemsetD8Async, own->memory, byte, (size_t)rank->session->image->arena_bytes + 1, own->streams[0]);
-    return status == SC_OK ? SC_CUDA(api, error, "", cuStreamSynchronize, own->streams[0]) : status;
-}
-
-/* The last of the ranks here that has what it needs writes what was asked. */
-static void keep_choices(sc_session *session)
-{
-    sc_cuda_session *own = session->device_state;
-    sc_cuda_choices *choices = &own->choices;
-    pthread_mutex_lock(&choices->lock);
-    bool is_new = choices->info.asked > 0 && (!session->options.tune || session->first_rank == 0);
-    if (++choices->ready == session->rank_count && is_new && session->options.products != NULL)
-        sc_cuda_choices_write(choices, session->options.products);
-    pthread_mutex_unlock(&choices->lock);
-}
-
-static sc_status make_products(sc_rank *rank, sc_cuda_rank *own, sc_error *error)
-{
-    sc_session *session = rank->session;
-    const sc_image *image = session->image;
-    own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
-    if (own->matmuls == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' plans");
-    if (!has_products(image))
-        return SC_OK;
-    sc_lt_status created = own->session->lt.cublasLtCreate(&own->lt);
-    if (created != SC_LT_SUCCESS) {
-        own->lt = NULL;
-        return sc_fail(error, SC_ERROR_DEVICE, "cublasLtCreate: %s (%u)", own->session->lt.cublasLtGetStatusString(created), created);
-    }
-    sc_status status = session->options.tune ? fill_arena(rank, 0x3c, error) : SC_OK;
-    for (uint32_t g = 0; status == SC_OK && g < image->gemm_count; g++)
-        status = sc_cuda_matmul_new(rank, g, &own->matmuls[g], error);
-    if (status == SC_OK && session->options.tune)
-        status = fill_arena(rank, 0, error);
-    if (status == SC_OK)
-        keep_choices(session);
-    return status;
-}
-
-static void products_of(const sc_session *session, sc_products *out)
-{
-    *out = ((const sc_cuda_session *)session->device_state)->choices.info;
-}
-
 static sc_status prepare_rank(sc_rank *rank, sc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
@@ -288,7 +197,7 @@ static sc_status prepare_rank(sc_rank *rank, sc_error *error)
     own->host_failures = pinned;
     if (status == SC_OK)
         status = each_bound(rank, point_to_failures, error);
-    return status == SC_OK ? make_products(rank, own, error) : status;
+    return status == SC_OK ? sc_cuda_products_make(rank, error) : status;
 }
 
 static void drop_graph(const sc_cuda *api, sc_cuda_graph *graph)
@@ -334,10 +243,8 @@ static void close_rank(sc_rank *rank)
     drop_graphs(rank);
     if (own->comm != NULL)
         own->comm->close(rank);
-    for (uint32_t g = 0; own->matmuls != NULL && g < image->gemm_count; g++)
-        sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
-    if (own->lt != NULL)
-        own->session->lt.cublasLtDestroy(own->lt);
+    sc_cuda_products_free(rank);
+    sc_cuda_times_free(rank);
     each_bound(rank, unbind_one, NULL);
     sc_cu_address memories[] = {own->failures, own->call, own->memory};
     for (int i = 0; i < 3; i++) {
@@ -354,7 +261,6 @@ static void close_rank(sc_rank *rank)
         if (own->streams[s] != NULL)
             api->cuStreamDestroy_v2(own->streams[s]);
     }
-    free(own->matmuls);
     free(own->graphs);
     free(own);
     rank->device_state = NULL;
@@ -473,7 +379,7 @@ static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_
 {
     const sc_cuda_rank *own = rank->device_state;
     return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only && !rank->session->no_graphs &&
-           !rank->session->options.profile && rank->session->trace == NULL &&
+           !sc_cuda_times_wanted(rank) && rank->session->trace == NULL &&
            (own->comm->is_captured || rank->session->image->ranks == 1 || !has_collectives(rank->session->image, func));
 }
 
@@ -487,6 +393,8 @@ static sc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool 
     sc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
     if (status == SC_OK)
         status = set_call(rank, error);
+    if (status == SC_OK && sc_cuda_times_wanted(rank))
+        status = sc_cuda_times_begin(rank, func, graph->runs > 0, error);
     if (status == SC_OK && may && graph->exec != NULL && !is_current(rank, graph, func, micro_batch))
         drop_graph(api, graph);
     if (status == SC_OK && may && graph->exec != NULL) {
@@ -567,6 +475,7 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
     const sc_cuda *api = &own->session->api;
     sc_error reason = {.status = SC_OK};
     sc_status status = SC_OK;
+    sc_cuda_times_open(rank);
     if (own->is_capturing)
         status = end_capture(rank, func, failed, &reason);
     if (failed) {
@@ -593,16 +502,6 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
 
 /* ---- instructions ---- */
 
-/* Who measures instructions waits for each. */
-static sc_status settle(sc_rank *rank, uint32_t stream, sc_status status, sc_error *error)
-{
-    const sc_cuda_rank *own = rank->device_state;
-    bool is_timed = rank->session->options.profile || rank->session->trace != NULL;
-    if (status != SC_OK || !is_timed)
-        return status;
-    return SC_CUDA(&own->session->api, error, "", cuStreamSynchronize, own->streams[stream]);
-}
-
 static sc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, sc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
@@ -612,33 +511,37 @@ static sc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, sc
     sc_rank_set_params(rank, instr, micro_batch);
     for (uint32_t i = 0; i < instr->param_count; i++)
         extra->values[instr->arg_count + i] = (uint64_t)rank->params[i];
-    sc_status status = SC_OK;
+    sc_status status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, instr->stream, error);
     for (uint32_t s = 0; status == SC_OK && s < code->stage_count; s++) {
         const sc_image_stage *stage = &code->stages[s];
         status =
             SC_CUDA(&own->session->api, error, instr->where, cuLaunchKernel, own->card->functions[instr->index][s], (unsigned)stage->blocks,
                     1, 1, stage->threads, 1, 1, stage->shared_bytes, own->streams[instr->stream], extra->launch, NULL);
     }
-    return settle(rank, instr->stream, status, error);
+    return status == SC_OK ? sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, instr->stream, error) : status;
 }
 
 static sc_status gemm(sc_rank *rank, sc_bound *bound, sc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     sc_error reason = {.status = SC_OK};
-    sc_status status = sc_cuda_matmul_run(rank, bound, own->matmuls[bound->instr->index], &reason);
+    sc_status status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, 0, &reason);
+    if (status == SC_OK)
+        status = sc_cuda_matmul_run(rank, bound, own->matmuls[bound->instr->index], &reason);
     if (status != SC_OK)
         return sc_fail(error, status, "%s: %s (rank %u)", bound->instr->where, reason.text, rank->rank);
-    return settle(rank, 0, SC_OK, error);
+    return sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, 0, error);
 }
 
 static sc_status copy(sc_rank *rank, sc_bound *bound, sc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    sc_status status =
-        SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2, (sc_cu_address)(uintptr_t)bound->args[1],
-                (sc_cu_address)(uintptr_t)bound->args[0], (size_t)bound->bytes, own->streams[bound->instr->stream]);
-    return settle(rank, bound->instr->stream, status, error);
+    uint8_t stream = bound->instr->stream;
+    sc_status status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, stream, error);
+    if (status == SC_OK)
+        status = SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2, (sc_cu_address)(uintptr_t)bound->args[1],
+                         (sc_cu_address)(uintptr_t)bound->args[0], (size_t)bound->bytes, own->streams[stream]);
+    return status == SC_OK ? sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, stream, error) : status;
 }
 
 static sc_status lost(sc_rank *rank, sc_status status)
@@ -658,7 +561,11 @@ static sc_status start(sc_rank *rank, sc_bound *bound, sc_error *error)
     if (status == SC_OK)
         status = SC_CUDA(api, &reason, bound->instr->where, cuStreamWaitEvent, own->streams[1], extra->ready, 0);
     if (status == SC_OK)
+        status = sc_cuda_times_mark(rank, bound, SC_CUDA_RUNS, 1, &reason);
+    if (status == SC_OK)
         status = own->comm->start(rank, bound, &reason);
+    if (status == SC_OK)
+        status = sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, 1, &reason);
     if (status == SC_OK)
         status = SC_CUDA(api, &reason, bound->instr->where, cuEventRecord, extra->done, own->streams[1]);
     if (status != SC_OK)
@@ -671,10 +578,13 @@ static sc_status finish(sc_rank *rank, sc_bound *started, sc_error *error)
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda_bound *extra = started->device;
     sc_error reason = {.status = SC_OK};
-    sc_status status = own->comm->finish(rank, started, &reason);
+    sc_status status = sc_cuda_times_mark(rank, started, SC_CUDA_WAITS, 0, &reason);
+    if (status == SC_OK)
+        status = own->comm->finish(rank, started, &reason);
     if (status == SC_OK)
         status = SC_CUDA(&own->session->api, &reason, started->instr->where, cuStreamWaitEvent, own->streams[0], extra->done, 0);
-    status = settle(rank, 0, status, &reason);
+    if (status == SC_OK)
+        status = sc_cuda_times_mark(rank, started, SC_CUDA_WAITED, 0, &reason);
     if (status != SC_OK)
         *error = reason;
     return lost(rank, status);
@@ -730,8 +640,9 @@ const sc_device sc_device_cuda = {
     .start = start,
     .finish = finish,
     .end = end,
+    .time = sc_cuda_times_of,
     .read = read_buffer,
     .write = write_buffer,
-    .products = products_of,
+    .products = sc_cuda_products_of,
     .is_host = false,
 };

@@ -22,8 +22,8 @@ typedef struct sc_cuda_card {
 
 typedef struct sc_cuda_session {
     sc_cuda api;
-    sc_cublaslt lt; /* library NULL: the program has no products */
-    sc_nccl nccl;   /* library NULL: ranks share a card, or there is one */
+    sc_cublaslt lt;          /* library NULL: the program has no products */
+    sc_nccl nccl;            /* library NULL: ranks share a card, or there is one */
     sc_cuda_choices choices; /* where there are products */
     uint32_t card_count;
     sc_cuda_card *cards;
@@ -64,6 +64,8 @@ typedef struct sc_cuda_bound {
     sc_cu_event ready, half, done; /* COLLECTIVE */
 } sc_cuda_bound;
 
+typedef struct sc_cuda_times sc_cuda_times; /* runtime/cuda_times.c */
+
 typedef struct sc_cuda_rank {
     sc_cuda_session *session;
     sc_cuda_card *card;
@@ -83,6 +85,7 @@ typedef struct sc_cuda_rank {
     sc_cuda_graph *graphs;    /* by function and micro-batch */
     sc_cuda_graph *graph;     /* of the call under way */
     bool is_capturing;
+    sc_cuda_times *times; /* NULL: nothing was measured yet */
 } sc_cuda_rank;
 
 enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks on a card; codegen/reduce_cuda.h takes as many sources */ };
@@ -103,5 +106,28 @@ sc_cuda_card *sc_cuda_card_of(const sc_rank *rank);
 sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, sc_error *error);
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *matmul);
 sc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul, sc_error *error);
+
+/* ---- cuda_products.c ---- */
+/* Where the program has products: cuBLASLt, what it is known to say of them. Closed after one that failed, too, and where there is none. */
+sc_status sc_cuda_products_open(sc_session *session, sc_error *error);
+void sc_cuda_products_close(sc_cuda_session *session);
+void sc_cuda_products_of(const sc_session *session, sc_products *out);
+/* A rank's, whose instructions are bound. */
+sc_status sc_cuda_products_make(sc_rank *rank, sc_error *error);
+void sc_cuda_products_free(sc_rank *rank);
+
+/* ---- cuda_times.c ---- */
+/* Two for what an instruction does, two for what its FINISH waits. */
+typedef enum sc_cuda_moment { SC_CUDA_RUNS, SC_CUDA_RAN, SC_CUDA_WAITS, SC_CUDA_WAITED, SC_CUDA_MOMENTS } sc_cuda_moment;
+
+/* Whether instructions are measured. Only then: a call begins; its instructions are marked (else that does nothing); when all of them are
+ * on the streams, or the call is given up, it opens; after its end the times are there. */
+bool sc_cuda_times_wanted(const sc_rank *rank);
+sc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before, sc_error *error);
+sc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment, uint32_t stream, sc_error *error);
+void sc_cuda_times_open(sc_rank *rank);
+sc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end,
+                           sc_error *error);
+void sc_cuda_times_free(sc_rank *rank); /* there may be none */
 
 #endif

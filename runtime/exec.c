@@ -144,6 +144,25 @@ static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin
                                                           .end = end});
 }
 
+/* What the device's clock says of a call that has ended. */
+static sc_status note_times(sc_rank *rank, uint32_t func, sc_error *error)
+{
+    sc_status status = SC_OK;
+    for (uint32_t i = 0; status == SC_OK && i < rank->session->image->funcs[func].instr_count; i++) {
+        bool ran = false;
+        double begin = 0, end = 0;
+        status = rank->session->device->time(rank, func, i, &ran, &begin, &end, error);
+        if (status == SC_OK && ran)
+            note_time(rank, func, i, begin, end);
+    }
+    return status;
+}
+
+static bool is_measured(const sc_session *session)
+{
+    return session->options.profile || session->trace != NULL;
+}
+
 /* Processes move bytes only when they are asked to. */
 static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
 {
@@ -156,7 +175,7 @@ static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
 static sc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_error *error)
 {
     uint32_t count = rank->session->image->funcs[func].instr_count;
-    bool is_timed = rank->session->options.profile || rank->session->trace != NULL;
+    bool is_timed = is_measured(rank->session) && rank->session->device->time == NULL;
     sc_bound *list = rank->funcs[func];
     for (uint32_t i = 0; i < count; i++) {
         if (rank->session->gemms_only && list[i].instr->kind != SC_INSTR_GEMM)
@@ -187,6 +206,8 @@ sc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_err
     if (status == SC_OK && !is_done)
         status = run_list(rank, func, micro_batch, error);
     sc_status end = rank->session->device->end(rank, func, status != SC_OK, error);
+    if (status == SC_OK && end == SC_OK && !is_done && is_measured(rank->session) && rank->session->device->time != NULL)
+        end = note_times(rank, func, error);
     if (status == SC_OK)
         status = end != SC_OK ? end : error->status;
     profile->calls++;

@@ -207,23 +207,6 @@ static sc_status new_session(const sc_executable *program, const sc_session_opti
     return status;
 }
 
-/* Ranks that run different programs would wait for each other for ever, or worse. */
-static sc_status compare_programs(sc_comm *comm, uint64_t hash, sc_error *error)
-{
-    int64_t least = (int64_t)hash, most = (int64_t)hash;
-    sc_comm_part parts[2] = {{&least, &least, 1, SC_DTYPE_i64}, {&most, &most, 1, SC_DTYPE_i64}};
-    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MIN, .part_count = 1, .parts = &parts[0], .what = "program"};
-    sc_error reason = {.status = SC_OK};
-    sc_status status = sc_comm_run(sc_comm_world(comm), &call, &reason);
-    call.reduce = SC_COMM_MAX;
-    call.parts = &parts[1];
-    if (status == SC_OK)
-        status = sc_comm_run(sc_comm_world(comm), &call, &reason);
-    if (status != SC_OK)
-        return sc_fail(error, status, "%s", reason.text);
-    return least == most ? SC_OK : sc_fail(error, SC_ERROR_ARGUMENT, "the ranks of the job were started with different programs");
-}
-
 sc_status sc_session_new_with_comm(const sc_executable *program, const sc_session_options *options, sc_comm *comm, sc_session **out,
                                    sc_error *error)
 {
@@ -234,7 +217,7 @@ sc_status sc_session_new_with_comm(const sc_executable *program, const sc_sessio
         status = sc_fail(error, SC_ERROR_ARGUMENT, "the program is for %llu ranks, the job has %u",
                          (unsigned long long)program->image->ranks, sc_comm_size(comm));
     if (status == SC_OK)
-        status = compare_programs(comm, program->image->hash, error);
+        status = sc_session_same_program(comm, program->image, error);
     return status == SC_OK ? new_session(program, options, comm, 1, sc_comm_rank(comm), out, error) : status;
 }
 

@@ -64,6 +64,10 @@ struct sc_session {
 sc_status sc_session_new_with_comm(const sc_executable *program, const sc_session_options *options, sc_comm *comm, sc_session **out,
                                    sc_error *error);
 
+/* ---- same_program.c ---- */
+/* Whether all ranks have this program: SC_ERROR_ARGUMENT names one that has not, and whether its collectives differ. Every rank calls it. */
+sc_status sc_session_same_program(sc_comm *comm, const sc_image *image, sc_error *error);
+
 /* ---- bind.c ---- */
 /* Sets rank->funcs and what they point to; on the rank's thread. */
 sc_status sc_rank_bind(sc_rank *rank, sc_error *error);

@@ -59,7 +59,7 @@ for variable in ("CUDA_HOME", "CUDA_PATH", "SHARDC_NVRTC"):
 
 # Programs for cards run on stand-ins of CUDA's libraries, which compile kernels with the machine's C++ compiler (test/cuda_standin).
 standins = {v: os.path.join(config.shardc_build_dir, "test/cuda_standin/libsc_%s_standin.so" % n)
-            for v, n in (("SHARDC_NVRTC", "nvrtc"), ("SHARDC_LIBCUDA", "cuda"), ("SHARDC_CUBLASLT", "cublaslt"))}
+            for v, n in (("SHARDC_NVRTC", "nvrtc"), ("SHARDC_LIBCUDA", "cuda"), ("SHARDC_CUBLASLT", "cublaslt"), ("SHARDC_NCCL", "nccl"))}
 if all(map(os.path.exists, standins.values())) and any(map(shutil.which, (os.environ.get("CXX") or "c++", "g++", "clang++"))) and not config.shardc_sanitize:
     config.available_features.add("standin")
 config.substitutions.append(("%cards", "env " + " ".join("%s=%s" % pair for pair in standins.items())))

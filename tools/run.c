@@ -1,5 +1,8 @@
 #include "tools/run.h"
 
+#include <string.h>
+
+#include "codegen/cache.h"
 #include "tools/runner.h"
 
 const char *sc_last_pass(const sc_options *options)
@@ -73,6 +76,15 @@ static sc_machine *interpret(sc_local_run *run)
 
 /* ---- emitted code ---- */
 
+/* For a card: what its library says of the products is kept where the kernels are. NULL: nowhere. */
+static const char *products_file(sc_context *context, const sc_executable *program)
+{
+    uint64_t hash = sc_executable_hash(program);
+    bool is_cpu = strcmp(sc_executable_target(program), "cpu") == 0;
+    const char *cache = is_cpu ? NULL : sc_cache_open(&context->arena, NULL);
+    return cache == NULL ? NULL : sc_cache_path(&context->arena, cache, sc_cache_key_of(&hash, sizeof hash), ".products");
+}
+
 static sc_machine *load(sc_local_run *run)
 {
     sc_context *context = run->context;
@@ -90,8 +102,10 @@ static sc_machine *load(sc_local_run *run)
         return failed(context, sc_too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);
     sc_image_write(generated.image, &bytes);
-    if (sc_executable_read(bytes.data, bytes.length, &run->program, &error) != SC_OK ||
-        sc_session_new(run->program, NULL, &run->session, &error) != SC_OK)
+    if (sc_executable_read(bytes.data, bytes.length, &run->program, &error) != SC_OK)
+        return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
+    const sc_session_options options = {.products = products_file(context, run->program)};
+    if (sc_session_new(run->program, &options, &run->session, &error) != SC_OK)
         return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
     sc_machine *machine = sc_machine_of_session(run->program, run->session);
     return machine != NULL ? machine : failed(context, "there is not enough memory");

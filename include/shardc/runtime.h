@@ -121,11 +121,11 @@ SC_API void sc_session_free(sc_session *session); /* NULL is allowed */
 /* How the products of a program for cards are computed: by the algorithms that cuBLASLt chooses, which it is asked for once a program, kind
  * of card and version of the library where options.products names a file. */
 typedef struct sc_products {
-    uint32_t count;                    /* of the program; 0: it is not for cards */
-    uint32_t kept, asked, measured;    /* answers: from the file; of the library; of these, those that were measured. Of all cards here */
-    uint32_t faster;                   /* measured: not the library's first choice */
-    double first, least;               /* measured: seconds of one call of each, by the library's first choices and by those taken */
-    bool is_written;                   /* the file */
+    uint32_t count;                   /* of the program; 0: it is not for cards */
+    uint32_t kept, asked, measured;   /* answers: from the file; of the library; of these, those that were measured. Of all cards here */
+    uint32_t faster;                  /* measured: not the library's first choice */
+    double first, least;              /* measured: seconds of one call of each, by the library's first choices and by those taken */
+    bool is_written;                  /* the file */
     char unread[400], unwritten[400]; /* why the file was not used, or not written; "": nothing went wrong */
 } sc_products;
 

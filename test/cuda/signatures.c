@@ -34,6 +34,7 @@ typedef CUstream sc_cu_stream;
 typedef CUevent sc_cu_event;
 typedef CUgraph sc_cu_graph;
 typedef CUgraphExec sc_cu_graph_exec;
+typedef CUhostFn sc_cu_host_function;
 #define SYMBOL SAME_FUNCTION
 #include "runtime/cuda.def"
 

@@ -340,6 +340,73 @@ sc_cu_result cuStreamQuery(sc_cu_stream stream)
     CALL(IN_CONTEXT, query_stream(stream));
 }
 
+/* ---- functions of the host ---- */
+
+/* It runs on a thread of its own, without the lock, when its turn comes; the stream goes on when it is back. */
+typedef struct host_call {
+    sc_cu_host_function function;
+    void *data;
+    bool is_started, is_done, is_dropped;
+} host_call;
+
+static void *run_host_call(void *user)
+{
+    host_call *call = user;
+    call->function(call->data);
+    pthread_mutex_lock(&the.lock);
+    call->is_done = true;
+    if (call->is_dropped)
+        free(call);
+    pthread_cond_broadcast(&the.changed);
+    pthread_mutex_unlock(&the.lock);
+    return NULL;
+}
+
+static bool is_host_call_over(void *data)
+{
+    host_call *call = *(host_call **)data;
+    pthread_t thread;
+    if (!call->is_started) {
+        call->is_started = true;
+        if (pthread_create(&thread, NULL, run_host_call, call) != 0)
+            abort();
+        pthread_detach(thread);
+    }
+    return call->is_done;
+}
+
+static bool run_nothing(void *data, char *why, size_t room)
+{
+    (void)data, (void)why, (void)room;
+    return true;
+}
+
+static void drop_host_call(void *data)
+{
+    host_call *call = *(host_call **)data;
+    call->is_dropped = true;
+    if (!call->is_started || call->is_done)
+        free(call);
+}
+
+/* Not in captures: nobody asks for it. */
+static sc_cu_result put_host_call(sc_cu_stream stream, sc_cu_host_function function, void *data)
+{
+    static const sc_standin_work work = {"cuLaunchHostFunc", is_host_call_over, run_nothing, NULL};
+    if (!is_live(stream, STREAM))
+        return RESULT_INVALID_HANDLE;
+    if (function == NULL || stream->capture != NULL)
+        return RESULT_INVALID_VALUE;
+    host_call *call = must_have(calloc(1, sizeof *call));
+    *call = (host_call){.function = function, .data = data};
+    return put(stream, &work, drop_host_call, &call, sizeof call);
+}
+
+sc_cu_result cuLaunchHostFunc(sc_cu_stream stream, sc_cu_host_function function, void *data)
+{
+    CALL(IN_CONTEXT, put_host_call(stream, function, data));
+}
+
 /* ---- events ---- */
 
 static sc_cu_result create_event(sc_cu_event *out, unsigned flags)

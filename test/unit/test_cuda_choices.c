@@ -349,14 +349,12 @@ static void text_that_is_not_whole_is_refused(void **state)
 static void text_that_says_nonsense_is_refused(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"product 0 aligned 1 1 1 1 ns 0 0 algo ", /* before any card; then of one: */
-                                        "card a\nproduct 7 aligned 1 1 1 1 ns 0 0 algo ",
-                                        "card a\nproduct 0 aligned 1 1 1 ns 0 0 algo ",
-                                        "card a\nproduct -1 aligned 1 1 1 1 ns 0 0 algo ",
-                                        "card a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo 0",
-                                        "card a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo g",
-                                        "card a\nproducts 0 aligned 1 1 1 1 ns 0 0 algo ",
-                                        "card a\n\nproduct 0 aligned 1 1 1 1 ns 0 0 algo "};
+    static const char *const lines[] = {
+        "product 0 aligned 1 1 1 1 ns 0 0 algo ", /* before any card; then of one: */
+        "card a\nproduct 7 aligned 1 1 1 1 ns 0 0 algo ",  "card a\nproduct 0 aligned 1 1 1 ns 0 0 algo ",
+        "card a\nproduct -1 aligned 1 1 1 1 ns 0 0 algo ", "card a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo 0",
+        "card a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo g", "card a\nproducts 0 aligned 1 1 1 1 ns 0 0 algo ",
+        "card a\n\nproduct 0 aligned 1 1 1 1 ns 0 0 algo "};
     sc_cuda_choices read;
     char digits[129], body[512], text[600], why[128];
     memset(digits, '0', 128);

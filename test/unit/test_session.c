@@ -621,24 +621,65 @@ static void *other_program_main(void *user)
     return NULL;
 }
 
+static void expect_refused(image_case c[3], const sc_executable *const programs[3], const char *text)
+{
+    sc_comm *comms[3];
+    other_program ranks[3];
+    pthread_t threads[3];
+    SUCCEED(sc_comm_open_local(3, &(sc_comm_options){.deadline_ms = 20000}, comms, &error));
+    for (uint32_t r = 0; r < 3; r++) {
+        ranks[r] = (other_program){.program = programs[r], .comm = comms[r]};
+        pthread_create(&threads[r], NULL, other_program_main, &ranks[r]);
+    }
+    for (uint32_t r = 0; r < 3; r++) {
+        pthread_join(threads[r], NULL);
+        assert_int_equal(ranks[r].status, SC_ERROR_ARGUMENT);
+        if (strstr(ranks[r].text, text) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", ranks[r].text, text);
+    }
+    for (uint32_t r = 0; r < 3; r++) {
+        sc_executable_free((sc_executable *)programs[r]);
+        sc_arena_free(&c[r].arena);
+    }
+}
+
+/* A sum over all ranks of so many elements, with the collective's kind and the copies that it has behind it. */
+static sc_executable *summing_program(image_case *c, sc_image_reduce reduce, int64_t count, int copies)
+{
+    image_begin(c, 1, 3);
+    uint32_t sum = image_collective(c, SC_IMAGE_ALL_REDUCE, reduce, image_group(c, "tp", NULL), SC_DTYPE_f32, count);
+    uint32_t x = image_input(c, "x", "f32[T=3@tp, K=8]", -1), y = image_buffer(c, SC_BUFFER_ACT, 32, "y");
+    image_move(c, sum, x, x);
+    for (int i = 0; i < copies; i++)
+        image_instr(c, SC_INSTR_COPY, 0, 2, (uint32_t[]){x, y});
+    image_func(c, "f");
+    image_compile(c, "int nothing;");
+    return image_executable(c);
+}
+
 static void ranks_run_the_same_program(void **state)
 {
     (void)state;
-    image_case c[2];
-    sc_comm *comms[2];
-    other_program ranks[2];
-    pthread_t threads[2];
-    SUCCEED(sc_comm_open_local(2, &(sc_comm_options){.deadline_ms = 20000}, comms, &error));
-    for (uint32_t r = 0; r < 2; r++) {
-        ranks[r] = (other_program){.program = step_program(&c[r], 2 - r, 1 + r), .comm = comms[r]};
-        pthread_create(&threads[r], NULL, other_program_main, &ranks[r]);
-    }
-    for (uint32_t r = 0; r < 2; r++) {
-        pthread_join(threads[r], NULL);
-        assert_int_equal(ranks[r].status, SC_ERROR_ARGUMENT);
-        assert_non_null(strstr(ranks[r].text, "different programs"));
-        sc_executable_free((sc_executable *)ranks[r].program);
-        sc_arena_free(&c[r].arena);
+    static const struct {
+        sc_image_reduce reduce;
+        int64_t count;
+        int copies;
+        const char *text;
+    } others[] = {{SC_IMAGE_SUM, 8, 1, "its collectives are the same, what it computes is not"},
+                  {SC_IMAGE_MAX, 8, 0, "its collectives are others, too"},
+                  {SC_IMAGE_SUM, 7, 0, "its collectives are others, too"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        for (uint32_t which = 0; which < 3; which++) {
+            image_case c[3];
+            const sc_executable *programs[3];
+            char text[160];
+            for (uint32_t r = 0; r < 3; r++)
+                programs[r] = r == which ? summing_program(&c[r], others[i].reduce, others[i].count, others[i].copies)
+                                         : summing_program(&c[r], SC_IMAGE_SUM, 8, 0);
+            snprintf(text, sizeof text, "different programs: %d of 3 %s another one than rank 0, rank %d for one; %s", which == 0 ? 2 : 1,
+                     which == 0 ? "have" : "has", which == 0 ? 1 : (int)which, others[i].text);
+            expect_refused(c, programs, text);
+        }
     }
 }
 

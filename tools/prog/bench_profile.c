@@ -13,7 +13,7 @@ enum { MOST_ROWS = 10 };
 /* Over all timed steps. */
 struct sc_bench_spent {
     sc_work work;
-    double seconds;
+    double seconds, least; /* least: of a call */
     uint64_t calls;
 };
 
@@ -23,8 +23,10 @@ static void note(void *user, const sc_trace_event *event)
     if (event->rank != b->first_rank || b->prog->session->gemms_only)
         return;
     sc_bench_spent *s = &b->spent[event->func][event->instr];
+    double seconds = event->end - event->begin;
     s->work = event->work;
-    s->seconds += event->end - event->begin;
+    s->seconds += seconds;
+    s->least = s->calls == 0 || seconds < s->least ? seconds : s->least;
     s->calls++;
 }
 
@@ -41,8 +43,11 @@ void sc_bench_begin_profile(sc_bench *b)
 
 /* Instructions that do the same work in different places. */
 typedef struct profile_row {
-    const char *what, *unit;
-    double seconds, amount; /* amount: of one call, in 1e9 of the unit */
+    const char *what;
+    sc_work work;
+    bool is_bound_by_bytes; /* flops are not what takes its time */
+    double seconds, least;  /* least: of a call */
+    double bytes, flops;    /* of a call: what must be moved and computed; 0: not known */
     uint64_t calls;
 } profile_row;
 
@@ -72,27 +77,62 @@ static double gemm_bytes(const sc_gemm *gemm)
     return bytes;
 }
 
+/* Of the larger of what a rank gives and gets. */
+static double collective_bytes(const sc_image *image, const sc_image_collective *collective)
+{
+    double bytes = 0;
+    for (uint32_t p = 0; p < collective->part_count; p++) {
+        int64_t gives = sc_image_source_count(image, collective, p), gets = sc_image_destination_count(image, collective, p);
+        bytes += (double)(gives > gets ? gives : gets) * sc_dtypes[collective->dtypes[p]].bytes;
+    }
+    return bytes;
+}
+
 static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_image_instr *instr)
 {
     const sc_image *image = b->prog->program->image;
+    profile_row row = {.what = "copy", .is_bound_by_bytes = true};
+    const sc_gemm *gemm;
     sc_strbuf text;
     switch (instr->kind) {
     case SC_INSTR_KERNEL:
-        return (profile_row){image->kernels[instr->index].title, "GB/s", 0, 1e-9 * kernel_bytes(&image->kernels[instr->index]), 0};
+        row.what = image->kernels[instr->index].title;
+        row.bytes = kernel_bytes(&image->kernels[instr->index]);
+        return row;
     case SC_INSTR_GEMM:
+        gemm = &image->gemms[instr->index];
         sc_strbuf_init(&text, &b->prog->context->arena);
-        sc_gemm_print(&image->gemms[instr->index], &text);
-        if (is_skinny(&image->gemms[instr->index]))
-            return (profile_row){text.data, "GB/s", 0, 1e-9 * gemm_bytes(&image->gemms[instr->index]), 0};
-        return (profile_row){text.data, "GFLOP/s", 0, 1e-9 * sc_gemm_flops(&image->gemms[instr->index]), 0};
+        sc_gemm_print(gemm, &text);
+        row.what = text.data;
+        row.is_bound_by_bytes = is_skinny(gemm);
+        row.bytes = gemm_bytes(gemm);
+        row.flops = sc_gemm_flops(gemm);
+        return row;
     case SC_INSTR_COLLECTIVE:
-        return (profile_row){sc_image_collective_names[image->collectives[instr->index].kind], NULL, 0, 0, 0};
+        row.what = sc_image_collective_names[image->collectives[instr->index].kind];
+        row.bytes = collective_bytes(image, &image->collectives[instr->index]);
+        return row;
     case SC_INSTR_FINISH:
-        return (profile_row){sc_arena_printf(&b->prog->context->arena, "wait for %s", describe(b, func, &func->instrs[instr->index]).what),
-                             NULL, 0, 0, 0};
+        row.what = sc_arena_printf(&b->prog->context->arena, "wait for %s", describe(b, func, &func->instrs[instr->index]).what);
+        return row;
     default:
-        return (profile_row){"copy", NULL, 0, 0, 0};
+        row.bytes = 2.0 * (double)(image->buffers[instr->args[0].buffer].bytes - instr->args[0].at);
+        return row;
     }
+}
+
+/* What a profile says of a row's speed: in 1e9 of the unit a second. NULL: nothing. */
+static const char *speed_of(const profile_row *row, double *out)
+{
+    bool has_speed = row->seconds > 0 && row->work != SC_WORK_COMM && row->work != SC_WORK_WAIT && row->work != SC_WORK_COPY;
+    double amount = row->is_bound_by_bytes ? row->bytes : row->flops;
+    *out = has_speed ? 1e-9 * amount * (double)row->calls / row->seconds : 0;
+    return !has_speed ? NULL : row->is_bound_by_bytes ? "GB/s" : "GFLOP/s";
+}
+
+static bool same_work(const profile_row *a, const profile_row *b)
+{
+    return a->work == b->work && strcmp(a->what, b->what) == 0 && !(fabs(a->bytes - b->bytes) > 0) && !(fabs(a->flops - b->flops) > 0);
 }
 
 static int slower_first(const void *a, const void *b)
@@ -112,10 +152,13 @@ static profile_rows add_up(sc_bench *b, double works[SC_WORK_KINDS])
                 continue;
             profile_row row = describe(b, &image->funcs[f], &image->funcs[f].instrs[i]);
             uint32_t at = 0;
-            while (at < rows.count && (strcmp(rows.data[at].what, row.what) != 0 || fabs(rows.data[at].amount - row.amount) > 0))
+            row.work = s->work;
+            row.least = s->least;
+            while (at < rows.count && !same_work(&rows.data[at], &row))
                 at++;
             if (at == rows.count)
                 *sc_vec_push(&b->prog->context->arena, &rows) = row;
+            rows.data[at].least = fmin(rows.data[at].least, s->least);
             rows.data[at].seconds += s->seconds;
             rows.data[at].calls += s->calls;
             works[s->work] += s->seconds;
@@ -130,42 +173,66 @@ static const char *const work_names[SC_WORK_KINDS] = {
     [SC_WORK_KERNEL] = "kernel", [SC_WORK_ATTENTION] = "attention", [SC_WORK_GEMM] = "gemm",
     [SC_WORK_COMM] = "comm",     [SC_WORK_WAIT] = "wait",           [SC_WORK_COPY] = "copy"};
 
+/* A card moves data on a stream of its own, while another one computes. */
+static bool is_beside(const sc_bench *b, int work)
+{
+    return work == SC_WORK_COMM && strcmp(sc_executable_target(b->prog->program), "cpu") != 0;
+}
+
 void sc_bench_print_profile(sc_bench *b, sc_strbuf *out)
 {
-    double works[SC_WORK_KINDS] = {0}, total = 0;
+    double works[SC_WORK_KINDS] = {0}, total = 0, speed;
     profile_rows rows = add_up(b, works);
     for (int k = 0; k < SC_WORK_KINDS; k++)
-        total += works[k];
+        total += is_beside(b, k) ? 0 : works[k];
     total = total > 0 ? total : 1;
     sc_strbuf_add(out, "time of the first rank here:");
     for (int k = 0; k < SC_WORK_KINDS; k++)
-        sc_strbuf_printf(out, "%s %s %.1f%%", k > 0 ? "," : "", work_names[k], 100 * works[k] / total);
+        sc_strbuf_printf(out, "%s %s %.1f%%%s", k > 0 ? "," : "", work_names[k], 100 * works[k] / total,
+                         is_beside(b, k) && works[k] > 0 ? " beside the others" : "");
     sc_strbuf_add(out, "\n");
     for (uint32_t i = 0; i < rows.count && i < MOST_ROWS; i++) {
         const profile_row *row = &rows.data[i];
         sc_strbuf_printf(out, "%5.1f%% %9.3f ms %6llu calls ", 100 * row->seconds / total, 1e3 * row->seconds / (double)row->calls,
                          (unsigned long long)row->calls);
-        if (row->unit != NULL && row->seconds > 0)
-            sc_strbuf_printf(out, "%8.4g %-7s ", row->amount * (double)row->calls / row->seconds, row->unit);
+        const char *unit = speed_of(row, &speed);
+        if (unit != NULL)
+            sc_strbuf_printf(out, "%8.4g %-7s ", speed, unit);
         sc_strbuf_printf(out, "%s\n", row->what);
     }
+}
+
+/* In seconds, bytes and flops; `total` is of all calls, the others of one. */
+static json_t *row_json(const profile_row *row)
+{
+    json_t *item = json_pack("{s:s, s:s, s:I, s:f, s:f}", "kind", work_names[row->work], "what", row->what, "calls", (json_int_t)row->calls,
+                             "total", row->seconds, "least", row->least);
+    double speed;
+    const char *unit = speed_of(row, &speed);
+    if (row->bytes > 0)
+        json_object_set_new(item, "bytes", sc_number_json(row->bytes));
+    if (row->flops > 0)
+        json_object_set_new(item, "flops", sc_number_json(row->flops));
+    if (unit != NULL)
+        json_object_set_new(item, unit, sc_number_json(speed));
+    return item;
 }
 
 json_t *sc_bench_profile_json(sc_bench *b)
 {
     double works[SC_WORK_KINDS] = {0};
     profile_rows rows = add_up(b, works);
-    json_t *object = json_object(), *kinds = json_object(), *list = json_array();
+    json_t *object = json_object(), *kinds = json_object(), *slowest = json_array(), *all = json_array();
     for (int k = 0; k < SC_WORK_KINDS; k++)
         json_object_set_new(kinds, work_names[k], sc_number_json(works[k]));
-    for (uint32_t i = 0; i < rows.count && i < MOST_ROWS; i++) {
-        const profile_row *row = &rows.data[i];
-        json_t *item = json_pack("{s:s, s:I, s:f}", "what", row->what, "calls", (json_int_t)row->calls, "total", row->seconds);
-        if (row->unit != NULL && row->seconds > 0)
-            json_object_set_new(item, row->unit, sc_number_json(row->amount * (double)row->calls / row->seconds));
-        json_array_append_new(list, item);
+    for (uint32_t i = 0; i < rows.count; i++) {
+        json_t *item = row_json(&rows.data[i]);
+        if (i < MOST_ROWS)
+            json_array_append(slowest, item);
+        json_array_append_new(all, item);
     }
     json_object_set_new(object, "kinds", kinds);
-    json_object_set_new(object, "slowest", list);
+    json_object_set_new(object, "slowest", slowest);
+    json_object_set_new(object, "all", all);
     return object;
 }

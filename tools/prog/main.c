@@ -95,7 +95,7 @@ static void say_products(const sc_prog *prog)
     sc_session_local_ranks(prog->session, &first);
     if (first == 0 && products.unread[0] != 0)
         fprintf(stderr, "%s\n", products.unread);
-    if (first == 0 && products.unwritten[0] != 0 && prog->products != NULL)
+    if (first == 0 && products.unwritten[0] != 0 && prog->products != NULL && !prog->tune)
         fprintf(stderr, "%s\n", products.unwritten);
 }
 
@@ -155,8 +155,8 @@ typedef struct verb_row {
     void (*run)(sc_prog *prog);
 } verb_row;
 
-static const verb_row verbs[] = {
-    {"info", sc_prog_info}, {"eval", eval}, {"train", train}, {"generate", generate}, {"bench", sc_prog_bench}, {"tune", sc_prog_tune}};
+static const verb_row verbs[] = {{"info", sc_prog_info}, {"eval", eval},           {"train", train},
+                                 {"generate", generate}, {"bench", sc_prog_bench}, {"tune", sc_prog_tune}};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void dispatch(sc_prog *prog)

@@ -31,6 +31,8 @@ void sc_prog_tune(sc_prog *prog)
     else if (prog->run.json)
         print_json(&p, &prog->out);
     else
-        sc_strbuf_printf(&prog->out, "%u product%s measured: %u faster by another algorithm than the library's first; a call of each %.4g ms, before %.4g ms\n",
-                         p.measured, p.measured == 1 ? "" : "s", p.faster, 1e3 * p.least, 1e3 * p.first);
+        sc_strbuf_printf(
+            &prog->out,
+            "%u product%s measured: %u faster by another algorithm than the library's first; a call of each %.4g ms, before %.4g ms\n",
+            p.measured, p.measured == 1 ? "" : "s", p.faster, 1e3 * p.least, 1e3 * p.first);
 }

@@ -62,6 +62,7 @@ struct ncclComm {
     unsigned error;
     char text[512];
     uint64_t given, got;                             /* collectives, by this member: run so far */
+    uint64_t cleared;                                /* of what this member gave: so many files are gone */
     uint64_t sent[MOST_RANKS], received[MOST_RANKS]; /* messages, by peer */
 };
 
@@ -76,6 +77,7 @@ typedef struct op {
     sc_nccl_reduce reduce;
     int peer; /* or root */
     bool hangs;
+    bool is_later; /* of the collectives of its group and communicator not the first */
 } op;
 
 /* What a file of a call begins with: members that disagree are found. */
@@ -417,7 +419,7 @@ sc_nccl_result ncclCommSplit(sc_nccl_comm comm, int color, int key, sc_nccl_comm
 static void clear_files(struct ncclComm *comm)
 {
     char command[2 * PATH], name[PATH];
-    for (uint64_t n = comm->given < 4 ? 0 : comm->given - 4; n < comm->given; n++)
+    for (uint64_t n = comm->cleared; n < comm->given; n++)
         unlink(name_of(name, "%s.op%llu.%d", comm->place, (unsigned long long)n, comm->rank));
     bool is_world = strcmp(comm->place + strlen(comm->folder), "/w") == 0;
     give_file(name_of(name, "%s.gone.%d", comm->place, comm->rank), "", 0, "", 0);
@@ -670,8 +672,9 @@ static bool get_call(const op *o, char *why, size_t room)
     ok = ok && combine(o, terms);
     for (int r = 0; r < o->comm->size; r++)
         free(terms[r]);
-    if (number > 0) /* everybody gave this one, and so has got the one before it */
-        unlink(name_of(name, "%s.op%llu.%d", o->comm->place, (unsigned long long)number - 1, o->comm->rank));
+    /* everybody gave this one, and so has got what stood before its group */
+    for (; !o->is_later && o->comm->cleared < number; o->comm->cleared++)
+        unlink(name_of(name, "%s.op%llu.%d", o->comm->place, (unsigned long long)o->comm->cleared, o->comm->rank));
     return ok;
 }
 
@@ -711,6 +714,8 @@ static unsigned put_ops(op *ops, int count)
         op *o = &ops[i];
         pthread_mutex_lock(&lock);
         calls++;
+        for (int k = 0; k < i && o->kind != SEND && o->kind != RECV; k++)
+            o->is_later = o->is_later || (group[k].comm == o->comm && group[k].kind != SEND && group[k].kind != RECV);
         if (async != NULL && strtoull(async, NULL, 10) == calls) {
             o->hangs = true;
             o->comm->error = (unsigned)strtoul(strchr(async, '=') + 1, NULL, 10);

@@ -1,0 +1,118 @@
+/* The products of a session and of its ranks: the library, its answers and the file of them, a plan a product. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/device_cuda.h"
+
+/* ---- sessions ---- */
+
+/* What cuBLASLt's answers depend on besides the program, in words. */
+static sc_status name_card(sc_cuda_session *own, sc_cuda_card *card, sc_error *error)
+{
+    const sc_cuda *api = &own->api;
+    char name[128] = "", text[SC_CUDA_CARD_NAME];
+    int major = 0, minor = 0, processors = 0;
+    sc_status status = SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, card->device);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &major, SC_CU_CAPABILITY_MAJOR, card->device);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &minor, SC_CU_CAPABILITY_MINOR, card->device);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &processors, SC_CU_MULTIPROCESSORS, card->device);
+    if (status != SC_OK)
+        return status;
+    snprintf(text, sizeof text, "%s, capability %d.%d, %d multiprocessors, cuBLASLt %zu", name, major, minor, processors,
+             own->lt.cublasLtGetVersion());
+    return sc_cuda_choices_card(&own->choices, text, &card->kind)
+               ? SC_OK
+               : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
+}
+
+sc_status sc_cuda_products_open(sc_session *session, sc_error *error)
+{
+    sc_cuda_session *own = session->device_state;
+    sc_status status = SC_OK;
+    if (!sc_cublaslt_open(&own->lt, error)) {
+        own->lt.library = NULL;
+        return SC_ERROR_UNAVAILABLE;
+    }
+    sc_cuda_choices_init(&own->choices, session->image->hash, session->image->gemm_count);
+    for (uint32_t c = 0; status == SC_OK && c < own->card_count; c++)
+        status = name_card(own, &own->cards[c], error);
+    if (status == SC_OK && session->options.products != NULL)
+        sc_cuda_choices_read(&own->choices, session->options.products);
+    return status;
+}
+
+void sc_cuda_products_close(sc_cuda_session *own)
+{
+    if (own->lt.library != NULL)
+        sc_cublaslt_close(&own->lt);
+    sc_cuda_choices_free(&own->choices);
+}
+
+/* ---- ranks ---- */
+
+/* While nothing runs. Of 0x3c are numbers that are neither zeros nor large, whatever their dtype. */
+static sc_status fill_arena(sc_rank *rank, unsigned char byte, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    sc_status status =
+        SC_CUDA(api, error, "", cuMemsetD8Async, own->memory, byte, (size_t)rank->session->image->arena_bytes + 1, own->streams[0]);
+    return status == SC_OK ? SC_CUDA(api, error, "", cuStreamSynchronize, own->streams[0]) : status;
+}
+
+/* The last of the ranks here that has what it needs writes what was asked. */
+static void keep_choices(sc_session *session)
+{
+    sc_cuda_session *own = session->device_state;
+    sc_cuda_choices *choices = &own->choices;
+    pthread_mutex_lock(&choices->lock);
+    bool is_new = choices->info.asked > 0 && (!session->options.tune || session->first_rank == 0);
+    if (++choices->ready == session->rank_count && is_new && session->options.products != NULL)
+        sc_cuda_choices_write(choices, session->options.products);
+    pthread_mutex_unlock(&choices->lock);
+}
+
+sc_status sc_cuda_products_make(sc_rank *rank, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    sc_session *session = rank->session;
+    const sc_image *image = session->image;
+    own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
+    if (own->matmuls == NULL)
+        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' plans");
+    if (image->gemm_count == 0)
+        return SC_OK;
+    sc_lt_status created = own->session->lt.cublasLtCreate(&own->lt);
+    if (created != SC_LT_SUCCESS) {
+        own->lt = NULL;
+        return sc_fail(error, SC_ERROR_DEVICE, "cublasLtCreate: %s (%u)", own->session->lt.cublasLtGetStatusString(created), created);
+    }
+    sc_status status = session->options.tune ? fill_arena(rank, 0x3c, error) : SC_OK;
+    for (uint32_t g = 0; status == SC_OK && g < image->gemm_count; g++)
+        status = sc_cuda_matmul_new(rank, g, &own->matmuls[g], error);
+    if (status == SC_OK && session->options.tune)
+        status = fill_arena(rank, 0, error);
+    if (status == SC_OK)
+        keep_choices(session);
+    return status;
+}
+
+void sc_cuda_products_of(const sc_session *session, sc_products *out)
+{
+    *out = ((const sc_cuda_session *)session->device_state)->choices.info;
+}
+
+void sc_cuda_products_free(sc_rank *rank)
+{
+    sc_cuda_rank *own = rank->device_state;
+    for (uint32_t g = 0; own->matmuls != NULL && g < rank->session->image->gemm_count; g++)
+        sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
+    if (own->lt != NULL)
+        own->session->lt.cublasLtDestroy(own->lt);
+    free(own->matmuls);
+    own->matmuls = NULL;
+    own->lt = NULL;
+}
