@@ -129,7 +129,8 @@ static double seconds_of(const card *c, one_call call, const void *user, int cal
 static double best_seconds(const card *c, one_call call, const void *user)
 {
     int calls = 1;
-    double best = INFINITY, taken = seconds_of(c, call, user, calls);
+    double best, taken;
+    seconds_of(c, call, user, calls);
     while ((taken = seconds_of(c, call, user, calls)) < c->seconds / REPEATS && calls < MOST_CALLS)
         calls *= 2;
     best = taken / calls;

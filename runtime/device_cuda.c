@@ -234,7 +234,6 @@ static void close_rank(sc_rank *rank)
     if (own == NULL)
         return;
     const sc_cuda *api = &own->session->api;
-    const sc_image *image = rank->session->image;
     api->cuCtxSetCurrent(own->card->context);
     for (int s = 0; s < SC_IMAGE_STREAMS; s++) {
         if (own->streams[s] != NULL && !rank->has_lost_world)
@@ -379,7 +378,7 @@ static bool may_capture(const sc_rank *rank, const sc_cuda_graph *graph, uint32_
 {
     const sc_cuda_rank *own = rank->device_state;
     return !graph->is_refused && graph->runs > 0 && !rank->session->gemms_only && !rank->session->no_graphs &&
-           !sc_cuda_times_wanted(rank) && rank->session->trace == NULL &&
+           !sc_cuda_times_wanted(rank) &&
            (own->comm->is_captured || rank->session->image->ranks == 1 || !has_collectives(rank->session->image, func));
 }
 

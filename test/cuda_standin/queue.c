@@ -392,7 +392,7 @@ static void drop_host_call(void *data)
 /* Not in captures: nobody asks for it. */
 static sc_cu_result put_host_call(sc_cu_stream stream, sc_cu_host_function function, void *data)
 {
-    static const sc_standin_work work = {"cuLaunchHostFunc", is_host_call_over, run_nothing, NULL};
+    static const sc_standin_work work = {.name = "cuLaunchHostFunc", .is_ready = is_host_call_over, .run = run_nothing};
     if (!is_live(stream, STREAM))
         return RESULT_INVALID_HANDLE;
     if (function == NULL || stream->capture != NULL)

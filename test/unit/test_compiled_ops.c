@@ -1,11 +1,17 @@
 /* Every op, compiled, against the interpreter: in each dtype that it takes, with odd sizes, dims of size 1, broadcast and transposed
  * operands, between other ops and beside a sum; then with each dim of the inputs split over two ranks. A module's functions are compiled
- * as one object. For the target that $SHARDC_TEST_TARGET names: for cards on the stand-ins of CUDA's libraries (test/cuda_standin). */
+ * as one object. For the target that $SHARDC_TEST_TARGET names: for cards on the stand-ins of CUDA's libraries (test/cuda_standin).
+ *
+ * Where there is a card there need not be a compiler, nor NVRTC: with $SHARDC_TEST_KEEP programs are compiled and written into that folder,
+ * and nothing is run; with $SHARDC_TEST_KEPT those of that folder are run, and nothing is compiled. The argument picks tests ('every*'). */
 #include "interp_case.h"
+
+#include <errno.h>
 
 #include "codegen/program.h"
 #include "passes/pass.h"
 #include "shardc/runtime.h"
+#include "support/hash.h"
 
 enum { MAX_VALUES = 64, MAX_FUNCS = 64 };
 
@@ -168,6 +174,7 @@ static const function single[] = {
 
 /* ---- compiling and running ---- */
 static const sc_target *target; /* NULL: this processor */
+static const char *keep, *kept; /* folders of programs, or NULL */
 
 typedef struct program {
     sc_context context;
@@ -190,7 +197,8 @@ static void compile(sc_context *context, void *user)
     p->m = sc_parse_module(context, "case", p->text, strlen(p->text));
     sc_module *fused = p->m == NULL ? NULL : sc_parse_module(context, "case", p->text, strlen(p->text));
     const sc_generate_options how = {.target = target, .object = &(sc_object_options){.cache = ""}};
-    if (fused != NULL && sc_pipeline_run(fused, &env, "fuse", NULL, NULL) && sc_generate(fused, &how, &p->generated))
+    bool ok = fused != NULL && sc_pipeline_run(fused, &env, "fuse", NULL, NULL);
+    if (ok && (kept != NULL || sc_generate(fused, &how, &p->generated)))
         p->fused = fused;
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);
@@ -319,8 +327,24 @@ typedef struct opened {
     sc_arena arena;
     program *p;
     sc_executable *executable;
-    sc_session *session;
+    sc_session *session; /* NULL: kept for another machine */
 } opened;
+
+/* A program's file is named by what it was compiled from, so that no other one is run in its place. */
+static void read_or_write(opened *o, sc_strbuf *bytes)
+{
+    const char *text = o->p->text, *folder = kept != NULL ? kept : keep;
+    const char *path = sc_arena_printf(&o->arena, "%s/%016llx.program", folder, (unsigned long long)sc_fnv1a64(text, strlen(text)));
+    FILE *file = fopen(path, kept != NULL ? "rb" : "wb");
+    if (file == NULL)
+        fail_msg("%s: %s", path, strerror(errno));
+    char part[4096];
+    for (size_t n; kept != NULL && (n = fread(part, 1, sizeof part, file)) > 0;)
+        sc_strbuf_add_bytes(bytes, part, n);
+    bool ok = kept != NULL || fwrite(bytes->data, 1, bytes->length, file) == bytes->length;
+    if (ferror(file) || fclose(file) != 0 || !ok)
+        fail_msg("%s: %s", path, strerror(errno));
+}
 
 static opened open_functions(const function *functions, uint32_t count, const char *split)
 {
@@ -332,7 +356,12 @@ static opened open_functions(const function *functions, uint32_t count, const ch
         fail_msg("%s", o.p->message);
     sc_strbuf bytes;
     sc_strbuf_init(&bytes, &o.arena);
-    sc_image_write(o.p->generated.image, &bytes);
+    if (kept == NULL)
+        sc_image_write(o.p->generated.image, &bytes);
+    if (keep != NULL || kept != NULL)
+        read_or_write(&o, &bytes);
+    if (keep != NULL)
+        return o;
     sc_error error = {.status = SC_OK};
     if (sc_executable_read(bytes.data, bytes.length, &o.executable, &error) != SC_OK ||
         sc_session_new(o.executable, NULL, &o.session, &error) != SC_OK)
@@ -356,7 +385,7 @@ static void run_functions(const function *functions, uint32_t count, const char 
     note_ops(o.p, o.p->fused);
     sc_interp *interp = sc_interp_new(o.p->m, &(sc_interp_options){.round = true});
     assert_non_null(interp);
-    for (uint32_t f = 0; f < count; f++)
+    for (uint32_t f = 0; f < count && o.session != NULL; f++)
         run_function(o.p, interp, o.executable, o.session, f, &functions[f], special);
     for (int kind = 0; kind < SC_OP_COUNT; kind++)
         used[kind] = used[kind] || o.p->used[kind];
@@ -378,7 +407,7 @@ static void ids_out_of_range_are_named(void **state)
                 {{900, 65}, "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"},
                 {{0, 6}, ""}};
     opened o = open_functions(&gather, 1, NULL);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && o.session != NULL; i++) {
         double w[21] = {0}, ids[15] = {0}, g[45];
         ids[4] = rows[i].ids[0];
         ids[12] = rows[i].ids[1];
@@ -444,9 +473,13 @@ static void no_op_is_left_out(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const char *name = getenv("SHARDC_TEST_TARGET");
+    keep = getenv("SHARDC_TEST_KEEP");
+    kept = getenv("SHARDC_TEST_KEPT");
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     setenv("SHARDC_CFLAGS", "-O1", 0); /* compiling takes most of the time */
     if (name != NULL && (target = sc_target_find(name)) == NULL)
         return 1;
