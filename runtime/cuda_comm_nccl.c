@@ -324,7 +324,7 @@ static sc_status poll(sc_rank *rank, sc_error *error)
 static void abort_world(sc_rank *rank)
 {
     nccl_rank *own = ((sc_cuda_rank *)rank->device_state)->comm_state;
-    sc_comm_abort(rank->comm, "its call on the card failed");
+    sc_comm_abort(rank->comm, rank->error.text[0] != 0 ? rank->error.text : "its call on the card failed");
     if (own != NULL)
         abort_all(rank, own);
 }

@@ -73,10 +73,25 @@ static sc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, sc_error *e
     return status;
 }
 
+/* The library takes 256 bytes for granted where nothing is said, which is as much as it asks for. */
+static uint32_t alignment_of(uint64_t addresses)
+{
+    const uint64_t most = 256, bits = addresses | most;
+    return (uint32_t)(bits & -bits);
+}
+
+/* A workspace begins at a multiple of 256, which is more than buffers do. */
+enum { WORKSPACE = SC_MATMUL_WORKSPACE - (256 - SC_IMAGE_ALIGN) };
+
+static void *workspace_of(const sc_bound *bound)
+{
+    return (void *)(((uintptr_t)bound->scratch + 255) / 256 * 256);
+}
+
 /* What the calls of a product have in common. */
 typedef struct calls {
     uint64_t addresses[SC_GEMM_OPERANDS]; /* or'd: their lowest bit is what all are aligned to */
-    const void *bias;                     /* of one of them */
+    const void *bias;                     /* the one that is aligned to the least */
     sc_bound *one;
 } calls;
 
@@ -92,8 +107,9 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
             all.one = bound;
             for (int o = 0; o < SC_GEMM_OPERANDS; o++)
                 all.addresses[o] |= (uint64_t)(uintptr_t)bound->args[o];
-            if (form->bias != SC_GEMM_MAX_STEPS)
-                all.bias = bound->steps[form->bias];
+            const void *bias = form->bias == SC_GEMM_MAX_STEPS ? NULL : bound->steps[form->bias];
+            if (bias != NULL && (all.bias == NULL || alignment_of((uintptr_t)bias) < alignment_of((uintptr_t)all.bias)))
+                all.bias = bias;
         }
     }
     for (uint32_t l = 0; l < form->loop_count; l++) {
@@ -103,16 +119,9 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
     return all;
 }
 
-/* The library takes 256 bytes for granted where nothing is said, which is as much as it asks for. */
-static uint32_t alignment_of(uint64_t addresses)
-{
-    const uint64_t most = 256, bits = addresses | most;
-    return (uint32_t)(bits & -bits);
-}
-
 static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, const sc_matmul *form, const calls *all, sc_error *error)
 {
-    const uint64_t workspace = SC_MATMUL_WORKSPACE;
+    const uint64_t workspace = WORKSPACE;
     const struct {
         sc_lt_preference_attribute which;
         uint32_t operand;
@@ -144,7 +153,7 @@ static sc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_m
     if (status == SC_OK)
         status = LT(lt, error, cublasLtMatmulAlgoGetHeuristic, handle, m->desc, m->a, m->b, m->d, m->d, preference, wanted, found, &given);
     for (int i = 0; status == SC_OK && i < given && i < wanted; i++) {
-        if (found[i].status == SC_LT_SUCCESS && found[i].workspace_bytes <= SC_MATMUL_WORKSPACE)
+        if (found[i].status == SC_LT_SUCCESS && found[i].workspace_bytes <= WORKSPACE)
             found[(*count)++] = found[i];
     }
     if (status == SC_OK && *count == 0)
@@ -221,7 +230,7 @@ static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_cuda_ch
     if (choice->is_sure)
         return true;
     choice->is_sure = lt->cublasLtMatmulAlgoCheck(own->lt, m->desc, m->a, m->b, m->d, m->d, &choice->algo, &checked) == SC_LT_SUCCESS &&
-                      checked.status == SC_LT_SUCCESS && checked.workspace_bytes <= SC_MATMUL_WORKSPACE;
+                      checked.status == SC_LT_SUCCESS && checked.workspace_bytes <= WORKSPACE;
     return choice->is_sure;
 }
 
@@ -338,8 +347,8 @@ static sc_status one_call(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *
     for (int i = 0; i < SC_GEMM_OPERANDS; i++)
         operands[i] = (char *)bound->args[matrices[i]->operand] + at[matrices[i]->operand] * sc_dtypes[matrices[i]->dtype].bytes;
     return LT(&shared->lt, error, cublasLtMatmul, own->lt, m->desc, wide ? (const void *)&wide_alpha : &alpha, operands[0], m->a,
-              operands[1], m->b, wide ? (const void *)&wide_beta : &beta, operands[2], m->d, operands[2], m->d, &m->algo, bound->scratch,
-              SC_MATMUL_WORKSPACE, own->streams[0]);
+              operands[1], m->b, wide ? (const void *)&wide_beta : &beta, operands[2], m->d, operands[2], m->d, &m->algo,
+              workspace_of(bound), WORKSPACE, own->streams[0]);
 }
 
 sc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, sc_error *error)

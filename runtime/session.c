@@ -53,13 +53,14 @@ sc_status sc_session_agree(sc_session *session, sc_status status, sc_error *erro
     return status == SC_OK && any != 0 ? sc_fail(error, SC_ERROR_COMM, "another rank failed, and says why") : status;
 }
 
+/* The first rank that failed by itself; else the first that others left alone. */
 sc_status sc_session_outcome(sc_session *session, sc_error *error)
 {
     sc_status status = SC_OK;
     for (uint32_t r = 0; r < session->rank_count; r++) {
         sc_rank *rank = &session->ranks[r];
         session->is_world_lost = session->is_world_lost || rank->has_lost_world;
-        if (status == SC_OK && rank->status != SC_OK)
+        if (rank->status != SC_OK && (status == SC_OK || (status == SC_ERROR_COMM && rank->status != SC_ERROR_COMM)))
             status = sc_fail(error, rank->status, "%s", rank->error.text);
     }
     return sc_session_agree(session, status, error);
@@ -89,10 +90,20 @@ static void close_local_world(sc_session *session)
     }
 }
 
+/* Others may wait in the opening of groups for this rank, which does not come there any more. */
+static sc_status come_or_abort(sc_rank *rank, sc_status status, const sc_error *error)
+{
+    if (status != SC_OK) {
+        rank->has_lost_world = true;
+        sc_comm_abort(rank->comm, error->text);
+    }
+    return status;
+}
+
 static sc_status bind_groups(sc_rank *rank, void *user, sc_error *error)
 {
     (void)user;
-    return rank->session->device->open_groups(rank, error);
+    return come_or_abort(rank, rank->session->device->open_groups(rank, error), error);
 }
 
 sc_status sc_session_recover(sc_session *session, sc_error *error)
@@ -123,7 +134,9 @@ static sc_status start_rank(sc_rank *rank, void *user, sc_error *error)
         status = sc_rank_bind(rank, error);
     if (status == SC_OK)
         status = device->prepare_rank(rank, error);
-    return status == SC_OK ? device->open_groups(rank, error) : status;
+    if (status == SC_OK)
+        status = device->open_groups(rank, error);
+    return come_or_abort(rank, status, error);
 }
 
 static sc_status stop_rank(sc_rank *rank, void *user, sc_error *error)

@@ -10,7 +10,7 @@
 #include "runtime/cublaslt.h"
 #include "test/cuda_standin/standin.h"
 
-enum { STATUS_INVALID_VALUE = 7, STATUS_EXECUTION_FAILED = 13, ALGO_MARK = 0x5ca1ab1e };
+enum { STATUS_NOT_INITIALISED = 1, STATUS_INVALID_VALUE = 7, STATUS_EXECUTION_FAILED = 13, ALGO_MARK = 0x5ca1ab1e };
 
 struct sc_lt_desc_object {
     sc_lt_compute compute;
@@ -33,7 +33,7 @@ struct sc_lt_preference_object {
 };
 
 struct cublasLtContext {
-    int mark;
+    int card; /* of the context that it was made in */
 };
 
 #define ENTER()                                                                                                                            \
@@ -78,8 +78,14 @@ const char *cublasLtGetStatusString(sc_lt_status status)
 sc_lt_status cublasLtCreate(sc_lt_handle *out)
 {
     ENTER();
+    int card = sc_standin_card();
+    if (card < 0)
+        return STATUS_NOT_INITIALISED;
     *out = calloc(1, sizeof **out);
-    return *out == NULL ? SC_LT_ALLOC_FAILED : SC_LT_SUCCESS;
+    if (*out == NULL)
+        return SC_LT_ALLOC_FAILED;
+    (*out)->card = card;
+    return SC_LT_SUCCESS;
 }
 
 sc_lt_status cublasLtDestroy(sc_lt_handle handle)
@@ -184,7 +190,7 @@ sc_lt_status cublasLtMatmulPreferenceSetAttribute(sc_lt_preference preference, s
     bool fits = which == SC_LT_PREFER_WORKSPACE_BYTES ? take(&preference->workspace, sizeof preference->workspace, value, bytes)
                 : which >= SC_LT_PREFER_ALIGN_A && which <= SC_LT_PREFER_ALIGN_D
                     ? take(&preference->aligned[which - SC_LT_PREFER_ALIGN_A], sizeof *preference->aligned, value, bytes)
-                                                                                 : false;
+                    : false;
     return fits ? SC_LT_SUCCESS : STATUS_INVALID_VALUE;
 }
 
@@ -241,6 +247,13 @@ static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_
 
 enum { WORKSPACE = 1 << 20, WAYS = 4 };
 
+/* What an algorithm may take the bias for: it looks at the address that the description has when it is chosen. */
+static uint64_t bias_alignment(const struct sc_lt_desc_object *desc)
+{
+    const uint64_t widest = 16, bits = (uint64_t)(uintptr_t)desc->bias | widest;
+    return bits & -bits;
+}
+
 /* Who asks for several algorithms gets some that are slower than others (data[6]: by so many microseconds), the best as the third, and one
  * that is none; who asks for one gets the best. */
 static const struct {
@@ -267,6 +280,7 @@ sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc
         one->algo.data[1] = one->workspace_bytes;
         for (int i = 0; i < 4; i++)
             one->algo.data[2 + i] = preference->aligned[i] == 0 ? 256 : preference->aligned[i];
+        one->algo.data[7] = bias_alignment(desc);
         one->algo.data[6] = *out_count == 1 ? 0 : ways[w].slower;
     }
     return SC_LT_SUCCESS;
@@ -424,11 +438,21 @@ static bool run_product(void *data, char *why, size_t room)
     return true;
 }
 
+static size_t span_of(const struct sc_lt_layout_object *m)
+{
+    int64_t elements = (m->batches - 1) * m->batch_stride + (int64_t)(m->columns - 1) * m->stride + (int64_t)m->rows;
+    return (size_t)elements * bytes_of(m->dtype);
+}
+
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+    return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
+
 /* Whether all that a matrix spans is the card's. */
 static bool owns(sc_cu_stream stream, const struct sc_lt_layout_object *m, const void *at)
 {
-    int64_t span = (m->batches - 1) * m->batch_stride + (int64_t)(m->columns - 1) * m->stride + (int64_t)m->rows;
-    return (uintptr_t)at % bytes_of(m->dtype) == 0 && sc_standin_owns(stream, at, (size_t)span * bytes_of(m->dtype));
+    return (uintptr_t)at % bytes_of(m->dtype) == 0 && sc_standin_owns(stream, at, span_of(m));
 }
 
 static double scalar(sc_lt_dtype scale, const void *at)
@@ -466,12 +490,22 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
                                          .columns = 1,
                                          .batches = 1};
     bool has_bias = (desc->epilogue & SC_LT_EPILOGUE_BIAS) != 0;
+    if (handle->card != sc_standin_card() || handle->card != sc_standin_card_of(stream))
+        return STATUS_INVALID_VALUE;
     /* the workspace may be larger than the algorithm wants, not smaller */
-    if (workspace_bytes < algo->data[1] || (uintptr_t)workspace % 16 != 0 ||
+    if (workspace_bytes < algo->data[1] || (uintptr_t)workspace % 256 != 0 ||
         (workspace_bytes > 0 && !sc_standin_owns(stream, workspace, workspace_bytes)))
         return STATUS_INVALID_VALUE;
     if (!owns(stream, a_layout, a) || !owns(stream, b_layout, b) || !owns(stream, d_layout, d) ||
         (p.beta != 0 && !owns(stream, c_layout, c)) || (has_bias && !owns(stream, &vector, desc->bias)))
+        return STATUS_INVALID_VALUE;
+    /* d may be c, and overlaps with nothing else */
+    size_t d_bytes = span_of(d_layout);
+    if (overlap(d, d_bytes, a, span_of(a_layout)) || overlap(d, d_bytes, b, span_of(b_layout)) ||
+        overlap(d, d_bytes, workspace, workspace_bytes) || (c != d && overlap(d, d_bytes, c, span_of(c_layout))) ||
+        (has_bias && overlap(d, d_bytes, desc->bias, span_of(&vector))))
+        return STATUS_INVALID_VALUE;
+    if (has_bias && (uintptr_t)desc->bias % algo->data[7] != 0)
         return STATUS_INVALID_VALUE;
     /* the algorithm was chosen for addresses like these: a card's would fault */
     const void *addresses[] = {a, b, c, d};

@@ -195,6 +195,7 @@ void free_allocation(allocation *a);
 #undef SYMBOL
 
 /* ---- queue.c ---- */
+/* Work that cannot be put is dropped. */
 sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, void (*drop)(void *), const void *data, size_t bytes);
 void op_free(op *o);
 void record_drop(record *r);

@@ -220,10 +220,6 @@ static void append(sc_cu_stream stream, op *o)
 
 sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, void (*drop)(void *), const void *data, size_t bytes)
 {
-    if (!is_live(stream, STREAM) || stream->base.context != current)
-        return RESULT_INVALID_HANDLE;
-    if (stream->capture != NULL && stream->capture->is_invalid)
-        return RESULT_CAPTURE_INVALIDATED;
     op *o = must_have(calloc(1, sizeof *o));
     *o = (op){.kind = OP_WORK,
               .work = *work,
@@ -232,6 +228,13 @@ sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, void (*drop)(
               .bytes = bytes,
               .context = current};
     memcpy(o->data, data, bytes);
+    sc_cu_result result = !is_live(stream, STREAM) || stream->base.context != current ? (sc_cu_result)RESULT_INVALID_HANDLE
+                          : stream->capture != NULL && stream->capture->is_invalid    ? (sc_cu_result)RESULT_CAPTURE_INVALIDATED
+                                                                                      : the.broken;
+    if (result != SC_CU_SUCCESS) {
+        op_free(o);
+        return result;
+    }
     if (stream->capture != NULL) {
         capture_add(stream, o);
         return SC_CU_SUCCESS;
@@ -244,7 +247,7 @@ sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, void (*drop)(
 sc_cu_result sc_standin_enqueue(sc_cu_stream stream, const sc_standin_work *work, const void *data, size_t bytes)
 {
     pthread_mutex_lock(&the.lock);
-    sc_cu_result result = the.broken != SC_CU_SUCCESS ? the.broken : put(stream, work, NULL, data, bytes);
+    sc_cu_result result = put(stream, work, NULL, data, bytes);
     pthread_mutex_unlock(&the.lock);
     return result;
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import os
 import pathlib
 import random
 import subprocess
@@ -12,7 +14,7 @@ from models import Model, draw_model, text
 from plans import ALL_MESHES, Axis, Pin, Plan, Rule, draw_plan
 
 TIMEOUT = 60
-TIMEOUT_COMPILED = 600
+TIMEOUT_COMPILED = 1800
 REFUSED = (1, 4, 6)
 UNEVEN = ("B", "S", "D", "F", "V")  # never a part of a composite: those are not padded
 
@@ -63,6 +65,15 @@ class Tools:
     work: pathlib.Path
     dtypes: bool = False
     compiled: bool = False  # the emitted code instead
+    target: str | None = None  # what runs it; None: the processor
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", default=os.environ.get("SHARDC_TEST_TARGET"), help="--compiled: what runs the code, as cuda:sm_90a ($SHARDC_TEST_TARGET)")
+
+
+def verify_compiled(shardc: str, target: str | None) -> list[str]:
+    return [shardc, "verify", "--compiled"] + (["--target", target] if target else [])
 
 
 def run(command: list[str], timeout: int = TIMEOUT) -> tuple[int, str, str]:
@@ -99,7 +110,7 @@ def kind_of(message: str) -> str:
 
 
 def check_compiled(tools: Tools, arguments: list[str]) -> Outcome:
-    code, _, errors = run([tools.shardc, "verify", "--compiled"] + arguments, TIMEOUT_COMPILED)
+    code, _, errors = run(verify_compiled(tools.shardc, tools.target) + arguments, TIMEOUT_COMPILED)
     if code in REFUSED and ": error: " in errors:
         return Outcome("refused", first_line(errors))
     return Outcome("fine") if code == 0 else Outcome(f"verify --compiled exits {code} ({kind_of(errors)})", first_line(errors))

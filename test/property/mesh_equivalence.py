@@ -8,6 +8,7 @@ test). A failing case is shrunk and its file kept:
   mesh_equivalence.py --shardc build/shardc --seed 7 --cases 3000 --jobs 8
   mesh_equivalence.py --shardc build/shardc --only 7:812        one case again
   mesh_equivalence.py --shardc build/shardc --compiled          the emitted code, run here
+  mesh_equivalence.py --shardc build/shardc --compiled --target cuda:sm_90a
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pathlib
 import sys
 import tempfile
 
-from cases import Case, Outcome, Tools, check_case, draw_case, shrink
+from cases import Case, Outcome, Tools, add_target, check_case, draw_case, shrink
 
 LARGEST_REFUSED_SHARE = 0.40
 
@@ -34,6 +35,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=pathlib.Path, help="where failing files stay (default: a new folder)")
     parser.add_argument("--dtypes", action="store_true", help="verify with the casts in force, too")
     parser.add_argument("--compiled", action="store_true", help="verify the emitted code (SHARDC_CFLAGS=-O1 is sooner done)")
+    add_target(parser)
     parser.add_argument("--padding", action="store_true", help="sizes that axes do not divide, padded")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--refusals", action="store_true", help="say why plans were refused")
@@ -74,7 +76,7 @@ def main() -> int:
     work = arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="mesh_equivalence_"))
     work.mkdir(parents=True, exist_ok=True)
     shardc = pathlib.Path(arguments.shardc)
-    tools = Tools(str(shardc), str(shardc.with_name("shardc-opt")), work, arguments.dtypes, arguments.compiled)
+    tools = Tools(str(shardc), str(shardc.with_name("shardc-opt")), work, arguments.dtypes, arguments.compiled, arguments.target)
     if arguments.only:
         seed, index = map(int, arguments.only.split(":"))
         cases = [draw_case(seed, index, arguments.padding)]

@@ -7,6 +7,7 @@ pass `shardc verify`, or be refused with a message (too many are a failure of th
   random_graphs.py --shardc build/shardc --seed 7 --cases 3000 --jobs 8
   random_graphs.py --shardc build/shardc --only 7:812        one case again
   random_graphs.py --shardc build/shardc --compiled          the emitted code, run here
+  random_graphs.py --shardc build/shardc --compiled --target cuda:sm_90a
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ import subprocess
 import sys
 import tempfile
 
+import cases
 import graph_plans
 import graphs
 
 LARGEST_REFUSED_SHARE = 0.40
-TIMEOUT, TIMEOUT_COMPILED = 60, 600
+TIMEOUT, TIMEOUT_COMPILED = 60, 1800
 REFUSED = (1, 4, 6)
 
 
@@ -39,6 +41,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--train", action="store_true", help="train steps: every op's derivative, under plans that store and recompute, too")
     parser.add_argument("--compiled", action="store_true", help="verify the emitted code (SHARDC_CFLAGS=-O1 is sooner done)")
+    cases.add_target(parser)
     parser.add_argument("--refusals", action="store_true", help="say why cases were refused")
     return parser.parse_args()
 
@@ -56,9 +59,9 @@ def outcome(arguments: argparse.Namespace, file: pathlib.Path, text: str) -> tup
     """fine, refused or what went wrong; and its message."""
     file.write_text(text)
     timeout = TIMEOUT_COMPILED if arguments.compiled else TIMEOUT
-    command = [arguments.shardc, "verify", str(file)] + (["--compiled"] if arguments.compiled else [])
+    verify = cases.verify_compiled(arguments.shardc, arguments.target) if arguments.compiled else [arguments.shardc, "verify"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout)
+        done = subprocess.run([*verify, str(file)], capture_output=True, text=True, errors="replace", timeout=timeout)
     except subprocess.TimeoutExpired:
         return "hangs", f"no answer in {timeout} s"
     message = first_error(done.stderr)
@@ -86,7 +89,7 @@ def report(arguments: argparse.Namespace, work: pathlib.Path, case: graph_plans.
     print(f"  smaller: {small}: {message}\n{found.text()}", flush=True)
 
 
-def check(arguments: argparse.Namespace, work: pathlib.Path, cases: list[graph_plans.Case]) -> tuple[int, int, set[str]]:
+def check(arguments: argparse.Namespace, work: pathlib.Path, drawn: list[graph_plans.Case]) -> tuple[int, int, set[str]]:
     """How many were refused, how many failed, and which ops were in what passed."""
     refused, failed, ops = 0, 0, collections.Counter()
 
@@ -94,7 +97,7 @@ def check(arguments: argparse.Namespace, work: pathlib.Path, cases: list[graph_p
         return outcome(arguments, work / f"{case.name}.shard", case.text())
 
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for case, (kind, message) in zip(cases, pool.map(run, cases)):
+        for case, (kind, message) in zip(drawn, pool.map(run, drawn)):
             refused += kind == "refused"
             if kind == "refused" and arguments.refusals:
                 print(f"refused {case.name}: {message}")
@@ -116,20 +119,20 @@ def main() -> int:
     if arguments.only:
         seed, only = map(int, arguments.only.split(":"))
         indices = range(only, only + 1)
-    cases = [graph_plans.draw_case(seed, i, arguments.train) for i in indices]
-    refused, failed, ops = check(arguments, work, cases)
-    share = refused / len(cases)
+    drawn = [graph_plans.draw_case(seed, i, arguments.train) for i in indices]
+    refused, failed, ops = check(arguments, work, drawn)
+    share = refused / len(drawn)
     missing = sorted(set(graphs.ALL_OPS) - ops)
     print(f"{100 * share:.1f} % of the cases were refused with a message; {len(ops)} ops were in cases that passed")
     if share >= LARGEST_REFUSED_SHARE:
         print(f"FAILED: at most {100 * LARGEST_REFUSED_SHARE:.0f} % may be")
         failed += 1
-    if missing and len(cases) >= 300:
+    if missing and len(drawn) >= 300:
         print(f"FAILED: no case with {', '.join(missing)} passed")
         failed += 1
     if failed == 0 and not any(work.iterdir()):
         work.rmdir()
-    print(f"{len(cases) - min(failed, len(cases))} passed, {failed} failed")
+    print(f"{len(drawn) - min(failed, len(drawn))} passed, {failed} failed")
     return 1 if failed else 0
 
 

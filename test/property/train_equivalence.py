@@ -28,10 +28,11 @@ import tempfile
 import threading
 from collections.abc import Callable
 
+from cases import add_target, verify_compiled
 from tensor_files import read_tensors, write_integers
 from train_cases import STEPS, Case, all_cases, sample
 
-TIMEOUT, TIMEOUT_COMPILED = 120, 600
+TIMEOUT, TIMEOUT_COMPILED = 120, 1800
 RELATIVE, ABSOLUTE = 1e-9, 1e-12  # of the tensor's largest, of the largest of all
 BETA2 = 0.999
 
@@ -48,6 +49,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="every case, not a sample")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--compiled", action="store_true", help="verify the emitted code instead (SHARDC_CFLAGS=-O1 is sooner done)")
+    add_target(parser)
     parser.add_argument("--only", default="", metavar="NAME", help="cases whose name begins so")
     parser.add_argument("--keep", type=pathlib.Path, help="where failing files stay (default: a new folder)")
     return parser.parse_args()
@@ -182,13 +184,13 @@ def check_trained(shardc: str, source: pathlib.Path, case: Case, references: Ref
         raise Failure(f"verify exits {code}: {message.strip()[:300]}")
 
 
-def check_compiled(shardc: str, source: pathlib.Path) -> None:
-    code, message = run(shardc, "verify", "--compiled", str(source), "--plan", "p", timeout=TIMEOUT_COMPILED)
+def check_compiled(shardc: str, target: str | None, source: pathlib.Path) -> None:
+    code, message = run(*verify_compiled(shardc, target), str(source), "--plan", "p", timeout=TIMEOUT_COMPILED)
     if code != 0:
         raise Failure(f"verify --compiled exits {code}: {message.strip()[:300]}")
 
 
-def check(shardc: str, compiled: bool, keep: pathlib.Path, references: References, case: Case) -> str:
+def check(shardc: str, compiled: bool, target: str | None, keep: pathlib.Path, references: References, case: Case) -> str:
     """fine, refused, or what is wrong."""
     source = keep / f"{case.name}.shard"
     source.write_text(case.text())
@@ -197,7 +199,7 @@ def check(shardc: str, compiled: bool, keep: pathlib.Path, references: Reference
             if case.illegal():
                 check_refused(shardc, source, case.illegal())
             elif compiled:
-                check_compiled(shardc, source)
+                check_compiled(shardc, target, source)
             else:
                 check_trained(shardc, source, case, references, pathlib.Path(scratch))
     except Failure as failure:
@@ -217,7 +219,7 @@ def main() -> int:
     counts = {"fine": 0, "refused": 0, "failed": 0}
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         references = References(arguments.shardc, pathlib.Path(scratch))
-        one = functools.partial(check, arguments.shardc, arguments.compiled, keep, references)
+        one = functools.partial(check, arguments.shardc, arguments.compiled, arguments.target, keep, references)
         for case, outcome in zip(cases, pool.map(one, cases)):
             counts[outcome if outcome in counts else "failed"] += 1
             if outcome not in counts:

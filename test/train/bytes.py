@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Trains examples/tiny.shard on a real text and says whether it has learnt: bytes.py SHARDC [TEXT].
+"""Trains examples/tiny.shard on a real text and says whether it has learnt: bytes.py SHARDC [TEXT] [--target T] [--steps N] [--only PLAN].
 
 The last tenth of the text is held out. The model has to beat a table of bigrams, counted on the rest with one added to every count, on
 the same bytes: once over all 256 bytes, as the model sees them, and once over those alone that the text has, which is a better table. Then
-the first steps must have the same losses on one device and on meshes: in f64 to 1e-10, in f32 to 1e-6 of the loss."""
+the first steps must have the same losses on one device and on meshes: in f64 to 1e-10, in f32 to 1e-6 of the loss.
+
+With a target (--target, or $SHARDC_TEST_TARGET; cuda:sm_90a) all that runs there, and the first steps must also have the processor's
+losses, within the same bounds. --steps N: of these alone so many, without the text being learnt; --only PLAN: of this plan."""
+import argparse
 import collections
 import json
 import math
@@ -33,19 +37,27 @@ class Run:
         open(self.known, 'wb').write(known)
         open(self.held, 'wb').write(held)
 
-    def train(self, model, plan, steps, *more):
+    def train(self, model, plan, steps, target, *more):
+        more += ('--target', target) if target else ()
         log = os.path.join(self.folder, plan + '.log')
         command = [self.shardc, 'train', model, '--plan', plan, '--data', self.known, '--steps', str(steps), '--log', log, *more]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return [json.loads(line) for line in open(log)]
 
-    def losses(self, model, plan):
-        return [line['loss'] for line in self.train(model, plan, FIRST)]
+    def losses(self, model, plan, steps, target):
+        return [line['loss'] for line in self.train(model, plan, steps, target)]
 
 
 def main():
-    shardc = os.path.abspath(sys.argv[1])
-    text = open(sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, 'LICENSE'), 'rb').read()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('shardc')
+    parser.add_argument('text', nargs='?', default=os.path.join(ROOT, 'LICENSE'))
+    parser.add_argument('--target', default=os.environ.get('SHARDC_TEST_TARGET'))
+    parser.add_argument('--steps', type=int, default=0)
+    parser.add_argument('--only', metavar='PLAN')
+    arguments = parser.parse_args()
+    shardc, target, first_steps = os.path.abspath(arguments.shardc), arguments.target, arguments.steps or FIRST
+    text = open(arguments.text, 'rb').read()
     known, held = text[:len(text) * 9 // 10], text[len(text) * 9 // 10:]
     read = (len(held) - 1) // (BATCH * WINDOW) * BATCH * WINDOW + 1
     outcomes = []
@@ -56,17 +68,20 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         run = Run(shardc, folder, known, held)
-        lines = run.train(MODEL, 'one', STEPS, '--eval-data', run.held, '--eval-every', str(STEPS))
-        reached = lines[-1]['eval_loss']
-        for symbols, of in ((256, 'all bytes'), (len(set(text)), "the text's own bytes")):
-            table = bigram_loss(known, held[:read], symbols)
-            check(reached < table, 'held-out loss %.4f after %d steps, bigrams of %s %.4f' % (reached, STEPS, of, table))
+        if not arguments.steps:
+            lines = run.train(MODEL, 'one', STEPS, target, '--eval-data', run.held, '--eval-every', str(STEPS))
+            reached = lines[-1]['eval_loss']
+            for symbols, of in ((256, 'all bytes'), (len(set(text)), "the text's own bytes")):
+                table = bigram_loss(known, held[:read], symbols)
+                check(reached < table, 'held-out loss %.4f after %d steps, bigrams of %s %.4f' % (reached, STEPS, of, table))
         for model, first, others, within in ((EXACT, 'one_f64', ('fsdp_f64', 'tp_f64', 'both_f64'), 1e-10),
                                              (MODEL, 'one', ('fsdp2', 'tp2'), 1e-6)):
-            wanted = run.losses(model, first)
-            for plan in others:
-                apart = max(abs(a - b) / a for a, b in zip(wanted, run.losses(model, plan)))
-                check(apart <= within, '%s: losses of %d steps within %.1e of those of %s' % (plan, FIRST, apart, first))
+            plans = [plan for plan in ((first,) if target else ()) + others if arguments.only in (None, plan)]
+            wanted = run.losses(model, first, first_steps, None) if plans else []
+            for plan in plans:
+                apart = max(abs(a - b) / a for a, b in zip(wanted, run.losses(model, plan, first_steps, target)))
+                where = ' on %s' % target if target else ''
+                check(apart <= within, '%s%s: losses of %d steps within %.1e of those of %s' % (plan, where, first_steps, apart, first))
     print('%d passed, %d failed' % (sum(outcomes), len(outcomes) - sum(outcomes)))
     return 0 if all(outcomes) else 1
 

@@ -1,5 +1,5 @@
 /* The device `cuda` on stand-ins of its libraries: what it puts on streams gives what a processor gives, in any order that streams leave
- * open; what a machine lacks is said before anything is allocated; and no call that fails ends in less than an error with its name. */
+ * open; and what a machine lacks is said before anything is allocated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,30 +11,8 @@
 
 #include "support/matmul.h"
 #include "support/rng.h"
-#include "test/unit/cuda_case.h"
+#include "test/unit/cuda_steps.h"
 #include "test/unit/gemm_case.h"
-#include "test/unit/step_case.h"
-
-static cuda_standin standin;
-
-static sc_session *session_of(const sc_executable *program)
-{
-    sc_session *session = NULL;
-    SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 1}, &session, &error));
-    return session;
-}
-
-/* Nothing is left, nothing was written where nobody should. */
-static void expect_clean(void)
-{
-    char text[1024];
-    if (!standin.sc_standin_check(text, sizeof text))
-        fail_msg("%s", text);
-    if (standin.sc_standin_live(text, sizeof text) != 0)
-        fail_msg("left: %s", text);
-}
-
-/* ---- steps ---- */
 
 static void a_step_runs(void **state)
 {
@@ -464,145 +442,6 @@ static void instructions_are_measured(void **state)
     expect_clean();
 }
 
-/* ---- collectives of ranks that share a card ---- */
-
-typedef struct moving {
-    sc_image_collective_kind kind;
-    sc_image_reduce reduce;
-    bool is_in_place;
-} moving;
-
-static const moving movings[] = {
-    {SC_IMAGE_ALL_GATHER, SC_IMAGE_WHOLE, false},   {SC_IMAGE_ALL_TO_ALL, SC_IMAGE_WHOLE, false},
-    {SC_IMAGE_PERMUTE, SC_IMAGE_WHOLE, false},      {SC_IMAGE_BROADCAST, SC_IMAGE_WHOLE, false},
-    {SC_IMAGE_BROADCAST, SC_IMAGE_WHOLE, true},     {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_SUM, false},
-    {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_MAX, false}, {SC_IMAGE_REDUCE_SCATTER, SC_IMAGE_MIN, false},
-    {SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, false},     {SC_IMAGE_ALL_REDUCE, SC_IMAGE_SUM, true},
-    {SC_IMAGE_ALL_REDUCE, SC_IMAGE_MAX, true},      {SC_IMAGE_ALL_REDUCE, SC_IMAGE_MIN, true},
-};
-enum { MOVINGS = sizeof movings / sizeof *movings, MOST_RANKS = 8, PIECE = 37 };
-
-/* Elements that a rank gives and gets. */
-static void sizes_of(sc_image_collective_kind kind, int n, int *gives, int *gets)
-{
-    *gives = kind == SC_IMAGE_REDUCE_SCATTER || kind == SC_IMAGE_ALL_TO_ALL ? PIECE * n : PIECE;
-    *gets = kind == SC_IMAGE_ALL_GATHER || kind == SC_IMAGE_ALL_TO_ALL ? PIECE * n : PIECE;
-    if (kind == SC_IMAGE_ALL_REDUCE) /* several blocks, and parts of different sizes */
-        *gives = *gets = 2603;
-}
-
-/* A function for each dtype and way to move. */
-static sc_executable *moving_program(image_case *c, bool is_cuda, int n)
-{
-    image_begin(c, 1, (uint64_t)n);
-    c->image.target = is_cuda ? "cuda:sm_80" : "cpu";
-    uint32_t all = image_group(c, "tp", NULL);
-    for (sc_dtype dtype = 0; dtype < SC_DTYPE_COUNT; dtype++) {
-        for (int m = 0; m < MOVINGS; m++) {
-            int gives, gets;
-            sizes_of(movings[m].kind, n, &gives, &gets);
-            uint32_t move = image_collective(c, movings[m].kind, movings[m].reduce, all, dtype, gives > gets ? gives : gets);
-            if (movings[m].kind == SC_IMAGE_PERMUTE) {
-                sc_image_collective *ring = &c->collectives.data[move];
-                ring->source_count = (uint32_t)n;
-                ring->sources = sc_arena_array(&c->arena, (size_t)n, sizeof *ring->sources);
-                for (int i = 0; i < n; i++)
-                    ring->sources[i] = (uint32_t)(i + 1) % (uint32_t)n;
-            }
-            char *from = sc_arena_printf(&c->arena, "%s[T=%d@tp, K=%d]", sc_dtypes[dtype].name, n, gives);
-            char *to = sc_arena_printf(&c->arena, "%s[T=%d@tp, K=%d]", sc_dtypes[dtype].name, n, gets);
-            uint32_t x = image_input(c, "x", from, -1);
-            uint32_t y = movings[m].is_in_place ? x : image_buffer(c, SC_BUFFER_COMM, gets * sc_dtypes[dtype].bytes, "y");
-            image_move(c, move, x, y);
-            image_output(c, "y", to, y);
-            image_func(c, sc_arena_printf(&c->arena, "%s_%d", sc_dtypes[dtype].name, m));
-        }
-    }
-    if (is_cuda)
-        cuda_object(c, "", "cubin", 80);
-    return image_executable(c);
-}
-
-static bool is_nan(sc_dtype dtype, const void *at)
-{
-    float f;
-    double d;
-    uint16_t half;
-    switch (dtype) {
-    case SC_DTYPE_f32:
-        memcpy(&f, at, sizeof f);
-        return f != f;
-    case SC_DTYPE_f64:
-        memcpy(&d, at, sizeof d);
-        return d != d;
-    case SC_DTYPE_bf16:
-        memcpy(&half, at, sizeof half);
-        return (half & 0x7fff) > 0x7f80;
-    case SC_DTYPE_f16:
-        memcpy(&half, at, sizeof half);
-        return (half & 0x7fff) > 0x7c00;
-    default:
-        return false;
-    }
-}
-
-/* All bits at random; one element in four is moderate, so that sums are numbers. */
-static void fill(sc_dtype dtype, uint8_t *x, size_t count, uint64_t *random)
-{
-    for (size_t i = 0; i < count; i++) {
-        *random = *random * 6364136223846793005u + 1442695040888963407u;
-        uint64_t bits = *random >> 7 ^ *random << 40;
-        float f = (float)(int64_t)(*random >> 33) * 0x1p-20f;
-        double d = (double)f;
-        if (dtype == SC_DTYPE_bool)
-            bits = bits >> 20 & 1;
-        else if (dtype == SC_DTYPE_f32 && i % 4 != 0)
-            memcpy(&bits, &f, sizeof f);
-        else if (dtype == SC_DTYPE_f64 && i % 4 != 0)
-            memcpy(&bits, &d, sizeof d);
-        else if (i % 4 != 0) /* of bf16 and f16: exponents about that of 1 */
-            bits = dtype == SC_DTYPE_bf16 ? (bits & 0x80ff) | 0x3f00 : dtype == SC_DTYPE_f16 ? (bits & 0x87ff) | 0x3800 : bits;
-        memcpy(x + i * sc_dtypes[dtype].bytes, &bits, sc_dtypes[dtype].bytes);
-    }
-}
-
-static void ranks_that_share_a_card_move_the_same(void **state)
-{
-    (void)state;
-    static uint8_t x[MOST_RANKS * 2603 * 8], ours[sizeof x], theirs[sizeof x];
-    uint64_t random = 1;
-    for (int n = 1; n <= MOST_RANKS; n *= 2) {
-        image_case cpu, cuda;
-        sc_executable *programs[2] = {moving_program(&cpu, false, n), moving_program(&cuda, true, n)};
-        sc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
-        for (uint64_t seed = 0; seed < 3; seed++) {
-            standin.sc_standin_seed(seed + 3 * (uint64_t)n);
-            for (uint32_t f = 0; f < SC_DTYPE_COUNT * MOVINGS; f++) {
-                sc_dtype dtype = (sc_dtype)(f / MOVINGS);
-                int gives, gets;
-                sizes_of(movings[f % MOVINGS].kind, n, &gives, &gets);
-                size_t size = sc_dtypes[dtype].bytes;
-                fill(dtype, x, (size_t)(n * gives), &random);
-                sc_feed_value feed = {"x", x, NULL};
-                SUCCEED(sc_session_run(sessions[0], f, &feed, 1, (sc_fetch_value[]){{0, theirs, NULL}}, 1, &error));
-                SUCCEED(sc_session_run(sessions[1], f, &feed, 1, (sc_fetch_value[]){{0, ours, NULL}}, 1, &error));
-                for (size_t i = 0; i < (size_t)(n * gets); i++) {
-                    if (memcmp(ours + i * size, theirs + i * size, size) != 0 &&
-                        !(is_nan(dtype, ours + i * size) && is_nan(dtype, theirs + i * size)))
-                        fail_msg("%s of %d ranks, seed %d: element %zu differs", programs[1]->image->funcs[f].name, n, (int)seed, i);
-                }
-            }
-        }
-        for (int i = 0; i < 2; i++) {
-            sc_session_free(sessions[i]);
-            sc_executable_free(programs[i]);
-        }
-        sc_arena_free(&cpu.arena);
-        sc_arena_free(&cuda.arena);
-        expect_clean();
-    }
-}
-
 /* ---- orders ---- */
 
 static const char order_kernels[] =
@@ -733,93 +572,6 @@ static void refusals_come_first(void **state)
     }
 }
 
-/* ---- calls that fail ---- */
-
-/* A life of a session: SC_OK, or what was wrong. */
-static sc_status live(const sc_executable *program, const step_data *d, sc_error *error)
-{
-    sc_session *session = NULL;
-    float total = NAN;
-    sc_feed_value feeds[] = {{"ids", d->ids, "i32"}, {"x", d->x, NULL}};
-    sc_status status = sc_session_new(program, &(sc_session_options){.threads = 1, .deadline_ms = 20000}, &session, error);
-    if (status == SC_OK)
-        status = sc_session_set_state(session, sc_executable_find_state(program, "w"), d->w, NULL, error);
-    if (status == SC_OK)
-        status = sc_session_set_state(session, sc_executable_find_state(program, "bias"), d->bias, NULL, error);
-    for (int run = 0; status == SC_OK && run < 3; run++) {
-        status = sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &total, NULL}}, 1, error);
-        if (status == SC_OK && total != d->total)
-            fail_msg("a call failed, and the result is wrong: %g", (double)total);
-    }
-    sc_session_free(session);
-    return status;
-}
-
-/* What nobody can do anything about: the end of things. */
-static bool is_cleanup(const char *function)
-{
-    static const char *const names[] = {"cuMemFree_v2",      "cuMemFreeHost",  "cuModuleUnload",     "cuStreamDestroy_v2",
-                                        "cuEventDestroy_v2", "cuGraphDestroy", "cuGraphExecDestroy", "cuDevicePrimaryCtxRelease_v2"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], function) == 0)
-            return true;
-    }
-    return strstr(function, "Destroy") != NULL;
-}
-
-/* `result` is in range of both libraries'. */
-static void every_call_fails_in_turn(uint64_t dp, uint64_t tp, unsigned result, uint64_t stride)
-{
-    step_data d = make_data();
-    image_case c;
-    sc_executable *program = cuda_step_program(&c, dp, tp);
-    sc_error error = {.status = SC_OK};
-    standin.sc_standin_seed(2);
-    standin.sc_standin_fail(NULL, 0, 0);
-    assert_int_equal(live(program, &d, &error), SC_OK);
-    uint64_t count = standin.sc_standin_calls(), failed = 0;
-    assert_true(count > 50);
-    for (uint64_t n = 1; n <= count; n += stride) {
-        char left[256];
-        error = (sc_error){.status = SC_OK};
-        standin.sc_standin_seed(2);
-        standin.sc_standin_fail(NULL, n, result);
-        sc_status status = live(program, &d, &error);
-        const char *function = standin.sc_standin_failed();
-        if (function == NULL)
-            continue; /* threads made fewer calls this time */
-        bool ends = is_cleanup(function) || n + 100 * dp * tp > count;
-        failed += status != SC_OK;
-        if (status == SC_OK && !ends)
-            fail_msg("call %llu, of %s, failed and nobody noticed", (unsigned long long)n, function);
-        if (status != SC_OK && strstr(error.text, function) == NULL)
-            fail_msg("call %llu, of %s, failed; the error is: %s", (unsigned long long)n, function, error.text);
-        uint32_t alive = standin.sc_standin_live(left, sizeof left);
-        if (alive != 0 && !ends)
-            fail_msg("call %llu, of %s, failed; left: %s", (unsigned long long)n, function, left);
-        standin.sc_standin_reset();
-    }
-    standin.sc_standin_fail(NULL, 0, 0);
-    assert_true(failed > count / stride / 2);
-    assert_int_equal(live(program, &d, &error), SC_OK);
-    sc_executable_free(program);
-    sc_arena_free(&c.arena);
-    expect_clean();
-}
-
-static void one_rank_survives_every_call_that_fails(void **state)
-{
-    (void)state;
-    every_call_fails_in_turn(1, 1, 999, 1);
-    every_call_fails_in_turn(1, 1, 2, 3);
-}
-
-static void ranks_survive_calls_that_fail(void **state)
-{
-    (void)state;
-    every_call_fails_in_turn(2, 1, 999, 3);
-}
-
 int main(void)
 {
     standin = cuda_standin_open();
@@ -834,11 +586,8 @@ int main(void)
         cmocka_unit_test(a_kernel_that_crashes_is_an_error),
         cmocka_unit_test(products_are_what_they_should),
         cmocka_unit_test(instructions_are_measured),
-        cmocka_unit_test(ranks_that_share_a_card_move_the_same),
         cmocka_unit_test(whatever_the_order_the_values_are_the_same),
         cmocka_unit_test(refusals_come_first),
-        cmocka_unit_test(one_rank_survives_every_call_that_fails),
-        cmocka_unit_test(ranks_survive_calls_that_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
