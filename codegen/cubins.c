@@ -68,7 +68,7 @@ static sc_cache_key base_key(const cubin_build *build)
     sc_cache_key key = sc_cache_key_of(version, strlen(version));
     for (int i = 0; sc_nvrtc_options[i] != NULL; i++)
         key = key_with_text(key, sc_nvrtc_options[i]);
-    return key_with_text(key, build->target->architecture);
+    return key_with_text(key_with_text(key, build->target->architecture), build->target->ptx);
 }
 
 static void add_units(cubin_build *build, const sc_cubin_function *functions, uint32_t count)

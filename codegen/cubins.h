@@ -23,7 +23,7 @@ typedef struct sc_cubin_options {
 typedef struct sc_cubin {
     const uint8_t *cubin; /* NULL: the target is virtual */
     size_t cubin_bytes;
-    const char *ptx;  /* a text */
+    const char *ptx;  /* a text, for the target's capability and later ones */
     size_t ptx_bytes; /* its 0 counted, as the driver wants it */
     sc_cuda_usages usages;
 } sc_cubin;

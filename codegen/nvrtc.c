@@ -75,36 +75,50 @@ static const char *fetch(const sc_nvrtc *nvrtc, sc_nvrtc_program program, size_f
     return NULL;
 }
 
-static const char *compile_program(const sc_nvrtc *nvrtc, sc_nvrtc_program program, const sc_target *target, sc_nvrtc_code *out)
+/* The log is kept of the first compilation, or of one that fails. */
+static const char *compile_program(const sc_nvrtc *nvrtc, sc_nvrtc_program program, const char *architecture, char **log)
 {
-    char architecture[64];
-    const char *options[MAX_OPTIONS] = {architecture};
+    char option[64];
+    const char *options[MAX_OPTIONS] = {option}, *no_log = NULL;
     int count = 1;
     size_t log_bytes;
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s", target->architecture);
+    snprintf(option, sizeof option, "--gpu-architecture=%s", architecture);
     for (int i = 0; sc_nvrtc_options[i] != NULL && count < MAX_OPTIONS; i++)
         options[count++] = sc_nvrtc_options[i];
     const char *error = words(nvrtc, nvrtc->nvrtcCompileProgram(program, count, options));
-    const char *no_log = fetch(nvrtc, program, nvrtc->nvrtcGetProgramLogSize, nvrtc->nvrtcGetProgramLog, &out->log, &log_bytes);
-    if (error == NULL)
-        error = no_log;
-    if (error == NULL && !sc_target_is_virtual(target))
-        error = fetch(nvrtc, program, nvrtc->nvrtcGetCUBINSize, nvrtc->nvrtcGetCUBIN, &out->cubin, &out->cubin_bytes);
-    if (error == NULL)
-        error = fetch(nvrtc, program, nvrtc->nvrtcGetPTXSize, nvrtc->nvrtcGetPTX, &out->ptx, &out->ptx_bytes);
-    return error;
+    if (error != NULL && *log != NULL) {
+        free(*log);
+        *log = NULL;
+    }
+    if (*log == NULL)
+        no_log = fetch(nvrtc, program, nvrtc->nvrtcGetProgramLogSize, nvrtc->nvrtcGetProgramLog, log, &log_bytes);
+    return error == NULL ? no_log : error;
 }
 
-const char *sc_nvrtc_compile(const sc_nvrtc *nvrtc, const char *source, const char *name, const sc_target *target, sc_nvrtc_code *out)
+/* What the source is for an architecture: machine code unless it is virtual, and PTX. */
+static const char *compile_for(const sc_nvrtc *nvrtc, const char *source, const char *name, const char *architecture, bool wants_cubin,
+                               bool wants_ptx, sc_nvrtc_code *out)
 {
     sc_nvrtc_program program = NULL;
-    *out = (sc_nvrtc_code){0};
     const char *error = words(nvrtc, nvrtc->nvrtcCreateProgram(&program, source, name, 0, NULL, NULL));
     if (error != NULL)
         return error;
-    error = compile_program(nvrtc, program, target, out);
+    error = compile_program(nvrtc, program, architecture, &out->log);
+    if (error == NULL && wants_cubin)
+        error = fetch(nvrtc, program, nvrtc->nvrtcGetCUBINSize, nvrtc->nvrtcGetCUBIN, &out->cubin, &out->cubin_bytes);
+    if (error == NULL && wants_ptx)
+        error = fetch(nvrtc, program, nvrtc->nvrtcGetPTXSize, nvrtc->nvrtcGetPTX, &out->ptx, &out->ptx_bytes);
     nvrtc->nvrtcDestroyProgram(&program);
     return error;
+}
+
+/* The PTX of sm_90 is compute_90's; that of sm_90a is for no other card and has to be made again. */
+const char *sc_nvrtc_compile(const sc_nvrtc *nvrtc, const char *source, const char *name, const sc_target *target, sc_nvrtc_code *out)
+{
+    *out = (sc_nvrtc_code){0};
+    bool is_special = sc_target_is_special(target);
+    const char *error = compile_for(nvrtc, source, name, target->architecture, !sc_target_is_virtual(target), !is_special, out);
+    return error == NULL && is_special ? compile_for(nvrtc, source, name, target->ptx, false, true, out) : error;
 }
 
 void sc_nvrtc_code_free(sc_nvrtc_code *code)

@@ -1,5 +1,6 @@
-/* NVRTC, NVIDIA's compiler of CUDA C++, opened at run time ($SHARDC_NVRTC names another file): a source for a target becomes a cubin and
- * PTX. The declarations are our own, of what is used; test/cuda/signatures.c holds them against the real header where that is. */
+/* NVRTC, NVIDIA's compiler of CUDA C++, opened at run time ($SHARDC_NVRTC names another file): a source for a target becomes a cubin,
+ * and PTX for later cards. The declarations are our own, of what is used; test/cuda/signatures.c holds them against the real header where
+ * that is. */
 #ifndef SHARDC_CODEGEN_NVRTC_H
 #define SHARDC_CODEGEN_NVRTC_H
 
@@ -34,7 +35,7 @@ extern const char *const sc_nvrtc_options[];
 typedef struct sc_nvrtc_code {
     char *cubin; /* NULL: the target is virtual */
     size_t cubin_bytes;
-    char *ptx; /* a text, its 0 counted */
+    char *ptx; /* for target->ptx: a text, its 0 counted */
     size_t ptx_bytes;
     char *log; /* a text; of refusals, too, and may be NULL for lack of memory */
 } sc_nvrtc_code;

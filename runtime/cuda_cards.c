@@ -50,34 +50,43 @@ static sc_status attribute(const sc_cuda *api, sc_cu_device device, sc_cu_device
     return SC_CUDA(api, error, "", cuDeviceGetAttribute, out, which, device);
 }
 
+static sc_status identify(const sc_cuda *api, int ordinal, sc_cuda_card *out, sc_error *error)
+{
+    int major = 0, minor = 0;
+    *out = (sc_cuda_card){.ordinal = ordinal};
+    sc_status status = SC_CUDA(api, error, "", cuDeviceGet, &out->device, ordinal);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, "", cuDeviceGetName, out->name, (int)sizeof out->name, out->device);
+    if (status == SC_OK)
+        status = attribute(api, out->device, SC_CU_CAPABILITY_MAJOR, &major, error);
+    if (status == SC_OK)
+        status = attribute(api, out->device, SC_CU_CAPABILITY_MINOR, &minor, error);
+    out->capability = 10u * (unsigned)major + (unsigned)minor;
+    return status;
+}
+
 /* The card is new enough, lets us in, and has room for so many ranks. */
 static sc_status check_card(const sc_cuda *api, const sc_image *image, int ordinal, uint64_t ranks, sc_error *error)
 {
     const sc_target *target = sc_target_find(image->target);
-    char name[128] = "";
-    int major = 0, minor = 0, mode = 0, shared = 0;
+    sc_cuda_card card;
+    const char *name = card.name;
+    int mode = 0, shared = 0;
     size_t bytes = 0;
-    sc_cu_device device;
-    sc_status status = SC_CUDA(api, error, "", cuDeviceGet, &device, ordinal);
+    sc_status status = identify(api, ordinal, &card, error);
     if (status == SC_OK)
-        status = SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, device);
+        status = attribute(api, card.device, SC_CU_COMPUTE_MODE, &mode, error);
     if (status == SC_OK)
-        status = attribute(api, device, SC_CU_CAPABILITY_MAJOR, &major, error);
+        status = attribute(api, card.device, SC_CU_MAX_SHARED_BYTES, &shared, error);
     if (status == SC_OK)
-        status = attribute(api, device, SC_CU_CAPABILITY_MINOR, &minor, error);
-    if (status == SC_OK)
-        status = attribute(api, device, SC_CU_COMPUTE_MODE, &mode, error);
-    if (status == SC_OK)
-        status = attribute(api, device, SC_CU_MAX_SHARED_BYTES, &shared, error);
-    if (status == SC_OK)
-        status = SC_CUDA(api, error, "", cuDeviceTotalMem_v2, &bytes, device);
+        status = SC_CUDA(api, error, "", cuDeviceTotalMem_v2, &bytes, card.device);
     if (status != SC_OK)
         return status;
     if (target == NULL)
         return sc_fail(error, SC_ERROR_UNAVAILABLE, "the program is for target '%s', which this library does not know", image->target);
-    if (10u * (unsigned)major + (unsigned)minor < target->capability)
-        return sc_fail(error, SC_ERROR_UNAVAILABLE, "card %d (%s) has compute capability %d.%d; the program, for %s, needs %u.%u", ordinal,
-                       name, major, minor, image->target, target->capability / 10, target->capability % 10);
+    if (card.capability < target->capability)
+        return sc_fail(error, SC_ERROR_UNAVAILABLE, "card %d (%s) has compute capability %u.%u; the program, for %s, needs %u.%u", ordinal,
+                       name, card.capability / 10, card.capability % 10, image->target, target->capability / 10, target->capability % 10);
     if (mode == SC_CU_PROHIBITED)
         return sc_fail(error, SC_ERROR_UNAVAILABLE, "card %d (%s) is in a compute mode that prohibits its use", ordinal, name);
     for (uint32_t k = 0; k < image->kernel_count; k++) {
@@ -145,14 +154,27 @@ sc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, sc_error 
 
 /* ---- code ---- */
 
-/* Machine code where the card takes it, else PTX, which the driver compiles. */
-static sc_status load_module(const sc_cuda *api, const sc_image *image, const char *name, sc_cu_module *out, sc_error *error)
+/* Whether a card of the capability takes machine code of the target (CUDA C++ programming guide, "Binary compatibility"): of its own
+ * generation, made for no later one of it; with an `a`, of its own capability. */
+static bool takes_machine_code(const sc_target *target, uint32_t capability)
 {
+    if (sc_target_is_virtual(target))
+        return false;
+    if (sc_target_is_special(target))
+        return capability == target->capability;
+    return capability / 10 == target->capability / 10 && capability >= target->capability;
+}
+
+/* Machine code where the card takes it, else PTX, which the driver compiles. */
+static sc_status load_module(const sc_cuda *api, const sc_image *image, const sc_cuda_card *card, const char *name, sc_cu_module *out,
+                             sc_error *error)
+{
+    const sc_target *target = sc_target_find(image->target);
     char file[160], log[1024] = "";
     sc_archive_entry entry;
     sc_cu_result result = SC_CU_NO_BINARY_FOR_GPU;
     snprintf(file, sizeof file, "%s.cubin", name);
-    if (sc_archive_find(image->object, image->object_bytes, file, &entry))
+    if (takes_machine_code(target, card->capability) && sc_archive_find(image->object, image->object_bytes, file, &entry))
         result = api->cuModuleLoadData(out, entry.bytes);
     snprintf(file, sizeof file, "%s.ptx", name);
     if ((result == SC_CU_NO_BINARY_FOR_GPU || result == SC_CU_NEEDS_NEWER_DRIVER) &&
@@ -166,13 +188,14 @@ static sc_status load_module(const sc_cuda *api, const sc_image *image, const ch
     *out = NULL;
     sc_error reason;
     sc_status status = sc_cuda_check(api, result, "cuModuleLoadData", name, &reason);
-    return sc_fail(error, status, "%s%s%.200s", reason.text, log[0] != 0 ? ": " : "", log);
+    return sc_fail(error, status, "card %d (%s, compute capability %u.%u) does not take the program, for %s: %.200s%s%.200s", card->ordinal,
+                   card->name, card->capability / 10, card->capability % 10, image->target, reason.text, log[0] != 0 ? ": " : "", log);
 }
 
 static sc_status load_kernel(const sc_cuda *api, const sc_image *image, sc_cuda_card *card, uint32_t k, sc_error *error)
 {
     const sc_image_kernel *kernel = &image->kernels[k];
-    sc_status status = load_module(api, image, kernel->symbol, &card->modules[k], error);
+    sc_status status = load_module(api, image, card, kernel->symbol, &card->modules[k], error);
     for (uint32_t s = 0; status == SC_OK && s < kernel->stage_count; s++) {
         char entry[160];
         snprintf(entry, sizeof entry, "%s_%u", kernel->symbol, s);
@@ -197,7 +220,7 @@ static sc_status load_reductions(const sc_cuda *api, const sc_image *image, sc_c
             snprintf(entry, sizeof entry, "sc_reduce_%s_%s", sc_image_reduce_names[collective->reduce],
                      sc_dtypes[collective->dtypes[p]].name);
             if (*module == NULL)
-                status = load_module(api, image, "sc_reduce", module, error);
+                status = load_module(api, image, card, "sc_reduce", module, error);
             if (status == SC_OK && *function == NULL)
                 status = SC_CUDA(api, error, entry, cuModuleGetFunction, function, *module, entry);
         }
@@ -207,13 +230,14 @@ static sc_status load_reductions(const sc_cuda *api, const sc_image *image, sc_c
 
 static sc_status open_card(const sc_cuda *api, const sc_image *image, bool is_shared, sc_cuda_card *card, sc_error *error)
 {
+    sc_status status = identify(api, card->ordinal, card, error);
+    if (status != SC_OK)
+        return status;
     card->modules = calloc(image->kernel_count + 1u, sizeof(sc_cu_module));
     card->functions = calloc(image->kernel_count + 1u, sizeof *card->functions);
     if (card->modules == NULL || card->functions == NULL)
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the kernels");
-    sc_status status = SC_CUDA(api, error, "", cuDeviceGet, &card->device, card->ordinal);
-    if (status == SC_OK)
-        status = SC_CUDA(api, error, "", cuDevicePrimaryCtxRetain, &card->context, card->device);
+    status = SC_CUDA(api, error, "", cuDevicePrimaryCtxRetain, &card->context, card->device);
     if (status == SC_OK)
         status = SC_CUDA(api, error, "", cuCtxSetCurrent, card->context);
     for (uint32_t k = 0; status == SC_OK && k < image->kernel_count; k++)

@@ -12,6 +12,8 @@
 /* A card that ranks of this process use, with the program's code on it. */
 typedef struct sc_cuda_card {
     int ordinal;
+    char name[64];
+    uint32_t capability; /* 90 is 9.0 */
     sc_cu_device device;
     sc_cu_context context;
     uint32_t kind;                                               /* of the session's choices */

@@ -5,7 +5,7 @@
 #include "support/diag.h"
 
 const sc_target sc_targets[] = {
-#define TARGET(name, architecture, capability, shared_kib) {name, architecture, capability, (shared_kib)*1024u},
+#define TARGET(name, architecture, capability, shared_kib) {name, architecture, "compute_" #capability, capability, (shared_kib)*1024u},
 #include "support/target.def"
 #undef TARGET
 };
@@ -37,4 +37,10 @@ bool sc_target_is_cuda(const sc_target *target)
 bool sc_target_is_virtual(const sc_target *target)
 {
     return strncmp(target->architecture, "compute_", strlen("compute_")) == 0;
+}
+
+bool sc_target_is_special(const sc_target *target)
+{
+    size_t length = strlen(target->architecture);
+    return length > 0 && target->architecture[length - 1] == 'a';
 }

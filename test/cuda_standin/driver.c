@@ -429,13 +429,13 @@ static bool make(sc_machine_module *code)
     return false;
 }
 
-/* Machine code runs on cards of the same generation, no older; with an `a` on that one alone. */
+/* Machine code runs on cards of the same generation, no older, PTX on all later ones, too; with an `a` either on that one alone. */
 static bool fits(bool is_ptx, int capability, bool is_special)
 {
     int card = 10 * the.major + the.minor;
-    if (is_ptx)
-        return card >= capability;
-    return is_special ? card == capability : card / 10 == capability / 10 && card >= capability;
+    if (is_special)
+        return card == capability;
+    return card >= capability && (is_ptx || card / 10 == capability / 10);
 }
 
 static sc_cu_result load(sc_cu_module *out, const char *image, char *log, size_t room)

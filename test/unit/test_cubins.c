@@ -132,6 +132,7 @@ static void targets_do_not_share(sc_arena *arena, const char *cache)
     sc_cubins hopper = build_for(arena, "cuda:sm_90a", functions, 3, cache, 2);
     assert_int_equal(hopper.compiled, 2);
     expect_results(&hopper);
+    assert_non_null(strstr(hopper.cubins[0].ptx, ".target sm_90\n"));
     sc_cubins text = build_for(arena, "cuda:compute_80", functions, 3, cache, 2);
     assert_int_equal(text.compiled, 2);
     for (int i = 0; i < 3; i++) {

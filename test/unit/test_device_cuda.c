@@ -233,9 +233,66 @@ static void modules_that_do_not_fit_are_named(void **state)
         sc_executable *program = image_executable(&c);
         assert_int_equal(sc_session_new(program, NULL, &session, &why), cases[i].status);
         if (cases[i].status != SC_OK)
-            assert_non_null(strstr(why.text, "k_zero: cuModuleLoadData: no kernel image is available"));
+            assert_non_null(strstr(why.text,
+                                   "card 0 (Stand-in 0, compute capability 8.0) does not take the program, for cuda:sm_80: k_zero: "
+                                   "cuModuleLoadData: no kernel image is available"));
         else
             SUCCEED(sc_session_run(session, 0, NULL, 0, NULL, 0, &error));
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+        expect_clean();
+    }
+}
+
+/* A module is machine code that stores 1 and PTX that stores 2. */
+static void each_card_takes_what_it_can(void **state)
+{
+    (void)state;
+    enum { NOTHING, CODE, PTX };
+    static const struct {
+        const char *target, *card;
+        int capability, wanted;
+        const char *special; /* of the machine code */
+    } cases[] = {{"cuda:sm_80", "8.0", 80, CODE, ""},      {"cuda:sm_80", "8.9", 80, CODE, ""},     {"cuda:sm_80", "9.0", 80, PTX, ""},
+                 {"cuda:sm_90a", "9.0", 90, CODE, "a"},    {"cuda:sm_90a", "10.0", 90, PTX, "a"},   {"cuda:sm_90a", "12.0", 90, PTX, "a"},
+                 {"cuda:sm_90a", "8.9", 90, NOTHING, "a"}, {"cuda:sm_100a", "10.3", 100, PTX, "a"}, {"cuda:sm_100", "10.3", 100, CODE, ""},
+                 {"cuda:compute_80", "9.0", 80, PTX, ""},  {"cuda:sm_86", "8.0", 86, NOTHING, ""}};
+    static const char kernel[] = "SC_KERNEL(32, 1) void k_say_0(float *y, const int64_t *sc_call, uint64_t *sc_failure)\n"
+                                 "{\n    if (sc_thread() == 0)\n        *y = %d;\n}\n";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        image_case c;
+        sc_session *session = NULL;
+        sc_error why = {.status = SC_OK};
+        sc_strbuf bytes;
+        cuda_begin(&c, 1, 1);
+        c.image.target = cases[i].target;
+        uint32_t y = image_buffer(&c, SC_BUFFER_ACT, 4, "y");
+        image_instr(&c, SC_INSTR_KERNEL, image_kernel(&c, "k_say", "o", (int64_t[]){4}, 0, NULL), 1, &y);
+        image_output(&c, "y", "f32[]", y);
+        image_func(&c, "f");
+        cuda_stage(&c, 0, 1, 32, 0);
+        char *code = sc_arena_printf(&c.arena, kernel, CODE), *ptx = sc_arena_printf(&c.arena, kernel, PTX);
+        code = sc_arena_printf(&c.arena, SC_STANDIN_CUBIN "%s", cases[i].capability, cases[i].special, strlen(code), code);
+        ptx = sc_arena_printf(&c.arena, SC_STANDIN_PTX "%s", cases[i].capability, "", strlen(ptx), ptx);
+        const sc_archive_entry entries[] = {{"k_say.cubin", code, strlen(code) + 1}, {"k_say.ptx", ptx, strlen(ptx) + 1}};
+        sc_strbuf_init(&bytes, &c.arena);
+        sc_archive_write(entries, 2, &bytes);
+        c.image.object = (const uint8_t *)bytes.data;
+        c.image.object_bytes = bytes.length;
+        sc_executable *program = image_executable(&c);
+        setenv("SHARDC_STANDIN_CAPABILITY", cases[i].card, 1);
+        sc_status status = sc_session_new(program, NULL, &session, &why);
+        unsetenv("SHARDC_STANDIN_CAPABILITY");
+        float got = 0;
+        if (cases[i].wanted == NOTHING) {
+            assert_int_equal(status, SC_ERROR_UNAVAILABLE);
+        } else {
+            assert_int_equal(status, SC_OK);
+            SUCCEED(sc_session_run(session, 0, NULL, 0, (sc_fetch_value[]){{0, &got, NULL}}, 1, &error));
+            if (got != (float)cases[i].wanted)
+                fail_msg("%s on %s: %g", cases[i].target, cases[i].card, got);
+        }
         sc_session_free(session);
         sc_executable_free(program);
         sc_arena_free(&c.arena);
@@ -583,6 +640,7 @@ int main(void)
         cmocka_unit_test(a_check_that_fails_is_said),
         cmocka_unit_test(stages_share_scratch),
         cmocka_unit_test(modules_that_do_not_fit_are_named),
+        cmocka_unit_test(each_card_takes_what_it_can),
         cmocka_unit_test(a_kernel_that_crashes_is_an_error),
         cmocka_unit_test(products_are_what_they_should),
         cmocka_unit_test(instructions_are_measured),

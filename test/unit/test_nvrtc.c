@@ -120,6 +120,7 @@ static void all_targets_compile(sc_arena *arena)
         assert_non_null(strstr(code.ptx, ".entry scale_0"));
         assert_non_null(strstr(code.ptx, ".entry greedy_1"));
         assert_int_equal(code.ptx_bytes, strlen(code.ptx) + 1);
+        assert_non_null(strstr(code.ptx, sc_arena_printf(arena, ".target sm_%u\n", target->capability))); /* never sm_90a */
         if (sc_target_is_virtual(target)) {
             assert_null(code.cubin);
         } else {
@@ -259,6 +260,8 @@ static void targets_are_of_a_table(sc_arena *arena)
         const char *digits = strpbrk(target->architecture, "0123456789");
         assert_int_equal(strtoul(digits, NULL, 10), target->capability);
         assert_string_equal(target->name + strlen("cuda:"), target->architecture);
+        assert_int_equal(strtoul(target->ptx + strlen("compute_"), NULL, 10), target->capability);
+        assert_int_equal(sc_target_is_special(target), digits[strspn(digits, "0123456789")] == 'a');
         assert_true(target->shared_bytes > 48 * 1024);
     }
 }
