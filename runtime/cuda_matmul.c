@@ -48,6 +48,10 @@ static sc_status make_layout(const sc_cublaslt *lt, const sc_matmul_matrix *matr
 static uint32_t epilogue_of(const sc_matmul *form)
 {
     bool has_bias = form->bias != SC_GEMM_MAX_STEPS;
+    if (form->activation == SC_GEMM_GELU_TANH_GRAD)
+        return SC_LT_EPILOGUE_DGELU;
+    if (form->aux != SC_GEMM_MAX_STEPS)
+        return has_bias ? SC_LT_EPILOGUE_GELU_AUX_BIAS : SC_LT_EPILOGUE_GELU_AUX;
     if (form->activation == SC_GEMM_RELU)
         return has_bias ? SC_LT_EPILOGUE_RELU_BIAS : SC_LT_EPILOGUE_RELU;
     if (form->activation == SC_GEMM_GELU_TANH)
@@ -70,14 +74,41 @@ static sc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, sc_error *e
         status = set_desc(lt, m->desc, SC_LT_DESC_TRANSPOSE_B, &transpose_b, sizeof transpose_b, error);
     if (status == SC_OK)
         status = set_desc(lt, m->desc, SC_LT_DESC_EPILOGUE, &epilogue, sizeof epilogue, error);
+    if (status == SC_OK && form->aux != SC_GEMM_MAX_STEPS)
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX_STRIDE, &form->aux_stride, sizeof form->aux_stride, error);
+    if (status == SC_OK && form->aux != SC_GEMM_MAX_STEPS && form->batches > 1)
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX_BATCH_STRIDE, &form->aux_batch_stride, sizeof form->aux_batch_stride, error);
     return status;
+}
+
+/* The addresses that an epilogue has besides. */
+static sc_status set_tensors(const sc_cublaslt *lt, const sc_cuda_matmul *m, const void *bias, const void *aux, sc_error *error)
+{
+    sc_status status = SC_OK;
+    if (bias != NULL)
+        status = set_desc(lt, m->desc, SC_LT_DESC_BIAS, &bias, sizeof bias, error);
+    if (status == SC_OK && aux != NULL)
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX, &aux, sizeof aux, error);
+    return status;
+}
+
+static const void *step_tensor(const sc_bound *bound, uint32_t step)
+{
+    return step == SC_GEMM_MAX_STEPS ? NULL : bound->steps[step];
 }
 
 /* What the calls of a product have in common. */
 typedef struct calls {
     uint64_t addresses[SC_GEMM_OPERANDS]; /* or'd: their lowest bit is what all are aligned to */
-    const void *bias;                     /* of one of them */
+    const void *bias, *aux;               /* of the one where aux is aligned least */
 } calls;
+
+/* The library takes 256 bytes for granted where nothing is said, which is as much as it asks for. */
+static uint32_t alignment_of(uint64_t addresses)
+{
+    const uint64_t most = 256, bits = addresses | most;
+    return (uint32_t)(bits & -bits);
+}
 
 static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
 {
@@ -90,8 +121,11 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
                 continue;
             for (int o = 0; o < SC_GEMM_OPERANDS; o++)
                 all.addresses[o] |= (uint64_t)(uintptr_t)bound->args[o];
-            if (form->bias != SC_GEMM_MAX_STEPS)
-                all.bias = bound->steps[form->bias];
+            const void *aux = step_tensor(bound, form->aux);
+            if (all.aux == NULL || alignment_of((uint64_t)(uintptr_t)aux) <= alignment_of((uint64_t)(uintptr_t)all.aux)) {
+                all.aux = aux;
+                all.bias = step_tensor(bound, form->bias);
+            }
         }
     }
     for (uint32_t l = 0; l < form->loop_count; l++) {
@@ -99,13 +133,6 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
             all.addresses[o] |= (uint64_t)(form->loops[l].strides[o] * sc_dtypes[image->gemms[gemm].dtypes[o]].bytes);
     }
     return all;
-}
-
-/* The library takes 256 bytes for granted where nothing is said, which is as much as it asks for. */
-static uint32_t alignment_of(uint64_t addresses)
-{
-    const uint64_t most = 256, bits = addresses | most;
-    return (uint32_t)(bits & -bits);
 }
 
 static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, const sc_matmul *form, const calls *all, sc_error *error)
@@ -128,8 +155,7 @@ static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, cons
 }
 
 /* The library's first choice for the addresses that calls will bring, within the workspace. */
-static sc_status choose(const sc_cublaslt *lt, sc_lt_handle handle, sc_cuda_matmul *m, const calls *all, const char *what,
-                        sc_error *error)
+static sc_status choose(const sc_cublaslt *lt, sc_lt_handle handle, sc_cuda_matmul *m, const calls *all, const char *what, sc_error *error)
 {
     sc_lt_preference preference = NULL;
     sc_lt_heuristic found = {.status = SC_LT_NOT_SUPPORTED};
@@ -137,8 +163,8 @@ static sc_status choose(const sc_cublaslt *lt, sc_lt_handle handle, sc_cuda_matm
     sc_status status = LT(lt, error, cublasLtMatmulPreferenceCreate, &preference);
     if (status == SC_OK)
         status = prefer(lt, preference, &m->form, all, error);
-    if (status == SC_OK && all->bias != NULL) /* its alignment counts, too */
-        status = set_desc(lt, m->desc, SC_LT_DESC_BIAS, &all->bias, sizeof all->bias, error);
+    if (status == SC_OK) /* their alignment counts, too */
+        status = set_tensors(lt, m, all->bias, all->aux, error);
     if (status == SC_OK)
         status = LT(lt, error, cublasLtMatmulAlgoGetHeuristic, handle, m->desc, m->a, m->b, m->d, m->d, preference, 1, &found, &count);
     if (status == SC_OK && (count == 0 || found.status != SC_LT_SUCCESS))
@@ -221,9 +247,7 @@ sc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmu
     const sc_cuda_session *shared = rank->session->device_state;
     const sc_matmul *form = &m->form;
     int64_t index[SC_MATMUL_LOOPS] = {0}, at[SC_GEMM_OPERANDS] = {0};
-    sc_status status = SC_OK;
-    if (form->bias != SC_GEMM_MAX_STEPS)
-        status = set_desc(&shared->lt, m->desc, SC_LT_DESC_BIAS, &bound->steps[form->bias], sizeof bound->steps[form->bias], error);
+    sc_status status = set_tensors(&shared->lt, m, step_tensor(bound, form->bias), step_tensor(bound, form->aux), error);
     while (status == SC_OK) {
         uint32_t loop = form->loop_count;
         status = one_call(rank, bound, m, at, error);

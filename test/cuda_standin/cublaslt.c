@@ -16,6 +16,8 @@ struct sc_lt_desc_object {
     int32_t transpose_a, transpose_b, bias_dtype;
     uint32_t epilogue;
     const void *bias;
+    void *aux;
+    int64_t aux_stride, aux_batch_stride;
 };
 
 struct sc_lt_layout_object {
@@ -120,6 +122,15 @@ sc_lt_status cublasLtMatmulDescSetAttribute(sc_lt_desc desc, sc_lt_desc_attribut
     case SC_LT_DESC_BIAS:
         fits = take(&desc->bias, sizeof desc->bias, value, bytes);
         break;
+    case SC_LT_DESC_AUX:
+        fits = take(&desc->aux, sizeof desc->aux, value, bytes);
+        break;
+    case SC_LT_DESC_AUX_STRIDE:
+        fits = take(&desc->aux_stride, sizeof desc->aux_stride, value, bytes);
+        break;
+    case SC_LT_DESC_AUX_BATCH_STRIDE:
+        fits = take(&desc->aux_batch_stride, sizeof desc->aux_batch_stride, value, bytes);
+        break;
     case SC_LT_DESC_BIAS_DTYPE:
         fits = take(&desc->bias_dtype, sizeof desc->bias_dtype, value, bytes);
         break;
@@ -180,7 +191,7 @@ sc_lt_status cublasLtMatmulPreferenceSetAttribute(sc_lt_preference preference, s
     bool fits = which == SC_LT_PREFER_WORKSPACE_BYTES ? take(&preference->workspace, sizeof preference->workspace, value, bytes)
                 : which >= SC_LT_PREFER_ALIGN_A && which <= SC_LT_PREFER_ALIGN_D
                     ? take(&preference->aligned[which - SC_LT_PREFER_ALIGN_A], sizeof *preference->aligned, value, bytes)
-                                                                                 : false;
+                    : false;
     return fits ? SC_LT_SUCCESS : STATUS_INVALID_VALUE;
 }
 
@@ -219,7 +230,27 @@ static bool fits_dtypes(const struct sc_lt_desc_object *desc, sc_lt_dtype a, sc_
 static bool fits_epilogue(uint32_t epilogue)
 {
     return epilogue == SC_LT_EPILOGUE_NONE || epilogue == SC_LT_EPILOGUE_RELU || epilogue == SC_LT_EPILOGUE_BIAS ||
-           epilogue == SC_LT_EPILOGUE_RELU_BIAS || epilogue == SC_LT_EPILOGUE_GELU || epilogue == SC_LT_EPILOGUE_GELU_BIAS;
+           epilogue == SC_LT_EPILOGUE_RELU_BIAS || epilogue == SC_LT_EPILOGUE_GELU || epilogue == SC_LT_EPILOGUE_GELU_BIAS ||
+           epilogue == SC_LT_EPILOGUE_GELU_AUX || epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS || epilogue == SC_LT_EPILOGUE_DGELU;
+}
+
+static bool has_aux(const struct sc_lt_desc_object *desc)
+{
+    return desc->epilogue == SC_LT_EPILOGUE_GELU_AUX || desc->epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS ||
+           desc->epilogue == SC_LT_EPILOGUE_DGELU;
+}
+
+/* What the manual says of CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD and _BATCH_STRIDE for GELU; the address says how it is aligned, before it
+ * is read. Two matrices must not be one where they are written. */
+static bool fits_aux(const struct sc_lt_desc_object *desc, const struct sc_lt_layout_object *d)
+{
+    if (!has_aux(desc))
+        return true;
+    int64_t span = (int64_t)(d->columns - 1) * desc->aux_stride + (int64_t)d->rows;
+    bool apart = d->batches == 1 || desc->epilogue == SC_LT_EPILOGUE_DGELU || desc->aux_batch_stride >= span ||
+                 desc->aux_stride >= (d->batches - 1) * desc->aux_batch_stride + (int64_t)d->rows;
+    return desc->aux != NULL && desc->aux_stride % 8 == 0 && desc->aux_stride >= (int64_t)d->rows && desc->aux_batch_stride % 8 == 0 &&
+           apart;
 }
 
 static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_lt_layout_object *a, const struct sc_lt_layout_object *b,
@@ -231,6 +262,8 @@ static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_
     uint64_t rows = desc->transpose_a ? a->columns : a->rows, columns = desc->transpose_b ? b->rows : b->columns;
     if (depth_a != depth_b || rows != d->rows || columns != d->columns || c->rows != d->rows || c->columns != d->columns ||
         a->batches != d->batches || b->batches != d->batches || c->batches != d->batches)
+        return STATUS_INVALID_VALUE;
+    if (!fits_aux(desc, d))
         return STATUS_INVALID_VALUE;
     return fits_dtypes(desc, a->dtype, b->dtype, c->dtype, d->dtype) && fits_epilogue(desc->epilogue) ? SC_LT_SUCCESS : SC_LT_NOT_SUPPORTED;
 }
@@ -253,6 +286,8 @@ sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc
     out->algo.data[1] = out->workspace_bytes;
     for (int i = 0; i < 4; i++)
         out->algo.data[2 + i] = preference->aligned[i] == 0 ? 256 : preference->aligned[i];
+    const uintptr_t aux = has_aux(desc) ? (uintptr_t)desc->aux | 256 : 1;
+    out->algo.data[6] = aux & -aux;
     *out_count = 1;
     return SC_LT_SUCCESS;
 }
@@ -362,18 +397,33 @@ static double element(const struct sc_lt_layout_object *m, const char *data, int
     return load(m->dtype, data + (batch * m->batch_stride + column * m->stride + row) * (int64_t)bytes_of(m->dtype));
 }
 
-/* GELU with tanh: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2. */
-static double finish(const product *p, double x, int64_t row)
+/* GELU with tanh: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2; and its derivative. */
+static double gelu(double x)
 {
+    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_slope(double x)
+{
+    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
+static double finish(const product *p, double x, int64_t batch, int64_t row, int64_t column)
+{
+    int64_t aux_at = batch * p->desc.aux_batch_stride + column * p->desc.aux_stride + row;
+    char *aux = (char *)p->desc.aux + aux_at * (int64_t)bytes_of(p->d.dtype);
     uint32_t epilogue = p->desc.epilogue;
     sc_lt_dtype bias = p->desc.bias_dtype < 0 ? p->d.dtype : (sc_lt_dtype)p->desc.bias_dtype;
     if ((epilogue & SC_LT_EPILOGUE_BIAS) != 0)
         x += load(bias, (const char *)p->desc.bias + row * (int64_t)bytes_of(bias));
     if ((epilogue & SC_LT_EPILOGUE_RELU) != 0)
         return x > 0 ? x : x != x ? x : 0;
-    if ((epilogue & SC_LT_EPILOGUE_GELU) != 0)
-        return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-    return x;
+    if (epilogue == SC_LT_EPILOGUE_DGELU)
+        return x * gelu_slope(load(p->d.dtype, aux));
+    if (has_aux(&p->desc))
+        store(p->d.dtype, aux, x);
+    return (epilogue & SC_LT_EPILOGUE_GELU) != 0 ? gelu(x) : x;
 }
 
 /* It uses both ends of its workspace, as the library may all of it. */
@@ -399,7 +449,7 @@ static bool run_product(void *data, char *why, size_t room)
                 if (p->beta != 0)
                     sum += p->beta * element(&p->c, p->from_c, batch, i, j);
                 store(p->d.dtype, p->to + (batch * p->d.batch_stride + j * p->d.stride + i) * (int64_t)bytes_of(p->d.dtype),
-                      finish(p, sum, i));
+                      finish(p, sum, batch, i, j));
             }
         }
     }
@@ -447,6 +497,11 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
                                          .columns = 1,
                                          .batches = 1};
     bool has_bias = (desc->epilogue & SC_LT_EPILOGUE_BIAS) != 0;
+    struct sc_lt_layout_object kept = *d_layout;
+    kept.stride = desc->aux_stride;
+    kept.batch_stride = desc->aux_batch_stride;
+    if (has_aux(desc) && (!owns(stream, &kept, desc->aux) || (uintptr_t)desc->aux % algo->data[6] != 0 || desc->aux == d))
+        return STATUS_INVALID_VALUE;
     /* the workspace may be larger than the algorithm wants, not smaller */
     if (workspace_bytes < algo->data[1] || (uintptr_t)workspace % 16 != 0 ||
         (workspace_bytes > 0 && !sc_standin_owns(stream, workspace, workspace_bytes)))
