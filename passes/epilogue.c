@@ -34,7 +34,12 @@ static bool goes_on(const sc_epilogues *e, sc_value value, sc_op_id step, uint32
 {
     if (e->uses[value] == 1)
         return true;
-    return is_activation(sc_op_at(e->m, step)) && e->first_read[value] == e->index[step] && e->second_read[value] > last;
+    return is_activation(sc_op_at(e->m, step)) && e->first_reader[value] == step && e->index[e->second_reader[value]] > last;
+}
+
+static uint32_t bytes_of(const sc_epilogues *e, sc_value value)
+{
+    return sc_dtypes[sc_type_of(e->m, value)->dtype].bytes;
 }
 
 static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_t depth);
@@ -53,6 +58,19 @@ static bool is_there(const sc_epilogues *e, sc_value value, sc_op_id contraction
 {
     sc_op_id def = sc_def(e->m, value);
     return sc_op_at(e->m, def)->operand_count == 0 || e->index[def] < e->index[contraction];
+}
+
+/* Whether a value that a slope is taken at will be in memory whoever reads it: not what could be computed again from less. */
+static bool is_kept(const sc_epilogues *e, sc_value value)
+{
+    sc_op_id def = sc_def(e->m, value), reader = e->first_reader[value];
+    uint32_t traits = traits_of(e, def);
+    if ((traits & SC_FUSE_VIEW) != 0)
+        return is_kept(e, sc_op_at(e->m, def)->operands[0]);
+    if ((traits & SC_FUSE_FREE) != 0)
+        return false;
+    bool stored_on_the_way = is_activation(sc_op_at(e->m, reader)) && operand_of(e, reader, e->index[reader], 0) == 0;
+    return (traits & SC_FUSE_MAP) == 0 || (traits & SC_FUSE_DEAR) != 0 || stored_on_the_way;
 }
 
 /* Whether the op may be applied to what comes from a contraction by this operand of it. */
@@ -81,11 +99,19 @@ static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_
             found_contraction = contraction;
         }
     }
+    if (found < 0)
+        return -1;
+    sc_op_id contraction = contraction_of(e, sc_def(m, o->operands[found]), last, depth + 1);
+    /* it is stored instead of the product */
+    if (e->uses[o->operands[found]] > 1 && bytes_of(e, o->operands[found]) > bytes_of(e, sc_result(m, contraction, 0)))
+        return -1;
+    if ((sc_op_traits(o) & SC_LINEAR_FIRST) != 0 && !is_kept(e, o->operands[1]))
+        return -1;
     int64_t size = sc_type_local_elements(m, sc_type_of(m, o->first_result));
-    for (uint32_t i = 0; i < o->operand_count && found >= 0; i++) {
+    for (uint32_t i = 0; i < o->operand_count; i++) {
         /* what is made where it is read is no tensor; numbers only scale; a product of large ones is a kernel's */
         bool made = (traits_of(e, sc_def(m, o->operands[i])) & SC_FUSE_FREE) != 0, scales = (sc_op_traits(o) & SC_BILINEAR) != 0;
-        if (!made && (int)i != found && !is_there(e, o->operands[i], contraction_of(e, sc_def(m, o->operands[found]), last, depth + 1)))
+        if (!made && (int)i != found && !is_there(e, o->operands[i], contraction))
             return -1;
         bool large = (int)i != found && sc_type_local_elements(m, sc_type_of(m, o->operands[i])) > size / 8;
         if ((made && !(scales && is_number(m, o->operands[i]))) || (scales && large && !is_number(m, o->operands[i])))
@@ -99,25 +125,25 @@ int sc_epilogue_operand(const sc_epilogues *e, sc_op_id op, uint32_t last)
     return operand_of(e, op, last, 0);
 }
 
-static void note_read(sc_epilogues *e, sc_value value, uint32_t at)
+static void note_read(sc_epilogues *e, sc_value value, sc_op_id by)
 {
-    if (e->first_read[value] == SC_NONE)
-        e->first_read[value] = at;
-    else if (e->first_read[value] != at && e->second_read[value] == SC_NONE)
-        e->second_read[value] = at;
+    if (e->first_reader[value] == SC_NONE)
+        e->first_reader[value] = by;
+    else if (e->first_reader[value] != by && e->second_reader[value] == SC_NONE)
+        e->second_reader[value] = by;
 }
 
 sc_epilogues sc_epilogues_of(sc_module *m)
 {
     sc_epilogues e = {.m = m, .uses = sc_count_uses(m), .index = sc_number_ops(m)};
     uint32_t count;
-    e.first_read = sc_new_value_map(m, &count);
-    e.second_read = sc_new_value_map(m, &count);
+    e.first_reader = sc_new_value_map(m, &count);
+    e.second_reader = sc_new_value_map(m, &count);
     sc_for_each_op_of_all(m, op)
     {
         const sc_op *o = sc_op_at(m, op);
         for (uint32_t i = 0; i < o->operand_count; i++)
-            note_read(&e, o->operands[i], e.index[op]);
+            note_read(&e, o->operands[i], op);
     }
     return e;
 }

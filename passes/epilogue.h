@@ -7,9 +7,9 @@
 /* Of the functions as they were before any op moved. */
 typedef struct sc_epilogues {
     const sc_module *m;
-    const uint32_t *uses;               /* by value */
-    const uint32_t *index;              /* by op: where it stands */
-    uint32_t *first_read, *second_read; /* by value: where the first two ops that read it stand; SC_NONE: there is none */
+    const uint32_t *uses;                   /* by value */
+    const uint32_t *index;                  /* by op: where it stands */
+    sc_op_id *first_reader, *second_reader; /* by value: the ops that read it first; SC_NONE: there is none */
 } sc_epilogues;
 
 sc_epilogues sc_epilogues_of(sc_module *m);

@@ -102,8 +102,8 @@ char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size)
             const sc_cuda_choice *c = &choices->list[i];
             if (c->card != card)
                 continue;
-            fprintf(out, "product %u aligned %u %u %u %u ns %.0f %.0f algo ", c->product, c->aligned[0], c->aligned[1], c->aligned[2],
-                    c->aligned[3], 1e9 * c->first, 1e9 * c->least);
+            fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->product, c->aligned[0], c->aligned[1],
+                    c->aligned[2], c->aligned[3], c->aligned[4], 1e9 * c->first, 1e9 * c->least);
             for (size_t b = 0; b < sizeof c->algo; b++)
                 fprintf(out, "%02x", ((const unsigned char *)&c->algo)[b]);
             fputc('\n', out);
@@ -172,12 +172,14 @@ static bool parse_product(const char *line, uint32_t card, uint32_t product_coun
     int length = -1;
     uint64_t first = 0, least = 0;
     *out = (sc_cuda_choice){.card = card};
-    int fields = sscanf(
-        line, "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64 " %18" SCNu64 " algo %n",
-        &out->product, &out->aligned[0], &out->aligned[1], &out->aligned[2], &out->aligned[3], &first, &least, &length);
+    int fields = sscanf(line,
+                        "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64
+                        " %18" SCNu64 " algo %n",
+                        &out->product, &out->aligned[0], &out->aligned[1], &out->aligned[2], &out->aligned[3], &out->aligned[4], &first,
+                        &least, &length);
     out->first = 1e-9 * (double)first;
     out->least = 1e-9 * (double)least;
-    return fields == 7 && length > 0 && out->product < product_count && parse_algo(line + length, &out->algo);
+    return fields == SC_CUDA_ALIGNED + 3 && length > 0 && out->product < product_count && parse_algo(line + length, &out->algo);
 }
 
 static bool parse_lines(sc_cuda_choices *choices, reader *r)

@@ -5,7 +5,7 @@
  *     shardc products 1
  *     program 0123456789abcdef                                              sc_image.hash
  *     card NVIDIA H100 SXM, capability 9.0, 132 multiprocessors, cuBLASLt 130000
- *     product 0 aligned 256 256 256 0 ns 0 0 algo 00..                      the algorithm's 64 bytes, as they lie in memory
+ *     product 0 aligned 256 256 256 0 0 ns 0 0 algo 00..                    the algorithm's 64 bytes, as they lie in memory
  *     end 0123456789abcdef                                                  sc_fnv1a64 of all before it
  *
  * What is in a file is not believed: it must be whole, and of this program; who takes an answer from it has the library check it. */
@@ -17,9 +17,9 @@
 #include "runtime/cublaslt.h"
 #include "shardc/runtime.h"
 
-enum { SC_CUDA_CARD_NAME = 192, SC_CUDA_ALIGNED = 4 };
+enum { SC_CUDA_CARD_NAME = 192, SC_CUDA_ALIGNED = 5 };
 
-/* For a product of the image on a card: its operands' alignment in bytes - a, b, d and the bias (0: none) - as it was told. */
+/* For a product of the image on a card: its operands' alignment in bytes - a, b, d, the bias and what an epilogue keeps or reads (0: none) - as it was told. */
 typedef struct sc_cuda_choice {
     uint32_t card, product; /* card: index in the choices' cards */
     uint32_t aligned[SC_CUDA_ALIGNED];

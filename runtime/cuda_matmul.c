@@ -48,6 +48,10 @@ static sc_status make_layout(const sc_cublaslt *lt, const sc_matmul_matrix *matr
 static uint32_t epilogue_of(const sc_matmul *form)
 {
     bool has_bias = form->bias != SC_GEMM_MAX_STEPS;
+    if (form->activation == SC_GEMM_GELU_TANH_GRAD)
+        return SC_LT_EPILOGUE_DGELU;
+    if (form->aux != SC_GEMM_MAX_STEPS)
+        return has_bias ? SC_LT_EPILOGUE_GELU_AUX_BIAS : SC_LT_EPILOGUE_GELU_AUX;
     if (form->activation == SC_GEMM_RELU)
         return has_bias ? SC_LT_EPILOGUE_RELU_BIAS : SC_LT_EPILOGUE_RELU;
     if (form->activation == SC_GEMM_GELU_TANH)
@@ -70,14 +74,11 @@ static sc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, sc_error *e
         status = set_desc(lt, m->desc, SC_LT_DESC_TRANSPOSE_B, &transpose_b, sizeof transpose_b, error);
     if (status == SC_OK)
         status = set_desc(lt, m->desc, SC_LT_DESC_EPILOGUE, &epilogue, sizeof epilogue, error);
+    if (status == SC_OK && form->aux != SC_GEMM_MAX_STEPS)
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX_STRIDE, &form->aux_stride, sizeof form->aux_stride, error);
+    if (status == SC_OK && form->aux != SC_GEMM_MAX_STEPS && form->batches > 1)
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX_BATCH_STRIDE, &form->aux_batch_stride, sizeof form->aux_batch_stride, error);
     return status;
-}
-
-/* The library takes 256 bytes for granted where nothing is said, which is as much as it asks for. */
-static uint32_t alignment_of(uint64_t addresses)
-{
-    const uint64_t most = 256, bits = addresses | most;
-    return (uint32_t)(bits & -bits);
 }
 
 /* A workspace begins at a multiple of 256, which is more than buffers do. */
@@ -88,12 +89,40 @@ static void *workspace_of(const sc_bound *bound)
     return (void *)(((uintptr_t)bound->scratch + 255) / 256 * 256);
 }
 
+/* The addresses that an epilogue has besides. */
+static sc_status set_tensors(const sc_cublaslt *lt, const sc_cuda_matmul *m, const void *bias, const void *aux, sc_error *error)
+{
+    sc_status status = SC_OK;
+    if (bias != NULL)
+        status = set_desc(lt, m->desc, SC_LT_DESC_BIAS, &bias, sizeof bias, error);
+    if (status == SC_OK && aux != NULL)
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX, &aux, sizeof aux, error);
+    return status;
+}
+
+static const void *step_tensor(const sc_bound *bound, uint32_t step)
+{
+    return step == SC_GEMM_MAX_STEPS ? NULL : bound->steps[step];
+}
+
 /* What the calls of a product have in common. */
 typedef struct calls {
     uint64_t addresses[SC_GEMM_OPERANDS]; /* or'd: their lowest bit is what all are aligned to */
-    const void *bias;                     /* the one that is aligned to the least */
+    const void *bias, *aux;               /* those that are aligned to the least */
     sc_bound *one;
 } calls;
+
+/* The library takes 256 bytes for granted where nothing is said, which is as much as it asks for. */
+static uint32_t alignment_of(uint64_t addresses)
+{
+    const uint64_t most = 256, bits = addresses | most;
+    return (uint32_t)(bits & -bits);
+}
+
+static const void *aligned_least(const void *a, const void *b)
+{
+    return a == NULL || (b != NULL && alignment_of((uintptr_t)b) < alignment_of((uintptr_t)a)) ? b : a;
+}
 
 static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
 {
@@ -107,9 +136,8 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
             all.one = bound;
             for (int o = 0; o < SC_GEMM_OPERANDS; o++)
                 all.addresses[o] |= (uint64_t)(uintptr_t)bound->args[o];
-            const void *bias = form->bias == SC_GEMM_MAX_STEPS ? NULL : bound->steps[form->bias];
-            if (bias != NULL && (all.bias == NULL || alignment_of((uintptr_t)bias) < alignment_of((uintptr_t)all.bias)))
-                all.bias = bias;
+            all.bias = aligned_least(all.bias, step_tensor(bound, form->bias));
+            all.aux = aligned_least(all.aux, step_tensor(bound, form->aux));
         }
     }
     for (uint32_t l = 0; l < form->loop_count; l++) {
@@ -265,12 +293,12 @@ static sc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const c
     sc_cuda_choices *choices = &own->session->choices;
     const uint32_t *operands = (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
     sc_cuda_choice wanted = {.card = own->card->kind, .product = gemm};
-    sc_status status = SC_OK;
+    sc_status status;
     for (int i = 0; i < 3; i++)
         wanted.aligned[i] = alignment_of(all->addresses[operands[i]]);
-    wanted.aligned[3] = all->bias == NULL ? 0 : alignment_of((uint64_t)(uintptr_t)all->bias);
-    if (all->bias != NULL) /* its alignment counts, too */
-        status = set_desc(&own->session->lt, m->desc, SC_LT_DESC_BIAS, &all->bias, sizeof all->bias, error);
+    wanted.aligned[3] = all->bias == NULL ? 0 : alignment_of((uintptr_t)all->bias);
+    wanted.aligned[4] = all->aux == NULL ? 0 : alignment_of((uintptr_t)all->aux);
+    status = set_tensors(&own->session->lt, m, all->bias, all->aux, error); /* the library looks at what they are aligned to */
     if (status != SC_OK)
         return status;
     pthread_mutex_lock(&choices->lock);
@@ -356,9 +384,7 @@ sc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmu
     const sc_cuda_session *shared = rank->session->device_state;
     const sc_matmul *form = &m->form;
     int64_t index[SC_MATMUL_LOOPS] = {0}, at[SC_GEMM_OPERANDS] = {0};
-    sc_status status = SC_OK;
-    if (form->bias != SC_GEMM_MAX_STEPS)
-        status = set_desc(&shared->lt, m->desc, SC_LT_DESC_BIAS, &bound->steps[form->bias], sizeof bound->steps[form->bias], error);
+    sc_status status = set_tensors(&shared->lt, m, step_tensor(bound, form->bias), step_tensor(bound, form->aux), error);
     while (status == SC_OK) {
         uint32_t loop = form->loop_count;
         status = one_call(rank, bound, m, at, error);

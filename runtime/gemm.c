@@ -98,12 +98,34 @@ static bool library_wins(const sc_gemm_plan *plan)
     return dtypes[SC_GEMM_A] == SC_DTYPE_bf16 && dtypes[SC_GEMM_B] == SC_DTYPE_bf16 && !plan->blocks.skinny;
 }
 
+#ifdef SHARDC_ONEDNN
+/* All of it, or what stands before the first step that the library lacks: the product is what it is good at. */
+static void choose_library(sc_gemm_plan *plan)
+{
+    sc_gemm part = plan->gemm;
+    plan->onednn = sc_gemm_onednn_new(&part, plan->blocks.bytes);
+    for (part.step_count = 0; part.step_count < plan->gemm.step_count; part.step_count++) {
+        if (!sc_gemm_onednn_has_step(part.steps[part.step_count].kind))
+            break;
+    }
+    plan->onednn_steps = plan->gemm.step_count;
+    if (plan->onednn != NULL || part.step_count == plan->gemm.step_count || part.accumulate)
+        return;
+    for (uint32_t s = part.step_count; s < plan->gemm.step_count; s++) {
+        if (plan->gemm.steps[s].kind == SC_GEMM_STORE && plan->gemm.steps[s].dtype != plan->gemm.dtypes[SC_GEMM_C])
+            return; /* it would get what was rounded to another dtype */
+    }
+    plan->onednn = sc_gemm_onednn_new(&part, plan->blocks.bytes);
+    plan->onednn_steps = part.step_count;
+}
+#endif
+
 static bool choose_backend(sc_gemm_plan *plan, sc_gemm_backend backend)
 {
     snprintf(plan->name, sizeof plan->name, "plain %s%s", plan->kernels->name, plan->blocks.skinny ? ", skinny" : "");
 #ifdef SHARDC_ONEDNN
     if (backend == SC_GEMM_ONEDNN || (backend == SC_GEMM_AUTO && library_wins(plan) && sc_gemm_onednn_multiplies_bf16()))
-        plan->onednn = sc_gemm_onednn_new(&plan->gemm, plan->blocks.bytes);
+        choose_library(plan);
     if (plan->onednn != NULL)
         snprintf(plan->name, sizeof plan->name, "%s", sc_gemm_onednn_name(plan->onednn));
 #endif
@@ -141,8 +163,12 @@ bool sc_gemm_run(const sc_gemm_plan *plan, const void *a, const void *b, void *c
 {
     const void *left = plan->swapped ? b : a, *right = plan->swapped ? a : b;
 #ifdef SHARDC_ONEDNN
-    if (plan->onednn != NULL)
-        return sc_gemm_onednn_run(plan->onednn, left, right, c, steps, scratch);
+    if (plan->onednn != NULL) {
+        bool ok = sc_gemm_onednn_run(plan->onednn, left, right, c, steps, scratch);
+        if (ok && plan->onednn_steps < plan->gemm.step_count)
+            sc_gemm_finish_plain(plan, c, steps, plan->onednn_steps);
+        return ok;
+    }
 #endif
     sc_gemm_run_plain(plan, left, right, c, steps, scratch);
     return true;

@@ -10,9 +10,11 @@
 typedef struct sc_gemm_plan sc_gemm_plan;
 
 typedef enum sc_gemm_backend {
-    SC_GEMM_AUTO,   /* whichever is expected to be faster here */
-    SC_GEMM_PLAIN,  /* ours: takes everything */
-    SC_GEMM_ONEDNN, /* the library, as far as it takes the descriptor and there is one */
+    SC_GEMM_AUTO,  /* whichever is expected to be faster here */
+    SC_GEMM_PLAIN, /* ours: takes everything */
+    /* The library, as far as it takes the descriptor and there is one. Steps that it lacks we do behind it, from the first one on, on what
+     * it has rounded to c's dtype. */
+    SC_GEMM_ONEDNN,
     SC_GEMM_BACKENDS
 } sc_gemm_backend;
 
@@ -21,7 +23,7 @@ sc_gemm_plan *sc_gemm_plan_new(const sc_gemm *gemm, sc_gemm_backend backend);
 void sc_gemm_plan_free(sc_gemm_plan *plan);
 
 /* Arrays begin at element 0 of the descriptor; steps[i] belongs to step i (NULL without a tensor; `steps` may be NULL when no step has
- * one). c overlaps nothing else. Uses the calling thread's OpenMP team. False: the library failed, c is undefined. */
+ * one). c and what steps store overlap nothing else. Uses the calling thread's OpenMP team. False: the library failed, c is undefined. */
 bool sc_gemm_run(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch);
 
 /* How it will be executed, for dumps: "plain f32 avx2", "plain f32 avx2, skinny", "onednn sgemm". */

@@ -36,6 +36,7 @@ struct sc_gemm_plan {
     int64_t *offsets; /* that the walks point into */
     const sc_gemm_kernels *kernels;
     struct sc_gemm_onednn *onednn; /* NULL: plain */
+    uint32_t onednn_steps;         /* that it does itself, the first ones */
     char name[48];
 };
 
@@ -84,11 +85,15 @@ struct sc_gemm_kernels {
     void (*copy_line)(const sc_gemm_lines *lines, int64_t line, int64_t depth, int64_t padded, void *out);
     void (*multiply_strip)(const sc_gemm_strip *strip); /* NULL: never skinny */
     void (*add_parts)(const sc_gemm_strip *strip);      /* c from the sums that waited: all of k */
+    /* The steps from `first` on, on what c holds; of the block only its rows and columns, and its arrays, are looked at. */
+    void (*finish)(const sc_gemm_block *block, uint32_t first);
 };
 
 extern const sc_gemm_kernels sc_gemm_f32_base, sc_gemm_f32_avx2, sc_gemm_f32_avx512, sc_gemm_f64_base, sc_gemm_f64_avx2, sc_gemm_f64_avx512,
     sc_gemm_i64_base;
 
+/* The steps from `first` on, on what c holds. */
+void sc_gemm_finish_plain(const sc_gemm_plan *plan, void *c, const void *const *steps, uint32_t first);
 void sc_gemm_run_plain(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch);
 
 #endif

@@ -81,17 +81,24 @@ static bool describe(const sc_onednn *api, const sc_gemm *gemm, int array, dnnl_
            api->dnnl_memory_desc_init_by_strides(out, count, sizes, library_dtype(dtype), strides) == dnnl_success;
 }
 
+/* What the library calls a step; 0: it has none. */
+static const dnnl_alg_kind_t kinds[SC_GEMM_STEP_KINDS] = {
+    [SC_GEMM_ADD] = dnnl_binary_add,     [SC_GEMM_MUL] = dnnl_binary_mul,        [SC_GEMM_SCALE] = dnnl_eltwise_linear,
+    [SC_GEMM_RELU] = dnnl_eltwise_relu,  [SC_GEMM_GELU] = dnnl_eltwise_gelu_erf, [SC_GEMM_GELU_TANH] = dnnl_eltwise_gelu_tanh,
+    [SC_GEMM_SILU] = dnnl_eltwise_swish, [SC_GEMM_TANH] = dnnl_eltwise_tanh,     [SC_GEMM_SIGMOID] = dnnl_eltwise_logistic,
+};
+
+bool sc_gemm_onednn_has_step(sc_gemm_step_kind kind)
+{
+    return kinds[kind] != dnnl_alg_kind_undef;
+}
+
 /* The post-operation of a step; a tensor's description goes with it. */
 static bool append_step(const sc_onednn *api, const sc_gemm *gemm, uint32_t s, dnnl_post_ops_t ops)
 {
-    static const dnnl_alg_kind_t kinds[SC_GEMM_STEP_KINDS] = {
-        [SC_GEMM_ADD] = dnnl_binary_add,     [SC_GEMM_MUL] = dnnl_binary_mul,        [SC_GEMM_SCALE] = dnnl_eltwise_linear,
-        [SC_GEMM_RELU] = dnnl_eltwise_relu,  [SC_GEMM_GELU] = dnnl_eltwise_gelu_erf, [SC_GEMM_GELU_TANH] = dnnl_eltwise_gelu_tanh,
-        [SC_GEMM_SILU] = dnnl_eltwise_swish, [SC_GEMM_TANH] = dnnl_eltwise_tanh,     [SC_GEMM_SIGMOID] = dnnl_eltwise_logistic,
-    };
     const sc_gemm_step *step = &gemm->steps[s];
     dnnl_memory_desc_t tensor;
-    if (kinds[step->kind] == dnnl_alg_kind_undef)
+    if (!sc_gemm_onednn_has_step(step->kind))
         return false;
     if (sc_gemm_step_has_tensor(step->kind))
         return describe(api, gemm, SC_GEMM_OPERANDS + (int)s, &tensor) &&

@@ -10,6 +10,8 @@ typedef struct sc_gemm_onednn sc_gemm_onednn;
 sc_gemm_onednn *sc_gemm_onednn_new(const sc_gemm *gemm, int64_t scratch_bytes);
 void sc_gemm_onednn_free(sc_gemm_onednn *o);
 bool sc_gemm_onednn_run(const sc_gemm_onednn *o, const void *a, const void *b, void *c, const void *const *steps, void *scratch);
+/* Whether it may be a step of a descriptor that the library takes. */
+bool sc_gemm_onednn_has_step(sc_gemm_step_kind kind);
 /* "onednn " and the library's name of the code that runs. */
 const char *sc_gemm_onednn_name(const sc_gemm_onednn *o);
 /* Whether there is a library, and this machine has instructions for products of bf16 that it uses. */

@@ -289,6 +289,32 @@ static void run_strips(const plain_run *run)
     }
 }
 
+static void set_arrays(plain_run *run, const void *const *steps)
+{
+    const sc_gemm *gemm = &run->plan->gemm;
+    run->arrays[SC_GEMM_C] = run->c;
+    for (uint32_t s = 0; s < gemm->step_count; s++)
+        run->arrays[SC_GEMM_OPERANDS + s] = sc_gemm_step_has_tensor(gemm->steps[s].kind) ? steps[s] : NULL;
+}
+
+void sc_gemm_finish_plain(const sc_gemm_plan *plan, void *c, const void *const *steps, uint32_t first)
+{
+    plain_run run = {.plan = plan, .c = c};
+    int64_t m = plan->sizes[SC_GEMM_M], rows = m == 0 ? 0 : pieces(m, PART_ROWS), count = plan->sizes[SC_GEMM_BATCH] * rows;
+    set_arrays(&run, steps);
+#pragma omp parallel for if (sc_gemm_flops(&plan->gemm) > SMALL_FLOPS)
+    for (int64_t i = 0; i < count; i++) {
+        int64_t batch = i / rows, row = i % rows * PART_ROWS;
+        sc_gemm_block block = {.plan = plan,
+                               .row = row,
+                               .rows = least(PART_ROWS, m - row),
+                               .columns = plan->sizes[SC_GEMM_N],
+                               .c = run.c + sc_gemm_at(&plan->walks[SC_GEMM_BATCH][SC_GEMM_C], batch) * bytes_of(plan, SC_GEMM_C)};
+        set_steps(&run, batch, block.steps);
+        plan->kernels->finish(&block, first);
+    }
+}
+
 void sc_gemm_run_plain(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch)
 {
     plain_run run = {.plan = plan, .c = c};
@@ -297,9 +323,7 @@ void sc_gemm_run_plain(const sc_gemm_plan *plan, const void *a, const void *b, v
         return;
     run.arrays[SC_GEMM_A] = a;
     run.arrays[SC_GEMM_B] = b;
-    run.arrays[SC_GEMM_C] = c;
-    for (uint32_t s = 0; s < plan->gemm.step_count; s++)
-        run.arrays[SC_GEMM_OPERANDS + s] = sc_gemm_step_has_tensor(plan->gemm.steps[s].kind) ? steps[s] : NULL;
+    set_arrays(&run, steps);
     run.a = (char *)scratch + blocks->a_at;
     run.b = (char *)scratch + blocks->b_at;
     run.beside = (char *)scratch + blocks->c_at;

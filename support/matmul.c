@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+/* The dims of the matrices and of their batch; SC_GEMM_MAX_DIMS: one of size 1. */
+typedef struct form_dims {
+    uint32_t m, n, batch;
+} form_dims;
+
 /* The only dim of a role, or one of size 1 that no operand walks along. False: there are several. */
 static bool only_dim(const sc_gemm *gemm, sc_gemm_role role, sc_gemm_dim *out)
 {
@@ -33,24 +38,19 @@ static uint32_t matrix_dim(const sc_gemm *gemm, sc_gemm_role role)
 }
 
 /* Of dims that are not the matrices' own, the largest becomes the batch, the others are loops. */
-static const char *set_batches(const sc_gemm *gemm, const uint32_t kept[SC_GEMM_ROLES], sc_gemm_dim *batch, sc_matmul *out)
+static const char *set_batches(const sc_gemm *gemm, form_dims *dims, sc_matmul *out)
 {
-    uint32_t largest = SC_GEMM_MAX_DIMS;
     int64_t calls = 1;
-    *batch = (sc_gemm_dim){.size = 1, .role = SC_GEMM_BATCH};
+    dims->batch = SC_GEMM_MAX_DIMS;
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
-        bool is_kept = i == kept[SC_GEMM_M] || i == kept[SC_GEMM_N] || gemm->dims[i].role == SC_GEMM_K;
-        if (!is_kept && (largest == SC_GEMM_MAX_DIMS || gemm->dims[i].size > gemm->dims[largest].size))
-            largest = i;
+        bool is_kept = i == dims->m || i == dims->n || gemm->dims[i].role == SC_GEMM_K;
+        if (!is_kept && (dims->batch == SC_GEMM_MAX_DIMS || gemm->dims[i].size > gemm->dims[dims->batch].size))
+            dims->batch = i;
     }
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
         const sc_gemm_dim *dim = &gemm->dims[i];
-        if (i == kept[SC_GEMM_M] || i == kept[SC_GEMM_N] || dim->role == SC_GEMM_K)
+        if (i == dims->m || i == dims->n || i == dims->batch || dim->role == SC_GEMM_K)
             continue;
-        if (i == largest) {
-            *batch = *dim;
-            continue;
-        }
         if (out->loop_count == SC_MATMUL_LOOPS || __builtin_mul_overflow(calls, dim->size, &calls) || calls > SC_MATMUL_MAX_CALLS)
             return "its layouts leave too many products of matrices";
         sc_matmul_loop *loop = &out->loops[out->loop_count++];
@@ -58,6 +58,11 @@ static const char *set_batches(const sc_gemm *gemm, const uint32_t kept[SC_GEMM_
         memcpy(loop->strides, dim->strides, sizeof loop->strides);
     }
     return NULL;
+}
+
+static sc_gemm_dim dim_at(const sc_gemm *gemm, uint32_t i, sc_gemm_role role)
+{
+    return i == SC_GEMM_MAX_DIMS ? (sc_gemm_dim){.size = 1, .role = role} : gemm->dims[i];
 }
 
 /* A matrix with `row` along its rows as the product has it. */
@@ -81,26 +86,60 @@ static bool set_matrix(const sc_gemm *gemm, uint32_t operand, const sc_gemm_dim 
     return true;
 }
 
-/* What the library's epilogues are: a scale, a bias for each row of d, an activation, in this order. */
-static const char *set_epilogue(const sc_gemm *gemm, uint32_t n_dim, sc_matmul *out)
+static int64_t step_stride(const sc_gemm_step *step, uint32_t dim)
+{
+    return dim == SC_GEMM_MAX_DIMS ? 0 : step->strides[dim];
+}
+
+/* A matrix as d is: what the library keeps for a derivative, or reads for it. NULL, or why the step's tensor is none. */
+static const char *set_aux(const sc_gemm *gemm, uint32_t at, const form_dims *dims, sc_matmul *out)
+{
+    const sc_gemm_step *step = &gemm->steps[at];
+    out->aux = at;
+    out->aux_batch_stride = out->batches > 1 ? step_stride(step, dims->batch) : 0;
+    out->aux_stride =
+        out->columns > 1 ? step_stride(step, dims->m) : (out->rows + SC_MATMUL_AUX_UNIT - 1) / SC_MATMUL_AUX_UNIT * SC_MATMUL_AUX_UNIT;
+    if (step->dtype != out->d.dtype)
+        return "what its derivative needs has another dtype";
+    if (out->loop_count > 0)
+        return "what its derivative needs is several matrices";
+    if ((out->rows > 1 && step_stride(step, dims->n) != 1) || out->aux_stride < out->rows || out->aux_stride % SC_MATMUL_AUX_UNIT != 0 ||
+        out->aux_batch_stride % SC_MATMUL_AUX_UNIT != 0 || (out->batches > 1 && out->aux_batch_stride == 0))
+        return "what its derivative needs is not laid out as the library wants it";
+    return NULL;
+}
+
+static bool is_kind(const sc_gemm *gemm, uint32_t at, sc_gemm_step_kind kind)
+{
+    return at < gemm->step_count && gemm->steps[at].kind == kind;
+}
+
+/* What the library's epilogues are: a scale, then a bias for each row of d, what is kept for a derivative and an activation, in this order,
+ * or an activation's derivative. */
+static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out)
 {
     uint32_t at = 0;
+    const char *fault = NULL;
     out->alpha = 1;
-    out->bias = SC_GEMM_MAX_STEPS;
+    out->bias = out->aux = SC_GEMM_MAX_STEPS;
     out->activation = SC_GEMM_STEP_KINDS;
-    if (at < gemm->step_count && gemm->steps[at].kind == SC_GEMM_SCALE)
+    if (is_kind(gemm, at, SC_GEMM_SCALE))
         out->alpha = gemm->steps[at++].scale;
-    if (at < gemm->step_count && gemm->steps[at].kind == SC_GEMM_ADD) {
+    if (is_kind(gemm, at, SC_GEMM_ADD)) {
         const sc_gemm_step *step = &gemm->steps[at];
         for (uint32_t i = 0; i < gemm->dim_count; i++) {
-            if (step->strides[i] != (i == n_dim ? 1 : 0) && gemm->dims[i].size > 1)
+            if (step->strides[i] != (i == dims->n ? 1 : 0) && gemm->dims[i].size > 1)
                 return "it adds what is no vector along its rows";
         }
         if (step->dtype != out->d.dtype)
             return "it adds a vector of another dtype";
         out->bias = at++;
     }
-    if (at < gemm->step_count && (gemm->steps[at].kind == SC_GEMM_RELU || gemm->steps[at].kind == SC_GEMM_GELU_TANH))
+    bool keeps = is_kind(gemm, at, SC_GEMM_STORE) && is_kind(gemm, at + 1, SC_GEMM_GELU_TANH);
+    if (keeps || (is_kind(gemm, at, SC_GEMM_GELU_TANH_GRAD) && out->bias == SC_GEMM_MAX_STEPS))
+        fault = set_aux(gemm, at, dims, out);
+    at += keeps ? 1 : 0;
+    if (is_kind(gemm, at, SC_GEMM_RELU) || is_kind(gemm, at, SC_GEMM_GELU_TANH) || out->aux == at)
         out->activation = gemm->steps[at++].kind;
     if (at < gemm->step_count)
         return "the library has no such epilogue";
@@ -109,7 +148,7 @@ static const char *set_epilogue(const sc_gemm *gemm, uint32_t n_dim, sc_matmul *
     if (gemm->sum == SC_DTYPE_f64 && gemm->step_count > 0)
         return "the library has no epilogues of f64";
     out->accumulate = gemm->accumulate;
-    return NULL;
+    return fault;
 }
 
 static bool fits_dtypes(const sc_gemm *gemm)
@@ -127,8 +166,7 @@ const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
 {
     bool is_swapped;
     sc_gemm own = sc_gemm_canonical(gemm, &is_swapped);
-    uint32_t kept[SC_GEMM_ROLES];
-    sc_gemm_dim k, batch;
+    sc_gemm_dim k;
     memset(out, 0, sizeof *out);
     if (!fits_dtypes(gemm))
         return "the library has no such combination of dtypes";
@@ -140,16 +178,11 @@ const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
     }
     if (!only_dim(&own, SC_GEMM_K, &k))
         return "the dims that it sums over do not lie as one";
-    kept[SC_GEMM_M] = matrix_dim(&own, SC_GEMM_M);
-    kept[SC_GEMM_N] = matrix_dim(&own, SC_GEMM_N);
-    sc_gemm_dim m = {.size = 1, .role = SC_GEMM_M}, n = {.size = 1, .role = SC_GEMM_N};
-    if (kept[SC_GEMM_M] != SC_GEMM_MAX_DIMS)
-        m = own.dims[kept[SC_GEMM_M]];
-    if (kept[SC_GEMM_N] != SC_GEMM_MAX_DIMS)
-        n = own.dims[kept[SC_GEMM_N]];
-    const char *fault = set_batches(&own, kept, &batch, out);
+    form_dims dims = {.m = matrix_dim(&own, SC_GEMM_M), .n = matrix_dim(&own, SC_GEMM_N)};
+    const char *fault = set_batches(&own, &dims, out);
     if (fault != NULL)
         return fault;
+    sc_gemm_dim m = dim_at(&own, dims.m, SC_GEMM_M), n = dim_at(&own, dims.n, SC_GEMM_N), batch = dim_at(&own, dims.batch, SC_GEMM_BATCH);
     /* By columns: d is n x m, a is what has n. */
     if (!set_matrix(&own, SC_GEMM_B, &n, &k, &batch, &out->a) || !set_matrix(&own, SC_GEMM_A, &k, &m, &batch, &out->b) ||
         !set_matrix(&own, SC_GEMM_C, &n, &m, &batch, &out->d) || out->d.is_transposed)
@@ -159,7 +192,7 @@ const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
     out->depth = k.size;
     out->batches = batch.size;
     out->sum = own.sum;
-    fault = set_epilogue(&own, kept[SC_GEMM_N], out);
+    fault = set_epilogue(&own, &dims, out);
     if (fault == NULL && is_swapped) {
         out->a.operand = SC_GEMM_A;
         out->b.operand = SC_GEMM_B;

@@ -1,7 +1,8 @@
 /* Contractions (support/gemm.h) as cuBLASLt takes them: products of matrices stored by columns, a batch of them a call,
  *
- *     d = activation(alpha op(a) op(b) + bias), or d += alpha op(a) op(b) + bias
+ *     d = activation(alpha op(a) op(b) + bias), or d += alpha op(a) op(b) + bias, or d = alpha op(a) op(b) slope(aux)
  *
+ * where what the activation is applied to may become `aux`, too,
  * over some loops of calls where layouts leave more than one batch dim. The compiler asks which contractions and which of their epilogues
  * are of this form; the runtime how to call. */
 #ifndef SHARDC_SUPPORT_MATMUL_H
@@ -12,6 +13,7 @@
 enum {
     SC_MATMUL_LOOPS = 4,
     SC_MATMUL_MAX_CALLS = 4096,
+    SC_MATMUL_AUX_UNIT = 8, /* columns and matrices of aux are as many elements apart, or a multiple of it */
     /* Of a product on a card, whatever its sizes: as the library's manual advises for those of capability 9.0. */
     SC_MATMUL_WORKSPACE = 32 << 20
 };
@@ -36,8 +38,10 @@ typedef struct sc_matmul {
     sc_dtype sum; /* f32, f64 */
     double alpha;
     bool accumulate;
-    uint32_t bias;                /* step of the gemm whose tensor is added to each column of d; SC_GEMM_MAX_STEPS: none */
-    sc_gemm_step_kind activation; /* RELU, GELU_TANH; SC_GEMM_STEP_KINDS: none */
+    uint32_t bias;                        /* step of the gemm whose tensor is added to each column of d; SC_GEMM_MAX_STEPS: none */
+    sc_gemm_step_kind activation;         /* RELU, GELU_TANH, GELU_TANH_GRAD; SC_GEMM_STEP_KINDS: none */
+    uint32_t aux;                         /* step that stores what GELU_TANH is applied to, or is GELU_TANH_GRAD; SC_GEMM_MAX_STEPS: none */
+    int64_t aux_stride, aux_batch_stride; /* as d's: elements between its columns, between its matrices */
     uint32_t loop_count;
     sc_matmul_loop loops[SC_MATMUL_LOOPS];
 } sc_matmul;

@@ -18,6 +18,8 @@ struct sc_lt_desc_object {
     int32_t transpose_a, transpose_b, bias_dtype;
     uint32_t epilogue;
     const void *bias;
+    void *aux;
+    int64_t aux_stride, aux_batch_stride;
 };
 
 struct sc_lt_layout_object {
@@ -130,6 +132,15 @@ sc_lt_status cublasLtMatmulDescSetAttribute(sc_lt_desc desc, sc_lt_desc_attribut
     case SC_LT_DESC_BIAS:
         fits = take(&desc->bias, sizeof desc->bias, value, bytes);
         break;
+    case SC_LT_DESC_AUX:
+        fits = take(&desc->aux, sizeof desc->aux, value, bytes);
+        break;
+    case SC_LT_DESC_AUX_STRIDE:
+        fits = take(&desc->aux_stride, sizeof desc->aux_stride, value, bytes);
+        break;
+    case SC_LT_DESC_AUX_BATCH_STRIDE:
+        fits = take(&desc->aux_batch_stride, sizeof desc->aux_batch_stride, value, bytes);
+        break;
     case SC_LT_DESC_BIAS_DTYPE:
         fits = take(&desc->bias_dtype, sizeof desc->bias_dtype, value, bytes);
         break;
@@ -229,7 +240,27 @@ static bool fits_dtypes(const struct sc_lt_desc_object *desc, sc_lt_dtype a, sc_
 static bool fits_epilogue(uint32_t epilogue)
 {
     return epilogue == SC_LT_EPILOGUE_NONE || epilogue == SC_LT_EPILOGUE_RELU || epilogue == SC_LT_EPILOGUE_BIAS ||
-           epilogue == SC_LT_EPILOGUE_RELU_BIAS || epilogue == SC_LT_EPILOGUE_GELU || epilogue == SC_LT_EPILOGUE_GELU_BIAS;
+           epilogue == SC_LT_EPILOGUE_RELU_BIAS || epilogue == SC_LT_EPILOGUE_GELU || epilogue == SC_LT_EPILOGUE_GELU_BIAS ||
+           epilogue == SC_LT_EPILOGUE_GELU_AUX || epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS || epilogue == SC_LT_EPILOGUE_DGELU;
+}
+
+static bool has_aux(const struct sc_lt_desc_object *desc)
+{
+    return desc->epilogue == SC_LT_EPILOGUE_GELU_AUX || desc->epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS ||
+           desc->epilogue == SC_LT_EPILOGUE_DGELU;
+}
+
+/* What the manual says of CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD and _BATCH_STRIDE for GELU; the address says how it is aligned, before it
+ * is read. Two matrices must not be one where they are written. */
+static bool fits_aux(const struct sc_lt_desc_object *desc, const struct sc_lt_layout_object *d)
+{
+    if (!has_aux(desc))
+        return true;
+    int64_t span = (int64_t)(d->columns - 1) * desc->aux_stride + (int64_t)d->rows;
+    bool apart = d->batches == 1 || desc->epilogue == SC_LT_EPILOGUE_DGELU || desc->aux_batch_stride >= span ||
+                 desc->aux_stride >= (d->batches - 1) * desc->aux_batch_stride + (int64_t)d->rows;
+    return desc->aux != NULL && desc->aux_stride % 8 == 0 && desc->aux_stride >= (int64_t)d->rows && desc->aux_batch_stride % 8 == 0 &&
+           apart;
 }
 
 static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_lt_layout_object *a, const struct sc_lt_layout_object *b,
@@ -242,15 +273,18 @@ static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_
     if (depth_a != depth_b || rows != d->rows || columns != d->columns || c->rows != d->rows || c->columns != d->columns ||
         a->batches != d->batches || b->batches != d->batches || c->batches != d->batches)
         return STATUS_INVALID_VALUE;
+    if (!fits_aux(desc, d))
+        return STATUS_INVALID_VALUE;
     return fits_dtypes(desc, a->dtype, b->dtype, c->dtype, d->dtype) && fits_epilogue(desc->epilogue) ? SC_LT_SUCCESS : SC_LT_NOT_SUPPORTED;
 }
 
 enum { WORKSPACE = 1 << 20, WAYS = 4 };
 
-/* What an algorithm may take the bias for: it looks at the address that the description has when it is chosen. */
-static uint64_t bias_alignment(const struct sc_lt_desc_object *desc)
+/* What an algorithm may take the bias for, and what an epilogue keeps or reads: it looks at the addresses that the description has when it
+ * is chosen. */
+static uint64_t alignment(const void *address, uint64_t widest)
 {
-    const uint64_t widest = 16, bits = (uint64_t)(uintptr_t)desc->bias | widest;
+    const uint64_t bits = (uint64_t)(uintptr_t)address | widest;
     return bits & -bits;
 }
 
@@ -280,8 +314,8 @@ sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc
         one->algo.data[1] = one->workspace_bytes;
         for (int i = 0; i < 4; i++)
             one->algo.data[2 + i] = preference->aligned[i] == 0 ? 256 : preference->aligned[i];
-        one->algo.data[7] = bias_alignment(desc);
         one->algo.data[6] = *out_count == 1 ? 0 : ways[w].slower;
+        one->algo.data[7] = alignment(desc->bias, 16) << 32 | (has_aux(desc) ? alignment(desc->aux, 256) : 1);
     }
     return SC_LT_SUCCESS;
 }
@@ -392,18 +426,33 @@ static double element(const struct sc_lt_layout_object *m, const char *data, int
     return load(m->dtype, data + (batch * m->batch_stride + column * m->stride + row) * (int64_t)bytes_of(m->dtype));
 }
 
-/* GELU with tanh: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2. */
-static double finish(const product *p, double x, int64_t row)
+/* GELU with tanh: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2; and its derivative. */
+static double gelu(double x)
 {
+    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_slope(double x)
+{
+    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
+static double finish(const product *p, double x, int64_t batch, int64_t row, int64_t column)
+{
+    int64_t aux_at = batch * p->desc.aux_batch_stride + column * p->desc.aux_stride + row;
+    char *aux = (char *)p->desc.aux + aux_at * (int64_t)bytes_of(p->d.dtype);
     uint32_t epilogue = p->desc.epilogue;
     sc_lt_dtype bias = p->desc.bias_dtype < 0 ? p->d.dtype : (sc_lt_dtype)p->desc.bias_dtype;
     if ((epilogue & SC_LT_EPILOGUE_BIAS) != 0)
         x += load(bias, (const char *)p->desc.bias + row * (int64_t)bytes_of(bias));
     if ((epilogue & SC_LT_EPILOGUE_RELU) != 0)
         return x > 0 ? x : x != x ? x : 0;
-    if ((epilogue & SC_LT_EPILOGUE_GELU) != 0)
-        return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-    return x;
+    if (epilogue == SC_LT_EPILOGUE_DGELU)
+        return x * gelu_slope(load(p->d.dtype, aux));
+    if (has_aux(&p->desc))
+        store(p->d.dtype, aux, x);
+    return (epilogue & SC_LT_EPILOGUE_GELU) != 0 ? gelu(x) : x;
 }
 
 /* It uses both ends of its workspace, as the library may all of it. */
@@ -431,7 +480,7 @@ static bool run_product(void *data, char *why, size_t room)
                 if (p->beta != 0)
                     sum += p->beta * element(&p->c, p->from_c, batch, i, j);
                 store(p->d.dtype, p->to + (batch * p->d.batch_stride + j * p->d.stride + i) * (int64_t)bytes_of(p->d.dtype),
-                      finish(p, sum, i));
+                      finish(p, sum, batch, i, j));
             }
         }
     }
@@ -492,6 +541,12 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
     bool has_bias = (desc->epilogue & SC_LT_EPILOGUE_BIAS) != 0;
     if (handle->card != sc_standin_card() || handle->card != sc_standin_card_of(stream))
         return STATUS_INVALID_VALUE;
+    struct sc_lt_layout_object kept = *d_layout;
+    kept.stride = desc->aux_stride;
+    kept.batch_stride = desc->aux_batch_stride;
+    if (has_aux(desc) &&
+        (!owns(stream, &kept, desc->aux) || (uintptr_t)desc->aux % (algo->data[7] & UINT32_MAX) != 0 || desc->aux == d))
+        return STATUS_INVALID_VALUE;
     /* the workspace may be larger than the algorithm wants, not smaller */
     if (workspace_bytes < algo->data[1] || (uintptr_t)workspace % 256 != 0 ||
         (workspace_bytes > 0 && !sc_standin_owns(stream, workspace, workspace_bytes)))
@@ -505,7 +560,7 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
         overlap(d, d_bytes, workspace, workspace_bytes) || (c != d && overlap(d, d_bytes, c, span_of(c_layout))) ||
         (has_bias && overlap(d, d_bytes, desc->bias, span_of(&vector))))
         return STATUS_INVALID_VALUE;
-    if (has_bias && (uintptr_t)desc->bias % algo->data[7] != 0)
+    if (has_bias && (uintptr_t)desc->bias % (algo->data[7] >> 32) != 0)
         return STATUS_INVALID_VALUE;
     /* the algorithm was chosen for addresses like these: a card's would fault */
     const void *addresses[] = {a, b, c, d};

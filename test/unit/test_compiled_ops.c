@@ -122,6 +122,24 @@ static const function single[] = {
     {IN("x", "f32[A=3, B=5]") IN("w", "f32[B=5, C=7]") "%y = dot[B] %x, %w : f32[A=3, C=7]\n%z = relu %y : f32[A=3, C=7]\n"
                                                        "%s = sum[C] %z : f32[A=3]\nreturn %y, %s\n",
      {{-2, 2}, {-2, 2}}},
+    /* what stands before an activation is read again, and derivatives are applied to products: steps of these, where something has them */
+    {IN("x", "f32[A=3, B=5]") IN("w", "f32[B=5, C=16]") IN("b", "f32[C=16]")
+         IN("v",
+            "f32[B=5, C=16]") "%y = dot[B] %x, %w : f32[A=3, C=16]\n%z = add %y, %b : f32[A=3, C=16]\n%g = gelu_tanh %z : f32[A=3, C=16]\n"
+                              "%h = dot[B] %x, %v : f32[A=3, C=16]\n%i = gelu_tanh_grad %h, %z : f32[A=3, C=16]\n%n = neg %z : f32[A=3, "
+                              "C=16]\n"
+                              "return %g, %i, %n\n",
+     {{-2, 2}, {-1, 1}, {-2, 2}, {-2, 2}}},
+    {IN("x", "bf16[A=3, B=5]") IN("w", "bf16[B=5, C=8]")
+         IN("v", "bf16[B=5, C=8]") "%y = dot[B] %x, %w : bf16[A=3, C=8]\n%g = gelu_tanh %y : bf16[A=3, C=8]\n"
+                                   "%h = dot[B] %x, %v : bf16[A=3, C=8]\n%i = gelu_tanh_grad %h, %y : bf16[A=3, C=8]\nreturn %g, %i, %y\n",
+     {{-2, 2}, {-1, 1}, {-2, 2}}},
+    {IN("x", "f32[A=3, B=5]") IN("w", "f32[B=5, C=7]") IN(
+         "v", "f32[B=5, C=7]") "%y = dot[B] %x, %w : f32[A=3, C=7]\n%r = relu %y : f32[A=3, C=7]\n%s = silu %y : f32[A=3, C=7]\n"
+                               "%g = dot[B] %x, %v : f32[A=3, C=7]\n%h = relu_grad %g, %y : f32[A=3, C=7]\n"
+                               "%i = dot[B] %x, %v : f32[A=3, C=7]\n%j = silu_grad %i, %y : f32[A=3, C=7]\n"
+                               "%k = dot[B] %x, %v : f32[A=3, C=7]\n%l = gelu_grad %k, %y : f32[A=3, C=7]\nreturn %r, %s, %h, %j, %l, %y\n",
+     {{-2, 2}, {-1, 1}, {-2, 2}}},
     {IN("x",
         "f32[A=3, B=5]") "%e = exp %x : f32[A=3, B=5]\n%s = sum[B] %e : f32[A=3]\n%m = max[B] %e : f32[A=3]\n"
                          "%n = min[B] %e : f32[A=3]\n%d = sub %e, %m : f32[A=3, B=5]\n%l = log %s : f32[A=3]\n%t = sum[A] %x : f32[B=5]\n"

@@ -350,11 +350,11 @@ static void text_that_says_nonsense_is_refused(void **state)
 {
     (void)state;
     static const char *const lines[] = {
-        "product 0 aligned 1 1 1 1 ns 0 0 algo ", /* before any card; then of one: */
-        "card a\nproduct 7 aligned 1 1 1 1 ns 0 0 algo ",  "card a\nproduct 0 aligned 1 1 1 ns 0 0 algo ",
-        "card a\nproduct -1 aligned 1 1 1 1 ns 0 0 algo ", "card a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo 0",
-        "card a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo g", "card a\nproducts 0 aligned 1 1 1 1 ns 0 0 algo ",
-        "card a\n\nproduct 0 aligned 1 1 1 1 ns 0 0 algo "};
+        "product 0 aligned 1 1 1 1 1 ns 0 0 algo ", /* before any card; then of one: */
+        "card a\nproduct 7 aligned 1 1 1 1 1 ns 0 0 algo ",  "card a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo ",
+        "card a\nproduct -1 aligned 1 1 1 1 1 ns 0 0 algo ", "card a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo 0",
+        "card a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo g", "card a\nproducts 0 aligned 1 1 1 1 1 ns 0 0 algo ",
+        "card a\n\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo "};
     sc_cuda_choices read;
     char digits[129], body[512], text[600], why[128];
     memset(digits, '0', 128);
@@ -364,7 +364,7 @@ static void text_that_says_nonsense_is_refused(void **state)
         bool is_good = i == sizeof lines / sizeof *lines;
         const char *tail = is_good || strstr(lines[i], "algo g") == NULL ? digits : digits + 1;
         snprintf(body, sizeof body, "shardc products 1\nprogram 0000000000000001\n%s%s\n",
-                 is_good ? "card a\nproduct 6 aligned 1 1 1 1 ns 0 0 algo " : lines[i], tail);
+                 is_good ? "card a\nproduct 6 aligned 1 1 1 1 1 ns 0 0 algo " : lines[i], tail);
         int size = snprintf(text, sizeof text, "%send %016llx\n", body, (unsigned long long)sc_fnv1a64(body, strlen(body)));
         assert_true(size > 0 && (size_t)size < sizeof text);
         assert_int_equal(sc_cuda_choices_parse(&read, text, (size_t)size, why, sizeof why), is_good);

@@ -333,7 +333,12 @@ static uint32_t flat_input(image_case *c, const char *name, int64_t count, sc_dt
     return image_input(c, name, sc_arena_printf(&c->arena, "%s[N=%lld]", sc_dtypes[dtype].name, (long long)count), -1);
 }
 
-/* A function that computes the contraction on what it is given. */
+static void flat_output(image_case *c, const char *name, int64_t count, sc_dtype dtype, uint32_t buffer)
+{
+    image_output(c, name, sc_arena_printf(&c->arena, "%s[N=%lld]", sc_dtypes[dtype].name, (long long)count), buffer);
+}
+
+/* A function that computes the contraction on what it is given; it returns c, and what a step stores. */
 static void add_product(image_case *c, const sc_gemm *gemm, uint32_t workspace)
 {
     uint32_t args[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS + 1], count = 0;
@@ -346,10 +351,12 @@ static void add_product(image_case *c, const sc_gemm *gemm, uint32_t workspace)
     args[count++] = workspace;
     *sc_vec_push(&c->arena, &c->gemms) = *gemm;
     image_instr(c, SC_INSTR_GEMM, c->gemms.count - 1, count, args);
-    image_output(
-        c, "c",
-        sc_arena_printf(&c->arena, "%s[N=%lld]", sc_dtypes[gemm->dtypes[SC_GEMM_C]].name, (long long)sc_gemm_extent(gemm, SC_GEMM_C)),
-        args[SC_GEMM_C]);
+    flat_output(c, "c", sc_gemm_extent(gemm, SC_GEMM_C), gemm->dtypes[SC_GEMM_C], args[SC_GEMM_C]);
+    for (uint32_t s = 0, at = SC_GEMM_OPERANDS; s < gemm->step_count; s++) {
+        if (gemm->steps[s].kind == SC_GEMM_STORE)
+            flat_output(c, "kept", sc_gemm_step_extent(gemm, s), gemm->steps[s].dtype, args[at]);
+        at += sc_gemm_step_has_tensor(gemm->steps[s].kind);
+    }
     image_func(c, sc_arena_printf(&c->arena, "product_%u", c->gemms.count));
 }
 
@@ -359,33 +366,62 @@ static double unit(sc_dtype dtype)
     return dtype == SC_DTYPE_f64 ? 0x1p-53 : dtype == SC_DTYPE_f32 ? 0x1p-24 : dtype == SC_DTYPE_f16 ? 0x1p-11 : 0x1p-8;
 }
 
+static void expect_near(const sc_gemm *gemm, const char *what, const double *got, const double *wanted, const double *slacks, size_t count,
+                        double units)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!(fabs(got[i] - wanted[i]) <= units * (slacks[i] + fabs(wanted[i]))))
+            fail_msg("%s: element %zu of %s is %.9g, wanted %.9g", gemm_case_text(gemm), i, what, got[i], wanted[i]);
+    }
+}
+
+/* The step that stores something; SC_GEMM_MAX_STEPS: there is none. */
+static uint32_t storing_step(const sc_gemm *gemm)
+{
+    uint32_t s = 0;
+    while (s < gemm->step_count && gemm->steps[s].kind != SC_GEMM_STORE)
+        s++;
+    return s < gemm->step_count ? s : SC_GEMM_MAX_STEPS;
+}
+
 static void expect_product(sc_session *session, uint32_t func, const gemm_case *p)
 {
     static const char *const names[] = {"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"};
     const sc_gemm *gemm = &p->gemm;
     sc_feed_value feeds[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS] = {
         {"a", p->values[0], "f64"}, {"b", p->values[1], "f64"}, {"c", p->values[2], "f64"}};
-    size_t count = SC_GEMM_OPERANDS, extent = (size_t)sc_gemm_extent(gemm, SC_GEMM_C);
-    double units = unit(gemm->sum) * 16;
+    uint32_t stores = storing_step(gemm);
+    size_t count = SC_GEMM_OPERANDS, extent = (size_t)sc_gemm_extent(gemm, SC_GEMM_C),
+           kept_extent = stores == SC_GEMM_MAX_STEPS ? 0 : (size_t)sc_gemm_step_extent(gemm, stores);
+    double units = unit(gemm->sum) * 16, *before = calloc(kept_extent + 1, sizeof *before);
+    if (stores < SC_GEMM_MAX_STEPS)
+        memcpy(before, p->tensors[stores], kept_extent * sizeof *before);
     for (uint32_t s = 0; s < gemm->step_count; s++) {
         if (sc_gemm_step_has_tensor(gemm->steps[s].kind)) {
-            feeds[count++] = (sc_feed_value){names[s], p->tensors[s], "f64"};
+            feeds[count++] = (sc_feed_value){names[s], s == stores ? before : p->tensors[s], "f64"};
             units += 2 * unit(gemm->steps[s].dtype);
         }
     }
     for (int o = 0; o < SC_GEMM_OPERANDS; o++)
         units += 2 * unit(gemm->dtypes[o]);
     double *slacks = calloc(extent + 1, sizeof *slacks), *got = malloc((extent + 1) * sizeof *got);
-    double *wanted = gemm_case_reference_with(gemm, p->values[0], p->values[1], p->values[2], p->tensors, slacks);
+    double *kept = malloc((kept_extent + 1) * sizeof *kept), *kept_slacks = calloc(kept_extent + 1, sizeof *kept_slacks);
+    double *step_slacks[SC_GEMM_MAX_STEPS] = {0};
+    if (stores < SC_GEMM_MAX_STEPS)
+        step_slacks[stores] = kept_slacks;
+    double *wanted = gemm_case_reference_of_all(gemm, p->values[0], p->values[1], p->values[2], p->tensors, slacks, step_slacks);
     for (int run = 0; run < 3; run++) {
-        SUCCEED(sc_session_run(session, func, feeds, count, (sc_fetch_value[]){{0, got, "f64"}}, 1, &error));
-        for (size_t i = 0; i < extent; i++) {
-            if (!(fabs(got[i] - wanted[i]) <= units * (slacks[i] + fabs(wanted[i]))))
-                fail_msg("%s: element %zu is %.9g, wanted %.9g", gemm_case_text(gemm), i, got[i], wanted[i]);
-        }
+        const sc_fetch_value fetches[] = {{0, got, "f64"}, {1, kept, "f64"}};
+        SUCCEED(sc_session_run(session, func, feeds, count, fetches, stores < SC_GEMM_MAX_STEPS ? 2 : 1, &error));
+        expect_near(gemm, "c", got, wanted, slacks, extent, units);
+        if (stores < SC_GEMM_MAX_STEPS)
+            expect_near(gemm, "what is kept", kept, p->tensors[stores], kept_slacks, kept_extent, units);
     }
     free(slacks);
+    free(kept_slacks);
     free(got);
+    free(kept);
+    free(before);
     free(wanted);
 }
 
@@ -395,21 +431,42 @@ static sc_gemm_step *add_step(sc_gemm *gemm, sc_gemm_step_kind kind)
     return &gemm->steps[gemm->step_count++];
 }
 
-/* What the library has: a scale, a vector along one of the dims, an activation. False: this product takes none. */
+/* As c, with columns and matrices apart as the library wants it of what derivatives need. */
+static void lay_out_aux(const sc_gemm *gemm, uint32_t along, sc_gemm_step *step)
+{
+    int64_t stride = (gemm->dims[along].size + 7) / 8 * 8;
+    step->strides[along] = 1;
+    for (uint32_t i = gemm->dim_count; i-- > 0;) {
+        if (i == along || gemm->dims[i].role == SC_GEMM_K)
+            continue;
+        step->strides[i] = stride;
+        stride *= gemm->dims[i].size;
+    }
+}
+
+/* What the library has: a scale, a vector along one of the dims, an activation, which may keep what it is applied to; or the derivative of
+ * one. False: this product takes none. */
 static bool add_epilogue(gemm_case *p, uint64_t *seed)
 {
     sc_matmul form;
     sc_gemm *gemm = &p->gemm, before = p->gemm;
     gemm->accumulate = false;
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        uint32_t activation = gemm_case_below(seed, 6);
         gemm->step_count = 0;
         if (gemm_case_below(seed, 2) == 0)
             add_step(gemm, SC_GEMM_SCALE);
-        add_step(gemm, SC_GEMM_ADD)->strides[i] = 1;
-        if (gemm_case_below(seed, 3) > 0)
-            add_step(gemm, gemm_case_below(seed, 2) == 0 ? SC_GEMM_RELU : SC_GEMM_GELU_TANH);
+        if (activation == 5)
+            lay_out_aux(gemm, i, add_step(gemm, SC_GEMM_GELU_TANH_GRAD));
+        else
+            add_step(gemm, SC_GEMM_ADD)->strides[i] = 1;
+        if (activation == 4)
+            lay_out_aux(gemm, i, add_step(gemm, SC_GEMM_STORE));
+        if (activation > 1 && activation < 5)
+            add_step(gemm, activation == 2 ? SC_GEMM_RELU : SC_GEMM_GELU_TANH);
         if (gemm->dims[i].size > 1 && sc_gemm_valid(gemm) && sc_matmul_of(gemm, &form) == NULL) {
-            p->tensors[form.bias] = gemm_case_values(sc_gemm_step_extent(gemm, form.bias), gemm->steps[form.bias].dtype, seed);
+            for (uint32_t s = 0; s < gemm->step_count; s++)
+                p->tensors[s] = gemm_case_values(sc_gemm_step_extent(gemm, s), gemm->steps[s].dtype, seed);
             return true;
         }
     }
@@ -434,7 +491,7 @@ static void products_are_what_they_should(void **state)
     gemm_case *cases = calloc(PRODUCTS, sizeof *cases);
     image_case c;
     uint64_t seed = 11;
-    uint32_t with_bias = 0, with_loops = 0, with_activation = 0, accumulates = 0;
+    uint32_t with_bias = 0, with_loops = 0, with_activation = 0, accumulates = 0, keeps = 0, slopes = 0;
     cuda_begin(&c, 1, 1);
     uint32_t workspace = image_buffer(&c, SC_BUFFER_WORKSPACE, SC_MATMUL_WORKSPACE, "workspace");
     for (uint32_t i = 0; i < PRODUCTS; i++) {
@@ -445,11 +502,13 @@ static void products_are_what_they_should(void **state)
         with_activation += form.activation != SC_GEMM_STEP_KINDS;
         with_loops += form.loop_count > 0;
         accumulates += form.accumulate;
+        keeps += storing_step(&cases[i].gemm) != SC_GEMM_MAX_STEPS;
+        slopes += form.activation == SC_GEMM_GELU_TANH_GRAD;
         add_product(&c, &cases[i].gemm, workspace);
     }
-    if (with_bias < 30 || with_activation < 10 || with_loops < 1 || accumulates < 5)
-        fail_msg("of %d, %u have a bias, %u an activation, %u loops, %u add to what is there", PRODUCTS, with_bias, with_activation,
-                 with_loops, accumulates);
+    if (with_bias < 30 || with_activation < 10 || with_loops < 1 || accumulates < 5 || keeps < 5 || slopes < 5)
+        fail_msg("of %d, %u have a bias, %u an activation, %u loops, %u add to what is there, %u keep something, %u have a slope", PRODUCTS,
+                 with_bias, with_activation, with_loops, accumulates, keeps, slopes);
     cuda_object(&c, "", "cubin", 80);
     sc_executable *program = image_executable(&c);
     standin.sc_standin_seed(2);

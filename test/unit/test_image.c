@@ -212,6 +212,23 @@ static void give_stage(image_case *c, sc_image_stage stage)
     kernel->stage_count = 1;
 }
 
+/* The product gets a step with a tensor that lies as its result does. */
+static void give_step(image_case *c, sc_gemm_step_kind kind, sc_image_ref tensor)
+{
+    sc_gemm *gemm = &c->gemms.data[0];
+    sc_image_instr *product = instr(c, 0, 1);
+    sc_image_ref *args = sc_arena_array(&c->arena, 5, sizeof *args);
+    gemm->step_count = 1;
+    gemm->steps[0] = (sc_gemm_step){.kind = kind, .dtype = gemm->dtypes[SC_GEMM_C]};
+    for (uint32_t i = 0; i < gemm->dim_count; i++)
+        gemm->steps[0].strides[i] = gemm->dims[i].strides[SC_GEMM_C];
+    memcpy(args, product->args, 3 * sizeof *args);
+    args[3] = tensor;
+    args[4] = product->args[3];
+    product->args = args;
+    product->arg_count = 5;
+}
+
 #define SPOIL(name, statement)                                                                                                             \
     static void name(image_case *c)                                                                                                        \
     {                                                                                                                                      \
@@ -271,6 +288,11 @@ SPOIL(product_too_large, c->gemms.data[0].dims[0].size++)
 SPOIL(product_in_place, instr(c, 0, 1)->args[2] = instr(c, 0, 1)->args[0])
 SPOIL(product_without_scratch, instr(c, 0, 1)->arg_count = 3)
 SPOIL(product_askew, instr(c, 0, 1)->args[1].at = 2)
+SPOIL(step_over_operand, give_step(c, SC_GEMM_STORE, instr(c, 0, 1)->args[0]))
+SPOIL(step_over_result, give_step(c, SC_GEMM_STORE, instr(c, 0, 1)->args[2]))
+SPOIL(step_of_result, give_step(c, SC_GEMM_GELU_GRAD, instr(c, 0, 1)->args[2]))
+SPOIL(step_beyond, give_step(c, SC_GEMM_STORE, (sc_image_ref){instr(c, 0, 1)->args[2].buffer, 4}))
+SPOIL(step_in_one_place, give_step(c, SC_GEMM_STORE, instr(c, 0, 1)->args[2]); c->gemms.data[0].steps[0].strides[0] = 0)
 SPOIL(gather_too_small, c->buffers.data[instr(c, 0, 2)->args[1].buffer].bytes--)
 SPOIL(gather_in_place, instr(c, 0, 2)->args[0] = instr(c, 0, 2)->args[1])
 SPOIL(finish_of_nothing, instr(c, 0, 3)->index = 1)
@@ -340,6 +362,11 @@ static const fault_case faults[] = {
     {product_in_place, "instruction 1 (layers[0]): arguments 0 and 2 overlap"},
     {product_without_scratch, "3 arguments and 0 parameters, but it takes 4 and 0"},
     {product_askew, "instruction 1 (layers[0]): argument 1 touches"},
+    {step_over_operand, "arguments 0 and 3 overlap"},
+    {step_over_result, "arguments 2 and 3 overlap"},
+    {step_of_result, "arguments 2 and 3 overlap"},
+    {step_beyond, "instruction 1 (layers[0]): argument 3 touches"},
+    {step_in_one_place, "gemm 0: two elements that a step stores are in one place"},
     {gather_too_small, "instruction 2 (layers[0]): argument 1 touches 120 bytes at 0"},
     {gather_in_place, "instruction 2 (layers[0]): arguments 0 and 1 overlap"},
     {finish_of_nothing, "it ends instruction 1, which is no collective in flight"},

@@ -11,7 +11,8 @@ static int64_t element(const sc_matmul_matrix *matrix, int64_t row, int64_t colu
     return down + across * matrix->stride + b * matrix->batch_stride;
 }
 
-static void one_call(const sc_gemm *gemm, const sc_matmul *p, double *const *values, double *const *tensors, const int64_t *at, double *c)
+static void one_call(const sc_gemm *gemm, const sc_matmul *p, double *const *values, double *const *tensors, const int64_t *at, double *c,
+                     double *kept)
 {
     for (int64_t b = 0; b < p->batches; b++)
         for (int64_t j = 0; j < p->columns; j++)
@@ -23,7 +24,12 @@ static void one_call(const sc_gemm *gemm, const sc_matmul *p, double *const *val
                 sum *= p->alpha;
                 if (p->bias < SC_GEMM_MAX_STEPS)
                     sum += tensors[p->bias][i];
-                if (p->activation != SC_GEMM_STEP_KINDS)
+                int64_t beside = i + j * p->aux_stride + b * p->aux_batch_stride;
+                if (p->activation == SC_GEMM_GELU_TANH_GRAD)
+                    sum *= gemm_case_slope(SC_GEMM_GELU_TANH, tensors[p->aux][beside]);
+                else if (p->aux < SC_GEMM_MAX_STEPS)
+                    kept[beside] = sum;
+                if (p->activation != SC_GEMM_STEP_KINDS && p->activation != SC_GEMM_GELU_TANH_GRAD)
                     sum = gemm_case_activation(p->activation, sum, &slack);
                 int64_t to = at[SC_GEMM_C] + element(&p->d, i, j, b);
                 c[to] = sum + (p->accumulate ? values[SC_GEMM_C][to] : 0);
@@ -32,52 +38,122 @@ static void one_call(const sc_gemm *gemm, const sc_matmul *p, double *const *val
 }
 
 static void all_calls(const sc_gemm *gemm, const sc_matmul *p, uint32_t loop, double *const *values, double *const *tensors,
-                      const int64_t *at, double *c)
+                      const int64_t *at, double *c, double *kept)
 {
     if (loop == p->loop_count) {
-        one_call(gemm, p, values, tensors, at, c);
+        one_call(gemm, p, values, tensors, at, c, kept);
         return;
     }
     for (int64_t i = 0; i < p->loops[loop].size; i++) {
         int64_t next[SC_GEMM_OPERANDS];
         for (int o = 0; o < SC_GEMM_OPERANDS; o++)
             next[o] = at[o] + i * p->loops[loop].strides[o];
-        all_calls(gemm, p, loop + 1, values, tensors, next, c);
+        all_calls(gemm, p, loop + 1, values, tensors, next, c, kept);
     }
+}
+
+/* How many took the form, and how. */
+typedef struct tally {
+    uint32_t taken, with_loops, with_bias, swapped, transposed, keeps, slopes, batched;
+} tally;
+
+static void expect_same(const sc_gemm *gemm, const char *what, const double *got, const double *wanted, int64_t count)
+{
+    for (int64_t j = 0; j < count; j++) {
+        if (!(fabs(got[j] - wanted[j]) <= 1e-9))
+            fail_msg("%s: element %lld of %s is %g, wanted %g", gemm_case_text(gemm), (long long)j, what, got[j], wanted[j]);
+    }
+}
+
+static double *copy_of(const double *values, int64_t count)
+{
+    double *made = malloc(((size_t)count + 1) * sizeof *made);
+    assert_non_null(made);
+    memcpy(made, values, (size_t)count * sizeof *made);
+    return made;
+}
+
+static void check_form(const gemm_case *c, tally *t)
+{
+    static const int64_t origin[SC_GEMM_OPERANDS] = {0};
+    sc_matmul p;
+    const sc_gemm *gemm = &c->gemm;
+    if (sc_matmul_of(gemm, &p) != NULL)
+        return;
+    bool keeps = p.aux < SC_GEMM_MAX_STEPS && gemm->steps[p.aux].kind == SC_GEMM_STORE;
+    int64_t count = sc_gemm_extent(gemm, SC_GEMM_C), kept_count = keeps ? sc_gemm_step_extent(gemm, p.aux) : 0;
+    double *got = copy_of(c->values[2], count), *kept = keeps ? copy_of(c->tensors[p.aux], kept_count) : NULL;
+    double *wanted = gemm_case_reference(gemm, c->values[0], c->values[1], c->values[2], c->tensors);
+    all_calls(gemm, &p, 0, c->values, c->tensors, origin, got, kept);
+    expect_same(gemm, "c", got, wanted, count);
+    if (keeps)
+        expect_same(gemm, "what is kept", kept, c->tensors[p.aux], kept_count);
+    t->taken++;
+    t->with_loops += p.loop_count > 0;
+    t->with_bias += p.bias < SC_GEMM_MAX_STEPS;
+    t->swapped += p.a.operand == SC_GEMM_A;
+    t->transposed += p.a.is_transposed;
+    t->keeps += keeps;
+    t->slopes += p.activation == SC_GEMM_GELU_TANH_GRAD;
+    t->batched += p.aux < SC_GEMM_MAX_STEPS && p.batches > 1;
+    free(wanted);
+    free(got);
+    free(kept);
 }
 
 static void what_takes_the_form_computes_the_same(void **state)
 {
     (void)state;
     uint64_t seed = 7;
-    uint32_t taken = 0, with_loops = 0, with_bias = 0, swapped = 0, transposed = 0;
+    tally t = {0};
     for (int i = 0; i < 20000; i++) {
-        static const int64_t origin[SC_GEMM_OPERANDS] = {0};
         gemm_case c;
-        sc_matmul p;
         gemm_case_draw(&c, &seed, 5);
-        if (sc_matmul_of(&c.gemm, &p) == NULL) {
-            size_t bytes = (size_t)sc_gemm_extent(&c.gemm, SC_GEMM_C) * sizeof(double);
-            double *wanted = gemm_case_reference(&c.gemm, c.values[0], c.values[1], c.values[2], c.tensors), *got = malloc(bytes + 1);
-            memcpy(got, c.values[2], bytes);
-            all_calls(&c.gemm, &p, 0, c.values, c.tensors, origin, got);
-            for (int64_t j = 0; j < sc_gemm_extent(&c.gemm, SC_GEMM_C); j++) {
-                if (!(fabs(got[j] - wanted[j]) <= 1e-9))
-                    fail_msg("%s: element %lld is %g, wanted %g", gemm_case_text(&c.gemm), (long long)j, got[j], wanted[j]);
-            }
-            taken++;
-            with_loops += p.loop_count > 0;
-            with_bias += p.bias < SC_GEMM_MAX_STEPS;
-            swapped += p.a.operand == SC_GEMM_A;
-            transposed += p.a.is_transposed;
-            free(wanted);
-            free(got);
-        }
+        check_form(&c, &t);
         gemm_case_free(&c);
     }
-    if (taken < 1000 || with_loops < 20 || with_bias < 10 || swapped < 100 || transposed < 100)
-        fail_msg("only %u were taken, %u with loops, %u with a bias, %u with operands exchanged, %u transposed", taken, with_loops,
-                 with_bias, swapped, transposed);
+    if (t.taken < 1000 || t.with_loops < 20 || t.with_bias < 10 || t.swapped < 100 || t.transposed < 100)
+        fail_msg("only %u were taken, %u with loops, %u with a bias, %u with operands exchanged, %u transposed", t.taken, t.with_loops,
+                 t.with_bias, t.swapped, t.transposed);
+}
+
+/* Random contractions seldom have what a derivative needs where the library wants it: strides are multiples of 8 here, or almost. */
+static void what_is_kept_for_a_derivative_takes_the_form(void **state)
+{
+    (void)state;
+    uint64_t seed = 23;
+    tally t = {0};
+    for (int i = 0; i < 4000; i++) {
+        gemm_case c = {0};
+        sc_gemm *gemm = &c.gemm;
+        int64_t batch = 1 + gemm_case_below(&seed, 3), m = 1 + gemm_case_below(&seed, 5), n = 1 + gemm_case_below(&seed, 17), k = 3;
+        int64_t stride = (n + 7) / 8 * 8 + (gemm_case_below(&seed, 8) == 0 ? 4 : 0), apart = m * stride + 8 * gemm_case_below(&seed, 2);
+        bool turned = gemm_case_below(&seed, 2) == 0;
+        *gemm = (sc_gemm){.dim_count = 4,
+                          .dims = {{batch, SC_GEMM_BATCH, {m * k, n * k, m * n}},
+                                   {m, SC_GEMM_M, {turned ? 1 : k, 0, n}},
+                                   {n, SC_GEMM_N, {0, 1, 1}},
+                                   {k, SC_GEMM_K, {turned ? m : 1, n, 0}}},
+                          .sum = SC_DTYPE_f32};
+        if (gemm_case_below(&seed, 2) == 0)
+            gemm->steps[gemm->step_count++] = (sc_gemm_step){.kind = SC_GEMM_SCALE, .scale = 0.5};
+        if (gemm_case_below(&seed, 2) == 0)
+            gemm->steps[gemm->step_count++] = (sc_gemm_step){.kind = SC_GEMM_ADD, .strides = {0, 0, 1, 0}};
+        bool keeps = gemm_case_below(&seed, 2) == 0;
+        gemm->steps[gemm->step_count++] =
+            (sc_gemm_step){.kind = keeps ? SC_GEMM_STORE : SC_GEMM_GELU_TANH_GRAD, .strides = {apart, stride, 1, 0}};
+        if (keeps)
+            gemm->steps[gemm->step_count++] = (sc_gemm_step){.kind = gemm_case_below(&seed, 4) == 0 ? SC_GEMM_GELU : SC_GEMM_GELU_TANH};
+        assert_null(sc_gemm_invalid(gemm));
+        for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+            c.values[o] = gemm_case_values(sc_gemm_extent(gemm, (sc_gemm_operand)o), SC_DTYPE_f32, &seed);
+        for (uint32_t s = 0; s < gemm->step_count; s++)
+            c.tensors[s] = gemm_case_values(sc_gemm_step_extent(gemm, s), SC_DTYPE_f32, &seed);
+        check_form(&c, &t);
+        gemm_case_free(&c);
+    }
+    if (t.keeps < 1000 || t.slopes < 700 || t.batched < 800 || t.with_bias < 500 || t.taken > 3500)
+        fail_msg("of %u, %u keep something, %u have a slope, %u a batch, %u a bias", t.taken, t.keeps, t.slopes, t.batched, t.with_bias);
 }
 
 /* m 4 256 | n 12 64 | k 768, as a model's projections are, with a bias. */
@@ -133,6 +209,24 @@ static void what_does_not_is_told_why(void **state)
     gemm.steps[gemm.step_count++].kind = SC_GEMM_RELU;
     assert_string_equal(sc_matmul_of(&gemm, &p), "it adds to what is there behind an activation");
     gemm = projection();
+    gemm.steps[1] = (sc_gemm_step){.kind = SC_GEMM_STORE, .dtype = SC_DTYPE_bf16, .strides = {196608, 768, 64, 1, 0}};
+    gemm.steps[2].kind = SC_GEMM_GELU_TANH;
+    gemm.step_count = 3;
+    assert_null(sc_matmul_of(&gemm, &p));
+    assert_int_equal(p.aux, 1);
+    assert_int_equal(p.aux_stride, 768);
+    assert_int_equal(p.activation, SC_GEMM_GELU_TANH);
+    gemm.steps[1].dtype = SC_DTYPE_f32;
+    assert_string_equal(sc_matmul_of(&gemm, &p), "what its derivative needs has another dtype");
+    gemm.steps[1] = (sc_gemm_step){.kind = SC_GEMM_STORE, .dtype = SC_DTYPE_bf16, .strides = {256 * 770, 770, 64, 1, 0}};
+    assert_string_equal(sc_matmul_of(&gemm, &p), "what its derivative needs is not laid out as the library wants it");
+    gemm.steps[1] = (sc_gemm_step){.kind = SC_GEMM_STORE, .dtype = SC_DTYPE_bf16, .strides = {196608, 768, 64, 1, 0}};
+    gemm.steps[2].kind = SC_GEMM_RELU; /* the library would keep bits of it */
+    assert_string_equal(sc_matmul_of(&gemm, &p), "the library has no such epilogue");
+    gemm.steps[1].kind = SC_GEMM_GELU_TANH_GRAD;
+    gemm.step_count = 2;
+    assert_string_equal(sc_matmul_of(&gemm, &p), "the library has no such epilogue"); /* behind a bias */
+    gemm = projection();
     gemm.dtypes[SC_GEMM_B] = SC_DTYPE_f32;
     assert_string_equal(sc_matmul_of(&gemm, &p), "the library has no such combination of dtypes");
     gemm = projection();
@@ -143,6 +237,7 @@ static void what_does_not_is_told_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_takes_the_form_computes_the_same),
+                                       cmocka_unit_test(what_is_kept_for_a_derivative_takes_the_form),
                                        cmocka_unit_test(what_models_are_made_of_is_taken), cmocka_unit_test(what_does_not_is_told_why)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
