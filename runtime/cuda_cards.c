@@ -21,6 +21,12 @@ sc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *cal
     return sc_fail(error, status, "%s%s%s: %s (%s, %u)", what, *what == 0 ? "" : ": ", call, text, name, result);
 }
 
+sc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, sc_status status, sc_error *error)
+{
+    sc_cu_result result = api->cuCtxSetCurrent(context);
+    return status != SC_OK ? status : sc_cuda_check(api, result, "cuCtxSetCurrent", "", error);
+}
+
 /* ---- before anything is allocated ---- */
 
 static sc_status start_driver(sc_cuda *api, sc_error *error)
@@ -263,16 +269,21 @@ sc_status sc_cuda_open_cards(sc_session *session, sc_error *error)
     if (own->cards == NULL)
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for %u cards", cards);
     own->card_count = cards;
+    sc_cu_context callers = NULL;
+    status = SC_CUDA(&own->api, error, "", cuCtxGetCurrent, &callers);
     for (uint32_t c = 0; status == SC_OK && c < cards; c++) {
         own->cards[c].ordinal = (int)((first_card(image, session->rank_count) + c) % (uint32_t)count);
         status = open_card(&own->api, image, session->rank_count > cards, &own->cards[c], error);
     }
-    return status;
+    return sc_cuda_give_back(&own->api, callers, status, error);
 }
 
 void sc_cuda_close_cards(sc_session *session)
 {
     sc_cuda_session *own = session->device_state;
+    sc_cu_context callers = NULL;
+    if (own->cards != NULL)
+        own->api.cuCtxGetCurrent(&callers);
     for (uint32_t c = 0; own->cards != NULL && c < own->card_count; c++) {
         sc_cuda_card *card = &own->cards[c];
         if (card->context != NULL)
@@ -286,6 +297,8 @@ void sc_cuda_close_cards(sc_session *session)
         free(card->modules);
         free(card->functions);
     }
+    if (own->cards != NULL)
+        own->api.cuCtxSetCurrent(callers);
     free(own->cards);
     if (own->api.library != NULL)
         sc_cuda_close(&own->api);

@@ -597,7 +597,10 @@ static sc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int64_t 
     const sc_cuda *api = &own->session->api;
     const char *what = rank->session->image->buffers[buffer].name;
     sc_cu_address at = (sc_cu_address)(uintptr_t)sc_rank_buffer(rank, buffer);
-    sc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
+    sc_cu_context callers = NULL; /* this may be the application's thread */
+    sc_status status = SC_CUDA(api, error, "", cuCtxGetCurrent, &callers);
+    if (status == SC_OK)
+        status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
     for (int64_t done = 0; status == SC_OK && done < bytes;) {
         size_t piece = bytes - done < SC_CUDA_STAGING ? (size_t)(bytes - done) : SC_CUDA_STAGING;
         if (!to_host)
@@ -610,7 +613,7 @@ static sc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int64_t 
             memcpy(host + done, own->staging, piece);
         done += (int64_t)piece;
     }
-    return status;
+    return sc_cuda_give_back(api, callers, status, error);
 }
 
 static sc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes, sc_error *error)

@@ -97,6 +97,8 @@ sc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *cal
 #define SC_CUDA(api, error, what, name, ...) sc_cuda_check(api, (api)->name(__VA_ARGS__), #name, what, error)
 
 /* ---- cuda_cards.c ---- */
+/* At the end of what an application's thread does: it has the context again that it had. `status`, or that this failed. */
+sc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, sc_status status, sc_error *error);
 sc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, sc_error *error);
 sc_status sc_cuda_open_cards(sc_session *session, sc_error *error);
 void sc_cuda_close_cards(sc_session *session);

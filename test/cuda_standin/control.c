@@ -298,5 +298,6 @@ void sc_standin_reset(void)
         free_object(the.primary[i]);
     }
     memset(the.primary, 0, sizeof the.primary);
+    current = NULL;
     pthread_mutex_unlock(&the.lock);
 }

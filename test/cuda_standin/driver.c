@@ -202,6 +202,11 @@ sc_cu_result cuDevicePrimaryCtxRelease_v2(sc_cu_device device)
     CALL(ANYWHERE, release(device));
 }
 
+sc_cu_result cuCtxGetCurrent(sc_cu_context *out)
+{
+    CALL(ANYWHERE, (*out = current, SC_CU_SUCCESS));
+}
+
 static sc_cu_result set_current(sc_cu_context context)
 {
     if (context != NULL && !is_live(context, CONTEXT))

@@ -242,6 +242,40 @@ static void ranks_with_a_card_each_step_alike(void **state)
     }
 }
 
+/* An application has contexts of its own; sessions leave its thread as it was. */
+static void the_callers_context_stays(void **state)
+{
+    (void)state;
+    static sc_cuda api;
+    sc_cu_context mine = NULL, seen = NULL;
+    step_data d = make_data();
+    float w[STEP_D * STEP_H];
+    have_cards(3);
+    SUCCEED(sc_cuda_open(&api, &error) ? SC_OK : error.status);
+    assert_int_equal(api.cuInit(0), SC_CU_SUCCESS);
+    assert_int_equal(api.cuDevicePrimaryCtxRetain(&mine, 2), SC_CU_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        image_case c;
+        sc_cu_context set = i == 0 ? mine : NULL;
+        sc_executable *program = cuda_step_program(&c, 2, 1);
+        assert_int_equal(api.cuCtxSetCurrent(set), SC_CU_SUCCESS);
+        sc_session *session = session_of(program);
+        set_weights(session, &d);
+        assert_true(run_step(session, &d) == d.total);
+        SUCCEED(sc_session_get_state(session, sc_executable_find_state(program, "w"), w, NULL, &error));
+        assert_int_equal(api.cuCtxGetCurrent(&seen), SC_CU_SUCCESS);
+        assert_ptr_equal(seen, set);
+        sc_session_free(session);
+        assert_int_equal(api.cuCtxGetCurrent(&seen), SC_CU_SUCCESS);
+        assert_ptr_equal(seen, set);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+    }
+    assert_int_equal(api.cuDevicePrimaryCtxRelease_v2(2), SC_CU_SUCCESS);
+    sc_cuda_close(&api);
+    expect_clean();
+}
+
 /* Steps are graphs when a call fails on one rank; those of the communicators that go must not be replayed with the new ones. */
 static void a_session_goes_on_after_an_error(void **state)
 {
@@ -415,6 +449,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_with_a_card_each_move_the_same),
         cmocka_unit_test(groups_are_of_any_order),
         cmocka_unit_test(ranks_with_a_card_each_step_alike),
+        cmocka_unit_test(the_callers_context_stays),
         cmocka_unit_test(a_session_goes_on_after_an_error),
         cmocka_unit_test(one_rank_survives_every_call_that_fails),
         cmocka_unit_test(ranks_survive_calls_that_fail),
