@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "runtime/drive/json.h"
+#include "support/target.h"
 #include "tools/prog/prog.h"
 
 static void print_json(const sc_products *p, sc_strbuf *out)
@@ -22,11 +23,12 @@ void sc_prog_tune(sc_prog *prog)
     if (sc_prog_open(prog) == NULL)
         return;
     sc_session_products(prog->session, &p);
-    if (p.count == 0)
+    const sc_target *target = sc_target_find(sc_executable_target(prog->program));
+    if (target == NULL || !sc_target_is_cuda(target))
         sc_prog_fail(prog, SC_D_usage, "this program, for %s, has no products that cuBLASLt computes", sc_executable_target(prog->program));
     else if (!prog->machine->is_first)
         return;
-    else if (!p.is_written)
+    else if (p.count > 0 && !p.is_written)
         sc_prog_fail(prog, SC_D_run_failed, "%s", p.unwritten[0] != 0 ? p.unwritten : "there is no file to keep the choices in");
     else if (prog->run.json)
         print_json(&p, &prog->out);
