@@ -240,9 +240,15 @@ static bool set_kind(sc_module *m, sc_op_id op, sc_op_kind kind)
     return true;
 }
 
+/* The slope is taken at x + 1/2, which differs at 0 alone where x is whole. */
 bool relu_passes_at_zero(sc_module *m, sc_func_id func)
 {
-    return set_kind(m, find_in_phase(m, func, SC_OP_gt, NULL, "backward"), SC_OP_ge);
+    sc_op_id slope = find_in_phase(m, func, SC_OP_relu_grad, NULL, "backward");
+    if (slope == SC_NONE)
+        return false;
+    sc_value x = operand_of(m, slope, 1);
+    sc_type type = m->values.data[x].type;
+    return read_as_operand(m, slope, 1, make_before(m, slope, SC_OP_add, x, make_number(m, slope, 0.5, type), type));
 }
 
 bool tie_goes_to_the_second(sc_module *m, sc_func_id func)
