@@ -110,24 +110,66 @@ static int parts_of(const sc_attend_desc *desc, const sc_attend_cuda_tile *tile)
     return parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : (int)parts;
 }
 
-/* Chosen so that sums stay in registers (255 of a thread) and tiles in SC_ATTEND_CUDA_SHARED. */
-sc_attend_cuda_tiles sc_attend_cuda_default_tiles(const sc_attend_desc *desc)
+typedef enum stage_kind { FORWARD_FEW, FORWARD, D_Q, D_K_D_V } stage_kind;
+
+/* What a block of the stage takes of shared memory; a little more than it does. */
+static int64_t block_bytes(const sc_attend_desc *desc, stage_kind kind, const sc_attend_cuda_tile *tile)
 {
-    static const struct {
-        int64_t head;
-        sc_attend_cuda_tile few, forward, d_q, d_k_d_v;
-    } rows[] = {
-        {64, {1, 1, 64, 3, 4}, {4, 2, 64, 2, 2}, {4, 1, 64, 2, 2}, {4, 1, 64, 2, 2}},
-        {128, {1, 1, 32, 3, 4}, {4, 2, 32, 2, 2}, {4, 1, 32, 2, 2}, {4, 1, 32, 2, 2}},
-        {192, {1, 1, 16, 4, 4}, {4, 1, 32, 2, 2}, {3, 1, 16, 2, 1}, {3, 1, 16, 2, 1}},
-        {SC_ATTEND_CUDA_MAX_HEAD, {1, 1, 16, 3, 4}, {4, 1, 16, 3, 1}, {3, 1, 16, 2, 1}, {3, 1, 16, 2, 1}},
-    };
-    int64_t own = sc_attend_own_size(desc), head = desc->e.size > own ? desc->e.size : own;
-    size_t i = 0;
-    while (rows[i].head < head && i + 1 < sizeof rows / sizeof *rows)
-        i++;
-    sc_attend_cuda_tiles tiles = {
-        .forward = sc_attend_rows(desc) <= FEW ? rows[i].few : rows[i].forward, .d_q = rows[i].d_q, .d_k_d_v = rows[i].d_k_d_v};
+    enum { PLACES = 10, PLACE = 8, ALIGNMENT = 16 * 16 };
+    int64_t e = sc_attend_head_of(desc->e.size).step, own = sc_attend_head_of(desc->own[0].size).step, both = 2 * (e + own);
+    int64_t rows = 16 * tile->warps * tile->strips, columns = (int64_t)tile->stages * tile->tile;
+    sc_attend_places places = sc_attend_places_of(desc, NULL, 0);
+    int64_t of_masks = PLACE * (places.count + places.has_weight_row), of_rows = PLACE * 4 /* three arrays' places, an interval */;
+    if (kind == D_K_D_V)
+        return rows * both + columns * (both + 16 + of_masks) + ALIGNMENT;
+    int64_t queries = kind == D_Q ? (e > own ? e : own) + own : e > own ? e : own;
+    return rows * (2 * queries + of_rows + of_masks) + columns * both + ALIGNMENT;
+}
+
+/* In the order of preference, the last for cards with least memory. What there is to choose from keeps sums, weights and fragments in
+ * registers (255 of a thread, so eight warps on a multiprocessor), as NVRTC says for sm_80, sm_90a and sm_100a. Eight warps come first, in
+ * two blocks, which do not wait for each other; then long tiles, since what a warp loads of its own rows serves a whole tile; then more of
+ * them on their way. */
+static const struct {
+    stage_kind kind;
+    int64_t head; /* at most */
+    sc_attend_cuda_tile tile;
+} choices[] = {
+    {FORWARD_FEW, 64, {1, 1, 64, 3, 4}},  {FORWARD_FEW, 128, {1, 1, 32, 3, 4}}, {FORWARD_FEW, 192, {1, 1, 16, 4, 4}},
+    {FORWARD_FEW, 256, {1, 1, 16, 3, 4}}, {FORWARD, 64, {4, 2, 64, 4, 2}},      {FORWARD, 64, {4, 2, 64, 3, 2}},
+    {FORWARD, 64, {4, 2, 64, 2, 2}},      {FORWARD, 128, {4, 2, 32, 3, 2}},     {FORWARD, 128, {4, 2, 32, 2, 2}},
+    {FORWARD, 192, {4, 1, 48, 2, 2}},     {FORWARD, 192, {4, 1, 32, 2, 2}},     {FORWARD, 256, {4, 1, 32, 2, 2}},
+    {FORWARD, 256, {8, 1, 32, 2, 1}},     {FORWARD, 256, {4, 1, 16, 3, 1}},     {D_Q, 64, {4, 1, 64, 3, 2}},
+    {D_Q, 64, {4, 1, 64, 2, 2}},          {D_Q, 128, {4, 1, 64, 2, 2}},         {D_Q, 128, {4, 1, 32, 2, 2}},
+    {D_Q, 192, {4, 1, 32, 2, 2}},         {D_Q, 192, {4, 1, 16, 2, 2}},         {D_Q, 192, {3, 1, 16, 2, 1}},
+    {D_Q, 256, {4, 1, 16, 2, 2}},         {D_Q, 256, {7, 1, 16, 2, 1}},         {D_Q, 256, {3, 1, 16, 2, 1}},
+    {D_K_D_V, 64, {4, 1, 64, 2, 2}},      {D_K_D_V, 128, {4, 1, 32, 2, 2}},     {D_K_D_V, 192, {4, 1, 32, 2, 2}},
+    {D_K_D_V, 192, {4, 1, 16, 2, 2}},     {D_K_D_V, 192, {3, 1, 16, 2, 1}},     {D_K_D_V, 256, {4, 1, 16, 2, 2}},
+    {D_K_D_V, 256, {7, 1, 16, 2, 1}},     {D_K_D_V, 256, {3, 1, 16, 2, 1}},
+};
+
+/* The first of the least head that fits, of which so many blocks as it names have room on a multiprocessor. */
+static sc_attend_cuda_tile choose(const sc_attend_desc *desc, stage_kind kind, uint32_t shared_bytes)
+{
+    int64_t own = sc_attend_own_size(desc), size = desc->e.size > own ? desc->e.size : own, head = 0;
+    size_t last = 0;
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        if (choices[i].kind != kind || choices[i].head < size || (head != 0 && choices[i].head != head))
+            continue;
+        const sc_attend_cuda_tile *tile = &choices[i].tile;
+        head = choices[i].head;
+        last = i;
+        if (tile->resident * (block_bytes(desc, kind, tile) + SC_ATTEND_CUDA_RESERVED) <= (int64_t)shared_bytes + SC_ATTEND_CUDA_RESERVED)
+            break;
+    }
+    return choices[last].tile;
+}
+
+sc_attend_cuda_tiles sc_attend_cuda_default_tiles(const sc_attend_desc *desc, uint32_t shared_bytes)
+{
+    sc_attend_cuda_tiles tiles = {.forward = choose(desc, sc_attend_rows(desc) <= FEW ? FORWARD_FEW : FORWARD, shared_bytes),
+                                  .d_q = choose(desc, D_Q, shared_bytes),
+                                  .d_k_d_v = choose(desc, D_K_D_V, shared_bytes)};
     tiles.parts = parts_of(desc, &tiles.forward);
     return tiles;
 }
@@ -195,9 +237,11 @@ void sc_attend_emit_cuda_tiled(sc_context *context, const sc_attend_desc *desc, 
     sc_strbuf_add(out, body.data);
 }
 
-void sc_attend_emit_cuda(sc_context *context, const sc_attend_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers,
-                         sc_cuda_code *code)
+void sc_attend_emit_cuda(sc_context *context, const sc_attend_desc *desc, uint32_t shared_bytes, const char *name, sc_strbuf *out,
+                         sc_helper_set *helpers, sc_cuda_code *code)
 {
-    sc_attend_cuda_tiles tiles = sc_attend_cuda_default_tiles(desc);
+    sc_attend_cuda_tiles tiles = {0};
+    if (reason_for_simple(desc) == NULL)
+        tiles = sc_attend_cuda_default_tiles(desc, shared_bytes);
     sc_attend_emit_cuda_tiled(context, desc, &tiles, name, out, helpers, code);
 }

@@ -21,14 +21,15 @@ typedef struct sc_attend_cuda_tiles {
     int parts; /* of the keys that a block of queries sees, forward: blocks of their own, put together by one more stage; 1 .. 32 */
 } sc_attend_cuda_tiles;
 
-/* What is chosen for an op that has the form. */
-enum { SC_ATTEND_CUDA_MAX_HEAD = 256, SC_ATTEND_CUDA_SHARED = 99 << 10 /* bytes that a block of any card may have */ };
-sc_attend_cuda_tiles sc_attend_cuda_default_tiles(const sc_attend_desc *desc);
+/* What is chosen for an op that has the form, where a block may have so many bytes of shared memory and a multiprocessor has
+ * SC_ATTEND_CUDA_RESERVED more (support/target.h). */
+enum { SC_ATTEND_CUDA_MAX_HEAD = 256, SC_ATTEND_CUDA_RESERVED = 1 << 10 /* bytes that the system takes of each block */ };
+sc_attend_cuda_tiles sc_attend_cuda_default_tiles(const sc_attend_desc *desc, uint32_t shared_bytes);
 
 /* Appends the stages' functions, NAME_0, NAME_1, .., which stand behind sc_cuda_machine_text and the helpers that *helpers gains (may be
  * NULL). */
-void sc_attend_emit_cuda(sc_context *context, const sc_attend_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers,
-                         sc_cuda_code *code);
+void sc_attend_emit_cuda(sc_context *context, const sc_attend_desc *desc, uint32_t shared_bytes, const char *name, sc_strbuf *out,
+                         sc_helper_set *helpers, sc_cuda_code *code);
 /* The same in tiles of these sizes, where it has some: for tests. */
 void sc_attend_emit_cuda_tiled(sc_context *context, const sc_attend_desc *desc, const sc_attend_cuda_tiles *tiles, const char *name,
                                sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);

@@ -350,7 +350,7 @@ static void emit_attend_cuda(sc_generator *g, const void *what, const char *name
                              sc_cuda_code *code)
 {
     (void)comments;
-    sc_attend_emit_cuda(g->m->context, what, name, out, helpers, code);
+    sc_attend_emit_cuda(g->m->context, what, g->options->target->shared_bytes, name, out, helpers, code);
 }
 
 static const sc_emitters attend_emitters = {emit_attend, emit_attend_cuda};
