@@ -188,7 +188,10 @@ static sc_cu_result release(sc_cu_device device)
         purge_context(context);
     for (const object *o = the.objects; o != NULL; o = o->next)
         is_used = is_used || (o->context == context && o->kind != CONTEXT);
-    the.broken = SC_CU_SUCCESS;
+    bool is_last = true;
+    for (int c = 0; c < MAX_CARDS; c++)
+        is_last = is_last && (c == device || the.primary[c] == NULL || the.primary[c]->retained == 0);
+    the.broken = is_last ? SC_CU_SUCCESS : the.broken;
     if (is_used)
         return SC_CU_SUCCESS;
     the.primary[device] = NULL;

@@ -75,7 +75,7 @@ def main() -> int:
     arguments = parse_arguments()
     work = arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="mesh_equivalence_"))
     work.mkdir(parents=True, exist_ok=True)
-    shardc = pathlib.Path(arguments.shardc)
+    shardc = pathlib.Path(arguments.shardc).resolve()
     tools = Tools(str(shardc), str(shardc.with_name("shardc-opt")), work, arguments.dtypes, arguments.compiled, arguments.target)
     if arguments.only:
         seed, index = map(int, arguments.only.split(":"))

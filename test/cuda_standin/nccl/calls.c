@@ -293,9 +293,11 @@ static unsigned check(const op *o)
         return SC_NCCL_INVALID_ARGUMENT;
     if (sc_standin_card_of(o->stream) != o->comm->card || sc_standin_card() != o->comm->card)
         return SC_NCCL_INVALID_ARGUMENT;
+    if (!overlap(o->from, give, o->to, get))
+        return SC_NCCL_SUCCESS;
     const char *in_place = (const char *)o->to + (o->kind == ALL_GATHER ? (size_t)o->comm->rank * give : 0);
     const char *from = (const char *)o->from + (o->kind == REDUCE_SCATTER ? (size_t)o->comm->rank * get : 0);
-    return overlap(o->from, give, o->to, get) && in_place != from ? SC_NCCL_INVALID_USAGE : SC_NCCL_SUCCESS;
+    return in_place == from ? SC_NCCL_SUCCESS : SC_NCCL_INVALID_USAGE;
 }
 
 static unsigned add(op o)

@@ -341,11 +341,12 @@ sc_nccl_result ncclCommSplit(sc_nccl_comm comm, int color, int key, sc_nccl_comm
     return comm->is_blocking ? settle(comm) : SC_NCCL_IN_PROGRESS;
 }
 
-/* This member's files, but for its farewell; the last to leave takes all with it. */
+/* This member's files, but for its farewell (one that aborts leaves what others may be about to read); the last to leave takes all with it.
+ */
 static void clear_files(struct ncclComm *comm)
 {
     char command[2 * PATH], name[PATH];
-    for (uint64_t n = comm->cleared; n < comm->given; n++)
+    for (uint64_t n = comm->cleared; n < comm->given && !comm->is_aborted; n++)
         unlink(sc_nccl_name_of(name, "%s.op%llu.%d", comm->place, (unsigned long long)n, comm->rank));
     bool is_world = strcmp(comm->place + strlen(comm->folder), "/w") == 0;
     sc_nccl_give_file(sc_nccl_name_of(name, "%s.gone.%d", comm->place, comm->rank), "", 0, "", 0);
