@@ -248,7 +248,7 @@ static void drop_graph(void *data)
 
 static sc_cu_result launch_graph(sc_cu_graph_exec exec, sc_cu_stream stream)
 {
-    static const sc_standin_work work = {"cuGraphLaunch", is_graph_ready, run_graph, is_graph_left, NULL};
+    static const sc_standin_work work = {"cuGraphLaunch", is_graph_ready, run_graph, is_graph_left, drop_graph};
     if (!is_live(exec, GRAPH_EXEC) || !is_live(stream, STREAM) || stream->base.context != current)
         return RESULT_INVALID_HANDLE;
     if (stream->capture != NULL) {
@@ -257,7 +257,7 @@ static sc_cu_result launch_graph(sc_cu_graph_exec exec, sc_cu_stream stream)
     }
     launch l = {exec->nodes, must_have(calloc(exec->nodes->count + 1, sizeof(bool))), exec->nodes->count};
     exec->nodes->refs++;
-    return put(stream, &work, drop_graph, &l, sizeof l);
+    return put(stream, &work, &l, sizeof l);
 }
 
 sc_cu_result cuGraphLaunch(sc_cu_graph_exec exec, sc_cu_stream stream)

@@ -607,7 +607,7 @@ static sc_cu_result put_launch(sc_cu_function function, int64_t blocks, unsigned
     *l = (launch){function->module->code, function->kernel, current->memory, blocks, threads, shared_bytes};
     for (size_t i = 0; i < count; i++)
         memcpy(&l->values[i], arguments[i], sizeof l->values[i]);
-    sc_cu_result result = put(stream, &work, NULL, l, bytes);
+    sc_cu_result result = put(stream, &work, l, bytes);
     free(l);
     return result;
 }
@@ -667,7 +667,7 @@ static sc_cu_result put_copy(sc_cu_stream stream, bool from_host, bool to_host, 
         stream->capture->is_invalid = true;
         return RESULT_CAPTURE_UNSUPPORTED;
     }
-    sc_cu_result result = c.bytes == 0 ? SC_CU_SUCCESS : put(stream, &work, NULL, &c, sizeof c);
+    sc_cu_result result = c.bytes == 0 ? SC_CU_SUCCESS : put(stream, &work, &c, sizeof c);
     return result == SC_CU_SUCCESS && is_pageable ? drain_stream(stream) : result;
 }
 

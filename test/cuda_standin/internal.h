@@ -88,7 +88,6 @@ typedef struct op {
     struct op *next;
     record *record; /* RECORD, WAIT */
     sc_standin_work work;
-    void (*drop)(void *data); /* of what the data hold */
     void *data;
     size_t bytes;
     struct CUctx_st *context;
@@ -196,7 +195,7 @@ void free_allocation(allocation *a);
 
 /* ---- queue.c ---- */
 /* Work that cannot be put is dropped. */
-sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, void (*drop)(void *), const void *data, size_t bytes);
+sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, const void *data, size_t bytes);
 void op_free(op *o);
 void record_drop(record *r);
 bool run_work(op *o);

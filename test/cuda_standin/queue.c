@@ -27,8 +27,8 @@ void record_drop(record *r)
 
 void op_free(op *o)
 {
-    if (o->drop != NULL)
-        o->drop(o->data);
+    if (o->work.drop != NULL)
+        o->work.drop(o->data);
     record_drop(o->record);
     free(o->data);
     free(o);
@@ -218,15 +218,10 @@ static void append(sc_cu_stream stream, op *o)
     pthread_cond_broadcast(&the.changed);
 }
 
-sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, void (*drop)(void *), const void *data, size_t bytes)
+sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, const void *data, size_t bytes)
 {
     op *o = must_have(calloc(1, sizeof *o));
-    *o = (op){.kind = OP_WORK,
-              .work = *work,
-              .drop = drop != NULL ? drop : work->drop,
-              .data = must_have(malloc(bytes + 1)),
-              .bytes = bytes,
-              .context = current};
+    *o = (op){.kind = OP_WORK, .work = *work, .data = must_have(malloc(bytes + 1)), .bytes = bytes, .context = current};
     memcpy(o->data, data, bytes);
     sc_cu_result result = !is_live(stream, STREAM) || stream->base.context != current ? (sc_cu_result)RESULT_INVALID_HANDLE
                           : stream->capture != NULL && stream->capture->is_invalid    ? (sc_cu_result)RESULT_CAPTURE_INVALIDATED
@@ -247,7 +242,7 @@ sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, void (*drop)(
 sc_cu_result sc_standin_enqueue(sc_cu_stream stream, const sc_standin_work *work, const void *data, size_t bytes)
 {
     pthread_mutex_lock(&the.lock);
-    sc_cu_result result = put(stream, work, NULL, data, bytes);
+    sc_cu_result result = put(stream, work, data, bytes);
     pthread_mutex_unlock(&the.lock);
     return result;
 }
@@ -395,14 +390,15 @@ static void drop_host_call(void *data)
 /* Not in captures: nobody asks for it. */
 static sc_cu_result put_host_call(sc_cu_stream stream, sc_cu_host_function function, void *data)
 {
-    static const sc_standin_work work = {.name = "cuLaunchHostFunc", .is_ready = is_host_call_over, .run = run_nothing};
+    static const sc_standin_work work = {
+        .name = "cuLaunchHostFunc", .is_ready = is_host_call_over, .run = run_nothing, .drop = drop_host_call};
     if (!is_live(stream, STREAM))
         return RESULT_INVALID_HANDLE;
     if (function == NULL || stream->capture != NULL)
         return RESULT_INVALID_VALUE;
     host_call *call = must_have(calloc(1, sizeof *call));
     *call = (host_call){.function = function, .data = data};
-    return put(stream, &work, drop_host_call, &call, sizeof call);
+    return put(stream, &work, &call, sizeof call);
 }
 
 sc_cu_result cuLaunchHostFunc(sc_cu_stream stream, sc_cu_host_function function, void *data)
