@@ -130,7 +130,7 @@ static const sc_option_row *find(sc_context *context, const sc_option_row *rows,
     sc_arguments_fail(context, "there is no option '%.*s'%s%s%s", (int)length, text, near != NULL ? "; did you mean '" : "",
                       near != NULL ? near : "", near != NULL ? "'?" : "");
     if (near == NULL)
-        sc_report_note(&context->diag, (sc_loc){0}, sc_arena_printf(&context->arena, "'%s' lists the options", list));
+        sc_report_note(&context->diag, (sc_loc){0}, "'%s' lists the options", list);
     return NULL;
 }
 
