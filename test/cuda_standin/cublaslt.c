@@ -441,7 +441,7 @@ static double gelu_slope(double x)
 static double finish(const product *p, double x, int64_t batch, int64_t row, int64_t column)
 {
     int64_t aux_at = batch * p->desc.aux_batch_stride + column * p->desc.aux_stride + row;
-    char *aux = (char *)p->desc.aux + aux_at * (int64_t)bytes_of(p->d.dtype);
+    char *aux = has_aux(&p->desc) ? (char *)p->desc.aux + aux_at * (int64_t)bytes_of(p->d.dtype) : NULL;
     uint32_t epilogue = p->desc.epilogue;
     sc_lt_dtype bias = p->desc.bias_dtype < 0 ? p->d.dtype : (sc_lt_dtype)p->desc.bias_dtype;
     if ((epilogue & SC_LT_EPILOGUE_BIAS) != 0)
@@ -450,7 +450,7 @@ static double finish(const product *p, double x, int64_t batch, int64_t row, int
         return x > 0 ? x : x != x ? x : 0;
     if (epilogue == SC_LT_EPILOGUE_DGELU)
         return x * gelu_slope(load(p->d.dtype, aux));
-    if (has_aux(&p->desc))
+    if (aux != NULL)
         store(p->d.dtype, aux, x);
     return (epilogue & SC_LT_EPILOGUE_GELU) != 0 ? gelu(x) : x;
 }
