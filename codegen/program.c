@@ -5,6 +5,7 @@
 #include "codegen/lower.h"
 #include "codegen/program_internal.h"
 #include "support/processor.h"
+#include "support/program_bytes.h"
 
 static sc_unit_fn *const units[SC_OP_COUNT] = {
 #define LOWER(op, function, node)

@@ -1,4 +1,5 @@
 #include "runtime/executable.h"
+#include "support/program_bytes.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "support/hash.h"
-#include "support/program_format.h"
+#include "support/program_bytes.h"
 #include "support/vec.h"
 
 static const char magic[8] = {'s', 'h', 'a', 'r', 'd', 'c', '\x1a', '\n'};

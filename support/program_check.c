@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "support/hash.h"
+#include "support/program_bytes.h"
 
 bool sc_checker_fail(sc_checker *c, const char *format, ...)
 {

@@ -12,7 +12,7 @@
  * `H=8/2`: 8 in all, 2 on a rank; `r%2*4`: that part of the rank, times 4. */
 #include <inttypes.h>
 
-#include "support/program_format.h"
+#include "support/program_bytes.h"
 
 static void put_terms(sc_strbuf *out, const sc_image_terms *terms)
 {

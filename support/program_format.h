@@ -1,6 +1,6 @@
-/* A compiled program: where compiler and runtime meet. The compiler fills an sc_image; sc_image_write turns it into bytes, sc_image_read
- * checks bytes that nobody vouches for and gives an sc_image back; sc_image_dump prints one. Its pointers point into one arena. Texts are
- * never NULL in an image that was read; NULL is written as "".
+/* A compiled program: where compiler and runtime meet. The compiler fills an sc_image, the runtime carries it out; between
+ * them it is bytes (support/program_bytes.h). Its pointers point into one arena. Texts are never NULL in an image that was read; NULL is
+ * written as "".
  *
  * Every rank runs the same instructions. What depends on the rank are numbers, each a sum of terms of the rank's digits: where a shard
  * begins, who stands in a group. So a program's size does not depend on the mesh. A digit is (rank / divide) % modulo, where divide *
@@ -285,34 +285,16 @@ static inline int64_t sc_image_failed_value(int64_t failure)
     return (failure & (2 * half - 1)) - ((failure & half) != 0 ? 2 * half : 0);
 }
 
-/* ---- bytes ---- */
-/* A header of fixed size, little-endian, then the body and the object; see program_bytes.c. The same image gives the same bytes. The image
- * must be one that sc_image_check has nothing against. */
-void sc_image_write(const sc_image *image, sc_strbuf *out);
-
-/* The image of untrusted bytes, in the arena (nothing of it points into `bytes`), or NULL with `error` filled: SC_ERROR_DATA and what is
- * wrong where. What it gives is as sc_image_check wants it; the object's code is not looked at, and whoever runs it trusts who wrote it. */
-sc_image *sc_image_read(const void *bytes, size_t size, sc_arena *arena, sc_error *error);
-
-/* Everything that holds of an image beyond its shape: indices, buffers inside the arena and what instructions touch inside buffers,
- * digits, shards, collectives. NULL, or what is wrong, in the arena. */
-const char *sc_image_check(const sc_image *image, sc_arena *arena);
-
-/* ---- asking ---- */
 /* Ranks of the group that `rank` stands in, and which of them it is. */
 uint64_t sc_image_group_size(const sc_image_group *group);
 uint64_t sc_image_group_rank(const sc_image_group *group, uint64_t rank);
 /* Its member `index`, below the size. */
 uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint64_t index);
-/* Elements of one part that a rank gives and gets: of the source and of the destination. */
+/* Elements of one part that a rank gives; gets. */
 int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
 int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
 
 /* Scratch that a product is given on the target, aligned to SC_IMAGE_ALIGN; 0: none. */
 int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm);
-
-/* ---- text ---- */
-/* As an assembly listing: buffers, kernels, gemms, collectives with their reasons, functions, schedule. For people; nothing reads it. */
-void sc_image_dump(const sc_image *image, sc_strbuf *out);
 
 #endif

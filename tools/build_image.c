@@ -1,6 +1,7 @@
 #include "tools/build_image.h"
 
 #include "codegen/program.h"
+#include "support/program_bytes.h"
 #include "tools/cached.h"
 #include "tools/commands.h"
 #include "tools/facts.h"

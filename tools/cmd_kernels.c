@@ -6,6 +6,7 @@
 
 #include "codegen/cubins.h"
 #include "codegen/program.h"
+#include "support/program_bytes.h"
 #include "tools/commands.h"
 
 typedef struct listing {

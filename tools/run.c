@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/cache.h"
+#include "support/program_bytes.h"
 #include "tools/runner.h"
 
 const char *sc_last_pass(const sc_options *options)

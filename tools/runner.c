@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "codegen/program.h"
+#include "support/program_bytes.h"
 
 struct sc_runner {
     const sc_module *m;

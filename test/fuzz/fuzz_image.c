@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "support/hash.h"
-#include "support/program_format.h"
+#include "support/program_bytes.h"
 
 enum { HEADER = 44 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/session.h"
+#include "support/program_bytes.h"
 #include "support/strbuf.h"
 #include "test/unit/image_case.h"
 

@@ -12,6 +12,7 @@
 #include "passes/pass.h"
 #include "shardc/runtime.h"
 #include "support/hash.h"
+#include "support/program_bytes.h"
 
 enum { MAX_VALUES = 64, MAX_FUNCS = 64 };
 

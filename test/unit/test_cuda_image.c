@@ -11,6 +11,7 @@
 #include "codegen/nvrtc.h"
 #include "codegen/program.h"
 #include "support/archive.h"
+#include "support/program_bytes.h"
 #include "tools/driver.h"
 
 #define MODEL "lang 1;\ndim B = 4096, S = 16, T = alias S, D = 64, H = 2, E = 32;\n"

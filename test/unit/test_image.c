@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "support/program_bytes.h"
 #include "support/strbuf.h"
 #include "test/unit/image_case.h"
 

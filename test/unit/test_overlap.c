@@ -10,6 +10,7 @@
 #include "codegen/overlap.h"
 #include "codegen/program.h"
 #include "shardc/runtime.h"
+#include "support/program_bytes.h"
 #include "test/unit/image_case.h"
 #include "tools/driver.h"
 
