@@ -24,4 +24,23 @@ static inline void expect_clean(void)
         fail_msg("left: %s", text);
 }
 
+/* Steps on dp x tp ranks give what is expected, in so many orders that streams leave open. */
+static inline void expect_steps(uint64_t dp, uint64_t tp, uint64_t seeds)
+{
+    step_data d = make_data();
+    for (uint64_t seed = 0; seed < seeds; seed++) {
+        image_case c;
+        standin.sc_standin_seed(seed);
+        sc_executable *program = cuda_step_program(&c, dp, tp);
+        sc_session *session = session_of(program);
+        set_weights(session, &d);
+        for (int run = 0; run < 4; run++)
+            assert_true(run_step(session, &d) == d.total);
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+        expect_clean();
+    }
+}
+
 #endif

@@ -223,22 +223,9 @@ static void ranks_with_a_card_each_step_alike(void **state)
 {
     (void)state;
     static const uint64_t meshes[][2] = {{2, 1}, {1, 2}, {2, 2}, {4, 2}};
-    step_data d = make_data();
     for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++) {
         have_cards((uint32_t)(meshes[m][0] * meshes[m][1]));
-        for (uint64_t seed = 0; seed < 4; seed++) {
-            image_case c;
-            standin.sc_standin_seed(seed);
-            sc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
-            sc_session *session = session_of(program);
-            set_weights(session, &d);
-            for (int run = 0; run < 4; run++)
-                assert_true(run_step(session, &d) == d.total);
-            sc_session_free(session);
-            sc_executable_free(program);
-            sc_arena_free(&c.arena);
-            expect_clean();
-        }
+        expect_steps(meshes[m][0], meshes[m][1], 4);
     }
 }
 

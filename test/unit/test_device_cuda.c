@@ -17,22 +17,8 @@ static void a_step_runs(void **state)
 {
     (void)state;
     static const uint64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 2}};
-    step_data d = make_data();
-    for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++) {
-        for (uint64_t seed = 0; seed < 6; seed++) {
-            image_case c;
-            standin.sc_standin_seed(seed);
-            sc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
-            sc_session *session = session_of(program);
-            set_weights(session, &d);
-            for (int run = 0; run < 4; run++)
-                assert_true(run_step(session, &d) == d.total);
-            sc_session_free(session);
-            sc_executable_free(program);
-            sc_arena_free(&c.arena);
-            expect_clean();
-        }
-    }
+    for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++)
+        expect_steps(meshes[m][0], meshes[m][1], 6);
 }
 
 static void steps_give_whole_values(void **state)
