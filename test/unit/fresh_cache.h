@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "support/context.h"
@@ -46,6 +47,34 @@ static inline void in_fresh_cache(void **state)
     assert_true(t.done);
     sc_context_free(&context);
     remove_folder(t.cache);
+}
+
+/* How many files with this ending were damaged: a byte in the middle, or all but the first bytes gone. */
+static inline int damage(const char *cache, const char *ending, bool cut)
+{
+    char path[512];
+    int count = 0;
+    DIR *dir = opendir(cache);
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        size_t length = strlen(entry->d_name), end = strlen(ending);
+        if (length < end || strcmp(entry->d_name + length - end, ending) != 0)
+            continue;
+        if (snprintf(path, sizeof path, "%s/%s", cache, entry->d_name) >= (int)sizeof path)
+            continue;
+        count++;
+        if (cut) {
+            assert_int_equal(truncate(path, 100), 0);
+            continue;
+        }
+        FILE *file = fopen(path, "r+b");
+        assert_int_equal(fseek(file, 200, SEEK_SET), 0);
+        int byte = fgetc(file);
+        assert_int_equal(fseek(file, 200, SEEK_SET), 0);
+        fputc(byte ^ 0x10, file);
+        fclose(file);
+    }
+    closedir(dir);
+    return count;
 }
 
 #endif

@@ -87,33 +87,6 @@ static void only_what_is_new_is_compiled(sc_arena *arena, const char *cache)
     sc_loader_close(loader);
 }
 
-/* How many files with this ending were damaged: a byte in the middle, or all but the first bytes gone. */
-static int damage(const char *cache, const char *ending, bool cut)
-{
-    char path[512];
-    int count = 0;
-    DIR *dir = opendir(cache);
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        size_t length = strlen(entry->d_name), end = strlen(ending);
-        if (length < end || strcmp(entry->d_name + length - end, ending) != 0)
-            continue;
-        snprintf(path, sizeof path, "%s/%s", cache, entry->d_name);
-        count++;
-        if (cut) {
-            assert_int_equal(truncate(path, 100), 0);
-            continue;
-        }
-        FILE *file = fopen(path, "r+b");
-        assert_int_equal(fseek(file, 200, SEEK_SET), 0);
-        int byte = fgetc(file);
-        assert_int_equal(fseek(file, 200, SEEK_SET), 0);
-        fputc(byte ^ 0x10, file);
-        fclose(file);
-    }
-    closedir(dir);
-    return count;
-}
-
 static void broken_files_are_made_anew(sc_arena *arena, const char *cache)
 {
     build(arena, functions, 3, cache);
