@@ -365,8 +365,7 @@ bool sc_generate_parts(const sc_generate_part *parts, uint32_t count, const sc_g
     image->groups = g.groups.data, image->group_count = g.groups.count;
     return report(&g, "memory plan", sc_generator_plan(&g, image)) &&
            report(&g, "memory plan", sc_memory_plan_verify(g.arena, image, g.wishes.data, g.wishes.count)) &&
-           (options->no_object || sc_generator_add_object(&g, image)) &&
-           report(&g, "program", sc_image_check(image, g.arena));
+           (options->no_object || sc_generator_add_object(&g, image)) && report(&g, "program", sc_image_check(image, g.arena));
 }
 
 bool sc_generate(sc_module *m, const sc_generate_options *options, sc_generated *out)
