@@ -49,7 +49,7 @@ sc_image_access sc_memory_access(const sc_image *image, const sc_image_instr *in
             return gemm->accumulate ? SC_ACCESS_INOUT : SC_ACCESS_OUT;
         for (uint32_t s = 0; arg >= SC_GEMM_OPERANDS && s < gemm->step_count; s++) {
             if (sc_gemm_step_has_tensor(gemm->steps[s].kind) && operand++ == arg)
-                return gemm->steps[s].kind == SC_GEMM_STORE ? SC_ACCESS_OUT : SC_ACCESS_IN;
+                return sc_gemm_step_writes(gemm->steps[s].kind) ? SC_ACCESS_OUT : SC_ACCESS_IN;
         }
         return arg < SC_GEMM_OPERANDS ? SC_ACCESS_IN : SC_ACCESS_OUT;
     }

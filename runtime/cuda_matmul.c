@@ -48,6 +48,8 @@ static sc_status make_layout(const sc_cublaslt *lt, const sc_matmul_matrix *matr
 static uint32_t epilogue_of(const sc_matmul *form)
 {
     bool has_bias = form->bias != SC_GEMM_MAX_STEPS;
+    if (form->total != SC_GEMM_MAX_STEPS)
+        return form->total_of_b ? SC_LT_EPILOGUE_BGRAD_B : SC_LT_EPILOGUE_BGRAD_A;
     if (form->activation == SC_GEMM_GELU_TANH_GRAD)
         return SC_LT_EPILOGUE_DGELU;
     if (form->aux != SC_GEMM_MAX_STEPS)
@@ -87,6 +89,12 @@ enum { WORKSPACE = SC_MATMUL_WORKSPACE - (256 - SC_IMAGE_ALIGN) };
 static void *workspace_of(const sc_bound *bound)
 {
     return (void *)(((uintptr_t)bound->scratch + 255) / 256 * 256);
+}
+
+/* The vector of an epilogue: a bias, or sums that are one's gradient. */
+static uint32_t vector_of(const sc_matmul *form)
+{
+    return form->total != SC_GEMM_MAX_STEPS ? form->total : form->bias;
 }
 
 /* The addresses that an epilogue has besides. */
@@ -136,7 +144,7 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
             all.one = bound;
             for (int o = 0; o < SC_GEMM_OPERANDS; o++)
                 all.addresses[o] |= (uint64_t)(uintptr_t)bound->args[o];
-            all.bias = aligned_least(all.bias, step_tensor(bound, form->bias));
+            all.bias = aligned_least(all.bias, step_tensor(bound, vector_of(form)));
             all.aux = aligned_least(all.aux, step_tensor(bound, form->aux));
         }
     }
@@ -384,7 +392,7 @@ sc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmu
     const sc_cuda_session *shared = rank->session->device_state;
     const sc_matmul *form = &m->form;
     int64_t index[SC_MATMUL_LOOPS] = {0}, at[SC_GEMM_OPERANDS] = {0};
-    sc_status status = set_tensors(&shared->lt, m, step_tensor(bound, form->bias), step_tensor(bound, form->aux), error);
+    sc_status status = set_tensors(&shared->lt, m, step_tensor(bound, vector_of(form)), step_tensor(bound, form->aux), error);
     while (status == SC_OK) {
         uint32_t loop = form->loop_count;
         status = one_call(rank, bound, m, at, error);

@@ -162,6 +162,7 @@ void sc_gemm_plan_free(sc_gemm_plan *plan)
 bool sc_gemm_run(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch)
 {
     const void *left = plan->swapped ? b : a, *right = plan->swapped ? a : b;
+    sc_gemm_sum_plain(plan, left, right, steps);
 #ifdef SHARDC_ONEDNN
     if (plan->onednn != NULL) {
         bool ok = sc_gemm_onednn_run(plan->onednn, left, right, c, steps, scratch);

@@ -83,6 +83,8 @@ struct sc_gemm_kernels {
     void (*multiply)(const sc_gemm_block *block);
     /* One line in the dtype of the sum, padded with zeros up to `padded`. */
     void (*copy_line)(const sc_gemm_lines *lines, int64_t line, int64_t depth, int64_t padded, void *out);
+    /* A line's sum becomes element `at` of an array. */
+    void (*sum_line)(const sc_gemm_lines *lines, int64_t line, int64_t depth, sc_dtype dtype, void *out, int64_t at);
     void (*multiply_strip)(const sc_gemm_strip *strip); /* NULL: never skinny */
     void (*add_parts)(const sc_gemm_strip *strip);      /* c from the sums that waited: all of k */
     /* The steps from `first` on, on what c holds; of the block only its rows and columns, and its arrays, are looked at. */
@@ -92,6 +94,8 @@ struct sc_gemm_kernels {
 extern const sc_gemm_kernels sc_gemm_f32_base, sc_gemm_f32_avx2, sc_gemm_f32_avx512, sc_gemm_f64_base, sc_gemm_f64_avx2, sc_gemm_f64_avx512,
     sc_gemm_i64_base;
 
+/* Steps that are sums of an operand. */
+void sc_gemm_sum_plain(const sc_gemm_plan *plan, const void *a, const void *b, const void *const *steps);
 /* The steps from `first` on, on what c holds. */
 void sc_gemm_finish_plain(const sc_gemm_plan *plan, void *c, const void *const *steps, uint32_t first);
 void sc_gemm_run_plain(const sc_gemm_plan *plan, const void *a, const void *b, void *c, const void *const *steps, void *scratch);

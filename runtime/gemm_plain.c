@@ -297,6 +297,31 @@ static void set_arrays(plain_run *run, const void *const *steps)
         run->arrays[SC_GEMM_OPERANDS + s] = sc_gemm_step_has_tensor(gemm->steps[s].kind) ? steps[s] : NULL;
 }
 
+static void sum_operand(const plain_run *run, uint32_t s)
+{
+    const sc_gemm_plan *plan = run->plan;
+    const sc_gemm_step *step = &plan->gemm.steps[s];
+    sc_gemm_operand operand = sc_gemm_step_sums(step->kind);
+    int role = operand == SC_GEMM_A ? SC_GEMM_M : SC_GEMM_N, array = SC_GEMM_OPERANDS + (int)s;
+    int64_t lines = plan->sizes[role], depth = plan->sizes[SC_GEMM_K], count = plan->sizes[SC_GEMM_BATCH] * lines;
+#pragma omp parallel for if (count > SMALL_FLOPS / (depth + 1))
+    for (int64_t i = 0; i < count; i++) {
+        sc_gemm_lines of = lines_of(run, operand, i / lines);
+        void *out = (void *)(uintptr_t)of_batch(run, array, i / lines);
+        plan->kernels->sum_line(&of, i % lines, depth, step->dtype, out, sc_gemm_at(&plan->walks[role][array], i % lines));
+    }
+}
+
+void sc_gemm_sum_plain(const sc_gemm_plan *plan, const void *a, const void *b, const void *const *steps)
+{
+    plain_run run = {.plan = plan, .arrays = {[SC_GEMM_A] = a, [SC_GEMM_B] = b}};
+    set_arrays(&run, steps);
+    for (uint32_t s = 0; s < plan->gemm.step_count; s++) {
+        if (sc_gemm_step_sums(plan->gemm.steps[s].kind) != SC_GEMM_OPERANDS)
+            sum_operand(&run, s);
+    }
+}
+
 void sc_gemm_finish_plain(const sc_gemm_plan *plan, void *c, const void *const *steps, uint32_t first)
 {
     plain_run run = {.plan = plan, .c = c};

@@ -4,17 +4,36 @@
 #include <math.h>
 #include <string.h>
 
-/* Which operands have a dim of the role. */
-static const bool has[SC_GEMM_ROLES][SC_GEMM_OPERANDS] = {
-    [SC_GEMM_BATCH] = {true, true, true},
-    [SC_GEMM_M] = {true, false, true},
-    [SC_GEMM_N] = {false, true, true},
-    [SC_GEMM_K] = {true, true, false},
+/* Which roles' dims an operand has; the tensors of steps have c's, but for sums over k. */
+static const bool has[SC_GEMM_OPERANDS][SC_GEMM_ROLES] = {
+    [SC_GEMM_A] = {[SC_GEMM_BATCH] = true, [SC_GEMM_M] = true, [SC_GEMM_K] = true},
+    [SC_GEMM_B] = {[SC_GEMM_BATCH] = true, [SC_GEMM_N] = true, [SC_GEMM_K] = true},
+    [SC_GEMM_C] = {[SC_GEMM_BATCH] = true, [SC_GEMM_M] = true, [SC_GEMM_N] = true},
 };
+static const bool sum_has[SC_GEMM_OPERANDS][SC_GEMM_ROLES] = {
+    [SC_GEMM_A] = {[SC_GEMM_BATCH] = true, [SC_GEMM_M] = true},
+    [SC_GEMM_B] = {[SC_GEMM_BATCH] = true, [SC_GEMM_N] = true},
+};
+
+sc_gemm_operand sc_gemm_step_sums(sc_gemm_step_kind kind)
+{
+    return kind == SC_GEMM_SUM_A ? SC_GEMM_A : kind == SC_GEMM_SUM_B ? SC_GEMM_B : SC_GEMM_OPERANDS;
+}
+
+bool sc_gemm_step_writes(sc_gemm_step_kind kind)
+{
+    return kind == SC_GEMM_STORE || sc_gemm_step_sums(kind) != SC_GEMM_OPERANDS;
+}
 
 bool sc_gemm_step_has_tensor(sc_gemm_step_kind kind)
 {
-    return kind == SC_GEMM_ADD || kind == SC_GEMM_MUL || kind == SC_GEMM_STORE || sc_gemm_step_slope_of(kind) != SC_GEMM_STEP_KINDS;
+    return kind == SC_GEMM_ADD || kind == SC_GEMM_MUL || sc_gemm_step_writes(kind) || sc_gemm_step_slope_of(kind) != SC_GEMM_STEP_KINDS;
+}
+
+static const bool *step_has(sc_gemm_step_kind kind)
+{
+    sc_gemm_operand summed = sc_gemm_step_sums(kind);
+    return summed == SC_GEMM_OPERANDS ? has[SC_GEMM_C] : sum_has[summed];
 }
 
 sc_gemm_step_kind sc_gemm_step_slope_of(sc_gemm_step_kind kind)
@@ -43,18 +62,18 @@ int64_t sc_gemm_size(const sc_gemm *gemm, sc_gemm_role role)
     return size;
 }
 
-/* The extent of an array with one stride a dim, over the dims that `operand` has; false on overflow. */
-static bool find_extent(const sc_gemm *gemm, sc_gemm_operand operand, const int64_t *strides, int64_t *out)
+/* The extent of an array with one stride a dim, over the dims of the roles that it has; false on overflow. */
+static bool find_extent(const sc_gemm *gemm, const bool *own, const int64_t *strides, int64_t *out)
 {
     int64_t last = 0;
     *out = 0;
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
-        if (has[gemm->dims[i].role][operand] && gemm->dims[i].size == 0)
+        if (own[gemm->dims[i].role] && gemm->dims[i].size == 0)
             return true;
     }
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
         int64_t reach;
-        if (!has[gemm->dims[i].role][operand])
+        if (!own[gemm->dims[i].role])
             continue;
         if (__builtin_mul_overflow(gemm->dims[i].size - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last))
             return false;
@@ -72,17 +91,17 @@ int64_t sc_gemm_extent(const sc_gemm *gemm, sc_gemm_operand operand)
 {
     int64_t strides[SC_GEMM_MAX_DIMS], extent;
     operand_strides(gemm, operand, strides);
-    find_extent(gemm, operand, strides, &extent);
+    find_extent(gemm, has[operand], strides, &extent);
     return extent;
 }
 
-/* A tensor of a step stands beside c: it has no k, and nothing of it is read where c has nothing. */
+/* A tensor of a step has no k; nothing of it is read where c has nothing. */
 int64_t sc_gemm_step_extent(const sc_gemm *gemm, uint32_t step)
 {
     int64_t extent;
     if (!sc_gemm_step_has_tensor(gemm->steps[step].kind))
         return 0;
-    find_extent(gemm, SC_GEMM_C, gemm->steps[step].strides, &extent);
+    find_extent(gemm, step_has(gemm->steps[step].kind), gemm->steps[step].strides, &extent);
     return extent;
 }
 
@@ -110,9 +129,9 @@ static const char *invalid_dims(const sc_gemm *gemm)
         for (int o = 0; o < SC_GEMM_OPERANDS; o++) {
             if (dim->strides[o] < 0)
                 return "a stride is negative";
-            if (!has[dim->role][o] && dim->strides[o] != 0)
+            if (!has[o][dim->role] && dim->strides[o] != 0)
                 return "an operand has a stride for a dim that it lacks";
-            if (has[dim->role][o] && dim->role != SC_GEMM_BATCH && dim->size > 1 && dim->strides[o] == 0)
+            if (has[o][dim->role] && dim->role != SC_GEMM_BATCH && dim->size > 1 && dim->strides[o] == 0)
                 return "an operand has no stride for a dim that it has";
         }
         if (dim->role == SC_GEMM_BATCH && dim->size > 1 && dim->strides[SC_GEMM_A] == 0 && dim->strides[SC_GEMM_B] == 0)
@@ -121,12 +140,13 @@ static const char *invalid_dims(const sc_gemm *gemm)
     return NULL;
 }
 
-/* The next dim of c by stride among those that have more than one element and a larger stride (or the same and a larger index). */
-static uint32_t next_by_stride(const sc_gemm *gemm, const int64_t *strides, uint32_t last)
+/* The next of the roles' dims by stride among those that have more than one element and a larger stride (or the same and a larger index).
+ */
+static uint32_t next_by_stride(const sc_gemm *gemm, const bool *own, const int64_t *strides, uint32_t last)
 {
     uint32_t next = SC_GEMM_MAX_DIMS;
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
-        if (!has[gemm->dims[i].role][SC_GEMM_C] || gemm->dims[i].size < 2)
+        if (!own[gemm->dims[i].role] || gemm->dims[i].size < 2)
             continue;
         if (last != SC_GEMM_MAX_DIMS && (strides[i] < strides[last] || (strides[i] == strides[last] && i <= last)))
             continue;
@@ -136,13 +156,13 @@ static uint32_t next_by_stride(const sc_gemm *gemm, const int64_t *strides, uint
     return next;
 }
 
-/* Whether a dim's step always leads beyond all that the faster dims reach, of what has c's dims. Layouts that interleave without meeting
- * are refused, too: nobody makes them. */
-static bool nests(const sc_gemm *gemm, const int64_t *strides)
+/* Whether a dim's step always leads beyond all that the faster dims reach. Layouts that interleave without meeting are refused, too: nobody
+ * makes them. */
+static bool nests(const sc_gemm *gemm, const bool *own, const int64_t *strides)
 {
     int64_t reached = 0;
-    uint32_t dim = next_by_stride(gemm, strides, SC_GEMM_MAX_DIMS);
-    for (; dim != SC_GEMM_MAX_DIMS; dim = next_by_stride(gemm, strides, dim)) {
+    uint32_t dim = next_by_stride(gemm, own, strides, SC_GEMM_MAX_DIMS);
+    for (; dim != SC_GEMM_MAX_DIMS; dim = next_by_stride(gemm, own, strides, dim)) {
         if (strides[dim] <= reached)
             return false;
         reached += (gemm->dims[dim].size - 1) * strides[dim];
@@ -155,10 +175,10 @@ static const char *invalid_extents(const sc_gemm *gemm)
     int64_t strides[SC_GEMM_MAX_DIMS], extent, bytes;
     for (int o = 0; o < SC_GEMM_OPERANDS; o++) {
         operand_strides(gemm, (sc_gemm_operand)o, strides);
-        if (!find_extent(gemm, (sc_gemm_operand)o, strides, &extent) ||
+        if (!find_extent(gemm, has[o], strides, &extent) ||
             __builtin_mul_overflow(extent, (int64_t)sc_dtypes[gemm->dtypes[o]].bytes, &bytes))
             return "an operand's extent overflows";
-        if (o == SC_GEMM_C && extent > 0 && !nests(gemm, strides))
+        if (o == SC_GEMM_C && extent > 0 && !nests(gemm, has[o], strides))
             return "two elements of c are in one place";
     }
     return NULL;
@@ -185,6 +205,8 @@ static const char *invalid_step(const sc_gemm *gemm, const sc_gemm_step *step)
     int64_t extent, bytes;
     if ((unsigned)step->kind >= SC_GEMM_STEP_KINDS)
         return "there is no such step";
+    const bool *own = step_has(step->kind);
+    sc_gemm_operand summed = sc_gemm_step_sums(step->kind);
     if (!floats && step->kind > SC_GEMM_RELU)
         return "a step wants floats";
     if (!floats && step->kind == SC_GEMM_SCALE && !(step->scale == trunc(step->scale) && fabs(step->scale) < 0x1p63))
@@ -198,11 +220,16 @@ static const char *invalid_step(const sc_gemm *gemm, const sc_gemm_step *step)
             return "a stride is negative";
         if (gemm->dims[i].role == SC_GEMM_K && step->strides[i] != 0)
             return "a step's tensor has a k";
+        if (!own[gemm->dims[i].role] && step->strides[i] != 0)
+            return "the sum of an operand has a dim that this lacks";
+        bool is_broadcast = gemm->dims[i].role == SC_GEMM_BATCH && gemm->dims[i].size > 1;
+        if (is_broadcast && summed != SC_GEMM_OPERANDS && gemm->dims[i].strides[summed] == 0)
+            return "what is summed is the same for all of a batch dim";
     }
-    if (!find_extent(gemm, SC_GEMM_C, step->strides, &extent) ||
+    if (!find_extent(gemm, own, step->strides, &extent) ||
         __builtin_mul_overflow(extent, (int64_t)sc_dtypes[step->dtype].bytes, &bytes))
         return "a step's extent overflows";
-    if (step->kind == SC_GEMM_STORE && extent > 0 && !nests(gemm, step->strides))
+    if (sc_gemm_step_writes(step->kind) && extent > 0 && !nests(gemm, own, step->strides))
         return "two elements that a step stores are in one place";
     return NULL;
 }
@@ -253,6 +280,11 @@ static void swap_operands(wide_dim *dims, uint32_t count)
         dims[i].strides[SC_GEMM_B] = a;
         dims[i].role = swapped[dims[i].role];
     }
+}
+
+static sc_gemm_step_kind swapped_step(sc_gemm_step_kind kind)
+{
+    return kind == SC_GEMM_SUM_A ? SC_GEMM_SUM_B : kind == SC_GEMM_SUM_B ? SC_GEMM_SUM_A : kind;
 }
 
 static bool fastest_is_m(const wide_dim *dims, uint32_t count)
@@ -357,7 +389,7 @@ sc_gemm sc_gemm_canonical(const sc_gemm *gemm, bool *out_swapped)
     result.step_count = gemm->step_count;
     for (uint32_t s = 0; s < gemm->step_count; s++) {
         sc_gemm_step *step = &result.steps[s];
-        step->kind = gemm->steps[s].kind;
+        step->kind = *out_swapped ? swapped_step(gemm->steps[s].kind) : gemm->steps[s].kind;
         step->dtype = sc_gemm_step_has_tensor(step->kind) ? gemm->steps[s].dtype : (sc_dtype)0;
         step->scale = step->kind == SC_GEMM_SCALE ? gemm->steps[s].scale : 0;
         for (uint32_t i = 0; i < count; i++)
@@ -374,9 +406,10 @@ sc_gemm sc_gemm_canonical(const sc_gemm *gemm, bool *out_swapped)
 /* ---- text ---- */
 
 static const char *const role_names[SC_GEMM_ROLES] = {"batch", "m", "n", "k"};
-static const char *const step_names[SC_GEMM_STEP_KINDS] = {"+",         "*",         "store",          "*",        "relu",
-                                                           "gelu",      "gelu_tanh", "silu",           "tanh",     "sigmoid",
-                                                           "relu_grad", "gelu_grad", "gelu_tanh_grad", "silu_grad"};
+static const char *const step_names[SC_GEMM_STEP_KINDS] = {
+    "+",         "*",    "store", "sum_a",   "sum_b",     "*",         "relu",           "gelu",
+    "gelu_tanh", "silu", "tanh",  "sigmoid", "relu_grad", "gelu_grad", "gelu_tanh_grad", "silu_grad",
+};
 
 static void print_sizes(const sc_gemm *gemm, sc_strbuf *out)
 {
@@ -396,12 +429,12 @@ static void print_sizes(const sc_gemm *gemm, sc_strbuf *out)
     sc_strbuf_add(out, gemm->dim_count == 0 ? " []" : "]");
 }
 
-static void print_strides(const sc_gemm *gemm, sc_gemm_operand operand, const int64_t *strides, sc_strbuf *out)
+static void print_strides(const sc_gemm *gemm, const bool *own, const int64_t *strides, sc_strbuf *out)
 {
     const char *before = "(";
     for (int role = 0; role < SC_GEMM_ROLES; role++) {
         for (uint32_t i = 0; i < gemm->dim_count; i++) {
-            if ((int)gemm->dims[i].role != role || !has[role][operand])
+            if ((int)gemm->dims[i].role != role || !own[role])
                 continue;
             sc_strbuf_printf(out, "%s%lld", before, (long long)strides[i]);
             before = ",";
@@ -422,7 +455,7 @@ static void print_step(const sc_gemm *gemm, const sc_gemm_step *step, bool one_d
     sc_strbuf_add_char(out, ' ');
     if (!one_dtype)
         sc_strbuf_printf(out, "%s", sc_dtypes[step->dtype].name);
-    print_strides(gemm, SC_GEMM_C, step->strides, out);
+    print_strides(gemm, step_has(step->kind), step->strides, out);
 }
 
 /* The dtype of sums goes without saying where it is this one. */
@@ -453,7 +486,7 @@ void sc_gemm_print(const sc_gemm *gemm, sc_strbuf *out)
         bool adds = o == SC_GEMM_C && gemm->accumulate;
         sc_strbuf_printf(out, " %s%s%s", names[o], adds ? " +=" : "", adds || !one_dtype ? " " : "");
         sc_strbuf_add(out, one_dtype ? "" : sc_dtypes[gemm->dtypes[o]].name);
-        print_strides(gemm, (sc_gemm_operand)o, strides, out);
+        print_strides(gemm, has[o], strides, out);
     }
     for (uint32_t s = 0; s < gemm->step_count; s++)
         print_step(gemm, &gemm->steps[s], one_dtype, out);

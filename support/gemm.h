@@ -31,6 +31,8 @@ typedef enum sc_gemm_step_kind {
     SC_GEMM_ADD,   /* a tensor */
     SC_GEMM_MUL,   /* by a tensor */
     SC_GEMM_STORE, /* a tensor becomes what stands there so far, which goes on as it was: what a derivative reads later */
+    SC_GEMM_SUM_A, /* a tensor [batch, m] becomes the sum of a over k: a bias' gradient, beside that of weights. c goes on as it was */
+    SC_GEMM_SUM_B, /* a tensor [batch, n] becomes the sum of b over k */
     SC_GEMM_SCALE, /* by a number */
     SC_GEMM_RELU,  /* integers have the steps up to here */
     SC_GEMM_GELU,  /* by the error function */
@@ -50,7 +52,8 @@ typedef struct sc_gemm_step {
     sc_gemm_step_kind kind;
     sc_dtype dtype;                    /* of the tensor */
     double scale;                      /* SCALE; for an accumulation in integers a whole number */
-    int64_t strides[SC_GEMM_MAX_DIMS]; /* of the tensor, by dim of the descriptor; 0: broadcast (and for every k). STORE: as c's */
+    int64_t strides[SC_GEMM_MAX_DIMS]; /* of the tensor, by dim of the descriptor; 0: broadcast (and for every k). STORE: as c's. SUM_A,
+                                          SUM_B: 0 where the tensor lacks the dim */
 } sc_gemm_step;
 
 typedef struct sc_gemm {
@@ -63,8 +66,11 @@ typedef struct sc_gemm {
     sc_gemm_step steps[SC_GEMM_MAX_STEPS];
 } sc_gemm;
 
-/* Whether the kind reads a tensor, or writes one (STORE). */
+/* Whether the kind has a tensor; whether it writes that, and reads it not. */
 bool sc_gemm_step_has_tensor(sc_gemm_step_kind kind);
+bool sc_gemm_step_writes(sc_gemm_step_kind kind);
+/* The operand whose sum over k a step is; SC_GEMM_OPERANDS: it is none. */
+sc_gemm_operand sc_gemm_step_sums(sc_gemm_step_kind kind);
 /* The activation whose derivative a kind multiplies by; SC_GEMM_STEP_KINDS: of none. */
 sc_gemm_step_kind sc_gemm_step_slope_of(sc_gemm_step_kind kind);
 

@@ -114,15 +114,11 @@ static bool is_kind(const sc_gemm *gemm, uint32_t at, sc_gemm_step_kind kind)
     return at < gemm->step_count && gemm->steps[at].kind == kind;
 }
 
-/* What the library's epilogues are: a scale, then a bias for each row of d, what is kept for a derivative and an activation, in this order,
- * or an activation's derivative. */
-static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out)
+/* A scale, then a bias for each row of d, what is kept for a derivative and an activation, in this order, or an activation's derivative. */
+static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out, uint32_t *done)
 {
     uint32_t at = 0;
     const char *fault = NULL;
-    out->alpha = 1;
-    out->bias = out->aux = SC_GEMM_MAX_STEPS;
-    out->activation = SC_GEMM_STEP_KINDS;
     if (is_kind(gemm, at, SC_GEMM_SCALE))
         out->alpha = gemm->steps[at++].scale;
     if (is_kind(gemm, at, SC_GEMM_ADD)) {
@@ -141,14 +137,45 @@ static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_m
     at += keeps ? 1 : 0;
     if (is_kind(gemm, at, SC_GEMM_RELU) || is_kind(gemm, at, SC_GEMM_GELU_TANH) || out->aux == at)
         out->activation = gemm->steps[at++].kind;
-    if (at < gemm->step_count)
-        return "the library has no such epilogue";
     if (gemm->accumulate && out->activation != SC_GEMM_STEP_KINDS)
         return "it adds to what is there behind an activation";
+    *done = at;
+    return fault;
+}
+
+/* A vector of sums, where the product is one of two matrices. */
+static const char *set_total(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out, uint32_t *done)
+{
+    const sc_gemm_step *step = &gemm->steps[0];
+    out->total = 0;
+    out->total_of_b = step->kind == SC_GEMM_SUM_A; /* by columns, what has m is b */
+    *done = 1;
+    if (out->loop_count > 0 || out->batches > 1)
+        return "what it sums is several matrices";
+    if (step->dtype != out->d.dtype)
+        return "what it sums has another dtype than the product";
+    if ((out->total_of_b ? out->columns : out->rows) > 1 && step_stride(step, out->total_of_b ? dims->m : dims->n) != 1)
+        return "the sums are no neighbours";
+    return NULL;
+}
+
+/* The library's epilogues, of which there is one a product. */
+static const char *set_steps(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out)
+{
+    uint32_t done = 0;
+    out->alpha = 1;
+    out->bias = out->aux = out->total = SC_GEMM_MAX_STEPS;
+    out->activation = SC_GEMM_STEP_KINDS;
+    out->accumulate = gemm->accumulate;
+    bool is_total = is_kind(gemm, 0, SC_GEMM_SUM_A) || is_kind(gemm, 0, SC_GEMM_SUM_B);
+    const char *fault = is_total ? set_total(gemm, dims, out, &done) : set_epilogue(gemm, dims, out, &done);
+    if (fault != NULL)
+        return fault;
+    if (done < gemm->step_count)
+        return "the library has no such epilogue";
     if (gemm->sum == SC_DTYPE_f64 && gemm->step_count > 0)
         return "the library has no epilogues of f64";
-    out->accumulate = gemm->accumulate;
-    return fault;
+    return NULL;
 }
 
 static bool fits_dtypes(const sc_gemm *gemm)
@@ -192,7 +219,7 @@ const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
     out->depth = k.size;
     out->batches = batch.size;
     out->sum = own.sum;
-    fault = set_epilogue(&own, &dims, out);
+    fault = set_steps(&own, &dims, out);
     if (fault == NULL && is_swapped) {
         out->a.operand = SC_GEMM_A;
         out->b.operand = SC_GEMM_B;

@@ -2,7 +2,8 @@
  *
  *     d = activation(alpha op(a) op(b) + bias), or d += alpha op(a) op(b) + bias, or d = alpha op(a) op(b) slope(aux)
  *
- * where what the activation is applied to may become `aux`, too,
+ * where what the activation is applied to may become `aux`, too, or, without a bias and an activation, the sums of op(a)'s rows or of
+ * op(b)'s columns a vector,
  * over some loops of calls where layouts leave more than one batch dim. The compiler asks which contractions and which of their epilogues
  * are of this form; the runtime how to call. */
 #ifndef SHARDC_SUPPORT_MATMUL_H
@@ -41,6 +42,8 @@ typedef struct sc_matmul {
     uint32_t bias;                        /* step of the gemm whose tensor is added to each column of d; SC_GEMM_MAX_STEPS: none */
     sc_gemm_step_kind activation;         /* RELU, GELU_TANH, GELU_TANH_GRAD; SC_GEMM_STEP_KINDS: none */
     uint32_t aux;                         /* step that stores what GELU_TANH is applied to, or is GELU_TANH_GRAD; SC_GEMM_MAX_STEPS: none */
+    uint32_t total;                       /* step whose tensor becomes the sums of op(a)'s rows, or op(b)'s columns; SC_GEMM_MAX_STEPS: none */
+    bool total_of_b;
     int64_t aux_stride, aux_batch_stride; /* as d's: elements between its columns, between its matrices */
     uint32_t loop_count;
     sc_matmul_loop loops[SC_MATMUL_LOOPS];

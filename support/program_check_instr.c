@@ -178,7 +178,7 @@ static bool check_gemm(sc_checker *c, const sc_image_instr *instr)
             continue;
         if (!check_ref(c, instr, at, sc_gemm_step_extent(gemm, s) * bytes, bytes, &args[at]))
             return false;
-        args[at++].is_written = gemm->steps[s].kind == SC_GEMM_STORE;
+        args[at++].is_written = sc_gemm_step_writes(gemm->steps[s].kind);
     }
     args[count].is_written = true;
     if (scratch > 0 && !check_ref(c, instr, count, scratch, SC_IMAGE_ALIGN, &args[count]))

@@ -19,7 +19,7 @@
 #include "support/state.h"
 
 enum {
-    SC_IMAGE_VERSION = 3,
+    SC_IMAGE_VERSION = 4,
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* of every buffer */,
     SC_IMAGE_STREAMS = 2,

@@ -241,7 +241,14 @@ static bool fits_epilogue(uint32_t epilogue)
 {
     return epilogue == SC_LT_EPILOGUE_NONE || epilogue == SC_LT_EPILOGUE_RELU || epilogue == SC_LT_EPILOGUE_BIAS ||
            epilogue == SC_LT_EPILOGUE_RELU_BIAS || epilogue == SC_LT_EPILOGUE_GELU || epilogue == SC_LT_EPILOGUE_GELU_BIAS ||
-           epilogue == SC_LT_EPILOGUE_GELU_AUX || epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS || epilogue == SC_LT_EPILOGUE_DGELU;
+           epilogue == SC_LT_EPILOGUE_GELU_AUX || epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS || epilogue == SC_LT_EPILOGUE_DGELU ||
+           epilogue == SC_LT_EPILOGUE_BGRAD_A || epilogue == SC_LT_EPILOGUE_BGRAD_B;
+}
+
+/* Sums of a's rows, or of b's columns, over k become the bias. */
+static bool is_total(uint32_t epilogue)
+{
+    return epilogue == SC_LT_EPILOGUE_BGRAD_A || epilogue == SC_LT_EPILOGUE_BGRAD_B;
 }
 
 static bool has_aux(const struct sc_lt_desc_object *desc)
@@ -275,6 +282,8 @@ static sc_lt_status check(const struct sc_lt_desc_object *desc, const struct sc_
         return STATUS_INVALID_VALUE;
     if (!fits_aux(desc, d))
         return STATUS_INVALID_VALUE;
+    if (is_total(desc->epilogue) && d->batches > 1) /* where each matrix' sums would stand nobody said */
+        return SC_LT_NOT_SUPPORTED;
     return fits_dtypes(desc, a->dtype, b->dtype, c->dtype, d->dtype) && fits_epilogue(desc->epilogue) ? SC_LT_SUCCESS : SC_LT_NOT_SUPPORTED;
 }
 
@@ -455,6 +464,19 @@ static double finish(const product *p, double x, int64_t batch, int64_t row, int
     return (epilogue & SC_LT_EPILOGUE_GELU) != 0 ? gelu(x) : x;
 }
 
+static void sum_operand(const product *p, int64_t depth)
+{
+    bool of_a = p->desc.epilogue == SC_LT_EPILOGUE_BGRAD_A, turned = of_a ? p->desc.transpose_a : !p->desc.transpose_b;
+    const struct sc_lt_layout_object *m = of_a ? &p->a : &p->b;
+    sc_lt_dtype dtype = p->desc.bias_dtype < 0 ? p->d.dtype : (sc_lt_dtype)p->desc.bias_dtype;
+    for (int64_t i = 0; i < (int64_t)(of_a ? p->d.rows : p->d.columns); i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < depth; k++)
+            sum += element(m, of_a ? p->from_a : p->from_b, 0, turned ? k : i, turned ? i : k);
+        store(dtype, (char *)(uintptr_t)p->desc.bias + i * (int64_t)bytes_of(dtype), sum);
+    }
+}
+
 /* It uses both ends of its workspace, as the library may all of it. */
 static bool run_product(void *data, char *why, size_t room)
 {
@@ -469,6 +491,8 @@ static bool run_product(void *data, char *why, size_t room)
         memset(p->workspace, 0x5a, end);
         memset(p->workspace + p->workspace_bytes - end, 0x5a, end);
     }
+    if (is_total(p->desc.epilogue))
+        sum_operand(p, depth);
     for (int64_t batch = 0; batch < p->d.batches; batch++) {
         for (int64_t j = 0; j < columns; j++) {
             for (int64_t i = 0; i < rows; i++) {
@@ -535,10 +559,10 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
                  .workspace_bytes = workspace_bytes,
                  .slower = algo->data[6] % 1000};
     struct sc_lt_layout_object vector = {.dtype = desc->bias_dtype < 0 ? d_layout->dtype : (sc_lt_dtype)desc->bias_dtype,
-                                         .rows = d_layout->rows,
+                                         .rows = desc->epilogue == SC_LT_EPILOGUE_BGRAD_B ? d_layout->columns : d_layout->rows,
                                          .columns = 1,
                                          .batches = 1};
-    bool has_bias = (desc->epilogue & SC_LT_EPILOGUE_BIAS) != 0;
+    bool has_bias = (desc->epilogue & SC_LT_EPILOGUE_BIAS) != 0 || is_total(desc->epilogue);
     if (handle->card != sc_standin_card() || handle->card != sc_standin_card_of(stream))
         return STATUS_INVALID_VALUE;
     struct sc_lt_layout_object kept = *d_layout;
@@ -559,6 +583,10 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
     if (overlap(d, d_bytes, a, span_of(a_layout)) || overlap(d, d_bytes, b, span_of(b_layout)) ||
         overlap(d, d_bytes, workspace, workspace_bytes) || (c != d && overlap(d, d_bytes, c, span_of(c_layout))) ||
         (has_bias && overlap(d, d_bytes, desc->bias, span_of(&vector))))
+        return STATUS_INVALID_VALUE;
+    if (is_total(desc->epilogue) &&
+        (overlap(desc->bias, span_of(&vector), a, span_of(a_layout)) || overlap(desc->bias, span_of(&vector), b, span_of(b_layout)) ||
+         overlap(desc->bias, span_of(&vector), workspace, workspace_bytes)))
         return STATUS_INVALID_VALUE;
     if (has_bias && (uintptr_t)desc->bias % (algo->data[7] >> 32) != 0)
         return STATUS_INVALID_VALUE;

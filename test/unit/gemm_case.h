@@ -144,8 +144,14 @@ static inline void gemm_case_draw_steps(sc_gemm *gemm, uint64_t *seed, const sc_
         if (!sc_gemm_step_has_tensor(step->kind))
             continue;
         step->dtype = dtypes[gemm_case_below(seed, dtype_count)];
+        sc_gemm_operand summed = sc_gemm_step_sums(step->kind);
         for (uint32_t i = 0; i < gemm->dim_count; i++)
-            wanted[i] = gemm->dims[i].role != SC_GEMM_K && (step->kind == SC_GEMM_STORE || gemm_case_below(seed, 2) == 0);
+            wanted[i] = gemm->dims[i].role != SC_GEMM_K && (sc_gemm_step_writes(step->kind) || gemm_case_below(seed, 2) == 0);
+        for (uint32_t i = 0; summed != SC_GEMM_OPERANDS && i < gemm->dim_count; i++) {
+            wanted[i] = wanted[i] && gemm_case_has(gemm->dims[i].role, summed);
+            if (gemm->dims[i].role == SC_GEMM_BATCH && gemm->dims[i].strides[summed] == 0)
+                gemm->dims[i].size = 1; /* what all share has no sum of its own */
+        }
         gemm_case_strides(gemm, wanted, seed, step->strides);
     }
 }
@@ -238,6 +244,8 @@ static inline double gemm_case_step(const sc_gemm_step *step, double x, double t
         *slack *= fabs(tensor);
         return x * tensor;
     case SC_GEMM_STORE:
+    case SC_GEMM_SUM_A:
+    case SC_GEMM_SUM_B:
         return x;
     case SC_GEMM_SCALE:
         *slack *= fabs(step->scale);
@@ -274,6 +282,36 @@ static inline int64_t gemm_case_at(const sc_gemm *gemm, const int64_t *index, in
     return at;
 }
 
+/* The sum of an operand over k becomes a step's tensor. */
+static inline void gemm_case_sum(const sc_gemm *gemm, uint32_t s, const double *operand, double *tensor, double *slacks)
+{
+    int64_t index[SC_GEMM_MAX_DIMS] = {0}, count = sc_gemm_step_extent(gemm, s), k = sc_gemm_size(gemm, SC_GEMM_K);
+    sc_gemm_operand summed = sc_gemm_step_sums(gemm->steps[s].kind);
+    bool more = count > 0;
+    while (more) {
+        int64_t at = 0;
+        for (uint32_t i = 0; i < gemm->dim_count; i++)
+            at += index[i] * gemm->steps[s].strides[i];
+        tensor[at] = 0;
+        if (slacks != NULL)
+            slacks[at] = 0;
+        for (int64_t p = 0; p < k; p++, gemm_case_next(gemm, true, index)) {
+            double x = operand[gemm_case_at(gemm, index, summed)];
+            tensor[at] += x;
+            if (slacks != NULL)
+                slacks[at] += fabs(x);
+        }
+        more = false;
+        for (uint32_t i = gemm->dim_count; !more && i-- > 0;) {
+            sc_gemm_role role = gemm->dims[i].role;
+            if (role == SC_GEMM_K || !gemm_case_has(role, summed))
+                continue;
+            more = ++index[i] < gemm->dims[i].size;
+            index[i] = more ? index[i] : 0;
+        }
+    }
+}
+
 /* What c holds afterwards, not rounded; what steps store is put into their tensors. With `slacks` (as long as c) also the sum of magnitudes
  * that rounding errors are in proportion to, with `step_slacks` those of what steps store. */
 static inline double *gemm_case_reference_of_all(const sc_gemm *gemm, const double *a, const double *b, const double *c,
@@ -288,6 +326,11 @@ static inline double *gemm_case_reference_of_all(const sc_gemm *gemm, const doub
     for (int64_t p = 0; p < k; p++, gemm_case_next(gemm, true, index)) {
         terms[2 * p] = gemm_case_at(gemm, index, SC_GEMM_A);
         terms[2 * p + 1] = gemm_case_at(gemm, index, SC_GEMM_B);
+    }
+    for (uint32_t s = 0; s < gemm->step_count; s++) {
+        sc_gemm_operand summed = sc_gemm_step_sums(gemm->steps[s].kind);
+        if (summed != SC_GEMM_OPERANDS)
+            gemm_case_sum(gemm, s, summed == SC_GEMM_A ? a : b, tensors[s], step_slacks == NULL ? NULL : step_slacks[s]);
     }
     memset(index, 0, sizeof index);
     while (extent > 0) {

@@ -32,7 +32,7 @@ static inline void add_product(image_case *c, const sc_gemm *gemm, uint32_t work
     image_instr(c, SC_INSTR_GEMM, c->gemms.count - 1, count, args);
     flat_output(c, "c", sc_gemm_extent(gemm, SC_GEMM_C), gemm->dtypes[SC_GEMM_C], args[SC_GEMM_C]);
     for (uint32_t s = 0, at = SC_GEMM_OPERANDS; s < gemm->step_count; s++) {
-        if (gemm->steps[s].kind == SC_GEMM_STORE)
+        if (sc_gemm_step_writes(gemm->steps[s].kind))
             flat_output(c, "kept", sc_gemm_step_extent(gemm, s), gemm->steps[s].dtype, args[at]);
         at += sc_gemm_step_has_tensor(gemm->steps[s].kind);
     }
@@ -58,7 +58,7 @@ static inline void expect_near(const sc_gemm *gemm, const char *what, const doub
 static inline uint32_t storing_step(const sc_gemm *gemm)
 {
     uint32_t s = 0;
-    while (s < gemm->step_count && gemm->steps[s].kind != SC_GEMM_STORE)
+    while (s < gemm->step_count && !sc_gemm_step_writes(gemm->steps[s].kind))
         s++;
     return s < gemm->step_count ? s : SC_GEMM_MAX_STEPS;
 }
@@ -82,19 +82,21 @@ static inline void lay_out_aux(const sc_gemm *gemm, uint32_t along, sc_gemm_step
     }
 }
 
-/* What the library has: a scale, a vector along one of the dims, an activation, which may keep what it is applied to; or the derivative of
- * one. False: this product takes none. */
+/* What the library has: a scale, a vector along one of the dims, an activation, which may keep what it is applied to; the derivative of
+ * one; or the sums of an operand. False: this product takes none. */
 static inline bool add_epilogue(gemm_case *p, uint64_t *seed)
 {
     sc_matmul form;
     sc_gemm *gemm = &p->gemm, before = p->gemm;
     gemm->accumulate = false;
     for (uint32_t i = 0; i < gemm->dim_count; i++) {
-        uint32_t activation = gemm_case_below(seed, 6);
+        uint32_t activation = gemm_case_below(seed, 8);
         gemm->step_count = 0;
-        if (gemm_case_below(seed, 2) == 0)
+        if (activation < 6 && gemm_case_below(seed, 2) == 0)
             add_step(gemm, SC_GEMM_SCALE);
-        if (activation == 5)
+        if (activation >= 6)
+            add_step(gemm, gemm->dims[i].role == SC_GEMM_M ? SC_GEMM_SUM_A : SC_GEMM_SUM_B)->strides[i] = 1;
+        else if (activation == 5)
             lay_out_aux(gemm, i, add_step(gemm, SC_GEMM_GELU_TANH_GRAD));
         else
             add_step(gemm, SC_GEMM_ADD)->strides[i] = 1;

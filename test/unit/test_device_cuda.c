@@ -311,7 +311,7 @@ static void a_kernel_that_crashes_is_an_error(void **state)
 
 /* ---- products ---- */
 
-enum { PRODUCTS = 80 };
+enum { PRODUCTS = 160 };
 
 static void expect_product(sc_session *session, uint32_t func, const gemm_case *p)
 {
@@ -360,7 +360,7 @@ static void products_are_what_they_should(void **state)
     gemm_case *cases = calloc(PRODUCTS, sizeof *cases);
     image_case c;
     uint64_t seed = 11;
-    uint32_t with_bias = 0, with_loops = 0, with_activation = 0, accumulates = 0, keeps = 0, slopes = 0;
+    uint32_t with_bias = 0, with_loops = 0, with_activation = 0, accumulates = 0, keeps = 0, slopes = 0, totals = 0;
     cuda_begin(&c, 1, 1);
     uint32_t workspace = image_buffer(&c, SC_BUFFER_WORKSPACE, SC_MATMUL_WORKSPACE, "workspace");
     for (uint32_t i = 0; i < PRODUCTS; i++) {
@@ -371,13 +371,14 @@ static void products_are_what_they_should(void **state)
         with_activation += form.activation != SC_GEMM_STEP_KINDS;
         with_loops += form.loop_count > 0;
         accumulates += form.accumulate;
-        keeps += storing_step(&cases[i].gemm) != SC_GEMM_MAX_STEPS;
+        keeps += form.aux != SC_GEMM_MAX_STEPS && form.activation != SC_GEMM_GELU_TANH_GRAD;
+        totals += form.total != SC_GEMM_MAX_STEPS;
         slopes += form.activation == SC_GEMM_GELU_TANH_GRAD;
         add_product(&c, &cases[i].gemm, workspace);
     }
-    if (with_bias < 30 || with_activation < 10 || with_loops < 1 || accumulates < 5 || keeps < 5 || slopes < 5)
-        fail_msg("of %d, %u have a bias, %u an activation, %u loops, %u add to what is there, %u keep something, %u have a slope", PRODUCTS,
-                 with_bias, with_activation, with_loops, accumulates, keeps, slopes);
+    if (with_bias < 30 || with_activation < 10 || with_loops < 1 || accumulates < 5 || keeps < 5 || slopes < 5 || totals < 3)
+        fail_msg("of %d, %u have a bias, %u an activation, %u loops, %u add to what is there, %u keep something, %u have a slope, %u sums",
+                 PRODUCTS, with_bias, with_activation, with_loops, accumulates, keeps, slopes, totals);
     cuda_object(&c, "", "cubin", 80);
     sc_executable *program = image_executable(&c);
     standin.sc_standin_seed(2);

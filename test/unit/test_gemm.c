@@ -25,6 +25,12 @@ static void prints(void **state)
     gemm.steps[3] = (sc_gemm_step){.kind = SC_GEMM_SILU_GRAD, .strides = {3072, 1, 0}};
     assert_string_equal(gemm_case_text(&gemm), "gemm [m 1024 | n 3072 | k 768] a f32(768,1) b f32(768,1) c f32(3072,1) store f32(3072,1) "
                                                "gelu store bf16(1,1024) silu_grad f32(3072,1)");
+    gemm.step_count = 2;
+    gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_SUM_A, .strides = {1, 0, 0}};
+    gemm.steps[1] = (sc_gemm_step){.kind = SC_GEMM_SUM_B, .strides = {0, 2, 0}};
+    assert_string_equal(gemm_case_text(&gemm), "gemm f32 [m 1024 | n 3072 | k 768] a(768,1) b(768,1) c(3072,1) sum_a (1) sum_b (2)");
+    assert_int_equal(sc_gemm_step_extent(&gemm, 0), 1024);
+    assert_int_equal(sc_gemm_step_extent(&gemm, 1), 6143);
     gemm.dtypes[SC_GEMM_A] = SC_DTYPE_bf16;
     gemm.accumulate = true;
     gemm.step_count = 1;
@@ -115,6 +121,12 @@ static void refuses_dtypes_and_steps(void **state)
             "two elements that a step stores are in one place");
     REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_STORE, gemm.steps[0].strides[0] = 4, gemm.steps[0].strides[1] = 1),
             "two elements that a step stores are in one place");
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_A, gemm.steps[0].strides[0] = 1, gemm.steps[0].strides[1] = 4),
+            "the sum of an operand has a dim that this lacks");
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_B), "two elements that a step stores are in one place");
+    REFUSED((gemm.step_count = 1, gemm.steps[0].kind = SC_GEMM_SUM_B, gemm.steps[0].strides[1] = 1, gemm.dim_count = 4,
+             gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}}),
+            "what is summed is the same for all of a batch dim");
     sc_gemm gemm = linear(4, 5, 6);
     gemm.sum = SC_DTYPE_i64;
     gemm.dtypes[0] = gemm.dtypes[1] = gemm.dtypes[2] = SC_DTYPE_i32;
@@ -162,6 +174,22 @@ static void expect_canonical_order(const sc_gemm *gemm)
     }
 }
 
+static double *copied(const double *values, int64_t count)
+{
+    double *copy = malloc(((size_t)count + 1) * sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, values, (size_t)count * sizeof *copy);
+    return copy;
+}
+
+static void expect_same(const sc_gemm *canonical, const double *got, const double *wanted, int64_t count)
+{
+    for (int64_t j = 0; j < count; j++) {
+        if (!(fabs(got[j] - wanted[j]) <= 1e-9))
+            fail_msg("%s: element %lld is %g, wanted %g", gemm_case_text(canonical), (long long)j, got[j], wanted[j]);
+    }
+}
+
 static void canonical_computes_the_same(void **state)
 {
     (void)state;
@@ -174,11 +202,15 @@ static void canonical_computes_the_same(void **state)
         if (!sc_gemm_valid(&canonical))
             fail_msg("%s becomes %s: %s", gemm_case_text(&c.gemm), gemm_case_text(&canonical), sc_gemm_invalid(&canonical));
         expect_canonical_order(&canonical);
+        double *stored[SC_GEMM_MAX_STEPS];
+        for (uint32_t s = 0; s < c.gemm.step_count; s++)
+            stored[s] = copied(c.tensors[s], sc_gemm_step_extent(&c.gemm, s));
         double *wanted = gemm_case_reference(&c.gemm, c.values[0], c.values[1], c.values[2], c.tensors);
-        double *got = gemm_case_reference(&canonical, c.values[swapped], c.values[!swapped], c.values[2], c.tensors);
-        for (int64_t j = 0; j < sc_gemm_extent(&c.gemm, SC_GEMM_C); j++) {
-            if (!(fabs(got[j] - wanted[j]) <= 1e-9))
-                fail_msg("%s: element %lld is %g, wanted %g", gemm_case_text(&canonical), (long long)j, got[j], wanted[j]);
+        double *got = gemm_case_reference(&canonical, c.values[swapped], c.values[!swapped], c.values[2], stored);
+        expect_same(&canonical, got, wanted, sc_gemm_extent(&c.gemm, SC_GEMM_C));
+        for (uint32_t s = 0; s < c.gemm.step_count; s++) {
+            expect_same(&canonical, stored[s], c.tensors[s], sc_gemm_step_extent(&c.gemm, s));
+            free(stored[s]);
         }
         bool again;
         sc_gemm twice = sc_gemm_canonical(&canonical, &again);
@@ -243,6 +275,10 @@ static void canonical_examples(void **state)
     canonical = sc_gemm_canonical(&gemm, &swapped);
     assert_string_equal(gemm_case_text(&canonical), "gemm f32 [n 4 | k 6] a(1) b(6,1) c(1)");
     assert_true(swapped);
+    gemm.step_count = 1;
+    gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_SUM_A, .strides = {1, 0, 0}};
+    canonical = sc_gemm_canonical(&gemm, &swapped);
+    assert_string_equal(gemm_case_text(&canonical), "gemm f32 [n 4 | k 6] a(1) b(6,1) c(1) sum_b (1)");
     gemm = linear(4, 5, 6);
     gemm.dims[3] = (sc_gemm_dim){3, SC_GEMM_BATCH, {24, 0, 20}};
     gemm.dim_count = 4;

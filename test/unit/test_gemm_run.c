@@ -115,7 +115,7 @@ static void expect_result(const typed_case *t, const sc_gemm_plan *plan)
     double *wanted = gemm_case_reference_of_all(gemm, t->c.values[0], t->c.values[1], t->c.values[2], t->c.tensors, slacks, step_slacks);
     expect_array(t, name, "c", gemm->dtypes[SC_GEMM_C], t->arrays[SC_GEMM_C], extent, wanted, slacks, more);
     for (uint32_t s = 0; s < gemm->step_count; s++) {
-        if (gemm->steps[s].kind == SC_GEMM_STORE)
+        if (sc_gemm_step_writes(gemm->steps[s].kind))
             expect_array(t, name, "what a step stores", gemm->steps[s].dtype, t->tensors[s], sc_gemm_step_extent(gemm, s), t->c.tensors[s],
                          step_slacks[s], more);
         free(step_slacks[s]);

@@ -11,6 +11,15 @@ static int64_t element(const sc_matmul_matrix *matrix, int64_t row, int64_t colu
     return down + across * matrix->stride + b * matrix->batch_stride;
 }
 
+/* Of a row of op(a), or a column of op(b). */
+static double total(const sc_matmul *p, double *const *values, int64_t of)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < p->depth; k++)
+        sum += p->total_of_b ? values[p->b.operand][element(&p->b, k, of, 0)] : values[p->a.operand][element(&p->a, of, k, 0)];
+    return sum;
+}
+
 static void one_call(const sc_gemm *gemm, const sc_matmul *p, double *const *values, double *const *tensors, const int64_t *at, double *c,
                      double *kept)
 {
@@ -24,6 +33,8 @@ static void one_call(const sc_gemm *gemm, const sc_matmul *p, double *const *val
                 sum *= p->alpha;
                 if (p->bias < SC_GEMM_MAX_STEPS)
                     sum += tensors[p->bias][i];
+                if (p->total < SC_GEMM_MAX_STEPS)
+                    kept[p->total_of_b ? j : i] = total(p, values, p->total_of_b ? j : i);
                 int64_t beside = i + j * p->aux_stride + b * p->aux_batch_stride;
                 if (p->activation == SC_GEMM_GELU_TANH_GRAD)
                     sum *= gemm_case_slope(SC_GEMM_GELU_TANH, tensors[p->aux][beside]);
@@ -54,7 +65,7 @@ static void all_calls(const sc_gemm *gemm, const sc_matmul *p, uint32_t loop, do
 
 /* How many took the form, and how. */
 typedef struct tally {
-    uint32_t taken, with_loops, with_bias, swapped, transposed, keeps, slopes, batched;
+    uint32_t taken, with_loops, with_bias, swapped, transposed, keeps, slopes, batched, totals, totals_of_b;
 } tally;
 
 static void expect_same(const sc_gemm *gemm, const char *what, const double *got, const double *wanted, int64_t count)
@@ -80,20 +91,23 @@ static void check_form(const gemm_case *c, tally *t)
     const sc_gemm *gemm = &c->gemm;
     if (sc_matmul_of(gemm, &p) != NULL)
         return;
-    bool keeps = p.aux < SC_GEMM_MAX_STEPS && gemm->steps[p.aux].kind == SC_GEMM_STORE;
-    int64_t count = sc_gemm_extent(gemm, SC_GEMM_C), kept_count = keeps ? sc_gemm_step_extent(gemm, p.aux) : 0;
-    double *got = copy_of(c->values[2], count), *kept = keeps ? copy_of(c->tensors[p.aux], kept_count) : NULL;
+    uint32_t keeping = p.total < SC_GEMM_MAX_STEPS ? p.total : p.aux;
+    bool keeps = keeping < SC_GEMM_MAX_STEPS && sc_gemm_step_writes(gemm->steps[keeping].kind);
+    int64_t count = sc_gemm_extent(gemm, SC_GEMM_C), kept_count = keeps ? sc_gemm_step_extent(gemm, keeping) : 0;
+    double *got = copy_of(c->values[2], count), *kept = keeps ? copy_of(c->tensors[keeping], kept_count) : NULL;
     double *wanted = gemm_case_reference(gemm, c->values[0], c->values[1], c->values[2], c->tensors);
     all_calls(gemm, &p, 0, c->values, c->tensors, origin, got, kept);
     expect_same(gemm, "c", got, wanted, count);
     if (keeps)
-        expect_same(gemm, "what is kept", kept, c->tensors[p.aux], kept_count);
+        expect_same(gemm, "what is kept", kept, c->tensors[keeping], kept_count);
     t->taken++;
     t->with_loops += p.loop_count > 0;
     t->with_bias += p.bias < SC_GEMM_MAX_STEPS;
     t->swapped += p.a.operand == SC_GEMM_A;
     t->transposed += p.a.is_transposed;
-    t->keeps += keeps;
+    t->keeps += p.aux < SC_GEMM_MAX_STEPS && keeps;
+    t->totals += p.total < SC_GEMM_MAX_STEPS;
+    t->totals_of_b += p.total < SC_GEMM_MAX_STEPS && p.total_of_b;
     t->slopes += p.activation == SC_GEMM_GELU_TANH_GRAD;
     t->batched += p.aux < SC_GEMM_MAX_STEPS && p.batches > 1;
     free(wanted);
@@ -115,6 +129,36 @@ static void what_takes_the_form_computes_the_same(void **state)
     if (t.taken < 1000 || t.with_loops < 20 || t.with_bias < 10 || t.swapped < 100 || t.transposed < 100)
         fail_msg("only %u were taken, %u with loops, %u with a bias, %u with operands exchanged, %u transposed", t.taken, t.with_loops,
                  t.with_bias, t.swapped, t.transposed);
+}
+
+static void sums_of_operands_take_the_form(void **state)
+{
+    (void)state;
+    uint64_t seed = 31;
+    tally t = {0};
+    for (int i = 0; i < 4000; i++) {
+        gemm_case c;
+        gemm_case_draw(&c, &seed, 5);
+        sc_gemm *gemm = &c.gemm;
+        bool of_a = gemm_case_below(&seed, 2) == 0;
+        int64_t stride = 1;
+        if (gemm->step_count == 0) {
+            sc_gemm_step *step = &gemm->steps[gemm->step_count++];
+            *step = (sc_gemm_step){.kind = of_a ? SC_GEMM_SUM_A : SC_GEMM_SUM_B, .dtype = gemm->dtypes[SC_GEMM_C]};
+            for (uint32_t d = gemm->dim_count; d-- > 0;) {
+                if (gemm->dims[d].role != (of_a ? SC_GEMM_M : SC_GEMM_N))
+                    continue;
+                step->strides[d] = stride;
+                stride *= gemm->dims[d].size;
+            }
+            c.tensors[0] = gemm_case_values(sc_gemm_step_extent(gemm, 0), step->dtype, &seed);
+        }
+        if (sc_gemm_valid(gemm))
+            check_form(&c, &t);
+        gemm_case_free(&c);
+    }
+    if (t.totals < 100 || t.totals_of_b < 30 || t.totals_of_b > t.totals - 30)
+        fail_msg("%u sum an operand, %u the library's second one", t.totals, t.totals_of_b);
 }
 
 /* Random contractions seldom have what a derivative needs where the library wants it: strides are multiples of 8 here, or almost. */
@@ -227,6 +271,26 @@ static void what_does_not_is_told_why(void **state)
     gemm.step_count = 2;
     assert_string_equal(sc_matmul_of(&gemm, &p), "the library has no such epilogue"); /* behind a bias */
     gemm = projection();
+    gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_SUM_B, .dtype = SC_DTYPE_bf16, .strides = {0, 0, 64, 1, 0}};
+    assert_null(sc_matmul_of(&gemm, &p));
+    assert_int_equal(p.total, 0);
+    assert_false(p.total_of_b);
+    gemm.steps[0].dtype = SC_DTYPE_f32;
+    assert_string_equal(sc_matmul_of(&gemm, &p), "what it sums has another dtype than the product");
+    gemm.dtypes[SC_GEMM_C] = SC_DTYPE_f32;
+    assert_null(sc_matmul_of(&gemm, &p));
+    gemm.steps[0].strides[2] = 1;
+    gemm.steps[0].strides[3] = 12;
+    assert_string_equal(sc_matmul_of(&gemm, &p), "what it sums is several matrices");
+    gemm.steps[0].strides[3] = 2;
+    gemm.steps[0].strides[2] = 128;
+    assert_string_equal(sc_matmul_of(&gemm, &p), "the sums are no neighbours");
+    gemm.steps[0] = (sc_gemm_step){.kind = SC_GEMM_SUM_A, .dtype = SC_DTYPE_f32, .strides = {256, 1, 0, 0, 0}};
+    assert_null(sc_matmul_of(&gemm, &p));
+    assert_true(p.total_of_b);
+    gemm.steps[gemm.step_count++].kind = SC_GEMM_RELU;
+    assert_string_equal(sc_matmul_of(&gemm, &p), "the library has no such epilogue");
+    gemm = projection();
     gemm.dtypes[SC_GEMM_B] = SC_DTYPE_f32;
     assert_string_equal(sc_matmul_of(&gemm, &p), "the library has no such combination of dtypes");
     gemm = projection();
@@ -238,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_takes_the_form_computes_the_same),
                                        cmocka_unit_test(what_is_kept_for_a_derivative_takes_the_form),
+                                       cmocka_unit_test(sums_of_operands_take_the_form),
                                        cmocka_unit_test(what_models_are_made_of_is_taken), cmocka_unit_test(what_does_not_is_told_why)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
