@@ -1,12 +1,78 @@
-/* fold-views: a view of the same type is its operand.
+/* fold-views: a view of the same type is its operand, and so is what was widened and is rounded back.
  *
- *   %5 = use %4 : f32[B, S, D]      uses of %5 become uses of %4, which takes the name if it has none
+ *   %5 = use %4 : f32[B, S, D]          uses of %5 become uses of %4, which takes the name if it has none
+ *
+ *   %2 = cast %1 : f32[B, T, E]
+ *   %3 = rename[T -> S] %2
+ *   %4 = cast %3 : bf16[B, S, E]    ->  %4 = rename[T -> S] %1 : bf16[B, S, E]
  *
  * Formals, results and names were values of their own so that a plan could place them; once reshards are explicit they say nothing more.
- * Requires RESHARDS_EXPLICIT. One walk; only removes.
+ * The derivatives of views are taken in the dtype that cotangents are added up in: of one alone nothing is added.
+ * Requires RESHARDS_EXPLICIT. One walk; what is left unread is dropped later.
  */
 #include "passes/pass.h"
 #include "passes/uses.h"
+
+static bool is_view(const sc_module *m, sc_op_id op)
+{
+    return (sc_op_traits(sc_op_at(m, op)) & SC_VIEW) != 0;
+}
+
+/* Whether every value of the one dtype is one of the other. */
+static bool widens(sc_dtype from, sc_dtype to)
+{
+    return sc_dtypes[from].kind == sc_dtypes[to].kind && sc_dtypes[from].bytes < sc_dtypes[to].bytes;
+}
+
+/* Whether the op only changes the dtype of its operand. */
+static bool is_cast(sc_module *m, sc_op_id op)
+{
+    if ((sc_op_traits(sc_op_at(m, op)) & SC_CONVERTS) == 0)
+        return false;
+    sc_type from = m->values.data[sc_op_at(m, op)->operands[0]].type, to = m->values.data[sc_result(m, op, 0)].type;
+    return sc_type_with_dtype(m, from, sc_type_of(m, sc_result(m, op, 0))->dtype) == to;
+}
+
+/* What a rounding cast rounds back to: a value of its dtype that was widened, `*out_views` views away. SC_NONE: it is no such cast. */
+static sc_value widened_from(sc_module *m, sc_op_id cast, uint32_t *out_views)
+{
+    *out_views = 0;
+    if (!is_cast(m, cast))
+        return SC_NONE;
+    sc_dtype dtype = sc_type_of(m, sc_result(m, cast, 0))->dtype, wide = sc_type_of(m, sc_op_at(m, cast)->operands[0])->dtype;
+    sc_op_id def = sc_def(m, sc_op_at(m, cast)->operands[0]);
+    for (; is_view(m, def); def = sc_def(m, sc_op_at(m, def)->operands[0]))
+        ++*out_views;
+    if (!widens(dtype, wide) || !is_cast(m, def) || sc_type_of(m, sc_op_at(m, def)->operands[0])->dtype != dtype)
+        return SC_NONE;
+    return sc_op_at(m, def)->operands[0];
+}
+
+/* The views of a value, the `index`-th from the last, of what it was before it was widened. */
+static sc_value view_again(sc_module *m, sc_func_id f, sc_op_id before, sc_op_id view, uint32_t count, sc_value source)
+{
+    if (count == 0)
+        return source;
+    sc_value operand = view_again(m, f, before, sc_def(m, sc_op_at(m, view)->operands[0]), count - 1, source);
+    const sc_op o = *sc_op_at(m, view);
+    sc_type type = sc_type_with_dtype(m, m->values.data[o.first_result].type, sc_type_of(m, source)->dtype);
+    sc_op_id made = sc_op_new(m, f, before, (sc_op_kind)o.kind, &operand, 1, o.attrs, o.attr_count, &type, 1, view);
+    return sc_result(m, made, 0);
+}
+
+/* What the op's result is, without it: SC_NONE: itself. */
+static sc_value meaning_of(sc_module *m, sc_func_id f, sc_op_id op, const sc_value *map, uint32_t count)
+{
+    uint32_t views;
+    sc_value result = sc_result(m, op, 0), widened = widened_from(m, op, &views);
+    if (widened != SC_NONE)
+        return view_again(m, f, op, sc_def(m, sc_op_at(m, op)->operands[0]), views, widened);
+    if (!is_view(m, op))
+        return SC_NONE;
+    sc_value source = sc_op_at(m, op)->operands[0];
+    source = source < count && map[source] != SC_NONE ? map[source] : source;
+    return m->values.data[source].type == m->values.data[result].type ? source : SC_NONE;
+}
 
 bool sc_run_fold_views(sc_module *m, sc_pass_env *env)
 {
@@ -15,11 +81,10 @@ bool sc_run_fold_views(sc_module *m, sc_pass_env *env)
     sc_value *map = sc_new_value_map(m, &count);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op) {
-            if ((sc_op_traits(sc_op_at(m, op)) & SC_VIEW) == 0)
+            if (sc_op_at(m, op)->result_count != 1 || sc_result(m, op, 0) >= count)
                 continue;
-            sc_value source = m->ops.data[op].operands[0], result = sc_result(m, op, 0);
-            source = map[source] != SC_NONE ? map[source] : source;
-            if (m->values.data[source].type != m->values.data[result].type)
+            sc_value result = sc_result(m, op, 0), source = meaning_of(m, f, op, map, count);
+            if (source == SC_NONE)
                 continue;
             bool is_state = (sc_op_traits(sc_op_at(m, sc_def(m, source))) & SC_STATE_READ) != 0;
             if (m->values.data[source].path == 0 && !is_state)

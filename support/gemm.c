@@ -226,8 +226,7 @@ static const char *invalid_step(const sc_gemm *gemm, const sc_gemm_step *step)
         if (is_broadcast && summed != SC_GEMM_OPERANDS && gemm->dims[i].strides[summed] == 0)
             return "what is summed is the same for all of a batch dim";
     }
-    if (!find_extent(gemm, own, step->strides, &extent) ||
-        __builtin_mul_overflow(extent, (int64_t)sc_dtypes[step->dtype].bytes, &bytes))
+    if (!find_extent(gemm, own, step->strides, &extent) || __builtin_mul_overflow(extent, (int64_t)sc_dtypes[step->dtype].bytes, &bytes))
         return "a step's extent overflows";
     if (sc_gemm_step_writes(step->kind) && extent > 0 && !nests(gemm, own, step->strides))
         return "two elements that a step stores are in one place";
