@@ -116,6 +116,22 @@ bool sc_contract_add_tensor(const sc_module *m, sc_contraction *contraction, sc_
     return append(contraction, &step);
 }
 
+bool sc_contract_add_sum(const sc_module *m, sc_contraction *contraction, sc_gemm_operand operand, const sc_type_info *own,
+                         const sc_type_info *summed, const sc_type_info *result)
+{
+    sc_gemm_step step = {.kind = operand == SC_GEMM_A ? SC_GEMM_SUM_A : SC_GEMM_SUM_B, .dtype = result->dtype};
+    int64_t strides[SC_MAX_RANK];
+    if (!dense_strides(m, result, strides))
+        return false;
+    for (uint32_t i = 0; i < summed->rank; i++) {
+        int at = find_dim(contraction, own->dims[i].dim), to = sc_type_find_dim(result, summed->dims[i].dim);
+        if (at < 0)
+            return false;
+        step.strides[at] = to < 0 ? 0 : strides[to];
+    }
+    return append(contraction, &step);
+}
+
 bool sc_contract_add_scale(sc_contraction *contraction, double scale)
 {
     return append(contraction, &(sc_gemm_step){.kind = SC_GEMM_SCALE, .scale = scale});

@@ -25,6 +25,10 @@ bool sc_contract(const sc_module *m, const sc_op *op, const sc_type_info *stored
 /* Appends a step; false, and nothing is changed, when it does not fit: no room, a dtype that the sum does not go with, a tensor that has a
  * dim that c lacks or another size of it on a rank. A tensor is dense and row-major over its type; c's dims that it lacks are broadcast. */
 bool sc_contract_add_tensor(const sc_module *m, sc_contraction *contraction, sc_gemm_step_kind kind, const sc_type_info *tensor);
+/* A step that sums an operand, of type `own`, over all that is contracted: the result of a sum whose operand has the dims of `own` in the
+ * same places, maybe under other names. */
+bool sc_contract_add_sum(const sc_module *m, sc_contraction *contraction, sc_gemm_operand operand, const sc_type_info *own,
+                         const sc_type_info *summed, const sc_type_info *result);
 bool sc_contract_add_scale(sc_contraction *contraction, double scale);
 bool sc_contract_add_activation(sc_contraction *contraction, sc_gemm_step_kind kind);
 

@@ -225,6 +225,8 @@ static bool generate_unit(sc_generator *g, const sc_op_id *ops, uint32_t count)
     const sc_op *first = sc_op_at(g->m, ops[0]);
     g->unit = g->unit_of[ops[0]];
     g->loc = sc_op_at(g->m, ops[count - 1])->loc;
+    if (g->rides[g->unit])
+        return true;
     if (sc_op_attr(first, SC_ATTR_kernel) != NULL) {
         for (uint32_t i = 0; i < count; i++) {
             if ((sc_ops[sc_op_at(g->m, ops[i])->kind].fuse & SC_FUSE_CONTRACT) != 0)
@@ -253,7 +255,7 @@ static bool generate_func(sc_generator *g, sc_func_id func, sc_image_func *out)
     uint32_t values = m->values.count;
     g->func = func;
     g->instrs.count = g->inputs.count = g->outputs.count = g->flights.count = 0;
-    g->state_copies.count = 0;
+    g->state_copies.count = g->riders.count = 0;
     g->instrs.data = NULL, g->inputs.data = NULL, g->outputs.data = NULL;
     g->instrs.capacity = g->inputs.capacity = g->outputs.capacity = 0;
     g->escapes = sc_find_escaping(m, func);
@@ -264,11 +266,14 @@ static bool generate_func(sc_generator *g, sc_func_id func, sc_image_func *out)
     g->target = fresh(g, values, sizeof *g->target, 0xff);
     g->flight = fresh(g, values, sizeof *g->flight, 0);
     g->place = fresh(g, values, sizeof *g->place, 0xff);
+    g->rider_of = fresh(g, m->ops.count, sizeof *g->rider_of, 0);
     number_units(g);
+    g->rides = fresh(g, g->unit_count, sizeof *g->rides, 0);
     find_roots(g);
     find_last_reads(g);
     find_last_reads_of_states(g);
     find_targets(g);
+    sc_generator_find_riders(g);
     sc_op_id *ops = sc_arena_array(g->arena, m->ops.count, sizeof *ops);
     uint32_t count = 0;
     sc_for_each_op (m, func, op) {

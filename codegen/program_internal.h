@@ -2,6 +2,7 @@
 #ifndef SHARDC_CODEGEN_PROGRAM_INTERNAL_H
 #define SHARDC_CODEGEN_PROGRAM_INTERNAL_H
 
+#include "codegen/contract.h"
 #include "codegen/kernel.h"
 #include "codegen/program.h"
 
@@ -18,6 +19,13 @@ typedef struct sc_state_copy {
     sc_op_id op;
     sc_image_ref from, to;
 } sc_state_copy;
+
+/* A unit that is a sum, and waits for a product of what it sums. */
+typedef struct sc_rider {
+    const sc_op_id *ops; /* the last is the sum */
+    uint32_t count, operand;
+    bool rode;
+} sc_rider;
 
 typedef struct sc_generator {
     sc_module *m;
@@ -51,6 +59,9 @@ typedef struct sc_generator {
     uint32_t *target;    /* by root: the state that it will be the value of; SC_NONE */
     uint32_t *flight;    /* by root: 1 + the flight that it comes with */
     sc_image_ref *place; /* by value */
+    SC_VEC(sc_rider) riders;
+    uint32_t *rider_of; /* by op: 1 + the rider that waits for the product */
+    bool *rides;        /* by unit */
 } sc_generator;
 
 #define SC_LASTS (UINT32_MAX - 1)
@@ -96,6 +107,14 @@ void sc_generator_finish(sc_generator *g, uint32_t flight);
 void sc_generator_join(sc_generator *g, sc_image *image);
 /* Collectives overlap, buffers get their places: in an arena that is no larger than it would be without. NULL, or why there is no plan. */
 const char *sc_generator_plan(sc_generator *g, sc_image *image);
+
+/* ---- sums that products take along ---- */
+/* Sets riders, rider_of and rides of the function. */
+void sc_generator_find_riders(sc_generator *g);
+/* Appends the sum that waits for the product as a step; false: there is none, or no room for it. */
+bool sc_generator_add_rider(sc_generator *g, sc_op_id dot, sc_contraction *c, sc_value *out_value);
+/* Emits what waited for the product and is no step of it. False after a message. */
+bool sc_generator_leave_rider(sc_generator *g, sc_op_id dot);
 
 /* ---- code ---- */
 /* Compiles the functions. False after a message. */

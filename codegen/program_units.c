@@ -211,13 +211,45 @@ static bool overwrites_operand(const sc_generator *g, const sc_op *dot, const co
     for (uint32_t s = 0; s < c->c.gemm.step_count; s++) {
         sc_gemm_step_kind kind = c->c.gemm.steps[s].kind;
         overwrites =
-            overwrites || (sc_gemm_step_has_tensor(kind) && kind != SC_GEMM_STORE && sc_generator_overwrites(g, value, c->tensors[s]));
+            overwrites || (sc_gemm_step_has_tensor(kind) && !sc_gemm_step_writes(kind) && sc_generator_overwrites(g, value, c->tensors[s]));
     }
     return overwrites;
 }
 
-static bool emit_gemm(sc_generator *g, sc_op_id op, const sc_op *dot, contraction *c)
+/* NULL, or why what multiplies matrices on the target does not take it. On processors something takes everything; but what derivatives need
+ * a kernel does faster: measured on AVX2, such a step costs a product 3 to 5 ns an element, and the kernel behind it takes 2. */
+static const char *refused(const sc_generator *g, const contraction *c)
 {
+    sc_matmul form;
+    const sc_gemm *gemm = &c->c.gemm;
+    if (sc_generator_is_cuda(g))
+        return sc_matmul_of(gemm, &form);
+    for (uint32_t s = 0; s < gemm->step_count; s++) {
+        if (gemm->steps[s].kind == SC_GEMM_STORE || sc_gemm_step_slope_of(gemm->steps[s].kind) != SC_GEMM_STEP_KINDS)
+            return "a kernel behind it is faster";
+    }
+    return NULL;
+}
+
+/* The sum that waits for the product, where this may have such a step besides its others. */
+static void take_rider(sc_generator *g, sc_op_id dot, contraction *c)
+{
+    sc_gemm *gemm = &c->c.gemm;
+    uint32_t at = gemm->step_count;
+    sc_value value;
+    if (!sc_generator_add_rider(g, dot, &c->c, &value))
+        return;
+    c->tensors[at] = value;
+    if (refused(g, c) == NULL)
+        g->riders.data[g->rider_of[dot] - 1].rode = true;
+    else
+        memset(&gemm->steps[--gemm->step_count], 0, sizeof *gemm->steps);
+}
+
+static bool emit_gemm(sc_generator *g, sc_op_id op, sc_op_id dot_op, contraction *c)
+{
+    const sc_op *dot = sc_op_at(g->m, dot_op);
+    take_rider(g, dot_op, c);
     sc_image_ref args[4 + SC_GEMM_MAX_STEPS];
     uint32_t count = 0;
     sc_image_ref before = c->accumulated != SC_NONE ? sc_generator_read(g, c->accumulated) : (sc_image_ref){0};
@@ -226,7 +258,7 @@ static bool emit_gemm(sc_generator *g, sc_op_id op, const sc_op *dot, contractio
     sc_image_ref *out = &args[count++];
     for (uint32_t s = 0; s < c->c.gemm.step_count; s++) {
         sc_gemm_step_kind kind = c->c.gemm.steps[s].kind;
-        if (kind == SC_GEMM_STORE)
+        if (sc_gemm_step_writes(kind))
             args[count++] = sc_generator_write(g, c->tensors[s], SC_BUFFER_ACT, !overwrites_operand(g, dot, c, c->tensors[s]));
         else if (sc_gemm_step_has_tensor(kind))
             args[count++] = sc_generator_read(g, c->tensors[s]);
@@ -248,21 +280,6 @@ static bool emit_gemm(sc_generator *g, sc_op_id op, const sc_op *dot, contractio
         *sc_vec_push(g->arena, &g->gemms) = c->c.gemm;
     sc_generator_instr(g, SC_INSTR_GEMM, op, *index, args, count);
     return true;
-}
-
-/* NULL, or why what multiplies matrices on the target does not take it. On processors something takes everything; but what derivatives need
- * a kernel does faster: measured on AVX2, such a step costs a product 3 to 5 ns an element, and the kernel behind it takes 2. */
-static const char *refused(const sc_generator *g, const contraction *c)
-{
-    sc_matmul form;
-    const sc_gemm *gemm = &c->c.gemm;
-    if (sc_generator_is_cuda(g))
-        return sc_matmul_of(gemm, &form);
-    for (uint32_t s = 0; s < gemm->step_count; s++) {
-        if (gemm->steps[s].kind == SC_GEMM_STORE || sc_gemm_step_slope_of(gemm->steps[s].kind) != SC_GEMM_STEP_KINDS)
-            return "a kernel behind it is faster";
-    }
-    return NULL;
 }
 
 /* As a kernel that multiplies and adds, one element of the result after the other. */
@@ -289,9 +306,10 @@ bool unit_dot(sc_generator *g, sc_op_id op)
     }
     const char *why = refused(g, &c);
     if (why == NULL)
-        return emit_gemm(g, op, dot, &c);
-    emit_simply(g, op, dot, why);
-    return true;
+        emit_gemm(g, op, op, &c);
+    else
+        emit_simply(g, op, dot, why);
+    return sc_generator_leave_rider(g, op);
 }
 
 /* Steps that no descriptor has, or nothing on the target takes, are a kernel behind those that something does. */
@@ -317,7 +335,7 @@ static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, ui
     }
     escapes[sc_op_at(g->m, ops[taken - 1])->first_result] = true;
     g->escapes = escapes;
-    ok = (ok ? emit_gemm(g, ops[taken - 1], sc_op_at(g->m, ops[dot]), &c) : unit_dot(g, ops[dot])) && unit_kernel(g, rest, left);
+    ok = (ok ? emit_gemm(g, ops[taken - 1], ops[dot], &c) : unit_dot(g, ops[dot])) && unit_kernel(g, rest, left);
     g->escapes = before;
     return ok;
 }
@@ -331,9 +349,9 @@ bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
     if (read_chain(g, ops, count, &c)) {
         take_over(g, &c);
         if (refused(g, &c) == NULL)
-            return emit_gemm(g, ops[count - 1], sc_op_at(g->m, ops[at]), &c);
+            return emit_gemm(g, ops[count - 1], ops[at], &c) && sc_generator_leave_rider(g, ops[at]);
     }
-    return emit_prefix(g, ops, count, at);
+    return emit_prefix(g, ops, count, at) && sc_generator_leave_rider(g, ops[at]);
 }
 
 /* ---- attention ---- */

@@ -1,12 +1,12 @@
-"""same.py logs A B: the logs have the same steps; losses, norms and metrics agree to 1e-5.
-same.py tensors A B: the files have the same tensors; elements agree to 1e-5 of the tensor's largest."""
+"""same.py logs A B [TOLERANCE]: the logs have the same steps; losses, norms and metrics agree to 1e-5, or to the tolerance.
+same.py tensors A B [TOLERANCE]: the files have the same tensors; elements agree to as much of the tensor's largest."""
 
 import array
 import json
 import struct
 import sys
 
-TOLERANCE = 1e-5
+TOLERANCE = float(sys.argv[4]) if len(sys.argv) > 4 else 1e-5
 CODES = {"F64": "d", "F32": "f", "I32": "i", "I64": "q"}
 
 
@@ -23,7 +23,7 @@ def rows(path):
     return {"step %d %s" % (line["step"], key): [line[key]] for line in lines for key in ("loss", "grad_norm", "eval_loss") if key in line}
 
 
-a, b = map(rows if sys.argv[1] == "logs" else tensors, sys.argv[2:])
+a, b = map(rows if sys.argv[1] == "logs" else tensors, sys.argv[2:4])
 assert a and a.keys() == b.keys(), "%s and %s" % (list(a), list(b))
 for name, values in a.items():
     bound = TOLERANCE * max(map(abs, values))

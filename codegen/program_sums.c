@@ -1,0 +1,161 @@
+/* Sums that a product takes along. The gradient of a bias is the sum of a cotangent over what the gradient of the weights contracts it
+ * over, too; who multiplies the two matrices reads the cotangent anyway.
+ *
+ *   %3 = cast %2                                   (a kernel of its own: %2 is widened and summed)
+ *   %4 "b.grad" = sum[B, S] %3
+ *   %5 "w.grad" = dot[B, S] %1, %2           ->    gemm .. sum_b
+ *
+ * Such a sum is no unit by itself: it waits for the product, if nobody reads it before, and becomes a step of that (SC_GEMM_SUM_B) where
+ * what multiplies on the target takes it, else a kernel behind it. On processors there is none that waits: a kernel reads as fast as
+ * packing would. */
+#include <string.h>
+
+#include "codegen/lower_internal.h"
+#include "codegen/program_internal.h"
+
+/* A contraction that reads a value, and the next that does. */
+typedef struct reading {
+    sc_op_id dot;
+    uint32_t operand, next;
+} reading;
+
+typedef struct search {
+    sc_generator *g;
+    uint32_t *first_product; /* by root: 1 + index */
+    SC_VEC(reading) products;
+    uint32_t *first_read; /* by root: the first unit that reads it */
+} search;
+
+/* Whether the dims stand where the others do, however they are called. */
+static bool same_places(const sc_module *m, const sc_type_info *a, const sc_type_info *b)
+{
+    bool same = a->rank == b->rank;
+    for (uint32_t i = 0; same && i < a->rank; i++)
+        same = sc_type_local_size(m, a, i) == sc_type_local_size(m, b, i);
+    return same;
+}
+
+static bool is_sum(const sc_op *op)
+{
+    const sc_lower_row *row = &sc_lower_rows[op->kind];
+    return (sc_ops[op->kind].fuse & SC_FUSE_REDUCE) != 0 && row->node == SC_NODE_add;
+}
+
+/* Exactly every element, elsewhere in name only. */
+static bool passes_on(const sc_module *m, const sc_op *op)
+{
+    sc_dtype from = sc_type_of(m, op->operands[0])->dtype, to = sc_type_of(m, op->first_result)->dtype;
+    bool widens = (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_dtype_is_float(from) && sc_dtype_is_float(to) &&
+                  sc_dtypes[from].bytes <= sc_dtypes[to].bytes;
+    return ((sc_op_traits(op) & SC_VIEW) != 0 || widens) && same_places(m, sc_type_of(m, op->operands[0]), sc_type_of(m, op->first_result));
+}
+
+/* The root of what a unit that is only a sum adds up: SC_NONE where it is more than that. */
+static sc_value summed_root(const sc_generator *g, const sc_op_id *ops, uint32_t count)
+{
+    const sc_module *m = g->m;
+    const sc_op *sum = sc_op_at(m, ops[count - 1]);
+    if (!is_sum(sum))
+        return SC_NONE;
+    sc_value value = sum->operands[0];
+    for (uint32_t i = count - 1; i-- > 0;) {
+        const sc_op *op = sc_op_at(m, ops[i]);
+        if (op->result_count != 1 || op->first_result != value || g->escapes[value] || !passes_on(m, op))
+            return SC_NONE;
+        value = op->operands[0];
+    }
+    sc_value root = g->root[value];
+    return same_places(m, sc_type_of(m, root), sc_type_of(m, sum->operands[0])) ? root : SC_NONE;
+}
+
+/* Whether the dot contracts, of its operand, what the sum adds up, and nothing else. */
+static bool reduces_alike(const sc_module *m, const sc_op *dot, uint32_t operand, const sc_op *sum)
+{
+    const sc_type_info *of_dot = sc_type_of(m, dot->operands[operand]), *of_sum = sc_type_of(m, sum->operands[0]);
+    const sc_type_info *product = sc_type_of(m, dot->first_result), *total = sc_type_of(m, sum->first_result);
+    bool alike = same_places(m, of_dot, of_sum);
+    for (uint32_t i = 0; alike && i < of_sum->rank; i++)
+        alike = (sc_type_find_dim(product, of_dot->dims[i].dim) < 0) == (sc_type_find_dim(total, of_sum->dims[i].dim) < 0);
+    return alike;
+}
+
+static void find_products(search *s)
+{
+    sc_generator *g = s->g;
+    sc_for_each_op (g->m, g->func, op) {
+        const sc_op *o = sc_op_at(g->m, op);
+        for (uint32_t i = 0; i < o->operand_count; i++) {
+            sc_value root = g->root[o->operands[i]];
+            uint32_t *first = &s->first_read[root];
+            *first = g->unit_of[op] < *first ? g->unit_of[op] : *first;
+            if ((sc_ops[o->kind].fuse & SC_FUSE_CONTRACT) == 0)
+                continue;
+            *sc_vec_push(g->arena, &s->products) = (reading){op, i, s->first_product[root]};
+            s->first_product[root] = s->products.count;
+        }
+    }
+}
+
+static void look_at(search *s, const sc_op_id *ops, uint32_t count)
+{
+    sc_generator *g = s->g;
+    sc_value root = summed_root(g, ops, count);
+    const sc_op *sum = sc_op_at(g->m, ops[count - 1]);
+    uint32_t unit = g->unit_of[ops[0]];
+    if (root == SC_NONE || sc_op_attr(sum, SC_ATTR_kernel) == NULL)
+        return;
+    for (uint32_t p = s->first_product[root]; p != 0; p = s->products.data[p - 1].next) {
+        const reading *by = &s->products.data[p - 1];
+        if (g->rider_of[by->dot] != 0 || s->first_read[g->root[sum->first_result]] <= g->unit_of[by->dot] ||
+            !reduces_alike(g->m, sc_op_at(g->m, by->dot), by->operand, sum))
+            continue;
+        sc_rider made = {.ops = sc_arena_array(g->arena, count, sizeof *ops), .count = count, .operand = by->operand};
+        memcpy((void *)(uintptr_t)made.ops, ops, count * sizeof *ops);
+        *sc_vec_push(g->arena, &g->riders) = made;
+        g->rider_of[by->dot] = g->riders.count;
+        g->rides[unit] = true;
+        return;
+    }
+}
+
+void sc_generator_find_riders(sc_generator *g)
+{
+    const sc_module *m = g->m;
+    search s = {.g = g, .first_product = sc_arena_array(g->arena, m->values.count, sizeof *s.first_product)};
+    s.first_read = sc_arena_array(g->arena, m->values.count, sizeof *s.first_read);
+    memset(s.first_read, 0xff, m->values.count * sizeof *s.first_read);
+    if (!sc_generator_is_cuda(g))
+        return;
+    find_products(&s);
+    sc_op_id *ops = sc_arena_array(g->arena, m->ops.count, sizeof *ops);
+    uint32_t count = 0;
+    sc_for_each_op (m, g->func, op) {
+        if (count > 0 && g->unit_of[op] != g->unit_of[ops[0]]) {
+            look_at(&s, ops, count);
+            count = 0;
+        }
+        ops[count++] = op;
+    }
+    if (count > 0)
+        look_at(&s, ops, count);
+}
+
+bool sc_generator_add_rider(sc_generator *g, sc_op_id dot, sc_contraction *c, sc_value *out_value)
+{
+    if (g->rider_of[dot] == 0)
+        return false;
+    const sc_rider *rider = &g->riders.data[g->rider_of[dot] - 1];
+    const sc_op *sum = sc_op_at(g->m, rider->ops[rider->count - 1]);
+    *out_value = sum->first_result;
+    return sc_contract_add_sum(g->m, c, (sc_gemm_operand)rider->operand, sc_type_of(g->m, sc_op_at(g->m, dot)->operands[rider->operand]),
+                               sc_type_of(g->m, sum->operands[0]), sc_type_of(g->m, sum->first_result));
+}
+
+bool sc_generator_leave_rider(sc_generator *g, sc_op_id dot)
+{
+    uint32_t at = g->rider_of[dot];
+    if (at == 0 || g->riders.data[at - 1].rode)
+        return true;
+    g->riders.data[at - 1].rode = true;
+    return unit_kernel(g, g->riders.data[at - 1].ops, g->riders.data[at - 1].count);
+}
