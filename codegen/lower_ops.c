@@ -1,6 +1,8 @@
 /* Ops whose elements come from the operands' elements at the same indices. */
 #include "codegen/lower_ops.h"
 
+#include "codegen/activation.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -74,93 +76,51 @@ static sc_knode in_result_dtype(sc_lowering *l, const sc_op *op, const sc_knode 
     return sc_kernel_convert(l->k, sc_lower_operand(l, op, 0, index), sc_lower_dtype(l, op->first_result));
 }
 
-static sc_knode one_plus_exp_of_minus(sc_lowering *l, sc_knode x)
+/* The second operand: where the slope is taken. */
+static sc_knode times_slope(sc_lowering *l, const sc_op *op, const sc_knode *index, sc_gemm_step_kind kind)
 {
-    return sc_lower_with(l, SC_NODE_add, sc_lower_1(l, SC_NODE_exp, sc_lower_1(l, SC_NODE_neg, x)), 1);
+    sc_knode x = sc_kernel_convert(l->k, sc_lower_operand(l, op, 1, index), sc_lower_dtype(l, op->first_result));
+    return sc_slope_node(l->k, kind, in_result_dtype(l, op, index), x);
 }
 
 sc_knode lower_sigmoid(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    sc_knode below = one_plus_exp_of_minus(l, in_result_dtype(l, op, index));
-    return sc_lower_2(l, SC_NODE_div, sc_kernel_constant(l->k, dtype_of(l, below), 1), below);
+    return sc_activation_node(l->k, SC_GEMM_SIGMOID, in_result_dtype(l, op, index));
 }
 
 sc_knode lower_silu(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    sc_knode x = in_result_dtype(l, op, index);
-    return sc_lower_2(l, SC_NODE_div, x, one_plus_exp_of_minus(l, x));
+    return sc_activation_node(l->k, SC_GEMM_SILU, in_result_dtype(l, op, index));
 }
 
-/* Hendrycks and Gimpel, "Gaussian Error Linear Units", section 2, for this and the next. */
 sc_knode lower_gelu(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    sc_knode x = in_result_dtype(l, op, index);
-    sc_knode erf = sc_lower_1(l, SC_NODE_erf, sc_lower_with(l, SC_NODE_mul, x, 0.70710678118654752440));
-    return sc_lower_2(l, SC_NODE_mul, sc_lower_with(l, SC_NODE_mul, x, 0.5), sc_lower_with(l, SC_NODE_add, erf, 1));
+    return sc_activation_node(l->k, SC_GEMM_GELU, in_result_dtype(l, op, index));
 }
 
 sc_knode lower_gelu_tanh(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    sc_knode x = in_result_dtype(l, op, index);
-    sc_knode cube = sc_lower_2(l, SC_NODE_mul, sc_lower_2(l, SC_NODE_mul, sc_lower_with(l, SC_NODE_mul, x, 0.044715), x), x);
-    sc_knode inner = sc_lower_with(l, SC_NODE_mul, sc_lower_2(l, SC_NODE_add, x, cube), 0.79788456080286535588);
-    sc_knode tanh = sc_lower_1(l, SC_NODE_tanh, inner);
-    return sc_lower_2(l, SC_NODE_mul, sc_lower_with(l, SC_NODE_mul, x, 0.5), sc_lower_with(l, SC_NODE_add, tanh, 1));
-}
-
-/* The slopes below are those of ir/eval_elementwise.c. */
-static sc_knode one_minus(sc_lowering *l, sc_knode x)
-{
-    return sc_lower_with(l, SC_NODE_add, sc_lower_1(l, SC_NODE_neg, x), 1);
-}
-
-/* The second operand: where the slope is taken. */
-static sc_knode slope_at(sc_lowering *l, const sc_op *op, const sc_knode *index)
-{
-    return sc_kernel_convert(l->k, sc_lower_operand(l, op, 1, index), sc_lower_dtype(l, op->first_result));
-}
-
-static sc_knode times_slope(sc_lowering *l, const sc_op *op, const sc_knode *index, sc_knode slope)
-{
-    return sc_lower_2(l, SC_NODE_mul, in_result_dtype(l, op, index), slope);
+    return sc_activation_node(l->k, SC_GEMM_GELU_TANH, in_result_dtype(l, op, index));
 }
 
 sc_knode lower_relu_grad(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    sc_knode x = slope_at(l, op, index), zero = sc_kernel_constant(l->k, dtype_of(l, x), 0);
-    sc_knode operands[] = {sc_lower_2(l, SC_NODE_gt, x, zero), in_result_dtype(l, op, index), zero};
-    return sc_kernel_node_new(l->k, SC_NODE_where, operands, 3);
+    return times_slope(l, op, index, SC_GEMM_RELU);
 }
 
 sc_knode lower_silu_grad(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    sc_knode x = slope_at(l, op, index);
-    sc_knode s = sc_lower_2(l, SC_NODE_div, sc_kernel_constant(l->k, dtype_of(l, x), 1), one_plus_exp_of_minus(l, x));
-    sc_knode bend = sc_lower_with(l, SC_NODE_add, sc_lower_2(l, SC_NODE_mul, x, one_minus(l, s)), 1);
-    return times_slope(l, op, index, sc_lower_2(l, SC_NODE_mul, s, bend));
+    return times_slope(l, op, index, SC_GEMM_SILU);
 }
 
 sc_knode lower_gelu_grad(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    sc_knode x = slope_at(l, op, index);
-    sc_knode erf = sc_lower_1(l, SC_NODE_erf, sc_lower_with(l, SC_NODE_mul, x, 0.70710678118654752440));
-    sc_knode cdf = sc_lower_with(l, SC_NODE_mul, sc_lower_with(l, SC_NODE_add, erf, 1), 0.5);
-    sc_knode square = sc_lower_2(l, SC_NODE_mul, sc_lower_with(l, SC_NODE_mul, x, -0.5), x);
-    sc_knode density = sc_lower_with(l, SC_NODE_mul, sc_lower_1(l, SC_NODE_exp, square), 0.39894228040143267794);
-    return times_slope(l, op, index, sc_lower_2(l, SC_NODE_add, cdf, sc_lower_2(l, SC_NODE_mul, x, density)));
+    return times_slope(l, op, index, SC_GEMM_GELU);
 }
 
 sc_knode lower_gelu_tanh_grad(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
-    const double c = 0.79788456080286535588, k = 0.044715;
-    sc_knode x = slope_at(l, op, index);
-    sc_knode square = sc_lower_2(l, SC_NODE_mul, x, x);
-    sc_knode inner = sc_lower_2(l, SC_NODE_mul, x, sc_lower_with(l, SC_NODE_add, sc_lower_with(l, SC_NODE_mul, square, c * k), c));
-    sc_knode t = sc_lower_1(l, SC_NODE_tanh, inner);
-    sc_knode half = sc_lower_with(l, SC_NODE_mul, sc_lower_with(l, SC_NODE_add, t, 1), 0.5);
-    sc_knode bend = sc_lower_2(l, SC_NODE_mul, x, one_minus(l, sc_lower_2(l, SC_NODE_mul, t, t)));
-    sc_knode steep = sc_lower_with(l, SC_NODE_add, sc_lower_with(l, SC_NODE_mul, square, 1.5 * c * k), 0.5 * c);
-    return times_slope(l, op, index, sc_lower_2(l, SC_NODE_add, half, sc_lower_2(l, SC_NODE_mul, bend, steep)));
+    return times_slope(l, op, index, SC_GEMM_GELU_TANH);
 }
 
 sc_knode lower_pow(sc_lowering *l, const sc_op *op, const sc_knode *index)
