@@ -127,6 +127,7 @@ sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc
     sc_image_instr *made = sc_vec_push(g->arena, &g->instrs);
     *made = (sc_image_instr){.kind = kind,
                              .stream = kind == SC_INSTR_COLLECTIVE ? 1 : 0,
+                             .instead = g->instead,
                              .index = index,
                              .arg_count = arg_count,
                              .args = sc_arena_array(g->arena, arg_count, sizeof *args),

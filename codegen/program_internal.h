@@ -59,6 +59,7 @@ typedef struct sc_generator {
     uint32_t *target;    /* by root: the state that it will be the value of; SC_NONE */
     uint32_t *flight;    /* by root: 1 + the flight that it comes with */
     sc_image_ref *place; /* by value */
+    bool instead; /* what is being emitted stands in for the product before it */
     SC_VEC(sc_rider) riders;
     uint32_t *rider_of; /* by op: 1 + the rider that waits for the product */
     bool *rides;        /* by unit */

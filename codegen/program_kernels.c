@@ -117,9 +117,11 @@ static bool is_state_buffer(const sc_generator *g, uint32_t buffer)
     return g->buffers.data[buffer].kind <= SC_BUFFER_OTHER_STATE;
 }
 
-/* What the kernel may write in place of an operand. */
+/* What the kernel may write in place of an operand; a stand-in writes where the product did. */
 static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
 {
+    if (g->instead)
+        return;
     for (uint32_t o = 0; o < k->args.count; o++) {
         for (uint32_t i = 0; i < k->args.count; i++) {
             const sc_image_buffer *out = &g->buffers.data[args[o].buffer], *in = &g->buffers.data[args[i].buffer];

@@ -246,12 +246,62 @@ static void take_rider(sc_generator *g, sc_op_id dot, contraction *c)
         memset(&gemm->steps[--gemm->step_count], 0, sizeof *gemm->steps);
 }
 
-static bool emit_gemm(sc_generator *g, sc_op_id op, sc_op_id dot_op, contraction *c)
+static uint32_t index_of(sc_generator *g, const sc_gemm *gemm)
+{
+    bool is_new;
+    sc_strbuf text;
+    sc_strbuf_init(&text, g->arena);
+    sc_gemm_print(gemm, &text);
+    uint32_t *index = sc_map_insert(&g->gemm_map, sc_hash_bytes(text.data, text.length, 0), g->gemms.count, &is_new);
+    if (is_new)
+        *sc_vec_push(g->arena, &g->gemms) = *gemm;
+    return *index;
+}
+
+/* What computes the same where the library turns out to lack the epilogue for these dtypes and layouts, which only it knows: the product
+ * without, and kernels behind it. `args`: the product's, the workspace last. */
+static void emit_instead(sc_generator *g, sc_op_id op, const sc_gemm *gemm, const sc_image_ref *args, uint32_t count)
+{
+    uint32_t first = gemm->step_count > 0 && gemm->steps[0].kind == SC_GEMM_SCALE ? 1 : 0, given = 0, sums = 0;
+    sc_gemm bare = *gemm;
+    bare.step_count = first;
+    memset(&bare.steps[first], 0, (SC_GEMM_MAX_STEPS - first) * sizeof *bare.steps);
+    sc_kernel *kernels[SC_GEMM_MAX_STEPS + 1];
+    sc_image_ref refs[SC_GEMM_MAX_STEPS + 1][SC_GEMM_MAX_STEPS + 1];
+    refs[0][given++] = args[SC_GEMM_C];
+    for (uint32_t s = 0, at = SC_GEMM_OPERANDS; s < gemm->step_count; s++) {
+        sc_gemm_operand summed = sc_gemm_step_sums(gemm->steps[s].kind);
+        if (summed != SC_GEMM_OPERANDS) {
+            kernels[++sums] = sc_sum_kernel(g->m->context, gemm, s);
+            refs[sums][0] = args[summed];
+            refs[sums][1] = args[at];
+        } else if (s >= first && sc_gemm_step_has_tensor(gemm->steps[s].kind))
+            refs[0][given++] = args[at];
+        at += sc_gemm_step_has_tensor(gemm->steps[s].kind);
+    }
+    bool has_steps = gemm->step_count - first > sums;
+    kernels[0] = has_steps ? sc_steps_kernel(g->m->context, gemm, first) : NULL;
+    bool ok = !has_steps || kernels[0] != NULL;
+    for (uint32_t k = 1; k <= sums; k++)
+        ok = ok && kernels[k] != NULL;
+    if (!ok || gemm->step_count == first)
+        return;
+    g->instead = true;
+    sc_image_ref own[] = {args[SC_GEMM_A], args[SC_GEMM_B], args[SC_GEMM_C], args[count - 1]};
+    sc_generator_instr(g, SC_INSTR_GEMM, op, index_of(g, &bare), own, 4);
+    for (uint32_t k = has_steps ? 0 : 1; k <= sums; k++) {
+        sc_kernel_simplify(kernels[k]);
+        sc_generator_call(g, op, kernels[k], refs[k]);
+    }
+    g->instead = false;
+}
+
+static void emit_gemm(sc_generator *g, sc_op_id op, sc_op_id dot_op, contraction *c)
 {
     const sc_op *dot = sc_op_at(g->m, dot_op);
-    take_rider(g, dot_op, c);
     sc_image_ref args[4 + SC_GEMM_MAX_STEPS];
     uint32_t count = 0;
+    take_rider(g, dot_op, c);
     sc_image_ref before = c->accumulated != SC_NONE ? sc_generator_read(g, c->accumulated) : (sc_image_ref){0};
     args[count++] = sc_generator_read(g, dot->operands[0]);
     args[count++] = sc_generator_read(g, dot->operands[1]);
@@ -271,15 +321,9 @@ static bool emit_gemm(sc_generator *g, sc_op_id op, sc_op_id dot_op, contraction
     int64_t scratch = sc_image_gemm_scratch(sc_generator_is_cuda(g) ? g->options->target->name : "cpu", &c->c.gemm);
     if (scratch > 0)
         args[count++] = (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_WORKSPACE, scratch, "gemm"), 0};
-    sc_strbuf text;
-    sc_strbuf_init(&text, g->arena);
-    sc_gemm_print(&c->c.gemm, &text);
-    bool is_new;
-    uint32_t *index = sc_map_insert(&g->gemm_map, sc_hash_bytes(text.data, text.length, 0), g->gemms.count, &is_new);
-    if (is_new)
-        *sc_vec_push(g->arena, &g->gemms) = c->c.gemm;
-    sc_generator_instr(g, SC_INSTR_GEMM, op, *index, args, count);
-    return true;
+    sc_generator_instr(g, SC_INSTR_GEMM, op, index_of(g, &c->c.gemm), args, count);
+    if (sc_generator_is_cuda(g))
+        emit_instead(g, op, &c->c.gemm, args, count);
 }
 
 /* As a kernel that multiplies and adds, one element of the result after the other. */
@@ -335,7 +379,11 @@ static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, ui
     }
     escapes[sc_op_at(g->m, ops[taken - 1])->first_result] = true;
     g->escapes = escapes;
-    ok = (ok ? emit_gemm(g, ops[taken - 1], ops[dot], &c) : unit_dot(g, ops[dot])) && unit_kernel(g, rest, left);
+    if (ok)
+        emit_gemm(g, ops[taken - 1], ops[dot], &c);
+    else
+        ok = unit_dot(g, ops[dot]);
+    ok = ok && unit_kernel(g, rest, left);
     g->escapes = before;
     return ok;
 }
@@ -348,8 +396,10 @@ bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
     contraction c;
     if (read_chain(g, ops, count, &c)) {
         take_over(g, &c);
-        if (refused(g, &c) == NULL)
-            return emit_gemm(g, ops[count - 1], ops[at], &c) && sc_generator_leave_rider(g, ops[at]);
+        if (refused(g, &c) == NULL) {
+            emit_gemm(g, ops[count - 1], ops[at], &c);
+            return sc_generator_leave_rider(g, ops[at]);
+        }
     }
     return emit_prefix(g, ops, count, at) && sc_generator_leave_rider(g, ops[at]);
 }

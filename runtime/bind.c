@@ -88,7 +88,7 @@ static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_boun
         carve(memory, instr->kind == SC_INSTR_COLLECTIVE ? image->collectives[instr->index].part_count : 0, sizeof *parts);
     if (memory->block == NULL)
         return;
-    *bound = (sc_bound){.instr = instr, .args = args};
+    *bound = (sc_bound){.instr = instr, .is_idle = instr->instead, .args = args};
     for (uint32_t i = 0; i < instr->arg_count; i++)
         args[i] = address(rank, &instr->args[i]);
     if (instr->kind == SC_INSTR_GEMM)

@@ -24,7 +24,7 @@ typedef struct sc_lt_heuristic {
     int reserved[4];
 } sc_lt_heuristic;
 
-enum { SC_LT_SUCCESS = 0, SC_LT_ALLOC_FAILED = 3, SC_LT_NOT_SUPPORTED = 15 };
+enum { SC_LT_SUCCESS = 0, SC_LT_ALLOC_FAILED = 3, SC_LT_INVALID_VALUE = 7, SC_LT_NOT_SUPPORTED = 15 };
 /* sc_lt_compute: what products are added up in; TF32 takes f32 with 10 bits of mantissa */
 enum { SC_LT_COMPUTE_32F = 68, SC_LT_COMPUTE_64F = 70, SC_LT_COMPUTE_32F_FAST_TF32 = 77 };
 /* sc_lt_dtype */

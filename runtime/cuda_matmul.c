@@ -176,7 +176,8 @@ static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, cons
 
 enum { MOST_CHOICES = 8 };
 
-/* The library's choices for the addresses that calls will bring, within the workspace: the best first, as many as wanted, one at least. */
+/* The library's choices for the addresses that calls will bring, within the workspace: the best first, at most as many as wanted. None where
+ * it does not compute such a product, which it says in several ways. */
 static sc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_matmul *m, const calls *all, int wanted,
                      sc_lt_heuristic found[MOST_CHOICES], int *count, sc_error *error)
 {
@@ -186,15 +187,18 @@ static sc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_m
     sc_status status = LT(lt, error, cublasLtMatmulPreferenceCreate, &preference);
     if (status == SC_OK)
         status = prefer(lt, preference, &m->form, all, error);
-    if (status == SC_OK)
-        status = LT(lt, error, cublasLtMatmulAlgoGetHeuristic, handle, m->desc, m->a, m->b, m->d, m->d, preference, wanted, found, &given);
+    if (status == SC_OK) {
+        sc_lt_status answer =
+            lt->cublasLtMatmulAlgoGetHeuristic(handle, m->desc, m->a, m->b, m->d, m->d, preference, wanted, found, &given);
+        if (answer == SC_LT_NOT_SUPPORTED || answer == SC_LT_INVALID_VALUE)
+            given = 0;
+        else
+            status = lt_check(lt, answer, "cublasLtMatmulAlgoGetHeuristic", error);
+    }
     for (int i = 0; status == SC_OK && i < given && i < wanted; i++) {
         if (found[i].status == SC_LT_SUCCESS && found[i].workspace_bytes <= WORKSPACE)
             found[(*count)++] = found[i];
     }
-    if (status == SC_OK && *count == 0)
-        status = sc_fail(error, SC_ERROR_UNAVAILABLE, "cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
-                         (long long)m->form.rows, (long long)m->form.columns, (long long)m->form.depth);
     if (preference != NULL)
         lt->cublasLtMatmulPreferenceDestroy(preference);
     return status;
@@ -230,14 +234,13 @@ static sc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul
 }
 
 /* The fastest of several on this rank's buffers, which hold nothing yet. */
-static sc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all, sc_cuda_choice *out, sc_error *error)
+static sc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all, const sc_lt_heuristic *found, int count, sc_cuda_choice *out,
+                         sc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
-    sc_lt_heuristic found[MOST_CHOICES];
     sc_cu_event events[2] = {NULL, NULL};
-    int count = 0;
-    sc_status status = ask(&own->session->lt, own->lt, m, all, MOST_CHOICES, found, &count, error);
+    sc_status status = SC_OK;
     for (int i = 0; status == SC_OK && i < 2; i++)
         status = SC_CUDA(api, error, "", cuEventCreate, &events[i], 0);
     for (int i = 0; status == SC_OK && i < count; i++) {
@@ -270,15 +273,19 @@ static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_cuda_ch
     return choice->is_sure;
 }
 
-static sc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all, sc_cuda_choice *out, sc_error *error)
+/* *out_none: the library does not compute it. */
+static sc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all, sc_cuda_choice *out, bool *out_none, sc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     sc_products *info = &own->session->choices.info;
     bool tunes = rank->session->options.tune && all->one != NULL;
     sc_lt_heuristic found[MOST_CHOICES];
     int count = 0;
-    sc_status status = tunes ? measure(rank, m, all, out, error) : ask(&own->session->lt, own->lt, m, all, 1, found, &count, error);
-    if (status != SC_OK)
+    sc_status status = ask(&own->session->lt, own->lt, m, all, tunes ? MOST_CHOICES : 1, found, &count, error);
+    *out_none = status == SC_OK && count == 0;
+    if (tunes && count > 0)
+        status = measure(rank, m, all, found, count, out, error);
+    if (status != SC_OK || *out_none)
         return status;
     if (!tunes)
         out->algo = found[0].algo;
@@ -295,7 +302,7 @@ static sc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
 
 /* As it was chosen before, for a rank of the same card or at an earlier start; else the library says. One rank at a time, so that none asks
  * what another is being told, and none disturbs what is measured. */
-static sc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all, sc_error *error)
+static sc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all, bool *out_none, sc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     sc_cuda_choices *choices = &own->session->choices;
@@ -313,7 +320,7 @@ static sc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const c
     sc_cuda_choice *found = sc_cuda_choices_find(choices, &wanted);
     bool is_new = found != NULL && !found->is_sure;
     if (found == NULL || (is_new && rank->session->options.tune) || !is_sure(own, m, found))
-        status = make_choice(rank, m, all, &wanted, error);
+        status = make_choice(rank, m, all, &wanted, out_none, error);
     else {
         wanted = *found;
         choices->info.kept += is_new;
@@ -325,6 +332,7 @@ static sc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const c
 
 sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, sc_error *error)
 {
+    bool is_none = false;
     const sc_cuda_session *shared = rank->session->device_state;
     const sc_cublaslt *lt = &shared->lt;
     sc_cuda_matmul *m = calloc(1, sizeof *m);
@@ -345,9 +353,9 @@ sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out,
         status = make_layout(lt, &m->form.d, m->form.batches, &m->d, error);
     if (status == SC_OK) {
         const calls all = calls_of(rank, gemm, &m->form);
-        status = choose(rank, gemm, m, &all, error);
+        status = choose(rank, gemm, m, &all, &is_none, error);
     }
-    if (status != SC_OK) {
+    if (status != SC_OK || is_none) {
         sc_cuda_matmul_free(lt, m);
         return status;
     }

@@ -75,28 +75,92 @@ static void keep_choices(sc_session *session)
     pthread_mutex_unlock(&choices->lock);
 }
 
+/* A product that the library does not compute with all of its steps is computed by what stands behind it in the list, where that is. */
+typedef struct product_state {
+    bool is_made, is_lacking;
+} product_state;
+
+static sc_status make_product(sc_rank *rank, uint32_t gemm, product_state *of, sc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    if (of->is_made)
+        return SC_OK;
+    sc_status status = sc_cuda_matmul_new(rank, gemm, &own->matmuls[gemm], error);
+    of->is_made = true;
+    of->is_lacking = own->matmuls[gemm] == NULL;
+    return status;
+}
+
+static sc_status lacks(const sc_rank *rank, const sc_image_instr *instr, sc_error *error)
+{
+    const sc_gemm *gemm = &rank->session->image->gemms[instr->index];
+    return sc_fail(error, SC_ERROR_UNAVAILABLE, "%s: cuBLASLt has no algorithm for a product of %lld x %lld x %lld", instr->where,
+                   (long long)sc_gemm_size(gemm, SC_GEMM_M), (long long)sc_gemm_size(gemm, SC_GEMM_N),
+                   (long long)sc_gemm_size(gemm, SC_GEMM_K));
+}
+
+static bool has_stand_in(const sc_image_func *f, uint32_t product)
+{
+    for (uint32_t i = product + 1; i < f->instr_count; i++) {
+        if (f->instrs[i].instead || f->instrs[i].kind == SC_INSTR_GEMM)
+            return f->instrs[i].instead;
+    }
+    return false;
+}
+
+static sc_status make_func_products(sc_rank *rank, uint32_t func, product_state *products, sc_error *error)
+{
+    const sc_image_func *f = &rank->session->image->funcs[func];
+    bool is_lacking = false; /* the nearest product that stands in for none */
+    sc_status status = SC_OK;
+    for (uint32_t i = 0; status == SC_OK && i < f->instr_count; i++) {
+        sc_bound *bound = &rank->funcs[func][i];
+        const sc_image_instr *instr = bound->instr;
+        if (instr->instead)
+            bound->is_idle = !is_lacking;
+        if (instr->kind != SC_INSTR_GEMM || (instr->instead && !is_lacking))
+            continue;
+        product_state *of = &products[instr->index];
+        status = make_product(rank, instr->index, of, error);
+        if (status == SC_OK && of->is_lacking && (instr->instead || !has_stand_in(f, i)))
+            status = lacks(rank, instr, error);
+        if (!instr->instead)
+            bound->is_idle = is_lacking = of->is_lacking;
+    }
+    return status;
+}
+
+static sc_status open_library(sc_cuda_rank *own, sc_error *error)
+{
+    sc_lt_status created = own->session->lt.cublasLtCreate(&own->lt);
+    if (created == SC_LT_SUCCESS)
+        return SC_OK;
+    own->lt = NULL;
+    return sc_fail(error, SC_ERROR_DEVICE, "cublasLtCreate: %s (%u)", own->session->lt.cublasLtGetStatusString(created), created);
+}
+
 sc_status sc_cuda_products_make(sc_rank *rank, sc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     sc_session *session = rank->session;
     const sc_image *image = session->image;
+    product_state *products = calloc(image->gemm_count + 1u, sizeof *products);
     own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
-    if (own->matmuls == NULL)
+    if (own->matmuls == NULL || products == NULL) {
+        free(products);
         return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' plans");
-    if (image->gemm_count == 0)
-        return SC_OK;
-    sc_lt_status created = own->session->lt.cublasLtCreate(&own->lt);
-    if (created != SC_LT_SUCCESS) {
-        own->lt = NULL;
-        return sc_fail(error, SC_ERROR_DEVICE, "cublasLtCreate: %s (%u)", own->session->lt.cublasLtGetStatusString(created), created);
     }
-    sc_status status = session->options.tune ? fill_arena(rank, 0x3c, error) : SC_OK;
-    for (uint32_t g = 0; status == SC_OK && g < image->gemm_count; g++)
-        status = sc_cuda_matmul_new(rank, g, &own->matmuls[g], error);
-    if (status == SC_OK && session->options.tune)
+    sc_status status = image->gemm_count > 0 ? open_library(own, error) : SC_OK;
+    bool tunes = image->gemm_count > 0 && session->options.tune;
+    if (status == SC_OK && tunes)
+        status = fill_arena(rank, 0x3c, error);
+    for (uint32_t f = 0; status == SC_OK && f < image->func_count; f++)
+        status = make_func_products(rank, f, products, error);
+    if (status == SC_OK && tunes)
         status = fill_arena(rank, 0, error);
-    if (status == SC_OK)
+    if (status == SC_OK && image->gemm_count > 0)
         keep_choices(session);
+    free(products);
     return status;
 }
 

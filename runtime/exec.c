@@ -178,7 +178,7 @@ static sc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc
     bool is_timed = is_measured(rank->session) && rank->session->device->time == NULL;
     sc_bound *list = rank->funcs[func];
     for (uint32_t i = 0; i < count; i++) {
-        if (rank->session->gemms_only && list[i].instr->kind != SC_INSTR_GEMM)
+        if (list[i].is_idle || (rank->session->gemms_only && list[i].instr->kind != SC_INSTR_GEMM))
             continue;
         double begin = is_timed ? now() : 0;
         sc_status status = run_instr(rank, list, i, micro_batch, error);

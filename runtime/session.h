@@ -11,6 +11,7 @@
 /* An instruction with its addresses on one rank. */
 typedef struct sc_bound {
     const sc_image_instr *instr;
+    bool is_idle;             /* passed over: a stand-in, where the device computes the product, or a product that it does not */
     void **args;              /* addresses of the device */
     const void **steps;       /* GEMM: by step of the descriptor */
     void *scratch;            /* GEMM */

@@ -379,6 +379,7 @@ static void code_instr(codec *c, sc_image_instr *instr)
 {
     CODE_CHOICE(c, sc_image_instr_kind, instr->kind, SC_INSTR_KINDS, "kind of instruction");
     CODE_CHOICE(c, uint8_t, instr->stream, SC_IMAGE_STREAMS, "stream");
+    CODE_BOOL(c, instr->instead);
     code_u32(c, &instr->index);
     CODE_LIST(c, instr->args, instr->arg_count, "arguments");
     for (uint32_t i = 0; i < instr->arg_count; i++) {

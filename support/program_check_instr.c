@@ -35,7 +35,8 @@ static bool check_sources(sc_checker *c, const sc_image_collective *collective, 
     bool *sends = sc_arena_array(c->arena, collective->source_count, sizeof *sends);
     for (uint32_t i = 0; i < collective->source_count; i++) {
         if (collective->sources[i] >= size || sends[collective->sources[i]])
-            return sc_checker_fail(c, "member %u receives from %u, which is none of the group or sends to another", i, collective->sources[i]);
+            return sc_checker_fail(c, "member %u receives from %u, which is none of the group or sends to another", i,
+                                   collective->sources[i]);
         sends[collective->sources[i]] = true;
     }
     return true;
@@ -226,6 +227,33 @@ static bool check_finish(sc_checker *c, const sc_image_func *func, const sc_imag
     return true;
 }
 
+static bool is_written_by(const sc_image_instr *product, const sc_gemm *gemm, const sc_image_ref *ref)
+{
+    bool found = product->args[SC_GEMM_C].buffer == ref->buffer && product->args[SC_GEMM_C].at == ref->at;
+    for (uint32_t s = 0, at = SC_GEMM_OPERANDS; s < gemm->step_count; s++) {
+        bool same = product->args[at].buffer == ref->buffer && product->args[at].at == ref->at;
+        found = found || (sc_gemm_step_writes(gemm->steps[s].kind) && same);
+        at += sc_gemm_step_has_tensor(gemm->steps[s].kind);
+    }
+    return found;
+}
+
+/* What stands in for a product writes nothing else. `product`: NULL where there is none before it. */
+static bool check_instead(sc_checker *c, const sc_image_instr *instr, const sc_image_instr *product)
+{
+    if (product == NULL || instr->stream != 0 || (instr->kind != SC_INSTR_KERNEL && instr->kind != SC_INSTR_GEMM))
+        return sc_checker_fail(c, "it stands in for no product");
+    for (uint32_t a = 0; a < instr->arg_count; a++) {
+        bool is_read = instr->kind == SC_INSTR_KERNEL ? c->image->kernels[instr->index].args[a].access == SC_ACCESS_IN : a != SC_GEMM_C;
+        bool is_workspace = c->image->buffers[instr->args[a].buffer].kind == SC_BUFFER_WORKSPACE;
+        if (!is_read && !is_workspace && !is_written_by(product, &c->image->gemms[product->index], &instr->args[a]))
+            return sc_checker_fail(c, "argument %u is not what the product that it stands in for writes", a);
+    }
+    if (instr->kind == SC_INSTR_GEMM && c->image->gemms[instr->index].step_count > c->image->gemms[product->index].step_count)
+        return sc_checker_fail(c, "it does more than the product that it stands in for");
+    return true;
+}
+
 static bool check_instr(sc_checker *c, const sc_image_func *func, uint32_t index, bool *is_open)
 {
     const sc_image_instr *instr = &func->instrs[index];
@@ -252,10 +280,13 @@ bool sc_check_instrs(sc_checker *c, const sc_image_func *func)
 {
     bool *is_open = sc_arena_array(c->arena, func->instr_count, sizeof *is_open);
     const char *what = sc_arena_printf(c->arena, "function '%s', instruction", func->name);
+    const sc_image_instr *product = NULL;
     for (uint32_t i = 0; i < func->instr_count; i++) {
-        sc_checker_at(c, what, i, func->instrs[i].where);
-        if (!check_instr(c, func, i, is_open))
+        const sc_image_instr *instr = &func->instrs[i];
+        sc_checker_at(c, what, i, instr->where);
+        if (!check_instr(c, func, i, is_open) || (instr->instead && !check_instead(c, instr, product)))
             return false;
+        product = instr->kind == SC_INSTR_GEMM && !instr->instead ? instr : product;
     }
     for (uint32_t i = 0; i < func->instr_count; i++) {
         sc_checker_at(c, what, i, func->instrs[i].where);

@@ -161,7 +161,7 @@ static void put_instr(sc_strbuf *out, const sc_image *image, const sc_image_inst
     static const char *const names[SC_INSTR_KINDS] = {"kernel", "gemm", "start", "finish", "copy"};
     static const char letters[SC_INSTR_KINDS] = {'k', 'g', 'c'};
     size_t begin = out->length;
-    sc_strbuf_printf(out, "  %5u%s %-7s", index, instr->stream == 1 ? "'" : " ", names[instr->kind]);
+    sc_strbuf_printf(out, "  %5u%s %-7s", index, instr->stream == 1 ? "'" : instr->instead ? "|" : " ", names[instr->kind]);
     if (letters[instr->kind] != 0)
         sc_strbuf_printf(out, " %c%u", letters[instr->kind], instr->index);
     else if (instr->kind == SC_INSTR_FINISH)

@@ -212,6 +212,8 @@ typedef struct sc_image_ref {
 typedef struct sc_image_instr {
     sc_image_instr_kind kind;
     uint8_t stream; /* 0 computes, 1 moves; in each the order is that of the list */
+    bool instead; /* KERNEL, GEMM: only where the device does not compute the product before it (the nearest that has no such mark) in one
+                     go: these then do. They write nothing that it would not, but workspace */
     uint32_t index;
     uint32_t arg_count;
     sc_image_ref *args;

@@ -10,7 +10,7 @@
 #include "runtime/cublaslt.h"
 #include "test/cuda_standin/standin.h"
 
-enum { STATUS_NOT_INITIALISED = 1, STATUS_INVALID_VALUE = 7, STATUS_EXECUTION_FAILED = 13, ALGO_MARK = 0x5ca1ab1e };
+enum { STATUS_NOT_INITIALISED = 1, STATUS_INVALID_VALUE = SC_LT_INVALID_VALUE, STATUS_EXECUTION_FAILED = 13, ALGO_MARK = 0x5ca1ab1e };
 
 struct sc_lt_desc_object {
     sc_lt_compute compute;
@@ -237,8 +237,12 @@ static bool fits_dtypes(const struct sc_lt_desc_object *desc, sc_lt_dtype a, sc_
     return (a == SC_LT_F32 && d == SC_LT_F32) || ((a == SC_LT_BF16 || a == SC_LT_F16) && (d == a || d == SC_LT_F32));
 }
 
+/* A library that has none: SHARDC_STANDIN_CUBLASLT_EPILOGUES=no. */
 static bool fits_epilogue(uint32_t epilogue)
 {
+    const char *has = getenv("SHARDC_STANDIN_CUBLASLT_EPILOGUES");
+    if (has != NULL && strcmp(has, "no") == 0)
+        return epilogue == SC_LT_EPILOGUE_NONE;
     return epilogue == SC_LT_EPILOGUE_NONE || epilogue == SC_LT_EPILOGUE_RELU || epilogue == SC_LT_EPILOGUE_BIAS ||
            epilogue == SC_LT_EPILOGUE_RELU_BIAS || epilogue == SC_LT_EPILOGUE_GELU || epilogue == SC_LT_EPILOGUE_GELU_BIAS ||
            epilogue == SC_LT_EPILOGUE_GELU_AUX || epilogue == SC_LT_EPILOGUE_GELU_AUX_BIAS || epilogue == SC_LT_EPILOGUE_DGELU ||
