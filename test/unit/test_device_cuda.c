@@ -394,6 +394,68 @@ static void products_are_what_they_should(void **state)
     expect_clean();
 }
 
+/* A library without epilogues: what stands in for the product runs, which here adds nothing; where nothing does, that is an error. */
+static void a_product_that_the_library_lacks(void **state)
+{
+    (void)state;
+    for (int has_stand_in = 0; has_stand_in < 2; has_stand_in++) {
+        image_case c;
+        uint64_t seed = 3;
+        gemm_case p;
+        sc_session *session = NULL;
+        sc_error refusal = {.status = SC_OK};
+        cuda_begin(&c, 1, 1);
+        uint32_t workspace = image_buffer(&c, SC_BUFFER_WORKSPACE, SC_MATMUL_WORKSPACE, "workspace");
+        do
+            draw_product(&p, true, &seed);
+        while (p.gemm.steps[0].kind != SC_GEMM_ADD || p.gemm.step_count > 1);
+        add_product(&c, &p.gemm, workspace);
+        if (has_stand_in) {
+            sc_image_func *func = &c.funcs.data[0];
+            sc_image_instr *instrs = sc_arena_array(&c.arena, 2, sizeof *instrs);
+            sc_image_ref *args = sc_arena_array(&c.arena, 4, sizeof *args);
+            sc_gemm bare = p.gemm;
+            bare.step_count = 0;
+            *sc_vec_push(&c.arena, &c.gemms) = bare;
+            instrs[0] = instrs[1] = func->instrs[0];
+            memcpy(args, func->instrs[0].args, 3 * sizeof *args);
+            args[3] = func->instrs[0].args[4];
+            instrs[1].index = 1;
+            instrs[1].instead = true;
+            instrs[1].arg_count = 4;
+            instrs[1].args = args;
+            func->instrs = instrs;
+            func->instr_count = 2;
+        }
+        cuda_object(&c, "", "cubin", 80);
+        sc_executable *program = image_executable(&c);
+        setenv("SHARDC_STANDIN_CUBLASLT_EPILOGUES", "no", 1);
+        sc_status status = sc_session_new(program, NULL, &session, &refusal);
+        unsetenv("SHARDC_STANDIN_CUBLASLT_EPILOGUES");
+        assert_int_equal(status, has_stand_in ? SC_OK : SC_ERROR_UNAVAILABLE);
+        if (has_stand_in) {
+            p.gemm.step_count = 0;
+            size_t extent = (size_t)sc_gemm_extent(&p.gemm, SC_GEMM_C);
+            double *slacks = calloc(extent, sizeof *slacks), *got = malloc(extent * sizeof *got);
+            double *wanted = gemm_case_reference_with(&p.gemm, p.values[0], p.values[1], p.values[2], p.tensors, slacks);
+            const sc_feed_value feeds[] = {
+                {"a", p.values[0], "f64"}, {"b", p.values[1], "f64"}, {"c", p.values[2], "f64"}, {"t0", p.tensors[0], "f64"}};
+            SUCCEED(sc_session_run(session, 0, feeds, 4, (sc_fetch_value[]){{0, got, "f64"}}, 1, &error));
+            expect_near(&p.gemm, "c", got, wanted, slacks, extent, 16 * unit(SC_DTYPE_f32) + 8 * unit(p.gemm.dtypes[0]));
+            free(slacks);
+            free(got);
+            free(wanted);
+        } else {
+            assert_non_null(strstr(refusal.text, "layers[0]: cuBLASLt has no algorithm for a product of "));
+        }
+        sc_session_free(session);
+        sc_executable_free(program);
+        gemm_case_free(&p);
+        sc_arena_free(&c.arena);
+        expect_clean();
+    }
+}
+
 /* ---- measuring ---- */
 
 static void count_event(void *user, const sc_trace_event *event)
@@ -572,6 +634,7 @@ int main(void)
         cmocka_unit_test(each_card_takes_what_it_can),
         cmocka_unit_test(a_kernel_that_crashes_is_an_error),
         cmocka_unit_test(products_are_what_they_should),
+        cmocka_unit_test(a_product_that_the_library_lacks),
         cmocka_unit_test(instructions_are_measured),
         cmocka_unit_test(whatever_the_order_the_values_are_the_same),
         cmocka_unit_test(refusals_come_first),

@@ -230,6 +230,22 @@ static void give_step(image_case *c, sc_gemm_step_kind kind, sc_image_ref tensor
     product->arg_count = 5;
 }
 
+/* Behind all others: the product again, in its own stead. */
+static sc_image_instr *stand_in(image_case *c)
+{
+    sc_image_func *func = &c->funcs.data[0];
+    uint32_t count = func->instr_count, arg_count = func->instrs[1].arg_count;
+    sc_image_instr *instrs = sc_arena_array(&c->arena, count + 1, sizeof *instrs);
+    memcpy(instrs, func->instrs, count * sizeof *instrs);
+    instrs[count] = instrs[1];
+    instrs[count].instead = true;
+    instrs[count].args = sc_arena_array(&c->arena, arg_count, sizeof *instrs->args);
+    memcpy(instrs[count].args, instrs[1].args, arg_count * sizeof *instrs->args);
+    func->instrs = instrs;
+    func->instr_count = count + 1;
+    return &instrs[count];
+}
+
 #define SPOIL(name, statement)                                                                                                             \
     static void name(image_case *c)                                                                                                        \
     {                                                                                                                                      \
@@ -294,6 +310,14 @@ SPOIL(step_over_result, give_step(c, SC_GEMM_STORE, instr(c, 0, 1)->args[2]))
 SPOIL(step_of_result, give_step(c, SC_GEMM_GELU_GRAD, instr(c, 0, 1)->args[2]))
 SPOIL(step_beyond, give_step(c, SC_GEMM_STORE, (sc_image_ref){instr(c, 0, 1)->args[2].buffer, 4}))
 SPOIL(step_in_one_place, give_step(c, SC_GEMM_STORE, instr(c, 0, 1)->args[2]); c->gemms.data[0].steps[0].strides[0] = 0)
+SPOIL(instead_of_nothing, instr(c, 0, 0)->instead = true)
+SPOIL(instead_by_itself, instr(c, 0, 1)->instead = true)
+SPOIL(instead_by_moving, instr(c, 0, 2)->instead = true)
+SPOIL(instead_on_another_stream, stand_in(c)->stream = 1)
+SPOIL(instead_elsewhere, stand_in(c)->args[2] = instr(c, 0, 2)->args[1])
+SPOIL(instead_with_more, *sc_vec_push(&c->arena, &c->gemms) = c->gemms.data[0];
+      c->gemms.data[1].steps[c->gemms.data[1].step_count++].kind = SC_GEMM_RELU; c->image.gemms = c->gemms.data; c->image.gemm_count = 2;
+      stand_in(c)->index = 1)
 SPOIL(gather_too_small, c->buffers.data[instr(c, 0, 2)->args[1].buffer].bytes--)
 SPOIL(gather_in_place, instr(c, 0, 2)->args[0] = instr(c, 0, 2)->args[1])
 SPOIL(finish_of_nothing, instr(c, 0, 3)->index = 1)
@@ -368,6 +392,12 @@ static const fault_case faults[] = {
     {step_of_result, "arguments 2 and 3 overlap"},
     {step_beyond, "instruction 1 (layers[0]): argument 3 touches"},
     {step_in_one_place, "gemm 0: two elements that a step stores are in one place"},
+    {instead_of_nothing, "instruction 0 (layers[0]): it stands in for no product"},
+    {instead_by_itself, "instruction 1 (layers[0]): it stands in for no product"},
+    {instead_by_moving, "instruction 2 (layers[0]): it stands in for no product"},
+    {instead_on_another_stream, "it stands in for no product"},
+    {instead_elsewhere, "argument 2 is not what the product that it stands in for writes"},
+    {instead_with_more, "it does more than the product that it stands in for"},
     {gather_too_small, "instruction 2 (layers[0]): argument 1 touches 120 bytes at 0"},
     {gather_in_place, "instruction 2 (layers[0]): arguments 0 and 1 overlap"},
     {finish_of_nothing, "it ends instruction 1, which is no collective in flight"},
@@ -401,6 +431,22 @@ static void what_is_wrong_is_said(void **state)
         assert_non_null(strstr(error.text, faults[i].message));
         sc_arena_free(&c.arena);
     }
+}
+
+static void a_product_may_have_a_stand_in(void **state)
+{
+    (void)state;
+    image_case c;
+    sc_error error = {0};
+    sc_image *image = make_image(&c, 2, 2);
+    stand_in(&c);
+    assert_null(sc_image_check(image, &c.arena));
+    sc_strbuf bytes = bytes_of(&c.arena, image);
+    const sc_image *again = sc_image_read(bytes.data, bytes.length, &c.arena, &error);
+    assert_non_null(again);
+    assert_true(again->funcs[0].instrs[again->funcs[0].instr_count - 1].instead);
+    assert_non_null(strstr(dump_of(&c.arena, again), "| gemm    g0 b3 b4 b5 "));
+    sc_arena_free(&c.arena);
 }
 
 /* ---- groups ---- */
@@ -467,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_changed_bit_is_seen),
         cmocka_unit_test(there_is_one_way_to_write),
         cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(a_product_may_have_a_stand_in),
         cmocka_unit_test(groups_are_the_same_for_their_members),
         cmocka_unit_test(the_dump_says_what_is_there),
     };
