@@ -231,3 +231,13 @@ const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
     }
     return fault;
 }
+
+const sc_matmul_matrix *sc_matmul_uneven(const sc_matmul *form)
+{
+    const sc_matmul_matrix *all[] = {&form->a, &form->b, &form->d};
+    for (int i = 0; i < 3; i++) {
+        if (all[i]->columns > 1 && all[i]->stride * sc_dtypes[all[i]->dtype].bytes % SC_MATMUL_ROW_UNIT != 0)
+            return all[i];
+    }
+    return NULL;
+}

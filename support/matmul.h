@@ -14,6 +14,7 @@
 enum {
     SC_MATMUL_LOOPS = 4,
     SC_MATMUL_MAX_CALLS = 4096,
+    SC_MATMUL_ROW_UNIT = 16, /* bytes: whose columns, as the library counts, are so far apart, or a multiple of it, is read fast */
     SC_MATMUL_AUX_UNIT = 8, /* columns and matrices of aux are as many elements apart, or a multiple of it */
     /* Of a product on a card, whatever its sizes: as the library's manual advises for those of capability 9.0. */
     SC_MATMUL_WORKSPACE = 32 << 20
@@ -51,5 +52,9 @@ typedef struct sc_matmul {
 
 /* NULL, or why the (valid) gemm is not of this form, in words. */
 const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out);
+
+/* A matrix that the library reads or writes slowly, whatever algorithm it takes: its columns, rows as programs count, do not begin at
+ * multiples of SC_MATMUL_ROW_UNIT. NULL: there is none. */
+const sc_matmul_matrix *sc_matmul_uneven(const sc_matmul *form);
 
 #endif

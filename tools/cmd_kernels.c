@@ -6,6 +6,7 @@
 
 #include "codegen/cubins.h"
 #include "codegen/program.h"
+#include "support/matmul.h"
 #include "support/program_bytes.h"
 #include "tools/commands.h"
 
@@ -121,6 +122,20 @@ static void print_stages(const listing *l, uint32_t index, sc_strbuf *out)
         sc_strbuf_printf(out, "    scratch: %lld bytes\n", (long long)kernel->code.scratch_bytes);
 }
 
+static void print_gemm(const listing *l, const sc_gemm *gemm, sc_strbuf *out)
+{
+    static const char names[] = {[SC_GEMM_A] = 'a', [SC_GEMM_B] = 'b', [SC_GEMM_C] = 'c'};
+    sc_matmul form;
+    sc_gemm_print(gemm, out);
+    sc_strbuf_add_char(out, '\n');
+    if (!sc_target_is_cuda(l->target) || sc_matmul_of(gemm, &form) != NULL)
+        return;
+    const sc_matmul_matrix *uneven = sc_matmul_uneven(&form);
+    if (uneven != NULL)
+        sc_strbuf_printf(out, "    slow: rows of %c are %lld bytes apart, no multiple of %d\n", names[uneven->operand],
+                         (long long)(uneven->stride * sc_dtypes[uneven->dtype].bytes), SC_MATMUL_ROW_UNIT);
+}
+
 static void print_list(const listing *l, sc_strbuf *out)
 {
     for (uint32_t i = 0; i < l->generated.kernels.count; i++) {
@@ -131,7 +146,7 @@ static void print_list(const listing *l, sc_strbuf *out)
         print_stages(l, i, out);
     }
     for (uint32_t i = 0; i < l->generated.image->gemm_count; i++)
-        sc_gemm_print(&l->generated.image->gemms[i], out), sc_strbuf_add_char(out, '\n');
+        print_gemm(l, &l->generated.image->gemms[i], out);
 }
 
 int sc_cmd_kernels(sc_context *context, const sc_options *options, sc_strbuf *out)
