@@ -28,6 +28,23 @@ static sc_status name_card(sc_cuda_session *own, sc_cuda_card *card, sc_error *e
                : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
 }
 
+/* Those that the library is asked for; what stands in for one is no more than that. */
+static uint32_t count_products(const sc_image *image)
+{
+    uint32_t count = 0;
+    for (uint32_t g = 0; g < image->gemm_count; g++) {
+        bool is_asked = false;
+        for (uint32_t f = 0; f < image->func_count; f++) {
+            for (uint32_t i = 0; !is_asked && i < image->funcs[f].instr_count; i++) {
+                const sc_image_instr *instr = &image->funcs[f].instrs[i];
+                is_asked = instr->kind == SC_INSTR_GEMM && instr->index == g && !instr->instead;
+            }
+        }
+        count += is_asked;
+    }
+    return count;
+}
+
 sc_status sc_cuda_products_open(sc_session *session, sc_error *error)
 {
     sc_cuda_session *own = session->device_state;
@@ -37,6 +54,7 @@ sc_status sc_cuda_products_open(sc_session *session, sc_error *error)
         return SC_ERROR_UNAVAILABLE;
     }
     sc_cuda_choices_init(&own->choices, session->image->hash, session->image->gemm_count);
+    own->choices.info.count = count_products(session->image);
     for (uint32_t c = 0; status == SC_OK && c < own->card_count; c++)
         status = name_card(own, &own->cards[c], error);
     if (status == SC_OK && session->options.products != NULL)
