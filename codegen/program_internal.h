@@ -20,11 +20,12 @@ typedef struct sc_state_copy {
     sc_image_ref from, to;
 } sc_state_copy;
 
-/* A unit that is a sum, and waits for a product of what it sums. */
+/* A unit that is a sum, or begins with one, and waits for a product of what it sums. */
 typedef struct sc_rider {
-    const sc_op_id *ops; /* the last is the sum */
-    uint32_t count, operand;
-    bool rode;
+    const sc_op_id *ops;
+    uint32_t count, sum; /* which of them is the sum; what stands behind is done with it */
+    uint32_t operand;    /* of the product */
+    bool rode, is_done;
 } sc_rider;
 
 typedef struct sc_generator {
@@ -45,7 +46,7 @@ typedef struct sc_generator {
     sc_dim batch_dim;       /* that micro-batches split; SC_NONE */
     /* of the function that is being made */
     sc_func_id func;
-    const bool *escapes;
+    bool *escapes;
     SC_VEC(sc_image_instr) instrs;
     SC_VEC(sc_image_value) inputs, outputs;
     SC_VEC(sc_flight) flights;

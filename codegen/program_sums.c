@@ -6,8 +6,8 @@
  *   %5 "w.grad" = dot[B, S] %1, %2           ->    gemm .. sum_b
  *
  * Such a sum is no unit by itself: it waits for the product, if nobody reads it before, and becomes a step of that (SC_GEMM_SUM_B) where
- * what multiplies on the target takes it, else a kernel behind it. On processors there is none that waits: a kernel reads as fast as
- * packing would. */
+ * what multiplies on the target takes it, else a kernel behind it; so does what its unit does with it, such as adding it to other sums. On
+ * processors there is none that waits: a kernel reads as fast as packing would. */
 #include <string.h>
 
 #include "codegen/lower_internal.h"
@@ -23,7 +23,7 @@ typedef struct search {
     sc_generator *g;
     uint32_t *first_product; /* by root: 1 + index */
     SC_VEC(reading) products;
-    uint32_t *first_read; /* by root: the first unit that reads it */
+    uint32_t *first_read; /* by root: the first other unit that reads it */
 } search;
 
 /* Whether the dims stand where the others do, however they are called. */
@@ -50,15 +50,36 @@ static bool passes_on(const sc_module *m, const sc_op *op)
     return ((sc_op_traits(op) & SC_VIEW) != 0 || widens) && same_places(m, sc_type_of(m, op->operands[0]), sc_type_of(m, op->first_result));
 }
 
-/* The root of what a unit that is only a sum adds up: SC_NONE where it is more than that. */
-static sc_value summed_root(const sc_generator *g, const sc_op_id *ops, uint32_t count)
+/* Whether what stands behind the sum has to do with no more elements than it, and with nothing that was made for it. */
+static bool only_finishes(const sc_module *m, const sc_op_id *ops, uint32_t count, uint32_t sum)
+{
+    int64_t elements = sc_type_local_elements(m, sc_type_of(m, sc_op_at(m, ops[sum])->first_result));
+    for (uint32_t i = sum + 1; i < count; i++) {
+        const sc_op *op = sc_op_at(m, ops[i]);
+        for (uint32_t o = 0; o < op->operand_count; o++) {
+            bool is_apart = sc_type_local_elements(m, sc_type_of(m, op->operands[o])) <= elements;
+            for (uint32_t j = 0; is_apart && j < sum; j++)
+                is_apart = sc_def(m, op->operands[o]) != ops[j];
+            if (!is_apart)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The root of what a unit adds up before it does anything else, and which op is the sum: SC_NONE where it is another kind of unit. */
+static sc_value summed_root(const sc_generator *g, const sc_op_id *ops, uint32_t count, uint32_t *out_sum)
 {
     const sc_module *m = g->m;
-    const sc_op *sum = sc_op_at(m, ops[count - 1]);
-    if (!is_sum(sum))
+    uint32_t at = 0;
+    while (at < count && !is_sum(sc_op_at(m, ops[at])))
+        at++;
+    *out_sum = at;
+    if (at == count || !only_finishes(m, ops, count, at))
         return SC_NONE;
+    const sc_op *sum = sc_op_at(m, ops[at]);
     sc_value value = sum->operands[0];
-    for (uint32_t i = count - 1; i-- > 0;) {
+    for (uint32_t i = at; i-- > 0;) {
         const sc_op *op = sc_op_at(m, ops[i]);
         if (op->result_count != 1 || op->first_result != value || g->escapes[value] || !passes_on(m, op))
             return SC_NONE;
@@ -86,8 +107,8 @@ static void find_products(search *s)
         const sc_op *o = sc_op_at(g->m, op);
         for (uint32_t i = 0; i < o->operand_count; i++) {
             sc_value root = g->root[o->operands[i]];
-            uint32_t *first = &s->first_read[root];
-            *first = g->unit_of[op] < *first ? g->unit_of[op] : *first;
+            uint32_t *first = &s->first_read[root], own = g->unit_of[sc_def(g->m, root)];
+            *first = g->unit_of[op] < *first && g->unit_of[op] != own ? g->unit_of[op] : *first;
             if ((sc_ops[o->kind].fuse & SC_FUSE_CONTRACT) == 0)
                 continue;
             *sc_vec_push(g->arena, &s->products) = (reading){op, i, s->first_product[root]};
@@ -96,20 +117,34 @@ static void find_products(search *s)
     }
 }
 
+/* The first other unit that reads any of the unit's results. */
+static uint32_t first_wanted(const search *s, const sc_op_id *ops, uint32_t count)
+{
+    uint32_t first = UINT32_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_op *op = sc_op_at(s->g->m, ops[i]);
+        for (uint32_t r = 0; r < op->result_count; r++) {
+            uint32_t read = s->first_read[op->first_result + r];
+            first = read < first ? read : first;
+        }
+    }
+    return first;
+}
+
 static void look_at(search *s, const sc_op_id *ops, uint32_t count)
 {
     sc_generator *g = s->g;
-    sc_value root = summed_root(g, ops, count);
-    const sc_op *sum = sc_op_at(g->m, ops[count - 1]);
-    uint32_t unit = g->unit_of[ops[0]];
-    if (root == SC_NONE || sc_op_attr(sum, SC_ATTR_kernel) == NULL)
+    uint32_t sum_at, unit = g->unit_of[ops[0]];
+    sc_value root = summed_root(g, ops, count, &sum_at);
+    if (root == SC_NONE || sc_op_attr(sc_op_at(g->m, ops[0]), SC_ATTR_kernel) == NULL)
         return;
+    const sc_op *sum = sc_op_at(g->m, ops[sum_at]);
     for (uint32_t p = s->first_product[root]; p != 0; p = s->products.data[p - 1].next) {
         const reading *by = &s->products.data[p - 1];
-        if (g->rider_of[by->dot] != 0 || s->first_read[g->root[sum->first_result]] <= g->unit_of[by->dot] ||
+        if (g->rider_of[by->dot] != 0 || first_wanted(s, ops, count) <= g->unit_of[by->dot] ||
             !reduces_alike(g->m, sc_op_at(g->m, by->dot), by->operand, sum))
             continue;
-        sc_rider made = {.ops = sc_arena_array(g->arena, count, sizeof *ops), .count = count, .operand = by->operand};
+        sc_rider made = {.ops = sc_arena_array(g->arena, count, sizeof *ops), .count = count, .sum = sum_at, .operand = by->operand};
         memcpy((void *)(uintptr_t)made.ops, ops, count * sizeof *ops);
         *sc_vec_push(g->arena, &g->riders) = made;
         g->rider_of[by->dot] = g->riders.count;
@@ -145,7 +180,7 @@ bool sc_generator_add_rider(sc_generator *g, sc_op_id dot, sc_contraction *c, sc
     if (g->rider_of[dot] == 0)
         return false;
     const sc_rider *rider = &g->riders.data[g->rider_of[dot] - 1];
-    const sc_op *sum = sc_op_at(g->m, rider->ops[rider->count - 1]);
+    const sc_op *sum = sc_op_at(g->m, rider->ops[rider->sum]);
     *out_value = sum->first_result;
     return sc_contract_add_sum(g->m, c, (sc_gemm_operand)rider->operand, sc_type_of(g->m, sc_op_at(g->m, dot)->operands[rider->operand]),
                                sc_type_of(g->m, sum->operands[0]), sc_type_of(g->m, sum->first_result));
@@ -153,9 +188,15 @@ bool sc_generator_add_rider(sc_generator *g, sc_op_id dot, sc_contraction *c, sc
 
 bool sc_generator_leave_rider(sc_generator *g, sc_op_id dot)
 {
-    uint32_t at = g->rider_of[dot];
-    if (at == 0 || g->riders.data[at - 1].rode)
+    sc_rider *rider = g->rider_of[dot] == 0 ? NULL : &g->riders.data[g->rider_of[dot] - 1];
+    if (rider == NULL || rider->is_done)
         return true;
-    g->riders.data[at - 1].rode = true;
-    return unit_kernel(g, g->riders.data[at - 1].ops, g->riders.data[at - 1].count);
+    rider->is_done = true;
+    if (!rider->rode)
+        return unit_kernel(g, rider->ops, rider->count);
+    for (uint32_t i = 0; i <= rider->sum; i++)
+        sc_op_drop_attr(g->m, rider->ops[i], SC_ATTR_kernel);
+    g->escapes[sc_op_at(g->m, rider->ops[rider->sum])->first_result] = true;
+    uint32_t left = rider->count - rider->sum - 1;
+    return left == 0 || unit_kernel(g, rider->ops + rider->sum + 1, left);
 }

@@ -361,7 +361,7 @@ static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, ui
 {
     sc_op_id *rest = sc_arena_array(g->arena, count, sizeof *rest);
     bool *escapes = sc_arena_array(g->arena, g->m->values.count, sizeof *escapes), ok = false;
-    const bool *before = g->escapes;
+    bool *before = g->escapes;
     uint32_t left = 0, taken = count;
     contraction c;
     memcpy(escapes, before, g->m->values.count * sizeof *escapes);
