@@ -119,6 +119,16 @@ static void find_team(sc_cuda *c)
 
 /* ---- stages ---- */
 
+static void begin_stage(sc_cuda *c, uint32_t stage)
+{
+    c->form = c->stages[stage];
+    c->exchanges = 0;
+    if (c->form.checks) { /* of all teams, whose indices it does not know */
+        c->teams = 1;
+        c->order_count = 0;
+    }
+}
+
 /* The form is in place. */
 static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
 {
@@ -132,6 +142,10 @@ static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
         outer &= ~((uint64_t)1 << e->shape.vector);
     sc_emit_comment(e);
     head(c, stage);
+    if (c->apart > 0 && !c->form.checks) {
+        sc_emit_line(e, "if (*sc_failure != ~(uint64_t)0) /* a check has failed */");
+        sc_emit_line(e, "    return;");
+    }
     e->body = SC_CUDA_BODY;
     e->inner = SC_CUDA_READS;
     e->scope_dims[SC_CUDA_BODY] = outer;
@@ -170,10 +184,13 @@ void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, co
     sc_emit_begin(&c.e, k, comments, out);
     sc_cuda_plan(&c);
     *code = (sc_cuda_code){.stage_count = c.stage_count, .scratch_bytes = c.scratch_bytes, .why_simple = c.why_simple};
+    const int64_t teams = c.teams;
+    const uint32_t order_count = c.order_count;
     for (uint32_t s = 0; s < c.stage_count; s++) {
-        c.form = c.stages[s];
-        c.exchanges = 0;
+        begin_stage(&c, s);
         stage_text(&c, s, code);
+        c.teams = teams;
+        c.order_count = order_count;
     }
     if (helpers != NULL)
         *helpers |= sc_helpers_named_in(out->data + start);
