@@ -141,6 +141,28 @@ static const char *const emit_cuda_kernels[] = {
     "  phase { store y %d = %sum }\n"
     "}\n",
 
+    "kernel @k \"tanh by itself, and added to one\" {\n"
+    "  dim N = 600\n"
+    "  arg x: f32[600] in\n"
+    "  arg y: f32[600] out\n"
+    "  arg z: f32[600] out\n"
+    "  arg w: f32[600] out\n"
+    "  outer N\n"
+    "  %n = index N : i64\n"
+    "  %x = load x %n : f32\n"
+    "  %small = constant 0.001 : f32\n"
+    "  %one = constant 1 : f32\n"
+    "  %xs = mul %x, %small : f32\n"
+    "  %t0 = tanh %xs : f32\n"
+    "  %t1 = tanh %x : f32\n"
+    "  %sum = add %t1, %one : f32\n"
+    "  %square = mul %t1, %t1 : f32\n"
+    "  %minus = neg %square : f32\n"
+    "  %slope = add %minus, %one : f32\n"
+    "  %q = div %sum, %x : f32\n"
+    "  phase { store y %n = %t0 store z %n = %slope store w %n = %q }\n"
+    "}\n",
+
     "kernel @k \"a mean of what ids choose\" {\n"
     "  dim S = 1003\n"
     "  arg ids: i32[1003] in\n"
