@@ -30,7 +30,7 @@ static void head(sc_cuda *c, uint32_t stage)
 {
     sc_emit *e = &c->e;
     const sc_kernel *k = e->k;
-    int blocks = c->form.threads >= 512 ? 1 : 512 / c->form.threads;
+    int blocks = c->form.threads >= 512 ? 1024 / c->form.threads : 512 / c->form.threads; /* one, where one loads while another adds up */
     sc_strbuf_printf(e->out, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads, blocks > 16 ? 16 : blocks, c->name, stage);
     parameters(c);
     sc_strbuf_add(e->out, ")\n{\n");

@@ -14,8 +14,8 @@ const sc_cuda_limits sc_cuda_default_limits = {
     .team = 1024,
     .ways = 16,
     .kept = 48,
-    .row = 24,
-    .wanted = 1 << 16,
+    .row = 32,
+    .wanted = 1 << 17,
     .parts = 512,
     .few = 2048,
     .unroll = 4,
@@ -140,7 +140,16 @@ static int element_bytes(const sc_cuda *c, const sc_emit_access *access)
     return (int)sc_dtypes[c->e.k->args.data[access->arg].dtype].bytes;
 }
 
-/* So many neighbours are worth it: most of the accesses that they make one are of up to 16 bytes. */
+static bool has_inner_dims(const sc_kernel *k)
+{
+    bool any = false;
+    for (uint32_t p = 0; p < k->phases.count; p++)
+        any |= k->phases.data[p].dim_count > 0;
+    return any;
+}
+
+/* So many neighbours are worth it: half of the accesses that they make one, or more, are of up to 16 bytes; of columns, whose sums take
+ * their room in registers and in scratch, more than half. */
 static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
 {
     const sc_kernel *k = c->e.k;
@@ -155,7 +164,7 @@ static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
         fit += lanes * element_bytes(c, access) <= 16;
         all++;
     }
-    return 2 * fit > all;
+    return 2 * fit > all || (2 * fit == all && !(dim < k->outer_count && has_inner_dims(k)));
 }
 
 static int choose_lanes(const sc_cuda *c, uint32_t dim)
@@ -390,14 +399,6 @@ static void split(sc_cuda *c)
     c->form = whole;
     c->stage_count = c->apart > 0;
     c->stages[c->stage_count++] = c->form;
-}
-
-static bool has_inner_dims(const sc_kernel *k)
-{
-    bool any = false;
-    for (uint32_t p = 0; p < k->phases.count; p++)
-        any |= k->phases.data[p].dim_count > 0;
-    return any;
 }
 
 static bool check_depends(const sc_cuda *c, uint32_t dim)
