@@ -169,7 +169,8 @@ static const char *const words[] = {
     "threadIdx", "blockIdx",  "blockDim",      "gridDim",  "throw",    "true",      "try",          "typeid",    "typename",
     "uint8_t",   "uint16_t",  "uint32_t",      "uint64_t", "using",    "virtual",   "way",          "some",      "wanted",
     "set",       "place",     "failed_at",     "least",    "wchar_t",  "xor",       "xor_eq",       "warpSize",  "SC_KERNEL",
-    "SC_DEVICE", "SC_MEMBER", "static_assert", "first",    "last",     "constexpr", "thread_local", NULL};
+    "SC_DEVICE", "SC_MEMBER", "static_assert", "first",    "last",     "constexpr", "thread_local", "found",     "parts",
+    NULL};
 
 const sc_emit_target sc_emit_cuda_target = {
     .letters = "vorstpqcblw",
