@@ -57,10 +57,16 @@ sc_value sc_make_cast(sc_emitter *e, sc_value x, sc_dtype dtype)
     sc_type_info type = *sc_type_of(e->m, x);
     if (type.dtype == dtype)
         return x;
-    const sc_op *op = sc_op_at(e->m, sc_def(e->m, x)); /* a value that was widened, narrowed again, is itself */
-    if (op->kind == SC_OP_cast && sc_type_of(e->m, op->operands[0])->dtype == dtype && sc_dtype_is_float(dtype) &&
-        sc_dtypes[type.dtype].bytes > sc_dtypes[dtype].bytes)
-        return op->operands[0];
+    if (sc_dtype_is_float(dtype) && sc_dtypes[type.dtype].bytes > sc_dtypes[dtype].bytes) { /* what was widened, narrowed again, is itself */
+        const sc_op *op = sc_op_at(e->m, sc_def(e->m, x)), *before = op;
+        if (op->kind == SC_OP_rename)
+            before = sc_op_at(e->m, sc_def(e->m, op->operands[0]));
+        if (before->kind == SC_OP_cast && sc_type_of(e->m, before->operands[0])->dtype == dtype) {
+            type.dtype = dtype;
+            sc_value narrow = before->operands[0];
+            return before == op ? narrow : sc_make_as(e, SC_OP_rename, &narrow, 1, op->attrs, op->attr_count, &type);
+        }
+    }
     type.dtype = dtype;
     return sc_make_as(e, SC_OP_cast, &x, 1, NULL, 0, &type);
 }
