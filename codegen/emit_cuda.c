@@ -26,12 +26,37 @@ static void parameters(sc_cuda *c)
     sc_strbuf_add(e->out, "const int64_t *sc_call, uint64_t *sc_failure");
 }
 
+enum { MOST_OF_TWO = 48 /* elements that a thread holds, so that two blocks of 512 have room */ };
+
+/* What a thread keeps between phases, and what it loads for a point. */
+static int64_t held_elements(const sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    int64_t elements = 0, lanes = 1;
+    for (uint32_t p = c->form.first; p < c->form.end; p++)
+        lanes = c->phases[p].lanes > lanes ? c->phases[p].lanes : lanes;
+    for (sc_knode i = 0; i < k->nodes.count; i++) {
+        uint32_t from = c->e.nodes[i].kept_from;
+        elements += from == SC_IMAGE_NONE ? 0 : c->phases[from].steps * c->phases[from].lanes;
+        elements += k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 ? lanes : 0;
+    }
+    return elements;
+}
+
+/* Blocks that should fit on a multiprocessor. Of long rows two, if they can: one loads while the other adds up. */
+static int blocks_together(const sc_cuda *c)
+{
+    if (c->form.threads < 512)
+        return 512 / c->form.threads > 16 ? 16 : 512 / c->form.threads;
+    bool is_row = c->form.team == SC_CUDA_ROWS && c->form.parts == 1 && c->teams > 1;
+    return is_row && c->form.threads == 512 && held_elements(c) <= MOST_OF_TWO ? 2 : 1;
+}
+
 static void head(sc_cuda *c, uint32_t stage)
 {
     sc_emit *e = &c->e;
     const sc_kernel *k = e->k;
-    int blocks = c->form.threads >= 512 ? 1024 / c->form.threads : 512 / c->form.threads; /* one, where one loads while another adds up */
-    sc_strbuf_printf(e->out, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads, blocks > 16 ? 16 : blocks, c->name, stage);
+    sc_strbuf_printf(e->out, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads, blocks_together(c), c->name, stage);
     parameters(c);
     sc_strbuf_add(e->out, ")\n{\n");
     e->indent++;

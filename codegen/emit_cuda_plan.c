@@ -221,6 +221,8 @@ static void plan_rows(sc_cuda *c)
         ways *= 2;
     while (ways < c->limits->team && c->teams * ways < c->limits->wanted && most > ways)
         ways *= 2;
+    while (ways > c->limits->team / 2 && elements > (int64_t)ways * c->limits->kept && c->teams * ways / 2 >= c->limits->wanted)
+        ways /= 2; /* of rows that are read again: blocks of less than all threads, one of which loads while another adds up */
     ways = has_checks(c) && ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
     c->form.team = SC_CUDA_ROWS;
     c->form.ways = ways;
