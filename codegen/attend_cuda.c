@@ -128,25 +128,32 @@ static int64_t block_bytes(const sc_attend_desc *desc, stage_kind kind, const sc
 
 /* In the order of preference, the last for cards with least memory. What there is to choose from keeps sums, weights and fragments in
  * registers (255 of a thread, so eight warps on a multiprocessor), as NVRTC says for sm_80, sm_90a and sm_100a. Eight warps come first, in
- * two blocks, which do not wait for each other; then long tiles, since what a warp loads of its own rows serves a whole tile; then more of
- * them on their way. */
+ * two blocks, which do not wait for each other; then two strips of a warp, which share what it loads of the other side; then long tiles,
+ * since what a warp loads of its own rows serves a whole tile; then more of them on their way. */
 static const struct {
     stage_kind kind;
     int64_t head; /* at most */
+    bool is_plain /* where scores take no more than a factor and an interval: the rest has registers of its own */;
     sc_attend_cuda_tile tile;
 } choices[] = {
-    {FORWARD_FEW, 64, {1, 1, 64, 3, 4}},  {FORWARD_FEW, 128, {1, 1, 32, 3, 4}}, {FORWARD_FEW, 192, {1, 1, 16, 4, 4}},
-    {FORWARD_FEW, 256, {1, 1, 16, 3, 4}}, {FORWARD, 64, {4, 2, 64, 4, 2}},      {FORWARD, 64, {4, 2, 64, 3, 2}},
-    {FORWARD, 64, {4, 2, 64, 2, 2}},      {FORWARD, 128, {4, 2, 32, 3, 2}},     {FORWARD, 128, {4, 2, 32, 2, 2}},
-    {FORWARD, 192, {4, 1, 48, 2, 2}},     {FORWARD, 192, {4, 1, 32, 2, 2}},     {FORWARD, 256, {4, 1, 32, 2, 2}},
-    {FORWARD, 256, {8, 1, 32, 2, 1}},     {FORWARD, 256, {4, 1, 16, 3, 1}},     {D_Q, 64, {4, 1, 64, 3, 2}},
-    {D_Q, 64, {4, 1, 64, 2, 2}},          {D_Q, 128, {4, 1, 64, 2, 2}},         {D_Q, 128, {4, 1, 32, 2, 2}},
-    {D_Q, 192, {4, 1, 32, 2, 2}},         {D_Q, 192, {4, 1, 16, 2, 2}},         {D_Q, 192, {3, 1, 16, 2, 1}},
-    {D_Q, 256, {4, 1, 16, 2, 2}},         {D_Q, 256, {7, 1, 16, 2, 1}},         {D_Q, 256, {3, 1, 16, 2, 1}},
-    {D_K_D_V, 64, {4, 1, 64, 2, 2}},      {D_K_D_V, 128, {4, 1, 32, 2, 2}},     {D_K_D_V, 192, {4, 1, 32, 2, 2}},
-    {D_K_D_V, 192, {4, 1, 16, 2, 2}},     {D_K_D_V, 192, {3, 1, 16, 2, 1}},     {D_K_D_V, 256, {4, 1, 16, 2, 2}},
-    {D_K_D_V, 256, {7, 1, 16, 2, 1}},     {D_K_D_V, 256, {3, 1, 16, 2, 1}},
+    {FORWARD_FEW, 64, false, {1, 1, 64, 3, 4}},  {FORWARD_FEW, 128, false, {1, 1, 32, 3, 4}}, {FORWARD_FEW, 192, false, {1, 1, 16, 4, 4}},
+    {FORWARD_FEW, 256, false, {1, 1, 16, 3, 4}}, {FORWARD, 64, false, {4, 2, 64, 4, 2}},      {FORWARD, 64, false, {4, 2, 64, 3, 2}},
+    {FORWARD, 64, false, {4, 2, 64, 2, 2}},      {FORWARD, 128, true, {4, 2, 64, 2, 2}},      {FORWARD, 128, false, {4, 2, 32, 3, 2}},
+    {FORWARD, 128, false, {4, 2, 32, 2, 2}},     {FORWARD, 192, false, {4, 1, 48, 2, 2}},     {FORWARD, 192, false, {4, 1, 32, 2, 2}},
+    {FORWARD, 256, false, {4, 1, 32, 2, 2}},     {FORWARD, 256, false, {8, 1, 32, 2, 1}},     {FORWARD, 256, false, {4, 1, 16, 3, 1}},
+    {D_Q, 64, true, {4, 2, 32, 3, 2}},           {D_Q, 64, false, {4, 1, 64, 3, 2}},          {D_Q, 64, false, {4, 1, 64, 2, 2}},
+    {D_Q, 128, true, {4, 2, 32, 2, 2}},          {D_Q, 128, false, {4, 1, 64, 2, 2}},         {D_Q, 128, false, {4, 1, 32, 2, 2}},
+    {D_Q, 192, false, {4, 1, 32, 2, 2}},         {D_Q, 192, false, {4, 1, 16, 2, 2}},         {D_Q, 192, false, {3, 1, 16, 2, 1}},
+    {D_Q, 256, false, {4, 1, 16, 2, 2}},         {D_Q, 256, false, {7, 1, 16, 2, 1}},         {D_Q, 256, false, {3, 1, 16, 2, 1}},
+    {D_K_D_V, 64, true, {4, 2, 32, 2, 2}},       {D_K_D_V, 64, false, {4, 1, 64, 2, 2}},      {D_K_D_V, 128, false, {4, 1, 32, 2, 2}},
+    {D_K_D_V, 192, false, {4, 1, 32, 2, 2}},     {D_K_D_V, 192, false, {4, 1, 16, 2, 2}},     {D_K_D_V, 192, false, {3, 1, 16, 2, 1}},
+    {D_K_D_V, 256, false, {4, 1, 16, 2, 2}},     {D_K_D_V, 256, false, {7, 1, 16, 2, 1}},     {D_K_D_V, 256, false, {3, 1, 16, 2, 1}},
 };
+
+static bool is_plain(const sc_attend_desc *desc)
+{
+    return !desc->arrays[SC_ATTEND_BIAS].is_there && !sc_attend_has_visible(desc) && desc->softcap == 0 && desc->p == 0 && desc->scale > 0;
+}
 
 /* The first of the least head that fits, of which so many blocks as it names have room on a multiprocessor. */
 static sc_attend_cuda_tile choose(const sc_attend_desc *desc, stage_kind kind, uint32_t shared_bytes)
@@ -154,7 +161,8 @@ static sc_attend_cuda_tile choose(const sc_attend_desc *desc, stage_kind kind, u
     int64_t own = sc_attend_own_size(desc), size = desc->e.size > own ? desc->e.size : own, head = 0;
     size_t last = 0;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-        if (choices[i].kind != kind || choices[i].head < size || (head != 0 && choices[i].head != head))
+        if (choices[i].kind != kind || choices[i].head < size || (head != 0 && choices[i].head != head) ||
+            (choices[i].is_plain && !is_plain(desc)))
             continue;
         const sc_attend_cuda_tile *tile = &choices[i].tile;
         head = choices[i].head;

@@ -80,12 +80,12 @@ void sc_attend_keep_rows(sc_attend_queries *q);
 /* Declares the keys from low to high that some query of the block sees (block_), of the warp (warp_), that all of the warp see (inner_);
  * without an interval, block_ alone. Of several parts, block_ is the block's. */
 void sc_attend_declare_hull(sc_attend_queries *q);
-/* Begins the copies of rows and of the first tiles; of tile `number`, if it is one. */
+/* Begins the copies of rows and of the first tiles. */
 void sc_attend_begin_copies(sc_attend_queries *q);
-void sc_attend_copy_tile(sc_attend_queries *q, const char *number);
-/* Opens the loop over tiles: number, begin (the first key), with the tile there and the next on its way. */
+/* Opens the loop over tiles: begin (the first key), slot, with the tile there and the next on their way. */
 void sc_attend_open_tiles(sc_attend_queries *q);
-/* Whether a key is the row's; whether the tile has keys that are not all rows'. */
+/* Whether a key is the row's, behind the declaration of what that reads; whether the tile has keys that are not all rows'. */
+void sc_attend_declare_bounds(const sc_attend_queries *q);
 const char *sc_attend_inside(const sc_attend_queries *q);
 const char *sc_attend_cut(const sc_attend_queries *q);
 /* sums times factors, as rows of `role`; head: e, own. Nobody reads queries any more. */

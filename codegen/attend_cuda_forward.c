@@ -19,6 +19,7 @@ static void finish_scores(forward *f)
     const char *inside = sc_attend_inside(&f->queries);
     if (f->is_wide) {
         const char *visible = sc_attend_visible(text);
+        sc_attend_declare_bounds(&f->queries);
         sc_attend_open_elements(text, "tile");
         sc_attend_line(text, "const int row = warp_row + 8 * r + lane / 4;");
         sc_attend_line(text, "const int64_t t = begin + column;");
@@ -41,9 +42,9 @@ static void finish_scores(forward *f)
         sc_attend_close_elements(text);
     }
     sc_attend_open(text, "if (%s)", sc_attend_cut(&f->queries));
+    sc_attend_declare_bounds(&f->queries);
     sc_attend_open_elements(text, "tile");
-    sc_attend_line(text, "if (!(%s))", inside);
-    sc_attend_line(text, "    scores[i][j][c] = -INFINITY;");
+    sc_attend_line(text, "scores[i][j][c] = %s ? scores[i][j][c] : -INFINITY;", inside);
     sc_attend_close_elements(text);
     sc_attend_close(text);
 }
@@ -120,19 +121,29 @@ static int64_t bytes_of_sums(const forward *f)
     return f->queries.parts * queries * f->queries.own.size * 4;
 }
 
-static void write_part(forward *f)
+/* Where the rows of this part stand in scratch; below 0: nowhere. In shared memory: registers are few until they are wanted. */
+static void keep_parts(forward *f)
 {
     sc_attend_text *text = f->queries.text;
     long long units = (long long)sc_attend_units(f->queries.desc), rows = (long long)f->queries.rows;
+    sc_attend_cuda_share(f->queries.cuda, "int64_t", "part_of", 8, f->queries.block_rows);
+    sc_attend_open(text, "for (int row = sc_thread(); row < block_rows; row += threads)");
+    sc_attend_line(text, "const int64_t number = block * block_rows + row;");
+    sc_attend_line(text, "part_of[row] = number < %lld ? (part * %lldll + unit) * %lld + number : -1;", rows, units, rows);
+    sc_attend_close(text);
+}
+
+static void write_part(forward *f)
+{
+    sc_attend_text *text = f->queries.text;
     sc_attend_line(text, "sc_copy_wait<0>();");
     sc_attend_line(text, "#pragma unroll");
     sc_attend_open(text, "for (int r = 0; r < 2 * strips; r++)");
     sc_attend_line(text, "total[r] += sc_shuffle_xor(total[r], 1);");
     sc_attend_line(text, "total[r] += sc_shuffle_xor(total[r], 2);");
-    sc_attend_line(text, "const int64_t number = block * block_rows + warp_row + 8 * r + lane / 4;");
-    sc_attend_line(text, "if (number >= %lld)", rows);
+    sc_attend_line(text, "const int64_t place = part_of[warp_row + 8 * r + lane / 4];");
+    sc_attend_line(text, "if (place < 0)");
     sc_attend_line(text, "    continue;");
-    sc_attend_line(text, "const int64_t place = (part * %lldll + unit) * %lld + number;", units, rows);
     sc_attend_line(text, "const sc_vec<float, 2> weight = {{largest[r], total[r]}};");
     sc_attend_line(text, "if ((lane & 3) == 0)");
     sc_attend_line(text, "    sc_store((float *)(scratch + %lld) + 2 * place, weight);", (long long)bytes_of_sums(f));
@@ -205,6 +216,8 @@ void sc_attend_cuda_forward(sc_attend_cuda *cuda)
         cuda->code->scratch_bytes =
             bytes_of_sums(&f) + f.queries.parts * sc_attend_units(desc) * f.queries.rows * 2 * (int64_t)sizeof(float);
     sc_attend_begin_queries(&f.queries);
+    if (f.queries.parts > 1)
+        keep_parts(&f);
     sc_attend_keep_rows(&f.queries);
     sc_attend_declare_hull(&f.queries);
     sc_attend_begin_copies(&f.queries);
@@ -214,12 +227,11 @@ void sc_attend_cuda_forward(sc_attend_cuda *cuda)
     sc_attend_line(text, "    largest[r] = -INFINITY;");
     sc_attend_open_tiles(&f.queries);
     sc_attend_line(text, "float scores[strips][tile / 8][4] = {};");
-    sc_attend_line(text, "%s_product<strips, tile, e_width>(scores, queries + warp_row * e_step, keys + number %% stages * tile * e_step);",
+    sc_attend_line(text, "%s_product<strips, tile, e_width>(scores, queries + warp_row * e_step, keys + slot * tile * e_step);",
                    text->name);
     finish_scores(&f);
     weigh_tile(&f);
-    sc_attend_line(text, "%s_add_weighted<strips, tile, own_width>(sums, scores, values + number %% stages * tile * own_step);",
-                   text->name);
+    sc_attend_line(text, "%s_add_weighted<strips, tile, own_width>(sums, scores, values + slot * tile * own_step);", text->name);
     sc_attend_close(text);
     if (f.queries.parts == 1)
         write_block(&f);

@@ -25,6 +25,7 @@ typedef struct grad {
     int64_t hulls_at; /* byte of scratch */
     bool has_interval, is_wide /* what elements do is more than a factor */;
     const char *factor;
+    const char *unit; /* its number, narrow where what is reached from it is: registers are few */
     sc_attend_places places;
 } grad;
 
@@ -132,6 +133,7 @@ static void emit_records(grad *g)
 typedef struct elements {
     const char *inside, *cut, *row, *t, *declares, *sum, *delta;
     bool has_scores;
+    const sc_attend_queries *queries; /* or NULL: rows are keys */
 } elements;
 
 static void differentiate_wide(grad *g, const elements *x)
@@ -139,6 +141,8 @@ static void differentiate_wide(grad *g, const elements *x)
     sc_attend_text *text = g->text;
     const sc_attend_desc *desc = g->desc;
     const char *visible = sc_attend_visible(text), *dropout = desc->p > 0 ? " * factor" : "";
+    if (x->queries != NULL)
+        sc_attend_declare_bounds(x->queries);
     sc_attend_open_elements(text, "tile");
     sc_attend_line(text, "%s", x->declares);
     sc_attend_line(text, "const int64_t t = %s;", x->t);
@@ -174,14 +178,16 @@ static void differentiate(grad *g, const elements *x)
     }
     if (x->cut != NULL) {
         sc_attend_open(text, "if (%s)", x->cut);
+        if (x->queries != NULL)
+            sc_attend_declare_bounds(x->queries);
         sc_attend_open_elements(text, "tile");
         sc_attend_line(text, "%s", x->declares);
         sc_attend_line(text, "const int t = %s;", x->t);
-        sc_attend_open(text, "if (!(%s))", x->inside);
-        sc_attend_line(text, "scores[i][j][c] = -INFINITY;");
+        sc_attend_line(text, "const bool is_inside = %s;", x->inside);
+        sc_attend_line(text, "(void)t;");
+        sc_attend_line(text, "scores[i][j][c] = is_inside ? scores[i][j][c] : -INFINITY;");
         if (x->has_scores)
-            sc_attend_line(text, "d_scores[i][j][c] = 0.0f;");
-        sc_attend_close(text);
+            sc_attend_line(text, "d_scores[i][j][c] = is_inside ? d_scores[i][j][c] : 0.0f;");
         sc_attend_close_elements(text);
         sc_attend_close(text);
     }
@@ -237,8 +243,8 @@ static void copy_heads(grad *g, sc_attend_role role, const char *to, const char 
     sc_attend_cuda_decode(text, sc_attend_of_row, "query");
     sc_attend_line(text, "const bool is_there = query < %lld && at < %s_size%s%s%s;", (long long)g->rows, head,
                    beyond == NULL ? "" : " && !(", beyond == NULL ? "" : beyond, beyond == NULL ? "" : ")");
-    sc_attend_line(text, "const uint16_t *from = is_there ? %s + %s + at : %s;", sc_attend_role_name(role),
-                   sc_attend_at(text, role, sc_attend_all), sc_attend_role_name(role));
+    sc_attend_line(text, "const uint16_t *from = %s + %s + at; /* not read where it is not there */", sc_attend_role_name(role),
+                   sc_attend_at(text, role, sc_attend_all));
     sc_attend_line(text, "sc_copy_async(%s + (to_slot * tile + row) * %s_step + at, from, is_there ? 16 : 0);", to, head);
     sc_attend_close(text);
 }
@@ -251,11 +257,14 @@ static void copy_queries(grad *g, const char *tile_number, const char *slot_numb
     sc_attend_line(text, "const int ahead = %s, to_slot = %s;", tile_number, slot_number);
     copy_heads(g, SC_ATTEND_Q, "queries", "e");
     copy_heads(g, SC_ATTEND_D_OUT, "d_outs", "own");
-    sc_attend_line(text, "for (int row = sc_thread(); row < tile; row += threads)");
+    sc_attend_line(text, "#pragma unroll");
+    sc_attend_open(text, "for (int i = 0; i < tile; i += threads)");
+    sc_attend_line(text, "const int row = i + sc_thread();");
+    sc_attend_line(text, "if (row < tile)");
     sc_attend_line(
-        text,
-        "    sc_copy_async(records + 4 * (to_slot * tile + row), (const float *)scratch + 4 * (unit * %lld + ahead * tile + row), 16);",
-        (long long)g->padded);
+        text, "    sc_copy_async(records + 4 * (to_slot * tile + row), (const float *)scratch + 4 * (%s * %lld + ahead * tile + row), 16);",
+        g->unit, (long long)g->padded);
+    sc_attend_close(text);
     if (g->places.count > 0 || g->places.has_weight_row) {
         sc_attend_open(text, "for (int row = sc_thread(); row < tile; row += threads)");
         sc_attend_line(text, "const int last = %lld, query = ahead * tile + row < last ? ahead * tile + row : last;",
@@ -313,10 +322,9 @@ static void run_queries(grad *g, bool for_keys, bool for_values)
     sc_attend_text *text = g->text;
     const char *next = "number + 1", *name = text->name;
     if (g->has_interval) {
-        sc_attend_line(text, "const int32_t *const hulls = (const int32_t *)(scratch + %lld) + 4 * (unit * %lld);", (long long)g->hulls_at,
-                       (long long)(g->padded / g->tile.tile));
-        sc_attend_line(text, "const int block_high = first_key + block_keys < %lld ? first_key + block_keys : %lld;",
-                       (long long)g->desc->t.size, (long long)g->desc->t.size);
+        sc_attend_line(text, "const int32_t *const hulls = (const int32_t *)(scratch + %lld) + 4 * (%s * %lld);", (long long)g->hulls_at,
+                       g->unit, (long long)(g->padded / g->tile.tile));
+        sc_attend_line(text, "const int block_high = first_key + block_keys;");
         sc_attend_line(text, "uint32_t found = 0;");
         sc_attend_line(text, "int number = %s_next(hulls, 0, found, first_key, block_high);", name);
         next = sc_arena_printf(text->arena, "%s_next(hulls, number + 1, found, first_key, block_high)", name);
@@ -327,14 +335,17 @@ static void run_queries(grad *g, bool for_keys, bool for_values)
     sc_attend_line(text, "sc_copy_commit();");
     sc_attend_open(text, "for (int slot = 0; number < %lld; slot = 1 - slot)", (long long)g->tiles);
     sc_attend_line(text, "const int next = %s;", next);
-    if (g->has_interval)
+    if (g->has_interval) {
         sc_attend_line(text, "const sc_vec<int32_t, 4> hull = sc_load<4>(hulls + 4 * number);");
+        sc_attend_line(text, "const bool is_seen = hull[0] < warp_high && hull[1] > warp_low;");
+        sc_attend_line(text, "const bool is_cut = hull[2] > warp_low || hull[3] < warp_high;");
+    }
     sc_attend_line(text, "sc_copy_wait<0>();");
     sc_attend_line(text, "sc_sync();");
     copy_queries(g, "next", "1 - slot");
     sc_attend_line(text, "sc_copy_commit();");
     if (g->has_interval)
-        sc_attend_open(text, "if (hull[0] < warp_high && hull[1] > warp_low)");
+        sc_attend_open(text, "if (is_seen)");
     sc_attend_line(text, "float scores[strips][tile / 8][4] = {};");
     sc_attend_line(text, "%s_product<strips, tile, e_width>(scores, keys + warp_row * e_step, queries + slot * tile * e_step);", name);
     if (for_keys) {
@@ -343,8 +354,8 @@ static void run_queries(grad *g, bool for_keys, bool for_values)
             text, "%s_product<strips, tile, own_width>(d_scores, values + warp_row * own_step, d_outs + slot * tile * own_step);", name);
     }
     elements x = {.inside =
-                      g->has_interval || g->is_wide ? "t >= (int)sc_bits_of_f32(record[2]) && t < (int)sc_bits_of_f32(record[3])" : NULL,
-                  .cut = g->has_interval ? "hull[2] > warp_low || hull[3] < warp_high" : NULL,
+                      g->has_interval || g->is_wide ? "(t >= (int)sc_bits_of_f32(record[2])) & (t < (int)sc_bits_of_f32(record[3]))" : NULL,
+                  .cut = g->has_interval ? "is_cut" : NULL,
                   .row = "slot * tile + column",
                   .t = "warp_low + 8 * r + lane / 4",
                   .declares = "const sc_vec<float, 4> record = records.load<4>(4 * (slot * tile + column));",
@@ -424,11 +435,10 @@ static void emit_queries(grad *g)
     sc_attend_close(text);
     sc_attend_open_tiles(&q);
     sc_attend_line(text, "float scores[strips][tile / 8][4] = {}, d_scores[strips][tile / 8][4] = {};");
-    sc_attend_line(text, "%s_product<strips, tile, e_width>(scores, queries + warp_row * e_step, keys + number %% stages * tile * e_step);",
+    sc_attend_line(text, "%s_product<strips, tile, e_width>(scores, queries + warp_row * e_step, keys + slot * tile * e_step);",
                    text->name);
-    sc_attend_line(
-        text, "%s_product<strips, tile, own_width>(d_scores, d_outs + warp_row * own_step, values + number %% stages * tile * own_step);",
-        text->name);
+    sc_attend_line(text, "%s_product<strips, tile, own_width>(d_scores, d_outs + warp_row * own_step, values + slot * tile * own_step);",
+                   text->name);
     elements x = {.inside = sc_attend_inside(&q),
                   .cut = sc_attend_cut(&q),
                   .row = "warp_row + 8 * r + lane / 4",
@@ -436,9 +446,10 @@ static void emit_queries(grad *g)
                   .declares = "",
                   .sum = "sum_of_row[r]",
                   .delta = "delta_of_row[r]",
-                  .has_scores = true};
+                  .has_scores = true,
+                  .queries = &q};
     differentiate(g, &x);
-    sc_attend_line(text, "%s_add_weighted<strips, tile, e_width>(sums, d_scores, keys + number %% stages * tile * e_step);", text->name);
+    sc_attend_line(text, "%s_add_weighted<strips, tile, e_width>(sums, d_scores, keys + slot * tile * e_step);", text->name);
     sc_attend_close(text);
     sc_attend_line(text, "sc_copy_wait<0>();");
     sc_attend_line(text, "sc_sync();");
@@ -464,6 +475,7 @@ void sc_attend_cuda_grad(sc_attend_cuda *cuda)
               .places = sc_attend_places_of(desc, NULL, 0)};
     g.padded = round_up(g.rows, common_multiple(keys->tile, 16 * queries->warps * queries->strips));
     g.tiles = (g.rows + keys->tile - 1) / keys->tile;
+    g.unit = 4 * g.units * g.padded < INT32_MAX ? "(int)unit" : "unit";
     g.hulls_at = g.units * g.padded * RECORD;
     cuda->code->scratch_bytes = g.hulls_at + g.units * (g.padded / keys->tile) * HULL;
     bool splits = keys->strips * (g.e.width + g.own.width) > MAX_SUMS;

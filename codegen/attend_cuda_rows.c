@@ -214,17 +214,18 @@ void sc_attend_declare_hull(sc_attend_queries *q)
     take_part(q);
 }
 
-void sc_attend_copy_tile(sc_attend_queries *q, const char *number)
+/* The tile that begins at key `from`, if it is one, to the slot. */
+static void copy_tile(sc_attend_queries *q, const char *from, const char *slot)
 {
     sc_attend_text *text = q->text;
     long long k_step = (long long)q->desc->t.strides[SC_ATTEND_K], v_step = (long long)q->desc->t.strides[SC_ATTEND_V];
-    sc_attend_open(text, "if (%s < tiles)", number);
-    sc_attend_line(text, "const int slot = (%s) %% stages, from = block_low + (%s) * tile, end = block_high - from;", number, number);
-    sc_attend_line(text, "%s_copy<tile, e_size, e_width, threads>(keys + slot * tile * e_step, k + k_at + from * %lldll, %lld, 0, end);",
+    sc_attend_open(text, "if (%s < block_high)", from);
+    sc_attend_line(text, "const int from = %s, to_slot = %s, end = block_high - from;", from, slot);
+    sc_attend_line(text, "%s_copy<tile, e_size, e_width, threads>(keys + to_slot * tile * e_step, k + k_at + from * %lldll, %lld, 0, end);",
                    text->name, k_step, k_step);
-    sc_attend_line(text,
-                   "%s_copy<tile, own_size, own_width, threads>(values + slot * tile * own_step, v + v_at + from * %lldll, %lld, 0, end);",
-                   text->name, v_step, v_step);
+    sc_attend_line(
+        text, "%s_copy<tile, own_size, own_width, threads>(values + to_slot * tile * own_step, v + v_at + from * %lldll, %lld, 0, end);",
+        text->name, v_step, v_step);
     sc_attend_close(text);
 }
 
@@ -248,11 +249,10 @@ void sc_attend_begin_queries(sc_attend_queries *q)
 void sc_attend_open_tiles(sc_attend_queries *q)
 {
     sc_attend_text *text = q->text;
-    sc_attend_open(text, "for (int number = 0; number < tiles; number++)");
-    sc_attend_line(text, "const int begin = block_low + number * tile;");
+    sc_attend_open(text, "for (int begin = block_low, slot = 0; begin < block_high; begin += tile, slot = (slot + 1) %% stages)");
     sc_attend_line(text, "sc_copy_wait<stages - 2>();");
     sc_attend_line(text, "sc_sync();");
-    sc_attend_copy_tile(q, "number + stages - 1");
+    copy_tile(q, "begin + (stages - 1) * tile", "(slot + stages - 1) % stages");
     sc_attend_line(text, "sc_copy_commit();");
     if (!q->has_interval)
         return;
@@ -263,7 +263,6 @@ void sc_attend_open_tiles(sc_attend_queries *q)
 void sc_attend_begin_copies(sc_attend_queries *q)
 {
     sc_attend_text *text = q->text;
-    sc_attend_line(text, "const int tiles = block_high > block_low ? (block_high - block_low + tile - 1) / tile : 0;");
     for (uint32_t i = 0; i < q->places.of_rows; i++) {
         sc_attend_role role = q->places.roles[i];
         bool is_q = role == SC_ATTEND_Q;
@@ -274,16 +273,27 @@ void sc_attend_begin_copies(sc_attend_queries *q)
     }
     sc_attend_line(text, "#pragma unroll");
     sc_attend_open(text, "for (int ahead = 0; ahead < stages - 1; ahead++)");
-    sc_attend_copy_tile(q, "ahead");
+    copy_tile(q, "block_low + ahead * tile", "ahead");
     sc_attend_line(text, "sc_copy_commit();");
     sc_attend_close(text);
 }
 
 const char *sc_attend_inside(const sc_attend_queries *q)
 {
-    return q->has_interval
-               ? "begin + column >= low_of[warp_row + 8 * r + lane / 4] && begin + column < high_of[warp_row + 8 * r + lane / 4]"
-               : "begin + column < block_high";
+    return q->has_interval ? "(begin + column >= lows[r]) & (begin + column < highs[r])" : "begin + column < block_high";
+}
+
+void sc_attend_declare_bounds(const sc_attend_queries *q)
+{
+    sc_attend_text *text = q->text;
+    if (!q->has_interval)
+        return;
+    sc_attend_line(text, "int lows[2 * strips], highs[2 * strips];");
+    sc_attend_line(text, "#pragma unroll");
+    sc_attend_open(text, "for (int r = 0; r < 2 * strips; r++)");
+    sc_attend_line(text, "lows[r] = low_of[warp_row + 8 * r + lane / 4];");
+    sc_attend_line(text, "highs[r] = high_of[warp_row + 8 * r + lane / 4];");
+    sc_attend_close(text);
 }
 
 const char *sc_attend_cut(const sc_attend_queries *q)

@@ -37,7 +37,7 @@ static const char copies[] =
     "        if (rows * chunks % threads != 0 && number >= rows * chunks)\n"
     "            break;\n"
     "        const bool is_there = row >= low && row < high && (size == width || at < size);\n"
-    "        sc_copy_async(to + (row * step + at), is_there ? from + row * stride + at : from, is_there ? 16 : 0);\n"
+    "        sc_copy_async(to + (row * step + at), from + row * stride + at, is_there ? 16 : 0); /* of nothing, from anywhere */\n"
     "    }\n"
     "}\n"
     "\n"

@@ -26,12 +26,37 @@ static void parameters(sc_cuda *c)
     sc_strbuf_add(e->out, "const int64_t *sc_call, uint64_t *sc_failure");
 }
 
+enum { MOST_OF_TWO = 48 /* elements that a thread holds, so that two blocks of 512 have room */ };
+
+/* What a thread keeps between phases, and what it loads for a point. */
+static int64_t held_elements(const sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    int64_t elements = 0, lanes = 1;
+    for (uint32_t p = c->form.first; p < c->form.end; p++)
+        lanes = c->phases[p].lanes > lanes ? c->phases[p].lanes : lanes;
+    for (sc_knode i = 0; i < k->nodes.count; i++) {
+        uint32_t from = c->e.nodes[i].kept_from;
+        elements += from == SC_IMAGE_NONE ? 0 : c->phases[from].steps * c->phases[from].lanes;
+        elements += k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 ? lanes : 0;
+    }
+    return elements;
+}
+
+/* Blocks that should fit on a multiprocessor. Of long rows two, if they can: one loads while the other adds up. */
+static int blocks_together(const sc_cuda *c)
+{
+    if (c->form.threads < 512)
+        return 512 / c->form.threads > 16 ? 16 : 512 / c->form.threads;
+    bool is_row = c->form.team == SC_CUDA_ROWS && c->form.parts == 1 && c->teams > 1;
+    return is_row && c->form.threads == 512 && held_elements(c) <= MOST_OF_TWO ? 2 : 1;
+}
+
 static void head(sc_cuda *c, uint32_t stage)
 {
     sc_emit *e = &c->e;
     const sc_kernel *k = e->k;
-    int blocks = c->form.threads >= 512 ? 1 : 512 / c->form.threads;
-    sc_strbuf_printf(e->out, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads, blocks > 16 ? 16 : blocks, c->name, stage);
+    sc_strbuf_printf(e->out, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads, blocks_together(c), c->name, stage);
     parameters(c);
     sc_strbuf_add(e->out, ")\n{\n");
     e->indent++;
@@ -119,6 +144,16 @@ static void find_team(sc_cuda *c)
 
 /* ---- stages ---- */
 
+static void begin_stage(sc_cuda *c, uint32_t stage)
+{
+    c->form = c->stages[stage];
+    c->exchanges = 0;
+    if (c->form.checks) { /* of all teams, whose indices it does not know */
+        c->teams = 1;
+        c->order_count = 0;
+    }
+}
+
 /* The form is in place. */
 static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
 {
@@ -132,6 +167,10 @@ static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
         outer &= ~((uint64_t)1 << e->shape.vector);
     sc_emit_comment(e);
     head(c, stage);
+    if (c->apart > 0 && !c->form.checks) {
+        sc_emit_line(e, "if (*sc_failure != ~(uint64_t)0) /* a check has failed */");
+        sc_emit_line(e, "    return;");
+    }
     e->body = SC_CUDA_BODY;
     e->inner = SC_CUDA_READS;
     e->scope_dims[SC_CUDA_BODY] = outer;
@@ -170,10 +209,13 @@ void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, co
     sc_emit_begin(&c.e, k, comments, out);
     sc_cuda_plan(&c);
     *code = (sc_cuda_code){.stage_count = c.stage_count, .scratch_bytes = c.scratch_bytes, .why_simple = c.why_simple};
+    const int64_t teams = c.teams;
+    const uint32_t order_count = c.order_count;
     for (uint32_t s = 0; s < c.stage_count; s++) {
-        c.form = c.stages[s];
-        c.exchanges = 0;
+        begin_stage(&c, s);
         stage_text(&c, s, code);
+        c.teams = teams;
+        c.order_count = order_count;
     }
     if (helpers != NULL)
         *helpers |= sc_helpers_named_in(out->data + start);
@@ -186,8 +228,8 @@ void sc_emit_cuda(const sc_kernel *k, const char *name, bool comments, sc_strbuf
 
 void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers)
 {
-    const sc_helper_set machine =
-        SC_CUDA_MACHINE_HELPERS | SC_HELPER(f32_to_bf16) | SC_HELPER(f32_to_f16) | SC_HELPER(div_int) | SC_HELPER(mod_int);
+    const sc_helper_set machine = SC_CUDA_MACHINE_HELPERS | SC_HELPER(f32_to_bf16) | SC_HELPER(f32_to_f16) | SC_HELPER(div_int) |
+                                  SC_HELPER(mod_int) | SC_HELPER(exp_below_f32) | SC_HELPER(tanh_f32) | SC_HELPER(sigmoid_f32);
     helpers = sc_helpers_closed(helpers & ~machine) & ~machine;
     sc_strbuf_add(out, sc_cuda_team_text);
     sc_strbuf_add_char(out, '\n');

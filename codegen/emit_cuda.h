@@ -27,7 +27,9 @@ extern const char sc_cuda_team_text[];
 void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers);
 
 /* The helpers that it has itself, under their names: they are not written behind it. */
-#define SC_CUDA_MACHINE_HELPERS (SC_HELPER(headers) | SC_HELPER(math) | SC_HELPER(bits) | SC_HELPER(bits64) | SC_HELPER(f16_to_f32))
+#define SC_CUDA_MACHINE_HELPERS                                                                                                            \
+    (SC_HELPER(headers) | SC_HELPER(math) | SC_HELPER(bits) | SC_HELPER(bits64) | SC_HELPER(f16_to_f32) | SC_HELPER(max_f32) |              \
+     SC_HELPER(min_f32) | SC_HELPER(exp_f32))
 /* Helpers that move arrays around the caches of processors: C alone, and no text for cards calls them. */
 #define SC_CUDA_FOREIGN_HELPERS (SC_HELPER(stream) | SC_HELPER(turn_b32) | SC_HELPER(turn_b16))
 

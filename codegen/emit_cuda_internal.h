@@ -56,6 +56,7 @@ typedef struct sc_cuda_form {
     int64_t parts, per_part, whole;
     bool scatters;
     uint32_t position; /* of that dim in the argument */
+    bool checks;       /* it is a block that checks for all teams */
 } sc_cuda_form;
 
 typedef struct sc_cuda {
@@ -67,7 +68,8 @@ typedef struct sc_cuda {
     sc_cuda_form form;      /* of the stage that is being written */
     sc_cuda_form stages[SC_CUDA_MAX_STAGES];
     uint32_t stage_count;
-    int lanes; /* of the vector dim */
+    uint32_t apart; /* phases of checks in front, which are a stage of their own: the others do nothing where one failed */
+    int lanes;      /* of the vector dim */
     int64_t teams;
     uint32_t tile_rows, tile_columns;                /* TILES: dims; along these what is read, what is stored lies side by side */
     uint32_t order[SC_KERNEL_MAX_DIMS], order_count; /* outer dims, slowest first, the vector dim last */

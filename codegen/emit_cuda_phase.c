@@ -20,10 +20,58 @@ const char *sc_cuda_index_type(const sc_cuda *c)
 
 /* ---- what CUDA has for items and elements ---- */
 
+static bool is_one(const sc_kernel *k, sc_knode id)
+{
+    return k->nodes.data[id].kind == SC_NODE_constant && k->nodes.data[id].number == 1;
+}
+
+/* Whether all that is made of the node, or of its square, is added to 1: its error counts beside 1 then, as of tanh in gelu. */
+static bool is_added_to_one(const sc_emit *e, sc_knode id)
+{
+    const sc_kernel *k = e->k;
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        const sc_kernel_item *item = &k->items.data[i];
+        bool reads = item->value == id || item->guard == id || item->shown == id;
+        if (reads)
+            return false;
+    }
+    for (sc_knode i = id + 1; i < k->nodes.count; i++) {
+        const sc_kernel_node *node = &k->nodes.data[i];
+        const sc_knode *operands = sc_kernel_operands(k, i);
+        uint32_t named = 0;
+        for (uint32_t o = 0; o < node->count; o++)
+            named += operands[o] == id;
+        bool adds = node->kind == SC_NODE_add && (is_one(k, operands[0]) || is_one(k, operands[1]));
+        bool passes = node->kind == SC_NODE_neg || (node->kind == SC_NODE_mul && named == 2);
+        if (named > 0 && e->nodes[i].uses > 0 && !adds && !(passes && is_added_to_one(e, i)))
+            return false;
+    }
+    return true;
+}
+
+/* What a card does in a few instructions where C has many, or a branch for exact rounding. */
+static const char *of_machine(const sc_emit *e, sc_knode id)
+{
+    switch (e->k->nodes.data[id].kind) {
+    case SC_NODE_div:
+        return "sc_divide_f32($0, $1)";
+    case SC_NODE_sqrt:
+        return "sc_sqrt_f32($0)";
+    case SC_NODE_rsqrt:
+        return "sc_rsqrt_f32($0)";
+    case SC_NODE_tanh:
+        return is_added_to_one(e, id) ? "sc_tanh_near_one_f32($0)" : "sc_tanh_f32($0)";
+    default:
+        return sc_emit_template(e, id);
+    }
+}
+
 static const char *operation(const sc_emit *e, sc_knode id)
 {
     const sc_cuda *c = (const sc_cuda *)e;
     const sc_kernel_node *node = &e->k->nodes.data[id];
+    if (node->dtype == SC_DTYPE_f32)
+        return of_machine(e, id);
     bool whole = node->dtype == SC_DTYPE_i32 || node->dtype == SC_DTYPE_i64;
     if (!whole || node->count == 0 || sc_kernel_stays(e->k, id, c->intervals))
         return sc_emit_template(e, id);
@@ -121,7 +169,8 @@ static const char *const words[] = {
     "threadIdx", "blockIdx",  "blockDim",      "gridDim",  "throw",    "true",      "try",          "typeid",    "typename",
     "uint8_t",   "uint16_t",  "uint32_t",      "uint64_t", "using",    "virtual",   "way",          "some",      "wanted",
     "set",       "place",     "failed_at",     "least",    "wchar_t",  "xor",       "xor_eq",       "warpSize",  "SC_KERNEL",
-    "SC_DEVICE", "SC_MEMBER", "static_assert", "first",    "last",     "constexpr", "thread_local", NULL};
+    "SC_DEVICE", "SC_MEMBER", "static_assert", "first",    "last",     "constexpr", "thread_local", "found",     "parts",
+    NULL};
 
 const sc_emit_target sc_emit_cuda_target = {
     .letters = "vorstpqcblw",

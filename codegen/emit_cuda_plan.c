@@ -14,8 +14,8 @@ const sc_cuda_limits sc_cuda_default_limits = {
     .team = 1024,
     .ways = 16,
     .kept = 48,
-    .row = 24,
-    .wanted = 1 << 16,
+    .row = 32,
+    .wanted = 1 << 17,
     .parts = 512,
     .few = 2048,
     .unroll = 4,
@@ -93,9 +93,33 @@ static const char *why_in_order(sc_cuda *c)
     return NULL;
 }
 
+/* Whether teams have some of their own. */
 static bool has_checks(const sc_cuda *c)
 {
-    return c->e.check_count > 0;
+    return c->e.check_count > 0 && c->apart == 0;
+}
+
+static bool is_of_all(const sc_cuda *c, sc_knode node)
+{
+    uint64_t outer = ((uint64_t)1 << c->e.k->outer_count) - 1;
+    return node == SC_IMAGE_NONE || ((c->e.nodes[node].dims & outer) == 0 && !c->e.nodes[node].late && !c->e.nodes[node].reads_written);
+}
+
+/* The phases in front that have all checks and nothing else, checks that say the same for every outer iteration, as ids that a sum of
+ * columns reads its rows by: a block does them once, so that teams neither repeat them nor wait for each other's. */
+static uint32_t checks_in_front(const sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    uint32_t phases = 0, checks = 0;
+    for (bool all = true; all && phases < k->phases.count; phases += all) {
+        const sc_kernel_phase *phase = &k->phases.data[phases];
+        for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+            const sc_kernel_item *item = &k->items.data[i];
+            all = all && item->kind == SC_ITEM_CHECK && is_of_all(c, item->value) && is_of_all(c, item->shown);
+        }
+        checks += all ? phase->item_count : 0;
+    }
+    return checks > 0 && checks == c->e.check_count ? phases : 0;
 }
 
 /* ---- lanes ---- */
@@ -116,7 +140,16 @@ static int element_bytes(const sc_cuda *c, const sc_emit_access *access)
     return (int)sc_dtypes[c->e.k->args.data[access->arg].dtype].bytes;
 }
 
-/* So many neighbours are worth it: most of the accesses that they make one are of up to 16 bytes. */
+static bool has_inner_dims(const sc_kernel *k)
+{
+    bool any = false;
+    for (uint32_t p = 0; p < k->phases.count; p++)
+        any |= k->phases.data[p].dim_count > 0;
+    return any;
+}
+
+/* So many neighbours are worth it: half of the accesses that they make one, or more, are of up to 16 bytes; of columns, whose sums take
+ * their room in registers and in scratch, more than half. */
 static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
 {
     const sc_kernel *k = c->e.k;
@@ -131,7 +164,7 @@ static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
         fit += lanes * element_bytes(c, access) <= 16;
         all++;
     }
-    return 2 * fit > all;
+    return 2 * fit > all || (2 * fit == all && !(dim < k->outer_count && has_inner_dims(k)));
 }
 
 static int choose_lanes(const sc_cuda *c, uint32_t dim)
@@ -188,6 +221,8 @@ static void plan_rows(sc_cuda *c)
         ways *= 2;
     while (ways < c->limits->team && c->teams * ways < c->limits->wanted && most > ways)
         ways *= 2;
+    while (ways > c->limits->team / 2 && elements > (int64_t)ways * c->limits->kept && c->teams * ways / 2 >= c->limits->wanted)
+        ways /= 2; /* of rows that are read again: blocks of less than all threads, one of which loads while another adds up */
     ways = has_checks(c) && ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
     c->form.team = SC_CUDA_ROWS;
     c->form.ways = ways;
@@ -231,7 +266,7 @@ static void choose_kept(sc_cuda *c)
     const sc_kernel *k = c->e.k;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         int64_t steps = (c->phases[p].points + c->form.ways - 1) / c->form.ways;
-        bool fits = c->form.team == SC_CUDA_ROWS && !c->phases[p].finds && k->phases.data[p].dim_count > 0 &&
+        bool fits = p >= c->apart && c->form.team == SC_CUDA_ROWS && !c->phases[p].finds && k->phases.data[p].dim_count > 0 &&
                     steps * c->phases[p].lanes <= c->limits->kept;
         c->phases[p].steps = fits ? steps : 0;
     }
@@ -280,6 +315,8 @@ static void size_slots(sc_cuda *c)
         c->slot_bytes = 8 * c->form.ways * SC_CUDA_WARP * c->lanes;
     else if (c->form.team == SC_CUDA_ROWS && c->form.ways > SC_CUDA_WARP)
         c->slot_bytes = 8 * (c->form.ways / SC_CUDA_WARP);
+    if (c->apart > 0 && c->slot_bytes < 8 * SC_CUDA_WARP)
+        c->slot_bytes = 8 * SC_CUDA_WARP;
     c->shared_bytes = 2 * c->slot_bytes;
 }
 
@@ -310,8 +347,8 @@ static bool plan_stages(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
     bool any = false, joins = false;
-    c->stage_count = 0;
-    for (uint32_t p = 0; p < k->phases.count; p++) {
+    c->stage_count = c->apart > 0;
+    for (uint32_t p = c->apart; p < k->phases.count; p++) {
         bool heavy = is_heavy(c, p);
         if (!heavy && joins) {
             c->stages[c->stage_count - 1].end = p + 1;
@@ -331,11 +368,24 @@ static bool plan_stages(sc_cuda *c)
     return any;
 }
 
+static void place_checks(sc_cuda *c)
+{
+    int64_t points = 1;
+    for (uint32_t p = 0; p < c->apart; p++)
+        points = c->phases[p].points > points ? c->phases[p].points : points;
+    int ways = power_above(points, c->limits->team);
+    ways = ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
+    c->stages[0] = (sc_cuda_form){.end = c->apart, .team = SC_CUDA_ROWS, .ways = ways, .threads = ways, .parts = 1, .checks = true};
+}
+
 /* Few teams with much to do: phases become stages, and their points are cut for more blocks, none of which is so large that its threads
  * have few registers. */
 static void split(sc_cuda *c)
 {
     bool small = c->teams * c->form.ways < c->limits->wanted / 2;
+    if (c->apart > 0)
+        place_checks(c);
+    c->form.first = c->apart;
     c->form.end = c->e.k->phases.count;
     c->form.parts = c->form.scatters ? c->form.parts : 1;
     const sc_cuda_form whole = c->form;
@@ -349,16 +399,8 @@ static void split(sc_cuda *c)
         return;
     }
     c->form = whole;
-    c->stage_count = 1;
-    c->stages[0] = c->form;
-}
-
-static bool has_inner_dims(const sc_kernel *k)
-{
-    bool any = false;
-    for (uint32_t p = 0; p < k->phases.count; p++)
-        any |= k->phases.data[p].dim_count > 0;
-    return any;
+    c->stage_count = c->apart > 0;
+    c->stages[c->stage_count++] = c->form;
 }
 
 static bool check_depends(const sc_cuda *c, uint32_t dim)
@@ -399,7 +441,9 @@ void sc_cuda_plan(sc_cuda *c)
     c->phases = sc_arena_array(&c->e.context->arena, k->phases.count + 1, sizeof *c->phases);
     const char *why = why_in_order(c);
     uint32_t vector = sc_emit_choose_vector(&c->e);
-    for (uint32_t p = 0; vector != SC_IMAGE_NONE && p < k->phases.count; p++) /* warps that share columns would leave one by one */
+    if (why == NULL && vector != SC_IMAGE_NONE)
+        c->apart = checks_in_front(c);
+    for (uint32_t p = c->apart; vector != SC_IMAGE_NONE && p < k->phases.count; p++) /* warps that share columns would leave one by one */
         why = c->phases[p].finds ? "the first check that fails is wanted" : why;
     c->parallel = why == NULL;
     c->lanes = 1;
@@ -418,7 +462,7 @@ void sc_cuda_plan(sc_cuda *c)
         c->order[c->order_count++] = vector;
     c->e.shape = (sc_emit_shape){.vector = c->lanes > 1 ? vector : SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = c->lanes};
     for (uint32_t p = 0; p < k->phases.count; p++)
-        c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p), .lanes = c->lanes, .finds = c->phases[p].finds};
+        c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p), .lanes = p < c->apart ? 1 : c->lanes, .finds = c->phases[p].finds};
     if (vector == SC_IMAGE_NONE && has_inner_dims(k) && c->parallel)
         plan_rows(c);
     else

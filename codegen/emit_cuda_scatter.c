@@ -1,9 +1,11 @@
 /* Kernels that add rows where ids say: the gradient of an embedding. Their phases store zeros along a dim of the argument that they write,
  * and add to places along it that are loaded. Additions to one place go in order, so a block has a range of places for itself, and of
- * points those that go there: of 32 at once, a warp's lanes find them, and then all lanes do them, one after the other, each for its own
- * columns. */
+ * points those that go there: a warp's lanes find them among 1024, of which lane i keeps the set of the i-th 32, and then all lanes do
+ * them, one after the other, each for its own columns. */
 #include "codegen/emit_cuda_internal.h"
 #include "codegen/kernel_internal.h"
+
+enum { AT_ONCE = 8 /* points of a lane that are looked at while others are on their way */ };
 
 static sc_knode place_of(const sc_cuda *c, uint32_t item, uint32_t position)
 {
@@ -172,19 +174,32 @@ uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase_index)
     }
     if (along != SC_IMAGE_NONE)
         return phase->dim_count;
-    sc_emit_line(e, "for (%s some = 0; some < %lld; some += %d) {", type, points, SC_CUDA_WARP);
+    int64_t parts = (points + SC_CUDA_WARP - 1) / SC_CUDA_WARP;
+    parts = parts < SC_CUDA_WARP ? parts : SC_CUDA_WARP;
+    sc_emit_line(e, "for (%s some = 0; some < %lld; some += %lld) {", type, points, (long long)parts * SC_CUDA_WARP);
     e->indent++;
+    sc_emit_line(e, "uint32_t found = 0;");
+    sc_strbuf_printf(e->out, "#pragma unroll %d\n", AT_ONCE);
+    sc_emit_line(e, "for (int part = 0; part < %lld; part++) {", (long long)parts);
+    e->indent++;
+    sc_emit_line(e, "const %s point = some + part * %d + sc_lane();", type, SC_CUDA_WARP);
     sc_emit_line(e, "bool wanted = false;");
-    sc_emit_line(e, "if (some + sc_lane() < %lld) {", points);
+    sc_emit_line(e, "if (point < %lld) {", points);
     e->indent++;
-    sc_emit_line(e, "const %s point = some + sc_lane();", type);
     sc_cuda_point_indices(c, phase_index);
     matters(c, phase_index);
     e->indent--;
     sc_emit_line(e, "}");
-    sc_emit_line(e, "for (uint32_t set = sc_ballot(wanted); set != 0; set &= set - 1) {");
+    sc_emit_line(e, "const uint32_t set = sc_ballot(wanted);");
+    sc_emit_line(e, "found = part == sc_lane() ? set : found;");
+    e->indent--;
+    sc_emit_line(e, "}");
+    sc_emit_line(e, "for (uint32_t parts = sc_ballot(found != 0); parts != 0; parts &= parts - 1) {");
     e->indent++;
-    sc_emit_line(e, "const %s point = some + sc_lowest_bit(set);", type);
+    sc_emit_line(e, "const int part = sc_lowest_bit(parts);");
+    sc_emit_line(e, "for (uint32_t set = sc_shuffle(found, part); set != 0; set &= set - 1) {");
+    e->indent++;
+    sc_emit_line(e, "const %s point = some + part * %d + sc_lowest_bit(set);", type, SC_CUDA_WARP);
     sc_cuda_point_indices(c, phase_index);
-    return 2;
+    return 3;
 }

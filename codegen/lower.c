@@ -139,7 +139,10 @@ static sc_knode make_value(sc_lowering *l, sc_value value, const sc_knode *index
     uint32_t at = sc_lower_find_op(l, def);
     if (at == l->op_count)
         return sc_kernel_load(l->k, input_arg(l, value), index, l->guard);
-    if (l->saved[at] != 0 && is_here(l, value, index))
+    /* a reduction that is stored as it is need not be loaded: threads that have it would wait for each other */
+    bool is_known = (sc_lower_fuse(l, at) & SC_FUSE_REDUCE) != 0 && l->item[at] != SC_NONE &&
+                    sc_type_of(l->m, value)->dtype == sc_lower_dtype(l, value);
+    if (l->saved[at] != 0 && !is_known && is_here(l, value, index))
         return sc_kernel_load(l->k, l->saved[at] - 1, index, l->guard);
     const sc_op *op = sc_op_at(l->m, def);
     if ((sc_lower_fuse(l, at) & SC_FUSE_REDUCE) != 0) {

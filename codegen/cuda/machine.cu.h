@@ -152,5 +152,53 @@ SC_DEVICE float sc_log2_fast(float x)
     return result;
 }
 
+/* The larger, the smaller: NaN if either is. */
+SC_DEVICE float sc_max_f32(float x, float y)
+{
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;\n" : "=f"(result) : "f"(x), "f"(y));
+    return result;
+}
+SC_DEVICE float sc_min_f32(float x, float y)
+{
+    float result;
+    asm("min.NaN.f32 %0, %1, %2;\n" : "=f"(result) : "f"(x), "f"(y));
+    return result;
+}
+/* x / y within 2 ulp, without the branch that rounding to nearest takes; subnormal operands and results may be 0. */
+SC_DEVICE float sc_divide_f32(float x, float y)
+{
+    float result;
+    asm("div.full.ftz.f32 %0, %1, %2;\n" : "=f"(result) : "f"(x), "f"(y));
+    return result;
+}
+/* 1 / x within 1 ulp; subnormal operands and results are 0. */
+SC_DEVICE float sc_reciprocal_fast(float x)
+{
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;\n" : "=f"(result) : "f"(x));
+    return result;
+}
+/* Both within 2 ulp. */
+SC_DEVICE float sc_sqrt_f32(float x)
+{
+    float result;
+    asm("sqrt.approx.f32 %0, %1;\n" : "=f"(result) : "f"(x));
+    return result;
+}
+SC_DEVICE float sc_rsqrt_f32(float x)
+{
+    float result;
+    asm("rsqrt.approx.f32 %0, %1;\n" : "=f"(result) : "f"(x));
+    return result;
+}
+/* e^x within 5 ulp for x in -16 .. 16, 12 beyond; subnormal results are 0. x log2(e) is rounded down, so that what it lacks, x - t log 2, is
+ * at least 0 but for the constants' rounding; the saturation makes 0 of the NaN that infinities give. */
+SC_DEVICE float sc_exp_f32(float x)
+{
+    const float t = __fmul_rd(x, 1.44269504f);
+    return sc_exp2_fast(t) * (1.0f + __saturatef(__fmaf_rn(t, -0.693147182f, x)));
+}
+
 /* ---- failures of checks: the least of all ---- */
 SC_DEVICE void sc_fail(uint64_t *failure, uint64_t value) { atomicMin(reinterpret_cast<unsigned long long *>(failure), value); }

@@ -8,6 +8,19 @@
 SC_DEVICE uint16_t sc_f32_to_bf16(float x) { return (uint16_t)sc_pack_bf16(x, 0.0f); }
 SC_DEVICE uint16_t sc_f32_to_f16(float x) { return (uint16_t)sc_pack_f16(x, 0.0f); }
 
+/* ---- what C computes by polynomials alone: here exponentials and reciprocals cost an instruction each ---- */
+SC_DEVICE float sc_exp_below_f32(float x) { return sc_exp_f32(x); }
+SC_DEVICE float sc_sigmoid_f32(float x) { return sc_reciprocal_fast(1.0f + sc_exp_f32(-x)); }
+/* tanh(x) = 1 - 2 / (exp(2x) + 1), its error 2e-7 also where tanh(x) is small. */
+SC_DEVICE float sc_tanh_near_one_f32(float x) { return 1.0f - 2.0f * sc_reciprocal_fast(sc_exp2_fast(x * 2.88539008f) + 1.0f); }
+/* |x| < 0.6: an odd polynomial, within 2 ulp. */
+SC_DEVICE float sc_tanh_f32(float x)
+{
+    const float z = x * x, far = sc_tanh_near_one_f32(x);
+    const float p = ((0.0156126281f * z - 0.0522118025f) * z + 0.133131161f) * z - 0.333325979f;
+    return z < 0.36f ? (p * z) * x + x : far;
+}
+
 /* ---- integers: quotients and remainders as nodes.def has them, sums and products modulo 2^32 or 2^64 ---- */
 template <int BYTES> struct sc_unsigned { using type = uint32_t; };
 template <> struct sc_unsigned<8> { using type = uint64_t; };
@@ -86,9 +99,11 @@ struct sc_sum {
 };
 struct sc_max {
     template <typename T> static SC_MEMBER T of(T a, T b) { return a > b || a != a ? a : b; }
+    static SC_MEMBER float of(float a, float b) { return sc_max_f32(a, b); }
 };
 struct sc_min {
     template <typename T> static SC_MEMBER T of(T a, T b) { return a < b || a != a ? a : b; }
+    static SC_MEMBER float of(float a, float b) { return sc_min_f32(a, b); }
 };
 
 /* Over groups of THREADS lanes, a power of 2: by halves; all of them get it. */

@@ -331,6 +331,36 @@ SC_DEVICE float sc_log2_fast(float x)
 {
     return log2f(x);
 }
+SC_DEVICE float sc_max_f32(float x, float y)
+{
+    return x != x || x > y ? x : y;
+}
+SC_DEVICE float sc_min_f32(float x, float y)
+{
+    return x != x || x < y ? x : y;
+}
+SC_DEVICE float sc_divide_f32(float x, float y)
+{
+    return x / y;
+}
+SC_DEVICE float sc_reciprocal_fast(float x)
+{
+    float result = 1.0f / x;
+    return fabsf(result) < 0x1p-126f ? 0.0f : result;
+}
+SC_DEVICE float sc_sqrt_f32(float x)
+{
+    return sqrtf(x);
+}
+SC_DEVICE float sc_rsqrt_f32(float x)
+{
+    return 1.0f / sqrtf(x);
+}
+SC_DEVICE float sc_exp_f32(float x)
+{
+    float result = expf(x);
+    return fabsf(result) < 0x1p-126f ? 0.0f : result;
+}
 
 /* ---- failures of checks ---- */
 SC_DEVICE void sc_fail(uint64_t *failure, uint64_t value, SC_LINE)
