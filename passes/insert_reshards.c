@@ -4,8 +4,9 @@
  *   %4 = dot[F] %2, %3 {split = [F@tp]} : f32[B, D]     ->     %4 = dot[F] %2, %3 : f32[B, D]{sum:tp}
  *                                                              %5 = reshard %4 : f32[B, D]
  *
- * A value is brought to one placement once, right after it is made, for all its readers. Constants are made again in the placement that
- * the reader wants. Requires propagation; establishes PLACED: from here on types say it all, and `split` attributes go.
+ * A value is brought to one placement once, right after it is made, for all its readers, also those that know it as formals of blocks.
+ * Constants are made again in the placement that the reader wants. Requires propagation; establishes PLACED: from here on types say it all,
+ * and `split` attributes go.
  */
 #include <string.h>
 
@@ -135,6 +136,36 @@ static sc_value move_operand(insertion *in, sc_op_id reader, uint32_t operand, s
     return cast_after(in, moved, sc_type_with_dtype(m, type, own), reader);
 }
 
+/* What a value is a name of: formals and their arguments stand alike unless a line of the plan says otherwise. What a unit gathers for
+ * itself, a gradient's way and what is computed again in another region stay apart. */
+static sc_value named_value(const sc_module *m, sc_value value)
+{
+    for (;;) {
+        const sc_op *op = sc_op_at(m, sc_def(m, value));
+        if ((sc_op_traits(op) & SC_VIEW) == 0 || m->values.data[op->operands[0]].type != m->values.data[value].type ||
+            sc_op_attr(op, SC_ATTR_unit) != NULL || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
+            sc_op_word(op, SC_ATTR_phase) != sc_op_word(sc_op_at(m, sc_def(m, op->operands[0])), SC_ATTR_phase))
+            return value;
+        value = op->operands[0];
+    }
+}
+
+/* A reshard of one name of a value becomes that of the value, where it is made: another name's readers read it too. */
+static void share_reshard(insertion *in, sc_value made, sc_value named)
+{
+    sc_module *m = in->m;
+    sc_op_id op = sc_def(m, made), def = sc_def(m, named);
+    if ((sc_op_traits(sc_op_at(m, op)) & SC_RESHARD) == 0 || m->ops.data[op].operands[0] == named)
+        return;
+    m->ops.data[op].operands[0] = named;
+    m->ops.data[op].scope = m->ops.data[def].scope;
+    sc_op_drop_attr(m, op, SC_ATTR_moves);
+    if (sc_value_path(m, named) != 0)
+        sc_op_set_attr(m, op, sc_attr_text(SC_ATTR_moves, sc_value_path(m, named)));
+    if (m->ops.data[def].next != op)
+        sc_op_move(m, op, m->ops.data[def].next);
+}
+
 static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, const sc_placement *needed)
 {
     sc_module *m = in->m;
@@ -153,14 +184,20 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
         return;
     }
     bool is_new;
-    uint64_t key = ((uint64_t)value << 32) | type;
-    sc_map_insert(&in->made, key, SC_NONE, &is_new);
-    if (is_new) {
-        bool anywhere = sc_is_made_anywhere(m, value);
-        sc_value made = anywhere ? copy_anywhere(in, value, type) : move_operand(in, reader, operand, type);
-        *sc_map_insert(&in->made, key, made, NULL) = made;
+    sc_value named = named_value(m, value);
+    uint64_t key = ((uint64_t)named << 32) | type, own = ((uint64_t)value << 32) | type;
+    if (sc_map_find(&in->made, own) == NULL) {
+        sc_map_insert(&in->made, key, SC_NONE, &is_new);
+        if (is_new) {
+            bool anywhere = sc_is_made_anywhere(m, value);
+            sc_value made = anywhere ? copy_anywhere(in, value, type) : move_operand(in, reader, operand, type);
+            *sc_map_insert(&in->made, key, made, NULL) = made;
+        } else {
+            share_reshard(in, *sc_map_find(&in->made, key), named);
+        }
+        *sc_map_insert(&in->made, own, SC_NONE, NULL) = *sc_map_find(&in->made, key);
     }
-    m->ops.data[reader].operands[operand] = *sc_map_find(&in->made, key);
+    m->ops.data[reader].operands[operand] = *sc_map_find(&in->made, own);
 }
 
 /* What a result comes out as; a reshard brings it to where its value belongs, and takes over its name. */
