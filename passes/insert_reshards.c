@@ -19,7 +19,16 @@ typedef struct insertion {
     sc_value *current; /* per value at the start: what readers now read */
     uint32_t count;
     sc_map made; /* value << 32 | type -> the value in that type */
+    sc_map far;  /* likewise, those that cannot be had without moving anything */
+    sc_sym recompute;
 } insertion;
+
+enum { MAX_REMADE = 12 }; /* ops in a row that are done again rather than their result moved */
+
+static uint64_t key_of(sc_value value, sc_type type)
+{
+    return (uint64_t)value << 32 | type;
+}
 
 /* attrs of a reshard: where it comes from and why; the unit and form of the op it belongs to stay with it. */
 static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, sc_op_id reader, sc_value value, const sc_reason *reason, sc_sym consumer,
@@ -64,6 +73,67 @@ static sc_value copy_anywhere(insertion *in, sc_value value, sc_type type)
                               sc_def(m, value));
     sc_op_drop_attr(m, copy, SC_ATTR_split);
     return sc_result(m, copy, 0);
+}
+
+/* The type of an elementwise op's operand where its result stands as `type` says. */
+static sc_type operand_type(const insertion *in, sc_value operand, sc_type type)
+{
+    sc_module *m = in->m;
+    const sc_type_info whole = m->types.data[type];
+    sc_placement at = sc_placement_replicated();
+    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+        if (whole.placement.on[a] == SC_ON_NOTHING)
+            continue;
+        int dim = sc_type_find_dim(sc_type_of(m, operand), whole.dims[whole.placement.on[a]].dim);
+        at.on[a] = dim < 0 ? SC_ON_NOTHING : (uint8_t)dim;
+    }
+    return sc_type_with_placement(m, m->values.data[operand].type, &at);
+}
+
+/* Whether a value can be had in that type without moving anything: it stood so before it was sliced, or it is computed element by element
+ * from constants and values that can. A region that is computed again has nothing of before at hand. */
+static bool is_at_hand(insertion *in, sc_value value, sc_type type, uint32_t depth)
+{
+    sc_module *m = in->m;
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    uint32_t traits = sc_op_traits(op);
+    if (m->values.data[value].type == type || sc_is_made_anywhere(m, value) || sc_map_find(&in->made, key_of(value, type)) != NULL)
+        return true;
+    if ((traits & SC_RESHARD) != 0)
+        return m->values.data[op->operands[0]].type == type;
+    if ((traits & SC_ELEMENTWISE) == 0 || (traits & SC_RANDOM) != 0 || op->result_count != 1 || sc_op_attr(op, SC_ATTR_unit) != NULL ||
+        sc_op_attr(op, SC_ATTR_gradient) != NULL || depth == 0 || sc_map_find(&in->far, key_of(value, type)) != NULL)
+        return false;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        sc_sym phase = sc_op_word(op, SC_ATTR_phase), before = sc_op_word(sc_op_at(m, sc_def(m, op->operands[i])), SC_ATTR_phase);
+        bool enters = phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i]);
+        if (enters || !is_at_hand(in, op->operands[i], operand_type(in, op->operands[i], type), depth - 1)) {
+            sc_map_insert(&in->far, key_of(value, type), 1, NULL);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What is at hand, done again where it is not there yet. */
+static sc_value take_at_hand(insertion *in, sc_value value, sc_type type)
+{
+    sc_module *m = in->m;
+    const sc_op op = *sc_op_at(m, sc_def(m, value));
+    if (m->values.data[value].type == type)
+        return value;
+    const uint32_t *made = sc_map_find(&in->made, key_of(value, type));
+    if (made != NULL)
+        return *made;
+    if ((sc_op_traits(&op) & SC_RESHARD) != 0)
+        return op.operands[0];
+    sc_value again = copy_anywhere(in, value, type);
+    for (uint32_t i = 0; i < op.operand_count && !sc_is_made_anywhere(m, value); i++) {
+        sc_value operand = take_at_hand(in, op.operands[i], operand_type(in, op.operands[i], type));
+        m->ops.data[sc_def(m, again)].operands[i] = operand;
+    }
+    *sc_map_insert(&in->made, key_of(value, type), again, NULL) = again;
+    return again;
 }
 
 static sc_sym consumer_name(sc_module *m, sc_op_id reader)
@@ -183,21 +253,20 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
         m->ops.data[reader].operands[operand] = keep_once(in, reader, m->ops.data[reader].operands[operand], fresh, type);
         return;
     }
-    bool is_new;
     sc_value named = named_value(m, value);
-    uint64_t key = ((uint64_t)named << 32) | type, own = ((uint64_t)value << 32) | type;
-    if (sc_map_find(&in->made, own) == NULL) {
-        sc_map_insert(&in->made, key, SC_NONE, &is_new);
-        if (is_new) {
-            bool anywhere = sc_is_made_anywhere(m, value);
-            sc_value made = anywhere ? copy_anywhere(in, value, type) : move_operand(in, reader, operand, type);
-            *sc_map_insert(&in->made, key, made, NULL) = made;
-        } else {
-            share_reshard(in, *sc_map_find(&in->made, key), named);
-        }
-        *sc_map_insert(&in->made, own, SC_NONE, NULL) = *sc_map_find(&in->made, key);
+    const uint32_t *there = sc_map_find(&in->made, key_of(named, type));
+    if (sc_map_find(&in->made, key_of(value, type)) == NULL) {
+        sc_value made;
+        if (there != NULL)
+            share_reshard(in, made = *there, named);
+        else if (is_at_hand(in, value, type, MAX_REMADE))
+            made = take_at_hand(in, value, type);
+        else
+            made = move_operand(in, reader, operand, type);
+        *sc_map_insert(&in->made, key_of(named, type), made, NULL) = made;
+        *sc_map_insert(&in->made, key_of(value, type), made, NULL) = made;
     }
-    m->ops.data[reader].operands[operand] = *sc_map_find(&in->made, own);
+    m->ops.data[reader].operands[operand] = *sc_map_find(&in->made, key_of(value, type));
 }
 
 /* What a result comes out as; a reshard brings it to where its value belongs, and takes over its name. */
@@ -277,7 +346,8 @@ static void visit(insertion *in, sc_op_id op)
 bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
 {
     insertion in = {.m = m, .env = env, .count = m->values.count};
-    in.made.arena = &m->context->arena;
+    in.recompute = sc_intern_text(&m->context->names, "recompute");
+    in.made.arena = in.far.arena = &m->context->arena;
     in.current = sc_arena_array(&m->context->arena, in.count, sizeof *in.current);
     memset(in.current, 0xff, in.count * sizeof *in.current);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
