@@ -5,8 +5,9 @@
  *   %5 = add %2, %4 : f32[B, D]
  *
  * Siblings that are added are reduced once: a + b, and x + a + b, which is taken as x + (a + b), where a and b are pending alike. A sum
- * that shrinks next (sum, slice) is reduced after it shrank. Views between are looked through. Requires PLACED, keeps it. One walk in
- * order; each step removes a reduction or makes one smaller, so it terminates.
+ * that shrinks next (sum, slice) is reduced after it shrank. Sums that are pending alike over a part of the mesh only share that part.
+ * Views between are looked through. Requires PLACED, keeps it. One walk in order; each step removes a reduction or makes one smaller, so it
+ * terminates.
  */
 #include "passes/pass.h"
 #include "passes/uses.h"
@@ -102,6 +103,33 @@ static bool add_siblings(sinking *s, sc_op_id op)
     return true;
 }
 
+/* Both are pending over the same atoms, perhaps over others, too, and go to the same place (one is scattered over tp, say): where they
+ * differ each can go there on its own, as `there`, and what they are both pending over is reduced once. */
+static bool can_meet(const sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
+{
+    sc_module *m = s->m;
+    if (a == SC_NONE || b == SC_NONE || a == b || m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
+        return false;
+    sc_placement at = sc_type_of(m, sc_result(m, a, 0))->placement;
+    sc_atom_set common = sc_placement_partial(&sc_type_of(m, raw_of(s, a))->placement, SC_PARTIAL_SUM) &
+                         sc_placement_partial(&sc_type_of(m, raw_of(s, b))->placement, SC_PARTIAL_SUM);
+    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+        if ((common >> i & 1) == 0)
+            continue;
+        if (at.on[i] != SC_ON_NOTHING)
+            return false;
+        at.on[i] = SC_PARTIAL_SUM;
+    }
+    *there = sc_type_with_placement(m, m->values.data[sc_result(m, a, 0)].type, &at);
+    return common != 0;
+}
+
+static sc_value bring(sinking *s, sc_op_id before, sc_op_id pending, sc_type there)
+{
+    sc_value raw = raw_of(s, pending);
+    return s->m->values.data[raw].type == there ? raw : reshard_like(s, before, pending, raw, there);
+}
+
 /* (x + a) + b with a and b pending and x of the sum's own type: x + (a + b). */
 static bool add_across(sinking *s, sc_op_id op)
 {
@@ -114,10 +142,12 @@ static bool add_across(sinking *s, sc_op_id op)
         for (uint32_t i = 0; i < 2; i++) {
             sc_value x = m->ops.data[inner].operands[1 - i];
             sc_op_id a = pending_behind(s, m->ops.data[inner].operands[i]);
-            if (!are_siblings(s, a, b) || m->values.data[x].type != m->values.data[sc_result(m, op, 0)].type)
+            bool are_alike = are_siblings(s, a, b);
+            sc_type raw = are_alike ? m->values.data[raw_of(s, a)].type : SC_NONE;
+            if (m->values.data[x].type != m->values.data[sc_result(m, op, 0)].type || (!are_alike && !can_meet(s, a, b, &raw)))
                 continue;
-            sc_value raws[] = {raw_of(s, a), raw_of(s, b)};
-            sc_type raw = m->values.data[raws[0]].type, belongs = m->values.data[sc_result(m, a, 0)].type;
+            sc_value raws[] = {bring(s, op, a, raw), bring(s, op, b, raw)};
+            sc_type belongs = m->values.data[sc_result(m, a, 0)].type;
             sc_op_id both = sc_op_new(m, m->ops.data[op].func, op, (sc_op_kind)m->ops.data[op].kind, raws, 2, NULL, 0, &raw, 1, op);
             m->ops.data[op].operands[0] = x;
             m->ops.data[op].operands[1] = reshard_like(s, op, a, sc_result(m, both, 0), belongs);
@@ -204,6 +234,22 @@ static bool add_included(sinking *s, sc_op_id op)
     return true;
 }
 
+/* a + b, pending over some atoms alike and otherwise standing apart: each goes where both belong as far as it can on its own. */
+static bool add_apart(sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    sc_type there;
+    sc_op_id a = pending_behind(s, m->ops.data[op].operands[0]), b = pending_behind(s, m->ops.data[op].operands[1]);
+    if (!can_meet(s, a, b, &there))
+        return false;
+    sc_value terms[] = {bring(s, op, a, there), bring(s, op, b, there)};
+    m->ops.data[op].operands[0] = terms[0];
+    m->ops.data[op].operands[1] = terms[1];
+    const sc_placement raw = m->types.data[there].placement;
+    reduce_after(s, op, a, &raw);
+    return true;
+}
+
 /* A linear op of one operand whose result is smaller: reduce that instead. */
 static bool shrink_first(sinking *s, sc_op_id op)
 {
@@ -243,7 +289,7 @@ static void visit(sinking *s, sc_op_id op)
     if (m->ops.data[op].operand_count == 1)
         shrink_first(s, op);
     else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 && !add_siblings(s, op) && !add_scalars(s, op) &&
-             !add_included(s, op))
+             !add_included(s, op) && !add_apart(s, op))
         add_across(s, op);
 }
 
