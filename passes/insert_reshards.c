@@ -81,11 +81,11 @@ static sc_type operand_type(const insertion *in, sc_value operand, sc_type type)
     sc_module *m = in->m;
     const sc_type_info whole = m->types.data[type];
     sc_placement at = sc_placement_replicated();
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
-        if (whole.placement.on[a] == SC_ON_NOTHING)
-            continue;
-        int dim = sc_type_find_dim(sc_type_of(m, operand), whole.dims[whole.placement.on[a]].dim);
-        at.on[a] = dim < 0 ? SC_ON_NOTHING : (uint8_t)dim;
+    for (uint32_t d = 0; d < whole.rank; d++) {
+        const sc_atom_list list = sc_placement_dim(&whole.placement, d);
+        int dim = sc_type_find_dim(sc_type_of(m, operand), whole.dims[d].dim);
+        if (dim >= 0 && list.count > 0)
+            sc_placement_set_dim(&at, (uint32_t)dim, &list);
     }
     return sc_type_with_placement(m, m->values.data[operand].type, &at);
 }
