@@ -192,17 +192,15 @@ static bool add_scalars(sinking *s, sc_op_id op)
         return false;
     sc_op_id pending[2];
     sc_value terms[2];
-    sc_atom_set sets[2] = {0}, all = 0;
-    for (uint32_t i = 0; i < 2; i++) {
+    sc_atom_set sets[2], all = 0;
+    for (uint32_t i = 0; i < 2; i++) { /* a term may be pending for good, on its way to an accumulator */
         terms[i] = m->ops.data[op].operands[i];
         pending[i] = pending_behind(s, terms[i]);
-        if (pending[i] == SC_NONE)
-            continue;
-        terms[i] = raw_of(s, pending[i]);
+        terms[i] = pending[i] == SC_NONE ? terms[i] : raw_of(s, pending[i]);
         sets[i] = sc_placement_partial(&sc_type_of(m, terms[i])->placement, SC_PARTIAL_SUM);
         all |= sets[i];
     }
-    if (all == 0)
+    if (pending[0] == SC_NONE && pending[1] == SC_NONE)
         return false;
     for (uint32_t i = 0; i < 2; i++) {
         sc_value term = spread(s, op, terms[i], all & ~sets[i]);
@@ -312,7 +310,7 @@ static bool is_reduced_next(const sinking *s, sc_value value)
     const sc_module *m = s->m;
     bool all = value < s->count && s->uses[value] > 0 && s->current[value] == SC_NONE;
     for (uint32_t i = all ? s->first[value] : 0; all && i < s->first[value + 1]; i++)
-        all = (sc_op_traits(sc_op_at(m, s->readers[i])) & SC_RESHARD) != 0;
+        all = sc_op_at(m, s->readers[i])->kind == SC_OP_reshard;
     return all;
 }
 
