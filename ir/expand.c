@@ -207,7 +207,7 @@ void expand_topk(sc_expand *e)
             wanted = size_along(e, sc_op_at(e->e.m, e->e.before)->first_result, &to);
     int64_t travels = shards * (wanted < part ? wanted : part);
     uint32_t each = sc_dtypes[type.dtype].bytes;
-    if (travels * (each + sc_dtypes[SC_DTYPE_i32].bytes) >= type.dims[at].size * each) {
+    if (e->may_decline && travels * (each + sc_dtypes[SC_DTYPE_i32].bytes) >= type.dims[at].size * each) {
         e->results[0] = SC_NONE;
         return;
     }

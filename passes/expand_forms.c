@@ -111,7 +111,7 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
             sc_assignment_load(m, op, &factors, &assignment);
             if (!needs_form(&factors, &assignment))
                 continue;
-            sc_expand expand = {.shards = first_shards(m, op, &factors, &assignment), .made_dim = SC_NONE};
+            sc_expand expand = {.shards = first_shards(m, op, &factors, &assignment), .made_dim = SC_NONE, .may_decline = true};
             expansion x = {m, op, &factors, &assignment, forms++, &expand};
             expand.e = (sc_emitter){.m = m, .func = f, .before = op, .like = op, .made = place_made, .user = &x};
             row->expand(&expand);
