@@ -196,7 +196,7 @@ static sc_type_info with_dims(const sc_type_info *type, uint32_t at, uint32_t re
 }
 
 /* X as shards of parts; of each part its best, with their places in X; of all of these the best. Candidates stand in the order of X, so
- * the lowest index still wins a tie. Only the candidates travel. */
+ * the lowest index still wins a tie. Only the candidates travel; where these and their places are no fewer bytes than all of X, X does. */
 void expand_topk(sc_expand *e)
 {
     sc_attr dims = dims_of(e), to = *sc_op_attr(sc_op_at(e->e.m, e->e.before), SC_ATTR_to);
@@ -205,6 +205,12 @@ void expand_topk(sc_expand *e)
     uint32_t at = (uint32_t)sc_type_find_dim(&type, dims.dims[0]);
     int64_t shards = (int64_t)e->shards, part = sc_dim_padded(e->e.m, type.dims[at].dim, type.dims[at].size) / shards,
             wanted = size_along(e, sc_op_at(e->e.m, e->e.before)->first_result, &to);
+    int64_t travels = shards * (wanted < part ? wanted : part);
+    uint32_t each = sc_dtypes[type.dtype].bytes;
+    if (e->may_decline && travels * (each + sc_dtypes[SC_DTYPE_i32].bytes) >= type.dims[at].size * each) {
+        e->results[0] = SC_NONE;
+        return;
+    }
     sc_dim shard = fresh_dim(e, dims.dims[0], "shard"), inner = fresh_dim(e, dims.dims[0], "part"),
            best = fresh_dim(e, dims.dims[0], "best"), candidate = fresh_dim(e, dims.dims[0], "candidate");
     e->made_dim = shard;

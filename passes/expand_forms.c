@@ -59,6 +59,15 @@ static bool needs_form(const sc_factors *factors, const sc_assignment *assignmen
     return false;
 }
 
+/* What the form would have split is brought together before the op. */
+static void keep_whole(sc_module *m, sc_op_id op, const sc_factors *factors, sc_assignment *assignment)
+{
+    for (uint32_t f = 0; f < factors->count; f++)
+        assignment->split[f].count = factors->list[f].role == SC_ROLE_FORM ? 0 : assignment->split[f].count;
+    sc_op_drop_attr(m, op, SC_ATTR_split);
+    sc_assignment_store(m, op, factors, assignment);
+}
+
 static uint64_t first_shards(const sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment)
 {
     const sc_attr *dims = sc_op_attr(sc_op_at(m, op), SC_ATTR_dims);
@@ -102,10 +111,14 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
             sc_assignment_load(m, op, &factors, &assignment);
             if (!needs_form(&factors, &assignment))
                 continue;
-            sc_expand expand = {.shards = first_shards(m, op, &factors, &assignment), .made_dim = SC_NONE};
+            sc_expand expand = {.shards = first_shards(m, op, &factors, &assignment), .made_dim = SC_NONE, .may_decline = true};
             expansion x = {m, op, &factors, &assignment, forms++, &expand};
             expand.e = (sc_emitter){.m = m, .func = f, .before = op, .like = op, .made = place_made, .user = &x};
             row->expand(&expand);
+            if (expand.results[0] == SC_NONE) {
+                keep_whole(m, op, &factors, &assignment);
+                continue;
+            }
             if (map == NULL) {
                 map = sc_arena_array(&m->context->arena, old_values, sizeof *map);
                 for (uint32_t v = 0; v < old_values; v++)

@@ -64,6 +64,22 @@ static bool is_stored_param(const sc_module *m, sc_value value)
     return op->operand_count == 1 && (sc_op_traits(op) & SC_CONVERTS) != 0 && is_stored_param(m, op->operands[0]);
 }
 
+/* Where a parameter stays gathered: one state for each type in which it does. */
+static sc_sym gathered_state(hoisting *h, sc_sym param, sc_type type, sc_loc loc)
+{
+    sc_module *m = h->m;
+    for (uint32_t n = 1;; n++) {
+        const char *text = sc_text(m->context, param);
+        sc_sym name = n == 1 ? sc_intern_printf(&m->context->names, "%s.gathered", text)
+                             : sc_intern_printf(&m->context->names, "%s.gathered%u", text, n);
+        uint32_t state = sc_module_find_state(m, name);
+        if (state == SC_NONE)
+            sc_module_add_state(m, &(sc_state){.path = name, .kind = SC_STATE_GATHERED, .type = type, .init = SC_INIT_ZEROS, .loc = loc});
+        if (state == SC_NONE || m->state.data[state].type == type)
+            return name;
+    }
+}
+
 static void hoist(hoisting *h, sc_op_id id)
 {
     sc_module *m = h->m;
@@ -76,11 +92,7 @@ static void hoist(hoisting *h, sc_op_id id)
     for (uint32_t r = 0; r < op.result_count; r++) {
         sc_value value = op.first_result + r;
         sc_type type = m->values.data[value].type;
-        sc_sym name = sc_intern_printf(&m->context->names, "%s.gathered", sc_text(m->context, param_behind(m, op.operands[r])));
-        if (sc_module_find_state(m, name) == SC_NONE)
-            sc_module_add_state(m,
-                                &(sc_state){.path = name, .kind = SC_STATE_GATHERED, .type = type, .init = SC_INIT_ZEROS, .loc = op.loc});
-        sc_attr attr = sc_attr_text(SC_ATTR_name, name);
+        sc_attr attr = sc_attr_text(SC_ATTR_name, gathered_state(h, param_behind(m, op.operands[r]), type, op.loc));
         sc_op_new(m, h->begin, SC_NONE, SC_OP_state_write, &h->moved[value], 1, &attr, 1, NULL, 0, id);
         sc_op_id read = sc_op_new(m, h->micro, id, SC_OP_state_read, NULL, 0, &attr, 1, &type, 1, id);
         h->map[value] = sc_result(m, read, 0);

@@ -4,8 +4,9 @@
  *   %4 = dot[F] %2, %3 {split = [F@tp]} : f32[B, D]     ->     %4 = dot[F] %2, %3 : f32[B, D]{sum:tp}
  *                                                              %5 = reshard %4 : f32[B, D]
  *
- * A value is brought to one placement once, right after it is made, for all its readers. Constants are made again in the placement that
- * the reader wants. Requires propagation; establishes PLACED: from here on types say it all, and `split` attributes go.
+ * A value is brought to one placement once, right after it is made, for all its readers, also those that know it as formals of blocks.
+ * Constants are made again in the placement that the reader wants. Requires propagation; establishes PLACED: from here on types say it all,
+ * and `split` attributes go.
  */
 #include <string.h>
 
@@ -18,7 +19,16 @@ typedef struct insertion {
     sc_value *current; /* per value at the start: what readers now read */
     uint32_t count;
     sc_map made; /* value << 32 | type -> the value in that type */
+    sc_map far;  /* likewise, those that cannot be had without moving anything */
+    sc_sym recompute;
 } insertion;
+
+enum { MAX_REMADE = 12 }; /* ops in a row that are done again rather than their result moved */
+
+static uint64_t key_of(sc_value value, sc_type type)
+{
+    return (uint64_t)value << 32 | type;
+}
 
 /* attrs of a reshard: where it comes from and why; the unit and form of the op it belongs to stay with it. */
 static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, sc_op_id reader, sc_value value, const sc_reason *reason, sc_sym consumer,
@@ -63,6 +73,67 @@ static sc_value copy_anywhere(insertion *in, sc_value value, sc_type type)
                               sc_def(m, value));
     sc_op_drop_attr(m, copy, SC_ATTR_split);
     return sc_result(m, copy, 0);
+}
+
+/* The type of an elementwise op's operand where its result stands as `type` says. */
+static sc_type operand_type(const insertion *in, sc_value operand, sc_type type)
+{
+    sc_module *m = in->m;
+    const sc_type_info whole = m->types.data[type];
+    sc_placement at = sc_placement_replicated();
+    for (uint32_t d = 0; d < whole.rank; d++) {
+        const sc_atom_list list = sc_placement_dim(&whole.placement, d);
+        int dim = sc_type_find_dim(sc_type_of(m, operand), whole.dims[d].dim);
+        if (dim >= 0 && list.count > 0)
+            sc_placement_set_dim(&at, (uint32_t)dim, &list);
+    }
+    return sc_type_with_placement(m, m->values.data[operand].type, &at);
+}
+
+/* Whether a value can be had in that type without moving anything: it stood so before it was sliced, or it is computed element by element
+ * from constants and values that can. A region that is computed again has nothing of before at hand. */
+static bool is_at_hand(insertion *in, sc_value value, sc_type type, uint32_t depth)
+{
+    sc_module *m = in->m;
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    uint32_t traits = sc_op_traits(op);
+    if (m->values.data[value].type == type || sc_is_made_anywhere(m, value) || sc_map_find(&in->made, key_of(value, type)) != NULL)
+        return true;
+    if ((traits & SC_RESHARD) != 0)
+        return m->values.data[op->operands[0]].type == type;
+    if ((traits & SC_ELEMENTWISE) == 0 || (traits & SC_RANDOM) != 0 || op->result_count != 1 || sc_op_attr(op, SC_ATTR_unit) != NULL ||
+        sc_op_attr(op, SC_ATTR_gradient) != NULL || depth == 0 || sc_map_find(&in->far, key_of(value, type)) != NULL)
+        return false;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        sc_sym phase = sc_op_word(op, SC_ATTR_phase), before = sc_op_word(sc_op_at(m, sc_def(m, op->operands[i])), SC_ATTR_phase);
+        bool enters = phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i]);
+        if (enters || !is_at_hand(in, op->operands[i], operand_type(in, op->operands[i], type), depth - 1)) {
+            sc_map_insert(&in->far, key_of(value, type), 1, NULL);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What is at hand, done again where it is not there yet. */
+static sc_value take_at_hand(insertion *in, sc_value value, sc_type type)
+{
+    sc_module *m = in->m;
+    const sc_op op = *sc_op_at(m, sc_def(m, value));
+    if (m->values.data[value].type == type)
+        return value;
+    const uint32_t *made = sc_map_find(&in->made, key_of(value, type));
+    if (made != NULL)
+        return *made;
+    if ((sc_op_traits(&op) & SC_RESHARD) != 0)
+        return op.operands[0];
+    sc_value again = copy_anywhere(in, value, type);
+    for (uint32_t i = 0; i < op.operand_count && !sc_is_made_anywhere(m, value); i++) {
+        sc_value operand = take_at_hand(in, op.operands[i], operand_type(in, op.operands[i], type));
+        m->ops.data[sc_def(m, again)].operands[i] = operand;
+    }
+    *sc_map_insert(&in->made, key_of(value, type), again, NULL) = again;
+    return again;
 }
 
 static sc_sym consumer_name(sc_module *m, sc_op_id reader)
@@ -135,6 +206,36 @@ static sc_value move_operand(insertion *in, sc_op_id reader, uint32_t operand, s
     return cast_after(in, moved, sc_type_with_dtype(m, type, own), reader);
 }
 
+/* What a value is a name of: formals and their arguments stand alike unless a line of the plan says otherwise. What a unit gathers for
+ * itself, a gradient's way and what is computed again in another region stay apart. */
+static sc_value named_value(const sc_module *m, sc_value value)
+{
+    for (;;) {
+        const sc_op *op = sc_op_at(m, sc_def(m, value));
+        if ((sc_op_traits(op) & SC_VIEW) == 0 || m->values.data[op->operands[0]].type != m->values.data[value].type ||
+            sc_op_attr(op, SC_ATTR_unit) != NULL || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
+            sc_op_word(op, SC_ATTR_phase) != sc_op_word(sc_op_at(m, sc_def(m, op->operands[0])), SC_ATTR_phase))
+            return value;
+        value = op->operands[0];
+    }
+}
+
+/* A reshard of one name of a value becomes that of the value, where it is made: another name's readers read it too. */
+static void share_reshard(insertion *in, sc_value made, sc_value named)
+{
+    sc_module *m = in->m;
+    sc_op_id op = sc_def(m, made), def = sc_def(m, named);
+    if ((sc_op_traits(sc_op_at(m, op)) & SC_RESHARD) == 0 || m->ops.data[op].operands[0] == named)
+        return;
+    m->ops.data[op].operands[0] = named;
+    m->ops.data[op].scope = m->ops.data[def].scope;
+    sc_op_drop_attr(m, op, SC_ATTR_moves);
+    if (sc_value_path(m, named) != 0)
+        sc_op_set_attr(m, op, sc_attr_text(SC_ATTR_moves, sc_value_path(m, named)));
+    if (m->ops.data[def].next != op)
+        sc_op_move(m, op, m->ops.data[def].next);
+}
+
 static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, const sc_placement *needed)
 {
     sc_module *m = in->m;
@@ -152,15 +253,20 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
         m->ops.data[reader].operands[operand] = keep_once(in, reader, m->ops.data[reader].operands[operand], fresh, type);
         return;
     }
-    bool is_new;
-    uint64_t key = ((uint64_t)value << 32) | type;
-    sc_map_insert(&in->made, key, SC_NONE, &is_new);
-    if (is_new) {
-        bool anywhere = sc_is_made_anywhere(m, value);
-        sc_value made = anywhere ? copy_anywhere(in, value, type) : move_operand(in, reader, operand, type);
-        *sc_map_insert(&in->made, key, made, NULL) = made;
+    sc_value named = named_value(m, value);
+    const uint32_t *there = sc_map_find(&in->made, key_of(named, type));
+    if (sc_map_find(&in->made, key_of(value, type)) == NULL) {
+        sc_value made;
+        if (there != NULL)
+            share_reshard(in, made = *there, named);
+        else if (is_at_hand(in, value, type, MAX_REMADE))
+            made = take_at_hand(in, value, type);
+        else
+            made = move_operand(in, reader, operand, type);
+        *sc_map_insert(&in->made, key_of(named, type), made, NULL) = made;
+        *sc_map_insert(&in->made, key_of(value, type), made, NULL) = made;
     }
-    m->ops.data[reader].operands[operand] = *sc_map_find(&in->made, key);
+    m->ops.data[reader].operands[operand] = *sc_map_find(&in->made, key_of(value, type));
 }
 
 /* What a result comes out as; a reshard brings it to where its value belongs, and takes over its name. */
@@ -240,7 +346,8 @@ static void visit(insertion *in, sc_op_id op)
 bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
 {
     insertion in = {.m = m, .env = env, .count = m->values.count};
-    in.made.arena = &m->context->arena;
+    in.recompute = sc_intern_text(&m->context->names, "recompute");
+    in.made.arena = in.far.arena = &m->context->arena;
     in.current = sc_arena_array(&m->context->arena, in.count, sizeof *in.current);
     memset(in.current, 0xff, in.count * sizeof *in.current);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {

@@ -5,9 +5,13 @@
  *   %5 = add %2, %4 : f32[B, D]
  *
  * Siblings that are added are reduced once: a + b, and x + a + b, which is taken as x + (a + b), where a and b are pending alike. A sum
- * that shrinks next (sum, slice) is reduced after it shrank. Views between are looked through. Requires PLACED, keeps it. One walk in
- * order; each step removes a reduction or makes one smaller, so it terminates.
+ * that shrinks next (sum, slice) is reduced after it shrank. Sums that are pending alike over a part of the mesh only share that part.
+ * A sum whose readers are all linear in it is reduced in what they make of it where that is less: of experts' results, each of the size of
+ * a residual stream, their weighted sum and the weights' cotangents. Views between are looked through. Requires PLACED, keeps it. One walk
+ * in order; each step removes a reduction or makes one smaller, so it terminates.
  */
+#include <math.h>
+
 #include "passes/pass.h"
 #include "passes/uses.h"
 
@@ -17,7 +21,11 @@ typedef struct sinking {
     sc_map inherited;  /* value made here -> its readers, if it took them over; else it has the one that it was made for */
     sc_value *current; /* per value at the start: what readers now read, or SC_NONE */
     uint32_t count;    /* values at the start */
+    uint32_t *first;   /* per value at the start, and one more: its place in `readers` */
+    sc_op_id *readers; /* at the start */
 } sinking;
+
+enum { MAX_SINK = 4 }; /* ops in a row that a sum passes */
 
 static bool read_once(const sinking *s, sc_value value)
 {
@@ -102,6 +110,33 @@ static bool add_siblings(sinking *s, sc_op_id op)
     return true;
 }
 
+/* Both are pending over the same atoms, perhaps over others, too, and go to the same place (one is scattered over tp, say): where they
+ * differ each can go there on its own, as `there`, and what they are both pending over is reduced once. */
+static bool can_meet(const sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
+{
+    sc_module *m = s->m;
+    if (a == SC_NONE || b == SC_NONE || a == b || m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
+        return false;
+    sc_placement at = sc_type_of(m, sc_result(m, a, 0))->placement;
+    sc_atom_set common = sc_placement_partial(&sc_type_of(m, raw_of(s, a))->placement, SC_PARTIAL_SUM) &
+                         sc_placement_partial(&sc_type_of(m, raw_of(s, b))->placement, SC_PARTIAL_SUM);
+    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+        if ((common >> i & 1) == 0)
+            continue;
+        if (at.on[i] != SC_ON_NOTHING)
+            return false;
+        at.on[i] = SC_PARTIAL_SUM;
+    }
+    *there = sc_type_with_placement(m, m->values.data[sc_result(m, a, 0)].type, &at);
+    return common != 0;
+}
+
+static sc_value bring(sinking *s, sc_op_id before, sc_op_id pending, sc_type there)
+{
+    sc_value raw = raw_of(s, pending);
+    return s->m->values.data[raw].type == there ? raw : reshard_like(s, before, pending, raw, there);
+}
+
 /* (x + a) + b with a and b pending and x of the sum's own type: x + (a + b). */
 static bool add_across(sinking *s, sc_op_id op)
 {
@@ -114,10 +149,12 @@ static bool add_across(sinking *s, sc_op_id op)
         for (uint32_t i = 0; i < 2; i++) {
             sc_value x = m->ops.data[inner].operands[1 - i];
             sc_op_id a = pending_behind(s, m->ops.data[inner].operands[i]);
-            if (!are_siblings(s, a, b) || m->values.data[x].type != m->values.data[sc_result(m, op, 0)].type)
+            bool are_alike = are_siblings(s, a, b);
+            sc_type raw = are_alike ? m->values.data[raw_of(s, a)].type : SC_NONE;
+            if (m->values.data[x].type != m->values.data[sc_result(m, op, 0)].type || (!are_alike && !can_meet(s, a, b, &raw)))
                 continue;
-            sc_value raws[] = {raw_of(s, a), raw_of(s, b)};
-            sc_type raw = m->values.data[raws[0]].type, belongs = m->values.data[sc_result(m, a, 0)].type;
+            sc_value raws[] = {bring(s, op, a, raw), bring(s, op, b, raw)};
+            sc_type belongs = m->values.data[sc_result(m, a, 0)].type;
             sc_op_id both = sc_op_new(m, m->ops.data[op].func, op, (sc_op_kind)m->ops.data[op].kind, raws, 2, NULL, 0, &raw, 1, op);
             m->ops.data[op].operands[0] = x;
             m->ops.data[op].operands[1] = reshard_like(s, op, a, sc_result(m, both, 0), belongs);
@@ -155,17 +192,15 @@ static bool add_scalars(sinking *s, sc_op_id op)
         return false;
     sc_op_id pending[2];
     sc_value terms[2];
-    sc_atom_set sets[2] = {0}, all = 0;
-    for (uint32_t i = 0; i < 2; i++) {
+    sc_atom_set sets[2], all = 0;
+    for (uint32_t i = 0; i < 2; i++) { /* a term may be pending for good, on its way to an accumulator */
         terms[i] = m->ops.data[op].operands[i];
         pending[i] = pending_behind(s, terms[i]);
-        if (pending[i] == SC_NONE)
-            continue;
-        terms[i] = raw_of(s, pending[i]);
+        terms[i] = pending[i] == SC_NONE ? terms[i] : raw_of(s, pending[i]);
         sets[i] = sc_placement_partial(&sc_type_of(m, terms[i])->placement, SC_PARTIAL_SUM);
         all |= sets[i];
     }
-    if (all == 0)
+    if (pending[0] == SC_NONE && pending[1] == SC_NONE)
         return false;
     for (uint32_t i = 0; i < 2; i++) {
         sc_value term = spread(s, op, terms[i], all & ~sets[i]);
@@ -204,6 +239,22 @@ static bool add_included(sinking *s, sc_op_id op)
     return true;
 }
 
+/* a + b, pending over some atoms alike and otherwise standing apart: each goes where both belong as far as it can on its own. */
+static bool add_apart(sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    sc_type there;
+    sc_op_id a = pending_behind(s, m->ops.data[op].operands[0]), b = pending_behind(s, m->ops.data[op].operands[1]);
+    if (!can_meet(s, a, b, &there))
+        return false;
+    sc_value terms[] = {bring(s, op, a, there), bring(s, op, b, there)};
+    m->ops.data[op].operands[0] = terms[0];
+    m->ops.data[op].operands[1] = terms[1];
+    const sc_placement raw = m->types.data[there].placement;
+    reduce_after(s, op, a, &raw);
+    return true;
+}
+
 /* A linear op of one operand whose result is smaller: reduce that instead. */
 static bool shrink_first(sinking *s, sc_op_id op)
 {
@@ -229,21 +280,157 @@ static bool shrink_first(sinking *s, sc_op_id op)
     return true;
 }
 
+/* ---- a sum that several ops read ---- */
+
+static void find_readers(sinking *s)
+{
+    sc_module *m = s->m;
+    uint32_t total = 0;
+    s->first = sc_arena_array(&m->context->arena, s->count + 1, sizeof *s->first);
+    for (uint32_t v = 0; v < s->count; v++) {
+        s->first[v] = total;
+        total += s->uses[v];
+    }
+    s->first[s->count] = total;
+    s->readers = sc_arena_array(&m->context->arena, total + 1, sizeof *s->readers);
+    uint32_t *next = sc_arena_array(&m->context->arena, s->count + 1, sizeof *next);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op (m, f, op) {
+            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
+                sc_value v = m->ops.data[op].operands[i];
+                s->readers[s->first[v] + next[v]++] = op;
+            }
+        }
+    }
+}
+
+/* A pending value that is reduced wherever it is read: a further axis is one more of the same call. */
+static bool is_reduced_next(const sinking *s, sc_value value)
+{
+    const sc_module *m = s->m;
+    bool all = value < s->count && s->uses[value] > 0 && s->current[value] == SC_NONE;
+    for (uint32_t i = all ? s->first[value] : 0; all && i < s->first[value + 1]; i++)
+        all = sc_op_at(m, s->readers[i])->kind == SC_OP_reshard;
+    return all;
+}
+
+/* `value` whole on these atoms: could this reader take it pending there, and stand so itself? Gradients have an end of their own. */
+static bool lets_pass(const sinking *s, sc_op_id reader, sc_value value, sc_atom_set atoms)
+{
+    const sc_module *m = s->m;
+    const sc_op *op = sc_op_at(m, reader);
+    uint32_t traits = sc_op_traits(op);
+    bool is_linear = ((traits & SC_LINEAR) != 0 && op->operand_count == 1 && (traits & SC_SPREADS) == 0) ||
+                     ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
+    if (!is_linear || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
+        return false;
+    for (uint32_t i = 0; i <= op->operand_count; i++) {
+        bool is_result = i == op->operand_count;
+        sc_value other = is_result ? op->first_result : op->operands[i];
+        const sc_placement *at = &sc_type_of(m, other)->placement;
+        for (uint32_t a = 0; other != value && a < m->mesh.atom_count; a++) {
+            bool may_be_pending = is_result && is_reduced_next(s, other);
+            if (((atoms >> a & 1) != 0 && at->on[a] != SC_ON_NOTHING) || (sc_is_partial(at->on[a]) && !may_be_pending))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Bytes to be reduced where this value is pending: its own, or those of what its readers make of it if these are fewer. */
+static double bytes_below(const sinking *s, sc_value value, sc_atom_set atoms, uint32_t depth, bool *pass_on)
+{
+    const sc_module *m = s->m;
+    double own = (double)sc_type_local_bytes(m, sc_type_of(m, value)), below = 0;
+    bool ignored;
+    *pass_on = depth > 0 && sc_placement_partial(&sc_type_of(m, value)->placement, 0) == 0 && value < s->count && s->uses[value] > 0 &&
+               s->first[value + 1] - s->first[value] == s->uses[value];
+    for (uint32_t i = *pass_on ? s->first[value] : 0; *pass_on && i < s->first[value + 1] && below < own; i++) {
+        sc_op_id reader = s->readers[i];
+        *pass_on = lets_pass(s, reader, value, atoms);
+        below += *pass_on ? bytes_below(s, m->ops.data[reader].first_result, atoms, depth - 1, &ignored) : own;
+    }
+    for (uint32_t i = value < s->count ? s->first[value] : 0; value < s->count && i < s->first[value + 1]; i++) {
+        if (sc_op_attr(sc_op_at(m, s->readers[i]), SC_ATTR_gradient) != NULL)
+            own = INFINITY;
+    }
+    *pass_on = *pass_on && below < own;
+    return *pass_on ? below : own;
+}
+
+static void pass_on_to(sinking *s, sc_value value, sc_value raw, sc_op_id like, sc_atom_set atoms, uint32_t depth)
+{
+    sc_module *m = s->m;
+    for (uint32_t i = s->first[value]; i < s->first[value + 1]; i++) {
+        sc_op_id reader = s->readers[i];
+        sc_value result = m->ops.data[reader].first_result;
+        sc_placement at = sc_type_of(m, result)->placement;
+        bool further;
+        bytes_below(s, result, atoms, depth - 1, &further);
+        for (uint32_t o = 0; o < m->ops.data[reader].operand_count; o++) {
+            if (m->ops.data[reader].operands[o] == value)
+                m->ops.data[reader].operands[o] = raw;
+        }
+        for (uint32_t a = 0; a < m->mesh.atom_count; a++)
+            at.on[a] = (atoms >> a & 1) != 0 ? SC_PARTIAL_SUM : at.on[a];
+        bool is_pending = sc_placement_partial(&sc_type_of(m, result)->placement, 0) != 0;
+        if (further || is_pending)
+            m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &at);
+        if (further)
+            pass_on_to(s, result, result, like, atoms, depth - 1);
+        if (further || is_pending)
+            continue;
+        reduce_after(s, reader, like, &at);
+        const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
+        sc_op_id reduces = sc_def(m, s->current[result]);
+        sc_op_drop_attr(m, reduces, SC_ATTR_moves);
+        sc_op_drop_attr(m, reduces, SC_ATTR_phase);
+        if (phase != NULL)
+            sc_op_set_attr(m, reduces, *phase);
+    }
+}
+
+/* A pending sum that is only reduced here, for readers that would do with it as it is. */
+static void reduce_below(sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    sc_value raw = m->ops.data[op].operands[0], value = sc_result(m, op, 0);
+    const sc_placement from = sc_type_of(m, raw)->placement, to = sc_type_of(m, value)->placement;
+    sc_atom_set atoms = sc_placement_partial(&from, SC_PARTIAL_SUM);
+    bool pass_on;
+    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+        if (to.on[a] != ((atoms >> a & 1) != 0 ? SC_ON_NOTHING : from.on[a]))
+            return;
+    }
+    if (atoms == 0 || value >= s->count || s->uses[value] == 0 || sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL)
+        return;
+    bytes_below(s, value, atoms, MAX_SINK, &pass_on);
+    if (!pass_on)
+        return;
+    if (m->values.data[raw].path == 0)
+        m->values.data[raw].path = m->values.data[value].path;
+    m->values.data[value].path = 0;
+    pass_on_to(s, value, raw, op, atoms, MAX_SINK);
+    s->uses[value] = 0;
+}
+
 static void visit(sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
         sc_value value = m->ops.data[op].operands[i];
-        if (value < s->count && s->current[value] != SC_NONE)
+        if (value < s->count && s->current[value] != SC_NONE && sc_def(m, s->current[value]) != op)
             m->ops.data[op].operands[i] = s->current[value];
     }
     uint32_t traits = sc_op_traits(sc_op_at(m, op));
+    if ((traits & SC_RESHARD) != 0)
+        reduce_below(s, op);
     if ((traits & SC_LINEAR) == 0)
         return;
     if (m->ops.data[op].operand_count == 1)
         shrink_first(s, op);
     else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 && !add_siblings(s, op) && !add_scalars(s, op) &&
-             !add_included(s, op))
+             !add_included(s, op) && !add_apart(s, op))
         add_across(s, op);
 }
 
@@ -253,6 +440,7 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
     sinking s = {.m = m, .uses = sc_count_uses(m)};
     s.inherited.arena = &m->context->arena;
     s.current = sc_new_value_map(m, &s.count);
+    find_readers(&s);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op)
             visit(&s, op);
