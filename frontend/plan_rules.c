@@ -152,20 +152,41 @@ static bool is_claimed(const sc_seeding *s, sc_value value, const sc_group_dim *
     return (s->claimed[value] & bits) != 0;
 }
 
-/* The largest dim that no other line splits and that the axes divide; else the largest. Ties to the left. */
+/* Of the dims that no other line splits, the one behind `above` (NULL: the first), the largest before the others, ties to the left. NULL:
+ * there is none. */
+static const sc_group_dim *next_free(const sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_group_dim *above)
+{
+    const sc_group_dim *found = NULL;
+    for (uint32_t i = 0; i < dims->count; i++) {
+        const sc_group_dim *dim = &dims->list[i];
+        bool is_behind = above == NULL || dim->size < above->size || (dim->size == above->size && dim > above);
+        if (is_behind && !is_claimed(s, value, dim) && (found == NULL || dim->size > found->size))
+            found = dim;
+    }
+    return found;
+}
+
+/* The largest dim that no other line splits and that the axes divide; else the largest; where that cannot be split so, the largest that no
+ * other line splits and that can. Ties to the left. */
 static const sc_group_dim *choose_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_axis_list *axes, bool stored,
                                       bool *fits)
 {
-    const sc_group_dim *best = NULL, *largest = NULL;
-    for (uint32_t i = 0; i < dims->count; i++) {
-        const sc_group_dim *dim = &dims->list[i];
-        if (largest == NULL || dim->size > largest->size)
-            largest = dim;
-        if ((best == NULL || dim->size > best->size) && !is_claimed(s, value, dim) && sc_seeding_divides(s, dim->dim, axes))
-            best = dim;
+    const sc_group_dim *largest = NULL, *free;
+    for (free = next_free(s, value, dims, NULL); free != NULL; free = next_free(s, value, dims, free)) {
+        if (sc_seeding_divides(s, free->dim, axes)) {
+            *fits = true;
+            return free;
+        }
     }
-    *fits = best != NULL || (largest != NULL && sc_seeding_fits(s, largest->dim, axes, stored));
-    return best != NULL ? best : largest;
+    for (uint32_t i = 0; i < dims->count; i++)
+        largest = largest == NULL || dims->list[i].size > largest->size ? &dims->list[i] : largest;
+    *fits = largest != NULL && sc_seeding_fits(s, largest->dim, axes, stored);
+    for (free = next_free(s, value, dims, NULL); !*fits && free != NULL; free = next_free(s, value, dims, free)) {
+        *fits = sc_seeding_fits(s, free->dim, axes, stored);
+        if (*fits)
+            return free;
+    }
+    return largest;
 }
 
 void sc_seeding_star_rule(sc_seeding *s, const sc_plan_line *source, uint32_t line)
