@@ -46,7 +46,7 @@ static bool passes_on(const sc_module *m, const sc_op *op)
 {
     sc_dtype from = sc_type_of(m, op->operands[0])->dtype, to = sc_type_of(m, op->first_result)->dtype;
     bool widens = (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_dtype_is_float(from) && sc_dtype_is_float(to) &&
-                  sc_dtypes[from].bytes <= sc_dtypes[to].bytes;
+                  (from == to || sc_dtypes[from].bytes < sc_dtypes[to].bytes);
     return ((sc_op_traits(op) & SC_VIEW) != 0 || widens) && same_places(m, sc_type_of(m, op->operands[0]), sc_type_of(m, op->first_result));
 }
 
@@ -156,11 +156,11 @@ static void look_at(search *s, const sc_op_id *ops, uint32_t count)
 void sc_generator_find_riders(sc_generator *g)
 {
     const sc_module *m = g->m;
+    if (!sc_generator_is_cuda(g))
+        return;
     search s = {.g = g, .first_product = sc_arena_array(g->arena, m->values.count, sizeof *s.first_product)};
     s.first_read = sc_arena_array(g->arena, m->values.count, sizeof *s.first_read);
     memset(s.first_read, 0xff, m->values.count * sizeof *s.first_read);
-    if (!sc_generator_is_cuda(g))
-        return;
     find_products(&s);
     sc_op_id *ops = sc_arena_array(g->arena, m->ops.count, sizeof *ops);
     uint32_t count = 0;
