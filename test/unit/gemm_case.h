@@ -148,7 +148,7 @@ static inline void gemm_case_draw_steps(sc_gemm *gemm, uint64_t *seed, const sc_
         for (uint32_t i = 0; i < gemm->dim_count; i++)
             wanted[i] = gemm->dims[i].role != SC_GEMM_K && (sc_gemm_step_writes(step->kind) || gemm_case_below(seed, 2) == 0);
         for (uint32_t i = 0; summed != SC_GEMM_OPERANDS && i < gemm->dim_count; i++) {
-            wanted[i] = wanted[i] && gemm_case_has(gemm->dims[i].role, summed);
+            wanted[i] = wanted[i] && gemm_case_has(gemm->dims[i].role, (int)summed);
             if (gemm->dims[i].role == SC_GEMM_BATCH && gemm->dims[i].strides[summed] == 0)
                 gemm->dims[i].size = 1; /* what all share has no sum of its own */
         }
@@ -296,7 +296,7 @@ static inline void gemm_case_sum(const sc_gemm *gemm, uint32_t s, const double *
         if (slacks != NULL)
             slacks[at] = 0;
         for (int64_t p = 0; p < k; p++, gemm_case_next(gemm, true, index)) {
-            double x = operand[gemm_case_at(gemm, index, summed)];
+            double x = operand[gemm_case_at(gemm, index, (int)summed)];
             tensor[at] += x;
             if (slacks != NULL)
                 slacks[at] += fabs(x);
@@ -304,7 +304,7 @@ static inline void gemm_case_sum(const sc_gemm *gemm, uint32_t s, const double *
         more = false;
         for (uint32_t i = gemm->dim_count; !more && i-- > 0;) {
             sc_gemm_role role = gemm->dims[i].role;
-            if (role == SC_GEMM_K || !gemm_case_has(role, summed))
+            if (role == SC_GEMM_K || !gemm_case_has(role, (int)summed))
                 continue;
             more = ++index[i] < gemm->dims[i].size;
             index[i] = more ? index[i] : 0;
