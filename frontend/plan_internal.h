@@ -249,6 +249,8 @@ bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
 bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored);
 /* Dims that stand for each other are padded alike, and as the placed module `fixed` (may be NULL) pads them; once all lines are read. */
 void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds);
+/* Of each dim of the module, whether a line splits it, or one that stands for it; the arena's. */
+const bool *sc_seeding_split_dims(sc_seeding *s, const sc_seeds *seeds);
 /* The multiples of `pad` lines, before anything is asked. */
 void sc_seeding_pad(sc_seeding *s);
 /* Reports at `loc` that it cannot; `stored` when it is only a matter of storage. */

@@ -272,6 +272,20 @@ static void check_together(sc_seeding *s, const sc_seeds *seeds)
     }
 }
 
+/* A `pad` line over a dim that stays whole, which is easily mistaken for one that pads. */
+static void report_idle_pads(sc_seeding *s, const sc_seeds *seeds)
+{
+    const bool *splits = sc_seeding_split_dims(s, seeds);
+    const sc_plan *plan = s->plan->plan;
+    for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
+        const sc_plan_stmt *stmt = plan->body.data[i];
+        sc_dim dim = stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
+        if (dim != SC_NONE && !splits[dim] && sc_dim_padded(s->m, dim, s->sizes[dim]) != s->sizes[dim])
+            sc_report(&s->context->diag, SC_D_pad_is_idle, stmt->loc, sc_text(s->context, s->m->dims.data[dim].name),
+                      sc_arena_printf(&s->context->arena, "%" PRId64, s->sizes[dim]), NULL);
+    }
+}
+
 /* What padding costs is said once for each dim that has it. */
 static void report_padding(const sc_seeding *s, const sc_seeds *seeds)
 {
@@ -404,6 +418,8 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
         sc_seeding_settle_padding(&s, fixed, seeds);
     }
     report_padding(&s, seeds);
+    if (fixed == NULL && context->diag.errors == errors) /* what another entry leaves whole this one may split */
+        report_idle_pads(&s, seeds);
     sc_seeding_fixed_seeds(&s, fixed, seeds);
     return context->diag.errors == errors;
 }

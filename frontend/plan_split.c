@@ -188,9 +188,13 @@ bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool 
     return add_multiple(s->m, dim, product);
 }
 
-/* Two dims that one op splits as one (a rename) are padded alike. */
-static bool tie_paddings(sc_module *m, sc_dim a, sc_dim b)
+/* What holds of two dims that one op splits as one (a rename); whether that is new. */
+typedef bool tie_function(void *what, sc_dim a, sc_dim b);
+
+/* They are padded alike. */
+static bool tie_paddings(void *module, sc_dim a, sc_dim b)
 {
+    sc_module *m = module;
     int64_t x = m->dims.data[a].multiple, y = m->dims.data[b].multiple;
     if (x == y || (x <= 1 && y <= 1))
         return false;
@@ -199,7 +203,15 @@ static bool tie_paddings(sc_module *m, sc_dim a, sc_dim b)
     return m->dims.data[a].multiple != x || m->dims.data[b].multiple != y;
 }
 
-static bool tie_renamed(sc_seeding *s, sc_func_id func)
+/* Whoever splits one splits the other. */
+static bool tie_splits(void *dims, sc_dim a, sc_dim b)
+{
+    bool *splits = dims, changed = splits[a] != splits[b];
+    splits[a] = splits[b] = splits[a] || splits[b];
+    return changed;
+}
+
+static bool tie_renamed(sc_seeding *s, sc_func_id func, tie_function *tie, void *what)
 {
     bool changed = false;
     sc_for_each_op(s->m, func, op) {
@@ -208,16 +220,16 @@ static bool tie_renamed(sc_seeding *s, sc_func_id func)
         if ((sc_op_traits(o) & SC_VIEW) == 0 || from == NULL || to == NULL || from->count != to->count)
             continue;
         for (uint32_t i = 0; i < from->count; i++)
-            changed = tie_paddings(s->m, from->dims[i], to->dims[i]) || changed;
+            changed = tie(what, from->dims[i], to->dims[i]) || changed;
     }
     return changed;
 }
 
-static bool tie_all_renamed(sc_seeding *s)
+static bool tie_all_renamed(sc_seeding *s, tie_function *tie, void *what)
 {
     bool changed = false;
     for (sc_func_id func = 0; func < s->m->funcs.count; func++)
-        changed = tie_renamed(s, func) || changed;
+        changed = tie_renamed(s, func, tie, what) || changed;
     return changed;
 }
 
@@ -247,8 +259,21 @@ void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_s
     }
     for (uint32_t d = 0; d < s->m->dims.count; d++)
         padded = padded || s->m->dims.data[d].multiple > 1;
-    while (padded && (tie_all_renamed(s) || fit_lines(s, seeds))) {
+    while (padded && (tie_all_renamed(s, tie_paddings, s->m) || fit_lines(s, seeds))) {
     }
+}
+
+const bool *sc_seeding_split_dims(sc_seeding *s, const sc_seeds *seeds)
+{
+    bool *splits = sc_arena_array(&s->context->arena, s->m->dims.count, sizeof *splits);
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const sc_seed *seed = &seeds->list.data[i];
+        for (uint32_t k = 0; k < seed->split_count; k++)
+            splits[seed->splits[k].dim] = true;
+    }
+    while (tie_all_renamed(s, tie_splits, splits)) {
+    }
+    return splits;
 }
 
 bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes)
