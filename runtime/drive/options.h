@@ -1,4 +1,4 @@
-/* What a run is asked to do: the options that `shardc` and compiled programs share. */
+/* What a run is asked to do: the options that `shardc` and compiled programs share. A command that does not use one ignores it. */
 #ifndef SHARDC_RUNTIME_DRIVE_OPTIONS_H
 #define SHARDC_RUNTIME_DRIVE_OPTIONS_H
 
@@ -6,7 +6,7 @@
 
 typedef struct sc_run_options {
     uint64_t seed;
-    bool json;
+    bool json, json_diagnostics; /* the result, messages as JSON */
     const char *output, *weights, *data;
     sc_named_text_list inputs; /* --input NAME=FILE[:TENSOR] */
     int64_t steps;             /* 0: not given */
@@ -18,5 +18,9 @@ typedef struct sc_run_options {
     double temperature, top_p;       /* 0: the most likely token; no limit */
     bool has_stop;
 } sc_run_options;
+
+/* Rows whose fields are in an sc_run_options, for a table of support/arguments.h. */
+extern const sc_option_row sc_run_option_rows[];
+extern const uint32_t sc_run_option_count;
 
 #endif

@@ -202,7 +202,7 @@ static void work(sc_context *context, void *user)
     sc_session_free(prog.session);
     if (prog.out.length > 0 && (fwrite(prog.out.data, 1, prog.out.length, stdout) != prog.out.length || fflush(stdout) != 0))
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output", strerror(errno), NULL);
-    if (prog.json_diagnostics)
+    if (prog.run.json_diagnostics)
         sc_diag_render_json(&context->diag, &context->sources, &messages);
     else
         sc_diag_render_text(&context->diag, &context->sources, &messages);
