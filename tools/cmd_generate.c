@@ -1,18 +1,9 @@
 /* shardc generate: tokens from a cached entry, run here. */
-#include <stdio.h>
-
 #include "runtime/drive/generate.h"
 #include "tools/cached.h"
 #include "tools/commands.h"
 #include "tools/facts.h"
 #include "tools/run.h"
-
-static void write_text(void *user, const char *text, size_t length)
-{
-    (void)user;
-    fwrite(text, 1, length, stdout);
-    fflush(stdout);
-}
 
 static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc_compiled *other, sc_local_run *run, sc_facts *facts)
 {
@@ -47,7 +38,7 @@ int sc_cmd_generate(sc_context *context, const sc_options *given, sc_strbuf *out
     options.forward = true;
     sc_local_run run = {.context = context, .options = &options, .c = &c};
     if (compile(context, &options, &c, &other, &run, &facts) &&
-        sc_generate_text(context, &facts, &options.run, sc_local_run_open, &run, write_text, NULL, out))
+        sc_generate_text(context, &facts, &options.run, sc_local_run_open, &run, out))
         sc_check_expects(context, &c, SC_D_expect_fails);
     sc_local_run_close(&run);
     return 0;

@@ -232,7 +232,7 @@ static void work(sc_context *context, void *user)
 int main(int argc, char **argv)
 {
     sc_context context;
-    invocation call = {.argc = argc, .argv = argv};
+    invocation call = {.argc = argc, .argv = argv, .options.run = {.text = stdout, .progress = stderr}};
     bool fine = sc_context_run(&context, 0, work, &call);
     sc_context_free(&context);
     if (!fine)

@@ -2,6 +2,8 @@
 #ifndef SHARDC_RUNTIME_DRIVE_OPTIONS_H
 #define SHARDC_RUNTIME_DRIVE_OPTIONS_H
 
+#include <stdio.h>
+
 #include "support/arguments.h"
 
 typedef struct sc_run_options {
@@ -17,6 +19,9 @@ typedef struct sc_run_options {
     int64_t max_tokens, top_k, stop; /* 0: not given; stop counts when has_stop */
     double temperature, top_p;       /* 0: the most likely token; no limit */
     bool has_stop;
+    /* Set by whoever has them, no options: where what would come too late at the end is shown at once. NULL: nowhere */
+    FILE *text;     /* generate: a single prompt's, as it is made */
+    FILE *progress; /* train: a line that is written over on a terminal, else one every ten seconds */
 } sc_run_options;
 
 /* Rows whose fields are in an sc_run_options, for a table of support/arguments.h. */
