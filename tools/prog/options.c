@@ -30,6 +30,8 @@ bool sc_prog_parse(sc_prog *prog, int argc, char **argv)
     prog->command = words.count > 0 ? words.data[0] : NULL;
     if (words.count > 1)
         sc_arguments_fail(prog->context, "'%s' is one argument too many", words.data[1]);
+    if (prog->threads > UINT32_MAX || prog->deadline_ms > UINT32_MAX)
+        sc_arguments_fail(prog->context, "%s is at most %u", prog->threads > UINT32_MAX ? "--threads" : "--deadline", UINT32_MAX);
     return prog->context->diag.errors == 0;
 }
 
