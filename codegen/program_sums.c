@@ -161,6 +161,8 @@ void sc_generator_find_riders(sc_generator *g)
     s.first_read = sc_arena_array(g->arena, m->values.count, sizeof *s.first_read);
     memset(s.first_read, 0xff, m->values.count * sizeof *s.first_read);
     find_products(&s);
+    if (s.products.count == 0)
+        return;
     sc_op_id *ops = sc_arena_array(g->arena, m->ops.count, sizeof *ops);
     uint32_t count = 0;
     sc_for_each_op (m, g->func, op) {

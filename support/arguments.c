@@ -167,7 +167,7 @@ void sc_arguments_parse(sc_context *context, const sc_option_table *tables, uint
         else if (row->value != NULL && value == NULL && i + 1 == argc)
             sc_arguments_fail(context, "%s needs %s", row->name, row->value);
         else
-            set(context, row, row->value == NULL || value != NULL ? value : argv[++i], into);
+            set(context, row, row->value == NULL ? "" : value != NULL ? value : argv[++i], into);
     }
 }
 
