@@ -35,6 +35,8 @@ install(EXPORT shardc NAMESPACE shardc:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cma
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/shardcConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/shardcConfigVersion.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/shardc)
 
+# Relative, since `cmake --install --prefix` says only later where.
+file(RELATIVE_PATH PREFIX_OF_PKGCONFIG ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 foreach(library shardc shardc_runtime)
     configure_file(cmake/library.pc.in ${library}.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

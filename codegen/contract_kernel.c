@@ -32,7 +32,7 @@ sc_kernel *sc_contract_kernel(const sc_module *m, const sc_op *dot)
     sc_dtype sum = sc_contract_sum(types[0]->dtype);
     sc_kernel *k = sc_kernel_new(m->context, sc_intern_text(&m->context->names, "kernel"));
     sc_knode index[3][SC_MAX_RANK], value = 0;
-    uint32_t args[3], known[3 * SC_MAX_RANK], inner[SC_KERNEL_MAX_RANK], inner_count = 0;
+    uint32_t args[3], known[3 * SC_MAX_RANK] = {0}, inner[SC_KERNEL_MAX_RANK], inner_count = 0;
     k->title = "dot";
     for (uint32_t i = 0; i < types[2]->rank; i++)
         dim_of(m, k, types[2], i, known);
@@ -167,7 +167,7 @@ static sc_knode add_step(gemm_loops *l, uint32_t s, sc_knode x, bool *ok)
 sc_kernel *sc_steps_kernel(sc_context *context, const sc_gemm *gemm, uint32_t first)
 {
     gemm_loops l = new_loops(context, gemm, "steps of a product");
-    int64_t strides[SC_GEMM_MAX_DIMS];
+    int64_t strides[SC_GEMM_MAX_DIMS] = {0};
     sc_knode index[SC_KERNEL_MAX_RANK];
     uint32_t c;
     bool ok = true;
@@ -192,7 +192,7 @@ sc_kernel *sc_sum_kernel(sc_context *context, const sc_gemm *gemm, uint32_t step
     gemm_loops l = new_loops(context, gemm, "sum of what is multiplied");
     const sc_gemm_step *of = &gemm->steps[step];
     sc_gemm_operand operand = sc_gemm_step_sums(of->kind);
-    int64_t strides[SC_GEMM_MAX_DIMS];
+    int64_t strides[SC_GEMM_MAX_DIMS] = {0};
     sc_knode from[SC_KERNEL_MAX_RANK], to[SC_KERNEL_MAX_RANK];
     uint32_t inner[SC_KERNEL_MAX_RANK], inner_count = 0, in, out;
     operand_strides(gemm, operand, strides);

@@ -5,7 +5,7 @@
 #include "codegen/kernel.h"
 #include "ir/graph.h"
 
-/* Its arguments are the op's operands and its result. */
+/* Its arguments are the op's operands and its result. Here and below no dim is empty: kernels have no such. */
 sc_kernel *sc_contract_kernel(const sc_module *m, const sc_op *dot);
 
 /* The steps of a (valid) contraction from `first` on, on what c holds; not those that sum an operand. Its arguments are c and, in the order

@@ -60,7 +60,8 @@
 
 typedef uint32_t sc_knode;
 
-enum { SC_KERNEL_MAX_RANK = SC_IMAGE_MAX_RANK, SC_KERNEL_MAX_ARGS = 96 };
+/* One more dim than a value has: the pieces of a collective stand in front of it. */
+enum { SC_KERNEL_MAX_RANK = SC_IMAGE_MAX_RANK + 1, SC_KERNEL_MAX_ARGS = 96 };
 
 typedef enum sc_node_kind {
 #define NODE(name, ...) SC_NODE_##name,

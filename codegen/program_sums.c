@@ -45,8 +45,7 @@ static bool is_sum(const sc_op *op)
 static bool passes_on(const sc_module *m, const sc_op *op)
 {
     sc_dtype from = sc_type_of(m, op->operands[0])->dtype, to = sc_type_of(m, op->first_result)->dtype;
-    bool widens = (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_dtype_is_float(from) && sc_dtype_is_float(to) &&
-                  (from == to || sc_dtypes[from].bytes < sc_dtypes[to].bytes);
+    bool widens = (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_dtype_is_float(from) && (from == to || sc_dtype_widens(from, to));
     return ((sc_op_traits(op) & SC_VIEW) != 0 || widens) && same_places(m, sc_type_of(m, op->operands[0]), sc_type_of(m, op->first_result));
 }
 
@@ -144,9 +143,9 @@ static void look_at(search *s, const sc_op_id *ops, uint32_t count)
         if (g->rider_of[by->dot] != 0 || first_wanted(s, ops, count) <= g->unit_of[by->dot] ||
             !reduces_alike(g->m, sc_op_at(g->m, by->dot), by->operand, sum))
             continue;
-        sc_rider made = {.ops = sc_arena_array(g->arena, count, sizeof *ops), .count = count, .sum = sum_at, .operand = by->operand};
-        memcpy((void *)(uintptr_t)made.ops, ops, count * sizeof *ops);
-        *sc_vec_push(g->arena, &g->riders) = made;
+        sc_op_id *own = sc_arena_array(g->arena, count, sizeof *own);
+        memcpy(own, ops, count * sizeof *own);
+        *sc_vec_push(g->arena, &g->riders) = (sc_rider){.ops = own, .count = count, .sum = sum_at, .operand = by->operand};
         g->rider_of[by->dot] = g->riders.count;
         g->rides[unit] = true;
         return;
@@ -162,6 +161,8 @@ void sc_generator_find_riders(sc_generator *g)
     s.first_read = sc_arena_array(g->arena, m->values.count, sizeof *s.first_read);
     memset(s.first_read, 0xff, m->values.count * sizeof *s.first_read);
     find_products(&s);
+    if (s.products.count == 0)
+        return;
     sc_op_id *ops = sc_arena_array(g->arena, m->ops.count, sizeof *ops);
     uint32_t count = 0;
     sc_for_each_op (m, g->func, op) {

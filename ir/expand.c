@@ -207,7 +207,8 @@ void expand_topk(sc_expand *e)
             wanted = size_along(e, sc_op_at(e->e.m, e->e.before)->first_result, &to);
     int64_t travels = shards * (wanted < part ? wanted : part);
     uint32_t each = sc_dtypes[type.dtype].bytes;
-    if (e->may_decline && travels * (each + sc_dtypes[SC_DTYPE_i32].bytes) >= type.dims[at].size * each) {
+    bool is_dear = travels * (each + sc_dtypes[SC_DTYPE_i32].bytes) >= type.dims[at].size * each, is_full = type.rank == SC_MAX_RANK;
+    if (e->may_decline && (is_dear || is_full)) { /* full: there is no room for shards and parts as dims */
         e->results[0] = SC_NONE;
         return;
     }

@@ -15,7 +15,7 @@ typedef struct rope {
     sc_expand *e;
     sc_value x, pos; /* pos: SC_NONE where rows count from 0 */
     sc_dim s, d;     /* positions; the dim whose elements are paired */
-    int64_t size;
+    int64_t pairs;   /* half of d's size */
     bool interleaved, back;
     sc_dtype wide; /* of the rotation */
 } rope;
@@ -43,7 +43,7 @@ static sc_value index_along(rope *r, sc_dim dim)
 static sc_value pair_of(rope *r, sc_value element)
 {
     if (!r->interleaved)
-        return with(r, SC_OP_mod, element, (double)(r->size / 2));
+        return with(r, SC_OP_mod, element, (double)r->pairs);
     sc_value half = with(r, SC_OP_mul, element, 0.5);
     return sc_make1(&r->e->e, SC_OP_floor, half);
 }
@@ -78,7 +78,7 @@ static sc_value angles(rope *r, sc_value element)
     sc_emitter *e = &r->e->e;
     double theta = sc_op_number(sc_op_at(e->m, e->before), SC_ATTR_theta, 10000);
     sc_value pair = pair_of(r, element);
-    sc_value exponent = with(r, SC_OP_mul, pair, -log(theta) / (double)(r->size / 2));
+    sc_value exponent = with(r, SC_OP_mul, pair, -log(theta) / (double)r->pairs);
     sc_value frequency = sc_make1(e, SC_OP_exp, exponent);
     frequency = scaled(r, frequency);
     sc_value position = index_along(r, r->s);
@@ -121,7 +121,7 @@ static sc_value partner_of(rope *r, sc_value x)
 {
     sc_module *m = r->e->e.m;
     if (!r->interleaved)
-        return swapped(r, x, r->d, r->size);
+        return swapped(r, x, r->d, 2 * r->pairs);
     sc_dim pair = part_of(r, "pair"), two = part_of(r, "two");
     const sc_type_info type = *sc_type_of(m, x);
     sc_type_info unfolded = type;
@@ -130,7 +130,7 @@ static sc_value partner_of(rope *r, sc_value x)
     unfolded.placement = sc_placement_replicated();
     for (uint32_t i = 0; i < type.rank; i++) {
         if (i == at) {
-            unfolded.dims[unfolded.rank++] = (sc_type_dim){pair, SC_NONE, r->size / 2};
+            unfolded.dims[unfolded.rank++] = (sc_type_dim){pair, SC_NONE, r->pairs};
             unfolded.dims[unfolded.rank++] = (sc_type_dim){two, SC_NONE, 2};
         } else {
             unfolded.dims[unfolded.rank++] = type.dims[i];
@@ -158,7 +158,7 @@ void expand_rope(sc_expand *expand)
     r.back = sc_op_int(op, SC_ATTR_inverse, 0) != 0;
     r.x = sc_make_apart(e, op->operands[0], &paired);
     const sc_type_info type = *sc_type_of(e->m, r.x);
-    r.size = type.dims[sc_type_find_dim(&type, r.d)].size;
+    r.pairs = type.dims[sc_type_find_dim(&type, r.d)].size / 2;
 
     sc_value element = index_along(&r, r.d);
     sc_value angle = angles(&r, element);
@@ -166,7 +166,7 @@ void expand_rope(sc_expand *expand)
     sc_value sine = sc_make1(e, SC_OP_sin, angle);
     sc_value minus = sc_make1(e, SC_OP_neg, sine);
     sc_value place = r.interleaved ? with(&r, SC_OP_mod, element, 2) : element;
-    sc_value is_first = with(&r, SC_OP_lt, place, r.interleaved ? 1 : (double)(r.size / 2));
+    sc_value is_first = with(&r, SC_OP_lt, place, r.interleaved ? 1 : (double)r.pairs);
     sine = r.back ? sc_make_where(e, is_first, sine, minus) : sc_make_where(e, is_first, minus, sine);
 
     sc_value x = sc_make_cast(e, r.x, r.wide);

@@ -157,7 +157,7 @@ typedef struct sc_expand {
     sc_emitter e;    /* e.before is the op being expanded */
     uint64_t shards; /* that the op's first dim is split into */
     sc_dim made_dim; /* a dim that the expansion makes and that is split like the op's first one; SC_NONE */
-    bool may_decline; /* where the op whole is cheaper, nothing need be made: results[0] is SC_NONE then */
+    bool may_decline; /* where the op whole is cheaper, or the form has no room, nothing need be made: results[0] is SC_NONE then */
     sc_value results[SC_MAX_FIXED_RESULTS];
 } sc_expand;
 

@@ -67,6 +67,17 @@ bool shape_float(sc_shape_request *request)
     return wants_float(request, 0) && shape_same(request);
 }
 
+/* On the way to kernels neighbours that are turned together become a dim of their own. */
+bool shape_rope(sc_shape_request *request)
+{
+    const sc_attr *pairs = attribute(request, SC_ATTR_pairs);
+    bool unfolds = pairs != NULL && strcmp(sc_text(request->m->context, pairs->text), "interleaved") == 0;
+    if (unfolds && operand(request, 0)->rank == SC_MAX_RANK)
+        return fail(request, "%s: a value of interleaved pairs has at most %d dims, but this one has %d", op_name(request), SC_MAX_RANK - 1,
+                    SC_MAX_RANK);
+    return shape_same(request);
+}
+
 /* Appends a dim of operand `from` to a result; equal names must have equal sizes and stand in the same composite. */
 static bool add_dim(sc_shape_request *request, sc_type_info *type, const sc_type_dim *dim)
 {

@@ -18,12 +18,6 @@ static bool is_view(const sc_module *m, sc_op_id op)
     return (sc_op_traits(sc_op_at(m, op)) & SC_VIEW) != 0;
 }
 
-/* Whether every value of the one dtype is one of the other. */
-static bool widens(sc_dtype from, sc_dtype to)
-{
-    return sc_dtypes[from].kind == sc_dtypes[to].kind && sc_dtypes[from].bytes < sc_dtypes[to].bytes;
-}
-
 /* Whether the op only changes the dtype of its operand. */
 static bool is_cast(sc_module *m, sc_op_id op)
 {
@@ -43,21 +37,24 @@ static sc_value widened_from(sc_module *m, sc_op_id cast, uint32_t *out_views)
     sc_op_id def = sc_def(m, sc_op_at(m, cast)->operands[0]);
     for (; is_view(m, def); def = sc_def(m, sc_op_at(m, def)->operands[0]))
         ++*out_views;
-    if (!widens(dtype, wide) || !is_cast(m, def) || sc_type_of(m, sc_op_at(m, def)->operands[0])->dtype != dtype)
+    if (!sc_dtype_widens(dtype, wide) || !is_cast(m, def) || sc_type_of(m, sc_op_at(m, def)->operands[0])->dtype != dtype)
         return SC_NONE;
     return sc_op_at(m, def)->operands[0];
 }
 
-/* The views of a value, the `index`-th from the last, of what it was before it was widened. */
+/* The `count` views whose last is `view`, of what stood before it was widened. No recursion: a text may rename as often as it likes. */
 static sc_value view_again(sc_module *m, sc_func_id f, sc_op_id before, sc_op_id view, uint32_t count, sc_value source)
 {
-    if (count == 0)
-        return source;
-    sc_value operand = view_again(m, f, before, sc_def(m, sc_op_at(m, view)->operands[0]), count - 1, source);
-    const sc_op o = *sc_op_at(m, view);
-    sc_type type = sc_type_with_dtype(m, m->values.data[o.first_result].type, sc_type_of(m, source)->dtype);
-    sc_op_id made = sc_op_new(m, f, before, (sc_op_kind)o.kind, &operand, 1, o.attrs, o.attr_count, &type, 1, view);
-    return sc_result(m, made, 0);
+    sc_op_id *views = sc_arena_array(&m->context->arena, count, sizeof *views);
+    for (uint32_t i = count; i-- > 0; view = sc_def(m, sc_op_at(m, view)->operands[0]))
+        views[i] = view;
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_op o = *sc_op_at(m, views[i]);
+        sc_type type = sc_type_with_dtype(m, m->values.data[o.first_result].type, sc_type_of(m, source)->dtype);
+        sc_op_id made = sc_op_new(m, f, before, (sc_op_kind)o.kind, &source, 1, o.attrs, o.attr_count, &type, 1, views[i]);
+        source = sc_result(m, made, 0);
+    }
+    return source;
 }
 
 /* What the op's result is, without it: SC_NONE: itself. */

@@ -94,11 +94,28 @@ static void visit(separation *s, sc_op_id id)
     }
 }
 
+/* The expression as it was written, at most a line and what a message has room for; an op without a place by its name. */
+static const char *written(const sc_module *m, const sc_op *op)
+{
+    enum { MOST = 48 };
+    const char *text = sc_sources_text(&m->context->sources, op->loc);
+    if (text == NULL || text[0] == 0)
+        return sc_ops[op->kind].name;
+    size_t length = strcspn(text, "\n");
+    if (text[length] == 0 && length <= MOST)
+        return text;
+    if (length > MOST)
+        length = MOST;
+    while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80) /* within a character of UTF-8 */
+        length--;
+    return sc_arena_printf(&m->context->arena, "%.*s..", (int)length, text);
+}
+
 static bool report(const separation *s, sc_value value, sc_loc line)
 {
     sc_module *m = (sc_module *)s->m; /* messages live in its context */
     const sc_op *op = sc_op_at(m, s->of[value] == MIXED ? s->mixed_by[value] : sc_def(m, value));
-    sc_report(&m->context->diag, SC_D_mixes_rows, op->loc, sc_ops[op->kind].name, sc_text(m->context, m->dims.data[s->batch].name), NULL);
+    sc_report(&m->context->diag, SC_D_mixes_rows, op->loc, written(m, op), sc_text(m->context, m->dims.data[s->batch].name), NULL);
     sc_report_note(&m->context->diag, line, "the objective must be a sum of terms of single rows for this line");
     return false;
 }

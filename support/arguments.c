@@ -117,16 +117,30 @@ static bool is_same(const char *text, const char *name, size_t length)
     return name[length] == 0;
 }
 
-static const sc_option_row *find(sc_context *context, const sc_option_row *rows, uint32_t count, const char *list, const char *text)
+static uint32_t count_rows(const sc_option_table *tables, uint32_t count)
+{
+    uint32_t rows = 0;
+    for (uint32_t t = 0; t < count; t++)
+        rows += tables[t].count;
+    return rows;
+}
+
+/* The row and the structure that it speaks of; NULL after a message. */
+static const sc_option_row *find(sc_context *context, const sc_option_table *tables, uint32_t count, const char *list, const char *text,
+                                 void **into)
 {
     size_t length = strcspn(text, "=");
-    const char **names = sc_arena_array(&context->arena, count, sizeof *names);
-    for (uint32_t i = 0; i < count; i++) {
-        names[i] = rows[i].name;
-        if (is_same(text, rows[i].name, length))
-            return &rows[i];
+    uint32_t names_count = 0;
+    const char **names = sc_arena_array(&context->arena, count_rows(tables, count), sizeof *names);
+    for (uint32_t t = 0; t < count; t++) {
+        for (uint32_t i = 0; i < tables[t].count; i++) {
+            names[names_count++] = tables[t].rows[i].name;
+            *into = tables[t].into;
+            if (is_same(text, tables[t].rows[i].name, length))
+                return &tables[t].rows[i];
+        }
     }
-    const char *near = sc_nearest(sc_arena_copy_text(&context->arena, text, length), names, count);
+    const char *near = sc_nearest(sc_arena_copy_text(&context->arena, text, length), names, names_count);
     sc_arguments_fail(context, "there is no option '%.*s'%s%s%s", (int)length, text, near != NULL ? "; did you mean '" : "",
                       near != NULL ? near : "", near != NULL ? "'?" : "");
     if (near == NULL)
@@ -134,7 +148,7 @@ static const sc_option_row *find(sc_context *context, const sc_option_row *rows,
     return NULL;
 }
 
-void sc_arguments_parse(sc_context *context, const sc_option_row *rows, uint32_t count, const char *list, int argc, char **argv, void *into,
+void sc_arguments_parse(sc_context *context, const sc_option_table *tables, uint32_t count, const char *list, int argc, char **argv,
                         sc_text_list *words)
 {
     for (int i = 1; i < argc; i++) {
@@ -143,7 +157,8 @@ void sc_arguments_parse(sc_context *context, const sc_option_row *rows, uint32_t
             *sc_vec_push(&context->arena, words) = text;
             continue;
         }
-        const sc_option_row *row = find(context, rows, count, list, text);
+        void *into = NULL;
+        const sc_option_row *row = find(context, tables, count, list, text, &into);
         if (row == NULL)
             continue;
         const char *value = strchr(text, '=') != NULL ? strchr(text, '=') + 1 : NULL;
@@ -152,19 +167,26 @@ void sc_arguments_parse(sc_context *context, const sc_option_row *rows, uint32_t
         else if (row->value != NULL && value == NULL && i + 1 == argc)
             sc_arguments_fail(context, "%s needs %s", row->name, row->value);
         else
-            set(context, row, row->value == NULL || value != NULL ? value : argv[++i], into);
+            set(context, row, row->value == NULL ? "" : value != NULL ? value : argv[++i], into);
     }
 }
 
-void sc_arguments_help(const sc_option_row *rows, uint32_t count, sc_strbuf *out)
+void sc_arguments_help(const sc_option_table *tables, uint32_t count, sc_strbuf *out)
 {
     size_t name = 0, value = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        size_t names = strlen(rows[i].name), values = rows[i].value == NULL ? 0 : strlen(rows[i].value);
-        name = names > name ? names : name;
-        value = values > value ? values : value;
+    for (uint32_t t = 0; t < count; t++) {
+        for (uint32_t i = 0; i < tables[t].count; i++) {
+            const sc_option_row *row = &tables[t].rows[i];
+            size_t names = strlen(row->name), values = row->value == NULL ? 0 : strlen(row->value);
+            name = names > name ? names : name;
+            value = values > value ? values : value;
+        }
     }
-    for (uint32_t i = 0; i < count; i++)
-        sc_strbuf_printf(out, "  %-*s  %-*s  %s\n", (int)name, rows[i].name, (int)value, rows[i].value == NULL ? "" : rows[i].value,
-                         rows[i].summary);
+    for (uint32_t t = 0; t < count; t++) {
+        for (uint32_t i = 0; i < tables[t].count; i++) {
+            const sc_option_row *row = &tables[t].rows[i];
+            sc_strbuf_printf(out, "  %-*s  %-*s  %s\n", (int)name, row->name, (int)value, row->value == NULL ? "" : row->value,
+                             row->summary);
+        }
+    }
 }

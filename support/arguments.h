@@ -1,5 +1,5 @@
-/* Command lines by tables: a row an option, whose value goes to a field of a structure. In names `-` and `_` are equal; a value is the next
- * argument, or follows after `=`. */
+/* Command lines by tables: a row an option, whose value goes to a field of the table's structure; what several programs take is a table
+ * that they share. In names `-` and `_` are equal; a value is the next argument, or follows after `=`. */
 #ifndef SHARDC_SUPPORT_ARGUMENTS_H
 #define SHARDC_SUPPORT_ARGUMENTS_H
 
@@ -26,7 +26,7 @@ typedef enum sc_option_kind {                     /* the field, and what the opt
                               SC_OPTION_OWN       /* `set` does it */
 } sc_option_kind;
 
-/* `into` is the whole structure. What is wrong is a message. */
+/* `into` is the table's structure. What is wrong is a message. */
 typedef void sc_option_set(sc_context *context, void *into, const char *name, const char *value);
 
 typedef struct sc_option_row {
@@ -38,13 +38,19 @@ typedef struct sc_option_row {
     sc_option_set *set; /* OWN */
 } sc_option_row;
 
+typedef struct sc_option_table {
+    const sc_option_row *rows;
+    uint32_t count;
+    void *into; /* what the rows' fields are offsets in; for help alone NULL */
+} sc_option_table;
+
 /* Sets what the options say; other arguments ("-" is one) are added to `words`. `list` names the command that lists the options, for
  * messages. Messages have the id `usage`; then the values that are wrong are 0, and the rest is set all the same. */
-void sc_arguments_parse(sc_context *context, const sc_option_row *rows, uint32_t count, const char *list, int argc, char **argv, void *into,
+void sc_arguments_parse(sc_context *context, const sc_option_table *tables, uint32_t count, const char *list, int argc, char **argv,
                         sc_text_list *words);
 
 /* A line an option. */
-void sc_arguments_help(const sc_option_row *rows, uint32_t count, sc_strbuf *out);
+void sc_arguments_help(const sc_option_table *tables, uint32_t count, sc_strbuf *out);
 
 /* A number of at least 0, for an OWN row; else a message, and *out is 0. */
 void sc_arguments_number(sc_context *context, const char *name, const char *value, int64_t *out);

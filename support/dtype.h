@@ -28,5 +28,10 @@ static inline bool sc_dtype_is_float(sc_dtype dtype)
 {
     return sc_dtypes[dtype].kind == SC_DTYPE_FLOAT;
 }
+/* Whether `to` has every value of `from`, another dtype, and more: not bf16 and f16. */
+static inline bool sc_dtype_widens(sc_dtype from, sc_dtype to)
+{
+    return sc_dtypes[from].kind == sc_dtypes[to].kind && sc_dtypes[from].bytes < sc_dtypes[to].bytes;
+}
 
 #endif

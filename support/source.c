@@ -58,3 +58,11 @@ sc_line sc_sources_line(sc_sources *sources, uint32_t position)
     }
     return (sc_line){0};
 }
+
+const char *sc_sources_text(sc_sources *sources, sc_loc loc)
+{
+    const sc_source *source = sc_sources_line(sources, loc.begin).source;
+    if (source == NULL || loc.end < loc.begin || loc.end > source->base + source->length)
+        return NULL;
+    return sc_arena_copy_text(sources->arena, source->text + (loc.begin - source->base), loc.end - loc.begin);
+}

@@ -35,6 +35,8 @@ void sc_sources_init(sc_sources *sources, sc_arena *arena);
 /* Copies the text. NULL when the 32-bit space is exhausted. The address is stable. */
 const sc_source *sc_sources_add(sc_sources *sources, const char *name, const char *text, size_t length);
 sc_line sc_sources_line(sc_sources *sources, uint32_t position);
+/* A copy of what stands at a location, in the sources' arena; NULL: nowhere. */
+const char *sc_sources_text(sc_sources *sources, sc_loc loc);
 
 static inline sc_loc sc_loc_join(sc_loc a, sc_loc b)
 {

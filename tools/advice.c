@@ -88,12 +88,6 @@ static bool line_uses(const sc_plan_stmt *stmt, const sc_sym *axes, uint32_t cou
     return uses || stmt->pin.over.count == 0 || names_axis(&stmt->pin.over, axes, count);
 }
 
-static const char *source_text(sc_context *context, sc_loc loc)
-{
-    sc_line line = sc_sources_line(&context->sources, loc.begin);
-    return sc_arena_copy_text(&context->arena, line.source->text + (loc.begin - line.source->base), loc.end - loc.begin);
-}
-
 static void add_replacement(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *stmt, edits *out)
 {
     sc_edit edit = *like;
@@ -152,7 +146,7 @@ static void change_lines(sc_adviser *a, const sc_sym *axes, uint32_t axis_count,
         const sc_plan_stmt *stmt = plan->body.data[i];
         if (!line_uses(stmt, axes, axis_count))
             continue;
-        sc_edit edit = {.kind = SC_EDIT_REMOVE, .statement = i, .loc = stmt->loc, .old = source_text(a->context, stmt->loc)};
+        sc_edit edit = {.kind = SC_EDIT_REMOVE, .statement = i, .loc = stmt->loc, .old = sc_sources_text(&a->context->sources, stmt->loc)};
         if (stmt->kind == SC_PLAN_SHARD)
             weaken_rule(a, &edit, stmt, out);
         *sc_vec_push(&a->context->arena, out) = edit;

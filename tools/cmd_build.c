@@ -92,17 +92,18 @@ int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)
     sc_compiled c;
     sc_strbuf image;
     uint32_t errors = context->diag.errors;
-    if (options->output == NULL) {
+    if (options->run.output == NULL) {
         sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "build needs -o PROGRAM", NULL);
         return 0;
     }
     if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c))
         return 0;
     sc_check_expects(context, &c, SC_D_expect_fails);
-    if (context->diag.errors > errors || !sc_build_image(context, options, &c, &image) || !write_program(context, options->output, &image))
+    if (context->diag.errors > errors || !sc_build_image(context, options, &c, &image) ||
+        !write_program(context, options->run.output, &image))
         return 0;
-    sc_strbuf_printf(out, "%s: %s '%s' on %llu rank%s; '%s info' says more\n", options->output,
+    sc_strbuf_printf(out, "%s: %s '%s' on %llu rank%s; '%s info' says more\n", options->run.output,
                      c.step != NULL ? "the train step of" : "the entry", sc_text(context, c.entry),
-                     (unsigned long long)sc_mesh_ranks(&c.local->mesh), sc_mesh_ranks(&c.local->mesh) == 1 ? "" : "s", options->output);
+                     (unsigned long long)sc_mesh_ranks(&c.local->mesh), sc_mesh_ranks(&c.local->mesh) == 1 ? "" : "s", options->run.output);
     return 0;
 }

@@ -88,7 +88,7 @@ int sc_cmd_comm(sc_context *context, const sc_options *options, sc_strbuf *out)
         return 0;
     sc_comm_rows rows = {0};
     sc_comm_report(c.local, &rows);
-    if (options->json)
+    if (options->run.json)
         print_json(&c, options, &rows, out);
     else
         print_text(&c, &rows, out);

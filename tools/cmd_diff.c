@@ -177,7 +177,7 @@ int sc_cmd_diff(sc_context *context, const sc_options *options, sc_strbuf *out)
     }
     collect_lines(context, sides, &all);
     collect_sent(context, &all, &totals);
-    if (options->json)
+    if (options->run.json)
         print_json(options, sides, &all, &totals, out);
     else
         print_text(sides, &all, &totals, out);

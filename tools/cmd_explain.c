@@ -310,7 +310,7 @@ int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *ou
     sc_comm_report(c.local, &e.rows);
     e.adviser = sc_adviser_new(context, options, &c, &e.rows);
     keep_asked(&c, &e);
-    if (options->json) {
+    if (options->run.json) {
         print_json(&c, &e, out);
     } else {
         for (uint32_t i = 0; i < e.values.count; i++)

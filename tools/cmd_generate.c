@@ -1,18 +1,9 @@
 /* shardc generate: tokens from a cached entry, run here. */
-#include <stdio.h>
-
 #include "runtime/drive/generate.h"
 #include "tools/cached.h"
 #include "tools/commands.h"
 #include "tools/facts.h"
 #include "tools/run.h"
-
-static void write_text(void *user, const char *text, size_t length)
-{
-    (void)user;
-    fwrite(text, 1, length, stdout);
-    fflush(stdout);
-}
 
 static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc_compiled *other, sc_local_run *run, sc_facts *facts)
 {
@@ -25,7 +16,7 @@ static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc
     if (model != 0 && (options->entry = sc_choose_cached(context, program, model, options)) == NULL)
         return false;
     if (!sc_driver_compile(context, program, plan, options, NULL, NULL, last, c) ||
-        !sc_find_facts(c, NULL, options->weights != NULL, options->map, facts))
+        !sc_find_facts(c, NULL, options->run.weights != NULL, options->map, facts))
         return false;
     if (options->interpret) {
         sc_options bound;
@@ -42,13 +33,12 @@ static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc
 int sc_cmd_generate(sc_context *context, const sc_options *given, sc_strbuf *out)
 {
     sc_options options = *given;
-    sc_run_options run_options = sc_run_options_of(&options);
     sc_compiled c, other;
     sc_facts facts;
     options.forward = true;
     sc_local_run run = {.context = context, .options = &options, .c = &c};
     if (compile(context, &options, &c, &other, &run, &facts) &&
-        sc_generate_text(context, &facts, &run_options, sc_local_run_open, &run, write_text, NULL, out))
+        sc_generate_text(context, &facts, &options.run, sc_local_run_open, &run, out))
         sc_check_expects(context, &c, SC_D_expect_fails);
     sc_local_run_close(&run);
     return 0;

@@ -125,7 +125,7 @@ static int find_id(sc_context *context, const char *name)
 
 int sc_cmd_help(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
-    if (options->file == NULL && options->json)
+    if (options->file == NULL && options->run.json)
         sc_print_json(list_json(), out);
     else if (options->file == NULL)
         print_list(out);
@@ -134,7 +134,7 @@ int sc_cmd_help(sc_context *context, const sc_options *options, sc_strbuf *out)
     int id = find_id(context, options->file);
     if (id == SC_D_COUNT)
         return 0;
-    if (options->json) {
+    if (options->run.json) {
         json_t *root = row_json(id);
         json_object_set_new(root, "version", json_integer(1));
         sc_print_json(root, out);

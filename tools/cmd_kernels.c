@@ -21,7 +21,7 @@ typedef struct listing {
 static bool write_file(const listing *l, const char *name, const void *bytes, size_t length)
 {
     sc_context *context = l->context;
-    const char *path = sc_arena_printf(&context->arena, "%s/%s", l->options->output, name);
+    const char *path = sc_arena_printf(&context->arena, "%s/%s", l->options->run.output, name);
     FILE *file = fopen(path, "wb");
     bool written = file != NULL && (length == 0 || fwrite(bytes, 1, length, file) == length);
     if (file != NULL && fclose(file) != 0)
@@ -59,7 +59,7 @@ static bool write_cubin(const listing *l, const sc_generated_kernel *kernel, con
 
 static bool write_all(const listing *l)
 {
-    const char *dir = l->options->output;
+    const char *dir = l->options->run.output;
     const sc_image *image = l->generated.image;
     if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
         sc_report(&l->context->diag, SC_D_cannot_write, (sc_loc){0}, dir, strerror(errno), NULL);
@@ -161,7 +161,7 @@ int sc_cmd_kernels(sc_context *context, const sc_options *options, sc_strbuf *ou
         (cuda && options->compile && !compile_cubins(&l)))
         return 0;
     print_list(&l, out);
-    if (options->output != NULL)
+    if (options->run.output != NULL)
         write_all(&l);
     return 0;
 }

@@ -173,7 +173,7 @@ int sc_cmd_legal(sc_context *context, const sc_options *options, sc_strbuf *out)
     if (all.count == 0)
         sc_report(&context->diag, SC_D_usage, (sc_loc){0},
                   sc_arena_printf(&context->arena, "no entry whose dims are all bound has a tensor with dim %s", dim), NULL);
-    else if (options->json)
+    else if (options->run.json)
         print_json(&q, &all, out);
     else
         print_text(&q, &all, out);

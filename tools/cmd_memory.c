@@ -133,8 +133,8 @@ static void print_json(const sc_module *m, const sc_memory_report *report, sc_st
     }
     for (uint32_t i = 0; i < report->live.count && i < SHOWN; i++) {
         const sc_memory_live *l = &report->live.data[i];
-        json_array_append_new(live, json_pack("{s:s,s:s,s:I}", "value", l->name, "kind", sc_memory_kind_names[l->kind],
-                                              "bytes", (json_int_t)l->bytes));
+        json_array_append_new(
+            live, json_pack("{s:s,s:s,s:I}", "value", l->name, "kind", sc_memory_kind_names[l->kind], "bytes", (json_int_t)l->bytes));
     }
     for (uint32_t i = 0; i < report->padding.count; i++) {
         const sc_memory_padding *p = &report->padding.data[i];
@@ -161,8 +161,7 @@ static void print_text(const sc_module *m, const sc_memory_report *report, sc_st
         sc_strbuf_printf(out, "alive at the peak, %s\n", report->at);
     for (uint32_t i = 0; i < report->live.count && i < SHOWN; i++) {
         const sc_memory_live *live = &report->live.data[i];
-        sc_strbuf_printf(out, "  %-12s %9s  %s\n", sc_memory_kind_names[live->kind], sc_bytes_text(arena, (double)live->bytes),
-                         live->name);
+        sc_strbuf_printf(out, "  %-12s %9s  %s\n", sc_memory_kind_names[live->kind], sc_bytes_text(arena, (double)live->bytes), live->name);
     }
     if (report->live.count > SHOWN)
         sc_strbuf_printf(out, "  and %u more\n", report->live.count - SHOWN);
@@ -187,7 +186,7 @@ int sc_cmd_memory(sc_context *context, const sc_options *options, sc_strbuf *out
         return 0;
     if (!sc_measure_memory(context, &c, &report))
         return 0;
-    if (options->json)
+    if (options->run.json)
         print_json(c.local, &report, out);
     else
         print_text(c.local, &report, out);

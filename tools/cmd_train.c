@@ -102,18 +102,17 @@ static bool compile(sc_context *context, sc_options *options, sc_compiled *c)
 int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
 {
     sc_options options = *given;
-    sc_run_options run_options = sc_run_options_of(&options);
     sc_compiled c, whole, forward;
     sc_facts facts;
     options.trains = true;
     sc_local_run run = {.context = context, .options = &options, .c = &c};
-    sc_training_run *training = sc_train_begin(context, &run_options);
+    sc_training_run *training = sc_train_begin(context, &options.run);
     if (training == NULL || !compile(context, &options, &c) || !sc_build_whole(&c, &whole) ||
-        !sc_find_facts(&c, &whole, options.weights != NULL || options.save != NULL, options.map, &facts))
+        !sc_find_facts(&c, &whole, options.run.weights != NULL || options.run.save != NULL, options.map, &facts))
         return 0;
-    if (options.save != NULL)
-        warn_of_unread(context, &whole, options.save);
-    if (options.eval_data != NULL) {
+    if (options.run.save != NULL)
+        warn_of_unread(context, &whole, options.run.save);
+    if (options.run.eval_data != NULL) {
         if (!sc_compile_forward(context, &c, &options, sc_last_pass(&options), &forward))
             return 0;
         run.second = &forward;

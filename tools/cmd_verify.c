@@ -161,7 +161,7 @@ static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_o
         return 0;
     if (!result.equal)
         report_difference(context, "emitted code", &result.first);
-    if (options->json)
+    if (options->run.json)
         print_compiled_json(context, &result, out);
     else
         print_compiled_text(context, c, how->target, &result, out);
@@ -174,13 +174,13 @@ int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out
     if (!sc_driver_compile_file(context, options, NULL, NULL, options->compiled ? "fuse" : NULL, &c))
         return 0;
     sc_validate_options how = {
-        .full = options->full, .dtypes = options->dtypes, .seed = options->seed, .target = sc_driver_target(context, options)};
+        .full = options->full, .dtypes = options->dtypes, .seed = options->run.seed, .target = sc_driver_target(context, options)};
     if (options->compiled)
         return how.target == NULL ? 0 : verify_compiled(context, &c, options, &how, out);
     sc_validate_result result;
     if (!sc_validate(c.global, c.local, c.func, &how, &result))
         report_difference(context, "per-rank program", &result.first);
-    if (options->json)
+    if (options->run.json)
         print_json(context, &result, out);
     else
         print_text(context, &c, &result, out);

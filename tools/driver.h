@@ -16,26 +16,17 @@ typedef struct sc_options {
     sc_text_list plans;                   /* --plan as often as given (diff) */
     sc_text_list rest;                    /* arguments after FILE */
     sc_plan_options plan_options;         /* --bind, --mesh, --allow-padding */
-    uint64_t seed;
-    bool forward;   /* the command runs an entry, never its train step */
-    bool compiled;  /* verify emitted code */
-    bool compile;   /* kernels: their code, too */
-    bool interpret; /* run on the interpreter instead of emitted code */
-    bool trains;    /* the train step of a minimised entry even where --entry names it */
-    bool json, json_diagnostics, fold, full, dtypes;
-    const char *output, *after, *dump_dir;
+    sc_run_options run;                   /* what `shardc` and built programs both take; its seed is verify's, too */
+    bool forward;                         /* the command runs an entry, never its train step */
+    bool compiled;                        /* verify emitted code */
+    bool compile;                         /* kernels: their code, too */
+    bool interpret;                       /* run on the interpreter instead of emitted code */
+    bool trains;                          /* the train step of a minimised entry even where --entry names it */
+    bool fold, full, dtypes;
+    const char *after, *dump_dir;
     const char *target; /* cpu, cuda:sm_90a; NULL: not given */
-    const char *weights, *map, *data;
-    sc_named_text_list inputs; /* --input NAME=FILE[:TENSOR] */
-    int64_t steps;             /* --steps; 0: not given */
+    const char *map;    /* of weights: the block */
     uint64_t ranks;
-    const char *set; /* train: scalars of the optimizers, lr=1e-4,decay=0 (runtime/drive/settings.h) */
-    const char *eval_data, *log, *save, *state, *resume;
-    int64_t eval_every;   /* steps; 0: not given */
-    sc_text_list prompts; /* generate; with its options as in sc_run_options */
-    int64_t max_tokens, top_k, stop;
-    double temperature, top_p;
-    bool has_stop;
 } sc_options;
 
 /* A program compiled for one entry and plan. */

@@ -11,34 +11,6 @@ const char *sc_last_pass(const sc_options *options)
     return options->interpret ? NULL : "fuse";
 }
 
-sc_run_options sc_run_options_of(const sc_options *o)
-{
-    sc_run_options asked = {.seed = o->seed,
-                            .json = o->json,
-                            .output = o->output,
-                            .weights = o->weights,
-                            .data = o->data,
-                            .steps = o->steps,
-                            .set = o->set,
-                            .eval_data = o->eval_data,
-                            .log = o->log,
-                            .save = o->save,
-                            .state = o->state,
-                            .resume = o->resume,
-                            .eval_every = o->eval_every,
-                            .max_tokens = o->max_tokens,
-                            .top_k = o->top_k,
-                            .stop = o->stop,
-                            .has_stop = o->has_stop,
-                            .temperature = o->temperature,
-                            .top_p = o->top_p};
-    asked.prompts.data = o->prompts.data;
-    asked.prompts.count = o->prompts.count;
-    asked.inputs.data = o->inputs.data;
-    asked.inputs.count = o->inputs.count;
-    return asked;
-}
-
 static sc_machine *failed(sc_context *context, const char *text)
 {
     sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
@@ -93,7 +65,6 @@ static sc_machine *load(sc_local_run *run)
     sc_error error;
     sc_strbuf bytes;
     sc_generate_part parts[2] = {{.m = run->c->local, .step = run->c->step},
-
                                  {.m = run->second == NULL ? NULL : run->second->local, .name = run->second_name}};
     const sc_generate_options how = {.target = sc_driver_target(context, run->options)};
     if (how.target == NULL || !sc_generate_parts(parts, run->second == NULL ? 1 : 2, &how, &generated))

@@ -9,8 +9,6 @@
 
 /* The pass up to which a program is compiled that will be run so: NULL, or "fuse". */
 const char *sc_last_pass(const sc_options *options);
-/* What the command line says of the run. */
-sc_run_options sc_run_options_of(const sc_options *options);
 
 /* What runs: a program compiled up to that pass, and a second one that shares its state (NULL: none): of a train step the forward entry,
  * of a cached entry the same with another number of positions. Its functions come after those of the first. */

@@ -72,13 +72,6 @@ static void set_ranks(sc_context *context, void *into, const char *name, const c
     options->ranks = options->plan_options.ranks = (uint64_t)ranks;
 }
 
-static void set_stop(sc_context *context, void *into, const char *name, const char *value)
-{
-    sc_options *options = &((invocation *)into)->options;
-    sc_arguments_number(context, name, value, &options->stop);
-    options->has_stop = true;
-}
-
 #define ROW(name, kind, field, value, summary)                                                                                             \
     {                                                                                                                                      \
         name, SC_OPTION_##kind, offsetof(invocation, field), value, summary, NULL                                                          \
@@ -94,37 +87,16 @@ static const sc_option_row option_rows[] = {
     OWN("--bind", set_bind, "D=64,E=8", "sizes of dims"),
     OWN("--mesh", set_mesh, "dp=16", "sizes of mesh axes"),
     ROW("--entry", TEXT, options.entry, "NAME", "the entry point"),
-    ROW("--seed", UNSIGNED, options.seed, "N", "of initial values, random inputs, dropout and the order of data"),
     ROW("--allow-padding", FLAG, options.plan_options.allow_padding, NULL, "pad sizes that axes do not divide"),
-    ROW("--format", JSON, options.json, "text|json", "of the result"),
-    ROW("-o", TEXT, options.output, "FILE", "write the result there"),
-    ROW("--diagnostics", JSON, options.json_diagnostics, "text|json", "form of messages"),
     ROW("--after", TEXT, options.after, "PASS", "ir: stop after this pass (build: as elaborated)"),
     ROW("--dump-dir", TEXT, options.dump_dir, "DIR", "ir: a numbered file per pass"),
     ROW("--fold", FLAG, options.fold, NULL, "ir: repeated layers once"),
     ROW("--full", FLAG, options.full, NULL, "verify: do not shrink"),
     ROW("--dtypes", FLAG, options.dtypes, NULL, "verify: with the casts in force"),
     ROW("--compiled", FLAG, options.compiled, NULL, "verify: the emitted code, run here, against the global program"),
-    ROW("--weights", TEXT, options.weights, "FILE|DIR", "eval, train: safetensors"),
     ROW("--map", TEXT, options.map, "NAME", "eval, train, build: the weights block"),
-    ROW("--data", TEXT, options.data, "FILE", "eval, train: tokens"),
-    ROW("--input", NAMED, options.inputs, "NAME=FILE[:TENSOR]", "eval, train: an input; train: or one more dim, a step per index"),
-    ROW("--steps", NUMBER, options.steps, "N", "eval: batches; train: steps, those before --resume included"),
-    ROW("--set", JOINED, options.set, "lr=1e-4,decay=0", "train: scalars of the optimizers"),
-    ROW("--log", TEXT, options.log, "FILE", "train: a line of JSON a step"),
-    ROW("--save", TEXT, options.save, "FILE", "train: parameters at the end, through the weights block"),
-    ROW("--state", TEXT, options.state, "DIR", "train: everything, at the end or when stopped"),
-    ROW("--resume", TEXT, options.resume, "DIR", "train: go on from there"),
-    ROW("--eval-data", TEXT, options.eval_data, "FILE", "train: tokens of the held-out loss"),
     ROW("--interpret", FLAG, options.interpret, NULL, "eval, train: on the reference interpreter, without a C compiler"),
-    ROW("--eval-every", NUMBER, options.eval_every, "N", "train: steps between held-out losses"),
     OWN("--ranks", set_ranks, "N", "ranks at hand, for an `auto` axis"),
-    ROW("--prompt", TEXTS, options.prompts, "TEXT", "generate: a row to continue; ids, or bytes where the vocabulary has 256"),
-    ROW("--max-tokens", NUMBER, options.max_tokens, "N", "generate: new tokens of a row (default 64)"),
-    ROW("--temperature", REAL, options.temperature, "X", "generate: draw; without it the most likely token"),
-    ROW("--top-k", NUMBER, options.top_k, "N", "generate: draw among the N most likely"),
-    ROW("--top-p", SHARE, options.top_p, "X", "generate: draw among the fewest that have this probability"),
-    OWN("--stop", set_stop, "ID", "generate: the token that ends a row"),
     ROW("--target", TEXT, options.target, "cpu|cuda:sm_90a", "build, kernels, eval, train, generate, verify --compiled: what it runs on"),
     ROW("--compile", FLAG, options.compile, NULL, "kernels: compile them; of CUDA, what they take of a multiprocessor"),
     ROW("--help", FLAG, help, NULL, "this"),
@@ -136,7 +108,8 @@ static void parse_arguments(sc_context *context, invocation *call)
 {
     sc_options *o = &call->options;
     sc_text_list words = {0};
-    sc_arguments_parse(context, option_rows, OPTION_COUNT, "shardc --help", call->argc, call->argv, call, &words);
+    const sc_option_table tables[] = {{option_rows, OPTION_COUNT, call}, {sc_run_option_rows, sc_run_option_count, &o->run}};
+    sc_arguments_parse(context, tables, 2, "shardc --help", call->argc, call->argv, &words);
     o->command = words.count > 0 ? words.data[0] : NULL;
     o->file = words.count > 1 ? words.data[1] : NULL;
     for (uint32_t i = 2; i < words.count; i++)
@@ -166,7 +139,7 @@ static void print_help(sc_strbuf *out)
             sc_strbuf_printf(out, "  %-8s %-9s %s\n", commands[i].name, commands[i].arguments, commands[i].summary);
     }
     sc_strbuf_add(out, "\noptions\n");
-    sc_arguments_help(option_rows, OPTION_COUNT, out);
+    sc_arguments_help((sc_option_table[]){{option_rows, OPTION_COUNT, NULL}, {sc_run_option_rows, sc_run_option_count, NULL}}, 2, out);
     sc_strbuf_add(
         out,
         "\nexit codes: 0 fine, 1 source, 2 usage, 3 expect, 4 infeasible, 5 verification, 6 not compiled by this version, 7 run time\n");
@@ -234,7 +207,7 @@ static bool writes_itself(const invocation *call)
 
 static void write_result(sc_context *context, const invocation *call, const sc_strbuf *out)
 {
-    const char *path = writes_itself(call) ? NULL : call->options.output;
+    const char *path = writes_itself(call) ? NULL : call->options.run.output;
     FILE *file = path == NULL || out->length == 0 ? stdout : fopen(path, "w");
     if (file == NULL || fwrite(out->data, 1, out->length, file) != out->length || (file != stdout ? fclose(file) : fflush(file)) != 0)
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path == NULL ? "standard output" : path, strerror(errno), NULL);
@@ -248,7 +221,7 @@ static void work(sc_context *context, void *user)
     sc_strbuf_init(&messages, &context->arena);
     int code = dispatch(context, call, &out);
     write_result(context, call, &out);
-    if (call->options.json_diagnostics)
+    if (call->options.run.json_diagnostics)
         sc_diag_render_json(&context->diag, &context->sources, &messages);
     else
         sc_diag_render_text(&context->diag, &context->sources, &messages);
@@ -259,7 +232,7 @@ static void work(sc_context *context, void *user)
 int main(int argc, char **argv)
 {
     sc_context context;
-    invocation call = {.argc = argc, .argv = argv};
+    invocation call = {.argc = argc, .argv = argv, .options.run = {.text = stdout, .progress = stderr}};
     bool fine = sc_context_run(&context, 0, work, &call);
     sc_context_free(&context);
     if (!fine)

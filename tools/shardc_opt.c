@@ -67,7 +67,8 @@ static bool unknown(job *j, const char *what, const char *name, const char *near
 static bool read_options(job *j)
 {
     sc_text_list words = {0};
-    sc_arguments_parse(j->context, option_rows, OPTION_COUNT, "shardc-opt --help", j->argc, j->argv, &j->options, &words);
+    sc_arguments_parse(j->context, &(sc_option_table){option_rows, OPTION_COUNT, &j->options}, 1, "shardc-opt --help", j->argc, j->argv,
+                       &words);
     j->options.input = words.count > 0 ? words.data[0] : NULL;
     if (words.count > 1)
         return usage_error(j, "one file at a time");
@@ -81,7 +82,7 @@ static void print_help(job *j)
     sc_strbuf text;
     sc_strbuf_init(&text, &j->context->arena);
     sc_strbuf_add(&text, "usage: shardc-opt [options] FILE|-\nreads IR text (shardc.ir 1), runs passes over it and prints the result\n");
-    sc_arguments_help(option_rows, OPTION_COUNT, &text);
+    sc_arguments_help(&(sc_option_table){option_rows, OPTION_COUNT, NULL}, 1, &text);
     fputs(text.data, stdout);
 }
 

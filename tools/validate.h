@@ -17,11 +17,11 @@ typedef struct sc_validate_options {
 typedef struct sc_validate_result {
     bool equal;
     uint32_t values, caches, states, outputs; /* compared on random inputs; states: gradients, parameters, .. of a train step */
-    uint32_t exact;                   /* compared bit for bit on integers */
-    uint32_t rounded, undecided;      /* --dtypes: compared, and left out because they hang on a decision (argmax, <) */
-    uint64_t ranks;                   /* of the mesh that was run */
-    double max_error;                 /* largest |a - b| on random inputs, over max|tensor| + 1e-3 max over all tensors of the kind */
-    double max_rounding_error;        /* largest |a - b| with --dtypes, over what the dtypes resolve there: up to 1 is equal */
+    uint32_t exact;                           /* compared bit for bit on integers */
+    uint32_t rounded, undecided;              /* --dtypes: compared, and left out because they hang on a decision (argmax, <) */
+    uint64_t ranks;                           /* of the mesh that was run */
+    double max_error;          /* largest |a - b| on random inputs, over max|tensor| + 1e-3 max over all tensors of the kind */
+    double max_rounding_error; /* largest |a - b| with --dtypes, over what the dtypes resolve there: up to 1 is equal */
     sc_shrunk_list shrunk;
     sc_difference first;
 } sc_validate_result;

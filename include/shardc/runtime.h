@@ -50,7 +50,7 @@ SC_API void sc_executable_free(sc_executable *program); /* NULL is allowed; afte
 SC_API uint64_t sc_executable_ranks(const sc_executable *program);
 SC_API int64_t sc_executable_arena_bytes(const sc_executable *program); /* of one rank: all it needs */
 SC_API uint64_t sc_executable_hash(const sc_executable *program);       /* of everything but the object code */
-SC_API const char *sc_executable_target(const sc_executable *program);  /* cpu */
+SC_API const char *sc_executable_target(const sc_executable *program);  /* cpu, cuda:sm_90a, .. */
 SC_API const char *sc_executable_facts(const sc_executable *program);   /* JSON; the executable's */
 
 /* A state, an input or an output. Texts are the executable's. */

@@ -31,8 +31,7 @@ typedef struct generating {
     uint32_t row_count;
     uint32_t *order; /* room for a draw */
     double *weights;
-    sc_text_sink *sink;
-    void *sink_user;
+    FILE *shown; /* NULL: rows are results */
 } generating;
 
 static bool fail(generating *g, sc_diag_id id, const char *text)
@@ -167,11 +166,12 @@ static void add_text(const generating *g, uint32_t token, bool is_first, sc_strb
 static void stream(generating *g, uint32_t token, bool is_first)
 {
     sc_strbuf text;
-    if (g->sink == NULL || !g->machine->is_first)
+    if (g->shown == NULL || !g->machine->is_first)
         return;
     sc_strbuf_init(&text, &g->context->arena);
     add_text(g, token, is_first, &text);
-    g->sink(g->sink_user, text.data, text.length);
+    if (fwrite(text.data, 1, text.length, g->shown) != text.length || fflush(g->shown) != 0)
+        sc_report(&g->context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output", strerror(errno), NULL);
 }
 
 /* ---- calls ---- */
@@ -330,20 +330,20 @@ static void print_json(const generating *g, sc_strbuf *out)
 
 static void print_rows(const generating *g, sc_strbuf *out)
 {
-    for (uint32_t r = 0; r < g->row_count && g->sink == NULL; r++) {
+    for (uint32_t r = 0; r < g->row_count && g->shown == NULL; r++) {
         for (uint32_t i = g->rows[r].prompt; i < g->rows[r].tokens.count; i++)
             add_text(g, g->rows[r].tokens.data[i], i == g->rows[r].prompt, out);
         sc_strbuf_add_char(out, '\n');
     }
-    if (g->sink != NULL)
+    if (g->shown != NULL)
         sc_strbuf_add_char(out, '\n');
 }
 
 bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_open_machine *open, void *user,
-                      sc_text_sink *sink, void *sink_user, sc_strbuf *out)
+                      sc_strbuf *out)
 {
-    generating g = {.context = context, .facts = facts, .options = options, .sink_user = sink_user};
-    g.sink = options->prompts.count == 1 && !options->json ? sink : NULL;
+    generating g = {.context = context, .facts = facts, .options = options};
+    g.shown = options->prompts.count == 1 && !options->json ? options->text : NULL;
     if (!facts->generates)
         return fail(&g, SC_D_usage,
                     sc_arena_printf(&context->arena, "entry '%s' has no caches, so that it cannot generate", facts->entry.name));

@@ -1,12 +1,14 @@
-/* What a run is asked to do: the options that `shardc` and compiled programs share. */
+/* What a run is asked to do: the options that `shardc` and compiled programs share. A command that does not use one ignores it. */
 #ifndef SHARDC_RUNTIME_DRIVE_OPTIONS_H
 #define SHARDC_RUNTIME_DRIVE_OPTIONS_H
+
+#include <stdio.h>
 
 #include "support/arguments.h"
 
 typedef struct sc_run_options {
     uint64_t seed;
-    bool json;
+    bool json, json_diagnostics; /* the result, messages as JSON */
     const char *output, *weights, *data;
     sc_named_text_list inputs; /* --input NAME=FILE[:TENSOR] */
     int64_t steps;             /* 0: not given */
@@ -17,6 +19,13 @@ typedef struct sc_run_options {
     int64_t max_tokens, top_k, stop; /* 0: not given; stop counts when has_stop */
     double temperature, top_p;       /* 0: the most likely token; no limit */
     bool has_stop;
+    /* Set by whoever has them, no options: where what would come too late at the end is shown at once. NULL: nowhere */
+    FILE *text;     /* generate: a single prompt's, as it is made */
+    FILE *progress; /* train: a line that is written over on a terminal, else one every ten seconds */
 } sc_run_options;
+
+/* Rows whose fields are in an sc_run_options, for a table of support/arguments.h. */
+extern const sc_option_row sc_run_option_rows[];
+extern const uint32_t sc_run_option_count;
 
 #endif

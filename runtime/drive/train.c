@@ -38,7 +38,7 @@ static bool usage(sc_context *context, const char *text)
 
 /* ---- signals: the step is finished, then everything is saved ---- */
 
-static volatile sig_atomic_t stop_signal;
+static volatile sig_atomic_t stop_signal; /* of the process, as handlers are: the one thing that is not a run's own */
 
 static void on_signal(int number)
 {
@@ -298,7 +298,7 @@ static bool prepare(training *t, sc_open_machine *open, void *user)
     if (t->trainer == NULL || (o->resume != NULL && !sc_train_state_restore(t->context, o->resume, &t->saved, t->trainer)))
         return false;
     /* the last: a log that was there is written over */
-    return sc_train_log_open(t->context, t->writes ? o->log : NULL, o->resume != NULL, &t->log);
+    return sc_train_log_open(t->context, t->writes ? o->log : NULL, o->resume != NULL, o->progress, &t->log);
 }
 
 void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_machine *open, void *user, sc_strbuf *out)

@@ -24,9 +24,11 @@ static bool report(sc_train_log *log)
     return false;
 }
 
-bool sc_train_log_open(sc_context *context, const char *path, bool append, sc_train_log *log)
+bool sc_train_log_open(sc_context *context, const char *path, bool append, FILE *progress, sc_train_log *log)
 {
-    *log = (sc_train_log){.context = context, .path = path, .is_terminal = isatty(STDERR_FILENO) == 1, .last_progress = sc_seconds()};
+    bool is_terminal = progress != NULL && isatty(fileno(progress)) == 1;
+    *log =
+        (sc_train_log){.context = context, .path = path, .progress = progress, .is_terminal = is_terminal, .last_progress = sc_seconds()};
     if (path == NULL)
         return true;
     log->file = fopen(path, append ? "a" : "w");
@@ -89,20 +91,20 @@ bool sc_train_log_held_out(sc_train_log *log, uint64_t step, double loss)
 void sc_train_log_progress(sc_train_log *log, const sc_train_record *record, uint64_t steps)
 {
     double now = sc_seconds();
-    if (!log->is_terminal && now - log->last_progress < PROGRESS_SECONDS)
+    if (log->progress == NULL || (!log->is_terminal && now - log->last_progress < PROGRESS_SECONDS))
         return;
     log->last_progress = now;
-    fprintf(stderr, "%sstep %" PRIu64 " of %" PRIu64 ", loss %.6g, gradient norm %.4g, lr %.4g, %.3g s a step%s",
+    fprintf(log->progress, "%sstep %" PRIu64 " of %" PRIu64 ", loss %.6g, gradient norm %.4g, lr %.4g, %.3g s a step%s",
             log->is_terminal ? "\r" : "", record->step, steps, record->result.loss, record->result.grad_norm, record->result.lr,
             record->seconds, log->is_terminal ? "\033[K" : "\n");
-    fflush(stderr);
+    fflush(log->progress);
     log->is_line_open = log->is_terminal;
 }
 
 void sc_train_log_close(sc_train_log *log)
 {
     if (log->is_line_open)
-        fputc('\n', stderr);
+        fputc('\n', log->progress);
     if (log->file != NULL && fclose(log->file) != 0)
         report(log);
     *log = (sc_train_log){.context = log->context};

@@ -9,7 +9,8 @@
 typedef struct sc_train_log {
     sc_context *context;
     const char *path;
-    FILE *file; /* NULL: no --log */
+    FILE *file;     /* NULL: no --log */
+    FILE *progress; /* the caller's; NULL: none */
     bool is_terminal, is_line_open;
     double last_progress; /* seconds, by the clock of sc_seconds */
 } sc_train_log;
@@ -24,12 +25,13 @@ typedef struct sc_train_record {
 /* Seconds of a clock that only goes forward. */
 double sc_seconds(void);
 
-/* `path` NULL: no file. `append`: a run that goes on adds to what is there. False after a message. */
-bool sc_train_log_open(sc_context *context, const char *path, bool append, sc_train_log *log);
+/* `path` NULL: no file. `append`: a run that goes on adds to what is there. `progress` is the caller's, and may be NULL. False after a
+ * message. */
+bool sc_train_log_open(sc_context *context, const char *path, bool append, FILE *progress, sc_train_log *log);
 /* One line each, on the disk's way before the call returns. False after a message. */
 bool sc_train_log_step(sc_train_log *log, const sc_train_record *record);
 bool sc_train_log_held_out(sc_train_log *log, uint64_t step, double loss);
-/* Progress, on stderr: one line that is written over on a terminal, else a line every ten seconds. */
+/* Progress, where that is wanted: one line that is written over on a terminal, else a line every ten seconds. */
 void sc_train_log_progress(sc_train_log *log, const sc_train_record *record, uint64_t steps);
 void sc_train_log_close(sc_train_log *log);
 

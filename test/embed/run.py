@@ -53,7 +53,7 @@ def main():
         results = [run(os.path.join(project, 'infer'), env=env)]
         run(os.path.join(project, 'ring'), env=env)
 
-        flags = run('pkg-config', '--define-variable=prefix=' + prefix, '--cflags', '--libs', 'shardc', env=env).split()
+        flags = run('pkg-config', '--cflags', '--libs', 'shardc', env=env).split()
         program = os.path.join(folder, 'infer')
         run('cc', os.path.join(ROOT, 'examples', 'infer_embed.c'), '-o', program, *flags, env=env)
         results.append(run(program, env=env))

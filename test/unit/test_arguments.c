@@ -19,6 +19,9 @@ typedef struct asked {
     int64_t number, own;
     uint64_t whole;
     double real, share;
+    struct shared {
+        int64_t depth, width;
+    } shared; /* of a table of its own */
 } asked;
 
 static void set_own(sc_context *context, void *into, const char *name, const char *value)
@@ -38,13 +41,20 @@ static const sc_option_row rows[] = {
     ROW("--share", SHARE, share, "X"),      {"--own", SC_OPTION_OWN, 0, "N", "", set_own},
 };
 
+static const sc_option_row shared_rows[] = {
+    {"--depth", SC_OPTION_NUMBER, offsetof(struct shared, depth), "N", "how deep", NULL},
+    {"--width", SC_OPTION_NUMBER, offsetof(struct shared, width), "N", "how wide", NULL},
+};
+
 /* The first message, or "". */
 static const char *parse(sc_context *context, asked *out, sc_text_list *words, int argc, const char *const *argv)
 {
     sc_diag_init(&context->diag, &context->arena);
     *out = (asked){0};
     *words = (sc_text_list){0};
-    sc_arguments_parse(context, rows, sizeof rows / sizeof *rows, "it --help", argc, (char **)(uintptr_t)argv, out, words);
+    const sc_option_table tables[] = {{rows, sizeof rows / sizeof *rows, out},
+                                      {shared_rows, sizeof shared_rows / sizeof *shared_rows, &out->shared}};
+    sc_arguments_parse(context, tables, 2, "it --help", argc, (char **)(uintptr_t)argv, words);
     return context->diag.list.count > 0 ? context->diag.list.data[0].text : "";
 }
 
@@ -86,6 +96,7 @@ static void what_is_wrong_is_said(sc_context *context)
         {"--flag-of-me", "there is no option '--flag-of-me'; did you mean '--flag-of-it'?"},
         {"--numbers=1", "there is no option '--numbers'; did you mean '--number'?"},
         {"--of-no-kind", "there is no option '--of-no-kind'"},
+        {"--widht=1", "there is no option '--widht'; did you mean '--width'?"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *argv[] = {"it", "--own=5", cases[i].argument};
@@ -100,12 +111,31 @@ static void what_is_wrong_is_said(sc_context *context)
     }
 }
 
+/* Each table has its own structure, and the lines of help are one list. */
+static void tables_are_one_command_line(sc_context *context)
+{
+    static const char *const argv[] = {"it", "--width=3", "--number=4", "--depth", "5"};
+    const sc_option_row flag = {"--so", SC_OPTION_FLAG, 0, NULL, "a flag", NULL};
+    const sc_option_table tables[] = {{&flag, 1, NULL}, {shared_rows, 2, NULL}};
+    asked got;
+    sc_text_list words;
+    sc_strbuf help;
+    assert_string_equal(parse(context, &got, &words, sizeof argv / sizeof *argv, argv), "");
+    assert_true(got.shared.width == 3 && got.shared.depth == 5 && got.number == 4 && got.whole == 0 && got.own == 0);
+    sc_strbuf_init(&help, &context->arena);
+    sc_arguments_help(tables, 2, &help);
+    assert_string_equal(help.data, "  --so        a flag\n"
+                                   "  --depth  N  how deep\n"
+                                   "  --width  N  how wide\n");
+}
+
 int main(void)
 {
-    static void (*const tests[])(sc_context *) = {values_are_set, what_is_wrong_is_said};
+    static void (*const tests[])(sc_context *) = {values_are_set, what_is_wrong_is_said, tables_are_one_command_line};
     const struct CMUnitTest all[] = {
         {"values_are_set", in_context, NULL, NULL, (void *)(uintptr_t)&tests[0]},
         {"what_is_wrong_is_said", in_context, NULL, NULL, (void *)(uintptr_t)&tests[1]},
+        {"tables_are_one_command_line", in_context, NULL, NULL, (void *)(uintptr_t)&tests[2]},
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

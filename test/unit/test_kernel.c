@@ -219,7 +219,7 @@ static const struct {
     {"arg x: f32[4] in", "'x' is declared twice"},
     {"arg z: f33[4] in", "there is no dtype 'f33'"},
     {"arg z: f32[4] on", "there is no mode 'on'; did you mean 'in'?"},
-    {"arg z: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] in", "at most 15 dims"},
+    {"arg z: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] in", "at most 16 dims"},
     {"outer B", "there is no dim 'B'"},
     {"dim B = 2 outer B", "here 'A' is next"},
     {"param 1: step", "this is param 0"},

@@ -26,7 +26,6 @@ typedef struct fixture {
     void (*check)(struct fixture *f);
     sc_context *context;
     sc_options options;
-    sc_run_options run_options;
     sc_compiled compiled;
     sc_facts facts;
     sc_trainer *trainer;
@@ -37,19 +36,18 @@ static void compile(sc_context *context, void *user)
     fixture *f = user;
     sc_plan_list plans = {0};
     f->context = context;
-    f->options.seed = 11;
+    f->options.run.seed = 11;
     char *text =
         sc_arena_printf(&context->arena, "lang 1;\n%sminimize m.loss %s;\nplan one for m { %s }\n", f->model, f->minimize, f->plan);
     sc_program *program = sc_program_new(context, sc_parse_text(context, "t.shard", text, strlen(text)));
     sc_program_plans(program, &plans);
     sc_compiled whole;
     sc_local_run local = {.context = context, .options = &f->options, .c = &f->compiled};
-    f->run_options = sc_run_options_of(&f->options);
     if (context->diag.errors == 0 &&
         sc_driver_compile(context, program, plans.data[0], &f->options, NULL, NULL, sc_last_pass(&f->options), &f->compiled) &&
         sc_build_whole(&f->compiled, &whole) && sc_find_facts(&f->compiled, &whole, false, NULL, &f->facts) &&
         sc_local_run_open(&local) != NULL)
-        f->trainer = sc_trainer_new(context, &f->facts, &f->run_options, local.machine);
+        f->trainer = sc_trainer_new(context, &f->facts, &f->options.run, local.machine);
     if (f->trainer == NULL) {
         sc_strbuf out;
         sc_strbuf_init(&out, &context->arena);

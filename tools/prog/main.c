@@ -138,16 +138,9 @@ static void train(sc_prog *prog)
         sc_train_run(run, &prog->facts, sc_prog_open, prog, &prog->out);
 }
 
-static void write_text(void *user, const char *text, size_t length)
-{
-    (void)user;
-    fwrite(text, 1, length, stdout);
-    fflush(stdout);
-}
-
 static void generate(sc_prog *prog)
 {
-    sc_generate_text(prog->context, &prog->facts, &prog->run, sc_prog_open, prog, write_text, NULL, &prog->out);
+    sc_generate_text(prog->context, &prog->facts, &prog->run, sc_prog_open, prog, &prog->out);
 }
 
 typedef struct verb_row {
@@ -184,7 +177,7 @@ typedef struct invocation {
 static void work(sc_context *context, void *user)
 {
     invocation *call = user;
-    sc_prog prog = {.context = context};
+    sc_prog prog = {.context = context, .run = {.text = stdout, .progress = stderr}};
     sc_strbuf messages;
     int code = 0;
     sc_strbuf_init(&prog.out, &context->arena);
@@ -202,7 +195,7 @@ static void work(sc_context *context, void *user)
     sc_session_free(prog.session);
     if (prog.out.length > 0 && (fwrite(prog.out.data, 1, prog.out.length, stdout) != prog.out.length || fflush(stdout) != 0))
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output", strerror(errno), NULL);
-    if (prog.json_diagnostics)
+    if (prog.run.json_diagnostics)
         sc_diag_render_json(&context->diag, &context->sources, &messages);
     else
         sc_diag_render_text(&context->diag, &context->sources, &messages);

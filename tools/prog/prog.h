@@ -13,8 +13,8 @@ typedef struct sc_prog {
     sc_machine *machine; /* of the session */
     const char *command;
     sc_run_options run;
-    bool help, version, calibrate, profile, gemms_only, no_graph, tune, json_diagnostics;
-    const char *products; /* a file; NULL: beside the program; "": none */
+    bool help, version, calibrate, profile, gemms_only, no_graph, tune;
+    const char *products;                /* a file; NULL: beside the program; "": none */
     int64_t ranks, threads, deadline_ms; /* 0: not given */
     sc_strbuf out;
 } sc_prog;
