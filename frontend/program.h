@@ -64,7 +64,7 @@ struct sc_program {
     SC_VEC(const sc_plan *) plans;
     SC_VEC(const sc_weights *) weights;
     sc_map seen;       /* hashes of the files read so far */
-    sc_map elaborated; /* callables whose bodies some elaboration has gone through, by their place */
+    sc_map elaborated; /* callables and declarations that some elaboration has gone through, by their place */
 };
 
 enum { SC_MAX_INLINE_DEPTH = 64 };
