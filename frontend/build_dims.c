@@ -205,6 +205,8 @@ bool sc_build_shape(sc_frame *f, const sc_shape *shape, sc_type_info *type, bool
         }
         sc_dim dim = sc_build_dim(f, ref->dim);
         ok = dim != SC_NONE && append_dim(f->b, type, dim, ref->loc) && ok;
+        if (!ok && type->rank == SC_MAX_RANK)
+            break; /* that there are too many is said once */
     }
     if (rest != NULL)
         *rest = open;

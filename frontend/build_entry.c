@@ -255,29 +255,33 @@ static bool has_open_formal(const sc_callable *callable)
     return false;
 }
 
-/* A block or fn that no entry reaches, by itself: its dim parameters are dims of their names, its statics have their defaults. All of
- * them together get `steps`, which no program that people write uses up. */
-static void check_alone(sc_program *program, const sc_callable *callable, const sc_unit *unit, uint32_t *steps)
+static bool is_elaborated(const sc_program *program, const void *node)
 {
-    sc_context *context = program->context;
-    bool is_block = unit != NULL && unit->callable == callable;
-    if (sc_map_find(&program->elaborated, (uint64_t)(uintptr_t)callable) != NULL || (unit != NULL && unit->broken) ||
-        has_open_formal(callable))
-        return;
+    return sc_map_find(&program->elaborated, (uint64_t)(uintptr_t)node) != NULL;
+}
+
+/* A builder for what stands in `unit`, or outside of any, with what is left of `steps`. NULL: there are none. */
+static sc_builder *new_checker(sc_program *program, sc_sym name, uint32_t *steps)
+{
     uint32_t cost = program->dims.count / 4; /* a builder has tables of dims */
     if (*steps <= cost)
-        return;
+        return NULL;
     *steps -= cost;
-    sc_build_request request = {.model = 0, .entry = callable->name.text, .symbolic = true};
-    sc_build_result result = {0};
-    sc_builder *b = new_builder(program, &request, sc_module_new(context), &result);
+    sc_build_request request = {.model = 0, .entry = name, .symbolic = true};
+    sc_build_result *result = sc_arena_alloc(&program->context->arena, sizeof *result);
+    sc_builder *b = new_builder(program, &request, sc_module_new(program->context), result);
     b->step_limit = *steps;
     b->may_stop = true;
-    sc_instance *instance = sc_arena_alloc(&context->arena, sizeof *instance);
-    *instance = (sc_instance){.unit = unit};
-    if (unit != NULL && unit->callable != NULL)
-        instance->path = unit->name.text;
-    const sc_callable *owners[2] = {unit == NULL ? NULL : unit->callable, is_block ? NULL : callable};
+    return b;
+}
+
+/* An instance of a unit by itself: dim parameters are dims of their names, statics have their defaults. `callable`: a fn of the unit or of
+ * a file, which has some of its own; or NULL. */
+static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *callable, sc_instance *instance)
+{
+    sc_context *context = b->context;
+    *instance = (sc_instance){.unit = unit, .path = unit != NULL && unit->callable != NULL ? unit->name.text : 0};
+    const sc_callable *owners[2] = {unit == NULL ? NULL : unit->callable, callable};
     sc_frame f = {.b = b, .instance = instance, .path = instance->path, .scope = instance->path};
     f.local_map.arena = &context->arena;
     for (uint32_t o = 0; o < 2; o++) {
@@ -288,8 +292,43 @@ static void check_alone(sc_program *program, const sc_callable *callable, const 
         if (owners[o] != NULL)
             sc_build_statics(&f, owners[o], NULL, instance);
     }
+    return f;
+}
+
+/* A block or fn that no entry reaches, by itself. All of them together get `steps`, which no program that people write uses up. */
+static void check_alone(sc_program *program, const sc_callable *callable, const sc_unit *unit, uint32_t *steps)
+{
+    bool is_block = unit != NULL && unit->callable == callable;
+    if (is_elaborated(program, callable) || (unit != NULL && unit->broken) || has_open_formal(callable))
+        return;
+    sc_builder *b = new_checker(program, callable->name.text, steps);
+    if (b == NULL)
+        return;
+    sc_instance *instance = sc_arena_alloc(&program->context->arena, sizeof *instance);
+    stand_in(b, unit, is_block ? NULL : callable, instance);
     run_outermost(b, callable, instance, true);
     *steps -= b->steps < *steps ? b->steps : *steps;
+}
+
+/* Params, caches and subs that nothing reads. */
+static void check_declarations(sc_program *program, const sc_unit *unit, uint32_t *steps)
+{
+    sc_builder *b = NULL;
+    sc_frame f;
+    for (uint32_t i = 0; i < unit->members.count && !unit->broken; i++) {
+        const sc_member *member = &unit->members.data[i];
+        if (member->kind == SC_MEMBER_FN || member->kind == SC_MEMBER_ENTRY || is_elaborated(program, member->decl))
+            continue;
+        if (b == NULL && (b = new_checker(program, unit->name.text, steps)) == NULL)
+            return;
+        if (b->func == SC_NONE) {
+            b->func = sc_module_add_func(b->m, unit->name.text);
+            f = stand_in(b, unit, NULL, sc_arena_alloc(&program->context->arena, sizeof *f.instance));
+        }
+        sc_build_declaration(&f, member);
+    }
+    if (b != NULL)
+        *steps -= b->steps < *steps ? b->steps : *steps;
 }
 
 static void check_members(sc_program *program, const sc_unit *unit, uint32_t *steps)
@@ -318,4 +357,8 @@ void sc_program_check(sc_program *program)
         check_members(program, program->models.data[i], &steps);
     for (uint32_t i = 0; i < program->fns.count; i++)
         check_alone(program, program->fns.data[i], NULL, &steps);
+    for (uint32_t i = 0; i < program->blocks.count; i++)
+        check_declarations(program, program->blocks.data[i], &steps);
+    for (uint32_t i = 0; i < program->models.count; i++)
+        check_declarations(program, program->models.data[i], &steps);
 }

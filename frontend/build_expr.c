@@ -172,6 +172,7 @@ static void report_unknown_name(sc_frame *f, const sc_expr *expr)
     for (uint32_t i = 0; i < f->b->program->dims.count; i++)
         sc_suggest_add(context, &list, f->b->program->dims.data[i].name.text);
     sc_build_error(f->b, SC_D_unknown_name, expr->loc, sc_name_text(f->b, expr->name), sc_suggest(context, expr->name, &list));
+    sc_build_set_local(f, (sc_name){expr->name, expr->loc}, nothing); /* told once a function */
 }
 
 static sc_bval build_cache_name(sc_frame *f, const sc_expr *expr, const sc_member *member)
@@ -237,6 +238,13 @@ static void report_unknown_call(sc_frame *f, const sc_expr *expr)
         sc_suggest_add(context, &list, f->b->program->fns.data[i]->name.text);
     sc_lang_op_names(context, &list);
     sc_name callee = expr->call.callee;
+    const sc_local *value = sc_build_find_local(f, callee.text);
+    if (value != NULL && value->value.kind != SC_BVAL_NONE) {
+        sc_build_error(f->b, SC_D_bad_call, callee.loc,
+                       sc_build_text(f->b, "'%s' is a value here, which cannot be called", sc_name_text(f->b, callee.text)));
+        sc_build_note(f->b, value->loc, "it gets its value here");
+        return;
+    }
     sc_build_error(f->b, SC_D_unknown_name, callee.loc, sc_name_text(f->b, callee.text), sc_suggest(context, callee.text, &list));
     const sc_unit *block = sc_program_block(f->b->program, callee.text);
     if (block != NULL)

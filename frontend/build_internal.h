@@ -231,6 +231,8 @@ sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callabl
 void sc_build_body(sc_frame *f, const sc_stmt_list *body);
 /* Runs the frame's body to its return; results are checked against `->`, rounded, and given the path `..out`. */
 sc_bval_list sc_build_run(sc_frame *f);
+/* A param, cache or sub by itself, in a frame of sc_build_home: messages on what its declaration says. */
+void sc_build_declaration(sc_frame *home, const sc_member *member);
 /* Calls a member or a file-level fn by its name; false when there is none (no message). */
 bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out);
 /* A frame that sees what the declarations of the unit see: no locals, no arguments of the fn that f runs. */

@@ -479,6 +479,30 @@ static bool stack_index(sc_frame *f, const sc_sub *sub, sc_loc loc, int64_t *ind
     return false;
 }
 
+/* An instance as its declaration says, which `home` sees. NULL after a message. */
+static sc_instance *instantiate(sc_frame *home, const sc_member *member, sc_sym path)
+{
+    sc_builder *b = home->b;
+    const sc_sub *sub = member->sub;
+    const sc_callable *callable = member->block->callable;
+    sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
+    *instance = (sc_instance){.unit = member->block, .path = path, .substitutions = home->instance->substitutions};
+    sc_map_insert(&b->program->elaborated, (uint64_t)(uintptr_t)sub, 0, NULL);
+    bool fine = sc_build_dim_args(home, callable, sub->dim_args.data, sub->dim_args.count, sub->loc, instance) &&
+                sc_build_statics(home, callable, &sub->statics, instance);
+    return fine ? instance : NULL;
+}
+
+void sc_build_declaration(sc_frame *home, const sc_member *member)
+{
+    if (member->kind == SC_MEMBER_PARAM)
+        sc_build_param(home, member->decl->loc, member);
+    else if (member->kind == SC_MEMBER_CACHE)
+        sc_build_cache(home, member->decl->loc, member);
+    else if (member->kind == SC_MEMBER_SUB && member->block != NULL && !member->block->broken)
+        instantiate(home, member, sc_build_path(home->b, home->instance->path, member->name.text));
+}
+
 static sc_bval_list call_sub(sc_frame *f, const sc_expr *call, const sc_member *member)
 {
     sc_builder *b = f->b;
@@ -500,13 +524,11 @@ static sc_bval_list call_sub(sc_frame *f, const sc_expr *call, const sc_member *
         (sub->stack.text != 0 && !stack_index(f, sub, call->loc, &index)))
         return no_results(b, callable);
     sc_frame home = sc_build_home(f);
-    sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
-    *instance = (sc_instance){.unit = member->block, .substitutions = home.instance->substitutions};
-    instance->path = sc_build_path(b, f->instance->path, sub->name.text);
+    sc_sym path = sc_build_path(b, f->instance->path, sub->name.text);
     if (sub->stack.text != 0)
-        instance->path = sc_intern_printf(&b->context->names, "%s[%lld]", sc_name_text(b, instance->path), (long long)index);
-    if (!sc_build_dim_args(&home, callable, sub->dim_args.data, sub->dim_args.count, sub->loc, instance) ||
-        !sc_build_statics(&home, callable, &sub->statics, instance))
+        path = sc_intern_printf(&b->context->names, "%s[%lld]", sc_name_text(b, path), (long long)index);
+    const sc_instance *instance = instantiate(&home, member, path);
+    if (instance == NULL)
         return no_results(b, callable);
     sc_frame *callee = sc_build_frame(b, f, callable, instance, instance->path, instance->path);
     return bind_formals(f, callee, call) ? sc_build_run(callee) : no_results(b, callable);

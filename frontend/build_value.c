@@ -266,6 +266,7 @@ static uint32_t declare_state(sc_frame *f, const sc_member *member, sc_sym path)
     const sc_pdecl *decl = member->decl;
     bool is_param = member->kind == SC_MEMBER_PARAM;
     sc_type_info info;
+    sc_map_insert(&b->program->elaborated, (uint64_t)(uintptr_t)decl, 0, NULL);
     sc_dtype dtype = sc_build_dtype_of(b, is_param ? SC_KIND_PARAM : SC_KIND_CACHE, path);
     sc_type_ref ref = {.dtype = decl->dtype, .shape = decl->shape, .loc = decl->loc};
     sc_frame home = sc_build_home(f);

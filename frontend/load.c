@@ -103,6 +103,21 @@ sc_file *sc_parse_file(sc_context *context, const char *path)
     return read_and_parse(context, path, (sc_loc){0});
 }
 
+/* Pipes have none: what /dev/stdin leads to may be no path. */
+static bool canonical_path(const char *path, char canonical[PATH_MAX])
+{
+    struct stat status;
+    if (realpath(path, canonical) != NULL)
+        return true;
+    int error = errno;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode) && strlen(path) < PATH_MAX) {
+        strcpy(canonical, path);
+        return true;
+    }
+    errno = error;
+    return false;
+}
+
 /* The files between the two mentions of one file, outermost first. */
 static void report_cycle(sc_loader *loader, uint32_t index, const char *path, sc_loc import)
 {
@@ -135,7 +150,7 @@ static sc_file *load(sc_loader *loader, const char *path, sc_loc import)
 {
     sc_context *context = loader->context;
     char canonical[PATH_MAX];
-    if (realpath(path, canonical) == NULL) {
+    if (!canonical_path(path, canonical)) {
         report_unreadable(context, path, errno, import);
         return NULL;
     }

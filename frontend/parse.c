@@ -2,7 +2,7 @@
  *
  * The token stream does what neither neighbour can do alone: it counts brackets (so that the scanner knows when it is inside a plan),
  * and it mends the mistakes that would otherwise make every later line look wrong: a file without `lang 1;`, a misspelt declaration,
- * and a closing brace that is missing before the next declaration. */
+ * an opening brace that is missing before the first statement of a body, and a closing one before the next declaration. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,6 +210,7 @@ static void track_brackets(sc_parser *parser, const sc_token *token)
         break;
     case ')':
         close_bracket(parser, '(');
+        parser->past_formals = true;
         break;
     case ']':
         close_bracket(parser, '[');
@@ -230,7 +231,7 @@ static void track_brackets(sc_parser *parser, const sc_token *token)
     }
 }
 
-/* The next token of the text, or one that was put before it: `lang 1 ;` or closing braces. */
+/* The next token of the text, or one that was put before it: `lang 1 ;` or braces. */
 static void read_token(sc_parser *parser, sc_token *token)
 {
     static const int version[] = {';', SC_T_INT, SC_T_LANG};
@@ -239,6 +240,9 @@ static void read_token(sc_parser *parser, sc_token *token)
         token->kind = sc_scan(&token->value, &token->loc, parser->scanner);
     } else if (parser->version_tokens > 0) {
         *token = (sc_token){.kind = version[--parser->version_tokens], .loc = nothing, .value.integer = {1, 0}};
+    } else if (parser->opening) {
+        parser->opening = false;
+        *token = (sc_token){.kind = '{', .loc = nothing};
     } else if (parser->closing > 0) {
         parser->closing--;
         *token = (sc_token){.kind = '}', .loc = nothing};
@@ -254,6 +258,72 @@ static void hold(sc_parser *parser, sc_token *token)
     parser->held = *token;
     parser->holds = true;
     read_token(parser, token);
+}
+
+/* A word that is read before the brace of its plan is a name to the scanner. */
+static int plan_statement(const sc_parser *parser, const sc_token *token)
+{
+    static const struct {
+        const char *word;
+        int kind;
+    } rows[] = {{"mesh", SC_T_MESH},       {"bind", SC_T_BIND},
+                {"shard", SC_T_SHARD},     {"pin", SC_T_PIN},
+                {"style", SC_T_STYLE},     {"stage", SC_T_STAGE},
+                {"remat", SC_T_REMAT},     {"offload", SC_T_OFFLOAD},
+                {"tune", SC_T_TUNE},       {"expect", SC_T_EXPECT},
+                {"reshard", SC_T_RESHARD}, {"precision", SC_T_PRECISION},
+                {"pad", SC_T_PAD},         {"accumulate", SC_T_ACCUMULATE}};
+    for (size_t i = 0; token->kind == SC_T_IDENT && i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(sc_text(parser->context, token->value.name.text), rows[i].word) == 0)
+            return rows[i].kind;
+    }
+    return 0;
+}
+
+/* Whether a token starts a statement of a model's or function's body, and can be nothing of its header. */
+static bool starts_body(const sc_parser *parser, const sc_token *token)
+{
+    static const int kinds[] = {SC_T_PARAM, SC_T_CACHE, SC_T_SUB, SC_T_FN, SC_T_ENTRY, SC_T_REPEAT, SC_T_RETURN};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (token->kind == kinds[i])
+            return true;
+    }
+    const char *next = sc_source_text(parser, token->loc.end);
+    while (*next == ' ' || *next == '\t')
+        next++;
+    return token->kind == SC_T_IDENT && (*next == '=' || *next == ',' || *next == ':');
+}
+
+/* The header of a body is complete, and what comes is the body's first statement. */
+static bool lacks_brace(const sc_parser *parser, const sc_token *token)
+{
+    int last = parser->last.kind, before = parser->before_last.kind;
+    if (parser->open.count > 0 && parser->open.data[parser->open.count - 1].kind != '{')
+        return false;
+    switch (parser->statement.kind) {
+    case SC_T_MODEL:
+    case SC_T_REPEAT:
+        return before == parser->statement.kind && last == SC_T_IDENT && starts_body(parser, token);
+    case SC_T_PLAN:
+        return before == SC_T_FOR && last == SC_T_IDENT && plan_statement(parser, token) != 0;
+    case SC_T_WEIGHTS:
+        return before == SC_T_FOR && last == SC_T_IDENT && token->kind == SC_T_IDENT;
+    case SC_T_FN:
+    case SC_T_BLOCK:
+    case SC_T_ENTRY:
+        return parser->past_formals && (last == ')' || last == ']' || before == SC_T_ALONG) && starts_body(parser, token);
+    default:
+        return false;
+    }
+}
+
+static void put_brace(sc_parser *parser, sc_token *token)
+{
+    sc_report_missing_brace(parser, token->loc);
+    if (parser->statement.kind == SC_T_PLAN)
+        token->kind = plan_statement(parser, token);
+    parser->opening = true;
+    hold(parser, token);
 }
 
 static void mend(sc_parser *parser, sc_token *token)
@@ -272,6 +342,8 @@ static void mend(sc_parser *parser, sc_token *token)
         sc_report_misplaced_declaration(parser, token->loc);
         parser->closing = parser->brace_depth;
         hold(parser, token);
+    } else if (lacks_brace(parser, token)) {
+        put_brace(parser, token);
     }
 }
 
@@ -284,8 +356,10 @@ int sc_next_token(sc_value *value, sc_loc *loc, sc_parser *parser)
         mend(parser, &token);
     track_brackets(parser, &token);
     sc_past_token past = {token.kind, token.loc, token.kind == SC_T_IDENT ? token.value.name.text : 0};
-    if (starts_statement(parser))
+    if (starts_statement(parser)) {
         parser->statement = past;
+        parser->past_formals = false;
+    }
     parser->before_last = parser->last;
     parser->last = past;
     *value = token.value;

@@ -389,6 +389,15 @@ void sc_report_misplaced_declaration(sc_parser *parser, sc_loc loc)
     }
 }
 
+void sc_report_missing_brace(sc_parser *parser, sc_loc loc)
+{
+    sc_diag *diag = &parser->context->diag;
+    const char *text =
+        sc_arena_printf(&parser->context->arena, "found '%.*s', wanted '{'", (int)(loc.end - loc.begin), sc_source_text(parser, loc.begin));
+    sc_report(diag, SC_D_syntax, loc, text, NULL);
+    sc_report_note(diag, (sc_loc){parser->last.loc.end, parser->last.loc.end}, "is a '{' missing here?");
+}
+
 void sc_report_block_comment(sc_parser *parser, sc_loc loc)
 {
     sc_report(&parser->context->diag, SC_D_syntax, (sc_loc){loc.begin, loc.begin + 2}, "'/*' does not start a comment", NULL);

@@ -145,7 +145,9 @@ typedef struct sc_parser {
     bool in_plan;       /* inside its braces: the scanner knows more words */
     bool started;       /* the first token was seen */
     int version_tokens; /* of `lang 1 ;` that are still to be handed out in place of a missing one */
-    uint32_t closing;   /* braces that are still to be handed out before `held` */
+    bool opening;       /* a brace is to be handed out before `held` */
+    uint32_t closing;   /* closing ones that still are */
+    bool past_formals;  /* a parenthesis was closed in this statement */
     bool holds;
     sc_token held;
     sc_past_token last, before_last, statement; /* the newest two and the first of its statement, for messages */
@@ -185,5 +187,7 @@ void sc_report_block_comment(sc_parser *parser, sc_loc loc);
 void sc_report_bad_characters(sc_parser *parser, sc_loc loc);
 /* A declaration inside braces: a closing one is probably missing. */
 void sc_report_misplaced_declaration(sc_parser *parser, sc_loc loc);
+/* The first statement of a body that has no opening brace. */
+void sc_report_missing_brace(sc_parser *parser, sc_loc loc);
 
 #endif

@@ -144,11 +144,6 @@ static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *r
         sc_report_note(diag, plan->axis_locs[before], "the first is here");
         return false;
     }
-    if (plan->mesh.axis_count == SC_MAX_AXES) {
-        sc_report(diag, SC_D_bad_mesh, def->name.loc, sc_arena_printf(&plan->context->arena, "a mesh has at most %d axes", SC_MAX_AXES),
-                  NULL);
-        return false;
-    }
     int64_t size = 0;
     const sc_binding *override = override_of(plan, def->name.text);
     bool automatic = override == NULL && is_auto(plan, def->size);
@@ -230,8 +225,14 @@ bool sc_plan_resolve_mesh(sc_resolved_plan *plan)
             return false;
         }
         first = stmt;
-        for (uint32_t i = 0; i < stmt->axes.count; i++)
+        for (uint32_t i = 0; i < stmt->axes.count; i++) {
+            if (plan->mesh.axis_count == SC_MAX_AXES) {
+                sc_report(&plan->context->diag, SC_D_bad_mesh, stmt->axes.data[i].name.loc,
+                          sc_arena_printf(&plan->context->arena, "a mesh has at most %d axes", SC_MAX_AXES), NULL);
+                return false;
+            }
             fine = add_axis(plan, &stmt->axes.data[i], &ranks) && fine;
+        }
     }
     if (!fine || !set_auto(plan, ranks) || !check_overrides(plan))
         return false;

@@ -214,7 +214,7 @@ static bool tie_splits(void *dims, sc_dim a, sc_dim b)
 static bool tie_renamed(sc_seeding *s, sc_func_id func, tie_function *tie, void *what)
 {
     bool changed = false;
-    sc_for_each_op(s->m, func, op) {
+    sc_for_each_op (s->m, func, op) {
         const sc_op *o = sc_op_at(s->m, op);
         const sc_attr *from = sc_op_attr(o, SC_ATTR_dims), *to = sc_op_attr(o, SC_ATTR_to);
         if ((sc_op_traits(o) & SC_VIEW) == 0 || from == NULL || to == NULL || from->count != to->count)
@@ -368,6 +368,21 @@ static void note_padding(sc_seeding *s, sc_dim dim, uint64_t size, uint64_t prod
                    sc_text(s->context, s->m->dims.data[dim].name), multiple, padded, waste < 10 ? 2 : 0, waste);
 }
 
+/* A step's micro-batches are smaller than the dim that the plan speaks of. */
+static void note_micro_batches(sc_seeding *s, sc_dim dim, int64_t size)
+{
+    sc_sym split;
+    int64_t count = sc_plan_micro_batches(s->plan, &split);
+    const sc_program *program = s->plan->program;
+    uint32_t whole = count > 1 ? sc_program_dim(program, split) : SC_NONE;
+    int64_t *sizes = sc_arena_array(&s->context->arena, program->dims.count, sizeof *sizes);
+    if (whole == SC_NONE || s->m->dims.data[dim].name != split || !sc_dims_sizes(program, &s->bindings, SC_NONE, sizes) ||
+        sizes[whole] / count != size)
+        return;
+    sc_report_note(&s->context->diag, s->plan->accumulate->loc, "a micro-batch has %" PRId64 " of %s = %" PRId64, size,
+                   sc_text(s->context, split), sizes[whole]);
+}
+
 void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc)
 {
     sc_diag *diag = &s->context->diag;
@@ -381,6 +396,7 @@ void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_
         sc_report(diag, SC_D_does_not_divide, loc, name, size_text, wanted, shards, legal_sizes(s, dim), NULL);
         note_padding(s, dim, (uint64_t)size, product);
     }
+    note_micro_batches(s, dim, size);
     sc_plan_note_axes(s->plan, axes);
 }
 

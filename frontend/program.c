@@ -61,6 +61,10 @@ void sc_report_unknown_dim(const sc_program *program, sc_name name)
 {
     sc_context *context = program->context;
     sc_text_list list = {0};
+    bool is_new;
+    sc_map_insert(program->missing_dims, name.text, 0, &is_new);
+    if (!is_new)
+        return;
     for (uint32_t i = 0; i < program->dims.count; i++)
         sc_suggest_add(context, &list, program->dims.data[i].name.text);
     sc_report(&context->diag, SC_D_unknown_dim, name.loc, sc_text(context, name.text), sc_suggest(context, name.text, &list), (char *)NULL);
@@ -231,6 +235,8 @@ sc_program *sc_program_new(sc_context *context, const sc_file *file)
 {
     sc_program *program = sc_arena_alloc(&context->arena, sizeof *program);
     program->context = context;
+    program->missing_dims = sc_arena_alloc(&context->arena, sizeof *program->missing_dims);
+    *program->missing_dims = (sc_map){.arena = &context->arena};
     program->dim_map.arena = program->block_map.arena = program->model_map.arena = program->fn_map.arena = &context->arena;
     program->seen.arena = program->elaborated.arena = &context->arena;
     collect_file(program, file);

@@ -52,6 +52,7 @@ struct sc_program {
     sc_context *context;
     SC_VEC(sc_dim_decl) dims;
     sc_map dim_map;
+    sc_map *missing_dims;       /* names of dims that are not declared, told once */
     SC_VEC(uint32_t) dim_order; /* each dim after those its size depends on */
     SC_VEC(sc_unit *) blocks;
     sc_map block_map;
@@ -63,7 +64,7 @@ struct sc_program {
     SC_VEC(const sc_plan *) plans;
     SC_VEC(const sc_weights *) weights;
     sc_map seen;       /* hashes of the files read so far */
-    sc_map elaborated; /* callables whose bodies some elaboration has gone through, by their place */
+    sc_map elaborated; /* callables and declarations that some elaboration has gone through, by their place */
 };
 
 enum { SC_MAX_INLINE_DEPTH = 64 };
@@ -80,6 +81,7 @@ uint32_t sc_program_dim(const sc_program *program, sc_sym name);
 typedef SC_VEC(const char *) sc_text_list;
 void sc_suggest_add(sc_context *context, sc_text_list *list, sc_sym name);
 const char *sc_suggest(sc_context *context, sc_sym wanted, const sc_text_list *list);
+/* A name that is not declared is one mistake, wherever it is used: only the first place is told. */
 void sc_report_unknown_dim(const sc_program *program, sc_name name);
 
 /* ---- dims (sema_dims.c) ---- */

@@ -62,12 +62,14 @@ static reader read_names(const reader *outer, const char *owner, sc_loc loc, con
     sc_context *context = r.program->context;
     list_words(context, words, &r.known);
     assert(r.known.data != NULL); /* every owner has arguments */
+    bool unnamed = false;
     for (uint32_t i = 0; i < args->count; i++) {
         const sc_arg *arg = &args->data[i];
         bool placed = i < positional && arg->values.count == 1;
         const char *name = arg->name.text != 0 ? sc_text(context, arg->name.text) : placed ? r.known.data[i] : NULL;
         int at = name == NULL ? -1 : find_word(&r.known, name);
         if (at < 0) {
+            unnamed = unnamed || name == NULL;
             fail(&r, SC_D_bad_argument, arg->loc,
                  name == NULL ? text_of(&r, "arguments of %s are named", owner)
                               : text_of(&r, "%s has no argument '%s'%s", owner, name, sc_suggest(context, arg->name.text, &r.known)));
@@ -80,7 +82,7 @@ static reader read_names(const reader *outer, const char *owner, sc_loc loc, con
             r.given[at] = arg;
     }
     for (uint32_t i = 0; i < required; i++) {
-        if (r.given[i] != NULL || (i > 0 && r.failed)) /* a name that was not understood may be the missing one */
+        if (r.given[i] != NULL || unnamed || (i > 0 && r.failed)) /* what was not understood may be the missing one */
             continue;
         r.failed = true;
         sc_report(&context->diag, SC_D_wrong_count, args->count > 0 ? args->data[0].loc : loc, owner,

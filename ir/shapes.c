@@ -389,7 +389,9 @@ bool shape_slice(sc_shape_request *request)
         return false;
     const sc_attr *from = attribute(request, SC_ATTR_from);
     int64_t size = dim_size(operand(request, 0), attribute(request, SC_ATTR_dims)->dims[0]), first = from == NULL ? 0 : from->integer;
-    if (first < 0 || (size != 0 && request->new_size != 0 && first > size - request->new_size))
+    if (first < 0)
+        return fail(request, "slice begins at an element of at least 0, not at %lld", (long long)first);
+    if (size != 0 && request->new_size != 0 && first > size - request->new_size)
         return fail(request, "slice takes %lld elements from %lld on of a dim of %lld", (long long)request->new_size, (long long)first,
                     (long long)size);
     one_result(request, &type);

@@ -5,6 +5,14 @@
 #include "passes/assign.h"
 #include "passes/pass.h"
 
+/* Two lines that want one axis of one value for different dims, and the value that is told. */
+typedef struct sc_conflict {
+    const sc_seed *seed;
+    uint32_t atom, dim, other; /* other: the rule that has the atom */
+    sc_value last;             /* where they met last */
+    uint32_t more;             /* other values */
+} sc_conflict;
+
 typedef struct sc_propagation {
     sc_module *m;
     sc_placing *placing;
@@ -13,9 +21,10 @@ typedef struct sc_propagation {
     sc_op_id *users;
     bool *queued; /* per op */
     SC_VEC(sc_op_id) active, next;
-    bool *is_input; /* per value: result of an input op, which takes no placement by propagation */
+    bool *is_input;    /* per value: result of an input op, which takes no placement by propagation */
     uint8_t *stage_of; /* per op: sc_stage; ops and values of other stages than the current one are left alone */
     uint8_t stage;
+    SC_VEC(sc_conflict) conflicts; /* not told yet */
 } sc_propagation;
 
 /* A forward program is placed first, by itself: training does not change it. Then what follows from it. */

@@ -22,22 +22,52 @@ static const char *shown_dim(const sc_module *m, sc_value value, uint32_t index)
     return sc_text(m->context, m->dims.data[dim->group != SC_NONE ? dim->group : dim->dim].name);
 }
 
-static bool report_conflict(sc_propagation *p, const sc_seed *seed, uint32_t atom, uint32_t dim)
+/* Two lines that meet on one value mostly meet on many: one is told, the first that has a name. */
+static void note_conflict(sc_propagation *p, const sc_seed *seed, uint32_t atom, uint32_t dim)
+{
+    const sc_value_info *values = p->m->values.data;
+    uint32_t other = sc_cause_of(p->placing, seed->value, atom)->rule, axis = p->m->mesh.atoms[atom].axis;
+    sc_conflict conflict = {.seed = seed, .atom = atom, .dim = dim, .other = other, .last = seed->value};
+    for (uint32_t i = 0; i < p->conflicts.count; i++) {
+        sc_conflict *known = &p->conflicts.data[i];
+        if (known->seed->rule != seed->rule || known->other != other || p->m->mesh.atoms[known->atom].axis != axis)
+            continue;
+        conflict.more = known->more + (known->last != seed->value);
+        if (values[known->seed->value].path != 0 || values[seed->value].path == 0)
+            conflict = (sc_conflict){known->seed, known->atom, known->dim, other, seed->value, conflict.more};
+        *known = conflict;
+        return;
+    }
+    *sc_vec_push(&p->m->context->arena, &p->conflicts) = conflict;
+}
+
+static void report_conflict(const sc_propagation *p, const sc_conflict *conflict)
 {
     sc_module *m = p->m;
-    const sc_cause *cause = sc_cause_of(p->placing, seed->value, atom);
+    const sc_seed *seed = conflict->seed;
     const sc_rule_ref *mine = &m->rules.data[seed->rule];
     sc_diag *diag = &m->context->diag;
     sc_report(diag, SC_D_two_dims_one_axis, mine->loc, value_name(m, seed->value),
-              sc_text(m->context, m->mesh.axes[m->mesh.atoms[atom].axis].name),
-              shown_dim(m, seed->value, p->placing->at[seed->value].on[atom]), shown_dim(m, seed->value, dim), NULL);
-    if (cause->rule != SC_NONE) {
-        const sc_rule_ref *other = &m->rules.data[cause->rule];
+              sc_text(m->context, m->mesh.axes[m->mesh.atoms[conflict->atom].axis].name),
+              shown_dim(m, seed->value, p->placing->at[seed->value].on[conflict->atom]), shown_dim(m, seed->value, conflict->dim), NULL);
+    if (conflict->other != SC_NONE) {
+        const sc_rule_ref *other = &m->rules.data[conflict->other];
         sc_report_note(diag, other->loc, "the other line is here: %s", sc_text(m->context, other->text));
     }
     sc_loc place = m->ops.data[sc_def(m, seed->value)].loc;
     sc_report_note(diag, place, "the value: %s", sc_type_text(m, m->values.data[seed->value].type));
-    return false;
+    if (conflict->more > 0)
+        sc_report_note(diag, (sc_loc){0}, "the same two lines meet on %u more value%s", conflict->more, conflict->more == 1 ? "" : "s");
+}
+
+/* Whether there was none. */
+static bool report_conflicts(sc_propagation *p)
+{
+    bool fine = p->conflicts.count == 0;
+    for (uint32_t i = 0; i < p->conflicts.count; i++)
+        report_conflict(p, &p->conflicts.data[i]);
+    p->conflicts.count = 0;
+    return fine;
 }
 
 static void place_atom(sc_propagation *p, const sc_seed *seed, uint32_t dim, uint32_t atom)
@@ -55,10 +85,9 @@ static bool is_settled(const sc_propagation *p, const sc_seed *seed, uint32_t at
     return on != SC_ON_NOTHING && strength_of != NULL && strength_of[(size_t)seed->value * p->placing->atom_count + atom] < seed->strength;
 }
 
-static bool lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_of)
+static void lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_of)
 {
     sc_placement *at = &p->placing->at[seed->value];
-    bool fine = true;
     for (uint32_t s = 0; s < seed->split_count; s++) {
         int dim = sc_type_find_dim(sc_type_of(p->m, seed->value), seed->splits[s].dim);
         for (uint32_t i = 0; dim >= 0 && i < seed->splits[s].atoms.count; i++) {
@@ -66,7 +95,7 @@ static bool lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_o
             if (at->on[atom] == dim || is_settled(p, seed, atom, strength_of))
                 continue;
             if (at->on[atom] != SC_ON_NOTHING) {
-                fine = report_conflict(p, seed, atom, (uint32_t)dim);
+                note_conflict(p, seed, atom, (uint32_t)dim);
                 continue;
             }
             sc_type_info type = *sc_type_of(p->m, seed->value);
@@ -79,7 +108,6 @@ static bool lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_o
         }
     }
     sc_propagation_touch(p, seed->value);
-    return fine;
 }
 
 /* Atoms that a pin leaves out stay out. */
@@ -117,12 +145,11 @@ static void sort_across_lines(sc_propagation *p, sc_value value)
 bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds)
 {
     uint8_t *strength_of = sc_arena_array(&p->m->context->arena, (size_t)p->placing->value_count * p->placing->atom_count, 1);
-    bool fine = true;
     for (int strength = SC_SEED_FIXED; strength <= SC_SEED_STRONG; strength++) {
         for (uint32_t i = 0; i < seeds->list.count; i++) {
             const sc_seed *seed = &seeds->list.data[i];
             if ((int)seed->strength == strength)
-                fine = lay_seed(p, seed, strength_of) && fine;
+                lay_seed(p, seed, strength_of);
         }
         for (uint32_t i = 0; i < seeds->list.count; i++) {
             const sc_seed *seed = &seeds->list.data[i];
@@ -134,7 +161,7 @@ bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds)
         if (seeds->list.data[i].strength == SC_SEED_STRONG)
             sort_across_lines(p, seeds->list.data[i].value);
     }
-    return fine;
+    return report_conflicts(p);
 }
 
 /* Every sub-axis of the atoms' axes is still unused by the value, and what remains of the dims divides. */
@@ -162,7 +189,6 @@ static bool is_free(const sc_propagation *p, const sc_seed *seed)
 
 bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds)
 {
-    bool fine = true;
     sc_arena *arena = &p->m->context->arena;
     bool *eligible = sc_arena_array(arena, seeds->list.count, sizeof *eligible); /* judged before any is laid: order does not matter */
     uint8_t *strength_of = sc_arena_array(arena, (size_t)p->placing->value_count * p->placing->atom_count, 1);
@@ -172,16 +198,15 @@ bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds)
         for (uint32_t i = 0; i < seeds->list.count; i++) {
             const sc_seed *seed = &seeds->list.data[i];
             if (eligible[i] && seed->split_count > 0 && seed->splits[0].atoms.atoms[0] == a)
-                fine = lay_seed(p, seed, strength_of) && fine;
+                lay_seed(p, seed, strength_of);
         }
     }
-    return fine;
+    return report_conflicts(p);
 }
 
 /* Storage splits are the minor ones of what uses want. An axis that propagation has given to the parameter is not taken again. */
 bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds)
 {
-    bool fine = true;
     for (uint32_t i = 0; i < seeds->list.count; i++) {
         const sc_seed *seed = &seeds->list.data[i];
         sc_placement *at = &p->placing->at[seed->value];
@@ -196,9 +221,9 @@ bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds)
                 if (at->on[atom] == SC_ON_NOTHING && sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
                     place_atom(p, seed, (uint32_t)dim, atom);
                 else if (at->on[atom] != SC_ON_NOTHING && at->on[atom] != dim && cause->op == SC_NONE && cause->rule != SC_NONE)
-                    fine = report_conflict(p, seed, atom, (uint32_t)dim);
+                    note_conflict(p, seed, atom, (uint32_t)dim);
             }
         }
     }
-    return fine;
+    return report_conflicts(p);
 }

@@ -220,6 +220,14 @@ static size_t edit_distance(const char *a, const char *b)
     return row[length];
 }
 
+static size_t common_prefix(const char *a, const char *b)
+{
+    size_t length = 0;
+    while (a[length] != 0 && a[length] == b[length])
+        length++;
+    return length;
+}
+
 const char *sc_nearest(const char *name, const char *const *candidates, size_t count)
 {
     const char *best = NULL;
@@ -228,7 +236,8 @@ const char *sc_nearest(const char *name, const char *const *candidates, size_t c
         if (strlen(candidates[i]) > LONGEST_NAME)
             continue;
         size_t distance = edit_distance(name, candidates[i]);
-        if (distance < best_distance) {
+        bool begins_alike = best != NULL && common_prefix(name, candidates[i]) > common_prefix(name, best);
+        if (distance < best_distance || (distance == best_distance && begins_alike)) {
             best = candidates[i];
             best_distance = distance;
         }

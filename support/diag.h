@@ -65,7 +65,8 @@ void sc_diag_render_text(const sc_diag *diag, sc_sources *sources, sc_strbuf *ou
  */
 void sc_diag_render_json(const sc_diag *diag, sc_sources *sources, sc_strbuf *out);
 
-/* Of `count` candidates, the nearest to `name` by edit distance, or NULL when none is near (distance <= 1 + length / 3). */
+/* Of `count` candidates, the nearest to `name` by edit distance, or NULL when none is near (distance <= 1 + length / 3);
+ * of several, one that begins most alike. */
 const char *sc_nearest(const char *name, const char *const *candidates, size_t count);
 
 #endif

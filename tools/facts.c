@@ -5,6 +5,7 @@
 #include "support/strbuf.h"
 #include "tools/draw.h"
 #include "tools/flops.h"
+#include "tools/trial.h"
 
 /* ---- the entry ---- */
 
@@ -19,7 +20,21 @@ static sc_entry_info find_entry(const sc_compiled *c)
     return (sc_entry_info){0};
 }
 
-/* Inputs of a function of a module whose sizes are whole; it is in no program. */
+/* The parts of a composite stand together. */
+static sc_fact_type whole_type(const sc_module *m, sc_type id)
+{
+    const sc_type_info *type = &m->types.data[id];
+    sc_fact_type whole = {.text = sc_type_text(m, id)};
+    for (uint32_t d = 0; d < type->rank; d++) {
+        if (d > 0 && type->dims[d].group != SC_NONE && type->dims[d].group == type->dims[d - 1].group)
+            whole.sizes[whole.rank - 1] *= type->dims[d].size;
+        else
+            whole.sizes[whole.rank++] = type->dims[d].size;
+    }
+    return whole;
+}
+
+/* Inputs and outputs of a function of a module whose sizes are whole; it is in no program. */
 static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id func, sc_fact_entry *out)
 {
     sc_draws draws;
@@ -38,13 +53,15 @@ static void entry_facts(const sc_compiled *c, const sc_module *m, sc_func_id fun
         const sc_type_info *type = &m->types.data[id];
         sc_fact_input *input = sc_vec_push(&m->context->arena, &out->inputs);
         *input = (sc_fact_input){.name = sc_text(m->context, sc_op_word(sc_op_at(m, op), SC_ATTR_name)),
-                                 .type = sc_type_text(m, id),
+                                 .type = whole_type(m, id),
                                  .dtype = type->dtype,
                                  .rank = type->rank,
                                  .draw = draws.inputs.data[at++]};
         for (uint32_t d = 0; d < type->rank; d++)
             input->sizes[d] = type->dims[d].size;
     }
+    for (uint32_t i = 0; i < sc_output_count(m, func); i++)
+        *sc_vec_push(&m->context->arena, &out->outputs) = whole_type(m, m->values.data[sc_returned(m, func)->operands[i]].type);
 }
 
 /* ---- the train step ---- */

@@ -83,10 +83,23 @@ static sc_machine *load(sc_local_run *run)
     return machine != NULL ? machine : failed(context, "there is not enough memory");
 }
 
+/* --ranks decides an `auto` axis; else the plan has said how many there are. */
+static bool has_ranks(sc_local_run *run)
+{
+    uint64_t asked = run->options->ranks, ranks = sc_mesh_ranks(&run->c->local->mesh);
+    if (asked == 0 || asked == ranks)
+        return true;
+    const char *text = sc_arena_printf(&run->context->arena, "--ranks %llu, but the plan's mesh has %llu", (unsigned long long)asked,
+                                       (unsigned long long)ranks);
+    sc_report(&run->context->diag, SC_D_usage, (sc_loc){0}, text, NULL);
+    return false;
+}
+
 sc_machine *sc_local_run_open(void *user)
 {
     sc_local_run *run = user;
-    run->machine = run->options->interpret ? interpret(run) : load(run);
+    if (has_ranks(run))
+        run->machine = run->options->interpret ? interpret(run) : load(run);
     return run->machine;
 }
 

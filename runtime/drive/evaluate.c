@@ -36,6 +36,8 @@ static bool find_func(evaluation *e)
     if (func >= e->machine->func_count)
         return fail(e->context, "the program has no forward function");
     e->func = &e->machine->funcs[func];
+    if (e->func->output_count != e->facts->entry.outputs.count)
+        return fail(e->context, "the program has not the outputs of its entry");
     e->arrays = sc_arena_array(arena, e->func->output_count + 1u, sizeof *e->arrays);
     e->sums = sc_arena_array(arena, e->func->output_count + 1u, sizeof *e->sums);
     e->is_scalar = e->func->output_count > 0;
@@ -95,15 +97,15 @@ static void write_outputs(const evaluation *e, const char *path)
     sc_safetensors_error error = {0};
     sc_safetensors_item *items = sc_arena_array(arena, e->func->output_count, sizeof *items);
     for (uint32_t i = 0; i < e->func->output_count; i++) {
-        const sc_array *array = &e->arrays[i];
-        uint64_t *shape = sc_arena_array(arena, array->rank + 1u, sizeof *shape);
-        for (uint32_t d = 0; d < array->rank; d++)
-            shape[d] = (uint64_t)array->sizes[d];
+        const sc_fact_type *type = &e->facts->entry.outputs.data[i];
+        uint64_t *shape = sc_arena_array(arena, type->rank + 1u, sizeof *shape);
+        for (uint32_t d = 0; d < type->rank; d++)
+            shape[d] = (uint64_t)type->sizes[d];
         items[i] = (sc_safetensors_item){.name = sc_arena_printf(arena, "out%u", i),
                                          .element = sc_element_of_dtype(sc_dtype_find(e->func->outputs[i].dtype)),
-                                         .rank = array->rank,
+                                         .rank = type->rank,
                                          .shape = shape,
-                                         .values = array->data};
+                                         .values = e->arrays[i].data};
     }
     if (!sc_safetensors_write(path, items, e->func->output_count, NULL, 0, &error))
         sc_report(&e->context->diag, SC_D_cannot_write, (sc_loc){0}, path,
@@ -142,12 +144,9 @@ static void print_scalars(const evaluation *e, const objective *o, sc_strbuf *ou
 static void print_shapes(const evaluation *e, sc_strbuf *out)
 {
     for (uint32_t i = 0; i < e->func->output_count; i++) {
-        const sc_tensor_info *info = &e->func->outputs[i];
-        sc_strbuf_printf(out, "out%u %s[", i, info->dtype);
-        for (uint32_t d = 0; d < info->rank; d++)
-            sc_strbuf_printf(out, "%s%s=%lld", d > 0 ? ", " : "", info->dims[d].name, (long long)info->dims[d].size);
-        sc_strbuf_add(out, info->rank == 0 ? "]" : "] ");
-        if (info->rank == 0)
+        const sc_fact_type *type = &e->facts->entry.outputs.data[i];
+        sc_strbuf_printf(out, "out%u %s%s", i, type->text, type->rank == 0 ? "" : " ");
+        if (type->rank == 0)
             sc_strbuf_printf(out, " = %.10g", e->arrays[i].data[0]);
         else if (e->options->output != NULL)
             sc_strbuf_printf(out, "written to %s", e->options->output);

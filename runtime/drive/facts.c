@@ -35,17 +35,24 @@ static json_t *draw_json(const sc_draw *draw)
                      (json_int_t)draw->high, "may_ignore", (int)draw->may_ignore, "ignore", draw->ignore);
 }
 
+static json_t *type_json(const sc_fact_type *type)
+{
+    return json_pack("{s:s, s:o}", "text", type->text, "sizes", sizes_json(type->sizes, type->rank));
+}
+
 static json_t *entry_json(const sc_fact_entry *entry)
 {
-    json_t *inputs = json_array();
+    json_t *inputs = json_array(), *outputs = json_array();
     for (uint32_t i = 0; i < entry->inputs.count; i++) {
         const sc_fact_input *input = &entry->inputs.data[i];
-        json_array_append_new(inputs, json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", input->name, "type", input->type, "dtype",
+        json_array_append_new(inputs, json_pack("{s:s, s:o, s:s, s:o, s:o}", "name", input->name, "type", type_json(&input->type), "dtype",
                                                 sc_dtypes[input->dtype].name, "sizes", sizes_json(input->sizes, input->rank), "draw",
                                                 draw_json(&input->draw)));
     }
-    return json_pack("{s:s, s:I, s:o, s:b, s:b, s:f}", "name", entry->name, "func", (json_int_t)entry->func, "inputs", inputs, "cached",
-                     (int)entry->is_cached, "minimised", (int)entry->is_minimised, "flops", entry->flops);
+    for (uint32_t i = 0; i < entry->outputs.count; i++)
+        json_array_append_new(outputs, type_json(&entry->outputs.data[i]));
+    return json_pack("{s:s, s:I, s:o, s:o, s:b, s:b, s:f}", "name", entry->name, "func", (json_int_t)entry->func, "inputs", inputs,
+                     "outputs", outputs, "cached", (int)entry->is_cached, "minimised", (int)entry->is_minimised, "flops", entry->flops);
 }
 
 static json_t *group_json(const sc_optimizer_settings *group)
@@ -170,27 +177,36 @@ static bool read_draw(reading *r, json_t *from, sc_draw *out)
     return true;
 }
 
+static bool read_type(reading *r, json_t *from, sc_fact_type *out)
+{
+    const char *text;
+    json_t *sizes;
+    if (json_unpack(from, "{s:s, s:o}", "text", &text, "sizes", &sizes) != 0)
+        return fail(r, "a type");
+    out->text = copy_of(r, text);
+    return read_sizes(r, sizes, 1, SC_ARRAY_MAX_RANK, out->sizes, &out->rank);
+}
+
 static bool read_input(reading *r, json_t *from, sc_fact_input *out)
 {
-    const char *name, *type, *dtype;
-    json_t *sizes, *draw;
-    if (json_unpack(from, "{s:s, s:s, s:s, s:o, s:o}", "name", &name, "type", &type, "dtype", &dtype, "sizes", &sizes, "draw", &draw) != 0)
+    const char *name, *dtype;
+    json_t *type, *sizes, *draw;
+    if (json_unpack(from, "{s:s, s:o, s:s, s:o, s:o}", "name", &name, "type", &type, "dtype", &dtype, "sizes", &sizes, "draw", &draw) != 0)
         return fail(r, "an input");
     out->name = copy_of(r, name);
-    out->type = copy_of(r, type);
-    return read_dtype(r, dtype, &out->dtype) && read_sizes(r, sizes, 1, SC_ARRAY_MAX_RANK, out->sizes, &out->rank) &&
-           read_draw(r, draw, &out->draw);
+    return read_type(r, type, &out->type) && read_dtype(r, dtype, &out->dtype) &&
+           read_sizes(r, sizes, 1, SC_ARRAY_MAX_RANK, out->sizes, &out->rank) && read_draw(r, draw, &out->draw);
 }
 
 static bool read_entry(reading *r, json_t *from, sc_fact_entry *out)
 {
     const char *name;
     json_int_t func;
-    json_t *inputs;
+    json_t *inputs, *outputs;
     int cached, minimised;
-    if (json_unpack(from, "{s:s, s:I, s:o, s:b, s:b, s:F}", "name", &name, "func", &func, "inputs", &inputs, "cached", &cached, "minimised",
-                    &minimised, "flops", &out->flops) != 0 ||
-        func < 0 || func > UINT32_MAX || !json_is_array(inputs))
+    if (json_unpack(from, "{s:s, s:I, s:o, s:o, s:b, s:b, s:F}", "name", &name, "func", &func, "inputs", &inputs, "outputs", &outputs,
+                    "cached", &cached, "minimised", &minimised, "flops", &out->flops) != 0 ||
+        func < 0 || func > UINT32_MAX || !json_is_array(inputs) || !json_is_array(outputs))
         return fail(r, "the entry");
     out->name = copy_of(r, name);
     out->func = (uint32_t)func;
@@ -200,6 +216,12 @@ static bool read_entry(reading *r, json_t *from, sc_fact_entry *out)
         sc_fact_input *input = sc_vec_push(r->arena, &out->inputs);
         *input = (sc_fact_input){0};
         if (!read_input(r, json_array_get(inputs, i), input))
+            return false;
+    }
+    for (size_t i = 0; i < json_array_size(outputs); i++) {
+        sc_fact_type *output = sc_vec_push(r->arena, &out->outputs);
+        *output = (sc_fact_type){0};
+        if (!read_type(r, json_array_get(outputs, i), output))
             return false;
     }
     return true;

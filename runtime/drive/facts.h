@@ -11,10 +11,18 @@
 #include "support/vec.h"
 #include "support/weight_layout.h"
 
-enum { SC_FACTS_VERSION = 1 };
+enum { SC_FACTS_VERSION = 2 };
+
+/* A tensor as files have it: a composite dim, which a program holds as its parts, is one axis. */
+typedef struct sc_fact_type {
+    const char *text; /* as it is written, f32[B=4, S=16] */
+    uint32_t rank;
+    int64_t sizes[SC_ARRAY_MAX_RANK];
+} sc_fact_type;
 
 typedef struct sc_fact_input {
-    const char *name, *type; /* type: as it is written, f32[B=4, S=16] */
+    const char *name;
+    sc_fact_type type;
     sc_dtype dtype;
     uint32_t rank;
     int64_t sizes[SC_ARRAY_MAX_RANK]; /* of the whole batch */
@@ -26,6 +34,7 @@ typedef struct sc_fact_entry {
     const char *name;
     uint32_t func; /* of the program; UINT32_MAX: it is not in it */
     SC_VEC(sc_fact_input) inputs;
+    SC_VEC(sc_fact_type) outputs;
     bool is_cached;    /* the last two inputs are positions and lengths */
     bool is_minimised; /* a scalar, or (total, weight), then metrics */
     double flops;      /* of all ranks' products */

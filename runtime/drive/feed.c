@@ -94,13 +94,18 @@ static bool kind_fits(sc_dtype_kind kind, sc_element element)
     return kind == SC_DTYPE_FLOAT ? is_float : kind == SC_DTYPE_INT ? !is_float && element != SC_ELEMENT_BOOL : !is_float;
 }
 
-/* Whether the tensor's dims from `first` on are the input's. */
+static bool has_sizes(const sc_safetensor *tensor, uint32_t first, const int64_t *sizes, uint32_t rank)
+{
+    bool same = tensor->rank == rank + first;
+    for (uint32_t i = 0; same && i < rank; i++)
+        same = tensor->shape[first + i] == (uint64_t)sizes[i];
+    return same;
+}
+
+/* Whether the tensor's dims from `first` on are the input's, its composite ones as one axis or as their parts. */
 static bool has_shape(const sc_fact_input *input, const sc_safetensor *tensor, uint32_t first)
 {
-    bool same = tensor->rank == input->rank + first;
-    for (uint32_t i = 0; same && i < input->rank; i++)
-        same = tensor->shape[first + i] == (uint64_t)input->sizes[i];
-    return same;
+    return has_sizes(tensor, first, input->type.sizes, input->type.rank) || has_sizes(tensor, first, input->sizes, input->rank);
 }
 
 static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor, bool *is_stepped)
@@ -115,7 +120,7 @@ static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor
         for (uint32_t i = 0; i < tensor->rank; i++)
             sc_strbuf_printf(&shape, "%s%llu", i > 0 ? ", " : "", (unsigned long long)tensor->shape[i]);
         report_data(f, sc_arena_printf(arena, "tensor '%s' has shape [%s], but input '%s' is %s", tensor->name,
-                                       shape.data == NULL ? "" : shape.data, f->feed->names[input], about->type));
+                                       shape.data == NULL ? "" : shape.data, f->feed->names[input], about->type.text));
         if (f->feed->order == SC_FEED_TRAINING)
             sc_report_note(&f->context->diag, (sc_loc){0}, "or that with a dim for steps before it");
     } else if (!kind_fits(sc_dtypes[about->dtype].kind, tensor->element)) {
@@ -326,7 +331,7 @@ static void report_missing(feeding *f)
     sc_strbuf_init(&text, &f->context->arena);
     for (uint32_t i = 0; i < f->feed->count; i++) {
         if (f->feed->arrays[i].data == NULL)
-            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->feed->names[i], input_of(f, i)->type);
+            sc_strbuf_printf(&text, "%s'%s' %s", missing++ > 0 ? ", " : "", f->feed->names[i], input_of(f, i)->type.text);
     }
     if (missing > 0)
         sc_report(&f->context->diag, SC_D_usage, (sc_loc){0},

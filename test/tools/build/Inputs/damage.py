@@ -31,5 +31,5 @@ middle = offset + length // 2
 write('changed', data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1:])
 write('beyond', data[:-32] + struct.pack('<QQQ', offset + 8, length, 0) + data[-8:])
 image = data[offset:offset + length]
-assert image.count(b'"version":1') == 1
-write('facts', packed(image.replace(b'"version":1', b'"version":7')))
+assert image.count(b'"version":2') == 1
+write('facts', packed(image.replace(b'"version":2', b'"version":7')))
