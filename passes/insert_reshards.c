@@ -5,7 +5,8 @@
  *                                                              %5 = reshard %4 : f32[B, D]
  *
  * A value is brought to one placement once, right after it is made, for all its readers, also those that know it as formals of blocks.
- * Constants are made again in the placement that the reader wants. Requires propagation; establishes PLACED: from here on types say it all,
+ * What is computed element by element is computed again from operands brought there where these are fewer bytes: no bytes of constants and
+ * of what stood so before. Requires propagation; establishes PLACED: from here on types say it all,
  * and `split` attributes go.
  */
 #include <string.h>
@@ -13,13 +14,20 @@
 #include "passes/pass.h"
 #include "passes/reason.h"
 
+/* What it costs to have a value in a type, as long as nothing more is made. */
+typedef struct having {
+    sc_cost cost;
+    uint32_t made; /* entries of `made` then */
+} having;
+
 typedef struct insertion {
     sc_module *m;
     sc_pass_env *env;
     sc_value *current; /* per value at the start: what readers now read */
     uint32_t count;
-    sc_map made; /* value << 32 | type -> the value in that type */
-    sc_map far;  /* likewise, those that cannot be had without moving anything */
+    sc_map made;  /* value << 32 | type -> the value in that type */
+    sc_map known; /* likewise -> place in `costs` */
+    SC_VEC(having) costs;
     sc_sym recompute;
 } insertion;
 
@@ -90,50 +98,118 @@ static sc_type operand_type(const insertion *in, sc_value operand, sc_type type)
     return sc_type_with_placement(m, m->values.data[operand].type, &at);
 }
 
-/* Whether a value can be had in that type without moving anything: it stood so before it was sliced, or it is computed element by element
- * from constants and values that can. A region that is computed again has nothing of before at hand. */
-static bool is_at_hand(insertion *in, sc_value value, sc_type type, uint32_t depth)
+/* What a value is a name of: formals and their arguments stand alike unless a line of the plan says otherwise. What a unit gathers for
+ * itself, a gradient's way and what is computed again in another region stay apart. */
+static sc_value named_value(const sc_module *m, sc_value value)
+{
+    for (;;) {
+        const sc_op *op = sc_op_at(m, sc_def(m, value));
+        if ((sc_op_traits(op) & SC_VIEW) == 0 || m->values.data[op->operands[0]].type != m->values.data[value].type ||
+            sc_op_attr(op, SC_ATTR_unit) != NULL || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
+            sc_op_word(op, SC_ATTR_phase) != sc_op_word(sc_op_at(m, sc_def(m, op->operands[0])), SC_ATTR_phase))
+            return value;
+        value = op->operands[0];
+    }
+}
+
+/* A reshard of one name of a value becomes that of the value, where it is made: another name's readers read it too. */
+static void share_reshard(insertion *in, sc_value made, sc_value named)
 {
     sc_module *m = in->m;
+    sc_op_id op = sc_def(m, made), def = sc_def(m, named);
+    if ((sc_op_traits(sc_op_at(m, op)) & SC_RESHARD) == 0 || m->ops.data[op].operands[0] == named)
+        return;
+    m->ops.data[op].operands[0] = named;
+    m->ops.data[op].scope = m->ops.data[def].scope;
+    sc_op_drop_attr(m, op, SC_ATTR_moves);
+    if (sc_value_path(m, named) != 0)
+        sc_op_set_attr(m, op, sc_attr_text(SC_ATTR_moves, sc_value_path(m, named)));
+    if (m->ops.data[def].next != op)
+        sc_op_move(m, op, m->ops.data[def].next);
+}
+
+/* The value in that type, brought there under its own or another name. */
+static const uint32_t *find_made(const insertion *in, sc_value value, sc_type type)
+{
+    const uint32_t *made = sc_map_find(&in->made, key_of(value, type));
+    return made != NULL ? made : sc_map_find(&in->made, key_of(named_value(in->m, value), type));
+}
+
+/* Whether a value may be computed in that type from its operands, too: element by element, of what moves as it is. A region that is
+ * computed again has nothing of before at hand. */
+static bool can_be_remade(const insertion *in, sc_value value, sc_type type)
+{
+    const sc_module *m = in->m;
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     uint32_t traits = sc_op_traits(op);
-    if (m->values.data[value].type == type || sc_is_made_anywhere(m, value) || sc_map_find(&in->made, key_of(value, type)) != NULL)
-        return true;
-    if ((traits & SC_RESHARD) != 0)
-        return m->values.data[op->operands[0]].type == type;
     if ((traits & SC_ELEMENTWISE) == 0 || (traits & SC_RANDOM) != 0 || op->result_count != 1 || sc_op_attr(op, SC_ATTR_unit) != NULL ||
-        sc_op_attr(op, SC_ATTR_gradient) != NULL || depth == 0 || sc_map_find(&in->far, key_of(value, type)) != NULL)
+        sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_placement_partial(&sc_type_of(m, value)->placement, 0) != 0 ||
+        sc_placement_partial(&m->types.data[type].placement, 0) != 0)
         return false;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         sc_sym phase = sc_op_word(op, SC_ATTR_phase), before = sc_op_word(sc_op_at(m, sc_def(m, op->operands[i])), SC_ATTR_phase);
-        bool enters = phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i]);
-        if (enters || !is_at_hand(in, op->operands[i], operand_type(in, op->operands[i], type), depth - 1)) {
-            sc_map_insert(&in->far, key_of(value, type), 1, NULL);
+        if (phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i]))
             return false;
-        }
     }
     return true;
 }
 
-/* What is at hand, done again where it is not there yet. */
-static sc_value take_at_hand(insertion *in, sc_value value, sc_type type)
+static sc_cost cost_to_move(insertion *in, sc_value value, sc_type type)
+{
+    return sc_reshard_find(in->env->planner, in->m->values.data[value].type, &in->m->types.data[type].placement)->cost;
+}
+
+static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_t depth);
+
+/* What it costs to have the operands so that a value comes out in that type. */
+static sc_cost cost_of_operands(insertion *in, sc_value value, sc_type type, uint32_t depth)
+{
+    const sc_op *op = sc_op_at(in->m, sc_def(in->m, value));
+    sc_cost total = {0};
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        bool is_again = false;
+        for (uint32_t j = 0; j < i; j++)
+            is_again = is_again || op->operands[j] == op->operands[i];
+        if (is_again)
+            continue;
+        sc_cost one = cost_to_have(in, op->operands[i], operand_type(in, op->operands[i], type), depth - 1);
+        sc_cost_add(&total, &one);
+    }
+    return total;
+}
+
+/* What it costs to have a value in that type: nothing where it stood so before it was sliced or has been brought there; moving it; or
+ * having what it is computed from, element by element, where these are fewer bytes, constants and values that were whole none at all. */
+static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_t depth)
 {
     sc_module *m = in->m;
-    const sc_op op = *sc_op_at(m, sc_def(m, value));
-    if (m->values.data[value].type == type)
-        return value;
-    const uint32_t *made = sc_map_find(&in->made, key_of(value, type));
-    if (made != NULL)
-        return *made;
-    if ((sc_op_traits(&op) & SC_RESHARD) != 0)
-        return op.operands[0];
-    sc_value again = copy_anywhere(in, value, type);
-    for (uint32_t i = 0; i < op.operand_count && !sc_is_made_anywhere(m, value); i++) {
-        sc_value operand = take_at_hand(in, op.operands[i], operand_type(in, op.operands[i], type));
-        m->ops.data[sc_def(m, again)].operands[i] = operand;
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    if (m->values.data[value].type == type || sc_is_made_anywhere(m, value) || find_made(in, value, type) != NULL)
+        return (sc_cost){0};
+    if ((sc_op_traits(op) & SC_RESHARD) != 0 && m->values.data[op->operands[0]].type == type)
+        return (sc_cost){0};
+    const uint32_t *known = sc_map_find(&in->known, key_of(value, type));
+    if (known != NULL && in->costs.data[*known].made == in->made.count)
+        return in->costs.data[*known].cost;
+    sc_cost cost = cost_to_move(in, value, type);
+    if (depth > 0 && can_be_remade(in, value, type)) {
+        sc_cost of_operands = cost_of_operands(in, value, type, depth);
+        cost = of_operands.bytes < cost.bytes ? of_operands : cost;
     }
-    *sc_map_insert(&in->made, key_of(value, type), again, NULL) = again;
-    return again;
+    uint32_t place = known != NULL ? *known : in->costs.count;
+    if (known == NULL) {
+        sc_vec_push(&m->context->arena, &in->costs);
+        sc_map_insert(&in->known, key_of(value, type), place, NULL);
+    }
+    in->costs.data[place].cost = cost;
+    in->costs.data[place].made = in->made.count;
+    return cost;
+}
+
+static bool is_better_remade(insertion *in, sc_value value, sc_type type, uint32_t depth)
+{
+    return depth > 0 && can_be_remade(in, value, type) &&
+           cost_of_operands(in, value, type, depth).bytes < cost_to_move(in, value, type).bytes;
 }
 
 static sc_sym consumer_name(sc_module *m, sc_op_id reader)
@@ -206,34 +282,45 @@ static sc_value move_operand(insertion *in, sc_op_id reader, uint32_t operand, s
     return cast_after(in, moved, sc_type_with_dtype(m, type, own), reader);
 }
 
-/* What a value is a name of: formals and their arguments stand alike unless a line of the plan says otherwise. What a unit gathers for
- * itself, a gradient's way and what is computed again in another region stay apart. */
-static sc_value named_value(const sc_module *m, sc_value value)
-{
-    for (;;) {
-        const sc_op *op = sc_op_at(m, sc_def(m, value));
-        if ((sc_op_traits(op) & SC_VIEW) == 0 || m->values.data[op->operands[0]].type != m->values.data[value].type ||
-            sc_op_attr(op, SC_ATTR_unit) != NULL || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
-            sc_op_word(op, SC_ATTR_phase) != sc_op_word(sc_op_at(m, sc_def(m, op->operands[0])), SC_ATTR_phase))
-            return value;
-        value = op->operands[0];
-    }
-}
-
-/* A reshard of one name of a value becomes that of the value, where it is made: another name's readers read it too. */
-static void share_reshard(insertion *in, sc_value made, sc_value named)
+/* The value for this operand of a reader, or what that is computed from, moved. */
+static sc_value move_for(insertion *in, sc_op_id reader, uint32_t operand, sc_value value, sc_type type)
 {
     sc_module *m = in->m;
-    sc_op_id op = sc_def(m, made), def = sc_def(m, named);
-    if ((sc_op_traits(sc_op_at(m, op)) & SC_RESHARD) == 0 || m->ops.data[op].operands[0] == named)
-        return;
-    m->ops.data[op].operands[0] = named;
-    m->ops.data[op].scope = m->ops.data[def].scope;
-    sc_op_drop_attr(m, op, SC_ATTR_moves);
-    if (sc_value_path(m, named) != 0)
-        sc_op_set_attr(m, op, sc_attr_text(SC_ATTR_moves, sc_value_path(m, named)));
-    if (m->ops.data[def].next != op)
-        sc_op_move(m, op, m->ops.data[def].next);
+    if (m->ops.data[reader].operands[operand] == value)
+        return move_operand(in, reader, operand, type);
+    const sc_placement has = sc_type_of(m, value)->placement, needed = m->types.data[type].placement;
+    sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, &needed);
+    return reshard_after(in, value, type, sc_def(m, value), SC_NONE, &reason, consumer_name(m, reader));
+}
+
+/* A value for this operand of a reader, in that type: as it is or was, brought there, or made again of what is. */
+static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value value, sc_type type, uint32_t depth)
+{
+    sc_module *m = in->m;
+    const sc_op op = *sc_op_at(m, sc_def(m, value));
+    sc_value named = named_value(m, value), made;
+    if (m->values.data[value].type == type)
+        return value;
+    const uint32_t *own = sc_map_find(&in->made, key_of(value, type)), *there = find_made(in, value, type);
+    if (own != NULL)
+        return *own;
+    if (there != NULL)
+        share_reshard(in, made = *there, named);
+    else if ((sc_op_traits(&op) & SC_RESHARD) != 0 && m->values.data[op.operands[0]].type == type)
+        made = op.operands[0];
+    else if (sc_is_made_anywhere(m, value))
+        made = copy_anywhere(in, value, type);
+    else if (is_better_remade(in, value, type, depth)) {
+        made = copy_anywhere(in, value, type);
+        for (uint32_t i = 0; i < op.operand_count; i++) {
+            sc_value part = have(in, reader, operand, op.operands[i], operand_type(in, op.operands[i], type), depth - 1);
+            m->ops.data[sc_def(m, made)].operands[i] = part;
+        }
+    } else
+        made = move_for(in, reader, operand, value, type);
+    *sc_map_insert(&in->made, key_of(named, type), made, NULL) = made;
+    *sc_map_insert(&in->made, key_of(value, type), made, NULL) = made;
+    return made;
 }
 
 static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, const sc_placement *needed)
@@ -253,20 +340,8 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
         m->ops.data[reader].operands[operand] = keep_once(in, reader, m->ops.data[reader].operands[operand], fresh, type);
         return;
     }
-    sc_value named = named_value(m, value);
-    const uint32_t *there = sc_map_find(&in->made, key_of(named, type));
-    if (sc_map_find(&in->made, key_of(value, type)) == NULL) {
-        sc_value made;
-        if (there != NULL)
-            share_reshard(in, made = *there, named);
-        else if (is_at_hand(in, value, type, MAX_REMADE))
-            made = take_at_hand(in, value, type);
-        else
-            made = move_operand(in, reader, operand, type);
-        *sc_map_insert(&in->made, key_of(named, type), made, NULL) = made;
-        *sc_map_insert(&in->made, key_of(value, type), made, NULL) = made;
-    }
-    m->ops.data[reader].operands[operand] = *sc_map_find(&in->made, key_of(value, type));
+    sc_value there = have(in, reader, operand, value, type, MAX_REMADE);
+    m->ops.data[reader].operands[operand] = there;
 }
 
 /* What a result comes out as; a reshard brings it to where its value belongs, and takes over its name. */
@@ -347,7 +422,9 @@ bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
 {
     insertion in = {.m = m, .env = env, .count = m->values.count};
     in.recompute = sc_intern_text(&m->context->names, "recompute");
-    in.made.arena = in.far.arena = &m->context->arena;
+    in.made.arena = in.known.arena = &m->context->arena;
+    if (env->planner == NULL)
+        env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
     in.current = sc_arena_array(&m->context->arena, in.count, sizeof *in.current);
     memset(in.current, 0xff, in.count * sizeof *in.current);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {

@@ -7,20 +7,26 @@
  * Siblings that are added are reduced once: a + b, and x + a + b, which is taken as x + (a + b), where a and b are pending alike. A sum
  * that shrinks next (sum, slice) is reduced after it shrank. Sums that are pending alike over a part of the mesh only share that part.
  * A sum whose readers are all linear in it is reduced in what they make of it where that is less: of experts' results, each of the size of
- * a residual stream, their weighted sum and the weights' cotangents. Views between are looked through. Requires PLACED, keeps it. One walk
- * in order; each step removes a reduction or makes one smaller, so it terminates.
+ * a residual stream, their weighted sum and the weights' cotangents. If it was scattered, over positions under sequence parallelism, the
+ * weights are gathered over them for that. Views between are looked through. Requires PLACED, keeps it. One walk in order; each step
+ * removes a reduction or makes one cheaper, so it terminates.
  */
 #include <math.h>
 
 #include "passes/pass.h"
+#include "passes/reason.h"
 #include "passes/uses.h"
 
 typedef struct sinking {
     sc_module *m;
-    uint32_t *uses;    /* by value at the start: how many readers it has now */
-    sc_map inherited;  /* value made here -> its readers, if it took them over; else it has the one that it was made for */
-    sc_value *current; /* per value at the start: what readers now read, or SC_NONE */
-    uint32_t count;    /* values at the start */
+    uint32_t *uses;      /* by value at the start: how many readers it has now */
+    sc_map inherited;    /* value made here -> its readers, if it took them over; else it has the one that it was made for */
+    sc_value *current;   /* per value at the start: what readers now read, or SC_NONE */
+    uint32_t count;      /* values at the start */
+    sc_map moved;        /* value << 32 | type -> the value brought there here */
+    sc_atom_set *pinned; /* by value: a pin says how it stands over these */
+    sc_planner *planner;
+    const sc_placing *placing;
     uint32_t *first;   /* per value at the start, and one more: its place in `readers` */
     sc_op_id *readers; /* at the start */
 } sinking;
@@ -76,6 +82,25 @@ static sc_value reshard_like(sinking *s, sc_op_id before, sc_op_id like, sc_valu
     const sc_op old = *sc_op_at(s->m, like);
     sc_op_id op = sc_op_new(s->m, old.func, before, SC_OP_reshard, &value, 1, old.attrs, old.attr_count, &type, 1, like);
     return sc_result(s->m, op, 0);
+}
+
+/* A reshard right after what makes a value, for one that was none of the plan's. */
+static sc_value move_after(sinking *s, sc_value value, sc_type type, const sc_reason *reason)
+{
+    sc_module *m = s->m;
+    sc_op_id def = sc_def(m, value);
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, def), SC_ATTR_phase);
+    sc_attr attrs[4];
+    uint32_t count = 0;
+    if (phase != NULL)
+        attrs[count++] = *phase;
+    if (reason->rule != SC_NONE)
+        attrs[count++] = sc_attr_int(SC_ATTR_rule, reason->rule);
+    attrs[count++] = sc_attr_text(SC_ATTR_why, reason->why);
+    if (sc_value_path(m, value) != 0)
+        attrs[count++] = sc_attr_text(SC_ATTR_moves, sc_value_path(m, value));
+    sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);
+    return sc_result(m, op, 0);
 }
 
 /* The op itself becomes pending (its operands are raw now); readers read the reshard of its result. */
@@ -314,72 +339,198 @@ static bool is_reduced_next(const sinking *s, sc_value value)
     return all;
 }
 
-/* `value` whole on these atoms: could this reader take it pending there, and stand so itself? Gradients have an end of their own. */
-static bool lets_pass(const sinking *s, sc_op_id reader, sc_value value, sc_atom_set atoms)
+/* A placement without what these atoms split; they are pending sums, or nothing. */
+static sc_placement without(const sc_type_info *type, sc_atom_set atoms, bool are_pending)
 {
-    const sc_module *m = s->m;
-    const sc_op *op = sc_op_at(m, reader);
-    uint32_t traits = sc_op_traits(op);
-    bool is_linear = ((traits & SC_LINEAR) != 0 && op->operand_count == 1 && (traits & SC_SPREADS) == 0) ||
-                     ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
-    if (!is_linear || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
-        return false;
-    for (uint32_t i = 0; i <= op->operand_count; i++) {
-        bool is_result = i == op->operand_count;
-        sc_value other = is_result ? op->first_result : op->operands[i];
-        const sc_placement *at = &sc_type_of(m, other)->placement;
-        for (uint32_t a = 0; other != value && a < m->mesh.atom_count; a++) {
-            bool may_be_pending = is_result && is_reduced_next(s, other);
-            if (((atoms >> a & 1) != 0 && at->on[a] != SC_ON_NOTHING) || (sc_is_partial(at->on[a]) && !may_be_pending))
-                return false;
+    sc_placement at = type->placement;
+    for (uint32_t d = 0; d < type->rank; d++) {
+        const sc_atom_list list = sc_placement_dim(&at, d);
+        sc_atom_list kept = {0};
+        for (uint32_t i = 0; i < list.count; i++) {
+            if ((atoms >> list.atoms[i] & 1) == 0)
+                kept.atoms[kept.count++] = list.atoms[i];
         }
+        sc_placement_set_dim(&at, d, &kept);
+    }
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        if ((atoms >> a & 1) != 0)
+            at.on[a] = are_pending ? SC_PARTIAL_SUM : SC_ON_NOTHING;
+    }
+    return at;
+}
+
+static sc_atom_set splits(const sc_placement *at)
+{
+    sc_atom_set set = 0;
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+        set |= at->on[a] != SC_ON_NOTHING && !sc_is_partial(at->on[a]) ? (sc_atom_set)1 << a : 0;
+    return set;
+}
+
+static bool has_dims_of(const sc_type_info *type, const sc_type_info *other)
+{
+    for (uint32_t d = 0; d < other->rank; d++) {
+        if (sc_type_find_dim(type, other->dims[d].dim) < 0)
+            return false;
     }
     return true;
 }
 
-/* Bytes to be reduced where this value is pending: its own, or those of what its readers make of it if these are fewer. */
-static double bytes_below(const sinking *s, sc_value value, sc_atom_set atoms, uint32_t depth, bool *pass_on)
+/* The value that stands for another operand once it has been visited. */
+static sc_value as_read(const sinking *s, sc_value value)
+{
+    return value < s->count && s->current[value] != SC_NONE ? s->current[value] : value;
+}
+
+/* An operand in that type: itself, or brought there for somebody else; SC_NONE if it would have to be moved. */
+static sc_value find_whole(const sinking *s, sc_value value, sc_type type)
 {
     const sc_module *m = s->m;
-    double own = (double)sc_type_local_bytes(m, sc_type_of(m, value)), below = 0;
+    if (m->values.data[as_read(s, value)].type == type)
+        return value;
+    const uint32_t *moved = sc_map_find(&s->moved, (uint64_t)value << 32 | type);
+    if (moved != NULL)
+        return *moved;
+    for (uint32_t i = value < s->count ? s->first[value] : 0; value < s->count && i < s->first[value + 1]; i++) {
+        const sc_op *op = sc_op_at(m, s->readers[i]);
+        if (op->kind == SC_OP_reshard && op->operands[0] == value && m->values.data[op->first_result].type == type)
+            return op->first_result;
+    }
+    return SC_NONE;
+}
+
+/* `value` stands as it does once it is reduced over these atoms, perhaps scattered. Could this reader take it pending there, and be pending
+ * itself? What else it reads is whole there or can be brought there, which `cost` grows by; where that means that every rank computes what
+ * each had a part of, it does so once for every element of `value`. Gradients have an end of their own. */
+static bool lets_pass(const sinking *s, sc_op_id reader, sc_value value, sc_atom_set atoms, sc_cost *cost)
+{
+    sc_module *m = s->m;
+    const sc_op *op = sc_op_at(m, reader);
+    uint32_t traits = sc_op_traits(op);
+    sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
+    bool is_linear = ((traits & SC_LINEAR) != 0 && op->operand_count == 1 && (traits & SC_SPREADS) == 0) ||
+                     ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
+    if (!is_linear || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
+        return false;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        sc_value other = op->operands[i];
+        if (other == value)
+            continue;
+        const sc_type_info *type = sc_type_of(m, as_read(s, other));
+        if (sc_placement_partial(&type->placement, 0) != 0 || (splits(&type->placement) & atoms & ~scattered) != 0)
+            return false;
+        if (scattered != 0 && !has_dims_of(sc_type_of(m, value), type))
+            return false;
+        const sc_placement whole = without(type, scattered, false);
+        sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
+        if (find_whole(s, other, wanted) != SC_NONE)
+            continue;
+        sc_cost moves = sc_reshard_find(s->planner, m->values.data[as_read(s, other)].type, &whole)->cost;
+        sc_cost_add(cost, &moves);
+    }
+    const sc_type_info *result = sc_type_of(m, op->first_result);
+    const sc_placement pending = without(result, atoms, true);
+    if (sc_placement_equal(&pending, &result->placement))
+        return true;
+    sc_atom_set already = sc_placement_partial(&result->placement, 0);
+    return (splits(&result->placement) & atoms & ~scattered) == 0 && (already == 0 || is_reduced_next(s, op->first_result));
+}
+
+static sc_cost cost_from(const sinking *s, sc_type belongs, const sc_placement *from)
+{
+    sc_type raw = sc_type_with_placement(s->m, belongs, from);
+    return sc_reshard_find(s->planner, raw, &s->m->types.data[belongs].placement)->cost;
+}
+
+static const sc_cost never = {.bytes = INFINITY};
+
+/* What it costs more that a value is pending over these atoms, too: its own reduction. */
+static sc_cost own_cost(const sinking *s, sc_value value, sc_atom_set atoms)
+{
+    const sc_module *m = s->m;
+    const sc_type_info *type = sc_type_of(m, value);
+    const sc_placement pending = without(type, atoms, true);
+    if (sc_placement_equal(&pending, &type->placement))
+        return (sc_cost){0};
+    sc_cost total = {0};
+    for (uint32_t i = value < s->count ? s->first[value] : 0; value < s->count && i < s->first[value + 1]; i++) {
+        const sc_op *reader = sc_op_at(m, s->readers[i]);
+        if (sc_op_attr(reader, SC_ATTR_gradient) != NULL)
+            return never;
+        if (sc_placement_partial(&type->placement, 0) == 0)
+            continue;
+        sc_type ends = m->values.data[reader->first_result].type; /* of its reshard */
+        sc_cost now = cost_from(s, ends, &type->placement), then = cost_from(s, ends, &pending);
+        total.bytes += then.bytes - now.bytes;
+        total.calls += then.calls - now.calls;
+    }
+    return sc_placement_partial(&type->placement, 0) != 0 ? total : cost_from(s, m->values.data[value].type, &pending);
+}
+
+/* What it costs that this value is pending: its own reduction, or those of what its readers make of it if that is less. */
+static sc_cost cost_below(const sinking *s, sc_value value, sc_atom_set atoms, uint32_t depth, bool *pass_on)
+{
+    const sc_module *m = s->m;
+    sc_cost own = own_cost(s, value, atoms), below = {0};
     bool ignored;
     *pass_on = depth > 0 && sc_placement_partial(&sc_type_of(m, value)->placement, 0) == 0 && value < s->count && s->uses[value] > 0 &&
-               s->first[value + 1] - s->first[value] == s->uses[value];
-    for (uint32_t i = *pass_on ? s->first[value] : 0; *pass_on && i < s->first[value + 1] && below < own; i++) {
+               s->first[value + 1] - s->first[value] == s->uses[value] && (s->pinned[value] & atoms) == 0;
+    for (uint32_t i = *pass_on ? s->first[value] : 0; *pass_on && i < s->first[value + 1]; i++) {
         sc_op_id reader = s->readers[i];
-        *pass_on = lets_pass(s, reader, value, atoms);
-        below += *pass_on ? bytes_below(s, m->ops.data[reader].first_result, atoms, depth - 1, &ignored) : own;
+        *pass_on = lets_pass(s, reader, value, atoms, &below);
+        if (*pass_on) {
+            sc_cost further = cost_below(s, m->ops.data[reader].first_result, atoms, depth - 1, &ignored);
+            sc_cost_add(&below, &further);
+        }
+        *pass_on = *pass_on && below.bytes < own.bytes;
     }
-    for (uint32_t i = value < s->count ? s->first[value] : 0; value < s->count && i < s->first[value + 1]; i++) {
-        if (sc_op_attr(sc_op_at(m, s->readers[i]), SC_ATTR_gradient) != NULL)
-            own = INFINITY;
-    }
-    *pass_on = *pass_on && below < own;
     return *pass_on ? below : own;
+}
+
+/* The other operands of a reader whole over what the value that it takes as it is was scattered over. */
+static void bring_whole(sinking *s, sc_op_id reader, sc_value raw, sc_atom_set scattered)
+{
+    sc_module *m = s->m;
+    for (uint32_t i = 0; i < m->ops.data[reader].operand_count; i++) {
+        sc_value other = m->ops.data[reader].operands[i];
+        if (other == raw)
+            continue;
+        const sc_type_info type = *sc_type_of(m, as_read(s, other));
+        const sc_placement whole = without(&type, scattered, false);
+        sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
+        sc_value there = find_whole(s, other, wanted);
+        if (there == SC_NONE) {
+            sc_reason reason = sc_reason_of_operand(m, s->placing, reader, i, &type.placement, &whole);
+            there = move_after(s, as_read(s, other), wanted, &reason);
+            sc_map_insert(&s->moved, (uint64_t)other << 32 | wanted, there, NULL);
+            s->uses[other] += other < s->count;
+        }
+        m->ops.data[reader].operands[i] = there;
+    }
 }
 
 static void pass_on_to(sinking *s, sc_value value, sc_value raw, sc_op_id like, sc_atom_set atoms, uint32_t depth)
 {
     sc_module *m = s->m;
+    sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
     for (uint32_t i = s->first[value]; i < s->first[value + 1]; i++) {
         sc_op_id reader = s->readers[i];
         sc_value result = m->ops.data[reader].first_result;
-        sc_placement at = sc_type_of(m, result)->placement;
+        const sc_placement at = without(sc_type_of(m, result), atoms, true);
         bool further;
-        bytes_below(s, result, atoms, depth - 1, &further);
+        cost_below(s, result, atoms, depth - 1, &further);
         for (uint32_t o = 0; o < m->ops.data[reader].operand_count; o++) {
             if (m->ops.data[reader].operands[o] == value)
                 m->ops.data[reader].operands[o] = raw;
         }
-        for (uint32_t a = 0; a < m->mesh.atom_count; a++)
-            at.on[a] = (atoms >> a & 1) != 0 ? SC_PARTIAL_SUM : at.on[a];
+        bring_whole(s, reader, raw, scattered);
         bool is_pending = sc_placement_partial(&sc_type_of(m, result)->placement, 0) != 0;
-        if (further || is_pending)
-            m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &at);
         if (further)
             pass_on_to(s, result, result, like, atoms, depth - 1);
-        if (further || is_pending)
+        if (further || is_pending) {
+            m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &at);
             continue;
+        }
         reduce_after(s, reader, like, &at);
         const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
         sc_op_id reduces = sc_def(m, s->current[result]);
@@ -390,27 +541,27 @@ static void pass_on_to(sinking *s, sc_value value, sc_value raw, sc_op_id like, 
     }
 }
 
-/* A pending sum that is only reduced here, for readers that would do with it as it is. */
+/* A pending sum that is reduced, perhaps scattered, here, for readers that would do with it as it is. */
 static void reduce_below(sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     sc_value raw = m->ops.data[op].operands[0], value = sc_result(m, op, 0);
-    const sc_placement from = sc_type_of(m, raw)->placement, to = sc_type_of(m, value)->placement;
+    const sc_placement from = sc_type_of(m, raw)->placement;
     sc_atom_set atoms = sc_placement_partial(&from, SC_PARTIAL_SUM);
+    const sc_placement pending = without(sc_type_of(m, value), atoms, true);
     bool pass_on;
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
-        if (to.on[a] != ((atoms >> a & 1) != 0 ? SC_ON_NOTHING : from.on[a]))
-            return;
-    }
-    if (atoms == 0 || value >= s->count || s->uses[value] == 0 || sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL)
+    if (atoms == 0 || !sc_placement_equal(&pending, &from) || value >= s->count || s->uses[value] == 0 ||
+        sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL || (raw < s->count && (s->pinned[raw] & atoms) != 0))
         return;
-    bytes_below(s, value, atoms, MAX_SINK, &pass_on);
+    cost_below(s, value, atoms, MAX_SINK, &pass_on);
     if (!pass_on)
         return;
     if (m->values.data[raw].path == 0)
         m->values.data[raw].path = m->values.data[value].path;
     m->values.data[value].path = 0;
     pass_on_to(s, value, raw, op, atoms, MAX_SINK);
+    if (raw < s->count)
+        s->uses[raw] += s->uses[value] - 1;
     s->uses[value] = 0;
 }
 
@@ -436,10 +587,14 @@ static void visit(sinking *s, sc_op_id op)
 
 bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
 {
-    (void)env;
-    sinking s = {.m = m, .uses = sc_count_uses(m)};
-    s.inherited.arena = &m->context->arena;
+    if (env->planner == NULL)
+        env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
+    sinking s = {.m = m, .planner = env->planner, .placing = env->placing, .uses = sc_count_uses(m)};
+    s.inherited.arena = s.moved.arena = &m->context->arena;
     s.current = sc_new_value_map(m, &s.count);
+    s.pinned = sc_arena_array(&m->context->arena, s.count, sizeof *s.pinned);
+    for (uint32_t i = 0; env->seeds != NULL && i < env->seeds->list.count; i++)
+        s.pinned[env->seeds->list.data[i].value] |= env->seeds->list.data[i].closed;
     find_readers(&s);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op)
