@@ -344,7 +344,8 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
     m->ops.data[reader].operands[operand] = there;
 }
 
-/* What a result comes out as; a reshard brings it to where its value belongs, and takes over its name. */
+/* What a result comes out as; a reshard brings it to where its value belongs, and takes over its name. A formal that a line has stand
+ * otherwise than its argument shares the reshard of other names of that. */
 static void settle_result(insertion *in, sc_op_id op, uint32_t result, const sc_placement *made)
 {
     sc_module *m = in->m;
@@ -355,12 +356,22 @@ static void settle_result(insertion *in, sc_op_id op, uint32_t result, const sc_
         return;
     sc_reason reason = sc_reason_of_result(m, in->env->placing, value, made, &wanted);
     m->values.data[value].type = sc_type_with_placement(m, belongs, made);
+    sc_value named = named_value(m, value);
+    const uint32_t *there = named == value ? NULL : find_made(in, value, belongs);
+    if (there != NULL) {
+        share_reshard(in, *there, named);
+        m->ops.data[op].operands[0] = *there;
+        m->values.data[value].type = belongs;
+        return;
+    }
     sc_sym path = m->values.data[value].path;
     sc_value moved = reshard_after(in, value, belongs, op, SC_NONE, &reason, path);
     m->values.data[moved].path = path;
     m->values.data[value].path = 0;
     if (value < in->count)
         in->current[value] = moved;
+    if (named != value)
+        *sc_map_insert(&in->made, key_of(named, belongs), moved, NULL) = moved;
 }
 
 static void add_pending(sc_placement *at, sc_atom_set atoms)
