@@ -13,6 +13,7 @@
 
 #include "passes/pass.h"
 #include "passes/reason.h"
+#include "passes/uses.h"
 
 /* What it costs to have a value in a type, as long as nothing more is made. */
 typedef struct having {
@@ -25,8 +26,9 @@ typedef struct insertion {
     sc_pass_env *env;
     sc_value *current; /* per value at the start: what readers now read */
     uint32_t count;
-    sc_map made;  /* value << 32 | type -> the value in that type */
-    sc_map known; /* likewise -> place in `costs` */
+    uint32_t *uses; /* per value at the start: readers */
+    sc_map *made;   /* value << 32 | type -> the value in that type */
+    sc_map known;   /* likewise -> place in `costs` */
     SC_VEC(having) costs;
     sc_sym recompute;
 } insertion;
@@ -83,19 +85,35 @@ static sc_value copy_anywhere(insertion *in, sc_value value, sc_type type)
     return sc_result(m, copy, 0);
 }
 
-/* The type of an elementwise op's operand where its result stands as `type` says. */
-static sc_type operand_type(const insertion *in, sc_value operand, sc_type type)
+/* The types in which an op has to have its operands for its result to come out as `type` says. False where its roles do not let it: what
+ * it sums over is whole. `types` has room for SC_MAX_FIXED_OPERANDS. */
+static bool operand_types(const insertion *in, sc_op_id id, sc_type type, sc_type *types)
 {
     sc_module *m = in->m;
-    const sc_type_info whole = m->types.data[type];
-    sc_placement at = sc_placement_replicated();
-    for (uint32_t d = 0; d < whole.rank; d++) {
-        const sc_atom_list list = sc_placement_dim(&whole.placement, d);
-        int dim = sc_type_find_dim(sc_type_of(m, operand), whole.dims[d].dim);
-        if (dim >= 0 && list.count > 0)
-            sc_placement_set_dim(&at, (uint32_t)dim, &list);
+    const sc_op *op = sc_op_at(m, id);
+    sc_factors factors;
+    sc_op_factors(m, op, &factors);
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        const sc_type_info *operand = sc_type_of(m, op->operands[o]);
+        sc_placement at = sc_placement_replicated();
+        for (uint32_t f = 0; f < factors.count; f++) {
+            const sc_factor *factor = &factors.list[f];
+            if (factor->operand[o] < 0)
+                continue;
+            uint32_t dim = (uint32_t)factor->operand[o];
+            bool is_kept = factor->result[0] >= 0;
+            const sc_atom_list list = is_kept ? sc_placement_dim(&m->types.data[type].placement, (uint32_t)factor->result[0])
+                                              : sc_placement_dim(&operand->placement, dim);
+            if (list.count == 0)
+                continue;
+            if (!is_kept || factor->role == SC_ROLE_WHOLE || factor->role == SC_ROLE_FORM ||
+                !sc_dim_divides(m, operand->dims[dim].dim, operand->dims[dim].size, sc_atom_list_size(&m->mesh, &list)))
+                return false;
+            sc_placement_set_dim(&at, dim, &list);
+        }
+        types[o] = sc_type_with_placement(m, m->values.data[op->operands[o]].type, &at);
     }
-    return sc_type_with_placement(m, m->values.data[operand].type, &at);
+    return true;
 }
 
 /* What a value is a name of: formals and their arguments stand alike unless a line of the plan says otherwise. What a unit gathers for
@@ -131,27 +149,29 @@ static void share_reshard(insertion *in, sc_value made, sc_value named)
 /* The value in that type, brought there under its own or another name. */
 static const uint32_t *find_made(const insertion *in, sc_value value, sc_type type)
 {
-    const uint32_t *made = sc_map_find(&in->made, key_of(value, type));
-    return made != NULL ? made : sc_map_find(&in->made, key_of(named_value(in->m, value), type));
+    const uint32_t *made = sc_map_find(in->made, key_of(value, type));
+    return made != NULL ? made : sc_map_find(in->made, key_of(named_value(in->m, value), type));
 }
 
-/* Whether a value may be computed in that type from its operands, too: element by element, of what moves as it is. A region that is
- * computed again has nothing of before at hand. */
-static bool can_be_remade(const insertion *in, sc_value value, sc_type type)
+/* Whether a value may be computed in that type from its operands, too, and in which types: element by element, or as sums of elements.
+ * Products, look-ups and attention are never done again; a region that is computed again has nothing of before at hand. */
+static bool can_be_remade(const insertion *in, sc_value value, sc_type type, sc_type *types)
 {
     const sc_module *m = in->m;
     const sc_op *op = sc_op_at(m, sc_def(m, value));
-    uint32_t traits = sc_op_traits(op);
-    if ((traits & SC_ELEMENTWISE) == 0 || (traits & SC_RANDOM) != 0 || op->result_count != 1 || sc_op_attr(op, SC_ATTR_unit) != NULL ||
-        sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_placement_partial(&sc_type_of(m, value)->placement, 0) != 0 ||
-        sc_placement_partial(&m->types.data[type].placement, 0) != 0)
+    uint32_t fuse = sc_ops[op->kind].fuse;
+    bool is_cheap = (fuse & (SC_FUSE_FREE | SC_FUSE_VIEW | SC_FUSE_MAP | SC_FUSE_REDUCE)) != 0 && (fuse & SC_FUSE_INDEXED) == 0;
+    if (!is_cheap || (sc_op_traits(op) & (SC_RANDOM | SC_RESHARD)) != 0 || op->result_count != 1 ||
+        op->operand_count > SC_MAX_FIXED_OPERANDS || sc_op_attr(op, SC_ATTR_unit) != NULL || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
+        sc_placement_partial(&sc_type_of(m, value)->placement, 0) != 0 || sc_placement_partial(&m->types.data[type].placement, 0) != 0)
         return false;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         sc_sym phase = sc_op_word(op, SC_ATTR_phase), before = sc_op_word(sc_op_at(m, sc_def(m, op->operands[i])), SC_ATTR_phase);
-        if (phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i]))
+        bool is_pending = sc_placement_partial(&sc_type_of(m, op->operands[i])->placement, 0) != 0;
+        if (is_pending || (phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i])))
             return false;
     }
-    return true;
+    return operand_types(in, sc_def(m, value), type, types);
 }
 
 static sc_cost cost_to_move(insertion *in, sc_value value, sc_type type)
@@ -162,7 +182,7 @@ static sc_cost cost_to_move(insertion *in, sc_value value, sc_type type)
 static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_t depth);
 
 /* What it costs to have the operands so that a value comes out in that type. */
-static sc_cost cost_of_operands(insertion *in, sc_value value, sc_type type, uint32_t depth)
+static sc_cost cost_of_operands(insertion *in, sc_value value, const sc_type *types, uint32_t depth)
 {
     const sc_op *op = sc_op_at(in->m, sc_def(in->m, value));
     sc_cost total = {0};
@@ -172,7 +192,7 @@ static sc_cost cost_of_operands(insertion *in, sc_value value, sc_type type, uin
             is_again = is_again || op->operands[j] == op->operands[i];
         if (is_again)
             continue;
-        sc_cost one = cost_to_have(in, op->operands[i], operand_type(in, op->operands[i], type), depth - 1);
+        sc_cost one = cost_to_have(in, op->operands[i], types[i], depth - 1);
         sc_cost_add(&total, &one);
     }
     return total;
@@ -189,11 +209,12 @@ static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_
     if ((sc_op_traits(op) & SC_RESHARD) != 0 && m->values.data[op->operands[0]].type == type)
         return (sc_cost){0};
     const uint32_t *known = sc_map_find(&in->known, key_of(value, type));
-    if (known != NULL && in->costs.data[*known].made == in->made.count)
+    if (known != NULL && in->costs.data[*known].made == in->made->count)
         return in->costs.data[*known].cost;
     sc_cost cost = cost_to_move(in, value, type);
-    if (depth > 0 && can_be_remade(in, value, type)) {
-        sc_cost of_operands = cost_of_operands(in, value, type, depth);
+    sc_type types[SC_MAX_FIXED_OPERANDS];
+    if (depth > 0 && can_be_remade(in, value, type, types)) {
+        sc_cost of_operands = cost_of_operands(in, value, types, depth);
         cost = of_operands.bytes < cost.bytes ? of_operands : cost;
     }
     uint32_t place = known != NULL ? *known : in->costs.count;
@@ -202,14 +223,23 @@ static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_
         sc_map_insert(&in->known, key_of(value, type), place, NULL);
     }
     in->costs.data[place].cost = cost;
-    in->costs.data[place].made = in->made.count;
+    in->costs.data[place].made = in->made->count;
     return cost;
 }
 
-static bool is_better_remade(insertion *in, sc_value value, sc_type type, uint32_t depth)
+/* Fewer bytes; as many where the value is a view, with dims of its own, of what others may view, too: that is then brought once for all. */
+static bool is_better_remade(insertion *in, sc_value value, sc_type type, uint32_t depth, sc_type *types)
 {
-    return depth > 0 && can_be_remade(in, value, type) &&
-           cost_of_operands(in, value, type, depth).bytes < cost_to_move(in, value, type).bytes;
+    const sc_module *m = in->m;
+    if (depth == 0 || !can_be_remade(in, value, type, types))
+        return false;
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    sc_cost of_operands = cost_of_operands(in, value, types, depth), own = cost_to_move(in, value, type);
+    bool is_less = of_operands.bytes < own.bytes;
+    if ((sc_op_traits(op) & SC_VIEW) == 0 || named_value(m, value) != value || is_less)
+        return is_less;
+    sc_value viewed = named_value(m, op->operands[0]);
+    return viewed < in->count && in->uses[viewed] > 1 && sc_cost_compare(&of_operands, &own) <= 0;
 }
 
 static sc_sym consumer_name(sc_module *m, sc_op_id reader)
@@ -299,9 +329,10 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
     sc_module *m = in->m;
     const sc_op op = *sc_op_at(m, sc_def(m, value));
     sc_value named = named_value(m, value), made;
+    sc_type types[SC_MAX_FIXED_OPERANDS];
     if (m->values.data[value].type == type)
         return value;
-    const uint32_t *own = sc_map_find(&in->made, key_of(value, type)), *there = find_made(in, value, type);
+    const uint32_t *own = sc_map_find(in->made, key_of(value, type)), *there = find_made(in, value, type);
     if (own != NULL)
         return *own;
     if (there != NULL)
@@ -310,16 +341,16 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
         made = op.operands[0];
     else if (sc_is_made_anywhere(m, value))
         made = copy_anywhere(in, value, type);
-    else if (is_better_remade(in, value, type, depth)) {
+    else if (is_better_remade(in, value, type, depth, types)) {
         made = copy_anywhere(in, value, type);
         for (uint32_t i = 0; i < op.operand_count; i++) {
-            sc_value part = have(in, reader, operand, op.operands[i], operand_type(in, op.operands[i], type), depth - 1);
+            sc_value part = have(in, reader, operand, op.operands[i], types[i], depth - 1);
             m->ops.data[sc_def(m, made)].operands[i] = part;
         }
     } else
         made = move_for(in, reader, operand, value, type);
-    *sc_map_insert(&in->made, key_of(named, type), made, NULL) = made;
-    *sc_map_insert(&in->made, key_of(value, type), made, NULL) = made;
+    *sc_map_insert(in->made, key_of(named, type), made, NULL) = made;
+    *sc_map_insert(in->made, key_of(value, type), made, NULL) = made;
     return made;
 }
 
@@ -371,7 +402,7 @@ static void settle_result(insertion *in, sc_op_id op, uint32_t result, const sc_
     if (value < in->count)
         in->current[value] = moved;
     if (named != value)
-        *sc_map_insert(&in->made, key_of(named, belongs), moved, NULL) = moved;
+        *sc_map_insert(in->made, key_of(named, belongs), moved, NULL) = moved;
 }
 
 static void add_pending(sc_placement *at, sc_atom_set atoms)
@@ -431,9 +462,10 @@ static void visit(insertion *in, sc_op_id op)
 
 bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
 {
-    insertion in = {.m = m, .env = env, .count = m->values.count};
+    insertion in = {.m = m, .env = env, .count = m->values.count, .uses = sc_count_uses(m)};
     in.recompute = sc_intern_text(&m->context->names, "recompute");
-    in.made.arena = in.known.arena = &m->context->arena;
+    in.made = sc_arena_alloc(&m->context->arena, sizeof *in.made);
+    in.made->arena = in.known.arena = &m->context->arena;
     if (env->planner == NULL)
         env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
     in.current = sc_arena_array(&m->context->arena, in.count, sizeof *in.current);
@@ -444,5 +476,6 @@ bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
         sc_for_each_op (m, f, op)
             sc_op_drop_attr(m, op, SC_ATTR_split);
     }
+    env->brought = in.made;
     return true;
 }

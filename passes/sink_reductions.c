@@ -19,12 +19,13 @@
 
 typedef struct sinking {
     sc_module *m;
-    uint32_t *uses;      /* by value at the start: how many readers it has now */
-    sc_map inherited;    /* value made here -> its readers, if it took them over; else it has the one that it was made for */
-    sc_value *current;   /* per value at the start: what readers now read, or SC_NONE */
-    uint32_t count;      /* values at the start */
-    sc_map moved;        /* value << 32 | type -> the value brought there here */
-    sc_atom_set *pinned; /* by value: a pin says how it stands over these */
+    uint32_t *uses;        /* by value at the start: how many readers it has now */
+    sc_map inherited;      /* value made here -> its readers, if it took them over; else it has the one that it was made for */
+    sc_value *current;     /* per value at the start: what readers now read, or SC_NONE */
+    uint32_t count;        /* values at the start */
+    sc_map moved;          /* value << 32 | type -> the value brought there here */
+    sc_atom_set *pinned;   /* by value: a pin says how it stands over these */
+    const sc_map *brought; /* likewise, by insert-reshards */
     sc_planner *planner;
     const sc_placing *placing;
     uint32_t *first;   /* per value at the start, and one more: its place in `readers` */
@@ -385,18 +386,12 @@ static sc_value as_read(const sinking *s, sc_value value)
 /* An operand in that type: itself, or brought there for somebody else; SC_NONE if it would have to be moved. */
 static sc_value find_whole(const sinking *s, sc_value value, sc_type type)
 {
-    const sc_module *m = s->m;
-    if (m->values.data[as_read(s, value)].type == type)
+    uint64_t key = (uint64_t)value << 32 | type;
+    if (s->m->values.data[as_read(s, value)].type == type)
         return value;
-    const uint32_t *moved = sc_map_find(&s->moved, (uint64_t)value << 32 | type);
-    if (moved != NULL)
-        return *moved;
-    for (uint32_t i = value < s->count ? s->first[value] : 0; value < s->count && i < s->first[value + 1]; i++) {
-        const sc_op *op = sc_op_at(m, s->readers[i]);
-        if (op->kind == SC_OP_reshard && op->operands[0] == value && m->values.data[op->first_result].type == type)
-            return op->first_result;
-    }
-    return SC_NONE;
+    const uint32_t *there = sc_map_find(&s->moved, key);
+    there = there == NULL && s->brought != NULL ? sc_map_find(s->brought, key) : there;
+    return there != NULL && s->m->values.data[*there].type == type ? *there : SC_NONE;
 }
 
 /* `value` stands as it does once it is reduced over these atoms, perhaps scattered. Could this reader take it pending there, and be pending
@@ -504,7 +499,8 @@ static void bring_whole(sinking *s, sc_op_id reader, sc_value raw, sc_atom_set s
             there = move_after(s, as_read(s, other), wanted, &reason);
             sc_map_insert(&s->moved, (uint64_t)other << 32 | wanted, there, NULL);
             s->uses[other] += other < s->count;
-        }
+        } else if (there < s->count)
+            s->uses[there] += there != other;
         m->ops.data[reader].operands[i] = there;
     }
 }
@@ -589,7 +585,7 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
 {
     if (env->planner == NULL)
         env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
-    sinking s = {.m = m, .planner = env->planner, .placing = env->placing, .uses = sc_count_uses(m)};
+    sinking s = {.m = m, .planner = env->planner, .placing = env->placing, .brought = env->brought, .uses = sc_count_uses(m)};
     s.inherited.arena = s.moved.arena = &m->context->arena;
     s.current = sc_new_value_map(m, &s.count);
     s.pinned = sc_arena_array(&m->context->arena, s.count, sizeof *s.pinned);
