@@ -403,7 +403,7 @@ static bool lets_pass(const sinking *s, sc_op_id reader, sc_value value, sc_atom
     const sc_op *op = sc_op_at(m, reader);
     uint32_t traits = sc_op_traits(op);
     sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
-    bool is_linear = ((traits & SC_LINEAR) != 0 && op->operand_count == 1 && (traits & SC_SPREADS) == 0) ||
+    bool is_linear = ((traits & SC_LINEAR) != 0 && op->operand_count == 1) ||
                      ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
     if (!is_linear || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
         return false;
