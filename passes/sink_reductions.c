@@ -32,7 +32,10 @@ typedef struct sinking {
     sc_op_id *readers; /* at the start */
 } sinking;
 
-enum { MAX_SINK = 4 }; /* ops in a row that a sum passes */
+enum {
+    MAX_SINK = 4,  /* ops in a row that a sum passes */
+    MAX_TERMS = 16 /* of a sum */
+};
 
 static bool read_once(const sinking *s, sc_value value)
 {
@@ -163,31 +166,91 @@ static sc_value bring(sinking *s, sc_op_id before, sc_op_id pending, sc_type the
     return s->m->values.data[raw].type == there ? raw : reshard_like(s, before, pending, raw, there);
 }
 
-/* (x + a) + b with a and b pending and x of the sum's own type: x + (a + b). */
+/* The terms of a sum that is added up in several steps, each read by the next alone. */
+typedef struct term_list {
+    uint32_t count;
+    sc_value list[MAX_TERMS];
+    sc_op_id pending[MAX_TERMS]; /* the reshard behind a term, or SC_NONE */
+} term_list;
+
+static void find_terms(const sinking *s, sc_op_id sum, sc_value value, uint32_t depth, term_list *out)
+{
+    const sc_module *m = s->m;
+    sc_op_id maker = sole_maker(s, value);
+    const sc_op *op = maker == SC_NONE ? NULL : sc_op_at(m, maker), *last = sc_op_at(m, sum);
+    if (op != NULL && op->kind == last->kind && depth > 0 && out->count + depth + 1 < MAX_TERMS &&
+        m->values.data[op->first_result].type == m->values.data[last->first_result].type && sc_op_attr(op, SC_ATTR_gradient) == NULL) {
+        find_terms(s, sum, op->operands[0], depth - 1, out);
+        find_terms(s, sum, op->operands[1], depth - 1, out);
+        return;
+    }
+    out->list[out->count] = value;
+    out->pending[out->count++] = pending_behind(s, value);
+}
+
+static sc_value add_before(sinking *s, sc_op_id sum, sc_value a, sc_value b)
+{
+    sc_module *m = s->m;
+    sc_value both[] = {a, b};
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, sum), SC_ATTR_phase);
+    sc_attr attr = phase != NULL ? *phase : (sc_attr){0};
+    sc_type type = m->values.data[a].type;
+    sc_op_id op = sc_op_new(m, m->ops.data[sum].func, sum, (sc_op_kind)m->ops.data[sum].kind, both, 2, &attr, phase != NULL, &type, 1, sum);
+    return sc_result(m, op, 0);
+}
+
+/* Of the terms, those that go with the first of two that can be reduced together; where they do, as `there`. */
+static uint32_t choose_together(const sinking *s, const term_list *all, sc_type belongs, bool *is_chosen, sc_type *there)
+{
+    const sc_module *m = s->m;
+    for (uint32_t i = 0; i < all->count; i++) {
+        sc_op_id a = all->pending[i];
+        uint32_t count = 0;
+        if (a == SC_NONE || m->values.data[sc_result(m, a, 0)].type != belongs)
+            continue;
+        *there = m->values.data[raw_of(s, a)].type;
+        for (uint32_t j = 0; j < all->count; j++) {
+            is_chosen[j] = j == i || are_siblings(s, a, all->pending[j]);
+            count += is_chosen[j];
+        }
+        for (uint32_t j = i + 1; j < all->count && count == 1; j++) {
+            is_chosen[j] = can_meet(s, a, all->pending[j], there);
+            count += is_chosen[j];
+        }
+        if (count > 1)
+            return count;
+    }
+    return 0;
+}
+
+/* (x + a) + b, and longer, with a and b pending: x + (a + b). */
 static bool add_across(sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
-    for (uint32_t side = 0; side < 2; side++) {
-        sc_value sum = m->ops.data[op].operands[1 - side];
-        sc_op_id b = pending_behind(s, m->ops.data[op].operands[side]), inner = sole_maker(s, sum);
-        if (b == SC_NONE || inner == SC_NONE || m->ops.data[inner].kind != m->ops.data[op].kind)
-            continue;
-        for (uint32_t i = 0; i < 2; i++) {
-            sc_value x = m->ops.data[inner].operands[1 - i];
-            sc_op_id a = pending_behind(s, m->ops.data[inner].operands[i]);
-            bool are_alike = are_siblings(s, a, b);
-            sc_type raw = are_alike ? m->values.data[raw_of(s, a)].type : SC_NONE;
-            if (m->values.data[x].type != m->values.data[sc_result(m, op, 0)].type || (!are_alike && !can_meet(s, a, b, &raw)))
-                continue;
-            sc_value raws[] = {bring(s, op, a, raw), bring(s, op, b, raw)};
-            sc_type belongs = m->values.data[sc_result(m, a, 0)].type;
-            sc_op_id both = sc_op_new(m, m->ops.data[op].func, op, (sc_op_kind)m->ops.data[op].kind, raws, 2, NULL, 0, &raw, 1, op);
-            m->ops.data[op].operands[0] = x;
-            m->ops.data[op].operands[1] = reshard_like(s, op, a, sc_result(m, both, 0), belongs);
-            return true;
+    const sc_type belongs = m->values.data[sc_result(m, op, 0)].type;
+    term_list all = {0};
+    bool is_chosen[MAX_TERMS];
+    sc_type there;
+    find_terms(s, op, m->ops.data[op].operands[0], MAX_SINK, &all);
+    find_terms(s, op, m->ops.data[op].operands[1], MAX_SINK, &all);
+    uint32_t first = 0, like = MAX_TERMS, count = all.count < 3 ? 0 : choose_together(s, &all, belongs, is_chosen, &there);
+    while (count > 0 && first < all.count && (is_chosen[first] || m->values.data[all.list[first]].type != belongs))
+        first++;
+    if (count == 0 || first == all.count)
+        return false;
+    sc_value rest = all.list[first], together = 0;
+    for (uint32_t i = 0; i < all.count; i++) {
+        if (is_chosen[i]) {
+            sc_value term = bring(s, op, all.pending[i], there);
+            together = like == MAX_TERMS ? term : add_before(s, op, together, term);
+            like = like == MAX_TERMS ? i : like;
+        } else if (i != first) {
+            rest = add_before(s, op, rest, all.list[i]);
         }
     }
-    return false;
+    m->ops.data[op].operands[0] = rest;
+    m->ops.data[op].operands[1] = reshard_like(s, op, all.pending[like], together, belongs);
+    return true;
 }
 
 /* A value as a pending sum over more atoms. */
@@ -403,8 +466,8 @@ static bool lets_pass(const sinking *s, sc_op_id reader, sc_value value, sc_atom
     const sc_op *op = sc_op_at(m, reader);
     uint32_t traits = sc_op_traits(op);
     sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
-    bool is_linear = ((traits & SC_LINEAR) != 0 && op->operand_count == 1) ||
-                     ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
+    bool is_linear =
+        ((traits & SC_LINEAR) != 0 && op->operand_count == 1) || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
     if (!is_linear || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
         return false;
     for (uint32_t i = 0; i < op->operand_count; i++) {
