@@ -11,33 +11,12 @@
  * weights are gathered over them for that. Views between are looked through. Requires PLACED, keeps it. One walk in order; each step
  * removes a reduction or makes one cheaper, so it terminates.
  */
-#include <math.h>
-
-#include "passes/pass.h"
-#include "passes/reason.h"
+#include "passes/sinking.h"
 #include "passes/uses.h"
 
-typedef struct sinking {
-    sc_module *m;
-    uint32_t *uses;        /* by value at the start: how many readers it has now */
-    sc_map inherited;      /* value made here -> its readers, if it took them over; else it has the one that it was made for */
-    sc_value *current;     /* per value at the start: what readers now read, or SC_NONE */
-    uint32_t count;        /* values at the start */
-    sc_map moved;          /* value << 32 | type -> the value brought there here */
-    sc_atom_set *pinned;   /* by value: a pin says how it stands over these */
-    const sc_map *brought; /* likewise, by insert-reshards */
-    sc_planner *planner;
-    const sc_placing *placing;
-    uint32_t *first;   /* per value at the start, and one more: its place in `readers` */
-    sc_op_id *readers; /* at the start */
-} sinking;
+enum { MAX_TERMS = 16 }; /* of a sum */
 
-enum {
-    MAX_SINK = 4,  /* ops in a row that a sum passes */
-    MAX_TERMS = 16 /* of a sum */
-};
-
-static bool read_once(const sinking *s, sc_value value)
+static bool read_once(const sc_sinking *s, sc_value value)
 {
     if (value < s->count)
         return s->uses[value] == 1;
@@ -46,7 +25,7 @@ static bool read_once(const sinking *s, sc_value value)
 }
 
 /* The op behind an operand that nobody else reads, through views; SC_NONE when it is read elsewhere too. */
-static sc_op_id sole_maker(const sinking *s, sc_value value)
+static sc_op_id sole_maker(const sc_sinking *s, sc_value value)
 {
     for (;;) {
         if (!read_once(s, value))
@@ -59,7 +38,7 @@ static sc_op_id sole_maker(const sinking *s, sc_value value)
 }
 
 /* The reshard of a pending sum behind an operand; SC_NONE if it is none. */
-static sc_op_id pending_behind(const sinking *s, sc_value value)
+static sc_op_id pending_behind(const sc_sinking *s, sc_value value)
 {
     sc_op_id op = sole_maker(s, value);
     if (op == SC_NONE || sc_op_at(s->m, op)->kind != SC_OP_reshard)
@@ -68,47 +47,27 @@ static sc_op_id pending_behind(const sinking *s, sc_value value)
     return sc_placement_partial(&raw->placement, SC_PARTIAL_SUM) != 0 ? op : SC_NONE;
 }
 
-static sc_value raw_of(const sinking *s, sc_op_id reshard)
+static sc_value raw_of(const sc_sinking *s, sc_op_id reshard)
 {
     return sc_op_at(s->m, reshard)->operands[0];
 }
 
 /* Both are pending over the same atoms and go to the same place. */
-static bool are_siblings(const sinking *s, sc_op_id a, sc_op_id b)
+static bool are_siblings(const sc_sinking *s, sc_op_id a, sc_op_id b)
 {
     const sc_module *m = s->m;
     return a != SC_NONE && b != SC_NONE && a != b && m->values.data[raw_of(s, a)].type == m->values.data[raw_of(s, b)].type &&
            m->values.data[sc_result(m, a, 0)].type == m->values.data[sc_result(m, b, 0)].type;
 }
 
-static sc_value reshard_like(sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type)
+static sc_value reshard_like(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type)
 {
     const sc_op old = *sc_op_at(s->m, like);
     sc_op_id op = sc_op_new(s->m, old.func, before, SC_OP_reshard, &value, 1, old.attrs, old.attr_count, &type, 1, like);
     return sc_result(s->m, op, 0);
 }
 
-/* A reshard right after what makes a value, for one that was none of the plan's. */
-static sc_value move_after(sinking *s, sc_value value, sc_type type, const sc_reason *reason)
-{
-    sc_module *m = s->m;
-    sc_op_id def = sc_def(m, value);
-    const sc_attr *phase = sc_op_attr(sc_op_at(m, def), SC_ATTR_phase);
-    sc_attr attrs[4];
-    uint32_t count = 0;
-    if (phase != NULL)
-        attrs[count++] = *phase;
-    if (reason->rule != SC_NONE)
-        attrs[count++] = sc_attr_int(SC_ATTR_rule, reason->rule);
-    attrs[count++] = sc_attr_text(SC_ATTR_why, reason->why);
-    if (sc_value_path(m, value) != 0)
-        attrs[count++] = sc_attr_text(SC_ATTR_moves, sc_value_path(m, value));
-    sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);
-    return sc_result(m, op, 0);
-}
-
-/* The op itself becomes pending (its operands are raw now); readers read the reshard of its result. */
-static void reduce_after(sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw)
+void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw)
 {
     sc_module *m = s->m;
     sc_value value = sc_result(m, op, 0);
@@ -125,7 +84,7 @@ static void reduce_after(sinking *s, sc_op_id op, sc_op_id like, const sc_placem
 }
 
 /* a + b, both pending. */
-static bool add_siblings(sinking *s, sc_op_id op)
+static bool add_siblings(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     const sc_value *operands = m->ops.data[op].operands;
@@ -135,13 +94,13 @@ static bool add_siblings(sinking *s, sc_op_id op)
     m->ops.data[op].operands[0] = raw_of(s, a);
     m->ops.data[op].operands[1] = raw_of(s, b);
     const sc_placement raw = sc_type_of(m, raw_of(s, a))->placement;
-    reduce_after(s, op, a, &raw);
+    sc_sink_reduce_after(s, op, a, &raw);
     return true;
 }
 
 /* Both are pending over the same atoms, perhaps over others, too, and go to the same place (one is scattered over tp, say): where they
  * differ each can go there on its own, as `there`, and what they are both pending over is reduced once. */
-static bool can_meet(const sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
+static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
 {
     sc_module *m = s->m;
     if (a == SC_NONE || b == SC_NONE || a == b || m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
@@ -160,7 +119,7 @@ static bool can_meet(const sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
     return common != 0;
 }
 
-static sc_value bring(sinking *s, sc_op_id before, sc_op_id pending, sc_type there)
+static sc_value bring(sc_sinking *s, sc_op_id before, sc_op_id pending, sc_type there)
 {
     sc_value raw = raw_of(s, pending);
     return s->m->values.data[raw].type == there ? raw : reshard_like(s, before, pending, raw, there);
@@ -173,7 +132,7 @@ typedef struct term_list {
     sc_op_id pending[MAX_TERMS]; /* the reshard behind a term, or SC_NONE */
 } term_list;
 
-static void find_terms(const sinking *s, sc_op_id sum, sc_value value, uint32_t depth, term_list *out)
+static void find_terms(const sc_sinking *s, sc_op_id sum, sc_value value, uint32_t depth, term_list *out)
 {
     const sc_module *m = s->m;
     sc_op_id maker = sole_maker(s, value);
@@ -188,7 +147,7 @@ static void find_terms(const sinking *s, sc_op_id sum, sc_value value, uint32_t 
     out->pending[out->count++] = pending_behind(s, value);
 }
 
-static sc_value add_before(sinking *s, sc_op_id sum, sc_value a, sc_value b)
+static sc_value add_before(sc_sinking *s, sc_op_id sum, sc_value a, sc_value b)
 {
     sc_module *m = s->m;
     sc_value both[] = {a, b};
@@ -200,7 +159,7 @@ static sc_value add_before(sinking *s, sc_op_id sum, sc_value a, sc_value b)
 }
 
 /* Of the terms, those that go with the first of two that can be reduced together; where they do, as `there`. */
-static uint32_t choose_together(const sinking *s, const term_list *all, sc_type belongs, bool *is_chosen, sc_type *there)
+static uint32_t choose_together(const sc_sinking *s, const term_list *all, sc_type belongs, bool *is_chosen, sc_type *there)
 {
     const sc_module *m = s->m;
     for (uint32_t i = 0; i < all->count; i++) {
@@ -224,15 +183,15 @@ static uint32_t choose_together(const sinking *s, const term_list *all, sc_type 
 }
 
 /* (x + a) + b, and longer, with a and b pending: x + (a + b). */
-static bool add_across(sinking *s, sc_op_id op)
+static bool add_across(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     const sc_type belongs = m->values.data[sc_result(m, op, 0)].type;
     term_list all = {0};
     bool is_chosen[MAX_TERMS];
     sc_type there;
-    find_terms(s, op, m->ops.data[op].operands[0], MAX_SINK, &all);
-    find_terms(s, op, m->ops.data[op].operands[1], MAX_SINK, &all);
+    find_terms(s, op, m->ops.data[op].operands[0], SC_MAX_SINK, &all);
+    find_terms(s, op, m->ops.data[op].operands[1], SC_MAX_SINK, &all);
     uint32_t first = 0, like = MAX_TERMS, count = all.count < 3 ? 0 : choose_together(s, &all, belongs, is_chosen, &there);
     while (count > 0 && first < all.count && (is_chosen[first] || m->values.data[all.list[first]].type != belongs))
         first++;
@@ -254,7 +213,7 @@ static bool add_across(sinking *s, sc_op_id op)
 }
 
 /* A value as a pending sum over more atoms. */
-static sc_value spread(sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
+static sc_value spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
 {
     sc_module *m = s->m;
     uint8_t atoms[SC_MAX_ATOMS];
@@ -274,7 +233,7 @@ static sc_value spread(sinking *s, sc_op_id before, sc_value value, sc_atom_set 
 }
 
 /* a + b, scalars, pending over different axes: one reduction over all of them, however many terms there are. */
-static bool add_scalars(sinking *s, sc_op_id op)
+static bool add_scalars(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     if (sc_type_of(m, sc_result(m, op, 0))->rank > 0)
@@ -296,12 +255,12 @@ static bool add_scalars(sinking *s, sc_op_id op)
         m->ops.data[op].operands[i] = term;
     }
     const sc_placement raw = sc_type_of(m, m->ops.data[op].operands[0])->placement;
-    reduce_after(s, op, pending[0] != SC_NONE ? pending[0] : pending[1], &raw);
+    sc_sink_reduce_after(s, op, pending[0] != SC_NONE ? pending[0] : pending[1], &raw);
     return true;
 }
 
 /* a + b, one pending over some of the other's atoms (keys' cotangents beside queries'), both going to the same place: one reduction. */
-static bool add_included(sinking *s, sc_op_id op)
+static bool add_included(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     sc_op_id a = pending_behind(s, m->ops.data[op].operands[0]), b = pending_behind(s, m->ops.data[op].operands[1]);
@@ -324,12 +283,12 @@ static bool add_included(sinking *s, sc_op_id op)
     m->ops.data[op].operands[0] = x_is_more ? raw_of(s, a) : term;
     m->ops.data[op].operands[1] = x_is_more ? term : raw_of(s, b);
     const sc_placement raw = *more;
-    reduce_after(s, op, x_is_more ? a : b, &raw);
+    sc_sink_reduce_after(s, op, x_is_more ? a : b, &raw);
     return true;
 }
 
 /* a + b, pending over some atoms alike and otherwise standing apart: each goes where both belong as far as it can on its own. */
-static bool add_apart(sinking *s, sc_op_id op)
+static bool add_apart(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     sc_type there;
@@ -340,12 +299,12 @@ static bool add_apart(sinking *s, sc_op_id op)
     m->ops.data[op].operands[0] = terms[0];
     m->ops.data[op].operands[1] = terms[1];
     const sc_placement raw = m->types.data[there].placement;
-    reduce_after(s, op, a, &raw);
+    sc_sink_reduce_after(s, op, a, &raw);
     return true;
 }
 
 /* A linear op of one operand whose result is smaller: reduce that instead. */
-static bool shrink_first(sinking *s, sc_op_id op)
+static bool shrink_first(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     sc_op_id pending = pending_behind(s, m->ops.data[op].operands[0]);
@@ -365,266 +324,11 @@ static bool shrink_first(sinking *s, sc_op_id op)
         raw.on[a] = is_pending ? SC_PARTIAL_SUM : raw.on[a];
     }
     m->ops.data[op].operands[0] = raw_of(s, pending);
-    reduce_after(s, op, pending, &raw);
+    sc_sink_reduce_after(s, op, pending, &raw);
     return true;
 }
 
-/* ---- a sum that several ops read ---- */
-
-static void find_readers(sinking *s)
-{
-    sc_module *m = s->m;
-    uint32_t total = 0;
-    s->first = sc_arena_array(&m->context->arena, s->count + 1, sizeof *s->first);
-    for (uint32_t v = 0; v < s->count; v++) {
-        s->first[v] = total;
-        total += s->uses[v];
-    }
-    s->first[s->count] = total;
-    s->readers = sc_arena_array(&m->context->arena, total + 1, sizeof *s->readers);
-    uint32_t *next = sc_arena_array(&m->context->arena, s->count + 1, sizeof *next);
-    for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op (m, f, op) {
-            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
-                sc_value v = m->ops.data[op].operands[i];
-                s->readers[s->first[v] + next[v]++] = op;
-            }
-        }
-    }
-}
-
-/* A pending value that is reduced wherever it is read: a further axis is one more of the same call. */
-static bool is_reduced_next(const sinking *s, sc_value value)
-{
-    const sc_module *m = s->m;
-    bool all = value < s->count && s->uses[value] > 0 && s->current[value] == SC_NONE;
-    for (uint32_t i = all ? s->first[value] : 0; all && i < s->first[value + 1]; i++)
-        all = sc_op_at(m, s->readers[i])->kind == SC_OP_reshard;
-    return all;
-}
-
-/* A placement without what these atoms split; they are pending sums, or nothing. */
-static sc_placement without(const sc_type_info *type, sc_atom_set atoms, bool are_pending)
-{
-    sc_placement at = type->placement;
-    for (uint32_t d = 0; d < type->rank; d++) {
-        const sc_atom_list list = sc_placement_dim(&at, d);
-        sc_atom_list kept = {0};
-        for (uint32_t i = 0; i < list.count; i++) {
-            if ((atoms >> list.atoms[i] & 1) == 0)
-                kept.atoms[kept.count++] = list.atoms[i];
-        }
-        sc_placement_set_dim(&at, d, &kept);
-    }
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
-        if ((atoms >> a & 1) != 0)
-            at.on[a] = are_pending ? SC_PARTIAL_SUM : SC_ON_NOTHING;
-    }
-    return at;
-}
-
-static sc_atom_set splits(const sc_placement *at)
-{
-    sc_atom_set set = 0;
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
-        set |= at->on[a] != SC_ON_NOTHING && !sc_is_partial(at->on[a]) ? (sc_atom_set)1 << a : 0;
-    return set;
-}
-
-static bool has_dims_of(const sc_type_info *type, const sc_type_info *other)
-{
-    for (uint32_t d = 0; d < other->rank; d++) {
-        if (sc_type_find_dim(type, other->dims[d].dim) < 0)
-            return false;
-    }
-    return true;
-}
-
-/* The value that stands for another operand once it has been visited. */
-static sc_value as_read(const sinking *s, sc_value value)
-{
-    return value < s->count && s->current[value] != SC_NONE ? s->current[value] : value;
-}
-
-/* An operand in that type: itself, or brought there for somebody else; SC_NONE if it would have to be moved. */
-static sc_value find_whole(const sinking *s, sc_value value, sc_type type)
-{
-    uint64_t key = (uint64_t)value << 32 | type;
-    if (s->m->values.data[as_read(s, value)].type == type)
-        return value;
-    const uint32_t *there = sc_map_find(&s->moved, key);
-    there = there == NULL && s->brought != NULL ? sc_map_find(s->brought, key) : there;
-    return there != NULL && s->m->values.data[*there].type == type ? *there : SC_NONE;
-}
-
-/* `value` stands as it does once it is reduced over these atoms, perhaps scattered. Could this reader take it pending there, and be pending
- * itself? What else it reads is whole there or can be brought there, which `cost` grows by; where that means that every rank computes what
- * each had a part of, it does so once for every element of `value`. Gradients have an end of their own. */
-static bool lets_pass(const sinking *s, sc_op_id reader, sc_value value, sc_atom_set atoms, sc_cost *cost)
-{
-    sc_module *m = s->m;
-    const sc_op *op = sc_op_at(m, reader);
-    uint32_t traits = sc_op_traits(op);
-    sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
-    bool is_linear =
-        ((traits & SC_LINEAR) != 0 && op->operand_count == 1) || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
-    if (!is_linear || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
-        return false;
-    for (uint32_t i = 0; i < op->operand_count; i++) {
-        sc_value other = op->operands[i];
-        if (other == value)
-            continue;
-        const sc_type_info *type = sc_type_of(m, as_read(s, other));
-        if (sc_placement_partial(&type->placement, 0) != 0 || (splits(&type->placement) & atoms & ~scattered) != 0)
-            return false;
-        if (scattered != 0 && !has_dims_of(sc_type_of(m, value), type))
-            return false;
-        const sc_placement whole = without(type, scattered, false);
-        sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
-        if (find_whole(s, other, wanted) != SC_NONE)
-            continue;
-        sc_cost moves = sc_reshard_find(s->planner, m->values.data[as_read(s, other)].type, &whole)->cost;
-        sc_cost_add(cost, &moves);
-    }
-    const sc_type_info *result = sc_type_of(m, op->first_result);
-    const sc_placement pending = without(result, atoms, true);
-    if (sc_placement_equal(&pending, &result->placement))
-        return true;
-    sc_atom_set already = sc_placement_partial(&result->placement, 0);
-    return (splits(&result->placement) & atoms & ~scattered) == 0 && (already == 0 || is_reduced_next(s, op->first_result));
-}
-
-static sc_cost cost_from(const sinking *s, sc_type belongs, const sc_placement *from)
-{
-    sc_type raw = sc_type_with_placement(s->m, belongs, from);
-    return sc_reshard_find(s->planner, raw, &s->m->types.data[belongs].placement)->cost;
-}
-
-static const sc_cost never = {.bytes = INFINITY};
-
-/* What it costs more that a value is pending over these atoms, too: its own reduction. */
-static sc_cost own_cost(const sinking *s, sc_value value, sc_atom_set atoms)
-{
-    const sc_module *m = s->m;
-    const sc_type_info *type = sc_type_of(m, value);
-    const sc_placement pending = without(type, atoms, true);
-    if (sc_placement_equal(&pending, &type->placement))
-        return (sc_cost){0};
-    sc_cost total = {0};
-    for (uint32_t i = value < s->count ? s->first[value] : 0; value < s->count && i < s->first[value + 1]; i++) {
-        const sc_op *reader = sc_op_at(m, s->readers[i]);
-        if (sc_op_attr(reader, SC_ATTR_gradient) != NULL)
-            return never;
-        if (sc_placement_partial(&type->placement, 0) == 0)
-            continue;
-        sc_type ends = m->values.data[reader->first_result].type; /* of its reshard */
-        sc_cost now = cost_from(s, ends, &type->placement), then = cost_from(s, ends, &pending);
-        total.bytes += then.bytes - now.bytes;
-        total.calls += then.calls - now.calls;
-    }
-    return sc_placement_partial(&type->placement, 0) != 0 ? total : cost_from(s, m->values.data[value].type, &pending);
-}
-
-/* What it costs that this value is pending: its own reduction, or those of what its readers make of it if that is less. */
-static sc_cost cost_below(const sinking *s, sc_value value, sc_atom_set atoms, uint32_t depth, bool *pass_on)
-{
-    const sc_module *m = s->m;
-    sc_cost own = own_cost(s, value, atoms), below = {0};
-    bool ignored;
-    *pass_on = depth > 0 && sc_placement_partial(&sc_type_of(m, value)->placement, 0) == 0 && value < s->count && s->uses[value] > 0 &&
-               s->first[value + 1] - s->first[value] == s->uses[value] && (s->pinned[value] & atoms) == 0;
-    for (uint32_t i = *pass_on ? s->first[value] : 0; *pass_on && i < s->first[value + 1]; i++) {
-        sc_op_id reader = s->readers[i];
-        *pass_on = lets_pass(s, reader, value, atoms, &below);
-        if (*pass_on) {
-            sc_cost further = cost_below(s, m->ops.data[reader].first_result, atoms, depth - 1, &ignored);
-            sc_cost_add(&below, &further);
-        }
-        *pass_on = *pass_on && below.bytes < own.bytes;
-    }
-    return *pass_on ? below : own;
-}
-
-/* The other operands of a reader whole over what the value that it takes as it is was scattered over. */
-static void bring_whole(sinking *s, sc_op_id reader, sc_value raw, sc_atom_set scattered)
-{
-    sc_module *m = s->m;
-    for (uint32_t i = 0; i < m->ops.data[reader].operand_count; i++) {
-        sc_value other = m->ops.data[reader].operands[i];
-        if (other == raw)
-            continue;
-        const sc_type_info type = *sc_type_of(m, as_read(s, other));
-        const sc_placement whole = without(&type, scattered, false);
-        sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
-        sc_value there = find_whole(s, other, wanted);
-        if (there == SC_NONE) {
-            sc_reason reason = sc_reason_of_operand(m, s->placing, reader, i, &type.placement, &whole);
-            there = move_after(s, as_read(s, other), wanted, &reason);
-            sc_map_insert(&s->moved, (uint64_t)other << 32 | wanted, there, NULL);
-            s->uses[other] += other < s->count;
-        } else if (there < s->count)
-            s->uses[there] += there != other;
-        m->ops.data[reader].operands[i] = there;
-    }
-}
-
-static void pass_on_to(sinking *s, sc_value value, sc_value raw, sc_op_id like, sc_atom_set atoms, uint32_t depth)
-{
-    sc_module *m = s->m;
-    sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
-    for (uint32_t i = s->first[value]; i < s->first[value + 1]; i++) {
-        sc_op_id reader = s->readers[i];
-        sc_value result = m->ops.data[reader].first_result;
-        const sc_placement at = without(sc_type_of(m, result), atoms, true);
-        bool further;
-        cost_below(s, result, atoms, depth - 1, &further);
-        for (uint32_t o = 0; o < m->ops.data[reader].operand_count; o++) {
-            if (m->ops.data[reader].operands[o] == value)
-                m->ops.data[reader].operands[o] = raw;
-        }
-        bring_whole(s, reader, raw, scattered);
-        bool is_pending = sc_placement_partial(&sc_type_of(m, result)->placement, 0) != 0;
-        if (further)
-            pass_on_to(s, result, result, like, atoms, depth - 1);
-        if (further || is_pending) {
-            m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &at);
-            continue;
-        }
-        reduce_after(s, reader, like, &at);
-        const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
-        sc_op_id reduces = sc_def(m, s->current[result]);
-        sc_op_drop_attr(m, reduces, SC_ATTR_moves);
-        sc_op_drop_attr(m, reduces, SC_ATTR_phase);
-        if (phase != NULL)
-            sc_op_set_attr(m, reduces, *phase);
-    }
-}
-
-/* A pending sum that is reduced, perhaps scattered, here, for readers that would do with it as it is. */
-static void reduce_below(sinking *s, sc_op_id op)
-{
-    sc_module *m = s->m;
-    sc_value raw = m->ops.data[op].operands[0], value = sc_result(m, op, 0);
-    const sc_placement from = sc_type_of(m, raw)->placement;
-    sc_atom_set atoms = sc_placement_partial(&from, SC_PARTIAL_SUM);
-    const sc_placement pending = without(sc_type_of(m, value), atoms, true);
-    bool pass_on;
-    if (atoms == 0 || !sc_placement_equal(&pending, &from) || value >= s->count || s->uses[value] == 0 ||
-        sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL || (raw < s->count && (s->pinned[raw] & atoms) != 0))
-        return;
-    cost_below(s, value, atoms, MAX_SINK, &pass_on);
-    if (!pass_on)
-        return;
-    if (m->values.data[raw].path == 0)
-        m->values.data[raw].path = m->values.data[value].path;
-    m->values.data[value].path = 0;
-    pass_on_to(s, value, raw, op, atoms, MAX_SINK);
-    if (raw < s->count)
-        s->uses[raw] += s->uses[value] - 1;
-    s->uses[value] = 0;
-}
-
-static void visit(sinking *s, sc_op_id op)
+static void visit(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
@@ -634,7 +338,7 @@ static void visit(sinking *s, sc_op_id op)
     }
     uint32_t traits = sc_op_traits(sc_op_at(m, op));
     if ((traits & SC_RESHARD) != 0)
-        reduce_below(s, op);
+        sc_sink_below(s, op);
     if ((traits & SC_LINEAR) == 0)
         return;
     if (m->ops.data[op].operand_count == 1)
@@ -648,13 +352,13 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
 {
     if (env->planner == NULL)
         env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
-    sinking s = {.m = m, .planner = env->planner, .placing = env->placing, .brought = env->brought, .uses = sc_count_uses(m)};
+    sc_sinking s = {.m = m, .planner = env->planner, .placing = env->placing, .brought = env->brought, .uses = sc_count_uses(m)};
     s.inherited.arena = s.moved.arena = &m->context->arena;
     s.current = sc_new_value_map(m, &s.count);
     s.pinned = sc_arena_array(&m->context->arena, s.count, sizeof *s.pinned);
     for (uint32_t i = 0; env->seeds != NULL && i < env->seeds->list.count; i++)
         s.pinned[env->seeds->list.data[i].value] |= env->seeds->list.data[i].closed;
-    find_readers(&s);
+    sc_sink_find_readers(&s);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op)
             visit(&s, op);
