@@ -5,21 +5,31 @@
  *                                                              %5 = reshard %4 : f32[B, D]
  *
  * A value is brought to one placement once, right after it is made, for all its readers, also those that know it as formals of blocks.
- * Constants are made again in the placement that the reader wants. Requires propagation; establishes PLACED: from here on types say it all,
+ * What is computed element by element is computed again from operands brought there where these are fewer bytes: no bytes of constants and
+ * of what stood so before. Requires propagation; establishes PLACED: from here on types say it all,
  * and `split` attributes go.
  */
 #include <string.h>
 
 #include "passes/pass.h"
 #include "passes/reason.h"
+#include "passes/uses.h"
+
+/* What it costs to have a value in a type, as long as nothing more is made. */
+typedef struct having {
+    sc_cost cost;
+    uint32_t made; /* entries of `made` then */
+} having;
 
 typedef struct insertion {
     sc_module *m;
     sc_pass_env *env;
     sc_value *current; /* per value at the start: what readers now read */
     uint32_t count;
-    sc_map made; /* value << 32 | type -> the value in that type */
-    sc_map far;  /* likewise, those that cannot be had without moving anything */
+    uint32_t *uses; /* per value at the start: readers */
+    sc_map *made;   /* value << 32 | type -> the value in that type */
+    sc_map known;   /* likewise -> place in `costs` */
+    SC_VEC(having) costs;
     sc_sym recompute;
 } insertion;
 
@@ -75,65 +85,161 @@ static sc_value copy_anywhere(insertion *in, sc_value value, sc_type type)
     return sc_result(m, copy, 0);
 }
 
-/* The type of an elementwise op's operand where its result stands as `type` says. */
-static sc_type operand_type(const insertion *in, sc_value operand, sc_type type)
+/* The types in which an op has to have its operands for its result to come out as `type` says. False where its roles do not let it: what
+ * it sums over is whole. `types` has room for SC_MAX_FIXED_OPERANDS. */
+static bool operand_types(const insertion *in, sc_op_id id, sc_type type, sc_type *types)
 {
     sc_module *m = in->m;
-    const sc_type_info whole = m->types.data[type];
-    sc_placement at = sc_placement_replicated();
-    for (uint32_t d = 0; d < whole.rank; d++) {
-        const sc_atom_list list = sc_placement_dim(&whole.placement, d);
-        int dim = sc_type_find_dim(sc_type_of(m, operand), whole.dims[d].dim);
-        if (dim >= 0 && list.count > 0)
-            sc_placement_set_dim(&at, (uint32_t)dim, &list);
-    }
-    return sc_type_with_placement(m, m->values.data[operand].type, &at);
-}
-
-/* Whether a value can be had in that type without moving anything: it stood so before it was sliced, or it is computed element by element
- * from constants and values that can. A region that is computed again has nothing of before at hand. */
-static bool is_at_hand(insertion *in, sc_value value, sc_type type, uint32_t depth)
-{
-    sc_module *m = in->m;
-    const sc_op *op = sc_op_at(m, sc_def(m, value));
-    uint32_t traits = sc_op_traits(op);
-    if (m->values.data[value].type == type || sc_is_made_anywhere(m, value) || sc_map_find(&in->made, key_of(value, type)) != NULL)
-        return true;
-    if ((traits & SC_RESHARD) != 0)
-        return m->values.data[op->operands[0]].type == type;
-    if ((traits & SC_ELEMENTWISE) == 0 || (traits & SC_RANDOM) != 0 || op->result_count != 1 || sc_op_attr(op, SC_ATTR_unit) != NULL ||
-        sc_op_attr(op, SC_ATTR_gradient) != NULL || depth == 0 || sc_map_find(&in->far, key_of(value, type)) != NULL)
-        return false;
-    for (uint32_t i = 0; i < op->operand_count; i++) {
-        sc_sym phase = sc_op_word(op, SC_ATTR_phase), before = sc_op_word(sc_op_at(m, sc_def(m, op->operands[i])), SC_ATTR_phase);
-        bool enters = phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i]);
-        if (enters || !is_at_hand(in, op->operands[i], operand_type(in, op->operands[i], type), depth - 1)) {
-            sc_map_insert(&in->far, key_of(value, type), 1, NULL);
-            return false;
+    const sc_op *op = sc_op_at(m, id);
+    sc_factors factors;
+    sc_op_factors(m, op, &factors);
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        const sc_type_info *operand = sc_type_of(m, op->operands[o]);
+        sc_placement at = sc_placement_replicated();
+        for (uint32_t f = 0; f < factors.count; f++) {
+            const sc_factor *factor = &factors.list[f];
+            if (factor->operand[o] < 0)
+                continue;
+            uint32_t dim = (uint32_t)factor->operand[o];
+            bool is_kept = factor->result[0] >= 0;
+            const sc_atom_list list = is_kept ? sc_placement_dim(&m->types.data[type].placement, (uint32_t)factor->result[0])
+                                              : sc_placement_dim(&operand->placement, dim);
+            if (list.count == 0)
+                continue;
+            if (!is_kept || factor->role == SC_ROLE_WHOLE || factor->role == SC_ROLE_FORM ||
+                !sc_dim_divides(m, operand->dims[dim].dim, operand->dims[dim].size, sc_atom_list_size(&m->mesh, &list)))
+                return false;
+            sc_placement_set_dim(&at, dim, &list);
         }
+        types[o] = sc_type_with_placement(m, m->values.data[op->operands[o]].type, &at);
     }
     return true;
 }
 
-/* What is at hand, done again where it is not there yet. */
-static sc_value take_at_hand(insertion *in, sc_value value, sc_type type)
+/* What a value is a name of: formals and their arguments stand alike unless a line of the plan says otherwise. What a unit gathers for
+ * itself, a gradient's way and what is computed again in another region stay apart. */
+static sc_value named_value(const sc_module *m, sc_value value)
+{
+    for (;;) {
+        const sc_op *op = sc_op_at(m, sc_def(m, value));
+        if ((sc_op_traits(op) & SC_VIEW) == 0 || m->values.data[op->operands[0]].type != m->values.data[value].type ||
+            sc_op_attr(op, SC_ATTR_unit) != NULL || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
+            sc_op_word(op, SC_ATTR_phase) != sc_op_word(sc_op_at(m, sc_def(m, op->operands[0])), SC_ATTR_phase))
+            return value;
+        value = op->operands[0];
+    }
+}
+
+/* A reshard of one name of a value becomes that of the value, where it is made: another name's readers read it too. */
+static void share_reshard(insertion *in, sc_value made, sc_value named)
 {
     sc_module *m = in->m;
-    const sc_op op = *sc_op_at(m, sc_def(m, value));
-    if (m->values.data[value].type == type)
-        return value;
-    const uint32_t *made = sc_map_find(&in->made, key_of(value, type));
-    if (made != NULL)
-        return *made;
-    if ((sc_op_traits(&op) & SC_RESHARD) != 0)
-        return op.operands[0];
-    sc_value again = copy_anywhere(in, value, type);
-    for (uint32_t i = 0; i < op.operand_count && !sc_is_made_anywhere(m, value); i++) {
-        sc_value operand = take_at_hand(in, op.operands[i], operand_type(in, op.operands[i], type));
-        m->ops.data[sc_def(m, again)].operands[i] = operand;
+    sc_op_id op = sc_def(m, made), def = sc_def(m, named);
+    if ((sc_op_traits(sc_op_at(m, op)) & SC_RESHARD) == 0 || m->ops.data[op].operands[0] == named)
+        return;
+    m->ops.data[op].operands[0] = named;
+    m->ops.data[op].scope = m->ops.data[def].scope;
+    sc_op_drop_attr(m, op, SC_ATTR_moves);
+    if (sc_value_path(m, named) != 0)
+        sc_op_set_attr(m, op, sc_attr_text(SC_ATTR_moves, sc_value_path(m, named)));
+    if (m->ops.data[def].next != op)
+        sc_op_move(m, op, m->ops.data[def].next);
+}
+
+/* The value in that type, brought there under its own or another name. */
+static const uint32_t *find_made(const insertion *in, sc_value value, sc_type type)
+{
+    const uint32_t *made = sc_map_find(in->made, key_of(value, type));
+    return made != NULL ? made : sc_map_find(in->made, key_of(named_value(in->m, value), type));
+}
+
+/* Whether a value may be computed in that type from its operands, too, and in which types: element by element, or as sums of elements.
+ * Products, look-ups and attention are never done again; a region that is computed again has nothing of before at hand. */
+static bool can_be_remade(const insertion *in, sc_value value, sc_type type, sc_type *types)
+{
+    const sc_module *m = in->m;
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    uint32_t fuse = sc_ops[op->kind].fuse;
+    bool is_cheap = (fuse & (SC_FUSE_FREE | SC_FUSE_VIEW | SC_FUSE_MAP | SC_FUSE_REDUCE)) != 0 && (fuse & SC_FUSE_INDEXED) == 0;
+    if (!is_cheap || (sc_op_traits(op) & (SC_RANDOM | SC_RESHARD)) != 0 || op->result_count != 1 ||
+        op->operand_count > SC_MAX_FIXED_OPERANDS || sc_op_attr(op, SC_ATTR_unit) != NULL || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
+        sc_placement_partial(&sc_type_of(m, value)->placement, 0) != 0 || sc_placement_partial(&m->types.data[type].placement, 0) != 0)
+        return false;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        sc_sym phase = sc_op_word(op, SC_ATTR_phase), before = sc_op_word(sc_op_at(m, sc_def(m, op->operands[i])), SC_ATTR_phase);
+        bool is_pending = sc_placement_partial(&sc_type_of(m, op->operands[i])->placement, 0) != 0;
+        if (is_pending || (phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i])))
+            return false;
     }
-    *sc_map_insert(&in->made, key_of(value, type), again, NULL) = again;
-    return again;
+    return operand_types(in, sc_def(m, value), type, types);
+}
+
+static sc_cost cost_to_move(insertion *in, sc_value value, sc_type type)
+{
+    return sc_reshard_find(in->env->planner, in->m->values.data[value].type, &in->m->types.data[type].placement)->cost;
+}
+
+static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_t depth);
+
+/* What it costs to have the operands so that a value comes out in that type. */
+static sc_cost cost_of_operands(insertion *in, sc_value value, const sc_type *types, uint32_t depth)
+{
+    const sc_op *op = sc_op_at(in->m, sc_def(in->m, value));
+    sc_cost total = {0};
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        bool is_again = false;
+        for (uint32_t j = 0; j < i; j++)
+            is_again = is_again || op->operands[j] == op->operands[i];
+        if (is_again)
+            continue;
+        sc_cost one = cost_to_have(in, op->operands[i], types[i], depth - 1);
+        sc_cost_add(&total, &one);
+    }
+    return total;
+}
+
+/* What it costs to have a value in that type: nothing where it stood so before it was sliced or has been brought there; moving it; or
+ * having what it is computed from, element by element, where these are fewer bytes, constants and values that were whole none at all. */
+static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_t depth)
+{
+    sc_module *m = in->m;
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    if (m->values.data[value].type == type || sc_is_made_anywhere(m, value) || find_made(in, value, type) != NULL)
+        return (sc_cost){0};
+    if ((sc_op_traits(op) & SC_RESHARD) != 0 && m->values.data[op->operands[0]].type == type)
+        return (sc_cost){0};
+    const uint32_t *known = sc_map_find(&in->known, key_of(value, type));
+    if (known != NULL && in->costs.data[*known].made == in->made->count)
+        return in->costs.data[*known].cost;
+    sc_cost cost = cost_to_move(in, value, type);
+    sc_type types[SC_MAX_FIXED_OPERANDS];
+    if (depth > 0 && can_be_remade(in, value, type, types)) {
+        sc_cost of_operands = cost_of_operands(in, value, types, depth);
+        cost = of_operands.bytes < cost.bytes ? of_operands : cost;
+    }
+    uint32_t place = known != NULL ? *known : in->costs.count;
+    if (known == NULL) {
+        sc_vec_push(&m->context->arena, &in->costs);
+        sc_map_insert(&in->known, key_of(value, type), place, NULL);
+    }
+    in->costs.data[place].cost = cost;
+    in->costs.data[place].made = in->made->count;
+    return cost;
+}
+
+/* Fewer bytes; as many where the value is a view, with dims of its own, of what others may view, too: that is then brought once for all. */
+static bool is_better_remade(insertion *in, sc_value value, sc_type type, uint32_t depth, sc_type *types)
+{
+    const sc_module *m = in->m;
+    if (depth == 0 || !can_be_remade(in, value, type, types))
+        return false;
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    sc_cost of_operands = cost_of_operands(in, value, types, depth), own = cost_to_move(in, value, type);
+    bool is_less = of_operands.bytes < own.bytes;
+    if ((sc_op_traits(op) & SC_VIEW) == 0 || named_value(m, value) != value || is_less)
+        return is_less;
+    sc_value viewed = named_value(m, op->operands[0]);
+    return viewed < in->count && in->uses[viewed] > 1 && sc_cost_compare(&of_operands, &own) <= 0;
 }
 
 static sc_sym consumer_name(sc_module *m, sc_op_id reader)
@@ -206,34 +312,46 @@ static sc_value move_operand(insertion *in, sc_op_id reader, uint32_t operand, s
     return cast_after(in, moved, sc_type_with_dtype(m, type, own), reader);
 }
 
-/* What a value is a name of: formals and their arguments stand alike unless a line of the plan says otherwise. What a unit gathers for
- * itself, a gradient's way and what is computed again in another region stay apart. */
-static sc_value named_value(const sc_module *m, sc_value value)
-{
-    for (;;) {
-        const sc_op *op = sc_op_at(m, sc_def(m, value));
-        if ((sc_op_traits(op) & SC_VIEW) == 0 || m->values.data[op->operands[0]].type != m->values.data[value].type ||
-            sc_op_attr(op, SC_ATTR_unit) != NULL || sc_op_attr(op, SC_ATTR_gradient) != NULL ||
-            sc_op_word(op, SC_ATTR_phase) != sc_op_word(sc_op_at(m, sc_def(m, op->operands[0])), SC_ATTR_phase))
-            return value;
-        value = op->operands[0];
-    }
-}
-
-/* A reshard of one name of a value becomes that of the value, where it is made: another name's readers read it too. */
-static void share_reshard(insertion *in, sc_value made, sc_value named)
+/* The value for this operand of a reader, or what that is computed from, moved. */
+static sc_value move_for(insertion *in, sc_op_id reader, uint32_t operand, sc_value value, sc_type type)
 {
     sc_module *m = in->m;
-    sc_op_id op = sc_def(m, made), def = sc_def(m, named);
-    if ((sc_op_traits(sc_op_at(m, op)) & SC_RESHARD) == 0 || m->ops.data[op].operands[0] == named)
-        return;
-    m->ops.data[op].operands[0] = named;
-    m->ops.data[op].scope = m->ops.data[def].scope;
-    sc_op_drop_attr(m, op, SC_ATTR_moves);
-    if (sc_value_path(m, named) != 0)
-        sc_op_set_attr(m, op, sc_attr_text(SC_ATTR_moves, sc_value_path(m, named)));
-    if (m->ops.data[def].next != op)
-        sc_op_move(m, op, m->ops.data[def].next);
+    if (m->ops.data[reader].operands[operand] == value)
+        return move_operand(in, reader, operand, type);
+    const sc_placement has = sc_type_of(m, value)->placement, needed = m->types.data[type].placement;
+    sc_reason reason = sc_reason_of_operand(m, in->env->placing, reader, operand, &has, &needed);
+    return reshard_after(in, value, type, sc_def(m, value), SC_NONE, &reason, consumer_name(m, reader));
+}
+
+/* A value for this operand of a reader, in that type: as it is or was, brought there, or made again of what is. */
+static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value value, sc_type type, uint32_t depth)
+{
+    sc_module *m = in->m;
+    const sc_op op = *sc_op_at(m, sc_def(m, value));
+    sc_value named = named_value(m, value), made;
+    sc_type types[SC_MAX_FIXED_OPERANDS];
+    if (m->values.data[value].type == type)
+        return value;
+    const uint32_t *own = sc_map_find(in->made, key_of(value, type)), *there = find_made(in, value, type);
+    if (own != NULL)
+        return *own;
+    if (there != NULL)
+        share_reshard(in, made = *there, named);
+    else if ((sc_op_traits(&op) & SC_RESHARD) != 0 && m->values.data[op.operands[0]].type == type)
+        made = op.operands[0];
+    else if (sc_is_made_anywhere(m, value))
+        made = copy_anywhere(in, value, type);
+    else if (is_better_remade(in, value, type, depth, types)) {
+        made = copy_anywhere(in, value, type);
+        for (uint32_t i = 0; i < op.operand_count; i++) {
+            sc_value part = have(in, reader, operand, op.operands[i], types[i], depth - 1);
+            m->ops.data[sc_def(m, made)].operands[i] = part;
+        }
+    } else
+        made = move_for(in, reader, operand, value, type);
+    *sc_map_insert(in->made, key_of(named, type), made, NULL) = made;
+    *sc_map_insert(in->made, key_of(value, type), made, NULL) = made;
+    return made;
 }
 
 static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, const sc_placement *needed)
@@ -253,23 +371,12 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
         m->ops.data[reader].operands[operand] = keep_once(in, reader, m->ops.data[reader].operands[operand], fresh, type);
         return;
     }
-    sc_value named = named_value(m, value);
-    const uint32_t *there = sc_map_find(&in->made, key_of(named, type));
-    if (sc_map_find(&in->made, key_of(value, type)) == NULL) {
-        sc_value made;
-        if (there != NULL)
-            share_reshard(in, made = *there, named);
-        else if (is_at_hand(in, value, type, MAX_REMADE))
-            made = take_at_hand(in, value, type);
-        else
-            made = move_operand(in, reader, operand, type);
-        *sc_map_insert(&in->made, key_of(named, type), made, NULL) = made;
-        *sc_map_insert(&in->made, key_of(value, type), made, NULL) = made;
-    }
-    m->ops.data[reader].operands[operand] = *sc_map_find(&in->made, key_of(value, type));
+    sc_value there = have(in, reader, operand, value, type, MAX_REMADE);
+    m->ops.data[reader].operands[operand] = there;
 }
 
-/* What a result comes out as; a reshard brings it to where its value belongs, and takes over its name. */
+/* What a result comes out as; a reshard brings it to where its value belongs, and takes over its name. A formal that a line has stand
+ * otherwise than its argument shares the reshard of other names of that. */
 static void settle_result(insertion *in, sc_op_id op, uint32_t result, const sc_placement *made)
 {
     sc_module *m = in->m;
@@ -280,12 +387,22 @@ static void settle_result(insertion *in, sc_op_id op, uint32_t result, const sc_
         return;
     sc_reason reason = sc_reason_of_result(m, in->env->placing, value, made, &wanted);
     m->values.data[value].type = sc_type_with_placement(m, belongs, made);
+    sc_value named = named_value(m, value);
+    const uint32_t *there = named == value ? NULL : find_made(in, value, belongs);
+    if (there != NULL) {
+        share_reshard(in, *there, named);
+        m->ops.data[op].operands[0] = *there;
+        m->values.data[value].type = belongs;
+        return;
+    }
     sc_sym path = m->values.data[value].path;
     sc_value moved = reshard_after(in, value, belongs, op, SC_NONE, &reason, path);
     m->values.data[moved].path = path;
     m->values.data[value].path = 0;
     if (value < in->count)
         in->current[value] = moved;
+    if (named != value)
+        *sc_map_insert(in->made, key_of(named, belongs), moved, NULL) = moved;
 }
 
 static void add_pending(sc_placement *at, sc_atom_set atoms)
@@ -345,9 +462,12 @@ static void visit(insertion *in, sc_op_id op)
 
 bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
 {
-    insertion in = {.m = m, .env = env, .count = m->values.count};
+    insertion in = {.m = m, .env = env, .count = m->values.count, .uses = sc_count_uses(m)};
     in.recompute = sc_intern_text(&m->context->names, "recompute");
-    in.made.arena = in.far.arena = &m->context->arena;
+    in.made = sc_arena_alloc(&m->context->arena, sizeof *in.made);
+    in.made->arena = in.known.arena = &m->context->arena;
+    if (env->planner == NULL)
+        env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
     in.current = sc_arena_array(&m->context->arena, in.count, sizeof *in.current);
     memset(in.current, 0xff, in.count * sizeof *in.current);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
@@ -356,5 +476,6 @@ bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
         sc_for_each_op (m, f, op)
             sc_op_drop_attr(m, op, SC_ATTR_split);
     }
+    env->brought = in.made;
     return true;
 }

@@ -5,12 +5,35 @@
  * A reshard of a reshard that nobody else reads is one reshard. Requires PLACED; establishes RESHARDS_EXPLICIT.
  */
 #include "passes/pass.h"
+#include "passes/reason.h"
 #include "passes/reshard_path.h"
 #include "passes/uses.h"
 
 static sc_sym reduce_word(sc_module *m, uint8_t kind)
 {
     return sc_intern_text(&m->context->names, kind == SC_PARTIAL_SUM ? "sum" : kind == SC_PARTIAL_MAX ? "max" : "min");
+}
+
+/* A value that is pending over several axes may have become so in several places: each collective that reduces a part of them says why
+ * that part is. */
+static void explain_part(sc_module *m, const sc_pass_env *env, sc_atom_set pending, const sc_reshard_step *step, sc_op_id op)
+{
+    sc_atom_set part = 0;
+    uint32_t first = SC_MAX_ATOMS;
+    for (uint32_t i = step->group.count; i-- > 0;) {
+        uint32_t atom = step->group.atoms[i];
+        part |= (sc_atom_set)1 << atom;
+        first = (pending >> atom & 1) != 0 ? atom : first;
+    }
+    if (step->reduce == 0 || first == SC_MAX_ATOMS || (part & pending) == pending)
+        return;
+    sc_reason reason = sc_reason_of_pending(m, env->placing, m->ops.data[op].operands[0], first);
+    if (reason.why == 0)
+        return;
+    sc_op_drop_attr(m, op, SC_ATTR_rule);
+    if (reason.rule != SC_NONE)
+        sc_op_set_attr(m, op, sc_attr_int(SC_ATTR_rule, reason.rule));
+    sc_op_set_attr(m, op, sc_attr_text(SC_ATTR_why, reason.why));
 }
 
 static uint32_t step_attrs(sc_module *m, const sc_op *reshard, const sc_reshard_step *step, const sc_type_info *type, sc_attr *attrs)
@@ -28,11 +51,12 @@ static uint32_t step_attrs(sc_module *m, const sc_op *reshard, const sc_reshard_
     return count;
 }
 
-static sc_value lower(sc_module *m, sc_planner *planner, sc_op_id id)
+static sc_value lower(sc_module *m, const sc_pass_env *env, sc_op_id id)
 {
     sc_value value = m->ops.data[id].operands[0], target = sc_result(m, id, 0);
     const sc_placement to = sc_type_of(m, target)->placement;
-    const sc_reshard_plan *plan = sc_reshard_find(planner, m->values.data[value].type, &to);
+    const sc_reshard_plan *plan = sc_reshard_find(env->planner, m->values.data[value].type, &to);
+    const sc_atom_set pending = sc_placement_partial(&sc_type_of(m, value)->placement, 0);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const sc_op reshard = *sc_op_at(m, id);
         const sc_type_info before = *sc_type_of(m, value);
@@ -40,6 +64,7 @@ static sc_value lower(sc_module *m, sc_planner *planner, sc_op_id id)
         uint32_t count = step_attrs(m, &reshard, &plan->steps[i], &before, attrs);
         sc_type type = sc_type_with_placement(m, m->values.data[value].type, &plan->steps[i].to);
         sc_op_id op = sc_op_new(m, reshard.func, id, plan->steps[i].kind, &value, 1, attrs, count, &type, 1, id);
+        explain_part(m, env, pending, &plan->steps[i], op);
         value = sc_result(m, op, 0);
     }
     if (m->values.data[value].path == 0)
@@ -75,7 +100,7 @@ bool sc_run_lower_reshards(sc_module *m, sc_pass_env *env)
             sc_value source = m->ops.data[op].operands[0];
             if (source < count && map[source] != SC_NONE)
                 m->ops.data[op].operands[0] = map[source];
-            map[sc_result(m, op, 0)] = lower(m, env->planner, op);
+            map[sc_result(m, op, 0)] = lower(m, env, op);
             sc_op_unlink(m, op);
         }
         sc_func_replace_uses(m, f, map, count);

@@ -15,6 +15,7 @@ typedef struct sc_pass_env {
     uint32_t prefetch;                /* units ahead that parameters are gathered */
     sc_placing *placing;   /* made by store-params or propagate; how each placement was decided */
     struct sc_planner *planner;
+    const struct sc_map *brought; /* by insert-reshards: value << 32 | type -> the value in that type, made before any reader; NULL: not known */
     bool no_verify; /* tests that look at broken modules */
 } sc_pass_env;
 

@@ -174,3 +174,22 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
             sc_arena_printf(&m->context->arena, "%s needs %s of %s whole", name, dim_shown(m, type, has->on[atom]), short_name(m, value)));
     return compose(m, rule, sc_arena_printf(&m->context->arena, "%s reads it so", name));
 }
+
+sc_reason sc_reason_of_pending(sc_module *m, const sc_placing *placing, sc_value value, uint32_t atom)
+{
+    for (;;) { /* ends: operands come before */
+        const sc_op *op = sc_op_at(m, sc_def(m, value));
+        sc_value brings = SC_NONE;
+        for (uint32_t i = op->operand_count; i-- > 0;)
+            brings = sc_is_partial(sc_type_of(m, op->operands[i])->placement.on[atom]) ? op->operands[i] : brings;
+        if (brings == SC_NONE)
+            break;
+        value = brings;
+    }
+    if (sc_op_at(m, sc_def(m, value))->operand_count == 0)
+        return (sc_reason){SC_NONE, 0};
+    const sc_placement made = sc_type_of(m, value)->placement;
+    sc_placement wanted = made;
+    wanted.on[atom] = SC_ON_NOTHING;
+    return sc_reason_of_result(m, placing, value, &made, &wanted);
+}

@@ -15,6 +15,8 @@ sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value 
 /* Why an operand that stands as `has` is brought to `needed` for a reader. */
 sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id reader, uint32_t operand, const sc_placement *has,
                                const sc_placement *needed);
+/* Why a placed value is a pending reduction over this atom: of the op that leaves it so. `why` is 0 where a state does. */
+sc_reason sc_reason_of_pending(sc_module *m, const sc_placing *placing, sc_value value, uint32_t atom);
 /* The name people know a value by: its path, that of a view of it, or of the state it reads; 0 without. */
 sc_sym sc_value_path(const sc_module *m, sc_value value);
 

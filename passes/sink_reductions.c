@@ -7,27 +7,16 @@
  * Siblings that are added are reduced once: a + b, and x + a + b, which is taken as x + (a + b), where a and b are pending alike. A sum
  * that shrinks next (sum, slice) is reduced after it shrank. Sums that are pending alike over a part of the mesh only share that part.
  * A sum whose readers are all linear in it is reduced in what they make of it where that is less: of experts' results, each of the size of
- * a residual stream, their weighted sum and the weights' cotangents. Views between are looked through. Requires PLACED, keeps it. One walk
- * in order; each step removes a reduction or makes one smaller, so it terminates.
+ * a residual stream, their weighted sum and the weights' cotangents. If it was scattered, over positions under sequence parallelism, the
+ * weights are gathered over them for that. Views between are looked through. Requires PLACED, keeps it. One walk in order; each step
+ * removes a reduction or makes one cheaper, so it terminates.
  */
-#include <math.h>
-
-#include "passes/pass.h"
+#include "passes/sinking.h"
 #include "passes/uses.h"
 
-typedef struct sinking {
-    sc_module *m;
-    uint32_t *uses;    /* by value at the start: how many readers it has now */
-    sc_map inherited;  /* value made here -> its readers, if it took them over; else it has the one that it was made for */
-    sc_value *current; /* per value at the start: what readers now read, or SC_NONE */
-    uint32_t count;    /* values at the start */
-    uint32_t *first;   /* per value at the start, and one more: its place in `readers` */
-    sc_op_id *readers; /* at the start */
-} sinking;
+enum { MAX_TERMS = 16 }; /* of a sum */
 
-enum { MAX_SINK = 4 }; /* ops in a row that a sum passes */
-
-static bool read_once(const sinking *s, sc_value value)
+static bool read_once(const sc_sinking *s, sc_value value)
 {
     if (value < s->count)
         return s->uses[value] == 1;
@@ -36,7 +25,7 @@ static bool read_once(const sinking *s, sc_value value)
 }
 
 /* The op behind an operand that nobody else reads, through views; SC_NONE when it is read elsewhere too. */
-static sc_op_id sole_maker(const sinking *s, sc_value value)
+static sc_op_id sole_maker(const sc_sinking *s, sc_value value)
 {
     for (;;) {
         if (!read_once(s, value))
@@ -49,7 +38,7 @@ static sc_op_id sole_maker(const sinking *s, sc_value value)
 }
 
 /* The reshard of a pending sum behind an operand; SC_NONE if it is none. */
-static sc_op_id pending_behind(const sinking *s, sc_value value)
+static sc_op_id pending_behind(const sc_sinking *s, sc_value value)
 {
     sc_op_id op = sole_maker(s, value);
     if (op == SC_NONE || sc_op_at(s->m, op)->kind != SC_OP_reshard)
@@ -58,28 +47,27 @@ static sc_op_id pending_behind(const sinking *s, sc_value value)
     return sc_placement_partial(&raw->placement, SC_PARTIAL_SUM) != 0 ? op : SC_NONE;
 }
 
-static sc_value raw_of(const sinking *s, sc_op_id reshard)
+static sc_value raw_of(const sc_sinking *s, sc_op_id reshard)
 {
     return sc_op_at(s->m, reshard)->operands[0];
 }
 
 /* Both are pending over the same atoms and go to the same place. */
-static bool are_siblings(const sinking *s, sc_op_id a, sc_op_id b)
+static bool are_siblings(const sc_sinking *s, sc_op_id a, sc_op_id b)
 {
     const sc_module *m = s->m;
     return a != SC_NONE && b != SC_NONE && a != b && m->values.data[raw_of(s, a)].type == m->values.data[raw_of(s, b)].type &&
            m->values.data[sc_result(m, a, 0)].type == m->values.data[sc_result(m, b, 0)].type;
 }
 
-static sc_value reshard_like(sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type)
+static sc_value reshard_like(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type)
 {
     const sc_op old = *sc_op_at(s->m, like);
     sc_op_id op = sc_op_new(s->m, old.func, before, SC_OP_reshard, &value, 1, old.attrs, old.attr_count, &type, 1, like);
     return sc_result(s->m, op, 0);
 }
 
-/* The op itself becomes pending (its operands are raw now); readers read the reshard of its result. */
-static void reduce_after(sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw)
+void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw)
 {
     sc_module *m = s->m;
     sc_value value = sc_result(m, op, 0);
@@ -96,7 +84,7 @@ static void reduce_after(sinking *s, sc_op_id op, sc_op_id like, const sc_placem
 }
 
 /* a + b, both pending. */
-static bool add_siblings(sinking *s, sc_op_id op)
+static bool add_siblings(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     const sc_value *operands = m->ops.data[op].operands;
@@ -106,13 +94,13 @@ static bool add_siblings(sinking *s, sc_op_id op)
     m->ops.data[op].operands[0] = raw_of(s, a);
     m->ops.data[op].operands[1] = raw_of(s, b);
     const sc_placement raw = sc_type_of(m, raw_of(s, a))->placement;
-    reduce_after(s, op, a, &raw);
+    sc_sink_reduce_after(s, op, a, &raw);
     return true;
 }
 
 /* Both are pending over the same atoms, perhaps over others, too, and go to the same place (one is scattered over tp, say): where they
  * differ each can go there on its own, as `there`, and what they are both pending over is reduced once. */
-static bool can_meet(const sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
+static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
 {
     sc_module *m = s->m;
     if (a == SC_NONE || b == SC_NONE || a == b || m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
@@ -131,41 +119,101 @@ static bool can_meet(const sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
     return common != 0;
 }
 
-static sc_value bring(sinking *s, sc_op_id before, sc_op_id pending, sc_type there)
+static sc_value bring(sc_sinking *s, sc_op_id before, sc_op_id pending, sc_type there)
 {
     sc_value raw = raw_of(s, pending);
     return s->m->values.data[raw].type == there ? raw : reshard_like(s, before, pending, raw, there);
 }
 
-/* (x + a) + b with a and b pending and x of the sum's own type: x + (a + b). */
-static bool add_across(sinking *s, sc_op_id op)
+/* The terms of a sum that is added up in several steps, each read by the next alone. */
+typedef struct term_list {
+    uint32_t count;
+    sc_value list[MAX_TERMS];
+    sc_op_id pending[MAX_TERMS]; /* the reshard behind a term, or SC_NONE */
+} term_list;
+
+static void find_terms(const sc_sinking *s, sc_op_id sum, sc_value value, uint32_t depth, term_list *out)
+{
+    const sc_module *m = s->m;
+    sc_op_id maker = sole_maker(s, value);
+    const sc_op *op = maker == SC_NONE ? NULL : sc_op_at(m, maker), *last = sc_op_at(m, sum);
+    if (op != NULL && op->kind == last->kind && depth > 0 && out->count + depth + 1 < MAX_TERMS &&
+        m->values.data[op->first_result].type == m->values.data[last->first_result].type && sc_op_attr(op, SC_ATTR_gradient) == NULL) {
+        find_terms(s, sum, op->operands[0], depth - 1, out);
+        find_terms(s, sum, op->operands[1], depth - 1, out);
+        return;
+    }
+    out->list[out->count] = value;
+    out->pending[out->count++] = pending_behind(s, value);
+}
+
+static sc_value add_before(sc_sinking *s, sc_op_id sum, sc_value a, sc_value b)
 {
     sc_module *m = s->m;
-    for (uint32_t side = 0; side < 2; side++) {
-        sc_value sum = m->ops.data[op].operands[1 - side];
-        sc_op_id b = pending_behind(s, m->ops.data[op].operands[side]), inner = sole_maker(s, sum);
-        if (b == SC_NONE || inner == SC_NONE || m->ops.data[inner].kind != m->ops.data[op].kind)
+    sc_value both[] = {a, b};
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, sum), SC_ATTR_phase);
+    sc_attr attr = phase != NULL ? *phase : (sc_attr){0};
+    sc_type type = m->values.data[a].type;
+    sc_op_id op = sc_op_new(m, m->ops.data[sum].func, sum, (sc_op_kind)m->ops.data[sum].kind, both, 2, &attr, phase != NULL, &type, 1, sum);
+    return sc_result(m, op, 0);
+}
+
+/* Of the terms, those that go with the first of two that can be reduced together; where they do, as `there`. */
+static uint32_t choose_together(const sc_sinking *s, const term_list *all, sc_type belongs, bool *is_chosen, sc_type *there)
+{
+    const sc_module *m = s->m;
+    for (uint32_t i = 0; i < all->count; i++) {
+        sc_op_id a = all->pending[i];
+        uint32_t count = 0;
+        if (a == SC_NONE || m->values.data[sc_result(m, a, 0)].type != belongs)
             continue;
-        for (uint32_t i = 0; i < 2; i++) {
-            sc_value x = m->ops.data[inner].operands[1 - i];
-            sc_op_id a = pending_behind(s, m->ops.data[inner].operands[i]);
-            bool are_alike = are_siblings(s, a, b);
-            sc_type raw = are_alike ? m->values.data[raw_of(s, a)].type : SC_NONE;
-            if (m->values.data[x].type != m->values.data[sc_result(m, op, 0)].type || (!are_alike && !can_meet(s, a, b, &raw)))
-                continue;
-            sc_value raws[] = {bring(s, op, a, raw), bring(s, op, b, raw)};
-            sc_type belongs = m->values.data[sc_result(m, a, 0)].type;
-            sc_op_id both = sc_op_new(m, m->ops.data[op].func, op, (sc_op_kind)m->ops.data[op].kind, raws, 2, NULL, 0, &raw, 1, op);
-            m->ops.data[op].operands[0] = x;
-            m->ops.data[op].operands[1] = reshard_like(s, op, a, sc_result(m, both, 0), belongs);
-            return true;
+        *there = m->values.data[raw_of(s, a)].type;
+        for (uint32_t j = 0; j < all->count; j++) {
+            is_chosen[j] = j == i || are_siblings(s, a, all->pending[j]);
+            count += is_chosen[j];
+        }
+        for (uint32_t j = i + 1; j < all->count && count == 1; j++) {
+            is_chosen[j] = can_meet(s, a, all->pending[j], there);
+            count += is_chosen[j];
+        }
+        if (count > 1)
+            return count;
+    }
+    return 0;
+}
+
+/* (x + a) + b, and longer, with a and b pending: x + (a + b). */
+static bool add_across(sc_sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    const sc_type belongs = m->values.data[sc_result(m, op, 0)].type;
+    term_list all = {0};
+    bool is_chosen[MAX_TERMS];
+    sc_type there;
+    find_terms(s, op, m->ops.data[op].operands[0], SC_MAX_SINK, &all);
+    find_terms(s, op, m->ops.data[op].operands[1], SC_MAX_SINK, &all);
+    uint32_t first = 0, like = MAX_TERMS, count = all.count < 3 ? 0 : choose_together(s, &all, belongs, is_chosen, &there);
+    while (count > 0 && first < all.count && (is_chosen[first] || m->values.data[all.list[first]].type != belongs))
+        first++;
+    if (count == 0 || first == all.count)
+        return false;
+    sc_value rest = all.list[first], together = 0;
+    for (uint32_t i = 0; i < all.count; i++) {
+        if (is_chosen[i]) {
+            sc_value term = bring(s, op, all.pending[i], there);
+            together = like == MAX_TERMS ? term : add_before(s, op, together, term);
+            like = like == MAX_TERMS ? i : like;
+        } else if (i != first) {
+            rest = add_before(s, op, rest, all.list[i]);
         }
     }
-    return false;
+    m->ops.data[op].operands[0] = rest;
+    m->ops.data[op].operands[1] = reshard_like(s, op, all.pending[like], together, belongs);
+    return true;
 }
 
 /* A value as a pending sum over more atoms. */
-static sc_value spread(sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
+static sc_value spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
 {
     sc_module *m = s->m;
     uint8_t atoms[SC_MAX_ATOMS];
@@ -185,7 +233,7 @@ static sc_value spread(sinking *s, sc_op_id before, sc_value value, sc_atom_set 
 }
 
 /* a + b, scalars, pending over different axes: one reduction over all of them, however many terms there are. */
-static bool add_scalars(sinking *s, sc_op_id op)
+static bool add_scalars(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     if (sc_type_of(m, sc_result(m, op, 0))->rank > 0)
@@ -207,12 +255,12 @@ static bool add_scalars(sinking *s, sc_op_id op)
         m->ops.data[op].operands[i] = term;
     }
     const sc_placement raw = sc_type_of(m, m->ops.data[op].operands[0])->placement;
-    reduce_after(s, op, pending[0] != SC_NONE ? pending[0] : pending[1], &raw);
+    sc_sink_reduce_after(s, op, pending[0] != SC_NONE ? pending[0] : pending[1], &raw);
     return true;
 }
 
 /* a + b, one pending over some of the other's atoms (keys' cotangents beside queries'), both going to the same place: one reduction. */
-static bool add_included(sinking *s, sc_op_id op)
+static bool add_included(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     sc_op_id a = pending_behind(s, m->ops.data[op].operands[0]), b = pending_behind(s, m->ops.data[op].operands[1]);
@@ -235,12 +283,12 @@ static bool add_included(sinking *s, sc_op_id op)
     m->ops.data[op].operands[0] = x_is_more ? raw_of(s, a) : term;
     m->ops.data[op].operands[1] = x_is_more ? term : raw_of(s, b);
     const sc_placement raw = *more;
-    reduce_after(s, op, x_is_more ? a : b, &raw);
+    sc_sink_reduce_after(s, op, x_is_more ? a : b, &raw);
     return true;
 }
 
 /* a + b, pending over some atoms alike and otherwise standing apart: each goes where both belong as far as it can on its own. */
-static bool add_apart(sinking *s, sc_op_id op)
+static bool add_apart(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     sc_type there;
@@ -251,12 +299,12 @@ static bool add_apart(sinking *s, sc_op_id op)
     m->ops.data[op].operands[0] = terms[0];
     m->ops.data[op].operands[1] = terms[1];
     const sc_placement raw = m->types.data[there].placement;
-    reduce_after(s, op, a, &raw);
+    sc_sink_reduce_after(s, op, a, &raw);
     return true;
 }
 
 /* A linear op of one operand whose result is smaller: reduce that instead. */
-static bool shrink_first(sinking *s, sc_op_id op)
+static bool shrink_first(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     sc_op_id pending = pending_behind(s, m->ops.data[op].operands[0]);
@@ -276,145 +324,11 @@ static bool shrink_first(sinking *s, sc_op_id op)
         raw.on[a] = is_pending ? SC_PARTIAL_SUM : raw.on[a];
     }
     m->ops.data[op].operands[0] = raw_of(s, pending);
-    reduce_after(s, op, pending, &raw);
+    sc_sink_reduce_after(s, op, pending, &raw);
     return true;
 }
 
-/* ---- a sum that several ops read ---- */
-
-static void find_readers(sinking *s)
-{
-    sc_module *m = s->m;
-    uint32_t total = 0;
-    s->first = sc_arena_array(&m->context->arena, s->count + 1, sizeof *s->first);
-    for (uint32_t v = 0; v < s->count; v++) {
-        s->first[v] = total;
-        total += s->uses[v];
-    }
-    s->first[s->count] = total;
-    s->readers = sc_arena_array(&m->context->arena, total + 1, sizeof *s->readers);
-    uint32_t *next = sc_arena_array(&m->context->arena, s->count + 1, sizeof *next);
-    for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op (m, f, op) {
-            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
-                sc_value v = m->ops.data[op].operands[i];
-                s->readers[s->first[v] + next[v]++] = op;
-            }
-        }
-    }
-}
-
-/* A pending value that is reduced wherever it is read: a further axis is one more of the same call. */
-static bool is_reduced_next(const sinking *s, sc_value value)
-{
-    const sc_module *m = s->m;
-    bool all = value < s->count && s->uses[value] > 0 && s->current[value] == SC_NONE;
-    for (uint32_t i = all ? s->first[value] : 0; all && i < s->first[value + 1]; i++)
-        all = sc_op_at(m, s->readers[i])->kind == SC_OP_reshard;
-    return all;
-}
-
-/* `value` whole on these atoms: could this reader take it pending there, and stand so itself? Gradients have an end of their own. */
-static bool lets_pass(const sinking *s, sc_op_id reader, sc_value value, sc_atom_set atoms)
-{
-    const sc_module *m = s->m;
-    const sc_op *op = sc_op_at(m, reader);
-    uint32_t traits = sc_op_traits(op);
-    bool is_linear = ((traits & SC_LINEAR) != 0 && op->operand_count == 1 && (traits & SC_SPREADS) == 0) ||
-                     ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
-    if (!is_linear || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
-        return false;
-    for (uint32_t i = 0; i <= op->operand_count; i++) {
-        bool is_result = i == op->operand_count;
-        sc_value other = is_result ? op->first_result : op->operands[i];
-        const sc_placement *at = &sc_type_of(m, other)->placement;
-        for (uint32_t a = 0; other != value && a < m->mesh.atom_count; a++) {
-            bool may_be_pending = is_result && is_reduced_next(s, other);
-            if (((atoms >> a & 1) != 0 && at->on[a] != SC_ON_NOTHING) || (sc_is_partial(at->on[a]) && !may_be_pending))
-                return false;
-        }
-    }
-    return true;
-}
-
-/* Bytes to be reduced where this value is pending: its own, or those of what its readers make of it if these are fewer. */
-static double bytes_below(const sinking *s, sc_value value, sc_atom_set atoms, uint32_t depth, bool *pass_on)
-{
-    const sc_module *m = s->m;
-    double own = (double)sc_type_local_bytes(m, sc_type_of(m, value)), below = 0;
-    bool ignored;
-    *pass_on = depth > 0 && sc_placement_partial(&sc_type_of(m, value)->placement, 0) == 0 && value < s->count && s->uses[value] > 0 &&
-               s->first[value + 1] - s->first[value] == s->uses[value];
-    for (uint32_t i = *pass_on ? s->first[value] : 0; *pass_on && i < s->first[value + 1] && below < own; i++) {
-        sc_op_id reader = s->readers[i];
-        *pass_on = lets_pass(s, reader, value, atoms);
-        below += *pass_on ? bytes_below(s, m->ops.data[reader].first_result, atoms, depth - 1, &ignored) : own;
-    }
-    for (uint32_t i = value < s->count ? s->first[value] : 0; value < s->count && i < s->first[value + 1]; i++) {
-        if (sc_op_attr(sc_op_at(m, s->readers[i]), SC_ATTR_gradient) != NULL)
-            own = INFINITY;
-    }
-    *pass_on = *pass_on && below < own;
-    return *pass_on ? below : own;
-}
-
-static void pass_on_to(sinking *s, sc_value value, sc_value raw, sc_op_id like, sc_atom_set atoms, uint32_t depth)
-{
-    sc_module *m = s->m;
-    for (uint32_t i = s->first[value]; i < s->first[value + 1]; i++) {
-        sc_op_id reader = s->readers[i];
-        sc_value result = m->ops.data[reader].first_result;
-        sc_placement at = sc_type_of(m, result)->placement;
-        bool further;
-        bytes_below(s, result, atoms, depth - 1, &further);
-        for (uint32_t o = 0; o < m->ops.data[reader].operand_count; o++) {
-            if (m->ops.data[reader].operands[o] == value)
-                m->ops.data[reader].operands[o] = raw;
-        }
-        for (uint32_t a = 0; a < m->mesh.atom_count; a++)
-            at.on[a] = (atoms >> a & 1) != 0 ? SC_PARTIAL_SUM : at.on[a];
-        bool is_pending = sc_placement_partial(&sc_type_of(m, result)->placement, 0) != 0;
-        if (further || is_pending)
-            m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &at);
-        if (further)
-            pass_on_to(s, result, result, like, atoms, depth - 1);
-        if (further || is_pending)
-            continue;
-        reduce_after(s, reader, like, &at);
-        const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
-        sc_op_id reduces = sc_def(m, s->current[result]);
-        sc_op_drop_attr(m, reduces, SC_ATTR_moves);
-        sc_op_drop_attr(m, reduces, SC_ATTR_phase);
-        if (phase != NULL)
-            sc_op_set_attr(m, reduces, *phase);
-    }
-}
-
-/* A pending sum that is only reduced here, for readers that would do with it as it is. */
-static void reduce_below(sinking *s, sc_op_id op)
-{
-    sc_module *m = s->m;
-    sc_value raw = m->ops.data[op].operands[0], value = sc_result(m, op, 0);
-    const sc_placement from = sc_type_of(m, raw)->placement, to = sc_type_of(m, value)->placement;
-    sc_atom_set atoms = sc_placement_partial(&from, SC_PARTIAL_SUM);
-    bool pass_on;
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
-        if (to.on[a] != ((atoms >> a & 1) != 0 ? SC_ON_NOTHING : from.on[a]))
-            return;
-    }
-    if (atoms == 0 || value >= s->count || s->uses[value] == 0 || sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL)
-        return;
-    bytes_below(s, value, atoms, MAX_SINK, &pass_on);
-    if (!pass_on)
-        return;
-    if (m->values.data[raw].path == 0)
-        m->values.data[raw].path = m->values.data[value].path;
-    m->values.data[value].path = 0;
-    pass_on_to(s, value, raw, op, atoms, MAX_SINK);
-    s->uses[value] = 0;
-}
-
-static void visit(sinking *s, sc_op_id op)
+static void visit(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
@@ -424,7 +338,7 @@ static void visit(sinking *s, sc_op_id op)
     }
     uint32_t traits = sc_op_traits(sc_op_at(m, op));
     if ((traits & SC_RESHARD) != 0)
-        reduce_below(s, op);
+        sc_sink_below(s, op);
     if ((traits & SC_LINEAR) == 0)
         return;
     if (m->ops.data[op].operand_count == 1)
@@ -436,11 +350,15 @@ static void visit(sinking *s, sc_op_id op)
 
 bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
 {
-    (void)env;
-    sinking s = {.m = m, .uses = sc_count_uses(m)};
-    s.inherited.arena = &m->context->arena;
+    if (env->planner == NULL)
+        env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
+    sc_sinking s = {.m = m, .planner = env->planner, .placing = env->placing, .brought = env->brought, .uses = sc_count_uses(m)};
+    s.inherited.arena = s.moved.arena = &m->context->arena;
     s.current = sc_new_value_map(m, &s.count);
-    find_readers(&s);
+    s.pinned = sc_arena_array(&m->context->arena, s.count, sizeof *s.pinned);
+    for (uint32_t i = 0; env->seeds != NULL && i < env->seeds->list.count; i++)
+        s.pinned[env->seeds->list.data[i].value] |= env->seeds->list.data[i].closed;
+    sc_sink_find_readers(&s);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op)
             visit(&s, op);

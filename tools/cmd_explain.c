@@ -15,7 +15,8 @@ typedef struct explained {
     sc_sym path;
     sc_value value;
     sc_type type;
-    sc_loc loc; /* of its op, or of the declaration of what it reads */
+    sc_loc loc;        /* of its op, or of the declaration of what it reads */
+    bool is_passed_on; /* a pending sum that is never reduced itself: what its readers make of it is */
 } explained;
 
 typedef struct explaining {
@@ -27,10 +28,29 @@ typedef struct explaining {
     sc_adviser *adviser;
 } explaining;
 
+/* Sums that were to be reduced where they are made, and are passed on as they are. */
+static void collect_passed_on(sc_module *m, explaining *e)
+{
+    sc_map by_path = {.arena = &e->context->arena};
+    for (uint32_t i = 0; i < e->values.count; i++)
+        sc_map_insert(&by_path, e->values.data[i].path, i, NULL);
+    for (sc_value value = 0; value < m->values.count; value++) {
+        const sc_type_info *type = sc_type_of(m, value);
+        sc_sym path = m->values.data[value].path;
+        const uint32_t *place = path == 0 || sc_placement_partial(&type->placement, 0) == 0 ? NULL : sc_map_find(&by_path, path);
+        if (place == NULL || sc_placement_partial(&m->types.data[e->values.data[*place].type].placement, 0) != 0)
+            continue;
+        e->values.data[*place].type = m->values.data[value].type;
+        e->values.data[*place].is_passed_on = true;
+    }
+}
+
 /* Placements are whole once the update has its own: names that later passes fold are still there. */
 static void collect(sc_module *m, const sc_pass *pass, void *user)
 {
     explaining *e = user;
+    if (pass == &sc_passes[SC_PASS_sink_reductions])
+        collect_passed_on(m, e);
     if (pass == NULL || pass != &sc_passes[SC_PASS_place_update])
         return;
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
@@ -42,7 +62,7 @@ static void collect(sc_module *m, const sc_pass *pass, void *user)
                 sc_sym path = reads_state ? sc_op_word(o, SC_ATTR_name) : m->values.data[value].path;
                 uint32_t state = path == 0 ? SC_NONE : sc_module_find_state(m, path);
                 bool is_new = true;
-                explained x = {path, value, m->values.data[value].type, o->loc};
+                explained x = {path, value, m->values.data[value].type, o->loc, false};
                 if (state != SC_NONE) {
                     x.type = m->state.data[state].type;
                     x.loc = m->state.data[state].loc;
@@ -105,6 +125,9 @@ static void follow(const sc_compiled *c, sc_value value, uint32_t atom, chain *l
 static chain why(const sc_compiled *c, const explained *x)
 {
     chain links = {0};
+    sc_line made = sc_sources_line(&c->local->context->sources, x->loc.begin);
+    if (x->is_passed_on)
+        add_link(c->local->context, &links, made.line, "a pending sum: what its readers make of it is reduced, which is less");
     for (uint32_t a = 0; a < c->local->mesh.atom_count; a++)
         follow(c, x->value, a, &links);
     return links;

@@ -1,0 +1,284 @@
+/* A pending sum whose readers are all linear in it: reduced in what they make of it where that is less to move.
+ *
+ *   %3 = reshard %2 : f32[B, S@tp, X, D]         %4 = reshard %g : f32[B, S, X]
+ *   %4 = dot[X] %3, %g : f32[B, S@tp, D]    ->   %5 = dot[X] %2, %4 : f32[B, S, D]{sum:tp}
+ *                                                %6 = reshard %5 : f32[B, S@tp, D]
+ *
+ * What readers make may be passed on in turn. Costs are those of reshards, of the other operands' too; what was brought for somebody else
+ * costs nothing.
+ */
+#include <math.h>
+
+#include "passes/reason.h"
+#include "passes/sinking.h"
+
+void sc_sink_find_readers(sc_sinking *s)
+{
+    sc_module *m = s->m;
+    uint32_t total = 0;
+    s->first = sc_arena_array(&m->context->arena, s->count + 1, sizeof *s->first);
+    for (uint32_t v = 0; v < s->count; v++) {
+        s->first[v] = total;
+        total += s->uses[v];
+    }
+    s->first[s->count] = total;
+    s->readers = sc_arena_array(&m->context->arena, total + 1, sizeof *s->readers);
+    uint32_t *next = sc_arena_array(&m->context->arena, s->count + 1, sizeof *next);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op (m, f, op) {
+            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
+                sc_value v = m->ops.data[op].operands[i];
+                s->readers[s->first[v] + next[v]++] = op;
+            }
+        }
+    }
+}
+
+/* A pending value that is reduced wherever it is read: a further axis is one more of the same call. */
+static bool is_reduced_next(const sc_sinking *s, sc_value value)
+{
+    const sc_module *m = s->m;
+    bool all = value < s->count && s->uses[value] > 0 && s->current[value] == SC_NONE;
+    for (uint32_t i = all ? s->first[value] : 0; all && i < s->first[value + 1]; i++)
+        all = sc_op_at(m, s->readers[i])->kind == SC_OP_reshard;
+    return all;
+}
+
+/* A placement without what these atoms split; they are pending sums, or nothing. */
+static sc_placement without(const sc_type_info *type, sc_atom_set atoms, bool are_pending)
+{
+    sc_placement at = type->placement;
+    for (uint32_t d = 0; d < type->rank; d++) {
+        const sc_atom_list list = sc_placement_dim(&at, d);
+        sc_atom_list kept = {0};
+        for (uint32_t i = 0; i < list.count; i++) {
+            if ((atoms >> list.atoms[i] & 1) == 0)
+                kept.atoms[kept.count++] = list.atoms[i];
+        }
+        sc_placement_set_dim(&at, d, &kept);
+    }
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        if ((atoms >> a & 1) != 0)
+            at.on[a] = are_pending ? SC_PARTIAL_SUM : SC_ON_NOTHING;
+    }
+    return at;
+}
+
+static sc_atom_set splits(const sc_placement *at)
+{
+    sc_atom_set set = 0;
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+        set |= at->on[a] != SC_ON_NOTHING && !sc_is_partial(at->on[a]) ? (sc_atom_set)1 << a : 0;
+    return set;
+}
+
+static bool has_dims_of(const sc_type_info *type, const sc_type_info *other)
+{
+    for (uint32_t d = 0; d < other->rank; d++) {
+        if (sc_type_find_dim(type, other->dims[d].dim) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* The value that stands for another operand once it has been visited. */
+static sc_value as_read(const sc_sinking *s, sc_value value)
+{
+    return value < s->count && s->current[value] != SC_NONE ? s->current[value] : value;
+}
+
+/* An operand in that type: itself, or brought there for somebody else; SC_NONE if it would have to be moved. */
+static sc_value find_whole(const sc_sinking *s, sc_value value, sc_type type)
+{
+    uint64_t key = (uint64_t)value << 32 | type;
+    if (s->m->values.data[as_read(s, value)].type == type)
+        return value;
+    const uint32_t *there = sc_map_find(&s->moved, key);
+    there = there == NULL && s->brought != NULL ? sc_map_find(s->brought, key) : there;
+    return there != NULL && s->m->values.data[*there].type == type ? *there : SC_NONE;
+}
+
+/* `value` stands as it does once it is reduced over these atoms, perhaps scattered. Could this reader take it pending there, and be pending
+ * itself? What else it reads is whole there or can be brought there, which `cost` grows by; where that means that every rank computes what
+ * each had a part of, it does so once for every element of `value`. Gradients have an end of their own. */
+static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_atom_set atoms, sc_cost *cost)
+{
+    sc_module *m = s->m;
+    const sc_op *op = sc_op_at(m, reader);
+    uint32_t traits = sc_op_traits(op);
+    sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
+    bool is_linear =
+        ((traits & SC_LINEAR) != 0 && op->operand_count == 1) || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
+    if (!is_linear || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
+        return false;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        sc_value other = op->operands[i];
+        if (other == value)
+            continue;
+        const sc_type_info *type = sc_type_of(m, as_read(s, other));
+        if (sc_placement_partial(&type->placement, 0) != 0 || (splits(&type->placement) & atoms & ~scattered) != 0)
+            return false;
+        if (scattered != 0 && !has_dims_of(sc_type_of(m, value), type))
+            return false;
+        const sc_placement whole = without(type, scattered, false);
+        sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
+        if (find_whole(s, other, wanted) != SC_NONE)
+            continue;
+        sc_cost moves = sc_reshard_find(s->planner, m->values.data[as_read(s, other)].type, &whole)->cost;
+        sc_cost_add(cost, &moves);
+    }
+    const sc_type_info *result = sc_type_of(m, op->first_result);
+    const sc_placement pending = without(result, atoms, true);
+    if (sc_placement_equal(&pending, &result->placement))
+        return true;
+    sc_atom_set already = sc_placement_partial(&result->placement, 0);
+    return (splits(&result->placement) & atoms & ~scattered) == 0 && (already == 0 || is_reduced_next(s, op->first_result));
+}
+
+static sc_cost cost_from(const sc_sinking *s, sc_type belongs, const sc_placement *from)
+{
+    sc_type raw = sc_type_with_placement(s->m, belongs, from);
+    return sc_reshard_find(s->planner, raw, &s->m->types.data[belongs].placement)->cost;
+}
+
+static const sc_cost never = {.bytes = INFINITY};
+
+/* What it costs more that a value is pending over these atoms, too: its own reduction. */
+static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_atom_set atoms)
+{
+    const sc_module *m = s->m;
+    const sc_type_info *type = sc_type_of(m, value);
+    const sc_placement pending = without(type, atoms, true);
+    if (sc_placement_equal(&pending, &type->placement))
+        return (sc_cost){0};
+    sc_cost total = {0};
+    for (uint32_t i = value < s->count ? s->first[value] : 0; value < s->count && i < s->first[value + 1]; i++) {
+        const sc_op *reader = sc_op_at(m, s->readers[i]);
+        if (sc_op_attr(reader, SC_ATTR_gradient) != NULL)
+            return never;
+        if (sc_placement_partial(&type->placement, 0) == 0)
+            continue;
+        sc_type ends = m->values.data[reader->first_result].type; /* of its reshard */
+        sc_cost now = cost_from(s, ends, &type->placement), then = cost_from(s, ends, &pending);
+        total.bytes += then.bytes - now.bytes;
+        total.calls += then.calls - now.calls;
+    }
+    return sc_placement_partial(&type->placement, 0) != 0 ? total : cost_from(s, m->values.data[value].type, &pending);
+}
+
+/* What it costs that this value is pending: its own reduction, or those of what its readers make of it if that is less. */
+static sc_cost cost_below(const sc_sinking *s, sc_value value, sc_atom_set atoms, uint32_t depth, bool *pass_on)
+{
+    const sc_module *m = s->m;
+    sc_cost own = own_cost(s, value, atoms), below = {0};
+    bool ignored;
+    *pass_on = depth > 0 && sc_placement_partial(&sc_type_of(m, value)->placement, 0) == 0 && value < s->count && s->uses[value] > 0 &&
+               s->first[value + 1] - s->first[value] == s->uses[value] && (s->pinned[value] & atoms) == 0;
+    for (uint32_t i = *pass_on ? s->first[value] : 0; *pass_on && i < s->first[value + 1]; i++) {
+        sc_op_id reader = s->readers[i];
+        *pass_on = lets_pass(s, reader, value, atoms, &below);
+        if (*pass_on) {
+            sc_cost further = cost_below(s, m->ops.data[reader].first_result, atoms, depth - 1, &ignored);
+            sc_cost_add(&below, &further);
+        }
+        *pass_on = *pass_on && below.bytes < own.bytes;
+    }
+    return *pass_on ? below : own;
+}
+
+/* A reshard right after what makes a value, for one that was none of the plan's. */
+static sc_value move_after(sc_sinking *s, sc_value value, sc_type type, const sc_reason *reason)
+{
+    sc_module *m = s->m;
+    sc_op_id def = sc_def(m, value);
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, def), SC_ATTR_phase);
+    sc_attr attrs[4];
+    uint32_t count = 0;
+    if (phase != NULL)
+        attrs[count++] = *phase;
+    if (reason->rule != SC_NONE)
+        attrs[count++] = sc_attr_int(SC_ATTR_rule, reason->rule);
+    attrs[count++] = sc_attr_text(SC_ATTR_why, reason->why);
+    if (sc_value_path(m, value) != 0)
+        attrs[count++] = sc_attr_text(SC_ATTR_moves, sc_value_path(m, value));
+    sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);
+    return sc_result(m, op, 0);
+}
+
+/* The other operands of a reader whole over what the value that it takes as it is was scattered over. */
+static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_set scattered)
+{
+    sc_module *m = s->m;
+    for (uint32_t i = 0; i < m->ops.data[reader].operand_count; i++) {
+        sc_value other = m->ops.data[reader].operands[i];
+        if (other == raw)
+            continue;
+        const sc_type_info type = *sc_type_of(m, as_read(s, other));
+        const sc_placement whole = without(&type, scattered, false);
+        sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
+        sc_value there = find_whole(s, other, wanted);
+        if (there == SC_NONE) {
+            sc_reason reason = sc_reason_of_operand(m, s->placing, reader, i, &type.placement, &whole);
+            there = move_after(s, as_read(s, other), wanted, &reason);
+            sc_map_insert(&s->moved, (uint64_t)other << 32 | wanted, there, NULL);
+            s->uses[other] += other < s->count;
+        } else if (there < s->count)
+            s->uses[there] += there != other;
+        m->ops.data[reader].operands[i] = there;
+    }
+}
+
+static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id like, sc_atom_set atoms, uint32_t depth)
+{
+    sc_module *m = s->m;
+    sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
+    for (uint32_t i = s->first[value]; i < s->first[value + 1]; i++) {
+        sc_op_id reader = s->readers[i];
+        sc_value result = m->ops.data[reader].first_result;
+        const sc_placement at = without(sc_type_of(m, result), atoms, true);
+        bool further;
+        cost_below(s, result, atoms, depth - 1, &further);
+        for (uint32_t o = 0; o < m->ops.data[reader].operand_count; o++) {
+            if (m->ops.data[reader].operands[o] == value)
+                m->ops.data[reader].operands[o] = raw;
+        }
+        bring_whole(s, reader, raw, scattered);
+        bool is_pending = sc_placement_partial(&sc_type_of(m, result)->placement, 0) != 0;
+        if (further)
+            pass_on_to(s, result, result, like, atoms, depth - 1);
+        if (further || is_pending) {
+            m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &at);
+            continue;
+        }
+        sc_sink_reduce_after(s, reader, like, &at);
+        const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
+        sc_op_id reduces = sc_def(m, s->current[result]);
+        sc_op_drop_attr(m, reduces, SC_ATTR_moves);
+        sc_op_drop_attr(m, reduces, SC_ATTR_phase);
+        if (phase != NULL)
+            sc_op_set_attr(m, reduces, *phase);
+    }
+}
+
+void sc_sink_below(sc_sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    sc_value raw = m->ops.data[op].operands[0], value = sc_result(m, op, 0);
+    const sc_placement from = sc_type_of(m, raw)->placement;
+    sc_atom_set atoms = sc_placement_partial(&from, SC_PARTIAL_SUM);
+    const sc_placement pending = without(sc_type_of(m, value), atoms, true);
+    bool pass_on;
+    if (atoms == 0 || !sc_placement_equal(&pending, &from) || value >= s->count || s->uses[value] == 0 ||
+        sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL || (raw < s->count && (s->pinned[raw] & atoms) != 0))
+        return;
+    cost_below(s, value, atoms, SC_MAX_SINK, &pass_on);
+    if (!pass_on)
+        return;
+    if (m->values.data[raw].path == 0)
+        m->values.data[raw].path = m->values.data[value].path;
+    m->values.data[value].path = 0;
+    pass_on_to(s, value, raw, op, atoms, SC_MAX_SINK);
+    if (raw < s->count)
+        s->uses[raw] += s->uses[value] - 1;
+    s->uses[value] = 0;
+}

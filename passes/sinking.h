@@ -1,0 +1,35 @@
+/* Shared by the files of sink-reductions: sink_reductions.c walks the ops and adds siblings up, sink_below.c passes a sum on to all that
+ * its readers make of it. */
+#ifndef SHARDC_PASSES_SINKING_H
+#define SHARDC_PASSES_SINKING_H
+
+#include "passes/pass.h"
+#include "passes/reshard_path.h"
+
+enum { SC_MAX_SINK = 4 }; /* ops in a row that a sum passes */
+
+typedef struct sc_sinking {
+    sc_module *m;
+    uint32_t *uses;        /* by value at the start: how many readers it has now */
+    sc_map inherited;      /* value made here -> its readers, if it took them over; else it has the one that it was made for */
+    sc_value *current;     /* per value at the start: what readers now read, or SC_NONE */
+    uint32_t count;        /* values at the start */
+    sc_map moved;          /* value << 32 | type -> the value brought there here */
+    sc_atom_set *pinned;   /* by value: a pin says how it stands over these */
+    const sc_map *brought; /* likewise, by insert-reshards */
+    sc_planner *planner;
+    const sc_placing *placing;
+    uint32_t *first;   /* per value at the start, and one more: its place in `readers` */
+    sc_op_id *readers; /* at the start */
+} sc_sinking;
+
+/* The op itself becomes pending as `raw` says (its operands are); its readers read a reshard like `like` of its result. */
+void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw);
+
+/* Readers of every value, once, before anything moves. */
+void sc_sink_find_readers(sc_sinking *s);
+/* `op` is a reshard. If it reduces a pending sum, perhaps scattering it, for readers that would do with the sum as it is, and that is less
+ * to move, what they make of it is reduced in its place. */
+void sc_sink_below(sc_sinking *s, sc_op_id op);
+
+#endif
