@@ -5,6 +5,7 @@
 #include "runtime/device_cuda.h"
 #include "runtime/comm_backend.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -323,6 +324,8 @@ static sc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_collecti
         }
         if (waited > BURN_US * 1e-6)
             nanosleep(&(struct timespec){.tv_nsec = SLEEP_US * 1000L}, NULL);
+        else
+            sched_yield();
     }
     return status;
 }
