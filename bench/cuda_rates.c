@@ -400,10 +400,14 @@ static uint32_t alignment(const product *p, uint32_t operand)
 static sc_lt_preference new_preference(const card *c, const product *p)
 {
     const uint64_t workspace = SC_MATMUL_WORKSPACE;
+    /* As programs have it: sums that end as 16 bits are not added up in these. */
+    bool is_rounded = sc_dtypes[p->form.d.dtype].bytes < sc_dtypes[p->form.sum].bytes;
+    const uint32_t reductions = is_rounded ? SC_LT_REDUCE_AS_COMPUTED : SC_LT_REDUCE_ANY;
     const uint32_t operands[] = {p->form.a.operand, p->form.b.operand, p->form.d.operand, p->form.d.operand};
     sc_lt_preference preference;
     LT(c, cublasLtMatmulPreferenceCreate, &preference);
     LT(c, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    LT(c, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_REDUCTIONS, &reductions, sizeof reductions);
     for (unsigned i = 0; i < sizeof operands / sizeof *operands; i++) {
         uint32_t bytes = alignment(p, operands[i]);
         LT(c, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_ALIGN_A + i, &bytes, sizeof bytes);
@@ -411,15 +415,23 @@ static sc_lt_preference new_preference(const card *c, const product *p)
     return preference;
 }
 
+/* INFINITY: the library has no algorithm, which it says in several ways. */
 static double product_seconds(const card *c, product *p)
 {
     sc_lt_heuristic found[CHOICES];
     sc_lt_preference preference = new_preference(c, p);
     double best = INFINITY;
     int count = 0;
-    LT(c, cublasLtMatmulAlgoGetHeuristic, c->handle, p->desc, p->a, p->b, p->d, p->d, preference, CHOICES, found, &count);
+    sc_lt_status answer =
+        c->lt.cublasLtMatmulAlgoGetHeuristic(c->handle, p->desc, p->a, p->b, p->d, p->d, preference, CHOICES, found, &count);
+    if (answer == SC_LT_NOT_SUPPORTED || answer == SC_LT_INVALID_VALUE)
+        count = 0;
+    else
+        lt_check(c, answer, "cublasLtMatmulAlgoGetHeuristic");
     LT(c, cublasLtMatmulPreferenceDestroy, preference);
-    for (int i = 0; i < count && found[i].status == SC_LT_SUCCESS; i++) {
+    for (int i = 0; i < count; i++) {
+        if (found[i].status != SC_LT_SUCCESS)
+            continue;
         p->algo = found[i].algo;
         best = fmin(best, best_seconds(c, multiply_once, p));
     }

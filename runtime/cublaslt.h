@@ -72,11 +72,16 @@ enum { SC_LT_ORDER_COLUMN = 0, SC_LT_ORDER_ROW = 1 };
 /* sc_lt_preference_attribute */
 enum {
     SC_LT_PREFER_WORKSPACE_BYTES = 1, /* uint64_t: at most so many */
+    SC_LT_PREFER_REDUCTIONS = 3,      /* uint32_t: those that may be taken where the sums are computed in parts; all, if not set */
     SC_LT_PREFER_ALIGN_A = 5,         /* uint32_t: bytes that addresses are multiples of */
     SC_LT_PREFER_ALIGN_B = 6,
     SC_LT_PREFER_ALIGN_C = 7,
     SC_LT_PREFER_ALIGN_D = 8
 };
+
+/* How parts of sums come together: in the result itself and its dtype, in the dtype that they are added up in, in the result's elsewhere.
+ */
+enum { SC_LT_REDUCE_IN_PLACE = 1, SC_LT_REDUCE_AS_COMPUTED = 2, SC_LT_REDUCE_AS_RESULT = 4, SC_LT_REDUCE_ANY = 7 };
 
 typedef struct sc_cublaslt {
     void *library;

@@ -155,9 +155,16 @@ static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
     return all;
 }
 
+/* The library is free to add parts of a sum up in the result: of 16 bits they would be rounded one by one. */
+static uint32_t reductions_of(const sc_matmul *form)
+{
+    return sc_dtypes[form->d.dtype].bytes < sc_dtypes[form->sum].bytes ? SC_LT_REDUCE_AS_COMPUTED : SC_LT_REDUCE_ANY;
+}
+
 static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, const sc_matmul *form, const calls *all, sc_error *error)
 {
     const uint64_t workspace = WORKSPACE;
+    const uint32_t reductions = reductions_of(form);
     const struct {
         sc_lt_preference_attribute which;
         uint32_t operand;
@@ -167,6 +174,8 @@ static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, cons
                    {SC_LT_PREFER_ALIGN_D, form->d.operand}};
     sc_status status =
         LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    if (status == SC_OK)
+        status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_REDUCTIONS, &reductions, sizeof reductions);
     for (size_t i = 0; status == SC_OK && i < sizeof aligned / sizeof *aligned; i++) {
         uint32_t bytes = alignment_of(all->addresses[aligned[i].operand]);
         status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, aligned[i].which, &bytes, sizeof bytes);
@@ -176,8 +185,8 @@ static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, cons
 
 enum { MOST_CHOICES = 8 };
 
-/* The library's choices for the addresses that calls will bring, within the workspace: the best first, at most as many as wanted. None where
- * it does not compute such a product, which it says in several ways. */
+/* The library's choices for the addresses that calls will bring, within the workspace: the best first, at most as many as wanted. None
+ * where it does not compute such a product, which it says in several ways. */
 static sc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_matmul *m, const calls *all, int wanted,
                      sc_lt_heuristic found[MOST_CHOICES], int *count, sc_error *error)
 {

@@ -5,6 +5,7 @@
 #include "runtime/device_cuda.h"
 #include "runtime/comm_backend.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,7 +300,7 @@ static void name_collective(const sc_rank *rank, uint32_t func, char *out, size_
  * asks how they are, and has the session's deadline. A short wait burns the processor, a long one sleeps. */
 static sc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_collectives, sc_error *error)
 {
-    enum { BURN_US = 200, SLEEP_US = 50 };
+    enum { BURN_US = 2000, SLEEP_US = 50 /* with what the system adds about 0.1 ms: little beside what is waited for */ };
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
     double begin = now(), deadline = rank->session->options.deadline_ms * 1e-3;
@@ -323,6 +324,8 @@ static sc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_collecti
         }
         if (waited > BURN_US * 1e-6)
             nanosleep(&(struct timespec){.tv_nsec = SLEEP_US * 1000L}, NULL);
+        else
+            sched_yield();
     }
     return status;
 }
@@ -409,6 +412,13 @@ static sc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool 
     return status;
 }
 
+/* Recording has rules of its own: what breaks them may well run otherwise. */
+static void name_recording(const char *name, sc_error *error)
+{
+    size_t length = strlen(error->text);
+    snprintf(error->text + length, sizeof error->text - length, " (while %s was recorded as a graph; --no-graph runs without)", name);
+}
+
 /* What was recorded becomes a graph and runs. */
 static sc_status end_capture(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
 {
@@ -421,14 +431,17 @@ static sc_status end_capture(sc_rank *rank, uint32_t func, bool failed, sc_error
     if (failed) {
         if (recorded != NULL)
             api->cuGraphDestroy(recorded);
+        name_recording(name, error);
         return SC_OK;
     }
     sc_cuda_graph *graph = own->graph;
     sc_status status = sc_cuda_check(api, result, "cuStreamEndCapture", name, error);
     if (status == SC_OK)
         status = SC_CUDA(api, error, name, cuGraphInstantiateWithFlags, &graph->exec, recorded, 0);
-    if (status != SC_OK)
+    if (status != SC_OK) {
         graph->exec = NULL;
+        name_recording(name, error);
+    }
     graph->is_refused = status != SC_OK; /* the next call goes without */
     if (recorded != NULL)
         api->cuGraphDestroy(recorded);
@@ -476,7 +489,7 @@ static sc_status end(sc_rank *rank, uint32_t func, bool failed, sc_error *error)
     sc_status status = SC_OK;
     sc_cuda_times_open(rank);
     if (own->is_capturing)
-        status = end_capture(rank, func, failed, &reason);
+        status = end_capture(rank, func, failed, failed ? error : &reason);
     if (failed) {
         rank->has_lost_world = true;
         give_up(rank);

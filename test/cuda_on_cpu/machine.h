@@ -322,14 +322,29 @@ SC_DEVICE float sc_f16_to_f32(uint16_t bits)
 }
 
 /* ---- mathematics that the machine does itself ---- */
+/* As far from the right value as a machine may be, by a lot that the value draws: whoever takes an approximation for exact sees it. What is
+ * 0, infinite or NaN stays so. */
+SC_DEVICE float sc_machine_near(float value, int ulps)
+{
+    uint32_t bits = sc_bits_of_f32(value), lot = bits * 0x9e3779b1u >> 16;
+    if (!(fabsf(value) >= 0x1p-120f && fabsf(value) < 0x1p127f))
+        return value;
+    return sc_f32_of_bits(bits + lot % (2u * (uint32_t)ulps + 1u) - (uint32_t)ulps);
+}
+SC_DEVICE float sc_machine_flush(float value)
+{
+    return fabsf(value) < 0x1p-126f ? copysignf(0.0f, value) : value;
+}
 SC_DEVICE float sc_exp2_fast(float x)
 {
-    float result = exp2f(x);
-    return fabsf(result) < 0x1p-126f ? 0.0f : result;
+    float result = sc_machine_flush(exp2f(x));
+    return x == 0.0f ? result : sc_machine_near(result, 2);
 }
+/* The error beside 1 is one of the sum, not of what is left of it. */
 SC_DEVICE float sc_log2_fast(float x)
 {
-    return log2f(x);
+    float result = log2f(x);
+    return x > 0.5f && x < 2.0f ? sc_machine_near(result + 4.0f, 1) - 4.0f : sc_machine_near(result, 2);
 }
 SC_DEVICE float sc_max_f32(float x, float y)
 {
@@ -339,27 +354,38 @@ SC_DEVICE float sc_min_f32(float x, float y)
 {
     return x != x || x < y ? x : y;
 }
+/* Of 2: what the machine divides by it is exact, as its table of reciprocals begins with one. */
+SC_DEVICE bool sc_machine_is_power(float x)
+{
+    return (sc_bits_of_f32(x) & 0x7fffffu) == 0;
+}
 SC_DEVICE float sc_divide_f32(float x, float y)
 {
-    return x / y;
+    float result = sc_machine_flush(sc_machine_flush(x) / sc_machine_flush(y));
+    return sc_machine_is_power(y) ? result : sc_machine_near(result, 2);
 }
 SC_DEVICE float sc_reciprocal_fast(float x)
 {
-    float result = 1.0f / x;
-    return fabsf(result) < 0x1p-126f ? 0.0f : result;
+    float result = sc_machine_flush(1.0f / sc_machine_flush(x));
+    return sc_machine_is_power(x) ? result : sc_machine_near(result, 1);
 }
 SC_DEVICE float sc_sqrt_f32(float x)
 {
-    return sqrtf(x);
+    return sc_machine_near(sqrtf(x), 2);
 }
 SC_DEVICE float sc_rsqrt_f32(float x)
 {
-    return 1.0f / sqrtf(x);
+    return sc_machine_near(1.0f / sqrtf(x), 2);
 }
+/* The other file's formula; products of floats are exact as doubles. */
 SC_DEVICE float sc_exp_f32(float x)
 {
-    float result = expf(x);
-    return fabsf(result) < 0x1p-126f ? 0.0f : result;
+    const double exact = (double)x * (double)1.44269504f;
+    float t = (float)exact;
+    if ((double)t > exact)
+        t = nextafterf(t, -(float)INFINITY);
+    const float rest = fmaf(t, -0.693147182f, x);
+    return sc_exp2_fast(t) * (1.0f + (rest > 0.0f ? rest < 1.0f ? rest : 1.0f : 0.0f));
 }
 
 /* ---- failures of checks ---- */

@@ -76,6 +76,16 @@ bool spoils_capture(void)
     return spoils;
 }
 
+bool sc_standin_records(void)
+{
+    bool records = false;
+    pthread_mutex_lock(&the.lock);
+    for (const capture *c = the.captures; c != NULL; c = c->next)
+        records = records || pthread_equal(c->thread, pthread_self());
+    pthread_mutex_unlock(&the.lock);
+    return records;
+}
+
 static sc_cu_result begin_capture(sc_cu_stream stream, sc_cu_capture_mode mode)
 {
     if (!is_live(stream, STREAM) || stream->base.context != current)

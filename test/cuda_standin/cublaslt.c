@@ -10,7 +10,7 @@
 #include "runtime/cublaslt.h"
 #include "test/cuda_standin/standin.h"
 
-enum { STATUS_NOT_INITIALISED = 1, STATUS_INVALID_VALUE = SC_LT_INVALID_VALUE, STATUS_EXECUTION_FAILED = 13, ALGO_MARK = 0x5ca1ab1e };
+enum { STATUS_NOT_INITIALISED = 1, STATUS_INVALID_VALUE = SC_LT_INVALID_VALUE, STATUS_EXECUTION_FAILED = 13, STATUS_INTERNAL_ERROR = 14, ALGO_MARK = 0x5ca1ab1e };
 
 struct sc_lt_desc_object {
     sc_lt_compute compute;
@@ -32,6 +32,7 @@ struct sc_lt_layout_object {
 struct sc_lt_preference_object {
     uint64_t workspace;
     uint32_t aligned[4]; /* of a, b, c, d: 0 is 256, what is believed of addresses of which nothing is said */
+    uint32_t reductions;
 };
 
 struct cublasLtContext {
@@ -191,7 +192,10 @@ sc_lt_status cublasLtMatmulPreferenceCreate(sc_lt_preference *out)
 {
     ENTER();
     *out = calloc(1, sizeof **out);
-    return *out == NULL ? SC_LT_ALLOC_FAILED : SC_LT_SUCCESS;
+    if (*out == NULL)
+        return SC_LT_ALLOC_FAILED;
+    (*out)->reductions = SC_LT_REDUCE_ANY;
+    return SC_LT_SUCCESS;
 }
 
 sc_lt_status cublasLtMatmulPreferenceSetAttribute(sc_lt_preference preference, sc_lt_preference_attribute which, const void *value,
@@ -199,6 +203,7 @@ sc_lt_status cublasLtMatmulPreferenceSetAttribute(sc_lt_preference preference, s
 {
     ENTER();
     bool fits = which == SC_LT_PREFER_WORKSPACE_BYTES ? take(&preference->workspace, sizeof preference->workspace, value, bytes)
+                : which == SC_LT_PREFER_REDUCTIONS    ? take(&preference->reductions, sizeof preference->reductions, value, bytes)
                 : which >= SC_LT_PREFER_ALIGN_A && which <= SC_LT_PREFER_ALIGN_D
                     ? take(&preference->aligned[which - SC_LT_PREFER_ALIGN_A], sizeof *preference->aligned, value, bytes)
                     : false;
@@ -301,6 +306,14 @@ static uint64_t alignment(const void *address, uint64_t widest)
     return bits & -bits;
 }
 
+/* Where it may, an algorithm rounds the first half of a sum to the result's 16 bits (data[6], from bit 32 on), as one does that computes
+ * parts beside each other and adds them there. */
+static uint64_t parts_of(const struct sc_lt_preference_object *preference, const struct sc_lt_layout_object *d)
+{
+    bool may = (preference->reductions & (SC_LT_REDUCE_IN_PLACE | SC_LT_REDUCE_AS_RESULT)) != 0;
+    return (uint64_t)(may && bytes_of(d->dtype) == 2) << 32;
+}
+
 /* Who asks for several algorithms gets some that are slower than others (data[6]: by so many microseconds), the best as the third, and one
  * that is none; who asks for one gets the best. */
 static const struct {
@@ -315,6 +328,8 @@ sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc
     *out_count = 0;
     if (handle == NULL || wanted < 1)
         return STATUS_INVALID_VALUE;
+    if (sc_standin_records()) /* as the library of CUDA 13.3 */
+        return STATUS_INTERNAL_ERROR;
     sc_lt_status status = check(desc, a, b, c, d);
     if (status != SC_LT_SUCCESS)
         return status;
@@ -327,7 +342,7 @@ sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc
         one->algo.data[1] = one->workspace_bytes;
         for (int i = 0; i < 4; i++)
             one->algo.data[2 + i] = preference->aligned[i] == 0 ? 256 : preference->aligned[i];
-        one->algo.data[6] = *out_count == 1 ? 0 : ways[w].slower;
+        one->algo.data[6] = (*out_count == 1 ? 0 : ways[w].slower) | parts_of(preference, d);
         one->algo.data[7] = alignment(desc->bias, 16) << 32 | (has_aux(desc) ? alignment(desc->aux, 256) : 1);
     }
     return SC_LT_SUCCESS;
@@ -432,7 +447,16 @@ typedef struct product {
     char *to, *workspace;
     size_t workspace_bytes;
     uint64_t slower;
+    bool in_parts;
 } product;
+
+/* As the dtype has it. */
+static double as_stored(sc_lt_dtype dtype, double x)
+{
+    char bytes[8];
+    store(dtype, bytes, x);
+    return load(dtype, bytes);
+}
 
 static double element(const struct sc_lt_layout_object *m, const char *data, int64_t batch, int64_t row, int64_t column)
 {
@@ -501,9 +525,12 @@ static bool run_product(void *data, char *why, size_t room)
         for (int64_t j = 0; j < columns; j++) {
             for (int64_t i = 0; i < rows; i++) {
                 double sum = 0;
-                for (int64_t k = 0; k < depth; k++)
+                for (int64_t k = 0; k < depth; k++) {
+                    if (p->in_parts && k == depth / 2)
+                        sum = as_stored(p->d.dtype, sum);
                     sum += element(&p->a, p->from_a, batch, p->desc.transpose_a ? k : i, p->desc.transpose_a ? i : k) *
                            element(&p->b, p->from_b, batch, p->desc.transpose_b ? j : k, p->desc.transpose_b ? k : j);
+                }
                 sum *= p->alpha;
                 if (p->beta != 0)
                     sum += p->beta * element(&p->c, p->from_c, batch, i, j);
@@ -561,7 +588,8 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
                  .to = d,
                  .workspace = workspace,
                  .workspace_bytes = workspace_bytes,
-                 .slower = algo->data[6] % 1000};
+                 .slower = (uint32_t)algo->data[6] % 1000,
+                 .in_parts = algo->data[6] >> 32 != 0};
     struct sc_lt_layout_object vector = {.dtype = desc->bias_dtype < 0 ? d_layout->dtype : (sc_lt_dtype)desc->bias_dtype,
                                          .rows = desc->epilogue == SC_LT_EPILOGUE_BGRAD_B ? d_layout->columns : d_layout->rows,
                                          .columns = 1,
@@ -572,8 +600,7 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
     struct sc_lt_layout_object kept = *d_layout;
     kept.stride = desc->aux_stride;
     kept.batch_stride = desc->aux_batch_stride;
-    if (has_aux(desc) &&
-        (!owns(stream, &kept, desc->aux) || (uintptr_t)desc->aux % (algo->data[7] & UINT32_MAX) != 0 || desc->aux == d))
+    if (has_aux(desc) && (!owns(stream, &kept, desc->aux) || (uintptr_t)desc->aux % (algo->data[7] & UINT32_MAX) != 0 || desc->aux == d))
         return STATUS_INVALID_VALUE;
     /* the workspace may be larger than the algorithm wants, not smaller */
     if (workspace_bytes < algo->data[1] || (uintptr_t)workspace % 256 != 0 ||

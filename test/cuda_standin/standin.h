@@ -52,6 +52,8 @@ SC_STANDIN_API void sc_standin_go_on(void);
 /* The card that this thread's calls are for, and that of a stream; -1: none. */
 SC_STANDIN_API int sc_standin_card(void);
 SC_STANDIN_API int sc_standin_card_of(sc_cu_stream stream);
+/* Whether this thread records a graph. */
+SC_STANDIN_API bool sc_standin_records(void);
 /* Whether these bytes lie in one allocation of the card that the stream is of. Not from within `run`. */
 SC_STANDIN_API bool sc_standin_owns(sc_cu_stream stream, const void *at, size_t bytes);
 

@@ -394,6 +394,35 @@ static void products_are_what_they_should(void **state)
     expect_clean();
 }
 
+/* 1 + 2^-9 - 1 is 2^-9 where sums are added up in f32, whatever the library would rather do. */
+static void parts_of_sums_are_not_rounded(void **state)
+{
+    (void)state;
+    static const sc_dtype results[] = {SC_DTYPE_bf16, SC_DTYPE_f16};
+    static const double small[] = {0x1p-9, 0x1p-12};
+    for (int r = 0; r < 2; r++) {
+        image_case c;
+        sc_gemm gemm = {.dim_count = 1, .dims = {{.role = SC_GEMM_K, .size = 4, .strides = {1, 1, 0}}}, .sum = SC_DTYPE_f32};
+        for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+            gemm.dtypes[o] = results[r];
+        assert_null(sc_gemm_invalid(&gemm));
+        cuda_begin(&c, 1, 1);
+        uint32_t workspace = image_buffer(&c, SC_BUFFER_WORKSPACE, SC_MATMUL_WORKSPACE, "workspace");
+        add_product(&c, &gemm, workspace);
+        cuda_object(&c, "", "cubin", 80);
+        sc_executable *program = image_executable(&c);
+        sc_session *session = session_of(program);
+        double a[] = {1, small[r], -1, 0}, b[] = {1, 1, 1, 1}, got[] = {9};
+        const sc_feed_value feeds[] = {{"a", a, "f64"}, {"b", b, "f64"}, {"c", got, "f64"}};
+        SUCCEED(sc_session_run(session, 0, feeds, 3, (sc_fetch_value[]){{0, got, "f64"}}, 1, &error));
+        assert_true(got[0] == small[r]);
+        sc_session_free(session);
+        sc_executable_free(program);
+        sc_arena_free(&c.arena);
+        expect_clean();
+    }
+}
+
 /* A library without epilogues: what stands in for the product runs, which here adds nothing; where nothing does, that is an error. */
 static void a_product_that_the_library_lacks(void **state)
 {
@@ -636,6 +665,7 @@ int main(void)
         cmocka_unit_test(each_card_takes_what_it_can),
         cmocka_unit_test(a_kernel_that_crashes_is_an_error),
         cmocka_unit_test(products_are_what_they_should),
+        cmocka_unit_test(parts_of_sums_are_not_rounded),
         cmocka_unit_test(a_product_that_the_library_lacks),
         cmocka_unit_test(instructions_are_measured),
         cmocka_unit_test(whatever_the_order_the_values_are_the_same),
