@@ -26,11 +26,12 @@ static sc_facts example(sc_arena *arena)
     facts.entry = (sc_fact_entry){.name = "loss", .func = 2, .is_cached = true, .flops = 1.25e18};
     *sc_vec_push(arena, &facts.entry.inputs) =
         (sc_fact_input){.name = "t",
-                        .type = "i32[B=4]",
+                        .type = {.text = "i32[B=4]", .rank = 1, .sizes = {4}},
                         .dtype = SC_DTYPE_i32,
                         .rank = 1,
                         .sizes = {4},
                         .draw = {.form = SC_DRAW_INT, .stream = UINT64_MAX, .high = 256, .may_ignore = true, .ignore = -100}};
+    *sc_vec_push(arena, &facts.entry.outputs) = (sc_fact_type){.text = "f32[B=4, H=6]", .rank = 2, .sizes = {4, 6}};
     facts.train = (sc_fact_train){.micro = 0, .update = 1, .metric_count = 2, .scales = true, .flops = 0.1, .program = "text\n"};
     *sc_vec_push(arena, &facts.train.groups) =
         (sc_optimizer_settings){.kind = SC_LION, .lr = {SC_RATE_COSINE, 0.1, 3, 1000, 1e-300}, .hyper = {[SC_HYPER_BETA1] = 0.9}};
