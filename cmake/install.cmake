@@ -32,7 +32,7 @@ if(TARGET shardc_mpi)
     install(TARGETS shardc_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/shardc)
 endif()
 install(EXPORT shardc NAMESPACE shardc:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/shardc FILE shardcConfig.cmake)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/shardcConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/shardcConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/shardcConfigVersion.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/shardc)
 
 # Relative, since `cmake --install --prefix` says only later where.

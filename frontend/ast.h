@@ -1,4 +1,4 @@
-/* The syntax tree of one .shard file, as grammar.y produces it: plain structs in the context's arena, lists as SC_VEC, each node with
+/* The syntax tree of one .shard file, as parser.y produces it: plain structs in the context's arena, lists as SC_VEC, each node with
  * its place. Names are symbols; nothing is resolved here. An omitted optional part is NULL, an empty list or symbol 0. */
 #ifndef SHARDC_FRONTEND_AST_H
 #define SHARDC_FRONTEND_AST_H

@@ -24,7 +24,6 @@
 typedef struct deferring {
     sc_module *m;
     sc_placing *placing;
-    const sc_train_step *step;
     uint32_t *uses;       /* by value */
     uint32_t *lazy_uses;  /* by value: readers that pass a pending sum on to an accumulator */
     sc_atom_set *pending; /* by value */
@@ -230,7 +229,7 @@ bool sc_run_defer_reductions(sc_module *m, sc_pass_env *env)
 {
     if (env->step == NULL)
         return true;
-    deferring d = {.m = m, .placing = env->placing, .step = env->step, .uses = sc_count_uses(m)};
+    deferring d = {.m = m, .placing = env->placing, .uses = sc_count_uses(m)};
     d.lazy_uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.lazy_uses);
     d.pending = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.pending);
     d.batch_uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.batch_uses);
