@@ -141,7 +141,10 @@ sc_bval_list build_last(sc_op_call *c)
     operands.values[0] = sc_call_tensor(c, 0);
     if (operands.values[0] == SC_NONE)
         return sc_no_results(c);
-    if (c->leaf_count != 1 || sc_type_find_dim(sc_build_type(b, operands.values[0]), c->leaves[0]) < 0)
+    if (c->leaf_count != 1)
+        return sc_call_error(c, SC_D_bad_operand,
+                             sc_build_text(b, "positions count along a plain dim, but %s is a composite", dim_text(c, c->from[0])));
+    if (sc_type_find_dim(sc_build_type(b, operands.values[0]), c->leaves[0]) < 0)
         return sc_call_error(c, SC_D_missing_dim, "last", dim_text(c, c->from[0]),
                              sc_build_shape_text(b, sc_build_type(b, operands.values[0]), false));
     if (is_along(c, c->from[0]))
