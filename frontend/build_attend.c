@@ -141,7 +141,10 @@ sc_bval_list build_last(sc_op_call *c)
     operands.values[0] = sc_call_tensor(c, 0);
     if (operands.values[0] == SC_NONE)
         return sc_no_results(c);
-    if (c->leaf_count != 1 || sc_type_find_dim(sc_build_type(b, operands.values[0]), c->leaves[0]) < 0)
+    if (c->leaf_count != 1)
+        return sc_call_error(c, SC_D_bad_operand,
+                             sc_build_text(b, "positions count along a plain dim, but %s is a composite", dim_text(c, c->from[0])));
+    if (sc_type_find_dim(sc_build_type(b, operands.values[0]), c->leaves[0]) < 0)
         return sc_call_error(c, SC_D_missing_dim, "last", dim_text(c, c->from[0]),
                              sc_build_shape_text(b, sc_build_type(b, operands.values[0]), false));
     if (is_along(c, c->from[0]))
@@ -172,7 +175,19 @@ static bool fits_cache(sc_op_call *c, const sc_member *member, sc_value x)
     if (!sc_build_shape(&home, member->decl->shape, &cache, NULL))
         return false;
     const sc_type_info *type = sc_build_type(b, x);
-    bool fits = type->rank == cache.rank && sc_type_find_dim(&cache, c->to[0]) >= 0 && sc_type_find_dim(type, c->from[0]) >= 0;
+    if (sc_type_find_dim(type, c->from[0]) < 0) {
+        sc_build_error(b, SC_D_missing_dim, c->loc, "append", dim_text(c, c->from[0]), sc_build_shape_text(b, type, false));
+        return false;
+    }
+    if (sc_type_find_dim(&cache, c->to[0]) < 0) {
+        sc_build_error(b, SC_D_bad_operand, c->loc,
+                       sc_build_text(b, "append[%s -> %s] writes along %s, but cache '%s' is %s", dim_text(c, c->from[0]),
+                                     dim_text(c, c->to[0]), dim_text(c, c->to[0]), sc_name_text(b, member->name.text),
+                                     sc_build_shape_text(b, &cache, false)));
+        sc_build_note(b, member->name.loc, "it is declared here");
+        return false;
+    }
+    bool fits = type->rank == cache.rank;
     for (uint32_t i = 0; i < type->rank && fits; i++) {
         int at = sc_type_find_dim(&cache, type->dims[i].dim == c->from[0] ? c->to[0] : type->dims[i].dim);
         fits = at >= 0 && cache.dims[at].group == type->dims[i].group;

@@ -205,6 +205,13 @@ typedef struct sc_cut {
     sc_loc loc;
 } sc_cut;
 
+/* A `pin` line on a value. */
+typedef struct sc_pin_claim {
+    const sc_plan_line *source;
+    const sc_claim_split *splits;
+    uint32_t count, before; /* before: the pin of the same value before this one, or SC_NONE */
+} sc_pin_claim;
+
 typedef struct sc_seeding {
     sc_resolved_plan *plan;
     sc_context *context;
@@ -212,14 +219,16 @@ typedef struct sc_seeding {
     const sc_build_result *built;
     sc_plan_view *view;
     sc_binding_list bindings;
-    int64_t *sizes;         /* by dim: of leaves and composites in this function; 0 when no tensor has it */
-    uint16_t *claimed;      /* by value: leaf dims of its type that some line splits, a bit each */
-    sc_axis_set *used_axes; /* by value: axes that some line without `if free` uses */
-    uint8_t *is_fixed;      /* by value: state that an earlier entry has placed */
+    int64_t *sizes;                           /* by dim: of leaves and composites in this function; 0 when no tensor has it */
+    uint16_t *claimed;                        /* by value: leaf dims of its type that some line splits, a bit each */
+    sc_axis_set *used_axes;                   /* by value: axes that some line without `if free` uses */
+    uint8_t *is_fixed;                        /* by value: state that an earlier entry has placed */
     uint32_t *first_follower, *next_follower; /* by place, by value: gradients and optimizer state of the parameter there; SC_NONE */
     SC_VEC(sc_line_claims) lines;
     SC_VEC(sc_composite_split) composites;
     SC_VEC(sc_cut) cuts;
+    sc_map pinned; /* value -> index in pins, of the newest */
+    SC_VEC(sc_pin_claim) pins;
     const struct sc_weight_readers *readers; /* plan_styles.c; NULL until wanted */
 } sc_seeding;
 

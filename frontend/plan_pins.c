@@ -132,6 +132,59 @@ static bool pin_splits(sc_seeding *s, const sc_plan_stmt *stmt, sc_value value, 
     return true;
 }
 
+/* The dim that a pin splits over an axis, and which of the dim's axes in `both` come before it. */
+static sc_dim pinned_dim(const sc_pin_claim *pin, uint32_t axis, sc_axis_set both, sc_axis_set *majors)
+{
+    for (uint32_t i = 0; i < pin->count; i++) {
+        *majors = 0;
+        for (uint32_t k = 0; k < pin->splits[i].axes.count; k++) {
+            if (pin->splits[i].axes.axes[k] == axis)
+                return pin->splits[i].dim;
+            *majors |= (sc_axis_set)(1u << pin->splits[i].axes.axes[k]) & both;
+        }
+    }
+    *majors = 0;
+    return SC_NONE;
+}
+
+/* Whether two pins of one value say the same of the axes that both fix. */
+static bool pins_agree(const sc_pin_claim *a, const sc_pin_claim *b)
+{
+    sc_axis_set both = sc_axis_list_set(&a->source->axes) & sc_axis_list_set(&b->source->axes);
+    for (uint32_t axis = 0; axis < SC_MAX_AXES; axis++) {
+        sc_axis_set before_a, before_b;
+        if ((both >> axis & 1) != 0 &&
+            (pinned_dim(a, axis, both, &before_a) != pinned_dim(b, axis, both, &before_b) || before_a != before_b))
+            return false;
+    }
+    return true;
+}
+
+/* False after a message. */
+static bool add_pin(sc_seeding *s, const sc_pin_claim *pin, sc_value value)
+{
+    bool is_new;
+    s->pinned.arena = &s->context->arena;
+    uint32_t *newest = sc_map_insert(&s->pinned, value, s->pins.count, &is_new);
+    sc_pin_claim *made = sc_vec_push(&s->context->arena, &s->pins);
+    *made = *pin;
+    made->before = is_new ? SC_NONE : *newest;
+    *newest = s->pins.count - 1;
+    for (uint32_t i = made->before; i != SC_NONE; i = s->pins.data[i].before) {
+        const sc_plan_stmt *mine = pin->source->stmt, *other = s->pins.data[i].source->stmt;
+        if (pins_agree(pin, &s->pins.data[i]))
+            continue;
+        sc_report(&s->context->diag, SC_D_bad_pin, mine->pin.shape->loc,
+                  sc_arena_printf(&s->context->arena, "%s is pinned as %s, and as %s before", sc_seeding_value_text(s, value),
+                                  sc_plan_pin_shape_text(s->context, mine->pin.shape),
+                                  sc_plan_pin_shape_text(s->context, other->pin.shape)),
+                  NULL);
+        sc_report_note(&s->context->diag, other->pin.shape->loc, "the other pin is here; 'over AXES' limits a pin to these");
+        return false;
+    }
+    return true;
+}
+
 void sc_seeding_pin(sc_seeding *s, const sc_plan_line *source, uint32_t line)
 {
     sc_path_list paths = {0};
@@ -153,6 +206,8 @@ void sc_seeding_pin(sc_seeding *s, const sc_plan_line *source, uint32_t line)
             splits = fresh;
             last_type = type;
         }
+        if (!add_pin(s, &(sc_pin_claim){.source = source, .splits = splits, .count = count}, value))
+            return;
         sc_seeding_claim(s, line, value, SC_SEED_PIN, sc_axis_list_set(&source->axes), splits, count);
     }
 }

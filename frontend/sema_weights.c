@@ -100,8 +100,24 @@ static bool check_as(line_check *check)
     return true;
 }
 
+/* Dims that nothing declares were told where they are used: what a line makes of them is no news. */
+static bool has_missing_dims(const sc_program *program, const sc_param_path *param)
+{
+    for (uint32_t i = 0; i < param->count; i++) {
+        if (sc_map_find(program->missing_dims, param->stacks[i]) != NULL)
+            return true;
+    }
+    for (uint32_t i = 0; i < param->dim_count; i++) {
+        if (sc_map_find(program->missing_dims, param->dims[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
 static bool check_line(sc_program *program, const sc_wmap *map, const sc_param_path *param)
 {
+    if (has_missing_dims(program, param))
+        return true;
     line_check check = {.program = program, .map = map, .param = param};
     for (uint32_t i = 0; i < param->dim_count; i++)
         sc_program_leaves(program, param->dims[i], &check.leaves);

@@ -218,17 +218,34 @@ static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const s
     return true;
 }
 
-/* Orders the atoms of each factor as the first value that splits it has them (mesh order when none does). */
-static void first_order(const sc_assigner *assigner, const sc_op *op, const sc_factors *factors, const sc_atom_set *sets,
-                        sc_assignment *out)
+/* The order in which the op's locks came, in mesh order where they say nothing. */
+static sc_atom_list order_in_locks(const sc_assigner *assigner, sc_op_id id, sc_atom_set set)
 {
+    sc_atom_list list = {0};
+    const sc_placing *placing = assigner->placing;
+    const uint8_t *orders = id < placing->op_count ? placing->lock_orders + (size_t)id * placing->atom_count : NULL;
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        uint32_t at = list.count;
+        if ((set >> a & 1) == 0)
+            continue;
+        for (list.count++; orders != NULL && at > 0 && orders[list.atoms[at - 1]] > orders[a]; at--)
+            list.atoms[at] = list.atoms[at - 1];
+        list.atoms[at] = (uint8_t)a;
+    }
+    return list;
+}
+
+/* Orders the atoms of each factor as the first value that splits it has them; when none does, as they were locked. */
+static void first_order(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_atom_set *sets, sc_assignment *out)
+{
+    const sc_op *op = sc_op_at(assigner->m, id);
     memset(out, 0, sizeof *out);
     for (uint32_t f = 0; f < factors->count; f++) {
         bool found = sets[f] == 0;
         for (uint32_t v = 0; v < value_count(op) && !found; v++)
             found = order_in_value(assigner, op, &factors->list[f], v, sets[f], &out->split[f]);
         if (!found) {
-            out->split[f] = ordered_as(&(sc_placement){{0}, {0}}, SC_MAX_RANK, sets[f]);
+            out->split[f] = order_in_locks(assigner, id, sets[f]);
             drop_indivisible(assigner->m, op, &factors->list[f], &out->split[f]);
         }
     }
@@ -259,7 +276,7 @@ static void combine(sc_assigner *assigner, sc_op_id id, const sc_factors *factor
         if (wanted[a].count > 0)
             sets[wanted[a].factor[choice[a]]] |= (sc_atom_set)1 << a;
     }
-    first_order(assigner, sc_op_at(assigner->m, id), factors, sets, out);
+    first_order(assigner, id, factors, sets, out);
     best_order(assigner, id, factors, sets, out);
 }
 

@@ -31,7 +31,7 @@ static void lock_like(sc_propagation *p, sc_op_id op, sc_op_id origin, bool exac
         for (uint32_t i = 0; i < own.count; i++)
             has = has || (own.list[i].dim == factors.list[f].dim && own.list[i].role != SC_ROLE_WHOLE);
         for (uint32_t i = 0; has && i < assignment.split[f].count; i++)
-            locks[assignment.split[f].atoms[i]] = factors.list[f].dim;
+            sc_lock_atom(p, op, assignment.split[f].atoms[i], factors.list[f].dim, i);
     }
     sc_lock_out_rest(p, op);
 }

@@ -21,6 +21,7 @@ typedef struct sc_placing {
     sc_cause *causes;                           /* [value * atom_count + atom] */
     sc_dim *locks; /* [op * atom_count + atom]: the factor that has the atom, SC_LOCKED_OUT: none may, SC_NONE: undecided */
     uint32_t *lock_rules;
+    uint8_t *lock_orders; /* as locks: the atom's place among those of its factor, where that is known */
 } sc_placing;
 
 static inline sc_cause *sc_cause_of(const sc_placing *placing, sc_value value, uint32_t atom)

@@ -80,6 +80,7 @@ static sc_placing *placing_new(sc_module *m)
     placing->causes = sc_arena_array(arena, causes, sizeof *placing->causes);
     placing->locks = sc_arena_array(arena, locks, sizeof *placing->locks);
     placing->lock_rules = sc_arena_array(arena, locks, sizeof *placing->lock_rules);
+    placing->lock_orders = sc_arena_array(arena, locks, sizeof *placing->lock_orders);
     for (size_t i = 0; i < causes; i++)
         placing->causes[i] = (sc_cause){SC_NONE, SC_NONE, SC_NONE};
     memset(placing->locks, 0xff, locks * sizeof *placing->locks);
@@ -251,6 +252,13 @@ static void run_to_fixpoint(sc_propagation *p)
     }
 }
 
+void sc_lock_atom(sc_propagation *p, sc_op_id op, uint32_t atom, sc_dim dim, uint32_t order)
+{
+    size_t slot = (size_t)op * p->placing->atom_count + atom;
+    p->placing->locks[slot] = dim;
+    p->placing->lock_orders[slot] = (uint8_t)order;
+}
+
 /* The other sub-axes of an axis that the op uses: `if free` lines want the whole axis free, for an op as for a value. */
 void sc_lock_out_rest(sc_propagation *p, sc_op_id op)
 {
@@ -278,7 +286,7 @@ static void lock_choices(sc_propagation *p, sc_func_id func)
         sc_assign(&p->assigner, op, &factors, &assignment);
         for (uint32_t f = 0; f < factors.count; f++) {
             for (uint32_t i = 0; i < assignment.split[f].count; i++)
-                p->placing->locks[(size_t)op * p->placing->atom_count + assignment.split[f].atoms[i]] = factors.list[f].dim;
+                sc_lock_atom(p, op, assignment.split[f].atoms[i], factors.list[f].dim, i);
         }
         sc_lock_out_rest(p, op);
     }

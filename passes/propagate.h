@@ -39,6 +39,8 @@ bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds);
 bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds);
 bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds);
 
+/* From now on the atom is of this factor of the op, the order-th of its atoms. */
+void sc_lock_atom(sc_propagation *p, sc_op_id op, uint32_t atom, sc_dim dim, uint32_t order);
 /* An op that uses a part of an axis leaves the rest of it alone. */
 void sc_lock_out_rest(sc_propagation *p, sc_op_id op);
 
