@@ -297,9 +297,11 @@ sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, ui
 
 bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
 {
-    static const size_t item_sizes[] = {
-        [SC_ATTR_KIND_DIMS] = sizeof(sc_dim),  [SC_ATTR_KIND_INTS] = sizeof(int64_t),  [SC_ATTR_KIND_FLOATS] = sizeof(double),
-        [SC_ATTR_KIND_WORDS] = sizeof(sc_sym), [SC_ATTR_KIND_ATOMS] = sizeof(uint8_t), [SC_ATTR_KIND_SPLITS] = sizeof(sc_split)};
+    static const size_t item_sizes[] = {[SC_ATTR_KIND_DIMS] = sizeof(sc_dim),
+                                        [SC_ATTR_KIND_INTS] = sizeof(int64_t),
+                                        [SC_ATTR_KIND_FLOATS] = sizeof(double),
+                                        [SC_ATTR_KIND_WORDS] = sizeof(sc_sym),
+                                        [SC_ATTR_KIND_ATOMS] = sizeof(uint8_t)};
     if (a->key != b->key || a->count != b->count)
         return false;
     sc_attr_kind kind = sc_attr_kinds[a->key];
@@ -311,6 +313,12 @@ bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
     case SC_ATTR_KIND_WORD:
     case SC_ATTR_KIND_TEXT:
         return a->text == b->text;
+    case SC_ATTR_KIND_SPLITS: /* behind their count, lists hold anything */
+        for (uint32_t i = 0; i < a->count; i++) {
+            if (a->splits[i].dim != b->splits[i].dim || !sc_atom_list_equal(&a->splits[i].atoms, &b->splits[i].atoms))
+                return false;
+        }
+        return true;
     default:
         return a->count == 0 || memcmp(a->dims, b->dims, a->count * item_sizes[kind]) == 0;
     }

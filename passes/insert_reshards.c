@@ -341,6 +341,8 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
         made = op.operands[0];
     else if (sc_is_made_anywhere(m, value))
         made = copy_anywhere(in, value, type);
+    else if (is_better_remade(in, value, type, depth, types) && named != value)
+        made = have(in, reader, operand, named, type, depth);
     else if (is_better_remade(in, value, type, depth, types)) {
         made = copy_anywhere(in, value, type);
         for (uint32_t i = 0; i < op.operand_count; i++) {
@@ -349,8 +351,8 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
         }
     } else
         made = move_for(in, reader, operand, value, type);
-    *sc_map_insert(in->made, key_of(named, type), made, NULL) = made;
-    *sc_map_insert(in->made, key_of(value, type), made, NULL) = made;
+    sc_map_insert(in->made, key_of(named, type), made, NULL);
+    sc_map_insert(in->made, key_of(value, type), made, NULL);
     return made;
 }
 

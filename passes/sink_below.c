@@ -98,6 +98,22 @@ static sc_value find_whole(const sc_sinking *s, sc_value value, sc_type type)
     return there != NULL && s->m->values.data[*there].type == type ? *there : SC_NONE;
 }
 
+static bool passes_sums(const sc_op *op)
+{
+    uint32_t traits = sc_op_traits(op);
+    return ((traits & SC_LINEAR) != 0 && op->operand_count == 1) || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
+}
+
+/* A value that may come to be pending with the sum that is passed on, a few ops behind it. */
+static bool comes_of_sum(const sc_sinking *s, sc_value value, uint32_t depth)
+{
+    const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
+    bool comes = value == s->passing[0] || value == s->passing[1];
+    for (uint32_t i = 0; !comes && depth > 0 && passes_sums(op) && i < op->operand_count; i++)
+        comes = comes_of_sum(s, op->operands[i], depth - 1);
+    return comes;
+}
+
 /* `value` stands as it does once it is reduced over these atoms, perhaps scattered. Could this reader take it pending there, and be pending
  * itself? What else it reads is whole there or can be brought there, which `cost` grows by; where that means that every rank computes what
  * each had a part of, it does so once for every element of `value`. Gradients have an end of their own. */
@@ -105,18 +121,16 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
 {
     sc_module *m = s->m;
     const sc_op *op = sc_op_at(m, reader);
-    uint32_t traits = sc_op_traits(op);
     sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
-    bool is_linear =
-        ((traits & SC_LINEAR) != 0 && op->operand_count == 1) || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
-    if (!is_linear || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
+    if (!passes_sums(op) || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
         return false;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         sc_value other = op->operands[i];
         if (other == value)
             continue;
         const sc_type_info *type = sc_type_of(m, as_read(s, other));
-        if (sc_placement_partial(&type->placement, 0) != 0 || (splits(&type->placement) & atoms & ~scattered) != 0)
+        if (comes_of_sum(s, other, SC_MAX_SINK) || sc_placement_partial(&type->placement, 0) != 0 ||
+            (splits(&type->placement) & atoms & ~scattered) != 0)
             return false;
         if (scattered != 0 && !has_dims_of(sc_type_of(m, value), type))
             return false;
@@ -271,6 +285,8 @@ void sc_sink_below(sc_sinking *s, sc_op_id op)
     if (atoms == 0 || !sc_placement_equal(&pending, &from) || value >= s->count || s->uses[value] == 0 ||
         sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL || (raw < s->count && (s->pinned[raw] & atoms) != 0))
         return;
+    s->passing[0] = raw;
+    s->passing[1] = value;
     cost_below(s, value, atoms, SC_MAX_SINK, &pass_on);
     if (!pass_on)
         return;

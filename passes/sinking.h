@@ -15,6 +15,7 @@ typedef struct sc_sinking {
     sc_value *current;     /* per value at the start: what readers now read, or SC_NONE */
     uint32_t count;        /* values at the start */
     sc_map moved;          /* value << 32 | type -> the value brought there here */
+    sc_value passing[2];   /* the sum that is passed on at present, pending and reduced */
     sc_atom_set *pinned;   /* by value: a pin says how it stands over these */
     const sc_map *brought; /* likewise, by insert-reshards */
     sc_planner *planner;
