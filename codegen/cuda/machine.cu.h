@@ -26,6 +26,7 @@ typedef unsigned long long uint64_t;
 #define __builtin_nanf(text) NAN
 
 #define SC_DEVICE static __device__ __forceinline__
+#define SC_CALLED static __device__ __noinline__
 #define SC_MEMBER __device__ __forceinline__
 /* A kernel's entry: SC_KERNEL(threads of a block, blocks that should fit on a multiprocessor) void name(..) */
 #define SC_KERNEL(threads, blocks) extern "C" __global__ __launch_bounds__(threads, blocks)

@@ -23,6 +23,7 @@ void sc_machine_fail(int line, uint64_t *failure, uint64_t value);
 }
 
 #define SC_DEVICE static inline __attribute__((unused))
+#define SC_CALLED SC_DEVICE
 #define SC_MEMBER inline
 /* Its own accesses are not told to the engine: what it hands on and takes is on the stack. */
 #define SC_UNWATCHED __attribute__((no_sanitize("thread")))
