@@ -28,8 +28,13 @@ static void parameters(sc_cuda *c)
 
 enum {
     MOST_OF_TWO = 48, /* elements that a thread holds, so that two blocks of 512 have room */
-    MANY_PHASES = 32  /* what these compute alike the compiler keeps, in registers that several blocks would not leave */
+    MANY_PHASES = 32
 };
+
+bool sc_cuda_has_many_phases(const sc_cuda *c)
+{
+    return c->form.end - c->form.first > MANY_PHASES;
+}
 
 /* What a thread keeps between phases, and what it loads for a point. */
 static int64_t held_elements(const sc_cuda *c)
@@ -49,8 +54,8 @@ static int64_t held_elements(const sc_cuda *c)
 /* Blocks that should fit on a multiprocessor. Of long rows two, if they can: one loads while the other adds up. */
 static int blocks_together(const sc_cuda *c)
 {
-    if (c->form.end - c->form.first > MANY_PHASES)
-        return 1;
+    if (sc_cuda_has_many_phases(c))
+        return 1; /* what they compute alike the compiler keeps, in registers that several blocks would not leave */
     if (c->form.threads < 512)
         return 512 / c->form.threads > 16 ? 16 : 512 / c->form.threads;
     bool is_row = c->form.team == SC_CUDA_ROWS && c->form.parts == 1 && c->teams > 1;

@@ -106,6 +106,8 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase);
 const char *sc_cuda_reducer(sc_item_kind kind);
 /* From what each way has of a reduction, in a variable of this letter, to what all of them have. */
 int sc_cuda_next_slot(sc_cuda *c);
+/* So many that the stage is emitted for the compiler's sake: topk's. */
+bool sc_cuda_has_many_phases(const sc_cuda *c);
 void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter);
 
 /* emit_cuda_scatter.c */

@@ -161,16 +161,15 @@ static void kept(sc_emit *e, sc_knode node)
 }
 
 static const char *const words[] = {
-    "alignas",   "alignof",   "and",           "and_eq",   "at",       "bitand",    "bitor",        "block",     "bool",
-    "catch",     "class",     "compl",         "concept",  "decltype", "delete",    "explicit",     "export",    "false",
-    "friend",    "int8_t",    "int16_t",       "int32_t",  "int64_t",  "live",      "mutable",      "namespace", "new",
-    "noexcept",  "not",       "not_eq",        "nullptr",  "operator", "or",        "or_eq",        "part",      "point",
-    "private",   "protected", "public",        "requires", "row",      "slot",      "step",         "template",  "this",
-    "threadIdx", "blockIdx",  "blockDim",      "gridDim",  "throw",    "true",      "try",          "typeid",    "typename",
-    "uint8_t",   "uint16_t",  "uint32_t",      "uint64_t", "using",    "virtual",   "way",          "some",      "wanted",
-    "set",       "place",     "failed_at",     "least",    "wchar_t",  "xor",       "xor_eq",       "warpSize",  "SC_KERNEL",
-    "SC_DEVICE", "SC_MEMBER", "static_assert", "first",    "last",     "constexpr", "thread_local", "found",     "parts",
-    NULL};
+    "alignas",  "alignof",   "and",       "and_eq",    "at",        "bitand",        "bitor",    "block",     "bool",      "catch",
+    "class",    "compl",     "concept",   "decltype",  "delete",    "explicit",      "export",   "false",     "friend",    "int8_t",
+    "int16_t",  "int32_t",   "int64_t",   "live",      "mutable",   "namespace",     "new",      "noexcept",  "not",       "not_eq",
+    "nullptr",  "operator",  "or",        "or_eq",     "part",      "point",         "private",  "protected", "public",    "requires",
+    "row",      "slot",      "step",      "template",  "this",      "threadIdx",     "blockIdx", "blockDim",  "gridDim",   "throw",
+    "true",     "try",       "typeid",    "typename",  "uint8_t",   "uint16_t",      "uint32_t", "uint64_t",  "using",     "virtual",
+    "way",      "some",      "wanted",    "set",       "place",     "failed_at",     "least",    "wchar_t",   "xor",       "xor_eq",
+    "warpSize", "SC_KERNEL", "SC_DEVICE", "SC_MEMBER", "SC_CALLED", "static_assert", "first",    "last",      "constexpr", "thread_local",
+    "found",    "parts",     NULL};
 
 const sc_emit_target sc_emit_cuda_target = {
     .letters = "vorstpqcblw",
@@ -235,7 +234,7 @@ void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
         sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, slot);
         return;
     }
-    const char *over = c->form.team == SC_CUDA_ROWS ? "sc_over_team" : "sc_over_warps";
+    const char *over = c->form.team != SC_CUDA_ROWS ? "sc_over_warps" : sc_cuda_has_many_phases(c) ? "sc_over_team_called" : "sc_over_team";
     sc_emit_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
                  slot, is_bool ? " != 0" : "");
 }

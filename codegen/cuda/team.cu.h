@@ -131,6 +131,12 @@ template <typename OP, int THREADS, typename T> SC_DEVICE T sc_over_team(T value
     return value;
 }
 
+/* The same, called: where kernels of a hundred phases are to be compiled in seconds. */
+template <typename OP, int THREADS, typename T> SC_CALLED T sc_over_team_called(T value, int slots)
+{
+    return sc_over_team<OP, THREADS>(value, slots);
+}
+
 /* Over the block's WARPS, N values of each lane: in their order. Shared memory has WARPS * 32 * N T at `slots`, which nobody else uses
  * before the next barrier but one. */
 template <typename OP, int WARPS, int N, typename T> SC_DEVICE void sc_over_warps(T (&value)[N], int slots)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "test/cuda_on_cpu/harness.h"
@@ -96,12 +97,24 @@ static const char ADDRESSES[] = "SC_KERNEL(32, 1) void addresses(const float *x,
                                 "    y[32 * sc_block() + sc_thread()] = (float)((uint64_t)x >> 6 & 0xffffffu);\n"
                                 "}\n";
 
+static const char APPROXIMATIONS[] =
+    "SC_KERNEL(32, 1) void approximate(const float *x, const float *y, float *out, int64_t count" TAIL "{\n"
+    "    for (int64_t i = sc_thread(); i < count; i += 32) {\n"
+    "        out[i] = sc_exp_f32(x[i]);\n"
+    "        out[count + i] = sc_exp2_fast(x[i]);\n"
+    "        out[2 * count + i] = sc_divide_f32(x[i], y[i]);\n"
+    "        out[3 * count + i] = sc_reciprocal_fast(y[i]);\n"
+    "        out[4 * count + i] = sc_sqrt_f32(y[i]);\n"
+    "        out[5 * count + i] = sc_rsqrt_f32(y[i]);\n"
+    "    }\n"
+    "}\n";
+
 static sc_machine_module *module;
 
 static int compile_all(void **state)
 {
     (void)state;
-    const char *texts[] = {MATRICES, STAGES, CONVERSIONS, ADDRESSES};
+    const char *texts[] = {MATRICES, STAGES, CONVERSIONS, ADDRESSES, APPROXIMATIONS};
     sc_machine_report report;
     module = sc_machine_compile(texts, sizeof texts / sizeof *texts, &report);
     if (module == NULL)
@@ -307,6 +320,60 @@ static void test_conversions(void **state)
     }
 }
 
+/* All are within what codegen/cuda/machine.cu.h promises of the card's, and none is exact; what has no digits is as it should. */
+static void test_approximations_are_as_far_off_as_they_may(void **state)
+{
+    (void)state;
+    enum { COUNT = 4000, ODD = 6, WHICH = 6 };
+    static const double within[WHICH] = {12, 2, 2, 1, 2, 2};
+    static const float odd[ODD] = {0.0f, INFINITY, -INFINITY, NAN, -200.0f, 200.0f};
+    float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y), *out = malloc(WHICH * COUNT * sizeof *out);
+    uint32_t seed = 5, inexact[WHICH] = {0};
+    int64_t count = COUNT;
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = i < ODD ? odd[i] : ((float)next_random(&seed) / 32768.0f - 1.0f) * (i % 2 == 0 ? 16.0f : 80.0f);
+        y[i] = i < ODD ? odd[i] : ldexpf(1.0f + (float)next_random(&seed) / 65536.0f, (int)next_random(&seed) % 40 - 20);
+    }
+    sc_machine_argument arguments[] = {{"x", SC_MACHINE_IN, x, COUNT * sizeof *x, 0},
+                                       {"y", SC_MACHINE_IN, y, COUNT * sizeof *y, 0},
+                                       {"out", SC_MACHINE_OUT, out, WHICH * COUNT * sizeof *out, 0}};
+    sc_machine_stage stage = {.entry = "approximate", .blocks = 1, .threads = 32};
+    sc_machine_function function = {.module = module,
+                                    .stages = &stage,
+                                    .stage_count = 1,
+                                    .arguments = arguments,
+                                    .argument_count = 3,
+                                    .values = &count,
+                                    .value_count = 1,
+                                    .runs = 1};
+    uint64_t failure;
+    sc_machine_report report;
+    if (!sc_machine_run_function(&function, &failure, &report))
+        fail_msg("%s", report.text);
+    for (int i = 0; i < COUNT; i++) {
+        const double a = (double)x[i], b = (double)y[i], exact[] = {exp(a), exp2(a), a / b, 1 / b, sqrt(b), 1 / sqrt(b)};
+        for (int w = 0; w < WHICH; w++) {
+            float got = out[w * COUNT + i], right = (float)exact[w];
+            if (i < ODD || !(fabsf(right) >= 0x1p-126f)) {
+                if (fabsf(right) < 0x1p-126f ? got != 0.0f : isnan(right) ? !isnan(got) : isinf(right) ? got != right : false)
+                    fail_msg("%d of %g, %g: %g, not %g", w, a, b, (double)got, (double)right);
+                continue;
+            }
+            int exponent;
+            frexp(exact[w], &exponent);
+            double limit = (w == 0 && fabs(a) <= 16 ? 5 : within[w]) + 0.6, off = fabs((double)got - exact[w]) / ldexp(1, exponent - 24);
+            if (!(off <= limit))
+                fail_msg("%d of %g, %g is %.2f ulp off", w, a, b, off);
+            inexact[w] += got != right;
+        }
+    }
+    for (int w = 0; w < WHICH; w++)
+        assert_true(inexact[w] > COUNT / 4);
+    free(x);
+    free(y);
+    free(out);
+}
+
 static void test_results_that_depend_on_the_run(void **state)
 {
     (void)state;
@@ -365,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_matrices_are_loaded_as_ptx_says),
         cmocka_unit_test(test_a_tile_is_a_product),
         cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_approximations_are_as_far_off_as_they_may),
         cmocka_unit_test(test_results_that_depend_on_the_run),
         cmocka_unit_test(test_functions_have_stages),
     };
