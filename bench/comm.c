@@ -28,9 +28,9 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void check(sc_status status, const sc_error *error)
+static void check(shardc_status status, const shardc_error *error)
 {
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         return;
     fprintf(stderr, "%s\n", error->text);
     exit(1);
@@ -38,7 +38,7 @@ static void check(sc_status status, const sc_error *error)
 
 static void run_once(bench *b)
 {
-    sc_error error;
+    shardc_error error;
     if (b->kind == SC_COMM_KINDS) {
         memcpy(b->destination, b->source, b->bytes);
         return;
@@ -54,7 +54,7 @@ static void run_once(bench *b)
 static void *rank_main(void *user)
 {
     bench *b = user;
-    sc_error error;
+    shardc_error error;
     int calls = b->kind == SC_COMM_BARRIER || b->bytes < 65536 ? CALLS : 1 + (int)((64u << 20) / b->bytes);
     run_once(b);
     b->seconds = 1e9;
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     uint32_t threads = is_mpi ? 1 : argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 2;
     static bench ranks[MOST_RANKS];
     sc_comm *comms[MOST_RANKS];
-    sc_error error;
+    shardc_error error;
     if (threads < 1 || threads > MOST_RANKS)
         return 2;
     check(is_mpi ? sc_comm_open_mpi(NULL, comms, &error) : sc_comm_open_local(threads, NULL, comms, &error), &error);

@@ -31,9 +31,9 @@ typedef struct card {
     double seconds; /* to repeat for */
 } card;
 
-static void check(sc_status status, const sc_error *error)
+static void check(shardc_status status, const shardc_error *error)
 {
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         return;
     fprintf(stderr, "%s\n", error->text);
     exit(7);
@@ -41,7 +41,7 @@ static void check(sc_status status, const sc_error *error)
 
 #define CU(card, name, ...)                                                                                                                \
     do {                                                                                                                                   \
-        sc_error why;                                                                                                                      \
+        shardc_error why;                                                                                                                  \
         check(sc_cuda_check(&(card)->api, (card)->api.name(__VA_ARGS__), #name, "", &why), &why);                                          \
     } while (0)
 
@@ -65,10 +65,10 @@ static int attribute(const card *c, sc_cu_device_attribute which)
 
 static void open_card(card *c)
 {
-    sc_error error;
+    shardc_error error;
     int count = 0;
     if (!sc_cuda_open(&c->api, &error))
-        check(SC_ERROR_UNAVAILABLE, &error);
+        check(SHARDC_ERROR_UNAVAILABLE, &error);
     CU(c, cuInit, 0);
     CU(c, cuDeviceGetCount, &count);
     if (count == 0) {
@@ -440,9 +440,9 @@ static double product_seconds(const card *c, product *p)
 
 static void open_products(card *c)
 {
-    sc_error error;
+    shardc_error error;
     if (!sc_cublaslt_open(&c->lt, &error))
-        check(SC_ERROR_UNAVAILABLE, &error);
+        check(SHARDC_ERROR_UNAVAILABLE, &error);
     LT(c, cublasLtCreate, &c->handle);
 }
 

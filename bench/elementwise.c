@@ -247,7 +247,7 @@ static void run(sc_context *context, void *user)
     sc_object object;
     double start = now(CLOCK_MONOTONIC);
     const char *wrong = sc_objects_build(&context->arena, functions, COUNT + 1, NULL, &object);
-    sc_error error = {0};
+    shardc_error error = {0};
     sc_loader *loader = wrong != NULL ? NULL : sc_loader_open(object.bytes, object.byte_count, &error);
     if (loader == NULL) {
         fprintf(stderr, "%s\n", wrong != NULL ? wrong : error.text);

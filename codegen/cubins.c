@@ -255,7 +255,7 @@ const char *sc_cubins_build(sc_arena *arena, const sc_target *target, const sc_c
                             const sc_cubin_options *options, sc_cubins *out)
 {
     static const sc_cubin_options none = {0};
-    sc_error error;
+    shardc_error error;
     options = options == NULL ? &none : options;
     *out = (sc_cubins){.cubins = sc_arena_array(arena, count, sizeof *out->cubins)};
     cubin_build *build = sc_arena_alloc(arena, sizeof *build);

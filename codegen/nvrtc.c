@@ -25,14 +25,14 @@ static const sc_dynlib library = {.title = "NVRTC",
 const char *const sc_nvrtc_options[] = {"-std=c++17", "-default-device", "--diag-suppress=177", "--ptxas-options=-v", NULL};
 enum { MAX_OPTIONS = 16 };
 
-bool sc_nvrtc_open(sc_nvrtc *out, sc_error *error)
+bool sc_nvrtc_open(sc_nvrtc *out, shardc_error *error)
 {
     if (!sc_dynlib_open(&library, out, error))
         return false;
     out->major = out->minor = 0;
     if (out->nvrtcVersion(&out->major, &out->minor) == SC_NVRTC_SUCCESS)
         return true;
-    error->status = SC_ERROR_UNAVAILABLE;
+    error->status = SHARDC_ERROR_UNAVAILABLE;
     snprintf(error->text, sizeof error->text, "NVRTC: %.200s does not say its version", sc_dynlib_path(out->library));
     sc_nvrtc_close(out);
     return false;

@@ -24,8 +24,8 @@ typedef struct sc_nvrtc {
     int major, minor; /* its version */
 } sc_nvrtc;
 
-/* False after SC_ERROR_UNAVAILABLE with what is missing and the remedy. */
-bool sc_nvrtc_open(sc_nvrtc *out, sc_error *error);
+/* False after SHARDC_ERROR_UNAVAILABLE with what is missing and the remedy. */
+bool sc_nvrtc_open(sc_nvrtc *out, shardc_error *error);
 void sc_nvrtc_close(sc_nvrtc *nvrtc);
 
 /* What every source is compiled with, but for the architecture; NULL behind the last. */

@@ -18,12 +18,12 @@ enum { BLOCK = 1000, MOST_RANKS = 64, DEADLINE_MS = 60000 };
 /* A rank, and all memory that takes part in calls: should one fail under MPI, it stays until the communicator is closed. */
 typedef struct ring_rank {
     shardc_comm *comm;
-    sc_error error; /* status SC_OK when all went well */
+    shardc_error error; /* status SHARDC_OK when all went well */
     double blocks[2][BLOCK], sum, least, most;
 } ring_rank;
 
 /* The sum of the squares of all ranks' numbers, of which each rank sees only its own and what comes by. */
-static sc_status go_around(ring_rank *r)
+static shardc_status go_around(ring_rank *r)
 {
     uint32_t rank = shardc_comm_rank(r->comm), size = shardc_comm_size(r->comm);
     for (uint32_t i = 0; i < BLOCK; i++)
@@ -38,48 +38,48 @@ static sc_status go_around(ring_rank *r)
                                  .from = (int32_t)((rank + size - 1) % size),
                                  .what = "block of the ring"};
         shardc_comm_request *request;
-        sc_status status = shardc_comm_start(shardc_comm_world(r->comm), &call, &request, &r->error);
-        if (status != SC_OK)
+        shardc_status status = shardc_comm_start(shardc_comm_world(r->comm), &call, &request, &r->error);
+        if (status != SHARDC_OK)
             return status;
         for (uint32_t i = 0; i < BLOCK; i++) /* reads what is being sent: that is allowed */
             r->sum += here[i] * here[i];
         status = shardc_comm_wait(request, &r->error);
-        if (status != SC_OK)
+        if (status != SHARDC_OK)
             return status;
     }
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 /* Whether all ranks have the same sum: the least is the largest, and what it must be. */
-static sc_status compare(ring_rank *r)
+static shardc_status compare(ring_rank *r)
 {
     shardc_comm_group *world = shardc_comm_world(r->comm);
     double n = (double)shardc_comm_size(r->comm) * BLOCK, wanted = (n - 1) * n * (2 * n - 1) / 6;
     shardc_comm_part least = {.source = &r->sum, .destination = &r->least, .count = 1, .dtype = SHARDC_F64}, most = least;
     most.destination = &r->most;
     shardc_comm_call call = {.kind = SHARDC_ALL_REDUCE, .reduce = SHARDC_MIN, .part_count = 1, .parts = &least};
-    sc_status status = shardc_comm_run(world, &call, &r->error);
-    if (status != SC_OK)
+    shardc_status status = shardc_comm_run(world, &call, &r->error);
+    if (status != SHARDC_OK)
         return status;
     call.reduce = SHARDC_MAX;
     call.parts = &most;
     status = shardc_comm_run(world, &call, &r->error);
-    if (status != SC_OK || (r->least == wanted && r->most == wanted))
+    if (status != SHARDC_OK || (r->least == wanted && r->most == wanted))
         return status;
-    r->error.status = SC_ERROR_DATA;
+    r->error.status = SHARDC_ERROR_DATA;
     snprintf(r->error.text, sizeof r->error.text, "the sums are %.17g to %.17g, not %.17g", r->least, r->most, wanted);
-    return SC_ERROR_DATA;
+    return SHARDC_ERROR_DATA;
 }
 
 static void *rank_main(void *user)
 {
     ring_rank *r = user;
-    sc_status status = go_around(r);
-    if (status == SC_OK)
+    shardc_status status = go_around(r);
+    if (status == SHARDC_OK)
         status = compare(r);
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         shardc_comm_abort(r->comm, r->error.text); /* or the others would wait */
-    if (status == SC_OK && shardc_comm_rank(r->comm) == 0) {
+    if (status == SHARDC_OK && shardc_comm_rank(r->comm) == 0) {
         uint32_t size = shardc_comm_size(r->comm);
         shardc_comm_counter counter = shardc_comm_count(r->comm, SHARDC_PERMUTE);
         printf("%u ranks (%s): the squares of 0 to %u have the sum %.0f\n", size, shardc_comm_backend(r->comm), size * BLOCK - 1, r->sum);
@@ -94,9 +94,9 @@ static int run_threads(uint32_t size)
     static ring_rank ranks[MOST_RANKS];
     shardc_comm *comms[MOST_RANKS];
     pthread_t threads[MOST_RANKS];
-    sc_error error;
+    shardc_error error;
     int failures = 0;
-    if (size > MOST_RANKS || shardc_comm_open_local(size, DEADLINE_MS, comms, &error) != SC_OK) {
+    if (size > MOST_RANKS || shardc_comm_open_local(size, DEADLINE_MS, comms, &error) != SHARDC_OK) {
         fprintf(stderr, "%s\n", size > MOST_RANKS ? "too many ranks for an example" : error.text);
         return 1;
     }
@@ -107,9 +107,9 @@ static int run_threads(uint32_t size)
     }
     for (uint32_t i = 0; i < size; i++) {
         pthread_join(threads[i], NULL);
-        if (ranks[i].error.status != SC_OK)
+        if (ranks[i].error.status != SHARDC_OK)
             fprintf(stderr, "rank %u: %s\n", i, ranks[i].error.text);
-        failures += ranks[i].error.status != SC_OK;
+        failures += ranks[i].error.status != SHARDC_OK;
     }
     return failures > 0;
 }
@@ -117,12 +117,13 @@ static int run_threads(uint32_t size)
 static int run_process(bool by_mpi)
 {
     static ring_rank r;
-    sc_status opened = by_mpi ? shardc_comm_open_mpi(DEADLINE_MS, &r.comm, &r.error) : shardc_comm_open_tcp(DEADLINE_MS, &r.comm, &r.error);
-    if (opened == SC_OK)
+    shardc_status opened =
+        by_mpi ? shardc_comm_open_mpi(DEADLINE_MS, &r.comm, &r.error) : shardc_comm_open_tcp(DEADLINE_MS, &r.comm, &r.error);
+    if (opened == SHARDC_OK)
         rank_main(&r);
-    if (r.error.status != SC_OK)
+    if (r.error.status != SHARDC_OK)
         fprintf(stderr, "%s\n", r.error.text);
-    return r.error.status != SC_OK;
+    return r.error.status != SHARDC_OK;
 }
 
 int main(int argc, char **argv)

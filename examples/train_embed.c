@@ -26,34 +26,35 @@ static float draw(unsigned *state)
     return (float)(*state >> 8) / 8388608 - 1;
 }
 
-static int failed(const char *what, const sc_error *error)
+static int failed(const char *what, const shardc_error *error)
 {
     fprintf(stderr, "%s: %s\n", what, error->text);
     return 1;
 }
 
-static int train(const sc_executable *program, sc_session *session, sc_stepper *stepper)
+static int train(const shardc_executable *program, shardc_session *session, shardc_stepper *stepper)
 {
     float x[ROWS][2], y[ROWS], loss = 0;
     unsigned state = 1;
-    sc_error error;
+    shardc_error error;
     for (unsigned step = 1; step <= STEPS; step++) {
         for (int i = 0; i < ROWS; i++) {
             x[i][0] = draw(&state);
             x[i][1] = draw(&state);
             y[i] = x[i][0] - x[i][1];
         }
-        sc_feed_value feeds[] = {{"x", x, "f32"}, {"y", y, "f32"}};
-        sc_fetch_value fetch = {0, &loss, "f32"};
-        if (sc_stepper_begin(stepper, session, 1, step, &error) != SC_OK || sc_session_step(session, feeds, 2, &fetch, 1, &error) != SC_OK)
+        shardc_feed_value feeds[] = {{"x", x, "f32"}, {"y", y, "f32"}};
+        shardc_fetch_value fetch = {0, &loss, "f32"};
+        if (shardc_stepper_begin(stepper, session, 1, step, &error) != SHARDC_OK ||
+            shardc_session_step(session, feeds, 2, &fetch, 1, &error) != SHARDC_OK)
             return failed("step", &error);
         if (step == 1)
             printf("step 1: the loss is %s\n", loss > 0.1f ? "above 0.1" : "small already");
     }
     printf("step %d: the loss is %s\n", STEPS, loss < 0.01f ? "below 0.01" : "still large");
-    uint32_t w2 = sc_executable_find_state(program, "w2");
+    uint32_t w2 = shardc_executable_find_state(program, "w2");
     float weights[16];
-    return sc_session_get_state(session, w2, weights, "f32", &error) == SC_OK ? 0 : failed("w2", &error);
+    return shardc_session_get_state(session, w2, weights, "f32", &error) == SHARDC_OK ? 0 : failed("w2", &error);
 }
 
 int main(void)
@@ -61,27 +62,28 @@ int main(void)
     void *bytes;
     size_t size;
     char *messages;
-    sc_error error;
-    sc_executable *program = NULL;
-    sc_session *session = NULL;
-    sc_stepper *stepper = NULL;
+    shardc_error error;
+    shardc_executable *program = NULL;
+    shardc_session *session = NULL;
+    shardc_stepper *stepper = NULL;
 
-    sc_status status = sc_compile("net.shard", model, strlen(model), NULL, &bytes, &size, &messages, &error);
+    shardc_status status = shardc_compile("net.shard", model, strlen(model), NULL, &bytes, &size, &messages, &error);
     if (messages != NULL)
         fputs(messages, stderr);
-    sc_compile_free(messages);
-    if (status != SC_OK)
+    shardc_compile_free(messages);
+    if (status != SHARDC_OK)
         return failed("compile", &error);
-    status = sc_executable_read(bytes, size, &program, &error);
-    sc_compile_free(bytes);
-    if (status != SC_OK || sc_session_new(program, NULL, &session, &error) != SC_OK || sc_stepper_new(program, &stepper, &error) != SC_OK)
+    status = shardc_executable_read(bytes, size, &program, &error);
+    shardc_compile_free(bytes);
+    if (status != SHARDC_OK || shardc_session_new(program, NULL, &session, &error) != SHARDC_OK ||
+        shardc_stepper_new(program, &stepper, &error) != SHARDC_OK)
         return failed("start", &error);
-    sc_session_set_random(session, 1, 0, 0);
-    if (sc_session_initialise(session, &error) != SC_OK)
+    shardc_session_set_random(session, 1, 0, 0);
+    if (shardc_session_initialise(session, &error) != SHARDC_OK)
         return failed("initial values", &error);
     int result = train(program, session, stepper);
-    sc_stepper_free(stepper);
-    sc_session_free(session);
-    sc_executable_free(program);
+    shardc_stepper_free(stepper);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     return result;
 }

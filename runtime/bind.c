@@ -123,16 +123,16 @@ static size_t bind_funcs(sc_rank *rank, char *block)
 
 /* ---- ranks ---- */
 
-sc_status sc_rank_bind(sc_rank *rank, sc_error *error)
+shardc_status sc_rank_bind(sc_rank *rank, shardc_error *error)
 {
     size_t bytes = bind_funcs(rank, NULL);
     rank->funcs = NULL;
     rank->bound_memory = calloc(1, bytes + 1);
     rank->profile = calloc(rank->session->image->func_count + 1u, sizeof *rank->profile);
     if (rank->bound_memory == NULL || rank->profile == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the instructions of rank %u", rank->rank);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the instructions of rank %u", rank->rank);
     bind_funcs(rank, rank->bound_memory);
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 void sc_rank_unbind(sc_rank *rank)
@@ -142,8 +142,8 @@ void sc_rank_unbind(sc_rank *rank)
     free(rank->groups);
 }
 
-static sc_status make_group(const sc_rank *rank, sc_comm *comm, const sc_image_group *group, uint32_t *members, sc_comm_group **out,
-                            sc_error *error)
+static shardc_status make_group(const sc_rank *rank, sc_comm *comm, const sc_image_group *group, uint32_t *members, sc_comm_group **out,
+                                shardc_error *error)
 {
     uint32_t size = (uint32_t)sc_image_group_size(group);
     for (uint32_t i = 0; i < size; i++)
@@ -151,19 +151,19 @@ static sc_status make_group(const sc_rank *rank, sc_comm *comm, const sc_image_g
     return sc_comm_group_new(comm, members, size, out, error);
 }
 
-sc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, sc_error *error)
+shardc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, shardc_error *error)
 {
     const sc_image *image = rank->session->image;
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     uint32_t *members = calloc(image->ranks, sizeof *members);
     if (rank->groups == NULL)
         rank->groups = calloc(image->group_count + 1u, sizeof *rank->groups);
     if (members == NULL || rank->groups == NULL)
-        status = sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the groups of rank %u", rank->rank);
-    for (uint32_t i = 0; status == SC_OK && i < image->group_count; i++)
+        status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the groups of rank %u", rank->rank);
+    for (uint32_t i = 0; status == SHARDC_OK && i < image->group_count; i++)
         status = make_group(rank, comm, &image->groups[i], members, &rank->groups[i], error);
     free(members);
-    for (uint32_t f = 0; status == SC_OK && f < image->func_count; f++) {
+    for (uint32_t f = 0; status == SHARDC_OK && f < image->func_count; f++) {
         for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
             sc_bound *bound = &rank->funcs[f][i];
             if (bound->instr->kind == SC_INSTR_COLLECTIVE)

@@ -12,7 +12,7 @@ const char *const sc_comm_kind_names[SC_COMM_KINDS] = {"all_gather", "reduce_sca
                                                        "broadcast",  "send",           "recv",       "barrier"};
 const char *const sc_comm_reduce_names[SC_COMM_REDUCES] = {"", "sum", "max", "min"};
 
-sc_status sc_comm_fail(sc_error *error, sc_status status, const char *format, ...)
+shardc_status sc_comm_fail(shardc_error *error, shardc_status status, const char *format, ...)
 {
     if (error != NULL) {
         va_list arguments;
@@ -26,7 +26,7 @@ sc_status sc_comm_fail(sc_error *error, sc_status status, const char *format, ..
 
 /* Messages are made in a buffer of fixed size: what does not fit is cut. */
 typedef struct message {
-    char text[sizeof((sc_error *)0)->text];
+    char text[sizeof((shardc_error *)0)->text];
     size_t length;
 } message;
 
@@ -84,25 +84,25 @@ static void add_place(message *m, const sc_comm_request *request)
         add(m, " (its group %u)", request->group->ordinal);
 }
 
-sc_status sc_comm_fail_mismatch(sc_error *error, const sc_comm_request *mine, const sc_comm_summary *a, uint32_t rank_a,
-                                const sc_comm_summary *b, uint32_t rank_b)
+shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *mine, const sc_comm_summary *a, uint32_t rank_a,
+                                    const sc_comm_summary *b, uint32_t rank_b)
 {
     message m = {.length = 0};
     const sc_comm_group *group = mine->group;
     if (rank_a > rank_b) {
         sc_comm_fail_mismatch(error, mine, b, rank_b, a, rank_a);
-        return SC_ERROR_COMM;
+        return SHARDC_ERROR_COMM;
     }
     add_place(&m, mine);
     add(&m, ": rank %u calls ", group->ranks[rank_a]);
     add_summary(&m, group, a);
     add(&m, ", rank %u calls ", group->ranks[rank_b]);
     add_summary(&m, group, b);
-    return sc_comm_fail(error, SC_ERROR_COMM, "%s", m.text);
+    return sc_comm_fail(error, SHARDC_ERROR_COMM, "%s", m.text);
 }
 
-sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
-                               uint32_t waited_ms)
+shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
+                                   uint32_t waited_ms)
 {
     message m = {.length = 0};
     uint32_t missing = 0;
@@ -124,10 +124,10 @@ sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const s
         add(&m, " closed %s communicator before", missing == 1 ? "its" : "their");
         break;
     }
-    return sc_comm_fail(error, absence == SC_COMM_GONE ? SC_ERROR_COMM : SC_ERROR_TIMEOUT, "%s", m.text);
+    return sc_comm_fail(error, absence == SC_COMM_GONE ? SHARDC_ERROR_COMM : SHARDC_ERROR_TIMEOUT, "%s", m.text);
 }
 
-sc_status sc_comm_fail_lost(sc_error *error, sc_status status, const sc_comm_request *mine, uint32_t lost, const char *why)
+shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status, const sc_comm_request *mine, uint32_t lost, const char *why)
 {
     message m = {.length = 0};
     if (mine != NULL) {
@@ -167,62 +167,64 @@ static bool writes_destination(const sc_comm_call *call)
     return call->kind == SC_COMM_PERMUTE ? call->from != SC_COMM_NOBODY : call->kind != SC_COMM_SEND;
 }
 
-static sc_status check_part(const sc_comm_group *group, const sc_comm_call *call, uint32_t index, sc_error *error)
+static shardc_status check_part(const sc_comm_group *group, const sc_comm_call *call, uint32_t index, shardc_error *error)
 {
     const sc_comm_part *part = &call->parts[index];
     const char *name = sc_comm_kind_names[call->kind];
     if ((uint32_t)part->dtype >= SC_DTYPE_COUNT)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: part %u has no known dtype (%d)", name, index, (int)part->dtype);
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has no known dtype (%d)", name, index, (int)part->dtype);
     uint8_t bytes = sc_dtypes[part->dtype].bytes;
     if (part->count < 0 || part->count > INT64_MAX / bytes)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: part %u has %" PRId64 " elements", name, index, part->count);
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has %" PRId64 " elements", name, index, part->count);
     if (is_divided(call->kind) && part->count % group->size != 0)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: the %" PRId64 " elements of part %u do not divide by the %u ranks of the group",
-                            name, part->count, index, group->size);
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT,
+                            "%s: the %" PRId64 " elements of part %u do not divide by the %u ranks of the group", name, part->count, index,
+                            group->size);
     bool has_source = reads_source(group, call), has_destination = writes_destination(call);
     if (part->count > 0 && ((has_source && part->source == NULL) || (has_destination && part->destination == NULL)))
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: part %u has no %s", name, index,
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has no %s", name, index,
                             has_source && part->source == NULL ? "source" : "destination");
     if ((has_source && (uintptr_t)part->source % bytes != 0) || (has_destination && (uintptr_t)part->destination % bytes != 0))
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: part %u is not aligned to its %u-byte elements", name, index, (unsigned)bytes);
-    return SC_OK;
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u is not aligned to its %u-byte elements", name, index,
+                            (unsigned)bytes);
+    return SHARDC_OK;
 }
 
-static sc_status check_peer(const sc_comm_group *group, const sc_comm_call *call, int32_t peer, const char *name, sc_error *error)
+static shardc_status check_peer(const sc_comm_group *group, const sc_comm_call *call, int32_t peer, const char *name, shardc_error *error)
 {
     if (call->kind == SC_COMM_PERMUTE && peer == SC_COMM_NOBODY)
-        return SC_OK;
+        return SHARDC_OK;
     if (peer < 0 || (uint32_t)peer >= group->size)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: `%s` is %d in a group of %u ranks", sc_comm_kind_names[call->kind], name,
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: `%s` is %d in a group of %u ranks", sc_comm_kind_names[call->kind], name,
                             (int)peer, group->size);
     if ((call->kind == SC_COMM_SEND || call->kind == SC_COMM_RECV) && (uint32_t)peer == group->rank)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: `%s` is the rank itself", sc_comm_kind_names[call->kind], name);
-    return SC_OK;
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: `%s` is the rank itself", sc_comm_kind_names[call->kind], name);
+    return SHARDC_OK;
 }
 
-static sc_status check_call(const sc_comm_group *group, const sc_comm_call *call, sc_error *error)
+static shardc_status check_call(const sc_comm_group *group, const sc_comm_call *call, shardc_error *error)
 {
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     if ((uint32_t)call->kind >= SC_COMM_KINDS)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "no such kind of call: %d", (int)call->kind);
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "no such kind of call: %d", (int)call->kind);
     const char *name = sc_comm_kind_names[call->kind];
     bool is_reduce = (uint32_t)call->reduce < SC_COMM_REDUCES && call->reduce != SC_COMM_NONE;
     if (is_reduction(call->kind) ? !is_reduce : call->reduce != SC_COMM_NONE)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: %s (%d)", name,
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: %s (%d)", name,
                             is_reduction(call->kind) ? "no such reduction" : "it reduces nothing", (int)call->reduce);
     if (call->kind == SC_COMM_BARRIER && call->part_count != 0)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: it has no parts", name);
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: it has no parts", name);
     if (call->part_count > 0 && call->parts == NULL)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: the parts are missing", name);
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the parts are missing", name);
     if (call->kind == SC_COMM_PERMUTE || call->kind == SC_COMM_SEND)
         status = check_peer(group, call, call->to, "to", error);
-    if (status == SC_OK && (call->kind == SC_COMM_PERMUTE || call->kind == SC_COMM_RECV || call->kind == SC_COMM_BROADCAST))
+    if (status == SHARDC_OK && (call->kind == SC_COMM_PERMUTE || call->kind == SC_COMM_RECV || call->kind == SC_COMM_BROADCAST))
         status = check_peer(group, call, call->from, "from", error);
     int64_t total = 0;
-    for (uint32_t i = 0; status == SC_OK && i < call->part_count; i++) {
+    for (uint32_t i = 0; status == SHARDC_OK && i < call->part_count; i++) {
         status = check_part(group, call, i, error);
-        if (status == SC_OK && __builtin_add_overflow(total, call->parts[i].count * sc_dtypes[call->parts[i].dtype].bytes, &total))
-            status = sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s: the parts have more bytes than 64 bits count", name);
+        if (status == SHARDC_OK && __builtin_add_overflow(total, call->parts[i].count * sc_dtypes[call->parts[i].dtype].bytes, &total))
+            status = sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the parts have more bytes than 64 bits count", name);
     }
     return status;
 }
@@ -377,15 +379,15 @@ void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char
     snprintf(out, size, "%s", m.text);
 }
 
-sc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, sc_error *error)
+shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, shardc_error *error)
 {
     sc_comm *comm = group->comm;
-    sc_status status = check_call(group, call, error);
-    if (status != SC_OK)
+    shardc_status status = check_call(group, call, error);
+    if (status != SHARDC_OK)
         return status;
     sc_comm_request *request = take_request(comm, call->part_count);
     if (request == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[call->kind]);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[call->kind]);
     request->group = group;
     request->call = *call;
     request->call.parts = request->parts;
@@ -396,19 +398,19 @@ sc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_
     request->work = NULL;
     put_in_flight(comm, request);
     status = comm->backend->start(request, error);
-    if (status != SC_OK) {
+    if (status != SHARDC_OK) {
         put_back(comm, request);
         return status;
     }
     count_summary(group, &request->summary);
     *out = request;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-sc_status sc_comm_wait(sc_comm_request *request, sc_error *error)
+shardc_status sc_comm_wait(sc_comm_request *request, shardc_error *error)
 {
     sc_comm *comm = request->group->comm;
-    sc_status status = comm->backend->wait(request, error);
+    shardc_status status = comm->backend->wait(request, error);
     put_back(comm, request);
     return status;
 }
@@ -419,26 +421,26 @@ void sc_comm_progress(sc_comm *comm)
         comm->backend->progress(comm);
 }
 
-sc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, sc_error *error)
+shardc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, shardc_error *error)
 {
     sc_comm_request *request = NULL;
-    sc_status status = sc_comm_start(group, call, &request, error);
+    shardc_status status = sc_comm_start(group, call, &request, error);
     return request != NULL ? sc_comm_wait(request, error) : status;
 }
 
-sc_status sc_comm_barrier(sc_comm_group *group, sc_error *error)
+shardc_status sc_comm_barrier(sc_comm_group *group, shardc_error *error)
 {
     return sc_comm_run(group, &(sc_comm_call){.kind = SC_COMM_BARRIER}, error);
 }
 
 void sc_comm_abort(sc_comm *comm, const char *why)
 {
-    sc_error error;
-    sc_comm_fail(&error, SC_ERROR_COMM, "rank %u gave up: %s", comm->rank, why);
+    shardc_error error;
+    sc_comm_fail(&error, SHARDC_ERROR_COMM, "rank %u gave up: %s", comm->rank, why);
     comm->backend->abort(comm, &error);
 }
 
-sc_status sc_comm_poll(sc_comm *comm, sc_error *error)
+shardc_status sc_comm_poll(sc_comm *comm, shardc_error *error)
 {
     return comm->backend->poll(comm, error);
 }

@@ -24,11 +24,11 @@
  * group rank; reduce_scatter: the other way round). Buffers overlap in no other way, and are aligned to their elements. From start to wait
  * nobody else writes to a source or touches a destination.
  *
- * Errors. Members that disagree about a call (kind, reduce, dtypes, counts, peers) all get SC_ERROR_COMM, saying who called what. After
- * `deadline_ms` in a wait it is SC_ERROR_TIMEOUT, naming the call and the ranks that did not make it. A member that closed its sc_comm
- * instead of calling: SC_ERROR_COMM. Each of these, and sc_comm_abort, ends the world: every call of every rank then fails with that
+ * Errors. Members that disagree about a call (kind, reduce, dtypes, counts, peers) all get SHARDC_ERROR_COMM, saying who called what. After
+ * `deadline_ms` in a wait it is SHARDC_ERROR_TIMEOUT, naming the call and the ranks that did not make it. A member that closed its sc_comm
+ * instead of calling: SHARDC_ERROR_COMM. Each of these, and sc_comm_abort, ends the world: every call of every rank then fails with that
  * error, at once, also in the middle of a wait (of two ranks of an MPI job that fail at once, each may report its own). What is wrong with
- * one rank's arguments alone is SC_ERROR_ARGUMENT of that start and ends nothing (the caller aborts if it cannot go on). Of a call that
+ * one rank's arguments alone is SHARDC_ERROR_ARGUMENT of that start and ends nothing (the caller aborts if it cannot go on). Of a call that
  * failed, destinations hold anything; under MPI its buffers stay allocated until the sc_comm is closed, since another process may just be
  * reading them.
  *
@@ -92,19 +92,19 @@ typedef struct sc_comm_call {
 } sc_comm_call;
 
 /* A world of `size` ranks as threads of this process: out[r] is rank r's, and rank r closes it. All or nothing. */
-sc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out, sc_error *error);
+shardc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out, shardc_error *error);
 
 /* This process's rank in the MPI job that it was started in (mpirun, srun), through the module shardc_mpi.so, which is looked for in the
  * folders of $SHARDC_MODULES (separated by ':'), beside the executable, in lib/shardc there and in ../lib/shardc. Every rank opens as
- * many, in the same order. SC_ERROR_UNAVAILABLE, with the remedy, where there is no such module or no MPI library. The sc_comm whose
+ * many, in the same order. SHARDC_ERROR_UNAVAILABLE, with the remedy, where there is no such module or no MPI library. The sc_comm whose
  * opening initialised MPI finalises it when it is closed: close it last. Where MPI is initialised already it must provide
  * MPI_THREAD_MULTIPLE if other threads than the opening one use it. */
-sc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sc_error *error);
+shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, shardc_error *error);
 
 /* This process's rank among those that torchrun, Slurm or RANK and WORLD_SIZE started (`launch`; NULL: as the environment says), over TCP:
  * runtime/rendezvous.h says how they meet, and its errors are errors here. Every rank opens as many, in the same order. A rank whose
  * process ends without closing ends the world at once, one that is stopped by the deadline; both are named. */
-sc_status sc_comm_open_tcp(const struct sc_launch *launch, const sc_comm_options *options, sc_comm **out, sc_error *error);
+shardc_status sc_comm_open_tcp(const struct sc_launch *launch, const sc_comm_options *options, sc_comm **out, shardc_error *error);
 
 /* Frees the sc_comm and its groups. Calls in flight are given up (a world with such ends with an error for the others). MPI: waits until
  * all ranks close theirs; of a failed world for some seconds. NULL is allowed. */
@@ -118,29 +118,29 @@ void sc_comm_set_deadline(sc_comm *comm, uint32_t deadline_ms);
 
 /* The group of these world ranks, in this order: no rank twice, this rank among them. Every member makes it with the same list; the k-th
  * group of a list on one member is the k-th group of that list on the others. Belongs to the sc_comm. Does not wait for the others. */
-sc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t count, sc_comm_group **out, sc_error *error);
+shardc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t count, sc_comm_group **out, shardc_error *error);
 uint32_t sc_comm_group_rank(const sc_comm_group *group);
 uint32_t sc_comm_group_size(const sc_comm_group *group);
 
 /* Starts a call and returns at once; `call` and its parts are copied. Once there were as many requests in flight, of as many parts, as ever
  * will be, nothing is allocated (but by MPI). A request that has started must be waited for, in any order, whatever becomes of it. */
-sc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, sc_error *error);
+shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, shardc_error *error);
 /* Ends the request, which is then gone. It needs the other members to have started the call; under MPI, for what does not fit into a small
  * message, also to be in some wait or sc_comm_progress: nobody else moves their bytes. A deadline begins again there whenever something has moved. */
-sc_status sc_comm_wait(sc_comm_request *request, sc_error *error);
+shardc_status sc_comm_wait(sc_comm_request *request, shardc_error *error);
 /* Goes on with what this rank has started, as far as that goes without waiting. Between threads there is nothing to do, since waits do all
  * of a call; a process moves bytes only in calls like this one, so who computes for long calls it now and then. What fails, a wait tells. */
 void sc_comm_progress(sc_comm *comm);
 /* Both. send and recv: each needs the other, so two ranks that first send to one another wait for ever; start one of them. */
-sc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, sc_error *error);
-sc_status sc_comm_barrier(sc_comm_group *group, sc_error *error);
+shardc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, shardc_error *error);
+shardc_status sc_comm_barrier(sc_comm_group *group, shardc_error *error);
 
 /* Ends the world: "rank 2 gave up: WHY" for everybody. The first reason stays. */
 void sc_comm_abort(sc_comm *comm, const char *why);
 
-/* Without a call, for who waits for the others by other means: SC_OK, or why the world has failed. Over TCP also finds ranks that are
+/* Without a call, for who waits for the others by other means: SHARDC_OK, or why the world has failed. Over TCP also finds ranks that are
  * stopped; by MPI only what has arrived. From any thread. */
-sc_status sc_comm_poll(sc_comm *comm, sc_error *error);
+shardc_status sc_comm_poll(sc_comm *comm, shardc_error *error);
 
 /* What this rank started, by kind. `bytes`: b, of the full buffers of all parts; `sent`: as `shardc comm` counts, in a group of n:
  * all_gather, reduce_scatter, all_to_all b(n-1)/n; all_reduce 2b(n-1)/n; broadcast b (0 when n = 1); permute and send b, when they go to

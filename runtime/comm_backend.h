@@ -48,19 +48,19 @@ struct sc_comm_group {
 typedef struct sc_comm_backend {
     const char *name;
     /* Sets group->state. */
-    sc_status (*group_open)(sc_comm_group *group, sc_error *error);
+    shardc_status (*group_open)(sc_comm_group *group, shardc_error *error);
     void (*group_close)(sc_comm_group *group);
-    sc_status (*start)(sc_comm_request *request, sc_error *error);
+    shardc_status (*start)(sc_comm_request *request, shardc_error *error);
     /* When it returns nobody uses the request any more, however it ends, nor its buffers, but as comm.h says. */
-    sc_status (*wait)(sc_comm_request *request, sc_error *error);
+    shardc_status (*wait)(sc_comm_request *request, shardc_error *error);
     /* Goes on with calls without waiting; NULL: only waits do. */
     void (*progress)(sc_comm *comm);
-    void (*abort)(sc_comm *comm, const sc_error *error);
+    void (*abort)(sc_comm *comm, const shardc_error *error);
     /* `leave`: this rank makes no more calls; nothing is in flight any more. `close`, after the groups are closed, frees comm->state. */
     void (*leave)(sc_comm *comm);
     void (*close)(sc_comm *comm);
     /* From any thread. */
-    sc_status (*poll)(sc_comm *comm, sc_error *error);
+    shardc_status (*poll)(sc_comm *comm, shardc_error *error);
 } sc_comm_backend;
 
 struct sc_comm {
@@ -77,34 +77,34 @@ struct sc_comm {
 /* A backend opens with this: makes the end of `rank`, and its world group, which needs `state`. NULL with `error` filled; then the
  * state is still the caller's. */
 sc_comm *sc_comm_new(const sc_comm_backend *backend, uint32_t rank, uint32_t size, const sc_comm_options *options, void *state,
-                     sc_error *error);
+                     shardc_error *error);
 
 /* What shardc_mpi.so gives: its data symbol `shardc_mpi_module`. Its code has this file's structures compiled in, so `abi` is compared. */
 typedef struct sc_comm_module {
     uint32_t abi;
-    sc_status (*open)(const sc_comm_options *options, sc_comm **out, sc_error *error);
+    shardc_status (*open)(const sc_comm_options *options, sc_comm **out, shardc_error *error);
 } sc_comm_module;
 
 /* Fills `error` (which may be NULL) and returns the status. */
-__attribute__((format(printf, 3, 4))) sc_status sc_comm_fail(sc_error *error, sc_status status, const char *format, ...);
+__attribute__((format(printf, 3, 4))) shardc_status sc_comm_fail(shardc_error *error, shardc_status status, const char *format, ...);
 
 /* Whether two members' calls of one lane and number fit; each with its group rank. Of a group's members compare each with one that came
  * before it, of a permute with all (sc_comm_compares_all). */
 bool sc_comm_summaries_fit(const sc_comm_summary *a, uint32_t rank_a, const sc_comm_summary *b, uint32_t rank_b);
 bool sc_comm_compares_all(const sc_comm_summary *summary);
 
-/* Fill `error` with SC_ERROR_COMM or SC_ERROR_TIMEOUT; ranks are group ranks here, world ranks in the text. `is_missing` has one flag a
- * member. */
-sc_status sc_comm_fail_mismatch(sc_error *error, const sc_comm_request *mine, const sc_comm_summary *a, uint32_t rank_a,
-                                const sc_comm_summary *b, uint32_t rank_b);
+/* Fill `error` with SHARDC_ERROR_COMM or SHARDC_ERROR_TIMEOUT; ranks are group ranks here, world ranks in the text. `is_missing` has one
+ * flag a member. */
+shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *mine, const sc_comm_summary *a, uint32_t rank_a,
+                                    const sc_comm_summary *b, uint32_t rank_b);
 typedef enum sc_comm_absence { SC_COMM_LATE, SC_COMM_STALLED /* it called, but does not move its bytes */, SC_COMM_GONE } sc_comm_absence;
-sc_status sc_comm_fail_missing(sc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
-                               uint32_t waited_ms);
+shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
+                                   uint32_t waited_ms);
 /* "all_reduce(sum) of f32[12] (layers[3].attn) in group 0, 1": of a call that other means carry out. */
 void sc_comm_describe(const sc_comm_group *group, const sc_comm_call *call, char *out, size_t size);
 /* Among the counters, one of those. */
 void sc_comm_count(sc_comm_group *group, const sc_comm_call *call);
 /* World rank `lost` is not there any more, whatever its part in `mine` (NULL: in no call). */
-sc_status sc_comm_fail_lost(sc_error *error, sc_status status, const sc_comm_request *mine, uint32_t lost, const char *why);
+shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status, const sc_comm_request *mine, uint32_t lost, const char *why);
 
 #endif

@@ -79,14 +79,14 @@ void sc_comm_free_calls(sc_comm_calls *calls, void (*free_own)(void *call))
 
 /* Notice `index` against this rank's own call, and of a permute against those before it: two others that contradict each other would
  * leave this rank's messages as they are. */
-static sc_status compare(const sc_comm_shared_call *call, uint32_t index, sc_error *error)
+static shardc_status compare(const sc_comm_shared_call *call, uint32_t index, shardc_error *error)
 {
     const sc_comm_request *request = call->request;
     const sc_comm_group *group = request->group;
     const sc_comm_notice *n = &call->notices[index];
     uint32_t sender = sc_comm_member(group, n->sender);
     if (sender == group->size)
-        return sc_comm_fail(error, SC_ERROR_COMM, "rank %u takes part in a group that it is not in", n->sender);
+        return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u takes part in a group that it is not in", n->sender);
     if (!sc_comm_summaries_fit(&request->summary, group->rank, &n->summary, sender))
         return sc_comm_fail_mismatch(error, request, &request->summary, group->rank, &n->summary, sender);
     for (uint32_t i = 0; i < index && sc_comm_compares_all(&request->summary); i++) {
@@ -95,20 +95,20 @@ static sc_status compare(const sc_comm_shared_call *call, uint32_t index, sc_err
         if (!sc_comm_summaries_fit(&other->summary, rank, &n->summary, sender))
             return sc_comm_fail_mismatch(error, request, &other->summary, rank, &n->summary, sender);
     }
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 /* Texts of failures are made from it. */
-static sc_status check_summary(const sc_comm_notice *notice, sc_error *error)
+static shardc_status check_summary(const sc_comm_notice *notice, shardc_error *error)
 {
     const sc_comm_summary *summary = &notice->summary;
     if (summary->kind >= SC_COMM_KINDS || summary->reduce >= SC_COMM_REDUCES)
-        return sc_comm_fail(error, SC_ERROR_COMM, "rank %u calls something that is not known here", notice->sender);
+        return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u calls something that is not known here", notice->sender);
     for (uint32_t i = 0; i < SC_COMM_SHOWN_PARTS; i++) {
         if (summary->dtypes[i] >= SC_DTYPE_COUNT)
-            return sc_comm_fail(error, SC_ERROR_COMM, "rank %u calls with a dtype that is not known here", notice->sender);
+            return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u calls with a dtype that is not known here", notice->sender);
     }
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 static bool has_room(sc_comm_shared_call *call)
@@ -124,25 +124,25 @@ static bool has_room(sc_comm_shared_call *call)
     return true;
 }
 
-sc_status sc_comm_take_notice(sc_comm_shared_call *call, const sc_comm_notice *notice, sc_error *error)
+shardc_status sc_comm_take_notice(sc_comm_shared_call *call, const sc_comm_notice *notice, shardc_error *error)
 {
-    sc_status status = check_summary(notice, error);
-    if (status != SC_OK)
+    shardc_status status = check_summary(notice, error);
+    if (status != SHARDC_OK)
         return status;
     if (call == NULL || !has_room(call))
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "notices between ranks: out of memory");
     call->notices[call->notice_count++] = *notice;
-    status = call->request == NULL ? SC_OK : compare(call, call->notice_count - 1, error);
-    call->disagrees = call->disagrees || status != SC_OK;
+    status = call->request == NULL ? SHARDC_OK : compare(call, call->notice_count - 1, error);
+    call->disagrees = call->disagrees || status != SHARDC_OK;
     return status;
 }
 
-sc_status sc_comm_compare_notices(sc_comm_shared_call *call, sc_error *error)
+shardc_status sc_comm_compare_notices(sc_comm_shared_call *call, shardc_error *error)
 {
-    sc_status status = SC_OK;
-    for (uint32_t i = 0; i < call->notice_count && status == SC_OK; i++)
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; i < call->notice_count && status == SHARDC_OK; i++)
         status = compare(call, i, error);
-    call->disagrees = call->disagrees || status != SC_OK;
+    call->disagrees = call->disagrees || status != SHARDC_OK;
     return status;
 }
 

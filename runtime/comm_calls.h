@@ -44,8 +44,8 @@ void sc_comm_free_calls(sc_comm_calls *calls, void (*free_own)(void *call));
 
 /* Another rank's notice, which nobody vouches for. Then, and when this rank starts its own, all that are there are compared: with each
  * other only where the kind wants it, since every rank does the same. */
-sc_status sc_comm_take_notice(sc_comm_shared_call *call, const sc_comm_notice *notice, sc_error *error);
-sc_status sc_comm_compare_notices(sc_comm_shared_call *call, sc_error *error);
+shardc_status sc_comm_take_notice(sc_comm_shared_call *call, const sc_comm_notice *notice, shardc_error *error);
+shardc_status sc_comm_compare_notices(sc_comm_shared_call *call, shardc_error *error);
 /* This rank has started it and all others have said that they did, alike. */
 bool sc_comm_is_agreed(const sc_comm_shared_call *call);
 

@@ -33,44 +33,45 @@ static sc_comm_group *new_group(sc_comm *comm, const uint32_t *ranks, uint32_t c
 }
 
 /* Finds this rank in the list; `seen` has a flag for each rank of the world. */
-static sc_status check_ranks(const sc_comm *comm, const uint32_t *ranks, uint32_t count, bool *seen, uint32_t *out_rank, sc_error *error)
+static shardc_status check_ranks(const sc_comm *comm, const uint32_t *ranks, uint32_t count, bool *seen, uint32_t *out_rank,
+                                 shardc_error *error)
 {
     bool has_self = false;
     for (uint32_t i = 0; i < count; i++) {
         if (ranks[i] >= comm->size)
-            return sc_comm_fail(error, SC_ERROR_ARGUMENT, "a group has rank %u, the world has %u ranks", ranks[i], comm->size);
+            return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "a group has rank %u, the world has %u ranks", ranks[i], comm->size);
         if (seen[ranks[i]])
-            return sc_comm_fail(error, SC_ERROR_ARGUMENT, "a group has rank %u twice", ranks[i]);
+            return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "a group has rank %u twice", ranks[i]);
         seen[ranks[i]] = true;
         if (ranks[i] == comm->rank) {
             *out_rank = i;
             has_self = true;
         }
     }
-    return has_self ? SC_OK : sc_comm_fail(error, SC_ERROR_ARGUMENT, "rank %u makes a group that it is not in", comm->rank);
+    return has_self ? SHARDC_OK : sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "rank %u makes a group that it is not in", comm->rank);
 }
 
-sc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t count, sc_comm_group **out, sc_error *error)
+shardc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t count, sc_comm_group **out, shardc_error *error)
 {
     uint32_t rank = 0;
     bool *seen = calloc(comm->size, sizeof *seen);
-    sc_status status = seen != NULL ? check_ranks(comm, ranks, count, seen, &rank, error) : SC_OK;
-    sc_comm_group *group = seen != NULL && status == SC_OK ? new_group(comm, ranks, count) : NULL;
+    shardc_status status = seen != NULL ? check_ranks(comm, ranks, count, seen, &rank, error) : SHARDC_OK;
+    sc_comm_group *group = seen != NULL && status == SHARDC_OK ? new_group(comm, ranks, count) : NULL;
     free(seen);
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         return status;
     if (group == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "a group of %u ranks: out of memory", count);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", count);
     group->rank = rank;
     status = comm->backend->group_open(group, error);
-    if (status != SC_OK) {
+    if (status != SHARDC_OK) {
         free_group(group);
         return status;
     }
     group->next = comm->groups;
     comm->groups = group;
     *out = group;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 /* Without leaving the world and without the backend's state. */
@@ -92,7 +93,7 @@ static void free_comm(sc_comm *comm)
 }
 
 sc_comm *sc_comm_new(const sc_comm_backend *backend, uint32_t rank, uint32_t size, const sc_comm_options *options, void *state,
-                     sc_error *error)
+                     shardc_error *error)
 {
     sc_comm *comm = calloc(1, sizeof *comm);
     uint32_t *ranks = calloc(size, sizeof *ranks);
@@ -100,7 +101,7 @@ sc_comm *sc_comm_new(const sc_comm_backend *backend, uint32_t rank, uint32_t siz
     if (!is_ready) {
         free(comm);
         free(ranks);
-        sc_comm_fail(error, SC_ERROR_MEMORY, "a communicator of %u ranks: out of memory", size);
+        sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a communicator of %u ranks: out of memory", size);
         return NULL;
     }
     comm->backend = backend;
@@ -110,9 +111,9 @@ sc_comm *sc_comm_new(const sc_comm_backend *backend, uint32_t rank, uint32_t siz
     atomic_init(&comm->deadline_ms, options == NULL ? 0 : options->deadline_ms);
     for (uint32_t i = 0; i < size; i++)
         ranks[i] = i;
-    sc_status status = sc_comm_group_new(comm, ranks, size, &comm->world, error);
+    shardc_status status = sc_comm_group_new(comm, ranks, size, &comm->world, error);
     free(ranks);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         return comm;
     free_comm(comm);
     free(comm);

@@ -53,7 +53,7 @@ typedef struct local_world {
     uint32_t size, users;
     local_group *groups;
     _Atomic bool has_failed;
-    sc_error failure;
+    shardc_error failure;
     local_rank ranks[];
 } local_world;
 
@@ -92,7 +92,7 @@ static bool sleep_until_rung(local_rank *rank, uint32_t seen, const struct times
 }
 
 /* The first error stays. */
-static void fail_world(local_world *world, const sc_error *error)
+static void fail_world(local_world *world, const shardc_error *error)
 {
     pthread_mutex_lock(&world->lock);
     if (!atomic_load(&world->has_failed)) {
@@ -104,7 +104,7 @@ static void fail_world(local_world *world, const sc_error *error)
         ring(&world->ranks[i]);
 }
 
-static sc_status give_failure(const local_world *world, sc_error *error)
+static shardc_status give_failure(const local_world *world, shardc_error *error)
 {
     if (error != NULL)
         *error = world->failure;
@@ -176,7 +176,7 @@ static local_call *find_call(local_group *group, const sc_comm_request *request)
 }
 
 /* The group is locked. */
-static sc_status compare(const local_group *group, const local_call *call, const sc_comm_request *request, sc_error *error)
+static shardc_status compare(const local_group *group, const local_call *call, const sc_comm_request *request, shardc_error *error)
 {
     bool all = sc_comm_compares_all(&request->summary);
     for (uint32_t i = 0; i < group->size; i++) {
@@ -188,16 +188,16 @@ static sc_status compare(const local_group *group, const local_call *call, const
         if (!all)
             break;
     }
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-static sc_status join_call(local_group *group, sc_comm_request *request, sc_error *error)
+static shardc_status join_call(local_group *group, sc_comm_request *request, shardc_error *error)
 {
     local_call *call = find_call(group, request);
     if (call == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
-    sc_status status = compare(group, call, request, error);
-    if (status != SC_OK)
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+    shardc_status status = compare(group, call, request, error);
+    if (status != SHARDC_OK)
         return status;
     call->members[request->group->rank] = request;
     request->work = call;
@@ -205,34 +205,35 @@ static sc_status join_call(local_group *group, sc_comm_request *request, sc_erro
         sc_comm_units_init(&call->units, request, call->members);
         atomic_store(&call->is_ready, true);
     }
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-static sc_status local_start(sc_comm_request *request, sc_error *error)
+static shardc_status local_start(sc_comm_request *request, shardc_error *error)
 {
     local_world *world = request->group->comm->state;
     local_group *group = request->group->state;
-    sc_error mismatch;
+    shardc_error mismatch;
     if (atomic_load(&world->has_failed))
         return give_failure(world, error);
     pthread_mutex_lock(&group->lock);
-    sc_status status = join_call(group, request, &mismatch);
-    bool is_ready = status == SC_OK && atomic_load(&((local_call *)request->work)->is_ready);
+    shardc_status status = join_call(group, request, &mismatch);
+    bool is_ready = status == SHARDC_OK && atomic_load(&((local_call *)request->work)->is_ready);
     pthread_mutex_unlock(&group->lock);
-    if (status == SC_ERROR_COMM) {
+    if (status == SHARDC_ERROR_COMM) {
         fail_world(world, &mismatch);
         return give_failure(world, error);
     }
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         return sc_comm_fail(error, status, "%s", mismatch.text);
     if (is_ready)
         ring_members(world, group);
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 /* Whether the call waits for members that have not started it: all of them (LATE), or those that are gone, which the error then names.
  * Nobody starts a call after it is gone, so who is gone and still missing stays missing. */
-static bool lacks_members(const sc_comm_request *request, local_call *call, sc_comm_absence absence, uint32_t waited_ms, sc_error *error)
+static bool lacks_members(const sc_comm_request *request, local_call *call, sc_comm_absence absence, uint32_t waited_ms,
+                          shardc_error *error)
 {
     const local_world *world = request->group->comm->state;
     local_group *group = request->group->state;
@@ -296,7 +297,7 @@ static bool wait_for_call(const sc_comm_request *request, local_call *call)
     local_rank *rank = &world->ranks[request->group->comm->rank];
     uint32_t deadline = atomic_load(&request->group->comm->deadline_ms);
     struct timespec limit = after_ms(deadline);
-    sc_error error;
+    shardc_error error;
     for (;;) {
         uint32_t seen = atomic_load(&rank->bell);
         bool is_ready = atomic_load(&call->is_ready);
@@ -315,7 +316,7 @@ static bool wait_for_call(const sc_comm_request *request, local_call *call)
     }
 }
 
-static sc_status local_wait(sc_comm_request *request, sc_error *error)
+static shardc_status local_wait(sc_comm_request *request, shardc_error *error)
 {
     local_world *world = request->group->comm->state;
     local_group *group = request->group->state;
@@ -324,18 +325,18 @@ static sc_status local_wait(sc_comm_request *request, sc_error *error)
     while (!is_done && atomic_load(&call->active) > 0)
         sched_yield();
     leave_call(group, call, request->group->rank);
-    return is_done ? SC_OK : give_failure(world, error);
+    return is_done ? SHARDC_OK : give_failure(world, error);
 }
 
-static void local_abort(sc_comm *comm, const sc_error *error)
+static void local_abort(sc_comm *comm, const shardc_error *error)
 {
     fail_world(comm->state, error);
 }
 
-static sc_status local_poll(sc_comm *comm, sc_error *error)
+static shardc_status local_poll(sc_comm *comm, shardc_error *error)
 {
     const local_world *world = comm->state;
-    return atomic_load(&world->has_failed) ? give_failure(world, error) : SC_OK;
+    return atomic_load(&world->has_failed) ? give_failure(world, error) : SHARDC_OK;
 }
 
 static local_group *new_local_group(const sc_comm_group *like)
@@ -354,7 +355,7 @@ static local_group *new_local_group(const sc_comm_group *like)
 }
 
 /* The group's shared half, made by the first member that needs it. */
-static sc_status local_group_open(sc_comm_group *group, sc_error *error)
+static shardc_status local_group_open(sc_comm_group *group, shardc_error *error)
 {
     local_world *world = group->comm->state;
     pthread_mutex_lock(&world->lock);
@@ -370,7 +371,7 @@ static sc_status local_group_open(sc_comm_group *group, sc_error *error)
         g->users++;
     pthread_mutex_unlock(&world->lock);
     group->state = g;
-    return g != NULL ? SC_OK : sc_comm_fail(error, SC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+    return g != NULL ? SHARDC_OK : sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
 }
 
 static void free_calls(local_call *calls)
@@ -481,14 +482,14 @@ static local_world *new_world(uint32_t size)
     return world;
 }
 
-sc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out, sc_error *error)
+shardc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out, shardc_error *error)
 {
     if (size == 0 || size > SC_COMM_MAX_LOCAL_RANKS)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "a world in one process has 1 to %d ranks, not %u", (int)SC_COMM_MAX_LOCAL_RANKS,
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "a world in one process has 1 to %d ranks, not %u", (int)SC_COMM_MAX_LOCAL_RANKS,
                             size);
     local_world *world = new_world(size);
     if (world == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
     world->users = size + 1; /* this function, until all are open */
     uint32_t made = 0;
     while (made < size && (out[made] = sc_comm_new(&local_backend, made, size, options, world, error)) != NULL)
@@ -502,7 +503,7 @@ sc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_c
     world->users -= 1 + (is_complete ? 0 : size - made);
     pthread_mutex_unlock(&world->lock);
     if (is_complete)
-        return SC_OK;
+        return SHARDC_OK;
     free_world(world, size);
-    return SC_ERROR_MEMORY;
+    return SHARDC_ERROR_MEMORY;
 }

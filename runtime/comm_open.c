@@ -47,11 +47,11 @@ static bool find_module(char *out, size_t size)
     return false;
 }
 
-sc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sc_error *error)
+shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, shardc_error *error)
 {
     char path[2 * PATH_ROOM];
     if (!find_module(path, sizeof path))
-        return sc_comm_fail(error, SC_ERROR_UNAVAILABLE,
+        return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE,
                             "ranks in several processes need %s, which stands neither beside the executable nor in lib/shardc or "
                             "../lib/shardc from there: build shardc where CMake finds MPI (Debian: libopenmpi-dev), or name the module's "
                             "folder in SHARDC_MODULES",
@@ -59,10 +59,10 @@ sc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sc_err
     /* Libraries of MPI look for their own symbols among the global ones. Never closed: MPI does not survive that. */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL)
-        return sc_comm_fail(error, SC_ERROR_UNAVAILABLE, "%s does not load: %s (is the MPI library that it was built with installed?)",
+        return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s does not load: %s (is the MPI library that it was built with installed?)",
                             path, dlerror());
     const sc_comm_module *module = dlsym(library, "shardc_mpi_module");
     if (module == NULL || module->abi != SC_COMM_ABI)
-        return sc_comm_fail(error, SC_ERROR_UNAVAILABLE, "%s is of another version of shardc: build and install both together", path);
+        return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s is of another version of shardc: build and install both together", path);
     return module->open(options, out, error);
 }

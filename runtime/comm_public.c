@@ -30,30 +30,30 @@ static sc_comm_group *inner_group(const shardc_comm_group *group)
     return (sc_comm_group *)group;
 }
 
-sc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc_comm **out, sc_error *error)
+shardc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc_comm **out, shardc_error *error)
 {
     sc_comm **comms = calloc(size == 0 ? 1 : size, sizeof *comms);
     if (comms == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
-    sc_status status = sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, error);
-    for (uint32_t i = 0; status == SC_OK && i < size; i++)
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
+    shardc_status status = sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, error);
+    for (uint32_t i = 0; status == SHARDC_OK && i < size; i++)
         out[i] = (shardc_comm *)comms[i];
     free(comms);
     return status;
 }
 
-sc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm **out, sc_error *error)
+shardc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm **out, shardc_error *error)
 {
     sc_comm *comm = NULL;
-    sc_status status = sc_comm_open_mpi(&(sc_comm_options){.deadline_ms = deadline_ms}, &comm, error);
+    shardc_status status = sc_comm_open_mpi(&(sc_comm_options){.deadline_ms = deadline_ms}, &comm, error);
     *out = (shardc_comm *)comm;
     return status;
 }
 
-sc_status shardc_comm_open_tcp(uint32_t deadline_ms, shardc_comm **out, sc_error *error)
+shardc_status shardc_comm_open_tcp(uint32_t deadline_ms, shardc_comm **out, shardc_error *error)
 {
     sc_comm *comm = NULL;
-    sc_status status = sc_comm_open_tcp(NULL, &(sc_comm_options){.deadline_ms = deadline_ms}, &comm, error);
+    shardc_status status = sc_comm_open_tcp(NULL, &(sc_comm_options){.deadline_ms = deadline_ms}, &comm, error);
     *out = (shardc_comm *)comm;
     return status;
 }
@@ -88,10 +88,10 @@ shardc_comm_group *shardc_comm_world(shardc_comm *comm)
     return (shardc_comm_group *)sc_comm_world(inner(comm));
 }
 
-sc_status shardc_comm_group_new(shardc_comm *comm, const uint32_t *ranks, uint32_t count, shardc_comm_group **out, sc_error *error)
+shardc_status shardc_comm_group_new(shardc_comm *comm, const uint32_t *ranks, uint32_t count, shardc_comm_group **out, shardc_error *error)
 {
     sc_comm_group *group = NULL;
-    sc_status status = sc_comm_group_new(inner(comm), ranks, count, &group, error);
+    shardc_status status = sc_comm_group_new(inner(comm), ranks, count, &group, error);
     *out = (shardc_comm_group *)group;
     return status;
 }
@@ -106,14 +106,14 @@ uint32_t shardc_comm_group_size(const shardc_comm_group *group)
     return sc_comm_group_size(inner_group(group));
 }
 
-sc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call *call, shardc_comm_request **out, sc_error *error)
+shardc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call *call, shardc_comm_request **out, shardc_error *error)
 {
     sc_comm_part few[FEW_PARTS], *parts = few;
     sc_comm_request *request = NULL;
     if (call->part_count > FEW_PARTS)
         parts = calloc(call->part_count, sizeof *parts);
     if (parts == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "a call of %u parts: out of memory", call->part_count);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a call of %u parts: out of memory", call->part_count);
     for (uint32_t i = 0; call->parts != NULL && i < call->part_count; i++)
         parts[i] = (sc_comm_part){.source = call->parts[i].source,
                                   .destination = call->parts[i].destination,
@@ -126,26 +126,26 @@ sc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call *ca
                                .to = call->to,
                                .from = call->from,
                                .what = call->what};
-    sc_status status = sc_comm_start(inner_group(group), &translated, &request, error);
+    shardc_status status = sc_comm_start(inner_group(group), &translated, &request, error);
     if (parts != few)
         free(parts);
     *out = (shardc_comm_request *)request;
     return status;
 }
 
-sc_status shardc_comm_wait(shardc_comm_request *request, sc_error *error)
+shardc_status shardc_comm_wait(shardc_comm_request *request, shardc_error *error)
 {
     return sc_comm_wait((sc_comm_request *)request, error);
 }
 
-sc_status shardc_comm_run(shardc_comm_group *group, const shardc_comm_call *call, sc_error *error)
+shardc_status shardc_comm_run(shardc_comm_group *group, const shardc_comm_call *call, shardc_error *error)
 {
     shardc_comm_request *request = NULL;
-    sc_status status = shardc_comm_start(group, call, &request, error);
+    shardc_status status = shardc_comm_start(group, call, &request, error);
     return request != NULL ? shardc_comm_wait(request, error) : status;
 }
 
-sc_status shardc_comm_barrier(shardc_comm_group *group, sc_error *error)
+shardc_status shardc_comm_barrier(shardc_comm_group *group, shardc_error *error)
 {
     return sc_comm_barrier(inner_group(group), error);
 }
@@ -155,7 +155,7 @@ void shardc_comm_abort(shardc_comm *comm, const char *why)
     sc_comm_abort(inner(comm), why);
 }
 
-sc_status shardc_comm_poll(shardc_comm *comm, sc_error *error)
+shardc_status shardc_comm_poll(shardc_comm *comm, shardc_error *error)
 {
     return sc_comm_poll(inner(comm), error);
 }

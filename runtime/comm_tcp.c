@@ -60,7 +60,7 @@ static void fail_world(tcp_world *world)
     pthread_cond_broadcast(&world->changed);
 }
 
-static void fail_with(tcp_world *world, const sc_error *error)
+static void fail_with(tcp_world *world, const shardc_error *error)
 {
     tcp_failure failure = {.error = *error, .lost = -1};
     sc_tcp_find_failure(world, &failure);
@@ -68,7 +68,7 @@ static void fail_with(tcp_world *world, const sc_error *error)
 }
 
 /* Of a lost rank every call has its own words. */
-static sc_status give_failure(const tcp_world *world, const sc_comm_request *request, sc_error *error)
+static shardc_status give_failure(const tcp_world *world, const sc_comm_request *request, shardc_error *error)
 {
     const tcp_failure *f = &world->failure;
     if (f->lost >= 0)
@@ -78,14 +78,15 @@ static sc_status give_failure(const tcp_world *world, const sc_comm_request *req
 
 /* ---- calls ---- */
 
-sc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary, sc_error *error)
+shardc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary,
+                                 shardc_error *error)
 {
     sc_comm_shared_call *call = sc_comm_find_call(&world->calls, header->group, header->lane, header->number, true);
-    sc_status status = sc_comm_take_notice(call, &(sc_comm_notice){.sender = sender, .summary = *summary}, error);
-    return status == SC_OK && sc_comm_is_agreed(call) ? sc_tcp_begin(world, (tcp_call *)call, error) : status;
+    shardc_status status = sc_comm_take_notice(call, &(sc_comm_notice){.sender = sender, .summary = *summary}, error);
+    return status == SHARDC_OK && sc_comm_is_agreed(call) ? sc_tcp_begin(world, (tcp_call *)call, error) : status;
 }
 
-static sc_status announce(tcp_world *world, const sc_comm_request *request, sc_error *error)
+static shardc_status announce(tcp_world *world, const sc_comm_request *request, shardc_error *error)
 {
     const sc_comm_group *group = request->group;
     tcp_header header = {.kind = TCP_CALL,
@@ -93,8 +94,8 @@ static sc_status announce(tcp_world *world, const sc_comm_request *request, sc_e
                          .lane = request->lane,
                          .number = request->number,
                          .bytes = sizeof request->summary};
-    sc_status status = SC_OK;
-    for (uint32_t k = 1; k < group->size && status == SC_OK; k++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
         uint32_t i = (group->rank + k) % group->size;
         if (sc_comm_takes_part(request, i))
             status = sc_tcp_send(world, group->ranks[i], &header, &request->summary, error);
@@ -102,28 +103,28 @@ static sc_status announce(tcp_world *world, const sc_comm_request *request, sc_e
     return status;
 }
 
-static sc_status begin_call(tcp_world *world, sc_comm_request *request, sc_error *error)
+static shardc_status begin_call(tcp_world *world, sc_comm_request *request, shardc_error *error)
 {
     tcp_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)request->group->state, request->lane, request->number, true);
     if (call == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
     call->shared.request = request;
     request->work = call;
-    sc_status status = sc_tcp_prepare(call, error);
-    if (status == SC_OK)
+    shardc_status status = sc_tcp_prepare(call, error);
+    if (status == SHARDC_OK)
         status = announce(world, request, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = sc_comm_compare_notices(&call->shared, error);
-    return status == SC_OK && sc_comm_is_agreed(&call->shared) ? sc_tcp_begin(world, call, error) : status;
+    return status == SHARDC_OK && sc_comm_is_agreed(&call->shared) ? sc_tcp_begin(world, call, error) : status;
 }
 
-static sc_status tcp_start(sc_comm_request *request, sc_error *error)
+static shardc_status tcp_start(sc_comm_request *request, shardc_error *error)
 {
     tcp_world *world = request->group->comm->state;
-    sc_error failure;
+    shardc_error failure;
     pthread_mutex_lock(&world->lock);
-    sc_status status = world->has_failed ? SC_OK : begin_call(world, request, &failure); /* which sets request->work */
-    if (status != SC_OK)
+    shardc_status status = world->has_failed ? SHARDC_OK : begin_call(world, request, &failure); /* which sets request->work */
+    if (status != SHARDC_OK)
         fail_with(world, &failure);
     if (world->has_failed) {
         status = give_failure(world, request, error);
@@ -158,13 +159,13 @@ static uint32_t find_silent(const tcp_world *world, uint64_t ms, uint64_t *out_m
 
 static bool fail_for_silence(tcp_world *world, uint64_t ms)
 {
-    tcp_failure failure = {.error = {.status = SC_ERROR_TIMEOUT}};
+    tcp_failure failure = {.error = {.status = SHARDC_ERROR_TIMEOUT}};
     uint64_t silent = 0;
     uint32_t rank = find_silent(world, ms, &silent);
     if (rank == world->size)
         return false;
     failure.lost = (int32_t)rank;
-    sc_comm_fail(&failure.error, SC_ERROR_TIMEOUT, "nothing was heard of it for %llu ms: it is stopped, or cut off",
+    sc_comm_fail(&failure.error, SHARDC_ERROR_TIMEOUT, "nothing was heard of it for %llu ms: it is stopped, or cut off",
                  (unsigned long long)silent);
     sc_tcp_find_failure(world, &failure);
     fail_world(world);
@@ -182,7 +183,7 @@ static void fail_for_missing(tcp_world *world, sc_comm_request *request, uint32_
 {
     const tcp_call *call = request->work;
     sc_comm_absence absence = waited_ms == 0 ? SC_COMM_GONE : call->is_moving ? SC_COMM_STALLED : SC_COMM_LATE;
-    sc_error error;
+    shardc_error error;
     if (waited_ms > 0 && fail_for_silence(world, silence_of(world, waited_ms)))
         return;
     bool *missing = calloc(request->group->size, sizeof *missing);
@@ -191,7 +192,7 @@ static void fail_for_missing(tcp_world *world, sc_comm_request *request, uint32_
         count = absence == SC_COMM_STALLED ? sc_tcp_find_stalled(world, call, missing)
                                            : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL, world, missing);
     if (missing == NULL)
-        sc_comm_fail(&error, SC_ERROR_MEMORY, "out of memory");
+        sc_comm_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
     else if (count > 0)
         sc_comm_fail_missing(&error, absence, request, missing, waited_ms);
     if (missing == NULL || count > 0)
@@ -222,7 +223,7 @@ static void sleep_for(tcp_world *world, uint64_t ms)
     pthread_cond_timedwait(&world->changed, &world->lock, &limit);
 }
 
-static sc_status tcp_wait(sc_comm_request *request, sc_error *error)
+static shardc_status tcp_wait(sc_comm_request *request, shardc_error *error)
 {
     tcp_world *world = request->group->comm->state;
     tcp_call *call = request->work;
@@ -242,13 +243,13 @@ static sc_status tcp_wait(sc_comm_request *request, sc_error *error)
         uint64_t rest = deadline > 0 && waited < deadline ? deadline - waited : world->beat_ms;
         sleep_for(world, rest < SURE_SILENCE / 4 ? rest : SURE_SILENCE / 4);
     }
-    sc_status status = call->is_done ? SC_OK : give_failure(world, request, error);
+    shardc_status status = call->is_done ? SHARDC_OK : give_failure(world, request, error);
     sc_comm_drop_call(&world->calls, call);
     pthread_mutex_unlock(&world->lock);
     return status;
 }
 
-static void tcp_abort(sc_comm *comm, const sc_error *error)
+static void tcp_abort(sc_comm *comm, const shardc_error *error)
 {
     tcp_world *world = comm->state;
     pthread_mutex_lock(&world->lock);
@@ -256,14 +257,14 @@ static void tcp_abort(sc_comm *comm, const sc_error *error)
     pthread_mutex_unlock(&world->lock);
 }
 
-static sc_status tcp_poll(sc_comm *comm, sc_error *error)
+static shardc_status tcp_poll(sc_comm *comm, shardc_error *error)
 {
     tcp_world *world = comm->state;
     uint32_t deadline = atomic_load(&comm->deadline_ms);
     pthread_mutex_lock(&world->lock);
     if (!world->has_failed && deadline > 0)
         fail_for_silence(world, silence_of(world, deadline));
-    sc_status status = world->has_failed ? give_failure(world, NULL, error) : SC_OK;
+    shardc_status status = world->has_failed ? give_failure(world, NULL, error) : SHARDC_OK;
     pthread_mutex_unlock(&world->lock);
     return status;
 }
@@ -321,14 +322,14 @@ static void *thread_main(void *user)
 
 /* ---- opening and closing ---- */
 
-static sc_status tcp_group_open(sc_comm_group *group, sc_error *error)
+static shardc_status tcp_group_open(sc_comm_group *group, shardc_error *error)
 {
     uint64_t *key = malloc(sizeof *key);
     if (key == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
     *key = sc_comm_group_key(group);
     group->state = key;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 static void tcp_group_close(sc_comm_group *group)
@@ -452,37 +453,38 @@ static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
     return NULL;
 }
 
-static sc_status open_world(const sc_launch *launch, const sc_comm_options *options, const int *sockets, sc_comm **out, sc_error *error)
+static shardc_status open_world(const sc_launch *launch, const sc_comm_options *options, const int *sockets, sc_comm **out,
+                                shardc_error *error)
 {
     tcp_world *world = new_world(launch->rank, launch->size, sockets);
     if (world == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
     world->comm = sc_comm_new(&tcp_backend, launch->rank, launch->size, options, world, error);
     if (world->comm == NULL) {
         free_world(world);
-        return SC_ERROR_MEMORY;
+        return SHARDC_ERROR_MEMORY;
     }
     world->has_thread = launch->size > 1 && pthread_create(&world->thread, NULL, thread_main, world) == 0;
     if (launch->size > 1 && !world->has_thread) {
         sc_comm_close(world->comm);
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "a world of %u ranks: no thread can be started", launch->size);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: no thread can be started", launch->size);
     }
     *out = world->comm;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-sc_status sc_comm_open_tcp(const sc_launch *launch, const sc_comm_options *options, sc_comm **out, sc_error *error)
+shardc_status sc_comm_open_tcp(const sc_launch *launch, const sc_comm_options *options, sc_comm **out, shardc_error *error)
 {
     sc_launch read;
-    sc_status status = launch == NULL ? sc_launch_read(NULL, NULL, &read, error) : SC_OK;
+    shardc_status status = launch == NULL ? sc_launch_read(NULL, NULL, &read, error) : SHARDC_OK;
     launch = launch == NULL ? &read : launch;
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         return status;
     int *sockets = calloc(launch->size, sizeof *sockets);
     if (sockets == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
     status = sc_rendezvous_meet(launch, options == NULL ? 0 : options->join_ms, sockets, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = open_world(launch, options, sockets, out, error);
     free(sockets);
     return status;

@@ -32,8 +32,8 @@ typedef struct tcp_header {
 } tcp_header;
 
 typedef struct tcp_failure {
-    sc_error error; /* about a lost rank only why: each rank names its own call */
-    int32_t lost;   /* world rank; -1: another failure */
+    shardc_error error; /* about a lost rank only why: each rank names its own call */
+    int32_t lost;       /* world rank; -1: another failure */
     uint32_t unused;
 } tcp_failure;
 
@@ -114,19 +114,20 @@ uint64_t sc_tcp_now_ms(void);
 /* ---- comm_tcp.c ---- */
 /* The first one counts; the world fails when what has arrived is read. */
 void sc_tcp_find_failure(tcp_world *world, const tcp_failure *failure);
-sc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary, sc_error *error);
+shardc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary,
+                                 shardc_error *error);
 
 /* ---- comm_tcp_move.c ---- */
 /* Room for what the others will send, before they can: `call->request` is set. */
-sc_status sc_tcp_prepare(tcp_call *call, sc_error *error);
+shardc_status sc_tcp_prepare(tcp_call *call, shardc_error *error);
 /* All members are there: sends what is theirs. */
-sc_status sc_tcp_begin(tcp_world *world, tcp_call *call, sc_error *error);
+shardc_status sc_tcp_begin(tcp_world *world, tcp_call *call, shardc_error *error);
 /* Goes on with what is there; sets is_done. */
-sc_status sc_tcp_advance(tcp_world *world, tcp_call *call, sc_error *error);
+shardc_status sc_tcp_advance(tcp_world *world, tcp_call *call, shardc_error *error);
 /* Flags the members with which bytes are under way: one flag a member. Their number. */
 uint32_t sc_tcp_find_stalled(const tcp_world *world, const tcp_call *call, bool *is_stalled);
 /* A frame without an array; the payload is copied. Sends as much as the socket takes. */
-sc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header, const void *payload, sc_error *error);
+shardc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header, const void *payload, shardc_error *error);
 /* Sends and receives without waiting, what is there. */
 void sc_tcp_send_more(tcp_world *world, uint32_t rank);
 void sc_tcp_receive(tcp_world *world, uint32_t rank);

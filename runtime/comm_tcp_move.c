@@ -133,9 +133,9 @@ static void reduce(tcp_call *call)
     }
 }
 
-static sc_status no_memory(sc_error *error)
+static shardc_status no_memory(shardc_error *error)
 {
-    return sc_comm_fail(error, SC_ERROR_MEMORY, "a call between processes: out of memory");
+    return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a call between processes: out of memory");
 }
 
 /* Keeps nothing of what was there. */
@@ -149,7 +149,7 @@ static bool make_room(void **block, uint32_t *room, size_t count, size_t size)
     return *block != NULL;
 }
 
-sc_status sc_tcp_prepare(tcp_call *call, sc_error *error)
+shardc_status sc_tcp_prepare(tcp_call *call, shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
     uint32_t n = call->shared.request->group->size, rank = call->shared.request->group->rank;
@@ -181,7 +181,7 @@ sc_status sc_tcp_prepare(tcp_call *call, sc_error *error)
     call->has_reduced = !reduces(call);
     call->unsent = 0;
     call->moved_ms = sc_tcp_now_ms();
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 /* ---- items ---- */
@@ -293,7 +293,7 @@ static void end_frame(tcp_world *world, tcp_peer *peer)
 {
     tcp_item *item = peer->first;
     tcp_call *call = item->call;
-    sc_error error;
+    shardc_error error;
     peer->is_sending = false;
     if (item->header.kind == TCP_DATA && call != NULL) {
         item->data += peer->sending.bytes;
@@ -352,7 +352,7 @@ static void wake_thread(tcp_world *world, const tcp_peer *peer)
         return; /* it is rung already */
 }
 
-sc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header, const void *payload, sc_error *error)
+shardc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header, const void *payload, shardc_error *error)
 {
     tcp_item *item = new_item(world);
     if (item == NULL)
@@ -366,10 +366,10 @@ sc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header,
     add_item(world, rank, item);
     sc_tcp_send_more(world, rank);
     wake_thread(world, &world->peers[rank]);
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-static sc_status post_phase(tcp_world *world, tcp_call *call, uint32_t phase, sc_error *error)
+static shardc_status post_phase(tcp_world *world, tcp_call *call, uint32_t phase, shardc_error *error)
 {
     const sc_comm_group *group = call->shared.request->group;
     uint32_t part_count = call->shared.request->call.part_count;
@@ -404,16 +404,16 @@ static sc_status post_phase(tcp_world *world, tcp_call *call, uint32_t phase, sc
         wake_thread(world, &world->peers[group->ranks[k]]);
     }
     call->unsent--;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-sc_status sc_tcp_begin(tcp_world *world, tcp_call *call, sc_error *error)
+shardc_status sc_tcp_begin(tcp_world *world, tcp_call *call, shardc_error *error)
 {
     call->is_moving = true;
     call->moved_ms = sc_tcp_now_ms();
     move_own(call);
-    sc_status status = post_phase(world, call, 0, error);
-    return status == SC_OK ? sc_tcp_advance(world, call, error) : status;
+    shardc_status status = post_phase(world, call, 0, error);
+    return status == SHARDC_OK ? sc_tcp_advance(world, call, error) : status;
 }
 
 static bool has_all(const tcp_call *call, uint32_t phase)
@@ -424,11 +424,11 @@ static bool has_all(const tcp_call *call, uint32_t phase)
     return k == n;
 }
 
-sc_status sc_tcp_advance(tcp_world *world, tcp_call *call, sc_error *error)
+shardc_status sc_tcp_advance(tcp_world *world, tcp_call *call, shardc_error *error)
 {
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     if (!call->is_moving || call->is_done || !has_all(call, 0))
-        return SC_OK;
+        return SHARDC_OK;
     if (!call->has_reduced) {
         reduce(call);
         call->has_reduced = true;
@@ -436,7 +436,7 @@ sc_status sc_tcp_advance(tcp_world *world, tcp_call *call, sc_error *error)
         if (call->shared.request->call.kind == SC_COMM_ALL_REDUCE)
             status = post_phase(world, call, 1, error);
     }
-    if (status == SC_OK && !call->is_done && call->unsent == 0 && has_all(call, 1)) {
+    if (status == SHARDC_OK && !call->is_done && call->unsent == 0 && has_all(call, 1)) {
         call->is_done = true;
         pthread_cond_broadcast(&world->changed);
     }
@@ -495,7 +495,7 @@ void sc_tcp_give_up_data(tcp_world *world)
 static void lose(tcp_world *world, uint32_t rank, const char *why)
 {
     tcp_peer *peer = &world->peers[rank];
-    tcp_failure failure = {.error = {.status = SC_ERROR_COMM}, .lost = (int32_t)rank};
+    tcp_failure failure = {.error = {.status = SHARDC_ERROR_COMM}, .lost = (int32_t)rank};
     go_mute(world, peer);
     close(peer->socket);
     peer->socket = -1;
@@ -503,7 +503,7 @@ static void lose(tcp_world *world, uint32_t rank, const char *why)
     pthread_cond_broadcast(&world->changed);
     if (peer->is_gone)
         return;
-    sc_comm_fail(&failure.error, SC_ERROR_COMM, "%s", why);
+    sc_comm_fail(&failure.error, SHARDC_ERROR_COMM, "%s", why);
     sc_tcp_find_failure(world, &failure);
 }
 
@@ -541,18 +541,18 @@ static bool begin_payload(tcp_world *world, uint32_t rank)
     return h->bytes == sizes[h->kind];
 }
 
-static sc_status end_payload(tcp_world *world, uint32_t rank, uint32_t trailer, sc_error *error)
+static shardc_status end_payload(tcp_world *world, uint32_t rank, uint32_t trailer, shardc_error *error)
 {
     tcp_peer *peer = &world->peers[rank];
     const tcp_header *h = &peer->receiving;
     switch ((tcp_kind)h->kind) {
     case TCP_CALL:
         peer->small.summary.what[SC_COMM_WHAT - 1] = 0;
-        return world->has_failed ? SC_OK : sc_tcp_take_notice(world, rank, h, &peer->small.summary, error);
+        return world->has_failed ? SHARDC_OK : sc_tcp_take_notice(world, rank, h, &peer->small.summary, error);
     case TCP_FAILURE:
         peer->small.failure.error.text[sizeof peer->small.failure.error.text - 1] = 0;
         sc_tcp_find_failure(world, &peer->small.failure);
-        return SC_OK;
+        return SHARDC_OK;
     case TCP_BYE:
         peer->is_gone = true;
         pthread_cond_broadcast(&world->changed);
@@ -560,17 +560,17 @@ static sc_status end_payload(tcp_world *world, uint32_t rank, uint32_t trailer, 
     case TCP_HEARD:
         peer->has_heard = true;
         pthread_cond_broadcast(&world->changed);
-        return SC_OK;
+        return SHARDC_OK;
     case TCP_DATA: {
         if (world->has_failed || peer->target == NULL || trailer != GOOD_TRAILER)
-            return SC_OK;
+            return SHARDC_OK;
         tcp_call *call = sc_comm_find_call(&world->calls, h->group, h->lane, h->number, false);
         call->incoming[h->phase * call->shared.request->group->size + sc_comm_member(call->shared.request->group, rank)] -= h->bytes;
         call->moved_ms = sc_tcp_now_ms();
         return sc_tcp_advance(world, call, error);
     }
     default:
-        return SC_OK;
+        return SHARDC_OK;
     }
 }
 
@@ -603,10 +603,10 @@ static bool read_frames(tcp_world *world, uint32_t rank)
             memcpy(&trailer, peer->buffer + peer->begin, sizeof trailer);
             peer->begin += sizeof trailer;
         }
-        sc_error error;
+        shardc_error error;
         peer->has_header = false;
-        sc_status status = end_payload(world, rank, trailer, &error);
-        if (status != SC_OK) {
+        shardc_status status = end_payload(world, rank, trailer, &error);
+        if (status != SHARDC_OK) {
             tcp_failure failure = {.error = error, .lost = -1};
             sc_tcp_find_failure(world, &failure);
         }

@@ -16,7 +16,7 @@ static const sc_dynlib library = {.title = "cuBLASLt",
                                   .symbols = symbols,
                                   .symbol_count = sizeof symbols / sizeof *symbols};
 
-bool sc_cublaslt_open(sc_cublaslt *out, sc_error *error)
+bool sc_cublaslt_open(sc_cublaslt *out, shardc_error *error)
 {
     return sc_dynlib_open(&library, out, error);
 }

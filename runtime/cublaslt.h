@@ -90,8 +90,8 @@ typedef struct sc_cublaslt {
 #undef SYMBOL
 } sc_cublaslt;
 
-/* False after SC_ERROR_UNAVAILABLE with what is missing and the remedy. */
-bool sc_cublaslt_open(sc_cublaslt *out, sc_error *error);
+/* False after SHARDC_ERROR_UNAVAILABLE with what is missing and the remedy. */
+bool sc_cublaslt_open(sc_cublaslt *out, shardc_error *error);
 void sc_cublaslt_close(sc_cublaslt *cublaslt);
 
 #endif

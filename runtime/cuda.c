@@ -19,7 +19,7 @@ static const sc_dynlib library = {.title = "the driver of NVIDIA's GPUs",
                                   .symbols = symbols,
                                   .symbol_count = sizeof symbols / sizeof *symbols};
 
-bool sc_cuda_open(sc_cuda *out, sc_error *error)
+bool sc_cuda_open(sc_cuda *out, shardc_error *error)
 {
     return sc_dynlib_open(&library, out, error);
 }

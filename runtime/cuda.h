@@ -59,8 +59,8 @@ typedef struct sc_cuda {
 #undef SYMBOL
 } sc_cuda;
 
-/* False after SC_ERROR_UNAVAILABLE with what is missing and the remedy. The driver is not initialised: cuInit. */
-bool sc_cuda_open(sc_cuda *out, sc_error *error);
+/* False after SHARDC_ERROR_UNAVAILABLE with what is missing and the remedy. The driver is not initialised: cuInit. */
+bool sc_cuda_open(sc_cuda *out, shardc_error *error);
 void sc_cuda_close(sc_cuda *cuda);
 
 #endif

@@ -35,7 +35,7 @@ typedef struct sc_cuda_choices {
     char (*cards)[SC_CUDA_CARD_NAME];
     sc_cuda_choice *list;
     uint32_t ready; /* ranks that have all they need */
-    sc_products info;
+    shardc_products info;
 } sc_cuda_choices;
 
 void sc_cuda_choices_init(sc_cuda_choices *choices, uint64_t program, uint32_t product_count);

@@ -8,7 +8,7 @@
  * all_reduce is a reduce_scatter and an all_gather: member g writes only part g of its buffer before `half`, which only it reads. */
 #include "runtime/device_cuda.h"
 
-static sc_status meet(sc_rank *rank, const sc_bound *bound, sc_error *error)
+static shardc_status meet(sc_rank *rank, const sc_bound *bound, shardc_error *error)
 {
     sc_comm_call call = {.kind = SC_COMM_BARRIER, .to = SC_COMM_NOBODY, .from = SC_COMM_NOBODY, .what = bound->instr->where};
     (void)rank;
@@ -29,11 +29,11 @@ static const sc_bound *peer_of(const sc_rank *rank, const sc_bound *bound, uint3
     return NULL; /* bound is none of the rank's */
 }
 
-static sc_status wait_for_members(const sc_rank *rank, const sc_bound *bound, size_t event, sc_cu_stream stream, sc_error *error)
+static shardc_status wait_for_members(const sc_rank *rank, const sc_bound *bound, size_t event, sc_cu_stream stream, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    sc_status status = SC_OK;
-    for (uint32_t i = 0; status == SC_OK && i < sc_comm_group_size(bound->group); i++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; status == SHARDC_OK && i < sc_comm_group_size(bound->group); i++) {
         const char *extra = peer_of(rank, bound, i)->device;
         status = SC_CUDA(&own->session->api, error, bound->instr->where, cuStreamWaitEvent, stream,
                          *(const sc_cu_event *)(const void *)(extra + event), 0);
@@ -41,17 +41,18 @@ static sc_status wait_for_members(const sc_rank *rank, const sc_bound *bound, si
     return status;
 }
 
-static sc_status move(const sc_rank *rank, const sc_bound *bound, void *to, const void *from, int64_t bytes, sc_error *error)
+static shardc_status move(const sc_rank *rank, const sc_bound *bound, void *to, const void *from, int64_t bytes, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     if (to == from || bytes == 0)
-        return SC_OK;
+        return SHARDC_OK;
     return SC_CUDA(&own->session->api, error, bound->instr->where, cuMemcpyDtoDAsync_v2, (sc_cu_address)(uintptr_t)to,
                    (sc_cu_address)(uintptr_t)from, (size_t)bytes, own->streams[1]);
 }
 
 /* `to` becomes the reduction of elements first .. first + count of the members' sources, in their order. */
-static sc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t p, int64_t first, int64_t count, void *to, sc_error *error)
+static shardc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t p, int64_t first, int64_t count, void *to,
+                            shardc_error *error)
 {
     enum { THREADS = 256 };
     const sc_cuda_rank *own = rank->device_state;
@@ -71,7 +72,7 @@ static sc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t p, 
     values[SC_CUDA_MAX_SHARING + 2] = &first;
     values[SC_CUDA_MAX_SHARING + 3] = &count;
     if (count == 0)
-        return SC_OK;
+        return SHARDC_OK;
     return SC_CUDA(&own->session->api, error, bound->instr->where, cuLaunchKernel, own->card->reductions[part->dtype][bound->call.reduce],
                    (unsigned)((count + THREADS - 1) / THREADS), 1, 1, THREADS, 1, 1, 0, own->streams[1], values, NULL);
 }
@@ -82,29 +83,29 @@ static int64_t begin_of(int64_t count, int64_t i, int64_t n)
     return count / n * i + (count % n < i ? count % n : i);
 }
 
-static sc_status all_reduce(sc_rank *rank, const sc_bound *bound, sc_error *error)
+static shardc_status all_reduce(sc_rank *rank, const sc_bound *bound, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     uint32_t n = sc_comm_group_size(bound->group), g = sc_comm_group_rank(bound->group);
     const sc_cuda_bound *extra = bound->device;
-    sc_status status = SC_OK;
-    for (uint32_t p = 0; status == SC_OK && p < bound->call.part_count; p++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
         const sc_comm_part *part = &bound->parts[p];
         int64_t first = begin_of(part->count, g, n), end = begin_of(part->count, g + 1, n);
         status = reduce(rank, bound, p, first, end - first, (char *)part->destination + first * sc_dtypes[part->dtype].bytes, error);
     }
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = SC_CUDA(&own->session->api, error, bound->instr->where, cuEventRecord, extra->half, own->streams[1]);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = meet(rank, bound, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = wait_for_members(rank, bound, offsetof(sc_cuda_bound, half), own->streams[1], error);
-    for (uint32_t p = 0; status == SC_OK && p < bound->call.part_count; p++) {
+    for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
         const sc_comm_part *part = &bound->parts[p];
         int64_t size = sc_dtypes[part->dtype].bytes;
-        for (uint32_t i = 0; status == SC_OK && i < n; i++) {
+        for (uint32_t i = 0; status == SHARDC_OK && i < n; i++) {
             int64_t first = begin_of(part->count, i, n), end = begin_of(part->count, i + 1, n);
-            status = i == g ? SC_OK
+            status = i == g ? SHARDC_OK
                             : move(rank, bound, (char *)part->destination + first * size,
                                    (char *)peer_of(rank, bound, i)->parts[p].destination + first * size, (end - first) * size, error);
         }
@@ -113,7 +114,7 @@ static sc_status all_reduce(sc_rank *rank, const sc_bound *bound, sc_error *erro
 }
 
 /* What comes from member i. */
-static sc_status take(sc_rank *rank, const sc_bound *bound, uint32_t p, uint32_t i, sc_error *error)
+static shardc_status take(sc_rank *rank, const sc_bound *bound, uint32_t p, uint32_t i, shardc_error *error)
 {
     const sc_comm_part *part = &bound->parts[p], *peer = &peer_of(rank, bound, i)->parts[p];
     uint32_t n = sc_comm_group_size(bound->group), g = sc_comm_group_rank(bound->group);
@@ -126,41 +127,41 @@ static sc_status take(sc_rank *rank, const sc_bound *bound, uint32_t p, uint32_t
     case SC_COMM_ALL_TO_ALL:
         return move(rank, bound, to + i * piece, from + g * piece, piece, error);
     default: /* all of it, from one: broadcast, permute, recv */
-        return (int32_t)i == bound->call.from ? move(rank, bound, to, from, bytes, error) : SC_OK;
+        return (int32_t)i == bound->call.from ? move(rank, bound, to, from, bytes, error) : SHARDC_OK;
     }
 }
 
-static sc_status start(sc_rank *rank, sc_bound *bound, sc_error *error)
+static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     uint32_t n = sc_comm_group_size(bound->group), g = sc_comm_group_rank(bound->group);
-    sc_status status = meet(rank, bound, error);
-    if (status == SC_OK)
+    shardc_status status = meet(rank, bound, error);
+    if (status == SHARDC_OK)
         status = wait_for_members(rank, bound, offsetof(sc_cuda_bound, ready), own->streams[1], error);
     if (bound->call.kind == SC_COMM_ALL_REDUCE)
-        return status == SC_OK ? all_reduce(rank, bound, error) : status;
-    for (uint32_t p = 0; status == SC_OK && p < bound->call.part_count; p++) {
+        return status == SHARDC_OK ? all_reduce(rank, bound, error) : status;
+    for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
         int64_t piece = bound->parts[p].count / n;
         if (bound->call.kind == SC_COMM_REDUCE_SCATTER)
             status = reduce(rank, bound, p, piece * g, piece, bound->parts[p].destination, error);
-        for (uint32_t i = 0; status == SC_OK && i < n && bound->call.kind != SC_COMM_REDUCE_SCATTER && bound->call.kind != SC_COMM_SEND;
+        for (uint32_t i = 0; status == SHARDC_OK && i < n && bound->call.kind != SC_COMM_REDUCE_SCATTER && bound->call.kind != SC_COMM_SEND;
              i++)
             status = take(rank, bound, p, i, error);
     }
     return status;
 }
 
-static sc_status finish(sc_rank *rank, sc_bound *started, sc_error *error)
+static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    sc_status status = meet(rank, started, error);
-    return status == SC_OK ? wait_for_members(rank, started, offsetof(sc_cuda_bound, done), own->streams[0], error) : status;
+    shardc_status status = meet(rank, started, error);
+    return status == SHARDC_OK ? wait_for_members(rank, started, offsetof(sc_cuda_bound, done), own->streams[0], error) : status;
 }
 
-static sc_status open_groups(sc_rank *rank, sc_error *error)
+static shardc_status open_groups(sc_rank *rank, shardc_error *error)
 {
     (void)rank, (void)error;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 static void close_groups(sc_rank *rank)

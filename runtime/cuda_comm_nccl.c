@@ -30,13 +30,13 @@ static const sc_nccl *library(const sc_rank *rank)
     return &((const sc_cuda_session *)rank->session->device_state)->nccl;
 }
 
-static sc_status nccl_check(const sc_nccl *nccl, sc_nccl_comm comm, sc_nccl_result result, const char *call, const char *what,
-                            sc_error *error)
+static shardc_status nccl_check(const sc_nccl *nccl, sc_nccl_comm comm, sc_nccl_result result, const char *call, const char *what,
+                                shardc_error *error)
 {
     if (result == SC_NCCL_SUCCESS || result == SC_NCCL_IN_PROGRESS)
-        return SC_OK;
+        return SHARDC_OK;
     const char *last = comm != NULL ? nccl->ncclGetLastError(comm) : "";
-    return sc_fail(error, SC_ERROR_COMM, "%s%s%s: %s%s%.200s", what, *what == 0 ? "" : ": ", call, nccl->ncclGetErrorString(result),
+    return sc_fail(error, SHARDC_ERROR_COMM, "%s%s%s: %s%s%.200s", what, *what == 0 ? "" : ": ", call, nccl->ncclGetErrorString(result),
                    last != NULL && *last != 0 ? ": " : "", last == NULL ? "" : last);
 }
 #define NCCL(nccl, comm, error, what, name, ...) nccl_check(nccl, comm, (nccl)->name(__VA_ARGS__), #name, what, error)
@@ -49,45 +49,45 @@ static double now(void)
 }
 
 /* Until the communicator has done what a non-blocking call began. */
-static sc_status settle(const sc_rank *rank, sc_nccl_comm comm, const char *what, sc_error *error)
+static shardc_status settle(const sc_rank *rank, sc_nccl_comm comm, const char *what, shardc_error *error)
 {
     const sc_nccl *nccl = library(rank);
     double begin = now(), deadline = rank->session->options.deadline_ms * 1e-3;
-    sc_error reason = {.status = SC_OK};
+    shardc_error reason = {.status = SHARDC_OK};
     for (;;) {
         sc_nccl_result state = SC_NCCL_SUCCESS;
-        sc_status status = NCCL(nccl, comm, error, what, ncclCommGetAsyncError, comm, &state);
-        if (status != SC_OK || state != SC_NCCL_IN_PROGRESS)
-            return status != SC_OK ? status : nccl_check(nccl, comm, state, "NCCL", what, error);
+        shardc_status status = NCCL(nccl, comm, error, what, ncclCommGetAsyncError, comm, &state);
+        if (status != SHARDC_OK || state != SC_NCCL_IN_PROGRESS)
+            return status != SHARDC_OK ? status : nccl_check(nccl, comm, state, "NCCL", what, error);
         status = sc_comm_poll(rank->comm, &reason);
-        if (status != SC_OK)
+        if (status != SHARDC_OK)
             return sc_fail(error, status, "%s: %s", what, reason.text);
         if (deadline > 0 && now() - begin > deadline)
-            return sc_fail(error, SC_ERROR_TIMEOUT, "%s: rank %u waited %.3g s for the others", what, rank->rank, now() - begin);
+            return sc_fail(error, SHARDC_ERROR_TIMEOUT, "%s: rank %u waited %.3g s for the others", what, rank->rank, now() - begin);
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     }
 }
 
 /* ---- communicators ---- */
 
-static sc_status open_world(sc_rank *rank, nccl_rank *own, sc_error *error)
+static shardc_status open_world(sc_rank *rank, nccl_rank *own, shardc_error *error)
 {
     const sc_nccl *nccl = library(rank);
     sc_nccl_config config = SC_NCCL_CONFIG;
     sc_nccl_id id = {{0}};
-    sc_error reason = {.status = SC_OK};
+    shardc_error reason = {.status = SHARDC_OK};
     config.blocking = 0;
-    sc_status status = rank->rank == 0 ? NCCL(nccl, NULL, error, "", ncclGetUniqueId, &id) : SC_OK;
+    shardc_status status = rank->rank == 0 ? NCCL(nccl, NULL, error, "", ncclGetUniqueId, &id) : SHARDC_OK;
     sc_comm_part part = {&id, &id, (int64_t)sizeof id, SC_DTYPE_u8};
     sc_comm_call call = {.kind = SC_COMM_BROADCAST, .part_count = 1, .parts = &part, .what = "the id of NCCL's world"};
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = sc_comm_run(sc_comm_world(rank->comm), &call, &reason);
-    if (reason.status != SC_OK)
+    if (reason.status != SHARDC_OK)
         return sc_fail(error, status, "%s", reason.text);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = NCCL(nccl, NULL, error, "", ncclCommInitRankConfig, &own->world, (int)rank->session->image->ranks, id, (int)rank->rank,
                       &config);
-    return status == SC_OK ? settle(rank, own->world, "joining NCCL's world", error) : status;
+    return status == SHARDC_OK ? settle(rank, own->world, "joining NCCL's world", error) : status;
 }
 
 /* Whether the group is all ranks in their order: the answer is the same on every rank, since a split is a call of all. */
@@ -100,21 +100,21 @@ static bool is_world(const sc_image_group *group, uint64_t ranks)
 }
 
 /* The lowest member tells a group from the others of its kind. A split is made in the parent, and there only when the parent says so. */
-static sc_status open_group(sc_rank *rank, nccl_rank *own, uint32_t index, sc_error *error)
+static shardc_status open_group(sc_rank *rank, nccl_rank *own, uint32_t index, shardc_error *error)
 {
     const sc_image_group *group = &rank->session->image->groups[index];
     sc_nccl_config config = SC_NCCL_CONFIG;
     config.blocking = 0;
     if (is_world(group, rank->session->image->ranks)) {
         own->groups[index] = own->world;
-        return SC_OK;
+        return SHARDC_OK;
     }
-    sc_status status =
+    shardc_status status =
         NCCL(library(rank), own->world, error, group->axes, ncclCommSplit, own->world, (int)sc_image_group_member(group, rank->rank, 0),
              (int)sc_image_group_rank(group, rank->rank), &own->groups[index], &config);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = settle(rank, own->world, group->axes, error);
-    return status == SC_OK ? settle(rank, own->groups[index], group->axes, error) : status;
+    return status == SHARDC_OK ? settle(rank, own->groups[index], group->axes, error) : status;
 }
 
 static void *abort_one(void *user)
@@ -151,9 +151,9 @@ static void abort_all(sc_rank *rank, nccl_rank *own)
 static bool leave(sc_rank *rank, sc_nccl_comm comm)
 {
     const sc_nccl *nccl = library(rank);
-    sc_error ignored;
+    shardc_error ignored;
     sc_nccl_result result = nccl->ncclCommFinalize(comm);
-    if ((result != SC_NCCL_SUCCESS && result != SC_NCCL_IN_PROGRESS) || settle(rank, comm, "leaving", &ignored) != SC_OK)
+    if ((result != SC_NCCL_SUCCESS && result != SC_NCCL_IN_PROGRESS) || settle(rank, comm, "leaving", &ignored) != SHARDC_OK)
         return false;
     nccl->ncclCommDestroy(comm);
     return true;
@@ -179,7 +179,7 @@ static void close_groups(sc_rank *rank)
     device->comm_state = NULL;
 }
 
-static sc_status open_groups(sc_rank *rank, sc_error *error)
+static shardc_status open_groups(sc_rank *rank, shardc_error *error)
 {
     const sc_image *image = rank->session->image;
     sc_cuda_rank *device = rank->device_state;
@@ -199,13 +199,13 @@ static sc_status open_groups(sc_rank *rank, sc_error *error)
         }
         free(own);
         device->comm_state = NULL;
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the groups of rank %u", rank->rank);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the groups of rank %u", rank->rank);
     }
     own->group_count = image->group_count;
-    sc_status status = open_world(rank, own, error);
-    for (uint32_t i = 0; status == SC_OK && i < image->group_count; i++)
+    shardc_status status = open_world(rank, own, error);
+    for (uint32_t i = 0; status == SHARDC_OK && i < image->group_count; i++)
         status = open_group(rank, own, i, error);
-    own->is_open = status == SC_OK;
+    own->is_open = status == SHARDC_OK;
     return status;
 }
 
@@ -227,7 +227,8 @@ static sc_nccl_reduce reduce_of(sc_comm_reduce reduce, sc_dtype dtype)
     return reduce == SC_COMM_MIN ? SC_NCCL_MIN : SC_NCCL_MAX;
 }
 
-static sc_status send_and_receive(sc_rank *rank, const sc_bound *bound, sc_nccl_comm comm, const sc_comm_part *part, sc_error *error)
+static shardc_status send_and_receive(sc_rank *rank, const sc_bound *bound, sc_nccl_comm comm, const sc_comm_part *part,
+                                      shardc_error *error)
 {
     const sc_nccl *nccl = library(rank);
     const sc_cuda_rank *device = rank->device_state;
@@ -237,20 +238,20 @@ static sc_status send_and_receive(sc_rank *rank, const sc_bound *bound, sc_nccl_
     int64_t count = all ? part->count / n : part->count, bytes = count * sc_dtypes[part->dtype].bytes;
     int32_t to = bound->call.kind == SC_COMM_RECV ? SC_COMM_NOBODY : bound->call.to;
     int32_t from = bound->call.kind == SC_COMM_SEND ? SC_COMM_NOBODY : bound->call.from;
-    sc_status status = SC_OK;
-    for (uint32_t i = 0; i < n && status == SC_OK; i++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; i < n && status == SHARDC_OK; i++) {
         int64_t at = all ? i * bytes : 0;
         if (all || (int32_t)i == to)
             status = NCCL(nccl, comm, error, where, ncclSend, (const char *)part->source + at, (size_t)count, dtype_of(part->dtype), (int)i,
                           comm, device->streams[1]);
-        if (status == SC_OK && (all || (int32_t)i == from))
+        if (status == SHARDC_OK && (all || (int32_t)i == from))
             status = NCCL(nccl, comm, error, where, ncclRecv, (char *)part->destination + at, (size_t)count, dtype_of(part->dtype), (int)i,
                           comm, device->streams[1]);
     }
     return status;
 }
 
-static sc_status one_part(sc_rank *rank, const sc_bound *bound, sc_nccl_comm comm, const sc_comm_part *part, sc_error *error)
+static shardc_status one_part(sc_rank *rank, const sc_bound *bound, sc_nccl_comm comm, const sc_comm_part *part, shardc_error *error)
 {
     const sc_nccl *nccl = library(rank);
     sc_cu_stream stream = ((const sc_cuda_rank *)rank->device_state)->streams[1];
@@ -274,47 +275,47 @@ static sc_status one_part(sc_rank *rank, const sc_bound *bound, sc_nccl_comm com
     }
 }
 
-static sc_status start(sc_rank *rank, sc_bound *bound, sc_error *error)
+static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
 {
     const sc_nccl *nccl = library(rank);
     const nccl_rank *own = ((const sc_cuda_rank *)rank->device_state)->comm_state;
     sc_nccl_comm comm = own->groups[rank->session->image->collectives[bound->instr->index].group];
-    sc_status status = nccl_check(nccl, comm, nccl->ncclGroupStart(), "ncclGroupStart", bound->instr->where, error);
-    if (status != SC_OK)
+    shardc_status status = nccl_check(nccl, comm, nccl->ncclGroupStart(), "ncclGroupStart", bound->instr->where, error);
+    if (status != SHARDC_OK)
         return status;
-    for (uint32_t p = 0; status == SC_OK && p < bound->call.part_count; p++) {
+    for (uint32_t p = 0; status == SHARDC_OK && p < bound->call.part_count; p++) {
         if (bound->parts[p].count > 0)
             status = one_part(rank, bound, comm, &bound->parts[p], error);
     }
     sc_nccl_result ended = nccl->ncclGroupEnd();
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = nccl_check(nccl, comm, ended, "ncclGroupEnd", bound->instr->where, error);
-    sc_error reason = {.status = SC_OK};
-    if (status != SC_OK || (status = settle(rank, comm, "starting it", &reason)) == SC_OK)
+    shardc_error reason = {.status = SHARDC_OK};
+    if (status != SHARDC_OK || (status = settle(rank, comm, "starting it", &reason)) == SHARDC_OK)
         return status;
     char what[256];
     sc_comm_describe(bound->group, &bound->call, what, sizeof what);
     return sc_fail(error, status, "rank %u waits for %s: %s", rank->rank, what, reason.text);
 }
 
-static sc_status finish(sc_rank *rank, sc_bound *started, sc_error *error)
+static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *error)
 {
     (void)rank, (void)started, (void)error;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-static sc_status poll(sc_rank *rank, sc_error *error)
+static shardc_status poll(sc_rank *rank, shardc_error *error)
 {
     const nccl_rank *own = ((const sc_cuda_rank *)rank->device_state)->comm_state;
     const sc_nccl *nccl = library(rank);
-    sc_error reason = {.status = SC_OK};
-    sc_status status = sc_comm_poll(rank->comm, &reason); /* the processes; the library hears of the end of one much later, if at all */
-    if (status != SC_OK)
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status status = sc_comm_poll(rank->comm, &reason); /* the processes; the library hears of the end of one much later, if at all */
+    if (status != SHARDC_OK)
         return sc_fail(error, status, "%s", reason.text);
-    for (uint32_t i = 0; status == SC_OK && i < own->group_count; i++) {
+    for (uint32_t i = 0; status == SHARDC_OK && i < own->group_count; i++) {
         sc_nccl_result state = SC_NCCL_SUCCESS;
         status = NCCL(nccl, own->groups[i], error, "", ncclCommGetAsyncError, own->groups[i], &state);
-        if (status == SC_OK)
+        if (status == SHARDC_OK)
             status = nccl_check(nccl, own->groups[i], state, "NCCL", rank->session->image->groups[i].axes, error);
     }
     return status;

@@ -12,11 +12,11 @@ struct sc_cuda_matmul {
     sc_lt_algo algo;
 };
 
-static sc_status lt_check(const sc_cublaslt *lt, sc_lt_status result, const char *call, sc_error *error)
+static shardc_status lt_check(const sc_cublaslt *lt, sc_lt_status result, const char *call, shardc_error *error)
 {
     if (result == SC_LT_SUCCESS)
-        return SC_OK;
-    return sc_fail(error, result == SC_LT_ALLOC_FAILED ? SC_ERROR_MEMORY : SC_ERROR_DEVICE, "%s: %s (%u)", call,
+        return SHARDC_OK;
+    return sc_fail(error, result == SC_LT_ALLOC_FAILED ? SHARDC_ERROR_MEMORY : SHARDC_ERROR_DEVICE, "%s: %s (%u)", call,
                    lt->cublasLtGetStatusString(result), result);
 }
 #define LT(lt, error, name, ...) lt_check(lt, (lt)->name(__VA_ARGS__), #name, error)
@@ -26,20 +26,21 @@ static sc_lt_dtype dtype_of(sc_dtype dtype)
     return dtype == SC_DTYPE_f64 ? SC_LT_F64 : dtype == SC_DTYPE_bf16 ? SC_LT_BF16 : dtype == SC_DTYPE_f16 ? SC_LT_F16 : SC_LT_F32;
 }
 
-static sc_status set_desc(const sc_cublaslt *lt, sc_lt_desc desc, sc_lt_desc_attribute which, const void *value, size_t bytes,
-                          sc_error *error)
+static shardc_status set_desc(const sc_cublaslt *lt, sc_lt_desc desc, sc_lt_desc_attribute which, const void *value, size_t bytes,
+                              shardc_error *error)
 {
     return LT(lt, error, cublasLtMatmulDescSetAttribute, desc, which, value, bytes);
 }
 
-static sc_status make_layout(const sc_cublaslt *lt, const sc_matmul_matrix *matrix, int64_t batches, sc_lt_layout *out, sc_error *error)
+static shardc_status make_layout(const sc_cublaslt *lt, const sc_matmul_matrix *matrix, int64_t batches, sc_lt_layout *out,
+                                 shardc_error *error)
 {
     int32_t count = (int32_t)batches;
-    sc_status status = LT(lt, error, cublasLtMatrixLayoutCreate, out, dtype_of(matrix->dtype), (uint64_t)matrix->rows,
-                          (uint64_t)matrix->columns, matrix->stride);
-    if (status == SC_OK && batches > 1)
+    shardc_status status = LT(lt, error, cublasLtMatrixLayoutCreate, out, dtype_of(matrix->dtype), (uint64_t)matrix->rows,
+                              (uint64_t)matrix->columns, matrix->stride);
+    if (status == SHARDC_OK && batches > 1)
         status = LT(lt, error, cublasLtMatrixLayoutSetAttribute, *out, SC_LT_LAYOUT_BATCH_COUNT, &count, sizeof count);
-    if (status == SC_OK && batches > 1)
+    if (status == SHARDC_OK && batches > 1)
         status = LT(lt, error, cublasLtMatrixLayoutSetAttribute, *out, SC_LT_LAYOUT_BATCH_STRIDE, &matrix->batch_stride,
                     sizeof matrix->batch_stride);
     return status;
@@ -61,24 +62,24 @@ static uint32_t epilogue_of(const sc_matmul *form)
     return has_bias ? SC_LT_EPILOGUE_BIAS : SC_LT_EPILOGUE_NONE;
 }
 
-static sc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, sc_error *error)
+static shardc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, shardc_error *error)
 {
     const sc_matmul *form = &m->form;
     int32_t transpose_a = form->a.is_transposed ? SC_LT_TRANSPOSED : SC_LT_AS_IS;
     int32_t transpose_b = form->b.is_transposed ? SC_LT_TRANSPOSED : SC_LT_AS_IS;
     uint32_t epilogue = epilogue_of(form);
     bool wide = form->sum == SC_DTYPE_f64;
-    sc_status status =
+    shardc_status status =
         LT(lt, error, cublasLtMatmulDescCreate, &m->desc, wide ? SC_LT_COMPUTE_64F : SC_LT_COMPUTE_32F, wide ? SC_LT_F64 : SC_LT_F32);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = set_desc(lt, m->desc, SC_LT_DESC_TRANSPOSE_A, &transpose_a, sizeof transpose_a, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = set_desc(lt, m->desc, SC_LT_DESC_TRANSPOSE_B, &transpose_b, sizeof transpose_b, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = set_desc(lt, m->desc, SC_LT_DESC_EPILOGUE, &epilogue, sizeof epilogue, error);
-    if (status == SC_OK && form->aux != SC_GEMM_MAX_STEPS)
+    if (status == SHARDC_OK && form->aux != SC_GEMM_MAX_STEPS)
         status = set_desc(lt, m->desc, SC_LT_DESC_AUX_STRIDE, &form->aux_stride, sizeof form->aux_stride, error);
-    if (status == SC_OK && form->aux != SC_GEMM_MAX_STEPS && form->batches > 1)
+    if (status == SHARDC_OK && form->aux != SC_GEMM_MAX_STEPS && form->batches > 1)
         status = set_desc(lt, m->desc, SC_LT_DESC_AUX_BATCH_STRIDE, &form->aux_batch_stride, sizeof form->aux_batch_stride, error);
     return status;
 }
@@ -98,12 +99,12 @@ static uint32_t vector_of(const sc_matmul *form)
 }
 
 /* The addresses that an epilogue has besides. */
-static sc_status set_tensors(const sc_cublaslt *lt, const sc_cuda_matmul *m, const void *bias, const void *aux, sc_error *error)
+static shardc_status set_tensors(const sc_cublaslt *lt, const sc_cuda_matmul *m, const void *bias, const void *aux, shardc_error *error)
 {
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     if (bias != NULL)
         status = set_desc(lt, m->desc, SC_LT_DESC_BIAS, &bias, sizeof bias, error);
-    if (status == SC_OK && aux != NULL)
+    if (status == SHARDC_OK && aux != NULL)
         status = set_desc(lt, m->desc, SC_LT_DESC_AUX, &aux, sizeof aux, error);
     return status;
 }
@@ -161,7 +162,8 @@ static uint32_t reductions_of(const sc_matmul *form)
     return sc_dtypes[form->d.dtype].bytes < sc_dtypes[form->sum].bytes ? SC_LT_REDUCE_AS_COMPUTED : SC_LT_REDUCE_ANY;
 }
 
-static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, const sc_matmul *form, const calls *all, sc_error *error)
+static shardc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, const sc_matmul *form, const calls *all,
+                            shardc_error *error)
 {
     const uint64_t workspace = WORKSPACE;
     const uint32_t reductions = reductions_of(form);
@@ -172,11 +174,11 @@ static sc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, cons
                    {SC_LT_PREFER_ALIGN_B, form->b.operand},
                    {SC_LT_PREFER_ALIGN_C, form->d.operand},
                    {SC_LT_PREFER_ALIGN_D, form->d.operand}};
-    sc_status status =
+    shardc_status status =
         LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_WORKSPACE_BYTES, &workspace, sizeof workspace);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_REDUCTIONS, &reductions, sizeof reductions);
-    for (size_t i = 0; status == SC_OK && i < sizeof aligned / sizeof *aligned; i++) {
+    for (size_t i = 0; status == SHARDC_OK && i < sizeof aligned / sizeof *aligned; i++) {
         uint32_t bytes = alignment_of(all->addresses[aligned[i].operand]);
         status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, aligned[i].which, &bytes, sizeof bytes);
     }
@@ -187,16 +189,16 @@ enum { MOST_CHOICES = 8 };
 
 /* The library's choices for the addresses that calls will bring, within the workspace: the best first, at most as many as wanted. None
  * where it does not compute such a product, which it says in several ways. */
-static sc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_matmul *m, const calls *all, int wanted,
-                     sc_lt_heuristic found[MOST_CHOICES], int *count, sc_error *error)
+static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_matmul *m, const calls *all, int wanted,
+                         sc_lt_heuristic found[MOST_CHOICES], int *count, shardc_error *error)
 {
     sc_lt_preference preference = NULL;
     int given = 0;
     *count = 0;
-    sc_status status = LT(lt, error, cublasLtMatmulPreferenceCreate, &preference);
-    if (status == SC_OK)
+    shardc_status status = LT(lt, error, cublasLtMatmulPreferenceCreate, &preference);
+    if (status == SHARDC_OK)
         status = prefer(lt, preference, &m->form, all, error);
-    if (status == SC_OK) {
+    if (status == SHARDC_OK) {
         sc_lt_status answer =
             lt->cublasLtMatmulAlgoGetHeuristic(handle, m->desc, m->a, m->b, m->d, m->d, preference, wanted, found, &given);
         if (answer == SC_LT_NOT_SUPPORTED || answer == SC_LT_INVALID_VALUE)
@@ -204,7 +206,7 @@ static sc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_m
         else
             status = lt_check(lt, answer, "cublasLtMatmulAlgoGetHeuristic", error);
     }
-    for (int i = 0; status == SC_OK && i < given && i < wanted; i++) {
+    for (int i = 0; status == SHARDC_OK && i < given && i < wanted; i++) {
         if (found[i].status == SC_LT_SUCCESS && found[i].workspace_bytes <= WORKSPACE)
             found[(*count)++] = found[i];
     }
@@ -214,25 +216,25 @@ static sc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_m
 }
 
 /* Seconds of a call, the least of some rounds; each takes about as long as a clock needs to be believed. */
-static sc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, const sc_cu_event events[2], double *out,
-                            sc_error *error)
+static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, const sc_cu_event events[2], double *out,
+                                shardc_error *error)
 {
     enum { ROUNDS = 4, MOST_CALLS = 50 };
     const sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
     const float round_ms = 5;
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     int count = 1; /* the first round warms up, and says how many fill one */
-    for (int round = 0; status == SC_OK && round < ROUNDS; round++) {
+    for (int round = 0; status == SHARDC_OK && round < ROUNDS; round++) {
         float ms = 0;
         status = SC_CUDA(api, error, "", cuEventRecord, events[0], own->streams[0]);
-        for (int i = 0; status == SC_OK && i < count; i++)
+        for (int i = 0; status == SHARDC_OK && i < count; i++)
             status = sc_cuda_matmul_run(rank, bound, m, error);
-        if (status == SC_OK)
+        if (status == SHARDC_OK)
             status = SC_CUDA(api, error, "", cuEventRecord, events[1], own->streams[0]);
-        if (status == SC_OK)
+        if (status == SHARDC_OK)
             status = SC_CUDA(api, error, "", cuEventSynchronize, events[1]);
-        if (status == SC_OK)
+        if (status == SHARDC_OK)
             status = SC_CUDA(api, error, "", cuEventElapsedTime, &ms, events[0], events[1]);
         double seconds = 1e-3 * (double)ms / count;
         *out = round <= 1 || seconds < *out ? seconds : *out;
@@ -243,16 +245,16 @@ static sc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul
 }
 
 /* The fastest of several on this rank's buffers, which hold nothing yet. */
-static sc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all, const sc_lt_heuristic *found, int count, sc_cuda_choice *out,
-                         sc_error *error)
+static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all, const sc_lt_heuristic *found, int count,
+                             sc_cuda_choice *out, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
     sc_cu_event events[2] = {NULL, NULL};
-    sc_status status = SC_OK;
-    for (int i = 0; status == SC_OK && i < 2; i++)
+    shardc_status status = SHARDC_OK;
+    for (int i = 0; status == SHARDC_OK && i < 2; i++)
         status = SC_CUDA(api, error, "", cuEventCreate, &events[i], 0);
-    for (int i = 0; status == SC_OK && i < count; i++) {
+    for (int i = 0; status == SHARDC_OK && i < count; i++) {
         double seconds = 0;
         m->algo = found[i].algo;
         status = time_calls(rank, all->one, m, events, &seconds, error);
@@ -283,18 +285,19 @@ static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_cuda_ch
 }
 
 /* *out_none: the library does not compute it. */
-static sc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all, sc_cuda_choice *out, bool *out_none, sc_error *error)
+static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all, sc_cuda_choice *out, bool *out_none,
+                                 shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    sc_products *info = &own->session->choices.info;
+    shardc_products *info = &own->session->choices.info;
     bool tunes = rank->session->options.tune && all->one != NULL;
     sc_lt_heuristic found[MOST_CHOICES];
     int count = 0;
-    sc_status status = ask(&own->session->lt, own->lt, m, all, tunes ? MOST_CHOICES : 1, found, &count, error);
-    *out_none = status == SC_OK && count == 0;
+    shardc_status status = ask(&own->session->lt, own->lt, m, all, tunes ? MOST_CHOICES : 1, found, &count, error);
+    *out_none = status == SHARDC_OK && count == 0;
     if (tunes && count > 0)
         status = measure(rank, m, all, found, count, out, error);
-    if (status != SC_OK || *out_none)
+    if (status != SHARDC_OK || *out_none)
         return status;
     if (!tunes)
         out->algo = found[0].algo;
@@ -305,25 +308,25 @@ static sc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all,
     info->least += out->least;
     out->is_sure = true;
     return sc_cuda_choices_set(&own->session->choices, out)
-               ? SC_OK
-               : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
+               ? SHARDC_OK
+               : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
 }
 
 /* As it was chosen before, for a rank of the same card or at an earlier start; else the library says. One rank at a time, so that none asks
  * what another is being told, and none disturbs what is measured. */
-static sc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all, bool *out_none, sc_error *error)
+static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all, bool *out_none, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     sc_cuda_choices *choices = &own->session->choices;
     const uint32_t *operands = (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
     sc_cuda_choice wanted = {.card = own->card->kind, .product = gemm};
-    sc_status status;
+    shardc_status status;
     for (int i = 0; i < 3; i++)
         wanted.aligned[i] = alignment_of(all->addresses[operands[i]]);
     wanted.aligned[3] = all->bias == NULL ? 0 : alignment_of((uintptr_t)all->bias);
     wanted.aligned[4] = all->aux == NULL ? 0 : alignment_of((uintptr_t)all->aux);
     status = set_tensors(&own->session->lt, m, all->bias, all->aux, error); /* the library looks at what they are aligned to */
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         return status;
     pthread_mutex_lock(&choices->lock);
     sc_cuda_choice *found = sc_cuda_choices_find(choices, &wanted);
@@ -339,7 +342,7 @@ static sc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const c
     return status;
 }
 
-sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, sc_error *error)
+shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, shardc_error *error)
 {
     bool is_none = false;
     const sc_cuda_session *shared = rank->session->device_state;
@@ -347,29 +350,29 @@ sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out,
     sc_cuda_matmul *m = calloc(1, sizeof *m);
     *out = NULL;
     if (m == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a product's plan");
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a product's plan");
     const char *fault = sc_matmul_of(&rank->session->image->gemms[gemm], &m->form);
     if (fault != NULL) {
         free(m);
-        return sc_fail(error, SC_ERROR_DATA, "the program has a product that cuBLASLt does not compute: %s", fault);
+        return sc_fail(error, SHARDC_ERROR_DATA, "the program has a product that cuBLASLt does not compute: %s", fault);
     }
-    sc_status status = make_desc(lt, m, error);
-    if (status == SC_OK)
+    shardc_status status = make_desc(lt, m, error);
+    if (status == SHARDC_OK)
         status = make_layout(lt, &m->form.a, m->form.batches, &m->a, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = make_layout(lt, &m->form.b, m->form.batches, &m->b, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = make_layout(lt, &m->form.d, m->form.batches, &m->d, error);
-    if (status == SC_OK) {
+    if (status == SHARDC_OK) {
         const calls all = calls_of(rank, gemm, &m->form);
         status = choose(rank, gemm, m, &all, &is_none, error);
     }
-    if (status != SC_OK || is_none) {
+    if (status != SHARDC_OK || is_none) {
         sc_cuda_matmul_free(lt, m);
         return status;
     }
     *out = m;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *m)
@@ -387,7 +390,8 @@ void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *m)
     free(m);
 }
 
-static sc_status one_call(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, const int64_t at[SC_GEMM_OPERANDS], sc_error *error)
+static shardc_status one_call(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, const int64_t at[SC_GEMM_OPERANDS],
+                              shardc_error *error)
 {
     const sc_cuda_session *shared = rank->session->device_state;
     const sc_cuda_rank *own = rank->device_state;
@@ -404,13 +408,13 @@ static sc_status one_call(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *
               workspace_of(bound), WORKSPACE, own->streams[0]);
 }
 
-sc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, sc_error *error)
+shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, shardc_error *error)
 {
     const sc_cuda_session *shared = rank->session->device_state;
     const sc_matmul *form = &m->form;
     int64_t index[SC_MATMUL_LOOPS] = {0}, at[SC_GEMM_OPERANDS] = {0};
-    sc_status status = set_tensors(&shared->lt, m, step_tensor(bound, vector_of(form)), step_tensor(bound, form->aux), error);
-    while (status == SC_OK) {
+    shardc_status status = set_tensors(&shared->lt, m, step_tensor(bound, vector_of(form)), step_tensor(bound, form->aux), error);
+    while (status == SHARDC_OK) {
         uint32_t loop = form->loop_count;
         status = one_call(rank, bound, m, at, error);
         while (loop > 0) {

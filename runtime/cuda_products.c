@@ -7,25 +7,25 @@
 /* ---- sessions ---- */
 
 /* What cuBLASLt's answers depend on besides the program, in words. */
-static sc_status name_card(sc_cuda_session *own, sc_cuda_card *card, sc_error *error)
+static shardc_status name_card(sc_cuda_session *own, sc_cuda_card *card, shardc_error *error)
 {
     const sc_cuda *api = &own->api;
     char name[128] = "", text[SC_CUDA_CARD_NAME];
     int major = 0, minor = 0, processors = 0;
-    sc_status status = SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, card->device);
-    if (status == SC_OK)
+    shardc_status status = SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, card->device);
+    if (status == SHARDC_OK)
         status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &major, SC_CU_CAPABILITY_MAJOR, card->device);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &minor, SC_CU_CAPABILITY_MINOR, card->device);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &processors, SC_CU_MULTIPROCESSORS, card->device);
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         return status;
     snprintf(text, sizeof text, "%s, capability %d.%d, %d multiprocessors, cuBLASLt %zu", name, major, minor, processors,
              own->lt.cublasLtGetVersion());
     return sc_cuda_choices_card(&own->choices, text, &card->kind)
-               ? SC_OK
-               : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
+               ? SHARDC_OK
+               : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
 }
 
 /* Those that the library is asked for; what stands in for one is no more than that. */
@@ -45,19 +45,19 @@ static uint32_t count_products(const sc_image *image)
     return count;
 }
 
-sc_status sc_cuda_products_open(sc_session *session, sc_error *error)
+shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error)
 {
     sc_cuda_session *own = session->device_state;
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     if (!sc_cublaslt_open(&own->lt, error)) {
         own->lt.library = NULL;
-        return SC_ERROR_UNAVAILABLE;
+        return SHARDC_ERROR_UNAVAILABLE;
     }
     sc_cuda_choices_init(&own->choices, session->image->hash, session->image->gemm_count);
     own->choices.info.count = count_products(session->image);
-    for (uint32_t c = 0; status == SC_OK && c < own->card_count; c++)
+    for (uint32_t c = 0; status == SHARDC_OK && c < own->card_count; c++)
         status = name_card(own, &own->cards[c], error);
-    if (status == SC_OK && session->options.products != NULL)
+    if (status == SHARDC_OK && session->options.products != NULL)
         sc_cuda_choices_read(&own->choices, session->options.products);
     return status;
 }
@@ -72,17 +72,17 @@ void sc_cuda_products_close(sc_cuda_session *own)
 /* ---- ranks ---- */
 
 /* While nothing runs. Of 0x3c are numbers that are neither zeros nor large, whatever their dtype. */
-static sc_status fill_arena(sc_rank *rank, unsigned char byte, sc_error *error)
+static shardc_status fill_arena(sc_rank *rank, unsigned char byte, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
-    sc_status status =
+    shardc_status status =
         SC_CUDA(api, error, "", cuMemsetD8Async, own->memory, byte, (size_t)rank->session->image->arena_bytes + 1, own->streams[0]);
-    return status == SC_OK ? SC_CUDA(api, error, "", cuStreamSynchronize, own->streams[0]) : status;
+    return status == SHARDC_OK ? SC_CUDA(api, error, "", cuStreamSynchronize, own->streams[0]) : status;
 }
 
 /* The last of the ranks here that has what it needs writes what was asked. */
-static void keep_choices(sc_session *session)
+static void keep_choices(shardc_session *session)
 {
     sc_cuda_session *own = session->device_state;
     sc_cuda_choices *choices = &own->choices;
@@ -98,21 +98,21 @@ typedef struct product_state {
     bool is_made, is_lacking;
 } product_state;
 
-static sc_status make_product(sc_rank *rank, uint32_t gemm, product_state *of, sc_error *error)
+static shardc_status make_product(sc_rank *rank, uint32_t gemm, product_state *of, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     if (of->is_made)
-        return SC_OK;
-    sc_status status = sc_cuda_matmul_new(rank, gemm, &own->matmuls[gemm], error);
+        return SHARDC_OK;
+    shardc_status status = sc_cuda_matmul_new(rank, gemm, &own->matmuls[gemm], error);
     of->is_made = true;
     of->is_lacking = own->matmuls[gemm] == NULL;
     return status;
 }
 
-static sc_status lacks(const sc_rank *rank, const sc_image_instr *instr, sc_error *error)
+static shardc_status lacks(const sc_rank *rank, const sc_image_instr *instr, shardc_error *error)
 {
     const sc_gemm *gemm = &rank->session->image->gemms[instr->index];
-    return sc_fail(error, SC_ERROR_UNAVAILABLE, "%s: cuBLASLt has no algorithm for a product of %lld x %lld x %lld", instr->where,
+    return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s: cuBLASLt has no algorithm for a product of %lld x %lld x %lld", instr->where,
                    (long long)sc_gemm_size(gemm, SC_GEMM_M), (long long)sc_gemm_size(gemm, SC_GEMM_N),
                    (long long)sc_gemm_size(gemm, SC_GEMM_K));
 }
@@ -126,12 +126,12 @@ static bool has_stand_in(const sc_image_func *f, uint32_t product)
     return false;
 }
 
-static sc_status make_func_products(sc_rank *rank, uint32_t func, product_state *products, sc_error *error)
+static shardc_status make_func_products(sc_rank *rank, uint32_t func, product_state *products, shardc_error *error)
 {
     const sc_image_func *f = &rank->session->image->funcs[func];
     bool is_lacking = false; /* the nearest product that stands in for none */
-    sc_status status = SC_OK;
-    for (uint32_t i = 0; status == SC_OK && i < f->instr_count; i++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; status == SHARDC_OK && i < f->instr_count; i++) {
         sc_bound *bound = &rank->funcs[func][i];
         const sc_image_instr *instr = bound->instr;
         if (instr->instead)
@@ -140,7 +140,7 @@ static sc_status make_func_products(sc_rank *rank, uint32_t func, product_state 
             continue;
         product_state *of = &products[instr->index];
         status = make_product(rank, instr->index, of, error);
-        if (status == SC_OK && of->is_lacking && (instr->instead || !has_stand_in(f, i)))
+        if (status == SHARDC_OK && of->is_lacking && (instr->instead || !has_stand_in(f, i)))
             status = lacks(rank, instr, error);
         if (!instr->instead)
             bound->is_idle = is_lacking = of->is_lacking;
@@ -148,41 +148,41 @@ static sc_status make_func_products(sc_rank *rank, uint32_t func, product_state 
     return status;
 }
 
-static sc_status open_library(sc_cuda_rank *own, sc_error *error)
+static shardc_status open_library(sc_cuda_rank *own, shardc_error *error)
 {
     sc_lt_status created = own->session->lt.cublasLtCreate(&own->lt);
     if (created == SC_LT_SUCCESS)
-        return SC_OK;
+        return SHARDC_OK;
     own->lt = NULL;
-    return sc_fail(error, SC_ERROR_DEVICE, "cublasLtCreate: %s (%u)", own->session->lt.cublasLtGetStatusString(created), created);
+    return sc_fail(error, SHARDC_ERROR_DEVICE, "cublasLtCreate: %s (%u)", own->session->lt.cublasLtGetStatusString(created), created);
 }
 
-sc_status sc_cuda_products_make(sc_rank *rank, sc_error *error)
+shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
-    sc_session *session = rank->session;
+    shardc_session *session = rank->session;
     const sc_image *image = session->image;
     product_state *products = calloc(image->gemm_count + 1u, sizeof *products);
     own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
     if (own->matmuls == NULL || products == NULL) {
         free(products);
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the products' plans");
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' plans");
     }
-    sc_status status = image->gemm_count > 0 ? open_library(own, error) : SC_OK;
+    shardc_status status = image->gemm_count > 0 ? open_library(own, error) : SHARDC_OK;
     bool tunes = image->gemm_count > 0 && session->options.tune;
-    if (status == SC_OK && tunes)
+    if (status == SHARDC_OK && tunes)
         status = fill_arena(rank, 0x3c, error);
-    for (uint32_t f = 0; status == SC_OK && f < image->func_count; f++)
+    for (uint32_t f = 0; status == SHARDC_OK && f < image->func_count; f++)
         status = make_func_products(rank, f, products, error);
-    if (status == SC_OK && tunes)
+    if (status == SHARDC_OK && tunes)
         status = fill_arena(rank, 0, error);
-    if (status == SC_OK && image->gemm_count > 0)
+    if (status == SHARDC_OK && image->gemm_count > 0)
         keep_choices(session);
     free(products);
     return status;
 }
 
-void sc_cuda_products_of(const sc_session *session, sc_products *out)
+void sc_cuda_products_of(const shardc_session *session, shardc_products *out)
 {
     *out = ((const sc_cuda_session *)session->device_state)->choices.info;
 }

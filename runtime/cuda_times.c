@@ -67,13 +67,13 @@ void sc_cuda_times_open(sc_rank *rank)
 }
 
 /* The bunch before it is complete. */
-static sc_status next_gate(sc_rank *rank, sc_error *error)
+static shardc_status next_gate(sc_rank *rank, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     sc_cuda_times *times = own->times;
     sc_cuda_times_open(rank);
     if (!times->has_gates || times->gate_count == times->gate_room)
-        return SC_OK;
+        return SHARDC_OK;
     gate *g = &times->gates[times->gate_count++];
     *g = (gate){times, ++times->made};
     return SC_CUDA(&own->session->api, error, "", cuLaunchHostFunc, own->streams[0], pass, g);
@@ -81,14 +81,14 @@ static sc_status next_gate(sc_rank *rank, sc_error *error)
 
 /* ---- events ---- */
 
-static sc_status make_times(sc_cuda_rank *own, uint32_t func_count, sc_error *error)
+static shardc_status make_times(sc_cuda_rank *own, uint32_t func_count, shardc_error *error)
 {
     sc_cuda_times *times = calloc(1, sizeof *times);
     moments **funcs = calloc(func_count + 1u, sizeof *funcs);
     if (times == NULL || funcs == NULL) {
         free(times);
         free(funcs);
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory to measure");
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to measure");
     }
     times->funcs = funcs;
     pthread_mutex_init(&times->lock, NULL);
@@ -103,11 +103,11 @@ static uint32_t moment_count(const sc_image_instr *instr)
     return instr->kind == SC_INSTR_FINISH ? 0 : instr->kind == SC_INSTR_COLLECTIVE ? SC_CUDA_MOMENTS : SC_CUDA_WAITS;
 }
 
-static sc_status make_func(sc_cuda_rank *own, const sc_image_func *f, uint32_t func, sc_error *error)
+static shardc_status make_func(sc_cuda_rank *own, const sc_image_func *f, uint32_t func, shardc_error *error)
 {
     sc_cuda_times *times = own->times;
     uint32_t gates = f->instr_count / BUNCH + 1;
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     times->funcs[func] = calloc(f->instr_count + 1u, sizeof(moments));
     if (gates > times->gate_room) {
         free(times->gates);
@@ -115,22 +115,22 @@ static sc_status make_func(sc_cuda_rank *own, const sc_image_func *f, uint32_t f
         times->gate_room = times->gates == NULL ? 0 : gates;
     }
     if (times->funcs[func] == NULL || times->gates == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory to measure");
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to measure");
     for (uint32_t i = 0; i < f->instr_count; i++) {
-        for (uint32_t e = 0; status == SC_OK && e < moment_count(&f->instrs[i]); e++)
+        for (uint32_t e = 0; status == SHARDC_OK && e < moment_count(&f->instrs[i]); e++)
             status = SC_CUDA(&own->session->api, error, "", cuEventCreate, &times->funcs[func][i].events[e], 0);
     }
     return status;
 }
 
-sc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before, sc_error *error)
+shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     const sc_image *image = rank->session->image;
-    sc_status status = own->times == NULL ? make_times(own, image->func_count, error) : SC_OK;
-    if (status == SC_OK && own->times->funcs[func] == NULL)
+    shardc_status status = own->times == NULL ? make_times(own, image->func_count, error) : SHARDC_OK;
+    if (status == SHARDC_OK && own->times->funcs[func] == NULL)
         status = make_func(own, &image->funcs[func], func, error);
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         return status;
     sc_cuda_times *times = own->times;
     struct timespec now;
@@ -142,29 +142,31 @@ sc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before, sc_
             times->funcs[func][i].is_marked[e] = false;
     }
     status = SC_CUDA(&own->session->api, error, "", cuEventRecord, times->base, own->streams[0]);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = SC_CUDA(&own->session->api, error, "", cuEventSynchronize, times->base);
     clock_gettime(CLOCK_MONOTONIC, &now);
     times->base_time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     return status;
 }
 
-sc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment, uint32_t stream, sc_error *error)
+shardc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment, uint32_t stream, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     sc_cuda_times *times = own->times;
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     if (!sc_cuda_times_wanted(rank) || times == NULL)
-        return SC_OK;
+        return SHARDC_OK;
     moments *m = &times->funcs[times->func][bound - rank->funcs[times->func]];
     if (stream == 0 && moment % 2 == 0 && times->queued++ % BUNCH == 0)
         status = next_gate(rank, error);
     m->is_marked[moment] = true;
-    return status == SC_OK ? SC_CUDA(&own->session->api, error, bound->instr->where, cuEventRecord, m->events[moment], own->streams[stream])
-                           : status;
+    return status == SHARDC_OK
+               ? SC_CUDA(&own->session->api, error, bound->instr->where, cuEventRecord, m->events[moment], own->streams[stream])
+               : status;
 }
 
-sc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end, sc_error *error)
+shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end,
+                               shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
@@ -175,9 +177,9 @@ sc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *o
     float since_base = 0, length = 0;
     *out_ran = m->is_marked[first] && m->is_marked[first + 1];
     if (!*out_ran)
-        return SC_OK;
-    sc_status status = SC_CUDA(api, error, i->where, cuEventElapsedTime, &since_base, own->times->base, m->events[first]);
-    if (status == SC_OK)
+        return SHARDC_OK;
+    shardc_status status = SC_CUDA(api, error, i->where, cuEventElapsedTime, &since_base, own->times->base, m->events[first]);
+    if (status == SHARDC_OK)
         status = SC_CUDA(api, error, i->where, cuEventElapsedTime, &length, m->events[first], m->events[first + 1]);
     *out_begin = own->times->base_time + 1e-3 * (double)since_base;
     *out_end = *out_begin + (length > 0 ? 1e-3 * (double)length : 0);

@@ -37,13 +37,14 @@ typedef struct sc_cuda_matmul sc_cuda_matmul; /* runtime/cuda_matmul.c */
  * that the members' streams 0 held when they started; `finish` has stream 0 wait for it. */
 typedef struct sc_cuda_comm {
     const char *name;
-    bool is_captured;                                  /* its calls may be part of a graph */
-    sc_status (*open)(sc_rank *rank, sc_error *error); /* again after the world was lost */
-    void (*close)(sc_rank *rank);                      /* this and `abort`: no graph has its calls any more */
-    sc_status (*start)(sc_rank *rank, sc_bound *bound, sc_error *error);
-    sc_status (*finish)(sc_rank *rank, sc_bound *started, sc_error *error);
-    /* Whether all is well while the host waits: SC_OK, or what went wrong elsewhere. NULL: members meet before anything waits for them. */
-    sc_status (*poll)(sc_rank *rank, sc_error *error);
+    bool is_captured;                                          /* its calls may be part of a graph */
+    shardc_status (*open)(sc_rank *rank, shardc_error *error); /* again after the world was lost */
+    void (*close)(sc_rank *rank);                              /* this and `abort`: no graph has its calls any more */
+    shardc_status (*start)(sc_rank *rank, sc_bound *bound, shardc_error *error);
+    shardc_status (*finish)(sc_rank *rank, sc_bound *started, shardc_error *error);
+    /* Whether all is well while the host waits: SHARDC_OK, or what went wrong elsewhere. NULL: members meet before anything waits for them.
+     */
+    shardc_status (*poll)(sc_rank *rank, shardc_error *error);
     void (*abort)(sc_rank *rank);
 } sc_cuda_comm;
 
@@ -92,32 +93,32 @@ typedef struct sc_cuda_rank {
 
 enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks on a card; codegen/reduce_cuda.h takes as many sources */ };
 
-/* SC_OK, or *error names the call, the driver's reason and `what` (which may be ""). */
-sc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call, const char *what, sc_error *error);
+/* SHARDC_OK, or *error names the call, the driver's reason and `what` (which may be ""). */
+shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call, const char *what, shardc_error *error);
 #define SC_CUDA(api, error, what, name, ...) sc_cuda_check(api, (api)->name(__VA_ARGS__), #name, what, error)
 
 /* ---- cuda_cards.c ---- */
 /* At the end of what an application's thread does: it has the context again that it had. `status`, or that this failed. */
-sc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, sc_status status, sc_error *error);
-sc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, sc_error *error);
-sc_status sc_cuda_open_cards(sc_session *session, sc_error *error);
-void sc_cuda_close_cards(sc_session *session);
+shardc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, shardc_status status, shardc_error *error);
+shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shardc_error *error);
+shardc_status sc_cuda_open_cards(shardc_session *session, shardc_error *error);
+void sc_cuda_close_cards(shardc_session *session);
 /* The card that a rank of this process uses. */
 sc_cuda_card *sc_cuda_card_of(const sc_rank *rank);
 
 /* ---- cuda_matmul.c ---- */
 /* For all calls of the image's product `gemm`, whose addresses are bound. */
-sc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, sc_error *error);
+shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, shardc_error *error);
 void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *matmul);
-sc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul, sc_error *error);
+shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *matmul, shardc_error *error);
 
 /* ---- cuda_products.c ---- */
 /* Where the program has products: cuBLASLt, what it is known to say of them. Closed after one that failed, too, and where there is none. */
-sc_status sc_cuda_products_open(sc_session *session, sc_error *error);
+shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error);
 void sc_cuda_products_close(sc_cuda_session *session);
-void sc_cuda_products_of(const sc_session *session, sc_products *out);
+void sc_cuda_products_of(const shardc_session *session, shardc_products *out);
 /* A rank's, whose instructions are bound. */
-sc_status sc_cuda_products_make(sc_rank *rank, sc_error *error);
+shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error);
 void sc_cuda_products_free(sc_rank *rank);
 
 /* ---- cuda_times.c ---- */
@@ -127,11 +128,11 @@ typedef enum sc_cuda_moment { SC_CUDA_RUNS, SC_CUDA_RAN, SC_CUDA_WAITS, SC_CUDA_
 /* Whether instructions are measured. Only then: a call begins; its instructions are marked (else that does nothing); when all of them are
  * on the streams, or the call is given up, it opens; after its end the times are there. */
 bool sc_cuda_times_wanted(const sc_rank *rank);
-sc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before, sc_error *error);
-sc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment, uint32_t stream, sc_error *error);
+shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before, shardc_error *error);
+shardc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment, uint32_t stream, shardc_error *error);
 void sc_cuda_times_open(sc_rank *rank);
-sc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end,
-                           sc_error *error);
+shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end,
+                               shardc_error *error);
 void sc_cuda_times_free(sc_rank *rank); /* there may be none */
 
 #endif

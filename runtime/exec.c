@@ -61,21 +61,21 @@ static void write_failure(const char *message, const char *where, int64_t value,
     out[length] = 0;
 }
 
-void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_t failure, sc_error *error)
+void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_t failure, shardc_error *error)
 {
     const sc_image_kernel *kernel = &rank->session->image->kernels[instr->index];
     if (failure > 0 && sc_image_failed_check(failure) < kernel->check_count) {
         char text[sizeof error->text];
         write_failure(kernel->checks[sc_image_failed_check(failure)], instr->where, sc_image_failed_value(failure), text, sizeof text);
-        sc_fail(error, SC_ERROR_DATA, "%s (rank %u)", text, rank->rank);
+        sc_fail(error, SHARDC_ERROR_DATA, "%s (rank %u)", text, rank->rank);
     } else
-        sc_fail(error, SC_ERROR_DEVICE, "%s: kernel %s returned %lld, which means nothing (rank %u)", instr->where, kernel->symbol,
+        sc_fail(error, SHARDC_ERROR_DEVICE, "%s: kernel %s returned %lld, which means nothing (rank %u)", instr->where, kernel->symbol,
                 (long long)failure, rank->rank);
 }
 
 /* ---- instructions ---- */
 
-static sc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, uint32_t micro_batch, sc_error *error)
+static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, uint32_t micro_batch, shardc_error *error)
 {
     const sc_device *device = rank->session->device;
     sc_bound *bound = &list[index];
@@ -109,56 +109,56 @@ static const char *title_of(const sc_image *image, const sc_bound *list, const s
     }
 }
 
-static sc_work work_of(const sc_image *image, const sc_image_instr *instr)
+static shardc_work work_of(const sc_image *image, const sc_image_instr *instr)
 {
     switch (instr->kind) {
     case SC_INSTR_KERNEL:
-        return image->kernels[instr->index].attention ? SC_WORK_ATTENTION : SC_WORK_KERNEL;
+        return image->kernels[instr->index].attention ? SHARDC_WORK_ATTENTION : SHARDC_WORK_KERNEL;
     case SC_INSTR_GEMM:
-        return SC_WORK_GEMM;
+        return SHARDC_WORK_GEMM;
     case SC_INSTR_COLLECTIVE:
-        return SC_WORK_COMM;
+        return SHARDC_WORK_COMM;
     case SC_INSTR_FINISH:
-        return SC_WORK_WAIT;
+        return SHARDC_WORK_WAIT;
     default:
-        return SC_WORK_COPY;
+        return SHARDC_WORK_COPY;
     }
 }
 
 static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin, double end)
 {
-    sc_session *session = rank->session;
+    shardc_session *session = rank->session;
     const sc_image_instr *instr = rank->funcs[func][index].instr;
-    sc_work work = work_of(session->image, instr);
+    shardc_work work = work_of(session->image, instr);
     rank->profile[func].work[work] += end - begin;
     if (session->trace == NULL)
         return;
-    session->trace(session->trace_user, &(sc_trace_event){.rank = rank->rank,
-                                                          .func = func,
-                                                          .instr = index,
-                                                          .work = work,
-                                                          .title = title_of(session->image, rank->funcs[func], instr),
-                                                          .where = instr->where,
-                                                          .phase = instr->phase,
-                                                          .begin = begin,
-                                                          .end = end});
+    session->trace(session->trace_user, &(shardc_trace_event){.rank = rank->rank,
+                                                              .func = func,
+                                                              .instr = index,
+                                                              .work = work,
+                                                              .title = title_of(session->image, rank->funcs[func], instr),
+                                                              .where = instr->where,
+                                                              .phase = instr->phase,
+                                                              .begin = begin,
+                                                              .end = end});
 }
 
 /* What the device's clock says of a call that has ended. */
-static sc_status note_times(sc_rank *rank, uint32_t func, sc_error *error)
+static shardc_status note_times(sc_rank *rank, uint32_t func, shardc_error *error)
 {
-    sc_status status = SC_OK;
-    for (uint32_t i = 0; status == SC_OK && i < rank->session->image->funcs[func].instr_count; i++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; status == SHARDC_OK && i < rank->session->image->funcs[func].instr_count; i++) {
         bool ran = false;
         double begin = 0, end = 0;
         status = rank->session->device->time(rank, func, i, &ran, &begin, &end, error);
-        if (status == SC_OK && ran)
+        if (status == SHARDC_OK && ran)
             note_time(rank, func, i, begin, end);
     }
     return status;
 }
 
-static bool is_measured(const sc_session *session)
+static bool is_measured(const shardc_session *session)
 {
     return session->options.profile || session->trace != NULL;
 }
@@ -169,10 +169,10 @@ static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
     double begin = is_timed ? now() : 0;
     sc_comm_progress(rank->comm);
     if (is_timed)
-        rank->profile[func].work[SC_WORK_COMM] += now() - begin;
+        rank->profile[func].work[SHARDC_WORK_COMM] += now() - begin;
 }
 
-static sc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_error *error)
+static shardc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error)
 {
     uint32_t count = rank->session->image->funcs[func].instr_count;
     bool is_timed = is_measured(rank->session) && rank->session->device->time == NULL;
@@ -181,35 +181,35 @@ static sc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc
         if (list[i].is_idle || (rank->session->gemms_only && list[i].instr->kind != SC_INSTR_GEMM))
             continue;
         double begin = is_timed ? now() : 0;
-        sc_status status = run_instr(rank, list, i, micro_batch, error);
-        if (status != SC_OK)
+        shardc_status status = run_instr(rank, list, i, micro_batch, error);
+        if (status != SHARDC_OK)
             return status;
         if (is_timed)
             note_time(rank, func, i, begin, now());
         if (rank->in_flight > 0)
             go_on(rank, func, is_timed);
     }
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-sc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_error *error)
+shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error)
 {
     enum { KINDS = sizeof rank->profile->sent / sizeof *rank->profile->sent };
-    sc_func_profile *profile = &rank->profile[func];
+    shardc_func_profile *profile = &rank->profile[func];
     sc_comm_counter before[KINDS];
     const sc_comm_counter *counters = sc_comm_counters(rank->comm);
     memcpy(before, counters, sizeof before);
-    *error = (sc_error){.status = SC_OK};
+    *error = (shardc_error){.status = SHARDC_OK};
     double begin = now();
     bool is_done = false;
-    sc_status status = rank->session->device->begin(rank, func, micro_batch, &is_done, error);
-    if (status == SC_OK && !is_done)
+    shardc_status status = rank->session->device->begin(rank, func, micro_batch, &is_done, error);
+    if (status == SHARDC_OK && !is_done)
         status = run_list(rank, func, micro_batch, error);
-    sc_status end = rank->session->device->end(rank, func, status != SC_OK, error);
-    if (status == SC_OK && end == SC_OK && !is_done && is_measured(rank->session) && rank->session->device->time != NULL)
+    shardc_status end = rank->session->device->end(rank, func, status != SHARDC_OK, error);
+    if (status == SHARDC_OK && end == SHARDC_OK && !is_done && is_measured(rank->session) && rank->session->device->time != NULL)
         end = note_times(rank, func, error);
-    if (status == SC_OK)
-        status = end != SC_OK ? end : error->status;
+    if (status == SHARDC_OK)
+        status = end != SHARDC_OK ? end : error->status;
     profile->calls++;
     profile->seconds += now() - begin;
     for (int i = 0; i < KINDS; i++) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-sc_status sc_fail(sc_error *error, sc_status status, const char *format, ...)
+shardc_status sc_fail(shardc_error *error, shardc_status status, const char *format, ...)
 {
     va_list args;
     if (error == NULL)
@@ -27,42 +27,42 @@ static void on_no_memory(void *user)
     longjmp(*(jmp_buf *)user, 1);
 }
 
-sc_status sc_executable_read(const void *bytes, size_t size, sc_executable **out, sc_error *error)
+shardc_status shardc_executable_read(const void *bytes, size_t size, shardc_executable **out, shardc_error *error)
 {
     jmp_buf no_memory;
-    sc_error reason = {.status = SC_OK};
-    sc_executable *volatile program = calloc(1, sizeof *program);
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_executable *volatile program = calloc(1, sizeof *program);
     *out = NULL;
     if (program == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for the program");
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the program");
     sc_arena_init(&program->arena, on_no_memory, &no_memory);
     if (setjmp(no_memory) == 0)
         program->image = sc_image_read(bytes, size, &program->arena, &reason);
     else
-        sc_fail(&reason, SC_ERROR_MEMORY, "there is not enough memory for the program");
-    if (reason.status != SC_OK) {
-        sc_executable_free(program);
+        sc_fail(&reason, SHARDC_ERROR_MEMORY, "there is not enough memory for the program");
+    if (reason.status != SHARDC_OK) {
+        shardc_executable_free(program);
         return sc_fail(error, reason.status, "%s", reason.text);
     }
     *out = program;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 /* All of a file; NULL after an error. */
-static char *read_file(const char *path, size_t *out_size, sc_error *error)
+static char *read_file(const char *path, size_t *out_size, shardc_error *error)
 {
     FILE *file = fopen(path, "rb");
     char *bytes = NULL;
     size_t size = 0, room = 0;
     if (file == NULL) {
-        sc_fail(error, SC_ERROR_DATA, "cannot read %s: %s", path, strerror(errno));
+        sc_fail(error, SHARDC_ERROR_DATA, "cannot read %s: %s", path, strerror(errno));
         return NULL;
     }
     do {
         if (size == room) {
             char *more = room > SIZE_MAX / 2 ? NULL : realloc(bytes, room = room == 0 ? 1 << 16 : room * 2);
             if (more == NULL) {
-                sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for %s", path);
+                sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %s", path);
                 goto failed;
             }
             bytes = more;
@@ -70,7 +70,7 @@ static char *read_file(const char *path, size_t *out_size, sc_error *error)
         size += fread(bytes + size, 1, room - size, file);
     } while (size == room);
     if (ferror(file)) {
-        sc_fail(error, SC_ERROR_DATA, "cannot read %s: %s", path, strerror(errno));
+        sc_fail(error, SHARDC_ERROR_DATA, "cannot read %s: %s", path, strerror(errno));
         goto failed;
     }
     fclose(file);
@@ -82,20 +82,20 @@ failed:
     return NULL;
 }
 
-sc_status sc_executable_open(const char *path, sc_executable **out, sc_error *error)
+shardc_status shardc_executable_open(const char *path, shardc_executable **out, shardc_error *error)
 {
     size_t size = 0;
-    sc_error reason = {.status = SC_ERROR_DATA};
+    shardc_error reason = {.status = SHARDC_ERROR_DATA};
     char *bytes = read_file(path, &size, &reason);
     *out = NULL;
     if (bytes == NULL)
         return sc_fail(error, reason.status, "%s", reason.text);
-    sc_status status = sc_executable_read(bytes, size, out, &reason);
+    shardc_status status = shardc_executable_read(bytes, size, out, &reason);
     free(bytes);
-    return status == SC_OK ? SC_OK : sc_fail(error, status, "%s: %.400s", path, reason.text);
+    return status == SHARDC_OK ? SHARDC_OK : sc_fail(error, status, "%s: %.400s", path, reason.text);
 }
 
-void sc_executable_free(sc_executable *program)
+void shardc_executable_free(shardc_executable *program)
 {
     if (program == NULL)
         return;
@@ -105,42 +105,42 @@ void sc_executable_free(sc_executable *program)
 
 /* ---- asking ---- */
 
-uint64_t sc_executable_ranks(const sc_executable *program)
+uint64_t shardc_executable_ranks(const shardc_executable *program)
 {
     return program->image->ranks;
 }
 
-int64_t sc_executable_arena_bytes(const sc_executable *program)
+int64_t shardc_executable_arena_bytes(const shardc_executable *program)
 {
     return program->image->arena_bytes;
 }
 
-uint64_t sc_executable_hash(const sc_executable *program)
+uint64_t shardc_executable_hash(const shardc_executable *program)
 {
     return program->image->hash;
 }
 
-const char *sc_executable_target(const sc_executable *program)
+const char *shardc_executable_target(const shardc_executable *program)
 {
     return program->image->target;
 }
 
-const char *sc_executable_facts(const sc_executable *program)
+const char *shardc_executable_facts(const shardc_executable *program)
 {
     return program->image->facts;
 }
 
-static void describe(const sc_image_tensor *tensor, const char *name, const char *kind, int32_t batch_dim, sc_tensor_info *out)
+static void describe(const sc_image_tensor *tensor, const char *name, const char *kind, int32_t batch_dim, shardc_tensor_info *out)
 {
-    *out = (sc_tensor_info){.name = name,
-                            .kind = kind,
-                            .dtype = sc_dtypes[tensor->dtype].name,
-                            .rank = tensor->rank,
-                            .count = 1,
-                            .local_count = 1,
-                            .batch_dim = batch_dim,
-                            .is_pending = tensor->pending != SC_IMAGE_WHOLE,
-                            .tensor = tensor};
+    *out = (shardc_tensor_info){.name = name,
+                                .kind = kind,
+                                .dtype = sc_dtypes[tensor->dtype].name,
+                                .rank = tensor->rank,
+                                .count = 1,
+                                .local_count = 1,
+                                .batch_dim = batch_dim,
+                                .is_pending = tensor->pending != SC_IMAGE_WHOLE,
+                                .tensor = tensor};
     for (uint32_t i = 0; i < tensor->rank; i++) {
         out->dims[i].name = tensor->dims[i].name;
         out->dims[i].size = tensor->dims[i].size;
@@ -150,79 +150,79 @@ static void describe(const sc_image_tensor *tensor, const char *name, const char
     }
 }
 
-uint32_t sc_executable_state_count(const sc_executable *program)
+uint32_t shardc_executable_state_count(const shardc_executable *program)
 {
     return program->image->state_count;
 }
 
-uint32_t sc_executable_find_state(const sc_executable *program, const char *path)
+uint32_t shardc_executable_find_state(const shardc_executable *program, const char *path)
 {
     for (uint32_t i = 0; i < program->image->state_count; i++) {
         if (strcmp(program->image->states[i].path, path) == 0)
             return i;
     }
-    return SC_NOT_FOUND;
+    return SHARDC_NOT_FOUND;
 }
 
-void sc_executable_state(const sc_executable *program, uint32_t index, sc_tensor_info *out)
+void shardc_executable_state(const shardc_executable *program, uint32_t index, shardc_tensor_info *out)
 {
     const sc_image_state *state = &program->image->states[index];
     describe(&state->tensor, state->path, sc_state_kind_names[state->kind], -1, out);
 }
 
-uint32_t sc_executable_func_count(const sc_executable *program)
+uint32_t shardc_executable_func_count(const shardc_executable *program)
 {
     return program->image->func_count;
 }
 
-uint32_t sc_executable_find_func(const sc_executable *program, const char *name)
+uint32_t shardc_executable_find_func(const shardc_executable *program, const char *name)
 {
     for (uint32_t i = 0; i < program->image->func_count; i++) {
         if (strcmp(program->image->funcs[i].name, name) == 0)
             return i;
     }
-    return SC_NOT_FOUND;
+    return SHARDC_NOT_FOUND;
 }
 
-const char *sc_executable_func(const sc_executable *program, uint32_t func)
+const char *shardc_executable_func(const shardc_executable *program, uint32_t func)
 {
     return program->image->funcs[func].name;
 }
 
-uint32_t sc_executable_input_count(const sc_executable *program, uint32_t func)
+uint32_t shardc_executable_input_count(const shardc_executable *program, uint32_t func)
 {
     return program->image->funcs[func].input_count;
 }
 
-uint32_t sc_executable_output_count(const sc_executable *program, uint32_t func)
+uint32_t shardc_executable_output_count(const shardc_executable *program, uint32_t func)
 {
     return program->image->funcs[func].output_count;
 }
 
-void sc_executable_input(const sc_executable *program, uint32_t func, uint32_t input, sc_tensor_info *out)
+void shardc_executable_input(const shardc_executable *program, uint32_t func, uint32_t input, shardc_tensor_info *out)
 {
     const sc_image_value *value = &program->image->funcs[func].inputs[input];
     describe(&value->tensor, value->name, "input", value->batch_dim, out);
 }
 
-void sc_executable_output(const sc_executable *program, uint32_t func, uint32_t output, sc_tensor_info *out)
+void shardc_executable_output(const shardc_executable *program, uint32_t func, uint32_t output, shardc_tensor_info *out)
 {
     const sc_image_value *value = &program->image->funcs[func].outputs[output];
     describe(&value->tensor, value->name, "output", -1, out);
 }
 
-uint32_t sc_executable_call_count(const sc_executable *program)
+uint32_t shardc_executable_call_count(const shardc_executable *program)
 {
     return program->image->call_count;
 }
 
-uint32_t sc_executable_call(const sc_executable *program, uint32_t call, int32_t *out_micro_batch)
+uint32_t shardc_executable_call(const shardc_executable *program, uint32_t call, int32_t *out_micro_batch)
 {
     *out_micro_batch = program->image->schedule[call].micro_batch;
     return program->image->schedule[call].func;
 }
 
-uint32_t sc_executable_micro_batches(const sc_executable *program)
+uint32_t shardc_executable_micro_batches(const shardc_executable *program)
 {
     int32_t most = 0;
     for (uint32_t i = 0; i < program->image->call_count; i++)
@@ -230,7 +230,7 @@ uint32_t sc_executable_micro_batches(const sc_executable *program)
     return (uint32_t)most + 1;
 }
 
-bool sc_tensor_shard(const sc_tensor_info *info, uint64_t rank, int64_t first[SC_TENSOR_MAX_RANK])
+bool shardc_tensor_shard(const shardc_tensor_info *info, uint64_t rank, int64_t first[SHARDC_TENSOR_MAX_RANK])
 {
     const sc_image_tensor *tensor = info->tensor;
     for (uint32_t i = 0; i < tensor->rank; i++)

@@ -5,12 +5,12 @@
 #include "shardc/runtime.h"
 #include "support/program_format.h"
 
-struct sc_executable {
+struct shardc_executable {
     sc_arena arena;
     sc_image *image;
 };
 
 /* Fills `error`, which may be NULL, and returns the status. */
-sc_status sc_fail(sc_error *error, sc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+shardc_status sc_fail(shardc_error *error, shardc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

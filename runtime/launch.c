@@ -41,18 +41,18 @@ static const char *text_of(const environment *e, const char *name)
 }
 
 /* A number from 0 to `most`; `*out` stays where the variable is not set. */
-static sc_status read_number(const environment *e, const char *name, int64_t most, int64_t *out, sc_error *error)
+static shardc_status read_number(const environment *e, const char *name, int64_t most, int64_t *out, shardc_error *error)
 {
     const char *text = text_of(e, name), *end = text;
     int64_t value = 0;
     if (text == NULL)
-        return SC_OK;
+        return SHARDC_OK;
     while (*end >= '0' && *end <= '9' && value <= most)
         value = value * 10 + (*end++ - '0');
     if (*end != 0 || value > most)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s is '%s': not a number from 0 to %lld", name, text, (long long)most);
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is '%s': not a number from 0 to %lld", name, text, (long long)most);
     *out = value;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 static bool is_present(const environment *e, const launcher_row *row)
@@ -62,29 +62,29 @@ static bool is_present(const environment *e, const launcher_row *row)
     return text_of(e, row->rank) != NULL || text_of(e, row->size) != NULL;
 }
 
-static sc_status read_row(const environment *e, const launcher_row *row, sc_launch *out, sc_error *error)
+static shardc_status read_row(const environment *e, const launcher_row *row, sc_launch *out, shardc_error *error)
 {
     int64_t rank = -1, size = -1, local_rank = -1, local_size = -1;
-    sc_status status = read_number(e, row->rank, UINT32_MAX - 1, &rank, error);
-    if (status == SC_OK)
+    shardc_status status = read_number(e, row->rank, UINT32_MAX - 1, &rank, error);
+    if (status == SHARDC_OK)
         status = read_number(e, row->size, UINT32_MAX, &size, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = read_number(e, row->local_rank, INT32_MAX, &local_rank, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = read_number(e, row->local_size, INT32_MAX, &local_size, error);
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         return status;
     if (rank < 0 || size < 0)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s is set, but %s is not: a rank needs both", rank < 0 ? row->size : row->rank,
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is set, but %s is not: a rank needs both", rank < 0 ? row->size : row->rank,
                             rank < 0 ? row->rank : row->size);
     if (rank >= size)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld: ranks go from 0 to one less than that", row->rank,
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld: ranks go from 0 to one less than that", row->rank,
                             (long long)rank, row->size, (long long)size);
     if (local_size >= 0 && (local_rank >= local_size || local_size > size))
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s is %lld, %s is %lld and %s is %lld: they contradict each other", row->local_rank,
-                            (long long)local_rank, row->local_size, (long long)local_size, row->size, (long long)size);
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, %s is %lld and %s is %lld: they contradict each other",
+                            row->local_rank, (long long)local_rank, row->local_size, (long long)local_size, row->size, (long long)size);
     if (local_rank >= size)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld", row->local_rank, (long long)local_rank, row->size,
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld", row->local_rank, (long long)local_rank, row->size,
                             (long long)size);
     out->launcher = row->launcher;
     out->how = row->how;
@@ -92,32 +92,32 @@ static sc_status read_row(const environment *e, const launcher_row *row, sc_laun
     out->size = (uint32_t)size;
     out->local_rank = (int32_t)local_rank;
     out->local_size = (int32_t)local_size;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-static sc_status read_address(const environment *e, sc_launch *out, sc_error *error)
+static shardc_status read_address(const environment *e, sc_launch *out, shardc_error *error)
 {
     const char *address = text_of(e, "MASTER_ADDR");
     int64_t port = 0;
     if (address != NULL && strlen(address) >= sizeof out->address)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "MASTER_ADDR has %zu characters", strlen(address));
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR has %zu characters", strlen(address));
     if (address != NULL)
         memcpy(out->address, address, strlen(address) + 1);
-    sc_status status = read_number(e, "MASTER_PORT", 65535, &port, error);
+    shardc_status status = read_number(e, "MASTER_PORT", 65535, &port, error);
     out->port = (uint32_t)port;
     return status;
 }
 
 /* What was set by hand must be what mpirun or srun say of the same process. */
-static sc_status check_hand(const sc_launch *by, const sc_launch *hand, sc_error *error)
+static shardc_status check_hand(const sc_launch *by, const sc_launch *hand, shardc_error *error)
 {
     if (by->rank == hand->rank && by->size == hand->size)
-        return SC_OK;
-    return sc_comm_fail(error, SC_ERROR_ARGUMENT, "%s says rank %u of %u, RANK and WORLD_SIZE say rank %u of %u: unset one of them",
+        return SHARDC_OK;
+    return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s says rank %u of %u, RANK and WORLD_SIZE say rank %u of %u: unset one of them",
                         by->how, by->rank, by->size, hand->rank, hand->size);
 }
 
-sc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, sc_error *error)
+shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, shardc_error *error)
 {
     environment e = {.lookup = lookup, .user = user};
     sc_launch second = {.local_rank = -1, .local_size = -1};
@@ -125,17 +125,17 @@ sc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, s
     int chosen = 0;
     while (chosen < ROWS && !is_present(&e, &rows[chosen]))
         chosen++;
-    sc_status status = chosen == ROWS ? SC_OK : read_row(&e, &rows[chosen], out, error);
-    if (status == SC_OK)
+    shardc_status status = chosen == ROWS ? SHARDC_OK : read_row(&e, &rows[chosen], out, error);
+    if (status == SHARDC_OK)
         status = read_address(&e, out, error);
-    if (status != SC_OK || chosen == TORCHRUN || chosen >= SLURM)
+    if (status != SHARDC_OK || chosen == TORCHRUN || chosen >= SLURM)
         return status;
     /* RANK beside mpirun's own, or srun's beside RANK. */
     int other = chosen < BY_HAND ? BY_HAND : SLURM;
     if (!is_present(&e, &rows[other]))
-        return SC_OK;
+        return SHARDC_OK;
     status = read_row(&e, &rows[other], &second, error);
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         return status;
     return chosen == BY_HAND ? check_hand(&second, out, error) : check_hand(out, &second, error);
 }

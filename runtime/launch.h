@@ -34,9 +34,9 @@ typedef const char *sc_launch_lookup(void *user, const char *name);
 
 /* Reads the environment through `lookup` (NULL: getenv). The innermost launcher wins: torchrun, which may have been started by any of the
  * others; then mpirun, which may have been started in a step of Slurm; then RANK and WORLD_SIZE set by hand; then a step of Slurm (not a
- * batch script, which has its variables, too, but is one process). SC_ERROR_ARGUMENT, naming the variable, when values are no numbers,
+ * batch script, which has its variables, too, but is one process). SHARDC_ERROR_ARGUMENT, naming the variable, when values are no numbers,
  * missing beside others or contradict each other: also RANK and WORLD_SIZE by hand against those of mpirun or srun. */
-sc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, sc_error *error);
+shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, shardc_error *error);
 
 /* Whether the ranks find each other by MPI: mpirun started them, or Slurm, and nobody said by MASTER_PORT where to meet over TCP. */
 bool sc_launch_is_by_mpi(const sc_launch *launch);

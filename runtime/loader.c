@@ -19,7 +19,7 @@ struct sc_loader {
     int file;
 };
 
-static void set_error(sc_error *error, sc_status status, const char *what, const char *why)
+static void set_error(shardc_error *error, shardc_status status, const char *what, const char *why)
 {
     error->status = status;
     snprintf(error->text, sizeof error->text, "%s: %s", what, why == NULL ? "unknown" : why);
@@ -70,20 +70,20 @@ static void keep_openmp(void *handle)
         dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-sc_loader *sc_loader_open(const void *bytes, size_t count, sc_error *error)
+sc_loader *sc_loader_open(const void *bytes, size_t count, shardc_error *error)
 {
     if (!is_whole(bytes, count)) {
-        set_error(error, SC_ERROR_DATA, "the program's kernels do not load", "they are no whole object");
+        set_error(error, SHARDC_ERROR_DATA, "the program's kernels do not load", "they are no whole object");
         return NULL;
     }
     sc_loader *loader = malloc(sizeof *loader);
     if (loader == NULL) {
-        set_error(error, SC_ERROR_MEMORY, "the program's kernels", "out of memory");
+        set_error(error, SHARDC_ERROR_MEMORY, "the program's kernels", "out of memory");
         return NULL;
     }
     loader->file = write_file(bytes, count);
     if (loader->file < 0) {
-        set_error(error, SC_ERROR_MEMORY, "the program's kernels", strerror(errno));
+        set_error(error, SHARDC_ERROR_MEMORY, "the program's kernels", strerror(errno));
         free(loader);
         return NULL;
     }
@@ -91,7 +91,7 @@ sc_loader *sc_loader_open(const void *bytes, size_t count, sc_error *error)
     snprintf(path, sizeof path, "/proc/self/fd/%d", loader->file);
     loader->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (loader->handle == NULL) {
-        set_error(error, SC_ERROR_DATA, "the program's kernels do not load", dlerror());
+        set_error(error, SHARDC_ERROR_DATA, "the program's kernels do not load", dlerror());
         close(loader->file);
         free(loader);
         return NULL;
@@ -100,12 +100,12 @@ sc_loader *sc_loader_open(const void *bytes, size_t count, sc_error *error)
     return loader;
 }
 
-sc_kernel_function *sc_loader_symbol(sc_loader *loader, const char *name, sc_error *error)
+sc_kernel_function *sc_loader_symbol(sc_loader *loader, const char *name, shardc_error *error)
 {
     sc_kernel_function *function = NULL;
     void *symbol = dlsym(loader->handle, name);
     if (symbol == NULL)
-        set_error(error, SC_ERROR_DATA, "the program's kernels", dlerror());
+        set_error(error, SHARDC_ERROR_DATA, "the program's kernels", dlerror());
     else
         memcpy(&function, &symbol, sizeof function);
     return function;

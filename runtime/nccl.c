@@ -16,7 +16,7 @@ static const sc_dynlib library = {.title = "NCCL",
                                   .symbols = symbols,
                                   .symbol_count = sizeof symbols / sizeof *symbols};
 
-bool sc_nccl_open(sc_nccl *out, sc_error *error)
+bool sc_nccl_open(sc_nccl *out, shardc_error *error)
 {
     return sc_dynlib_open(&library, out, error);
 }

@@ -63,8 +63,8 @@ typedef struct sc_nccl {
 #undef SYMBOL
 } sc_nccl;
 
-/* False after SC_ERROR_UNAVAILABLE with what is missing and the remedy. */
-bool sc_nccl_open(sc_nccl *out, sc_error *error);
+/* False after SHARDC_ERROR_UNAVAILABLE with what is missing and the remedy. */
+bool sc_nccl_open(sc_nccl *out, shardc_error *error);
 void sc_nccl_close(sc_nccl *nccl);
 
 #endif

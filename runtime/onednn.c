@@ -14,7 +14,7 @@ static const sc_dynlib library = {
 
 bool sc_onednn_open(sc_onednn *out)
 {
-    sc_error error;
+    shardc_error error;
     return sc_dynlib_open(&library, out, &error);
 }
 

@@ -46,8 +46,8 @@ typedef struct join_message {
 } join_message;
 
 typedef struct welcome_message {
-    uint32_t magic, status; /* sc_status */
-    char text[sizeof((sc_error *)0)->text];
+    uint32_t magic, status; /* shardc_status */
+    char text[sizeof((shardc_error *)0)->text];
     uint8_t code[SC_SHA256_BYTES]; /* of the join's number, all above, and the table when one follows */
 } welcome_message;
 
@@ -158,22 +158,22 @@ static void set_port(struct sockaddr_storage *address, uint32_t port)
 
 /* ---- where ---- */
 
-static sc_status choose_port(const sc_launch *launch, uint32_t *out, sc_error *error)
+static shardc_status choose_port(const sc_launch *launch, uint32_t *out, shardc_error *error)
 {
     const char *said = getenv("SHARDC_PORT");
     char *end = NULL;
     if (said != NULL && *said != 0) {
         unsigned long port = strtoul(said, &end, 10);
         if (*end != 0 || port == 0 || port > 65535)
-            return sc_comm_fail(error, SC_ERROR_ARGUMENT, "SHARDC_PORT is '%s': not a port from 1 to 65535", said);
+            return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "SHARDC_PORT is '%s': not a port from 1 to 65535", said);
         *out = (uint32_t)port;
-        return SC_OK;
+        return SHARDC_OK;
     }
     if (launch->port == 0)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "MASTER_PORT is not set: it says on which port of rank 0 the %u ranks meet",
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_PORT is not set: it says on which port of rank 0 the %u ranks meet",
                             launch->size);
     *out = launch->launcher == SC_LAUNCH_TORCHRUN ? (launch->port < 65535 ? launch->port + 1 : 1024) : launch->port;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 static bool is_loopback(const struct sockaddr_storage *address)
@@ -183,19 +183,19 @@ static bool is_loopback(const struct sockaddr_storage *address)
     return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
-static sc_status choose_address(const sc_launch *launch, struct sockaddr_storage *out, sc_error *error)
+static shardc_status choose_address(const sc_launch *launch, struct sockaddr_storage *out, shardc_error *error)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
     const char *host = launch->address[0] == 0 ? "127.0.0.1" : launch->address;
     char service[16];
     uint32_t port = 0;
-    sc_status status = choose_port(launch, &port, error);
-    if (status != SC_OK)
+    shardc_status status = choose_port(launch, &port, error);
+    if (status != SHARDC_OK)
         return status;
     snprintf(service, sizeof service, "%u", port);
     int code = getaddrinfo(host, service, &hints, &found);
     if (code != 0)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': %s", host, gai_strerror(code));
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': %s", host, gai_strerror(code));
     const struct addrinfo *chosen = found;
     while (chosen->ai_next != NULL && chosen->ai_family != AF_INET) /* a name has both kinds: all ranks take the same one */
         chosen = chosen->ai_next;
@@ -204,12 +204,12 @@ static sc_status choose_address(const sc_launch *launch, struct sockaddr_storage
     if (is_known)
         memcpy(out, chosen->ai_addr, chosen->ai_addrlen);
     freeaddrinfo(found);
-    return is_known ? SC_OK : sc_comm_fail(error, SC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': no address of IP", host);
+    return is_known ? SHARDC_OK : sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': no address of IP", host);
 }
 
 /* ---- who listens ---- */
 
-static sc_status listen_at(meeting *m, const struct sockaddr_storage *address, sc_error *error)
+static shardc_status listen_at(meeting *m, const struct sockaddr_storage *address, shardc_error *error)
 {
     char name[ADDRESS_TEXT];
     int on = 1;
@@ -219,8 +219,8 @@ static sc_status listen_at(meeting *m, const struct sockaddr_storage *address, s
               listen(m->listener, SC_RENDEZVOUS_MAX_RANKS) == 0;
     int why = errno;
     name_address(address, name, sizeof name);
-    return ok ? SC_OK
-              : sc_comm_fail(error, SC_ERROR_COMM, "rank %u cannot listen on %s: %s%s", m->rank, name, strerror(why),
+    return ok ? SHARDC_OK
+              : sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u cannot listen on %s: %s%s", m->rank, name, strerror(why),
                              why == EADDRINUSE ? " (set MASTER_PORT, or SHARDC_PORT, to another on all ranks)" : "");
 }
 
@@ -246,7 +246,7 @@ static void take_connections(meeting *m)
         stranger *s = &m->strangers[m->stranger_count];
         *s = (stranger){.socket = socket, .since_ms = now_ms()};
         setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        if (sc_secret_random(s->nonce, NONCE, NULL) != SC_OK) {
+        if (sc_secret_random(s->nonce, NONCE, NULL) != SHARDC_OK) {
             close(socket);
             return;
         }
@@ -258,7 +258,7 @@ static void take_connections(meeting *m)
     }
 }
 
-static void write_welcome(const meeting *m, uint32_t rank, sc_status status, const char *text, bool has_table, uint64_t deadline)
+static void write_welcome(const meeting *m, uint32_t rank, shardc_status status, const char *text, bool has_table, uint64_t deadline)
 {
     welcome_message welcome = {.magic = MAGIC, .status = (uint32_t)status};
     size_t table = has_table ? m->size * sizeof *m->places : 0;
@@ -291,7 +291,7 @@ static void take_join(meeting *m, uint32_t index, uint32_t first)
         meeting aside = *m;
         aside.sockets = &s.socket;
         aside.nonces = (uint8_t(*)[NONCE])(uintptr_t)j->nonce;
-        write_welcome(&aside, 0, SC_ERROR_COMM, why, false, now_ms());
+        write_welcome(&aside, 0, SHARDC_ERROR_COMM, why, false, now_ms());
         close(s.socket);
         return;
     }
@@ -316,7 +316,7 @@ static void hear_stranger(meeting *m, uint32_t index, uint32_t first)
         drop_stranger(m, index, true);
 }
 
-static sc_status fail_absent(const meeting *m, uint32_t first, sc_error *error)
+static shardc_status fail_absent(const meeting *m, uint32_t first, shardc_error *error)
 {
     char list[256] = "";
     uint32_t count = 0;
@@ -329,19 +329,19 @@ static sc_status fail_absent(const meeting *m, uint32_t first, sc_error *error)
         else if (count == 14)
             length += (size_t)snprintf(list + length, sizeof list - length, ", ..");
     }
-    return sc_comm_fail(error, SC_ERROR_TIMEOUT, "%u of %u ranks did not come to rank %u (%s) within %u ms: %s %s", count, m->size, m->rank,
-                        m->where, m->join_ms, count == 1 ? "rank" : "ranks", list);
+    return sc_comm_fail(error, SHARDC_ERROR_TIMEOUT, "%u of %u ranks did not come to rank %u (%s) within %u ms: %s %s", count, m->size,
+                        m->rank, m->where, m->join_ms, count == 1 ? "rank" : "ranks", list);
 }
 
 /* Until all from `first` on have joined. Who joined and goes away again ends it, where `watches`. */
-static sc_status wait_for_joins(meeting *m, uint32_t first, bool watches, sc_error *error)
+static shardc_status wait_for_joins(meeting *m, uint32_t first, bool watches, shardc_error *error)
 {
     for (;;) {
         uint32_t missing = 0, polls = 0;
         for (uint32_t r = first; r < m->size; r++)
             missing += r != m->rank && m->sockets[r] < 0;
         if (missing == 0)
-            return SC_OK;
+            return SHARDC_OK;
         if (left_ms(m->deadline) == 0)
             return fail_absent(m, first, error);
         m->polls[polls++] = (struct pollfd){.fd = m->listener, .events = POLLIN};
@@ -354,7 +354,7 @@ static sc_status wait_for_joins(meeting *m, uint32_t first, bool watches, sc_err
         poll(m->polls, polls, heard > 0 && wait > 1000 ? 1000 : wait);
         for (uint32_t r = first; watches && r < m->size; r++) {
             if (m->polls[1 + heard + r - first].revents != 0)
-                return sc_comm_fail(error, SC_ERROR_COMM, "rank %u left before all %u ranks had come", r, m->size);
+                return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u left before all %u ranks had come", r, m->size);
         }
         for (uint32_t i = heard; i-- > 0;) /* a removal moves a later one, which was heard already */
             hear_stranger(m, i, first);
@@ -365,24 +365,26 @@ static sc_status wait_for_joins(meeting *m, uint32_t first, bool watches, sc_err
 
 /* ---- who comes ---- */
 
-static sc_status fail_join(const meeting *m, uint32_t rank, const struct sockaddr_storage *address, int why, const char *what,
-                           sc_error *error)
+static shardc_status fail_join(const meeting *m, uint32_t rank, const struct sockaddr_storage *address, int why, const char *what,
+                               shardc_error *error)
 {
     char name[ADDRESS_TEXT];
     name_address(address, name, sizeof name);
     if (why == ETIMEDOUT)
-        return sc_comm_fail(error, SC_ERROR_TIMEOUT, "rank %u waited %u ms for rank %u (%s): %s", m->rank, m->join_ms, rank, name, what);
-    return sc_comm_fail(error, SC_ERROR_COMM, "rank %u is not let in by rank %u (%s): %s", m->rank, rank, name, what);
+        return sc_comm_fail(error, SHARDC_ERROR_TIMEOUT, "rank %u waited %u ms for rank %u (%s): %s", m->rank, m->join_ms, rank, name,
+                            what);
+    return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u is not let in by rank %u (%s): %s", m->rank, rank, name, what);
 }
 
 /* A connection over which somebody said hello; again and again, since it may not listen yet, or still be about an earlier meeting. */
-static sc_status connect_to(meeting *m, uint32_t rank, const struct sockaddr_storage *address, hello_message *hello, sc_error *error)
+static shardc_status connect_to(meeting *m, uint32_t rank, const struct sockaddr_storage *address, hello_message *hello,
+                                shardc_error *error)
 {
     for (;;) {
         int on = 1, to = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), why = 0;
         socklen_t size = sizeof why;
         if (to < 0)
-            return sc_comm_fail(error, SC_ERROR_COMM, "rank %u has no socket: %s", m->rank, strerror(errno));
+            return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u has no socket: %s", m->rank, strerror(errno));
         if (connect(to, (const struct sockaddr *)address, length_of(address)) != 0 && errno != EINPROGRESS)
             why = errno;
         struct pollfd p = {.fd = to, .events = POLLOUT};
@@ -399,7 +401,7 @@ static sc_status connect_to(meeting *m, uint32_t rank, const struct sockaddr_sto
         if (why == 0) {
             setsockopt(to, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
             m->sockets[rank] = to;
-            return SC_OK;
+            return SHARDC_OK;
         }
         close(to);
         if (left_ms(m->deadline) == 0)
@@ -409,21 +411,22 @@ static sc_status connect_to(meeting *m, uint32_t rank, const struct sockaddr_sto
 }
 
 /* This rank listens on the address from which it reaches rank 0. */
-static sc_status listen_beside(meeting *m, uint32_t *out_port, sc_error *error)
+static shardc_status listen_beside(meeting *m, uint32_t *out_port, shardc_error *error)
 {
     struct sockaddr_storage own = {0};
     socklen_t length = sizeof own;
     if (getsockname(m->sockets[0], (struct sockaddr *)&own, &length) != 0)
-        return sc_comm_fail(error, SC_ERROR_COMM, "rank %u has no address: %s", m->rank, strerror(errno));
+        return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u has no address: %s", m->rank, strerror(errno));
     set_port(&own, 0);
-    sc_status status = listen_at(m, &own, error);
+    shardc_status status = listen_at(m, &own, error);
     length = sizeof own;
-    if (status == SC_OK && getsockname(m->listener, (struct sockaddr *)&own, &length) == 0)
+    if (status == SHARDC_OK && getsockname(m->listener, (struct sockaddr *)&own, &length) == 0)
         *out_port = port_of(&own);
     return status;
 }
 
-static sc_status read_welcome(meeting *m, uint32_t rank, const struct sockaddr_storage *address, const uint8_t *nonce, sc_error *error)
+static shardc_status read_welcome(meeting *m, uint32_t rank, const struct sockaddr_storage *address, const uint8_t *nonce,
+                                  shardc_error *error)
 {
     welcome_message welcome = {0};
     uint8_t code[SC_SHA256_BYTES];
@@ -431,7 +434,7 @@ static sc_status read_welcome(meeting *m, uint32_t rank, const struct sockaddr_s
     size_t table = has_table ? m->size * sizeof *m->places : 0;
     uint64_t deadline = m->deadline + GRACE_MS;
     int why = move_all(m->sockets[rank], &welcome, sizeof welcome, false, deadline);
-    if (why == 0 && welcome.magic == MAGIC && welcome.status != SC_OK)
+    if (why == 0 && welcome.magic == MAGIC && welcome.status != SHARDC_OK)
         table = 0;
     if (why == 0 && welcome.magic == MAGIC && table > 0)
         why = move_all(m->sockets[rank], m->places, table, false, deadline);
@@ -443,21 +446,21 @@ static sc_status read_welcome(meeting *m, uint32_t rank, const struct sockaddr_s
     if (welcome.magic != MAGIC || !sc_sha256_equal(code, welcome.code))
         return fail_join(m, rank, address, EPROTO, "it does not know the secret", error);
     welcome.text[sizeof welcome.text - 1] = 0;
-    return welcome.status == SC_OK
-               ? SC_OK
-               : sc_comm_fail(error, welcome.status == SC_ERROR_TIMEOUT ? SC_ERROR_TIMEOUT : SC_ERROR_COMM, "%s", welcome.text);
+    return welcome.status == SHARDC_OK
+               ? SHARDC_OK
+               : sc_comm_fail(error, welcome.status == SHARDC_ERROR_TIMEOUT ? SHARDC_ERROR_TIMEOUT : SHARDC_ERROR_COMM, "%s", welcome.text);
 }
 
-static sc_status join(meeting *m, uint32_t rank, const struct sockaddr_storage *address, uint32_t *port, sc_error *error)
+static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_storage *address, uint32_t *port, shardc_error *error)
 {
     hello_message hello;
     join_message j = {.magic = MAGIC, .version = VERSION, .rank = m->rank, .size = m->size, .to = rank};
-    sc_status status = connect_to(m, rank, address, &hello, error);
-    if (status == SC_OK && *port == 0)
+    shardc_status status = connect_to(m, rank, address, &hello, error);
+    if (status == SHARDC_OK && *port == 0)
         status = listen_beside(m, port, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = sc_secret_random(j.nonce, sizeof j.nonce, error);
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         return status;
     j.port = *port;
     code_of(m, "join", hello.nonce, &j, offsetof(join_message, code), NULL, 0, j.code);
@@ -467,7 +470,7 @@ static sc_status join(meeting *m, uint32_t rank, const struct sockaddr_storage *
 
 /* ---- the whole ---- */
 
-static void tell_failure(const meeting *m, const sc_error *error)
+static void tell_failure(const meeting *m, const shardc_error *error)
 {
     for (uint32_t r = 1; r < m->size; r++) {
         if (m->sockets[r] >= 0)
@@ -475,74 +478,74 @@ static void tell_failure(const meeting *m, const sc_error *error)
     }
 }
 
-static sc_status meet_as_first(meeting *m, const struct sockaddr_storage *address, sc_error *error)
+static shardc_status meet_as_first(meeting *m, const struct sockaddr_storage *address, shardc_error *error)
 {
     uint32_t word = MAGIC;
-    sc_status status = listen_at(m, address, error);
-    if (status != SC_OK)
+    shardc_status status = listen_at(m, address, error);
+    if (status != SHARDC_OK)
         return status;
     m->places[0].address = *address;
     status = wait_for_joins(m, 1, true, error);
-    if (status != SC_OK) {
+    if (status != SHARDC_OK) {
         tell_failure(m, error);
         return status;
     }
     uint64_t deadline = m->deadline + GRACE_MS;
     for (uint32_t r = 1; r < m->size; r++)
-        write_welcome(m, r, SC_OK, "", true, deadline);
+        write_welcome(m, r, SHARDC_OK, "", true, deadline);
     for (uint32_t r = 1; r < m->size; r++) {
         if (move_all(m->sockets[r], &word, sizeof word, false, deadline) != 0 || word != MAGIC)
-            return sc_comm_fail(error, SC_ERROR_COMM, "rank %u left before every two of the %u ranks were connected", r, m->size);
+            return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u left before every two of the %u ranks were connected", r, m->size);
     }
     close(m->listener);
     m->listener = -1;
     for (uint32_t r = 1; r < m->size; r++)
         move_all(m->sockets[r], &word, sizeof word, true, deadline); /* who is gone by now is found by the first call */
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-static sc_status meet_as_other(meeting *m, const struct sockaddr_storage *address, sc_error *error)
+static shardc_status meet_as_other(meeting *m, const struct sockaddr_storage *address, shardc_error *error)
 {
     uint32_t word = MAGIC, port = 0;
-    sc_status status = join(m, 0, address, &port, error);
-    for (uint32_t r = 1; r < m->rank && status == SC_OK; r++)
+    shardc_status status = join(m, 0, address, &port, error);
+    for (uint32_t r = 1; r < m->rank && status == SHARDC_OK; r++)
         status = join(m, r, &m->places[r].address, &port, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = wait_for_joins(m, m->rank + 1, false, error);
-    for (uint32_t r = m->rank + 1; r < m->size && status == SC_OK; r++)
-        write_welcome(m, r, SC_OK, "", false, m->deadline);
-    if (status != SC_OK)
+    for (uint32_t r = m->rank + 1; r < m->size && status == SHARDC_OK; r++)
+        write_welcome(m, r, SHARDC_OK, "", false, m->deadline);
+    if (status != SHARDC_OK)
         return status;
     uint64_t deadline = m->deadline + GRACE_MS;
     int why = move_all(m->sockets[0], &word, sizeof word, true, deadline);
     if (why == 0)
         why = move_all(m->sockets[0], &word, sizeof word, false, deadline);
-    return why == 0 && word == MAGIC ? SC_OK : fail_join(m, 0, address, why, "a rank left before every two were connected", error);
+    return why == 0 && word == MAGIC ? SHARDC_OK : fail_join(m, 0, address, why, "a rank left before every two were connected", error);
 }
 
-sc_status sc_rendezvous_meet(const sc_launch *launch, uint32_t join_ms, int *sockets, sc_error *error)
+shardc_status sc_rendezvous_meet(const sc_launch *launch, uint32_t join_ms, int *sockets, shardc_error *error)
 {
     struct sockaddr_storage address;
-    sc_error reason = {.status = SC_OK};
+    shardc_error reason = {.status = SHARDC_OK};
     meeting m = {.launch = launch, .rank = launch->rank, .size = launch->size, .listener = -1, .sockets = sockets};
     m.join_ms = join_ms == 0 ? SC_RENDEZVOUS_JOIN_MS : join_ms;
     m.deadline = now_ms() + m.join_ms;
     for (uint32_t r = 0; r < m.size; r++)
         sockets[r] = -1;
     if (m.size == 1)
-        return SC_OK;
+        return SHARDC_OK;
     if (m.size > SC_RENDEZVOUS_MAX_RANKS)
-        return sc_comm_fail(error, SC_ERROR_ARGUMENT, "a world over TCP has at most %d ranks, not %u", (int)SC_RENDEZVOUS_MAX_RANKS,
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "a world over TCP has at most %d ranks, not %u", (int)SC_RENDEZVOUS_MAX_RANKS,
                             m.size);
     m.places = calloc(m.size, sizeof *m.places);
     m.nonces = calloc(m.size, sizeof *m.nonces);
     m.polls = calloc(m.size + STRANGERS + 1u, sizeof *m.polls);
-    sc_status status = choose_address(launch, &address, &reason);
+    shardc_status status = choose_address(launch, &address, &reason);
     if (m.places == NULL || m.nonces == NULL || m.polls == NULL)
-        status = sc_comm_fail(&reason, SC_ERROR_MEMORY, "a world of %u ranks: out of memory", m.size);
-    if (status == SC_OK)
+        status = sc_comm_fail(&reason, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", m.size);
+    if (status == SHARDC_OK)
         status = sc_secret_read(is_loopback(&address) || launch->local_size == (int32_t)launch->size, m.secret, &reason);
-    if (status == SC_OK) {
+    if (status == SHARDC_OK) {
         name_address(&address, m.where, sizeof m.where);
         status = m.rank == 0 ? meet_as_first(&m, &address, &reason) : meet_as_other(&m, &address, &reason);
     }
@@ -550,7 +553,7 @@ sc_status sc_rendezvous_meet(const sc_launch *launch, uint32_t join_ms, int *soc
         drop_stranger(&m, 0, true);
     if (m.listener >= 0)
         close(m.listener);
-    for (uint32_t r = 0; status != SC_OK && r < m.size; r++) {
+    for (uint32_t r = 0; status != SHARDC_OK && r < m.size; r++) {
         if (sockets[r] >= 0)
             close(sockets[r]);
         sockets[r] = -1;
@@ -558,5 +561,5 @@ sc_status sc_rendezvous_meet(const sc_launch *launch, uint32_t join_ms, int *soc
     free(m.places);
     free(m.nonces);
     free(m.polls);
-    return status == SC_OK ? SC_OK : sc_comm_fail(error, status, "%s", reason.text);
+    return status == SHARDC_OK ? SHARDC_OK : sc_comm_fail(error, status, "%s", reason.text);
 }

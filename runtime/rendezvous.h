@@ -18,9 +18,9 @@
 enum { SC_RENDEZVOUS_MAX_RANKS = 1024, SC_RENDEZVOUS_JOIN_MS = 120000 /* unless told otherwise */ };
 
 /* Sets sockets[r] to a non-blocking connection with rank r, for all `launch->size` ranks; -1 for this one. The caller closes them. Every
- * rank calls this as often as the others, in the same order of worlds. SC_ERROR_TIMEOUT names the ranks that did not come within `join_ms`;
- * SC_ERROR_ARGUMENT: the environment does not say where, or the secret is not readable; SC_ERROR_COMM: refused, or a rank left. Then no
- * socket is open. */
-sc_status sc_rendezvous_meet(const sc_launch *launch, uint32_t join_ms, int *sockets, sc_error *error);
+ * rank calls this as often as the others, in the same order of worlds. SHARDC_ERROR_TIMEOUT names the ranks that did not come within
+ * `join_ms`; SHARDC_ERROR_ARGUMENT: the environment does not say where, or the secret is not readable; SHARDC_ERROR_COMM: refused, or a
+ * rank left. Then no socket is open. */
+shardc_status sc_rendezvous_meet(const sc_launch *launch, uint32_t join_ms, int *sockets, shardc_error *error);
 
 #endif

@@ -51,7 +51,7 @@ static uint64_t hash_of_collectives(const sc_image *image)
 
 enum { WHOLE, COLLECTIVES, HASHES };
 
-sc_status sc_session_same_program(sc_comm *comm, const sc_image *image, sc_error *error)
+shardc_status sc_session_same_program(sc_comm *comm, const sc_image *image, shardc_error *error)
 {
     uint32_t ranks = sc_comm_size(comm), others = 0, first = 0;
     uint64_t mine[HASHES] = {[WHOLE] = image->hash, [COLLECTIVES] = hash_of_collectives(image)};
@@ -59,22 +59,22 @@ sc_status sc_session_same_program(sc_comm *comm, const sc_image *image, sc_error
     if (all == NULL)
         sc_comm_abort(comm, "there is not enough memory to compare programs");
     if (all == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory to compare the programs of %u ranks", ranks);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to compare the programs of %u ranks", ranks);
     sc_comm_part part = {mine, all, (int64_t)ranks * HASHES, SC_DTYPE_i64};
     sc_comm_call call = {.kind = SC_COMM_ALL_GATHER, .part_count = 1, .parts = &part, .what = "program"};
-    sc_error reason = {.status = SC_OK};
-    sc_status status = sc_comm_run(sc_comm_world(comm), &call, &reason);
-    for (uint32_t r = ranks; status == SC_OK && r-- > 1;) {
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status status = sc_comm_run(sc_comm_world(comm), &call, &reason);
+    for (uint32_t r = ranks; status == SHARDC_OK && r-- > 1;) {
         if (all[r][WHOLE] != all[0][WHOLE]) {
             first = r;
             others++;
         }
     }
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         sc_fail(error, status, "%s", reason.text);
     else if (others > 0)
         status =
-            sc_fail(error, SC_ERROR_ARGUMENT,
+            sc_fail(error, SHARDC_ERROR_ARGUMENT,
                     "the ranks of the job were started with different programs: %u of %u %s another one than rank 0, rank %u for one; %s",
                     others, ranks, others > 1 ? "have" : "has", first,
                     all[first][COLLECTIVES] != all[0][COLLECTIVES] ? "its collectives are others, too"

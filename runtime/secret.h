@@ -11,11 +11,11 @@
 enum { SC_SECRET_BYTES = 32 };
 
 /* From SHARDC_SECRET, any text; without it, where all ranks are on one machine, from /tmp/shardc-secret-UID, a file of random bytes that
- * whoever comes first makes. It must be the user's own, a plain file, and closed to everybody else: SC_ERROR_ARGUMENT if not, or when there
- * are several machines and no SHARDC_SECRET. */
-sc_status sc_secret_read(bool is_one_machine, uint8_t out[SC_SECRET_BYTES], sc_error *error);
+ * whoever comes first makes. It must be the user's own, a plain file, and closed to everybody else: SHARDC_ERROR_ARGUMENT if not, or when
+ * there are several machines and no SHARDC_SECRET. */
+shardc_status sc_secret_read(bool is_one_machine, uint8_t out[SC_SECRET_BYTES], shardc_error *error);
 
 /* Bytes that nobody can guess. */
-sc_status sc_secret_random(void *out, size_t size, sc_error *error);
+shardc_status sc_secret_random(void *out, size_t size, shardc_error *error);
 
 #endif

@@ -26,7 +26,7 @@ typedef struct sc_bound {
 typedef struct sc_device sc_device; /* runtime/device.h */
 
 typedef struct sc_rank {
-    sc_session *session;
+    shardc_session *session;
     uint32_t rank; /* of the mesh */
     char *arena;   /* arena_bytes of the device, aligned to SC_IMAGE_ALIGN */
     void *device_state;
@@ -36,16 +36,16 @@ typedef struct sc_rank {
     void *bound_memory;       /* of all bound instructions */
     int64_t *params;          /* room for those of one kernel */
     uint32_t in_flight;       /* collectives that were started and not waited for */
-    sc_func_profile *profile; /* by function */
-    sc_status status;         /* of the last job */
-    sc_error error;
+    shardc_func_profile *profile; /* by function */
+    shardc_status status;         /* of the last job */
+    shardc_error error;
     bool has_lost_world; /* a collective failed */
 } sc_rank;
 
-struct sc_session {
-    const sc_executable *program;
+struct shardc_session {
+    const shardc_executable *program;
     const sc_image *image;
-    sc_session_options options;
+    shardc_session_options options;
     const sc_device *device;
     void *device_state;
     sc_workers *workers;
@@ -55,46 +55,46 @@ struct sc_session {
     bool owns_world;    /* closes it */
     uint64_t seed, step;
     uint32_t micro_batch;
-    void (*trace)(void *user, const sc_trace_event *event);
+    void (*trace)(void *user, const shardc_trace_event *event);
     void *trace_user;
     bool gemms_only; /* measuring: every other instruction is passed over, so that results mean nothing */
     bool no_graphs;  /* measuring: cards get a function's launches one by one, as on its first run */
 };
 
 /* A session with one rank in this process, whose end of the world is given; it stays the caller's and outlives the session. */
-sc_status sc_session_new_with_comm(const sc_executable *program, const sc_session_options *options, sc_comm *comm, sc_session **out,
-                                   sc_error *error);
+shardc_status sc_session_new_with_comm(const shardc_executable *program, const shardc_session_options *options, sc_comm *comm, shardc_session **out,
+                                   shardc_error *error);
 
 /* ---- same_program.c ---- */
-/* Whether all ranks have this program: SC_ERROR_ARGUMENT names one that has not, and whether its collectives differ. Every rank calls it. */
-sc_status sc_session_same_program(sc_comm *comm, const sc_image *image, sc_error *error);
+/* Whether all ranks have this program: SHARDC_ERROR_ARGUMENT names one that has not, and whether its collectives differ. Every rank calls it. */
+shardc_status sc_session_same_program(sc_comm *comm, const sc_image *image, shardc_error *error);
 
 /* ---- bind.c ---- */
 /* Sets rank->funcs and what they point to; on the rank's thread. */
-sc_status sc_rank_bind(sc_rank *rank, sc_error *error);
+shardc_status sc_rank_bind(sc_rank *rank, shardc_error *error);
 /* Gives the bound collectives their groups, which `comm` makes. */
-sc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, sc_error *error);
+shardc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, shardc_error *error);
 void sc_rank_unbind(sc_rank *rank);
 
 /* ---- exec.c ---- */
 /* Runs a function's instructions on the rank's thread. A check that fails is remembered, and the rest is run all the same, since other
  * ranks count on this one; an error of a collective ends it. */
-sc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sc_error *error);
+shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error);
 /* rank->params of an instruction that calls a kernel. */
 void sc_rank_set_params(sc_rank *rank, const sc_image_instr *instr, uint32_t micro_batch);
 /* What a failed kernel gave back, in words: the check's message with the place and the value in it. */
-void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_t failure, sc_error *error);
+void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_t failure, shardc_error *error);
 
 /* ---- session.c ---- */
 /* work(rank, user, &rank->error) on every rank's thread; its status becomes rank->status. */
-void sc_session_each_rank(sc_session *session, sc_status (*work)(sc_rank *rank, void *user, sc_error *error), void *user);
+void sc_session_each_rank(shardc_session *session, shardc_status (*work)(sc_rank *rank, void *user, shardc_error *error), void *user);
 /* Among processes all ranks must come to the same conclusion: what failed on one fails on all, and those without an error of their own get
- * SC_ERROR_COMM. Every rank calls this. */
-sc_status sc_session_agree(sc_session *session, sc_status status, sc_error *error);
+ * SHARDC_ERROR_COMM. Every rank calls this. */
+shardc_status sc_session_agree(shardc_session *session, shardc_status status, shardc_error *error);
 /* The first error of the ranks' last job, in their order; agreed upon. */
-sc_status sc_session_outcome(sc_session *session, sc_error *error);
+shardc_status sc_session_outcome(shardc_session *session, shardc_error *error);
 /* Makes a new world where the old one was lost, as far as that is possible. */
-sc_status sc_session_recover(sc_session *session, sc_error *error);
+shardc_status sc_session_recover(shardc_session *session, shardc_error *error);
 
 /* ---- values.c ---- */
 static inline void *sc_rank_buffer(const sc_rank *rank, uint32_t buffer)
@@ -103,13 +103,13 @@ static inline void *sc_rank_buffer(const sc_rank *rank, uint32_t buffer)
 }
 
 /* From and to whole values, on the calling thread, while nothing runs. `name` for messages. */
-sc_status sc_session_scatter(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
-                             sc_error *error);
-sc_status sc_session_gather(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
-                            sc_error *error);
+shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
+                             shardc_error *error);
+shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
+                            shardc_error *error);
 /* Sets a state, and its master, from whole values of any element. */
-sc_status sc_session_set_elements(sc_session *session, uint32_t state, const void *data, sc_element element, sc_error *error);
+shardc_status sc_session_set_elements(shardc_session *session, uint32_t state, const void *data, sc_element element, shardc_error *error);
 /* The element of a dtype's name; of `stored` when it is NULL. */
-sc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, sc_error *error);
+shardc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, shardc_error *error);
 
 #endif

@@ -14,9 +14,9 @@ static bool is_saved(const sc_image_state *state, bool all)
 
 /* ---- loading ---- */
 
-static sc_status refuse_file(const sc_safetensors_error *reason, sc_error *error)
+static shardc_status refuse_file(const sc_safetensors_error *reason, shardc_error *error)
 {
-    return sc_fail(error, SC_ERROR_DATA, "%.*s", (int)strcspn(reason->text, "\n"), reason->text);
+    return sc_fail(error, SHARDC_ERROR_DATA, "%.*s", (int)strcspn(reason->text, "\n"), reason->text);
 }
 
 static bool is_float(sc_element element)
@@ -24,26 +24,26 @@ static bool is_float(sc_element element)
     return element == SC_ELEMENT_F64 || element == SC_ELEMENT_F32 || element == SC_ELEMENT_BF16 || element == SC_ELEMENT_F16;
 }
 
-static sc_status check_tensor(const sc_image_state *state, const sc_safetensor *tensor, const char *path, sc_error *error)
+static shardc_status check_tensor(const sc_image_state *state, const sc_safetensor *tensor, const char *path, shardc_error *error)
 {
     if (tensor == NULL)
-        return sc_fail(error, SC_ERROR_DATA, "%s has no tensor '%s'", path, state->path);
+        return sc_fail(error, SHARDC_ERROR_DATA, "%s has no tensor '%s'", path, state->path);
     bool fits = tensor->rank == state->tensor.rank;
     for (uint32_t i = 0; fits && i < tensor->rank; i++)
         fits = tensor->shape[i] == (uint64_t)state->tensor.dims[i].size;
     if (!fits)
-        return sc_fail(error, SC_ERROR_DATA, "%s: tensor '%s' is of another shape than the program's", path, state->path);
+        return sc_fail(error, SHARDC_ERROR_DATA, "%s: tensor '%s' is of another shape than the program's", path, state->path);
     if (is_float(tensor->element) != sc_dtype_is_float(state->tensor.dtype))
-        return sc_fail(error, SC_ERROR_DATA, "%s: tensor '%s' holds %s, the program's is %s", path, state->path,
+        return sc_fail(error, SHARDC_ERROR_DATA, "%s: tensor '%s' holds %s, the program's is %s", path, state->path,
                        sc_element_name(tensor->element), sc_dtypes[state->tensor.dtype].name);
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-static sc_status check_file(const sc_session *session, const sc_safetensors *file, const char *path, bool all, sc_error *error)
+static shardc_status check_file(const shardc_session *session, const sc_safetensors *file, const char *path, bool all, shardc_error *error)
 {
     const sc_image *image = session->image;
-    sc_status status = SC_OK;
-    for (uint32_t i = 0; status == SC_OK && i < image->state_count; i++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; status == SHARDC_OK && i < image->state_count; i++) {
         if (is_saved(&image->states[i], all))
             status = check_tensor(&image->states[i], sc_safetensors_find(file, image->states[i].path), path, error);
     }
@@ -51,11 +51,11 @@ static sc_status check_file(const sc_session *session, const sc_safetensors *fil
 }
 
 /* Parameters first: what sets a master with its parameter's value must not come after the master's own. */
-static sc_status set_states(sc_session *session, const sc_safetensors *file, bool all, sc_error *error)
+static shardc_status set_states(shardc_session *session, const sc_safetensors *file, bool all, shardc_error *error)
 {
     const sc_image *image = session->image;
-    sc_status status = SC_OK;
-    for (uint32_t i = 0; status == SC_OK && i < 2 * image->state_count; i++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; status == SHARDC_OK && i < 2 * image->state_count; i++) {
         uint32_t index = i % image->state_count;
         const sc_image_state *state = &image->states[index];
         bool is_param = state->kind == SC_STATE_PARAM;
@@ -67,13 +67,13 @@ static sc_status set_states(sc_session *session, const sc_safetensors *file, boo
     return status;
 }
 
-sc_status sc_session_load(sc_session *session, const char *path, bool all, sc_error *error)
+shardc_status shardc_session_load(shardc_session *session, const char *path, bool all, shardc_error *error)
 {
     sc_safetensors_error reason = {0};
     sc_safetensors *file = sc_safetensors_open(path, &reason);
-    sc_status status = file == NULL ? refuse_file(&reason, error) : check_file(session, file, path, all, error);
+    shardc_status status = file == NULL ? refuse_file(&reason, error) : check_file(session, file, path, all, error);
     status = sc_session_agree(session, status, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = set_states(session, file, all, error);
     sc_safetensors_close(file);
     return status;
@@ -88,7 +88,7 @@ typedef struct saving {
     void **values;
 } saving;
 
-static sc_status gather_item(sc_session *session, uint32_t index, saving *s, sc_error *error)
+static shardc_status gather_item(shardc_session *session, uint32_t index, saving *s, shardc_error *error)
 {
     const sc_image_state *state = &session->image->states[index];
     uint32_t at = s->count;
@@ -99,38 +99,38 @@ static sc_status gather_item(sc_session *session, uint32_t index, saving *s, sc_
     }
     s->values[at] = malloc(bytes);
     if (s->values[at] == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory to write '%s'", state->path);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to write '%s'", state->path);
     s->items[at] = (sc_safetensors_item){.name = state->path,
                                          .element = sc_element_of_dtype(state->tensor.dtype),
                                          .rank = state->tensor.rank,
                                          .shape = s->shapes[at],
                                          .raw = s->values[at]};
     s->count++;
-    return sc_session_get_state(session, index, s->values[at], NULL, error);
+    return shardc_session_get_state(session, index, s->values[at], NULL, error);
 }
 
-static sc_status gather_items(sc_session *session, bool all, saving *s, sc_error *error)
+static shardc_status gather_items(shardc_session *session, bool all, saving *s, shardc_error *error)
 {
     const sc_image *image = session->image;
     s->items = calloc(image->state_count + 1u, sizeof *s->items);
     s->shapes = calloc(image->state_count + 1u, sizeof *s->shapes);
     s->values = calloc(image->state_count + 1u, sizeof *s->values);
     if (s->items == NULL || s->shapes == NULL || s->values == NULL)
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory to write the state");
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to write the state");
     for (uint32_t i = 0; i < image->state_count; i++) {
-        sc_status status = is_saved(&image->states[i], all) ? gather_item(session, i, s, error) : SC_OK;
-        if (status != SC_OK)
+        shardc_status status = is_saved(&image->states[i], all) ? gather_item(session, i, s, error) : SHARDC_OK;
+        if (status != SHARDC_OK)
             return status;
     }
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-sc_status sc_session_save(sc_session *session, const char *path, bool all, sc_error *error)
+shardc_status shardc_session_save(shardc_session *session, const char *path, bool all, shardc_error *error)
 {
     saving s = {0};
     sc_safetensors_error reason = {0};
-    sc_status status = gather_items(session, all, &s, error);
-    if (status == SC_OK && session->first_rank == 0 && !sc_safetensors_write(path, s.items, s.count, NULL, 0, &reason))
+    shardc_status status = gather_items(session, all, &s, error);
+    if (status == SHARDC_OK && session->first_rank == 0 && !sc_safetensors_write(path, s.items, s.count, NULL, 0, &reason))
         status = refuse_file(&reason, error);
     status = sc_session_agree(session, status, error); /* and wait until the file is there */
     for (uint32_t i = 0; i < s.count; i++)

@@ -4,18 +4,18 @@
 
 #include "runtime/device.h"
 
-sc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, sc_error *error)
+shardc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, shardc_error *error)
 {
     sc_dtype found = dtype == NULL ? stored : sc_dtype_find(dtype);
     if (found == SC_DTYPE_COUNT)
-        return sc_fail(error, SC_ERROR_ARGUMENT, "there is no dtype '%s'", dtype);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "there is no dtype '%s'", dtype);
     *out = sc_element_of_dtype(found);
-    return SC_OK;
+    return SHARDC_OK;
 }
 
-static sc_status bad_element(const char *name, const sc_whole *whole, int64_t at, const char *dtype, sc_error *error)
+static shardc_status bad_element(const char *name, const sc_whole *whole, int64_t at, const char *dtype, shardc_error *error)
 {
-    return sc_fail(error, SC_ERROR_DATA, "element %lld of '%s' is %.17g, which %s does not hold", (long long)at, name,
+    return sc_fail(error, SHARDC_ERROR_DATA, "element %lld of '%s' is %.17g, which %s does not hold", (long long)at, name,
                    sc_element_load(whole->element, whole->data, (uint64_t)at), dtype);
 }
 
@@ -26,15 +26,15 @@ typedef struct staging {
     int64_t bytes;
 } staging;
 
-static sc_status open_staging(const sc_session *session, const sc_image_tensor *tensor, staging *out, sc_error *error)
+static shardc_status open_staging(const shardc_session *session, const sc_image_tensor *tensor, staging *out, shardc_error *error)
 {
     *out = (staging){.bytes = sc_image_tensor_bytes(tensor)};
     if (session->device->is_host)
-        return SC_OK;
+        return SHARDC_OK;
     out->memory = malloc((size_t)out->bytes + 1);
     return out->memory != NULL
-               ? SC_OK
-               : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a shard of %lld bytes", (long long)out->bytes);
+               ? SHARDC_OK
+               : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a shard of %lld bytes", (long long)out->bytes);
 }
 
 /* Where the host writes what the buffer is to hold; give_staged brings it there. */
@@ -43,20 +43,20 @@ static void *staged(const staging *room, const sc_rank *rank, uint32_t buffer)
     return room->memory != NULL ? room->memory : sc_rank_buffer(rank, buffer);
 }
 
-static sc_status give_staged(const staging *room, sc_rank *rank, uint32_t buffer, sc_error *error)
+static shardc_status give_staged(const staging *room, sc_rank *rank, uint32_t buffer, shardc_error *error)
 {
-    return room->memory == NULL ? SC_OK : rank->session->device->write(rank, buffer, room->memory, room->bytes, error);
+    return room->memory == NULL ? SHARDC_OK : rank->session->device->write(rank, buffer, room->memory, room->bytes, error);
 }
 
 /* ---- whole values ---- */
 
-sc_status sc_session_scatter(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
-                             sc_error *error)
+shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole,
+                                 const char *name, shardc_error *error)
 {
     int64_t bad = 0;
     staging room;
-    sc_status status = open_staging(session, tensor, &room, error);
-    for (uint32_t r = 0; status == SC_OK && r < session->rank_count; r++) {
+    shardc_status status = open_staging(session, tensor, &room, error);
+    for (uint32_t r = 0; status == SHARDC_OK && r < session->rank_count; r++) {
         sc_rank *rank = &session->ranks[r];
         if (!sc_shard_scatter(tensor, rank->rank, whole, staged(&room, rank, buffer), &bad))
             status = bad_element(name, whole, bad, sc_dtypes[tensor->dtype].name, error);
@@ -68,12 +68,12 @@ sc_status sc_session_scatter(sc_session *session, const sc_image_tensor *tensor,
 }
 
 /* The shard of a rank: where it lies, or a copy: of what lies on a device, and of a rank elsewhere, which sends it to everybody. */
-static sc_status fetch_shard(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, uint64_t rank, void *copy,
-                             const void **out, sc_error *error)
+static shardc_status fetch_shard(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, uint64_t rank, void *copy,
+                                 const void **out, shardc_error *error)
 {
     sc_rank *self = &session->ranks[0];
     uint64_t index = rank - session->first_rank;
-    sc_status read = SC_OK;
+    shardc_status read = SHARDC_OK;
     *out = copy;
     if (rank >= session->first_rank && index < session->rank_count) {
         sc_rank *own = &session->ranks[index];
@@ -84,86 +84,87 @@ static sc_status fetch_shard(sc_session *session, const sc_image_tensor *tensor,
     }
     if (!session->device->is_host)
         read = sc_session_agree(session, read, error);
-    if (session->rank_count == session->image->ranks || read != SC_OK)
+    if (session->rank_count == session->image->ranks || read != SHARDC_OK)
         return read;
     sc_comm_part part = {*out, (void *)*out, sc_image_tensor_bytes(tensor) / sc_dtypes[tensor->dtype].bytes, tensor->dtype};
     sc_comm_call call = {.kind = SC_COMM_BROADCAST, .part_count = 1, .parts = &part, .from = (int32_t)rank, .what = "value"};
-    sc_error reason = {.status = SC_OK};
-    sc_status status = sc_comm_run(sc_comm_world(self->comm), &call, &reason);
-    session->is_world_lost = session->is_world_lost || status != SC_OK;
-    return status == SC_OK ? SC_OK : sc_fail(error, status, "%s", reason.text);
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status status = sc_comm_run(sc_comm_world(self->comm), &call, &reason);
+    session->is_world_lost = session->is_world_lost || status != SHARDC_OK;
+    return status == SHARDC_OK ? SHARDC_OK : sc_fail(error, status, "%s", reason.text);
 }
 
-sc_status sc_session_gather(sc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
-                            sc_error *error)
+shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole,
+                                const char *name, shardc_error *error)
 {
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     int64_t bad = -1;
     void *copy = NULL;
     if (session->rank_count < session->image->ranks || !session->device->is_host) {
         copy = malloc((size_t)sc_image_tensor_bytes(tensor) + 1);
         status = sc_session_agree(
-            session, copy != NULL ? SC_OK : sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for a shard of '%s'", name), error);
+            session, copy != NULL ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a shard of '%s'", name),
+            error);
     }
-    for (uint64_t rank = 0; status == SC_OK && rank < session->image->ranks; rank++) {
+    for (uint64_t rank = 0; status == SHARDC_OK && rank < session->image->ranks; rank++) {
         const void *local;
         if (!sc_shard_is_given(tensor, rank))
             continue;
         status = fetch_shard(session, tensor, buffer, rank, copy, &local, error);
         /* Among processes the others count on this rank's part in every broadcast, whatever it thinks of the value. */
-        if (status == SC_OK && bad < 0)
+        if (status == SHARDC_OK && bad < 0)
             sc_shard_gather(tensor, rank, local, whole, &bad);
     }
     free(copy);
-    if (status == SC_OK && bad >= 0)
-        status = sc_fail(error, SC_ERROR_DATA, "element %lld of '%s' is no value of the dtype that is wanted", (long long)bad, name);
+    if (status == SHARDC_OK && bad >= 0)
+        status = sc_fail(error, SHARDC_ERROR_DATA, "element %lld of '%s' is no value of the dtype that is wanted", (long long)bad, name);
     return status;
 }
 
 /* ---- state ---- */
 
-static sc_status check_state(const sc_session *session, uint32_t state, sc_error *error)
+static shardc_status check_state(const shardc_session *session, uint32_t state, shardc_error *error)
 {
     if (state < session->image->state_count)
-        return SC_OK;
-    return sc_fail(error, SC_ERROR_ARGUMENT, "there is no state %u", state);
+        return SHARDC_OK;
+    return sc_fail(error, SHARDC_ERROR_ARGUMENT, "there is no state %u", state);
 }
 
-sc_status sc_session_set_elements(sc_session *session, uint32_t index, const void *data, sc_element element, sc_error *error)
+shardc_status sc_session_set_elements(shardc_session *session, uint32_t index, const void *data, sc_element element, shardc_error *error)
 {
     const sc_image_state *state = &session->image->states[index];
     sc_whole whole = {.data = (void *)data, .element = element, .batch_dim = -1};
-    sc_status status = sc_session_scatter(session, &state->tensor, state->buffer, &whole, state->path, error);
-    if (status != SC_OK || state->master == SC_IMAGE_NONE)
+    shardc_status status = sc_session_scatter(session, &state->tensor, state->buffer, &whole, state->path, error);
+    if (status != SHARDC_OK || state->master == SC_IMAGE_NONE)
         return status;
     const sc_image_state *master = &session->image->states[state->master];
     return sc_session_scatter(session, &master->tensor, master->buffer, &whole, master->path, error);
 }
 
-sc_status sc_session_set_state(sc_session *session, uint32_t index, const void *data, const char *dtype, sc_error *error)
+shardc_status shardc_session_set_state(shardc_session *session, uint32_t index, const void *data, const char *dtype, shardc_error *error)
 {
     sc_element element = SC_ELEMENT_F64;
-    sc_status status = check_state(session, index, error);
-    if (status == SC_OK)
+    shardc_status status = check_state(session, index, error);
+    if (status == SHARDC_OK)
         status = sc_element_named(dtype, session->image->states[index].tensor.dtype, &element, error);
-    return status == SC_OK ? sc_session_set_elements(session, index, data, element, error) : status;
+    return status == SHARDC_OK ? sc_session_set_elements(session, index, data, element, error) : status;
 }
 
-sc_status sc_session_get_state(sc_session *session, uint32_t index, void *data, const char *dtype, sc_error *error)
+shardc_status shardc_session_get_state(shardc_session *session, uint32_t index, void *data, const char *dtype, shardc_error *error)
 {
     sc_whole whole = {.data = data, .batch_dim = -1};
-    sc_status status = check_state(session, index, error);
-    if (status == SC_OK)
+    shardc_status status = check_state(session, index, error);
+    if (status == SHARDC_OK)
         status = sc_element_named(dtype, session->image->states[index].tensor.dtype, &whole.element, error);
-    if (status == SC_OK)
+    if (status == SHARDC_OK)
         status = sc_session_recover(session, error);
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         return status;
     const sc_image_state *state = &session->image->states[index];
     return sc_session_gather(session, &state->tensor, state->buffer, &whole, state->path, error);
 }
 
-void *sc_session_local_state(sc_session *session, uint32_t state, uint32_t rank)
+void *shardc_session_local_state(shardc_session *session, uint32_t state, uint32_t rank)
 {
     uint32_t index = rank - session->first_rank;
     if (!session->device->is_host || state >= session->image->state_count || rank < session->first_rank || index >= session->rank_count)
@@ -173,25 +174,25 @@ void *sc_session_local_state(sc_session *session, uint32_t state, uint32_t rank)
 
 /* ---- initial values ---- */
 
-static sc_status initialise_state(sc_rank *rank, const sc_image_state *from, const sc_image_state *to, sc_error *error)
+static shardc_status initialise_state(sc_rank *rank, const sc_image_state *from, const sc_image_state *to, shardc_error *error)
 {
     staging room;
-    sc_status status = open_staging(rank->session, &to->tensor, &room, error);
-    if (status == SC_OK && !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed, staged(&room, rank, to->buffer)))
-        status = sc_fail(error, SC_ERROR_DATA, "an initial value of '%s' is none of its dtype", to->path);
-    if (status == SC_OK)
+    shardc_status status = open_staging(rank->session, &to->tensor, &room, error);
+    if (status == SHARDC_OK && !sc_shard_initialise(from, &to->tensor, rank->rank, rank->session->seed, staged(&room, rank, to->buffer)))
+        status = sc_fail(error, SHARDC_ERROR_DATA, "an initial value of '%s' is none of its dtype", to->path);
+    if (status == SHARDC_OK)
         status = give_staged(&room, rank, to->buffer, error);
     free(room.memory);
     return status;
 }
 
-static sc_status initialise_rank(sc_rank *rank, void *user, sc_error *error)
+static shardc_status initialise_rank(sc_rank *rank, void *user, shardc_error *error)
 {
     const sc_image *image = rank->session->image;
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     (void)user;
     for (int masters = 0; masters < 2; masters++) {
-        for (uint32_t i = 0; status == SC_OK && i < image->state_count; i++) {
+        for (uint32_t i = 0; status == SHARDC_OK && i < image->state_count; i++) {
             const sc_image_state *from = &image->states[i];
             const sc_image_state *to = !masters ? from : from->master == SC_IMAGE_NONE ? NULL : &image->states[from->master];
             if (to != NULL)
@@ -201,10 +202,10 @@ static sc_status initialise_rank(sc_rank *rank, void *user, sc_error *error)
     return status;
 }
 
-sc_status sc_session_initialise(sc_session *session, sc_error *error)
+shardc_status shardc_session_initialise(shardc_session *session, shardc_error *error)
 {
-    sc_status status = sc_session_recover(session, error);
-    if (status != SC_OK)
+    shardc_status status = sc_session_recover(session, error);
+    if (status != SHARDC_OK)
         return status;
     sc_session_each_rank(session, initialise_rank, NULL);
     return sc_session_outcome(session, error);

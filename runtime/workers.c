@@ -65,7 +65,7 @@ void sc_workers_run(sc_workers *workers, sc_job *job, void *user)
     pthread_mutex_unlock(&workers->lock);
 }
 
-sc_status sc_workers_new(uint32_t count, sc_workers **out, sc_error *error)
+shardc_status sc_workers_new(uint32_t count, sc_workers **out, shardc_error *error)
 {
     sc_workers *workers = calloc(1, sizeof *workers);
     worker *list = calloc(count, sizeof *list);
@@ -73,7 +73,7 @@ sc_status sc_workers_new(uint32_t count, sc_workers **out, sc_error *error)
     if (workers == NULL || list == NULL) {
         free(workers);
         free(list);
-        return sc_fail(error, SC_ERROR_MEMORY, "there is not enough memory for %u ranks", count);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u ranks", count);
     }
     workers->list = list;
     pthread_mutex_init(&workers->lock, NULL);
@@ -85,11 +85,11 @@ sc_status sc_workers_new(uint32_t count, sc_workers **out, sc_error *error)
         int reason = pthread_create(&self->thread, NULL, work, self);
         if (reason != 0) {
             sc_workers_free(workers);
-            return sc_fail(error, SC_ERROR_UNAVAILABLE, "cannot start a thread for rank %u: %s", self->index, strerror(reason));
+            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "cannot start a thread for rank %u: %s", self->index, strerror(reason));
         }
     }
     *out = workers;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 void sc_workers_free(sc_workers *workers)

@@ -10,7 +10,7 @@
 typedef struct sc_workers sc_workers;
 typedef void sc_job(void *user, uint32_t worker);
 
-sc_status sc_workers_new(uint32_t count, sc_workers **out, sc_error *error);
+shardc_status sc_workers_new(uint32_t count, sc_workers **out, shardc_error *error);
 /* Runs job(user, w) on every worker w and returns when all have. One caller at a time. */
 void sc_workers_run(sc_workers *workers, sc_job *job, void *user);
 void sc_workers_free(sc_workers *workers); /* NULL is allowed */

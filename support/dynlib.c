@@ -85,12 +85,12 @@ static void list_names(const sc_dynlib *what, char *out, size_t room)
     }
 }
 
-static void *open_any(const sc_dynlib *what, sc_error *error)
+static void *open_any(const sc_dynlib *what, shardc_error *error)
 {
     char reason[LIST_ROOM] = "", names[LIST_ROOM];
     const char *given = what->variable != NULL ? getenv(what->variable) : NULL;
     void *library = NULL;
-    error->status = SC_ERROR_UNAVAILABLE;
+    error->status = SHARDC_ERROR_UNAVAILABLE;
     if (given != NULL && given[0] != 0) {
         library = open_path(given);
         if (library == NULL)
@@ -116,7 +116,7 @@ static void set_pointer(void *out, size_t at, void *pointer)
     memcpy((char *)out + at, &pointer, sizeof pointer);
 }
 
-bool sc_dynlib_open(const sc_dynlib *what, void *out, sc_error *error)
+bool sc_dynlib_open(const sc_dynlib *what, void *out, shardc_error *error)
 {
     for (size_t i = 0; i < what->symbol_count; i++)
         set_pointer(out, what->symbols[i].at, NULL);

@@ -34,10 +34,10 @@ typedef struct sc_dynlib {
 /* Folders of CUDA's toolkit, wherever it was put. */
 extern const char *const sc_dynlib_cuda_folders[];
 
-/* Fills the struct, which begins with `void *library` and holds the pointers that `symbols` say. False after SC_ERROR_UNAVAILABLE: what was
- * looked for or which function the library lacks, and the remedy; all pointers are NULL then. The library stays in the process once opened:
- * closing only counts. Any thread. */
-bool sc_dynlib_open(const sc_dynlib *what, void *out, sc_error *error);
+/* Fills the struct, which begins with `void *library` and holds the pointers that `symbols` say. False after SHARDC_ERROR_UNAVAILABLE: what
+ * was looked for or which function the library lacks, and the remedy; all pointers are NULL then. The library stays in the process once
+ * opened: closing only counts. Any thread. */
+bool sc_dynlib_open(const sc_dynlib *what, void *out, shardc_error *error);
 void sc_dynlib_close(const sc_dynlib *what, void *out);
 /* The file that an open library came from; "" when the system does not say. */
 const char *sc_dynlib_path(void *library);

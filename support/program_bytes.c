@@ -29,7 +29,7 @@ typedef struct codec {
     sc_strbuf *out; /* NULL: reading */
     const uint8_t *bytes;
     size_t size, at;
-    sc_error *error;
+    shardc_error *error;
     bool failed;
     SC_VEC(const char *) texts; /* in the order of their first use */
     SC_VEC(uint32_t) same_hash; /* by text: another one of the same hash, or SC_IMAGE_NONE */
@@ -43,7 +43,7 @@ static void fail(codec *c, const char *format, ...)
     if (c->failed)
         return;
     c->failed = true;
-    c->error->status = SC_ERROR_DATA;
+    c->error->status = SHARDC_ERROR_DATA;
     int length = snprintf(c->error->text, sizeof c->error->text, "not a valid program: byte %zu: ", HEADER + c->at);
     va_start(args, format);
     vsnprintf(c->error->text + length, sizeof c->error->text - (size_t)length, format, args);
@@ -485,11 +485,11 @@ void sc_image_write(const sc_image *image, sc_strbuf *out)
 
 /* ---- reading ---- */
 
-static sc_image *refuse(sc_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static sc_image *refuse(sc_error *error, const char *format, ...)
+static sc_image *refuse(shardc_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static sc_image *refuse(shardc_error *error, const char *format, ...)
 {
     va_list args;
-    error->status = SC_ERROR_DATA;
+    error->status = SHARDC_ERROR_DATA;
     va_start(args, format);
     vsnprintf(error->text, sizeof error->text, format, args);
     va_end(args);
@@ -522,7 +522,7 @@ static void read_code(sc_image *image, sc_arena *arena, const uint8_t *code, siz
     image->object = object;
 }
 
-sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, sc_error *error)
+sc_image *sc_image_read(const void *data, size_t size, sc_arena *arena, shardc_error *error)
 {
     const uint8_t *bytes = data;
     if (size < HEADER || memcmp(bytes, magic, sizeof magic) != 0)

@@ -8,9 +8,10 @@
  * must be one that sc_image_check has nothing against. */
 void sc_image_write(const sc_image *image, sc_strbuf *out);
 
-/* The image of untrusted bytes, in the arena (nothing of it points into `bytes`), or NULL with `error` filled: SC_ERROR_DATA and what is
- * wrong where. What it gives is as sc_image_check wants it; the object's code is not looked at, and whoever runs it trusts who wrote it. */
-sc_image *sc_image_read(const void *bytes, size_t size, sc_arena *arena, sc_error *error);
+/* The image of untrusted bytes, in the arena (nothing of it points into `bytes`), or NULL with `error` filled: SHARDC_ERROR_DATA and what
+ * is wrong where. What it gives is as sc_image_check wants it; the object's code is not looked at, and whoever runs it trusts who wrote it.
+ */
+sc_image *sc_image_read(const void *bytes, size_t size, sc_arena *arena, shardc_error *error);
 
 /* Everything that holds of an image beyond its shape: indices, buffers inside the arena and what instructions touch inside buffers,
  * digits, shards, collectives. NULL, or what is wrong, in the arena. */

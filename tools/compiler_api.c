@@ -9,15 +9,15 @@
 typedef struct request {
     const char *name, *text;
     size_t length;
-    const sc_compile_options *options;
+    const shardc_compile_options *options;
     void *program;
     size_t size;
     char *messages;
     bool failed;
-    sc_error error;
+    shardc_error error;
 } request;
 
-static void fill(request *r, sc_status status, const char *text)
+static void fill(request *r, shardc_status status, const char *text)
 {
     r->error.status = status;
     snprintf(r->error.text, sizeof r->error.text, "%s", text);
@@ -29,7 +29,7 @@ static void *keep(request *r, const void *bytes, size_t size)
 {
     void *copy = malloc(size > 0 ? size : 1);
     if (copy == NULL)
-        fill(r, SC_ERROR_MEMORY, "out of memory");
+        fill(r, SHARDC_ERROR_MEMORY, "out of memory");
     else
         memcpy(copy, bytes, size);
     return copy;
@@ -37,7 +37,7 @@ static void *keep(request *r, const void *bytes, size_t size)
 
 static bool compile(sc_context *context, const request *r, sc_strbuf *program)
 {
-    const sc_compile_options *given = r->options;
+    const shardc_compile_options *given = r->options;
     sc_options options = {.file = r->name, .text = r->text, .text_length = r->length};
     sc_compiled c;
     sc_binding_list mesh = {0};
@@ -73,19 +73,19 @@ static void work(sc_context *context, void *user)
         return;
     }
     bool is_machine = sc_diag_exit_code(&context->diag) == 7;
-    fill(r, is_machine ? SC_ERROR_UNAVAILABLE : SC_ERROR_DATA, messages.length > 0 ? messages.data : "the model does not compile");
+    fill(r, is_machine ? SHARDC_ERROR_UNAVAILABLE : SHARDC_ERROR_DATA, messages.length > 0 ? messages.data : "the model does not compile");
 }
 
-sc_status sc_compile(const char *name, const char *text, size_t length, const sc_compile_options *options, void **out_program,
-                     size_t *out_size, char **out_messages, sc_error *error)
+shardc_status shardc_compile(const char *name, const char *text, size_t length, const shardc_compile_options *options, void **out_program,
+                             size_t *out_size, char **out_messages, shardc_error *error)
 {
-    static const sc_compile_options defaults = {0};
+    static const shardc_compile_options defaults = {0};
     request r = {.name = name != NULL ? name : "model", .text = text, .length = length, .options = options != NULL ? options : &defaults};
     sc_context context;
     if (text == NULL || out_program == NULL || out_size == NULL)
-        fill(&r, SC_ERROR_ARGUMENT, "sc_compile wants a text and a place for the program");
+        fill(&r, SHARDC_ERROR_ARGUMENT, "shardc_compile wants a text and a place for the program");
     else if (!sc_context_run(&context, 0, work, &r))
-        fill(&r, SC_ERROR_MEMORY, "out of memory");
+        fill(&r, SHARDC_ERROR_MEMORY, "out of memory");
     if (text != NULL && out_program != NULL && out_size != NULL)
         sc_context_free(&context);
     if (r.failed) {
@@ -100,15 +100,15 @@ sc_status sc_compile(const char *name, const char *text, size_t length, const sc
         *out_messages = r.messages;
     else
         free(r.messages);
-    return r.failed ? r.error.status : SC_OK;
+    return r.failed ? r.error.status : SHARDC_OK;
 }
 
-void sc_compile_free(void *given)
+void shardc_compile_free(void *given)
 {
     free(given);
 }
 
-const char *sc_version(void)
+const char *shardc_version(void)
 {
     return SHARDC_VERSION;
 }

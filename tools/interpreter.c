@@ -27,14 +27,14 @@ static sc_interp *new_interp(const sc_module *m)
 
 /* ---- state ---- */
 
-static bool no_memory(sc_error *error)
+static bool no_memory(shardc_error *error)
 {
-    *error = (sc_error){.status = SC_ERROR_MEMORY, .text = "there is not enough memory"};
+    *error = (shardc_error){.status = SHARDC_ERROR_MEMORY, .text = "there is not enough memory"};
     return false;
 }
 
 /* A parameter's value, for its master copy too. */
-static bool set_state(void *self, uint32_t state, const double *values, sc_error *error)
+static bool set_state(void *self, uint32_t state, const double *values, shardc_error *error)
 {
     interpreter *in = self;
     const sc_module *m = in->modules[0];
@@ -60,7 +60,7 @@ void sc_initial_values(const sc_module *m, uint32_t state_index, uint64_t seed, 
     sc_init_values(state->init, state->init_args, seed, stream, 0, (uint64_t)count, values);
 }
 
-static bool initialise(void *self, uint64_t seed, sc_error *error)
+static bool initialise(void *self, uint64_t seed, shardc_error *error)
 {
     const sc_module *m = ((interpreter *)self)->modules[0];
     for (uint32_t s = 0; s < m->state.count; s++) {
@@ -103,11 +103,11 @@ static bool copy_parameters(interpreter *in)
 }
 
 static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs, uint32_t output_count,
-                sc_error *error)
+                shardc_error *error)
 {
     interpreter *in = self;
     bool is_second = func >= in->first_func;
-    error->status = SC_ERROR_DATA;
+    error->status = SHARDC_ERROR_DATA;
     if (is_second && in->interps[1] == NULL)
         in->interps[1] = new_interp(in->modules[1]);
     if (is_second && (in->interps[1] == NULL || (in->is_stale && !copy_parameters(in))))
@@ -129,14 +129,14 @@ static const sc_machine_verbs verbs = {set_state, get_state, initialise, set_ran
 
 /* ---- what there is ---- */
 
-static sc_tensor_info info_of(const sc_module *m, sc_sym name, const sc_type_info *type)
+static shardc_tensor_info info_of(const sc_module *m, sc_sym name, const sc_type_info *type)
 {
-    sc_tensor_info info = {.name = sc_text(m->context, name),
-                           .kind = "",
-                           .dtype = sc_dtypes[type->dtype].name,
-                           .rank = type->rank,
-                           .batch_dim = -1,
-                           .count = 1};
+    shardc_tensor_info info = {.name = sc_text(m->context, name),
+                               .kind = "",
+                               .dtype = sc_dtypes[type->dtype].name,
+                               .rank = type->rank,
+                               .batch_dim = -1,
+                               .count = 1};
     for (uint32_t d = 0; d < type->rank; d++) {
         info.dims[d].name = sc_text(m->context, m->dims.data[type->dims[d].dim].name);
         info.dims[d].size = type->dims[d].size;

@@ -50,10 +50,10 @@ static sc_machine *interpret(sc_local_run *run)
 /* ---- emitted code ---- */
 
 /* For a card: what its library says of the products is kept where the kernels are. NULL: nowhere. */
-static const char *products_file(sc_context *context, const sc_executable *program)
+static const char *products_file(sc_context *context, const shardc_executable *program)
 {
-    uint64_t hash = sc_executable_hash(program);
-    bool is_cpu = strcmp(sc_executable_target(program), "cpu") == 0;
+    uint64_t hash = shardc_executable_hash(program);
+    bool is_cpu = strcmp(shardc_executable_target(program), "cpu") == 0;
     const char *cache = is_cpu ? NULL : sc_cache_open(&context->arena, NULL);
     return cache == NULL ? NULL : sc_cache_path(&context->arena, cache, sc_cache_key_of(&hash, sizeof hash), ".products");
 }
@@ -62,7 +62,7 @@ static sc_machine *load(sc_local_run *run)
 {
     sc_context *context = run->context;
     sc_generated generated;
-    sc_error error;
+    shardc_error error;
     sc_strbuf bytes;
     sc_generate_part parts[2] = {{.m = run->c->local, .step = run->c->step},
                                  {.m = run->second == NULL ? NULL : run->second->local, .name = run->second_name}};
@@ -74,10 +74,10 @@ static sc_machine *load(sc_local_run *run)
         return failed(context, sc_too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);
     sc_image_write(generated.image, &bytes);
-    if (sc_executable_read(bytes.data, bytes.length, &run->program, &error) != SC_OK)
+    if (shardc_executable_read(bytes.data, bytes.length, &run->program, &error) != SHARDC_OK)
         return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
-    const sc_session_options options = {.products = products_file(context, run->program)};
-    if (sc_session_new(run->program, &options, &run->session, &error) != SC_OK)
+    const shardc_session_options options = {.products = products_file(context, run->program)};
+    if (shardc_session_new(run->program, &options, &run->session, &error) != SHARDC_OK)
         return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
     sc_machine *machine = sc_machine_of_session(run->program, run->session);
     return machine != NULL ? machine : failed(context, "there is not enough memory");
@@ -106,6 +106,6 @@ sc_machine *sc_local_run_open(void *user)
 void sc_local_run_close(sc_local_run *run)
 {
     sc_machine_free(run->machine);
-    sc_session_free(run->session);
-    sc_executable_free(run->program);
+    shardc_session_free(run->session);
+    shardc_executable_free(run->program);
 }

@@ -18,8 +18,8 @@ typedef struct sc_local_run {
     const sc_compiled *c, *second;
     const char *second_name; /* of its function; NULL: its own */
     sc_machine *machine;     /* NULL until it is open */
-    struct sc_executable *program;
-    struct sc_session *session;
+    struct shardc_executable *program;
+    struct shardc_session *session;
 } sc_local_run;
 
 /* An sc_open_machine: `user` is the run. State begins as zeros. */

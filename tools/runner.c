@@ -11,8 +11,8 @@
 struct sc_runner {
     const sc_module *m;
     sc_interp *interp;
-    sc_executable *program;
-    sc_session *session;
+    shardc_executable *program;
+    shardc_session *session;
     bool is_shared; /* the program is another runner's */
 };
 
@@ -66,7 +66,7 @@ static sc_runner *new_runner(sc_context *context)
 sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *target, uint32_t threads)
 {
     sc_generated generated;
-    sc_error error;
+    shardc_error error;
     sc_strbuf bytes;
     sc_runner *runner = sc_generate(m, &(sc_generate_options){.target = target}, &generated) ? new_runner(context) : NULL;
     if (runner == NULL)
@@ -77,25 +77,25 @@ sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *ta
         return failed(context, runner, sc_too_large(context, "as a thread", needed));
     sc_strbuf_init(&bytes, &context->arena);
     sc_image_write(generated.image, &bytes);
-    if (sc_executable_read(bytes.data, bytes.length, &runner->program, &error) != SC_OK ||
-        sc_session_new(runner->program, &(sc_session_options){.threads = threads}, &runner->session, &error) != SC_OK)
+    if (shardc_executable_read(bytes.data, bytes.length, &runner->program, &error) != SHARDC_OK ||
+        shardc_session_new(runner->program, &(shardc_session_options){.threads = threads}, &runner->session, &error) != SHARDC_OK)
         return failed(context, runner, sc_arena_printf(&context->arena, "%s", error.text));
     return runner;
 }
 
 sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t threads)
 {
-    sc_error error;
+    shardc_error error;
     sc_runner *runner = new_runner(context);
     if (runner == NULL)
         return NULL;
     *runner = (sc_runner){.m = of->m, .program = of->program, .is_shared = true};
-    if (sc_session_new(runner->program, &(sc_session_options){.threads = threads}, &runner->session, &error) != SC_OK)
+    if (shardc_session_new(runner->program, &(shardc_session_options){.threads = threads}, &runner->session, &error) != SHARDC_OK)
         return failed(context, runner, sc_arena_printf(&context->arena, "%s", error.text));
     return runner;
 }
 
-sc_session *sc_runner_session(const sc_runner *runner)
+shardc_session *sc_runner_session(const sc_runner *runner)
 {
     return runner->session;
 }
@@ -105,13 +105,13 @@ void sc_runner_free(sc_runner *runner)
     if (runner == NULL)
         return;
     sc_interp_free(runner->interp);
-    sc_session_free(runner->session);
+    shardc_session_free(runner->session);
     if (!runner->is_shared)
-        sc_executable_free(runner->program);
+        shardc_executable_free(runner->program);
     free(runner);
 }
 
-const sc_executable *sc_runner_program(const sc_runner *runner)
+const shardc_executable *sc_runner_program(const sc_runner *runner)
 {
     return runner->program;
 }
@@ -119,8 +119,8 @@ const sc_executable *sc_runner_program(const sc_runner *runner)
 sc_func_id sc_runner_last(const sc_runner *runner)
 {
     int32_t micro_batch;
-    uint32_t calls = runner->program == NULL ? 0 : sc_executable_call_count(runner->program);
-    return calls == 0 ? SC_NONE : sc_executable_call(runner->program, calls - 1, &micro_batch);
+    uint32_t calls = runner->program == NULL ? 0 : shardc_executable_call_count(runner->program);
+    return calls == 0 ? SC_NONE : shardc_executable_call(runner->program, calls - 1, &micro_batch);
 }
 
 /* ---- values ---- */
@@ -136,7 +136,7 @@ bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global
 {
     if (runner->interp != NULL)
         return sc_interp_set_state(runner->interp, state, global);
-    return sc_session_set_state(runner->session, state, global, "f64", NULL) == SC_OK;
+    return shardc_session_set_state(runner->session, state, global, "f64", NULL) == SHARDC_OK;
 }
 
 sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state)
@@ -144,7 +144,7 @@ sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state)
     if (runner->interp != NULL)
         return sc_interp_get_state(runner->interp, state, NULL);
     sc_array array = whole_array(&runner->m->types.data[runner->m->state.data[state].type]);
-    if (array.data != NULL && sc_session_get_state(runner->session, state, array.data, "f64", NULL) != SC_OK)
+    if (array.data != NULL && shardc_session_get_state(runner->session, state, array.data, "f64", NULL) != SHARDC_OK)
         sc_array_free(&array);
     return array;
 }
@@ -154,21 +154,21 @@ void sc_runner_set_random(sc_runner *runner, uint64_t seed, uint64_t step, uint3
     if (runner->interp != NULL)
         sc_interp_set_random(runner->interp, seed, step, micro_batch);
     else
-        sc_session_set_random(runner->session, seed, step, micro_batch);
+        shardc_session_set_random(runner->session, seed, step, micro_batch);
 }
 
 static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
-                        uint32_t output_count, sc_feed_value *feeds, sc_fetch_value *fetches, sc_error *error)
+                        uint32_t output_count, shardc_feed_value *feeds, shardc_fetch_value *fetches, shardc_error *error)
 {
     for (uint32_t i = 0; i < input_count; i++) {
-        sc_tensor_info info;
-        sc_executable_input(runner->program, func, i, &info);
-        feeds[i] = (sc_feed_value){info.name, inputs[i].data, "f64"};
+        shardc_tensor_info info;
+        shardc_executable_input(runner->program, func, i, &info);
+        feeds[i] = (shardc_feed_value){info.name, inputs[i].data, "f64"};
     }
     for (uint32_t i = 0; i < output_count; i++) {
-        sc_tensor_info info;
-        int64_t sizes[SC_TENSOR_MAX_RANK];
-        sc_executable_output(runner->program, func, i, &info);
+        shardc_tensor_info info;
+        int64_t sizes[SHARDC_TENSOR_MAX_RANK];
+        shardc_executable_output(runner->program, func, i, &info);
         for (uint32_t d = 0; d < info.rank; d++)
             sizes[d] = info.dims[d].size;
         outputs[i] = sc_array_new(info.rank, sizes);
@@ -176,9 +176,9 @@ static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inpu
             snprintf(error->text, sizeof error->text, "there is not enough memory for the results");
             return false;
         }
-        fetches[i] = (sc_fetch_value){i, outputs[i].data, "f64"};
+        fetches[i] = (shardc_fetch_value){i, outputs[i].data, "f64"};
     }
-    return sc_session_run(runner->session, func, feeds, input_count, fetches, output_count, error) == SC_OK;
+    return shardc_session_run(runner->session, func, feeds, input_count, fetches, output_count, error) == SHARDC_OK;
 }
 
 bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
@@ -186,9 +186,9 @@ bool sc_runner_run(sc_runner *runner, sc_func_id func, const sc_array *inputs, u
 {
     if (runner->interp != NULL)
         return sc_interp_run(runner->interp, func, inputs, input_count, outputs, output_count, text, text_size);
-    sc_error error = {.text = "there is not enough memory"};
-    sc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
-    sc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
+    shardc_error error = {.text = "there is not enough memory"};
+    shardc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
+    shardc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
     bool ok =
         feeds != NULL && fetches != NULL && run_session(runner, func, inputs, input_count, outputs, output_count, feeds, fetches, &error);
     free(feeds);

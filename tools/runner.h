@@ -24,8 +24,8 @@ sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *ta
 /* The same emitted code once more, with its own state. `of` is freed later. NULL after messages. */
 sc_runner *sc_runner_again(sc_context *context, const sc_runner *of, uint32_t threads);
 /* NULL: it interprets. */
-sc_session *sc_runner_session(const sc_runner *runner);
-const sc_executable *sc_runner_program(const sc_runner *runner);
+shardc_session *sc_runner_session(const sc_runner *runner);
+const shardc_executable *sc_runner_program(const sc_runner *runner);
 
 /* Of emitted code of a train step: the function that its schedule calls last, which is none of the module's where the last micro-batch and
  * the update are one (codegen/program_join.c). SC_NONE: none is scheduled. */

@@ -205,16 +205,16 @@ void sc_compiled_compare_joined_traffic(sc_compiled_check *c)
     sc_func_id funcs[] = {sc_runner_last(c->code), last[-1].func, last[0].func};
     c->differences.run = "collectives";
     for (uint32_t rank = 0; rank < c->result->ranks; rank++) {
-        sc_func_profile of[3];
+        shardc_func_profile of[3];
         for (int i = 0; i < 3; i++)
-            sc_session_profile(sc_runner_session(c->code), funcs[i], rank, &of[i]);
+            shardc_session_profile(sc_runner_session(c->code), funcs[i], rank, &of[i]);
         for (int k = 0; k < KINDS; k++) {
             uint64_t calls = of[1].collectives[k] / of[1].calls + of[2].collectives[k] / of[2].calls;
             double sent = of[1].sent[k] / (double)of[1].calls + of[2].sent[k] / (double)of[2].calls;
             if (of[0].collectives[k] != calls || fabs(of[0].sent[k] - sent) > 1e-12 * sent)
                 sc_differ_because(&c->differences,
                                   "'%s' of rank %u calls %s %llu times and sends %.0f bytes, its halves %llu times, %.0f bytes",
-                                  sc_executable_func(sc_runner_program(c->code), funcs[0]), rank, kind_names[k],
+                                  shardc_executable_func(sc_runner_program(c->code), funcs[0]), rank, kind_names[k],
                                   (unsigned long long)of[0].collectives[k], of[0].sent[k], (unsigned long long)calls, sent);
         }
     }
@@ -229,9 +229,9 @@ void sc_compiled_compare_traffic(sc_compiled_check *c)
         traffic told = traffic_of(c, &rows, func);
         double most = 0;
         for (uint32_t rank = 0; rank < c->result->ranks; rank++) {
-            sc_func_profile profile;
+            shardc_func_profile profile;
             double sent = 0;
-            sc_session_profile(sc_runner_session(c->code), func, rank, &profile);
+            shardc_session_profile(sc_runner_session(c->code), func, rank, &profile);
             for (int k = 0; k < KINDS; k++) {
                 if (profile.collectives[k] != told.calls[k] || !is_as_told(k, profile.sent[k], told.sent[k]))
                     sc_differ_because(&c->differences,

@@ -70,53 +70,55 @@ typedef struct shardc_comm_call {
 
 /* A world of `size` threads: out[0] .. out[size - 1], one for each. `deadline_ms`: how long a wait waits for the others; 0: for ever.
  * Errors: MEMORY; ARGUMENT (size 0 or above 1024). */
-SC_API sc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc_comm **out, sc_error *error);
+SHARDC_API shardc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc_comm **out, shardc_error *error);
 
 /* This process's rank in its MPI job. Every process calls it as often as the others. The first one initialises MPI, unless the application
  * has, and finalises it when it is closed: last. UNAVAILABLE without the module shardc_mpi.so or without MPI, with the remedy. */
-SC_API sc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm **out, sc_error *error);
+SHARDC_API shardc_status shardc_comm_open_mpi(uint32_t deadline_ms, shardc_comm **out, shardc_error *error);
 
 /* This process's rank among those that torchrun, Slurm or RANK and WORLD_SIZE started, over TCP: they meet where MASTER_ADDR (without it on
  * this machine) and MASTER_PORT say, and must know the same secret: SHARDC_SECRET, or on one machine a file of the user's. Every process
  * calls it as often as the others. A process that ends without closing ends the world for all others at once. Errors: ARGUMENT (the
  * environment), TIMEOUT (who did not come), COMM (refused). */
-SC_API sc_status shardc_comm_open_tcp(uint32_t deadline_ms, shardc_comm **out, sc_error *error);
+SHARDC_API shardc_status shardc_comm_open_tcp(uint32_t deadline_ms, shardc_comm **out, shardc_error *error);
 
 /* With all its groups. Calls under way are given up, and the others then fail. MPI: waits until all ranks close. NULL is allowed. */
-SC_API void shardc_comm_close(shardc_comm *comm);
+SHARDC_API void shardc_comm_close(shardc_comm *comm);
 
-SC_API uint32_t shardc_comm_rank(const shardc_comm *comm);
-SC_API uint32_t shardc_comm_size(const shardc_comm *comm);
-SC_API const char *shardc_comm_backend(const shardc_comm *comm); /* "local", "mpi", "tcp" */
-SC_API void shardc_comm_set_deadline(shardc_comm *comm, uint32_t deadline_ms);
+SHARDC_API uint32_t shardc_comm_rank(const shardc_comm *comm);
+SHARDC_API uint32_t shardc_comm_size(const shardc_comm *comm);
+SHARDC_API const char *shardc_comm_backend(const shardc_comm *comm); /* "local", "mpi", "tcp" */
+SHARDC_API void shardc_comm_set_deadline(shardc_comm *comm, uint32_t deadline_ms);
 
 /* The group of all ranks. */
-SC_API shardc_comm_group *shardc_comm_world(shardc_comm *comm);
+SHARDC_API shardc_comm_group *shardc_comm_world(shardc_comm *comm);
 /* The group of `ranks` (of the world), in this order. Each of them makes it, with the same list; equal lists make different groups, in
  * their order. Errors: MEMORY; ARGUMENT (a rank twice, beyond the world, or this rank missing). */
-SC_API sc_status shardc_comm_group_new(shardc_comm *comm, const uint32_t *ranks, uint32_t count, shardc_comm_group **out, sc_error *error);
-SC_API uint32_t shardc_comm_group_rank(const shardc_comm_group *group);
-SC_API uint32_t shardc_comm_group_size(const shardc_comm_group *group);
+SHARDC_API shardc_status shardc_comm_group_new(shardc_comm *comm, const uint32_t *ranks, uint32_t count, shardc_comm_group **out,
+                                               shardc_error *error);
+SHARDC_API uint32_t shardc_comm_group_rank(const shardc_comm_group *group);
+SHARDC_API uint32_t shardc_comm_group_size(const shardc_comm_group *group);
 
 /* Starts a call and returns at once. All members make the same calls in the same order; of send and recv, only the two. The call and its
  * parts are copied, their arrays stay as they are until the wait. Errors: ARGUMENT (only this call is concerned), MEMORY, and those of a
  * wait. */
-SC_API sc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call *call, shardc_comm_request **out, sc_error *error);
+SHARDC_API shardc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call *call, shardc_comm_request **out,
+                                           shardc_error *error);
 
 /* Ends a call: every request once, in any order, from any thread. Errors, which end the world for all its ranks: COMM (the members' calls
  * differ, a rank gave up or closed), TIMEOUT (the deadline; the message names who is missing). Under MPI the arrays of a failed call stay
  * allocated until the communicator is closed: another process may just be reading them. */
-SC_API sc_status shardc_comm_wait(shardc_comm_request *request, sc_error *error);
+SHARDC_API shardc_status shardc_comm_wait(shardc_comm_request *request, shardc_error *error);
 
 /* Start and wait. */
-SC_API sc_status shardc_comm_run(shardc_comm_group *group, const shardc_comm_call *call, sc_error *error);
-SC_API sc_status shardc_comm_barrier(shardc_comm_group *group, sc_error *error);
+SHARDC_API shardc_status shardc_comm_run(shardc_comm_group *group, const shardc_comm_call *call, shardc_error *error);
+SHARDC_API shardc_status shardc_comm_barrier(shardc_comm_group *group, shardc_error *error);
 
-/* This rank cannot go on: all others, also those in a wait, get SC_ERROR_COMM with `why`. From any thread. */
-SC_API void shardc_comm_abort(shardc_comm *comm, const char *why);
+/* This rank cannot go on: all others, also those in a wait, get SHARDC_ERROR_COMM with `why`. From any thread. */
+SHARDC_API void shardc_comm_abort(shardc_comm *comm, const char *why);
 
 /* Without a call: OK, or why the world has failed. From any thread. */
-SC_API sc_status shardc_comm_poll(shardc_comm *comm, sc_error *error);
+SHARDC_API shardc_status shardc_comm_poll(shardc_comm *comm, shardc_error *error);
 
 /* What this rank has started of a kind: calls, bytes of the full arrays, and bytes sent as `shardc comm` counts them. */
 typedef struct shardc_comm_counter {
@@ -124,6 +126,6 @@ typedef struct shardc_comm_counter {
     double sent;
 } shardc_comm_counter;
 
-SC_API shardc_comm_counter shardc_comm_count(const shardc_comm *comm, shardc_comm_kind kind);
+SHARDC_API shardc_comm_counter shardc_comm_count(const shardc_comm *comm, shardc_comm_kind kind);
 
 #endif

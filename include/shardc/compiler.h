@@ -4,15 +4,13 @@
  *     void *program;
  *     size_t size;
  *     char *messages;
- *     sc_error error;
- *     sc_status status = sc_compile("model.shard", text, length, &(sc_compile_options){.plan = "tp2"}, &program, &size, &messages, &error);
- *     if (messages != NULL)
- *         fputs(messages, stderr);
- *     if (status == SC_OK)
- *         status = sc_executable_read(program, size, &executable, &error);
+ *     shardc_error error;
+ *     shardc_status status = shardc_compile("model.shard", text, length, &(shardc_compile_options){.plan = "tp2"}, &program, &size,
+ * &messages, &error); if (messages != NULL) fputs(messages, stderr); if (status == SHARDC_OK) status = shardc_executable_read(program,
+ * size, &executable, &error);
  *
  * Kernels are compiled by the system's C compiler and kept in a folder of the user's (SHARDC_CACHE, SHARDC_CC: see docs/embedding.md).
- * Threads: any number at once; calls share nothing. Ownership: what a call gives is the caller's, for sc_compile_free. */
+ * Threads: any number at once; calls share nothing. Ownership: what a call gives is the caller's, for shardc_compile_free. */
 #ifndef SHARDC_COMPILER_H
 #define SHARDC_COMPILER_H
 
@@ -26,26 +24,26 @@ extern "C" {
 #endif
 
 /* As the options of the command line; NULL: not given. */
-typedef struct sc_compile_options {
+typedef struct shardc_compile_options {
     const char *plan;  /* the file's only one by default; "none": one device */
     const char *entry; /* the plan's default: of a minimised entry, its train step */
     const char *bind;  /* "B=4,S=256" */
     const char *mesh;  /* "tp=2" */
     bool forward;      /* the entry itself, never its train step */
     bool allow_padding;
-} sc_compile_options;
+} shardc_compile_options;
 
 /* `name` stands in messages, and imports are looked for beside it. `options` may be NULL. *out_messages: errors, warnings and notes with
- * their places, or NULL when there are none; it may be NULL itself. SC_ERROR_DATA: the model or the plan is wrong, and the messages say
- * what; SC_ERROR_UNAVAILABLE: no C compiler could be run; SC_ERROR_MEMORY. */
-SC_API sc_status sc_compile(const char *name, const char *text, size_t length, const sc_compile_options *options, void **out_program,
-                            size_t *out_size, char **out_messages, sc_error *error);
+ * their places, or NULL when there are none; it may be NULL itself. SHARDC_ERROR_DATA: the model or the plan is wrong, and the messages say
+ * what; SHARDC_ERROR_UNAVAILABLE: no C compiler could be run; SHARDC_ERROR_MEMORY. */
+SHARDC_API shardc_status shardc_compile(const char *name, const char *text, size_t length, const shardc_compile_options *options,
+                                        void **out_program, size_t *out_size, char **out_messages, shardc_error *error);
 
-/* Of what sc_compile gave; NULL is allowed. */
-SC_API void sc_compile_free(void *given);
+/* Of what shardc_compile gave; NULL is allowed. */
+SHARDC_API void shardc_compile_free(void *given);
 
 /* "0.1.0" */
-SC_API const char *sc_version(void);
+SHARDC_API const char *shardc_version(void);
 
 #ifdef __cplusplus
 }

@@ -4,26 +4,26 @@
 
 /* What the libraries give out; everything else in them is hidden. */
 #if defined(__GNUC__)
-#define SC_API __attribute__((visibility("default")))
+#define SHARDC_API __attribute__((visibility("default")))
 #else
-#define SC_API
+#define SHARDC_API
 #endif
 
-typedef enum sc_status {
-    SC_OK,
-    SC_ERROR_MEMORY,
-    SC_ERROR_ARGUMENT,
-    SC_ERROR_DATA,
-    SC_ERROR_DEVICE,
-    SC_ERROR_COMM,
-    SC_ERROR_TIMEOUT,
-    SC_ERROR_UNAVAILABLE
-} sc_status;
+typedef enum shardc_status {
+    SHARDC_OK,
+    SHARDC_ERROR_MEMORY,
+    SHARDC_ERROR_ARGUMENT,
+    SHARDC_ERROR_DATA,
+    SHARDC_ERROR_DEVICE,
+    SHARDC_ERROR_COMM,
+    SHARDC_ERROR_TIMEOUT,
+    SHARDC_ERROR_UNAVAILABLE
+} shardc_status;
 
 /* Owned by the caller; filled by the call that fails. */
-typedef struct sc_error {
-    sc_status status;
+typedef struct shardc_error {
+    shardc_status status;
     char text[512];
-} sc_error;
+} shardc_error;
 
 #endif

@@ -54,7 +54,7 @@ static void free_outputs(evaluation *e)
 
 static bool run_batch(evaluation *e, const sc_feed *feed)
 {
-    sc_error error = {.text = ""};
+    shardc_error error = {.text = ""};
     free_outputs(e);
     if (!e->machine->verbs->run(e->machine->self, e->facts->entry.func, feed->arrays, feed->count, e->arrays, e->func->output_count,
                                 &error))

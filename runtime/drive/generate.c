@@ -181,7 +181,7 @@ static bool call(generating *g, uint32_t func, bool is_prefill, sc_array *logits
 {
     const sc_machine_func *about = &g->machine->funcs[func];
     sc_array inputs[3] = {{0}};
-    sc_error error = {.text = "there is not enough memory for the inputs"};
+    shardc_error error = {.text = "there is not enough memory for the inputs"};
     bool ok = true;
     for (uint32_t i = 0; i < 3; i++) {
         int64_t sizes[SC_ARRAY_MAX_RANK];

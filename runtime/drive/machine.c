@@ -33,7 +33,7 @@ uint32_t sc_machine_find_state(const sc_machine *machine, const char *path)
         if (strcmp(machine->states[i].name, path) == 0)
             return i;
     }
-    return SC_NOT_FOUND;
+    return SHARDC_NOT_FOUND;
 }
 
 void sc_machine_free(sc_machine *machine)
@@ -55,12 +55,12 @@ void sc_machine_free(sc_machine *machine)
 /* ---- sessions ---- */
 
 typedef struct session_machine {
-    const sc_executable *program;
-    sc_session *session;
+    const shardc_executable *program;
+    shardc_session *session;
     const sc_machine *machine;
 } session_machine;
 
-static sc_array whole_array(const sc_tensor_info *info)
+static sc_array whole_array(const shardc_tensor_info *info)
 {
     int64_t sizes[SC_ARRAY_MAX_RANK];
     for (uint32_t i = 0; i < info->rank; i++)
@@ -68,53 +68,53 @@ static sc_array whole_array(const sc_tensor_info *info)
     return sc_array_new(info->rank, sizes);
 }
 
-static bool set_state(void *self, uint32_t state, const double *values, sc_error *error)
+static bool set_state(void *self, uint32_t state, const double *values, shardc_error *error)
 {
-    return sc_session_set_state(((session_machine *)self)->session, state, values, "f64", error) == SC_OK;
+    return shardc_session_set_state(((session_machine *)self)->session, state, values, "f64", error) == SHARDC_OK;
 }
 
 static sc_array get_state(void *self, uint32_t state)
 {
     session_machine *m = self;
     sc_array array = whole_array(&m->machine->states[state]);
-    if (array.data != NULL && sc_session_get_state(m->session, state, array.data, "f64", NULL) != SC_OK)
+    if (array.data != NULL && shardc_session_get_state(m->session, state, array.data, "f64", NULL) != SHARDC_OK)
         sc_array_free(&array);
     return array;
 }
 
-static bool initialise(void *self, uint64_t seed, sc_error *error)
+static bool initialise(void *self, uint64_t seed, shardc_error *error)
 {
     session_machine *m = self;
-    sc_session_set_random(m->session, seed, 0, 0);
-    return sc_session_initialise(m->session, error) == SC_OK;
+    shardc_session_set_random(m->session, seed, 0, 0);
+    return shardc_session_initialise(m->session, error) == SHARDC_OK;
 }
 
 static void set_random(void *self, uint64_t seed, uint64_t step, uint32_t micro_batch)
 {
-    sc_session_set_random(((session_machine *)self)->session, seed, step, micro_batch);
+    shardc_session_set_random(((session_machine *)self)->session, seed, step, micro_batch);
 }
 
 static bool run_with(session_machine *m, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
-                     uint32_t output_count, sc_feed_value *feeds, sc_fetch_value *fetches, sc_error *error)
+                     uint32_t output_count, shardc_feed_value *feeds, shardc_fetch_value *fetches, shardc_error *error)
 {
     const sc_machine_func *about = &m->machine->funcs[func];
     for (uint32_t i = 0; i < input_count && i < about->input_count; i++)
-        feeds[i] = (sc_feed_value){about->inputs[i].name, inputs[i].data, "f64"};
+        feeds[i] = (shardc_feed_value){about->inputs[i].name, inputs[i].data, "f64"};
     for (uint32_t i = 0; i < output_count; i++) {
         outputs[i] = whole_array(&about->outputs[i]);
-        fetches[i] = (sc_fetch_value){i, outputs[i].data, "f64"};
+        fetches[i] = (shardc_fetch_value){i, outputs[i].data, "f64"};
         if (outputs[i].data == NULL)
             return false;
     }
-    return sc_session_run(m->session, func, feeds, input_count, fetches, output_count, error) == SC_OK;
+    return shardc_session_run(m->session, func, feeds, input_count, fetches, output_count, error) == SHARDC_OK;
 }
 
 static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs, uint32_t output_count,
-                sc_error *error)
+                shardc_error *error)
 {
-    sc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
-    sc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
-    *error = (sc_error){.status = SC_ERROR_MEMORY, .text = "there is not enough memory for the results"};
+    shardc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
+    shardc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
+    *error = (shardc_error){.status = SHARDC_ERROR_MEMORY, .text = "there is not enough memory for the results"};
     bool ok = feeds != NULL && fetches != NULL && run_with(self, func, inputs, input_count, outputs, output_count, feeds, fetches, error);
     free(feeds);
     free(fetches);
@@ -124,42 +124,42 @@ static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t inpu
 /* Who lost the others stops. */
 static bool any(void *self, bool mine)
 {
-    sc_session *session = ((session_machine *)self)->session;
+    shardc_session *session = ((session_machine *)self)->session;
     int32_t said = mine, result = 1;
     sc_comm_part part = {&said, &result, 1, SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "whether to stop"};
-    sc_error error;
+    shardc_error error;
     if (session->rank_count == session->image->ranks)
         return mine;
-    return sc_comm_run(sc_comm_world(session->ranks[0].comm), &call, &error) != SC_OK || result != 0;
+    return sc_comm_run(sc_comm_world(session->ranks[0].comm), &call, &error) != SHARDC_OK || result != 0;
 }
 
 static const sc_machine_verbs session_verbs = {set_state, get_state, initialise, set_random, run, any, free};
 
-static bool describe(const sc_executable *program, sc_machine *machine)
+static bool describe(const shardc_executable *program, sc_machine *machine)
 {
-    if (!sc_machine_reserve(machine, sc_executable_state_count(program), sc_executable_func_count(program),
-                            sc_executable_call_count(program)))
+    if (!sc_machine_reserve(machine, shardc_executable_state_count(program), shardc_executable_func_count(program),
+                            shardc_executable_call_count(program)))
         return false;
-    machine->micro_batches = sc_executable_micro_batches(program);
+    machine->micro_batches = shardc_executable_micro_batches(program);
     for (uint32_t i = 0; i < machine->state_count; i++)
-        sc_executable_state(program, i, &machine->states[i]);
+        shardc_executable_state(program, i, &machine->states[i]);
     for (uint32_t i = 0; i < machine->call_count; i++)
-        machine->calls[i].func = sc_executable_call(program, i, &machine->calls[i].micro_batch);
+        machine->calls[i].func = shardc_executable_call(program, i, &machine->calls[i].micro_batch);
     for (uint32_t f = 0; f < machine->func_count; f++) {
         sc_machine_func *func = &machine->funcs[f];
-        func->name = sc_executable_func(program, f);
-        if (!sc_machine_reserve_func(func, sc_executable_input_count(program, f), sc_executable_output_count(program, f)))
+        func->name = shardc_executable_func(program, f);
+        if (!sc_machine_reserve_func(func, shardc_executable_input_count(program, f), shardc_executable_output_count(program, f)))
             return false;
         for (uint32_t i = 0; i < func->input_count; i++)
-            sc_executable_input(program, f, i, &func->inputs[i]);
+            shardc_executable_input(program, f, i, &func->inputs[i]);
         for (uint32_t i = 0; i < func->output_count; i++)
-            sc_executable_output(program, f, i, &func->outputs[i]);
+            shardc_executable_output(program, f, i, &func->outputs[i]);
     }
     return true;
 }
 
-sc_machine *sc_machine_of_session(const sc_executable *program, sc_session *session)
+sc_machine *sc_machine_of_session(const shardc_executable *program, shardc_session *session)
 {
     sc_machine *machine = calloc(1, sizeof *machine);
     session_machine *self = calloc(1, sizeof *self);
@@ -176,7 +176,7 @@ sc_machine *sc_machine_of_session(const sc_executable *program, sc_session *sess
         sc_machine_free(machine);
         return NULL;
     }
-    sc_session_local_ranks(session, &first);
+    shardc_session_local_ranks(session, &first);
     machine->is_first = first == 0;
     return machine;
 }

@@ -7,14 +7,14 @@
 
 /* What a machine does; errors are texts for the user. `self` is its own. */
 typedef struct sc_machine_verbs {
-    bool (*set_state)(void *self, uint32_t state, const double *values, sc_error *error);
+    bool (*set_state)(void *self, uint32_t state, const double *values, shardc_error *error);
     sc_array (*get_state)(void *self, uint32_t state); /* malloc'd; data NULL: no memory, or a lost rank */
     /* Initial values of parameters and their master copies. */
-    bool (*initialise)(void *self, uint64_t seed, sc_error *error);
+    bool (*initialise)(void *self, uint64_t seed, shardc_error *error);
     void (*set_random)(void *self, uint64_t seed, uint64_t step, uint32_t micro_batch);
     /* `outputs`: as many of the function's as are wanted, malloc'd here. */
     bool (*run)(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs, uint32_t output_count,
-                sc_error *error);
+                shardc_error *error);
     /* Whether any of the processes that run the program together says so; all must ask. NULL: there is one. */
     bool (*any)(void *self, bool mine);
     void (*free)(void *self);
@@ -23,7 +23,7 @@ typedef struct sc_machine_verbs {
 typedef struct sc_machine_func {
     const char *name;
     uint32_t input_count, output_count;
-    sc_tensor_info *inputs, *outputs; /* inputs: of one micro-batch */
+    shardc_tensor_info *inputs, *outputs; /* inputs: of one micro-batch */
 } sc_machine_func;
 
 typedef struct sc_machine_call {
@@ -36,7 +36,7 @@ typedef struct sc_machine {
     const sc_machine_verbs *verbs;
     void *self;
     uint32_t state_count, func_count, call_count, micro_batches;
-    sc_tensor_info *states;
+    shardc_tensor_info *states;
     sc_machine_func *funcs;
     sc_machine_call *calls; /* of a step */
     bool is_first;          /* this process prints and writes files: it is not, or is the first of, several */
@@ -45,11 +45,11 @@ typedef struct sc_machine {
 /* Rooms of these counts, zero; false: no memory. */
 bool sc_machine_reserve(sc_machine *machine, uint32_t states, uint32_t funcs, uint32_t calls);
 bool sc_machine_reserve_func(sc_machine_func *func, uint32_t inputs, uint32_t outputs);
-/* SC_NOT_FOUND */
+/* SHARDC_NOT_FOUND */
 uint32_t sc_machine_find_state(const sc_machine *machine, const char *path);
 void sc_machine_free(sc_machine *machine); /* NULL is allowed */
 
 /* A machine that is a session of the program; both stay the caller's and outlive it. NULL: no memory. */
-sc_machine *sc_machine_of_session(const sc_executable *program, sc_session *session);
+sc_machine *sc_machine_of_session(const shardc_executable *program, shardc_session *session);
 
 #endif

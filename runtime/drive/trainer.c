@@ -15,7 +15,7 @@ struct sc_trainer {
     sc_machine *machine;
     sc_optimizer_settings *groups;
     uint32_t (*scalars)[SC_SCALAR_COUNT]; /* by group: the states that a step reads them from */
-    uint32_t group_count, taken;          /* taken: the state that counts steps; SC_NOT_FOUND: all are taken */
+    uint32_t group_count, taken;          /* taken: the state that counts steps; SHARDC_NOT_FOUND: all are taken */
     uint64_t steps;
     uint32_t *states, state_count; /* those that a checkpoint holds */
     uint32_t input_count;
@@ -32,7 +32,7 @@ static bool fail(sc_context *context, const char *text)
     return false;
 }
 
-static bool failed(sc_context *context, const sc_error *error)
+static bool failed(sc_context *context, const shardc_error *error)
 {
     return fail(context, sc_arena_printf(&context->arena, "%s", error->text));
 }
@@ -42,7 +42,7 @@ static bool failed(sc_context *context, const sc_error *error)
 typedef struct filling {
     sc_machine *machine;
     const sc_fact_weights *weights;
-    sc_error *error;
+    shardc_error *error;
 } filling;
 
 /* A program need not read every parameter that a file has. */
@@ -50,12 +50,12 @@ static bool set_param(void *user, uint32_t param, const double *values)
 {
     filling *f = user;
     uint32_t state = sc_machine_find_state(f->machine, f->weights->params[param].path);
-    return state == SC_NOT_FOUND || f->machine->verbs->set_state(f->machine->self, state, values, f->error);
+    return state == SHARDC_NOT_FOUND || f->machine->verbs->set_state(f->machine->self, state, values, f->error);
 }
 
 bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine)
 {
-    sc_error error = {.text = "there is not enough memory for the parameters"};
+    shardc_error error = {.text = "there is not enough memory for the parameters"};
     filling f = {machine, &facts->weights, &error};
     if (options->weights == NULL)
         return machine->verbs->initialise(machine->self, options->seed, &error) || failed(context, &error);
@@ -67,7 +67,7 @@ bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run
 
 /* ---- state ---- */
 
-static bool is_kept(const sc_tensor_info *state)
+static bool is_kept(const shardc_tensor_info *state)
 {
     return strcmp(state->kind, sc_state_kind_names[SC_STATE_PARAM]) == 0 || strcmp(state->kind, sc_state_kind_names[SC_STATE_OPT]) == 0;
 }
@@ -98,8 +98,8 @@ sc_array sc_trainer_get_state(const sc_trainer *t, uint32_t index)
 
 bool sc_trainer_set_state(sc_trainer *t, uint32_t index, const sc_array *array)
 {
-    const sc_tensor_info *info = &t->machine->states[t->states[index]];
-    sc_error error;
+    const shardc_tensor_info *info = &t->machine->states[t->states[index]];
+    shardc_error error;
     bool fits = array->data != NULL && array->rank == info->rank;
     for (uint32_t i = 0; fits && i < info->rank; i++)
         fits = array->sizes[i] == info->dims[i].size;
@@ -130,7 +130,7 @@ static bool list_inputs(sc_trainer *t)
     t->parts = sc_arena_array(arena, micro->input_count + 1u, sizeof *t->parts);
     t->split_dim = sc_arena_array(arena, micro->input_count + 1u, sizeof *t->split_dim);
     for (; t->input_count < micro->input_count; t->input_count++) {
-        const sc_tensor_info *info = &micro->inputs[t->input_count];
+        const shardc_tensor_info *info = &micro->inputs[t->input_count];
         int64_t sizes[SC_ARRAY_MAX_RANK];
         for (uint32_t i = 0; i < info->rank; i++)
             sizes[i] = info->dims[i].size;
@@ -178,7 +178,7 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
 /* With loss scaling, steps that were not taken do not count for the optimizer. */
 static int64_t steps_taken(const sc_trainer *t)
 {
-    sc_array taken = t->taken == SC_NOT_FOUND ? (sc_array){0} : t->machine->verbs->get_state(t->machine->self, t->taken);
+    sc_array taken = t->taken == SHARDC_NOT_FOUND ? (sc_array){0} : t->machine->verbs->get_state(t->machine->self, t->taken);
     int64_t count = taken.data == NULL ? (int64_t)t->steps : (int64_t)taken.data[0];
     sc_array_free(&taken);
     return count;
@@ -194,12 +194,12 @@ static void find_scalars(sc_trainer *t)
             t->scalars[g][i] = sc_machine_find_state(t->machine, name);
         }
     }
-    t->taken = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_TAKEN_STATE) : SC_NOT_FOUND;
+    t->taken = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_TAKEN_STATE) : SHARDC_NOT_FOUND;
 }
 
 static bool set_scalars(sc_trainer *t)
 {
-    sc_error error;
+    shardc_error error;
     int64_t taken = steps_taken(t);
     for (uint32_t g = 0; g < t->group_count; g++) {
         double scalars[SC_SCALAR_COUNT];
@@ -207,7 +207,7 @@ static bool set_scalars(sc_trainer *t)
         scalars[SC_SCALAR_LR] = sc_rate_at(&t->groups[g].lr, (int64_t)t->steps + 1);
         for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
             uint32_t state = t->scalars[g][i];
-            if (state != SC_NOT_FOUND && !t->machine->verbs->set_state(t->machine->self, state, &scalars[i], &error))
+            if (state != SHARDC_NOT_FOUND && !t->machine->verbs->set_state(t->machine->self, state, &scalars[i], &error))
                 return failed(t->context, &error);
         }
     }
@@ -225,7 +225,7 @@ static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
 {
     const sc_machine_verbs *verbs = t->machine->verbs;
     const sc_machine_call *call = &t->machine->calls[index];
-    sc_error error = {.text = ""};
+    shardc_error error = {.text = ""};
     bool is_micro = call->micro_batch >= 0, is_last = index + 1 == t->machine->call_count;
     verbs->set_random(t->machine->self, t->options->seed, t->steps + 1, is_micro ? (uint32_t)call->micro_batch : 0);
     for (uint32_t i = 0; is_micro && i < t->input_count; i++)
@@ -261,7 +261,7 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
 
 bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, double *total, double *weight)
 {
-    sc_error error = {.text = ""};
+    shardc_error error = {.text = ""};
     uint32_t func = t->facts->entry.func;
     if (func >= t->machine->func_count)
         return fail(t->context, "the program has no forward function");
@@ -282,11 +282,11 @@ bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, 
 /* State of the step that does not begin with 0. */
 static bool set_constants(sc_trainer *t)
 {
-    sc_error error;
+    shardc_error error;
     for (uint32_t i = 0; i < t->facts->train.constants.count; i++) {
         const sc_fact_constant *constant = &t->facts->train.constants.data[i];
         uint32_t state = sc_machine_find_state(t->machine, constant->path);
-        if (state != SC_NOT_FOUND && !t->machine->verbs->set_state(t->machine->self, state, &constant->value, &error))
+        if (state != SHARDC_NOT_FOUND && !t->machine->verbs->set_state(t->machine->self, state, &constant->value, &error))
             return failed(t->context, &error);
     }
     return true;

@@ -24,15 +24,15 @@ enum {
     LEAVE_MS = 5000 /* how long the ranks of a failed world are waited for when one closes */
 };
 
-sc_status sc_mpi_check(int code, const char *function, sc_error *error)
+shardc_status sc_mpi_check(int code, const char *function, shardc_error *error)
 {
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
     if (code == MPI_SUCCESS)
-        return SC_OK;
+        return SHARDC_OK;
     if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
         length = 0;
-    return sc_comm_fail(error, SC_ERROR_COMM, "%s fails: %.*s", function, length, text);
+    return sc_comm_fail(error, SHARDC_ERROR_COMM, "%s fails: %.*s", function, length, text);
 }
 
 static uint64_t now_ms(void)
@@ -43,7 +43,7 @@ static uint64_t now_ms(void)
 }
 
 /* Takes its own copy. Without memory the notice is lost, which the caller must make a failure. */
-static sc_status send_notice(mpi_world *world, uint32_t rank, const notice *n, sc_error *error)
+static shardc_status send_notice(mpi_world *world, uint32_t rank, const notice *n, shardc_error *error)
 {
     outgoing *o = world->unused_outgoing;
     if (o != NULL)
@@ -51,7 +51,7 @@ static sc_status send_notice(mpi_world *world, uint32_t rank, const notice *n, s
     else
         o = malloc(sizeof *o);
     if (o == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "notices between ranks: out of memory");
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "notices between ranks: out of memory");
     o->notice = *n;
     o->next = world->outbox;
     world->outbox = o;
@@ -75,7 +75,7 @@ static void empty_outbox(mpi_world *world)
 }
 
 /* Of this rank's own finding when `tell`; else another one told. */
-static void fail_world(sc_comm *comm, const sc_error *error, bool tell)
+static void fail_world(sc_comm *comm, const shardc_error *error, bool tell)
 {
     mpi_world *world = comm->state;
     notice n = {.kind = NOTICE_FAILURE, .failure = *error};
@@ -126,31 +126,31 @@ static bool has_abandoned(const mpi_world *world)
 }
 
 /* The call begins to move if all have said that they make it. */
-static sc_status begin_if_agreed(mpi_world *world, mpi_call *call, sc_error *error)
+static shardc_status begin_if_agreed(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     if (!sc_comm_is_agreed(&call->shared))
-        return SC_OK;
+        return SHARDC_OK;
     for (uint32_t i = 0; i < call->shared.notice_count; i++)
         call->tags[sc_comm_member(call->shared.request->group, call->shared.notices[i].sender)] = call->shared.notices[i].tag;
     return sc_mpi_begin(world, call, error);
 }
 
-static sc_status take_notice(mpi_world *world, const call_notice *n, sc_error *error)
+static shardc_status take_notice(mpi_world *world, const call_notice *n, shardc_error *error)
 {
     sc_comm_shared_call *call = sc_comm_find_call(&world->calls, n->group, n->lane, n->number, true);
-    sc_status status = sc_comm_take_notice(call, &n->notice, error);
-    return status == SC_OK ? begin_if_agreed(world, (mpi_call *)call, error) : status;
+    shardc_status status = sc_comm_take_notice(call, &n->notice, error);
+    return status == SHARDC_OK ? begin_if_agreed(world, (mpi_call *)call, error) : status;
 }
 
 /* Reads what has arrived. */
-static sc_status read_inbox(sc_comm *comm, bool *out_moved, sc_error *error)
+static shardc_status read_inbox(sc_comm *comm, bool *out_moved, shardc_error *error)
 {
     mpi_world *world = comm->state;
     for (;;) {
         int is_there = 0;
         MPI_Status from;
-        sc_status status = sc_mpi_check(MPI_Test(&world->inbox_request, &is_there, &from), "MPI_Test", error);
-        if (status != SC_OK || !is_there)
+        shardc_status status = sc_mpi_check(MPI_Test(&world->inbox_request, &is_there, &from), "MPI_Test", error);
+        if (status != SHARDC_OK || !is_there)
             return status;
         *out_moved = true;
         if (world->inbox.kind == NOTICE_CALL && !world->has_failed)
@@ -163,9 +163,9 @@ static sc_status read_inbox(sc_comm *comm, bool *out_moved, sc_error *error)
         }
         int code =
             MPI_Irecv(&world->inbox, (int)sizeof world->inbox, MPI_BYTE, MPI_ANY_SOURCE, CONTROL_TAG, world->comm, &world->inbox_request);
-        if (status == SC_OK)
+        if (status == SHARDC_OK)
             status = sc_mpi_check(code, "MPI_Irecv", error);
-        if (status != SC_OK)
+        if (status != SHARDC_OK)
             return status;
     }
 }
@@ -175,30 +175,30 @@ static bool make_progress(sc_comm *comm)
 {
     mpi_world *world = comm->state;
     bool moved = false;
-    sc_error error;
+    shardc_error error;
     empty_outbox(world);
-    sc_status status = read_inbox(comm, &moved, &error);
+    shardc_status status = read_inbox(comm, &moved, &error);
     /* In a failed world, too: what all members have agreed on and is there has not failed. */
-    for (sc_comm_shared_call *shared = world->calls.first; shared != NULL && status == SC_OK; shared = shared->next) {
+    for (sc_comm_shared_call *shared = world->calls.first; shared != NULL && status == SHARDC_OK; shared = shared->next) {
         mpi_call *call = (mpi_call *)shared;
         if (call->is_moving && !call->is_done && !call->is_abandoned)
             status = sc_mpi_continue(world, call, &moved, &error);
     }
-    if (status != SC_OK)
+    if (status != SHARDC_OK)
         fail_world(comm, &error, true);
     if (world->has_failed)
         drop_quiet_calls(world);
     return moved;
 }
 
-static sc_status give_failure(const mpi_world *world, sc_error *error)
+static shardc_status give_failure(const mpi_world *world, shardc_error *error)
 {
     if (error != NULL)
         *error = world->failure;
     return world->failure.status;
 }
 
-static sc_status announce(mpi_world *world, const sc_comm_request *request, int32_t tag, sc_error *error)
+static shardc_status announce(mpi_world *world, const sc_comm_request *request, int32_t tag, shardc_error *error)
 {
     const sc_comm_group *group = request->group;
     notice n;
@@ -206,8 +206,8 @@ static sc_status announce(mpi_world *world, const sc_comm_request *request, int3
     n.kind = NOTICE_CALL;
     n.call = (call_notice){.group = *(const uint64_t *)group->state, .lane = request->lane, .number = request->number};
     n.call.notice = (sc_comm_notice){.sender = group->comm->rank, .tag = tag, .summary = request->summary};
-    sc_status status = SC_OK;
-    for (uint32_t k = 1; k < group->size && status == SC_OK; k++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
         uint32_t i = (group->rank + k) % group->size;
         if (sc_comm_takes_part(request, i))
             status = send_notice(world, group->ranks[i], &n, error);
@@ -215,16 +215,16 @@ static sc_status announce(mpi_world *world, const sc_comm_request *request, int3
     return status;
 }
 
-static sc_status begin_call(mpi_world *world, sc_comm_request *request, sc_error *error)
+static shardc_status begin_call(mpi_world *world, sc_comm_request *request, shardc_error *error)
 {
     const sc_comm_group *group = request->group;
     mpi_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)group->state, request->lane, request->number, true);
     if (call == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
     if (call->tag_room < group->size) {
         int32_t *tags = realloc(call->tags, group->size * sizeof *tags);
         if (tags == NULL)
-            return sc_comm_fail(error, SC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+            return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
         call->tags = tags;
         call->tag_room = group->size;
     }
@@ -232,21 +232,21 @@ static sc_status begin_call(mpi_world *world, sc_comm_request *request, sc_error
     request->work = call;
     call->tag = world->next_tag;
     world->next_tag = world->next_tag == world->last_tag ? FIRST_DATA_TAG : world->next_tag + 1;
-    sc_status status = announce(world, request, call->tag, error);
-    if (status == SC_OK)
+    shardc_status status = announce(world, request, call->tag, error);
+    if (status == SHARDC_OK)
         status = sc_comm_compare_notices(&call->shared, error);
-    return status == SC_OK ? begin_if_agreed(world, call, error) : status;
+    return status == SHARDC_OK ? begin_if_agreed(world, call, error) : status;
 }
 
-static sc_status mpi_start(sc_comm_request *request, sc_error *error)
+static shardc_status mpi_start(sc_comm_request *request, shardc_error *error)
 {
     sc_comm *comm = request->group->comm;
     mpi_world *world = comm->state;
-    sc_error failure;
+    shardc_error failure;
     pthread_mutex_lock(&world->lock);
     make_progress(comm);
-    sc_status status = world->has_failed ? SC_OK : begin_call(world, request, &failure); /* which sets request->work */
-    if (status != SC_OK)
+    shardc_status status = world->has_failed ? SHARDC_OK : begin_call(world, request, &failure); /* which sets request->work */
+    if (status != SHARDC_OK)
         fail_world(comm, &failure, true);
     if (world->has_failed) {
         status = give_failure(world, error);
@@ -268,7 +268,7 @@ static void fail_for_missing(sc_comm_request *request, uint32_t waited_ms)
     sc_comm *comm = request->group->comm;
     mpi_call *call = request->work;
     sc_comm_absence absence = waited_ms == 0 ? SC_COMM_GONE : call->is_moving ? SC_COMM_STALLED : SC_COMM_LATE;
-    sc_error error;
+    shardc_error error;
     bool *missing = calloc(request->group->size, sizeof *missing);
     uint32_t count = 0;
     if (missing != NULL)
@@ -276,7 +276,7 @@ static void fail_for_missing(sc_comm_request *request, uint32_t waited_ms)
                     ? sc_mpi_find_stalled(call, missing)
                     : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL, comm->state, missing);
     if (missing == NULL)
-        sc_comm_fail(&error, SC_ERROR_MEMORY, "out of memory");
+        sc_comm_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
     else if (count > 0)
         sc_comm_fail_missing(&error, absence, request, missing, waited_ms);
     if (missing == NULL || count > 0)
@@ -293,14 +293,14 @@ static void rest(uint32_t *idle_polls)
         nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }
 
-static sc_status mpi_wait(sc_comm_request *request, sc_error *error)
+static shardc_status mpi_wait(sc_comm_request *request, shardc_error *error)
 {
     sc_comm *comm = request->group->comm;
     mpi_world *world = comm->state;
     mpi_call *call = request->work;
     uint32_t deadline = atomic_load(&comm->deadline_ms), idle_polls = 0;
     uint64_t since = now_ms();
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     pthread_mutex_lock(&world->lock);
     for (;;) {
         bool moved = make_progress(comm);
@@ -338,7 +338,7 @@ static void mpi_progress(sc_comm *comm)
     pthread_mutex_unlock(&world->lock);
 }
 
-static void mpi_abort(sc_comm *comm, const sc_error *error)
+static void mpi_abort(sc_comm *comm, const shardc_error *error)
 {
     mpi_world *world = comm->state;
     pthread_mutex_lock(&world->lock);
@@ -347,24 +347,24 @@ static void mpi_abort(sc_comm *comm, const sc_error *error)
     pthread_mutex_unlock(&world->lock);
 }
 
-static sc_status mpi_poll(sc_comm *comm, sc_error *error)
+static shardc_status mpi_poll(sc_comm *comm, shardc_error *error)
 {
     mpi_world *world = comm->state;
     pthread_mutex_lock(&world->lock);
     make_progress(comm);
-    sc_status status = world->has_failed ? give_failure(world, error) : SC_OK;
+    shardc_status status = world->has_failed ? give_failure(world, error) : SHARDC_OK;
     pthread_mutex_unlock(&world->lock);
     return status;
 }
 
-static sc_status mpi_group_open(sc_comm_group *group, sc_error *error)
+static shardc_status mpi_group_open(sc_comm_group *group, shardc_error *error)
 {
     uint64_t *key = malloc(sizeof *key);
     if (key == NULL)
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
     *key = sc_comm_group_key(group);
     group->state = key;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 static void mpi_group_close(sc_comm_group *group)
@@ -378,10 +378,10 @@ static void mpi_leave(sc_comm *comm)
     mpi_world *world = comm->state;
     notice n = {.kind = NOTICE_BYE};
     uint32_t idle_polls = 0;
-    sc_error error;
+    shardc_error error;
     pthread_mutex_lock(&world->lock);
     for (uint32_t i = 0; i < comm->size; i++) {
-        if (i != comm->rank && send_notice(world, i, &n, &error) != SC_OK)
+        if (i != comm->rank && send_notice(world, i, &n, &error) != SHARDC_OK)
             fail_world(comm, &error, true);
     }
     uint64_t since = now_ms();
@@ -445,27 +445,27 @@ static const sc_comm_backend mpi_backend = {
     .poll = mpi_poll,
 };
 
-static sc_status start_mpi(bool *out_started, sc_error *error)
+static shardc_status start_mpi(bool *out_started, shardc_error *error)
 {
     int is_running = 0, is_over = 0, provided = 0;
     *out_started = false;
     MPI_Finalized(&is_over);
     if (is_over)
-        return sc_comm_fail(error, SC_ERROR_UNAVAILABLE, "MPI was finalised already, and cannot be started twice in a process");
+        return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "MPI was finalised already, and cannot be started twice in a process");
     MPI_Initialized(&is_running);
     if (is_running)
-        return SC_OK;
+        return SHARDC_OK;
     *out_started = true;
     return sc_mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread", error);
 }
 
 /* The world's own communicator: nobody else's messages are in it. */
-static sc_status make_comm(mpi_world *world, sc_error *error)
+static shardc_status make_comm(mpi_world *world, shardc_error *error)
 {
     void *limit;
     int is_set = 0;
-    sc_status status = sc_mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &world->comm), "MPI_Comm_dup", error);
-    if (status != SC_OK)
+    shardc_status status = sc_mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &world->comm), "MPI_Comm_dup", error);
+    if (status != SHARDC_OK)
         return status;
     MPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN);
     MPI_Comm_get_attr(world->comm, MPI_TAG_UB, &limit, &is_set);
@@ -476,11 +476,11 @@ static sc_status make_comm(mpi_world *world, sc_error *error)
         "MPI_Irecv", error);
 }
 
-static sc_status open_world(const sc_comm_options *options, sc_comm **out, sc_error *error)
+static shardc_status open_world(const sc_comm_options *options, sc_comm **out, shardc_error *error)
 {
     bool has_started;
-    sc_status status = start_mpi(&has_started, error);
-    if (status != SC_OK)
+    shardc_status status = start_mpi(&has_started, error);
+    if (status != SHARDC_OK)
         return status;
     int rank = 0, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -490,16 +490,16 @@ static sc_status open_world(const sc_comm_options *options, sc_comm **out, sc_er
     if (world == NULL || is_gone == NULL || pthread_mutex_init(&world->lock, NULL) != 0) {
         free(world);
         free(is_gone);
-        return sc_comm_fail(error, SC_ERROR_MEMORY, "a world of %d ranks: out of memory", size);
+        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %d ranks: out of memory", size);
     }
     world->calls.bytes = sizeof(mpi_call);
     world->is_gone = is_gone;
     world->ends_mpi = has_started;
     status = make_comm(world, error);
-    *out = status == SC_OK ? sc_comm_new(&mpi_backend, (uint32_t)rank, (uint32_t)size, options, world, error) : NULL;
+    *out = status == SHARDC_OK ? sc_comm_new(&mpi_backend, (uint32_t)rank, (uint32_t)size, options, world, error) : NULL;
     if (*out == NULL)
         free_world(world);
-    return *out != NULL ? SC_OK : status != SC_OK ? status : SC_ERROR_MEMORY;
+    return *out != NULL ? SHARDC_OK : status != SHARDC_OK ? status : SHARDC_ERROR_MEMORY;
 }
 
 __attribute__((visibility("default"))) extern const sc_comm_module shardc_mpi_module;

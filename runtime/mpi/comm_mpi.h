@@ -20,7 +20,7 @@ typedef struct notice {
     uint32_t kind;
     union {
         call_notice call;
-        sc_error failure;
+        shardc_error failure;
     };
 } notice;
 
@@ -87,7 +87,7 @@ typedef struct mpi_world {
     bool ends_mpi;        /* whoever initialised MPI finalises it */
     bool has_failed;
     bool has_lost_messages; /* some were never quiet: MPI may still use memory of theirs */
-    sc_error failure;
+    shardc_error failure;
     bool *is_gone; /* by world rank */
     uint32_t gone_count;
     notice inbox;
@@ -97,13 +97,13 @@ typedef struct mpi_world {
     int next_tag, last_tag;
 } mpi_world;
 
-/* SC_OK, or the error of an MPI function in words. */
-sc_status sc_mpi_check(int code, const char *function, sc_error *error);
+/* SHARDC_OK, or the error of an MPI function in words. */
+shardc_status sc_mpi_check(int code, const char *function, shardc_error *error);
 
 /* All members are there: begins to move. */
-sc_status sc_mpi_begin(mpi_world *world, mpi_call *call, sc_error *error);
+shardc_status sc_mpi_begin(mpi_world *world, mpi_call *call, shardc_error *error);
 /* Goes on as far as possible without waiting; sets is_done. `out_moved`: something has happened. */
-sc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved, sc_error *error);
+shardc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved, shardc_error *error);
 /* Flags the members with which messages are under way: one flag a member. Their number. */
 uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled);
 

@@ -55,9 +55,9 @@ static bool grow(void **array, size_t element, size_t needed, uint32_t *room)
     return true;
 }
 
-static sc_status no_memory(sc_error *error)
+static shardc_status no_memory(shardc_error *error)
 {
-    return sc_comm_fail(error, SC_ERROR_MEMORY, "messages between ranks: out of memory");
+    return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "messages between ranks: out of memory");
 }
 
 /* Lives until the batch is used again; NULL without memory. */
@@ -138,11 +138,11 @@ static mpi_piece piece_at(const sc_comm_part *part, const void *array, range r)
 }
 
 /* Posts one piece as a message, or several when MPI cannot count its bytes. */
-static sc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer, bool is_send, mpi_piece piece,
-                            sc_error *error)
+static shardc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer, bool is_send, mpi_piece piece,
+                                shardc_error *error)
 {
-    sc_status status = SC_OK;
-    for (size_t done = 0; done < piece.bytes && status == SC_OK; done += MOST_MESSAGE) {
+    shardc_status status = SHARDC_OK;
+    for (size_t done = 0; done < piece.bytes && status == SHARDC_OK; done += MOST_MESSAGE) {
         int some = piece.bytes - done < MOST_MESSAGE ? (int)(piece.bytes - done) : MOST_MESSAGE;
         if (!grow((void **)&batch->messages, sizeof *batch->messages, (size_t)batch->count + 1, &batch->room))
             return no_memory(error);
@@ -152,13 +152,13 @@ static sc_status post_piece(mpi_world *world, mpi_call *call, mpi_batch *batch, 
         int code = is_send ? MPI_Isend(piece.at + done, some, MPI_BYTE, rank, call->tag, world->comm, request)
                            : MPI_Irecv(piece.at + done, some, MPI_BYTE, rank, call->tags[peer], world->comm, request);
         status = sc_mpi_check(code, is_send ? "MPI_Isend" : "MPI_Irecv", error);
-        batch->count += status == SC_OK;
-        batch->left += status == SC_OK;
+        batch->count += status == SHARDC_OK;
+        batch->left += status == SHARDC_OK;
     }
     return status;
 }
 
-static sc_status pack(mpi_batch *batch, bool is_send, const mpi_piece *pieces, uint32_t count, char *packed, sc_error *error)
+static shardc_status pack(mpi_batch *batch, bool is_send, const mpi_piece *pieces, uint32_t count, char *packed, shardc_error *error)
 {
     if (!is_send &&
         !grow((void **)&batch->unpackings, sizeof *batch->unpackings, (size_t)batch->unpacking_count + count, &batch->unpacking_room))
@@ -172,15 +172,15 @@ static sc_status pack(mpi_batch *batch, bool is_send, const mpi_piece *pieces, u
             batch->unpackings[batch->unpacking_count++] = (mpi_unpacking){.from = packed, .to = pieces[i]};
         packed += pieces[i].bytes;
     }
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 /* Posts call->pieces, one a part, to or from a member. Several small ones travel as one message. */
-static sc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer, bool is_send, sc_error *error)
+static shardc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *batch, uint32_t peer, bool is_send, shardc_error *error)
 {
     uint32_t count = call->shared.request->call.part_count, filled = 0;
     size_t total = 0;
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     for (uint32_t i = 0; i < count; i++) {
         total += call->pieces[i].bytes;
         filled += call->pieces[i].bytes > 0;
@@ -188,15 +188,16 @@ static sc_status post_pieces(mpi_world *world, mpi_call *call, mpi_batch *batch,
     if (filled > 1 && total <= MOST_PACKED) {
         char *packed = take_scratch(batch, total);
         status = packed == NULL ? no_memory(error) : pack(batch, is_send, call->pieces, count, packed, error);
-        return status != SC_OK ? status : post_piece(world, call, batch, peer, is_send, (mpi_piece){.at = packed, .bytes = total}, error);
+        return status != SHARDC_OK ? status
+                                   : post_piece(world, call, batch, peer, is_send, (mpi_piece){.at = packed, .bytes = total}, error);
     }
-    for (uint32_t i = 0; i < count && status == SC_OK; i++)
+    for (uint32_t i = 0; i < count && status == SHARDC_OK; i++)
         status = post_piece(world, call, batch, peer, is_send, call->pieces[i], error);
     return status;
 }
 
 /* Sends elements of the sources. */
-static sc_status send_sources(mpi_world *world, mpi_call *call, uint32_t peer, range_kind kind, uint32_t block, sc_error *error)
+static shardc_status send_sources(mpi_world *world, mpi_call *call, uint32_t peer, range_kind kind, uint32_t block, shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
     for (uint32_t i = 0; i < c->part_count; i++)
@@ -205,8 +206,8 @@ static sc_status send_sources(mpi_world *world, mpi_call *call, uint32_t peer, r
 }
 
 /* Sends elements of the destinations, or receives into them. */
-static sc_status move_destinations(mpi_world *world, mpi_call *call, uint32_t peer, bool is_send, range_kind kind, uint32_t block,
-                                   sc_error *error)
+static shardc_status move_destinations(mpi_world *world, mpi_call *call, uint32_t peer, bool is_send, range_kind kind, uint32_t block,
+                                       shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
     for (uint32_t i = 0; i < c->part_count; i++)
@@ -227,44 +228,44 @@ static void copy_own(const mpi_call *call, range_kind from_kind, range_kind to_k
 }
 
 /* all_gather and all_to_all: a block to each member and one from each. Begins with the next member, so that not all send to one at once. */
-static sc_status post_exchange(mpi_world *world, mpi_call *call, sc_error *error)
+static shardc_status post_exchange(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     const sc_comm_group *group = call->shared.request->group;
     range_kind kind = call->shared.request->call.kind == SC_COMM_ALL_GATHER ? RANGE_FIRST_BLOCK : RANGE_BLOCK;
-    sc_status status = SC_OK;
-    for (uint32_t k = 1; k < group->size && status == SC_OK; k++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
         uint32_t from = (group->rank + group->size - k) % group->size, to = (group->rank + k) % group->size;
         status = move_destinations(world, call, from, false, RANGE_BLOCK, from, error);
-        if (status == SC_OK)
+        if (status == SHARDC_OK)
             status = send_sources(world, call, to, kind, to, error);
     }
     copy_own(call, kind, RANGE_BLOCK, group->rank);
     return status;
 }
 
-static sc_status post_pair(mpi_world *world, mpi_call *call, sc_error *error)
+static shardc_status post_pair(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     const sc_comm_summary *s = &call->shared.request->summary; /* its `to` and `from` are NOBODY where they mean nothing */
     int32_t self = (int32_t)call->shared.request->group->rank;
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     if (s->from == self)
         copy_own(call, RANGE_WHOLE, RANGE_WHOLE, 0);
     else if (s->from != SC_COMM_NOBODY)
         status = move_destinations(world, call, (uint32_t)s->from, false, RANGE_WHOLE, 0, error);
-    if (status == SC_OK && s->to != SC_COMM_NOBODY && s->to != self)
+    if (status == SHARDC_OK && s->to != SC_COMM_NOBODY && s->to != self)
         status = send_sources(world, call, (uint32_t)s->to, RANGE_WHOLE, 0, error);
     return status;
 }
 
 /* From the root: everything, or to each member its slice. */
-static sc_status post_from_root(mpi_world *world, mpi_call *call, range_kind kind, sc_error *error)
+static shardc_status post_from_root(mpi_world *world, mpi_call *call, range_kind kind, shardc_error *error)
 {
     const sc_comm_group *group = call->shared.request->group;
     uint32_t root = (uint32_t)call->shared.request->call.from;
     if (group->rank != root)
         return move_destinations(world, call, root, false, kind, group->rank, error);
-    sc_status status = SC_OK;
-    for (uint32_t i = 0; i < group->size && status == SC_OK; i++) {
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; i < group->size && status == SHARDC_OK; i++) {
         if (i != root)
             status = send_sources(world, call, i, kind, i, error);
     }
@@ -273,18 +274,18 @@ static sc_status post_from_root(mpi_world *world, mpi_call *call, range_kind kin
 }
 
 /* Every slice to all; the root of a broadcast has them. */
-static sc_status post_gather(mpi_world *world, mpi_call *call, sc_error *error)
+static shardc_status post_gather(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     const sc_comm_group *group = call->shared.request->group;
     bool has_root = call->shared.request->call.kind == SC_COMM_BROADCAST;
     uint32_t root = has_root ? (uint32_t)call->shared.request->call.from : group->size;
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     reset(&call->batches[0]);
-    for (uint32_t k = 1; k < group->size && status == SC_OK; k++) {
+    for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
         uint32_t from = (group->rank + group->size - k) % group->size, to = (group->rank + k) % group->size;
         if (group->rank != root)
             status = move_destinations(world, call, from, false, RANGE_SLICE, from, error);
-        if (status == SC_OK && to != root)
+        if (status == SHARDC_OK && to != root)
             status = move_destinations(world, call, to, true, RANGE_SLICE, group->rank, error);
     }
     return status;
@@ -297,17 +298,17 @@ static char *terms_of(const mpi_call *call, const mpi_batch *batch, uint32_t mem
 }
 
 /* Of each slice a window to the member that reduces it. */
-static sc_status post_round(mpi_world *world, mpi_call *call, int64_t round, sc_error *error)
+static shardc_status post_round(mpi_world *world, mpi_call *call, int64_t round, shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
     const sc_comm_group *group = call->shared.request->group;
     mpi_batch *batch = &call->batches[round % 2];
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     reset(batch);
     batch->terms = take_scratch(batch, (size_t)call->window * (group->size - 1));
     if (batch->terms == NULL)
         return no_memory(error);
-    for (uint32_t k = 1; k < group->size && status == SC_OK; k++) {
+    for (uint32_t k = 1; k < group->size && status == SHARDC_OK; k++) {
         uint32_t from = (group->rank + group->size - k) % group->size, to = (group->rank + k) % group->size;
         for (uint32_t i = 0; i < c->part_count; i++) {
             range r = {0, window_of(call, round, i, group->rank).length};
@@ -316,7 +317,7 @@ static sc_status post_round(mpi_world *world, mpi_call *call, int64_t round, sc_
         status = post_pieces(world, call, batch, from, false, error);
         for (uint32_t i = 0; i < c->part_count; i++)
             call->pieces[i] = piece_at(&c->parts[i], c->parts[i].source, window_of(call, round, i, to));
-        if (status == SC_OK)
+        if (status == SHARDC_OK)
             status = post_pieces(world, call, batch, to, true, error);
     }
     return status;
@@ -341,7 +342,7 @@ static void reduce_round(mpi_call *call, int64_t round)
     }
 }
 
-static sc_status begin_rounds(mpi_world *world, mpi_call *call, sc_error *error)
+static shardc_status begin_rounds(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
     uint32_t n = call->shared.request->group->size;
@@ -358,13 +359,13 @@ static sc_status begin_rounds(mpi_world *world, mpi_call *call, sc_error *error)
     window = window < LEAST_WINDOW ? LEAST_WINDOW : window;
     call->window = !is_sliced(call) || row < window ? row : window;
     call->round_count = row == 0 ? 0 : (row + call->window - 1) / call->window;
-    sc_status status = SC_OK;
-    for (int64_t round = 0; round < 2 && round < call->round_count && status == SC_OK; round++)
+    shardc_status status = SHARDC_OK;
+    for (int64_t round = 0; round < 2 && round < call->round_count && status == SHARDC_OK; round++)
         status = post_round(world, call, round, error);
     return status;
 }
 
-sc_status sc_mpi_begin(mpi_world *world, mpi_call *call, sc_error *error)
+shardc_status sc_mpi_begin(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     const sc_comm_call *c = &call->shared.request->call;
     bool is_small = call->shared.request->summary.bytes <= SMALL_CALL || call->shared.request->group->size <= 2;
@@ -391,19 +392,19 @@ sc_status sc_mpi_begin(mpi_world *world, mpi_call *call, sc_error *error)
         call->phase = PHASE_ROUNDS;
         return begin_rounds(world, call, error);
     default:
-        return SC_OK;
+        return SHARDC_OK;
     }
 }
 
 /* Whether all messages of the batch are there; then what was packed is unpacked. */
-static sc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_complete, sc_error *error)
+static shardc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_complete, shardc_error *error)
 {
     for (uint32_t i = 0; i < batch->count && batch->left > 0; i++) {
         int is_complete = 0;
         if (batch->messages[i].request == MPI_REQUEST_NULL)
             continue;
-        sc_status status = sc_mpi_check(MPI_Test(&batch->messages[i].request, &is_complete, MPI_STATUS_IGNORE), "MPI_Test", error);
-        if (status != SC_OK)
+        shardc_status status = sc_mpi_check(MPI_Test(&batch->messages[i].request, &is_complete, MPI_STATUS_IGNORE), "MPI_Test", error);
+        if (status != SHARDC_OK)
             return status;
         batch->left -= is_complete != 0;
         *out_moved = *out_moved || is_complete != 0;
@@ -413,52 +414,52 @@ static sc_status test_batch(mpi_batch *batch, bool *out_moved, bool *out_is_comp
         memcpy(batch->unpackings[i].to.at, batch->unpackings[i].from, batch->unpackings[i].to.bytes);
     if (*out_is_complete)
         batch->unpacking_count = 0;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 /* A phase whose messages are there: reduces, and posts what follows. */
-static sc_status advance(mpi_world *world, mpi_call *call, sc_error *error)
+static shardc_status advance(mpi_world *world, mpi_call *call, shardc_error *error)
 {
     switch ((phase)call->phase) {
     case PHASE_ROUNDS:
         reduce_round(call, call->round);
         if (call->round + 2 < call->round_count) {
-            sc_status status = post_round(world, call, call->round + 2, error);
-            if (status != SC_OK)
+            shardc_status status = post_round(world, call, call->round + 2, error);
+            if (status != SHARDC_OK)
                 return status;
         }
         if (++call->round < call->round_count)
-            return SC_OK;
+            return SHARDC_OK;
         break;
     case PHASE_SCATTER:
         break;
     default:
         call->is_done = true;
-        return SC_OK;
+        return SHARDC_OK;
     }
     if (call->shared.request->call.kind == SC_COMM_REDUCE_SCATTER || !is_sliced(call)) {
         call->is_done = true;
-        return SC_OK;
+        return SHARDC_OK;
     }
     call->phase = PHASE_GATHER;
     return post_gather(world, call, error);
 }
 
-sc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved, sc_error *error)
+shardc_status sc_mpi_continue(mpi_world *world, mpi_call *call, bool *out_moved, shardc_error *error)
 {
     if (call->phase == PHASE_ROUNDS && call->round_count == 0)
         call->is_done = true;
     while (!call->is_done) {
         bool is_complete;
         mpi_batch *batch = &call->batches[call->phase == PHASE_ROUNDS ? call->round % 2 : 0];
-        sc_status status = test_batch(batch, out_moved, &is_complete, error);
-        if (status == SC_OK && is_complete)
+        shardc_status status = test_batch(batch, out_moved, &is_complete, error);
+        if (status == SHARDC_OK && is_complete)
             status = advance(world, call, error);
-        if (status != SC_OK || !is_complete)
+        if (status != SHARDC_OK || !is_complete)
             return status;
     }
     *out_moved = true;
-    return SC_OK;
+    return SHARDC_OK;
 }
 
 uint32_t sc_mpi_find_stalled(mpi_call *call, bool *is_stalled)
@@ -495,8 +496,8 @@ bool sc_mpi_is_quiet(mpi_call *call)
     for (int b = 0; b < 2; b++) {
         bool is_complete = false;
         call->batches[b].unpacking_count = 0;
-        sc_status status = test_batch(&call->batches[b], &moved, &is_complete, NULL);
-        is_quiet = is_quiet && (is_complete || status != SC_OK);
+        shardc_status status = test_batch(&call->batches[b], &moved, &is_complete, NULL);
+        is_quiet = is_quiet && (is_complete || status != SHARDC_OK);
     }
     return is_quiet;
 }

@@ -23,8 +23,14 @@ def declared():
     names = set()
     for header in glob.glob(os.path.join(ROOT, 'include', 'shardc', '*.h')):
         text = re.sub(r'/\*.*?\*/', '', open(header).read(), flags=re.S)
-        names |= set(re.findall(r'^SC_API[^(;]*?(\w+)\(', text, re.M))
+        names |= set(re.findall(r'^SHARDC_API[^(;]*?(\w+)\(', text, re.M))
     return names
+
+
+def foreign_names():
+    """Names of the public headers that have the prefix of internal ones."""
+    text = ''.join(open(header).read() for header in glob.glob(os.path.join(ROOT, 'include', 'shardc', '*.h')))
+    return sorted(set(re.findall(r'\b(?:sc_|SC_)\w+', text)))
 
 
 def given_out(library):
@@ -44,8 +50,9 @@ def main():
         lib = os.path.dirname(glob.glob(os.path.join(prefix, 'lib*', '**', 'libshardc.so'), recursive=True)[0])
         env = dict(os.environ, LD_LIBRARY_PATH=lib, PKG_CONFIG_PATH=os.path.join(lib, 'pkgconfig'))
 
+        check('names of the public headers without their prefix', foreign_names(), [])
         check('libshardc.so', sorted(given_out(os.path.join(lib, 'libshardc.so'))), sorted(declared()))
-        compiler_only = {'sc_compile', 'sc_compile_free', 'sc_version'}
+        compiler_only = {'shardc_compile', 'shardc_compile_free', 'shardc_version'}
         check('libshardc_runtime.so', sorted(given_out(os.path.join(lib, 'libshardc_runtime.so'))), sorted(declared() - compiler_only))
 
         run('cmake', '-S', HERE, '-B', project, '-DCMAKE_PREFIX_PATH=' + prefix, '-DEXAMPLES=' + os.path.join(ROOT, 'examples'))

@@ -26,7 +26,7 @@ static void put_word(uint8_t *to, uint64_t value)
 int LLVMFuzzerTestOneInput(const uint8_t *body, size_t size)
 {
     sc_arena arena;
-    sc_error error = {0};
+    shardc_error error = {0};
     sc_strbuf again, dump;
     uint8_t *bytes = malloc(HEADER + size + 1);
     if (bytes == NULL)
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *body, size_t size)
         memcpy(bytes + HEADER, body, size);
     sc_arena_init(&arena, no_memory, NULL);
     sc_image *image = sc_image_read(bytes, HEADER + size + 1, &arena, &error);
-    if ((image == NULL) != (error.status == SC_ERROR_DATA) || (image == NULL) != (error.text[0] != 0))
+    if ((image == NULL) != (error.status == SHARDC_ERROR_DATA) || (image == NULL) != (error.text[0] != 0))
         abort();
     if (image != NULL) {
         sc_strbuf_init(&again, &arena);

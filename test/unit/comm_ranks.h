@@ -12,7 +12,7 @@ enum { MOST_RANKS = 7 };
 static sc_comm *process_world;
 
 /* Another one, of the same kind; the first of them says which. */
-static inline sc_status open_process(const sc_comm_options *options, sc_comm **out, sc_error *error)
+static inline shardc_status open_process(const sc_comm_options *options, sc_comm **out, shardc_error *error)
 {
     bool is_tcp = strcmp(sc_comm_backend_name(process_world), "tcp") == 0;
     return is_tcp ? sc_comm_open_tcp(NULL, options, out, error) : sc_comm_open_mpi(options, out, error);
@@ -54,8 +54,8 @@ static inline void run_threads(uint32_t size, void (*body)(rank_state *r), uint6
     sc_comm *comms[CASE_RANKS];
     pthread_t threads[CASE_RANKS];
     static rank_state states[CASE_RANKS];
-    sc_error error;
-    if (sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, &error) != SC_OK)
+    shardc_error error;
+    if (sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     for (uint32_t i = 0; i < size; i++) {
         states[i] = (rank_state){.comm = comms[i], .body = body, .seed = seed};
@@ -74,16 +74,16 @@ static inline void run_threads(uint32_t size, void (*body)(rank_state *r), uint6
 static inline void run_process(void (*body)(rank_state *r), uint64_t seed, uint32_t deadline_ms)
 {
     static rank_state state;
-    sc_error error;
+    shardc_error error;
     state = (rank_state){.body = body, .seed = seed};
-    if (open_process(&(sc_comm_options){.deadline_ms = deadline_ms}, &state.comm, &error) != SC_OK)
+    if (open_process(&(sc_comm_options){.deadline_ms = deadline_ms}, &state.comm, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     rank_main(&state);
     /* all fail where one does: they have to run the same tests */
     int32_t failures = state.wrong[0] != 0;
     sc_comm_part part = {.source = &failures, .destination = &failures, .count = 1, .dtype = SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
-    if (sc_comm_run(sc_comm_world(process_world), &call, &error) != SC_OK)
+    if (sc_comm_run(sc_comm_world(process_world), &call, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     if (failures > 0)
         fail_msg("%s", state.wrong[0] != 0 ? state.wrong : "another rank");

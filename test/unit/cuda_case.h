@@ -132,7 +132,7 @@ static const char cuda_weigh_kernel[] =
     "    if (i == 0)\n        *out = sum;\n"
     "}\n";
 
-static inline sc_executable *cuda_step_program(image_case *c, uint64_t dp, uint64_t tp)
+static inline shardc_executable *cuda_step_program(image_case *c, uint64_t dp, uint64_t tp)
 {
     sc_strbuf text;
     cuda_begin(c, dp, tp);

@@ -7,10 +7,10 @@
 
 static cuda_standin standin; /* set by main */
 
-static inline sc_session *session_of(const sc_executable *program)
+static inline shardc_session *session_of(const shardc_executable *program)
 {
-    sc_session *session = NULL;
-    SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 1}, &session, &error));
+    shardc_session *session = NULL;
+    SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = 1}, &session, &error));
     return session;
 }
 
@@ -31,13 +31,13 @@ static inline void expect_steps(uint64_t dp, uint64_t tp, uint64_t seeds)
     for (uint64_t seed = 0; seed < seeds; seed++) {
         image_case c;
         standin.sc_standin_seed(seed);
-        sc_executable *program = cuda_step_program(&c, dp, tp);
-        sc_session *session = session_of(program);
+        shardc_executable *program = cuda_step_program(&c, dp, tp);
+        shardc_session *session = session_of(program);
         set_weights(session, &d);
         for (int run = 0; run < 4; run++)
             assert_true(run_step(session, &d) == d.total);
-        sc_session_free(session);
-        sc_executable_free(program);
+        shardc_session_free(session);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         expect_clean();
     }

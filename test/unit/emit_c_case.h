@@ -51,7 +51,7 @@ static inline sc_loader *emitted_load(sc_context *context, emitted *all, uint32_
     const char *error = sc_objects_build(arena, files, groups + 1, &(sc_object_options){.cache = cache}, &object);
     if (error != NULL)
         fail_msg("%s", error);
-    sc_error why;
+    shardc_error why;
     sc_loader *loader = sc_loader_open(object.bytes, object.byte_count, &why);
     if (loader == NULL)
         fail_msg("%s", why.text);
@@ -60,7 +60,7 @@ static inline sc_loader *emitted_load(sc_context *context, emitted *all, uint32_
 
 static inline sc_kernel_function *emitted_function(sc_loader *loader, const char *name)
 {
-    sc_error why;
+    shardc_error why;
     sc_kernel_function *function = sc_loader_symbol(loader, name, &why);
     if (function == NULL)
         fail_msg("%s", why.text);

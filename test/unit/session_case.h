@@ -38,14 +38,14 @@ static inline void image_compile(image_case *c, const char *text)
 }
 
 /* The program, by way of its bytes. */
-static inline sc_executable *image_executable(image_case *c)
+static inline shardc_executable *image_executable(image_case *c)
 {
-    sc_error error = {0};
-    sc_executable *program;
+    shardc_error error = {0};
+    shardc_executable *program;
     sc_strbuf bytes;
     sc_strbuf_init(&bytes, &c->arena);
     sc_image_write(image_end(c), &bytes);
-    if (sc_executable_read(bytes.data, bytes.length, &program, &error) != SC_OK) {
+    if (shardc_executable_read(bytes.data, bytes.length, &program, &error) != SHARDC_OK) {
         fprintf(stderr, "%s\n", error.text);
         abort();
     }
@@ -156,7 +156,7 @@ static inline void step_image(image_case *c)
     image_call(c, update, -1);
 }
 
-static inline sc_executable *step_program(image_case *c, uint64_t dp, uint64_t tp)
+static inline shardc_executable *step_program(image_case *c, uint64_t dp, uint64_t tp)
 {
     char text[4096];
     image_begin(c, dp, tp);

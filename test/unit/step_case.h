@@ -8,8 +8,8 @@
 
 #define SUCCEED(call)                                                                                                                      \
     do {                                                                                                                                   \
-        sc_error error = {.status = SC_OK};                                                                                                \
-        if ((call) != SC_OK)                                                                                                               \
+        shardc_error error = {.status = SHARDC_OK};                                                                                        \
+        if ((call) != SHARDC_OK)                                                                                                           \
             fail_msg("%s", error.text);                                                                                                    \
     } while (0)
 
@@ -46,17 +46,17 @@ static inline step_data make_data(void)
     return d;
 }
 
-static inline void set_weights(sc_session *session, const step_data *d)
+static inline void set_weights(shardc_session *session, const step_data *d)
 {
-    SUCCEED(sc_session_set_state(session, sc_executable_find_state(session->program, "w"), d->w, NULL, &error));
-    SUCCEED(sc_session_set_state(session, sc_executable_find_state(session->program, "bias"), d->bias, "f32", &error));
+    SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(session->program, "w"), d->w, NULL, &error));
+    SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(session->program, "bias"), d->bias, "f32", &error));
 }
 
-static inline float run_step(sc_session *session, const step_data *d)
+static inline float run_step(shardc_session *session, const step_data *d)
 {
     float total = NAN;
-    sc_feed_value feeds[] = {{"ids", d->ids, "i32"}, {"x", d->x, NULL}};
-    SUCCEED(sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &total, NULL}}, 1, &error));
+    shardc_feed_value feeds[] = {{"ids", d->ids, "i32"}, {"x", d->x, NULL}};
+    SUCCEED(shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, NULL}}, 1, &error));
     return total;
 }
 

@@ -418,7 +418,7 @@ static sc_cuda_usages usages_of(sc_arena *arena, const sc_nvrtc *nvrtc, const ch
 
 static void open_nvrtc(sc_nvrtc *nvrtc)
 {
-    sc_error error = {0};
+    shardc_error error = {0};
     if (sc_nvrtc_open(nvrtc, &error))
         return;
     print_message("skipped: %s\n", error.text);

@@ -19,7 +19,7 @@ static void body_each_kind(rank_state *r)
     sc_comm_group *world = sc_comm_world(r->comm);
     uint32_t rank = sc_comm_rank(r->comm), n = sc_comm_size(r->comm);
     char text[512];
-    sc_error error;
+    shardc_error error;
     uint64_t seed = r->seed * 1000;
     for (int kind = 0; kind < SC_COMM_SEND; kind++) {
         bool reduces = kind == SC_COMM_ALL_REDUCE || kind == SC_COMM_REDUCE_SCATTER;
@@ -35,8 +35,8 @@ static void body_each_kind(rank_state *r)
                     c.counts[0] |= 1;
                 make_buffers(&c, rank, &b);
                 sc_comm_call call = call_of(&c, rank, &b, NULL);
-                sc_status status = sc_comm_run(world, &call, &error);
-                const char *wrong = status == SC_OK ? check_buffers(&c, rank, &b, text, sizeof text) : error.text;
+                shardc_status status = sc_comm_run(world, &call, &error);
+                const char *wrong = status == SHARDC_OK ? check_buffers(&c, rank, &b, text, sizeof text) : error.text;
                 free_buffers(&b);
                 CHECK(r, wrong == NULL, "%s", wrong);
             }
@@ -56,10 +56,10 @@ typedef struct group_set {
     uint32_t ranks[4][CASE_RANKS], sizes[4];
 } group_set;
 
-static sc_status make_groups(rank_state *r, group_set *set, sc_error *error)
+static shardc_status make_groups(rank_state *r, group_set *set, shardc_error *error)
 {
     uint32_t n = sc_comm_size(r->comm);
-    sc_status status = SC_OK;
+    shardc_status status = SHARDC_OK;
     for (uint32_t g = 0; g < 4; g++) {
         uint32_t count = 0;
         bool is_in = false;
@@ -72,7 +72,7 @@ static sc_status make_groups(rank_state *r, group_set *set, sc_error *error)
         }
         set->sizes[g] = count;
         set->groups[g] = NULL;
-        if (is_in && status == SC_OK)
+        if (is_in && status == SHARDC_OK)
             status = sc_comm_group_new(r->comm, set->ranks[g], count, &set->groups[g], error);
     }
     return status;
@@ -82,9 +82,9 @@ static sc_status make_groups(rank_state *r, group_set *set, sc_error *error)
 static void body_in_flight(rank_state *r)
 {
     group_set set;
-    sc_error error;
+    shardc_error error;
     char text[512];
-    CHECK(r, make_groups(r, &set, &error) == SC_OK, "%s", error.text);
+    CHECK(r, make_groups(r, &set, &error) == SHARDC_OK, "%s", error.text);
     for (uint64_t round = 0; round < 40; round++) {
         uint64_t seed = r->seed * 100000 + round * 100;
         uint32_t flight = 1 + draw(seed, 0, FLIGHT), started = 0;
@@ -100,12 +100,12 @@ static void body_in_flight(rank_state *r)
             cases[started] = draw_case(seed + i, set.sizes[g], draw(seed + i, 8, 10) == 0 ? SC_COMM_BARRIER : SC_COMM_KINDS);
             make_buffers(&cases[started], members[started], &buffers[started]);
             sc_comm_call call = call_of(&cases[started], members[started], &buffers[started], "in flight");
-            CHECK(r, sc_comm_start(set.groups[g], &call, &requests[started], &error) == SC_OK, "%s", error.text);
+            CHECK(r, sc_comm_start(set.groups[g], &call, &requests[started], &error) == SHARDC_OK, "%s", error.text);
             started++;
         }
         for (uint32_t left = started; left > 0; left--) {
             uint32_t i = draw(seed + sc_comm_rank(r->comm), 400 + left, left);
-            CHECK(r, sc_comm_wait(requests[i], &error) == SC_OK, "%s", error.text);
+            CHECK(r, sc_comm_wait(requests[i], &error) == SHARDC_OK, "%s", error.text);
             const char *wrong = check_buffers(&cases[i], members[i], &buffers[i], text, sizeof text);
             free_buffers(&buffers[i]);
             CHECK(r, wrong == NULL, "%s", wrong);
@@ -132,7 +132,7 @@ static void body_messages(rank_state *r)
     static _Thread_local comm_buffers buffers[2 * MOST_RANKS * MESSAGES];
     sc_comm_request *requests[2 * MOST_RANKS * MESSAGES];
     char text[512];
-    sc_error error;
+    shardc_error error;
     CHECK(r, n <= MOST_RANKS, "too many ranks for this test");
     for (int direction = 0; direction < 2; direction++) {
         for (uint32_t peer = 0; peer < n; peer++) {
@@ -146,14 +146,14 @@ static void body_messages(rank_state *r)
                 cases[count] = c;
                 make_buffers(&c, rank, &buffers[count]);
                 sc_comm_call call = call_of(&c, rank, &buffers[count], NULL);
-                CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &requests[count], &error) == SC_OK, "%s", error.text);
+                CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &requests[count], &error) == SHARDC_OK, "%s", error.text);
                 count++;
             }
         }
     }
     for (uint32_t k = 0; k < count; k++) {
         uint32_t i = rank % 2 == 0 ? k : count - 1 - k;
-        CHECK(r, sc_comm_wait(requests[i], &error) == SC_OK, "%s", error.text);
+        CHECK(r, sc_comm_wait(requests[i], &error) == SHARDC_OK, "%s", error.text);
         const char *wrong = check_buffers(&cases[i], rank, &buffers[i], text, sizeof text);
         free_buffers(&buffers[i]);
         CHECK(r, wrong == NULL, "%s", wrong);
@@ -170,17 +170,17 @@ static void messages_arrive_in_order(void **state)
 static void body_barrier(rank_state *r)
 {
     uint32_t rank = sc_comm_rank(r->comm), n = sc_comm_size(r->comm);
-    sc_error error;
+    shardc_error error;
     for (uint32_t late = 0; late < n; late++) {
         double times[CASE_RANKS], mine;
         if (rank == late)
             sleep_ms(40);
         mine = now_ms();
-        CHECK(r, sc_comm_barrier(sc_comm_world(r->comm), &error) == SC_OK, "%s", error.text);
+        CHECK(r, sc_comm_barrier(sc_comm_world(r->comm), &error) == SHARDC_OK, "%s", error.text);
         double out = now_ms();
         sc_comm_part part = {.source = &mine, .destination = times, .count = n, .dtype = SC_DTYPE_f64};
         sc_comm_call call = {.kind = SC_COMM_ALL_GATHER, .part_count = 1, .parts = &part};
-        CHECK(r, sc_comm_run(sc_comm_world(r->comm), &call, &error) == SC_OK, "%s", error.text);
+        CHECK(r, sc_comm_run(sc_comm_world(r->comm), &call, &error) == SHARDC_OK, "%s", error.text);
         CHECK(r, out >= times[late], "left the barrier %g ms before rank %u came", times[late] - out, late);
     }
 }
@@ -198,7 +198,7 @@ static void body_large(rank_state *r)
                                          SC_COMM_BROADCAST};
     uint32_t n = sc_comm_size(r->comm), rank = sc_comm_rank(r->comm);
     char text[512];
-    sc_error error;
+    shardc_error error;
     for (uint32_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         comm_case c = draw_case(r->seed + k, n, kinds[k]);
         comm_buffers b;
@@ -209,8 +209,8 @@ static void body_large(rank_state *r)
         c.dtypes[1] = k % 2 == 0 ? SC_DTYPE_f32 : SC_DTYPE_bf16;
         make_buffers(&c, rank, &b);
         sc_comm_call call = call_of(&c, rank, &b, "large");
-        sc_status status = sc_comm_run(sc_comm_world(r->comm), &call, &error);
-        const char *wrong = status == SC_OK ? check_buffers(&c, rank, &b, text, sizeof text) : error.text;
+        shardc_status status = sc_comm_run(sc_comm_world(r->comm), &call, &error);
+        const char *wrong = status == SHARDC_OK ? check_buffers(&c, rank, &b, text, sizeof text) : error.text;
         free_buffers(&b);
         CHECK(r, wrong == NULL, "%s", wrong);
     }
@@ -223,10 +223,11 @@ static void large_calls_are_cut_without_a_seam(void **state)
 }
 
 /* Runs `call` and wants the status, and all the texts in the message. */
-static const char *wants(sc_comm_group *group, const sc_comm_call *call, sc_status wanted, const char *const texts[3], sc_error *error)
+static const char *wants(sc_comm_group *group, const sc_comm_call *call, shardc_status wanted, const char *const texts[3],
+                         shardc_error *error)
 {
-    sc_status status = sc_comm_run(group, call, error);
-    if (status == SC_OK)
+    shardc_status status = sc_comm_run(group, call, error);
+    if (status == SHARDC_OK)
         return "it worked";
     if (status != wanted || error->status != wanted)
         return "another status";
@@ -238,10 +239,10 @@ static const char *wants(sc_comm_group *group, const sc_comm_call *call, sc_stat
 }
 
 /* Before a failure that is meant. Of processes one may hear of it when it has not yet heard the last of who came: it ends every call. */
-static bool all_meet(rank_state *r, sc_error *error)
+static bool all_meet(rank_state *r, shardc_error *error)
 {
-    sc_status status = sc_comm_barrier(sc_comm_world(r->comm), error);
-    return status == SC_OK || (process_world != NULL && status == SC_ERROR_COMM);
+    shardc_status status = sc_comm_barrier(sc_comm_world(r->comm), error);
+    return status == SHARDC_OK || (process_world != NULL && status == SHARDC_ERROR_COMM);
 }
 
 /* Rank 1 does something else than the others. By seed % 8: what. */
@@ -264,7 +265,7 @@ static void body_mismatch(rank_state *r)
     uint32_t rank = sc_comm_rank(r->comm), n = sc_comm_size(r->comm), which = (uint32_t)(r->seed % 8);
     bool is_odd = rank == 1;
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = parts, .what = "the others"};
-    sc_error error;
+    shardc_error error;
     if (12 % n != 0) { /* counts divide by the ranks, so that nothing but the disagreement is wrong */
         which = 6;
     }
@@ -304,9 +305,9 @@ static void body_mismatch(rank_state *r)
         }
     }
     CHECK(r, all_meet(r, &error), "%s", error.text);
-    const char *wrong = wants(sc_comm_world(r->comm), &call, SC_ERROR_COMM, texts[which], &error);
+    const char *wrong = wants(sc_comm_world(r->comm), &call, SHARDC_ERROR_COMM, texts[which], &error);
     CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);
-    wrong = wants(sc_comm_world(r->comm), &(sc_comm_call){.kind = SC_COMM_BARRIER}, SC_ERROR_COMM, texts[which], &error);
+    wrong = wants(sc_comm_world(r->comm), &(sc_comm_call){.kind = SC_COMM_BARRIER}, SHARDC_ERROR_COMM, texts[which], &error);
     CHECK(r, wrong == NULL, "after the mismatch: %s: %s", wrong, error.text);
 }
 
@@ -324,10 +325,10 @@ static void body_message_mismatch(rank_state *r)
     sc_comm_part part = {.source = buffer, .destination = buffer, .count = sc_comm_rank(r->comm) == 0 ? 8 : 7, .dtype = SC_DTYPE_f32};
     sc_comm_call call = {.kind = sc_comm_rank(r->comm) == 0 ? SC_COMM_SEND : SC_COMM_RECV, .part_count = 1, .parts = &part, .to = 1};
     static const char *const texts[3] = {"message 0 in group 0, 1", "rank 0 calls send of f32[8] to rank 1", "rank 1 calls recv of f32[7]"};
-    sc_error error;
+    shardc_error error;
     if (sc_comm_rank(r->comm) > 1)
         call = (sc_comm_call){.kind = SC_COMM_BARRIER}; /* wakes with the others' error */
-    const char *wrong = wants(sc_comm_world(r->comm), &call, SC_ERROR_COMM, texts, &error);
+    const char *wrong = wants(sc_comm_world(r->comm), &call, SHARDC_ERROR_COMM, texts, &error);
     CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);
 }
 
@@ -346,10 +347,10 @@ static void body_deadline(rank_state *r)
     int32_t value = 1;
     sc_comm_part part = {.source = &value, .destination = &value, .count = 1, .dtype = SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "norm"};
-    sc_error error;
+    shardc_error error;
     if (rank == n - 1) /* worlds open at slightly different times, and busy machines let ranks wait for a processor */
         sleep_ms(6000);
-    const char *wrong = wants(sc_comm_world(r->comm), &call, SC_ERROR_TIMEOUT, texts, &error);
+    const char *wrong = wants(sc_comm_world(r->comm), &call, SHARDC_ERROR_TIMEOUT, texts, &error);
     CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);
     snprintf(last, sizeof last, "but rank %u did not", n - 1);
     CHECK(r, strstr(error.text, last) != NULL, "%s: %s", last, error.text);
@@ -365,7 +366,7 @@ static void a_deadline_names_who_is_missing(void **state)
 static void body_abort(rank_state *r)
 {
     static const char *const texts[3] = {"rank 0 gave up: the disk is full", NULL, NULL};
-    sc_error error;
+    shardc_error error;
     float data[3] = {1, 2, 3};
     sc_comm_part part = {.source = data, .destination = data, .count = 3, .dtype = SC_DTYPE_f32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
@@ -377,18 +378,18 @@ static void body_abort(rank_state *r)
         sc_comm_abort(r->comm, "and more");
     } else {
         /* the error is there at the latest in the second wait */
-        sc_status status = sc_comm_start(sc_comm_world(r->comm), &call, &requests[0], &error);
-        sc_status second = status == SC_OK ? sc_comm_start(sc_comm_world(r->comm), &call, &requests[1], &error) : status;
-        if (second == SC_OK) {
+        shardc_status status = sc_comm_start(sc_comm_world(r->comm), &call, &requests[0], &error);
+        shardc_status second = status == SHARDC_OK ? sc_comm_start(sc_comm_world(r->comm), &call, &requests[1], &error) : status;
+        if (second == SHARDC_OK) {
             second = sc_comm_wait(requests[1], &error);
             CHECK(r, strcmp(error.text, texts[0]) == 0, "%s", error.text);
         }
-        if (status == SC_OK)
+        if (status == SHARDC_OK)
             status = sc_comm_wait(requests[0], &error);
-        CHECK(r, status == SC_ERROR_COMM && second == SC_ERROR_COMM, "the calls end with %d and %d", (int)status, (int)second);
+        CHECK(r, status == SHARDC_ERROR_COMM && second == SHARDC_ERROR_COMM, "the calls end with %d and %d", (int)status, (int)second);
         CHECK(r, strcmp(error.text, texts[0]) == 0, "%s", error.text);
     }
-    const char *wrong = wants(sc_comm_world(r->comm), &(sc_comm_call){.kind = SC_COMM_BARRIER}, SC_ERROR_COMM, texts, &error);
+    const char *wrong = wants(sc_comm_world(r->comm), &(sc_comm_call){.kind = SC_COMM_BARRIER}, SHARDC_ERROR_COMM, texts, &error);
     CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);
 }
 
@@ -407,17 +408,17 @@ static void body_abort_midway(rank_state *r)
     sc_comm_part part = {.source = data, .destination = data, .count = COUNT, .dtype = SC_DTYPE_f32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part};
     sc_comm_request *request;
-    sc_status status = SC_OK;
-    sc_error error;
+    shardc_status status = SHARDC_OK;
+    shardc_error error;
     if (data == NULL)
         abort();
     for (int i = 0; i < COUNT; i++)
         data[i] = (float)i;
-    for (uint32_t round = 0; status == SC_OK; round++) {
+    for (uint32_t round = 0; status == SHARDC_OK; round++) {
         status = sc_comm_start(sc_comm_world(r->comm), &call, &request, &error);
-        if (status == SC_OK && rank == r->seed % n && round == draw(r->seed, 1, 20))
+        if (status == SHARDC_OK && rank == r->seed % n && round == draw(r->seed, 1, 20))
             sc_comm_abort(r->comm, "enough");
-        if (status == SC_OK)
+        if (status == SHARDC_OK)
             status = sc_comm_wait(request, &error);
     }
     memset(data, 0x5a, COUNT * sizeof *data);
@@ -426,7 +427,7 @@ static void body_abort_midway(rank_state *r)
         changed += ((const unsigned char *)data)[4 * i + 3] != 0x5a;
     free(data);
     CHECK(r, changed == 0, "%u elements have changed after the end", changed);
-    CHECK(r, status == SC_ERROR_COMM && strstr(error.text, "gave up: enough") != NULL, "%d: %s", (int)status, error.text);
+    CHECK(r, status == SHARDC_ERROR_COMM && strstr(error.text, "gave up: enough") != NULL, "%d: %s", (int)status, error.text);
 }
 
 static void failed_calls_give_buffers_back(void **state)
@@ -439,11 +440,11 @@ static void failed_calls_give_buffers_back(void **state)
 /* Rank 0 leaves without a word; the others wait for it without a deadline. */
 static void body_closed(rank_state *r)
 {
-    sc_error error;
+    shardc_error error;
     if (sc_comm_rank(r->comm) == 0)
         return;
-    sc_status status = sc_comm_barrier(sc_comm_world(r->comm), &error);
-    CHECK(r, status == SC_ERROR_COMM, "the barrier ends with %d", (int)status);
+    shardc_status status = sc_comm_barrier(sc_comm_world(r->comm), &error);
+    CHECK(r, status == SHARDC_ERROR_COMM, "the barrier ends with %d", (int)status);
     CHECK(r, strstr(error.text, "but rank 0 closed its communicator") != NULL, "%s", error.text);
 }
 
@@ -460,15 +461,15 @@ static void body_closed_in_flight(rank_state *r)
     sc_comm_part part = {.source = data, .destination = data, .count = 3, .dtype = SC_DTYPE_f32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
     sc_comm_request *request;
-    sc_error error;
+    shardc_error error;
     CHECK(r, all_meet(r, &error), "%s", error.text);
     if (sc_comm_rank(r->comm) == 0) {
-        CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SC_OK, "%s", error.text);
+        CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SHARDC_OK, "%s", error.text);
         return;
     }
     sleep_ms(50);
-    sc_status status = sc_comm_barrier(sc_comm_world(r->comm), &error);
-    CHECK(r, status == SC_ERROR_COMM && strstr(error.text, "rank 0 gave up: it closed its communicator with calls in flight") != NULL,
+    shardc_status status = sc_comm_barrier(sc_comm_world(r->comm), &error);
+    CHECK(r, status == SHARDC_ERROR_COMM && strstr(error.text, "rank 0 gave up: it closed its communicator with calls in flight") != NULL,
           "%d: %s", (int)status, error.text);
 }
 
@@ -513,17 +514,17 @@ static void body_arguments(rank_state *r)
     };
     uint32_t ranks[] = {0, 1, 0, n};
     sc_comm_group *group;
-    sc_error error;
+    shardc_error error;
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs - (n == 1); i++) {
         const char *texts[3] = {wrongs[i].text};
-        const char *wrong = wants(sc_comm_world(r->comm), &wrongs[i].call, SC_ERROR_ARGUMENT, texts, &error);
+        const char *wrong = wants(sc_comm_world(r->comm), &wrongs[i].call, SHARDC_ERROR_ARGUMENT, texts, &error);
         CHECK(r, wrong == NULL, "case %zu: %s: %s", i, wrong, error.text);
     }
-    CHECK(r, sc_comm_group_new(r->comm, ranks + 3, 1, &group, &error) == SC_ERROR_ARGUMENT, "a rank beyond the world");
-    CHECK(r, n == 1 || sc_comm_group_new(r->comm, ranks, 3, &group, &error) == SC_ERROR_ARGUMENT, "a rank twice");
-    CHECK(r, n == 1 || sc_comm_group_new(r->comm, ranks + (rank == 0), 1, &group, &error) == SC_ERROR_ARGUMENT, "a group of others");
-    CHECK(r, sc_comm_group_new(r->comm, ranks, 0, &group, &error) == SC_ERROR_ARGUMENT, "a group of nobody");
-    CHECK(r, sc_comm_barrier(sc_comm_world(r->comm), &error) == SC_OK, "%s", error.text);
+    CHECK(r, sc_comm_group_new(r->comm, ranks + 3, 1, &group, &error) == SHARDC_ERROR_ARGUMENT, "a rank beyond the world");
+    CHECK(r, n == 1 || sc_comm_group_new(r->comm, ranks, 3, &group, &error) == SHARDC_ERROR_ARGUMENT, "a rank twice");
+    CHECK(r, n == 1 || sc_comm_group_new(r->comm, ranks + (rank == 0), 1, &group, &error) == SHARDC_ERROR_ARGUMENT, "a group of others");
+    CHECK(r, sc_comm_group_new(r->comm, ranks, 0, &group, &error) == SHARDC_ERROR_ARGUMENT, "a group of nobody");
+    CHECK(r, sc_comm_barrier(sc_comm_world(r->comm), &error) == SHARDC_OK, "%s", error.text);
 }
 
 static void wrong_arguments_end_nothing(void **state)
@@ -547,7 +548,7 @@ static void body_counters(rank_state *r)
             [SC_COMM_ALL_GATHER] = b * (n - 1) / n, [SC_COMM_REDUCE_SCATTER] = b * (n - 1) / n, [SC_COMM_ALL_REDUCE] = 2 * b * (n - 1) / n,
             [SC_COMM_ALL_TO_ALL] = b * (n - 1) / n, [SC_COMM_PERMUTE] = n > 1 ? b : 0,          [SC_COMM_BROADCAST] = n > 1 ? b : 0,
         };
-    sc_error error;
+    shardc_error error;
     CHECK(r, n <= MOST_RANKS, "too many ranks for this test");
     for (int round = 0; round < 2; round++) {
         for (int kind = 0; kind <= SC_COMM_BARRIER; kind++) {
@@ -559,7 +560,7 @@ static void body_counters(rank_state *r)
                                  .to = kind == SC_COMM_PERMUTE ? next : 0,
                                  .from = kind == SC_COMM_PERMUTE ? previous : 0};
             if (kind != SC_COMM_SEND && kind != SC_COMM_RECV)
-                CHECK(r, sc_comm_run(sc_comm_world(r->comm), &call, &error) == SC_OK, "%s", error.text);
+                CHECK(r, sc_comm_run(sc_comm_world(r->comm), &call, &error) == SHARDC_OK, "%s", error.text);
         }
     }
     for (int kind = 0; kind <= SC_COMM_BARRIER; kind++) {
@@ -587,19 +588,19 @@ static void body_twins(rank_state *r)
     sc_comm_group *twins[2];
     sc_comm_request *requests[2];
     int32_t values[2] = {(int32_t)rank, (int32_t)(100 * rank)}, sums[2];
-    sc_error error;
+    shardc_error error;
     for (uint32_t i = 0; i < n; i++)
         ranks[i] = i;
     for (int i = 0; i < 2; i++)
-        CHECK(r, sc_comm_group_new(r->comm, ranks, n, &twins[i], &error) == SC_OK, "%s", error.text);
+        CHECK(r, sc_comm_group_new(r->comm, ranks, n, &twins[i], &error) == SHARDC_OK, "%s", error.text);
     for (int k = 0; k < 2; k++) { /* odd ranks start the other one first */
         int i = rank % 2 == 0 ? k : 1 - k;
         sc_comm_part part = {.source = &values[i], .destination = &sums[i], .count = 1, .dtype = SC_DTYPE_i32};
         sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
-        CHECK(r, sc_comm_start(twins[i], &call, &requests[i], &error) == SC_OK, "%s", error.text);
+        CHECK(r, sc_comm_start(twins[i], &call, &requests[i], &error) == SHARDC_OK, "%s", error.text);
     }
     for (int i = 0; i < 2; i++)
-        CHECK(r, sc_comm_wait(requests[i], &error) == SC_OK, "%s", error.text);
+        CHECK(r, sc_comm_wait(requests[i], &error) == SHARDC_OK, "%s", error.text);
     CHECK(r, sums[0] == (int32_t)(n * (n - 1) / 2) && sums[1] == 100 * sums[0], "the sums are %d and %d", sums[0], sums[1]);
 }
 
@@ -612,8 +613,8 @@ static void groups_of_one_list_are_different(void **state)
 /* The wait of another thread than the one that computes. */
 typedef struct waiter {
     sc_comm_request *request;
-    sc_error error;
-    sc_status status;
+    shardc_error error;
+    shardc_status status;
 } waiter;
 
 static void *wait_main(void *user)
@@ -632,18 +633,18 @@ static void body_waiting_threads(rank_state *r)
     comm_case cases[WAITERS];
     comm_buffers buffers[WAITERS];
     char text[512];
-    sc_error error;
+    shardc_error error;
     for (uint32_t i = 0; i < WAITERS; i++) {
         cases[i] = draw_case(r->seed + i, n, SC_COMM_KINDS);
         make_buffers(&cases[i], rank, &buffers[i]);
         sc_comm_call call = call_of(&cases[i], rank, &buffers[i], NULL);
-        CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &waiters[i].request, &error) == SC_OK, "%s", error.text);
+        CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &waiters[i].request, &error) == SHARDC_OK, "%s", error.text);
         CHECK(r, pthread_create(&threads[i], NULL, wait_main, &waiters[i]) == 0, "no thread");
     }
     for (uint32_t i = 0; i < WAITERS; i++)
         pthread_join(threads[i], NULL);
     for (uint32_t i = 0; i < WAITERS; i++) {
-        CHECK(r, waiters[i].status == SC_OK, "%s", waiters[i].error.text);
+        CHECK(r, waiters[i].status == SHARDC_OK, "%s", waiters[i].error.text);
         const char *wrong = check_buffers(&cases[i], rank, &buffers[i], text, sizeof text);
         free_buffers(&buffers[i]);
         CHECK(r, wrong == NULL, "%s", wrong);
@@ -664,7 +665,7 @@ static void body_lazy(rank_state *r)
     bool moves_by_itself = strcmp(sc_comm_backend_name(r->comm), "mpi") != 0;
     uint32_t n = sc_comm_size(r->comm), rank = sc_comm_rank(r->comm);
     sc_comm_request *request;
-    sc_error error;
+    shardc_error error;
     float *data = malloc(COUNT * sizeof *data);
     if (data == NULL)
         abort();
@@ -673,19 +674,19 @@ static void body_lazy(rank_state *r)
         data[i] = (float)(rank + 1);
     sc_comm_part part = {.source = data, .destination = data, .count = COUNT, .dtype = SC_DTYPE_f32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part};
-    sc_status started = sc_comm_start(sc_comm_world(r->comm), &call, &request, &error);
+    shardc_status started = sc_comm_start(sc_comm_world(r->comm), &call, &request, &error);
     if (rank == 1)
         sleep_ms(6000);
     double start = now_ms();
-    sc_status status = started == SC_OK ? sc_comm_wait(request, &error) : started;
+    shardc_status status = started == SHARDC_OK ? sc_comm_wait(request, &error) : started;
     double waited = now_ms() - start;
     bool is_right = data[0] == (float)n * (float)(n + 1) / 2 && data[COUNT - 1] == data[0];
     if (moves_by_itself) {
-        CHECK(r, status == SC_OK, "%s", error.text);
+        CHECK(r, status == SHARDC_OK, "%s", error.text);
         CHECK(r, is_right, "another sum");
         CHECK(r, waited < 5000, "waited for %g ms", waited);
     } else {
-        CHECK(r, status == SC_ERROR_TIMEOUT && strstr(error.text, "rank 1 started it and did not go on with it for 2000 ms") != NULL,
+        CHECK(r, status == SHARDC_ERROR_TIMEOUT && strstr(error.text, "rank 1 started it and did not go on with it for 2000 ms") != NULL,
               "%d: %s", (int)status, error.text);
     }
 }
@@ -712,8 +713,8 @@ static void go_on(rank_state *r)
     sc_comm_part part = {values, values + COUNT, COUNT, SC_DTYPE_f32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part, .what = "polled"};
     sc_comm_request *request = NULL;
-    sc_error error;
-    CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SC_OK, "%s", error.text);
+    shardc_error error;
+    CHECK(r, sc_comm_start(sc_comm_world(r->comm), &call, &request, &error) == SHARDC_OK, "%s", error.text);
     double since = now_ms();
     int done = 0;
     sc_comm_progress(r->comm);
@@ -723,7 +724,7 @@ static void go_on(rank_state *r)
             done++;
     }
     bool is_done = done == COUNT || !is_pushed; /* before anybody has waited */
-    CHECK(r, sc_comm_wait(request, &error) == SC_OK, "%s", error.text);
+    CHECK(r, sc_comm_wait(request, &error) == SHARDC_OK, "%s", error.text);
     CHECK(r, is_done, "polls moved %d elements of %d", done, (int)COUNT);
     for (int i = 0; i < COUNT; i++)
         CHECK(r, out[i] == sum, "element %d is %g, not %g", i, (double)out[i], (double)sum);
@@ -748,14 +749,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(groups_of_one_list_are_different),   cmocka_unit_test(other_threads_may_wait),
         cmocka_unit_test(who_starts_and_does_not_wait),       cmocka_unit_test(polls_move_what_processes_started),
     };
-    sc_error error;
+    shardc_error error;
     bool is_mpi = argc == 2 && strcmp(argv[1], "mpi") == 0, is_tcp = argc == 3 && strcmp(argv[1], "tcp") == 0;
     if (is_tcp && getenv("RANK") == NULL)
         return run_program(argv, (uint32_t)strtoul(argv[2], NULL, 10));
-    sc_status status = is_mpi   ? sc_comm_open_mpi(NULL, &process_world, &error)
-                       : is_tcp ? sc_comm_open_tcp(NULL, NULL, &process_world, &error)
-                                : SC_OK;
-    if (status != SC_OK) {
+    shardc_status status = is_mpi   ? sc_comm_open_mpi(NULL, &process_world, &error)
+                           : is_tcp ? sc_comm_open_tcp(NULL, NULL, &process_world, &error)
+                                    : SHARDC_OK;
+    if (status != SHARDC_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }

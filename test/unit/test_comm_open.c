@@ -39,19 +39,19 @@ static void without_the_module_mpi_is_unavailable(void **state)
 static int say_what_is_unavailable(void)
 {
     sc_comm *comm = NULL;
-    sc_error error;
-    sc_status status = sc_comm_open_mpi(NULL, &comm, &error);
-    puts(status == SC_OK ? "it is there" : error.text);
-    return status == SC_ERROR_UNAVAILABLE && error.status == status ? 0 : 1;
+    shardc_error error;
+    shardc_status status = sc_comm_open_mpi(NULL, &comm, &error);
+    puts(status == SHARDC_OK ? "it is there" : error.text);
+    return status == SHARDC_ERROR_UNAVAILABLE && error.status == status ? 0 : 1;
 }
 
 /* The names of the outside: more parts than are translated without allocating, a group, a message, and what is refused. */
 typedef struct outside_rank {
     shardc_comm *comm;
-    sc_status wrong, done;
+    shardc_status wrong, done;
     int32_t sums[20], received;
     uint64_t calls, bytes;
-    sc_error error;
+    shardc_error error;
 } outside_rank;
 
 static void *outside_main(void *user)
@@ -69,14 +69,14 @@ static void *outside_main(void *user)
     o->wrong = shardc_comm_run(shardc_comm_world(o->comm), &call, &o->error);
     call.reduce = SHARDC_SUM;
     o->done = shardc_comm_run(shardc_comm_world(o->comm), &call, &o->error);
-    if (o->done == SC_OK)
+    if (o->done == SHARDC_OK)
         o->done = shardc_comm_group_new(o->comm, ranks, 3, &group, &o->error);
     /* rank 2 is 0 in the group, and sends to 1 there, which is rank 0 */
     shardc_comm_call send = {.kind = SHARDC_SEND, .part_count = 1, .parts = &message, .to = 1};
     shardc_comm_call receive = {.kind = SHARDC_RECV, .part_count = 1, .parts = &message, .from = 0};
-    if (o->done == SC_OK && rank != 1)
+    if (o->done == SHARDC_OK && rank != 1)
         o->done = shardc_comm_run(group, rank == 2 ? &send : &receive, &o->error);
-    if (o->done == SC_OK)
+    if (o->done == SHARDC_OK)
         o->done = shardc_comm_barrier(group, &o->error);
     o->calls = shardc_comm_count(o->comm, SHARDC_ALL_REDUCE).calls;
     o->bytes = shardc_comm_count(o->comm, SHARDC_SEND).bytes;
@@ -90,9 +90,9 @@ static void the_names_of_the_outside_do_the_same(void **state)
     static outside_rank ranks[3];
     shardc_comm *comms[3];
     pthread_t threads[3];
-    sc_error error;
-    assert_int_equal(shardc_comm_open_local(0, 0, comms, &error), SC_ERROR_ARGUMENT);
-    assert_int_equal(shardc_comm_open_local(3, 20000, comms, &error), SC_OK);
+    shardc_error error;
+    assert_int_equal(shardc_comm_open_local(0, 0, comms, &error), SHARDC_ERROR_ARGUMENT);
+    assert_int_equal(shardc_comm_open_local(3, 20000, comms, &error), SHARDC_OK);
     assert_string_equal(shardc_comm_backend(comms[2]), "local");
     for (int i = 0; i < 3; i++) {
         ranks[i].comm = comms[i];
@@ -101,9 +101,9 @@ static void the_names_of_the_outside_do_the_same(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (int i = 0; i < 3; i++) {
-        if (ranks[i].done != SC_OK)
+        if (ranks[i].done != SHARDC_OK)
             fail_msg("%s", ranks[i].error.text);
-        assert_int_equal(ranks[i].wrong, SC_ERROR_ARGUMENT);
+        assert_int_equal(ranks[i].wrong, SHARDC_ERROR_ARGUMENT);
         assert_int_equal(ranks[i].calls, 1);
         assert_int_equal(ranks[i].bytes, i == 2 ? 4 : 0);
         for (int k = 0; k < 20; k++)
@@ -116,9 +116,9 @@ static void worlds_have_at_least_one_rank(void **state)
 {
     (void)state;
     sc_comm *comm;
-    sc_error error;
-    assert_int_equal(sc_comm_open_local(0, NULL, &comm, &error), SC_ERROR_ARGUMENT);
-    assert_int_equal(sc_comm_open_local(100000, NULL, &comm, &error), SC_ERROR_ARGUMENT);
+    shardc_error error;
+    assert_int_equal(sc_comm_open_local(0, NULL, &comm, &error), SHARDC_ERROR_ARGUMENT);
+    assert_int_equal(sc_comm_open_local(100000, NULL, &comm, &error), SHARDC_ERROR_ARGUMENT);
     sc_comm_close(NULL);
 }
 

@@ -272,17 +272,17 @@ static double largest(const sc_array *arrays, uint32_t count)
 }
 
 /* Inputs that hold what no range has, too. */
-static void run_function(program *p, sc_interp *interp, const sc_executable *executable, sc_session *session, uint32_t f,
+static void run_function(program *p, sc_interp *interp, const shardc_executable *executable, shardc_session *session, uint32_t f,
                          const function *from, bool special)
 {
     sc_array inputs[MAX_VALUES], want[MAX_VALUES] = {0}, got[MAX_VALUES];
-    sc_feed_value feeds[MAX_VALUES];
-    sc_fetch_value fetches[MAX_VALUES];
+    shardc_feed_value feeds[MAX_VALUES];
+    shardc_fetch_value fetches[MAX_VALUES];
     uint32_t input_count = 0, output_count = 0;
     const sc_op *returned = sc_op_at(p->m, p->m->funcs.data[f].last);
     uint64_t seed = 77 + f;
     char text[512] = "";
-    sc_error error = {.status = SC_OK};
+    shardc_error error = {.status = SHARDC_OK};
     sc_for_each_op (p->m, f, op) {
         if (sc_op_at(p->m, op)->kind != SC_OP_input)
             continue;
@@ -297,17 +297,17 @@ static void run_function(program *p, sc_interp *interp, const sc_executable *exe
             for (int64_t i = 0; i < 4 && i < array->count; i++)
                 array->data[(i * 7 + (int64_t)input_count) % array->count] = odd[i];
         }
-        sc_tensor_info info;
-        sc_executable_input(executable, f, input_count, &info);
-        feeds[input_count++] = (sc_feed_value){info.name, array->data, "f64"};
+        shardc_tensor_info info;
+        shardc_executable_input(executable, f, input_count, &info);
+        feeds[input_count++] = (shardc_feed_value){info.name, array->data, "f64"};
     }
     for (; output_count < returned->operand_count; output_count++) {
         got[output_count] = case_array(p->m, returned->operands[output_count]);
-        fetches[output_count] = (sc_fetch_value){output_count, got[output_count].data, "f64"};
+        fetches[output_count] = (shardc_fetch_value){output_count, got[output_count].data, "f64"};
     }
     if (!sc_interp_run(interp, f, inputs, input_count, want, output_count, text, sizeof text))
         fail_msg("%s\n%s", text, from->body);
-    bool ran = sc_session_run(session, f, feeds, input_count, fetches, output_count, &error) == SC_OK;
+    bool ran = shardc_session_run(session, f, feeds, input_count, fetches, output_count, &error) == SHARDC_OK;
     if (!ran) {
         fprintf(stderr, "%s: %s\n", sc_ops[sc_op_at(p->m, sc_def(p->m, returned->operands[0]))->kind].name, error.text);
         print_message("%s", wrong++ == 0 ? from->body : "");
@@ -357,8 +357,8 @@ static const char *module_text(sc_arena *arena, const function *functions, uint3
 typedef struct opened {
     sc_arena arena;
     program *p;
-    sc_executable *executable;
-    sc_session *session; /* NULL: kept for another machine */
+    shardc_executable *executable;
+    shardc_session *session; /* NULL: kept for another machine */
 } opened;
 
 /* A program's file is named by what it was compiled from, so that no other one is run in its place. */
@@ -393,17 +393,17 @@ static opened open_functions(const function *functions, uint32_t count, const ch
         read_or_write(&o, &bytes);
     if (keep != NULL)
         return o;
-    sc_error error = {.status = SC_OK};
-    if (sc_executable_read(bytes.data, bytes.length, &o.executable, &error) != SC_OK ||
-        sc_session_new(o.executable, NULL, &o.session, &error) != SC_OK)
+    shardc_error error = {.status = SHARDC_OK};
+    if (shardc_executable_read(bytes.data, bytes.length, &o.executable, &error) != SHARDC_OK ||
+        shardc_session_new(o.executable, NULL, &o.session, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     return o;
 }
 
 static void close_functions(opened *o)
 {
-    sc_session_free(o->session);
-    sc_executable_free(o->executable);
+    shardc_session_free(o->session);
+    shardc_executable_free(o->executable);
     sc_context_free(&o->p->context);
     sc_arena_free(&o->arena);
     free(o->p);
@@ -446,10 +446,10 @@ static void ids_out_of_range_are_named(void **state)
         double w[21] = {0}, ids[15] = {0}, g[45];
         ids[4] = rows[i].ids[0];
         ids[12] = rows[i].ids[1];
-        sc_error error = {.status = SC_OK};
-        sc_session_run(o.session, 0, (sc_feed_value[]){{"w", w, "f64"}, {"t", ids, "f64"}}, 2, (sc_fetch_value[]){{0, g, "f64"}}, 1,
-                       &error);
-        assert_string_equal(error.status == SC_OK ? "" : error.text, rows[i].text);
+        shardc_error error = {.status = SHARDC_OK};
+        shardc_session_run(o.session, 0, (shardc_feed_value[]){{"w", w, "f64"}, {"t", ids, "f64"}}, 2,
+                           (shardc_fetch_value[]){{0, g, "f64"}}, 1, &error);
+        assert_string_equal(error.status == SHARDC_OK ? "" : error.text, rows[i].text);
     }
     close_functions(&o);
 }

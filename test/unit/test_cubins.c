@@ -26,7 +26,7 @@ static const sc_cubin_function functions[] = {
 static const sc_cubin_function third = {"three", STAGE("three_0", "3.5f"), 0};
 
 static bool is_here;
-static sc_error why_not;
+static shardc_error why_not;
 
 static int look_for_nvrtc(void **state)
 {

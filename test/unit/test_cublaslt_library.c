@@ -16,7 +16,7 @@ static sc_cublaslt lt;
 /* Whatever stands in for it elsewhere is not meant. */
 static int open_library(void **state)
 {
-    sc_error error;
+    shardc_error error;
     (void)state;
     unsetenv("SHARDC_CUBLASLT");
     if (!sc_cublaslt_open(&lt, &error)) {

@@ -48,7 +48,7 @@ static void sizes_of(sc_image_collective_kind kind, int n, int *gives, int *gets
 }
 
 /* A function for each dtype and way to move. */
-static sc_executable *moving_program(image_case *c, bool is_cuda, int n)
+static shardc_executable *moving_program(image_case *c, bool is_cuda, int n)
 {
     image_begin(c, 1, (uint64_t)n);
     c->image.target = is_cuda ? "cuda:sm_80" : "cpu";
@@ -129,8 +129,8 @@ static void expect_moves(bool share)
     for (int n = 1; n <= MOST_RANKS; n *= 2) {
         image_case cpu, cuda;
         have_cards(share ? 1 : (uint32_t)n);
-        sc_executable *programs[2] = {moving_program(&cpu, false, n), moving_program(&cuda, true, n)};
-        sc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
+        shardc_executable *programs[2] = {moving_program(&cpu, false, n), moving_program(&cuda, true, n)};
+        shardc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
         for (uint64_t seed = 0; seed < 3; seed++) {
             standin.sc_standin_seed(seed + 3 * (uint64_t)n);
             for (uint32_t f = 0; f < SC_DTYPE_COUNT * MOVINGS; f++) {
@@ -139,9 +139,9 @@ static void expect_moves(bool share)
                 sizes_of(movings[f % MOVINGS].kind, n, &gives, &gets);
                 size_t size = sc_dtypes[dtype].bytes;
                 fill(dtype, x, (size_t)(n * gives), &random);
-                sc_feed_value feed = {"x", x, NULL};
-                SUCCEED(sc_session_run(sessions[0], f, &feed, 1, (sc_fetch_value[]){{0, theirs, NULL}}, 1, &error));
-                SUCCEED(sc_session_run(sessions[1], f, &feed, 1, (sc_fetch_value[]){{0, ours, NULL}}, 1, &error));
+                shardc_feed_value feed = {"x", x, NULL};
+                SUCCEED(shardc_session_run(sessions[0], f, &feed, 1, (shardc_fetch_value[]){{0, theirs, NULL}}, 1, &error));
+                SUCCEED(shardc_session_run(sessions[1], f, &feed, 1, (shardc_fetch_value[]){{0, ours, NULL}}, 1, &error));
                 for (size_t i = 0; i < (size_t)(n * gets); i++) {
                     if (memcmp(ours + i * size, theirs + i * size, size) != 0 &&
                         !(is_nan(dtype, ours + i * size) && is_nan(dtype, theirs + i * size)))
@@ -150,8 +150,8 @@ static void expect_moves(bool share)
             }
         }
         for (int i = 0; i < 2; i++) {
-            sc_session_free(sessions[i]);
-            sc_executable_free(programs[i]);
+            shardc_session_free(sessions[i]);
+            shardc_executable_free(programs[i]);
         }
         sc_arena_free(&cpu.arena);
         sc_arena_free(&cuda.arena);
@@ -172,7 +172,7 @@ static void ranks_with_a_card_each_move_the_same(void **state)
 }
 
 /* A group may be of all ranks in another order than theirs, which for some is the same. */
-static sc_executable *gather_program(image_case *c, const char *target)
+static shardc_executable *gather_program(image_case *c, const char *target)
 {
     image_begin(c, 2, 3);
     c->image.target = target;
@@ -197,20 +197,20 @@ static void groups_are_of_any_order(void **state)
     static const int32_t x[6] = {10, 11, 12, 20, 21, 22};
     image_case cpu, cuda;
     have_cards(6);
-    sc_executable *programs[2] = {gather_program(&cpu, "cpu"), gather_program(&cuda, "cuda:sm_80")};
-    sc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
+    shardc_executable *programs[2] = {gather_program(&cpu, "cpu"), gather_program(&cuda, "cuda:sm_80")};
+    shardc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
     for (uint32_t run = 0; run < 3; run++) {
         for (uint32_t f = 0; f < 4; f++) {
             int32_t y[2][36] = {{0}, {1}};
-            sc_feed_value feed = {"x", x, NULL};
+            shardc_feed_value feed = {"x", x, NULL};
             for (int i = 0; i < 2; i++)
-                SUCCEED(sc_session_run(sessions[i], f, &feed, 1, (sc_fetch_value[]){{0, y[i], NULL}}, 1, &error));
+                SUCCEED(shardc_session_run(sessions[i], f, &feed, 1, (shardc_fetch_value[]){{0, y[i], NULL}}, 1, &error));
             assert_memory_equal(y[0], y[1], (f < 2 ? 36 : f == 2 ? 18 : 12) * sizeof(int32_t));
         }
     }
     for (int i = 0; i < 2; i++) {
-        sc_session_free(sessions[i]);
-        sc_executable_free(programs[i]);
+        shardc_session_free(sessions[i]);
+        shardc_executable_free(programs[i]);
     }
     sc_arena_free(&cpu.arena);
     sc_arena_free(&cuda.arena);
@@ -238,24 +238,24 @@ static void the_callers_context_stays(void **state)
     step_data d = make_data();
     float w[STEP_D * STEP_H];
     have_cards(3);
-    SUCCEED(sc_cuda_open(&api, &error) ? SC_OK : error.status);
+    SUCCEED(sc_cuda_open(&api, &error) ? SHARDC_OK : error.status);
     assert_int_equal(api.cuInit(0), SC_CU_SUCCESS);
     assert_int_equal(api.cuDevicePrimaryCtxRetain(&mine, 2), SC_CU_SUCCESS);
     for (int i = 0; i < 2; i++) {
         image_case c;
         sc_cu_context set = i == 0 ? mine : NULL;
-        sc_executable *program = cuda_step_program(&c, 2, 1);
+        shardc_executable *program = cuda_step_program(&c, 2, 1);
         assert_int_equal(api.cuCtxSetCurrent(set), SC_CU_SUCCESS);
-        sc_session *session = session_of(program);
+        shardc_session *session = session_of(program);
         set_weights(session, &d);
         assert_true(run_step(session, &d) == d.total);
-        SUCCEED(sc_session_get_state(session, sc_executable_find_state(program, "w"), w, NULL, &error));
+        SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, NULL, &error));
         assert_int_equal(api.cuCtxGetCurrent(&seen), SC_CU_SUCCESS);
         assert_ptr_equal(seen, set);
-        sc_session_free(session);
+        shardc_session_free(session);
         assert_int_equal(api.cuCtxGetCurrent(&seen), SC_CU_SUCCESS);
         assert_ptr_equal(seen, set);
-        sc_executable_free(program);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
     }
     assert_int_equal(api.cuDevicePrimaryCtxRelease_v2(2), SC_CU_SUCCESS);
@@ -272,25 +272,25 @@ static void a_session_goes_on_after_an_error(void **state)
         image_case c;
         have_cards(cards);
         standin.sc_standin_seed(3);
-        sc_executable *program = cuda_step_program(&c, 2, 2);
-        sc_session *session = session_of(program);
+        shardc_executable *program = cuda_step_program(&c, 2, 2);
+        shardc_session *session = session_of(program);
         set_weights(session, &d);
         for (int round = 0; round < 3; round++) {
-            sc_error why = {.status = SC_OK};
-            sc_feed_value feeds[] = {{"ids", d.ids, NULL}, {"x", d.x, NULL}};
+            shardc_error why = {.status = SHARDC_OK};
+            shardc_feed_value feeds[] = {{"ids", d.ids, NULL}, {"x", d.x, NULL}};
             for (int run = 0; run < 4; run++)
                 assert_true(run_step(session, &d) == d.total);
             standin.sc_standin_fail(cards == 1 ? "cuLaunchKernel" : "cuGraphLaunch", 2, 999);
-            assert_int_equal(sc_session_step(session, feeds, 2, NULL, 0, &why), SC_ERROR_DEVICE);
+            assert_int_equal(shardc_session_step(session, feeds, 2, NULL, 0, &why), SHARDC_ERROR_DEVICE);
             if (strstr(why.text, standin.sc_standin_failed()) == NULL)
                 fail_msg("%s failed: %s", standin.sc_standin_failed(), why.text);
             standin.sc_standin_fail(NULL, 0, 0);
             set_weights(session, &d);
-            SUCCEED(sc_session_set_state(session, sc_executable_find_state(program, "total"), &(float){0}, NULL, &error));
+            SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(program, "total"), &(float){0}, NULL, &error));
         }
         assert_true(run_step(session, &d) == d.total);
-        sc_session_free(session);
-        sc_executable_free(program);
+        shardc_session_free(session);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         expect_clean();
     }
@@ -298,24 +298,24 @@ static void a_session_goes_on_after_an_error(void **state)
 
 /* ---- calls that fail ---- */
 
-/* A life of a session: SC_OK, or what was wrong; and whether a call had been made to fail before the session's end. */
-static sc_status live(const sc_executable *program, const step_data *d, bool *out_early, sc_error *error)
+/* A life of a session: SHARDC_OK, or what was wrong; and whether a call had been made to fail before the session's end. */
+static shardc_status live(const shardc_executable *program, const step_data *d, bool *out_early, shardc_error *error)
 {
-    sc_session *session = NULL;
+    shardc_session *session = NULL;
     float total = NAN;
-    sc_feed_value feeds[] = {{"ids", d->ids, "i32"}, {"x", d->x, NULL}};
-    sc_status status = sc_session_new(program, &(sc_session_options){.threads = 1, .deadline_ms = 20000}, &session, error);
-    if (status == SC_OK)
-        status = sc_session_set_state(session, sc_executable_find_state(program, "w"), d->w, NULL, error);
-    if (status == SC_OK)
-        status = sc_session_set_state(session, sc_executable_find_state(program, "bias"), d->bias, NULL, error);
-    for (int run = 0; status == SC_OK && run < 3; run++) {
-        status = sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &total, NULL}}, 1, error);
-        if (status == SC_OK && total != d->total)
+    shardc_feed_value feeds[] = {{"ids", d->ids, "i32"}, {"x", d->x, NULL}};
+    shardc_status status = shardc_session_new(program, &(shardc_session_options){.threads = 1, .deadline_ms = 20000}, &session, error);
+    if (status == SHARDC_OK)
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "w"), d->w, NULL, error);
+    if (status == SHARDC_OK)
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"), d->bias, NULL, error);
+    for (int run = 0; status == SHARDC_OK && run < 3; run++) {
+        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, NULL}}, 1, error);
+        if (status == SHARDC_OK && total != d->total)
             fail_msg("a call failed, and the result is wrong: %g", (double)total);
     }
     *out_early = standin.sc_standin_failed() != NULL;
-    sc_session_free(session);
+    shardc_session_free(session);
     return status;
 }
 
@@ -332,22 +332,23 @@ static bool is_cleanup(const char *function)
 
 /* The n-th call of the function (NULL: of all) fails: the error has its name, and nothing is left. `result` is in range of all libraries'.
  * False: there was no such call. */
-static bool survives(const sc_executable *program, const step_data *d, const char *function, uint64_t n, unsigned result, bool *out_noticed)
+static bool survives(const shardc_executable *program, const step_data *d, const char *function, uint64_t n, unsigned result,
+                     bool *out_noticed)
 {
     char left[256];
     bool is_early;
-    sc_error error = {.status = SC_OK};
+    shardc_error error = {.status = SHARDC_OK};
     standin.sc_standin_seed(2);
     standin.sc_standin_fail(function, n, result);
-    sc_status status = live(program, d, &is_early, &error);
+    shardc_status status = live(program, d, &is_early, &error);
     const char *failed = standin.sc_standin_failed();
-    *out_noticed = status != SC_OK;
+    *out_noticed = status != SHARDC_OK;
     if (failed == NULL)
         return false;
     bool ends = is_cleanup(failed) || !is_early;
-    if (status == SC_OK && !ends)
+    if (status == SHARDC_OK && !ends)
         fail_msg("call %llu, of %s, failed and nobody noticed", (unsigned long long)n, failed);
-    if (status != SC_OK && strstr(error.text, failed) == NULL)
+    if (status != SHARDC_OK && strstr(error.text, failed) == NULL)
         fail_msg("call %llu, of %s, failed; the error is: %s", (unsigned long long)n, failed, error.text);
     if (standin.sc_standin_live(left, sizeof left) != 0 && !ends)
         fail_msg("call %llu, of %s, failed; left: %s", (unsigned long long)n, failed, left);
@@ -359,20 +360,20 @@ static void every_call_fails_in_turn(uint64_t dp, uint64_t tp, unsigned result, 
 {
     step_data d = make_data();
     image_case c;
-    sc_executable *program = cuda_step_program(&c, dp, tp);
-    sc_error error = {.status = SC_OK};
+    shardc_executable *program = cuda_step_program(&c, dp, tp);
+    shardc_error error = {.status = SHARDC_OK};
     bool noticed;
     standin.sc_standin_seed(2);
     standin.sc_standin_fail(NULL, 0, 0);
-    assert_int_equal(live(program, &d, &noticed, &error), SC_OK);
+    assert_int_equal(live(program, &d, &noticed, &error), SHARDC_OK);
     uint64_t count = standin.sc_standin_calls(), failed = 0;
     assert_true(count > 50);
     for (uint64_t n = 1; n <= count; n += is_thorough ? 1 : stride)
         failed += survives(program, &d, NULL, n, result, &noticed) && noticed;
     standin.sc_standin_fail(NULL, 0, 0);
     assert_true(failed > count / (is_thorough ? 1 : stride) / 2);
-    assert_int_equal(live(program, &d, &noticed, &error), SC_OK);
-    sc_executable_free(program);
+    assert_int_equal(live(program, &d, &noticed, &error), SHARDC_OK);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     expect_clean();
 }
@@ -389,7 +390,7 @@ static void each_function_fails_in_turn(uint64_t dp, uint64_t tp, uint64_t most)
     };
     step_data d = make_data();
     image_case c;
-    sc_executable *program = cuda_step_program(&c, dp, tp);
+    shardc_executable *program = cuda_step_program(&c, dp, tp);
     uint32_t called = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         bool noticed;
@@ -400,7 +401,7 @@ static void each_function_fails_in_turn(uint64_t dp, uint64_t tp, uint64_t most)
     }
     assert_true(called >= 45);
     standin.sc_standin_fail(NULL, 0, 0);
-    sc_executable_free(program);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     expect_clean();
 }

@@ -57,31 +57,31 @@ static void write_text(const char *path, const char *text, size_t size)
 /* ---- starts ---- */
 
 /* Starts a session, has it compute what it must, ends it. */
-static sc_products start_with(const sc_executable *program, const sc_session_options *options, uint64_t *asked)
+static shardc_products start_with(const shardc_executable *program, const shardc_session_options *options, uint64_t *asked)
 {
     enum { ROWS = STEP_ROWS, D = STEP_D, H = STEP_H };
-    sc_session *session = NULL;
-    sc_error error = {.status = SC_OK};
-    sc_products products;
+    shardc_session *session = NULL;
+    shardc_error error = {.status = SHARDC_OK};
+    shardc_products products;
     float x[ROWS * D], w[D * H], y[ROWS * H];
     int32_t ids[ROWS] = {0};
     standin.sc_standin_fail("cublasLtMatmulAlgoGetHeuristic", 0, 0);
-    if (sc_session_new(program, options, &session, &error) != SC_OK)
+    if (shardc_session_new(program, options, &session, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     *asked = standin.sc_standin_calls();
-    sc_session_products(session, &products);
-    assert_int_equal(sc_session_get_state(session, sc_executable_find_state(program, "w"), w, NULL, &error), SC_OK);
+    shardc_session_products(session, &products);
+    assert_int_equal(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, NULL, &error), SHARDC_OK);
     for (int i = 0; i < D * H; i++)
         assert_true(w[i] == 0); /* whatever was measured, state begins as zeros */
     for (int i = 0; i < D * H; i++)
         w[i] = (float)(i % 7 - 3);
     for (int i = 0; i < ROWS * D; i++)
         x[i] = (float)(i % 5 - 2);
-    assert_int_equal(sc_session_set_state(session, sc_executable_find_state(program, "w"), w, NULL, &error), SC_OK);
+    assert_int_equal(shardc_session_set_state(session, shardc_executable_find_state(program, "w"), w, NULL, &error), SHARDC_OK);
     for (int run = 0; run < 3; run++) {
-        sc_feed_value feeds[] = {{"x", x, NULL}, {"ids", ids, NULL}};
-        if (sc_session_run(session, sc_executable_find_func(program, "micro"), feeds, 2, (sc_fetch_value[]){{0, y, NULL}}, 1, &error) !=
-            SC_OK)
+        shardc_feed_value feeds[] = {{"x", x, NULL}, {"ids", ids, NULL}};
+        if (shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2, (shardc_fetch_value[]){{0, y, NULL}}, 1,
+                               &error) != SHARDC_OK)
             fail_msg("%s", error.text);
         for (int i = 0; i < ROWS * H; i++) {
             float wanted = 0;
@@ -90,13 +90,13 @@ static sc_products start_with(const sc_executable *program, const sc_session_opt
             assert_true(y[i] == wanted);
         }
     }
-    sc_session_free(session);
+    shardc_session_free(session);
     return products;
 }
 
-static sc_products start(const sc_executable *program, const char *path, bool tune, uint64_t *asked)
+static shardc_products start(const shardc_executable *program, const char *path, bool tune, uint64_t *asked)
 {
-    return start_with(program, &(sc_session_options){.threads = 1, .products = path, .tune = tune}, asked);
+    return start_with(program, &(shardc_session_options){.threads = 1, .products = path, .tune = tune}, asked);
 }
 
 static void answers_are_kept(void **state)
@@ -105,10 +105,10 @@ static void answers_are_kept(void **state)
     folder f = new_folder();
     image_case c;
     uint64_t asked;
-    sc_executable *program = cuda_step_program(&c, 1, 1);
+    shardc_executable *program = cuda_step_program(&c, 1, 1);
     uint32_t count = program->image->gemm_count;
     assert_true(count > 0);
-    sc_products p = start(program, f.path, false, &asked);
+    shardc_products p = start(program, f.path, false, &asked);
     assert_true(asked == count && p.count == count && p.asked == count && p.kept == 0 && p.is_written);
     assert_string_equal(p.unread, "");
     p = start(program, f.path, false, &asked);
@@ -116,7 +116,7 @@ static void answers_are_kept(void **state)
     p = start(program, NULL, false, &asked); /* nobody says where */
     assert_true(asked == count && p.kept == 0 && !p.is_written);
     assert_string_equal(p.unwritten, "");
-    sc_executable_free(program);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     drop_folder(&f);
 }
@@ -129,12 +129,12 @@ static void ranks_of_one_card_ask_once(void **state)
         folder f = new_folder();
         image_case c;
         uint64_t asked;
-        sc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
-        sc_products p = start(program, f.path, false, &asked);
+        shardc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
+        shardc_products p = start(program, f.path, false, &asked);
         assert_true(asked == p.count && p.asked == p.count && p.is_written);
         p = start(program, f.path, false, &asked);
         assert_true(asked == 0 && p.kept == p.count);
-        sc_executable_free(program);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         drop_folder(&f);
     }
@@ -149,18 +149,18 @@ static void answers_are_those_of_a_card_and_a_library(void **state)
         folder f = new_folder();
         image_case c;
         uint64_t asked;
-        sc_executable *program = cuda_step_program(&c, 1, 1);
+        shardc_executable *program = cuda_step_program(&c, 1, 1);
         uint32_t count = program->image->gemm_count;
         start(program, f.path, false, &asked);
         setenv(others[i][0], others[i][1], 1);
-        sc_products there = start(program, f.path, false, &asked);
+        shardc_products there = start(program, f.path, false, &asked);
         assert_true(asked == count && there.kept == 0 && there.is_written);
         start(program, f.path, false, &asked);
         assert_true(asked == 0);
         unsetenv(others[i][0]);
-        sc_products here = start(program, f.path, false, &asked);
+        shardc_products here = start(program, f.path, false, &asked);
         assert_true(asked == 0 && here.kept == count);
-        sc_executable_free(program);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         drop_folder(&f);
     }
@@ -169,10 +169,10 @@ static void answers_are_those_of_a_card_and_a_library(void **state)
 /* ---- files that are not what they should be ---- */
 
 /* A file that nobody can use: a start says why, asks, and writes it anew; the next one asks nothing. */
-static void expect_survived(const sc_executable *program, const folder *f, const char *why)
+static void expect_survived(const shardc_executable *program, const folder *f, const char *why)
 {
     uint64_t asked;
-    sc_products p = start(program, f->path, false, &asked);
+    shardc_products p = start(program, f->path, false, &asked);
     if (strstr(p.unread, why) == NULL || strstr(p.unread, f->path) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", p.unread, why);
     assert_true(asked == p.count && p.kept == 0 && p.is_written);
@@ -187,7 +187,7 @@ static void files_that_cannot_be_used_are_written_anew(void **state)
     image_case c, other;
     uint64_t asked;
     size_t size;
-    sc_executable *program = cuda_step_program(&c, 1, 1), *another = cuda_step_program(&other, 2, 1);
+    shardc_executable *program = cuda_step_program(&c, 1, 1), *another = cuda_step_program(&other, 2, 1);
     start(another, f.path, false, &asked);
     expect_survived(program, &f, "it is of another program");
     char *text = read_text(f.path, &size);
@@ -202,8 +202,8 @@ static void files_that_cannot_be_used_are_written_anew(void **state)
     free(text);
     write_text(f.path, "", 0);
     expect_survived(program, &f, "it is no file of products' algorithms");
-    sc_executable_free(program);
-    sc_executable_free(another);
+    shardc_executable_free(program);
+    shardc_executable_free(another);
     sc_arena_free(&c.arena);
     sc_arena_free(&other.arena);
     drop_folder(&f);
@@ -216,9 +216,9 @@ static void a_file_of_something_else_is_left_alone(void **state)
     image_case c;
     uint64_t asked;
     size_t size;
-    sc_executable *program = cuda_step_program(&c, 1, 1);
+    shardc_executable *program = cuda_step_program(&c, 1, 1);
     write_text(f.path, "my weights", 10);
-    sc_products p = start(program, f.path, false, &asked);
+    shardc_products p = start(program, f.path, false, &asked);
     assert_true(asked == p.count && !p.is_written);
     assert_non_null(strstr(p.unread, "it is no file of products' algorithms"));
     assert_non_null(strstr(p.unwritten, "a file is there that is something else"));
@@ -230,7 +230,7 @@ static void a_file_of_something_else_is_left_alone(void **state)
     p = start(program, nowhere, false, &asked);
     assert_true(asked == p.count && !p.is_written && p.unread[0] == 0);
     assert_non_null(strstr(p.unwritten, "/none/p.products is not written: No such file or directory"));
-    sc_executable_free(program);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     drop_folder(&f);
 }
@@ -244,7 +244,7 @@ static void answers_are_checked(void **state)
     uint64_t asked;
     size_t size;
     char why[128] = "";
-    sc_executable *program = cuda_step_program(&c, 1, 1);
+    shardc_executable *program = cuda_step_program(&c, 1, 1);
     sc_cuda_choices choices;
     start(program, f.path, false, &asked);
     char *text = read_text(f.path, &size);
@@ -257,19 +257,19 @@ static void answers_are_checked(void **state)
     sc_cuda_choices_write(&choices, f.path);
     assert_true(choices.info.is_written);
     sc_cuda_choices_free(&choices);
-    sc_products p = start(program, f.path, false, &asked);
+    shardc_products p = start(program, f.path, false, &asked);
     assert_true(asked == p.count && p.kept == 0 && p.is_written && p.unread[0] == 0);
     start(program, f.path, false, &asked);
     assert_true(asked == 0);
     /* and it is asked where the check itself fails */
     standin.sc_standin_fail("cublasLtMatmulAlgoCheck", 1, 15);
-    sc_session *session = NULL;
-    sc_error error = {.status = SC_OK};
-    assert_int_equal(sc_session_new(program, &(sc_session_options){.products = f.path}, &session, &error), SC_OK);
-    sc_session_products(session, &p);
+    shardc_session *session = NULL;
+    shardc_error error = {.status = SHARDC_OK};
+    assert_int_equal(shardc_session_new(program, &(shardc_session_options){.products = f.path}, &session, &error), SHARDC_OK);
+    shardc_session_products(session, &p);
     assert_true(p.asked == 1 && p.kept == p.count - 1);
-    sc_session_free(session);
-    sc_executable_free(program);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     drop_folder(&f);
 }
@@ -381,25 +381,25 @@ static void text_that_says_nonsense_is_refused(void **state)
 
 typedef struct starter {
     pthread_t thread;
-    const sc_executable *program;
+    const shardc_executable *program;
     const char *path;
-    sc_status status;
-    sc_error error;
+    shardc_status status;
+    shardc_error error;
 } starter;
 
 static void *start_again_and_again(void *user)
 {
     starter *s = user;
-    for (int i = 0; i < 10 && s->status == SC_OK; i++) {
-        sc_session *session = NULL;
-        sc_products products;
-        s->status = sc_session_new(s->program, &(sc_session_options){.threads = 1, .products = s->path}, &session, &s->error);
-        if (s->status == SC_OK) {
-            sc_session_products(session, &products);
+    for (int i = 0; i < 10 && s->status == SHARDC_OK; i++) {
+        shardc_session *session = NULL;
+        shardc_products products;
+        s->status = shardc_session_new(s->program, &(shardc_session_options){.threads = 1, .products = s->path}, &session, &s->error);
+        if (s->status == SHARDC_OK) {
+            shardc_session_products(session, &products);
             if (products.unread[0] != 0 || products.unwritten[0] != 0)
-                s->status = sc_fail(&s->error, SC_ERROR_DATA, "%s %s", products.unread, products.unwritten);
+                s->status = sc_fail(&s->error, SHARDC_ERROR_DATA, "%s %s", products.unread, products.unwritten);
         }
-        sc_session_free(session);
+        shardc_session_free(session);
         if (i % 3 == 2)
             unlink(s->path);
     }
@@ -411,19 +411,19 @@ static void sessions_that_start_at_once_share_a_file(void **state)
     (void)state;
     folder f = new_folder();
     image_case c;
-    sc_executable *program = cuda_step_program(&c, 2, 1);
+    shardc_executable *program = cuda_step_program(&c, 2, 1);
     starter starters[4];
     standin.sc_standin_fail(NULL, 0, 0);
     for (int i = 0; i < 4; i++) {
-        starters[i] = (starter){.program = program, .path = f.path, .status = SC_OK};
+        starters[i] = (starter){.program = program, .path = f.path, .status = SHARDC_OK};
         assert_int_equal(pthread_create(&starters[i].thread, NULL, start_again_and_again, &starters[i]), 0);
     }
     for (int i = 0; i < 4; i++) {
         pthread_join(starters[i].thread, NULL);
-        if (starters[i].status != SC_OK)
+        if (starters[i].status != SHARDC_OK)
             fail_msg("%s", starters[i].error.text);
     }
-    sc_executable_free(program);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     drop_folder(&f);
 }
@@ -442,10 +442,10 @@ static void the_fastest_is_kept(void **state)
         size_t size;
         char why[128];
         sc_cuda_choices choices;
-        sc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
+        shardc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
         uint32_t count = program->image->gemm_count;
         start(program, f.path, false, &asked);
-        sc_products p = start(program, f.path, true, &asked);
+        shardc_products p = start(program, f.path, true, &asked);
         assert_true(asked == count && p.measured == count && p.kept == 0 && p.faster == count && p.is_written);
         assert_true(p.least > 0 && p.least < p.first);
         char *text = read_text(f.path, &size);
@@ -460,7 +460,7 @@ static void the_fastest_is_kept(void **state)
         free(text);
         p = start(program, f.path, false, &asked);
         assert_true(asked == 0 && p.kept == count && p.measured == 0);
-        sc_executable_free(program);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         drop_folder(&f);
     }
@@ -470,24 +470,24 @@ static void measuring_survives_calls_that_fail(void **state)
 {
     (void)state;
     image_case c;
-    sc_executable *program = cuda_step_program(&c, 1, 1);
+    shardc_executable *program = cuda_step_program(&c, 1, 1);
     static const char *const names[] = {"cuEventRecord", "cuEventElapsedTime", "cuEventSynchronize", "cublasLtMatmul", "cuMemsetD8Async"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         for (uint64_t n = 1; n <= 9; n += 4) {
-            sc_session *session = NULL;
-            sc_error error = {.status = SC_OK};
+            shardc_session *session = NULL;
+            shardc_error error = {.status = SHARDC_OK};
             char left[256];
             standin.sc_standin_fail(names[i], n, 999);
-            sc_status status = sc_session_new(program, &(sc_session_options){.threads = 1, .tune = true}, &session, &error);
-            if (standin.sc_standin_failed() != NULL && (status == SC_OK || strstr(error.text, names[i]) == NULL))
+            shardc_status status = shardc_session_new(program, &(shardc_session_options){.threads = 1, .tune = true}, &session, &error);
+            if (standin.sc_standin_failed() != NULL && (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
                 fail_msg("call %d of %s failed: %s", (int)n, names[i], error.text);
-            sc_session_free(session);
+            shardc_session_free(session);
             if (standin.sc_standin_live(left, sizeof left) != 0)
                 fail_msg("left: %s", left);
         }
     }
     standin.sc_standin_fail(NULL, 0, 0);
-    sc_executable_free(program);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
 }
 

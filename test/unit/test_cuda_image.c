@@ -100,7 +100,7 @@ static void expect_modules(sc_context *context, bool made, const sc_generated *g
 {
     sc_arena *arena = &context->arena;
     bool virtual = strstr(generated->image->target, "compute_") != NULL;
-    sc_error error;
+    shardc_error error;
     sc_strbuf bytes;
     expect_stages(context, made, generated);
     assert_int_equal(generated->compiled, generated->kernels.count);
@@ -126,7 +126,7 @@ static void each_function_has_its_modules(void **state)
 {
     (void)state;
     sc_nvrtc nvrtc;
-    sc_error error;
+    shardc_error error;
     if (!sc_nvrtc_open(&nvrtc, &error)) {
         print_message("skipped: %s\n", error.text);
         skip();

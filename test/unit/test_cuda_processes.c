@@ -23,42 +23,42 @@ static void fill(float *out, size_t count, uint32_t seed)
         out[i] = (float)((i * 7 + seed) % 11) - 5;
 }
 
-static sc_status run_steps(const sc_executable *program, const sc_session_options *options, results *out, sc_error *error)
+static shardc_status run_steps(const shardc_executable *program, const shardc_session_options *options, results *out, shardc_error *error)
 {
     float x[STEP_BATCHES * STEP_ROWS * STEP_D], w[STEP_D * STEP_H], bias[STEP_H];
     int32_t ids[STEP_BATCHES * STEP_ROWS];
-    sc_session *session = NULL;
+    shardc_session *session = NULL;
     fill(x, sizeof x / sizeof *x, 1);
     fill(w, sizeof w / sizeof *w, 2);
     fill(bias, sizeof bias / sizeof *bias, 3);
     for (int i = 0; i < STEP_BATCHES * STEP_ROWS; i++)
         ids[i] = i % 4;
-    sc_status status = sc_session_new(program, options, &session, error);
-    if (status == SC_OK)
-        status = sc_session_set_state(session, sc_executable_find_state(program, "w"), w, NULL, error);
-    if (status == SC_OK)
-        status = sc_session_set_state(session, sc_executable_find_state(program, "bias"), bias, NULL, error);
-    for (int step = 0; status == SC_OK && step < STEPS; step++) {
-        sc_feed_value feeds[] = {{"ids", ids, NULL}, {"x", x, NULL}};
-        status = sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &out->totals[step], NULL}}, 1, error);
+    shardc_status status = shardc_session_new(program, options, &session, error);
+    if (status == SHARDC_OK)
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "w"), w, NULL, error);
+    if (status == SHARDC_OK)
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"), bias, NULL, error);
+    for (int step = 0; status == SHARDC_OK && step < STEPS; step++) {
+        shardc_feed_value feeds[] = {{"ids", ids, NULL}, {"x", x, NULL}};
+        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &out->totals[step], NULL}}, 1, error);
     }
-    if (status == SC_OK) {
-        sc_feed_value feeds[] = {{"ids", ids, NULL}, {"x", x, NULL}};
-        status =
-            sc_session_run(session, sc_executable_find_func(program, "micro"), feeds, 2, (sc_fetch_value[]){{0, out->y, NULL}}, 1, error);
+    if (status == SHARDC_OK) {
+        shardc_feed_value feeds[] = {{"ids", ids, NULL}, {"x", x, NULL}};
+        status = shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2,
+                                    (shardc_fetch_value[]){{0, out->y, NULL}}, 1, error);
     }
-    sc_session_free(session);
+    shardc_session_free(session);
     return status;
 }
 
 /* 0 when this rank's results are those of the processor. */
-static int be_rank_of(const sc_executable *program, const results *wanted, uint32_t rank)
+static int be_rank_of(const shardc_executable *program, const results *wanted, uint32_t rank)
 {
-    sc_session_options options = {.world = SC_WORLD_TCP, .threads = 1, .deadline_ms = 120000};
+    shardc_session_options options = {.world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = 120000};
     results got;
-    sc_error error;
+    shardc_error error;
     memset(&got, 0xff, sizeof got);
-    if (run_steps(program, &options, &got, &error) != SC_OK) {
+    if (run_steps(program, &options, &got, &error) != SHARDC_OK) {
         fprintf(stderr, "rank %u: %s\n", rank, error.text);
         return 1;
     }
@@ -74,9 +74,9 @@ static void check_mesh(uint64_t dp, uint64_t tp)
     uint32_t size = (uint32_t)(dp * tp), port;
     image_case cpu, cuda;
     results wanted = {{0}, {0}};
-    sc_error error;
+    shardc_error error;
     int holder = hold_port(&port);
-    sc_executable *program = cuda_step_program(&cuda, dp, tp);
+    shardc_executable *program = cuda_step_program(&cuda, dp, tp);
     char seed[16];
     snprintf(seed, sizeof seed, "%u", size);
     setenv("SHARDC_STANDIN_SEED", seed, 1); /* orders of streams */
@@ -84,8 +84,8 @@ static void check_mesh(uint64_t dp, uint64_t tp)
     int pipe_ends[2], failures = 0;
     assert_int_equal(pipe(pipe_ends), 0);
     if (fork() == 0) { /* the processor's threads stay out of the process that forks */
-        sc_executable *plain = step_program(&cpu, dp, tp);
-        bool ok = run_steps(plain, &(sc_session_options){.threads = 1}, &wanted, &error) == SC_OK;
+        shardc_executable *plain = step_program(&cpu, dp, tp);
+        bool ok = run_steps(plain, &(shardc_session_options){.threads = 1}, &wanted, &error) == SHARDC_OK;
         _exit(ok && write(pipe_ends[1], &wanted, sizeof wanted) == (ssize_t)sizeof wanted ? 0 : 1);
     }
     close(pipe_ends[1]);
@@ -102,7 +102,7 @@ static void check_mesh(uint64_t dp, uint64_t tp)
         failures += waitpid(children[r], &how, 0) != children[r] || how != 0;
     }
     close(holder);
-    sc_executable_free(program);
+    shardc_executable_free(program);
     sc_arena_free(&cuda.arena);
     if (failures > 0)
         fail_msg("%d ranks of dp %llu, tp %llu are wrong", failures, (unsigned long long)dp, (unsigned long long)tp);

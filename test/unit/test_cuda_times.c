@@ -24,7 +24,7 @@ enum { LONG_AT = 130, KERNELS = 250 /* several bunches */, MOST_RANKS = 4 };
 enum { COPY = KERNELS, FIRST, SECOND, BESIDE, FIRST_WAIT, SECOND_WAIT, INSTRS };
 
 /* x += 1 for each kernel; then x, and a copy of it, become sums over ranks while a kernel runs that touches neither. */
-static sc_executable *times_program(image_case *c, int ranks)
+static shardc_executable *times_program(image_case *c, int ranks)
 {
     cuda_begin(c, 1, (uint64_t)ranks);
     uint32_t all = image_group(c, "tp", NULL);
@@ -51,10 +51,10 @@ static sc_executable *times_program(image_case *c, int ranks)
 /* By rank and instruction: how often it was said, and what last. */
 typedef struct log {
     uint32_t counts[MOST_RANKS][INSTRS];
-    sc_trace_event events[MOST_RANKS][INSTRS];
+    shardc_trace_event events[MOST_RANKS][INSTRS];
 } log_of_events;
 
-static void note(void *user, const sc_trace_event *event)
+static void note(void *user, const shardc_trace_event *event)
 {
     log_of_events *log = user;
     assert_true(event->rank < MOST_RANKS && event->instr < INSTRS);
@@ -62,21 +62,21 @@ static void note(void *user, const sc_trace_event *event)
     log->events[event->rank][event->instr] = *event;
 }
 
-static sc_session *session_of(const sc_executable *program, bool profile)
+static shardc_session *session_of(const shardc_executable *program, bool profile)
 {
-    sc_session *session = NULL;
-    sc_error error = {.status = SC_OK};
-    if (sc_session_new(program, &(sc_session_options){.threads = 1, .profile = profile}, &session, &error) != SC_OK)
+    shardc_session *session = NULL;
+    shardc_error error = {.status = SHARDC_OK};
+    if (shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = profile}, &session, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     return session;
 }
 
-static void run(sc_session *session, int ranks)
+static void run(shardc_session *session, int ranks)
 {
     float x[MOST_RANKS * 32] = {0}, got[MOST_RANKS * 32];
-    sc_error error = {.status = SC_OK};
-    sc_feed_value feed = {"x", x, NULL};
-    if (sc_session_run(session, 0, &feed, 1, (sc_fetch_value[]){{0, got, NULL}}, 1, &error) != SC_OK)
+    shardc_error error = {.status = SHARDC_OK};
+    shardc_feed_value feed = {"x", x, NULL};
+    if (shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, got, NULL}}, 1, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     for (int i = 0; i < ranks * 32; i++)
         assert_true(got[i] == (float)(KERNELS * ranks));
@@ -87,7 +87,7 @@ static void expect_times(const log_of_events *log, int ranks, double begin, doub
 {
     const double slack = 1e-6; /* of a float's milliseconds */
     for (int r = 0; r < ranks; r++) {
-        const sc_trace_event *e = log->events[r];
+        const shardc_trace_event *e = log->events[r];
         double at = begin;
         for (uint32_t i = 0; i < INSTRS; i++) {
             assert_int_equal(log->counts[r][i], 1);
@@ -99,8 +99,8 @@ static void expect_times(const log_of_events *log, int ranks, double begin, doub
         }
         assert_true(e[FIRST].begin > e[COPY].end - slack && e[SECOND].begin > e[FIRST].end - slack);
         assert_true(e[FIRST_WAIT].end > e[FIRST].end - slack && e[SECOND_WAIT].end > e[SECOND].end - slack);
-        assert_true(e[FIRST].work == SC_WORK_COMM && e[SECOND].work == SC_WORK_COMM);
-        assert_true(e[FIRST_WAIT].work == SC_WORK_WAIT && e[SECOND_WAIT].work == SC_WORK_WAIT);
+        assert_true(e[FIRST].work == SHARDC_WORK_COMM && e[SECOND].work == SHARDC_WORK_COMM);
+        assert_true(e[FIRST_WAIT].work == SHARDC_WORK_WAIT && e[SECOND_WAIT].work == SHARDC_WORK_WAIT);
     }
 }
 
@@ -118,9 +118,9 @@ static void instructions_have_times(void **state)
     log_of_events *log = malloc(sizeof *log);
     for (int m = 0; m < 3; m++) {
         image_case c;
-        sc_executable *program = times_program(&c, meshes[m]);
-        sc_session *session = session_of(program, false);
-        sc_session_set_trace(session, note, log);
+        shardc_executable *program = times_program(&c, meshes[m]);
+        shardc_session *session = session_of(program, false);
+        shardc_session_set_trace(session, note, log);
         for (uint64_t seed = 0; seed < 6; seed++) {
             memset(log, 0, sizeof *log);
             standin.sc_standin_seed(seed);
@@ -128,8 +128,8 @@ static void instructions_have_times(void **state)
             run(session, meshes[m]);
             expect_times(log, meshes[m], begin, now());
         }
-        sc_session_free(session);
-        sc_executable_free(program);
+        shardc_session_free(session);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         assert_int_equal(standin.sc_standin_live(NULL, 0), 0);
     }
@@ -142,12 +142,12 @@ static void a_profile_adds_times_up(void **state)
     (void)state;
     enum { RUNS = 3 };
     image_case c;
-    sc_func_profile profile;
+    shardc_func_profile profile;
     log_of_events *log = calloc(1, sizeof *log);
-    double works[SC_WORK_KINDS] = {0}, slow = 0;
-    sc_executable *program = times_program(&c, 1);
-    sc_session *session = session_of(program, true);
-    sc_session_set_trace(session, note, log);
+    double works[SHARDC_WORK_KINDS] = {0}, slow = 0;
+    shardc_executable *program = times_program(&c, 1);
+    shardc_session *session = session_of(program, true);
+    shardc_session_set_trace(session, note, log);
     standin.sc_standin_seed(0);
     for (int i = 0; i < RUNS; i++) {
         run(session, 1);
@@ -155,15 +155,15 @@ static void a_profile_adds_times_up(void **state)
             works[log->events[0][k].work] += log->events[0][k].end - log->events[0][k].begin;
         slow += log->events[0][LONG_AT].end - log->events[0][LONG_AT].begin;
     }
-    sc_session_profile(session, 0, 0, &profile);
+    shardc_session_profile(session, 0, 0, &profile);
     assert_int_equal(profile.calls, RUNS);
-    for (int k = 0; k < SC_WORK_KINDS; k++)
+    for (int k = 0; k < SHARDC_WORK_KINDS; k++)
         assert_true(profile.work[k] - works[k] < 1e-9 && works[k] - profile.work[k] < 1e-9);
     /* 32 threads of 400,000 steps: no processor does that faster; and it is not as if all kernels took the same */
-    assert_true(slow > RUNS * 1e-3 && slow > 20 * works[SC_WORK_KERNEL] / KERNELS);
-    assert_true(works[SC_WORK_KERNEL] < profile.seconds);
-    sc_session_free(session);
-    sc_executable_free(program);
+    assert_true(slow > RUNS * 1e-3 && slow > 20 * works[SHARDC_WORK_KERNEL] / KERNELS);
+    assert_true(works[SHARDC_WORK_KERNEL] < profile.seconds);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     free(log);
 }
@@ -173,8 +173,8 @@ static void the_stream_runs_on(void **state)
 {
     (void)state;
     image_case c;
-    sc_executable *program = times_program(&c, 1);
-    sc_session *session = session_of(program, true);
+    shardc_executable *program = times_program(&c, 1);
+    shardc_session *session = session_of(program, true);
     standin.sc_standin_seed(0);
     for (int i = 0; i < 3; i++) {
         standin.sc_standin_fail("cuLaunchHostFunc", 0, 0);
@@ -185,8 +185,8 @@ static void the_stream_runs_on(void **state)
     standin.sc_standin_fail("cuStreamSynchronize", 0, 0);
     run(session, 1);
     assert_int_equal(standin.sc_standin_calls(), 2);
-    sc_session_free(session);
-    sc_executable_free(program);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     standin.sc_standin_fail(NULL, 0, 0);
 }
@@ -197,35 +197,36 @@ static void graphs_come_back(void **state)
     (void)state;
     image_case c;
     log_of_events *log = calloc(1, sizeof *log);
-    sc_executable *program = times_program(&c, 1);
-    sc_session *session = session_of(program, false);
+    shardc_executable *program = times_program(&c, 1);
+    shardc_session *session = session_of(program, false);
     for (int round = 0; round < 2; round++) {
         uint64_t before = standin.sc_standin_replays();
         for (int i = 0; i < 3; i++)
             run(session, 1);
         assert_int_equal(standin.sc_standin_replays() - before, round == 0 ? 2 : 3);
-        sc_session_set_trace(session, note, log);
+        shardc_session_set_trace(session, note, log);
         before = standin.sc_standin_replays();
         run(session, 1);
         assert_int_equal(standin.sc_standin_replays(), before);
         assert_int_equal(log->counts[0][0], round + 1);
-        sc_session_set_trace(session, NULL, NULL);
+        shardc_session_set_trace(session, NULL, NULL);
     }
-    sc_session_free(session);
-    sc_executable_free(program);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     free(log);
 }
 
-static sc_status live(const sc_executable *program, sc_error *error)
+static shardc_status live(const shardc_executable *program, shardc_error *error)
 {
     float x[MOST_RANKS * 32] = {0};
-    sc_session *session = NULL;
-    sc_feed_value feed = {"x", x, NULL};
-    sc_status status = sc_session_new(program, &(sc_session_options){.threads = 1, .profile = true, .deadline_ms = 20000}, &session, error);
-    for (int i = 0; i < 2 && status == SC_OK; i++)
-        status = sc_session_run(session, 0, &feed, 1, NULL, 0, error);
-    sc_session_free(session);
+    shardc_session *session = NULL;
+    shardc_feed_value feed = {"x", x, NULL};
+    shardc_status status =
+        shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = true, .deadline_ms = 20000}, &session, error);
+    for (int i = 0; i < 2 && status == SHARDC_OK; i++)
+        status = shardc_session_run(session, 0, &feed, 1, NULL, 0, error);
+    shardc_session_free(session);
     return status;
 }
 
@@ -235,15 +236,15 @@ static void calls_that_fail_are_named(void **state)
     static const char *const names[] = {"cuEventCreate", "cuEventRecord", "cuEventElapsedTime", "cuEventSynchronize", "cuLaunchHostFunc"};
     for (int ranks = 1; ranks <= 2; ranks++) {
         image_case c;
-        sc_executable *program = times_program(&c, ranks);
+        shardc_executable *program = times_program(&c, ranks);
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             for (uint64_t n = 1; n < 2000; n = 6 * n + 1) {
-                sc_error error = {.status = SC_OK};
+                shardc_error error = {.status = SHARDC_OK};
                 char left[256];
                 standin.sc_standin_seed(2);
                 standin.sc_standin_fail(names[i], n, 999);
-                sc_status status = live(program, &error);
-                if (standin.sc_standin_failed() != NULL && (status == SC_OK || strstr(error.text, names[i]) == NULL))
+                shardc_status status = live(program, &error);
+                if (standin.sc_standin_failed() != NULL && (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
                     fail_msg("call %d of %s failed: %s", (int)n, names[i], error.text);
                 if (standin.sc_standin_live(left, sizeof left) != 0)
                     fail_msg("call %d of %s; left: %s", (int)n, names[i], left);
@@ -251,7 +252,7 @@ static void calls_that_fail_are_named(void **state)
             }
         }
         standin.sc_standin_fail(NULL, 0, 0);
-        sc_executable_free(program);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
     }
 }

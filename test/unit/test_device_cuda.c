@@ -26,34 +26,35 @@ static void steps_give_whole_values(void **state)
     (void)state;
     step_data d = make_data();
     image_case c;
-    sc_executable *program = cuda_step_program(&c, 2, 2);
-    sc_session *session = session_of(program);
+    shardc_executable *program = cuda_step_program(&c, 2, 2);
+    shardc_session *session = session_of(program);
     float y[STEP_ROWS * STEP_H], w[STEP_D * STEP_H], total;
     set_weights(session, &d);
-    SUCCEED(sc_session_get_state(session, sc_executable_find_state(program, "w"), w, NULL, &error));
+    SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, NULL, &error));
     assert_memory_equal(w, d.w, sizeof w);
-    assert_null(sc_session_local_state(session, 0, 0));
+    assert_null(shardc_session_local_state(session, 0, 0));
     for (int batch = 0; batch < STEP_BATCHES; batch++) {
-        sc_feed_value feeds[] = {{"x", d.x + batch * STEP_ROWS * STEP_D, NULL}, {"ids", d.ids + batch * STEP_ROWS, NULL}};
-        SUCCEED(sc_session_run(session, sc_executable_find_func(program, "micro"), feeds, 2, (sc_fetch_value[]){{0, y, NULL}}, 1, &error));
+        shardc_feed_value feeds[] = {{"x", d.x + batch * STEP_ROWS * STEP_D, NULL}, {"ids", d.ids + batch * STEP_ROWS, NULL}};
+        SUCCEED(shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2, (shardc_fetch_value[]){{0, y, NULL}},
+                                   1, &error));
         assert_memory_equal(y, d.y + batch * STEP_ROWS * STEP_H, sizeof y);
     }
-    SUCCEED(sc_session_get_state(session, sc_executable_find_state(program, "total"), &total, NULL, &error));
+    SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "total"), &total, NULL, &error));
     assert_true(total == d.total);
-    sc_session_free(session);
-    sc_executable_free(program);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     expect_clean();
 }
 
-static void expect_parameters(sc_session *session, uint64_t dp, uint64_t tp, uint64_t seed, uint64_t step, uint32_t micro)
+static void expect_parameters(shardc_session *session, uint64_t dp, uint64_t tp, uint64_t seed, uint64_t step, uint32_t micro)
 {
     int64_t seen[8][4];
     uint32_t key[2];
-    sc_session_set_random(session, seed, step, micro);
+    shardc_session_set_random(session, seed, step, micro);
     sc_rng_key(seed, sc_fnv1a64("a.path", 6), key);
-    SUCCEED(
-        sc_session_run(session, sc_executable_find_func(session->program, "who"), NULL, 0, (sc_fetch_value[]){{0, seen, NULL}}, 1, &error));
+    SUCCEED(shardc_session_run(session, shardc_executable_find_func(session->program, "who"), NULL, 0,
+                               (shardc_fetch_value[]){{0, seen, NULL}}, 1, &error));
     for (uint64_t rank = 0; rank < dp * tp; rank++) {
         assert_int_equal(seen[rank][0], rank / tp * 10 + rank % tp);
         assert_true((uint64_t)seen[rank][1] == ((uint64_t)key[1] << 32 | key[0]));
@@ -69,12 +70,12 @@ static void parameters_change_between_calls(void **state)
     static const uint64_t meshes[][2] = {{1, 1}, {2, 2}};
     for (int m = 0; m < 2; m++) {
         image_case c;
-        sc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
-        sc_session *session = session_of(program);
+        shardc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
+        shardc_session *session = session_of(program);
         for (uint64_t i = 0; i < 24; i++)
             expect_parameters(session, meshes[m][0], meshes[m][1], 42 + i / 8, 0x1234567890u + i, (uint32_t)(i / 2 % 2));
-        sc_session_free(session);
-        sc_executable_free(program);
+        shardc_session_free(session);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         expect_clean();
     }
@@ -88,9 +89,9 @@ static void functions_become_graphs(void **state)
     enum { AS_GRAPHS, MEASURED, NO_GRAPHS, WAYS };
     for (int way = 0; way < WAYS; way++) {
         image_case c;
-        sc_session *session = NULL;
-        sc_executable *program = cuda_step_program(&c, 1, 1);
-        SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 1, .profile = way == MEASURED}, &session, &error));
+        shardc_session *session = NULL;
+        shardc_executable *program = cuda_step_program(&c, 1, 1);
+        SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = way == MEASURED}, &session, &error));
         session->no_graphs = way == NO_GRAPHS;
         set_weights(session, &d);
         uint64_t before = standin.sc_standin_replays(), launches = standin.sc_standin_launches();
@@ -98,8 +99,8 @@ static void functions_become_graphs(void **state)
             assert_true(run_step(session, &d) == d.total);
         assert_int_equal(standin.sc_standin_replays() - before, way == AS_GRAPHS ? 4 * (STEP_BATCHES + 1) : 0);
         assert_int_equal(standin.sc_standin_launches() - launches, 5 * (2 * STEP_BATCHES + 1));
-        sc_session_free(session);
-        sc_executable_free(program);
+        shardc_session_free(session);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         expect_clean();
     }
@@ -112,24 +113,24 @@ static void a_check_that_fails_is_said(void **state)
     for (uint64_t seed = 0; seed < 6; seed++) {
         image_case c;
         standin.sc_standin_seed(seed);
-        sc_executable *program = cuda_step_program(&c, 2, 1);
-        sc_session *session = session_of(program);
+        shardc_executable *program = cuda_step_program(&c, 2, 1);
+        shardc_session *session = session_of(program);
         set_weights(session, &d);
         for (int run = 0; run < 3; run++) {
-            sc_error why = {.status = SC_OK};
+            shardc_error why = {.status = SHARDC_OK};
             step_data bad = d;
-            sc_feed_value feeds[] = {{"ids", bad.ids, NULL}, {"x", bad.x, NULL}};
+            shardc_feed_value feeds[] = {{"ids", bad.ids, NULL}, {"x", bad.x, NULL}};
             bad.ids[5] = -7; /* rank 1 has rows 4 to 6: the second check, then the first, and of its values one */
             bad.ids[4] = 100;
             bad.ids[6] = -9;
-            assert_int_equal(sc_session_step(session, feeds, 2, NULL, 0, &why), SC_ERROR_DATA);
+            assert_int_equal(shardc_session_step(session, feeds, 2, NULL, 0, &why), SHARDC_ERROR_DATA);
             assert_string_equal(why.text, "rows of layers[0]: id -9 is negative (rank 1)");
             set_weights(session, &d);
-            SUCCEED(sc_session_set_state(session, sc_executable_find_state(program, "total"), &(float){0}, NULL, &error));
+            SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(program, "total"), &(float){0}, NULL, &error));
             assert_true(run_step(session, &d) == d.total); /* the session goes on */
         }
-        sc_session_free(session);
-        sc_executable_free(program);
+        shardc_session_free(session);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         expect_clean();
     }
@@ -178,21 +179,21 @@ static void stages_share_scratch(void **state)
     image_output(&c, "y", "i64[]", copied);
     image_func(&c, "f");
     cuda_object(&c, stage_kernels, "cubin", 80);
-    sc_executable *program = image_executable(&c);
-    sc_session *session = session_of(program);
+    shardc_executable *program = image_executable(&c);
+    shardc_session *session = session_of(program);
     for (int run = 0; run < 8; run++) {
         int32_t values[448];
         int64_t wanted = 0, got = 0;
         standin.sc_standin_seed((uint64_t)run);
         for (int i = 0; i < 448; i++)
             wanted += values[i] = i * 31 % 77 + run;
-        sc_session_set_random(session, 1, (uint64_t)run, (uint32_t)run % 3);
-        sc_feed_value feed = {"x", values, NULL};
-        SUCCEED(sc_session_run(session, 0, &feed, 1, (sc_fetch_value[]){{0, &got, NULL}}, 1, &error));
+        shardc_session_set_random(session, 1, (uint64_t)run, (uint32_t)run % 3);
+        shardc_feed_value feed = {"x", values, NULL};
+        SUCCEED(shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, &got, NULL}}, 1, &error));
         assert_true(got == wanted * (1 + run % 3) + run);
     }
-    sc_session_free(session);
-    sc_executable_free(program);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     expect_clean();
 }
@@ -204,27 +205,27 @@ static void modules_that_do_not_fit_are_named(void **state)
     static const struct {
         const char *ending;
         int capability;
-        sc_status status;
-    } cases[] = {{"cubin", 80, SC_OK}, {"ptx", 80, SC_OK}, {"cubin", 90, SC_ERROR_DEVICE}, {"ptx", 90, SC_ERROR_DEVICE}};
+        shardc_status status;
+    } cases[] = {{"cubin", 80, SHARDC_OK}, {"ptx", 80, SHARDC_OK}, {"cubin", 90, SHARDC_ERROR_DEVICE}, {"ptx", 90, SHARDC_ERROR_DEVICE}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         image_case c;
-        sc_session *session = NULL;
-        sc_error why = {.status = SC_OK};
+        shardc_session *session = NULL;
+        shardc_error why = {.status = SHARDC_OK};
         cuda_begin(&c, 1, 1);
         uint32_t y = image_buffer(&c, SC_BUFFER_ACT, 4, "y");
         image_instr(&c, SC_INSTR_KERNEL, image_kernel(&c, "k_zero", "o", (int64_t[]){4}, 0, NULL), 1, &y);
         image_func(&c, "f");
         cuda_object(&c, cuda_step_kernels, cases[i].ending, cases[i].capability);
-        sc_executable *program = image_executable(&c);
-        assert_int_equal(sc_session_new(program, NULL, &session, &why), cases[i].status);
-        if (cases[i].status != SC_OK)
+        shardc_executable *program = image_executable(&c);
+        assert_int_equal(shardc_session_new(program, NULL, &session, &why), cases[i].status);
+        if (cases[i].status != SHARDC_OK)
             assert_non_null(strstr(why.text,
                                    "card 0 (Stand-in 0, compute capability 8.0) does not take the program, for cuda:sm_80: k_zero: "
                                    "cuModuleLoadData: no kernel image is available"));
         else
-            SUCCEED(sc_session_run(session, 0, NULL, 0, NULL, 0, &error));
-        sc_session_free(session);
-        sc_executable_free(program);
+            SUCCEED(shardc_session_run(session, 0, NULL, 0, NULL, 0, &error));
+        shardc_session_free(session);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         expect_clean();
     }
@@ -247,8 +248,8 @@ static void each_card_takes_what_it_can(void **state)
                                  "{\n    if (sc_thread() == 0)\n        *y = %d;\n}\n";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         image_case c;
-        sc_session *session = NULL;
-        sc_error why = {.status = SC_OK};
+        shardc_session *session = NULL;
+        shardc_error why = {.status = SHARDC_OK};
         sc_strbuf bytes;
         cuda_begin(&c, 1, 1);
         c.image.target = cases[i].target;
@@ -265,21 +266,21 @@ static void each_card_takes_what_it_can(void **state)
         sc_archive_write(entries, 2, &bytes);
         c.image.object = (const uint8_t *)bytes.data;
         c.image.object_bytes = bytes.length;
-        sc_executable *program = image_executable(&c);
+        shardc_executable *program = image_executable(&c);
         setenv("SHARDC_STANDIN_CAPABILITY", cases[i].card, 1);
-        sc_status status = sc_session_new(program, NULL, &session, &why);
+        shardc_status status = shardc_session_new(program, NULL, &session, &why);
         unsetenv("SHARDC_STANDIN_CAPABILITY");
         float got = 0;
         if (cases[i].wanted == NOTHING) {
-            assert_int_equal(status, SC_ERROR_UNAVAILABLE);
+            assert_int_equal(status, SHARDC_ERROR_UNAVAILABLE);
         } else {
-            assert_int_equal(status, SC_OK);
-            SUCCEED(sc_session_run(session, 0, NULL, 0, (sc_fetch_value[]){{0, &got, NULL}}, 1, &error));
+            assert_int_equal(status, SHARDC_OK);
+            SUCCEED(shardc_session_run(session, 0, NULL, 0, (shardc_fetch_value[]){{0, &got, NULL}}, 1, &error));
             if (got != (float)cases[i].wanted)
                 fail_msg("%s on %s: %g", cases[i].target, cases[i].card, got);
         }
-        sc_session_free(session);
-        sc_executable_free(program);
+        shardc_session_free(session);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         expect_clean();
     }
@@ -290,7 +291,7 @@ static void a_kernel_that_crashes_is_an_error(void **state)
 {
     (void)state;
     image_case c;
-    sc_error error = {.status = SC_OK};
+    shardc_error error = {.status = SHARDC_OK};
     cuda_begin(&c, 1, 1);
     uint32_t y = image_buffer(&c, SC_BUFFER_ACT, 64, "y");
     image_instr(&c, SC_INSTR_KERNEL, image_kernel(&c, "k_wild", "o", (int64_t[]){4}, 0, NULL), 1, &y);
@@ -298,13 +299,13 @@ static void a_kernel_that_crashes_is_an_error(void **state)
     cuda_object(
         &c, "SC_KERNEL(32, 1) void k_wild_0(float *y, const int64_t *sc_call, uint64_t *sc_failure)\n{\n    y[100 + sc_thread()] = 1;\n}\n",
         "cubin", 80);
-    sc_executable *program = image_executable(&c);
-    sc_session *session = session_of(program);
-    assert_int_equal(sc_session_run(session, 0, NULL, 0, NULL, 0, &error), SC_ERROR_DEVICE);
+    shardc_executable *program = image_executable(&c);
+    shardc_session *session = session_of(program);
+    assert_int_equal(shardc_session_run(session, 0, NULL, 0, NULL, 0, &error), SHARDC_ERROR_DEVICE);
     assert_non_null(strstr(error.text, "k_wild_0, block 0"));
-    assert_int_not_equal(sc_session_run(session, 0, NULL, 0, NULL, 0, &error), SC_OK);
-    sc_session_free(session);
-    sc_executable_free(program);
+    assert_int_not_equal(shardc_session_run(session, 0, NULL, 0, NULL, 0, &error), SHARDC_OK);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     expect_clean();
 }
@@ -313,11 +314,11 @@ static void a_kernel_that_crashes_is_an_error(void **state)
 
 enum { PRODUCTS = 160 };
 
-static void expect_product(sc_session *session, uint32_t func, const gemm_case *p)
+static void expect_product(shardc_session *session, uint32_t func, const gemm_case *p)
 {
     static const char *const names[] = {"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"};
     const sc_gemm *gemm = &p->gemm;
-    sc_feed_value feeds[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS] = {
+    shardc_feed_value feeds[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS] = {
         {"a", p->values[0], "f64"}, {"b", p->values[1], "f64"}, {"c", p->values[2], "f64"}};
     uint32_t stores = storing_step(gemm);
     size_t count = SC_GEMM_OPERANDS, extent = (size_t)sc_gemm_extent(gemm, SC_GEMM_C),
@@ -327,7 +328,7 @@ static void expect_product(sc_session *session, uint32_t func, const gemm_case *
         memcpy(before, p->tensors[stores], kept_extent * sizeof *before);
     for (uint32_t s = 0; s < gemm->step_count; s++) {
         if (sc_gemm_step_has_tensor(gemm->steps[s].kind)) {
-            feeds[count++] = (sc_feed_value){names[s], s == stores ? before : p->tensors[s], "f64"};
+            feeds[count++] = (shardc_feed_value){names[s], s == stores ? before : p->tensors[s], "f64"};
             units += 2 * unit(gemm->steps[s].dtype);
         }
     }
@@ -340,8 +341,8 @@ static void expect_product(sc_session *session, uint32_t func, const gemm_case *
         step_slacks[stores] = kept_slacks;
     double *wanted = gemm_case_reference_of_all(gemm, p->values[0], p->values[1], p->values[2], p->tensors, slacks, step_slacks);
     for (int run = 0; run < 3; run++) {
-        const sc_fetch_value fetches[] = {{0, got, "f64"}, {1, kept, "f64"}};
-        SUCCEED(sc_session_run(session, func, feeds, count, fetches, stores < SC_GEMM_MAX_STEPS ? 2 : 1, &error));
+        const shardc_fetch_value fetches[] = {{0, got, "f64"}, {1, kept, "f64"}};
+        SUCCEED(shardc_session_run(session, func, feeds, count, fetches, stores < SC_GEMM_MAX_STEPS ? 2 : 1, &error));
         expect_near(gemm, "c", got, wanted, slacks, extent, units);
         if (stores < SC_GEMM_MAX_STEPS)
             expect_near(gemm, "what is kept", kept, p->tensors[stores], kept_slacks, kept_extent, units);
@@ -380,16 +381,16 @@ static void products_are_what_they_should(void **state)
         fail_msg("of %d, %u have a bias, %u an activation, %u loops, %u add to what is there, %u keep something, %u have a slope, %u sums",
                  PRODUCTS, with_bias, with_activation, with_loops, accumulates, keeps, slopes, totals);
     cuda_object(&c, "", "cubin", 80);
-    sc_executable *program = image_executable(&c);
+    shardc_executable *program = image_executable(&c);
     standin.sc_standin_seed(2);
-    sc_session *session = session_of(program);
+    shardc_session *session = session_of(program);
     for (uint32_t i = 0; i < PRODUCTS; i++) {
         expect_product(session, i, &cases[i]);
         gemm_case_free(&cases[i]);
     }
     free(cases);
-    sc_session_free(session);
-    sc_executable_free(program);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     expect_clean();
 }
@@ -410,14 +411,14 @@ static void parts_of_sums_are_not_rounded(void **state)
         uint32_t workspace = image_buffer(&c, SC_BUFFER_WORKSPACE, SC_MATMUL_WORKSPACE, "workspace");
         add_product(&c, &gemm, workspace);
         cuda_object(&c, "", "cubin", 80);
-        sc_executable *program = image_executable(&c);
-        sc_session *session = session_of(program);
+        shardc_executable *program = image_executable(&c);
+        shardc_session *session = session_of(program);
         double a[] = {1, small[r], -1, 0}, b[] = {1, 1, 1, 1}, got[] = {9};
-        const sc_feed_value feeds[] = {{"a", a, "f64"}, {"b", b, "f64"}, {"c", got, "f64"}};
-        SUCCEED(sc_session_run(session, 0, feeds, 3, (sc_fetch_value[]){{0, got, "f64"}}, 1, &error));
+        const shardc_feed_value feeds[] = {{"a", a, "f64"}, {"b", b, "f64"}, {"c", got, "f64"}};
+        SUCCEED(shardc_session_run(session, 0, feeds, 3, (shardc_fetch_value[]){{0, got, "f64"}}, 1, &error));
         assert_true(got[0] == small[r]);
-        sc_session_free(session);
-        sc_executable_free(program);
+        shardc_session_free(session);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         expect_clean();
     }
@@ -431,8 +432,8 @@ static void a_product_that_the_library_lacks(void **state)
         image_case c;
         uint64_t seed = 3;
         gemm_case p;
-        sc_session *session = NULL;
-        sc_error refusal = {.status = SC_OK};
+        shardc_session *session = NULL;
+        shardc_error refusal = {.status = SHARDC_OK};
         cuda_begin(&c, 1, 1);
         uint32_t workspace = image_buffer(&c, SC_BUFFER_WORKSPACE, SC_MATMUL_WORKSPACE, "workspace");
         draw_product(&p, true, &seed);
@@ -459,19 +460,19 @@ static void a_product_that_the_library_lacks(void **state)
             func->instr_count = 2;
         }
         cuda_object(&c, "", "cubin", 80);
-        sc_executable *program = image_executable(&c);
+        shardc_executable *program = image_executable(&c);
         setenv("SHARDC_STANDIN_CUBLASLT_EPILOGUES", "no", 1);
-        sc_status status = sc_session_new(program, NULL, &session, &refusal);
+        shardc_status status = shardc_session_new(program, NULL, &session, &refusal);
         unsetenv("SHARDC_STANDIN_CUBLASLT_EPILOGUES");
-        assert_int_equal(status, has_stand_in ? SC_OK : SC_ERROR_UNAVAILABLE);
+        assert_int_equal(status, has_stand_in ? SHARDC_OK : SHARDC_ERROR_UNAVAILABLE);
         if (has_stand_in) {
             p.gemm.step_count = 0;
             size_t extent = (size_t)sc_gemm_extent(&p.gemm, SC_GEMM_C);
             double *slacks = calloc(extent, sizeof *slacks), *got = malloc(extent * sizeof *got);
             double *wanted = gemm_case_reference_with(&p.gemm, p.values[0], p.values[1], p.values[2], p.tensors, slacks);
-            const sc_feed_value feeds[] = {
+            const shardc_feed_value feeds[] = {
                 {"a", p.values[0], "f64"}, {"b", p.values[1], "f64"}, {"c", p.values[2], "f64"}, {"t0", p.tensors[0], "f64"}};
-            SUCCEED(sc_session_run(session, 0, feeds, 4, (sc_fetch_value[]){{0, got, "f64"}}, 1, &error));
+            SUCCEED(shardc_session_run(session, 0, feeds, 4, (shardc_fetch_value[]){{0, got, "f64"}}, 1, &error));
             expect_near(&p.gemm, "c", got, wanted, slacks, extent, 16 * unit(SC_DTYPE_f32) + 8 * unit(p.gemm.dtypes[0]));
             free(slacks);
             free(got);
@@ -479,8 +480,8 @@ static void a_product_that_the_library_lacks(void **state)
         } else {
             assert_non_null(strstr(refusal.text, "layers[0]: cuBLASLt has no algorithm for a product of "));
         }
-        sc_session_free(session);
-        sc_executable_free(program);
+        shardc_session_free(session);
+        shardc_executable_free(program);
         gemm_case_free(&p);
         sc_arena_free(&c.arena);
         expect_clean();
@@ -489,7 +490,7 @@ static void a_product_that_the_library_lacks(void **state)
 
 /* ---- measuring ---- */
 
-static void count_event(void *user, const sc_trace_event *event)
+static void count_event(void *user, const shardc_trace_event *event)
 {
     assert_true(event->begin > 0 && event->end >= event->begin);
     ++*(uint32_t *)user;
@@ -500,23 +501,23 @@ static void instructions_are_measured(void **state)
     (void)state;
     step_data d = make_data();
     image_case c;
-    sc_session *session = NULL;
-    sc_func_profile profile;
+    shardc_session *session = NULL;
+    shardc_func_profile profile;
     uint32_t events = 0, wanted = 0;
-    sc_executable *program = cuda_step_program(&c, 1, 1);
-    SUCCEED(sc_session_new(program, &(sc_session_options){.threads = 1, .profile = true}, &session, &error));
+    shardc_executable *program = cuda_step_program(&c, 1, 1);
+    SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = true}, &session, &error));
     set_weights(session, &d);
-    sc_session_set_trace(session, count_event, &events);
+    shardc_session_set_trace(session, count_event, &events);
     assert_true(run_step(session, &d) == d.total);
     for (uint32_t i = 0; i < session->image->call_count; i++)
         wanted += session->image->funcs[session->image->schedule[i].func].instr_count;
     assert_int_equal(events, wanted);
-    sc_session_profile(session, sc_executable_find_func(program, "micro"), 0, &profile);
+    shardc_session_profile(session, shardc_executable_find_func(program, "micro"), 0, &profile);
     assert_int_equal(profile.calls, STEP_BATCHES);
-    assert_true(profile.work[SC_WORK_KERNEL] > 0 && profile.work[SC_WORK_GEMM] > 0 && profile.work[SC_WORK_WAIT] > 0);
-    assert_true(profile.seconds > profile.work[SC_WORK_KERNEL] + profile.work[SC_WORK_GEMM]);
-    sc_session_free(session);
-    sc_executable_free(program);
+    assert_true(profile.work[SHARDC_WORK_KERNEL] > 0 && profile.work[SHARDC_WORK_GEMM] > 0 && profile.work[SHARDC_WORK_WAIT] > 0);
+    assert_true(profile.seconds > profile.work[SHARDC_WORK_KERNEL] + profile.work[SHARDC_WORK_GEMM]);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     expect_clean();
 }
@@ -561,8 +562,8 @@ static void whatever_the_order_the_values_are_the_same(void **state)
     image_output(&c, "x", "f32[T=4@tp, K=32]", x);
     image_func(&c, "f");
     cuda_object(&c, order_kernels, "cubin", 80);
-    sc_executable *program = image_executable(&c);
-    sc_session *session = session_of(program);
+    shardc_executable *program = image_executable(&c);
+    shardc_session *session = session_of(program);
     float in[4][32], u[4][32], v[4][32], got_w[4][32], got_x[4][32];
     for (int i = 0; i < 128; i++)
         u[i / 32][i % 32] = in[i / 32][i % 32] = (float)(i % 3);
@@ -584,13 +585,13 @@ static void whatever_the_order_the_values_are_the_same(void **state)
     }
     for (uint64_t seed = 0; seed < 32; seed++) {
         standin.sc_standin_seed(seed);
-        sc_feed_value feed = {"x", in, NULL};
-        SUCCEED(sc_session_run(session, 0, &feed, 1, (sc_fetch_value[]){{0, got_w, NULL}, {1, got_x, NULL}}, 2, &error));
+        shardc_feed_value feed = {"x", in, NULL};
+        SUCCEED(shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, got_w, NULL}, {1, got_x, NULL}}, 2, &error));
         assert_memory_equal(got_w, v, sizeof v);
         assert_memory_equal(got_x, u, sizeof u);
     }
-    sc_session_free(session);
-    sc_executable_free(program);
+    shardc_session_free(session);
+    shardc_executable_free(program);
     sc_arena_free(&c.arena);
     expect_clean();
 }
@@ -600,7 +601,7 @@ static void whatever_the_order_the_values_are_the_same(void **state)
 typedef struct refusal {
     const char *variable, *value;
     uint64_t ranks;
-    sc_status status;
+    shardc_status status;
     const char *text; /* in the message */
 } refusal;
 
@@ -608,33 +609,34 @@ static void refusals_come_first(void **state)
 {
     (void)state;
     static const refusal refusals[] = {
-        {"SHARDC_STANDIN_CARDS", "0", 1, SC_ERROR_UNAVAILABLE, "there is no card that CUDA's driver would use: cuInit"},
-        {"SHARDC_STANDIN_CAPABILITY", "7.5", 1, SC_ERROR_UNAVAILABLE,
+        {"SHARDC_STANDIN_CARDS", "0", 1, SHARDC_ERROR_UNAVAILABLE, "there is no card that CUDA's driver would use: cuInit"},
+        {"SHARDC_STANDIN_CAPABILITY", "7.5", 1, SHARDC_ERROR_UNAVAILABLE,
          "card 0 (Stand-in 0) has compute capability 7.5; the program, for cuda:sm_80, needs 8.0"},
-        {"SHARDC_STANDIN_DRIVER", "11020", 1, SC_ERROR_UNAVAILABLE, "the driver is of CUDA 11.2; a newer one is needed"},
-        {"SHARDC_STANDIN_MEMORY", "60", 2, SC_ERROR_MEMORY, "2 ranks on card 0 (Stand-in 0) need"},
-        {"SHARDC_STANDIN_MODE", "2", 1, SC_ERROR_UNAVAILABLE, "prohibits its use"},
-        {"SHARDC_STANDIN_SHARED", "40", 1, SC_ERROR_UNAVAILABLE, "gives a block 40960 bytes of shared memory; kernel k_add needs 50000"},
-        {"SHARDC_STANDIN_CARDS", "2", 4, SC_ERROR_UNAVAILABLE, "4 ranks on 2 cards: have a card for each rank, or one for all"},
-        {"SHARDC_STANDIN_CARDS", "1", 32, SC_ERROR_UNAVAILABLE, "32 ranks on one card are more than 16"},
-        {"SHARDC_LIBCUDA", "/nowhere/libcuda.so", 1, SC_ERROR_UNAVAILABLE, "what SHARDC_LIBCUDA names does not load"},
+        {"SHARDC_STANDIN_DRIVER", "11020", 1, SHARDC_ERROR_UNAVAILABLE, "the driver is of CUDA 11.2; a newer one is needed"},
+        {"SHARDC_STANDIN_MEMORY", "60", 2, SHARDC_ERROR_MEMORY, "2 ranks on card 0 (Stand-in 0) need"},
+        {"SHARDC_STANDIN_MODE", "2", 1, SHARDC_ERROR_UNAVAILABLE, "prohibits its use"},
+        {"SHARDC_STANDIN_SHARED", "40", 1, SHARDC_ERROR_UNAVAILABLE,
+         "gives a block 40960 bytes of shared memory; kernel k_add needs 50000"},
+        {"SHARDC_STANDIN_CARDS", "2", 4, SHARDC_ERROR_UNAVAILABLE, "4 ranks on 2 cards: have a card for each rank, or one for all"},
+        {"SHARDC_STANDIN_CARDS", "1", 32, SHARDC_ERROR_UNAVAILABLE, "32 ranks on one card are more than 16"},
+        {"SHARDC_LIBCUDA", "/nowhere/libcuda.so", 1, SHARDC_ERROR_UNAVAILABLE, "what SHARDC_LIBCUDA names does not load"},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const refusal *r = &refusals[i];
         image_case c;
-        sc_session *session = NULL;
-        sc_error error = {.status = SC_OK};
+        shardc_session *session = NULL;
+        shardc_error error = {.status = SHARDC_OK};
         char *before = getenv(r->variable) == NULL ? NULL : strdup(getenv(r->variable));
         cuda_begin(&c, r->ranks, 1);
         step_image(&c);
         for (uint32_t k = 0; k < c.kernels.count; k++)
             cuda_stage(&c, k, 1, 32, strcmp(c.kernels.data[k].symbol, "k_add") == 0 ? 50000 : 0);
-        c.image.arena_bytes = r->status == SC_ERROR_MEMORY ? 40 << 20 : c.image.arena_bytes;
+        c.image.arena_bytes = r->status == SHARDC_ERROR_MEMORY ? 40 << 20 : c.image.arena_bytes;
         cuda_object(&c, "", "cubin", 80);
-        sc_executable *program = image_executable(&c);
+        shardc_executable *program = image_executable(&c);
         uint64_t made = standin.sc_standin_allocated();
         setenv(r->variable, r->value, 1);
-        sc_status status = sc_session_new(program, NULL, &session, &error);
+        shardc_status status = shardc_session_new(program, NULL, &session, &error);
         if (before != NULL)
             setenv(r->variable, before, 1);
         else
@@ -645,7 +647,7 @@ static void refusals_come_first(void **state)
         if (strstr(error.text, r->text) == NULL)
             fail_msg("%s=%s: %s", r->variable, r->value, error.text);
         assert_true(made == standin.sc_standin_allocated());
-        sc_executable_free(program);
+        shardc_executable_free(program);
         sc_arena_free(&c.arena);
         expect_clean();
     }

@@ -49,10 +49,10 @@ static void expect_closed(const maths *m)
     assert_null(m->hypot);
 }
 
-static void expect_words(const sc_error *error, const char *a, const char *b, const char *c)
+static void expect_words(const shardc_error *error, const char *a, const char *b, const char *c)
 {
     const char *words[] = {a, b, c};
-    assert_int_equal(error->status, SC_ERROR_UNAVAILABLE);
+    assert_int_equal(error->status, SHARDC_ERROR_UNAVAILABLE);
     for (int i = 0; i < 3; i++) {
         if (strstr(error->text, words[i]) == NULL)
             fail_msg("no '%s' in: %s", words[i], error->text);
@@ -64,7 +64,7 @@ static void the_first_name_that_opens_is_taken(void **state)
     (void)state;
     sc_dynlib what = library(names, NULL, symbols);
     maths m;
-    sc_error error;
+    shardc_error error;
     if (!sc_dynlib_open(&what, &m, &error))
         fail_msg("%s", error.text);
     assert_true(m.cos(0) == 1 && m.hypot(3, 4) == 5);
@@ -78,7 +78,7 @@ static void what_was_looked_for_is_named(void **state)
     (void)state;
     sc_dynlib what = library(absent, sc_dynlib_cuda_folders, symbols);
     maths m;
-    sc_error error;
+    shardc_error error;
     assert_false(sc_dynlib_open(&what, &m, &error));
     expect_words(&error, "mathematics is not here", "libno-such-thing.so.7, libno-such-thing.so",
                  "learn to count, or name its file in SHARDC_TEST_LIBRARY");
@@ -90,7 +90,7 @@ static void a_function_that_lacks_is_named(void **state)
     (void)state;
     sc_dynlib what = library(names, NULL, unknown);
     maths m;
-    sc_error error;
+    shardc_error error;
     assert_false(sc_dynlib_open(&what, &m, &error));
     expect_words(&error, "libm", "has no no_such_function", "learn to count");
     expect_closed(&m);
@@ -101,7 +101,7 @@ static void the_variable_prevails(void **state)
     (void)state;
     sc_dynlib what = library(names, NULL, symbols);
     maths m;
-    sc_error error;
+    shardc_error error;
     setenv("SHARDC_TEST_LIBRARY", "/nonexistent/libm.so", 1);
     assert_false(sc_dynlib_open(&what, &m, &error));
     expect_words(&error, "SHARDC_TEST_LIBRARY", "/nonexistent/libm.so", "No such file");
@@ -122,7 +122,7 @@ static void folders_are_searched(void **state)
     sc_dynlib what = library(broken, folders, symbols);
     char home[] = "/tmp/shardc-dynlib-XXXXXX", path[128], lib[64];
     maths m;
-    sc_error error;
+    shardc_error error;
     assert_non_null(mkdtemp(home));
     setenv("SHARDC_TEST_HOME", home, 1);
     snprintf(lib, sizeof lib, "%s/lib", home);
@@ -150,7 +150,7 @@ static void long_paths_are_cut(void **state)
     path[0] = '/', path[sizeof path - 1] = 0;
     sc_dynlib what = library(names, NULL, symbols);
     maths m;
-    sc_error error;
+    shardc_error error;
     setenv("SHARDC_TEST_LIBRARY", path, 1);
     assert_false(sc_dynlib_open(&what, &m, &error));
     unsetenv("SHARDC_TEST_LIBRARY");
@@ -166,29 +166,29 @@ typedef union any {
     sc_nvrtc nvrtc;
 } any;
 
-static bool open_cuda(any *out, sc_error *error)
+static bool open_cuda(any *out, shardc_error *error)
 {
     return sc_cuda_open(&out->cuda, error);
 }
 
-static bool open_cublaslt(any *out, sc_error *error)
+static bool open_cublaslt(any *out, shardc_error *error)
 {
     return sc_cublaslt_open(&out->cublaslt, error);
 }
 
-static bool open_nccl(any *out, sc_error *error)
+static bool open_nccl(any *out, shardc_error *error)
 {
     return sc_nccl_open(&out->nccl, error);
 }
 
-static bool open_nvrtc(any *out, sc_error *error)
+static bool open_nvrtc(any *out, shardc_error *error)
 {
     return sc_nvrtc_open(&out->nvrtc, error);
 }
 
 static const struct {
     const char *title, *variable, *first;
-    bool (*open)(any *out, sc_error *error);
+    bool (*open)(any *out, shardc_error *error);
 } libraries[] = {{"driver", "SHARDC_LIBCUDA", "cuInit", open_cuda},
                  {"cuBLASLt", "SHARDC_CUBLASLT", "cublasLtGetVersion", open_cublaslt},
                  {"NCCL", "SHARDC_NCCL", "ncclGetVersion", open_nccl},
@@ -200,7 +200,7 @@ static void each_names_what_it_misses(void **state)
     (void)state;
     any opened;
     for (int i = 0; i < LIBRARIES; i++) {
-        sc_error error;
+        shardc_error error;
         const char *before = getenv(libraries[i].variable);
         char *kept = before == NULL ? NULL : strdup(before);
         setenv(libraries[i].variable, "/nonexistent", 1);
@@ -223,12 +223,12 @@ static void each_opens_or_says_why(void **state)
     (void)state;
     any opened;
     for (int i = 0; i < LIBRARIES; i++) {
-        sc_error error;
+        shardc_error error;
         if (libraries[i].open(&opened, &error))
             continue;
         print_message("skipped: %s\n", error.text);
         assert_null(strstr(error.text, "another version"));
-        assert_int_equal(error.status, SC_ERROR_UNAVAILABLE);
+        assert_int_equal(error.status, SHARDC_ERROR_UNAVAILABLE);
     }
 }
 
@@ -238,7 +238,7 @@ static void the_stub_has_what_is_asked_of_the_driver(void **state)
     (void)state;
     static const char stub[] = "/usr/local/cuda/lib64/stubs/libcuda.so";
     sc_cuda cuda;
-    sc_error error;
+    shardc_error error;
     if (access(stub, R_OK) != 0) {
         print_message("skipped: no %s\n", stub);
         skip();

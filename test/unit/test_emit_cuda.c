@@ -144,7 +144,7 @@ static void cards_have_room(sc_context *context)
 {
     static const char *const targets[] = {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a"};
     compiler c = {.context = context, .prints = getenv("USAGE") != NULL};
-    sc_error why;
+    shardc_error why;
     if (!sc_nvrtc_open(&c.nvrtc, &why)) {
         print_message("not compiled: %s\n", why.text);
         return;

@@ -87,7 +87,7 @@ static void what_is_written_reads_back(void **state)
     for (uint64_t dp = 1; dp <= 4; dp++) {
         for (uint64_t tp = 1; tp <= 5; tp++) {
             image_case c;
-            sc_error error = {0};
+            shardc_error error = {0};
             sc_image *image = make_image(&c, dp, tp);
             assert_null(sc_image_check(image, &c.arena));
             sc_strbuf first = bytes_of(&c.arena, image);
@@ -114,11 +114,11 @@ static void every_part_is_refused(void **state)
     image_case c;
     sc_strbuf bytes = bytes_of(&c.arena, make_image(&c, 2, 2));
     for (size_t size = 0; size < bytes.length; size++) {
-        sc_error error = {0};
+        shardc_error error = {0};
         char *part = malloc(size + 1); /* of its own, so that a sanitizer sees who reads on */
         memcpy(part, bytes.data, size);
         assert_null(sc_image_read(part, size, &c.arena, &error));
-        assert_int_equal(error.status, SC_ERROR_DATA);
+        assert_int_equal(error.status, SHARDC_ERROR_DATA);
         assert_true(strlen(error.text) > 0);
         free(part);
     }
@@ -136,7 +136,7 @@ static void every_part_of_the_body_is_refused(void **state)
     sc_strbuf bytes = bytes_of(&c.arena, image);
     size_t whole = bytes.length;
     for (bytes.length = HEADER + 1; bytes.length < whole; bytes.length++) {
-        sc_error error = {0};
+        shardc_error error = {0};
         size_t body = bytes.length - HEADER - 1;
         char byte = bytes.data[HEADER + body];
         for (int i = 0; i < 8; i++)
@@ -144,7 +144,7 @@ static void every_part_of_the_body_is_refused(void **state)
         bytes.data[HEADER + body] = 0; /* the code: of no processor */
         seal(&bytes, 1);
         assert_null(sc_image_read(bytes.data, bytes.length, &c.arena, &error));
-        assert_int_equal(error.status, SC_ERROR_DATA);
+        assert_int_equal(error.status, SHARDC_ERROR_DATA);
         assert_non_null(strstr(error.text, "byte "));
         bytes.data[HEADER + body] = byte;
     }
@@ -157,7 +157,7 @@ static void a_changed_bit_is_seen(void **state)
     image_case c;
     sc_strbuf bytes = bytes_of(&c.arena, make_image(&c, 2, 2));
     for (size_t bit = 0; bit < bytes.length * 8; bit++) {
-        sc_error error = {0};
+        shardc_error error = {0};
         bytes.data[bit / 8] = (char)(bytes.data[bit / 8] ^ 1 << bit % 8);
         assert_null(sc_image_read(bytes.data, bytes.length, &c.arena, &error));
         bytes.data[bit / 8] = (char)(bytes.data[bit / 8] ^ 1 << bit % 8);
@@ -173,7 +173,7 @@ static void there_is_one_way_to_write(void **state)
     uint32_t read_count = 0;
     sc_strbuf bytes = bytes_of(&c.arena, make_image(&c, 2, 2));
     for (size_t bit = HEADER * 8; bit < (bytes.length - CODE) * 8; bit++) {
-        sc_error error = {0};
+        shardc_error error = {0};
         bytes.data[bit / 8] = (char)(bytes.data[bit / 8] ^ 1 << bit % 8);
         seal(&bytes, CODE);
         sc_arena arena;
@@ -420,7 +420,7 @@ static void what_is_wrong_is_said(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         image_case c;
-        sc_error error = {0};
+        shardc_error error = {0};
         sc_image *image = make_image(&c, 2, 2);
         faults[i].spoil(&c);
         const char *fault = sc_image_check(image, &c.arena);
@@ -437,7 +437,7 @@ static void a_product_may_have_a_stand_in(void **state)
 {
     (void)state;
     image_case c;
-    sc_error error = {0};
+    shardc_error error = {0};
     sc_image *image = make_image(&c, 2, 2);
     stand_in(&c);
     assert_null(sc_image_check(image, &c.arena));

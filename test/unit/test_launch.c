@@ -64,8 +64,8 @@ static void launchers_are_recognised(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof founds / sizeof *founds; i++) {
         sc_launch launch;
-        sc_error error;
-        if (sc_launch_read(look_up, (void *)founds[i].variables, &launch, &error) != SC_OK)
+        shardc_error error;
+        if (sc_launch_read(look_up, (void *)founds[i].variables, &launch, &error) != SHARDC_OK)
             fail_msg("%s\n  %s", founds[i].variables, error.text);
         if (launch.launcher != founds[i].launcher || launch.rank != founds[i].rank || launch.size != founds[i].size ||
             launch.local_rank != founds[i].local_rank || launch.local_size != founds[i].local_size)
@@ -105,9 +105,9 @@ static void contradictions_are_errors(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
         sc_launch launch;
-        sc_error error = {SC_OK, ""};
-        sc_status status = sc_launch_read(look_up, (void *)wrongs[i][0], &launch, &error);
-        if (status != SC_ERROR_ARGUMENT || error.status != status || strstr(error.text, wrongs[i][1]) == NULL)
+        shardc_error error = {SHARDC_OK, ""};
+        shardc_status status = sc_launch_read(look_up, (void *)wrongs[i][0], &launch, &error);
+        if (status != SHARDC_ERROR_ARGUMENT || error.status != status || strstr(error.text, wrongs[i][1]) == NULL)
             fail_msg("%s\n  wanted: %s\n  got %d: %s", wrongs[i][0], wrongs[i][1], (int)status, error.text);
     }
 }
@@ -124,12 +124,12 @@ static void the_environment_is_read(void **state)
                                         "PMI_SIZE",
                                         "SLURM_STEP_NUM_TASKS"};
     sc_launch launch;
-    sc_error error;
+    shardc_error error;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
     setenv("RANK", "6", 1);
     setenv("WORLD_SIZE", "7", 1);
-    assert_int_equal(sc_launch_read(NULL, NULL, &launch, &error), SC_OK);
+    assert_int_equal(sc_launch_read(NULL, NULL, &launch, &error), SHARDC_OK);
     assert_int_equal(launch.rank, 6);
     assert_int_equal(launch.size, 7);
     assert_string_equal(launch.how, "RANK and WORLD_SIZE");

@@ -44,24 +44,24 @@ static uint64_t now_us(void)
 /* ---- a rank ---- */
 
 /* Steps for ever: a byte after the first, the error's status and text at the end. */
-static void be_worker(const sc_executable *program, uint32_t deadline_ms, int out)
+static void be_worker(const shardc_executable *program, uint32_t deadline_ms, int out)
 {
     static float x[STEP_BATCHES * STEP_ROWS * STEP_D];
     static int32_t ids[STEP_BATCHES * STEP_ROWS];
-    sc_session_options options = {.world = SC_WORLD_TCP, .threads = 1, .deadline_ms = deadline_ms};
-    sc_session *session = NULL;
-    sc_error error = {.status = SC_OK};
-    sc_status status = sc_session_new(program, &options, &session, &error);
-    for (uint64_t step = 0; status == SC_OK; step++) {
+    shardc_session_options options = {.world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = deadline_ms};
+    shardc_session *session = NULL;
+    shardc_error error = {.status = SHARDC_OK};
+    shardc_status status = shardc_session_new(program, &options, &session, &error);
+    for (uint64_t step = 0; status == SHARDC_OK; step++) {
         float total;
-        sc_feed_value feeds[] = {{"ids", ids, NULL}, {"x", x, NULL}};
-        status = sc_session_step(session, feeds, 2, (sc_fetch_value[]){{0, &total, NULL}}, 1, &error);
-        if (step == 0 && status == SC_OK && write(out, "+", 1) != 1)
+        shardc_feed_value feeds[] = {{"ids", ids, NULL}, {"x", x, NULL}};
+        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, NULL}}, 1, &error);
+        if (step == 0 && status == SHARDC_OK && write(out, "+", 1) != 1)
             _exit(1);
     }
     if (write(out, &error, sizeof error) != (ssize_t)sizeof error)
         _exit(1);
-    sc_session_free(session);
+    shardc_session_free(session);
     _exit(EXIT_ERROR);
 }
 
@@ -78,10 +78,10 @@ typedef struct trial {
     pid_t ranks[MOST_RANKS];
     int pipes[MOST_RANKS];
     size_t got[MOST_RANKS];
-    char said[MOST_RANKS][1 + sizeof(sc_error)];
+    char said[MOST_RANKS][1 + sizeof(shardc_error)];
 } trial;
 
-static void begin(trial *t, uint64_t seed, const sc_executable *const *programs)
+static void begin(trial *t, uint64_t seed, const shardc_executable *const *programs)
 {
     uint32_t port;
     *t = (trial){.seed = seed, .size = 2 + draw(seed, 0, MOST_RANKS - 1), .stops = draw(seed, 2, 2) == 1, .phase = STARTS};
@@ -138,7 +138,7 @@ static const char *check(trial *t, uint32_t *on_card, char *text, size_t size)
     char lost[64];
     snprintf(lost, sizeof lost, " rank %u is lost: ", t->victim);
     for (uint32_t r = 0; r < t->size; r++) {
-        sc_error error = {.status = SC_OK};
+        shardc_error error = {.status = SHARDC_OK};
         if (r == t->victim)
             continue;
         if (t->got[r] == sizeof t->said[r])
@@ -150,7 +150,7 @@ static const char *check(trial *t, uint32_t *on_card, char *text, size_t size)
         bool is_on_card = strstr(error.text, " waits for all_reduce(sum) of f32[1] (layers[0]) in group ") != NULL;
         *on_card += is_on_card;
         bool has_call = is_called || (has_cards && is_on_card);
-        if (error.status != (t->stops ? SC_ERROR_TIMEOUT : SC_ERROR_COMM) || strstr(error.text, lost) == NULL || !has_call ||
+        if (error.status != (t->stops ? SHARDC_ERROR_TIMEOUT : SHARDC_ERROR_COMM) || strstr(error.text, lost) == NULL || !has_call ||
             strchr(error.text, '\n') != NULL)
             return text;
     }
@@ -198,7 +198,7 @@ static void the_others_end_and_name_it(void **state)
 {
     (void)state;
     image_case cases[MOST_RANKS + 1];
-    const sc_executable *programs[MOST_RANKS + 1];
+    const shardc_executable *programs[MOST_RANKS + 1];
     static trial running[AT_ONCE];
     uint32_t count = 0, begun = 0, on_card = 0;
     uint64_t heard_us = now_us(), slowest_kill = 0, slowest_stop = 0;
@@ -228,7 +228,7 @@ static void the_others_end_and_name_it(void **state)
     while (count > 0)
         end(&running[--count]);
     for (uint32_t n = 2; n <= MOST_RANKS; n++) {
-        sc_executable_free((sc_executable *)(uintptr_t)programs[n]);
+        shardc_executable_free((shardc_executable *)(uintptr_t)programs[n]);
         sc_arena_free(&cases[n].arena);
     }
     print_message("%u trials: the others end %.1f ms after a kill and %.1f ms after a stop at the latest; %u ranks waited for a card\n",

@@ -499,7 +499,7 @@ static void every_function_fails_when_told(void **state)
 
 int main(void)
 {
-    sc_error error;
+    shardc_error error;
     setenv("SHARDC_STANDIN_CARDS", "5", 1);
     standin = cuda_standin_open();
     if (!sc_cuda_open(&cuda, &error) || !sc_nccl_open(&nccl, &error) || cuda.cuInit(0) != SC_CU_SUCCESS)

@@ -36,7 +36,7 @@ static const char source[] = "extern \"C\" __global__ void __launch_bounds__(128
 
 static sc_nvrtc nvrtc;
 static bool is_here;
-static sc_error why_not;
+static shardc_error why_not;
 
 static int open_nvrtc(void **state)
 {

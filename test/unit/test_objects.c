@@ -35,7 +35,7 @@ static sc_object build(sc_arena *arena, const sc_object_function *all, uint32_t 
 
 static sc_loader *load(const sc_object *object)
 {
-    sc_error error;
+    shardc_error error;
     sc_loader *loader = sc_loader_open(object->bytes, object->byte_count, &error);
     if (loader == NULL)
         fail_msg("%s", error.text);
@@ -44,7 +44,7 @@ static sc_loader *load(const sc_object *object)
 
 static int64_t call(sc_loader *loader, const char *name, int64_t number)
 {
-    sc_error error;
+    shardc_error error;
     sc_kernel_function *function = sc_loader_symbol(loader, name, &error);
     if (function == NULL)
         fail_msg("%s", error.text);
@@ -183,7 +183,7 @@ static void processes_share(sc_arena *arena, const char *cache)
         if (pids[i] > 0)
             continue;
         sc_object object;
-        sc_error error;
+        shardc_error error;
         sc_object_function more[] = {functions[i % 2], third, functions[1 - i % 2]};
         const char *wrong = sc_objects_build(arena, more, 3, &(sc_object_options){.cache = cache}, &object);
         sc_loader *loader = wrong == NULL ? sc_loader_open(object.bytes, object.byte_count, &error) : NULL;
@@ -221,16 +221,16 @@ static void objects_load_side_by_side(sc_arena *arena, const char *cache)
 
 static void what_is_no_object_does_not_load(sc_arena *arena, const char *cache)
 {
-    sc_error error = {0};
+    shardc_error error = {0};
     assert_null(sc_loader_open("nothing at all", 14, &error));
-    assert_int_equal(error.status, SC_ERROR_DATA);
+    assert_int_equal(error.status, SHARDC_ERROR_DATA);
     assert_true(error.text[0] != 0);
     sc_object object = build(arena, functions, 3, cache);
     assert_null(sc_loader_open(object.bytes, object.byte_count / 2, &error));
     sc_loader *loader = load(&object);
-    error = (sc_error){0};
+    error = (shardc_error){0};
     assert_null(sc_loader_symbol(loader, "four", &error));
-    assert_int_equal(error.status, SC_ERROR_DATA);
+    assert_int_equal(error.status, SHARDC_ERROR_DATA);
     sc_loader_close(loader);
 }
 

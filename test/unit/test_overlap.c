@@ -335,7 +335,7 @@ static const step_case step_cases[] = {
 typedef struct step_run {
     const step_case *of;
     const sc_image *image;
-    sc_executable *program;
+    shardc_executable *program;
     sc_optimizer_settings settings;
 } step_run;
 
@@ -399,7 +399,7 @@ static void generate(sc_context *context, void *user)
     sc_compiled compiled;
     sc_plan_list plans = {0};
     sc_generated generated;
-    sc_error error;
+    shardc_error error;
     sc_strbuf_init(&text, &context->arena);
     sc_strbuf_init(&bytes, &context->arena);
     const char *mark = strstr(program_text, "PLAN");
@@ -412,22 +412,22 @@ static void generate(sc_context *context, void *user)
     run->image = generated.image;
     run->settings = compiled.step->training->groups.data[0];
     sc_image_write(generated.image, &bytes);
-    if (sc_executable_read(bytes.data, bytes.length, &run->program, &error) != SC_OK)
+    if (shardc_executable_read(bytes.data, bytes.length, &run->program, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
 }
 
-static sc_session *session_of(const sc_executable *program)
+static shardc_session *session_of(const shardc_executable *program)
 {
-    sc_session *session = NULL;
-    sc_error error;
-    if (sc_session_new(program, NULL, &session, &error) != SC_OK)
+    shardc_session *session = NULL;
+    shardc_error error;
+    if (shardc_session_new(program, NULL, &session, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
-    sc_session_set_random(session, 5, 0, 0);
-    assert_int_equal(sc_session_initialise(session, &error), SC_OK);
+    shardc_session_set_random(session, 5, 0, 0);
+    assert_int_equal(shardc_session_initialise(session, &error), SHARDC_OK);
     return session;
 }
 
-static void set_scalars(const step_run *run, sc_session *session, uint64_t step)
+static void set_scalars(const step_run *run, shardc_session *session, uint64_t step)
 {
     double scalars[SC_SCALAR_COUNT];
     char name[64];
@@ -435,41 +435,42 @@ static void set_scalars(const step_run *run, sc_session *session, uint64_t step)
     scalars[SC_SCALAR_LR] = 0.01;
     for (uint32_t i = 0; i < SC_SCALAR_COUNT; i++) {
         snprintf(name, sizeof name, "optimizer0.%s", sc_scalar_names[i]);
-        uint32_t state = sc_executable_find_state(run->program, name);
-        if (state != SC_NOT_FOUND)
-            assert_int_equal(sc_session_set_state(session, state, &scalars[i], "f64", NULL), SC_OK);
+        uint32_t state = shardc_executable_find_state(run->program, name);
+        if (state != SHARDC_NOT_FOUND)
+            assert_int_equal(shardc_session_set_state(session, state, &scalars[i], "f64", NULL), SHARDC_OK);
     }
 }
 
 /* A step, call by call; the outputs are those of `update`. */
-static void step_by_calls(const step_run *run, sc_session *session, uint64_t step, const float *x, const float *y, float *out)
+static void step_by_calls(const step_run *run, shardc_session *session, uint64_t step, const float *x, const float *y, float *out)
 {
     int64_t rows = ROWS / run->of->micro_batches;
-    uint32_t begin = sc_executable_find_func(run->program, "begin"), micro = sc_executable_find_func(run->program, "micro");
-    sc_error error = {.status = SC_OK};
-    sc_session_set_random(session, 5, step, 0);
-    if (begin != SC_NOT_FOUND)
-        assert_int_equal(sc_session_run(session, begin, NULL, 0, NULL, 0, &error), SC_OK);
+    uint32_t begin = shardc_executable_find_func(run->program, "begin"), micro = shardc_executable_find_func(run->program, "micro");
+    shardc_error error = {.status = SHARDC_OK};
+    shardc_session_set_random(session, 5, step, 0);
+    if (begin != SHARDC_NOT_FOUND)
+        assert_int_equal(shardc_session_run(session, begin, NULL, 0, NULL, 0, &error), SHARDC_OK);
     for (uint32_t i = 0; i < run->of->micro_batches; i++) {
-        sc_feed_value feeds[] = {{"x", x + i * rows * WIDTH, "f32"}, {"y", y + i * rows, "f32"}};
-        sc_session_set_random(session, 5, step, i);
-        if (sc_session_run(session, micro, feeds, 2, NULL, 0, &error) != SC_OK)
+        shardc_feed_value feeds[] = {{"x", x + i * rows * WIDTH, "f32"}, {"y", y + i * rows, "f32"}};
+        shardc_session_set_random(session, 5, step, i);
+        if (shardc_session_run(session, micro, feeds, 2, NULL, 0, &error) != SHARDC_OK)
             fail_msg("%s", error.text);
     }
-    sc_fetch_value fetches[] = {{0, &out[0], "f32"}, {1, &out[1], "f32"}};
-    sc_session_set_random(session, 5, step, 0);
-    assert_int_equal(sc_session_run(session, sc_executable_find_func(run->program, "update"), NULL, 0, fetches, 2, &error), SC_OK);
+    shardc_fetch_value fetches[] = {{0, &out[0], "f32"}, {1, &out[1], "f32"}};
+    shardc_session_set_random(session, 5, step, 0);
+    assert_int_equal(shardc_session_run(session, shardc_executable_find_func(run->program, "update"), NULL, 0, fetches, 2, &error),
+                     SHARDC_OK);
 }
 
-static void expect_same_states(const step_run *run, sc_session *a, sc_session *b)
+static void expect_same_states(const step_run *run, shardc_session *a, shardc_session *b)
 {
-    for (uint32_t s = 0; s < sc_executable_state_count(run->program); s++) {
-        sc_tensor_info info;
-        sc_executable_state(run->program, s, &info);
+    for (uint32_t s = 0; s < shardc_executable_state_count(run->program); s++) {
+        shardc_tensor_info info;
+        shardc_executable_state(run->program, s, &info);
         double *left = calloc((size_t)info.count, sizeof *left), *right = calloc((size_t)info.count, sizeof *right);
         assert_true(left != NULL && right != NULL);
-        assert_int_equal(sc_session_get_state(a, s, left, "f64", NULL), SC_OK);
-        assert_int_equal(sc_session_get_state(b, s, right, "f64", NULL), SC_OK);
+        assert_int_equal(shardc_session_get_state(a, s, left, "f64", NULL), SHARDC_OK);
+        assert_int_equal(shardc_session_get_state(b, s, right, "f64", NULL), SHARDC_OK);
         if (memcmp(left, right, (size_t)info.count * sizeof *left) != 0)
             fail_msg("%s: '%s' is not the same", run->of->plan, info.name);
         free(left);
@@ -480,29 +481,29 @@ static void expect_same_states(const step_run *run, sc_session *a, sc_session *b
 static void check_runs(const step_run *run)
 {
     float x[ROWS * WIDTH], y[ROWS];
-    sc_session *calls = session_of(run->program), *schedule = session_of(run->program);
+    shardc_session *calls = session_of(run->program), *schedule = session_of(run->program);
     for (int i = 0; i < ROWS * WIDTH; i++)
         x[i] = (float)((i * 37) % 19) / 16 - 0.5F;
     for (int i = 0; i < ROWS; i++)
         y[i] = (float)(i % 9) / 4 - 1;
     for (uint64_t step = 1; step <= STEPS; step++) {
         float expected[2], found[2];
-        sc_error error;
+        shardc_error error;
         set_scalars(run, calls, step);
         set_scalars(run, schedule, step);
         step_by_calls(run, calls, step, x, y, expected);
-        sc_feed_value feeds[] = {{"x", x, "f32"}, {"y", y, "f32"}};
-        sc_fetch_value fetches[] = {{0, &found[0], "f32"}, {1, &found[1], "f32"}};
-        sc_session_set_random(schedule, 5, step, 0);
-        if (sc_session_step(schedule, feeds, 2, fetches, 2, &error) != SC_OK)
+        shardc_feed_value feeds[] = {{"x", x, "f32"}, {"y", y, "f32"}};
+        shardc_fetch_value fetches[] = {{0, &found[0], "f32"}, {1, &found[1], "f32"}};
+        shardc_session_set_random(schedule, 5, step, 0);
+        if (shardc_session_step(schedule, feeds, 2, fetches, 2, &error) != SHARDC_OK)
             fail_msg("%s", error.text);
         assert_memory_equal(expected, found, sizeof expected);
         if (!(found[0] > 0 && found[1] > 0))
             fail_msg("%s: loss %g, norm %g", run->of->plan, (double)found[0], (double)found[1]);
         expect_same_states(run, calls, schedule);
     }
-    sc_session_free(calls);
-    sc_session_free(schedule);
+    shardc_session_free(calls);
+    shardc_session_free(schedule);
 }
 
 static void reductions_fly_during_the_backward_pass(void **state)
@@ -516,7 +517,7 @@ static void reductions_fly_during_the_backward_pass(void **state)
             fail_msg("'%s' does not compile", run.of->plan);
         check_image(&run);
         check_runs(&run);
-        sc_executable_free(run.program);
+        shardc_executable_free(run.program);
         sc_context_free(&context);
     }
 }

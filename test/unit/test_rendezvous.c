@@ -24,8 +24,8 @@ enum { MOST_RANKS = 9, LONG_MS = 60000 };
 typedef struct newcomer {
     sc_launch launch;
     uint32_t join_ms;
-    sc_status status;
-    sc_error error;
+    shardc_status status;
+    shardc_error error;
     int sockets[MOST_RANKS];
     pthread_t thread;
     _Atomic bool is_done;
@@ -34,7 +34,7 @@ typedef struct newcomer {
 static void *come(void *user)
 {
     newcomer *n = user;
-    n->error.status = SC_OK;
+    n->error.status = SHARDC_OK;
     n->status = sc_rendezvous_meet(&n->launch, n->join_ms, n->sockets, &n->error);
     atomic_store(&n->is_done, true);
     return NULL;
@@ -60,7 +60,7 @@ static void finish(newcomer *n)
 
 static void leave(newcomer *n)
 {
-    for (uint32_t r = 0; n->status == SC_OK && r < n->launch.size; r++) {
+    for (uint32_t r = 0; n->status == SHARDC_OK && r < n->launch.size; r++) {
         if (n->sockets[r] >= 0)
             close(n->sockets[r]);
     }
@@ -98,7 +98,7 @@ static void every_two_are_connected(void **state)
         }
         for (uint32_t r = 0; r < size; r++) {
             finish(&all[r]);
-            if (all[r].status != SC_OK)
+            if (all[r].status != SHARDC_OK)
                 fail_msg("rank %u of %u: %s", r, size, all[r].error.text);
         }
         check_mesh(all, size);
@@ -120,8 +120,8 @@ static void who_does_not_come_is_named(void **state)
     snprintf(wanted, sizeof wanted, "2 of 5 ranks did not come to rank 0 (127.0.0.1:%u) within 1500 ms: ranks 2, 4", port);
     for (int i = 0; i < 3; i++) {
         finish(&all[i]);
-        assert_int_equal(all[i].status, SC_ERROR_TIMEOUT);
-        assert_int_equal(all[i].error.status, SC_ERROR_TIMEOUT);
+        assert_int_equal(all[i].status, SHARDC_ERROR_TIMEOUT);
+        assert_int_equal(all[i].error.status, SHARDC_ERROR_TIMEOUT);
         assert_string_equal(all[i].error.text, wanted);
         for (uint32_t r = 0; r < 5; r++)
             assert_int_equal(all[i].sockets[r], -1);
@@ -129,7 +129,7 @@ static void who_does_not_come_is_named(void **state)
     newcomer alone = newcomer_of(1, 2, port, 300);
     start(&alone);
     finish(&alone);
-    assert_int_equal(alone.status, SC_ERROR_TIMEOUT);
+    assert_int_equal(alone.status, SHARDC_ERROR_TIMEOUT);
     snprintf(wanted, sizeof wanted, "rank 1 waited 300 ms for rank 0 (127.0.0.1:%u): Connection refused", port);
     assert_string_equal(alone.error.text, wanted);
     close(holder);
@@ -169,7 +169,7 @@ static void strangers_hold_up_nobody(void **state)
     start(&all[2]);
     for (uint32_t r = 0; r < 3; r++) {
         finish(&all[r]);
-        if (all[r].status != SC_OK)
+        if (all[r].status != SHARDC_OK)
             fail_msg("rank %u: %s", r, all[r].error.text);
     }
     check_mesh(all, 3);
@@ -195,7 +195,7 @@ static void who_makes_no_sense_hears_why(void **state)
     start(&first);
     start(&other);
     finish(&other);
-    assert_int_equal(other.status, SC_ERROR_COMM);
+    assert_int_equal(other.status, SHARDC_ERROR_COMM);
     assert_string_equal(other.error.text, "rank 2 was started as one of 4 ranks, rank 0 as one of 3");
     start(&second);
     start(&again); /* one of the two is the second */
@@ -206,8 +206,8 @@ static void who_makes_no_sense_hears_why(void **state)
     int refused = 0;
     for (int i = 0; i < 4; i++) {
         finish(all[i]);
-        refused += all[i]->status == SC_ERROR_COMM && strcmp(all[i]->error.text, "two processes say that they are rank 1") == 0;
-        if (all[i]->status != SC_OK && all[i]->status != SC_ERROR_COMM)
+        refused += all[i]->status == SHARDC_ERROR_COMM && strcmp(all[i]->error.text, "two processes say that they are rank 1") == 0;
+        if (all[i]->status != SHARDC_OK && all[i]->status != SHARDC_ERROR_COMM)
             fail_msg("%d: %s", i, all[i]->error.text);
         leave(all[i]);
     }
@@ -226,7 +226,7 @@ static void another_secret_is_refused(void **state)
     if (child == 0) {
         setenv("SHARDC_SECRET", "another", 1);
         come(&second);
-        bool is_refused = second.status == SC_ERROR_COMM && strstr(second.error.text, "it has another secret (SHARDC_SECRET)") != NULL;
+        bool is_refused = second.status == SHARDC_ERROR_COMM && strstr(second.error.text, "it has another secret (SHARDC_SECRET)") != NULL;
         if (!is_refused)
             fprintf(stderr, "%d: %s\n", (int)second.status, second.error.text);
         _exit(is_refused ? 0 : 1);
@@ -237,8 +237,8 @@ static void another_secret_is_refused(void **state)
     start(&second);
     finish(&second);
     finish(&first);
-    assert_int_equal(first.status, SC_OK);
-    assert_int_equal(second.status, SC_OK);
+    assert_int_equal(first.status, SHARDC_OK);
+    assert_int_equal(second.status, SHARDC_OK);
     leave(&first);
     leave(&second);
     unsetenv("SHARDC_SECRET");
@@ -267,7 +267,7 @@ static void a_false_rank_0_is_not_believed(void **state)
         assert_int_equal(send(s, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
         send(s, welcome, sizeof welcome, MSG_NOSIGNAL);
         finish(&rank);
-        assert_int_equal(rank.status, SC_ERROR_COMM);
+        assert_int_equal(rank.status, SHARDC_ERROR_COMM);
         if (strstr(rank.error.text, round == 0 ? "it does not know the secret" : "something else listens there") == NULL)
             fail_msg("%s", rank.error.text);
         close(s);
@@ -281,25 +281,25 @@ static void what_the_environment_must_say(void **state)
     (void)state;
     newcomer rank = newcomer_of(0, 2, 0, 200);
     come(&rank);
-    assert_int_equal(rank.status, SC_ERROR_ARGUMENT);
+    assert_int_equal(rank.status, SHARDC_ERROR_ARGUMENT);
     assert_non_null(strstr(rank.error.text, "MASTER_PORT is not set"));
     setenv("SHARDC_PORT", "70000", 1);
     come(&rank);
-    assert_int_equal(rank.status, SC_ERROR_ARGUMENT);
+    assert_int_equal(rank.status, SHARDC_ERROR_ARGUMENT);
     assert_non_null(strstr(rank.error.text, "SHARDC_PORT is '70000'"));
     unsetenv("SHARDC_PORT");
     rank = newcomer_of(0, 2, 9999, 200);
     snprintf(rank.launch.address, sizeof rank.launch.address, "no host has this name");
     come(&rank);
-    assert_int_equal(rank.status, SC_ERROR_ARGUMENT);
+    assert_int_equal(rank.status, SHARDC_ERROR_ARGUMENT);
     assert_non_null(strstr(rank.error.text, "MASTER_ADDR is 'no host has this name'"));
     snprintf(rank.launch.address, sizeof rank.launch.address, "192.0.2.1"); /* RFC 5737: nobody's */
     come(&rank);
-    assert_int_equal(rank.status, SC_ERROR_ARGUMENT);
+    assert_int_equal(rank.status, SHARDC_ERROR_ARGUMENT);
     assert_string_equal(rank.error.text, "ranks on several machines need a secret: set SHARDC_SECRET to the same text on all of them");
     rank = newcomer_of(0, SC_RENDEZVOUS_MAX_RANKS + 1, 9999, 200);
     int *sockets = calloc(SC_RENDEZVOUS_MAX_RANKS + 1, sizeof *sockets);
-    assert_int_equal(sc_rendezvous_meet(&rank.launch, 200, sockets, &rank.error), SC_ERROR_ARGUMENT);
+    assert_int_equal(sc_rendezvous_meet(&rank.launch, 200, sockets, &rank.error), SHARDC_ERROR_ARGUMENT);
     free(sockets);
 }
 
@@ -317,7 +317,7 @@ static void ranks_of_torchrun_meet_beside_it(void **state)
     }
     for (int i = 0; i < 2; i++) {
         finish(&all[i]);
-        if (all[i].status != SC_OK)
+        if (all[i].status != SHARDC_OK)
             fail_msg("%s", all[i].error.text);
         leave(&all[i]);
     }
@@ -333,7 +333,7 @@ static void a_taken_port_is_named(void **state)
     newcomer rank = newcomer_of(0, 2, port, LONG_MS);
     assert_int_equal(listen(holder, 1), 0);
     come(&rank);
-    assert_int_equal(rank.status, SC_ERROR_COMM);
+    assert_int_equal(rank.status, SHARDC_ERROR_COMM);
     if (strstr(rank.error.text, "cannot listen on 127.0.0.1:") == NULL || strstr(rank.error.text, "set MASTER_PORT") == NULL)
         fail_msg("%s", rank.error.text);
     close(holder);
@@ -345,17 +345,17 @@ static void the_secret_is_the_users_own(void **state)
     uint8_t a[SC_SECRET_BYTES], b[SC_SECRET_BYTES];
     char path[64];
     struct stat about;
-    sc_error error;
+    shardc_error error;
     unsetenv("SHARDC_SECRET");
-    assert_int_equal(sc_secret_read(true, a, &error), SC_OK);
-    assert_int_equal(sc_secret_read(true, b, &error), SC_OK);
+    assert_int_equal(sc_secret_read(true, a, &error), SHARDC_OK);
+    assert_int_equal(sc_secret_read(true, b, &error), SHARDC_OK);
     assert_memory_equal(a, b, sizeof a);
     snprintf(path, sizeof path, "/tmp/shardc-secret-%lu", (unsigned long)geteuid());
     assert_int_equal(stat(path, &about), 0);
     assert_int_equal(about.st_mode & 0777, 0600);
-    assert_int_equal(sc_secret_read(false, b, &error), SC_ERROR_ARGUMENT);
+    assert_int_equal(sc_secret_read(false, b, &error), SHARDC_ERROR_ARGUMENT);
     setenv("SHARDC_SECRET", "a text", 1);
-    assert_int_equal(sc_secret_read(false, b, &error), SC_OK);
+    assert_int_equal(sc_secret_read(false, b, &error), SHARDC_OK);
     assert_memory_not_equal(a, b, sizeof a);
     unsetenv("SHARDC_SECRET");
 }

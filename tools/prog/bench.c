@@ -49,7 +49,7 @@ static double processor_seconds(void)
 static bool call(sc_bench *b)
 {
     sc_prog *prog = b->prog;
-    sc_error error = {.text = ""};
+    shardc_error error = {.text = ""};
     bool ok = prog->machine->verbs->run(prog->machine->self, b->func, b->inputs, b->input_count, NULL, 0, &error);
     return ok || sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
 }
@@ -256,7 +256,7 @@ static double parameter_bytes(const sc_bench *b)
             is_read[buffer] = true;
         }
     }
-    return bytes * sc_session_local_ranks(b->prog->session, &first);
+    return bytes * shardc_session_local_ranks(b->prog->session, &first);
 }
 
 static bool do_token(sc_bench *b, const token_run *t, uint64_t i, timing *out)

@@ -12,12 +12,12 @@ enum { MOST_ROWS = 10 /* as text; JSON has all */ };
 
 /* Over all timed steps. */
 struct sc_bench_spent {
-    sc_work work;
+    shardc_work work;
     double seconds, least; /* least: of a call */
     uint64_t calls;
 };
 
-static void note(void *user, const sc_trace_event *event)
+static void note(void *user, const shardc_trace_event *event)
 {
     sc_bench *b = user;
     if (event->rank != b->first_rank || b->prog->session->gemms_only)
@@ -34,17 +34,17 @@ void sc_bench_begin_profile(sc_bench *b)
 {
     const sc_image *image = b->prog->program->image;
     sc_arena *arena = &b->prog->context->arena;
-    sc_session_local_ranks(b->prog->session, &b->first_rank);
+    shardc_session_local_ranks(b->prog->session, &b->first_rank);
     b->spent = sc_arena_array(arena, image->func_count + 1u, sizeof *b->spent);
     for (uint32_t f = 0; f < image->func_count; f++)
         b->spent[f] = sc_arena_array(arena, image->funcs[f].instr_count + 1u, sizeof **b->spent);
-    sc_session_set_trace(b->prog->session, note, b);
+    shardc_session_set_trace(b->prog->session, note, b);
 }
 
 /* Instructions that do the same work in different places. */
 typedef struct profile_row {
     const char *what;
-    sc_work work;
+    shardc_work work;
     bool is_bound_by_bytes; /* flops are not what takes its time */
     double seconds, least;  /* least: of a call */
     double bytes, flops;    /* of a call: what must be moved and computed; 0: not known */
@@ -124,7 +124,7 @@ static profile_row describe(sc_bench *b, const sc_image_func *func, const sc_ima
 /* What a profile says of a row's speed: in 1e9 of the unit a second. NULL: nothing. */
 static const char *speed_of(const profile_row *row, double *out)
 {
-    bool has_speed = row->seconds > 0 && row->work != SC_WORK_COMM && row->work != SC_WORK_WAIT && row->work != SC_WORK_COPY;
+    bool has_speed = row->seconds > 0 && row->work != SHARDC_WORK_COMM && row->work != SHARDC_WORK_WAIT && row->work != SHARDC_WORK_COPY;
     double amount = row->is_bound_by_bytes ? row->bytes : row->flops;
     *out = has_speed ? 1e-9 * amount * (double)row->calls / row->seconds : 0;
     return !has_speed ? NULL : row->is_bound_by_bytes ? "GB/s" : "GFLOP/s";
@@ -141,7 +141,7 @@ static int slower_first(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-static profile_rows add_up(sc_bench *b, double works[SC_WORK_KINDS])
+static profile_rows add_up(sc_bench *b, double works[SHARDC_WORK_KINDS])
 {
     const sc_image *image = b->prog->program->image;
     profile_rows rows = {0};
@@ -169,25 +169,25 @@ static profile_rows add_up(sc_bench *b, double works[SC_WORK_KINDS])
     return rows;
 }
 
-static const char *const work_names[SC_WORK_KINDS] = {
-    [SC_WORK_KERNEL] = "kernel", [SC_WORK_ATTENTION] = "attention", [SC_WORK_GEMM] = "gemm",
-    [SC_WORK_COMM] = "comm",     [SC_WORK_WAIT] = "wait",           [SC_WORK_COPY] = "copy"};
+static const char *const work_names[SHARDC_WORK_KINDS] = {
+    [SHARDC_WORK_KERNEL] = "kernel", [SHARDC_WORK_ATTENTION] = "attention", [SHARDC_WORK_GEMM] = "gemm",
+    [SHARDC_WORK_COMM] = "comm",     [SHARDC_WORK_WAIT] = "wait",           [SHARDC_WORK_COPY] = "copy"};
 
 /* A card moves data on a stream of its own, while another one computes. */
 static bool is_beside(const sc_bench *b, int work)
 {
-    return work == SC_WORK_COMM && strcmp(sc_executable_target(b->prog->program), "cpu") != 0;
+    return work == SHARDC_WORK_COMM && strcmp(shardc_executable_target(b->prog->program), "cpu") != 0;
 }
 
 void sc_bench_print_profile(sc_bench *b, sc_strbuf *out)
 {
-    double works[SC_WORK_KINDS] = {0}, total = 0, speed;
+    double works[SHARDC_WORK_KINDS] = {0}, total = 0, speed;
     profile_rows rows = add_up(b, works);
-    for (int k = 0; k < SC_WORK_KINDS; k++)
+    for (int k = 0; k < SHARDC_WORK_KINDS; k++)
         total += is_beside(b, k) ? 0 : works[k];
     total = total > 0 ? total : 1;
     sc_strbuf_add(out, "time of the first rank here:");
-    for (int k = 0; k < SC_WORK_KINDS; k++)
+    for (int k = 0; k < SHARDC_WORK_KINDS; k++)
         sc_strbuf_printf(out, "%s %s %.1f%%%s", k > 0 ? "," : "", work_names[k], 100 * works[k] / total,
                          is_beside(b, k) && works[k] > 0 ? " beside the others" : "");
     sc_strbuf_add(out, "\n");
@@ -220,10 +220,10 @@ static json_t *row_json(const profile_row *row)
 
 json_t *sc_bench_profile_json(sc_bench *b)
 {
-    double works[SC_WORK_KINDS] = {0};
+    double works[SHARDC_WORK_KINDS] = {0};
     profile_rows rows = add_up(b, works);
     json_t *object = json_object(), *kinds = json_object(), *slowest = json_array(), *all = json_array();
-    for (int k = 0; k < SC_WORK_KINDS; k++)
+    for (int k = 0; k < SHARDC_WORK_KINDS; k++)
         json_object_set_new(kinds, work_names[k], sc_number_json(works[k]));
     for (uint32_t i = 0; i < rows.count; i++) {
         json_t *item = row_json(&rows.data[i]);

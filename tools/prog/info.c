@@ -24,7 +24,7 @@ static void count_calls(const sc_prog *prog, uint64_t counts[SC_IMAGE_COLLECTIVE
     }
 }
 
-static json_t *tensor_json(const sc_tensor_info *info)
+static json_t *tensor_json(const shardc_tensor_info *info)
 {
     json_t *object = json_object(), *shape = json_array(), *local = json_array(), *dims = json_array();
     for (uint32_t i = 0; i < info->rank; i++) {
@@ -41,21 +41,21 @@ static json_t *tensor_json(const sc_tensor_info *info)
     return object;
 }
 
-static json_t *funcs_json(const sc_executable *program)
+static json_t *funcs_json(const shardc_executable *program)
 {
     json_t *funcs = json_array();
-    for (uint32_t f = 0; f < sc_executable_func_count(program); f++) {
+    for (uint32_t f = 0; f < shardc_executable_func_count(program); f++) {
         json_t *object = json_object(), *inputs = json_array(), *outputs = json_array();
-        sc_tensor_info info;
-        for (uint32_t i = 0; i < sc_executable_input_count(program, f); i++) {
-            sc_executable_input(program, f, i, &info);
+        shardc_tensor_info info;
+        for (uint32_t i = 0; i < shardc_executable_input_count(program, f); i++) {
+            shardc_executable_input(program, f, i, &info);
             json_array_append_new(inputs, tensor_json(&info));
         }
-        for (uint32_t i = 0; i < sc_executable_output_count(program, f); i++) {
-            sc_executable_output(program, f, i, &info);
+        for (uint32_t i = 0; i < shardc_executable_output_count(program, f); i++) {
+            shardc_executable_output(program, f, i, &info);
             json_array_append_new(outputs, tensor_json(&info));
         }
-        json_object_set_new(object, "name", json_string(sc_executable_func(program, f)));
+        json_object_set_new(object, "name", json_string(shardc_executable_func(program, f)));
         json_object_set_new(object, "inputs", inputs);
         json_object_set_new(object, "outputs", outputs);
         json_array_append_new(funcs, object);
@@ -70,8 +70,8 @@ static void print_json(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
     for (uint32_t a = 0; a < image->axis_count; a++)
         json_array_append_new(mesh, json_pack("{s:s, s:I}", "axis", image->axes[a].name, "size", (json_int_t)image->axes[a].size));
     for (uint32_t s = 0; s < image->state_count; s++) {
-        sc_tensor_info info;
-        sc_executable_state(prog->program, s, &info);
+        shardc_tensor_info info;
+        shardc_executable_state(prog->program, s, &info);
         json_array_append_new(states, tensor_json(&info));
     }
     for (int k = 0; k < SC_IMAGE_COLLECTIVES; k++)
@@ -93,7 +93,7 @@ static void print_json(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
     sc_print_json(root, out);
 }
 
-static void print_tensor(const sc_tensor_info *info, const char *kind, sc_strbuf *out)
+static void print_tensor(const shardc_tensor_info *info, const char *kind, sc_strbuf *out)
 {
     sc_strbuf_printf(out, "  %-8s %s %s[", kind, info->name[0] != 0 ? info->name : "-", info->dtype);
     for (uint32_t i = 0; i < info->rank; i++) {
@@ -108,7 +108,7 @@ static void print_tensor(const sc_tensor_info *info, const char *kind, sc_strbuf
 static void print_text(const sc_prog *prog, const uint64_t *counts, sc_strbuf *out)
 {
     const sc_image *image = prog->program->image;
-    sc_tensor_info info;
+    shardc_tensor_info info;
     sc_strbuf_printf(out, "%s of %s.%s", prog->facts.trains ? "train step" : "entry", prog->facts.model, prog->facts.entry.name);
     sc_strbuf_printf(out, "%s%s, for %s\nmesh    ", prog->facts.plan == NULL ? "" : ", plan ",
                      prog->facts.plan == NULL ? "" : prog->facts.plan, image->target);
@@ -129,17 +129,17 @@ static void print_text(const sc_prog *prog, const uint64_t *counts, sc_strbuf *o
     for (uint32_t f = 0; f < image->func_count; f++) {
         sc_strbuf_printf(out, "function %s\n", image->funcs[f].name);
         for (uint32_t i = 0; i < image->funcs[f].input_count; i++) {
-            sc_executable_input(prog->program, f, i, &info);
+            shardc_executable_input(prog->program, f, i, &info);
             print_tensor(&info, "input", out);
         }
         for (uint32_t i = 0; i < image->funcs[f].output_count; i++) {
-            sc_executable_output(prog->program, f, i, &info);
+            shardc_executable_output(prog->program, f, i, &info);
             print_tensor(&info, "output", out);
         }
     }
     sc_strbuf_add(out, image->state_count > 0 ? "state\n" : "");
     for (uint32_t s = 0; s < image->state_count; s++) {
-        sc_executable_state(prog->program, s, &info);
+        shardc_executable_state(prog->program, s, &info);
         print_tensor(&info, info.kind, out);
     }
 }

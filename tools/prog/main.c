@@ -28,13 +28,13 @@ bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...)
 static bool read_program(sc_prog *prog, const void *file, size_t size)
 {
     sc_program_trailer trailer;
-    sc_error error;
+    shardc_error error;
     const char *problem = sc_program_trailer_read(file, size, &trailer);
     if (problem != NULL)
         return sc_prog_fail(prog, SC_D_run_failed, "this file is no complete program: %s", problem);
-    if (sc_executable_read((const char *)file + trailer.offset, (size_t)trailer.length, &prog->program, &error) != SC_OK)
+    if (shardc_executable_read((const char *)file + trailer.offset, (size_t)trailer.length, &prog->program, &error) != SHARDC_OK)
         return sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
-    problem = sc_facts_read(sc_executable_facts(prog->program), &prog->context->arena, &prog->facts);
+    problem = sc_facts_read(shardc_executable_facts(prog->program), &prog->context->arena, &prog->facts);
     return problem == NULL || sc_prog_fail(prog, SC_D_run_failed, "%s", problem);
 }
 
@@ -56,14 +56,14 @@ static bool open_program(sc_prog *prog)
 /* ---- its session ---- */
 
 /* As threads of this process, or as one of several that a launcher started. */
-static bool choose_world(sc_prog *prog, sc_session_options *options)
+static bool choose_world(sc_prog *prog, shardc_session_options *options)
 {
     sc_launch launch;
-    sc_error error;
-    unsigned long long ranks = sc_executable_ranks(prog->program);
+    shardc_error error;
+    unsigned long long ranks = shardc_executable_ranks(prog->program);
     if (prog->ranks != 0 && (unsigned long long)prog->ranks != ranks)
         return sc_prog_fail(prog, SC_D_usage, "--ranks %lld, but the program was built for %llu", (long long)prog->ranks, ranks);
-    if (sc_launch_read(NULL, NULL, &launch, &error) != SC_OK)
+    if (sc_launch_read(NULL, NULL, &launch, &error) != SHARDC_OK)
         return sc_prog_fail(prog, SC_D_usage, "%s", error.text);
     if (launch.launcher == SC_LAUNCH_ALONE || (launch.size == 1 && ranks == 1))
         return true;
@@ -71,7 +71,7 @@ static bool choose_world(sc_prog *prog, sc_session_options *options)
         return sc_prog_fail(prog, SC_D_usage, "%s started %u ranks, but the program was built for %llu", launch.how, launch.size, ranks);
     if (launch.rank == 0)
         fprintf(stderr, "%llu ranks by %s\n", ranks, launch.how);
-    options->world = SC_WORLD_PROCESSES;
+    options->world = SHARDC_WORLD_PROCESSES;
     return true;
 }
 
@@ -89,10 +89,10 @@ static const char *products_file(sc_prog *prog)
 /* A folder that cannot be written to is as good as another, but for who asked for the file. */
 static void say_products(const sc_prog *prog)
 {
-    sc_products products;
+    shardc_products products;
     uint32_t first;
-    sc_session_products(prog->session, &products);
-    sc_session_local_ranks(prog->session, &first);
+    shardc_session_products(prog->session, &products);
+    shardc_session_local_ranks(prog->session, &first);
     if (first == 0 && products.unread[0] != 0)
         fprintf(stderr, "%s\n", products.unread);
     if (first == 0 && products.unwritten[0] != 0 && prog->products != NULL && !prog->tune)
@@ -102,15 +102,15 @@ static void say_products(const sc_prog *prog)
 sc_machine *sc_prog_open(void *user)
 {
     sc_prog *prog = user;
-    sc_error error;
-    sc_session_options options = {.threads = (uint32_t)prog->threads,
-                                  .deadline_ms = (uint32_t)prog->deadline_ms,
-                                  .profile = prog->profile,
-                                  .tune = prog->tune,
-                                  .products = products_file(prog)};
+    shardc_error error;
+    shardc_session_options options = {.threads = (uint32_t)prog->threads,
+                                      .deadline_ms = (uint32_t)prog->deadline_ms,
+                                      .profile = prog->profile,
+                                      .tune = prog->tune,
+                                      .products = products_file(prog)};
     if (!choose_world(prog, &options))
         return NULL;
-    if (sc_session_new(prog->program, &options, &prog->session, &error) != SC_OK) {
+    if (shardc_session_new(prog->program, &options, &prog->session, &error) != SHARDC_OK) {
         sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
         return NULL;
     }
@@ -192,7 +192,7 @@ static void work(sc_context *context, void *user)
         dispatch(&prog);
     }
     sc_machine_free(prog.machine);
-    sc_session_free(prog.session);
+    shardc_session_free(prog.session);
     if (prog.out.length > 0 && (fwrite(prog.out.data, 1, prog.out.length, stdout) != prog.out.length || fflush(stdout) != 0))
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, "standard output", strerror(errno), NULL);
     if (prog.run.json_diagnostics)
@@ -200,7 +200,7 @@ static void work(sc_context *context, void *user)
     else
         sc_diag_render_text(&context->diag, &context->sources, &messages);
     fputs(messages.length > 0 ? messages.data : "", stderr);
-    sc_executable_free(prog.program);
+    shardc_executable_free(prog.program);
     call->exit_code = sc_diag_exit_code(&context->diag) != 0 ? sc_diag_exit_code(&context->diag) : code;
 }
 

@@ -7,10 +7,10 @@
 
 typedef struct sc_prog {
     sc_context *context;
-    sc_executable *program;
+    shardc_executable *program;
     sc_facts facts;
-    sc_session *session; /* NULL until a verb opens it */
-    sc_machine *machine; /* of the session */
+    shardc_session *session; /* NULL until a verb opens it */
+    sc_machine *machine;     /* of the session */
     const char *command;
     sc_run_options run;
     bool help, version, calibrate, profile, gemms_only, no_graph, tune;

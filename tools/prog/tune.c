@@ -5,7 +5,7 @@
 #include "support/target.h"
 #include "tools/prog/prog.h"
 
-static void print_json(const sc_products *p, sc_strbuf *out)
+static void print_json(const shardc_products *p, sc_strbuf *out)
 {
     json_t *root = json_object();
     json_object_set_new(root, "products", json_integer(p->count));
@@ -18,14 +18,15 @@ static void print_json(const sc_products *p, sc_strbuf *out)
 
 void sc_prog_tune(sc_prog *prog)
 {
-    sc_products p;
+    shardc_products p;
     prog->tune = true;
     if (sc_prog_open(prog) == NULL)
         return;
-    sc_session_products(prog->session, &p);
-    const sc_target *target = sc_target_find(sc_executable_target(prog->program));
+    shardc_session_products(prog->session, &p);
+    const sc_target *target = sc_target_find(shardc_executable_target(prog->program));
     if (target == NULL || !sc_target_is_cuda(target))
-        sc_prog_fail(prog, SC_D_usage, "this program, for %s, has no products that cuBLASLt computes", sc_executable_target(prog->program));
+        sc_prog_fail(prog, SC_D_usage, "this program, for %s, has no products that cuBLASLt computes",
+                     shardc_executable_target(prog->program));
     else if (!prog->machine->is_first)
         return;
     else if (p.count > 0 && !p.is_written)
