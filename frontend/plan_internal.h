@@ -209,7 +209,7 @@ typedef struct sc_cut {
 typedef struct sc_pin_claim {
     const sc_plan_line *source;
     const sc_claim_split *splits;
-    uint32_t count, before; /* before: the pin of the same value before this one, or SC_NONE */
+    uint32_t count, before; /* before: the remembered pin of the same value before this one, or SC_NONE */
 } sc_pin_claim;
 
 typedef struct sc_seeding {

@@ -160,28 +160,32 @@ static bool pins_agree(const sc_pin_claim *a, const sc_pin_claim *b)
     return true;
 }
 
-/* False after a message. */
+/* False after a message. A pin that says nothing of its value beyond an earlier one is not remembered: whoever agrees with that one agrees
+ * with it. */
 static bool add_pin(sc_seeding *s, const sc_pin_claim *pin, sc_value value)
 {
     bool is_new;
+    sc_axis_set axes = sc_axis_list_set(&pin->source->axes);
     s->pinned.arena = &s->context->arena;
     uint32_t *newest = sc_map_insert(&s->pinned, value, s->pins.count, &is_new);
+    for (uint32_t i = is_new ? SC_NONE : *newest; i != SC_NONE; i = s->pins.data[i].before) {
+        const sc_plan_line *other = s->pins.data[i].source;
+        if (!pins_agree(pin, &s->pins.data[i])) {
+            const sc_shape *mine = pin->source->stmt->pin.shape, *its = other->stmt->pin.shape;
+            sc_report(&s->context->diag, SC_D_bad_pin, mine->loc,
+                      sc_arena_printf(&s->context->arena, "%s is pinned as %s, and as %s before", sc_seeding_value_text(s, value),
+                                      sc_plan_pin_shape_text(s->context, mine), sc_plan_pin_shape_text(s->context, its)),
+                      NULL);
+            sc_report_note(&s->context->diag, its->loc, "the other pin is here; 'over AXES' limits a pin to these");
+            return false;
+        }
+        if ((axes & ~sc_axis_list_set(&other->axes)) == 0)
+            return true;
+    }
     sc_pin_claim *made = sc_vec_push(&s->context->arena, &s->pins);
     *made = *pin;
     made->before = is_new ? SC_NONE : *newest;
     *newest = s->pins.count - 1;
-    for (uint32_t i = made->before; i != SC_NONE; i = s->pins.data[i].before) {
-        const sc_plan_stmt *mine = pin->source->stmt, *other = s->pins.data[i].source->stmt;
-        if (pins_agree(pin, &s->pins.data[i]))
-            continue;
-        sc_report(&s->context->diag, SC_D_bad_pin, mine->pin.shape->loc,
-                  sc_arena_printf(&s->context->arena, "%s is pinned as %s, and as %s before", sc_seeding_value_text(s, value),
-                                  sc_plan_pin_shape_text(s->context, mine->pin.shape),
-                                  sc_plan_pin_shape_text(s->context, other->pin.shape)),
-                  NULL);
-        sc_report_note(&s->context->diag, other->pin.shape->loc, "the other pin is here; 'over AXES' limits a pin to these");
-        return false;
-    }
     return true;
 }
 

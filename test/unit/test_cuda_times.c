@@ -1,5 +1,6 @@
 /* Instructions of cards are measured by events: each once, on its stream, in order, by the card's clock, while the stream runs on; and what
  * is measured computes what it does otherwise, in any order of the stand-in, and ends in an error with its name when a call fails. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,23 +145,28 @@ static void a_profile_adds_times_up(void **state)
     image_case c;
     shardc_func_profile profile;
     log_of_events *log = calloc(1, sizeof *log);
-    double works[SHARDC_WORK_KINDS] = {0}, slow = 0;
+    double works[SHARDC_WORK_KINDS] = {0}, slow = 0, quickest = INFINITY;
     shardc_executable *program = times_program(&c, 1);
     shardc_session *session = session_of(program, true);
     shardc_session_set_trace(session, note, log);
     standin.sc_standin_seed(0);
     for (int i = 0; i < RUNS; i++) {
         run(session, 1);
-        for (uint32_t k = 0; k < INSTRS; k++)
-            works[log->events[0][k].work] += log->events[0][k].end - log->events[0][k].begin;
+        for (uint32_t k = 0; k < INSTRS; k++) {
+            const shardc_trace_event *e = &log->events[0][k];
+            works[e->work] += e->end - e->begin;
+            if (e->work == SHARDC_WORK_KERNEL && e->end - e->begin < quickest)
+                quickest = e->end - e->begin;
+        }
         slow += log->events[0][LONG_AT].end - log->events[0][LONG_AT].begin;
     }
     shardc_session_profile(session, 0, 0, &profile);
     assert_int_equal(profile.calls, RUNS);
     for (int k = 0; k < SHARDC_WORK_KINDS; k++)
         assert_true(profile.work[k] - works[k] < 1e-9 && works[k] - profile.work[k] < 1e-9);
-    /* 32 threads of 400,000 steps: no processor does that faster; and it is not as if all kernels took the same */
-    assert_true(slow > RUNS * 1e-3 && slow > 20 * works[SHARDC_WORK_KERNEL] / KERNELS);
+    /* 32 threads of 400,000 steps: no processor does that faster; and it is not as if all kernels took the same. Load makes kernels slower,
+     * but of hundreds not every one. */
+    assert_true(slow > RUNS * 1e-3 && slow > RUNS * 20 * quickest);
     assert_true(works[SHARDC_WORK_KERNEL] < profile.seconds);
     shardc_session_free(session);
     shardc_executable_free(program);
