@@ -191,8 +191,6 @@ static void close_brace(sc_parser *parser)
         return;
     parser->open.count--;
     parser->brace_depth--;
-    if (parser->brace_depth == 0)
-        parser->in_plan = false;
 }
 
 static void track_brackets(sc_parser *parser, const sc_token *token)
@@ -260,24 +258,10 @@ static void hold(sc_parser *parser, sc_token *token)
     read_token(parser, token);
 }
 
-/* A word that is read before the brace of its plan is a name to the scanner. */
-static int plan_statement(const sc_parser *parser, const sc_token *token)
+/* `plan p for m`, or of weights: what comes is a brace, or belongs behind one that is missing. */
+static bool ends_plan_header(const sc_parser *parser)
 {
-    static const struct {
-        const char *word;
-        int kind;
-    } rows[] = {{"mesh", SC_T_MESH},       {"bind", SC_T_BIND},
-                {"shard", SC_T_SHARD},     {"pin", SC_T_PIN},
-                {"style", SC_T_STYLE},     {"stage", SC_T_STAGE},
-                {"remat", SC_T_REMAT},     {"offload", SC_T_OFFLOAD},
-                {"tune", SC_T_TUNE},       {"expect", SC_T_EXPECT},
-                {"reshard", SC_T_RESHARD}, {"precision", SC_T_PRECISION},
-                {"pad", SC_T_PAD},         {"accumulate", SC_T_ACCUMULATE}};
-    for (size_t i = 0; token->kind == SC_T_IDENT && i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(sc_text(parser->context, token->value.name.text), rows[i].word) == 0)
-            return rows[i].kind;
-    }
-    return 0;
+    return parser->plan_pending && parser->before_last.kind == SC_T_FOR && parser->last.kind == SC_T_IDENT;
 }
 
 /* Whether a token starts a statement of a model's or function's body, and can be nothing of its header. */
@@ -305,9 +289,9 @@ static bool lacks_brace(const sc_parser *parser, const sc_token *token)
     case SC_T_REPEAT:
         return before == parser->statement.kind && last == SC_T_IDENT && starts_body(parser, token);
     case SC_T_PLAN:
-        return before == SC_T_FOR && last == SC_T_IDENT && plan_statement(parser, token) != 0;
+        return ends_plan_header(parser) && sc_starts_plan_statement(parser, token->loc);
     case SC_T_WEIGHTS:
-        return before == SC_T_FOR && last == SC_T_IDENT && token->kind == SC_T_IDENT;
+        return ends_plan_header(parser) && token->kind == SC_T_IDENT;
     case SC_T_FN:
     case SC_T_BLOCK:
     case SC_T_ENTRY:
@@ -320,8 +304,6 @@ static bool lacks_brace(const sc_parser *parser, const sc_token *token)
 static void put_brace(sc_parser *parser, sc_token *token)
 {
     sc_report_missing_brace(parser, token->loc);
-    if (parser->statement.kind == SC_T_PLAN)
-        token->kind = plan_statement(parser, token);
     parser->opening = true;
     hold(parser, token);
 }
@@ -351,6 +333,8 @@ int sc_next_token(sc_value *value, sc_loc *loc, sc_parser *parser)
 {
     sc_token token;
     bool from_text = !parser->holds;
+    if (parser->brace_depth == 0)
+        parser->in_plan = ends_plan_header(parser);
     read_token(parser, &token);
     if (from_text)
         mend(parser, &token);

@@ -228,6 +228,12 @@ static bool is_one_of(const char *const *words, size_t count, const char *text, 
     return false;
 }
 
+bool sc_starts_plan_statement(const sc_parser *parser, sc_loc loc)
+{
+    const char *text = sc_source_text(parser, loc.begin);
+    return is_one_of(plan_statements, sizeof plan_statements / sizeof *plan_statements, text, loc.end - loc.begin);
+}
+
 /* A statement where only declarations stand. */
 static void note_missing_braces(sc_parser *parser, const token_set *expected, sc_loc loc)
 {
@@ -237,7 +243,7 @@ static void note_missing_braces(sc_parser *parser, const token_set *expected, sc
     size_t length = loc.end - loc.begin;
     if (is_one_of(statements, sizeof statements / sizeof *statements, text, length))
         place = "function, block or model";
-    else if (is_one_of(plan_statements, sizeof plan_statements / sizeof *plan_statements, text, length))
+    else if (sc_starts_plan_statement(parser, loc))
         place = "plan";
     if (place != NULL)
         sc_report_note(&parser->context->diag, (sc_loc){0}, "'%.*s' stands inside the braces of a %s", (int)length, text, place);

@@ -142,7 +142,7 @@ typedef struct sc_parser {
     sc_bracket unclosed; /* the innermost ( or [ that the newest token, ; or }, left open */
     uint32_t brace_depth;
     bool plan_pending;  /* after `plan` or `weights`, until its brace */
-    bool in_plan;       /* inside its braces: the scanner knows more words */
+    bool in_plan;       /* inside its braces, or right before them: the scanner knows more words */
     bool started;       /* the first token was seen */
     int version_tokens; /* of `lang 1 ;` that are still to be handed out in place of a missing one */
     bool opening;       /* a brace is to be handed out before `held` */
@@ -187,6 +187,8 @@ void sc_report_block_comment(sc_parser *parser, sc_loc loc);
 void sc_report_bad_characters(sc_parser *parser, sc_loc loc);
 /* A declaration inside braces: a closing one is probably missing. */
 void sc_report_misplaced_declaration(sc_parser *parser, sc_loc loc);
+/* Whether what stands there is the first word of a plan's statement. */
+bool sc_starts_plan_statement(const sc_parser *parser, sc_loc loc);
 /* The first statement of a body that has no opening brace. */
 void sc_report_missing_brace(sc_parser *parser, sc_loc loc);
 

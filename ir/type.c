@@ -95,6 +95,16 @@ sc_atom_set sc_placement_partial(const sc_placement *placement, uint8_t kind)
     return set;
 }
 
+sc_atom_set sc_placement_split(const sc_placement *placement)
+{
+    sc_atom_set set = 0;
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        if (placement->on[a] != SC_ON_NOTHING && !sc_is_partial(placement->on[a]))
+            set |= (sc_atom_set)1 << a;
+    }
+    return set;
+}
+
 uint64_t sc_atom_list_size(const sc_mesh *mesh, const sc_atom_list *list)
 {
     uint64_t size = 1;

@@ -88,6 +88,8 @@ void sc_placement_set_dim(sc_placement *placement, uint32_t dim_index, const sc_
 void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t atom);
 /* The atoms with a pending reduction of this kind (SC_PARTIAL_..), or of any kind for 0. */
 sc_atom_set sc_placement_partial(const sc_placement *placement, uint8_t kind);
+/* The atoms that split a dim. */
+sc_atom_set sc_placement_split(const sc_placement *placement);
 uint64_t sc_atom_list_size(const sc_mesh *mesh, const sc_atom_list *list);
 uint64_t sc_atom_set_size(const sc_mesh *mesh, sc_atom_set set);
 bool sc_atom_list_equal(const sc_atom_list *a, const sc_atom_list *b);

@@ -105,14 +105,6 @@ static void mark_lazy(deferring *d, sc_func_id func)
     }
 }
 
-static sc_atom_set split_atoms(const sc_placement *at)
-{
-    sc_atom_set set = 0;
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
-        set |= at->on[a] != SC_ON_NOTHING && !sc_is_partial(at->on[a]) ? (sc_atom_set)1 << a : 0;
-    return set;
-}
-
 static void set_pending(deferring *d, sc_type *type, sc_atom_set pending)
 {
     sc_placement at = d->m->types.data[*type].placement;
@@ -128,7 +120,7 @@ static void find_sums(deferring *d, sc_func_id func)
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t r = 0; (sc_op_traits(op) & SC_FROM_OUTSIDE) != 0 && r < op->result_count; r++)
-            d->batch |= split_atoms(&sc_type_of(m, sc_result(m, id, r))->placement);
+            d->batch |= sc_placement_split(&sc_type_of(m, sc_result(m, id, r))->placement);
         if (sc_ops[op->kind].roles == NULL || (sc_op_traits(op) & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
             continue;
         sc_factors factors;
@@ -155,7 +147,7 @@ static sc_atom_set pending_result(const deferring *d, sc_op_id id, uint32_t resu
     sc_assignment_load(m, id, &factors, &assignment);
     const sc_op *op = sc_op_at(m, id);
     sc_placement made = sc_assigned_result(m, &factors, &assignment, op, result);
-    sc_atom_set own = sc_placement_partial(&made, SC_PARTIAL_SUM), taken = split_atoms(&made), brought = 0;
+    sc_atom_set own = sc_placement_partial(&made, SC_PARTIAL_SUM), taken = sc_placement_split(&made), brought = 0;
     uint32_t passing = passing_operands(d, op), batch = passing_batch(d, op);
     for (uint32_t i = 0; i < op->operand_count; i++) {
         bool is_sum = (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_STATE_READ) != 0; /* pending as what is added to it */
@@ -212,7 +204,7 @@ static void defer(deferring *d, sc_func_id func)
             if (may == 0)
                 continue;
             const sc_placement at = sc_type_of(m, value)->placement;
-            d->pending[value] = pending_result(d, id, r) & may & ~split_atoms(&at);
+            d->pending[value] = pending_result(d, id, r) & may & ~sc_placement_split(&at);
             set_pending(d, &m->values.data[value].type, d->pending[value]);
             note_causes(d, id, r);
         }

@@ -6,8 +6,7 @@
  *
  * A value is brought to one placement once, right after it is made, for all its readers, also those that know it as formals of blocks.
  * What is computed element by element is computed again from operands brought there where these are fewer bytes: no bytes of constants and
- * of what stood so before. Requires propagation; establishes PLACED: from here on types say it all,
- * and `split` attributes go.
+ * of what stood so before. Requires propagation; establishes PLACED: from here on types say it all, and `split` attributes go.
  */
 #include <string.h>
 
@@ -53,11 +52,7 @@ static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, sc_op_id reade
         if (attr != NULL)
             attrs[count++] = *attr;
     }
-    if (reason->rule != SC_NONE)
-        attrs[count++] = sc_attr_int(SC_ATTR_rule, reason->rule);
-    attrs[count++] = sc_attr_text(SC_ATTR_why, reason->why);
-    if (sc_value_path(m, value) != 0)
-        attrs[count++] = sc_attr_text(SC_ATTR_moves, sc_value_path(m, value));
+    count += sc_reason_attrs(m, value, reason, attrs + count);
     if (consumer != 0)
         attrs[count++] = sc_attr_text(SC_ATTR_consumer, consumer);
     return count;
@@ -341,16 +336,17 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
         made = op.operands[0];
     else if (sc_is_made_anywhere(m, value))
         made = copy_anywhere(in, value, type);
-    else if (is_better_remade(in, value, type, depth, types) && named != value)
+    else if (!is_better_remade(in, value, type, depth, types))
+        made = move_for(in, reader, operand, value, type);
+    else if (named != value)
         made = have(in, reader, operand, named, type, depth);
-    else if (is_better_remade(in, value, type, depth, types)) {
+    else {
         made = copy_anywhere(in, value, type);
         for (uint32_t i = 0; i < op.operand_count; i++) {
             sc_value part = have(in, reader, operand, op.operands[i], types[i], depth - 1);
             m->ops.data[sc_def(m, made)].operands[i] = part;
         }
-    } else
-        made = move_for(in, reader, operand, value, type);
+    }
     sc_map_insert(in->made, key_of(named, type), made, NULL);
     sc_map_insert(in->made, key_of(value, type), made, NULL);
     return made;

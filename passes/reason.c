@@ -193,3 +193,15 @@ sc_reason sc_reason_of_pending(sc_module *m, const sc_placing *placing, sc_value
     wanted.on[atom] = SC_ON_NOTHING;
     return sc_reason_of_result(m, placing, value, &made, &wanted);
 }
+
+uint32_t sc_reason_attrs(const sc_module *m, sc_value value, const sc_reason *reason, sc_attr *attrs)
+{
+    uint32_t count = 0;
+    sc_sym path = sc_value_path(m, value);
+    if (reason->rule != SC_NONE)
+        attrs[count++] = sc_attr_int(SC_ATTR_rule, reason->rule);
+    attrs[count++] = sc_attr_text(SC_ATTR_why, reason->why);
+    if (path != 0)
+        attrs[count++] = sc_attr_text(SC_ATTR_moves, path);
+    return count;
+}

@@ -64,14 +64,6 @@ static sc_placement without(const sc_type_info *type, sc_atom_set atoms, bool ar
     return at;
 }
 
-static sc_atom_set splits(const sc_placement *at)
-{
-    sc_atom_set set = 0;
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
-        set |= at->on[a] != SC_ON_NOTHING && !sc_is_partial(at->on[a]) ? (sc_atom_set)1 << a : 0;
-    return set;
-}
-
 static bool has_dims_of(const sc_type_info *type, const sc_type_info *other)
 {
     for (uint32_t d = 0; d < other->rank; d++) {
@@ -121,7 +113,7 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
 {
     sc_module *m = s->m;
     const sc_op *op = sc_op_at(m, reader);
-    sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
+    sc_atom_set scattered = atoms & sc_placement_split(&sc_type_of(m, value)->placement);
     if (!passes_sums(op) || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
         return false;
     for (uint32_t i = 0; i < op->operand_count; i++) {
@@ -130,7 +122,7 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
             continue;
         const sc_type_info *type = sc_type_of(m, as_read(s, other));
         if (comes_of_sum(s, other, SC_MAX_SINK) || sc_placement_partial(&type->placement, 0) != 0 ||
-            (splits(&type->placement) & atoms & ~scattered) != 0)
+            (sc_placement_split(&type->placement) & atoms & ~scattered) != 0)
             return false;
         if (scattered != 0 && !has_dims_of(sc_type_of(m, value), type))
             return false;
@@ -146,7 +138,7 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
     if (sc_placement_equal(&pending, &result->placement))
         return true;
     sc_atom_set already = sc_placement_partial(&result->placement, 0);
-    return (splits(&result->placement) & atoms & ~scattered) == 0 && (already == 0 || is_reduced_next(s, op->first_result));
+    return (sc_placement_split(&result->placement) & atoms & ~scattered) == 0 && (already == 0 || is_reduced_next(s, op->first_result));
 }
 
 static sc_cost cost_from(const sc_sinking *s, sc_type belongs, const sc_placement *from)
@@ -210,11 +202,7 @@ static sc_value move_after(sc_sinking *s, sc_value value, sc_type type, const sc
     uint32_t count = 0;
     if (phase != NULL)
         attrs[count++] = *phase;
-    if (reason->rule != SC_NONE)
-        attrs[count++] = sc_attr_int(SC_ATTR_rule, reason->rule);
-    attrs[count++] = sc_attr_text(SC_ATTR_why, reason->why);
-    if (sc_value_path(m, value) != 0)
-        attrs[count++] = sc_attr_text(SC_ATTR_moves, sc_value_path(m, value));
+    count += sc_reason_attrs(m, value, reason, attrs + count);
     sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);
     return sc_result(m, op, 0);
 }
@@ -245,7 +233,7 @@ static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_se
 static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id like, sc_atom_set atoms, uint32_t depth)
 {
     sc_module *m = s->m;
-    sc_atom_set scattered = atoms & splits(&sc_type_of(m, value)->placement);
+    sc_atom_set scattered = atoms & sc_placement_split(&sc_type_of(m, value)->placement);
     for (uint32_t i = s->first[value]; i < s->first[value + 1]; i++) {
         sc_op_id reader = s->readers[i];
         sc_value result = m->ops.data[reader].first_result;
