@@ -79,8 +79,7 @@ enum {
     SC_LT_PREFER_ALIGN_D = 8
 };
 
-/* How parts of sums come together: in the result itself and its dtype, in the dtype that they are added up in, in the result's elsewhere.
- */
+/* How parts of sums come together: in the result and its dtype, in the dtype that they are added up in, in the result's elsewhere. */
 enum { SC_LT_REDUCE_IN_PLACE = 1, SC_LT_REDUCE_AS_COMPUTED = 2, SC_LT_REDUCE_AS_RESULT = 4, SC_LT_REDUCE_ANY = 7 };
 
 typedef struct sc_cublaslt {

@@ -1,11 +1,9 @@
-/* A compiled program: where compiler and runtime meet. The compiler fills an sc_image, the runtime carries it out; between
- * them it is bytes (support/program_bytes.h). Its pointers point into one arena. Texts are never NULL in an image that was read; NULL is
- * written as "".
+/* A compiled program: where compiler and runtime meet. The compiler fills an sc_image, the runtime carries it out; between them it is bytes
+ * (support/program_bytes.h). Its pointers point into one arena. Texts are never NULL in an image that was read; NULL is written as "".
  *
  * Every rank runs the same instructions. What depends on the rank are numbers, each a sum of terms of the rank's digits: where a shard
  * begins, who stands in a group. So a program's size does not depend on the mesh. A digit is (rank / divide) % modulo, where divide *
- * modulo divides the number of ranks; digits that stand together (in a group, in all of a tensor) are of different axes or parts of axes.
- */
+ * modulo divides the number of ranks; digits that stand together (in a group, in all of a tensor) are of other axes or parts of axes. */
 #ifndef SHARDC_SUPPORT_PROGRAM_FORMAT_H
 #define SHARDC_SUPPORT_PROGRAM_FORMAT_H
 

@@ -593,7 +593,7 @@ static void test_machines_have_the_same_names(void **state)
             continue;
         count++;
         if (!names(sc_machine_kernel_text, at, length))
-            fail_msg("test/cuda_on_cpu/machine.h has no %.*s", (int)length, at);
+            fail_msg("test/cuda_on_cpu has no %.*s", (int)length, at);
     }
     assert_true(count > 30);
     assert_false(names(sc_machine_kernel_text, "sc_shar", 7));
