@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/comm_backend.h"
+#include "support/environment.h"
 
 typedef struct launcher_row {
     sc_launcher launcher;
@@ -40,19 +41,12 @@ static const char *text_of(const environment *e, const char *name)
     return text == NULL || *text == 0 ? NULL : text;
 }
 
-/* A number from 0 to `most`; `*out` stays where the variable is not set. */
-static shardc_status read_number(const environment *e, const char *name, int64_t most, int64_t *out, shardc_error *error)
+/* `*out` stays where the variable is not set. */
+static shardc_status read_number(const environment *e, const char *name, int64_t least, int64_t most, int64_t *out, shardc_error *error)
 {
-    const char *text = text_of(e, name), *end = text;
-    int64_t value = 0;
-    if (text == NULL)
-        return SHARDC_OK;
-    while (*end >= '0' && *end <= '9' && value <= most)
-        value = value * 10 + (*end++ - '0');
-    if (*end != 0 || value > most)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is '%s': not a number from 0 to %lld", name, text, (long long)most);
-    *out = value;
-    return SHARDC_OK;
+    char why[SC_ENVIRONMENT_WHY];
+    return sc_environment_number(name, text_of(e, name), least, most, out, why) ? SHARDC_OK
+                                                                                : sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
 }
 
 static bool is_present(const environment *e, const launcher_row *row)
@@ -65,13 +59,13 @@ static bool is_present(const environment *e, const launcher_row *row)
 static shardc_status read_row(const environment *e, const launcher_row *row, sc_launch *out, shardc_error *error)
 {
     int64_t rank = -1, size = -1, local_rank = -1, local_size = -1;
-    shardc_status status = read_number(e, row->rank, UINT32_MAX - 1, &rank, error);
+    shardc_status status = read_number(e, row->rank, 0, UINT32_MAX - 1, &rank, error);
     if (status == SHARDC_OK)
-        status = read_number(e, row->size, UINT32_MAX, &size, error);
+        status = read_number(e, row->size, 0, UINT32_MAX, &size, error);
     if (status == SHARDC_OK)
-        status = read_number(e, row->local_rank, INT32_MAX, &local_rank, error);
+        status = read_number(e, row->local_rank, 0, INT32_MAX, &local_rank, error);
     if (status == SHARDC_OK)
-        status = read_number(e, row->local_size, INT32_MAX, &local_size, error);
+        status = read_number(e, row->local_size, 0, INT32_MAX, &local_size, error);
     if (status != SHARDC_OK)
         return status;
     if (rank < 0 || size < 0)
@@ -103,7 +97,7 @@ static shardc_status read_address(const environment *e, sc_launch *out, shardc_e
         return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR has %zu characters", strlen(address));
     if (address != NULL)
         memcpy(out->address, address, strlen(address) + 1);
-    shardc_status status = read_number(e, "MASTER_PORT", 65535, &port, error);
+    shardc_status status = read_number(e, "MASTER_PORT", 1, 65535, &port, error);
     out->port = (uint32_t)port;
     return status;
 }
