@@ -1,16 +1,10 @@
 /* The life of a session: its device, threads, ranks, the world. */
-#define _GNU_SOURCE /* sched_getaffinity */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/device.h"
 #include "runtime/launch.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "runtime/team.h"
 
 /* ---- jobs ---- */
 
@@ -150,18 +144,6 @@ static shardc_status stop_rank(sc_rank *rank, void *user, shardc_error *error)
 
 /* ---- sessions ---- */
 
-/* As OMP_NUM_THREADS says, else a thread a core. */
-static uint32_t default_threads(void)
-{
-#ifdef _OPENMP
-    int threads = omp_get_max_threads();
-#else
-    cpu_set_t set;
-    int threads = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-#endif
-    return threads > 1 ? (uint32_t)threads : 1;
-}
-
 static shardc_status start_session(shardc_session *session, sc_comm *comm, shardc_error *error)
 {
     shardc_status status = session->device->check(session->image, session->rank_count, error);
@@ -208,7 +190,9 @@ static shardc_status new_session(const shardc_executable *program, const shardc_
     if (options != NULL)
         session->options = *options;
     if (session->options.threads == 0)
-        session->options.threads = default_threads();
+        session->options.threads = sc_team_size();
+    if (session->options.threads > sc_team_most())
+        session->options.threads = sc_team_most();
     shardc_status status = start_session(session, comm, error);
     session->options.products = NULL; /* the caller's, for as long as this call */
     if (status == SHARDC_OK) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/team.h"
 #include "tools/bindings.h"
 #include "tools/commands.h"
 
@@ -213,12 +214,21 @@ static void write_result(sc_context *context, const invocation *call, const sc_s
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path == NULL ? "standard output" : path, strerror(errno), NULL);
 }
 
+/* Before anything makes a team. */
+static void bound_threads(sc_context *context)
+{
+    char warning[160];
+    if (sc_team_bound(warning, sizeof warning))
+        sc_report(&context->diag, SC_D_too_many_threads, (sc_loc){0}, sc_arena_printf(&context->arena, "%s", warning), NULL);
+}
+
 static void work(sc_context *context, void *user)
 {
     invocation *call = user;
     sc_strbuf out, messages;
     sc_strbuf_init(&out, &context->arena);
     sc_strbuf_init(&messages, &context->arena);
+    bound_threads(context);
     int code = dispatch(context, call, &out);
     write_result(context, call, &out);
     if (call->options.run.json_diagnostics)

@@ -11,6 +11,7 @@
 #include "runtime/drive/generate.h"
 #include "runtime/launch.h"
 #include "runtime/session.h"
+#include "runtime/team.h"
 #include "support/program_file.h"
 #include "tools/prog/prog.h"
 
@@ -174,6 +175,22 @@ typedef struct invocation {
     int exit_code;
 } invocation;
 
+/* Before anything makes a team. */
+static void bound_threads(sc_prog *prog)
+{
+    char warning[160];
+    uint32_t most = sc_team_most();
+    if (sc_team_bound(warning, sizeof warning))
+        sc_report(&prog->context->diag, SC_D_too_many_threads, (sc_loc){0}, sc_arena_printf(&prog->context->arena, "%s", warning), NULL);
+    if (prog->threads <= (int64_t)most)
+        return;
+    sc_report(&prog->context->diag, SC_D_too_many_threads, (sc_loc){0},
+              sc_arena_printf(&prog->context->arena, "--threads %lld is taken as %u: as many as the cores here take",
+                              (long long)prog->threads, most),
+              NULL);
+    prog->threads = most;
+}
+
 static void work(sc_context *context, void *user)
 {
     invocation *call = user;
@@ -183,6 +200,7 @@ static void work(sc_context *context, void *user)
     sc_strbuf_init(&prog.out, &context->arena);
     sc_strbuf_init(&messages, &context->arena);
     bool parsed = sc_prog_parse(&prog, call->argc, call->argv);
+    bound_threads(&prog);
     if (prog.version) {
         sc_strbuf_printf(&prog.out, "shardc %s\n", SHARDC_VERSION);
     } else if (prog.help || (parsed && prog.command == NULL)) {
