@@ -46,9 +46,12 @@ static bool set_state(void *self, uint32_t state, const double *values, shardc_e
     return ok || no_memory(error);
 }
 
-static sc_array get_state(void *self, uint32_t state)
+static sc_array get_state(void *self, uint32_t state, shardc_error *error)
 {
-    return sc_interp_get_state(((interpreter *)self)->interps[0], state, NULL);
+    sc_array array = sc_interp_get_state(((interpreter *)self)->interps[0], state, NULL);
+    if (array.data == NULL)
+        no_memory(error);
+    return array;
 }
 
 void sc_initial_values(const sc_module *m, uint32_t state_index, uint64_t seed, double *values)

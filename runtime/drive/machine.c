@@ -73,11 +73,19 @@ static bool set_state(void *self, uint32_t state, const double *values, shardc_e
     return shardc_session_set_state(((session_machine *)self)->session, state, values, "f64", error) == SHARDC_OK;
 }
 
-static sc_array get_state(void *self, uint32_t state)
+/* Other processes wait for this one's part of the value, also where it has no room for the whole. */
+static sc_array get_state(void *self, uint32_t state, shardc_error *error)
 {
     session_machine *m = self;
-    sc_array array = whole_array(&m->machine->states[state]);
-    if (array.data != NULL && shardc_session_get_state(m->session, state, array.data, "f64", NULL) != SHARDC_OK)
+    const shardc_tensor_info *info = &m->machine->states[state];
+    sc_array array = whole_array(info);
+    shardc_status status = SHARDC_OK;
+    if (array.data == NULL)
+        status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the values of '%s'", info->name);
+    status = sc_session_agree(m->session, status, error);
+    if (status == SHARDC_OK)
+        status = shardc_session_get_state(m->session, state, array.data, "f64", error);
+    if (status != SHARDC_OK)
         sc_array_free(&array);
     return array;
 }
@@ -121,20 +129,21 @@ static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t inpu
     return ok;
 }
 
-/* Who lost the others stops. */
-static bool any(void *self, bool mine)
+static bool most(void *self, int32_t mine, int32_t *out, shardc_error *error)
 {
     shardc_session *session = ((session_machine *)self)->session;
-    int32_t said = mine, result = 1;
-    sc_comm_part part = {&said, &result, 1, SC_DTYPE_i32};
+    sc_comm_part part = {&mine, out, 1, SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "whether to stop"};
-    shardc_error error;
+    *out = mine;
     if (session->rank_count == session->image->ranks)
-        return mine;
-    return sc_comm_run(sc_comm_world(session->ranks[0].comm), &call, &error) != SHARDC_OK || result != 0;
+        return true;
+    if (sc_comm_run(sc_comm_world(session->ranks[0].comm), &call, error) == SHARDC_OK)
+        return true;
+    session->is_world_lost = true;
+    return false;
 }
 
-static const sc_machine_verbs session_verbs = {set_state, get_state, initialise, set_random, run, any, free};
+static const sc_machine_verbs session_verbs = {set_state, get_state, initialise, set_random, run, most, free};
 
 static bool describe(const shardc_executable *program, sc_machine *machine)
 {

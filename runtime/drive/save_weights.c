@@ -215,20 +215,28 @@ static bool fill(const sc_weights_file *f, uint32_t index, const sc_array *array
     return true;
 }
 
+static bool failed(const sc_weights_file *f, const char *text)
+{
+    sc_report(&f->context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
+    return false;
+}
+
 static bool fill_all(const sc_weights_file *f, sc_weights_source *source, void *user, void **raw)
 {
     for (uint32_t i = 0; i < f->targets.count; i++) {
         const target *into = &f->targets.data[i];
         raw[i] = calloc((size_t)into->elements, sc_element_size(into->element));
         if (raw[i] == NULL)
-            return false;
+            return failed(f, "there is not enough memory to write the parameters");
     }
     for (uint32_t i = 0; i < f->weights->count; i++) {
         sc_array array = source(user, i);
-        bool ok = array.data != NULL && fill(f, i, &array, raw);
-        sc_array_free(&array);
-        if (!ok)
+        if (array.data == NULL)
             return false;
+        bool fits = fill(f, i, &array, raw);
+        sc_array_free(&array);
+        if (!fits)
+            return failed(f, sc_arena_printf(&f->context->arena, "'%s' has a value that its tensor does not hold", param_of(f, i)->path));
     }
     return true;
 }
@@ -254,10 +262,7 @@ static bool write_tensors(const sc_weights_file *f, const char *path, void **raw
 bool sc_weights_save(const sc_weights_file *f, const char *path, sc_weights_source *source, void *user)
 {
     void **raw = sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *raw);
-    bool ok = fill_all(f, source, user, raw);
-    if (!ok)
-        sc_report(&f->context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory to write the parameters", NULL);
-    ok = ok && (path == NULL || write_tensors(f, path, raw));
+    bool ok = fill_all(f, source, user, raw) && (path == NULL || write_tensors(f, path, raw));
     for (uint32_t i = 0; i < f->targets.count; i++)
         free(raw[i]);
     return ok;

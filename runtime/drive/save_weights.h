@@ -12,7 +12,7 @@ typedef struct sc_weights_file sc_weights_file; /* in the context's arena */
  * file or folder whose tensors say which dims of theirs are merged; without it the facts do. NULL after messages. */
 sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights *weights, const char *like);
 
-/* Gives the values of a parameter, by its index, global and row-major; the receiver frees them. data NULL: no memory. */
+/* Gives the values of a parameter, by its index, global and row-major; the receiver frees them. data NULL after a message. */
 typedef sc_array sc_weights_source(void *user, uint32_t param);
 
 /* Writes the file, each tensor in the dtype of its parameters; `path` NULL: asks for all values, writes nothing. It appears under `path`

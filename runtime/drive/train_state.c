@@ -141,9 +141,7 @@ static bool write_values(sc_context *context, const char *path, const sc_trainer
                                          .raw = arrays[i].data};
         ok = arrays[i].data != NULL;
     }
-    if (!ok)
-        sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory to write the state", NULL);
-    else if (sc_trainer_writes(trainer) && !sc_safetensors_write(path, items, count, NULL, 0, &error))
+    if (ok && sc_trainer_writes(trainer) && !sc_safetensors_write(path, items, count, NULL, 0, &error))
         ok = report(context, SC_D_cannot_write, path, sc_arena_copy_text(arena, error.text, strcspn(error.text, "\n")));
     for (uint32_t i = 0; i < count; i++)
         sc_array_free(&arrays[i]);

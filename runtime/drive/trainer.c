@@ -93,7 +93,11 @@ const char *sc_trainer_state_name(const sc_trainer *t, uint32_t index)
 
 sc_array sc_trainer_get_state(const sc_trainer *t, uint32_t index)
 {
-    return t->machine->verbs->get_state(t->machine->self, t->states[index]);
+    shardc_error error = {.text = ""};
+    sc_array array = t->machine->verbs->get_state(t->machine->self, t->states[index], &error);
+    if (array.data == NULL)
+        failed(t->context, &error);
+    return array;
 }
 
 bool sc_trainer_set_state(sc_trainer *t, uint32_t index, const sc_array *array)
@@ -176,12 +180,18 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
 /* ---- a step ---- */
 
 /* With loss scaling, steps that were not taken do not count for the optimizer. */
-static int64_t steps_taken(const sc_trainer *t)
+static bool steps_taken(const sc_trainer *t, int64_t *out)
 {
-    sc_array taken = t->taken == SHARDC_NOT_FOUND ? (sc_array){0} : t->machine->verbs->get_state(t->machine->self, t->taken);
-    int64_t count = taken.data == NULL ? (int64_t)t->steps : (int64_t)taken.data[0];
+    shardc_error error = {.text = ""};
+    *out = (int64_t)t->steps;
+    if (t->taken == SHARDC_NOT_FOUND)
+        return true;
+    sc_array taken = t->machine->verbs->get_state(t->machine->self, t->taken, &error);
+    bool is_known = taken.data != NULL;
+    if (is_known)
+        *out = (int64_t)taken.data[0];
     sc_array_free(&taken);
-    return count;
+    return is_known || failed(t->context, &error);
 }
 
 static void find_scalars(sc_trainer *t)
@@ -200,7 +210,9 @@ static void find_scalars(sc_trainer *t)
 static bool set_scalars(sc_trainer *t)
 {
     shardc_error error;
-    int64_t taken = steps_taken(t);
+    int64_t taken;
+    if (!steps_taken(t, &taken))
+        return false;
     for (uint32_t g = 0; g < t->group_count; g++) {
         double scalars[SC_SCALAR_COUNT];
         sc_optimizer_scalars(&t->groups[g], taken + 1, scalars);

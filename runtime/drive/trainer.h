@@ -36,7 +36,7 @@ bool sc_trainer_writes(const sc_trainer *trainer);
  * (layers[0].attn.wq.m). Values are global and row-major, exact as f64: what get gives and set takes is the same to the bit. */
 uint32_t sc_trainer_state_count(const sc_trainer *trainer);
 const char *sc_trainer_state_name(const sc_trainer *trainer, uint32_t index);
-sc_array sc_trainer_get_state(const sc_trainer *trainer, uint32_t index); /* malloc'd; data NULL: no memory */
+sc_array sc_trainer_get_state(const sc_trainer *trainer, uint32_t index); /* malloc'd; data NULL after a message */
 bool sc_trainer_set_state(sc_trainer *trainer, uint32_t index, const sc_array *array);
 
 /* Parameters of --weights, else their initial values by --seed; master copies get them unrounded. False after messages. */
