@@ -19,6 +19,7 @@
 
 #include "runtime/comm_backend.h"
 #include "runtime/secret.h"
+#include "support/environment.h"
 #include "support/sha256.h"
 
 enum {
@@ -160,12 +161,11 @@ static void set_port(struct sockaddr_storage *address, uint32_t port)
 
 static shardc_status choose_port(const sc_launch *launch, uint32_t *out, shardc_error *error)
 {
-    const char *said = getenv("SHARDC_PORT");
-    char *end = NULL;
-    if (said != NULL && *said != 0) {
-        unsigned long port = strtoul(said, &end, 10);
-        if (*end != 0 || port == 0 || port > 65535)
-            return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "SHARDC_PORT is '%s': not a port from 1 to 65535", said);
+    int64_t port = 0;
+    char why[SC_ENVIRONMENT_WHY];
+    if (!sc_environment_i64("SHARDC_PORT", 1, 65535, &port, why))
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
+    if (port != 0) {
         *out = (uint32_t)port;
         return SHARDC_OK;
     }
@@ -528,7 +528,7 @@ shardc_status sc_rendezvous_meet(const sc_launch *launch, uint32_t join_ms, int 
     struct sockaddr_storage address;
     shardc_error reason = {.status = SHARDC_OK};
     meeting m = {.launch = launch, .rank = launch->rank, .size = launch->size, .listener = -1, .sockets = sockets};
-    m.join_ms = join_ms == 0 ? SC_RENDEZVOUS_JOIN_MS : join_ms;
+    m.join_ms = join_ms;
     m.deadline = now_ms() + m.join_ms;
     for (uint32_t r = 0; r < m.size; r++)
         sockets[r] = -1;

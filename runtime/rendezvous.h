@@ -15,7 +15,7 @@
 
 #include "runtime/launch.h"
 
-enum { SC_RENDEZVOUS_MAX_RANKS = 1024, SC_RENDEZVOUS_JOIN_MS = 120000 /* unless told otherwise */ };
+enum { SC_RENDEZVOUS_MAX_RANKS = 1024 };
 
 /* Sets sockets[r] to a non-blocking connection with rank r, for all `launch->size` ranks; -1 for this one. The caller closes them. Every
  * rank calls this as often as the others, in the same order of worlds. SHARDC_ERROR_TIMEOUT names the ranks that did not come within
