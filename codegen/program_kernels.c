@@ -169,12 +169,15 @@ bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
         if (k->args.data[i].mode == SC_ARG_IN)
             continue;
         sc_image_ref old = before != SC_NONE ? sc_generator_read(g, before) : (sc_image_ref){0};
-        bool may_share = true;
+        bool may_share = true, is_read_too = false;
         for (uint32_t j = 0; j < k->args.count; j++) {
-            if (k->args.data[j].mode == SC_ARG_IN && sc_generator_overwrites(g, value, lowered.args.data[j].value))
+            if (k->args.data[j].mode != SC_ARG_IN)
+                continue;
+            if (sc_generator_overwrites(g, value, lowered.args.data[j].value))
                 may_share = may_share && sc_kernel_may_share(k, j, i);
+            is_read_too = is_read_too || (before != SC_NONE && g->root[lowered.args.data[j].value] == g->root[before]);
         }
-        bool takes_place = before != SC_NONE && g->target[value] == SC_NONE && g->last_read[g->root[before]] == g->unit &&
+        bool takes_place = before != SC_NONE && !is_read_too && g->target[value] == SC_NONE && g->last_read[g->root[before]] == g->unit &&
                            !is_state_buffer(g, old.buffer) && !sc_generator_is_input(g, old.buffer) && old.at == 0;
         args[i] = takes_place ? (g->place[value] = old) : sc_generator_write(g, value, SC_BUFFER_ACT, may_share);
         if (before != SC_NONE && (args[i].buffer != old.buffer || args[i].at != old.at))

@@ -130,7 +130,8 @@ static void share_reshard(insertion *in, sc_value made, sc_value named)
 {
     sc_module *m = in->m;
     sc_op_id op = sc_def(m, made), def = sc_def(m, named);
-    if ((sc_op_traits(sc_op_at(m, op)) & SC_RESHARD) == 0 || m->ops.data[op].operands[0] == named)
+    if ((sc_op_traits(sc_op_at(m, op)) & SC_RESHARD) == 0 || m->ops.data[op].operands[0] == named ||
+        named_value(m, m->ops.data[op].operands[0]) != named)
         return;
     m->ops.data[op].operands[0] = named;
     m->ops.data[op].scope = m->ops.data[def].scope;
@@ -344,6 +345,7 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
         made = copy_anywhere(in, value, type);
         for (uint32_t i = 0; i < op.operand_count; i++) {
             sc_value part = have(in, reader, operand, op.operands[i], types[i], depth - 1);
+            share_reshard(in, part, named_value(m, op.operands[i])); /* another name's may stand behind the copy */
             m->ops.data[sc_def(m, made)].operands[i] = part;
         }
     }
