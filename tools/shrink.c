@@ -45,8 +45,7 @@ typedef struct shrinking {
     sc_map by_name;
     SC_VEC(at_least) bounds;
     SC_VEC(slice_start) starts;
-    SC_VEC(double) smoothings; /* of xent */
-    sc_mesh mesh;              /* of the per-rank module, as shrunk so far */
+    sc_mesh mesh; /* of the per-rank module, as shrunk so far */
 } shrinking;
 
 /* ---- cost ---- */
@@ -143,7 +142,8 @@ static void add_type(shrinking *s, const sc_module *m, sc_type type)
 
 static void collect_dims(shrinking *s, const sc_module *m)
 {
-    sc_for_each_op_of_all (m, op) {
+    sc_for_each_op_of_all(m, op)
+    {
         for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++)
             add_type(s, m, m->values.data[sc_result(m, op, r)].type);
     }
@@ -288,11 +288,13 @@ static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
 /* Sizes that ops relate to each other. Classes first: how they are scaled refers to them. */
 static void read_relations(shrinking *s, const sc_module *m)
 {
-    sc_for_each_op_of_all (m, op) {
+    sc_for_each_op_of_all(m, op)
+    {
         if (sc_op_at(m, op)->kind == SC_OP_rename || sc_op_at(m, op)->kind == SC_OP_unfold)
             read_rename(s, m, sc_op_at(m, op));
     }
-    sc_for_each_op_of_all (m, op) {
+    sc_for_each_op_of_all(m, op)
+    {
         sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
         if (kind == SC_OP_slice || kind == SC_OP_unslice || kind == SC_OP_concat || kind == SC_OP_topk)
             read_resize(s, m, sc_op_at(m, op));
@@ -307,8 +309,6 @@ static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
         read_append(s, m, op);
         break;
     case SC_OP_xent:
-        if (sc_op_number(op, SC_ATTR_smoothing, 0) > 0)
-            *sc_vec_push(s->arena, &s->smoothings) = sc_op_number(op, SC_ATTR_smoothing, 0);
         read_ids(s, m, op);
         break;
     case SC_OP_gather:
@@ -380,7 +380,8 @@ static void read_shards(shrinking *s, const sc_module *m, sc_type type, const sc
 static void read_placements(shrinking *s, sc_shrink_side *side)
 {
     const sc_module *m = side->m;
-    sc_for_each_op_of_all (m, op) {
+    sc_for_each_op_of_all(m, op)
+    {
         for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++) {
             sc_type type = m->values.data[sc_result(m, op, r)].type;
             read_shards(s, m, type, &side->types[type], &side->mesh);
@@ -606,16 +607,6 @@ static const sc_op *maker_of(const sc_module *m, sc_value value)
     return op;
 }
 
-/* Whether a number is what some xent spreads over the vocabulary: its sharded form has smoothing / V in it. */
-static bool is_smoothing(const shrinking *s, double number)
-{
-    for (uint32_t i = 0; i < s->smoothings.count; i++) {
-        if (fabs(number - s->smoothings.data[i]) < 1e-6 * s->smoothings.data[i])
-            return true;
-    }
-    return false;
-}
-
 /* 1 / 8192 becomes 1 / 16 where it multiplies a sum over 8192 elements; NAN when it is no mean. */
 static double new_reciprocal(shrinking *s, const sc_module *m, const sc_op *sum, double old)
 {
@@ -625,7 +616,7 @@ static double new_reciprocal(shrinking *s, const sc_module *m, const sc_op *sum,
         before *= at == SC_NONE ? 1 : (double)s->dims.data[at].from;
         after *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to;
     }
-    bool is_mean = sum->kind == SC_OP_sum && (fabs(old * before - 1) < 1e-6 || is_smoothing(s, old * before));
+    bool is_mean = sum->kind == SC_OP_sum && fabs(old * before - 1) < 1e-6;
     return is_mean ? old * before / after : (double)NAN;
 }
 
@@ -644,7 +635,8 @@ static void add_reciprocal(shrinking *s, const sc_op *constant, double value, re
 static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *found)
 {
     found->map.arena = s->arena;
-    sc_for_each_op_of_all (m, id) {
+    sc_for_each_op_of_all(m, id)
+    {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t i = 0; op->kind == SC_OP_mul && op->operand_count == 2 && i < 2 && sc_op_is_forward(m, op); i++) {
             const sc_op *constant = maker_of(m, op->operands[i]);
@@ -655,8 +647,28 @@ static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *foun
     }
 }
 
+/* A constant that says which sizes it is made of. */
+static void change_sized_constant(shrinking *s, sc_shrink_side *side, sc_op_id op)
+{
+    const sc_op *constant = sc_op_at(side->m, op);
+    double growth = 1, plus = sc_op_number(constant, SC_ATTR_plus, 0);
+    for (uint32_t i = 0; i < attr_count(constant, SC_ATTR_sizes); i++) {
+        uint32_t at = attr_dim(s, side->m, constant, SC_ATTR_sizes, i);
+        growth *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to / (double)s->dims.data[at].from;
+    }
+    if (growth == 1)
+        return;
+    double scaled = (sc_op_number(constant, SC_ATTR_value, 0) - plus) * pow(growth, sc_op_number(constant, SC_ATTR_exponent, 1));
+    sc_dtype dtype = sc_type_of(side->m, constant->first_result)->dtype;
+    change_attr(s, side, op, SC_ATTR_value, sc_attr_number(SC_ATTR_value, (sc_dtype_is_float(dtype) ? scaled : nearbyint(scaled)) + plus));
+}
+
 static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op, const reciprocals *found)
 {
+    if (sc_op_attr(sc_op_at(side->m, op), SC_ATTR_sizes) != NULL) {
+        change_sized_constant(s, side, op);
+        return;
+    }
     const uint32_t *at = sc_map_find(&found->map, constant_key(sc_op_at(side->m, op)));
     if (at != NULL && *at != SC_NONE && !isnan(found->values.data[*at]))
         change_attr(s, side, op, SC_ATTR_value, sc_attr_number(SC_ATTR_value, found->values.data[*at]));
@@ -664,7 +676,8 @@ static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op, con
 
 static void change_attrs(shrinking *s, sc_shrink_side *side, const reciprocals *found)
 {
-    sc_for_each_op_of_all (side->m, op) {
+    sc_for_each_op_of_all(side->m, op)
+    {
         switch (sc_op_at(side->m, op)->kind) {
         case SC_OP_slice:
         case SC_OP_unslice:
@@ -719,8 +732,7 @@ void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shr
     collect_dims(&s, local);
     read_relations(&s, global);
     read_relations(&s, local);
-    sc_for_each_op_of_all (global, op)
-        read_bounds(&s, global, sc_op_at(global, op));
+    sc_for_each_op_of_all(global, op) read_bounds(&s, global, sc_op_at(global, op));
     do {
         find_sizes(&s);
         write_all(&s);
