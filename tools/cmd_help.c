@@ -106,20 +106,24 @@ static json_t *list_json(void)
     return json_pack("{s:i,s:o}", "version", 1, "diagnostics", list);
 }
 
-static int find_id(sc_context *context, const char *name)
+static int find_id(sc_context *context, const sc_options *options)
 {
-    const char *names[SC_D_COUNT];
+    const char *name = options->file, **names = sc_arena_array(&context->arena, SC_D_COUNT + options->command_count, sizeof *names);
+    for (uint32_t i = 0; i < options->command_count; i++)
+        names[SC_D_COUNT + i] = options->commands[i];
     for (int id = 0; id < SC_D_COUNT; id++) {
         names[id] = sc_diag_rows[id].name;
         if (strcmp(names[id], name) == 0)
             return id;
     }
-    const char *near = sc_nearest(name, names, SC_D_COUNT);
+    const char *near = sc_nearest(name, names, SC_D_COUNT + options->command_count);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-              sc_arena_printf(&context->arena, "no diagnostic has the id '%s'%s%s%s", name, near ? "; did you mean '" : "",
+              sc_arena_printf(&context->arena, "no command and no diagnostic is called '%s'%s%s%s", name, near ? "; did you mean '" : "",
                               near ? near : "", near ? "'?" : ""),
               NULL);
-    sc_report_note(&context->diag, (sc_loc){0}, "'shardc help' lists them all; the id of a message stands in brackets at its end");
+    sc_report_note(
+        &context->diag, (sc_loc){0},
+        "'shardc help' lists the diagnostics; the id of a message is in brackets at its end. 'shardc --help' lists the commands");
     return SC_D_COUNT;
 }
 
@@ -131,7 +135,7 @@ int sc_cmd_help(sc_context *context, const sc_options *options, sc_strbuf *out)
         print_list(out);
     if (options->file == NULL)
         return 0;
-    int id = find_id(context, options->file);
+    int id = find_id(context, options);
     if (id == SC_D_COUNT)
         return 0;
     if (options->run.json) {

@@ -1,4 +1,4 @@
-/* What a run is asked to do: the options that `shardc` and compiled programs share. A command that does not use one ignores it. */
+/* What a run is asked to do: the options that `shardc` and compiled programs share. All options are in options.def. */
 #ifndef SHARDC_RUNTIME_DRIVE_OPTIONS_H
 #define SHARDC_RUNTIME_DRIVE_OPTIONS_H
 
@@ -27,5 +27,9 @@ typedef struct sc_run_options {
 /* Rows whose fields are in an sc_run_options, for a table of support/arguments.h. */
 extern const sc_option_row sc_run_option_rows[];
 extern const uint32_t sc_run_option_count;
+
+/* What options need and exclude, for a sc_command_line. */
+extern const sc_option_relation sc_option_relations[];
+extern const uint32_t sc_option_relation_count;
 
 #endif

@@ -74,10 +74,6 @@ static bool check_options(training *t)
     uint32_t errors = t->context->diag.errors;
     if (o->steps < 1)
         usage(t->context, "train needs --steps N, of at least 1");
-    if (o->eval_data != NULL && o->data == NULL)
-        usage(t->context, "--eval-data needs --data: it feeds the same inputs");
-    if (o->eval_every > 0 && o->eval_data == NULL)
-        usage(t->context, "--eval-every needs --eval-data FILE");
     sc_apply_settings(t->context, o->set, NULL, 0);
     return t->context->diag.errors == errors;
 }

@@ -144,30 +144,14 @@ static void generate(sc_prog *prog)
     sc_generate_text(prog->context, &prog->facts, &prog->run, sc_prog_open, prog, &prog->out);
 }
 
-typedef struct verb_row {
-    const char *name;
-    void (*run)(sc_prog *prog);
-} verb_row;
-
-static const verb_row verbs[] = {{"info", sc_prog_info}, {"eval", eval},           {"train", train},
-                                 {"generate", generate}, {"bench", sc_prog_bench}, {"tune", sc_prog_tune}};
-enum { VERBS = sizeof verbs / sizeof *verbs };
-
-static void dispatch(sc_prog *prog)
-{
-    const char *names[VERBS];
-    for (size_t i = 0; i < VERBS; i++) {
-        names[i] = verbs[i].name;
-        if (strcmp(prog->command, verbs[i].name) == 0) {
-            if (open_program(prog))
-                verbs[i].run(prog);
-            return;
-        }
-    }
-    const char *near = sc_nearest(prog->command, names, VERBS);
-    sc_prog_fail(prog, SC_D_usage, "there is no command '%s'%s%s%s", prog->command, near != NULL ? "; did you mean '" : "",
-                 near != NULL ? near : "", near != NULL ? "'?" : "");
-}
+const sc_prog_verb sc_prog_verbs[SC_PROG_VERBS] = {
+    {"info", sc_prog_info, "what this program is", "--format json"},
+    {"eval", eval, "run the entry", "--weights w.safetensors --data text.txt"},
+    {"train", train, "run the train step", "--data text.txt --steps 100 --state run1"},
+    {"generate", generate, "continue prompts", "--weights w.safetensors --prompt 'once upon' --temperature 0.8"},
+    {"bench", sc_prog_bench, "measure steps on random inputs", "--steps 20 --profile"},
+    {"tune", sc_prog_tune, "on cards: measure algorithms of the products and keep the fastest", ""},
+};
 
 typedef struct invocation {
     int argc;
@@ -199,15 +183,12 @@ static void work(sc_context *context, void *user)
     int code = 0;
     sc_strbuf_init(&prog.out, &context->arena);
     sc_strbuf_init(&messages, &context->arena);
-    bool parsed = sc_prog_parse(&prog, call->argc, call->argv);
+    const sc_prog_verb *verb = sc_prog_parse(&prog, call->argc, call->argv, &code);
     bound_threads(&prog);
-    if (prog.version) {
-        sc_strbuf_printf(&prog.out, "shardc %s\n", SHARDC_VERSION);
-    } else if (prog.help || (parsed && prog.command == NULL)) {
-        sc_prog_help(&prog, call->argv[0]);
-        code = prog.help ? 0 : 2;
-    } else if (parsed) {
-        dispatch(&prog);
+    if (verb != NULL) {
+        code = 0;
+        if (open_program(&prog))
+            verb->run(&prog);
     }
     sc_machine_free(prog.machine);
     shardc_session_free(prog.session);
