@@ -7,6 +7,7 @@ static void set_stop(sc_context *context, void *into, const char *name, const ch
     sc_run_options *options = into;
     sc_arguments_number(context, name, value, &options->stop);
     options->has_stop = true;
+    options->stop_text = value;
 }
 
 #define ROW(name, kind, field, value, summary)                                                                                             \
@@ -32,7 +33,7 @@ const sc_option_row sc_run_option_rows[] = {
     ROW("--temperature", REAL, temperature, "X", "generate: draw; without it the most likely token"),
     ROW("--top-k", NUMBER, top_k, "N", "generate: draw among the N most likely"),
     ROW("--top-p", SHARE, top_p, "X", "generate: draw among the fewest that have this probability"),
-    {"--stop", SC_OPTION_OWN, 0, "ID", "generate: the token that ends a row", set_stop},
+    {"--stop", SC_OPTION_OWN, offsetof(sc_run_options, stop_text), "ID", "generate: the token that ends a row", set_stop},
     ROW("-o", TEXT, output, "FILE", "write the result there; eval: outputs as safetensors"),
     ROW("--format", JSON, json, "text|json", "of the result"),
     ROW("--diagnostics", JSON, json_diagnostics, "text|json", "form of messages"),

@@ -1,5 +1,6 @@
 #include <stddef.h>
 
+#include "runtime/drive/started.h"
 #include "tools/prog/prog.h"
 
 #define ROW(name, kind, field, value, summary)                                                                                             \
@@ -33,6 +34,12 @@ bool sc_prog_parse(sc_prog *prog, int argc, char **argv)
     if (prog->threads > UINT32_MAX || prog->deadline_ms > UINT32_MAX)
         sc_arguments_fail(prog->context, "%s is at most %u", prog->threads > UINT32_MAX ? "--threads" : "--deadline", UINT32_MAX);
     return prog->context->diag.errors == 0;
+}
+
+const char *sc_prog_started_with(sc_prog *prog)
+{
+    const sc_option_table tables[] = {{sc_run_option_rows, sc_run_option_count, &prog->run}, {rows, ROWS, prog}};
+    return sc_started_with(prog->context, prog->command, tables, 2);
 }
 
 void sc_prog_help(sc_prog *prog, const char *name)

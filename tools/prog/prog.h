@@ -21,6 +21,8 @@ typedef struct sc_prog {
 
 /* Command line; false after messages. */
 bool sc_prog_parse(sc_prog *prog, int argc, char **argv);
+/* What its session is started with: lines for shardc_session_options. */
+const char *sc_prog_started_with(sc_prog *prog);
 void sc_prog_help(sc_prog *prog, const char *name);
 
 /* An sc_open_machine: `user` is the program. */
