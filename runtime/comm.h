@@ -77,6 +77,7 @@ typedef struct sc_comm_options {
     uint32_t join_ms;     /* TCP: until all ranks are there; 0: as SHARDC_JOIN_MS says, else two minutes */
     uint32_t
         silence_ms; /* processes: a rank of which nothing is heard for so long is lost; 0: as SHARDC_SILENCE_MS says, else five minutes */
+    const char *started_with; /* processes: lines of runtime/identity.h, which must be the same on all; NULL: none */
 } sc_comm_options;
 
 typedef struct sc_comm_part {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/comm_backend.h"
+#include "runtime/identity.h"
 #include "support/environment.h"
 
 enum { PATH_ROOM = 4096 };
@@ -89,5 +90,12 @@ shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sh
     const sc_comm_module *module = dlsym(library, "shardc_mpi_module");
     if (module == NULL || module->abi != SC_COMM_ABI)
         return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s is of another version of shardc: build and install both together", path);
-    return module->open(&settled, out, error);
+    status = module->open(&settled, out, error);
+    if (status == SHARDC_OK)
+        status = sc_identity_compare(*out, settled.started_with == NULL ? "" : settled.started_with, error);
+    if (status != SHARDC_OK) {
+        sc_comm_close(*out);
+        *out = NULL;
+    }
+    return status;
 }

@@ -519,7 +519,7 @@ shardc_status sc_comm_open_tcp(const sc_launch *launch, const sc_comm_options *o
     int *sockets = calloc(launch->size, sizeof *sockets);
     if (sockets == NULL)
         return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
-    status = sc_rendezvous_meet(launch, settled.join_ms, sockets, error);
+    status = sc_rendezvous_meet(launch, settled.started_with, settled.join_ms, sockets, error);
     if (status == SHARDC_OK)
         status = open_world(launch, &settled, sockets, out, error);
     free(sockets);

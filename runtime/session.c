@@ -1,10 +1,13 @@
 /* The life of a session: its device, threads, ranks, the world. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/device.h"
+#include "runtime/identity.h"
 #include "runtime/launch.h"
 #include "runtime/team.h"
+#include "support/hash.h"
 
 /* ---- jobs ---- */
 
@@ -194,7 +197,7 @@ static shardc_status new_session(const shardc_executable *program, const shardc_
     if (session->options.threads > sc_team_most())
         session->options.threads = sc_team_most();
     shardc_status status = start_session(session, comm, error);
-    session->options.products = NULL; /* the caller's, for as long as this call */
+    session->options.products = session->options.started_with = NULL; /* the caller's, for as long as this call */
     if (status == SHARDC_OK) {
         *out = session;
         return SHARDC_OK;
@@ -218,10 +221,24 @@ shardc_status sc_session_new_with_comm(const shardc_executable *program, const s
     return status == SHARDC_OK ? new_session(program, options, comm, 1, sc_comm_rank(comm), out, error) : status;
 }
 
-/* This process's rank, by MPI or over TCP. */
-static shardc_status open_process_world(const shardc_session_options *options, sc_comm **out, shardc_error *error)
+/* What ranks of one job have in common: the program, and what the caller says. */
+static void describe_start(const shardc_executable *program, const shardc_session_options *options, char out[SC_IDENTITY_ROOM])
 {
-    sc_comm_options comm_options = {.deadline_ms = options->deadline_ms};
+    const char *said = options->started_with == NULL ? "" : options->started_with;
+    int length = snprintf(out, SC_IDENTITY_ROOM, "program %016llx\n", (unsigned long long)program->image->hash);
+    size_t room = SC_IDENTITY_ROOM - (size_t)length;
+    if ((size_t)snprintf(out + length, room, "%s", said) >= room)
+        snprintf(out + length, room, "options of %zu characters, hash %016llx\n", strlen(said),
+                 (unsigned long long)sc_fnv1a64(said, strlen(said)));
+}
+
+/* This process's rank, by MPI or over TCP. */
+static shardc_status open_process_world(const shardc_executable *program, const shardc_session_options *options, sc_comm **out,
+                                        shardc_error *error)
+{
+    char start[SC_IDENTITY_ROOM];
+    sc_comm_options comm_options = {.deadline_ms = options->deadline_ms, .started_with = start};
+    describe_start(program, options, start);
     sc_launch launch = {.size = 0};
     shardc_world world = options->world;
     shardc_status status = world == SHARDC_WORLD_MPI ? SHARDC_OK : sc_launch_read(NULL, NULL, &launch, error);
@@ -237,7 +254,7 @@ static shardc_status new_process_session(const shardc_executable *program, const
 {
     shardc_error reason = {.status = SHARDC_OK};
     sc_comm *comm = NULL;
-    shardc_status status = open_process_world(options, &comm, &reason);
+    shardc_status status = open_process_world(program, options, &comm, &reason);
     if (status != SHARDC_OK)
         return sc_fail(error, status, "%s", reason.text);
     status = sc_session_new_with_comm(program, options, comm, out, error);

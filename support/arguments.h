@@ -34,7 +34,7 @@ typedef void sc_option_set(sc_context *context, void *into, const char *name, co
 typedef struct sc_option_row {
     const char *name;
     sc_option_kind kind;
-    size_t field;         /* offset in the structure; OWN: none */
+    size_t field;         /* offset in the structure; OWN: of a const char *, the text that `set` keeps, where others ask for it */
     const char *argument; /* what it takes, for people: "FILE"; FLAG: NULL */
     const char *takers;   /* commands, with blanks between; NULL: all of them */
     const char *summary;  /* NULL: another name of an option, not listed */

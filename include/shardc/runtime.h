@@ -109,6 +109,8 @@ typedef struct shardc_session_options {
     bool profile;         /* measure instructions, for shardc_session_profile */
     const char *products; /* cards: a file with what cuBLASLt says of the products, which is read, and written where more was asked;
                              several processes may use it at once. NULL: none */
+    const char *started_with; /* processes: lines "NAME VALUE" that must be the same on all ranks; at the start the first that is not is named
+                                 in an error of all. NULL: none */
     bool tune;            /* cards: measure several algorithms of each product, and take the fastest; of several processes the first
                              writes the file */
 } shardc_session_options;

@@ -7,12 +7,14 @@ static void set_stop(sc_context *context, void *into, const char *name, const ch
     sc_run_options *options = into;
     sc_arguments_number(context, name, value, 0, &options->stop);
     options->has_stop = true;
+    options->stop_text = value;
 }
 
 const sc_option_row sc_run_option_rows[] = {
 #define RUN(name, kind, field, argument, takers, summary)                                                                                  \
     {name, SC_OPTION_##kind, offsetof(sc_run_options, field), argument, takers, summary, NULL},
-#define RUN_SET(name, kind, set, argument, takers, summary) {name, SC_OPTION_##kind, 0, argument, takers, summary, set},
+#define RUN_SET(name, kind, field, set, argument, takers, summary)                                                                         \
+    {name, SC_OPTION_##kind, offsetof(sc_run_options, field), argument, takers, summary, set},
 #include "runtime/drive/options.def"
 };
 const uint32_t sc_run_option_count = sizeof sc_run_option_rows / sizeof *sc_run_option_rows;

@@ -19,6 +19,7 @@ typedef struct sc_run_options {
     int64_t max_tokens, top_k, stop; /* 0: not given; stop counts when has_stop */
     double temperature, top_p;       /* 0: the most likely token; no limit */
     bool has_stop;
+    const char *stop_text; /* as given */
     /* Set by whoever has them, no options: where what would come too late at the end is shown at once. NULL: nowhere */
     FILE *text;     /* generate: a single prompt's, as it is made */
     FILE *progress; /* train: a line that is written over on a terminal, else one every ten seconds */

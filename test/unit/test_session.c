@@ -839,7 +839,7 @@ static void processes_compare_their_programs(void **state)
     shardc_status status = shardc_session_new(program, &options, &session, &why);
     if (size > 1) {
         assert_int_equal(status, SHARDC_ERROR_ARGUMENT);
-        assert_non_null(strstr(why.text, "different programs"));
+        assert_non_null(strstr(why.text, "the ranks were started differently: rank "));
     }
     shardc_session_free(session);
     shardc_executable_free(program);

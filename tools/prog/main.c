@@ -73,6 +73,7 @@ static bool choose_world(sc_prog *prog, shardc_session_options *options)
     if (launch.rank == 0)
         fprintf(stderr, "%llu ranks by %s\n", ranks, launch.how);
     options->world = SHARDC_WORLD_PROCESSES;
+    options->started_with = sc_prog_started_with(prog);
     return true;
 }
 

@@ -1,6 +1,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "runtime/drive/started.h"
 #include "tools/prog/prog.h"
 
 static const sc_option_row rows[] = {
@@ -41,6 +42,13 @@ static bool check_arguments(sc_prog *prog)
     if (prog->threads > UINT32_MAX || prog->deadline_ms > UINT32_MAX)
         sc_arguments_fail(prog->context, "%s is at most %u", prog->threads > UINT32_MAX ? "--threads" : "--deadline", UINT32_MAX);
     return prog->context->diag.errors == 0;
+}
+
+const char *sc_prog_started_with(sc_prog *prog)
+{
+    const sc_option_table tables[] = {{sc_run_option_rows, sc_run_option_count, &prog->run, NULL},
+                                      {rows, sizeof rows / sizeof *rows, prog, NULL}};
+    return sc_started_with(prog->context, prog->command, tables, 2);
 }
 
 /* Its own, of a verb where one is given. */

@@ -30,6 +30,8 @@ extern const sc_prog_verb sc_prog_verbs[SC_PROG_VERBS];
 
 /* The command line. NULL: there is nothing to run, after a message or (--help, --version) a result in prog->out. */
 const sc_prog_verb *sc_prog_parse(sc_prog *prog, int argc, char **argv, int *exit_code);
+/* What its session is started with: lines for shardc_session_options. */
+const char *sc_prog_started_with(sc_prog *prog);
 
 /* An sc_open_machine: `user` is the program. */
 sc_machine *sc_prog_open(void *user);
