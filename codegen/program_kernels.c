@@ -153,11 +153,41 @@ void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_imag
     instr->params = k->params.data;
 }
 
+/* The input whose elements the value's are; NULL: it is computed. */
+static sc_image_value *input_behind(sc_generator *g, sc_value value)
+{
+    for (;;) {
+        const sc_op *op = sc_op_at(g->m, sc_def(g->m, value));
+        uint32_t traits = sc_op_traits(op);
+        if ((traits & SC_FROM_OUTSIDE) != 0)
+            break;
+        if ((traits & SC_NAMESAKE) == 0 || (traits & SC_CONVERTS) != 0 || value - op->first_result >= op->operand_count)
+            return NULL;
+        value = op->operands[value - op->first_result];
+    }
+    for (uint32_t i = 0; i < g->inputs.count; i++) {
+        if (g->inputs.data[i].buffer == g->place[value].buffer)
+            return &g->inputs.data[i];
+    }
+    return NULL;
+}
+
+/* What the kernel checks of an input the session checks before anything runs. */
+static void limit_inputs(sc_generator *g, const sc_lowered *lowered)
+{
+    for (uint32_t i = 0; i < lowered->ids.count; i++) {
+        sc_image_value *input = input_behind(g, lowered->ids.data[i].value);
+        if (input != NULL && (input->below == 0 || input->below > lowered->ids.data[i].below))
+            input->below = lowered->ids.data[i].below;
+    }
+}
+
 bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
 {
     sc_lowered lowered;
     if (!sc_lower_kernel(g->m, ops, count, g->escapes, &lowered))
         return false;
+    limit_inputs(g, &lowered);
     sc_kernel *k = lowered.kernel;
     sc_image_ref *args = sc_arena_array(g->arena, k->args.count, sizeof *args);
     for (uint32_t i = 0; i < k->args.count; i++) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "support/hash.h"
+#include "support/number.h"
 
 static const char title[] = "shardc products ";
 enum { VERSION = 1, MOST_BYTES = 64 << 20, DIGITS = 2 * sizeof(sc_lt_algo) };
@@ -102,8 +103,8 @@ char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size)
             const sc_cuda_choice *c = &choices->list[i];
             if (c->card != card)
                 continue;
-            fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->product, c->aligned[0], c->aligned[1],
-                    c->aligned[2], c->aligned[3], c->aligned[4], 1e9 * c->first, 1e9 * c->least);
+            sc_fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->product, c->aligned[0], c->aligned[1], c->aligned[2],
+                       c->aligned[3], c->aligned[4], 1e9 * c->first, 1e9 * c->least);
             for (size_t b = 0; b < sizeof c->algo; b++)
                 fprintf(out, "%02x", ((const unsigned char *)&c->algo)[b]);
             fputc('\n', out);
@@ -131,7 +132,7 @@ static bool fail(const reader *r, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(r->why, r->room, format, args);
+    sc_vsnprintf(r->why, r->room, format, args);
     va_end(args);
     return false;
 }

@@ -1,5 +1,7 @@
 /* Safetensors, the reader's outside: files and folders opened, mapped and joined to one set of names. */
 #include "runtime/safetensors_internal.h"
+#include "support/file.h"
+#include "support/json.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -239,19 +241,23 @@ static json_t *load_index(const char *folder, sc_safetensors_error *error)
     struct stat info;
     json_error_t problem;
     json_t *root = NULL;
-    char *path = join_path(folder, index_name);
+    size_t size = 0;
+    const char *reason = NULL;
+    char *path = join_path(folder, index_name), *text = NULL;
     if (path == NULL) {
         sc_safetensors_report(error, "%s: out of memory", folder);
         return NULL;
     }
     if (stat(path, &info) == 0) {
-        if (!S_ISREG(info.st_mode) || info.st_size > SC_SAFETENSORS_HEADER_LIMIT)
-            sc_safetensors_report(error, "%s: not a regular file of at most %d bytes", path, SC_SAFETENSORS_HEADER_LIMIT);
-        else if ((root = json_load_file(path, JSON_REJECT_DUPLICATES, &problem)) == NULL)
+        text = sc_file_read(path, SC_SAFETENSORS_HEADER_LIMIT, &size, &reason);
+        if (text == NULL)
+            sc_safetensors_report(error, "%s: not a file of at most %d bytes: %s", path, SC_SAFETENSORS_HEADER_LIMIT, reason);
+        else if ((root = sc_json_read(text, size, JSON_REJECT_DUPLICATES, &problem)) == NULL)
             sc_safetensors_report(error, "%s: not JSON: %s (line %d)", path, problem.text, problem.line);
         else if (!json_is_object(json_object_get(root, "weight_map")))
             sc_safetensors_report(error, "%s: weight_map is missing or not an object", path);
     }
+    free(text);
     free(path);
     return root;
 }

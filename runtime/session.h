@@ -109,6 +109,10 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
                             shardc_error *error);
 /* Sets a state, and its master, from whole values of any element. */
 shardc_status sc_session_set_elements(shardc_session *session, uint32_t state, const void *data, sc_element element, shardc_error *error);
+/* Whether the caller's memory is of the value's size, as elements of whole->element and as many micro-batches as `whole` says: exactly,
+ * or, as room for a result, at least. SHARDC_ERROR_ARGUMENT names it, its shape and both sizes. */
+shardc_status sc_check_bytes(const sc_image_tensor *tensor, const sc_whole *whole, const char *kind, const char *name, size_t bytes,
+                             bool is_room, shardc_error *error);
 /* The element of a dtype's name; of `stored` when it is NULL. */
 shardc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, shardc_error *error);
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/number.h"
+
 void sc_arguments_fail(sc_context *context, const char *format, ...)
 {
     va_list args;
@@ -37,7 +39,7 @@ void sc_arguments_number(sc_context *context, const char *name, const char *valu
 static double real(sc_context *context, const char *name, const char *value)
 {
     char *end;
-    double number = strtod(value, &end);
+    double number = sc_strtod(value, &end);
     if (end != value && *end == 0 && number >= 0 && !isinf(number))
         return number;
     sc_arguments_fail(context, "%s takes a number of at least 0, not '%s'", name, value);
@@ -47,7 +49,7 @@ static double real(sc_context *context, const char *name, const char *value)
 static double share(sc_context *context, const char *name, const char *value)
 {
     char *end;
-    double number = strtod(value, &end);
+    double number = sc_strtod(value, &end);
     if (end != value && *end == 0 && number > 0 && number <= 1)
         return number;
     sc_arguments_fail(context, "%s takes a number above 0 and at most 1, not '%s'", name, value);

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "support/number.h"
+
 /* NULL: there is one already. */
 static sc_difference *new_difference(const sc_differences *to)
 {
@@ -31,7 +33,7 @@ void sc_differ_because(const sc_differences *to, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    vsnprintf(difference->message, sizeof difference->message, format, args);
+    sc_vsnprintf(difference->message, sizeof difference->message, format, args);
     va_end(args);
 }
 

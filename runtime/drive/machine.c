@@ -60,6 +60,12 @@ typedef struct session_machine {
     const sc_machine *machine;
 } session_machine;
 
+/* As doubles. */
+static size_t whole_bytes(const shardc_tensor_info *info)
+{
+    return (size_t)info->count * sizeof(double);
+}
+
 static sc_array whole_array(const shardc_tensor_info *info)
 {
     int64_t sizes[SC_ARRAY_MAX_RANK];
@@ -70,7 +76,8 @@ static sc_array whole_array(const shardc_tensor_info *info)
 
 static bool set_state(void *self, uint32_t state, const double *values, shardc_error *error)
 {
-    return shardc_session_set_state(((session_machine *)self)->session, state, values, "f64", error) == SHARDC_OK;
+    session_machine *m = self;
+    return shardc_session_set_state(m->session, state, values, whole_bytes(&m->machine->states[state]), "f64", error) == SHARDC_OK;
 }
 
 /* Other processes wait for this one's part of the value, also where it has no room for the whole. */
@@ -84,7 +91,7 @@ static sc_array get_state(void *self, uint32_t state, shardc_error *error)
         status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the values of '%s'", info->name);
     status = sc_session_agree(m->session, status, error);
     if (status == SHARDC_OK)
-        status = shardc_session_get_state(m->session, state, array.data, "f64", error);
+        status = shardc_session_get_state(m->session, state, array.data, whole_bytes(info), "f64", error);
     if (status != SHARDC_OK)
         sc_array_free(&array);
     return array;
@@ -107,10 +114,10 @@ static bool run_with(session_machine *m, uint32_t func, const sc_array *inputs, 
 {
     const sc_machine_func *about = &m->machine->funcs[func];
     for (uint32_t i = 0; i < input_count && i < about->input_count; i++)
-        feeds[i] = (shardc_feed_value){about->inputs[i].name, inputs[i].data, "f64"};
+        feeds[i] = (shardc_feed_value){about->inputs[i].name, inputs[i].data, (size_t)inputs[i].count * sizeof(double), "f64"};
     for (uint32_t i = 0; i < output_count; i++) {
         outputs[i] = whole_array(&about->outputs[i]);
-        fetches[i] = (shardc_fetch_value){i, outputs[i].data, "f64"};
+        fetches[i] = (shardc_fetch_value){i, outputs[i].data, whole_bytes(&about->outputs[i]), "f64"};
         if (outputs[i].data == NULL)
             return false;
     }

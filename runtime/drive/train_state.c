@@ -11,6 +11,7 @@
 
 #include "runtime/safetensors.h"
 #include "support/hash.h"
+#include "support/json.h"
 #include "support/strbuf.h"
 
 enum { VERSION = 1 };
@@ -114,7 +115,7 @@ static bool write_counts(sc_context *context, const char *path, const sc_train_s
                              program_hash(context, state->program), "steps", (json_int_t)state->steps, "seed", (json_int_t)state->seed,
                              "data", "tokens", (json_int_t)state->tokens, "row_length", (json_int_t)state->row_length, "rows",
                              (json_int_t)state->rows, "next_row", (json_int_t)(state->steps * state->rows));
-    char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(1));
+    char *text = sc_json_write(root, JSON_INDENT(1));
     bool ok = text != NULL && write_text(context, path, sc_arena_printf(&context->arena, "%s\n", text));
     free(text);
     json_decref(root);
@@ -218,7 +219,7 @@ bool sc_train_state_read(sc_context *context, const char *given, sc_train_state 
     if (out->program == NULL)
         return false;
     json_error_t error;
-    json_t *root = json_loads(counts, 0, &error);
+    json_t *root = sc_json_read(counts, strlen(counts), 0, &error);
     bool ok = root == NULL ? report(context, SC_D_bad_data, path, error.text) : unpack(context, path, root, out);
     json_decref(root);
     return ok;

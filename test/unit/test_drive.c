@@ -13,7 +13,6 @@
 #include "runtime/drive/facts.h"
 #include "runtime/drive/generate.h"
 #include "support/context.h"
-#include "support/hash.h"
 #include "support/program_file.h"
 #include "support/rng.h"
 
@@ -184,23 +183,30 @@ static void test_draws(void **state)
 
 /* ---- trailers ---- */
 
+/* Every bit of the file counts: of the runtime, of the program, of the trailer. */
 static void test_trailers(void **state)
 {
     (void)state;
-    uint8_t file[100 + SC_PROGRAM_TRAILER_BYTES];
-    for (size_t i = 0; i < sizeof file; i++)
-        file[i] = (uint8_t)(i * 7);
-    sc_program_trailer trailer = {60, 40, sc_fnv1a64((const char *)file + 60, 40)}, back;
-    sc_program_trailer_write(&trailer, file + 100);
-    assert_null(sc_program_trailer_read(file, sizeof file, &back));
+    char stub[60], image[40], *file = NULL;
+    size_t size = 0;
+    sc_program_trailer back;
+    for (size_t i = 0; i < sizeof stub; i++)
+        stub[i] = (char)(i * 7);
+    memset(image, 3, sizeof image);
+    FILE *out = open_memstream(&file, &size);
+    assert_true(sc_program_file_write(out, stub, sizeof stub, image, sizeof image));
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(size, 100 + SC_PROGRAM_TRAILER_BYTES);
+    assert_null(sc_program_trailer_read(file, size, &back));
     assert_true(back.offset == 60 && back.length == 40);
-    for (size_t i = 0; i < sizeof file; i++) {
-        file[i] ^= 16;
-        assert_int_equal(sc_program_trailer_read(file, sizeof file, &back) != NULL, i >= 60);
-        file[i] ^= 16;
-    }
-    for (size_t size = 0; size < sizeof file; size++)
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        file[bit / 8] ^= (char)(1 << bit % 8);
         assert_non_null(sc_program_trailer_read(file, size, &back));
+        file[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    for (size_t cut = 0; cut < size; cut++)
+        assert_non_null(sc_program_trailer_read(file, cut, &back));
+    free(file);
 }
 
 int main(void)

@@ -54,8 +54,8 @@ static void be_worker(const shardc_executable *program, uint32_t deadline_ms, in
     shardc_status status = shardc_session_new(program, &options, &session, &error);
     for (uint64_t step = 0; status == SHARDC_OK; step++) {
         float total;
-        shardc_feed_value feeds[] = {{"ids", ids, NULL}, {"x", x, NULL}};
-        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, NULL}}, 1, &error);
+        shardc_feed_value feeds[] = {{"ids", ids, sizeof ids, NULL}, {"x", x, sizeof x, NULL}};
+        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &error);
         if (step == 0 && status == SHARDC_OK && write(out, "+", 1) != 1)
             _exit(1);
     }

@@ -26,31 +26,69 @@ bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...)
 
 /* ---- the program at the end of this file ---- */
 
-static bool read_program(sc_prog *prog, const void *file, size_t size)
+typedef struct own_file {
+    const char *bytes;
+    size_t size;
+} own_file;
+
+/* NULL, or why this file cannot be mapped. */
+static const char *map_own_file(own_file *out)
 {
+    struct stat about;
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    void *bytes = MAP_FAILED;
+    if (file >= 0 && fstat(file, &about) == 0)
+        bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    const char *problem = bytes == MAP_FAILED ? strerror(errno) : NULL;
+    if (file >= 0)
+        close(file);
+    *out = (own_file){problem == NULL ? bytes : NULL, problem == NULL ? (size_t)about.st_size : 0};
+    return problem;
+}
+
+static void unmap_own_file(const own_file *file)
+{
+    munmap((void *)(uintptr_t)file->bytes, file->size);
+}
+
+/* Before anything else of this file runs: a runtime that is damaged must not compute. What the system's loader stumbles over comes even
+ * earlier. A file without a program goes on, and says so when one is wanted. */
+__attribute__((constructor(101))) static void check_own_file(void)
+{
+    static const char message[] = "error: this file is damaged: its hash is another; build it again [run_failed]\n";
     sc_program_trailer trailer;
+    own_file file;
+    if (map_own_file(&file) != NULL)
+        return;
+    bool is_damaged = sc_program_has_trailer(file.bytes, file.size) && sc_program_trailer_read(file.bytes, file.size, &trailer) != NULL;
+    unmap_own_file(&file);
+    if (!is_damaged)
+        return;
+    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    (void)written;
+    _exit(7);
+}
+
+static bool read_program(sc_prog *prog, const own_file *file)
+{
     shardc_error error;
-    const char *problem = sc_program_trailer_read(file, size, &trailer);
-    if (problem != NULL)
-        return sc_prog_fail(prog, SC_D_run_failed, "this file is no complete program: %s", problem);
-    if (shardc_executable_read((const char *)file + trailer.offset, (size_t)trailer.length, &prog->program, &error) != SHARDC_OK)
+    if (!sc_program_has_trailer(file->bytes, file->size))
+        return sc_prog_fail(prog, SC_D_run_failed,
+                            "this file is no complete program: it has no program: its end is missing, or 'shardc build' did not make it");
+    if (shardc_executable_read(file->bytes, file->size, &prog->program, &error) != SHARDC_OK)
         return sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
-    problem = sc_facts_read(shardc_executable_facts(prog->program), &prog->context->arena, &prog->facts);
+    const char *problem = sc_facts_read(shardc_executable_facts(prog->program), &prog->context->arena, &prog->facts);
     return problem == NULL || sc_prog_fail(prog, SC_D_run_failed, "%s", problem);
 }
 
 static bool open_program(sc_prog *prog)
 {
-    struct stat about;
-    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &about) != 0)
-        return sc_prog_fail(prog, SC_D_run_failed, "/proc/self/exe: %s", strerror(errno));
-    void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    bool ok = bytes != MAP_FAILED || sc_prog_fail(prog, SC_D_run_failed, "/proc/self/exe: %s", strerror(errno));
-    ok = ok && read_program(prog, bytes, (size_t)about.st_size);
-    if (bytes != MAP_FAILED)
-        munmap(bytes, (size_t)about.st_size);
-    close(file);
+    own_file file;
+    const char *problem = map_own_file(&file);
+    if (problem != NULL)
+        return sc_prog_fail(prog, SC_D_run_failed, "/proc/self/exe: %s", problem);
+    bool ok = read_program(prog, &file);
+    unmap_own_file(&file);
     return ok;
 }
 
