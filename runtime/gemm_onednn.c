@@ -411,7 +411,7 @@ bool sc_gemm_onednn_multiplies_bf16(void)
         return false;
     dnnl_cpu_isa_t isa = api.dnnl_get_effective_cpu_isa();
     sc_onednn_close(&api);
-    return isa >= dnnl_cpu_isa_avx512_core_bf16;
+    return (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
 }
 #else
 typedef int sc_gemm_onednn_is_not_there; /* a file is never empty */

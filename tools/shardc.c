@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/processor.h"
 #include "tools/bindings.h"
 #include "tools/commands.h"
 
@@ -170,6 +171,17 @@ static bool check_arguments(sc_context *context, const command_row *command, con
     return false;
 }
 
+/* What only some commands read is checked by all: a word that does nothing would not be noticed. */
+static bool check_environment(sc_context *context)
+{
+    sc_processor_level level;
+    char problem[256];
+    bool ok = sc_processor_allowed(&level, problem, sizeof problem);
+    if (!ok)
+        sc_arguments_fail(context, "%s", problem);
+    return ok;
+}
+
 static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
 {
     parse_arguments(context, call);
@@ -191,7 +203,7 @@ static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
                   NULL);
         return 0;
     }
-    if (!check_arguments(context, command, &call->options))
+    if (!check_arguments(context, command, &call->options) || !check_environment(context))
         return 0;
     return command->run(context, &call->options, out);
 }

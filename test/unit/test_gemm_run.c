@@ -266,7 +266,7 @@ static void plain_edges(void **state)
     assert_int_equal(taken, cases);
 }
 
-static void base_kernels_at_edges(void **state)
+static void edges_with_base_kernels(void **state)
 {
     (void)state;
     assert_int_equal(run_random(BASE, 15, 1000, 5), 1000);
@@ -391,7 +391,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(plain_small),
         cmocka_unit_test(plain_large),
         cmocka_unit_test(plain_edges),
-        cmocka_unit_test(base_kernels_at_edges),
+        cmocka_unit_test(edges_with_base_kernels),
         cmocka_unit_test(onednn_random),
         cmocka_unit_test(auto_random),
         cmocka_unit_test(onednn_edges),
