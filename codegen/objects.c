@@ -7,21 +7,13 @@
 #include <unistd.h>
 
 #include "codegen/objects_internal.h"
+#include "support/processor.h"
 #include "support/vec.h"
 
 /* With the compiler in front and files behind. -fwrapv: integers of models wrap. -fno-thread-jumps, which gcc alone knows: a clamp in front
  * of a polynomial stays a selection, where paths of their own for what is clamped would become masks of whole vectors. */
-static const char *const COMPILE[] = {"-O3",
-                                      "-march=native",
-                                      "-fopenmp",
-                                      "-fno-math-errno",
-                                      "-fno-trapping-math",
-                                      "-ffp-contract=fast",
-                                      "-fwrapv",
-                                      "-fPIC",
-                                      "-std=gnu11",
-                                      "-c",
-                                      "-o"};
+static const char *const COMPILE[] = {
+    "-O3", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fwrapv", "-fPIC", "-std=gnu11", "-c", "-o"};
 static const char GCC_FLAG[] = "-fno-thread-jumps";
 static const char *const LINK[] = {"-shared", "-fopenmp", "-o"};
 enum { COMPILE_COUNT = sizeof COMPILE / sizeof *COMPILE, LINK_COUNT = sizeof LINK / sizeof *LINK };
@@ -41,6 +33,7 @@ typedef struct sc_object_build {
     const char *compiler, *cache, *folder;
     uint32_t jobs;
     bool is_gcc;
+    const char *march;          /* the instructions that may be used */
     SC_VEC(const char *) flags; /* of the environment: behind all others, so that they prevail */
     SC_VEC(sc_object_unit) units;
     sc_object *out;
@@ -98,6 +91,7 @@ static sc_cache_key base_key(sc_object_build *build)
 {
     sc_cache_key key = sc_object_compiler_key(build->arena, build->compiler, build->cache, &build->out->started, &build->is_gcc);
     key = sc_cache_key_with(key, sc_cache_key_of(GCC_FLAG, sizeof GCC_FLAG));
+    key = sc_cache_key_with(key, sc_cache_key_of(build->march, strlen(build->march)));
     for (int i = 0; i < COMPILE_COUNT; i++)
         key = sc_cache_key_with(key, sc_cache_key_of(COMPILE[i], strlen(COMPILE[i])));
     for (int i = 0; i < LINK_COUNT; i++)
@@ -133,6 +127,7 @@ static bool prepare(sc_object_build *build)
         unit->command = new_command(build, COMPILE, COMPILE_COUNT);
         sc_object_command_add(&unit->command, unit->object);
         sc_object_command_add(&unit->command, unit->file);
+        sc_object_command_add(&unit->command, build->march);
         if (build->is_gcc)
             sc_object_command_add(&unit->command, GCC_FLAG);
         add_flags(build, &unit->command);
@@ -251,6 +246,11 @@ const char *sc_objects_build(sc_arena *arena, const sc_object_function *function
                      : ours != NULL && ours[0] != 0     ? ours
                      : common != NULL && common[0] != 0 ? common
                                                         : "cc";
+    sc_processor_level level;
+    char problem[256];
+    if (!sc_processor_allowed(&level, problem, sizeof problem))
+        return sc_arena_printf(arena, "%s", problem);
+    build.march = sc_processor_flag(level);
     split_flags(&build, getenv("SHARDC_CFLAGS"));
     sc_cache_key key = base_key(&build);
     add_units(&build, functions, count, key);

@@ -1,7 +1,7 @@
 /* Emitted functions as one shared object. Each function is compiled by itself and kept on disk, so that only what is new is compiled; the
  * object that they are linked to is kept, too (codegen/cache.h). The compiler is $SHARDC_CC, else $CC, else cc; it runs without a shell, a
  * process a function and a core. $SHARDC_CFLAGS, words between spaces, stand at the end of each of its command lines and so prevail (-O1
- * compiles sooner); objects made with other flags are other objects. */
+ * compiles sooner); objects made with other flags are other objects. $SHARDC_CPU says which instructions they use (support/processor.h). */
 #ifndef SHARDC_CODEGEN_OBJECTS_H
 #define SHARDC_CODEGEN_OBJECTS_H
 

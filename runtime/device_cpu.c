@@ -34,9 +34,13 @@ typedef struct cpu_rank {
 static shardc_status check(const sc_image *image, uint32_t ranks, shardc_error *error)
 {
     size_t length = 0;
+    sc_processor_level level;
+    char problem[256];
     const char *missing = sc_processor_lacks(image->processor, &length);
     double needed = (double)image->arena_bytes * ranks;
     double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (!sc_processor_allowed(&level, problem, sizeof problem))
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s", problem);
     if (missing != NULL)
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
                        "the program's kernels were compiled for a processor with '%.*s', which this one lacks", (int)length, missing);

@@ -7,6 +7,7 @@
 
 #include "runtime/team.h"
 #include "support/arguments.h"
+#include "support/processor.h"
 #include "tools/bindings.h"
 #include "tools/commands.h"
 
@@ -185,6 +186,17 @@ static const command_row *find_helped(const sc_options *options, bool asks)
     return NULL;
 }
 
+/* What only some commands read is checked by all: a word that does nothing would not be noticed. */
+static bool check_environment(sc_context *context)
+{
+    sc_processor_level level;
+    char problem[256];
+    bool ok = sc_processor_allowed(&level, problem, sizeof problem);
+    if (!ok)
+        sc_arguments_fail(context, "%s", problem);
+    return ok;
+}
+
 static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
 {
     own_line own;
@@ -211,7 +223,7 @@ static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
     }
     uint32_t command = sc_arguments_command(context, &own.line, options->command);
     if (command == UINT32_MAX || !sc_arguments_check(context, &own.line, &arguments, options->command) ||
-        !check_arguments(context, &commands[command], options))
+        !check_arguments(context, &commands[command], options) || !check_environment(context))
         return 0;
     return commands[command].run(context, options, out);
 }

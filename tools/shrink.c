@@ -4,14 +4,17 @@
  *
  * Dims that must have equal sizes (rename) are one class. Classes that slice, concat or topk relate are scaled by one divisor, so that sums
  * and ranges of sizes still hold. A table that computed positions index stays at least as large as these positions; where nothing is
- * known of the ids, it keeps its size. Sizes only grow while the conditions are met, and none beyond what it was, so this terminates. */
+ * known of the ids, it keeps its size. Sizes only grow while the conditions are met, and none beyond what it was, so this terminates.
+ *
+ * Sums of rows are what norms divide by. Of few elements they come out almost anything, so that one row's error is a hundred times
+ * another's: dims that rows are summed along keep more elements, as many as are cheap enough. */
 #include "tools/shrink.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-enum { MOST_SCALES = 1 << 20 };
+enum { MOST_SCALES = 1 << 20, MOST_ROOM = 32, LEAST_ROOM = 8 };
 
 /* A dim, or at its root a class of dims of one size. */
 typedef struct dim_class {
@@ -23,6 +26,7 @@ typedef struct dim_class {
     int64_t multiple; /* of the sizes of the shards that divide it */
     int64_t uneven;   /* the one number of shards that does not divide it; 0 none, -1 several */
     bool fixed, scaled;
+    bool averaged; /* rows are summed along it */
 } dim_class;
 
 /* to(dim) >= the sum of to(terms) + extra. */
@@ -46,6 +50,7 @@ typedef struct shrinking {
     SC_VEC(at_least) bounds;
     SC_VEC(slice_start) starts;
     sc_mesh mesh; /* of the per-rank module, as shrunk so far */
+    int64_t room; /* what averaged dims keep at least */
 } shrinking;
 
 /* ---- cost ---- */
@@ -301,6 +306,22 @@ static void read_relations(shrinking *s, const sc_module *m)
     }
 }
 
+/* Dims along which rows are summed, forward. A sum of everything is a loss. */
+static void read_averages(shrinking *s, const sc_module *m)
+{
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        bool is_average = op->kind == SC_OP_sum && sc_op_is_forward(m, op) && sc_type_of(m, op->first_result)->rank > 0 &&
+                          sc_dtype_is_float(sc_type_of(m, op->first_result)->dtype);
+        for (uint32_t i = 0; is_average && i < attr_count(op, SC_ATTR_dims); i++) {
+            uint32_t dim = attr_dim(s, m, op, SC_ATTR_dims, i);
+            if (dim != SC_NONE)
+                s->dims.data[dim].averaged = true;
+        }
+    }
+}
+
 /* Sizes that integers must stay below. */
 static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
 {
@@ -400,15 +421,19 @@ static int64_t step_of(const dim_class *dim)
 static void start_sizes(shrinking *s)
 {
     for (uint32_t i = 0; i < s->dims.count; i++) {
+        s->dims.data[root_of(s, i)].fixed |= s->dims.data[i].fixed;
+        s->dims.data[root_of(s, i)].averaged |= s->dims.data[i].averaged;
+    }
+    for (uint32_t i = 0; i < s->dims.count; i++) {
         dim_class *dim = &s->dims.data[i];
-        if (dim->parent != i) {
-            s->dims.data[root_of(s, i)].fixed |= dim->fixed;
+        if (dim->parent != i)
             continue;
-        }
         /* Two elements a shard: one would hide which of them it is. A dim that is stored unevenly stays so. */
         dim->minimum = dim->multiple > 1 ? 2 * dim->multiple : 4;
         if (dim->uneven > 1 && dim->multiple == 1)
             dim->minimum = 2 * dim->uneven - 1;
+        if (dim->averaged && dim->minimum < s->room)
+            dim->minimum = s->room;
     }
 }
 
@@ -721,6 +746,19 @@ static void list_changes(shrinking *s)
     }
 }
 
+/* The most room for what may be spent. */
+static void give_room(shrinking *s, const sc_module *global, const sc_module *local, double limit)
+{
+    for (s->room = MOST_ROOM; s->room > 0; s->room = s->room > LEAST_ROOM ? s->room / 2 : 0) {
+        find_sizes(s);
+        write_all(s);
+        if (sc_interpret_cost(global, local) <= limit)
+            return;
+    }
+    find_sizes(s);
+    write_all(s);
+}
+
 void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shrink *out)
 {
     shrinking s = {.arena = &local->context->arena, .out = out, .mesh = local->mesh};
@@ -733,10 +771,12 @@ void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shr
     read_relations(&s, global);
     read_relations(&s, local);
     sc_for_each_op_of_all(global, op) read_bounds(&s, global, sc_op_at(global, op));
+    read_averages(&s, global);
     do {
         find_sizes(&s);
         write_all(&s);
     } while (sc_interpret_cost(global, local) > limit && shrink_atom(&s));
+    give_room(&s, global, local, limit);
     reciprocals found = {0};
     find_reciprocals(&s, global, &found);
     find_reciprocals(&s, local, &found);
