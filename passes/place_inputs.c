@@ -4,10 +4,11 @@
  *   %1 = use %0 {formal} : i32[B, S@tp]                       %1 is a slice of it, and the reader takes %0
  *   %2 = gather[V] %tok, %1
  *
- * Formals and other names of an input read nothing; their readers do. One walk over these, when forward placements are final. */
+ * Readers of formals and other names of an input are its readers, too. So are readers of what is computed from an input alone, element by
+ * element: insert-reshards computes it where it is wanted. One walk over these, when forward placements are final. */
 #include "passes/propagate.h"
 
-/* A value that is the input under its own or another name, and where it has the input's dims; -1: nowhere. */
+/* The input, another name of it or a function of its elements, and where that has the input's dims; -1: nowhere. */
 typedef struct input_name {
     sc_value value;
     int dim[SC_MAX_RANK];
@@ -47,13 +48,24 @@ static void want(input_search *s, const input_name *name, const sc_placement *ne
     s->any = true;
 }
 
-static void add_name(input_search *s, const input_name *name, const sc_op *view, const sc_factors *factors)
+/* Whether the op makes of one operand alone, element by element, what can be computed anywhere again. */
+static bool is_function_of(const sc_module *m, const sc_op *op, uint32_t operand)
 {
-    input_name made = {.value = view->first_result};
+    uint32_t fuse = sc_ops[op->kind].fuse;
+    bool is_function = (fuse & (SC_FUSE_VIEW | SC_FUSE_MAP)) != 0 && (fuse & SC_FUSE_INDEXED) == 0 && op->result_count == 1 &&
+                       (sc_op_traits(op) & SC_RANDOM) == 0;
+    for (uint32_t o = 0; is_function && o < op->operand_count; o++)
+        is_function = op->operands[o] == op->operands[operand] || sc_is_made_anywhere(m, op->operands[o]);
+    return is_function;
+}
+
+static void add_name(input_search *s, const input_name *name, const sc_op *op, uint32_t operand, const sc_factors *factors)
+{
+    input_name made = {.value = op->first_result};
     for (uint32_t d = 0; d < s->rank; d++) {
         made.dim[d] = -1;
         for (uint32_t f = 0; name->dim[d] >= 0 && f < factors->count; f++) {
-            if (factors->list[f].operand[0] == name->dim[d])
+            if (factors->list[f].operand[operand] == name->dim[d])
                 made.dim[d] = factors->list[f].result[0];
         }
     }
@@ -70,12 +82,14 @@ static void ask_reader(input_search *s, const input_name *name, sc_op_id reader)
         want(s, name, &p->placing->at[name->value]);
         return;
     }
-    if ((sc_op_traits(sc_op_at(p->m, reader)) & SC_VIEW) != 0) {
-        add_name(s, name, sc_op_at(p->m, reader), &factors);
-        return;
-    }
-    sc_assign(&p->assigner, reader, &factors, &assignment);
     const sc_op *op = sc_op_at(p->m, reader);
+    uint32_t operand = 0;
+    while (op->operands[operand] != name->value)
+        operand++;
+    if (is_function_of(p->m, op, operand))
+        add_name(s, name, op, operand, &factors);
+    sc_assign(&p->assigner, reader, &factors, &assignment);
+    op = sc_op_at(p->m, reader);
     for (uint32_t o = 0; o < op->operand_count; o++) {
         const sc_placement needed = sc_assigned_operand(p->m, &factors, &assignment, op, o);
         if (op->operands[o] == name->value)
