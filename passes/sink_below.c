@@ -11,6 +11,7 @@
 
 #include "passes/reason.h"
 #include "passes/sinking.h"
+#include "passes/uses.h"
 
 void sc_sink_find_readers(sc_sinking *s)
 {
@@ -31,6 +32,72 @@ void sc_sink_find_readers(sc_sinking *s)
                 s->readers[s->first[v] + next[v]++] = op;
             }
         }
+    }
+}
+
+/* What was widened to a value of another dtype; SC_NONE: nothing was. */
+static sc_value widened_from(const sc_module *m, sc_value value, sc_dtype narrow)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    bool is_cast = (sc_op_traits(op) & SC_CONVERTS) != 0;
+    return is_cast && sc_type_of(m, op->operands[0])->dtype == narrow ? op->operands[0] : SC_NONE;
+}
+
+/* A sum of two values that are widened for it and that is rounded back: the sum of the two, which is rounded once all the same. SC_NONE:
+ * it is no such sum, or nothing of it was pending. */
+static sc_value narrow_sum(sc_module *m, sc_op_id cast, const uint32_t *uses)
+{
+    const sc_op *op = sc_op_at(m, cast);
+    if ((sc_op_traits(op) & SC_CONVERTS) == 0 || sc_op_attr(op, SC_ATTR_gradient) != NULL)
+        return SC_NONE;
+    sc_dtype narrow = sc_type_of(m, op->first_result)->dtype, wide = sc_type_of(m, op->operands[0])->dtype;
+    sc_op_id added = sc_def(m, op->operands[0]);
+    const sc_op *sum = sc_op_at(m, added);
+    const uint32_t wanted = SC_LINEAR | SC_ELEMENTWISE;
+    if (!sc_dtype_widens(narrow, wide) || (sc_op_traits(sum) & wanted) != wanted || sum->operand_count != 2 || uses[op->operands[0]] != 1)
+        return SC_NONE;
+    sc_value terms[2];
+    bool was_pending = false;
+    for (uint32_t i = 0; i < 2; i++) {
+        terms[i] = widened_from(m, sum->operands[i], narrow);
+        if (terms[i] == SC_NONE)
+            return SC_NONE;
+        const sc_op *maker = sc_op_at(m, sc_def(m, terms[i]));
+        was_pending = was_pending || (maker->kind == SC_OP_reshard &&
+                                      sc_placement_partial(&sc_type_of(m, maker->operands[0])->placement, SC_PARTIAL_SUM) != 0);
+    }
+    if (!was_pending)
+        return SC_NONE;
+    const sc_op like = *sum;
+    sc_value result = op->first_result;
+    sc_type type = m->values.data[result].type;
+    sc_op_id made = sc_op_new(m, like.func, m->ops.data[added].next, (sc_op_kind)like.kind, terms, 2, like.attrs, like.attr_count, &type,
+                              1, added);
+    m->values.data[sc_result(m, made, 0)].path = m->values.data[result].path;
+    m->values.data[result].path = 0;
+    return sc_result(m, made, 0);
+}
+
+void sc_sink_narrow_sums(sc_module *m)
+{
+    uint32_t count, *uses = sc_count_uses(m);
+    sc_value *map = sc_new_value_map(m, &count);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op (m, f, op) {
+            sc_value made = narrow_sum(m, op, uses);
+            if (made == SC_NONE)
+                continue;
+            map[sc_result(m, op, 0)] = made;
+            sc_op_id sum = sc_def(m, sc_op_at(m, op)->operands[0]);
+            for (uint32_t i = 0; i < 2; i++) { /* the casts, so that nobody seems to read them */
+                sc_value wide = sc_op_at(m, sum)->operands[i];
+                if (uses[wide] == 1)
+                    sc_op_unlink(m, sc_def(m, wide));
+            }
+            sc_op_unlink(m, sum);
+            sc_op_unlink(m, op);
+        }
+        sc_func_replace_uses(m, f, map, count);
     }
 }
 
@@ -92,7 +159,7 @@ static sc_value find_whole(const sc_sinking *s, sc_value value, sc_type type)
 static bool passes_sums(const sc_op *op)
 {
     uint32_t traits = sc_op_traits(op);
-    return ((traits & SC_LINEAR) != 0 && op->operand_count == 1) || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
+    return (traits & SC_LINEAR) != 0 || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
 }
 
 /* A value that may come to be pending with the sum that is passed on, a few ops behind it. */
@@ -206,8 +273,9 @@ static sc_value move_after(sc_sinking *s, sc_value value, sc_type type, const sc
     return sc_result(m, op, 0);
 }
 
-/* The other operands of a reader whole over what the value that it takes as it is was scattered over. */
-static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_set scattered)
+/* The other operands of a reader whole over what the value that it takes as it is was scattered over; those that are added to it terms of
+ * the sum. */
+static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_set scattered, sc_atom_set atoms)
 {
     sc_module *m = s->m;
     for (uint32_t i = 0; i < m->ops.data[reader].operand_count; i++) {
@@ -225,6 +293,8 @@ static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_se
             s->uses[other] += other < s->count;
         } else if (there < s->count)
             s->uses[there] += there != other;
+        bool is_term = (sc_op_traits(sc_op_at(m, reader)) & SC_LINEAR) != 0; /* a bias counts once */
+        there = is_term ? sc_sink_spread(s, reader, there, atoms) : there;
         m->ops.data[reader].operands[i] = there;
     }
 }
@@ -243,7 +313,7 @@ static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id lik
             if (m->ops.data[reader].operands[o] == value)
                 m->ops.data[reader].operands[o] = raw;
         }
-        bring_whole(s, reader, raw, scattered);
+        bring_whole(s, reader, raw, scattered, atoms);
         bool is_pending = sc_placement_partial(&sc_type_of(m, result)->placement, 0) != 0;
         if (further)
             pass_on_to(s, result, result, like, atoms, depth - 1);

@@ -136,8 +136,7 @@ static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there
     return common != 0;
 }
 
-/* A value as a pending sum over more atoms. */
-static sc_value spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
+sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
 {
     sc_module *m = s->m;
     uint8_t atoms[SC_MAX_ATOMS];
@@ -189,7 +188,7 @@ static sc_value bring(sc_sinking *s, sc_op_id before, sc_op_id pending, sc_type 
     sc_atom_set more = sc_placement_partial(&m->types.data[there].placement, SC_PARTIAL_SUM) &
                        ~sc_placement_partial(&sc_type_of(m, raw)->placement, SC_PARTIAL_SUM);
     if (more != 0)
-        return spread(s, before, raw, more);
+        return sc_sink_spread(s, before, raw, more);
     return m->values.data[raw].type == there ? raw : reshard_like(s, before, pending, raw, there);
 }
 
@@ -331,7 +330,7 @@ static bool add_scalars(sc_sinking *s, sc_op_id op)
     if (pending[0] == SC_NONE && pending[1] == SC_NONE)
         return false;
     for (uint32_t i = 0; i < 2; i++) {
-        sc_value term = spread(s, op, terms[i], all & ~sets[i]);
+        sc_value term = sc_sink_spread(s, op, terms[i], all & ~sets[i]);
         m->ops.data[op].operands[i] = term;
     }
     const sc_placement raw = sc_type_of(m, m->ops.data[op].operands[0])->placement;
@@ -420,6 +419,7 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
 {
     if (env->planner == NULL)
         env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
+    sc_sink_narrow_sums(m);
     sc_sinking s = {.m = m, .planner = env->planner, .placing = env->placing, .brought = env->brought, .uses = sc_count_uses(m)};
     s.inherited.arena = s.moved.arena = &m->context->arena;
     s.current = sc_new_value_map(m, &s.count);
