@@ -12,6 +12,8 @@
 
 #include "runtime/drive/facts.h"
 #include "runtime/drive/generate.h"
+#include "runtime/drive/started.h"
+#include "runtime/identity.h"
 #include "support/context.h"
 #include "support/hash.h"
 #include "support/program_file.h"
@@ -203,8 +205,82 @@ static void test_trailers(void **state)
         assert_non_null(sc_program_trailer_read(file, size, &back));
 }
 
+/* ---- what ranks must have in common ---- */
+
+static const sc_option_row *find_row(const char *name)
+{
+    for (uint32_t i = 0; i < sc_run_option_count; i++) {
+        if (strcmp(sc_run_option_rows[i].name, name) == 0)
+            return &sc_run_option_rows[i];
+    }
+    return NULL;
+}
+
+static const char *line_of(sc_context *context, sc_run_options *options)
+{
+    const sc_option_table table = {sc_run_option_rows, sc_run_option_count, options};
+    return sc_started_with(context, "train", &table, 1);
+}
+
+/* Each option by itself: it makes a line, unless it is a rank's own affair. */
+static void compare_each_option(sc_context *context, void *user)
+{
+    (void)user;
+    sc_run_options none = {.seed = 0};
+    const char *before = line_of(context, &none);
+    assert_string_equal(before, "command train\n");
+    for (uint32_t i = 0; i < sc_run_option_count; i++) {
+        const sc_option_row *row = &sc_run_option_rows[i];
+        sc_run_options options = {.seed = 0};
+        sc_text_list words = {0};
+        const sc_option_table table = {sc_run_option_rows, sc_run_option_count, &options};
+        const char *value = row->kind == SC_OPTION_NAMED ? "a=/none" : row->kind == SC_OPTION_JSON ? "json" : "1";
+        char *argv[] = {(char *)(uintptr_t) "prog", (char *)(uintptr_t)row->name, (char *)(uintptr_t)value};
+        sc_arguments_parse(context, &table, 1, "list", row->value == NULL ? 2 : 3, argv, &words);
+        assert_int_equal(context->diag.errors, 0);
+        bool is_compared = strcmp(line_of(context, &options), before) != 0;
+        if (is_compared != (sc_started_kind_of(row->name) != SC_STARTED_FREE))
+            fail_msg("%s is %scompared", row->name, is_compared ? "" : "not ");
+    }
+}
+
+static void every_option_is_compared(void **state)
+{
+    (void)state;
+    sc_context context;
+    static const char *const own[] = {"--log", "--format", "--diagnostics"}, *const contents[] = {"--data", "--weights", "--resume"};
+    assert_true(sc_context_run(&context, 0, compare_each_option, NULL));
+    sc_context_free(&context);
+    for (size_t i = 0; i < 3; i++) {
+        assert_non_null(find_row(own[i]));
+        assert_int_equal(sc_started_kind_of(own[i]), SC_STARTED_FREE);
+        assert_non_null(find_row(contents[i]));
+        assert_int_equal(sc_started_kind_of(contents[i]), SC_STARTED_CONTENTS);
+    }
+    assert_int_equal(sc_started_kind_of("--a-new-one"), SC_STARTED_SAME);
+}
+
+static void the_first_difference_is_named(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"--seed 5\n--steps 4\n", "--seed 7\n--steps 4\n", "rank 2 has --seed 5, rank 0 has --seed 7"},
+        {"--steps 4\n", "--seed 7\n--steps 4\n", "rank 0 has --seed 7, rank 2 has no --seed"},
+        {"--seed 7\n--profile\n", "--seed 7\n", "rank 2 has --profile, rank 0 has no --profile"},
+        {"--input a x\n--input b y\n", "--input a x\n--input b z\n", "rank 2 has --input b y, rank 0 has --input b z"},
+        {"--a\n--b\n", "--b\n--a\n", "rank 2 has the options of rank 0 in another order"},
+        {"", "", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256] = "";
+        assert_int_equal(sc_identity_differs(cases[i][0], 2, cases[i][1], 0, text, sizeof text), cases[i][2] != NULL);
+        assert_string_equal(text, cases[i][2] == NULL ? "" : cases[i][2]);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_facts), cmocka_unit_test(test_draws), cmocka_unit_test(test_trailers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_facts), cmocka_unit_test(test_draws), cmocka_unit_test(test_trailers),
+                                       cmocka_unit_test(every_option_is_compared), cmocka_unit_test(the_first_difference_is_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
