@@ -101,6 +101,28 @@ def wait_for_lines(path, count, job):
         time.sleep(0.02)
 
 
+def find_process(program, variables, log):
+    """The process of this program whose environment has these; `log` is that of its job's rank 0."""
+    for entry in os.listdir("/proc"):
+        try:
+            if not entry.isdigit() or os.readlink("/proc/%s/exe" % entry) != os.path.realpath(program):
+                continue
+            with open("/proc/%s/environ" % entry, encoding="utf-8", errors="replace") as file:
+                has = dict(one.split("=", 1) for one in file.read().split("\0") if "=" in one)
+        except OSError:
+            continue
+        if all(has.get(name) == value for name, value in variables.items()):
+            return int(entry)
+    raise AssertionError("no process of " + log)
+
+
+def end_process(number):
+    try:
+        os.kill(number, signal.SIGKILL)
+    except OSError:
+        pass
+
+
 def loss_of(results):
     found = re.search(r"^loss (\S+)$", results[0][1], re.M)
     return found.group(1) if found else None
@@ -109,6 +131,8 @@ def loss_of(results):
 class Attacks:
     def __init__(self, shardc, seed, trials):
         self.seed, self.trials = seed, trials
+        self.mpirun = shutil.which("mpirun")
+        self.modules = os.path.join(os.path.dirname(shardc), "lib", "shardc")
         self.folder = tempfile.mkdtemp(prefix="shardc_ranks_")
         self.model = self.path("m.shard")
         with open(self.model, "w") as file:
@@ -353,6 +377,37 @@ class Attacks:
                                                        state]).finish()
         check(all(code == 0 for code, _, _ in results) and "%d steps" % (steps + 2) in results[0][1], results)
 
+    def mpi(self, trial):
+        """Under mpirun: a rank that is stopped, a mixture of options, a signal to one rank."""
+        log = self.path("mpi%d.log" % trial)
+        variables = dict(os.environ, OMP_NUM_THREADS="1", SHARDC_SILENCE_MS="6000", SHARDC_MODULES=self.modules,
+                         OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        common = [self.two, "train", "--data", self.path("data"), "--steps", "1000000"]
+        own = [["--log", log], ["--seed", "7"] if trial == 1 else []]
+        command = [self.mpirun] + ["-n", "1"] + common + own[0] + [":", "-n", "1"] + common + own[1]
+        process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+        victim = None
+        try:
+            if trial != 1:
+                wait_for_lines(log, 1, argparse.Namespace(ranks=[process]))
+                victim = find_process(self.two, {"OMPI_COMM_WORLD_RANK": "1", "SHARDC_MODULES": self.modules}, log)
+                os.kill(victim, signal.SIGSTOP if trial == 0 else signal.SIGTERM)
+            out, err = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError("it hangs") from None
+        finally:
+            if trial == 0 and victim is not None:
+                end_process(victim)
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        if trial == 0:
+            check(process.returncode == 7 and "rank 1 is lost: nothing was heard of it" in err, process.returncode, out, err)
+        elif trial == 1:
+            check(process.returncode == 7 and "rank 1 has --seed 7, rank 0 has no --seed" in err, process.returncode, out, err)
+        else:
+            check(process.returncode == 0 and "stopped by SIGTERM" in out, process.returncode, out, err)
+
     def environment(self, trial):
         """Numbers of launchers that are none."""
         name, value = [("RANK", "1x"), ("WORLD_SIZE", "4294967299"), ("MASTER_PORT", "0"), ("SHARDC_PORT", "18446744073709551617"),
@@ -379,6 +434,10 @@ class Attacks:
     def run(self, names):
         counts = {"kill": self.trials, "stop": 4, "pause": 1, "mixture": len(self.MIXTURES), "two_jobs": 4, "neighbour": 2, "cut": 2,
                   "signals": 4, "environment": 8, "threads": 2}
+        if self.mpirun is not None and os.path.exists(os.path.join(self.modules, "shardc_mpi.so")):
+            counts["mpi"] = 3
+        else:
+            print("mpi: skipped: there is no MPI here")
         self.losses = {}
         for seed in (5, 7):
             with Port() as port:
@@ -391,7 +450,7 @@ class Attacks:
             if names and name not in names:
                 continue
             begin = time.monotonic()
-            with concurrent.futures.ThreadPoolExecutor(4 if name != "neighbour" else 1) as pool:
+            with concurrent.futures.ThreadPoolExecutor(1 if name in ("neighbour", "mpi") else 4) as pool:
                 tries = [pool.submit(getattr(self, name), trial) for trial in range(count)]
                 wrong = []
                 for trial, one in enumerate(tries):
