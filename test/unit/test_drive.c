@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/drive/facts.h"
 #include "runtime/drive/generate.h"
@@ -260,6 +261,67 @@ static void every_option_is_compared(void **state)
     assert_int_equal(sc_started_kind_of("--a-new-one"), SC_STARTED_SAME);
 }
 
+static void write_file(const char *folder, const char *name, size_t size, size_t at, char byte)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < size; i++)
+        fputc(i == at ? byte : 'a', file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static const char *line_of_file(sc_context *context, const char *folder, const char *name, bool is_state)
+{
+    const char *path = sc_arena_printf(&context->arena, "%s%s%s", folder, *name == 0 ? "" : "/", name);
+    sc_run_options options = {.data = is_state ? NULL : path, .resume = is_state ? path : NULL};
+    return line_of(context, &options);
+}
+
+static void compare_contents(sc_context *context, void *user)
+{
+    const char *folder = user, *state = sc_arena_printf(&context->arena, "%s/step-1", folder);
+    write_file(folder, "a", 5000, 4999, 'b');
+    write_file(folder, "b", 5000, 4999, 'b');
+    write_file(folder, "c", 5000, 4999, 'c');
+    const char *a = line_of_file(context, folder, "a", false);
+    assert_string_equal(a, line_of_file(context, folder, "b", false)); /* wherever it lies */
+    assert_string_not_equal(a, line_of_file(context, folder, "c", false));
+    write_file(folder, "b", 5001, 4999, 'b');
+    assert_string_not_equal(a, line_of_file(context, folder, "b", false));
+    /* of a folder of states the newest, and no locks */
+    assert_int_equal(mkdir(state, 0777), 0);
+    write_file(state, "state.json", 10, 0, 'x');
+    const char *alone = line_of_file(context, folder, "step-1", true);
+    write_file(folder, "latest", 0, 0, 0);
+    FILE *latest = fopen(sc_arena_printf(&context->arena, "%s/latest", folder), "w");
+    assert_non_null(latest);
+    fputs("step-1\n", latest);
+    fclose(latest);
+    assert_string_not_equal(alone, "command train\n");
+    const char *whole = line_of_file(context, folder, "", true);
+    write_file(folder, "shardc.lock", 10, 0, 'x');
+    write_file(folder, "other", 10, 0, 'x');
+    assert_string_equal(whole, line_of_file(context, folder, "", true));
+    write_file(state, "shardc.lock", 10, 0, 'x');
+    assert_string_equal(whole, line_of_file(context, folder, "", true));
+    write_file(state, "state.json", 10, 0, 'y');
+    assert_string_not_equal(whole, line_of_file(context, folder, "", true));
+}
+
+static void contents_are_compared(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/shardc_started_XXXXXX", command[64];
+    sc_context context;
+    assert_non_null(mkdtemp(folder));
+    assert_true(sc_context_run(&context, 0, compare_contents, folder));
+    sc_context_free(&context);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 static void the_first_difference_is_named(void **state)
 {
     (void)state;
@@ -280,7 +342,11 @@ static void the_first_difference_is_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_facts), cmocka_unit_test(test_draws), cmocka_unit_test(test_trailers),
-                                       cmocka_unit_test(every_option_is_compared), cmocka_unit_test(the_first_difference_is_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_facts),
+                                       cmocka_unit_test(test_draws),
+                                       cmocka_unit_test(test_trailers),
+                                       cmocka_unit_test(every_option_is_compared),
+                                       cmocka_unit_test(the_first_difference_is_named),
+                                       cmocka_unit_test(contents_are_compared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
