@@ -91,8 +91,10 @@ shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sh
     if (module == NULL || module->abi != SC_COMM_ABI)
         return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s is of another version of shardc: build and install both together", path);
     status = module->open(&settled, out, error);
-    if (status == SHARDC_OK)
-        status = sc_identity_compare(*out, settled.started_with == NULL ? "" : settled.started_with, error);
+    if (status != SHARDC_OK || settled.started_with == NULL)
+        return status;
+    status = sc_identity_compare(*out, settled.started_with, error);
+    sc_comm_reset_counters(*out);
     if (status != SHARDC_OK) {
         sc_comm_close(*out);
         *out = NULL;

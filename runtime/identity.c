@@ -34,10 +34,11 @@ static bool has_line(const char *text, const line *wanted)
     return false;
 }
 
-static bool find_name(const char *text, const line *wanted, line *out)
+/* A line of that name which `but` has not. */
+static bool find_name(const char *text, const line *wanted, const char *but, line *out)
 {
     while (next_line(&text, out)) {
-        if (out->name == wanted->name && memcmp(out->text, wanted->text, out->name) == 0)
+        if (out->name == wanted->name && memcmp(out->text, wanted->text, out->name) == 0 && !has_line(but, out))
             return true;
     }
     return false;
@@ -59,7 +60,7 @@ static bool names_missing(const char *a, uint32_t rank_a, const char *b, uint32_
     for (const char *at = a; next_line(&at, &l);) {
         if (has_line(b, &l))
             continue;
-        bool is_there = find_name(b, &l, &other);
+        bool is_there = find_name(b, &l, a, &other);
         describe(&l, true, &l, mine);
         describe(&other, is_there, &l, theirs);
         snprintf(out, size, "rank %u has %s, rank %u has %s", rank_a, mine, rank_b, theirs);

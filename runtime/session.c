@@ -36,7 +36,7 @@ void sc_session_each_rank(shardc_session *session, shardc_status (*work)(sc_rank
 shardc_status sc_session_agree(shardc_session *session, shardc_status status, shardc_error *error)
 {
     sc_rank *rank = &session->ranks[0];
-    int32_t mine = status != SHARDC_OK, any = 0;
+    int32_t mine = status != SHARDC_OK ? (int32_t)session->first_rank + 1 : 0, any = 0;
     sc_comm_part part = {&mine, &any, 1, SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "outcome"};
     shardc_error reason = {.status = SHARDC_OK};
@@ -47,7 +47,8 @@ shardc_status sc_session_agree(shardc_session *session, shardc_status status, sh
         session->is_world_lost = true;
         return status != SHARDC_OK ? status : sc_fail(error, agreed, "%s", reason.text);
     }
-    return status == SHARDC_OK && any != 0 ? sc_fail(error, SHARDC_ERROR_COMM, "another rank failed, and says why") : status;
+    return status == SHARDC_OK && any != 0 ? sc_fail(error, SHARDC_ERROR_COMM, "another rank failed, and says why: rank %d", any - 1)
+                                           : status;
 }
 
 /* The first rank that failed by itself; else the first that others left alone. */

@@ -89,7 +89,7 @@ void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_
 /* work(rank, user, &rank->error) on every rank's thread; its status becomes rank->status. */
 void sc_session_each_rank(shardc_session *session, shardc_status (*work)(sc_rank *rank, void *user, shardc_error *error), void *user);
 /* Among processes all ranks must come to the same conclusion: what failed on one fails on all, and those without an error of their own get
- * SHARDC_ERROR_COMM. Every rank calls this. */
+ * SHARDC_ERROR_COMM, naming the last of those that failed. Every rank calls this. */
 shardc_status sc_session_agree(shardc_session *session, shardc_status status, shardc_error *error);
 /* The first error of the ranks' last job, in their order; agreed upon. */
 shardc_status sc_session_outcome(shardc_session *session, shardc_error *error);

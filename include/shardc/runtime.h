@@ -109,7 +109,7 @@ typedef enum shardc_world {
 typedef struct shardc_session_options {
     shardc_world world;
     uint32_t threads;     /* that compute, in this process, for all its ranks; 0: OMP_NUM_THREADS, else one a core */
-    uint32_t deadline_ms; /* of one collective; 0: none */
+    uint32_t deadline_ms; /* of one collective; 0: none, but processes of which nothing is heard for five minutes are lost */
     bool profile;         /* measure instructions, for shardc_session_profile */
     const char *products; /* cards: a file with what cuBLASLt says of the products, which is read, and written where more was asked;
                              several processes may use it at once. NULL: none */

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,11 +41,12 @@ sc_started_kind sc_started_kind_of(const char *option)
 /* ---- contents ---- */
 
 enum {
-    SAMPLES = 64,        /* of a file, at equal distances, the first and the last bytes among them */
-    SAMPLE_BYTES = 4096, /* each */
-    MOST_DEPTH = 2,      /* folders below the one that is named */
-    LONGEST = 160,       /* characters of a value that are compared as they are */
-    HASH_TEXT = 16       /* characters of a hash */
+    WHOLE_BYTES = 16 << 20, /* of a file that is read entirely */
+    SAMPLES = 1024,         /* of a larger one, at equal distances, the first and the last bytes among them */
+    SAMPLE_BYTES = 4096,    /* each */
+    MOST_DEPTH = 2,         /* folders below the one that is named */
+    LONGEST = 160,          /* characters of a value that are compared as they are */
+    HASH_TEXT = 16          /* characters of a hash */
 };
 
 static bool add_sample(sc_sha256 *hash, int file, off_t at, char *buffer)
@@ -62,7 +64,7 @@ static bool add_file(sc_sha256 *hash, int file, const struct stat *about)
     uint64_t size = (uint64_t)about->st_size;
     bool ok = true;
     sc_sha256_add(hash, &size, sizeof size);
-    if (about->st_size <= (off_t)SAMPLES * SAMPLE_BYTES) {
+    if (about->st_size <= WHOLE_BYTES) {
         for (off_t at = 0; ok && at < about->st_size; at += SAMPLE_BYTES)
             ok = add_sample(hash, file, at, buffer);
         return ok;
@@ -80,14 +82,42 @@ static int by_name(const void *a, const void *b)
 
 static bool add_path(sc_context *context, sc_sha256 *hash, int folder, const char *name, int depth, uint64_t *bytes);
 
-/* In the order of names, without those that begin with a dot: locks and leftovers. */
+/* The folder that a file `latest` names: of a run's states that is the one to go on from. NULL: there is none. */
+static const char *latest_of(sc_context *context, int folder)
+{
+    char name[NAME_MAX + 1];
+    int file = openat(folder, "latest", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    ssize_t got = file < 0 ? -1 : pread(file, name, sizeof name - 1, 0);
+    if (file >= 0)
+        close(file);
+    if (got <= 0)
+        return NULL;
+    name[got] = 0;
+    size_t length = strcspn(name, "\n/");
+    return length == 0 ? NULL : sc_arena_copy_text(&context->arena, name, length);
+}
+
+/* Not locks, nor what is hidden: a run that begins may just be writing it. */
+static bool counts(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return name[0] != '.' && (dot == NULL || strcmp(dot, ".lock") != 0);
+}
+
+/* In the order of names. */
 static bool add_folder(sc_context *context, sc_sha256 *hash, int file, int depth, uint64_t *bytes)
 {
     sc_text_list names = {0};
-    DIR *folder = fdopendir(dup(file));
+    const char *latest = depth == 0 ? latest_of(context, file) : NULL;
+    if (latest != NULL)
+        return add_path(context, hash, file, latest, 1, bytes);
+    int again = dup(file);
+    DIR *folder = again < 0 ? NULL : fdopendir(again);
     bool ok = folder != NULL;
+    if (!ok && again >= 0)
+        close(again);
     for (struct dirent *entry; ok && (entry = readdir(folder)) != NULL;) {
-        if (entry->d_name[0] != '.')
+        if (counts(entry->d_name))
             *sc_vec_push(&context->arena, &names) = sc_arena_copy_text(&context->arena, entry->d_name, strlen(entry->d_name));
     }
     if (folder != NULL)

@@ -1,6 +1,6 @@
 /* Ranks that are processes, of which one is killed or stopped at a random moment: all others end, with one line that names the rank and the
- * call that they were in. `test_lost_rank 500` makes as many trials; `test_lost_rank cuda 50` on cards with NCCL (stand-ins of both), where
- * nobody is in a call of the communicator. */
+ * call that they were in; of those that are stopped, half without any deadline. `test_lost_rank 500` makes as many trials; `test_lost_rank
+ * cuda 50` on cards with NCCL (stand-ins of both), where nobody is in a call of the communicator. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,11 +44,15 @@ static uint64_t now_us(void)
 /* ---- a rank ---- */
 
 /* Steps for ever: a byte after the first, the error's status and text at the end. */
-static void be_worker(const shardc_executable *program, uint32_t deadline_ms, int out)
+static void be_worker(const shardc_executable *program, uint32_t deadline_ms, bool has_no_deadline, int out)
 {
+    char silence[16];
+    snprintf(silence, sizeof silence, "%u", deadline_ms / 2);
+    if (has_no_deadline)
+        setenv("SHARDC_SILENCE_MS", silence, 1);
     static float x[STEP_BATCHES * STEP_ROWS * STEP_D];
     static int32_t ids[STEP_BATCHES * STEP_ROWS];
-    shardc_session_options options = {.world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = deadline_ms};
+    shardc_session_options options = {.world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = has_no_deadline ? 0 : deadline_ms};
     shardc_session *session = NULL;
     shardc_error error = {.status = SHARDC_OK};
     shardc_status status = shardc_session_new(program, &options, &session, &error);
@@ -93,7 +97,7 @@ static void begin(trial *t, uint64_t seed, const shardc_executable *const *progr
         t->ranks[r] = fork_rank(r, t->size, port);
         if (t->ranks[r] == 0) {
             close(ends[0]);
-            be_worker(programs[t->size], t->stops ? STOP_DEADLINE_MS : KILL_DEADLINE_MS, ends[1]);
+            be_worker(programs[t->size], t->stops ? STOP_DEADLINE_MS : KILL_DEADLINE_MS, t->stops && draw(seed, 4, 2) == 1, ends[1]);
         }
         close(ends[1]);
         t->pipes[r] = ends[0];
