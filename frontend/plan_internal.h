@@ -265,9 +265,10 @@ bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
  */
 bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored);
 /* The dim that a parameter, gradient or optimizer state is stored split by over these axes, behind what other lines split of the value: a
- * plain dim, or of a composite the first part that takes all of them, else all parts, major first. `unevenly`: one that has to be padded
+ * plain dim or the first part of a composite that takes all of them; all parts of a composite, major first; or one that has to be padded
  * for it, and that only storage splits. SC_NONE: there is none. */
-sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, bool unevenly);
+typedef enum sc_storing { SC_STORE_IN_ONE, SC_STORE_IN_ALL_PARTS, SC_STORE_UNEVENLY } sc_storing;
+sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, sc_storing how);
 /* Dims that stand for each other are padded alike, and as the placed module `fixed` (may be NULL) pads them; once all lines are read. */
 void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds);
 /* Of each dim of the module, whether a line splits it, or one that stands for it; the arena's. */

@@ -189,19 +189,27 @@ static sc_dim choose_used_dim(sc_seeding *s, sc_value value, const sc_group_dims
     return SC_NONE;
 }
 
-/* Likewise for what is only stored, which other lines may leave a part of: of a dim that they split, too. SC_NONE: nothing is left. */
+/* Likewise for what is only stored, also of a dim that other lines split, where they leave a part of it. A vector over a composite is
+ * rather padded than split in several parts: its bytes are few, and it is gathered in its unit's one call. SC_NONE: nothing is left. */
 static sc_dim choose_stored_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_axis_list *axes)
 {
+    bool is_vector = dims->count == 1;
+    const sc_storing last[] = {is_vector ? SC_STORE_UNEVENLY : SC_STORE_IN_ALL_PARTS,
+                               is_vector ? SC_STORE_IN_ALL_PARTS : SC_STORE_UNEVENLY};
     const sc_group_dim *largest = NULL, *free;
     sc_dim found = SC_NONE;
-    for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL; free = next_free(s, value, dims, free))
-        found = sc_seeding_stored_dim(s, value, free, axes, false);
+    for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL; free = next_free(s, value, dims, free)) {
+        found = sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ONE);
+        found = found != SC_NONE || is_vector ? found : sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ALL_PARTS);
+    }
     for (uint32_t i = 0; i < dims->count; i++)
         largest = largest == NULL || dims->list[i].size > largest->size ? &dims->list[i] : largest;
-    for (uint32_t unevenly = 0; unevenly < 2 && found == SC_NONE && largest != NULL; unevenly++)
-        found = sc_seeding_stored_dim(s, value, largest, axes, unevenly != 0);
+    if (found == SC_NONE && largest != NULL)
+        found = sc_seeding_stored_dim(s, value, largest, axes, SC_STORE_IN_ONE);
+    for (uint32_t i = 0; i < 2 && found == SC_NONE && largest != NULL; i++)
+        found = sc_seeding_stored_dim(s, value, largest, axes, last[i]);
     for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL; free = next_free(s, value, dims, free))
-        found = sc_seeding_stored_dim(s, value, free, axes, true);
+        found = sc_seeding_stored_dim(s, value, free, axes, SC_STORE_UNEVENLY);
     return found;
 }
 

@@ -240,27 +240,40 @@ static bool moves_part(sc_seeding *s, sc_dim leaf)
     return false;
 }
 
-static bool store_unevenly(sc_seeding *s, sc_value value, sc_dim leaf, const sc_axis_list *axes, bool is_part)
+/* The largest that may be padded, the first of equals: least is wasted on it. */
+static sc_dim uneven_part(sc_seeding *s, const sc_dim_info *composite)
 {
-    uint64_t shards = taken_shards(s, value, leaf) * sc_plan_axes_size(s->plan, axes);
-    return is_part ? !moves_part(s, leaf) && add_multiple(s->m, leaf, shards) : sc_seeding_pad_as_needed(s, leaf, shards, true);
+    sc_dim found = SC_NONE;
+    for (uint32_t p = 0; p < composite->part_count; p++) {
+        sc_dim part = composite->parts[p];
+        if (!moves_part(s, part) && (found == SC_NONE || s->sizes[part] > s->sizes[found]))
+            found = part;
+    }
+    return found;
 }
 
-sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, bool unevenly)
+sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, sc_storing how)
 {
     const sc_dim_info *info = &s->m->dims.data[dim->dim];
-    bool is_composite = info->part_count > 0, is_whole = true;
+    uint64_t shards = sc_plan_axes_size(s->plan, axes), taken = 1;
+    uint32_t part_count = info->part_count > 0 ? info->part_count : 1;
     if ((s->used_axes[value] & sc_axis_list_set(axes)) != 0) /* one of them has its dim already */
-        return unevenly || !sc_seeding_fits(s, dim->dim, axes, true) ? SC_NONE : dim->dim;
-    for (uint32_t p = 0; p < (is_composite ? info->part_count : 1); p++) {
-        sc_dim leaf = is_composite ? info->parts[p] : dim->dim;
-        uint64_t taken = taken_shards(s, value, leaf);
-        is_whole = is_whole && taken == 1;
-        if (unevenly ? store_unevenly(s, value, leaf, axes, is_composite)
-                     : sc_dim_divides(s->m, leaf, s->sizes[leaf], taken * sc_plan_axes_size(s->plan, axes)))
-            return leaf;
+        return how == SC_STORE_IN_ONE && sc_seeding_fits(s, dim->dim, axes, true) ? dim->dim : SC_NONE;
+    for (uint32_t p = 0; p < part_count; p++) {
+        sc_dim part = info->part_count > 0 ? info->parts[p] : dim->dim;
+        uint64_t of_part = taken_shards(s, value, part);
+        taken *= of_part;
+        if (how == SC_STORE_IN_ONE && sc_dim_divides(s->m, part, s->sizes[part], of_part * shards))
+            return part;
     }
-    return is_composite && is_whole && !unevenly && sc_seeding_divides(s, dim->dim, axes) ? dim->dim : SC_NONE;
+    if (how == SC_STORE_IN_ALL_PARTS)
+        return info->part_count > 0 && taken == 1 && sc_seeding_divides(s, dim->dim, axes) ? dim->dim : SC_NONE;
+    if (how != SC_STORE_UNEVENLY)
+        return SC_NONE;
+    if (info->part_count == 0)
+        return sc_seeding_pad_as_needed(s, dim->dim, taken * shards, true) ? dim->dim : SC_NONE;
+    sc_dim part = uneven_part(s, info);
+    return part != SC_NONE && add_multiple(s->m, part, taken_shards(s, value, part) * shards) ? part : SC_NONE;
 }
 
 /* What holds of two dims that one op splits as one (a rename); whether that is new. */
