@@ -18,8 +18,9 @@
 
 typedef struct coalescing {
     sc_module *m;
-    uint32_t *position; /* per op; of one that is part of another call: that one's */
-    bool *is_early;     /* per op: a collective of what reads state, which stands where the first of its unit stood */
+    uint32_t *position;     /* per op that was there at the start; of one that is part of another call: that one's */
+    uint32_t *first_reader; /* per value that was there at the start: no later than the position of the first op that reads it */
+    bool *is_early;         /* per op: a collective of what reads state, which stands where the first of its unit stood */
     sc_value *map;
     uint32_t map_count;
     double limit; /* bytes of a call that carries a bucket */
@@ -66,6 +67,7 @@ static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id b
         types[i] = m->values.data[sc_result(m, ops[i], 0)].type;
     }
     const sc_op first = *sc_op_at(m, ops[0]);
+    uint32_t at = c->position[ops[0]]; /* or later: what is thought to be read too early only stays alone */
     sc_op_id made =
         sc_op_new(m, first.func, before, (sc_op_kind)first.kind, operands, count, first.attrs, first.attr_count, types, count, ops[0]);
     join_dims(m, made, SC_ATTR_gather, ops, count);
@@ -74,8 +76,9 @@ static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id b
     for (uint32_t i = 0; i < count; i++) {
         sc_value old = sc_result(m, ops[i], 0), fresh = sc_result(m, made, i);
         m->values.data[fresh].path = m->values.data[old].path;
-        if (old < c->map_count)
-            c->map[old] = fresh;
+        c->map[old] = fresh;
+        if (c->first_reader[operands[i]] > at)
+            c->first_reader[operands[i]] = at;
         sc_op_unlink(m, ops[i]);
     }
 }
@@ -92,28 +95,6 @@ static op_list with_attr(const sc_module *m, sc_func_id func, sc_attr_key key)
             *sc_vec_push(&m->context->arena, &list) = op;
     }
     return list;
-}
-
-/* Nobody between `op` and `until` reads its result. */
-static bool unread_until(const sc_module *m, sc_op_id op, sc_op_id until)
-{
-    sc_value value = sc_result(m, op, 0);
-    for (sc_op_id next = m->ops.data[op].next; next != until && next != SC_NONE; next = m->ops.data[next].next) {
-        for (uint32_t i = 0; i < m->ops.data[next].operand_count; i++) {
-            if (m->ops.data[next].operands[i] == value)
-                return false;
-        }
-    }
-    return true;
-}
-
-static bool all_unread_until(const sc_module *m, const op_list *ops, sc_op_id until)
-{
-    for (uint32_t i = 0; i < ops->count; i++) {
-        if (!unread_until(m, ops->data[i], until))
-            return false;
-    }
-    return true;
 }
 
 /* A parameter's read, the cast of one or its first collectives: may stand anywhere before its reader. */
@@ -144,9 +125,11 @@ static double buffer_bytes(const sc_module *m, sc_op_id op)
     return (double)sc_type_local_bytes(m, sc_type_of(m, value));
 }
 
-static bool joins_form(coalescing *c, const op_list *so_far, sc_op_id op)
+/* The op at which the first result of a family is read: all of its members stand before it. */
+static uint32_t earliest_reader(const coalescing *c, uint32_t so_far, sc_op_id op)
 {
-    return all_unread_until(c->m, so_far, op);
+    uint32_t reader = c->first_reader[sc_result(c->m, op, 0)];
+    return reader < so_far ? reader : so_far;
 }
 
 static bool joins_unit(coalescing *c, const op_list *so_far, sc_op_id op)
@@ -176,13 +159,15 @@ static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, do
         const int64_t number = sc_op_int(sc_op_at(m, list->data[i]), key, -1);
         bool early = key != SC_ATTR_form && can_be_early(c, list->data[i]);
         double bytes = buffer_bytes(m, list->data[i]);
+        uint32_t reader = earliest_reader(c, SC_NONE, list->data[i]);
         *sc_vec_push(&m->context->arena, &family) = list->data[i];
         for (uint32_t j = i + 1; j < list->count && sc_op_int(sc_op_at(m, list->data[j]), key, -1) == number; j++) {
             double more = buffer_bytes(m, list->data[j]);
             if (gone[j] || !go_together(m, list->data[i], list->data[j]) || bytes + more > limit ||
-                !(early ? joins_unit : joins_form)(c, &family, list->data[j]))
+                !(early ? joins_unit(c, &family, list->data[j]) : c->position[list->data[j]] <= reader))
                 continue;
             bytes += more;
+            reader = earliest_reader(c, reader, list->data[j]);
             *sc_vec_push(&m->context->arena, &family) = list->data[j];
             gone[j] = true;
         }
@@ -296,15 +281,32 @@ static void sort_paths(coalescing *c, sc_func_id func)
     }
 }
 
+static void find_first_readers(coalescing *c)
+{
+    sc_module *m = c->m;
+    c->first_reader = sc_arena_array(&m->context->arena, m->values.count, sizeof *c->first_reader);
+    memset(c->first_reader, 0xff, m->values.count * sizeof *c->first_reader);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op_reverse (m, f, id) {
+            const sc_op *op = sc_op_at(m, id);
+            for (uint32_t i = 0; i < op->operand_count; i++)
+                c->first_reader[op->operands[i]] = c->position[id];
+        }
+    }
+}
+
 bool sc_run_coalesce(sc_module *m, sc_pass_env *env)
 {
     static const double default_bucket = 26214400;
-    coalescing c = {.m = m, .position = sc_number_ops(m)};
-    c.map = sc_new_value_map(m, &c.map_count);
-    c.is_early = sc_arena_array(&m->context->arena, m->ops.count, sizeof *c.is_early);
+    coalescing c = {.m = m, .is_early = sc_arena_array(&m->context->arena, m->ops.count, sizeof(bool))};
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sink_casts(m, f);
         sort_paths(&c, f);
+    }
+    c.map = sc_new_value_map(m, &c.map_count);
+    c.position = sc_number_ops(m);
+    find_first_readers(&c);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
         op_list forms = with_attr(m, f, SC_ATTR_form), units = with_attr(m, f, SC_ATTR_unit), buckets = with_attr(m, f, SC_ATTR_bucket);
         merge_family(&c, &forms, SC_ATTR_form, INFINITY);
         merge_family(&c, &units, SC_ATTR_unit, INFINITY);
