@@ -10,7 +10,7 @@ const char *sc_bytes_text(sc_arena *arena, double bytes)
     size_t unit = 0;
     for (; bytes >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
         bytes /= 1024;
-    return sc_arena_printf(arena, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.3g %s", bytes, units[unit]);
+    return sc_arena_printf(arena, bytes >= 100 ? "%.0f %s" : "%.3g %s", bytes, units[unit]); /* 4 bytes reduced by three ranks: 5.33 B */
 }
 
 json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row)
@@ -79,7 +79,6 @@ json_t *sc_plan_json(const sc_context *context, const sc_plan *plan)
 {
     return plan == NULL ? json_null() : json_string(sc_text(context, plan->name.text));
 }
-
 
 bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b)
 {
