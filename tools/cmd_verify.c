@@ -107,7 +107,7 @@ static void print_compiled_json(const sc_context *context, const sc_compiled_res
     json_object_set_new(root, "max_relative_error", sc_number_json(result->max_relative_error));
     json_object_set_new(root, "worst", result->worst == 0 ? json_null() : json_string(sc_text(context, result->worst)));
     json_object_set_new(root, "collectives", json_integer((json_int_t)result->collectives));
-    json_object_set_new(root, "sent", json_integer((json_int_t)(result->sent + 0.5)));
+    json_object_set_new(root, "sent", sc_number_json(result->sent));
     json_object_set_new(root, "shrunk", shrunk_json(context, &result->shrunk));
     json_object_set_new(root, "first_difference", difference_json(context, &result->first));
     sc_print_json(root, out);

@@ -12,7 +12,7 @@ static const char *in_units(sc_arena *arena, double value, double step, const ch
     size_t unit = 0;
     for (; value >= step - 0.5 && unit + 1 < UNITS; unit++)
         value /= step;
-    return sc_arena_printf(arena, unit == 0 || value >= 99.95 ? "%.0f %s" : "%.3g %s", value, units[unit]);
+    return sc_arena_printf(arena, value >= 99.95 ? "%.0f %s" : "%.3g %s", value, units[unit]); /* 4 bytes reduced by three ranks: 5.33 B */
 }
 
 const char *sc_bytes_text(sc_arena *arena, double bytes)
@@ -95,8 +95,7 @@ json_t *sc_plan_json(const sc_context *context, const sc_plan *plan)
 }
 
 /* ---- instances of a stack ---- */
-/* Whether two rows differ in nothing but the instance of a stack they stand in. */
-static bool same_call(const sc_comm_row *a, const sc_comm_row *b)
+bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b)
 {
     if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 || strcmp(a->phase, b->phase) != 0 || strcmp(a->why, b->why) != 0)
         return false;

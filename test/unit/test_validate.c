@@ -372,6 +372,7 @@ static void related_sizes_stay_related(void **state)
 typedef struct shrinking {
     sc_context context;
     double value; /* of the program's constant, when shrunk */
+    double last;  /* of the one that says that it is D's last index */
     int64_t size; /* of D then */
 } shrinking;
 
@@ -382,15 +383,17 @@ static void shrink_mean(sc_context *context, void *user)
     const char *text = "shardc.ir 1\n" DIMS "func @f {\n"
                        "%x = input {name = \"x\"} : f32[B=65536, D=8192]\n %s = sum[D] %x : f32[B=65536]\n"
                        "%c = constant {value = 0.0001220703125} : f32[]\n %m = mul %s, %c : f32[B=65536]\n"
-                       "%d = mul %m, %c {phase = backward} : f32[B=65536]\n %e = broadcast %d : f32[B=65536, D=8192]\n return %m, %e\n}\n";
+                       "%d = mul %m, %c {phase = backward} : f32[B=65536]\n %e = broadcast %d : f32[B=65536, D=8192]\n"
+                       "%l = constant {value = 8191.0, sizes = [D], plus = -1.0} : i32[]\n return %m, %e, %l\n}\n";
     sc_module *global = sc_parse_module(context, "global", text, strlen(text)),
               *local = sc_parse_module(context, "local", text, strlen(text));
     assert_non_null(global);
     assert_non_null(local);
     sc_shrink_modules(global, local, 1e6, &shrink);
     sc_for_each_op (local, 0, op) {
+        double value = sc_op_number(sc_op_at(local, op), SC_ATTR_value, 0);
         if (sc_op_at(local, op)->kind == SC_OP_constant)
-            s->value = sc_op_number(sc_op_at(local, op), SC_ATTR_value, 0);
+            *(sc_op_attr(sc_op_at(local, op), SC_ATTR_sizes) != NULL ? &s->last : &s->value) = value;
         if (sc_op_at(local, op)->kind == SC_OP_input)
             s->size = sc_type_of(local, sc_result(local, op, 0))->dims[1].size;
     }
@@ -404,6 +407,7 @@ static void means_and_their_cotangents_shrink_together(void **state)
     assert_true(sc_context_run(&s.context, 0, shrink_mean, &s));
     assert_true(s.size > 0 && s.size < 8192);
     assert_true(s.value == 1 / (double)s.size);
+    assert_true(s.last == (double)s.size - 1);
     sc_context_free(&s.context);
 }
 
