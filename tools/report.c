@@ -95,7 +95,8 @@ json_t *sc_plan_json(const sc_context *context, const sc_plan *plan)
 }
 
 /* ---- instances of a stack ---- */
-bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b)
+/* Whether two rows differ in nothing but the instance of a stack they stand in. */
+static bool same_call(const sc_comm_row *a, const sc_comm_row *b)
 {
     if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 || strcmp(a->phase, b->phase) != 0 || strcmp(a->why, b->why) != 0)
         return false;
