@@ -19,8 +19,9 @@ enum {
     MEET_STRANGERS = 256,     /* who came and did not join yet; then the oldest goes */
     MEET_STAY_MS = 100,       /* but everybody has as long */
     MEET_STRANGER_MS = 10000, /* and nobody longer */
-    MEET_DECIDE_MS = 3000,    /* after a rank was refused, until another one comes in its place: there may be two jobs on a port */
-    MEET_REFUSED_MS = 6000,   /* how long a refused rank tries again: its own job may get the port */
+    MEET_DECIDE_MS = 4000,    /* after a rank was refused, until another one comes in its place: there may be two jobs on a port */
+    MEET_VERDICT_MS = 500,    /* then the refused one, which tries again, hears that this is the end */
+    MEET_REFUSED_MS = 10000,  /* how long a refused rank tries again: its own job may get the port */
     MEET_PORT_MS = 10000,     /* until a port is free */
     MEET_HELLO_MS = 5000,     /* until who listens says something */
     MEET_RETRY_MS = 50,
@@ -100,6 +101,7 @@ typedef struct meeting {
     uint64_t refused_ms; /* when a rank that is still missing was first refused; 0: none was */
     uint32_t refused_rank;
     char refused_text[256];
+    uint64_t decided_ms; /* that no other one comes; 0: not yet */
 } meeting;
 
 /* ---- rendezvous.c ---- */

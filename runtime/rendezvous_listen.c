@@ -75,7 +75,9 @@ shardc_status sc_meet_read_end(meeting *m, const uint8_t *nonce, uint64_t deadli
     end.text[sizeof end.text - 1] = 0;
     if (end.magic != MEET_MAGIC || !sc_sha256_equal(code, end.code))
         return sc_comm_fail(error, SHARDC_ERROR_COMM, "what rank 0 (%s) sent makes no sense", m->where);
-    return end.verdict == MEET_WELCOME ? SHARDC_OK : sc_comm_fail(error, (shardc_status)end.status, "%s", end.text);
+    if (end.verdict == MEET_WELCOME)
+        return SHARDC_OK;
+    return sc_comm_fail(error, end.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)end.status, "%s", end.text);
 }
 
 /* ---- strangers ---- */
@@ -176,7 +178,7 @@ static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shar
         m->refused_rank = j->rank;
         snprintf(m->refused_text, sizeof m->refused_text, "%s", why->text);
     }
-    return MEET_OTHER_START;
+    return m->decided_ms != 0 ? MEET_OVER : MEET_OTHER_START;
 }
 
 /* All of a join has been read. */
@@ -324,15 +326,17 @@ shardc_status sc_meet_wait_for_joins(meeting *m, uint32_t first, shardc_error *e
         uint32_t missing = 0;
         for (uint32_t r = first; r < m->size; r++)
             missing += r != m->rank && m->sockets[r] < 0;
-        if (missing == 0)
+        if (missing == 0 && m->decided_ms == 0)
             return SHARDC_OK;
         if (sc_meet_left_ms(m->deadline) == 0)
             return fail_absent(m, first, error);
-        if (m->refused_ms != 0 && sc_meet_now_ms() - m->refused_ms > MEET_DECIDE_MS)
+        if (m->decided_ms == 0 && m->refused_ms != 0 && sc_meet_now_ms() - m->refused_ms > MEET_DECIDE_MS)
+            m->decided_ms = sc_meet_now_ms();
+        if (m->decided_ms != 0 && sc_meet_now_ms() - m->decided_ms > MEET_VERDICT_MS)
             return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", m->refused_text);
         bool is_full = !make_room(m);
         uint32_t heard = m->stranger_count, polls = fill_polls(m, first, is_full);
-        int wait = sc_meet_left_ms(m->deadline), most = is_full ? SHORTAGE_MS : heard > 0 || m->refused_ms != 0 ? 1000 : wait;
+        int wait = sc_meet_left_ms(m->deadline), most = is_full ? SHORTAGE_MS : heard > 0 || m->refused_ms != 0 ? MEET_VERDICT_MS : wait;
         poll(m->polls, polls, wait < most ? wait : most);
         shardc_status status = check_watched(m, first, m->polls + 1 + heard, error);
         if (status != SHARDC_OK)

@@ -22,7 +22,7 @@ import threading
 import time
 
 PATIENCE = 60  # seconds after which something hangs
-SILENCE_MS = 2500
+SILENCE_MS = 8000
 MODEL = """lang 1;
 dim B = 6, S = 8, V = 258, D = 18, F = 24;
 model m {
@@ -101,8 +101,8 @@ def wait_for_lines(path, count, job):
         time.sleep(0.02)
 
 
-def find_process(program, variables, log):
-    """The process of this program whose environment has these; `log` is that of its job's rank 0."""
+def find_process(program, variables):
+    """The process of this program whose environment has these."""
     for entry in os.listdir("/proc"):
         try:
             if not entry.isdigit() or os.readlink("/proc/%s/exe" % entry) != os.path.realpath(program):
@@ -113,7 +113,7 @@ def find_process(program, variables, log):
             continue
         if all(has.get(name) == value for name, value in variables.items()):
             return int(entry)
-    raise AssertionError("no process of " + log)
+    raise AssertionError("no process of %s has %s" % (program, variables))
 
 
 def end_process(number):
@@ -180,7 +180,7 @@ class Attacks:
         arguments = self.arguments(10 ** 6 if endless else 30) + ["--state", self.path("kill%d" % trial), "--save",
                                                                   self.path("kill%d.safetensors" % trial)]
         with Port() as port:
-            job = Job(self.three, 3, port.number, arguments, env={"all": {"SHARDC_JOIN_MS": "10000"}})
+            job = Job(self.three, 3, port.number, arguments, env={"all": {"SHARDC_JOIN_MS": "15000"}})
             time.sleep(draw.uniform(0, 1.5 if endless else 0.8))
             job.ranks[lost].kill()
             self.check_lost(job.finish(), lost, endless)
@@ -346,7 +346,7 @@ class Attacks:
             threading.Thread(target=serve, args=(listener, port.number), daemon=True).start()
             if trial % 2 == 1:
                 passes.clear()
-            env = {"all": {"SHARDC_SILENCE_MS": str(SILENCE_MS), "SHARDC_JOIN_MS": "4000" if trial % 2 == 1 else "60000"},
+            env = {"all": {"SHARDC_SILENCE_MS": str(SILENCE_MS), "SHARDC_JOIN_MS": "8000" if trial % 2 == 1 else "60000"},
                    1: {"MASTER_PORT": str(listener.getsockname()[1])}}
             try:
                 job = Job(self.two, 2, port.number, self.arguments(10 ** 6), own={0: ["--log", log]}, env=env)
@@ -372,15 +372,35 @@ class Attacks:
         said = re.search(r"stopped by (\w+) after step (\d+)", results[0][1])
         check(said and said.group(1) == number.name and int(said.group(2)) == open(log).read().count("\n"), results[0][1])
         steps = int(said.group(2))
+        self.check_second_signal(trial)
         with Port() as port:
             results = Job(self.three, 3, port.number, ["train", "--data", self.path("data"), "--steps", str(steps + 2), "--resume",
                                                        state]).finish()
         check(all(code == 0 for code, _, _ in results) and "%d steps" % (steps + 2) in results[0][1], results)
 
+    def check_second_signal(self, trial):
+        """Another rank is stopped meanwhile, so that the first signal cannot have ended the run."""
+        log = self.path("second%d.log" % trial)
+        with Port() as port:
+            job = Job(self.three, 3, port.number, self.arguments(10 ** 6), own={0: ["--log", log]})
+            wait_for_lines(log, 2, job)
+            job.ranks[1].send_signal(signal.SIGSTOP)
+            time.sleep(0.3)
+            job.ranks[0].send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            job.ranks[0].send_signal(signal.SIGINT)
+            job.ranks[0].wait(PATIENCE)
+            job.ranks[1].send_signal(signal.SIGCONT)
+            results = job.finish()
+        check(results[0][0] == -signal.SIGINT, "a second signal does not end rank 0 at once", results[0])
+        for rank in (1, 2):
+            check(results[rank][0] == 7 and "rank 0 is lost" in results[rank][2], results[rank])
+
     def mpi(self, trial):
         """Under mpirun: a rank that is stopped, a mixture of options, a signal to one rank."""
         log = self.path("mpi%d.log" % trial)
-        variables = dict(os.environ, OMP_NUM_THREADS="1", SHARDC_SILENCE_MS="6000", SHARDC_MODULES=self.modules,
+        variables = dict(os.environ, OMP_NUM_THREADS="1", SHARDC_SILENCE_MS=str(SILENCE_MS), SHARDC_MODULES=self.modules,
+                         SHARDC_TEST_TRIAL=str(trial),
                          OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         common = [self.two, "train", "--data", self.path("data"), "--steps", "1000000"]
         own = [["--log", log], ["--seed", "7"] if trial == 1 else []]
@@ -390,7 +410,7 @@ class Attacks:
         try:
             if trial != 1:
                 wait_for_lines(log, 1, argparse.Namespace(ranks=[process]))
-                victim = find_process(self.two, {"OMPI_COMM_WORLD_RANK": "1", "SHARDC_MODULES": self.modules}, log)
+                victim = find_process(self.two, {"OMPI_COMM_WORLD_RANK": "1", "SHARDC_TEST_TRIAL": str(trial)})
                 os.kill(victim, signal.SIGSTOP if trial == 0 else signal.SIGTERM)
             out, err = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
@@ -450,7 +470,7 @@ class Attacks:
             if names and name not in names:
                 continue
             begin = time.monotonic()
-            with concurrent.futures.ThreadPoolExecutor(1 if name in ("neighbour", "mpi") else 4) as pool:
+            with concurrent.futures.ThreadPoolExecutor(1 if name == "neighbour" else 8 if name == "mixture" else 4) as pool:
                 tries = [pool.submit(getattr(self, name), trial) for trial in range(count)]
                 wrong = []
                 for trial, one in enumerate(tries):
@@ -470,7 +490,7 @@ def main():
     parser.add_argument("shardc")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--trials", type=int, default=16, help="kills")
+    parser.add_argument("--trials", type=int, default=12, help="kills")
     options = parser.parse_args()
     attacks = Attacks(os.path.abspath(options.shardc), options.seed, options.trials)
     try:

@@ -1,5 +1,5 @@
 /* Ranks that are processes, of which one is killed or stopped at a random moment: all others end, with one line that names the rank and the
- * call that they were in; of those that are stopped, half without any deadline. `test_lost_rank 500` makes as many trials; `test_lost_rank
+ * call that they were in; of those that are stopped, some without any deadline. `test_lost_rank 500` makes as many trials; `test_lost_rank
  * cuda 50` on cards with NCCL (stand-ins of both), where nobody is in a call of the communicator. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +19,7 @@ enum {
     MOST_RANKS = 4,
     AT_ONCE = 8, /* worlds: most of the time they wait */
     STOP_DEADLINE_MS = 3000,
+    SILENCE_MS = 8000,        /* where there is no deadline */
     KILL_DEADLINE_MS = 60000, /* a rank that dies is not found by the deadline */
     PATIENCE_MS = 30000,
     EXIT_ERROR = 9
@@ -47,7 +48,7 @@ static uint64_t now_us(void)
 static void be_worker(const shardc_executable *program, uint32_t deadline_ms, bool has_no_deadline, int out)
 {
     char silence[16];
-    snprintf(silence, sizeof silence, "%u", deadline_ms / 2);
+    snprintf(silence, sizeof silence, "%u", (unsigned)SILENCE_MS);
     if (has_no_deadline)
         setenv("SHARDC_SILENCE_MS", silence, 1);
     static float x[STEP_BATCHES * STEP_ROWS * STEP_D];
@@ -97,7 +98,7 @@ static void begin(trial *t, uint64_t seed, const shardc_executable *const *progr
         t->ranks[r] = fork_rank(r, t->size, port);
         if (t->ranks[r] == 0) {
             close(ends[0]);
-            be_worker(programs[t->size], t->stops ? STOP_DEADLINE_MS : KILL_DEADLINE_MS, t->stops && draw(seed, 4, 2) == 1, ends[1]);
+            be_worker(programs[t->size], t->stops ? STOP_DEADLINE_MS : KILL_DEADLINE_MS, t->stops && draw(seed, 4, 4) == 1, ends[1]);
         }
         close(ends[1]);
         t->pipes[r] = ends[0];
