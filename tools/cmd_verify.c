@@ -102,6 +102,7 @@ static void print_compiled_json(const sc_context *context, const sc_compiled_res
     json_object_set_new(root, "compared", json_integer(result->states + result->outputs));
     json_object_set_new(root, "limits", json_integer(result->limits));
     json_object_set_new(root, "undecided", json_integer(result->undecided));
+    json_object_set_new(root, "redrawn", json_integer(result->redrawn));
     json_object_set_new(root, "ranks", json_integer((json_int_t)result->ranks));
     json_object_set_new(root, "max_error", sc_number_json(result->max_error));
     json_object_set_new(root, "max_relative_error", sc_number_json(result->max_relative_error));
@@ -125,6 +126,8 @@ static void print_compiled_text(sc_context *context, const sc_compiled *c, const
         sc_strbuf_printf(out, "; largest error %.2g%s%s, %.2g of what is allowed; %u undecided\n", result->max_relative_error,
                          result->worst == 0 ? "" : " in ", result->worst == 0 ? "" : sc_text(context, result->worst), result->max_error,
                          result->undecided);
+        if (result->redrawn > 0)
+            sc_strbuf_printf(out, "  inputs drawn again, since a decision was open within what the dtypes resolve: %u\n", result->redrawn);
         sc_strbuf_printf(out, "  the same bits again, and %s\n",
                          sc_target_is_cuda(target) ? "in a second session" : "with two threads a rank");
         sc_strbuf_printf(out, "  %llu collectives, %s sent per rank, as `comm` counts them\n", (unsigned long long)result->collectives,
