@@ -25,7 +25,7 @@ int sc_file_open(const char *path, uint64_t *out_size, const char **reason)
         return -1;
     }
     if (!S_ISREG(about.st_mode)) {
-        *reason = S_ISDIR(about.st_mode) ? "it is a folder" : not_regular;
+        *reason = S_ISDIR(about.st_mode) ? "it is a folder, not a regular file" : not_regular;
         close(file);
         return -1;
     }
@@ -105,7 +105,7 @@ static bool may_replace(const char *path, const char **reason)
     struct stat about;
     if (stat(path, &about) != 0 || S_ISREG(about.st_mode))
         return true;
-    *reason = S_ISDIR(about.st_mode) ? "it is a folder" : not_regular;
+    *reason = S_ISDIR(about.st_mode) ? "it is a folder, not a regular file" : not_regular;
     return false;
 }
 
