@@ -25,6 +25,7 @@ typedef struct sc_object {
     size_t byte_count;
     const char *path;           /* of the cache's file, whose first byte_count bytes these are; NULL: none */
     uint32_t compiled, started; /* functions that were compiled; processes that were started */
+    const char *refused;        /* why the cache is not used, in the arena; NULL: nothing is wrong with it */
 } sc_object;
 
 /* "sc_k_" and the hash of a function's text as emitted under the name SC_OBJECT_NAME without comments. */

@@ -6,6 +6,7 @@
 #include "codegen/emit_cuda.h"
 #include "codegen/lower.h"
 #include "codegen/program_internal.h"
+#include "ir/expand.h"
 
 bool sc_generator_is_cuda(const sc_generator *g)
 {
@@ -153,17 +154,33 @@ void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_imag
     instr->params = k->params.data;
 }
 
-/* The input whose elements the value's are; NULL: it is computed. */
-static sc_image_value *input_behind(sc_generator *g, sc_value value)
+/* ---- what is known of inputs before anything runs ---- */
+
+/* The same elements under another name, in another place, or as wider integers. */
+static bool is_same_elements(const sc_module *m, const sc_op *op, uint32_t result)
 {
+    uint32_t traits = sc_op_traits(op);
+    if ((traits & SC_NAMESAKE) == 0 || result >= op->operand_count)
+        return false;
+    const sc_dtype_row *from = &sc_dtypes[sc_type_of(m, op->operands[result])->dtype],
+                       *to = &sc_dtypes[sc_type_of(m, op->first_result)->dtype];
+    return (traits & SC_CONVERTS) == 0 || (from->kind == SC_DTYPE_INT && to->kind == SC_DTYPE_INT && from->bytes <= to->bytes);
+}
+
+/* The input whose elements the value's are, and what they may be besides; NULL: the value is computed. */
+static sc_image_value *input_behind(sc_generator *g, sc_value value, bool *may_ignore, double *ignore)
+{
+    *may_ignore = false;
     for (;;) {
         const sc_op *op = sc_op_at(g->m, sc_def(g->m, value));
-        uint32_t traits = sc_op_traits(op);
-        if ((traits & SC_FROM_OUTSIDE) != 0)
+        if ((sc_op_traits(op) & SC_FROM_OUTSIDE) != 0)
             break;
-        if ((traits & SC_NAMESAKE) == 0 || (traits & SC_CONVERTS) != 0 || value - op->first_result >= op->operand_count)
+        if (!*may_ignore && sc_is_ignoring(g->m, op, &value, ignore))
+            *may_ignore = true;
+        else if (is_same_elements(g->m, op, value - op->first_result))
+            value = op->operands[value - op->first_result];
+        else
             return NULL;
-        value = op->operands[value - op->first_result];
     }
     for (uint32_t i = 0; i < g->inputs.count; i++) {
         if (g->inputs.data[i].buffer == g->place[value].buffer)
@@ -172,13 +189,20 @@ static sc_image_value *input_behind(sc_generator *g, sc_value value)
     return NULL;
 }
 
-/* What the kernel checks of an input the session checks before anything runs. */
+/* What the kernel checks of an input the session checks before anything runs. What one reader ignores, another may refuse. */
 static void limit_inputs(sc_generator *g, const sc_lowered *lowered)
 {
     for (uint32_t i = 0; i < lowered->ids.count; i++) {
-        sc_image_value *input = input_behind(g, lowered->ids.data[i].value);
-        if (input != NULL && (input->below == 0 || input->below > lowered->ids.data[i].below))
-            input->below = lowered->ids.data[i].below;
+        bool may_ignore;
+        double ignore = 0;
+        int64_t below = lowered->ids.data[i].below;
+        sc_image_value *input = input_behind(g, lowered->ids.data[i].value, &may_ignore, &ignore);
+        if (input == NULL)
+            continue;
+        bool is_first = input->below == 0;
+        input->may_ignore = may_ignore && (is_first || (input->may_ignore && input->ignore == (int64_t)ignore));
+        input->ignore = input->may_ignore ? (int64_t)ignore : 0;
+        input->below = is_first || below < input->below ? below : input->below;
     }
 }
 

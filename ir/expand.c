@@ -179,6 +179,21 @@ void expand_xent(sc_expand *e)
         e->results[1] = in_order_of(e, emit2(e, SC_OP_add, log_total, maximum), sc_result(e->e.m, e->e.before, 1));
 }
 
+bool sc_is_ignoring(const sc_module *m, const sc_op *op, sc_value *x, double *ignore)
+{
+    if (op->kind != SC_OP_where)
+        return false;
+    const sc_op *condition = sc_op_at(m, sc_def(m, op->operands[0])), *instead = sc_op_at(m, sc_def(m, op->operands[1]));
+    if (condition->kind != SC_OP_eq || instead->kind != SC_OP_constant || sc_op_number(instead, SC_ATTR_value, -1) != 0)
+        return false;
+    const sc_op *second = sc_op_at(m, sc_def(m, condition->operands[1]));
+    if (second->kind != SC_OP_constant || condition->operands[0] != op->operands[2])
+        return false;
+    *x = op->operands[2];
+    *ignore = sc_op_number(second, SC_ATTR_value, 0);
+    return true;
+}
+
 /* A dim of the expansion's own, named after the one it comes from. */
 static sc_dim fresh_dim(sc_expand *e, sc_dim like, const char *suffix)
 {

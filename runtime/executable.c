@@ -111,8 +111,7 @@ const char *shardc_executable_facts(const shardc_executable *program)
     return program->image->facts;
 }
 
-static void describe(const sc_image_tensor *tensor, const char *name, const char *kind, int32_t batch_dim, int64_t below,
-                     shardc_tensor_info *out)
+static void describe(const sc_image_tensor *tensor, const char *name, const char *kind, shardc_tensor_info *out)
 {
     *out = (shardc_tensor_info){.name = name,
                                 .kind = kind,
@@ -120,8 +119,7 @@ static void describe(const sc_image_tensor *tensor, const char *name, const char
                                 .rank = tensor->rank,
                                 .count = 1,
                                 .local_count = 1,
-                                .batch_dim = batch_dim,
-                                .below = below,
+                                .batch_dim = -1,
                                 .is_pending = tensor->pending != SC_IMAGE_WHOLE,
                                 .tensor = tensor};
     for (uint32_t i = 0; i < tensor->rank; i++) {
@@ -150,7 +148,7 @@ uint32_t shardc_executable_find_state(const shardc_executable *program, const ch
 void shardc_executable_state(const shardc_executable *program, uint32_t index, shardc_tensor_info *out)
 {
     const sc_image_state *state = &program->image->states[index];
-    describe(&state->tensor, state->path, sc_state_kind_names[state->kind], -1, 0, out);
+    describe(&state->tensor, state->path, sc_state_kind_names[state->kind], out);
 }
 
 uint32_t shardc_executable_func_count(const shardc_executable *program)
@@ -185,13 +183,17 @@ uint32_t shardc_executable_output_count(const shardc_executable *program, uint32
 void shardc_executable_input(const shardc_executable *program, uint32_t func, uint32_t input, shardc_tensor_info *out)
 {
     const sc_image_value *value = &program->image->funcs[func].inputs[input];
-    describe(&value->tensor, value->name, "input", value->batch_dim, value->below, out);
+    describe(&value->tensor, value->name, "input", out);
+    out->batch_dim = value->batch_dim;
+    out->below = value->below;
+    out->may_ignore = value->may_ignore;
+    out->ignore = value->ignore;
 }
 
 void shardc_executable_output(const shardc_executable *program, uint32_t func, uint32_t output, shardc_tensor_info *out)
 {
     const sc_image_value *value = &program->image->funcs[func].outputs[output];
-    describe(&value->tensor, value->name, "output", -1, 0, out);
+    describe(&value->tensor, value->name, "output", out);
 }
 
 uint32_t shardc_executable_call_count(const shardc_executable *program)

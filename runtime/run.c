@@ -86,7 +86,8 @@ static shardc_status check_values(const sc_image_value *input, const sc_whole *w
         return SHARDC_OK;
     for (uint64_t i = 0; i < count; i++) {
         double value = sc_element_load(whole->element, whole->data, i);
-        bool is_in_range = input->below == 0 || (value >= 0 && value < (double)input->below);
+        bool is_in_range =
+            input->below == 0 || (value >= 0 && value < (double)input->below) || (input->may_ignore && value == (double)input->ignore);
         if (is_in_range && sc_element_store(element, &stored, 0, value))
             continue;
         describe_place(input, whole, (int64_t)i, place, sizeof place);

@@ -25,7 +25,7 @@ int sc_file_open(const char *path, uint64_t *out_size, const char **reason)
         return -1;
     }
     if (!S_ISREG(about.st_mode)) {
-        *reason = S_ISDIR(about.st_mode) ? "it is a folder" : not_regular;
+        *reason = S_ISDIR(about.st_mode) ? "it is a folder, not a regular file" : not_regular;
         close(file);
         return -1;
     }
@@ -51,12 +51,9 @@ bool sc_file_read_at(int file, void *out, size_t size, uint64_t offset, const ch
     return true;
 }
 
-char *sc_file_read(const char *path, uint64_t most, size_t *out_size, const char **reason)
+/* Closes the file. */
+static char *read_whole(int file, uint64_t size, uint64_t most, size_t *out_size, const char **reason)
 {
-    uint64_t size = 0;
-    int file = sc_file_open(path, &size, reason);
-    if (file < 0)
-        return NULL;
     bool fits = size <= most && size < SIZE_MAX;
     char *bytes = fits ? malloc((size_t)size + 1) : NULL;
     if (bytes == NULL)
@@ -70,6 +67,28 @@ char *sc_file_read(const char *path, uint64_t most, size_t *out_size, const char
         bytes[size] = 0;
     *out_size = (size_t)size;
     return bytes;
+}
+
+char *sc_file_read(const char *path, uint64_t most, size_t *out_size, const char **reason)
+{
+    uint64_t size = 0;
+    int file = sc_file_open(path, &size, reason);
+    return file < 0 ? NULL : read_whole(file, size, most, out_size, reason);
+}
+
+char *sc_file_read_own(const char *path, uint64_t most, size_t *out_size, const char **reason)
+{
+    uint64_t size = 0;
+    struct stat about;
+    int file = sc_file_open(path, &size, reason);
+    bool is_own = file >= 0 && fstat(file, &about) == 0 && (about.st_uid == geteuid() || about.st_uid == 0) && (about.st_mode & 022) == 0;
+    if (is_own)
+        return read_whole(file, size, most, out_size, reason);
+    if (file >= 0) {
+        *reason = "others may write it";
+        close(file);
+    }
+    return NULL;
 }
 
 /* ---- writing ---- */
@@ -86,7 +105,7 @@ static bool may_replace(const char *path, const char **reason)
     struct stat about;
     if (stat(path, &about) != 0 || S_ISREG(about.st_mode))
         return true;
-    *reason = S_ISDIR(about.st_mode) ? "it is a folder" : not_regular;
+    *reason = S_ISDIR(about.st_mode) ? "it is a folder, not a regular file" : not_regular;
     return false;
 }
 

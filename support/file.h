@@ -15,6 +15,9 @@ bool sc_file_read_at(int file, void *out, size_t size, uint64_t offset, const ch
 /* All of a regular file of at most `most` bytes, malloc'd, with a 0 behind it; NULL with *reason. */
 char *sc_file_read(const char *path, uint64_t most, size_t *out_size, const char **reason);
 
+/* The same of a file that nobody but the user and root may write. */
+char *sc_file_read_own(const char *path, uint64_t most, size_t *out_size, const char **reason);
+
 /* A file under way: beside its place, under a name of its own that nobody can guess, new. */
 typedef struct sc_file_writing {
     FILE *file;

@@ -401,6 +401,8 @@ static void code_value(codec *c, sc_image_value *value)
     code_u32(c, &value->buffer);
     code_i32(c, &value->batch_dim);
     code_i64(c, &value->below);
+    CODE_BOOL(c, value->may_ignore);
+    code_i64(c, &value->ignore);
 }
 
 static void code_func(codec *c, sc_image_func *func)

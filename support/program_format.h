@@ -227,6 +227,8 @@ typedef struct sc_image_value {
     uint32_t buffer;
     int32_t batch_dim; /* of an input: the dim that micro-batches split: a step is given as many times its size as it has; -1: none */
     int64_t below;     /* of an input that ids come from: each is at least 0 and less than this; 0: any value will do */
+    bool may_ignore;   /* or it is `ignore`, which stands for no id */
+    int64_t ignore;
 } sc_image_value;
 
 typedef struct sc_image_func {

@@ -70,8 +70,10 @@ typedef struct shardc_tensor_info {
     int64_t count, local_count; /* elements: of the whole, of a rank */
     int32_t batch_dim;          /* of an input: the dim that micro-batches split, or -1 */
     int64_t below;              /* of an input of ids: each is at least 0 and less than this; 0: nothing is known of its values */
-    bool is_pending;            /* ranks hold terms of a reduction; values cross the interface reduced */
-    const void *tensor;         /* for shardc_tensor_shard */
+    bool may_ignore;            /* or the id is `ignore`, which stands for none */
+    int64_t ignore;
+    bool is_pending;    /* ranks hold terms of a reduction; values cross the interface reduced */
+    const void *tensor; /* for shardc_tensor_shard */
 } shardc_tensor_info;
 
 SHARDC_API uint32_t shardc_executable_state_count(const shardc_executable *program);

@@ -131,6 +131,16 @@ static bool open_feeds(training *t)
     return sc_feed_open(context, &t->facts->entry, &held_out, SC_FEED_AS_STORED, &t->held_out);
 }
 
+/* By what the program says of its inputs: the step's own, and those of the forward function. */
+static bool limit_feeds(training *t)
+{
+    const sc_machine *machine = t->machine;
+    uint32_t micro = t->facts->train.micro, forward = t->facts->entry.func;
+    bool ok = micro >= machine->func_count || sc_feed_limit_to(t->context, &machine->funcs[micro], &t->feed);
+    return ok && (t->options.eval_data == NULL || forward >= machine->func_count ||
+                  sc_feed_limit_to(t->context, &machine->funcs[forward], &t->held_out));
+}
+
 /* What cannot be written at the end is said at the beginning. */
 static bool check_outputs(training *t)
 {
@@ -172,8 +182,8 @@ static bool evaluate(training *t, uint64_t step)
             return false;
         if (t->stopped_by != 0)
             return true;
-        sc_feed_batch(&t->held_out, batch);
-        if (!sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &total, &weight))
+        if (!sc_feed_batch(t->context, &t->held_out, batch) ||
+            !sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &total, &weight))
             return false;
         totals += total;
         weights += weight;
@@ -187,8 +197,8 @@ static bool do_step(training *t, uint64_t tokens)
 {
     sc_train_record *record = &t->last;
     double begin = sc_seconds();
-    sc_feed_batch(&t->feed, sc_trainer_steps(t->trainer));
-    if (!sc_trainer_step(t->trainer, t->feed.arrays, t->feed.count, &record->result))
+    if (!sc_feed_batch(t->context, &t->feed, sc_trainer_steps(t->trainer)) ||
+        !sc_trainer_step(t->trainer, t->feed.arrays, t->feed.count, &record->result))
         return false;
     record->step = sc_trainer_steps(t->trainer);
     record->tokens = tokens;
@@ -309,6 +319,8 @@ static bool prepare(training *t, sc_open_machine *open, void *user)
     sc_machine *machine = open(user);
     t->machine = machine;
     t->writes = machine != NULL && machine->is_first;
+    if (machine != NULL && !limit_feeds(t))
+        return false;
     t->trainer = machine == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, machine);
     if (t->trainer == NULL || (o->resume != NULL && !sc_train_state_restore(t->context, o->resume, &t->saved, t->trainer)))
         return false;
