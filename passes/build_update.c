@@ -2,13 +2,15 @@
  *
  *   weight = the number that the objective is divided by, over all micro-batches; 0 makes the loss and every gradient 0
  *   norm   = sqrt(sum of squares of all gradients), each element once
- *   p, state = one step of the parameter's optimizer with gradient x min(1, clip / (norm + 1e-6)) / weight
+ *   p, state = one step of the parameter's optimizer with gradient x min(1, clip / (norm + 1e-6)) / weight, where loss and norm are finite;
+ *              else as they were
  *
  * Everything that changes from step to step is a scalar state (optimizer0.lr ..). Formulas: Kingma and Ba, "Adam", ICLR 2015, algorithm 1;
  * Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2; Chen et al., "Symbolic discovery of
  * optimization algorithms", 2023, algorithm 2 (Lion); momentum and Nesterov as Sutskever et al., ICML 2013, in the form that
  * torch.optim.SGD documents; clipping as torch.nn.utils.clip_grad_norm_ documents.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "ir/emit.h"
@@ -17,15 +19,23 @@
 /* Scalars of a group that are computed from others, once. */
 enum { FACTOR_REST1 = SC_SCALAR_COUNT, FACTOR_REST2, FACTOR_KEPT, FACTOR_GRADIENT, FACTOR_COUNT };
 
+enum { MAX_READ = 4 }; /* a parameter, its master copy and two moments */
+
 typedef struct update {
     sc_emitter e;
     sc_train_step *step;
     const sc_training *training;
-    const sc_trained_param *param;        /* being stepped */
+    const sc_trained_param *param;   /* being stepped */
+    const sc_trained_param *read_of; /* the parameter whose values have been read */
+    struct {
+        sc_sym name;
+        sc_value value;
+    } read[MAX_READ]; /* of it, of the parameter itself and of its state: each is read once */
+    uint32_t read_count;
     sc_value (*scalars)[FACTOR_COUNT][2]; /* by group and scalar or factor, in f32 and f64; SC_NONE until made */
     sc_value *written;                    /* by trained parameter: its new value; written last, so that they can travel together */
     sc_value scale, norm;                 /* what gradients are multiplied by; their norm before clipping, after scaling */
-    sc_value taken;                       /* whether this step changes anything: a bool scalar; SC_NONE: every step does */
+    sc_value taken;                       /* whether this step changes anything: a bool scalar */
     sc_sym phases[2];
     uint32_t phase; /* of what is emitted: 0 update, 1 backward (the reductions of gradients) */
 } update;
@@ -50,28 +60,48 @@ static void write_state(update *u, sc_sym name, sc_value value)
     u->e.made(&u->e, sc_op_new(u->e.m, u->e.func, SC_NONE, SC_OP_state_write, &value, 1, &attr, 1, NULL, 0, SC_NONE));
 }
 
+/* What a step reads of its parameter under this name; SC_NONE: not yet. */
+static sc_value *known_read(update *u, sc_sym name)
+{
+    if (u->read_of != u->param)
+        u->read_count = 0;
+    u->read_of = u->param;
+    for (uint32_t i = 0; i < u->read_count; i++) {
+        if (u->read[i].name == name)
+            return &u->read[i].value;
+    }
+    assert(u->read_count < MAX_READ);
+    u->read[u->read_count].name = name;
+    u->read[u->read_count].value = SC_NONE;
+    return &u->read[u->read_count++].value;
+}
+
 static sc_value named_state(update *u, const char *suffix, sc_dtype dtype)
 {
     sc_module *m = u->e.m;
     sc_type_info type = m->types.data[m->state.data[u->param->state].type];
     type.dtype = dtype;
     sc_sym name = sc_state_name_of(m, u->param->state, suffix);
+    sc_value *known = known_read(u, name);
+    if (*known != SC_NONE)
+        return *known;
     sc_step_state(m, u->step, name, SC_STATE_OPT, &type, u->param->state);
-    return read_state(u, name, &type);
+    return *known = read_state(u, name, &type);
 }
 
 /* The new value, or the old one in a step that is not taken. */
 static sc_value if_taken(update *u, sc_value value, sc_value old)
 {
-    return u->taken == SC_NONE ? value : sc_make_where(&u->e, u->taken, value, old);
+    return sc_make_where(&u->e, u->taken, value, old);
 }
 
-static void write_named(update *u, const char *suffix, sc_value value)
+/* Gives what is written. */
+static sc_value write_named(update *u, const char *suffix, sc_value value)
 {
     sc_value rounded = sc_make_cast(&u->e, value, u->param->opt);
-    if (u->taken != SC_NONE)
-        rounded = if_taken(u, rounded, named_state(u, suffix, u->param->opt));
+    rounded = if_taken(u, rounded, named_state(u, suffix, u->param->opt));
     write_state(u, sc_state_name_of(u->e.m, u->param->state, suffix), rounded);
+    return rounded;
 }
 
 /* A scalar of the parameter's group. */
@@ -275,8 +305,10 @@ static sc_value read_stored(update *u)
 {
     sc_module *m = u->e.m;
     const sc_type_info type = m->types.data[m->state.data[u->param->state].type];
-    sc_attr attr = sc_attr_text(SC_ATTR_name, m->state.data[u->param->state].path);
-    return sc_make_as(&u->e, SC_OP_param, NULL, 0, &attr, 1, &type);
+    sc_sym name = m->state.data[u->param->state].path;
+    sc_attr attr = sc_attr_text(SC_ATTR_name, name);
+    sc_value *known = known_read(u, name);
+    return *known != SC_NONE ? *known : (*known = sc_make_as(&u->e, SC_OP_param, NULL, 0, &attr, 1, &type));
 }
 
 /* The value that is stepped: the master copy where the optimizer keeps a wider one. */
@@ -290,13 +322,14 @@ static sc_value read_param(update *u, bool *master)
     return read_stored(u);
 }
 
-/* Where the new value is gathered for ranks that hold more of the parameter than of its optimizer state. */
-static void write_param(update *u, sc_value x)
+/* Where the new value is gathered for ranks that hold more of the parameter than of its optimizer state. Of a master copy x is what was
+ * written: the old value, where the step is not taken, and then the parameter is its rounding as before. */
+static void write_param(update *u, sc_value x, bool master)
 {
     sc_module *m = u->e.m;
     const sc_state *state = &m->state.data[u->param->state];
     x = sc_make_cast(&u->e, x, m->types.data[state->type].dtype);
-    if (u->taken != SC_NONE)
+    if (!master)
         x = if_taken(u, x, read_stored(u));
     sc_attr bucket = sc_attr_int(SC_ATTR_bucket, 1);
     x = sc_make_value(&u->e, SC_OP_use, &x, 1, &bucket, 1);
@@ -316,8 +349,8 @@ static void step_param(update *u, sc_value gradient)
     sc_value x = sc_make_cast(&u->e, read_param(u, &master), dtype);
     x = steps[u->training->groups.data[u->param->group].kind](u, x, g, dtype);
     if (master)
-        write_named(u, "master", x);
-    write_param(u, x);
+        x = write_named(u, "master", x);
+    write_param(u, x, master);
 }
 
 /* ---- the function ---- */
@@ -380,13 +413,20 @@ static void finish_objective(update *u, sc_value squares, uint32_t result_count,
     u->norm = mul(u, sc_make1(&u->e, SC_OP_sqrt, squares), u->scale);
 }
 
+/* Whether loss and norm are finite: else nothing changes, so that one bad batch spoils no parameter. */
+static void find_taken(update *u, sc_value loss)
+{
+    sc_emitter *e = &u->e;
+    sc_value difference = add(u, sub(u, loss, loss), sub(u, u->norm, u->norm)); /* inf - inf is NaN, as is NaN - NaN */
+    u->taken = sc_make2(e, SC_OP_eq, difference, sc_make_constant(e, 0, sc_type_of(e->m, difference)->dtype));
+}
+
 /* Half the scale after an overflow, twice after a while without. */
 static void step_scaling(update *u)
 {
     sc_emitter *e = &u->e;
     sc_module *m = e->m;
-    sc_value zero = sc_make_constant(e, 0, SC_DTYPE_f64), difference = sub(u, u->norm, u->norm);
-    u->taken = sc_make2(e, SC_OP_eq, difference, sc_make_constant(e, 0, sc_type_of(m, difference)->dtype)); /* inf - inf is NaN */
+    sc_value zero = sc_make_constant(e, 0, SC_DTYPE_f64);
     sc_value scale = sc_read_scaling(e, u->step, SC_SCALE_STATE, SC_SCALE_INITIAL);
     sc_value good = sc_make_plus(e, sc_read_scaling(e, u->step, SC_SCALE_GOOD_STATE, 0), 1);
     sc_value count = sc_read_scaling(e, u->step, SC_SCALE_TAKEN_STATE, 0);
@@ -434,6 +474,7 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
     }
     finish_objective(&u, all_squares(&u, gradients), result_count, &results[count++]);
     results[count++] = u.norm;
+    find_taken(&u, results[0]);
     if (step->scales) {
         step_scaling(&u);
         results[count++] = u.taken;

@@ -24,7 +24,6 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
 /* Dynamic loss scaling, state of the step: the scale, steps since it last changed, steps taken in all. Micikevicius et al., "Mixed
  * precision training", ICLR 2018, section 3.2; factors and interval as torch.amp.GradScaler documents them. */
 enum { SC_SCALE_INITIAL = 65536, SC_SCALE_INTERVAL = 2000 };
-#define SC_SCALE_STATE "scaling.scale"
 #define SC_SCALE_GOOD_STATE "scaling.good"
 /* One of them, read at the end of a function. */
 sc_value sc_read_scaling(sc_emitter *e, sc_train_step *step, const char *name, double initial);

@@ -6,6 +6,7 @@
 #ifndef SHARDC_RUNTIME_SAFETENSORS_H
 #define SHARDC_RUNTIME_SAFETENSORS_H
 
+#include "runtime/durable.h"
 #include "runtime/element.h"
 
 typedef struct sc_safetensors sc_safetensors;
@@ -74,9 +75,31 @@ typedef struct sc_safetensors_pair {
 } sc_safetensors_pair;
 
 /* Writes the items in their order, with `metadata` as __metadata__ when there is any. The file appears under `path` complete or not at
- * all: it is written under another name beside it, synced and renamed. The header is padded so that the data starts at a multiple of 8.
- * Returns false with `error` filled; a file that stood at `path` is then as it was. */
+ * all (sc_replacement). The header is padded so that the data starts at a multiple of 8. Returns false with `error` filled; a file that
+ * stood at `path` is then as it was. */
 bool sc_safetensors_write(const char *path, const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata,
                           size_t metadata_count, sc_safetensors_error *error);
+
+/* The same a tensor at a time, for values that are not in memory together: create, then add for each item, then end. */
+typedef struct sc_safetensors_writer {
+    sc_replacement file;
+    const char *path;
+    const sc_safetensors_item *items;
+    size_t next;
+    bool good;
+    sc_safetensors_error *error;
+} sc_safetensors_writer;
+
+/* Items, path and error outlive the writer. False: there is nothing to end. */
+bool sc_safetensors_create(sc_safetensors_writer *out, const char *path, const sc_safetensors_item *items, size_t item_count,
+                           const sc_safetensors_pair *metadata, size_t metadata_count, sc_safetensors_error *error);
+/* The next item: its bytes, or NULL: its `values`. */
+void sc_safetensors_add(sc_safetensors_writer *writer, const void *raw);
+/* `keep`: every item was added. */
+bool sc_safetensors_end(sc_safetensors_writer *writer, bool keep);
+
+/* All of a file before its tensors' bytes, which follow in the items' order; malloc'd. */
+char *sc_safetensors_header(const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata, size_t metadata_count,
+                            size_t *out_length, sc_safetensors_error *error);
 
 #endif

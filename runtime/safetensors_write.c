@@ -2,14 +2,10 @@
 #include "runtime/safetensors_internal.h"
 #include "support/json.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { CHUNK = 8192 }; /* elements converted at a time */
 
@@ -88,76 +84,28 @@ static char *header_text(const sc_safetensors_item *items, size_t item_count, co
     return text;
 }
 
-static bool write_header(FILE *file, const char *text)
+char *sc_safetensors_header(const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata, size_t metadata_count,
+                            size_t *out_length, sc_safetensors_error *error)
 {
+    char *text = header_text(items, item_count, metadata, metadata_count, error);
+    if (text == NULL)
+        return NULL;
     size_t length = strlen(text), padding = (8 - length % 8) % 8;
     uint64_t total = length + padding;
-    return fwrite(&total, sizeof total, 1, file) == 1 && fwrite(text, 1, length, file) == length &&
-           fwrite("       ", 1, padding, file) == padding;
+    char *header = malloc(sizeof total + length + padding);
+    if (header != NULL) {
+        memcpy(header, &total, sizeof total);
+        memcpy(header + sizeof total, text, length);
+        memset(header + sizeof total + length, ' ', padding);
+    } else {
+        sc_safetensors_report(error, "out of memory");
+    }
+    free(text);
+    *out_length = sizeof total + length + padding;
+    return header;
 }
 
-static bool write_values(FILE *file, const sc_safetensors_item *item, uint64_t count, sc_safetensors_error *error)
-{
-    size_t size = sc_element_size(item->element);
-    uint64_t chunk[CHUNK];
-    for (uint64_t done = 0; done < count;) {
-        uint64_t now = count - done < CHUNK ? count - done : CHUNK;
-        for (uint64_t i = 0; i < now; i++) {
-            if (!sc_element_store(item->element, chunk, i, item->values[done + i])) {
-                sc_safetensors_report(error, "tensor '%.200s': element %" PRIu64 " is %.17g, which is no %s", item->name, done + i,
-                                      item->values[done + i], sc_element_name(item->element));
-                return false;
-            }
-        }
-        if (fwrite(chunk, size, now, file) != now)
-            return false;
-        done += now;
-    }
-    return true;
-}
-
-static bool write_item(FILE *file, const sc_safetensors_item *item, sc_safetensors_error *error)
-{
-    uint64_t count = 0, bytes = 0;
-    sc_safetensors_size(item->element, item->rank, item->shape, &count, &bytes);
-    if (bytes == 0)
-        return true;
-    return item->raw != NULL ? fwrite(item->raw, 1, bytes, file) == bytes : write_values(file, item, count, error);
-}
-
-/* A new file beside `path`, with the permissions that a plain open would give (mkstemp's are narrower). `out_name` is the caller's. */
-static FILE *open_beside(const char *path, char **out_name)
-{
-    size_t size = strlen(path) + 48;
-    char *name = malloc(size);
-    if (name == NULL)
-        return NULL;
-    int descriptor = -1;
-    for (int try = 0; try < 100 && descriptor < 0; try++) {
-        snprintf(name, size, "%s.%ld.%d.tmp", path, (long)getpid(), try);
-        descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (descriptor < 0 && errno != EEXIST)
-            break;
-    }
-    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
-    if (file == NULL) {
-        free(name);
-        return NULL;
-    }
-    *out_name = name;
-    return file;
-}
-
-static bool write_contents(FILE *file, const char *header, const sc_safetensors_item *items, size_t item_count, sc_safetensors_error *error)
-{
-    if (!write_header(file, header))
-        return false;
-    for (size_t i = 0; i < item_count; i++) {
-        if (!write_item(file, &items[i], error))
-            return false;
-    }
-    return fflush(file) == 0 && fsync(fileno(file)) == 0;
-}
+/* ---- the file ---- */
 
 /* Renaming over a device or a pipe would replace it for everybody. */
 static bool may_replace(const char *path)
@@ -166,32 +114,76 @@ static bool may_replace(const char *path)
     return stat(path, &info) != 0 || S_ISREG(info.st_mode);
 }
 
-bool sc_safetensors_write(const char *path, const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata,
-                          size_t metadata_count, sc_safetensors_error *error)
+bool sc_safetensors_create(sc_safetensors_writer *out, const char *path, const sc_safetensors_item *items, size_t item_count,
+                           const sc_safetensors_pair *metadata, size_t metadata_count, sc_safetensors_error *error)
 {
-    uint32_t problems = error->count;
-    char *name = NULL, *header = NULL;
-    FILE *file = NULL;
-    bool done = false;
+    size_t length;
+    *out = (sc_safetensors_writer){.items = items, .path = path, .error = error};
     if (!may_replace(path)) {
         sc_safetensors_report(error, "%s: not a regular file", path);
         return false;
     }
-    header = header_text(items, item_count, metadata, metadata_count, error);
+    char *header = sc_safetensors_header(items, item_count, metadata, metadata_count, &length, error);
     if (header == NULL)
         return false;
-    file = open_beside(path, &name);
-    if (file == NULL)
-        goto done;
-    done = write_contents(file, header, items, item_count, error);
-    done = fclose(file) == 0 && done;
-    done = done && rename(name, path) == 0;
-    if (!done)
-        (void)unlink(name);
-done:
-    if (!done && error->count == problems)
-        sc_safetensors_report(error, "%s: cannot be written: %s", path, strerror(errno));
-    free(name);
+    out->good = sc_replacement_begin(&out->file, path, sizeof(uint64_t), "{\"");
+    if (out->good)
+        sc_durable_add(&out->file.file, header, length);
+    else
+        sc_safetensors_report(error, "%s: cannot be written: %s", path, strerror(out->file.file.reason));
     free(header);
-    return done;
+    return out->good;
+}
+
+/* The item's `values` as its element, a chunk at a time. */
+static bool add_values(sc_safetensors_writer *writer, const sc_safetensors_item *item, uint64_t count)
+{
+    size_t size = sc_element_size(item->element);
+    uint64_t chunk[CHUNK];
+    for (uint64_t done = 0; done < count;) {
+        uint64_t now = count - done < CHUNK ? count - done : CHUNK;
+        for (uint64_t i = 0; i < now; i++) {
+            if (!sc_element_store(item->element, chunk, i, item->values[done + i])) {
+                sc_safetensors_report(writer->error, "tensor '%.200s': element %" PRIu64 " is %.17g, which is no %s", item->name, done + i,
+                                      item->values[done + i], sc_element_name(item->element));
+                return false;
+            }
+        }
+        sc_durable_add(&writer->file.file, chunk, size * now);
+        done += now;
+    }
+    return true;
+}
+
+void sc_safetensors_add(sc_safetensors_writer *writer, const void *raw)
+{
+    const sc_safetensors_item *item = &writer->items[writer->next++];
+    uint64_t count = 0, bytes = 0;
+    sc_safetensors_size(item->element, item->rank, item->shape, &count, &bytes);
+    if (!writer->good || bytes == 0)
+        return;
+    if (raw != NULL)
+        sc_durable_add(&writer->file.file, raw, bytes);
+    else
+        writer->good = add_values(writer, item, count);
+}
+
+bool sc_safetensors_end(sc_safetensors_writer *writer, bool keep)
+{
+    bool wanted = writer->good && keep;
+    bool done = sc_replacement_end(&writer->file, wanted);
+    if (wanted && !done)
+        sc_safetensors_report(writer->error, "%s: cannot be written: %s", writer->path, strerror(writer->file.file.reason));
+    return wanted && done;
+}
+
+bool sc_safetensors_write(const char *path, const sc_safetensors_item *items, size_t item_count, const sc_safetensors_pair *metadata,
+                          size_t metadata_count, sc_safetensors_error *error)
+{
+    sc_safetensors_writer writer;
+    if (!sc_safetensors_create(&writer, path, items, item_count, metadata, metadata_count, error))
+        return false;
+    for (size_t i = 0; i < item_count; i++)
+        sc_safetensors_add(&writer, items[i].raw);
+    return sc_safetensors_end(&writer, true);
 }

@@ -107,6 +107,13 @@ shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor 
                              shardc_error *error);
 shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
                             shardc_error *error);
+/* The shard of a rank of this process, in the state's dtype: where it lies, or brought to `room`, of sc_image_tensor_bytes. */
+shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uint32_t rank, void *room, const void **out, shardc_error *error);
+/* The other way: the caller fills what sc_session_shard_room gives, then says so. A master copy is set by itself. */
+void *sc_session_shard_room(shardc_session *session, uint32_t state, uint32_t rank, void *room);
+shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, uint32_t rank, const void *filled, shardc_error *error);
+/* Adds up the values over the processes that have the session's ranks; all of them call it. */
+shardc_status sc_session_sum(shardc_session *session, int64_t *values, uint32_t count, const char *what, shardc_error *error);
 /* Sets a state, and its master, from whole values of any element. */
 shardc_status sc_session_set_elements(shardc_session *session, uint32_t state, const void *data, sc_element element, shardc_error *error);
 /* Whether the caller's memory is of the value's size, as elements of whole->element and as many micro-batches as `whole` says: exactly,

@@ -17,48 +17,29 @@ sc_element sc_element_of_dtype(sc_dtype dtype)
 
 /* ---- rows ---- */
 
-/* The rows that whole and shard share, one after the other. Dims that are whole on both sides belong to the row. */
-typedef struct row_walk {
-    uint32_t rank; /* of the dims that are stepped through */
-    int64_t sizes[SC_IMAGE_MAX_RANK], whole_strides[SC_IMAGE_MAX_RANK], local_strides[SC_IMAGE_MAX_RANK], index[SC_IMAGE_MAX_RANK];
-    int64_t length; /* of a row */
-    int64_t whole_at, local_at;
-    bool is_done;
-} row_walk;
-
-static row_walk walk_rows(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole)
+void sc_shard_box(const sc_image_tensor *tensor, uint64_t rank, int64_t *first, int64_t *sizes)
 {
-    row_walk walk = {.rank = tensor->rank, .length = 1};
-    int64_t whole_stride = 1, local_stride = 1;
-    for (uint32_t i = tensor->rank; i-- > 0;) {
+    for (uint32_t i = 0; i < tensor->rank; i++) {
         const sc_image_dim *dim = &tensor->dims[i];
-        int64_t first = sc_image_terms_value(&dim->first, rank), left = dim->size - first;
-        bool is_split = whole != NULL && whole->batch_dim == (int32_t)i;
-        walk.sizes[i] = left < dim->local ? left : dim->local;
-        walk.is_done = walk.is_done || walk.sizes[i] <= 0;
-        walk.whole_strides[i] = whole_stride;
-        walk.local_strides[i] = local_stride;
-        walk.whole_at += (first + (is_split ? whole->batch * dim->size : 0)) * whole_stride;
-        whole_stride *= dim->size * (is_split ? whole->batches : 1);
-        local_stride *= dim->local;
+        first[i] = sc_image_terms_value(&dim->first, rank);
+        int64_t left = dim->size - first[i];
+        sizes[i] = left < 0 ? 0 : left < dim->local ? left : dim->local;
     }
-    while (walk.rank > 0 && walk.whole_strides[walk.rank - 1] == walk.length && walk.local_strides[walk.rank - 1] == walk.length)
-        walk.length *= walk.sizes[--walk.rank];
-    return walk;
 }
 
-static void next_row(row_walk *walk)
+/* The rows that whole (a) and shard (b) share. */
+static sc_rows walk_rows(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole)
 {
-    for (uint32_t i = walk->rank; i-- > 0;) {
-        walk->whole_at += walk->whole_strides[i];
-        walk->local_at += walk->local_strides[i];
-        if (++walk->index[i] < walk->sizes[i])
-            return;
-        walk->whole_at -= walk->whole_strides[i] * walk->sizes[i];
-        walk->local_at -= walk->local_strides[i] * walk->sizes[i];
-        walk->index[i] = 0;
+    int64_t first[SC_IMAGE_MAX_RANK], sizes[SC_IMAGE_MAX_RANK], whole_dims[SC_IMAGE_MAX_RANK], local[SC_IMAGE_MAX_RANK];
+    sc_shard_box(tensor, rank, first, sizes);
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        const sc_image_dim *dim = &tensor->dims[i];
+        bool is_split = whole != NULL && whole->batch_dim == (int32_t)i;
+        local[i] = dim->local;
+        whole_dims[i] = dim->size * (is_split ? whole->batches : 1);
+        first[i] += is_split ? whole->batch * dim->size : 0;
     }
-    walk->is_done = true;
+    return sc_rows_begin(tensor->rank, sizes, (sc_rows_place){whole_dims, first}, (sc_rows_place){local, NULL});
 }
 
 /* ---- elements ---- */
@@ -135,12 +116,12 @@ bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_who
         fill_neutral(tensor, local);
         return true;
     }
-    row_walk walk = walk_rows(tensor, rank, whole);
+    sc_rows walk = walk_rows(tensor, rank, whole);
     if (walk.is_done || walk.rank > 0 || walk.length * sc_dtypes[tensor->dtype].bytes < sc_image_tensor_bytes(tensor))
         memset(local, 0, (size_t)sc_image_tensor_bytes(tensor)); /* there may be padding */
-    for (; !walk.is_done; next_row(&walk)) {
-        if (!copy_row(element, local, walk.local_at, whole->element, whole->data, walk.whole_at, walk.length, bad)) {
-            *bad += walk.whole_at;
+    for (; !walk.is_done; sc_rows_next(&walk)) {
+        if (!copy_row(element, local, walk.b_at, whole->element, whole->data, walk.a_at, walk.length, bad)) {
+            *bad += walk.a_at;
             return false;
         }
     }
@@ -156,11 +137,11 @@ bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *l
 {
     sc_element element = sc_element_of_dtype(tensor->dtype);
     bool is_first = sc_image_terms_value(&tensor->part, rank) == 0;
-    for (row_walk walk = walk_rows(tensor, rank, whole); !walk.is_done; next_row(&walk)) {
-        bool ok = is_first ? copy_row(whole->element, whole->data, walk.whole_at, element, local, walk.local_at, walk.length, bad)
-                           : reduce_row(tensor->pending, whole, walk.whole_at, element, local, walk.local_at, walk.length, bad);
+    for (sc_rows walk = walk_rows(tensor, rank, whole); !walk.is_done; sc_rows_next(&walk)) {
+        bool ok = is_first ? copy_row(whole->element, whole->data, walk.a_at, element, local, walk.b_at, walk.length, bad)
+                           : reduce_row(tensor->pending, whole, walk.a_at, element, local, walk.b_at, walk.length, bad);
         if (!ok) {
-            *bad += walk.whole_at;
+            *bad += walk.a_at;
             return false;
         }
     }
@@ -170,11 +151,11 @@ bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *l
 /* Elements of a row that are drawn at once. */
 enum { DRAWN = 1024 };
 
-static void seek_row(row_walk *walk, int64_t row)
+static void seek_row(sc_rows *walk, int64_t row)
 {
     for (uint32_t i = walk->rank; i-- > 0;) {
-        walk->whole_at += row % walk->sizes[i] * walk->whole_strides[i];
-        walk->local_at += row % walk->sizes[i] * walk->local_strides[i];
+        walk->a_at += row % walk->sizes[i] * walk->a_strides[i];
+        walk->b_at += row % walk->sizes[i] * walk->b_strides[i];
         row /= walk->sizes[i];
     }
 }
@@ -197,7 +178,7 @@ bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tens
         return true;
     }
     memset(local, 0, (size_t)sc_image_tensor_bytes(tensor));
-    row_walk walk = walk_rows(tensor, rank, NULL);
+    sc_rows walk = walk_rows(tensor, rank, NULL);
     if (from->init == SC_INIT_ZEROS || walk.is_done)
         return true;
     int64_t rows = 1, parts = (walk.length + DRAWN - 1) / DRAWN;
@@ -206,10 +187,10 @@ bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tens
     bool all_fit = true;
 #pragma omp parallel for schedule(static) reduction(&& : all_fit) if (rows * walk.length > 16 * DRAWN)
     for (int64_t p = 0; p < rows * parts; p++) {
-        row_walk at = walk;
+        sc_rows at = walk;
         int64_t begin = p % parts * DRAWN, count = walk.length - begin < DRAWN ? walk.length - begin : DRAWN;
         seek_row(&at, p / parts);
-        bool fits = initialise_part(from, seed, stream, at.whole_at + begin, count, element, local, at.local_at + begin);
+        bool fits = initialise_part(from, seed, stream, at.a_at + begin, count, element, local, at.b_at + begin);
         all_fit = all_fit && fits;
     }
     return all_fit;

@@ -3,6 +3,7 @@
 #define SHARDC_RUNTIME_SHARD_H
 
 #include "runtime/element.h"
+#include "runtime/rows.h"
 #include "support/program_format.h"
 
 /* The stored element of a dtype. */
@@ -24,6 +25,9 @@ bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_who
 /* Brings the rank's shard, given by whoever is first among its replicas, into the whole; a pending reduction is done on the way, in the
  * order in which ranks come, which must be ascending. */
 bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local, const sc_whole *whole, int64_t *bad);
+
+/* Which part of the whole value the rank holds: where it begins, and its size without padding (0: only padding). */
+void sc_shard_box(const sc_image_tensor *tensor, uint64_t rank, int64_t *first, int64_t *sizes);
 
 /* Whether the rank is the first of those that hold its shard. */
 bool sc_shard_is_given(const sc_image_tensor *tensor, uint64_t rank);

@@ -154,6 +154,46 @@ shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *
     return status;
 }
 
+/* ---- shards of state ---- */
+
+shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uint32_t rank, void *room, const void **out,
+                                    shardc_error *error)
+{
+    const sc_image_state *of = &session->image->states[state];
+    sc_rank *own = &session->ranks[rank - session->first_rank];
+    *out = session->device->is_host ? sc_rank_buffer(own, of->buffer) : room;
+    if (session->device->is_host)
+        return SHARDC_OK;
+    return session->device->read(own, of->buffer, room, sc_image_tensor_bytes(&of->tensor), error);
+}
+
+void *sc_session_shard_room(shardc_session *session, uint32_t state, uint32_t rank, void *room)
+{
+    sc_rank *own = &session->ranks[rank - session->first_rank];
+    return session->device->is_host ? sc_rank_buffer(own, session->image->states[state].buffer) : room;
+}
+
+shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, uint32_t rank, const void *filled, shardc_error *error)
+{
+    const sc_image_state *of = &session->image->states[state];
+    sc_rank *own = &session->ranks[rank - session->first_rank];
+    if (session->device->is_host)
+        return SHARDC_OK;
+    return session->device->write(own, of->buffer, filled, sc_image_tensor_bytes(&of->tensor), error);
+}
+
+shardc_status sc_session_sum(shardc_session *session, int64_t *values, uint32_t count, const char *what, shardc_error *error)
+{
+    sc_comm_part part = {values, values, count, SC_DTYPE_i64};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_SUM, .part_count = 1, .parts = &part, .what = what};
+    shardc_error reason = {.status = SHARDC_OK};
+    if (session->rank_count == session->image->ranks)
+        return SHARDC_OK;
+    shardc_status status = sc_comm_run(sc_comm_world(session->ranks[0].comm), &call, &reason);
+    session->is_world_lost = session->is_world_lost || status != SHARDC_OK;
+    return status == SHARDC_OK ? SHARDC_OK : sc_fail(error, status, "%s", reason.text);
+}
+
 /* ---- state ---- */
 
 static shardc_status check_state(const shardc_session *session, uint32_t state, shardc_error *error)

@@ -87,6 +87,21 @@ void sc_report_note(sc_diag *diag, sc_loc loc, const char *format, ...)
     *sc_vec_push(diag->arena, &d->notes) = (sc_diag_note){.loc = loc, .text = text};
 }
 
+void sc_diag_append(sc_diag *diag, const sc_diag *from)
+{
+    diag->suppressed += from->suppressed;
+    diag->errors += from->errors;
+    for (uint32_t i = 0; i < from->list.count; i++) {
+        const sc_diagnostic *given = &from->list.data[i];
+        sc_diagnostic *d = sc_vec_push(diag->arena, &diag->list);
+        *d = (sc_diagnostic){.id = given->id, .loc = given->loc, .text = sc_arena_printf(diag->arena, "%s", given->text)};
+        for (uint32_t n = 0; n < given->notes.count; n++) {
+            const sc_diag_note *note = &given->notes.data[n];
+            *sc_vec_push(diag->arena, &d->notes) = (sc_diag_note){note->loc, sc_arena_printf(diag->arena, "%s", note->text)};
+        }
+    }
+}
+
 int sc_diag_exit_code(const sc_diag *diag)
 {
     static const int by_priority[] = {1, 2, 4, 7, 5, 6, 3};

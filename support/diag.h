@@ -56,6 +56,9 @@ void sc_report(sc_diag *diag, sc_diag_id id, sc_loc loc, ...) __attribute__((sen
 /* Adds a note to the newest diagnostic (ignored when that was dropped). */
 void sc_report_note(sc_diag *diag, sc_loc loc, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Adds what another list has, which may go then. */
+void sc_diag_append(sc_diag *diag, const sc_diag *from);
+
 /* What a command should exit with: 0, or of several 1 before 4 before 6 before 3, then the others. */
 int sc_diag_exit_code(const sc_diag *diag);
 

@@ -59,7 +59,8 @@ typedef enum sc_scalar {
 
 extern const char *const sc_scalar_names[SC_SCALAR_COUNT]; /* lr, momentum, .. correction2 */
 
-/* With loss scaling: the state that counts the steps that were taken. */
+/* With loss scaling: the scale, and the state that counts the steps that were taken. */
+#define SC_SCALE_STATE "scaling.scale"
 #define SC_SCALE_TAKEN_STATE "scaling.taken"
 
 /* The learning rate of step t, counted from 1. Linear warm-up from 0 to peak at t = warmup; then half a cosine, or a line, down to floor

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/shard.h"
 #include "support/hash.h"
 #include "tools/run.h"
 
@@ -52,6 +53,58 @@ static sc_array get_state(void *self, uint32_t state, shardc_error *error)
     if (array.data == NULL)
         no_memory(error);
     return array;
+}
+
+/* ---- shards: one, which is the whole; elements of the state's dtype instead of doubles ---- */
+
+static const sc_type_info *type_of(const interpreter *in, uint32_t state)
+{
+    const sc_module *m = in->modules[0];
+    return &m->types.data[m->state.data[state].type];
+}
+
+static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out)
+{
+    const sc_type_info *type = type_of(self, state);
+    (void)rank;
+    *out = (sc_shard_place){.rank = type->rank, .is_given = true};
+    for (uint32_t d = 0; d < type->rank; d++)
+        out->sizes[d] = out->local[d] = type->dims[d].size;
+}
+
+static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, const void **out, shardc_error *error)
+{
+    sc_element element = sc_element_of_dtype(type_of(self, state)->dtype);
+    sc_array array = get_state(self, state);
+    bool ok = array.data != NULL;
+    (void)rank;
+    for (int64_t i = 0; ok && i < array.count; i++)
+        ok = sc_element_store(element, room, (uint64_t)i, array.data[i]);
+    sc_array_free(&array);
+    *out = room;
+    return ok || no_memory(error);
+}
+
+static void *shard_room(void *self, uint32_t state, uint64_t rank, void *room)
+{
+    (void)self;
+    (void)state;
+    (void)rank;
+    return room;
+}
+
+static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *filled, shardc_error *error)
+{
+    interpreter *in = self;
+    sc_element element = sc_element_of_dtype(type_of(in, state)->dtype);
+    sc_array array = get_state(self, state);
+    (void)rank;
+    for (int64_t i = 0; array.data != NULL && i < array.count; i++)
+        array.data[i] = sc_element_load(element, filled, (uint64_t)i);
+    bool ok = array.data != NULL && sc_interp_set_state(in->interps[0], state, array.data);
+    sc_array_free(&array);
+    in->is_stale = true;
+    return ok || no_memory(error);
 }
 
 void sc_initial_values(const sc_module *m, uint32_t state_index, uint64_t seed, double *values)
@@ -128,7 +181,18 @@ static void free_interpreter(void *self)
     free(in);
 }
 
-static const sc_machine_verbs verbs = {set_state, get_state, initialise, set_random, run, NULL, free_interpreter};
+static const sc_machine_verbs verbs = {
+    .set_state = set_state,
+    .get_state = get_state,
+    .initialise = initialise,
+    .set_random = set_random,
+    .run = run,
+    .place = place,
+    .read_shard = read_shard,
+    .shard_room = shard_room,
+    .write_shard = write_shard,
+    .free = free_interpreter,
+};
 
 /* ---- what there is ---- */
 
@@ -179,6 +243,8 @@ static bool describe(const interpreter *in, const sc_training *training, sc_mach
     for (uint32_t s = 0; s < m->state.count; s++) {
         machine->states[s] = info_of(m, m->state.data[s].path, &m->types.data[m->state.data[s].type]);
         machine->states[s].kind = sc_state_kind_names[m->state.data[s].kind];
+        int64_t bytes = machine->states[s].count * sc_dtypes[m->types.data[m->state.data[s].type].dtype].bytes;
+        machine->room_bytes = bytes > machine->room_bytes ? bytes : machine->room_bytes;
     }
     for (uint32_t i = 0; i < m->schedule.count; i++)
         machine->calls[i] = (sc_machine_call){m->schedule.data[i].func, m->schedule.data[i].microbatch};

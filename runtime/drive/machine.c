@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/session.h"
+#include "runtime/device.h"
 
 bool sc_machine_reserve(sc_machine *machine, uint32_t states, uint32_t funcs, uint32_t calls)
 {
@@ -14,6 +14,7 @@ bool sc_machine_reserve(sc_machine *machine, uint32_t states, uint32_t funcs, ui
     machine->func_count = machine->funcs == NULL ? 0 : funcs;
     machine->call_count = calls;
     machine->micro_batches = 1;
+    machine->rank_count = machine->local_ranks = 1;
     machine->is_first = true;
     return machine->states != NULL && machine->funcs != NULL && machine->calls != NULL;
 }
@@ -150,7 +151,60 @@ static bool most(void *self, int32_t mine, int32_t *out, shardc_error *error)
     return false;
 }
 
-static const sc_machine_verbs session_verbs = {set_state, get_state, initialise, set_random, run, most, free};
+static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out)
+{
+    const sc_image_tensor *tensor = &((session_machine *)self)->session->image->states[state].tensor;
+    *out = (sc_shard_place){.rank = tensor->rank, .is_given = sc_shard_is_given(tensor, rank)};
+    sc_shard_box(tensor, rank, out->first, out->sizes);
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        out->local[i] = tensor->dims[i].local;
+}
+
+static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, const void **out, shardc_error *error)
+{
+    return sc_session_read_shard(((session_machine *)self)->session, state, (uint32_t)rank, room, out, error) == SHARDC_OK;
+}
+
+static void *shard_room(void *self, uint32_t state, uint64_t rank, void *room)
+{
+    return sc_session_shard_room(((session_machine *)self)->session, state, (uint32_t)rank, room);
+}
+
+static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *filled, shardc_error *error)
+{
+    return sc_session_write_shard(((session_machine *)self)->session, state, (uint32_t)rank, filled, error) == SHARDC_OK;
+}
+
+static bool sum(void *self, int64_t *values, uint32_t count, const char *what, shardc_error *error)
+{
+    return sc_session_sum(((session_machine *)self)->session, values, count, what, error) == SHARDC_OK;
+}
+
+static const sc_machine_verbs session_verbs = {
+    .set_state = set_state,
+    .get_state = get_state,
+    .initialise = initialise,
+    .set_random = set_random,
+    .run = run,
+    .most = most,
+    .place = place,
+    .read_shard = read_shard,
+    .shard_room = shard_room,
+    .write_shard = write_shard,
+    .sum = sum,
+    .free = free,
+};
+
+/* What a card holds comes through the host's memory, a shard at a time. */
+static int64_t room_bytes(const shardc_session *session)
+{
+    int64_t largest = 0;
+    for (uint32_t i = 0; !session->device->is_host && i < session->image->state_count; i++) {
+        int64_t bytes = sc_image_tensor_bytes(&session->image->states[i].tensor);
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
 
 static bool describe(const shardc_executable *program, sc_machine *machine)
 {
@@ -192,7 +246,10 @@ sc_machine *sc_machine_of_session(const shardc_executable *program, shardc_sessi
         sc_machine_free(machine);
         return NULL;
     }
-    shardc_session_local_ranks(session, &first);
+    machine->local_ranks = shardc_session_local_ranks(session, &first);
+    machine->first_rank = first;
+    machine->rank_count = (uint32_t)session->image->ranks;
+    machine->room_bytes = room_bytes(session);
     machine->is_first = first == 0;
     return machine;
 }

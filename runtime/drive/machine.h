@@ -5,6 +5,14 @@
 #include "shardc/runtime.h"
 #include "support/array.h"
 
+/* A rank's shard of a state: dense and row-major, `local` elements a dim; `sizes` of them, its first, are those of the whole value from
+ * `first` on, the rest is padding. */
+typedef struct sc_shard_place {
+    uint32_t rank; /* dims */
+    int64_t first[SHARDC_TENSOR_MAX_RANK], sizes[SHARDC_TENSOR_MAX_RANK], local[SHARDC_TENSOR_MAX_RANK];
+    bool is_given; /* of the ranks that hold it, this one gives it out */
+} sc_shard_place;
+
 /* What a machine does; errors are texts for the user. `self` is its own. */
 typedef struct sc_machine_verbs {
     bool (*set_state)(void *self, uint32_t state, const double *values, shardc_error *error);
@@ -18,6 +26,15 @@ typedef struct sc_machine_verbs {
     /* The largest of the numbers that the processes say which run the program together; all must ask. False: they could not be asked,
      * which is a failure and no answer. NULL: there is one process. */
     bool (*most)(void *self, int32_t mine, int32_t *out, shardc_error *error);
+    /* The shard of any rank of the program. */
+    void (*place)(void *self, uint32_t state, uint64_t rank, sc_shard_place *out);
+    /* That of a rank of this process, in the state's dtype: where it lies, or brought to `room`, of `room_bytes`. */
+    bool (*read_shard)(void *self, uint32_t state, uint64_t rank, void *room, const void **out, shardc_error *error);
+    /* Memory to fill (its own, or `room`); write_shard is told when it is full. A parameter's master copy is a state of its own here. */
+    void *(*shard_room)(void *self, uint32_t state, uint64_t rank, void *room);
+    bool (*write_shard)(void *self, uint32_t state, uint64_t rank, const void *filled, shardc_error *error);
+    /* Each value becomes the sum of those of the processes that run the program together; all call it. NULL: there is one. */
+    bool (*sum)(void *self, int64_t *values, uint32_t count, const char *what, shardc_error *error);
     void (*free)(void *self);
 } sc_machine_verbs;
 
@@ -39,8 +56,11 @@ typedef struct sc_machine {
     uint32_t state_count, func_count, call_count, micro_batches;
     shardc_tensor_info *states;
     sc_machine_func *funcs;
-    sc_machine_call *calls; /* of a step */
-    bool is_first;          /* this process prints and writes files: it is not, or is the first of, several */
+    sc_machine_call *calls;           /* of a step */
+    uint32_t rank_count;              /* of the program, as far as files are concerned */
+    uint32_t first_rank, local_ranks; /* those of this process */
+    int64_t room_bytes;               /* for shards that lie elsewhere; 0: none does */
+    bool is_first;                    /* this process prints and writes files: it is not, or is the first of, several */
 } sc_machine;
 
 /* Rooms of these counts, zero; false: no memory. */

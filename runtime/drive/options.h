@@ -14,7 +14,9 @@ typedef struct sc_run_options {
     int64_t steps;             /* 0: not given */
     const char *set;           /* scalars of the optimizers, lr=1e-4,decay=0 (runtime/drive/settings.h) */
     const char *eval_data, *log, *save, *state, *resume;
-    int64_t eval_every; /* steps; 0: not given */
+    int64_t eval_every;                 /* steps; 0: not given */
+    int64_t state_every, keep, give_up; /* 0: not given */
+    bool best;
     sc_text_list prompts;
     int64_t max_tokens, top_k, stop; /* 0: not given; stop counts when has_stop */
     double temperature, top_p;       /* 0: the most likely token; no limit */

@@ -17,7 +17,8 @@ typedef struct target {
     uint64_t shape[SC_MAX_WEIGHT_DIMS];
     int64_t elements, given; /* given: by parameters so far */
     uint64_t *bits;          /* which are given; NULL while one parameter gives all or none does */
-    uint32_t first;          /* the state that gave it first */
+    uint32_t first, last;    /* the parameters that give it, in their order */
+    bool is_listed;
 } target;
 
 struct sc_weights_file {
@@ -25,7 +26,8 @@ struct sc_weights_file {
     const sc_fact_weights *weights;
     uint32_t **shares; /* by parameter, as its tensors: the targets that it gives */
     SC_VEC(target) targets;
-    sc_map by_name; /* symbol -> target */
+    sc_map by_name;  /* symbol -> target */
+    uint32_t *order; /* targets, as they are written */
 };
 
 static const sc_fact_param *param_of(const sc_weights_file *f, uint32_t param)
@@ -57,11 +59,13 @@ static uint32_t add_target(sc_weights_file *f, uint32_t index, const char *name)
     uint32_t at = *sc_map_insert(&f->by_name, sc_intern_text(&f->context->names, name), f->targets.count, &is_new);
     if (is_new) {
         target *made = sc_vec_push(&f->context->arena, &f->targets);
-        *made = (target){.name = name, .element = element, .elements = param->layout.elements, .first = index, .rank = param->shape_rank};
+        *made = (target){
+            .name = name, .element = element, .elements = param->layout.elements, .first = index, .last = index, .rank = param->shape_rank};
         memcpy(made->shape, param->shape, sizeof made->shape);
         return at;
     }
     target *into = &f->targets.data[at];
+    into->last = index;
     into->element = wider(into->element, element);
     if (into->elements == param->layout.elements)
         return at;
@@ -183,6 +187,22 @@ static void take_shapes(sc_weights_file *f, const char *like)
 
 /* ---- the whole ---- */
 
+/* In the order in which they are written: those that the first parameter completes, then those of the second, .. */
+static void order_targets(sc_weights_file *f)
+{
+    uint32_t count = 0;
+    f->order = sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *f->order);
+    for (uint32_t p = 0; p < f->weights->count; p++) {
+        for (uint32_t i = 0; i < param_of(f, p)->tensor_count; i++) {
+            target *into = &f->targets.data[f->shares[p][i]];
+            if (into->last == p && !into->is_listed) {
+                into->is_listed = true;
+                f->order[count++] = f->shares[p][i];
+            }
+        }
+    }
+}
+
 sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights *weights, const char *like)
 {
     uint32_t errors = context->diag.errors;
@@ -197,23 +217,19 @@ sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights 
         return NULL;
     if (like != NULL && weights->has_block)
         take_shapes(f, like);
+    order_targets(f);
     return f;
 }
 
 /* ---- writing ---- */
 
-static bool fill(const sc_weights_file *f, uint32_t index, const sc_array *array, void **raw)
-{
-    const sc_fact_param *param = param_of(f, index);
-    sc_weight_place place = {{0}};
-    for (int64_t e = 0; e < array->count; e++, sc_weight_next(&param->layout, param->sizes, &place)) {
-        uint32_t into = f->shares[index][sc_weight_tensor(&param->layout, param->sizes, &place)];
-        uint64_t element = (uint64_t)sc_weight_element(&param->layout, &place);
-        if (!sc_element_store(f->targets.data[into].element, raw[into], element, array->data[e]))
-            return false;
-    }
-    return true;
-}
+/* A parameter at a time; a tensor is written when its last parameter has filled its part. */
+typedef struct saving {
+    const sc_weights_file *file;
+    void **raw; /* by target: memory of those that are being filled */
+    sc_safetensors_writer writer;
+    bool writes;
+} saving;
 
 static bool failed(const sc_weights_file *f, const char *text)
 {
@@ -221,49 +237,83 @@ static bool failed(const sc_weights_file *f, const char *text)
     return false;
 }
 
-static bool fill_all(const sc_weights_file *f, sc_weights_source *source, void *user, void **raw)
+/* False after a message. */
+static bool fill(saving *s, uint32_t param, const sc_array *array)
 {
-    for (uint32_t i = 0; i < f->targets.count; i++) {
-        const target *into = &f->targets.data[i];
-        raw[i] = calloc((size_t)into->elements, sc_element_size(into->element));
-        if (raw[i] == NULL)
+    const sc_weights_file *f = s->file;
+    const sc_fact_param *about = param_of(f, param);
+    sc_weight_place place = {{0}};
+    for (uint32_t i = 0; i < about->tensor_count; i++) {
+        const target *into = &f->targets.data[f->shares[param][i]];
+        void **raw = &s->raw[f->shares[param][i]];
+        if (*raw == NULL && (*raw = calloc((size_t)into->elements, sc_element_size(into->element))) == NULL)
             return failed(f, "there is not enough memory to write the parameters");
     }
-    for (uint32_t i = 0; i < f->weights->count; i++) {
-        sc_array array = source(user, i);
-        if (array.data == NULL)
-            return false;
-        bool fits = fill(f, i, &array, raw);
-        sc_array_free(&array);
-        if (!fits)
-            return failed(f, sc_arena_printf(&f->context->arena, "'%s' has a value that its tensor does not hold", param_of(f, i)->path));
+    for (int64_t e = 0; e < array->count; e++, sc_weight_next(&about->layout, about->sizes, &place)) {
+        uint32_t into = f->shares[param][sc_weight_tensor(&about->layout, about->sizes, &place)];
+        uint64_t element = (uint64_t)sc_weight_element(&about->layout, &place);
+        if (!sc_element_store(f->targets.data[into].element, s->raw[into], element, array->data[e]))
+            return failed(f, sc_arena_printf(&f->context->arena, "'%s' has a value that its tensor does not hold", about->path));
     }
     return true;
 }
 
-static bool write_tensors(const sc_weights_file *f, const char *path, void **raw)
+/* Writes the tensors that are complete now. */
+static void write_complete(saving *s, uint32_t param)
+{
+    for (uint32_t i = 0; i < param_of(s->file, param)->tensor_count; i++) {
+        uint32_t index = s->file->shares[param][i];
+        if (s->file->targets.data[index].last != param || s->raw[index] == NULL)
+            continue;
+        sc_safetensors_add(&s->writer, s->raw[index]);
+        free(s->raw[index]);
+        s->raw[index] = NULL;
+    }
+}
+
+/* Every process asks for every parameter, also when writing has failed: the others count on it. */
+static bool save_all(saving *s, sc_weights_source *source, void *user)
+{
+    bool ok = true;
+    for (uint32_t p = 0; p < s->file->weights->count; p++) {
+        sc_array array = source(user, p);
+        ok = array.data != NULL && ok && (!s->writes || fill(s, p, &array));
+        sc_array_free(&array);
+        if (ok && s->writes)
+            write_complete(s, p);
+    }
+    return ok;
+}
+
+static bool report_unwritten(const sc_weights_file *f, const char *path, const sc_safetensors_error *error)
+{
+    sc_report(&f->context->diag, SC_D_cannot_write, (sc_loc){0}, path,
+              sc_arena_copy_text(&f->context->arena, error->text, strcspn(error->text, "\n")), NULL);
+    return false;
+}
+
+static bool open_file(saving *s, const char *path, sc_safetensors_error *error)
 {
     /* readers of Hugging Face's files refuse one that does not say this */
     static const sc_safetensors_pair metadata[] = {{"format", "pt"}};
-    sc_safetensors_error error = {0};
+    const sc_weights_file *f = s->file;
     sc_safetensors_item *items = sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *items);
     for (uint32_t i = 0; i < f->targets.count; i++) {
-        const target *from = &f->targets.data[i];
-        items[i] =
-            (sc_safetensors_item){.name = from->name, .element = from->element, .rank = from->rank, .shape = from->shape, .raw = raw[i]};
+        const target *from = &f->targets.data[f->order[i]];
+        items[i] = (sc_safetensors_item){.name = from->name, .element = from->element, .rank = from->rank, .shape = from->shape};
     }
-    if (sc_safetensors_write(path, items, f->targets.count, metadata, 1, &error))
-        return true;
-    sc_report(&f->context->diag, SC_D_cannot_write, (sc_loc){0}, path,
-              sc_arena_copy_text(&f->context->arena, error.text, strcspn(error.text, "\n")), NULL);
-    return false;
+    return sc_safetensors_create(&s->writer, path, items, f->targets.count, metadata, 1, error);
 }
 
 bool sc_weights_save(const sc_weights_file *f, const char *path, sc_weights_source *source, void *user)
 {
-    void **raw = sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *raw);
-    bool ok = fill_all(f, source, user, raw) && (path == NULL || write_tensors(f, path, raw));
+    sc_safetensors_error error = {0};
+    saving s = {.file = f, .raw = sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *s.raw)};
+    s.writes = path != NULL && open_file(&s, path, &error);
+    bool ok = save_all(&s, source, user);
+    if (s.writes)
+        (void)sc_safetensors_end(&s.writer, ok);
     for (uint32_t i = 0; i < f->targets.count; i++)
-        free(raw[i]);
-    return ok;
+        free(s.raw[i]);
+    return error.count > 0 ? report_unwritten(f, path, &error) : ok;
 }

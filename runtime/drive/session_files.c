@@ -82,62 +82,78 @@ static shardc_status load_paths(shardc_session *session, const char *path, bool 
 }
 
 typedef struct saving {
-    uint32_t count;
+    uint32_t count, *states; /* by item */
     sc_safetensors_item *items;
     uint64_t (*shapes)[SC_IMAGE_MAX_RANK];
-    void **values;
+    void *room; /* for the largest of them */
+    size_t room_bytes;
+    sc_safetensors_writer writer;
+    bool writes; /* what is gathered is written here, as far as that went well */
 } saving;
 
-static shardc_status gather_item(shardc_session *session, uint32_t index, saving *s, shardc_error *error)
+static uint64_t add_item(const sc_image_state *state, uint32_t index, saving *s)
 {
-    const sc_image_state *state = &session->image->states[index];
-    uint32_t at = s->count;
+    uint32_t at = s->count++;
     uint64_t bytes = sc_dtypes[state->tensor.dtype].bytes;
     for (uint32_t i = 0; i < state->tensor.rank; i++) {
         s->shapes[at][i] = (uint64_t)state->tensor.dims[i].size;
         bytes *= s->shapes[at][i];
     }
-    s->values[at] = malloc(bytes + 1);
-    if (s->values[at] == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to write '%s'", state->path);
-    s->items[at] = (sc_safetensors_item){.name = state->path,
-                                         .element = sc_element_of_dtype(state->tensor.dtype),
-                                         .rank = state->tensor.rank,
-                                         .shape = s->shapes[at],
-                                         .raw = s->values[at]};
-    s->count++;
-    return shardc_session_get_state(session, index, s->values[at], bytes, NULL, error);
+    s->states[at] = index;
+    s->items[at] = (sc_safetensors_item){
+        .name = state->path, .element = sc_element_of_dtype(state->tensor.dtype), .rank = state->tensor.rank, .shape = s->shapes[at]};
+    return bytes;
 }
 
-static shardc_status gather_items(shardc_session *session, bool all, saving *s, shardc_error *error)
+static shardc_status list_items(const shardc_session *session, bool all, saving *s, shardc_error *error)
 {
     const sc_image *image = session->image;
+    uint64_t largest = 1;
     s->items = calloc(image->state_count + 1u, sizeof *s->items);
     s->shapes = calloc(image->state_count + 1u, sizeof *s->shapes);
-    s->values = calloc(image->state_count + 1u, sizeof *s->values);
-    if (s->items == NULL || s->shapes == NULL || s->values == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to write the state");
-    for (uint32_t i = 0; i < image->state_count; i++) {
-        shardc_status status = is_saved(&image->states[i], all) ? gather_item(session, i, s, error) : SHARDC_OK;
-        if (status != SHARDC_OK)
-            return status;
+    s->states = calloc(image->state_count + 1u, sizeof *s->states);
+    for (uint32_t i = 0; s->items != NULL && s->shapes != NULL && s->states != NULL && i < image->state_count; i++) {
+        uint64_t bytes = is_saved(&image->states[i], all) ? add_item(&image->states[i], i, s) : 0;
+        largest = bytes > largest ? bytes : largest;
     }
-    return SHARDC_OK;
+    s->room_bytes = largest;
+    s->room = malloc(largest);
+    if (s->items != NULL && s->shapes != NULL && s->states != NULL && s->room != NULL)
+        return SHARDC_OK;
+    return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to write the state: %llu bytes", (unsigned long long)largest);
+}
+
+/* A value at a time. Whoever writes goes on gathering after a write has failed: the other ranks count on it. */
+static shardc_status save_items(shardc_session *session, saving *s, shardc_error *error)
+{
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; status == SHARDC_OK && i < s->count; i++) {
+        status = shardc_session_get_state(session, s->states[i], s->room, s->room_bytes, NULL, error);
+        if (status == SHARDC_OK && s->writes)
+            sc_safetensors_add(&s->writer, s->room);
+    }
+    return status;
 }
 
 static shardc_status save_paths(shardc_session *session, const char *path, bool all, shardc_error *error)
 {
     saving s = {0};
     sc_safetensors_error reason = {0};
-    shardc_status status = gather_items(session, all, &s, error);
-    if (status == SHARDC_OK && session->first_rank == 0 && !sc_safetensors_write(path, s.items, s.count, NULL, 0, &reason))
+    shardc_status status = list_items(session, all, &s, error);
+    bool is_writer = session->first_rank == 0 && status == SHARDC_OK;
+    s.writes = is_writer && sc_safetensors_create(&s.writer, path, s.items, s.count, NULL, 0, &reason);
+    if (is_writer && !s.writes)
+        status = refuse_file(&reason, error);
+    status = sc_session_agree(session, status, error);
+    if (status == SHARDC_OK)
+        status = save_items(session, &s, error);
+    if (s.writes && !sc_safetensors_end(&s.writer, status == SHARDC_OK) && status == SHARDC_OK)
         status = refuse_file(&reason, error);
     status = sc_session_agree(session, status, error); /* and wait until the file is there */
-    for (uint32_t i = 0; i < s.count; i++)
-        free(s.values[i]);
     free(s.items);
     free(s.shapes);
-    free(s.values);
+    free(s.states);
+    free(s.room);
     return status;
 }
 

@@ -15,20 +15,26 @@ struct sc_training_run {
     sc_context *context;
     const sc_facts *facts;
     sc_run_options options;
-    sc_train_state saved; /* of --resume */
+    sc_saved_state saved;  /* of --resume */
+    sc_state_saver *saver; /* of --state */
+    uint64_t saved_step;   /* the last that is in a state of this run */
+    uint64_t diverging;    /* steps in a row */
+    bool gave_up;
     sc_feed feed, held_out;
     sc_weights_file *file; /* of --save */
     sc_train_log log;
     sc_trainer *trainer;
     sc_train_record last; /* step; 0: none was done */
-    uint64_t skipped;     /* steps that changed nothing */
     double held_out_loss;
+    uint64_t held_out_step; /* that it is of */
     bool has_held_out_loss, writes;
     int stopped_by; /* the signal that came, here or to another process of the run; 0: none */
     const sc_machine *machine;
 };
 
 typedef struct sc_training_run training;
+
+enum { KEEP = 2, GIVE_UP = 5 }; /* without --keep, --give-up */
 
 static bool usage(sc_context *context, const char *text)
 {
@@ -86,25 +92,26 @@ static bool read_resumed(training *t)
     sc_context *context = t->context;
     if (t->options.resume == NULL)
         return true;
-    if (!sc_train_state_read(context, t->options.resume, &t->saved))
+    if (!sc_saved_state_read(context, t->options.resume, &t->saved))
         return false;
-    if (t->options.seed != 0 && t->options.seed != t->saved.seed)
-        return usage(context, sc_arena_printf(&context->arena, "--seed %llu, but %s was made with seed %llu; leave --seed out",
-                                              (unsigned long long)t->options.seed, t->options.resume, (unsigned long long)t->saved.seed));
-    t->options.seed = t->saved.seed;
-    if (t->saved.steps <= (uint64_t)t->options.steps)
+    if (t->options.seed != 0 && t->options.seed != t->saved.counts.seed)
+        return usage(context,
+                     sc_arena_printf(&context->arena, "--seed %llu, but %s was made with seed %llu; leave --seed out",
+                                     (unsigned long long)t->options.seed, t->options.resume, (unsigned long long)t->saved.counts.seed));
+    t->options.seed = t->saved.counts.seed;
+    if (t->saved.counts.steps <= (uint64_t)t->options.steps)
         return true;
     return usage(context, sc_arena_printf(&context->arena, "%s has done %llu steps; --steps counts these too, so %lld is too few",
-                                          t->options.resume, (unsigned long long)t->saved.steps, (long long)t->options.steps));
+                                          t->options.resume, (unsigned long long)t->saved.counts.steps, (long long)t->options.steps));
 }
 
 /* Other data may be meant; then it begins where as many rows of it would have been read. */
 static void compare_data(training *t)
 {
     uint64_t tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens);
-    if (t->options.resume != NULL && tokens != t->saved.tokens)
+    if (t->options.resume != NULL && tokens != t->saved.counts.tokens)
         sc_report(&t->context->diag, SC_D_other_data, (sc_loc){0}, t->options.resume,
-                  sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)t->saved.tokens),
+                  sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)t->saved.counts.tokens),
                   sc_arena_printf(&t->context->arena, "%llu", (unsigned long long)tokens), NULL);
 }
 
@@ -146,8 +153,6 @@ static bool check_outputs(training *t)
 {
     sc_context *context = t->context;
     const sc_run_options *o = &t->options;
-    if (o->state != NULL && !sc_train_state_check(context, o->state))
-        return false;
     if (o->save == NULL)
         return true;
     if (!t->facts->weights.is_known)
@@ -190,6 +195,7 @@ static bool evaluate(training *t, uint64_t step)
     }
     t->held_out_loss = weights == 0 ? 0 : totals / weights;
     t->has_held_out_loss = true;
+    t->held_out_step = step;
     return sc_train_log_held_out(&t->log, step, t->held_out_loss);
 }
 
@@ -204,16 +210,41 @@ static bool do_step(training *t, uint64_t tokens)
     record->tokens = tokens;
     record->flops = t->facts->train.flops;
     record->seconds = sc_seconds() - begin;
-    t->skipped += record->result.skipped;
+    t->diverging = record->result.diverges ? t->diverging + 1 : 0;
+    t->gave_up = t->diverging >= (uint64_t)(t->options.give_up > 0 ? t->options.give_up : GIVE_UP);
     if (t->writes)
         sc_train_log_progress(&t->log, record, (uint64_t)t->options.steps);
     return sc_train_log_step(&t->log, record);
 }
 
+/* The state of the steps done so far, unless it has been written. */
+static bool save_state(training *t)
+{
+    uint64_t steps = sc_trainer_steps(t->trainer);
+    sc_train_state state = {.steps = steps,
+                            .skipped = sc_trainer_skipped(t->trainer),
+                            .seed = t->options.seed,
+                            .program = t->facts->train.program,
+                            .tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens),
+                            .row_length = t->feed.row_length,
+                            .rows = t->feed.rows,
+                            .has_held_out = t->held_out_step == steps,
+                            .held_out = t->held_out_loss};
+    if (t->saver == NULL || t->saved_step == steps)
+        return true;
+    t->saved_step = steps;
+    return sc_state_saver_save(t->saver, &state);
+}
+
+static bool is_due(uint64_t step, int64_t every)
+{
+    return every > 0 && step % (uint64_t)every == 0;
+}
+
 static bool do_steps(training *t)
 {
-    uint64_t wanted = (uint64_t)t->options.steps, every = (uint64_t)t->options.eval_every, tokens = sc_entry_tokens(&t->facts->entry);
-    while (sc_trainer_steps(t->trainer) < wanted) {
+    uint64_t wanted = (uint64_t)t->options.steps, tokens = sc_entry_tokens(&t->facts->entry);
+    while (sc_trainer_steps(t->trainer) < wanted && !t->gave_up) {
         if (!ask_for_stop(t))
             return false;
         if (t->stopped_by != 0)
@@ -221,8 +252,10 @@ static bool do_steps(training *t)
         if (!do_step(t, tokens))
             return false;
         uint64_t step = t->last.step;
-        bool is_due = (every > 0 && step % every == 0) || step == wanted;
-        if (t->options.eval_data != NULL && is_due && !evaluate(t, step))
+        bool evaluates = is_due(step, t->options.eval_every) || step == wanted;
+        if (t->options.eval_data != NULL && evaluates && !t->gave_up && !evaluate(t, step))
+            return false;
+        if (is_due(step, t->options.state_every) && !save_state(t))
             return false;
     }
     return true;
@@ -246,17 +279,18 @@ static sc_array parameter_values(void *user, uint32_t param)
 /* Both are tried: where one cannot be written, the other may. */
 static void save(training *t)
 {
-    const sc_run_options *o = &t->options;
-    sc_train_state state = {.steps = sc_trainer_steps(t->trainer),
-                            .seed = o->seed,
-                            .program = t->facts->train.program,
-                            .tokens = t->feed.tokens == NULL ? 0 : sc_tokens_count(t->feed.tokens),
-                            .row_length = t->feed.row_length,
-                            .rows = t->feed.rows};
     if (t->file != NULL)
-        sc_weights_save(t->file, t->writes ? o->save : NULL, parameter_values, t);
-    if (o->state != NULL)
-        sc_train_state_write(t->context, o->state, &state, t->trainer);
+        sc_weights_save(t->file, t->writes ? t->options.save : NULL, parameter_values, t);
+    (void)save_state(t);
+}
+
+static void report_divergence(training *t)
+{
+    sc_context *context = t->context;
+    sc_report(&context->diag, SC_D_diverged, (sc_loc){0}, sc_arena_printf(&context->arena, "%llu", (unsigned long long)t->diverging),
+              sc_arena_printf(&context->arena, "%llu", (unsigned long long)t->last.step), NULL);
+    if (t->saver != NULL)
+        sc_report_note(&context->diag, (sc_loc){0}, "these steps were not applied: the last good values are in %s", t->options.state);
 }
 
 static const char *signal_name(const training *t)
@@ -278,8 +312,9 @@ static void print_text(const training *t, bool is_stopped, sc_strbuf *out)
         sc_strbuf_printf(out, "loss %.10g\n", t->last.result.loss);
     if (t->has_held_out_loss)
         sc_strbuf_printf(out, "held-out loss %.10g\n", t->held_out_loss);
-    if (t->skipped > 0)
-        sc_strbuf_printf(out, "%llu steps changed nothing: their gradients were not finite\n", (unsigned long long)t->skipped);
+    unsigned long long skipped = sc_trainer_skipped(t->trainer);
+    if (skipped > 0)
+        sc_strbuf_printf(out, "%llu step%s changed nothing: loss or gradients were not finite\n", skipped, skipped == 1 ? "" : "s");
     if (o->save != NULL)
         sc_strbuf_printf(out, "parameters are in %s\n", o->save);
     if (o->state != NULL)
@@ -296,7 +331,7 @@ static void print_json(const training *t, bool is_stopped, sc_strbuf *out)
     json_object_set_new(root, "stopped", is_stopped ? json_string(signal_name(t)) : json_null());
     json_object_set_new(root, "loss", t->last.step > 0 ? sc_number_json(t->last.result.loss) : json_null());
     json_object_set_new(root, "eval_loss", t->has_held_out_loss ? sc_number_json(t->held_out_loss) : json_null());
-    json_object_set_new(root, "skipped", json_integer((json_int_t)t->skipped));
+    json_object_set_new(root, "skipped", json_integer((json_int_t)sc_trainer_skipped(t->trainer)));
     sc_print_json(root, out);
 }
 
@@ -309,10 +344,23 @@ sc_training_run *sc_train_begin(sc_context *context, const sc_run_options *optio
     return check_options(t) && read_resumed(t) ? t : NULL;
 }
 
+/* Saving is tried before the first step. */
+static bool open_saver(training *t)
+{
+    const sc_run_options *o = &t->options;
+    uint64_t steps = (uint64_t)o->steps - sc_trainer_steps(t->trainer);
+    uint64_t saves = 1 + (o->state_every > 0 ? steps / (uint64_t)o->state_every : 0);
+    if (o->state == NULL)
+        return true;
+    t->saver =
+        sc_state_saver_open(t->context, o->state, t->trainer, o->keep > 0 ? (uint32_t)o->keep : KEEP, o->best, saves, o->resume != NULL);
+    return t->saver != NULL;
+}
+
 static bool prepare(training *t, sc_open_machine *open, void *user)
 {
     const sc_run_options *o = &t->options;
-    if (o->resume != NULL && !sc_train_state_fits(t->context, o->resume, &t->saved, t->facts->train.program))
+    if (o->resume != NULL && !sc_saved_state_fits(t->context, &t->saved, t->facts->train.program))
         return false;
     if (!open_feeds(t) || !check_outputs(t))
         return false;
@@ -322,7 +370,7 @@ static bool prepare(training *t, sc_open_machine *open, void *user)
     if (machine != NULL && !limit_feeds(t))
         return false;
     t->trainer = machine == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, machine);
-    if (t->trainer == NULL || (o->resume != NULL && !sc_train_state_restore(t->context, o->resume, &t->saved, t->trainer)))
+    if (t->trainer == NULL || (o->resume != NULL && !sc_saved_state_restore(t->context, &t->saved, t->trainer)) || !open_saver(t))
         return false;
     /* the last: a log that was there is written over */
     return sc_train_log_open(t->context, t->writes ? o->log : NULL, o->resume != NULL, o->progress, &t->log);
@@ -337,12 +385,15 @@ void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_machine *op
         catch_signals(old);
         bool ok = do_steps(t);
         bool is_stopped = t->stopped_by != 0 && sc_trainer_steps(t->trainer) < (uint64_t)t->options.steps;
+        if (ok && t->gave_up)
+            report_divergence(t);
         if (ok)
             save(t);
         release_signals(old);
         if (ok && t->writes && t->context->diag.errors == errors)
             (t->options.json ? print_json : print_text)(t, is_stopped, out);
     }
+    sc_state_saver_close(t->saver);
     sc_train_log_close(&t->log);
     sc_trainer_free(t->trainer);
     sc_feed_close(&t->feed);

@@ -1,5 +1,6 @@
 #include "runtime/drive/trainer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ struct sc_trainer {
     sc_optimizer_settings *groups;
     uint32_t (*scalars)[SC_SCALAR_COUNT]; /* by group: the states that a step reads them from */
     uint32_t group_count, taken;          /* taken: the state that counts steps; SHARDC_NOT_FOUND: all are taken */
-    uint64_t steps;
+    uint64_t steps, skipped;
     uint32_t *states, state_count; /* those that a checkpoint holds */
     uint32_t input_count;
     sc_array *parts; /* by input: of one micro-batch */
@@ -24,6 +25,7 @@ struct sc_trainer {
     uint32_t result_count;
     sc_array *outputs;
     double *metrics;
+    sc_array *held_out; /* by output of the forward function */
 };
 
 static bool fail(sc_context *context, const char *text)
@@ -100,19 +102,14 @@ sc_array sc_trainer_get_state(const sc_trainer *t, uint32_t index)
     return array;
 }
 
-bool sc_trainer_set_state(sc_trainer *t, uint32_t index, const sc_array *array)
+uint32_t sc_trainer_state(const sc_trainer *t, uint32_t index)
 {
-    const shardc_tensor_info *info = &t->machine->states[t->states[index]];
-    shardc_error error;
-    bool fits = array->data != NULL && array->rank == info->rank;
-    for (uint32_t i = 0; fits && i < info->rank; i++)
-        fits = array->sizes[i] == info->dims[i].size;
-    return fits && t->machine->verbs->set_state(t->machine->self, t->states[index], array->data, &error);
+    return t->states[index];
 }
 
-bool sc_trainer_writes(const sc_trainer *t)
+const sc_machine *sc_trainer_machine(const sc_trainer *t)
 {
-    return t->machine->is_first;
+    return t->machine;
 }
 
 uint64_t sc_trainer_steps(const sc_trainer *t)
@@ -120,9 +117,15 @@ uint64_t sc_trainer_steps(const sc_trainer *t)
     return t->steps;
 }
 
-void sc_trainer_set_steps(sc_trainer *t, uint64_t steps)
+uint64_t sc_trainer_skipped(const sc_trainer *t)
+{
+    return t->skipped;
+}
+
+void sc_trainer_set_steps(sc_trainer *t, uint64_t steps, uint64_t skipped)
 {
     t->steps = steps;
+    t->skipped = skipped;
 }
 
 /* ---- inputs: rows [i B / n, (i + 1) B / n) of the batch dim ---- */
@@ -179,11 +182,11 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
 
 /* ---- a step ---- */
 
-/* With loss scaling, steps that were not taken do not count for the optimizer. */
+/* Steps that were not taken do not count for the optimizer; with loss scaling the program counts them itself. */
 static bool steps_taken(const sc_trainer *t, int64_t *out)
 {
     shardc_error error = {.text = ""};
-    *out = (int64_t)t->steps;
+    *out = (int64_t)(t->steps - t->skipped);
     if (t->taken == SHARDC_NOT_FOUND)
         return true;
     sc_array taken = t->machine->verbs->get_state(t->machine->self, t->taken, &error);
@@ -247,6 +250,16 @@ static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
            failed(t->context, &error);
 }
 
+/* Whether smaller gradients might be finite: with loss scaling, while there is a scale. */
+static bool can_scale_down(const sc_trainer *t)
+{
+    uint32_t state = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_STATE) : SHARDC_NOT_FOUND;
+    sc_array scale = state == SHARDC_NOT_FOUND ? (sc_array){0} : t->machine->verbs->get_state(t->machine->self, state);
+    bool can = scale.data != NULL && scale.data[0] >= 1;
+    sc_array_free(&scale);
+    return can;
+}
+
 bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_step_result *out)
 {
     if (!check_inputs(t, inputs, count) || !set_scalars(t))
@@ -257,13 +270,17 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
             return false;
     }
     t->steps++;
+    bool is_finite = isfinite(t->outputs[0].data[0]) && isfinite(t->outputs[1].data[0]);
+    bool skipped = t->facts->train.scales ? t->outputs[2].data[0] == 0 : !is_finite;
+    t->skipped += skipped;
     uint32_t first = t->result_count - t->facts->train.metric_count;
     for (uint32_t i = first; i < t->result_count; i++)
         t->metrics[i - first] = t->outputs[i].data[0];
     *out = (sc_step_result){.loss = t->outputs[0].data[0],
                             .grad_norm = t->outputs[1].data[0],
                             .lr = sc_rate_at(&t->groups[0].lr, (int64_t)t->steps),
-                            .skipped = t->facts->train.scales && t->outputs[2].data[0] == 0,
+                            .skipped = skipped,
+                            .diverges = skipped && (!isfinite(t->outputs[0].data[0]) || !can_scale_down(t)),
                             .metric_count = t->facts->train.metric_count,
                             .metrics = t->metrics};
     return true;
@@ -278,7 +295,7 @@ bool sc_trainer_evaluate(sc_trainer *t, const sc_array *inputs, uint32_t count, 
     if (func >= t->machine->func_count)
         return fail(t->context, "the program has no forward function");
     uint32_t output_count = t->machine->funcs[func].output_count;
-    sc_array *outputs = sc_arena_array(&t->context->arena, output_count, sizeof *outputs);
+    sc_array *outputs = t->held_out;
     bool ok = t->machine->verbs->run(t->machine->self, func, inputs, count, outputs, output_count, &error);
     if (ok) {
         *total = outputs[0].data[0];
@@ -328,6 +345,9 @@ static bool open_trainer(sc_trainer *t)
     t->result_count = 2 + train->scales + train->metric_count;
     t->outputs = sc_arena_array(arena, t->result_count, sizeof *t->outputs);
     t->metrics = sc_arena_array(arena, t->result_count, sizeof *t->metrics);
+    uint32_t forward = t->facts->entry.func;
+    if (forward < t->machine->func_count)
+        t->held_out = sc_arena_array(arena, t->machine->funcs[forward].output_count + 1u, sizeof *t->held_out);
     list_states(t);
     find_scalars(t);
     return check_facts(t) && sc_apply_settings(t->context, t->options->set, t->groups, t->group_count) && list_inputs(t) &&

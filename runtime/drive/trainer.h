@@ -13,7 +13,8 @@ typedef struct sc_step_result {
     double loss, grad_norm, lr; /* grad_norm: before clipping */
     uint32_t metric_count;
     const double *metrics; /* in the entry's order; the trainer's, until the next step */
-    bool skipped;
+    bool skipped;          /* loss or norm were not finite: nothing has changed */
+    bool diverges;         /* and a smaller loss scale would not help */
 } sc_step_result;
 
 /* Parameters are those of --weights, or initial values. The machine stays the caller's. NULL after messages. */
@@ -28,16 +29,16 @@ bool sc_trainer_evaluate(sc_trainer *trainer, const sc_array *inputs, uint32_t c
 
 /* Steps done so far; a schedule of the learning rate goes on from there. */
 uint64_t sc_trainer_steps(const sc_trainer *trainer);
-void sc_trainer_set_steps(sc_trainer *trainer, uint64_t steps);
-/* Whether this process, of several, is the one that writes files. */
-bool sc_trainer_writes(const sc_trainer *trainer);
+uint64_t sc_trainer_skipped(const sc_trainer *trainer); /* of them, those that changed nothing */
+void sc_trainer_set_steps(sc_trainer *trainer, uint64_t steps, uint64_t skipped);
+const sc_machine *sc_trainer_machine(const sc_trainer *trainer);
 
 /* All that a step changes, by index in a fixed order that no plan decides: parameters (layers[0].attn.wq) and optimizer state
- * (layers[0].attn.wq.m). Values are global and row-major, exact as f64: what get gives and set takes is the same to the bit. */
+ * (layers[0].attn.wq.m). Values that get gives are global and row-major, exact as f64. */
 uint32_t sc_trainer_state_count(const sc_trainer *trainer);
 const char *sc_trainer_state_name(const sc_trainer *trainer, uint32_t index);
 sc_array sc_trainer_get_state(const sc_trainer *trainer, uint32_t index); /* malloc'd; data NULL after a message */
-bool sc_trainer_set_state(sc_trainer *trainer, uint32_t index, const sc_array *array);
+uint32_t sc_trainer_state(const sc_trainer *trainer, uint32_t index);     /* the machine's number of it */
 
 /* Parameters of --weights, else their initial values by --seed; master copies get them unrounded. False after messages. */
 bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine);

@@ -24,20 +24,6 @@ def read_tensors(path: pathlib.Path) -> dict[str, array.array]:
     return tensors
 
 
-def add_to_tensors(path: pathlib.Path, terms: dict[str, list[float]]) -> None:
-    """In place."""
-    data = bytearray(path.read_bytes())
-    begin = 8 + struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:begin])
-    for name, values in terms.items():
-        first, end = (begin + at for at in header[name]["data_offsets"])
-        sums = array.array(CODES[header[name]["dtype"]], bytes(data[first:end]))
-        for i, term in enumerate(values):
-            sums[i] += term
-        data[first:end] = sums.tobytes()
-    path.write_bytes(bytes(data))
-
-
 def write_integers(path: pathlib.Path, shape: tuple[int, ...], tensors: dict[str, list[int]]) -> None:
     """i32 tensors of one shape."""
     size = 4 * math.prod(shape)

@@ -29,6 +29,7 @@ import threading
 from collections.abc import Callable
 
 from cases import add_target, verify_compiled
+from state_files import read_state
 from tensor_files import read_tensors, write_integers
 from train_cases import STEPS, Case, all_cases, sample
 
@@ -95,7 +96,7 @@ def train(shardc: str, source: pathlib.Path, plan: str, case: Case, folder: path
         raise Failure(f"train --plan {plan} exits {code}: {message.strip()[:300]}")
     steps = [json.loads(line) for line in log.read_text().splitlines()]
     steps = [s for s in steps if "loss" in s]
-    values = read_tensors(state / "state.safetensors")
+    values = read_state(state)[0]
     squares = {name[: -len(".v")]: v for name, v in values.items() if name.endswith(".v")}
     return Run([s["loss"] for s in steps], [s["grad_norm"] for s in steps], read_tensors(saved), squares)
 

@@ -14,6 +14,7 @@
 
 #include "runtime/drive/trainer.h"
 #include "support/rng.h"
+#include "tools/commands.h"
 #include "tools/facts.h"
 #include "tools/run.h"
 
@@ -24,12 +25,24 @@ typedef struct fixture {
     const void *rules; /* of a test: what the reference does */
     void *out;         /* of a test: what it found */
     void (*check)(struct fixture *f);
+    bool evaluates; /* the forward entry is there, too */
     sc_context *context;
     sc_options options;
-    sc_compiled compiled;
+    sc_compiled compiled, forward;
     sc_facts facts;
     sc_trainer *trainer;
 } fixture;
+
+static bool add_forward(fixture *f, sc_local_run *local)
+{
+    if (!f->evaluates)
+        return true;
+    if (!sc_compile_forward(f->context, &f->compiled, &f->options, sc_last_pass(&f->options), &f->forward))
+        return false;
+    local->second = &f->forward;
+    f->facts.entry.func = f->compiled.local->funcs.count + f->forward.func;
+    return true;
+}
 
 static void compile(sc_context *context, void *user)
 {
@@ -45,7 +58,7 @@ static void compile(sc_context *context, void *user)
     sc_local_run local = {.context = context, .options = &f->options, .c = &f->compiled};
     if (context->diag.errors == 0 &&
         sc_driver_compile(context, program, plans.data[0], &f->options, NULL, NULL, sc_last_pass(&f->options), &f->compiled) &&
-        sc_build_whole(&f->compiled, &whole) && sc_find_facts(&f->compiled, &whole, false, NULL, &f->facts) &&
+        sc_build_whole(&f->compiled, &whole) && sc_find_facts(&f->compiled, &whole, false, NULL, &f->facts) && add_forward(f, &local) &&
         sc_local_run_open(&local) != NULL)
         f->trainer = sc_trainer_new(context, &f->facts, &f->options.run, local.machine);
     if (f->trainer == NULL) {
@@ -395,7 +408,7 @@ static void check_resumed(fixture *f)
     sc_array x = sc_array_new(1, (int64_t[]){2});
     sc_step_result result;
     x.data[0] = x.data[1] = 1;
-    sc_trainer_set_steps(f->trainer, 4);
+    sc_trainer_set_steps(f->trainer, 4, 0);
     assert_true(sc_trainer_step(f->trainer, &x, 1, &result));
     expect_close("lr", 5, result.lr, 0.25);
     sc_array p = state_called(f, "p");
@@ -504,6 +517,60 @@ static void expect_values(const fixture *f, const char *name, double first, doub
     if (array.data[0] != first || array.data[1] != second)
         fail_msg("%s: %.17g, %.17g, wanted %.17g, %.17g", name, array.data[0], array.data[1], first, second);
     sc_array_free(&array);
+}
+
+/* A run has many steps and held-out batches: neither keeps memory of the arena, which is given back at its end only. */
+static void check_memory(fixture *f)
+{
+    sc_step_result result;
+    double total, weight;
+    sc_array x = sc_array_new(1, (int64_t[]){2});
+    uint64_t allocations = 0;
+    for (int t = 0; t < 5; t++) {
+        step_once(f, 1, -1, &result);
+        assert_true(sc_trainer_evaluate(f->trainer, &x, 1, &total, &weight));
+        if (t > 0)
+            assert_int_equal(f->context->arena.allocations, allocations);
+        allocations = f->context->arena.allocations;
+    }
+    sc_array_free(&x);
+}
+
+static void batches_keep_no_memory(void **state)
+{
+    (void)state;
+    run(&(fixture){.model = gain, .minimize = "with sgd(lr = 0.1)", .plan = "", .check = check_memory, .evaluates = true});
+}
+
+/* What is not finite changes nothing, and counts for no correction. */
+static void check_skipped(fixture *f)
+{
+    sc_step_result result;
+    step_once(f, 1, -1, &result);
+    sc_array before[3] = {state_called(f, "p"), state_called(f, "p.m"), state_called(f, "p.v")};
+    step_once(f, INFINITY, 1, &result);
+    assert_true(result.skipped && result.diverges);
+    step_once(f, NAN, 1, &result);
+    assert_true(result.skipped && result.diverges);
+    expect_values(f, "p", before[0].data[0], before[0].data[1]);
+    expect_values(f, "p.m", before[1].data[0], before[1].data[1]);
+    expect_values(f, "p.v", before[2].data[0], before[2].data[1]);
+    assert_true(sc_trainer_steps(f->trainer) == 3 && sc_trainer_skipped(f->trainer) == 2);
+    /* by a constant gradient Adam moves lr a step, once its corrections are those of the second step that counts */
+    step_once(f, 1, -1, &result);
+    assert_true(!result.skipped && !result.diverges);
+    sc_array after = state_called(f, "p");
+    assert_true(fabs(before[0].data[0] - after.data[0] - 0.125) < 1e-6);
+    sc_array_free(&after);
+    for (int i = 0; i < 3; i++)
+        sc_array_free(&before[i]);
+}
+
+static void what_is_not_finite_is_not_applied(void **state)
+{
+    (void)state;
+    run(&(fixture){.model = gain, .minimize = "with adam(lr = 0.125)", .plan = "", .check = check_skipped});
+    run(&(fixture){.model = gain, .minimize = "with adam(lr = 0.125)", .plan = "", .check = check_skipped, .options.interpret = true});
 }
 
 /* Below 1, bf16 knows multiples of 2^-8: 2^-11 moves the master only, until four of them are more than half of that. */
@@ -637,6 +704,8 @@ int main(void)
         cmocka_unit_test(without_a_wider_optimizer_there_is_none),
         cmocka_unit_test(a_gradient_is_rounded_once),
         cmocka_unit_test(training_adds_to_the_entry_only),
+        cmocka_unit_test(batches_keep_no_memory),
+        cmocka_unit_test(what_is_not_finite_is_not_applied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

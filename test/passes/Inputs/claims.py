@@ -22,7 +22,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "property"))
-from tensor_files import add_to_tensors, read_tensors, write_integers  # noqa: E402
+from state_files import add_to_state, read_state  # noqa: E402
+from tensor_files import write_integers  # noqa: E402
 
 STEPS = 3
 
@@ -112,7 +113,7 @@ class Report:
             self.batch(targets, data)
             records = self.log(plan, steps, data, "--seed", "7", "--set", settings, "--state", str(state))
             found = {"loss": [r["loss"] for r in records], "grad_norm": [r["grad_norm"] for r in records]}
-            return found | {name: list(values) for name, values in read_tensors(state / "state.safetensors").items()}
+            return found | {name: list(values) for name, values in read_state(state)[0].items()}
 
     def agree(self, first: str, *others: str, targets: str = "all") -> bool:
         """After a few steps, losses, norms and parameters are those of the first plan, to rounding."""
@@ -135,7 +136,7 @@ class Report:
             data, state = pathlib.Path(name, "data"), pathlib.Path(name, "state")
             self.batch(targets, data)
             self.log(plan, 1, data, "--seed", "7", "--set", "lr=0", "--state", str(state))
-            add_to_tensors(state / "state.safetensors", {name: [length * x for x in values] for name, values in way.items()})
+            add_to_state(state, {name: [length * x for x in values] for name, values in way.items()})
             return self.log(plan, 2, data, "--set", "lr=0", "--resume", str(state))[-1]["loss"]
 
     def differentiates(self, plan: str, targets: str = "all") -> bool:
