@@ -75,7 +75,7 @@ static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out
 static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, const void **out, shardc_error *error)
 {
     sc_element element = sc_element_of_dtype(type_of(self, state)->dtype);
-    sc_array array = get_state(self, state);
+    sc_array array = get_state(self, state, error);
     bool ok = array.data != NULL;
     (void)rank;
     for (int64_t i = 0; ok && i < array.count; i++)
@@ -97,7 +97,7 @@ static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *f
 {
     interpreter *in = self;
     sc_element element = sc_element_of_dtype(type_of(in, state)->dtype);
-    sc_array array = get_state(self, state);
+    sc_array array = get_state(self, state, error);
     (void)rank;
     for (int64_t i = 0; array.data != NULL && i < array.count; i++)
         array.data[i] = sc_element_load(element, filled, (uint64_t)i);

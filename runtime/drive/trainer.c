@@ -250,14 +250,19 @@ static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
            failed(t->context, &error);
 }
 
-/* Whether smaller gradients might be finite: with loss scaling, while there is a scale. */
-static bool can_scale_down(const sc_trainer *t)
+/* Whether smaller gradients might be finite: with loss scaling, while there is a scale. False after a message: it cannot be read. */
+static bool ask_scale(const sc_trainer *t, bool *can_fall)
 {
+    shardc_error error = {.text = ""};
     uint32_t state = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_STATE) : SHARDC_NOT_FOUND;
-    sc_array scale = state == SHARDC_NOT_FOUND ? (sc_array){0} : t->machine->verbs->get_state(t->machine->self, state);
-    bool can = scale.data != NULL && scale.data[0] >= 1;
+    *can_fall = false;
+    if (state == SHARDC_NOT_FOUND)
+        return true;
+    sc_array scale = t->machine->verbs->get_state(t->machine->self, state, &error);
+    bool is_known = scale.data != NULL;
+    *can_fall = is_known && scale.data[0] >= 1;
     sc_array_free(&scale);
-    return can;
+    return is_known || failed(t->context, &error);
 }
 
 bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_step_result *out)
@@ -271,7 +276,9 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
     }
     t->steps++;
     bool is_finite = isfinite(t->outputs[0].data[0]) && isfinite(t->outputs[1].data[0]);
-    bool skipped = t->facts->train.scales ? t->outputs[2].data[0] == 0 : !is_finite;
+    bool skipped = t->facts->train.scales ? t->outputs[2].data[0] == 0 : !is_finite, can_fall = false;
+    if (skipped && !ask_scale(t, &can_fall))
+        return false;
     t->skipped += skipped;
     uint32_t first = t->result_count - t->facts->train.metric_count;
     for (uint32_t i = first; i < t->result_count; i++)
@@ -280,7 +287,7 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
                             .grad_norm = t->outputs[1].data[0],
                             .lr = sc_rate_at(&t->groups[0].lr, (int64_t)t->steps),
                             .skipped = skipped,
-                            .diverges = skipped && (!isfinite(t->outputs[0].data[0]) || !can_scale_down(t)),
+                            .diverges = skipped && (!isfinite(t->outputs[0].data[0]) || !can_fall),
                             .metric_count = t->facts->train.metric_count,
                             .metrics = t->metrics};
     return true;

@@ -225,7 +225,7 @@ static const sc_option_row *find_row(const char *name)
 
 static const char *line_of(sc_context *context, sc_run_options *options)
 {
-    const sc_option_table table = {sc_run_option_rows, sc_run_option_count, options};
+    const sc_option_table table = {sc_run_option_rows, sc_run_option_count, options, NULL};
     return sc_started_with(context, "train", &table, 1);
 }
 
@@ -239,11 +239,12 @@ static void compare_each_option(sc_context *context, void *user)
     for (uint32_t i = 0; i < sc_run_option_count; i++) {
         const sc_option_row *row = &sc_run_option_rows[i];
         sc_run_options options = {.seed = 0};
-        sc_text_list words = {0};
-        const sc_option_table table = {sc_run_option_rows, sc_run_option_count, &options};
+        sc_arguments given = {0};
+        const sc_option_table table = {sc_run_option_rows, sc_run_option_count, &options, NULL};
+        const sc_command_line line = {.program = "prog", .tables = &table, .table_count = 1};
         const char *value = row->kind == SC_OPTION_NAMED ? "a=/none" : row->kind == SC_OPTION_JSON ? "json" : "1";
         char *argv[] = {(char *)(uintptr_t) "prog", (char *)(uintptr_t)row->name, (char *)(uintptr_t)value};
-        sc_arguments_parse(context, &table, 1, "list", row->value == NULL ? 2 : 3, argv, &words);
+        sc_arguments_parse(context, &line, row->argument == NULL ? 2 : 3, argv, &given);
         assert_int_equal(context->diag.errors, 0);
         bool is_compared = strcmp(line_of(context, &options), before) != 0;
         if (is_compared != (sc_started_kind_of(row->name) != SC_STARTED_FREE))
