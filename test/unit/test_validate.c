@@ -411,6 +411,27 @@ static void means_and_their_cotangents_shrink_together(void **state)
     sc_context_free(&s.context);
 }
 
+/* One number of a size wrong: half of it, its power, what is added. Both programs shrink by what their constants say of themselves. */
+static void wrong_numbers_of_sizes_are_found(void **state)
+{
+    (void)state;
+    static const char *const constants[] = {"value = 65536.0, sizes = [D]", "value = 32768.0, sizes = [D]",
+                                            "value = 65537.0, sizes = [D], plus = 1.0", "value = 65536.0",
+                                            "value = 1.52587890625e-05, sizes = [D], exponent = -1.0"};
+    char bodies[5][256];
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        snprintf(bodies[i], sizeof bodies[i],
+                 "%%x = input {name = \"x\"} : f32[B=65536, D=65536]\n %%c = constant {%s} : f32[]\n"
+                 "%%y \"y\" = mul %%x, %%c : f32[B=65536, D=65536]\n return %%y\n",
+                 constants[i]);
+    comparing right = {0};
+    open_comparison(&right, "x = 4", "", bodies[0], bodies[0]);
+    assert_true(right.result.equal && right.result.shrunk.count > 0);
+    sc_context_free(&right.context);
+    for (size_t i = 1; i < sizeof constants / sizeof *constants; i++)
+        expect_different("x = 4", bodies[0], bodies[i], "y");
+}
+
 /* Masks go by global indices, of whatever sizes both programs then have. */
 static void dropout_survives_shrinking(void **state)
 {
@@ -485,6 +506,7 @@ int main(void)
         cmocka_unit_test(large_programs_are_shrunk),
         cmocka_unit_test(related_sizes_stay_related),
         cmocka_unit_test(means_and_their_cotangents_shrink_together),
+        cmocka_unit_test(wrong_numbers_of_sizes_are_found),
         cmocka_unit_test(dropout_survives_shrinking),
         cmocka_unit_test(nothing_is_shrunk_when_full),
         cmocka_unit_test(names_may_be_assigned_often),
