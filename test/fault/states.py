@@ -39,6 +39,8 @@ def train(folder, *more, faults=None, plan="dp"):
     if faults is not None:
         preload = [LIBRARY] + environment.get("LD_PRELOAD", "").split()
         environment.update(LD_PRELOAD=" ".join(preload), **faults)
+        sanitizer = environment.get("ASAN_OPTIONS")  # its runtime minds to be loaded second
+        environment["ASAN_OPTIONS"] = "verify_asan_link_order=0" + (":" + sanitizer if sanitizer else "")
     command = [SHARDC, "train", MODEL, "--plan", plan, "--data", os.path.join(os.path.dirname(folder), "data"), "--seed", "5", *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     return done.returncode, done.stdout, done.stderr
