@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { BUFFER = 1 << 18, LARGEST_WRITE = 1 << 30 };
@@ -146,7 +147,22 @@ bool sc_file_may_begin(const char *path, uint64_t offset, const char *begin)
     return got >= 0 && memcmp(found, begin, (size_t)got) == 0;
 }
 
+bool sc_free_bytes(const char *folder, double *out)
+{
+    struct statvfs about;
+    if (statvfs(folder, &about) != 0)
+        return false;
+    *out = (double)about.f_bavail * (double)about.f_frsize;
+    return true;
+}
+
 /* ---- a file in the place of another ---- */
+
+bool sc_may_replace(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) != 0 || S_ISREG(about.st_mode);
+}
 
 static const char partial[] = ".partial";
 

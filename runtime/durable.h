@@ -36,6 +36,12 @@ bool sc_is_id(const char *text); /* its first SC_DURABLE_ID characters are such 
  * bytes. Links are not followed. */
 bool sc_file_may_begin(const char *path, uint64_t offset, const char *begin);
 
+/* Free bytes of the file system that the folder is on. False: errno. */
+bool sc_free_bytes(const char *folder, double *out);
+
+/* Whether a file may take the place of what has the name: not that of a device or a pipe, which it would replace for everybody. */
+bool sc_may_replace(const char *path);
+
 /* A file that takes the place of another, complete or not at all: it is written beside it, synced and renamed. */
 typedef struct sc_replacement {
     sc_durable file;

@@ -31,6 +31,10 @@ typedef struct sc_safetensors_error {
     char text[4096]; /* 0-terminated */
 } sc_safetensors_error;
 
+/* How every file that is written begins, for sc_replacement_begin. */
+#define SC_SAFETENSORS_BEGIN "{\""
+enum { SC_SAFETENSORS_BEGIN_AT = 8 };
+
 enum { SC_SAFETENSORS_HEADER_LIMIT = 100 * 1000 * 1000 }; /* bytes, the format's own limit */
 
 /* Opens a file, or a folder: there model.safetensors.index.json says which tensor is in which file (and tensors it does not name are not

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { CHUNK = 8192 }; /* elements converted at a time */
 
@@ -107,26 +106,19 @@ char *sc_safetensors_header(const sc_safetensors_item *items, size_t item_count,
 
 /* ---- the file ---- */
 
-/* Renaming over a device or a pipe would replace it for everybody. */
-static bool may_replace(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) != 0 || S_ISREG(info.st_mode);
-}
-
 bool sc_safetensors_create(sc_safetensors_writer *out, const char *path, const sc_safetensors_item *items, size_t item_count,
                            const sc_safetensors_pair *metadata, size_t metadata_count, sc_safetensors_error *error)
 {
     size_t length;
     *out = (sc_safetensors_writer){.items = items, .path = path, .error = error};
-    if (!may_replace(path)) {
+    if (!sc_may_replace(path)) {
         sc_safetensors_report(error, "%s: not a regular file", path);
         return false;
     }
     char *header = sc_safetensors_header(items, item_count, metadata, metadata_count, &length, error);
     if (header == NULL)
         return false;
-    out->good = sc_replacement_begin(&out->file, path, sizeof(uint64_t), "{\"");
+    out->good = sc_replacement_begin(&out->file, path, SC_SAFETENSORS_BEGIN_AT, SC_SAFETENSORS_BEGIN);
     if (out->good)
         sc_durable_add(&out->file.file, header, length);
     else

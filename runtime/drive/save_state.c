@@ -1,10 +1,9 @@
 /* Each process writes the files of its ranks, straight from where the shards lie; then the first writes what they have in common. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "runtime/drive/train_state.h"
 #include "runtime/durable.h"
@@ -23,16 +22,6 @@ struct sc_state_saver {
     uint64_t bytes;   /* of all values */
     int64_t *numbers; /* that processes add up */
 };
-
-bool sc_check_writable(sc_context *context, const char *path)
-{
-    char *folder = sc_parent_folder(path);
-    bool ok = folder != NULL && access(folder, W_OK) == 0;
-    if (!ok)
-        sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path, strerror(errno), NULL);
-    free(folder);
-    return ok;
-}
 
 static bool fail(sc_state_saver *s, const char *path, int reason)
 {
@@ -289,13 +278,13 @@ bool sc_state_saver_save(sc_state_saver *s, const sc_train_state *state)
 /* Of the states that will be written the disk holds one more than stays, for a while. */
 static bool check_room(sc_state_saver *s, uint64_t saves)
 {
-    struct statvfs about;
+    double free_bytes;
     uint64_t stay = s->keep + (s->best ? 1u : 0u) + 1u, there = s->folder.states;
     uint64_t more = stay > there ? stay - there : 1;
     more = saves < more ? saves : more;
-    if (statvfs(s->path, &about) != 0)
+    if (!sc_free_bytes(s->path, &free_bytes))
         return fail(s, s->path, errno);
-    double free_bytes = (double)about.f_bavail * (double)about.f_frsize, needed = (double)s->bytes * (double)more;
+    double needed = (double)s->bytes * (double)more;
     if (needed <= free_bytes)
         return true;
     sc_report(&s->context->diag, SC_D_cannot_write, (sc_loc){0}, s->path,

@@ -221,6 +221,33 @@ sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights 
     return f;
 }
 
+/* ---- before the values are there ---- */
+
+static bool report_unwritten(const sc_weights_file *f, const char *path, const char *reason)
+{
+    sc_report(&f->context->diag, SC_D_cannot_write, (sc_loc){0}, path, sc_arena_printf(&f->context->arena, "%s", reason), NULL);
+    return false;
+}
+
+bool sc_weights_file_try(const sc_weights_file *f, const char *path)
+{
+    sc_replacement file;
+    double needed = 0, free_bytes;
+    if (!sc_may_replace(path))
+        return report_unwritten(f, path, "not a regular file");
+    if (!sc_replacement_begin(&file, path, SC_SAFETENSORS_BEGIN_AT, SC_SAFETENSORS_BEGIN))
+        return report_unwritten(f, path, strerror(file.file.reason));
+    (void)sc_replacement_end(&file, false);
+    for (uint32_t i = 0; i < f->targets.count; i++)
+        needed += (double)f->targets.data[i].elements * (double)sc_element_size(f->targets.data[i].element);
+    char *folder = sc_parent_folder(path);
+    bool fits = folder == NULL || !sc_free_bytes(folder, &free_bytes) || needed <= free_bytes;
+    free(folder);
+    return fits ||
+           report_unwritten(f, path,
+                            sc_arena_printf(&f->context->arena, "it will have %.0f bytes, but the disk has %.0f free", needed, free_bytes));
+}
+
 /* ---- writing ---- */
 
 /* A parameter at a time; a tensor is written when its last parameter has filled its part. */
@@ -285,13 +312,6 @@ static bool save_all(saving *s, sc_weights_source *source, void *user)
     return ok;
 }
 
-static bool report_unwritten(const sc_weights_file *f, const char *path, const sc_safetensors_error *error)
-{
-    sc_report(&f->context->diag, SC_D_cannot_write, (sc_loc){0}, path,
-              sc_arena_copy_text(&f->context->arena, error->text, strcspn(error->text, "\n")), NULL);
-    return false;
-}
-
 static bool open_file(saving *s, const char *path, sc_safetensors_error *error)
 {
     /* readers of Hugging Face's files refuse one that does not say this */
@@ -315,5 +335,8 @@ bool sc_weights_save(const sc_weights_file *f, const char *path, sc_weights_sour
         (void)sc_safetensors_end(&s.writer, ok);
     for (uint32_t i = 0; i < f->targets.count; i++)
         free(s.raw[i]);
-    return error.count > 0 ? report_unwritten(f, path, &error) : ok;
+    if (error.count == 0)
+        return ok;
+    error.text[strcspn(error.text, "\n")] = 0;
+    return report_unwritten(f, path, error.text);
 }

@@ -12,6 +12,9 @@ typedef struct sc_weights_file sc_weights_file; /* in the context's arena */
  * file or folder whose tensors say which dims of theirs are merged; without it the facts do. NULL after messages. */
 sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights *weights, const char *like);
 
+/* Whether the file can be written: tries to make one beside it, and asks the disk for room. False after a message. */
+bool sc_weights_file_try(const sc_weights_file *file, const char *path);
+
 /* Gives the values of a parameter, by its index, global and row-major; the receiver frees them. data NULL after a message. */
 typedef sc_array sc_weights_source(void *user, uint32_t param);
 

@@ -205,11 +205,14 @@ static bool take_lock(sc_context *context, sc_state_folder *folder, const char *
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path, "it is no lock of a training run", NULL);
         return false;
     }
-    if (flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    int reason = flock(folder->lock, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    if (reason == EWOULDBLOCK) {
         sc_report(&context->diag, SC_D_state_in_use, (sc_loc){0}, folder->path, owner(context, folder->lock), NULL);
         return false;
     }
-    return write_owner(folder->lock, token) || report(context, path, errno); /* a file system without locks has one run at a time */
+    if (reason != 0)
+        sc_report(&context->diag, SC_D_no_lock, (sc_loc){0}, path, strerror(reason), NULL);
+    return write_owner(folder->lock, token) || report(context, path, errno);
 }
 
 bool sc_state_folder_has(const char *path, const char *token)

@@ -157,8 +157,8 @@ static bool check_outputs(training *t)
         return true;
     if (!t->facts->weights.is_known)
         return usage(context, "the program was built without a 'weights' block; build it with --map NAME");
-    t->file = sc_check_writable(context, o->save) ? sc_weights_file_new(context, &t->facts->weights, o->weights) : NULL;
-    return t->file != NULL;
+    t->file = sc_weights_file_new(context, &t->facts->weights, o->weights);
+    return t->file != NULL && sc_weights_file_try(t->file, o->save);
 }
 
 /* ---- steps ---- */

@@ -7,9 +7,6 @@
 #include "runtime/drive/state_folder.h"
 #include "runtime/drive/trainer.h"
 
-/* Whether a file can be made at `path`: its folder exists and may be written to. False after a message. */
-bool sc_check_writable(sc_context *context, const char *path);
-
 /* ---- saving (save_state.c) ---- */
 
 typedef struct sc_state_saver sc_state_saver;

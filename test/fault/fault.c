@@ -6,7 +6,8 @@
  *     half     of a write only the first half is done, and then the process ends; of other calls all
  *     ENOSPC, EIO   the call fails, and every later write with it
  *
- * $SHARDC_FAULT_EXCHANGE=no: names are never exchanged (renameat2), as on file systems that cannot.
+ * $SHARDC_FAULT_FREE: so many bytes are free there. $SHARDC_FAULT_EXCHANGE=no: names are never exchanged (renameat2), as on file systems
+ * that cannot.
  *
  * At the end the number of calls is written to $SHARDC_FAULT_COUNT, where that is given. */
 #define _GNU_SOURCE
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static atomic_long calls;
@@ -148,6 +150,15 @@ int renameat2(int from_folder, const char *from, int to_folder, const char *to, 
         return -1;
     }
     AROUND(is_watched(to), NEXT(renameat2)(from_folder, from, to_folder, to, flags));
+}
+
+int statvfs(const char *path, struct statvfs *about)
+{
+    const char *bytes = setting("SHARDC_FAULT_FREE");
+    int result = NEXT(statvfs)(path, about);
+    if (result == 0 && *bytes != 0 && is_watched(path))
+        about->f_bavail = (fsblkcnt_t)(strtoull(bytes, NULL, 10) / about->f_frsize);
+    return result;
 }
 
 int mkdir(const char *path, mode_t mode)

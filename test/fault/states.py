@@ -39,6 +39,8 @@ def train(folder, *more, faults=None, plan="dp"):
     if faults is not None:
         preload = [LIBRARY] + environment.get("LD_PRELOAD", "").split()
         environment.update(LD_PRELOAD=" ".join(preload), **faults)
+        sanitizer = environment.get("ASAN_OPTIONS")  # its runtime minds to be loaded second
+        environment["ASAN_OPTIONS"] = "verify_asan_link_order=0" + (":" + sanitizer if sanitizer else "")
     command = [SHARDC, "train", MODEL, "--plan", plan, "--data", os.path.join(os.path.dirname(folder), "data"), "--seed", "5", *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     return done.returncode, done.stdout, done.stderr
@@ -87,6 +89,11 @@ class Folder:
         check(left <= {"latest", "shardc.lock"}, "left over:", left, *context)
         check(step_of(self.path) == STEPS, "latest names another step:", *context)
 
+    def whole(self):
+        """The steps of the states that have all their files."""
+        states = glob.glob(os.path.join(self.path, "step-*"))
+        return {int(os.path.basename(path)[5:]) for path in states if len(os.listdir(path)) == 4}
+
     def drop(self):
         shutil.rmtree(self.root)
 
@@ -129,8 +136,12 @@ class States:
         else:
             check(code in (0, 7) and (code == 0 or "cannot write" in text), name, how, call, code, text)
         if base is not None:
-            newest = max(int(os.path.basename(p)[5:]) for p in glob.glob(os.path.join(folder.path, "step-*")))
-            check("--resume" not in run or newest >= before, "a state is lost:", name, how, call)
+            there = folder.whole()
+            check("--resume" not in run or max(there) >= before, "the last state is lost:", name, how, call)
+            if faults == {"SHARDC_FAULT_EXCHANGE": "no"}:  # then for a moment both states have no name
+                check(len(there) >= 1, "no state is left:", name, how, call)
+            else:
+                check(there >= {2, 3} if "--keep" in run else len(there) >= 2, "a state is lost:", name, how, call)
         folder.goes_on(self.want, name, how, call)
         folder.drop()
         counts[name] = counts.get(name, 0) + 1
@@ -146,7 +157,7 @@ class States:
 
     def exchange(self):
         """A run that begins anew writes states of the same names; also where names cannot be exchanged."""
-        run = ["--steps", "3", "--state", "DIR/states", "--state-every", "1"]
+        run = ["--steps", "3", "--state", "DIR/states", "--state-every", "1", "--keep", "9"]
         for can in ("yes", "no"):
             faults = {"SHARDC_FAULT_EXCHANGE": can}
             total = self.count(self.base, run, faults)
@@ -271,6 +282,18 @@ class States:
         done = step_of(folder.path)
         code, out, text = train(folder.path, "--steps", str(done), "--resume", link)
         check(code == 0 and "nothing to do" in out, code, out, text)
+        folder.drop()
+        folder = self.folder("full", self.base)
+        log = os.path.join(folder.root, "log")
+        for free, more in ((600000, ["--state", folder.path, "--state-every", "1", "--resume", folder.path]), (8192, ["--save", folder.path + "/w"])):
+            code, _, text = train(folder.path, "--steps", str(STEPS), "--log", log, *more, faults={"SHARDC_FAULT_AT": folder.path, "SHARDC_FAULT_FREE": str(free)})
+            if free > 500000:
+                check(code == 0, "there is room for one state more than stay:", text)
+                os.remove(log)
+                free = 65536
+                code, _, text = train(folder.path, "--steps", "9", "--log", log, "--state", folder.path, "--resume", folder.path,
+                                      faults={"SHARDC_FAULT_AT": folder.path, "SHARDC_FAULT_FREE": str(free)})
+            check(code == 7 and "but the disk has %d free" % free in text and not os.path.exists(log), "no room:", code, text)
         folder.drop()
         folder = self.folder("anew", self.base)
         code, _, text = train(folder.path, "--steps", "1", "--state", folder.path)
