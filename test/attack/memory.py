@@ -51,7 +51,7 @@ def main():
             file.write(bytes(i * 7 % 256 for i in range(4000)))
         commands = [[shardc, 'check', 'm.shard'], [shardc, 'ir', 'm.shard'], [shardc, 'comm', 'm.shard', '--format', 'json'],
                     [shardc, 'memory', 'm.shard'], [shardc, 'explain', 'm.shard'], [shardc, 'kernels', 'm.shard', '--target', 'cuda:sm_80'],
-                    [shardc, 'verify', 'm.shard'], [shardc, 'eval', 'm.shard', '--entry', 'loss', '--data', 'data'],
+                    [shardc, 'verify', 'm.shard'], [shardc, 'verify', 'm.shard', '--compiled'], [shardc, 'eval', 'm.shard', '--entry', 'loss', '--data', 'data'],
                     [shardc, 'train', 'm.shard', '--data', 'data', '--steps', '3', '--format', 'json'],
                     [shardc, 'build', 'm.shard', '-o', 'prog'], ['./prog', 'info'], ['./prog', 'train', '--data', 'data', '--steps', '3']]
         wrong, counts = [], {}
