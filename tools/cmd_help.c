@@ -95,7 +95,7 @@ static void print_list(sc_strbuf *out)
         const char *meaning = help_rows[id].meaning;
         sc_strbuf_printf(out, "  %-21s %.*s\n", sc_diag_rows[id].name, first_sentence(meaning), meaning);
     }
-    sc_strbuf_add(out, "\n'shardc help ID' explains one.\n");
+    sc_strbuf_add(out, "\n'shardc help ID' explains one, 'shardc help environment' the environment variables.\n");
 }
 
 static json_t *list_json(void)
@@ -105,6 +105,37 @@ static json_t *list_json(void)
         json_array_append_new(list, row_json(id));
     return json_pack("{s:i,s:o}", "version", 1, "diagnostics", list);
 }
+
+/* ---- environment variables ---- */
+
+typedef struct variable_row {
+    const char *name, *values, *fallback, *meaning;
+} variable_row;
+
+static const variable_row variables[] = {
+#define ENVIRONMENT(name, values, fallback, meaning) {#name, values, fallback, meaning},
+#include "support/environment.def"
+#undef ENVIRONMENT
+};
+enum { VARIABLES = sizeof variables / sizeof *variables };
+
+static void print_variables(sc_strbuf *out)
+{
+    for (int i = 0; i < VARIABLES; i++)
+        sc_strbuf_printf(out, "%s: %s (default: %s)\n  %s\n", variables[i].name, variables[i].values, variables[i].fallback,
+                         variables[i].meaning);
+}
+
+static json_t *variables_json(void)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < VARIABLES; i++)
+        json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "name", variables[i].name, "values", variables[i].values, "default",
+                                              variables[i].fallback, "meaning", variables[i].meaning));
+    return json_pack("{s:i,s:o}", "version", 1, "environment", list);
+}
+
+/* ---- the command ---- */
 
 static int find_id(sc_context *context, const sc_options *options)
 {
@@ -133,7 +164,12 @@ int sc_cmd_help(sc_context *context, const sc_options *options, sc_strbuf *out)
         sc_print_json(list_json(), out);
     else if (options->file == NULL)
         print_list(out);
-    if (options->file == NULL)
+    bool is_environment = options->file != NULL && strcmp(options->file, "environment") == 0;
+    if (is_environment && options->run.json)
+        sc_print_json(variables_json(), out);
+    else if (is_environment)
+        print_variables(out);
+    if (options->file == NULL || is_environment)
         return 0;
     int id = find_id(context, options);
     if (id == SC_D_COUNT)

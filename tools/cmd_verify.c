@@ -156,11 +156,23 @@ static void report_difference(sc_context *context, const char *what, const sc_di
     sc_report(&context->diag, SC_D_verify_failed, difference->loc, text.data, NULL);
 }
 
+/* Without memory nothing is known of the program: that is no mistake of the compiler. */
+static bool report_memory(sc_context *context, const sc_difference *difference)
+{
+    if (difference->run == NULL || !difference->is_memory)
+        return false;
+    sc_report(&context->diag, SC_D_run_failed, (sc_loc){0},
+              sc_arena_printf(&context->arena, "nothing was verified: %s", difference->message), NULL);
+    return true;
+}
+
 static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_options *options, const sc_validate_options *how,
                            sc_strbuf *out)
 {
     sc_compiled_result result;
     if (!sc_validate_compiled(c->global, c->local, c->func, how, &result) && result.first.run == NULL)
+        return 0;
+    if (report_memory(context, &result.first))
         return 0;
     if (!result.equal)
         report_difference(context, "emitted code", &result.first);
@@ -181,7 +193,10 @@ int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out
     if (options->compiled)
         return how.target == NULL ? 0 : verify_compiled(context, &c, options, &how, out);
     sc_validate_result result;
-    if (!sc_validate(c.global, c.local, c.func, &how, &result))
+    bool is_equal = sc_validate(c.global, c.local, c.func, &how, &result);
+    if (report_memory(context, &result.first))
+        return 0;
+    if (!is_equal)
         report_difference(context, "per-rank program", &result.first);
     if (options->run.json)
         print_json(context, &result, out);
