@@ -349,6 +349,37 @@ def draw_last(b: Builder) -> bool:
     return b.emit("last", f"last[S]({x.name})", without(x.dims, ("S",)), (x,))
 
 
+# ---- one value under two names ----
+def draw_residual(b: Builder) -> bool:
+    """A value and a product of itself under another dim's name, added: tokens are mixed, and the sum may be taken where the value is."""
+    source, to = b.rng.choice([("D", "W")] + ([] if b.cached else [("S", "T")]))
+    x = b.take(needed=(source,), banned=(to,))
+    if not b.legal(resized(x, source, to)) or not b.emit("tanh", f"tanh({x.name})", x.dims, (x,)):
+        return False
+    y = b.statements[-1].results[0]
+    b.emit("rename", f"rename[{source} -> {to}]({y.name})", resized(y, source, to), (y,))
+    other = b.statements[-1].results[0]
+    weights = b.source(b.rng.choice(((source, to), (to, source))))
+    twice = f"{y.name} + " if b.rng.random() < 0.3 else ""
+    return b.emit("dot", f"{y.name} + ({twice}dot[{to}]({weights.name}, {other.name}))", y.dims, (y, weights, other))
+
+
+def draw_scores(b: Builder) -> bool:
+    """Products of a value and of itself under another dim's name, each by its own weights: queries and keys of one elementwise result."""
+    if b.cached:
+        return False
+    x = b.take(needed=("S", "D"), banned=("T", "C", "H"))
+    dims = without(x.dims, ("D",)) + ("T",)
+    if not b.legal(dims) or not b.legal(x.dims + ("C",)) or not b.emit("tanh", f"tanh({x.name})", x.dims, (x,)):
+        return False
+    y = b.statements[-1].results[0]
+    weights = [b.source(("D", "C")) for _ in range(2)]
+    b.emit("dot", f"dot[D]({y.name}, {weights[0].name})", without(y.dims, ("D",)) + ("C",), (y, weights[0]))
+    queries = b.statements[-1].results[0]
+    keys = f"dot[D](rename[S -> T]({y.name}), {weights[1].name})"
+    return b.emit("dot", f"dot[C]({queries.name}, {keys})", dims, (queries, y, weights[1]))
+
+
 def key_dims(b: Builder, q: Value) -> tuple[str, ...]:
     """Dims of keys for these queries: T and E, and some of q's others; K for H."""
     kept = [d for d in q.dims if d not in ("S", "E", "H") and (b.rng.random() < 0.8 or (b.cached and d == "B"))]
@@ -369,8 +400,9 @@ def make_keys(b: Builder, dims: tuple[str, ...]) -> Value | None:
     x = b.rng.choice(found) if found and b.rng.random() < 0.7 else b.source(rows)
     if not b.cached and b.rng.random() < 0.5:
         return b.statements[-1].results[0] if b.emit("rename", f"rename[S -> T]({x.name})", dims, (x,)) else None
-    cache = Value(b.name("c"), dims)
-    b.caches.append(cache)
+    again = [c for c in b.caches if c.dims == dims]
+    cache = b.rng.choice(again) if again and b.rng.random() < 0.3 else Value(b.name("c"), dims)
+    b.caches += [] if cache in again else [cache]
     return b.statements[-1].results[0] if b.emit("append", f"append[S -> T]({cache.name}, {x.name})", dims, (cache, x)) else None
 
 
@@ -412,7 +444,7 @@ DRAWS: tuple[tuple[Callable[[Builder], bool], float], ...] = (
     (draw_unary, 4), (draw_binary, 4), (draw_integer, 0.7), (draw_compare, 1), (draw_logical, 0.8), (draw_where, 1), (draw_cast, 0.7), (draw_dot, 4),
     (draw_reduction, 2), (draw_argmax, 0.7), (draw_softmax, 1.5), (draw_cumsum, 0.7), (draw_gather, 1.5), (draw_xent, 1), (draw_onehot, 0.7),
     (draw_topk, 0.7), (draw_slice, 1), (draw_concat, 1), (draw_rename, 1), (draw_regroup, 1), (draw_positions, 0.5), (draw_rope, 1.2), (draw_last, 0.5),
-    (draw_attend, 1.5),
+    (draw_attend, 1.5), (draw_residual, 0.8), (draw_scores, 0.8),
 )  # fmt: skip
 ALL_OPS = tuple(UNARY) + tuple(BINARY) + COMPARE + (
     "and", "or", "not", "where", "cast", "dot", "sum", "mean", "argmax", "softmax", "log_softmax", "logsumexp", "cumsum", "gather", "xent", "onehot",
