@@ -364,20 +364,20 @@ def draw_residual(b: Builder) -> bool:
     return b.emit("dot", f"{y.name} + ({twice}dot[{to}]({weights.name}, {other.name}))", y.dims, (y, weights, other))
 
 
+SCORES = "fn scores(q[B, S, D], k[B, T, D], u[D, C], v[D, C]) -> [B, S, T] { return dot[C](dot[D](q, u), dot[D](k, v)); }\n"
+
+
 def draw_scores(b: Builder) -> bool:
-    """Products of a value and of itself under another dim's name, each by its own weights: queries and keys of one elementwise result."""
-    if b.cached:
+    """An elementwise result and itself under another dim's name are the arguments of one call: queries and keys of one block."""
+    dims = ("B", "S", "D")
+    if b.cached or not b.legal(("B", "S", "T")) or not b.legal(("B", "S", "C")):
         return False
-    x = b.take(needed=("S", "D"), banned=("T", "C", "H"))
-    dims = without(x.dims, ("D",)) + ("T",)
-    if not b.legal(dims) or not b.legal(x.dims + ("C",)) or not b.emit("tanh", f"tanh({x.name})", x.dims, (x,)):
-        return False
+    found = b.values(lambda v: v.dims == dims and v.dtype == "f32")
+    x = b.rng.choice(found) if found and b.rng.random() < 0.7 else b.source(dims)
+    b.emit("tanh", f"tanh({x.name})", dims, (x,))
     y = b.statements[-1].results[0]
-    weights = [b.source(("D", "C")) for _ in range(2)]
-    b.emit("dot", f"dot[D]({y.name}, {weights[0].name})", without(y.dims, ("D",)) + ("C",), (y, weights[0]))
-    queries = b.statements[-1].results[0]
-    keys = f"dot[D](rename[S -> T]({y.name}), {weights[1].name})"
-    return b.emit("dot", f"dot[C]({queries.name}, {keys})", dims, (queries, y, weights[1]))
+    u, v = b.source(("D", "C")), b.source(("D", "C"))
+    return b.emit("dot", f"scores({y.name}, rename[S -> T]({y.name}), {u.name}, {v.name})", ("B", "S", "T"), (y, u, v))
 
 
 def key_dims(b: Builder, q: Value) -> tuple[str, ...]:
@@ -518,7 +518,8 @@ def text(graph: Graph) -> str:
     formals = ", ".join(v.declared() for v in graph.inputs if v.name in graph.used())
     types = ", ".join(f"{v.dtype}{v.shape()}" for v in graph.outputs())
     minimize = f"minimize m.f with {graph.train};\n" if graph.train else ""
-    return "lang 1;\n" + dim_lines(graph) + entry_lines(graph, formals, types) + minimize
+    helpers = SCORES if any("scores(" in s.text for s in graph.statements) else ""
+    return "lang 1;\n" + dim_lines(graph) + helpers + entry_lines(graph, formals, types) + minimize
 
 
 # ---- smaller graphs ----
