@@ -78,22 +78,22 @@ static void ask_reader(input_search *s, const input_name *name, sc_op_id reader)
     sc_factors factors;
     sc_assignment assignment;
     sc_op_factors(p->m, sc_op_at(p->m, reader), &factors);
-    if (factors.count == 0) { /* what takes values as they are */
+    if (factors.count == 0) { /* it takes the value as it is */
         want(s, name, &p->placing->at[name->value]);
         return;
     }
-    const sc_op *op = sc_op_at(p->m, reader);
-    uint32_t operand = 0;
-    while (op->operands[operand] != name->value)
-        operand++;
-    if (is_function_of(p->m, op, operand))
-        add_name(s, name, op, operand, &factors);
     sc_assign(&p->assigner, reader, &factors, &assignment);
-    op = sc_op_at(p->m, reader);
+    const sc_op *op = sc_op_at(p->m, reader);
     for (uint32_t o = 0; o < op->operand_count; o++) {
         const sc_placement needed = sc_assigned_operand(p->m, &factors, &assignment, op, o);
-        if (op->operands[o] == name->value)
-            want(s, name, &needed);
+        if (op->operands[o] != name->value)
+            continue;
+        want(s, name, &needed);
+        if (!is_function_of(p->m, op, o))
+            continue;
+        const sc_placement made = sc_assigned_result(p->m, &factors, &assignment, op, 0);
+        if (sc_placement_equal(&made, &p->placing->at[op->first_result])) /* else it is moved: readers take that */
+            add_name(s, name, op, o, &factors);
     }
 }
 

@@ -57,6 +57,11 @@ def alike(message: str) -> str:
     return re.sub(r"'[^']*'|\d[\d.e+-]*|\S+\.shard\S*|\b[a-z]\d+\b", "_", message)[:60]
 
 
+def is_needless(messages: str) -> bool:
+    """`*` stores a parameter as it can be stored: no size refuses it."""
+    return re.search(r"divide\]\n *shard (param|grad|opt)[^;]*\* over", messages) is not None
+
+
 def outcome(arguments: argparse.Namespace, file: pathlib.Path, text: str) -> tuple[str, str]:
     """fine, refused or what went wrong; and its message."""
     file.write_text(text)
@@ -67,7 +72,7 @@ def outcome(arguments: argparse.Namespace, file: pathlib.Path, text: str) -> tup
     except subprocess.TimeoutExpired:
         return "hangs", f"no answer in {timeout} s"
     message = first_error(done.stderr)
-    if done.returncode in REFUSED and ": error: " in done.stderr:
+    if done.returncode in REFUSED and ": error: " in done.stderr and not is_needless(done.stderr):
         return "refused", message
     return ("fine", "") if done.returncode == 0 else (f"exit {done.returncode}: {alike(message)}", message)
 
