@@ -52,9 +52,11 @@ typedef struct sc_folder {
     const sc_module *m;
     sc_fold_kind kind;
     uint32_t count;
-    const sc_op_id *ops;   /* of SC_FOLD_OPS: the ops of a function in order, */
-    const uint32_t *place; /* and per op its index in them */
-    uint64_t *hash, *sums, *powers;
+    const sc_op_id *ops;         /* of SC_FOLD_OPS: the ops of a function in order, */
+    const uint32_t *place;       /* and per op its index in them */
+    uint64_t *hash;              /* per item, without the numbers in its names */
+    uint64_t *sums, *named_sums; /* of these, and of hashes of the names, from the front */
+    uint64_t *powers;
     uint32_t *next; /* per item: the next one with its hash, or SC_NONE */
 } sc_folder;
 
