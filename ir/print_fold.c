@@ -406,6 +406,31 @@ static sc_fold fold_of(const sc_folder *f, uint32_t first, uint32_t end, uint32_
     return fold;
 }
 
+/* Whether an instance of a stack begins at an item: layers[1].n1 behind layers[0], or behind what is no layer. */
+static bool begins_instance(const sc_folder *f, uint32_t i)
+{
+    sc_sym name, before = 0;
+    kinds[f->kind].text(f, i, 0, &name);
+    if (i > 0)
+        kinds[f->kind].text(f, i - 1, 0, &before);
+    const char *x = sc_text(f->m->context, name), *y = sc_text(f->m->context, before);
+    size_t length = strcspn(x, "]");
+    return x[length] == ']' && strncmp(x, y, length + 1) != 0;
+}
+
+/* The same number of runs, begun where an instance begins, is easier to read. */
+static sc_fold aligned(const sc_folder *f, uint32_t first, uint32_t end, const sc_fold *fold)
+{
+    uint32_t skip = 0;
+    while (skip < fold->length && !begins_instance(f, first + skip))
+        skip++;
+    if (skip == 0 || skip == fold->length)
+        return *fold;
+    sc_fold later = fold_of(f, first + skip, end, fold->length);
+    later.skip = skip;
+    return later.count >= fold->count ? later : *fold;
+}
+
 sc_fold sc_fold_at(const sc_folder *f, uint32_t first, uint32_t end)
 {
     sc_fold best = {.length = 1, .count = 1};
@@ -420,5 +445,5 @@ sc_fold sc_fold_at(const sc_folder *f, uint32_t first, uint32_t end)
             best_items = fold.count * length;
         }
     }
-    return best;
+    return best.count > 1 ? aligned(f, first, end, &best) : best;
 }
