@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How the time and the memory of every command grow with the program: each program is measured at one size and at twice that size.
 
-    bench/growth.py build/shardc [--program layers] [--command comm] [--times 1] [--size N] [--list]
+    bench/growth.py build/shardc [--program layers] [--command comm] [--times 1] [--size N]
 
 A command fails when the larger program takes more than 2.3 times the CPU time or 2.3 times the peak memory of the smaller one, or does not
 end. CPU time is the least of --times runs, so other work on the machine hardly shows; both sizes are large enough for it to be above what
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 LIMIT = 2.3
-LEAST_SECONDS = 0.1  # below that a ratio says nothing
+LEAST_SECONDS, LEAST_BYTES = 0.1, 64 * 2**20  # below that a ratio says nothing
 
 
 def layers(n):
@@ -109,7 +109,7 @@ plan q for m {{ mesh dp = 2; shard B over dp; }}
 """
 
 
-PROGRAMS = {"layers": (layers, 64), "pins": (pins, 2000), "blocks": (blocks, 8192), "chain": (chain, 4096)}
+PROGRAMS = {"layers": (layers, 64), "pins": (pins, 4000), "blocks": (blocks, 8192), "chain": (chain, 8192)}
 
 COMMANDS = {
     "check": ["check", "FILE"],
@@ -151,7 +151,6 @@ def main():
     parser.add_argument("--size", type=int)
     options = parser.parse_args()
     bad = 0
-    start, empty, _ = measure(options.shardc, ["--version"], "", "", 3)
     print(f"{'program':8} {'command':13} {'size':>7} {'seconds':>8} {'x':>5} {'MiB':>8} {'x':>5}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in options.program or PROGRAMS:
@@ -163,9 +162,9 @@ def main():
                     file.write(make(n))
             for command in options.command or COMMANDS:
                 one, two = (measure(options.shardc, COMMANDS[command], p, os.path.join(folder, "out"), options.times) for p in paths)
-                seconds = max(two[0] - start, 1e-3) / max(one[0] - start, LEAST_SECONDS / 2)
-                memory = (two[1] - empty) / max(one[1] - empty, 1)
-                fails = one[2] not in (0,) or two[2] not in (0,) or seconds > LIMIT or memory > LIMIT
+                seconds = two[0] / max(one[0], LEAST_SECONDS)
+                memory = two[1] / max(one[1], LEAST_BYTES)
+                fails = one[2] != 0 or two[2] != 0 or seconds > LIMIT or memory > LIMIT
                 bad += fails
                 print(f"{name:8} {command:13} {2 * size:7} {two[0]:8.2f} {seconds:5.2f} {two[1] / 2**20:8.1f} {memory:5.2f}"
                       f"{'  exit codes %d, %d' % (one[2], two[2]) if one[2] or two[2] else ''}{'  FAILS' if fails else ''}", flush=True)

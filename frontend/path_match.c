@@ -52,7 +52,7 @@ static const char *rest_after(const sc_context *context, const sc_path *pattern,
     return path;
 }
 
-static bool begins_with_entry(const sc_path *pattern, sc_sym entry)
+bool sc_path_begins_with(const sc_path *pattern, sc_sym entry)
 {
     return entry != 0 && pattern->segs.count > 0 && pattern->segs.data[0].kind == SC_SEG_NAME && pattern->segs.data[0].name.text == entry;
 }
@@ -60,7 +60,7 @@ static bool begins_with_entry(const sc_path *pattern, sc_sym entry)
 sc_path_match sc_path_match_text(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index)
 {
     const char *rest = rest_after(context, pattern, 0, path, any_index);
-    if (rest != NULL || !begins_with_entry(pattern, entry))
+    if (rest != NULL || !sc_path_begins_with(pattern, entry))
         return rest == NULL ? SC_PATH_NO : *rest == 0 ? SC_PATH_EXACT : SC_PATH_COVERS;
     if (pattern->segs.count == 1)
         return SC_PATH_COVERS;
@@ -71,7 +71,7 @@ sc_path_match sc_path_match_text(const sc_context *context, const sc_path *patte
 size_t sc_path_match_length(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path)
 {
     const char *rest = rest_after(context, pattern, 0, path, false);
-    if (rest == NULL && begins_with_entry(pattern, entry))
+    if (rest == NULL && sc_path_begins_with(pattern, entry))
         rest = rest_after(context, pattern, 1, path, false);
     if (rest == NULL)
         return SIZE_MAX;
@@ -82,7 +82,7 @@ size_t sc_path_match_length(const sc_context *context, const sc_path *pattern, s
 bool sc_path_matches_parent(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index)
 {
     const char *rest = rest_after(context, pattern, 0, path, any_index);
-    if (rest == NULL && pattern->segs.count > 1 && begins_with_entry(pattern, entry))
+    if (rest == NULL && pattern->segs.count > 1 && sc_path_begins_with(pattern, entry))
         rest = rest_after(context, pattern, 1, path, any_index);
     segment last;
     return rest != NULL && next_segment(&rest, &last) && *rest == 0;

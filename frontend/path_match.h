@@ -12,4 +12,10 @@ size_t sc_path_match_length(const sc_context *context, const sc_path *pattern, s
 /* Whether the path is a direct member of what the pattern names: `layers.attn` and layers[3].attn.o. */
 bool sc_path_matches_parent(const sc_context *context, const sc_path *pattern, sc_sym entry, const char *path, bool any_index);
 
+/* Whether a pattern begins with the entry's name. */
+bool sc_path_begins_with(const sc_path *pattern, sc_sym entry);
+
+/* Where the places of a view stand, sorted; empty until it is needed. */
+struct sc_place_index *sc_place_index_new(sc_context *context);
+
 #endif

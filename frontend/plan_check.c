@@ -40,13 +40,16 @@ static void param_paths(const sc_resolved_plan *plan, sc_param_path_list *out)
 static bool exists(const sc_resolved_plan *plan, const sc_path *path, bool whole)
 {
     sc_path_match wanted = whole ? SC_PATH_EXACT : SC_PATH_COVERS;
+    sc_path_list paths = {0};
+    *sc_vec_push(&plan->context->arena, &paths) = *path;
     for (uint32_t e = 0; e < plan->entries.count; e++) {
         const sc_plan_view *view = plan->entries.data[e];
-        for (uint32_t i = 0; i < view->values.count; i++) {
-            sc_sym name = sc_plan_value_path(view->m, view->values.data[i]);
-            if (whole && name == 0)
+        sc_plan_scope scope = sc_plan_scope_make(plan->context, view, &paths);
+        for (uint32_t i = 0; i < scope.count; i++) {
+            sc_value value = sc_plan_scope_value(&scope, i);
+            if (whole && sc_plan_value_path(view->m, value) == 0)
                 continue;
-            if (sc_plan_view_match(view, path, view->place_paths.data[view->places[view->values.data[i]]]) >= wanted)
+            if (sc_plan_scope_match(&scope, view->places[value]) >= wanted)
                 return true;
         }
     }
@@ -173,8 +176,8 @@ static bool rule_reaches(sc_resolved_plan *plan, const sc_plan_stmt *stmt, sc_sy
         if (name != 0 && dim == SC_NONE)
             continue;
         sc_plan_scope scope = sc_plan_scope_make(plan->context, view, &stmt->in);
-        for (uint32_t i = 0; i < view->values.count; i++) {
-            sc_value value = view->values.data[i];
+        for (uint32_t i = 0; i < scope.count; i++) {
+            sc_value value = sc_plan_scope_value(&scope, i);
             const sc_type_info *type = sc_type_of(view->m, value);
             if ((view->kinds[value] & kinds_of_rule(stmt)) != 0 && (name == 0 ? type->rank > 0 : sc_type_has_dim(view->m, type, dim)) &&
                 sc_plan_scope_match(&scope, view->places[value]) != SC_PATH_NO)

@@ -32,6 +32,7 @@ typedef struct sc_plan_view {
     SC_VEC(sc_value) values; /* of the functions, in their order */
     sc_map by_path;          /* path -> first value of it (index in `values`); next_same chains */
     SC_VEC(uint32_t) next_same;
+    struct sc_place_index *index; /* what finds the places that a path may mean; filled when it is first needed */
 } sc_plan_view;
 
 /* All functions of a module that holds one entry, or the train step made of it. */
@@ -47,13 +48,17 @@ sc_sym sc_plan_value_path(const sc_module *m, sc_value value);
 /* Reports a path whose names the functions have, but not at its indices. */
 void sc_plan_check_indices(sc_context *context, const sc_plan_view *view, const sc_path *path);
 
-/* Which places the `in` paths of a line cover, looked up once each. */
+/* ---- what the paths of a line mean (plan_scope.c) ---- */
+/* The values that the `in` paths of a line may cover: found by an index, so that thousands of lines cost what they mean. */
 typedef struct sc_plan_scope {
     const sc_plan_view *view;
     const sc_path_list *paths; /* empty: everything */
-    uint8_t *memo;
+    const uint32_t *values;    /* places in view->values, ascending; NULL: all of them */
+    uint32_t count, number;    /* number: of the scope, for the matches that are remembered */
 } sc_plan_scope;
 sc_plan_scope sc_plan_scope_make(sc_context *context, const sc_plan_view *view, const sc_path_list *paths);
+/* The i-th of its `count` values. */
+sc_value sc_plan_scope_value(const sc_plan_scope *scope, uint32_t i);
 /* The best match of any of the paths. */
 sc_path_match sc_plan_scope_match(sc_plan_scope *scope, uint32_t place);
 

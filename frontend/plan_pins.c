@@ -71,10 +71,13 @@ static bool check_dims(sc_resolved_plan *plan, const sc_shape *shape)
 
 static bool check_shapes(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
+    sc_path_list paths = {0};
+    *sc_vec_push(&plan->context->arena, &paths) = stmt->pin.path;
     for (uint32_t e = 0; e < plan->entries.count; e++) {
         const sc_plan_view *view = plan->entries.data[e];
-        for (uint32_t i = 0; i < view->values.count; i++) {
-            sc_value value = view->values.data[i];
+        sc_plan_scope scope = sc_plan_scope_make(plan->context, view, &paths);
+        for (uint32_t i = 0; i < scope.count; i++) {
+            sc_value value = sc_plan_scope_value(&scope, i);
             sc_sym path = sc_plan_value_path(view->m, value);
             if (path == 0 || sc_plan_view_match(view, &stmt->pin.path, path) != SC_PATH_EXACT)
                 continue;
@@ -197,8 +200,8 @@ void sc_seeding_pin(sc_seeding *s, const sc_plan_line *source, uint32_t line)
     sc_type last_type = SC_NONE;
     const sc_claim_split *splits = NULL;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < s->view->values.count; i++) {
-        sc_value value = s->view->values.data[i];
+    for (uint32_t i = 0; i < scope.count; i++) {
+        sc_value value = sc_plan_scope_value(&scope, i);
         if (sc_plan_value_path(s->m, value) == 0 || (s->view->kinds[value] & SC_KINDS_FOLLOWING) != 0 ||
             sc_plan_scope_match(&scope, s->view->places[value]) != SC_PATH_EXACT)
             continue;

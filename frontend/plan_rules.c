@@ -132,8 +132,8 @@ void sc_seeding_rule(sc_seeding *s, const sc_plan_line *source, uint32_t line)
     rule_dims rule = rule_begin(s, source, line);
     sc_plan_scope scope = sc_plan_scope_make(s->context, s->view, &stmt->in);
     sc_axis_set axes = sc_axis_list_set(&source->axes);
-    for (uint32_t i = 0; i < s->view->values.count; i++) {
-        sc_value value = s->view->values.data[i];
+    for (uint32_t i = 0; i < scope.count; i++) {
+        sc_value value = sc_plan_scope_value(&scope, i);
         sc_seed_strength strength;
         if (!strength_for(stmt, s->view->kinds[value], &strength) || sc_plan_scope_match(&scope, s->view->places[value]) == SC_PATH_NO)
             continue;
@@ -217,8 +217,8 @@ void sc_seeding_star_rule(sc_seeding *s, const sc_plan_line *source, uint32_t li
 {
     const sc_plan_stmt *stmt = source->stmt;
     sc_plan_scope scope = sc_plan_scope_make(s->context, s->view, &stmt->in);
-    for (uint32_t i = 0; i < s->view->values.count; i++) {
-        sc_value value = s->view->values.data[i];
+    for (uint32_t i = 0; i < scope.count; i++) {
+        sc_value value = sc_plan_scope_value(&scope, i);
         sc_seed_strength strength;
         if (!strength_for(stmt, s->view->kinds[value], &strength) || sc_plan_scope_match(&scope, s->view->places[value]) == SC_PATH_NO)
             continue;

@@ -467,8 +467,8 @@ void sc_seeding_style(sc_seeding *s, const sc_plan_line *source, uint32_t line)
         return;
     }
     sc_plan_scope scope = sc_plan_scope_make(s->context, s->view, &source->stmt->in);
-    for (uint32_t i = 0; i < s->view->values.count; i++) {
-        sc_value value = s->view->values.data[i];
+    for (uint32_t i = 0; i < scope.count; i++) {
+        sc_value value = sc_plan_scope_value(&scope, i);
         if (t.style.kind == SEQUENCE)
             style_sequence(&t, value, dim);
         else

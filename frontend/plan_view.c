@@ -155,6 +155,7 @@ static sc_plan_view *new_view(sc_context *context, sc_module *m, sc_sym entry)
     *view = (sc_plan_view){.context = context, .m = m, .entry = entry};
     view->by_path.arena = arena;
     view->value_count = m->values.count;
+    view->index = sc_place_index_new(context);
     view->kinds = sc_arena_array(arena, view->value_count, sizeof *view->kinds);
     view->places = sc_arena_array(arena, view->value_count, sizeof *view->places);
     return view;
@@ -181,28 +182,4 @@ sc_plan_view *sc_plan_view_make_symbolic(sc_context *context, sc_module *m, sc_f
 sc_path_match sc_plan_view_match(const sc_plan_view *view, const sc_path *pattern, sc_sym path)
 {
     return sc_path_match_text(view->context, pattern, view->entry, sc_text(view->context, path), view->symbolic);
-}
-
-sc_plan_scope sc_plan_scope_make(sc_context *context, const sc_plan_view *view, const sc_path_list *paths)
-{
-    sc_plan_scope scope = {.view = view, .paths = paths};
-    if (paths->count > 0)
-        scope.memo = sc_arena_array(&context->arena, view->place_paths.count, sizeof *scope.memo);
-    return scope;
-}
-
-sc_path_match sc_plan_scope_match(sc_plan_scope *scope, uint32_t place)
-{
-    if (scope->paths->count == 0)
-        return SC_PATH_COVERS;
-    uint8_t *memo = &scope->memo[place]; /* 0: not yet looked up; else the match + 1 */
-    if (*memo == 0) {
-        sc_path_match best = SC_PATH_NO;
-        for (uint32_t i = 0; i < scope->paths->count; i++) {
-            sc_path_match match = sc_plan_view_match(scope->view, &scope->paths->data[i], scope->view->place_paths.data[place]);
-            best = match > best ? match : best;
-        }
-        *memo = (uint8_t)(best + 1);
-    }
-    return (sc_path_match)(*memo - 1);
 }

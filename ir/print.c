@@ -213,6 +213,8 @@ static void print_items(sc_printer *p, const sc_folder *folder, uint32_t from, u
         sc_fold fold = {.length = 1, .count = 1};
         if (p->fold)
             fold = sc_fold_at(folder, i, end);
+        for (uint32_t k = 0; k < fold.skip; k++)
+            print(p, user, i++);
         if (fold.count == 1)
             print(p, user, i);
         else

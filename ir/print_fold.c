@@ -318,18 +318,30 @@ static const item_kind kinds[] = {
 };
 
 /* ---- runs ---- */
+/* Of all texts of an item, with their numbers. */
+static uint64_t hash_names(const sc_folder *f, uint32_t i)
+{
+    uint64_t hash = 0;
+    sc_sym text;
+    for (uint32_t n = 0; kinds[f->kind].text(f, i, n, &text); n++)
+        hash = sc_hash_mix(hash, text);
+    return hash;
+}
+
 void sc_folder_prepare(sc_folder *f)
 {
     sc_arena *arena = &f->m->context->arena;
     sc_map newest = {.arena = arena};
     f->hash = sc_arena_array(arena, f->count, sizeof *f->hash);
     f->sums = sc_arena_array(arena, f->count + 1u, sizeof *f->sums);
+    f->named_sums = sc_arena_array(arena, f->count + 1u, sizeof *f->named_sums);
     f->powers = sc_arena_array(arena, f->count + 1u, sizeof *f->powers);
     f->next = sc_arena_array(arena, f->count, sizeof *f->next);
     f->powers[0] = 1;
     for (uint32_t i = 0; i < f->count; i++) {
         f->hash[i] = kinds[f->kind].hash(f, i);
         f->sums[i + 1] = f->sums[i] * POWER + f->hash[i];
+        f->named_sums[i + 1] = f->named_sums[i] * POWER + hash_names(f, i);
         f->powers[i + 1] = f->powers[i] * POWER;
     }
     for (uint32_t i = f->count; i-- > 0;) {
@@ -340,9 +352,17 @@ void sc_folder_prepare(sc_folder *f)
     }
 }
 
-static uint64_t sum_of(const sc_folder *f, uint32_t begin, uint32_t length)
+static uint64_t sum_of(const sc_folder *f, const uint64_t *sums, uint32_t begin, uint32_t length)
 {
-    return f->sums[begin + length] - f->sums[begin] * f->powers[length];
+    return sums[begin + length] - sums[begin] * f->powers[length];
+}
+
+/* Equal but for numbers in names, as far as hashes tell. */
+static bool may_be_same(const pair *p, uint32_t length)
+{
+    const sc_folder *f = p->folder;
+    return sum_of(f, f->sums, p->a, length) == sum_of(f, f->sums, p->b, length) &&
+           sum_of(f, f->named_sums, p->a, length) != sum_of(f, f->named_sums, p->b, length);
 }
 
 static bool find_shift(const pair *p, uint32_t length, shift *out)
@@ -361,7 +381,7 @@ static bool find_shift(const pair *p, uint32_t length, shift *out)
 static bool same_run(const pair *p, uint32_t length)
 {
     const sc_folder *f = p->folder;
-    if (sum_of(f, p->a, length) != sum_of(f, p->b, length))
+    if (!may_be_same(p, length))
         return false;
     for (uint32_t k = 0; k < length; k++) {
         if (!kinds[f->kind].same(p, k))
@@ -375,7 +395,7 @@ static sc_fold fold_of(const sc_folder *f, uint32_t first, uint32_t end, uint32_
 {
     pair p = {.folder = f, .begin = first, .a = first, .b = first + length};
     sc_fold fold = {.length = length, .count = 1};
-    if (p.b + length > end || sum_of(f, p.a, length) != sum_of(f, p.b, length) || !find_shift(&p, length, &p.shift))
+    if (p.b + length > end || !may_be_same(&p, length) || !find_shift(&p, length, &p.shift))
         return fold;
     for (; p.b + length <= end && same_run(&p, length); p.a += length, p.b += length)
         fold.count++;
@@ -384,6 +404,31 @@ static sc_fold fold_of(const sc_folder *f, uint32_t first, uint32_t end, uint32_
     fold.from = p.shift.from;
     fold.to = p.shift.from + (int64_t)(fold.count - 1) * p.shift.by;
     return fold;
+}
+
+/* Whether an instance of a stack begins at an item: layers[1].n1 behind layers[0], or behind what is no layer. */
+static bool begins_instance(const sc_folder *f, uint32_t i)
+{
+    sc_sym name, before = 0;
+    kinds[f->kind].text(f, i, 0, &name);
+    if (i > 0)
+        kinds[f->kind].text(f, i - 1, 0, &before);
+    const char *x = sc_text(f->m->context, name), *y = sc_text(f->m->context, before);
+    size_t length = strcspn(x, "]");
+    return x[length] == ']' && strncmp(x, y, length + 1) != 0;
+}
+
+/* The same number of runs, begun where an instance begins, is easier to read. */
+static sc_fold aligned(const sc_folder *f, uint32_t first, uint32_t end, const sc_fold *fold)
+{
+    uint32_t skip = 0;
+    while (skip < fold->length && !begins_instance(f, first + skip))
+        skip++;
+    if (skip == 0 || skip == fold->length)
+        return *fold;
+    sc_fold later = fold_of(f, first + skip, end, fold->length);
+    later.skip = skip;
+    return later.count >= fold->count ? later : *fold;
 }
 
 sc_fold sc_fold_at(const sc_folder *f, uint32_t first, uint32_t end)
@@ -400,5 +445,5 @@ sc_fold sc_fold_at(const sc_folder *f, uint32_t first, uint32_t end)
             best_items = fold.count * length;
         }
     }
-    return best;
+    return best.count > 1 ? aligned(f, first, end, &best) : best;
 }

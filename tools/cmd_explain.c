@@ -298,8 +298,12 @@ static void print_advice(const explaining *e, const char *begin, const sc_advice
     if (edit->kind == SC_EDIT_REPLACE)
         sc_strbuf_printf(out, " by '%s'", edit->line);
     const sc_plan_cost *before = &advice->before, *after = &advice->after;
-    sc_strbuf_printf(out, " (%s:%u): %s -> %s sent", line.source->name, line.line, sc_bytes_text(arena, before->sent),
-                     sc_bytes_text(arena, after->sent));
+    const char *sent = sc_bytes_text(arena, before->sent), *then = sc_bytes_text(arena, after->sent);
+    sc_strbuf_printf(out, " (%s:%u): ", line.source->name, line.line);
+    if (strcmp(sent, then) == 0)
+        sc_strbuf_printf(out, "%s sent as before", sent);
+    else
+        sc_strbuf_printf(out, "%s -> %s sent", sent, then);
     if (before->peak >= 0 && after->peak >= 0)
         sc_strbuf_printf(out, ", peak %s -> %s", sc_bytes_text(arena, (double)before->peak), sc_bytes_text(arena, (double)after->peak));
     print_compute(arena, before->flops, after->flops, out);

@@ -19,18 +19,18 @@ typedef SC_VEC(whole_group) whole_groups;
 
 static void group_whole(sc_context *context, const sc_module *m, const sc_memory_report *report, sc_atom_set among, whole_groups *out)
 {
+    sc_map seen = {.arena = &context->arena}; /* path, axes and bytes -> group */
     for (uint32_t i = 0; i < report->whole.count; i++) {
         const sc_memory_whole *whole = &report->whole.data[i];
         if ((whole->on & among) == 0)
             continue;
         const char *path = sc_path_without_indices(context, sc_text(context, m->state.data[whole->state].path));
-        uint32_t g = 0;
-        while (g < out->count &&
-               (out->data[g].on != whole->on || out->data[g].bytes != whole->bytes || strcmp(out->data[g].path, path) != 0))
-            g++;
-        if (g == out->count)
+        bool is_new;
+        uint64_t key = sc_hash_bytes(path, strlen(path), sc_hash_mix((uint64_t)whole->bytes, whole->on));
+        uint32_t *group = sc_map_insert(&seen, key, out->count, &is_new);
+        if (is_new)
             *sc_vec_push(&context->arena, out) = (whole_group){path, whole->on, whole->bytes, 0};
-        out->data[g].count++;
+        out->data[*group].count++;
     }
 }
 
