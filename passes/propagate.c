@@ -459,9 +459,13 @@ bool sc_run_propagate(sc_module *m, sc_pass_env *env)
     run_to_fixpoint(&p);
     for (sc_func_id f = 0; f < m->funcs.count; f++)
         lock_choices(&p, f);
+    sc_atom_set *before = sc_arena_array(&m->context->arena, p.placing->value_count, sizeof *before);
+    for (sc_value v = 0; v < p.placing->value_count; v++)
+        before[v] = sc_placement_split(&p.placing->at[v]);
     if (!sc_lay_weak_seeds(&p, seeds))
         return false;
     run_to_fixpoint(&p);
+    sc_withdraw_weak_seeds(&p, before);
     for (sc_value v = 0; v < p.placing->value_count; v++) {
         if (p.is_input[v])
             place_input(&p, v);

@@ -111,25 +111,6 @@ static bool is_reduced_next(const sc_sinking *s, sc_value value)
     return all;
 }
 
-sc_placement sc_sink_without(const sc_type_info *type, sc_atom_set atoms, bool are_pending)
-{
-    sc_placement at = type->placement;
-    for (uint32_t d = 0; d < type->rank; d++) {
-        const sc_atom_list list = sc_placement_dim(&at, d);
-        sc_atom_list kept = {0};
-        for (uint32_t i = 0; i < list.count; i++) {
-            if ((atoms >> list.atoms[i] & 1) == 0)
-                kept.atoms[kept.count++] = list.atoms[i];
-        }
-        sc_placement_set_dim(&at, d, &kept);
-    }
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
-        if ((atoms >> a & 1) != 0)
-            at.on[a] = are_pending ? SC_PARTIAL_SUM : SC_ON_NOTHING;
-    }
-    return at;
-}
-
 static bool has_dims_of(const sc_type_info *type, const sc_type_info *other)
 {
     for (uint32_t d = 0; d < other->rank; d++) {
@@ -192,7 +173,7 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
             return false;
         if (scattered != 0 && !has_dims_of(sc_type_of(m, value), type))
             return false;
-        const sc_placement whole = sc_sink_without(type, scattered, false);
+        const sc_placement whole = sc_placement_with(&type->placement, scattered, SC_ON_NOTHING);
         sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
         if (find_whole(s, other, wanted) != SC_NONE)
             continue;
@@ -200,7 +181,7 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
         sc_cost_add(cost, &moves);
     }
     const sc_type_info *result = sc_type_of(m, op->first_result);
-    const sc_placement pending = sc_sink_without(result, atoms, true);
+    const sc_placement pending = sc_placement_with(&result->placement, atoms, SC_PARTIAL_SUM);
     if (sc_placement_equal(&pending, &result->placement))
         return true;
     sc_atom_set already = sc_placement_partial(&result->placement, 0);
@@ -220,7 +201,7 @@ static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_atom_set atoms)
 {
     const sc_module *m = s->m;
     const sc_type_info *type = sc_type_of(m, value);
-    const sc_placement pending = sc_sink_without(type, atoms, true);
+    const sc_placement pending = sc_placement_with(&type->placement, atoms, SC_PARTIAL_SUM);
     if (sc_placement_equal(&pending, &type->placement))
         return (sc_cost){0};
     sc_cost total = {0};
@@ -283,7 +264,7 @@ static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_se
         if (other == raw)
             continue;
         const sc_type_info type = *sc_type_of(m, as_read(s, other));
-        const sc_placement whole = sc_sink_without(&type, scattered, false);
+        const sc_placement whole = sc_placement_with(&type.placement, scattered, SC_ON_NOTHING);
         sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
         sc_value there = find_whole(s, other, wanted);
         if (there == SC_NONE) {
@@ -306,7 +287,7 @@ static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id lik
     for (uint32_t i = s->first[value]; i < s->first[value + 1]; i++) {
         sc_op_id reader = s->readers[i];
         sc_value result = m->ops.data[reader].first_result;
-        const sc_placement at = sc_sink_without(sc_type_of(m, result), atoms, true);
+        const sc_placement at = sc_placement_with(&sc_type_of(m, result)->placement, atoms, SC_PARTIAL_SUM);
         bool further;
         cost_below(s, result, atoms, depth - 1, &further);
         for (uint32_t o = 0; o < m->ops.data[reader].operand_count; o++) {
@@ -337,7 +318,7 @@ void sc_sink_below(sc_sinking *s, sc_op_id op)
     sc_value raw = m->ops.data[op].operands[0], value = sc_result(m, op, 0);
     const sc_placement from = sc_type_of(m, raw)->placement;
     sc_atom_set atoms = sc_placement_partial(&from, SC_PARTIAL_SUM);
-    const sc_placement pending = sc_sink_without(sc_type_of(m, value), atoms, true);
+    const sc_placement pending = sc_placement_with(&sc_type_of(m, value)->placement, atoms, SC_PARTIAL_SUM);
     bool pass_on;
     if (atoms == 0 || !sc_placement_equal(&pending, &from) || value >= s->count || s->uses[value] == 0 ||
         sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL || (raw < s->count && (s->pinned[raw] & atoms) != 0))

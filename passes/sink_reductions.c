@@ -386,10 +386,10 @@ static bool view_first(sc_sinking *s, sc_op_id op)
         return false;
     const sc_type_info before = *sc_type_of(m, raw_of(s, pending));
     sc_atom_set atoms = sc_placement_partial(&before.placement, SC_PARTIAL_SUM);
-    const sc_placement elsewhere = sc_sink_without(sc_type_of(m, sc_result(m, pending, 0)), atoms, true);
+    const sc_placement elsewhere = sc_placement_with(&sc_type_of(m, sc_result(m, pending, 0))->placement, atoms, SC_PARTIAL_SUM);
     if (!sc_placement_equal(&elsewhere, &before.placement))
         return false;
-    const sc_placement raw = sc_sink_without(sc_type_of(m, sc_result(m, op, 0)), atoms, true);
+    const sc_placement raw = sc_placement_with(&sc_type_of(m, sc_result(m, op, 0))->placement, atoms, SC_PARTIAL_SUM);
     m->ops.data[op].operands[0] = raw_of(s, pending);
     sc_sink_reduce_after(s, op, pending, &raw);
     return true;
