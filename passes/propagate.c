@@ -79,6 +79,7 @@ static sc_placing *placing_new(sc_module *m)
     size_t causes = (size_t)m->values.count * m->mesh.atom_count, locks = (size_t)m->ops.count * m->mesh.atom_count;
     placing->causes = sc_arena_array(arena, causes, sizeof *placing->causes);
     placing->locks = sc_arena_array(arena, locks, sizeof *placing->locks);
+    placing->withdrawn = sc_arena_array(arena, m->ops.count, sizeof *placing->withdrawn);
     placing->lock_rules = sc_arena_array(arena, locks, sizeof *placing->lock_rules);
     placing->lock_orders = sc_arena_array(arena, locks, sizeof *placing->lock_orders);
     for (size_t i = 0; i < causes; i++)

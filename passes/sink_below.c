@@ -13,28 +13,6 @@
 #include "passes/sinking.h"
 #include "passes/uses.h"
 
-void sc_sink_find_readers(sc_sinking *s)
-{
-    sc_module *m = s->m;
-    uint32_t total = 0;
-    s->first = sc_arena_array(&m->context->arena, s->count + 1, sizeof *s->first);
-    for (uint32_t v = 0; v < s->count; v++) {
-        s->first[v] = total;
-        total += s->uses[v];
-    }
-    s->first[s->count] = total;
-    s->readers = sc_arena_array(&m->context->arena, total + 1, sizeof *s->readers);
-    uint32_t *next = sc_arena_array(&m->context->arena, s->count + 1, sizeof *next);
-    for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op (m, f, op) {
-            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
-                sc_value v = m->ops.data[op].operands[i];
-                s->readers[s->first[v] + next[v]++] = op;
-            }
-        }
-    }
-}
-
 /* What was widened to a value of another dtype; SC_NONE: nothing was. */
 static sc_value widened_from(const sc_module *m, sc_value value, sc_dtype narrow)
 {
@@ -106,8 +84,8 @@ static bool is_reduced_next(const sc_sinking *s, sc_value value)
 {
     const sc_module *m = s->m;
     bool all = value < s->count && s->uses[value] > 0 && s->current[value] == SC_NONE;
-    for (uint32_t i = all ? s->first[value] : 0; all && i < s->first[value + 1]; i++)
-        all = sc_op_at(m, s->readers[i])->kind == SC_OP_reshard;
+    for (uint32_t i = all ? s->readers.first[value] : 0; all && i < s->readers.first[value + 1]; i++)
+        all = sc_op_at(m, s->readers.list[i])->kind == SC_OP_reshard;
     return all;
 }
 
@@ -205,8 +183,8 @@ static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_atom_set atoms)
     if (sc_placement_equal(&pending, &type->placement))
         return (sc_cost){0};
     sc_cost total = {0};
-    for (uint32_t i = value < s->count ? s->first[value] : 0; value < s->count && i < s->first[value + 1]; i++) {
-        const sc_op *reader = sc_op_at(m, s->readers[i]);
+    for (uint32_t i = value < s->count ? s->readers.first[value] : 0; value < s->count && i < s->readers.first[value + 1]; i++) {
+        const sc_op *reader = sc_op_at(m, s->readers.list[i]);
         if (sc_op_attr(reader, SC_ATTR_gradient) != NULL)
             return never;
         if (sc_placement_partial(&type->placement, 0) == 0)
@@ -226,9 +204,9 @@ static sc_cost cost_below(const sc_sinking *s, sc_value value, sc_atom_set atoms
     sc_cost own = own_cost(s, value, atoms), below = {0};
     bool ignored;
     *pass_on = depth > 0 && sc_placement_partial(&sc_type_of(m, value)->placement, 0) == 0 && value < s->count && s->uses[value] > 0 &&
-               s->first[value + 1] - s->first[value] == s->uses[value] && (s->pinned[value] & atoms) == 0;
-    for (uint32_t i = *pass_on ? s->first[value] : 0; *pass_on && i < s->first[value + 1]; i++) {
-        sc_op_id reader = s->readers[i];
+               s->readers.first[value + 1] - s->readers.first[value] == s->uses[value] && (s->pinned[value] & atoms) == 0;
+    for (uint32_t i = *pass_on ? s->readers.first[value] : 0; *pass_on && i < s->readers.first[value + 1]; i++) {
+        sc_op_id reader = s->readers.list[i];
         *pass_on = lets_pass(s, reader, value, atoms, &below);
         if (*pass_on) {
             sc_cost further = cost_below(s, m->ops.data[reader].first_result, atoms, depth - 1, &ignored);
@@ -284,8 +262,8 @@ static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id lik
 {
     sc_module *m = s->m;
     sc_atom_set scattered = atoms & sc_placement_split(&sc_type_of(m, value)->placement);
-    for (uint32_t i = s->first[value]; i < s->first[value + 1]; i++) {
-        sc_op_id reader = s->readers[i];
+    for (uint32_t i = s->readers.first[value]; i < s->readers.first[value + 1]; i++) {
+        sc_op_id reader = s->readers.list[i];
         sc_value result = m->ops.data[reader].first_result;
         const sc_placement at = sc_placement_with(&sc_type_of(m, result)->placement, atoms, SC_PARTIAL_SUM);
         bool further;

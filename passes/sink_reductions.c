@@ -367,8 +367,8 @@ static bool shrink_first(sc_sinking *s, sc_op_id op)
 static bool is_added(const sc_sinking *s, sc_value value)
 {
     const sc_module *m = s->m;
-    while (value < s->count && s->uses[value] == 1 && s->first[value + 1] - s->first[value] == 1) {
-        const sc_op *reader = sc_op_at(m, s->readers[s->first[value]]);
+    while (value < s->count && s->uses[value] == 1 && s->readers.first[value + 1] - s->readers.first[value] == 1) {
+        const sc_op *reader = sc_op_at(m, s->readers.list[s->readers.first[value]]);
         if ((sc_op_traits(reader) & SC_VIEW) == 0 || sc_op_attr(reader, SC_ATTR_gradient) != NULL)
             return (sc_op_traits(reader) & (SC_LINEAR | SC_COMMUTES)) == (SC_LINEAR | SC_COMMUTES);
         value = reader->first_result;
@@ -426,7 +426,7 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
     s.pinned = sc_arena_array(&m->context->arena, s.count, sizeof *s.pinned);
     for (uint32_t i = 0; env->seeds != NULL && i < env->seeds->list.count; i++)
         s.pinned[env->seeds->list.data[i].value] |= env->seeds->list.data[i].closed;
-    sc_sink_find_readers(&s);
+    s.readers = sc_find_readers(m);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op)
             visit(&s, op);

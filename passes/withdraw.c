@@ -245,6 +245,7 @@ static void make_whole(withdrawal *w, sc_op_id id)
 {
     sc_placing *placing = w->p->placing;
     const sc_op *op = sc_op_at(w->m, id);
+    placing->withdrawn[id] |= w->axis;
     for (uint32_t a = 0; a < placing->atom_count; a++) {
         size_t slot = (size_t)id * placing->atom_count + a;
         if ((w->axis >> a & 1) != 0 && placing->locks[slot] == SC_NONE)
