@@ -395,6 +395,23 @@ static bool view_first(sc_sinking *s, sc_op_id op)
     return true;
 }
 
+/* A reshard of what was pending until a reshard right before brings the pending sum where it ends, for the same reason. */
+static void join_reshards(sc_sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    sc_op_id first = sc_op_at(m, op)->kind == SC_OP_reshard ? pending_behind(s, m->ops.data[op].operands[0]) : SC_NONE;
+    if (first == SC_NONE)
+        return;
+    static const sc_attr_key reason[] = {SC_ATTR_rule, SC_ATTR_why};
+    for (size_t i = 0; i < sizeof reason / sizeof *reason; i++) {
+        const sc_attr *attr = sc_op_attr(sc_op_at(m, first), reason[i]);
+        sc_op_drop_attr(m, op, reason[i]);
+        if (attr != NULL)
+            sc_op_set_attr(m, op, *attr);
+    }
+    m->ops.data[op].operands[0] = raw_of(s, first);
+}
+
 static void visit(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
@@ -404,8 +421,10 @@ static void visit(sc_sinking *s, sc_op_id op)
             m->ops.data[op].operands[i] = s->current[value];
     }
     uint32_t traits = sc_op_traits(sc_op_at(m, op));
-    if ((traits & SC_RESHARD) != 0)
+    if ((traits & SC_RESHARD) != 0) {
+        join_reshards(s, op);
         sc_sink_below(s, op);
+    }
     if ((traits & SC_LINEAR) == 0)
         return;
     if (m->ops.data[op].operand_count == 1) {
