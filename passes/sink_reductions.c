@@ -52,16 +52,19 @@ static sc_op_id pending_behind(const sc_sinking *s, sc_value value)
     return as_pending(s, sole_maker(s, value));
 }
 
+/* Whether an op only widens its operand. */
+static bool widens(const sc_module *m, sc_op_id id)
+{
+    const sc_op *op = sc_op_at(m, id);
+    return (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_dtype_widens(sc_type_of(m, op->operands[0])->dtype, sc_type_of(m, op->first_result)->dtype);
+}
+
 /* Likewise of a term of a sum, which may have been widened since: what is pending travels in the dtype that it was made in. */
 static sc_op_id pending_term(const sc_sinking *s, sc_value value)
 {
     sc_op_id op = sole_maker(s, value);
-    if (op != SC_NONE && (sc_op_traits(sc_op_at(s->m, op)) & SC_CONVERTS) != 0) {
-        sc_value narrow = sc_op_at(s->m, op)->operands[0];
-        if (!sc_dtype_widens(sc_type_of(s->m, narrow)->dtype, sc_type_of(s->m, value)->dtype))
-            return SC_NONE;
-        op = sole_maker(s, narrow);
-    }
+    if (op != SC_NONE && widens(s->m, op))
+        op = sole_maker(s, sc_op_at(s->m, op)->operands[0]);
     return as_pending(s, op);
 }
 
@@ -214,13 +217,23 @@ typedef struct term_list {
     sc_op_id pending[MAX_TERMS]; /* the reshard behind a term, or SC_NONE */
 } term_list;
 
+/* The sum behind a term of a sum, whose terms are terms, too: it may have been widened since. */
+static const sc_op *sum_behind(const sc_sinking *s, sc_op_id sum, sc_value value)
+{
+    sc_module *m = s->m;
+    sc_op_id maker = sole_maker(s, value);
+    if (maker != SC_NONE && widens(m, maker))
+        maker = sole_maker(s, sc_op_at(m, maker)->operands[0]);
+    if (maker == SC_NONE || sc_op_at(m, maker)->kind != sc_op_at(m, sum)->kind || sc_op_attr(sc_op_at(m, maker), SC_ATTR_gradient) != NULL)
+        return NULL;
+    sc_type type = m->values.data[sc_result(m, maker, 0)].type, last = m->values.data[sc_result(m, sum, 0)].type;
+    return sc_type_with_dtype(m, type, m->types.data[last].dtype) == last ? sc_op_at(m, maker) : NULL;
+}
+
 static void find_terms(const sc_sinking *s, sc_op_id sum, sc_value value, uint32_t depth, term_list *out)
 {
-    const sc_module *m = s->m;
-    sc_op_id maker = sole_maker(s, value);
-    const sc_op *op = maker == SC_NONE ? NULL : sc_op_at(m, maker), *last = sc_op_at(m, sum);
-    if (op != NULL && op->kind == last->kind && depth > 0 && out->count + depth + 1 < MAX_TERMS &&
-        m->values.data[op->first_result].type == m->values.data[last->first_result].type && sc_op_attr(op, SC_ATTR_gradient) == NULL) {
+    const sc_op *op = depth > 0 && out->count + depth + 1 < MAX_TERMS ? sum_behind(s, sum, value) : NULL;
+    if (op != NULL) {
         find_terms(s, sum, op->operands[0], depth - 1, out);
         find_terms(s, sum, op->operands[1], depth - 1, out);
         return;
@@ -302,7 +315,8 @@ static bool add_across(sc_sinking *s, sc_op_id op)
             sc_value term = bring(s, op, all.pending[i], there);
             together = together == SC_NONE ? term : add_before(s, op, together, term);
         } else if (i != first) {
-            rest = add_before(s, op, rest, all.list[i]);
+            sc_value term = converted(s, op, all.list[i], m->types.data[belongs].dtype);
+            rest = add_before(s, op, rest, term);
         }
     }
     together = reshard_like(s, op, all.pending[like], together, sc_type_with_dtype(m, belongs, m->types.data[there].dtype));
