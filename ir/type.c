@@ -85,6 +85,20 @@ void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t a
     placement->order[atom] = count;
 }
 
+sc_placement sc_placement_with(const sc_placement *placement, sc_atom_set atoms, uint8_t on)
+{
+    sc_placement at = *placement;
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        if ((atoms >> a & 1) == 0)
+            continue;
+        for (uint32_t b = 0; b < SC_MAX_ATOMS && at.on[a] < SC_MAX_RANK; b++)
+            at.order[b] = (uint8_t)(at.order[b] - (at.on[b] == at.on[a] && at.order[b] > at.order[a]));
+        at.on[a] = on;
+        at.order[a] = 0;
+    }
+    return at;
+}
+
 sc_atom_set sc_placement_partial(const sc_placement *placement, uint8_t kind)
 {
     sc_atom_set set = 0;

@@ -90,6 +90,8 @@ void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t a
 sc_atom_set sc_placement_partial(const sc_placement *placement, uint8_t kind);
 /* The atoms that split a dim. */
 sc_atom_set sc_placement_split(const sc_placement *placement);
+/* The placement with these atoms on nothing, or pending (SC_PARTIAL_..), whatever they split before. */
+sc_placement sc_placement_with(const sc_placement *placement, sc_atom_set atoms, uint8_t on);
 uint64_t sc_atom_list_size(const sc_mesh *mesh, const sc_atom_list *list);
 uint64_t sc_atom_set_size(const sc_mesh *mesh, sc_atom_set set);
 bool sc_atom_list_equal(const sc_atom_list *a, const sc_atom_list *b);

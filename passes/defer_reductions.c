@@ -12,8 +12,14 @@
  *   %8 = scatter_add %7, %positions      : f32[P, D]      ->     f32[P, D]{sum:dp}
  *
  * Other sums, a residual stream's over tp, are reduced before they grow. Those over what splits the batch (the axes of the inputs) are
- * reduced once a step whatever stands between, so they pass every op that is linear in them. After propagation, before reshards are
- * inserted; touches only types. Three walks.
+ * reduced once a step whatever stands between, so they pass every op that is linear in them.
+ *
+ *   %3 = attend_grad ..        : f32[B, T, E]                f32[B, T, E]{sum:tp}
+ *   %4 = dot[E] %3, %wk        : f32[B, S, D]          ->    f32[B, S, D]{sum:tp}     added to %q, which is pending over tp itself
+ *   %5 = dot[B, T] %x, %3      : f32[D, E]                   f32[D, E]{sum:tp}        on its way to an accumulator
+ *
+ * And so does a sum of which only such terms come, next to siblings that are reduced anyway, and gradients, if these are less to reduce
+ * once a step than it is in every micro-batch. After propagation, before reshards are inserted; touches only types. Four walks.
  */
 #include <string.h>
 
@@ -30,6 +36,10 @@ typedef struct deferring {
     sc_atom_set batch;    /* the atoms that split inputs */
     uint32_t *batch_uses; /* by value: as lazy_uses, of sums over the batch */
     bool *may_sum;        /* by value: it may come to be pending over the batch */
+    sc_readers readers;
+    sc_planner *planner;
+    double micro_batches;
+    sc_atom_set *passed; /* by value: atoms over which it stays pending for what comes of it */
 } deferring;
 
 static uint32_t accumulator_of(const deferring *d, const sc_op *op)
@@ -64,7 +74,7 @@ static uint32_t passing_operands(const deferring *d, const sc_op *op)
     if ((traits & SC_LINEAR) != 0 || is_rounding(op))
         return (1u << op->operand_count) - 1;
     if ((traits & SC_LINEAR_FIRST) != 0)
-        return sc_type_of(d->m, op->operands[1])->rank == 0 ? 1 : 0;
+        return op->operand_count < 2 || sc_type_of(d->m, op->operands[1])->rank == 0 ? 1 : 0;
     for (uint32_t i = 0; (traits & SC_BILINEAR) != 0 && i < 2; i++) {
         if (sc_type_of(d->m, op->operands[1 - i])->rank == 0 && op->operands[0] != op->operands[1])
             return 1u << i;
@@ -107,9 +117,7 @@ static void mark_lazy(deferring *d, sc_func_id func)
 
 static void set_pending(deferring *d, sc_type *type, sc_atom_set pending)
 {
-    sc_placement at = d->m->types.data[*type].placement;
-    for (uint32_t a = 0; a < d->m->mesh.atom_count; a++)
-        at.on[a] = (pending >> a & 1) != 0 ? SC_PARTIAL_SUM : at.on[a];
+    const sc_placement at = sc_placement_with(&d->m->types.data[*type].placement, pending, SC_PARTIAL_SUM);
     *type = sc_type_with_placement(d->m, *type, &at);
 }
 
@@ -152,6 +160,7 @@ static sc_atom_set pending_result(const deferring *d, sc_op_id id, uint32_t resu
     for (uint32_t i = 0; i < op->operand_count; i++) {
         bool is_sum = (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_STATE_READ) != 0; /* pending as what is added to it */
         sc_atom_set passed = (passing >> i & 1) != 0 ? ~(sc_atom_set)0 : (batch >> i & 1) != 0 ? d->batch : 0;
+        passed |= d->passed[op->operands[i]];
         brought |= is_sum ? 0 : d->pending[op->operands[i]] & passed;
     }
     for (uint32_t f = 0; f < factors.count; f++) {
@@ -187,6 +196,155 @@ static void note_causes(deferring *d, sc_op_id id, uint32_t result)
     }
 }
 
+/* ---- sums that come to siblings and accumulators only ---- */
+
+enum { MAX_PASSED = 32, MAX_WAY = 4 }; /* values that come of a sum; ops in a row */
+
+typedef struct passage {
+    sc_atom_set atoms;
+    sc_value source;
+    double price; /* what accumulators cost to reduce that are pending over the atoms, too */
+    uint32_t count;
+    sc_value values[MAX_PASSED];
+    sc_atom_set pending[MAX_PASSED];
+} passage;
+
+/* What the op's own splits leave pending in its first result, and whether they use any of `atoms`. */
+static sc_atom_set own_sums(const deferring *d, sc_op_id id, uint32_t result, sc_atom_set atoms, bool *uses)
+{
+    sc_factors factors;
+    sc_assignment assignment;
+    const sc_op *op = sc_op_at(d->m, id);
+    sc_op_factors(d->m, op, &factors);
+    sc_assignment_load(d->m, id, &factors, &assignment);
+    *uses = false;
+    for (uint32_t f = 0; f < factors.count; f++) {
+        for (uint32_t i = 0; i < assignment.split[f].count; i++)
+            *uses = *uses || (atoms >> assignment.split[f].atoms[i] & 1) != 0;
+    }
+    const sc_placement made = sc_assigned_result(d->m, &factors, &assignment, op, result);
+    return sc_placement_partial(&made, SC_PARTIAL_SUM);
+}
+
+/* Whether a term of a sum is pending over the atoms by itself: a sibling that is reduced over them anyway. */
+static bool has_pending_term(const deferring *d, sc_value value, sc_atom_set atoms, uint32_t depth)
+{
+    sc_op_id id = sc_def(d->m, value);
+    const sc_op *op = sc_op_at(d->m, id);
+    bool ignored, adds = (sc_op_traits(op) & (SC_LINEAR | SC_COMMUTES)) == (SC_LINEAR | SC_COMMUTES);
+    if (d->uses[value] != 1 || op->result_count != 1 || depth == 0 || sc_ops[op->kind].roles == NULL)
+        return false;
+    if ((sc_op_traits(op) & SC_VIEW) != 0 || adds) {
+        bool any = has_pending_term(d, op->operands[0], atoms, depth - 1);
+        return any || (adds && has_pending_term(d, op->operands[1], atoms, depth - 1));
+    }
+    return (own_sums(d, id, 0, 0, &ignored) & atoms) == atoms;
+}
+
+/* Whether the value is added, perhaps to others first, to such a term. */
+static bool has_sibling(const deferring *d, sc_value value, sc_atom_set atoms)
+{
+    for (uint32_t way = 0; way < MAX_WAY && d->uses[value] == 1; way++) {
+        const sc_op *op = sc_op_at(d->m, d->readers.list[d->readers.first[value]]);
+        uint32_t traits = sc_op_traits(op);
+        if ((traits & SC_LINEAR) == 0 || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL)
+            return false;
+        if ((traits & SC_COMMUTES) != 0 && op->operands[0] != op->operands[1] &&
+            has_pending_term(d, op->operands[op->operands[0] == value], atoms, MAX_WAY))
+            return true;
+        if ((traits & SC_COMMUTES) == 0 && (traits & SC_VIEW) == 0)
+            return false;
+        value = op->first_result;
+    }
+    return false;
+}
+
+static double bytes_to_reduce(const deferring *d, sc_value value, sc_atom_set pending)
+{
+    sc_type home = d->m->values.data[value].type;
+    const sc_placement at = d->m->types.data[home].placement, raw = sc_placement_with(&at, pending, SC_PARTIAL_SUM);
+    return sc_reshard_find(d->planner, sc_type_with_placement(d->m, home, &raw), &at)->cost.bytes;
+}
+
+static bool is_on(const passage *way, sc_value value)
+{
+    for (uint32_t i = 0; i < way->count; i++) {
+        if (way->values[i] == value)
+            return true;
+    }
+    return false;
+}
+
+static bool pass(const deferring *d, passage *way, sc_value value, sc_atom_set pending, uint32_t depth);
+
+/* What one reader makes of the sum. */
+static bool pass_through(const deferring *d, passage *way, sc_op_id reader, sc_value value, uint32_t depth)
+{
+    const sc_op *op = sc_op_at(d->m, reader);
+    uint32_t traits = sc_op_traits(op);
+    bool splits, is_view = (traits & SC_LINEAR) != 0 && op->operand_count == 1 && (traits & SC_SPREADS) == 0,
+                 is_first = (traits & SC_LINEAR_FIRST) != 0 && op->operands[0] == value,
+                 is_one = (traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1];
+    if (op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL ||
+        (!is_view && !is_first && !is_one))
+        return false;
+    for (uint32_t i = 0; i < op->operand_count; i++) { /* no product of two sums */
+        sc_value other = op->operands[i];
+        if (other != value && (d->passed[other] != 0 || is_lazy(d, other) || is_batch_lazy(d, other) || is_on(way, other)))
+            return false;
+    }
+    sc_value result = op->first_result;
+    sc_atom_set own = own_sums(d, reader, 0, way->atoms, &splits);
+    if (splits)
+        return false;
+    if (is_lazy(d, result)) {
+        way->price += bytes_to_reduce(d, result, own | way->atoms) - bytes_to_reduce(d, result, own);
+        return true;
+    }
+    if (has_sibling(d, result, own | way->atoms)) {
+        if (way->count == MAX_PASSED)
+            return false;
+        way->pending[way->count] = own | way->atoms;
+        way->values[way->count++] = result;
+        return true;
+    }
+    return !is_one && own == 0 && depth > 0 && pass(d, way, result, way->atoms, depth - 1);
+}
+
+static bool pass(const deferring *d, passage *way, sc_value value, sc_atom_set pending, uint32_t depth)
+{
+    if (way->count == MAX_PASSED || d->uses[value] == 0 || (sc_placement_split(&sc_type_of(d->m, value)->placement) & pending) != 0)
+        return false;
+    way->pending[way->count] = pending;
+    way->values[way->count++] = value;
+    for (uint32_t i = d->readers.first[value]; i < d->readers.first[value + 1]; i++) {
+        if (!pass_through(d, way, d->readers.list[i], value, depth))
+            return false;
+    }
+    return true;
+}
+
+/* A gradient's sums that are less to reduce in what comes of them. */
+static void find_passages(deferring *d, sc_func_id func)
+{
+    sc_module *m = d->m;
+    sc_for_each_op (m, func, id) {
+        const sc_op *op = sc_op_at(m, id);
+        if (sc_op_is_forward(m, op) || sc_ops[op->kind].roles == NULL || (sc_op_traits(op) & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
+            continue;
+        for (uint32_t r = 0; r < op->result_count; r++) {
+            bool ignored;
+            sc_value value = op->first_result + r;
+            passage way = {.source = value, .atoms = own_sums(d, id, r, 0, &ignored)};
+            if ((way.atoms & ~(is_batch_lazy(d, value) ? d->batch : 0)) == 0 || !pass(d, &way, value, way.atoms, MAX_WAY) ||
+                way.price >= d->micro_batches * bytes_to_reduce(d, value, way.atoms))
+                continue;
+            for (uint32_t i = 0; i < way.count; i++)
+                d->passed[way.values[i]] |= way.pending[i];
+        }
+    }
+}
+
 static void defer(deferring *d, sc_func_id func)
 {
     sc_module *m = d->m;
@@ -201,10 +359,10 @@ static void defer(deferring *d, sc_func_id func)
         for (uint32_t r = 0; r < op->result_count && (sc_op_traits(op) & SC_STATE_READ) == 0; r++) {
             sc_value value = sc_result(m, id, r);
             sc_atom_set may = op->result_count == 1 && is_lazy(d, value) ? ~(sc_atom_set)0 : is_batch_lazy(d, value) ? d->batch : 0;
-            if (may == 0)
+            if ((may | d->passed[value]) == 0)
                 continue;
             const sc_placement at = sc_type_of(m, value)->placement;
-            d->pending[value] = pending_result(d, id, r) & may & ~sc_placement_split(&at);
+            d->pending[value] = pending_result(d, id, r) & ((may & ~sc_placement_split(&at)) | d->passed[value]);
             set_pending(d, &m->values.data[value].type, d->pending[value]);
             note_causes(d, id, r);
         }
@@ -226,8 +384,13 @@ bool sc_run_defer_reductions(sc_module *m, sc_pass_env *env)
     d.pending = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.pending);
     d.batch_uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.batch_uses);
     d.may_sum = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.may_sum);
+    d.passed = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.passed);
+    d.readers = sc_find_readers(m);
+    d.planner = env->planner;
+    d.micro_batches = (double)env->step->training->micro_batches;
     find_sums(&d, env->step->micro);
     mark_lazy(&d, env->step->micro);
+    find_passages(&d, env->step->micro);
     defer(&d, env->step->micro);
     return true;
 }

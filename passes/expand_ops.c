@@ -27,6 +27,15 @@ static sc_atom_list split_of(const sc_module *m, const sc_op *op, sc_dim dim)
     return (sc_atom_list){0};
 }
 
+/* Where an operand is pending the op is linear in it, as the one that is replaced is. */
+static sc_atom_set sums_of_operands(const sc_module *m, const sc_op *op)
+{
+    sc_atom_set sums = 0;
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        sums |= sc_placement_partial(&sc_type_of(m, op->operands[i])->placement, SC_PARTIAL_SUM);
+    return sums;
+}
+
 static void place_made(sc_emitter *emitter, sc_op_id made)
 {
     const placing_like *like = emitter->user;
@@ -39,6 +48,7 @@ static void place_made(sc_emitter *emitter, sc_op_id made)
             sc_atom_list list = split_of(m, sc_op_at(m, like->op), type.dims[i].dim);
             sc_placement_set_dim(&at, i, &list);
         }
+        at = sc_placement_with(&at, sums_of_operands(m, sc_op_at(m, made)), SC_PARTIAL_SUM);
         m->values.data[value].type = sc_type_with_placement(m, m->values.data[value].type, &at);
     }
     const sc_attr *phase = sc_op_attr(sc_op_at(m, like->op), SC_ATTR_phase);

@@ -33,6 +33,11 @@ static void lock_like(sc_propagation *p, sc_op_id op, sc_op_id origin, bool exac
         for (uint32_t i = 0; has && i < assignment.split[f].count; i++)
             sc_lock_atom(p, op, assignment.split[f].atoms[i], factors.list[f].dim, i);
     }
+    bool adds_up = (sc_op_traits(sc_op_at(p->m, op)) & SC_LINEAR) != 0; /* cotangents, where they belong */
+    for (uint32_t a = 0; a < p->placing->atom_count && !adds_up; a++) {
+        if ((p->placing->withdrawn[origin] >> a & 1) != 0 && locks[a] == SC_NONE)
+            locks[a] = SC_LOCKED_OUT;
+    }
     sc_lock_out_rest(p, op);
 }
 

@@ -79,6 +79,7 @@ static sc_placing *placing_new(sc_module *m)
     size_t causes = (size_t)m->values.count * m->mesh.atom_count, locks = (size_t)m->ops.count * m->mesh.atom_count;
     placing->causes = sc_arena_array(arena, causes, sizeof *placing->causes);
     placing->locks = sc_arena_array(arena, locks, sizeof *placing->locks);
+    placing->withdrawn = sc_arena_array(arena, m->ops.count, sizeof *placing->withdrawn);
     placing->lock_rules = sc_arena_array(arena, locks, sizeof *placing->lock_rules);
     placing->lock_orders = sc_arena_array(arena, locks, sizeof *placing->lock_orders);
     for (size_t i = 0; i < causes; i++)
@@ -404,9 +405,13 @@ bool sc_run_propagate(sc_module *m, sc_pass_env *env)
     run_to_fixpoint(&p);
     for (sc_func_id f = 0; f < m->funcs.count; f++)
         lock_choices(&p, f);
+    sc_atom_set *before = sc_arena_array(&m->context->arena, p.placing->value_count, sizeof *before);
+    for (sc_value v = 0; v < p.placing->value_count; v++)
+        before[v] = sc_placement_split(&p.placing->at[v]);
     if (!sc_lay_weak_seeds(&p, seeds))
         return false;
     run_to_fixpoint(&p);
+    sc_withdraw_weak_seeds(&p, before);
     sc_place_inputs(&p);
     if (env->step != NULL) {
         sc_place_backward(&p, env->step);

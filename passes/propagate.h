@@ -38,6 +38,9 @@ void sc_propagation_touch(sc_propagation *p, sc_value value);
 bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds);
 bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds);
 bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds);
+/* withdraw.c: after free lines have spread, values that they split at a loss are whole again. `before`: by value, the atoms that split it
+ * before these lines were laid. */
+void sc_withdraw_weak_seeds(sc_propagation *p, const sc_atom_set *before);
 
 /* From now on the atom is of this factor of the op, the order-th of its atoms. */
 void sc_lock_atom(sc_propagation *p, sc_op_id op, uint32_t atom, sc_dim dim, uint32_t order);

@@ -13,28 +13,6 @@
 #include "passes/sinking.h"
 #include "passes/uses.h"
 
-void sc_sink_find_readers(sc_sinking *s)
-{
-    sc_module *m = s->m;
-    uint32_t total = 0;
-    s->first = sc_arena_array(&m->context->arena, s->count + 1, sizeof *s->first);
-    for (uint32_t v = 0; v < s->count; v++) {
-        s->first[v] = total;
-        total += s->uses[v];
-    }
-    s->first[s->count] = total;
-    s->readers = sc_arena_array(&m->context->arena, total + 1, sizeof *s->readers);
-    uint32_t *next = sc_arena_array(&m->context->arena, s->count + 1, sizeof *next);
-    for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        sc_for_each_op (m, f, op) {
-            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
-                sc_value v = m->ops.data[op].operands[i];
-                s->readers[s->first[v] + next[v]++] = op;
-            }
-        }
-    }
-}
-
 /* What was widened to a value of another dtype; SC_NONE: nothing was. */
 static sc_value widened_from(const sc_module *m, sc_value value, sc_dtype narrow)
 {
@@ -106,28 +84,9 @@ static bool is_reduced_next(const sc_sinking *s, sc_value value)
 {
     const sc_module *m = s->m;
     bool all = value < s->count && s->uses[value] > 0 && s->current[value] == SC_NONE;
-    for (uint32_t i = all ? s->first[value] : 0; all && i < s->first[value + 1]; i++)
-        all = sc_op_at(m, s->readers[i])->kind == SC_OP_reshard;
+    for (uint32_t i = all ? s->readers.first[value] : 0; all && i < s->readers.first[value + 1]; i++)
+        all = sc_op_at(m, s->readers.list[i])->kind == SC_OP_reshard;
     return all;
-}
-
-sc_placement sc_sink_without(const sc_type_info *type, sc_atom_set atoms, bool are_pending)
-{
-    sc_placement at = type->placement;
-    for (uint32_t d = 0; d < type->rank; d++) {
-        const sc_atom_list list = sc_placement_dim(&at, d);
-        sc_atom_list kept = {0};
-        for (uint32_t i = 0; i < list.count; i++) {
-            if ((atoms >> list.atoms[i] & 1) == 0)
-                kept.atoms[kept.count++] = list.atoms[i];
-        }
-        sc_placement_set_dim(&at, d, &kept);
-    }
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
-        if ((atoms >> a & 1) != 0)
-            at.on[a] = are_pending ? SC_PARTIAL_SUM : SC_ON_NOTHING;
-    }
-    return at;
 }
 
 static bool has_dims_of(const sc_type_info *type, const sc_type_info *other)
@@ -192,7 +151,7 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
             return false;
         if (scattered != 0 && !has_dims_of(sc_type_of(m, value), type))
             return false;
-        const sc_placement whole = sc_sink_without(type, scattered, false);
+        const sc_placement whole = sc_placement_with(&type->placement, scattered, SC_ON_NOTHING);
         sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
         if (find_whole(s, other, wanted) != SC_NONE)
             continue;
@@ -200,7 +159,7 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
         sc_cost_add(cost, &moves);
     }
     const sc_type_info *result = sc_type_of(m, op->first_result);
-    const sc_placement pending = sc_sink_without(result, atoms, true);
+    const sc_placement pending = sc_placement_with(&result->placement, atoms, SC_PARTIAL_SUM);
     if (sc_placement_equal(&pending, &result->placement))
         return true;
     sc_atom_set already = sc_placement_partial(&result->placement, 0);
@@ -220,12 +179,12 @@ static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_atom_set atoms)
 {
     const sc_module *m = s->m;
     const sc_type_info *type = sc_type_of(m, value);
-    const sc_placement pending = sc_sink_without(type, atoms, true);
+    const sc_placement pending = sc_placement_with(&type->placement, atoms, SC_PARTIAL_SUM);
     if (sc_placement_equal(&pending, &type->placement))
         return (sc_cost){0};
     sc_cost total = {0};
-    for (uint32_t i = value < s->count ? s->first[value] : 0; value < s->count && i < s->first[value + 1]; i++) {
-        const sc_op *reader = sc_op_at(m, s->readers[i]);
+    for (uint32_t i = value < s->count ? s->readers.first[value] : 0; value < s->count && i < s->readers.first[value + 1]; i++) {
+        const sc_op *reader = sc_op_at(m, s->readers.list[i]);
         if (sc_op_attr(reader, SC_ATTR_gradient) != NULL)
             return never;
         if (sc_placement_partial(&type->placement, 0) == 0)
@@ -245,9 +204,9 @@ static sc_cost cost_below(const sc_sinking *s, sc_value value, sc_atom_set atoms
     sc_cost own = own_cost(s, value, atoms), below = {0};
     bool ignored;
     *pass_on = depth > 0 && sc_placement_partial(&sc_type_of(m, value)->placement, 0) == 0 && value < s->count && s->uses[value] > 0 &&
-               s->first[value + 1] - s->first[value] == s->uses[value] && (s->pinned[value] & atoms) == 0;
-    for (uint32_t i = *pass_on ? s->first[value] : 0; *pass_on && i < s->first[value + 1]; i++) {
-        sc_op_id reader = s->readers[i];
+               s->readers.first[value + 1] - s->readers.first[value] == s->uses[value] && (s->pinned[value] & atoms) == 0;
+    for (uint32_t i = *pass_on ? s->readers.first[value] : 0; *pass_on && i < s->readers.first[value + 1]; i++) {
+        sc_op_id reader = s->readers.list[i];
         *pass_on = lets_pass(s, reader, value, atoms, &below);
         if (*pass_on) {
             sc_cost further = cost_below(s, m->ops.data[reader].first_result, atoms, depth - 1, &ignored);
@@ -283,7 +242,7 @@ static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_se
         if (other == raw)
             continue;
         const sc_type_info type = *sc_type_of(m, as_read(s, other));
-        const sc_placement whole = sc_sink_without(&type, scattered, false);
+        const sc_placement whole = sc_placement_with(&type.placement, scattered, SC_ON_NOTHING);
         sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
         sc_value there = find_whole(s, other, wanted);
         if (there == SC_NONE) {
@@ -303,10 +262,10 @@ static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id lik
 {
     sc_module *m = s->m;
     sc_atom_set scattered = atoms & sc_placement_split(&sc_type_of(m, value)->placement);
-    for (uint32_t i = s->first[value]; i < s->first[value + 1]; i++) {
-        sc_op_id reader = s->readers[i];
+    for (uint32_t i = s->readers.first[value]; i < s->readers.first[value + 1]; i++) {
+        sc_op_id reader = s->readers.list[i];
         sc_value result = m->ops.data[reader].first_result;
-        const sc_placement at = sc_sink_without(sc_type_of(m, result), atoms, true);
+        const sc_placement at = sc_placement_with(&sc_type_of(m, result)->placement, atoms, SC_PARTIAL_SUM);
         bool further;
         cost_below(s, result, atoms, depth - 1, &further);
         for (uint32_t o = 0; o < m->ops.data[reader].operand_count; o++) {
@@ -337,7 +296,7 @@ void sc_sink_below(sc_sinking *s, sc_op_id op)
     sc_value raw = m->ops.data[op].operands[0], value = sc_result(m, op, 0);
     const sc_placement from = sc_type_of(m, raw)->placement;
     sc_atom_set atoms = sc_placement_partial(&from, SC_PARTIAL_SUM);
-    const sc_placement pending = sc_sink_without(sc_type_of(m, value), atoms, true);
+    const sc_placement pending = sc_placement_with(&sc_type_of(m, value)->placement, atoms, SC_PARTIAL_SUM);
     bool pass_on;
     if (atoms == 0 || !sc_placement_equal(&pending, &from) || value >= s->count || s->uses[value] == 0 ||
         sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL || (raw < s->count && (s->pinned[raw] & atoms) != 0))

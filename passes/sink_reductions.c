@@ -52,16 +52,19 @@ static sc_op_id pending_behind(const sc_sinking *s, sc_value value)
     return as_pending(s, sole_maker(s, value));
 }
 
+/* Whether an op only widens its operand. */
+static bool widens(const sc_module *m, sc_op_id id)
+{
+    const sc_op *op = sc_op_at(m, id);
+    return (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_dtype_widens(sc_type_of(m, op->operands[0])->dtype, sc_type_of(m, op->first_result)->dtype);
+}
+
 /* Likewise of a term of a sum, which may have been widened since: what is pending travels in the dtype that it was made in. */
 static sc_op_id pending_term(const sc_sinking *s, sc_value value)
 {
     sc_op_id op = sole_maker(s, value);
-    if (op != SC_NONE && (sc_op_traits(sc_op_at(s->m, op)) & SC_CONVERTS) != 0) {
-        sc_value narrow = sc_op_at(s->m, op)->operands[0];
-        if (!sc_dtype_widens(sc_type_of(s->m, narrow)->dtype, sc_type_of(s->m, value)->dtype))
-            return SC_NONE;
-        op = sole_maker(s, narrow);
-    }
+    if (op != SC_NONE && widens(s->m, op))
+        op = sole_maker(s, sc_op_at(s->m, op)->operands[0]);
     return as_pending(s, op);
 }
 
@@ -214,13 +217,23 @@ typedef struct term_list {
     sc_op_id pending[MAX_TERMS]; /* the reshard behind a term, or SC_NONE */
 } term_list;
 
+/* The sum behind a term of a sum, whose terms are terms, too: it may have been widened since. */
+static const sc_op *sum_behind(const sc_sinking *s, sc_op_id sum, sc_value value)
+{
+    sc_module *m = s->m;
+    sc_op_id maker = sole_maker(s, value);
+    if (maker != SC_NONE && widens(m, maker))
+        maker = sole_maker(s, sc_op_at(m, maker)->operands[0]);
+    if (maker == SC_NONE || sc_op_at(m, maker)->kind != sc_op_at(m, sum)->kind || sc_op_attr(sc_op_at(m, maker), SC_ATTR_gradient) != NULL)
+        return NULL;
+    sc_type type = m->values.data[sc_result(m, maker, 0)].type, last = m->values.data[sc_result(m, sum, 0)].type;
+    return sc_type_with_dtype(m, type, m->types.data[last].dtype) == last ? sc_op_at(m, maker) : NULL;
+}
+
 static void find_terms(const sc_sinking *s, sc_op_id sum, sc_value value, uint32_t depth, term_list *out)
 {
-    const sc_module *m = s->m;
-    sc_op_id maker = sole_maker(s, value);
-    const sc_op *op = maker == SC_NONE ? NULL : sc_op_at(m, maker), *last = sc_op_at(m, sum);
-    if (op != NULL && op->kind == last->kind && depth > 0 && out->count + depth + 1 < MAX_TERMS &&
-        m->values.data[op->first_result].type == m->values.data[last->first_result].type && sc_op_attr(op, SC_ATTR_gradient) == NULL) {
+    const sc_op *op = depth > 0 && out->count + depth + 1 < MAX_TERMS ? sum_behind(s, sum, value) : NULL;
+    if (op != NULL) {
         find_terms(s, sum, op->operands[0], depth - 1, out);
         find_terms(s, sum, op->operands[1], depth - 1, out);
         return;
@@ -302,7 +315,8 @@ static bool add_across(sc_sinking *s, sc_op_id op)
             sc_value term = bring(s, op, all.pending[i], there);
             together = together == SC_NONE ? term : add_before(s, op, together, term);
         } else if (i != first) {
-            rest = add_before(s, op, rest, all.list[i]);
+            sc_value term = converted(s, op, all.list[i], m->types.data[belongs].dtype);
+            rest = add_before(s, op, rest, term);
         }
     }
     together = reshard_like(s, op, all.pending[like], together, sc_type_with_dtype(m, belongs, m->types.data[there].dtype));
@@ -367,8 +381,8 @@ static bool shrink_first(sc_sinking *s, sc_op_id op)
 static bool is_added(const sc_sinking *s, sc_value value)
 {
     const sc_module *m = s->m;
-    while (value < s->count && s->uses[value] == 1 && s->first[value + 1] - s->first[value] == 1) {
-        const sc_op *reader = sc_op_at(m, s->readers[s->first[value]]);
+    while (value < s->count && s->uses[value] == 1 && s->readers.first[value + 1] - s->readers.first[value] == 1) {
+        const sc_op *reader = sc_op_at(m, s->readers.list[s->readers.first[value]]);
         if ((sc_op_traits(reader) & SC_VIEW) == 0 || sc_op_attr(reader, SC_ATTR_gradient) != NULL)
             return (sc_op_traits(reader) & (SC_LINEAR | SC_COMMUTES)) == (SC_LINEAR | SC_COMMUTES);
         value = reader->first_result;
@@ -386,13 +400,30 @@ static bool view_first(sc_sinking *s, sc_op_id op)
         return false;
     const sc_type_info before = *sc_type_of(m, raw_of(s, pending));
     sc_atom_set atoms = sc_placement_partial(&before.placement, SC_PARTIAL_SUM);
-    const sc_placement elsewhere = sc_sink_without(sc_type_of(m, sc_result(m, pending, 0)), atoms, true);
+    const sc_placement elsewhere = sc_placement_with(&sc_type_of(m, sc_result(m, pending, 0))->placement, atoms, SC_PARTIAL_SUM);
     if (!sc_placement_equal(&elsewhere, &before.placement))
         return false;
-    const sc_placement raw = sc_sink_without(sc_type_of(m, sc_result(m, op, 0)), atoms, true);
+    const sc_placement raw = sc_placement_with(&sc_type_of(m, sc_result(m, op, 0))->placement, atoms, SC_PARTIAL_SUM);
     m->ops.data[op].operands[0] = raw_of(s, pending);
     sc_sink_reduce_after(s, op, pending, &raw);
     return true;
+}
+
+/* A reshard of what was pending until a reshard right before brings the pending sum where it ends, for the same reason. */
+static void join_reshards(sc_sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    sc_op_id first = sc_op_at(m, op)->kind == SC_OP_reshard ? pending_behind(s, m->ops.data[op].operands[0]) : SC_NONE;
+    if (first == SC_NONE)
+        return;
+    static const sc_attr_key reason[] = {SC_ATTR_rule, SC_ATTR_why};
+    for (size_t i = 0; i < sizeof reason / sizeof *reason; i++) {
+        const sc_attr *attr = sc_op_attr(sc_op_at(m, first), reason[i]);
+        sc_op_drop_attr(m, op, reason[i]);
+        if (attr != NULL)
+            sc_op_set_attr(m, op, *attr);
+    }
+    m->ops.data[op].operands[0] = raw_of(s, first);
 }
 
 static void visit(sc_sinking *s, sc_op_id op)
@@ -404,8 +435,10 @@ static void visit(sc_sinking *s, sc_op_id op)
             m->ops.data[op].operands[i] = s->current[value];
     }
     uint32_t traits = sc_op_traits(sc_op_at(m, op));
-    if ((traits & SC_RESHARD) != 0)
+    if ((traits & SC_RESHARD) != 0) {
+        join_reshards(s, op);
         sc_sink_below(s, op);
+    }
     if ((traits & SC_LINEAR) == 0)
         return;
     if (m->ops.data[op].operand_count == 1) {
@@ -426,7 +459,7 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
     s.pinned = sc_arena_array(&m->context->arena, s.count, sizeof *s.pinned);
     for (uint32_t i = 0; env->seeds != NULL && i < env->seeds->list.count; i++)
         s.pinned[env->seeds->list.data[i].value] |= env->seeds->list.data[i].closed;
-    sc_sink_find_readers(&s);
+    s.readers = sc_find_readers(m);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op)
             visit(&s, op);

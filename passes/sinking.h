@@ -5,6 +5,7 @@
 
 #include "passes/pass.h"
 #include "passes/reshard_path.h"
+#include "passes/uses.h"
 
 enum { SC_MAX_SINK = 4 }; /* ops in a row that a sum passes */
 
@@ -20,8 +21,7 @@ typedef struct sc_sinking {
     const sc_map *brought; /* likewise, by insert-reshards */
     sc_planner *planner;
     const sc_placing *placing;
-    uint32_t *first;   /* per value at the start, and one more: its place in `readers` */
-    sc_op_id *readers; /* at the start */
+    sc_readers readers; /* at the start */
 } sc_sinking;
 
 /* The op itself becomes pending as `raw` says (its operands are); its readers read a reshard like `like` of its result. */
@@ -29,13 +29,8 @@ void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_pl
 
 /* A value as a pending sum over more atoms, for the op `before`. */
 sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more);
-/* A placement without what these atoms split; they are pending sums, or nothing. */
-sc_placement sc_sink_without(const sc_type_info *type, sc_atom_set atoms, bool are_pending);
-
 /* Sums of what was widened for them and that are rounded back are made in the narrower dtype, so that a pending sum may pass. */
 void sc_sink_narrow_sums(sc_module *m);
-/* Readers of every value, once, before anything moves. */
-void sc_sink_find_readers(sc_sinking *s);
 /* `op` is a reshard. If it reduces a pending sum, perhaps scattering it, for readers that would do with the sum as it is, and that is less
  * to move, what they make of it is reduced in its place. */
 void sc_sink_below(sc_sinking *s, sc_op_id op);

@@ -14,6 +14,26 @@ uint32_t *sc_count_uses(sc_module *m)
     return uses;
 }
 
+sc_readers sc_find_readers(sc_module *m)
+{
+    sc_arena *arena = &m->context->arena;
+    const uint32_t *uses = sc_count_uses(m);
+    sc_readers readers = {.first = sc_arena_array(arena, m->values.count + 1, sizeof *readers.first)};
+    for (uint32_t v = 0; v < m->values.count; v++)
+        readers.first[v + 1] = readers.first[v] + uses[v];
+    readers.list = sc_arena_array(arena, readers.first[m->values.count] + 1, sizeof *readers.list);
+    uint32_t *next = sc_arena_array(arena, m->values.count + 1, sizeof *next);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op (m, f, op) {
+            for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
+                sc_value v = m->ops.data[op].operands[i];
+                readers.list[readers.first[v] + next[v]++] = op;
+            }
+        }
+    }
+    return readers;
+}
+
 sc_value *sc_new_value_map(sc_module *m, uint32_t *count)
 {
     *count = m->values.count;
