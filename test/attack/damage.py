@@ -86,7 +86,7 @@ def attack_input(folder, rng, name, count, header, command):
 
 def main():
     shardc = os.path.abspath(sys.argv[1])
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 150
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 80
     rng = random.Random(15)
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, 'm.shard'), 'w') as file:
