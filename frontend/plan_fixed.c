@@ -39,31 +39,62 @@ void sc_seeding_cut_for_fixed(sc_seeding *s, const sc_module *fixed)
 }
 
 /* ---- what is only stored ---- */
-/* By value: the first of its storage seeds, and the atoms that all of them name. */
+/* Of placed state: what this entry's storage lines name, and how much of that stands somewhere. */
 typedef struct stored_value {
-    uint32_t seed; /* in the list; SC_NONE: none */
-    sc_atom_set atoms;
+    sc_atom_set named, placed;
+    sc_split minor[SC_MAX_RANK]; /* the placed ones, by dim */
+    uint32_t minor_count;
+    bool is_told; /* a storage seed has the minor splits */
 } stored_value;
 
-/* Takes the storage seeds of placed state out of the list: it is stored as it was placed, whatever dim this entry's lines would choose. */
-static stored_value *take_stored(const sc_seeding *s, sc_seeds *seeds)
+static sc_atom_set split_atoms(const sc_split *split)
 {
-    stored_value *stored = sc_arena_array(&s->context->arena, s->view->value_count, sizeof *stored);
-    for (uint32_t v = 0; v < s->view->value_count; v++)
-        stored[v].seed = SC_NONE;
+    sc_atom_set set = 0;
+    for (uint32_t a = 0; a < split->atoms.count; a++)
+        set |= (sc_atom_set)1 << split->atoms.atoms[a];
+    return set;
+}
+
+static bool is_stored_state(const sc_seeding *s, const sc_seed *seed)
+{
+    return seed->strength == SC_SEED_STORAGE && seed->value < s->view->value_count && s->is_fixed[seed->value];
+}
+
+/* By value. */
+static stored_value **find_stored(const sc_seeding *s, const sc_seeds *seeds)
+{
+    stored_value **stored = sc_arena_array(&s->context->arena, s->view->value_count, sizeof *stored);
     for (uint32_t i = 0; i < seeds->list.count; i++) {
-        sc_seed *seed = &seeds->list.data[i];
-        if (seed->strength != SC_SEED_STORAGE || seed->value >= s->view->value_count || !s->is_fixed[seed->value])
+        const sc_seed *seed = &seeds->list.data[i];
+        if (!is_stored_state(s, seed))
             continue;
-        stored_value *of = &stored[seed->value];
-        of->seed = of->seed == SC_NONE ? i : of->seed;
-        for (uint32_t k = 0; k < seed->split_count; k++) {
-            for (uint32_t a = 0; a < seed->splits[k].atoms.count; a++)
-                of->atoms |= (sc_atom_set)1 << seed->splits[k].atoms.atoms[a];
-        }
-        seed->split_count = 0;
+        if (stored[seed->value] == NULL)
+            stored[seed->value] = sc_arena_alloc(&s->context->arena, sizeof **stored);
+        for (uint32_t k = 0; k < seed->split_count; k++)
+            stored[seed->value]->named |= split_atoms(&seed->splits[k]);
     }
     return stored;
+}
+
+/* What stands somewhere is stored there, whatever dim this entry's lines would choose. */
+static void move_stored(const sc_seeding *s, stored_value *of, sc_seed *seed)
+{
+    sc_split *splits = sc_arena_array(&s->context->arena, 2 * SC_MAX_RANK, sizeof *splits);
+    uint32_t count = 0;
+    for (uint32_t k = 0; !of->is_told && k < of->minor_count; k++)
+        splits[count++] = of->minor[k];
+    of->is_told = true;
+    for (uint32_t k = 0; k < seed->split_count; k++) {
+        sc_split kept = {.dim = seed->splits[k].dim};
+        for (uint32_t a = 0; a < seed->splits[k].atoms.count; a++) {
+            if ((of->placed >> seed->splits[k].atoms.atoms[a] & 1) == 0)
+                kept.atoms.atoms[kept.atoms.count++] = seed->splits[k].atoms.atoms[a];
+        }
+        if (kept.atoms.count > 0)
+            splits[count++] = kept;
+    }
+    seed->splits = splits;
+    seed->split_count = count;
 }
 
 /* The atoms of this mesh for one dim of the placed state. */
@@ -93,44 +124,48 @@ static void add_split(sc_split *splits, uint32_t *count, sc_dim dim, const sc_at
         splits[(*count)++] = split;
 }
 
-static void add_seed(sc_seeding *s, const sc_module *fixed, const sc_state *state, sc_value value, uint32_t rule,
-                     const stored_value *stored, sc_seeds *seeds)
+static void add_seed(sc_seeding *s, const sc_module *fixed, const sc_state *state, sc_value value, uint32_t rule, stored_value *stored,
+                     sc_seeds *seeds)
 {
     const sc_type_info *type = sc_type_of(s->m, value), *placed = &fixed->types.data[state->type];
     sc_split *splits = sc_arena_array(&s->context->arena, SC_MAX_RANK, sizeof *splits);
-    sc_split *minor = sc_arena_array(&s->context->arena, SC_MAX_RANK, sizeof *minor);
-    uint32_t count = 0, minor_count = 0;
+    sc_atom_set named = stored == NULL ? 0 : stored->named;
+    uint32_t count = 0;
     for (uint32_t i = 0; i < type->rank; i++) {
         sc_sym name = s->m->dims.data[type->dims[i].dim].name;
         for (uint32_t k = 0; k < placed->rank; k++) {
             if (fixed->dims.data[placed->dims[k].dim].name != name)
                 continue;
             const sc_atom_list at = sc_placement_dim(&placed->placement, k), atoms = translate(s, fixed, &at);
-            uint32_t tail = stored_tail(&atoms, stored->atoms);
+            uint32_t tail = stored_tail(&atoms, named);
             add_split(splits, &count, type->dims[i].dim, &atoms, 0, atoms.count - tail);
-            add_split(minor, &minor_count, type->dims[i].dim, &atoms, atoms.count - tail, atoms.count);
+            if (stored != NULL)
+                add_split(stored->minor, &stored->minor_count, type->dims[i].dim, &atoms, atoms.count - tail, atoms.count);
+            for (uint32_t a = 0; stored != NULL && a < atoms.count; a++)
+                stored->placed |= (sc_atom_set)1 << atoms.atoms[a];
         }
     }
     sc_atom_set all = (sc_atom_set)((1u << s->m->mesh.atom_count) - 1);
-    *sc_vec_push(&s->context->arena, &seeds->list) = (sc_seed){
-        .value = value, .strength = SC_SEED_FIXED, .rule = rule, .closed = all & ~stored->atoms, .split_count = count, .splits = splits};
-    if (stored->seed != SC_NONE) {
-        seeds->list.data[stored->seed].splits = minor;
-        seeds->list.data[stored->seed].split_count = minor_count;
-    }
+    *sc_vec_push(&s->context->arena, &seeds->list) =
+        (sc_seed){.value = value, .strength = SC_SEED_FIXED, .rule = rule, .closed = all & ~named, .split_count = count, .splits = splits};
 }
 
 void sc_seeding_fixed_seeds(sc_seeding *s, const sc_module *fixed, sc_seeds *seeds)
 {
     if (fixed == NULL || s->m->mesh.atom_count == 0)
         return;
-    const stored_value *stored = take_stored(s, seeds);
+    stored_value **stored = find_stored(s, seeds);
     const char *text = "placed by the plan's default entry";
     uint32_t line = sc_seeding_add_line(s, text, s->plan->plan == NULL ? (sc_loc){0} : s->plan->plan->loc);
     for (uint32_t i = 0; i < s->view->values.count; i++) {
         sc_value value = s->view->values.data[i];
         const sc_state *state = fixed_state(s, fixed, value);
         if (state != NULL)
-            add_seed(s, fixed, state, value, s->lines.data[line].rule, &stored[value], seeds);
+            add_seed(s, fixed, state, value, s->lines.data[line].rule, stored[value], seeds);
+    }
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        sc_seed *seed = &seeds->list.data[i];
+        if (is_stored_state(s, seed))
+            move_stored(s, stored[seed->value], seed);
     }
 }

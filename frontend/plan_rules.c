@@ -199,8 +199,8 @@ static sc_dim choose_stored_dim(sc_seeding *s, sc_value value, const sc_group_di
     const sc_group_dim *largest = NULL, *free;
     sc_dim found = SC_NONE;
     for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL; free = next_free(s, value, dims, free)) {
-        found = sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ONE);
-        found = found != SC_NONE || is_vector ? found : sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ALL_PARTS);
+        found = is_vector ? SC_NONE : sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ALL_PARTS);
+        found = found != SC_NONE ? found : sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ONE);
     }
     for (uint32_t i = 0; i < dims->count; i++)
         largest = largest == NULL || dims->list[i].size > largest->size ? &dims->list[i] : largest;

@@ -29,12 +29,15 @@ static void move_after(sc_module *m, uint32_t *position, sc_op_id op, sc_op_id a
  * these. */
 static bool reads_parameters(const sc_module *m, sc_op_id id)
 {
-    const sc_op *op = sc_op_at(m, id);
+    const sc_op *op = sc_op_at(m, id), *seen = NULL;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         const sc_op *def = sc_op_at(m, sc_def(m, op->operands[i]));
         while ((sc_op_traits(def) & SC_CONVERTS) != 0)
             def = sc_op_at(m, sc_def(m, def->operands[0]));
         bool goes_on = (sc_op_traits(def) & SC_COLLECTIVE) != 0 && sc_op_attr(def, SC_ATTR_unit) != NULL;
+        if (def == seen) /* the call before brings them all */
+            continue;
+        seen = def;
         if (goes_on ? !reads_parameters(m, sc_def(m, def->first_result)) : (sc_op_traits(def) & SC_STATE_READ) == 0)
             return false;
     }
