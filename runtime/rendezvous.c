@@ -307,12 +307,17 @@ static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_stora
             refused_ms = refused_ms == 0 ? now : refused_ms;
             refusal = last;
         }
-        was_there = was_there || how != NOT_THERE;
+        was_there = how == NOT_THERE ? was_there : rank > 0 || how == NOT_HEARD; /* another job's rank 0 is none of ours */
         gone_ms = how != NOT_THERE || !was_there ? 0 : gone_ms == 0 ? now : gone_ms;
+        struct pollfd first = {.fd = rank > 0 ? m->sockets[0] : -1, .events = POLLIN};
+        if (poll(&first, 1, 0) > 0) /* rank 0 knows more of whom this rank does not reach, or is lost itself */
+            return sc_meet_read_end(m, m->nonces[0], now + MEET_GRACE_MS, error);
         if (refused_ms != 0 && (now - refused_ms > MEET_REFUSED_MS || sc_meet_left_ms(m->deadline) == 0))
             return sc_comm_fail(error, refusal.status, "%s", refusal.text);
-        if (refused_ms == 0 && gone_ms != 0 && now - gone_ms > MEET_REFUSED_MS)
-            return not_let_in(m, rank, address, NEVER, "it was there and has ended before all ranks had come", error), error->status;
+        if (refused_ms == 0 && gone_ms != 0 && now - gone_ms > MEET_REFUSED_MS) {
+            not_let_in(m, rank, address, NEVER, "it was there and has ended before all ranks had come", error);
+            return SHARDC_ERROR_COMM;
+        }
         if (sc_meet_left_ms(m->deadline) == 0)
             return fail_late(m, rank, address, &last, error);
         int rest = sc_meet_left_ms(m->deadline);
@@ -375,6 +380,7 @@ static shardc_status meet_as_first(meeting *m, const struct sockaddr_storage *ad
     status = sc_meet_wait_for_joins(m, 1, error);
     if (status != SHARDC_OK) {
         tell_all(m, "welcome", error);
+        sc_meet_refuse_late(m, error);
         return status;
     }
     uint64_t deadline = m->deadline + MEET_GRACE_MS;

@@ -20,23 +20,23 @@ enum {
     MEET_STAY_MS = 100,       /* but everybody has as long */
     MEET_STRANGER_MS = 10000, /* and nobody longer */
     MEET_DECIDE_MS = 4000,    /* after a rank was refused, until another one comes in its place: there may be two jobs on a port */
-    MEET_VERDICT_MS = 500,    /* then the refused one, which tries again, hears that this is the end */
+    MEET_VERDICT_MS = 500,    /* after a meeting failed, those who come late, or again, hear why */
     MEET_REFUSED_MS = 10000,  /* how long a refused rank tries again: its own job may get the port */
     MEET_PORT_MS = 10000,     /* until a port is free */
     MEET_HELLO_MS = 5000,     /* until who listens says something */
     MEET_RETRY_MS = 50,
     MEET_GRACE_MS = 5000, /* longer than rank 0 the others wait, to hear from it who is missing */
-    MEET_HOST = 64, /* characters: numbers, not names */
+    MEET_HOST = 64,       /* characters: numbers, not names */
     MEET_PORT = 8,
     MEET_ADDRESS_TEXT = MEET_HOST + MEET_PORT + 4
 };
 
 typedef enum sc_meet_verdict {
     MEET_WELCOME,
-    MEET_NO_SECRET, /* the join's code is wrong; this answer has none */
-    MEET_OTHER_JOB, /* of another launcher's job: it is none of ours */
+    MEET_NO_SECRET,   /* the join's code is wrong; this answer has none */
+    MEET_OTHER_JOB,   /* of another launcher's job: it is none of ours */
     MEET_OTHER_START, /* it says things that do not fit: the text */
-    MEET_OVER /* the meeting has failed: the text */
+    MEET_OVER         /* the meeting has failed: the text */
 } sc_meet_verdict;
 
 /* Of any version. */
@@ -101,7 +101,7 @@ typedef struct meeting {
     uint64_t refused_ms; /* when a rank that is still missing was first refused; 0: none was */
     uint32_t refused_rank;
     char refused_text[256];
-    uint64_t decided_ms; /* that no other one comes; 0: not yet */
+    const shardc_error *over; /* why the meeting has failed; NULL: it has not */
 } meeting;
 
 /* ---- rendezvous.c ---- */
@@ -120,6 +120,8 @@ void sc_meet_set_port(struct sockaddr_storage *address, uint32_t port);
 shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address, uint32_t wait_ms, shardc_error *error);
 /* Until all from `first` on have joined. Rank 0 watches them meanwhile, the others rank 0. */
 shardc_status sc_meet_wait_for_joins(meeting *m, uint32_t first, shardc_error *error);
+/* The meeting has failed, and all who had joined know why: tells those who come in the next moments. */
+void sc_meet_refuse_late(meeting *m, const shardc_error *error);
 /* "end" or "welcome" to a rank that has joined here. */
 void sc_meet_answer(const meeting *m, const char *label, uint32_t rank, sc_meet_verdict verdict, const shardc_error *error, bool has_table,
                     uint64_t deadline);

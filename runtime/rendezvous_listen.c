@@ -160,6 +160,10 @@ static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shar
         sc_comm_fail(why, SHARDC_ERROR_COMM, "it belongs to another job");
         return MEET_OTHER_JOB;
     }
+    if (m->over != NULL) {
+        *why = *m->over;
+        return MEET_OVER;
+    }
     if (j->size != m->size)
         sc_comm_fail(why, SHARDC_ERROR_COMM, "rank %u was started as one of %u ranks, rank %u as one of %u", j->rank, j->size, m->rank,
                      m->size);
@@ -178,7 +182,7 @@ static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shar
         m->refused_rank = j->rank;
         snprintf(m->refused_text, sizeof m->refused_text, "%s", why->text);
     }
-    return m->decided_ms != 0 ? MEET_OVER : MEET_OTHER_START;
+    return MEET_OTHER_START;
 }
 
 /* All of a join has been read. */
@@ -320,31 +324,49 @@ static uint32_t fill_polls(meeting *m, uint32_t first, bool is_full)
     return polls;
 }
 
+/* Takes what comes within `wait` ms. What the watched say, `check_watched` finds in the polls behind those of the strangers. */
+static uint32_t serve(meeting *m, uint32_t first, int wait)
+{
+    bool is_full = !make_room(m);
+    uint32_t heard = m->stranger_count, polls = fill_polls(m, first, is_full);
+    int most = is_full ? SHORTAGE_MS : heard > 0 || m->refused_ms != 0 ? MEET_VERDICT_MS : wait;
+    poll(m->polls, polls, wait < most ? wait : most);
+    bool has_come = m->polls[0].revents != 0;
+    for (uint32_t i = heard; i-- > 0;) /* a removal moves a later one, which was heard already */
+        hear_stranger(m, i, first);
+    for (int i = 0; has_come && i < AT_ONCE && take_connection(m); i++)
+        ;
+    return 1 + heard;
+}
+
 shardc_status sc_meet_wait_for_joins(meeting *m, uint32_t first, shardc_error *error)
 {
     for (;;) {
         uint32_t missing = 0;
         for (uint32_t r = first; r < m->size; r++)
             missing += r != m->rank && m->sockets[r] < 0;
-        if (missing == 0 && m->decided_ms == 0)
+        if (missing == 0)
             return SHARDC_OK;
         if (sc_meet_left_ms(m->deadline) == 0)
             return fail_absent(m, first, error);
-        if (m->decided_ms == 0 && m->refused_ms != 0 && sc_meet_now_ms() - m->refused_ms > MEET_DECIDE_MS)
-            m->decided_ms = sc_meet_now_ms();
-        if (m->decided_ms != 0 && sc_meet_now_ms() - m->decided_ms > MEET_VERDICT_MS)
+        if (m->refused_ms != 0 && sc_meet_now_ms() - m->refused_ms > MEET_DECIDE_MS)
             return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", m->refused_text);
-        bool is_full = !make_room(m);
-        uint32_t heard = m->stranger_count, polls = fill_polls(m, first, is_full);
-        int wait = sc_meet_left_ms(m->deadline), most = is_full ? SHORTAGE_MS : heard > 0 || m->refused_ms != 0 ? MEET_VERDICT_MS : wait;
-        poll(m->polls, polls, wait < most ? wait : most);
-        shardc_status status = check_watched(m, first, m->polls + 1 + heard, error);
+        uint32_t watched = serve(m, first, sc_meet_left_ms(m->deadline));
+        shardc_status status = check_watched(m, first, m->polls + watched, error);
         if (status != SHARDC_OK)
             return status;
-        bool has_come = m->polls[0].revents != 0;
-        for (uint32_t i = heard; i-- > 0;) /* a removal moves a later one, which was heard already */
-            hear_stranger(m, i, first);
-        for (int i = 0; has_come && i < AT_ONCE && take_connection(m); i++)
-            ;
     }
+}
+
+void sc_meet_refuse_late(meeting *m, const shardc_error *error)
+{
+    uint64_t until = sc_meet_now_ms() + MEET_VERDICT_MS;
+    m->over = error;
+    for (uint32_t r = 1; r < m->size; r++) { /* they have been told */
+        if (m->sockets[r] >= 0)
+            close(m->sockets[r]);
+        m->sockets[r] = -1;
+    }
+    while (sc_meet_left_ms(until) > 0)
+        serve(m, 1, sc_meet_left_ms(until));
 }

@@ -209,7 +209,7 @@ static void *flood_port(void *user)
         int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         connect(s, (const struct sockaddr *)&address, sizeof address);
         if (f->connections % 3 != 0)
-            send(s, noise + (f->connections % 5 == 0), f->connections % 3 == 1 ? 10 : sizeof noise, MSG_NOSIGNAL);
+            send(s, noise + (f->connections % 5 == 0), f->connections % 3 == 1 ? 10 : sizeof noise - 1, MSG_NOSIGNAL);
         if (f->connections % 7 == 0) { /* reset */
             setsockopt(s, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
             close(s);
