@@ -34,6 +34,8 @@ typedef struct cubin_build {
     const sc_target *target;
     sc_nvrtc nvrtc;
     const char *cache, *folder;
+    uint64_t cache_bytes;
+    sc_cache_scratch scratch;
     uint32_t jobs;
     SC_VEC(cubin_unit) units;
     uint32_t *unit_of; /* by function */
@@ -141,7 +143,8 @@ static uint32_t prepare(cubin_build *build)
     }
     if (missing == 0)
         return 0;
-    build->folder = sc_cache_scratch(build->arena, build->cache);
+    build->scratch = sc_cache_scratch_open(build->arena, build->cache);
+    build->folder = build->scratch.folder;
     for (uint32_t i = 0; i < build->units.count && build->folder != NULL; i++) {
         cubin_unit *unit = &build->units.data[i];
         unit->file = sc_arena_printf(build->arena, "%s/%s.cu", build->folder, unit->symbol);
@@ -246,8 +249,9 @@ static const char *build_units(cubin_build *build)
     bool keep_folder = false;
     compile_missing(build, missing);
     const char *error = collect(build, &keep_folder);
-    if (!keep_folder)
-        sc_cache_remove(build->folder);
+    sc_cache_scratch_close(&build->scratch, keep_folder);
+    if (build->cache != NULL)
+        sc_cache_clean(build->cache, build->cache_bytes);
     return error;
 }
 
@@ -261,13 +265,16 @@ const char *sc_cubins_build(sc_arena *arena, const sc_target *target, const sc_c
     cubin_build *build = sc_arena_alloc(arena, sizeof *build);
     build->arena = arena, build->target = target, build->out = out;
     build->jobs = sc_job_count(options->jobs);
-    build->cache = sc_cache_open(arena, options->cache);
+    build->cache = sc_cache_open(arena, options->cache, &out->refused);
+    const char *wrong = sc_cache_size(arena, &build->cache_bytes);
+    if (wrong != NULL)
+        return wrong;
     atomic_init(&build->next, 0);
     atomic_init(&build->failed, false);
     if (!sc_nvrtc_open(&build->nvrtc, &error))
         return sc_arena_printf(arena, "%s", error.text);
     add_units(build, functions, count);
-    const char *wrong = build_units(build);
+    wrong = build_units(build);
     for (uint32_t i = 0; i < count && wrong == NULL; i++)
         out->cubins[i] = build->units.data[build->unit_of[i]].result;
     sc_nvrtc_close(&build->nvrtc);

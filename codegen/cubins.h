@@ -29,8 +29,9 @@ typedef struct sc_cubin {
 } sc_cubin;
 
 typedef struct sc_cubins {
-    sc_cubin *cubins;  /* by function, as they were given */
-    uint32_t compiled; /* that the cache did not have */
+    sc_cubin *cubins;    /* by function, as they were given */
+    uint32_t compiled;   /* that the cache did not have */
+    const char *refused; /* why the cache is not used, in the arena; NULL: nothing is wrong with it */
 } sc_cubins;
 
 /* What is compiled for a function: the wrappers of the machine, the helpers but for those that the machine has, its stages. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codegen/emit_c_internal.h"
+#include "support/number.h"
 
 const char *sc_emit_type(sc_dtype dtype)
 {
@@ -75,12 +76,8 @@ static void float_text(sc_emit *e, sc_dtype dtype, double number)
         sc_strbuf_add_double(e->out, value);
         return;
     }
-    char text[40];
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if ((double)strtof(text, NULL) == value)
-            break;
-    }
+    char text[SC_NUMBER_TEXT];
+    sc_float_text((float)value, text);
     sc_strbuf_add(e->out, text);
     sc_strbuf_add(e->out, strpbrk(text, ".e") == NULL ? ".0f" : "f");
 }

@@ -1,6 +1,5 @@
 #include "codegen/lower.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "codegen/lower_internal.h"
@@ -14,12 +13,12 @@ static sc_sym arg_name(sc_lowering *l, sc_value value)
     char word[32] = "t";
     size_t n = 0;
     for (const char *c = last != NULL ? last + 1 : path; *c != 0 && n + 1 < sizeof word; c++) {
-        if (isalnum((unsigned char)*c) || *c == '_')
+        if ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_')
             word[n++] = *c;
     }
     word[n > 0 ? n : 1] = 0;
     /* the number keeps names apart: from each other, and from what else stands in the C */
-    return sc_intern_printf(&l->m->context->names, "%s%s_%u", isdigit((unsigned char)word[0]) ? "t" : "", word, l->k->args.count);
+    return sc_intern_printf(&l->m->context->names, "%s%s_%u", word[0] >= '0' && word[0] <= '9' ? "t" : "", word, l->k->args.count);
 }
 
 static uint32_t add_arg(sc_lowering *l, sc_value value, sc_kernel_arg_mode mode, sc_value in_place)
@@ -250,6 +249,12 @@ void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode sh
     if (is_new)
         *sc_vec_push(arena, &l->checks) =
             (sc_pending_check){holds, shown, sc_arena_printf(arena, "%s in %s: %s", sc_ops[op->kind].name, place_of(l, op), what)};
+}
+
+void sc_lower_ids(sc_lowering *l, sc_value value, int64_t below)
+{
+    if (below > 0)
+        *sc_vec_push(&l->m->context->arena, &l->out->ids) = (sc_lowered_ids){value, below};
 }
 
 /* ---- nodes ---- */

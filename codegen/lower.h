@@ -16,8 +16,15 @@ typedef struct sc_lowered_arg {
     sc_value in_place; /* INOUT: the value that stands there before the call; SC_NONE: none */
 } sc_lowered_arg;
 
+/* Every element of the value is at least 0 and less than `below`, or a check of the kernel fails. */
+typedef struct sc_lowered_ids {
+    sc_value value;
+    int64_t below;
+} sc_lowered_ids;
+
 typedef struct sc_lowered {
     sc_kernel *kernel;
+    SC_VEC(sc_lowered_ids) ids;
     SC_VEC(sc_lowered_arg) args; /* as kernel->args */
 } sc_lowered;
 

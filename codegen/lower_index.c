@@ -35,6 +35,7 @@ sc_knode lower_gather(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_knode id = integer_operand(l, op, op->operands[1], index);
     sc_lower_check(l, op, sc_lower_within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, dim),
                    (long long)size);
+    sc_lower_ids(l, op->operands[1], size);
     bool split = sc_type_shards(&l->m->mesh, table, at) > 1;
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, dim, local));
     return read_at(l, op, 0, index, at, there, split ? sc_lower_within(l, there, local) : SC_IMAGE_NONE);
@@ -61,6 +62,8 @@ sc_knode lower_last(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_knode length = len == SC_NONE ? sc_lower_integer(l, size) : integer_operand(l, op, len, index);
     sc_lower_check(l, op, sc_lower_within(l, length, size + 1), length, "length {value} is outside 0 <= length <= %s = %lld",
                    sc_lower_dim_name(l, dim), (long long)size);
+    if (len != SC_NONE)
+        sc_lower_ids(l, len, size + 1);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, sc_lower_with(l, SC_NODE_sub, length, 1), sc_lower_offset(l, op, dim, local));
     return read_at(l, op, 0, index, at, there, sc_lower_within(l, there, local));
 }

@@ -72,6 +72,9 @@ sc_value sc_lower_called(const sc_lowering *l, const sc_op *op, const char *word
 void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode shown, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* Notes that the op checks each element of the value: 0 <= element < below. */
+void sc_lower_ids(sc_lowering *l, sc_value value, int64_t below);
+
 /* ---- nodes ---- */
 sc_knode sc_lower_1(sc_lowering *l, sc_node_kind kind, sc_knode a);
 sc_knode sc_lower_2(sc_lowering *l, sc_node_kind kind, sc_knode a, sc_knode b);

@@ -81,6 +81,7 @@ void root_scatter_add(sc_lowering *l, const sc_op *op)
     sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
     sc_lower_check(l, op, sc_lower_within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
                    (long long)size);
+    sc_lower_ids(l, ids, size);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, v.dim, v.size));
     sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1 ? sc_lower_within(l, there, v.size) : SC_IMAGE_NONE;
     sc_knode value = sc_lower_here(l, x);
@@ -143,6 +144,9 @@ void root_append(sc_lowering *l, const sc_op *op)
         fits = sc_lower_2(l, SC_NODE_or, sc_lower_1(l, SC_NODE_not, written), fits);
     sc_lower_check(l, op, fits, position, "a row is at position {value}, outside its capacity %s = %lld", sc_lower_dim_name(l, t.dim),
                    (long long)size);
+    const sc_type_info *rows = sc_lower_type(l, x);
+    if (pos != SC_NONE && len == SC_NONE) /* with lengths it depends on both */
+        sc_lower_ids(l, pos, size - rows->dims[sc_lower_at(rows, s.dim)].size + 1);
     sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
     bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;
     sc_knode here = split || written != SC_IMAGE_NONE ? sc_lower_within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x),

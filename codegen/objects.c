@@ -7,21 +7,13 @@
 #include <unistd.h>
 
 #include "codegen/objects_internal.h"
+#include "support/processor.h"
 #include "support/vec.h"
 
 /* With the compiler in front and files behind. -fwrapv: integers of models wrap. -fno-thread-jumps, which gcc alone knows: a clamp in front
  * of a polynomial stays a selection, where paths of their own for what is clamped would become masks of whole vectors. */
-static const char *const COMPILE[] = {"-O3",
-                                      "-march=native",
-                                      "-fopenmp",
-                                      "-fno-math-errno",
-                                      "-fno-trapping-math",
-                                      "-ffp-contract=fast",
-                                      "-fwrapv",
-                                      "-fPIC",
-                                      "-std=gnu11",
-                                      "-c",
-                                      "-o"};
+static const char *const COMPILE[] = {
+    "-O3", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fwrapv", "-fPIC", "-std=gnu11", "-c", "-o"};
 static const char GCC_FLAG[] = "-fno-thread-jumps";
 static const char *const LINK[] = {"-shared", "-fopenmp", "-o"};
 enum { COMPILE_COUNT = sizeof COMPILE / sizeof *COMPILE, LINK_COUNT = sizeof LINK / sizeof *LINK };
@@ -31,7 +23,8 @@ typedef struct sc_object_unit {
     sc_strbuf source;
     sc_cache_key key;
     const char *kept;                /* the cache's file, or NULL */
-    const char *file, *object, *log; /* while it is compiled */
+    const char *file, *object, *log; /* of the folder */
+    const char *linked;              /* the object that is linked: of the folder, so that nobody removes it meanwhile, or the cache's */
     sc_object_command command;
     bool missing;
 } sc_object_unit;
@@ -39,8 +32,10 @@ typedef struct sc_object_unit {
 typedef struct sc_object_build {
     sc_arena *arena;
     const char *compiler, *cache, *folder;
+    uint64_t cache_bytes;
     uint32_t jobs;
     bool is_gcc;
+    const char *march;          /* the instructions that may be used */
     SC_VEC(const char *) flags; /* of the environment: behind all others, so that they prevail */
     SC_VEC(sc_object_unit) units;
     sc_object *out;
@@ -98,6 +93,7 @@ static sc_cache_key base_key(sc_object_build *build)
 {
     sc_cache_key key = sc_object_compiler_key(build->arena, build->compiler, build->cache, &build->out->started, &build->is_gcc);
     key = sc_cache_key_with(key, sc_cache_key_of(GCC_FLAG, sizeof GCC_FLAG));
+    key = sc_cache_key_with(key, sc_cache_key_of(build->march, strlen(build->march)));
     for (int i = 0; i < COMPILE_COUNT; i++)
         key = sc_cache_key_with(key, sc_cache_key_of(COMPILE[i], strlen(COMPILE[i])));
     for (int i = 0; i < LINK_COUNT; i++)
@@ -119,20 +115,31 @@ static const char *refusal(sc_object_build *build, const char *what, const char 
                            words == NULL ? "" : (const char *)words);
 }
 
+/* Whether the cache has the object; it is linked from the folder where the two share a file system. */
+static bool lend(sc_object_unit *unit)
+{
+    if (!sc_cache_is_kept(unit->kept))
+        return false;
+    unit->linked = sc_cache_lend(unit->kept, unit->object) ? unit->object : unit->kept;
+    return true;
+}
+
 /* All that a process needs is made before any is started: memory may run out, and processes would be left. */
 static bool prepare(sc_object_build *build)
 {
     for (uint32_t i = 0; i < build->units.count; i++) {
         sc_object_unit *unit = &build->units.data[i];
-        unit->missing = unit->kept == NULL || !sc_cache_is_kept(unit->kept);
-        if (!unit->missing)
-            continue;
         unit->file = sc_arena_printf(build->arena, "%s/%s.c", build->folder, unit->symbol);
         unit->object = sc_arena_printf(build->arena, "%s/%s.o", build->folder, unit->symbol);
         unit->log = sc_arena_printf(build->arena, "%s/%s.log", build->folder, unit->symbol);
+        unit->linked = unit->object;
+        unit->missing = unit->kept == NULL || !lend(unit);
+        if (!unit->missing)
+            continue;
         unit->command = new_command(build, COMPILE, COMPILE_COUNT);
         sc_object_command_add(&unit->command, unit->object);
         sc_object_command_add(&unit->command, unit->file);
+        sc_object_command_add(&unit->command, build->march);
         if (build->is_gcc)
             sc_object_command_add(&unit->command, GCC_FLAG);
         add_flags(build, &unit->command);
@@ -191,7 +198,7 @@ static void keep_objects(sc_object_build *build)
     for (uint32_t i = 0; i < build->units.count; i++) {
         sc_object_unit *unit = &build->units.data[i];
         if (unit->missing && unit->kept != NULL && sc_cache_keep(unit->object, unit->kept))
-            unit->missing = false;
+            unit->missing = !lend(unit);
     }
 }
 
@@ -202,8 +209,7 @@ static const char *link_units(sc_object_build *build, const char *kept)
     sc_object_command command = new_command(build, LINK, LINK_COUNT);
     sc_object_command_add(&command, object);
     for (uint32_t i = 0; i < build->units.count; i++) {
-        const sc_object_unit *unit = &build->units.data[i];
-        sc_object_command_add(&command, unit->missing ? unit->object : unit->kept);
+        sc_object_command_add(&command, build->units.data[i].linked);
     }
     sc_object_command_add(&command, "-lm");
     add_flags(build, &command);
@@ -245,12 +251,17 @@ const char *sc_objects_build(sc_arena *arena, const sc_object_function *function
     options = options == NULL ? &none : options;
     *out = (sc_object){0};
     sc_object_build build = {
-        .arena = arena, .out = out, .jobs = sc_job_count(options->jobs), .cache = sc_cache_open(arena, options->cache)};
+        .arena = arena, .out = out, .jobs = sc_job_count(options->jobs), .cache = sc_cache_open(arena, options->cache, &out->refused)};
     const char *ours = getenv("SHARDC_CC"), *common = getenv("CC");
     build.compiler = options->compiler != NULL          ? options->compiler
                      : ours != NULL && ours[0] != 0     ? ours
                      : common != NULL && common[0] != 0 ? common
                                                         : "cc";
+    sc_processor_level level;
+    char problem[256];
+    if (!sc_processor_allowed(&level, problem, sizeof problem))
+        return sc_arena_printf(arena, "%s", problem);
+    build.march = sc_processor_flag(level);
     split_flags(&build, getenv("SHARDC_CFLAGS"));
     sc_cache_key key = base_key(&build);
     add_units(&build, functions, count, key);
@@ -263,12 +274,17 @@ const char *sc_objects_build(sc_arena *arena, const sc_object_function *function
         out->path = kept;
         return NULL;
     }
-    build.folder = sc_cache_scratch(arena, build.cache);
+    const char *error = sc_cache_size(arena, &build.cache_bytes);
+    if (error != NULL)
+        return error;
+    sc_cache_scratch scratch = sc_cache_scratch_open(arena, build.cache);
+    build.folder = scratch.folder;
     if (build.folder == NULL)
         return "no folder for temporary files can be written";
     bool keep_folder = false;
-    const char *error = compile_and_link(&build, kept, &keep_folder);
-    if (!keep_folder)
-        sc_cache_remove(build.folder);
+    error = compile_and_link(&build, kept, &keep_folder);
+    sc_cache_scratch_close(&scratch, keep_folder);
+    if (build.cache != NULL)
+        sc_cache_clean(build.cache, build.cache_bytes);
     return error;
 }

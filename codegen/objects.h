@@ -1,7 +1,7 @@
 /* Emitted functions as one shared object. Each function is compiled by itself and kept on disk, so that only what is new is compiled; the
  * object that they are linked to is kept, too (codegen/cache.h). The compiler is $SHARDC_CC, else $CC, else cc; it runs without a shell, a
  * process a function and a core. $SHARDC_CFLAGS, words between spaces, stand at the end of each of its command lines and so prevail (-O1
- * compiles sooner); objects made with other flags are other objects. */
+ * compiles sooner); objects made with other flags are other objects. $SHARDC_CPU says which instructions they use (support/processor.h). */
 #ifndef SHARDC_CODEGEN_OBJECTS_H
 #define SHARDC_CODEGEN_OBJECTS_H
 
@@ -25,6 +25,7 @@ typedef struct sc_object {
     size_t byte_count;
     const char *path;           /* of the cache's file, whose first byte_count bytes these are; NULL: none */
     uint32_t compiled, started; /* functions that were compiled; processes that were started */
+    const char *refused;        /* why the cache is not used, in the arena; NULL: nothing is wrong with it */
 } sc_object;
 
 /* "sc_k_" and the hash of a function's text as emitted under the name SC_OBJECT_NAME without comments. */

@@ -94,9 +94,9 @@ static sc_cache_key version_key(sc_arena *arena, const char *compiler, const cha
     uint8_t *bytes = NULL;
     size_t count = 0;
     bool known = kept != NULL && sc_cache_read_kept(arena, kept, &bytes, &count);
-    const char *folder = known ? NULL : sc_cache_scratch(arena, cache);
-    if (folder != NULL) {
-        const char *log = sc_arena_printf(arena, "%s/version", folder);
+    sc_cache_scratch scratch = known ? (sc_cache_scratch){NULL, -1} : sc_cache_scratch_open(arena, cache);
+    if (scratch.folder != NULL) {
+        const char *log = sc_arena_printf(arena, "%s/version", scratch.folder);
         sc_object_command_add(&command, "--version");
         pid_t pid = sc_object_start(&command, log);
         bool running;
@@ -104,7 +104,7 @@ static sc_cache_key version_key(sc_arena *arena, const char *compiler, const cha
         known = pid > 0 && sc_object_end(pid, true, &running) && sc_cache_read(arena, log, &bytes, &count);
         if (known && kept != NULL)
             sc_cache_keep(log, kept);
-        sc_cache_remove(folder);
+        sc_cache_scratch_close(&scratch, false);
     }
     *is_gcc = known && strstr((const char *)bytes, "Free Software Foundation") != NULL;
     return known ? sc_cache_key_with(key, sc_cache_key_of(bytes, count)) : key;

@@ -110,9 +110,12 @@ sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer
     uint32_t state = g->target[value];
     if (state != SC_NONE) {
         uint32_t last = g->state_last_read[state];
-        if (last < g->unit || (last == g->unit && may_share))
+        if (last < g->unit || (last == g->unit && may_share)) {
+            g->state_last_read[state] = g->last_read[g->root[value]];
             return g->place[value] = (sc_image_ref){g->state_buffer[state], 0};
+        }
         g->target[value] = SC_NONE;
+        g->last_read[g->root[value]] = SC_LASTS; /* the state is copied from it at the end */
     }
     int64_t bytes = sc_type_local_bytes(g->m, sc_type_of(g->m, value));
     return g->place[value] = (sc_image_ref){sc_generator_buffer(g, kind, bytes, sc_generator_name(g, value)), 0};
@@ -213,6 +216,7 @@ static void find_targets(sc_generator *g)
         const sc_op *o = sc_op_at(m, op);
         if ((sc_op_traits(o) & SC_STATE_WRITE) == 0)
             continue;
+        g->last_write[sc_module_find_state(m, sc_op_word(o, SC_ATTR_name))] = op;
         sc_value root = g->root[o->operands[0]];
         const sc_op *def = sc_op_at(m, sc_def(m, root));
         bool computed = (sc_op_traits(def) & (SC_STATE_READ | SC_FROM_OUTSIDE)) == 0;
@@ -264,6 +268,7 @@ static bool generate_func(sc_generator *g, sc_func_id func, sc_image_func *out)
     g->root = fresh(g, values, sizeof *g->root, 0xff);
     g->last_read = fresh(g, values, sizeof *g->last_read, 0);
     g->state_last_read = fresh(g, m->state.count, sizeof *g->state_last_read, 0);
+    g->last_write = fresh(g, m->state.count, sizeof *g->last_write, 0xff);
     g->target = fresh(g, values, sizeof *g->target, 0xff);
     g->flight = fresh(g, values, sizeof *g->flight, 0);
     g->place = fresh(g, values, sizeof *g->place, 0xff);

@@ -53,14 +53,15 @@ typedef struct sc_generator {
     SC_VEC(sc_state_copy) state_copies;
     sc_loc loc; /* of what is being made */
     uint32_t unit, unit_count;
-    uint32_t *unit_of;   /* by op: kernels and single ops in order */
-    sc_value *root;      /* by value: the one whose bytes it is */
-    uint32_t *last_read; /* by root: the last unit that reads it; UINT32_MAX - 1: it must last to the end */
-    uint32_t *state_last_read; /* by state: likewise */
-    uint32_t *target;    /* by root: the state that it will be the value of; SC_NONE */
-    uint32_t *flight;    /* by root: 1 + the flight that it comes with */
-    sc_image_ref *place; /* by value */
-    bool instead; /* what is being emitted stands in for the product before it */
+    uint32_t *unit_of;         /* by op: kernels and single ops in order */
+    sc_value *root;            /* by value: the one whose bytes it is */
+    uint32_t *last_read;       /* by root: the last unit that reads it; UINT32_MAX - 1: it must last to the end */
+    uint32_t *state_last_read; /* by state: likewise, of the value that its buffer has at the moment */
+    sc_op_id *last_write;      /* by state: the write whose value it keeps */
+    uint32_t *target;          /* by root: the state that it will be the value of; SC_NONE */
+    uint32_t *flight;          /* by root: 1 + the flight that it comes with */
+    sc_image_ref *place;       /* by value */
+    bool instead;              /* what is being emitted stands in for the product before it */
     SC_VEC(sc_rider) riders;
     uint32_t *rider_of; /* by op: 1 + the rider that waits for the product */
     bool *rides;        /* by unit */
@@ -85,7 +86,8 @@ sc_image_tensor sc_generator_tensor(const sc_generator *g, const sc_type_info *t
 bool sc_generator_add_states(sc_generator *g);
 
 /* ---- instructions ---- */
-sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc_op_id op, uint32_t index, const sc_image_ref *args, uint32_t arg_count);
+sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc_op_id op, uint32_t index, const sc_image_ref *args,
+                                   uint32_t arg_count);
 void sc_generator_copy(sc_generator *g, sc_op_id op, sc_image_ref from, sc_image_ref to);
 /* A call of the kernel, which is verified; emitted if no equal one was. */
 void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args);
@@ -105,7 +107,8 @@ const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel, c
 void sc_generator_finish(sc_generator *g, uint32_t flight);
 
 /* ---- the program ---- */
-/* A schedule that ends with a micro-batch and a call without one gets one function for both, behind all others; the image has room for it. */
+/* A schedule that ends with a micro-batch and a call without one gets one function for both, behind all others; the image has room for it.
+ */
 void sc_generator_join(sc_generator *g, sc_image *image);
 /* Collectives overlap, buffers get their places: in an arena that is no larger than it would be without. NULL, or why there is no plan. */
 const char *sc_generator_plan(sc_generator *g, sc_image *image);

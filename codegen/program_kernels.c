@@ -6,6 +6,7 @@
 #include "codegen/emit_cuda.h"
 #include "codegen/lower.h"
 #include "codegen/program_internal.h"
+#include "ir/expand.h"
 
 bool sc_generator_is_cuda(const sc_generator *g)
 {
@@ -153,11 +154,64 @@ void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_imag
     instr->params = k->params.data;
 }
 
+/* ---- what is known of inputs before anything runs ---- */
+
+/* The same elements under another name, in another place, or as wider integers. */
+static bool is_same_elements(const sc_module *m, const sc_op *op, uint32_t result)
+{
+    uint32_t traits = sc_op_traits(op);
+    if ((traits & SC_NAMESAKE) == 0 || result >= op->operand_count)
+        return false;
+    const sc_dtype_row *from = &sc_dtypes[sc_type_of(m, op->operands[result])->dtype],
+                       *to = &sc_dtypes[sc_type_of(m, op->first_result)->dtype];
+    return (traits & SC_CONVERTS) == 0 || (from->kind == SC_DTYPE_INT && to->kind == SC_DTYPE_INT && from->bytes <= to->bytes);
+}
+
+/* The input whose elements the value's are, and what they may be besides; NULL: the value is computed. */
+static sc_image_value *input_behind(sc_generator *g, sc_value value, bool *may_ignore, double *ignore)
+{
+    *may_ignore = false;
+    for (;;) {
+        const sc_op *op = sc_op_at(g->m, sc_def(g->m, value));
+        if ((sc_op_traits(op) & SC_FROM_OUTSIDE) != 0)
+            break;
+        if (!*may_ignore && sc_is_ignoring(g->m, op, &value, ignore))
+            *may_ignore = true;
+        else if (is_same_elements(g->m, op, value - op->first_result))
+            value = op->operands[value - op->first_result];
+        else
+            return NULL;
+    }
+    for (uint32_t i = 0; i < g->inputs.count; i++) {
+        if (g->inputs.data[i].buffer == g->place[value].buffer)
+            return &g->inputs.data[i];
+    }
+    return NULL;
+}
+
+/* What the kernel checks of an input the session checks before anything runs. What one reader ignores, another may refuse. */
+static void limit_inputs(sc_generator *g, const sc_lowered *lowered)
+{
+    for (uint32_t i = 0; i < lowered->ids.count; i++) {
+        bool may_ignore;
+        double ignore = 0;
+        int64_t below = lowered->ids.data[i].below;
+        sc_image_value *input = input_behind(g, lowered->ids.data[i].value, &may_ignore, &ignore);
+        if (input == NULL)
+            continue;
+        bool is_first = input->below == 0;
+        input->may_ignore = may_ignore && (is_first || (input->may_ignore && input->ignore == (int64_t)ignore));
+        input->ignore = input->may_ignore ? (int64_t)ignore : 0;
+        input->below = is_first || below < input->below ? below : input->below;
+    }
+}
+
 bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
 {
     sc_lowered lowered;
     if (!sc_lower_kernel(g->m, ops, count, g->escapes, &lowered))
         return false;
+    limit_inputs(g, &lowered);
     sc_kernel *k = lowered.kernel;
     sc_image_ref *args = sc_arena_array(g->arena, k->args.count, sizeof *args);
     for (uint32_t i = 0; i < k->args.count; i++) {
@@ -169,12 +223,15 @@ bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
         if (k->args.data[i].mode == SC_ARG_IN)
             continue;
         sc_image_ref old = before != SC_NONE ? sc_generator_read(g, before) : (sc_image_ref){0};
-        bool may_share = true;
+        bool may_share = true, is_read_too = false;
         for (uint32_t j = 0; j < k->args.count; j++) {
-            if (k->args.data[j].mode == SC_ARG_IN && sc_generator_overwrites(g, value, lowered.args.data[j].value))
+            if (k->args.data[j].mode != SC_ARG_IN)
+                continue;
+            if (sc_generator_overwrites(g, value, lowered.args.data[j].value))
                 may_share = may_share && sc_kernel_may_share(k, j, i);
+            is_read_too = is_read_too || (before != SC_NONE && g->root[lowered.args.data[j].value] == g->root[before]);
         }
-        bool takes_place = before != SC_NONE && g->target[value] == SC_NONE && g->last_read[g->root[before]] == g->unit &&
+        bool takes_place = before != SC_NONE && !is_read_too && g->target[value] == SC_NONE && g->last_read[g->root[before]] == g->unit &&
                            !is_state_buffer(g, old.buffer) && !sc_generator_is_input(g, old.buffer) && old.at == 0;
         args[i] = takes_place ? (g->place[value] = old) : sc_generator_write(g, value, SC_BUFFER_ACT, may_share);
         if (before != SC_NONE && (args[i].buffer != old.buffer || args[i].at != old.at))

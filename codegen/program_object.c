@@ -5,6 +5,12 @@
 #include "codegen/reduce_cuda.h"
 #include "support/archive.h"
 
+static void warn_of_cache(sc_generator *g, const char *refused)
+{
+    if (refused != NULL)
+        sc_report(&g->m->context->diag, SC_D_cache_unused, (sc_loc){0}, refused, NULL);
+}
+
 static bool add_shared_object(sc_generator *g, sc_image *image)
 {
     uint32_t count = g->out->kernels.count;
@@ -19,6 +25,7 @@ static bool add_shared_object(sc_generator *g, sc_image *image)
         sc_report(&g->m->context->diag, SC_D_compiler_failed, (sc_loc){0}, error, NULL);
         return false;
     }
+    warn_of_cache(g, object.refused);
     image->object = object.bytes;
     image->object_bytes = object.byte_count;
     g->out->compiled = object.compiled;
@@ -54,6 +61,7 @@ static bool add_modules(sc_generator *g, sc_image *image)
         sc_report(&g->m->context->diag, SC_D_cuda_compiler_failed, (sc_loc){0}, error, NULL);
         return false;
     }
+    warn_of_cache(g, cubins.refused);
     for (uint32_t i = 0; i < count; i++) {
         const sc_cubin *cubin = &cubins.cubins[i];
         if (cubin->cubin != NULL)

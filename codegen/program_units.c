@@ -52,11 +52,14 @@ static sc_image_ref moved_out(sc_generator *g, sc_op_id op, sc_value value)
     return to;
 }
 
-/* The old values of all states are read before the first of the copies: a state that becomes another's old value goes through a buffer. */
+/* The old values of all states are read before the first of the copies: a state that becomes another's old value goes through a buffer. Of
+ * several values of one state the last one stays. */
 bool unit_state_write(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     uint32_t state = sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name)), buffer = g->state_buffer[state];
+    if (g->last_write[state] != op)
+        return true;
     sc_image_ref at = sc_generator_read(g, o->operands[0]);
     if (at.buffer == buffer)
         return true;
@@ -182,8 +185,18 @@ static bool read_chain(sc_generator *g, const sc_op_id *ops, uint32_t count, con
     return value == c->result;
 }
 
-/* A last sum with a tensor that nobody reads any more is taken up where it stands. */
-static void take_over(sc_generator *g, contraction *c)
+/* Whether the contraction reads the tensor's bytes besides in its last step, under whatever name. */
+static bool reads_elsewhere(const sc_generator *g, const sc_op *dot, const contraction *c, sc_value tensor)
+{
+    sc_value root = g->root[tensor];
+    bool reads = g->root[dot->operands[0]] == root || g->root[dot->operands[1]] == root;
+    for (uint32_t s = 0; s + 1 < c->c.gemm.step_count; s++)
+        reads = reads || (c->tensors[s] != SC_NONE && g->root[c->tensors[s]] == root);
+    return reads;
+}
+
+/* A last sum with a tensor that nobody reads any more, nor the contraction itself otherwise, is taken up where it stands. */
+static void take_over(sc_generator *g, const sc_op *dot, contraction *c)
 {
     sc_gemm *gemm = &c->c.gemm;
     uint32_t last = gemm->step_count - 1;
@@ -197,7 +210,7 @@ static void take_over(sc_generator *g, contraction *c)
     bool dead = g->last_read[g->root[tensor]] == g->unit && whole && g->target[c->result] == SC_NONE && kind > SC_BUFFER_OTHER_STATE &&
                 !sc_generator_is_input(g, at.buffer);
     bool own_state = sc_generator_overwrites(g, c->result, tensor) && g->last_read[g->root[tensor]] == g->unit;
-    if (!same_layout(g->m, from, to) || !(dead || own_state))
+    if (!same_layout(g->m, from, to) || !(dead || own_state) || reads_elsewhere(g, dot, c, tensor))
         return;
     c->accumulated = tensor;
     gemm->accumulate = true;
@@ -395,7 +408,7 @@ bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
         at++;
     contraction c;
     if (read_chain(g, ops, count, &c)) {
-        take_over(g, &c);
+        take_over(g, sc_op_at(g->m, ops[at]), &c);
         if (refused(g, &c) == NULL) {
             emit_gemm(g, ops[count - 1], ops[at], &c);
             return sc_generator_leave_rider(g, ops[at]);

@@ -60,10 +60,10 @@ int main(void)
         w1[i] = 1, w2[i] = (float)i;
     for (int i = 0; i < 8; i++)
         x[i] = i < 4 ? 0.25f : -1;
-    if (shardc_session_set_state(session, shardc_executable_find_state(program, "w1"), w1, "f32", &error) != SHARDC_OK ||
-        shardc_session_set_state(session, shardc_executable_find_state(program, "w2"), w2, "f32", &error) != SHARDC_OK ||
-        shardc_session_run(session, shardc_executable_find_func(program, "forward"), &(shardc_feed_value){"x", x, "f32"}, 1,
-                           &(shardc_fetch_value){0, y, "f32"}, 1, &error) != SHARDC_OK)
+    if (shardc_session_set_state(session, shardc_executable_find_state(program, "w1"), w1, sizeof w1, "f32", &error) != SHARDC_OK ||
+        shardc_session_set_state(session, shardc_executable_find_state(program, "w2"), w2, sizeof w2, "f32", &error) != SHARDC_OK ||
+        shardc_session_run(session, shardc_executable_find_func(program, "forward"), &(shardc_feed_value){"x", x, sizeof x, "f32"}, 1,
+                           &(shardc_fetch_value){0, y, sizeof y, "f32"}, 1, &error) != SHARDC_OK)
         return failed(&error);
     printf("y = %g %g %g %g, %g %g %g %g\n", y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]);
     shardc_session_free(session);

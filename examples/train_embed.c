@@ -43,8 +43,8 @@ static int train(const shardc_executable *program, shardc_session *session, shar
             x[i][1] = draw(&state);
             y[i] = x[i][0] - x[i][1];
         }
-        shardc_feed_value feeds[] = {{"x", x, "f32"}, {"y", y, "f32"}};
-        shardc_fetch_value fetch = {0, &loss, "f32"};
+        shardc_feed_value feeds[] = {{"x", x, sizeof x, "f32"}, {"y", y, sizeof y, "f32"}};
+        shardc_fetch_value fetch = {0, &loss, sizeof loss, "f32"};
         if (shardc_stepper_begin(stepper, session, 1, step, &error) != SHARDC_OK ||
             shardc_session_step(session, feeds, 2, &fetch, 1, &error) != SHARDC_OK)
             return failed("step", &error);
@@ -54,7 +54,7 @@ static int train(const shardc_executable *program, shardc_session *session, shar
     printf("step %d: the loss is %s\n", STEPS, loss < 0.01f ? "below 0.01" : "still large");
     uint32_t w2 = shardc_executable_find_state(program, "w2");
     float weights[16];
-    return shardc_session_get_state(session, w2, weights, "f32", &error) == SHARDC_OK ? 0 : failed("w2", &error);
+    return shardc_session_get_state(session, w2, weights, sizeof weights, "f32", &error) == SHARDC_OK ? 0 : failed("w2", &error);
 }
 
 int main(void)

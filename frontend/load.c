@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,13 +33,16 @@ typedef struct file_text {
     int error; /* errno, or 0 */
 } file_text;
 
-/* Nothing is allocated while the file is open, because running out of memory would jump past the close. */
+/* Nothing is allocated while the file is open, because running out of memory would jump past the close. A pipe is waited for as long as
+ * somebody may still write to it. */
 static file_text read_open_file(int descriptor, char *bytes, size_t room)
 {
     file_text text = {.bytes = bytes};
     while (text.length < room) {
         ssize_t got = read(descriptor, bytes + text.length, room - text.length);
         if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN && poll(&(struct pollfd){.fd = descriptor, .events = POLLIN}, 1, -1) >= 0)
             continue;
         if (got < 0)
             text.error = errno;
@@ -50,19 +54,24 @@ static file_text read_open_file(int descriptor, char *bytes, size_t room)
 }
 
 /* At most one byte more than a file may have. What is not a regular file, a pipe for example, has no size to go by: it gets the most (the
- * arena's zeroed pages cost nothing until they are written). */
-static file_text read_file(sc_context *context, const char *path)
+ * arena's zeroed pages cost nothing until they are written). The command's own file may be such a one; imports may not, and no pipe is
+ * waited for that nobody has opened to write. */
+static file_text read_file(sc_context *context, const char *path, bool is_import)
 {
     enum { MOST = SC_MAX_FILE_SIZE + 1 };
     struct stat status;
     if (stat(path, &status) != 0)
         return (file_text){.error = errno};
+    if (is_import && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+        return (file_text){.error = ESPIPE};
     size_t room = S_ISREG(status.st_mode) && status.st_size < MOST ? (size_t)status.st_size : MOST;
     char *bytes = sc_arena_alloc(&context->arena, room);
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return (file_text){.error = errno};
     file_text text = read_open_file(descriptor, bytes, room);
+    if (S_ISFIFO(status.st_mode) && text.error == 0 && text.length == 0)
+        text.error = ENODATA;
     close(descriptor);
     return text;
 }
@@ -70,6 +79,8 @@ static file_text read_file(sc_context *context, const char *path)
 static const char *error_text(sc_context *context, int error)
 {
     char buffer[128] = "unknown error";
+    if (error == ESPIPE)
+        return "it is not a regular file";
     strerror_r(error, buffer, sizeof buffer);
     return sc_arena_copy_text(&context->arena, buffer, strlen(buffer));
 }
@@ -91,7 +102,7 @@ static void report_unreadable(sc_context *context, const char *path, int error, 
 
 static sc_file *read_and_parse(sc_context *context, const char *path, sc_loc import)
 {
-    file_text text = read_file(context, path);
+    file_text text = read_file(context, path, import.begin != 0);
     if (text.error == 0)
         return sc_parse_text(context, path, text.bytes, text.length);
     report_unreadable(context, path, text.error, import);

@@ -10,6 +10,7 @@
 
 #include "frontend/parser_state.h"
 #include "parser.h"
+#include "support/number.h"
 
 /* ---- literals ---- */
 
@@ -38,39 +39,15 @@ sc_int_token sc_read_integer(sc_parser *parser, const char *text, size_t length,
     return token;
 }
 
-/* The exponent after e or E, kept small enough to be added to. */
-static int64_t read_exponent(const char *text)
-{
-    enum { LARGEST = 1 << 30 };
-    bool negative = *text == '-';
-    int64_t exponent = 0;
-    for (text += *text == '-' || *text == '+'; *text >= '0' && *text <= '9'; text++)
-        exponent = exponent < LARGEST ? exponent * 10 + (*text - '0') : exponent;
-    return negative ? -exponent : exponent;
-}
-
-/* strtod's decimal point is the locale's, so it gets the digits without one: 2.5e3 as 25e2. */
 sc_float_token sc_read_float(sc_parser *parser, const char *text, size_t length, sc_loc loc)
 {
-    char local[96];
-    size_t room = length + 32;
-    char *digits = room <= sizeof local ? local : sc_arena_alloc(&parser->context->arena, room);
-    size_t count = 0;
-    int64_t exponent = 0;
-    bool in_fraction = false;
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] >= '0' && text[i] <= '9') {
-            digits[count++] = text[i];
-            exponent -= in_fraction;
-        } else if (text[i] == '.') {
-            in_fraction = true;
-        } else if (text[i] != '_') {
-            exponent += read_exponent(text + i + 1);
-            break;
-        }
+    char *digits = sc_arena_copy_text(&parser->context->arena, text, length), *end = digits;
+    for (const char *c = digits; *c != 0; c++) {
+        if (*c != '_')
+            *end++ = *c;
     }
-    snprintf(digits + count, room - count, "e%lld", (long long)exponent);
-    sc_float_token token = {strtod(digits, NULL), sc_intern(&parser->context->names, text, length)};
+    *end = 0;
+    sc_float_token token = {sc_strtod(digits, NULL), sc_intern(&parser->context->names, text, length)};
     if (!isfinite(token.value)) {
         sc_report(&parser->context->diag, SC_D_bad_number, loc, shortened(parser, text, length), NULL);
         token.value = 0;

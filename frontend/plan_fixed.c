@@ -38,75 +38,99 @@ void sc_seeding_cut_for_fixed(sc_seeding *s, const sc_module *fixed)
     }
 }
 
-/* By value: the atoms that storage rules put on each leaf, as seeds in the list say. */
-static sc_atom_set stored_atoms(const sc_seeds *seeds, const sc_map *stored, sc_value value, sc_dim dim)
+/* ---- what is only stored ---- */
+/* By value: the first of its storage seeds, and the atoms that all of them name. */
+typedef struct stored_value {
+    uint32_t seed; /* in the list; SC_NONE: none */
+    sc_atom_set atoms;
+} stored_value;
+
+/* Takes the storage seeds of placed state out of the list: it is stored as it was placed, whatever dim this entry's lines would choose. */
+static stored_value *take_stored(const sc_seeding *s, sc_seeds *seeds)
 {
-    const uint32_t *at = sc_map_find(stored, ((uint64_t)value << 32) | dim);
-    if (at == NULL)
-        return 0;
-    sc_atom_set set = 0;
-    const sc_seed *seed = &seeds->list.data[*at];
-    for (uint32_t i = 0; i < seed->split_count; i++) {
-        for (uint32_t k = 0; seed->splits[i].dim == dim && k < seed->splits[i].atoms.count; k++)
-            set |= (sc_atom_set)1 << seed->splits[i].atoms.atoms[k];
+    stored_value *stored = sc_arena_array(&s->context->arena, s->view->value_count, sizeof *stored);
+    for (uint32_t v = 0; v < s->view->value_count; v++)
+        stored[v].seed = SC_NONE;
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        sc_seed *seed = &seeds->list.data[i];
+        if (seed->strength != SC_SEED_STORAGE || seed->value >= s->view->value_count || !s->is_fixed[seed->value])
+            continue;
+        stored_value *of = &stored[seed->value];
+        of->seed = of->seed == SC_NONE ? i : of->seed;
+        for (uint32_t k = 0; k < seed->split_count; k++) {
+            for (uint32_t a = 0; a < seed->splits[k].atoms.count; a++)
+                of->atoms |= (sc_atom_set)1 << seed->splits[k].atoms.atoms[a];
+        }
+        seed->split_count = 0;
     }
-    return set;
+    return stored;
 }
 
-/* The atoms of this mesh for one dim of the placed state, without those that are only storage. */
-static sc_atom_list translate(const sc_seeding *s, const sc_module *fixed, const sc_atom_list *atoms, sc_atom_set without)
+/* The atoms of this mesh for one dim of the placed state. */
+static sc_atom_list translate(const sc_seeding *s, const sc_module *fixed, const sc_atom_list *atoms)
 {
-    sc_atom_list all = {0}, kept = {0};
+    sc_atom_list all = {0};
     for (uint32_t i = 0; i < atoms->count; i++)
         sc_seeding_add_range(s, range_of(&fixed->mesh, atoms->atoms[i]), &all);
-    for (uint32_t i = 0; i < all.count; i++) {
-        if ((without >> all.atoms[i] & 1) == 0)
-            kept.atoms[kept.count++] = all.atoms[i];
-    }
-    return kept;
+    return all;
 }
 
-static void add_seed(sc_seeding *s, const sc_module *fixed, const sc_state *state, sc_value value, uint32_t rule, const sc_map *stored,
-                     sc_seeds *seeds)
+/* How many of the list's atoms, from its end, are only stored. */
+static uint32_t stored_tail(const sc_atom_list *list, sc_atom_set stored)
+{
+    uint32_t count = 0;
+    while (count < list->count && (stored >> list->atoms[list->count - 1 - count] & 1) != 0)
+        count++;
+    return count;
+}
+
+static void add_split(sc_split *splits, uint32_t *count, sc_dim dim, const sc_atom_list *list, uint32_t first, uint32_t end)
+{
+    sc_split split = {.dim = dim};
+    for (uint32_t i = first; i < end; i++)
+        split.atoms.atoms[split.atoms.count++] = list->atoms[i];
+    if (split.atoms.count > 0)
+        splits[(*count)++] = split;
+}
+
+static void add_seed(sc_seeding *s, const sc_module *fixed, const sc_state *state, sc_value value, uint32_t rule,
+                     const stored_value *stored, sc_seeds *seeds)
 {
     const sc_type_info *type = sc_type_of(s->m, value), *placed = &fixed->types.data[state->type];
     sc_split *splits = sc_arena_array(&s->context->arena, SC_MAX_RANK, sizeof *splits);
-    uint32_t count = 0;
-    sc_atom_set only_stored = 0;
+    sc_split *minor = sc_arena_array(&s->context->arena, SC_MAX_RANK, sizeof *minor);
+    uint32_t count = 0, minor_count = 0;
     for (uint32_t i = 0; i < type->rank; i++) {
         sc_sym name = s->m->dims.data[type->dims[i].dim].name;
         for (uint32_t k = 0; k < placed->rank; k++) {
             if (fixed->dims.data[placed->dims[k].dim].name != name)
                 continue;
-            sc_atom_list atoms = sc_placement_dim(&placed->placement, k);
-            sc_atom_set without = stored_atoms(seeds, stored, value, type->dims[i].dim);
-            only_stored |= without;
-            sc_atom_list kept = translate(s, fixed, &atoms, without);
-            if (kept.count > 0)
-                splits[count++] = (sc_split){type->dims[i].dim, kept};
+            const sc_atom_list at = sc_placement_dim(&placed->placement, k), atoms = translate(s, fixed, &at);
+            uint32_t tail = stored_tail(&atoms, stored->atoms);
+            add_split(splits, &count, type->dims[i].dim, &atoms, 0, atoms.count - tail);
+            add_split(minor, &minor_count, type->dims[i].dim, &atoms, atoms.count - tail, atoms.count);
         }
     }
     sc_atom_set all = (sc_atom_set)((1u << s->m->mesh.atom_count) - 1);
     *sc_vec_push(&s->context->arena, &seeds->list) = (sc_seed){
-        .value = value, .strength = SC_SEED_FIXED, .rule = rule, .closed = all & ~only_stored, .split_count = count, .splits = splits};
+        .value = value, .strength = SC_SEED_FIXED, .rule = rule, .closed = all & ~stored->atoms, .split_count = count, .splits = splits};
+    if (stored->seed != SC_NONE) {
+        seeds->list.data[stored->seed].splits = minor;
+        seeds->list.data[stored->seed].split_count = minor_count;
+    }
 }
 
 void sc_seeding_fixed_seeds(sc_seeding *s, const sc_module *fixed, sc_seeds *seeds)
 {
     if (fixed == NULL || s->m->mesh.atom_count == 0)
         return;
-    sc_map stored = {.arena = &s->context->arena};
-    for (uint32_t i = 0; i < seeds->list.count; i++) {
-        const sc_seed *seed = &seeds->list.data[i];
-        for (uint32_t k = 0; seed->strength == SC_SEED_STORAGE && k < seed->split_count; k++)
-            sc_map_insert(&stored, ((uint64_t)seed->value << 32) | seed->splits[k].dim, i, NULL);
-    }
+    const stored_value *stored = take_stored(s, seeds);
     const char *text = "placed by the plan's default entry";
     uint32_t line = sc_seeding_add_line(s, text, s->plan->plan == NULL ? (sc_loc){0} : s->plan->plan->loc);
     for (uint32_t i = 0; i < s->view->values.count; i++) {
         sc_value value = s->view->values.data[i];
         const sc_state *state = fixed_state(s, fixed, value);
         if (state != NULL)
-            add_seed(s, fixed, state, value, s->lines.data[line].rule, &stored, seeds);
+            add_seed(s, fixed, state, value, s->lines.data[line].rule, &stored[value], seeds);
     }
 }

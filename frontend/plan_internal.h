@@ -212,6 +212,12 @@ typedef struct sc_pin_claim {
     uint32_t count, before; /* before: the remembered pin of the same value before this one, or SC_NONE */
 } sc_pin_claim;
 
+/* What a line takes of a value. */
+typedef struct sc_taken_split {
+    const sc_claim_split *split;
+    uint32_t before; /* of the same value: 1 + index; 0: none */
+} sc_taken_split;
+
 typedef struct sc_seeding {
     sc_resolved_plan *plan;
     sc_context *context;
@@ -222,6 +228,8 @@ typedef struct sc_seeding {
     int64_t *sizes;                           /* by dim: of leaves and composites in this function; 0 when no tensor has it */
     uint16_t *claimed;                        /* by value: leaf dims of its type that some line splits, a bit each */
     sc_axis_set *used_axes;                   /* by value: axes that some line without `if free` uses */
+    SC_VEC(sc_taken_split) taken;
+    uint32_t *last_taken; /* by value: 1 + index in taken; 0: none */
     uint8_t *is_fixed;                        /* by value: state that an earlier entry has placed */
     uint32_t *first_follower, *next_follower; /* by place, by value: gradients and optimizer state of the parameter there; SC_NONE */
     SC_VEC(sc_line_claims) lines;
@@ -256,6 +264,11 @@ bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
 /* Pads a dim so that this many shards divide it, where that is allowed: with --allow-padding, and of parameters that are only stored split.
  */
 bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored);
+/* The dim that a parameter, gradient or optimizer state is stored split by over these axes, behind what other lines split of the value: a
+ * plain dim or the first part of a composite that takes all of them; all parts of a composite, major first; or one that has to be padded
+ * for it, and that only storage splits. SC_NONE: there is none. */
+typedef enum sc_storing { SC_STORE_IN_ONE, SC_STORE_IN_ALL_PARTS, SC_STORE_UNEVENLY } sc_storing;
+sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, sc_storing how);
 /* Dims that stand for each other are padded alike, and as the placed module `fixed` (may be NULL) pads them; once all lines are read. */
 void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds);
 /* Of each dim of the module, whether a line splits it, or one that stands for it; the arena's. */

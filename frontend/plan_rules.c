@@ -167,26 +167,50 @@ static const sc_group_dim *next_free(const sc_seeding *s, sc_value value, const 
 }
 
 /* The largest dim that no other line splits and that the axes divide; else the largest; where that cannot be split so, the largest that no
- * other line splits and that can. Ties to the left. */
-static const sc_group_dim *choose_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_axis_list *axes, bool stored,
-                                      bool *fits)
+ * other line splits and that can. Ties to the left. SC_NONE: none can, after a message unless the line says `if free`. */
+static sc_dim choose_used_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_plan_line *source)
 {
+    const sc_axis_list *axes = &source->axes;
     const sc_group_dim *largest = NULL, *free;
     for (free = next_free(s, value, dims, NULL); free != NULL; free = next_free(s, value, dims, free)) {
-        if (sc_seeding_divides(s, free->dim, axes)) {
-            *fits = true;
-            return free;
-        }
+        if (sc_seeding_divides(s, free->dim, axes))
+            return free->dim;
     }
     for (uint32_t i = 0; i < dims->count; i++)
         largest = largest == NULL || dims->list[i].size > largest->size ? &dims->list[i] : largest;
-    *fits = largest != NULL && sc_seeding_fits(s, largest->dim, axes, stored);
-    for (free = next_free(s, value, dims, NULL); !*fits && free != NULL; free = next_free(s, value, dims, free)) {
-        *fits = sc_seeding_fits(s, free->dim, axes, stored);
-        if (*fits)
-            return free;
+    if (largest == NULL || sc_seeding_fits(s, largest->dim, axes, false))
+        return largest == NULL ? SC_NONE : largest->dim;
+    for (free = next_free(s, value, dims, NULL); free != NULL; free = next_free(s, value, dims, free)) {
+        if (sc_seeding_fits(s, free->dim, axes, false))
+            return free->dim;
     }
-    return largest;
+    if (!source->stmt->shard.if_free)
+        sc_seeding_report_misfit(s, largest->dim, axes, source->stmt->loc);
+    return SC_NONE;
+}
+
+/* Likewise for what is only stored, also of a dim that other lines split, where they leave a part of it. A vector over a composite is
+ * rather padded than split in several parts: its bytes are few, and it is gathered in its unit's one call. SC_NONE: nothing is left. */
+static sc_dim choose_stored_dim(sc_seeding *s, sc_value value, const sc_group_dims *dims, const sc_axis_list *axes)
+{
+    bool is_vector = dims->count == 1;
+    const sc_storing last[] = {is_vector ? SC_STORE_UNEVENLY : SC_STORE_IN_ALL_PARTS,
+                               is_vector ? SC_STORE_IN_ALL_PARTS : SC_STORE_UNEVENLY};
+    const sc_group_dim *largest = NULL, *free;
+    sc_dim found = SC_NONE;
+    for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL; free = next_free(s, value, dims, free)) {
+        found = sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ONE);
+        found = found != SC_NONE || is_vector ? found : sc_seeding_stored_dim(s, value, free, axes, SC_STORE_IN_ALL_PARTS);
+    }
+    for (uint32_t i = 0; i < dims->count; i++)
+        largest = largest == NULL || dims->list[i].size > largest->size ? &dims->list[i] : largest;
+    if (found == SC_NONE && largest != NULL)
+        found = sc_seeding_stored_dim(s, value, largest, axes, SC_STORE_IN_ONE);
+    for (uint32_t i = 0; i < 2 && found == SC_NONE && largest != NULL; i++)
+        found = sc_seeding_stored_dim(s, value, largest, axes, last[i]);
+    for (free = next_free(s, value, dims, NULL); found == SC_NONE && free != NULL; free = next_free(s, value, dims, free))
+        found = sc_seeding_stored_dim(s, value, free, axes, SC_STORE_UNEVENLY);
+    return found;
 }
 
 void sc_seeding_star_rule(sc_seeding *s, const sc_plan_line *source, uint32_t line)
@@ -202,17 +226,12 @@ void sc_seeding_star_rule(sc_seeding *s, const sc_plan_line *source, uint32_t li
             continue;
         sc_group_dims dims;
         sc_group_dims_of(sc_type_of(s->m, value), &dims);
-        bool fits;
-        const sc_group_dim *dim = choose_dim(s, value, &dims, &source->axes, strength == SC_SEED_STORAGE, &fits);
-        if (dim == NULL)
+        sc_dim chosen =
+            strength == SC_SEED_STORAGE ? choose_stored_dim(s, value, &dims, &source->axes) : choose_used_dim(s, value, &dims, source);
+        if (chosen == SC_NONE)
             continue;
-        if (!fits) {
-            if (!stmt->shard.if_free)
-                sc_seeding_report_misfit(s, dim->dim, &source->axes, stmt->loc);
-            continue;
-        }
         sc_claim_split *split = sc_arena_alloc(&s->context->arena, sizeof *split);
-        *split = (sc_claim_split){dim->dim, source->axes};
+        *split = (sc_claim_split){chosen, source->axes};
         sc_seeding_claim(s, line, value, strength, 0, split, 1);
     }
 }

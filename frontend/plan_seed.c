@@ -96,14 +96,22 @@ static void find_followers(sc_seeding *s)
     }
 }
 
+/* A line takes the split of the value. */
+static void note_split(sc_seeding *s, sc_value value, const sc_claim_split *split)
+{
+    s->claimed[value] = (uint16_t)(s->claimed[value] | claimed_bits(s, sc_type_of(s->m, value), split->dim));
+    *sc_vec_push(&s->context->arena, &s->taken) = (sc_taken_split){split, s->last_taken[value]};
+    s->last_taken[value] = s->taken.count;
+}
+
 /* Gradients and optimizer state lie like their parameter, so what a line takes of it is taken of them; storage is each one's own. */
-static void note_followers(sc_seeding *s, const sc_claim *claim, sc_dim dim, sc_axis_set used)
+static void note_followers(sc_seeding *s, const sc_claim *claim, const sc_claim_split *split, sc_axis_set used)
 {
     if (s->view->kinds[claim->value] != 1u << SC_KIND_PARAM || claim->strength == SC_SEED_STORAGE)
         return;
     for (uint32_t v = s->first_follower[s->view->places[claim->value]]; v != SC_NONE; v = s->next_follower[v]) {
-        if (dim != SC_NONE)
-            s->claimed[v] = (uint16_t)(s->claimed[v] | claimed_bits(s, sc_type_of(s->m, v), dim));
+        if (split != NULL)
+            note_split(s, v, split);
         if (claim->strength != SC_SEED_WEAK)
             s->used_axes[v] = (sc_axis_set)(s->used_axes[v] | used);
     }
@@ -115,7 +123,7 @@ static bool note_claim(sc_seeding *s, uint32_t line, const sc_claim *claim)
     bool known = claim->value < s->view->value_count, effect = claim->closed != 0;
     sc_axis_set used = claim->closed;
     if (known && effect)
-        note_followers(s, claim, SC_NONE, claim->closed);
+        note_followers(s, claim, NULL, claim->closed);
     for (uint32_t i = 0; i < claim->split_count; i++) {
         sc_axis_set axes = without_unit_axes(s, sc_axis_list_set(&claim->splits[i].axes));
         if (axes == 0)
@@ -124,10 +132,9 @@ static bool note_claim(sc_seeding *s, uint32_t line, const sc_claim *claim)
         used = (sc_axis_set)(used | axes);
         mark_used(s, line, &claim->splits[i]);
         if (known)
-            note_followers(s, claim, claim->splits[i].dim, axes);
+            note_followers(s, claim, &claim->splits[i], axes);
         if (known)
-            s->claimed[claim->value] =
-                (uint16_t)(s->claimed[claim->value] | claimed_bits(s, sc_type_of(s->m, claim->value), claim->splits[i].dim));
+            note_split(s, claim->value, &claim->splits[i]);
     }
     if (known && claim->strength != SC_SEED_WEAK)
         s->used_axes[claim->value] = (sc_axis_set)(s->used_axes[claim->value] | used);
@@ -398,6 +405,7 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
     sc_seeding s = {.plan = plan, .context = context, .m = m, .built = built};
     s.view = sc_plan_view_make(context, m, built->entry);
     s.claimed = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.claimed);
+    s.last_taken = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.last_taken);
     s.used_axes = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.used_axes);
     s.is_fixed = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.is_fixed);
     find_followers(&s);

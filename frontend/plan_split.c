@@ -145,13 +145,18 @@ sc_composite_split *sc_seeding_composite(sc_seeding *s, sc_dim dim, const sc_axi
     return split;
 }
 
+static bool moves_activations(const sc_plan_stmt *rule)
+{
+    const uint32_t stored = 1u << SC_KIND_PARAM | 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
+    return rule->shard.kinds.mask == 0 || (rule->shard.kinds.mask & ~stored) != 0;
+}
+
 /* A rule that moves activations splits this dim too: padding it for storage would pad them. */
 static bool splits_activations(const sc_seeding *s, sc_dim dim)
 {
-    const uint32_t stored = 1u << SC_KIND_PARAM | 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
     for (uint32_t i = 0; i < s->plan->lines.count; i++) {
         const sc_plan_stmt *stmt = s->plan->lines.data[i].stmt;
-        bool moves = stmt->kind == SC_PLAN_SHARD && (stmt->shard.kinds.mask == 0 || (stmt->shard.kinds.mask & ~stored) != 0);
+        bool moves = stmt->kind == SC_PLAN_SHARD && moves_activations(stmt);
         for (uint32_t d = 0; moves && d < stmt->shard.dims.count; d++) {
             if (sc_module_find_dim(s->m, stmt->shard.dims.data[d].text) == dim)
                 return true;
@@ -186,6 +191,89 @@ bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool 
             return false; /* composites are never padded */
     }
     return add_multiple(s->m, dim, product);
+}
+
+/* ---- what is only stored ---- */
+/* The shards that a split makes of a leaf. */
+static uint64_t shards_of(sc_seeding *s, const sc_claim_split *split, sc_dim leaf)
+{
+    const sc_dim_info *info = &s->m->dims.data[split->dim];
+    uint64_t shards = split->dim == leaf ? sc_plan_axes_size(s->plan, &split->axes) : 1;
+    const sc_leaf_split *leaves = info->part_count > 0 ? sc_seeding_composite(s, split->dim, &split->axes)->leaves : NULL;
+    for (uint32_t k = 0; leaves != NULL && k < info->part_count; k++) {
+        for (uint32_t r = 0; info->parts[k] == leaf && r < leaves[k].count; r++)
+            shards *= leaves[k].ranges[r].to / leaves[k].ranges[r].from;
+    }
+    return shards;
+}
+
+/* The shards that lines make of a value's leaf so far. */
+static uint64_t taken_shards(sc_seeding *s, sc_value value, sc_dim leaf)
+{
+    uint64_t shards = 1;
+    for (uint32_t t = s->last_taken[value]; t != 0; t = s->taken.data[t - 1].before)
+        shards *= shards_of(s, s->taken.data[t - 1].split, leaf);
+    return shards;
+}
+
+/* Whether a line that moves activations splits a part of a composite: padding it for storage would pad them. */
+static bool moves_part(sc_seeding *s, sc_dim leaf)
+{
+    for (uint32_t l = 0; l < s->lines.count; l++) {
+        const sc_line_claims *line = &s->lines.data[l];
+        for (uint32_t c = 0; c < line->list.count; c++) {
+            for (uint32_t k = 0; line->list.data[c].strength != SC_SEED_STORAGE && k < line->list.data[c].split_count; k++) {
+                if (shards_of(s, &line->list.data[c].splits[k], leaf) > 1)
+                    return true;
+            }
+        }
+    }
+    for (uint32_t l = 0; l < s->plan->lines.count; l++) { /* those that are read later */
+        const sc_plan_stmt *stmt = s->plan->lines.data[l].stmt;
+        bool is_later = stmt->kind == SC_PLAN_SHARD && stmt->shard.if_free && moves_activations(stmt);
+        for (uint32_t d = 0; is_later && d < stmt->shard.dims.count; d++) {
+            sc_dim dim = sc_module_find_dim(s->m, stmt->shard.dims.data[d].text);
+            if (dim != SC_NONE && shards_of(s, &(sc_claim_split){dim, s->plan->lines.data[l].axes}, leaf) > 1)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The largest that may be padded, the first of equals: least is wasted on it. */
+static sc_dim uneven_part(sc_seeding *s, const sc_dim_info *composite)
+{
+    sc_dim found = SC_NONE;
+    for (uint32_t p = 0; p < composite->part_count; p++) {
+        sc_dim part = composite->parts[p];
+        if (!moves_part(s, part) && (found == SC_NONE || s->sizes[part] > s->sizes[found]))
+            found = part;
+    }
+    return found;
+}
+
+sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, sc_storing how)
+{
+    const sc_dim_info *info = &s->m->dims.data[dim->dim];
+    uint64_t shards = sc_plan_axes_size(s->plan, axes), taken = 1;
+    uint32_t part_count = info->part_count > 0 ? info->part_count : 1;
+    if ((s->used_axes[value] & sc_axis_list_set(axes)) != 0) /* one of them has its dim already */
+        return how == SC_STORE_IN_ONE && sc_seeding_fits(s, dim->dim, axes, true) ? dim->dim : SC_NONE;
+    for (uint32_t p = 0; p < part_count; p++) {
+        sc_dim part = info->part_count > 0 ? info->parts[p] : dim->dim;
+        uint64_t of_part = taken_shards(s, value, part);
+        taken *= of_part;
+        if (how == SC_STORE_IN_ONE && sc_dim_divides(s->m, part, s->sizes[part], of_part * shards))
+            return part;
+    }
+    if (how == SC_STORE_IN_ALL_PARTS)
+        return info->part_count > 0 && taken == 1 && sc_seeding_divides(s, dim->dim, axes) ? dim->dim : SC_NONE;
+    if (how != SC_STORE_UNEVENLY)
+        return SC_NONE;
+    if (info->part_count == 0)
+        return sc_seeding_pad_as_needed(s, dim->dim, taken * shards, true) ? dim->dim : SC_NONE;
+    sc_dim part = uneven_part(s, info);
+    return part != SC_NONE && add_multiple(s->m, part, taken_shards(s, value, part) * shards) ? part : SC_NONE;
 }
 
 /* What holds of two dims that one op splits as one (a rename); whether that is new. */

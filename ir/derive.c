@@ -182,7 +182,8 @@ void derive_xent(sc_derive *d)
     sc_value onehot = sc_make_scaled(&d->e, sc_make_cast(&d->e, hit, dtype), 1 - smoothing);
     sc_value slope = sub(d, weights, onehot);
     if (smoothing != 0)
-        slope = sc_make_plus(&d->e, slope, -smoothing / (double)logits.dims[sc_type_find_dim(&logits, dims.dims[0])].size);
+        slope = sc_make2(&d->e, SC_OP_add, slope,
+                         sc_make_sized_constant(&d->e, &(sc_sized_number){&logits, dims.dims[0], -smoothing, -1, 0}, dtype));
     sc_value ignored = sc_make2(&d->e, SC_OP_eq, target, sc_make_constant(&d->e, ignore, id_dtype));
     sc_value zero = zero_like(d, d->cotangents[0]);
     sc_value dy = sc_make_where(&d->e, ignored, zero, d->cotangents[0]);
@@ -253,7 +254,7 @@ void derive_last(sc_derive *d)
     if (length >= 0)
         at = sc_make_plus(&d->e, in(d, (uint32_t)length), -1);
     else
-        at = sc_make_constant(&d->e, (double)type.dims[sc_type_find_dim(&type, dims.dims[0])].size - 1, SC_DTYPE_i32);
+        at = sc_make_sized_constant(&d->e, &(sc_sized_number){&type, dims.dims[0], 1, 1, -1}, SC_DTYPE_i32);
     sc_value is_last = sc_make2(&d->e, SC_OP_eq, at, index), zero = zero_like(d, d->cotangents[0]);
     d->gradients[0] = sc_make_where(&d->e, is_last, d->cotangents[0], zero);
 }

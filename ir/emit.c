@@ -1,13 +1,15 @@
 #include "ir/emit.h"
 
+#include <math.h>
+
 static void note(sc_emitter *e, sc_op_id made)
 {
     if (e->made != NULL)
         e->made(e, made);
 }
 
-sc_op_id sc_make_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs,
-                       uint32_t attr_count, int64_t new_size)
+sc_op_id sc_make_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count,
+                       int64_t new_size)
 {
     sc_shape_request request = {.m = e->m,
                                 .kind = kind,
@@ -70,6 +72,20 @@ sc_value sc_make_constant(sc_emitter *e, double value, sc_dtype dtype)
     sc_type_info type = {.dtype = dtype};
     sc_attr attr = sc_attr_number(SC_ATTR_value, value);
     return sc_make_as(e, SC_OP_constant, NULL, 0, &attr, 1, &type);
+}
+
+sc_value sc_make_sized_constant(sc_emitter *e, const sc_sized_number *number, sc_dtype dtype)
+{
+    double size = (double)number->like->dims[sc_type_find_dim(number->like, number->dim)].size;
+    double value = number->exponent < 0 ? number->factor / pow(size, -number->exponent) : number->factor * pow(size, number->exponent);
+    sc_type_info type = {.dtype = dtype};
+    sc_attr attrs[4] = {sc_attr_number(SC_ATTR_value, value + number->plus), sc_attr_dims(e->m, SC_ATTR_sizes, &number->dim, 1)};
+    uint32_t count = 2;
+    if (number->exponent != 1)
+        attrs[count++] = sc_attr_number(SC_ATTR_exponent, number->exponent);
+    if (number->plus != 0)
+        attrs[count++] = sc_attr_number(SC_ATTR_plus, number->plus);
+    return sc_make_as(e, SC_OP_constant, NULL, 0, attrs, count, &type);
 }
 
 sc_value sc_make_scaled(sc_emitter *e, sc_value x, double factor)

@@ -8,8 +8,8 @@
 /* Result types inferred by the op's row. */
 sc_op_id sc_make_op(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count);
 /* The same for an op that makes a dim of its own size. */
-sc_op_id sc_make_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs,
-                       uint32_t attr_count, int64_t new_size);
+sc_op_id sc_make_sized(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count,
+                       int64_t new_size);
 /* The first result of one. */
 sc_value sc_make_value(sc_emitter *e, sc_op_kind kind, const sc_value *operands, uint32_t count, const sc_attr *attrs, uint32_t attr_count);
 sc_value sc_make1(sc_emitter *e, sc_op_kind kind, sc_value x);
@@ -20,6 +20,14 @@ sc_value sc_make_as(sc_emitter *e, sc_op_kind kind, const sc_value *operands, ui
 /* x itself if it is of the dtype already. */
 sc_value sc_make_cast(sc_emitter *e, sc_value x, sc_dtype dtype);
 sc_value sc_make_constant(sc_emitter *e, double value, sc_dtype dtype);
+/* factor * size(dim) ^ exponent + plus, where `like` says how large dim is. The constant says so itself: other sizes may be put in its
+ * place. */
+typedef struct sc_sized_number {
+    const sc_type_info *like;
+    sc_dim dim;
+    double factor, exponent, plus;
+} sc_sized_number;
+sc_value sc_make_sized_constant(sc_emitter *e, const sc_sized_number *number, sc_dtype dtype);
 /* x times or plus a number, in x's dtype. */
 sc_value sc_make_scaled(sc_emitter *e, sc_value x, double factor);
 sc_value sc_make_plus(sc_emitter *e, sc_value x, double term);

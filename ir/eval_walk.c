@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/number.h"
+
 bool sc_eval_fail(sc_eval *eval, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(eval->error, sizeof eval->error, format, args);
+    sc_vsnprintf(eval->error, sizeof eval->error, format, args);
     va_end(args);
     return false;
 }

@@ -46,6 +46,13 @@ static sc_value constant(sc_expand *e, double value, sc_dtype dtype)
     return sc_make_constant(&e->e, value, dtype);
 }
 
+/* factor * size ^ exponent, of the dim of x. */
+static sc_value sized_constant(sc_expand *e, sc_value x, sc_dim dim, double factor, double exponent, sc_dtype dtype)
+{
+    const sc_type_info type = *sc_type_of(e->e.m, x);
+    return sc_make_sized_constant(&e->e, &(sc_sized_number){&type, dim, factor, exponent, 0}, dtype);
+}
+
 static sc_value operand(const sc_expand *e, uint32_t i)
 {
     return sc_op_at(e->e.m, e->e.before)->operands[i];
@@ -104,11 +111,11 @@ void expand_argmax(sc_expand *e)
     const sc_type_info *type = sc_type_of(e->e.m, x);
     sc_type_info index_type = {.dtype = SC_DTYPE_i32, .rank = 1, .placement = sc_placement_replicated()};
     index_type.dims[0] = type->dims[sc_type_find_dim(type, dims.dims[0])];
-    double beyond = (double)index_type.dims[0].size;
     sc_value maximum = reduce(e, SC_OP_max, x, &dims);
     sc_value is_maximum = emit2(e, SC_OP_eq, x, maximum);
     sc_value index = emit_typed(e, SC_OP_index, NULL, 0, &dims, 1, &index_type);
-    sc_value candidate = emit(e, SC_OP_where, (sc_value[]){is_maximum, index, constant(e, beyond, SC_DTYPE_i32)}, 3, NULL, 0);
+    sc_value beyond = sized_constant(e, x, dims.dims[0], 1, 1, SC_DTYPE_i32);
+    sc_value candidate = emit(e, SC_OP_where, (sc_value[]){is_maximum, index, beyond}, 3, NULL, 0);
     e->results[0] = reduce(e, SC_OP_min, candidate, &dims);
 }
 
@@ -159,7 +166,7 @@ void expand_xent(sc_expand *e)
     sc_value total = reduce(e, SC_OP_sum, emit1(e, SC_OP_exp, low), &dims);
     sc_value picked = emit(e, SC_OP_gather, (sc_value[]){low, id}, 2, &dims, 1);
     if (smoothing != 0) {
-        sc_value share = constant(e, smoothing / (double)size_along(e, low, &dims), dtype);
+        sc_value share = sized_constant(e, low, dims.dims[0], smoothing, -1, dtype);
         sc_value mean = emit2(e, SC_OP_mul, reduce(e, SC_OP_sum, low, &dims), share);
         sc_value kept = emit2(e, SC_OP_mul, picked, constant(e, 1 - smoothing, dtype));
         picked = emit2(e, SC_OP_add, kept, mean);
@@ -170,6 +177,21 @@ void expand_xent(sc_expand *e)
     e->results[0] = in_order_of(e, masked, sc_op_at(e->e.m, e->e.before)->first_result);
     if (sc_op_at(e->e.m, e->e.before)->result_count > 1)
         e->results[1] = in_order_of(e, emit2(e, SC_OP_add, log_total, maximum), sc_result(e->e.m, e->e.before, 1));
+}
+
+bool sc_is_ignoring(const sc_module *m, const sc_op *op, sc_value *x, double *ignore)
+{
+    if (op->kind != SC_OP_where)
+        return false;
+    const sc_op *condition = sc_op_at(m, sc_def(m, op->operands[0])), *instead = sc_op_at(m, sc_def(m, op->operands[1]));
+    if (condition->kind != SC_OP_eq || instead->kind != SC_OP_constant || sc_op_number(instead, SC_ATTR_value, -1) != 0)
+        return false;
+    const sc_op *second = sc_op_at(m, sc_def(m, condition->operands[1]));
+    if (second->kind != SC_OP_constant || condition->operands[0] != op->operands[2])
+        return false;
+    *x = op->operands[2];
+    *ignore = sc_op_number(second, SC_ATTR_value, 0);
+    return true;
 }
 
 /* A dim of the expansion's own, named after the one it comes from. */
@@ -230,7 +252,7 @@ void expand_topk(sc_expand *e)
     sc_type_info index_type = {
         .dtype = SC_DTYPE_i32, .rank = 1, .dims = {{shard, SC_NONE, shards}}, .placement = sc_placement_replicated()};
     sc_attr shard_dims = sc_attr_dims(e->e.m, SC_ATTR_dims, &shard, 1);
-    sc_value factor = constant(e, (double)part, SC_DTYPE_i32);
+    sc_value factor = sized_constant(e, x, inner, 1, 1, SC_DTYPE_i32);
     sc_value index = emit_typed(e, SC_OP_index, NULL, 0, &shard_dims, 1, &index_type);
     sc_value first = emit2(e, SC_OP_mul, index, factor);
     sc_value values = sc_result(e->e.m, made, 0), ids = emit2(e, SC_OP_add, sc_result(e->e.m, made, 1), first);

@@ -25,6 +25,15 @@ static sc_value fresh_constant(rope *r, double value, sc_dtype dtype)
     return sc_make_constant(&r->e->e, value, dtype);
 }
 
+/* x op factor * size(d) ^ exponent, in f64. */
+static sc_value with_size(rope *r, sc_op_kind kind, sc_value x, double factor, double exponent)
+{
+    const sc_type_info type = *sc_type_of(r->e->e.m, r->x);
+    sc_dtype dtype = sc_type_of(r->e->e.m, x)->dtype;
+    sc_value y = sc_make_sized_constant(&r->e->e, &(sc_sized_number){&type, r->d, factor, exponent, 0}, dtype);
+    return sc_make2(&r->e->e, kind, x, y);
+}
+
 /* x op number, in f64. */
 static sc_value with(rope *r, sc_op_kind kind, sc_value x, double number)
 {
@@ -43,7 +52,7 @@ static sc_value index_along(rope *r, sc_dim dim)
 static sc_value pair_of(rope *r, sc_value element)
 {
     if (!r->interleaved)
-        return with(r, SC_OP_mod, element, (double)r->pairs);
+        return with_size(r, SC_OP_mod, element, 0.5, 1);
     sc_value half = with(r, SC_OP_mul, element, 0.5);
     return sc_make1(&r->e->e, SC_OP_floor, half);
 }
@@ -78,7 +87,7 @@ static sc_value angles(rope *r, sc_value element)
     sc_emitter *e = &r->e->e;
     double theta = sc_op_number(sc_op_at(e->m, e->before), SC_ATTR_theta, 10000);
     sc_value pair = pair_of(r, element);
-    sc_value exponent = with(r, SC_OP_mul, pair, -log(theta) / (double)r->pairs);
+    sc_value exponent = with_size(r, SC_OP_mul, pair, -2 * log(theta), -1);
     sc_value frequency = sc_make1(e, SC_OP_exp, exponent);
     frequency = scaled(r, frequency);
     sc_value position = index_along(r, r->s);
@@ -165,8 +174,7 @@ void expand_rope(sc_expand *expand)
     sc_value cosine = sc_make1(e, SC_OP_cos, angle);
     sc_value sine = sc_make1(e, SC_OP_sin, angle);
     sc_value minus = sc_make1(e, SC_OP_neg, sine);
-    sc_value place = r.interleaved ? with(&r, SC_OP_mod, element, 2) : element;
-    sc_value is_first = with(&r, SC_OP_lt, place, r.interleaved ? 1 : (double)r.pairs);
+    sc_value is_first = r.interleaved ? with(&r, SC_OP_lt, with(&r, SC_OP_mod, element, 2), 1) : with_size(&r, SC_OP_lt, element, 0.5, 1);
     sine = r.back ? sc_make_where(e, is_first, sine, minus) : sc_make_where(e, is_first, minus, sine);
 
     sc_value x = sc_make_cast(e, r.x, r.wide);

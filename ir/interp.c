@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/interp_impl.h"
+#include "support/number.h"
 
 /* ---- arrays ---- */
 
@@ -27,7 +28,7 @@ bool sc_interp_fail(sc_interp *interp, sc_op_id id, int64_t rank, const char *fo
     char text[256], name[300] = "", where[32] = "";
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    sc_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     sc_sym path = op->result_count > 0 ? m->values.data[op->first_result].path : 0;
     if (op->result_count > 0)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/parse_internal.h"
+#include "support/number.h"
 
 /* ---- names and numbers ---- */
 
@@ -60,7 +61,7 @@ bool sc_parse_number(sc_parser *p, double *out_value)
     if (p->token.kind != SC_TOKEN_NUMBER)
         return sc_parse_expected(p, "a number");
     char *end;
-    double value = strtod(p->lexer.text + p->token.begin, &end);
+    double value = sc_strtod(p->lexer.text + p->token.begin, &end);
     if (end != p->lexer.text + p->token.end || !isfinite(value))
         return sc_parse_fail(p, loc, "this number does not fit a double");
     *out_value = sign * value;

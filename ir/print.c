@@ -164,13 +164,9 @@ static void print_op(sc_printer *p, const op_list *list, const sc_op *op)
 /* "  // x 126: layers[0..125]": what stands above stands this many times. */
 static void print_fold(sc_printer *p, const sc_fold *fold)
 {
-    if (fold->count == 1)
-        return;
-    const char *first = sc_text(p->m->context, fold->first), *last = sc_text(p->m->context, fold->last);
-    size_t stack = (size_t)(strchr(first, '[') - first);
-    size_t first_length = sc_fold_prefix(first), last_length = sc_fold_prefix(last);
-    sc_strbuf_printf(p->out, "  // x %u: %.*s..%.*s\n", fold->count, (int)(first_length - 1), first, (int)(last_length - stack - 1),
-                     last + stack + 1);
+    if (fold->count > 1)
+        sc_strbuf_printf(p->out, "  // x %u: %.*s[%lld..%lld]\n", fold->count, (int)fold->stack_length, fold->stack, (long long)fold->from,
+                         (long long)fold->to);
 }
 
 static op_list make_tables(const sc_module *m)
@@ -196,13 +192,6 @@ static void number_function(const sc_module *m, sc_func_id func, op_list *list)
     }
 }
 
-static bool same_prefix(const sc_module *m, sc_sym a, sc_sym b)
-{
-    const char *x = sc_text(m->context, a), *y = sc_text(m->context, b);
-    size_t length = sc_fold_prefix(x);
-    return a == b || (length == sc_fold_prefix(y) && memcmp(x, y, length) == 0);
-}
-
 static void print_op_line(sc_printer *p, const op_list *list, uint32_t i, sc_sym *scope)
 {
     const sc_op *op = &p->m->ops.data[list->ops[i]];
@@ -215,27 +204,50 @@ static void print_op_line(sc_printer *p, const op_list *list, uint32_t i, sc_sym
     print_op(p, list, op);
 }
 
-/* An instance of a stack can only begin where the prefix of the scope changes. */
-static bool instance_begins(const sc_module *m, const op_list *list, uint32_t i)
+/* Items from..end, repeats once; what is printed of a repeat may hold repeats of its own. */
+typedef void print_item(sc_printer *p, void *user, uint32_t i);
+
+static void print_items(sc_printer *p, const sc_folder *folder, uint32_t from, uint32_t end, print_item *print, void *user)
 {
-    return i == 0 || !same_prefix(m, m->ops.data[list->ops[i - 1]].scope, m->ops.data[list->ops[i]].scope);
+    for (uint32_t i = from; i < end;) {
+        sc_fold fold = {.length = 1, .count = 1};
+        if (p->fold)
+            fold = sc_fold_at(folder, i, end);
+        if (fold.count == 1)
+            print(p, user, i);
+        else
+            print_items(p, folder, i, i + fold.length, print, user);
+        print_fold(p, &fold);
+        i += fold.length * fold.count;
+    }
+}
+
+static void print_all(sc_printer *p, sc_folder *folder, print_item *print, void *user)
+{
+    if (p->fold)
+        sc_folder_prepare(folder);
+    print_items(p, folder, 0, folder->count, print, user);
+}
+
+typedef struct func_printing {
+    const op_list *list;
+    sc_sym scope; /* printed last */
+} func_printing;
+
+static void print_op_item(sc_printer *p, void *user, uint32_t i)
+{
+    func_printing *f = user;
+    print_op_line(p, f->list, i, &f->scope);
 }
 
 static void print_func(sc_printer *p, op_list *list)
 {
+    sc_folder folder = {.m = p->m, .kind = SC_FOLD_OPS, .count = list->count, .ops = list->ops, .place = list->places};
+    func_printing f = {.list = list};
     sc_strbuf_add(p->out, "\nfunc @");
     sc_print_name(p, p->m->funcs.data[list->func].name);
     sc_strbuf_add(p->out, " {\n");
-    sc_sym scope = 0;
-    for (uint32_t i = 0; i < list->count;) {
-        sc_fold fold = {.length = 1, .count = 1};
-        if (p->fold && instance_begins(p->m, list, i))
-            fold = sc_fold_ops(p->m, list->ops, list->count, list->places, i);
-        for (uint32_t k = 0; k < fold.length; k++)
-            print_op_line(p, list, i + k, &scope);
-        print_fold(p, &fold);
-        i += fold.length * fold.count;
-    }
+    print_all(p, &folder, print_op_item, &f);
     sc_strbuf_add(p->out, "}\n");
 }
 
@@ -330,8 +342,10 @@ static void print_init(sc_printer *p, const sc_state *state)
     sc_strbuf_add(p->out, sc_init_kind_args[state->init] > 0 ? ")" : "");
 }
 
-static void print_state(sc_printer *p, const sc_state *state)
+static void print_state(sc_printer *p, void *user, uint32_t i)
 {
+    const sc_state *state = &p->m->state.data[i];
+    (void)user;
     sc_strbuf_printf(p->out, "state %s ", sc_state_kind_names[state->kind]);
     sc_print_quoted(p, state->path);
     sc_strbuf_add(p->out, ": ");
@@ -341,31 +355,14 @@ static void print_state(sc_printer *p, const sc_state *state)
     sc_strbuf_add_char(p->out, '\n');
 }
 
-static void print_all_state(sc_printer *p)
+static void print_slot(sc_printer *p, void *user, uint32_t i)
 {
-    for (uint32_t i = 0; i < p->m->state.count;) {
-        sc_fold fold = p->fold ? sc_fold_states(p->m, i) : (sc_fold){.length = 1, .count = 1};
-        for (uint32_t k = 0; k < fold.length; k++)
-            print_state(p, &p->m->state.data[i + k]);
-        print_fold(p, &fold);
-        i += fold.length * fold.count;
-    }
-}
-
-static void print_slots(sc_printer *p)
-{
-    for (uint32_t i = 0; i < p->m->slots.count;) {
-        sc_fold fold = p->fold ? sc_fold_slots(p->m, i) : (sc_fold){.length = 1, .count = 1};
-        for (uint32_t k = 0; k < fold.length; k++) {
-            sc_strbuf_add(p->out, "slot ");
-            sc_print_quoted(p, p->m->slots.data[i + k].name);
-            sc_strbuf_add(p->out, ": ");
-            sc_print_type_handle(p, p->m->slots.data[i + k].type);
-            sc_strbuf_add_char(p->out, '\n');
-        }
-        print_fold(p, &fold);
-        i += fold.length * fold.count;
-    }
+    (void)user;
+    sc_strbuf_add(p->out, "slot ");
+    sc_print_quoted(p, p->m->slots.data[i].name);
+    sc_strbuf_add(p->out, ": ");
+    sc_print_type_handle(p, p->m->slots.data[i].type);
+    sc_strbuf_add_char(p->out, '\n');
 }
 
 static void print_schedule(sc_printer *p)
@@ -413,8 +410,8 @@ void sc_print_module(const sc_module *m, const sc_print_options *options, sc_str
         print_dim_line(&p, d);
     for (uint32_t i = 0; i < m->rules.count; i++)
         print_rule(&p, i);
-    print_all_state(&p);
-    print_slots(&p);
+    print_all(&p, &(sc_folder){.m = m, .kind = SC_FOLD_STATES, .count = m->state.count}, print_state, NULL);
+    print_all(&p, &(sc_folder){.m = m, .kind = SC_FOLD_SLOTS, .count = m->slots.count}, print_slot, NULL);
     op_list list = make_tables(m);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         number_function(m, f, &list);

@@ -1,39 +1,108 @@
-/* Folding for `--fold`: which instances of a stack repeat the one before them, so that they need not be printed. Two instances are alike
- * when they have the same ops with the same attributes, types and results, names compared up to the instance's index, and operands that
- * stand at the same place inside the instance, or both outside of it with the same type (what is carried from instance to instance, and
- * what all of them read). Numbers that only tell instances apart (`unit`, `form`) are not compared. */
+/* Folding for `--fold`: what repeats in a row, with nothing but the index of a stack moving on, is printed once. The text is a row of items
+ * (ops of a function, states, slots), and a repeat is a run of items that is followed by the same run, instance by instance:
+ *
+ *   "layers[0].x" = ..  "layers[0].y" = ..  "layers[1].x" = ..  "layers[1].y" = ..     x 2: layers[0..1]
+ *
+ * Runs need not begin where an instance does: in a backward pass the gathers of the next layer stand among the ops of this one. Two runs
+ * are alike when their items have the same ops with the same attributes, types and results; every name of the stack has its index moved by
+ * the same number, and nothing else differs; operands are made at the same distance, or both before the run, by the same op with the same
+ * type. Numbers that only tell instances apart (`unit`, `form`) are not compared.
+ *
+ * Items are hashed without the numbers of their names, and runs are compared by sums of hashes first, so that a list without repeats costs
+ * its length times the few starts that are tried. */
+#include <ctype.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/text_internal.h"
 
-size_t sc_fold_prefix(const char *path)
+enum { STARTS = 64 }; /* places where the next run may begin that are tried for one item */
+
+#define POWER 0x9e3779b97f4a7c15u
+
+/* ---- names ---- */
+/* How names of the second run differ from those of the first: `prefix[i]` is there `prefix[i + by]`. */
+typedef struct shift {
+    const char *prefix; /* layers; outer[3].inner */
+    size_t length;
+    int64_t by, from;
+} shift;
+
+/* Whether text[0..at) ends with the name of the stack. */
+static bool names_stack(const shift *s, const char *text, const char *at)
 {
-    size_t open = strcspn(path, "[");
-    size_t close = open + strcspn(path + open, "]");
-    return path[close] == ']' && open > 0 ? close + 1 : 0;
+    size_t before = (size_t)(at - text);
+    if (before < s->length || memcmp(at - s->length, s->prefix, s->length) != 0)
+        return false;
+    const char *begin = at - s->length;
+    return begin == text || !(isalnum((unsigned char)begin[-1]) || begin[-1] == '_' || begin[-1] == '.' || begin[-1] == ']');
 }
 
-typedef struct instances {
-    const sc_module *m;
-    const char *a, *b; /* the prefixes, a_length and b_length bytes: layers[0], layers[1] */
-    size_t a_length, b_length;
-} instances;
-
-/* Equal texts, where prefix a in one meets prefix b in the other. */
-static bool same_text(const instances *in, sc_sym x, sc_sym y)
+/* Equal texts but for the indices of the stack, which are all moved. */
+static bool same_text(const sc_module *m, const shift *s, sc_sym x, sc_sym y)
 {
-    const char *p = sc_text(in->m->context, x), *q = sc_text(in->m->context, y);
-    while (*p != 0 || *q != 0) {
-        if (strncmp(p, in->a, in->a_length) == 0 && strncmp(q, in->b, in->b_length) == 0) {
-            p += in->a_length;
-            q += in->b_length;
-        } else if (*p++ != *q++) {
+    const char *a = sc_text(m->context, x), *b = sc_text(m->context, y), *p = a, *q = b;
+    for (;;) {
+        size_t length = strcspn(p, "[");
+        if (strncmp(p, q, length) != 0)
             return false;
-        }
+        p += length;
+        q += length;
+        if (*p == 0 || *q != '[')
+            return *p == *q;
+        bool moved = names_stack(s, a, p) && isdigit((unsigned char)p[1]) && isdigit((unsigned char)q[1]);
+        p++;
+        q++;
+        if (!moved)
+            continue;
+        char *p_end, *q_end;
+        if (strtoll(q, &q_end, 10) - strtoll(p, &p_end, 10) != s->by)
+            return false;
+        p = p_end;
+        q = q_end;
     }
+}
+
+/* The first index in which two texts differ; false where they do not, or otherwise than by an index. */
+static bool find_difference(const sc_module *m, sc_sym x, sc_sym y, shift *out)
+{
+    const char *a = sc_text(m->context, x), *b = sc_text(m->context, y);
+    size_t at = 0;
+    if (x == y)
+        return false;
+    while (a[at] != 0 && a[at] == b[at])
+        at++;
+    while (at > 0 && isdigit((unsigned char)a[at - 1]))
+        at--;
+    if (at < 2 || a[at - 1] != '[' || !isdigit((unsigned char)a[at]) || !isdigit((unsigned char)b[at]))
+        return false;
+    const char *begin = a + at - 1;
+    while (begin > a && begin[-1] != ' ')
+        begin--;
+    int64_t from = strtoll(a + at, NULL, 10);
+    *out = (shift){.prefix = begin, .length = (size_t)(a + at - 1 - begin), .by = strtoll(b + at, NULL, 10) - from, .from = from};
     return true;
 }
+
+static uint64_t hash_text(const sc_module *m, sc_sym sym, uint64_t hash)
+{
+    for (const char *p = sc_text(m->context, sym); *p != 0;) {
+        size_t length = strcspn(p, "[");
+        hash = sc_hash_bytes(p, length, hash);
+        p += length;
+        for (p += *p == '['; isdigit((unsigned char)*p); p++)
+            continue;
+    }
+    return hash;
+}
+
+/* ---- what is compared ---- */
+typedef struct pair {
+    const sc_folder *folder;
+    shift shift;
+    uint32_t begin, a, b; /* where the first of all runs and these two begin */
+} pair;
 
 static bool same_numbers(const double *x, const double *y, uint32_t count)
 {
@@ -53,7 +122,7 @@ static bool same_splits(const sc_attr *x, const sc_attr *y)
     return true;
 }
 
-static bool same_attr(const instances *in, const sc_attr *x, const sc_attr *y)
+static bool same_attr(const pair *p, const sc_attr *x, const sc_attr *y)
 {
     if (x->key != y->key)
         return false;
@@ -66,7 +135,7 @@ static bool same_attr(const instances *in, const sc_attr *x, const sc_attr *y)
         return same_numbers(&x->number, &y->number, 1);
     case SC_ATTR_KIND_WORD:
     case SC_ATTR_KIND_TEXT:
-        return same_text(in, x->text, y->text);
+        return same_text(p->folder->m, &p->shift, x->text, y->text);
     default:
         break;
     }
@@ -88,155 +157,248 @@ static bool same_attr(const instances *in, const sc_attr *x, const sc_attr *y)
     }
 }
 
-/* ---- ops ---- */
-
-typedef struct op_range {
-    const sc_op_id *ops;
-    const uint32_t *place;
-    uint32_t a, b, length; /* where the two instances begin */
-} op_range;
-
-static bool same_operand(const sc_module *m, const op_range *range, sc_value x, sc_value y)
+static uint64_t hash_attr(const sc_module *m, const sc_attr *attr, uint64_t hash)
 {
-    const sc_value_info *p = &m->values.data[x], *q = &m->values.data[y];
-    uint32_t p_place = range->place[p->def] - range->a, q_place = range->place[q->def] - range->b;
-    bool p_inside = p_place < range->length, q_inside = q_place < range->length; /* unsigned: before the instance is far after it */
-    if (p_inside || q_inside)
-        return p_inside && q_inside && p_place == q_place && p->index == q->index;
-    return p->type == q->type;
+    hash = sc_hash_mix(hash, attr->key);
+    if (attr->key == SC_ATTR_unit || attr->key == SC_ATTR_form)
+        return hash;
+    switch (sc_attr_kinds[attr->key]) {
+    case SC_ATTR_KIND_INT:
+        return sc_hash_mix(hash, (uint64_t)attr->integer);
+    case SC_ATTR_KIND_WORD:
+    case SC_ATTR_KIND_TEXT:
+        return hash_text(m, attr->text, hash);
+    default:
+        return sc_hash_mix(hash, attr->count);
+    }
 }
 
-static bool same_op(const instances *in, const op_range *range, const sc_op *x, const sc_op *y)
+/* ---- ops ---- */
+static uint64_t hash_op(const sc_folder *f, uint32_t i)
 {
-    const sc_module *m = in->m;
+    const sc_op *op = &f->m->ops.data[f->ops[i]];
+    uint64_t hash = sc_hash_mix(op->kind, (uint64_t)op->operand_count << 32 | op->result_count);
+    hash = hash_text(f->m, op->scope, hash);
+    for (uint32_t k = 0; k < op->attr_count; k++)
+        hash = hash_attr(f->m, &op->attrs[k], hash);
+    for (uint32_t r = 0; r < op->result_count; r++) {
+        const sc_value_info *value = &f->m->values.data[op->first_result + r];
+        hash = sc_hash_mix(hash_text(f->m, value->path, hash), value->type);
+    }
+    return hash;
+}
+
+/* The name that a value has, that of the state it reads, or of what it is a name of; 0: none. */
+static sc_sym name_of(const sc_module *m, sc_value value)
+{
+    for (;;) {
+        const sc_value_info *info = &m->values.data[value];
+        const sc_op *op = &m->ops.data[info->def];
+        if (info->path != 0 || (sc_op_traits(op) & SC_STATE_READ) != 0)
+            return info->path != 0 ? info->path : sc_op_word(op, SC_ATTR_name);
+        if ((sc_op_traits(op) & SC_NAMESAKE) == 0 || info->index >= op->operand_count)
+            return 0;
+        value = op->operands[info->index];
+    }
+}
+
+/* Texts of an op and the names of what it reads, one by one; false when there are no more. */
+static bool text_of_op(const sc_folder *f, uint32_t i, uint32_t n, sc_sym *out)
+{
+    const sc_op *op = &f->m->ops.data[f->ops[i]];
+    *out = 0;
+    if (n == 0) {
+        *out = op->scope;
+    } else if (n - 1 < op->result_count) {
+        *out = f->m->values.data[op->first_result + n - 1].path;
+    } else if (n - 1 - op->result_count < op->attr_count) {
+        const sc_attr *attr = &op->attrs[n - 1 - op->result_count];
+        bool is_text = sc_attr_kinds[attr->key] == SC_ATTR_KIND_WORD || sc_attr_kinds[attr->key] == SC_ATTR_KIND_TEXT;
+        *out = is_text ? attr->text : 0;
+    } else if (n - 1 - op->result_count - op->attr_count < op->operand_count) {
+        *out = name_of(f->m, op->operands[n - 1 - op->result_count - op->attr_count]);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Made at the same place of the run, or of the one before; or before all runs: under the same name, or by the same kind of op. */
+static bool same_operand(const pair *p, uint32_t k, sc_value x, sc_value y)
+{
+    const sc_folder *f = p->folder;
+    const sc_value_info *v = &f->m->values.data[x], *w = &f->m->values.data[y];
+    uint32_t v_place = f->place[v->def], w_place = f->place[w->def];
+    if (v->type != w->type)
+        return false;
+    if (v->index == w->index && p->a + k - v_place == p->b + k - w_place)
+        return true;
+    if (v_place >= p->begin)
+        return false;
+    if (w_place >= p->begin) /* what the first run begins with, and the others carry */
+        return w_place < p->b;
+    sc_sym v_name = name_of(f->m, x), w_name = name_of(f->m, y);
+    if (v_name != 0 || w_name != 0)
+        return same_text(f->m, &p->shift, v_name, w_name);
+    return v->index == w->index && f->hash[v_place] == f->hash[w_place];
+}
+
+static bool same_op(const pair *p, uint32_t k)
+{
+    const sc_folder *f = p->folder;
+    const sc_op *x = &f->m->ops.data[f->ops[p->a + k]], *y = &f->m->ops.data[f->ops[p->b + k]];
     if (x->kind != y->kind || x->operand_count != y->operand_count || x->result_count != y->result_count ||
-        x->attr_count != y->attr_count || !same_text(in, x->scope, y->scope))
+        x->attr_count != y->attr_count || !same_text(f->m, &p->shift, x->scope, y->scope))
         return false;
     for (uint32_t i = 0; i < x->operand_count; i++) {
-        if (!same_operand(m, range, x->operands[i], y->operands[i]))
+        if (!same_operand(p, k, x->operands[i], y->operands[i]))
             return false;
     }
     for (uint32_t i = 0; i < x->attr_count; i++) {
-        if (!same_attr(in, &x->attrs[i], &y->attrs[i]))
+        if (!same_attr(p, &x->attrs[i], &y->attrs[i]))
             return false;
     }
     for (uint32_t r = 0; r < x->result_count; r++) {
-        const sc_value_info *p = &m->values.data[x->first_result + r], *q = &m->values.data[y->first_result + r];
-        if (p->type != q->type || !same_text(in, p->path, q->path))
+        const sc_value_info *v = &f->m->values.data[x->first_result + r], *w = &f->m->values.data[y->first_result + r];
+        if (v->type != w->type || !same_text(f->m, &p->shift, v->path, w->path))
             return false;
     }
     return true;
-}
-
-/* The path of an item, op, state or slot, that tells which instance it belongs to. */
-typedef sc_sym name_of(const sc_module *m, const sc_op_id *ops, uint32_t i);
-
-static uint32_t instance_length(const sc_module *m, const sc_op_id *ops, uint32_t count, uint32_t first, name_of *name)
-{
-    const char *prefix = sc_text(m->context, name(m, ops, first));
-    size_t length = sc_fold_prefix(prefix);
-    uint32_t end = first;
-    while (end < count) {
-        const char *other = sc_text(m->context, name(m, ops, end));
-        if (sc_fold_prefix(other) != length || strncmp(other, prefix, length) != 0)
-            break;
-        end++;
-    }
-    return end - first;
-}
-
-static instances between(const sc_module *m, sc_sym x, sc_sym y)
-{
-    const char *a = sc_text(m->context, x), *b = sc_text(m->context, y);
-    return (instances){m, a, b, sc_fold_prefix(a), sc_fold_prefix(b)};
-}
-
-/* Both prefixes are of the same stack: the same up to the bracket. */
-static bool same_stack(const instances *in)
-{
-    size_t open = strcspn(in->a, "[");
-    return in->a_length > 0 && in->b_length > 0 && strcspn(in->b, "[") == open && memcmp(in->a, in->b, open) == 0;
-}
-
-typedef bool same_item(const instances *in, const op_range *range, uint32_t a, uint32_t b);
-
-static bool instances_alike(const instances *in, const op_range *range, same_item *same)
-{
-    for (uint32_t k = 0; k < range->length; k++) {
-        if (!same(in, range, range->a + k, range->b + k))
-            return false;
-    }
-    return true;
-}
-
-static sc_fold find_fold(const sc_module *m, const sc_op_id *ops, uint32_t count, const uint32_t *place, uint32_t first, name_of *name,
-                         same_item *same)
-{
-    sc_fold fold = {.length = 1, .count = 1, .first = name(m, ops, first), .last = name(m, ops, first)};
-    if (sc_fold_prefix(sc_text(m->context, fold.first)) == 0)
-        return fold;
-    fold.length = instance_length(m, ops, count, first, name);
-    for (uint32_t b = first + fold.length; b < count; b += fold.length) {
-        instances in = between(m, fold.last, name(m, ops, b));
-        op_range range = {ops, place, b - fold.length, b, fold.length};
-        if (!same_stack(&in) || instance_length(m, ops, count, b, name) != fold.length || !instances_alike(&in, &range, same))
-            break;
-        fold.count++;
-        fold.last = name(m, ops, b);
-    }
-    return fold;
-}
-
-static sc_sym op_name(const sc_module *m, const sc_op_id *ops, uint32_t i)
-{
-    return m->ops.data[ops[i]].scope;
-}
-
-static bool same_ops(const instances *in, const op_range *range, uint32_t a, uint32_t b)
-{
-    return same_op(in, range, &in->m->ops.data[range->ops[a]], &in->m->ops.data[range->ops[b]]);
-}
-
-sc_fold sc_fold_ops(const sc_module *m, const sc_op_id *ops, uint32_t count, const uint32_t *place, uint32_t first)
-{
-    return find_fold(m, ops, count, place, first, op_name, same_ops);
 }
 
 /* ---- states and slots ---- */
-
-static sc_sym state_name(const sc_module *m, const sc_op_id *ops, uint32_t i)
+static uint64_t hash_state(const sc_folder *f, uint32_t i)
 {
-    (void)ops;
-    return m->state.data[i].path;
+    const sc_state *state = &f->m->state.data[i];
+    return hash_text(f->m, state->path, sc_hash_mix(state->kind, (uint64_t)state->type << 32 | state->init));
 }
 
-static bool same_states(const instances *in, const op_range *range, uint32_t a, uint32_t b)
+static bool text_of_state(const sc_folder *f, uint32_t i, uint32_t n, sc_sym *out)
 {
-    (void)range;
-    const sc_state *x = &in->m->state.data[a], *y = &in->m->state.data[b];
+    *out = f->m->state.data[i].path;
+    return n == 0;
+}
+
+static bool same_state(const pair *p, uint32_t k)
+{
+    const sc_module *m = p->folder->m;
+    const sc_state *x = &m->state.data[p->a + k], *y = &m->state.data[p->b + k];
     return x->kind == y->kind && x->type == y->type && x->init == y->init && same_numbers(x->init_args, y->init_args, 2) &&
-           same_text(in, x->path, y->path);
+           same_text(m, &p->shift, x->path, y->path);
 }
 
-sc_fold sc_fold_states(const sc_module *m, uint32_t first)
+static uint64_t hash_slot(const sc_folder *f, uint32_t i)
 {
-    return find_fold(m, NULL, m->state.count, NULL, first, state_name, same_states);
+    return hash_text(f->m, f->m->slots.data[i].name, f->m->slots.data[i].type);
 }
 
-static sc_sym slot_name(const sc_module *m, const sc_op_id *ops, uint32_t i)
+static bool text_of_slot(const sc_folder *f, uint32_t i, uint32_t n, sc_sym *out)
 {
-    (void)ops;
-    return m->slots.data[i].name;
+    *out = f->m->slots.data[i].name;
+    return n == 0;
 }
 
-static bool same_slots(const instances *in, const op_range *range, uint32_t a, uint32_t b)
+static bool same_slot(const pair *p, uint32_t k)
 {
-    (void)range;
-    const sc_slot *x = &in->m->slots.data[a], *y = &in->m->slots.data[b];
-    return x->type == y->type && same_text(in, x->name, y->name);
+    const sc_module *m = p->folder->m;
+    const sc_slot *x = &m->slots.data[p->a + k], *y = &m->slots.data[p->b + k];
+    return x->type == y->type && same_text(m, &p->shift, x->name, y->name);
 }
 
-sc_fold sc_fold_slots(const sc_module *m, uint32_t first)
+typedef struct item_kind {
+    uint64_t (*hash)(const sc_folder *f, uint32_t i);
+    bool (*text)(const sc_folder *f, uint32_t i, uint32_t n, sc_sym *out);
+    bool (*same)(const pair *p, uint32_t k);
+} item_kind;
+
+static const item_kind kinds[] = {
+    [SC_FOLD_OPS] = {hash_op, text_of_op, same_op},
+    [SC_FOLD_STATES] = {hash_state, text_of_state, same_state},
+    [SC_FOLD_SLOTS] = {hash_slot, text_of_slot, same_slot},
+};
+
+/* ---- runs ---- */
+void sc_folder_prepare(sc_folder *f)
 {
-    return find_fold(m, NULL, m->slots.count, NULL, first, slot_name, same_slots);
+    sc_arena *arena = &f->m->context->arena;
+    sc_map newest = {.arena = arena};
+    f->hash = sc_arena_array(arena, f->count, sizeof *f->hash);
+    f->sums = sc_arena_array(arena, f->count + 1u, sizeof *f->sums);
+    f->powers = sc_arena_array(arena, f->count + 1u, sizeof *f->powers);
+    f->next = sc_arena_array(arena, f->count, sizeof *f->next);
+    f->powers[0] = 1;
+    for (uint32_t i = 0; i < f->count; i++) {
+        f->hash[i] = kinds[f->kind].hash(f, i);
+        f->sums[i + 1] = f->sums[i] * POWER + f->hash[i];
+        f->powers[i + 1] = f->powers[i] * POWER;
+    }
+    for (uint32_t i = f->count; i-- > 0;) {
+        bool is_new;
+        uint32_t *other = sc_map_insert(&newest, f->hash[i], i, &is_new);
+        f->next[i] = is_new ? SC_NONE : *other;
+        *other = i;
+    }
+}
+
+static uint64_t sum_of(const sc_folder *f, uint32_t begin, uint32_t length)
+{
+    return f->sums[begin + length] - f->sums[begin] * f->powers[length];
+}
+
+static bool find_shift(const pair *p, uint32_t length, shift *out)
+{
+    const sc_folder *f = p->folder;
+    for (uint32_t k = 0; k < length; k++) {
+        sc_sym x, y;
+        for (uint32_t n = 0; kinds[f->kind].text(f, p->a + k, n, &x) && kinds[f->kind].text(f, p->b + k, n, &y); n++) {
+            if (find_difference(f->m, x, y, out))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool same_run(const pair *p, uint32_t length)
+{
+    const sc_folder *f = p->folder;
+    if (sum_of(f, p->a, length) != sum_of(f, p->b, length))
+        return false;
+    for (uint32_t k = 0; k < length; k++) {
+        if (!kinds[f->kind].same(p, k))
+            return false;
+    }
+    return true;
+}
+
+/* Runs of this length from `first` on, up to `end`. */
+static sc_fold fold_of(const sc_folder *f, uint32_t first, uint32_t end, uint32_t length)
+{
+    pair p = {.folder = f, .begin = first, .a = first, .b = first + length};
+    sc_fold fold = {.length = length, .count = 1};
+    if (p.b + length > end || sum_of(f, p.a, length) != sum_of(f, p.b, length) || !find_shift(&p, length, &p.shift))
+        return fold;
+    for (; p.b + length <= end && same_run(&p, length); p.a += length, p.b += length)
+        fold.count++;
+    fold.stack = p.shift.prefix;
+    fold.stack_length = p.shift.length;
+    fold.from = p.shift.from;
+    fold.to = p.shift.from + (int64_t)(fold.count - 1) * p.shift.by;
+    return fold;
+}
+
+sc_fold sc_fold_at(const sc_folder *f, uint32_t first, uint32_t end)
+{
+    sc_fold best = {.length = 1, .count = 1};
+    uint32_t next = f->next[first], best_items = 1;
+    for (uint32_t tried = 0; tried < STARTS && next != SC_NONE && next < end; tried++, next = f->next[next]) {
+        uint32_t length = next - first;
+        if (best.count > 1 && length % best.length == 0)
+            continue;
+        sc_fold fold = fold_of(f, first, end, length);
+        if (fold.count > 1 && fold.count * length > best_items) {
+            best = fold;
+            best_items = fold.count * length;
+        }
+    }
+    return best;
 }

@@ -45,19 +45,31 @@ void sc_print_note_type(sc_printer *p, sc_type handle, bool *seen);
 
 /* ---- folding ---- */
 
-/* A stack's instance, printed once for `count` in a row. */
+typedef enum sc_fold_kind { SC_FOLD_OPS, SC_FOLD_STATES, SC_FOLD_SLOTS } sc_fold_kind;
+
+/* A list of items in which repeats are looked for. */
+typedef struct sc_folder {
+    const sc_module *m;
+    sc_fold_kind kind;
+    uint32_t count;
+    const sc_op_id *ops;   /* of SC_FOLD_OPS: the ops of a function in order, */
+    const uint32_t *place; /* and per op its index in them */
+    uint64_t *hash, *sums, *powers;
+    uint32_t *next; /* per item: the next one with its hash, or SC_NONE */
+} sc_folder;
+
+/* A run of items, printed once for `count` in a row. */
 typedef struct sc_fold {
-    uint32_t length;    /* items (ops, states, slots) of one instance */
-    uint32_t count;     /* instances in a row that are alike; 1: nothing to fold */
-    sc_sym first, last; /* a name of the first and one of the last instance, to show their prefix */
+    uint32_t length;   /* items of one run */
+    uint32_t count;    /* runs in a row that are alike; 1: nothing to fold */
+    const char *stack; /* its name, stack_length bytes; the first and the last run's index */
+    size_t stack_length;
+    int64_t from, to;
 } sc_fold;
 
-/* Length of the outermost `stack[i]` at the head of a path, 0 when there is none. */
-size_t sc_fold_prefix(const char *path);
-/* The instance of a stack that begins at ops[first]. place[op] is the op's index in ops. */
-sc_fold sc_fold_ops(const sc_module *m, const sc_op_id *ops, uint32_t count, const uint32_t *place, uint32_t first);
-/* The same for state and slot lines. */
-sc_fold sc_fold_states(const sc_module *m, uint32_t first);
-sc_fold sc_fold_slots(const sc_module *m, uint32_t first);
+/* With m, kind, count, ops and place set. */
+void sc_folder_prepare(sc_folder *folder);
+/* The runs that begin at item `first` and end before `end`. */
+sc_fold sc_fold_at(const sc_folder *folder, uint32_t first, uint32_t end);
 
 #endif

@@ -7,7 +7,8 @@
  *
  * Two families: reductions that one op's sharded form made (the sums of a cross-entropy), which meet where the last one is ready, before
  * anyone reads the first; and gathers of the parameters of one unit, which meet at the unit's first gather, their reads and casts moved
- * up with them. Both ask for the same group, dtype and reduction. Requires RESHARDS_EXPLICIT. Each merge removes a call.
+ * up with them; where a path has several collectives, each meets its like. Both ask for the same group, dtype and reduction. Requires
+ * RESHARDS_EXPLICIT. Each merge removes a call.
  */
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,9 @@
 
 typedef struct coalescing {
     sc_module *m;
-    uint32_t *position; /* per op */
+    uint32_t *position;     /* per op that was there at the start; of one that is part of another call: that one's */
+    uint32_t *first_reader; /* per value that was there at the start: no later than the position of the first op that reads it */
+    bool *is_early;         /* per op: a collective of what reads state, which stands where the first of its unit stood */
     sc_value *map;
     uint32_t map_count;
     double limit; /* bytes of a call that carries a bucket */
@@ -64,6 +67,7 @@ static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id b
         types[i] = m->values.data[sc_result(m, ops[i], 0)].type;
     }
     const sc_op first = *sc_op_at(m, ops[0]);
+    uint32_t at = c->position[ops[0]]; /* or later: what is thought to be read too early only stays alone */
     sc_op_id made =
         sc_op_new(m, first.func, before, (sc_op_kind)first.kind, operands, count, first.attrs, first.attr_count, types, count, ops[0]);
     join_dims(m, made, SC_ATTR_gather, ops, count);
@@ -72,8 +76,9 @@ static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id b
     for (uint32_t i = 0; i < count; i++) {
         sc_value old = sc_result(m, ops[i], 0), fresh = sc_result(m, made, i);
         m->values.data[fresh].path = m->values.data[old].path;
-        if (old < c->map_count)
-            c->map[old] = fresh;
+        c->map[old] = fresh;
+        if (c->first_reader[operands[i]] > at)
+            c->first_reader[operands[i]] = at;
         sc_op_unlink(m, ops[i]);
     }
 }
@@ -92,35 +97,13 @@ static op_list with_attr(const sc_module *m, sc_func_id func, sc_attr_key key)
     return list;
 }
 
-/* Nobody between `op` and `until` reads its result. */
-static bool unread_until(const sc_module *m, sc_op_id op, sc_op_id until)
+/* A parameter's read, the cast of one or its first collectives: may stand anywhere before its reader. */
+static bool is_movable(const coalescing *c, sc_op_id op)
 {
-    sc_value value = sc_result(m, op, 0);
-    for (sc_op_id next = m->ops.data[op].next; next != until && next != SC_NONE; next = m->ops.data[next].next) {
-        for (uint32_t i = 0; i < m->ops.data[next].operand_count; i++) {
-            if (m->ops.data[next].operands[i] == value)
-                return false;
-        }
-    }
-    return true;
-}
-
-static bool all_unread_until(const sc_module *m, const op_list *ops, sc_op_id until)
-{
-    for (uint32_t i = 0; i < ops->count; i++) {
-        if (!unread_until(m, ops->data[i], until))
-            return false;
-    }
-    return true;
-}
-
-/* A parameter's read, or the cast of one: may stand anywhere before its reader. */
-static bool is_movable(const sc_module *m, sc_op_id op)
-{
-    const sc_op *o = sc_op_at(m, op);
-    if ((sc_op_traits(o) & SC_STATE_READ) != 0)
+    const sc_op *o = sc_op_at(c->m, op);
+    if ((sc_op_traits(o) & SC_STATE_READ) != 0 || c->is_early[op])
         return true;
-    return o->operand_count == 1 && (sc_op_traits(o) & SC_LOCAL_PURE) != 0 && is_movable(m, sc_def(m, o->operands[0]));
+    return o->operand_count == 1 && (sc_op_traits(o) & SC_LOCAL_PURE) != 0 && is_movable(c, sc_def(c->m, o->operands[0]));
 }
 
 static void move_up(coalescing *c, sc_op_id op, sc_op_id before)
@@ -142,15 +125,17 @@ static double buffer_bytes(const sc_module *m, sc_op_id op)
     return (double)sc_type_local_bytes(m, sc_type_of(m, value));
 }
 
-static bool joins_form(coalescing *c, const op_list *so_far, sc_op_id op)
+/* The op at which the first result of a family is read: all of its members stand before it. */
+static uint32_t earliest_reader(const coalescing *c, uint32_t so_far, sc_op_id op)
 {
-    return all_unread_until(c->m, so_far, op);
+    uint32_t reader = c->first_reader[sc_result(c->m, op, 0)];
+    return reader < so_far ? reader : so_far;
 }
 
 static bool joins_unit(coalescing *c, const op_list *so_far, sc_op_id op)
 {
     sc_op_id maker = sc_def(c->m, c->m->ops.data[op].operands[0]);
-    if (!is_movable(c->m, maker))
+    if (!is_movable(c, maker))
         return false;
     move_up(c, maker, so_far->data[0]);
     return true;
@@ -159,7 +144,7 @@ static bool joins_unit(coalescing *c, const op_list *so_far, sc_op_id op)
 /* What reads state can be early, where the first one stands; what is computed can be late, where the last one stands. */
 static bool can_be_early(const coalescing *c, sc_op_id op)
 {
-    return is_movable(c->m, sc_def(c->m, c->m->ops.data[op].operands[0]));
+    return is_movable(c, sc_def(c->m, c->m->ops.data[op].operands[0]));
 }
 
 /* From each op of a list on, the others that can join it; at most `limit` bytes a call, of one op more. */
@@ -174,15 +159,21 @@ static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, do
         const int64_t number = sc_op_int(sc_op_at(m, list->data[i]), key, -1);
         bool early = key != SC_ATTR_form && can_be_early(c, list->data[i]);
         double bytes = buffer_bytes(m, list->data[i]);
+        uint32_t reader = earliest_reader(c, SC_NONE, list->data[i]);
         *sc_vec_push(&m->context->arena, &family) = list->data[i];
         for (uint32_t j = i + 1; j < list->count && sc_op_int(sc_op_at(m, list->data[j]), key, -1) == number; j++) {
             double more = buffer_bytes(m, list->data[j]);
             if (gone[j] || !go_together(m, list->data[i], list->data[j]) || bytes + more > limit ||
-                !(early ? joins_unit : joins_form)(c, &family, list->data[j]))
+                !(early ? joins_unit(c, &family, list->data[j]) : c->position[list->data[j]] <= reader))
                 continue;
             bytes += more;
+            reader = earliest_reader(c, reader, list->data[j]);
             *sc_vec_push(&m->context->arena, &family) = list->data[j];
             gone[j] = true;
+        }
+        for (uint32_t f = 0; early && f < family.count; f++) {
+            c->position[family.data[f]] = c->position[family.data[0]];
+            c->is_early[family.data[f]] = true;
         }
         if (family.count > 1)
             merge(c, family.data, family.count, early ? family.data[0] : m->ops.data[family.data[family.count - 1]].next);
@@ -204,13 +195,118 @@ static void sink_casts(sc_module *m, sc_func_id func)
     }
 }
 
+/* ---- paths of several collectives ---- */
+/* What a unit sends on its way in several calls, a gradient that is scattered inside of a node and then across:
+ *
+ *   a = scatter %1   a' = scatter a   b = scatter %2   b' = scatter b     ->     a   b   a'   b'
+ *
+ * so that a and b meet, and a' and b'. */
+typedef struct path_search {
+    coalescing *c;
+    uint32_t *stage;    /* per op: which collective of its path it is, from 1; 0: none, or one of what reads state, which meets early */
+    uint32_t *order;    /* per op of the function */
+    uint32_t *earliest; /* per value: the first reader that stays */
+    bool *moves;        /* per op */
+    sc_map last;        /* unit -> the last first collective of a path */
+    op_list later;      /* second collectives and those behind them */
+    uint32_t stages;
+} path_search;
+
+static int64_t unit_of(const sc_module *m, sc_op_id op)
+{
+    return sc_op_int(sc_op_at(m, op), SC_ATTR_unit, -1);
+}
+
+static void find_stages(path_search *s, sc_func_id func)
+{
+    sc_module *m = s->c->m;
+    uint32_t count = 0;
+    sc_for_each_op (m, func, op) {
+        const sc_op *o = sc_op_at(m, op);
+        s->order[op] = count++;
+        if ((sc_op_traits(o) & SC_COLLECTIVE) == 0 || o->operand_count != 1 || unit_of(m, op) < 0)
+            continue;
+        sc_op_id maker = sc_def(m, o->operands[0]);
+        bool goes_on = (sc_op_traits(sc_op_at(m, maker)) & SC_COLLECTIVE) != 0 && unit_of(m, maker) == unit_of(m, op);
+        if (goes_on ? s->stage[maker] == 0 : is_movable(s->c, maker))
+            continue;
+        s->stage[op] = goes_on ? s->stage[maker] + 1 : 1;
+        s->stages = s->stage[op] > s->stages ? s->stage[op] : s->stages;
+        if (goes_on)
+            *sc_vec_push(&m->context->arena, &s->later) = op;
+        else
+            *sc_map_insert(&s->last, (uint64_t)unit_of(m, op), op, NULL) = op;
+    }
+}
+
+/* A later collective may stand behind its unit's last first one if nobody reads it before. */
+static void find_moves(path_search *s, sc_func_id func)
+{
+    const sc_module *m = s->c->m;
+    sc_for_each_op_reverse (m, func, op) {
+        const sc_op *o = sc_op_at(m, op);
+        if (s->stage[op] > 1) {
+            const uint32_t *last = sc_map_find(&s->last, (uint64_t)unit_of(m, op));
+            s->moves[op] = s->earliest[o->first_result] > s->order[*last];
+        }
+        for (uint32_t i = 0; i < o->operand_count && !s->moves[op]; i++)
+            s->earliest[o->operands[i]] = s->order[op];
+    }
+}
+
+static void sort_paths(coalescing *c, sc_func_id func)
+{
+    sc_module *m = c->m;
+    sc_arena *arena = &m->context->arena;
+    path_search s = {.c = c, .last = {.arena = arena}};
+    s.stage = sc_arena_array(arena, m->ops.count, sizeof *s.stage);
+    s.order = sc_arena_array(arena, m->ops.count, sizeof *s.order);
+    s.moves = sc_arena_array(arena, m->ops.count, sizeof *s.moves);
+    s.earliest = sc_arena_array(arena, m->values.count, sizeof *s.earliest);
+    memset(s.earliest, 0xff, m->values.count * sizeof *s.earliest);
+    find_stages(&s, func);
+    if (s.later.count == 0)
+        return;
+    find_moves(&s, func);
+    for (uint32_t stage = 2; stage <= s.stages; stage++) {
+        for (uint32_t i = 0; i < s.later.count; i++) {
+            sc_op_id op = s.later.data[i];
+            uint32_t *last = sc_map_find(&s.last, (uint64_t)unit_of(m, op));
+            if (s.stage[op] != stage || !s.moves[op])
+                continue;
+            if (m->ops.data[*last].next != op)
+                sc_op_move(m, op, m->ops.data[*last].next);
+            *last = op;
+        }
+    }
+}
+
+static void find_first_readers(coalescing *c)
+{
+    sc_module *m = c->m;
+    c->first_reader = sc_arena_array(&m->context->arena, m->values.count, sizeof *c->first_reader);
+    memset(c->first_reader, 0xff, m->values.count * sizeof *c->first_reader);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op_reverse (m, f, id) {
+            const sc_op *op = sc_op_at(m, id);
+            for (uint32_t i = 0; i < op->operand_count; i++)
+                c->first_reader[op->operands[i]] = c->position[id];
+        }
+    }
+}
+
 bool sc_run_coalesce(sc_module *m, sc_pass_env *env)
 {
     static const double default_bucket = 26214400;
-    coalescing c = {.m = m, .position = sc_number_ops(m)};
-    c.map = sc_new_value_map(m, &c.map_count);
+    coalescing c = {.m = m, .is_early = sc_arena_array(&m->context->arena, m->ops.count, sizeof(bool))};
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sink_casts(m, f);
+        sort_paths(&c, f);
+    }
+    c.map = sc_new_value_map(m, &c.map_count);
+    c.position = sc_number_ops(m);
+    find_first_readers(&c);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
         op_list forms = with_attr(m, f, SC_ATTR_form), units = with_attr(m, f, SC_ATTR_unit), buckets = with_attr(m, f, SC_ATTR_bucket);
         merge_family(&c, &forms, SC_ATTR_form, INFINITY);
         merge_family(&c, &units, SC_ATTR_unit, INFINITY);

@@ -60,14 +60,14 @@ static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i, uint
            (double)ranks;
 }
 
-/* The op whose result a value without a name is, under whatever casts and reshards. */
-static const char *maker_name(const sc_module *m, sc_value value)
+/* What a value without a name is under whatever casts, reshards and collectives. */
+static sc_value bare_value(const sc_module *m, sc_value value)
 {
     for (;;) {
         const sc_op *op = sc_op_at(m, sc_def(m, value));
         uint32_t result = value - op->first_result;
         if ((sc_op_traits(op) & SC_NAMESAKE) == 0 || result >= op->operand_count)
-            return sc_ops[op->kind].name;
+            return value;
         value = op->operands[result];
     }
 }
@@ -78,8 +78,10 @@ static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
     sc_sym path = op->operand_count == 1 ? sc_op_word(op, SC_ATTR_moves) : 0;
     path = path != 0 ? path : sc_value_path(m, op->operands[i]);
     path = path != 0 ? path : m->values.data[op->first_result + i].path;
+    sc_value bare = bare_value(m, op->operands[i]);
+    path = path != 0 ? path : sc_value_path(m, bare);
     if (path == 0)
-        return maker_name(m, op->operands[i]);
+        return sc_ops[sc_op_at(m, sc_def(m, bare))->kind].name;
     const char *text = sc_text(m->context, path), *scope = sc_text(m->context, op->scope);
     size_t length = strlen(scope);
     if (op->operand_count == 1 && strncmp(text, scope, length) == 0 && text[length] == '.')

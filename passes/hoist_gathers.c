@@ -3,7 +3,8 @@
  *   micro:  %3 = all_gather %w {per_step = 1}        begin:  %1 = all_gather %w    state_write %1 {name = "w.gathered"}
  *                                             ->     micro:  %3 = state_read {name = "w.gathered"}
  *
- * What such a gather reads (a stored parameter and its cast) does not change between micro-batches. `begin` runs before the first of them.
+ * What such a gather reads (a stored parameter and its cast, or what an earlier collective of its path brought) does not change between
+ * micro-batches. `begin` runs before the first of them; only what `micro` reads is kept for it.
  * With one micro-batch nothing has to be done. Requires RESHARDS_EXPLICIT.
  */
 #include <string.h>
@@ -15,6 +16,8 @@ typedef struct hoisting {
     sc_func_id micro, begin; /* begin: SC_NONE until something moves there */
     sc_value *moved;         /* by value at the start: its copy in `begin` */
     sc_value *map;           /* by value at the start: what `micro` reads instead */
+    bool *is_read;           /* by value at the start: `micro` reads it, or a cast of it that does not move */
+    bool *hoists;            /* by op at the start */
     uint32_t count;
 } hoisting;
 
@@ -47,21 +50,33 @@ static sc_op_id copy_op(hoisting *h, sc_op_id id)
     return made;
 }
 
-/* The parameter behind a chain of casts. */
+/* The parameter behind casts and collectives. */
 static sc_sym param_behind(const sc_module *m, sc_value value)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
-    while ((sc_op_traits(op) & SC_STATE_READ) == 0)
-        op = sc_op_at(m, sc_def(m, op->operands[0]));
+    while ((sc_op_traits(op) & SC_STATE_READ) == 0) {
+        value = op->operands[value - op->first_result];
+        op = sc_op_at(m, sc_def(m, value));
+    }
     return sc_op_word(op, SC_ATTR_name);
 }
 
-static bool is_stored_param(const sc_module *m, sc_value value)
+/* A stored parameter, its cast, or what a collective that moves brings of one. */
+static bool is_there_before(const hoisting *h, sc_value value)
 {
-    const sc_op *op = sc_op_at(m, sc_def(m, value));
-    if ((sc_op_traits(op) & SC_STATE_READ) != 0)
+    const sc_op *op = sc_op_at(h->m, sc_def(h->m, value));
+    if ((sc_op_traits(op) & SC_STATE_READ) != 0 || h->hoists[sc_def(h->m, value)])
         return true;
-    return op->operand_count == 1 && (sc_op_traits(op) & SC_CONVERTS) != 0 && is_stored_param(m, op->operands[0]);
+    return op->operand_count == 1 && (sc_op_traits(op) & SC_CONVERTS) != 0 && is_there_before(h, op->operands[0]);
+}
+
+static bool can_hoist(const hoisting *h, sc_op_id id)
+{
+    const sc_op *op = sc_op_at(h->m, id);
+    bool can = (sc_op_traits(op) & SC_COLLECTIVE) != 0 && sc_op_attr(op, SC_ATTR_per_step) != NULL;
+    for (uint32_t i = 0; can && i < op->operand_count; i++)
+        can = is_there_before(h, op->operands[i]);
+    return can;
 }
 
 /* Where a parameter stays gathered: one state for each type in which it does. */
@@ -84,13 +99,11 @@ static void hoist(hoisting *h, sc_op_id id)
 {
     sc_module *m = h->m;
     const sc_op op = *sc_op_at(m, id);
-    for (uint32_t i = 0; i < op.operand_count; i++) {
-        if (op.operands[i] >= h->count || !is_stored_param(m, op.operands[i]))
-            return;
-    }
     copy_op(h, id);
     for (uint32_t r = 0; r < op.result_count; r++) {
         sc_value value = op.first_result + r;
+        if (!h->is_read[value])
+            continue;
         sc_type type = m->values.data[value].type;
         sc_attr attr = sc_attr_text(SC_ATTR_name, gathered_state(h, param_behind(m, op.operands[r]), type, op.loc));
         sc_op_new(m, h->begin, SC_NONE, SC_OP_state_write, &h->moved[value], 1, &attr, 1, NULL, 0, id);
@@ -100,18 +113,34 @@ static void hoist(hoisting *h, sc_op_id id)
     sc_op_unlink(m, id);
 }
 
+/* Which ops move, and what of theirs the rest reads. */
+static void find_hoisted(hoisting *h)
+{
+    const sc_module *m = h->m;
+    sc_for_each_op (m, h->micro, op) {
+        const sc_op *o = sc_op_at(m, op);
+        h->hoists[op] = can_hoist(h, op);
+        for (uint32_t i = 0; !h->hoists[op] && i < o->operand_count; i++)
+            h->is_read[o->operands[i]] = true;
+    }
+}
+
 bool sc_run_hoist_gathers(sc_module *m, sc_pass_env *env)
 {
     if (env->step == NULL || env->step->training->micro_batches < 2)
         return true;
     sc_arena *arena = &m->context->arena;
     hoisting h = {.m = m, .micro = env->step->micro, .begin = SC_NONE, .count = m->values.count};
+    const uint32_t ops = m->ops.count;
     h.moved = sc_arena_array(arena, h.count, sizeof *h.moved);
     h.map = sc_arena_array(arena, h.count, sizeof *h.map);
     memset(h.moved, 0xff, h.count * sizeof *h.moved);
     memset(h.map, 0xff, h.count * sizeof *h.map);
+    h.is_read = sc_arena_array(arena, h.count, sizeof *h.is_read);
+    h.hoists = sc_arena_array(arena, m->ops.count, sizeof *h.hoists);
+    find_hoisted(&h);
     sc_for_each_op (m, h.micro, op) {
-        if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0 && sc_op_attr(sc_op_at(m, op), SC_ATTR_per_step) != NULL)
+        if (op < ops && h.hoists[op])
             hoist(&h, op);
     }
     if (h.begin == SC_NONE)

@@ -25,9 +25,10 @@ typedef struct insertion {
     sc_pass_env *env;
     sc_value *current; /* per value at the start: what readers now read */
     uint32_t count;
-    uint32_t *uses; /* per value at the start: readers */
-    sc_map *made;   /* value << 32 | type -> the value in that type */
-    sc_map known;   /* likewise -> place in `costs` */
+    uint32_t *uses;   /* per value at the start: readers */
+    sc_value *formal; /* likewise: a name that a view gives it; SC_NONE */
+    sc_map *made;     /* value << 32 | type -> the value in that type */
+    sc_map known;     /* likewise -> place in `costs` */
     SC_VEC(having) costs;
     sc_sym recompute;
 } insertion;
@@ -39,10 +40,62 @@ static uint64_t key_of(sc_value value, sc_type type)
     return (uint64_t)value << 32 | type;
 }
 
-/* attrs of a reshard: where it comes from and why; the unit and form of the op it belongs to stay with it. */
-static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, sc_op_id reader, sc_value value, const sc_reason *reason, sc_sym consumer,
-                              sc_attr *attrs)
+/* How much of a scope tells the instance: layers[3] of layers[3].attn, all of norm. */
+static size_t instance_length(const char *scope)
 {
+    const char *bracket = strchr(scope, ']');
+    return bracket == NULL ? strlen(scope) : (size_t)(bracket - scope) + 1;
+}
+
+/* The name of a value of the forward pass as a scope knows it: layers[3].x in layers[3].n1, where layers[2].out is passed on. */
+static sc_sym known_as(const insertion *in, sc_value value, const char *scope)
+{
+    const sc_module *m = in->m;
+    size_t length = instance_length(scope);
+    sc_sym path = sc_value_path(m, value), first;
+    if (path == 0 && value < in->count && in->current[value] != SC_NONE) /* a reshard of it has the name */
+        path = sc_value_path(m, in->current[value]);
+    first = path;
+    for (;;) {
+        const char *text = sc_text(m->context, path);
+        if (path != 0 && strncmp(text, scope, length) == 0 && text[length] == '.')
+            return path;
+        if (value >= in->count || in->formal[value] == SC_NONE)
+            return first;
+        value = in->formal[value];
+        path = m->values.data[value].path;
+        first = first == 0 ? path : first;
+    }
+}
+
+/* What a value without a name of its own is: the gradient of layers[0].h is layers[0].h.grad, what is computed again has the name of
+ * what it repeats. 0: unknown. */
+static sc_sym derived_name(const insertion *in, sc_value value)
+{
+    sc_module *m = in->m;
+    sc_value like = sc_like_of(in->env->step, value);
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    while (like == SC_NONE && op->operand_count == 1 && (sc_op_traits(op) & SC_NAMESAKE) != 0) {
+        value = op->operands[0];
+        like = sc_like_of(in->env->step, value);
+        op = sc_op_at(m, sc_def(m, value));
+    }
+    if (like == SC_NONE)
+        return 0;
+    const sc_op *primal = sc_op_at(m, sc_def(m, like));
+    sc_sym path = known_as(in, like, sc_text(m->context, op->scope));
+    const char *scope = sc_text(m->context, primal->scope);
+    if (path == 0)
+        path = sc_intern_printf(&m->context->names, "%s%s%s", scope, *scope != 0 ? "." : "", sc_ops[primal->kind].name);
+    bool repeats = sc_op_word(op, SC_ATTR_phase) == in->recompute;
+    return repeats ? path : sc_intern_printf(&m->context->names, "%s.grad", sc_text(m->context, path));
+}
+
+/* attrs of a reshard: where it comes from and why; the unit and form of the op it belongs to stay with it. */
+static uint32_t reshard_attrs(const insertion *in, sc_op_id owner, sc_op_id reader, sc_value value, const sc_reason *reason,
+                              sc_sym consumer, sc_attr *attrs)
+{
+    const sc_module *m = in->m;
     uint32_t count = 0;
     static const sc_attr_key inherited[] = {SC_ATTR_unit, SC_ATTR_form, SC_ATTR_phase, SC_ATTR_bucket, SC_ATTR_per_step};
     for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++) {
@@ -53,6 +106,9 @@ static uint32_t reshard_attrs(const sc_module *m, sc_op_id owner, sc_op_id reade
             attrs[count++] = *attr;
     }
     count += sc_reason_attrs(m, value, reason, attrs + count);
+    sc_sym derived = sc_value_path(m, value) == 0 ? derived_name(in, value) : 0;
+    if (derived != 0)
+        attrs[count++] = sc_attr_text(SC_ATTR_moves, derived);
     if (consumer != 0)
         attrs[count++] = sc_attr_text(SC_ATTR_consumer, consumer);
     return count;
@@ -64,7 +120,7 @@ static sc_value reshard_after(insertion *in, sc_value value, sc_type type, sc_op
 {
     sc_module *m = in->m;
     sc_attr attrs[12];
-    uint32_t count = reshard_attrs(m, owner, reader, value, reason, consumer, attrs);
+    uint32_t count = reshard_attrs(in, owner, reader, value, reason, consumer, attrs);
     sc_op_id def = sc_def(m, value);
     sc_op_id op = sc_op_new(m, m->ops.data[def].func, m->ops.data[def].next, SC_OP_reshard, &value, 1, attrs, count, &type, 1, def);
     return sc_result(m, op, 0);
@@ -130,7 +186,8 @@ static void share_reshard(insertion *in, sc_value made, sc_value named)
 {
     sc_module *m = in->m;
     sc_op_id op = sc_def(m, made), def = sc_def(m, named);
-    if ((sc_op_traits(sc_op_at(m, op)) & SC_RESHARD) == 0 || m->ops.data[op].operands[0] == named)
+    if ((sc_op_traits(sc_op_at(m, op)) & SC_RESHARD) == 0 || m->ops.data[op].operands[0] == named ||
+        named_value(m, m->ops.data[op].operands[0]) != named)
         return;
     m->ops.data[op].operands[0] = named;
     m->ops.data[op].scope = m->ops.data[def].scope;
@@ -344,6 +401,7 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
         made = copy_anywhere(in, value, type);
         for (uint32_t i = 0; i < op.operand_count; i++) {
             sc_value part = have(in, reader, operand, op.operands[i], types[i], depth - 1);
+            share_reshard(in, part, named_value(m, op.operands[i])); /* another name's may stand behind the copy */
             m->ops.data[sc_def(m, made)].operands[i] = part;
         }
     }
@@ -458,9 +516,25 @@ static void visit(insertion *in, sc_op_id op)
     }
 }
 
+/* Per value: the first view of it that has a name. */
+static sc_value *find_formals(sc_module *m)
+{
+    sc_value *formal = sc_arena_array(&m->context->arena, m->values.count, sizeof *formal);
+    memset(formal, 0xff, m->values.count * sizeof *formal);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op_reverse (m, f, id) {
+            const sc_op *op = sc_op_at(m, id);
+            if ((sc_op_traits(op) & SC_VIEW) != 0 && m->values.data[op->first_result].path != 0)
+                formal[op->operands[0]] = op->first_result;
+        }
+    }
+    return formal;
+}
+
 bool sc_run_insert_reshards(sc_module *m, sc_pass_env *env)
 {
     insertion in = {.m = m, .env = env, .count = m->values.count, .uses = sc_count_uses(m)};
+    in.formal = find_formals(m);
     in.recompute = sc_intern_text(&m->context->names, "recompute");
     in.made = sc_arena_alloc(&m->context->arena, sizeof *in.made);
     in.made->arena = in.known.arena = &m->context->arena;

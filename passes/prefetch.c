@@ -3,8 +3,8 @@
  *   gather unit 1   compute unit 1   gather unit 2   compute unit 2
  *   gather unit 1   gather unit 2   compute unit 1   compute unit 2                                (one unit ahead)
  *
- * Gathers move up to right after the one that stands `tune prefetch` units before, with the reads and casts that they need. Results are the
- * same; a copy lives longer, which `memory` shows. Requires RESHARDS_EXPLICIT. One walk.
+ * Gathers move up to right after the one that stands `tune prefetch` units before, with the reads, casts and earlier collectives that they
+ * need. Results are the same; a copy lives longer, which `memory` shows. Requires RESHARDS_EXPLICIT. One walk.
  */
 #include "passes/pass.h"
 #include "passes/uses.h"
@@ -25,7 +25,8 @@ static void move_after(sc_module *m, uint32_t *position, sc_op_id op, sc_op_id a
     position[op] = position[after];
 }
 
-/* What the gather reads can stand anywhere before it: parameters as stored, and their casts. */
+/* What the gather reads can stand anywhere before it: parameters as stored, their casts, and what earlier collectives of its path bring of
+ * these. */
 static bool reads_parameters(const sc_module *m, sc_op_id id)
 {
     const sc_op *op = sc_op_at(m, id);
@@ -33,10 +34,26 @@ static bool reads_parameters(const sc_module *m, sc_op_id id)
         const sc_op *def = sc_op_at(m, sc_def(m, op->operands[i]));
         while ((sc_op_traits(def) & SC_CONVERTS) != 0)
             def = sc_op_at(m, sc_def(m, def->operands[0]));
-        if ((sc_op_traits(def) & SC_STATE_READ) == 0)
+        bool goes_on = (sc_op_traits(def) & SC_COLLECTIVE) != 0 && sc_op_attr(def, SC_ATTR_unit) != NULL;
+        if (goes_on ? !reads_parameters(m, sc_def(m, def->first_result)) : (sc_op_traits(def) & SC_STATE_READ) == 0)
             return false;
     }
     return true;
+}
+
+/* Collectives of units whose results the next ones of their paths take. */
+static bool *find_inner(const sc_module *m)
+{
+    bool *inner = sc_arena_array(&m->context->arena, m->ops.count, sizeof *inner);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op (m, f, op) {
+            const sc_op *o = sc_op_at(m, op);
+            bool of_unit = (sc_op_traits(o) & SC_COLLECTIVE) != 0 && sc_op_attr(o, SC_ATTR_unit) != NULL;
+            for (uint32_t i = 0; of_unit && i < o->operand_count; i++)
+                inner[sc_def(m, o->operands[i])] = true;
+        }
+    }
+    return inner;
 }
 
 bool sc_run_prefetch(sc_module *m, sc_pass_env *env)
@@ -44,12 +61,13 @@ bool sc_run_prefetch(sc_module *m, sc_pass_env *env)
     if (env->prefetch == 0)
         return true;
     uint32_t *position = sc_number_ops(m);
+    const bool *inner = find_inner(m);
     SC_VEC(sc_op_id) gathers = {0};
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         gathers.count = 0;
         sc_for_each_op (m, f, op) {
             const sc_op *o = sc_op_at(m, op);
-            if (o->kind == SC_OP_all_gather && sc_op_attr(o, SC_ATTR_unit) != NULL && reads_parameters(m, op))
+            if (o->kind == SC_OP_all_gather && sc_op_attr(o, SC_ATTR_unit) != NULL && !inner[op] && reads_parameters(m, op))
                 *sc_vec_push(&m->context->arena, &gathers) = op;
         }
         for (uint32_t i = gathers.count; i-- > env->prefetch;) /* from the last, so that those before still stand where they stood */

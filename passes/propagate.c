@@ -292,61 +292,6 @@ static void lock_choices(sc_propagation *p, sc_func_id func)
     }
 }
 
-/* The longest list that both begin with. */
-static void keep_common_prefix(sc_atom_list *list, const sc_atom_list *other)
-{
-    uint32_t common = 0;
-    while (common < list->count && common < other->count && list->atoms[common] == other->atoms[common])
-        common++;
-    list->count = (uint8_t)common;
-}
-
-/* An input is split as far as all its readers want it so: then none has to gather it. */
-static void place_input(sc_propagation *p, sc_value input)
-{
-    if (p->user_begin[input] == p->user_begin[input + 1])
-        return;
-    sc_placement wanted = p->placing->at[input];
-    const uint32_t rank = sc_type_of(p->m, input)->rank;
-    for (uint32_t u = p->user_begin[input]; u < p->user_begin[input + 1]; u++) {
-        const sc_op *op = sc_op_at(p->m, p->users[u]);
-        if (p->stage_of[p->users[u]] != p->stage)
-            continue;
-        sc_factors factors;
-        sc_assignment assignment;
-        sc_op_factors(p->m, op, &factors);
-        if (factors.count == 0)
-            return;
-        sc_assign(&p->assigner, p->users[u], &factors, &assignment);
-        op = sc_op_at(p->m, p->users[u]);
-        for (uint32_t o = 0; o < op->operand_count; o++) {
-            if (op->operands[o] != input)
-                continue;
-            sc_placement needed = sc_assigned_operand(p->m, &factors, &assignment, op, o);
-            for (uint32_t d = 0; d < rank; d++) {
-                sc_atom_list mine = sc_placement_dim(&wanted, d), theirs = sc_placement_dim(&needed, d);
-                if (u == p->user_begin[input] && o == 0 && mine.count == 0)
-                    mine = theirs;
-                else
-                    keep_common_prefix(&mine, &theirs);
-                sc_placement_set_dim(&wanted, d, &mine);
-            }
-        }
-    }
-    sc_placement *at = &p->placing->at[input];
-    for (uint32_t d = 0; d < rank; d++) {
-        const sc_atom_list list = sc_placement_dim(&wanted, d);
-        for (uint32_t i = sc_placement_dim(at, d).count; i < list.count; i++) {
-            if (at->on[list.atoms[i]] != SC_ON_NOTHING || (p->placing->closed[input] >> list.atoms[i] & 1) != 0)
-                break;
-            sc_placement_append(at, d, list.atoms[i]);
-            sc_op_id reader = p->users[p->user_begin[input]];
-            *sc_cause_of(p->placing, input, list.atoms[i]) =
-                (sc_cause){p->placing->lock_rules[(size_t)reader * p->placing->atom_count + list.atoms[i]], reader, SC_NONE};
-        }
-    }
-}
-
 /* The stored parameter's splits continue through its cast, up to the uses. */
 static void carry_storage(sc_propagation *p, sc_func_id func)
 {
@@ -462,10 +407,7 @@ bool sc_run_propagate(sc_module *m, sc_pass_env *env)
     if (!sc_lay_weak_seeds(&p, seeds))
         return false;
     run_to_fixpoint(&p);
-    for (sc_value v = 0; v < p.placing->value_count; v++) {
-        if (p.is_input[v])
-            place_input(&p, v);
-    }
+    sc_place_inputs(&p);
     if (env->step != NULL) {
         sc_place_backward(&p, env->step);
         begin_stage(&p, SC_STAGE_BACKWARD);

@@ -44,6 +44,9 @@ void sc_lock_atom(sc_propagation *p, sc_op_id op, uint32_t atom, sc_dim dim, uin
 /* An op that uses a part of an axis leaves the rest of it alone. */
 void sc_lock_out_rest(sc_propagation *p, sc_op_id op);
 
+/* place_inputs.c: every entry input is split as far as all its readers want it so. */
+void sc_place_inputs(sc_propagation *p);
+
 /* place_step.c: what a train step adds. Before storage is laid: cotangents and recomputed values stand where their primals do, gradients
  * and optimizer state as the parameter is used. After: where the plan says nothing of them, gradients are stored like their parameter,
  * optimizer state like its gradient. */

@@ -11,6 +11,7 @@
 
 #include "passes/reason.h"
 #include "passes/sinking.h"
+#include "passes/uses.h"
 
 void sc_sink_find_readers(sc_sinking *s)
 {
@@ -34,6 +35,72 @@ void sc_sink_find_readers(sc_sinking *s)
     }
 }
 
+/* What was widened to a value of another dtype; SC_NONE: nothing was. */
+static sc_value widened_from(const sc_module *m, sc_value value, sc_dtype narrow)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    bool is_cast = (sc_op_traits(op) & SC_CONVERTS) != 0;
+    return is_cast && sc_type_of(m, op->operands[0])->dtype == narrow ? op->operands[0] : SC_NONE;
+}
+
+/* A sum of two values that are widened for it and that is rounded back: the sum of the two, which is rounded once all the same. SC_NONE:
+ * it is no such sum, or nothing of it was pending. */
+static sc_value narrow_sum(sc_module *m, sc_op_id cast, const uint32_t *uses)
+{
+    const sc_op *op = sc_op_at(m, cast);
+    if ((sc_op_traits(op) & SC_CONVERTS) == 0 || sc_op_attr(op, SC_ATTR_gradient) != NULL)
+        return SC_NONE;
+    sc_dtype narrow = sc_type_of(m, op->first_result)->dtype, wide = sc_type_of(m, op->operands[0])->dtype;
+    sc_op_id added = sc_def(m, op->operands[0]);
+    const sc_op *sum = sc_op_at(m, added);
+    const uint32_t wanted = SC_LINEAR | SC_ELEMENTWISE;
+    if (!sc_dtype_widens(narrow, wide) || (sc_op_traits(sum) & wanted) != wanted || sum->operand_count != 2 || uses[op->operands[0]] != 1)
+        return SC_NONE;
+    sc_value terms[2];
+    bool was_pending = false;
+    for (uint32_t i = 0; i < 2; i++) {
+        terms[i] = widened_from(m, sum->operands[i], narrow);
+        if (terms[i] == SC_NONE)
+            return SC_NONE;
+        const sc_op *maker = sc_op_at(m, sc_def(m, terms[i]));
+        was_pending = was_pending || (maker->kind == SC_OP_reshard &&
+                                      sc_placement_partial(&sc_type_of(m, maker->operands[0])->placement, SC_PARTIAL_SUM) != 0);
+    }
+    if (!was_pending)
+        return SC_NONE;
+    const sc_op like = *sum;
+    sc_value result = op->first_result;
+    sc_type type = m->values.data[result].type;
+    sc_op_id made = sc_op_new(m, like.func, m->ops.data[added].next, (sc_op_kind)like.kind, terms, 2, like.attrs, like.attr_count, &type,
+                              1, added);
+    m->values.data[sc_result(m, made, 0)].path = m->values.data[result].path;
+    m->values.data[result].path = 0;
+    return sc_result(m, made, 0);
+}
+
+void sc_sink_narrow_sums(sc_module *m)
+{
+    uint32_t count, *uses = sc_count_uses(m);
+    sc_value *map = sc_new_value_map(m, &count);
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op (m, f, op) {
+            sc_value made = narrow_sum(m, op, uses);
+            if (made == SC_NONE)
+                continue;
+            map[sc_result(m, op, 0)] = made;
+            sc_op_id sum = sc_def(m, sc_op_at(m, op)->operands[0]);
+            for (uint32_t i = 0; i < 2; i++) { /* the casts, so that nobody seems to read them */
+                sc_value wide = sc_op_at(m, sum)->operands[i];
+                if (uses[wide] == 1)
+                    sc_op_unlink(m, sc_def(m, wide));
+            }
+            sc_op_unlink(m, sum);
+            sc_op_unlink(m, op);
+        }
+        sc_func_replace_uses(m, f, map, count);
+    }
+}
+
 /* A pending value that is reduced wherever it is read: a further axis is one more of the same call. */
 static bool is_reduced_next(const sc_sinking *s, sc_value value)
 {
@@ -44,8 +111,7 @@ static bool is_reduced_next(const sc_sinking *s, sc_value value)
     return all;
 }
 
-/* A placement without what these atoms split; they are pending sums, or nothing. */
-static sc_placement without(const sc_type_info *type, sc_atom_set atoms, bool are_pending)
+sc_placement sc_sink_without(const sc_type_info *type, sc_atom_set atoms, bool are_pending)
 {
     sc_placement at = type->placement;
     for (uint32_t d = 0; d < type->rank; d++) {
@@ -93,7 +159,7 @@ static sc_value find_whole(const sc_sinking *s, sc_value value, sc_type type)
 static bool passes_sums(const sc_op *op)
 {
     uint32_t traits = sc_op_traits(op);
-    return ((traits & SC_LINEAR) != 0 && op->operand_count == 1) || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
+    return (traits & SC_LINEAR) != 0 || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
 }
 
 /* A value that may come to be pending with the sum that is passed on, a few ops behind it. */
@@ -126,7 +192,7 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
             return false;
         if (scattered != 0 && !has_dims_of(sc_type_of(m, value), type))
             return false;
-        const sc_placement whole = without(type, scattered, false);
+        const sc_placement whole = sc_sink_without(type, scattered, false);
         sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
         if (find_whole(s, other, wanted) != SC_NONE)
             continue;
@@ -134,7 +200,7 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
         sc_cost_add(cost, &moves);
     }
     const sc_type_info *result = sc_type_of(m, op->first_result);
-    const sc_placement pending = without(result, atoms, true);
+    const sc_placement pending = sc_sink_without(result, atoms, true);
     if (sc_placement_equal(&pending, &result->placement))
         return true;
     sc_atom_set already = sc_placement_partial(&result->placement, 0);
@@ -154,7 +220,7 @@ static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_atom_set atoms)
 {
     const sc_module *m = s->m;
     const sc_type_info *type = sc_type_of(m, value);
-    const sc_placement pending = without(type, atoms, true);
+    const sc_placement pending = sc_sink_without(type, atoms, true);
     if (sc_placement_equal(&pending, &type->placement))
         return (sc_cost){0};
     sc_cost total = {0};
@@ -207,8 +273,9 @@ static sc_value move_after(sc_sinking *s, sc_value value, sc_type type, const sc
     return sc_result(m, op, 0);
 }
 
-/* The other operands of a reader whole over what the value that it takes as it is was scattered over. */
-static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_set scattered)
+/* The other operands of a reader whole over what the value that it takes as it is was scattered over; those that are added to it terms of
+ * the sum. */
+static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_set scattered, sc_atom_set atoms)
 {
     sc_module *m = s->m;
     for (uint32_t i = 0; i < m->ops.data[reader].operand_count; i++) {
@@ -216,7 +283,7 @@ static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_se
         if (other == raw)
             continue;
         const sc_type_info type = *sc_type_of(m, as_read(s, other));
-        const sc_placement whole = without(&type, scattered, false);
+        const sc_placement whole = sc_sink_without(&type, scattered, false);
         sc_type wanted = sc_type_with_placement(m, m->values.data[as_read(s, other)].type, &whole);
         sc_value there = find_whole(s, other, wanted);
         if (there == SC_NONE) {
@@ -226,6 +293,8 @@ static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_se
             s->uses[other] += other < s->count;
         } else if (there < s->count)
             s->uses[there] += there != other;
+        bool is_term = (sc_op_traits(sc_op_at(m, reader)) & SC_LINEAR) != 0; /* a bias counts once */
+        there = is_term ? sc_sink_spread(s, reader, there, atoms) : there;
         m->ops.data[reader].operands[i] = there;
     }
 }
@@ -237,14 +306,14 @@ static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id lik
     for (uint32_t i = s->first[value]; i < s->first[value + 1]; i++) {
         sc_op_id reader = s->readers[i];
         sc_value result = m->ops.data[reader].first_result;
-        const sc_placement at = without(sc_type_of(m, result), atoms, true);
+        const sc_placement at = sc_sink_without(sc_type_of(m, result), atoms, true);
         bool further;
         cost_below(s, result, atoms, depth - 1, &further);
         for (uint32_t o = 0; o < m->ops.data[reader].operand_count; o++) {
             if (m->ops.data[reader].operands[o] == value)
                 m->ops.data[reader].operands[o] = raw;
         }
-        bring_whole(s, reader, raw, scattered);
+        bring_whole(s, reader, raw, scattered, atoms);
         bool is_pending = sc_placement_partial(&sc_type_of(m, result)->placement, 0) != 0;
         if (further)
             pass_on_to(s, result, result, like, atoms, depth - 1);
@@ -268,7 +337,7 @@ void sc_sink_below(sc_sinking *s, sc_op_id op)
     sc_value raw = m->ops.data[op].operands[0], value = sc_result(m, op, 0);
     const sc_placement from = sc_type_of(m, raw)->placement;
     sc_atom_set atoms = sc_placement_partial(&from, SC_PARTIAL_SUM);
-    const sc_placement pending = without(sc_type_of(m, value), atoms, true);
+    const sc_placement pending = sc_sink_without(sc_type_of(m, value), atoms, true);
     bool pass_on;
     if (atoms == 0 || !sc_placement_equal(&pending, &from) || value >= s->count || s->uses[value] == 0 ||
         sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL || (raw < s->count && (s->pinned[raw] & atoms) != 0))

@@ -37,27 +37,37 @@ static sc_op_id sole_maker(const sc_sinking *s, sc_value value)
     }
 }
 
-/* The reshard of a pending sum behind an operand; SC_NONE if it is none. */
-static sc_op_id pending_behind(const sc_sinking *s, sc_value value)
+/* The reshard of a pending sum that an op is; SC_NONE if it is none. */
+static sc_op_id as_pending(const sc_sinking *s, sc_op_id op)
 {
-    sc_op_id op = sole_maker(s, value);
     if (op == SC_NONE || sc_op_at(s->m, op)->kind != SC_OP_reshard)
         return SC_NONE;
     const sc_type_info *raw = sc_type_of(s->m, sc_op_at(s->m, op)->operands[0]);
     return sc_placement_partial(&raw->placement, SC_PARTIAL_SUM) != 0 ? op : SC_NONE;
 }
 
+/* The reshard of a pending sum behind an operand; SC_NONE if it is none. */
+static sc_op_id pending_behind(const sc_sinking *s, sc_value value)
+{
+    return as_pending(s, sole_maker(s, value));
+}
+
+/* Likewise of a term of a sum, which may have been widened since: what is pending travels in the dtype that it was made in. */
+static sc_op_id pending_term(const sc_sinking *s, sc_value value)
+{
+    sc_op_id op = sole_maker(s, value);
+    if (op != SC_NONE && (sc_op_traits(sc_op_at(s->m, op)) & SC_CONVERTS) != 0) {
+        sc_value narrow = sc_op_at(s->m, op)->operands[0];
+        if (!sc_dtype_widens(sc_type_of(s->m, narrow)->dtype, sc_type_of(s->m, value)->dtype))
+            return SC_NONE;
+        op = sole_maker(s, narrow);
+    }
+    return as_pending(s, op);
+}
+
 static sc_value raw_of(const sc_sinking *s, sc_op_id reshard)
 {
     return sc_op_at(s->m, reshard)->operands[0];
-}
-
-/* Both are pending over the same atoms and go to the same place. */
-static bool are_siblings(const sc_sinking *s, sc_op_id a, sc_op_id b)
-{
-    const sc_module *m = s->m;
-    return a != SC_NONE && b != SC_NONE && a != b && m->values.data[raw_of(s, a)].type == m->values.data[raw_of(s, b)].type &&
-           m->values.data[sc_result(m, a, 0)].type == m->values.data[sc_result(m, b, 0)].type;
 }
 
 static sc_value reshard_like(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type)
@@ -67,13 +77,30 @@ static sc_value reshard_like(sc_sinking *s, sc_op_id before, sc_op_id like, sc_v
     return sc_result(s->m, op, 0);
 }
 
-void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw)
+/* A value in another dtype. */
+static sc_value converted(sc_sinking *s, sc_op_id before, sc_value value, sc_dtype dtype)
+{
+    sc_module *m = s->m;
+    if (sc_type_of(m, value)->dtype == dtype)
+        return value;
+    sc_op_id def = sc_def(m, value);
+    const sc_attr *phase = sc_op_attr(sc_op_at(m, def), SC_ATTR_phase);
+    sc_attr attr = phase != NULL ? *phase : (sc_attr){0};
+    sc_type type = sc_type_with_dtype(m, m->values.data[value].type, dtype);
+    return sc_result(m, sc_op_new(m, m->ops.data[def].func, before, SC_OP_cast, &value, 1, &attr, phase != NULL, &type, 1, def), 0);
+}
+
+/* The op itself makes `made`, pending as its operands are and perhaps narrower than what its readers read: a reshard like `like`. */
+static void reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, sc_type made)
 {
     sc_module *m = s->m;
     sc_value value = sc_result(m, op, 0);
     sc_type belongs = m->values.data[value].type;
-    m->values.data[value].type = sc_type_with_placement(m, belongs, raw);
-    sc_value moved = reshard_like(s, m->ops.data[op].next, like, value, belongs);
+    sc_dtype travels = m->types.data[made].dtype;
+    m->values.data[value].type = made;
+    sc_op_id next = m->ops.data[op].next;
+    sc_value moved = reshard_like(s, next, like, value, sc_type_with_dtype(m, belongs, travels));
+    moved = converted(s, next, moved, m->types.data[belongs].dtype);
     m->values.data[moved].path = m->values.data[value].path;
     m->values.data[value].path = 0;
     if (value < s->count) {
@@ -83,19 +110,9 @@ void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_pl
     }
 }
 
-/* a + b, both pending. */
-static bool add_siblings(sc_sinking *s, sc_op_id op)
+void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw)
 {
-    sc_module *m = s->m;
-    const sc_value *operands = m->ops.data[op].operands;
-    sc_op_id a = pending_behind(s, operands[0]), b = pending_behind(s, operands[1]);
-    if (!are_siblings(s, a, b))
-        return false;
-    m->ops.data[op].operands[0] = raw_of(s, a);
-    m->ops.data[op].operands[1] = raw_of(s, b);
-    const sc_placement raw = sc_type_of(m, raw_of(s, a))->placement;
-    sc_sink_reduce_after(s, op, a, &raw);
-    return true;
+    reduce_after(s, op, like, sc_type_with_placement(s->m, s->m->values.data[sc_result(s->m, op, 0)].type, raw));
 }
 
 /* Both are pending over the same atoms, perhaps over others, too, and go to the same place (one is scattered over tp, say): where they
@@ -119,10 +136,75 @@ static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there
     return common != 0;
 }
 
+sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
+{
+    sc_module *m = s->m;
+    uint8_t atoms[SC_MAX_ATOMS];
+    uint32_t count = 0;
+    sc_placement at = sc_type_of(m, value)->placement;
+    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+        if ((more >> a & 1) == 0)
+            continue;
+        atoms[count++] = (uint8_t)a;
+        at.on[a] = SC_PARTIAL_SUM;
+    }
+    if (count == 0)
+        return value;
+    sc_attr over = sc_attr_atoms(m, SC_ATTR_over, atoms, count);
+    sc_type type = sc_type_with_placement(m, m->values.data[value].type, &at);
+    return sc_result(m, sc_op_new(m, m->ops.data[before].func, before, SC_OP_once, &value, 1, &over, 1, &type, 1, before), 0);
+}
+
+/* `b`, pending over some of the atoms that `a` is (keys' cotangents beside queries'), elsewhere stands alike and goes to the same place. */
+static bool includes(const sc_sinking *s, sc_op_id a, sc_op_id b)
+{
+    sc_module *m = s->m;
+    if (a == SC_NONE || b == SC_NONE || a == b || m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
+        return false;
+    const sc_type_info *wide = sc_type_of(m, raw_of(s, a));
+    sc_placement at = sc_type_of(m, raw_of(s, b))->placement;
+    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+        if (at.on[i] == SC_ON_NOTHING && wide->placement.on[i] == SC_PARTIAL_SUM)
+            at.on[i] = SC_PARTIAL_SUM;
+    }
+    return sc_placement_equal(&at, &wide->placement);
+}
+
+/* Where two terms can be added before they are reduced. */
+static bool find_meeting(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
+{
+    const sc_module *m = s->m;
+    if (!includes(s, a, b) && !includes(s, b, a))
+        return can_meet(s, a, b, there);
+    *there = m->values.data[raw_of(s, includes(s, a, b) ? a : b)].type;
+    return true;
+}
+
+/* A term where it is added: as it is, pending over more atoms, or as far as it can go on its own. */
 static sc_value bring(sc_sinking *s, sc_op_id before, sc_op_id pending, sc_type there)
 {
+    const sc_module *m = s->m;
     sc_value raw = raw_of(s, pending);
-    return s->m->values.data[raw].type == there ? raw : reshard_like(s, before, pending, raw, there);
+    sc_atom_set more = sc_placement_partial(&m->types.data[there].placement, SC_PARTIAL_SUM) &
+                       ~sc_placement_partial(&sc_type_of(m, raw)->placement, SC_PARTIAL_SUM);
+    if (more != 0)
+        return sc_sink_spread(s, before, raw, more);
+    return m->values.data[raw].type == there ? raw : reshard_like(s, before, pending, raw, there);
+}
+
+/* a + b, both pending: alike, one over more atoms than the other, or over some atoms alike, where each goes as far as it can on its own. */
+static bool add_siblings(sc_sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    sc_type there;
+    sc_op_id a = pending_term(s, m->ops.data[op].operands[0]), b = pending_term(s, m->ops.data[op].operands[1]);
+    if (!find_meeting(s, a, b, &there))
+        return false;
+    sc_value terms[] = {bring(s, op, a, there), bring(s, op, b, there)};
+    m->ops.data[op].operands[0] = terms[0];
+    m->ops.data[op].operands[1] = terms[1];
+    reduce_after(s, op, includes(s, a, b) ? a : b, there);
+    return true;
 }
 
 /* The terms of a sum that is added up in several steps, each read by the next alone. */
@@ -144,7 +226,7 @@ static void find_terms(const sc_sinking *s, sc_op_id sum, sc_value value, uint32
         return;
     }
     out->list[out->count] = value;
-    out->pending[out->count++] = pending_behind(s, value);
+    out->pending[out->count++] = pending_term(s, value);
 }
 
 static sc_value add_before(sc_sinking *s, sc_op_id sum, sc_value a, sc_value b)
@@ -158,28 +240,43 @@ static sc_value add_before(sc_sinking *s, sc_op_id sum, sc_value a, sc_value b)
     return sc_result(m, op, 0);
 }
 
-/* Of the terms, those that go with the first of two that can be reduced together; where they do, as `there`. */
-static uint32_t choose_together(const sc_sinking *s, const term_list *all, sc_type belongs, bool *is_chosen, sc_type *there)
+/* A reshard that ends where the sum belongs, in whatever dtype. */
+static bool ends_at(const sc_sinking *s, sc_op_id reshard, sc_type belongs)
+{
+    sc_type type = s->m->values.data[sc_result(s->m, reshard, 0)].type;
+    return sc_type_with_dtype(s->m, type, s->m->types.data[belongs].dtype) == belongs;
+}
+
+/* Of the terms, the most that are pending alike, or over fewer atoms than one of them, `like`; else two that can meet. Where they
+ * do, as `there`. */
+static bool choose_together(const sc_sinking *s, const term_list *all, sc_type belongs, bool *is_chosen, uint32_t *like, sc_type *there)
 {
     const sc_module *m = s->m;
+    uint32_t widest = 0, most = 1;
     for (uint32_t i = 0; i < all->count; i++) {
-        sc_op_id a = all->pending[i];
-        uint32_t count = 0;
-        if (a == SC_NONE || m->values.data[sc_result(m, a, 0)].type != belongs)
-            continue;
-        *there = m->values.data[raw_of(s, a)].type;
-        for (uint32_t j = 0; j < all->count; j++) {
-            is_chosen[j] = j == i || are_siblings(s, a, all->pending[j]);
-            count += is_chosen[j];
-        }
-        for (uint32_t j = i + 1; j < all->count && count == 1; j++) {
-            is_chosen[j] = can_meet(s, a, all->pending[j], there);
-            count += is_chosen[j];
-        }
-        if (count > 1)
-            return count;
+        uint32_t count = 1;
+        for (uint32_t j = 0; j < all->count && all->pending[i] != SC_NONE && ends_at(s, all->pending[i], belongs); j++)
+            count += includes(s, all->pending[i], all->pending[j]);
+        widest = count > most ? i : widest;
+        most = count > most ? count : most;
     }
-    return 0;
+    for (uint32_t j = 0; j < all->count && most > 1; j++)
+        is_chosen[j] = j == widest || includes(s, all->pending[widest], all->pending[j]);
+    if (most > 1) {
+        *there = m->values.data[raw_of(s, all->pending[widest])].type;
+        *like = widest;
+        return true;
+    }
+    for (uint32_t i = 0; i < all->count; i++) {
+        for (uint32_t j = i + 1; j < all->count && all->pending[i] != SC_NONE && ends_at(s, all->pending[i], belongs); j++) {
+            if (!can_meet(s, all->pending[i], all->pending[j], there))
+                continue;
+            is_chosen[i] = is_chosen[j] = true;
+            *like = i;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* (x + a) + b, and longer, with a and b pending: x + (a + b). */
@@ -188,48 +285,30 @@ static bool add_across(sc_sinking *s, sc_op_id op)
     sc_module *m = s->m;
     const sc_type belongs = m->values.data[sc_result(m, op, 0)].type;
     term_list all = {0};
-    bool is_chosen[MAX_TERMS];
+    bool is_chosen[MAX_TERMS] = {false};
     sc_type there;
     find_terms(s, op, m->ops.data[op].operands[0], SC_MAX_SINK, &all);
     find_terms(s, op, m->ops.data[op].operands[1], SC_MAX_SINK, &all);
-    uint32_t first = 0, like = MAX_TERMS, count = all.count < 3 ? 0 : choose_together(s, &all, belongs, is_chosen, &there);
-    while (count > 0 && first < all.count && (is_chosen[first] || m->values.data[all.list[first]].type != belongs))
-        first++;
-    if (count == 0 || first == all.count)
+    uint32_t first = 0, like;
+    if (all.count < 3 || !choose_together(s, &all, belongs, is_chosen, &like, &there))
         return false;
-    sc_value rest = all.list[first], together = 0;
+    while (first < all.count && (is_chosen[first] || m->values.data[all.list[first]].type != belongs))
+        first++;
+    if (first == all.count)
+        return false;
+    sc_value rest = all.list[first], together = SC_NONE;
     for (uint32_t i = 0; i < all.count; i++) {
         if (is_chosen[i]) {
             sc_value term = bring(s, op, all.pending[i], there);
-            together = like == MAX_TERMS ? term : add_before(s, op, together, term);
-            like = like == MAX_TERMS ? i : like;
+            together = together == SC_NONE ? term : add_before(s, op, together, term);
         } else if (i != first) {
             rest = add_before(s, op, rest, all.list[i]);
         }
     }
+    together = reshard_like(s, op, all.pending[like], together, sc_type_with_dtype(m, belongs, m->types.data[there].dtype));
     m->ops.data[op].operands[0] = rest;
-    m->ops.data[op].operands[1] = reshard_like(s, op, all.pending[like], together, belongs);
+    m->ops.data[op].operands[1] = converted(s, op, together, m->types.data[belongs].dtype);
     return true;
-}
-
-/* A value as a pending sum over more atoms. */
-static sc_value spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
-{
-    sc_module *m = s->m;
-    uint8_t atoms[SC_MAX_ATOMS];
-    uint32_t count = 0;
-    sc_placement at = sc_type_of(m, value)->placement;
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
-        if ((more >> a & 1) == 0)
-            continue;
-        atoms[count++] = (uint8_t)a;
-        at.on[a] = SC_PARTIAL_SUM;
-    }
-    if (count == 0)
-        return value;
-    sc_attr over = sc_attr_atoms(m, SC_ATTR_over, atoms, count);
-    sc_type type = sc_type_with_placement(m, m->values.data[value].type, &at);
-    return sc_result(m, sc_op_new(m, m->ops.data[before].func, before, SC_OP_once, &value, 1, &over, 1, &type, 1, before), 0);
 }
 
 /* a + b, scalars, pending over different axes: one reduction over all of them, however many terms there are. */
@@ -251,55 +330,11 @@ static bool add_scalars(sc_sinking *s, sc_op_id op)
     if (pending[0] == SC_NONE && pending[1] == SC_NONE)
         return false;
     for (uint32_t i = 0; i < 2; i++) {
-        sc_value term = spread(s, op, terms[i], all & ~sets[i]);
+        sc_value term = sc_sink_spread(s, op, terms[i], all & ~sets[i]);
         m->ops.data[op].operands[i] = term;
     }
     const sc_placement raw = sc_type_of(m, m->ops.data[op].operands[0])->placement;
     sc_sink_reduce_after(s, op, pending[0] != SC_NONE ? pending[0] : pending[1], &raw);
-    return true;
-}
-
-/* a + b, one pending over some of the other's atoms (keys' cotangents beside queries'), both going to the same place: one reduction. */
-static bool add_included(sc_sinking *s, sc_op_id op)
-{
-    sc_module *m = s->m;
-    sc_op_id a = pending_behind(s, m->ops.data[op].operands[0]), b = pending_behind(s, m->ops.data[op].operands[1]);
-    if (a == SC_NONE || b == SC_NONE || a == b || m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
-        return false;
-    sc_placement x = sc_type_of(m, raw_of(s, a))->placement, y = sc_type_of(m, raw_of(s, b))->placement;
-    sc_atom_set of_x = sc_placement_partial(&x, SC_PARTIAL_SUM), of_y = sc_placement_partial(&y, SC_PARTIAL_SUM);
-    bool x_is_more = (of_x & of_y) == of_y;
-    const sc_placement *more = x_is_more ? &x : &y;
-    sc_placement less = x_is_more ? y : x;
-    if (of_x == of_y || ((of_x & of_y) != of_x && !x_is_more))
-        return false;
-    for (uint32_t i = 0; i < m->mesh.atom_count; i++) { /* elsewhere they stand alike */
-        if (less.on[i] == SC_ON_NOTHING && sc_is_partial(more->on[i]))
-            less.on[i] = more->on[i];
-    }
-    if (!sc_placement_equal(&less, more))
-        return false;
-    sc_value term = spread(s, op, raw_of(s, x_is_more ? b : a), x_is_more ? of_x & ~of_y : of_y & ~of_x);
-    m->ops.data[op].operands[0] = x_is_more ? raw_of(s, a) : term;
-    m->ops.data[op].operands[1] = x_is_more ? term : raw_of(s, b);
-    const sc_placement raw = *more;
-    sc_sink_reduce_after(s, op, x_is_more ? a : b, &raw);
-    return true;
-}
-
-/* a + b, pending over some atoms alike and otherwise standing apart: each goes where both belong as far as it can on its own. */
-static bool add_apart(sc_sinking *s, sc_op_id op)
-{
-    sc_module *m = s->m;
-    sc_type there;
-    sc_op_id a = pending_behind(s, m->ops.data[op].operands[0]), b = pending_behind(s, m->ops.data[op].operands[1]);
-    if (!can_meet(s, a, b, &there))
-        return false;
-    sc_value terms[] = {bring(s, op, a, there), bring(s, op, b, there)};
-    m->ops.data[op].operands[0] = terms[0];
-    m->ops.data[op].operands[1] = terms[1];
-    const sc_placement raw = m->types.data[there].placement;
-    sc_sink_reduce_after(s, op, a, &raw);
     return true;
 }
 
@@ -328,6 +363,38 @@ static bool shrink_first(sc_sinking *s, sc_op_id op)
     return true;
 }
 
+/* Whether the one reader of a value, views of it looked through, adds something to it. */
+static bool is_added(const sc_sinking *s, sc_value value)
+{
+    const sc_module *m = s->m;
+    while (value < s->count && s->uses[value] == 1 && s->first[value + 1] - s->first[value] == 1) {
+        const sc_op *reader = sc_op_at(m, s->readers[s->first[value]]);
+        if ((sc_op_traits(reader) & SC_VIEW) == 0 || sc_op_attr(reader, SC_ATTR_gradient) != NULL)
+            return (sc_op_traits(reader) & (SC_LINEAR | SC_COMMUTES)) == (SC_LINEAR | SC_COMMUTES);
+        value = reader->first_result;
+    }
+    return false;
+}
+
+/* A view with dims of its own (a rename) of a sum that is added to others: reduce that, so that it meets its siblings. */
+static bool view_first(sc_sinking *s, sc_op_id op)
+{
+    sc_module *m = s->m;
+    sc_op_id pending = pending_behind(s, m->ops.data[op].operands[0]);
+    if (pending == SC_NONE || (sc_op_traits(sc_op_at(m, op)) & SC_VIEW) == 0 || sc_op_attr(sc_op_at(m, op), SC_ATTR_gradient) != NULL ||
+        !is_added(s, sc_result(m, op, 0)))
+        return false;
+    const sc_type_info before = *sc_type_of(m, raw_of(s, pending));
+    sc_atom_set atoms = sc_placement_partial(&before.placement, SC_PARTIAL_SUM);
+    const sc_placement elsewhere = sc_sink_without(sc_type_of(m, sc_result(m, pending, 0)), atoms, true);
+    if (!sc_placement_equal(&elsewhere, &before.placement))
+        return false;
+    const sc_placement raw = sc_sink_without(sc_type_of(m, sc_result(m, op, 0)), atoms, true);
+    m->ops.data[op].operands[0] = raw_of(s, pending);
+    sc_sink_reduce_after(s, op, pending, &raw);
+    return true;
+}
+
 static void visit(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
@@ -341,10 +408,10 @@ static void visit(sc_sinking *s, sc_op_id op)
         sc_sink_below(s, op);
     if ((traits & SC_LINEAR) == 0)
         return;
-    if (m->ops.data[op].operand_count == 1)
-        shrink_first(s, op);
-    else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 && !add_siblings(s, op) && !add_scalars(s, op) &&
-             !add_included(s, op) && !add_apart(s, op))
+    if (m->ops.data[op].operand_count == 1) {
+        if (!shrink_first(s, op))
+            view_first(s, op);
+    } else if (m->ops.data[op].operand_count == 2 && (traits & SC_COMMUTES) != 0 && !add_scalars(s, op) && !add_siblings(s, op))
         add_across(s, op);
 }
 
@@ -352,6 +419,7 @@ bool sc_run_sink_reductions(sc_module *m, sc_pass_env *env)
 {
     if (env->planner == NULL)
         env->planner = sc_planner_new(m, env->seeds == NULL ? 0 : env->seeds->call_cost);
+    sc_sink_narrow_sums(m);
     sc_sinking s = {.m = m, .planner = env->planner, .placing = env->placing, .brought = env->brought, .uses = sc_count_uses(m)};
     s.inherited.arena = s.moved.arena = &m->context->arena;
     s.current = sc_new_value_map(m, &s.count);

@@ -27,6 +27,13 @@ typedef struct sc_sinking {
 /* The op itself becomes pending as `raw` says (its operands are); its readers read a reshard like `like` of its result. */
 void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw);
 
+/* A value as a pending sum over more atoms, for the op `before`. */
+sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more);
+/* A placement without what these atoms split; they are pending sums, or nothing. */
+sc_placement sc_sink_without(const sc_type_info *type, sc_atom_set atoms, bool are_pending);
+
+/* Sums of what was widened for them and that are rounded back are made in the narrower dtype, so that a pending sum may pass. */
+void sc_sink_narrow_sums(sc_module *m);
 /* Readers of every value, once, before anything moves. */
 void sc_sink_find_readers(sc_sinking *s);
 /* `op` is a reshard. If it reduces a pending sum, perhaps scattering it, for readers that would do with the sum as it is, and that is less

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "support/hash.h"
+#include "support/number.h"
 
 const char *const sc_comm_kind_names[SC_COMM_KINDS] = {"all_gather", "reduce_scatter", "all_reduce", "all_to_all", "permute",
                                                        "broadcast",  "send",           "recv",       "barrier"};
@@ -18,7 +19,7 @@ shardc_status sc_comm_fail(shardc_error *error, shardc_status status, const char
         va_list arguments;
         va_start(arguments, format);
         error->status = status;
-        vsnprintf(error->text, sizeof error->text, format, arguments);
+        sc_vsnprintf(error->text, sizeof error->text, format, arguments);
         va_end(arguments);
     }
     return status;
@@ -34,7 +35,7 @@ __attribute__((format(printf, 2, 3))) static void add(message *m, const char *fo
 {
     va_list arguments;
     va_start(arguments, format);
-    int written = vsnprintf(m->text + m->length, sizeof m->text - m->length, format, arguments);
+    int written = sc_vsnprintf(m->text + m->length, sizeof m->text - m->length, format, arguments);
     va_end(arguments);
     size_t room = sizeof m->text - m->length - 1;
     m->length += written < 0 ? 0 : (size_t)written < room ? (size_t)written : room;

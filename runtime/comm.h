@@ -25,7 +25,9 @@
  * nobody else writes to a source or touches a destination.
  *
  * Errors. Members that disagree about a call (kind, reduce, dtypes, counts, peers) all get SHARDC_ERROR_COMM, saying who called what. After
- * `deadline_ms` in a wait it is SHARDC_ERROR_TIMEOUT, naming the call and the ranks that did not make it. A member that closed its sc_comm
+ * `deadline_ms` in a wait it is SHARDC_ERROR_TIMEOUT, naming the call and the ranks that did not make it; so it is, with or without a
+ * deadline, when nothing was heard of a process for `silence_ms`: every rank says all the time that it lives, and a call takes as long as
+ * all of them do. A member that closed its sc_comm
  * instead of calling: SHARDC_ERROR_COMM. Each of these, and sc_comm_abort, ends the world: every call of every rank then fails with that
  * error, at once, also in the middle of a wait (of two ranks of an MPI job that fail at once, each may report its own). What is wrong with
  * one rank's arguments alone is SHARDC_ERROR_ARGUMENT of that start and ends nothing (the caller aborts if it cannot go on). Of a call that
@@ -72,7 +74,10 @@ typedef struct sc_comm_request sc_comm_request; /* a call that has started */
 
 typedef struct sc_comm_options {
     uint32_t deadline_ms; /* of one wait; 0: none */
-    uint32_t join_ms;     /* TCP: until all ranks are there; 0: two minutes */
+    uint32_t join_ms;     /* TCP: until all ranks are there; 0: as SHARDC_JOIN_MS says, else two minutes */
+    uint32_t
+        silence_ms; /* processes: a rank of which nothing is heard for so long is lost; 0: as SHARDC_SILENCE_MS says, else five minutes */
+    const char *started_with; /* processes: lines of runtime/identity.h, which must be the same on all; NULL: none */
 } sc_comm_options;
 
 typedef struct sc_comm_part {
@@ -126,10 +131,12 @@ uint32_t sc_comm_group_size(const sc_comm_group *group);
  * will be, nothing is allocated (but by MPI). A request that has started must be waited for, in any order, whatever becomes of it. */
 shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_comm_request **out, shardc_error *error);
 /* Ends the request, which is then gone. It needs the other members to have started the call; under MPI, for what does not fit into a small
- * message, also to be in some wait or sc_comm_progress: nobody else moves their bytes. A deadline begins again there whenever something has moved. */
+ * message, also to be in some wait or sc_comm_progress: nobody else moves their bytes. A deadline begins again there whenever something has
+ * moved. */
 shardc_status sc_comm_wait(sc_comm_request *request, shardc_error *error);
 /* Goes on with what this rank has started, as far as that goes without waiting. Between threads there is nothing to do, since waits do all
- * of a call; a process moves bytes only in calls like this one, so who computes for long calls it now and then. What fails, a wait tells. */
+ * of a call; a process moves bytes only in calls like this one, so who computes for long calls it now and then. What fails, a wait tells.
+ */
 void sc_comm_progress(sc_comm *comm);
 /* Both. send and recv: each needs the other, so two ranks that first send to one another wait for ever; start one of them. */
 shardc_status sc_comm_run(sc_comm_group *group, const sc_comm_call *call, shardc_error *error);

@@ -8,7 +8,7 @@
 
 #include "runtime/comm.h"
 
-enum { SC_COMM_ABI = 3 /* of this header, between the runtime and shardc_mpi.so */, SC_COMM_SHOWN_PARTS = 3, SC_COMM_WHAT = 64 };
+enum { SC_COMM_ABI = 4 /* of this header, between the runtime and shardc_mpi.so */, SC_COMM_SHOWN_PARTS = 3, SC_COMM_WHAT = 64 };
 
 /* A call as the other members must see it: without pointers, so that it travels. */
 typedef struct sc_comm_summary {
@@ -73,6 +73,12 @@ struct sc_comm {
     pthread_mutex_t lock; /* of the two lists below */
     sc_comm_request *in_flight, *unused;
 };
+
+enum { SC_COMM_SILENCE_MS = 300000, SC_COMM_JOIN_MS = 120000 /* unless told otherwise */ };
+
+/* The options of a world of processes (NULL: all zero) with what the environment and the defaults say in place of zeros.
+ * SHARDC_ERROR_ARGUMENT names a variable that is no such number. */
+shardc_status sc_comm_settle_options(const sc_comm_options *options, sc_comm_options *out, shardc_error *error);
 
 /* A backend opens with this: makes the end of `rank`, and its world group, which needs `state`. NULL with `error` filled; then the
  * state is still the caller's. */

@@ -1,4 +1,5 @@
-/* Finds shardc_mpi.so. MPI is not linked: a program runs where there is none until it asks for it. */
+/* What worlds of processes have in common, and how shardc_mpi.so is found. MPI is not linked: a program runs where there is none until it
+ * asks for it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +7,8 @@
 #include <unistd.h>
 
 #include "runtime/comm_backend.h"
+#include "runtime/identity.h"
+#include "support/environment.h"
 
 enum { PATH_ROOM = 4096 };
 
@@ -47,9 +50,32 @@ static bool find_module(char *out, size_t size)
     return false;
 }
 
+static shardc_status settle(const char *name, uint32_t otherwise, uint32_t *value, shardc_error *error)
+{
+    char why[SC_ENVIRONMENT_WHY];
+    int64_t said = otherwise;
+    if (*value != 0)
+        return SHARDC_OK;
+    if (!sc_environment_i64(name, 1, INT32_MAX, &said, why))
+        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
+    *value = (uint32_t)said;
+    return SHARDC_OK;
+}
+
+shardc_status sc_comm_settle_options(const sc_comm_options *options, sc_comm_options *out, shardc_error *error)
+{
+    *out = options == NULL ? (sc_comm_options){.deadline_ms = 0} : *options;
+    shardc_status status = settle("SHARDC_SILENCE_MS", SC_COMM_SILENCE_MS, &out->silence_ms, error);
+    return status == SHARDC_OK ? settle("SHARDC_JOIN_MS", SC_COMM_JOIN_MS, &out->join_ms, error) : status;
+}
+
 shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, shardc_error *error)
 {
     char path[2 * PATH_ROOM];
+    sc_comm_options settled;
+    shardc_status status = sc_comm_settle_options(options, &settled, error);
+    if (status != SHARDC_OK)
+        return status;
     if (!find_module(path, sizeof path))
         return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE,
                             "ranks in several processes need %s, which stands neither beside the executable nor in lib/shardc or "
@@ -64,5 +90,14 @@ shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sh
     const sc_comm_module *module = dlsym(library, "shardc_mpi_module");
     if (module == NULL || module->abi != SC_COMM_ABI)
         return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s is of another version of shardc: build and install both together", path);
-    return module->open(options, out, error);
+    status = module->open(&settled, out, error);
+    if (status != SHARDC_OK || settled.started_with == NULL)
+        return status;
+    status = sc_identity_compare(*out, settled.started_with, error);
+    sc_comm_reset_counters(*out);
+    if (status != SHARDC_OK) {
+        sc_comm_close(*out);
+        *out = NULL;
+    }
+    return status;
 }

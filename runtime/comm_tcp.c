@@ -3,18 +3,21 @@
  * A start tells every other member of the call; bytes move once all have said so and agree (comm_tcp_move.c). A thread of the communicator
  * moves them and hears the others whatever the rank itself does; waits only sleep. It also sends a beat where nothing else was sent for a
  * while: a rank that computes for long is heard, one that is stopped is not, so that of a chain of ranks that wait for each other the right
- * one is named.
+ * one is named. A call takes as long as its members live; who was silent for long is lost. A rank that was stopped itself has heard nobody
+ * meanwhile, and holds that against nobody.
  *
  * A connection that closes without a BYE is a rank that died: that ends the world at once. Whoever finds a failure tells everybody; before
  * a failure counts, what has arrived is read, since calls that it completes came before it. */
 #include "runtime/comm_tcp.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +28,7 @@ enum {
     BEAT_A_RANK_MS = 2,  /* the beat of large worlds is slower */
     SILENT_BEATS = 5,    /* who was not heard for as many, or half the deadline, is silent */
     SURE_SILENCE = 2000, /* and after so many ms, too, nobody waits for the deadline */
+    PAUSE_MS = 1000,     /* a thread that did not run for as long beyond its beat was stopped */
     LEAVE_MS = 5000      /* how long closing waits for others to hear of it */
 };
 
@@ -143,7 +147,7 @@ static bool is_gone(const void *world, uint32_t rank)
 /* The rank that was not heard for the longest time, if that is `ms` or more; else the size of the world. */
 static uint32_t find_silent(const tcp_world *world, uint64_t ms, uint64_t *out_ms)
 {
-    uint64_t now = sc_tcp_now_ms(), most = 0;
+    uint64_t now = world->looked_ms, most = 0;
     uint32_t found = world->size;
     for (uint32_t r = 0; r < world->size; r++) {
         const tcp_peer *peer = &world->peers[r];
@@ -165,17 +169,20 @@ static bool fail_for_silence(tcp_world *world, uint64_t ms)
     if (rank == world->size)
         return false;
     failure.lost = (int32_t)rank;
-    sc_comm_fail(&failure.error, SHARDC_ERROR_TIMEOUT, "nothing was heard of it for %llu ms: it is stopped, or cut off",
-                 (unsigned long long)silent);
+    sc_comm_fail(&failure.error, SHARDC_ERROR_TIMEOUT, "nothing was heard of it (%s) for %llu ms: it is stopped, or cut off",
+                 world->peers[rank].host, (unsigned long long)silent);
     sc_tcp_find_failure(world, &failure);
     fail_world(world);
     return true;
 }
 
+/* How long a rank may be silent, also for who has a deadline (0: none). */
 static uint64_t silence_of(const tcp_world *world, uint32_t deadline)
 {
-    uint64_t least = (uint64_t)world->beat_ms * SILENT_BEATS;
-    return deadline / 2 > least ? deadline / 2 : least;
+    uint64_t least = (uint64_t)world->beat_ms * SILENT_BEATS, silence = world->silence_ms;
+    if (deadline > 0 && deadline / 2 < silence)
+        silence = deadline / 2;
+    return silence > least ? silence : least;
 }
 
 /* The world is locked. The rank waits in vain: for `waited_ms`, or (0) perhaps for somebody who is gone. */
@@ -262,7 +269,7 @@ static shardc_status tcp_poll(sc_comm *comm, shardc_error *error)
     tcp_world *world = comm->state;
     uint32_t deadline = atomic_load(&comm->deadline_ms);
     pthread_mutex_lock(&world->lock);
-    if (!world->has_failed && deadline > 0)
+    if (!world->has_failed)
         fail_for_silence(world, silence_of(world, deadline));
     shardc_status status = world->has_failed ? give_failure(world, NULL, error) : SHARDC_OK;
     pthread_mutex_unlock(&world->lock);
@@ -279,6 +286,17 @@ static void send_beats(tcp_world *world)
         if (peer->socket >= 0 && peer->first == NULL && !peer->is_mute && now >= peer->told_ms + world->beat_ms)
             sc_tcp_send(world, r, &(tcp_header){.kind = TCP_BEAT}, NULL, NULL);
     }
+}
+
+/* What had arrived is read. Time in which this process did not run is nobody's silence. */
+static void note_look(tcp_world *world)
+{
+    uint64_t now = sc_tcp_now_ms(), pause = now - world->looked_ms;
+    for (uint32_t r = 0; pause > PAUSE_MS + world->beat_ms && r < world->size; r++) {
+        uint64_t heard = world->peers[r].heard_ms + pause;
+        world->peers[r].heard_ms = heard < now ? heard : now;
+    }
+    world->looked_ms = now;
 }
 
 static uint32_t fill_polls(const tcp_world *world)
@@ -314,6 +332,9 @@ static void *thread_main(void *user)
         for (uint32_t r = 0; r < world->size && world->is_failing; r++)
             sc_tcp_receive(world, r);
         fail_world(world);
+        note_look(world);
+        if (!world->has_failed)
+            fail_for_silence(world, silence_of(world, 0));
         send_beats(world);
     }
     pthread_mutex_unlock(&world->lock);
@@ -418,6 +439,15 @@ static bool init_condition(tcp_world *world)
     return world->has_changed;
 }
 
+static void name_host(tcp_peer *peer)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    snprintf(peer->host, sizeof peer->host, "?");
+    if (getpeername(peer->socket, (struct sockaddr *)&address, &length) == 0)
+        getnameinfo((const struct sockaddr *)&address, length, peer->host, sizeof peer->host, NULL, 0, NI_NUMERICHOST);
+}
+
 /* Takes the sockets, whatever becomes of it. */
 static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
 {
@@ -442,9 +472,11 @@ static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
     }
     for (uint32_t r = 0; world != NULL && world->peers != NULL && r < size; r++) {
         world->peers[r].socket = sockets[r];
-        world->peers[r].heard_ms = world->peers[r].told_ms = sc_tcp_now_ms();
+        world->peers[r].heard_ms = world->peers[r].told_ms = world->looked_ms = sc_tcp_now_ms();
         world->peers[r].buffer = sockets[r] >= 0 ? malloc(SC_TCP_BUFFER) : NULL;
         ok = ok && (sockets[r] < 0 || world->peers[r].buffer != NULL);
+        if (sockets[r] >= 0)
+            name_host(&world->peers[r]);
     }
     if (ok)
         return world;
@@ -459,6 +491,7 @@ static shardc_status open_world(const sc_launch *launch, const sc_comm_options *
     tcp_world *world = new_world(launch->rank, launch->size, sockets);
     if (world == NULL)
         return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
+    world->silence_ms = options->silence_ms;
     world->comm = sc_comm_new(&tcp_backend, launch->rank, launch->size, options, world, error);
     if (world->comm == NULL) {
         free_world(world);
@@ -476,16 +509,19 @@ static shardc_status open_world(const sc_launch *launch, const sc_comm_options *
 shardc_status sc_comm_open_tcp(const sc_launch *launch, const sc_comm_options *options, sc_comm **out, shardc_error *error)
 {
     sc_launch read;
-    shardc_status status = launch == NULL ? sc_launch_read(NULL, NULL, &read, error) : SHARDC_OK;
+    sc_comm_options settled;
+    shardc_status status = sc_comm_settle_options(options, &settled, error);
+    if (status == SHARDC_OK && launch == NULL)
+        status = sc_launch_read(NULL, NULL, &read, error);
     launch = launch == NULL ? &read : launch;
     if (status != SHARDC_OK)
         return status;
     int *sockets = calloc(launch->size, sizeof *sockets);
     if (sockets == NULL)
         return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
-    status = sc_rendezvous_meet(launch, options == NULL ? 0 : options->join_ms, sockets, error);
+    status = sc_rendezvous_meet(launch, settled.started_with, settled.join_ms, sockets, error);
     if (status == SHARDC_OK)
-        status = open_world(launch, options, sockets, out, error);
+        status = open_world(launch, &settled, sockets, out, error);
     free(sockets);
     return status;
 }

@@ -7,6 +7,7 @@
 
 enum {
     SC_TCP_MAGIC = 0x73686474,
+    SC_TCP_HOST = 48,        /* an address of IPv6 fits */
     SC_TCP_CHUNK = 1 << 20,  /* bytes of an array in a frame, at most */
     SC_TCP_BUFFER = 64 << 10 /* what is read at once, but for long arrays, which go where they belong */
 };
@@ -74,6 +75,7 @@ typedef struct tcp_peer {
     bool has_heard; /* this rank's BYE */
     bool is_mute;   /* nothing more can be sent */
     uint64_t heard_ms, told_ms;
+    char host[SC_TCP_HOST]; /* its address, for messages */
     tcp_item *first, *last;
     bool is_sending, is_void; /* in a frame; its payload is given up */
     tcp_header sending;
@@ -100,7 +102,8 @@ typedef struct tcp_world {
     pthread_t thread; /* moves bytes whatever the ranks' own threads do */
     bool has_thread, stops;
     int bell; /* an eventfd: the thread should look again */
-    uint32_t beat_ms;
+    uint32_t beat_ms, silence_ms;
+    uint64_t looked_ms;          /* when the thread last read what had arrived: silence is counted up to then */
     bool has_failed, is_failing; /* is_failing: something was found, and what arrived before it is still read */
     tcp_failure failure;
     tcp_peer *peers;     /* by world rank */

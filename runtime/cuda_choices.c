@@ -11,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "support/file.h"
 #include "support/hash.h"
+#include "support/number.h"
 
 static const char title[] = "shardc products ";
 enum { VERSION = 1, MOST_BYTES = 64 << 20, DIGITS = 2 * sizeof(sc_lt_algo) };
@@ -102,8 +104,8 @@ char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size)
             const sc_cuda_choice *c = &choices->list[i];
             if (c->card != card)
                 continue;
-            fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->product, c->aligned[0], c->aligned[1],
-                    c->aligned[2], c->aligned[3], c->aligned[4], 1e9 * c->first, 1e9 * c->least);
+            sc_fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->product, c->aligned[0], c->aligned[1], c->aligned[2],
+                       c->aligned[3], c->aligned[4], 1e9 * c->first, 1e9 * c->least);
             for (size_t b = 0; b < sizeof c->algo; b++)
                 fprintf(out, "%02x", ((const unsigned char *)&c->algo)[b]);
             fputc('\n', out);
@@ -131,7 +133,7 @@ static bool fail(const reader *r, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(r->why, r->room, format, args);
+    sc_vsnprintf(r->why, r->room, format, args);
     va_end(args);
     return false;
 }
@@ -253,40 +255,14 @@ bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t si
 
 /* ---- the file ---- */
 
-/* All of it, malloc'd; NULL with errno. */
-static char *read_all(const char *path, size_t *out_size)
-{
-    FILE *file = fopen(path, "rb");
-    char *bytes = NULL;
-    size_t room = 0, size = 0, got = 1;
-    while (file != NULL && got > 0 && size <= MOST_BYTES) {
-        if (room - size < 4096) {
-            char *more = realloc(bytes, room = 2 * room + 8192);
-            if (more == NULL)
-                break;
-            bytes = more;
-        }
-        got = fread(bytes + size, 1, room - size, file);
-        size += got;
-    }
-    bool ok = file != NULL && got == 0 && !ferror(file);
-    int reason = ok ? 0 : size > MOST_BYTES ? EFBIG : errno;
-    if (file != NULL)
-        fclose(file);
-    if (!ok)
-        free(bytes);
-    errno = reason;
-    *out_size = size;
-    return ok ? bytes : NULL;
-}
-
 void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path)
 {
     size_t size = 0;
     char why[128];
-    char *text = read_all(path, &size);
-    if (text == NULL && errno != ENOENT)
-        snprintf(choices->info.unread, sizeof choices->info.unread, "%.200s: %s", path, strerror(errno));
+    const char *reason;
+    char *text = access(path, F_OK) == 0 ? sc_file_read_own(path, MOST_BYTES, &size, &reason) : NULL;
+    if (text == NULL && access(path, F_OK) == 0)
+        snprintf(choices->info.unread, sizeof choices->info.unread, "%.200s is not used: %s", path, reason);
     if (text != NULL && !sc_cuda_choices_parse(choices, text, size, why, sizeof why))
         snprintf(choices->info.unread, sizeof choices->info.unread, "%.200s is not used: %s", path, why);
     free(text);
@@ -295,70 +271,32 @@ void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path)
 /* Whether nothing is lost: no file, an empty one, or one of choices. */
 static bool may_replace(const char *path)
 {
+    uint64_t size = 0;
+    const char *reason;
     char begin[sizeof title] = "";
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
+    if (access(path, F_OK) != 0)
         return errno == ENOENT;
-    size_t got = fread(begin, 1, sizeof title - 1, file);
-    bool may = !ferror(file) && (got == 0 || (got == sizeof title - 1 && memcmp(begin, title, got) == 0));
-    fclose(file);
+    int file = sc_file_open(path, &size, &reason);
+    size_t length = size < sizeof title - 1 ? (size_t)size : sizeof title - 1;
+    bool may = file >= 0 && sc_file_read_at(file, begin, length, 0, &reason) &&
+               (length == 0 || (length == sizeof title - 1 && memcmp(begin, title, length) == 0));
+    if (file >= 0)
+        close(file);
     if (!may)
         errno = EEXIST;
     return may;
-}
-
-static bool write_all(int file, const char *text, size_t size)
-{
-    while (size > 0) {
-        ssize_t written = write(file, text, size);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        text += written;
-        size -= (size_t)written;
-    }
-    return true;
-}
-
-/* Renamed from a name that no other process has. */
-static bool replace(const char *path, const char *text, size_t size)
-{
-    size_t room = strlen(path) + 64;
-    struct timespec time;
-    char *other = malloc(room);
-    if (other == NULL || !may_replace(path)) {
-        free(other);
-        return false;
-    }
-    clock_gettime(CLOCK_REALTIME, &time);
-    snprintf(other, room, "%s.%ld.%ld", path, (long)getpid(), (long)time.tv_nsec);
-    int file = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    bool ok = file >= 0 && write_all(file, text, size);
-    int reason = errno;
-    if (file >= 0 && close(file) != 0 && ok) {
-        ok = false;
-        reason = errno;
-    }
-    if (ok && rename(other, path) != 0) {
-        ok = false;
-        reason = errno;
-    }
-    if (!ok && file >= 0)
-        unlink(other);
-    free(other);
-    errno = reason;
-    return ok;
 }
 
 void sc_cuda_choices_write(sc_cuda_choices *choices, const char *path)
 {
     size_t size = 0;
     char *text = sc_cuda_choices_print(choices, &size);
-    errno = ENOMEM;
-    choices->info.is_written = text != NULL && replace(path, text, size);
+    const char *reason = "there is not enough memory";
+    bool may = text != NULL && may_replace(path);
+    if (text != NULL && !may)
+        reason = errno == EEXIST ? "a file is there that is something else" : strerror(errno);
+    choices->info.is_written = may && sc_file_write(path, text, size, 0644, &reason);
     if (!choices->info.is_written)
-        snprintf(choices->info.unwritten, sizeof choices->info.unwritten, "%.200s is not written: %s", path,
-                 errno == EEXIST ? "a file is there that is something else" : strerror(errno));
+        snprintf(choices->info.unwritten, sizeof choices->info.unwritten, "%.200s is not written: %s", path, reason);
     free(text);
 }

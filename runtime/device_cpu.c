@@ -34,9 +34,13 @@ typedef struct cpu_rank {
 static shardc_status check(const sc_image *image, uint32_t ranks, shardc_error *error)
 {
     size_t length = 0;
+    sc_processor_level level;
+    char problem[256];
     const char *missing = sc_processor_lacks(image->processor, &length);
     double needed = (double)image->arena_bytes * ranks;
     double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (!sc_processor_allowed(&level, problem, sizeof problem))
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s", problem);
     if (missing != NULL)
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
                        "the program's kernels were compiled for a processor with '%.*s', which this one lacks", (int)length, missing);
@@ -83,6 +87,8 @@ static shardc_status open_session(shardc_session *session, shardc_error *error)
     if (code == NULL || code->kernels == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the kernels");
     shardc_status status = load_kernels(session->image, code, error);
+    if (status == SHARDC_OK)
+        status = sc_workers_probe(session->rank_count + 1, error);
     if (status == SHARDC_OK)
         calm_teams(session);
     return status;
@@ -136,13 +142,32 @@ static void set_team(const shardc_session *session)
 #endif
 }
 
+/* The threads of the rank's team, now: OpenMP ends the process where it cannot start one, and what was started stays. */
+static shardc_status start_team(const shardc_session *session, shardc_error *error)
+{
+    uint32_t threads = session->options.threads / session->rank_count;
+    if (threads < 2)
+        return SHARDC_OK;
+    shardc_status status = sc_workers_probe(threads - 1, error);
+#ifdef _OPENMP
+    if (status == SHARDC_OK) {
+#pragma omp parallel
+        {
+            (void)omp_get_thread_num();
+        }
+    }
+#endif
+    return status;
+}
+
 static shardc_status open_rank(sc_rank *rank, shardc_error *error)
 {
     set_team(rank->session);
     cpu_rank *own = rank->device_state = calloc(1, sizeof *own);
     if (own == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
-    return map_arena(rank, own, error);
+    shardc_status status = map_arena(rank, own, error);
+    return status == SHARDC_OK ? start_team(rank->session, error) : status;
 }
 
 static shardc_status make_plans(sc_rank *rank, shardc_error *error)

@@ -1,5 +1,7 @@
 #include "runtime/executable.h"
+#include "support/number.h"
 #include "support/program_bytes.h"
+#include "support/program_file.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -15,7 +17,7 @@ shardc_status sc_fail(shardc_error *error, shardc_status status, const char *for
         return status;
     error->status = status;
     va_start(args, format);
-    vsnprintf(error->text, sizeof error->text, format, args);
+    sc_vsnprintf(error->text, sizeof error->text, format, args);
     va_end(args);
     return status;
 }
@@ -27,7 +29,7 @@ static void on_no_memory(void *user)
     longjmp(*(jmp_buf *)user, 1);
 }
 
-shardc_status shardc_executable_read(const void *bytes, size_t size, shardc_executable **out, shardc_error *error)
+static shardc_status read_image(const void *bytes, size_t size, shardc_executable **out, shardc_error *error)
 {
     jmp_buf no_memory;
     shardc_error reason = {.status = SHARDC_OK};
@@ -48,48 +50,27 @@ shardc_status shardc_executable_read(const void *bytes, size_t size, shardc_exec
     return SHARDC_OK;
 }
 
-/* All of a file; NULL after an error. */
-static char *read_file(const char *path, size_t *out_size, shardc_error *error)
+shardc_status shardc_executable_read(const void *bytes, size_t size, shardc_executable **out, shardc_error *error)
 {
-    FILE *file = fopen(path, "rb");
-    char *bytes = NULL;
-    size_t size = 0, room = 0;
-    if (file == NULL) {
-        sc_fail(error, SHARDC_ERROR_DATA, "cannot read %s: %s", path, strerror(errno));
-        return NULL;
-    }
-    do {
-        if (size == room) {
-            char *more = room > SIZE_MAX / 2 ? NULL : realloc(bytes, room = room == 0 ? 1 << 16 : room * 2);
-            if (more == NULL) {
-                sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %s", path);
-                goto failed;
-            }
-            bytes = more;
-        }
-        size += fread(bytes + size, 1, room - size, file);
-    } while (size == room);
-    if (ferror(file)) {
-        sc_fail(error, SHARDC_ERROR_DATA, "cannot read %s: %s", path, strerror(errno));
-        goto failed;
-    }
-    fclose(file);
-    *out_size = size;
-    return bytes;
-failed:
-    fclose(file);
-    free(bytes);
-    return NULL;
+    sc_program_trailer trailer;
+    *out = NULL;
+    if (!sc_program_has_trailer(bytes, size))
+        return read_image(bytes, size, out, error);
+    const char *problem = sc_program_trailer_read(bytes, size, &trailer);
+    if (problem != NULL)
+        return sc_fail(error, SHARDC_ERROR_DATA, "not a valid program: %s", problem);
+    return read_image((const char *)bytes + trailer.offset, (size_t)trailer.length, out, error);
 }
 
 shardc_status shardc_executable_open(const char *path, shardc_executable **out, shardc_error *error)
 {
     size_t size = 0;
+    const char *problem;
     shardc_error reason = {.status = SHARDC_ERROR_DATA};
-    char *bytes = read_file(path, &size, &reason);
+    char *bytes = sc_file_read(path, SIZE_MAX, &size, &problem);
     *out = NULL;
     if (bytes == NULL)
-        return sc_fail(error, reason.status, "%s", reason.text);
+        return sc_fail(error, SHARDC_ERROR_DATA, "cannot read %.300s: %s", path, problem);
     shardc_status status = shardc_executable_read(bytes, size, out, &reason);
     free(bytes);
     return status == SHARDC_OK ? SHARDC_OK : sc_fail(error, status, "%s: %.400s", path, reason.text);
@@ -130,7 +111,7 @@ const char *shardc_executable_facts(const shardc_executable *program)
     return program->image->facts;
 }
 
-static void describe(const sc_image_tensor *tensor, const char *name, const char *kind, int32_t batch_dim, shardc_tensor_info *out)
+static void describe(const sc_image_tensor *tensor, const char *name, const char *kind, shardc_tensor_info *out)
 {
     *out = (shardc_tensor_info){.name = name,
                                 .kind = kind,
@@ -138,7 +119,7 @@ static void describe(const sc_image_tensor *tensor, const char *name, const char
                                 .rank = tensor->rank,
                                 .count = 1,
                                 .local_count = 1,
-                                .batch_dim = batch_dim,
+                                .batch_dim = -1,
                                 .is_pending = tensor->pending != SC_IMAGE_WHOLE,
                                 .tensor = tensor};
     for (uint32_t i = 0; i < tensor->rank; i++) {
@@ -167,7 +148,7 @@ uint32_t shardc_executable_find_state(const shardc_executable *program, const ch
 void shardc_executable_state(const shardc_executable *program, uint32_t index, shardc_tensor_info *out)
 {
     const sc_image_state *state = &program->image->states[index];
-    describe(&state->tensor, state->path, sc_state_kind_names[state->kind], -1, out);
+    describe(&state->tensor, state->path, sc_state_kind_names[state->kind], out);
 }
 
 uint32_t shardc_executable_func_count(const shardc_executable *program)
@@ -202,13 +183,17 @@ uint32_t shardc_executable_output_count(const shardc_executable *program, uint32
 void shardc_executable_input(const shardc_executable *program, uint32_t func, uint32_t input, shardc_tensor_info *out)
 {
     const sc_image_value *value = &program->image->funcs[func].inputs[input];
-    describe(&value->tensor, value->name, "input", value->batch_dim, out);
+    describe(&value->tensor, value->name, "input", out);
+    out->batch_dim = value->batch_dim;
+    out->below = value->below;
+    out->may_ignore = value->may_ignore;
+    out->ignore = value->ignore;
 }
 
 void shardc_executable_output(const shardc_executable *program, uint32_t func, uint32_t output, shardc_tensor_info *out)
 {
     const sc_image_value *value = &program->image->funcs[func].outputs[output];
-    describe(&value->tensor, value->name, "output", -1, out);
+    describe(&value->tensor, value->name, "output", out);
 }
 
 uint32_t shardc_executable_call_count(const shardc_executable *program)

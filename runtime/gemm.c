@@ -9,6 +9,7 @@
 #include "runtime/gemm_onednn.h"
 #endif
 #include "runtime/gemm_internal.h"
+#include "support/processor.h"
 
 /* Stride of dim `i` in an array. */
 static int64_t stride_of(const sc_gemm *gemm, uint32_t i, int array)
@@ -81,9 +82,9 @@ static const sc_gemm_kernels *find_kernels(sc_dtype sum)
     if (sum == SC_DTYPE_i64)
         return &sc_gemm_i64_base;
 #if defined(SHARDC_X86_KERNELS)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    if (sc_processor_uses(SC_PROCESSOR_AVX512))
         return sum == SC_DTYPE_f32 ? &sc_gemm_f32_avx512 : &sc_gemm_f64_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (sc_processor_uses(SC_PROCESSOR_AVX2))
         return sum == SC_DTYPE_f32 ? &sc_gemm_f32_avx2 : &sc_gemm_f64_avx2;
 #endif
     return sum == SC_DTYPE_f32 ? &sc_gemm_f32_base : &sc_gemm_f64_base;

@@ -1,5 +1,5 @@
-/* Executes contractions (support/gemm.h). A plan is made once a descriptor and thread; running it allocates nothing of its own, and gives
- * the same bits whatever the size of the thread's OpenMP team, with the plain kernels. Scratch: sc_gemm_scratch_bytes(gemm) of
+/* Executes contractions (support/gemm.h). A plan is made once a descriptor and thread; running it gives the same bits whatever
+ * the size of the thread's OpenMP team, and allocates nothing of its own (the library does). Scratch: sc_gemm_scratch_bytes(gemm) of
  * support/gemm_blocks.h, which the compiler knows, too. */
 #ifndef SHARDC_RUNTIME_GEMM_H
 #define SHARDC_RUNTIME_GEMM_H

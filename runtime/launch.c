@@ -5,26 +5,54 @@
 #include <string.h>
 
 #include "runtime/comm_backend.h"
+#include "support/environment.h"
 
 typedef struct launcher_row {
     sc_launcher launcher;
     const char *mark; /* the variable by which it is recognised; NULL: rank or size */
     const char *rank, *size, *local_rank, *local_size;
     const char *how;
+    const char *job[2]; /* together they name the job, the same on all its ranks and on no others; NULL: none does */
 } launcher_row;
 
 /* The innermost first. Open MPI: its manual, "Environment variables set for MPI applications"; MVAPICH: its user guide, "mpirun_rsh
  * parameters"; PMI: what Hydra of MPICH and Intel MPI sets; torchrun: the page "Elastic launch" of PyTorch; Slurm: srun(1), "output
  * environment variables", of which those of steps are missing in batch scripts. */
 static const launcher_row rows[] = {
-    {SC_LAUNCH_TORCHRUN, "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "torchrun (RANK)"},
-    {SC_LAUNCH_OPEN_MPI, NULL, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-     "mpirun (OMPI_COMM_WORLD_RANK)"},
-    {SC_LAUNCH_MVAPICH, NULL, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE",
-     "mpirun (MV2_COMM_WORLD_RANK)"},
-    {SC_LAUNCH_PMI, NULL, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpirun (PMI_RANK)"},
-    {SC_LAUNCH_BY_HAND, NULL, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "RANK and WORLD_SIZE"},
-    {SC_LAUNCH_SLURM, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL, "srun (SLURM_PROCID)"},
+    {SC_LAUNCH_TORCHRUN,
+     "TORCHELASTIC_RUN_ID",
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE",
+     "torchrun (RANK)",
+     {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
+    {SC_LAUNCH_OPEN_MPI,
+     NULL,
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "mpirun (OMPI_COMM_WORLD_RANK)",
+     {"PMIX_NAMESPACE"}},
+    {SC_LAUNCH_MVAPICH,
+     NULL,
+     "MV2_COMM_WORLD_RANK",
+     "MV2_COMM_WORLD_SIZE",
+     "MV2_COMM_WORLD_LOCAL_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE",
+     "mpirun (MV2_COMM_WORLD_RANK)",
+     {NULL}},
+    {SC_LAUNCH_PMI, NULL, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpirun (PMI_RANK)", {NULL}},
+    {SC_LAUNCH_BY_HAND, NULL, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "RANK and WORLD_SIZE", {NULL}},
+    {SC_LAUNCH_SLURM,
+     "SLURM_STEP_NUM_TASKS",
+     "SLURM_PROCID",
+     "SLURM_STEP_NUM_TASKS",
+     "SLURM_LOCALID",
+     NULL,
+     "srun (SLURM_PROCID)",
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
 };
 
 enum { TORCHRUN = 0, BY_HAND = 4, SLURM = 5, ROWS = sizeof rows / sizeof *rows };
@@ -40,19 +68,12 @@ static const char *text_of(const environment *e, const char *name)
     return text == NULL || *text == 0 ? NULL : text;
 }
 
-/* A number from 0 to `most`; `*out` stays where the variable is not set. */
-static shardc_status read_number(const environment *e, const char *name, int64_t most, int64_t *out, shardc_error *error)
+/* `*out` stays where the variable is not set. */
+static shardc_status read_number(const environment *e, const char *name, int64_t least, int64_t most, int64_t *out, shardc_error *error)
 {
-    const char *text = text_of(e, name), *end = text;
-    int64_t value = 0;
-    if (text == NULL)
-        return SHARDC_OK;
-    while (*end >= '0' && *end <= '9' && value <= most)
-        value = value * 10 + (*end++ - '0');
-    if (*end != 0 || value > most)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is '%s': not a number from 0 to %lld", name, text, (long long)most);
-    *out = value;
-    return SHARDC_OK;
+    char why[SC_ENVIRONMENT_WHY];
+    return sc_environment_number(name, text_of(e, name), least, most, out, why) ? SHARDC_OK
+                                                                                : sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
 }
 
 static bool is_present(const environment *e, const launcher_row *row)
@@ -65,13 +86,13 @@ static bool is_present(const environment *e, const launcher_row *row)
 static shardc_status read_row(const environment *e, const launcher_row *row, sc_launch *out, shardc_error *error)
 {
     int64_t rank = -1, size = -1, local_rank = -1, local_size = -1;
-    shardc_status status = read_number(e, row->rank, UINT32_MAX - 1, &rank, error);
+    shardc_status status = read_number(e, row->rank, 0, UINT32_MAX - 1, &rank, error);
     if (status == SHARDC_OK)
-        status = read_number(e, row->size, UINT32_MAX, &size, error);
+        status = read_number(e, row->size, 0, UINT32_MAX, &size, error);
     if (status == SHARDC_OK)
-        status = read_number(e, row->local_rank, INT32_MAX, &local_rank, error);
+        status = read_number(e, row->local_rank, 0, INT32_MAX, &local_rank, error);
     if (status == SHARDC_OK)
-        status = read_number(e, row->local_size, INT32_MAX, &local_size, error);
+        status = read_number(e, row->local_size, 0, INT32_MAX, &local_size, error);
     if (status != SHARDC_OK)
         return status;
     if (rank < 0 || size < 0)
@@ -95,6 +116,21 @@ static shardc_status read_row(const environment *e, const launcher_row *row, sc_
     return SHARDC_OK;
 }
 
+static void read_job(const environment *e, const launcher_row *row, sc_launch *out)
+{
+    const char *said = text_of(e, "SHARDC_JOB");
+    size_t length = 0;
+    if (said != NULL) {
+        snprintf(out->job, sizeof out->job, "%s", said);
+        return;
+    }
+    for (int i = 0; row != NULL && i < 2; i++) {
+        const char *part = text_of(e, row->job[i]);
+        int written = part == NULL ? 0 : snprintf(out->job + length, sizeof out->job - length, "%s%s", length > 0 ? "." : "", part);
+        length += written > 0 && (size_t)written < sizeof out->job - length ? (size_t)written : 0;
+    }
+}
+
 static shardc_status read_address(const environment *e, sc_launch *out, shardc_error *error)
 {
     const char *address = text_of(e, "MASTER_ADDR");
@@ -103,7 +139,7 @@ static shardc_status read_address(const environment *e, sc_launch *out, shardc_e
         return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR has %zu characters", strlen(address));
     if (address != NULL)
         memcpy(out->address, address, strlen(address) + 1);
-    shardc_status status = read_number(e, "MASTER_PORT", 65535, &port, error);
+    shardc_status status = read_number(e, "MASTER_PORT", 1, 65535, &port, error);
     out->port = (uint32_t)port;
     return status;
 }
@@ -128,6 +164,7 @@ shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *ou
     shardc_status status = chosen == ROWS ? SHARDC_OK : read_row(&e, &rows[chosen], out, error);
     if (status == SHARDC_OK)
         status = read_address(&e, out, error);
+    read_job(&e, chosen == ROWS ? NULL : &rows[chosen], out);
     if (status != SHARDC_OK || chosen == TORCHRUN || chosen >= SLURM)
         return status;
     /* RANK beside mpirun's own, or srun's beside RANK. */

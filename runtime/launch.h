@@ -27,6 +27,7 @@ typedef struct sc_launch {
     int32_t local_rank, local_size; /* on this node; -1: not known */
     char address[SC_LAUNCH_TEXT];   /* MASTER_ADDR; "": not set */
     uint32_t port;                  /* MASTER_PORT; 0: not set */
+    char job[SC_LAUNCH_TEXT];       /* what the launcher calls the job, or SHARDC_JOB; "": it does not */
 } sc_launch;
 
 /* The value of a variable, or NULL. */

@@ -13,7 +13,8 @@ typedef struct sc_onednn {
 #undef SYMBOL
 } sc_onednn;
 
-/* False when there is no libdnnl.so.2, or it lacks a function. The library stays in the process once opened: closing only counts. */
+/* False when there is no libdnnl.so.2, it lacks a function, or it was used in this process with instructions that $SHARDC_CPU does not
+ * allow. The library stays in the process once opened: closing only counts. */
 bool sc_onednn_open(sc_onednn *out);
 void sc_onednn_close(sc_onednn *onednn);
 

@@ -6,8 +6,10 @@
  * which they reach rank 0.
  *
  * Who: both sides of a connection show that they know the secret (secret.h) without saying it, each for a number that the other has just
- * drawn; who does not is refused, and holds up nobody. What follows is neither encrypted nor signed: it needs a network that others do not
- * write to.
+ * drawn; who does not is refused, and holds up nobody, however many come. A rank of another job, as the launcher names it, is refused, too,
+ * and so is one that was started differently than rank 0: `started_with` are the lines of runtime/identity.h that must be the same. Who is
+ * refused, or dropped in a flood of strangers, comes again. What follows is neither encrypted nor signed: it needs a network that others do
+ * not write to.
  *
  * Messages have fixed sizes, a magic number (of the byte order, too) and a version. Everything ends by a deadline. */
 #ifndef SHARDC_RUNTIME_RENDEZVOUS_H
@@ -15,12 +17,12 @@
 
 #include "runtime/launch.h"
 
-enum { SC_RENDEZVOUS_MAX_RANKS = 1024, SC_RENDEZVOUS_JOIN_MS = 120000 /* unless told otherwise */ };
+enum { SC_RENDEZVOUS_MAX_RANKS = 1024 };
 
-/* Sets sockets[r] to a non-blocking connection with rank r, for all `launch->size` ranks; -1 for this one. The caller closes them. Every
- * rank calls this as often as the others, in the same order of worlds. SHARDC_ERROR_TIMEOUT names the ranks that did not come within
- * `join_ms`; SHARDC_ERROR_ARGUMENT: the environment does not say where, or the secret is not readable; SHARDC_ERROR_COMM: refused, or a
- * rank left. Then no socket is open. */
-shardc_status sc_rendezvous_meet(const sc_launch *launch, uint32_t join_ms, int *sockets, shardc_error *error);
+/* `started_with`: less than SC_IDENTITY_ROOM characters; NULL: "". Sets sockets[r] to a non-blocking connection with rank r, for all
+ * `launch->size` ranks; -1 for this one. The caller closes them. Every rank calls this as often as the others, in the same order of worlds.
+ * SHARDC_ERROR_TIMEOUT names the ranks that did not come within `join_ms`; SHARDC_ERROR_ARGUMENT: the environment does not say where, the
+ * secret is not readable, or ranks were started differently; SHARDC_ERROR_COMM: refused, or a rank left. Then no socket is open. */
+shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_with, uint32_t join_ms, int *sockets, shardc_error *error);
 
 #endif

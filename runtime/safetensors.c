@@ -1,5 +1,7 @@
 /* Safetensors, the reader's outside: files and folders opened, mapped and joined to one set of names. */
 #include "runtime/safetensors_internal.h"
+#include "support/file.h"
+#include "support/json.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,6 +20,7 @@ typedef struct mapped_file {
     char *path;  /* NULL when the bytes are the caller's */
     void *bytes; /* the mapping, or NULL */
     size_t size;
+    int descriptor; /* -1: the bytes are the caller's */
 } mapped_file;
 
 struct sc_safetensors {
@@ -33,6 +36,8 @@ static void unmap(mapped_file *mapped)
     sc_tensor_file_free(&mapped->file);
     if (mapped->bytes != NULL)
         munmap(mapped->bytes, mapped->size);
+    if (mapped->descriptor >= 0)
+        close(mapped->descriptor);
     free(mapped->path);
 }
 
@@ -85,6 +90,39 @@ double sc_safetensor_value(const sc_safetensor *tensor, uint64_t index)
     return sc_element_load(tensor->element, tensor->data, index);
 }
 
+static const mapped_file *file_of(const sc_safetensors *tensors, const sc_safetensor *tensor)
+{
+    const char *data = tensor->data;
+    for (size_t i = 0; i < tensors->file_count; i++) {
+        const mapped_file *mapped = &tensors->files[i];
+        if (mapped->descriptor >= 0 && data >= (const char *)mapped->bytes && data < (const char *)mapped->bytes + mapped->size)
+            return mapped;
+    }
+    return NULL;
+}
+
+bool sc_safetensors_read(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first, uint64_t count, double *out,
+                         const char **reason)
+{
+    unsigned char bytes[8192];
+    const mapped_file *mapped = file_of(tensors, tensor);
+    size_t size = sc_element_size(tensor->element);
+    for (uint64_t done = 0; done < count;) {
+        uint64_t now = count - done < sizeof bytes / size ? count - done : sizeof bytes / size, at = (first + done) * size;
+        const void *from = (const char *)tensor->data + at;
+        if (mapped != NULL) {
+            uint64_t offset = (uint64_t)((const char *)tensor->data - (const char *)mapped->bytes) + at;
+            if (!sc_file_read_at(mapped->descriptor, bytes, (size_t)now * size, offset, reason))
+                return false;
+            from = bytes;
+        }
+        for (uint64_t i = 0; i < now; i++)
+            out[done + i] = sc_element_load(tensor->element, from, i);
+        done += now;
+    }
+    return true;
+}
+
 /* Maps a regular file. O_NONBLOCK so that a pipe under that name is refused, not waited for. */
 static bool map_file(mapped_file *mapped, sc_safetensors_error *error)
 {
@@ -103,11 +141,12 @@ static bool map_file(mapped_file *mapped, sc_safetensors_error *error)
         if (done) {
             mapped->bytes = bytes;
             mapped->size = (size_t)info.st_size;
+            mapped->descriptor = descriptor;
         } else {
             sc_safetensors_report(error, "%s: cannot be mapped: %s", mapped->path, strerror(errno));
         }
     }
-    if (descriptor >= 0)
+    if (descriptor >= 0 && !done)
         close(descriptor);
     return done;
 }
@@ -131,7 +170,7 @@ static mapped_file *add_file(sc_safetensors *tensors, char *path)
     }
     tensors->files = files;
     mapped_file *added = &files[tensors->file_count++];
-    *added = (mapped_file){.path = path, .file = {.label = path}};
+    *added = (mapped_file){.path = path, .file = {.label = path}, .descriptor = -1};
     return added;
 }
 
@@ -239,19 +278,23 @@ static json_t *load_index(const char *folder, sc_safetensors_error *error)
     struct stat info;
     json_error_t problem;
     json_t *root = NULL;
-    char *path = join_path(folder, index_name);
+    size_t size = 0;
+    const char *reason = NULL;
+    char *path = join_path(folder, index_name), *text = NULL;
     if (path == NULL) {
         sc_safetensors_report(error, "%s: out of memory", folder);
         return NULL;
     }
     if (stat(path, &info) == 0) {
-        if (!S_ISREG(info.st_mode) || info.st_size > SC_SAFETENSORS_HEADER_LIMIT)
-            sc_safetensors_report(error, "%s: not a regular file of at most %d bytes", path, SC_SAFETENSORS_HEADER_LIMIT);
-        else if ((root = json_load_file(path, JSON_REJECT_DUPLICATES, &problem)) == NULL)
+        text = sc_file_read(path, SC_SAFETENSORS_HEADER_LIMIT, &size, &reason);
+        if (text == NULL)
+            sc_safetensors_report(error, "%s: not a file of at most %d bytes: %s", path, SC_SAFETENSORS_HEADER_LIMIT, reason);
+        else if ((root = sc_json_read(text, size, JSON_REJECT_DUPLICATES, &problem)) == NULL)
             sc_safetensors_report(error, "%s: not JSON: %s (line %d)", path, problem.text, problem.line);
         else if (!json_is_object(json_object_get(root, "weight_map")))
             sc_safetensors_report(error, "%s: weight_map is missing or not an object", path);
     }
+    free(text);
     free(path);
     return root;
 }

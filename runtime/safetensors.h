@@ -58,6 +58,11 @@ const char *sc_safetensors_metadata(const sc_safetensors *tensors, const char *k
 /* Element `index` (row-major, below count) as a double. */
 double sc_safetensor_value(const sc_safetensor *tensor, uint64_t index);
 
+/* `count` elements from `first` as doubles, read from the file and not from its mapping: a file that is cut short while a run reads it is
+ * an error, where its mapping would end the process. False with *reason. */
+bool sc_safetensors_read(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first, uint64_t count, double *out,
+                         const char **reason);
+
 /* A tensor to write: exactly one of `values` (converted, see sc_element_store) and `raw` (already in `element`) is set; both may be NULL
  * when the shape has a 0. */
 typedef struct sc_safetensors_item {

@@ -5,6 +5,8 @@
  * Checks go on after a failure as far as they mean anything: entries are independent of each other, and that the tensors cover the data
  * without gap or overlap is checked once every entry has offsets. */
 #include "runtime/safetensors_internal.h"
+#include "support/json.h"
+#include "support/number.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -28,7 +30,7 @@ void sc_safetensors_report(sc_safetensors_error *error, const char *format, ...)
     char line[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    sc_vsnprintf(line, sizeof line, format, args);
     va_end(args);
     make_printable(line);
 
@@ -219,7 +221,7 @@ static json_t *load_header(const sc_tensor_file *file, const char *bytes, size_t
         return NULL;
     }
     json_error_t problem;
-    json_t *header = json_loadb(bytes + PREFIX, (size_t)length, JSON_REJECT_DUPLICATES, &problem);
+    json_t *header = sc_json_read(bytes + PREFIX, (size_t)length, JSON_REJECT_DUPLICATES, &problem);
     if (header == NULL)
         sc_safetensors_report(error, "%s: the header is not JSON: %s (byte %d)", file->label, problem.text, problem.position);
     *out_length = length;

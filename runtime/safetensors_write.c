@@ -1,5 +1,6 @@
 /* Safetensors, the writer. */
 #include "runtime/safetensors_internal.h"
+#include "support/json.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -76,7 +77,7 @@ static char *header_text(const sc_safetensors_item *items, size_t item_count, co
     }
     for (size_t i = 0; header != NULL && i < item_count; i++)
         good = add_item(header, &items[i], &end, error) && good;
-    if (good && (text = json_dumps(header, JSON_COMPACT)) == NULL)
+    if (good && (text = sc_json_write(header, JSON_COMPACT)) == NULL)
         sc_safetensors_report(error, "out of memory");
     json_decref(header);
     return text;

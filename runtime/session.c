@@ -1,16 +1,13 @@
 /* The life of a session: its device, threads, ranks, the world. */
-#define _GNU_SOURCE /* sched_getaffinity */
-#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/device.h"
+#include "runtime/identity.h"
 #include "runtime/launch.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "runtime/team.h"
+#include "support/hash.h"
 
 /* ---- jobs ---- */
 
@@ -39,7 +36,7 @@ void sc_session_each_rank(shardc_session *session, shardc_status (*work)(sc_rank
 shardc_status sc_session_agree(shardc_session *session, shardc_status status, shardc_error *error)
 {
     sc_rank *rank = &session->ranks[0];
-    int32_t mine = status != SHARDC_OK, any = 0;
+    int32_t mine = status != SHARDC_OK ? (int32_t)session->first_rank + 1 : 0, any = 0;
     sc_comm_part part = {&mine, &any, 1, SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "outcome"};
     shardc_error reason = {.status = SHARDC_OK};
@@ -50,7 +47,8 @@ shardc_status sc_session_agree(shardc_session *session, shardc_status status, sh
         session->is_world_lost = true;
         return status != SHARDC_OK ? status : sc_fail(error, agreed, "%s", reason.text);
     }
-    return status == SHARDC_OK && any != 0 ? sc_fail(error, SHARDC_ERROR_COMM, "another rank failed, and says why") : status;
+    return status == SHARDC_OK && any != 0 ? sc_fail(error, SHARDC_ERROR_COMM, "another rank failed, and says why: rank %d", any - 1)
+                                           : status;
 }
 
 /* The first rank that failed by itself; else the first that others left alone. */
@@ -150,18 +148,6 @@ static shardc_status stop_rank(sc_rank *rank, void *user, shardc_error *error)
 
 /* ---- sessions ---- */
 
-/* As OMP_NUM_THREADS says, else a thread a core. */
-static uint32_t default_threads(void)
-{
-#ifdef _OPENMP
-    int threads = omp_get_max_threads();
-#else
-    cpu_set_t set;
-    int threads = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-#endif
-    return threads > 1 ? (uint32_t)threads : 1;
-}
-
 static shardc_status start_session(shardc_session *session, sc_comm *comm, shardc_error *error)
 {
     shardc_status status = session->device->check(session->image, session->rank_count, error);
@@ -208,9 +194,11 @@ static shardc_status new_session(const shardc_executable *program, const shardc_
     if (options != NULL)
         session->options = *options;
     if (session->options.threads == 0)
-        session->options.threads = default_threads();
+        session->options.threads = sc_team_size();
+    if (session->options.threads > sc_team_most())
+        session->options.threads = sc_team_most();
     shardc_status status = start_session(session, comm, error);
-    session->options.products = NULL; /* the caller's, for as long as this call */
+    session->options.products = session->options.started_with = NULL; /* the caller's, for as long as this call */
     if (status == SHARDC_OK) {
         *out = session;
         return SHARDC_OK;
@@ -234,10 +222,24 @@ shardc_status sc_session_new_with_comm(const shardc_executable *program, const s
     return status == SHARDC_OK ? new_session(program, options, comm, 1, sc_comm_rank(comm), out, error) : status;
 }
 
-/* This process's rank, by MPI or over TCP. */
-static shardc_status open_process_world(const shardc_session_options *options, sc_comm **out, shardc_error *error)
+/* What ranks of one job have in common: the program, and what the caller says. */
+static void describe_start(const shardc_executable *program, const shardc_session_options *options, char out[SC_IDENTITY_ROOM])
 {
-    sc_comm_options comm_options = {.deadline_ms = options->deadline_ms};
+    const char *said = options->started_with == NULL ? "" : options->started_with;
+    int length = snprintf(out, SC_IDENTITY_ROOM, "program %016llx\n", (unsigned long long)program->image->hash);
+    size_t room = SC_IDENTITY_ROOM - (size_t)length;
+    if ((size_t)snprintf(out + length, room, "%s", said) >= room)
+        snprintf(out + length, room, "options of %zu characters, hash %016llx\n", strlen(said),
+                 (unsigned long long)sc_fnv1a64(said, strlen(said)));
+}
+
+/* This process's rank, by MPI or over TCP. */
+static shardc_status open_process_world(const shardc_executable *program, const shardc_session_options *options, sc_comm **out,
+                                        shardc_error *error)
+{
+    char start[SC_IDENTITY_ROOM];
+    sc_comm_options comm_options = {.deadline_ms = options->deadline_ms, .started_with = start};
+    describe_start(program, options, start);
     sc_launch launch = {.size = 0};
     shardc_world world = options->world;
     shardc_status status = world == SHARDC_WORLD_MPI ? SHARDC_OK : sc_launch_read(NULL, NULL, &launch, error);
@@ -253,7 +255,7 @@ static shardc_status new_process_session(const shardc_executable *program, const
 {
     shardc_error reason = {.status = SHARDC_OK};
     sc_comm *comm = NULL;
-    shardc_status status = open_process_world(options, &comm, &reason);
+    shardc_status status = open_process_world(program, options, &comm, &reason);
     if (status != SHARDC_OK)
         return sc_fail(error, status, "%s", reason.text);
     status = sc_session_new_with_comm(program, options, comm, out, error);

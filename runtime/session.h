@@ -89,7 +89,7 @@ void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_
 /* work(rank, user, &rank->error) on every rank's thread; its status becomes rank->status. */
 void sc_session_each_rank(shardc_session *session, shardc_status (*work)(sc_rank *rank, void *user, shardc_error *error), void *user);
 /* Among processes all ranks must come to the same conclusion: what failed on one fails on all, and those without an error of their own get
- * SHARDC_ERROR_COMM. Every rank calls this. */
+ * SHARDC_ERROR_COMM, naming the last of those that failed. Every rank calls this. */
 shardc_status sc_session_agree(shardc_session *session, shardc_status status, shardc_error *error);
 /* The first error of the ranks' last job, in their order; agreed upon. */
 shardc_status sc_session_outcome(shardc_session *session, shardc_error *error);
@@ -116,6 +116,10 @@ shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, ui
 shardc_status sc_session_sum(shardc_session *session, int64_t *values, uint32_t count, const char *what, shardc_error *error);
 /* Sets a state, and its master, from whole values of any element. */
 shardc_status sc_session_set_elements(shardc_session *session, uint32_t state, const void *data, sc_element element, shardc_error *error);
+/* Whether the caller's memory is of the value's size, as elements of whole->element and as many micro-batches as `whole` says: exactly,
+ * or, as room for a result, at least. SHARDC_ERROR_ARGUMENT names it, its shape and both sizes. */
+shardc_status sc_check_bytes(const sc_image_tensor *tensor, const sc_whole *whole, const char *kind, const char *name, size_t bytes,
+                             bool is_room, shardc_error *error);
 /* The element of a dtype's name; of `stored` when it is NULL. */
 shardc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, shardc_error *error);
 

@@ -1,4 +1,5 @@
 /* Whole values in and out of a session's ranks, and the state that they are. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,38 @@ shardc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *o
         return sc_fail(error, SHARDC_ERROR_ARGUMENT, "there is no dtype '%s'", dtype);
     *out = sc_element_of_dtype(found);
     return SHARDC_OK;
+}
+
+/* ---- sizes ---- */
+
+/* f32[B = 2, D = 4]; cut short where there is no room. */
+static void describe_tensor(const sc_image_tensor *tensor, int32_t batch_dim, int64_t batches, char *out, size_t room)
+{
+    size_t at = (size_t)snprintf(out, room, "%s[", sc_dtypes[tensor->dtype].name);
+    for (uint32_t i = 0; i < tensor->rank && at < room; i++) {
+        int64_t size = tensor->dims[i].size * ((int32_t)i == batch_dim ? batches : 1);
+        at += (size_t)snprintf(out + at, room - at, "%s%s = %lld", i > 0 ? ", " : "", tensor->dims[i].name, (long long)size);
+    }
+    if (at < room)
+        snprintf(out + at, room - at, "]");
+}
+
+shardc_status sc_check_bytes(const sc_image_tensor *tensor, const sc_whole *whole, const char *kind, const char *name, size_t bytes,
+                             bool is_room, shardc_error *error)
+{
+    char text[200];
+    uint64_t wanted = sc_element_size(whole->element);
+    int64_t batches = whole->batch_dim < 0 ? 1 : whole->batches;
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        wanted *= (uint64_t)(tensor->dims[i].size * ((int32_t)i == whole->batch_dim ? batches : 1));
+    if (wanted == bytes || (is_room && wanted < bytes))
+        return SHARDC_OK;
+    describe_tensor(tensor, whole->batch_dim, batches, text, sizeof text);
+    uint32_t dtype = 0;
+    while (dtype + 1 < SC_DTYPE_COUNT && sc_element_of_dtype((sc_dtype)dtype) != whole->element)
+        dtype++;
+    return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s '%s' is %s: %llu bytes as %s, not %zu", kind, name, text, (unsigned long long)wanted,
+                   sc_dtypes[dtype].name, bytes);
 }
 
 static shardc_status bad_element(const char *name, const sc_whole *whole, int64_t at, const char *dtype, shardc_error *error)
@@ -170,6 +203,16 @@ static shardc_status check_state(const shardc_session *session, uint32_t state, 
     return sc_fail(error, SHARDC_ERROR_ARGUMENT, "there is no state %u", state);
 }
 
+/* Sets whole->element. */
+static shardc_status check_whole(const sc_image_state *state, sc_whole *whole, size_t bytes, const char *dtype, bool is_room,
+                                 shardc_error *error)
+{
+    shardc_status status = sc_element_named(dtype, state->tensor.dtype, &whole->element, error);
+    if (status == SHARDC_OK && whole->data == NULL && bytes > 0)
+        status = sc_fail(error, SHARDC_ERROR_ARGUMENT, "state '%s' is given no memory", state->path);
+    return status == SHARDC_OK ? sc_check_bytes(&state->tensor, whole, "state", state->path, bytes, is_room, error) : status;
+}
+
 shardc_status sc_session_set_elements(shardc_session *session, uint32_t index, const void *data, sc_element element, shardc_error *error)
 {
     const sc_image_state *state = &session->image->states[index];
@@ -181,21 +224,23 @@ shardc_status sc_session_set_elements(shardc_session *session, uint32_t index, c
     return sc_session_scatter(session, &master->tensor, master->buffer, &whole, master->path, error);
 }
 
-shardc_status shardc_session_set_state(shardc_session *session, uint32_t index, const void *data, const char *dtype, shardc_error *error)
+shardc_status shardc_session_set_state(shardc_session *session, uint32_t index, const void *data, size_t bytes, const char *dtype,
+                                       shardc_error *error)
 {
-    sc_element element = SC_ELEMENT_F64;
+    sc_whole whole = {.data = (void *)data, .batch_dim = -1};
     shardc_status status = check_state(session, index, error);
     if (status == SHARDC_OK)
-        status = sc_element_named(dtype, session->image->states[index].tensor.dtype, &element, error);
-    return status == SHARDC_OK ? sc_session_set_elements(session, index, data, element, error) : status;
+        status = check_whole(&session->image->states[index], &whole, bytes, dtype, false, error);
+    return status == SHARDC_OK ? sc_session_set_elements(session, index, data, whole.element, error) : status;
 }
 
-shardc_status shardc_session_get_state(shardc_session *session, uint32_t index, void *data, const char *dtype, shardc_error *error)
+shardc_status shardc_session_get_state(shardc_session *session, uint32_t index, void *data, size_t bytes, const char *dtype,
+                                       shardc_error *error)
 {
     sc_whole whole = {.data = data, .batch_dim = -1};
     shardc_status status = check_state(session, index, error);
     if (status == SHARDC_OK)
-        status = sc_element_named(dtype, session->image->states[index].tensor.dtype, &whole.element, error);
+        status = check_whole(&session->image->states[index], &whole, bytes, dtype, true, error);
     if (status == SHARDC_OK)
         status = sc_session_recover(session, error);
     if (status != SHARDC_OK)

@@ -65,6 +65,45 @@ void sc_workers_run(sc_workers *workers, sc_job *job, void *user)
     pthread_mutex_unlock(&workers->lock);
 }
 
+/* ---- whether there is room ---- */
+
+typedef struct probe {
+    pthread_mutex_t lock;
+    pthread_cond_t released;
+    bool is_over;
+} probe;
+
+static void *wait_for_end(void *argument)
+{
+    probe *p = argument;
+    pthread_mutex_lock(&p->lock);
+    while (!p->is_over)
+        pthread_cond_wait(&p->released, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+shardc_status sc_workers_probe(uint32_t count, shardc_error *error)
+{
+    probe p = {.lock = PTHREAD_MUTEX_INITIALIZER, .released = PTHREAD_COND_INITIALIZER};
+    pthread_t *threads = calloc(count + 1u, sizeof *threads);
+    uint32_t started = 0;
+    while (threads != NULL && started < count && pthread_create(&threads[started], NULL, wait_for_end, &p) == 0)
+        started++;
+    pthread_mutex_lock(&p.lock);
+    p.is_over = true;
+    pthread_cond_broadcast(&p.released);
+    pthread_mutex_unlock(&p.lock);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+    return started == count
+               ? SHARDC_OK
+               : sc_fail(error, SHARDC_ERROR_MEMORY, "only %u of %u threads can be started: there is not enough memory", started, count);
+}
+
+/* ---- life ---- */
+
 shardc_status sc_workers_new(uint32_t count, sc_workers **out, shardc_error *error)
 {
     sc_workers *workers = calloc(1, sizeof *workers);

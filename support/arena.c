@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/number.h"
+
 enum { CHUNK_SIZE = 1 << 18 };
 
 struct sc_arena_chunk {
@@ -106,10 +108,10 @@ char *sc_arena_vprintf(sc_arena *arena, const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
+    int length = sc_vsnprintf(NULL, 0, format, args);
     char *text = sc_arena_alloc(arena, (size_t)(length < 0 ? 0 : length) + 1);
     if (length > 0)
-        vsnprintf(text, (size_t)length + 1, format, again);
+        sc_vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
 }

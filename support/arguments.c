@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/number.h"
+
 void sc_arguments_fail(sc_context *context, const char *format, ...)
 {
     va_list args;
@@ -26,21 +28,31 @@ bool sc_whole_number(const char *text, int64_t *out)
     return errno == 0 && end != text && *end == 0;
 }
 
-void sc_arguments_number(sc_context *context, const char *name, const char *value, int64_t *out)
+void sc_arguments_number(sc_context *context, const char *name, const char *value, int64_t least, int64_t *out)
 {
-    if (sc_whole_number(value, out) && *out >= 0)
+    if (sc_whole_number(value, out) && *out >= least)
         return;
     *out = 0;
-    sc_arguments_fail(context, "%s takes a number of at least 0, not '%s'", name, value);
+    sc_arguments_fail(context, "%s takes a number of at least %lld, not '%s'", name, (long long)least, value);
 }
 
-static double real(sc_context *context, const char *name, const char *value, double most)
+static double real(sc_context *context, const char *name, const char *value)
 {
     char *end;
-    double number = strtod(value, &end);
-    if (end != value && *end == 0 && number >= 0 && number <= most && !isinf(number))
+    double number = sc_strtod(value, &end);
+    if (end != value && *end == 0 && number >= 0 && !isinf(number))
         return number;
-    sc_arguments_fail(context, "%s takes a number of at least 0%s, not '%s'", name, most < INFINITY ? " and at most 1" : "", value);
+    sc_arguments_fail(context, "%s takes a number of at least 0, not '%s'", name, value);
+    return 0;
+}
+
+static double share(sc_context *context, const char *name, const char *value)
+{
+    char *end;
+    double number = sc_strtod(value, &end);
+    if (end != value && *end == 0 && number > 0 && number <= 1)
+        return number;
+    sc_arguments_fail(context, "%s takes a number above 0 and at most 1, not '%s'", name, value);
     return 0;
 }
 
@@ -56,7 +68,7 @@ static void add_named(sc_context *context, const sc_option_row *row, const char 
 {
     size_t name = strcspn(value, "=");
     if (value[name] != '=' || name == 0)
-        sc_arguments_fail(context, "%s takes %s, not '%s'", row->name, row->value, value);
+        sc_arguments_fail(context, "%s takes %s, not '%s'", row->name, row->argument, value);
     else
         *sc_vec_push(&context->arena, list) = (sc_named_text){sc_arena_copy_text(&context->arena, value, name), value + name + 1};
 }
@@ -86,19 +98,21 @@ static void set(sc_context *context, const sc_option_row *row, const char *value
         *(bool *)field = is_json(context, row->name, value);
         break;
     case SC_OPTION_NUMBER:
-        sc_arguments_number(context, row->name, value, field);
+    case SC_OPTION_COUNT:
+        sc_arguments_number(context, row->name, value, row->kind == SC_OPTION_COUNT, field);
         break;
     case SC_OPTION_UNSIGNED:
-        sc_arguments_number(context, row->name, value, &number);
+        sc_arguments_number(context, row->name, value, 0, &number);
         *(uint64_t *)field = (uint64_t)number;
         break;
     case SC_OPTION_REAL:
-        *(double *)field = real(context, row->name, value, INFINITY);
+        *(double *)field = real(context, row->name, value);
         break;
     case SC_OPTION_SHARE:
-        *(double *)field = real(context, row->name, value, 1);
+        *(double *)field = share(context, row->name, value);
         break;
     case SC_OPTION_OWN:
+    case SC_OPTION_OWN_LIST:
         row->set(context, into, row->name, value);
         break;
     }
@@ -117,76 +131,230 @@ static bool is_same(const char *text, const char *name, size_t length)
     return name[length] == 0;
 }
 
-static uint32_t count_rows(const sc_option_table *tables, uint32_t count)
+static const sc_option_row *find_row(const sc_command_line *line, const char *text, size_t length, const sc_option_table **table)
 {
-    uint32_t rows = 0;
-    for (uint32_t t = 0; t < count; t++)
-        rows += tables[t].count;
-    return rows;
-}
-
-/* The row and the structure that it speaks of; NULL after a message. */
-static const sc_option_row *find(sc_context *context, const sc_option_table *tables, uint32_t count, const char *list, const char *text,
-                                 void **into)
-{
-    size_t length = strcspn(text, "=");
-    uint32_t names_count = 0;
-    const char **names = sc_arena_array(&context->arena, count_rows(tables, count), sizeof *names);
-    for (uint32_t t = 0; t < count; t++) {
-        for (uint32_t i = 0; i < tables[t].count; i++) {
-            names[names_count++] = tables[t].rows[i].name;
-            *into = tables[t].into;
-            if (is_same(text, tables[t].rows[i].name, length))
-                return &tables[t].rows[i];
+    for (uint32_t t = 0; t < line->table_count; t++) {
+        *table = &line->tables[t];
+        for (uint32_t i = 0; i < line->tables[t].count; i++) {
+            if (is_same(text, line->tables[t].rows[i].name, length))
+                return &line->tables[t].rows[i];
         }
     }
-    const char *near = sc_nearest(sc_arena_copy_text(&context->arena, text, length), names, names_count);
-    sc_arguments_fail(context, "there is no option '%.*s'%s%s%s", (int)length, text, near != NULL ? "; did you mean '" : "",
-                      near != NULL ? near : "", near != NULL ? "'?" : "");
-    if (near == NULL)
-        sc_report_note(&context->diag, (sc_loc){0}, "'%s' lists the options", list);
     return NULL;
 }
 
-void sc_arguments_parse(sc_context *context, const sc_option_table *tables, uint32_t count, const char *list, int argc, char **argv,
-                        sc_text_list *words)
+static const char *or_nearest(sc_context *context, const char *near)
 {
+    return near == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", near);
+}
+
+static const char *nearest_option(sc_context *context, const sc_command_line *line, const char *text)
+{
+    uint32_t rows = 0, count = 0;
+    for (uint32_t t = 0; t < line->table_count; t++)
+        rows += line->tables[t].count;
+    const char **names = sc_arena_array(&context->arena, rows, sizeof *names);
+    for (uint32_t t = 0; t < line->table_count; t++) {
+        for (uint32_t i = 0; i < line->tables[t].count && line->tables[t].owner == NULL; i++)
+            names[count++] = line->tables[t].rows[i].name;
+    }
+    return sc_nearest(text, names, count);
+}
+
+static const sc_option_row *find(sc_context *context, const sc_command_line *line, const char *text, const sc_option_table **table)
+{
+    size_t length = strcspn(text, "=");
+    const sc_option_row *row = find_row(line, text, length, table);
+    if (row != NULL)
+        return row;
+    const char *near = nearest_option(context, line, sc_arena_copy_text(&context->arena, text, length));
+    sc_arguments_fail(context, "there is no option '%.*s'%s", (int)length, text, or_nearest(context, near));
+    if (near == NULL)
+        sc_report_note(&context->diag, (sc_loc){0}, "'%s --help' lists the options", line->program);
+    return NULL;
+}
+
+static bool collects(sc_option_kind kind)
+{
+    return kind == SC_OPTION_TEXTS || kind == SC_OPTION_JOINED || kind == SC_OPTION_NAMED || kind == SC_OPTION_OWN_LIST;
+}
+
+static bool is_given(const sc_arguments *arguments, const char *name)
+{
+    for (uint32_t i = 0; i < arguments->options.count; i++) {
+        if (strcmp(arguments->options.data[i].row->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* `next` is the argument after it, NULL for none. True if that is its value. */
+static bool take(sc_context *context, const sc_command_line *line, const char *text, const char *next, sc_arguments *out)
+{
+    const sc_option_table *table, *other;
+    const sc_option_row *row = find(context, line, text, &table);
+    if (row == NULL)
+        return false;
+    const char *value = strchr(text, '=') != NULL ? strchr(text, '=') + 1 : NULL;
+    bool wants_next = row->argument != NULL && value == NULL, is_again = is_given(out, row->name) && !collects(row->kind);
+    bool is_option = wants_next && next != NULL && strncmp(next, "--", 2) == 0 && find_row(line, next, strcspn(next, "="), &other) != NULL;
+    *sc_vec_push(&context->arena, &out->options) = (sc_given_option){row, table->owner};
+    if (row->argument == NULL && value != NULL)
+        sc_arguments_fail(context, "%s takes no value", row->name);
+    else if (wants_next && next == NULL)
+        sc_arguments_fail(context, "%s needs %s", row->name, row->argument);
+    else if (is_option)
+        sc_arguments_fail(context, "%s needs %s, but '%s' is an option; a value that looks like one is written %s=%s", row->name,
+                          row->argument, next, row->name, next);
+    else if (is_again)
+        sc_arguments_fail(context, "%s is given twice", row->name);
+    else if (table->owner == NULL)
+        set(context, row, row->argument == NULL ? "" : wants_next ? next : value, table->into);
+    return wants_next && !is_option;
+}
+
+void sc_arguments_parse(sc_context *context, const sc_command_line *line, int argc, char **argv, sc_arguments *out)
+{
+    *out = (sc_arguments){0};
     for (int i = 1; i < argc; i++) {
-        const char *text = argv[i];
-        if (text[0] != '-' || text[1] == 0) {
-            *sc_vec_push(&context->arena, words) = text;
-            continue;
-        }
-        void *into = NULL;
-        const sc_option_row *row = find(context, tables, count, list, text, &into);
-        if (row == NULL)
-            continue;
-        const char *value = strchr(text, '=') != NULL ? strchr(text, '=') + 1 : NULL;
-        if (row->value == NULL && value != NULL)
-            sc_arguments_fail(context, "%s takes no value", row->name);
-        else if (row->value != NULL && value == NULL && i + 1 == argc)
-            sc_arguments_fail(context, "%s needs %s", row->name, row->value);
-        else
-            set(context, row, row->value == NULL ? "" : value != NULL ? value : argv[++i], into);
+        if (argv[i][0] != '-' || argv[i][1] == 0)
+            *sc_vec_push(&context->arena, &out->words) = argv[i];
+        else if (take(context, line, argv[i], i + 1 < argc ? argv[i + 1] : NULL, out))
+            i++;
     }
 }
 
-void sc_arguments_help(const sc_option_table *tables, uint32_t count, sc_strbuf *out)
+uint32_t sc_arguments_command(sc_context *context, const sc_command_line *line, const char *name)
 {
-    size_t name = 0, value = 0;
-    for (uint32_t t = 0; t < count; t++) {
-        for (uint32_t i = 0; i < tables[t].count; i++) {
-            const sc_option_row *row = &tables[t].rows[i];
-            size_t names = strlen(row->name), values = row->value == NULL ? 0 : strlen(row->value);
+    for (uint32_t i = 0; i < line->command_count; i++) {
+        if (strcmp(line->commands[i], name) == 0)
+            return i;
+    }
+    const char *near = sc_nearest(name, line->commands, line->command_count);
+    sc_arguments_fail(context, "there is no command '%s'%s", name, or_nearest(context, near));
+    if (near == NULL)
+        sc_report_note(&context->diag, (sc_loc){0}, "'%s --help' lists the commands", line->program);
+    return UINT32_MAX;
+}
+
+/* ---- who takes what ---- */
+
+/* The next of some words with blanks between; *words is what comes after it. NULL: no more. */
+static const char *next_word(sc_context *context, const char **words)
+{
+    const char *begin = *words + strspn(*words, " ");
+    size_t length = strcspn(begin, " ");
+    *words = begin + length;
+    return length == 0 ? NULL : sc_arena_copy_text(&context->arena, begin, length);
+}
+
+/* Without words (NULL): whatever it is. */
+static bool has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *p = words; p != NULL && *p != 0; p += strspn(p, " ")) {
+        size_t own = strcspn(p, " ");
+        if (own == length && strncmp(p, word, own) == 0)
+            return true;
+        p += own;
+    }
+    return words == NULL;
+}
+
+/* Those of the row's takers that are commands of this program, in its order. */
+static uint32_t add_takers(const sc_command_line *line, const sc_option_row *row, sc_strbuf *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < line->command_count; i++) {
+        if (has_word(row->takers, line->commands[i]))
+            sc_strbuf_printf(out, "%s%s", count++ > 0 ? ", " : "", line->commands[i]);
+    }
+    return count;
+}
+
+static void refuse(sc_context *context, const sc_command_line *line, const sc_given_option *option, const char *command)
+{
+    const sc_option_row *row = option->row;
+    sc_strbuf takers;
+    sc_strbuf_init(&takers, &context->arena);
+    uint32_t count = option->owner == NULL ? add_takers(line, row, &takers) : 0;
+    const char *rest = row->takers;
+    for (const char *word; count == 0 && rest != NULL && (word = next_word(context, &rest)) != NULL;)
+        sc_strbuf_printf(&takers, "%s%s", takers.length > 0 ? ", " : "", word);
+    if (count > 0)
+        sc_arguments_fail(context, "'%s' does not take %s; %s %s it", command, row->name, takers.data, count == 1 ? "takes" : "take");
+    else
+        sc_arguments_fail(context, "'%s' does not take %s, an option of %s%s%s%s", command, row->name,
+                          option->owner != NULL ? option->owner : "other programs", takers.length > 0 ? " (" : "", takers.data,
+                          takers.length > 0 ? ")" : "");
+}
+
+static void check_relation(sc_context *context, const sc_arguments *arguments, const sc_option_relation *relation)
+{
+    const char *rest = relation->others, *found = NULL;
+    sc_strbuf others;
+    sc_strbuf_init(&others, &context->arena);
+    for (const char *word; (word = next_word(context, &rest)) != NULL;) {
+        found = found == NULL && is_given(arguments, word) ? word : found;
+        sc_strbuf_printf(&others, "%s%s", others.length > 0 ? " or " : "", word);
+    }
+    if (relation->excludes && found != NULL)
+        sc_arguments_fail(context, "%s makes no sense with %s: %s", relation->option, found, relation->why);
+    else if (!relation->excludes && found == NULL)
+        sc_arguments_fail(context, "%s needs %s: %s", relation->option, others.data, relation->why);
+}
+
+bool sc_arguments_check(sc_context *context, const sc_command_line *line, const sc_arguments *arguments, const char *command)
+{
+    uint32_t errors = context->diag.errors;
+    for (uint32_t i = 0; i < arguments->options.count; i++) {
+        const sc_given_option *option = &arguments->options.data[i];
+        if (option->owner != NULL || !has_word(option->row->takers, command))
+            refuse(context, line, option, command);
+    }
+    for (uint32_t i = 0; i < line->relation_count && context->diag.errors == errors; i++) {
+        const sc_option_relation *relation = &line->relations[i];
+        if (has_word(relation->takers, command) && is_given(arguments, relation->option))
+            check_relation(context, arguments, relation);
+    }
+    return context->diag.errors == errors;
+}
+
+/* ---- help ---- */
+
+static bool is_listed(const sc_option_table *table, const sc_option_row *row, const char *command)
+{
+    return table->owner == NULL && row->summary != NULL && (command == NULL || has_word(row->takers, command));
+}
+
+/* An option of few commands names them. */
+static void add_line(const sc_command_line *line, const sc_option_row *row, const char *command, int name, int argument, sc_strbuf *out)
+{
+    enum { FEW = 8 };
+    sc_strbuf takers;
+    sc_strbuf_init(&takers, out->arena);
+    bool names = command == NULL && row->takers != NULL && add_takers(line, row, &takers) <= FEW;
+    sc_strbuf_printf(out, "  %-*s  %-*s  %s%s%s\n", name, row->name, argument, row->argument == NULL ? "" : row->argument,
+                     names ? takers.data : "", names ? ": " : "", row->summary);
+}
+
+void sc_arguments_help(const sc_command_line *line, const char *command, sc_strbuf *out)
+{
+    size_t name = 0, argument = 0;
+    for (uint32_t t = 0; t < line->table_count; t++) {
+        for (uint32_t i = 0; i < line->tables[t].count; i++) {
+            const sc_option_row *row = &line->tables[t].rows[i];
+            if (!is_listed(&line->tables[t], row, command))
+                continue;
+            size_t names = strlen(row->name), arguments = row->argument == NULL ? 0 : strlen(row->argument);
             name = names > name ? names : name;
-            value = values > value ? values : value;
+            argument = arguments > argument ? arguments : argument;
         }
     }
-    for (uint32_t t = 0; t < count; t++) {
-        for (uint32_t i = 0; i < tables[t].count; i++) {
-            const sc_option_row *row = &tables[t].rows[i];
-            sc_strbuf_printf(out, "  %-*s  %-*s  %s\n", (int)name, row->name, (int)value, row->value == NULL ? "" : row->value,
-                             row->summary);
+    for (uint32_t t = 0; t < line->table_count; t++) {
+        for (uint32_t i = 0; i < line->tables[t].count; i++) {
+            if (is_listed(&line->tables[t], &line->tables[t].rows[i], command))
+                add_line(line, &line->tables[t].rows[i], command, (int)name, (int)argument, out);
         }
     }
 }

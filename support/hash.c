@@ -19,8 +19,12 @@ uint64_t sc_hash_bytes(const void *bytes, size_t length, uint64_t seed)
 
 uint64_t sc_fnv1a64(const void *bytes, size_t length)
 {
+    return sc_fnv1a64_more(14695981039346656037u, bytes, length);
+}
+
+uint64_t sc_fnv1a64_more(uint64_t hash, const void *bytes, size_t length)
+{
     const unsigned char *p = bytes;
-    uint64_t hash = 14695981039346656037u;
     for (size_t i = 0; i < length; i++)
         hash = (hash ^ p[i]) * 1099511628211u;
     return hash;

@@ -9,6 +9,8 @@
 
 uint64_t sc_hash_bytes(const void *bytes, size_t length, uint64_t seed);
 uint64_t sc_fnv1a64(const void *bytes, size_t length);
+/* Of what `hash` is of, with these bytes behind it. */
+uint64_t sc_fnv1a64_more(uint64_t hash, const void *bytes, size_t length);
 
 static inline uint64_t sc_hash_mix(uint64_t a, uint64_t b)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "support/hash.h"
+#include "support/number.h"
 
 static void grow_slots(sc_interner *interner, uint32_t slot_count)
 {
@@ -71,7 +72,7 @@ sc_sym sc_intern_printf(sc_interner *interner, const char *format, ...)
     char buffer[512];
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(buffer, sizeof buffer, format, args);
+    int length = sc_vsnprintf(buffer, sizeof buffer, format, args);
     va_end(args);
     if (length < (int)sizeof buffer)
         return sc_intern(interner, buffer, length < 0 ? 0 : (size_t)length);

@@ -15,7 +15,7 @@ enum {
     SC_MATMUL_LOOPS = 4,
     SC_MATMUL_MAX_CALLS = 4096,
     SC_MATMUL_ROW_UNIT = 16, /* bytes: whose columns, as the library counts, are so far apart, or a multiple of it, is read fast */
-    SC_MATMUL_AUX_UNIT = 8, /* columns and matrices of aux are as many elements apart, or a multiple of it */
+    SC_MATMUL_AUX_UNIT = 8,  /* columns and matrices of aux are as many elements apart, or a multiple of it */
     /* Of a product on a card, whatever its sizes: as the library's manual advises for those of capability 9.0. */
     SC_MATMUL_WORKSPACE = 32 << 20
 };
@@ -40,10 +40,10 @@ typedef struct sc_matmul {
     sc_dtype sum; /* f32, f64 */
     double alpha;
     bool accumulate;
-    uint32_t bias;                        /* step of the gemm whose tensor is added to each column of d; SC_GEMM_MAX_STEPS: none */
-    sc_gemm_step_kind activation;         /* RELU, GELU_TANH, GELU_TANH_GRAD; SC_GEMM_STEP_KINDS: none */
-    uint32_t aux;                         /* step that stores what GELU_TANH is applied to, or is GELU_TANH_GRAD; SC_GEMM_MAX_STEPS: none */
-    uint32_t total;                       /* step whose tensor becomes the sums of op(a)'s rows, or op(b)'s columns; SC_GEMM_MAX_STEPS: none */
+    uint32_t bias;                /* step of the gemm whose tensor is added to each column of d; SC_GEMM_MAX_STEPS: none */
+    sc_gemm_step_kind activation; /* RELU, GELU_TANH, GELU_TANH_GRAD; SC_GEMM_STEP_KINDS: none */
+    uint32_t aux;                 /* step that stores what GELU_TANH is applied to, or is GELU_TANH_GRAD; SC_GEMM_MAX_STEPS: none */
+    uint32_t total;               /* step whose tensor becomes the sums of op(a)'s rows, or op(b)'s columns; SC_GEMM_MAX_STEPS: none */
     bool total_of_b;
     int64_t aux_stride, aux_batch_stride; /* as d's: elements between its columns, between its matrices */
     uint32_t loop_count;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "support/hash.h"
+#include "support/number.h"
 #include "support/program_bytes.h"
 #include "support/vec.h"
 
@@ -46,7 +47,7 @@ static void fail(codec *c, const char *format, ...)
     c->error->status = SHARDC_ERROR_DATA;
     int length = snprintf(c->error->text, sizeof c->error->text, "not a valid program: byte %zu: ", HEADER + c->at);
     va_start(args, format);
-    vsnprintf(c->error->text + length, sizeof c->error->text - (size_t)length, format, args);
+    sc_vsnprintf(c->error->text + length, sizeof c->error->text - (size_t)length, format, args);
     va_end(args);
 }
 
@@ -399,6 +400,9 @@ static void code_value(codec *c, sc_image_value *value)
     code_tensor(c, &value->tensor);
     code_u32(c, &value->buffer);
     code_i32(c, &value->batch_dim);
+    code_i64(c, &value->below);
+    CODE_BOOL(c, value->may_ignore);
+    code_i64(c, &value->ignore);
 }
 
 static void code_func(codec *c, sc_image_func *func)
@@ -491,7 +495,7 @@ static sc_image *refuse(shardc_error *error, const char *format, ...)
     va_list args;
     error->status = SHARDC_ERROR_DATA;
     va_start(args, format);
-    vsnprintf(error->text, sizeof error->text, format, args);
+    sc_vsnprintf(error->text, sizeof error->text, format, args);
     va_end(args);
     return NULL;
 }

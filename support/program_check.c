@@ -369,6 +369,8 @@ static bool check_values(sc_checker *c, const char *what, const sc_image_func *f
             return sc_checker_fail(c, "a reduction is pending");
         if (value->batch_dim < -1 || value->batch_dim >= (is_input ? (int64_t)value->tensor.rank : 0))
             return sc_checker_fail(c, "batch dim %d, of %u", value->batch_dim, value->tensor.rank);
+        if (value->below < 0 || ((value->below > 0 || value->may_ignore) && (!is_input || sc_dtype_is_float(value->tensor.dtype))))
+            return sc_checker_fail(c, "'%s' has ids below %lld", value->name, (long long)value->below);
     }
     return true;
 }

@@ -191,6 +191,10 @@ static void put_value(sc_strbuf *out, const char *what, const sc_image_value *va
     sc_strbuf_printf(out, "  %s %s: ", what, value->name);
     put_tensor(out, &value->tensor);
     sc_strbuf_printf(out, " in b%u", value->buffer);
+    if (value->below > 0)
+        sc_strbuf_printf(out, ", below %lld", (long long)value->below);
+    if (value->may_ignore)
+        sc_strbuf_printf(out, " or %lld", (long long)value->ignore);
     if (value->batch_dim >= 0)
         sc_strbuf_printf(out, ", micro-batches split %s", value->tensor.dims[value->batch_dim].name);
     sc_strbuf_add_char(out, '\n');

@@ -17,7 +17,7 @@
 #include "support/state.h"
 
 enum {
-    SC_IMAGE_VERSION = 4,
+    SC_IMAGE_VERSION = 5,
     SC_IMAGE_MAX_RANK = 15,
     SC_IMAGE_ALIGN = 64 /* of every buffer */,
     SC_IMAGE_STREAMS = 2,
@@ -130,22 +130,22 @@ typedef struct sc_image_stage {
     uint32_t shared_bytes; /* of a block */
 } sc_image_stage;
 
-/* On processors: int64_t NAME(void *const *args, const int64_t *params): 0, or sc_image_failure of a check and the value that failed it (0 where the check
- * shows none): the least of all failures, so the first check, and of its values the least that is not negative, if there is one. Uses the
- * calling thread's OpenMP team; results do not depend on the size of the team. The function is at `symbol` of the program's object. On
- * cards: one or more launches, one after the other, of the entries SYMBOL_0, SYMBOL_1, .. of the module `symbol`, one a stage, with the
- * parameters that codegen/emit_cuda.h says; scratch is the last argument. */
+/* On processors: int64_t NAME(void *const *args, const int64_t *params): 0, or sc_image_failure of a check and the value that failed it (0
+ * where the check shows none): the least of all failures, so the first check, and of its values the least that is not negative, if there is
+ * one. Uses the calling thread's OpenMP team; results do not depend on the size of the team. The function is at `symbol` of the program's
+ * object. On cards: one or more launches, one after the other, of the entries SYMBOL_0, SYMBOL_1, .. of the module `symbol`, one a stage,
+ * with the parameters that codegen/emit_cuda.h says; scratch is the last argument. */
 typedef struct sc_image_kernel {
     const char *symbol;
     const char *title; /* what it computes, for dumps: "layernorm of h[*].ln1" */
     uint32_t arg_count, param_count;
     sc_image_arg *args;
     uint32_t check_count;
-    const char **checks; /* "gather in {where}: id {value} is outside ..": the instruction's `where` and the value take the places */
+    const char **checks;  /* "gather in {where}: id {value} is outside ..": the instruction's `where` and the value take the places */
     uint32_t stage_count; /* 0 on processors */
     sc_image_stage *stages;
-    bool simple;         /* correct, not fast: no other form fits */
-    bool attention;      /* profiles tell it apart */
+    bool simple;    /* correct, not fast: no other form fits */
+    bool attention; /* profiles tell it apart */
 } sc_image_kernel;
 
 typedef enum sc_image_collective_kind {
@@ -210,8 +210,8 @@ typedef struct sc_image_ref {
 typedef struct sc_image_instr {
     sc_image_instr_kind kind;
     uint8_t stream; /* 0 computes, 1 moves; in each the order is that of the list */
-    bool instead; /* KERNEL, GEMM: only where the device does not compute the product before it (the nearest that has no such mark) in one
-                     go: these then do. They write nothing that it would not, but workspace */
+    bool instead;   /* KERNEL, GEMM: only where the device does not compute the product before it (the nearest that has no such mark) in one
+                       go: these then do. They write nothing that it would not, but workspace */
     uint32_t index;
     uint32_t arg_count;
     sc_image_ref *args;
@@ -226,6 +226,9 @@ typedef struct sc_image_value {
     sc_image_tensor tensor;
     uint32_t buffer;
     int32_t batch_dim; /* of an input: the dim that micro-batches split: a step is given as many times its size as it has; -1: none */
+    int64_t below;     /* of an input that ids come from: each is at least 0 and less than this; 0: any value will do */
+    bool may_ignore;   /* or it is `ignore`, which stands for no id */
+    int64_t ignore;
 } sc_image_value;
 
 typedef struct sc_image_func {

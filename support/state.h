@@ -31,7 +31,6 @@ extern const uint8_t sc_init_kind_args[SC_INIT_KINDS]; /* how many there are */
 
 /* The initial values of the elements with the row-major indices first, first + 1, .. of the whole tensor; `stream` is sc_fnv1a64 of the
  * state's path. They are rounded to the dtype by whoever stores them. */
-void sc_init_values(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t first, uint64_t count,
-                       double *out);
+void sc_init_values(sc_init_kind kind, const double args[2], uint64_t seed, uint64_t stream, uint64_t first, uint64_t count, double *out);
 
 #endif

@@ -1,9 +1,9 @@
 #include "support/strbuf.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "support/number.h"
 
 void sc_strbuf_init(sc_strbuf *buffer, sc_arena *arena)
 {
@@ -39,7 +39,7 @@ void sc_strbuf_printf(sc_strbuf *buffer, const char *format, ...)
     char local[256];
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(local, sizeof local, format, args);
+    int length = sc_vsnprintf(local, sizeof local, format, args);
     va_end(args);
     if (length < (int)sizeof local) {
         sc_strbuf_add_bytes(buffer, local, length < 0 ? 0 : (size_t)length);
@@ -70,14 +70,8 @@ void sc_strbuf_add_double(sc_strbuf *buffer, double value)
         sc_strbuf_add(buffer, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
         return;
     }
-    char text[40];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    for (char *p = text; *p != 0; p++) /* a program that embeds us may have set a locale with another decimal point */
-        *p = strchr("0123456789+-e", *p) != NULL ? *p : '.';
+    char text[SC_NUMBER_TEXT];
+    sc_double_text(value, text);
     sc_strbuf_add(buffer, text);
     if (strpbrk(text, ".e") == NULL)
         sc_strbuf_add(buffer, ".0");

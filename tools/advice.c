@@ -11,36 +11,27 @@
 
 #include "frontend/plan.h"
 #include "passes/reason.h"
+#include "tools/asked.h"
+#include "tools/flops.h"
+#include "tools/measure_memory.h"
 #include "tools/report.h"
 
-/* What is remembered of a collective of a trial. */
-typedef struct trial_row {
-    const char *op, *scope;
-    uint32_t value_count;
-    const char **values;
-} trial_row;
+enum { MAX_TRIALS = 128 }; /* of a command, however large the program: each is a compile */
 
 typedef struct trial {
-    sc_edit edit;
-    bool compiles;
-    double sent;
-    int64_t peak;
-    SC_VEC(trial_row) rows;
+    const sc_edit *edit; /* NULL: the plan as it is */
+    bool compiles, measured;
+    int64_t estimate;  /* of the peak, from before there are kernels: edits are compared by it */
+    sc_plan_cost cost; /* its peak once it is measured */
+    sc_map moved;      /* call << 32 | value, both as names: what collectives move */
 } trial;
-
-typedef struct answer {
-    const sc_comm_row *row;
-    const sc_advice *advice;
-} answer;
 
 struct sc_adviser {
     sc_context *context;
     const sc_options *options;
     const sc_compiled *c;
-    double sent;
-    int64_t peak;
+    trial now;
     SC_VEC(trial *) trials;
-    SC_VEC(answer) answers;
 };
 
 typedef SC_VEC(sc_edit) edits;
@@ -51,15 +42,6 @@ static double sent_in_all(const sc_comm_rows *rows)
     for (uint32_t r = 0; r < rows->count; r++)
         sent += rows->data[r].sent * rows->data[r].count;
     return sent;
-}
-
-sc_adviser *sc_adviser_new(sc_context *context, const sc_options *options, const sc_compiled *c, const sc_comm_rows *rows)
-{
-    sc_memory_report memory;
-    sc_adviser *adviser = sc_arena_alloc(&context->arena, sizeof *adviser);
-    sc_memory_report_make(c->local, &memory);
-    *adviser = (sc_adviser){.context = context, .options = options, .c = c, .sent = sent_in_all(rows), .peak = memory.peak};
-    return adviser;
 }
 
 /* ---- candidates: lines of the plan, changed ---- */
@@ -139,12 +121,22 @@ static void weaken_rule(sc_adviser *a, const sc_edit *like, const sc_plan_stmt *
         add_replacement(a, like, &changed, out);
 }
 
-static void change_lines(sc_adviser *a, const sc_sym *axes, uint32_t axis_count, edits *out)
+/* A pin of something else hardly decides of a collective, and a plan may have thousands. */
+static bool is_near(const sc_adviser *a, const sc_comm_row *row, const sc_plan_stmt *stmt, bool is_rule)
+{
+    sc_asked pinned = {.text = "", .path = &stmt->pin.path};
+    return stmt->kind != SC_PLAN_PIN || is_rule || sc_asked_means_row(&pinned, a->c, row);
+}
+
+/* The line that the collective is there for, or all the others. */
+static void change_lines(sc_adviser *a, const sc_comm_row *row, const sc_sym *axes, uint32_t axis_count, bool rule, edits *out)
 {
     const sc_plan *plan = a->c->plan;
-    for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
+    sc_loc loc = row->rule == SC_NONE ? (sc_loc){0} : a->c->local->rules.data[row->rule].loc;
+    for (uint32_t i = 0; i < plan->body.count; i++) {
         const sc_plan_stmt *stmt = plan->body.data[i];
-        if (!line_uses(stmt, axes, axis_count))
+        bool is_rule = row->rule != SC_NONE && stmt->loc.begin == loc.begin;
+        if (is_rule != rule || !line_uses(stmt, axes, axis_count) || !is_near(a, row, stmt, is_rule))
             continue;
         sc_edit edit = {.kind = SC_EDIT_REMOVE, .statement = i, .loc = stmt->loc, .old = sc_sources_text(&a->context->sources, stmt->loc)};
         if (stmt->kind == SC_PLAN_SHARD)
@@ -285,41 +277,81 @@ static const sc_plan *edited(sc_context *context, const sc_plan *plan, const sc_
     return copy;
 }
 
-/* What is kept outlives the trial's context. */
-static void keep(sc_arena *arena, const sc_comm_rows *rows, trial *t)
+/* What is moved, as names of the adviser's context, which outlives the trial's. */
+static uint64_t moved_key(sc_context *context, const char *op, const char *scope, const char *value)
 {
+    sc_sym call = sc_intern_printf(&context->names, "%s %s", op, scope);
+    return (uint64_t)call << 32 | sc_intern_text(&context->names, value);
+}
+
+static void keep(sc_context *context, const sc_comm_rows *rows, trial *t)
+{
+    t->moved.arena = &context->arena;
     for (uint32_t r = 0; r < rows->count; r++) {
         const sc_comm_row *row = &rows->data[r];
-        trial_row kept = {
-            .op = row->name, .scope = sc_arena_copy_text(arena, row->scope, strlen(row->scope)), .value_count = row->values.count};
-        kept.values = sc_arena_array(arena, row->values.count, sizeof *kept.values);
         for (uint32_t v = 0; v < row->values.count; v++)
-            kept.values[v] = sc_arena_copy_text(arena, row->values.data[v], strlen(row->values.data[v]));
-        *sc_vec_push(arena, &t->rows) = kept;
+            sc_map_insert(&t->moved, moved_key(context, row->name, row->scope, row->values.data[v]), 0, NULL);
     }
+}
+
+/* Compiles the file again in a context of its own, the plan edited. */
+static bool compile_edited(sc_context *context, const sc_adviser *a, const sc_edit *edit, sc_options *options, sc_compiled *out)
+{
+    const sc_plan *plan;
+    *options = options_for(context, a);
+    sc_program *program = sc_driver_load(context, options);
+    if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan))
+        return false;
+    plan = edit == NULL ? plan : plan == NULL ? NULL : edited(context, plan, edit);
+    return (plan != NULL || edit == NULL) && sc_driver_compile(context, program, plan, options, NULL, NULL, NULL, out);
 }
 
 static void try_edit(sc_context *context, void *user)
 {
     attempt *try = user;
     trial *t = try->result;
-    sc_options options = options_for(context, try->adviser);
-    const sc_plan *plan;
+    sc_options options;
     sc_compiled c;
     sc_comm_rows rows = {0};
     sc_memory_report memory;
-    sc_program *program = sc_driver_load(context, &options);
-    if (program == NULL || !sc_driver_choose_plan(context, program, &options, &plan) || plan == NULL)
-        return;
-    plan = edited(context, plan, &t->edit);
-    if (plan == NULL || !sc_driver_compile(context, program, plan, &options, NULL, NULL, NULL, &c))
+    if (!compile_edited(context, try->adviser, t->edit, &options, &c))
         return;
     sc_comm_report(c.local, &rows);
     sc_memory_report_make(c.local, &memory);
-    t->sent = sent_in_all(&rows);
-    t->peak = memory.peak;
-    keep(&try->adviser->context->arena, &rows, t);
+    t->cost = (sc_plan_cost){.sent = sent_in_all(&rows), .flops = sc_rank_flops(c.local)};
+    t->estimate = memory.peak;
+    keep(try->adviser->context, &rows, t);
     t->compiles = true;
+}
+
+static void measure_edit(sc_context *context, void *user)
+{
+    attempt *try = user;
+    sc_options options;
+    sc_compiled c;
+    sc_memory_report memory;
+    if (compile_edited(context, try->adviser, try->result->edit, &options, &c) && sc_measure_memory(context, &c, &memory))
+        try->result->cost.peak = memory.peak;
+}
+
+static bool run_attempt(void (*what)(sc_context *, void *), const sc_adviser *a, trial *t)
+{
+    sc_context context;
+    attempt try = {a, t};
+    bool fine = sc_context_run(&context, 0, what, &try);
+    sc_context_free(&context);
+    return fine;
+}
+
+/* The peak that `memory` shows, of the few edits that are shown. */
+static void measure(sc_adviser *a, trial *t)
+{
+    if (t->measured)
+        return;
+    t->measured = true;
+    t->cost.peak = -1;
+    if (!run_attempt(measure_edit, a, t))
+        t->cost.peak = -1;
 }
 
 static bool same_edit(const sc_edit *a, const sc_edit *b)
@@ -329,97 +361,116 @@ static bool same_edit(const sc_edit *a, const sc_edit *b)
     return a->kind == SC_EDIT_REMOVE || strcmp(a->line, b->line) == 0;
 }
 
-static const trial *trial_of(sc_adviser *a, const sc_edit *edit)
+/* NULL when enough have been tried. */
+static trial *trial_of(sc_adviser *a, const sc_edit *edit)
 {
     for (uint32_t i = 0; i < a->trials.count; i++) {
-        if (same_edit(&a->trials.data[i]->edit, edit))
+        if (same_edit(a->trials.data[i]->edit, edit))
             return a->trials.data[i];
     }
+    if (a->trials.count >= MAX_TRIALS)
+        return NULL;
     trial *t = sc_arena_alloc(&a->context->arena, sizeof *t);
-    t->edit = *edit;
+    sc_edit *copy = sc_arena_alloc(&a->context->arena, sizeof *copy);
+    *copy = *edit;
+    t->edit = copy;
     *sc_vec_push(&a->context->arena, &a->trials) = t;
-    sc_context context;
-    attempt try = {a, t};
-    t->compiles = sc_context_run(&context, 0, try_edit, &try) && t->compiles;
-    sc_context_free(&context);
+    t->compiles = run_attempt(try_edit, a, t) && t->compiles;
     return t;
 }
 
-/* ---- choosing ---- */
-static bool moves(const sc_comm_row *row, const trial_row *other)
+sc_adviser *sc_adviser_new(sc_context *context, const sc_options *options, const sc_compiled *c)
 {
-    if (strcmp(row->name, other->op) != 0 || strcmp(row->scope, other->scope) != 0)
-        return false;
-    for (uint32_t v = 0; v < row->values.count; v++) {
-        for (uint32_t k = 0; k < other->value_count; k++) {
-            if (strcmp(row->values.data[v], other->values[k]) == 0)
-                return true;
-        }
-    }
-    return false;
+    sc_adviser *adviser = sc_arena_alloc(&context->arena, sizeof *adviser);
+    sc_comm_rows rows = {0};
+    *adviser = (sc_adviser){.context = context, .options = options, .c = c};
+    sc_comm_report(c->local, &rows);
+    adviser->now.cost = (sc_plan_cost){.sent = sent_in_all(&rows), .flops = sc_rank_flops(c->local)};
+    return adviser;
 }
 
-static bool is_gone(const sc_comm_row *row, const trial *t)
+/* ---- choosing ---- */
+static bool is_gone(sc_context *context, const sc_comm_row *row, const trial *t)
 {
-    for (uint32_t r = 0; r < t->rows.count; r++) {
-        if (moves(row, &t->rows.data[r]))
+    for (uint32_t v = 0; v < row->values.count; v++) {
+        if (sc_map_find(&t->moved, moved_key(context, row->name, row->scope, row->values.data[v])) != NULL)
             return false;
     }
     return true;
 }
 
-static bool is_better(const trial *a, const trial *b)
+/* Fewer bytes by more than a reader would call the same. */
+static bool saves(const sc_adviser *a, double before, double after)
 {
-    return b == NULL || a->sent < b->sent || (a->sent <= b->sent && a->peak < b->peak);
+    sc_arena *arena = &a->context->arena;
+    return after < before && strcmp(sc_bytes_text(arena, before), sc_bytes_text(arena, after)) != 0;
 }
 
-static sc_advice *advise(sc_adviser *a, const trial *t)
+static bool is_better(const sc_adviser *a, const trial *t, const trial *than)
 {
-    sc_advice *advice = sc_arena_alloc(&a->context->arena, sizeof *advice);
-    *advice = (sc_advice){t->edit, a->sent, t->sent, a->peak, t->peak, NULL};
-    return advice;
+    const sc_plan_cost *x = &t->cost;
+    if (!saves(a, a->now.cost.sent, x->sent))
+        return false;
+    return than == NULL || x->sent < than->cost.sent || (x->sent <= than->cost.sent && t->estimate < than->estimate);
 }
 
 static bool is_leaner(const sc_adviser *a, const trial *t, const trial *than)
 {
-    return t->sent <= a->sent && (than == NULL || t->peak < than->peak || (t->peak == than->peak && t->sent < than->sent));
+    const sc_plan_cost *x = &t->cost;
+    if (x->sent > a->now.cost.sent)
+        return false;
+    return than == NULL || t->estimate < than->estimate || (t->estimate == than->estimate && x->sent < than->cost.sent);
 }
 
-static const sc_advice *find(sc_adviser *a, const sc_comm_row *row)
+static sc_advice *advise(sc_adviser *a, trial *t)
+{
+    sc_advice *advice = sc_arena_alloc(&a->context->arena, sizeof *advice);
+    measure(a, &a->now);
+    measure(a, t);
+    *advice = (sc_advice){*t->edit, a->now.cost, t->cost, NULL};
+    return advice;
+}
+
+/* The best edit, and the one that needs less memory than it, or than the plan as it is where there is no best one. */
+static sc_advice *choose(sc_adviser *a, trial *best, trial *leanest)
+{
+    sc_advice *advice = best == NULL ? NULL : advise(a, best), *leaner = leanest == NULL || leanest == best ? NULL : advise(a, leanest);
+    int64_t peak = advice != NULL ? advice->after.peak : a->now.cost.peak;
+    if (leaner != NULL && (leaner->after.peak < 0 || !saves(a, (double)peak, (double)leaner->after.peak)))
+        leaner = NULL;
+    if (advice == NULL)
+        return leaner;
+    advice->leaner = leaner;
+    return advice;
+}
+
+sc_answer sc_adviser_ask(sc_adviser *a, const sc_comm_row *row)
 {
     const sc_module *m = a->c->local;
+    sc_answer answer = {.complete = true};
     sc_sym axes[SC_MAX_AXES];
     uint32_t axis_count = 0;
     edits candidates = {0};
-    const trial *best = NULL, *leanest = NULL;
+    trial *best = NULL, *leanest = NULL;
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         if ((row->axes >> x & 1) != 0)
             axes[axis_count++] = m->mesh.axes[x].name;
     }
     if (a->c->plan == NULL)
-        return NULL;
-    change_lines(a, axes, axis_count, &candidates);
+        return answer;
+    if (a->trials.count >= MAX_TRIALS)
+        return (sc_answer){0};
+    change_lines(a, row, axes, axis_count, true, &candidates);
+    change_lines(a, row, axes, axis_count, false, &candidates);
     new_lines(a, row, axes, axis_count, &candidates);
     for (uint32_t i = 0; i < candidates.count; i++) {
-        const trial *t = trial_of(a, &candidates.data[i]);
-        if (!t->compiles || !is_gone(row, t))
+        trial *t = trial_of(a, &candidates.data[i]);
+        answer.complete = answer.complete && t != NULL;
+        if (t == NULL || !t->compiles || !is_gone(a->context, row, t))
             continue;
-        best = is_better(t, best) ? t : best;
+        best = is_better(a, t, best) ? t : best;
         leanest = is_leaner(a, t, leanest) ? t : leanest;
     }
-    sc_advice *advice = best == NULL ? NULL : advise(a, best);
-    if (advice != NULL && leanest != NULL && leanest->peak < best->peak)
-        advice->leaner = advise(a, leanest);
-    return advice;
-}
-
-const sc_advice *sc_adviser_ask(sc_adviser *a, const sc_comm_row *row)
-{
-    for (uint32_t i = 0; i < a->answers.count; i++) {
-        if (sc_comm_same_call(a->answers.data[i].row, row))
-            return a->answers.data[i].advice;
-    }
-    const sc_advice *advice = find(a, row);
-    *sc_vec_push(&a->context->arena, &a->answers) = (answer){row, advice};
-    return advice;
+    answer.advice = choose(a, best, leanest);
+    return answer;
 }

@@ -16,20 +16,32 @@ typedef struct sc_edit {
     const char *line;   /* REPLACE, ADD: the new statement, with its semicolon */
 } sc_edit;
 
+/* What a plan costs a rank: one function gives it for the plan as it is and as edited. */
+typedef struct sc_plan_cost {
+    double sent;  /* bytes, in the whole program */
+    double flops; /* of matmuls and attention */
+    int64_t peak; /* of memory, as `shardc memory` has it; -1: the program is not compiled to the end */
+} sc_plan_cost;
+
 typedef struct sc_advice {
     sc_edit edit;
-    double sent_before, sent_after;  /* by a rank, in the whole program */
-    int64_t peak_before, peak_after; /* memory of a rank */
+    sc_plan_cost before, after;
     const struct sc_advice *leaner; /* the edit with the lowest peak, if lower than this one's and nothing more is sent than now; or NULL */
 } sc_advice;
 
+typedef struct sc_answer {
+    const sc_advice *advice; /* NULL: none of the edits that were tried removes it and saves something */
+    bool complete;           /* all edits were tried; a command tries only so many */
+} sc_answer;
+
 typedef struct sc_adviser sc_adviser;
 
-/* For one compiled entry with its collectives. */
-sc_adviser *sc_adviser_new(sc_context *context, const sc_options *options, const sc_compiled *c, const sc_comm_rows *rows);
+/* For one compiled entry. */
+sc_adviser *sc_adviser_new(sc_context *context, const sc_options *options, const sc_compiled *c);
 
-/* The edit with the fewest bytes sent afterwards, then the lowest peak; NULL when no single edit does. A collective is gone when none of
- * its op and scope, indices aside, moves any of its values. Instances of a stack share the answer, and each edit is compiled once. */
-const sc_advice *sc_adviser_ask(sc_adviser *adviser, const sc_comm_row *row);
+/* The edit after which the collective is gone and the fewest bytes are sent, fewer than now, then with the lowest peak; else, if one sends
+ * no more and needs less memory, that one. A collective is gone when none of its op and scope, indices aside, moves any of its values. Each
+ * edit is compiled once, and no more than some hundred of them: a caller asks once for all instances of a stack. */
+sc_answer sc_adviser_ask(sc_adviser *adviser, const sc_comm_row *row);
 
 #endif

@@ -2,12 +2,10 @@
 #define _GNU_SOURCE /* memrchr */
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "support/hash.h"
 #include "support/program_file.h"
 #include "tools/build_image.h"
 #include "tools/commands.h"
@@ -37,54 +35,24 @@ static const char *find_stub(sc_context *context)
 
 /* ---- the file ---- */
 
-static bool copy(FILE *from, FILE *to, uint64_t *size)
-{
-    char part[1 << 16];
-    size_t length;
-    *size = 0;
-    while ((length = fread(part, 1, sizeof part, from)) > 0) {
-        if (fwrite(part, 1, length, to) != length)
-            return false;
-        *size += length;
-    }
-    return !ferror(from);
-}
-
-static bool write_parts(FILE *stub, FILE *out, const sc_strbuf *image)
-{
-    uint8_t bytes[SC_PROGRAM_TRAILER_BYTES];
-    sc_program_trailer trailer = {.length = image->length, .hash = sc_fnv1a64(image->data, image->length)};
-    if (!copy(stub, out, &trailer.offset))
-        return false;
-    sc_program_trailer_write(&trailer, bytes);
-    return fwrite(image->data, 1, image->length, out) == image->length && fwrite(bytes, 1, sizeof bytes, out) == sizeof bytes &&
-           fflush(out) == 0;
-}
-
-/* Under another name first: one that runs may stand there, and nobody sees half of one. */
 static bool write_program(sc_context *context, const char *path, const sc_strbuf *image)
 {
-    const char *stub_path = find_stub(context), *made = sc_arena_printf(&context->arena, "%s.%ld.tmp", path, (long)getpid());
-    FILE *stub = stub_path == NULL ? NULL : fopen(stub_path, "rb");
+    const char *stub_path = find_stub(context), *reason = NULL;
+    sc_file_writing writing;
+    size_t size = 0;
+    char *stub = stub_path == NULL ? NULL : sc_file_read(stub_path, SIZE_MAX, &size, &reason);
     if (stub == NULL)
-        return stub_path != NULL && fail(context, SC_D_cannot_read, stub_path, strerror(errno));
-    FILE *out = fopen(made, "wb");
-    mode_t mask = umask(0);
-    umask(mask);
-    bool ok = out != NULL && write_parts(stub, out, image) && fchmod(fileno(out), 0777 & ~mask) == 0;
-    int reason = errno;
-    if (out != NULL && fclose(out) != 0 && ok) {
-        reason = errno;
+        return stub_path != NULL && fail(context, SC_D_cannot_read, stub_path, reason);
+    bool ok = sc_file_begin(&writing, path, 0777, &reason);
+    if (ok && sc_program_file_write(writing.file, stub, size, image->data, image->length)) {
+        ok = sc_file_end(&writing, &reason);
+    } else if (ok) {
+        reason = strerror(errno);
+        sc_file_drop(&writing);
         ok = false;
     }
-    fclose(stub);
-    if (ok && rename(made, path) != 0) {
-        reason = errno;
-        ok = false;
-    }
-    if (!ok && out != NULL)
-        (void)unlink(made);
-    return ok || fail(context, SC_D_cannot_write, path, strerror(reason));
+    free(stub);
+    return ok || fail(context, SC_D_cannot_write, path, reason);
 }
 
 int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)

@@ -30,37 +30,46 @@ static void print_json(const sc_compiled *c, const sc_options *options, const sc
     sc_print_json(root, out);
 }
 
-/* Instances of a stacked layer have equal rows: one line, with how many there are. */
-static void print_rows(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf *out)
+static const char *op_text(sc_arena *arena, const sc_comm_row *row)
 {
-    const sc_module *m = c->local;
+    bool sums = row->reduce == NULL || strcmp(row->reduce, "sum") == 0;
+    return sums ? row->name : sc_arena_printf(arena, "%s(%s)", row->name, row->reduce);
+}
+
+/* Columns as wide as what stands in them. */
+typedef struct widths {
+    int op, axes, calls;
+} widths;
+
+static int wider(int width, const char *text)
+{
+    return (int)strlen(text) > width ? (int)strlen(text) : width;
+}
+
+static widths measure(const sc_module *m, const sc_comm_groups *groups, const sc_comm_totals *totals)
+{
     sc_arena *arena = &m->context->arena;
-    bool *shown = sc_arena_array(arena, rows->count, sizeof *shown);
-    sc_strbuf_printf(out, "%-9s %-15s %-8s %5s %9s %9s  %s\n", "phase", "op", "axes", "calls", "buffer", "sent", "what, why");
-    for (uint32_t r = 0; r < rows->count; r++) {
-        const sc_comm_row *row = &rows->data[r];
-        uint32_t calls = 0;
-        for (uint32_t i = r; i < rows->count && !shown[r]; i++) {
-            if (!shown[i] && i != r && sc_comm_same_call(row, &rows->data[i])) {
-                calls += rows->data[i].count;
-                shown[i] = true;
-            }
-        }
-        if (shown[r])
-            continue;
-        calls += row->count;
-        sc_strbuf_printf(out, "%-9s %-15s %-8s %5u %9s %9s  %s%s%s", row->phase,
-                         row->reduce != NULL && strcmp(row->reduce, "sum") != 0 ? sc_arena_printf(arena, "%s(%s)", row->name, row->reduce)
-                                                                                : row->name,
-                         sc_comm_group_text(m, row), calls, sc_bytes_text(arena, row->bytes), sc_bytes_text(arena, row->sent), row->scope,
-                         row->scope[0] != 0 ? ": " : "", row->values.data[0]);
-        for (uint32_t v = 1; v < row->values.count; v++)
-            sc_strbuf_printf(out, ", %s", row->values.data[v]);
-        sc_strbuf_printf(out, "%s\n%61s %s", row->control ? " (control)" : "", "", row->why);
-        if (row->rule != SC_NONE)
-            sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file), m->rules.data[row->rule].line);
-        sc_strbuf_add_char(out, '\n');
+    widths w = {15, 8, 5};
+    for (uint32_t g = 0; g < groups->list.count; g++) {
+        w.op = wider(w.op, op_text(arena, groups->list.data[g].row));
+        w.axes = wider(w.axes, sc_comm_group_text(m, groups->list.data[g].row));
     }
+    for (uint32_t t = 0; t < totals->count; t++)
+        w.calls = wider(w.calls, sc_arena_printf(arena, "%u", totals->data[t].count));
+    return w;
+}
+
+static void print_row(const sc_module *m, const widths *w, const sc_comm_group *group, sc_strbuf *out)
+{
+    sc_arena *arena = &m->context->arena;
+    const sc_comm_row *row = group->row;
+    sc_strbuf_printf(out, "%-9s %-*s %-*s %*u %9s %9s  %s%s\n", row->phase, w->op, op_text(arena, row), w->axes, sc_comm_group_text(m, row),
+                     w->calls, group->calls, sc_bytes_text(arena, row->bytes), sc_bytes_text(arena, row->sent),
+                     sc_comm_values_text(arena, row), row->control ? " (control)" : "");
+    sc_strbuf_printf(out, "%*s %s", 33 + w->op + w->axes + w->calls, "", row->why);
+    if (row->rule != SC_NONE)
+        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file), m->rules.data[row->rule].line);
+    sc_strbuf_add_char(out, '\n');
 }
 
 static void print_text(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf *out)
@@ -70,14 +79,20 @@ static void print_text(const sc_compiled *c, const sc_comm_rows *rows, sc_strbuf
         sc_strbuf_printf(out, "%s: no collectives\n", sc_text(m->context, c->entry));
         return;
     }
-    print_rows(c, rows, out);
+    sc_comm_groups groups;
     sc_comm_totals totals = {0};
+    sc_comm_group_rows(m->context, rows, &groups);
     sc_comm_add_up(m, rows, &totals);
+    widths w = measure(m, &groups, &totals);
+    sc_strbuf_printf(out, "%-9s %-*s %-*s %*s %9s %9s  %s\n", "phase", w.op, "op", w.axes, "axes", w.calls, "calls", "buffer", "sent",
+                     "what, why");
+    for (uint32_t g = 0; g < groups.list.count; g++)
+        print_row(m, &w, &groups.list.data[g], out);
     sc_strbuf_add(out, "totals per rank\n");
     for (uint32_t t = 0; t < totals.count; t++) {
         const sc_comm_total *sum = &totals.data[t];
-        sc_strbuf_printf(out, "%-9s %-15s %-8s %5u %9s %9s\n", sum->first->phase, sum->first->name, sc_comm_group_text(m, sum->first),
-                         sum->count, "", sc_bytes_text(&m->context->arena, sum->sent));
+        sc_strbuf_printf(out, "%-9s %-*s %-*s %*u %9s %9s\n", sum->first->phase, w.op, sum->first->name, w.axes,
+                         sc_comm_group_text(m, sum->first), w.calls, sum->count, "", sc_bytes_text(&m->context->arena, sum->sent));
     }
 }
 

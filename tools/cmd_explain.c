@@ -7,6 +7,7 @@
 #include "tools/advice.h"
 #include "tools/asked.h"
 #include "tools/commands.h"
+#include "tools/instances.h"
 #include "tools/report.h"
 
 enum { MAX_CHAIN = 64 };
@@ -24,7 +25,8 @@ typedef struct explaining {
     SC_VEC(explained) values;
     sc_asked asked;
     sc_comm_rows rows;
-    sc_map states; /* those that are among the values */
+    sc_comm_groups groups; /* of rows */
+    sc_map states;         /* those that are among the values */
     sc_adviser *adviser;
 } explaining;
 
@@ -195,6 +197,11 @@ static json_t *value_json(const sc_compiled *c, const explained *x)
 
 static const char *const edit_names[] = {"remove", "replace", "add"};
 
+static json_t *peak_json(const sc_plan_cost *cost)
+{
+    return cost->peak < 0 ? json_null() : json_integer((json_int_t)cost->peak);
+}
+
 static json_t *advice_json(sc_context *context, const sc_advice *advice)
 {
     if (advice == NULL)
@@ -204,9 +211,10 @@ static json_t *advice_json(sc_context *context, const sc_advice *advice)
                                (json_int_t)line.line, "column", (json_int_t)line.column);
     json_object_set_new(object, "old", advice->edit.old == NULL ? json_null() : json_string(advice->edit.old));
     json_object_set_new(object, "new", advice->edit.line == NULL ? json_null() : json_string(advice->edit.line));
-    json_object_set_new(object, "sent",
-                        json_pack("[I,I]", (json_int_t)(advice->sent_before + 0.5), (json_int_t)(advice->sent_after + 0.5)));
-    json_object_set_new(object, "peak", json_pack("[I,I]", (json_int_t)advice->peak_before, (json_int_t)advice->peak_after));
+    const sc_plan_cost *before = &advice->before, *after = &advice->after;
+    json_object_set_new(object, "sent", json_pack("[I,I]", (json_int_t)(before->sent + 0.5), (json_int_t)(after->sent + 0.5)));
+    json_object_set_new(object, "peak", json_pack("[o,o]", peak_json(before), peak_json(after)));
+    json_object_set_new(object, "flops", json_pack("[f,f]", before->flops, after->flops));
     if (advice->leaner != NULL)
         json_object_set_new(object, "leaner", advice_json(context, advice->leaner));
     return object;
@@ -217,9 +225,14 @@ static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
     json_t *root = json_object(), *values = json_array(), *collectives = json_array();
     for (uint32_t i = 0; i < e->values.count; i++)
         json_array_append_new(values, value_json(c, &e->values.data[i]));
+    sc_answer *answers = sc_arena_array(&e->context->arena, e->groups.list.count, sizeof *answers);
+    for (uint32_t g = 0; g < e->groups.list.count; g++)
+        answers[g] = sc_adviser_ask(e->adviser, e->groups.list.data[g].row);
     for (uint32_t r = 0; r < e->rows.count; r++) {
+        const sc_answer *answer = &answers[e->groups.of_row[r]];
         json_t *row = sc_comm_row_json(c->local, &e->rows.data[r]);
-        json_object_set_new(row, "advice", advice_json(e->context, sc_adviser_ask(e->adviser, &e->rows.data[r])));
+        json_object_set_new(row, "advice", advice_json(e->context, answer->advice));
+        json_object_set_new(row, "tried_all", json_boolean(answer->complete));
         json_array_append_new(collectives, row);
     }
     json_object_set_new(root, "version", json_integer(1));
@@ -229,13 +242,47 @@ static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
 }
 
 /* ---- text ---- */
-static void print_value(const sc_compiled *c, const explained *x, sc_strbuf *out)
+/* What instances of one thing share when one line is enough for them: the type and the lines of the plan at its root. */
+static uint64_t look_of(const sc_compiled *c, const explained *x)
 {
-    const sc_module *m = c->local;
+    const sc_placing *placing = c->env.placing;
+    uint64_t look = sc_hash_mix(x->type, x->is_passed_on);
+    for (uint32_t a = 0; placing != NULL && x->value < placing->value_count && a < c->local->mesh.atom_count; a++)
+        look = sc_hash_mix(look, sc_cause_of(placing, x->value, a)->rule);
+    return look;
+}
+
+static void print_chain(const sc_compiled *c, const explained *x, sc_strbuf *out)
+{
     chain reasons = why(c, x);
-    sc_strbuf_printf(out, "%s: %s\n", sc_text(m->context, x->path), sc_type_text(m, x->type));
     for (uint32_t k = 0; k < reasons.count; k++)
         sc_strbuf_printf(out, "    line %u: %s\n", reasons.data[k].line, reasons.data[k].text);
+}
+
+static void print_values(const sc_compiled *c, explaining *e, sc_strbuf *out)
+{
+    sc_instance_groups groups;
+    sc_instance *instances = sc_arena_array(&e->context->arena, e->values.count, sizeof *instances);
+    for (uint32_t i = 0; i < e->values.count; i++)
+        instances[i] = (sc_instance){sc_text(e->context, e->values.data[i].path), look_of(c, &e->values.data[i])};
+    sc_instances_group(e->context, instances, e->values.count, &groups);
+    for (uint32_t g = 0; g < groups.count; g++) {
+        const explained *x = &e->values.data[groups.data[g].first];
+        sc_strbuf_printf(out, "%s: %s\n", groups.data[g].path, sc_type_text(c->local, x->type));
+        print_chain(c, x, out);
+    }
+}
+
+/* Of a rank; what is no longer split is computed by every rank. */
+static void print_compute(sc_arena *arena, double before, double after, sc_strbuf *out)
+{
+    const char *was = sc_flops_text(arena, before), *is = sc_flops_text(arena, after);
+    if (strcmp(was, is) == 0)
+        sc_strbuf_add(out, ", compute the same");
+    else
+        sc_strbuf_printf(out, ", compute %s -> %s", was, is);
+    if (after > before && before > 0 && strcmp(was, is) != 0)
+        sc_strbuf_printf(out, " (%.3g times)", after / before);
 }
 
 static void print_advice(const explaining *e, const char *begin, const sc_advice *advice, sc_strbuf *out)
@@ -250,47 +297,43 @@ static void print_advice(const explaining *e, const char *begin, const sc_advice
         sc_strbuf_printf(out, "%s '%s'", edit_names[edit->kind], edit->old);
     if (edit->kind == SC_EDIT_REPLACE)
         sc_strbuf_printf(out, " by '%s'", edit->line);
-    sc_strbuf_printf(out, " (%s:%u): %s -> %s sent, peak %s -> %s\n", line.source->name, line.line,
-                     sc_bytes_text(arena, advice->sent_before), sc_bytes_text(arena, advice->sent_after),
-                     sc_bytes_text(arena, (double)advice->peak_before), sc_bytes_text(arena, (double)advice->peak_after));
+    const sc_plan_cost *before = &advice->before, *after = &advice->after;
+    sc_strbuf_printf(out, " (%s:%u): %s -> %s sent", line.source->name, line.line, sc_bytes_text(arena, before->sent),
+                     sc_bytes_text(arena, after->sent));
+    if (before->peak >= 0 && after->peak >= 0)
+        sc_strbuf_printf(out, ", peak %s -> %s", sc_bytes_text(arena, (double)before->peak), sc_bytes_text(arena, (double)after->peak));
+    print_compute(arena, before->flops, after->flops, out);
+    sc_strbuf_add_char(out, '\n');
 }
 
-static void print_row(const sc_compiled *c, explaining *e, const sc_comm_row *row, uint32_t count, sc_strbuf *out)
+static void print_answer(const explaining *e, const sc_answer *answer, sc_strbuf *out)
+{
+    const sc_advice *advice = answer->advice;
+    if (advice == NULL && answer->complete)
+        sc_strbuf_add(out, "    no single edit removes it and saves anything\n");
+    else if (advice == NULL)
+        sc_strbuf_add(out, "    not all edits were tried: ask for a path or a line\n");
+    else
+        print_advice(e, advice->after.sent < advice->before.sent ? "to do without:" : "to do without, with less memory:", advice, out);
+    if (advice != NULL && advice->leaner != NULL)
+        print_advice(e, advice->leaner->after.peak < advice->before.peak ? "or, with less memory:" : "or, with less memory than that:",
+                     advice->leaner, out);
+}
+
+static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group *group, sc_strbuf *out)
 {
     const sc_module *m = c->local;
+    const sc_comm_row *row = group->row;
     sc_arena *arena = &m->context->arena;
-    sc_strbuf_printf(out, "%s over %s, %s%s%s", row->name, sc_comm_group_text(m, row), row->scope, row->scope[0] != 0 ? ": " : "",
-                     row->values.data[0]);
-    for (uint32_t v = 1; v < row->values.count; v++)
-        sc_strbuf_printf(out, ", %s", row->values.data[v]);
-    if (count > 1)
-        sc_strbuf_printf(out, ", %u times", count);
+    sc_strbuf_printf(out, "%s over %s, %s", row->name, sc_comm_group_text(m, row), sc_comm_values_text(arena, row));
+    if (group->calls > 1)
+        sc_strbuf_printf(out, ", %u times", group->calls);
     sc_strbuf_printf(out, ": buffer %s, sent %s\n    %s", sc_bytes_text(arena, row->bytes), sc_bytes_text(arena, row->sent), row->why);
     if (row->rule != SC_NONE)
         sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file), m->rules.data[row->rule].line);
     sc_strbuf_add_char(out, '\n');
-    const sc_advice *advice = sc_adviser_ask(e->adviser, row);
-    if (advice == NULL)
-        sc_strbuf_add(out, "    no single edit removes it\n");
-    else
-        print_advice(e, "to do without:", advice, out);
-    if (advice != NULL && advice->leaner != NULL)
-        print_advice(e, "or, with less memory:", advice->leaner, out);
-}
-
-/* Instances of a stacked layer have equal rows: once, with how many there are. */
-static void print_rows(const sc_compiled *c, explaining *e, sc_strbuf *out)
-{
-    for (uint32_t r = 0; r < e->rows.count; r++) {
-        uint32_t before = 0, count = 0;
-        for (uint32_t i = 0; i < e->rows.count; i++) {
-            bool same = sc_comm_same_call(&e->rows.data[r], &e->rows.data[i]);
-            before += same && i < r;
-            count += same ? e->rows.data[i].count : 0;
-        }
-        if (before == 0)
-            print_row(c, e, &e->rows.data[r], count, out);
-    }
+    sc_answer answer = sc_adviser_ask(e->adviser, row);
+    print_answer(e, &answer, out);
 }
 
 /* ---- what was asked ---- */
@@ -331,14 +374,15 @@ int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *ou
     if (!sc_driver_compile_file(context, options, collect, &e, NULL, &c))
         return 0;
     sc_comm_report(c.local, &e.rows);
-    e.adviser = sc_adviser_new(context, options, &c, &e.rows);
+    e.adviser = sc_adviser_new(context, options, &c);
     keep_asked(&c, &e);
+    sc_comm_group_rows(context, &e.rows, &e.groups);
     if (options->run.json) {
         print_json(&c, &e, out);
     } else {
-        for (uint32_t i = 0; i < e.values.count; i++)
-            print_value(&c, &e.values.data[i], out);
-        print_rows(&c, &e, out);
+        print_values(&c, &e, out);
+        for (uint32_t g = 0; g < e.groups.list.count; g++)
+            print_group(&c, &e, &e.groups.list.data[g], out);
     }
     sc_check_expects(context, &c, SC_D_expect_warns);
     return 0;

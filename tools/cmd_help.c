@@ -95,7 +95,7 @@ static void print_list(sc_strbuf *out)
         const char *meaning = help_rows[id].meaning;
         sc_strbuf_printf(out, "  %-21s %.*s\n", sc_diag_rows[id].name, first_sentence(meaning), meaning);
     }
-    sc_strbuf_add(out, "\n'shardc help ID' explains one.\n");
+    sc_strbuf_add(out, "\n'shardc help ID' explains one, 'shardc help environment' the environment variables.\n");
 }
 
 static json_t *list_json(void)
@@ -106,20 +106,55 @@ static json_t *list_json(void)
     return json_pack("{s:i,s:o}", "version", 1, "diagnostics", list);
 }
 
-static int find_id(sc_context *context, const char *name)
+/* ---- environment variables ---- */
+
+typedef struct variable_row {
+    const char *name, *values, *fallback, *meaning;
+} variable_row;
+
+static const variable_row variables[] = {
+#define ENVIRONMENT(name, values, fallback, meaning) {#name, values, fallback, meaning},
+#include "support/environment.def"
+#undef ENVIRONMENT
+};
+enum { VARIABLES = sizeof variables / sizeof *variables };
+
+static void print_variables(sc_strbuf *out)
 {
-    const char *names[SC_D_COUNT];
+    for (int i = 0; i < VARIABLES; i++)
+        sc_strbuf_printf(out, "%s: %s (default: %s)\n  %s\n", variables[i].name, variables[i].values, variables[i].fallback,
+                         variables[i].meaning);
+}
+
+static json_t *variables_json(void)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < VARIABLES; i++)
+        json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "name", variables[i].name, "values", variables[i].values, "default",
+                                              variables[i].fallback, "meaning", variables[i].meaning));
+    return json_pack("{s:i,s:o}", "version", 1, "environment", list);
+}
+
+/* ---- the command ---- */
+
+static int find_id(sc_context *context, const sc_options *options)
+{
+    const char *name = options->file, **names = sc_arena_array(&context->arena, SC_D_COUNT + options->command_count, sizeof *names);
+    for (uint32_t i = 0; i < options->command_count; i++)
+        names[SC_D_COUNT + i] = options->commands[i];
     for (int id = 0; id < SC_D_COUNT; id++) {
         names[id] = sc_diag_rows[id].name;
         if (strcmp(names[id], name) == 0)
             return id;
     }
-    const char *near = sc_nearest(name, names, SC_D_COUNT);
+    const char *near = sc_nearest(name, names, SC_D_COUNT + options->command_count);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
-              sc_arena_printf(&context->arena, "no diagnostic has the id '%s'%s%s%s", name, near ? "; did you mean '" : "",
+              sc_arena_printf(&context->arena, "no command and no diagnostic is called '%s'%s%s%s", name, near ? "; did you mean '" : "",
                               near ? near : "", near ? "'?" : ""),
               NULL);
-    sc_report_note(&context->diag, (sc_loc){0}, "'shardc help' lists them all; the id of a message stands in brackets at its end");
+    sc_report_note(
+        &context->diag, (sc_loc){0},
+        "'shardc help' lists the diagnostics; the id of a message is in brackets at its end. 'shardc --help' lists the commands");
     return SC_D_COUNT;
 }
 
@@ -129,9 +164,14 @@ int sc_cmd_help(sc_context *context, const sc_options *options, sc_strbuf *out)
         sc_print_json(list_json(), out);
     else if (options->file == NULL)
         print_list(out);
-    if (options->file == NULL)
+    bool is_environment = options->file != NULL && strcmp(options->file, "environment") == 0;
+    if (is_environment && options->run.json)
+        sc_print_json(variables_json(), out);
+    else if (is_environment)
+        print_variables(out);
+    if (options->file == NULL || is_environment)
         return 0;
-    int id = find_id(context, options->file);
+    int id = find_id(context, options);
     if (id == SC_D_COUNT)
         return 0;
     if (options->run.json) {

@@ -102,12 +102,13 @@ static void print_compiled_json(const sc_context *context, const sc_compiled_res
     json_object_set_new(root, "compared", json_integer(result->states + result->outputs));
     json_object_set_new(root, "limits", json_integer(result->limits));
     json_object_set_new(root, "undecided", json_integer(result->undecided));
+    json_object_set_new(root, "redrawn", json_integer(result->redrawn));
     json_object_set_new(root, "ranks", json_integer((json_int_t)result->ranks));
     json_object_set_new(root, "max_error", sc_number_json(result->max_error));
     json_object_set_new(root, "max_relative_error", sc_number_json(result->max_relative_error));
     json_object_set_new(root, "worst", result->worst == 0 ? json_null() : json_string(sc_text(context, result->worst)));
     json_object_set_new(root, "collectives", json_integer((json_int_t)result->collectives));
-    json_object_set_new(root, "sent", json_integer((json_int_t)(result->sent + 0.5)));
+    json_object_set_new(root, "sent", sc_number_json(result->sent));
     json_object_set_new(root, "shrunk", shrunk_json(context, &result->shrunk));
     json_object_set_new(root, "first_difference", difference_json(context, &result->first));
     sc_print_json(root, out);
@@ -125,6 +126,8 @@ static void print_compiled_text(sc_context *context, const sc_compiled *c, const
         sc_strbuf_printf(out, "; largest error %.2g%s%s, %.2g of what is allowed; %u undecided\n", result->max_relative_error,
                          result->worst == 0 ? "" : " in ", result->worst == 0 ? "" : sc_text(context, result->worst), result->max_error,
                          result->undecided);
+        if (result->redrawn > 0)
+            sc_strbuf_printf(out, "  inputs drawn again, since a decision was open within what the dtypes resolve: %u\n", result->redrawn);
         sc_strbuf_printf(out, "  the same bits again, and %s\n",
                          sc_target_is_cuda(target) ? "in a second session" : "with two threads a rank");
         sc_strbuf_printf(out, "  %llu collectives, %s sent per rank, as `comm` counts them\n", (unsigned long long)result->collectives,
@@ -153,11 +156,23 @@ static void report_difference(sc_context *context, const char *what, const sc_di
     sc_report(&context->diag, SC_D_verify_failed, difference->loc, text.data, NULL);
 }
 
+/* Without memory nothing is known of the program: that is no mistake of the compiler. */
+static bool report_memory(sc_context *context, const sc_difference *difference)
+{
+    if (difference->run == NULL || !difference->is_memory)
+        return false;
+    sc_report(&context->diag, SC_D_run_failed, (sc_loc){0},
+              sc_arena_printf(&context->arena, "nothing was verified: %s", difference->message), NULL);
+    return true;
+}
+
 static int verify_compiled(sc_context *context, const sc_compiled *c, const sc_options *options, const sc_validate_options *how,
                            sc_strbuf *out)
 {
     sc_compiled_result result;
     if (!sc_validate_compiled(c->global, c->local, c->func, how, &result) && result.first.run == NULL)
+        return 0;
+    if (report_memory(context, &result.first))
         return 0;
     if (!result.equal)
         report_difference(context, "emitted code", &result.first);
@@ -178,7 +193,10 @@ int sc_cmd_verify(sc_context *context, const sc_options *options, sc_strbuf *out
     if (options->compiled)
         return how.target == NULL ? 0 : verify_compiled(context, &c, options, &how, out);
     sc_validate_result result;
-    if (!sc_validate(c.global, c.local, c.func, &how, &result))
+    bool is_equal = sc_validate(c.global, c.local, c.func, &how, &result);
+    if (report_memory(context, &result.first))
+        return 0;
+    if (!is_equal)
         report_difference(context, "per-rank program", &result.first);
     if (options->run.json)
         print_json(context, &result, out);

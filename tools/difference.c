@@ -2,6 +2,15 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "support/number.h"
+
+/* Why a run failed comes as a text; these are the words for memory wherever one is made. */
+static bool says_memory(const char *text)
+{
+    return strstr(text, "out of memory") != NULL || strstr(text, "not enough memory") != NULL;
+}
 
 /* NULL: there is one already. */
 static sc_difference *new_difference(const sc_differences *to)
@@ -31,8 +40,9 @@ void sc_differ_because(const sc_differences *to, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    vsnprintf(difference->message, sizeof difference->message, format, args);
+    sc_vsnprintf(difference->message, sizeof difference->message, format, args);
     va_end(args);
+    difference->is_memory = says_memory(difference->message);
 }
 
 void sc_differ_whole(const sc_differences *to, const sc_compared *what, const char *message)

@@ -14,6 +14,7 @@ typedef struct sc_difference {
     uint32_t rank;
     int64_t index[SC_MAX_RANK];
     double expected, found;
+    bool is_memory; /* nothing differs: there was not enough memory to find out */
     char message[640];
     sc_loc loc;
 } sc_difference;

@@ -10,6 +10,8 @@
 
 typedef struct sc_options {
     const char *command, *file;
+    const char *const *commands; /* all of them: help */
+    uint32_t command_count;
     const char *text; /* of the file, when it is not on disk */
     size_t text_length;
     const char *plan, *plan_file, *entry; /* NULL: not given; plan "none": one device */

@@ -9,5 +9,7 @@
 /* Of one call of a function. */
 double sc_func_flops(const sc_module *m, sc_func_id func);
 double sc_schedule_flops(const sc_module *m);
+/* What one rank computes in one run of a LOCAL module's schedule: the same, of its shards; what ranks repeat counts for each. */
+double sc_rank_flops(const sc_module *m);
 
 #endif

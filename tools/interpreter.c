@@ -47,9 +47,12 @@ static bool set_state(void *self, uint32_t state, const double *values, shardc_e
     return ok || no_memory(error);
 }
 
-static sc_array get_state(void *self, uint32_t state)
+static sc_array get_state(void *self, uint32_t state, shardc_error *error)
 {
-    return sc_interp_get_state(((interpreter *)self)->interps[0], state, NULL);
+    sc_array array = sc_interp_get_state(((interpreter *)self)->interps[0], state, NULL);
+    if (array.data == NULL)
+        no_memory(error);
+    return array;
 }
 
 /* ---- shards: one, which is the whole; elements of the state's dtype instead of doubles ---- */
@@ -72,7 +75,7 @@ static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out
 static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, const void **out, shardc_error *error)
 {
     sc_element element = sc_element_of_dtype(type_of(self, state)->dtype);
-    sc_array array = get_state(self, state);
+    sc_array array = get_state(self, state, error);
     bool ok = array.data != NULL;
     (void)rank;
     for (int64_t i = 0; ok && i < array.count; i++)
@@ -94,7 +97,7 @@ static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *f
 {
     interpreter *in = self;
     sc_element element = sc_element_of_dtype(type_of(in, state)->dtype);
-    sc_array array = get_state(self, state);
+    sc_array array = get_state(self, state, error);
     (void)rank;
     for (int64_t i = 0; array.data != NULL && i < array.count; i++)
         array.data[i] = sc_element_load(element, filled, (uint64_t)i);

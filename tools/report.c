@@ -4,13 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { UNITS = 7, LISTED_VALUES = 120 /* characters */ };
+
+/* Three digits; what rounds up to the next unit is written in it. */
+static const char *in_units(sc_arena *arena, double value, double step, const char *const units[UNITS])
+{
+    size_t unit = 0;
+    for (; value >= step - 0.5 && unit + 1 < UNITS; unit++)
+        value /= step;
+    return sc_arena_printf(arena, value >= 99.95 ? "%.0f %s" : "%.3g %s", value, units[unit]); /* 4 bytes reduced by three ranks: 5.33 B */
+}
+
 const char *sc_bytes_text(sc_arena *arena, double bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    size_t unit = 0;
-    for (; bytes >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
-        bytes /= 1024;
-    return sc_arena_printf(arena, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.3g %s", bytes, units[unit]);
+    static const char *const units[UNITS] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    return in_units(arena, bytes, 1024, units);
+}
+
+const char *sc_flops_text(sc_arena *arena, double flops)
+{
+    static const char *const units[UNITS] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"};
+    return in_units(arena, flops, 1000, units);
 }
 
 json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row)
@@ -80,8 +94,9 @@ json_t *sc_plan_json(const sc_context *context, const sc_plan *plan)
     return plan == NULL ? json_null() : json_string(sc_text(context, plan->name.text));
 }
 
-
-bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b)
+/* ---- instances of a stack ---- */
+/* Whether two rows differ in nothing but the instance of a stack they stand in. */
+static bool same_call(const sc_comm_row *a, const sc_comm_row *b)
 {
     if (strcmp(a->name, b->name) != 0 || strcmp(a->scope, b->scope) != 0 || strcmp(a->phase, b->phase) != 0 || strcmp(a->why, b->why) != 0)
         return false;
@@ -95,6 +110,64 @@ bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b)
     return true;
 }
 
+static uint64_t mix_text(uint64_t hash, const char *text)
+{
+    return sc_hash_bytes(text, strlen(text), hash);
+}
+
+static uint64_t hash_of_call(const sc_comm_row *row)
+{
+    uint64_t hash = sc_hash_mix(row->axes, row->layers.count);
+    const char *const texts[] = {row->name, row->scope, row->phase, row->why};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        hash = mix_text(hash, texts[i]);
+    for (uint32_t v = 0; v < row->values.count; v++)
+        hash = mix_text(hash, row->values.data[v]);
+    return hash;
+}
+
+/* The group of a row, found by its hash; of equal hashes the groups are chained. */
+static uint32_t find_group(sc_context *context, sc_map *by_hash, uint32_t *next, const sc_comm_row *row, sc_comm_groups *out)
+{
+    bool is_new;
+    uint32_t *newest = sc_map_insert(by_hash, hash_of_call(row), out->list.count, &is_new);
+    for (uint32_t g = is_new ? SC_NONE : *newest; g != SC_NONE; g = next[g]) {
+        if (same_call(out->list.data[g].row, row))
+            return g;
+    }
+    next[out->list.count] = is_new ? SC_NONE : *newest;
+    *newest = out->list.count;
+    *sc_vec_push(&context->arena, &out->list) = (sc_comm_group){.row = row};
+    return out->list.count - 1;
+}
+
+void sc_comm_group_rows(sc_context *context, const sc_comm_rows *rows, sc_comm_groups *out)
+{
+    sc_map by_hash = {.arena = &context->arena};
+    uint32_t *next = sc_arena_array(&context->arena, rows->count, sizeof *next);
+    *out = (sc_comm_groups){.of_row = sc_arena_array(&context->arena, rows->count, sizeof *out->of_row)};
+    for (uint32_t r = 0; r < rows->count; r++) {
+        out->of_row[r] = find_group(context, &by_hash, next, &rows->data[r], out);
+        out->list.data[out->of_row[r]].calls += rows->data[r].count;
+    }
+}
+
+const char *sc_comm_values_text(sc_arena *arena, const sc_comm_row *row)
+{
+    sc_strbuf text;
+    size_t length = 0;
+    for (uint32_t v = 0; v < row->values.count; v++)
+        length += strlen(row->values.data[v]) + 2;
+    sc_strbuf_init(&text, arena);
+    sc_strbuf_printf(&text, "%s%s%s", row->scope, row->scope[0] != 0 ? ": " : "", row->values.data[0]);
+    for (uint32_t v = 1; v < row->values.count && length <= LISTED_VALUES; v++)
+        sc_strbuf_printf(&text, ", %s", row->values.data[v]);
+    if (row->values.count > 1 && length > LISTED_VALUES)
+        sc_strbuf_printf(&text, " and %u more", row->values.count - 1);
+    return text.data;
+}
+
+/* ---- totals ---- */
 /* The order in which phases run, whatever stands where in the text. */
 static uint32_t phase_rank(const char *phase)
 {

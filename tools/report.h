@@ -7,8 +7,10 @@
 #include "runtime/drive/json.h"
 #include "tools/driver.h"
 
-/* 1536 -> 1.5 KiB, in the arena. */
+/* 1536 -> 1.5 KiB, in the arena. At most 9 columns. */
 const char *sc_bytes_text(sc_arena *arena, double bytes);
+/* 1.5e12 -> 1.5 TFLOP. */
+const char *sc_flops_text(sc_arena *arena, double flops);
 
 /* The names of the axes of a row's group. */
 json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row);
@@ -17,8 +19,20 @@ json_t *sc_comm_row_json(const sc_module *m, const sc_comm_row *row);
 /* The plan's name, or null. */
 json_t *sc_plan_json(const sc_context *context, const sc_plan *plan);
 
-/* Whether two rows differ in nothing but the instance of a stack they stand in. */
-bool sc_comm_same_call(const sc_comm_row *a, const sc_comm_row *b);
+/* The rows of a report, instances of a stack once. */
+typedef struct sc_comm_group {
+    const sc_comm_row *row; /* the first instance's */
+    uint32_t calls;         /* of all instances */
+} sc_comm_group;
+
+typedef struct sc_comm_groups {
+    SC_VEC(sc_comm_group) list; /* in the order of the rows */
+    uint32_t *of_row;           /* per row: its group */
+} sc_comm_groups;
+
+void sc_comm_group_rows(sc_context *context, const sc_comm_rows *rows, sc_comm_groups *out);
+/* What moves: scope and values, "layers.attn: wq, wk"; of many values "update: norm.g.grad and 250 more". */
+const char *sc_comm_values_text(sc_arena *arena, const sc_comm_row *row);
 
 /* Calls that share op, axes and phase, added up. */
 typedef struct sc_comm_total {

@@ -54,7 +54,7 @@ static const char *products_file(sc_context *context, const shardc_executable *p
 {
     uint64_t hash = shardc_executable_hash(program);
     bool is_cpu = strcmp(shardc_executable_target(program), "cpu") == 0;
-    const char *cache = is_cpu ? NULL : sc_cache_open(&context->arena, NULL);
+    const char *refused, *cache = is_cpu ? NULL : sc_cache_open(&context->arena, NULL, &refused);
     return cache == NULL ? NULL : sc_cache_path(&context->arena, cache, sc_cache_key_of(&hash, sizeof hash), ".products");
 }
 

@@ -136,7 +136,9 @@ bool sc_runner_set_state(sc_runner *runner, uint32_t state, const double *global
 {
     if (runner->interp != NULL)
         return sc_interp_set_state(runner->interp, state, global);
-    return shardc_session_set_state(runner->session, state, global, "f64", NULL) == SHARDC_OK;
+    shardc_tensor_info info;
+    shardc_executable_state(runner->program, state, &info);
+    return shardc_session_set_state(runner->session, state, global, (size_t)info.count * sizeof *global, "f64", NULL) == SHARDC_OK;
 }
 
 sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state)
@@ -144,7 +146,8 @@ sc_array sc_runner_get_state(const sc_runner *runner, uint32_t state)
     if (runner->interp != NULL)
         return sc_interp_get_state(runner->interp, state, NULL);
     sc_array array = whole_array(&runner->m->types.data[runner->m->state.data[state].type]);
-    if (array.data != NULL && shardc_session_get_state(runner->session, state, array.data, "f64", NULL) != SHARDC_OK)
+    size_t bytes = (size_t)array.count * sizeof *array.data;
+    if (array.data != NULL && shardc_session_get_state(runner->session, state, array.data, bytes, "f64", NULL) != SHARDC_OK)
         sc_array_free(&array);
     return array;
 }
@@ -163,7 +166,7 @@ static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inpu
     for (uint32_t i = 0; i < input_count; i++) {
         shardc_tensor_info info;
         shardc_executable_input(runner->program, func, i, &info);
-        feeds[i] = (shardc_feed_value){info.name, inputs[i].data, "f64"};
+        feeds[i] = (shardc_feed_value){info.name, inputs[i].data, (size_t)inputs[i].count * sizeof(double), "f64"};
     }
     for (uint32_t i = 0; i < output_count; i++) {
         shardc_tensor_info info;
@@ -176,7 +179,7 @@ static bool run_session(sc_runner *runner, sc_func_id func, const sc_array *inpu
             snprintf(error->text, sizeof error->text, "there is not enough memory for the results");
             return false;
         }
-        fetches[i] = (shardc_fetch_value){i, outputs[i].data, "f64"};
+        fetches[i] = (shardc_fetch_value){i, outputs[i].data, (size_t)outputs[i].count * sizeof(double), "f64"};
     }
     return shardc_session_run(runner->session, func, feeds, input_count, fetches, output_count, error) == SHARDC_OK;
 }

@@ -5,34 +5,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/team.h"
+#include "support/arguments.h"
+#include "support/processor.h"
 #include "tools/bindings.h"
 #include "tools/commands.h"
 
 typedef struct command_row {
     const char *name;
-    sc_command *run;                 /* NULL: a command of the contract that this version does not have */
+    sc_command *run;
     const char *arguments, *summary; /* arguments in square brackets need not be given */
-    bool writes;                     /* what -o names, by itself */
+    const char *example;
+    bool writes; /* what -o names, by itself */
 } command_row;
 
 static const command_row commands[] = {
-    {"check", sc_cmd_check, "F", "parse, type-check, place; check every expect", false},
-    {"ir", sc_cmd_ir, "F", "the IR, final or --after PASS; --dump-dir DIR; --fold", false},
-    {"explain", sc_cmd_explain, "F [WHAT]", "where values stand, and why; how to do without a collective (WHAT: PATH or FILE:LINE[:COL])",
+    {"check", sc_cmd_check, "F", "parse, type-check, place; check every expect", "shardc check examples/bytes.shard --plan tp4_sp", false},
+    {"ir", sc_cmd_ir, "F", "the IR, final or after a pass", "shardc ir examples/bytes.shard --plan tp4_sp --after propagate --fold", false},
+    {"explain", sc_cmd_explain, "F [WHAT]", "where values are placed, and why; how to avoid a collective (WHAT: PATH or FILE:LINE[:COL])",
+     "shardc explain examples/bytes.shard layers.attn.wq --plan tp4_sp", false},
+    {"comm", sc_cmd_comm, "F", "the table of collectives", "shardc comm examples/bytes.shard --plan dp2_fsdp2_tp2 --format json", false},
+    {"verify", sc_cmd_verify, "F", "the per-rank programs against the global one, or (--compiled) the emitted code",
+     "shardc verify examples/bytes.shard --plan tp4_sp --compiled", false},
+    {"eval", sc_cmd_eval, "F", "run an entry here", "shardc eval examples/bytes.shard --plan one --weights w.safetensors --data text.txt",
+     true},
+    {"fmt", sc_cmd_fmt, "F", "canonical formatting, comments kept", "shardc fmt model.shard -o model.shard", false},
+    {"memory", sc_cmd_memory, "F", "bytes per rank", "shardc memory examples/bytes.shard --plan dp2_fsdp2_tp2", false},
+    {"diff", sc_cmd_diff, "F", "two plans side by side", "shardc diff examples/bytes.shard --plan tp4_sp --plan dp2_fsdp2_tp2", false},
+    {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have", "shardc legal examples/bytes.shard H --plan tp4_sp", false},
+    {"kernels", sc_cmd_kernels, "F", "the emitted kernels", "shardc kernels examples/bytes.shard --plan one --target cuda:sm_90a -o out",
+     true},
+    {"train", sc_cmd_train, "F", "train here", "shardc train examples/bytes.shard --plan one --data text.txt --steps 100 --state run1",
      false},
-    {"comm", sc_cmd_comm, "F", "the table of collectives", false},
-    {"verify", sc_cmd_verify, "F", "the per-rank programs against the global one (--full, --dtypes), or the emitted code (--compiled)",
-     false},
-    {"eval", sc_cmd_eval, "F", "run an entry here: --weights, --input NAME=FILE[:TENSOR], --data FILE, -o FILE", true},
-    {"fmt", sc_cmd_fmt, "F", "canonical formatting, comments kept", false},
-    {"memory", sc_cmd_memory, "F", "bytes per rank", false},
-    {"diff", sc_cmd_diff, "F", "two plans side by side: --plan A --plan B", false},
-    {"legal", sc_cmd_legal, "F DIM", "sizes that an axis over DIM may have", false},
-    {"kernels", sc_cmd_kernels, "F", "the emitted kernels; --target T; --compile; -o DIR: their sources, and code", true},
-    {"train", sc_cmd_train, "F", "train here: --data FILE or --input, --steps N, --log, --save, --state, --resume, --set", false},
-    {"generate", sc_cmd_generate, "F", "continue prompts with a cached entry: --prompt TEXT, --max-tokens, --temperature", false},
-    {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures: -o PROGRAM", true},
-    {"help", sc_cmd_help, "[ID]", "a paragraph on a diagnostic; without ID a list of them", false},
+    {"generate", sc_cmd_generate, "F", "continue prompts with a cached entry",
+     "shardc generate chat.shard --weights w.safetensors --prompt 'once upon' --temperature 0.8", false},
+    {"build", sc_cmd_build, "F", "an executable that trains, evaluates, measures", "shardc build examples/bytes.shard --plan one -o step",
+     true},
+    {"help", sc_cmd_help, "[COMMAND|ID]", "a command's options, or a paragraph on a diagnostic; without either a list of those",
+     "shardc help train", false},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
@@ -68,81 +78,74 @@ static void set_ranks(sc_context *context, void *into, const char *name, const c
 {
     sc_options *options = &((invocation *)into)->options;
     int64_t ranks;
-    sc_arguments_number(context, name, value, &ranks);
+    sc_arguments_number(context, name, value, 1, &ranks);
     options->ranks = options->plan_options.ranks = (uint64_t)ranks;
 }
 
-#define ROW(name, kind, field, value, summary)                                                                                             \
-    {                                                                                                                                      \
-        name, SC_OPTION_##kind, offsetof(invocation, field), value, summary, NULL                                                          \
-    }
-#define OWN(name, set, value, summary)                                                                                                     \
-    {                                                                                                                                      \
-        name, SC_OPTION_OWN, 0, value, summary, set                                                                                        \
-    }
-
 static const sc_option_row option_rows[] = {
-    OWN("--plan", set_plan, "NAME", "the plan (default: the file's only one); none: one device"),
-    ROW("--plan-file", TEXT, options.plan_file, "FILE", "more plans"),
-    OWN("--bind", set_bind, "D=64,E=8", "sizes of dims"),
-    OWN("--mesh", set_mesh, "dp=16", "sizes of mesh axes"),
-    ROW("--entry", TEXT, options.entry, "NAME", "the entry point"),
-    ROW("--allow-padding", FLAG, options.plan_options.allow_padding, NULL, "pad sizes that axes do not divide"),
-    ROW("--after", TEXT, options.after, "PASS", "ir: stop after this pass (build: as elaborated)"),
-    ROW("--dump-dir", TEXT, options.dump_dir, "DIR", "ir: a numbered file per pass"),
-    ROW("--fold", FLAG, options.fold, NULL, "ir: repeated layers once"),
-    ROW("--full", FLAG, options.full, NULL, "verify: do not shrink"),
-    ROW("--dtypes", FLAG, options.dtypes, NULL, "verify: with the casts in force"),
-    ROW("--compiled", FLAG, options.compiled, NULL, "verify: the emitted code, run here, against the global program"),
-    ROW("--map", TEXT, options.map, "NAME", "eval, train, build: the weights block"),
-    ROW("--interpret", FLAG, options.interpret, NULL, "eval, train: on the reference interpreter, without a C compiler"),
-    OWN("--ranks", set_ranks, "N", "ranks at hand, for an `auto` axis"),
-    ROW("--target", TEXT, options.target, "cpu|cuda:sm_90a", "build, kernels, eval, train, generate, verify --compiled: what it runs on"),
-    ROW("--compile", FLAG, options.compile, NULL, "kernels: compile them; of CUDA, what they take of a multiprocessor"),
-    ROW("--help", FLAG, help, NULL, "this"),
-    ROW("--version", FLAG, version, NULL, "the version"),
+#define COMPILER(name, kind, field, argument, takers, summary)                                                                             \
+    {name, SC_OPTION_##kind, offsetof(invocation, field), argument, takers, summary, NULL},
+#define COMPILER_SET(name, kind, set, argument, takers, summary) {name, SC_OPTION_##kind, 0, argument, takers, summary, set},
+#include "runtime/drive/options.def"
 };
-enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows };
 
-static void parse_arguments(sc_context *context, invocation *call)
+/* Known, so that they are refused by what they are. */
+static const sc_option_row program_rows[] = {
+#define PROGRAM(name, kind, field, argument, takers, summary) {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
+#include "runtime/drive/options.def"
+};
+
+typedef struct own_line {
+    sc_command_line line;
+    const char *names[COMMAND_COUNT];
+    sc_option_table tables[3];
+} own_line;
+
+/* `call` NULL: for help alone. */
+static void describe(invocation *call, own_line *out)
+{
+    for (uint32_t i = 0; i < COMMAND_COUNT; i++)
+        out->names[i] = commands[i].name;
+    out->tables[0] = (sc_option_table){option_rows, sizeof option_rows / sizeof *option_rows, call, NULL};
+    out->tables[1] = (sc_option_table){sc_run_option_rows, sc_run_option_count, call == NULL ? NULL : &call->options.run, NULL};
+    out->tables[2] = (sc_option_table){program_rows, sizeof program_rows / sizeof *program_rows, NULL, "programs of 'shardc build'"};
+    out->line = (sc_command_line){.program = "shardc",
+                                  .commands = out->names,
+                                  .command_count = COMMAND_COUNT,
+                                  .tables = out->tables,
+                                  .table_count = 3,
+                                  .relations = sc_option_relations,
+                                  .relation_count = sc_option_relation_count};
+}
+
+static void parse_arguments(sc_context *context, const own_line *own, invocation *call, sc_arguments *arguments)
 {
     sc_options *o = &call->options;
-    sc_text_list words = {0};
-    const sc_option_table tables[] = {{option_rows, OPTION_COUNT, call}, {sc_run_option_rows, sc_run_option_count, &o->run}};
-    sc_arguments_parse(context, tables, 2, "shardc --help", call->argc, call->argv, &words);
-    o->command = words.count > 0 ? words.data[0] : NULL;
-    o->file = words.count > 1 ? words.data[1] : NULL;
-    for (uint32_t i = 2; i < words.count; i++)
-        *sc_vec_push(&context->arena, &o->rest) = words.data[i];
+    sc_arguments_parse(context, &own->line, call->argc, call->argv, arguments);
+    const sc_text_list *words = &arguments->words;
+    o->command = words->count > 0 ? words->data[0] : NULL;
+    o->file = words->count > 1 ? words->data[1] : NULL;
+    for (uint32_t i = 2; i < words->count; i++)
+        *sc_vec_push(&context->arena, &o->rest) = words->data[i];
 }
 
-static const command_row *find_command(sc_context *context, const char *name)
-{
-    const char *names[COMMAND_COUNT];
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        names[i] = commands[i].name;
-        if (strcmp(name, commands[i].name) == 0)
-            return &commands[i];
-    }
-    const char *near = sc_nearest(name, names, COMMAND_COUNT);
-    sc_arguments_fail(context, "there is no command '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    if (near == NULL)
-        sc_report_note(&context->diag, (sc_loc){0}, "'shardc --help' lists the commands");
-    return NULL;
-}
-
-static void print_help(sc_strbuf *out)
+static void print_help(const own_line *own, sc_strbuf *out)
 {
     sc_strbuf_add(out, "shardc COMMAND FILE [OPTIONS]\n\ncommands\n");
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (commands[i].run != NULL)
-            sc_strbuf_printf(out, "  %-8s %-9s %s\n", commands[i].name, commands[i].arguments, commands[i].summary);
-    }
-    sc_strbuf_add(out, "\noptions\n");
-    sc_arguments_help((sc_option_table[]){{option_rows, OPTION_COUNT, NULL}, {sc_run_option_rows, sc_run_option_count, NULL}}, 2, out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        sc_strbuf_printf(out, "  %-8s %-12s %s\n", commands[i].name, commands[i].arguments, commands[i].summary);
+    sc_strbuf_add(out, "\noptions ('shardc help COMMAND' has a command's alone)\n");
+    sc_arguments_help(&own->line, NULL, out);
     sc_strbuf_add(
         out,
         "\nexit codes: 0 fine, 1 source, 2 usage, 3 expect, 4 infeasible, 5 verification, 6 not compiled by this version, 7 run time\n");
+}
+
+static void print_command_help(const own_line *own, const command_row *command, sc_strbuf *out)
+{
+    sc_strbuf_printf(out, "shardc %s %s [OPTIONS]\n\n%s\n\noptions\n", command->name, command->arguments, command->summary);
+    sc_arguments_help(&own->line, command->name, out);
+    sc_strbuf_printf(out, "\nexample\n  %s\n", command->example);
 }
 
 /* How many arguments may follow the first: one a word of the row's `arguments` but that. */
@@ -170,30 +173,59 @@ static bool check_arguments(sc_context *context, const command_row *command, con
     return false;
 }
 
+/* Of `shardc help COMMAND` and `shardc COMMAND --help`: its own. NULL: the help of something else. */
+static const command_row *find_helped(const sc_options *options, bool asks)
+{
+    const char *name = asks ? options->command : NULL;
+    if (options->command != NULL && strcmp(options->command, "help") == 0 && options->file != NULL)
+        name = options->file;
+    for (size_t i = 0; name != NULL && i < COMMAND_COUNT; i++) {
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+/* What only some commands read is checked by all: a word that does nothing would not be noticed. */
+static bool check_environment(sc_context *context)
+{
+    sc_processor_level level;
+    char problem[256];
+    bool ok = sc_processor_allowed(&level, problem, sizeof problem);
+    if (!ok)
+        sc_arguments_fail(context, "%s", problem);
+    return ok;
+}
+
 static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
 {
-    parse_arguments(context, call);
+    own_line own;
+    sc_arguments arguments;
+    sc_options *options = &call->options;
+    describe(call, &own);
+    options->commands = own.names;
+    options->command_count = COMMAND_COUNT;
+    parse_arguments(context, &own, call, &arguments);
     if (call->version) {
         sc_strbuf_printf(out, "shardc %s\n", SHARDC_VERSION);
         return 0;
     }
-    if (call->help || (call->options.command == NULL && context->diag.errors == 0)) {
-        print_help(out);
-        return call->help ? 0 : 2;
-    }
     if (context->diag.errors > 0)
         return 0;
-    const command_row *command = find_command(context, call->options.command);
-    if (command == NULL)
-        return 0;
-    if (command->run == NULL) {
-        sc_report(&context->diag, SC_D_not_compiled, (sc_loc){0}, sc_arena_printf(&context->arena, "the command '%s'", command->name),
-                  NULL);
+    const command_row *helped = find_helped(options, call->help);
+    if (helped != NULL && !options->run.json) {
+        print_command_help(&own, helped, out);
         return 0;
     }
-    if (!check_arguments(context, command, &call->options))
+    if (options->command == NULL) {
+        print_help(&own, out);
+        return call->help ? 0 : 2;
+    }
+    uint32_t command = sc_arguments_command(context, &own.line, options->command);
+    if (command == UINT32_MAX || !sc_arguments_check(context, &own.line, &arguments, options->command) ||
+        !check_arguments(context, &commands[command], options) || !check_environment(context))
         return 0;
-    return command->run(context, &call->options, out);
+    return commands[command].run(context, options, out);
 }
 
 static bool writes_itself(const invocation *call)
@@ -213,12 +245,21 @@ static void write_result(sc_context *context, const invocation *call, const sc_s
         sc_report(&context->diag, SC_D_cannot_write, (sc_loc){0}, path == NULL ? "standard output" : path, strerror(errno), NULL);
 }
 
+/* Before anything makes a team. */
+static void bound_threads(sc_context *context)
+{
+    char warning[160];
+    if (sc_team_bound(warning, sizeof warning))
+        sc_report(&context->diag, SC_D_too_many_threads, (sc_loc){0}, sc_arena_printf(&context->arena, "%s", warning), NULL);
+}
+
 static void work(sc_context *context, void *user)
 {
     invocation *call = user;
     sc_strbuf out, messages;
     sc_strbuf_init(&out, &context->arena);
     sc_strbuf_init(&messages, &context->arena);
+    bound_threads(context);
     int code = dispatch(context, call, &out);
     write_result(context, call, &out);
     if (call->options.run.json_diagnostics)

@@ -33,7 +33,7 @@ typedef struct job {
 
 #define ROW(name, kind, field, value, summary)                                                                                             \
     {                                                                                                                                      \
-        name, SC_OPTION_##kind, offsetof(options, field), value, summary, NULL                                                             \
+        name, SC_OPTION_##kind, offsetof(options, field), value, NULL, summary, NULL                                                       \
     }
 
 static const sc_option_row option_rows[] = {
@@ -64,13 +64,21 @@ static bool unknown(job *j, const char *what, const char *name, const char *near
     return usage_error(j, sc_arena_printf(&j->context->arena, "there is no %s '%s'%s", what, name, hint));
 }
 
+/* `into` NULL: for help alone. */
+static sc_command_line command_line(options *into, sc_option_table *table)
+{
+    *table = (sc_option_table){option_rows, OPTION_COUNT, into, NULL};
+    return (sc_command_line){.program = "shardc-opt", .tables = table, .table_count = 1};
+}
+
 static bool read_options(job *j)
 {
-    sc_text_list words = {0};
-    sc_arguments_parse(j->context, &(sc_option_table){option_rows, OPTION_COUNT, &j->options}, 1, "shardc-opt --help", j->argc, j->argv,
-                       &words);
-    j->options.input = words.count > 0 ? words.data[0] : NULL;
-    if (words.count > 1)
+    sc_arguments arguments;
+    sc_option_table table;
+    const sc_command_line line = command_line(&j->options, &table);
+    sc_arguments_parse(j->context, &line, j->argc, j->argv, &arguments);
+    j->options.input = arguments.words.count > 0 ? arguments.words.data[0] : NULL;
+    if (arguments.words.count > 1)
         return usage_error(j, "one file at a time");
     if (j->context->diag.errors > 0 || j->options.help)
         return j->context->diag.errors == 0;
@@ -82,7 +90,9 @@ static void print_help(job *j)
     sc_strbuf text;
     sc_strbuf_init(&text, &j->context->arena);
     sc_strbuf_add(&text, "usage: shardc-opt [options] FILE|-\nreads IR text (shardc.ir 1), runs passes over it and prints the result\n");
-    sc_arguments_help(&(sc_option_table){option_rows, OPTION_COUNT, NULL}, 1, &text);
+    sc_option_table table;
+    const sc_command_line line = command_line(NULL, &table);
+    sc_arguments_help(&line, NULL, &text);
     fputs(text.data, stdout);
 }
 

@@ -4,14 +4,17 @@
  *
  * Dims that must have equal sizes (rename) are one class. Classes that slice, concat or topk relate are scaled by one divisor, so that sums
  * and ranges of sizes still hold. A table that computed positions index stays at least as large as these positions; where nothing is
- * known of the ids, it keeps its size. Sizes only grow while the conditions are met, and none beyond what it was, so this terminates. */
+ * known of the ids, it keeps its size. Sizes only grow while the conditions are met, and none beyond what it was, so this terminates.
+ *
+ * Sums of rows are what norms divide by. Of few elements they come out almost anything, so that one row's error is a hundred times
+ * another's: dims that rows are summed along keep more elements, as many as are cheap enough. */
 #include "tools/shrink.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-enum { MOST_SCALES = 1 << 20 };
+enum { MOST_SCALES = 1 << 20, MOST_ROOM = 32, LEAST_ROOM = 8 };
 
 /* A dim, or at its root a class of dims of one size. */
 typedef struct dim_class {
@@ -23,6 +26,7 @@ typedef struct dim_class {
     int64_t multiple; /* of the sizes of the shards that divide it */
     int64_t uneven;   /* the one number of shards that does not divide it; 0 none, -1 several */
     bool fixed, scaled;
+    bool averaged; /* rows are summed along it */
 } dim_class;
 
 /* to(dim) >= the sum of to(terms) + extra. */
@@ -45,8 +49,8 @@ typedef struct shrinking {
     sc_map by_name;
     SC_VEC(at_least) bounds;
     SC_VEC(slice_start) starts;
-    SC_VEC(double) smoothings; /* of xent */
-    sc_mesh mesh;              /* of the per-rank module, as shrunk so far */
+    sc_mesh mesh; /* of the per-rank module, as shrunk so far */
+    int64_t room; /* what averaged dims keep at least */
 } shrinking;
 
 /* ---- cost ---- */
@@ -143,7 +147,8 @@ static void add_type(shrinking *s, const sc_module *m, sc_type type)
 
 static void collect_dims(shrinking *s, const sc_module *m)
 {
-    sc_for_each_op_of_all (m, op) {
+    sc_for_each_op_of_all(m, op)
+    {
         for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++)
             add_type(s, m, m->values.data[sc_result(m, op, r)].type);
     }
@@ -288,14 +293,32 @@ static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
 /* Sizes that ops relate to each other. Classes first: how they are scaled refers to them. */
 static void read_relations(shrinking *s, const sc_module *m)
 {
-    sc_for_each_op_of_all (m, op) {
+    sc_for_each_op_of_all(m, op)
+    {
         if (sc_op_at(m, op)->kind == SC_OP_rename || sc_op_at(m, op)->kind == SC_OP_unfold)
             read_rename(s, m, sc_op_at(m, op));
     }
-    sc_for_each_op_of_all (m, op) {
+    sc_for_each_op_of_all(m, op)
+    {
         sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
         if (kind == SC_OP_slice || kind == SC_OP_unslice || kind == SC_OP_concat || kind == SC_OP_topk)
             read_resize(s, m, sc_op_at(m, op));
+    }
+}
+
+/* Dims along which rows are summed, forward. A sum of everything is a loss. */
+static void read_averages(shrinking *s, const sc_module *m)
+{
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        bool is_average = op->kind == SC_OP_sum && sc_op_is_forward(m, op) && sc_type_of(m, op->first_result)->rank > 0 &&
+                          sc_dtype_is_float(sc_type_of(m, op->first_result)->dtype);
+        for (uint32_t i = 0; is_average && i < attr_count(op, SC_ATTR_dims); i++) {
+            uint32_t dim = attr_dim(s, m, op, SC_ATTR_dims, i);
+            if (dim != SC_NONE)
+                s->dims.data[dim].averaged = true;
+        }
     }
 }
 
@@ -307,8 +330,6 @@ static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
         read_append(s, m, op);
         break;
     case SC_OP_xent:
-        if (sc_op_number(op, SC_ATTR_smoothing, 0) > 0)
-            *sc_vec_push(s->arena, &s->smoothings) = sc_op_number(op, SC_ATTR_smoothing, 0);
         read_ids(s, m, op);
         break;
     case SC_OP_gather:
@@ -380,7 +401,8 @@ static void read_shards(shrinking *s, const sc_module *m, sc_type type, const sc
 static void read_placements(shrinking *s, sc_shrink_side *side)
 {
     const sc_module *m = side->m;
-    sc_for_each_op_of_all (m, op) {
+    sc_for_each_op_of_all(m, op)
+    {
         for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++) {
             sc_type type = m->values.data[sc_result(m, op, r)].type;
             read_shards(s, m, type, &side->types[type], &side->mesh);
@@ -399,15 +421,19 @@ static int64_t step_of(const dim_class *dim)
 static void start_sizes(shrinking *s)
 {
     for (uint32_t i = 0; i < s->dims.count; i++) {
+        s->dims.data[root_of(s, i)].fixed |= s->dims.data[i].fixed;
+        s->dims.data[root_of(s, i)].averaged |= s->dims.data[i].averaged;
+    }
+    for (uint32_t i = 0; i < s->dims.count; i++) {
         dim_class *dim = &s->dims.data[i];
-        if (dim->parent != i) {
-            s->dims.data[root_of(s, i)].fixed |= dim->fixed;
+        if (dim->parent != i)
             continue;
-        }
         /* Two elements a shard: one would hide which of them it is. A dim that is stored unevenly stays so. */
         dim->minimum = dim->multiple > 1 ? 2 * dim->multiple : 4;
         if (dim->uneven > 1 && dim->multiple == 1)
             dim->minimum = 2 * dim->uneven - 1;
+        if (dim->averaged && dim->minimum < s->room)
+            dim->minimum = s->room;
     }
 }
 
@@ -606,16 +632,6 @@ static const sc_op *maker_of(const sc_module *m, sc_value value)
     return op;
 }
 
-/* Whether a number is what some xent spreads over the vocabulary: its sharded form has smoothing / V in it. */
-static bool is_smoothing(const shrinking *s, double number)
-{
-    for (uint32_t i = 0; i < s->smoothings.count; i++) {
-        if (fabs(number - s->smoothings.data[i]) < 1e-6 * s->smoothings.data[i])
-            return true;
-    }
-    return false;
-}
-
 /* 1 / 8192 becomes 1 / 16 where it multiplies a sum over 8192 elements; NAN when it is no mean. */
 static double new_reciprocal(shrinking *s, const sc_module *m, const sc_op *sum, double old)
 {
@@ -625,7 +641,7 @@ static double new_reciprocal(shrinking *s, const sc_module *m, const sc_op *sum,
         before *= at == SC_NONE ? 1 : (double)s->dims.data[at].from;
         after *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to;
     }
-    bool is_mean = sum->kind == SC_OP_sum && (fabs(old * before - 1) < 1e-6 || is_smoothing(s, old * before));
+    bool is_mean = sum->kind == SC_OP_sum && fabs(old * before - 1) < 1e-6;
     return is_mean ? old * before / after : (double)NAN;
 }
 
@@ -644,7 +660,8 @@ static void add_reciprocal(shrinking *s, const sc_op *constant, double value, re
 static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *found)
 {
     found->map.arena = s->arena;
-    sc_for_each_op_of_all (m, id) {
+    sc_for_each_op_of_all(m, id)
+    {
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t i = 0; op->kind == SC_OP_mul && op->operand_count == 2 && i < 2 && sc_op_is_forward(m, op); i++) {
             const sc_op *constant = maker_of(m, op->operands[i]);
@@ -655,8 +672,28 @@ static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *foun
     }
 }
 
+/* A constant that says which sizes it is made of. */
+static void change_sized_constant(shrinking *s, sc_shrink_side *side, sc_op_id op)
+{
+    const sc_op *constant = sc_op_at(side->m, op);
+    double growth = 1, plus = sc_op_number(constant, SC_ATTR_plus, 0);
+    for (uint32_t i = 0; i < attr_count(constant, SC_ATTR_sizes); i++) {
+        uint32_t at = attr_dim(s, side->m, constant, SC_ATTR_sizes, i);
+        growth *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to / (double)s->dims.data[at].from;
+    }
+    if (growth == 1)
+        return;
+    double scaled = (sc_op_number(constant, SC_ATTR_value, 0) - plus) * pow(growth, sc_op_number(constant, SC_ATTR_exponent, 1));
+    sc_dtype dtype = sc_type_of(side->m, constant->first_result)->dtype;
+    change_attr(s, side, op, SC_ATTR_value, sc_attr_number(SC_ATTR_value, (sc_dtype_is_float(dtype) ? scaled : nearbyint(scaled)) + plus));
+}
+
 static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op, const reciprocals *found)
 {
+    if (sc_op_attr(sc_op_at(side->m, op), SC_ATTR_sizes) != NULL) {
+        change_sized_constant(s, side, op);
+        return;
+    }
     const uint32_t *at = sc_map_find(&found->map, constant_key(sc_op_at(side->m, op)));
     if (at != NULL && *at != SC_NONE && !isnan(found->values.data[*at]))
         change_attr(s, side, op, SC_ATTR_value, sc_attr_number(SC_ATTR_value, found->values.data[*at]));
@@ -664,7 +701,8 @@ static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op, con
 
 static void change_attrs(shrinking *s, sc_shrink_side *side, const reciprocals *found)
 {
-    sc_for_each_op_of_all (side->m, op) {
+    sc_for_each_op_of_all(side->m, op)
+    {
         switch (sc_op_at(side->m, op)->kind) {
         case SC_OP_slice:
         case SC_OP_unslice:
@@ -708,6 +746,19 @@ static void list_changes(shrinking *s)
     }
 }
 
+/* The most room for what may be spent. */
+static void give_room(shrinking *s, const sc_module *global, const sc_module *local, double limit)
+{
+    for (s->room = MOST_ROOM; s->room > 0; s->room = s->room > LEAST_ROOM ? s->room / 2 : 0) {
+        find_sizes(s);
+        write_all(s);
+        if (sc_interpret_cost(global, local) <= limit)
+            return;
+    }
+    find_sizes(s);
+    write_all(s);
+}
+
 void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shrink *out)
 {
     shrinking s = {.arena = &local->context->arena, .out = out, .mesh = local->mesh};
@@ -719,12 +770,13 @@ void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shr
     collect_dims(&s, local);
     read_relations(&s, global);
     read_relations(&s, local);
-    sc_for_each_op_of_all (global, op)
-        read_bounds(&s, global, sc_op_at(global, op));
+    sc_for_each_op_of_all(global, op) read_bounds(&s, global, sc_op_at(global, op));
+    read_averages(&s, global);
     do {
         find_sizes(&s);
         write_all(&s);
     } while (sc_interpret_cost(global, local) > limit && shrink_atom(&s));
+    give_room(&s, global, local, limit);
     reciprocals found = {0};
     find_reciprocals(&s, global, &found);
     find_reciprocals(&s, local, &found);

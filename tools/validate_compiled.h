@@ -15,7 +15,12 @@
  * backward stable answers exactly for such a start (Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 1.5), up to
  * the number of terms that it adds. L, the root mean square of the largest tensor of the kind times the root of the tensor's elements, is
  * the scale of what a difference that cancels is taken of: contracted multiply-adds do not round what the interpreter rounds. Where s is
- * more than a tenth of |b|, the tensor says little: it is counted as undecided. */
+ * more than a tenth of |b|, the tensor says little: it is counted as undecided.
+ *
+ * What hangs on a decision (an expert that is chosen, a comparison) and differs by more is looked at again: the interpreter runs sixteen
+ * times more, from starts that are off by the u of the narrowest dtype. If these differ from b half as much as a does, the decision was
+ * open, and other inputs are drawn, until nothing is open; up to eight times, then what is still open is compared within twice what these
+ * runs differ. Anything else is a difference. */
 #ifndef SHARDC_TOOLS_VALIDATE_COMPILED_H
 #define SHARDC_TOOLS_VALIDATE_COMPILED_H
 
@@ -26,6 +31,7 @@ typedef struct sc_compiled_result {
     uint32_t states, outputs;  /* compared on random inputs, and found equal */
     uint32_t limits;           /* compared after updates at their limits */
     uint32_t undecided;        /* of all these */
+    uint32_t redrawn;          /* starts that were left for others, since a decision was open */
     double max_error;          /* the largest |a - b| over what is allowed: up to 1 */
     double max_relative_error; /* the largest |a - b| / |b| of those that are decided */
     sc_sym worst;              /* whose that is; 0: an output without a name */

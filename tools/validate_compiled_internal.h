@@ -7,8 +7,10 @@
 #include "tools/trial.h"
 #include "tools/validate_compiled.h"
 
-/* Runs of the interpreter from starts that are off by u: two signs of each number's error are few, but errors have many. */
-enum { SC_NEARBY = 2 };
+/* Runs of the interpreter from starts that are off by u: two signs of each number's error are few, but errors have many. A decision (which
+ * expert, which of two equal numbers) is one: where one stands upstream of a difference, further runs say whether it is open. They start
+ * as far off as the narrowest dtype of the program resolves. */
+enum { SC_NEARBY = 2, SC_NEARBY_MOST = 18 };
 
 /* What is compared: a state after a function's last call, or an output of the last function. */
 typedef struct sc_compiled_place {
@@ -34,9 +36,11 @@ typedef struct sc_compiled_check {
     sc_draws draws;
     SC_VEC(sc_type) inputs;
     SC_VEC(sc_compiled_place) places;
-    double unit; /* the largest of what the micro-batch leaves */
+    double unit;    /* the largest of what the micro-batch leaves */
+    bool decided;   /* something of it hangs on a decision */
+    uint32_t nears; /* runs nearby that there are */
     sc_runner *truth, *nearby, *code, *wide;
-    sc_compiled_record expected, near[SC_NEARBY], found, again;
+    sc_compiled_record expected, near[SC_NEARBY_MOST], found, again;
     sc_limit limit;
     sc_draw_options options;
     sc_differences differences;
@@ -44,6 +48,8 @@ typedef struct sc_compiled_check {
 
 /* c->found against c->expected, within what the runs nearby allow. False: nothing could be compared. */
 bool sc_compiled_compare_values(sc_compiled_check *c);
+/* Whether something that hangs on a decision differs more than the runs nearby do, as many as there are. */
+bool sc_compiled_is_open(const sc_compiled_check *c);
 /* c->again against c->found. */
 void sc_compiled_compare_bits(sc_compiled_check *c);
 /* What the session counted in the whole schedule against sc_comm_report. */

@@ -68,7 +68,8 @@ typedef struct shardc_comm_call {
     const char *what; /* for messages, or NULL; outlives the call */
 } shardc_comm_call;
 
-/* A world of `size` threads: out[0] .. out[size - 1], one for each. `deadline_ms`: how long a wait waits for the others; 0: for ever.
+/* A world of `size` threads: out[0] .. out[size - 1], one for each. `deadline_ms`: how long a wait waits for the others; 0: for ever, or
+ * between processes for as long as something is heard of all of them (SHARDC_SILENCE_MS, five minutes).
  * Errors: MEMORY; ARGUMENT (size 0 or above 1024). */
 SHARDC_API shardc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc_comm **out, shardc_error *error);
 

@@ -11,10 +11,12 @@
  *     shardc_session *session;
  *     shardc_error error;
  *     float loss;
- *     if (shardc_executable_open("step.shardx", &program, &error) != SHARDC_OK || shardc_session_new(program, NULL, &session, &error) !=
- * SHARDC_OK || shardc_session_initialise(session, &error) != SHARDC_OK) return report(&error); shardc_session_set_random(session, seed,
- * step, 0); shardc_session_step(session, (shardc_feed_value[]){{"tokens", tokens, "i32"}}, 1, (shardc_fetch_value[]){{0, &loss, "f32"}}, 1,
- * &error);
+ *     if (shardc_executable_open("step.shardx", &program, &error) != SHARDC_OK ||
+ *         shardc_session_new(program, NULL, &session, &error) != SHARDC_OK || shardc_session_initialise(session, &error) != SHARDC_OK)
+ *         return report(&error);
+ *     shardc_session_set_random(session, seed, step, 0);
+ *     shardc_session_step(session, (shardc_feed_value[]){{"tokens", tokens, sizeof tokens, "i32"}}, 1,
+ *                         (shardc_fetch_value[]){{0, &loss, sizeof loss, "f32"}}, 1, &error);
  *
  * Ownership: who makes a thing frees it; what is given is not kept beyond the call, unless said. Threads: an executable may be used by many
  * threads at once, a session by one at a time; sessions do not know of each other. Errors: a call that fails returns its status and fills
@@ -42,7 +44,8 @@ enum { SHARDC_TENSOR_MAX_RANK = 15 };
 
 typedef struct shardc_executable shardc_executable;
 
-/* Checks everything that can be checked; the object code in it is trusted. Nothing of `bytes` is kept. */
+/* Checks everything that can be checked; the object code in it is trusted, once its checksum is right. Nothing of `bytes` is kept. The
+ * bytes are what shardc_compile gave, or a whole file that `shardc build` wrote, whose checksum covers all of it. */
 SHARDC_API shardc_status shardc_executable_read(const void *bytes, size_t size, shardc_executable **out, shardc_error *error);
 SHARDC_API shardc_status shardc_executable_open(const char *path, shardc_executable **out, shardc_error *error);
 SHARDC_API void shardc_executable_free(shardc_executable *program); /* NULL is allowed; after its sessions */
@@ -66,8 +69,11 @@ typedef struct shardc_tensor_info {
     } dims[SHARDC_TENSOR_MAX_RANK];
     int64_t count, local_count; /* elements: of the whole, of a rank */
     int32_t batch_dim;          /* of an input: the dim that micro-batches split, or -1 */
-    bool is_pending;            /* ranks hold terms of a reduction; values cross the interface reduced */
-    const void *tensor;         /* for shardc_tensor_shard */
+    int64_t below;              /* of an input of ids: each is at least 0 and less than this; 0: nothing is known of its values */
+    bool may_ignore;            /* or the id is `ignore`, which stands for none */
+    int64_t ignore;
+    bool is_pending;    /* ranks hold terms of a reduction; values cross the interface reduced */
+    const void *tensor; /* for shardc_tensor_shard */
 } shardc_tensor_info;
 
 SHARDC_API uint32_t shardc_executable_state_count(const shardc_executable *program);
@@ -105,10 +111,12 @@ typedef enum shardc_world {
 typedef struct shardc_session_options {
     shardc_world world;
     uint32_t threads;     /* that compute, in this process, for all its ranks; 0: OMP_NUM_THREADS, else one a core */
-    uint32_t deadline_ms; /* of one collective; 0: none */
+    uint32_t deadline_ms; /* of one collective; 0: none, but processes of which nothing is heard for five minutes are lost */
     bool profile;         /* measure instructions, for shardc_session_profile */
     const char *products; /* cards: a file with what cuBLASLt says of the products, which is read, and written where more was asked;
                              several processes may use it at once. NULL: none */
+    const char *started_with; /* processes: lines "NAME VALUE" that must be the same on all ranks; at the start the first that is not is named
+                                 in an error of all. NULL: none */
     bool tune;            /* cards: measure several algorithms of each product, and take the fastest; of several processes the first
                              writes the file */
 } shardc_session_options;
@@ -139,24 +147,27 @@ SHARDC_API uint32_t shardc_session_local_ranks(const shardc_session *session, ui
 SHARDC_API void shardc_session_set_random(shardc_session *session, uint64_t seed, uint64_t step, uint32_t micro_batch);
 
 /* ---- state ----
- * `dtype`: of the elements at `data`; NULL: as the state's. Integers that the state's dtype does not hold are SHARDC_ERROR_DATA; floats
- * round to nearest even. Among processes every rank makes the same calls, and gives and gets whole values. */
+ * `dtype`: of the elements at `data`; NULL: as the state's. `bytes`: of all that is at `data`, exactly the whole value's where it is read,
+ * at least that where it is written; else SHARDC_ERROR_ARGUMENT. Integers that the state's dtype does not hold are SHARDC_ERROR_DATA;
+ * floats round to nearest even. Among processes every rank makes the same calls, and gives and gets whole values. */
 
 /* Initial values, by the seed: the same bits on every mesh. A master copy gets its parameter's, in its own precision. */
 SHARDC_API shardc_status shardc_session_initialise(shardc_session *session, shardc_error *error);
 /* A parameter's master copy is set with it. */
-SHARDC_API shardc_status shardc_session_set_state(shardc_session *session, uint32_t state, const void *data, const char *dtype,
-                                                  shardc_error *error);
-SHARDC_API shardc_status shardc_session_get_state(shardc_session *session, uint32_t state, void *data, const char *dtype,
+SHARDC_API shardc_status shardc_session_set_state(shardc_session *session, uint32_t state, const void *data, size_t bytes,
+                                                  const char *dtype, shardc_error *error);
+SHARDC_API shardc_status shardc_session_get_state(shardc_session *session, uint32_t state, void *data, size_t bytes, const char *dtype,
                                                   shardc_error *error);
 /* A rank's shard as it lies in memory; the rank is one of this process. The pointer lives as long as the session, and may be written to
  * while nothing runs. NULL: no such rank or state, or the memory is a card's. */
 SHARDC_API void *shardc_session_local_state(shardc_session *session, uint32_t state, uint32_t rank);
 
-/* Parameters from a safetensors file or folder, whose tensors are called like them; with `all`, every parameter and all optimizer state, as
- * shardc_session_save wrote them. All or nothing: what is missing, or of another shape, is an error before anything changes. */
+/* Parameters from a safetensors file or folder, through the weights map that the program carries; without one its tensors are called like
+ * the parameters. With `all`, every parameter and all optimizer state, called by their paths, as shardc_session_save wrote them. All or
+ * nothing: what is missing, or of another shape, is an error before anything changes. */
 SHARDC_API shardc_status shardc_session_load(shardc_session *session, const char *path, bool all, shardc_error *error);
-/* Parameters, with `all` also optimizer state, in their dtypes. Among processes rank 0 writes. */
+/* Parameters, through the program's weights map as for loading; with `all` parameters and optimizer state by their paths; in their dtypes.
+ * Among processes rank 0 writes. */
 SHARDC_API shardc_status shardc_session_save(shardc_session *session, const char *path, bool all, shardc_error *error);
 
 /* ---- running ---- */
@@ -164,18 +175,22 @@ SHARDC_API shardc_status shardc_session_save(shardc_session *session, const char
 typedef struct shardc_feed_value {
     const char *name;  /* of the input */
     const void *data;  /* whole; for a step, of all micro-batches: the batch dim is as many times larger */
+    size_t bytes;      /* of all that is at data: exactly the whole value's */
     const char *dtype; /* of the elements at data; NULL: as the input's */
 } shardc_feed_value;
 
 typedef struct shardc_fetch_value {
     uint32_t output;   /* of the function; for a step, of the last call's */
-    void *data;        /* whole; room for all elements */
+    void *data;        /* whole */
+    size_t bytes;      /* of the room at data: at least the whole value's */
     const char *dtype; /* wanted; NULL: as the output's */
 } shardc_fetch_value;
 
-/* Runs one function: its inputs, each once, in any order; as many outputs as are wanted. A check that fails on a rank (an id out of range)
- * is SHARDC_ERROR_DATA, with the check, the place in the model and the rank; the function still runs to its end everywhere, so state that
- * it changes is undefined, and the session can go on. */
+/* Runs one function: its inputs, each once, in any order; as many outputs as are wanted. Inputs are checked before anything runs, sizes,
+ * dtypes and ids out of range (`below`) of all micro-batches: after SHARDC_ERROR_ARGUMENT, or SHARDC_ERROR_DATA that names an element of
+ * an input and its row, all state is as it was. What the model computes itself is checked where it is used: such a check that fails is
+ * SHARDC_ERROR_DATA, with the check, the place in the model and the rank; the function still runs to its end everywhere, so state that it
+ * changes is undefined, and the session can go on. */
 SHARDC_API shardc_status shardc_session_run(shardc_session *session, uint32_t func, const shardc_feed_value *feeds, size_t feed_count,
                                             const shardc_fetch_value *fetches, size_t fetch_count, shardc_error *error);
 /* Runs a step: every call of the schedule. Stops after a call that fails. */

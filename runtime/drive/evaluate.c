@@ -80,10 +80,10 @@ static bool count_batches(sc_context *context, const sc_run_options *options, co
 static bool run_batches(evaluation *e, sc_feed *feed)
 {
     uint64_t batches;
-    bool ok = count_batches(e->context, e->options, feed, &batches) && sc_fill_parameters(e->context, e->facts, e->options, e->machine);
+    bool ok = count_batches(e->context, e->options, feed, &batches) && sc_feed_limit_to(e->context, e->func, feed) &&
+              sc_fill_parameters(e->context, e->facts, e->options, e->machine);
     for (uint64_t b = 0; ok && b < batches; b++) {
-        sc_feed_batch(feed, b);
-        ok = run_batch(e, feed);
+        ok = sc_feed_batch(e->context, feed, b) && run_batch(e, feed);
     }
     e->batches_in_file = feed->batches;
     return ok;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/json.h"
+
 uint64_t sc_entry_tokens(const sc_fact_entry *entry)
 {
     for (uint32_t i = 0; i < entry->inputs.count; i++) {
@@ -112,7 +114,7 @@ const char *sc_facts_write(const sc_facts *facts, sc_arena *arena)
         json_pack("{s:i, s:s, s:s?, s:o, s:o, s:o, s:o}", "version", SC_FACTS_VERSION, "model", facts->model, "plan", facts->plan, "entry",
                   entry_json(&facts->entry), "train", facts->trains ? train_json(&facts->train) : json_null(), "generate", generate,
                   "weights", facts->weights.is_known ? weights_json(&facts->weights) : json_null());
-    char *text = root == NULL ? NULL : json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *text = sc_json_write(root, JSON_COMPACT);
     const char *copy = text == NULL ? NULL : sc_arena_copy_text(arena, text, strlen(text));
     free(text);
     json_decref(root);
@@ -385,7 +387,7 @@ const char *sc_facts_read(const char *json, sc_arena *arena, sc_facts *out)
 {
     reading r = {.arena = arena};
     json_error_t error;
-    json_t *root = json_loads(json, 0, &error);
+    json_t *root = sc_json_read(json, strlen(json), 0, &error);
     *out = (sc_facts){0};
     if (root == NULL)
         fail(&r, error.text);

@@ -38,6 +38,7 @@ static void list_inputs(feeding *f)
     f->feed->names = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->names);
     f->feed->arrays = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->arrays);
     f->feed->steps = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->steps);
+    f->feed->limits = sc_arena_array(arena, f->feed->count + 1u, sizeof *f->feed->limits);
     for (uint32_t i = 0; i < f->feed->count; i++)
         f->feed->names[i] = input_of(f, i)->name;
 }
@@ -146,10 +147,14 @@ static void check_values(feeding *f, uint32_t input, const sc_safetensor *tensor
     }
 }
 
-static void read_values(sc_array *array, const sc_safetensor *tensor, uint64_t first)
+static bool read_values(sc_context *context, sc_array *array, const sc_safetensors *file, const sc_safetensor *tensor, uint64_t first)
 {
-    for (int64_t i = 0; i < array->count; i++)
-        array->data[i] = sc_safetensor_value(tensor, first + (uint64_t)i);
+    const char *reason;
+    if (sc_safetensors_read(file, tensor, first, (uint64_t)array->count, array->data, &reason))
+        return true;
+    sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
+              sc_arena_printf(&context->arena, "tensor '%s' cannot be read: %s", tensor->name, reason), NULL);
+    return false;
 }
 
 /* Takes the file over: it stays open while steps are read from it. */
@@ -211,7 +216,7 @@ static void feed_input(feeding *f, const sc_named_text *given)
         feed_steps(f, input, file, tensor);
     } else {
         check_values(f, input, tensor, tensor->count);
-        read_values(&f->feed->arrays[input], tensor, 0);
+        read_values(f->context, &f->feed->arrays[input], file, tensor, 0);
         sc_safetensors_close(file);
     }
 }
@@ -271,6 +276,7 @@ static void feed_tokens(feeding *f)
         sc_report(&f->context->diag, SC_D_cannot_read, (sc_loc){0}, f->options->data, sc_arena_printf(arena, "%s", error), NULL);
         return;
     }
+    feed->data = f->options->data;
     feed->row_length = (uint64_t)input->sizes[input->rank - 1];
     feed->rows = (uint64_t)elements(input) / feed->row_length;
     for (uint32_t i = 0; i < feed->token_input_count; i++)
@@ -285,26 +291,114 @@ static uint64_t row_begin(const sc_feed *feed, uint64_t batch, uint64_t row)
     return (batch * feed->rows + row) * feed->row_length;
 }
 
-static void read_tokens(sc_feed *feed, uint64_t batch)
+static bool read_tokens(sc_context *context, sc_feed *feed, uint64_t batch)
 {
+    const char *reason;
     for (uint64_t row = 0; row < feed->rows; row++) {
         uint64_t first = row_begin(feed, batch, row);
         for (uint32_t i = 0; i < feed->token_input_count; i++) {
             double *into = feed->arrays[feed->token_inputs[i]].data + row * feed->row_length;
-            for (uint64_t e = 0; e < feed->row_length; e++)
-                into[e] = sc_tokens_at(feed->tokens, first + i + e);
+            if (sc_tokens_read(feed->tokens, first + i, feed->row_length, into, &reason))
+                continue;
+            sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
+                      sc_arena_printf(&context->arena, "%s, for step %llu: %s", feed->data, (unsigned long long)batch + 1, reason), NULL);
+            return false;
         }
     }
+    return true;
 }
 
-void sc_feed_batch(sc_feed *feed, uint64_t batch)
+/* ---- ids that the model has no row for ---- */
+
+static bool report_id(sc_context *context, const sc_feed *feed, uint32_t input, double id, const char *where)
 {
-    if (feed->tokens != NULL)
-        read_tokens(feed, batch);
-    for (uint32_t i = 0; i < feed->count; i++) {
-        if (feed->steps[i].tensor != NULL)
-            read_values(&feed->arrays[i], feed->steps[i].tensor, batch * (uint64_t)feed->arrays[i].count);
+    sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
+              sc_arena_printf(&context->arena, "%s is %.17g, but input '%s' takes ids of at least 0 and less than %lld", where, id,
+                              feed->names[input], (long long)feed->limits[input].below),
+              NULL);
+    return false;
+}
+
+/* The place of element `e` of a token input in the file. */
+static uint64_t token_place(const sc_feed *feed, uint64_t batch, uint32_t shift, int64_t e)
+{
+    uint64_t row = (uint64_t)e / feed->row_length;
+    return row_begin(feed, batch, row) + shift + (uint64_t)e % feed->row_length;
+}
+
+static const char *describe_element(sc_context *context, const sc_feed *feed, uint32_t input, uint64_t batch, int64_t e)
+{
+    unsigned long long step = (unsigned long long)batch + 1;
+    for (uint32_t i = 0; i < feed->token_input_count; i++) {
+        if (feed->token_inputs[i] == input)
+            return sc_arena_printf(&context->arena, "%s, for step %llu: token %llu", feed->data, step,
+                                   (unsigned long long)token_place(feed, batch, i, e));
     }
+    if (feed->steps[input].tensor == NULL)
+        return sc_arena_printf(&context->arena, "element %lld of what --input gives", (long long)e);
+    return sc_arena_printf(&context->arena, "tensor '%s', for step %llu: element %lld", feed->steps[input].tensor->name, step,
+                           (long long)e);
+}
+
+static bool check_ids(sc_context *context, const sc_feed *feed, uint32_t input, uint64_t batch)
+{
+    const sc_feed_limit *limit = &feed->limits[input];
+    const sc_array *array = &feed->arrays[input];
+    for (int64_t e = 0; limit->below > 0 && e < array->count; e++) {
+        double id = array->data[e];
+        bool is_right = (id >= 0 && id < (double)limit->below) || (limit->may_ignore && id == (double)limit->ignore);
+        if (!is_right)
+            return report_id(context, feed, input, id, describe_element(context, feed, input, batch, e));
+    }
+    return true;
+}
+
+/* The tokens of a file that batches are made of, where reading them takes no more than a moment. */
+static bool check_file(sc_context *context, const sc_feed *feed)
+{
+    enum { QUICK_BYTES = 1 << 28 };
+    uint64_t each = feed->rows * feed->row_length, at;
+    uint64_t count = feed->order == SC_FEED_TRAINING ? feed->windows.count * feed->row_length : feed->batches * each;
+    const char *reason;
+    double id = 0;
+    for (uint32_t i = 0; i < feed->token_input_count && count * sc_tokens_width(feed->tokens) <= QUICK_BYTES; i++) {
+        uint32_t input = feed->token_inputs[i];
+        const sc_feed_limit *limit = &feed->limits[input];
+        if (limit->below == 0 || (limit->may_ignore && limit->ignore >= limit->below)) /* looked at batch by batch */
+            continue;
+        if (!sc_tokens_find_beyond(feed->tokens, i, count, (uint64_t)limit->below, &at, &id, &reason)) {
+            sc_report(&context->diag, SC_D_bad_data, (sc_loc){0}, sc_arena_printf(&context->arena, "%s: %s", feed->data, reason), NULL);
+            return false;
+        }
+        if (at != UINT64_MAX)
+            return report_id(context, feed, input, id,
+                             sc_arena_printf(&context->arena, "%s: token %llu", feed->data, (unsigned long long)at));
+    }
+    return true;
+}
+
+bool sc_feed_limit_to(sc_context *context, const sc_machine_func *func, sc_feed *feed)
+{
+    for (uint32_t i = 0; i < feed->count; i++) {
+        for (uint32_t j = 0; j < func->input_count; j++) {
+            const shardc_tensor_info *info = &func->inputs[j];
+            if (strcmp(info->name, feed->names[i]) == 0)
+                feed->limits[i] = (sc_feed_limit){info->below, info->may_ignore, info->ignore};
+        }
+    }
+    return feed->tokens == NULL || check_file(context, feed);
+}
+
+bool sc_feed_batch(sc_context *context, sc_feed *feed, uint64_t batch)
+{
+    bool ok = feed->tokens == NULL || read_tokens(context, feed, batch);
+    for (uint32_t i = 0; i < feed->count && ok; i++) {
+        const sc_feed_steps *steps = &feed->steps[i];
+        ok = steps->tensor == NULL ||
+             read_values(context, &feed->arrays[i], steps->file, steps->tensor, batch * (uint64_t)feed->arrays[i].count);
+        ok = ok && check_ids(context, feed, i, batch);
+    }
+    return ok;
 }
 
 /* ---- the whole ---- */

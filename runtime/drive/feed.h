@@ -4,6 +4,7 @@
 
 #include "runtime/data.h"
 #include "runtime/drive/facts.h"
+#include "runtime/drive/machine.h"
 #include "runtime/drive/options.h"
 #include "runtime/safetensors.h"
 #include "runtime/windows.h"
@@ -21,11 +22,20 @@ typedef struct sc_feed_steps {
     const sc_safetensor *tensor; /* of it */
 } sc_feed_steps;
 
+/* What an input may hold, once the program says it. */
+typedef struct sc_feed_limit {
+    int64_t below; /* 0: anything */
+    bool may_ignore;
+    int64_t ignore;
+} sc_feed_limit;
+
 typedef struct sc_feed {
     uint32_t count;
-    const char **names;   /* of the inputs */
-    sc_array *arrays;     /* by input, in function order: what the next run gets; malloc'd */
-    sc_feed_steps *steps; /* by input */
+    const char **names;    /* of the inputs */
+    sc_array *arrays;      /* by input, in function order: what the next run gets; malloc'd */
+    sc_feed_steps *steps;  /* by input */
+    sc_feed_limit *limits; /* by input */
+    const char *data;      /* the path of the tokens */
     sc_feed_order order;
     sc_tokens *tokens;  /* NULL: none */
     sc_windows windows; /* of the tokens, in training */
@@ -38,8 +48,12 @@ typedef struct sc_feed {
 bool sc_feed_open(sc_context *context, const sc_fact_entry *entry, const sc_run_options *options, sc_feed_order order, sc_feed *feed);
 /* Random values for every input, as its readers accept them: for measuring. */
 bool sc_feed_draw(sc_context *context, const sc_fact_entry *entry, uint64_t seed, sc_feed *feed);
-/* Puts batch or step `batch`, counted from 0, into the arrays: its tokens and what holds a step per index. */
-void sc_feed_batch(sc_feed *feed, uint64_t batch);
+/* Takes over what the function of the program says of its inputs' values, and checks the files by it, as far as that is quick: an id that
+ * the model has no row for must not end a run after hours. False after messages that name file and position. */
+bool sc_feed_limit_to(sc_context *context, const sc_machine_func *func, sc_feed *feed);
+/* Puts batch or step `batch`, counted from 0, into the arrays: its tokens and what holds a step per index. False after messages: a file
+ * that has changed, or an id out of range, with the step. */
+bool sc_feed_batch(sc_context *context, sc_feed *feed, uint64_t batch);
 void sc_feed_close(sc_feed *feed);
 
 #endif

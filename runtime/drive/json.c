@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "support/json.h"
+
 json_t *sc_number_json(double value)
 {
     return isfinite(value) ? json_real(value) : json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
@@ -10,7 +12,7 @@ json_t *sc_number_json(double value)
 
 void sc_print_json(json_t *root, sc_strbuf *out)
 {
-    char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    char *text = sc_json_write(root, JSON_INDENT(1));
     json_decref(root);
     sc_strbuf_add(out, text == NULL ? "" : text);
     sc_strbuf_add_char(out, '\n');

@@ -61,6 +61,12 @@ typedef struct session_machine {
     const sc_machine *machine;
 } session_machine;
 
+/* As doubles. */
+static size_t whole_bytes(const shardc_tensor_info *info)
+{
+    return (size_t)info->count * sizeof(double);
+}
+
 static sc_array whole_array(const shardc_tensor_info *info)
 {
     int64_t sizes[SC_ARRAY_MAX_RANK];
@@ -71,14 +77,23 @@ static sc_array whole_array(const shardc_tensor_info *info)
 
 static bool set_state(void *self, uint32_t state, const double *values, shardc_error *error)
 {
-    return shardc_session_set_state(((session_machine *)self)->session, state, values, "f64", error) == SHARDC_OK;
+    session_machine *m = self;
+    return shardc_session_set_state(m->session, state, values, whole_bytes(&m->machine->states[state]), "f64", error) == SHARDC_OK;
 }
 
-static sc_array get_state(void *self, uint32_t state)
+/* Other processes wait for this one's part of the value, also where it has no room for the whole. */
+static sc_array get_state(void *self, uint32_t state, shardc_error *error)
 {
     session_machine *m = self;
-    sc_array array = whole_array(&m->machine->states[state]);
-    if (array.data != NULL && shardc_session_get_state(m->session, state, array.data, "f64", NULL) != SHARDC_OK)
+    const shardc_tensor_info *info = &m->machine->states[state];
+    sc_array array = whole_array(info);
+    shardc_status status = SHARDC_OK;
+    if (array.data == NULL)
+        status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the values of '%s'", info->name);
+    status = sc_session_agree(m->session, status, error);
+    if (status == SHARDC_OK)
+        status = shardc_session_get_state(m->session, state, array.data, whole_bytes(info), "f64", error);
+    if (status != SHARDC_OK)
         sc_array_free(&array);
     return array;
 }
@@ -100,10 +115,10 @@ static bool run_with(session_machine *m, uint32_t func, const sc_array *inputs, 
 {
     const sc_machine_func *about = &m->machine->funcs[func];
     for (uint32_t i = 0; i < input_count && i < about->input_count; i++)
-        feeds[i] = (shardc_feed_value){about->inputs[i].name, inputs[i].data, "f64"};
+        feeds[i] = (shardc_feed_value){about->inputs[i].name, inputs[i].data, (size_t)inputs[i].count * sizeof(double), "f64"};
     for (uint32_t i = 0; i < output_count; i++) {
         outputs[i] = whole_array(&about->outputs[i]);
-        fetches[i] = (shardc_fetch_value){i, outputs[i].data, "f64"};
+        fetches[i] = (shardc_fetch_value){i, outputs[i].data, whole_bytes(&about->outputs[i]), "f64"};
         if (outputs[i].data == NULL)
             return false;
     }
@@ -122,17 +137,18 @@ static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t inpu
     return ok;
 }
 
-/* Who lost the others stops. */
-static bool any(void *self, bool mine)
+static bool most(void *self, int32_t mine, int32_t *out, shardc_error *error)
 {
     shardc_session *session = ((session_machine *)self)->session;
-    int32_t said = mine, result = 1;
-    sc_comm_part part = {&said, &result, 1, SC_DTYPE_i32};
+    sc_comm_part part = {&mine, out, 1, SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "whether to stop"};
-    shardc_error error;
+    *out = mine;
     if (session->rank_count == session->image->ranks)
-        return mine;
-    return sc_comm_run(sc_comm_world(session->ranks[0].comm), &call, &error) != SHARDC_OK || result != 0;
+        return true;
+    if (sc_comm_run(sc_comm_world(session->ranks[0].comm), &call, error) == SHARDC_OK)
+        return true;
+    session->is_world_lost = true;
+    return false;
 }
 
 static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out)
@@ -170,7 +186,7 @@ static const sc_machine_verbs session_verbs = {
     .initialise = initialise,
     .set_random = set_random,
     .run = run,
-    .any = any,
+    .most = most,
     .place = place,
     .read_shard = read_shard,
     .shard_room = shard_room,

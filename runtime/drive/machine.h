@@ -16,15 +16,16 @@ typedef struct sc_shard_place {
 /* What a machine does; errors are texts for the user. `self` is its own. */
 typedef struct sc_machine_verbs {
     bool (*set_state)(void *self, uint32_t state, const double *values, shardc_error *error);
-    sc_array (*get_state)(void *self, uint32_t state); /* malloc'd; data NULL: no memory, or a lost rank */
+    sc_array (*get_state)(void *self, uint32_t state, shardc_error *error); /* malloc'd; data NULL: `error` says why */
     /* Initial values of parameters and their master copies. */
     bool (*initialise)(void *self, uint64_t seed, shardc_error *error);
     void (*set_random)(void *self, uint64_t seed, uint64_t step, uint32_t micro_batch);
     /* `outputs`: as many of the function's as are wanted, malloc'd here. */
     bool (*run)(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs, uint32_t output_count,
                 shardc_error *error);
-    /* Whether any of the processes that run the program together says so; all must ask. NULL: there is one. */
-    bool (*any)(void *self, bool mine);
+    /* The largest of the numbers that the processes say which run the program together; all must ask. False: they could not be asked,
+     * which is a failure and no answer. NULL: there is one process. */
+    bool (*most)(void *self, int32_t mine, int32_t *out, shardc_error *error);
     /* The shard of any rank of the program. */
     void (*place)(void *self, uint32_t state, uint64_t rank, sc_shard_place *out);
     /* That of a rank of this process, in the state's dtype: where it lies, or brought to `room`, of `room_bytes`. */

@@ -1,4 +1,4 @@
-/* What a run is asked to do: the options that `shardc` and compiled programs share. A command that does not use one ignores it. */
+/* What a run is asked to do: the options that `shardc` and compiled programs share. All options are in options.def. */
 #ifndef SHARDC_RUNTIME_DRIVE_OPTIONS_H
 #define SHARDC_RUNTIME_DRIVE_OPTIONS_H
 
@@ -21,6 +21,7 @@ typedef struct sc_run_options {
     int64_t max_tokens, top_k, stop; /* 0: not given; stop counts when has_stop */
     double temperature, top_p;       /* 0: the most likely token; no limit */
     bool has_stop;
+    const char *stop_text; /* as given */
     /* Set by whoever has them, no options: where what would come too late at the end is shown at once. NULL: nowhere */
     FILE *text;     /* generate: a single prompt's, as it is made */
     FILE *progress; /* train: a line that is written over on a terminal, else one every ten seconds */
@@ -29,5 +30,9 @@ typedef struct sc_run_options {
 /* Rows whose fields are in an sc_run_options, for a table of support/arguments.h. */
 extern const sc_option_row sc_run_option_rows[];
 extern const uint32_t sc_run_option_count;
+
+/* What options need and exclude, for a sc_command_line. */
+extern const sc_option_relation sc_option_relations[];
+extern const uint32_t sc_option_relation_count;
 
 #endif

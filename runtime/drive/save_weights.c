@@ -258,6 +258,13 @@ typedef struct saving {
     bool writes;
 } saving;
 
+static bool failed(const sc_weights_file *f, const char *text)
+{
+    sc_report(&f->context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
+    return false;
+}
+
+/* False after a message. */
 static bool fill(saving *s, uint32_t param, const sc_array *array)
 {
     const sc_weights_file *f = s->file;
@@ -267,13 +274,13 @@ static bool fill(saving *s, uint32_t param, const sc_array *array)
         const target *into = &f->targets.data[f->shares[param][i]];
         void **raw = &s->raw[f->shares[param][i]];
         if (*raw == NULL && (*raw = calloc((size_t)into->elements, sc_element_size(into->element))) == NULL)
-            return false;
+            return failed(f, "there is not enough memory to write the parameters");
     }
     for (int64_t e = 0; e < array->count; e++, sc_weight_next(&about->layout, about->sizes, &place)) {
         uint32_t into = f->shares[param][sc_weight_tensor(&about->layout, about->sizes, &place)];
         uint64_t element = (uint64_t)sc_weight_element(&about->layout, &place);
         if (!sc_element_store(f->targets.data[into].element, s->raw[into], element, array->data[e]))
-            return false;
+            return failed(f, sc_arena_printf(&f->context->arena, "'%s' has a value that its tensor does not hold", about->path));
     }
     return true;
 }
@@ -324,9 +331,6 @@ bool sc_weights_save(const sc_weights_file *f, const char *path, sc_weights_sour
     saving s = {.file = f, .raw = sc_arena_array(&f->context->arena, f->targets.count + 1u, sizeof *s.raw)};
     s.writes = path != NULL && open_file(&s, path, &error);
     bool ok = save_all(&s, source, user);
-    if (!ok)
-        sc_report(&f->context->diag, SC_D_run_failed, (sc_loc){0}, "the parameters cannot be written: memory is out, or a rank is lost",
-                  NULL);
     if (s.writes)
         (void)sc_safetensors_end(&s.writer, ok);
     for (uint32_t i = 0; i < f->targets.count; i++)

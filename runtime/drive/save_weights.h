@@ -15,7 +15,7 @@ sc_weights_file *sc_weights_file_new(sc_context *context, const sc_fact_weights 
 /* Whether the file can be written: tries to make one beside it, and asks the disk for room. False after a message. */
 bool sc_weights_file_try(const sc_weights_file *file, const char *path);
 
-/* Gives the values of a parameter, by its index, global and row-major; the receiver frees them. data NULL: no memory. */
+/* Gives the values of a parameter, by its index, global and row-major; the receiver frees them. data NULL after a message. */
 typedef sc_array sc_weights_source(void *user, uint32_t param);
 
 /* Writes the file, each tensor in the dtype of its parameters; `path` NULL: asks for all values, writes nothing. It appears under `path`

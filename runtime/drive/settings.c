@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/number.h"
+
 typedef struct setting_row {
     const char *name;
     int hyper;         /* sc_hyper; -1: the learning rate */
@@ -49,7 +51,7 @@ static bool parse_value(const char *text, double *out)
 {
     char *end;
     errno = 0;
-    *out = strtod(text, &end);
+    *out = sc_strtod(text, &end);
     return end != text && *end == 0 && isfinite(*out) && errno != ERANGE;
 }
 

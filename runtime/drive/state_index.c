@@ -11,6 +11,7 @@
 
 #include "runtime/drive/json.h"
 #include "support/checksum.h"
+#include "support/json.h"
 #include "support/strbuf.h"
 
 enum { SUM_DIGITS = 16 };
@@ -26,7 +27,7 @@ const char *sc_state_rank_file(sc_arena *arena, uint32_t rank)
 /* {"checksum": "0123456789abcdef", then the rest of the object, as jansson's flags say. Drops `root`. */
 static const char *checked_text(sc_arena *arena, json_t *root, size_t flags)
 {
-    char *text = root == NULL ? NULL : json_dumps(root, flags);
+    char *text = sc_json_write(root, flags);
     const char *result = NULL;
     json_decref(root);
     if (text != NULL) {
@@ -67,7 +68,7 @@ static const char *read_checked(sc_arena *arena, const char *path, json_t **out)
     snprintf(sum, sizeof sum, "%016" PRIx64, sc_checksum_of(text + rest, length - rest));
     if (memcmp(text + begin, sum, SUM_DIGITS) != 0 || memcmp(text + begin + SUM_DIGITS, after_sum, strlen(after_sum)) != 0)
         return "its checksum is wrong: it is damaged";
-    *out = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    *out = sc_json_read(text, length, JSON_REJECT_DUPLICATES, &error);
     return *out == NULL ? sc_arena_printf(arena, "it is no JSON: %s", error.text) : NULL;
 }
 

@@ -64,7 +64,7 @@ static shardc_status count_taken(shardc_stepper *s, shardc_session *session, uin
     *taken = (int64_t)step - 1;
     if (state == SHARDC_NOT_FOUND)
         return SHARDC_OK;
-    shardc_status status = shardc_session_get_state(session, state, &value, "f64", error);
+    shardc_status status = shardc_session_get_state(session, state, &value, sizeof value, "f64", error);
     *taken = status == SHARDC_OK ? (int64_t)value : *taken;
     return status;
 }
@@ -85,7 +85,7 @@ shardc_status shardc_stepper_begin(shardc_stepper *s, shardc_session *session, u
             snprintf(name, sizeof name, "optimizer%u.%s", g, sc_scalar_names[i]);
             uint32_t state = shardc_executable_find_state(s->program, name);
             if (state != SHARDC_NOT_FOUND)
-                status = shardc_session_set_state(session, state, &scalars[i], "f64", error);
+                status = shardc_session_set_state(session, state, &scalars[i], sizeof scalars[i], "f64", error);
         }
     }
     shardc_session_set_random(session, seed, step, 0);

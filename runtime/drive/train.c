@@ -28,7 +28,7 @@ struct sc_training_run {
     double held_out_loss;
     uint64_t held_out_step; /* that it is of */
     bool has_held_out_loss, writes;
-    bool is_stopped; /* a signal came, here or to another process of the run */
+    int stopped_by; /* the signal that came, here or to another process of the run; 0: none */
     const sc_machine *machine;
 };
 
@@ -46,16 +46,21 @@ static bool usage(sc_context *context, const char *text)
 
 static volatile sig_atomic_t stop_signal; /* of the process, as handlers are: the one thing that is not a run's own */
 
+/* A second signal, of either kind, ends the process at once. */
 static void on_signal(int number)
 {
+    const struct sigaction action = {.sa_handler = SIG_DFL};
     stop_signal = number;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
 }
 
-/* A second signal ends the process at once. */
 static void catch_signals(struct sigaction old[2])
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGTERM);
     stop_signal = 0;
     sigaction(SIGINT, &action, &old[0]);
     sigaction(SIGTERM, &action, &old[1]);
@@ -75,14 +80,6 @@ static bool check_options(training *t)
     uint32_t errors = t->context->diag.errors;
     if (o->steps < 1)
         usage(t->context, "train needs --steps N, of at least 1");
-    if (o->eval_data != NULL && o->data == NULL)
-        usage(t->context, "--eval-data needs --data: it feeds the same inputs");
-    if (o->eval_every > 0 && o->eval_data == NULL)
-        usage(t->context, "--eval-every needs --eval-data FILE");
-    if (o->state == NULL && (o->state_every > 0 || o->keep > 0 || o->best))
-        usage(t->context, "--state-every, --keep and --best need --state DIR");
-    if (o->best && o->eval_data == NULL)
-        usage(t->context, "--best needs --eval-data FILE: it keeps the state with the least held-out loss");
     sc_apply_settings(t->context, o->set, NULL, 0);
     return t->context->diag.errors == errors;
 }
@@ -141,6 +138,16 @@ static bool open_feeds(training *t)
     return sc_feed_open(context, &t->facts->entry, &held_out, SC_FEED_AS_STORED, &t->held_out);
 }
 
+/* By what the program says of its inputs: the step's own, and those of the forward function. */
+static bool limit_feeds(training *t)
+{
+    const sc_machine *machine = t->machine;
+    uint32_t micro = t->facts->train.micro, forward = t->facts->entry.func;
+    bool ok = micro >= machine->func_count || sc_feed_limit_to(t->context, &machine->funcs[micro], &t->feed);
+    return ok && (t->options.eval_data == NULL || forward >= machine->func_count ||
+                  sc_feed_limit_to(t->context, &machine->funcs[forward], &t->held_out));
+}
+
 /* What cannot be written at the end is said at the beginning. */
 static bool check_outputs(training *t)
 {
@@ -156,13 +163,19 @@ static bool check_outputs(training *t)
 
 /* ---- steps ---- */
 
-/* Processes hear a signal at different times, but all stop after the same step. */
-static bool stops(training *t)
+/* Processes hear a signal at different times, but all stop after the same step. False after a message: the others could not be asked. */
+static bool ask_for_stop(training *t)
 {
-    bool mine = stop_signal != 0;
-    if (!t->is_stopped)
-        t->is_stopped = t->machine->verbs->any == NULL ? mine : t->machine->verbs->any(t->machine->self, mine);
-    return t->is_stopped;
+    int32_t mine = stop_signal, most = mine;
+    shardc_error error = {.text = ""};
+    if (t->stopped_by != 0)
+        return true;
+    bool is_known = t->machine->verbs->most == NULL || t->machine->verbs->most(t->machine->self, mine, &most, &error);
+    if (!is_known)
+        sc_report(&t->context->diag, SC_D_run_failed, (sc_loc){0}, sc_arena_printf(&t->context->arena, "%s", error.text), NULL);
+    else
+        t->stopped_by = most;
+    return is_known;
 }
 
 /* The objective over the whole batches of the held-out file; nothing when a signal comes between. */
@@ -170,10 +183,12 @@ static bool evaluate(training *t, uint64_t step)
 {
     double totals = 0, weights = 0, total, weight;
     for (uint64_t batch = 0; batch < t->held_out.batches; batch++) {
-        if (stops(t))
+        if (!ask_for_stop(t))
+            return false;
+        if (t->stopped_by != 0)
             return true;
-        sc_feed_batch(&t->held_out, batch);
-        if (!sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &total, &weight))
+        if (!sc_feed_batch(t->context, &t->held_out, batch) ||
+            !sc_trainer_evaluate(t->trainer, t->held_out.arrays, t->held_out.count, &total, &weight))
             return false;
         totals += total;
         weights += weight;
@@ -188,8 +203,8 @@ static bool do_step(training *t, uint64_t tokens)
 {
     sc_train_record *record = &t->last;
     double begin = sc_seconds();
-    sc_feed_batch(&t->feed, sc_trainer_steps(t->trainer));
-    if (!sc_trainer_step(t->trainer, t->feed.arrays, t->feed.count, &record->result))
+    if (!sc_feed_batch(t->context, &t->feed, sc_trainer_steps(t->trainer)) ||
+        !sc_trainer_step(t->trainer, t->feed.arrays, t->feed.count, &record->result))
         return false;
     record->step = sc_trainer_steps(t->trainer);
     record->tokens = tokens;
@@ -229,7 +244,11 @@ static bool is_due(uint64_t step, int64_t every)
 static bool do_steps(training *t)
 {
     uint64_t wanted = (uint64_t)t->options.steps, tokens = sc_entry_tokens(&t->facts->entry);
-    while (sc_trainer_steps(t->trainer) < wanted && !t->gave_up && !stops(t)) {
+    while (sc_trainer_steps(t->trainer) < wanted && !t->gave_up) {
+        if (!ask_for_stop(t))
+            return false;
+        if (t->stopped_by != 0)
+            return true;
         if (!do_step(t, tokens))
             return false;
         uint64_t step = t->last.step;
@@ -252,6 +271,8 @@ static sc_array parameter_values(void *user, uint32_t param)
         if (strcmp(sc_trainer_state_name(t->trainer, i), path) == 0)
             return sc_trainer_get_state(t->trainer, i);
     }
+    sc_report(&t->context->diag, SC_D_run_failed, (sc_loc){0},
+              sc_arena_printf(&t->context->arena, "the program has no values of parameter '%s'", path), NULL);
     return (sc_array){0};
 }
 
@@ -272,9 +293,9 @@ static void report_divergence(training *t)
         sc_report_note(&context->diag, (sc_loc){0}, "these steps were not applied: the last good values are in %s", t->options.state);
 }
 
-static const char *signal_name(void)
+static const char *signal_name(const training *t)
 {
-    return stop_signal == SIGINT ? "SIGINT" : "SIGTERM";
+    return t->stopped_by == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
 static void print_text(const training *t, bool is_stopped, sc_strbuf *out)
@@ -282,7 +303,7 @@ static void print_text(const training *t, bool is_stopped, sc_strbuf *out)
     const sc_run_options *o = &t->options;
     unsigned long long done = sc_trainer_steps(t->trainer), wanted = (unsigned long long)o->steps;
     if (is_stopped)
-        sc_strbuf_printf(out, "stopped by %s after step %llu of %llu\n", signal_name(), done, wanted);
+        sc_strbuf_printf(out, "stopped by %s after step %llu of %llu\n", signal_name(t), done, wanted);
     else if (t->last.step == 0)
         sc_strbuf_printf(out, "nothing to do: %s has done all %llu steps\n", o->resume, done);
     else
@@ -307,7 +328,7 @@ static void print_json(const training *t, bool is_stopped, sc_strbuf *out)
     json_t *root = json_object();
     json_object_set_new(root, "version", json_integer(1));
     json_object_set_new(root, "steps", json_integer((json_int_t)sc_trainer_steps(t->trainer)));
-    json_object_set_new(root, "stopped", is_stopped ? json_string(signal_name()) : json_null());
+    json_object_set_new(root, "stopped", is_stopped ? json_string(signal_name(t)) : json_null());
     json_object_set_new(root, "loss", t->last.step > 0 ? sc_number_json(t->last.result.loss) : json_null());
     json_object_set_new(root, "eval_loss", t->has_held_out_loss ? sc_number_json(t->held_out_loss) : json_null());
     json_object_set_new(root, "skipped", json_integer((json_int_t)sc_trainer_skipped(t->trainer)));
@@ -346,6 +367,8 @@ static bool prepare(training *t, sc_open_machine *open, void *user)
     sc_machine *machine = open(user);
     t->machine = machine;
     t->writes = machine != NULL && machine->is_first;
+    if (machine != NULL && !limit_feeds(t))
+        return false;
     t->trainer = machine == NULL ? NULL : sc_trainer_new(t->context, t->facts, o, machine);
     if (t->trainer == NULL || (o->resume != NULL && !sc_saved_state_restore(t->context, &t->saved, t->trainer)) || !open_saver(t))
         return false;
@@ -361,7 +384,7 @@ void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_machine *op
         struct sigaction old[2];
         catch_signals(old);
         bool ok = do_steps(t);
-        bool is_stopped = t->is_stopped && sc_trainer_steps(t->trainer) < (uint64_t)t->options.steps;
+        bool is_stopped = t->stopped_by != 0 && sc_trainer_steps(t->trainer) < (uint64_t)t->options.steps;
         if (ok && t->gave_up)
             report_divergence(t);
         if (ok)

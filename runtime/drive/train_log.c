@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "runtime/drive/json.h"
+#include "support/json.h"
+#include "support/number.h"
 
 enum { PROGRESS_SECONDS = 10 };
 
@@ -37,7 +39,7 @@ bool sc_train_log_open(sc_context *context, const char *path, bool append, FILE 
 
 static bool write_line(sc_train_log *log, json_t *line)
 {
-    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *text = sc_json_write(line, JSON_COMPACT);
     json_decref(line);
     errno = ENOMEM;
     bool ok = text != NULL && fputs(text, log->file) >= 0 && fputc('\n', log->file) != EOF && fflush(log->file) == 0;
@@ -94,7 +96,7 @@ void sc_train_log_progress(sc_train_log *log, const sc_train_record *record, uin
     if (log->progress == NULL || (!log->is_terminal && now - log->last_progress < PROGRESS_SECONDS))
         return;
     log->last_progress = now;
-    fprintf(log->progress, "%sstep %" PRIu64 " of %" PRIu64 ", loss %.6g, gradient norm %.4g, lr %.4g, %.3g s a step%s",
+    sc_fprintf(log->progress, "%sstep %" PRIu64 " of %" PRIu64 ", loss %.6g, gradient norm %.4g, lr %.4g, %.3g s a step%s",
             log->is_terminal ? "\r" : "", record->step, steps, record->result.loss, record->result.grad_norm, record->result.lr,
             record->seconds, log->is_terminal ? "\033[K" : "\n");
     fflush(log->progress);

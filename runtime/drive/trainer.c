@@ -95,7 +95,11 @@ const char *sc_trainer_state_name(const sc_trainer *t, uint32_t index)
 
 sc_array sc_trainer_get_state(const sc_trainer *t, uint32_t index)
 {
-    return t->machine->verbs->get_state(t->machine->self, t->states[index]);
+    shardc_error error = {.text = ""};
+    sc_array array = t->machine->verbs->get_state(t->machine->self, t->states[index], &error);
+    if (array.data == NULL)
+        failed(t->context, &error);
+    return array;
 }
 
 uint32_t sc_trainer_state(const sc_trainer *t, uint32_t index)
@@ -179,12 +183,18 @@ static bool check_inputs(sc_trainer *t, const sc_array *inputs, uint32_t count)
 /* ---- a step ---- */
 
 /* Steps that were not taken do not count for the optimizer; with loss scaling the program counts them itself. */
-static int64_t steps_taken(const sc_trainer *t)
+static bool steps_taken(const sc_trainer *t, int64_t *out)
 {
-    sc_array taken = t->taken == SHARDC_NOT_FOUND ? (sc_array){0} : t->machine->verbs->get_state(t->machine->self, t->taken);
-    int64_t count = taken.data == NULL ? (int64_t)(t->steps - t->skipped) : (int64_t)taken.data[0];
+    shardc_error error = {.text = ""};
+    *out = (int64_t)(t->steps - t->skipped);
+    if (t->taken == SHARDC_NOT_FOUND)
+        return true;
+    sc_array taken = t->machine->verbs->get_state(t->machine->self, t->taken, &error);
+    bool is_known = taken.data != NULL;
+    if (is_known)
+        *out = (int64_t)taken.data[0];
     sc_array_free(&taken);
-    return count;
+    return is_known || failed(t->context, &error);
 }
 
 static void find_scalars(sc_trainer *t)
@@ -203,7 +213,9 @@ static void find_scalars(sc_trainer *t)
 static bool set_scalars(sc_trainer *t)
 {
     shardc_error error;
-    int64_t taken = steps_taken(t);
+    int64_t taken;
+    if (!steps_taken(t, &taken))
+        return false;
     for (uint32_t g = 0; g < t->group_count; g++) {
         double scalars[SC_SCALAR_COUNT];
         sc_optimizer_scalars(&t->groups[g], taken + 1, scalars);
@@ -238,14 +250,19 @@ static bool run_call(sc_trainer *t, uint32_t index, const sc_array *inputs)
            failed(t->context, &error);
 }
 
-/* Whether smaller gradients might be finite: with loss scaling, while there is a scale. */
-static bool can_scale_down(const sc_trainer *t)
+/* Whether smaller gradients might be finite: with loss scaling, while there is a scale. False after a message: it cannot be read. */
+static bool ask_scale(const sc_trainer *t, bool *can_fall)
 {
+    shardc_error error = {.text = ""};
     uint32_t state = t->facts->train.scales ? sc_machine_find_state(t->machine, SC_SCALE_STATE) : SHARDC_NOT_FOUND;
-    sc_array scale = state == SHARDC_NOT_FOUND ? (sc_array){0} : t->machine->verbs->get_state(t->machine->self, state);
-    bool can = scale.data != NULL && scale.data[0] >= 1;
+    *can_fall = false;
+    if (state == SHARDC_NOT_FOUND)
+        return true;
+    sc_array scale = t->machine->verbs->get_state(t->machine->self, state, &error);
+    bool is_known = scale.data != NULL;
+    *can_fall = is_known && scale.data[0] >= 1;
     sc_array_free(&scale);
-    return can;
+    return is_known || failed(t->context, &error);
 }
 
 bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_step_result *out)
@@ -259,7 +276,9 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
     }
     t->steps++;
     bool is_finite = isfinite(t->outputs[0].data[0]) && isfinite(t->outputs[1].data[0]);
-    bool skipped = t->facts->train.scales ? t->outputs[2].data[0] == 0 : !is_finite;
+    bool skipped = t->facts->train.scales ? t->outputs[2].data[0] == 0 : !is_finite, can_fall = false;
+    if (skipped && !ask_scale(t, &can_fall))
+        return false;
     t->skipped += skipped;
     uint32_t first = t->result_count - t->facts->train.metric_count;
     for (uint32_t i = first; i < t->result_count; i++)
@@ -268,7 +287,7 @@ bool sc_trainer_step(sc_trainer *t, const sc_array *inputs, uint32_t count, sc_s
                             .grad_norm = t->outputs[1].data[0],
                             .lr = sc_rate_at(&t->groups[0].lr, (int64_t)t->steps),
                             .skipped = skipped,
-                            .diverges = skipped && (!isfinite(t->outputs[0].data[0]) || !can_scale_down(t)),
+                            .diverges = skipped && (!isfinite(t->outputs[0].data[0]) || !can_fall),
                             .metric_count = t->facts->train.metric_count,
                             .metrics = t->metrics};
     return true;

@@ -37,7 +37,7 @@ const sc_machine *sc_trainer_machine(const sc_trainer *trainer);
  * (layers[0].attn.wq.m). Values that get gives are global and row-major, exact as f64. */
 uint32_t sc_trainer_state_count(const sc_trainer *trainer);
 const char *sc_trainer_state_name(const sc_trainer *trainer, uint32_t index);
-sc_array sc_trainer_get_state(const sc_trainer *trainer, uint32_t index); /* malloc'd; data NULL: no memory */
+sc_array sc_trainer_get_state(const sc_trainer *trainer, uint32_t index); /* malloc'd; data NULL after a message */
 uint32_t sc_trainer_state(const sc_trainer *trainer, uint32_t index);     /* the machine's number of it */
 
 /* Parameters of --weights, else their initial values by --seed; master copies get them unrounded. False after messages. */

@@ -4,8 +4,9 @@
  * disagree find out before anything is overwritten, a missing one can be named, and no member's buffer is touched that did not call.
  * Notices arrive at one receive that is always posted, whatever the rank is waiting for; data follow in messages of their own.
  *
- * There is no thread of progress: every wait drives all calls of its rank, a start and a poll those that they can. Waits poll, at first
- * eagerly, then with sleeps between: ranks may be more than cores.
+ * Every wait drives all calls of its rank, a start and a poll those that they can. Waits poll, at first eagerly, then with sleeps between:
+ * ranks may be more than cores. Where MPI lets several threads call it, one of the module's own tells the others now and then that this
+ * rank lives, whatever it computes, and finds who has not been heard for long.
  *
  * The first failure that a rank finds or hears of is its world's; who finds one tells everybody. Messages of its calls under way are then
  * cancelled as far as MPI can. It cannot take back what another process may be reading at that moment, straight from the sender's memory:
@@ -14,6 +15,7 @@
 #include "runtime/mpi/comm_mpi.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -21,7 +23,12 @@
 enum {
     EAGER_POLLS = 2000, /* with a yield after each */
     SLEEP_NS = 50000,
-    LEAVE_MS = 5000 /* how long the ranks of a failed world are waited for when one closes */
+    BEAT_MS = 1000,
+    BEAT_A_RANK_MS = 10, /* the beat of large worlds is slower */
+    SILENT_BEATS = 5,    /* nobody is lost who missed fewer */
+    PAUSE_MS = 2000,     /* a thread that did not run for as long beyond its beat was stopped */
+    BACKLOG = 4,         /* notices to each rank that MPI has not sent: then no more beats */
+    LEAVE_MS = 5000      /* how long the ranks of a failed world are waited for when one closes */
 };
 
 shardc_status sc_mpi_check(int code, const char *function, shardc_error *error)
@@ -89,6 +96,63 @@ static void fail_world(sc_comm *comm, const shardc_error *error, bool tell)
     }
 }
 
+/* ---- who lives ---- */
+
+static uint32_t count_outbox(const mpi_world *world, uint32_t most)
+{
+    uint32_t count = 0;
+    for (const outgoing *o = world->outbox; o != NULL && count < most; o = o->next)
+        count++;
+    return count;
+}
+
+/* To all who are there, when it is time. One that is not sent is no failure: the next one may be. */
+static void send_beats(sc_comm *comm)
+{
+    mpi_world *world = comm->state;
+    uint64_t now = now_ms();
+    shardc_error ignored;
+    notice n = {.kind = NOTICE_BEAT};
+    if (!world->has_thread || world->is_leaving || world->has_failed || now < world->told_ms + world->beat_ms ||
+        count_outbox(world, BACKLOG * comm->size) == BACKLOG * comm->size)
+        return;
+    world->told_ms = now;
+    for (uint32_t i = 0; i < comm->size; i++) {
+        if (i != comm->rank && !world->is_gone[i])
+            send_notice(world, i, &n, &ignored);
+    }
+}
+
+/* What had arrived is read. Time in which this process did not run is nobody's silence. */
+static void note_look(sc_comm *comm)
+{
+    mpi_world *world = comm->state;
+    uint64_t now = now_ms(), pause = now - world->looked_ms;
+    for (uint32_t i = 0; pause > PAUSE_MS + world->beat_ms && i < comm->size; i++) {
+        uint64_t heard = world->heard_ms[i] + pause;
+        world->heard_ms[i] = heard < now ? heard : now;
+    }
+    world->looked_ms = now;
+}
+
+static void fail_for_silence(sc_comm *comm)
+{
+    mpi_world *world = comm->state;
+    uint64_t least = (uint64_t)world->beat_ms * SILENT_BEATS, most = world->silence_ms > least ? world->silence_ms : least;
+    for (uint32_t i = 0; !world->has_failed && i < comm->size; i++) {
+        uint64_t silent = i == comm->rank || world->is_gone[i] ? 0 : world->looked_ms - world->heard_ms[i];
+        char why[96];
+        shardc_error error;
+        if (silent < most)
+            continue;
+        snprintf(why, sizeof why, "nothing was heard of it for %llu ms: it is stopped, or cut off", (unsigned long long)silent);
+        sc_comm_fail_lost(&error, SHARDC_ERROR_TIMEOUT, NULL, i, why);
+        fail_world(comm, &error, true);
+    }
+}
+
+/* ---- calls ---- */
+
 static void drop_call(mpi_world *world, mpi_call *call)
 {
     call->is_moving = call->is_done = call->is_abandoned = false;
@@ -152,7 +216,8 @@ static shardc_status read_inbox(sc_comm *comm, bool *out_moved, shardc_error *er
         shardc_status status = sc_mpi_check(MPI_Test(&world->inbox_request, &is_there, &from), "MPI_Test", error);
         if (status != SHARDC_OK || !is_there)
             return status;
-        *out_moved = true;
+        *out_moved = *out_moved || world->inbox.kind != NOTICE_BEAT;
+        world->heard_ms[from.MPI_SOURCE] = now_ms();
         if (world->inbox.kind == NOTICE_CALL && !world->has_failed)
             status = take_notice(world, &world->inbox.call, error);
         if (world->inbox.kind == NOTICE_FAILURE)
@@ -170,14 +235,23 @@ static shardc_status read_inbox(sc_comm *comm, bool *out_moved, shardc_error *er
     }
 }
 
+/* What the others have said, and that this rank lives. */
+static shardc_status hear(sc_comm *comm, bool *out_moved, shardc_error *error)
+{
+    empty_outbox(comm->state);
+    shardc_status status = read_inbox(comm, out_moved, error);
+    note_look(comm);
+    send_beats(comm);
+    return status;
+}
+
 /* All that can be done without waiting; what fails becomes the world's failure. */
 static bool make_progress(sc_comm *comm)
 {
     mpi_world *world = comm->state;
     bool moved = false;
     shardc_error error;
-    empty_outbox(world);
-    shardc_status status = read_inbox(comm, &moved, &error);
+    shardc_status status = hear(comm, &moved, &error);
     /* In a failed world, too: what all members have agreed on and is there has not failed. */
     for (sc_comm_shared_call *shared = world->calls.first; shared != NULL && status == SHARDC_OK; shared = shared->next) {
         mpi_call *call = (mpi_call *)shared;
@@ -189,6 +263,58 @@ static bool make_progress(sc_comm *comm)
     if (world->has_failed)
         drop_quiet_calls(world);
     return moved;
+}
+
+static void *thread_main(void *user)
+{
+    sc_comm *comm = user;
+    mpi_world *world = comm->state;
+    bool ignored = false;
+    shardc_error error;
+    pthread_mutex_lock(&world->lock);
+    while (!world->stops) {
+        uint64_t ms = world->beat_ms / 2;
+        struct timespec limit;
+        clock_gettime(CLOCK_MONOTONIC, &limit);
+        limit.tv_sec += (time_t)(ms / 1000);
+        limit.tv_nsec += (long)(ms % 1000) * 1000000;
+        if (limit.tv_nsec >= 1000000000) {
+            limit.tv_sec++;
+            limit.tv_nsec -= 1000000000;
+        }
+        pthread_cond_timedwait(&world->woken, &world->lock, &limit);
+        if (world->stops)
+            break;
+        if (hear(comm, &ignored, &error) != SHARDC_OK)
+            fail_world(comm, &error, true);
+        fail_for_silence(comm);
+    }
+    pthread_mutex_unlock(&world->lock);
+    return NULL;
+}
+
+/* Where MPI does not take calls of several threads nobody is watched: only a deadline finds who is stopped. */
+static void start_thread(sc_comm *comm)
+{
+    mpi_world *world = comm->state;
+    int provided = MPI_THREAD_SINGLE;
+    if (comm->size == 1 || MPI_Query_thread(&provided) != MPI_SUCCESS || provided < MPI_THREAD_MULTIPLE)
+        return;
+    pthread_mutex_lock(&world->lock);
+    world->has_thread = pthread_create(&world->thread, NULL, thread_main, comm) == 0;
+    pthread_mutex_unlock(&world->lock);
+}
+
+static void stop_thread(mpi_world *world)
+{
+    pthread_mutex_lock(&world->lock);
+    bool has_thread = world->has_thread;
+    world->stops = true;
+    world->has_thread = false;
+    pthread_cond_signal(&world->woken);
+    pthread_mutex_unlock(&world->lock);
+    if (has_thread)
+        pthread_join(world->thread, NULL);
 }
 
 static shardc_status give_failure(const mpi_world *world, shardc_error *error)
@@ -384,6 +510,7 @@ static void mpi_leave(sc_comm *comm)
         if (i != comm->rank && send_notice(world, i, &n, &error) != SHARDC_OK)
             fail_world(comm, &error, true);
     }
+    world->is_leaving = true;
     uint64_t since = now_ms();
     for (;;) {
         bool moved = make_progress(comm);
@@ -394,10 +521,14 @@ static void mpi_leave(sc_comm *comm)
             break;
         }
         idle_polls = moved ? 0 : idle_polls;
-        if (!moved)
+        if (!moved) {
+            pthread_mutex_unlock(&world->lock);
             rest(&idle_polls);
+            pthread_mutex_lock(&world->lock);
+        }
     }
     pthread_mutex_unlock(&world->lock);
+    stop_thread(world);
 }
 
 static void free_call(void *call)
@@ -414,8 +545,10 @@ static void free_world(mpi_world *world)
         world->unused_outgoing = next;
     }
     sc_comm_free_calls(&world->calls, free_call);
+    pthread_cond_destroy(&world->woken);
     pthread_mutex_destroy(&world->lock);
     free(world->is_gone);
+    free(world->heard_ms);
     free(world);
 }
 
@@ -476,6 +609,42 @@ static shardc_status make_comm(mpi_world *world, shardc_error *error)
         "MPI_Irecv", error);
 }
 
+/* Waits are on the monotonic clock. */
+static bool init_lock(mpi_world *world)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0)
+        return false;
+    bool has_condition = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 && pthread_cond_init(&world->woken, &attributes) == 0;
+    pthread_condattr_destroy(&attributes);
+    if (has_condition && pthread_mutex_init(&world->lock, NULL) == 0)
+        return true;
+    if (has_condition)
+        pthread_cond_destroy(&world->woken);
+    return false;
+}
+
+static mpi_world *new_world(uint32_t size)
+{
+    mpi_world *world = calloc(1, sizeof *world);
+    bool *is_gone = calloc(size, sizeof *is_gone);
+    uint64_t *heard_ms = calloc(size, sizeof *heard_ms);
+    if (world == NULL || is_gone == NULL || heard_ms == NULL || !init_lock(world)) {
+        free(world);
+        free(is_gone);
+        free(heard_ms);
+        return NULL;
+    }
+    world->calls.bytes = sizeof(mpi_call);
+    world->is_gone = is_gone;
+    world->heard_ms = heard_ms;
+    world->told_ms = world->looked_ms = now_ms();
+    for (uint32_t i = 0; i < size; i++)
+        heard_ms[i] = world->looked_ms;
+    world->beat_ms = size * BEAT_A_RANK_MS > BEAT_MS ? size * BEAT_A_RANK_MS : BEAT_MS;
+    return world;
+}
+
 static shardc_status open_world(const sc_comm_options *options, sc_comm **out, shardc_error *error)
 {
     bool has_started;
@@ -485,20 +654,17 @@ static shardc_status open_world(const sc_comm_options *options, sc_comm **out, s
     int rank = 0, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    mpi_world *world = calloc(1, sizeof *world);
-    bool *is_gone = calloc((size_t)size, sizeof *is_gone);
-    if (world == NULL || is_gone == NULL || pthread_mutex_init(&world->lock, NULL) != 0) {
-        free(world);
-        free(is_gone);
+    mpi_world *world = new_world((uint32_t)size);
+    if (world == NULL)
         return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %d ranks: out of memory", size);
-    }
-    world->calls.bytes = sizeof(mpi_call);
-    world->is_gone = is_gone;
     world->ends_mpi = has_started;
+    world->silence_ms = options->silence_ms;
     status = make_comm(world, error);
     *out = status == SHARDC_OK ? sc_comm_new(&mpi_backend, (uint32_t)rank, (uint32_t)size, options, world, error) : NULL;
     if (*out == NULL)
         free_world(world);
+    else
+        start_thread(*out);
     return *out != NULL ? SHARDC_OK : status != SHARDC_OK ? status : SHARDC_ERROR_MEMORY;
 }
 

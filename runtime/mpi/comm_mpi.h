@@ -7,7 +7,7 @@
 #include "runtime/comm_calls.h"
 
 /* A message to another rank about a call, or about the world. They all have tag CONTROL_TAG; data have the others. */
-typedef enum notice_kind { NOTICE_CALL, NOTICE_FAILURE, NOTICE_BYE } notice_kind;
+typedef enum notice_kind { NOTICE_CALL, NOTICE_FAILURE, NOTICE_BYE, NOTICE_BEAT } notice_kind;
 
 enum { CONTROL_TAG = 0, FIRST_DATA_TAG = 1 };
 
@@ -95,6 +95,13 @@ typedef struct mpi_world {
     outgoing *outbox, *unused_outgoing;
     sc_comm_calls calls; /* mpi_call */
     int next_tag, last_tag;
+    uint64_t *heard_ms;          /* by rank: when something of it last arrived */
+    uint64_t told_ms, looked_ms; /* when this rank last said that it lives, and read what had arrived */
+    uint32_t beat_ms, silence_ms;
+    bool is_leaving;  /* it has said goodbye: nothing may follow */
+    pthread_t thread; /* that says so and reads while the rank computes */
+    pthread_cond_t woken;
+    bool has_thread, stops;
 } mpi_world;
 
 /* SHARDC_OK, or the error of an MPI function in words. */

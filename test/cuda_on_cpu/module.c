@@ -270,19 +270,19 @@ static bool load(const group *of, const char *path, sc_machine_report *report)
 
 static bool build_and_load(const group *of, const char *const *texts, uint32_t count, sc_arena *arena, sc_machine_report *report)
 {
-    const char *cache = sc_cache_open(arena, NULL);
+    const char *refused, *cache = sc_cache_open(arena, NULL, &refused);
     const char *kept = cache == NULL ? NULL : sc_cache_path(arena, cache, key_of(arena, cache, texts, count), ".so");
     if (kept != NULL && sc_cache_is_kept(kept))
         return load(of, kept, report);
-    const char *folder = sc_cache_scratch(arena, cache);
-    if (folder == NULL) {
+    sc_cache_scratch scratch = sc_cache_scratch_open(arena, cache);
+    if (scratch.folder == NULL) {
         sc_machine_report_add(report, "no folder for temporary files can be written");
         return false;
     }
-    const char *out = sc_arena_printf(arena, "%s/kernels.so", folder);
-    bool ok = build(arena, folder, texts, count, out, report);
+    const char *out = sc_arena_printf(arena, "%s/kernels.so", scratch.folder);
+    bool ok = build(arena, scratch.folder, texts, count, out, report);
     ok = ok && load(of, kept != NULL && sc_cache_keep(out, kept) ? kept : out, report);
-    sc_cache_remove(folder);
+    sc_cache_scratch_close(&scratch, false);
     return ok;
 }
 

@@ -51,6 +51,12 @@ def main():
         env = dict(os.environ, LD_LIBRARY_PATH=lib, PKG_CONFIG_PATH=os.path.join(lib, 'pkgconfig'))
 
         check('names of the public headers without their prefix', foreign_names(), [])
+        share = os.path.join(prefix, 'share')
+        for kind, source, pattern in (('doc/shardc', 'docs', '*.md'), ('shardc/examples', 'examples', '*'), ('shardc/editors', 'editors', '*')):
+            names = sorted(os.path.basename(path) for path in glob.glob(os.path.join(ROOT, source, pattern)) if os.path.isfile(path))
+            there = os.listdir(os.path.join(share, kind))
+            check('share/%s lacks' % kind, [name for name in names if name not in there], [])
+        run(os.path.join(prefix, 'bin', 'shardc'), 'check', os.path.join(share, 'shardc', 'examples', 'mlp.shard'))
         check('libshardc.so', sorted(given_out(os.path.join(lib, 'libshardc.so'))), sorted(declared()))
         compiler_only = {'shardc_compile', 'shardc_compile_free', 'shardc_version'}
         check('libshardc_runtime.so', sorted(given_out(os.path.join(lib, 'libshardc_runtime.so'))), sorted(declared() - compiler_only))

@@ -149,6 +149,8 @@ def draw_lines(rng: random.Random, graph: Graph, mesh: tuple[tuple[str, int, boo
             lines.append(draw_rule(rng, graph, axes, parts, False))
         if rng.random() < 0.35:
             lines.append(draw_rule(rng, graph, axes, parts, True))
+        elif rng.random() < 0.25 and any("S" in v.dims for v in graph.results()) and divides(graph, "S", parts):
+            lines.append(Rule(("act",), ("S",), axes, "", True))  # sequence parallelism
     lines += [draw_pin(rng, graph, mesh) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
     kept = [line for line in lines if line is not None]
     rng.shuffle(kept)

@@ -349,6 +349,37 @@ def draw_last(b: Builder) -> bool:
     return b.emit("last", f"last[S]({x.name})", without(x.dims, ("S",)), (x,))
 
 
+# ---- one value under two names ----
+def draw_residual(b: Builder) -> bool:
+    """A value and a product of itself under another dim's name, added: tokens are mixed, and the sum may be taken where the value is."""
+    source, to = b.rng.choice([("D", "W")] + ([] if b.cached else [("S", "T")]))
+    x = b.take(needed=(source,), banned=(to,))
+    if not b.legal(resized(x, source, to)) or not b.emit("tanh", f"tanh({x.name})", x.dims, (x,)):
+        return False
+    y = b.statements[-1].results[0]
+    b.emit("rename", f"rename[{source} -> {to}]({y.name})", resized(y, source, to), (y,))
+    other = b.statements[-1].results[0]
+    weights = b.source(b.rng.choice(((source, to), (to, source))))
+    twice = f"{y.name} + " if b.rng.random() < 0.3 else ""
+    return b.emit("dot", f"{y.name} + ({twice}dot[{to}]({weights.name}, {other.name}))", y.dims, (y, weights, other))
+
+
+SCORES = "fn scores(q[B, S, D], k[B, T, D], u[D, C], v[D, C]) -> [B, S, T] { return dot[C](dot[D](q, u), dot[D](k, v)); }\n"
+
+
+def draw_scores(b: Builder) -> bool:
+    """An elementwise result and itself under another dim's name are the arguments of one call: queries and keys of one block."""
+    dims = ("B", "S", "D")
+    if b.cached or not b.legal(("B", "S", "T")) or not b.legal(("B", "S", "C")):
+        return False
+    found = b.values(lambda v: v.dims == dims and v.dtype == "f32")
+    x = b.rng.choice(found) if found and b.rng.random() < 0.7 else b.source(dims)
+    b.emit("tanh", f"tanh({x.name})", dims, (x,))
+    y = b.statements[-1].results[0]
+    u, v = b.source(("D", "C")), b.source(("D", "C"))
+    return b.emit("dot", f"scores({y.name}, rename[S -> T]({y.name}), {u.name}, {v.name})", ("B", "S", "T"), (y, u, v))
+
+
 def key_dims(b: Builder, q: Value) -> tuple[str, ...]:
     """Dims of keys for these queries: T and E, and some of q's others; K for H."""
     kept = [d for d in q.dims if d not in ("S", "E", "H") and (b.rng.random() < 0.8 or (b.cached and d == "B"))]
@@ -369,8 +400,9 @@ def make_keys(b: Builder, dims: tuple[str, ...]) -> Value | None:
     x = b.rng.choice(found) if found and b.rng.random() < 0.7 else b.source(rows)
     if not b.cached and b.rng.random() < 0.5:
         return b.statements[-1].results[0] if b.emit("rename", f"rename[S -> T]({x.name})", dims, (x,)) else None
-    cache = Value(b.name("c"), dims)
-    b.caches.append(cache)
+    again = [c for c in b.caches if c.dims == dims]
+    cache = b.rng.choice(again) if again and b.rng.random() < 0.3 else Value(b.name("c"), dims)
+    b.caches += [] if cache in again else [cache]
     return b.statements[-1].results[0] if b.emit("append", f"append[S -> T]({cache.name}, {x.name})", dims, (cache, x)) else None
 
 
@@ -412,7 +444,7 @@ DRAWS: tuple[tuple[Callable[[Builder], bool], float], ...] = (
     (draw_unary, 4), (draw_binary, 4), (draw_integer, 0.7), (draw_compare, 1), (draw_logical, 0.8), (draw_where, 1), (draw_cast, 0.7), (draw_dot, 4),
     (draw_reduction, 2), (draw_argmax, 0.7), (draw_softmax, 1.5), (draw_cumsum, 0.7), (draw_gather, 1.5), (draw_xent, 1), (draw_onehot, 0.7),
     (draw_topk, 0.7), (draw_slice, 1), (draw_concat, 1), (draw_rename, 1), (draw_regroup, 1), (draw_positions, 0.5), (draw_rope, 1.2), (draw_last, 0.5),
-    (draw_attend, 1.5),
+    (draw_attend, 1.5), (draw_residual, 0.8), (draw_scores, 0.8),
 )  # fmt: skip
 ALL_OPS = tuple(UNARY) + tuple(BINARY) + COMPARE + (
     "and", "or", "not", "where", "cast", "dot", "sum", "mean", "argmax", "softmax", "log_softmax", "logsumexp", "cumsum", "gather", "xent", "onehot",
@@ -486,7 +518,8 @@ def text(graph: Graph) -> str:
     formals = ", ".join(v.declared() for v in graph.inputs if v.name in graph.used())
     types = ", ".join(f"{v.dtype}{v.shape()}" for v in graph.outputs())
     minimize = f"minimize m.f with {graph.train};\n" if graph.train else ""
-    return "lang 1;\n" + dim_lines(graph) + entry_lines(graph, formals, types) + minimize
+    helpers = SCORES if any("scores(" in s.text for s in graph.statements) else ""
+    return "lang 1;\n" + dim_lines(graph) + helpers + entry_lines(graph, formals, types) + minimize
 
 
 # ---- smaller graphs ----

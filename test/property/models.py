@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
-LLAMA_FEATURES = ("qk_norm", "parallel", "mqa", "plain_heads", "tied", "window", "softcap", "weighted", "smoothing", "minimized")
+LLAMA_FEATURES = ("qk_norm", "parallel", "mqa", "plain_heads", "tied", "window", "softcap", "weighted", "smoothing", "minimized", "head_gains")
 GPT2_FEATURES = ("parallel", "untied", "window", "dropout", "no_bias", "weighted", "smoothing", "minimized", "declared")
 
 
@@ -90,15 +90,16 @@ def llama_attention(model: Model) -> str:
     key = ", ".join(model.key_heads + ("E",))
     norms = model.has("qk_norm")
     sub = "  sub qn: rmsnorm[E], kn: rmsnorm[E](eps = 1e-6);\n" if norms else ""
+    gains = model.has("head_gains")
     query, keys = ("qn(dot[D](x, wq))", "kn(dot[D](x, wk))") if norms else ("dot[D](x, wq)", "dot[D](x, wk)")
     return f"""block attention(x[B, S, D]) -> [B, S, D] {{
-  param wq[D, H, E], wk[D, {key}], wv[D, {key}], wo[H, E, D];
+  param wq[D, H, E], wk[D, {key}], wv[D, {key}], wo[H, E, D]{', hg[H] = ones()' if gains else ''};
   cache ck[B, T, {key}], cv[B, T, {key}];
 {sub}  q = rope[S, E]({query}, theta = 1e4);
   k = append[S -> T](ck, rope[S, E]({keys}, theta = 1e4));
   v = append[S -> T](cv, dot[D](x, wv));
   o[B, S, H, E] = attend[T, E](q, k, v, {mask_options(model)});
-  return dot[H, E](o, wo);
+  return dot[H, E](o{' * hg' if gains else ''}, wo);
 }}
 """
 
@@ -188,6 +189,7 @@ def attention_tensors(model: Model, at: str) -> list[Tensor]:
     found += [Tensor(f"{at}.{c}", "cache", ("B", "T") + key, "decode") for c in ("ck", "cv")]
     found += [Tensor(f"{at}.{v}", "act", ("B", "T") + key) for v in ("k", "v")]
     found += [Tensor(f"{at}.{v}", "act", ("B", "S", "H", "E")) for v in ("q", "o")]
+    found += [Tensor(f"{at}.hg", "param", ("H",))] if model.has("head_gains") else []
     if model.family == "gpt2" and not model.has("no_bias"):
         found += [Tensor(f"{at}.b{n}", "param", ("H", "E")) for n in "qkv"] + [Tensor(f"{at}.bo", "param", ("D",))]
     return found

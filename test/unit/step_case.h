@@ -48,15 +48,16 @@ static inline step_data make_data(void)
 
 static inline void set_weights(shardc_session *session, const step_data *d)
 {
-    SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(session->program, "w"), d->w, NULL, &error));
-    SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(session->program, "bias"), d->bias, "f32", &error));
+    SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(session->program, "w"), d->w, sizeof d->w, NULL, &error));
+    SUCCEED(
+        shardc_session_set_state(session, shardc_executable_find_state(session->program, "bias"), d->bias, sizeof d->bias, "f32", &error));
 }
 
 static inline float run_step(shardc_session *session, const step_data *d)
 {
     float total = NAN;
-    shardc_feed_value feeds[] = {{"ids", d->ids, "i32"}, {"x", d->x, NULL}};
-    SUCCEED(shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, NULL}}, 1, &error));
+    shardc_feed_value feeds[] = {{"ids", d->ids, sizeof d->ids, "i32"}, {"x", d->x, sizeof d->x, NULL}};
+    SUCCEED(shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &error));
     return total;
 }
 

@@ -299,11 +299,12 @@ static void run_function(program *p, sc_interp *interp, const shardc_executable 
         }
         shardc_tensor_info info;
         shardc_executable_input(executable, f, input_count, &info);
-        feeds[input_count++] = (shardc_feed_value){info.name, array->data, "f64"};
+        feeds[input_count++] = (shardc_feed_value){info.name, array->data, (size_t)array->count * sizeof(double), "f64"};
     }
     for (; output_count < returned->operand_count; output_count++) {
         got[output_count] = case_array(p->m, returned->operands[output_count]);
-        fetches[output_count] = (shardc_fetch_value){output_count, got[output_count].data, "f64"};
+        fetches[output_count] =
+            (shardc_fetch_value){output_count, got[output_count].data, (size_t)got[output_count].count * sizeof(double), "f64"};
     }
     if (!sc_interp_run(interp, f, inputs, input_count, want, output_count, text, sizeof text))
         fail_msg("%s\n%s", text, from->body);
@@ -434,24 +435,40 @@ static void ids_out_of_range_are_named(void **state)
     (void)state;
     static const function gather = {
         IN("w", "f32[V=7, D=3]") IN("t", "i32[A=3, B=5]") "%g = gather[V] %w, %t : f32[A=3, B=5, D=3]\nreturn %g\n", {{0, 0}}};
+    /* what the model computes itself is checked by the kernel, an input before anything runs */
+    static const function computed = {IN("w", "f32[V=7, D=3]")
+                                          IN("t", "i32[A=3, B=5]") "%a = neg %t : i32[A=3, B=5]\n%b = neg %a : i32[A=3, B=5]\n"
+                                                                   "%g = gather[V] %w, %b : f32[A=3, B=5, D=3]\nreturn %g\n",
+                                      {{0, 0}}};
     static const struct {
         double ids[2];
-        const char *text;
-    } rows[] = {{{7, 6}, "gather in f0: id 7 is outside 0 <= id < V = 7 (rank 0)"},
-                {{-1, 3}, "gather in f0: id -1 is outside 0 <= id < V = 7 (rank 0)"},
-                {{900, 65}, "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"},
-                {{0, 6}, ""}};
-    opened o = open_functions(&gather, 1, NULL);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && o.session != NULL; i++) {
-        double w[21] = {0}, ids[15] = {0}, g[45];
-        ids[4] = rows[i].ids[0];
-        ids[12] = rows[i].ids[1];
-        shardc_error error = {.status = SHARDC_OK};
-        shardc_session_run(o.session, 0, (shardc_feed_value[]){{"w", w, "f64"}, {"t", ids, "f64"}}, 2,
-                           (shardc_fetch_value[]){{0, g, "f64"}}, 1, &error);
-        assert_string_equal(error.status == SHARDC_OK ? "" : error.text, rows[i].text);
+        const char *texts[2];
+    } rows[] = {{{7, 6},
+                 {"input 't' is 7 at [A = 0, B = 4], which is no id: at least 0 and less than 7; nothing has run",
+                  "gather in f0: id 7 is outside 0 <= id < V = 7 (rank 0)"}},
+                {{-1, 3},
+                 {"input 't' is -1 at [A = 0, B = 4], which is no id: at least 0 and less than 7; nothing has run",
+                  "gather in f0: id -1 is outside 0 <= id < V = 7 (rank 0)"}},
+                {{6, 65},
+                 {"input 't' is 65 at [A = 2, B = 2], which is no id: at least 0 and less than 7; nothing has run",
+                  "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"}},
+                {{900, 65},
+                 {"input 't' is 900 at [A = 0, B = 4], which is no id: at least 0 and less than 7; nothing has run",
+                  "gather in f0: id 65 is outside 0 <= id < V = 7 (rank 0)"}},
+                {{0, 6}, {"", ""}}};
+    for (int is_computed = 0; is_computed < 2; is_computed++) {
+        opened o = open_functions(is_computed ? &computed : &gather, 1, NULL);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows && o.session != NULL; i++) {
+            double w[21] = {0}, ids[15] = {0}, g[45];
+            ids[4] = rows[i].ids[0];
+            ids[12] = rows[i].ids[1];
+            shardc_error error = {.status = SHARDC_OK};
+            shardc_session_run(o.session, 0, (shardc_feed_value[]){{"w", w, sizeof w, "f64"}, {"t", ids, sizeof ids, "f64"}}, 2,
+                               (shardc_fetch_value[]){{0, g, sizeof g, "f64"}}, 1, &error);
+            assert_string_equal(error.status == SHARDC_OK ? "" : error.text, rows[i].texts[is_computed]);
+        }
+        close_functions(&o);
     }
-    close_functions(&o);
 }
 
 static bool used[SC_OP_COUNT];

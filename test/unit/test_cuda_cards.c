@@ -139,9 +139,9 @@ static void expect_moves(bool share)
                 sizes_of(movings[f % MOVINGS].kind, n, &gives, &gets);
                 size_t size = sc_dtypes[dtype].bytes;
                 fill(dtype, x, (size_t)(n * gives), &random);
-                shardc_feed_value feed = {"x", x, NULL};
-                SUCCEED(shardc_session_run(sessions[0], f, &feed, 1, (shardc_fetch_value[]){{0, theirs, NULL}}, 1, &error));
-                SUCCEED(shardc_session_run(sessions[1], f, &feed, 1, (shardc_fetch_value[]){{0, ours, NULL}}, 1, &error));
+                shardc_feed_value feed = {"x", x, (size_t)(n * gives) * size, NULL};
+                SUCCEED(shardc_session_run(sessions[0], f, &feed, 1, (shardc_fetch_value[]){{0, theirs, sizeof theirs, NULL}}, 1, &error));
+                SUCCEED(shardc_session_run(sessions[1], f, &feed, 1, (shardc_fetch_value[]){{0, ours, sizeof ours, NULL}}, 1, &error));
                 for (size_t i = 0; i < (size_t)(n * gets); i++) {
                     if (memcmp(ours + i * size, theirs + i * size, size) != 0 &&
                         !(is_nan(dtype, ours + i * size) && is_nan(dtype, theirs + i * size)))
@@ -202,9 +202,9 @@ static void groups_are_of_any_order(void **state)
     for (uint32_t run = 0; run < 3; run++) {
         for (uint32_t f = 0; f < 4; f++) {
             int32_t y[2][36] = {{0}, {1}};
-            shardc_feed_value feed = {"x", x, NULL};
+            shardc_feed_value feed = {"x", x, sizeof x, NULL};
             for (int i = 0; i < 2; i++)
-                SUCCEED(shardc_session_run(sessions[i], f, &feed, 1, (shardc_fetch_value[]){{0, y[i], NULL}}, 1, &error));
+                SUCCEED(shardc_session_run(sessions[i], f, &feed, 1, (shardc_fetch_value[]){{0, y[i], sizeof y[i], NULL}}, 1, &error));
             assert_memory_equal(y[0], y[1], (f < 2 ? 36 : f == 2 ? 18 : 12) * sizeof(int32_t));
         }
     }
@@ -249,7 +249,7 @@ static void the_callers_context_stays(void **state)
         shardc_session *session = session_of(program);
         set_weights(session, &d);
         assert_true(run_step(session, &d) == d.total);
-        SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, NULL, &error));
+        SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, &error));
         assert_int_equal(api.cuCtxGetCurrent(&seen), SC_CU_SUCCESS);
         assert_ptr_equal(seen, set);
         shardc_session_free(session);
@@ -277,7 +277,7 @@ static void a_session_goes_on_after_an_error(void **state)
         set_weights(session, &d);
         for (int round = 0; round < 3; round++) {
             shardc_error why = {.status = SHARDC_OK};
-            shardc_feed_value feeds[] = {{"ids", d.ids, NULL}, {"x", d.x, NULL}};
+            shardc_feed_value feeds[] = {{"ids", d.ids, sizeof d.ids, NULL}, {"x", d.x, sizeof d.x, NULL}};
             for (int run = 0; run < 4; run++)
                 assert_true(run_step(session, &d) == d.total);
             standin.sc_standin_fail(cards == 1 ? "cuLaunchKernel" : "cuGraphLaunch", 2, 999);
@@ -286,7 +286,8 @@ static void a_session_goes_on_after_an_error(void **state)
                 fail_msg("%s failed: %s", standin.sc_standin_failed(), why.text);
             standin.sc_standin_fail(NULL, 0, 0);
             set_weights(session, &d);
-            SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(program, "total"), &(float){0}, NULL, &error));
+            SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(program, "total"), &(float){0}, sizeof(float), NULL,
+                                             &error));
         }
         assert_true(run_step(session, &d) == d.total);
         shardc_session_free(session);
@@ -303,14 +304,14 @@ static shardc_status live(const shardc_executable *program, const step_data *d, 
 {
     shardc_session *session = NULL;
     float total = NAN;
-    shardc_feed_value feeds[] = {{"ids", d->ids, "i32"}, {"x", d->x, NULL}};
+    shardc_feed_value feeds[] = {{"ids", d->ids, sizeof d->ids, "i32"}, {"x", d->x, sizeof d->x, NULL}};
     shardc_status status = shardc_session_new(program, &(shardc_session_options){.threads = 1, .deadline_ms = 20000}, &session, error);
     if (status == SHARDC_OK)
-        status = shardc_session_set_state(session, shardc_executable_find_state(program, "w"), d->w, NULL, error);
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "w"), d->w, sizeof d->w, NULL, error);
     if (status == SHARDC_OK)
-        status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"), d->bias, NULL, error);
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"), d->bias, sizeof d->bias, NULL, error);
     for (int run = 0; status == SHARDC_OK && run < 3; run++) {
-        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, NULL}}, 1, error);
+        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, error);
         if (status == SHARDC_OK && total != d->total)
             fail_msg("a call failed, and the result is wrong: %g", (double)total);
     }

@@ -70,18 +70,18 @@ static shardc_products start_with(const shardc_executable *program, const shardc
         fail_msg("%s", error.text);
     *asked = standin.sc_standin_calls();
     shardc_session_products(session, &products);
-    assert_int_equal(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, NULL, &error), SHARDC_OK);
+    assert_int_equal(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, &error), SHARDC_OK);
     for (int i = 0; i < D * H; i++)
         assert_true(w[i] == 0); /* whatever was measured, state begins as zeros */
     for (int i = 0; i < D * H; i++)
         w[i] = (float)(i % 7 - 3);
     for (int i = 0; i < ROWS * D; i++)
         x[i] = (float)(i % 5 - 2);
-    assert_int_equal(shardc_session_set_state(session, shardc_executable_find_state(program, "w"), w, NULL, &error), SHARDC_OK);
+    assert_int_equal(shardc_session_set_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, &error), SHARDC_OK);
     for (int run = 0; run < 3; run++) {
-        shardc_feed_value feeds[] = {{"x", x, NULL}, {"ids", ids, NULL}};
-        if (shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2, (shardc_fetch_value[]){{0, y, NULL}}, 1,
-                               &error) != SHARDC_OK)
+        shardc_feed_value feeds[] = {{"x", x, sizeof x, NULL}, {"ids", ids, sizeof ids, NULL}};
+        if (shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2,
+                               (shardc_fetch_value[]){{0, y, sizeof y, NULL}}, 1, &error) != SHARDC_OK)
             fail_msg("%s", error.text);
         for (int i = 0; i < ROWS * H; i++) {
             float wanted = 0;

@@ -35,17 +35,18 @@ static shardc_status run_steps(const shardc_executable *program, const shardc_se
         ids[i] = i % 4;
     shardc_status status = shardc_session_new(program, options, &session, error);
     if (status == SHARDC_OK)
-        status = shardc_session_set_state(session, shardc_executable_find_state(program, "w"), w, NULL, error);
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, error);
     if (status == SHARDC_OK)
-        status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"), bias, NULL, error);
+        status = shardc_session_set_state(session, shardc_executable_find_state(program, "bias"), bias, sizeof bias, NULL, error);
     for (int step = 0; status == SHARDC_OK && step < STEPS; step++) {
-        shardc_feed_value feeds[] = {{"ids", ids, NULL}, {"x", x, NULL}};
-        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &out->totals[step], NULL}}, 1, error);
+        shardc_feed_value feeds[] = {{"ids", ids, sizeof ids, NULL}, {"x", x, sizeof x, NULL}};
+        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &out->totals[step], sizeof out->totals[step], NULL}}, 1,
+                                     error);
     }
     if (status == SHARDC_OK) {
-        shardc_feed_value feeds[] = {{"ids", ids, NULL}, {"x", x, NULL}};
+        shardc_feed_value feeds[] = {{"ids", ids, sizeof ids / STEP_BATCHES, NULL}, {"x", x, sizeof x / STEP_BATCHES, NULL}};
         status = shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2,
-                                    (shardc_fetch_value[]){{0, out->y, NULL}}, 1, error);
+                                    (shardc_fetch_value[]){{0, out->y, sizeof out->y, NULL}}, 1, error);
     }
     shardc_session_free(session);
     return status;

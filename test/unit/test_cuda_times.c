@@ -76,8 +76,8 @@ static void run(shardc_session *session, int ranks)
 {
     float x[MOST_RANKS * 32] = {0}, got[MOST_RANKS * 32];
     shardc_error error = {.status = SHARDC_OK};
-    shardc_feed_value feed = {"x", x, NULL};
-    if (shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, got, NULL}}, 1, &error) != SHARDC_OK)
+    shardc_feed_value feed = {"x", x, (size_t)ranks * 32 * sizeof *x, NULL};
+    if (shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, got, sizeof got, NULL}}, 1, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     for (int i = 0; i < ranks * 32; i++)
         assert_true(got[i] == (float)(KERNELS * ranks));
@@ -227,7 +227,7 @@ static shardc_status live(const shardc_executable *program, shardc_error *error)
 {
     float x[MOST_RANKS * 32] = {0};
     shardc_session *session = NULL;
-    shardc_feed_value feed = {"x", x, NULL};
+    shardc_feed_value feed = {"x", x, shardc_executable_ranks(program) * 32 * sizeof *x, NULL};
     shardc_status status =
         shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = true, .deadline_ms = 20000}, &session, error);
     for (int i = 0; i < 2 && status == SHARDC_OK; i++)

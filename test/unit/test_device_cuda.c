@@ -30,16 +30,17 @@ static void steps_give_whole_values(void **state)
     shardc_session *session = session_of(program);
     float y[STEP_ROWS * STEP_H], w[STEP_D * STEP_H], total;
     set_weights(session, &d);
-    SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, NULL, &error));
+    SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, &error));
     assert_memory_equal(w, d.w, sizeof w);
     assert_null(shardc_session_local_state(session, 0, 0));
     for (int batch = 0; batch < STEP_BATCHES; batch++) {
-        shardc_feed_value feeds[] = {{"x", d.x + batch * STEP_ROWS * STEP_D, NULL}, {"ids", d.ids + batch * STEP_ROWS, NULL}};
-        SUCCEED(shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2, (shardc_fetch_value[]){{0, y, NULL}},
-                                   1, &error));
+        shardc_feed_value feeds[] = {{"x", d.x + batch * STEP_ROWS * STEP_D, sizeof d.x / STEP_BATCHES, NULL},
+                                     {"ids", d.ids + batch * STEP_ROWS, sizeof d.ids / STEP_BATCHES, NULL}};
+        SUCCEED(shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2,
+                                   (shardc_fetch_value[]){{0, y, sizeof y, NULL}}, 1, &error));
         assert_memory_equal(y, d.y + batch * STEP_ROWS * STEP_H, sizeof y);
     }
-    SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "total"), &total, NULL, &error));
+    SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "total"), &total, sizeof total, NULL, &error));
     assert_true(total == d.total);
     shardc_session_free(session);
     shardc_executable_free(program);
@@ -54,7 +55,7 @@ static void expect_parameters(shardc_session *session, uint64_t dp, uint64_t tp,
     shardc_session_set_random(session, seed, step, micro);
     sc_rng_key(seed, sc_fnv1a64("a.path", 6), key);
     SUCCEED(shardc_session_run(session, shardc_executable_find_func(session->program, "who"), NULL, 0,
-                               (shardc_fetch_value[]){{0, seen, NULL}}, 1, &error));
+                               (shardc_fetch_value[]){{0, seen, sizeof seen, NULL}}, 1, &error));
     for (uint64_t rank = 0; rank < dp * tp; rank++) {
         assert_int_equal(seen[rank][0], rank / tp * 10 + rank % tp);
         assert_true((uint64_t)seen[rank][1] == ((uint64_t)key[1] << 32 | key[0]));
@@ -119,14 +120,15 @@ static void a_check_that_fails_is_said(void **state)
         for (int run = 0; run < 3; run++) {
             shardc_error why = {.status = SHARDC_OK};
             step_data bad = d;
-            shardc_feed_value feeds[] = {{"ids", bad.ids, NULL}, {"x", bad.x, NULL}};
+            shardc_feed_value feeds[] = {{"ids", bad.ids, sizeof bad.ids, NULL}, {"x", bad.x, sizeof bad.x, NULL}};
             bad.ids[5] = -7; /* rank 1 has rows 4 to 6: the second check, then the first, and of its values one */
             bad.ids[4] = 100;
             bad.ids[6] = -9;
             assert_int_equal(shardc_session_step(session, feeds, 2, NULL, 0, &why), SHARDC_ERROR_DATA);
             assert_string_equal(why.text, "rows of layers[0]: id -9 is negative (rank 1)");
             set_weights(session, &d);
-            SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(program, "total"), &(float){0}, NULL, &error));
+            SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(program, "total"), &(float){0}, sizeof(float), NULL,
+                                             &error));
             assert_true(run_step(session, &d) == d.total); /* the session goes on */
         }
         shardc_session_free(session);
@@ -188,8 +190,8 @@ static void stages_share_scratch(void **state)
         for (int i = 0; i < 448; i++)
             wanted += values[i] = i * 31 % 77 + run;
         shardc_session_set_random(session, 1, (uint64_t)run, (uint32_t)run % 3);
-        shardc_feed_value feed = {"x", values, NULL};
-        SUCCEED(shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, &got, NULL}}, 1, &error));
+        shardc_feed_value feed = {"x", values, sizeof values, NULL};
+        SUCCEED(shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, &got, sizeof got, NULL}}, 1, &error));
         assert_true(got == wanted * (1 + run % 3) + run);
     }
     shardc_session_free(session);
@@ -275,7 +277,7 @@ static void each_card_takes_what_it_can(void **state)
             assert_int_equal(status, SHARDC_ERROR_UNAVAILABLE);
         } else {
             assert_int_equal(status, SHARDC_OK);
-            SUCCEED(shardc_session_run(session, 0, NULL, 0, (shardc_fetch_value[]){{0, &got, NULL}}, 1, &error));
+            SUCCEED(shardc_session_run(session, 0, NULL, 0, (shardc_fetch_value[]){{0, &got, sizeof got, NULL}}, 1, &error));
             if (got != (float)cases[i].wanted)
                 fail_msg("%s on %s: %g", cases[i].target, cases[i].card, got);
         }
@@ -314,12 +316,20 @@ static void a_kernel_that_crashes_is_an_error(void **state)
 
 enum { PRODUCTS = 160 };
 
+static void operand_feeds(const gemm_case *p, shardc_feed_value *feeds)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+        feeds[o] =
+            (shardc_feed_value){names[o], p->values[o], (size_t)sc_gemm_extent(&p->gemm, (sc_gemm_operand)o) * sizeof(double), "f64"};
+}
+
 static void expect_product(shardc_session *session, uint32_t func, const gemm_case *p)
 {
     static const char *const names[] = {"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"};
     const sc_gemm *gemm = &p->gemm;
-    shardc_feed_value feeds[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS] = {
-        {"a", p->values[0], "f64"}, {"b", p->values[1], "f64"}, {"c", p->values[2], "f64"}};
+    shardc_feed_value feeds[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS];
+    operand_feeds(p, feeds);
     uint32_t stores = storing_step(gemm);
     size_t count = SC_GEMM_OPERANDS, extent = (size_t)sc_gemm_extent(gemm, SC_GEMM_C),
            kept_extent = stores == SC_GEMM_MAX_STEPS ? 0 : (size_t)sc_gemm_step_extent(gemm, stores);
@@ -328,7 +338,8 @@ static void expect_product(shardc_session *session, uint32_t func, const gemm_ca
         memcpy(before, p->tensors[stores], kept_extent * sizeof *before);
     for (uint32_t s = 0; s < gemm->step_count; s++) {
         if (sc_gemm_step_has_tensor(gemm->steps[s].kind)) {
-            feeds[count++] = (shardc_feed_value){names[s], s == stores ? before : p->tensors[s], "f64"};
+            feeds[count++] = (shardc_feed_value){names[s], s == stores ? before : p->tensors[s],
+                                                 (size_t)sc_gemm_step_extent(gemm, s) * sizeof(double), "f64"};
             units += 2 * unit(gemm->steps[s].dtype);
         }
     }
@@ -341,7 +352,7 @@ static void expect_product(shardc_session *session, uint32_t func, const gemm_ca
         step_slacks[stores] = kept_slacks;
     double *wanted = gemm_case_reference_of_all(gemm, p->values[0], p->values[1], p->values[2], p->tensors, slacks, step_slacks);
     for (int run = 0; run < 3; run++) {
-        const shardc_fetch_value fetches[] = {{0, got, "f64"}, {1, kept, "f64"}};
+        const shardc_fetch_value fetches[] = {{0, got, extent * sizeof *got, "f64"}, {1, kept, kept_extent * sizeof *kept, "f64"}};
         SUCCEED(shardc_session_run(session, func, feeds, count, fetches, stores < SC_GEMM_MAX_STEPS ? 2 : 1, &error));
         expect_near(gemm, "c", got, wanted, slacks, extent, units);
         if (stores < SC_GEMM_MAX_STEPS)
@@ -414,8 +425,8 @@ static void parts_of_sums_are_not_rounded(void **state)
         shardc_executable *program = image_executable(&c);
         shardc_session *session = session_of(program);
         double a[] = {1, small[r], -1, 0}, b[] = {1, 1, 1, 1}, got[] = {9};
-        const shardc_feed_value feeds[] = {{"a", a, "f64"}, {"b", b, "f64"}, {"c", got, "f64"}};
-        SUCCEED(shardc_session_run(session, 0, feeds, 3, (shardc_fetch_value[]){{0, got, "f64"}}, 1, &error));
+        const shardc_feed_value feeds[] = {{"a", a, sizeof a, "f64"}, {"b", b, sizeof b, "f64"}, {"c", got, sizeof got, "f64"}};
+        SUCCEED(shardc_session_run(session, 0, feeds, 3, (shardc_fetch_value[]){{0, got, sizeof got, "f64"}}, 1, &error));
         assert_true(got[0] == small[r]);
         shardc_session_free(session);
         shardc_executable_free(program);
@@ -470,9 +481,13 @@ static void a_product_that_the_library_lacks(void **state)
             size_t extent = (size_t)sc_gemm_extent(&p.gemm, SC_GEMM_C);
             double *slacks = calloc(extent, sizeof *slacks), *got = malloc(extent * sizeof *got);
             double *wanted = gemm_case_reference_with(&p.gemm, p.values[0], p.values[1], p.values[2], p.tensors, slacks);
-            const shardc_feed_value feeds[] = {
-                {"a", p.values[0], "f64"}, {"b", p.values[1], "f64"}, {"c", p.values[2], "f64"}, {"t0", p.tensors[0], "f64"}};
-            SUCCEED(shardc_session_run(session, 0, feeds, 4, (shardc_fetch_value[]){{0, got, "f64"}}, 1, &error));
+            shardc_feed_value feeds[SC_GEMM_OPERANDS + 1];
+            operand_feeds(&p, feeds);
+            p.gemm.step_count = 1;
+            feeds[SC_GEMM_OPERANDS] =
+                (shardc_feed_value){"t0", p.tensors[0], (size_t)sc_gemm_step_extent(&p.gemm, 0) * sizeof(double), "f64"};
+            p.gemm.step_count = 0;
+            SUCCEED(shardc_session_run(session, 0, feeds, 4, (shardc_fetch_value[]){{0, got, extent * sizeof *got, "f64"}}, 1, &error));
             expect_near(&p.gemm, "c", got, wanted, slacks, extent, 16 * unit(SC_DTYPE_f32) + 8 * unit(p.gemm.dtypes[0]));
             free(slacks);
             free(got);
@@ -585,8 +600,9 @@ static void whatever_the_order_the_values_are_the_same(void **state)
     }
     for (uint64_t seed = 0; seed < 32; seed++) {
         standin.sc_standin_seed(seed);
-        shardc_feed_value feed = {"x", in, NULL};
-        SUCCEED(shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, got_w, NULL}, {1, got_x, NULL}}, 2, &error));
+        shardc_feed_value feed = {"x", in, sizeof in, NULL};
+        SUCCEED(shardc_session_run(session, 0, &feed, 1,
+                                   (shardc_fetch_value[]){{0, got_w, sizeof got_w, NULL}, {1, got_x, sizeof got_x, NULL}}, 2, &error));
         assert_memory_equal(got_w, v, sizeof v);
         assert_memory_equal(got_x, u, sizeof u);
     }

@@ -9,11 +9,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/drive/facts.h"
 #include "runtime/drive/generate.h"
+#include "runtime/drive/started.h"
+#include "runtime/identity.h"
 #include "support/context.h"
-#include "support/hash.h"
 #include "support/program_file.h"
 #include "support/rng.h"
 
@@ -184,27 +186,174 @@ static void test_draws(void **state)
 
 /* ---- trailers ---- */
 
+/* Every bit of the file counts: of the runtime, of the program, of the trailer. */
 static void test_trailers(void **state)
 {
     (void)state;
-    uint8_t file[100 + SC_PROGRAM_TRAILER_BYTES];
-    for (size_t i = 0; i < sizeof file; i++)
-        file[i] = (uint8_t)(i * 7);
-    sc_program_trailer trailer = {60, 40, sc_fnv1a64((const char *)file + 60, 40)}, back;
-    sc_program_trailer_write(&trailer, file + 100);
-    assert_null(sc_program_trailer_read(file, sizeof file, &back));
+    char stub[60], image[40], *file = NULL;
+    size_t size = 0;
+    sc_program_trailer back;
+    for (size_t i = 0; i < sizeof stub; i++)
+        stub[i] = (char)(i * 7);
+    memset(image, 3, sizeof image);
+    FILE *out = open_memstream(&file, &size);
+    assert_true(sc_program_file_write(out, stub, sizeof stub, image, sizeof image));
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(size, 100 + SC_PROGRAM_TRAILER_BYTES);
+    assert_null(sc_program_trailer_read(file, size, &back));
     assert_true(back.offset == 60 && back.length == 40);
-    for (size_t i = 0; i < sizeof file; i++) {
-        file[i] ^= 16;
-        assert_int_equal(sc_program_trailer_read(file, sizeof file, &back) != NULL, i >= 60);
-        file[i] ^= 16;
-    }
-    for (size_t size = 0; size < sizeof file; size++)
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        file[bit / 8] ^= (char)(1 << bit % 8);
         assert_non_null(sc_program_trailer_read(file, size, &back));
+        file[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    for (size_t cut = 0; cut < size; cut++)
+        assert_non_null(sc_program_trailer_read(file, cut, &back));
+    free(file);
+}
+
+/* ---- what ranks must have in common ---- */
+
+static const sc_option_row *find_row(const char *name)
+{
+    for (uint32_t i = 0; i < sc_run_option_count; i++) {
+        if (strcmp(sc_run_option_rows[i].name, name) == 0)
+            return &sc_run_option_rows[i];
+    }
+    return NULL;
+}
+
+static const char *line_of(sc_context *context, sc_run_options *options)
+{
+    const sc_option_table table = {sc_run_option_rows, sc_run_option_count, options, NULL};
+    return sc_started_with(context, "train", &table, 1);
+}
+
+/* Each option by itself: it makes a line, unless it is a rank's own affair. */
+static void compare_each_option(sc_context *context, void *user)
+{
+    (void)user;
+    sc_run_options none = {.seed = 0};
+    const char *before = line_of(context, &none);
+    assert_string_equal(before, "command train\n");
+    for (uint32_t i = 0; i < sc_run_option_count; i++) {
+        const sc_option_row *row = &sc_run_option_rows[i];
+        sc_run_options options = {.seed = 0};
+        sc_arguments given = {0};
+        const sc_option_table table = {sc_run_option_rows, sc_run_option_count, &options, NULL};
+        const sc_command_line line = {.program = "prog", .tables = &table, .table_count = 1};
+        const char *value = row->kind == SC_OPTION_NAMED ? "a=/none" : row->kind == SC_OPTION_JSON ? "json" : "1";
+        char *argv[] = {(char *)(uintptr_t) "prog", (char *)(uintptr_t)row->name, (char *)(uintptr_t)value};
+        sc_arguments_parse(context, &line, row->argument == NULL ? 2 : 3, argv, &given);
+        assert_int_equal(context->diag.errors, 0);
+        bool is_compared = strcmp(line_of(context, &options), before) != 0;
+        if (is_compared != (sc_started_kind_of(row->name) != SC_STARTED_FREE))
+            fail_msg("%s is %scompared", row->name, is_compared ? "" : "not ");
+    }
+}
+
+static void every_option_is_compared(void **state)
+{
+    (void)state;
+    sc_context context;
+    static const char *const own[] = {"--log", "--format", "--diagnostics"}, *const contents[] = {"--data", "--weights", "--resume"};
+    assert_true(sc_context_run(&context, 0, compare_each_option, NULL));
+    sc_context_free(&context);
+    for (size_t i = 0; i < 3; i++) {
+        assert_non_null(find_row(own[i]));
+        assert_int_equal(sc_started_kind_of(own[i]), SC_STARTED_FREE);
+        assert_non_null(find_row(contents[i]));
+        assert_int_equal(sc_started_kind_of(contents[i]), SC_STARTED_CONTENTS);
+    }
+    assert_int_equal(sc_started_kind_of("--a-new-one"), SC_STARTED_SAME);
+}
+
+static void write_file(const char *folder, const char *name, size_t size, size_t at, char byte)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < size; i++)
+        fputc(i == at ? byte : 'a', file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static const char *line_of_file(sc_context *context, const char *folder, const char *name, bool is_state)
+{
+    const char *path = sc_arena_printf(&context->arena, "%s%s%s", folder, *name == 0 ? "" : "/", name);
+    sc_run_options options = {.data = is_state ? NULL : path, .resume = is_state ? path : NULL};
+    return line_of(context, &options);
+}
+
+static void compare_contents(sc_context *context, void *user)
+{
+    const char *folder = user, *state = sc_arena_printf(&context->arena, "%s/step-1", folder);
+    write_file(folder, "a", 5000, 4999, 'b');
+    write_file(folder, "b", 5000, 4999, 'b');
+    write_file(folder, "c", 5000, 4999, 'c');
+    const char *a = line_of_file(context, folder, "a", false);
+    assert_string_equal(a, line_of_file(context, folder, "b", false)); /* wherever it lies */
+    assert_string_not_equal(a, line_of_file(context, folder, "c", false));
+    write_file(folder, "b", 5001, 4999, 'b');
+    assert_string_not_equal(a, line_of_file(context, folder, "b", false));
+    /* of a folder of states the newest, and no locks */
+    assert_int_equal(mkdir(state, 0777), 0);
+    write_file(state, "state.json", 10, 0, 'x');
+    const char *alone = line_of_file(context, folder, "step-1", true);
+    write_file(folder, "latest", 0, 0, 0);
+    FILE *latest = fopen(sc_arena_printf(&context->arena, "%s/latest", folder), "w");
+    assert_non_null(latest);
+    fputs("step-1\n", latest);
+    fclose(latest);
+    assert_string_not_equal(alone, "command train\n");
+    const char *whole = line_of_file(context, folder, "", true);
+    write_file(folder, "shardc.lock", 10, 0, 'x');
+    write_file(folder, "other", 10, 0, 'x');
+    assert_string_equal(whole, line_of_file(context, folder, "", true));
+    write_file(state, "shardc.lock", 10, 0, 'x');
+    assert_string_equal(whole, line_of_file(context, folder, "", true));
+    write_file(state, "state.json", 10, 0, 'y');
+    assert_string_not_equal(whole, line_of_file(context, folder, "", true));
+}
+
+static void contents_are_compared(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/shardc_started_XXXXXX", command[64];
+    sc_context context;
+    assert_non_null(mkdtemp(folder));
+    assert_true(sc_context_run(&context, 0, compare_contents, folder));
+    sc_context_free(&context);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void the_first_difference_is_named(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"--seed 5\n--steps 4\n", "--seed 7\n--steps 4\n", "rank 2 has --seed 5, rank 0 has --seed 7"},
+        {"--steps 4\n", "--seed 7\n--steps 4\n", "rank 0 has --seed 7, rank 2 has no --seed"},
+        {"--seed 7\n--profile\n", "--seed 7\n", "rank 2 has --profile, rank 0 has no --profile"},
+        {"--input a x\n--input b y\n", "--input a x\n--input b z\n", "rank 2 has --input b y, rank 0 has --input b z"},
+        {"--a\n--b\n", "--b\n--a\n", "rank 2 has the options of rank 0 in another order"},
+        {"", "", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256] = "";
+        assert_int_equal(sc_identity_differs(cases[i][0], 2, cases[i][1], 0, text, sizeof text), cases[i][2] != NULL);
+        assert_string_equal(text, cases[i][2] == NULL ? "" : cases[i][2]);
+    }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_facts), cmocka_unit_test(test_draws), cmocka_unit_test(test_trailers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_facts),
+                                       cmocka_unit_test(test_draws),
+                                       cmocka_unit_test(test_trailers),
+                                       cmocka_unit_test(every_option_is_compared),
+                                       cmocka_unit_test(the_first_difference_is_named),
+                                       cmocka_unit_test(contents_are_compared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

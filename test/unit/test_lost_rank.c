@@ -1,6 +1,6 @@
 /* Ranks that are processes, of which one is killed or stopped at a random moment: all others end, with one line that names the rank and the
- * call that they were in. `test_lost_rank 500` makes as many trials; `test_lost_rank cuda 50` on cards with NCCL (stand-ins of both), where
- * nobody is in a call of the communicator. */
+ * call that they were in; of those that are stopped, some without any deadline. `test_lost_rank 500` makes as many trials; `test_lost_rank
+ * cuda 50` on cards with NCCL (stand-ins of both), where nobody is in a call of the communicator. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,6 +19,7 @@ enum {
     MOST_RANKS = 4,
     AT_ONCE = 8, /* worlds: most of the time they wait */
     STOP_DEADLINE_MS = 3000,
+    SILENCE_MS = 8000,        /* where there is no deadline */
     KILL_DEADLINE_MS = 60000, /* a rank that dies is not found by the deadline */
     PATIENCE_MS = 30000,
     EXIT_ERROR = 9
@@ -44,18 +45,22 @@ static uint64_t now_us(void)
 /* ---- a rank ---- */
 
 /* Steps for ever: a byte after the first, the error's status and text at the end. */
-static void be_worker(const shardc_executable *program, uint32_t deadline_ms, int out)
+static void be_worker(const shardc_executable *program, uint32_t deadline_ms, bool has_no_deadline, int out)
 {
+    char silence[16];
+    snprintf(silence, sizeof silence, "%u", (unsigned)SILENCE_MS);
+    if (has_no_deadline)
+        setenv("SHARDC_SILENCE_MS", silence, 1);
     static float x[STEP_BATCHES * STEP_ROWS * STEP_D];
     static int32_t ids[STEP_BATCHES * STEP_ROWS];
-    shardc_session_options options = {.world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = deadline_ms};
+    shardc_session_options options = {.world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = has_no_deadline ? 0 : deadline_ms};
     shardc_session *session = NULL;
     shardc_error error = {.status = SHARDC_OK};
     shardc_status status = shardc_session_new(program, &options, &session, &error);
     for (uint64_t step = 0; status == SHARDC_OK; step++) {
         float total;
-        shardc_feed_value feeds[] = {{"ids", ids, NULL}, {"x", x, NULL}};
-        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, NULL}}, 1, &error);
+        shardc_feed_value feeds[] = {{"ids", ids, sizeof ids, NULL}, {"x", x, sizeof x, NULL}};
+        status = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &error);
         if (step == 0 && status == SHARDC_OK && write(out, "+", 1) != 1)
             _exit(1);
     }
@@ -93,7 +98,7 @@ static void begin(trial *t, uint64_t seed, const shardc_executable *const *progr
         t->ranks[r] = fork_rank(r, t->size, port);
         if (t->ranks[r] == 0) {
             close(ends[0]);
-            be_worker(programs[t->size], t->stops ? STOP_DEADLINE_MS : KILL_DEADLINE_MS, ends[1]);
+            be_worker(programs[t->size], t->stops ? STOP_DEADLINE_MS : KILL_DEADLINE_MS, t->stops && draw(seed, 4, 4) == 1, ends[1]);
         }
         close(ends[1]);
         t->pipes[r] = ends[0];

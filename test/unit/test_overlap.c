@@ -437,7 +437,7 @@ static void set_scalars(const step_run *run, shardc_session *session, uint64_t s
         snprintf(name, sizeof name, "optimizer0.%s", sc_scalar_names[i]);
         uint32_t state = shardc_executable_find_state(run->program, name);
         if (state != SHARDC_NOT_FOUND)
-            assert_int_equal(shardc_session_set_state(session, state, &scalars[i], "f64", NULL), SHARDC_OK);
+            assert_int_equal(shardc_session_set_state(session, state, &scalars[i], sizeof scalars[i], "f64", NULL), SHARDC_OK);
     }
 }
 
@@ -451,12 +451,13 @@ static void step_by_calls(const step_run *run, shardc_session *session, uint64_t
     if (begin != SHARDC_NOT_FOUND)
         assert_int_equal(shardc_session_run(session, begin, NULL, 0, NULL, 0, &error), SHARDC_OK);
     for (uint32_t i = 0; i < run->of->micro_batches; i++) {
-        shardc_feed_value feeds[] = {{"x", x + i * rows * WIDTH, "f32"}, {"y", y + i * rows, "f32"}};
+        shardc_feed_value feeds[] = {{"x", x + i * rows * WIDTH, (size_t)(rows * WIDTH) * sizeof *x, "f32"},
+                                     {"y", y + i * rows, (size_t)rows * sizeof *y, "f32"}};
         shardc_session_set_random(session, 5, step, i);
         if (shardc_session_run(session, micro, feeds, 2, NULL, 0, &error) != SHARDC_OK)
             fail_msg("%s", error.text);
     }
-    shardc_fetch_value fetches[] = {{0, &out[0], "f32"}, {1, &out[1], "f32"}};
+    shardc_fetch_value fetches[] = {{0, &out[0], sizeof out[0], "f32"}, {1, &out[1], sizeof out[1], "f32"}};
     shardc_session_set_random(session, 5, step, 0);
     assert_int_equal(shardc_session_run(session, shardc_executable_find_func(run->program, "update"), NULL, 0, fetches, 2, &error),
                      SHARDC_OK);
@@ -469,8 +470,8 @@ static void expect_same_states(const step_run *run, shardc_session *a, shardc_se
         shardc_executable_state(run->program, s, &info);
         double *left = calloc((size_t)info.count, sizeof *left), *right = calloc((size_t)info.count, sizeof *right);
         assert_true(left != NULL && right != NULL);
-        assert_int_equal(shardc_session_get_state(a, s, left, "f64", NULL), SHARDC_OK);
-        assert_int_equal(shardc_session_get_state(b, s, right, "f64", NULL), SHARDC_OK);
+        assert_int_equal(shardc_session_get_state(a, s, left, (size_t)info.count * sizeof *left, "f64", NULL), SHARDC_OK);
+        assert_int_equal(shardc_session_get_state(b, s, right, (size_t)info.count * sizeof *right, "f64", NULL), SHARDC_OK);
         if (memcmp(left, right, (size_t)info.count * sizeof *left) != 0)
             fail_msg("%s: '%s' is not the same", run->of->plan, info.name);
         free(left);
@@ -492,8 +493,8 @@ static void check_runs(const step_run *run)
         set_scalars(run, calls, step);
         set_scalars(run, schedule, step);
         step_by_calls(run, calls, step, x, y, expected);
-        shardc_feed_value feeds[] = {{"x", x, "f32"}, {"y", y, "f32"}};
-        shardc_fetch_value fetches[] = {{0, &found[0], "f32"}, {1, &found[1], "f32"}};
+        shardc_feed_value feeds[] = {{"x", x, sizeof x, "f32"}, {"y", y, sizeof y, "f32"}};
+        shardc_fetch_value fetches[] = {{0, &found[0], sizeof found[0], "f32"}, {1, &found[1], sizeof found[1], "f32"}};
         shardc_session_set_random(schedule, 5, step, 0);
         if (shardc_session_step(schedule, feeds, 2, fetches, 2, &error) != SHARDC_OK)
             fail_msg("%s", error.text);

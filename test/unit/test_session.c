@@ -73,14 +73,14 @@ static void a_function_gives_whole_values(void **state)
             for (int i = 0; i < STEP_ROWS; i++)
                 ids[i] = d.ids[batch * STEP_ROWS + i];
             set_weights(session, &d);
-            shardc_feed_value feeds[] = {{"x", x, "f64"}, {"ids", ids, "i64"}};
+            shardc_feed_value feeds[] = {{"x", x, sizeof x, "f64"}, {"ids", ids, sizeof ids, "i64"}};
             SUCCEED(shardc_session_run(session, shardc_executable_find_func(program, "micro"), feeds, 2,
-                                       (shardc_fetch_value[]){{0, y, "f64"}}, 1, &error));
+                                       (shardc_fetch_value[]){{0, y, sizeof y, "f64"}}, 1, &error));
             for (int i = 0; i < STEP_ROWS * STEP_H; i++)
                 assert_true(y[i] == (double)d.y[batch * STEP_ROWS * STEP_H + i]);
         }
         float total;
-        SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "total"), &total, NULL, &error));
+        SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "total"), &total, sizeof total, NULL, &error));
         assert_true(total == d.total); /* pending over dp, reduced on the way out */
         shardc_session_free(session);
         shardc_executable_free(program);
@@ -99,8 +99,8 @@ static void kernels_get_their_parameters(void **state)
         uint32_t key[2];
         shardc_session_set_random(session, 42, 0x1234567890u, 3);
         sc_rng_key(42, sc_fnv1a64("a.path", 6), key);
-        SUCCEED(shardc_session_run(session, shardc_executable_find_func(program, "who"), NULL, 0, (shardc_fetch_value[]){{0, seen, NULL}},
-                                   1, &error));
+        SUCCEED(shardc_session_run(session, shardc_executable_find_func(program, "who"), NULL, 0,
+                                   (shardc_fetch_value[]){{0, seen, sizeof seen, NULL}}, 1, &error));
         for (uint64_t rank = 0; rank < meshes[m][0] * meshes[m][1]; rank++) {
             assert_int_equal(seen[rank][0], rank / meshes[m][1] * 10 + rank % meshes[m][1]);
             assert_true((uint64_t)seen[rank][1] == ((uint64_t)key[1] << 32 | key[0]));
@@ -177,8 +177,8 @@ static void every_collective_moves_what_it_should(void **state)
             int32_t rows[4][12], x[4 * 12], y[4 * 12];
             for (int i = 0; i < n * sizes[kind][0]; i++)
                 x[i] = rows[i / sizes[kind][0]][i % sizes[kind][0]] = i * 37 % 101;
-            shardc_feed_value feed = {"x", x, NULL};
-            SUCCEED(shardc_session_run(session, kind, &feed, 1, (shardc_fetch_value[]){{0, y, NULL}}, 1, &error));
+            shardc_feed_value feed = {"x", x, (size_t)(n * sizes[kind][0]) * sizeof *x, NULL};
+            SUCCEED(shardc_session_run(session, kind, &feed, 1, (shardc_fetch_value[]){{0, y, sizeof y, NULL}}, 1, &error));
             for (int i = 0; i < n * sizes[kind][1]; i++)
                 assert_int_equal(y[i], moved(rows, n, (sc_image_collective_kind)kind, i / sizes[kind][1], i % sizes[kind][1]));
         }
@@ -209,13 +209,13 @@ static void messages_go_nowhere(void **state)
         shardc_executable *program = image_executable(&c);
         shardc_session *session = session_of(program);
         int32_t x[] = {1, 2, 3}, y[3];
-        shardc_feed_value feed = {"x", x, NULL};
+        shardc_feed_value feed = {"x", x, n * sizeof *x, NULL};
         shardc_error why;
         for (uint32_t func = 1; func <= 2; func++) {
             assert_int_not_equal(shardc_session_run(session, func, NULL, 0, NULL, 0, &why), SHARDC_OK);
             if (strstr(why.text, func == 1 ? "send: `to` is the rank itself" : "recv: `from` is the rank itself") == NULL)
                 fail_msg("'%s'", why.text);
-            SUCCEED(shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, y, NULL}}, 1, &error));
+            SUCCEED(shardc_session_run(session, 0, &feed, 1, (shardc_fetch_value[]){{0, y, sizeof y, NULL}}, 1, &error));
             assert_int_equal(y[0], n * (n + 1) / 2);
         }
         shardc_session_free(session);
@@ -242,7 +242,7 @@ static void every_rank_has_its_team(void **state)
         image_func(&c, "team");
         shardc_executable *program = image_executable(&c);
         SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = threads}, &session, &error));
-        SUCCEED(shardc_session_run(session, 0, NULL, 0, (shardc_fetch_value[]){{0, sizes, NULL}}, 1, &error));
+        SUCCEED(shardc_session_run(session, 0, NULL, 0, (shardc_fetch_value[]){{0, sizes, sizeof sizes, NULL}}, 1, &error));
         for (int r = 0; r < 2; r++)
             assert_int_equal(sizes[r], threads < 4 ? 1 : threads / 2);
         shardc_session_free(session);
@@ -272,9 +272,9 @@ static void initial_values_are_those_of_one_device(void **state)
         double master[STEP_D * STEP_H];
         shardc_session_set_random(session, 9, 0, 0);
         SUCCEED(shardc_session_initialise(session, &error));
-        SUCCEED(shardc_session_get_state(session, 0, w, NULL, &error));
-        SUCCEED(shardc_session_get_state(session, 1, bias, NULL, &error));
-        SUCCEED(shardc_session_get_state(session, 3, master, NULL, &error));
+        SUCCEED(shardc_session_get_state(session, 0, w, sizeof w, NULL, &error));
+        SUCCEED(shardc_session_get_state(session, 1, bias, sizeof bias, NULL, &error));
+        SUCCEED(shardc_session_get_state(session, 3, master, sizeof master, NULL, &error));
         for (uint64_t i = 0; i < STEP_D * STEP_H; i++) {
             double value = initial_value(SC_INIT_NORMAL, w_args, "w", i);
             assert_true(w[i] == (float)value && master[i] == value && value != 0);
@@ -305,9 +305,9 @@ static void large_states_begin_alike(void **state)
         shardc_session_set_random(session, 9, 0, 0);
         SUCCEED(shardc_session_initialise(session, &error));
         values[m] = calloc(D * H, sizeof *out);
-        SUCCEED(shardc_session_get_state(session, 1, values[m], NULL, &error));
+        SUCCEED(shardc_session_get_state(session, 1, values[m], D * H * sizeof *out, NULL, &error));
         assert_memory_equal(values[m], values[0], D * H * sizeof *out);
-        SUCCEED(shardc_session_get_state(session, 0, out, "f64", &error));
+        SUCCEED(shardc_session_get_state(session, 0, out, D * H * sizeof *out, "f64", &error));
         for (uint64_t i = 0; i < D * H; i++) {
             uint16_t rounded;
             sc_element_store(SC_ELEMENT_BF16, &rounded, 0, initial_value(SC_INIT_NORMAL, args, "a", i));
@@ -333,14 +333,14 @@ static void state_goes_in_and_comes_out(void **state)
         double w[STEP_D * STEP_H], out[STEP_D * STEP_H], total = 0.1;
         for (int i = 0; i < STEP_D * STEP_H; i++)
             w[i] = 1.0 / (i + 3);
-        SUCCEED(shardc_session_set_state(session, 0, w, "f64", &error));
-        SUCCEED(shardc_session_get_state(session, 0, out, "f64", &error));
+        SUCCEED(shardc_session_set_state(session, 0, w, sizeof w, "f64", &error));
+        SUCCEED(shardc_session_get_state(session, 0, out, sizeof out, "f64", &error));
         for (int i = 0; i < STEP_D * STEP_H; i++)
             assert_true(out[i] == (double)(float)w[i]);
-        SUCCEED(shardc_session_get_state(session, 3, out, NULL, &error)); /* its master was set with it, and is exact */
+        SUCCEED(shardc_session_get_state(session, 3, out, sizeof out, NULL, &error)); /* its master was set with it, and is exact */
         assert_memory_equal(out, w, sizeof w);
-        SUCCEED(shardc_session_set_state(session, 2, &total, "f64", &error)); /* one of dp takes it, the others nothing */
-        SUCCEED(shardc_session_get_state(session, 2, out, "f64", &error));
+        SUCCEED(shardc_session_set_state(session, 2, &total, sizeof total, "f64", &error)); /* one of dp takes it, the others nothing */
+        SUCCEED(shardc_session_get_state(session, 2, out, sizeof out, "f64", &error));
         assert_true(out[0] == (double)0.1f);
         for (uint32_t rank = 0; rank < meshes[m][0] * meshes[m][1]; rank++) {
             shardc_tensor_info info;
@@ -380,13 +380,13 @@ static void files_carry_state_over(void **state)
     SUCCEED(shardc_session_save(from, file, true, &error));
     SUCCEED(shardc_session_load(to, file, true, &error));
     for (uint32_t s = 0; s < 4; s += 3) { /* the parameter, and the master in its own precision */
-        SUCCEED(shardc_session_get_state(from, s, w[0], "f64", &error));
-        SUCCEED(shardc_session_get_state(to, s, w[1], "f64", &error));
+        SUCCEED(shardc_session_get_state(from, s, w[0], sizeof w[0], "f64", &error));
+        SUCCEED(shardc_session_get_state(to, s, w[1], sizeof w[1], "f64", &error));
         assert_memory_equal(w[0], w[1], sizeof w[0]);
     }
     assert_true(w[0][0] != (double)(float)w[0][0]);
     SUCCEED(shardc_session_load(to, file, false, &error)); /* parameters alone: the master becomes what the parameter is */
-    SUCCEED(shardc_session_get_state(to, 3, w[1], "f64", &error));
+    SUCCEED(shardc_session_get_state(to, 3, w[1], sizeof w[1], "f64", &error));
     assert_true(w[1][0] == (double)(float)w[0][0]);
     SUCCEED(shardc_session_save(from, file, false, &error));
     shardc_error why = {.status = SHARDC_OK};
@@ -415,10 +415,11 @@ static void a_check_that_fails_is_named(void **state)
         step_data d = make_data(), bad = d;
         float total;
         shardc_error why = {.status = SHARDC_OK};
-        shardc_feed_value feeds[] = {{"ids", bad.ids, NULL}, {"x", bad.x, NULL}};
+        shardc_feed_value feeds[] = {{"ids", bad.ids, sizeof bad.ids, NULL}, {"x", bad.x, sizeof bad.x, NULL}};
         set_weights(session, &d);
         bad.ids[STEP_ROWS + 6] = 100; /* the last row of the second micro-batch */
-        assert_int_equal(shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, NULL}}, 1, &why), SHARDC_ERROR_DATA);
+        assert_int_equal(shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, &why),
+                         SHARDC_ERROR_DATA);
         char expected[64];
         int64_t rows = (STEP_ROWS + (int64_t)meshes[m][0] - 1) / (int64_t)meshes[m][0];
         snprintf(expected, sizeof expected, "rows of layers[0]: id 100 is 100 or more (rank %d)", (int)(6 / rows * (int64_t)meshes[m][1]));
@@ -428,7 +429,7 @@ static void a_check_that_fails_is_named(void **state)
         assert_int_equal(shardc_session_step(session, feeds, 2, NULL, 0, &why), SHARDC_ERROR_DATA);
         assert_non_null(strstr(why.text, "rows of layers[0]: id -70000 is negative (rank "));
         total = 0;
-        SUCCEED(shardc_session_set_state(session, 2, &total, NULL, &error));
+        SUCCEED(shardc_session_set_state(session, 2, &total, sizeof total, NULL, &error));
         assert_true(run_step(session, &d) == d.total); /* and it goes on */
         shardc_session_free(session);
         shardc_executable_free(program);
@@ -447,10 +448,11 @@ static void a_rank_that_comes_too_late_is_named(void **state)
     int32_t ms = 3500; /* far beyond the deadline, which a loaded machine may not miss when nobody is late */
     shardc_error why = {.status = SHARDC_OK};
     SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = 1, .deadline_ms = 2000}, &session, &error));
-    assert_int_equal(shardc_session_run(session, wait, (shardc_feed_value[]){{"ms", &ms, NULL}}, 1, NULL, 0, &why), SHARDC_ERROR_TIMEOUT);
+    assert_int_equal(shardc_session_run(session, wait, (shardc_feed_value[]){{"ms", &ms, sizeof ms, NULL}}, 1, NULL, 0, &why),
+                     SHARDC_ERROR_TIMEOUT);
     assert_non_null(strstr(why.text, "1"));
     ms = 0;
-    SUCCEED(shardc_session_run(session, wait, (shardc_feed_value[]){{"ms", &ms, NULL}}, 1, NULL, 0, &error));
+    SUCCEED(shardc_session_run(session, wait, (shardc_feed_value[]){{"ms", &ms, sizeof ms, NULL}}, 1, NULL, 0, &error));
     set_weights(session, &d);
     assert_true(run_step(session, &d) == d.total);
     shardc_session_free(session);
@@ -467,7 +469,10 @@ static void what_makes_no_sense_is_refused(void **state)
     step_data d = make_data();
     shardc_error why = {.status = SHARDC_OK};
     uint32_t micro = shardc_executable_find_func(program, "micro");
-    shardc_feed_value feeds[] = {{"x", d.x, NULL}, {"ids", d.ids, NULL}, {"z", d.x, NULL}, {"x", d.x, NULL}};
+    shardc_feed_value feeds[] = {{"x", d.x, sizeof d.x / STEP_BATCHES, NULL},
+                                 {"ids", d.ids, sizeof d.ids / STEP_BATCHES, NULL},
+                                 {"z", d.x, sizeof d.x, NULL},
+                                 {"x", d.x, sizeof d.x, NULL}};
 #define REFUSED(call, expected, part)                                                                                                      \
     do {                                                                                                                                   \
         assert_int_equal(call, expected);                                                                                                  \
@@ -476,23 +481,34 @@ static void what_makes_no_sense_is_refused(void **state)
     } while (0)
     REFUSED(shardc_session_run(session, 9, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "no function 9");
     REFUSED(shardc_session_run(session, micro, feeds, 1, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "input 'ids' of 'micro' is not given");
-    REFUSED(shardc_session_run(session, micro, feeds, 3, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "no input 'z'");
+    REFUSED(shardc_session_run(session, micro, feeds, 3, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "no input 'z'; 'micro' has x, ids");
     feeds[2] = feeds[3];
     REFUSED(shardc_session_run(session, micro, feeds, 3, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "'x' is given twice");
     feeds[0].dtype = "f31";
     REFUSED(shardc_session_run(session, micro, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "no dtype 'f31'");
     feeds[0].dtype = NULL;
     float y[STEP_ROWS * STEP_H];
-    REFUSED(shardc_session_run(session, micro, feeds, 2, (shardc_fetch_value[]){{1, y, NULL}}, 1, &why), SHARDC_ERROR_ARGUMENT,
+    REFUSED(shardc_session_run(session, micro, feeds, 2, (shardc_fetch_value[]){{1, y, sizeof y, NULL}}, 1, &why), SHARDC_ERROR_ARGUMENT,
             "output 1 of");
-    REFUSED(shardc_session_run(session, micro, feeds, 2, (shardc_fetch_value[]){{0, NULL, NULL}}, 1, &why), SHARDC_ERROR_ARGUMENT,
+    REFUSED(shardc_session_run(session, micro, feeds, 2, (shardc_fetch_value[]){{0, NULL, 0, NULL}}, 1, &why), SHARDC_ERROR_ARGUMENT,
             "no room");
+    feeds[0].bytes /= 2;
+    REFUSED(shardc_session_run(session, micro, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT,
+            "input 'x' is f32[B = 7, D = 5]: 140 bytes as f32, not 70");
+    feeds[0].bytes = sizeof d.x / STEP_BATCHES;
+    REFUSED(shardc_session_run(session, micro, feeds, 2, (shardc_fetch_value[]){{0, y, sizeof y, "f64"}}, 1, &why), SHARDC_ERROR_ARGUMENT,
+            "output 'y' is f32[B = 7, H = 6]: 336 bytes as f64, not 168");
+    REFUSED(shardc_session_step(session, feeds, 2, NULL, 0, &why), SHARDC_ERROR_ARGUMENT, "input 'x' is f32[B = 14, D = 5]: 280 bytes");
+    REFUSED(shardc_session_set_state(session, 0, d.w, sizeof d.w - 1, NULL, &why), SHARDC_ERROR_ARGUMENT,
+            "state 'w' is f32[D = 5, H = 6]: 120 bytes as f32, not 119");
+    REFUSED(shardc_session_get_state(session, 0, y, 119, NULL, &why), SHARDC_ERROR_ARGUMENT, "120 bytes as f32, not 119");
+    REFUSED(shardc_session_set_state(session, 0, NULL, sizeof d.w, NULL, &why), SHARDC_ERROR_ARGUMENT, "is given no memory");
     float ids[STEP_ROWS] = {1, 2, 3, 4, 5, 2.5F, 7};
-    feeds[1] = (shardc_feed_value){"ids", ids, "f32"};
+    feeds[1] = (shardc_feed_value){"ids", ids, sizeof ids, "f32"};
     REFUSED(shardc_session_run(session, micro, feeds, 2, NULL, 0, &why), SHARDC_ERROR_DATA,
-            "element 5 of 'ids' is 2.5, which i32 does not hold");
-    REFUSED(shardc_session_set_state(session, 4, y, NULL, &why), SHARDC_ERROR_ARGUMENT, "no state 4");
-    REFUSED(shardc_session_get_state(session, 4, y, NULL, &why), SHARDC_ERROR_ARGUMENT, "no state 4");
+            "input 'ids' is 2.5 at [B = 5], which is no i32; nothing has run");
+    REFUSED(shardc_session_set_state(session, 4, y, sizeof y, NULL, &why), SHARDC_ERROR_ARGUMENT, "no state 4");
+    REFUSED(shardc_session_get_state(session, 4, y, sizeof y, NULL, &why), SHARDC_ERROR_ARGUMENT, "no state 4");
     assert_int_equal(shardc_executable_find_state(program, "v"), SHARDC_NOT_FOUND);
     shardc_session_free(session);
     shardc_executable_free(program);
@@ -548,17 +564,18 @@ static bool run_lone_rank(lone_rank *self, shardc_session *session)
     step_data d = *self->data;
     shardc_error error = {.status = SHARDC_OK};
     double w[STEP_D * STEP_H];
-    shardc_feed_value feeds[] = {{"ids", d.ids, NULL}, {"x", d.x, NULL}};
-    if (shardc_session_set_state(session, 0, d.w, NULL, &error) != SHARDC_OK ||
-        shardc_session_set_state(session, 1, d.bias, NULL, &error) != SHARDC_OK)
+    shardc_feed_value feeds[] = {{"ids", d.ids, sizeof d.ids, NULL}, {"x", d.x, sizeof d.x, NULL}};
+    if (shardc_session_set_state(session, 0, d.w, sizeof d.w, NULL, &error) != SHARDC_OK ||
+        shardc_session_set_state(session, 1, d.bias, sizeof d.bias, NULL, &error) != SHARDC_OK)
         return false;
     d.ids[0] = 100;
     self->status = shardc_session_step(session, feeds, 2, NULL, 0, &error);
     memcpy(self->text, error.text, sizeof error.text);
     d.ids[0] = self->data->ids[0];
-    if (shardc_session_set_state(session, 2, &(float){0}, NULL, &error) != SHARDC_OK ||
-        shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &self->total, NULL}}, 1, &error) != SHARDC_OK ||
-        shardc_session_get_state(session, 3, w, NULL, &error) != SHARDC_OK)
+    if (shardc_session_set_state(session, 2, &(float){0}, sizeof(float), NULL, &error) != SHARDC_OK ||
+        shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &self->total, sizeof self->total, NULL}}, 1, &error) !=
+            SHARDC_OK ||
+        shardc_session_get_state(session, 3, w, sizeof w, NULL, &error) != SHARDC_OK)
         return false;
     self->w = w[STEP_D * STEP_H - 1];
     return true;
@@ -697,12 +714,13 @@ static void *session_main(void *user)
     step_data d = make_data();
     shardc_session *session = NULL;
     bool ok = shardc_session_new(program, &(shardc_session_options){.threads = 1}, &session, NULL) == SHARDC_OK &&
-              shardc_session_set_state(session, 0, d.w, NULL, NULL) == SHARDC_OK &&
-              shardc_session_set_state(session, 1, d.bias, NULL, NULL) == SHARDC_OK;
+              shardc_session_set_state(session, 0, d.w, sizeof d.w, NULL, NULL) == SHARDC_OK &&
+              shardc_session_set_state(session, 1, d.bias, sizeof d.bias, NULL, NULL) == SHARDC_OK;
     for (int i = 0; ok && i < 20; i++) {
         float total = NAN;
-        shardc_feed_value feeds[] = {{"ids", d.ids, NULL}, {"x", d.x, NULL}};
-        ok = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, NULL}}, 1, NULL) == SHARDC_OK && total == d.total;
+        shardc_feed_value feeds[] = {{"ids", d.ids, sizeof d.ids, NULL}, {"x", d.x, sizeof d.x, NULL}};
+        ok = shardc_session_step(session, feeds, 2, (shardc_fetch_value[]){{0, &total, sizeof total, NULL}}, 1, NULL) == SHARDC_OK &&
+             total == d.total;
     }
     shardc_session_free(session);
     return ok ? NULL : user;
@@ -806,9 +824,9 @@ static void processes_run_a_step(void **state)
         char path[64];
         snprintf(path, sizeof path, "/tmp/shardc_session_%d.safetensors", m);
         SUCCEED(shardc_session_save(session, path, true, &error));
-        SUCCEED(shardc_session_set_state(session, 0, d.x, NULL, &error));
+        SUCCEED(shardc_session_set_state(session, 0, d.x, sizeof d.w, NULL, &error));
         SUCCEED(shardc_session_load(session, path, true, &error));
-        SUCCEED(shardc_session_get_state(session, 0, w, NULL, &error));
+        SUCCEED(shardc_session_get_state(session, 0, w, sizeof w, NULL, &error));
         assert_memory_equal(w, d.w, sizeof w);
         assert_int_equal(shardc_session_load(session, self == 0 ? "/nowhere" : path, true, &why),
                          self == 0 ? SHARDC_ERROR_DATA : SHARDC_ERROR_COMM);
@@ -839,7 +857,7 @@ static void processes_compare_their_programs(void **state)
     shardc_status status = shardc_session_new(program, &options, &session, &why);
     if (size > 1) {
         assert_int_equal(status, SHARDC_ERROR_ARGUMENT);
-        assert_non_null(strstr(why.text, "different programs"));
+        assert_non_null(strstr(why.text, "the ranks were started differently: rank "));
     }
     shardc_session_free(session);
     shardc_executable_free(program);

@@ -372,6 +372,7 @@ static void related_sizes_stay_related(void **state)
 typedef struct shrinking {
     sc_context context;
     double value; /* of the program's constant, when shrunk */
+    double last;  /* of the one that says that it is D's last index */
     int64_t size; /* of D then */
 } shrinking;
 
@@ -382,15 +383,17 @@ static void shrink_mean(sc_context *context, void *user)
     const char *text = "shardc.ir 1\n" DIMS "func @f {\n"
                        "%x = input {name = \"x\"} : f32[B=65536, D=8192]\n %s = sum[D] %x : f32[B=65536]\n"
                        "%c = constant {value = 0.0001220703125} : f32[]\n %m = mul %s, %c : f32[B=65536]\n"
-                       "%d = mul %m, %c {phase = backward} : f32[B=65536]\n %e = broadcast %d : f32[B=65536, D=8192]\n return %m, %e\n}\n";
+                       "%d = mul %m, %c {phase = backward} : f32[B=65536]\n %e = broadcast %d : f32[B=65536, D=8192]\n"
+                       "%l = constant {value = 8191.0, sizes = [D], plus = -1.0} : i32[]\n return %m, %e, %l\n}\n";
     sc_module *global = sc_parse_module(context, "global", text, strlen(text)),
               *local = sc_parse_module(context, "local", text, strlen(text));
     assert_non_null(global);
     assert_non_null(local);
     sc_shrink_modules(global, local, 1e6, &shrink);
     sc_for_each_op (local, 0, op) {
+        double value = sc_op_number(sc_op_at(local, op), SC_ATTR_value, 0);
         if (sc_op_at(local, op)->kind == SC_OP_constant)
-            s->value = sc_op_number(sc_op_at(local, op), SC_ATTR_value, 0);
+            *(sc_op_attr(sc_op_at(local, op), SC_ATTR_sizes) != NULL ? &s->last : &s->value) = value;
         if (sc_op_at(local, op)->kind == SC_OP_input)
             s->size = sc_type_of(local, sc_result(local, op, 0))->dims[1].size;
     }
@@ -404,7 +407,29 @@ static void means_and_their_cotangents_shrink_together(void **state)
     assert_true(sc_context_run(&s.context, 0, shrink_mean, &s));
     assert_true(s.size > 0 && s.size < 8192);
     assert_true(s.value == 1 / (double)s.size);
+    assert_true(s.last == (double)s.size - 1);
     sc_context_free(&s.context);
+}
+
+/* One number of a size wrong: half of it, its power, what is added. Both programs shrink by what their constants say of themselves. */
+static void wrong_numbers_of_sizes_are_found(void **state)
+{
+    (void)state;
+    static const char *const constants[] = {"value = 65536.0, sizes = [D]", "value = 32768.0, sizes = [D]",
+                                            "value = 65537.0, sizes = [D], plus = 1.0", "value = 65536.0",
+                                            "value = 1.52587890625e-05, sizes = [D], exponent = -1.0"};
+    char bodies[5][256];
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        snprintf(bodies[i], sizeof bodies[i],
+                 "%%x = input {name = \"x\"} : f32[B=65536, D=65536]\n %%c = constant {%s} : f32[]\n"
+                 "%%y \"y\" = mul %%x, %%c : f32[B=65536, D=65536]\n return %%y\n",
+                 constants[i]);
+    comparing right = {0};
+    open_comparison(&right, "x = 4", "", bodies[0], bodies[0]);
+    assert_true(right.result.equal && right.result.shrunk.count > 0);
+    sc_context_free(&right.context);
+    for (size_t i = 1; i < sizeof constants / sizeof *constants; i++)
+        expect_different("x = 4", bodies[0], bodies[i], "y");
 }
 
 /* Masks go by global indices, of whatever sizes both programs then have. */
@@ -481,6 +506,7 @@ int main(void)
         cmocka_unit_test(large_programs_are_shrunk),
         cmocka_unit_test(related_sizes_stay_related),
         cmocka_unit_test(means_and_their_cotangents_shrink_together),
+        cmocka_unit_test(wrong_numbers_of_sizes_are_found),
         cmocka_unit_test(dropout_survives_shrinking),
         cmocka_unit_test(nothing_is_shrunk_when_full),
         cmocka_unit_test(names_may_be_assigned_often),

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "runtime/data.h"
+#include "runtime/drive/load_weights.h"
 #include "runtime/safetensors.h"
 #include "support/rng.h"
-#include "runtime/drive/load_weights.h"
 #include "tools/facts.h"
 #include "tools/run.h"
 
@@ -403,8 +403,11 @@ static void expect_tokens(const char *name, bool wide, uint32_t width, const uin
         fail_msg("%s: %s", name, error);
     assert_int_equal(sc_tokens_width(tokens), width);
     assert_int_equal(sc_tokens_count(tokens), count);
+    double found[8];
+    const char *reason;
+    assert_true(count <= 8 && sc_tokens_read(tokens, 0, count, found, &reason));
     for (uint64_t i = 0; i < count; i++)
-        assert_int_equal(sc_tokens_at(tokens, i), ids[i]);
+        assert_true(found[i] == (double)ids[i]);
     sc_tokens_close(tokens);
 }
 
@@ -424,6 +427,14 @@ static void token_files_have_three_forms(void **state)
     write_bytes("t.txt", bytes, 3);
     expect_tokens("t.bin", false, 2, (const uint32_t[]){1, 65535, 519, 0}, 4);
     expect_tokens("t.bin", true, 4, (const uint32_t[]){0xffff0001u, 519}, 2);
+    char error[256];
+    double found[4];
+    const char *reason;
+    sc_tokens *tokens = sc_tokens_open(path_of("t.bin"), false, error, sizeof error);
+    assert_int_equal(truncate(path_of("t.bin"), 3), 0);
+    assert_false(sc_tokens_read(tokens, 0, 4, found, &reason));
+    assert_string_equal(reason, "it has become shorter since it was opened");
+    sc_tokens_close(tokens);
     expect_tokens("t.txt", true, 1, (const uint32_t[]){1, 0, 255}, 3);
 
     unsigned char header[1024 + 8] = {0};

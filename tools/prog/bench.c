@@ -16,6 +16,7 @@
 #include "runtime/drive/train_log.h"
 #include "runtime/gemm.h"
 #include "runtime/session.h"
+#include "support/json.h"
 #include "tools/prog/bench.h"
 
 enum { DEFAULT_STEPS = 10, DEFAULT_TOKENS = 64, READINGS = 8 };
@@ -124,7 +125,7 @@ static void print_text(sc_bench *b, const summary *s, uint64_t count, sc_strbuf 
 
 static void print_line(json_t *line)
 {
-    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *text = sc_json_write(line, JSON_COMPACT);
     json_decref(line);
     if (text != NULL)
         printf("%s\n", text);

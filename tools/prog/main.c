@@ -11,6 +11,7 @@
 #include "runtime/drive/generate.h"
 #include "runtime/launch.h"
 #include "runtime/session.h"
+#include "runtime/team.h"
 #include "support/program_file.h"
 #include "tools/prog/prog.h"
 
@@ -25,31 +26,69 @@ bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...)
 
 /* ---- the program at the end of this file ---- */
 
-static bool read_program(sc_prog *prog, const void *file, size_t size)
+typedef struct own_file {
+    const char *bytes;
+    size_t size;
+} own_file;
+
+/* NULL, or why this file cannot be mapped. */
+static const char *map_own_file(own_file *out)
 {
+    struct stat about;
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    void *bytes = MAP_FAILED;
+    if (file >= 0 && fstat(file, &about) == 0)
+        bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    const char *problem = bytes == MAP_FAILED ? strerror(errno) : NULL;
+    if (file >= 0)
+        close(file);
+    *out = (own_file){problem == NULL ? bytes : NULL, problem == NULL ? (size_t)about.st_size : 0};
+    return problem;
+}
+
+static void unmap_own_file(const own_file *file)
+{
+    munmap((void *)(uintptr_t)file->bytes, file->size);
+}
+
+/* Before anything else of this file runs: a runtime that is damaged must not compute. What the system's loader stumbles over comes even
+ * earlier. A file without a program goes on, and says so when one is wanted. */
+__attribute__((constructor(101))) static void check_own_file(void)
+{
+    static const char message[] = "error: this file is damaged: its hash is another; build it again [run_failed]\n";
     sc_program_trailer trailer;
+    own_file file;
+    if (map_own_file(&file) != NULL)
+        return;
+    bool is_damaged = sc_program_has_trailer(file.bytes, file.size) && sc_program_trailer_read(file.bytes, file.size, &trailer) != NULL;
+    unmap_own_file(&file);
+    if (!is_damaged)
+        return;
+    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    (void)written;
+    _exit(7);
+}
+
+static bool read_program(sc_prog *prog, const own_file *file)
+{
     shardc_error error;
-    const char *problem = sc_program_trailer_read(file, size, &trailer);
-    if (problem != NULL)
-        return sc_prog_fail(prog, SC_D_run_failed, "this file is no complete program: %s", problem);
-    if (shardc_executable_read((const char *)file + trailer.offset, (size_t)trailer.length, &prog->program, &error) != SHARDC_OK)
+    if (!sc_program_has_trailer(file->bytes, file->size))
+        return sc_prog_fail(prog, SC_D_run_failed,
+                            "this file is no complete program: it has no program: its end is missing, or 'shardc build' did not make it");
+    if (shardc_executable_read(file->bytes, file->size, &prog->program, &error) != SHARDC_OK)
         return sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
-    problem = sc_facts_read(shardc_executable_facts(prog->program), &prog->context->arena, &prog->facts);
+    const char *problem = sc_facts_read(shardc_executable_facts(prog->program), &prog->context->arena, &prog->facts);
     return problem == NULL || sc_prog_fail(prog, SC_D_run_failed, "%s", problem);
 }
 
 static bool open_program(sc_prog *prog)
 {
-    struct stat about;
-    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &about) != 0)
-        return sc_prog_fail(prog, SC_D_run_failed, "/proc/self/exe: %s", strerror(errno));
-    void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    bool ok = bytes != MAP_FAILED || sc_prog_fail(prog, SC_D_run_failed, "/proc/self/exe: %s", strerror(errno));
-    ok = ok && read_program(prog, bytes, (size_t)about.st_size);
-    if (bytes != MAP_FAILED)
-        munmap(bytes, (size_t)about.st_size);
-    close(file);
+    own_file file;
+    const char *problem = map_own_file(&file);
+    if (problem != NULL)
+        return sc_prog_fail(prog, SC_D_run_failed, "/proc/self/exe: %s", problem);
+    bool ok = read_program(prog, &file);
+    unmap_own_file(&file);
     return ok;
 }
 
@@ -72,6 +111,7 @@ static bool choose_world(sc_prog *prog, shardc_session_options *options)
     if (launch.rank == 0)
         fprintf(stderr, "%llu ranks by %s\n", ranks, launch.how);
     options->world = SHARDC_WORLD_PROCESSES;
+    options->started_with = sc_prog_started_with(prog);
     return true;
 }
 
@@ -143,36 +183,36 @@ static void generate(sc_prog *prog)
     sc_generate_text(prog->context, &prog->facts, &prog->run, sc_prog_open, prog, &prog->out);
 }
 
-typedef struct verb_row {
-    const char *name;
-    void (*run)(sc_prog *prog);
-} verb_row;
-
-static const verb_row verbs[] = {{"info", sc_prog_info}, {"eval", eval},           {"train", train},
-                                 {"generate", generate}, {"bench", sc_prog_bench}, {"tune", sc_prog_tune}};
-enum { VERBS = sizeof verbs / sizeof *verbs };
-
-static void dispatch(sc_prog *prog)
-{
-    const char *names[VERBS];
-    for (size_t i = 0; i < VERBS; i++) {
-        names[i] = verbs[i].name;
-        if (strcmp(prog->command, verbs[i].name) == 0) {
-            if (open_program(prog))
-                verbs[i].run(prog);
-            return;
-        }
-    }
-    const char *near = sc_nearest(prog->command, names, VERBS);
-    sc_prog_fail(prog, SC_D_usage, "there is no command '%s'%s%s%s", prog->command, near != NULL ? "; did you mean '" : "",
-                 near != NULL ? near : "", near != NULL ? "'?" : "");
-}
+const sc_prog_verb sc_prog_verbs[SC_PROG_VERBS] = {
+    {"info", sc_prog_info, "what this program is", "--format json"},
+    {"eval", eval, "run the entry", "--weights w.safetensors --data text.txt"},
+    {"train", train, "run the train step", "--data text.txt --steps 100 --state run1"},
+    {"generate", generate, "continue prompts", "--weights w.safetensors --prompt 'once upon' --temperature 0.8"},
+    {"bench", sc_prog_bench, "measure steps on random inputs", "--steps 20 --profile"},
+    {"tune", sc_prog_tune, "on cards: measure algorithms of the products and keep the fastest", ""},
+};
 
 typedef struct invocation {
     int argc;
     char **argv;
     int exit_code;
 } invocation;
+
+/* Before anything makes a team. */
+static void bound_threads(sc_prog *prog)
+{
+    char warning[160];
+    uint32_t most = sc_team_most();
+    if (sc_team_bound(warning, sizeof warning))
+        sc_report(&prog->context->diag, SC_D_too_many_threads, (sc_loc){0}, sc_arena_printf(&prog->context->arena, "%s", warning), NULL);
+    if (prog->threads <= (int64_t)most)
+        return;
+    sc_report(&prog->context->diag, SC_D_too_many_threads, (sc_loc){0},
+              sc_arena_printf(&prog->context->arena, "--threads %lld is taken as %u: as many as the cores here take",
+                              (long long)prog->threads, most),
+              NULL);
+    prog->threads = most;
+}
 
 static void work(sc_context *context, void *user)
 {
@@ -182,14 +222,12 @@ static void work(sc_context *context, void *user)
     int code = 0;
     sc_strbuf_init(&prog.out, &context->arena);
     sc_strbuf_init(&messages, &context->arena);
-    bool parsed = sc_prog_parse(&prog, call->argc, call->argv);
-    if (prog.version) {
-        sc_strbuf_printf(&prog.out, "shardc %s\n", SHARDC_VERSION);
-    } else if (prog.help || (parsed && prog.command == NULL)) {
-        sc_prog_help(&prog, call->argv[0]);
-        code = prog.help ? 0 : 2;
-    } else if (parsed) {
-        dispatch(&prog);
+    const sc_prog_verb *verb = sc_prog_parse(&prog, call->argc, call->argv, &code);
+    bound_threads(&prog);
+    if (verb != NULL) {
+        code = 0;
+        if (open_program(&prog))
+            verb->run(&prog);
     }
     sc_machine_free(prog.machine);
     shardc_session_free(prog.session);

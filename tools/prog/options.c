@@ -1,50 +1,96 @@
 #include <stddef.h>
+#include <string.h>
 
+#include "runtime/drive/started.h"
 #include "tools/prog/prog.h"
 
-#define ROW(name, kind, field, value, summary)                                                                                             \
-    {                                                                                                                                      \
-        name, SC_OPTION_##kind, offsetof(sc_prog, field), value, summary, NULL                                                             \
-    }
 static const sc_option_row rows[] = {
-    ROW("--calibrate", FLAG, calibrate, NULL, "bench: only the speed of one large product"),
-    ROW("--profile", FLAG, profile, NULL, "bench: what takes the time"),
-    ROW("--gemms-only", FLAG, gemms_only, NULL, "bench: after each step its products alone"),
-    ROW("--products", TEXT, products, "FILE", "cards: where cuBLASLt's choices are kept (default: PROG.products; '': nowhere)"),
-    ROW("--no-graph", FLAG, no_graph, NULL, "on a card: functions are launched as they are, never as graphs"),
-    ROW("--ranks", NUMBER, ranks, "N", "must be the program's"),
-    ROW("--threads", NUMBER, threads, "N", "that compute in this process (default: a thread a core)"),
-    ROW("--deadline", NUMBER, deadline_ms, "MS", "of one collective"),
-    ROW("--json", FLAG, run.json, NULL, "as --format json"),
-    ROW("--help", FLAG, help, NULL, "this"),
-    ROW("--version", FLAG, version, NULL, "the version"),
+#define PROGRAM(name, kind, field, argument, takers, summary)                                                                              \
+    {name, SC_OPTION_##kind, offsetof(sc_prog, field), argument, takers, summary, NULL},
+#include "runtime/drive/options.def"
 };
-enum { ROWS = sizeof rows / sizeof *rows };
 
-bool sc_prog_parse(sc_prog *prog, int argc, char **argv)
+/* Known, so that they are refused by what they are: sizes and plans were decided when the program was built. */
+static const sc_option_row compiler_rows[] = {
+#define COMPILER(name, kind, field, argument, takers, summary)   {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
+#define COMPILER_SET(name, kind, set, argument, takers, summary) {name, SC_OPTION_##kind, 0, argument, takers, summary, NULL},
+#include "runtime/drive/options.def"
+};
+
+static void print_help(const sc_command_line *line, sc_strbuf *out)
 {
-    sc_text_list words = {0};
-    const char *list = sc_arena_printf(&prog->context->arena, "%s --help", argv[0]);
-    const sc_option_table tables[] = {{sc_run_option_rows, sc_run_option_count, &prog->run}, {rows, ROWS, prog}};
-    sc_arguments_parse(prog->context, tables, 2, list, argc, argv, &words);
-    prog->command = words.count > 0 ? words.data[0] : NULL;
-    if (words.count > 1)
-        sc_arguments_fail(prog->context, "'%s' is one argument too many", words.data[1]);
+    sc_strbuf_printf(out, "%s COMMAND [OPTIONS]\n\ncommands\n", line->program);
+    for (uint32_t i = 0; i < SC_PROG_VERBS; i++)
+        sc_strbuf_printf(out, "  %-8s  %s\n", sc_prog_verbs[i].name, sc_prog_verbs[i].summary);
+    sc_strbuf_printf(out, "\noptions ('%s COMMAND --help' has a command's alone)\n", line->program);
+    sc_arguments_help(line, NULL, out);
+    sc_strbuf_add(out, "\nexit codes: 0 fine, 2 usage, 7 run time\n");
+}
+
+static void print_verb_help(const sc_command_line *line, const sc_prog_verb *verb, sc_strbuf *out)
+{
+    sc_strbuf_printf(out, "%s %s [OPTIONS]\n\n%s\n\noptions\n", line->program, verb->name, verb->summary);
+    sc_arguments_help(line, verb->name, out);
+    sc_strbuf_printf(out, "\nexample\n  %s %s%s%s\n", line->program, verb->name, verb->example[0] != 0 ? " " : "", verb->example);
+}
+
+static bool check_arguments(sc_prog *prog)
+{
+    const sc_text_list *words = &prog->arguments.words;
+    if (words->count > 1)
+        sc_arguments_fail(prog->context, "'%s' is one argument too many", words->data[1]);
     if (prog->threads > UINT32_MAX || prog->deadline_ms > UINT32_MAX)
         sc_arguments_fail(prog->context, "%s is at most %u", prog->threads > UINT32_MAX ? "--threads" : "--deadline", UINT32_MAX);
     return prog->context->diag.errors == 0;
 }
 
-void sc_prog_help(sc_prog *prog, const char *name)
+const char *sc_prog_started_with(sc_prog *prog)
 {
-    sc_strbuf *out = &prog->out;
-    sc_strbuf_printf(out, "%s COMMAND [OPTIONS]\n\ncommands\n", name);
-    sc_strbuf_add(out, "  info      what this program is\n"
-                       "  eval      run the entry: --data or --input\n"
-                       "  train     run the train step: --data or --input, --steps N\n"
-                       "  generate  continue prompts: --prompt TEXT\n"
-                       "  bench     measure steps on random inputs\n"
-                       "  tune      on cards: measure algorithms of the products and keep the fastest\n\noptions\n");
-    sc_arguments_help((sc_option_table[]){{sc_run_option_rows, sc_run_option_count, NULL}, {rows, ROWS, NULL}}, 2, out);
-    sc_strbuf_add(out, "\nexit codes: 0 fine, 2 usage, 7 run time\n");
+    const sc_option_table tables[] = {{sc_run_option_rows, sc_run_option_count, &prog->run, NULL},
+                                      {rows, sizeof rows / sizeof *rows, prog, NULL}};
+    return sc_started_with(prog->context, prog->command, tables, 2);
+}
+
+/* Its own, of a verb where one is given. */
+static const sc_prog_verb *choose(sc_prog *prog, const sc_command_line *line, int *exit_code)
+{
+    *exit_code = prog->help || prog->version ? 0 : 2;
+    if (prog->version) {
+        sc_strbuf_printf(&prog->out, "shardc %s\n", SHARDC_VERSION);
+        return NULL;
+    }
+    if (prog->command == NULL) {
+        print_help(line, &prog->out);
+        return NULL;
+    }
+    uint32_t index = sc_arguments_command(prog->context, line, prog->command);
+    if (index == UINT32_MAX)
+        return NULL;
+    if (prog->help) {
+        print_verb_help(line, &sc_prog_verbs[index], &prog->out);
+        return NULL;
+    }
+    return sc_arguments_check(prog->context, line, &prog->arguments, prog->command) ? &sc_prog_verbs[index] : NULL;
+}
+
+const sc_prog_verb *sc_prog_parse(sc_prog *prog, int argc, char **argv, int *exit_code)
+{
+    const char *names[SC_PROG_VERBS];
+    for (uint32_t i = 0; i < SC_PROG_VERBS; i++)
+        names[i] = sc_prog_verbs[i].name;
+    const sc_option_table tables[] = {
+        {sc_run_option_rows, sc_run_option_count, &prog->run, NULL},
+        {rows, sizeof rows / sizeof *rows, prog, NULL},
+        {compiler_rows, sizeof compiler_rows / sizeof *compiler_rows, NULL, "shardc, which built this program"}};
+    const sc_command_line line = {.program = argv[0],
+                                  .commands = names,
+                                  .command_count = SC_PROG_VERBS,
+                                  .tables = tables,
+                                  .table_count = sizeof tables / sizeof *tables,
+                                  .relations = sc_option_relations,
+                                  .relation_count = sc_option_relation_count};
+    sc_arguments_parse(prog->context, &line, argc, argv, &prog->arguments);
+    prog->command = prog->arguments.words.count > 0 ? prog->arguments.words.data[0] : NULL;
+    *exit_code = 2;
+    return check_arguments(prog) ? choose(prog, &line, exit_code) : NULL;
 }

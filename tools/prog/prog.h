@@ -12,6 +12,7 @@ typedef struct sc_prog {
     shardc_session *session; /* NULL until a verb opens it */
     sc_machine *machine;     /* of the session */
     const char *command;
+    sc_arguments arguments;
     sc_run_options run;
     bool help, version, calibrate, profile, gemms_only, no_graph, tune;
     const char *products;                /* a file; NULL: beside the program; "": none */
@@ -19,9 +20,18 @@ typedef struct sc_prog {
     sc_strbuf out;
 } sc_prog;
 
-/* Command line; false after messages. */
-bool sc_prog_parse(sc_prog *prog, int argc, char **argv);
-void sc_prog_help(sc_prog *prog, const char *name);
+typedef struct sc_prog_verb {
+    const char *name;
+    void (*run)(sc_prog *prog);
+    const char *summary, *example; /* the options of an example */
+} sc_prog_verb;
+enum { SC_PROG_VERBS = 6 };
+extern const sc_prog_verb sc_prog_verbs[SC_PROG_VERBS];
+
+/* The command line. NULL: there is nothing to run, after a message or (--help, --version) a result in prog->out. */
+const sc_prog_verb *sc_prog_parse(sc_prog *prog, int argc, char **argv, int *exit_code);
+/* What its session is started with: lines for shardc_session_options. */
+const char *sc_prog_started_with(sc_prog *prog);
 
 /* An sc_open_machine: `user` is the program. */
 sc_machine *sc_prog_open(void *user);

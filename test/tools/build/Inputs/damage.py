@@ -1,4 +1,5 @@
-"""damage.py PROG FOLDER: copies of a program that are cut short, changed, or point beyond themselves."""
+"""damage.py PROG FOLDER: copies of a program that are cut short, changed in the program or in the runtime before it, or point beyond
+themselves."""
 import os
 import struct
 import sys
@@ -22,14 +23,17 @@ def write(name, content):
     os.chmod(path, 0o755)
 
 
-def packed(image):
-    return data[:offset] + image + struct.pack('<QQQ', offset, len(image), fnv1a(image)) + data[-8:]
+def packed(image, begin=offset):
+    text = data[:offset] + image + struct.pack('<QQ', begin, len(image))
+    return text + struct.pack('<Q', fnv1a(text)) + data[-8:]
 
 
 write('short', data[:-100])
 middle = offset + length // 2
 write('changed', data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1:])
-write('beyond', data[:-32] + struct.pack('<QQQ', offset + 8, length, 0) + data[-8:])
+text = data.index(b'continue prompts')  # of the runtime
+write('runtime', data[:text] + bytes([data[text] ^ 1]) + data[text + 1:])
 image = data[offset:offset + length]
+write('beyond', packed(image, offset + 8))
 assert image.count(b'"version":2') == 1
 write('facts', packed(image.replace(b'"version":2', b'"version":7')))

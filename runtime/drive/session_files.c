@@ -1,18 +1,20 @@
-/* State in safetensors files, by its paths. */
+/* State of sessions in safetensors files: parameters through the weights map that the program carries, all of a session by its paths. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/drive/load_weights.h"
+#include "runtime/drive/save_weights.h"
 #include "runtime/safetensors.h"
 #include "runtime/session.h"
+
+/* ---- by paths ---- */
 
 /* What a file holds: parameters, or also optimizer state. Masters are among that: they are the values, parameters only their roundings. */
 static bool is_saved(const sc_image_state *state, bool all)
 {
     return state->kind == SC_STATE_PARAM || (all && state->kind == SC_STATE_OPT);
 }
-
-/* ---- loading ---- */
 
 static shardc_status refuse_file(const sc_safetensors_error *reason, shardc_error *error)
 {
@@ -67,7 +69,7 @@ static shardc_status set_states(shardc_session *session, const sc_safetensors *f
     return status;
 }
 
-shardc_status shardc_session_load(shardc_session *session, const char *path, bool all, shardc_error *error)
+static shardc_status load_paths(shardc_session *session, const char *path, bool all, shardc_error *error)
 {
     sc_safetensors_error reason = {0};
     sc_safetensors *file = sc_safetensors_open(path, &reason);
@@ -79,13 +81,12 @@ shardc_status shardc_session_load(shardc_session *session, const char *path, boo
     return status;
 }
 
-/* ---- saving ---- */
-
 typedef struct saving {
     uint32_t count, *states; /* by item */
     sc_safetensors_item *items;
     uint64_t (*shapes)[SC_IMAGE_MAX_RANK];
     void *room; /* for the largest of them */
+    size_t room_bytes;
     sc_safetensors_writer writer;
     bool writes; /* what is gathered is written here, as far as that went well */
 } saving;
@@ -115,6 +116,7 @@ static shardc_status list_items(const shardc_session *session, bool all, saving 
         uint64_t bytes = is_saved(&image->states[i], all) ? add_item(&image->states[i], i, s) : 0;
         largest = bytes > largest ? bytes : largest;
     }
+    s->room_bytes = largest;
     s->room = malloc(largest);
     if (s->items != NULL && s->shapes != NULL && s->states != NULL && s->room != NULL)
         return SHARDC_OK;
@@ -126,14 +128,14 @@ static shardc_status save_items(shardc_session *session, saving *s, shardc_error
 {
     shardc_status status = SHARDC_OK;
     for (uint32_t i = 0; status == SHARDC_OK && i < s->count; i++) {
-        status = shardc_session_get_state(session, s->states[i], s->room, NULL, error);
+        status = shardc_session_get_state(session, s->states[i], s->room, s->room_bytes, NULL, error);
         if (status == SHARDC_OK && s->writes)
             sc_safetensors_add(&s->writer, s->room);
     }
     return status;
 }
 
-shardc_status shardc_session_save(shardc_session *session, const char *path, bool all, shardc_error *error)
+static shardc_status save_paths(shardc_session *session, const char *path, bool all, shardc_error *error)
 {
     saving s = {0};
     sc_safetensors_error reason = {0};
@@ -153,4 +155,122 @@ shardc_status shardc_session_save(shardc_session *session, const char *path, boo
     free(s.states);
     free(s.room);
     return status;
+}
+
+/* ---- through the map ---- */
+
+typedef struct mapping {
+    shardc_session *session;
+    const char *path;
+    bool saves, is_agreed; /* is_agreed: all ranks know that the file, or the map, will do */
+    sc_facts facts;
+    shardc_status status;
+    shardc_error *error;
+} mapping;
+
+/* The first message, as a line. */
+static void take_message(mapping *m, const sc_context *context)
+{
+    if (m->status != SHARDC_OK || context->diag.errors == 0)
+        return;
+    const char *more = context->diag.errors > 1 ? " (and more)" : "";
+    for (uint32_t i = 0; i < context->diag.list.count; i++) {
+        const sc_diagnostic *d = &context->diag.list.data[i];
+        if (sc_diag_rows[d->id].severity == SC_ERROR) {
+            m->status = sc_fail(m->error, SHARDC_ERROR_DATA, "%.400s%s", d->text, more);
+            return;
+        }
+    }
+}
+
+/* Once on every rank: what fails on one must fail on all before anything changes. */
+static bool agree(mapping *m)
+{
+    if (!m->is_agreed)
+        m->status = sc_session_agree(m->session, m->status, m->error);
+    m->is_agreed = true;
+    return m->status == SHARDC_OK;
+}
+
+/* The state of a parameter of the map; a program need not have all of the model's. */
+static uint32_t state_of(const mapping *m, uint32_t param)
+{
+    return shardc_executable_find_state(m->session->program, m->facts.weights.params[param].path);
+}
+
+static bool give_values(void *user, uint32_t param, const double *values)
+{
+    mapping *m = user;
+    uint32_t state = state_of(m, param);
+    if (agree(m) && state != SHARDC_NOT_FOUND)
+        m->status = sc_session_set_elements(m->session, state, values, SC_ELEMENT_F64, m->error);
+    return m->status == SHARDC_OK;
+}
+
+static sc_array take_values(void *user, uint32_t param)
+{
+    mapping *m = user;
+    const sc_fact_param *about = &m->facts.weights.params[param];
+    uint32_t state = state_of(m, param);
+    sc_array array = sc_array_new(about->rank, about->sizes);
+    if (state == SHARDC_NOT_FOUND)
+        m->status = sc_fail(m->error, SHARDC_ERROR_ARGUMENT, "the program has no '%s', which the weights map writes", about->path);
+    else if (array.data == NULL)
+        m->status = sc_fail(m->error, SHARDC_ERROR_MEMORY, "there is not enough memory to write '%s'", about->path);
+    else
+        m->status = shardc_session_get_state(m->session, state, array.data, (size_t)array.count * sizeof *array.data, "f64", m->error);
+    if (m->status != SHARDC_OK)
+        sc_array_free(&array);
+    return array;
+}
+
+static void go_through_map(sc_context *context, void *user)
+{
+    mapping *m = user;
+    const char *wrong = sc_facts_read(shardc_executable_facts(m->session->program), &context->arena, &m->facts);
+    if (wrong != NULL)
+        m->status = sc_fail(m->error, SHARDC_ERROR_DATA, "%s", wrong);
+    else if (!m->facts.weights.is_known)
+        m->status =
+            sc_fail(m->error, SHARDC_ERROR_ARGUMENT, "the program was built without one of the model's weights maps: build it with --map");
+    if (m->status == SHARDC_OK && !m->saves)
+        sc_weights_load(context, &m->facts.weights, m->path, give_values, m);
+    if (m->status == SHARDC_OK && m->saves) {
+        sc_weights_file *file = sc_weights_file_new(context, &m->facts.weights, NULL);
+        if (file != NULL)
+            sc_weights_save(file, m->session->first_rank == 0 ? m->path : NULL, take_values, m);
+    }
+    take_message(m, context);
+}
+
+/* Programs that were made by hand carry nothing. */
+static bool has_map(const shardc_session *session)
+{
+    const char *facts = shardc_executable_facts(session->program);
+    return facts[0] != 0 && strcmp(facts, "{}") != 0;
+}
+
+static shardc_status map_file(shardc_session *session, const char *path, bool saves, shardc_error *error)
+{
+    sc_context context;
+    shardc_error reason = {.status = SHARDC_OK};
+    mapping m = {.session = session, .path = path, .saves = saves, .error = &reason};
+    if (!sc_context_run(&context, 0, go_through_map, &m))
+        m.status = sc_fail(&reason, SHARDC_ERROR_MEMORY, "there is not enough memory for the parameters");
+    sc_context_free(&context);
+    if (!m.is_agreed || saves)
+        m.status = sc_session_agree(session, m.status, &reason); /* and, of writing, wait until the file is there */
+    return m.status == SHARDC_OK ? SHARDC_OK : sc_fail(error, m.status, "%s", reason.text);
+}
+
+/* ---- either ---- */
+
+shardc_status shardc_session_load(shardc_session *session, const char *path, bool all, shardc_error *error)
+{
+    return all || !has_map(session) ? load_paths(session, path, all, error) : map_file(session, path, false, error);
+}
+
+shardc_status shardc_session_save(shardc_session *session, const char *path, bool all, shardc_error *error)
+{
+    return all || !has_map(session) ? save_paths(session, path, all, error) : map_file(session, path, true, error);
 }

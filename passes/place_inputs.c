@@ -1,0 +1,141 @@
+/* Where entry inputs stand: split as far as all readers want it, so that none has to gather one.
+ *
+ *   %0 = input "t"                                            a line has the formal split, gather[V] reads it whole: %0 stays whole,
+ *   %1 = use %0 {formal} : i32[B, S@tp]                       %1 is a slice of it, and the reader takes %0
+ *   %2 = gather[V] %tok, %1
+ *
+ * Readers of formals and other names of an input are its readers, too. So are readers of what is computed from an input alone, element by
+ * element: insert-reshards computes it where it is wanted. One walk over these, when forward placements are final. */
+#include "passes/propagate.h"
+
+/* The input, another name of it or a function of its elements, and where that has the input's dims; -1: nowhere. */
+typedef struct input_name {
+    sc_value value;
+    int dim[SC_MAX_RANK];
+} input_name;
+
+typedef struct input_search {
+    sc_propagation *p;
+    sc_value input;
+    uint32_t rank;
+    SC_VEC(input_name) names;
+    sc_placement wanted; /* by the readers seen */
+    bool any;            /* seen, or a line of the plan */
+} input_search;
+
+/* The longest list that both begin with. */
+static void keep_common_prefix(sc_atom_list *list, const sc_atom_list *other)
+{
+    uint32_t common = 0;
+    while (common < list->count && common < other->count && list->atoms[common] == other->atoms[common])
+        common++;
+    list->count = (uint8_t)common;
+}
+
+/* A reader wants a name of the input so. */
+static void want(input_search *s, const input_name *name, const sc_placement *needed)
+{
+    for (uint32_t d = 0; d < s->rank; d++) {
+        sc_atom_list mine = sc_placement_dim(&s->wanted, d), theirs = {0};
+        if (name->dim[d] >= 0)
+            theirs = sc_placement_dim(needed, (uint32_t)name->dim[d]);
+        if (!s->any && mine.count == 0)
+            mine = theirs;
+        else
+            keep_common_prefix(&mine, &theirs);
+        sc_placement_set_dim(&s->wanted, d, &mine);
+    }
+    s->any = true;
+}
+
+/* Whether the op makes of one operand alone, element by element, what can be computed anywhere again. */
+static bool is_function_of(const sc_module *m, const sc_op *op, uint32_t operand)
+{
+    uint32_t fuse = sc_ops[op->kind].fuse;
+    bool is_function = (fuse & (SC_FUSE_VIEW | SC_FUSE_MAP)) != 0 && (fuse & SC_FUSE_INDEXED) == 0 && op->result_count == 1 &&
+                       (sc_op_traits(op) & SC_RANDOM) == 0;
+    for (uint32_t o = 0; is_function && o < op->operand_count; o++)
+        is_function = op->operands[o] == op->operands[operand] || sc_is_made_anywhere(m, op->operands[o]);
+    return is_function;
+}
+
+static void add_name(input_search *s, const input_name *name, const sc_op *op, uint32_t operand, const sc_factors *factors)
+{
+    input_name made = {.value = op->first_result};
+    for (uint32_t d = 0; d < s->rank; d++) {
+        made.dim[d] = -1;
+        for (uint32_t f = 0; name->dim[d] >= 0 && f < factors->count; f++) {
+            if (factors->list[f].operand[operand] == name->dim[d])
+                made.dim[d] = factors->list[f].result[0];
+        }
+    }
+    *sc_vec_push(&s->p->m->context->arena, &s->names) = made;
+}
+
+static void ask_reader(input_search *s, const input_name *name, sc_op_id reader)
+{
+    sc_propagation *p = s->p;
+    sc_factors factors;
+    sc_assignment assignment;
+    sc_op_factors(p->m, sc_op_at(p->m, reader), &factors);
+    if (factors.count == 0) { /* it takes the value as it is */
+        want(s, name, &p->placing->at[name->value]);
+        return;
+    }
+    sc_assign(&p->assigner, reader, &factors, &assignment);
+    const sc_op *op = sc_op_at(p->m, reader);
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        const sc_placement needed = sc_assigned_operand(p->m, &factors, &assignment, op, o);
+        if (op->operands[o] != name->value)
+            continue;
+        want(s, name, &needed);
+        if (!is_function_of(p->m, op, o))
+            continue;
+        const sc_placement made = sc_assigned_result(p->m, &factors, &assignment, op, 0);
+        if (sc_placement_equal(&made, &p->placing->at[op->first_result])) /* else it is moved: readers take that */
+            add_name(s, name, op, o, &factors);
+    }
+}
+
+static void settle(const input_search *s)
+{
+    sc_placing *placing = s->p->placing;
+    sc_placement *at = &placing->at[s->input];
+    sc_op_id reader = s->p->users[s->p->user_begin[s->input]];
+    for (uint32_t d = 0; d < s->rank; d++) {
+        const sc_atom_list list = sc_placement_dim(&s->wanted, d);
+        for (uint32_t i = sc_placement_dim(at, d).count; i < list.count; i++) {
+            if (at->on[list.atoms[i]] != SC_ON_NOTHING || (placing->closed[s->input] >> list.atoms[i] & 1) != 0)
+                break;
+            sc_placement_append(at, d, list.atoms[i]);
+            *sc_cause_of(placing, s->input, list.atoms[i]) =
+                (sc_cause){placing->lock_rules[(size_t)reader * placing->atom_count + list.atoms[i]], reader, SC_NONE};
+        }
+    }
+}
+
+static void place_input(sc_propagation *p, sc_value input)
+{
+    input_search s = {.p = p, .input = input, .rank = sc_type_of(p->m, input)->rank, .wanted = p->placing->at[input]};
+    input_name *own = sc_vec_push(&p->m->context->arena, &s.names);
+    own->value = input;
+    for (uint32_t d = 0; d < s.rank; d++)
+        own->dim[d] = (int)d;
+    for (uint32_t n = 0; n < s.names.count; n++) {
+        const input_name name = s.names.data[n];
+        for (uint32_t u = p->user_begin[name.value]; u < p->user_begin[name.value + 1]; u++) {
+            if (p->stage_of[p->users[u]] == p->stage)
+                ask_reader(&s, &name, p->users[u]);
+        }
+    }
+    if (s.any)
+        settle(&s);
+}
+
+void sc_place_inputs(sc_propagation *p)
+{
+    for (sc_value v = 0; v < p->placing->value_count; v++) {
+        if (p->is_input[v])
+            place_input(p, v);
+    }
+}
