@@ -118,9 +118,25 @@ static void print_json(const sc_options *options, const side *sides, const lines
     sc_print_json(root, out);
 }
 
-static void print_bytes(sc_arena *arena, const char *name, double a, double b, sc_strbuf *out)
+/* Columns as wide as what stands in them. */
+typedef struct widths {
+    int op, axes, side[2];
+} widths;
+
+static int wider(int width, const char *text)
 {
-    sc_strbuf_printf(out, "  %-33s %16s %16s\n", name, sc_bytes_text(arena, a), sc_bytes_text(arena, b));
+    return (int)strlen(text) > width ? (int)strlen(text) : width;
+}
+
+/* What stands left of the two columns. */
+static int left(const widths *w)
+{
+    return 13 + w->op + w->axes;
+}
+
+static void print_bytes(sc_arena *arena, const widths *w, const char *name, double a, double b, sc_strbuf *out)
+{
+    sc_strbuf_printf(out, "  %-*s %*s %*s\n", left(w) - 2, name, w->side[0], sc_bytes_text(arena, a), w->side[1], sc_bytes_text(arena, b));
 }
 
 static const char *calls_text(sc_arena *arena, const line *l, uint32_t s)
@@ -129,23 +145,38 @@ static const char *calls_text(sc_arena *arena, const line *l, uint32_t s)
     return total == NULL ? "-" : sc_arena_printf(arena, "%u x %s", total->count, sc_bytes_text(arena, total->sent / total->count));
 }
 
+static widths measure(sc_arena *arena, const side *sides, const lines *all)
+{
+    widths w = {14, 8, {wider(16, sides[0].plan), wider(16, sides[1].plan)}};
+    for (uint32_t i = 0; i < all->count; i++) {
+        w.op = wider(w.op, all->data[i].op);
+        w.axes = wider(w.axes, all->data[i].axes);
+        for (uint32_t s = 0; s < 2; s++)
+            w.side[s] = wider(w.side[s], calls_text(arena, &all->data[i], s));
+    }
+    return w;
+}
+
 static void print_text(const side *sides, const lines *all, const sents *totals, sc_strbuf *out)
 {
     sc_arena *arena = &sides[0].c.local->context->arena;
-    sc_strbuf_printf(out, "%-35s %16s %16s\n", sc_text(sides[0].c.local->context, sides[0].c.entry), sides[0].plan, sides[1].plan);
+    widths w = measure(arena, sides, all);
+    sc_strbuf_printf(out, "%-*s %*s %*s\n", left(&w), sc_text(sides[0].c.local->context, sides[0].c.entry), w.side[0], sides[0].plan,
+                     w.side[1], sides[1].plan);
     sc_strbuf_add(out, all->count == 0 ? "no collectives\n" : "calls, and what a rank sends in each\n");
     for (uint32_t i = 0; i < all->count; i++) {
         const line *l = &all->data[i];
-        sc_strbuf_printf(out, "  %-9s %-14s %-8s %16s %16s\n", l->phase, l->op, l->axes, calls_text(arena, l, 0), calls_text(arena, l, 1));
+        sc_strbuf_printf(out, "  %-9s %-*s %-*s %*s %*s\n", l->phase, w.op, l->op, w.axes, l->axes, w.side[0], calls_text(arena, l, 0),
+                         w.side[1], calls_text(arena, l, 1));
     }
     if (totals->count > 0)
         sc_strbuf_add(out, "sent by a rank over\n");
     for (uint32_t i = 0; i < totals->count; i++)
-        print_bytes(arena, totals->data[i].axes, totals->data[i].bytes[0], totals->data[i].bytes[1], out);
+        print_bytes(arena, &w, totals->data[i].axes, totals->data[i].bytes[0], totals->data[i].bytes[1], out);
     sc_strbuf_add(out, "memory of a rank\n");
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
-        print_bytes(arena, sc_memory_kind_names[k], (double)sides[0].memory.bytes[k], (double)sides[1].memory.bytes[k], out);
-    print_bytes(arena, "peak", (double)sides[0].memory.peak, (double)sides[1].memory.peak, out);
+        print_bytes(arena, &w, sc_memory_kind_names[k], (double)sides[0].memory.bytes[k], (double)sides[1].memory.bytes[k], out);
+    print_bytes(arena, &w, "peak", (double)sides[0].memory.peak, (double)sides[1].memory.peak, out);
 }
 
 static bool compile_side(sc_context *context, sc_program *program, const sc_options *options, const char *name, side *out)

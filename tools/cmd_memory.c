@@ -39,10 +39,11 @@ static double total_bytes(const whole_group *group)
     return (double)group->bytes * group->count;
 }
 
-static void print_group(const sc_module *m, const whole_group *group, sc_strbuf *out)
+static void print_group(const sc_module *m, const whole_group *group, int width, sc_strbuf *out)
 {
     const char *path = group->count == 1 ? group->path : sc_arena_printf(&m->context->arena, "%s (%u of them)", group->path, group->count);
-    sc_strbuf_printf(out, "  %-12s %9s  %s\n", sc_atom_set_text(m, group->on), sc_bytes_text(&m->context->arena, total_bytes(group)), path);
+    sc_strbuf_printf(out, "  %-*s %9s  %s\n", width, sc_atom_set_text(m, group->on), sc_bytes_text(&m->context->arena, total_bytes(group)),
+                     path);
 }
 
 /* ---- what `param` rules leave out ---- */
@@ -174,8 +175,13 @@ static void print_text(const sc_module *m, const sc_memory_report *report, sc_st
     group_whole(m->context, m, report, UINT32_MAX, &groups);
     if (groups.count > 0)
         sc_strbuf_add(out, "parameters that stay whole on\n");
+    int width = 12;
+    for (uint32_t g = 0; g < groups.count; g++) {
+        size_t length = strlen(sc_atom_set_text(m, groups.data[g].on));
+        width = (int)length > width ? (int)length : width;
+    }
     for (uint32_t g = 0; g < groups.count; g++)
-        print_group(m, &groups.data[g], out);
+        print_group(m, &groups.data[g], width, out);
 }
 
 int sc_cmd_memory(sc_context *context, const sc_options *options, sc_strbuf *out)
