@@ -234,6 +234,31 @@ bool sc_starts_plan_statement(const sc_parser *parser, sc_loc loc)
     return is_one_of(plan_statements, sizeof plan_statements / sizeof *plan_statements, text, loc.end - loc.begin);
 }
 
+/* `shard params, opt D over dp;` fails behind the word that is wrong: one that was meant as a kind. True after a message. */
+static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
+{
+    static const char *const kinds[] = {"param", "act", "grad", "opt", "cache", "input", "output"};
+    enum { COUNT = sizeof kinds / sizeof *kinds, SHORTEST = 3 };
+    if (parser->statement.kind != SC_T_SHARD || found.begin <= parser->statement.loc.end)
+        return false;
+    const char *text = sc_source_text(parser, parser->statement.loc.end), *end = sc_source_text(parser, found.begin);
+    while (text < end) {
+        size_t blank = strspn(text, " \t\n,"), length = strcspn(text + blank, " \t\n,");
+        const char *word = sc_arena_copy_text(&parser->context->arena, text + blank, length);
+        const char *near = length < SHORTEST || is_one_of(kinds, COUNT, word, length) ? NULL : sc_nearest(word, kinds, COUNT);
+        uint32_t begin = found.begin - (uint32_t)(end - text) + (uint32_t)blank;
+        if (near != NULL) {
+            const char *message = sc_arena_printf(&parser->context->arena, "'%s' is no kind of tensor; did you mean '%s'?", word, near);
+            sc_report(&parser->context->diag, SC_D_syntax, (sc_loc){begin, begin + (uint32_t)length}, message, NULL);
+            sc_report_note(&parser->context->diag, (sc_loc){0},
+                           "the kinds are param, act, grad, opt, cache, input and output; then come dims");
+            return true;
+        }
+        text += blank + length;
+    }
+    return false;
+}
+
 /* A statement where only declarations stand. */
 static void note_missing_braces(sc_parser *parser, const token_set *expected, sc_loc loc)
 {
@@ -355,6 +380,8 @@ void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const ch
         return;
     }
     if (kind == SC_T_BADCHAR || parser->before_last.loc.end == parser->broken_end) /* have their own message */
+        return;
+    if (report_misspelt_kind(parser, loc))
         return;
     if (is_reserved_word_as_name(parser, kind, loc, &wanted)) {
         report_reserved_word(parser, loc);

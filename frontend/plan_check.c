@@ -199,10 +199,26 @@ static const char *kinds_text(const sc_resolved_plan *plan, const sc_plan_stmt *
     return text.length == 0 ? "tensor" : text.data;
 }
 
+/* `shard params, D over dp;` reads as a rule about a dim `params`. */
+static bool is_misspelt_kind(sc_resolved_plan *plan, const sc_name *dim)
+{
+    static const char *const kinds[SC_KIND_COUNT] = {"param", "act", "grad", "opt", "cache", "input", "output"};
+    enum { SHORTEST = 3 };
+    const char *text = sc_text(plan->context, dim->text);
+    const char *near =
+        strlen(text) < SHORTEST || sc_program_has_dim(plan->program, dim->text) ? NULL : sc_nearest(text, kinds, SC_KIND_COUNT);
+    if (near == NULL)
+        return false;
+    sc_report(&plan->context->diag, SC_D_bad_plan_statement, dim->loc,
+              sc_arena_printf(&plan->context->arena, "'%s' is no dim and no kind of tensor; did you mean '%s'?", text, near), NULL);
+    sc_report_note(&plan->context->diag, (sc_loc){0}, "the kinds are param, act, grad, opt, cache, input and output; then come dims");
+    return true;
+}
+
 static bool check_rule_dim(sc_resolved_plan *plan, const sc_plan_stmt *stmt, uint32_t at)
 {
     const sc_name *dim = &stmt->shard.dims.data[at];
-    if (!sc_plan_check_dim(plan, dim))
+    if (is_misspelt_kind(plan, dim) || !sc_plan_check_dim(plan, dim))
         return false;
     for (uint32_t i = 0; i < at; i++) {
         if (stmt->shard.dims.data[i].text == dim->text) {

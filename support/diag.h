@@ -68,8 +68,8 @@ void sc_diag_render_text(const sc_diag *diag, sc_sources *sources, sc_strbuf *ou
  */
 void sc_diag_render_json(const sc_diag *diag, sc_sources *sources, sc_strbuf *out);
 
-/* Of `count` candidates, the nearest to `name` by edit distance, or NULL when none is near (distance <= 1 + length / 3);
- * of several, one that begins most alike. */
+/* Of `count` candidates the one that was probably meant, or NULL: `name` in other letters, else what other frameworks call so
+ * (familiar.def), else the nearest by edit distance (at most 1 + length / 3); of several, one that begins most alike. */
 const char *sc_nearest(const char *name, const char *const *candidates, size_t count);
 
 #endif
