@@ -8,7 +8,7 @@ import sys
 shardc, prog, table = sys.argv[1:]
 text = open(table).read()
 lists = dict(re.findall(r'#define (\w+) "([^"]*)"', text))
-ROW = r'^(RUN|COMPILER|PROGRAM)(?:_SET)?\("(-[^"]+)", (\w+), [\w.]+, (NULL|"[^"]*"), (NULL|\w+|"[^"]*"), (NULL|")'
+ROW = r'^(RUN|COMPILER|PROGRAM)(?:_SET)?\("(-[^"]+)", (\w+), [\w.]+, (?:\w+, )?(NULL|"[^"]*"), (NULL|\w+|"[^"]*"), (NULL|")'
 RELATION = r'^(NEEDS|EXCLUDES)\((NULL|"[^"]*"), "(-[^"]+)", "([^"]+)",'
 rows = [(owner, name, kind, argument, lists.get(takers, takers).strip('"'), summary != "NULL")
         for owner, name, kind, argument, takers, summary in re.findall(ROW, text, re.M)]
