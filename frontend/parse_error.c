@@ -246,6 +246,8 @@ static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
         size_t blank = strspn(text, " \t\n,"), length = strcspn(text + blank, " \t\n,");
         const char *word = sc_arena_copy_text(&parser->context->arena, text + blank, length);
         const char *near = length < SHORTEST || is_one_of(kinds, COUNT, word, length) ? NULL : sc_nearest(word, kinds, COUNT);
+        if (text + blank >= end)
+            return false;
         uint32_t begin = found.begin - (uint32_t)(end - text) + (uint32_t)blank;
         if (near != NULL && is_one_of(kinds, KINDS, near, strlen(near))) {
             const char *message = sc_arena_printf(&parser->context->arena, "'%s' is no kind of tensor; did you mean '%s'?", word, near);
