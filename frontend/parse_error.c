@@ -237,8 +237,8 @@ bool sc_starts_plan_statement(const sc_parser *parser, sc_loc loc)
 /* `shard params, opt D over dp;` fails behind the word that is wrong: one that was meant as a kind. True after a message. */
 static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
 {
-    static const char *const kinds[] = {"param", "act", "grad", "opt", "cache", "input", "output"};
-    enum { COUNT = sizeof kinds / sizeof *kinds, SHORTEST = 3 };
+    static const char *const kinds[] = {"param", "act", "grad", "opt", "cache", "input", "output", "over", "free"}; /* and other words */
+    enum { COUNT = sizeof kinds / sizeof *kinds, KINDS = COUNT - 2, SHORTEST = 3 };
     if (parser->statement.kind != SC_T_SHARD || found.begin <= parser->statement.loc.end)
         return false;
     const char *text = sc_source_text(parser, parser->statement.loc.end), *end = sc_source_text(parser, found.begin);
@@ -246,8 +246,10 @@ static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
         size_t blank = strspn(text, " \t\n,"), length = strcspn(text + blank, " \t\n,");
         const char *word = sc_arena_copy_text(&parser->context->arena, text + blank, length);
         const char *near = length < SHORTEST || is_one_of(kinds, COUNT, word, length) ? NULL : sc_nearest(word, kinds, COUNT);
+        if (text + blank >= end)
+            return false;
         uint32_t begin = found.begin - (uint32_t)(end - text) + (uint32_t)blank;
-        if (near != NULL) {
+        if (near != NULL && is_one_of(kinds, KINDS, near, strlen(near))) {
             const char *message = sc_arena_printf(&parser->context->arena, "'%s' is no kind of tensor; did you mean '%s'?", word, near);
             sc_report(&parser->context->diag, SC_D_syntax, (sc_loc){begin, begin + (uint32_t)length}, message, NULL);
             sc_report_note(&parser->context->diag, (sc_loc){0},

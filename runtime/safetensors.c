@@ -242,6 +242,16 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
+/* Of a file's path: malloc'd, NULL without memory. */
+static char *folder_of(const char *path)
+{
+    size_t length = (size_t)(base_name(path) - path);
+    char *folder = length == 0 ? strdup(".") : strdup(path);
+    if (folder != NULL && length > 0)
+        folder[length] = 0;
+    return folder;
+}
+
 static bool is_plain_name(const char *name)
 {
     return name[0] != '\0' && strchr(name, '/') == NULL;
@@ -389,8 +399,16 @@ sc_safetensors *sc_safetensors_open(const char *path, sc_safetensors_error *erro
         sc_safetensors_report(error, "%s: out of memory", path);
         return NULL;
     }
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+    bool exists = stat(path, &info) == 0;
+    if (exists && S_ISDIR(info.st_mode)) {
         open_folder(tensors, path, error);
+    } else if (exists && strcmp(base_name(path), index_name) == 0) { /* it names files beside it */
+        char *folder = folder_of(path);
+        if (folder != NULL)
+            open_folder(tensors, folder, error);
+        else
+            sc_safetensors_report(error, "%s: out of memory", path);
+        free(folder);
     } else {
         open_file(tensors, strdup(path), error);
         if (error->count == problems)

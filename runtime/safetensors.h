@@ -37,9 +37,9 @@ enum { SC_SAFETENSORS_BEGIN_AT = 8 };
 
 enum { SC_SAFETENSORS_HEADER_LIMIT = 100 * 1000 * 1000 }; /* bytes, the format's own limit */
 
-/* Opens a file, or a folder: there model.safetensors.index.json says which tensor is in which file (and tensors it does not name are not
- * visible), or without it all *.safetensors are read together. Files are mapped and must not be cut short while open.
- * Returns NULL with `error` filled; the caller closes the result. */
+/* Opens a file, or a folder (or its model.safetensors.index.json): there model.safetensors.index.json says which tensor is in which file
+ * (and tensors it does not name are not visible), or without it all *.safetensors are read together. Files are mapped and must not be cut
+ * short while open. Returns NULL with `error` filled; the caller closes the result. */
 sc_safetensors *sc_safetensors_open(const char *path, sc_safetensors_error *error);
 
 /* The same for a file that is in memory; `bytes` stays the caller's and must outlive the result. `label` names it in messages. */

@@ -155,7 +155,8 @@ void sc_diag_render_text(const sc_diag *diag, sc_sources *sources, sc_strbuf *ou
         sc_line line = sc_sources_line(sources, d->loc.begin);
         render_place(out, &line);
         sc_strbuf_printf(out, "%s: %s [%s]\n", severity_names[row->severity], d->text, row->name);
-        render_caret(out, &line, d->loc, d->id != SC_D_bad_utf8);
+        if (row->severity != SC_NOTE) /* a note is one line: nothing is to be mended there */
+            render_caret(out, &line, d->loc, d->id != SC_D_bad_utf8);
         for (uint32_t n = 0; n < d->notes.count; n++) {
             sc_line place = sc_sources_line(sources, d->notes.data[n].loc.begin);
             sc_strbuf_add(out, "  ");

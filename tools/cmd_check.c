@@ -3,25 +3,49 @@
 
 #include "tools/commands.h"
 
-static void note_unbound(sc_context *context, const sc_plan *plan, const sc_entry_info *entry, const sc_sym_list *unbound)
+/* Entries of one plan that lack sizes, and of what: one note. */
+typedef struct unbound_entries {
+    sc_entry_list entries;
+    sc_sym_list dims;
+} unbound_entries;
+
+static void add_unbound(sc_context *context, const sc_entry_info *entry, const sc_sym_list *dims, unbound_entries *all)
 {
-    sc_strbuf names;
-    sc_strbuf_init(&names, &context->arena);
-    for (uint32_t i = 0; i < unbound->count; i++)
-        sc_strbuf_printf(&names, "%s%s", i > 0 ? ", " : "", sc_text(context, unbound->data[i]));
-    sc_report(&context->diag, SC_D_entry_unbound, entry->loc, sc_text(context, entry->entry),
-              plan == NULL ? "none" : sc_text(context, plan->name.text), names.data, NULL);
+    *sc_vec_push(&context->arena, &all->entries) = *entry;
+    for (uint32_t i = 0; i < dims->count; i++) {
+        bool known = false;
+        for (uint32_t j = 0; j < all->dims.count && !known; j++)
+            known = all->dims.data[j] == dims->data[i];
+        if (!known)
+            *sc_vec_push(&context->arena, &all->dims) = dims->data[i];
+    }
 }
 
-static bool is_unbound(sc_context *context, sc_program *program, const sc_plan *plan, const sc_resolved_plan *resolved,
-                       const sc_entry_info *entry)
+static void note_unbound(sc_context *context, const sc_plan *plan, const unbound_entries *all)
+{
+    sc_strbuf names, dims;
+    uint32_t count = all->entries.count;
+    sc_strbuf_init(&names, &context->arena);
+    sc_strbuf_init(&dims, &context->arena);
+    for (uint32_t i = 0; i < count; i++)
+        sc_strbuf_printf(&names, "%s'%s'", i == 0 ? "" : i + 1 == count ? " and " : ", ", sc_text(context, all->entries.data[i].entry));
+    for (uint32_t i = 0; i < all->dims.count; i++)
+        sc_strbuf_printf(&dims, "%s%s", i > 0 ? ", " : "", sc_text(context, all->dims.data[i]));
+    const char *subject = sc_arena_printf(&context->arena, count == 1 ? "entry %s is" : "entries %s are", names.data);
+    if (count > 0)
+        sc_report(&context->diag, SC_D_entry_unbound, all->entries.data[0].loc, subject,
+                  plan == NULL ? "none" : sc_text(context, plan->name.text), dims.data, NULL);
+}
+
+static bool is_unbound(sc_context *context, sc_program *program, const sc_resolved_plan *resolved, const sc_entry_info *entry,
+                       unbound_entries *all)
 {
     sc_binding_list bindings = {0};
     sc_sym_list unbound = {0};
     sc_plan_bindings(resolved, entry->entry, &bindings);
     sc_program_unbound_dims(program, entry->model, entry->entry, &bindings, &unbound);
     if (unbound.count > 0)
-        note_unbound(context, plan, entry, &unbound);
+        add_unbound(context, entry, &unbound, all);
     return unbound.count > 0;
 }
 
@@ -31,11 +55,13 @@ static void check_plan(sc_context *context, sc_program *program, const sc_plan *
     if (resolved == NULL)
         return;
     sc_entry_list entries = {0}, bound = {0};
+    unbound_entries unbound = {0};
     sc_program_entries(program, plan != NULL ? plan->model.text : sc_program_only_model(program), &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
-        if (!is_unbound(context, program, plan, resolved, &entries.data[i]))
+        if (!is_unbound(context, program, resolved, &entries.data[i], &unbound))
             *sc_vec_push(&context->arena, &bound) = entries.data[i];
     }
+    note_unbound(context, plan, &unbound);
     for (uint32_t i = 0; i < bound.count; i++) {
         sc_compiled c;
         sc_options one = *options;

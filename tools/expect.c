@@ -33,16 +33,23 @@ static bool holds(const sc_expect *expect, double found)
     return expect->exactly ? found == wanted : found <= wanted;
 }
 
+/* In units for people; the bytes tell what is just above a bound from the bound. */
+static const char *found_bytes(sc_context *context, double bytes)
+{
+    return sc_arena_printf(&context->arena, "%s (%.0f bytes)", sc_bytes_text(&context->arena, bytes), bytes);
+}
+
 static void report(sc_context *context, const sc_module *m, sc_diag_id id, const sc_expect *expect, const tally *t, const char *where)
 {
     const char *found = expect->kind == SC_EXPECTS_COUNT ? sc_arena_printf(&context->arena, "%.0f%s", t->found, where)
-                                                         : sc_arena_printf(&context->arena, "%.0f bytes%s", t->found, where);
+                                                         : sc_arena_printf(&context->arena, "%s%s", found_bytes(context, t->found), where);
     sc_report(&context->diag, id, expect->loc, expect->text, found, NULL);
     for (uint32_t i = 0; i < t->rows.count && i < SHOWN; i++) {
         const sc_comm_row *row = t->rows.data[i];
         sc_loc place = row->rule == SC_NONE ? (sc_loc){0} : m->rules.data[row->rule].loc;
-        sc_report_note(&context->diag, place, "%s of %s in %s over %s, %.0f bytes sent: %s", row->name, row->values.data[0],
-                       sc_text(context, sc_op_at(m, row->op)->scope), sc_comm_group_text(m, row), row->sent, row->why);
+        sc_report_note(&context->diag, place, "%s of %s in %s over %s, %s sent: %s", row->name, row->values.data[0],
+                       sc_text(context, sc_op_at(m, row->op)->scope), sc_comm_group_text(m, row), sc_bytes_text(&context->arena, row->sent),
+                       row->why);
     }
     if (t->rows.count > SHOWN)
         sc_report_note(&context->diag, (sc_loc){0}, "and %u more", t->rows.count - SHOWN);
@@ -93,7 +100,7 @@ static void check_instances(sc_context *context, const sc_compiled *c, sc_diag_i
 /* What is stored, then what lives at the peak, the largest first. */
 static void report_memory(sc_context *context, sc_diag_id id, const sc_expect *expect, const sc_memory_report *memory)
 {
-    sc_report(&context->diag, id, expect->loc, expect->text, sc_arena_printf(&context->arena, "%.0f bytes", (double)memory->peak), NULL);
+    sc_report(&context->diag, id, expect->loc, expect->text, found_bytes(context, (double)memory->peak), NULL);
     for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++) {
         if (memory->bytes[k] > 0)
             sc_report_note(&context->diag, (sc_loc){0}, "%s: %s", sc_memory_kind_names[k],

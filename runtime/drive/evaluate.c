@@ -192,6 +192,8 @@ bool sc_evaluate(sc_context *context, const sc_facts *facts, const sc_run_option
     bool ok = sc_feed_open(context, &facts->entry, options, SC_FEED_AS_STORED, &feed);
     e.machine = ok ? open(user) : NULL;
     ok = e.machine != NULL && find_func(&e) && run_batches(&e, &feed);
+    if (ok)
+        sc_note_initial_weights(context, facts, options, e.machine);
     if (ok && e.machine->is_first) {
         print(&e, out);
         if (options->output != NULL)

@@ -328,11 +328,12 @@ static void print_json(const generating *g, sc_strbuf *out)
     sc_print_json(root, out);
 }
 
+/* Of several rows each begins with its prompt, which says whose it is. */
 static void print_rows(const generating *g, sc_strbuf *out)
 {
     for (uint32_t r = 0; r < g->row_count && g->shown == NULL; r++) {
-        for (uint32_t i = g->rows[r].prompt; i < g->rows[r].tokens.count; i++)
-            add_text(g, g->rows[r].tokens.data[i], i == g->rows[r].prompt, out);
+        for (uint32_t i = g->row_count > 1 ? 0 : g->rows[r].prompt; i < g->rows[r].tokens.count; i++)
+            add_text(g, g->rows[r].tokens.data[i], i == 0 || (g->row_count == 1 && i == g->rows[r].prompt), out);
         sc_strbuf_add_char(out, '\n');
     }
     if (g->shown != NULL)
@@ -351,6 +352,7 @@ bool sc_generate_text(sc_context *context, const sc_facts *facts, const sc_run_o
     if (g.machine == NULL || !check(&g) || !read_prompts(&g) || !sc_fill_parameters(context, facts, options, g.machine) || !prefill(&g) ||
         !decode(&g))
         return false;
+    sc_note_initial_weights(context, facts, options, g.machine);
     if (g.machine->is_first)
         (options->json ? print_json : print_rows)(&g, out);
     return true;

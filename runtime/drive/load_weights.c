@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/safetensors.h"
 #include "support/strbuf.h"
@@ -123,12 +124,30 @@ static void report_file(sc_context *context, const sc_safetensors_error *error)
     }
 }
 
+/* A state is a folder, too, but its tensors are laid out and named for going on. */
+static bool is_state(sc_context *context, const char *path)
+{
+    static const char *const files[] = {"state.json", "latest"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof files / sizeof *files && !found; i++)
+        found = access(sc_arena_printf(&context->arena, "%s/%s", path, files[i]), F_OK) == 0;
+    if (found)
+        sc_report(&context->diag, SC_D_weights_file, (sc_loc){0},
+                  sc_arena_printf(&context->arena,
+                                  "%s is the state of a training run, not weights: 'train --resume %s --save FILE' writes its parameters",
+                                  path, path),
+                  NULL);
+    return found;
+}
+
 bool sc_weights_load(sc_context *context, const sc_fact_weights *weights, const char *path, sc_weights_sink *sink, void *user)
 {
     sc_safetensors_error error = {0};
     uint32_t errors = context->diag.errors;
     loading l = {.context = context, .weights = weights, .path = path};
     l.tensors = sc_arena_array(&context->arena, weights->count + 1u, sizeof *l.tensors);
+    if (is_state(context, path))
+        return false;
     l.file = sc_safetensors_open(path, &error);
     if (l.file == NULL) {
         report_file(context, &error);

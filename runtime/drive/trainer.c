@@ -67,6 +67,15 @@ bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run
     return false;
 }
 
+void sc_note_initial_weights(sc_context *context, const sc_facts *facts, const sc_run_options *options, const sc_machine *machine)
+{
+    bool has_parameters = false;
+    for (uint32_t i = 0; i < machine->state_count && !has_parameters; i++)
+        has_parameters = strcmp(machine->states[i].kind, sc_state_kind_names[SC_STATE_PARAM]) == 0;
+    if (options->weights == NULL && has_parameters && machine->is_first)
+        sc_report(&context->diag, SC_D_initial_weights, (sc_loc){0}, facts->entry.name, NULL);
+}
+
 /* ---- state ---- */
 
 static bool is_kept(const shardc_tensor_info *state)

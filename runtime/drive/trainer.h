@@ -43,4 +43,7 @@ uint32_t sc_trainer_state(const sc_trainer *trainer, uint32_t index);     /* the
 /* Parameters of --weights, else their initial values by --seed; master copies get them unrounded. False after messages. */
 bool sc_fill_parameters(sc_context *context, const sc_facts *facts, const sc_run_options *options, sc_machine *machine);
 
+/* Of a run that shows what the parameters give: a note where they are the initial ones. */
+void sc_note_initial_weights(sc_context *context, const sc_facts *facts, const sc_run_options *options, const sc_machine *machine);
+
 #endif
