@@ -330,7 +330,8 @@ static void find_passages(deferring *d, sc_func_id func)
     sc_module *m = d->m;
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        if (sc_op_is_forward(m, op) || sc_ops[op->kind].roles == NULL || (sc_op_traits(op) & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
+        if (sc_op_is_forward(m, op) || sc_ops[op->kind].roles == NULL ||
+            (sc_op_traits(op) & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
             continue;
         for (uint32_t r = 0; r < op->result_count; r++) {
             bool ignored;

@@ -49,8 +49,8 @@ static sc_value narrow_sum(sc_module *m, sc_op_id cast, const uint32_t *uses)
     const sc_op like = *sum;
     sc_value result = op->first_result;
     sc_type type = m->values.data[result].type;
-    sc_op_id made = sc_op_new(m, like.func, m->ops.data[added].next, (sc_op_kind)like.kind, terms, 2, like.attrs, like.attr_count, &type,
-                              1, added);
+    sc_op_id made =
+        sc_op_new(m, like.func, m->ops.data[added].next, (sc_op_kind)like.kind, terms, 2, like.attrs, like.attr_count, &type, 1, added);
     m->values.data[sc_result(m, made, 0)].path = m->values.data[result].path;
     m->values.data[result].path = 0;
     return sc_result(m, made, 0);

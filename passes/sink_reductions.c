@@ -56,7 +56,8 @@ static sc_op_id pending_behind(const sc_sinking *s, sc_value value)
 static bool widens(const sc_module *m, sc_op_id id)
 {
     const sc_op *op = sc_op_at(m, id);
-    return (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_dtype_widens(sc_type_of(m, op->operands[0])->dtype, sc_type_of(m, op->first_result)->dtype);
+    return (sc_op_traits(op) & SC_CONVERTS) != 0 &&
+           sc_dtype_widens(sc_type_of(m, op->operands[0])->dtype, sc_type_of(m, op->first_result)->dtype);
 }
 
 /* Likewise of a term of a sum, which may have been widened since: what is pending travels in the dtype that it was made in. */

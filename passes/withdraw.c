@@ -26,12 +26,12 @@ typedef struct withdrawal {
     sc_module *m;
     const sc_atom_set *before; /* by value: atoms that split it without free lines */
     sc_atom_set axis;
-    bool *is_member;    /* by op: its results are made whole */
-    uint32_t *whole;    /* by op: operands that it wants whole over the axis, whatever is withdrawn; a bit each */
-    sc_atom_set *sums;  /* by op: atoms of the axis over which its results come out pending */
-    sc_value *named;    /* by value: what it is a view of */
-    bool *is_at_hand;   /* by value that is no view: somebody wants it, or a view of it, whole, whatever is withdrawn */
-    bool *is_beside;    /* by value: it is read beside larger values only */
+    bool *is_member;       /* by op: its results are made whole */
+    uint32_t *whole;       /* by op: operands that it wants whole over the axis, whatever is withdrawn; a bit each */
+    sc_atom_set *sums;     /* by op: atoms of the axis over which its results come out pending */
+    sc_value *named;       /* by value: what it is a view of */
+    bool *is_at_hand;      /* by value that is no view: somebody wants it, or a view of it, whole, whatever is withdrawn */
+    bool *is_beside;       /* by value: it is read beside larger values only */
     grouping *groups;      /* by op */
     SC_VEC(sc_op_id) open; /* members to be looked at */
 } withdrawal;
