@@ -10,7 +10,6 @@
  *
  * Items are hashed without the numbers of their names, and runs are compared by sums of hashes first, so that a list without repeats costs
  * its length times the few starts that are tried. */
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +28,12 @@ typedef struct shift {
     int64_t by, from;
 } shift;
 
+/* Of a path or a word: what may stand before a bracket or a dot. */
+static bool is_of_path(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == ']';
+}
+
 /* Whether text[0..at) ends with the name of the stack. */
 static bool names_stack(const shift *s, const char *text, const char *at)
 {
@@ -36,7 +41,7 @@ static bool names_stack(const shift *s, const char *text, const char *at)
     if (before < s->length || memcmp(at - s->length, s->prefix, s->length) != 0)
         return false;
     const char *begin = at - s->length;
-    return begin == text || !(isalnum((unsigned char)begin[-1]) || begin[-1] == '_' || begin[-1] == '.' || begin[-1] == ']');
+    return begin == text || !is_of_path(begin[-1]);
 }
 
 /* Equal texts but for the indices of the stack, which are all moved. */

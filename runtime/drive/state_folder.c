@@ -185,12 +185,13 @@ static const char *owner(sc_context *context, int lock)
 
 static bool write_owner(int lock, const char *token)
 {
-    char text[512], host[128] = "?", since[32] = "?";
+    char text[512], host[128] = "?", since[80] = "?";
     time_t now = time(NULL);
     struct tm parts;
     (void)gethostname(host, sizeof host - 1);
     if (gmtime_r(&now, &parts) != NULL)
-        (void)strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &parts);
+        snprintf(since, sizeof since, "%04d-%02d-%02dT%02d:%02d:%02dZ", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                 parts.tm_hour, parts.tm_min, parts.tm_sec);
     int length = snprintf(text, sizeof text, LOCK_BEGIN "process %ld on %s, since %s\n%s\n", (long)getpid(), host, since, token);
     return ftruncate(lock, 0) == 0 && pwrite(lock, text, (size_t)length, 0) == length && fsync(lock) == 0;
 }
