@@ -10,6 +10,7 @@
  *
  * Items are hashed without the numbers of their names, and runs are compared by sums of hashes first, so that a list without repeats costs
  * its length times the few starts that are tried. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
