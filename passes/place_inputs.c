@@ -5,7 +5,8 @@
  *   %2 = gather[V] %tok, %1
  *
  * Readers of formals and other names of an input are its readers, too. So are readers of what is computed from an input alone, element by
- * element: insert-reshards computes it where it is wanted. One walk over these, when forward placements are final. */
+ * element: insert-reshards computes it where it is wanted. One walk over these, when forward placements are final; a value is a function of
+ * at most one input, and is a name once, so that the walks together are linear in the program. */
 #include "passes/propagate.h"
 
 /* The input, another name of it or a function of its elements, and where that has the input's dims; -1: nowhere. */
@@ -19,6 +20,7 @@ typedef struct input_search {
     sc_value input;
     uint32_t rank;
     SC_VEC(input_name) names;
+    bool *is_name;       /* per value: it is among the names, of this input or of another */
     sc_placement wanted; /* by the readers seen */
     bool any;            /* seen, or a line of the plan */
 } input_search;
@@ -62,6 +64,9 @@ static bool is_function_of(const sc_module *m, const sc_op *op, uint32_t operand
 static void add_name(input_search *s, const input_name *name, const sc_op *op, uint32_t operand, const sc_factors *factors)
 {
     input_name made = {.value = op->first_result};
+    if (s->is_name[made.value])
+        return;
+    s->is_name[made.value] = true;
     for (uint32_t d = 0; d < s->rank; d++) {
         made.dim[d] = -1;
         for (uint32_t f = 0; name->dim[d] >= 0 && f < factors->count; f++) {
@@ -114,9 +119,9 @@ static void settle(const input_search *s)
     }
 }
 
-static void place_input(sc_propagation *p, sc_value input)
+static void place_input(sc_propagation *p, sc_value input, bool *is_name)
 {
-    input_search s = {.p = p, .input = input, .rank = sc_type_of(p->m, input)->rank, .wanted = p->placing->at[input]};
+    input_search s = {.p = p, .input = input, .rank = sc_type_of(p->m, input)->rank, .is_name = is_name, .wanted = p->placing->at[input]};
     input_name *own = sc_vec_push(&p->m->context->arena, &s.names);
     own->value = input;
     for (uint32_t d = 0; d < s.rank; d++)
@@ -134,8 +139,9 @@ static void place_input(sc_propagation *p, sc_value input)
 
 void sc_place_inputs(sc_propagation *p)
 {
+    bool *is_name = sc_arena_array(&p->m->context->arena, p->placing->value_count, sizeof *is_name);
     for (sc_value v = 0; v < p->placing->value_count; v++) {
         if (p->is_input[v])
-            place_input(p, v);
+            place_input(p, v, is_name);
     }
 }
