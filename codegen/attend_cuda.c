@@ -236,9 +236,9 @@ void sc_attend_emit_cuda_tiled(sc_context *context, const sc_attend_desc *desc, 
                                sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
 {
     sc_strbuf body;
-    sc_strbuf_init(&body, &context->arena);
+    sc_strbuf_init(&body, &context->scratch);
     bool is_wide = desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64;
-    sc_attend_cuda cuda = {.text = {&context->arena, desc, name, is_wide ? "double" : "float", &body, 0}, .code = code, .tiles = tiles};
+    sc_attend_cuda cuda = {.text = {&context->scratch, desc, name, is_wide ? "double" : "float", &body, 0}, .code = code, .tiles = tiles};
     emit(&cuda);
     if (helpers != NULL)
         *helpers |= sc_helpers_named_in(body.data) & ~SC_CUDA_MACHINE_HELPERS;

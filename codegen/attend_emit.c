@@ -302,9 +302,9 @@ void sc_attend_end(sc_attend_text *text)
 void sc_attend_emit(sc_context *context, const sc_attend_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers)
 {
     sc_strbuf body;
-    sc_strbuf_init(&body, &context->arena);
+    sc_strbuf_init(&body, &context->scratch);
     bool is_wide = desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64;
-    sc_attend_text text = {&context->arena, desc, name, is_wide ? "double" : "float", &body, 0};
+    sc_attend_text text = {&context->scratch, desc, name, is_wide ? "double" : "float", &body, 0};
     if (desc->form == SC_ATTEND_SIMPLE)
         sc_attend_emit_simple(&text);
     else if (desc->form == SC_ATTEND_DECODE)
@@ -313,6 +313,7 @@ void sc_attend_emit(sc_context *context, const sc_attend_desc *desc, const char 
         sc_attend_emit_tiled_grad(&text);
     else
         sc_attend_emit_tiled(&text);
-    *helpers |= SC_HELPER(headers) | SC_HELPER(math) | sc_helpers_named_in(body.data);
+    if (helpers != NULL)
+        *helpers |= SC_HELPER(headers) | SC_HELPER(math) | sc_helpers_named_in(body.data);
     sc_strbuf_add(out, body.data);
 }

@@ -73,7 +73,7 @@ static gemm_loops new_loops(sc_context *context, const sc_gemm *gemm, const char
 
 static const char *numbered(const gemm_loops *l, const char *letter, uint32_t number)
 {
-    return sc_arena_printf(&l->k->context->arena, "%s%u", letter, number);
+    return sc_arena_printf(l->k->arena, "%s%u", letter, number);
 }
 
 static void add_loop(gemm_loops *l, uint32_t dim)

@@ -91,7 +91,7 @@ static bool is_used(const sc_names *names, const char *name)
 
 static const char *new_name(sc_names *names, sc_sym sym)
 {
-    sc_arena *arena = &names->e->context->arena;
+    sc_arena *arena = names->e->arena;
     const char *text = sc_text(names->e->context, sym);
     char *name = sc_arena_printf(arena, "%s%s", text[0] == 0 || (text[0] >= '0' && text[0] <= '9') ? "x" : "", text);
     for (char *c = name; *c != 0; c++)
@@ -292,10 +292,11 @@ static void write_function(sc_emit *e, const char *name)
 
 void sc_emit_begin(sc_emit *e, const sc_kernel *k, bool comments, sc_strbuf *out)
 {
-    sc_arena *arena = &k->context->arena;
+    sc_arena *arena = k->arena;
     assert(k->dims.count <= SC_KERNEL_MAX_DIMS && SC_KERNEL_MAX_DIMS <= 64);
     e->k = k;
     e->context = k->context;
+    e->arena = arena;
     e->out = out;
     e->comments = comments;
     e->cut = SC_IMAGE_NONE;

@@ -122,6 +122,7 @@ struct sc_emit {
     const sc_emit_target *target;
     const sc_emit_limits *limits;
     sc_context *context;
+    sc_arena *arena;
     sc_strbuf *out;
     bool comments;
     const char **dim_names, **arg_names;

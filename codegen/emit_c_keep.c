@@ -61,7 +61,7 @@ void sc_emit_choose_kept(sc_emit *e)
 void sc_emit_keep(sc_emit *e, bool (*may)(const sc_emit *e, sc_knode node, uint32_t phase))
 {
     const sc_kernel *k = e->k;
-    uint32_t *first = sc_arena_array(&e->context->arena, k->nodes.count + 1, sizeof *first);
+    uint32_t *first = sc_arena_array(e->arena, k->nodes.count + 1, sizeof *first);
     e->body = 0, e->inner = 0;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         uint32_t item = k->phases.data[p].first_item;

@@ -23,7 +23,7 @@ static void add_term(sc_linear *linear, uint32_t dim, sc_knode node, int64_t tim
             return;
         }
     }
-    *sc_vec_push(&linear->e->context->arena, &linear->terms) = (sc_emit_term){dim, node, times};
+    *sc_vec_push(linear->e->arena, &linear->terms) = (sc_emit_term){dim, node, times};
 }
 
 static bool is_constant(const sc_kernel *k, sc_knode node)
@@ -143,7 +143,7 @@ static void analyse_load(sc_emit *e, sc_knode id)
     const sc_kernel_arg *arg = &k->args.data[node->index];
     sc_emit_node *info = &e->nodes[id];
     info->access = access_of(e, node->index, k->operands.data + node->first);
-    info->children = sc_arena_array(&e->context->arena, info->access.count + 1, sizeof *info->children);
+    info->children = sc_arena_array(e->arena, info->access.count + 1, sizeof *info->children);
     for (uint32_t i = 0; i < info->access.count; i++) {
         if (info->access.terms[i].dim == SC_IMAGE_NONE)
             info->children[info->child_count++] = info->access.terms[i].node;

@@ -144,7 +144,7 @@ static const char *folded(sc_emit *e, uint32_t item)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
     char how = (char)(kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<');
-    return sc_arena_printf(&e->context->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[dtype_of(e, item)].name, item, (int)e->lanes, how);
+    return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[dtype_of(e, item)].name, item, (int)e->lanes, how);
 }
 
 static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
@@ -201,15 +201,15 @@ static void lane_loops(sc_emit *e, const sc_emit_loops *loops, const char *from,
         size % lanes == 0 && (dim != e->cut || e->cut_size % lanes == 0) && (!loops->parts || !loops->pieces || loops->piece % lanes == 0);
     const char *main_end = to;
     if (!whole && fixed) {
-        main_end = sc_arena_printf(&e->context->arena, "%lld", size / lanes * lanes);
+        main_end = sc_arena_printf(e->arena, "%lld", size / lanes * lanes);
     } else if (!whole) {
-        main_end = sc_arena_printf(&e->context->arena, "%s_main", name);
+        main_end = sc_arena_printf(e->arena, "%s_main", name);
         sc_emit_line(e, "const int64_t %s_main = %s + (%s - %s) / %lld * %lld;", name, from, to, from, lanes, lanes);
     }
     sc_emit_ahead_begin(e);
     sc_emit_line(e, "for (int64_t %s_at = %s; %s_at < %s; %s_at += %lld) {", name, from, name, main_end, name, lanes);
     e->indent++;
-    sc_emit_ahead(e, sc_arena_printf(&e->context->arena, "%s_at", name));
+    sc_emit_ahead(e, sc_arena_printf(e->arena, "%s_at", name));
     sc_strbuf_add(e->out, "#pragma omp simd\n");
     for (int rest = 0; rest <= !whole; rest++) {
         if (rest == 0)
@@ -237,13 +237,13 @@ static void open_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
     uint32_t dim = loops->dims[l];
     const char *name = e->dim_names[dim];
     int64_t size = e->k->dims.data[dim].size;
-    const char *from = "0", *to = sc_arena_printf(&e->context->arena, "%lld", (long long)size);
+    const char *from = "0", *to = sc_arena_printf(e->arena, "%lld", (long long)size);
     if (dim == e->shape.vector && e->shape.block < size) {
-        from = sc_arena_printf(&e->context->arena, "%s_from", name);
-        to = sc_arena_printf(&e->context->arena, "%s_to", name);
+        from = sc_arena_printf(e->arena, "%s_from", name);
+        to = sc_arena_printf(e->arena, "%s_to", name);
     } else if (dim == e->cut) {
-        from = sc_arena_printf(&e->context->arena, "%s_first", name);
-        to = sc_arena_printf(&e->context->arena, "%s_end", name);
+        from = sc_arena_printf(e->arena, "%s_first", name);
+        to = sc_arena_printf(e->arena, "%s_end", name);
     }
     if (loops->parts && l == loops->part) {
         if (loops->pieces) {
@@ -251,8 +251,8 @@ static void open_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
             sc_emit_line(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %lld) {", name, from, name, to, name, piece);
             e->indent++;
             sc_emit_line(e, "const int64_t %s_to = %s_from < %s - %lld ? %s_from + %lld : %s;", name, name, to, piece, name, piece, to);
-            from = sc_arena_printf(&e->context->arena, "%s_from", name);
-            to = sc_arena_printf(&e->context->arena, "%s_to", name);
+            from = sc_arena_printf(e->arena, "%s_from", name);
+            to = sc_arena_printf(e->arena, "%s_to", name);
         }
         begin_parts(e, loops);
     }

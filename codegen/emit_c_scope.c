@@ -96,7 +96,7 @@ uint32_t sc_emit_place(sc_emit *e, uint32_t first, uint32_t end, uint32_t floor)
 void sc_emit_place_all(sc_emit *e)
 {
     const sc_kernel *k = e->k;
-    e->floors = sc_arena_array(&e->context->arena, k->phases.count + 1, sizeof *e->floors);
+    e->floors = sc_arena_array(e->arena, k->phases.count + 1, sizeof *e->floors);
     for (uint32_t i = 0; i < k->items.count; i++)
         e->items[i].depth = e->inner;
     for (uint32_t p = 0; p < k->phases.count; p++) {
@@ -134,8 +134,8 @@ static void declare(sc_emit *e, sc_knode id, uint32_t depth)
     sc_emit_value(e, id, true);
     sc_strbuf_add(e->out, ";\n");
     e->nodes[id].visible = true;
-    *sc_vec_push(&e->context->arena, &e->declared) = id;
-    *sc_vec_push(&e->context->arena, &e->declared_scopes) = depth;
+    *sc_vec_push(e->arena, &e->declared) = id;
+    *sc_vec_push(e->arena, &e->declared_scopes) = depth;
     if (e->nodes[id].kept_from != e->phase || depth != e->inner)
         return;
     sc_emit_indent(e);
@@ -171,7 +171,7 @@ static uint32_t scope_of_term(const sc_emit *e, const sc_emit_term *term)
 static sc_emit_access outer_part(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t *scope)
 {
     sc_emit_access part = {.arg = access->arg};
-    part.terms = sc_arena_array(&e->context->arena, access->count + 1, sizeof *part.terms);
+    part.terms = sc_arena_array(e->arena, access->count + 1, sizeof *part.terms);
     *scope = 0;
     for (uint32_t i = 0; i < access->count; i++) {
         uint32_t at = scope_of_term(e, &access->terms[i]);
@@ -246,7 +246,7 @@ static void name_offset(sc_emit *e, const sc_emit_access *access, uint32_t user,
     bool begun = false;
     add_terms(e, &part, 0, &begun);
     sc_strbuf_add(e->out, ";\n");
-    *sc_vec_push(&e->context->arena, &e->offsets) = (sc_emit_offset){part, depth, e->offset_number++};
+    *sc_vec_push(e->arena, &e->offsets) = (sc_emit_offset){part, depth, e->offset_number++};
 }
 
 static void name_offsets(sc_emit *e, uint32_t depth, uint32_t first, uint32_t end)

@@ -149,7 +149,7 @@ static void read_results(sc_emit *e, uint32_t phase)
 static const char *cut_offset(sc_emit *e, uint32_t item)
 {
     int64_t count = result_count(e, item);
-    return count == 1 ? "cut" : sc_arena_printf(&e->context->arena, "cut * %lld", (long long)count);
+    return count == 1 ? "cut" : sc_arena_printf(e->arena, "cut * %lld", (long long)count);
 }
 
 static void write_results(sc_emit *e, uint32_t phase_index, bool cut)
@@ -188,7 +188,7 @@ static void combine(sc_emit *e, uint32_t item, int64_t cuts)
     e->indent++;
     sc_emit_line(e, "%s r = c%u[i];", sc_emit_type(dtype), item);
     sc_emit_line(e, "for (int64_t cut = 1; cut < %lld; cut++)", (long long)cuts);
-    const char *part = sc_arena_printf(&e->context->arena, "c%u[%s + i]", item, cut_offset(e, item));
+    const char *part = sc_arena_printf(e->arena, "c%u[%s + i]", item, cut_offset(e, item));
     const char *which = kind == SC_ITEM_MAX ? "max" : "min";
     if (kind == SC_ITEM_SUM)
         sc_emit_line(e, "    r += %s;", part);

@@ -58,7 +58,7 @@ void sc_emit_line(sc_emit *e, const char *format, ...)
     va_list args;
     va_start(args, format);
     sc_emit_indent(e);
-    sc_strbuf_add(e->out, sc_arena_vprintf(&e->context->arena, format, args));
+    sc_strbuf_add(e->out, sc_arena_vprintf(e->arena, format, args));
     sc_strbuf_add_char(e->out, '\n');
     va_end(args);
 }

@@ -175,8 +175,8 @@ static const char *count_text(const sc_emit *e, uint32_t dim)
 {
     const char *name = e->dim_names[dim];
     if (dim == e->shape.vector && !sc_emit_is_blocked(e))
-        return sc_arena_printf(&e->context->arena, "%lld", (long long)e->shape.block);
-    return sc_arena_printf(&e->context->arena, "%s_to - %s_from", name, name);
+        return sc_arena_printf(e->arena, "%lld", (long long)e->shape.block);
+    return sc_arena_printf(e->arena, "%s_to - %s_from", name, name);
 }
 
 static void declare(sc_emit *e, char letter, uint32_t id, uint32_t arg, int64_t rows)

@@ -120,8 +120,8 @@ static void find_team(sc_cuda *c)
         sc_emit_line(e, teams > 1 ? "const int way = sc_thread() %% %d;" : "const int way = sc_thread();", c->form.ways);
     }
     if (c->form.team != SC_CUDA_COLUMNS && teams > 1)
-        within = c->form.ways == 1 ? " + sc_thread()" : sc_arena_printf(&e->context->arena, " + sc_thread() / %d", c->form.ways);
-    const char *times = teams > 1 ? sc_arena_printf(&e->context->arena, " * %d", teams) : "";
+        within = c->form.ways == 1 ? " + sc_thread()" : sc_arena_printf(e->arena, " + sc_thread() / %d", c->form.ways);
+    const char *times = teams > 1 ? sc_arena_printf(e->arena, " * %d", teams) : "";
     const char *block = c->wide ? "sc_block()" : "(int)sc_block()";
     if (c->form.parts > 1 || c->form.scatters) {
         long long parts = c->form.parts, per_part = c->form.per_part, points = c->form.whole;
@@ -131,7 +131,7 @@ static void find_team(sc_cuda *c)
             sc_emit_line(e, "const %s last = first + %lld;", type, per_part);
         else
             sc_emit_line(e, "const %s last = first < %lld ? first + %lld : %lld;", type, points - per_part, per_part, points);
-        block = sc_arena_printf(&e->context->arena, "%s / %lld", block, parts);
+        block = sc_arena_printf(e->arena, "%s / %lld", block, parts);
     }
     bool whole = c->teams % teams == 0;
     if (c->form.live) {
@@ -209,7 +209,7 @@ static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
 void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, const sc_cuda_limits *limits, sc_strbuf *out,
                          sc_helper_set *helpers, sc_cuda_code *code)
 {
-    sc_arena *arena = &k->context->arena;
+    sc_arena *arena = k->arena;
     size_t start = out->length;
     sc_cuda c = {.e = {.target = &sc_emit_cuda_target, .limits = &sc_emit_default_limits}, .limits = limits, .name = name};
     c.intervals = sc_kernel_intervals(k, NULL, 0, NULL);

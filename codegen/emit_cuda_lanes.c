@@ -15,7 +15,7 @@ uint32_t sc_cuda_lane_dim(const sc_cuda *c, uint32_t phase_index)
 
 const char *sc_cuda_first_lane(sc_cuda *c, uint32_t dim)
 {
-    return sc_arena_printf(&c->e.context->arena, "%s_at", c->e.dim_names[dim]);
+    return sc_arena_printf(c->e.arena, "%s_at", c->e.dim_names[dim]);
 }
 
 static bool at_point(const sc_cuda *c, sc_knode guard)

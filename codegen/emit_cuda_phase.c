@@ -400,7 +400,7 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
     } else {
         if (points > c->form.ways)
             unroll(c, phase_index);
-        const char *from = live ? sc_arena_printf(&e->context->arena, "live ? way : %lld", points) : "way";
+        const char *from = live ? sc_arena_printf(e->arena, "live ? way : %lld", points) : "way";
         sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
         e->indent++;
     }

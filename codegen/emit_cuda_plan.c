@@ -438,7 +438,7 @@ static bool writes_again(const sc_kernel *k)
 void sc_cuda_plan(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;
-    c->phases = sc_arena_array(&c->e.context->arena, k->phases.count + 1, sizeof *c->phases);
+    c->phases = sc_arena_array(c->e.arena, k->phases.count + 1, sizeof *c->phases);
     const char *why = why_in_order(c);
     uint32_t vector = sc_emit_choose_vector(&c->e);
     if (why == NULL && vector != SC_IMAGE_NONE)

@@ -61,7 +61,7 @@ static void declare_pointer(sc_cuda *c, uint32_t item, const char *constant)
 
 static const char *place(sc_cuda *c, uint32_t item, const char *cut)
 {
-    sc_arena *arena = &c->e.context->arena;
+    sc_arena *arena = c->e.arena;
     const char *at = c->order_count == 0 ? "0" : "at";
     const char *team = cut == NULL ? at : sc_arena_printf(arena, "%s * %lld + %s", cut, (long long)c->teams, at);
     if (!is_of_vector(c, item))

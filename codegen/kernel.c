@@ -18,18 +18,24 @@ const sc_node_row sc_node_rows[SC_NODE_COUNT] = {
 
 sc_kernel *sc_kernel_new(sc_context *context, sc_sym name)
 {
-    sc_kernel *k = sc_arena_alloc(&context->arena, sizeof *k);
+    return sc_kernel_new_in(context, &context->arena, name);
+}
+
+sc_kernel *sc_kernel_new_in(sc_context *context, sc_arena *arena, sc_sym name)
+{
+    sc_kernel *k = sc_arena_alloc(arena, sizeof *k);
     k->context = context;
+    k->arena = arena;
     k->name = name;
-    k->unique.arena = &context->arena;
-    sc_vec_reserve(&context->arena, &k->operands, 1); /* so that no operands have an address, too */
+    k->unique.arena = arena;
+    sc_vec_reserve(arena, &k->operands, 1); /* so that no operands have an address, too */
     return k;
 }
 
 uint32_t sc_kernel_add_dim(sc_kernel *k, sc_sym name, int64_t size)
 {
     assert(size >= 1);
-    *sc_vec_push(&k->context->arena, &k->dims) = (sc_kernel_dim){name, size};
+    *sc_vec_push(k->arena, &k->dims) = (sc_kernel_dim){name, size};
     return k->dims.count - 1;
 }
 
@@ -38,7 +44,7 @@ uint32_t sc_kernel_add_arg(sc_kernel *k, const sc_kernel_arg *arg)
     assert(k->args.count < SC_KERNEL_MAX_ARGS && arg->rank <= SC_KERNEL_MAX_RANK);
     for (uint32_t d = 0; d < arg->rank; d++)
         assert(arg->sizes[d] >= 1);
-    *sc_vec_push(&k->context->arena, &k->args) = *arg;
+    *sc_vec_push(k->arena, &k->args) = *arg;
     return k->args.count - 1;
 }
 
@@ -64,7 +70,7 @@ uint32_t sc_kernel_add_param(sc_kernel *k, const sc_image_param *param)
         if (same_param(&k->params.data[i], param))
             return i;
     }
-    *sc_vec_push(&k->context->arena, &k->params) = *param;
+    *sc_vec_push(k->arena, &k->params) = *param;
     return k->params.count - 1;
 }
 
@@ -180,7 +186,7 @@ static bool same_node(const sc_kernel *k, sc_knode other, const sc_kernel_node *
 
 sc_knode sc_kernel_unique(sc_kernel *k, sc_kernel_node node, const sc_knode *operands, uint32_t count)
 {
-    sc_arena *arena = &k->context->arena;
+    sc_arena *arena = k->arena;
     node.first = k->operands.count;
     node.count = count;
     uint64_t key = sc_hash_mix((uint64_t)node.kind << 8 | node.dtype, payload(&node));
@@ -319,7 +325,7 @@ sc_knode sc_kernel_convert(sc_kernel *k, sc_knode value, sc_dtype dtype)
 void sc_kernel_add_phase(sc_kernel *k, const uint32_t *dims, uint32_t dim_count)
 {
     assert(dim_count <= SC_KERNEL_MAX_RANK);
-    sc_kernel_phase *phase = sc_vec_push(&k->context->arena, &k->phases);
+    sc_kernel_phase *phase = sc_vec_push(k->arena, &k->phases);
     *phase = (sc_kernel_phase){.dim_count = dim_count, .first_item = k->items.count};
     for (uint32_t i = 0; i < dim_count; i++)
         phase->dims[i] = dims[i];
@@ -330,9 +336,9 @@ uint32_t sc_kernel_add_item(sc_kernel *k, sc_kernel_item item, const sc_knode *i
     assert(k->phases.count > 0 && sc_kernel_item_error(k, &item, indices) == NULL);
     item.first = k->operands.count;
     for (uint32_t i = 0; i < item.count; i++)
-        *sc_vec_push(&k->context->arena, &k->operands) = indices[i];
+        *sc_vec_push(k->arena, &k->operands) = indices[i];
     k->phases.data[k->phases.count - 1].item_count++;
-    *sc_vec_push(&k->context->arena, &k->items) = item;
+    *sc_vec_push(k->arena, &k->items) = item;
     return k->items.count - 1;
 }
 
@@ -366,7 +372,7 @@ void sc_kernel_add_check(sc_kernel *k, sc_knode value, sc_knode shown, const cha
 /* A reduction ends the dims of its phase; a running one keeps them. */
 bool sc_kernel_depends(const sc_kernel *k, sc_knode node, uint32_t dim)
 {
-    bool *depends = sc_arena_array(&k->context->arena, k->nodes.count, sizeof *depends);
+    bool *depends = sc_arena_array(k->arena, k->nodes.count, sizeof *depends);
     for (sc_knode n = 0; n <= node; n++) {
         const sc_kernel_node *row = &k->nodes.data[n];
         if (row->kind == SC_NODE_index)

@@ -137,6 +137,7 @@ typedef struct sc_kernel_phase {
 
 typedef struct sc_kernel {
     sc_context *context;
+    sc_arena *arena;               /* the kernel's own memory, and what is computed about it */
     sc_sym name;                   /* of the function: a C identifier */
     const char *title;             /* a line for people */
     SC_VEC(const char *) comments; /* lines of the model that it comes from: "examples/gpt2.shard:7: c = x - mean[D](x)" */
@@ -152,7 +153,9 @@ typedef struct sc_kernel {
 } sc_kernel;
 
 /* ---- making one ---- */
+/* In the context's arena, or in one that may end sooner than the context. */
 sc_kernel *sc_kernel_new(sc_context *context, sc_sym name);
+sc_kernel *sc_kernel_new_in(sc_context *context, sc_arena *arena, sc_sym name);
 uint32_t sc_kernel_add_dim(sc_kernel *k, sc_sym name, int64_t size);
 uint32_t sc_kernel_add_arg(sc_kernel *k, const sc_kernel_arg *arg);
 /* The number of an equal parameter when there is one. */

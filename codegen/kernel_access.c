@@ -88,8 +88,8 @@ static void mark_dependence(sc_access_list *list)
 static uint32_t *find_settled(const sc_access_list *list, uint32_t also_written)
 {
     const sc_kernel *k = list->k;
-    uint32_t *settled = sc_arena_array(&k->context->arena, k->nodes.count + 1u, sizeof *settled);
-    uint32_t *written = sc_arena_array(&k->context->arena, k->args.count + 1u, sizeof *written);
+    uint32_t *settled = sc_arena_array(k->arena, k->nodes.count + 1u, sizeof *settled);
+    uint32_t *written = sc_arena_array(k->arena, k->args.count + 1u, sizeof *written);
     for (uint32_t p = 0; p < k->phases.count; p++) {
         const sc_kernel_phase *phase = &k->phases.data[p];
         for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
@@ -135,7 +135,7 @@ static const sc_interval *known_at(collector *c, sc_knode guard)
     if (guard == SC_IMAGE_NONE)
         return c->unguarded;
     if (c->guarded == NULL || c->guard != guard) {
-        *sc_vec_push(&k->context->arena, &c->facts) = guard;
+        *sc_vec_push(k->arena, &c->facts) = guard;
         c->guarded = sc_kernel_intervals(k, c->facts.data, c->facts.count, &c->never);
         c->facts.count--;
         c->guard = guard;
@@ -150,7 +150,7 @@ static void add_access(collector *c, sc_access access)
     access.intervals = known_at(c, access.guard);
     if (access.guard != SC_IMAGE_NONE && c->never)
         return;
-    *sc_vec_push(&c->out->k->context->arena, &c->out->list) = access;
+    *sc_vec_push(c->out->k->arena, &c->out->list) = access;
 }
 
 static void add_load(collector *c, uint32_t phase, uint32_t item, sc_knode n)
@@ -177,14 +177,14 @@ static void add_item(collector *c, uint32_t phase, uint32_t number)
                                   .indices = k->operands.data + item->first,
                                   .guard = item->guard});
     if (item->kind == SC_ITEM_CHECK && c->settled[item->value] <= phase) {
-        *sc_vec_push(&k->context->arena, &c->facts) = item->value;
+        *sc_vec_push(k->arena, &c->facts) = item->value;
         c->unguarded = c->guarded = NULL;
     }
 }
 
 void sc_kernel_accesses(const sc_kernel *k, uint32_t also_written, sc_access_list *out)
 {
-    sc_arena *arena = &k->context->arena;
+    sc_arena *arena = k->arena;
     bool *needed = sc_arena_array(arena, k->nodes.count, sizeof *needed), *seen = sc_arena_array(arena, k->nodes.count, sizeof *seen);
     collector c = {.out = out};
     *out = (sc_access_list){.k = k};
@@ -220,7 +220,7 @@ static const sc_form *forms_of(sc_access_list *list, const sc_access *access)
             return list->forms.data[i].forms;
     }
     const sc_form *forms = sc_kernel_forms(list->k, access->intervals);
-    *sc_vec_push(&list->k->context->arena, &list->forms) = (sc_access_forms){access->intervals, forms};
+    *sc_vec_push(list->k->arena, &list->forms) = (sc_access_forms){access->intervals, forms};
     return forms;
 }
 
@@ -316,7 +316,7 @@ static uint64_t told(const meeting *m, const sc_form *a, const sc_form *b)
 
 static void add_equation(meeting *m, const sc_form *a, const sc_form *b)
 {
-    sc_arena *arena = &m->list->k->context->arena;
+    sc_arena *arena = m->list->k->arena;
     *sc_vec_push(arena, &m->a_forms) = *a;
     *sc_vec_push(arena, &m->b_forms) = *b;
 }
@@ -354,7 +354,7 @@ static void add_guard(meeting *m, sc_knode guard)
     const sc_kernel *k = m->list->k;
     if (guard == SC_IMAGE_NONE || guard != m->b.access->guard)
         return;
-    uint8_t *truth = sc_arena_array(&k->context->arena, k->nodes.count, sizeof *truth);
+    uint8_t *truth = sc_arena_array(k->arena, k->nodes.count, sizeof *truth);
     sc_kernel_mark_true(k, guard, truth);
     for (sc_knode n = 0; n <= guard; n++) {
         const sc_knode *operands = sc_kernel_operands(k, n);

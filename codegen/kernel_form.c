@@ -60,7 +60,7 @@ static bool is_sum(const sc_kernel *k, sc_knode n, const sc_form *forms, sc_form
 /* A node that may have wrapped is no sum of its parts. */
 sc_form *sc_kernel_forms(const sc_kernel *k, const sc_interval *intervals)
 {
-    sc_form *forms = sc_arena_array(&k->context->arena, k->nodes.count, sizeof *forms);
+    sc_form *forms = sc_arena_array(k->arena, k->nodes.count, sizeof *forms);
     for (sc_knode n = 0; n < k->nodes.count; n++) {
         if (k->nodes.data[n].dtype != SC_DTYPE_i64)
             continue;

@@ -347,7 +347,7 @@ static void learn(const sc_kernel *k, sc_knode fact, const sc_interval *plain, u
 static void learn_alternatives(const sc_kernel *k, const sc_knode *facts, uint32_t count, const sc_interval *plain, uint8_t *truth,
                                sc_interval *known)
 {
-    uint8_t *all = sc_arena_array(&k->context->arena, k->nodes.count, sizeof *all);
+    uint8_t *all = sc_arena_array(k->arena, k->nodes.count, sizeof *all);
     for (uint32_t i = 0; i < count; i++) {
         sc_kernel_mark_true(k, facts[i], truth);
         for (sc_knode n = 0; n <= facts[i]; n++)
@@ -386,7 +386,7 @@ static void learn_parts(const sc_kernel *k, const sc_interval *plain, sc_interva
 
 sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint32_t fact_count, bool *never)
 {
-    sc_arena *arena = &k->context->arena;
+    sc_arena *arena = k->arena;
     sc_interval *plain = sc_arena_array(arena, k->nodes.count + 1u, sizeof *plain);
     bool is_possible = fill(k, NULL, plain);
     if (never != NULL)

@@ -17,7 +17,7 @@ typedef struct kernel_parser {
 
 static sc_arena *arena_of(const kernel_parser *p)
 {
-    return &p->k->context->arena;
+    return p->k->arena;
 }
 
 /* ---- names ---- */

@@ -66,7 +66,7 @@ static uint32_t merges_of(const rewrite *r, uint32_t arg, const sc_knode *indice
 static bool find_merges(rewrite *r)
 {
     const sc_kernel *k = r->from;
-    bool *met = sc_arena_array(&k->context->arena, k->args.count, sizeof *met);
+    bool *met = sc_arena_array(k->arena, k->args.count, sizeof *met);
     for (sc_knode n = 0; n < k->nodes.count + k->items.count; n++) {
         bool load = n < k->nodes.count;
         const sc_kernel_item *item = load ? NULL : &k->items.data[n - k->nodes.count];
@@ -360,7 +360,7 @@ static void make_phases(rewrite *r)
 /* NULL when the two dims cannot be one. */
 static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast, const sc_interval *intervals, const sc_form *forms)
 {
-    sc_arena *arena = &k->context->arena;
+    sc_arena *arena = k->arena;
     rewrite r = {.from = k, .slow = slow, .fast = fast, .intervals = intervals, .forms = forms};
     r.dims = sc_arena_array(arena, k->dims.count, sizeof *r.dims);
     r.drops = sc_arena_array(arena, k->args.count, sizeof *r.drops);
@@ -373,7 +373,7 @@ static sc_kernel *rewritten(const sc_kernel *k, uint32_t slow, uint32_t fast, co
         return NULL;
     if (!find_wanted(&r))
         return NULL;
-    r.to = sc_kernel_new(k->context, k->name);
+    r.to = sc_kernel_new_in(k->context, k->arena, k->name);
     r.to->title = k->title;
     r.to->comments = k->comments;
     r.to->params = k->params;

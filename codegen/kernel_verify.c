@@ -19,7 +19,7 @@ static bool fail(verifier *v, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    v->error = sc_arena_vprintf(&v->k->context->arena, format, args);
+    v->error = sc_arena_vprintf(v->k->arena, format, args);
     va_end(args);
     return false;
 }
@@ -248,7 +248,7 @@ static bool verify_needs(verifier *v, uint32_t phase, uint32_t number, bool *nee
 static bool verify_phases(verifier *v)
 {
     const sc_kernel *k = v->k;
-    bool *needed = sc_arena_array(&k->context->arena, k->nodes.count, sizeof *needed);
+    bool *needed = sc_arena_array(k->arena, k->nodes.count, sizeof *needed);
     uint32_t next_item = 0, checks = 0;
     for (sc_knode n = 0; n < k->nodes.count; n++) {
         if (!verify_node(v, n))
@@ -280,7 +280,7 @@ static bool verify_phases(verifier *v)
 static const char *access_name(const verifier *v, const sc_access *access)
 {
     bool item = access->node == SC_IMAGE_NONE;
-    return sc_arena_printf(&v->k->context->arena, item ? "#%u" : "%%%u", item ? access->item : access->node);
+    return sc_arena_printf(v->k->arena, item ? "#%u" : "%%%u", item ? access->item : access->node);
 }
 
 static bool verify_bounds(verifier *v, const sc_access *access)

@@ -27,7 +27,7 @@ static uint32_t add_arg(sc_lowering *l, sc_value value, sc_kernel_arg_mode mode,
     sc_kernel_arg arg = {.name = arg_name(l, value), .dtype = type->dtype, .mode = mode, .rank = type->rank};
     for (uint32_t i = 0; i < type->rank; i++)
         arg.sizes[i] = sc_type_local_size(l->m, type, i);
-    *sc_vec_push(&l->m->context->arena, &l->out->args) = (sc_lowered_arg){value, in_place};
+    *sc_vec_push(l->k->arena, &l->out->args) = (sc_lowered_arg){value, in_place};
     return sc_kernel_add_arg(l->k, &arg);
 }
 
@@ -70,7 +70,7 @@ uint32_t sc_lower_add_dim(sc_lowering *l, sc_loop_dim dim)
     uint32_t at = find_dim(l, dim);
     if (at < l->dims.count)
         return at;
-    *sc_vec_push(&l->m->context->arena, &l->dims) = dim;
+    *sc_vec_push(l->k->arena, &l->dims) = dim;
     return sc_kernel_add_dim(l->k, l->m->dims.data[dim.dim].name, dim.size);
 }
 
@@ -158,7 +158,7 @@ static sc_knode make_value(sc_lowering *l, sc_value value, const sc_knode *index
 
 sc_knode sc_lower_value(sc_lowering *l, sc_value value, const sc_knode *index)
 {
-    sc_arena *arena = &l->m->context->arena;
+    sc_arena *arena = l->k->arena;
     uint32_t rank = sc_lower_type(l, value)->rank;
     bool is_new;
     uint64_t hash = memo_hash(l, value, index);
@@ -224,7 +224,7 @@ sc_value sc_lower_called(const sc_lowering *l, const sc_op *op, const char *word
 static const char *place_of(const sc_lowering *l, const sc_op *op)
 {
     sc_strbuf text;
-    sc_strbuf_init(&text, &l->m->context->arena);
+    sc_strbuf_init(&text, l->k->arena);
     const sc_op *last = sc_op_at(l->m, l->ops[l->op_count - 1]);
     if (op->scope == last->scope || op->scope == 0)
         return "{where}";
@@ -234,7 +234,7 @@ static const char *place_of(const sc_lowering *l, const sc_op *op)
 
 void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode shown, const char *format, ...)
 {
-    sc_arena *arena = &l->m->context->arena;
+    sc_arena *arena = l->k->arena;
     const int64_t most = ((int64_t)1 << (SC_IMAGE_VALUE_BITS - 1)) - 1;
     va_list args;
     va_start(args, format);
@@ -254,7 +254,7 @@ void sc_lower_check(sc_lowering *l, const sc_op *op, sc_knode holds, sc_knode sh
 void sc_lower_ids(sc_lowering *l, sc_value value, int64_t below)
 {
     if (below > 0)
-        *sc_vec_push(&l->m->context->arena, &l->out->ids) = (sc_lowered_ids){value, below};
+        *sc_vec_push(l->k->arena, &l->out->ids) = (sc_lowered_ids){value, below};
 }
 
 /* ---- nodes ---- */
@@ -333,7 +333,7 @@ sc_knode sc_lower_offset(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t lo
 static const char *title_of(const sc_lowering *l)
 {
     sc_strbuf text;
-    sc_strbuf_init(&text, &l->m->context->arena);
+    sc_strbuf_init(&text, l->k->arena);
     const sc_op *last = sc_op_at(l->m, l->ops[l->op_count - 1]);
     add_scope(&text, sc_text(l->m->context, last->scope));
     sc_strbuf_add(&text, ":");
@@ -354,7 +354,7 @@ static const char *title_of(const sc_lowering *l)
 static void add_comments(sc_lowering *l)
 {
     sc_context *context = l->m->context;
-    sc_map seen = {.arena = &context->arena};
+    sc_map seen = {.arena = l->k->arena};
     for (uint32_t i = 0; i < l->op_count; i++) {
         sc_line line = sc_sources_line(&context->sources, sc_op_at(l->m, l->ops[i])->loc.begin);
         bool is_new;
@@ -364,8 +364,8 @@ static void add_comments(sc_lowering *l)
         while (line.text_length > 0 && line.text[0] == ' ')
             line.text++, line.text_length--;
         if (is_new)
-            *sc_vec_push(&context->arena, &l->k->comments) =
-                sc_arena_printf(&context->arena, "%s:%u: %.*s", line.source->name, line.line, (int)line.text_length, line.text);
+            *sc_vec_push(l->k->arena, &l->k->comments) =
+                sc_arena_printf(l->k->arena, "%s:%u: %.*s", line.source->name, line.line, (int)line.text_length, line.text);
     }
 }
 
@@ -385,9 +385,9 @@ bool *sc_find_escaping(const sc_module *m, sc_func_id func)
 
 bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, const bool *escapes, sc_lowered *out)
 {
-    sc_arena *arena = &m->context->arena;
+    sc_arena *arena = &m->context->scratch;
     const sc_op *last = sc_op_at(m, ops[count - 1]);
-    *out = (sc_lowered){.kernel = sc_kernel_new(m->context, sc_intern_text(&m->context->names, "kernel"))};
+    *out = (sc_lowered){.kernel = sc_kernel_new_in(m->context, arena, sc_intern_text(&m->context->names, "kernel"))};
     sc_lowering l = {.m = m, .k = out->kernel, .out = out, .escapes = escapes, .ops = ops, .op_count = count, .guard = SC_IMAGE_NONE};
     l.number = sc_op_int(last, SC_ATTR_kernel, -1);
     l.depth = sc_arena_array(arena, count, sizeof *l.depth);

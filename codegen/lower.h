@@ -31,7 +31,8 @@ typedef struct sc_lowered {
 /* Per value of a function: whether it is read by an op of another kernel than the one that makes it. */
 bool *sc_find_escaping(const sc_module *m, sc_func_id func);
 
-/* The kernel of ops[0..count), which stand together and in order. False after a message: no row of lowering.def fits (a bug of ours). */
+/* The kernel of ops[0..count), which stand together and in order, in the context's scratch. False after a message: no row of lowering.def
+ * fits (a bug of ours). */
 bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, const bool *escapes, sc_lowered *out);
 
 /* Sum of terms of a rank's digits: the index of its shard, of `local` elements each, along atoms. */

@@ -115,8 +115,8 @@ static space find_space(const sc_lowering *l)
 /* The kernel's values of this depth: first those of the outer dims, then those of all. */
 static void lower_depth(sc_lowering *l, const space *s, uint32_t depth, bool whole)
 {
-    sc_knode *values = sc_arena_array(&l->m->context->arena, l->op_count, sizeof *values);
-    bool *taken = sc_arena_array(&l->m->context->arena, l->op_count, sizeof *taken), any = false;
+    sc_knode *values = sc_arena_array(l->k->arena, l->op_count, sizeof *values);
+    bool *taken = sc_arena_array(l->k->arena, l->op_count, sizeof *taken), any = false;
     for (uint32_t i = 0; i < l->op_count; i++) {
         const sc_op *op = sc_op_at(l->m, l->ops[i]);
         bool reduction = (sc_lower_fuse(l, i) & SC_FUSE_REDUCE) != 0;
@@ -153,7 +153,7 @@ static void lower_depth(sc_lowering *l, const space *s, uint32_t depth, bool who
     }
     /* what was computed so far and stored is loaded from now on */
     l->memo.count = 0;
-    l->memo_map = (sc_map){.arena = &l->m->context->arena};
+    l->memo_map = (sc_map){.arena = l->k->arena};
 }
 
 void sc_lower_phases(sc_lowering *l)

@@ -260,7 +260,7 @@ static bool generate_func(sc_generator *g, sc_func_id func, sc_image_func *out)
     uint32_t values = m->values.count;
     g->func = func;
     g->instrs.count = g->inputs.count = g->outputs.count = g->flights.count = 0;
-    g->state_copies.count = g->riders.count = 0;
+    g->state_copies.count = g->riders.count = g->landed = 0;
     g->instrs.data = NULL, g->inputs.data = NULL, g->outputs.data = NULL;
     g->instrs.capacity = g->inputs.capacity = g->outputs.capacity = 0;
     g->escapes = sc_find_escaping(m, func);

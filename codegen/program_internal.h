@@ -50,6 +50,7 @@ typedef struct sc_generator {
     SC_VEC(sc_image_instr) instrs;
     SC_VEC(sc_image_value) inputs, outputs;
     SC_VEC(sc_flight) flights;
+    uint32_t landed; /* the first so many flights have finished */
     SC_VEC(sc_state_copy) state_copies;
     sc_loc loc; /* of what is being made */
     uint32_t unit, unit_count;
@@ -89,7 +90,7 @@ bool sc_generator_add_states(sc_generator *g);
 sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc_op_id op, uint32_t index, const sc_image_ref *args,
                                    uint32_t arg_count);
 void sc_generator_copy(sc_generator *g, sc_op_id op, sc_image_ref from, sc_image_ref to);
-/* A call of the kernel, which is verified; emitted if no equal one was. */
+/* A call of the kernel, which is verified; simplified, and emitted if no equal one was. The kernel is used up. */
 void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args);
 /* A call of a function: its text under the name SC_OBJECT_NAME, and with comments under `symbol` when that is new. *code, all 0 before: its
  * scratch and, of CUDA, its stages. */

@@ -20,20 +20,25 @@ void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *wha
     sc_helper_set helpers = 0;
     sc_cuda_code code = {0};
     sc_emit_fn *chosen = sc_generator_is_cuda(g) ? emit->cuda : emit->processor;
-    sc_strbuf_init(&bare, g->arena);
-    chosen(g, what, SC_OBJECT_NAME, false, &bare, &helpers, &code);
+    sc_arena *scratch = &g->m->context->scratch;
+    const sc_arena_mark mark = sc_arena_mark_here(scratch);
+    sc_strbuf_init(&bare, scratch);
+    chosen(g, what, SC_OBJECT_NAME, false, &bare, NULL, &code);
     /* Grids are not in the text. */
     for (uint32_t s = 0; s < code.stage_count; s++)
         sc_strbuf_printf(&bare, "%lld %u %u\n", (long long)code.stages[s].blocks, code.stages[s].threads, code.stages[s].shared_bytes);
-    const char *symbol = sc_object_symbol(g->arena, bare.data);
+    const char *symbol = sc_object_symbol(scratch, bare.data);
     uint32_t *known = sc_map_insert(&g->kernel_map, sc_hash_bytes(symbol, strlen(symbol), 0), g->kernels.count, out_new);
     *out_kernel = *known;
     if (!*out_new) {
         g->out->kernels.data[*out_kernel].calls++;
+        sc_arena_release(scratch, mark);
         return;
     }
+    symbol = sc_arena_copy_text(g->arena, symbol, strlen(symbol));
     sc_strbuf_init(&text, g->arena);
     chosen(g, what, symbol, true, &text, &helpers, &code);
+    shown->title = sc_arena_copy_text(g->arena, shown->title, strlen(shown->title));
     shown->symbol = symbol;
     shown->text = text.data;
     shown->helpers = helpers;
@@ -48,6 +53,7 @@ void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *wha
     kernel->stages = sc_arena_array(g->arena, code.stage_count, sizeof *kernel->stages);
     if (code.stage_count > 0)
         memcpy(kernel->stages, code.stages, code.stage_count * sizeof *kernel->stages);
+    sc_arena_release(scratch, mark);
 }
 
 const sc_image_ref *sc_generator_add_scratch(sc_generator *g, uint32_t kernel, const sc_image_ref *args, uint32_t *count, const char *name)
@@ -108,8 +114,9 @@ static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch
     if (scratch_bytes > 0)
         out->args[out->arg_count++] = (sc_image_arg){scratch_bytes, SC_ACCESS_OUT};
     for (uint32_t i = 0; i < k->items.count; i++) {
+        const char *message = k->items.data[i].message;
         if (k->items.data[i].kind == SC_ITEM_CHECK)
-            out->checks[out->check_count++] = k->items.data[i].message;
+            out->checks[out->check_count++] = sc_arena_copy_text(g->arena, message, strlen(message));
     }
 }
 
@@ -137,6 +144,10 @@ static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
 void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_image_ref *args)
 {
     bool is_new;
+    sc_arena *scratch = &g->m->context->scratch;
+    const sc_arena_mark mark = sc_arena_mark_here(scratch);
+    k->arena = k->unique.arena = scratch;
+    sc_kernel_simplify(k);
     uint32_t index, count = k->args.count;
     sc_strbuf ir;
     sc_strbuf_init(&ir, g->arena);
@@ -151,7 +162,10 @@ void sc_generator_call(sc_generator *g, sc_op_id op, sc_kernel *k, const sc_imag
     args = sc_generator_add_scratch(g, index, args, &count, "scratch");
     sc_image_instr *instr = sc_generator_instr(g, SC_INSTR_KERNEL, op, index, args, count);
     instr->param_count = k->params.count;
-    instr->params = k->params.data;
+    instr->params = sc_arena_array(g->arena, k->params.count, sizeof *instr->params);
+    if (k->params.count > 0)
+        memcpy(instr->params, k->params.data, k->params.count * sizeof *instr->params);
+    sc_arena_release(scratch, mark);
 }
 
 /* ---- what is known of inputs before anything runs ---- */
@@ -206,7 +220,7 @@ static void limit_inputs(sc_generator *g, const sc_lowered *lowered)
     }
 }
 
-bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
+static bool call_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
 {
     sc_lowered lowered;
     if (!sc_lower_kernel(g->m, ops, count, g->escapes, &lowered))
@@ -237,7 +251,15 @@ bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
         if (before != SC_NONE && (args[i].buffer != old.buffer || args[i].at != old.at))
             sc_generator_copy(g, ops[count - 1], old, args[i]);
     }
-    sc_kernel_simplify(k);
     sc_generator_call(g, ops[count - 1], k, args);
     return true;
+}
+
+bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
+{
+    sc_arena *scratch = &g->m->context->scratch;
+    const sc_arena_mark mark = sc_arena_mark_here(scratch);
+    bool fine = call_kernel(g, ops, count);
+    sc_arena_release(scratch, mark);
+    return fine;
 }

@@ -108,7 +108,6 @@ static bool call(sc_generator *g, sc_op_id op, sc_kernel *k, sc_image_ref from, 
         sc_report(&g->m->context->diag, SC_D_ir_invalid, sc_op_at(g->m, op)->loc, "code generation", error, NULL);
         return false;
     }
-    sc_kernel_simplify(k);
     sc_generator_call(g, op, k, (sc_image_ref[]){from, to});
     return true;
 }
@@ -188,7 +187,9 @@ enum { MAX_FLIGHTS = 4 };
 static void make_way(sc_generator *g)
 {
     uint32_t flying = 0;
-    for (uint32_t f = g->flights.count; f-- > 0;) {
+    while (g->landed < g->flights.count && g->flights.data[g->landed].instr == SC_NONE)
+        g->landed++;
+    for (uint32_t f = g->flights.count; f-- > g->landed;) {
         if (g->flights.data[f].instr != SC_NONE && ++flying >= MAX_FLIGHTS)
             sc_generator_finish(g, f);
     }

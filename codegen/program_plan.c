@@ -11,9 +11,20 @@ static const sc_overlap_room rooms[] = {{256, 256}, {240, 120}, {224, 112}, {192
 
 _Static_assert(SC_OVERLAP_ALL == 256, "shares are written in 256ths");
 
+/* Plans are made again and again: of each no more is kept than what it says. */
 static const char *plan(sc_generator *g, sc_image *image)
 {
-    return sc_memory_plan_make(g->arena, image, g->wishes.data, g->wishes.count, &g->out->memory);
+    sc_arena *scratch = &g->m->context->scratch;
+    const sc_arena_mark mark = sc_arena_mark_here(scratch);
+    sc_memory_plan *made = &g->out->memory;
+    const char *error = sc_memory_plan_make(scratch, image, g->wishes.data, g->wishes.count, made);
+    const uint32_t *live = made->live;
+    made->live = sc_arena_array(g->arena, made->live_count, sizeof *made->live);
+    if (made->live_count > 0)
+        memcpy(made->live, live, made->live_count * sizeof *made->live);
+    error = error == NULL ? NULL : sc_arena_copy_text(g->arena, error, strlen(error));
+    sc_arena_release(scratch, mark);
+    return error;
 }
 
 static bool has_collectives(const sc_image_func *func)

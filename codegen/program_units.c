@@ -303,7 +303,6 @@ static void emit_instead(sc_generator *g, sc_op_id op, const sc_gemm *gemm, cons
     sc_image_ref own[] = {args[SC_GEMM_A], args[SC_GEMM_B], args[SC_GEMM_C], args[count - 1]};
     sc_generator_instr(g, SC_INSTR_GEMM, op, index_of(g, &bare), own, 4);
     for (uint32_t k = has_steps ? 0 : 1; k <= sums; k++) {
-        sc_kernel_simplify(kernels[k]);
         sc_generator_call(g, op, kernels[k], refs[k]);
     }
     g->instead = false;
@@ -345,7 +344,6 @@ static void emit_simply(sc_generator *g, sc_op_id op, const sc_op *dot, const ch
     sc_image_ref args[3] = {sc_generator_read(g, dot->operands[0]), sc_generator_read(g, dot->operands[1])};
     args[2] = sc_generator_write(g, dot->first_result, SC_BUFFER_ACT, false);
     sc_kernel *k = sc_contract_kernel(g->m, dot);
-    sc_kernel_simplify(k);
     sc_generator_call(g, op, k, args);
     uint32_t index = g->instrs.data[g->instrs.count - 1].index;
     g->out->kernels.data[index].why_simple = why;
@@ -373,11 +371,9 @@ bool unit_dot(sc_generator *g, sc_op_id op)
 static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, uint32_t dot)
 {
     sc_op_id *rest = sc_arena_array(g->arena, count, sizeof *rest);
-    bool *escapes = sc_arena_array(g->arena, g->m->values.count, sizeof *escapes), ok = false;
-    bool *before = g->escapes;
+    bool ok = false;
     uint32_t left = 0, taken = count;
     contraction c;
-    memcpy(escapes, before, g->m->values.count * sizeof *escapes);
     while (!ok && taken > dot + 1) {
         taken--;
         bool made = (sc_ops[sc_op_at(g->m, ops[taken - 1])->kind].fuse & SC_FUSE_FREE) != 0;
@@ -390,14 +386,15 @@ static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, ui
         else
             sc_op_drop_attr(g->m, ops[i], SC_ATTR_kernel);
     }
-    escapes[sc_op_at(g->m, ops[taken - 1])->first_result] = true;
-    g->escapes = escapes;
+    const sc_value handed_on = sc_op_at(g->m, ops[taken - 1])->first_result;
+    const bool escaped = g->escapes[handed_on];
+    g->escapes[handed_on] = true;
     if (ok)
         emit_gemm(g, ops[taken - 1], ops[dot], &c);
     else
         ok = unit_dot(g, ops[dot]);
     ok = ok && unit_kernel(g, rest, left);
-    g->escapes = before;
+    g->escapes[handed_on] = escaped;
     return ok;
 }
 

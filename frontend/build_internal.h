@@ -226,6 +226,7 @@ bool sc_lang_op_exists(const char *name);
 void sc_lang_op_names(sc_context *context, sc_text_list *out);
 
 /* ---- build_stmt.c ---- */
+/* In the context's scratch. */
 sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callable *callable, const sc_instance *instance, sc_sym path,
                          sc_sym scope);
 void sc_build_body(sc_frame *f, const sc_stmt_list *body);

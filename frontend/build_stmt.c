@@ -6,7 +6,8 @@
 sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callable *callable, const sc_instance *instance, sc_sym path,
                          sc_sym scope)
 {
-    sc_frame *f = sc_arena_alloc(&b->context->arena, sizeof *f);
+    sc_arena *arena = &b->context->scratch;
+    sc_frame *f = sc_arena_alloc(arena, sizeof *f);
     f->b = b;
     f->caller = caller;
     f->callable = callable;
@@ -15,7 +16,7 @@ sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callabl
     f->scope = scope;
     f->act = sc_build_dtype_of(b, SC_KIND_ACT, path);
     f->level = caller == NULL ? 0 : caller->level + 1;
-    f->local_map.arena = &b->context->arena;
+    f->local_map.arena = arena;
     return f;
 }
 
@@ -33,7 +34,7 @@ void sc_build_set_local(sc_frame *f, sc_name name, sc_bval value)
         return;
     }
     *index = f->locals.count;
-    *sc_vec_push(&f->b->context->arena, &f->locals) =
+    *sc_vec_push(f->local_map.arena, &f->locals) =
         (sc_local){.name = name.text, .value = value, .loc = name.loc, .depth = f->repeats.count};
 }
 
@@ -455,6 +456,18 @@ static bool bind_formals(sc_frame *f, sc_frame *callee, const sc_expr *call)
     return ok;
 }
 
+/* The body in a frame of its own, which is gone when it has run. */
+static sc_bval_list run_call(sc_frame *f, const sc_expr *call, const sc_callable *callable, const sc_instance *instance, sc_sym path,
+                             sc_sym scope)
+{
+    sc_arena *scratch = &f->b->context->scratch;
+    const sc_arena_mark mark = sc_arena_mark_here(scratch);
+    sc_frame *callee = sc_build_frame(f->b, f, callable, instance, path, scope);
+    sc_bval_list results = bind_formals(f, callee, call) ? sc_build_run(callee) : no_results(f->b, callable);
+    sc_arena_release(scratch, mark);
+    return results;
+}
+
 /* The instance's index: of the innermost repeat over the stack's dim. */
 static bool stack_index(sc_frame *f, const sc_sub *sub, sc_loc loc, int64_t *index)
 {
@@ -530,8 +543,7 @@ static sc_bval_list call_sub(sc_frame *f, const sc_expr *call, const sc_member *
     const sc_instance *instance = instantiate(&home, member, path);
     if (instance == NULL)
         return no_results(b, callable);
-    sc_frame *callee = sc_build_frame(b, f, callable, instance, instance->path, instance->path);
-    return bind_formals(f, callee, call) ? sc_build_run(callee) : no_results(b, callable);
+    return run_call(f, call, callable, instance, instance->path, instance->path);
 }
 
 static bool fn_dim_args(sc_frame *f, const sc_expr *call, const sc_callable *callable, sc_instance *instance)
@@ -565,8 +577,7 @@ static sc_bval_list call_fn(sc_frame *f, const sc_expr *call, const sc_callable 
     if (!sc_build_statics(f, callable, &statics, instance))
         return no_results(b, callable);
     sc_sym path = sc_build_path(b, f->instance->path, callable->name.text);
-    sc_frame *callee = sc_build_frame(b, f, callable, instance, path, f->instance->path == 0 ? path : f->scope);
-    return bind_formals(f, callee, call) ? sc_build_run(callee) : no_results(b, callable);
+    return run_call(f, call, callable, instance, path, f->instance->path == 0 ? path : f->scope);
 }
 
 bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out)

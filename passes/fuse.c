@@ -89,7 +89,7 @@ static void add_reader(fusion *f, sc_value value, uint32_t by, uint32_t elsewher
     }
     reader made = {by, f->first_reader[value], elsewhere, whole, false};
     f->first_reader[value] = f->readers.count;
-    *sc_vec_push(&f->m->context->arena, &f->readers) = made;
+    *sc_vec_push(&f->m->context->scratch, &f->readers) = made;
     f->regions.data[by].read_count++;
 }
 
@@ -154,13 +154,13 @@ static void join(fusion *f, sc_op_id op, uint32_t index, uint32_t into, uint32_t
     region *g = &f->regions.data[into];
     if (g->member_count++ == 0)
         g->root = index;
-    *sc_vec_push(&f->m->context->arena, &f->members) = (member){g->position, g->root, into, index, op};
+    *sc_vec_push(&f->m->context->scratch, &f->members) = (member){g->position, g->root, into, index, op};
     read_operands(f, op, into, elsewhere);
 }
 
 static uint32_t new_region(fusion *f, region made)
 {
-    *sc_vec_push(&f->m->context->arena, &f->regions) = made;
+    *sc_vec_push(&f->m->context->scratch, &f->regions) = made;
     return f->regions.count - 1;
 }
 
@@ -354,7 +354,7 @@ static audience audience_of(const fusion *f, sc_op_id op)
 static bool give_copies(fusion *f, sc_op_id op, uint32_t index, uint32_t readers)
 {
     sc_value value = sc_op_at(f->m, op)->first_result;
-    reader *taking = sc_arena_array(&f->m->context->arena, readers, sizeof *taking);
+    reader *taking = sc_arena_array(&f->m->context->scratch, readers, sizeof *taking);
     uint32_t *link = &f->first_reader[value], count = 0;
     while (*link != SC_NONE) {
         const reader by = f->readers.data[*link];
@@ -456,8 +456,8 @@ static int by_position(const void *left, const void *right)
 static void arrange(fusion *f, uint32_t old_values, int64_t *number)
 {
     sc_module *m = f->m;
-    sc_value *copy = sc_arena_array(&m->context->arena, old_values, sizeof *copy);
-    uint32_t *copied_in = sc_arena_array(&m->context->arena, old_values, sizeof *copied_in), last = SC_NONE;
+    sc_value *copy = sc_arena_array(&m->context->scratch, old_values, sizeof *copy);
+    uint32_t *copied_in = sc_arena_array(&m->context->scratch, old_values, sizeof *copied_in), last = SC_NONE;
     memset(copied_in, 0xff, old_values * sizeof *copied_in);
     if (f->members.count > 0)
         qsort(f->members.data, f->members.count, sizeof *f->members.data, by_position);
@@ -487,11 +487,12 @@ bool sc_run_fuse(sc_module *m, sc_pass_env *env)
     (void)env;
     int64_t number = -1;
     for (sc_func_id func = 0; func < m->funcs.count; func++) {
+        const sc_arena_mark mark = sc_arena_mark_here(&m->context->scratch);
         fusion f = {.m = m, .func = func, .epilogues = sc_epilogues_of(m)};
         uint32_t count = 0, old_values = m->values.count;
         sc_for_each_op (m, func, op)
             count++;
-        f.ops = sc_arena_array(&m->context->arena, count, sizeof *f.ops);
+        f.ops = sc_arena_array(&m->context->scratch, count, sizeof *f.ops);
         f.first_reader = sc_new_value_map(m, &old_values);
         count = 0;
         sc_for_each_op (m, func, op)
@@ -500,6 +501,7 @@ bool sc_run_fuse(sc_module *m, sc_pass_env *env)
         for (uint32_t i = count; i-- > 0;)
             visit(&f, f.ops[i], i);
         arrange(&f, old_values, &number);
+        sc_arena_release(&m->context->scratch, mark);
     }
     return true;
 }

@@ -97,6 +97,27 @@ void *sc_arena_grow(sc_arena *arena, void *block, size_t old_size, size_t new_si
     return copy;
 }
 
+sc_arena_mark sc_arena_mark_here(const sc_arena *arena)
+{
+    return (sc_arena_mark){arena->chunks, arena->next};
+}
+
+void sc_arena_release(sc_arena *arena, sc_arena_mark mark)
+{
+    /* Of the marked chunk all that may have been used: what is asked for later is zero again. */
+    char *used = arena->chunks == mark.chunk || mark.chunk == NULL ? arena->next : mark.chunk->data + mark.chunk->size;
+    while (arena->chunks != mark.chunk) {
+        sc_arena_chunk *older = arena->chunks->older;
+        arena->total -= arena->chunks->size;
+        free(arena->chunks);
+        arena->chunks = older;
+    }
+    arena->next = mark.next;
+    arena->end = mark.chunk == NULL ? NULL : mark.chunk->data + mark.chunk->size;
+    if (mark.chunk != NULL)
+        memset(mark.next, 0, (size_t)(used - mark.next));
+}
+
 char *sc_arena_copy_text(sc_arena *arena, const char *text, size_t length)
 {
     char *copy = sc_arena_alloc(arena, length + 1);

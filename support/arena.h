@@ -32,6 +32,16 @@ void *sc_arena_array(sc_arena *arena, size_t count, size_t size);
 /* Grows a block to new_size bytes: in place when it is the newest, else copied; the old bytes are kept, the rest is zero. */
 void *sc_arena_grow(sc_arena *arena, void *block, size_t old_size, size_t new_size);
 
+/* Where an arena is. Releasing frees all that was asked for since: nothing of it may be used then, and blocks from before must not have
+ * been grown meanwhile. Marks are released in the reverse of their order. */
+typedef struct sc_arena_mark {
+    sc_arena_chunk *chunk;
+    char *next;
+} sc_arena_mark;
+
+sc_arena_mark sc_arena_mark_here(const sc_arena *arena);
+void sc_arena_release(sc_arena *arena, sc_arena_mark mark);
+
 /* A copy of `length` bytes with a terminating 0. */
 char *sc_arena_copy_text(sc_arena *arena, const char *text, size_t length);
 

@@ -13,6 +13,7 @@ bool sc_context_run(sc_context *context, uint64_t fail_at, void (*work)(sc_conte
     memset(context, 0, sizeof *context);
     sc_arena_init(&context->arena, on_failure, context);
     context->arena.fail_at = fail_at;
+    sc_arena_init(&context->scratch, on_failure, context);
     if (setjmp(context->out_of_memory) != 0)
         return false;
     sc_interner_init(&context->names, &context->arena);
@@ -25,4 +26,5 @@ bool sc_context_run(sc_context *context, uint64_t fail_at, void (*work)(sc_conte
 void sc_context_free(sc_context *context)
 {
     sc_arena_free(&context->arena);
+    sc_arena_free(&context->scratch);
 }

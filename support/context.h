@@ -11,6 +11,7 @@
 
 typedef struct sc_context {
     sc_arena arena;
+    sc_arena scratch; /* what is released again before the compile ends: between a mark and its release (sc_arena_release) */
     sc_interner names;
     sc_sources sources;
     sc_diag diag;
