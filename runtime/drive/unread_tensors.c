@@ -130,28 +130,28 @@ void sc_unread_find(sc_context *context, const sc_fact_weights *weights, const s
 
 /* ---- the report ---- */
 
-enum { FRAME_LINES = 2 }; /* the error itself, and what to do */
+enum { REMEDY_LINES = 1 };
 
 uint32_t sc_unread_lines(const sc_unread_tensors *unread)
 {
-    return unread->count == 0 ? 0 : unread->lines.count + FRAME_LINES;
+    return unread->count == 0 ? 0 : unread->lines.count + REMEDY_LINES;
 }
 
 void sc_unread_report(sc_context *context, const sc_fact_weights *weights, const char *path, const sc_unread_tensors *unread,
                       uint32_t most_lines)
 {
-    uint32_t most = most_lines > FRAME_LINES ? most_lines - FRAME_LINES : 1, shown = unread->lines.count;
+    uint32_t most = most_lines > REMEDY_LINES ? most_lines - REMEDY_LINES : 1, shown = unread->lines.count;
     if (unread->count == 0)
         return;
-    if (shown > most)
+    if (shown > most + 1) /* a line for the last takes no more than one that counts it */
         shown = most;
     sc_report(&context->diag, SC_D_unread_tensors, (sc_loc){0}, path,
               unread->count == 1 ? "a tensor" : sc_arena_printf(&context->arena, "%zu tensors", unread->count),
-              weights->has_block ? "no line of the 'weights' block reads" : "no parameter is called like", NULL);
-    for (uint32_t i = 0; i < shown; i++)
-        sc_report_note(&context->diag, (sc_loc){0}, "%s", unread->lines.data[i]);
+              weights->has_block ? "no line of the 'weights' block reads" : "no parameter is called like", unread->lines.data[0], NULL);
+    for (uint32_t i = 1; i < shown; i++)
+        sc_report_note(&context->diag, (sc_loc){0}, "and %s", unread->lines.data[i]);
     if (shown < unread->lines.count)
-        sc_report_note(&context->diag, (sc_loc){0}, ".. and %u more such lines", unread->lines.count - shown);
+        sc_report_note(&context->diag, (sc_loc){0}, "and %u more such names", unread->lines.count - shown);
     sc_report_note(&context->diag, (sc_loc){0},
                    "the file may be of another model; a line 'ignore \"PATTERN\";' in a 'weights' block says what may stay unread");
 }
