@@ -162,6 +162,7 @@ typedef struct sc_wdim {
 } sc_wdim;
 
 typedef struct sc_wmap {
+    bool is_ignore; /* there is no path: the pattern says which tensors may stay unread */
     sc_path path;
     sc_sym pattern; /* the unescaped string */
     sc_sym pattern_spelling;

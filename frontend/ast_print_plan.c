@@ -258,8 +258,13 @@ static void put_wdim(sc_layout *l, const sc_wdim *dim)
 
 void sc_print_wmap(sc_layout *l, const sc_wmap *map)
 {
-    put_path(l, &map->path);
-    sc_put_between(l, "=");
+    if (map->is_ignore) {
+        sc_put(l, "ignore");
+        sc_layout_space(l);
+    } else {
+        put_path(l, &map->path);
+        sc_put_between(l, "=");
+    }
     sc_layout_add(l, map->pattern_loc.begin, sc_layout_text_of(l, map->pattern_spelling));
     if (!map->has_as)
         return;

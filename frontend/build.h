@@ -17,6 +17,7 @@ typedef struct sc_entry_info {
     sc_sym model, entry;
     bool minimised; /* a minimize statement names it */
     bool cached;    /* declared `at .. along ..` */
+    sc_sym rows;    /* of a cached entry: the dim of its positions, B of `at pos[B]`; 0 without */
     sc_loc loc;
     const sc_minimize *minimize; /* NULL unless minimised */
 } sc_entry_info;

@@ -8,13 +8,13 @@
 /* Tokens that together are one idea, by the grammar's names. A group is recognised when all its tokens are expected. */
 typedef struct token_group {
     const char *name; /* NULL: the tokens say nothing that `identifier`, expected beside them, does not */
-    const char *tokens[29];
+    const char *tokens[30];
 } token_group;
 
 static const token_group groups[] = {
     {NULL, {"mesh",  "bind",     "shard", "free",   "act",     "grad",    "opt",   "input",     "output",     "pin",
             "style", "stage",    "remat", "save",   "offload", "reshard", "after", "precision", "accumulate", "pad",
-            "to",    "multiple", "tune",  "expect", "as",      "of",      "intra", "inter"}},
+            "to",    "multiple", "tune",  "expect", "as",      "of",      "intra", "inter",     "ignore"}},
     {"a plan statement",
      {"mesh", "bind", "shard", "pin", "style", "stage", "remat", "offload", "reshard", "precision", "accumulate", "pad", "tune", "expect"}},
     {"a declaration", {"import", "dim", "fn", "block", "model", "minimize", "plan", "weights"}},

@@ -79,6 +79,7 @@ static void add_kind(sc_parser *parser, sc_kind_list *kinds, sc_tensor_kind kind
 %token <name> MESH "mesh" BIND "bind" SHARD "shard" FREE "free" ACT "act" GRAD "grad" OPT "opt" INPUT "input" OUTPUT "output" PIN "pin" STYLE "style" STAGE "stage"
 %token <name> REMAT "remat" SAVE "save" OFFLOAD "offload" RESHARD "reshard" AFTER "after" PRECISION "precision" ACCUMULATE "accumulate" PAD "pad" TO "to"
 %token <name> MULTIPLE "multiple" TUNE "tune" EXPECT "expect" AS "as" OF "of" INTRA "intra" INTER "inter"
+%token <name> IGNORE "ignore"
 %token <name> IDENT "identifier" <integer> INT "integer" <number> FLOAT "number" <string> STRING "string"
 %token ARROW "->" DOTDOT ".." LE "<=" EQ "==" BADCHAR "invalid character"
 %left '+' '-'
@@ -577,7 +578,7 @@ seg: word               { $$ = (sc_seg){.kind = SC_SEG_NAME, .name = $1}; }
     | word '[' INT ']'  { $$ = (sc_seg){.kind = SC_SEG_INDEX, .name = $1, .first = $3.value, .last = $3.value}; }
     ;
 word: IDENT | MESH | BIND | SHARD | FREE | ACT | GRAD | OPT | INPUT | OUTPUT | PIN | STYLE | STAGE | REMAT | SAVE | OFFLOAD | RESHARD | AFTER
-    | PRECISION | ACCUMULATE | PAD | TO | MULTIPLE | TUNE | EXPECT | AS | OF | INTRA | INTER ;
+    | PRECISION | ACCUMULATE | PAD | TO | MULTIPLE | TUNE | EXPECT | AS | OF | INTRA | INTER | IGNORE ;
 
 weights: WEIGHTS IDENT FOR IDENT weights_body { $$ = $5; $$->name = $2; $$->model = $4; $$->loc = @$; }
     | WEIGHTS error weights_body { $$ = NULL; yyerrok; }
@@ -600,6 +601,10 @@ wmap: path '=' STRING as ';' {
         $$->pattern_spelling = $3.spelling;
         $$->pattern_loc = @3;
         $$->loc = @$;
+    }
+    | IGNORE STRING ';' {
+        $$ = NEW(sc_wmap);
+        *$$ = (sc_wmap){.is_ignore = true, .pattern = $2.text, .pattern_spelling = $2.spelling, .pattern_loc = @2, .loc = @$};
     }
     | error ';'         { $$ = NULL; yyerrok; }
     ;

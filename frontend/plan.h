@@ -8,9 +8,10 @@
 
 /* What the command line adds to a plan. */
 typedef struct sc_plan_options {
-    sc_binding_list binds;   /* --bind */
-    sc_binding_list mesh;    /* --mesh: axis and size */
-    uint64_t ranks;          /* for `auto` axes; 0: not known */
+    sc_binding_list binds;    /* --bind */
+    sc_binding_list defaults; /* sizes for dims to which neither the plan nor --bind gives one */
+    sc_binding_list mesh;     /* --mesh: axis and size */
+    uint64_t ranks;           /* for `auto` axes; 0: not known */
     bool allow_padding;
 } sc_plan_options;
 
@@ -50,7 +51,6 @@ typedef enum sc_path_match { SC_PATH_NO, SC_PATH_COVERS, SC_PATH_EXACT } sc_path
 sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern, sc_sym entry, sc_sym path);
 /* layers[3].attn.wq -> layers.attn.wq, in the arena. */
 const char *sc_path_without_indices(sc_context *context, const char *path);
-
 
 /* A `shard`, `pin`, `style` or `expect` line in canonical form, in the arena, without its semicolon; of `shard` and `expect` what follows
  * the word. */

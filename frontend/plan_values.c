@@ -71,6 +71,8 @@ static bool find_entry(sc_resolved_plan *plan, const sc_path *path, sc_sym *entr
 static void bindings_so_far(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out)
 {
     sc_arena *arena = &plan->context->arena;
+    for (uint32_t i = 0; i < plan->options.defaults.count; i++)
+        *sc_vec_push(arena, out) = plan->options.defaults.data[i];
     for (int in_entry = 0; in_entry < 2; in_entry++) {
         for (uint32_t i = 0; i < plan->bindings.count; i++) {
             const sc_plan_binding *b = &plan->bindings.data[i];

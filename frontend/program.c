@@ -262,6 +262,12 @@ static const sc_minimize *minimize_of(const sc_program *program, sc_sym model, s
     return NULL;
 }
 
+static sc_sym rows_of(const sc_callable *callable)
+{
+    bool has_rows = callable->at_name.text != 0 && callable->at_shape->dims.count == 1;
+    return has_rows ? callable->at_shape->dims.data[0].dim.text : 0;
+}
+
 void sc_program_entries(const sc_program *program, sc_sym model, sc_entry_list *out)
 {
     for (uint32_t u = 0; u < program->models.count; u++) {
@@ -275,6 +281,7 @@ void sc_program_entries(const sc_program *program, sc_sym model, sc_entry_list *
                                                                           .entry = member->name.text,
                                                                           .minimised = minimize != NULL,
                                                                           .cached = member->callable->at_name.text != 0,
+                                                                          .rows = rows_of(member->callable),
                                                                           .loc = member->name.loc,
                                                                           .minimize = minimize};
         }

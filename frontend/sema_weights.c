@@ -140,6 +140,26 @@ static void report_path(sc_program *program, const sc_wmap *map, const sc_param_
               (char *)NULL);
 }
 
+/* A hole of an ignored name stands for any index; what it names has to be a dim all the same. */
+static bool dim_value(void *user, sc_sym name, int64_t *out)
+{
+    *out = 1;
+    return sc_program_dim(user, name) != SC_NONE;
+}
+
+static void check_ignore(sc_program *program, const sc_wmap *map)
+{
+    sc_context *context = program->context;
+    const char *problem;
+    sc_pattern_names names = {dim_value, program};
+    if (map->pattern == sc_intern_text(&context->names, ""))
+        problem = "it is empty";
+    else if (sc_pattern_fill(context, sc_text(context, map->pattern), &names, &problem) != NULL)
+        return;
+    sc_report(&context->diag, SC_D_bad_weights, map->pattern_loc,
+              sc_arena_printf(&context->arena, "this pattern matches no tensor: %s", problem), (char *)NULL);
+}
+
 static void check_block(sc_program *program, const sc_weights *weights, const sc_unit *model)
 {
     sc_context *context = program->context;
@@ -150,6 +170,10 @@ static void check_block(sc_program *program, const sc_weights *weights, const sc
         const sc_wmap *map = &weights->maps.data[i];
         const sc_param_path *part = NULL;
         bool found = false, ok = true, is_new;
+        if (map->is_ignore) {
+            check_ignore(program, map);
+            continue;
+        }
         uint32_t first = *sc_map_insert(&seen, sc_intern_text(&context->names, sc_path_text(context, &map->path)), i, &is_new);
         if (!is_new) {
             sc_report(&context->diag, SC_D_bad_weights, map->path.loc, "this parameter has a line already", (char *)NULL);

@@ -16,10 +16,36 @@ static bool report(const sc_program *program, const sc_wmap *map, const char *te
 const sc_wmap *sc_weights_find(const sc_context *context, const sc_weights *weights, sc_sym path)
 {
     for (uint32_t i = 0; i < weights->maps.count; i++) {
-        if (sc_path_match_text(context, &weights->maps.data[i].path, 0, sc_text(context, path), false) == SC_PATH_EXACT)
-            return &weights->maps.data[i];
+        const sc_wmap *map = &weights->maps.data[i];
+        if (!map->is_ignore && sc_path_match_text(context, &map->path, 0, sc_text(context, path), false) == SC_PATH_EXACT)
+            return map;
     }
     return NULL;
+}
+
+static const char *pattern_of(sc_context *context, const sc_param_path *param)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    for (uint32_t i = 0; i < param->count; i++) {
+        sc_strbuf_printf(&text, "%s%s", i > 0 ? "." : "", sc_text(context, param->names[i]));
+        if (param->stacks[i] != 0)
+            sc_strbuf_printf(&text, "[{%s}]", sc_text(context, param->stacks[i]));
+    }
+    return text.data;
+}
+
+void sc_param_patterns(const sc_program *program, sc_sym model, sc_param_pattern_list *out)
+{
+    sc_context *context = program->context;
+    sc_param_path_list params = {0};
+    sc_param_paths(program, sc_program_model(program, model), &params);
+    for (uint32_t i = 0; i < params.count; i++) {
+        const sc_param_path *param = &params.data[i];
+        if (param->kind == SC_MEMBER_PARAM)
+            *sc_vec_push(&context->arena, out) =
+                (sc_param_pattern){.path = param->text, .pattern = pattern_of(context, param), .loc = param->decl->loc};
+    }
 }
 
 /* ---- names ---- */

@@ -8,6 +8,16 @@
 /* The line for a parameter's path with its indices (layers[3].attn.wq); NULL without one. */
 const sc_wmap *sc_weights_find(const sc_context *context, const sc_weights *weights, sc_sym path);
 
+/* A parameter of a model, each stack once: `path` has no indices, `pattern` has the stacks' dims in their places: layers[{L}].attn.wq. */
+typedef struct sc_param_pattern {
+    sc_sym path;
+    const char *pattern;
+    sc_loc loc; /* of its declaration */
+} sc_param_pattern;
+typedef SC_VEC(sc_param_pattern) sc_param_pattern_list;
+
+void sc_param_patterns(const sc_program *program, sc_sym model, sc_param_pattern_list *out);
+
 /* The layout of a state of the module under its line. False after a message (bad_weights, at the line). */
 bool sc_wmap_layout(const sc_program *program, const sc_wmap *map, const sc_module *m, uint32_t state, sc_weight_layout *out);
 

@@ -131,7 +131,7 @@ static bool add_weights(const sc_compiled *c, const sc_module *m, const char *ma
     const sc_weights *weights;
     if (!sc_weights_choose(m->context, c->program, c->model, map, &weights))
         return false;
-    sc_weight_facts(m->context, c->program, weights, m, &out->weights);
+    sc_weight_facts(m->context, c->program, c->model, weights, m, &out->weights);
     return true;
 }
 

@@ -1,6 +1,7 @@
 #include "tools/facts.h"
 
 #include "ir/text.h"
+#include "support/hash.h"
 #include "support/strbuf.h"
 #include "tools/weight_places.h"
 #include "tools/weight_shape.h"
@@ -87,7 +88,48 @@ static bool find_param(sc_program *program, const sc_weights *weights, const sc_
     return true;
 }
 
-void sc_weight_facts(sc_context *context, sc_program *program, const sc_weights *weights, const sc_module *m, sc_fact_weights *out)
+/* ---- what parameters of other entries read ---- */
+
+static void add_pattern(sc_context *context, const char *text, bool is_ignore, sc_loc loc, sc_fact_weights *out)
+{
+    *sc_vec_push(&context->arena, &out->patterns) = (sc_fact_pattern){.text = text, .is_ignore = is_ignore, .loc = loc};
+}
+
+/* Lines that no parameter of the module has: 'ignore' lines, and lines of parameters that only other entries use. */
+static void add_other_lines(const sc_module *m, const sc_weights *weights, const sc_wmap **lines, sc_fact_weights *out)
+{
+    sc_map used = {.arena = &m->context->arena};
+    bool is_new;
+    for (uint32_t i = 0; i < m->state.count; i++) {
+        if (lines[i] != NULL)
+            sc_map_insert(&used, (uint64_t)(lines[i] - weights->maps.data), 0, &is_new);
+    }
+    for (uint32_t i = 0; i < weights->maps.count; i++) {
+        const sc_wmap *map = &weights->maps.data[i];
+        if (map->is_ignore || sc_map_find(&used, i) == NULL)
+            add_pattern(m->context, sc_text(m->context, map->pattern), map->is_ignore, map->loc, out);
+    }
+}
+
+/* Without a block tensors are called like parameters: layers[{L}].attn.wq. */
+static void add_other_params(sc_program *program, sc_sym model, const sc_module *m, sc_fact_weights *out)
+{
+    sc_map others = {.arena = &m->context->arena};
+    sc_sym_list unread = {0};
+    sc_param_pattern_list params = {0};
+    bool is_new;
+    sc_program_unread_params(program, model, m, &unread);
+    for (uint32_t i = 0; i < unread.count; i++)
+        sc_map_insert(&others, unread.data[i], 0, &is_new);
+    sc_param_patterns(program, model, &params);
+    for (uint32_t i = 0; i < params.count; i++) {
+        if (sc_map_find(&others, params.data[i].path) != NULL)
+            add_pattern(m->context, params.data[i].pattern, false, params.data[i].loc, out);
+    }
+}
+
+void sc_weight_facts(sc_context *context, sc_program *program, sc_sym model, const sc_weights *weights, const sc_module *m,
+                     sc_fact_weights *out)
 {
     sc_weight_roles roles;
     uint32_t errors = context->diag.errors;
@@ -99,5 +141,9 @@ void sc_weight_facts(sc_context *context, sc_program *program, const sc_weights 
         if (m->state.data[i].kind == SC_STATE_PARAM)
             find_param(program, weights, lines == NULL ? NULL : lines[i], m, i, roles.of[i], &out->params[out->count++]);
     }
+    if (weights != NULL)
+        add_other_lines(m, weights, lines, out);
+    else
+        add_other_params(program, model, m, out);
     out->is_complete = context->diag.errors == errors;
 }

@@ -98,10 +98,13 @@ static json_t *param_json(const sc_fact_param *param)
 
 static json_t *weights_json(const sc_fact_weights *weights)
 {
-    json_t *params = json_array();
+    json_t *params = json_array(), *patterns = json_array();
     for (uint32_t i = 0; i < weights->count; i++)
         json_array_append_new(params, param_json(&weights->params[i]));
-    return json_pack("{s:b, s:o}", "block", (int)weights->has_block, "params", params);
+    for (uint32_t i = 0; i < weights->patterns.count; i++)
+        json_array_append_new(
+            patterns, json_pack("{s:s, s:b}", "name", weights->patterns.data[i].text, "ignore", (int)weights->patterns.data[i].is_ignore));
+    return json_pack("{s:b, s:o, s:o}", "block", (int)weights->has_block, "params", params, "patterns", patterns);
 }
 
 const char *sc_facts_write(const sc_facts *facts, sc_arena *arena)
@@ -332,11 +335,24 @@ static bool read_param(reading *r, json_t *from, sc_fact_param *out)
     return check_layout(r, out);
 }
 
+static bool read_patterns(reading *r, json_t *from, sc_fact_weights *out)
+{
+    for (size_t i = 0; i < json_array_size(from); i++) {
+        const char *text;
+        int ignore;
+        if (json_unpack(json_array_get(from, i), "{s:s, s:b}", "name", &text, "ignore", &ignore) != 0)
+            return fail(r, "a pattern of the weights");
+        *sc_vec_push(r->arena, &out->patterns) = (sc_fact_pattern){.text = copy_of(r, text), .is_ignore = ignore != 0};
+    }
+    return true;
+}
+
 static bool read_weights(reading *r, json_t *from, sc_fact_weights *out)
 {
     int block;
-    json_t *params;
-    if (json_unpack(from, "{s:b, s:o}", "block", &block, "params", &params) != 0 || !json_is_array(params))
+    json_t *params, *patterns;
+    if (json_unpack(from, "{s:b, s:o, s:o}", "block", &block, "params", &params, "patterns", &patterns) != 0 || !json_is_array(params) ||
+        !json_is_array(patterns))
         return fail(r, "the weights");
     out->is_known = out->is_complete = true;
     out->has_block = block != 0;
@@ -346,7 +362,7 @@ static bool read_weights(reading *r, json_t *from, sc_fact_weights *out)
         if (!read_param(r, json_array_get(params, i), &out->params[i]))
             return false;
     }
-    return true;
+    return read_patterns(r, patterns, out);
 }
 
 static bool read_generate(reading *r, json_t *from, sc_fact_generate *out)

@@ -11,7 +11,7 @@
 #include "support/vec.h"
 #include "support/weight_layout.h"
 
-enum { SC_FACTS_VERSION = 2 };
+enum { SC_FACTS_VERSION = 3 };
 
 /* A tensor as files have it: a composite dim, which a program holds as its parts, is one axis. */
 typedef struct sc_fact_type {
@@ -55,12 +55,20 @@ typedef struct sc_fact_param {
     uint64_t shape[SC_MAX_WEIGHT_DIMS];
 } sc_fact_param;
 
+/* Tensors that may be in a file though no parameter of the program reads them. */
+typedef struct sc_fact_pattern {
+    const char *text; /* see name_pattern.h */
+    bool is_ignore;   /* an 'ignore' line; else a parameter reads them that only other entries use */
+    sc_loc loc;       /* none in a program that was read */
+} sc_fact_pattern;
+
 typedef struct sc_fact_weights {
     bool is_known;    /* false: the program was made without */
     bool has_block;   /* a `weights` block says all this; else tensors are called like parameters */
     bool is_complete; /* every parameter has a line */
     uint32_t count;
     sc_fact_param *params;
+    SC_VEC(sc_fact_pattern) patterns;
 } sc_fact_weights;
 
 /* A state that begins with a number other than 0 and is no parameter. */

@@ -303,9 +303,9 @@ static bool read_prompts(generating *g)
     if (g->row_count == 0)
         return fail(g, SC_D_usage, "generate needs --prompt TEXT");
     if (g->row_count > g->batch)
-        return fail(
-            g, SC_D_usage,
-            sc_arena_printf(&g->context->arena, "%u prompts are given, but the program's batch has %u rows", g->row_count, g->batch));
+        return fail(g, SC_D_usage,
+                    sc_arena_printf(&g->context->arena, "%u prompts are given, but the program's batch has %u row%s: bind its dim to %u",
+                                    g->row_count, g->batch, g->batch == 1 ? "" : "s", g->row_count));
     g->rows = sc_arena_array(&g->context->arena, g->row_count, sizeof *g->rows);
     for (uint32_t r = 0; r < g->row_count; r++) {
         if (!read_prompt(g, g->options->prompts.data[r], &g->rows[r]))

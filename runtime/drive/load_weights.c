@@ -4,8 +4,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/drive/unread_tensors.h"
 #include "runtime/safetensors.h"
+#include "support/hash.h"
 #include "support/strbuf.h"
+
+/* What is wrong with a parameter's tensor, and with how many others that differ in the instance alone. */
+typedef struct problem {
+    sc_loc loc;
+    const char *text;
+    uint32_t others;
+} problem;
 
 typedef struct loading {
     sc_context *context;
@@ -14,6 +23,8 @@ typedef struct loading {
     const char *path;
     const sc_safetensor ***tensors; /* by parameter, as its facts name them */
     const char **names;             /* of all tensors; made when one is missing */
+    SC_VEC(problem) problems;
+    sc_map problem_kinds; /* symbol of the parameter without indices and the kind -> problem */
 } loading;
 
 /* ---- tensors ---- */
@@ -41,9 +52,18 @@ static const char *nearest_tensor(loading *l, const char *name)
     return near == NULL ? "" : sc_arena_printf(&l->context->arena, "; did you mean '%s'?", near);
 }
 
-static void report_tensor(loading *l, const sc_fact_param *param, const char *text)
+static const char *missing_text(loading *l, const sc_fact_param *param, const char *name)
 {
-    sc_report(&l->context->diag, SC_D_weights_file, param->loc, text, NULL);
+    const char *rule = l->weights->has_block ? "" : " (without a 'weights' block tensors are called like parameters)";
+    return sc_arena_printf(&l->context->arena, "%s has no tensor '%s' for '%s'%s%s", l->path, name, param->path, rule,
+                           nearest_tensor(l, name));
+}
+
+static const char *shape_problem_text(loading *l, const sc_fact_param *param, const char *name, const sc_safetensor *tensor)
+{
+    sc_arena *arena = &l->context->arena;
+    return sc_arena_printf(arena, "tensor '%s' has shape %s, but '%s' needs %s of %lld elements (neighbours may be merged)", name,
+                           shape_text(arena, tensor->rank, tensor->shape), param->path, param->wanted, (long long)param->layout.elements);
 }
 
 static bool is_float(sc_element element)
@@ -51,30 +71,63 @@ static bool is_float(sc_element element)
     return element == SC_ELEMENT_F64 || element == SC_ELEMENT_F32 || element == SC_ELEMENT_BF16 || element == SC_ELEMENT_F16;
 }
 
-static void check_tensor(loading *l, const sc_fact_param *param, const char *name, const sc_safetensor *tensor)
+static bool has_shape(const sc_fact_param *param, const sc_safetensor *tensor)
 {
-    sc_arena *arena = &l->context->arena;
-    const char *path = param->path;
     int64_t sizes[SC_MAX_WEIGHT_DIMS];
-    if (tensor == NULL) {
-        const char *rule = !l->weights->has_block ? " (without a 'weights' block tensors are called like parameters)" : "";
-        report_tensor(l, param,
-                      sc_arena_printf(arena, "%s has no tensor '%s' for '%s'%s%s", l->path, name, path, rule, nearest_tensor(l, name)));
-        return;
-    }
     bool fits = tensor->rank <= SC_MAX_WEIGHT_DIMS;
     for (uint32_t i = 0; fits && i < tensor->rank; i++) {
         fits = tensor->shape[i] <= INT64_MAX;
         sizes[i] = (int64_t)tensor->shape[i];
     }
-    if (!fits || !sc_weight_layout_fits(&param->layout, tensor->rank, sizes))
-        report_tensor(l, param,
-                      sc_arena_printf(arena, "tensor '%s' has shape %s, but '%s' needs %s of %lld elements (neighbours may be merged)",
-                                      name, shape_text(arena, tensor->rank, tensor->shape), path, param->wanted,
-                                      (long long)param->layout.elements));
-    else if (!is_float(tensor->element) && sc_dtype_is_float(param->dtype))
-        report_tensor(l, param,
-                      sc_arena_printf(arena, "tensor '%s' for '%s' holds %s, not floats", name, path, sc_element_name(tensor->element)));
+    return fits && sc_weight_layout_fits(&param->layout, tensor->rank, sizes);
+}
+
+typedef enum tensor_fault { FITS, MISSING, OTHER_SHAPE, OTHER_DTYPE } tensor_fault;
+
+static tensor_fault fault_of(const sc_fact_param *param, const sc_safetensor *tensor)
+{
+    if (tensor == NULL)
+        return MISSING;
+    if (!has_shape(param, tensor))
+        return OTHER_SHAPE;
+    return !is_float(tensor->element) && sc_dtype_is_float(param->dtype) ? OTHER_DTYPE : FITS;
+}
+
+/* layers[3].attn.wq -> layers[].attn.wq */
+static sc_sym kind_of_problem(sc_context *context, const char *path, tensor_fault fault)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    for (; *path != 0; path += strspn(path, "0123456789")) {
+        size_t length = strcspn(path, "[");
+        length += path[length] == '[';
+        sc_strbuf_add_bytes(&text, path, length);
+        path += length;
+    }
+    sc_strbuf_printf(&text, " %d", (int)fault);
+    return sc_intern_text(&context->names, text.data);
+}
+
+static void check_tensor(loading *l, const sc_fact_param *param, const char *name, const sc_safetensor *tensor)
+{
+    bool is_new;
+    tensor_fault fault = fault_of(param, tensor);
+    if (fault == FITS)
+        return;
+    uint32_t at = *sc_map_insert(&l->problem_kinds, kind_of_problem(l->context, param->path, fault), l->problems.count, &is_new);
+    if (!is_new) {
+        l->problems.data[at].others++;
+        return;
+    }
+    problem *made = sc_vec_push(&l->context->arena, &l->problems);
+    *made = (problem){.loc = param->loc};
+    if (fault == MISSING)
+        made->text = missing_text(l, param, name);
+    else if (fault == OTHER_SHAPE)
+        made->text = shape_problem_text(l, param, name, tensor);
+    else
+        made->text = sc_arena_printf(&l->context->arena, "tensor '%s' for '%s' holds %s, not floats", name, param->path,
+                                     sc_element_name(tensor->element));
 }
 
 static void find_tensors(loading *l, uint32_t index)
@@ -85,6 +138,45 @@ static void find_tensors(loading *l, uint32_t index)
         l->tensors[index][i] = sc_safetensors_find(l->file, param->tensors[i]);
         check_tensor(l, param, param->tensors[i], l->tensors[index][i]);
     }
+}
+
+/* ---- the report ---- */
+
+/* A page: a file of another model fails in hundreds of tensors. A message that shows its place in the text takes three lines. */
+enum { MOST_LINES = 10, LEAST_LINES = 5, LINES_OF_PLACE = 3 };
+
+static void report_problems(loading *l, uint32_t most_lines)
+{
+    uint32_t count = l->problems.count, rest = 0;
+    bool has_places = count * LINES_OF_PLACE <= most_lines;
+    for (uint32_t i = 0; i < count; i++) {
+        const problem *p = &l->problems.data[i];
+        if (i >= most_lines) {
+            rest += 1 + p->others;
+            continue;
+        }
+        const char *more = p->others == 0 ? "" : sc_arena_printf(&l->context->arena, " (and %u more like it)", p->others);
+        sc_report(&l->context->diag, SC_D_weights_file, has_places ? p->loc : (sc_loc){0},
+                  sc_arena_printf(&l->context->arena, "%s%s", p->text, more), NULL);
+    }
+    if (rest > 0)
+        sc_report_note(&l->context->diag, (sc_loc){0}, "%u more tensors do not fit either", rest);
+}
+
+/* False after messages. */
+static bool check_file(loading *l)
+{
+    sc_unread_tensors unread = {0};
+    for (uint32_t i = 0; i < l->weights->count; i++)
+        find_tensors(l, i);
+    if (l->weights->is_complete)
+        sc_unread_find(l->context, l->weights, l->file, l->path, &unread);
+    uint32_t lines = sc_unread_lines(&unread);
+    if (l->problems.count > 0 && lines > LEAST_LINES)
+        lines = LEAST_LINES;
+    report_problems(l, lines < MOST_LINES ? MOST_LINES - lines : MOST_LINES);
+    sc_unread_report(l->context, l->weights, l->path, &unread, l->problems.count > 0 ? lines : MOST_LINES);
+    return l->weights->is_complete && l->problems.count == 0 && unread.count == 0;
 }
 
 /* ---- values ---- */
@@ -143,8 +235,7 @@ static bool is_state(sc_context *context, const char *path)
 bool sc_weights_load(sc_context *context, const sc_fact_weights *weights, const char *path, sc_weights_sink *sink, void *user)
 {
     sc_safetensors_error error = {0};
-    uint32_t errors = context->diag.errors;
-    loading l = {.context = context, .weights = weights, .path = path};
+    loading l = {.context = context, .weights = weights, .path = path, .problem_kinds = {.arena = &context->arena}};
     l.tensors = sc_arena_array(&context->arena, weights->count + 1u, sizeof *l.tensors);
     if (is_state(context, path))
         return false;
@@ -153,9 +244,7 @@ bool sc_weights_load(sc_context *context, const sc_fact_weights *weights, const 
         report_file(context, &error);
         return false;
     }
-    for (uint32_t i = 0; i < weights->count; i++)
-        find_tensors(&l, i);
-    bool ok = weights->is_complete && context->diag.errors == errors && give_values(&l, sink, user);
+    bool ok = check_file(&l) && give_values(&l, sink, user);
     sc_safetensors_close(l.file);
     return ok;
 }

@@ -142,7 +142,8 @@ def check_vocabulary(grammar, root):
     known = ('keyword.', 'storage.', 'invalid.', 'constant.language.')
     tries = [('%s' % word, word, known) for word in re.findall(r'^"([a-z]+)"', outside, re.M)]
     for word in re.findall(r'^"([a-z]+)"', inside, re.M):
-        text = 'plan p for m { mesh a = 2 %s; }' if word in ('inter', 'intra') else 'plan p for m { %s x; }'
+        places = {'inter': 'plan p for m { mesh a = 2 %s; }', 'intra': 'plan p for m { mesh a = 2 %s; }', 'ignore': 'weights hf for m { %s "x"; }'}
+        text = places.get(word, 'plan p for m { %s x; }')
         tries.append((text % word, word, known))
     for word, dims in re.findall(r'^LANG\((\w+), \w+, \w+, (\w+)', source('frontend', 'lang_ops.def'), re.M):
         tries.append(('y = %s%s(x);' % (word, '' if dims == '0' else '[D]'), word, ('support.function.shard',)))

@@ -52,6 +52,7 @@ static sc_facts example(sc_arena *arena)
         .shape_rank = 1,
         .shape = {4}};
     facts.weights = (sc_fact_weights){.is_known = true, .has_block = true, .is_complete = true, .count = 1, .params = param};
+    *sc_vec_push(arena, &facts.weights.patterns) = (sc_fact_pattern){.text = "other.{L}.*", .is_ignore = true};
     return facts;
 }
 

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/drive/load_weights.h"
+#include "runtime/drive/save_weights.h"
 #include "runtime/safetensors.h"
 #include "support/rng.h"
 #include "tools/driver.h"
-#include "runtime/drive/load_weights.h"
-#include "runtime/drive/save_weights.h"
 #include "tools/facts.h"
 
 static char folder[] = "/tmp/shardc_save_XXXXXX";
@@ -118,7 +118,7 @@ static void go_round(sc_context *context, void *user)
         compiled = sc_weights_choose(context, r->compiled.program, r->compiled.model, NULL, &weights);
     sc_fact_weights facts; /* every state of the model is a parameter, so that both are counted alike */
     if (compiled)
-        sc_weight_facts(context, r->compiled.program, weights, m, &facts);
+        sc_weight_facts(context, r->compiled.program, r->compiled.model, weights, m, &facts);
     bool loaded = compiled && (r->from == NULL || sc_weights_load(context, &facts, r->from, take, r));
     sc_weights_file *file = loaded ? sc_weights_file_new(context, &facts, r->like) : NULL;
     r->is_planned = file != NULL;

@@ -15,6 +15,7 @@
 
 #include "runtime/data.h"
 #include "runtime/drive/load_weights.h"
+#include "runtime/drive/name_pattern.h"
 #include "runtime/safetensors.h"
 #include "support/rng.h"
 #include "tools/facts.h"
@@ -116,7 +117,7 @@ static void load(sc_context *context, void *user)
     const sc_weights *weights = NULL;
     if (l->compiled_ok && sc_weights_choose(context, l->program, l->compiled.model, l->map, &weights)) {
         sc_fact_weights facts; /* every state of the model is a parameter, so that both are counted alike */
-        sc_weight_facts(context, l->program, weights, l->compiled.global, &facts);
+        sc_weight_facts(context, l->program, l->compiled.model, weights, l->compiled.global, &facts);
         l->ok = sc_weights_load(context, &facts, path_of(l->file), take, l);
     }
     sc_strbuf out;
@@ -151,7 +152,7 @@ static const double *values_of(const loading *l, const char *path)
     return NULL;
 }
 
-#define REST " b = \"b\"; ex = \"experts.{X}\"; layers.wo = \"l.{L}.o\";"
+#define REST " b = \"b\"; ex = \"experts.{X}\"; layers.wo = \"l.{L}.o\"; ignore \"not.of.*\";"
 
 static const tensor_row good[] = {
     {"l.0.qkv", SC_ELEMENT_F32, 2, {36, 4}}, /* [3 * H * E, D] */
@@ -364,6 +365,45 @@ static void files_that_are_none_are_refused(void **state)
     close_load(&unknown);
 }
 
+typedef struct pattern_row {
+    const char *pattern, *name;
+    bool is_like, ends_like;
+} pattern_row;
+
+static const pattern_row patterns[] = {
+    {"a.b", "a.b", true, true},
+    {"a.b", "a.bc", false, false},
+    {"a.bc", "a.b", false, false},
+    {"", "", true, true},
+    {"*", "", true, true},
+    {"*", "anything.0", true, true},
+    {"b.*", "a.b.c", false, true},
+    {"b.*", "ab.c", false, false},
+    {"b", "a.b.c", false, false},
+    {"*.b", "a.b", true, true},
+    {"*a*b*", "xaxaxbx", true, true},
+    {"*ab", "aab", true, true},
+    {"*a*b", "ba", false, false},
+    {"l.{L}.w", "l.12.w", true, true},
+    {"l.{L}.w", "l..w", false, false},
+    {"l.{L}.w", "l.x.w", false, false},
+    {"l.{L}.w", "m.l.3.w", false, true},
+    {"*{L}x", "a1b22x", true, true},
+    {"{2*L+1}", "7", true, true},
+    {"a{L}", "a", false, false},
+    {"*.", "a.b", false, false},
+};
+
+static void patterns_match_names(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        const pattern_row *row = &patterns[i];
+        if (sc_name_is_like(row->pattern, row->name) != row->is_like || sc_name_ends_like(row->pattern, row->name) != row->ends_like)
+            fail_msg("%s and %s", row->pattern, row->name);
+    }
+}
+
 /* ---- initial values ---- */
 static void initialisers_are_what_they_say(void **state)
 {
@@ -474,9 +514,13 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_maps_give_the_right_elements), cmocka_unit_test(names_may_be_computed_and_lines_indexed),
-        cmocka_unit_test(a_range_of_parts_is_a_window),      cmocka_unit_test(everything_wrong_is_said),
-        cmocka_unit_test(files_that_are_none_are_refused),   cmocka_unit_test(initialisers_are_what_they_say),
+        cmocka_unit_test(good_maps_give_the_right_elements),
+        cmocka_unit_test(names_may_be_computed_and_lines_indexed),
+        cmocka_unit_test(a_range_of_parts_is_a_window),
+        cmocka_unit_test(everything_wrong_is_said),
+        cmocka_unit_test(patterns_match_names),
+        cmocka_unit_test(files_that_are_none_are_refused),
+        cmocka_unit_test(initialisers_are_what_they_say),
         cmocka_unit_test(token_files_have_three_forms),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
