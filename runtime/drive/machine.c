@@ -248,7 +248,9 @@ sc_machine *sc_machine_of_session(const shardc_executable *program, shardc_sessi
     }
     machine->local_ranks = shardc_session_local_ranks(session, &first);
     machine->first_rank = first;
+    machine->ranks = (uint64_t)session->image->ranks;
     machine->rank_count = (uint32_t)session->image->ranks;
+    machine->arena_bytes = shardc_executable_arena_bytes(program);
     machine->room_bytes = room_bytes(session);
     machine->is_first = first == 0;
     return machine;
