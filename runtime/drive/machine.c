@@ -198,12 +198,8 @@ static const sc_machine_verbs session_verbs = {
 /* What a card holds comes through the host's memory, a shard at a time. */
 static int64_t room_bytes(const shardc_session *session)
 {
-    int64_t largest = 0;
-    for (uint32_t i = 0; !session->device->is_host && i < session->image->state_count; i++) {
-        int64_t bytes = sc_image_tensor_bytes(&session->image->states[i].tensor);
-        largest = bytes > largest ? bytes : largest;
-    }
-    return largest;
+    uint32_t largest = session->device->is_host ? SC_IMAGE_NONE : sc_image_largest_saved(session->image);
+    return largest == SC_IMAGE_NONE ? 0 : sc_image_tensor_bytes(&session->image->states[largest].tensor);
 }
 
 static bool describe(const shardc_executable *program, sc_machine *machine)

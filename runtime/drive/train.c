@@ -84,6 +84,9 @@ static bool check_options(training *t)
     uint32_t errors = t->context->diag.errors;
     if (o->steps < 1)
         usage(t->context, "train needs --steps N, of at least 1");
+    /* --save takes the form of its tensors from there */
+    if (o->resume != NULL && o->weights != NULL && o->save == NULL)
+        usage(t->context, "--weights makes no sense with --resume: the parameters are those of the state");
     sc_apply_settings(t->context, o->set, NULL, 0);
     return t->context->diag.errors == errors;
 }
