@@ -22,6 +22,9 @@ typedef struct sc_resolved_plan sc_resolved_plan;
  * reshard.., each only if it would change what the requested function does). NULL after errors that leave nothing to work with. */
 sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, const sc_plan_options *options);
 
+/* Whether an axis of the plan is `auto`, and no --mesh gives its size: then the number of ranks decides it. */
+bool sc_plan_has_auto(sc_context *context, const sc_plan *plan, const sc_plan_options *options);
+
 /* Sizes for one entry: the plan's `bind`s for all, then those `in` this entry, then the command line's. */
 void sc_plan_bindings(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out);
 /* dtype of a kind for the tensor at `path`: precision lines, later and more specific ones win; f32 else. `user` is the plan. */

@@ -92,19 +92,31 @@ void sc_plan_note_axes(const sc_resolved_plan *plan, const sc_axis_list *axes)
     }
 }
 
-static bool is_auto(const sc_resolved_plan *plan, const sc_expr *size)
-{
-    return size->kind == SC_EXPR_NAME && strcmp(sc_text(plan->context, size->name), "auto") == 0;
-}
-
-static const sc_binding *override_of(const sc_resolved_plan *plan, sc_sym axis)
+static const sc_binding *override_of(const sc_plan_options *options, sc_sym axis)
 {
     const sc_binding *found = NULL;
-    for (uint32_t i = 0; i < plan->options.mesh.count; i++) {
-        if (plan->options.mesh.data[i].dim == axis)
-            found = &plan->options.mesh.data[i];
+    for (uint32_t i = 0; i < options->mesh.count; i++) {
+        if (options->mesh.data[i].dim == axis)
+            found = &options->mesh.data[i];
     }
     return found;
+}
+
+static bool is_auto(sc_context *context, const sc_axis_def *def, const sc_plan_options *options)
+{
+    bool says_auto = def->size->kind == SC_EXPR_NAME && strcmp(sc_text(context, def->size->name), "auto") == 0;
+    return says_auto && override_of(options, def->name.text) == NULL;
+}
+
+bool sc_plan_has_auto(sc_context *context, const sc_plan *plan, const sc_plan_options *options)
+{
+    bool has = false;
+    for (uint32_t s = 0; s < plan->body.count; s++) {
+        const sc_plan_stmt *stmt = plan->body.data[s];
+        for (uint32_t i = 0; stmt->kind == SC_PLAN_MESH && i < stmt->axes.count; i++)
+            has = has || is_auto(context, &stmt->axes.data[i], options);
+    }
+    return has;
 }
 
 static bool fits_mesh(sc_resolved_plan *plan, sc_loc loc, const char *name, int64_t size, uint64_t *ranks)
@@ -145,8 +157,8 @@ static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *r
         return false;
     }
     int64_t size = 0;
-    const sc_binding *override = override_of(plan, def->name.text);
-    bool automatic = override == NULL && is_auto(plan, def->size);
+    const sc_binding *override = override_of(&plan->options, def->name.text);
+    bool automatic = is_auto(plan->context, def, &plan->options);
     if (override != NULL)
         size = override->size;
     else if (!automatic && !sc_program_eval_integer(plan->program, def->size, &plan->options.binds, &size))

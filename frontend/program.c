@@ -288,6 +288,22 @@ void sc_program_entries(const sc_program *program, sc_sym model, sc_entry_list *
     }
 }
 
+void sc_program_returned_names(const sc_program *program, sc_sym model, sc_sym entry, sc_sym_list *out)
+{
+    const sc_unit *unit = sc_program_model(program, model);
+    const sc_member *member = unit == NULL ? NULL : sc_unit_member(unit, entry);
+    if (member == NULL || member->kind != SC_MEMBER_ENTRY)
+        return;
+    const sc_callable *callable = member->callable;
+    const sc_stmt *last = callable->body.count == 0 ? NULL : callable->body.data[callable->body.count - 1];
+    if (last == NULL || last->kind != SC_STMT_RETURN || last->results.count != callable->results.count)
+        return;
+    for (uint32_t i = 0; i < last->results.count; i++) {
+        const sc_expr *result = last->results.data[i];
+        *sc_vec_push(&program->context->arena, out) = result->kind == SC_EXPR_NAME ? result->name : 0;
+    }
+}
+
 void sc_program_plans(const sc_program *program, sc_plan_list *out)
 {
     for (uint32_t i = 0; i < program->plans.count; i++)

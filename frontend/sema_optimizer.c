@@ -5,16 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    sc_rate_kind kind;
-} schedules[] = {{"cosine", SC_RATE_COSINE}, {"linear", SC_RATE_LINEAR}};
-
-/* Of a schedule; all but the last one have to be given. */
-enum { PEAK, WARMUP, TOTAL, FLOOR, RATE_ARGUMENTS };
-static const char rate_arguments[] = "peak warmup total floor";
-
-enum { SCHEDULE_COUNT = sizeof schedules / sizeof *schedules, MAX_ARGUMENTS = 8 };
+enum { MAX_ARGUMENTS = 8 };
 
 /* The arguments of one call: an optimizer's or a schedule's. */
 typedef struct reader {
@@ -180,17 +171,19 @@ static bool read_number(reader *r, uint32_t at, range wanted, double *out)
 /* ---- lr ---- */
 static void read_schedule(reader *r, const sc_expr *expr, sc_rate *rate)
 {
-    double *const numbers[RATE_ARGUMENTS] = {&rate->peak, &rate->warmup, &rate->total, &rate->floor};
-    reader inner =
-        read_names(r, sc_text(r->program->context, expr->call.callee.text), expr->loc, &expr->call.args, rate_arguments, 1, FLOOR);
+    double *const numbers[SC_RATE_ARGUMENTS] = {&rate->peak, &rate->warmup, &rate->total, &rate->floor};
+    const char *words = "";
+    for (int i = 0; i < SC_RATE_ARGUMENTS; i++)
+        words = text_of(r, "%s%s%s", words, i > 0 ? " " : "", sc_rate_argument_names[i]);
+    reader inner = read_names(r, sc_rate_names[rate->kind], expr->loc, &expr->call.args, words, 1, SC_RATE_FLOOR);
     bool known = !inner.failed;
-    for (uint32_t i = 0; i < RATE_ARGUMENTS; i++)
+    for (uint32_t i = 0; i < SC_RATE_ARGUMENTS; i++)
         known = read_number(&inner, i, AT_LEAST_0, numbers[i]) && known;
     if (known && rate->total <= rate->warmup) {
-        fail(&inner, SC_D_bad_argument, inner.given[TOTAL]->loc,
+        fail(&inner, SC_D_bad_argument, inner.given[SC_RATE_TOTAL]->loc,
              text_of(r, "the rate falls from step 'warmup' = %.17g to step 'total' = %.17g, which has to be later", rate->warmup,
                      rate->total));
-        sc_report_note(&r->program->context->diag, inner.given[WARMUP]->loc,
+        sc_report_note(&r->program->context->diag, inner.given[SC_RATE_WARMUP]->loc,
                        "make 'total' the number of all steps, warm-up included, or the warm-up shorter");
     }
     r->failed = r->failed || inner.failed;
@@ -200,9 +193,9 @@ static void read_schedule(reader *r, const sc_expr *expr, sc_rate *rate)
 static void read_rate(reader *r, const sc_expr *expr, sc_rate *rate)
 {
     sc_context *context = r->program->context;
-    for (int i = 0; expr->kind == SC_EXPR_CALL && i < SCHEDULE_COUNT; i++) {
-        if (strcmp(schedules[i].name, sc_text(context, expr->call.callee.text)) == 0 && !expr->call.has_dims) {
-            rate->kind = schedules[i].kind;
+    for (int kind = SC_RATE_CONSTANT + 1; expr->kind == SC_EXPR_CALL && kind < SC_RATE_KINDS; kind++) {
+        if (strcmp(sc_rate_names[kind], sc_text(context, expr->call.callee.text)) == 0 && !expr->call.has_dims) {
+            rate->kind = (sc_rate_kind)kind;
             read_schedule(r, expr, rate);
             return;
         }

@@ -25,7 +25,7 @@ typedef struct sc_memory_live {
     const char *name;
     sc_memory_kind kind; /* ACT, COMM or WORKSPACE */
     int64_t bytes;
-    sc_loc loc; /* of the op that makes it */
+    sc_loc loc;     /* of the op that makes it */
     sc_value value; /* likewise; SC_NONE: not known */
 } sc_memory_live;
 
@@ -45,7 +45,9 @@ typedef struct sc_memory_padding {
 typedef struct sc_memory_report {
     int64_t bytes[SC_MEMORY_KINDS]; /* add up to `peak` but for HOST */
     int64_t peak;
-    int64_t stored_comm; /* of COMM: state, whatever runs */
+    int64_t stored_comm;         /* of COMM: state, whatever runs */
+    int64_t largest_saved;       /* of parameters and optimizer state the largest shard; 0: no training state is written of the program */
+    const char *saved_name;      /* its path */
     const char *at;              /* what runs at the peak: "relu in f"; NULL: nothing does */
     SC_VEC(sc_memory_live) live; /* at the peak, the largest first */
     SC_VEC(sc_memory_padding) padding;

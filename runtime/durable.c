@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 18, LARGEST_WRITE = 1 << 30 };
+enum { LARGEST_WRITE = 1 << 30 };
 
 /* ---- writing ---- */
 
@@ -23,7 +23,7 @@ static void fail(sc_durable *file)
 
 bool sc_durable_create(sc_durable *out, const char *path)
 {
-    *out = (sc_durable){.file = -1, .buffer = malloc(BUFFER)};
+    *out = (sc_durable){.file = -1, .buffer = malloc(SC_DURABLE_BUFFER)};
     sc_checksum_begin(&out->sum);
     errno = ENOMEM;
     if (out->buffer != NULL)
@@ -58,11 +58,11 @@ void sc_durable_add(sc_durable *file, const void *bytes, size_t length)
         return;
     sc_checksum_add(&file->sum, bytes, length);
     file->bytes += length;
-    if (file->held + length >= BUFFER) {
+    if (file->held + length >= SC_DURABLE_BUFFER) {
         write_all(file, file->buffer, file->held);
         file->held = 0;
     }
-    if (length >= BUFFER) {
+    if (length >= SC_DURABLE_BUFFER) {
         write_all(file, bytes, length);
     } else {
         memcpy(file->buffer + file->held, bytes, length);

@@ -6,7 +6,10 @@
 
 #include "support/checksum.h"
 
-enum { SC_DURABLE_ID = 16 }; /* hexadecimal digits of what makes a name unique */
+enum {
+    SC_DURABLE_ID = 16,          /* hexadecimal digits of what makes a name unique */
+    SC_DURABLE_BUFFER = 1 << 18, /* bytes of memory of an open file */
+};
 
 typedef struct sc_durable {
     int file;       /* -1: not open */

@@ -22,6 +22,11 @@ const char *const sc_hyper_names[SC_HYPER_COUNT] = {
     [SC_HYPER_EPS] = "eps",           [SC_HYPER_DECAY] = "decay",       [SC_HYPER_CLIP] = "clip",   [SC_HYPER_DECAY_ALL] = "decay_all",
 };
 
+const char *const sc_rate_names[SC_RATE_KINDS] = {[SC_RATE_COSINE] = "cosine", [SC_RATE_LINEAR] = "linear"};
+
+const char *const sc_rate_argument_names[SC_RATE_ARGUMENTS] = {
+    [SC_RATE_PEAK] = "peak", [SC_RATE_WARMUP] = "warmup", [SC_RATE_TOTAL] = "total", [SC_RATE_FLOOR] = "floor"};
+
 const char *const sc_scalar_names[SC_SCALAR_COUNT] = {
     [SC_SCALAR_LR] = "lr",
     [SC_SCALAR_MOMENTUM] = "momentum",

@@ -21,7 +21,9 @@ typedef enum sc_hyper {
     SC_HYPER_COUNT
 } sc_hyper;
 
-typedef enum sc_rate_kind { SC_RATE_CONSTANT, SC_RATE_COSINE, SC_RATE_LINEAR } sc_rate_kind;
+typedef enum sc_rate_kind { SC_RATE_CONSTANT, SC_RATE_COSINE, SC_RATE_LINEAR, SC_RATE_KINDS } sc_rate_kind;
+/* A schedule's arguments, in this order: the first may stand without its name, the last may be left out. */
+typedef enum sc_rate_argument { SC_RATE_PEAK, SC_RATE_WARMUP, SC_RATE_TOTAL, SC_RATE_FLOOR, SC_RATE_ARGUMENTS } sc_rate_argument;
 
 typedef struct sc_rate {
     sc_rate_kind kind;
@@ -42,6 +44,8 @@ typedef struct sc_optimizer_row {
 
 extern const sc_optimizer_row sc_optimizers[SC_OPTIMIZER_COUNT];
 extern const char *const sc_hyper_names[SC_HYPER_COUNT];
+extern const char *const sc_rate_names[SC_RATE_KINDS]; /* of a constant rate: NULL */
+extern const char *const sc_rate_argument_names[SC_RATE_ARGUMENTS];
 
 /* The scalars of one group that a step reads, by name in the IR: `optimizer0.lr`, ... */
 typedef enum sc_scalar {
@@ -60,7 +64,7 @@ typedef enum sc_scalar {
 extern const char *const sc_scalar_names[SC_SCALAR_COUNT]; /* lr, momentum, .. correction2 */
 
 /* With loss scaling: the scale, and the state that counts the steps that were taken. */
-#define SC_SCALE_STATE "scaling.scale"
+#define SC_SCALE_STATE       "scaling.scale"
 #define SC_SCALE_TAKEN_STATE "scaling.taken"
 
 /* The learning rate of step t, counted from 1. Linear warm-up from 0 to peak at t = warmup; then half a cosine, or a line, down to floor

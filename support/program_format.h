@@ -293,6 +293,9 @@ uint64_t sc_image_group_size(const sc_image_group *group);
 uint64_t sc_image_group_rank(const sc_image_group *group, uint64_t rank);
 /* Its member `index`, below the size. */
 uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint64_t index);
+/* Of the states that a training state is made of, parameters and optimizer state, the one whose local array is largest: what a device
+ * without host memory needs room for when states are saved or read. SC_IMAGE_NONE: there is none. */
+uint32_t sc_image_largest_saved(const sc_image *image);
 /* Elements of one part that a rank gives; gets. */
 int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
 int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);

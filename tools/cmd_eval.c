@@ -8,7 +8,7 @@ int sc_cmd_eval(sc_context *context, const sc_options *given, sc_strbuf *out)
     sc_options options = *given;
     sc_compiled c;
     sc_facts facts;
-    options.forward = true;
+    options.forward = options.runs_ranks = true;
     sc_local_run run = {.context = context, .options = &options, .c = &c};
     if (!sc_driver_compile_file(context, &options, NULL, NULL, sc_last_pass(&options), &c) ||
         !sc_find_facts(&c, NULL, options.run.weights != NULL, options.map, &facts))

@@ -56,7 +56,7 @@ int sc_cmd_generate(sc_context *context, const sc_options *given, sc_strbuf *out
     sc_options options = *given;
     sc_compiled c, other;
     sc_facts facts;
-    options.forward = true;
+    options.forward = options.runs_ranks = true;
     sc_local_run run = {.context = context, .options = &options, .c = &c};
     if (compile(context, &options, &c, &other, &run, &facts) &&
         sc_generate_text(context, &facts, &options.run, sc_local_run_open, &run, out))

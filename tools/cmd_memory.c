@@ -1,6 +1,7 @@
 /* shardc memory: bytes per rank, what makes the peak, and which parameters stay whole. */
 #include <string.h>
 
+#include "runtime/durable.h"
 #include "tools/commands.h"
 #include "tools/measure_memory.h"
 #include "tools/report.h"
@@ -148,7 +149,22 @@ static void print_json(const sc_module *m, const sc_memory_report *report, sc_st
     json_object_set_new(root, "whole", whole);
     json_object_set_new(root, "live", live);
     json_object_set_new(root, "padding", padding);
+    if (report->largest_saved > 0)
+        json_object_set_new(root, "saving",
+                            json_pack("{s:I,s:I,s:s}", "cpu", (json_int_t)SC_DURABLE_BUFFER, "cuda",
+                                      (json_int_t)(SC_DURABLE_BUFFER + report->largest_saved), "largest", report->saved_name));
     sc_print_json(root, out);
+}
+
+/* What is on a CPU is written from where it lies; of a GPU it comes through the host's memory. */
+static void print_saving(sc_arena *arena, const sc_memory_report *report, sc_strbuf *out)
+{
+    if (report->largest_saved == 0)
+        return;
+    sc_strbuf_add(out, "more memory of the host while a state is saved or read\n");
+    sc_strbuf_printf(out, "  %-12s %9s  a file's buffer\n", "cpu", sc_bytes_text(arena, SC_DURABLE_BUFFER));
+    sc_strbuf_printf(out, "  %-12s %9s  and the largest shard, %s\n", "cuda",
+                     sc_bytes_text(arena, (double)(SC_DURABLE_BUFFER + report->largest_saved)), report->saved_name);
 }
 
 static void print_text(const sc_module *m, const sc_memory_report *report, sc_strbuf *out)
@@ -171,6 +187,7 @@ static void print_text(const sc_module *m, const sc_memory_report *report, sc_st
     for (uint32_t i = 0; i < report->padding.count; i++)
         sc_strbuf_printf(out, "  %-12s %9s  %s\n", "", sc_bytes_text(arena, (double)report->padding.data[i].bytes),
                          sc_text(m->context, m->state.data[report->padding.data[i].state].path));
+    print_saving(arena, report, out);
     whole_groups groups = {0};
     group_whole(m->context, m, report, UINT32_MAX, &groups);
     if (groups.count > 0)

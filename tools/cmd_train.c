@@ -104,7 +104,7 @@ int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)
     sc_options options = *given;
     sc_compiled c, whole, forward;
     sc_facts facts;
-    options.trains = true;
+    options.trains = options.runs_ranks = true;
     sc_local_run run = {.context = context, .options = &options, .c = &c};
     sc_training_run *training = sc_train_begin(context, &options.run);
     if (training == NULL || !compile(context, &options, &c) || !sc_build_whole(&c, &whole) ||

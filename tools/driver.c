@@ -7,6 +7,37 @@
 #include "passes/separable.h"
 #include "passes/train_step.h"
 
+static bool is_meant(const sc_options *options, const char *plan)
+{
+    bool is_named = options->plans.count == 0 && (options->plan == NULL || strcmp(options->plan, plan) == 0);
+    for (uint32_t i = 0; i < options->plans.count; i++)
+        is_named = is_named || strcmp(options->plans.data[i], plan) == 0;
+    return is_named;
+}
+
+/* What only compiles takes --ranks for an `auto` axis; without one nothing depends on it. */
+static bool check_ranks(sc_context *context, const sc_program *program, const sc_options *options)
+{
+    sc_plan_list plans = {0};
+    bool has_auto = options->ranks == 0 || options->runs_ranks;
+    const char *name = NULL;
+    sc_program_plans(program, &plans);
+    for (uint32_t i = 0; i < plans.count && !has_auto; i++) {
+        if (!is_meant(options, sc_text(context, plans.data[i]->name.text)))
+            continue;
+        has_auto = sc_plan_has_auto(context, plans.data[i], &options->plan_options);
+        name = sc_text(context, plans.data[i]->name.text);
+    }
+    if (has_auto)
+        return true;
+    const char *where = name == NULL ? "without a plan" : sc_arena_printf(&context->arena, "in plan '%s'", name);
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+              sc_arena_printf(&context->arena, "--ranks %llu would change nothing: there is no 'auto' axis %s for it to decide",
+                              (unsigned long long)options->ranks, where),
+              NULL);
+    return false;
+}
+
 sc_program *sc_driver_load(sc_context *context, const sc_options *options)
 {
     sc_file *file = options->text != NULL ? sc_load_text(context, options->file, options->text, options->text_length)
@@ -14,7 +45,7 @@ sc_program *sc_driver_load(sc_context *context, const sc_options *options)
     if (file == NULL || context->diag.errors > 0)
         return NULL;
     sc_program *program = sc_program_new(context, file);
-    return context->diag.errors > 0 ? NULL : program;
+    return context->diag.errors > 0 || !check_ranks(context, program, options) ? NULL : program;
 }
 
 static const char *list_plans(sc_context *context, const sc_plan_list *plans)

@@ -29,6 +29,7 @@ typedef struct sc_options {
     const char *target; /* cpu, cuda:sm_90a; NULL: not given */
     const char *map;    /* of weights: the block */
     uint64_t ranks;
+    bool runs_ranks; /* the command runs as many, so that --ranks may also say what the plan says */
 } sc_options;
 
 /* A program compiled for one entry and plan. */

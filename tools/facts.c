@@ -1,6 +1,8 @@
 /* What a compiled program's facts are (runtime/drive/facts.h). */
 #include "tools/facts.h"
 
+#include <string.h>
+
 #include "ir/text.h"
 #include "support/strbuf.h"
 #include "tools/draw.h"
@@ -105,6 +107,30 @@ static void find_constants(const sc_module *m, sc_fact_train *out)
     }
 }
 
+/* By what is returned, where the names differ from each other and from places among the results. */
+static const char *const *metric_names(const sc_compiled *c, uint32_t count)
+{
+    enum { BEFORE = 2 }; /* total and weight */
+    sc_sym_list returned = {0};
+    sc_program_returned_names(c->program, c->model, c->entry, &returned);
+    if (count == 0 || returned.count != BEFORE + count)
+        return NULL;
+    const char **names = sc_arena_array(&c->global->context->arena, count, sizeof *names);
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_used = returned.data[BEFORE + i] == 0;
+        for (uint32_t j = 0; j < returned.count && !is_used; j++)
+            is_used = j != BEFORE + i && returned.data[j] == returned.data[BEFORE + i];
+        const char *name = is_used ? NULL : sc_text(c->global->context, returned.data[BEFORE + i]);
+        for (uint32_t j = 0; name != NULL && j < count; j++) {
+            char place[SC_METRIC_NAME];
+            sc_metric_place(j, place);
+            name = strcmp(name, place) == 0 ? NULL : name;
+        }
+        names[i] = name;
+    }
+    return names;
+}
+
 static void find_train(const sc_compiled *c, const sc_compiled *whole, sc_fact_train *out)
 {
     sc_context *context = c->global->context;
@@ -116,6 +142,7 @@ static void find_train(const sc_compiled *c, const sc_compiled *whole, sc_fact_t
     *out = (sc_fact_train){.micro = c->step->micro,
                            .update = c->step->update,
                            .metric_count = c->step->metric_count,
+                           .metric_names = metric_names(c, c->step->metric_count),
                            .scales = c->step->scales,
                            .flops = sc_schedule_flops(c->local),
                            .program = text.data};

@@ -248,6 +248,7 @@ static bool describe(const interpreter *in, const sc_training *training, sc_mach
     }
     for (uint32_t i = 0; i < m->schedule.count; i++)
         machine->calls[i] = (sc_machine_call){m->schedule.data[i].func, m->schedule.data[i].microbatch};
+    machine->ranks = sc_mesh_ranks(&in->modules[0]->mesh);
     machine->micro_batches = training == NULL ? 1 : (uint32_t)training->micro_batches;
     for (sc_func_id f = 0; f < m->funcs.count + more; f++) {
         bool is_second = f >= m->funcs.count;

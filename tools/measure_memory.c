@@ -51,6 +51,16 @@ static void read_plan(sc_context *context, const sc_generated *generated, sc_mem
     out->bytes[SC_MEMORY_WORKSPACE] = rest;
 }
 
+/* Of a train step: what `train --state` writes. */
+static void find_saved(sc_context *context, const sc_image *image, sc_memory_report *out)
+{
+    uint32_t largest = sc_image_largest_saved(image);
+    if (largest == SC_IMAGE_NONE)
+        return;
+    out->largest_saved = sc_image_tensor_bytes(&image->states[largest].tensor);
+    out->saved_name = sc_arena_printf(&context->arena, "%s", image->states[largest].path);
+}
+
 bool sc_measure_memory(sc_context *context, const sc_compiled *c, sc_memory_report *out)
 {
     sc_compiled fused;
@@ -60,5 +70,7 @@ bool sc_measure_memory(sc_context *context, const sc_compiled *c, sc_memory_repo
         !sc_generate(fused.local, &(sc_generate_options){.no_object = true}, &generated))
         return false;
     read_plan(context, &generated, out);
+    if (c->minimize != NULL)
+        find_saved(context, generated.image, out);
     return true;
 }

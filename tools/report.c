@@ -4,28 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNITS = 7, LISTED_VALUES = 120 /* characters */ };
-
-/* Three digits; what rounds up to the next unit is written in it. */
-static const char *in_units(sc_arena *arena, double value, double step, const char *const units[UNITS])
-{
-    size_t unit = 0;
-    for (; value >= step - 0.5 && unit + 1 < UNITS; unit++)
-        value /= step;
-    return sc_arena_printf(arena, value >= 99.95 ? "%.0f %s" : "%.3g %s", value, units[unit]); /* 4 bytes reduced by three ranks: 5.33 B */
-}
-
-const char *sc_bytes_text(sc_arena *arena, double bytes)
-{
-    static const char *const units[UNITS] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    return in_units(arena, bytes, 1024, units);
-}
-
-const char *sc_flops_text(sc_arena *arena, double flops)
-{
-    static const char *const units[UNITS] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"};
-    return in_units(arena, flops, 1000, units);
-}
+enum { LISTED_VALUES = 120 /* characters */ };
 
 json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row)
 {

@@ -5,12 +5,8 @@
 #include "passes/comm_report.h"
 #include "passes/memory_report.h"
 #include "runtime/drive/json.h"
+#include "support/units.h"
 #include "tools/driver.h"
-
-/* 1536 -> 1.5 KiB, in the arena. At most 9 columns. */
-const char *sc_bytes_text(sc_arena *arena, double bytes);
-/* 1.5e12 -> 1.5 TFLOP. */
-const char *sc_flops_text(sc_arena *arena, double flops);
 
 /* The names of the axes of a row's group. */
 json_t *sc_axes_json(const sc_module *m, const sc_comm_row *row);

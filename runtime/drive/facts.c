@@ -1,6 +1,8 @@
 #include "runtime/drive/facts.h"
 
+#include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,19 @@ uint64_t sc_entry_tokens(const sc_fact_entry *entry)
             return count;
     }
     return 0;
+}
+
+void sc_metric_place(uint32_t metric, char out[SC_METRIC_NAME])
+{
+    snprintf(out, SC_METRIC_NAME, "out%" PRIu32, metric + 2); /* total and weight come first */
+}
+
+const char *sc_metric_name(const sc_fact_train *train, uint32_t metric, char out[SC_METRIC_NAME])
+{
+    if (train->metric_names != NULL && train->metric_names[metric] != NULL)
+        return train->metric_names[metric];
+    sc_metric_place(metric, out);
+    return out;
 }
 
 /* ---- writing ---- */
@@ -69,15 +84,17 @@ static json_t *group_json(const sc_optimizer_settings *group)
 
 static json_t *train_json(const sc_fact_train *train)
 {
-    json_t *groups = json_array(), *constants = json_array();
+    json_t *groups = json_array(), *constants = json_array(), *names = json_array();
     for (uint32_t i = 0; i < train->groups.count; i++)
         json_array_append_new(groups, group_json(&train->groups.data[i]));
+    for (uint32_t i = 0; train->metric_names != NULL && i < train->metric_count; i++)
+        json_array_append_new(names, train->metric_names[i] == NULL ? json_null() : json_string(train->metric_names[i]));
     for (uint32_t i = 0; i < train->constants.count; i++)
         json_array_append_new(constants,
                               json_pack("{s:s, s:f}", "path", train->constants.data[i].path, "value", train->constants.data[i].value));
-    return json_pack("{s:I, s:I, s:o, s:o, s:I, s:b, s:f, s:s}", "micro", (json_int_t)train->micro, "update", (json_int_t)train->update,
-                     "groups", groups, "constants", constants, "metrics", (json_int_t)train->metric_count, "scales", (int)train->scales,
-                     "flops", train->flops, "program", train->program);
+    return json_pack("{s:I, s:I, s:o, s:o, s:I, s:o, s:b, s:f, s:s}", "micro", (json_int_t)train->micro, "update",
+                     (json_int_t)train->update, "groups", groups, "constants", constants, "metrics", (json_int_t)train->metric_count,
+                     "metric_names", names, "scales", (int)train->scales, "flops", train->flops, "program", train->program);
 }
 
 static json_t *param_json(const sc_fact_param *param)
@@ -251,6 +268,22 @@ static bool read_group(reading *r, json_t *from, sc_optimizer_settings *out)
     return found < SC_OPTIMIZER_COUNT || fail(r, "there is no such optimizer");
 }
 
+/* Programs that were built before have none. */
+static bool read_metric_names(reading *r, json_t *from, sc_fact_train *out)
+{
+    if (json_array_size(from) == 0)
+        return true;
+    if (json_array_size(from) != out->metric_count)
+        return fail(r, "the names of metrics");
+    const char **names = sc_arena_array(r->arena, out->metric_count, sizeof *names);
+    for (uint32_t i = 0; i < out->metric_count; i++) {
+        const char *name = json_string_value(json_array_get(from, i));
+        names[i] = name == NULL ? NULL : copy_of(r, name);
+    }
+    out->metric_names = names;
+    return true;
+}
+
 static bool read_train(reading *r, json_t *from, sc_fact_train *out)
 {
     json_int_t micro, update, metrics;
@@ -266,6 +299,8 @@ static bool read_train(reading *r, json_t *from, sc_fact_train *out)
     out->metric_count = (uint32_t)metrics;
     out->scales = scales != 0;
     out->program = copy_of(r, program);
+    if (!read_metric_names(r, json_object_get(from, "metric_names"), out))
+        return false;
     for (size_t i = 0; i < json_array_size(groups); i++) {
         sc_optimizer_settings *group = sc_vec_push(r->arena, &out->groups);
         *group = (sc_optimizer_settings){0};

@@ -82,9 +82,10 @@ typedef struct sc_fact_train {
     SC_VEC(sc_optimizer_settings) groups;
     SC_VEC(sc_fact_constant) constants;
     uint32_t metric_count;
-    bool scales;         /* dynamic loss scaling: `update` says after the norm whether the step was taken */
-    double flops;        /* of all ranks' products in a step */
-    const char *program; /* before any plan placed it, as text: what a saved state is a state of */
+    const char *const *metric_names; /* a NULL is no name; NULL: nobody has any */
+    bool scales;                     /* dynamic loss scaling: `update` says after the norm whether the step was taken */
+    double flops;                    /* of all ranks' products in a step */
+    const char *program;             /* before any plan placed it, as text: what a saved state is a state of */
 } sc_fact_train;
 
 /* A cached entry as two functions that share their caches. */
@@ -105,6 +106,13 @@ typedef struct sc_facts {
 
 /* Of one batch: elements of the first input of integers; 0 without one. */
 uint64_t sc_entry_tokens(const sc_fact_entry *entry);
+
+/* What a metric of the train step is called: by the name that the entry returns, else by its place among the results, out2. `out` has room
+ * for the latter. */
+enum { SC_METRIC_NAME = 16 };
+const char *sc_metric_name(const sc_fact_train *train, uint32_t metric, char out[SC_METRIC_NAME]);
+/* As eval calls it. */
+void sc_metric_place(uint32_t metric, char out[SC_METRIC_NAME]);
 
 /* As JSON, in the arena. NULL: no memory. */
 const char *sc_facts_write(const sc_facts *facts, sc_arena *arena);

@@ -198,12 +198,8 @@ static const sc_machine_verbs session_verbs = {
 /* What a card holds comes through the host's memory, a shard at a time. */
 static int64_t room_bytes(const shardc_session *session)
 {
-    int64_t largest = 0;
-    for (uint32_t i = 0; !session->device->is_host && i < session->image->state_count; i++) {
-        int64_t bytes = sc_image_tensor_bytes(&session->image->states[i].tensor);
-        largest = bytes > largest ? bytes : largest;
-    }
-    return largest;
+    uint32_t largest = session->device->is_host ? SC_IMAGE_NONE : sc_image_largest_saved(session->image);
+    return largest == SC_IMAGE_NONE ? 0 : sc_image_tensor_bytes(&session->image->states[largest].tensor);
 }
 
 static bool describe(const shardc_executable *program, sc_machine *machine)
@@ -248,7 +244,9 @@ sc_machine *sc_machine_of_session(const shardc_executable *program, shardc_sessi
     }
     machine->local_ranks = shardc_session_local_ranks(session, &first);
     machine->first_rank = first;
+    machine->ranks = (uint64_t)session->image->ranks;
     machine->rank_count = (uint32_t)session->image->ranks;
+    machine->arena_bytes = shardc_executable_arena_bytes(program);
     machine->room_bytes = room_bytes(session);
     machine->is_first = first == 0;
     return machine;

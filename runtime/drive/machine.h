@@ -57,8 +57,10 @@ typedef struct sc_machine {
     shardc_tensor_info *states;
     sc_machine_func *funcs;
     sc_machine_call *calls;           /* of a step */
+    uint64_t ranks;                   /* of the program's mesh */
     uint32_t rank_count;              /* of the program, as far as files are concerned */
     uint32_t first_rank, local_ranks; /* those of this process */
+    int64_t arena_bytes;              /* all memory of a rank; 0: not known beforehand */
     int64_t room_bytes;               /* for shards that lie elsewhere; 0: none does */
     bool is_first;                    /* this process prints and writes files: it is not, or is the first of, several */
 } sc_machine;

@@ -3,13 +3,16 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/drive/feed.h"
 #include "runtime/drive/json.h"
 #include "runtime/drive/save_weights.h"
 #include "runtime/drive/settings.h"
+#include "runtime/drive/train_console.h"
 #include "runtime/drive/train_log.h"
 #include "runtime/drive/train_state.h"
+#include "support/state.h"
 
 struct sc_training_run {
     sc_context *context;
@@ -23,6 +26,7 @@ struct sc_training_run {
     sc_feed feed, held_out;
     sc_weights_file *file; /* of --save */
     sc_train_log log;
+    sc_train_console console;
     sc_trainer *trainer;
     sc_train_record last; /* step; 0: none was done */
     double held_out_loss;
@@ -80,6 +84,9 @@ static bool check_options(training *t)
     uint32_t errors = t->context->diag.errors;
     if (o->steps < 1)
         usage(t->context, "train needs --steps N, of at least 1");
+    /* --save takes the form of its tensors from there */
+    if (o->resume != NULL && o->weights != NULL && o->save == NULL)
+        usage(t->context, "--weights makes no sense with --resume: the parameters are those of the state");
     sc_apply_settings(t->context, o->set, NULL, 0);
     return t->context->diag.errors == errors;
 }
@@ -196,6 +203,7 @@ static bool evaluate(training *t, uint64_t step)
     t->held_out_loss = weights == 0 ? 0 : totals / weights;
     t->has_held_out_loss = true;
     t->held_out_step = step;
+    sc_train_console_held_out(&t->console, t->held_out_loss, sc_seconds());
     return sc_train_log_held_out(&t->log, step, t->held_out_loss);
 }
 
@@ -212,8 +220,7 @@ static bool do_step(training *t, uint64_t tokens)
     record->seconds = sc_seconds() - begin;
     t->diverging = record->result.diverges ? t->diverging + 1 : 0;
     t->gave_up = t->diverging >= (uint64_t)(t->options.give_up > 0 ? t->options.give_up : GIVE_UP);
-    if (t->writes)
-        sc_train_log_progress(&t->log, record, (uint64_t)t->options.steps);
+    sc_train_console_step(&t->console, record, sc_seconds());
     return sc_train_log_step(&t->log, record);
 }
 
@@ -357,6 +364,30 @@ static bool open_saver(training *t)
     return t->saver != NULL;
 }
 
+static uint64_t count_parameters(const sc_machine *machine)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < machine->state_count; i++) {
+        if (strcmp(machine->states[i].kind, sc_state_kind_names[SC_STATE_PARAM]) == 0)
+            count += (uint64_t)machine->states[i].count;
+    }
+    return count;
+}
+
+static void open_console(training *t)
+{
+    FILE *to = t->writes ? t->options.progress : NULL;
+    const sc_train_start start = {.entry = t->facts->entry.name,
+                                  .plan = t->facts->plan,
+                                  .ranks = t->machine->ranks,
+                                  .parameters = count_parameters(t->machine),
+                                  .done = sc_trainer_steps(t->trainer),
+                                  .wanted = (uint64_t)t->options.steps,
+                                  .rank_bytes = t->machine->arena_bytes,
+                                  .tokens_an_epoch = t->feed.tokens == NULL ? 0 : t->feed.windows.count * t->feed.windows.length};
+    sc_train_console_open(&t->console, to, to != NULL && isatty(fileno(to)) == 1, &t->facts->train, &start, sc_seconds());
+}
+
 static bool prepare(training *t, sc_open_machine *open, void *user)
 {
     const sc_run_options *o = &t->options;
@@ -373,7 +404,10 @@ static bool prepare(training *t, sc_open_machine *open, void *user)
     if (t->trainer == NULL || (o->resume != NULL && !sc_saved_state_restore(t->context, &t->saved, t->trainer)) || !open_saver(t))
         return false;
     /* the last: a log that was there is written over */
-    return sc_train_log_open(t->context, t->writes ? o->log : NULL, o->resume != NULL, o->progress, &t->log);
+    if (!sc_train_log_open(t->context, t->writes ? o->log : NULL, o->resume != NULL, &t->facts->train, &t->log))
+        return false;
+    open_console(t);
+    return true;
 }
 
 void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_machine *open, void *user, sc_strbuf *out)
@@ -394,6 +428,7 @@ void sc_train_run(sc_training_run *t, const sc_facts *facts, sc_open_machine *op
             (t->options.json ? print_json : print_text)(t, is_stopped, out);
     }
     sc_state_saver_close(t->saver);
+    sc_train_console_close(&t->console);
     sc_train_log_close(&t->log);
     sc_trainer_free(t->trainer);
     sc_feed_close(&t->feed);

@@ -1,17 +1,12 @@
 #include "runtime/drive/train_log.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "runtime/drive/json.h"
 #include "support/json.h"
-#include "support/number.h"
-
-enum { PROGRESS_SECONDS = 10 };
 
 double sc_seconds(void)
 {
@@ -26,11 +21,9 @@ static bool report(sc_train_log *log)
     return false;
 }
 
-bool sc_train_log_open(sc_context *context, const char *path, bool append, FILE *progress, sc_train_log *log)
+bool sc_train_log_open(sc_context *context, const char *path, bool append, const sc_fact_train *train, sc_train_log *log)
 {
-    bool is_terminal = progress != NULL && isatty(fileno(progress)) == 1;
-    *log =
-        (sc_train_log){.context = context, .path = path, .progress = progress, .is_terminal = is_terminal, .last_progress = sc_seconds()};
+    *log = (sc_train_log){.context = context, .path = path, .train = train};
     if (path == NULL)
         return true;
     log->file = fopen(path, append ? "a" : "w");
@@ -47,13 +40,15 @@ static bool write_line(sc_train_log *log, json_t *line)
     return ok || report(log);
 }
 
-static json_t *metrics_json(const sc_step_result *result)
+/* Each by its place, and again by its name. */
+static json_t *metrics_json(const sc_fact_train *train, const sc_step_result *result)
 {
     json_t *metrics = json_object();
     for (uint32_t i = 0; i < result->metric_count; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "out%" PRIu32, i + 2); /* as eval calls them: total and weight come first */
-        json_object_set_new(metrics, name, sc_number_json(result->metrics[i]));
+        char place[SC_METRIC_NAME], room[SC_METRIC_NAME];
+        sc_metric_place(i, place);
+        json_object_set_new(metrics, place, sc_number_json(result->metrics[i]));
+        json_object_set_new(metrics, sc_metric_name(train, i, room), sc_number_json(result->metrics[i]));
     }
     return metrics;
 }
@@ -73,7 +68,7 @@ bool sc_train_log_step(sc_train_log *log, const sc_train_record *record)
     json_object_set_new(line, "seconds", sc_number_json(record->seconds));
     json_object_set_new(line, "tokens_per_second", sc_number_json((double)record->tokens / seconds));
     json_object_set_new(line, "tflops", sc_number_json(record->flops / seconds * 1e-12));
-    json_object_set_new(line, "metrics", metrics_json(result));
+    json_object_set_new(line, "metrics", metrics_json(log->train, result));
     if (result->skipped)
         json_object_set_new(line, "skipped", json_true());
     return write_line(log, line);
@@ -89,24 +84,8 @@ bool sc_train_log_held_out(sc_train_log *log, uint64_t step, double loss)
     return write_line(log, line);
 }
 
-/* A training run lasts; what is printed at its end alone, like the results of other commands, would come too late. */
-void sc_train_log_progress(sc_train_log *log, const sc_train_record *record, uint64_t steps)
-{
-    double now = sc_seconds();
-    if (log->progress == NULL || (!log->is_terminal && now - log->last_progress < PROGRESS_SECONDS))
-        return;
-    log->last_progress = now;
-    sc_fprintf(log->progress, "%sstep %" PRIu64 " of %" PRIu64 ", loss %.6g, gradient norm %.4g, lr %.4g, %.3g s a step%s",
-            log->is_terminal ? "\r" : "", record->step, steps, record->result.loss, record->result.grad_norm, record->result.lr,
-            record->seconds, log->is_terminal ? "\033[K" : "\n");
-    fflush(log->progress);
-    log->is_line_open = log->is_terminal;
-}
-
 void sc_train_log_close(sc_train_log *log)
 {
-    if (log->is_line_open)
-        fputc('\n', log->progress);
     if (log->file != NULL && fclose(log->file) != 0)
         report(log);
     *log = (sc_train_log){.context = log->context};

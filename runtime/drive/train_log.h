@@ -1,4 +1,4 @@
-/* What a training run says while it goes on: a line of JSON a step for programs, progress for people. */
+/* What a training run says to programs while it goes on: a line of JSON a step. What it says to people is train_console.h. */
 #ifndef SHARDC_RUNTIME_DRIVE_TRAIN_LOG_H
 #define SHARDC_RUNTIME_DRIVE_TRAIN_LOG_H
 
@@ -9,10 +9,8 @@
 typedef struct sc_train_log {
     sc_context *context;
     const char *path;
-    FILE *file;     /* NULL: no --log */
-    FILE *progress; /* the caller's; NULL: none */
-    bool is_terminal, is_line_open;
-    double last_progress; /* seconds, by the clock of sc_seconds */
+    const sc_fact_train *train; /* names of metrics */
+    FILE *file;                 /* NULL: no --log */
 } sc_train_log;
 
 typedef struct sc_train_record {
@@ -25,14 +23,11 @@ typedef struct sc_train_record {
 /* Seconds of a clock that only goes forward. */
 double sc_seconds(void);
 
-/* `path` NULL: no file. `append`: a run that goes on adds to what is there. `progress` is the caller's, and may be NULL. False after a
- * message. */
-bool sc_train_log_open(sc_context *context, const char *path, bool append, FILE *progress, sc_train_log *log);
+/* `path` NULL: no file. `append`: a run that goes on adds to what is there. False after a message. */
+bool sc_train_log_open(sc_context *context, const char *path, bool append, const sc_fact_train *train, sc_train_log *log);
 /* One line each, on the disk's way before the call returns. False after a message. */
 bool sc_train_log_step(sc_train_log *log, const sc_train_record *record);
 bool sc_train_log_held_out(sc_train_log *log, uint64_t step, double loss);
-/* Progress, where that is wanted: one line that is written over on a terminal, else a line every ten seconds. */
-void sc_train_log_progress(sc_train_log *log, const sc_train_record *record, uint64_t steps);
 void sc_train_log_close(sc_train_log *log);
 
 #endif

@@ -53,6 +53,30 @@ static void settings_reach_who_has_them(void **state)
     assert_true(r.groups[0].hyper[SC_HYPER_EPS] == 1e-3 && r.groups[1].hyper[SC_HYPER_EPS] == 0);
 }
 
+static void schedules_are_those_of_the_language(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        sc_rate wanted;
+    } rows[] = {
+        {"lr=linear(3e-4,warmup=10,total=100)", {SC_RATE_LINEAR, 3e-4, 10, 100, 0}},
+        {"lr=cosine(1,warmup=0,total=8,floor=0.5)", {SC_RATE_COSINE, 1, 0, 8, 0.5}},
+        {"lr=cosine(floor = 0.5, total = 8, peak = 1, warmup = 2)", {SC_RATE_COSINE, 1, 2, 8, 0.5}},
+        {"decay=0,lr=linear(1,warmup=1,total=2),clip=0", {SC_RATE_LINEAR, 1, 1, 2, 0}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        setting_run r = run(rows[i].text, 2);
+        if (!r.ok)
+            fail_msg("%s: %s", rows[i].text, r.messages);
+        for (int g = 0; g < 2; g++) {
+            assert_true(r.groups[g].lr.kind == rows[i].wanted.kind);
+            for (int64_t step = 1; step < 110; step += 7)
+                assert_true(sc_rate_at(&r.groups[g].lr, step) == sc_rate_at(&rows[i].wanted, step));
+        }
+    }
+}
+
 static void nothing_given_changes_nothing(void **state)
 {
     (void)state;
@@ -81,6 +105,20 @@ static void what_is_no_setting_is_said(void **state)
         {"lr", "NAME=VALUE", 0},
         {"lr=1,,decay=0", "NAME=VALUE", 0},
         {"decay=1,decay=1", "gives 'decay' twice", 0},
+        {"lr=linar(1,warmup=1,total=2)", "there is no schedule 'linar'; did you mean 'linear'?", 0},
+        {"lr=linear(1,warmup=1,total=2", "the ')' is missing", 0},
+        {"lr=linear(1,warmup=1,total=2)x", "something follows the ')'", 0},
+        {"lr=linear()", "'' is no number of at least 0", 0},
+        {"lr=linear(1,warmup=1)", "'total' is missing", 0},
+        {"lr=linear(warmup=1,total=2)", "'peak' is missing", 0},
+        {"lr=linear(1,2,total=3)", "'2' has no name", 0},
+        {"lr=linear(1,warmup=1,total=2,)", "'' has no name", 0},
+        {"lr=linear(1,warmpu=1,total=2)", "there is no argument 'warmpu'; did you mean 'warmup'?", 0},
+        {"lr=linear(1,warmup=1,warmup=2,total=3)", "'warmup' is given twice", 0},
+        {"lr=linear(1,warmup=-1,total=3)", "'-1' is no number of at least 0", 0},
+        {"lr=linear(1,warmup=3,total=3)", "which has to be later", 0},
+        {"lr=x", "linear(PEAK,warmup=STEPS,total=STEPS) or cosine(", 0},
+        {"decay=linear(1,warmup=1,total=2)", "decay is a number of at least 0", 0},
         {"momentum=0.5", "no optimizer here has it; the arguments of adamw are", 2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -94,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_reach_who_has_them),
+        cmocka_unit_test(schedules_are_those_of_the_language),
         cmocka_unit_test(nothing_given_changes_nothing),
         cmocka_unit_test(what_is_no_setting_is_said),
     };

@@ -13,6 +13,7 @@
 #include "runtime/session.h"
 #include "runtime/team.h"
 #include "support/program_file.h"
+#include "support/target.h"
 #include "tools/prog/prog.h"
 
 bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...)
@@ -90,6 +91,33 @@ static bool open_program(sc_prog *prog)
     bool ok = read_program(prog, &file);
     unmap_own_file(&file);
     return ok;
+}
+
+/* ---- what it is asked to do ---- */
+
+/* Options whose effect depends on the program. */
+static bool check_effects(sc_prog *prog, const sc_prog_verb *verb)
+{
+    const char *name = shardc_executable_target(prog->program);
+    const sc_target *target = sc_target_find(name);
+    bool on_gpu = target != NULL && sc_target_is_cuda(target), benches = verb->run == sc_prog_bench;
+    const struct {
+        const char *option, *why;
+        bool is_given, has_effect;
+    } rows[] = {
+        {"--no-graph", "only functions of a GPU are launched as graphs", prog->no_graph, on_gpu},
+        {"--products", "cuBLASLt computes none of its matmuls", prog->products != NULL, on_gpu},
+        {"--max-tokens", "it has no caches, so that steps are timed and no tokens", benches && prog->run.max_tokens > 0,
+         prog->facts.generates},
+        {"--set", "it is no train step, so that it has no optimizer", benches && prog->run.set != NULL, prog->facts.trains},
+    };
+    uint32_t errors = prog->context->diag.errors;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].is_given && !rows[i].has_effect)
+            sc_prog_fail(prog, SC_D_usage, "%s would change nothing of this program, which is for %s: %s", rows[i].option, name,
+                         rows[i].why);
+    }
+    return prog->context->diag.errors == errors;
 }
 
 /* ---- its session ---- */
@@ -226,7 +254,7 @@ static void work(sc_context *context, void *user)
     bound_threads(&prog);
     if (verb != NULL) {
         code = 0;
-        if (open_program(&prog))
+        if (open_program(&prog) && check_effects(&prog, verb))
             verb->run(&prog);
     }
     sc_machine_free(prog.machine);

@@ -22,7 +22,7 @@ def check(path, steps, every):
     assert got == wanted, "got %s" % got
     for line in lines(path):
         if "loss" in line:
-            assert line["tokens"] == 32 and line["lr"] == 0.01 and list(line["metrics"]) == ["out2"], line
+            assert line["tokens"] == 32 and line["lr"] == 0.01 and list(line["metrics"]) == ["out2", "right"] and line["metrics"]["out2"] == line["metrics"]["right"], line
             assert abs(line["tokens_per_second"] * line["seconds"] - line["tokens"]) < 1e-6, line
             # of a token, twice: up, down in two layers and the head, 4 D F + V D; the backward pass has two products for each
             assert abs(line["tflops"] * line["seconds"] * 1e12 - 6 * 32 * (4 * 16 * 32 + 256 * 16)) < 1, line
