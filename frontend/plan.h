@@ -34,6 +34,12 @@ int64_t sc_plan_micro_batches(const sc_resolved_plan *plan, sc_sym *dim);
 /* The sizes that one micro-batch of a train step is built with. False after a message: the micro-batches do not divide their dim, or it
  * has no size of its own. */
 bool sc_plan_train_bindings(sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out);
+/* Where the mesh declares an axis. */
+sc_loc sc_plan_axis_loc(const sc_resolved_plan *plan, uint32_t axis);
+/* Whether a line of the plan names it, or an @axis of the model, to split tensors over it: not for stages alone. */
+bool sc_plan_splits_over(const sc_resolved_plan *plan, uint32_t axis);
+/* Whether earlier lines say all that this one says. */
+bool sc_plan_repeats_line(const sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 /* The entry that commands mean without --entry: the minimised one if its dims are bound, else the only bound one; 0 after a message
  * that lists them. */
 sc_sym sc_plan_default_entry(sc_program *program, const sc_resolved_plan *plan, sc_sym model);

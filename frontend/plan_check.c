@@ -25,6 +25,10 @@ void sc_plan_elaborate_entries(sc_resolved_plan *plan)
             plan->entries.count = 0;
             return;
         }
+        for (uint32_t p = 0; p < result.pins.count; p++) {
+            for (uint32_t a = 0; a < result.pins.data[p].axes.count; a++)
+                *sc_vec_push(&plan->context->arena, &plan->pinned_axes) = result.pins.data[p].axes.data[a].text;
+        }
         *sc_vec_push(&plan->context->arena, &plan->entries) = sc_plan_view_make_symbolic(plan->context, m, result.func);
     }
 }

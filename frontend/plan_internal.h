@@ -67,6 +67,7 @@ typedef struct sc_plan_line {
     const sc_plan_stmt *stmt; /* SHARD, PIN or STYLE */
     sc_axis_list axes;        /* of `over`; a pin without it: all */
     bool broken;              /* an error was reported: it gives no seeds */
+    bool repeats;             /* earlier lines say all of it */
 } sc_plan_line;
 
 typedef struct sc_plan_binding {
@@ -95,6 +96,9 @@ struct sc_resolved_plan {
     const sc_plan_stmt *accumulate; /* NULL: none */
     SC_VEC(sc_plan_line) lines;
     sc_expect_list expects;
+    sc_sym_list pinned_axes;        /* that the text of the model names with @axis */
+    bool axis_used[SC_MAX_AXES];    /* by a line, or by the text of the model */
+    bool axis_staged[SC_MAX_AXES];  /* its ranks hold stages */
     SC_VEC(sc_plan_view *) entries; /* of the model, without sizes; empty when it has errors: then nothing is held against them */
 };
 
@@ -133,6 +137,10 @@ bool sc_plan_check_path(sc_resolved_plan *plan, const sc_path *path, bool whole)
 bool sc_plan_check_paths(sc_resolved_plan *plan, const sc_path_list *paths, bool whole);
 /* A rule's paths, its dims, and that each of its dims stands in a tensor of its scope. */
 void sc_plan_check_rule(sc_resolved_plan *plan, sc_plan_line *line);
+
+/* plan_idle.c: warns of axes that no line uses; notes lines that earlier ones have said */
+void sc_plan_report_unused_axes(sc_resolved_plan *plan);
+void sc_plan_note_repeated_lines(sc_resolved_plan *plan);
 
 /* plan_text.c: texts in the arena */
 const char *sc_plan_names_text(sc_context *context, const sc_name_list *names);

@@ -67,6 +67,9 @@ sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, cons
         return resolved;
     sc_plan_elaborate_entries(resolved);
     resolve_statements(resolved);
+    if (context->diag.errors == 0) /* a line that is wrong may have been meant for the axis */
+        sc_plan_report_unused_axes(resolved);
+    sc_plan_note_repeated_lines(resolved);
     return resolved;
 }
 

@@ -81,6 +81,7 @@ static sc_placing *placing_new(sc_module *m)
     placing->locks = sc_arena_array(arena, locks, sizeof *placing->locks);
     placing->withdrawn = sc_arena_array(arena, m->ops.count, sizeof *placing->withdrawn);
     placing->lock_rules = sc_arena_array(arena, locks, sizeof *placing->lock_rules);
+    placing->acted = sc_arena_array(arena, m->rules.count, sizeof *placing->acted);
     placing->lock_orders = sc_arena_array(arena, locks, sizeof *placing->lock_orders);
     for (size_t i = 0; i < causes; i++)
         placing->causes[i] = (sc_cause){SC_NONE, SC_NONE, SC_NONE};
@@ -343,6 +344,7 @@ static void lay_locks(sc_propagation *p, const sc_seeds *seeds)
         size_t slot = (size_t)lock->op * p->placing->atom_count + lock->atom;
         p->placing->locks[slot] = lock->dim;
         p->placing->lock_rules[slot] = lock->rule;
+        p->placing->acted[lock->rule] = true;
     }
 }
 

@@ -70,10 +70,18 @@ static bool report_conflicts(sc_propagation *p)
     return fine;
 }
 
+/* What another entry has placed is no line's doing here. */
+static void note_effect(sc_propagation *p, const sc_seed *seed)
+{
+    if (seed->strength != SC_SEED_FIXED)
+        p->placing->acted[seed->rule] = true;
+}
+
 static void place_atom(sc_propagation *p, const sc_seed *seed, uint32_t dim, uint32_t atom)
 {
     sc_placement_append(&p->placing->at[seed->value], dim, atom);
     *sc_cause_of(p->placing, seed->value, atom) = (sc_cause){seed->rule, SC_NONE, SC_NONE};
+    note_effect(p, seed);
 }
 
 /* A stronger line has had its say on an atom: pins over rules, output rules over act rules. */
@@ -113,6 +121,8 @@ static void lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_o
 /* Atoms that a pin leaves out stay out. */
 static void close_atoms(sc_propagation *p, const sc_seed *seed)
 {
+    if ((seed->closed & ~p->placing->closed[seed->value]) != 0)
+        note_effect(p, seed);
     p->placing->closed[seed->value] |= seed->closed;
     for (uint32_t a = 0; a < p->placing->atom_count; a++) {
         sc_cause *cause = sc_cause_of(p->placing, seed->value, a);

@@ -9,6 +9,7 @@
 #include "support/program_file.h"
 #include "tools/build_image.h"
 #include "tools/commands.h"
+#include "tools/waste.h"
 
 static bool fail(sc_context *context, sc_diag_id id, const char *path, const char *reason)
 {
@@ -67,6 +68,7 @@ int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)
     if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c))
         return 0;
     sc_check_expects(context, &c, SC_D_expect_fails);
+    sc_warn_of_repeated_work(context, &(sc_compiled_list){.data = (const sc_compiled *[]){&c}, .count = 1});
     if (context->diag.errors > errors || !sc_build_image(context, options, &c, &image) ||
         !write_program(context, options->run.output, &image))
         return 0;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tools/commands.h"
+#include "tools/waste.h"
 
 /* Entries of one plan that lack sizes, and of what: one note. */
 typedef struct unbound_entries {
@@ -51,10 +52,12 @@ static bool is_unbound(sc_context *context, sc_program *program, const sc_resolv
 
 static void check_plan(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options)
 {
+    uint32_t errors = context->diag.errors;
     sc_resolved_plan *resolved = sc_plan_resolve(program, plan, &options->plan_options);
     if (resolved == NULL)
         return;
     sc_entry_list entries = {0}, bound = {0};
+    sc_compiled_list compiled = {0};
     unbound_entries unbound = {0};
     sc_program_entries(program, plan != NULL ? plan->model.text : sc_program_only_model(program), &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
@@ -63,15 +66,23 @@ static void check_plan(sc_context *context, sc_program *program, const sc_plan *
     }
     note_unbound(context, plan, &unbound);
     for (uint32_t i = 0; i < bound.count; i++) {
-        sc_compiled c;
-        sc_options one = *options;
-        one.entry = sc_text(context, bound.data[i].entry);
-        one.trains = options->entry == NULL;
-        if (options->entry != NULL && strcmp(options->entry, one.entry) != 0)
+        sc_compiled *c = sc_arena_alloc(&context->arena, sizeof *c);
+        sc_options *one = sc_arena_alloc(&context->arena, sizeof *one);
+        *one = *options;
+        one->entry = sc_text(context, bound.data[i].entry);
+        one->trains = options->entry == NULL;
+        if (options->entry != NULL && strcmp(options->entry, one->entry) != 0)
             continue;
-        if (sc_driver_compile(context, program, plan, &one, NULL, NULL, NULL, &c))
-            sc_check_expects(context, &c, SC_D_expect_fails);
+        if (sc_driver_compile(context, program, plan, one, NULL, NULL, NULL, c)) {
+            sc_check_expects(context, c, SC_D_expect_fails);
+            *sc_vec_push(&context->arena, &compiled) = c;
+        }
     }
+    if (context->diag.errors > errors)
+        return;
+    sc_warn_of_repeated_work(context, &compiled);
+    if (compiled.count == bound.count)
+        sc_warn_of_idle_lines(context, &compiled);
 }
 
 int sc_cmd_check(sc_context *context, const sc_options *options, sc_strbuf *out)

@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/facts.h"
 #include "tools/run.h"
+#include "tools/waste.h"
 
 static bool usage(sc_context *context, const char *text)
 {
@@ -67,6 +68,7 @@ bool sc_compile_train(sc_context *context, sc_program *program, const sc_plan *p
                                               entry_names(context, &entries)));
     uint32_t errors = context->diag.errors;
     sc_check_expects(context, c, SC_D_expect_fails); /* before a run that takes long, not after it */
+    sc_warn_of_repeated_work(context, &(sc_compiled_list){.data = (const sc_compiled *[]){c}, .count = 1});
     return context->diag.errors == errors;
 }
 

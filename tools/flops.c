@@ -52,20 +52,35 @@ static double op_flops(const sc_module *m, const sc_op *op, size_of *size)
     return is_forward ? scores + sums : 3 * scores + 2 * sums;
 }
 
-static double func_flops(const sc_module *m, sc_func_id func, size_of *size)
+/* Whether each rank along these atoms computes another part: each dim of an operand or a result is one of the op's loop. */
+static bool splits_op(const sc_module *m, const sc_op *op, sc_atom_set atoms)
+{
+    sc_atom_set split = 0;
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        split |= sc_placement_split(&sc_type_of(m, op->operands[i])->placement);
+    for (uint32_t i = 0; i < op->result_count; i++)
+        split |= sc_placement_split(&sc_type_of(m, op->first_result + i)->placement);
+    return (split & atoms) != 0;
+}
+
+/* Without what is split over `unsplit`. */
+static double func_flops(const sc_module *m, sc_func_id func, size_of *size, sc_atom_set unsplit)
 {
     double flops = 0;
-    sc_for_each_op (m, func, op)
-        flops += op_flops(m, sc_op_at(m, op), size);
+    sc_for_each_op (m, func, op) {
+        const sc_op *o = sc_op_at(m, op);
+        double of_op = op_flops(m, o, size);
+        flops += of_op > 0 && unsplit != 0 && splits_op(m, o, unsplit) ? 0 : of_op;
+    }
     return flops;
 }
 
-static double schedule_flops(const sc_module *m, size_of *size)
+static double schedule_flops(const sc_module *m, size_of *size, sc_atom_set unsplit)
 {
     double flops = 0, one = 0;
     for (uint32_t i = 0; i < m->schedule.count; i++) {
         sc_func_id func = m->schedule.data[i].func;
-        one = i > 0 && func == m->schedule.data[i - 1].func ? one : func_flops(m, func, size);
+        one = i > 0 && func == m->schedule.data[i - 1].func ? one : func_flops(m, func, size, unsplit);
         flops += one;
     }
     return flops;
@@ -73,15 +88,21 @@ static double schedule_flops(const sc_module *m, size_of *size)
 
 double sc_func_flops(const sc_module *m, sc_func_id func)
 {
-    return func_flops(m, func, whole_size);
+    return func_flops(m, func, whole_size, 0);
 }
 
 double sc_schedule_flops(const sc_module *m)
 {
-    return schedule_flops(m, whole_size);
+    return schedule_flops(m, whole_size, 0);
 }
 
 double sc_rank_flops(const sc_module *m)
 {
-    return schedule_flops(m, sc_type_local_size);
+    return schedule_flops(m, sc_type_local_size, 0);
+}
+
+double sc_rank_flops_repeated(const sc_module *m, uint32_t axis)
+{
+    const sc_axis *of = &m->mesh.axes[axis];
+    return schedule_flops(m, sc_type_local_size, (((sc_atom_set)1 << of->atom_count) - 1) << of->first_atom);
 }

@@ -11,5 +11,7 @@ double sc_func_flops(const sc_module *m, sc_func_id func);
 double sc_schedule_flops(const sc_module *m);
 /* What one rank computes in one run of a LOCAL module's schedule: the same, of its shards; what ranks repeat counts for each. */
 double sc_rank_flops(const sc_module *m);
+/* Those of them that every rank along an axis does alike. */
+double sc_rank_flops_repeated(const sc_module *m, uint32_t axis);
 
 #endif
