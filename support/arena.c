@@ -40,7 +40,7 @@ void sc_arena_free(sc_arena *arena)
     arena->total = 0;
 }
 
-static void fail(sc_arena *arena)
+_Noreturn void sc_arena_fail(sc_arena *arena)
 {
     arena->on_failure(arena->user);
     abort(); /* on_failure must not return */
@@ -50,10 +50,10 @@ static void add_chunk(sc_arena *arena, size_t size)
 {
     size_t wanted = size > CHUNK_SIZE ? size : CHUNK_SIZE;
     if (wanted > SIZE_MAX - sizeof(sc_arena_chunk))
-        fail(arena);
+        sc_arena_fail(arena);
     sc_arena_chunk *chunk = calloc(1, sizeof *chunk + wanted);
     if (chunk == NULL)
-        fail(arena);
+        sc_arena_fail(arena);
     chunk->older = arena->chunks;
     chunk->size = wanted;
     arena->chunks = chunk;
@@ -66,7 +66,7 @@ void *sc_arena_alloc(sc_arena *arena, size_t size)
 {
     arena->allocations++;
     if (arena->allocations == arena->fail_at || size > SIZE_MAX / 2)
-        fail(arena);
+        sc_arena_fail(arena);
     size = align_up(size == 0 ? 1 : size);
     if ((size_t)(arena->end - arena->next) < size)
         add_chunk(arena, size);
@@ -78,7 +78,7 @@ void *sc_arena_alloc(sc_arena *arena, size_t size)
 void *sc_arena_array(sc_arena *arena, size_t count, size_t size)
 {
     if (size != 0 && count > SIZE_MAX / 2 / size)
-        fail(arena);
+        sc_arena_fail(arena);
     return sc_arena_alloc(arena, count * size);
 }
 

@@ -23,6 +23,9 @@ typedef struct sc_arena {
 void sc_arena_init(sc_arena *arena, void (*on_failure)(void *), void *user);
 void sc_arena_free(sc_arena *arena);
 
+/* As a request that fails, for memory that ran out elsewhere. Does not return. */
+_Noreturn void sc_arena_fail(sc_arena *arena);
+
 /* `size` bytes aligned for any object. The contents are zero. */
 void *sc_arena_alloc(sc_arena *arena, size_t size);
 

@@ -334,13 +334,15 @@ static void measure_edit(sc_context *context, void *user)
         try->result->cost.peak = memory.peak;
 }
 
-static bool run_attempt(void (*what)(sc_context *, void *), const sc_adviser *a, trial *t)
+/* An edit that was not tried for want of memory would be missing without a word: then the whole command fails. */
+static void run_attempt(void (*what)(sc_context *, void *), const sc_adviser *a, trial *t)
 {
     sc_context context;
     attempt try = {a, t};
     bool fine = sc_context_run(&context, 0, what, &try);
     sc_context_free(&context);
-    return fine;
+    if (!fine)
+        sc_arena_fail(&a->context->arena);
 }
 
 /* The peak that `memory` shows, of the few edits that are shown. */
@@ -350,8 +352,7 @@ static void measure(sc_adviser *a, trial *t)
         return;
     t->measured = true;
     t->cost.peak = -1;
-    if (!run_attempt(measure_edit, a, t))
-        t->cost.peak = -1;
+    run_attempt(measure_edit, a, t);
 }
 
 static bool same_edit(const sc_edit *a, const sc_edit *b)
@@ -375,7 +376,7 @@ static trial *trial_of(sc_adviser *a, const sc_edit *edit)
     *copy = *edit;
     t->edit = copy;
     *sc_vec_push(&a->context->arena, &a->trials) = t;
-    t->compiles = run_attempt(try_edit, a, t) && t->compiles;
+    run_attempt(try_edit, a, t);
     return t;
 }
 
