@@ -322,7 +322,7 @@ bool sc_arguments_check(sc_context *context, const sc_command_line *line, const 
 
 /* ---- help ---- */
 
-static bool is_listed(const sc_option_table *table, const sc_option_row *row, const char *command)
+bool sc_arguments_listed(const sc_option_table *table, const sc_option_row *row, const char *command)
 {
     return table->owner == NULL && row->summary != NULL && (command == NULL || has_word(row->takers, command));
 }
@@ -344,7 +344,7 @@ void sc_arguments_help(const sc_command_line *line, const char *command, sc_strb
     for (uint32_t t = 0; t < line->table_count; t++) {
         for (uint32_t i = 0; i < line->tables[t].count; i++) {
             const sc_option_row *row = &line->tables[t].rows[i];
-            if (!is_listed(&line->tables[t], row, command))
+            if (!sc_arguments_listed(&line->tables[t], row, command))
                 continue;
             size_t names = strlen(row->name), arguments = row->argument == NULL ? 0 : strlen(row->argument);
             name = names > name ? names : name;
@@ -353,7 +353,7 @@ void sc_arguments_help(const sc_command_line *line, const char *command, sc_strb
     }
     for (uint32_t t = 0; t < line->table_count; t++) {
         for (uint32_t i = 0; i < line->tables[t].count; i++) {
-            if (is_listed(&line->tables[t], &line->tables[t].rows[i], command))
+            if (sc_arguments_listed(&line->tables[t], &line->tables[t].rows[i], command))
                 add_line(line, &line->tables[t].rows[i], command, (int)name, (int)argument, out);
         }
     }

@@ -86,6 +86,8 @@ bool sc_arguments_check(sc_context *context, const sc_command_line *line, const 
 /* The index of a command; UINT32_MAX after a message. */
 uint32_t sc_arguments_command(sc_context *context, const sc_command_line *line, const char *name);
 
+/* Whether help lists the option: of a command, or (NULL) of all. */
+bool sc_arguments_listed(const sc_option_table *table, const sc_option_row *row, const char *command);
 /* A line an option: those that `command` takes, or (NULL) all, with who takes them. */
 void sc_arguments_help(const sc_command_line *line, const char *command, sc_strbuf *out);
 

@@ -9,6 +9,7 @@
 #include "support/program_file.h"
 #include "tools/build_image.h"
 #include "tools/commands.h"
+#include "tools/report.h"
 #include "tools/waste.h"
 
 static bool fail(sc_context *context, sc_diag_id id, const char *path, const char *reason)
@@ -56,6 +57,23 @@ static bool write_program(sc_context *context, const char *path, const sc_strbuf
     return ok || fail(context, SC_D_cannot_write, path, reason);
 }
 
+/* ---- the command ---- */
+static void print_text(sc_context *context, const sc_options *options, const sc_compiled *c, sc_strbuf *out)
+{
+    unsigned long long ranks = sc_mesh_ranks(&c->local->mesh);
+    const char *program = options->run.output;
+    sc_strbuf_printf(out, "%s: %s '%s' on %llu rank%s; '%s info' says more\n", program, c->step != NULL ? "the train step of" : "the entry",
+                     sc_text(context, c->entry), ranks, ranks == 1 ? "" : "s", program);
+}
+
+static void print_json(sc_context *context, const sc_options *options, const sc_compiled *c, sc_strbuf *out)
+{
+    sc_print_json(json_pack("{s:i,s:s,s:s,s:o,s:s,s:b,s:I}", "version", 1, "file", options->file, "program", options->run.output, "plan",
+                            sc_plan_json(context, c->plan), "entry", sc_text(context, c->entry), "trains", c->step != NULL, "ranks",
+                            (json_int_t)sc_mesh_ranks(&c->local->mesh)),
+                  out);
+}
+
 int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
@@ -72,8 +90,6 @@ int sc_cmd_build(sc_context *context, const sc_options *options, sc_strbuf *out)
     if (context->diag.errors > errors || !sc_build_image(context, options, &c, &image) ||
         !write_program(context, options->run.output, &image))
         return 0;
-    sc_strbuf_printf(out, "%s: %s '%s' on %llu rank%s; '%s info' says more\n", options->run.output,
-                     c.step != NULL ? "the train step of" : "the entry", sc_text(context, c.entry),
-                     (unsigned long long)sc_mesh_ranks(&c.local->mesh), sc_mesh_ranks(&c.local->mesh) == 1 ? "" : "s", options->run.output);
+    (options->run.json ? print_json : print_text)(context, options, &c, out);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include "support/matmul.h"
 #include "support/program_bytes.h"
 #include "tools/commands.h"
+#include "tools/report.h"
 
 typedef struct listing {
     sc_context *context;
@@ -31,6 +32,11 @@ static bool write_file(const listing *l, const char *name, const void *bytes, si
     return written;
 }
 
+static const char *source_name(const listing *l, const sc_generated_kernel *kernel)
+{
+    return sc_arena_printf(&l->context->arena, "%s.%s", kernel->symbol, sc_target_is_cuda(l->target) ? "cu" : "c");
+}
+
 /* The kernel IR as a comment, what the function calls, the function. */
 static bool write_source(const listing *l, const sc_generated_kernel *kernel)
 {
@@ -46,7 +52,7 @@ static bool write_source(const listing *l, const sc_generated_kernel *kernel)
         sc_helpers_emit(&text, kernel->helpers);
         sc_strbuf_printf(&text, "\n%s", kernel->text);
     }
-    return write_file(l, sc_arena_printf(arena, "%s.%s", kernel->symbol, cuda ? "cu" : "c"), text.data, text.length);
+    return write_file(l, source_name(l, kernel), text.data, text.length);
 }
 
 static bool write_cubin(const listing *l, const sc_generated_kernel *kernel, const sc_cubin *cubin)
@@ -149,6 +155,55 @@ static void print_list(const listing *l, sc_strbuf *out)
         print_gemm(l, &l->generated.image->gemms[i], out);
 }
 
+static json_t *stages_json(const listing *l, uint32_t index)
+{
+    const sc_generated_kernel *kernel = &l->generated.kernels.data[index];
+    json_t *stages = json_array();
+    for (uint32_t s = 0; s < kernel->code.stage_count; s++) {
+        const sc_cuda_stage *stage = &kernel->code.stages[s];
+        const sc_cuda_usage *usage = find_usage(l, index, sc_arena_printf(&l->context->arena, "%s_%u", kernel->symbol, s));
+        json_t *row = json_pack("{s:I,s:I,s:I}", "blocks", (json_int_t)stage->blocks, "threads", (json_int_t)stage->threads, "shared_bytes",
+                                (json_int_t)stage->shared_bytes);
+        json_object_set_new(row, "registers", usage == NULL ? json_null() : json_integer(usage->registers));
+        json_object_set_new(row, "spilled_bytes", usage == NULL ? json_null() : json_integer(usage->spill_store_bytes));
+        json_array_append_new(stages, row);
+    }
+    return stages;
+}
+
+static json_t *kernel_json(const listing *l, uint32_t index)
+{
+    const sc_generated_kernel *kernel = &l->generated.kernels.data[index];
+    const char *folder = l->options->run.output;
+    json_t *row = json_pack("{s:s,s:s,s:s,s:I,s:s?,s:I,s:o}", "name", kernel->symbol, "kind", kernel->ir == NULL ? "attention" : "fused",
+                            "title", kernel->title, "calls", (json_int_t)kernel->calls, "simple", kernel->why_simple, "scratch_bytes",
+                            (json_int_t)kernel->code.scratch_bytes, "stages", stages_json(l, index));
+    const char *path = folder == NULL ? NULL : sc_arena_printf(&l->context->arena, "%s/%s", folder, source_name(l, kernel));
+    json_object_set_new(row, "file", path == NULL ? json_null() : json_string(path));
+    return row;
+}
+
+static json_t *product_json(const listing *l, const sc_gemm *gemm)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &l->context->arena);
+    sc_gemm_print(gemm, &text);
+    return json_pack("{s:s,s:o}", "text", text.data, "flops", sc_number_json(sc_gemm_flops(gemm)));
+}
+
+static void print_json(const listing *l, const sc_compiled *c, sc_strbuf *out)
+{
+    json_t *kernels = json_array(), *products = json_array();
+    for (uint32_t i = 0; i < l->generated.kernels.count; i++)
+        json_array_append_new(kernels, kernel_json(l, i));
+    for (uint32_t i = 0; i < l->generated.image->gemm_count; i++)
+        json_array_append_new(products, product_json(l, &l->generated.image->gemms[i]));
+    sc_print_json(json_pack("{s:i,s:s,s:o,s:s,s:s,s:o,s:o}", "version", 1, "file", l->options->file, "plan",
+                            sc_plan_json(l->context, c->plan), "entry", sc_text(l->context, c->entry), "target", l->target->name, "kernels",
+                            kernels, "products", products),
+                  out);
+}
+
 int sc_cmd_kernels(sc_context *context, const sc_options *options, sc_strbuf *out)
 {
     sc_compiled c;
@@ -160,7 +215,10 @@ int sc_cmd_kernels(sc_context *context, const sc_options *options, sc_strbuf *ou
     if (!sc_driver_compile_file(context, options, NULL, NULL, "fuse", &c) || !sc_generate(c.local, &how, &l.generated) ||
         (cuda && options->compile && !compile_cubins(&l)))
         return 0;
-    print_list(&l, out);
+    if (options->run.json)
+        print_json(&l, &c, out);
+    else
+        print_list(&l, out);
     if (options->run.output != NULL)
         write_all(&l);
     return 0;

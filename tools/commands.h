@@ -14,6 +14,15 @@ sc_command sc_cmd_check, sc_cmd_fmt, sc_cmd_ir, sc_cmd_comm, sc_cmd_explain, sc_
  * hold as `id`: expect_fails, or expect_warns for commands that show a program all the same. */
 void sc_check_expects(sc_context *context, const sc_compiled *c, sc_diag_id id);
 
+/* The same; what came out of each is added to `results`. */
+typedef struct sc_expect_result {
+    const sc_expect *expect;
+    double found;      /* calls or bytes; with `in` those of the first instance that does not hold it, else of the last */
+    bool known, holds; /* known: it could be counted */
+} sc_expect_result;
+typedef SC_VEC(sc_expect_result) sc_expect_results;
+void sc_check_expects_into(sc_context *context, const sc_compiled *c, sc_diag_id id, sc_expect_results *results);
+
 /* The train step of the minimised entry that the options mean; they say afterwards which it is. `last` as of sc_driver_compile. Its expect
  * statements hold. False after messages. */
 bool sc_compile_train(sc_context *context, sc_program *program, const sc_plan *plan, sc_options *options, const char *last, sc_compiled *c);

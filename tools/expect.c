@@ -63,7 +63,8 @@ static sc_sym instance_of(sc_context *context, sc_sym scope)
 }
 
 /* With `in`, each instance of a stack must hold it. Instances without any such collective count 0. */
-static void check_instances(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect, const sc_comm_rows *rows)
+static sc_expect_result check_instances(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect,
+                                        const sc_comm_rows *rows)
 {
     sc_module *m = c->local;
     SC_VEC(sc_sym) instances = {0};
@@ -88,13 +89,15 @@ static void check_instances(sc_context *context, const sc_compiled *c, sc_diag_i
         if (t != NULL && counts(m, expect, &rows->data[r]))
             add_to(m, &tallies.data[*t], expect, &rows->data[r]);
     }
-    for (uint32_t i = 0; i < instances.count; i++) {
-        if (!holds(expect, tallies.data[i].found)) {
+    sc_expect_result result = {.expect = expect, .known = true, .holds = true};
+    for (uint32_t i = 0; i < instances.count && result.holds; i++) {
+        result.found = tallies.data[i].found;
+        result.holds = holds(expect, result.found);
+        if (!result.holds)
             report(context, m, id, expect, &tallies.data[i],
                    sc_arena_printf(&context->arena, " in %s", sc_text(context, instances.data[i])));
-            return;
-        }
     }
+    return result;
 }
 
 /* What is stored, then what lives at the peak, the largest first. */
@@ -113,14 +116,34 @@ static void report_memory(sc_context *context, sc_diag_id id, const sc_expect *e
     }
 }
 
-static void check_memory(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect)
+static sc_expect_result check_memory(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect)
 {
     sc_memory_report memory;
-    if (sc_measure_memory(context, c, &memory) && !holds(expect, (double)memory.peak))
+    sc_expect_result result = {.expect = expect, .known = sc_measure_memory(context, c, &memory)};
+    if (!result.known)
+        return result;
+    result.found = (double)memory.peak;
+    result.holds = holds(expect, result.found);
+    if (!result.holds)
         report_memory(context, id, expect, &memory);
+    return result;
 }
 
-void sc_check_expects(sc_context *context, const sc_compiled *c, sc_diag_id id)
+static sc_expect_result check_whole(sc_context *context, const sc_compiled *c, sc_diag_id id, const sc_expect *expect,
+                                    const sc_comm_rows *rows)
+{
+    tally t = {0};
+    for (uint32_t r = 0; r < rows->count; r++) {
+        if (counts(c->local, expect, &rows->data[r]))
+            add_to(c->local, &t, expect, &rows->data[r]);
+    }
+    sc_expect_result result = {.expect = expect, .known = true, .found = t.found, .holds = holds(expect, t.found)};
+    if (!result.holds)
+        report(context, c->local, id, expect, &t, "");
+    return result;
+}
+
+void sc_check_expects_into(sc_context *context, const sc_compiled *c, sc_diag_id id, sc_expect_results *results)
 {
     sc_expect_list expects = {0};
     sc_comm_rows rows = {0};
@@ -130,20 +153,15 @@ void sc_check_expects(sc_context *context, const sc_compiled *c, sc_diag_id id)
         sc_comm_report(c->local, &rows);
     for (uint32_t e = 0; e < expects.count; e++) {
         const sc_expect *expect = &expects.data[e];
-        if (expect->kind == SC_EXPECTS_MEMORY) {
-            check_memory(context, c, id, expect);
-            continue;
-        }
-        if (expect->in != NULL && expect->in->count > 0) {
-            check_instances(context, c, id, expect, &rows);
-            continue;
-        }
-        tally t = {0};
-        for (uint32_t r = 0; r < rows.count; r++) {
-            if (counts(c->local, expect, &rows.data[r]))
-                add_to(c->local, &t, expect, &rows.data[r]);
-        }
-        if (!holds(expect, t.found))
-            report(context, c->local, id, expect, &t, "");
+        *sc_vec_push(&context->arena, results) = expect->kind == SC_EXPECTS_MEMORY ? check_memory(context, c, id, expect)
+                                                 : expect->in != NULL && expect->in->count > 0
+                                                     ? check_instances(context, c, id, expect, &rows)
+                                                     : check_whole(context, c, id, expect, &rows);
     }
+}
+
+void sc_check_expects(sc_context *context, const sc_compiled *c, sc_diag_id id)
+{
+    sc_expect_results results = {0};
+    sc_check_expects_into(context, c, id, &results);
 }

@@ -10,6 +10,7 @@
 #include "support/processor.h"
 #include "tools/bindings.h"
 #include "tools/commands.h"
+#include "tools/report.h"
 
 typedef struct command_row {
     const char *name;
@@ -148,6 +149,47 @@ static void print_command_help(const own_line *own, const command_row *command, 
     sc_strbuf_printf(out, "\nexample\n  %s\n", command->example);
 }
 
+/* ---- help as JSON ---- */
+static json_t *command_json(const command_row *command)
+{
+    return json_pack("{s:s,s:s,s:s,s:s}", "name", command->name, "arguments", command->arguments, "summary", command->summary, "example",
+                     command->example);
+}
+
+/* `command` NULL: those of all. */
+static json_t *options_json(const own_line *own, const char *command)
+{
+    json_t *list = json_array();
+    for (uint32_t t = 0; t < own->line.table_count; t++) {
+        const sc_option_table *table = &own->tables[t];
+        for (uint32_t i = 0; i < table->count; i++) {
+            const sc_option_row *row = &table->rows[i];
+            if (sc_arguments_listed(table, row, command))
+                json_array_append_new(list, json_pack("{s:s,s:s?,s:s?,s:s}", "name", row->name, "argument", row->argument, "commands",
+                                                      row->takers, "summary", row->summary));
+        }
+    }
+    return list;
+}
+
+static void print_help_json(const own_line *own, sc_strbuf *out)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        json_array_append_new(list, command_json(&commands[i]));
+    sc_print_json(json_pack("{s:i,s:o,s:o}", "version", 1, "commands", list, "options", options_json(own, NULL)), out);
+}
+
+static void print_command_help_json(const own_line *own, const command_row *command, sc_strbuf *out)
+{
+    json_t *root = command_json(command);
+    json_object_del(root, "name");
+    json_object_set_new(root, "version", json_integer(1));
+    json_object_set_new(root, "command", json_string(command->name));
+    json_object_set_new(root, "options", options_json(own, command->name));
+    sc_print_json(root, out);
+}
+
 /* How many arguments may follow the first: one a word of the row's `arguments` but that. */
 static uint32_t most_further(const command_row *command)
 {
@@ -206,19 +248,21 @@ static int dispatch(sc_context *context, invocation *call, sc_strbuf *out)
     options->commands = own.names;
     options->command_count = COMMAND_COUNT;
     parse_arguments(context, &own, call, &arguments);
-    if (call->version) {
-        sc_strbuf_printf(out, "shardc %s\n", SHARDC_VERSION);
+    if (context->diag.errors > 0 && !call->version)
         return 0;
-    }
-    if (context->diag.errors > 0)
+    if (call->version && options->run.json)
+        sc_print_json(json_pack("{s:i,s:s}", "version", 1, "shardc", SHARDC_VERSION), out);
+    else if (call->version)
+        sc_strbuf_printf(out, "shardc %s\n", SHARDC_VERSION);
+    if (call->version)
         return 0;
     const command_row *helped = find_helped(options, call->help);
-    if (helped != NULL && !options->run.json) {
-        print_command_help(&own, helped, out);
+    if (helped != NULL) {
+        (options->run.json ? print_command_help_json : print_command_help)(&own, helped, out);
         return 0;
     }
     if (options->command == NULL) {
-        print_help(&own, out);
+        (options->run.json ? print_help_json : print_help)(&own, out);
         return call->help ? 0 : 2;
     }
     uint32_t command = sc_arguments_command(context, &own.line, options->command);
