@@ -96,6 +96,7 @@ struct sc_resolved_plan {
     SC_VEC(sc_plan_line) lines;
     sc_expect_list expects;
     SC_VEC(sc_plan_view *) entries; /* of the model, without sizes; empty when it has errors: then nothing is held against them */
+    sc_param_path_list *params;     /* of the model; NULL: not listed yet */
 };
 
 /* plan_mesh.c */
