@@ -34,14 +34,19 @@ void sc_plan_elaborate_entries(sc_resolved_plan *plan)
 }
 
 /* ---- paths ---- */
-static void param_paths(const sc_resolved_plan *plan, sc_param_path_list *out)
+/* Listed once for all paths of the plan. */
+static const sc_param_path_list *param_paths(sc_resolved_plan *plan)
 {
     const sc_unit *model = sc_program_model(plan->program, plan->model);
-    if (model != NULL)
-        sc_param_paths(plan->program, model, out);
+    if (plan->params == NULL) {
+        plan->params = sc_arena_alloc(&plan->context->arena, sizeof *plan->params);
+        if (model != NULL)
+            sc_param_paths(plan->program, model, plan->params);
+    }
+    return plan->params;
 }
 
-static bool exists(const sc_resolved_plan *plan, const sc_path *path, bool whole)
+static bool exists(sc_resolved_plan *plan, const sc_path *path, bool whole)
 {
     sc_path_match wanted = whole ? SC_PATH_EXACT : SC_PATH_COVERS;
     sc_path_list paths = {0};
@@ -57,10 +62,9 @@ static bool exists(const sc_resolved_plan *plan, const sc_path *path, bool whole
                 return true;
         }
     }
-    sc_param_path_list params = {0};
-    param_paths(plan, &params);
-    for (uint32_t i = 0; i < params.count; i++) {
-        if (sc_path_match_text(plan->context, path, 0, sc_text(plan->context, params.data[i].text), true) >= wanted)
+    const sc_param_path_list *params = param_paths(plan);
+    for (uint32_t i = 0; i < params->count; i++) {
+        if (sc_path_match_text(plan->context, path, 0, sc_text(plan->context, params->data[i].text), true) >= wanted)
             return true;
     }
     return false;
@@ -92,13 +96,12 @@ static void add_candidates(candidates *list, const char *path, bool whole)
         add_candidate(list, sc_arena_copy_text(&list->context->arena, bare, (size_t)(point - bare)));
 }
 
-static void collect(const sc_resolved_plan *plan, bool whole, candidates *list)
+static void collect(sc_resolved_plan *plan, bool whole, candidates *list)
 {
     *list = (candidates){.context = plan->context, .seen = {.arena = &plan->context->arena}};
-    sc_param_path_list params = {0};
-    param_paths(plan, &params);
-    for (uint32_t i = 0; i < params.count; i++)
-        add_candidates(list, sc_text(plan->context, params.data[i].text), whole);
+    const sc_param_path_list *params = param_paths(plan);
+    for (uint32_t i = 0; i < params->count; i++)
+        add_candidates(list, sc_text(plan->context, params->data[i].text), whole);
     for (uint32_t e = 0; e < plan->entries.count; e++) {
         const sc_plan_view *view = plan->entries.data[e];
         for (uint32_t i = 0; i < view->values.count; i++) {
@@ -112,7 +115,7 @@ static void collect(const sc_resolved_plan *plan, bool whole, candidates *list)
 }
 
 /* Whole paths first; else the last segment alone, for a path whose front was left out or is wrong. */
-static const char *nearest_path(const sc_resolved_plan *plan, const sc_path *path, bool whole)
+static const char *nearest_path(sc_resolved_plan *plan, const sc_path *path, bool whole)
 {
     candidates list;
     collect(plan, whole, &list);

@@ -100,6 +100,7 @@ struct sc_resolved_plan {
     bool axis_used[SC_MAX_AXES];    /* by a line, or by the text of the model */
     bool axis_staged[SC_MAX_AXES];  /* its ranks hold stages */
     SC_VEC(sc_plan_view *) entries; /* of the model, without sizes; empty when it has errors: then nothing is held against them */
+    sc_param_path_list *params;     /* of the model; NULL: not listed yet */
 };
 
 /* plan_mesh.c */

@@ -147,21 +147,39 @@ static bool can_be_early(const coalescing *c, sc_op_id op)
     return is_movable(c, sc_def(c->m, c->m->ops.data[op].operands[0]));
 }
 
+static int64_t number_of(const coalescing *c, const op_list *list, sc_attr_key key, uint32_t at)
+{
+    return sc_op_int(sc_op_at(c->m, list->data[at]), key, -1);
+}
+
+/* Per op of a list: the smallest buffer from it on, among those of its number. A call that has no room for it has none for any. */
+static double *least_bytes(const coalescing *c, const op_list *list, sc_attr_key key)
+{
+    double *least = sc_arena_array(&c->m->context->arena, list->count, sizeof *least);
+    for (uint32_t i = list->count; i-- > 0;) {
+        least[i] = buffer_bytes(c->m, list->data[i]);
+        if (i + 1 < list->count && number_of(c, list, key, i + 1) == number_of(c, list, key, i) && least[i + 1] < least[i])
+            least[i] = least[i + 1];
+    }
+    return least;
+}
+
 /* From each op of a list on, the others that can join it; at most `limit` bytes a call, of one op more. */
 static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, double limit)
 {
     sc_module *m = c->m;
     bool *gone = sc_arena_array(&m->context->arena, list->count, sizeof *gone);
+    const double *least = least_bytes(c, list, key);
     for (uint32_t i = 0; i < list->count; i++) {
         if (gone[i])
             continue;
         op_list family = {0};
-        const int64_t number = sc_op_int(sc_op_at(m, list->data[i]), key, -1);
+        const int64_t number = number_of(c, list, key, i);
         bool early = key != SC_ATTR_form && can_be_early(c, list->data[i]);
         double bytes = buffer_bytes(m, list->data[i]);
         uint32_t reader = earliest_reader(c, SC_NONE, list->data[i]);
         *sc_vec_push(&m->context->arena, &family) = list->data[i];
-        for (uint32_t j = i + 1; j < list->count && sc_op_int(sc_op_at(m, list->data[j]), key, -1) == number; j++) {
+        for (uint32_t j = i + 1; j < list->count && number_of(c, list, key, j) == number && bytes + least[j] <= limit; j++) {
             double more = buffer_bytes(m, list->data[j]);
             if (gone[j] || !go_together(m, list->data[i], list->data[j]) || bytes + more > limit ||
                 !(early ? joins_unit(c, &family, list->data[j]) : c->position[list->data[j]] <= reader))
