@@ -6,10 +6,10 @@
 
 typedef void sc_expand_fn(sc_expand *expand);
 
-sc_expand_fn expand_argmax, expand_softmax, expand_log_softmax, expand_logsumexp, expand_xent, expand_topk,
-    expand_rope;
+sc_expand_fn expand_argmax, expand_softmax, expand_log_softmax, expand_logsumexp, expand_xent, expand_topk, expand_rope;
 
-/* Whether the op is `where (eq x, ignore), 0, x`, as expand_xent reads targets: its elements are those of x, of which some stand for none. */
+/* Whether the op is `where (eq x, ignore), 0, x`, as expand_xent reads targets: its elements are those of x, of which some stand for none.
+ */
 bool sc_is_ignoring(const sc_module *m, const sc_op *op, sc_value *x, double *ignore);
 
 #endif

@@ -19,10 +19,10 @@ typedef struct sc_placing {
     sc_placement *at;                           /* per value: without storage-only splits */
     sc_atom_set *closed;                        /* per value: atoms that take nothing more */
     sc_cause *causes;                           /* [value * atom_count + atom] */
-    sc_dim *locks; /* [op * atom_count + atom]: the factor that has the atom, SC_LOCKED_OUT: none may, SC_NONE: undecided */
+    sc_dim *locks;          /* [op * atom_count + atom]: the factor that has the atom, SC_LOCKED_OUT: none may, SC_NONE: undecided */
     sc_atom_set *withdrawn; /* per op: atoms that `if free` lines brought it and that it does without; derivatives do, too */
     uint32_t *lock_rules;
-    bool *acted; /* per rule of the module: it placed or closed something that nothing before it had */
+    bool *acted;          /* per rule of the module: it placed or closed something that nothing before it had */
     uint8_t *lock_orders; /* as locks: the atom's place among those of its factor, where that is known */
 } sc_placing;
 

@@ -30,12 +30,12 @@ typedef struct sc_rank {
     uint32_t rank; /* of the mesh */
     char *arena;   /* arena_bytes of the device, aligned to SC_IMAGE_ALIGN */
     void *device_state;
-    sc_comm *comm;            /* of the ranks' threads or processes */
-    sc_comm_group **groups;   /* by group of the image */
-    sc_bound **funcs;         /* by function: its instructions */
-    void *bound_memory;       /* of all bound instructions */
-    int64_t *params;          /* room for those of one kernel */
-    uint32_t in_flight;       /* collectives that were started and not waited for */
+    sc_comm *comm;                /* of the ranks' threads or processes */
+    sc_comm_group **groups;       /* by group of the image */
+    sc_bound **funcs;             /* by function: its instructions */
+    void *bound_memory;           /* of all bound instructions */
+    int64_t *params;              /* room for those of one kernel */
+    uint32_t in_flight;           /* collectives that were started and not waited for */
     shardc_func_profile *profile; /* by function */
     shardc_status status;         /* of the last job */
     shardc_error error;
@@ -62,11 +62,12 @@ struct shardc_session {
 };
 
 /* A session with one rank in this process, whose end of the world is given; it stays the caller's and outlives the session. */
-shardc_status sc_session_new_with_comm(const shardc_executable *program, const shardc_session_options *options, sc_comm *comm, shardc_session **out,
-                                   shardc_error *error);
+shardc_status sc_session_new_with_comm(const shardc_executable *program, const shardc_session_options *options, sc_comm *comm,
+                                       shardc_session **out, shardc_error *error);
 
 /* ---- same_program.c ---- */
-/* Whether all ranks have this program: SHARDC_ERROR_ARGUMENT names one that has not, and whether its collectives differ. Every rank calls it. */
+/* Whether all ranks have this program: SHARDC_ERROR_ARGUMENT names one that has not, and whether its collectives differ. Every rank calls
+ * it. */
 shardc_status sc_session_same_program(sc_comm *comm, const sc_image *image, shardc_error *error);
 
 /* ---- bind.c ---- */
@@ -103,12 +104,13 @@ static inline void *sc_rank_buffer(const sc_rank *rank, uint32_t buffer)
 }
 
 /* From and to whole values, on the calling thread, while nothing runs. `name` for messages. */
-shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
-                             shardc_error *error);
-shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole, const char *name,
-                            shardc_error *error);
+shardc_status sc_session_scatter(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole,
+                                 const char *name, shardc_error *error);
+shardc_status sc_session_gather(shardc_session *session, const sc_image_tensor *tensor, uint32_t buffer, const sc_whole *whole,
+                                const char *name, shardc_error *error);
 /* The shard of a rank of this process, in the state's dtype: where it lies, or brought to `room`, of sc_image_tensor_bytes. */
-shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uint32_t rank, void *room, const void **out, shardc_error *error);
+shardc_status sc_session_read_shard(shardc_session *session, uint32_t state, uint32_t rank, void *room, const void **out,
+                                    shardc_error *error);
 /* The other way: the caller fills what sc_session_shard_room gives, then says so. A master copy is set by itself. */
 void *sc_session_shard_room(shardc_session *session, uint32_t state, uint32_t rank, void *room);
 shardc_status sc_session_write_shard(shardc_session *session, uint32_t state, uint32_t rank, const void *filled, shardc_error *error);

@@ -205,7 +205,8 @@ static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, sc_tr
         return NULL;
     if (after != NULL)
         after(m, NULL, user);
-    *env = (sc_pass_env){.seeds = seeds, .step = step, .bucket = sc_plan_tune(c->resolved).bucket, .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch};
+    *env = (sc_pass_env){
+        .seeds = seeds, .step = step, .bucket = sc_plan_tune(c->resolved).bucket, .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch};
     return sc_pipeline_run(m, env, last, after, user) ? m : NULL;
 }
 

@@ -126,7 +126,8 @@ static inline uint32_t image_input(image_case *c, const char *name, const char *
 
 static inline void image_output(image_case *c, const char *name, const char *tensor, uint32_t buffer)
 {
-    *sc_vec_push(&c->arena, &c->outputs) = (sc_image_value){.name = name, .tensor = image_tensor(c, tensor), .buffer = buffer, .batch_dim = -1};
+    *sc_vec_push(&c->arena, &c->outputs) =
+        (sc_image_value){.name = name, .tensor = image_tensor(c, tensor), .buffer = buffer, .batch_dim = -1};
 }
 
 /* `access`: a letter an argument, i, o or b(oth), each of as many bytes as `bytes` says. */

@@ -40,8 +40,20 @@ static void what_is_a_number(void **state)
 static void what_is_none(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"6", "-1", "+1", " 1", "1 ", "1.5", "1e3", "0x1", "x", "-", "4294967296", "18446744073709551617",
-                                        "99999999999999999999999999999", "-9223372036854775809"};
+    static const char *const texts[] = {"6",
+                                        "-1",
+                                        "+1",
+                                        " 1",
+                                        "1 ",
+                                        "1.5",
+                                        "1e3",
+                                        "0x1",
+                                        "x",
+                                        "-",
+                                        "4294967296",
+                                        "18446744073709551617",
+                                        "99999999999999999999999999999",
+                                        "-9223372036854775809"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char why[SC_ENVIRONMENT_WHY], wanted[SC_ENVIRONMENT_WHY] = "SHARDC_TEST_NUMBER is '";
         int64_t value = 77;
