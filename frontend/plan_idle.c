@@ -108,11 +108,14 @@ static uint32_t say_apart(sc_context *context, const sc_plan_stmt *stmt, const c
     return count;
 }
 
+enum { NOTED_REPEATS = 10 };
+
 /* Neither the order of the lines nor that of the dims of a rule means anything. */
 void sc_plan_note_repeated_lines(sc_resolved_plan *plan)
 {
     sc_context *context = plan->context;
     sc_map said = {.arena = &context->arena};
+    uint32_t repeats = 0;
     for (uint32_t i = 0; i < plan->lines.count; i++) {
         const char **texts;
         uint32_t count = say_apart(context, plan->lines.data[i].stmt, &texts), known = 0, first = SC_NONE;
@@ -125,9 +128,13 @@ void sc_plan_note_repeated_lines(sc_resolved_plan *plan)
         if (known < count || count == 0 || plan->lines.data[i].broken)
             continue;
         plan->lines.data[i].repeats = true;
+        if (repeats++ >= NOTED_REPEATS)
+            continue;
         sc_report(&context->diag, SC_D_line_repeated, plan->lines.data[i].stmt->loc, NULL);
         sc_report_note(&context->diag, plan->lines.data[first].stmt->loc, "it is said here first");
     }
+    if (repeats > NOTED_REPEATS)
+        sc_report_note(&context->diag, (sc_loc){0}, "and %u more lines of this plan say nothing new", repeats - NOTED_REPEATS);
 }
 
 bool sc_plan_repeats_line(const sc_resolved_plan *plan, const sc_plan_stmt *stmt)
