@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "codegen/attend.h"
-#include "ir/text.h"
+#include "codegen/attention/describe.h"
+#include "ir/text/text.h"
 
 typedef struct shape {
     int64_t b, h, s, e;

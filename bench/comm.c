@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 
 enum { MOST_RANKS = 64, MOST_BYTES = 128 << 20, REPEATS = 5, CALLS = 2000 };
 

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "tools/driver.h"
+#include "tools/driver/driver.h"
 
 typedef struct shape {
     const char *what;
@@ -74,8 +74,7 @@ static void compile(sc_context *context, void *user)
         return;
     }
     j->ops = 0;
-    sc_for_each_op_of_all (c.local, op)
-        j->ops++;
+    sc_for_each_op_of_all(c.local, op) j->ops++;
 }
 
 static bool measure(const char *file, const shape *shapes, size_t count, int runs, double *medians, uint32_t *ops)
@@ -163,12 +162,10 @@ int main(int argc, char **argv)
         fputs("usage: compile MODEL [RUNS]\n", stderr);
         return 2;
     }
-    static const shape shapes[] = {{"126 layers, 16384 ranks", 126, 16, 128, false, 4096},
-                                   {"63 layers, 16384 ranks", 63, 16, 128, false, 4096},
-                                   {"126 layers, 128 ranks", 126, 2, 8, false, 4096},
-                                   {"train step, 126 layers", 126, 16, 128, true, 4096},
-                                   {"train step, 63 layers", 63, 16, 128, true, 4096},
-                                   {"train step, 128 ranks", 126, 2, 8, true, 4096}};
+    static const shape shapes[] = {
+        {"126 layers, 16384 ranks", 126, 16, 128, false, 4096}, {"63 layers, 16384 ranks", 63, 16, 128, false, 4096},
+        {"126 layers, 128 ranks", 126, 2, 8, false, 4096},      {"train step, 126 layers", 126, 16, 128, true, 4096},
+        {"train step, 63 layers", 63, 16, 128, true, 4096},     {"train step, 128 ranks", 126, 2, 8, true, 4096}};
     enum { COUNT = sizeof shapes / sizeof *shapes, STEP = 3 };
     double medians[COUNT];
     uint32_t ops[COUNT];

@@ -5,7 +5,7 @@
  *     cuda_rates --copy 1024 'gemm bf16 [m 4096 | n 4096 | k 4096] a(4096,1) b(4096,1) c(4096,1)' ..
  *
  * --copy MIB: of each of two buffers; bytes read and bytes written are counted. Products are written as `bench --profile` prints them
- * (support/gemm.h); epilogues that stand behind are left out, sums with what the result held are not. Of the algorithms that the library
+ * (program/gemm.h); epilogues that stand behind are left out, sums with what the result held are not. Of the algorithms that the library
  * proposes (at most CHOICES) the fastest counts, of repetitions the best; --seconds S: how long each is repeated. Numbers are random, since
  * zeros take less power. The result is one line of JSON; what fails is said on standard error, with status 7. */
 #include <ctype.h>
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/device_cuda.h"
-#include "support/matmul.h"
+#include "program/gemm_blas.h"
+#include "runtime/cuda/rank.h"
 
 enum { CHOICES = 8, REPEATS = 5, BLOCK = 1 << 22 /* bytes of random numbers */, MOST_CALLS = 1 << 16 };
 
@@ -388,7 +388,7 @@ static void multiply_once(const card *c, const void *user)
     }
 }
 
-/* Bytes that all addresses of an operand are multiples of, as runtime/cuda_matmul.c says it; the library asks for 256 at most. */
+/* Bytes that all addresses of an operand are multiples of, as runtime/cuda/gemm.c says it; the library asks for 256 at most. */
 static uint32_t alignment(const product *p, uint32_t operand)
 {
     uint64_t bits = 256;

@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "codegen/emit_c.h"
-#include "codegen/objects.h"
-#include "runtime/loader.h"
+#include "codegen/c/emit.h"
+#include "codegen/toolchain/objects.h"
+#include "runtime/cpu/loader.h"
 
 /* Rows of 768; R is their number. */
 #define ROWS                   "32768"

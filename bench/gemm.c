@@ -7,10 +7,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/cpu/gemm.h"
 #include "runtime/drive/read_speed.h"
-#include "runtime/gemm.h"
 #ifdef SHARDC_ONEDNN
-#include "runtime/onednn.h"
+#include "runtime/cpu/onednn.h"
 #endif
 
 enum { REPEATS = 9, CANDIDATES = 4 };

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "ir/interp.h"
-#include "ir/text.h"
+#include "ir/interp/interp.h"
+#include "ir/text/text.h"
 
 enum { CHAIN = 1000, RANKS = 8 };
 

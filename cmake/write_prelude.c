@@ -3,7 +3,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 
-#include "codegen/prelude_c.h"
+#include "codegen/printer/helpers.h"
 #include "support/context.h"
 
 static void write_helpers(sc_context *context, void *user)

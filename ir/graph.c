@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 sc_module *sc_module_new(sc_context *context)
 {

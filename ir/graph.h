@@ -14,7 +14,7 @@ typedef uint32_t sc_func_id;
 
 typedef enum sc_op_kind {
 #define OP(name, ...) SC_OP_##name,
-#include "ir/ops.def"
+#include "ir/ops/ops.def"
 #undef OP
     SC_OP_COUNT
 } sc_op_kind;
@@ -121,7 +121,7 @@ enum {
     SC_PLACED = 2,            /* every value has a placement; reshard ops stand where producer and consumer differ */
     SC_RESHARDS_EXPLICIT = 4, /* no reshard op is left: collectives only */
     SC_LOCAL = 8,             /* per-rank text: ops that need a global index say so (`offset`) */
-    SC_FUSED = 16,           /* ops that share a kernel stand together and carry its number */
+    SC_FUSED = 16,            /* ops that share a kernel stand together and carry its number */
     SC_ALL_STATES = 31
 };
 

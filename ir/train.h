@@ -4,7 +4,7 @@
 #define SHARDC_IR_TRAIN_H
 
 #include "ir/graph.h"
-#include "support/optimizer.h"
+#include "program/optimizer.h"
 
 /* `reshard after ..`: when a gathered copy of a stored parameter is dropped. */
 typedef enum sc_reshard_after { SC_RESHARD_AFTER_FORWARD, SC_RESHARD_AFTER_USE, SC_RESHARD_AFTER_STEP } sc_reshard_after;
@@ -22,7 +22,7 @@ typedef struct sc_training {
     SC_VEC(sc_optimizer_settings) groups; /* the first one has the defaults' clip */
     SC_VEC(sc_trained_param) params;      /* in the order of module->state; parameters that are not here are frozen */
     int64_t micro_batches;                /* at least 1 */
-    sc_loc accumulate; /* the line that says so */
+    sc_loc accumulate;                    /* the line that says so */
     sc_dim batch_dim;                     /* that micro-batches split; SC_NONE without `accumulate` */
     uint32_t *region;                     /* by op of the entry: the recomputed region it belongs to, from 1; 0: none. NULL: no `remat` */
     bool *saved;                          /* by value: kept for the backward pass all the same; NULL: none */
@@ -36,7 +36,8 @@ typedef struct sc_train_step {
     uint32_t metric_count;
     bool scales; /* dynamic loss scaling: values in f16 overflow; `update` returns after the norm whether the step was taken */
     const sc_training *training;
-    SC_VEC(sc_value) like; /* by value: whose placement it takes (a cotangent: its primal's; a recomputed value: the original's), or SC_NONE */
+    SC_VEC(sc_value)
+    like; /* by value: whose placement it takes (a cotangent: its primal's; a recomputed value: the original's), or SC_NONE */
     SC_VEC(sc_op_id) origin;   /* by op: the forward op that it is the derivative of, or computes again; SC_NONE */
     SC_VEC(uint32_t) param_of; /* by state: the parameter that a gradient or optimizer state belongs to, or SC_NONE */
 } sc_train_step;

@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "ir/emit.h"
+#include "ir/ops/build.h"
 #include "passes/train_step.h"
 
 /* Scalars of a group that are computed from others, once. */

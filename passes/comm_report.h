@@ -2,7 +2,7 @@
 #ifndef SHARDC_PASSES_COMM_REPORT_H
 #define SHARDC_PASSES_COMM_REPORT_H
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 typedef struct sc_comm_row {
     sc_op_id op;

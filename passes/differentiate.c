@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "ir/emit.h"
+#include "ir/ops/build.h"
 #include "passes/train_step.h"
 
 typedef struct differentiation {

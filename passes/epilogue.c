@@ -6,8 +6,8 @@
  * derivative): it is stored on the way. */
 #include "passes/epilogue.h"
 
-#include "ir/loops.h"
-#include "ir/ops.h"
+#include "ir/ops/loops.h"
+#include "ir/ops/ops.h"
 #include "passes/uses.h"
 
 enum { MOST_STEPS = 5 };

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/loops.h"
+#include "ir/ops/loops.h"
 #include "passes/epilogue.h"
 #include "passes/pass.h"
 #include "passes/uses.h"

@@ -1,10 +1,10 @@
 /* Bytes per rank of a per-rank program: what is stored, and what lives at the moment when most does. What is made here, before there are
- * kernels, counts every value that an op gives, and no workspace: an estimate that compares plans. tools/measure_memory.h has the bytes of
- * the generated program. */
+ * kernels, counts every value that an op gives, and no workspace: an estimate that compares plans. tools/explain/measure_memory.h has the
+ * bytes of the generated program. */
 #ifndef SHARDC_PASSES_MEMORY_REPORT_H
 #define SHARDC_PASSES_MEMORY_REPORT_H
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 typedef enum sc_memory_kind {
     SC_MEMORY_PARAM, /* as stored */

@@ -2,10 +2,11 @@
 
 #include <string.h>
 
-#include "ir/verify.h"
+#include "ir/ops/verify.h"
 
 const sc_pass sc_passes[SC_PASS_COUNT] = {
-#define PASS(id, name, kernels, needs, establishes, invalidates, summary) {name, kernels, needs, establishes, invalidates, summary, sc_run_##id},
+#define PASS(id, name, kernels, needs, establishes, invalidates, summary)                                                                  \
+    {name, kernels, needs, establishes, invalidates, summary, sc_run_##id},
 #include "passes/passes.def"
 #undef PASS
 };

@@ -2,7 +2,7 @@
 #ifndef SHARDC_PASSES_PLACING_H
 #define SHARDC_PASSES_PLACING_H
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 #include "ir/plan.h"
 
 /* Why an atom of a value is where it is: the plan line at the root, and the op it came through (SC_NONE: the line itself names it). */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 enum { SEARCH_DEPTH = 8 };
 

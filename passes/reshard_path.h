@@ -6,7 +6,7 @@
 #ifndef SHARDC_PASSES_RESHARD_PATH_H
 #define SHARDC_PASSES_RESHARD_PATH_H
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 enum { SC_MAX_RESHARD_STEPS = 12 };
 

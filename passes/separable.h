@@ -2,7 +2,7 @@
 #ifndef SHARDC_PASSES_SEPARABLE_H
 #define SHARDC_PASSES_SEPARABLE_H
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 /* Whether the first results of a forward function (a scalar, or total and weight) are sums over `batch` of terms that do not mix its rows.
  * False after a message that names the op that mixes them; `line` is the plan's `accumulate`. */

@@ -7,7 +7,7 @@
  * With one micro-batch nothing is added and nothing is set back. */
 #include "passes/train_step.h"
 
-#include "ir/emit.h"
+#include "ir/ops/build.h"
 #include "passes/pass.h"
 
 sc_sym sc_state_name_of(sc_module *m, uint32_t param, const char *suffix)

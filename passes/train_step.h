@@ -3,7 +3,7 @@
 #ifndef SHARDC_PASSES_TRAIN_STEP_H
 #define SHARDC_PASSES_TRAIN_STEP_H
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 #include "ir/train.h"
 
 /* Turns the function of a forward entry into `micro`, adds `update`, state and schedule. False after messages (an op without a

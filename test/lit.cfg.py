@@ -37,7 +37,7 @@ if shutil.which("mpirun") and os.path.exists(os.path.join(config.shardc_build_di
 
 
 def has_nvrtc():
-    """As codegen/nvrtc.c looks for it, in the places that matter here."""
+    """As codegen/toolchain/nvrtc.c looks for it, in the places that matter here."""
     names = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
     homes = [os.environ[v] for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)] + ["/usr/local/cuda"]
     paths = [*names, *(os.path.join(home, lib, name) for name in names for home in homes for lib in ("lib64", "lib"))]
@@ -57,8 +57,8 @@ for variable in ("CUDA_HOME", "CUDA_PATH", "SHARDC_NVRTC"):
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
 
-# Programs for cards run on stand-ins of CUDA's libraries, which compile kernels with the machine's C++ compiler (test/cuda_standin).
-standins = {v: os.path.join(config.shardc_build_dir, "test/cuda_standin/libsc_%s_standin.so" % n)
+# Programs for cards run on stand-ins of CUDA's libraries, which compile kernels with the machine's C++ compiler (test/cuda_stub).
+standins = {v: os.path.join(config.shardc_build_dir, "test/cuda_stub/libsc_%s_standin.so" % n)
             for v, n in (("SHARDC_NVRTC", "nvrtc"), ("SHARDC_LIBCUDA", "cuda"), ("SHARDC_CUBLASLT", "cublaslt"), ("SHARDC_NCCL", "nccl"))}
 if all(map(os.path.exists, standins.values())) and any(map(shutil.which, (os.environ.get("CXX") or "c++", "g++", "clang++"))) and not config.shardc_sanitize:
     config.available_features.add("standin")

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "shardc/compiler.h"
-#include "tools/bindings.h"
-#include "tools/build_image.h"
+#include "tools/driver/bindings.h"
+#include "tools/run/build_image.h"
 
 typedef struct request {
     const char *name, *text;

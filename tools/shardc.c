@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/team.h"
+#include "program/cpu_level.h"
+#include "runtime/session/team.h"
 #include "support/arguments.h"
-#include "support/processor.h"
-#include "tools/bindings.h"
-#include "tools/commands.h"
-#include "tools/report.h"
+#include "tools/commands/commands.h"
+#include "tools/driver/bindings.h"
+#include "tools/explain/report.h"
 
 typedef struct command_row {
     const char *name;

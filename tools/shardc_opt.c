@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codegen/emit_cuda.h"
-#include "codegen/kernel.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "codegen/cuda/emit.h"
+#include "codegen/kernel/kernel.h"
+#include "ir/ops/verify.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "support/arguments.h"
 

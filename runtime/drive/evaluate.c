@@ -5,8 +5,8 @@
 #include "runtime/drive/feed.h"
 #include "runtime/drive/json.h"
 #include "runtime/drive/trainer.h"
-#include "runtime/safetensors.h"
-#include "runtime/shard.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/session/shard.h"
 
 typedef struct evaluation {
     sc_context *context;

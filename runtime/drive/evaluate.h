@@ -2,8 +2,8 @@
 #ifndef SHARDC_RUNTIME_DRIVE_EVALUATE_H
 #define SHARDC_RUNTIME_DRIVE_EVALUATE_H
 
+#include "runtime/drive/executor.h"
 #include "runtime/drive/facts.h"
-#include "runtime/drive/machine.h"
 #include "runtime/drive/options.h"
 #include "support/context.h"
 

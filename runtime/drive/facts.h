@@ -3,13 +3,13 @@
 #ifndef SHARDC_RUNTIME_DRIVE_FACTS_H
 #define SHARDC_RUNTIME_DRIVE_FACTS_H
 
-#include "runtime/drive/draw.h"
+#include "program/optimizer.h"
+#include "program/weight_layout.h"
+#include "runtime/drive/random_values.h"
 #include "support/arena.h"
 #include "support/dtype.h"
-#include "support/optimizer.h"
 #include "support/source.h"
 #include "support/vec.h"
-#include "support/weight_layout.h"
 
 enum { SC_FACTS_VERSION = 3 };
 

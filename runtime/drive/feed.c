@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/shard.h"
+#include "runtime/session/shard.h"
 #include "support/strbuf.h"
 
 typedef struct feeding {

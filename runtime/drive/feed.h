@@ -2,18 +2,18 @@
 #ifndef SHARDC_RUNTIME_DRIVE_FEED_H
 #define SHARDC_RUNTIME_DRIVE_FEED_H
 
-#include "runtime/data.h"
+#include "runtime/drive/executor.h"
 #include "runtime/drive/facts.h"
-#include "runtime/drive/machine.h"
 #include "runtime/drive/options.h"
-#include "runtime/safetensors.h"
-#include "runtime/windows.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/files/tokens.h"
+#include "runtime/files/windows.h"
 #include "support/context.h"
 
 /* In which order tokens come, and what --input may hold. */
 typedef enum sc_feed_order {
     SC_FEED_AS_STORED, /* rows one after the other; tensors have the inputs' shapes */
-    SC_FEED_TRAINING   /* rows in the order of runtime/windows.h; a tensor with one dim more holds a step per index */
+    SC_FEED_TRAINING   /* rows in the order of runtime/files/windows.h; a tensor with one dim more holds a step per index */
 } sc_feed_order;
 
 /* A tensor that holds a step per index. */

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/drive/unread_tensors.h"
-#include "runtime/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "support/hash.h"
 #include "support/strbuf.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "runtime/drive/train_state.h"
-#include "runtime/rows.h"
-#include "runtime/shard.h"
+#include "runtime/files/rows.h"
+#include "runtime/session/shard.h"
 #include "support/checksum.h"
 
 static bool refuse(sc_context *context, const char *path, const char *reason)

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "runtime/drive/train_state.h"
-#include "runtime/durable.h"
-#include "runtime/safetensors.h"
-#include "runtime/shard.h"
+#include "runtime/files/durable.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/session/shard.h"
 
 struct sc_state_saver {
     sc_context *context;

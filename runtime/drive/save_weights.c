@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/safetensors.h"
-#include "runtime/shard.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/session/shard.h"
 #include "support/hash.h"
 
 #define NO_TARGET UINT32_MAX

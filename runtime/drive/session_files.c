@@ -5,8 +5,8 @@
 
 #include "runtime/drive/load_weights.h"
 #include "runtime/drive/save_weights.h"
-#include "runtime/safetensors.h"
-#include "runtime/session.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/session/session.h"
 
 /* ---- by paths ---- */
 

@@ -2,8 +2,8 @@
 #ifndef SHARDC_RUNTIME_DRIVE_SETTINGS_H
 #define SHARDC_RUNTIME_DRIVE_SETTINGS_H
 
+#include "program/optimizer.h"
 #include "support/context.h"
-#include "support/optimizer.h"
 
 /* Puts each NAME=VALUE of `text` (NULL: none) into the groups that have this argument; lr becomes a constant rate, or the schedule that
  * is written as in the language, linear(3e-4,warmup=10,total=100). False after usage messages: no such name, a value out of its range or no

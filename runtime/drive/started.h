@@ -1,4 +1,4 @@
-/* What a process was started with, as far as it decides what is computed or written: lines for runtime/identity.h. Every option of the
+/* What a process was started with, as far as it decides what is computed or written: lines for runtime/comm/identity.h. Every option of the
  * tables is in it unless a row of started.c says otherwise, so that a new one cannot be forgotten. */
 #ifndef SHARDC_RUNTIME_DRIVE_STARTED_H
 #define SHARDC_RUNTIME_DRIVE_STARTED_H

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/durable.h"
+#include "runtime/files/durable.h"
 
 #define LOCK_NAME  "shardc.lock"
 #define LOCK_BEGIN "shardc lock\n"

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#include "runtime/drive/machine.h"
-#include "runtime/element.h"
+#include "runtime/drive/executor.h"
+#include "runtime/files/element.h"
 #include "support/context.h"
 #include "support/hash.h"
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/optimizer.h"
 #include "runtime/drive/facts.h"
 #include "shardc/runtime.h"
 #include "support/context.h"
-#include "support/optimizer.h"
 
 struct shardc_stepper {
     sc_context context; /* of the facts */

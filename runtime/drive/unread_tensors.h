@@ -3,7 +3,7 @@
 #define SHARDC_RUNTIME_DRIVE_UNREAD_TENSORS_H
 
 #include "runtime/drive/facts.h"
-#include "runtime/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "support/context.h"
 
 /* Names that differ in numbers alone are one line: layers.0..31.q_proj.bias. */

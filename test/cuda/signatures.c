@@ -36,12 +36,12 @@ typedef CUgraph sc_cu_graph;
 typedef CUgraphExec sc_cu_graph_exec;
 typedef CUhostFn sc_cu_host_function;
 #define SYMBOL SAME_FUNCTION
-#include "runtime/cuda.def"
+#include "runtime/cuda/libcuda.def"
 
 #elif defined(WITH_cuda)
 #include <cuda.h>
 
-#include "runtime/cuda.h"
+#include "runtime/cuda/libcuda.h"
 SAME_UNSIGNED(sc_cu_result, CUresult);
 SAME_UNSIGNED(sc_cu_device_attribute, CUdevice_attribute);
 SAME_UNSIGNED(sc_cu_function_attribute, CUfunction_attribute);
@@ -81,12 +81,12 @@ SAME_NUMBER(SC_CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
 typedef nvrtcResult sc_nvrtc_result;
 typedef nvrtcProgram sc_nvrtc_program;
 #define SYMBOL SAME_FUNCTION
-#include "codegen/nvrtc.def"
+#include "codegen/toolchain/nvrtc.def"
 
 #elif defined(WITH_nvrtc)
 #include <nvrtc.h>
 
-#include "codegen/nvrtc.h"
+#include "codegen/toolchain/nvrtc.h"
 SAME_UNSIGNED(sc_nvrtc_result, nvrtcResult);
 SAME_SIZE(sc_nvrtc_program, nvrtcProgram);
 SAME_NUMBER(SC_NVRTC_SUCCESS, NVRTC_SUCCESS);
@@ -110,12 +110,12 @@ typedef cublasLtMatmulAlgo_t sc_lt_algo;
 typedef cublasLtMatmulHeuristicResult_t sc_lt_heuristic;
 typedef cudaStream_t sc_cu_stream;
 #define SYMBOL SAME_FUNCTION
-#include "runtime/cublaslt.def"
+#include "runtime/cuda/libcublaslt.def"
 
 #elif defined(WITH_cublaslt)
 #include <cublasLt.h>
 
-#include "runtime/cublaslt.h"
+#include "runtime/cuda/libcublaslt.h"
 SAME_UNSIGNED(sc_lt_status, cublasStatus_t);
 SAME_UNSIGNED(sc_lt_compute, cublasComputeType_t);
 SAME_UNSIGNED(sc_lt_dtype, cudaDataType_t);
@@ -194,12 +194,12 @@ typedef ncclUniqueId sc_nccl_id;
 typedef ncclConfig_t sc_nccl_config;
 typedef cudaStream_t sc_cu_stream;
 #define SYMBOL SAME_FUNCTION
-#include "runtime/nccl.def"
+#include "runtime/cuda/libnccl.def"
 
 #elif defined(WITH_nccl)
 #include <nccl.h>
 
-#include "runtime/nccl.h"
+#include "runtime/cuda/libnccl.h"
 SAME_UNSIGNED(sc_nccl_result, ncclResult_t);
 SAME_UNSIGNED(sc_nccl_dtype, ncclDataType_t);
 SAME_UNSIGNED(sc_nccl_reduce, ncclRedOp_t);

@@ -24,11 +24,12 @@ typedef struct sc_machine_report {
 typedef struct sc_machine_module sc_machine_module;
 
 /* Each text: helpers and kernels, as they stand behind sc_cuda_machine_text; names of kernels differ. The compiler is $CXX, else c++,
- * g++ or clang++; objects are kept where those of emitted C are (codegen/objects.h). NULL after a report, with the compiler's words. */
+ * g++ or clang++; objects are kept where those of emitted C are (codegen/toolchain/objects.h). NULL after a report, with the compiler's
+ * words. */
 sc_machine_module *sc_machine_compile(const char *const *texts, uint32_t count, sc_machine_report *report);
 void sc_machine_unload(sc_machine_module *module);
-/* The same in two steps: the texts' kernels, which cannot run yet; and those of several modules as one object, which is sooner done than one
- * for each. Names of kernels of modules that are made together differ. */
+/* The same in two steps: the texts' kernels, which cannot run yet; and those of several modules as one object, which is sooner done than
+ * one for each. Names of kernels of modules that are made together differ. */
 sc_machine_module *sc_machine_declare(const char *const *texts, uint32_t count, sc_machine_report *report);
 bool sc_machine_make(sc_machine_module *const *modules, uint32_t count, sc_machine_report *report);
 bool sc_machine_is_made(const sc_machine_module *module);
@@ -114,7 +115,7 @@ typedef struct sc_machine_stage {
     uint32_t threads, shared_bytes;
 } sc_machine_stage;
 
-/* Parameters as codegen/emit_cuda.h has them: the arguments, the scratch, the values, where the step is, where the failure goes. */
+/* Parameters as codegen/cuda/emit.h has them: the arguments, the scratch, the values, where the step is, where the failure goes. */
 typedef struct sc_machine_function {
     const sc_machine_module *module;
     const sc_machine_stage *stages;

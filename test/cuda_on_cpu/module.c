@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codegen/objects_internal.h"
+#include "codegen/toolchain/internal.h"
 #include "support/strbuf.h"
 #include "test/cuda_on_cpu/engine.h"
 

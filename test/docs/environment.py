@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-FOLDERS = ['runtime', 'runtime/drive', 'runtime/mpi', 'support', 'codegen', 'ir', 'frontend', 'passes', 'tools', 'tools/prog']
+FOLDERS = ['support', 'program', 'ir', 'frontend', 'passes', 'codegen', 'runtime', 'tools']
 
 
 def main():
@@ -21,7 +21,7 @@ def main():
     wrong += ['docs/environment.md has a row of its own: %s' % ' | '.join(row) for row in rows if row not in listed]
     read = set()
     for folder in FOLDERS:
-        for path in glob.glob(os.path.join(root, folder, '*.[ch]')):
+        for path in glob.glob(os.path.join(root, folder, '**', '*.[ch]'), recursive=True):
             read |= set(re.findall(r'"(SHARDC_[A-Z_]+)"', open(path).read()))
     ours = {row[0] for row in listed if row[0].startswith('SHARDC_')}
     wrong += ['support/environment.def lacks %s, which a source reads' % name for name in sorted(read - ours)]

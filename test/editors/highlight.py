@@ -138,14 +138,14 @@ def check_vocabulary(grammar, root):
     def source(*name):
         with open(os.path.join(root, *name)) as file:
             return file.read()
-    outside, inside = source('frontend', 'lexer.l').split('<IN_PLAN>{')
+    outside, inside = source('frontend', 'syntax', 'lexer.l').split('<IN_PLAN>{')
     known = ('keyword.', 'storage.', 'invalid.', 'constant.language.')
     tries = [('%s' % word, word, known) for word in re.findall(r'^"([a-z]+)"', outside, re.M)]
     for word in re.findall(r'^"([a-z]+)"', inside, re.M):
         places = {'inter': 'plan p for m { mesh a = 2 %s; }', 'intra': 'plan p for m { mesh a = 2 %s; }', 'ignore': 'weights hf for m { %s "x"; }'}
         text = places.get(word, 'plan p for m { %s x; }')
         tries.append((text % word, word, known))
-    for word, dims in re.findall(r'^LANG\((\w+), \w+, \w+, (\w+)', source('frontend', 'lang_ops.def'), re.M):
+    for word, dims in re.findall(r'^LANG\((\w+), \w+, \w+, (\w+)', source('frontend', 'elaborate', 'lang_ops.def'), re.M):
         tries.append(('y = %s%s(x);' % (word, '' if dims == '0' else '[D]'), word, ('support.function.shard',)))
     tries += [('x: %s[B]' % word, word, ('support.type.dtype',)) for word in re.findall(r'^DTYPE\((\w+)', source('support', 'dtypes.def'), re.M)]
     failed = 0

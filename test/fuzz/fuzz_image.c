@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/bytes.h"
 #include "support/hash.h"
-#include "support/program_bytes.h"
 
 enum { HEADER = 44 };
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/ops/verify.h"
+#include "ir/text/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,11 +1,11 @@
 /* Any bytes: the parser of kernels refuses them or makes a kernel whose text reads back to the same text. If it verifies, it runs without
- * leaving its arguments, and simplified it verifies and stores the same. Seeds: kernels of test/unit/kernel_case.h. */
+ * leaving its arguments, and simplified it verifies and stores the same. Seeds: kernels of test/unit/helpers/kernel_case.h. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/kernel.h"
+#include "codegen/kernel/kernel.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/ast.h"
+#include "frontend/syntax/ast.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/weights_map.h"
-#include "tools/driver.h"
+#include "frontend/weights/map.h"
+#include "tools/driver/driver.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* Any bytes are either refused with a reason or are tensors whose every element can be read. */
-#include "runtime/safetensors.h"
+#include "runtime/files/safetensors.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-FOLDERS = ['runtime', 'runtime/drive', 'runtime/mpi', 'support', 'codegen', 'ir', 'frontend', 'passes', 'tools', 'tools/prog']
+FOLDERS = ['support', 'program', 'ir', 'frontend', 'passes', 'codegen', 'runtime', 'tools']
 OWN = ['support/number.c', 'support/json.c']
 BANNED = [(re.compile(r'\b(strto(?:d|f|ld)|atof|v?[fs]?scanf)\s*\('), 'sc_strtod of support/number.h'),
           (re.compile(r'\b(json_(?:dump|load)\w*)\s*\('), 'support/json.h'),
@@ -60,7 +60,8 @@ def self_test():
 def main():
     root, wrong = sys.argv[1], ['the lint itself is wrong about: ' + text for text in self_test()]
     for folder in FOLDERS:
-        for path in sorted(glob.glob(os.path.join(root, folder, '*.[chlydi]')) + glob.glob(os.path.join(root, folder, '*.def'))):
+        for path in sorted(found for pattern in ('*.[chlyi]', '*.inc', '*.def')
+                           for found in glob.glob(os.path.join(root, folder, '**', pattern), recursive=True)):
             name = os.path.relpath(path, root)
             if name not in OWN:
                 wrong += ['%s:%d: %s' % (name, line, what) for line, what in faults(name, open(path).read())]

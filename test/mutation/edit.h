@@ -3,7 +3,7 @@
 #ifndef SHARDC_TEST_EDIT_H
 #define SHARDC_TEST_EDIT_H
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 /* ---- finding ---- */
 /* The first op of a kind in a scope (NULL: anywhere). */

@@ -2,7 +2,7 @@
 #ifndef SHARDC_TEST_MUTATION_H
 #define SHARDC_TEST_MUTATION_H
 
-#include "ir/ops.h"
+#include "ir/ops/ops.h"
 
 typedef enum mutation_killer { KILLED_BY_VERIFIER = 1, KILLED_BY_VALIDATION = 2, KILLED_BY_BOTH = 3 } mutation_killer;
 

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/ops/verify.h"
+#include "ir/text/text.h"
 #include "mutation.h"
-#include "tools/driver.h"
-#include "tools/validate.h"
+#include "tools/driver/driver.h"
+#include "tools/verify/validate.h"
 
 static const mutation mutations[] = {
 #define MUTATION(name, file, plan, entry, killer, summary) {#name, #file, #plan, #entry, KILLED_BY_##killer, name, summary},

@@ -11,11 +11,11 @@
 #include <omp.h>
 #endif
 
+#include "runtime/cpu/gemm.h"
 #include "runtime/drive/json.h"
 #include "runtime/drive/read_speed.h"
 #include "runtime/drive/train_log.h"
-#include "runtime/gemm.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "support/json.h"
 #include "tools/prog/bench.h"
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/gemm_blocks.h"
 #include "runtime/drive/json.h"
-#include "runtime/session.h"
-#include "support/gemm_blocks.h"
+#include "runtime/session/session.h"
 #include "tools/prog/bench.h"
 
 enum { MOST_ROWS = 10 /* as text; JSON has all */ };

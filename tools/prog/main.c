@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "program/file.h"
+#include "program/target.h"
+#include "runtime/comm/launch.h"
 #include "runtime/drive/generate.h"
-#include "runtime/launch.h"
-#include "runtime/session.h"
-#include "runtime/team.h"
-#include "support/program_file.h"
-#include "support/target.h"
+#include "runtime/session/session.h"
+#include "runtime/session/team.h"
 #include "tools/prog/prog.h"
 
 bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...)

@@ -3,7 +3,7 @@
 #define SHARDC_TOOLS_PROG_H
 
 #include "runtime/drive/train.h"
-#include "runtime/executable.h"
+#include "runtime/session/executable.h"
 
 typedef struct sc_prog {
     sc_context *context;

@@ -1,8 +1,8 @@
 /* PROG tune: of the algorithms that cuBLASLt has for each product the fastest on this machine's cards, for all later runs. */
 #include <stdlib.h>
 
+#include "program/target.h"
 #include "runtime/drive/json.h"
-#include "support/target.h"
 #include "tools/prog/prog.h"
 
 static void print_json(const shardc_products *p, sc_strbuf *out)

@@ -1,0 +1,93 @@
+/* attend and attend_grad of a per-rank module as data, and the C that computes them.
+ *
+ * Every dim of such an op has one part: T (keys) and E (contracted between q and k); the dims of v that stand in the result in E's place,
+ * *own*; and the *query* dims, all others of q. One of these may be the position dim, which masks compare with T. Arrays are dense and
+ * row-major in the order of their types' dims, of local sizes; where they stand along a dim is a stride.
+ *
+ * All forms treat NaN and infinities of visible keys as the interpreter does. Of a key that is masked, the simple form reads nothing; the
+ * others may multiply its value by a weight of 0, so values of masked keys have to be finite, but for keys that positions hide from
+ * every query of a head.
+ *
+ * Emitted functions are kernels of programs (sc_image_kernel in program/format.h). Their arguments are the op's operands, then its
+ * results, then, if scratch_bytes > 0, a scratch buffer of so many bytes; results are written whole. No check can fail. */
+#ifndef SHARDC_CODEGEN_ATTENTION_DESCRIBE_H
+#define SHARDC_CODEGEN_ATTENTION_DESCRIBE_H
+
+#include "codegen/printer/helpers.h"
+#include "ir/graph.h"
+#include "program/format.h"
+
+typedef enum sc_attend_role {
+    SC_ATTEND_Q,
+    SC_ATTEND_K,
+    SC_ATTEND_V,
+    SC_ATTEND_OUT, /* a result of attend, an operand of attend_grad; LSE, too */
+    SC_ATTEND_LSE,
+    SC_ATTEND_D_OUT,
+    SC_ATTEND_KEEP,
+    SC_ATTEND_BIAS,
+    SC_ATTEND_SEGMENTS,
+    SC_ATTEND_KEY_SEGMENTS,
+    SC_ATTEND_POS,
+    SC_ATTEND_LEN,
+    SC_ATTEND_D_Q,
+    SC_ATTEND_D_K,
+    SC_ATTEND_D_V,
+    SC_ATTEND_D_BIAS,
+    SC_ATTEND_ROLES
+} sc_attend_role;
+
+typedef struct sc_attend_array {
+    bool is_there;
+    sc_dtype dtype;
+    uint32_t arg;
+    int64_t count; /* elements */
+} sc_attend_array;
+
+typedef struct sc_attend_dim {
+    const char *name;
+    int64_t size, global;             /* local; of the whole array, without padding */
+    int64_t strides[SC_ATTEND_ROLES]; /* in elements; 0 where the array lacks the dim */
+    uint32_t has;                     /* bit per role */
+    uint32_t first;                   /* parameter: global index of the local element 0; SC_NONE: 0 */
+    bool is_uneven;                   /* the last shards hold padding */
+    int64_t dropout_stride;           /* in the whole array of weights */
+} sc_attend_dim;
+
+typedef enum sc_attend_form {
+    SC_ATTEND_SIMPLE, /* a query at a time */
+    SC_ATTEND_TILED,  /* blocks of queries against tiles of keys, in registers and caches */
+    SC_ATTEND_DECODE  /* few queries a head: keys and values stream past them */
+} sc_attend_form;
+
+typedef struct sc_attend_desc {
+    bool is_grad;
+    sc_attend_array arrays[SC_ATTEND_ROLES];
+    sc_attend_dim t, e;
+    uint32_t own_count, query_count;
+    sc_attend_dim own[SC_MAX_RANK], queries[SC_MAX_RANK]; /* queries: in q's order */
+    uint32_t own_e;                                       /* index of E in own; SC_NONE: v has no E */
+    uint32_t position;                                    /* index of a query dim; SC_NONE: none */
+    bool is_causal;
+    int64_t window;           /* keys at <= position - window are masked; 0: none are for that */
+    double scale, softcap, p; /* softcap 0, p 0: none */
+    uint32_t param_count;     /* what the function is given: `first` of dims, then, with p, key, step, micro-batch */
+    sc_image_param params[SC_MAX_RANK + 4];
+    uint32_t key_param; /* step and micro-batch follow */
+    uint32_t arg_count; /* without scratch, which follows them */
+    int64_t scratch_bytes;
+    sc_attend_form form;
+    const char *why_simple; /* NULL unless SIMPLE: the reason, for people */
+} sc_attend_desc;
+
+/* In the context's arena. NULL when the op is not one that the verifier lets pass. */
+sc_attend_desc *sc_attend_describe(const sc_module *m, sc_op_id op);
+
+/* Gives it the simple form, whatever fits: what other forms are held against. */
+void sc_attend_make_simple(sc_attend_desc *desc);
+
+/* Writes static functions whose names begin with name_, and the function `name`. The helpers that they need are added to *helpers; they
+ * and OpenMP's pragmas are all that the text needs. */
+void sc_attend_emit(sc_context *context, const sc_attend_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers);
+
+#endif

@@ -1,0 +1,319 @@
+/* Pieces of text that every form of attention is made of: arguments, indices, masks, conversions. */
+#include "codegen/attention/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+static const char *const role_names[SC_ATTEND_ROLES] = {
+    "q", "k", "v", "out", "lse", "d_out", "keep", "bias", "segments", "key_segments", "pos", "len", "d_q", "d_k", "d_v", "d_bias"};
+
+const char *sc_attend_role_name(sc_attend_role role)
+{
+    return role_names[role];
+}
+
+/* ---- lines ---- */
+
+static void add_line(sc_attend_text *text, const char *format, va_list args, const char *end)
+{
+    const char *line = sc_arena_vprintf(text->arena, format, args);
+    for (uint32_t i = 0; i < text->depth && line[0] != '#'; i++)
+        sc_strbuf_add(text->out, "    ");
+    sc_strbuf_add(text->out, line);
+    sc_strbuf_add(text->out, end);
+}
+
+void sc_attend_line(sc_attend_text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_line(text, format, args, "\n");
+    va_end(args);
+}
+
+void sc_attend_open(sc_attend_text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_line(text, format, args, " {\n");
+    va_end(args);
+    text->depth++;
+}
+
+void sc_attend_close(sc_attend_text *text)
+{
+    text->depth--;
+    sc_attend_line(text, "}");
+}
+
+/* ---- values ---- */
+
+const char *sc_attend_type(sc_dtype dtype)
+{
+    static const char *const types[SC_DTYPE_COUNT] = {
+        [SC_DTYPE_f32] = "float",   [SC_DTYPE_f64] = "double",  [SC_DTYPE_bf16] = "uint16_t", [SC_DTYPE_f16] = "uint16_t",
+        [SC_DTYPE_i32] = "int32_t", [SC_DTYPE_i64] = "int64_t", [SC_DTYPE_u8] = "uint8_t",    [SC_DTYPE_bool] = "uint8_t"};
+    return types[dtype];
+}
+
+const char *sc_attend_read(sc_attend_text *text, sc_attend_role role, const char *index)
+{
+    sc_dtype dtype = text->desc->arrays[role].dtype;
+    const char *name = role_names[role];
+    if (dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16) {
+        const char *read = sc_arena_printf(text->arena, "sc_%s_to_f32(%s[%s])", dtype == SC_DTYPE_bf16 ? "bf16" : "f16", name, index);
+        return strcmp(text->real, "float") == 0 ? read : sc_arena_printf(text->arena, "(double)%s", read);
+    }
+    if (strcmp(sc_attend_type(dtype), text->real) == 0)
+        return sc_arena_printf(text->arena, "%s[%s]", name, index);
+    return sc_arena_printf(text->arena, "(%s)%s[%s]", text->real, name, index);
+}
+
+const char *sc_attend_stored(sc_attend_text *text, sc_dtype dtype, const char *value)
+{
+    if (dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16)
+        return sc_arena_printf(text->arena, "sc_%s_to_%s(%s)", strcmp(text->real, "float") == 0 ? "f32" : "f64",
+                               dtype == SC_DTYPE_bf16 ? "bf16" : "f16", value);
+    return strcmp(sc_attend_type(dtype), text->real) == 0 ? value : sc_arena_printf(text->arena, "(%s)(%s)", sc_attend_type(dtype), value);
+}
+
+const char *sc_attend_number(sc_attend_text *text, double number)
+{
+    if (isinf(number))
+        return number > 0 ? "INFINITY" : "-INFINITY";
+    sc_strbuf out;
+    sc_strbuf_init(&out, text->arena);
+    sc_strbuf_add_double(&out, number);
+    if (strcmp(text->real, "float") == 0)
+        sc_strbuf_add_char(&out, 'f');
+    return out.data;
+}
+
+/* ---- indices ---- */
+
+bool sc_attend_all(const sc_attend_desc *desc, const sc_attend_dim *dim)
+{
+    (void)desc, (void)dim;
+    return true;
+}
+
+bool sc_attend_of_unit(const sc_attend_desc *desc, const sc_attend_dim *dim)
+{
+    (void)desc;
+    return sc_attend_is_unit(dim);
+}
+
+bool sc_attend_of_row(const sc_attend_desc *desc, const sc_attend_dim *dim)
+{
+    (void)desc;
+    return !sc_attend_is_unit(dim);
+}
+
+/* Dims that every cotangent has: no element of one is a sum over these. */
+bool sc_attend_of_sums(const sc_attend_desc *desc, const sc_attend_dim *dim)
+{
+    uint32_t all = 1u << SC_ATTEND_D_K | 1u << SC_ATTEND_D_V | (desc->arrays[SC_ATTEND_D_BIAS].is_there ? 1u << SC_ATTEND_D_BIAS : 0);
+    return (dim->has & all) == all;
+}
+
+bool sc_attend_within_sums(const sc_attend_desc *desc, const sc_attend_dim *dim)
+{
+    return !sc_attend_of_sums(desc, dim);
+}
+
+int64_t sc_attend_product(const sc_attend_desc *desc, sc_attend_choice *choice)
+{
+    int64_t product = 1;
+    for (uint32_t i = 0; i < desc->query_count; i++)
+        product *= choice(desc, &desc->queries[i]) ? desc->queries[i].size : 1;
+    return product;
+}
+
+void sc_attend_decode(sc_attend_text *text, sc_attend_choice *choice, const char *number)
+{
+    const sc_attend_desc *desc = text->desc;
+    int64_t divide = 1;
+    for (uint32_t i = desc->query_count; i-- > 0;) {
+        const sc_attend_dim *dim = &desc->queries[i];
+        if (!choice(desc, dim))
+            continue;
+        sc_attend_line(text, "const int64_t s%u = %s / %lld %% %lld; /* %s */", i, number, (long long)divide, (long long)dim->size,
+                       dim->name);
+        divide *= dim->size;
+    }
+}
+
+const char *sc_attend_times(sc_attend_text *text, const char *index, int64_t stride)
+{
+    return stride == 0 ? "0" : stride == 1 ? index : sc_arena_printf(text->arena, "%s * %lld", index, (long long)stride);
+}
+
+const char *sc_attend_at(sc_attend_text *text, sc_attend_role role, sc_attend_choice *choice)
+{
+    const sc_attend_desc *desc = text->desc;
+    const char *sum = "";
+    for (uint32_t i = 0; i < desc->query_count; i++) {
+        const sc_attend_dim *dim = &desc->queries[i];
+        if (!choice(desc, dim) || (dim->has >> role & 1) == 0)
+            continue;
+        const char *index = sc_arena_printf(text->arena, "s%u", i);
+        sum = sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ", sc_attend_times(text, index, dim->strides[role]));
+    }
+    return sum[0] == 0 ? "0" : sum;
+}
+
+const char *sc_attend_own(sc_attend_text *text, sc_attend_role role, const char *o)
+{
+    const sc_attend_desc *desc = text->desc;
+    if (desc->own_count == 0)
+        return "0";
+    if (desc->own_count == 1)
+        return sc_attend_times(text, o, desc->own[0].strides[role]);
+    const char *sum = "";
+    int64_t divide = 1;
+    for (uint32_t i = desc->own_count; i-- > 0;) {
+        const char *index = sc_arena_printf(text->arena, "%s / %lld %% %lld", o, (long long)divide, (long long)desc->own[i].size);
+        sum =
+            sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ", sc_attend_times(text, index, desc->own[i].strides[role]));
+        divide *= desc->own[i].size;
+    }
+    return sum;
+}
+
+/* ---- masks ---- */
+
+static const char *first_of(sc_attend_text *text, const sc_attend_dim *dim)
+{
+    return dim->first == SC_NONE ? "0" : sc_arena_printf(text->arena, "params[%u]", dim->first);
+}
+
+void sc_attend_declare_interval(sc_attend_text *text)
+{
+    const sc_attend_desc *desc = text->desc;
+    bool has_pos = desc->arrays[SC_ATTEND_POS].is_there, has_len = desc->arrays[SC_ATTEND_LEN].is_there;
+    sc_attend_line(text, "int64_t low = 0, high = %lld;", (long long)desc->t.size);
+    const char *pos = has_pos ? "position" : "0", *t_first = first_of(text, &desc->t);
+    if (has_pos && (has_len || desc->is_causal))
+        sc_attend_line(text, "const int64_t position = (int64_t)pos[%s];", sc_attend_at(text, SC_ATTEND_POS, sc_attend_all));
+    if (has_len) {
+        sc_attend_line(text, "const int64_t filled = %s + (int64_t)len[%s] - %s;", pos, sc_attend_at(text, SC_ATTEND_LEN, sc_attend_all),
+                       t_first);
+        sc_attend_line(text, "high = filled < high ? filled : high;");
+    }
+    if (desc->is_causal) {
+        const char *index = desc->position == SC_NONE ? "0" : sc_arena_printf(text->arena, "s%u", desc->position);
+        const char *first = desc->position == SC_NONE ? "0" : first_of(text, &desc->queries[desc->position]);
+        sc_attend_line(text, "const int64_t query = %s + %s + %s - %s;", first, index, pos, t_first);
+        sc_attend_line(text, "high = query + 1 < high ? query + 1 : high;");
+        if (desc->window >= 0)
+            sc_attend_line(text, "low = query - %lld > 0 ? query - %lld : 0;", (long long)desc->window - 1, (long long)desc->window - 1);
+    }
+    sc_attend_line(text, "high = high > low ? high : low;");
+}
+
+void sc_attend_declare_row(sc_attend_text *text)
+{
+    const sc_attend_desc *desc = text->desc;
+    if (desc->p == 0)
+        return;
+    const char *sum = first_of(text, &desc->t);
+    for (uint32_t i = 0; i < desc->query_count; i++) {
+        const sc_attend_dim *dim = &desc->queries[i];
+        sum = sc_arena_printf(text->arena, "%s + (%s + s%u) * %lld", sum, first_of(text, dim), i, (long long)dim->dropout_stride);
+    }
+    sc_attend_line(text, "const int64_t weight_row = %s;", sum);
+}
+
+const char *sc_attend_beyond(sc_attend_text *text)
+{
+    const char *condition = NULL;
+    for (uint32_t i = 0; i < text->desc->query_count; i++) {
+        const sc_attend_dim *dim = &text->desc->queries[i];
+        if (!dim->is_uneven)
+            continue;
+        const char *one = sc_arena_printf(text->arena, "params[%u] + s%u >= %lld", dim->first, i, (long long)dim->global);
+        condition = condition == NULL ? one : sc_arena_printf(text->arena, "%s || %s", condition, one);
+    }
+    return condition;
+}
+
+const char *sc_attend_visible(sc_attend_text *text)
+{
+    const sc_attend_desc *desc = text->desc;
+    const sc_attend_dim *t = &desc->t;
+    const char *kept = NULL, *agree = NULL;
+    if (desc->arrays[SC_ATTEND_KEEP].is_there)
+        kept = sc_arena_printf(text->arena, "keep[keep_at + %s] != 0", sc_attend_times(text, "t", t->strides[SC_ATTEND_KEEP]));
+    if (desc->arrays[SC_ATTEND_SEGMENTS].is_there)
+        agree = sc_arena_printf(text->arena, "segments[segments_at + %s] == key_segments[key_segments_at + %s]",
+                                sc_attend_times(text, "t", t->strides[SC_ATTEND_SEGMENTS]),
+                                sc_attend_times(text, "t", t->strides[SC_ATTEND_KEY_SEGMENTS]));
+    return kept == NULL ? agree : agree == NULL ? kept : sc_arena_printf(text->arena, "%s && %s", kept, agree);
+}
+
+/* ---- functions ---- */
+
+bool sc_attend_is_written(const sc_attend_desc *desc, sc_attend_role role)
+{
+    return role >= SC_ATTEND_D_Q || (!desc->is_grad && (role == SC_ATTEND_OUT || role == SC_ATTEND_LSE));
+}
+
+void sc_attend_declare_arrays(sc_attend_text *text)
+{
+    const sc_attend_desc *desc = text->desc;
+    for (int role = 0; role < SC_ATTEND_ROLES; role++) {
+        const sc_attend_array *array = &desc->arrays[role];
+        const char *constant = sc_attend_is_written(desc, (sc_attend_role)role) ? "" : "const ";
+        if (array->is_there)
+            sc_attend_line(text, "%s%s *const %s = args[%u];", constant, sc_attend_type(array->dtype), role_names[role], array->arg);
+    }
+    for (int role = SC_ATTEND_D_Q; role < SC_ATTEND_ROLES; role++) {
+        if (!desc->arrays[role].is_there)
+            continue;
+        if (sc_attend_needs_sum(desc, (sc_attend_role)role))
+            sc_attend_line(text, "%s *const sum_%s = (%s *)args[%u] + %lld;", text->real, role_names[role], text->real, desc->arg_count,
+                           (long long)sc_attend_sum_at(desc, (sc_attend_role)role));
+        else if (sc_attend_is_summed(desc, (sc_attend_role)role))
+            sc_attend_line(text, "%s *const sum_%s = %s;", text->real, role_names[role], role_names[role]);
+    }
+    if (desc->p > 0) {
+        sc_attend_line(text, "const uint64_t random_key = (uint64_t)params[%u];", desc->key_param);
+        sc_attend_line(text, "const uint32_t random_step = (uint32_t)params[%u];", desc->key_param + 1);
+        sc_attend_line(text, "const uint32_t random_micro_batch = (uint32_t)params[%u];", desc->key_param + 2);
+    }
+    sc_attend_line(text, "(void)params;");
+}
+
+void sc_attend_begin(sc_attend_text *text)
+{
+    sc_attend_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);
+    sc_attend_line(text, "{");
+    text->depth++;
+    sc_attend_declare_arrays(text);
+}
+
+void sc_attend_end(sc_attend_text *text)
+{
+    sc_attend_line(text, "return 0;");
+    sc_attend_close(text);
+}
+
+void sc_attend_emit(sc_context *context, const sc_attend_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers)
+{
+    sc_strbuf body;
+    sc_strbuf_init(&body, &context->scratch);
+    bool is_wide = desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64;
+    sc_attend_text text = {&context->scratch, desc, name, is_wide ? "double" : "float", &body, 0};
+    if (desc->form == SC_ATTEND_SIMPLE)
+        sc_attend_emit_simple(&text);
+    else if (desc->form == SC_ATTEND_DECODE)
+        sc_attend_emit_decode(&text);
+    else if (desc->is_grad)
+        sc_attend_emit_tiled_grad(&text);
+    else
+        sc_attend_emit_tiled(&text);
+    if (helpers != NULL)
+        *helpers |= SC_HELPER(headers) | SC_HELPER(math) | sc_helpers_named_in(body.data);
+    sc_strbuf_add(out, body.data);
+}

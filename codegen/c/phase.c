@@ -1,0 +1,369 @@
+/* A phase: its loops, and what becomes of its reductions.
+ *
+ * Item 3 reduces to r3. A row is reduced in lanes, t3[32], that are combined by halves in the end: so many chains of additions at once keep
+ * a processor busy, and their number does not depend on the width of its vectors. A sum of many f32 is s3, in f64, of sums t3 of parts: of
+ * the innermost loop, in pieces if that is long. Where the innermost loop is over an outer dim, reductions are arrays over a block of it,
+ * and memory is walked along rows however the reduction lies. */
+#include "codegen/printer/printer.h"
+
+enum { MANY_LANES = 32, FEW_LANES = 8 };
+
+typedef struct sc_emit_loops {
+    uint32_t dims[SC_KERNEL_MAX_RANK + 1], count;
+    uint32_t part; /* the loop whose sums are parts */
+    bool parts, pieces;
+    int64_t piece;
+    uint32_t first, end; /* items */
+} sc_emit_loops;
+
+static bool is_reduction(sc_item_kind kind)
+{
+    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
+}
+
+static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
+{
+    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
+}
+
+/* ---- what C has for items ---- */
+
+static void leave_iteration(sc_emit *e, uint32_t item)
+{
+    uint32_t depth = e->items[item].depth;
+    bool lane = e->shape.vector != SC_IMAGE_NONE && (e->scope_dims[depth] >> e->shape.vector & 1) != 0 && depth > e->body;
+    if (depth == 0 || (e->body == 0 && !lane)) {
+        sc_emit_indent(e);
+        sc_strbuf_add(e->out, "    return ");
+        sc_emit_failure(e, item);
+        sc_strbuf_add(e->out, ";\n");
+        return;
+    }
+    sc_emit_indent(e);
+    sc_strbuf_add(e->out, "    const int64_t failure = ");
+    sc_emit_failure(e, item);
+    sc_strbuf_add(e->out, ";\n");
+    sc_emit_line(e, "    failed = failed < failure ? failed : failure;");
+    bool near = depth <= e->body + 1 || lane;
+    sc_emit_line(e, near ? "    continue;" : "    goto next;");
+    e->leaves |= !near;
+}
+
+/* Where the innermost loop adds to. */
+static void accumulator(sc_emit *e, uint32_t id)
+{
+    const sc_emit_item *info = &e->items[id];
+    bool lanes = e->lanes > 0 && info->depth == e->inner;
+    if (lanes)
+        sc_strbuf_printf(e->out, "t%u[lane]", id);
+    else
+        sc_emit_reduction_name(e, (char)(info->parts ? 't' : info->wide ? 's' : 'r'), id);
+}
+
+static void reduction_index(sc_emit *e)
+{
+    const char *name = e->dim_names[e->shape.vector];
+    bool blocked = e->shape.block < e->k->dims.data[e->shape.vector].size;
+    sc_strbuf_printf(e->out, blocked ? "[%s - %s_from]" : "[%s]", name, name);
+}
+
+static void memory_element(sc_emit *e, const sc_emit_access *access, uint32_t depth)
+{
+    sc_strbuf_printf(e->out, "%s[", e->arg_names[access->arg]);
+    sc_emit_offset_text(e, access, depth);
+    sc_strbuf_add_char(e->out, ']');
+}
+
+static void loaded(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t node)
+{
+    if (e->nodes[node].turned)
+        sc_emit_turned_element(e, 'q', node, access->arg, true);
+    else
+        memory_element(e, access, depth);
+}
+
+static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t item)
+{
+    if (e->k->items.data[item].kind == SC_ITEM_STORE && (e->items[item].turned || e->items[item].streamed))
+        sc_emit_turned_element(e, 'w', item, access->arg, e->items[item].turned);
+    else
+        memory_element(e, access, depth);
+}
+
+const sc_emit_target sc_emit_c_target = {
+    .letters = "vorstpqcbw",
+    .index_cast = "",
+    .operation = sc_emit_c_operation,
+    .leave_iteration = leave_iteration,
+    .accumulator = accumulator,
+    .reduction_index = reduction_index,
+    .loaded = loaded,
+    .stored = stored,
+    .kept = sc_emit_kept_element,
+};
+
+/* ---- what holds reductions ---- */
+
+/* Whether it stands in lanes, in this phase. */
+static bool in_lanes(const sc_emit *e, uint32_t item)
+{
+    return e->lanes > 0 && e->items[item].depth == e->inner;
+}
+
+static void declare_accumulator(sc_emit *e, uint32_t item, char letter, sc_dtype dtype, int64_t count)
+{
+    sc_item_kind kind = e->k->items.data[item].kind;
+    const char *type = sc_emit_type(dtype), *nothing = sc_emit_identity(kind, dtype);
+    if (count == 0) {
+        sc_emit_line(e, "%s %c%u = %s;", type, letter, item, nothing);
+    } else if (kind == SC_ITEM_SUM) {
+        sc_emit_line(e, "%s %c%u[%lld] = {0};", type, letter, item, (long long)count);
+    } else {
+        sc_emit_line(e, "%s %c%u[%lld];", type, letter, item, (long long)count);
+        sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)count);
+        sc_emit_line(e, "    %c%u[i] = %s;", letter, item, nothing);
+    }
+}
+
+static void begin_reductions(sc_emit *e, const sc_emit_loops *loops)
+{
+    for (uint32_t i = loops->first; i < loops->end; i++) {
+        if (!is_reduction(e->k->items.data[i].kind))
+            continue;
+        int64_t block = e->items[i].of_vector ? e->shape.block : 0;
+        if (e->items[i].wide)
+            declare_accumulator(e, i, 's', SC_DTYPE_f64, block);
+        else if (in_lanes(e, i))
+            declare_accumulator(e, i, 't', dtype_of(e, i), e->lanes);
+        else
+            declare_accumulator(e, i, 'r', dtype_of(e, i), block);
+    }
+}
+
+static const char *folded(sc_emit *e, uint32_t item)
+{
+    sc_item_kind kind = e->k->items.data[item].kind;
+    char how = (char)(kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<');
+    return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[dtype_of(e, item)].name, item, (int)e->lanes, how);
+}
+
+static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
+{
+    for (uint32_t i = loops->first; i < loops->end; i++) {
+        if (!is_reduction(e->k->items.data[i].kind))
+            continue;
+        if (e->items[i].wide && e->items[i].of_vector) {
+            sc_emit_line(e, "float r%u[%lld];", i, (long long)e->shape.block);
+            sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
+            sc_emit_line(e, "    r%u[i] = (float)s%u[i];", i, i);
+        } else if (e->items[i].wide) {
+            sc_emit_line(e, "const float r%u = (float)s%u;", i, i);
+        } else if (in_lanes(e, i)) {
+            sc_emit_line(e, "const %s r%u = %s;", sc_emit_type(dtype_of(e, i)), i, folded(e, i));
+        }
+    }
+}
+
+static void begin_parts(sc_emit *e, const sc_emit_loops *loops)
+{
+    for (uint32_t i = loops->first; i < loops->end; i++) {
+        if (e->items[i].parts)
+            declare_accumulator(e, i, 't', SC_DTYPE_f32, in_lanes(e, i) ? e->lanes : e->items[i].of_vector ? e->shape.block : 0);
+    }
+}
+
+static void end_parts(sc_emit *e, const sc_emit_loops *loops)
+{
+    for (uint32_t i = loops->first; i < loops->end; i++) {
+        if (!e->items[i].parts)
+            continue;
+        if (e->items[i].of_vector) {
+            sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
+            sc_emit_line(e, "    s%u[i] += (double)t%u[i];", i, i);
+        } else if (in_lanes(e, i)) {
+            sc_emit_line(e, "s%u += (double)%s;", i, folded(e, i));
+        } else {
+            sc_emit_line(e, "s%u += (double)t%u;", i, i);
+        }
+    }
+}
+
+/* ---- loops ---- */
+
+/* The innermost loop in lanes: whole ones, then the rest. */
+static void lane_loops(sc_emit *e, const sc_emit_loops *loops, const char *from, const char *to)
+{
+    uint32_t dim = loops->dims[loops->count - 1];
+    const char *name = e->dim_names[dim];
+    long long lanes = e->lanes, size = e->k->dims.data[dim].size;
+    bool fixed = from[0] == '0' && from[1] == 0 && to[0] <= '9';
+    bool whole =
+        size % lanes == 0 && (dim != e->cut || e->cut_size % lanes == 0) && (!loops->parts || !loops->pieces || loops->piece % lanes == 0);
+    const char *main_end = to;
+    if (!whole && fixed) {
+        main_end = sc_arena_printf(e->arena, "%lld", size / lanes * lanes);
+    } else if (!whole) {
+        main_end = sc_arena_printf(e->arena, "%s_main", name);
+        sc_emit_line(e, "const int64_t %s_main = %s + (%s - %s) / %lld * %lld;", name, from, to, from, lanes, lanes);
+    }
+    sc_emit_ahead_begin(e);
+    sc_emit_line(e, "for (int64_t %s_at = %s; %s_at < %s; %s_at += %lld) {", name, from, name, main_end, name, lanes);
+    e->indent++;
+    sc_emit_ahead(e, sc_arena_printf(e->arena, "%s_at", name));
+    sc_strbuf_add(e->out, "#pragma omp simd\n");
+    for (int rest = 0; rest <= !whole; rest++) {
+        if (rest == 0)
+            sc_emit_line(e, "for (int64_t lane = 0; lane < %lld; lane++) {", lanes);
+        else
+            sc_emit_line(e, "for (int64_t lane = 0; lane < %s - %s; lane++) {", to, main_end);
+        e->indent++;
+        if (rest == 0)
+            sc_emit_line(e, "const int64_t %s = %s_at + lane;", name, name);
+        else
+            sc_emit_line(e, "const int64_t %s = %s + lane;", name, main_end);
+        sc_emit_scope(e, e->inner, loops->first, loops->end);
+        sc_emit_leave(e, e->inner);
+        e->indent--;
+        sc_emit_line(e, "}");
+        if (rest == 0) {
+            e->indent--;
+            sc_emit_line(e, "}");
+        }
+    }
+}
+
+static void open_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
+{
+    uint32_t dim = loops->dims[l];
+    const char *name = e->dim_names[dim];
+    int64_t size = e->k->dims.data[dim].size;
+    const char *from = "0", *to = sc_arena_printf(e->arena, "%lld", (long long)size);
+    if (dim == e->shape.vector && e->shape.block < size) {
+        from = sc_arena_printf(e->arena, "%s_from", name);
+        to = sc_arena_printf(e->arena, "%s_to", name);
+    } else if (dim == e->cut) {
+        from = sc_arena_printf(e->arena, "%s_first", name);
+        to = sc_arena_printf(e->arena, "%s_end", name);
+    }
+    if (loops->parts && l == loops->part) {
+        if (loops->pieces) {
+            long long piece = loops->piece;
+            sc_emit_line(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %lld) {", name, from, name, to, name, piece);
+            e->indent++;
+            sc_emit_line(e, "const int64_t %s_to = %s_from < %s - %lld ? %s_from + %lld : %s;", name, name, to, piece, name, piece, to);
+            from = sc_arena_printf(e->arena, "%s_from", name);
+            to = sc_arena_printf(e->arena, "%s_to", name);
+        }
+        begin_parts(e, loops);
+    }
+    bool innermost = l + 1 == loops->count;
+    if (innermost && e->lanes > 0) {
+        lane_loops(e, loops, from, to);
+        return;
+    }
+    if (innermost && e->simd)
+        sc_strbuf_add(e->out, "#pragma omp simd\n");
+    sc_emit_line(e, "for (int64_t %s = %s; %s < %s; %s++) {", name, from, name, to, name);
+    e->indent++;
+    sc_emit_scope(e, e->body + 2 + l, loops->first, loops->end);
+}
+
+static void close_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
+{
+    if (l + 1 < loops->count || e->lanes == 0) {
+        e->indent--;
+        sc_emit_line(e, "}");
+    }
+    if (!loops->parts || l != loops->part)
+        return;
+    end_parts(e, loops);
+    if (loops->pieces) {
+        e->indent--;
+        sc_emit_line(e, "}");
+    }
+}
+
+/* Reductions of rows stand in lanes; a row too short for that is reduced in order. */
+static void plan_lanes(sc_emit *e, const sc_emit_loops *loops)
+{
+    bool any = false;
+    e->lanes = 0;
+    for (uint32_t i = loops->first; i < loops->end; i++)
+        any |= is_reduction(e->k->items.data[i].kind);
+    if (!any || !e->simd || e->shape.vector != SC_IMAGE_NONE)
+        return;
+    uint32_t dim = loops->dims[loops->count - 1];
+    int64_t size = dim == e->cut ? e->cut_size : e->k->dims.data[dim].size;
+    e->lanes = size >= 4 * MANY_LANES ? MANY_LANES : size >= 2 * FEW_LANES ? FEW_LANES : 0;
+    e->simd = e->lanes > 0;
+}
+
+static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
+{
+    const sc_kernel *k = e->k;
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    bool rows = e->shape.vector == SC_IMAGE_NONE;
+    int64_t points = 1;
+    *loops = (sc_emit_loops){.first = phase->first_item, .end = phase->first_item + phase->item_count};
+    for (uint32_t i = 0; i < phase->dim_count; i++) {
+        loops->dims[loops->count++] = phase->dims[i];
+        points *= phase->dims[i] == e->cut ? e->cut_size : k->dims.data[phase->dims[i]].size;
+    }
+    loops->part = loops->count - 1;
+    loops->piece = rows ? e->limits->piece : e->limits->piece_rows;
+    if (loops->count > 0) {
+        uint32_t dim = loops->dims[loops->part];
+        loops->pieces = (dim == e->cut ? e->cut_size : k->dims.data[dim].size) > 2 * loops->piece;
+    }
+    if (!rows)
+        loops->dims[loops->count++] = e->shape.vector;
+    e->simd = loops->count > 0 && sc_emit_may_vectorise(e, phase_index, loops->dims[loops->count - 1]);
+    e->inner = loops->count > 0 ? e->body + 1 + loops->count : e->writes_read ? e->body + 1 : e->body;
+    if (e->inner > e->body)
+        e->scope_dims[e->body + 1] = 0;
+    for (uint32_t i = 0; i < loops->count; i++)
+        e->scope_dims[e->body + 2 + i] = (uint64_t)1 << loops->dims[i];
+    for (uint32_t i = loops->first; i < loops->end; i++) {
+        sc_emit_item *item = &e->items[i];
+        item->depth = e->inner;
+        item->of_vector =
+            !rows && is_reduction(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
+        if (!rows && is_reduction(k->items.data[i].kind) && !item->of_vector)
+            item->depth--;
+        bool sum = k->items.data[i].kind == SC_ITEM_SUM && dtype_of(e, i) == SC_DTYPE_f32;
+        item->parts = sum && !item->running && points > (rows ? e->limits->few : e->limits->few_rows);
+        item->wide = item->parts || (sum && item->running);
+        loops->parts |= item->parts;
+    }
+    plan_lanes(e, loops);
+}
+
+void sc_emit_phase(sc_emit *e, uint32_t phase)
+{
+    sc_emit_loops loops;
+    e->phase = phase;
+    plan_loops(e, phase, &loops);
+    sc_emit_place(e, loops.first, loops.end, e->floors[phase]);
+    sc_emit_declare_kept(e);
+    begin_reductions(e, &loops);
+    sc_emit_scope(e, e->body, loops.first, loops.end);
+    bool block = loops.count == 0 && e->inner > e->body;
+    for (sc_knode i = 0; e->inner > e->body && i < e->k->nodes.count; i++)
+        block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == e->body + 1;
+    if (block) {
+        sc_emit_line(e, "{");
+        e->indent++;
+    }
+    if (e->inner > e->body)
+        sc_emit_scope(e, e->body + 1, loops.first, loops.end);
+    for (uint32_t l = 0; l < loops.count; l++)
+        open_loop(e, &loops, l);
+    for (uint32_t l = loops.count; l-- > 0;)
+        close_loop(e, &loops, l);
+    if (block) {
+        e->indent--;
+        sc_emit_line(e, "}");
+    }
+    sc_emit_leave(e, e->body + 1);
+    end_reductions(e, &loops);
+}

@@ -1,0 +1,239 @@
+/* Tiles that lie one way in memory and are walked the other: transpositions, whatever else the kernel computes.
+ *
+ * Along the vector dim, neighbours of a load are far apart; along the tile's dim they are neighbours in memory. So the tile is turned, by
+ * squares in registers, into an array q12 whose rows lie along the vector dim, before any of it is used; a store that lies so is left in
+ * such an array, w3, and turned behind the tile:
+ *
+ *     for each block of R, each tile of D {
+ *         float q2[36864], w0[144];
+ *         sc_turn_b32(x + .., 768, q2, 144, R_to - R_from, D_to - D_from);
+ *         for (D in the tile) {
+ *             for (R in the block)
+ *                 w0[R - R_from] = f(q2[(D - D_from) * 144 + R - R_from]);
+ *             sc_stream(y + .., w0, ..);
+ *         }
+ *     }
+ *
+ * A tile is many lines of the cache wide, each of which is read once, and the rows to come are fetched meanwhile. What is written in
+ * pieces of rows, far apart, is not recognised by the processor as a stream, and each line would be read before it is written; so the rows
+ * of a large array go around the caches. */
+#include "codegen/printer/printer.h"
+
+enum { MOST_TURNS = 8, SMALL_TILE = 16, SMALL_BLOCK = 64, LINE = 64 /* bytes */ };
+
+static uint32_t bytes_of(const sc_emit *e, uint32_t arg)
+{
+    return sc_dtypes[e->k->args.data[arg].dtype].bytes;
+}
+
+static int64_t array_bytes(const sc_emit *e, uint32_t arg)
+{
+    int64_t bytes = bytes_of(e, arg);
+    for (uint32_t i = 0; i < e->k->args.data[arg].rank; i++)
+        bytes *= e->k->args.data[arg].sizes[i];
+    return bytes;
+}
+
+/* Whether its offset is of dims and of numbers that the whole function knows. */
+static bool is_plain(const sc_emit *e, const sc_emit_access *access)
+{
+    bool plain = true;
+    for (uint32_t i = 0; i < access->count; i++) {
+        const sc_emit_term *term = &access->terms[i];
+        plain = plain && (term->dim != SC_IMAGE_NONE || e->k->nodes.data[term->node].kind == SC_NODE_param);
+    }
+    return plain;
+}
+
+static bool lies_across(const sc_emit *e, const sc_emit_access *access)
+{
+    uint32_t bytes = bytes_of(e, access->arg);
+    return access->count > 0 && is_plain(e, access) && (bytes == 2 || bytes == 4) && sc_emit_stride(e, access, e->shape.tile) == 1 &&
+           sc_emit_is_far(sc_emit_stride(e, access, e->shape.vector));
+}
+
+/* The array is written here alone, always, and read nowhere. */
+static bool is_only_store(const sc_emit *e, uint32_t id)
+{
+    const sc_kernel *k = e->k;
+    const sc_kernel_item *item = &k->items.data[id];
+    if (item->kind != SC_ITEM_STORE || item->guard != SC_IMAGE_NONE || k->args.data[item->arg].mode != SC_ARG_OUT)
+        return false;
+    bool only = true;
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        bool writes = k->items.data[i].kind == SC_ITEM_STORE || k->items.data[i].kind == SC_ITEM_ADD;
+        only = only && (i == id || !writes || k->items.data[i].arg != item->arg);
+    }
+    for (sc_knode i = 0; i < k->nodes.count; i++)
+        only = only && (e->nodes[i].uses == 0 || k->nodes.data[i].kind != SC_NODE_load || k->nodes.data[i].index != item->arg);
+    return only;
+}
+
+/* The loads and stores that are turned, MOST_TURNS at most; how many these are. With a check, what it guards must not be read before. */
+static uint32_t mark_turns(sc_emit *e)
+{
+    const sc_kernel *k = e->k;
+    uint32_t count = 0;
+    if (k->phases.count != 1 || e->check_count > 0)
+        return 0;
+    for (sc_knode i = 0; i < k->nodes.count && count < MOST_TURNS; i++) {
+        const sc_kernel_node *node = &k->nodes.data[i];
+        sc_emit_node *info = &e->nodes[i];
+        if (node->kind != SC_NODE_load || info->uses == 0 || k->args.data[node->index].mode != SC_ARG_IN)
+            continue;
+        info->turned = node->count == k->args.data[node->index].rank && lies_across(e, &info->access);
+        count += info->turned;
+    }
+    for (uint32_t i = 0; i < k->items.count && count < MOST_TURNS; i++) {
+        sc_emit_item *info = &e->items[i];
+        info->turned = is_only_store(e, i) && lies_across(e, &info->access);
+        count += info->turned;
+    }
+    return count;
+}
+
+static void mark_streams(sc_emit *e)
+{
+    for (uint32_t i = 0; i < e->k->items.count; i++) {
+        sc_emit_item *info = &e->items[i];
+        bool row = is_only_store(e, i) && is_plain(e, &info->access) && sc_emit_stride(e, &info->access, e->shape.vector) == 1;
+        info->streamed = (info->turned || row) && array_bytes(e, e->k->items.data[i].arg) >= e->limits->stream;
+    }
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t pieces(int64_t size, int64_t piece)
+{
+    return (size + piece - 1) / piece;
+}
+
+/* Without arrays a tile is to stay in the first cache, with them in the second; and there are to be tiles for every thread. */
+void sc_emit_choose_turns(sc_emit *e, int64_t others)
+{
+    sc_emit_shape *shape = &e->shape;
+    int64_t rows = e->k->dims.data[shape->tile].size, columns = e->k->dims.data[shape->vector].size;
+    uint32_t count = mark_turns(e);
+    shape->tile_size = least(e->limits->tile, SMALL_TILE);
+    shape->block = least(columns, least(e->limits->tile_block, SMALL_BLOCK));
+    if (count == 0)
+        return;
+    mark_streams(e);
+    shape->block = least(columns, e->limits->tile_block);
+    int64_t smallest = shape->tile_size;
+    while (shape->tile_size * 2 * count <= e->limits->tile)
+        shape->tile_size *= 2;
+    while (shape->tile_size > smallest && others * pieces(columns, shape->block) * pieces(rows, shape->tile_size) < e->limits->split_shares)
+        shape->tile_size /= 2;
+    shape->tile_size = least(shape->tile_size, rows);
+}
+
+/* Elements between rows of an array: whole squares, and a line, lest the rows of a square share a set of the cache. */
+static int64_t row_of(const sc_emit *e, uint32_t arg)
+{
+    return pieces(e->shape.block, 8) * 8 + LINE / bytes_of(e, arg);
+}
+
+void sc_emit_turned_element(sc_emit *e, char letter, uint32_t id, uint32_t arg, bool tile)
+{
+    const char *row = e->dim_names[e->shape.tile], *column = e->dim_names[e->shape.vector];
+    sc_strbuf_printf(e->out, "%c%u[", letter, id);
+    if (tile)
+        sc_strbuf_printf(e->out, "(%s - %s_from) * %lld + ", row, row, (long long)row_of(e, arg));
+    sc_strbuf_add(e->out, column);
+    if (sc_emit_is_blocked(e))
+        sc_strbuf_printf(e->out, " - %s_from", column);
+    sc_strbuf_add_char(e->out, ']');
+}
+
+/* x + D_from + R_from * 768: the block's first element, in the tile's first row or in this one. */
+static void first_text(sc_emit *e, const sc_emit_access *access, bool tile)
+{
+    sc_strbuf_add(e->out, e->arg_names[access->arg]);
+    for (uint32_t i = 0; i < access->count; i++) {
+        const sc_emit_term *term = &access->terms[i];
+        if (term->dim == e->shape.vector && !sc_emit_is_blocked(e))
+            continue;
+        bool first = term->dim == e->shape.vector || (tile && term->dim == e->shape.tile);
+        sc_strbuf_add(e->out, term->times < 0 ? " - " : " + ");
+        if (term->dim == SC_IMAGE_NONE)
+            sc_emit_value(e, term->node, false);
+        else
+            sc_strbuf_printf(e->out, "%s%s", e->dim_names[term->dim], first ? "_from" : "");
+        if (term->times != 1 && term->times != -1)
+            sc_strbuf_printf(e->out, " * %lld", (long long)(term->times < 0 ? -term->times : term->times));
+    }
+    if (access->constant != 0)
+        sc_strbuf_printf(e->out, access->constant < 0 ? " - %lld" : " + %lld",
+                         (long long)(access->constant < 0 ? -access->constant : access->constant));
+}
+
+static const char *count_text(const sc_emit *e, uint32_t dim)
+{
+    const char *name = e->dim_names[dim];
+    if (dim == e->shape.vector && !sc_emit_is_blocked(e))
+        return sc_arena_printf(e->arena, "%lld", (long long)e->shape.block);
+    return sc_arena_printf(e->arena, "%s_to - %s_from", name, name);
+}
+
+static void declare(sc_emit *e, char letter, uint32_t id, uint32_t arg, int64_t rows)
+{
+    sc_emit_line(e, "%s %c%u[%lld] __attribute__((aligned(%d)));", sc_emit_stored(e->k->args.data[arg].dtype), letter, id,
+                 (long long)(rows * row_of(e, arg)), LINE);
+}
+
+void sc_emit_turn_in(sc_emit *e)
+{
+    const sc_emit_shape *shape = &e->shape;
+    for (sc_knode i = 0; i < e->k->nodes.count; i++) {
+        const sc_emit_access *access = &e->nodes[i].access;
+        if (!e->nodes[i].turned)
+            continue;
+        declare(e, 'q', i, access->arg, shape->tile_size);
+        sc_emit_indent(e);
+        sc_strbuf_printf(e->out, "sc_turn_b%u(", 8 * bytes_of(e, access->arg));
+        first_text(e, access, true);
+        sc_strbuf_printf(e->out, ", %lld, q%u, %lld, %s, %s);\n", (long long)sc_emit_stride(e, access, shape->vector), i,
+                         (long long)row_of(e, access->arg), count_text(e, shape->vector), count_text(e, shape->tile));
+    }
+    for (uint32_t i = 0; i < e->k->items.count; i++) {
+        if (e->items[i].turned || e->items[i].streamed)
+            declare(e, 'w', i, e->k->items.data[i].arg, e->items[i].turned ? shape->tile_size : 1);
+    }
+}
+
+void sc_emit_stream_row(sc_emit *e)
+{
+    for (uint32_t i = 0; i < e->k->items.count; i++) {
+        if (!e->items[i].streamed || e->items[i].turned)
+            continue;
+        sc_emit_indent(e);
+        sc_strbuf_add(e->out, "sc_stream(");
+        first_text(e, &e->items[i].access, false);
+        const char *count = count_text(e, e->shape.vector);
+        sc_strbuf_printf(e->out, ", w%u, (%s) * %u);\n", i, count, bytes_of(e, e->k->items.data[i].arg));
+    }
+}
+
+void sc_emit_turn_out(sc_emit *e)
+{
+    const sc_emit_shape *shape = &e->shape;
+    bool streamed = false;
+    for (uint32_t i = 0; i < e->k->items.count; i++) {
+        const sc_emit_access *access = &e->items[i].access;
+        streamed |= e->items[i].streamed;
+        if (!e->items[i].turned)
+            continue;
+        sc_emit_indent(e);
+        sc_strbuf_printf(e->out, "sc_turn_%sb%u(w%u, %lld, ", e->items[i].streamed ? "out_" : "", 8 * bytes_of(e, access->arg), i,
+                         (long long)row_of(e, access->arg));
+        first_text(e, access, true);
+        sc_strbuf_printf(e->out, ", %lld, %s, %s);\n", (long long)sc_emit_stride(e, access, shape->vector), count_text(e, shape->tile),
+                         count_text(e, shape->vector));
+    }
+    if (streamed)
+        sc_emit_line(e, "sc_streamed();");
+}

@@ -1,0 +1,252 @@
+/* A kernel's stages: names, parameters, which team is where. */
+#include "codegen/cuda/emit.h"
+
+#include "codegen/cuda/internal.h"
+
+/* ---- head ---- */
+
+static void parameters(sc_cuda *c)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel *k = e->k;
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        const sc_kernel_arg *arg = &k->args.data[i];
+        sc_strbuf_printf(e->out, "%s%s *%s%s, ", arg->mode == SC_ARG_IN ? "const " : "", sc_emit_stored(arg->dtype),
+                         e->arg_shared[i] ? "" : "__restrict__ ", e->arg_names[i]);
+    }
+    if (c->scratch_bytes > 0)
+        sc_strbuf_add(e->out, "unsigned char *sc_scratch, ");
+    for (uint32_t i = 0; i < k->params.count; i++) {
+        bool named = e->param_used[i] && k->params.data[i].kind != SC_PARAM_STEP;
+        sc_strbuf_add(e->out, "int64_t");
+        if (named)
+            sc_strbuf_printf(e->out, " p%u", i);
+        sc_strbuf_add(e->out, ", ");
+    }
+    sc_strbuf_add(e->out, "const int64_t *sc_call, uint64_t *sc_failure");
+}
+
+enum {
+    MOST_OF_TWO = 48, /* elements that a thread holds, so that two blocks of 512 have room */
+    MANY_PHASES = 32
+};
+
+bool sc_cuda_has_many_phases(const sc_cuda *c)
+{
+    return c->form.end - c->form.first > MANY_PHASES;
+}
+
+/* What a thread keeps between phases, and what it loads for a point. */
+static int64_t held_elements(const sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    int64_t elements = 0, lanes = 1;
+    for (uint32_t p = c->form.first; p < c->form.end; p++)
+        lanes = c->phases[p].lanes > lanes ? c->phases[p].lanes : lanes;
+    for (sc_knode i = 0; i < k->nodes.count; i++) {
+        uint32_t from = c->e.nodes[i].kept_from;
+        elements += from == SC_IMAGE_NONE ? 0 : c->phases[from].steps * c->phases[from].lanes;
+        elements += k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 ? lanes : 0;
+    }
+    return elements;
+}
+
+/* Blocks that should fit on a multiprocessor. Of long rows two, if they can: one loads while the other adds up. */
+static int blocks_together(const sc_cuda *c)
+{
+    if (sc_cuda_has_many_phases(c))
+        return 1; /* what they compute alike the compiler keeps, in registers that several blocks would not leave */
+    if (c->form.threads < 512)
+        return 512 / c->form.threads > 16 ? 16 : 512 / c->form.threads;
+    bool is_row = c->form.team == SC_CUDA_ROWS && c->form.parts == 1 && c->teams > 1;
+    return is_row && c->form.threads == 512 && held_elements(c) <= MOST_OF_TWO ? 2 : 1;
+}
+
+static void head(sc_cuda *c, uint32_t stage)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel *k = e->k;
+    sc_strbuf_printf(e->out, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads, blocks_together(c), c->name, stage);
+    parameters(c);
+    sc_strbuf_add(e->out, ")\n{\n");
+    e->indent++;
+    for (uint32_t i = 0; i < k->params.count; i++) {
+        if (e->param_used[i] && k->params.data[i].kind == SC_PARAM_STEP)
+            sc_emit_line(e, "const int64_t p%u = sc_call[0];", i);
+    }
+}
+
+/* ---- who does what ---- */
+
+/* The outer indices of the team `at`. */
+static void team_indices(sc_cuda *c)
+{
+    sc_emit *e = &c->e;
+    const char *type = sc_cuda_index_type(c);
+    int64_t faster = 1;
+    for (uint32_t i = c->order_count; i-- > 0;) {
+        uint32_t dim = c->order[i];
+        bool lanes = dim == e->shape.vector;
+        int64_t size = e->k->dims.data[dim].size / (lanes ? c->lanes : 1);
+        sc_emit_indent(e);
+        sc_strbuf_printf(e->out, "const %s %s%s = at", type, e->dim_names[dim], lanes ? "_at" : "");
+        if (faster > 1)
+            sc_strbuf_printf(e->out, " / %lld", (long long)faster);
+        if (i > 0)
+            sc_strbuf_printf(e->out, " %% %lld", (long long)size);
+        if (lanes)
+            sc_strbuf_printf(e->out, " * %d", c->lanes);
+        sc_strbuf_add(e->out, ";\n");
+        faster *= size;
+    }
+}
+
+/* Teams of a block. */
+static int teams_of_block(const sc_cuda *c)
+{
+    return c->form.team == SC_CUDA_COLUMNS ? SC_CUDA_WARP : c->form.threads / c->form.ways;
+}
+
+static void find_team(sc_cuda *c)
+{
+    sc_emit *e = &c->e;
+    const char *type = sc_cuda_index_type(c);
+    int teams = teams_of_block(c);
+    const char *within = "";
+    if (c->form.team == SC_CUDA_COLUMNS) {
+        sc_emit_line(e, "const int way = sc_warp();");
+        within = " + sc_lane()";
+    } else if (c->form.ways > 1) {
+        sc_emit_line(e, teams > 1 ? "const int way = sc_thread() %% %d;" : "const int way = sc_thread();", c->form.ways);
+    }
+    if (c->form.team != SC_CUDA_COLUMNS && teams > 1)
+        within = c->form.ways == 1 ? " + sc_thread()" : sc_arena_printf(e->arena, " + sc_thread() / %d", c->form.ways);
+    const char *times = teams > 1 ? sc_arena_printf(e->arena, " * %d", teams) : "";
+    const char *block = c->wide ? "sc_block()" : "(int)sc_block()";
+    if (c->form.parts > 1 || c->form.scatters) {
+        long long parts = c->form.parts, per_part = c->form.per_part, points = c->form.whole;
+        sc_emit_line(e, "const %s cut = %s %% %lld;", type, block, parts);
+        sc_emit_line(e, "const %s first = cut * %lld;", type, per_part);
+        if (points % per_part == 0)
+            sc_emit_line(e, "const %s last = first + %lld;", type, per_part);
+        else
+            sc_emit_line(e, "const %s last = first < %lld ? first + %lld : %lld;", type, points - per_part, per_part, points);
+        block = sc_arena_printf(e->arena, "%s / %lld", block, parts);
+    }
+    bool whole = c->teams % teams == 0;
+    if (c->form.live) {
+        sc_emit_line(e, "const %s row = %s%s%s;", type, block, times, within);
+        sc_emit_line(e, "const bool live = row < %lld;", (long long)c->teams);
+        if (c->form.team == SC_CUDA_ROWS && teams > SC_CUDA_WARP / c->form.ways) {
+            sc_emit_line(e, "if (%s%s + sc_warp() * %d >= %lld)", block, times, SC_CUDA_WARP / c->form.ways, (long long)c->teams);
+            sc_emit_line(e, "    return;");
+        }
+        sc_emit_line(e, "const %s at = live ? row : %lld;", type, (long long)c->teams - 1);
+    } else if (c->order_count > 0 || !whole) {
+        sc_emit_line(e, "const %s at = %s%s%s;", type, block, times, within);
+        if (!whole) {
+            sc_emit_line(e, "if (at >= %lld)", (long long)c->teams);
+            sc_emit_line(e, "    return;");
+        }
+    }
+    team_indices(c);
+}
+
+/* ---- stages ---- */
+
+static void begin_stage(sc_cuda *c, uint32_t stage)
+{
+    c->form = c->stages[stage];
+    c->exchanges = 0;
+    if (c->form.checks) { /* of all teams, whose indices it does not know */
+        c->teams = 1;
+        c->order_count = 0;
+    }
+}
+
+/* The form is in place. */
+static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel *k = e->k;
+    uint64_t outer = ((uint64_t)1 << k->outer_count) - 1;
+    uint32_t first = k->phases.data[c->form.first].first_item, end = first;
+    for (uint32_t p = c->form.first; p < c->form.end; p++)
+        end += k->phases.data[p].item_count;
+    if (e->shape.vector != SC_IMAGE_NONE)
+        outer &= ~((uint64_t)1 << e->shape.vector);
+    sc_emit_comment(e);
+    head(c, stage);
+    if (c->apart > 0 && !c->form.checks) {
+        sc_emit_line(e, "if (*sc_failure != ~(uint64_t)0) /* a check has failed */");
+        sc_emit_line(e, "    return;");
+    }
+    e->body = SC_CUDA_BODY;
+    e->inner = SC_CUDA_READS;
+    e->scope_dims[SC_CUDA_BODY] = outer;
+    e->scope_dims[SC_CUDA_READS] = ~outer;
+    sc_emit_place_all(e);
+    sc_emit_place(e, first, end, 0);
+    if (c->form.team == SC_CUDA_TILES) {
+        sc_cuda_tile_text(c);
+    } else {
+        find_team(c);
+        sc_emit_scope(e, 0, first, end);
+        sc_cuda_read_partials(c);
+        for (uint32_t p = c->form.first; p < c->form.end; p++)
+            sc_cuda_phase_text(c, p);
+        sc_cuda_write_partials(c);
+        sc_emit_leave(e, 0);
+    }
+    e->indent--;
+    sc_emit_line(e, "}");
+    int teams = teams_of_block(c);
+    int64_t blocks = c->form.team == SC_CUDA_TILES ? sc_cuda_tiles(c) : (c->teams + teams - 1) / teams * c->form.parts;
+    code->stages[stage] =
+        (sc_cuda_stage){.blocks = blocks, .threads = (uint32_t)c->form.threads, .shared_bytes = (uint32_t)c->shared_bytes};
+}
+
+void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, const sc_cuda_limits *limits, sc_strbuf *out,
+                         sc_helper_set *helpers, sc_cuda_code *code)
+{
+    sc_arena *arena = k->arena;
+    size_t start = out->length;
+    sc_cuda c = {.e = {.target = &sc_emit_cuda_target, .limits = &sc_emit_default_limits}, .limits = limits, .name = name};
+    c.intervals = sc_kernel_intervals(k, NULL, 0, NULL);
+    c.partials = sc_arena_array(arena, k->items.count + 1, sizeof *c.partials);
+    c.run_of_load = sc_arena_array(arena, k->nodes.count + 1, sizeof *c.run_of_load);
+    c.run_of_item = sc_arena_array(arena, k->items.count + 1, sizeof *c.run_of_item);
+    sc_emit_begin(&c.e, k, comments, out);
+    sc_cuda_plan(&c);
+    *code = (sc_cuda_code){.stage_count = c.stage_count, .scratch_bytes = c.scratch_bytes, .why_simple = c.why_simple};
+    const int64_t teams = c.teams;
+    const uint32_t order_count = c.order_count;
+    for (uint32_t s = 0; s < c.stage_count; s++) {
+        begin_stage(&c, s);
+        stage_text(&c, s, code);
+        c.teams = teams;
+        c.order_count = order_count;
+    }
+    if (helpers != NULL)
+        *helpers |= sc_helpers_named_in(out->data + start);
+}
+
+void sc_emit_cuda(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
+{
+    sc_emit_cuda_within(k, name, comments, &sc_cuda_default_limits, out, helpers, code);
+}
+
+void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers)
+{
+    const sc_helper_set machine = SC_CUDA_MACHINE_HELPERS | SC_HELPER(f32_to_bf16) | SC_HELPER(f32_to_f16) | SC_HELPER(div_int) |
+                                  SC_HELPER(mod_int) | SC_HELPER(exp_below_f32) | SC_HELPER(tanh_f32) | SC_HELPER(sigmoid_f32);
+    helpers = sc_helpers_closed(helpers & ~machine) & ~machine;
+    sc_strbuf_add(out, sc_cuda_team_text);
+    sc_strbuf_add_char(out, '\n');
+    for (int i = 0; i < SC_HELPER_COUNT; i++) {
+        if ((helpers >> i & 1) == 0)
+            continue;
+        sc_strbuf_add(out, sc_helper_text((sc_helper)i));
+        sc_strbuf_add_char(out, '\n');
+    }
+}

@@ -1,0 +1,143 @@
+/* Reductions that go from stage to stage. Each part of a phase leaves its own in scratch, c3[part][team][lane] for item 3: sums of f32 in
+ * f64, integers in 64 bits. A later stage that reads them combines the parts first, every team for itself, in an order that sizes
+ * decide. */
+#include "codegen/cuda/internal.h"
+#include "codegen/kernel/internal.h"
+
+static sc_dtype dtype_of(const sc_cuda *c, uint32_t item)
+{
+    return (sc_dtype)c->e.k->nodes.data[c->e.k->items.data[item].value].dtype;
+}
+
+static sc_dtype partial_dtype(const sc_cuda *c, uint32_t item)
+{
+    return sc_dtype_is_float(dtype_of(c, item)) ? SC_DTYPE_f64 : SC_DTYPE_i64;
+}
+
+static bool is_of_vector(const sc_cuda *c, uint32_t item)
+{
+    uint32_t vector = c->e.shape.vector;
+    return vector != SC_IMAGE_NONE && (c->e.nodes[c->e.k->items.data[item].value].dims >> vector & 1) != 0;
+}
+
+static const sc_cuda_form *stage_of(const sc_cuda *c, uint32_t phase)
+{
+    uint32_t stage = 0;
+    while (phase >= c->stages[stage].end)
+        stage++;
+    return &c->stages[stage];
+}
+
+/* Whether a phase of the stages behind the item's reads it. */
+static bool crosses(sc_cuda *c, uint32_t item)
+{
+    if (!sc_item_reduces(c->e.k->items.data[item].kind))
+        return false;
+    for (uint32_t p = stage_of(c, c->e.items[item].phase)->end; p < c->e.k->phases.count; p++) {
+        if (sc_emit_phase_reads(&c->e, p, item))
+            return true;
+    }
+    return false;
+}
+
+void sc_cuda_place_partials(sc_cuda *c)
+{
+    for (uint32_t i = 0; i < c->e.k->items.count; i++) {
+        c->partials[i] = -1;
+        if (!crosses(c, i))
+            continue;
+        c->partials[i] = c->scratch_bytes;
+        int64_t bytes = 8 * stage_of(c, c->e.items[i].phase)->parts * c->teams * (is_of_vector(c, i) ? c->lanes : 1);
+        c->scratch_bytes += (bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
+    }
+}
+
+static void declare_pointer(sc_cuda *c, uint32_t item, const char *constant)
+{
+    const char *type = sc_emit_type(partial_dtype(c, item));
+    sc_emit_line(&c->e, "%s%s *const c%u = (%s%s *)(sc_scratch + %lld);", constant, type, item, constant, type,
+                 (long long)c->partials[item]);
+}
+
+static const char *place(sc_cuda *c, uint32_t item, const char *cut)
+{
+    sc_arena *arena = c->e.arena;
+    const char *at = c->order_count == 0 ? "0" : "at";
+    const char *team = cut == NULL ? at : sc_arena_printf(arena, "%s * %lld + %s", cut, (long long)c->teams, at);
+    if (!is_of_vector(c, item))
+        return team;
+    return sc_arena_printf(arena, cut == NULL ? "%s * %d + lane" : "(%s) * %d + lane", team, c->lanes);
+}
+
+/* Opens a loop over lanes where the reduction has a value for each; its end is the next line's. */
+static void over_lanes(sc_cuda *c, uint32_t item)
+{
+    if (!is_of_vector(c, item))
+        return;
+    sc_strbuf_add(c->e.out, "#pragma unroll\n");
+    sc_emit_line(&c->e, "for (int lane = 0; lane < %d; lane++)", c->lanes);
+}
+
+static void read_partial(sc_cuda *c, uint32_t item)
+{
+    sc_emit *e = &c->e;
+    sc_item_kind kind = e->k->items.data[item].kind;
+    sc_dtype dtype = partial_dtype(c, item);
+    const char *type = sc_emit_type(dtype), *nothing = sc_emit_identity(kind, dtype), *index = is_of_vector(c, item) ? "[lane]" : "";
+    const char *indent = is_of_vector(c, item) ? "    " : "";
+    long long parts = stage_of(c, e->items[item].phase)->parts;
+    e->items[item].of_vector = is_of_vector(c, item);
+    declare_pointer(c, item, "const ");
+    if (is_of_vector(c, item)) {
+        sc_emit_line(e, "%s s%u[%d];", type, item, c->lanes);
+        over_lanes(c, item);
+        sc_emit_line(e, "    s%u[lane] = %s;", item, nothing);
+    } else {
+        sc_emit_line(e, "%s s%u = %s;", type, item, nothing);
+    }
+    sc_emit_line(e, "for (int cut = way; cut < %lld; cut += %d) {", parts, c->form.ways);
+    e->indent++;
+    over_lanes(c, item);
+    sc_emit_line(e, "%ss%u%s = %s::of(s%u%s, c%u[%s]);", indent, item, index, sc_cuda_reducer(kind), item, index, item,
+                 place(c, item, "cut"));
+    e->indent--;
+    sc_emit_line(e, "}");
+    sc_cuda_exchange(c, item, 's');
+    const char *own = sc_emit_type(dtype_of(c, item));
+    if (is_of_vector(c, item)) {
+        sc_emit_line(e, "%s r%u[%d];", own, item, c->lanes);
+        over_lanes(c, item);
+        sc_emit_line(e, "    r%u[lane] = (%s)s%u[lane];", item, own, item);
+    } else {
+        sc_emit_line(e, "const %s r%u = (%s)s%u;", own, item, own, item);
+    }
+}
+
+void sc_cuda_read_partials(sc_cuda *c)
+{
+    for (uint32_t i = 0; i < c->e.k->items.count; i++) {
+        bool wanted = false;
+        for (uint32_t p = c->form.first; p < c->form.end; p++)
+            wanted |= c->partials[i] >= 0 && c->e.items[i].phase < c->form.first && sc_emit_phase_reads(&c->e, p, i);
+        if (wanted)
+            read_partial(c, i);
+    }
+}
+
+/* All ways have it; one writes. */
+void sc_cuda_write_partials(sc_cuda *c)
+{
+    sc_emit *e = &c->e;
+    for (uint32_t i = 0; i < e->k->items.count; i++) {
+        if (c->partials[i] < 0 || e->items[i].phase < c->form.first || e->items[i].phase >= c->form.end)
+            continue;
+        declare_pointer(c, i, "");
+        sc_emit_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
+        e->indent++;
+        over_lanes(c, i);
+        sc_emit_line(e, "%sc%u[%s] = (%s)r%u%s;", is_of_vector(c, i) ? "    " : "", i, place(c, i, c->form.parts > 1 ? "cut" : NULL),
+                     sc_emit_type(partial_dtype(c, i)), i, is_of_vector(c, i) ? "[lane]" : "");
+        e->indent--;
+        sc_emit_line(e, "}");
+    }
+}

@@ -1,0 +1,490 @@
+/* A phase as CUDA: its loops, and what becomes of its reductions. Item 3 reduces to r3 (s3 in f64 where a thread adds up many f32); then
+ * the team's ways exchange theirs, and all of them have the result. */
+#include "codegen/cuda/internal.h"
+#include "codegen/kernel/internal.h"
+
+static sc_cuda *cuda_of(sc_emit *e)
+{
+    return (sc_cuda *)e;
+}
+
+static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
+{
+    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
+}
+
+const char *sc_cuda_index_type(const sc_cuda *c)
+{
+    return c->wide ? "int64_t" : "int";
+}
+
+/* ---- what CUDA has for items and elements ---- */
+
+static bool is_one(const sc_kernel *k, sc_knode id)
+{
+    return k->nodes.data[id].kind == SC_NODE_constant && k->nodes.data[id].number == 1;
+}
+
+/* Whether all that is made of the node, or of its square, is added to 1: its error counts beside 1 then, as of tanh in gelu. */
+static bool is_added_to_one(const sc_emit *e, sc_knode id)
+{
+    const sc_kernel *k = e->k;
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        const sc_kernel_item *item = &k->items.data[i];
+        bool reads = item->value == id || item->guard == id || item->shown == id;
+        if (reads)
+            return false;
+    }
+    for (sc_knode i = id + 1; i < k->nodes.count; i++) {
+        const sc_kernel_node *node = &k->nodes.data[i];
+        const sc_knode *operands = sc_kernel_operands(k, i);
+        uint32_t named = 0;
+        for (uint32_t o = 0; o < node->count; o++)
+            named += operands[o] == id;
+        bool adds = node->kind == SC_NODE_add && (is_one(k, operands[0]) || is_one(k, operands[1]));
+        bool passes = node->kind == SC_NODE_neg || (node->kind == SC_NODE_mul && named == 2);
+        if (named > 0 && e->nodes[i].uses > 0 && !adds && !(passes && is_added_to_one(e, i)))
+            return false;
+    }
+    return true;
+}
+
+/* What a card does in a few instructions where C has many, or a branch for exact rounding. */
+static const char *of_machine(const sc_emit *e, sc_knode id)
+{
+    switch (e->k->nodes.data[id].kind) {
+    case SC_NODE_div:
+        return "sc_divide_f32($0, $1)";
+    case SC_NODE_sqrt:
+        return "sc_sqrt_f32($0)";
+    case SC_NODE_rsqrt:
+        return "sc_rsqrt_f32($0)";
+    case SC_NODE_tanh:
+        return is_added_to_one(e, id) ? "sc_tanh_near_one_f32($0)" : "sc_tanh_f32($0)";
+    default:
+        return sc_emit_template(e, id);
+    }
+}
+
+static const char *operation(const sc_emit *e, sc_knode id)
+{
+    const sc_cuda *c = (const sc_cuda *)e;
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    if (node->dtype == SC_DTYPE_f32)
+        return of_machine(e, id);
+    bool whole = node->dtype == SC_DTYPE_i32 || node->dtype == SC_DTYPE_i64;
+    if (!whole || node->count == 0 || sc_kernel_stays(e->k, id, c->intervals))
+        return sc_emit_template(e, id);
+    switch (node->kind) {
+    case SC_NODE_add:
+        return "sc_wrap_add($0, $1)";
+    case SC_NODE_sub:
+        return "sc_wrap_sub($0, $1)";
+    case SC_NODE_mul:
+        return "sc_wrap_mul($0, $1)";
+    case SC_NODE_neg:
+        return "sc_wrap_sub(0, $0)";
+    case SC_NODE_abs:
+        return "($0 < 0 ? sc_wrap_sub(0, $0) : $0)";
+    default:
+        return sc_emit_template(e, id);
+    }
+}
+
+/* Whether ways look for the first check that fails. */
+static bool finds(const sc_cuda *c, uint32_t phase)
+{
+    return c->phases[phase].finds && c->form.ways > 1;
+}
+
+/* All that wait for each other leave together: the check is the same for them, or they find the first together. */
+static void leave_iteration(sc_emit *e, uint32_t item)
+{
+    if (finds(cuda_of(e), e->items[item].phase) && e->items[item].depth > SC_CUDA_READS) {
+        sc_emit_line(e, "    failed_at = point;");
+        sc_emit_indent(e);
+        sc_strbuf_add(e->out, "    failure = ");
+        sc_emit_failure(e, item);
+        sc_strbuf_add(e->out, ";\n");
+        sc_emit_line(e, "    break;");
+        return;
+    }
+    sc_emit_indent(e);
+    sc_strbuf_add(e->out, "    sc_fail(sc_failure, (uint64_t)(");
+    sc_emit_failure(e, item);
+    sc_strbuf_add(e->out, "));\n");
+    sc_emit_line(e, "    return;");
+}
+
+static void accumulator(sc_emit *e, uint32_t item)
+{
+    sc_emit_reduction_name(e, e->items[item].wide ? 's' : 'r', item);
+}
+
+static void reduction_index(sc_emit *e)
+{
+    sc_strbuf_add(e->out, "[lane]");
+}
+
+static void memory_element(sc_emit *e, const sc_emit_access *access, uint32_t depth)
+{
+    sc_strbuf_printf(e->out, "%s[", e->arg_names[access->arg]);
+    sc_emit_offset_text(e, access, depth);
+    sc_strbuf_add_char(e->out, ']');
+}
+
+static void loaded(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t node)
+{
+    if (cuda_of(e)->run_of_load[node])
+        sc_strbuf_printf(e->out, cuda_of(e)->form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]", node);
+    else
+        memory_element(e, access, depth);
+}
+
+static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t item)
+{
+    if (cuda_of(e)->run_of_item[item])
+        sc_strbuf_printf(e->out, "w%u[lane]", item);
+    else
+        memory_element(e, access, depth);
+}
+
+static void kept(sc_emit *e, sc_knode node)
+{
+    const sc_cuda_phase *phase = &cuda_of(e)->phases[e->phase];
+    if (phase->steps == 1)
+        sc_strbuf_printf(e->out, phase->lanes > 1 ? "b%u[lane]" : "b%u[0]", node);
+    else if (phase->lanes > 1)
+        sc_strbuf_printf(e->out, "b%u[step * %d + lane]", node, phase->lanes);
+    else
+        sc_strbuf_printf(e->out, "b%u[step]", node);
+}
+
+static const char *const words[] = {
+    "alignas",  "alignof",   "and",       "and_eq",    "at",        "bitand",        "bitor",    "block",     "bool",      "catch",
+    "class",    "compl",     "concept",   "decltype",  "delete",    "explicit",      "export",   "false",     "friend",    "int8_t",
+    "int16_t",  "int32_t",   "int64_t",   "live",      "mutable",   "namespace",     "new",      "noexcept",  "not",       "not_eq",
+    "nullptr",  "operator",  "or",        "or_eq",     "part",      "point",         "private",  "protected", "public",    "requires",
+    "row",      "slot",      "step",      "template",  "this",      "threadIdx",     "blockIdx", "blockDim",  "gridDim",   "throw",
+    "true",     "try",       "typeid",    "typename",  "uint8_t",   "uint16_t",      "uint32_t", "uint64_t",  "using",     "virtual",
+    "way",      "some",      "wanted",    "set",       "place",     "failed_at",     "least",    "wchar_t",   "xor",       "xor_eq",
+    "warpSize", "SC_KERNEL", "SC_DEVICE", "SC_MEMBER", "SC_CALLED", "static_assert", "first",    "last",      "constexpr", "thread_local",
+    "found",    "parts",     NULL};
+
+const sc_emit_target sc_emit_cuda_target = {
+    .letters = "vorstpqcblw",
+    .words = words,
+    .index_cast = "(int64_t)",
+    .whole_sum = "sc_wrap_add",
+    .operation = operation,
+    .leave_iteration = leave_iteration,
+    .accumulator = accumulator,
+    .reduction_index = reduction_index,
+    .loaded = loaded,
+    .stored = stored,
+    .kept = kept,
+};
+
+/* ---- reductions ---- */
+
+static bool is_array(const sc_cuda *c, uint32_t item)
+{
+    return c->e.items[item].of_vector;
+}
+
+static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
+{
+    sc_emit *e = &c->e;
+    for (uint32_t i = first; i < end; i++) {
+        sc_item_kind kind = e->k->items.data[i].kind;
+        if (!sc_item_reduces(kind))
+            continue;
+        bool wide = e->items[i].wide;
+        sc_dtype dtype = wide ? SC_DTYPE_f64 : dtype_of(e, i);
+        const char *nothing = sc_emit_identity(kind, dtype), *type = sc_emit_type(dtype);
+        if (!is_array(c, i)) {
+            sc_emit_line(e, "%s %c%u = %s;", type, wide ? 's' : 'r', i, nothing);
+            continue;
+        }
+        sc_emit_indent(e);
+        sc_strbuf_printf(e->out, "%s %c%u[%d] = {", type, wide ? 's' : 'r', i, c->lanes);
+        for (int lane = 0; lane < c->lanes; lane++)
+            sc_strbuf_printf(e->out, "%s%s", lane == 0 ? "" : ", ", nothing);
+        sc_strbuf_add(e->out, "};\n");
+    }
+}
+
+const char *sc_cuda_reducer(sc_item_kind kind)
+{
+    return kind == SC_ITEM_SUM ? "sc_sum" : kind == SC_ITEM_MAX ? "sc_max" : "sc_min";
+}
+
+int sc_cuda_next_slot(sc_cuda *c)
+{
+    return c->slot_bytes * (c->exchanges++ % 2);
+}
+
+void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
+{
+    sc_emit *e = &c->e;
+    int slot = sc_cuda_next_slot(c);
+    const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
+    bool is_bool = letter == 'r' && dtype_of(e, item) == SC_DTYPE_bool;
+    if (is_array(c, item) && !is_bool) {
+        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, slot);
+        return;
+    }
+    const char *over = c->form.team != SC_CUDA_ROWS ? "sc_over_warps" : sc_cuda_has_many_phases(c) ? "sc_over_team_called" : "sc_over_team";
+    sc_emit_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
+                 slot, is_bool ? " != 0" : "");
+}
+
+static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
+{
+    sc_emit *e = &c->e;
+    for (uint32_t i = first; i < end; i++) {
+        if (!sc_item_reduces(e->k->items.data[i].kind))
+            continue;
+        if (c->form.ways > 1) {
+            sc_cuda_exchange(c, i, e->items[i].wide ? 's' : 'r');
+            c->ordered = c->form.team == SC_CUDA_COLUMNS || c->form.ways > SC_CUDA_WARP;
+        }
+        if (!e->items[i].wide)
+            continue;
+        if (!is_array(c, i)) {
+            sc_emit_line(e, "const float r%u = (float)s%u;", i, i);
+            continue;
+        }
+        sc_emit_line(e, "float r%u[%d];", i, c->lanes);
+        sc_strbuf_add(e->out, "#pragma unroll\n");
+        sc_emit_line(e, "for (int lane = 0; lane < %d; lane++)", c->lanes);
+        sc_emit_line(e, "    r%u[lane] = (float)s%u[lane];", i, i);
+    }
+}
+
+/* ---- checks ---- */
+
+static void begin_finding(sc_cuda *c, uint32_t phase)
+{
+    if (!finds(c, phase))
+        return;
+    sc_emit_line(&c->e, "{");
+    c->e.indent++;
+    sc_emit_line(&c->e, "%s failed_at = %lld;", sc_cuda_index_type(c), (long long)c->phases[phase].points);
+    sc_emit_line(&c->e, "int64_t failure = 0;");
+}
+
+/* Each way has stopped at its first; the first of all is told, and the team leaves. */
+static void end_finding(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    if (!finds(c, phase_index))
+        return;
+    long long points = c->phases[phase_index].points;
+    sc_emit_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", sc_cuda_index_type(c), c->form.ways, sc_cuda_next_slot(c));
+    sc_emit_line(e, "if (failed_at == least && least < %lld)", points);
+    sc_emit_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
+    sc_emit_line(e, "if (least < %lld)", points);
+    sc_emit_line(e, "    return;");
+    e->indent--;
+    sc_emit_line(e, "}");
+}
+
+/* ---- loops ---- */
+
+static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
+{
+    sc_emit *e = &c->e;
+    const char *type = sc_cuda_index_type(c);
+    for (uint32_t i = 0; i < phase->dim_count; i++) {
+        const char *name = e->dim_names[phase->dims[i]];
+        long long size = e->k->dims.data[phase->dims[i]].size;
+        sc_emit_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name, size, name);
+        e->indent++;
+    }
+    return phase->dim_count;
+}
+
+/* The indices of a point. */
+void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
+    int lanes = e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1;
+    int64_t slower = 1;
+    for (uint32_t i = phase->dim_count; i-- > 0;) {
+        uint32_t dim = phase->dims[i];
+        int64_t size = e->k->dims.data[dim].size;
+        bool in_lanes = lanes > 1 && i + 1 == phase->dim_count;
+        size /= in_lanes ? lanes : 1;
+        sc_emit_indent(e);
+        sc_strbuf_printf(e->out, "const %s %s = point", sc_cuda_index_type(c), in_lanes ? sc_cuda_first_lane(c, dim) : e->dim_names[dim]);
+        if (slower > 1)
+            sc_strbuf_printf(e->out, " / %lld", (long long)slower);
+        if (i > 0)
+            sc_strbuf_printf(e->out, " %% %lld", (long long)size);
+        if (in_lanes)
+            sc_strbuf_printf(e->out, " * %d", lanes);
+        sc_strbuf_add(e->out, ";\n");
+        slower *= size;
+    }
+}
+
+enum { UNROLLED = 64 /* elements that a thread has on the way */ };
+
+/* So many points of the phase at once that what they load has room. */
+static void unroll(sc_cuda *c, uint32_t phase)
+{
+    const sc_emit *e = &c->e;
+    int loads = 1, points = c->limits->unroll;
+    for (sc_knode i = 0; i < e->k->nodes.count; i++)
+        loads += e->k->nodes.data[i].kind == SC_NODE_load && e->nodes[i].pass == e->pass && e->nodes[i].depth >= SC_CUDA_POINT;
+    while (points > 1 && points * loads * c->phases[phase].lanes > UNROLLED)
+        points /= 2;
+    if (points > 1)
+        sc_strbuf_printf(e->out, "#pragma unroll %d\n", points);
+}
+
+/* Whether teams behind the last one stay out of the phase's points. Where it stores nothing they do what the last one does: what comes of
+ * it may say where to read next. */
+static bool is_for_live(const sc_cuda *c, uint32_t phase_index)
+{
+    const sc_kernel *k = c->e.k;
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        if (c->form.live && !sc_item_reduces(k->items.data[i].kind))
+            return true;
+    }
+    return false;
+}
+
+/* The points of a way, every so-manieth. Returns the number of braces. */
+static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    const sc_cuda_phase *phase = &c->phases[phase_index];
+    const char *type = sc_cuda_index_type(c);
+    long long points = phase->points;
+    uint32_t braces = 1;
+    bool live = is_for_live(c, phase_index);
+    if (c->form.parts > 1) {
+        unroll(c, phase_index);
+        sc_emit_line(e, "for (%s point = %s; point < last; point += %d) {", type,
+                     c->form.live ? "live ? first + way : last" : "first + way", c->form.ways);
+        e->indent++;
+        sc_cuda_point_indices(c, phase_index);
+        return 1;
+    }
+    if (e->k->phases.data[phase_index].dim_count == 0) {
+        sc_emit_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
+        e->indent++;
+        return 1;
+    }
+    if (phase->steps > 0) {
+        bool whole = phase->steps * c->form.ways == points && !live;
+        if (phase->steps > 1) {
+            sc_strbuf_add(e->out, "#pragma unroll\n");
+            sc_emit_line(e, "for (int step = 0; step < %lld; step++) {", (long long)phase->steps);
+            e->indent++;
+            sc_emit_line(e, "const %s point = way + step * %d;", type, c->form.ways);
+        } else {
+            sc_emit_line(e, "{");
+            e->indent++;
+            sc_emit_line(e, "const %s point = way;", type);
+        }
+        if (!whole) {
+            sc_emit_line(e, live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
+            e->indent++;
+            braces++;
+        }
+    } else {
+        if (points > c->form.ways)
+            unroll(c, phase_index);
+        const char *from = live ? sc_arena_printf(e->arena, "live ? way : %lld", points) : "way";
+        sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
+        e->indent++;
+    }
+    sc_cuda_point_indices(c, phase_index);
+    return braces;
+}
+
+static void plan_items(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel *k = e->k;
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        sc_emit_item *item = &e->items[i];
+        bool reduces = sc_item_reduces(k->items.data[i].kind);
+        uint32_t vector = e->shape.vector;
+        item->of_vector = vector != SC_IMAGE_NONE && reduces && (e->nodes[k->items.data[i].value].dims >> vector & 1) != 0;
+        item->depth = reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
+        bool sum = k->items.data[i].kind == SC_ITEM_SUM && dtype_of(e, i) == SC_DTYPE_f32;
+        item->wide = sum && (item->running || c->phases[phase_index].points / c->form.parts / c->form.ways > c->limits->few);
+    }
+}
+
+static void declare_kept(sc_cuda *c, uint32_t phase)
+{
+    const sc_emit *e = &c->e;
+    for (sc_knode i = 0; i < e->k->nodes.count; i++) {
+        if (e->nodes[i].kept_from == phase)
+            sc_emit_line(&c->e, "%s b%u[%lld];", sc_emit_type((sc_dtype)e->k->nodes.data[i].dtype), i,
+                         (long long)c->phases[phase].steps * c->phases[phase].lanes);
+    }
+}
+
+static void sync(sc_cuda *c)
+{
+    if (c->exchange && !c->ordered)
+        sc_emit_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.ways <= SC_CUDA_WARP ? "sc_sync_warp();" : "sc_sync();");
+}
+
+void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel *k = e->k;
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    uint32_t first = phase->first_item, end = first + phase->item_count;
+    uint32_t dim = sc_cuda_lane_dim(c, phase_index);
+    e->phase = phase_index;
+    e->inner = SC_CUDA_LANES;
+    e->scope_dims[SC_CUDA_READS] = 0;
+    e->scope_dims[SC_CUDA_POINT] = sc_kernel_phase_dims(k, phase_index);
+    e->scope_dims[SC_CUDA_LANES] = dim == SC_IMAGE_NONE ? e->scope_dims[SC_CUDA_POINT] : (uint64_t)1 << dim;
+    e->scope_dims[SC_CUDA_POINT] &= ~e->scope_dims[SC_CUDA_LANES];
+    plan_items(c, phase_index);
+    sc_emit_place(e, first, end, e->floors[phase_index]);
+    if (phase_index > c->form.first)
+        sync(c);
+    c->ordered = phase_index > c->form.first;
+    declare_kept(c, phase_index);
+    begin_reductions(c, first, end);
+    size_t before = e->out->length;
+    sc_emit_scope(e, SC_CUDA_BODY, first, end);
+    bool block = phase->dim_count == 0 && c->form.ways == 1;
+    for (sc_knode i = 0; i < k->nodes.count; i++)
+        block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == SC_CUDA_READS;
+    if (block) {
+        sc_emit_line(e, "{");
+        e->indent++;
+    }
+    sc_emit_scope(e, SC_CUDA_READS, first, end);
+    c->ordered = c->ordered && e->out->length == before;
+    bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
+    if (single) /* all have read what one now writes */
+        sync(c);
+    begin_finding(c, phase_index);
+    uint32_t braces = c->form.scatters    ? sc_cuda_open_scatter(c, phase_index)
+                      : c->form.ways == 1 ? open_serial(c, phase)
+                                          : open_shared(c, phase_index);
+    sc_cuda_point_text(c, phase_index, first, end);
+    c->ordered = false;
+    for (uint32_t i = 0; i < braces + block; i++) {
+        e->indent--;
+        sc_emit_line(e, "}");
+    }
+    sc_emit_leave(e, SC_CUDA_READS);
+    end_finding(c, phase_index);
+    end_reductions(c, first, end);
+}

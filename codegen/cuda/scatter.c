@@ -1,0 +1,205 @@
+/* Kernels that add rows where ids say: the gradient of an embedding. Their phases store zeros along a dim of the argument that they write,
+ * and add to places along it that are loaded. Additions to one place go in order, so a block has a range of places for itself, and of
+ * points those that go there: a warp's lanes find them among 1024, of which lane i keeps the set of the i-th 32, and then all lanes do
+ * them, one after the other, each for its own columns. */
+#include "codegen/cuda/internal.h"
+#include "codegen/kernel/internal.h"
+
+enum { AT_ONCE = 8 /* points of a lane that are looked at while others are on their way */ };
+
+static sc_knode place_of(const sc_cuda *c, uint32_t item, uint32_t position)
+{
+    return c->e.k->operands.data[c->e.k->items.data[item].first + position];
+}
+
+/* Whether lanes can tell it of points of their own: it is the same for all columns, and what it loads is there whatever is checked. */
+static bool is_of_point(const sc_cuda *c, sc_knode id, uint64_t dims)
+{
+    const sc_kernel *k = c->e.k;
+    const sc_emit_node *info = &c->e.nodes[id];
+    if ((info->dims & ~dims) != 0 || info->late || info->reads_written)
+        return false;
+    if (k->nodes.data[id].kind == SC_NODE_load && info->has_load)
+        return false;
+    for (uint32_t i = 0; i < info->child_count; i++) {
+        if (!is_of_point(c, info->children[i], dims))
+            return false;
+    }
+    return true;
+}
+
+/* The phase's first item that writes, or SC_IMAGE_NONE. */
+static uint32_t writer_of(const sc_kernel *k, uint32_t phase_index)
+{
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        if (sc_item_writes(k->items.data[i].kind))
+            return i;
+    }
+    return SC_IMAGE_NONE;
+}
+
+/* Whether the phase has checks, and at most one item besides, which writes. */
+static bool is_simple(const sc_kernel *k, uint32_t phase_index)
+{
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    uint32_t writer = writer_of(k, phase_index);
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        if (k->items.data[i].kind != SC_ITEM_CHECK && i != writer)
+            return false;
+    }
+    return true;
+}
+
+/* The phase's dim that walks along the position, all of it; or SC_IMAGE_NONE. */
+static uint32_t walks(const sc_cuda *c, uint32_t phase_index, uint32_t position)
+{
+    const sc_kernel *k = c->e.k;
+    uint32_t writer = writer_of(k, phase_index);
+    if (writer == SC_IMAGE_NONE)
+        return SC_IMAGE_NONE;
+    const sc_kernel_node *place = &k->nodes.data[place_of(c, writer, position)];
+    bool all = place->kind == SC_NODE_index && (sc_kernel_phase_dims(k, phase_index) >> place->index & 1) != 0 &&
+               k->dims.data[place->index].size == c->form.whole && k->phases.data[phase_index].item_count == 1;
+    return all ? place->index : SC_IMAGE_NONE;
+}
+
+static bool phase_fits(const sc_cuda *c, uint32_t phase_index, uint32_t position)
+{
+    const sc_kernel *k = c->e.k;
+    const sc_kernel_phase *phase = &k->phases.data[phase_index];
+    uint64_t dims = sc_kernel_phase_dims(k, phase_index);
+    if (walks(c, phase_index, position) != SC_IMAGE_NONE)
+        return true;
+    uint32_t writer = writer_of(k, phase_index);
+    if (phase->dim_count == 0 || (writer != SC_IMAGE_NONE && !is_of_point(c, place_of(c, writer, position), dims)))
+        return false;
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        const sc_kernel_item *item = &k->items.data[i];
+        bool fits = item->kind == SC_ITEM_CHECK ? is_of_point(c, item->value, dims)
+                                                : item->guard == SC_IMAGE_NONE || is_of_point(c, item->guard, dims);
+        if (!fits)
+            return false;
+    }
+    return true;
+}
+
+static bool shares(const sc_cuda *c, uint32_t out)
+{
+    for (uint32_t i = 0; c->e.arg_shared[out] && i < c->e.k->args.count; i++) {
+        if (c->e.arg_shared[i] && sc_kernel_may_share(c->e.k, i, out))
+            return true;
+    }
+    return false;
+}
+
+bool sc_cuda_plan_scatter(sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    uint32_t arg = SC_IMAGE_NONE;
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        uint32_t writer = writer_of(k, p);
+        bool writes = writer != SC_IMAGE_NONE;
+        if (!is_simple(k, p) || (writes && arg != SC_IMAGE_NONE && k->items.data[writer].arg != arg))
+            return false;
+        arg = writes ? k->items.data[writer].arg : arg;
+    }
+    if (arg == SC_IMAGE_NONE || c->e.writes_read || c->teams % SC_CUDA_WARP != 0 || shares(c, arg))
+        return false;
+    for (uint32_t position = 0; position < k->args.data[arg].rank; position++) {
+        c->form.whole = k->args.data[arg].sizes[position];
+        bool fits = c->form.whole > 1;
+        for (uint32_t p = 0; fits && p < k->phases.count; p++)
+            fits = phase_fits(c, p, position);
+        if (!fits)
+            continue;
+        int64_t parts = c->limits->wanted / c->teams;
+        parts = parts < 1 ? 1 : parts > c->form.whole ? c->form.whole : parts;
+        c->form.per_part = (c->form.whole + parts - 1) / parts;
+        c->form.parts = (c->form.whole + c->form.per_part - 1) / c->form.per_part;
+        c->form.position = position;
+        c->form.scatters = true;
+        c->form.threads = c->limits->threads;
+        while (c->teams % c->form.threads != 0)
+            c->form.threads -= SC_CUDA_WARP;
+        return true;
+    }
+    return false;
+}
+
+/* ---- text ---- */
+
+/* A point matters where a check fails, or where it writes into the range. */
+static void matters(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        const sc_kernel_item *item = &e->k->items.data[i];
+        if (item->kind == SC_ITEM_CHECK) {
+            sc_emit_indent(e);
+            sc_strbuf_add(e->out, "wanted |= !(");
+            sc_emit_value(e, item->value, true);
+            sc_strbuf_add(e->out, ");\n");
+            continue;
+        }
+        sc_emit_indent(e);
+        sc_strbuf_add(e->out, "const int64_t place = ");
+        sc_emit_value(e, place_of(c, i, c->form.position), true);
+        sc_strbuf_add(e->out, ";\n");
+        sc_emit_indent(e);
+        sc_strbuf_add(e->out, "wanted |= place >= first && place < last");
+        if (item->guard != SC_IMAGE_NONE) {
+            sc_strbuf_add(e->out, " && ");
+            sc_emit_value(e, item->guard, false);
+        }
+        sc_strbuf_add(e->out, ";\n");
+    }
+}
+
+uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase_index)
+{
+    sc_emit *e = &c->e;
+    const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
+    const char *type = sc_cuda_index_type(c);
+    long long points = c->phases[phase_index].points;
+    uint32_t along = walks(c, phase_index, c->form.position);
+    for (uint32_t i = 0; along != SC_IMAGE_NONE && i < phase->dim_count; i++) {
+        const char *name = e->dim_names[phase->dims[i]];
+        if (phase->dims[i] == along)
+            sc_emit_line(e, "for (%s %s = first; %s < last; %s++) {", type, name, name, name);
+        else
+            sc_emit_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name, (long long)e->k->dims.data[phase->dims[i]].size, name);
+        e->indent++;
+    }
+    if (along != SC_IMAGE_NONE)
+        return phase->dim_count;
+    int64_t parts = (points + SC_CUDA_WARP - 1) / SC_CUDA_WARP;
+    parts = parts < SC_CUDA_WARP ? parts : SC_CUDA_WARP;
+    sc_emit_line(e, "for (%s some = 0; some < %lld; some += %lld) {", type, points, (long long)parts * SC_CUDA_WARP);
+    e->indent++;
+    sc_emit_line(e, "uint32_t found = 0;");
+    sc_strbuf_printf(e->out, "#pragma unroll %d\n", AT_ONCE);
+    sc_emit_line(e, "for (int part = 0; part < %lld; part++) {", (long long)parts);
+    e->indent++;
+    sc_emit_line(e, "const %s point = some + part * %d + sc_lane();", type, SC_CUDA_WARP);
+    sc_emit_line(e, "bool wanted = false;");
+    sc_emit_line(e, "if (point < %lld) {", points);
+    e->indent++;
+    sc_cuda_point_indices(c, phase_index);
+    matters(c, phase_index);
+    e->indent--;
+    sc_emit_line(e, "}");
+    sc_emit_line(e, "const uint32_t set = sc_ballot(wanted);");
+    sc_emit_line(e, "found = part == sc_lane() ? set : found;");
+    e->indent--;
+    sc_emit_line(e, "}");
+    sc_emit_line(e, "for (uint32_t parts = sc_ballot(found != 0); parts != 0; parts &= parts - 1) {");
+    e->indent++;
+    sc_emit_line(e, "const int part = sc_lowest_bit(parts);");
+    sc_emit_line(e, "for (uint32_t set = sc_shuffle(found, part); set != 0; set &= set - 1) {");
+    e->indent++;
+    sc_emit_line(e, "const %s point = some + part * %d + sc_lowest_bit(set);", type, SC_CUDA_WARP);
+    sc_cuda_point_indices(c, phase_index);
+    return 3;
+}

@@ -1,0 +1,487 @@
+/* Which threads do what.
+ *
+ * An estimate, the one of emit_c_shape.c, says along which dim neighbours lie in memory. If that is an outer dim, each thread takes some of
+ * its indices, and neighbours in a warp the next ones: elementwise kernels, sums of columns. Where columns are few their rows are shared
+ * out among the warps of a block. If it is the phases' last dim, an outer iteration is a row for a team: as many threads as leave each of
+ * them few enough elements to keep between phases; a long row is read again by each phase. Where the points of some phase must be done
+ * in order, a thread goes through its iteration alone. */
+#include "codegen/cuda/internal.h"
+#include "codegen/kernel/internal.h"
+
+const sc_cuda_limits sc_cuda_default_limits = {
+    .lanes = 8,
+    .threads = 256,
+    .team = 1024,
+    .ways = 16,
+    .kept = 48,
+    .row = 32,
+    .wanted = 1 << 17,
+    .parts = 512,
+    .few = 2048,
+    .unroll = 4,
+    .tile = 16,
+};
+
+static int64_t size_of(const sc_cuda *c, uint32_t dim)
+{
+    return c->e.k->dims.data[dim].size;
+}
+
+static int64_t phase_points(const sc_cuda *c, uint32_t phase_index)
+{
+    const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
+    int64_t points = 1;
+    for (uint32_t i = 0; i < phase->dim_count; i++)
+        points *= size_of(c, phase->dims[i]);
+    return points;
+}
+
+static uint32_t last_dim(const sc_cuda *c, uint32_t phase_index)
+{
+    const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
+    return phase->dim_count == 0 ? SC_IMAGE_NONE : phase->dims[phase->dim_count - 1];
+}
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- what may be done ---- */
+
+/* Whether the check is the same at all points of its phase. */
+static bool is_uniform(const sc_cuda *c, uint32_t item, uint64_t dims)
+{
+    const sc_kernel_item *check = &c->e.k->items.data[item];
+    uint64_t of_check = c->e.nodes[check->value].dims | (check->shown == SC_IMAGE_NONE ? 0 : c->e.nodes[check->shown].dims);
+    return (of_check & dims) == 0;
+}
+
+/* Additions at different points of a phase are to different elements. */
+static bool adds_apart(sc_access_list *accesses, uint32_t item, uint64_t dims)
+{
+    for (uint32_t i = 0; i < accesses->list.count; i++) {
+        const sc_access *access = &accesses->list.data[i];
+        if (access->writes && access->item == item)
+            return sc_access_apart(accesses, access, access, dims, false);
+    }
+    return true;
+}
+
+/* NULL, or why the points of the phases are done in order. */
+static const char *why_in_order(sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    sc_access_list accesses = {0};
+    for (uint32_t i = 0; i < k->items.count; i++) {
+        uint32_t p = c->e.items[i].phase;
+        uint64_t dims = sc_kernel_phase_dims(k, p);
+        if (dims == 0)
+            continue;
+        sc_item_kind kind = k->items.data[i].kind;
+        if (c->e.items[i].running)
+            return "a running reduction goes in order";
+        if (kind == SC_ITEM_CHECK && !is_uniform(c, i, dims))
+            c->phases[p].finds = true;
+        if (kind != SC_ITEM_ADD)
+            continue;
+        if (accesses.k == NULL)
+            sc_kernel_accesses(k, SC_IMAGE_NONE, &accesses);
+        if (!adds_apart(&accesses, i, dims))
+            return "additions to one element go in order";
+    }
+    return NULL;
+}
+
+/* Whether teams have some of their own. */
+static bool has_checks(const sc_cuda *c)
+{
+    return c->e.check_count > 0 && c->apart == 0;
+}
+
+static bool is_of_all(const sc_cuda *c, sc_knode node)
+{
+    uint64_t outer = ((uint64_t)1 << c->e.k->outer_count) - 1;
+    return node == SC_IMAGE_NONE || ((c->e.nodes[node].dims & outer) == 0 && !c->e.nodes[node].late && !c->e.nodes[node].reads_written);
+}
+
+/* The phases in front that have all checks and nothing else, checks that say the same for every outer iteration, as ids that a sum of
+ * columns reads its rows by: a block does them once, so that teams neither repeat them nor wait for each other's. */
+static uint32_t checks_in_front(const sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    uint32_t phases = 0, checks = 0;
+    for (bool all = true; all && phases < k->phases.count; phases += all) {
+        const sc_kernel_phase *phase = &k->phases.data[phases];
+        for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+            const sc_kernel_item *item = &k->items.data[i];
+            all = all && item->kind == SC_ITEM_CHECK && is_of_all(c, item->value) && is_of_all(c, item->shown);
+        }
+        checks += all ? phase->item_count : 0;
+    }
+    return checks > 0 && checks == c->e.check_count ? phases : 0;
+}
+
+/* ---- lanes ---- */
+
+bool sc_cuda_is_run(const sc_cuda *c, const sc_emit_access *access, uint32_t dim, int lanes)
+{
+    if (access->constant % lanes != 0 || sc_emit_stride(&c->e, access, dim) != 1)
+        return false;
+    for (uint32_t i = 0; i < access->count; i++) {
+        if (access->terms[i].dim != dim && access->terms[i].times % lanes != 0)
+            return false;
+    }
+    return true;
+}
+
+static int element_bytes(const sc_cuda *c, const sc_emit_access *access)
+{
+    return (int)sc_dtypes[c->e.k->args.data[access->arg].dtype].bytes;
+}
+
+static bool has_inner_dims(const sc_kernel *k)
+{
+    bool any = false;
+    for (uint32_t p = 0; p < k->phases.count; p++)
+        any |= k->phases.data[p].dim_count > 0;
+    return any;
+}
+
+/* So many neighbours are worth it: half of the accesses that they make one, or more, are of up to 16 bytes; of columns, whose sums take
+ * their room in registers and in scratch, more than half. */
+static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
+{
+    const sc_kernel *k = c->e.k;
+    int fit = 0, all = 0;
+    for (uint32_t i = 0; i < k->nodes.count + k->items.count; i++) {
+        bool node = i < k->nodes.count;
+        bool counts =
+            node ? k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 : sc_item_writes(k->items.data[i - k->nodes.count].kind);
+        const sc_emit_access *access = node ? &c->e.nodes[i].access : &c->e.items[i - k->nodes.count].access;
+        if (!counts || !sc_cuda_is_run(c, access, dim, lanes))
+            continue;
+        fit += lanes * element_bytes(c, access) <= 16;
+        all++;
+    }
+    return 2 * fit > all || (2 * fit == all && !(dim < k->outer_count && has_inner_dims(k)));
+}
+
+static int choose_lanes(const sc_cuda *c, uint32_t dim)
+{
+    int lanes = c->limits->lanes;
+    while (lanes > 1 && (size_of(c, dim) % lanes != 0 || !worth_lanes(c, dim, lanes)))
+        lanes /= 2;
+    return lanes;
+}
+
+/* ---- teams ---- */
+
+static int power_above(int64_t x, int most)
+{
+    int power = 1;
+    while (power < x && power < most)
+        power *= 2;
+    return power;
+}
+
+static int64_t outer_points(const sc_cuda *c)
+{
+    int64_t points = 1;
+    for (uint32_t i = 0; i < c->e.k->outer_count; i++)
+        points *= size_of(c, i);
+    return points;
+}
+
+static void plan_threads(sc_cuda *c)
+{
+    c->form.team = SC_CUDA_THREADS;
+    c->form.ways = 1;
+    c->form.threads = c->limits->threads;
+    while (c->form.threads > SC_CUDA_WARP && c->teams <= c->form.threads / 2)
+        c->form.threads /= 2;
+}
+
+/* Of a row: its points are those of the phase that has most. */
+static void plan_rows(sc_cuda *c)
+{
+    int64_t most = 1, elements = 1;
+    for (uint32_t p = 0; p < c->e.k->phases.count; p++) {
+        uint32_t dim = last_dim(c, p);
+        sc_cuda_phase *phase = &c->phases[p];
+        phase->lanes = dim == SC_IMAGE_NONE || phase->finds ? 1 : choose_lanes(c, dim);
+        phase->points = phase_points(c, p) / phase->lanes;
+        if (phase->points > most) {
+            most = phase->points;
+            elements = phase->points * phase->lanes;
+        }
+    }
+    int ways = power_above(most < 2 ? 2 : most, SC_CUDA_WARP);
+    while (ways < c->limits->team && elements > (int64_t)ways * c->limits->row)
+        ways *= 2;
+    while (ways < c->limits->team && c->teams * ways < c->limits->wanted && most > ways)
+        ways *= 2;
+    while (ways > c->limits->team / 2 && elements > (int64_t)ways * c->limits->kept && c->teams * ways / 2 >= c->limits->wanted)
+        ways /= 2; /* of rows that are read again: blocks of less than all threads, one of which loads while another adds up */
+    ways = has_checks(c) && ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
+    c->form.team = SC_CUDA_ROWS;
+    c->form.ways = ways;
+    c->form.threads = ways > SC_CUDA_WARP ? ways : (int)at_most(c->limits->threads, (c->teams * ways + 31) / 32 * 32);
+    c->form.live = ways < SC_CUDA_WARP && c->teams % (SC_CUDA_WARP / ways) != 0;
+}
+
+/* Rows of the columns are shared out among warps where columns alone do not keep the machine busy. */
+static void plan_columns(sc_cuda *c)
+{
+    int64_t most = 1;
+    for (uint32_t p = 0; p < c->e.k->phases.count; p++)
+        most = c->phases[p].points > most ? c->phases[p].points : most;
+    int ways = 1;
+    while (ways < c->limits->ways && c->teams * ways < c->limits->wanted && most >= 4 * (int64_t)ways &&
+           2 * 8 * 2 * ways * SC_CUDA_WARP * c->lanes <= 40 << 10)
+        ways *= 2;
+    if (ways == 1 || has_checks(c) || !c->parallel) {
+        plan_threads(c);
+        return;
+    }
+    c->form.team = SC_CUDA_COLUMNS;
+    c->form.ways = ways;
+    c->form.threads = SC_CUDA_WARP * ways;
+    c->form.live = c->teams % SC_CUDA_WARP != 0;
+}
+
+/* ---- what is kept ---- */
+
+static bool may_keep(const sc_emit *e, sc_knode node, uint32_t phase)
+{
+    const sc_cuda *c = (const sc_cuda *)e;
+    sc_node_kind kind = (sc_node_kind)e->k->nodes.data[node].kind;
+    return (kind == SC_NODE_load || sc_emit_is_dear(kind)) && !e->nodes[node].reads_written && c->phases[phase].steps > 0 &&
+           sc_emit_depends_on_all(e, node, phase);
+}
+
+/* What does not find room is computed again: nodes in their order. */
+static void choose_kept(sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        int64_t steps = (c->phases[p].points + c->form.ways - 1) / c->form.ways;
+        bool fits = p >= c->apart && c->form.team == SC_CUDA_ROWS && !c->phases[p].finds && k->phases.data[p].dim_count > 0 &&
+                    steps * c->phases[p].lanes <= c->limits->kept;
+        c->phases[p].steps = fits ? steps : 0;
+    }
+    sc_emit_keep(&c->e, may_keep);
+    int64_t room = c->limits->kept;
+    for (sc_knode i = 0; i < k->nodes.count; i++) {
+        uint32_t from = c->e.nodes[i].kept_from;
+        if (from == SC_IMAGE_NONE)
+            continue;
+        room -= c->phases[from].steps * c->phases[from].lanes * (k->nodes.data[i].dtype == SC_DTYPE_f64 ? 2 : 1);
+        if (room < 0)
+            c->e.nodes[i].kept_from = SC_IMAGE_NONE;
+    }
+}
+
+/* ---- all ---- */
+
+static bool is_wide(const sc_cuda *c, const sc_emit_access *access)
+{
+    double reach = access->constant < 0 ? -(double)access->constant : (double)access->constant;
+    for (uint32_t i = 0; i < access->count; i++) {
+        const sc_emit_term *term = &access->terms[i];
+        double times = term->times < 0 ? -(double)term->times : (double)term->times;
+        reach += term->dim == SC_IMAGE_NONE ? times : times * (double)size_of(c, term->dim);
+    }
+    return reach > 1e9;
+}
+
+/* Whether indices, and sums of them times numbers, may need 64 bits. */
+static bool needs_wide(const sc_cuda *c)
+{
+    double points = (double)outer_points(c);
+    bool wide = points * c->form.ways > 1e9;
+    for (uint32_t p = 0; p < c->e.k->phases.count; p++)
+        wide |= (double)phase_points(c, p) > 1e9;
+    for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
+        wide |= c->e.k->nodes.data[i].kind == SC_NODE_load && is_wide(c, &c->e.nodes[i].access);
+    for (uint32_t i = 0; i < c->e.k->items.count; i++)
+        wide |= is_wide(c, &c->e.items[i].access);
+    return wide;
+}
+
+static void size_slots(sc_cuda *c)
+{
+    if (c->form.team == SC_CUDA_COLUMNS)
+        c->slot_bytes = 8 * c->form.ways * SC_CUDA_WARP * c->lanes;
+    else if (c->form.team == SC_CUDA_ROWS && c->form.ways > SC_CUDA_WARP)
+        c->slot_bytes = 8 * (c->form.ways / SC_CUDA_WARP);
+    if (c->apart > 0 && c->slot_bytes < 8 * SC_CUDA_WARP)
+        c->slot_bytes = 8 * SC_CUDA_WARP;
+    c->shared_bytes = 2 * c->slot_bytes;
+}
+
+/* ---- stages ---- */
+
+static bool is_heavy(const sc_cuda *c, uint32_t phase)
+{
+    return c->e.k->phases.data[phase].dim_count > 0 && c->phases[phase].points >= 2 * (int64_t)c->form.ways * c->limits->row;
+}
+
+/* So many parts of the phase that the machine is busy, and no part is small. */
+static void cut_phase(const sc_cuda *c, sc_cuda_form *form, uint32_t phase)
+{
+    int64_t points = c->phases[phase].points, threads = c->teams * form->ways;
+    int64_t parts = at_most((c->limits->wanted + threads - 1) / threads, points / (form->ways * 4));
+    parts = at_most(parts, c->limits->parts);
+    form->parts = 1;
+    if (parts < 2)
+        return;
+    form->per_part = (points + parts - 1) / parts;
+    form->per_part = (form->per_part + form->ways - 1) / form->ways * form->ways;
+    form->parts = (points + form->per_part - 1) / form->per_part;
+    form->whole = points;
+}
+
+/* A stage for each heavy phase, and for what lies between; false: too many, or nothing is cut. */
+static bool plan_stages(sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    bool any = false, joins = false;
+    c->stage_count = c->apart > 0;
+    for (uint32_t p = c->apart; p < k->phases.count; p++) {
+        bool heavy = is_heavy(c, p);
+        if (!heavy && joins) {
+            c->stages[c->stage_count - 1].end = p + 1;
+            continue;
+        }
+        if (c->stage_count == SC_CUDA_MAX_STAGES)
+            return false;
+        sc_cuda_form *form = &c->stages[c->stage_count++];
+        *form = c->form;
+        form->first = p;
+        form->end = p + 1;
+        if (heavy)
+            cut_phase(c, form, p);
+        any |= form->parts > 1;
+        joins = form->parts == 1;
+    }
+    return any;
+}
+
+static void place_checks(sc_cuda *c)
+{
+    int64_t points = 1;
+    for (uint32_t p = 0; p < c->apart; p++)
+        points = c->phases[p].points > points ? c->phases[p].points : points;
+    int ways = power_above(points, c->limits->team);
+    ways = ways < SC_CUDA_WARP ? SC_CUDA_WARP : ways;
+    c->stages[0] = (sc_cuda_form){.end = c->apart, .team = SC_CUDA_ROWS, .ways = ways, .threads = ways, .parts = 1, .checks = true};
+}
+
+/* Few teams with much to do: phases become stages, and their points are cut for more blocks, none of which is so large that its threads
+ * have few registers. */
+static void split(sc_cuda *c)
+{
+    bool small = c->teams * c->form.ways < c->limits->wanted / 2;
+    if (c->apart > 0)
+        place_checks(c);
+    c->form.first = c->apart;
+    c->form.end = c->e.k->phases.count;
+    c->form.parts = c->form.scatters ? c->form.parts : 1;
+    const sc_cuda_form whole = c->form;
+    if (c->form.team == SC_CUDA_ROWS && c->form.ways == c->limits->team && c->form.ways > SC_CUDA_WARP)
+        c->form.ways = c->form.threads = c->form.ways / 2;
+    if (small && c->parallel && !has_checks(c) && c->form.team != SC_CUDA_THREADS && plan_stages(c)) {
+        for (uint32_t p = 0; p < c->e.k->phases.count; p++)
+            c->phases[p].steps = 0;
+        for (sc_knode i = 0; i < c->e.k->nodes.count; i++)
+            c->e.nodes[i].kept_from = SC_IMAGE_NONE;
+        return;
+    }
+    c->form = whole;
+    c->stage_count = c->apart > 0;
+    c->stages[c->stage_count++] = c->form;
+}
+
+static bool check_depends(const sc_cuda *c, uint32_t dim)
+{
+    bool depends = false;
+    for (uint32_t i = 0; i < c->e.k->items.count; i++)
+        depends |= c->e.k->items.data[i].kind == SC_ITEM_CHECK && !is_uniform(c, i, (uint64_t)1 << dim);
+    return depends;
+}
+
+static int64_t most_points(const sc_cuda *c)
+{
+    int64_t most = 1;
+    for (uint32_t p = 0; p < c->e.k->phases.count; p++)
+        most = phase_points(c, p) > most ? phase_points(c, p) : most;
+    return most;
+}
+
+/* Whether phases write to what an earlier one wrote: zeros, then what is added to them. */
+static bool writes_again(const sc_kernel *k)
+{
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        uint32_t end = k->phases.data[p].first_item + k->phases.data[p].item_count;
+        for (uint32_t i = k->phases.data[p].first_item; i < end; i++) {
+            for (uint32_t later = end; later < k->items.count; later++) {
+                if (sc_item_writes(k->items.data[i].kind) && sc_item_writes(k->items.data[later].kind) &&
+                    k->items.data[i].arg == k->items.data[later].arg)
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
+void sc_cuda_plan(sc_cuda *c)
+{
+    const sc_kernel *k = c->e.k;
+    c->phases = sc_arena_array(c->e.arena, k->phases.count + 1, sizeof *c->phases);
+    const char *why = why_in_order(c);
+    uint32_t vector = sc_emit_choose_vector(&c->e);
+    if (why == NULL && vector != SC_IMAGE_NONE)
+        c->apart = checks_in_front(c);
+    for (uint32_t p = c->apart; vector != SC_IMAGE_NONE && p < k->phases.count; p++) /* warps that share columns would leave one by one */
+        why = c->phases[p].finds ? "the first check that fails is wanted" : why;
+    c->parallel = why == NULL;
+    c->lanes = 1;
+    if (vector != SC_IMAGE_NONE && !check_depends(c, vector)) {
+        int64_t points = outer_points(c) * (c->parallel && !has_checks(c) ? most_points(c) : 1);
+        c->lanes = choose_lanes(c, vector);
+        while (c->lanes > 1 && (points / c->lanes < c->limits->wanted / 4 || size_of(c, vector) / c->lanes < SC_CUDA_WARP))
+            c->lanes /= 2;
+    }
+    c->teams = outer_points(c) / c->lanes;
+    for (uint32_t i = 0; i < k->outer_count; i++) {
+        if (i != vector)
+            c->order[c->order_count++] = i;
+    }
+    if (vector != SC_IMAGE_NONE)
+        c->order[c->order_count++] = vector;
+    c->e.shape = (sc_emit_shape){.vector = c->lanes > 1 ? vector : SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = c->lanes};
+    for (uint32_t p = 0; p < k->phases.count; p++)
+        c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p), .lanes = p < c->apart ? 1 : c->lanes, .finds = c->phases[p].finds};
+    if (vector == SC_IMAGE_NONE && has_inner_dims(k) && c->parallel)
+        plan_rows(c);
+    else
+        plan_columns(c);
+    if (sc_cuda_plan_tile(c)) {
+        c->stages[0] = c->form;
+        c->stage_count = 1;
+        sc_cuda_place_partials(c);
+        c->wide = needs_wide(c);
+        return;
+    }
+    bool alone = c->form.team == SC_CUDA_THREADS && !c->parallel;
+    c->why_simple = alone && !sc_cuda_plan_scatter(c) ? why : NULL;
+    for (uint32_t i = 0; i < k->args.count; i++)
+        c->exchange |= c->e.arg_shared[i];
+    c->exchange = (c->exchange || c->e.writes_read || writes_again(k)) && c->form.ways > 1;
+    choose_kept(c);
+    split(c);
+    size_slots(c);
+    sc_cuda_place_partials(c);
+    c->wide = needs_wide(c);
+}

@@ -1,0 +1,12 @@
+/* Activations, and their derivatives, as nodes of kernel IR: the same whether an op is one or a step of a product. */
+#ifndef SHARDC_CODEGEN_LOWER_ACTIVATION_H
+#define SHARDC_CODEGEN_LOWER_ACTIVATION_H
+
+#include "codegen/kernel/kernel.h"
+
+/* f(x); kind: RELU, GELU, GELU_TANH, SILU, TANH, SIGMOID. */
+sc_knode sc_activation_node(sc_kernel *k, sc_gemm_step_kind kind, sc_knode x);
+/* dy times f'(x); kind: RELU, GELU, GELU_TANH, SILU. dy and x are of one dtype. */
+sc_knode sc_slope_node(sc_kernel *k, sc_gemm_step_kind kind, sc_knode dy, sc_knode x);
+
+#endif

@@ -1,0 +1,158 @@
+/* Ops whose results are complete only in memory: each makes its whole kernel. Their operands are pulled as everywhere. */
+#include "codegen/lower/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+static sc_loop_dim loop_of(const sc_lowering *l, sc_value value, sc_dim dim)
+{
+    const sc_type_info *type = sc_lower_type(l, value);
+    return (sc_loop_dim){dim, sc_type_local_size(l->m, type, sc_lower_at(type, dim))};
+}
+
+/* All dims of the value but one are outer. */
+static void outer_but(sc_lowering *l, sc_value value, sc_dim but)
+{
+    sc_loop_dims dims = sc_loops_of(l->m, value);
+    for (uint32_t i = 0; i < dims.count; i++) {
+        if (dims.dims[i].dim != but)
+            sc_lower_add_dim(l, dims.dims[i]);
+    }
+    sc_lower_end_outer(l);
+}
+
+/* The loops' indices along the dims of a value, `there` along one of them. */
+static void own_index(sc_lowering *l, sc_value value, sc_dim dim, sc_knode there, sc_knode *out)
+{
+    sc_loop_dims dims = sc_loops_of(l->m, value);
+    for (uint32_t i = 0; i < dims.count; i++)
+        out[i] = dims.dims[i].dim == dim ? there : sc_lower_loop(l, dims.dims[i]);
+}
+
+static void phase_over(sc_lowering *l, const sc_loop_dim *dims, uint32_t count)
+{
+    sc_loop_dims inner = {.count = count};
+    if (count > 0)
+        memcpy(inner.dims, dims, count * sizeof *dims);
+    sc_lower_phase(l, &inner);
+}
+
+void root_cumsum(sc_lowering *l, const sc_op *op)
+{
+    sc_value result = op->first_result, x = op->operands[0];
+    sc_loop_dim s = loop_of(l, result, sc_op_attr(op, SC_ATTR_dims)->dims[0]);
+    outer_but(l, result, s.dim);
+    sc_knode at = sc_lower_loop(l, s), index[SC_MAX_RANK], from[SC_MAX_RANK];
+    if (sc_op_int(op, SC_ATTR_reverse, 0) != 0)
+        at = sc_lower_2(l, SC_NODE_sub, sc_lower_integer(l, s.size - 1), at);
+    own_index(l, result, s.dim, at, index);
+    own_index(l, x, s.dim, at, from);
+    sc_knode value = sc_kernel_convert(l->k, sc_lower_value(l, x, from), sc_lower_dtype(l, result));
+    phase_over(l, &s, 1);
+    uint32_t sum = sc_kernel_add_reduction(l->k, SC_ITEM_SUM, value);
+    sc_lower_store(l, SC_ITEM_STORE, sc_lower_out(l, result, SC_ARG_OUT, SC_NONE), index, sc_kernel_reduced(l->k, sum, true),
+                   SC_IMAGE_NONE);
+}
+
+/* Zeros, then row after row. Dims of x or of the ids that the result lacks are added up along. */
+void root_scatter_add(sc_lowering *l, const sc_op *op)
+{
+    sc_value result = op->first_result, x = op->operands[0], ids = op->operands[1];
+    const sc_type_info *type = sc_lower_type(l, result);
+    sc_loop_dim v = loop_of(l, result, sc_op_attr(op, SC_ATTR_dims)->dims[0]);
+    int64_t size = type->dims[sc_lower_at(type, v.dim)].size;
+    outer_but(l, result, v.dim);
+    sc_loop_dims parts[] = {sc_loops_of(l->m, ids), sc_loops_of(l->m, x)}, rows = {0};
+    for (uint32_t p = 0; p < 2; p++) {
+        for (uint32_t i = 0; i < parts[p].count; i++) {
+            bool known = sc_type_find_dim(type, parts[p].dims[i].dim) >= 0;
+            for (uint32_t r = 0; r < rows.count; r++)
+                known = known || rows.dims[r].dim == parts[p].dims[i].dim;
+            if (!known)
+                rows.dims[rows.count++] = parts[p].dims[i];
+        }
+    }
+    uint32_t arg = sc_lower_out(l, result, SC_ARG_OUT, SC_NONE);
+    sc_knode index[SC_MAX_RANK];
+    own_index(l, result, v.dim, sc_lower_loop(l, v), index);
+    phase_over(l, &v, 1);
+    sc_lower_store(l, SC_ITEM_STORE, arg, index, sc_kernel_constant(l->k, sc_lower_dtype(l, result), 0), SC_IMAGE_NONE);
+
+    sc_knode id = sc_kernel_convert(l->k, sc_lower_here(l, ids), SC_DTYPE_i64);
+    sc_lower_check(l, op, sc_lower_within(l, id, size), id, "id {value} is outside 0 <= id < %s = %lld", sc_lower_dim_name(l, v.dim),
+                   (long long)size);
+    sc_lower_ids(l, ids, size);
+    sc_knode there = sc_lower_2(l, SC_NODE_sub, id, sc_lower_offset(l, op, v.dim, v.size));
+    sc_knode here = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, v.dim)) > 1 ? sc_lower_within(l, there, v.size) : SC_IMAGE_NONE;
+    sc_knode value = sc_lower_here(l, x);
+    own_index(l, result, v.dim, there, index);
+    sc_lower_phase(l, &rows);
+    sc_lower_store(l, SC_ITEM_ADD, arg, index, value, here);
+}
+
+/* One after the other: the largest that comes after the one before, of equals the one with the lowest index. NaN counts as the least. */
+void root_topk(sc_lowering *l, const sc_op *op)
+{
+    sc_value x = op->operands[0], values = op->first_result, ids = op->first_result + 1;
+    sc_loop_dim from = loop_of(l, x, sc_op_attr(op, SC_ATTR_dims)->dims[0]), to = loop_of(l, values, sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    sc_dtype dtype = sc_lower_dtype(l, x);
+    outer_but(l, x, from.dim);
+    sc_knode i = sc_lower_loop(l, from), raw = sc_lower_here(l, x), index[SC_MAX_RANK];
+    sc_knode least = sc_kernel_constant(l->k, dtype, sc_dtype_is_float(dtype) ? -(double)INFINITY : -2147483648.0);
+    sc_knode value = sc_dtype_is_float(dtype) ? sc_lower_where(l, sc_lower_2(l, SC_NODE_eq, raw, raw), raw, least) : raw;
+    uint32_t value_arg = l->escapes[values] ? sc_lower_out(l, values, SC_ARG_OUT, SC_NONE) : 0;
+    uint32_t id_arg = l->escapes[ids] ? sc_lower_out(l, ids, SC_ARG_OUT, SC_NONE) : 0;
+    sc_knode offset = sc_lower_offset(l, op, from.dim, from.size), left = SC_IMAGE_NONE;
+    for (int64_t q = 0; q < to.size; q++) {
+        phase_over(l, &from, 1);
+        sc_knode candidate = left == SC_IMAGE_NONE ? value : sc_lower_where(l, left, value, least);
+        sc_knode best = sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_MAX, candidate), false);
+        phase_over(l, &from, 1);
+        sc_knode is_best = sc_lower_both(l, left, sc_lower_2(l, SC_NODE_eq, value, best));
+        sc_knode place = sc_lower_where(l, is_best, i, sc_lower_integer(l, from.size - 1));
+        sc_knode pick = sc_kernel_reduced(l->k, sc_kernel_add_reduction(l->k, SC_ITEM_MIN, place), false);
+        own_index(l, x, from.dim, pick, index);
+        sc_knode picked = sc_lower_value(l, x, index);
+        phase_over(l, NULL, 0);
+        own_index(l, values, to.dim, sc_lower_integer(l, q), index);
+        if (l->escapes[values])
+            sc_lower_store(l, SC_ITEM_STORE, value_arg, index, picked, SC_IMAGE_NONE);
+        if (l->escapes[ids])
+            sc_lower_store(l, SC_ITEM_STORE, id_arg, index, sc_lower_2(l, SC_NODE_add, pick, offset), SC_IMAGE_NONE);
+        sc_knode after = sc_lower_2(l, SC_NODE_and, sc_lower_2(l, SC_NODE_eq, value, best), sc_lower_2(l, SC_NODE_gt, i, pick));
+        left = sc_lower_2(l, SC_NODE_or, sc_lower_2(l, SC_NODE_lt, value, best), after);
+    }
+}
+
+/* Row s goes to position pos + s of the cache, in place, as far as the row's length reaches. */
+void root_append(sc_lowering *l, const sc_op *op)
+{
+    sc_value result = op->first_result, cache = op->operands[0], x = op->operands[1];
+    sc_value pos = sc_lower_called(l, op, "pos"), len = sc_lower_called(l, op, "len");
+    const sc_type_info *type = sc_lower_type(l, result);
+    sc_loop_dim s = loop_of(l, x, sc_op_attr(op, SC_ATTR_dims)->dims[0]), t = loop_of(l, result, sc_op_attr(op, SC_ATTR_to)->dims[0]);
+    int64_t size = type->dims[sc_lower_at(type, t.dim)].size;
+    outer_but(l, x, s.dim);
+    sc_knode row = sc_lower_2(l, SC_NODE_add, sc_lower_loop(l, s), sc_lower_offset(l, op, s.dim, s.size)), position = row;
+    sc_knode written = SC_IMAGE_NONE;
+    if (pos != SC_NONE)
+        position = sc_lower_2(l, SC_NODE_add, sc_kernel_convert(l->k, sc_lower_here(l, pos), SC_DTYPE_i64), row);
+    if (len != SC_NONE)
+        written = sc_lower_2(l, SC_NODE_lt, row, sc_kernel_convert(l->k, sc_lower_here(l, len), SC_DTYPE_i64));
+    sc_knode fits = sc_lower_within(l, position, size);
+    if (written != SC_IMAGE_NONE)
+        fits = sc_lower_2(l, SC_NODE_or, sc_lower_1(l, SC_NODE_not, written), fits);
+    sc_lower_check(l, op, fits, position, "a row is at position {value}, outside its capacity %s = %lld", sc_lower_dim_name(l, t.dim),
+                   (long long)size);
+    const sc_type_info *rows = sc_lower_type(l, x);
+    if (pos != SC_NONE && len == SC_NONE) /* with lengths it depends on both */
+        sc_lower_ids(l, pos, size - rows->dims[sc_lower_at(rows, s.dim)].size + 1);
+    sc_knode there = sc_lower_2(l, SC_NODE_sub, position, sc_lower_offset(l, op, t.dim, t.size));
+    bool split = sc_type_shards(&l->m->mesh, type, sc_lower_at(type, t.dim)) > 1;
+    sc_knode here = split || written != SC_IMAGE_NONE ? sc_lower_within(l, there, t.size) : SC_IMAGE_NONE, value = sc_lower_here(l, x),
+             index[SC_MAX_RANK];
+    uint32_t arg = sc_lower_out(l, result, SC_ARG_INOUT, cache);
+    own_index(l, result, t.dim, there, index);
+    phase_over(l, &s, 1);
+    sc_lower_store(l, SC_ITEM_STORE, arg, index, value, sc_lower_both(l, written, here));
+}

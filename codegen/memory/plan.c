@@ -1,0 +1,372 @@
+/* From an image to intervals of time and back to offsets; memory_pack.c finds the places.
+ *
+ * All functions share one axis of time. A function of n instructions has n + 2 moments: its start (inputs are written), its instructions,
+ * its end (outputs are fetched). Those of the schedule stand one after the other in the order of their last calls, for then an output's
+ * life is one interval: of a function whose first call is number a, outputs must survive every function that has a call after a, and these
+ * are the last ones on the axis. A function that is called again is itself among them, so its output is alive in it from the start.
+ * Functions that the schedule lacks follow; nothing but states reaches into them.
+ *
+ * What shares a place by a granted wish is one interval from the first one's birth to the last one's death. */
+#include "codegen/memory/plan.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "codegen/memory/pack.h"
+
+#define NONE SC_IMAGE_NONE
+
+/* Of a buffer. */
+typedef struct life {
+    uint32_t func;        /* NONE: unused */
+    uint32_t first, last; /* on the axis */
+    bool state;
+    uint32_t from, into; /* whose place it takes, who takes its; NONE */
+} life;
+
+typedef struct planning {
+    sc_arena *arena;
+    sc_image *image;
+    const sc_memory_wish *wishes;
+    uint32_t wish_count;
+    life *lives;
+    uint32_t *starts, *ends; /* of functions, on the axis */
+    uint32_t *survive_from;  /* of a function of the schedule: until its end, an output survives all from here; else NONE */
+    uint32_t schedule_end, times;
+    const char *error;
+} planning;
+
+sc_image_access sc_memory_access(const sc_image *image, const sc_image_instr *instr, uint32_t arg)
+{
+    switch (instr->kind) {
+    case SC_INSTR_KERNEL:
+        return (sc_image_access)image->kernels[instr->index].args[arg].access;
+    case SC_INSTR_GEMM: {
+        const sc_gemm *gemm = &image->gemms[instr->index];
+        uint32_t operand = SC_GEMM_OPERANDS;
+        if (arg == SC_GEMM_C)
+            return gemm->accumulate ? SC_ACCESS_INOUT : SC_ACCESS_OUT;
+        for (uint32_t s = 0; arg >= SC_GEMM_OPERANDS && s < gemm->step_count; s++) {
+            if (sc_gemm_step_has_tensor(gemm->steps[s].kind) && operand++ == arg)
+                return sc_gemm_step_writes(gemm->steps[s].kind) ? SC_ACCESS_OUT : SC_ACCESS_IN;
+        }
+        return arg < SC_GEMM_OPERANDS ? SC_ACCESS_IN : SC_ACCESS_OUT;
+    }
+    case SC_INSTR_COLLECTIVE: {
+        sc_image_collective_kind kind = image->collectives[instr->index].kind;
+        if (kind == SC_IMAGE_SEND || kind == SC_IMAGE_RECV)
+            return kind == SC_IMAGE_SEND ? SC_ACCESS_IN : SC_ACCESS_OUT;
+        return arg % 2 == 0 ? SC_ACCESS_IN : SC_ACCESS_OUT;
+    }
+    default:
+        return arg == 0 ? SC_ACCESS_IN : SC_ACCESS_OUT;
+    }
+}
+
+/* ---- the axis ---- */
+typedef struct last_call {
+    uint32_t func, call; /* call: after all others outside the schedule */
+} last_call;
+
+static int compare_calls(const void *left, const void *right)
+{
+    const last_call *a = left, *b = right;
+    if (a->call != b->call)
+        return a->call < b->call ? -1 : 1;
+    return a->func < b->func ? -1 : a->func > b->func;
+}
+
+static void make_axis(planning *p)
+{
+    const sc_image *image = p->image;
+    last_call *calls = sc_arena_array(p->arena, image->func_count, sizeof *calls);
+    uint32_t *first = sc_arena_array(p->arena, image->func_count, sizeof *first), at = 0;
+    for (uint32_t f = 0; f < image->func_count; f++) {
+        calls[f] = (last_call){f, NONE};
+        first[f] = p->survive_from[f] = NONE;
+    }
+    for (uint32_t c = image->call_count; c-- > 0;)
+        first[image->schedule[c].func] = c;
+    for (uint32_t c = 0; c < image->call_count; c++)
+        calls[image->schedule[c].func].call = c;
+    qsort(calls, image->func_count, sizeof *calls, compare_calls);
+    for (uint32_t i = 0; i < image->func_count; i++) {
+        uint32_t f = calls[i].func;
+        p->starts[f] = at;
+        at += image->funcs[f].instr_count + 2;
+        p->ends[f] = at - 1;
+        if (calls[i].call != NONE)
+            p->schedule_end = at - 1;
+    }
+    p->times = at;
+    for (uint32_t f = 0; f < image->func_count; f++) { /* the first whose last call is after f's first */
+        if (first[f] == NONE)
+            continue;
+        uint32_t low = 0, high = image->func_count;
+        while (low < high) {
+            uint32_t middle = low + (high - low) / 2;
+            if (calls[middle].call > first[f])
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        p->survive_from[f] = low < image->func_count ? p->starts[calls[low].func] : p->times;
+    }
+}
+
+/* ---- lives ---- */
+static void touch(planning *p, uint32_t func, uint32_t buffer, uint32_t first, uint32_t last)
+{
+    life *of = &p->lives[buffer];
+    assert(buffer < p->image->buffer_count);
+    if (of->state)
+        return;
+    if (of->func == NONE) {
+        of->func = func;
+        of->first = first;
+        of->last = last;
+    } else if (of->func != func) {
+        const sc_image_func *funcs = p->image->funcs;
+        p->error = sc_arena_printf(p->arena, "buffer %u (%s) is used by @%s and @%s, but is no state", buffer,
+                                   p->image->buffers[buffer].name, funcs[of->func].name, funcs[func].name);
+    }
+    of->first = first < of->first ? first : of->first;
+    of->last = last > of->last ? last : of->last;
+}
+
+/* When the instruction has let go of its buffers: a collective at its FINISH. */
+static void find_ends(const planning *p, uint32_t f, uint32_t *ends)
+{
+    const sc_image_func *func = &p->image->funcs[f];
+    for (uint32_t i = 0; i < func->instr_count; i++) {
+        bool waits = func->instrs[i].kind == SC_INSTR_COLLECTIVE || func->instrs[i].stream != 0;
+        ends[i] = waits ? p->ends[f] : p->starts[f] + 1 + i;
+    }
+    for (uint32_t i = func->instr_count; i-- > 0;) { /* backwards: the first FINISH counts */
+        const sc_image_instr *instr = &func->instrs[i];
+        if (instr->kind == SC_INSTR_FINISH && instr->index < i)
+            ends[instr->index] = p->starts[f] + 1 + i;
+    }
+}
+
+static void find_lives(planning *p, uint32_t f)
+{
+    const sc_image_func *func = &p->image->funcs[f];
+    uint32_t *ends = sc_arena_array(p->arena, func->instr_count, sizeof *ends), start = p->starts[f], end = p->ends[f];
+    find_ends(p, f, ends);
+    for (uint32_t i = 0; i < func->input_count; i++)
+        touch(p, f, func->inputs[i].buffer, start, start);
+    for (uint32_t i = 0; i < func->instr_count; i++) {
+        for (uint32_t a = 0; a < func->instrs[i].arg_count; a++)
+            touch(p, f, func->instrs[i].args[a].buffer, start + 1 + i, ends[i]);
+    }
+    for (uint32_t o = 0; o < func->output_count; o++) {
+        uint32_t buffer = func->outputs[o].buffer;
+        touch(p, f, buffer, end, end);
+        if (p->survive_from[f] <= p->schedule_end)
+            touch(p, f, buffer, p->survive_from[f], p->schedule_end);
+    }
+}
+
+/* ---- wishes ---- */
+/* Whether the instruction has the buffer once, with this access. */
+static bool has_once(const planning *p, const sc_image_instr *instr, uint32_t buffer, sc_image_access access)
+{
+    uint32_t count = 0;
+    bool as_said = true;
+    for (uint32_t a = 0; a < instr->arg_count; a++) {
+        if (instr->args[a].buffer != buffer)
+            continue;
+        as_said = as_said && sc_memory_access(p->image, instr, a) == access;
+        count++;
+    }
+    return as_said && count == 1;
+}
+
+static int64_t taken_bytes(const sc_image *image, uint32_t buffer)
+{
+    return (image->buffers[buffer].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
+}
+
+static bool grants(const planning *p, const sc_memory_wish *wish)
+{
+    const sc_image_instr *instr = &p->image->funcs[wish->func].instrs[wish->instr];
+    const life *into = &p->lives[wish->into], *from = &p->lives[wish->from];
+    uint32_t now = p->starts[wish->func] + 1 + wish->instr;
+    if (into->state || from->state || into->from != NONE || from->into != NONE || wish->into == wish->from)
+        return false;
+    if (into->func != wish->func || from->func != wish->func || into->first != now || from->last != now || from->first == now)
+        return false;
+    if (!has_once(p, instr, wish->into, SC_ACCESS_OUT) || !has_once(p, instr, wish->from, SC_ACCESS_IN))
+        return false;
+    return p->image->buffers[wish->into].bytes == p->image->buffers[wish->from].bytes;
+}
+
+static uint32_t grant_wishes(planning *p)
+{
+    uint32_t granted = 0;
+    for (uint32_t w = 0; w < p->wish_count; w++) {
+        const sc_memory_wish *wish = &p->wishes[w];
+        if (!grants(p, wish))
+            continue;
+        p->lives[wish->into].from = wish->from;
+        p->lives[wish->from].into = wish->into;
+        granted++;
+    }
+    return granted;
+}
+
+/* ---- places ---- */
+/* States lie at the bottom, in order. */
+static int64_t place_states(const planning *p)
+{
+    int64_t at = 0;
+    for (uint32_t b = 0; b < p->image->buffer_count; b++) {
+        if (!p->lives[b].state)
+            continue;
+        p->image->buffers[b].offset = at;
+        at += taken_bytes(p->image, b);
+    }
+    return at;
+}
+
+typedef struct place_list {
+    sc_memory_item *items;
+    uint32_t *heads, count; /* the buffer that is in the place first */
+} place_list;
+
+static place_list collect_items(const planning *p)
+{
+    place_list out = {.items = sc_arena_array(p->arena, p->image->buffer_count, sizeof *out.items),
+                      .heads = sc_arena_array(p->arena, p->image->buffer_count, sizeof *out.heads)};
+    for (uint32_t b = 0; b < p->image->buffer_count; b++) {
+        const life *first = &p->lives[b], *last = first;
+        if (first->state || first->func == NONE || first->from != NONE || p->image->buffers[b].bytes == 0)
+            continue;
+        while (last->into != NONE)
+            last = &p->lives[last->into];
+        out.heads[out.count] = b;
+        out.items[out.count++] = (sc_memory_item){.first = first->first, .last = last->last, .bytes = taken_bytes(p->image, b)};
+    }
+    return out;
+}
+
+/* What nobody uses lies at 0; the arena is still as large as the largest of it. */
+static void place_items(planning *p, const place_list *places, int64_t ground, int64_t height)
+{
+    sc_image *image = p->image;
+    image->arena_bytes = ground + height;
+    for (uint32_t b = 0; b < image->buffer_count; b++) {
+        if (p->lives[b].state)
+            continue;
+        image->buffers[b].offset = 0;
+        if (p->lives[b].func == NONE && taken_bytes(image, b) > image->arena_bytes)
+            image->arena_bytes = taken_bytes(image, b);
+    }
+    for (uint32_t i = 0; i < places->count; i++) {
+        for (uint32_t b = places->heads[i]; b != NONE; b = p->lives[b].into)
+            image->buffers[b].offset = ground + places->items[i].offset;
+    }
+}
+
+/* ---- the report ---- */
+typedef struct live_buffer {
+    int64_t bytes;
+    uint32_t buffer;
+} live_buffer;
+
+static int compare_live(const void *left, const void *right)
+{
+    const live_buffer *a = left, *b = right;
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    return a->buffer < b->buffer ? -1 : 1;
+}
+
+/* Of those that share a place, the one that is in it; at the instruction that passes it on, the earlier. */
+static uint32_t occupant(const planning *p, uint32_t head, uint32_t when)
+{
+    while (p->lives[head].last < when)
+        head = p->lives[head].into;
+    return head;
+}
+
+static void report(const planning *p, const place_list *places, uint32_t when, sc_memory_plan *out)
+{
+    const sc_image *image = p->image;
+    live_buffer *live = sc_arena_array(p->arena, places->count, sizeof *live);
+    for (uint32_t b = 0; b < image->buffer_count; b++)
+        out->kinds[image->buffers[b].kind] += p->lives[b].state ? taken_bytes(image, b) : 0;
+    for (uint32_t i = 0; i < places->count; i++) {
+        if (places->items[i].first > when || places->items[i].last < when)
+            continue;
+        uint32_t buffer = occupant(p, places->heads[i], when);
+        live[out->live_count++] = (live_buffer){places->items[i].bytes, buffer};
+        out->kinds[image->buffers[buffer].kind] += places->items[i].bytes;
+    }
+    qsort(live, out->live_count, sizeof *live, compare_live);
+    out->live = sc_arena_array(p->arena, out->live_count, sizeof *out->live);
+    for (uint32_t i = 0; i < out->live_count; i++)
+        out->live[i] = live[i].buffer;
+    out->func = out->instr = NONE;
+    for (uint32_t f = 0; f < image->func_count && out->live_count > 0; f++) {
+        if (when < p->starts[f] || when > p->ends[f])
+            continue;
+        out->func = f;
+        if (when > p->starts[f])
+            out->instr = when < p->ends[f] ? when - p->starts[f] - 1 : image->funcs[f].instr_count - 1;
+    }
+}
+
+/* ---- all of it ---- */
+static const char *check_sizes(sc_arena *arena, const sc_image *image)
+{
+    const int64_t most = (int64_t)1 << 62;
+    int64_t left = most, moments = (int64_t)1 << 30;
+    for (uint32_t b = 0; b < image->buffer_count; b++) {
+        assert(image->buffers[b].bytes >= 0);
+        if (image->buffers[b].bytes > left - SC_IMAGE_ALIGN)
+            return sc_arena_printf(arena, "buffers of more than %lld bytes", (long long)most);
+        left -= taken_bytes(image, b);
+    }
+    for (uint32_t f = 0; f < image->func_count; f++)
+        moments -= (int64_t)image->funcs[f].instr_count + 2;
+    return moments < 0 ? "more than 2^30 instructions" : NULL;
+}
+
+static void begin(planning *p)
+{
+    const sc_image *image = p->image;
+    p->lives = sc_arena_array(p->arena, image->buffer_count, sizeof *p->lives);
+    p->starts = sc_arena_array(p->arena, image->func_count, sizeof *p->starts);
+    p->ends = sc_arena_array(p->arena, image->func_count, sizeof *p->ends);
+    p->survive_from = sc_arena_array(p->arena, image->func_count, sizeof *p->survive_from);
+    for (uint32_t b = 0; b < image->buffer_count; b++)
+        p->lives[b] = (life){.func = NONE, .from = NONE, .into = NONE, .state = image->buffers[b].kind < SC_BUFFER_ACT};
+    for (uint32_t s = 0; s < image->state_count; s++)
+        p->lives[image->states[s].buffer].state = true;
+}
+
+const char *sc_memory_plan_make(sc_arena *arena, sc_image *image, const sc_memory_wish *wishes, uint32_t wish_count, sc_memory_plan *out)
+{
+    planning p = {.arena = arena, .image = image, .wishes = wishes, .wish_count = wish_count, .error = check_sizes(arena, image)};
+    uint32_t when = 0;
+    if (p.error != NULL)
+        return p.error;
+    begin(&p);
+    make_axis(&p);
+    for (uint32_t f = 0; f < image->func_count; f++)
+        find_lives(&p, f);
+    if (p.error != NULL)
+        return p.error;
+    *out = (sc_memory_plan){.in_place = grant_wishes(&p), .state_bytes = place_states(&p)};
+    place_list places = collect_items(&p);
+    int64_t bound = sc_memory_bound(arena, places.items, places.count, p.times, &when);
+    int64_t height = sc_memory_pack(arena, places.items, places.count, p.times, bound);
+    place_items(&p, &places, out->state_bytes, height);
+    out->arena_bytes = image->arena_bytes;
+    out->live_bytes = out->state_bytes + bound;
+    report(&p, &places, when, out);
+    return NULL;
+}

@@ -1,0 +1,153 @@
+/* The text of items: of each by itself, where its value has a text. */
+#include "codegen/printer/printer.h"
+
+static bool is_reduction(sc_item_kind kind)
+{
+    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
+}
+
+static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
+{
+    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
+}
+
+/* What sc_image_failure is of it. */
+void sc_emit_failure(sc_emit *e, uint32_t item)
+{
+    sc_knode shown = e->k->items.data[item].shown;
+    sc_strbuf_printf(e->out, "0x%llx", (unsigned long long)sc_image_failure(e->items[item].check, 0));
+    if (shown == SC_IMAGE_NONE)
+        return;
+    sc_strbuf_add(e->out, " | (");
+    sc_emit_value(e, shown, false);
+    sc_strbuf_printf(e->out, " & 0x%llx)", (unsigned long long)sc_image_failure(0, -1) ^ (unsigned long long)sc_image_failure(0, 0));
+}
+
+static void check(sc_emit *e, uint32_t item)
+{
+    sc_emit_indent(e);
+    sc_strbuf_add(e->out, "if (!(");
+    sc_emit_value(e, e->k->items.data[item].value, true);
+    sc_strbuf_add(e->out, ")) {\n");
+    e->target->leave_iteration(e, item);
+    sc_emit_line(e, "}");
+}
+
+/* An element of a tile that goes elsewhere as it is. */
+static bool is_moved(const sc_emit *e, sc_dtype stored, sc_knode value)
+{
+    const sc_emit_node *info = &e->nodes[value];
+    return info->turned && !info->visible && e->k->args.data[info->access.arg].dtype == stored;
+}
+
+/* What a value becomes in memory. */
+static void stored_text(sc_emit *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
+{
+    if (is_moved(e, stored, value)) {
+        sc_emit_turned_element(e, 'q', value, e->nodes[value].access.arg, true);
+        return;
+    }
+    bool narrow = stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16,
+         same = stored == dtype || (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32);
+    if (stored == SC_DTYPE_u8 && dtype == SC_DTYPE_i32)
+        sc_strbuf_add(e->out, "(uint8_t)");
+    else if (narrow && sc_dtype_is_float(dtype))
+        sc_strbuf_printf(e->out, "sc_%s_to_%s(", sc_dtypes[dtype].name, sc_dtypes[stored].name);
+    else if (!same && sc_dtype_is_float(stored) && !narrow)
+        sc_strbuf_printf(e->out, "(%s)", sc_emit_type(stored));
+    sc_emit_value(e, value, same && stored != SC_DTYPE_u8);
+    sc_strbuf_add(e->out, narrow && sc_dtype_is_float(dtype) ? ")" : "");
+}
+
+static void store(sc_emit *e, uint32_t id)
+{
+    const sc_kernel_item *item = &e->k->items.data[id];
+    const sc_kernel_arg *arg = &e->k->args.data[item->arg];
+    sc_dtype dtype = dtype_of(e, id);
+    sc_emit_indent(e);
+    if (item->guard != SC_IMAGE_NONE) {
+        sc_strbuf_add(e->out, "if (");
+        sc_emit_value(e, item->guard, true);
+        sc_strbuf_add(e->out, ")\n");
+        e->indent++;
+        sc_emit_indent(e);
+        e->indent--;
+    }
+    e->target->stored(e, &e->items[id].access, e->items[id].depth, id);
+    sc_strbuf_add(e->out, " = ");
+    if (item->kind == SC_ITEM_STORE) {
+        stored_text(e, arg->dtype, dtype, item->value);
+        sc_strbuf_add(e->out, ";\n");
+        return;
+    }
+    if (e->target->whole_sum != NULL && !sc_dtype_is_float(arg->dtype)) {
+        sc_strbuf_printf(e->out, "(%s)%s(", sc_emit_stored(arg->dtype), e->target->whole_sum);
+        e->target->stored(e, &e->items[id].access, e->items[id].depth, id);
+        sc_strbuf_add(e->out, ", ");
+        sc_emit_value(e, item->value, true);
+        sc_strbuf_add(e->out, ");\n");
+        return;
+    }
+    bool narrow = arg->dtype == SC_DTYPE_bf16 || arg->dtype == SC_DTYPE_f16;
+    const char *name = sc_dtypes[arg->dtype].name;
+    if (narrow)
+        sc_strbuf_printf(e->out, "sc_f32_to_%s(sc_%s_to_f32(", name, name);
+    else if (arg->dtype == SC_DTYPE_u8)
+        sc_strbuf_add(e->out, "(uint8_t)(");
+    e->target->stored(e, &e->items[id].access, e->items[id].depth, id);
+    sc_strbuf_add(e->out, narrow ? ") + " : " + ");
+    sc_emit_value(e, item->value, false);
+    sc_strbuf_add(e->out, narrow || arg->dtype == SC_DTYPE_u8 ? ");\n" : ";\n");
+}
+
+static void reduce(sc_emit *e, uint32_t id)
+{
+    const sc_kernel_item *item = &e->k->items.data[id];
+    const sc_emit_item *info = &e->items[id];
+    sc_dtype dtype = dtype_of(e, id);
+    sc_emit_indent(e);
+    e->target->accumulator(e, id);
+    if (item->kind == SC_ITEM_SUM && e->target->whole_sum != NULL && !sc_dtype_is_float(dtype)) {
+        sc_strbuf_printf(e->out, " = %s(", e->target->whole_sum);
+        e->target->accumulator(e, id);
+        sc_strbuf_add(e->out, ", ");
+        sc_emit_value(e, item->value, true);
+        sc_strbuf_add(e->out, ");\n");
+        return;
+    }
+    if (item->kind == SC_ITEM_SUM) {
+        bool converts = info->wide && !info->parts;
+        sc_strbuf_add(e->out, converts ? " += (double)" : " += ");
+        sc_emit_value(e, item->value, !converts);
+        sc_strbuf_add(e->out, ";\n");
+        return;
+    }
+    sc_strbuf_add(e->out, " = ");
+    if (sc_dtype_is_float(dtype)) {
+        sc_strbuf_printf(e->out, "sc_%s_%s(", item->kind == SC_ITEM_MAX ? "max" : "min", sc_dtypes[dtype].name);
+        sc_emit_value(e, item->value, true);
+        sc_strbuf_add(e->out, ", ");
+        e->target->accumulator(e, id);
+        sc_strbuf_add(e->out, ");\n");
+        return;
+    }
+    sc_emit_value(e, item->value, false);
+    sc_strbuf_add(e->out, item->kind == SC_ITEM_MAX ? " > " : " < ");
+    e->target->accumulator(e, id);
+    sc_strbuf_add(e->out, " ? ");
+    sc_emit_value(e, item->value, false);
+    sc_strbuf_add(e->out, " : ");
+    e->target->accumulator(e, id);
+    sc_strbuf_add(e->out, ";\n");
+}
+
+void sc_emit_do_item(sc_emit *e, uint32_t item)
+{
+    sc_item_kind kind = e->k->items.data[item].kind;
+    if (kind == SC_ITEM_CHECK)
+        check(e, item);
+    else if (is_reduction(kind))
+        reduce(e, item);
+    else
+        store(e, item);
+}

@@ -1,0 +1,272 @@
+/* What is known of a kernel's nodes before any text. Offsets are sums of dims and of nodes that are no sums, each times a
+ * number: so equal parts of offsets are found, and what stands before the innermost loop. */
+#include <string.h>
+
+#include "codegen/printer/printer.h"
+
+enum { DEEPEST = 8 /* nodes that are looked through */ };
+
+/* ---- offsets ---- */
+
+typedef struct sc_linear {
+    sc_emit *e;
+    SC_VEC(sc_emit_term) terms;
+    int64_t constant;
+} sc_linear;
+
+static void add_term(sc_linear *linear, uint32_t dim, sc_knode node, int64_t times)
+{
+    for (uint32_t i = 0; i < linear->terms.count; i++) {
+        sc_emit_term *term = &linear->terms.data[i];
+        if (term->dim == dim && term->node == node) {
+            term->times += times;
+            return;
+        }
+    }
+    *sc_vec_push(linear->e->arena, &linear->terms) = (sc_emit_term){dim, node, times};
+}
+
+static bool is_constant(const sc_kernel *k, sc_knode node)
+{
+    return k->nodes.data[node].kind == SC_NODE_constant;
+}
+
+static void linearise(sc_linear *linear, sc_knode id, int64_t times)
+{
+    const sc_kernel *k = linear->e->k;
+    const sc_kernel_node *node = &k->nodes.data[id];
+    const sc_knode *operands = k->operands.data + node->first;
+    if (node->kind == SC_NODE_constant)
+        linear->constant += (int64_t)node->number * times;
+    else if (node->kind == SC_NODE_index && k->dims.data[node->index].size > 1)
+        add_term(linear, node->index, SC_IMAGE_NONE, times);
+    else if (node->kind == SC_NODE_index)
+        return;
+    else if (node->kind == SC_NODE_add || node->kind == SC_NODE_sub) {
+        linearise(linear, operands[0], times);
+        linearise(linear, operands[1], node->kind == SC_NODE_add ? times : -times);
+    } else if (node->kind == SC_NODE_mul && is_constant(k, operands[1]))
+        linearise(linear, operands[0], times * (int64_t)k->nodes.data[operands[1]].number);
+    else if (node->kind == SC_NODE_mul && is_constant(k, operands[0]))
+        linearise(linear, operands[1], times * (int64_t)k->nodes.data[operands[0]].number);
+    else
+        add_term(linear, SC_IMAGE_NONE, id, times);
+}
+
+static sc_emit_access access_of(sc_emit *e, uint32_t arg_index, const sc_knode *indices)
+{
+    const sc_kernel_arg *arg = &e->k->args.data[arg_index];
+    sc_linear linear = {.e = e};
+    int64_t strides[SC_KERNEL_MAX_RANK + 1] = {0}, stride = 1;
+    for (uint32_t i = arg->rank; i-- > 0; stride *= arg->sizes[i])
+        strides[i] = stride;
+    for (uint32_t i = 0; i < arg->rank; i++) {
+        if (arg->sizes[i] > 1)
+            linearise(&linear, indices[i], strides[i]);
+    }
+    sc_emit_access access = {.arg = arg_index, .constant = linear.constant, .terms = linear.terms.data};
+    for (uint32_t i = 0; i < linear.terms.count; i++) {
+        if (linear.terms.data[i].times != 0)
+            access.terms[access.count++] = linear.terms.data[i];
+    }
+    return access;
+}
+
+/* ---- nodes ---- */
+
+const char *sc_emit_template(const sc_emit *e, sc_knode id)
+{
+    const sc_kernel *k = e->k;
+    const sc_kernel_node *node = &k->nodes.data[id];
+    const sc_node_row *row = &sc_node_rows[node->kind];
+    if (node->count == 0)
+        return "";
+    uint8_t dtype = k->nodes.data[k->operands.data[node->first + node->count - 1]].dtype;
+    return dtype == SC_DTYPE_f32 ? row->f32 : dtype == SC_DTYPE_f64 ? row->f64 : row->integer;
+}
+
+/* Whether it is the same number wherever it is named: compilers may contract a product of floats with the sum that uses it, here and not
+ * there. What is nested deeper is not looked at. */
+static bool is_exact(const sc_emit *e, sc_knode id, uint32_t depth)
+{
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    bool chooses = node->kind == SC_NODE_where || node->kind == SC_NODE_load || node->kind == SC_NODE_constant;
+    bool exact = depth > 0 && !e->nodes[id].late && !e->nodes[id].reads_written && (chooses || !sc_dtype_is_float((sc_dtype)node->dtype));
+    for (uint32_t i = 0; exact && i < node->count; i++)
+        exact = is_exact(e, e->k->operands.data[node->first + i], depth - 1);
+    return exact;
+}
+
+/* x less the largest of all x: 0 at most, or NaN. */
+static bool is_below(const sc_emit *e, sc_knode id)
+{
+    const sc_kernel *k = e->k;
+    const sc_kernel_node *node = &k->nodes.data[id];
+    if (node->kind != SC_NODE_sub)
+        return false;
+    sc_knode x = k->operands.data[node->first];
+    const sc_kernel_node *largest = &k->nodes.data[k->operands.data[node->first + 1]];
+    if (largest->kind != SC_NODE_reduced)
+        return false;
+    const sc_kernel_item *item = &k->items.data[largest->index];
+    return item->kind == SC_ITEM_MAX && item->value == x && is_exact(e, x, DEEPEST);
+}
+
+const char *sc_emit_c_operation(const sc_emit *e, sc_knode id)
+{
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    bool below = node->kind == SC_NODE_exp && node->dtype == SC_DTYPE_f32 && is_below(e, e->k->operands.data[node->first]);
+    return below ? "sc_exp_below_f32($0)" : sc_emit_template(e, id);
+}
+
+static bool names_twice(const char *text, uint32_t operand)
+{
+    char name[3] = {'$', (char)('0' + operand), 0};
+    const char *once = strstr(text, name);
+    return once != NULL && strstr(once + 2, name) != NULL;
+}
+
+uint64_t sc_emit_dims_of(const sc_emit *e, const sc_emit_access *access)
+{
+    uint64_t dims = 0;
+    for (uint32_t i = 0; i < access->count; i++) {
+        const sc_emit_term *term = &access->terms[i];
+        dims |= term->dim != SC_IMAGE_NONE ? (uint64_t)1 << term->dim : e->nodes[term->node].dims;
+    }
+    return dims;
+}
+
+static void analyse_load(sc_emit *e, sc_knode id)
+{
+    const sc_kernel *k = e->k;
+    const sc_kernel_node *node = &k->nodes.data[id];
+    const sc_kernel_arg *arg = &k->args.data[node->index];
+    sc_emit_node *info = &e->nodes[id];
+    info->access = access_of(e, node->index, k->operands.data + node->first);
+    info->children = sc_arena_array(e->arena, info->access.count + 1, sizeof *info->children);
+    for (uint32_t i = 0; i < info->access.count; i++) {
+        if (info->access.terms[i].dim == SC_IMAGE_NONE)
+            info->children[info->child_count++] = info->access.terms[i].node;
+    }
+    if (node->count > arg->rank)
+        info->children[info->child_count++] = k->operands.data[node->first + arg->rank];
+    info->dims = sc_emit_dims_of(e, &info->access);
+    info->reads_written = arg->mode != SC_ARG_IN;
+}
+
+static uint64_t outer_dims(const sc_kernel *k)
+{
+    return k->outer_count >= 64 ? UINT64_MAX : ((uint64_t)1 << k->outer_count) - 1;
+}
+
+static void analyse_node(sc_emit *e, sc_knode id)
+{
+    const sc_kernel *k = e->k;
+    const sc_kernel_node *node = &k->nodes.data[id];
+    sc_emit_node *info = &e->nodes[id];
+    if (node->kind == SC_NODE_load) {
+        analyse_load(e, id);
+    } else {
+        info->children = k->operands.data + node->first;
+        info->child_count = node->count;
+    }
+    if (node->kind == SC_NODE_index)
+        info->dims = (uint64_t)1 << node->index;
+    if (node->kind == SC_NODE_reduced || node->kind == SC_NODE_running) {
+        info->dims = e->nodes[k->items.data[node->index].value].dims;
+        info->late = true;
+    }
+    if (node->kind == SC_NODE_reduced)
+        info->dims &= outer_dims(k);
+    if (node->kind == SC_NODE_running) {
+        const sc_kernel_phase *phase = &k->phases.data[e->items[node->index].phase];
+        for (uint32_t i = 0; i < phase->dim_count; i++)
+            info->dims |= (uint64_t)1 << phase->dims[i];
+        e->items[node->index].running = true;
+    }
+    const char *text = e->target->operation(e, id);
+    for (uint32_t i = 0; i < info->child_count; i++) {
+        sc_emit_node *child = &e->nodes[info->children[i]];
+        info->dims |= child->dims;
+        info->late |= child->late;
+        info->reads_written |= child->reads_written;
+        info->has_load |= child->has_load || k->nodes.data[info->children[i]].kind == SC_NODE_load;
+        if (node->kind != SC_NODE_load && names_twice(text, i))
+            child->atom = true;
+    }
+}
+
+/* Uses by what is needed; each node once. */
+static void count_uses(sc_emit *e, sc_knode id)
+{
+    sc_emit_node *info = &e->nodes[id];
+    if (info->uses++ > 0)
+        return;
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    if (node->kind == SC_NODE_load)
+        e->arg_used[node->index] = true;
+    if (node->kind == SC_NODE_param)
+        e->param_used[node->index] = true;
+    for (uint32_t i = 0; i < info->child_count; i++)
+        count_uses(e, info->children[i]);
+}
+
+static void analyse_item(sc_emit *e, uint32_t id)
+{
+    const sc_kernel_item *item = &e->k->items.data[id];
+    sc_emit_item *info = &e->items[id];
+    count_uses(e, item->value);
+    if (item->kind == SC_ITEM_CHECK)
+        info->check = e->check_count++;
+    if (item->shown != SC_IMAGE_NONE)
+        count_uses(e, item->shown);
+    if (item->kind == SC_ITEM_MAX || item->kind == SC_ITEM_MIN)
+        e->nodes[item->value].atom = true;
+    if (item->kind != SC_ITEM_STORE && item->kind != SC_ITEM_ADD)
+        return;
+    e->arg_used[item->arg] = true;
+    info->access = access_of(e, item->arg, e->k->operands.data + item->first);
+    for (uint32_t i = 0; i < info->access.count; i++) {
+        if (info->access.terms[i].dim == SC_IMAGE_NONE)
+            count_uses(e, info->access.terms[i].node);
+    }
+    if (item->guard != SC_IMAGE_NONE)
+        count_uses(e, item->guard);
+}
+
+/* Arrays of the same bytes: what sc_kernel_may_share could allow. */
+static bool could_share(const sc_kernel_arg *in, const sc_kernel_arg *out)
+{
+    int64_t elements = 1, others = 1;
+    for (uint32_t i = 0; i < in->rank; i++)
+        elements *= in->sizes[i];
+    for (uint32_t i = 0; i < out->rank; i++)
+        others *= out->sizes[i];
+    return in->mode == SC_ARG_IN && out->mode == SC_ARG_OUT &&
+           elements * sc_dtypes[in->dtype].bytes == others * sc_dtypes[out->dtype].bytes;
+}
+
+void sc_emit_analyse(sc_emit *e)
+{
+    const sc_kernel *k = e->k;
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        for (uint32_t i = 0; i < k->phases.data[p].item_count; i++)
+            e->items[k->phases.data[p].first_item + i].phase = p;
+    }
+    for (sc_knode i = 0; i < k->nodes.count; i++) {
+        e->nodes[i].kept_from = SC_IMAGE_NONE;
+        analyse_node(e, i);
+    }
+    for (uint32_t i = 0; i < k->items.count; i++)
+        analyse_item(e, i);
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        for (uint32_t j = 0; j < k->args.count; j++) {
+            if (!e->arg_used[i] || !e->arg_used[j] || !could_share(&k->args.data[i], &k->args.data[j]))
+                continue;
+            e->arg_shared[i] = true;
+            e->arg_shared[j] = true;
+        }
+    }
+    for (sc_knode i = 0; i < k->nodes.count; i++)
+        e->writes_read |= e->nodes[i].uses > 0 && e->nodes[i].reads_written;
+}

@@ -1,0 +1,319 @@
+/* Where nodes are computed: each in the shallowest scope that knows all that it depends on, behind the checks that it relies on. A node
+ * gets a name when more than one text would name it, or one of an inner scope; else its text stands in its user's. */
+#include <stdlib.h>
+
+#include "codegen/printer/printer.h"
+
+enum { LONGEST_TEXT = 9 /* nodes */ };
+
+static uint32_t scope_of_dims(const sc_emit *e, uint64_t dims)
+{
+    for (uint32_t i = e->inner; i > 0; i--) {
+        if ((e->scope_dims[i] & dims) != 0)
+            return i;
+    }
+    return 0;
+}
+
+static uint32_t at_least(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static void place_node(sc_emit *e, sc_knode id, uint32_t floor)
+{
+    sc_emit_node *info = &e->nodes[id];
+    if (info->pass == e->pass)
+        return;
+    info->pass = e->pass;
+    info->user_depth = 0;
+    info->depth = scope_of_dims(e, info->dims);
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    if (sc_emit_is_kept(e, id))
+        return;
+    for (uint32_t i = 0; i < info->child_count; i++) {
+        place_node(e, info->children[i], floor);
+        info->depth = at_least(info->depth, e->nodes[info->children[i]].depth);
+    }
+    bool load = node->kind == SC_NODE_load;
+    if (info->late)
+        info->depth = at_least(info->depth, e->body);
+    if (node->kind == SC_NODE_running)
+        info->depth = at_least(info->depth, e->items[node->index].depth);
+    if (load && info->reads_written)
+        info->depth = at_least(info->depth, e->body < e->inner ? e->body + 1 : e->inner);
+    if (load && info->has_load)
+        info->depth = at_least(info->depth, floor);
+}
+
+static void use_from(sc_emit *e, sc_knode id, uint32_t depth)
+{
+    e->nodes[id].user_depth = at_least(e->nodes[id].user_depth, depth);
+}
+
+/* The nodes that an item names itself; the count. */
+static uint32_t roots_of(const sc_emit *e, uint32_t item_index, sc_knode roots[SC_KERNEL_MAX_RANK * 4])
+{
+    const sc_kernel_item *item = &e->k->items.data[item_index];
+    const sc_emit_access *access = &e->items[item_index].access;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < access->count; i++) {
+        if (access->terms[i].dim == SC_IMAGE_NONE)
+            roots[count++] = access->terms[i].node;
+    }
+    roots[count++] = item->value;
+    bool guarded = (item->kind == SC_ITEM_STORE || item->kind == SC_ITEM_ADD) && item->guard != SC_IMAGE_NONE;
+    if (guarded)
+        roots[count++] = item->guard;
+    if (item->shown != SC_IMAGE_NONE)
+        roots[count++] = item->shown;
+    return count;
+}
+
+uint32_t sc_emit_place(sc_emit *e, uint32_t first, uint32_t end, uint32_t floor)
+{
+    sc_knode roots[SC_KERNEL_MAX_RANK * 4];
+    e->pass++;
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t count = roots_of(e, i, roots);
+        for (uint32_t j = 0; j < count; j++)
+            place_node(e, roots[j], floor);
+        for (uint32_t j = 0; e->k->items.data[i].kind == SC_ITEM_CHECK && j < count; j++)
+            floor = e->items[i].depth = at_least(floor, e->nodes[roots[j]].depth);
+        for (uint32_t j = 0; j < count; j++)
+            use_from(e, roots[j], e->items[i].depth);
+    }
+    for (sc_knode id = e->k->nodes.count; id-- > 0;) {
+        const sc_emit_node *info = &e->nodes[id];
+        if (info->pass != e->pass || sc_emit_is_kept(e, id))
+            continue;
+        for (uint32_t j = 0; j < info->child_count; j++)
+            use_from(e, info->children[j], info->depth);
+    }
+    return floor;
+}
+
+void sc_emit_place_all(sc_emit *e)
+{
+    const sc_kernel *k = e->k;
+    e->floors = sc_arena_array(e->arena, k->phases.count + 1, sizeof *e->floors);
+    for (uint32_t i = 0; i < k->items.count; i++)
+        e->items[i].depth = e->inner;
+    for (uint32_t p = 0; p < k->phases.count; p++) {
+        uint32_t first = k->phases.data[p].first_item;
+        uint32_t floor = sc_emit_place(e, first, first + k->phases.data[p].item_count, e->floors[p]);
+        e->floors[p + 1] = floor < e->body ? floor : e->body;
+    }
+    for (uint32_t i = 0; i < k->items.count; i++)
+        e->items[i].depth = e->inner;
+    sc_emit_place(e, 0, k->items.count, 0);
+}
+
+/* ---- names ---- */
+
+static bool is_leaf(const sc_kernel_node *node)
+{
+    return node->count == 0 && node->kind != SC_NODE_load;
+}
+
+static bool wants_name(const sc_emit *e, sc_knode id)
+{
+    const sc_emit_node *info = &e->nodes[id];
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    if (is_leaf(node))
+        return false;
+    if (info->kept_from != SC_IMAGE_NONE || info->uses > 1 || info->atom || info->user_depth > info->depth || info->size > LONGEST_TEXT)
+        return true;
+    return node->kind == SC_NODE_load && (info->reads_written || (e->arg_shared[node->index] && !info->turned));
+}
+
+static void declare(sc_emit *e, sc_knode id, uint32_t depth)
+{
+    sc_emit_indent(e);
+    sc_strbuf_printf(e->out, "const %s v%u = ", sc_emit_type((sc_dtype)e->k->nodes.data[id].dtype), id);
+    sc_emit_value(e, id, true);
+    sc_strbuf_add(e->out, ";\n");
+    e->nodes[id].visible = true;
+    *sc_vec_push(e->arena, &e->declared) = id;
+    *sc_vec_push(e->arena, &e->declared_scopes) = depth;
+    if (e->nodes[id].kept_from != e->phase || depth != e->inner)
+        return;
+    sc_emit_indent(e);
+    e->target->kept(e, id);
+    sc_strbuf_printf(e->out, " = v%u;\n", id);
+}
+
+/* Names what the node needs of the scope, in order. */
+static void need(sc_emit *e, sc_knode id, uint32_t depth)
+{
+    sc_emit_node *info = &e->nodes[id];
+    if (info->visible || info->visit == e->visit)
+        return;
+    info->visit = e->visit;
+    info->size = 1;
+    for (uint32_t i = 0; i < info->child_count && !sc_emit_is_kept(e, id); i++) {
+        const sc_emit_node *child = &e->nodes[info->children[i]];
+        need(e, info->children[i], depth);
+        info->size += child->visible || is_leaf(&e->k->nodes.data[info->children[i]]) ? 0 : child->size;
+    }
+    if (info->depth == depth && wants_name(e, id))
+        declare(e, id, depth);
+}
+
+/* ---- offsets ---- */
+
+static uint32_t scope_of_term(const sc_emit *e, const sc_emit_term *term)
+{
+    return term->dim != SC_IMAGE_NONE ? scope_of_dims(e, (uint64_t)1 << term->dim) : e->nodes[term->node].depth;
+}
+
+/* The terms that scopes in front of `depth` know; *scope: the deepest of these. */
+static sc_emit_access outer_part(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t *scope)
+{
+    sc_emit_access part = {.arg = access->arg};
+    part.terms = sc_arena_array(e->arena, access->count + 1, sizeof *part.terms);
+    *scope = 0;
+    for (uint32_t i = 0; i < access->count; i++) {
+        uint32_t at = scope_of_term(e, &access->terms[i]);
+        if (at >= depth)
+            continue;
+        part.terms[part.count++] = access->terms[i];
+        *scope = at_least(*scope, at);
+    }
+    return part;
+}
+
+static bool same_terms(const sc_emit_access *a, const sc_emit_access *b)
+{
+    bool same = a->count == b->count;
+    for (uint32_t i = 0; same && i < a->count; i++)
+        same = a->terms[i].dim == b->terms[i].dim && a->terms[i].node == b->terms[i].node && a->terms[i].times == b->terms[i].times;
+    return same;
+}
+
+static const sc_emit_offset *find_offset(const sc_emit *e, const sc_emit_access *part)
+{
+    for (uint32_t i = 0; i < e->offsets.count; i++) {
+        if (same_terms(&e->offsets.data[i].access, part))
+            return &e->offsets.data[i];
+    }
+    return NULL;
+}
+
+static void add_terms(sc_emit *e, const sc_emit_access *access, uint32_t from_depth, bool *begun)
+{
+    for (uint32_t i = 0; i < access->count; i++) {
+        const sc_emit_term *term = &access->terms[i];
+        if (scope_of_term(e, term) < from_depth)
+            continue;
+        bool minus = term->times < 0;
+        int64_t times = minus ? -term->times : term->times;
+        sc_strbuf_add(e->out, *begun ? (minus ? " - " : " + ") : minus ? "-" : "");
+        if (term->dim != SC_IMAGE_NONE)
+            sc_strbuf_add(e->out, e->dim_names[term->dim]);
+        else
+            sc_emit_value(e, term->node, false);
+        if (times != 1)
+            sc_strbuf_printf(e->out, " * %lld", (long long)times);
+        *begun = true;
+    }
+}
+
+void sc_emit_offset_text(sc_emit *e, const sc_emit_access *access, uint32_t depth)
+{
+    uint32_t scope;
+    sc_emit_access part = outer_part(e, access, depth, &scope);
+    const sc_emit_offset *offset = part.count == 0 ? NULL : find_offset(e, &part);
+    bool begun = offset != NULL;
+    if (offset != NULL)
+        sc_strbuf_printf(e->out, "o%u", offset->number);
+    add_terms(e, access, offset == NULL ? 0 : depth, &begun);
+    if (access->constant != 0 && begun)
+        sc_strbuf_printf(e->out, access->constant < 0 ? " - %lld" : " + %lld", llabs((long long)access->constant));
+    else if (!begun)
+        sc_strbuf_printf(e->out, "%lld", (long long)access->constant);
+}
+
+/* Names the part of an offset that this scope completes, if that is more than a name. */
+static void name_offset(sc_emit *e, const sc_emit_access *access, uint32_t user, uint32_t depth)
+{
+    uint32_t scope;
+    sc_emit_access part = outer_part(e, access, user, &scope);
+    if (scope != depth || part.count == 0 || (part.count == 1 && part.terms[0].times == 1) || find_offset(e, &part) != NULL)
+        return;
+    sc_emit_indent(e);
+    sc_strbuf_printf(e->out, "const int64_t o%u = ", e->offset_number);
+    bool begun = false;
+    add_terms(e, &part, 0, &begun);
+    sc_strbuf_add(e->out, ";\n");
+    *sc_vec_push(e->arena, &e->offsets) = (sc_emit_offset){part, depth, e->offset_number++};
+}
+
+static void name_offsets(sc_emit *e, uint32_t depth, uint32_t first, uint32_t end)
+{
+    for (sc_knode id = 0; id < e->k->nodes.count; id++) {
+        const sc_emit_node *info = &e->nodes[id];
+        if (info->pass == e->pass && e->k->nodes.data[id].kind == SC_NODE_load && info->depth > depth && !info->turned)
+            name_offset(e, &info->access, info->depth, depth);
+    }
+    for (uint32_t i = first; i < end; i++) {
+        if (e->items[i].depth > depth && e->items[i].access.count > 0 && !e->items[i].turned && !e->items[i].streamed)
+            name_offset(e, &e->items[i].access, e->items[i].depth, depth);
+    }
+}
+
+/* ---- a scope ---- */
+
+/* What reads an IN that may be the array of an OUT stands before the point's stores. */
+static void need_shared(sc_emit *e, sc_knode id, uint32_t depth)
+{
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    const sc_emit_node *info = &e->nodes[id];
+    if (info->visible || info->depth < depth || node->kind == SC_NODE_running)
+        return;
+    if (node->kind == SC_NODE_load && e->arg_shared[node->index] && !info->has_load && !info->late)
+        need(e, id, depth);
+    for (uint32_t i = 0; i < info->child_count && !sc_emit_is_kept(e, id); i++)
+        need_shared(e, info->children[i], depth);
+}
+
+static void need_item(sc_emit *e, uint32_t item, uint32_t depth, void (*what)(sc_emit *, sc_knode, uint32_t))
+{
+    sc_knode roots[SC_KERNEL_MAX_RANK * 4];
+    uint32_t count = roots_of(e, item, roots);
+    for (uint32_t i = 0; i < count; i++)
+        what(e, roots[i], depth);
+}
+
+/* Items are done in order; where nothing hinders, all that they need is computed first. */
+void sc_emit_scope(sc_emit *e, uint32_t depth, uint32_t first, uint32_t end)
+{
+    e->visit++;
+    bool in_order = false;
+    for (uint32_t i = first; i < end; i++)
+        in_order |= e->items[i].running || (e->k->items.data[i].kind == SC_ITEM_CHECK && e->items[i].depth == depth);
+    for (uint32_t i = first; !in_order && i < end; i++)
+        need_item(e, i, depth, need);
+    for (uint32_t i = first; i < end; i++) {
+        bool here = e->items[i].depth == depth;
+        if (in_order && (here || e->items[i].depth > depth))
+            need_item(e, i, depth, need);
+        bool stores = e->k->items.data[i].kind == SC_ITEM_STORE || e->k->items.data[i].kind == SC_ITEM_ADD;
+        for (uint32_t j = i + 1; in_order && here && stores && j < end; j++)
+            need_item(e, j, depth, need_shared);
+        if (here)
+            sc_emit_do_item(e, i);
+    }
+    if (depth >= e->body && depth < e->inner)
+        name_offsets(e, depth, first, end);
+}
+
+void sc_emit_leave(sc_emit *e, uint32_t depth)
+{
+    while (e->declared.count > 0 && e->declared_scopes.data[e->declared.count - 1] >= depth) {
+        e->nodes[e->declared.data[--e->declared.count]].visible = false;
+        e->declared_scopes.count--;
+    }
+    while (e->offsets.count > 0 && e->offsets.data[e->offsets.count - 1].scope >= depth)
+        e->offsets.count--;
+}

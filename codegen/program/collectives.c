@@ -1,0 +1,405 @@
+/* Collectives. Pieces travel as they stand in memory, so where a dim is cut that is not the slowest, a kernel brings each piece together
+ * before, or puts them in order after:
+ *
+ *   all_gather of [B, S/n, D] along S     pieces [n, B, S/n, D]  ->  [B, S, D]
+ *   reduce_scatter of [B, S, D] along S   [B, S, D]  ->  pieces [n, B, S/n, D]
+ *   all_to_all                            both
+ *
+ * Pieces of a dim that n does not divide reach beyond it: what is there is 0 when it is packed, and dropped when it is unpacked. */
+#include <string.h>
+
+#include "codegen/lower/lower.h"
+#include "codegen/program/internal.h"
+
+/* ---- groups ---- */
+static uint32_t group_of(sc_generator *g, const sc_op *op, int64_t *size)
+{
+    const sc_mesh *mesh = &g->m->mesh;
+    const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
+    sc_image_group group = {.digits = sc_arena_array(g->arena, over->count, sizeof *group.digits)};
+    sc_strbuf axes;
+    sc_strbuf_init(&axes, g->arena);
+    sc_strbuf_add(&axes, "");
+    *size = 1;
+    uint32_t last = SC_NONE;
+    for (uint32_t i = 0; i < over->count; i++) {
+        const sc_atom *atom = &mesh->atoms[over->atoms[i]];
+        if (atom->axis != last)
+            sc_strbuf_printf(&axes, "%s%s", axes.length > 0 ? ", " : "", sc_text(g->m->context, mesh->axes[atom->axis].name));
+        last = atom->axis;
+        *size *= (int64_t)atom->size;
+        if (atom->size > 1)
+            group.digits[group.digit_count++] = (sc_image_digit){sc_mesh_stride(mesh, over->atoms[i]), atom->size};
+    }
+    group.axes = axes.data;
+    for (uint32_t i = 0; i < g->groups.count; i++) {
+        const sc_image_group *known = &g->groups.data[i];
+        if (known->digit_count == group.digit_count &&
+            (group.digit_count == 0 || memcmp(known->digits, group.digits, group.digit_count * sizeof *group.digits) == 0))
+            return i;
+    }
+    *sc_vec_push(g->arena, &g->groups) = group;
+    return g->groups.count - 1;
+}
+
+/* ---- packing ---- */
+static sc_knode integer(sc_kernel *k, int64_t number)
+{
+    return sc_kernel_constant(k, SC_DTYPE_i64, (double)number);
+}
+
+static sc_knode node2(sc_kernel *k, sc_node_kind kind, sc_knode a, sc_knode b)
+{
+    return sc_kernel_node_new(k, kind, (sc_knode[]){a, b}, 2);
+}
+
+static void add_array(sc_generator *g, sc_kernel *k, const char *name, sc_kernel_arg_mode mode, sc_dtype dtype, int64_t count,
+                      const int64_t *sizes, uint32_t rank)
+{
+    sc_kernel_arg arg = {.name = sc_intern_text(&g->m->context->names, name), .dtype = dtype, .mode = mode};
+    if (count > 0)
+        arg.sizes[arg.rank++] = count;
+    for (uint32_t i = 0; i < rank; i++)
+        arg.sizes[arg.rank++] = sizes[i];
+    sc_kernel_add_arg(k, &arg);
+}
+
+/* A kernel from array 0, of `from` sizes, to array 1, of `to` sizes. `pieces` > 0: one of the two has that many pieces in front; `packs`:
+ * array 1 does. The whole has `cut` as one dim, of which the pieces' dim is a part. */
+static sc_kernel *rearrange(sc_generator *g, const sc_type_info *type, uint32_t cut, int64_t pieces_count, const int64_t *whole,
+                            const int64_t *piece, bool packs)
+{
+    sc_context *context = g->m->context;
+    sc_kernel *k = sc_kernel_new(context, sc_intern_text(&context->names, packs ? "pack" : "unpack"));
+    const int64_t *to = packs ? piece : whole;
+    sc_knode index[SC_KERNEL_MAX_RANK], there[SC_KERNEL_MAX_RANK], store[SC_KERNEL_MAX_RANK], j = SC_IMAGE_NONE, guard = SC_IMAGE_NONE;
+    uint32_t n = 0, s = 0;
+    k->title = packs ? "pieces brought together" : "pieces put in order";
+    if (packs)
+        store[s++] = j = sc_kernel_index(k, sc_kernel_add_dim(k, sc_intern_text(&context->names, "piece"), pieces_count));
+    for (uint32_t i = 0; i < type->rank; i++) {
+        index[i] = sc_kernel_index(k, sc_kernel_add_dim(k, g->m->dims.data[type->dims[i].dim].name, to[i]));
+        store[s++] = index[i];
+    }
+    k->outer_count = k->dims.count;
+    add_array(g, k, packs ? "whole" : "pieces", SC_ARG_IN, type->dtype, packs ? 0 : pieces_count, packs ? whole : piece, type->rank);
+    add_array(g, k, packs ? "pieces" : "whole", SC_ARG_OUT, type->dtype, packs ? pieces_count : 0, to, type->rank);
+    if (!packs)
+        there[n++] = node2(k, SC_NODE_div, index[cut], integer(k, piece[cut]));
+    for (uint32_t i = 0; i < type->rank; i++) {
+        sc_knode at = index[i];
+        if (i == cut)
+            at = packs ? node2(k, SC_NODE_add, node2(k, SC_NODE_mul, j, integer(k, piece[cut])), at)
+                       : node2(k, SC_NODE_mod, at, integer(k, piece[cut]));
+        there[n++] = at;
+    }
+    if (packs && piece[cut] * pieces_count > whole[cut])
+        guard = node2(k, SC_NODE_lt, there[cut], integer(k, whole[cut]));
+    sc_knode value = sc_kernel_load(k, 0, there, guard);
+    sc_kernel_add_phase(k, NULL, 0);
+    sc_kernel_add_store(k, SC_ITEM_STORE, 1, store, value, SC_IMAGE_NONE);
+    return k;
+}
+
+static bool call(sc_generator *g, sc_op_id op, sc_kernel *k, sc_image_ref from, sc_image_ref to)
+{
+    const char *error = sc_kernel_verify(k);
+    if (error != NULL) {
+        sc_report(&g->m->context->diag, SC_D_ir_invalid, sc_op_at(g->m, op)->loc, "code generation", error, NULL);
+        return false;
+    }
+    sc_generator_call(g, op, k, (sc_image_ref[]){from, to});
+    return true;
+}
+
+/* ---- one collective ---- */
+typedef struct move {
+    sc_generator *g;
+    sc_op_id op;
+    int64_t members;
+    sc_image_collective collective;
+    sc_image_ref *args;
+    sc_flight flight;
+} move;
+
+static void local_sizes(const sc_generator *g, const sc_type_info *type, int64_t *sizes)
+{
+    for (uint32_t i = 0; i < type->rank; i++)
+        sizes[i] = sc_type_local_size(g->m, type, i);
+}
+
+static int64_t product(const int64_t *sizes, uint32_t rank)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < rank; i++)
+        n *= sizes[i];
+    return n;
+}
+
+/* Whether pieces along the dim stand one after the other in the whole. */
+static bool in_order(const int64_t *whole, const int64_t *piece, uint32_t cut, int64_t members)
+{
+    for (uint32_t i = 0; i < cut; i++) {
+        if (whole[i] != 1)
+            return false;
+    }
+    return piece[cut] * members == whole[cut];
+}
+
+static move begin(sc_generator *g, sc_op_id op, sc_image_collective_kind kind)
+{
+    const sc_op *o = sc_op_at(g->m, op);
+    sc_context *context = g->m->context;
+    move mv = {.g = g, .op = op};
+    const char *word = sc_text(context, sc_op_word(o, SC_ATTR_reduce));
+    const sc_attr *why = sc_op_attr(o, SC_ATTR_why);
+    mv.collective = (sc_image_collective){
+        .kind = kind,
+        .reduce = strcmp(word, "sum") == 0   ? SC_IMAGE_SUM
+                  : strcmp(word, "max") == 0 ? SC_IMAGE_MAX
+                  : strcmp(word, "min") == 0 ? SC_IMAGE_MIN
+                                             : SC_IMAGE_WHOLE,
+        .group = group_of(g, o, &mv.members),
+        .part_count = o->operand_count,
+        .dtypes = sc_arena_array(g->arena, o->operand_count, sizeof *mv.collective.dtypes),
+        .counts = sc_arena_array(g->arena, o->operand_count, sizeof *mv.collective.counts),
+        .why = why == NULL ? "" : sc_text(context, why->text),
+    };
+    mv.collective.axes = g->groups.data[mv.collective.group].axes;
+    mv.args = sc_arena_array(g->arena, 2 * (size_t)o->operand_count, sizeof *mv.args);
+    mv.flight = (sc_flight){.op = op,
+                            .landed = sc_arena_array(g->arena, o->operand_count, sizeof *mv.flight.landed),
+                            .unpack = sc_arena_array(g->arena, o->operand_count, sizeof *mv.flight.unpack)};
+    for (uint32_t i = 0; i < o->operand_count; i++)
+        mv.collective.dtypes[i] = sc_type_of(g->m, o->operands[i])->dtype;
+    return mv;
+}
+
+static sc_image_ref buffer_of(sc_generator *g, sc_value value, int64_t elements, sc_dtype dtype)
+{
+    const char *name = sc_arena_printf(g->arena, "pieces of %s", sc_generator_name(g, value));
+    return (sc_image_ref){sc_generator_buffer(g, SC_BUFFER_COMM, elements * sc_dtypes[dtype].bytes, name), 0};
+}
+
+/* So many collectives may be on their way at once: what they bring and take lives until they have landed. */
+enum { MAX_FLIGHTS = 4 };
+
+static void make_way(sc_generator *g)
+{
+    uint32_t flying = 0;
+    while (g->landed < g->flights.count && g->flights.data[g->landed].instr == SC_NONE)
+        g->landed++;
+    for (uint32_t f = g->flights.count; f-- > g->landed;) {
+        if (g->flights.data[f].instr != SC_NONE && ++flying >= MAX_FLIGHTS)
+            sc_generator_finish(g, f);
+    }
+}
+
+static bool start(move *mv)
+{
+    sc_generator *g = mv->g;
+    make_way(g);
+    const sc_op *o = sc_op_at(g->m, mv->op);
+    *sc_vec_push(g->arena, &g->collectives) = mv->collective;
+    mv->flight.instr = g->instrs.count;
+    sc_generator_instr(g, SC_INSTR_COLLECTIVE, mv->op, g->collectives.count - 1, mv->args, 2 * o->operand_count);
+    for (uint32_t r = 0; r < o->result_count; r++)
+        g->flight[o->first_result + r] = g->flights.count + 1;
+    *sc_vec_push(g->arena, &g->flights) = mv->flight;
+    return true;
+}
+
+/* Where the result of a collective stands that needs no unpacking. What runs until its first reader is not looked at: only a state that
+ * nobody reads any more is written directly. */
+static sc_image_ref land(move *mv, uint32_t i)
+{
+    return sc_generator_write(mv->g, sc_op_at(mv->g->m, mv->op)->first_result + i, SC_BUFFER_COMM, false);
+}
+
+void sc_generator_finish(sc_generator *g, uint32_t index)
+{
+    sc_flight *flight = &g->flights.data[index];
+    if (flight->instr == SC_NONE)
+        return;
+    const sc_op *o = sc_op_at(g->m, flight->op);
+    const sc_loc loc = g->loc;
+    g->loc = o->loc;
+    sc_generator_instr(g, SC_INSTR_FINISH, flight->op, flight->instr, NULL, 0);
+    flight->instr = SC_NONE;
+    for (uint32_t r = 0; r < o->result_count; r++) {
+        g->flight[o->first_result + r] = 0;
+        if (flight->unpack[r] != NULL)
+            call(g, flight->op, flight->unpack[r], flight->landed[r], sc_generator_write(g, o->first_result + r, SC_BUFFER_COMM, false));
+    }
+    g->loc = loc;
+}
+
+static uint32_t dim_of(const sc_generator *g, const sc_op *o, sc_attr_key key, uint32_t i)
+{
+    return (uint32_t)sc_type_find_dim(sc_type_of(g->m, o->operands[i]), sc_op_attr(o, key)->dims[i]);
+}
+
+/* What a part gives: the pieces of the operand along `cut`, packed first where they do not stand one after the other. */
+static bool give_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole, const int64_t *piece)
+{
+    sc_generator *g = mv->g;
+    sc_value value = sc_op_at(g->m, mv->op)->operands[i];
+    const sc_type_info *type = sc_type_of(g->m, value);
+    sc_image_ref source = sc_generator_read(g, value);
+    mv->args[2 * i] = source;
+    if (in_order(whole, piece, cut, mv->members))
+        return true;
+    mv->args[2 * i] = buffer_of(g, value, mv->collective.counts[i], type->dtype);
+    return call(g, mv->op, rearrange(g, type, cut, mv->members, whole, piece, true), source, mv->args[2 * i]);
+}
+
+/* Where a part's pieces along `cut` arrive: in the result, or where they are put in order from. */
+static void take_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole, const int64_t *piece)
+{
+    sc_generator *g = mv->g;
+    sc_value value = sc_op_at(g->m, mv->op)->operands[i];
+    const sc_type_info *type = sc_type_of(g->m, value);
+    if (in_order(whole, piece, cut, mv->members)) {
+        mv->args[2 * i + 1] = land(mv, i);
+        return;
+    }
+    mv->args[2 * i + 1] = mv->flight.landed[i] = buffer_of(g, value, mv->collective.counts[i], type->dtype);
+    mv->flight.unpack[i] = rearrange(g, type, cut, mv->members, whole, piece, false);
+}
+
+bool unit_all_gather(sc_generator *g, sc_op_id op)
+{
+    move mv = begin(g, op, SC_IMAGE_ALL_GATHER);
+    const sc_op *o = sc_op_at(g->m, op);
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
+        int64_t whole[SC_MAX_RANK], piece[SC_MAX_RANK];
+        local_sizes(g, from, piece);
+        local_sizes(g, sc_type_of(g->m, o->first_result + i), whole);
+        mv.collective.counts[i] = mv.members * product(piece, from->rank);
+        mv.args[2 * i] = sc_generator_read(g, o->operands[i]);
+        take_pieces(&mv, i, dim_of(g, o, SC_ATTR_gather, i), whole, piece);
+    }
+    return start(&mv);
+}
+
+bool unit_reduce_scatter(sc_generator *g, sc_op_id op)
+{
+    move mv = begin(g, op, SC_IMAGE_REDUCE_SCATTER);
+    const sc_op *o = sc_op_at(g->m, op);
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
+        int64_t whole[SC_MAX_RANK], piece[SC_MAX_RANK];
+        local_sizes(g, from, whole);
+        local_sizes(g, sc_type_of(g->m, o->first_result + i), piece);
+        mv.collective.counts[i] = mv.members * product(piece, from->rank);
+        if (!give_pieces(&mv, i, dim_of(g, o, SC_ATTR_gather, i), whole, piece))
+            return false;
+        mv.args[2 * i + 1] = land(&mv, i);
+    }
+    return start(&mv);
+}
+
+bool unit_all_reduce(sc_generator *g, sc_op_id op)
+{
+    move mv = begin(g, op, SC_IMAGE_ALL_REDUCE);
+    const sc_op *o = sc_op_at(g->m, op);
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        mv.collective.counts[i] = sc_type_local_elements(g->m, sc_type_of(g->m, o->operands[i]));
+        mv.args[2 * i] = sc_generator_read(g, o->operands[i]);
+        mv.args[2 * i + 1] = land(&mv, i);
+    }
+    return start(&mv);
+}
+
+bool unit_all_to_all(sc_generator *g, sc_op_id op)
+{
+    move mv = begin(g, op, SC_IMAGE_ALL_TO_ALL);
+    const sc_op *o = sc_op_at(g->m, op);
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        const sc_type_info *from = sc_type_of(g->m, o->operands[i]);
+        uint32_t gather = dim_of(g, o, SC_ATTR_gather, i), scatter = dim_of(g, o, SC_ATTR_scatter, i);
+        int64_t source[SC_MAX_RANK], target[SC_MAX_RANK], piece[SC_MAX_RANK];
+        local_sizes(g, from, source);
+        local_sizes(g, sc_type_of(g->m, o->first_result + i), target);
+        local_sizes(g, from, piece);
+        piece[scatter] = target[scatter];
+        mv.collective.counts[i] = mv.members * product(piece, from->rank);
+        if (!give_pieces(&mv, i, scatter, source, piece))
+            return false;
+        take_pieces(&mv, i, gather, target, piece);
+    }
+    return start(&mv);
+}
+
+/* ---- permute ---- */
+/* What a member of the group holds of a value of this type, as a number: its shards. Other ranks' digits are equal in a group. */
+static int64_t content_of(const sc_generator *g, const sc_type_info *type, const sc_attr *over, const uint64_t *digits)
+{
+    int64_t content = 0;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        sc_atom_list list = sc_placement_dim(&type->placement, i);
+        for (uint32_t a = 0; a < list.count; a++) {
+            uint64_t digit = 0;
+            for (uint32_t d = 0; d < over->count; d++)
+                digit = over->atoms[d] == list.atoms[a] ? digits[d] : digit;
+            content = content * (int64_t)g->m->mesh.atoms[list.atoms[a]].size + (int64_t)digit;
+        }
+    }
+    return content;
+}
+
+static void digits_of(const sc_generator *g, const sc_attr *over, uint64_t member, uint64_t *digits)
+{
+    for (uint32_t d = over->count; d-- > 0;) {
+        digits[d] = member % g->m->mesh.atoms[over->atoms[d]].size;
+        member /= g->m->mesh.atoms[over->atoms[d]].size;
+    }
+}
+
+/* The member that each one receives from: itself if it has what it wants, else one of those that have it, each serving one. */
+static uint32_t *find_sources(const sc_generator *g, const sc_op *o, uint32_t members)
+{
+    const sc_attr *over = sc_op_attr(o, SC_ATTR_over);
+    const sc_type_info *from = sc_type_of(g->m, o->operands[0]), *to = sc_type_of(g->m, o->first_result);
+    int64_t *has = sc_arena_array(g->arena, members, sizeof *has), *wants = sc_arena_array(g->arena, members, sizeof *wants);
+    uint32_t *source = sc_arena_array(g->arena, members, sizeof *source);
+    bool *serves = sc_arena_array(g->arena, members, sizeof *serves);
+    for (uint32_t m = 0; m < members; m++) {
+        uint64_t digits[SC_MAX_ATOMS];
+        digits_of(g, over, m, digits);
+        has[m] = content_of(g, from, over, digits);
+        wants[m] = content_of(g, to, over, digits);
+        serves[m] = has[m] == wants[m];
+        source[m] = serves[m] ? m : SC_NONE;
+    }
+    for (uint32_t m = 0; m < members; m++) {
+        for (uint32_t j = 0; j < members && source[m] == SC_NONE; j++) {
+            if (!serves[j] && has[j] == wants[m]) {
+                serves[j] = true;
+                source[m] = j;
+            }
+        }
+        if (source[m] == SC_NONE)
+            return NULL;
+    }
+    return source;
+}
+
+bool unit_permute(sc_generator *g, sc_op_id op)
+{
+    move mv = begin(g, op, SC_IMAGE_PERMUTE);
+    const sc_op *o = sc_op_at(g->m, op);
+    mv.collective.sources = find_sources(g, o, (uint32_t)mv.members);
+    mv.collective.source_count = (uint32_t)mv.members;
+    if (mv.collective.sources == NULL) {
+        sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation", "a permutation that nobody can serve", NULL);
+        return false;
+    }
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        mv.collective.counts[i] = sc_type_local_elements(g->m, sc_type_of(g->m, o->operands[i]));
+        mv.args[2 * i] = sc_generator_read(g, o->operands[i]);
+        mv.args[2 * i + 1] = land(&mv, i);
+    }
+    return start(&mv);
+}

@@ -1,0 +1,203 @@
+/* Sums that a product takes along. The gradient of a bias is the sum of a cotangent over what the gradient of the weights contracts it
+ * over, too; who multiplies the two matrices reads the cotangent anyway.
+ *
+ *   %3 = cast %2                                   (a kernel of its own: %2 is widened and summed)
+ *   %4 "b.grad" = sum[B, S] %3
+ *   %5 "w.grad" = dot[B, S] %1, %2           ->    gemm .. sum_b
+ *
+ * Such a sum is no unit by itself: it waits for the product, if nobody reads it before, and becomes a step of that (SC_GEMM_SUM_B) where
+ * what multiplies on the target takes it, else a kernel behind it; so does what its unit does with it, such as adding it to other sums. On
+ * processors there is none that waits: a kernel reads as fast as packing would. */
+#include <string.h>
+
+#include "codegen/lower/internal.h"
+#include "codegen/program/internal.h"
+
+/* A contraction that reads a value, and the next that does. */
+typedef struct reading {
+    sc_op_id dot;
+    uint32_t operand, next;
+} reading;
+
+typedef struct search {
+    sc_generator *g;
+    uint32_t *first_product; /* by root: 1 + index */
+    SC_VEC(reading) products;
+    uint32_t *first_read; /* by root: the first other unit that reads it */
+} search;
+
+/* Whether the dims stand where the others do, however they are called. */
+static bool same_places(const sc_module *m, const sc_type_info *a, const sc_type_info *b)
+{
+    bool same = a->rank == b->rank;
+    for (uint32_t i = 0; same && i < a->rank; i++)
+        same = sc_type_local_size(m, a, i) == sc_type_local_size(m, b, i);
+    return same;
+}
+
+static bool is_sum(const sc_op *op)
+{
+    const sc_lower_row *row = &sc_lower_rows[op->kind];
+    return (sc_ops[op->kind].fuse & SC_FUSE_REDUCE) != 0 && row->node == SC_NODE_add;
+}
+
+/* Exactly every element, elsewhere in name only. */
+static bool passes_on(const sc_module *m, const sc_op *op)
+{
+    sc_dtype from = sc_type_of(m, op->operands[0])->dtype, to = sc_type_of(m, op->first_result)->dtype;
+    bool widens = (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_dtype_is_float(from) && (from == to || sc_dtype_widens(from, to));
+    return ((sc_op_traits(op) & SC_VIEW) != 0 || widens) && same_places(m, sc_type_of(m, op->operands[0]), sc_type_of(m, op->first_result));
+}
+
+/* Whether what stands behind the sum has to do with no more elements than it, and with nothing that was made for it. */
+static bool only_finishes(const sc_module *m, const sc_op_id *ops, uint32_t count, uint32_t sum)
+{
+    int64_t elements = sc_type_local_elements(m, sc_type_of(m, sc_op_at(m, ops[sum])->first_result));
+    for (uint32_t i = sum + 1; i < count; i++) {
+        const sc_op *op = sc_op_at(m, ops[i]);
+        for (uint32_t o = 0; o < op->operand_count; o++) {
+            bool is_apart = sc_type_local_elements(m, sc_type_of(m, op->operands[o])) <= elements;
+            for (uint32_t j = 0; is_apart && j < sum; j++)
+                is_apart = sc_def(m, op->operands[o]) != ops[j];
+            if (!is_apart)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The root of what a unit adds up before it does anything else, and which op is the sum: SC_NONE where it is another kind of unit. */
+static sc_value summed_root(const sc_generator *g, const sc_op_id *ops, uint32_t count, uint32_t *out_sum)
+{
+    const sc_module *m = g->m;
+    uint32_t at = 0;
+    while (at < count && !is_sum(sc_op_at(m, ops[at])))
+        at++;
+    *out_sum = at;
+    if (at == count || !only_finishes(m, ops, count, at))
+        return SC_NONE;
+    const sc_op *sum = sc_op_at(m, ops[at]);
+    sc_value value = sum->operands[0];
+    for (uint32_t i = at; i-- > 0;) {
+        const sc_op *op = sc_op_at(m, ops[i]);
+        if (op->result_count != 1 || op->first_result != value || g->escapes[value] || !passes_on(m, op))
+            return SC_NONE;
+        value = op->operands[0];
+    }
+    sc_value root = g->root[value];
+    return same_places(m, sc_type_of(m, root), sc_type_of(m, sum->operands[0])) ? root : SC_NONE;
+}
+
+/* Whether the dot contracts, of its operand, what the sum adds up, and nothing else. */
+static bool reduces_alike(const sc_module *m, const sc_op *dot, uint32_t operand, const sc_op *sum)
+{
+    const sc_type_info *of_dot = sc_type_of(m, dot->operands[operand]), *of_sum = sc_type_of(m, sum->operands[0]);
+    const sc_type_info *product = sc_type_of(m, dot->first_result), *total = sc_type_of(m, sum->first_result);
+    bool alike = same_places(m, of_dot, of_sum);
+    for (uint32_t i = 0; alike && i < of_sum->rank; i++)
+        alike = (sc_type_find_dim(product, of_dot->dims[i].dim) < 0) == (sc_type_find_dim(total, of_sum->dims[i].dim) < 0);
+    return alike;
+}
+
+static void find_products(search *s)
+{
+    sc_generator *g = s->g;
+    sc_for_each_op (g->m, g->func, op) {
+        const sc_op *o = sc_op_at(g->m, op);
+        for (uint32_t i = 0; i < o->operand_count; i++) {
+            sc_value root = g->root[o->operands[i]];
+            uint32_t *first = &s->first_read[root], own = g->unit_of[sc_def(g->m, root)];
+            *first = g->unit_of[op] < *first && g->unit_of[op] != own ? g->unit_of[op] : *first;
+            if ((sc_ops[o->kind].fuse & SC_FUSE_CONTRACT) == 0)
+                continue;
+            *sc_vec_push(g->arena, &s->products) = (reading){op, i, s->first_product[root]};
+            s->first_product[root] = s->products.count;
+        }
+    }
+}
+
+/* The first other unit that reads any of the unit's results. */
+static uint32_t first_wanted(const search *s, const sc_op_id *ops, uint32_t count)
+{
+    uint32_t first = UINT32_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_op *op = sc_op_at(s->g->m, ops[i]);
+        for (uint32_t r = 0; r < op->result_count; r++) {
+            uint32_t read = s->first_read[op->first_result + r];
+            first = read < first ? read : first;
+        }
+    }
+    return first;
+}
+
+static void look_at(search *s, const sc_op_id *ops, uint32_t count)
+{
+    sc_generator *g = s->g;
+    uint32_t sum_at, unit = g->unit_of[ops[0]];
+    sc_value root = summed_root(g, ops, count, &sum_at);
+    if (root == SC_NONE || sc_op_attr(sc_op_at(g->m, ops[0]), SC_ATTR_kernel) == NULL)
+        return;
+    const sc_op *sum = sc_op_at(g->m, ops[sum_at]);
+    for (uint32_t p = s->first_product[root]; p != 0; p = s->products.data[p - 1].next) {
+        const reading *by = &s->products.data[p - 1];
+        if (g->rider_of[by->dot] != 0 || first_wanted(s, ops, count) <= g->unit_of[by->dot] ||
+            !reduces_alike(g->m, sc_op_at(g->m, by->dot), by->operand, sum))
+            continue;
+        sc_op_id *own = sc_arena_array(g->arena, count, sizeof *own);
+        memcpy(own, ops, count * sizeof *own);
+        *sc_vec_push(g->arena, &g->riders) = (sc_rider){.ops = own, .count = count, .sum = sum_at, .operand = by->operand};
+        g->rider_of[by->dot] = g->riders.count;
+        g->rides[unit] = true;
+        return;
+    }
+}
+
+void sc_generator_find_riders(sc_generator *g)
+{
+    const sc_module *m = g->m;
+    if (!sc_generator_is_cuda(g))
+        return;
+    search s = {.g = g, .first_product = sc_arena_array(g->arena, m->values.count, sizeof *s.first_product)};
+    s.first_read = sc_arena_array(g->arena, m->values.count, sizeof *s.first_read);
+    memset(s.first_read, 0xff, m->values.count * sizeof *s.first_read);
+    find_products(&s);
+    if (s.products.count == 0)
+        return;
+    sc_op_id *ops = sc_arena_array(g->arena, m->ops.count, sizeof *ops);
+    uint32_t count = 0;
+    sc_for_each_op (m, g->func, op) {
+        if (count > 0 && g->unit_of[op] != g->unit_of[ops[0]]) {
+            look_at(&s, ops, count);
+            count = 0;
+        }
+        ops[count++] = op;
+    }
+    if (count > 0)
+        look_at(&s, ops, count);
+}
+
+bool sc_generator_add_rider(sc_generator *g, sc_op_id dot, sc_contraction *c, sc_value *out_value)
+{
+    if (g->rider_of[dot] == 0)
+        return false;
+    const sc_rider *rider = &g->riders.data[g->rider_of[dot] - 1];
+    const sc_op *sum = sc_op_at(g->m, rider->ops[rider->sum]);
+    *out_value = sum->first_result;
+    return sc_contract_add_sum(g->m, c, (sc_gemm_operand)rider->operand, sc_type_of(g->m, sc_op_at(g->m, dot)->operands[rider->operand]),
+                               sc_type_of(g->m, sum->operands[0]), sc_type_of(g->m, sum->first_result));
+}
+
+bool sc_generator_leave_rider(sc_generator *g, sc_op_id dot)
+{
+    sc_rider *rider = g->rider_of[dot] == 0 ? NULL : &g->riders.data[g->rider_of[dot] - 1];
+    if (rider == NULL || rider->is_done)
+        return true;
+    rider->is_done = true;
+    if (!rider->rode)
+        return unit_kernel(g, rider->ops, rider->count);
+    for (uint32_t i = 0; i <= rider->sum; i++)
+        sc_op_drop_attr(g->m, rider->ops[i], SC_ATTR_kernel);
+    g->escapes[sc_op_at(g->m, rider->ops[rider->sum])->first_result] = true;
+    uint32_t left = rider->count - rider->sum - 1;
+    return left == 0 || unit_kernel(g, rider->ops + rider->sum + 1, left);
+}

@@ -1,0 +1,515 @@
+#include "codegen/program/overlap.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define NONE SC_IMAGE_NONE
+
+typedef struct item {
+    const sc_image_instr *instr, *finish; /* finish: of a collective */
+    uint32_t before;                      /* of a collective: the item before which its FINISH stood */
+    uint32_t at;                          /* behind which item it goes; NONE: it stays */
+    uint32_t next;                        /* that goes behind the same item */
+    uint32_t group;                       /* the last one that it was found to be of; counted from 1 */
+} item;
+
+typedef struct overlapping {
+    sc_arena *arena;
+    const sc_image *image;
+    const sc_image_func *func;
+    item *items;
+    uint32_t count;
+    uint32_t *item_of;               /* by instruction: the item, or the one after the FINISH */
+    uint32_t *touch_start, *touches; /* by buffer: the items that have it, in order */
+    bool *is_state, *is_outside;     /* by buffer; outside: an input, an output */
+    uint32_t *wish_from;             /* by item: the buffer in whose place it would like to write, and the one that it writes */
+    uint32_t *wish_into;
+    int64_t *live, peak;                    /* bytes, by place in the list; the most of them, in the list as it was */
+    int64_t limit;                          /* what a move may make of them */
+    uint32_t *members, member_count, group; /* of the collective that is looked at */
+} overlapping;
+
+static int64_t bytes_of(const overlapping *o, uint32_t buffer)
+{
+    return o->is_state[buffer] ? 0 : (o->image->buffers[buffer].bytes + SC_IMAGE_ALIGN - 1) / SC_IMAGE_ALIGN * SC_IMAGE_ALIGN;
+}
+
+static bool is_collective(const overlapping *o, uint32_t index)
+{
+    return o->items[index].instr->kind == SC_INSTR_COLLECTIVE;
+}
+
+static bool writes(const overlapping *o, uint32_t index, uint32_t buffer)
+{
+    const sc_image_instr *instr = o->items[index].instr;
+    for (uint32_t a = 0; a < instr->arg_count; a++) {
+        if (instr->args[a].buffer == buffer && sc_memory_access(o->image, instr, a) != SC_ACCESS_IN)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the list as it is ---- */
+static void list_items(overlapping *o)
+{
+    const sc_image_func *func = o->func;
+    o->items = sc_arena_array(o->arena, func->instr_count, sizeof *o->items);
+    o->item_of = sc_arena_array(o->arena, func->instr_count, sizeof *o->item_of);
+    for (uint32_t i = 0; i < func->instr_count; i++) {
+        const sc_image_instr *instr = &func->instrs[i];
+        o->item_of[i] = o->count;
+        if (instr->kind == SC_INSTR_FINISH) {
+            o->items[o->item_of[instr->index]].finish = instr;
+            o->items[o->item_of[instr->index]].before = o->count;
+        } else {
+            o->items[o->count++] = (item){.instr = instr, .before = NONE, .at = NONE, .next = NONE};
+        }
+    }
+}
+
+static void list_touches(overlapping *o)
+{
+    uint32_t *start = o->touch_start = sc_arena_array(o->arena, (size_t)o->image->buffer_count + 2, sizeof *start), total = 0;
+    for (uint32_t i = 0; i < o->count; i++) {
+        for (uint32_t a = 0; a < o->items[i].instr->arg_count; a++, total++)
+            start[o->items[i].instr->args[a].buffer + 2]++;
+    }
+    for (uint32_t b = 0; b < o->image->buffer_count; b++)
+        start[b + 2] += start[b + 1];
+    o->touches = sc_arena_array(o->arena, total, sizeof *o->touches);
+    for (uint32_t i = 0; i < o->count; i++) {
+        for (uint32_t a = 0; a < o->items[i].instr->arg_count; a++)
+            o->touches[start[o->items[i].instr->args[a].buffer + 1]++] = i;
+    }
+}
+
+static void list_buffers(overlapping *o)
+{
+    const sc_image *image = o->image;
+    o->is_state = sc_arena_array(o->arena, image->buffer_count, sizeof *o->is_state);
+    o->is_outside = sc_arena_array(o->arena, image->buffer_count, sizeof *o->is_outside);
+    for (uint32_t b = 0; b < image->buffer_count; b++)
+        o->is_state[b] = image->buffers[b].kind < SC_BUFFER_ACT;
+    for (uint32_t s = 0; s < image->state_count; s++)
+        o->is_state[image->states[s].buffer] = true;
+    for (uint32_t i = 0; i < o->func->input_count; i++)
+        o->is_outside[o->func->inputs[i].buffer] = true;
+    for (uint32_t i = 0; i < o->func->output_count; i++)
+        o->is_outside[o->func->outputs[i].buffer] = true;
+}
+
+static bool has_once(const sc_image_instr *instr, uint32_t buffer)
+{
+    uint32_t count = 0;
+    for (uint32_t a = 0; a < instr->arg_count; a++)
+        count += instr->args[a].buffer == buffer;
+    return count == 1;
+}
+
+/* The first of an item's wishes that can be granted is looked at. */
+static void list_wishes(overlapping *o, uint32_t func, const sc_memory_wish *wishes, uint32_t count)
+{
+    o->wish_from = sc_arena_array(o->arena, o->count, sizeof *o->wish_from);
+    o->wish_into = sc_arena_array(o->arena, o->count, sizeof *o->wish_into);
+    for (uint32_t i = 0; i < o->count; i++)
+        o->wish_from[i] = o->wish_into[i] = NONE;
+    for (uint32_t w = count; w-- > 0;) {
+        const sc_memory_wish *wish = &wishes[w];
+        if (wish->func != func)
+            continue;
+        uint32_t index = o->item_of[wish->instr];
+        const sc_image_instr *instr = o->items[index].instr;
+        if (!has_once(instr, wish->from) || !has_once(instr, wish->into) || bytes_of(o, wish->from) != bytes_of(o, wish->into))
+            continue;
+        o->wish_from[index] = wish->from;
+        o->wish_into[index] = wish->into;
+    }
+}
+
+/* ---- what is alive ---- */
+typedef struct life {
+    uint32_t first, last; /* first > last: never */
+    bool is_held;         /* beyond the last: until a FINISH behind it, or the end */
+} life;
+
+/* Of the buffers that are no states, by place in the order. `waits`: what collectives have lives until their FINISH, where it stood. */
+static life *find_lives(const overlapping *o, const uint32_t *order, bool waits)
+{
+    life *lives = sc_arena_array(o->arena, o->image->buffer_count, sizeof *lives);
+    for (uint32_t b = 0; b < o->image->buffer_count; b++)
+        lives[b] = (life){.first = NONE};
+    for (uint32_t at = 0; at < o->count; at++) {
+        const item *one = &o->items[order[at]];
+        bool held = waits && one->before != NONE && one->before > at;
+        for (uint32_t a = 0; a < one->instr->arg_count; a++) {
+            life *of = &lives[one->instr->args[a].buffer];
+            uint32_t last = held ? one->before - 1 : at;
+            of->is_held = last > of->last ? held : of->is_held || (held && last == of->last);
+            of->first = at < of->first ? at : of->first;
+            of->last = last > of->last ? last : of->last;
+        }
+    }
+    for (uint32_t i = 0; i < o->func->input_count; i++) {
+        life *of = &lives[o->func->inputs[i].buffer];
+        of->first = of->first == NONE ? NONE : 0;
+    }
+    for (uint32_t i = 0; i < o->func->output_count && o->count > 0; i++) {
+        life *of = &lives[o->func->outputs[i].buffer];
+        *of = (life){of->first, o->count - 1, true};
+    }
+    return lives;
+}
+
+/* Bytes alive by place in the order; what is written in place of another value begins after it. */
+static int64_t *find_live(const overlapping *o, const uint32_t *order, const life *lives)
+{
+    int64_t *live = sc_arena_array(o->arena, (size_t)o->count + 2, sizeof *live);
+    for (uint32_t b = 0; b < o->image->buffer_count; b++) {
+        if (lives[b].first > lives[b].last)
+            continue;
+        live[lives[b].first] += bytes_of(o, b);
+        live[lives[b].last + 1] -= bytes_of(o, b);
+    }
+    for (uint32_t at = 0; at < o->count; at++) {
+        uint32_t into = o->wish_into[order[at]], from = o->wish_from[order[at]];
+        if (into == NONE || lives[into].first != at || lives[from].last != at || lives[from].first == at || lives[from].is_held)
+            continue;
+        live[at] -= bytes_of(o, into);
+        live[at + 1] += bytes_of(o, into);
+    }
+    for (uint32_t at = 1; at <= o->count; at++)
+        live[at] += live[at - 1];
+    return live;
+}
+
+/* The list as it is. */
+static void measure(overlapping *o)
+{
+    uint32_t *order = sc_arena_array(o->arena, o->count, sizeof *order);
+    for (uint32_t i = 0; i < o->count; i++)
+        order[i] = i;
+    o->live = find_live(o, order, find_lives(o, order, true));
+    for (uint32_t i = 0; i < o->count; i++)
+        o->peak = o->live[i] > o->peak ? o->live[i] : o->peak;
+}
+
+static int64_t share_of(const overlapping *o, uint32_t share)
+{
+    return o->peak / SC_OVERLAP_ALL * share + o->peak % SC_OVERLAP_ALL * share / SC_OVERLAP_ALL;
+}
+
+/* ---- starts ---- */
+/* How many of the buffer's touches are before the item: the end of them in o->touches. */
+static uint32_t touches_before(const overlapping *o, uint32_t buffer, uint32_t index)
+{
+    uint32_t low = o->touch_start[buffer], high = o->touch_start[buffer + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (o->touches[middle] < index)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Whether nobody but the group has what the item writes. */
+static bool prepares(const overlapping *o, uint32_t index)
+{
+    const item *one = &o->items[index];
+    if (one->at != NONE || (one->instr->kind != SC_INSTR_KERNEL && one->instr->kind != SC_INSTR_COPY))
+        return false;
+    for (uint32_t a = 0; a < one->instr->arg_count; a++) {
+        uint32_t buffer = one->instr->args[a].buffer;
+        if (sc_memory_access(o->image, one->instr, a) == SC_ACCESS_IN)
+            continue;
+        if (o->is_state[buffer] || o->is_outside[buffer])
+            return false;
+        for (uint32_t t = o->touch_start[buffer]; t < o->touch_start[buffer + 1]; t++) {
+            if (o->touches[t] != index && o->items[o->touches[t]].group != o->group)
+                return false;
+        }
+    }
+    return true;
+}
+
+typedef struct reason {
+    uint32_t behind; /* the item behind which it must stay; NONE: none */
+    bool waits;      /* for a collective */
+} reason;
+
+static void stay_behind(overlapping *o, uint32_t index, reason *out)
+{
+    uint32_t at = o->items[index].at != NONE ? o->items[index].at : index;
+    if (o->items[index].group == o->group)
+        return;
+    if (prepares(o, index)) {
+        o->items[index].group = o->group;
+        o->members[o->member_count++] = index;
+        return;
+    }
+    out->behind = out->behind == NONE || at > out->behind ? at : out->behind;
+    out->waits = out->waits || is_collective(o, index);
+}
+
+/* Gathers what moves with a collective into o->members, the collective first, and finds what they come after: of what is read, who wrote
+ * it last; of what is written, also those who read it since. */
+static reason gather_group(overlapping *o, uint32_t collective)
+{
+    reason found = {.behind = NONE};
+    o->items[collective].group = ++o->group;
+    o->members[0] = collective;
+    o->member_count = 1;
+    for (uint32_t m = 0; m < o->member_count; m++) {
+        const sc_image_instr *instr = o->items[o->members[m]].instr;
+        for (uint32_t a = 0; a < instr->arg_count; a++) {
+            uint32_t buffer = instr->args[a].buffer, t = touches_before(o, buffer, o->members[m]);
+            bool is_read = sc_memory_access(o->image, instr, a) == SC_ACCESS_IN, is_written = false;
+            while (t-- > o->touch_start[buffer] && !is_written) {
+                is_written = writes(o, o->touches[t], buffer);
+                if (!is_read || is_written)
+                    stay_behind(o, o->touches[t], &found);
+            }
+        }
+    }
+    return found;
+}
+
+/* Takes the bytes of what the group writes, or gives them: by `sign`, from where each begins, or from `first`, to the collective. */
+static void count_group(overlapping *o, uint32_t first, int64_t sign)
+{
+    uint32_t end = o->members[0];
+    for (uint32_t m = 0; m < o->member_count; m++) {
+        const sc_image_instr *instr = o->items[o->members[m]].instr;
+        for (uint32_t a = 0; a < instr->arg_count; a++) {
+            uint32_t buffer = instr->args[a].buffer;
+            bool is_born = sc_memory_access(o->image, instr, a) == SC_ACCESS_OUT && o->touches[o->touch_start[buffer]] == o->members[m];
+            for (uint32_t t = first != NONE ? first : o->members[m]; is_born && t < end; t++)
+                o->live[t] += sign * bytes_of(o, buffer);
+        }
+    }
+}
+
+static int64_t group_bytes(const overlapping *o)
+{
+    int64_t sum = 0;
+    for (uint32_t m = 0; m < o->member_count; m++) {
+        const sc_image_instr *instr = o->items[o->members[m]].instr;
+        for (uint32_t a = 0; a < instr->arg_count; a++) {
+            uint32_t buffer = instr->args[a].buffer;
+            bool is_born = sc_memory_access(o->image, instr, a) == SC_ACCESS_OUT && o->touches[o->touch_start[buffer]] == o->members[m];
+            sum += is_born ? bytes_of(o, buffer) : 0;
+        }
+    }
+    return sum;
+}
+
+/* Behind which item the next start after `behind` goes. */
+static uint32_t next_start(const overlapping *o, uint32_t behind)
+{
+    uint32_t next = NONE;
+    for (uint32_t i = 0; i < o->count; i++) {
+        if (is_collective(o, i) && o->items[i].at != NONE && o->items[i].at > behind && o->items[i].at < next)
+            next = o->items[i].at;
+    }
+    return next;
+}
+
+/* The group goes up as far as there is room, all of it or nothing. */
+static void move_up(overlapping *o, uint32_t behind)
+{
+    uint32_t end = o->members[0], first = end, at = end;
+    for (uint32_t m = 1; m < o->member_count; m++)
+        first = o->members[m] < first ? o->members[m] : first;
+    int64_t room = o->limit - group_bytes(o);
+    count_group(o, NONE, -1);
+    while (at > behind + 1 && o->live[at - 1] <= room)
+        at--;
+    bool moves = at > 0 && at <= first && at < end;
+    count_group(o, moves ? at : NONE, 1);
+    for (uint32_t m = 0; moves && m < o->member_count; m++)
+        o->items[o->members[m]].at = at - 1;
+}
+
+static void find_starts(overlapping *o)
+{
+    o->members = sc_arena_array(o->arena, o->count, sizeof *o->members);
+    for (int waiting = 0; waiting < 2; waiting++) {
+        for (uint32_t i = 0; i < o->count; i++) {
+            if (!is_collective(o, i) || o->items[i].at != NONE)
+                continue;
+            reason found = gather_group(o, i);
+            if (found.behind == NONE || found.waits != (waiting == 1))
+                continue;
+            uint32_t behind = found.waits ? next_start(o, found.behind) : found.behind;
+            if (behind < i)
+                move_up(o, behind);
+        }
+    }
+}
+
+static uint32_t *new_order(overlapping *o)
+{
+    uint32_t *order = sc_arena_array(o->arena, o->count, sizeof *order), count = 0;
+    uint32_t *heads = sc_arena_array(o->arena, o->count, sizeof *heads);
+    for (uint32_t i = 0; i < o->count; i++)
+        heads[i] = NONE;
+    for (uint32_t i = o->count; i-- > 0;) {
+        if (o->items[i].at == NONE)
+            continue;
+        o->items[i].next = heads[o->items[i].at];
+        heads[o->items[i].at] = i;
+    }
+    for (uint32_t i = 0; i < o->count; i++) {
+        if (o->items[i].at == NONE)
+            order[count++] = i;
+        for (uint32_t moved = heads[i]; moved != NONE; moved = o->items[moved].next)
+            order[count++] = moved;
+    }
+    return order;
+}
+
+/* ---- waits ---- */
+typedef struct flight {
+    uint32_t item, instr; /* instr: in the new list */
+    uint32_t due;         /* the place in the order before which it was waited for */
+} flight;
+
+typedef struct writing {
+    overlapping *o;
+    const life *lives;
+    flight flights[SC_OVERLAP_FLIGHTS]; /* the oldest first */
+    uint32_t flying;
+    uint32_t *taken, *brought; /* by buffer: how many of them read it, write it */
+    sc_image_instr *instrs;
+    uint32_t count;
+    uint32_t *place; /* by item: its instruction */
+    uint32_t *due;   /* by item, and at the end: the place behind all that stayed before it */
+} writing;
+
+static void mark(writing *w, uint32_t index, uint32_t by)
+{
+    const sc_image_instr *instr = w->o->items[index].instr;
+    for (uint32_t a = 0; a < instr->arg_count; a++) {
+        bool reads = sc_memory_access(w->o->image, instr, a) == SC_ACCESS_IN;
+        uint32_t *marks = reads ? w->taken : w->brought;
+        marks[instr->args[a].buffer] += by;
+    }
+}
+
+static void finish(writing *w, uint32_t which)
+{
+    const flight *one = &w->flights[which];
+    sc_image_instr *instr = &w->instrs[w->count++];
+    *instr = *w->o->items[one->item].finish;
+    instr->index = one->instr;
+    mark(w, one->item, (uint32_t)-1);
+    memmove(&w->flights[which], &w->flights[which + 1], (--w->flying - which) * sizeof *w->flights);
+}
+
+/* Waits for those that have the buffer; where it is only read, for those that write it. `at`: for those that were waited for before it. */
+static void finish_for(writing *w, uint32_t buffer, bool is_written, uint32_t at)
+{
+    for (uint32_t f = 0; f < w->flying && (w->brought[buffer] > 0 || (is_written && w->taken[buffer] > 0));) {
+        const sc_image_instr *instr = w->o->items[w->flights[f].item].instr;
+        bool has = false;
+        for (uint32_t a = 0; a < instr->arg_count; a++)
+            has = has || (instr->args[a].buffer == buffer && (is_written || sc_memory_access(w->o->image, instr, a) != SC_ACCESS_IN));
+        if (has && w->flights[f].due <= at)
+            finish(w, f);
+        else
+            f++;
+    }
+}
+
+/* Bytes of what lives only because a collective has it. */
+static int64_t held_by(const writing *w, const flight *one, uint32_t at)
+{
+    const sc_image_instr *instr = w->o->items[one->item].instr;
+    int64_t sum = 0;
+    for (uint32_t a = 0; a < instr->arg_count; a++)
+        sum += w->lives[instr->args[a].buffer].last < at ? bytes_of(w->o, instr->args[a].buffer) : 0;
+    return sum;
+}
+
+/* Nothing is waited for earlier than before. */
+static void make_room(writing *w, uint32_t at, uint32_t index)
+{
+    uint32_t from = w->o->wish_from[index];
+    int64_t sum = w->o->live[at];
+    if (from != NONE && w->taken[from] + w->brought[from] > 0) /* which is not granted then */
+        sum += bytes_of(w->o, from);
+    for (uint32_t f = 0; f < w->flying; f++)
+        sum += held_by(w, &w->flights[f], at);
+    for (uint32_t f = 0; f < w->flying && sum > w->o->limit;) {
+        int64_t held = held_by(w, &w->flights[f], at);
+        if (held > 0 && w->flights[f].due <= at) {
+            sum -= held;
+            finish(w, f);
+        } else {
+            f++;
+        }
+    }
+}
+
+static void write_item(writing *w, uint32_t at, uint32_t index)
+{
+    overlapping *o = w->o;
+    const sc_image_instr *instr = o->items[index].instr;
+    for (uint32_t a = 0; a < instr->arg_count; a++)
+        finish_for(w, instr->args[a].buffer, sc_memory_access(o->image, instr, a) != SC_ACCESS_IN, NONE);
+    if (o->wish_from[index] != NONE) /* its place is to be written, as it was */
+        finish_for(w, o->wish_from[index], true, at);
+    if (is_collective(o, index) && w->flying == SC_OVERLAP_FLIGHTS)
+        finish(w, 0);
+    make_room(w, at, index);
+    w->place[index] = w->count;
+    w->instrs[w->count++] = *instr;
+    if (!is_collective(o, index))
+        return;
+    w->flights[w->flying++] = (flight){index, w->count - 1, w->due[o->items[index].before]};
+    mark(w, index, 1);
+}
+
+static void write_list(overlapping *o, sc_image_func *out, const uint32_t *order, uint32_t *place)
+{
+    writing w = {.o = o, .lives = find_lives(o, order, false), .place = place};
+    o->live = find_live(o, order, w.lives);
+    w.taken = sc_arena_array(o->arena, o->image->buffer_count, sizeof *w.taken);
+    w.brought = sc_arena_array(o->arena, o->image->buffer_count, sizeof *w.brought);
+    w.instrs = sc_arena_array(o->arena, o->func->instr_count, sizeof *w.instrs);
+    w.due = sc_arena_array(o->arena, (size_t)o->count + 1, sizeof *w.due);
+    for (uint32_t at = 0; at < o->count; at++)
+        w.due[order[at] + 1] = o->items[order[at]].at == NONE ? at + 1 : 0;
+    for (uint32_t i = 0; i < o->count; i++)
+        w.due[i + 1] = w.due[i + 1] > 0 ? w.due[i + 1] : w.due[i];
+    for (uint32_t at = 0; at < o->count; at++)
+        write_item(&w, at, order[at]);
+    while (w.flying > 0)
+        finish(&w, 0);
+    out->instrs = w.instrs;
+}
+
+void sc_overlap(sc_arena *arena, sc_image *image, uint32_t func, const sc_overlap_room *room, sc_memory_wish *wishes, uint32_t wish_count)
+{
+    overlapping o = {.arena = arena, .image = image, .func = &image->funcs[func]};
+    bool moves = false;
+    for (uint32_t i = 0; i < o.func->instr_count; i++)
+        moves = moves || o.func->instrs[i].kind == SC_INSTR_COLLECTIVE;
+    if (!moves)
+        return;
+    list_items(&o);
+    list_touches(&o);
+    list_buffers(&o);
+    list_wishes(&o, func, wishes, wish_count);
+    measure(&o);
+    o.limit = share_of(&o, room->starts);
+    find_starts(&o);
+    o.limit = share_of(&o, room->waits);
+    uint32_t *place = sc_arena_array(arena, o.count, sizeof *place);
+    write_list(&o, &image->funcs[func], new_order(&o), place);
+    for (uint32_t w = 0; w < wish_count; w++) {
+        if (wishes[w].func == func)
+            wishes[w].instr = place[o.item_of[wishes[w].instr]];
+    }
+}

@@ -1,0 +1,129 @@
+/* What the frontend knows of a program before any size: its declarations by name. Private to frontend/. */
+#ifndef SHARDC_FRONTEND_DECLARE_PROGRAM_H
+#define SHARDC_FRONTEND_DECLARE_PROGRAM_H
+
+#include "frontend/elaborate/build.h"
+#include "program/optimizer.h"
+
+typedef enum sc_dim_form { SC_DIM_FREE, SC_DIM_SIZED, SC_DIM_ALIAS, SC_DIM_COMPOSITE } sc_dim_form;
+
+/* A declared dim. Other dims are indices in program->dims; SC_NONE stands for one that does not exist (reported). */
+typedef struct sc_dim_decl {
+    sc_name name;
+    sc_dim_form form;
+    const sc_file *file;
+    const sc_dim_def *def;
+    uint32_t original;                        /* ALIAS */
+    uint32_t chain;                           /* ALIAS: how many aliases lead to the dim that is none */
+    uint32_t part_count, *parts;              /* COMPOSITE */
+    uint32_t dependency_count, *dependencies; /* dims its size is computed from */
+    bool broken;                              /* in a cycle, or of a wrong form: has no size */
+} sc_dim_decl;
+
+struct sc_unit;
+
+typedef enum sc_member_kind { SC_MEMBER_PARAM, SC_MEMBER_CACHE, SC_MEMBER_SUB, SC_MEMBER_FN, SC_MEMBER_ENTRY } sc_member_kind;
+
+/* What a block or model owns. */
+typedef struct sc_member {
+    sc_member_kind kind;
+    sc_name name;
+    union {
+        const sc_pdecl *decl;
+        const sc_sub *sub;
+        const sc_callable *callable;
+    };
+    const struct sc_unit *block; /* SUB: of which block; NULL when there is none of that name */
+} sc_member;
+
+/* A block or a model. */
+typedef struct sc_unit {
+    sc_name name;
+    const sc_callable *callable; /* NULL for a model */
+    const sc_stmt_list *body;
+    SC_VEC(sc_member) members;
+    sc_map member_map; /* symbol -> index in members */
+    uint32_t height;   /* levels of blocks in it, itself included; 0 while unknown */
+    bool broken;       /* contains itself, or nests too deep */
+    bool visiting;
+} sc_unit;
+
+struct sc_program {
+    sc_context *context;
+    SC_VEC(sc_dim_decl) dims;
+    sc_map dim_map;
+    sc_map *missing_dims;       /* names of dims that are not declared, told once */
+    SC_VEC(uint32_t) dim_order; /* each dim after those its size depends on */
+    SC_VEC(sc_unit *) blocks;
+    sc_map block_map;
+    SC_VEC(sc_unit *) models;
+    sc_map model_map;
+    SC_VEC(const sc_callable *) fns;
+    sc_map fn_map;
+    SC_VEC(const sc_minimize *) minimizes;
+    SC_VEC(const sc_plan *) plans;
+    SC_VEC(const sc_weights *) weights;
+    sc_map seen;       /* hashes of the files read so far */
+    sc_map elaborated; /* callables and declarations that some elaboration has gone through, by their place */
+};
+
+enum { SC_MAX_INLINE_DEPTH = 64 };
+
+/* ---- names ---- */
+const sc_member *sc_unit_member(const sc_unit *unit, sc_sym name); /* NULL */
+const sc_unit *sc_program_block(const sc_program *program, sc_sym name);
+const sc_unit *sc_program_model(const sc_program *program, sc_sym name);
+const sc_callable *sc_program_fn(const sc_program *program, sc_sym name);
+/* Index of a dim, or SC_NONE. */
+uint32_t sc_program_dim(const sc_program *program, sc_sym name);
+
+/* Candidates for "did you mean": `; did you mean 'x'?` or the empty text. */
+typedef SC_VEC(const char *) sc_text_list;
+void sc_suggest_add(sc_context *context, sc_text_list *list, sc_sym name);
+const char *sc_suggest(sc_context *context, sc_sym wanted, const sc_text_list *list);
+/* A name that is not declared is one mistake, wherever it is used: only the first place is told. */
+void sc_report_unknown_dim(const sc_program *program, sc_name name);
+
+/* ---- dims (sema_dims.c) ---- */
+/* Resolves aliases and composites, finds cycles, orders the dims. */
+void sc_dims_check(sc_program *program);
+/* sizes[i] of each dim under the bindings, 0 when it has none. `along` is the position dim of a cached entry, or SC_NONE: its aliases
+ * have only sizes of their own there. Reports sizes that are not integers >= 1 and bindings that make no sense; false then. */
+bool sc_dims_sizes(const sc_program *program, const sc_binding_list *bindings, uint32_t along, int64_t *sizes);
+
+/* ---- checks without sizes (sema_*.c) ---- */
+void sc_units_check(sc_program *program);    /* subs exist, blocks do not contain themselves, statements stand where they may */
+void sc_minimize_check(sc_program *program); /* targets, optimizers, paths */
+void sc_weights_check(sc_program *program);  /* paths, dims, patterns */
+
+/* ---- optimizers (sema_optimizer.c) ---- */
+/* What an optimizer's arguments say, defaults filled in. The names of dims are their sizes in the entry; bindings NULL: what depends on
+ * a dim is not looked at, and `out` is of no use. False after messages. */
+bool sc_optimizer_read(sc_program *program, const sc_optimizer *optimizer, sc_sym entry, const sc_binding_list *bindings,
+                       sc_optimizer_settings *out);
+
+/* ---- parameter paths (sema_paths.c) ---- */
+/* A param of a model by the names on its way, outermost first; `stacks[i]` is the stack dim's name of segment i, or 0. */
+typedef struct sc_param_path {
+    uint32_t count;
+    const sc_sym *names, *stacks;
+    const sc_pdecl *decl;
+    sc_member_kind kind; /* PARAM or CACHE */
+    const sc_unit *unit; /* that declares it */
+    sc_sym text;         /* layers.attn.wq */
+    uint32_t dim_count;
+    const sc_sym *dims; /* of its shape, dim arguments and substitutions done */
+} sc_param_path;
+typedef SC_VEC(sc_param_path) sc_param_path_list;
+
+/* Params and caches of a model in order of declaration, each stack once. */
+void sc_param_paths(const sc_program *program, const sc_unit *model, sc_param_path_list *out);
+/* Whether a path as written covers (is a prefix of, or equals) a param. `whole` asks for equality. */
+bool sc_path_covers(const sc_path *path, const sc_param_path *param, bool whole);
+const char *sc_path_text(sc_context *context, const sc_path *path);
+/* `; did you mean ..?` among the paths of params. */
+const char *sc_suggest_param(sc_context *context, const sc_path *path, const sc_param_path_list *params);
+/* Leaves of a dim by name: its own name, or those of its parts. */
+void sc_program_leaves(const sc_program *program, sc_sym dim, sc_sym_list *out);
+
+#endif

@@ -1,0 +1,342 @@
+/* Calls of language ops: which op, which dims, which arguments. What each makes of them is in build_ops.c and build_attend.c. */
+#include "frontend/elaborate/op.h"
+
+#include <math.h>
+#include <string.h>
+
+static const sc_lang_op lang_ops[] = {
+#define LANG(name, builder, kind, dims, values, options) {#name, builder, kind, dims, values, options},
+#include "frontend/elaborate/lang_ops.def"
+#undef LANG
+    {"min", build_pair, SC_OP_minimum, 0, 2, ""},
+    {"max", build_pair, SC_OP_maximum, 0, 2, ""},
+};
+
+enum { LANG_OP_COUNT = sizeof lang_ops / sizeof *lang_ops };
+
+static const sc_lang_op *find_op(const char *name, bool has_dims)
+{
+    const sc_lang_op *found = NULL;
+    for (int i = 0; i < LANG_OP_COUNT; i++) {
+        if (lang_ops[i].name[0] == name[0] && strcmp(lang_ops[i].name, name) == 0 && (found == NULL || (lang_ops[i].dims > 0) == has_dims))
+            found = &lang_ops[i];
+    }
+    return found;
+}
+
+bool sc_lang_op_exists(const char *name)
+{
+    return find_op(name, false) != NULL;
+}
+
+void sc_lang_op_names(sc_context *context, sc_text_list *out)
+{
+    for (int i = 0; i < LANG_OP_COUNT; i++)
+        *sc_vec_push(&context->arena, out) = lang_ops[i].name;
+}
+
+/* ---- results ---- */
+sc_bval_list sc_one_result(sc_op_call *call, sc_bval value)
+{
+    sc_bval_list list = {sc_arena_alloc(&call->f->b->context->arena, sizeof value), 1};
+    list.data[0] = value;
+    return list;
+}
+
+sc_bval_list sc_no_results(sc_op_call *call)
+{
+    return sc_one_result(call, (sc_bval){.kind = SC_BVAL_NONE});
+}
+
+sc_bval_list sc_one_tensor(sc_op_call *call, sc_value value)
+{
+    return sc_one_result(call, sc_bval_tensor(value));
+}
+
+/* ---- dims in brackets ---- */
+static bool check_dim_count(sc_op_call *c)
+{
+    sc_builder *b = c->f->b;
+    uint32_t wanted = c->row->dims, given = c->expr->call.dims.count;
+    if (wanted == given || (wanted == SC_SOME && given > 0))
+        return true;
+    const char *found = given == 0 ? "none stand here" : sc_build_text(b, "%u stand here", given);
+    if (wanted == 0)
+        found = "some stand here";
+    sc_build_error(b, SC_D_wrong_count, c->expr->call.callee.loc, c->row->name,
+                   wanted == SC_SOME ? "one or more dims in brackets"
+                   : wanted == 0     ? "no dims in brackets"
+                                     : sc_build_text(b, "%s in brackets", sc_build_count(b, wanted, "dim")),
+                   found);
+    if (wanted > 0 && given == 0)
+        sc_build_note(b, (sc_loc){0}, "name them: %s[D](..)", c->row->name);
+    return false;
+}
+
+static bool wants_arrow(const sc_lang_op *row)
+{
+    return row->kind == SC_OP_slice || row->kind == SC_OP_concat || row->kind == SC_OP_rename || row->kind == SC_OP_append ||
+           row->kind == SC_OP_topk;
+}
+
+static bool add_leaves(sc_op_call *c, sc_dim dim, sc_loc loc)
+{
+    sc_builder *b = c->f->b;
+    const sc_dim *parts;
+    uint32_t count = sc_build_leaves(b, dim, &parts);
+    for (uint32_t i = 0; i < (count == 0 ? 1 : count); i++) {
+        sc_dim leaf = count == 0 ? dim : parts[i];
+        for (uint32_t j = 0; j < c->leaf_count && wants_arrow(c->row) == false; j++) {
+            if (c->leaves[j] == leaf) {
+                sc_build_error(b, SC_D_bad_operand, loc,
+                               sc_build_text(b, "dim %s stands twice in the brackets", sc_name_text(b, b->m->dims.data[leaf].name)));
+                return false;
+            }
+        }
+        if (c->leaf_count == SC_MAX_RANK) {
+            sc_build_error(b, SC_D_too_large, loc, "more dims than a tensor can have");
+            return false;
+        }
+        c->leaves[c->leaf_count++] = leaf;
+    }
+    return true;
+}
+
+static bool resolve_dims(sc_op_call *c)
+{
+    sc_builder *b = c->f->b;
+    if (!check_dim_count(c))
+        return false;
+    for (uint32_t i = 0; i < c->expr->call.dims.count && i < SC_MAX_RANK; i++) {
+        const sc_op_dim *dim = &c->expr->call.dims.data[i];
+        bool arrow = wants_arrow(c->row);
+        if ((dim->to.text != 0) != arrow || dim->arrow != arrow) {
+            sc_build_error(b, SC_D_bad_argument, dim->from.loc,
+                           arrow ? sc_build_text(b, "%s goes from one dim to another: write %s[A -> B](..)", c->row->name, c->row->name)
+                                 : sc_build_text(b, "%s takes dims as they are, without '->' or '='", c->row->name));
+            return false;
+        }
+        c->from[i] = sc_build_dim(c->f, dim->from);
+        c->to[i] = arrow ? sc_build_dim(c->f, dim->to) : SC_NONE;
+        if (c->from[i] == SC_NONE || (arrow && c->to[i] == SC_NONE) || !add_leaves(c, c->from[i], dim->from.loc))
+            return false;
+        c->dim_count++;
+    }
+    return true;
+}
+
+sc_attr sc_call_dim_attr(sc_op_call *call, sc_attr_key key, sc_dim dim)
+{
+    const sc_dim *parts;
+    uint32_t count = sc_build_leaves(call->f->b, dim, &parts);
+    return count == 0 ? sc_attr_dims(call->f->b->m, key, &dim, 1) : sc_attr_dims(call->f->b->m, key, parts, count);
+}
+
+sc_attr sc_call_leaves_attr(sc_op_call *call, sc_attr_key key)
+{
+    return sc_attr_dims(call->f->b->m, key, call->leaves, call->leaf_count);
+}
+
+/* ---- arguments ---- */
+/* Index of a word in a blank-separated list, or -1. */
+static int word_index(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    for (int i = 0; *list != 0; i++) {
+        size_t end = strcspn(list, " ");
+        if (end == length && memcmp(list, word, length) == 0)
+            return i;
+        list += end;
+        list += *list == ' ';
+    }
+    return -1;
+}
+
+/* a, b, c */
+static const char *word_list(sc_builder *b, const char *list)
+{
+    sc_strbuf out;
+    sc_strbuf_init(&out, &b->context->arena);
+    for (; *list != 0; list++) {
+        sc_strbuf_add(&out, *list == ' ' ? "," : "");
+        sc_strbuf_add_char(&out, *list);
+    }
+    return out.data;
+}
+
+static void report_option(sc_op_call *c, const sc_arg *arg)
+{
+    sc_builder *b = c->f->b;
+    const char *name = sc_name_text(b, arg->name.text), *list = c->row->options;
+    sc_text_list names = {0};
+    for (const char *p = list; *p != 0;) {
+        size_t length = strcspn(p, " ");
+        *sc_vec_push(&b->context->arena, &names) = sc_arena_copy_text(&b->context->arena, p, length);
+        p += length + (p[length] == ' ');
+    }
+    sc_build_error(b, SC_D_bad_argument, arg->name.loc,
+                   sc_build_text(b, "%s has no argument '%s'%s", c->row->name, name, sc_suggest(b->context, arg->name.text, &names)));
+    if (list[0] != 0)
+        sc_build_note(b, (sc_loc){0}, "its named arguments are %s", word_list(b, list));
+}
+
+static bool take_argument(sc_op_call *c, const sc_arg *arg)
+{
+    sc_builder *b = c->f->b;
+    if (arg->values.count != 1) {
+        sc_build_error(b, SC_D_bad_argument, arg->loc, sc_build_text(b, "%s takes no tuple", c->row->name));
+        return false;
+    }
+    if (arg->name.text == 0) {
+        if (c->value_count < SC_MAX_OPTIONS)
+            c->values[c->value_count] = arg->values.data[0];
+        c->value_count++;
+        return true;
+    }
+    int index = word_index(c->row->options, sc_name_text(b, arg->name.text));
+    if (index < 0) {
+        report_option(c, arg);
+        return false;
+    }
+    if (c->options[index] != NULL) {
+        sc_build_error(b, SC_D_bad_argument, arg->loc, sc_build_text(b, "argument '%s' is given twice", sc_name_text(b, arg->name.text)));
+        sc_build_note(b, c->options[index]->loc, "first here");
+        return false;
+    }
+    c->options[index] = arg;
+    return true;
+}
+
+static bool take_arguments(sc_op_call *c)
+{
+    sc_builder *b = c->f->b;
+    bool ok = true;
+    for (uint32_t i = 0; i < c->expr->call.args.count; i++)
+        ok = take_argument(c, &c->expr->call.args.data[i]) && ok;
+    if (!ok || c->value_count == c->row->values)
+        return ok;
+    sc_build_error(b, SC_D_wrong_count, c->loc, c->row->name, sc_build_count(b, c->row->values, "operand"),
+                   sc_build_given(b, c->value_count));
+    if (c->row->options[0] != 0 && c->value_count > c->row->values)
+        sc_build_note(b, (sc_loc){0}, "further arguments are named: %s", word_list(b, c->row->options));
+    return false;
+}
+
+sc_bval sc_call_value(sc_op_call *call, uint32_t i)
+{
+    return sc_build_expr(call->f, call->values[i]);
+}
+
+static sc_value as_it_is(sc_frame *f, sc_loc loc, const sc_bval *value)
+{
+    if (value->kind == SC_BVAL_TENSOR)
+        return value->value;
+    return sc_build_as(f, loc, value, value->is_integer ? SC_DTYPE_i32 : SC_DTYPE_f32);
+}
+
+sc_value sc_call_tensor(sc_op_call *call, uint32_t i)
+{
+    sc_bval value = sc_call_value(call, i);
+    return as_it_is(call->f, call->values[i]->loc, &value);
+}
+
+const sc_expr *sc_call_option(sc_op_call *call, const char *name)
+{
+    const sc_arg *arg = call->options[word_index(call->row->options, name)];
+    return arg == NULL ? NULL : arg->values.data[0];
+}
+
+bool sc_call_number(sc_op_call *call, const char *name, double otherwise, double *out, bool *known)
+{
+    const sc_expr *expr = sc_call_option(call, name);
+    sc_bval value;
+    *out = otherwise;
+    if (known != NULL)
+        *known = true;
+    if (expr == NULL)
+        return true;
+    if (!sc_build_constant(call->f, expr, sc_build_text(call->f->b, "argument '%s' of %s", name, call->row->name), &value))
+        return false;
+    if (known != NULL)
+        *known = !value.unknown;
+    if (!value.unknown)
+        *out = value.number;
+    return true;
+}
+
+bool sc_call_integer(sc_op_call *call, const char *name, int64_t otherwise, int64_t *out)
+{
+    const sc_expr *expr = sc_call_option(call, name);
+    sc_bval value;
+    *out = otherwise;
+    if (expr == NULL)
+        return true;
+    if (!sc_build_constant(call->f, expr, sc_build_text(call->f->b, "argument '%s' of %s", name, call->row->name), &value))
+        return false;
+    if (value.unknown)
+        return true;
+    if (!value.is_integer) {
+        sc_build_error(call->f->b, SC_D_bad_argument, expr->loc,
+                       sc_build_text(call->f->b, "argument '%s' of %s is an integer", name, call->row->name));
+        return false;
+    }
+    *out = value.integer;
+    return true;
+}
+
+static bool word_numbers(sc_op_call *call, const char *name, const sc_expr *expr, sc_word_option *out)
+{
+    sc_builder *b = call->f->b;
+    uint32_t count = expr->call.args.count;
+    if (count > 4 || expr->call.has_dims) {
+        sc_build_error(b, SC_D_bad_argument, expr->loc, sc_build_text(b, "argument '%s' of %s does not fit", name, call->row->name));
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_arg *arg = &expr->call.args.data[i];
+        if (arg->name.text != 0 || arg->values.count != 1) {
+            sc_build_error(b, SC_D_bad_argument, arg->loc, sc_build_text(b, "%s takes plain numbers", sc_name_text(b, out->word)));
+            return false;
+        }
+        if (!sc_build_constant(call->f, arg->values.data[0], "this argument", &out->numbers[i]))
+            return false;
+    }
+    out->count = count;
+    return true;
+}
+
+bool sc_call_word(sc_op_call *call, const char *name, const char *otherwise, const char *choices, sc_word_option *out)
+{
+    sc_builder *b = call->f->b;
+    const sc_expr *expr = sc_call_option(call, name);
+    *out = (sc_word_option){.word = sc_intern_text(&b->context->names, otherwise)};
+    if (expr == NULL)
+        return true;
+    if (expr->kind == SC_EXPR_CALL) {
+        out->word = expr->call.callee.text;
+        if (!word_numbers(call, name, expr, out))
+            return false;
+    } else if (expr->kind == SC_EXPR_NAME) {
+        const sc_bval *known = sc_build_find_static(call->f, expr->name);
+        out->word = known != NULL && known->kind == SC_BVAL_WORD ? known->word : expr->name;
+    } else {
+        out->word = 0;
+    }
+    if (out->word != 0 && word_index(choices, sc_name_text(b, out->word)) >= 0)
+        return true;
+    sc_build_error(b, SC_D_bad_argument, expr->loc,
+                   sc_build_text(b, "argument '%s' of %s is one of %s", name, call->row->name, word_list(b, choices)));
+    return false;
+}
+
+/* ---- calling ---- */
+sc_bval_list sc_build_op(sc_frame *f, const sc_expr *expr)
+{
+    sc_op_call call = {.f = f, .expr = expr, .loc = expr->loc};
+    call.row = find_op(sc_name_text(f->b, expr->call.callee.text), expr->call.has_dims);
+    if (!resolve_dims(&call) || !take_arguments(&call)) {
+        f->b->failed = true;
+        return sc_no_results(&call);
+    }
+    return call.row->build(&call);
+}

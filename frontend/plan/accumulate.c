@@ -1,0 +1,91 @@
+/* `accumulate n over B`: a step's batch in n micro-batches, one after the other. The program is built with the size of one of them. */
+#include "frontend/plan/internal.h"
+
+#include <inttypes.h>
+
+void sc_plan_resolve_accumulate(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
+{
+    sc_diag *diag = &plan->context->diag;
+    bool fine = sc_plan_check_dim(plan, &stmt->accumulate.dim);
+    if (stmt->accumulate.count < 1) {
+        sc_report(diag, SC_D_bad_plan_statement, stmt->loc, "the number of micro-batches is at least 1", NULL);
+        fine = false;
+    }
+    if (plan->accumulate != NULL) {
+        sc_report(diag, SC_D_bad_plan_statement, stmt->loc, "a plan has one 'accumulate' line", NULL);
+        sc_report_note(diag, plan->accumulate->loc, "the first one is here");
+    } else if (fine) {
+        plan->accumulate = stmt;
+    }
+}
+
+int64_t sc_plan_micro_batches(const sc_resolved_plan *plan, sc_sym *dim)
+{
+    *dim = plan->accumulate == NULL ? 0 : plan->accumulate->accumulate.dim.text;
+    return plan->accumulate == NULL ? 1 : plan->accumulate->accumulate.count;
+}
+
+/* A composite and its parts are never cut, and an alias follows its original. */
+static bool has_own_size(const sc_resolved_plan *plan, uint32_t dim)
+{
+    const sc_program *program = plan->program;
+    sc_context *context = plan->context;
+    const sc_dim_decl *decl = &program->dims.data[dim];
+    const sc_name *name = &plan->accumulate->accumulate.dim;
+    if (decl->form == SC_DIM_FREE || decl->form == SC_DIM_SIZED)
+        return true;
+    const char *text = sc_text(context, name->text);
+    if (decl->form == SC_DIM_ALIAS && decl->original != SC_NONE)
+        sc_report(&context->diag, SC_D_bad_plan_statement, name->loc,
+                  sc_arena_printf(&context->arena, "micro-batches split a dim with a size of its own, and '%s' is an alias of '%s'", text,
+                                  sc_text(context, program->dims.data[decl->original].name.text)),
+                  NULL);
+    else
+        sc_report(&context->diag, SC_D_bad_plan_statement, name->loc,
+                  sc_arena_printf(&context->arena, "micro-batches split a dim with a size of its own, and '%s' is a composite", text),
+                  NULL);
+    sc_report_note(&context->diag, decl->name.loc, "it is declared here");
+    return false;
+}
+
+static const char *divisors_text(sc_context *context, int64_t size)
+{
+    enum { MAX_TRIED = 1 << 20, MAX_LISTED = 96 };
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    uint32_t listed = 0;
+    for (int64_t n = 1; n <= size && n <= MAX_TRIED && listed < MAX_LISTED; n++) {
+        if (size % n == 0)
+            sc_strbuf_printf(&text, "%s%" PRId64, listed++ > 0 ? ", " : "", n);
+    }
+    return text.data;
+}
+
+static bool report_indivisible(const sc_resolved_plan *plan, int64_t size)
+{
+    sc_context *context = plan->context;
+    const sc_plan_stmt *stmt = plan->accumulate;
+    sc_report(&context->diag, SC_D_micro_batches_do_not_divide, stmt->loc, sc_text(context, stmt->accumulate.dim.text),
+              sc_arena_printf(&context->arena, "%" PRId64, size), sc_arena_printf(&context->arena, "%" PRId64, stmt->accumulate.count),
+              divisors_text(context, size), NULL);
+    return false;
+}
+
+bool sc_plan_train_bindings(sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out)
+{
+    sc_arena *arena = &plan->context->arena;
+    sc_plan_bindings(plan, entry, out);
+    if (plan->accumulate == NULL)
+        return true;
+    const sc_name *name = &plan->accumulate->accumulate.dim;
+    uint32_t dim = sc_program_dim(plan->program, name->text);
+    int64_t *sizes = sc_arena_array(arena, plan->program->dims.count, sizeof *sizes), count = plan->accumulate->accumulate.count;
+    if (!has_own_size(plan, dim) || !sc_dims_sizes(plan->program, out, SC_NONE, sizes))
+        return false;
+    if (sizes[dim] == 0)
+        return true; /* what needs it says so */
+    if (sizes[dim] % count != 0)
+        return report_indivisible(plan, sizes[dim]);
+    *sc_vec_push(arena, out) = (sc_binding){name->text, sizes[dim] / count, name->loc};
+    return true;
+}

@@ -1,0 +1,433 @@
+/* plan_seed: the lines of a plan on one built function.
+ *
+ *   shard H over tp;                   wq: {K: tp.0, G: tp.1} STRONG, line 1
+ *   pin layers.attn.x: [B, S, D];      layers[0].attn.x: {} PIN, closed on every atom, line 2
+ *
+ * Lines first make claims in terms of axes and of dims as written; when all are known the axes are cut into atoms and claims become seeds.
+ * Lines are read in the order of the plan, but `*` and what is stored `if free` last, because they depend on the others. */
+#include "frontend/declare/path_match.h"
+#include "frontend/plan/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- claims ---- */
+sc_axis_set sc_axis_list_set(const sc_axis_list *axes)
+{
+    uint32_t set = 0;
+    for (uint32_t i = 0; i < axes->count; i++)
+        set |= 1u << axes->axes[i];
+    return (sc_axis_set)set;
+}
+
+static sc_axis_set without_unit_axes(const sc_seeding *s, sc_axis_set axes)
+{
+    uint32_t set = axes;
+    for (uint32_t i = 0; i < s->plan->mesh.axis_count; i++) {
+        if (s->plan->mesh.axes[i].size == 1)
+            set &= ~(1u << i);
+    }
+    return (sc_axis_set)set;
+}
+
+uint32_t sc_seeding_add_line(sc_seeding *s, const char *text, sc_loc loc)
+{
+    sc_arena *arena = &s->context->arena;
+    sc_line place = sc_sources_line(&s->context->sources, loc.begin);
+    uint32_t line = s->lines.count, rule = s->m->rules.count;
+    *sc_vec_push(arena, &s->m->rules) =
+        (sc_rule_ref){.text = sc_intern_text(&s->context->names, text),
+                      .file = sc_intern_text(&s->context->names, place.source == NULL ? "" : place.source->name),
+                      .line = place.line,
+                      .loc = loc};
+    *sc_vec_push(arena, &s->lines) = (sc_line_claims){.rule = rule};
+    return line;
+}
+
+sc_loc sc_seeding_line_loc(const sc_seeding *s, uint32_t line)
+{
+    return s->m->rules.data[s->lines.data[line].rule].loc;
+}
+
+const char *sc_seeding_value_text(const sc_seeding *s, sc_value value)
+{
+    sc_sym path = sc_plan_value_path(s->m, value);
+    const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
+    const char *shape = sc_plan_shape_text(s->m, sc_type_of(s->m, value));
+    if (path != 0)
+        return sc_arena_printf(&s->context->arena, "%s %s", sc_text(s->context, path), shape);
+    return sc_arena_printf(&s->context->arena, "the %s in %s, %s,", sc_ops[op->kind].name, sc_text(s->context, op->scope), shape);
+}
+
+static void mark_used(sc_seeding *s, uint32_t line, const sc_claim_split *split)
+{
+    if (s->m->dims.data[split->dim].part_count == 0)
+        return;
+    sc_composite_split *composite = sc_seeding_composite(s, split->dim, &split->axes);
+    if (!composite->used) {
+        composite->used = true;
+        composite->loc = sc_seeding_line_loc(s, line);
+    }
+}
+
+static uint32_t claimed_bits(const sc_seeding *s, const sc_type_info *type, sc_dim dim)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (type->dims[i].dim == dim || sc_dim_has_part(s->m, dim, type->dims[i].dim))
+            bits |= 1u << i;
+    }
+    return bits;
+}
+
+static void find_followers(sc_seeding *s)
+{
+    const sc_plan_view *view = s->view;
+    s->first_follower = sc_arena_array(&s->context->arena, view->place_paths.count, sizeof *s->first_follower);
+    s->next_follower = sc_arena_array(&s->context->arena, view->value_count, sizeof *s->next_follower);
+    for (uint32_t i = 0; i < view->place_paths.count; i++)
+        s->first_follower[i] = SC_NONE;
+    for (uint32_t i = 0; i < view->values.count; i++) {
+        sc_value value = view->values.data[i];
+        if ((view->kinds[value] & SC_KINDS_FOLLOWING) == 0)
+            continue;
+        s->next_follower[value] = s->first_follower[view->places[value]];
+        s->first_follower[view->places[value]] = value;
+    }
+}
+
+/* A line takes the split of the value. */
+static void note_split(sc_seeding *s, sc_value value, const sc_claim_split *split)
+{
+    s->claimed[value] = (uint16_t)(s->claimed[value] | claimed_bits(s, sc_type_of(s->m, value), split->dim));
+    *sc_vec_push(&s->context->arena, &s->taken) = (sc_taken_split){split, s->last_taken[value]};
+    s->last_taken[value] = s->taken.count;
+}
+
+/* Gradients and optimizer state lie like their parameter, so what a line takes of it is taken of them; storage is each one's own. */
+static void note_followers(sc_seeding *s, const sc_claim *claim, const sc_claim_split *split, sc_axis_set used)
+{
+    if (s->view->kinds[claim->value] != 1u << SC_KIND_PARAM || claim->strength == SC_SEED_STORAGE)
+        return;
+    for (uint32_t v = s->first_follower[s->view->places[claim->value]]; v != SC_NONE; v = s->next_follower[v]) {
+        if (split != NULL)
+            note_split(s, v, split);
+        if (claim->strength != SC_SEED_WEAK)
+            s->used_axes[v] = (sc_axis_set)(s->used_axes[v] | used);
+    }
+}
+
+/* Remembers for `*` and `if free` what the line takes of the value; false when it has no effect. */
+static bool note_claim(sc_seeding *s, uint32_t line, const sc_claim *claim)
+{
+    bool known = claim->value < s->view->value_count, effect = claim->closed != 0;
+    sc_axis_set used = claim->closed;
+    if (known && effect)
+        note_followers(s, claim, NULL, claim->closed);
+    for (uint32_t i = 0; i < claim->split_count; i++) {
+        sc_axis_set axes = without_unit_axes(s, sc_axis_list_set(&claim->splits[i].axes));
+        if (axes == 0)
+            continue;
+        effect = true;
+        used = (sc_axis_set)(used | axes);
+        mark_used(s, line, &claim->splits[i]);
+        if (known)
+            note_followers(s, claim, &claim->splits[i], axes);
+        if (known)
+            note_split(s, claim->value, &claim->splits[i]);
+    }
+    if (known && claim->strength != SC_SEED_WEAK)
+        s->used_axes[claim->value] = (sc_axis_set)(s->used_axes[claim->value] | used);
+    return effect;
+}
+
+void sc_seeding_claim(sc_seeding *s, uint32_t line, sc_value value, sc_seed_strength strength, sc_axis_set closed,
+                      const sc_claim_split *splits, uint32_t split_count)
+{
+    const sc_claim claim = {
+        .value = value, .strength = strength, .closed = without_unit_axes(s, closed), .split_count = split_count, .splits = splits};
+    bool settled = value < s->view->value_count && s->is_fixed[value] && strength != SC_SEED_STORAGE;
+    if (note_claim(s, line, &claim) && !settled)
+        *sc_vec_push(&s->context->arena, &s->lines.data[line].list) = claim;
+}
+
+void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim, const sc_axis_list *axes)
+{
+    const sc_claim_split split = {dim, *axes};
+    mark_used(s, line, &split);
+    *sc_vec_push(&s->context->arena, &s->lines.data[line].locks) = (sc_lock_claim){op, split};
+}
+
+/* ---- claims become seeds ---- */
+static void emit_claim(sc_seeding *s, uint32_t rule, const sc_claim *claim, sc_seeds *seeds)
+{
+    sc_arena *arena = &s->context->arena;
+    const sc_type_info *type = sc_type_of(s->m, claim->value);
+    sc_split splits[SC_MAX_RANK];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < claim->split_count; i++) {
+        sc_split of_one[SC_MAX_RANK];
+        uint32_t more = sc_seeding_splits(s, type, &claim->splits[i], of_one);
+        for (uint32_t k = 0; k < more && count < SC_MAX_RANK; k++)
+            splits[count++] = of_one[k];
+    }
+    sc_atom_set closed = sc_seeding_atoms(s, claim->closed);
+    if (count == 0 && closed == 0)
+        return;
+    sc_split *kept = sc_arena_array(arena, count, sizeof *kept);
+    if (count > 0)
+        memcpy(kept, splits, count * sizeof *kept);
+    *sc_vec_push(arena, &seeds->list) =
+        (sc_seed){.value = claim->value, .strength = claim->strength, .rule = rule, .closed = closed, .split_count = count, .splits = kept};
+}
+
+/* A lock names factors, which are leaves; the op has those of its operands. */
+static void emit_lock(sc_seeding *s, uint32_t rule, const sc_lock_claim *lock, sc_seeds *seeds)
+{
+    const sc_op *op = sc_op_at(s->m, lock->op);
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        sc_split splits[SC_MAX_RANK];
+        uint32_t count = sc_seeding_splits(s, sc_type_of(s->m, op->operands[o]), &lock->split, splits);
+        for (uint32_t i = 0; i < count; i++) {
+            for (uint32_t a = 0; a < splits[i].atoms.count; a++)
+                *sc_vec_push(&s->context->arena, &seeds->locks) = (sc_lock){lock->op, splits[i].dim, splits[i].atoms.atoms[a], rule};
+        }
+        if (count > 0)
+            return;
+    }
+}
+
+static void emit(sc_seeding *s, sc_seeds *seeds)
+{
+    for (uint32_t l = 0; l < s->lines.count; l++) {
+        const sc_line_claims *line = &s->lines.data[l];
+        for (uint32_t i = 0; i < line->list.count; i++)
+            emit_claim(s, line->rule, &line->list.data[i], seeds);
+        for (uint32_t i = 0; i < line->locks.count; i++)
+            emit_lock(s, line->rule, &line->locks.data[i], seeds);
+    }
+}
+
+/* ---- lines together ---- */
+/* Each line divides its dim alone; several lines on one dim must divide it together. Values that a pin fixes are the pin's alone. */
+typedef struct shared_dim {
+    sc_atom_set atoms;
+    uint32_t rule; /* of the first line */
+} shared_dim;
+
+static void report_together(sc_seeding *s, const sc_seed *seed, sc_dim dim, const shared_dim *shared, int64_t size)
+{
+    sc_axis_list axes = {0};
+    for (uint8_t a = 0; a < s->m->mesh.axis_count; a++) {
+        if ((sc_seeding_atoms(s, (sc_axis_set)(1u << a)) & shared->atoms) != 0)
+            axes.axes[axes.count++] = a;
+    }
+    sc_seeding_report_shards(s, dim, size, &axes, sc_atom_set_size(&s->m->mesh, shared->atoms), s->m->rules.data[seed->rule].loc);
+    const sc_rule_ref *first = &s->m->rules.data[shared->rule];
+    sc_report_note(&s->context->diag, first->loc, "this line splits %s too: %s", sc_text(s->context, s->m->dims.data[dim].name),
+                   sc_text(s->context, first->text));
+}
+
+/* The atoms of a seed that it will be laid with: a stronger line has had its say on those that it closes or takes. */
+static sc_atom_set laid_atoms(const sc_seed *seed, const sc_split *split, const sc_atom_set *closed, const sc_atom_set *output)
+{
+    sc_atom_set atoms = 0;
+    for (uint32_t a = 0; a < split->atoms.count; a++)
+        atoms |= (sc_atom_set)1 << split->atoms.atoms[a];
+    if (seed->strength > SC_SEED_PIN)
+        atoms &= ~closed[seed->value];
+    if (seed->strength > SC_SEED_OUTPUT)
+        atoms &= ~output[seed->value];
+    return atoms;
+}
+
+static void check_together(sc_seeding *s, const sc_seeds *seeds)
+{
+    sc_arena *arena = &s->context->arena;
+    sc_map map = {.arena = arena};
+    sc_atom_set *closed = sc_arena_array(arena, s->m->values.count, sizeof *closed);
+    sc_atom_set *output = sc_arena_array(arena, s->m->values.count, sizeof *output);
+    uint32_t split_count = 0, known = 0;
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const sc_seed *seed = &seeds->list.data[i];
+        closed[seed->value] |= seed->closed;
+        split_count += seed->split_count;
+        for (uint32_t k = 0; seed->strength == SC_SEED_OUTPUT && k < seed->split_count; k++)
+            output[seed->value] |= laid_atoms(seed, &seed->splits[k], closed, output);
+    }
+    shared_dim *dims = sc_arena_array(arena, split_count, sizeof *dims);
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const sc_seed *seed = &seeds->list.data[i];
+        if (seed->strength == SC_SEED_FIXED || seed->strength == SC_SEED_WEAK)
+            continue;
+        const sc_type_info *type = sc_type_of(s->m, seed->value);
+        for (uint32_t k = 0; k < seed->split_count; k++) {
+            const sc_split *split = &seed->splits[k];
+            bool is_new;
+            shared_dim *dim = &dims[*sc_map_insert(&map, ((uint64_t)seed->value << 32) | split->dim, known, &is_new)];
+            if (is_new) {
+                dim->rule = seed->rule;
+                known++;
+            }
+            dim->atoms |= laid_atoms(seed, split, closed, output);
+            int64_t size = type->dims[sc_type_find_dim(type, split->dim)].size;
+            uint64_t shards = sc_atom_set_size(&s->m->mesh, dim->atoms);
+            if (!sc_dim_divides(s->m, split->dim, size, shards) &&
+                !sc_seeding_pad_as_needed(s, split->dim, shards, seed->strength == SC_SEED_STORAGE))
+                report_together(s, seed, split->dim, dim, size);
+        }
+    }
+}
+
+/* A `pad` line over a dim that stays whole, which is easily mistaken for one that pads. */
+static void report_idle_pads(sc_seeding *s, const sc_seeds *seeds)
+{
+    const bool *splits = sc_seeding_split_dims(s, seeds);
+    const sc_plan *plan = s->plan->plan;
+    for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
+        const sc_plan_stmt *stmt = plan->body.data[i];
+        sc_dim dim = stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
+        if (dim != SC_NONE && !splits[dim] && sc_dim_padded(s->m, dim, s->sizes[dim]) != s->sizes[dim])
+            sc_report(&s->context->diag, SC_D_pad_is_idle, stmt->loc, sc_text(s->context, s->m->dims.data[dim].name),
+                      sc_arena_printf(&s->context->arena, "%" PRId64, s->sizes[dim]), NULL);
+    }
+}
+
+/* What padding costs is said once for each dim that has it. */
+static void report_padding(const sc_seeding *s, const sc_seeds *seeds)
+{
+    sc_arena *arena = &s->context->arena;
+    bool *said = sc_arena_array(arena, s->m->dims.count, sizeof *said);
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const sc_seed *seed = &seeds->list.data[i];
+        for (uint32_t k = 0; k < seed->split_count; k++) {
+            sc_dim dim = seed->splits[k].dim;
+            int64_t size = s->sizes[dim], padded = sc_dim_padded(s->m, dim, size);
+            if (said[dim] || padded == size || seed->strength == SC_SEED_WEAK)
+                continue;
+            said[dim] = true;
+            sc_report(&s->context->diag, SC_D_padded, s->m->rules.data[seed->rule].loc, sc_text(s->context, s->m->dims.data[dim].name),
+                      sc_arena_printf(arena, "%" PRId64, size), sc_arena_printf(arena, "%" PRId64, padded),
+                      sc_arena_printf(arena, "%.3g", 100.0 * (double)(padded - size) / (double)size), NULL);
+        }
+    }
+}
+
+/* ---- indices ---- */
+static bool has_index(const sc_path *path)
+{
+    for (uint32_t i = 0; i < path->segs.count; i++) {
+        if (path->segs.data[i].kind == SC_SEG_INDEX || path->segs.data[i].kind == SC_SEG_RANGE)
+            return true;
+    }
+    return false;
+}
+
+/* A path whose names this function has, but not at these indices. */
+void sc_plan_check_indices(sc_context *context, const sc_plan_view *view, const sc_path *path)
+{
+    if (!has_index(path))
+        return;
+    const char *without = NULL;
+    for (uint32_t i = 0; i < view->place_paths.count; i++) {
+        sc_sym place = view->place_paths.data[i];
+        if (sc_plan_view_match(view, path, place) != SC_PATH_NO)
+            return;
+        if (sc_path_match_text(context, path, view->entry, sc_text(context, place), true) != SC_PATH_NO)
+            without = sc_text(context, place);
+    }
+    if (without == NULL)
+        return;
+    sc_report(&context->diag, SC_D_matches_nothing, path->loc, sc_path_text(context, path), "", NULL);
+    sc_report_note(&context->diag, (sc_loc){0}, "an index counts from 0; the last thing of that name is '%s'", without);
+}
+
+static void check_all_indices(sc_seeding *s)
+{
+    const sc_plan *plan = s->plan->plan;
+    for (uint32_t i = 0; plan != NULL && i < plan->body.count; i++) {
+        const sc_plan_stmt *stmt = plan->body.data[i];
+        for (uint32_t p = 0; p < stmt->in.count; p++)
+            sc_plan_check_indices(s->context, s->view, &stmt->in.data[p]);
+        if (stmt->kind == SC_PLAN_PIN)
+            sc_plan_check_indices(s->context, s->view, &stmt->pin.path);
+        for (uint32_t p = 0; stmt->kind == SC_PLAN_REMAT && p < stmt->remat.save.count; p++)
+            sc_plan_check_indices(s->context, s->view, &stmt->remat.save.data[p]);
+    }
+}
+
+/* ---- the pass ---- */
+static bool is_late(const sc_plan_stmt *stmt)
+{
+    return stmt->kind == SC_PLAN_SHARD && (stmt->shard.star || stmt->shard.if_free);
+}
+
+static void read_line(sc_seeding *s, const sc_plan_line *source, uint32_t line)
+{
+    switch (source->stmt->kind) {
+    case SC_PLAN_SHARD:
+        if (source->stmt->shard.star)
+            sc_seeding_star_rule(s, source, line);
+        else
+            sc_seeding_rule(s, source, line);
+        break;
+    case SC_PLAN_PIN:
+        sc_seeding_pin(s, source, line);
+        break;
+    case SC_PLAN_STYLE:
+        sc_seeding_style(s, source, line);
+        break;
+    default:
+        break;
+    }
+}
+
+static void read_lines(sc_seeding *s)
+{
+    const sc_resolved_plan *plan = s->plan;
+    for (uint32_t i = 0; i < plan->lines.count; i++)
+        sc_seeding_add_line(s, sc_plan_line_text(s->context, plan->lines.data[i].stmt), plan->lines.data[i].stmt->loc);
+    for (uint32_t i = 0; i < plan->lines.count; i++) {
+        if (!plan->lines.data[i].broken && !is_late(plan->lines.data[i].stmt))
+            read_line(s, &plan->lines.data[i], i);
+    }
+    sc_seeding_inline_pins(s);
+    for (uint32_t i = 0; i < plan->lines.count; i++) {
+        if (!plan->lines.data[i].broken && is_late(plan->lines.data[i].stmt))
+            read_line(s, &plan->lines.data[i], i);
+    }
+}
+
+bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, const sc_module *fixed, sc_seeds *seeds)
+{
+    sc_context *context = plan->context;
+    uint32_t errors = context->diag.errors;
+    sc_seeding s = {.plan = plan, .context = context, .m = m, .built = built};
+    s.view = sc_plan_view_make(context, m, built->entry);
+    s.claimed = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.claimed);
+    s.last_taken = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.last_taken);
+    s.used_axes = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.used_axes);
+    s.is_fixed = sc_arena_array(&context->arena, s.view->value_count, sizeof *s.is_fixed);
+    find_followers(&s);
+    sc_plan_bindings(plan, s.view->entry, &s.bindings);
+    *seeds = (sc_seeds){.call_cost = plan->tuning.call_cost};
+    sc_seeding_find_sizes(&s);
+    sc_seeding_pad(&s);
+    sc_plan_report_not_compiled(plan);
+    check_all_indices(&s);
+    sc_seeding_mark_fixed(&s, fixed);
+    read_lines(&s);
+    sc_seeding_cut_for_fixed(&s, fixed);
+    if (!sc_seeding_cut_axes(&s))
+        return false;
+    emit(&s, seeds);
+    for (int round = 0; round < 2; round++) { /* what one pads for its lines, the other carries to dims that are renamed to it */
+        check_together(&s, seeds);
+        sc_seeding_settle_padding(&s, fixed, seeds);
+    }
+    report_padding(&s, seeds);
+    if (fixed == NULL && context->diag.errors == errors) /* what another entry leaves whole this one may split */
+        report_idle_pads(&s, seeds);
+    sc_seeding_fixed_seeds(&s, fixed, seeds);
+    return context->diag.errors == errors;
+}

@@ -1,0 +1,621 @@
+/* Splitting dims over axes, and axes into atoms.
+ *
+ * A composite is split major first: the axes of a line, in its order, walk over its leaves. With r the part of a leaf that is still
+ * whole, an axis of n ranks lies on that leaf alone if n divides r; it covers the leaf and goes on to the next if r divides n, and is
+ * then cut at r; else it does not fit. H = (K=2, G=4) over tp = 8:
+ *
+ *   K takes tp's major 2, G the other 4        tp = 8 is cut at 2: atoms tp.0 = 2, tp.1 = 4
+ *
+ * Every line's cuts of an axis are merged, so the cuts must divide each other. Only then do atoms exist; until then a line's wish is kept
+ * as ranges of axes. */
+#include "frontend/plan/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- dims ---- */
+void sc_group_dims_of(const sc_type_info *type, sc_group_dims *out)
+{
+    out->count = 0;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        const sc_type_dim *dim = &type->dims[i];
+        sc_group_dim *last = out->count > 0 ? &out->list[out->count - 1] : NULL;
+        if (dim->group != SC_NONE && last != NULL && last->dim == dim->group) {
+            last->count++;
+            last->size = dim->size > 0 && last->size > INT64_MAX / dim->size ? INT64_MAX : last->size * dim->size;
+            continue;
+        }
+        out->list[out->count++] = (sc_group_dim){dim->group != SC_NONE ? dim->group : dim->dim, i, 1, dim->size};
+    }
+}
+
+bool sc_dim_has_part(const sc_module *m, sc_dim composite, sc_dim leaf)
+{
+    const sc_dim_info *info = &m->dims.data[composite];
+    for (uint32_t i = 0; i < info->part_count; i++) {
+        if (info->parts[i] == leaf)
+            return true;
+    }
+    return false;
+}
+
+bool sc_type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim)
+{
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (type->dims[i].dim == dim || type->dims[i].group == dim || sc_dim_has_part(m, dim, type->dims[i].dim))
+            return true;
+    }
+    return false;
+}
+
+/* A leaf that no tensor of the function has may still have a size in the plan. */
+static int64_t declared_size(sc_seeding *s, sc_dim dim)
+{
+    sc_sym name = s->m->dims.data[dim].name;
+    if (!sc_program_has_dim(s->plan->program, name))
+        return 1;
+    const sc_expr expr = {.kind = SC_EXPR_NAME, .name = name, .depth = 1};
+    int64_t size;
+    return sc_program_eval_integer(s->plan->program, &expr, &s->bindings, &size) && size >= 1 ? size : 1;
+}
+
+void sc_seeding_find_sizes(sc_seeding *s)
+{
+    sc_arena *arena = &s->context->arena;
+    s->sizes = sc_arena_array(arena, s->m->dims.count, sizeof *s->sizes);
+    uint8_t *seen = sc_arena_array(arena, s->m->types.count, 1);
+    for (sc_value v = 0; v < s->view->value_count; v++) {
+        sc_type id = s->m->values.data[v].type;
+        if (seen[id])
+            continue;
+        seen[id] = 1;
+        const sc_type_info *type = &s->m->types.data[id];
+        for (uint32_t i = 0; i < type->rank; i++)
+            s->sizes[type->dims[i].dim] = type->dims[i].size;
+    }
+    for (uint32_t d = 0; d < s->m->dims.count; d++) {
+        const sc_dim_info *info = &s->m->dims.data[d];
+        int64_t size = 1;
+        bool any = false;
+        for (uint32_t i = 0; i < info->part_count; i++)
+            any = any || s->sizes[info->parts[i]] != 0;
+        for (uint32_t i = 0; any && i < info->part_count; i++) {
+            int64_t *part = &s->sizes[info->parts[i]];
+            *part = *part != 0 ? *part : declared_size(s, info->parts[i]);
+            size = size > INT64_MAX / *part ? INT64_MAX : size * *part;
+        }
+        if (any)
+            s->sizes[d] = size;
+    }
+}
+
+/* ---- composites ---- */
+typedef struct walk {
+    const sc_seeding *s;
+    const sc_dim_info *dim;
+    uint32_t leaf;
+    uint64_t rest;         /* what is left of that leaf */
+    sc_leaf_split *leaves; /* NULL: only whether it fits */
+} walk;
+
+static bool walk_axis(walk *w, uint8_t axis, uint64_t size)
+{
+    uint64_t left = size;
+    while (left > 1) {
+        if (w->rest == 1) {
+            if (++w->leaf >= w->dim->part_count)
+                return false;
+            w->rest = (uint64_t)w->s->sizes[w->dim->parts[w->leaf]];
+            continue;
+        }
+        uint64_t taken = w->rest % left == 0 ? left : w->rest;
+        if (left % taken != 0)
+            return false;
+        if (w->leaves != NULL) {
+            sc_leaf_split *leaf = &w->leaves[w->leaf];
+            leaf->ranges[leaf->count++] = (sc_axis_range){axis, (uint32_t)(size / left), (uint32_t)(size / left * taken)};
+        }
+        left /= taken;
+        w->rest /= taken;
+    }
+    return true;
+}
+
+static walk walk_begin(const sc_seeding *s, sc_dim dim, sc_leaf_split *leaves)
+{
+    const sc_dim_info *info = &s->m->dims.data[dim];
+    return (walk){s, info, 0, (uint64_t)s->sizes[info->parts[0]], leaves};
+}
+
+sc_composite_split *sc_seeding_composite(sc_seeding *s, sc_dim dim, const sc_axis_list *axes)
+{
+    for (uint32_t i = 0; i < s->composites.count; i++) {
+        sc_composite_split *known = &s->composites.data[i];
+        if (known->dim == dim && known->axes.count == axes->count && memcmp(known->axes.axes, axes->axes, axes->count) == 0)
+            return known;
+    }
+    sc_arena *arena = &s->context->arena;
+    sc_leaf_split *leaves = sc_arena_array(arena, s->m->dims.data[dim].part_count, sizeof *leaves);
+    bool fits = s->sizes[dim] > 0;
+    walk w = walk_begin(s, dim, leaves);
+    for (uint32_t i = 0; fits && i < axes->count; i++)
+        fits = walk_axis(&w, axes->axes[i], s->plan->mesh.axes[axes->axes[i]].size);
+    sc_composite_split *split = sc_vec_push(arena, &s->composites);
+    *split = (sc_composite_split){.dim = dim, .axes = *axes, .leaves = fits ? leaves : NULL};
+    return split;
+}
+
+static bool moves_activations(const sc_plan_stmt *rule)
+{
+    const uint32_t stored = 1u << SC_KIND_PARAM | 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
+    return rule->shard.kinds.mask == 0 || (rule->shard.kinds.mask & ~stored) != 0;
+}
+
+/* A rule that moves activations splits this dim too: padding it for storage would pad them. */
+static bool splits_activations(const sc_seeding *s, sc_dim dim)
+{
+    for (uint32_t i = 0; i < s->plan->lines.count; i++) {
+        const sc_plan_stmt *stmt = s->plan->lines.data[i].stmt;
+        bool moves = stmt->kind == SC_PLAN_SHARD && moves_activations(stmt);
+        for (uint32_t d = 0; moves && d < stmt->shard.dims.count; d++) {
+            if (sc_module_find_dim(s->m, stmt->shard.dims.data[d].text) == dim)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Multiples come from `pad` lines; with --allow-padding, and where a parameter is only stored split, also from what is needed. */
+/* The least common multiple with what a dim is padded to already, so that what divided before divides still. */
+static bool add_multiple(sc_module *m, sc_dim dim, uint64_t wanted)
+{
+    sc_dim_info *info = &m->dims.data[dim];
+    uint64_t multiple = info->multiple > 1 ? (uint64_t)info->multiple : 1, a = multiple, b = wanted;
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    if (wanted / a > ((uint64_t)1 << 40) / multiple)
+        return false;
+    info->multiple = (int64_t)(wanted / a * multiple);
+    return true;
+}
+
+bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored)
+{
+    if (s->m->dims.data[dim].part_count > 0 || !(s->plan->options.allow_padding || (stored && !splits_activations(s, dim))))
+        return false;
+    for (uint32_t d = 0; d < s->m->dims.count; d++) {
+        if (sc_dim_has_part(s->m, d, dim))
+            return false; /* composites are never padded */
+    }
+    return add_multiple(s->m, dim, product);
+}
+
+/* ---- what is only stored ---- */
+/* The shards that a split makes of a leaf. */
+static uint64_t shards_of(sc_seeding *s, const sc_claim_split *split, sc_dim leaf)
+{
+    const sc_dim_info *info = &s->m->dims.data[split->dim];
+    uint64_t shards = split->dim == leaf ? sc_plan_axes_size(s->plan, &split->axes) : 1;
+    const sc_leaf_split *leaves = info->part_count > 0 ? sc_seeding_composite(s, split->dim, &split->axes)->leaves : NULL;
+    for (uint32_t k = 0; leaves != NULL && k < info->part_count; k++) {
+        for (uint32_t r = 0; info->parts[k] == leaf && r < leaves[k].count; r++)
+            shards *= leaves[k].ranges[r].to / leaves[k].ranges[r].from;
+    }
+    return shards;
+}
+
+/* The shards that lines make of a value's leaf so far. */
+static uint64_t taken_shards(sc_seeding *s, sc_value value, sc_dim leaf)
+{
+    uint64_t shards = 1;
+    for (uint32_t t = s->last_taken[value]; t != 0; t = s->taken.data[t - 1].before)
+        shards *= shards_of(s, s->taken.data[t - 1].split, leaf);
+    return shards;
+}
+
+/* Whether a line that moves activations splits a part of a composite: padding it for storage would pad them. */
+static bool moves_part(sc_seeding *s, sc_dim leaf)
+{
+    for (uint32_t l = 0; l < s->lines.count; l++) {
+        const sc_line_claims *line = &s->lines.data[l];
+        for (uint32_t c = 0; c < line->list.count; c++) {
+            for (uint32_t k = 0; line->list.data[c].strength != SC_SEED_STORAGE && k < line->list.data[c].split_count; k++) {
+                if (shards_of(s, &line->list.data[c].splits[k], leaf) > 1)
+                    return true;
+            }
+        }
+    }
+    for (uint32_t l = 0; l < s->plan->lines.count; l++) { /* those that are read later */
+        const sc_plan_stmt *stmt = s->plan->lines.data[l].stmt;
+        bool is_later = stmt->kind == SC_PLAN_SHARD && stmt->shard.if_free && moves_activations(stmt);
+        for (uint32_t d = 0; is_later && d < stmt->shard.dims.count; d++) {
+            sc_dim dim = sc_module_find_dim(s->m, stmt->shard.dims.data[d].text);
+            if (dim != SC_NONE && shards_of(s, &(sc_claim_split){dim, s->plan->lines.data[l].axes}, leaf) > 1)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The largest that may be padded, the first of equals: least is wasted on it. */
+static sc_dim uneven_part(sc_seeding *s, const sc_dim_info *composite)
+{
+    sc_dim found = SC_NONE;
+    for (uint32_t p = 0; p < composite->part_count; p++) {
+        sc_dim part = composite->parts[p];
+        if (!moves_part(s, part) && (found == SC_NONE || s->sizes[part] > s->sizes[found]))
+            found = part;
+    }
+    return found;
+}
+
+sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, sc_storing how)
+{
+    const sc_dim_info *info = &s->m->dims.data[dim->dim];
+    uint64_t shards = sc_plan_axes_size(s->plan, axes), taken = 1;
+    uint32_t part_count = info->part_count > 0 ? info->part_count : 1;
+    if ((s->used_axes[value] & sc_axis_list_set(axes)) != 0) /* one of them has its dim already */
+        return how == SC_STORE_IN_ONE && sc_seeding_fits(s, dim->dim, axes, true) ? dim->dim : SC_NONE;
+    for (uint32_t p = 0; p < part_count; p++) {
+        sc_dim part = info->part_count > 0 ? info->parts[p] : dim->dim;
+        uint64_t of_part = taken_shards(s, value, part);
+        taken *= of_part;
+        if (how == SC_STORE_IN_ONE && sc_dim_divides(s->m, part, s->sizes[part], of_part * shards))
+            return part;
+    }
+    if (how == SC_STORE_IN_ALL_PARTS)
+        return info->part_count > 0 && taken == 1 && sc_seeding_divides(s, dim->dim, axes) ? dim->dim : SC_NONE;
+    if (how != SC_STORE_UNEVENLY)
+        return SC_NONE;
+    if (info->part_count == 0)
+        return sc_seeding_pad_as_needed(s, dim->dim, taken * shards, true) ? dim->dim : SC_NONE;
+    sc_dim part = uneven_part(s, info);
+    return part != SC_NONE && add_multiple(s->m, part, taken_shards(s, value, part) * shards) ? part : SC_NONE;
+}
+
+/* What holds of two dims that one op splits as one (a rename); whether that is new. */
+typedef bool tie_function(void *what, sc_dim a, sc_dim b);
+
+/* They are padded alike. */
+static bool tie_paddings(void *module, sc_dim a, sc_dim b)
+{
+    sc_module *m = module;
+    int64_t x = m->dims.data[a].multiple, y = m->dims.data[b].multiple;
+    if (x == y || (x <= 1 && y <= 1))
+        return false;
+    add_multiple(m, a, (uint64_t)(y > 1 ? y : 1));
+    add_multiple(m, b, (uint64_t)m->dims.data[a].multiple);
+    return m->dims.data[a].multiple != x || m->dims.data[b].multiple != y;
+}
+
+/* Whoever splits one splits the other. */
+static bool tie_splits(void *dims, sc_dim a, sc_dim b)
+{
+    bool *splits = dims, changed = splits[a] != splits[b];
+    splits[a] = splits[b] = splits[a] || splits[b];
+    return changed;
+}
+
+static bool tie_renamed(sc_seeding *s, sc_func_id func, tie_function *tie, void *what)
+{
+    bool changed = false;
+    sc_for_each_op (s->m, func, op) {
+        const sc_op *o = sc_op_at(s->m, op);
+        const sc_attr *from = sc_op_attr(o, SC_ATTR_dims), *to = sc_op_attr(o, SC_ATTR_to);
+        if ((sc_op_traits(o) & SC_VIEW) == 0 || from == NULL || to == NULL || from->count != to->count)
+            continue;
+        for (uint32_t i = 0; i < from->count; i++)
+            changed = tie(what, from->dims[i], to->dims[i]) || changed;
+    }
+    return changed;
+}
+
+static bool tie_all_renamed(sc_seeding *s, tie_function *tie, void *what)
+{
+    bool changed = false;
+    for (sc_func_id func = 0; func < s->m->funcs.count; func++)
+        changed = tie_renamed(s, func, tie, what) || changed;
+    return changed;
+}
+
+/* A line that divided the size has to divide what it is padded to. */
+static bool fit_lines(sc_seeding *s, const sc_seeds *seeds)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const sc_seed *seed = &seeds->list.data[i];
+        for (uint32_t k = 0; k < seed->split_count; k++) {
+            const sc_split *split = &seed->splits[k];
+            uint64_t shards = sc_atom_list_size(&s->m->mesh, &split->atoms);
+            if (s->m->dims.data[split->dim].multiple > 1 && !sc_dim_divides(s->m, split->dim, s->sizes[split->dim], shards))
+                changed = add_multiple(s->m, split->dim, shards) || changed;
+        }
+    }
+    return changed;
+}
+
+void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds)
+{
+    bool padded = false;
+    for (uint32_t d = 0; fixed != NULL && d < fixed->dims.count; d++) { /* placed parameters keep their padding */
+        sc_dim dim = fixed->dims.data[d].multiple > 1 ? sc_module_find_dim(s->m, fixed->dims.data[d].name) : SC_NONE;
+        if (dim != SC_NONE)
+            add_multiple(s->m, dim, (uint64_t)fixed->dims.data[d].multiple);
+    }
+    for (uint32_t d = 0; d < s->m->dims.count; d++)
+        padded = padded || s->m->dims.data[d].multiple > 1;
+    while (padded && (tie_all_renamed(s, tie_paddings, s->m) || fit_lines(s, seeds))) {
+    }
+}
+
+const bool *sc_seeding_split_dims(sc_seeding *s, const sc_seeds *seeds)
+{
+    bool *splits = sc_arena_array(&s->context->arena, s->m->dims.count, sizeof *splits);
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const sc_seed *seed = &seeds->list.data[i];
+        for (uint32_t k = 0; k < seed->split_count; k++)
+            splits[seed->splits[k].dim] = true;
+    }
+    while (tie_all_renamed(s, tie_splits, splits)) {
+    }
+    return splits;
+}
+
+bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes)
+{
+    if (s->m->dims.data[dim].part_count > 0)
+        return sc_seeding_composite(s, dim, axes)->leaves != NULL;
+    return (uint64_t)s->sizes[dim] % sc_plan_axes_size(s->plan, axes) == 0;
+}
+
+bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool stored)
+{
+    if (s->m->dims.data[dim].part_count > 0)
+        return sc_seeding_composite(s, dim, axes)->leaves != NULL;
+    uint64_t product = sc_plan_axes_size(s->plan, axes);
+    return sc_dim_divides(s->m, dim, s->sizes[dim], product) || sc_seeding_pad_as_needed(s, dim, product, stored);
+}
+
+void sc_seeding_pad(sc_seeding *s)
+{
+    for (uint32_t i = 0; s->plan->plan != NULL && i < s->plan->plan->body.count; i++) {
+        const sc_plan_stmt *stmt = s->plan->plan->body.data[i];
+        sc_dim dim = stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
+        int64_t multiple;
+        if (dim != SC_NONE && sc_program_eval_integer(s->plan->program, stmt->pad.multiple, &s->plan->options.binds, &multiple) &&
+            multiple > 1)
+            s->m->dims.data[dim].multiple = multiple;
+    }
+}
+
+/* ---- what would fit ---- */
+enum { MAX_LISTED = 96, MAX_TRIED = 1 << 20 };
+
+/* Divisors in ascending order; of very large sizes only those with a small one of a pair. */
+static uint32_t divisors_of(uint64_t size, uint64_t *out)
+{
+    uint32_t small = 0, large = 0;
+    uint64_t upper[MAX_LISTED];
+    for (uint64_t d = 1; d <= size / d && d <= MAX_TRIED && small + large + 2 <= MAX_LISTED; d++) {
+        if (size % d != 0)
+            continue;
+        out[small++] = d;
+        if (size / d != d)
+            upper[large++] = size / d;
+    }
+    while (large > 0)
+        out[small++] = upper[--large];
+    return small;
+}
+
+static const char *legal_sizes(const sc_seeding *s, sc_dim dim)
+{
+    uint64_t divisors[MAX_LISTED];
+    uint32_t count = divisors_of((uint64_t)s->sizes[dim], divisors);
+    sc_strbuf text;
+    sc_strbuf_init(&text, &s->context->arena);
+    for (uint32_t i = 0; i < count; i++) {
+        if (s->m->dims.data[dim].part_count > 0) {
+            walk w = walk_begin(s, dim, NULL);
+            if (!walk_axis(&w, 0, divisors[i]))
+                continue;
+        }
+        sc_strbuf_printf(&text, "%s%" PRIu64, text.length > 0 ? ", " : "", divisors[i]);
+    }
+    return text.data;
+}
+
+/* K=2 groups of G=4 */
+static const char *parts_text(const sc_seeding *s, sc_dim dim)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &s->context->arena);
+    const sc_dim_info *info = &s->m->dims.data[dim];
+    for (uint32_t i = 0; i < info->part_count; i++)
+        sc_strbuf_printf(&text, "%s%s=%" PRId64, i > 0 ? " groups of " : "", sc_text(s->context, s->m->dims.data[info->parts[i]].name),
+                         s->sizes[info->parts[i]]);
+    return text.data;
+}
+
+/* The `pad` line that would do. 128 is what matrix units like; a smaller dim would only be blown up by it. */
+static void note_padding(sc_seeding *s, sc_dim dim, uint64_t size, uint64_t product)
+{
+    for (uint32_t d = 0; d < s->m->dims.count; d++) {
+        if (sc_dim_has_part(s->m, d, dim))
+            return; /* composites are never padded */
+    }
+    uint64_t multiple = 128 % product == 0 && size >= 128 ? 128 : product;
+    if (size > INT64_MAX - multiple)
+        return;
+    uint64_t padded = (size + multiple - 1) / multiple * multiple;
+    double waste = 100.0 * (double)(padded - size) / (double)size;
+    sc_report_note(&s->context->diag, (sc_loc){0}, "or pad it: 'pad %s to multiple %" PRIu64 ";' makes it %" PRIu64 ", %.*f %% more",
+                   sc_text(s->context, s->m->dims.data[dim].name), multiple, padded, waste < 10 ? 2 : 0, waste);
+}
+
+/* A step's micro-batches are smaller than the dim that the plan speaks of. */
+static void note_micro_batches(sc_seeding *s, sc_dim dim, int64_t size)
+{
+    sc_sym split;
+    int64_t count = sc_plan_micro_batches(s->plan, &split);
+    const sc_program *program = s->plan->program;
+    uint32_t whole = count > 1 ? sc_program_dim(program, split) : SC_NONE;
+    int64_t *sizes = sc_arena_array(&s->context->arena, program->dims.count, sizeof *sizes);
+    if (whole == SC_NONE || s->m->dims.data[dim].name != split || !sc_dims_sizes(program, &s->bindings, SC_NONE, sizes) ||
+        sizes[whole] / count != size)
+        return;
+    sc_report_note(&s->context->diag, s->plan->accumulate->loc, "a micro-batch has %" PRId64 " of %s = %" PRId64, size,
+                   sc_text(s->context, split), sizes[whole]);
+}
+
+void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc)
+{
+    sc_diag *diag = &s->context->diag;
+    sc_arena *arena = &s->context->arena;
+    const char *name = sc_text(s->context, s->m->dims.data[dim].name), *size_text = sc_arena_printf(arena, "%" PRId64, size);
+    const char *wanted = sc_plan_axes_text(s->plan, axes), *shards = sc_arena_printf(arena, "%" PRIu64, product);
+    bool composite = s->m->dims.data[dim].part_count > 0;
+    if (composite) {
+        sc_report(diag, SC_D_heads_do_not_divide, loc, name, size_text, wanted, shards, legal_sizes(s, dim), parts_text(s, dim), NULL);
+    } else {
+        sc_report(diag, SC_D_does_not_divide, loc, name, size_text, wanted, shards, legal_sizes(s, dim), NULL);
+        note_padding(s, dim, (uint64_t)size, product);
+    }
+    note_micro_batches(s, dim, size);
+    sc_plan_note_axes(s->plan, axes);
+}
+
+void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc)
+{
+    sc_seeding_report_shards(s, dim, s->sizes[dim], axes, sc_plan_axes_size(s->plan, axes), loc);
+}
+
+/* ---- cutting axes ---- */
+void sc_seeding_add_cut(sc_seeding *s, uint8_t axis, uint32_t at, sc_loc loc)
+{
+    if (at == 1 || at == s->plan->mesh.axes[axis].size)
+        return;
+    for (uint32_t i = 0; i < s->cuts.count; i++) {
+        if (s->cuts.data[i].axis == axis && s->cuts.data[i].at == at)
+            return;
+    }
+    *sc_vec_push(&s->context->arena, &s->cuts) = (sc_cut){axis, at, loc};
+    for (uint32_t i = s->cuts.count - 1; i > 0 && s->cuts.data[i - 1].at > s->cuts.data[i].at; i--) {
+        sc_cut swapped = s->cuts.data[i];
+        s->cuts.data[i] = s->cuts.data[i - 1];
+        s->cuts.data[i - 1] = swapped;
+    }
+}
+
+static void collect_cuts(sc_seeding *s)
+{
+    for (uint32_t i = 0; i < s->composites.count; i++) {
+        const sc_composite_split *split = &s->composites.data[i];
+        for (uint32_t k = 0; split->used && k < s->m->dims.data[split->dim].part_count; k++) {
+            for (uint32_t r = 0; r < split->leaves[k].count; r++) {
+                const sc_axis_range *range = &split->leaves[k].ranges[r];
+                sc_seeding_add_cut(s, range->axis, range->from, split->loc);
+                sc_seeding_add_cut(s, range->axis, range->to, split->loc);
+            }
+        }
+    }
+}
+
+static bool report_cuts(sc_seeding *s, const sc_axis *axis, const sc_cut *a, const sc_cut *b)
+{
+    sc_arena *arena = &s->context->arena;
+    sc_report(&s->context->diag, SC_D_axis_cut_twice, b->loc, sc_text(s->context, axis->name),
+              sc_arena_printf(arena, "%" PRIu32, axis->size), sc_arena_printf(arena, "%" PRIu32, a->at),
+              sc_arena_printf(arena, "%" PRIu32, b->at), NULL);
+    sc_report_note(&s->context->diag, a->loc, "this line divides it at %" PRIu32, a->at);
+    return false;
+}
+
+static bool add_atom(sc_seeding *s, sc_mesh *mesh, uint8_t axis, uint32_t size)
+{
+    if (mesh->atom_count == SC_MAX_ATOMS) {
+        sc_report(&s->context->diag, SC_D_bad_mesh, s->plan->axis_locs[axis],
+                  "too many axes and composites together: the mesh would have more than 16 axes and parts of axes", NULL);
+        return false;
+    }
+    mesh->atoms[mesh->atom_count++] = (sc_atom){axis, mesh->axes[axis].atom_count++, size};
+    return true;
+}
+
+bool sc_seeding_cut_axes(sc_seeding *s)
+{
+    collect_cuts(s);
+    sc_mesh mesh = s->plan->mesh;
+    mesh.atom_count = 0;
+    memset(mesh.atoms, 0, sizeof mesh.atoms);
+    for (uint8_t a = 0; a < mesh.axis_count; a++) {
+        sc_axis *axis = &mesh.axes[a];
+        axis->first_atom = mesh.atom_count;
+        axis->atom_count = 0;
+        const sc_cut *last = NULL;
+        for (uint32_t i = 0; i < s->cuts.count; i++) {
+            const sc_cut *cut = &s->cuts.data[i];
+            if (cut->axis != a)
+                continue;
+            if (last != NULL && cut->at % last->at != 0)
+                return report_cuts(s, axis, last, cut);
+            if (!add_atom(s, &mesh, a, last == NULL ? cut->at : cut->at / last->at))
+                return false;
+            last = cut;
+        }
+        if (!add_atom(s, &mesh, a, last == NULL ? axis->size : axis->size / last->at))
+            return false;
+    }
+    s->m->mesh = mesh;
+    return true;
+}
+
+/* ---- atoms ---- */
+void sc_seeding_add_range(const sc_seeding *s, sc_axis_range range, sc_atom_list *list)
+{
+    const sc_mesh *mesh = &s->m->mesh;
+    const sc_axis *axis = &mesh->axes[range.axis];
+    uint32_t at = 1;
+    for (uint8_t i = 0; i < axis->atom_count; i++) {
+        uint8_t atom = (uint8_t)(axis->first_atom + i);
+        uint32_t next = at * mesh->atoms[atom].size;
+        if (at >= range.from && next <= range.to && next > at)
+            list->atoms[list->count++] = atom;
+        at = next;
+    }
+}
+
+sc_atom_set sc_seeding_atoms(const sc_seeding *s, sc_axis_set axes)
+{
+    sc_atom_set set = 0;
+    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        if ((axes >> s->m->mesh.atoms[a].axis & 1) != 0)
+            set |= (sc_atom_set)1 << a;
+    }
+    return set;
+}
+
+uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_claim_split *claim, sc_split *out)
+{
+    const sc_dim_info *info = &s->m->dims.data[claim->dim];
+    if (info->part_count == 0) {
+        out[0] = (sc_split){.dim = claim->dim};
+        for (uint32_t i = 0; i < claim->axes.count; i++)
+            sc_seeding_add_range(s, (sc_axis_range){claim->axes.axes[i], 1, s->m->mesh.axes[claim->axes.axes[i]].size}, &out[0].atoms);
+        return sc_type_find_dim(type, claim->dim) >= 0 && out[0].atoms.count > 0;
+    }
+    const sc_composite_split *split = sc_seeding_composite(s, claim->dim, &claim->axes);
+    uint32_t count = 0;
+    for (uint32_t k = 0; split->leaves != NULL && k < info->part_count; k++) {
+        if (sc_type_find_dim(type, info->parts[k]) < 0 || split->leaves[k].count == 0)
+            continue;
+        out[count] = (sc_split){.dim = info->parts[k]};
+        for (uint32_t r = 0; r < split->leaves[k].count; r++)
+            sc_seeding_add_range(s, split->leaves[k].ranges[r], &out[count].atoms);
+        count += out[count].atoms.count > 0;
+    }
+    return count;
+}

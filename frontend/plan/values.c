@@ -1,0 +1,400 @@
+/* The statements of a plan that give sizes, dtypes and numbers, and those that this version does not compile. */
+#include "frontend/plan/internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- words ---- */
+static const char *suggest_word(sc_resolved_plan *plan, sc_sym word, const char *const *words, size_t count)
+{
+    const char *near = sc_nearest(sc_text(plan->context, word), words, count);
+    return near == NULL ? "" : sc_arena_printf(&plan->context->arena, "; did you mean '%s'?", near);
+}
+
+static bool is_word(const sc_resolved_plan *plan, sc_sym word, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(sc_text(plan->context, word), words[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *word_list(sc_resolved_plan *plan, const char *const *words, size_t count)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &plan->context->arena);
+    for (size_t i = 0; i < count; i++)
+        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", words[i]);
+    return text.data;
+}
+
+static bool check_word(sc_resolved_plan *plan, sc_sym word, sc_loc loc, const char *what, const char *const *words, size_t count)
+{
+    if (is_word(plan, word, words, count))
+        return true;
+    sc_report(&plan->context->diag, SC_D_bad_plan_statement, loc,
+              sc_arena_printf(&plan->context->arena, "%s is no %s%s",
+                              word == 0 ? "this" : sc_arena_printf(&plan->context->arena, "'%s'", sc_text(plan->context, word)), what,
+                              word == 0 ? "" : suggest_word(plan, word, words, count)),
+              NULL);
+    sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s", word_list(plan, words, count));
+    return false;
+}
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+/* ---- bind ---- */
+/* `in` of a bind names entries of the model. */
+static bool find_entry(sc_resolved_plan *plan, const sc_path *path, sc_sym *entry)
+{
+    sc_entry_list entries = {0};
+    sc_program_entries(plan->program, plan->model, &entries);
+    sc_text_list names = {0};
+    for (uint32_t i = 0; i < entries.count; i++) {
+        *entry = entries.data[i].entry;
+        if (path->segs.count == 1 && path->segs.data[0].kind == SC_SEG_NAME && path->segs.data[0].name.text == *entry)
+            return true;
+        sc_suggest_add(plan->context, &names, *entry);
+    }
+    const char *text = sc_path_text(plan->context, path);
+    sc_report(&plan->context->diag, SC_D_bad_path, path->loc,
+              sc_arena_printf(&plan->context->arena, "sizes are bound in entries, and '%s' has no entry '%s'%s",
+                              sc_text(plan->context, plan->model), text,
+                              sc_suggest(plan->context, sc_intern_text(&plan->context->names, text), &names)),
+              NULL);
+    return false;
+}
+
+/* The bindings that an entry (0: none in particular) has so far. */
+static void bindings_so_far(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out)
+{
+    sc_arena *arena = &plan->context->arena;
+    for (uint32_t i = 0; i < plan->options.defaults.count; i++)
+        *sc_vec_push(arena, out) = plan->options.defaults.data[i];
+    for (int in_entry = 0; in_entry < 2; in_entry++) {
+        for (uint32_t i = 0; i < plan->bindings.count; i++) {
+            const sc_plan_binding *b = &plan->bindings.data[i];
+            if (in_entry == 0 ? b->entry == 0 : entry != 0 && b->entry == entry)
+                *sc_vec_push(arena, out) = b->binding;
+        }
+    }
+    for (uint32_t i = 0; i < plan->options.binds.count; i++)
+        *sc_vec_push(arena, out) = plan->options.binds.data[i];
+}
+
+void sc_plan_bindings(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out)
+{
+    bindings_so_far(plan, entry, out);
+}
+
+static void add_binding(sc_resolved_plan *plan, sc_sym entry, const sc_bind *bind)
+{
+    sc_binding_list so_far = {0};
+    bindings_so_far(plan, entry, &so_far);
+    int64_t size;
+    if (!sc_program_eval_integer(plan->program, bind->value, &so_far, &size))
+        return;
+    if (size < 1) {
+        sc_report(&plan->context->diag, SC_D_bad_dim_size, bind->dim.loc, sc_text(plan->context, bind->dim.text),
+                  sc_arena_printf(&plan->context->arena, "%" PRId64, size), NULL);
+        return;
+    }
+    *sc_vec_push(&plan->context->arena, &plan->bindings) = (sc_plan_binding){entry, {bind->dim.text, size, bind->dim.loc}};
+}
+
+static void resolve_bind(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
+{
+    for (uint32_t b = 0; b < stmt->binds.count; b++) {
+        const sc_bind *bind = &stmt->binds.data[b];
+        if (!sc_plan_check_dim(plan, &bind->dim))
+            continue;
+        if (stmt->in.count == 0)
+            add_binding(plan, 0, bind);
+        for (uint32_t i = 0; i < stmt->in.count; i++) {
+            sc_sym entry;
+            if (find_entry(plan, &stmt->in.data[i], &entry))
+                add_binding(plan, entry, bind);
+        }
+    }
+}
+
+/* ---- precision ---- */
+static const char *const precision_words[] = {"param", "act", "grad", "opt", "cache", "reduce"};
+static const char *const float_words[] = {"f32", "f64", "bf16", "f16"};
+static const char *const kind_words[SC_KIND_COUNT] = {"param", "act", "grad", "opt", "cache", "input", "output"};
+
+/* An entry's name in `in` would give one path several dtypes. */
+static bool names_entry(const sc_resolved_plan *plan, const sc_path *path)
+{
+    sc_entry_list entries = {0};
+    sc_program_entries(plan->program, plan->model, &entries);
+    for (uint32_t i = 0; i < entries.count && path->segs.count > 0; i++) {
+        if (path->segs.data[0].kind == SC_SEG_NAME && path->segs.data[0].name.text == entries.data[i].entry)
+            return true;
+    }
+    return false;
+}
+
+static bool check_dtype(sc_resolved_plan *plan, const sc_name *name, sc_dtype *dtype)
+{
+    const char *text = sc_text(plan->context, name->text);
+    if (strcmp(text, "f8e4m3") == 0 || strcmp(text, "f8e5m2") == 0) {
+        sc_report(&plan->context->diag, SC_D_not_compiled, name->loc, sc_arena_printf(&plan->context->arena, "dtype '%s'", text), NULL);
+        return false;
+    }
+    *dtype = sc_dtype_find(text);
+    if (*dtype == SC_DTYPE_COUNT)
+        return check_word(plan, name->text, name->loc, "dtype", float_words, COUNT_OF(float_words));
+    if (sc_dtype_is_float(*dtype))
+        return true;
+    sc_report(&plan->context->diag, SC_D_bad_plan_statement, name->loc,
+              sc_arena_printf(&plan->context->arena, "a precision is a float dtype, and '%s' is none", text), NULL);
+    sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s", word_list(plan, float_words, COUNT_OF(float_words)));
+    return false;
+}
+
+static void resolve_precision(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
+{
+    if (!sc_plan_check_paths(plan, &stmt->in, false))
+        return;
+    for (uint32_t i = 0; i < stmt->in.count; i++) {
+        if (!names_entry(plan, &stmt->in.data[i]))
+            continue;
+        sc_report(&plan->context->diag, SC_D_not_compiled, stmt->in.data[i].loc, "a precision for one entry only", NULL);
+        return;
+    }
+    for (uint32_t i = 0; i < stmt->precisions.count; i++) {
+        const sc_precision *p = &stmt->precisions.data[i];
+        sc_dtype dtype;
+        if (check_word(plan, p->what.text, p->what.loc, "kind that has a precision", precision_words, COUNT_OF(precision_words)) &&
+            check_dtype(plan, &p->dtype, &dtype))
+            *sc_vec_push(&plan->context->arena, &plan->dtypes) = (sc_plan_dtype){p->what.text, dtype, &stmt->in};
+    }
+}
+
+/* How specific a precision line is for a path: 0 does not apply, 1 has no paths, else 1 + the longest path's segments. */
+static uint32_t specificity(const sc_resolved_plan *plan, const sc_plan_dtype *line, sc_sym path)
+{
+    if (line->in->count == 0)
+        return 1;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < line->in->count; i++) {
+        const sc_path *pattern = &line->in->data[i];
+        if (sc_path_matches(plan->context, pattern, 0, path) != SC_PATH_NO && pattern->segs.count + 1 > best)
+            best = pattern->segs.count + 1;
+    }
+    return best;
+}
+
+static sc_dtype dtype_of_word(const sc_resolved_plan *plan, const char *word, sc_sym path, sc_dtype otherwise)
+{
+    sc_sym what = sc_intern_text(&plan->context->names, word);
+    sc_dtype dtype = otherwise;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < plan->dtypes.count; i++) {
+        const sc_plan_dtype *line = &plan->dtypes.data[i];
+        uint32_t rank = line->what == what ? specificity(plan, line, path) : 0;
+        if (rank > 0 && rank >= best) {
+            best = rank;
+            dtype = line->dtype;
+        }
+    }
+    return dtype;
+}
+
+sc_dtype sc_plan_dtype_of(void *user, sc_tensor_kind kind, sc_sym path)
+{
+    sc_resolved_plan *plan = user;
+    if (plan->dtypes.count == 0)
+        return SC_DTYPE_f32;
+    bool is_new;
+    uint32_t *memo = sc_map_insert(&plan->dtype_memo, ((uint64_t)kind << 32) | path, SC_DTYPE_f32, &is_new);
+    if (is_new)
+        *memo = dtype_of_word(plan, kind_words[kind], path, SC_DTYPE_f32);
+    return (sc_dtype)*memo;
+}
+
+sc_dtype sc_plan_reduce_dtype(sc_resolved_plan *plan, sc_sym path, sc_dtype grad)
+{
+    return dtype_of_word(plan, "reduce", path, grad);
+}
+
+/* ---- tune ---- */
+static bool number_of(sc_resolved_plan *plan, const sc_expr *expr, double *out)
+{
+    if (expr->kind == SC_EXPR_FLOAT) {
+        *out = expr->number;
+        return true;
+    }
+    int64_t integer;
+    if (!sc_program_eval_integer(plan->program, expr, &plan->options.binds, &integer))
+        return false;
+    *out = (double)integer;
+    return true;
+}
+
+static void resolve_tune(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
+{
+    static const char *const words[] = {"bucket", "prefetch", "call_cost"};
+    double *const targets[] = {&plan->tuning.bucket, &plan->tuning.prefetch, &plan->tuning.call_cost};
+    for (uint32_t i = 0; i < stmt->tune.count; i++) {
+        const sc_arg *arg = &stmt->tune.data[i];
+        if (arg->name.text == 0 || arg->values.count != 1) {
+            sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc, "tune takes 'name = number'", NULL);
+            sc_report_note(&plan->context->diag, (sc_loc){0}, "there are %s", word_list(plan, words, COUNT_OF(words)));
+            continue;
+        }
+        double value;
+        if (!check_word(plan, arg->name.text, arg->name.loc, "name of a choice", words, COUNT_OF(words)) ||
+            !number_of(plan, arg->values.data[0], &value))
+            continue;
+        if (!(value >= 0) || !isfinite(value)) {
+            sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->values.data[0]->loc, "a tuned number is at least 0", NULL);
+            continue;
+        }
+        for (size_t w = 0; w < COUNT_OF(words); w++) {
+            if (strcmp(sc_text(plan->context, arg->name.text), words[w]) == 0)
+                *targets[w] = value;
+        }
+    }
+}
+
+sc_plan_tuning sc_plan_tune(const sc_resolved_plan *plan)
+{
+    return plan->tuning;
+}
+
+/* ---- statements that only later versions compile: their names are checked all the same ---- */
+/* Padding a part of a composite would pad the composite. */
+static bool in_composite(const sc_program *program, uint32_t dim)
+{
+    for (uint32_t i = 0; i < program->dims.count; i++) {
+        const sc_dim_decl *decl = &program->dims.data[i];
+        for (uint32_t k = 0; decl->form == SC_DIM_COMPOSITE && k < decl->part_count; k++) {
+            if (i == dim || decl->parts[k] == dim)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void resolve_pad(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
+{
+    if (!sc_plan_check_dim(plan, &stmt->pad.dim))
+        return;
+    if (in_composite(plan->program, sc_program_dim(plan->program, stmt->pad.dim.text))) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.dim.loc, "composite dims and their parts are never padded",
+                  NULL);
+        return;
+    }
+    int64_t multiple;
+    if (sc_program_eval_integer(plan->program, stmt->pad.multiple, &plan->options.binds, &multiple) && multiple < 1)
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.multiple->loc, "a dim is padded to a multiple of at least 1",
+                  NULL);
+}
+
+static void check_option(sc_resolved_plan *plan, const sc_arg *arg)
+{
+    static const char *const options[] = {"schedule", "microbatches", "batch"}, *const schedules[] = {"gpipe", "one_f_one_b", "interleaved",
+                                                                                                      "zero_bubble"};
+    const sc_expr *value = arg->values.count == 1 ? arg->values.data[0] : NULL;
+    if (arg->name.text == 0 || value == NULL) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, arg->loc,
+                  "a stage takes 'schedule = ..', 'microbatches = ..' and 'batch = ..'", NULL);
+        return;
+    }
+    if (!check_word(plan, arg->name.text, arg->name.loc, "option of a stage", options, COUNT_OF(options)))
+        return;
+    const char *name = sc_text(plan->context, arg->name.text);
+    int64_t count;
+    if (strcmp(name, "schedule") == 0) {
+        sc_sym word = value->kind == SC_EXPR_NAME ? value->name : value->kind == SC_EXPR_CALL ? value->call.callee.text : 0;
+        check_word(plan, word, value->loc, "schedule", schedules, COUNT_OF(schedules));
+    } else if (strcmp(name, "batch") == 0 && value->kind == SC_EXPR_NAME) {
+        sc_plan_check_dim(plan, &(sc_name){value->name, value->loc});
+    } else if (strcmp(name, "batch") == 0) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc, "batch is the dim that micro-batches split", NULL);
+    } else if (sc_program_eval_integer(plan->program, value, &plan->options.binds, &count) && count < 1) {
+        sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc, "the number of micro-batches is at least 1", NULL);
+    }
+}
+
+static void resolve_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
+{
+    sc_plan_check_paths(plan, &stmt->in, false);
+    sc_plan_axis(plan, &stmt->stage.axis);
+    for (uint32_t i = 0; i < stmt->stage.options.count; i++)
+        check_option(plan, &stmt->stage.options.data[i]);
+}
+
+static void resolve_stage_at(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
+{
+    static const char *const places[] = {"first", "last"};
+    const sc_expr *value = stmt->stage.value;
+    sc_plan_check_paths(plan, &stmt->in, false);
+    check_word(plan, value->kind == SC_EXPR_NAME ? value->name : 0, value->loc, "place of a stage", places, COUNT_OF(places));
+}
+
+void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
+{
+    static const char *const moments[] = {"forward", "use", "step"};
+    switch (stmt->kind) {
+    case SC_PLAN_BIND:
+        resolve_bind(plan, stmt);
+        break;
+    case SC_PLAN_PRECISION:
+        resolve_precision(plan, stmt);
+        break;
+    case SC_PLAN_TUNE:
+        resolve_tune(plan, stmt);
+        break;
+    case SC_PLAN_ACCUMULATE:
+        sc_plan_resolve_accumulate(plan, stmt);
+        break;
+    case SC_PLAN_PAD:
+        resolve_pad(plan, stmt);
+        break;
+    case SC_PLAN_STAGE:
+        resolve_stage(plan, stmt);
+        break;
+    case SC_PLAN_STAGE_AT:
+        resolve_stage_at(plan, stmt);
+        break;
+    case SC_PLAN_REMAT:
+        sc_plan_check_paths(plan, &stmt->in, false);
+        sc_plan_check_paths(plan, &stmt->remat.save, false);
+        break;
+    case SC_PLAN_OFFLOAD:
+        sc_plan_check_paths(plan, &stmt->in, false);
+        break;
+    case SC_PLAN_RESHARD:
+        sc_plan_check_paths(plan, &stmt->in, false);
+        check_word(plan, stmt->reshard.text, stmt->reshard.loc, "moment after which a gathered parameter is dropped", moments,
+                   COUNT_OF(moments));
+        break;
+    default:
+        break;
+    }
+}
+
+static void report_stage(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
+{
+    for (uint32_t i = 0; i < plan->mesh.axis_count; i++) {
+        if (plan->mesh.axes[i].name == stmt->stage.axis.text && plan->mesh.axes[i].size > 1)
+            sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc, "a pipeline ('stage')", NULL);
+    }
+}
+
+void sc_plan_report_not_compiled(sc_resolved_plan *plan)
+{
+    const uint32_t training_only = 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
+    for (uint32_t s = 0; plan->plan != NULL && s < plan->plan->body.count; s++) {
+        const sc_plan_stmt *stmt = plan->plan->body.data[s];
+        if (stmt->kind == SC_PLAN_STAGE)
+            report_stage(plan, stmt);
+        else if (stmt->kind == SC_PLAN_OFFLOAD && (stmt->offload.mask & ~training_only) != 0)
+            sc_report(&plan->context->diag, SC_D_not_compiled, stmt->loc, "'offload' of what a forward pass needs", NULL);
+    }
+}

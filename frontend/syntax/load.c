@@ -1,0 +1,207 @@
+/* Files and what they import. Each file is read once, by its canonical path; a file met again while its own imports are still being read
+ * closes a cycle. */
+#define _XOPEN_SOURCE 700 /* realpath */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "frontend/syntax/parser_state.h"
+#include "support/hash.h"
+
+typedef struct loaded_file {
+    sc_file *file;
+    bool loading;
+    sc_loc import; /* where it was first asked for */
+} loaded_file;
+
+typedef struct sc_loader {
+    sc_context *context;
+    sc_map by_path; /* symbol of the canonical path -> index in files */
+    SC_VEC(loaded_file) files;
+    uint32_t depth;
+} sc_loader;
+
+typedef struct file_text {
+    char *bytes;
+    size_t length;
+    int error; /* errno, or 0 */
+} file_text;
+
+/* Nothing is allocated while the file is open, because running out of memory would jump past the close. A pipe is waited for as long as
+ * somebody may still write to it. */
+static file_text read_open_file(int descriptor, char *bytes, size_t room)
+{
+    file_text text = {.bytes = bytes};
+    while (text.length < room) {
+        ssize_t got = read(descriptor, bytes + text.length, room - text.length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN && poll(&(struct pollfd){.fd = descriptor, .events = POLLIN}, 1, -1) >= 0)
+            continue;
+        if (got < 0)
+            text.error = errno;
+        if (got <= 0)
+            break;
+        text.length += (size_t)got;
+    }
+    return text;
+}
+
+/* At most one byte more than a file may have. What is not a regular file, a pipe for example, has no size to go by: it gets the most (the
+ * arena's zeroed pages cost nothing until they are written). The command's own file may be such a one; imports may not, and no pipe is
+ * waited for that nobody has opened to write. */
+static file_text read_file(sc_context *context, const char *path, bool is_import)
+{
+    enum { MOST = SC_MAX_FILE_SIZE + 1 };
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return (file_text){.error = errno};
+    if (is_import && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+        return (file_text){.error = ESPIPE};
+    size_t room = S_ISREG(status.st_mode) && status.st_size < MOST ? (size_t)status.st_size : MOST;
+    char *bytes = sc_arena_alloc(&context->arena, room);
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return (file_text){.error = errno};
+    file_text text = read_open_file(descriptor, bytes, room);
+    if (S_ISFIFO(status.st_mode) && text.error == 0 && text.length == 0)
+        text.error = ENODATA;
+    close(descriptor);
+    return text;
+}
+
+static const char *error_text(sc_context *context, int error)
+{
+    char buffer[128] = "unknown error";
+    if (error == ESPIPE)
+        return "it is not a regular file";
+    strerror_r(error, buffer, sizeof buffer);
+    return sc_arena_copy_text(&context->arena, buffer, strlen(buffer));
+}
+
+/* `import` as seen from the folder of the file that has it. */
+static const char *resolve(sc_context *context, const char *importer, const char *import)
+{
+    const char *slash = strrchr(importer, '/');
+    if (slash == NULL || import[0] == '/')
+        return import;
+    return sc_arena_printf(&context->arena, "%.*s/%s", (int)(slash - importer), importer, import);
+}
+
+static void report_unreadable(sc_context *context, const char *path, int error, sc_loc import)
+{
+    sc_diag_id id = import.begin == 0 ? SC_D_cannot_read : SC_D_import_not_found;
+    sc_report(&context->diag, id, import, path, error_text(context, error), NULL);
+}
+
+static sc_file *read_and_parse(sc_context *context, const char *path, sc_loc import)
+{
+    file_text text = read_file(context, path, import.begin != 0);
+    if (text.error == 0)
+        return sc_parse_text(context, path, text.bytes, text.length);
+    report_unreadable(context, path, text.error, import);
+    return NULL;
+}
+
+sc_file *sc_parse_file(sc_context *context, const char *path)
+{
+    return read_and_parse(context, path, (sc_loc){0});
+}
+
+/* Pipes have none: what /dev/stdin leads to may be no path. */
+static bool canonical_path(const char *path, char canonical[PATH_MAX])
+{
+    struct stat status;
+    if (realpath(path, canonical) != NULL)
+        return true;
+    int error = errno;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode) && strlen(path) < PATH_MAX) {
+        strcpy(canonical, path);
+        return true;
+    }
+    errno = error;
+    return false;
+}
+
+/* The files between the two mentions of one file, outermost first. */
+static void report_cycle(sc_loader *loader, uint32_t index, const char *path, sc_loc import)
+{
+    sc_diag *diag = &loader->context->diag;
+    sc_report(diag, SC_D_import_cycle, import, path, NULL);
+    for (uint32_t i = index + 1; i < loader->files.count; i++) {
+        if (loader->files.data[i].loading)
+            sc_report_note(diag, loader->files.data[i].import, "'%s' is imported here", loader->files.data[i].file->source->name);
+    }
+}
+
+static sc_file *load(sc_loader *loader, const char *path, sc_loc import);
+
+static void load_imports(sc_loader *loader, sc_file *file)
+{
+    sc_context *context = loader->context;
+    if (++loader->depth > SC_MAX_DEPTH) {
+        sc_report(&context->diag, SC_D_imports_too_deep, file->lang_loc, sc_arena_printf(&context->arena, "%d", SC_MAX_DEPTH), NULL);
+    } else {
+        for (uint32_t i = 0; i < file->items.count; i++) {
+            sc_item *item = file->items.data[i];
+            if (item->kind == SC_ITEM_IMPORT)
+                item->import.file = load(loader, resolve(context, file->source->name, sc_text(context, item->import.path)), item->loc);
+        }
+    }
+    loader->depth--;
+}
+
+static sc_file *load(sc_loader *loader, const char *path, sc_loc import)
+{
+    sc_context *context = loader->context;
+    char canonical[PATH_MAX];
+    if (!canonical_path(path, canonical)) {
+        report_unreadable(context, path, errno, import);
+        return NULL;
+    }
+    bool is_new;
+    uint32_t index = *sc_map_insert(&loader->by_path, sc_intern_text(&context->names, canonical), loader->files.count, &is_new);
+    if (!is_new) {
+        if (loader->files.data[index].loading)
+            report_cycle(loader, index, path, import);
+        return loader->files.data[index].file;
+    }
+    *sc_vec_push(&context->arena, &loader->files) = (loaded_file){.loading = true, .import = import};
+    sc_file *file = read_and_parse(context, path, import);
+    loader->files.data[index].file = file;
+    if (file != NULL)
+        load_imports(loader, file);
+    loader->files.data[index].loading = false;
+    return file;
+}
+
+sc_file *sc_load_text(sc_context *context, const char *name, const char *text, size_t length)
+{
+    sc_loader loader = {.context = context, .by_path = {.arena = &context->arena}};
+    sc_file *file = sc_parse_text(context, name, text, length);
+    if (file != NULL)
+        load_imports(&loader, file);
+    return file;
+}
+
+sc_file *sc_load_file(sc_context *context, const char *path, const char *more)
+{
+    sc_loader loader = {.context = context, .by_path = {.arena = &context->arena}};
+    sc_file *file = load(&loader, path, (sc_loc){0});
+    sc_file *added = more == NULL || file == NULL ? NULL : load(&loader, more, (sc_loc){0});
+    if (more != NULL && added == NULL)
+        return NULL;
+    if (added != NULL && added != file) { /* as if the file imported it */
+        sc_item *item = sc_arena_alloc(&context->arena, sizeof *item);
+        *item = (sc_item){.kind = SC_ITEM_IMPORT, .loc = added->lang_loc};
+        item->import.file = added;
+        *sc_vec_push(&context->arena, &file->items) = item;
+    }
+    return file;
+}

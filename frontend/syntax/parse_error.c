@@ -1,0 +1,486 @@
+/* Messages of the parser. A syntax error says what was found and what could stand there: the grammar's list of tokens is folded into a
+ * few ideas ("an expression", "a statement"), and notes name the likely cause: a missing ';', an open bracket, a misspelt word. */
+#include <string.h>
+
+#include "frontend/syntax/parser_state.h"
+#include "parser.h"
+
+/* Tokens that together are one idea, by the grammar's names. A group is recognised when all its tokens are expected. */
+typedef struct token_group {
+    const char *name; /* NULL: the tokens say nothing that `identifier`, expected beside them, does not */
+    const char *tokens[30];
+} token_group;
+
+static const token_group groups[] = {
+    {NULL, {"mesh",  "bind",     "shard", "free",   "act",     "grad",    "opt",   "input",     "output",     "pin",
+            "style", "stage",    "remat", "save",   "offload", "reshard", "after", "precision", "accumulate", "pad",
+            "to",    "multiple", "tune",  "expect", "as",      "of",      "intra", "inter",     "ignore"}},
+    {"a plan statement",
+     {"mesh", "bind", "shard", "pin", "style", "stage", "remat", "offload", "reshard", "precision", "accumulate", "pad", "tune", "expect"}},
+    {"a declaration", {"import", "dim", "fn", "block", "model", "minimize", "plan", "weights"}},
+    {"a statement", {"param", "cache", "sub", "fn", "entry", "repeat", "return", "identifier"}},
+    {"a kind of tensor (param, act, ..)", {"param", "act", "grad", "opt", "cache", "input", "output"}},
+    {"an expression", {"identifier", "integer", "number", "string", "'('", "'-'"}},
+    {"a number", {"integer", "number"}},
+    {"an operator", {"'+'", "'-'", "'*'", "'/'"}},
+};
+
+/* What ends a list or a statement is the most useful to know; these are named first. */
+static const char *const first_named[] = {"';'", "','", "')'", "']'", "'}'", "'='", "<=", "==", "intra", "inter", "an operator"};
+
+enum { MAX_TOKENS = 128 }; /* more than the grammar has */
+
+static const char *const reserved_for_later[] = {"state", "extern", "scan", "if", "else", "metric"};
+
+typedef struct token_set {
+    const char **names;
+    int count;
+} token_set;
+
+static int position(const token_set *set, const char *name)
+{
+    for (int i = 0; i < set->count; i++) {
+        if (strcmp(set->names[i], name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static bool has(const token_set *set, const char *name)
+{
+    return position(set, name) >= 0;
+}
+
+static void drop(token_set *set, const char *name)
+{
+    int at = position(set, name);
+    if (at < 0)
+        return;
+    set->count--;
+    memmove(set->names + at, set->names + at + 1, (size_t)(set->count - at) * sizeof *set->names);
+}
+
+static bool has_group(const token_set *set, const token_group *group)
+{
+    for (const char *const *token = group->tokens; *token != NULL; token++) {
+        if (!has(set, *token))
+            return false;
+    }
+    return true;
+}
+
+static void fold_group(token_set *set, const token_group *group)
+{
+    if (!has_group(set, group))
+        return;
+    for (const char *const *token = group->tokens; *token != NULL; token++)
+        drop(set, *token);
+    if (group->name != NULL)
+        set->names[set->count++] = group->name;
+}
+
+static void move_to(token_set *set, int from, int to)
+{
+    const char *name = set->names[from];
+    memmove(set->names + to + 1, set->names + to, (size_t)(from - to) * sizeof *set->names);
+    set->names[to] = name;
+}
+
+static void put_first_named_first(token_set *set)
+{
+    int next = 0;
+    for (size_t i = 0; i < sizeof first_named / sizeof *first_named; i++) {
+        int at = position(set, first_named[i]);
+        if (at >= 0)
+            move_to(set, at, next++);
+    }
+}
+
+static void put_end_of_file_last(token_set *set)
+{
+    if (!has(set, "end of file"))
+        return;
+    drop(set, "end of file");
+    set->names[set->count++] = "end of file";
+}
+
+/* A token's name for a reader: words and signs in quotes, kinds of tokens with their article. */
+static void add_wanted(sc_strbuf *out, const char *name)
+{
+    static const char *const spoken[][2] = {{"identifier", "a name"},
+                                            {"integer", "an integer"},
+                                            {"number", "a number"},
+                                            {"string", "a string"},
+                                            {"end of file", "the end of the file"}};
+    for (size_t i = 0; i < sizeof spoken / sizeof *spoken; i++) {
+        if (strcmp(name, spoken[i][0]) == 0) {
+            sc_strbuf_add(out, spoken[i][1]);
+            return;
+        }
+    }
+    bool quoted = name[0] == '\'' || strchr(name, ' ') != NULL;
+    sc_strbuf_printf(out, quoted ? "%s" : "'%s'", name);
+}
+
+static void add_found(sc_strbuf *out, const sc_parser *parser, const char *found, sc_loc loc)
+{
+    enum { SHOWN = 40 };
+    if (strcmp(found, "end of file") == 0) {
+        sc_strbuf_add(out, "found the end of the file");
+        return;
+    }
+    if (loc.begin == loc.end) { /* a token that the token stream put in */
+        sc_strbuf_printf(out, "found %s", found);
+        return;
+    }
+    const char *text = sc_source_text(parser, loc.begin);
+    uint32_t length = loc.end - loc.begin, shown = length;
+    if (length > SHOWN) {
+        shown = SHOWN;
+        while (((unsigned char)text[shown] & 0xc0) == 0x80)
+            shown--;
+    }
+    const char *quote = text[0] == '"' ? "" : "'";
+    sc_strbuf_printf(out, "found %s%.*s%s%s", quote, (int)shown, text, shown < length ? ".." : "", quote);
+}
+
+static const char *compose(sc_parser *parser, const char *found, sc_loc loc, token_set *expected)
+{
+    enum { NAMED = 4 };
+    sc_strbuf out;
+    sc_strbuf_init(&out, &parser->context->arena);
+    add_found(&out, parser, found, loc);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        fold_group(expected, &groups[i]);
+    put_first_named_first(expected);
+    put_end_of_file_last(expected);
+    int named = expected->count < NAMED ? expected->count : NAMED;
+    for (int i = 0; i < named; i++) {
+        sc_strbuf_add(&out, i == 0 ? ", wanted " : i < named - 1 ? ", " : " or ");
+        add_wanted(&out, expected->names[i]);
+    }
+    return out.data;
+}
+
+/* ---- likely causes ---- */
+
+static bool on_one_line(const sc_parser *parser, uint32_t from, uint32_t to)
+{
+    return memchr(sc_source_text(parser, from), '\n', to - from) == NULL;
+}
+
+/* The parser has asked for the unexpected token, so the one before it is before_last. */
+static bool misses_semicolon(const sc_parser *parser, const token_set *expected, int found, sc_loc loc)
+{
+    const sc_past_token *before = &parser->before_last;
+    return has(expected, "';'") && before->loc.end != 0 && before->loc.end <= loc.begin && loc.begin < loc.end &&
+           (found == '}' || !on_one_line(parser, before->loc.end, loc.begin));
+}
+
+/* The open bracket that should have been closed before the unexpected token, or 0. */
+static char wanted_bracket(const token_set *expected, int found)
+{
+    bool ends = found == ';' || found == '{' || found == '}' || found == SC_T_ARROW || found == 0;
+    if ((ends || found == ']') && has(expected, "')'"))
+        return '(';
+    if ((ends || found == ')') && has(expected, "']'"))
+        return '[';
+    return found == 0 && has(expected, "'}'") ? '{' : 0;
+}
+
+static sc_loc find_open(const sc_parser *parser, char kind)
+{
+    if (parser->unclosed.kind == kind)
+        return parser->unclosed.loc;
+    for (uint32_t i = parser->open.count; i-- > 0;) {
+        if (parser->open.data[i].kind == kind)
+            return parser->open.data[i].loc;
+    }
+    return (sc_loc){0};
+}
+
+static void note_open_bracket(sc_parser *parser, const token_set *expected, int found)
+{
+    char kind = wanted_bracket(expected, found);
+    sc_loc open = kind != 0 ? find_open(parser, kind) : (sc_loc){0};
+    if (open.begin != 0)
+        sc_report_note(&parser->context->diag, open, "this '%c' is not closed", kind);
+}
+
+static const char *const statements[] = {"param", "cache", "sub", "fn", "entry", "repeat", "return"};
+static const char *const plan_statements[] = {"mesh",    "bind",    "shard",     "pin",        "style", "stage", "remat",
+                                              "offload", "reshard", "precision", "accumulate", "pad",   "tune",  "expect"};
+
+static const char *nearest_statement(const sc_parser *parser, sc_sym name)
+{
+    const char *text = sc_text(parser->context, name);
+    if (parser->in_plan)
+        return sc_nearest(text, plan_statements, sizeof plan_statements / sizeof *plan_statements);
+    return parser->brace_depth > 0 ? sc_nearest(text, statements, sizeof statements / sizeof *statements) : NULL;
+}
+
+static bool is_one_of(const char *const *words, size_t count, const char *text, size_t length)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(words[i]) == length && memcmp(words[i], text, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool sc_starts_plan_statement(const sc_parser *parser, sc_loc loc)
+{
+    const char *text = sc_source_text(parser, loc.begin);
+    return is_one_of(plan_statements, sizeof plan_statements / sizeof *plan_statements, text, loc.end - loc.begin);
+}
+
+/* `shard params, opt D over dp;` fails behind the word that is wrong: one that was meant as a kind. True after a message. */
+static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
+{
+    static const char *const kinds[] = {"param", "act", "grad", "opt", "cache", "input", "output", "over", "free"}; /* and other words */
+    enum { COUNT = sizeof kinds / sizeof *kinds, KINDS = COUNT - 2, SHORTEST = 3 };
+    if (parser->statement.kind != SC_T_SHARD || found.begin <= parser->statement.loc.end)
+        return false;
+    const char *text = sc_source_text(parser, parser->statement.loc.end), *end = sc_source_text(parser, found.begin);
+    while (text < end) {
+        size_t blank = strspn(text, " \t\n,"), length = strcspn(text + blank, " \t\n,");
+        const char *word = sc_arena_copy_text(&parser->context->arena, text + blank, length);
+        const char *near = length < SHORTEST || is_one_of(kinds, COUNT, word, length) ? NULL : sc_nearest(word, kinds, COUNT);
+        if (text + blank >= end)
+            return false;
+        uint32_t begin = found.begin - (uint32_t)(end - text) + (uint32_t)blank;
+        if (near != NULL && is_one_of(kinds, KINDS, near, strlen(near))) {
+            const char *message = sc_arena_printf(&parser->context->arena, "'%s' is no kind of tensor; did you mean '%s'?", word, near);
+            sc_report(&parser->context->diag, SC_D_syntax, (sc_loc){begin, begin + (uint32_t)length}, message, NULL);
+            sc_report_note(&parser->context->diag, (sc_loc){0},
+                           "the kinds are param, act, grad, opt, cache, input and output; then come dims");
+            return true;
+        }
+        text += blank + length;
+    }
+    return false;
+}
+
+/* A statement where only declarations stand. */
+static void note_missing_braces(sc_parser *parser, const token_set *expected, sc_loc loc)
+{
+    if (parser->brace_depth > 0 || !has(expected, "import"))
+        return;
+    const char *text = sc_source_text(parser, loc.begin), *place = NULL;
+    size_t length = loc.end - loc.begin;
+    if (is_one_of(statements, sizeof statements / sizeof *statements, text, length))
+        place = "function, block or model";
+    else if (sc_starts_plan_statement(parser, loc))
+        place = "plan";
+    if (place != NULL)
+        sc_report_note(&parser->context->diag, (sc_loc){0}, "'%.*s' stands inside the braces of a %s", (int)length, text, place);
+}
+
+/* `parm w[D];` fails at w, `shrad H over tp;` at once. */
+static void note_misspelt_statement(sc_parser *parser, sc_loc loc)
+{
+    const sc_past_token *first = &parser->statement;
+    bool near = first->loc.begin == loc.begin || first->loc.begin == parser->before_last.loc.begin;
+    const char *nearest = near && first->kind == SC_T_IDENT ? nearest_statement(parser, first->name) : NULL;
+    if (nearest != NULL)
+        sc_report_note(&parser->context->diag, first->loc, "did you mean '%s'?", nearest);
+}
+
+static void note_reserved_for_later(sc_parser *parser, const char *found)
+{
+    for (size_t i = 0; i < sizeof reserved_for_later / sizeof *reserved_for_later; i++) {
+        if (strcmp(found, reserved_for_later[i]) == 0)
+            sc_report_note(&parser->context->diag, (sc_loc){0}, "'%s' is reserved for a later version of the language", found);
+    }
+}
+
+static void note_lonely_point(sc_parser *parser, int found)
+{
+    int before = parser->before_last.kind;
+    if (found == '.' && (before == SC_T_INT || before == '=' || before == '(' || before == ',' || before == '*'))
+        sc_report_note(&parser->context->diag, (sc_loc){0}, "a number has a digit on both sides of its point: 1.0, 0.5");
+}
+
+static void note_causes(sc_parser *parser, const token_set *expected, const char *found_name, int found, sc_loc loc)
+{
+    sc_diag *diag = &parser->context->diag;
+    if (misses_semicolon(parser, expected, found, loc))
+        sc_report_note(diag, (sc_loc){parser->before_last.loc.end, parser->before_last.loc.end}, "is a ';' missing here?");
+    else
+        note_open_bracket(parser, expected, found);
+    if (found == '}' && parser->brace_depth == 0 && has(expected, "import"))
+        sc_report_note(diag, (sc_loc){0}, "no '{' is open here");
+    note_missing_braces(parser, expected, loc);
+    note_misspelt_statement(parser, loc);
+    note_reserved_for_later(parser, found_name);
+    note_lonely_point(parser, found);
+}
+
+/* ---- reserved words ---- */
+
+/* Where statements start, a keyword is only meant as a name when it goes on like one: `state = 3;`. */
+static bool goes_on_as_name(const sc_parser *parser, sc_loc loc)
+{
+    const char *next = sc_source_text(parser, loc.end);
+    while (*next == ' ' || *next == '\t')
+        next++;
+    return *next != 0 && strchr("=:,.[", *next) != NULL;
+}
+
+static bool is_keyword(int kind)
+{
+    return kind >= SC_T_LANG && kind <= SC_T_INTER;
+}
+
+/* `over tp` where a dim should stand: the name is missing, rather than `over` meant as one. */
+static bool is_clause(const sc_parser *parser, int kind, sc_loc loc)
+{
+    static const int clauses[] = {SC_T_AT, SC_T_ALONG, SC_T_WITH, SC_T_IN, SC_T_OVER, SC_T_FOR};
+    static const int named[] = {SC_T_PLAN, SC_T_MODEL, SC_T_WEIGHTS, SC_T_BLOCK, SC_T_FN, SC_T_ENTRY};
+    const char *next = sc_source_text(parser, loc.end);
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        if (kind != SC_T_FOR && parser->before_last.kind == named[i]) /* a name must follow these; before `for` it is missing */
+            return false;
+    }
+    if (*next != ' ' || !((next[1] >= 'a' && next[1] <= 'z') || (next[1] >= 'A' && next[1] <= 'Z')))
+        return false;
+    for (size_t i = 0; i < sizeof clauses / sizeof *clauses; i++) {
+        if (clauses[i] == kind)
+            return true;
+    }
+    return false;
+}
+
+static bool is_reserved_word_as_name(const sc_parser *parser, int found, sc_loc loc, const token_set *expected)
+{
+    if (!is_keyword(found) || !has(expected, "identifier") || is_clause(parser, found, loc))
+        return false;
+    bool statement_starts = has(expected, "repeat") || has(expected, "dim") || (has(expected, "remat") && !has(expected, "to"));
+    return !statement_starts || goes_on_as_name(parser, loc);
+}
+
+static void report_reserved_word(sc_parser *parser, sc_loc loc)
+{
+    const char *word = sc_arena_copy_text(&parser->context->arena, sc_source_text(parser, loc.begin), loc.end - loc.begin);
+    sc_report(&parser->context->diag, SC_D_reserved_word, loc, word, NULL);
+}
+
+/* `cache = 3;` fails at '=': the word before it was meant as a name. */
+static bool follows_reserved_word(const sc_parser *parser, int found, const token_set *expected)
+{
+    const sc_past_token *before = &parser->before_last;
+    return found == '=' && is_keyword(before->kind) && before->loc.begin == parser->statement.loc.begin && has(expected, "identifier");
+}
+
+void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const char **expected, int expected_count)
+{
+    sc_diag *diag = &parser->context->diag;
+    token_set wanted = {expected, expected_count};
+    int kind = parser->last.kind;
+    if (diag->list.count >= SC_DIAG_LIMIT) { /* only counted: spare the work */
+        sc_report(diag, SC_D_syntax, loc, "", NULL);
+        return;
+    }
+    if (kind == SC_T_BADCHAR || parser->before_last.loc.end == parser->broken_end) /* have their own message */
+        return;
+    if (report_misspelt_kind(parser, loc))
+        return;
+    if (is_reserved_word_as_name(parser, kind, loc, &wanted)) {
+        report_reserved_word(parser, loc);
+        return;
+    }
+    if (follows_reserved_word(parser, kind, &wanted)) {
+        report_reserved_word(parser, parser->before_last.loc);
+        return;
+    }
+    const char *all[MAX_TOKENS];
+    token_set unfolded = {all, expected_count < MAX_TOKENS ? expected_count : MAX_TOKENS};
+    memcpy(all, expected, (size_t)unfolded.count * sizeof *all);
+    sc_report(diag, SC_D_syntax, loc, compose(parser, found, loc, &wanted), NULL);
+    note_causes(parser, &unfolded, found, kind, loc);
+}
+
+/* ---- other messages ---- */
+
+void sc_report_too_deep(sc_parser *parser, sc_loc loc)
+{
+    if (!parser->stopped)
+        sc_report(&parser->context->diag, SC_D_too_deep, (sc_loc){loc.begin, loc.begin + 1},
+                  sc_arena_printf(&parser->context->arena, "%d", SC_MAX_DEPTH), NULL);
+    parser->stopped = true;
+}
+
+void sc_report_misplaced_declaration(sc_parser *parser, sc_loc loc)
+{
+    sc_diag *diag = &parser->context->diag;
+    const char *text = sc_arena_printf(&parser->context->arena, "found '%.*s' inside braces, but it stands only at the top of a file",
+                                       (int)(loc.end - loc.begin), sc_source_text(parser, loc.begin));
+    sc_report(diag, SC_D_syntax, loc, text, NULL);
+    for (uint32_t i = parser->open.count; i-- > 0;) {
+        if (parser->open.data[i].kind == '{') {
+            sc_report_note(diag, parser->open.data[i].loc, "is a '}' missing for this '{'?");
+            return;
+        }
+    }
+}
+
+void sc_report_missing_brace(sc_parser *parser, sc_loc loc)
+{
+    sc_diag *diag = &parser->context->diag;
+    const char *text =
+        sc_arena_printf(&parser->context->arena, "found '%.*s', wanted '{'", (int)(loc.end - loc.begin), sc_source_text(parser, loc.begin));
+    sc_report(diag, SC_D_syntax, loc, text, NULL);
+    sc_report_note(diag, (sc_loc){parser->last.loc.end, parser->last.loc.end}, "is a '{' missing here?");
+}
+
+void sc_report_block_comment(sc_parser *parser, sc_loc loc)
+{
+    sc_report(&parser->context->diag, SC_D_syntax, (sc_loc){loc.begin, loc.begin + 2}, "'/*' does not start a comment", NULL);
+    sc_report_note(&parser->context->diag, (sc_loc){0}, "comments start with '//' or '#' and end with their line");
+}
+
+static uint32_t first_code_point(const char *text, uint32_t length)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    uint32_t size = bytes[0] < 0x80 ? 1 : bytes[0] < 0xe0 ? 2 : bytes[0] < 0xf0 ? 3 : 4;
+    uint32_t code = size == 1 ? bytes[0] : bytes[0] & (0x7fu >> size);
+    for (uint32_t i = 1; i < size && i < length; i++)
+        code = code << 6 | (bytes[i] & 0x3fu);
+    return code;
+}
+
+void sc_report_bad_characters(sc_parser *parser, sc_loc loc)
+{
+    static const struct {
+        uint32_t code;
+        const char *remedy;
+    } remedies[] = {
+        {'<', "comparisons are functions: lt(a, b), le(a, b)"},
+        {'>', "comparisons are functions: gt(a, b), ge(a, b)"},
+        {'!', "write not(a), or ne(a, b) for a comparison"},
+        {'&', "write and(a, b)"},
+        {'|', "write or(a, b)"},
+        {'^', "write pow(a, c)"},
+        {'%', "write mod(a, b)"},
+        {'\'', "strings are in double quotes"},
+        {0x2018, "strings are in double quotes"},
+        {0x2019, "strings are in double quotes"},
+        {0x201c, "strings are in straight double quotes"},
+        {0x201d, "strings are in straight double quotes"},
+        {0xa0, "this is a no-break space; write an ordinary one"},
+        {0x2192, "an arrow is written '->'"},
+    };
+    const char *text = sc_source_text(parser, loc.begin);
+    uint32_t code = first_code_point(text, loc.end - loc.begin);
+    sc_arena *arena = &parser->context->arena;
+    const char *shown = code > 0x20 && code < 0x7f ? sc_arena_printf(arena, "'%c'", (char)code) : sc_arena_printf(arena, "U+%04X", code);
+    sc_report(&parser->context->diag, SC_D_bad_character, loc, shown, NULL);
+    if (code == '<' && parser->in_plan) {
+        sc_report_note(&parser->context->diag, (sc_loc){0}, "an expectation is '<=' or '=='");
+        return;
+    }
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++) {
+        if (remedies[i].code == code)
+            sc_report_note(&parser->context->diag, (sc_loc){0}, "%s", remedies[i].remedy);
+    }
+}

@@ -1,0 +1,88 @@
+/* `remat PATHS [save PATHS]`: which ops of a built entry are computed again in the backward pass, and together with which. A region is
+ * what one instance of a path covers: of `remat layers` every layers[i] is one. Of two lines for an op the first one holds. */
+#include "frontend/declare/path_match.h"
+#include "frontend/plan/internal.h"
+
+#include <string.h>
+
+typedef struct remat {
+    sc_context *context;
+    const sc_module *m;
+    sc_sym entry;
+    sc_map regions; /* path of an instance -> its number */
+    uint32_t region_count;
+    sc_training *out;
+} remat;
+
+/* What is there again without computing: inputs, state, constants; and a parameter's cast, which is made where it is read. */
+static bool stays(const remat *r, const sc_op *op)
+{
+    const uint32_t kept = SC_FROM_OUTSIDE | SC_STATE_READ | SC_CONSTANT;
+    if (op->result_count == 0 || (sc_op_traits(op) & kept) != 0)
+        return true;
+    return op->kind == SC_OP_cast && sc_op_at(r->m, sc_def(r->m, op->operands[0]))->kind == SC_OP_param;
+}
+
+static uint32_t region_named(remat *r, const char *path, size_t length)
+{
+    sc_sym name = length == 0 ? r->entry : sc_intern(&r->context->names, path, length);
+    bool is_new;
+    uint32_t *region = sc_map_insert(&r->regions, name, r->region_count + 1, &is_new);
+    r->region_count += is_new;
+    return *region;
+}
+
+/* The instance of the path that the op stands in; else the value of that path, if it makes it. 0: neither. */
+static uint32_t region_of(remat *r, const sc_op *op, const sc_path *path)
+{
+    const char *scope = sc_text(r->context, op->scope);
+    size_t length = sc_path_match_length(r->context, path, r->entry, scope);
+    if (length != SIZE_MAX)
+        return region_named(r, scope, length);
+    for (uint32_t i = 0; i < op->result_count; i++) {
+        sc_sym value = r->m->values.data[op->first_result + i].path;
+        if (value != 0 && sc_path_matches(r->context, path, r->entry, value) == SC_PATH_EXACT)
+            return region_named(r, sc_text(r->context, value), strlen(sc_text(r->context, value)));
+    }
+    return 0;
+}
+
+static bool is_saved(const remat *r, const sc_path_list *save, sc_value value)
+{
+    sc_sym path = r->m->values.data[value].path;
+    for (uint32_t i = 0; path != 0 && i < save->count; i++) {
+        if (sc_path_matches(r->context, &save->data[i], r->entry, path) != SC_PATH_NO)
+            return true;
+    }
+    return false;
+}
+
+static void read_line(remat *r, sc_func_id func, const sc_plan_stmt *stmt)
+{
+    sc_for_each_op (r->m, func, id) {
+        const sc_op *op = sc_op_at(r->m, id);
+        uint32_t *region = &r->out->region[id];
+        if (*region != 0 || stays(r, op))
+            continue;
+        for (uint32_t i = 0; i < stmt->in.count && *region == 0; i++)
+            *region = region_of(r, op, &stmt->in.data[i]);
+        for (uint32_t i = 0; i < op->result_count && *region != 0; i++)
+            r->out->saved[op->first_result + i] = is_saved(r, &stmt->remat.save, op->first_result + i);
+    }
+}
+
+void sc_plan_read_remat(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, sc_training *out)
+{
+    sc_arena *arena = &plan->context->arena;
+    remat r = {.context = plan->context, .m = m, .entry = built->entry, .regions = {.arena = arena}, .out = out};
+    for (uint32_t i = 0; plan->plan != NULL && i < plan->plan->body.count; i++) {
+        const sc_plan_stmt *stmt = plan->plan->body.data[i];
+        if (stmt->kind != SC_PLAN_REMAT)
+            continue;
+        if (out->region == NULL) {
+            out->region = sc_arena_array(arena, m->ops.count, sizeof *out->region);
+            out->saved = sc_arena_array(arena, m->values.count, sizeof *out->saved);
+        }
+        read_line(&r, built->func, stmt);
+    }
+}

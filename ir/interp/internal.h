@@ -1,0 +1,99 @@
+/* Inside of the interpreter: shared by interp*.c only. */
+#ifndef SHARDC_IR_INTERP_INTERNAL_H
+#define SHARDC_IR_INTERP_INTERNAL_H
+
+#include "ir/interp/interp.h"
+
+enum { SC_INTERP_MAX_RANKS = 1 << 16 };
+
+/* Sizes of a type's arrays: local ones, or global ones in an interpreter of one device. */
+typedef struct sc_layout {
+    uint32_t rank;
+    int64_t sizes[SC_MAX_RANK];
+    int64_t count; /* product of sizes; 0: not looked up yet */
+} sc_layout;
+
+/* A value or state on every rank. */
+typedef struct sc_held {
+    double *data; /* [rank of the mesh][count]; NULL: none */
+    sc_type type;
+    uint32_t uses; /* still to come in this run */
+    bool keep;
+} sc_held;
+
+struct sc_interp {
+    const sc_module *m;
+    sc_interp_options options;
+    sc_random random;
+    uint64_t ranks;                      /* 1 for one device */
+    uint64_t atom_strides[SC_MAX_ATOMS]; /* distance of ranks that are neighbours on the atom */
+    uint32_t *coordinates;               /* [rank][SC_MAX_ATOMS] */
+    sc_layout *layouts;                  /* by type */
+    sc_held *values, *state;
+    uint32_t layout_count, value_count, state_count;
+    bool (*keep)(const sc_module *m, sc_value value, void *user);
+    void *keep_user;
+    /* the run in progress */
+    const sc_array *inputs;
+    sc_array *outputs;
+    uint32_t input_count, next_input, output_count;
+    char *error;
+    size_t error_size;
+};
+
+static inline uint32_t sc_interp_coordinate(const sc_interp *interp, uint64_t rank, uint32_t atom)
+{
+    return interp->coordinates[rank * SC_MAX_ATOMS + atom];
+}
+
+enum { SC_NO_RANK = -1 };
+
+/* Writes the message of a failed run: which op, which rank (or SC_NO_RANK), what. Returns false. */
+bool sc_interp_fail(sc_interp *interp, sc_op_id op, int64_t rank, const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* False when a size is unknown or the arrays of all ranks together would overflow. */
+bool sc_interp_find_layout(const sc_interp *interp, sc_type type, sc_layout *layout);
+/* The same from the table of a run; NULL when there is none. */
+const sc_layout *sc_interp_layout(sc_interp *interp, sc_type type);
+
+void sc_round_array(sc_dtype dtype, double *data, int64_t count);
+
+/* ---- boxes: blocks of one array that go to a block of another ---- */
+typedef struct sc_box {
+    uint32_t rank;
+    int64_t sizes[SC_MAX_RANK];
+    int64_t to_strides[SC_MAX_RANK], from_strides[SC_MAX_RANK];
+    int64_t to_at, from_at;
+} sc_box;
+
+typedef bool sc_box_row(double *to, const double *from, int64_t count);
+
+sc_box_row sc_row_copy, sc_row_sum, sc_row_max, sc_row_min;
+/* False at the first pair that is not the same bits; NaN equals NaN. */
+sc_box_row sc_row_agrees;
+
+/* Both arrays whole, as far as both reach. */
+sc_box sc_box_of(uint32_t rank, const int64_t *to_sizes, const int64_t *from_sizes);
+/* False as soon as a row gives false. An empty box is true. */
+bool sc_box_apply(const sc_box *box, double *to, const double *from, sc_box_row *row);
+
+/* The row function of a pending reduction: sum, max, min; NULL for another. */
+sc_box_row *sc_row_of_partial(uint8_t kind);
+
+/* ---- placements ---- */
+/* Index of a rank's shard of dim i. */
+int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i, uint64_t rank);
+/* A global array into every rank's local one (all zeros before); of a pending reduction one rank gets the value, the others nothing. */
+void sc_interp_split(const sc_interp *interp, sc_type type, const double *global, double *local);
+/* NaN (integers: 2^30) into every rank's padding. */
+void sc_interp_poison(const sc_interp *interp, sc_type type, double *local);
+/* The reverse (local is only read). Pending reductions are reduced. When two replicas disagree, *first and *second are their ranks and the
+ * result is false. */
+bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, double *global, int64_t *first, int64_t *second);
+
+/* ---- collectives: what ops with no eval do on the ranks; results are allocated ---- */
+typedef bool sc_interp_handler(sc_interp *interp, sc_op_id op);
+sc_interp_handler sc_interp_all_gather, sc_interp_all_slice, sc_interp_reduce_scatter, sc_interp_all_reduce, sc_interp_all_to_all,
+    sc_interp_permute, sc_interp_once, sc_interp_reshard;
+
+#endif

@@ -1,0 +1,243 @@
+/* Between a global array and the ranks' shards of it, and the boxes that both this and the collectives are made of. */
+#include <math.h>
+#include <string.h>
+
+#include "ir/interp/internal.h"
+
+bool sc_row_copy(double *to, const double *from, int64_t count)
+{
+    memcpy(to, from, (size_t)count * sizeof *to);
+    return true;
+}
+
+bool sc_row_sum(double *to, const double *from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] += from[i];
+    return true;
+}
+
+bool sc_row_max(double *to, const double *from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = from[i] > to[i] || isnan(from[i]) ? from[i] : to[i];
+    return true;
+}
+
+bool sc_row_min(double *to, const double *from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = from[i] < to[i] || isnan(from[i]) ? from[i] : to[i];
+    return true;
+}
+
+static uint64_t bits_of(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+bool sc_row_agrees(double *to, const double *from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (bits_of(to[i]) != bits_of(from[i]) && !(isnan(to[i]) && isnan(from[i])))
+            return false;
+    }
+    return true;
+}
+
+sc_box_row *sc_row_of_partial(uint8_t kind)
+{
+    return kind == SC_PARTIAL_SUM ? sc_row_sum : kind == SC_PARTIAL_MAX ? sc_row_max : kind == SC_PARTIAL_MIN ? sc_row_min : NULL;
+}
+
+sc_box sc_box_of(uint32_t rank, const int64_t *to_sizes, const int64_t *from_sizes)
+{
+    sc_box box = {.rank = rank};
+    int64_t to_stride = 1, from_stride = 1;
+    for (uint32_t i = rank; i-- > 0;) {
+        box.sizes[i] = to_sizes[i] < from_sizes[i] ? to_sizes[i] : from_sizes[i];
+        box.to_strides[i] = to_stride;
+        box.from_strides[i] = from_stride;
+        to_stride *= to_sizes[i];
+        from_stride *= from_sizes[i];
+    }
+    return box;
+}
+
+bool sc_box_apply(const sc_box *box, double *to, const double *from, sc_box_row *row)
+{
+    int64_t count = 1, index[SC_MAX_RANK] = {0};
+    uint32_t rank = box->rank;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (box->sizes[i] <= 0)
+            return true;
+    }
+    while (rank > 0 && box->to_strides[rank - 1] == count && box->from_strides[rank - 1] == count)
+        count *= box->sizes[--rank];
+    to += box->to_at;
+    from += box->from_at;
+    for (;;) {
+        if (!row(to, from, count))
+            return false;
+        uint32_t i = rank;
+        while (i > 0) {
+            i--;
+            to += box->to_strides[i];
+            from += box->from_strides[i];
+            if (++index[i] < box->sizes[i])
+                break;
+            to -= box->to_strides[i] * box->sizes[i];
+            from -= box->from_strides[i] * box->sizes[i];
+            index[i] = 0;
+            if (i == 0)
+                return true;
+        }
+        if (rank == 0)
+            return true;
+    }
+}
+
+int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i, uint64_t rank)
+{
+    sc_atom_list atoms = sc_placement_dim(&type->placement, i);
+    int64_t shard = 0;
+    for (uint32_t a = 0; a < atoms.count; a++)
+        shard = shard * interp->m->mesh.atoms[atoms.atoms[a]].size + sc_interp_coordinate(interp, rank, atoms.atoms[a]);
+    return shard;
+}
+
+/* How many of `rank`'s elements are real along each dim, and where in the global array they stand. Padding is no part of it. */
+static sc_box shard_box(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout, uint64_t rank, bool to_global)
+{
+    int64_t global[SC_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < type->rank; i++)
+        global[i] = type->dims[i].size;
+    sc_box box = to_global ? sc_box_of(type->rank, global, layout->sizes) : sc_box_of(type->rank, layout->sizes, global);
+    for (uint32_t i = 0; i < type->rank; i++) {
+        int64_t offset = sc_interp_shard(interp, type, i, rank) * layout->sizes[i];
+        if (box.sizes[i] > global[i] - offset)
+            box.sizes[i] = global[i] - offset;
+        box.to_at += to_global ? offset * box.to_strides[i] : 0;
+        box.from_at += to_global ? 0 : offset * box.from_strides[i];
+    }
+    return box;
+}
+
+/* The rank that `rank` becomes with its coordinate 0 on the atoms where `wanted` says so. */
+static uint64_t lowest_twin(const sc_interp *interp, const sc_type_info *type, uint64_t rank, bool (*wanted)(uint8_t on))
+{
+    uint64_t twin = rank;
+    for (uint32_t a = 0; a < interp->m->mesh.atom_count; a++) {
+        if (wanted(type->placement.on[a]))
+            twin -= sc_interp_coordinate(interp, rank, a) * interp->atom_strides[a];
+    }
+    return twin;
+}
+
+static bool is_nothing(uint8_t on)
+{
+    return on == SC_ON_NOTHING;
+}
+
+/* The kind of the pending reduction; with several, that of the last atom. A type with two kinds has no value that could be meant. */
+static uint8_t partial_kind(const sc_interp *interp, const sc_type_info *type)
+{
+    uint8_t kind = SC_ON_NOTHING;
+    for (uint32_t a = 0; a < interp->m->mesh.atom_count; a++)
+        kind = sc_is_partial(type->placement.on[a]) ? type->placement.on[a] : kind;
+    return kind;
+}
+
+void sc_interp_split(const sc_interp *interp, sc_type type_handle, const double *global, double *local)
+{
+    const sc_type_info *type = &interp->m->types.data[type_handle];
+    sc_layout layout;
+    if (!sc_interp_find_layout(interp, type_handle, &layout))
+        return;
+    if (!interp->options.ranks) {
+        sc_row_copy(local, global, layout.count);
+        return;
+    }
+    uint8_t kind = partial_kind(interp, type);
+    double nothing = kind == SC_PARTIAL_MAX ? -INFINITY : kind == SC_PARTIAL_MIN ? INFINITY : 0;
+    for (uint64_t r = 0; r < interp->ranks; r++) {
+        double *shard = local + (int64_t)r * layout.count;
+        if (lowest_twin(interp, type, r, sc_is_partial) == r) {
+            sc_box box = shard_box(interp, type, &layout, r, false);
+            sc_box_apply(&box, shard, global, sc_row_copy);
+        } else {
+            for (int64_t i = 0; i < layout.count; i++)
+                shard[i] = nothing;
+        }
+    }
+}
+
+/* Compares the real elements of two replicas. */
+static bool replicas_agree(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout, double *local, uint64_t a,
+                           uint64_t b)
+{
+    sc_box real = shard_box(interp, type, layout, a, false), box = sc_box_of(layout->rank, layout->sizes, layout->sizes);
+    memcpy(box.sizes, real.sizes, layout->rank * sizeof *box.sizes);
+    return sc_box_apply(&box, local + (int64_t)a * layout->count, local + (int64_t)b * layout->count, sc_row_agrees);
+}
+
+bool sc_interp_assemble(const sc_interp *interp, sc_type type_handle, double *local, double *global, int64_t *first, int64_t *second)
+{
+    const sc_type_info *type = &interp->m->types.data[type_handle];
+    sc_layout layout;
+    bool agree = true;
+    if (!sc_interp_find_layout(interp, type_handle, &layout))
+        return true;
+    if (!interp->options.ranks)
+        return sc_row_copy(global, local, layout.count);
+    sc_box_row *reduce = sc_row_of_partial(partial_kind(interp, type));
+    /* Ascending: the rank that copies a block comes before those that are added to it. */
+    for (uint64_t r = 0; r < interp->ranks; r++) {
+        uint64_t twin = lowest_twin(interp, type, r, is_nothing);
+        if (twin != r) {
+            if (agree && !replicas_agree(interp, type, &layout, local, twin, r)) {
+                agree = false;
+                *first = (int64_t)twin;
+                *second = (int64_t)r;
+            }
+            continue;
+        }
+        bool is_first = lowest_twin(interp, type, r, sc_is_partial) == r;
+        sc_box box = shard_box(interp, type, &layout, r, true);
+        sc_box_apply(&box, global, local + (int64_t)r * layout.count, is_first ? sc_row_copy : reduce);
+    }
+    return agree;
+}
+
+static bool is_beyond(const sc_box *real, const int64_t *index)
+{
+    for (uint32_t i = 0; i < real->rank; i++) {
+        if (index[i] >= real->sizes[i])
+            return true;
+    }
+    return false;
+}
+
+void sc_interp_poison(const sc_interp *interp, sc_type type_handle, double *local)
+{
+    const sc_type_info *type = &interp->m->types.data[type_handle];
+    sc_layout layout;
+    bool uneven = false;
+    for (uint32_t i = 0; i < type->rank; i++)
+        uneven = uneven || sc_type_is_uneven(interp->m, type, i);
+    if (!uneven || !interp->options.ranks || !sc_interp_find_layout(interp, type_handle, &layout))
+        return;
+    double poison = sc_dtype_is_float(type->dtype) ? (double)NAN : 1073741824.0;
+    for (uint64_t r = 0; r < interp->ranks; r++) {
+        sc_box real = shard_box(interp, type, &layout, r, false);
+        int64_t index[SC_MAX_RANK] = {0};
+        for (int64_t at = 0; at < layout.count; at++) {
+            if (is_beyond(&real, index))
+                local[(int64_t)r * layout.count + at] = poison;
+            for (uint32_t i = type->rank; i-- > 0 && ++index[i] == layout.sizes[i];)
+                index[i] = 0;
+        }
+    }
+}

@@ -1,0 +1,252 @@
+/* Dim roles of every op: which dims of operands and results are split together, and what splitting them does. */
+#include "ir/ops/roles.h"
+
+#include <string.h>
+
+static sc_factor *find_or_add(sc_factors *factors, sc_dim dim)
+{
+    for (uint32_t i = 0; i < factors->count; i++) {
+        if (factors->list[i].dim == dim)
+            return &factors->list[i];
+    }
+    sc_factor *factor = &factors->list[factors->count++];
+    *factor = (sc_factor){.role = SC_ROLE_PASSES, .dim = dim};
+    memset(factor->operand, -1, sizeof factor->operand);
+    memset(factor->result, -1, sizeof factor->result);
+    return factor;
+}
+
+/* Equal leaf dims of operands and results are one factor. */
+void roles_by_name(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    factors->count = 0;
+    for (uint32_t o = 0; o < op->operand_count && o < SC_MAX_FIXED_OPERANDS; o++) {
+        const sc_type_info *type = sc_type_of(m, op->operands[o]);
+        for (uint32_t i = 0; i < type->rank && factors->count < SC_MAX_FACTORS; i++)
+            find_or_add(factors, type->dims[i].dim)->operand[o] = (int8_t)i;
+    }
+    for (uint32_t r = 0; r < op->result_count && r < SC_MAX_FIXED_RESULTS; r++) {
+        const sc_type_info *type = sc_type_of(m, op->first_result + r);
+        for (uint32_t i = 0; i < type->rank && factors->count < SC_MAX_FACTORS; i++)
+            find_or_add(factors, type->dims[i].dim)->result[r] = (int8_t)i;
+    }
+}
+
+static void set_role(sc_factors *factors, const sc_attr *dims, sc_role role, bool offset)
+{
+    for (uint32_t d = 0; dims != NULL && d < dims->count; d++) {
+        for (uint32_t i = 0; i < factors->count; i++) {
+            if (factors->list[i].dim == dims->dims[d]) {
+                factors->list[i].role = role;
+                factors->list[i].offset = offset;
+            }
+        }
+    }
+}
+
+static void roles_over_dims(const sc_module *m, const sc_op *op, sc_factors *factors, sc_role role, bool offset)
+{
+    roles_by_name(m, op, factors);
+    set_role(factors, sc_op_attr(op, SC_ATTR_dims), role, offset);
+}
+
+void roles_index(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_PASSES, true);
+}
+
+void roles_dot(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_SUMS, false);
+}
+
+void roles_sum(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_SUMS, false);
+}
+
+void roles_max(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_MAXES, false);
+}
+
+void roles_min(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_MINS, false);
+}
+
+void roles_form(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_FORM, false);
+}
+
+void roles_whole(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_WHOLE, false);
+}
+
+/* The mask of an element depends on its global index in every dim. */
+void roles_dropout(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_by_name(m, op, factors);
+    for (uint32_t i = 0; i < factors->count; i++)
+        factors->list[i].offset = true;
+}
+
+/* A rank picks the ids that fall in its range of the table, 0 elsewhere: the sum over ranks is the entry. */
+void roles_gather(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_SUMS, true);
+}
+
+/* Rows of x are added to the entries that ids name; a rank keeps what falls in its range of V. Dims that x and ids have and the result
+ * lacks are summed over. */
+void roles_scatter(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_by_name(m, op, factors);
+    for (uint32_t i = 0; i < factors->count; i++) {
+        if (factors->list[i].result[0] < 0)
+            factors->list[i].role = SC_ROLE_SUMS;
+    }
+    set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_PASSES, true);
+}
+
+/* Likewise: the rank that holds the last position gives it, the others give 0. */
+void roles_last(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_over_dims(m, op, factors, SC_ROLE_SUMS, true);
+}
+
+void roles_resize(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_by_name(m, op, factors);
+    set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_WHOLE, false);
+    set_role(factors, sc_op_attr(op, SC_ATTR_from_dims), SC_ROLE_WHOLE, false);
+    set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_WHOLE, false);
+}
+
+void roles_topk(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_resize(m, op, factors);
+    set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_FORM, false);
+}
+
+/* dims = [S, E]: positions pass with an offset, the rotated pairs of E stay together. */
+void roles_rope(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_by_name(m, op, factors);
+    const sc_attr *dims = sc_op_attr(op, SC_ATTR_dims);
+    for (uint32_t i = 0; dims != NULL && dims->count == 2 && i < factors->count; i++) {
+        sc_factor *factor = &factors->list[i];
+        if (factor->dim == dims->dims[0])
+            factor->offset = true;
+        else if (factor->dim == dims->dims[1])
+            factor->role = SC_ROLE_WHOLE;
+    }
+}
+
+/* Which weights are dropped depends on the global index of their query: q's dims without E. */
+static void count_for_dropout(const sc_op *op, sc_factors *factors)
+{
+    for (uint32_t i = 0; sc_op_number(op, SC_ATTR_p, 0) > 0 && i < factors->count; i++) {
+        sc_factor *factor = &factors->list[i];
+        factor->offset = factor->offset || (factor->operand[0] >= 0 && factor->role != SC_ROLE_WHOLE);
+    }
+}
+
+/* dims = [T, E], to = [S]: heads and batch pass, query positions pass with an offset, keys and E are whole. */
+void roles_attend(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_by_name(m, op, factors);
+    set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_WHOLE, false);
+    set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_PASSES, true);
+    count_for_dropout(op, factors);
+}
+
+/* As attend. A cotangent that lacks a dim is a sum over it: keys' over query positions and groups. */
+void roles_attend_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_by_name(m, op, factors);
+    for (uint32_t i = 0; i < factors->count; i++) {
+        sc_factor *factor = &factors->list[i];
+        for (uint32_t r = 0; r < op->result_count; r++)
+            factor->role = factor->result[r] < 0 ? SC_ROLE_SUMS : factor->role;
+    }
+    set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_WHOLE, false);
+    const sc_attr *to = sc_op_attr(op, SC_ATTR_to);
+    for (uint32_t i = 0; to != NULL && i < factors->count; i++)
+        factors->list[i].offset = factors->list[i].offset || factors->list[i].dim == to->dims[0];
+    count_for_dropout(op, factors);
+}
+
+/* dims = [S], to = [T]: rows may land anywhere in the cache, so x is whole along S; a rank keeps what falls in its part of T. */
+void roles_append(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_by_name(m, op, factors);
+    set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_WHOLE, false);
+    set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_PASSES, true);
+}
+
+/* dims -> to pairwise are one factor under two names. Where one side has more leaves (a plain dim and a composite) only the major ones
+ * are: splitting them is splitting the whole into contiguous parts; the minor leaves stay whole. */
+void roles_rename(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    roles_by_name(m, op, factors);
+    const sc_attr *from = sc_op_attr(op, SC_ATTR_dims), *to = sc_op_attr(op, SC_ATTR_to);
+    if (from == NULL || to == NULL || from->count == 0 || to->count == 0)
+        return;
+    uint32_t pairs = from->count == to->count ? from->count : 1;
+    if (pairs == 1) {
+        sc_attr minor_from = *from, minor_to = *to;
+        minor_from.dims++;
+        minor_to.dims++;
+        minor_from.count--;
+        minor_to.count--;
+        set_role(factors, &minor_from, SC_ROLE_WHOLE, false);
+        set_role(factors, &minor_to, SC_ROLE_WHOLE, false);
+    }
+    for (uint32_t d = 0; d < pairs; d++) {
+        sc_factor *source = find_or_add(factors, from->dims[d]);
+        const sc_factor target = *find_or_add(factors, to->dims[d]);
+        source->result[0] = target.result[0];
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < factors->count; i++) {
+            if (factors->list[i].dim != to->dims[d])
+                factors->list[kept++] = factors->list[i];
+        }
+        factors->count = kept;
+    }
+}
+
+void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    factors->count = 0;
+    if (sc_ops[op->kind].roles != NULL)
+        sc_ops[op->kind].roles(m, op, factors);
+}
+
+static sc_atom_list factor_atoms(const sc_module *m, const sc_op *op, const sc_factor *factor)
+{
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        if (factor->operand[o] >= 0)
+            return sc_placement_dim(&sc_type_of(m, op->operands[o])->placement, (uint32_t)factor->operand[o]);
+    }
+    for (uint32_t r = 0; r < op->result_count; r++) {
+        if (factor->result[r] >= 0)
+            return sc_placement_dim(&sc_type_of(m, op->first_result + r)->placement, (uint32_t)factor->result[r]);
+    }
+    return (sc_atom_list){0};
+}
+
+uint32_t sc_op_offsets(const sc_module *m, sc_op_id op, sc_split *splits)
+{
+    sc_factors factors;
+    uint32_t count = 0;
+    sc_op_factors(m, sc_op_at(m, op), &factors);
+    for (uint32_t f = 0; f < factors.count; f++) {
+        sc_atom_list atoms = factor_atoms(m, sc_op_at(m, op), &factors.list[f]);
+        if (factors.list[f].offset && atoms.count > 0)
+            splits[count++] = (sc_split){factors.list[f].dim, atoms};
+    }
+    return count;
+}

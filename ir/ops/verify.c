@@ -1,0 +1,517 @@
+/* The verifier: what must hold of a module in its state, op by op, from the op table alone. It shares nothing with the passes that place
+ * values, so a pass that gets a placement wrong is caught by the next look. */
+#include "ir/ops/verify.h"
+
+#include <string.h>
+
+#include "ir/text/text.h"
+
+enum { MAX_REPORTS = 20 };
+
+typedef struct verification {
+    sc_module *m;
+    const char *after;
+    uint32_t reports;
+    uint32_t *defined; /* per value: position of its op in its function, SC_NONE before it was seen */
+    bool *sound;       /* per type: looked at, and nothing found */
+    sc_map checked;    /* fingerprint -> an op that was found right: what has its types and attributes is right as well */
+} verification;
+
+#define wrong(v, op, ...) report((v), (op), sc_arena_printf(&(v)->m->context->arena, __VA_ARGS__))
+
+static void report(verification *v, sc_op_id op, const char *text)
+{
+    sc_context *context = v->m->context;
+    if (v->reports++ >= MAX_REPORTS)
+        return;
+    const sc_op *o = op == SC_NONE ? NULL : sc_op_at(v->m, op);
+    if (o == NULL) {
+        sc_report(&context->diag, SC_D_ir_invalid, (sc_loc){0}, v->after, text, NULL);
+        return;
+    }
+    sc_report(
+        &context->diag, SC_D_ir_invalid, o->loc, v->after,
+        sc_arena_printf(&context->arena, "%s%s%s: %s", sc_ops[o->kind].name, o->scope != 0 ? " in " : "", sc_text(context, o->scope), text),
+        NULL);
+    for (uint32_t i = 0; i < o->operand_count && i < SC_MAX_FIXED_OPERANDS; i++)
+        sc_report_note(&context->diag, (sc_loc){0}, "operand %u: %s", i + 1, sc_type_text(v->m, v->m->values.data[o->operands[i]].type));
+    for (uint32_t i = 0; i < o->result_count && i < SC_MAX_FIXED_OPERANDS; i++)
+        sc_report_note(&context->diag, (sc_loc){0}, "result %u: %s", i + 1,
+                       sc_type_text(v->m, v->m->values.data[o->first_result + i].type));
+}
+
+/* ---- every state: structure and shapes ---- */
+static void check_type(verification *v, sc_op_id op, sc_type type)
+{
+    const sc_module *m = v->m;
+    const sc_type_info *info = &m->types.data[type];
+    sc_atom_set seen = 0;
+    for (uint32_t i = 0; i < info->rank; i++) {
+        if (info->dims[i].size < 1)
+            wrong(v, op, "dim %s has size %lld", sc_text(m->context, m->dims.data[info->dims[i].dim].name), (long long)info->dims[i].size);
+        for (uint32_t j = 0; j < i; j++) {
+            if (info->dims[j].dim == info->dims[i].dim)
+                wrong(v, op, "dim %s stands twice in a type", sc_text(m->context, m->dims.data[info->dims[i].dim].name));
+        }
+        sc_atom_list list = sc_placement_dim(&info->placement, i);
+        for (uint32_t a = 0; a < list.count; a++) {
+            if (list.atoms[a] >= m->mesh.atom_count || (seen >> list.atoms[a] & 1) != 0)
+                wrong(v, op, "a placement uses an axis twice or one that the mesh lacks");
+            else
+                seen |= (sc_atom_set)1 << list.atoms[a];
+        }
+        int64_t shards = (int64_t)sc_type_shards(&m->mesh, info, i);
+        if (info->dims[i].size > 0 && !sc_dim_divides(m, info->dims[i].dim, info->dims[i].size, (uint64_t)shards))
+            wrong(v, op, "%lld shards do not divide dim %s", (long long)shards, sc_text(m->context, m->dims.data[info->dims[i].dim].name));
+    }
+    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        uint8_t on = info->placement.on[a];
+        if (on != SC_ON_NOTHING && !sc_is_partial(on) && on >= info->rank)
+            wrong(v, op, "a placement names a dim that the type lacks");
+    }
+}
+
+static bool same_shape(const sc_type_info *a, const sc_type_info *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        if (a->dims[i].dim != b->dims[i].dim || a->dims[i].group != b->dims[i].group || a->dims[i].size != b->dims[i].size)
+            return false;
+    }
+    return true;
+}
+
+static void check_shapes(verification *v, sc_op_id op)
+{
+    sc_module *m = v->m;
+    const sc_op_row *row = &sc_ops[m->ops.data[op].kind];
+    if (row->shape == NULL)
+        return;
+    sc_shape_request request;
+    if (!sc_op_infer(m, op, &request)) {
+        wrong(v, op, "%s", request.error);
+        return;
+    }
+    if (request.result_count != m->ops.data[op].result_count) {
+        wrong(v, op, "it should have %u results", request.result_count);
+        return;
+    }
+    for (uint32_t r = 0; r < request.result_count; r++) {
+        if (!same_shape(&request.results[r], sc_type_of(m, sc_result(m, op, r))))
+            wrong(v, op, "result %u should be %s", r + 1, sc_type_text(m, sc_type_intern(m, &request.results[r])));
+    }
+}
+
+static void check_structure(verification *v, sc_op_id op, uint32_t position)
+{
+    const sc_module *m = v->m;
+    const sc_op *o = sc_op_at(m, op);
+    int wanted = sc_ops[o->kind].operands;
+    if (wanted != SC_ANY && (o->operand_count < (uint32_t)wanted || o->operand_count > SC_MAX_FIXED_OPERANDS))
+        wrong(v, op, "it has %u operands", o->operand_count);
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        if (o->operands[i] >= m->values.count || v->defined[o->operands[i]] == SC_NONE)
+            wrong(v, op, "operand %u is read before it is made", i + 1);
+    }
+    for (uint32_t r = 0; r < o->result_count; r++) {
+        sc_type type = m->values.data[o->first_result + r].type;
+        uint32_t reports = v->reports;
+        if (!v->sound[type])
+            check_type(v, op, type);
+        v->sound[type] = v->reports == reports;
+        v->defined[o->first_result + r] = position;
+    }
+}
+
+/* ---- PLACED: operands and results of computing ops agree with the roles ---- */
+static uint8_t pending_kind(sc_role role)
+{
+    return role == SC_ROLE_SUMS ? SC_PARTIAL_SUM : role == SC_ROLE_MAXES ? SC_PARTIAL_MAX : role == SC_ROLE_MINS ? SC_PARTIAL_MIN : 0;
+}
+
+/* All dims of a factor are split alike; gives how. */
+static bool factor_split(verification *v, sc_op_id op, const sc_factor *factor, sc_atom_list *split)
+{
+    const sc_module *m = v->m;
+    const sc_op *o = sc_op_at(m, op);
+    bool found = false;
+    for (uint32_t i = 0; i < o->operand_count + o->result_count; i++) {
+        bool is_operand = i < o->operand_count;
+        int dim = is_operand ? factor->operand[i] : factor->result[i - o->operand_count];
+        if (dim < 0)
+            continue;
+        sc_value value = is_operand ? o->operands[i] : o->first_result + (i - o->operand_count);
+        sc_atom_list list = sc_placement_dim(&sc_type_of(m, value)->placement, (uint32_t)dim);
+        if (found && !sc_atom_list_equal(&list, split)) {
+            wrong(v, op, "dim %s is split differently in its operands and results", sc_text(m->context, m->dims.data[factor->dim].name));
+            return false;
+        }
+        *split = list;
+        found = true;
+    }
+    return true;
+}
+
+/* The pending sums that operands bring and the op lets through: all operands alike for a linear op, one of them for a bilinear one. */
+static sc_atom_set passed_sums(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    const sc_op *o = sc_op_at(m, op);
+    uint32_t traits = sc_op_traits(o);
+    sc_atom_set any = 0, all = ~(sc_atom_set)0, twice = 0;
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        const sc_placement *at = &sc_type_of(m, o->operands[i])->placement;
+        sc_atom_set pending = sc_placement_partial(at, 0);
+        if (pending != sc_placement_partial(at, SC_PARTIAL_SUM))
+            wrong(v, op, "operand %u is a pending max or min, which no op takes", i + 1);
+        twice |= any & pending;
+        any |= pending;
+        all &= pending;
+    }
+    if (any == 0 || (traits & SC_STATE_WRITE) != 0) /* state may be pending: its type says so, see check_state */
+        return 0;
+    bool rounds = (traits & SC_CONVERTS) != 0 && sc_op_attr(o, SC_ATTR_gradient) != NULL; /* what each rank has of a gradient */
+    if (((traits & SC_LINEAR) != 0 || rounds) && any == all)
+        return any;
+    if ((traits & SC_BILINEAR) != 0 && twice == 0)
+        return any;
+    if ((traits & SC_LINEAR_FIRST) != 0 && twice == 0 && sc_placement_partial(&sc_type_of(m, o->operands[0])->placement, 0) == any)
+        return any;
+    wrong(v, op, "a pending sum enters an op that is not linear in it");
+    return 0;
+}
+
+/* State is read as it is stored (check_state); nothing, summed over ranks, is nothing. */
+static bool may_be_pending(const sc_op *op)
+{
+    return (sc_op_traits(op) & SC_STATE_READ) != 0 ||
+           ((sc_op_traits(op) & SC_CONSTANT) != 0 && sc_op_attr(op, SC_ATTR_value) != NULL && sc_op_number(op, SC_ATTR_value, 1) == 0);
+}
+
+static void check_placement(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    const sc_op *o = sc_op_at(m, op);
+    sc_factors factors;
+    sc_op_factors(m, o, &factors);
+    sc_atom_set sums = passed_sums(v, op), used = 0;
+    sc_placement expected[SC_MAX_FIXED_RESULTS];
+    for (uint32_t r = 0; r < SC_MAX_FIXED_RESULTS; r++)
+        expected[r] = sc_placement_replicated();
+    for (uint32_t f = 0; f < factors.count; f++) {
+        const sc_factor *factor = &factors.list[f];
+        sc_atom_list split = {0};
+        if (!factor_split(v, op, factor, &split))
+            return;
+        if (split.count > 0 && (factor->role == SC_ROLE_WHOLE || factor->role == SC_ROLE_FORM))
+            wrong(v, op, "dim %s must be whole here", sc_text(m->context, m->dims.data[factor->dim].name));
+        for (uint32_t i = 0; i < split.count; i++) {
+            sc_atom_set bit = (sc_atom_set)1 << split.atoms[i];
+            if (((used | sums) & bit) != 0)
+                wrong(v, op, "two of its dims, or a dim and a pending sum, are split over one axis");
+            used |= bit;
+            for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS; r++) {
+                if (pending_kind(factor->role) != 0 && factor->result[r] < 0)
+                    expected[r].on[split.atoms[i]] = pending_kind(factor->role);
+            }
+        }
+    }
+    for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS && !may_be_pending(o); r++) {
+        const sc_placement *at = &sc_type_of(m, o->first_result + r)->placement;
+        for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+            uint8_t pending = (sums >> a & 1) != 0 ? SC_PARTIAL_SUM : expected[r].on[a];
+            uint8_t actual = sc_is_partial(at->on[a]) ? at->on[a] : SC_ON_NOTHING;
+            if (pending != actual)
+                wrong(v, op, "its result %s a pending reduction over %s", pending == SC_ON_NOTHING ? "is not" : "must be",
+                      sc_text(m->context, m->mesh.axes[m->mesh.atoms[a].axis].name));
+        }
+    }
+}
+
+static void check_state(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    const sc_op *o = sc_op_at(m, op);
+    const sc_attr *name = sc_op_attr(o, SC_ATTR_name);
+    bool reads = (sc_op_traits(o) & SC_STATE_READ) != 0, writes = (sc_op_traits(o) & SC_STATE_WRITE) != 0;
+    if (!reads && !writes)
+        return;
+    uint32_t state = name == NULL ? SC_NONE : sc_module_find_state(m, name->text);
+    if (state == SC_NONE) {
+        wrong(v, op, "there is no such state");
+        return;
+    }
+    sc_value value = reads ? o->first_result : o->operands[0];
+    if (m->values.data[value].type != m->state.data[state].type)
+        wrong(v, op, "the state is stored as %s", sc_type_text(m, m->state.data[state].type));
+}
+
+/* What leaves an entry is not pending. */
+static void check_return(verification *v, sc_op_id op)
+{
+    const sc_op *o = sc_op_at(v->m, op);
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        if (sc_placement_partial(&sc_type_of(v->m, o->operands[i])->placement, 0) != 0)
+            wrong(v, op, "operand %u leaves as a pending reduction", i + 1);
+    }
+}
+
+/* ---- RESHARDS_EXPLICIT: each collective does what its types say ---- */
+static bool move_group(sc_placement *at, const sc_attr *over, uint8_t from, uint8_t to)
+{
+    if (from != SC_ON_NOTHING && !sc_is_partial(from)) {
+        const sc_atom_list rest = sc_placement_dim(at, from);
+        if (rest.count < over->count || memcmp(&rest.atoms[rest.count - over->count], over->atoms, over->count) != 0)
+            return false; /* only the minor atoms, in this order, can leave a dim */
+    }
+    for (uint32_t i = 0; i < over->count; i++) {
+        if (over->atoms[i] >= SC_MAX_ATOMS || at->on[over->atoms[i]] != from)
+            return false;
+        at->on[over->atoms[i]] = SC_ON_NOTHING;
+        at->order[over->atoms[i]] = 0;
+    }
+    for (uint32_t i = 0; to != SC_ON_NOTHING && i < over->count; i++)
+        sc_placement_append(at, to, over->atoms[i]);
+    return true;
+}
+
+static uint8_t reduction_of(const sc_module *m, const sc_op *op)
+{
+    const char *word = sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
+    return strcmp(word, "sum") == 0   ? SC_PARTIAL_SUM
+           : strcmp(word, "max") == 0 ? SC_PARTIAL_MAX
+           : strcmp(word, "min") == 0 ? SC_PARTIAL_MIN
+                                      : 0;
+}
+
+static uint8_t dim_named(const sc_module *m, const sc_op *op, sc_attr_key key, uint32_t i)
+{
+    const sc_attr *attr = sc_op_attr(op, key);
+    int dim = attr == NULL || i >= attr->count ? -1 : sc_type_find_dim(sc_type_of(m, op->operands[i]), attr->dims[i]);
+    return dim < 0 ? SC_MAX_RANK : (uint8_t)dim;
+}
+
+/* The placement that operand i has after the collective; false when it cannot be done. */
+static bool collective_result(const sc_module *m, const sc_op *op, uint32_t i, sc_placement *at)
+{
+    const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
+    uint8_t gather = dim_named(m, op, SC_ATTR_gather, i), scatter = dim_named(m, op, SC_ATTR_scatter, i), reduce = reduction_of(m, op);
+    *at = sc_type_of(m, op->operands[i])->placement;
+    if (over == NULL || over->count == 0)
+        return false;
+    switch (op->kind) {
+    case SC_OP_all_gather:
+        return gather < SC_MAX_RANK && move_group(at, over, gather, SC_ON_NOTHING);
+    case SC_OP_all_slice:
+        return gather < SC_MAX_RANK && move_group(at, over, SC_ON_NOTHING, gather);
+    case SC_OP_reduce_scatter:
+        return gather < SC_MAX_RANK && reduce != 0 && move_group(at, over, reduce, gather);
+    case SC_OP_all_reduce:
+        return reduce != 0 && move_group(at, over, reduce, SC_ON_NOTHING);
+    case SC_OP_once:
+        for (uint32_t k = 0; k < over->count; k++) {
+            if (over->atoms[k] >= SC_MAX_ATOMS || at->on[over->atoms[k]] != SC_ON_NOTHING)
+                return false;
+            at->on[over->atoms[k]] = SC_PARTIAL_SUM;
+        }
+        return true;
+    case SC_OP_all_to_all:
+        return gather < SC_MAX_RANK && scatter < SC_MAX_RANK && move_group(at, over, gather, scatter);
+    default:
+        return false;
+    }
+}
+
+/* A permute keeps every dim's local size and every pending reduction. */
+static bool is_permutation(const sc_module *m, const sc_type_info *a, const sc_type_info *b)
+{
+    for (uint32_t i = 0; i < a->rank; i++) {
+        if (sc_type_shards(&m->mesh, a, i) != sc_type_shards(&m->mesh, b, i))
+            return false;
+    }
+    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+        bool x = sc_is_partial(a->placement.on[i]), y = sc_is_partial(b->placement.on[i]);
+        if (x != y || (x && a->placement.on[i] != b->placement.on[i]))
+            return false;
+    }
+    return true;
+}
+
+/* How many shards of its dim an atom's neighbours are apart. */
+static uint64_t shards_apart(const sc_module *m, const sc_placement *at, uint32_t atom)
+{
+    uint64_t apart = 1;
+    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+        if (at->on[i] == at->on[atom] && at->order[i] > at->order[atom])
+            apart *= m->mesh.atoms[i].size;
+    }
+    return apart;
+}
+
+/* Ranks of a group differ on its atoms only: what another atom splits before a permute, it splits in the same way after it. */
+static bool permutes_within(const sc_module *m, const sc_attr *over, const sc_placement *a, const sc_placement *b)
+{
+    if (over == NULL || over->count == 0)
+        return false;
+    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+        bool moves = memchr(over->atoms, (int)i, over->count) != NULL, splits = a->on[i] < SC_MAX_RANK && m->mesh.atoms[i].size > 1;
+        if (splits && !moves && (a->on[i] != b->on[i] || shards_apart(m, a, i) != shards_apart(m, b, i)))
+            return false;
+    }
+    return true;
+}
+
+static void check_permute(verification *v, sc_op_id op, const sc_type_info *from, const sc_type_info *to)
+{
+    const sc_module *m = v->m;
+    if (!is_permutation(m, from, to))
+        wrong(v, op, "it is not a permutation of shards");
+    else if (!permutes_within(m, sc_op_attr(sc_op_at(m, op), SC_ATTR_over), &from->placement, &to->placement))
+        wrong(v, op, "its groups lack shards that their ranks get");
+}
+
+static void check_collective(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    const sc_op *o = sc_op_at(m, op);
+    if (o->operand_count != o->result_count || o->operand_count == 0) {
+        wrong(v, op, "a collective has as many results as operands");
+        return;
+    }
+    for (uint32_t i = 0; i < o->operand_count; i++) {
+        const sc_type_info *from = sc_type_of(m, o->operands[i]), *to = sc_type_of(m, o->first_result + i);
+        sc_placement at;
+        if (!same_shape(from, to)) {
+            wrong(v, op, "it changes more than a placement");
+        } else if (o->kind == SC_OP_permute) {
+            check_permute(v, op, from, to);
+        } else if (o->kind == SC_OP_reshard) {
+            if ((m->states & SC_RESHARDS_EXPLICIT) != 0)
+                wrong(v, op, "no reshard may be left");
+        } else if (!collective_result(m, o, i, &at) || !sc_placement_equal(&at, &to->placement)) {
+            wrong(v, op, "result %u is not what this collective makes of operand %u", i + 1, i + 1);
+        }
+    }
+}
+
+/* ---- LOCAL: ops that read a global index say from where ---- */
+static void check_offsets(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    sc_split needed[SC_MAX_FACTORS];
+    uint32_t count = sc_op_offsets(m, op, needed), found = 0;
+    const sc_attr *attr = sc_op_attr(sc_op_at(m, op), SC_ATTR_offset);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; attr != NULL && j < attr->count; j++)
+            found += attr->splits[j].dim == needed[i].dim && sc_atom_list_equal(&attr->splits[j].atoms, &needed[i].atoms);
+    }
+    if (found != count || (attr != NULL && attr->count != count))
+        wrong(v, op, "its offsets are not those of its split dims");
+}
+
+/* ---- an op like one that was found right ---- */
+/* Texts are names and reasons, which decide nothing here; nor does the number of a kernel. */
+static bool same_attr(const sc_attr *a, const sc_attr *b)
+{
+    bool decides = sc_attr_kinds[a->key] != SC_ATTR_KIND_TEXT && a->key != SC_ATTR_kernel;
+    return a->key == b->key && (!decides || sc_attr_equal(a, b));
+}
+
+static bool same_op(const sc_module *m, const sc_op *a, const sc_op *b)
+{
+    if (a->kind != b->kind || a->operand_count != b->operand_count || a->result_count != b->result_count || a->attr_count != b->attr_count)
+        return false;
+    for (uint32_t i = 0; i < a->operand_count; i++) {
+        if (m->values.data[a->operands[i]].type != m->values.data[b->operands[i]].type)
+            return false;
+    }
+    for (uint32_t i = 0; i < a->result_count; i++) {
+        if (m->values.data[a->first_result + i].type != m->values.data[b->first_result + i].type)
+            return false;
+    }
+    for (uint32_t i = 0; i < a->attr_count; i++) {
+        if (!same_attr(&a->attrs[i], &b->attrs[i]))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t fingerprint(const sc_module *m, const sc_op *op)
+{
+    uint64_t hash = op->kind;
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        hash = sc_hash_mix(hash, m->values.data[op->operands[i]].type);
+    for (uint32_t i = 0; i < op->result_count; i++)
+        hash = sc_hash_mix(hash, m->values.data[op->first_result + i].type);
+    for (uint32_t i = 0; i < op->attr_count; i++)
+        hash = sc_hash_mix(hash, op->attrs[i].key);
+    return hash;
+}
+
+/* What the op's own types and attributes say of it. Layers repeat, so few ops have to be looked at. */
+static void check_by_itself(verification *v, sc_op_id op)
+{
+    const sc_module *m = v->m;
+    bool is_new;
+    uint32_t reports = v->reports, *like = sc_map_insert(&v->checked, fingerprint(m, sc_op_at(m, op)), op, &is_new);
+    if (!is_new && same_op(m, sc_op_at(m, op), sc_op_at(m, *like)))
+        return;
+    *like = op;
+    if ((m->states & SC_SHAPES) != 0)
+        check_shapes(v, op);
+    if ((m->states & SC_PLACED) != 0 && v->reports == 0 && sc_ops[sc_op_at(m, op)->kind].roles != NULL)
+        check_placement(v, op);
+    if ((m->states & SC_PLACED) != 0 && v->reports == 0 && (m->states & SC_LOCAL) != 0)
+        check_offsets(v, op);
+    if (v->reports > reports) /* not what others are to be like */
+        v->checked = (sc_map){.arena = v->checked.arena};
+}
+
+static void check_op(verification *v, sc_op_id op, uint32_t position)
+{
+    const sc_module *m = v->m;
+    check_structure(v, op, position);
+    uint32_t traits = sc_op_traits(sc_op_at(m, op));
+    if ((traits & SC_RESHARD) != 0) {
+        check_collective(v, op);
+        return;
+    }
+    check_by_itself(v, op);
+    if ((m->states & SC_PLACED) == 0 || v->reports > 0)
+        return;
+    if (sc_ops[sc_op_at(m, op)->kind].roles == NULL)
+        check_return(v, op);
+    check_state(v, op);
+}
+
+/* ---- FUSED: the ops of a kernel stand together, and what they compute can be ---- */
+static void check_kernels(verification *v, sc_func_id f)
+{
+    const sc_module *m = v->m;
+    int64_t last = -1, number = -1;
+    sc_for_each_op (m, f, op) {
+        int64_t its = sc_op_int(sc_op_at(m, op), SC_ATTR_kernel, -1);
+        if (its >= 0 && its != last && its <= number)
+            wrong(v, op, "kernel %lld stands in two places", (long long)its);
+        number = its > number ? its : number;
+        last = its;
+    }
+}
+
+bool sc_verify_module(const sc_module *module, const char *after)
+{
+    verification v = {.m = (sc_module *)module, .after = after}; /* interning a type for a message does not change the module's meaning */
+    v.defined = sc_arena_array(&module->context->arena, module->values.count, sizeof *v.defined);
+    memset(v.defined, 0xff, module->values.count * sizeof *v.defined);
+    v.sound = sc_arena_array(&module->context->arena, module->types.count, sizeof *v.sound);
+    v.checked.arena = &module->context->arena;
+    for (sc_func_id f = 0; f < module->funcs.count; f++) {
+        uint32_t position = 0;
+        sc_for_each_op (module, f, op)
+            check_op(&v, op, position++);
+        if ((module->states & SC_FUSED) != 0)
+            check_kernels(&v, f);
+    }
+    return v.reports == 0;
+}

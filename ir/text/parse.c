@@ -1,0 +1,552 @@
+/* The parser of `shardc.ir 1`: recursive descent of fixed depth over lines. Statements come in the order in which they are printed, so that
+ * a name always stands behind what declares it; only `dim` lines speak of each other in any order. After an error the rest of the line is
+ * skipped. What the text cannot say wrongly (limits, counts, names) is checked here, what it means by the verifier. */
+#include <string.h>
+
+#include "ir/text/parse_internal.h"
+
+/* ---- tokens ---- */
+
+void sc_parse_advance(sc_parser *p)
+{
+    p->token = sc_text_next(&p->lexer);
+}
+
+sc_loc sc_parse_loc(const sc_parser *p)
+{
+    return (sc_loc){p->base + p->token.begin, p->base + p->token.end};
+}
+
+bool sc_parse_at_word(const sc_parser *p, const char *word)
+{
+    return p->token.kind == SC_TOKEN_WORD && strcmp(sc_text(p->context, p->token.sym), word) == 0;
+}
+
+bool sc_parse_accept(sc_parser *p, int kind)
+{
+    if (p->token.kind != kind)
+        return false;
+    sc_parse_advance(p);
+    return true;
+}
+
+bool sc_parse_accept_word(sc_parser *p, const char *word)
+{
+    if (!sc_parse_at_word(p, word))
+        return false;
+    sc_parse_advance(p);
+    return true;
+}
+
+bool sc_parse_expect(sc_parser *p, int kind)
+{
+    if (sc_parse_accept(p, kind))
+        return true;
+    char what[] = {'\'', (char)kind, '\'', 0};
+    return sc_parse_expected(p, kind == SC_TOKEN_ARROW ? "'->'" : what);
+}
+
+bool sc_parse_fail(sc_parser *p, sc_loc loc, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = sc_arena_vprintf(&p->context->arena, format, args);
+    va_end(args);
+    for (char *c = text; *c != 0; c++) { /* names in quotes may hold anything */
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    }
+    sc_report(&p->context->diag, SC_D_ir_syntax, loc, text, NULL);
+    return false;
+}
+
+enum { SHOWN = 40 }; /* bytes of a token in a message */
+
+bool sc_parse_expected(sc_parser *p, const char *what)
+{
+    uint32_t length = p->token.end - p->token.begin;
+    if (p->token.kind == SC_TOKEN_BAD)
+        return sc_parse_fail(p, sc_parse_loc(p), "%s", p->token.error);
+    if (p->token.kind == SC_TOKEN_END)
+        return sc_parse_fail(p, sc_parse_loc(p), "expected %s, found the end of the text", what);
+    return sc_parse_fail(p, sc_parse_loc(p), "expected %s, found '%.*s'%s", what, (int)(length < SHOWN ? length : SHOWN),
+                         p->lexer.text + p->token.begin, length > SHOWN ? ".." : "");
+}
+
+bool sc_parse_unknown(sc_parser *p, sc_loc loc, const char *what, sc_sym name, const char *const *candidates, size_t count)
+{
+    const char *text = sc_text(p->context, name);
+    const char *nearest = strlen(text) <= SHOWN ? sc_nearest(text, candidates, count) : NULL;
+    if (nearest == NULL)
+        return sc_parse_fail(p, loc, "there is no %s '%.*s'", what, SHOWN, text);
+    return sc_parse_fail(p, loc, "there is no %s '%s'; did you mean '%s'?", what, text, nearest);
+}
+
+/* To the beginning of the next line behind `begin`. */
+static void skip_line(sc_parser *p, uint32_t begin)
+{
+    while (p->token.kind != SC_TOKEN_END && (!p->token.first_on_line || p->token.begin == begin))
+        sc_parse_advance(p);
+}
+
+static bool ends_line(sc_parser *p)
+{
+    return p->token.first_on_line || p->token.kind == SC_TOKEN_END || sc_parse_expected(p, "the end of the line");
+}
+
+/* ---- states and mesh ---- */
+
+static bool parse_states(sc_parser *p)
+{
+    while (p->token.kind == SC_TOKEN_WORD && !p->token.first_on_line) {
+        uint32_t bit = 0;
+        while (bit < SC_TEXT_STATES && !sc_parse_at_word(p, sc_text_state_names[bit]))
+            bit++;
+        if (bit == SC_TEXT_STATES)
+            return sc_parse_unknown(p, sc_parse_loc(p), "state", p->token.sym, sc_text_state_names, SC_TEXT_STATES);
+        p->m->states |= 1u << bit;
+        sc_parse_advance(p);
+    }
+    return true;
+}
+
+static bool add_mesh_atom(sc_parser *p, sc_loc loc, sc_axis *axis, uint32_t size)
+{
+    sc_mesh *mesh = &p->m->mesh;
+    if (mesh->atom_count == SC_MAX_ATOMS)
+        return sc_parse_fail(p, loc, "a mesh has at most %d axes and parts of axes", SC_MAX_ATOMS);
+    mesh->atoms[mesh->atom_count++] = (sc_atom){(uint8_t)(axis - mesh->axes), axis->atom_count++, size};
+    return true;
+}
+
+/* `split (2, 4)`: the sizes of the atoms; without, the axis is one. */
+static bool parse_split_sizes(sc_parser *p, sc_axis *axis)
+{
+    sc_loc loc = sc_parse_loc(p);
+    if (!sc_parse_accept_word(p, "split"))
+        return add_mesh_atom(p, loc, axis, axis->size);
+    uint64_t product = 1;
+    if (!sc_parse_expect(p, '('))
+        return false;
+    do {
+        int64_t size;
+        if (!sc_parse_integer(p, 1, UINT32_MAX, &size) || !add_mesh_atom(p, loc, axis, (uint32_t)size))
+            return false;
+        product = product > UINT32_MAX ? product : product * (uint64_t)size;
+    } while (sc_parse_accept(p, ','));
+    if (product != axis->size)
+        return sc_parse_fail(p, loc, "the parts of axis '%s' do not make %u", sc_text(p->context, axis->name), axis->size);
+    return sc_parse_expect(p, ')');
+}
+
+static bool parse_axis(sc_parser *p)
+{
+    sc_mesh *mesh = &p->m->mesh;
+    sc_loc loc = sc_parse_loc(p);
+    sc_sym name;
+    int64_t size;
+    if (!sc_parse_name(p, "an axis", &name))
+        return false;
+    if (mesh->axis_count == SC_MAX_AXES)
+        return sc_parse_fail(p, loc, "a mesh has at most %d axes", SC_MAX_AXES);
+    for (uint32_t a = 0; a < mesh->axis_count; a++) {
+        if (mesh->axes[a].name == name)
+            return sc_parse_fail(p, loc, "axis '%s' is declared twice", sc_text(p->context, name));
+    }
+    if (!sc_parse_expect(p, '=') || !sc_parse_integer(p, 1, UINT32_MAX, &size))
+        return false;
+    sc_axis *axis = &mesh->axes[mesh->axis_count++];
+    *axis = (sc_axis){.name = name, .size = (uint32_t)size, .first_atom = mesh->atom_count};
+    axis->inter = sc_parse_accept_word(p, "inter");
+    if (!axis->inter)
+        sc_parse_accept_word(p, "intra");
+    if (!parse_split_sizes(p, axis))
+        return false;
+    return sc_mesh_ranks(mesh) <= SC_TEXT_MAX_RANKS || sc_parse_fail(p, loc, "a mesh has at most %d ranks", INT32_MAX);
+}
+
+static bool parse_mesh(sc_parser *p)
+{
+    do {
+        if (!parse_axis(p))
+            return false;
+    } while (sc_parse_accept(p, ','));
+    return true;
+}
+
+/* ---- dims ---- */
+
+static bool parse_part(sc_parser *p, sc_dim_line *line)
+{
+    int64_t size = 0;
+    uint32_t i = line->part_count;
+    if (i == SC_MAX_RANK)
+        return sc_parse_fail(p, sc_parse_loc(p), "a composite has at most %d leaves", SC_MAX_RANK);
+    line->part_locs[i] = sc_parse_loc(p);
+    if (!sc_parse_name(p, "a dim", &line->parts[i]))
+        return false;
+    bool sized = sc_parse_accept(p, '=');
+    if (sized && !sc_parse_integer(p, 1, SC_TEXT_MAX_SIZE, &size))
+        return false;
+    if (i > 0 && sized != (line->sizes[0] != 0))
+        return sc_parse_fail(p, line->part_locs[i], "either all leaves of a composite have a size here or none");
+    line->sizes[line->part_count++] = size;
+    return true;
+}
+
+/* (K = 2, G = 4), from behind the parenthesis */
+static bool parse_parts(sc_parser *p, sc_dim_line *line)
+{
+    sc_arena *arena = &p->context->arena;
+    line->parts = sc_arena_array(arena, SC_MAX_RANK, sizeof *line->parts);
+    line->part_locs = sc_arena_array(arena, SC_MAX_RANK, sizeof *line->part_locs);
+    line->sizes = sc_arena_array(arena, SC_MAX_RANK, sizeof *line->sizes);
+    do {
+        if (!parse_part(p, line))
+            return false;
+    } while (sc_parse_accept(p, ','));
+    if (line->sizes[0] == 0)
+        line->sizes = NULL;
+    else if (sc_text_product(line->sizes, line->part_count) < 0)
+        return sc_parse_fail(p, line->part_locs[0], "the product of these sizes is too large");
+    return sc_parse_expect(p, ')');
+}
+
+static bool parse_dim_reference(sc_parser *p, sc_sym *out_name, sc_loc *out_loc)
+{
+    *out_loc = sc_parse_loc(p);
+    return sc_parse_name(p, "a dim", out_name);
+}
+
+static bool parse_multiple(sc_parser *p, sc_sym name)
+{
+    int64_t multiple;
+    if (!sc_parse_integer(p, 1, (int64_t)1 << 40, &multiple))
+        return false;
+    p->m->dims.data[sc_module_find_dim(p->m, name)].multiple = multiple;
+    return true;
+}
+
+/* dim V pad 128; dim T = alias S; dim H = (K, G); dim J = alias H (J.K, J.G); dim J.K = alias K of J */
+static bool parse_dim(sc_parser *p)
+{
+    sc_loc loc = sc_parse_loc(p);
+    sc_dim_line line = {0};
+    sc_sym name;
+    if (!sc_parse_name(p, "a dim", &name))
+        return false;
+    if (sc_module_find_dim(p->m, name) != SC_NONE)
+        return sc_parse_fail(p, loc, "dim '%s' is declared twice", sc_text(p->context, name));
+    sc_module_add_dim(p->m, name);
+    sc_dim_line *slot = sc_vec_push(&p->context->arena, &p->dim_lines);
+    *slot = line;
+    if (sc_parse_accept(p, '=')) {
+        bool alias = sc_parse_accept_word(p, "alias");
+        if (alias && !parse_dim_reference(p, &line.alias, &line.alias_loc))
+            return false;
+        bool parts = alias ? sc_parse_accept(p, '(') : sc_parse_expect(p, '(');
+        if (parts ? !parse_parts(p, &line) : !alias)
+            return false;
+    }
+    if (sc_parse_accept_word(p, "of") && !parse_dim_reference(p, &line.of, &line.of_loc))
+        return false;
+    if (sc_parse_accept_word(p, "pad") && !parse_multiple(p, name))
+        return false;
+    *slot = line;
+    return true;
+}
+
+/* SC_NONE for a reference that was not written (at no place). */
+static bool find_dim(sc_parser *p, sc_loc loc, sc_sym name, sc_dim *out_dim)
+{
+    *out_dim = SC_NONE;
+    if (loc.begin == 0)
+        return true;
+    *out_dim = sc_module_find_dim(p->m, name);
+    return *out_dim != SC_NONE || sc_parse_fail(p, loc, "there is no dim '%.*s'", SHOWN, sc_text(p->context, name));
+}
+
+static bool resolve_parts(sc_parser *p, sc_dim dim, const sc_dim_line *line)
+{
+    sc_dim *parts = sc_arena_array(&p->context->arena, line->part_count, sizeof *parts);
+    for (uint32_t i = 0; i < line->part_count; i++) {
+        const char *name = sc_text(p->context, line->parts[i]);
+        if (!find_dim(p, line->part_locs[i], line->parts[i], &parts[i]))
+            return false;
+        if (p->dim_lines.data[parts[i]].part_count > 0)
+            return sc_parse_fail(p, line->part_locs[i], "'%s' is a composite itself; leaves stand here", name);
+        for (uint32_t k = 0; k < i; k++) {
+            if (parts[k] == parts[i])
+                return sc_parse_fail(p, line->part_locs[i], "'%s' stands twice here", name);
+        }
+    }
+    p->m->dims.data[dim].parts = parts;
+    p->m->dims.data[dim].part_count = line->part_count;
+    return true;
+}
+
+/* Whoever follows aliases to their end must get there: each dim is walked from once, marked with where the walk began. */
+static bool check_alias_cycles(sc_parser *p)
+{
+    uint32_t *walk = sc_arena_array(&p->context->arena, p->m->dims.count, sizeof *walk);
+    for (sc_dim d = 0; d < p->m->dims.count; d++) {
+        sc_dim at = d;
+        while (at != SC_NONE && walk[at] == 0) {
+            walk[at] = d + 1;
+            at = p->m->dims.data[at].alias_of;
+        }
+        if (at != SC_NONE && walk[at] == d + 1)
+            return sc_parse_fail(p, p->dim_lines.data[d].alias_loc, "dim '%s' is an alias of itself",
+                                 sc_text(p->context, p->m->dims.data[d].name));
+    }
+    return true;
+}
+
+static bool resolve_dims(sc_parser *p)
+{
+    for (sc_dim d = 0; d < p->m->dims.count; d++) {
+        const sc_dim_line *line = &p->dim_lines.data[d];
+        sc_dim_info *info = &p->m->dims.data[d];
+        if (!find_dim(p, line->alias_loc, line->alias, &info->alias_of) || !find_dim(p, line->of_loc, line->of, &info->part_of) ||
+            !resolve_parts(p, d, line))
+            return false;
+    }
+    return check_alias_cycles(p);
+}
+
+/* ---- rules, state, slots ---- */
+
+/* rule 0 "act S over tp if free" at "llama.shard":58 */
+static bool parse_rule(sc_parser *p)
+{
+    sc_rule_ref rule = {0};
+    int64_t index, line;
+    sc_loc loc = sc_parse_loc(p);
+    if (!sc_parse_integer(p, 0, UINT32_MAX, &index))
+        return false;
+    if (index != p->m->rules.count)
+        return sc_parse_fail(p, loc, "rules count from 0: this is rule %u", p->m->rules.count);
+    *sc_vec_push(&p->context->arena, &p->m->rules) = rule; /* keeps later numbers right */
+    if (!sc_parse_string(p, "the rule's text in quotes", &rule.text))
+        return false;
+    if (!sc_parse_accept_word(p, "at"))
+        return sc_parse_expected(p, "'at'");
+    if (!sc_parse_string(p, "a file's name in quotes", &rule.file) || !sc_parse_expect(p, ':') ||
+        !sc_parse_integer(p, 0, UINT32_MAX, &line))
+        return false;
+    rule.line = (uint32_t)line;
+    p->m->rules.data[index] = rule;
+    return true;
+}
+
+static bool parse_init(sc_parser *p, sc_state *state)
+{
+    uint32_t kind = 0;
+    if (p->token.kind != SC_TOKEN_WORD)
+        return sc_parse_expected(p, "an initialiser");
+    while (kind < SC_INIT_KINDS && !sc_parse_at_word(p, sc_init_kind_names[kind]))
+        kind++;
+    if (kind == SC_INIT_KINDS)
+        return sc_parse_unknown(p, sc_parse_loc(p), "initialiser", p->token.sym, sc_init_kind_names, SC_INIT_KINDS);
+    sc_parse_advance(p);
+    state->init = (sc_init_kind)kind;
+    if (sc_init_kind_args[kind] == 0)
+        return !sc_parse_accept(p, '(') || sc_parse_expect(p, ')');
+    if (!sc_parse_expect(p, '('))
+        return false;
+    for (uint32_t i = 0; i < sc_init_kind_args[kind]; i++) {
+        if ((i > 0 && !sc_parse_expect(p, ',')) || !sc_parse_number(p, &state->init_args[i]))
+            return false;
+    }
+    return sc_parse_expect(p, ')');
+}
+
+/* state param "layers[0].attn.wq": f32[D=64] = normal(0.02) */
+static bool parse_state(sc_parser *p)
+{
+    sc_state state = {0};
+    uint32_t kind = 0;
+    while (kind < SC_STATE_KINDS && !sc_parse_accept_word(p, sc_state_kind_names[kind]))
+        kind++;
+    if (kind == SC_STATE_KINDS)
+        return sc_parse_expected(p, "param, cache, grad, opt or scalar");
+    state.kind = (sc_state_kind)kind;
+    state.loc = sc_parse_loc(p);
+    if (!sc_parse_string(p, "a path in quotes", &state.path))
+        return false;
+    if (sc_module_find_state(p->m, state.path) != SC_NONE)
+        return sc_parse_fail(p, state.loc, "state '%.200s' is declared twice", sc_text(p->context, state.path));
+    if (!sc_parse_expect(p, ':') || !sc_parse_type(p, &state.type) || !sc_parse_expect(p, '=') || !parse_init(p, &state))
+        return false;
+    sc_module_add_state(p->m, &state);
+    return true;
+}
+
+static bool parse_slot(sc_parser *p)
+{
+    sc_slot slot;
+    sc_loc loc = sc_parse_loc(p);
+    bool is_new;
+    if (!sc_parse_string(p, "a name in quotes", &slot.name) || !sc_parse_expect(p, ':') || !sc_parse_type(p, &slot.type))
+        return false;
+    sc_map_insert(&p->slots, slot.name, p->m->slots.count, &is_new);
+    if (!is_new)
+        return sc_parse_fail(p, loc, "slot '%.200s' is declared twice", sc_text(p->context, slot.name));
+    *sc_vec_push(&p->context->arena, &p->m->slots) = slot;
+    return true;
+}
+
+/* ---- functions and schedule ---- */
+
+static bool too_many_errors(const sc_parser *p)
+{
+    return p->context->diag.errors - p->errors >= SC_DIAG_LIMIT;
+}
+
+static bool parse_func_line(sc_parser *p, sc_sym *scope)
+{
+    bool good = sc_parse_accept_word(p, "scope") ? sc_parse_string(p, "a path in quotes", scope) : sc_parse_op(p, *scope);
+    return good && ends_line(p);
+}
+
+static bool parse_func(sc_parser *p)
+{
+    sc_loc loc;
+    sc_sym name, scope = 0;
+    bool is_new;
+    if (!sc_parse_expect(p, '@'))
+        return false;
+    loc = sc_parse_loc(p);
+    if (!sc_parse_name(p, "a function's name", &name))
+        return false;
+    sc_map_insert(&p->funcs, name, p->m->funcs.count, &is_new);
+    if (!is_new)
+        sc_parse_fail(p, loc, "function '%.200s' is declared twice", sc_text(p->context, name));
+    p->func = sc_module_add_func(p->m, name);
+    if (!sc_parse_expect(p, '{'))
+        return false;
+    while (p->token.kind != '}' && p->token.kind != SC_TOKEN_END && !too_many_errors(p)) {
+        uint32_t begin = p->token.begin;
+        if (!parse_func_line(p, &scope))
+            skip_line(p, begin);
+    }
+    return sc_parse_expect(p, '}');
+}
+
+/* call @micro microbatch 3 */
+static bool parse_call(sc_parser *p)
+{
+    int64_t microbatch = 0;
+    sc_sym name;
+    if (!sc_parse_accept_word(p, "call"))
+        return sc_parse_expected(p, "'call' or '}'");
+    if (!sc_parse_expect(p, '@'))
+        return false;
+    sc_loc loc = sc_parse_loc(p);
+    if (!sc_parse_name(p, "a function's name", &name))
+        return false;
+    const uint32_t *func = sc_map_find(&p->funcs, name);
+    if (func == NULL)
+        return sc_parse_fail(p, loc, "there is no function '%.200s'", sc_text(p->context, name));
+    if (sc_parse_accept_word(p, "microbatch") && !sc_parse_integer(p, INT32_MIN, INT32_MAX, &microbatch))
+        return false;
+    *sc_vec_push(&p->context->arena, &p->m->schedule) = (sc_call){*func, (int32_t)microbatch};
+    return true;
+}
+
+static bool parse_schedule(sc_parser *p)
+{
+    if (!sc_parse_expect(p, '{'))
+        return false;
+    while (p->token.kind != '}' && p->token.kind != SC_TOKEN_END && !too_many_errors(p)) {
+        uint32_t begin = p->token.begin;
+        if (!parse_call(p))
+            skip_line(p, begin);
+    }
+    return sc_parse_expect(p, '}');
+}
+
+/* ---- the module ---- */
+
+static const struct statement {
+    const char *word;
+    bool (*parse)(sc_parser *p);
+    bool once;
+} statements[] = {
+    {"states", parse_states, true}, {"mesh", parse_mesh, true},  {"dim", parse_dim, false},   {"rule", parse_rule, false},
+    {"state", parse_state, false},  {"slot", parse_slot, false}, {"func", parse_func, false}, {"schedule", parse_schedule, true},
+};
+enum { STATEMENTS = sizeof statements / sizeof *statements, LAST_OF_DIMS = 2 };
+
+/* Dims know each other once the first statement behind them is met. */
+static bool enter_stage(sc_parser *p, int stage)
+{
+    bool dims_end = p->stage <= LAST_OF_DIMS && stage > LAST_OF_DIMS;
+    p->stage = stage;
+    return !dims_end || resolve_dims(p);
+}
+
+static bool parse_statement(sc_parser *p)
+{
+    int kind = 0;
+    while (kind < STATEMENTS && !sc_parse_at_word(p, statements[kind].word))
+        kind++;
+    if (kind == STATEMENTS) {
+        bool said = p->lost;
+        p->lost = true;
+        return said ? false : sc_parse_expected(p, "a statement (dim, rule, state, slot, func, ..)");
+    }
+    p->lost = false;
+    if (kind < p->stage || (kind == p->stage && statements[kind].once))
+        return sc_parse_fail(p, sc_parse_loc(p), "'%s' stands %s", statements[kind].word,
+                             kind == p->stage ? "here for the second time" : "above: states, mesh, dim, rule, state, slot, func, schedule");
+    if (!enter_stage(p, kind))
+        return false;
+    sc_parse_advance(p);
+    return statements[kind].parse(p) && ends_line(p);
+}
+
+static bool parse_header(sc_parser *p)
+{
+    int64_t version;
+    if (!sc_parse_accept_word(p, "shardc.ir"))
+        return sc_parse_expected(p, "'shardc.ir 1'");
+    sc_loc loc = sc_parse_loc(p);
+    if (!sc_parse_integer(p, 0, INT64_MAX, &version))
+        return false;
+    return version == 1 || sc_parse_fail(p, loc, "this is version %lld of the text; version 1 is read here", (long long)version);
+}
+
+static void parse_text(sc_parser *p)
+{
+    sc_parse_advance(p);
+    if (!parse_header(p))
+        return;
+    p->stage = -1;
+    while (p->token.kind != SC_TOKEN_END && !too_many_errors(p)) {
+        uint32_t begin = p->token.begin;
+        if (!parse_statement(p))
+            skip_line(p, begin);
+    }
+    if (!too_many_errors(p))
+        enter_stage(p, STATEMENTS);
+}
+
+sc_module *sc_parse_module(sc_context *context, const char *name, const char *text, size_t length)
+{
+    const sc_source *source = sc_sources_add(&context->sources, name, text, length);
+    if (source == NULL) {
+        sc_report(&context->diag, SC_D_ir_syntax, (sc_loc){0}, "the text is too large", NULL);
+        return NULL;
+    }
+    sc_parser *p = sc_arena_alloc(&context->arena, sizeof *p);
+    p->context = context;
+    p->errors = context->diag.errors;
+    p->m = sc_module_new(context);
+    p->lexer = (sc_text_lexer){.context = context, .text = source->text, .length = source->length};
+    p->base = source->base;
+    p->funcs.arena = p->slots.arena = &context->arena;
+    sc_parse_op_start(p);
+    parse_text(p);
+    return context->diag.errors == p->errors ? p->m : NULL;
+}

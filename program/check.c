@@ -1,0 +1,413 @@
+/* What must hold of an image before anyone runs it, whoever made it. A compiler that plans two values into one place, or a file that
+ * somebody changed, ends here, with the name of what is wrong. Kernels are taken at their word: what an argument may touch is said in the
+ * image and held against the buffers; that the code keeps to it cannot be seen. */
+#include "program/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/bytes.h"
+#include "support/hash.h"
+
+bool sc_checker_fail(sc_checker *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *text = sc_arena_vprintf(c->arena, format, args);
+    va_end(args);
+    if (c->fault == NULL)
+        c->fault = c->what == NULL ? text
+                                   : sc_arena_printf(c->arena, "%s %u%s%s%s: %s", c->what, c->index, c->name[0] != 0 ? " (" : "", c->name,
+                                                     c->name[0] != 0 ? ")" : "", text);
+    return false;
+}
+
+void sc_checker_at(sc_checker *c, const char *what, uint32_t index, const char *name)
+{
+    c->what = what;
+    c->index = index;
+    c->name = name == NULL ? "" : name;
+}
+
+static bool is_text(const char *text)
+{
+    return text != NULL && text[0] != 0;
+}
+
+/* ---- numbers that depend on the rank ---- */
+
+bool sc_check_digit(sc_checker *c, uint64_t divide, uint64_t modulo)
+{
+    uint64_t ranks = c->image->ranks;
+    if (divide == 0 || modulo == 0 || ranks % divide != 0 || ranks / divide % modulo != 0)
+        return sc_checker_fail(c, "(rank / %llu) %% %llu is no digit of %llu ranks", (unsigned long long)divide, (unsigned long long)modulo,
+                               (unsigned long long)ranks);
+    return true;
+}
+
+bool sc_check_terms(sc_checker *c, const sc_image_terms *terms, int64_t *out_least, int64_t *out_most)
+{
+    *out_least = *out_most = 0;
+    for (uint32_t i = 0; i < terms->count; i++) {
+        const sc_image_term *term = &terms->terms[i];
+        int64_t reach, *end = term->times < 0 ? out_least : out_most;
+        if (!sc_check_digit(c, term->divide, term->modulo))
+            return false;
+        if (__builtin_mul_overflow((int64_t)(term->modulo - 1), term->times, &reach) || __builtin_add_overflow(*end, reach, end))
+            return sc_checker_fail(c, "a number that depends on the rank overflows");
+    }
+    return true;
+}
+
+/* Digits in use; those of one value never count anything. */
+typedef struct digit_set {
+    uint32_t count;
+    uint64_t product;
+    sc_image_digit digits[64]; /* each at least doubles the product, so no more fit below 2^32 ranks */
+} digit_set;
+
+/* Sorted by `divide`: a digit must end where, or before, the next begins. */
+static bool add_digit(digit_set *set, uint64_t divide, uint64_t modulo)
+{
+    uint32_t at = set->count;
+    if (modulo == 1)
+        return true;
+    while (at > 0 && set->digits[at - 1].divide > divide)
+        at--;
+    const sc_image_digit *before = at > 0 ? &set->digits[at - 1] : NULL, *after = at < set->count ? &set->digits[at] : NULL;
+    if ((before != NULL && divide % (before->divide * before->modulo) != 0) || (after != NULL && after->divide % (divide * modulo) != 0))
+        return false;
+    memmove(&set->digits[at + 1], &set->digits[at], (set->count - at) * sizeof set->digits[0]);
+    set->digits[at] = (sc_image_digit){divide, modulo};
+    set->count++;
+    set->product *= modulo;
+    return true;
+}
+
+static bool add_terms(digit_set *set, const sc_image_terms *terms)
+{
+    for (uint32_t i = 0; i < terms->count; i++) {
+        if (!add_digit(set, terms->terms[i].divide, terms->terms[i].modulo))
+            return false;
+    }
+    return true;
+}
+
+/* ---- tensors ---- */
+
+/* The term that moves a shard by exactly `times`; one of value 1 does not. */
+static const sc_image_term *term_of(const sc_image_terms *terms, int64_t times)
+{
+    for (uint32_t i = 0; i < terms->count; i++) {
+        if (terms->terms[i].times == times && terms->terms[i].modulo > 1)
+            return &terms->terms[i];
+    }
+    return NULL;
+}
+
+/* Shards stand side by side, `local` apart, and reach the end. */
+static bool check_dim(sc_checker *c, const sc_image_dim *dim)
+{
+    int64_t least, most, reached = dim->local;
+    uint32_t used = 0, moving = 0;
+    if (dim->size < 1 || dim->local < 1)
+        return sc_checker_fail(c, "dim %s has size %lld, %lld on a rank", dim->name, (long long)dim->size, (long long)dim->local);
+    if (!sc_check_terms(c, &dim->first, &least, &most))
+        return false;
+    for (uint32_t i = 0; i < dim->first.count; i++)
+        moving += dim->first.terms[i].modulo > 1;
+    for (const sc_image_term *term; (term = term_of(&dim->first, reached)) != NULL; used++) {
+        if (__builtin_mul_overflow(reached, (int64_t)term->modulo, &reached))
+            return sc_checker_fail(c, "dim %s overflows", dim->name);
+    }
+    if (used != moving || reached < dim->size)
+        return sc_checker_fail(c, "the shards of dim %s do not cover it side by side", dim->name);
+    return true;
+}
+
+/* Terms of which 0 means: the first one. */
+static bool check_selector(sc_checker *c, const sc_image_terms *terms)
+{
+    int64_t least, most;
+    for (uint32_t i = 0; i < terms->count; i++) {
+        if (terms->terms[i].times < 1)
+            return sc_checker_fail(c, "a replica or part counts by %lld", (long long)terms->terms[i].times);
+    }
+    return sc_check_terms(c, terms, &least, &most);
+}
+
+static bool check_tensor(sc_checker *c, const sc_image_tensor *tensor)
+{
+    digit_set digits = {.product = 1};
+    int64_t whole = sc_dtypes[tensor->dtype].bytes, local = whole;
+    if (tensor->rank > SC_IMAGE_MAX_RANK)
+        return sc_checker_fail(c, "it has %u dims", tensor->rank);
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (!check_dim(c, &tensor->dims[i]))
+            return false;
+        if (__builtin_mul_overflow(whole, tensor->dims[i].size, &whole) || __builtin_mul_overflow(local, tensor->dims[i].local, &local))
+            return sc_checker_fail(c, "its size overflows");
+    }
+    if (!check_selector(c, &tensor->replica) || !check_selector(c, &tensor->part))
+        return false;
+    bool apart = add_terms(&digits, &tensor->replica) && add_terms(&digits, &tensor->part);
+    for (uint32_t i = 0; apart && i < tensor->rank; i++)
+        apart = add_terms(&digits, &tensor->dims[i].first);
+    if (!apart)
+        return sc_checker_fail(c, "a digit of the rank means two things");
+    if (digits.product != c->image->ranks)
+        return sc_checker_fail(c, "digits of %llu of %llu ranks are given a meaning", (unsigned long long)digits.product,
+                               (unsigned long long)c->image->ranks);
+    if (tensor->pending == SC_IMAGE_WHOLE && tensor->part.count > 0)
+        return sc_checker_fail(c, "it has parts, but no reduction is pending");
+    return true;
+}
+
+/* A tensor that fills (the beginning of) a buffer. */
+static bool check_placed(sc_checker *c, const sc_image_tensor *tensor, uint32_t buffer)
+{
+    if (!check_tensor(c, tensor))
+        return false;
+    if (buffer >= c->image->buffer_count)
+        return sc_checker_fail(c, "buffer %u, of %u", buffer, c->image->buffer_count);
+    if (sc_image_tensor_bytes(tensor) > c->image->buffers[buffer].bytes)
+        return sc_checker_fail(c, "%lld bytes in buffer %u of %lld", (long long)sc_image_tensor_bytes(tensor), buffer,
+                               (long long)c->image->buffers[buffer].bytes);
+    return true;
+}
+
+/* ---- tables ---- */
+
+static bool check_mesh(sc_checker *c)
+{
+    const sc_image *image = c->image;
+    uint64_t ranks = 1;
+    for (uint32_t i = 0; i < image->axis_count; i++) {
+        sc_checker_at(c, "axis", i, image->axes[i].name);
+        if (image->axes[i].size < 1 || __builtin_mul_overflow(ranks, image->axes[i].size, &ranks))
+            return sc_checker_fail(c, "size %llu", (unsigned long long)image->axes[i].size);
+    }
+    c->what = NULL;
+    if (ranks != image->ranks || ranks > SC_IMAGE_MAX_RANKS)
+        return sc_checker_fail(c, "%llu ranks, but axes of %llu (at most %d)", (unsigned long long)image->ranks, (unsigned long long)ranks,
+                               SC_IMAGE_MAX_RANKS);
+    if (image->arena_bytes < 0)
+        return sc_checker_fail(c, "an arena of %lld bytes", (long long)image->arena_bytes);
+    return true;
+}
+
+static bool check_buffers(sc_checker *c)
+{
+    for (uint32_t i = 0; i < c->image->buffer_count; i++) {
+        const sc_image_buffer *buffer = &c->image->buffers[i];
+        sc_checker_at(c, "buffer", i, buffer->name);
+        if (buffer->bytes < 0 || buffer->offset < 0 || buffer->offset % SC_IMAGE_ALIGN != 0 ||
+            buffer->bytes > c->image->arena_bytes - buffer->offset)
+            return sc_checker_fail(c, "%lld bytes at %lld, in an arena of %lld", (long long)buffer->bytes, (long long)buffer->offset,
+                                   (long long)c->image->arena_bytes);
+    }
+    return true;
+}
+
+/* A master takes what its parameter takes: the same shape, apart from the layout. */
+static bool check_master(sc_checker *c, const sc_image_state *state)
+{
+    if (state->master == SC_IMAGE_NONE)
+        return true;
+    if (state->master >= c->image->state_count || state->kind != SC_STATE_PARAM)
+        return sc_checker_fail(c, "its master is state %u, of %u", state->master, c->image->state_count);
+    const sc_image_state *master = &c->image->states[state->master];
+    bool same = master->master == SC_IMAGE_NONE && master != state && master->tensor.rank == state->tensor.rank;
+    for (uint32_t i = 0; same && i < state->tensor.rank; i++)
+        same = master->tensor.dims[i].size == state->tensor.dims[i].size;
+    return same || sc_checker_fail(c, "its master, %s, is of another shape or has one itself", master->path);
+}
+
+typedef struct placed_state {
+    int64_t offset, end;
+    uint32_t state;
+} placed_state;
+
+static int compare_placed(const void *a, const void *b)
+{
+    const placed_state *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* State lives as long as the session: no two of it share a byte. */
+static bool check_states_apart(sc_checker *c)
+{
+    const sc_image *image = c->image;
+    placed_state *placed = sc_arena_array(c->arena, image->state_count, sizeof *placed);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < image->state_count; i++) {
+        const sc_image_buffer *buffer = &image->buffers[image->states[i].buffer];
+        if (buffer->bytes > 0)
+            placed[count++] = (placed_state){buffer->offset, buffer->offset + buffer->bytes, i};
+    }
+    qsort(placed, count, sizeof *placed, compare_placed);
+    for (uint32_t i = 1; i < count; i++) {
+        if (placed[i].offset >= placed[i - 1].end)
+            continue;
+        sc_checker_at(c, "state", placed[i].state, image->states[placed[i].state].path);
+        return sc_checker_fail(c, "it is in the same place as %s", image->states[placed[i - 1].state].path);
+    }
+    return true;
+}
+
+/* Names of one table, each at most once. */
+static bool is_new_name(sc_map *names, const char *name)
+{
+    bool is_new;
+    sc_map_insert(names, sc_fnv1a64(name, strlen(name)), 0, &is_new);
+    return is_new;
+}
+
+static bool check_states(sc_checker *c)
+{
+    sc_map paths = {.arena = c->arena};
+    for (uint32_t i = 0; i < c->image->state_count; i++) {
+        const sc_image_state *state = &c->image->states[i];
+        sc_checker_at(c, "state", i, state->path);
+        if (!is_text(state->path) || !is_new_name(&paths, state->path))
+            return sc_checker_fail(c, "it has no path, or another's");
+        if (state->kind >= SC_STATE_KINDS || state->init >= SC_INIT_KINDS)
+            return sc_checker_fail(c, "kind %u, initialiser %u", state->kind, state->init);
+        if (!check_placed(c, &state->tensor, state->buffer) || !check_master(c, state))
+            return false;
+        if (c->image->buffers[state->buffer].kind >= SC_BUFFER_ACT)
+            return sc_checker_fail(c, "its buffer is of kind %s", sc_image_buffer_kind_names[c->image->buffers[state->buffer].kind]);
+    }
+    return check_states_apart(c);
+}
+
+static bool is_identifier(const char *text)
+{
+    if (!is_text(text) || (text[0] >= '0' && text[0] <= '9'))
+        return false;
+    return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(text);
+}
+
+/* Processors run functions, cards launch stages. */
+static bool check_stages(sc_checker *c, const sc_image_kernel *kernel)
+{
+    bool launches = strcmp(c->image->target, "cpu") != 0;
+    if (launches != (kernel->stage_count > 0) || kernel->stage_count > SC_IMAGE_MAX_STAGES)
+        return sc_checker_fail(c, "it has %u stages, for target %s", kernel->stage_count, c->image->target);
+    for (uint32_t i = 0; i < kernel->stage_count; i++) {
+        const sc_image_stage *stage = &kernel->stages[i];
+        if (stage->blocks < 1 || stage->blocks > SC_IMAGE_MAX_BLOCKS || stage->threads == 0 || stage->threads % 32 != 0 ||
+            stage->threads > SC_IMAGE_MAX_THREADS)
+            return sc_checker_fail(c, "stage %u: %lld blocks of %u threads", i, (long long)stage->blocks, stage->threads);
+    }
+    return true;
+}
+
+static bool check_kernels(sc_checker *c)
+{
+    for (uint32_t i = 0; i < c->image->kernel_count; i++) {
+        const sc_image_kernel *kernel = &c->image->kernels[i];
+        sc_checker_at(c, "kernel", i, kernel->symbol);
+        if (kernel->check_count > SC_IMAGE_MAX_CHECKS)
+            return sc_checker_fail(c, "it has %u checks, more than results tell apart", kernel->check_count);
+        if (!is_identifier(kernel->symbol))
+            return sc_checker_fail(c, "its symbol is no name of a C function");
+        for (uint32_t a = 0; a < kernel->arg_count; a++) {
+            if (kernel->args[a].bytes < 0 || kernel->args[a].access >= SC_ACCESS_KINDS)
+                return sc_checker_fail(c, "argument %u: %lld bytes, access %u", a, (long long)kernel->args[a].bytes,
+                                       kernel->args[a].access);
+        }
+        if (!check_stages(c, kernel))
+            return false;
+    }
+    return true;
+}
+
+static bool check_gemms(sc_checker *c)
+{
+    for (uint32_t i = 0; i < c->image->gemm_count; i++) {
+        const char *fault = sc_gemm_invalid(&c->image->gemms[i]);
+        sc_checker_at(c, "gemm", i, NULL);
+        if (fault != NULL)
+            return sc_checker_fail(c, "%s", fault);
+    }
+    return true;
+}
+
+static bool check_groups(sc_checker *c)
+{
+    for (uint32_t i = 0; i < c->image->group_count; i++) {
+        const sc_image_group *group = &c->image->groups[i];
+        digit_set digits = {.product = 1};
+        sc_checker_at(c, "group", i, group->axes);
+        for (uint32_t d = 0; d < group->digit_count; d++) {
+            if (!sc_check_digit(c, group->digits[d].divide, group->digits[d].modulo))
+                return false;
+            if (!add_digit(&digits, group->digits[d].divide, group->digits[d].modulo))
+                return sc_checker_fail(c, "its digits are not of different axes");
+        }
+    }
+    return true;
+}
+
+/* ---- functions ---- */
+
+static bool check_values(sc_checker *c, const char *what, const sc_image_func *func, const sc_image_value *values, uint32_t count,
+                         bool is_input)
+{
+    sc_map names = {.arena = c->arena};
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_image_value *value = &values[i];
+        sc_checker_at(c, sc_arena_printf(c->arena, "function '%s', %s", func->name, what), i, value->name);
+        if (!check_placed(c, &value->tensor, value->buffer))
+            return false;
+        if (is_input && (!is_text(value->name) || !is_new_name(&names, value->name)))
+            return sc_checker_fail(c, "it has no name, or another's");
+        if (is_input && value->tensor.pending != SC_IMAGE_WHOLE)
+            return sc_checker_fail(c, "a reduction is pending");
+        if (value->batch_dim < -1 || value->batch_dim >= (is_input ? (int64_t)value->tensor.rank : 0))
+            return sc_checker_fail(c, "batch dim %d, of %u", value->batch_dim, value->tensor.rank);
+        if (value->below < 0 || ((value->below > 0 || value->may_ignore) && (!is_input || sc_dtype_is_float(value->tensor.dtype))))
+            return sc_checker_fail(c, "'%s' has ids below %lld", value->name, (long long)value->below);
+    }
+    return true;
+}
+
+static bool check_funcs(sc_checker *c)
+{
+    sc_map names = {.arena = c->arena};
+    for (uint32_t i = 0; i < c->image->func_count; i++) {
+        const sc_image_func *func = &c->image->funcs[i];
+        sc_checker_at(c, "function", i, func->name);
+        if (!is_text(func->name) || !is_new_name(&names, func->name))
+            return sc_checker_fail(c, "it has no name, or another's");
+        if (!check_values(c, "input", func, func->inputs, func->input_count, true) ||
+            !check_values(c, "output", func, func->outputs, func->output_count, false) || !sc_check_instrs(c, func))
+            return false;
+    }
+    return true;
+}
+
+static bool check_schedule(sc_checker *c)
+{
+    for (uint32_t i = 0; i < c->image->call_count; i++) {
+        const sc_image_call *call = &c->image->schedule[i];
+        sc_checker_at(c, "call", i, NULL);
+        if (call->func >= c->image->func_count || call->micro_batch < -1)
+            return sc_checker_fail(c, "of function %u, of %u, for micro-batch %d", call->func, c->image->func_count, call->micro_batch);
+    }
+    return true;
+}
+
+const char *sc_image_check(const sc_image *image, sc_arena *arena)
+{
+    sc_checker c = {.image = image, .arena = arena, .name = ""};
+    if (!is_text(image->target))
+        return "it has no target";
+    if (check_mesh(&c) && check_buffers(&c) && check_states(&c) && check_kernels(&c) && check_gemms(&c) && check_groups(&c) &&
+        sc_check_collectives(&c) && check_funcs(&c) && check_schedule(&c))
+        return NULL;
+    return c.fault;
+}

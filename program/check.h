@@ -1,0 +1,25 @@
+/* Shared by the two halves of sc_image_check. */
+#ifndef SHARDC_PROGRAM_CHECK_H
+#define SHARDC_PROGRAM_CHECK_H
+
+#include "program/format.h"
+
+typedef struct sc_checker {
+    const sc_image *image;
+    sc_arena *arena;
+    const char *what, *name; /* what is being checked: "buffer", its index and its name */
+    uint32_t index;
+    const char *fault;
+} sc_checker;
+
+void sc_checker_at(sc_checker *c, const char *what, uint32_t index, const char *name);
+/* Notes the first fault; returns false. */
+bool sc_checker_fail(sc_checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+bool sc_check_digit(sc_checker *c, uint64_t divide, uint64_t modulo);
+/* Whether they are digits, and between which numbers the sum is on every rank. */
+bool sc_check_terms(sc_checker *c, const sc_image_terms *terms, int64_t *out_least, int64_t *out_most);
+bool sc_check_collectives(sc_checker *c);
+bool sc_check_instrs(sc_checker *c, const sc_image_func *func);
+
+#endif

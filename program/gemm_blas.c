@@ -1,0 +1,243 @@
+#include "program/gemm_blas.h"
+
+#include <string.h>
+
+/* The dims of the matrices and of their batch; SC_GEMM_MAX_DIMS: one of size 1. */
+typedef struct form_dims {
+    uint32_t m, n, batch;
+} form_dims;
+
+/* The only dim of a role, or one of size 1 that no operand walks along. False: there are several. */
+static bool only_dim(const sc_gemm *gemm, sc_gemm_role role, sc_gemm_dim *out)
+{
+    uint32_t found = 0;
+    *out = (sc_gemm_dim){.size = 1, .role = role};
+    for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        if (gemm->dims[i].role == role) {
+            *out = gemm->dims[i];
+            found++;
+        }
+    }
+    return found <= 1;
+}
+
+/* Which dim of m or n stays one of the matrix, when there are several: the one along which c's elements are neighbours, else the largest.
+ */
+static uint32_t matrix_dim(const sc_gemm *gemm, sc_gemm_role role)
+{
+    uint32_t best = SC_GEMM_MAX_DIMS;
+    for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        const sc_gemm_dim *dim = &gemm->dims[i];
+        if (dim->role != role)
+            continue;
+        if (best == SC_GEMM_MAX_DIMS || (dim->strides[SC_GEMM_C] == 1 && gemm->dims[best].strides[SC_GEMM_C] != 1) ||
+            (gemm->dims[best].strides[SC_GEMM_C] != 1 && dim->size > gemm->dims[best].size))
+            best = i;
+    }
+    return best;
+}
+
+/* Of dims that are not the matrices' own, the largest becomes the batch, the others are loops. */
+static const char *set_batches(const sc_gemm *gemm, form_dims *dims, sc_matmul *out)
+{
+    int64_t calls = 1;
+    dims->batch = SC_GEMM_MAX_DIMS;
+    for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        bool is_kept = i == dims->m || i == dims->n || gemm->dims[i].role == SC_GEMM_K;
+        if (!is_kept && (dims->batch == SC_GEMM_MAX_DIMS || gemm->dims[i].size > gemm->dims[dims->batch].size))
+            dims->batch = i;
+    }
+    for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        const sc_gemm_dim *dim = &gemm->dims[i];
+        if (i == dims->m || i == dims->n || i == dims->batch || dim->role == SC_GEMM_K)
+            continue;
+        if (out->loop_count == SC_MATMUL_LOOPS || __builtin_mul_overflow(calls, dim->size, &calls) || calls > SC_MATMUL_MAX_CALLS)
+            return "its layouts leave too many products of matrices";
+        sc_matmul_loop *loop = &out->loops[out->loop_count++];
+        loop->size = dim->size;
+        memcpy(loop->strides, dim->strides, sizeof loop->strides);
+    }
+    return NULL;
+}
+
+static sc_gemm_dim dim_at(const sc_gemm *gemm, uint32_t i, sc_gemm_role role)
+{
+    return i == SC_GEMM_MAX_DIMS ? (sc_gemm_dim){.size = 1, .role = role} : gemm->dims[i];
+}
+
+/* A matrix with `row` along its rows as the product has it. */
+static bool set_matrix(const sc_gemm *gemm, uint32_t operand, const sc_gemm_dim *row, const sc_gemm_dim *column, const sc_gemm_dim *batch,
+                       sc_matmul_matrix *out)
+{
+    int64_t down = row->strides[operand], across = column->strides[operand];
+    bool down_fits = row->size == 1 || down == 1, across_fits = column->size == 1 || across == 1;
+    bool is_plain = down_fits && (column->size == 1 || across >= row->size);
+    if (!is_plain && !(across_fits && (row->size == 1 || down >= column->size)))
+        return false;
+    const sc_gemm_dim *first = is_plain ? row : column, *second = is_plain ? column : row;
+    int64_t stride = second->strides[operand];
+    *out = (sc_matmul_matrix){.operand = operand,
+                              .dtype = gemm->dtypes[operand],
+                              .rows = first->size,
+                              .columns = second->size,
+                              .stride = second->size == 1 || stride < first->size ? first->size : stride,
+                              .batch_stride = batch->strides[operand],
+                              .is_transposed = !is_plain};
+    return true;
+}
+
+static int64_t step_stride(const sc_gemm_step *step, uint32_t dim)
+{
+    return dim == SC_GEMM_MAX_DIMS ? 0 : step->strides[dim];
+}
+
+/* A matrix as d is: what the library keeps for a derivative, or reads for it. NULL, or why the step's tensor is none. */
+static const char *set_aux(const sc_gemm *gemm, uint32_t at, const form_dims *dims, sc_matmul *out)
+{
+    const sc_gemm_step *step = &gemm->steps[at];
+    out->aux = at;
+    out->aux_batch_stride = out->batches > 1 ? step_stride(step, dims->batch) : 0;
+    out->aux_stride =
+        out->columns > 1 ? step_stride(step, dims->m) : (out->rows + SC_MATMUL_AUX_UNIT - 1) / SC_MATMUL_AUX_UNIT * SC_MATMUL_AUX_UNIT;
+    if (step->dtype != out->d.dtype)
+        return "what its derivative needs has another dtype";
+    if (out->loop_count > 0)
+        return "what its derivative needs is several matrices";
+    if ((out->rows > 1 && step_stride(step, dims->n) != 1) || out->aux_stride < out->rows || out->aux_stride % SC_MATMUL_AUX_UNIT != 0 ||
+        out->aux_batch_stride % SC_MATMUL_AUX_UNIT != 0 || (out->batches > 1 && out->aux_batch_stride == 0))
+        return "what its derivative needs is not laid out as the library wants it";
+    return NULL;
+}
+
+static bool is_kind(const sc_gemm *gemm, uint32_t at, sc_gemm_step_kind kind)
+{
+    return at < gemm->step_count && gemm->steps[at].kind == kind;
+}
+
+/* A scale, then a bias for each row of d, what is kept for a derivative and an activation, in this order, or an activation's derivative. */
+static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out, uint32_t *done)
+{
+    uint32_t at = 0;
+    const char *fault = NULL;
+    if (is_kind(gemm, at, SC_GEMM_SCALE))
+        out->alpha = gemm->steps[at++].scale;
+    if (is_kind(gemm, at, SC_GEMM_ADD)) {
+        const sc_gemm_step *step = &gemm->steps[at];
+        for (uint32_t i = 0; i < gemm->dim_count; i++) {
+            if (step->strides[i] != (i == dims->n ? 1 : 0) && gemm->dims[i].size > 1)
+                return "it adds what is no vector along its rows";
+        }
+        if (step->dtype != out->d.dtype)
+            return "it adds a vector of another dtype";
+        out->bias = at++;
+    }
+    bool keeps = is_kind(gemm, at, SC_GEMM_STORE) && is_kind(gemm, at + 1, SC_GEMM_GELU_TANH);
+    if (keeps || (is_kind(gemm, at, SC_GEMM_GELU_TANH_GRAD) && out->bias == SC_GEMM_MAX_STEPS))
+        fault = set_aux(gemm, at, dims, out);
+    at += keeps ? 1 : 0;
+    if (is_kind(gemm, at, SC_GEMM_RELU) || is_kind(gemm, at, SC_GEMM_GELU_TANH) || out->aux == at)
+        out->activation = gemm->steps[at++].kind;
+    if (gemm->accumulate && out->activation != SC_GEMM_STEP_KINDS)
+        return "it adds to what is there behind an activation";
+    *done = at;
+    return fault;
+}
+
+/* A vector of sums, where the product is one of two matrices. */
+static const char *set_total(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out, uint32_t *done)
+{
+    const sc_gemm_step *step = &gemm->steps[0];
+    out->total = 0;
+    out->total_of_b = step->kind == SC_GEMM_SUM_A; /* by columns, what has m is b */
+    *done = 1;
+    if (out->loop_count > 0 || out->batches > 1)
+        return "what it sums is several matrices";
+    if (step->dtype != out->d.dtype)
+        return "what it sums has another dtype than the product";
+    if ((out->total_of_b ? out->columns : out->rows) > 1 && step_stride(step, out->total_of_b ? dims->m : dims->n) != 1)
+        return "the sums are no neighbours";
+    return NULL;
+}
+
+/* The library's epilogues, of which there is one a product. */
+static const char *set_steps(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out)
+{
+    uint32_t done = 0;
+    out->alpha = 1;
+    out->bias = out->aux = out->total = SC_GEMM_MAX_STEPS;
+    out->activation = SC_GEMM_STEP_KINDS;
+    out->accumulate = gemm->accumulate;
+    bool is_total = is_kind(gemm, 0, SC_GEMM_SUM_A) || is_kind(gemm, 0, SC_GEMM_SUM_B);
+    const char *fault = is_total ? set_total(gemm, dims, out, &done) : set_epilogue(gemm, dims, out, &done);
+    if (fault != NULL)
+        return fault;
+    if (done < gemm->step_count)
+        return "the library has no such epilogue";
+    if (gemm->sum == SC_DTYPE_f64 && gemm->step_count > 0)
+        return "the library has no epilogues of f64";
+    return NULL;
+}
+
+static bool fits_dtypes(const sc_gemm *gemm)
+{
+    sc_dtype in = gemm->dtypes[SC_GEMM_A], result = gemm->dtypes[SC_GEMM_C];
+    if (in != gemm->dtypes[SC_GEMM_B])
+        return false;
+    if (gemm->sum == SC_DTYPE_f64)
+        return in == SC_DTYPE_f64 && result == SC_DTYPE_f64;
+    return gemm->sum == SC_DTYPE_f32 && ((in == SC_DTYPE_f32 && result == SC_DTYPE_f32) ||
+                                         ((in == SC_DTYPE_bf16 || in == SC_DTYPE_f16) && (result == in || result == SC_DTYPE_f32)));
+}
+
+const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
+{
+    bool is_swapped;
+    sc_gemm own = sc_gemm_canonical(gemm, &is_swapped);
+    sc_gemm_dim k;
+    memset(out, 0, sizeof *out);
+    if (!fits_dtypes(gemm))
+        return "the library has no such combination of dtypes";
+    for (uint32_t i = 0; i < own.dim_count; i++) {
+        if (own.dims[i].size == 0)
+            return "it is empty";
+        if (own.dims[i].size > INT32_MAX)
+            return "a dim is too long";
+    }
+    if (!only_dim(&own, SC_GEMM_K, &k))
+        return "the dims that it sums over do not lie as one";
+    form_dims dims = {.m = matrix_dim(&own, SC_GEMM_M), .n = matrix_dim(&own, SC_GEMM_N)};
+    const char *fault = set_batches(&own, &dims, out);
+    if (fault != NULL)
+        return fault;
+    sc_gemm_dim m = dim_at(&own, dims.m, SC_GEMM_M), n = dim_at(&own, dims.n, SC_GEMM_N), batch = dim_at(&own, dims.batch, SC_GEMM_BATCH);
+    /* By columns: d is n x m, a is what has n. */
+    if (!set_matrix(&own, SC_GEMM_B, &n, &k, &batch, &out->a) || !set_matrix(&own, SC_GEMM_A, &k, &m, &batch, &out->b) ||
+        !set_matrix(&own, SC_GEMM_C, &n, &m, &batch, &out->d) || out->d.is_transposed)
+        return "elements that are neighbours in its result, or in what it multiplies, stand apart";
+    out->rows = n.size;
+    out->columns = m.size;
+    out->depth = k.size;
+    out->batches = batch.size;
+    out->sum = own.sum;
+    fault = set_steps(&own, &dims, out);
+    if (fault == NULL && is_swapped) {
+        out->a.operand = SC_GEMM_A;
+        out->b.operand = SC_GEMM_B;
+        for (uint32_t i = 0; i < out->loop_count; i++) {
+            int64_t *strides = out->loops[i].strides, a = strides[SC_GEMM_A];
+            strides[SC_GEMM_A] = strides[SC_GEMM_B];
+            strides[SC_GEMM_B] = a;
+        }
+    }
+    return fault;
+}
+
+const sc_matmul_matrix *sc_matmul_uneven(const sc_matmul *form)
+{
+    const sc_matmul_matrix *all[] = {&form->a, &form->b, &form->d};
+    for (int i = 0; i < 3; i++) {
+        if (all[i]->columns > 1 && all[i]->stride * sc_dtypes[all[i]->dtype].bytes % SC_MATMUL_ROW_UNIT != 0)
+            return all[i];
+    }
+    return NULL;
+}

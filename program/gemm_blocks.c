@@ -1,0 +1,127 @@
+#include "program/gemm_blocks.h"
+
+/* Elements: DEPTH is what tiles of rows and of columns may have and still share a core's first cache; BLOCK is what packed a or b may have
+ * and still lie in the last one. */
+enum { DEPTH = 768, BLOCK = 1 << 21, KEPT = 1 << 21, SKINNY_BLOCK = 1 << 16, BESIDE_ROWS = 1024, BESIDE_COLUMNS = 2048, ALIGN = 64 };
+
+/* Of a skinny product: PIECES is how much work there is to share; a piece is not worth the sharing with fewer columns or terms. */
+enum { PIECES = 16, LEAST_COLUMNS = 256, LEAST_TERMS = 32, STRIP_UNIT = 64, TERMS_UNIT = 8 };
+
+static int64_t least(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+static int64_t round_up(int64_t x, int64_t to)
+{
+    return (x + to - 1) / to * to;
+}
+
+/* The size of equal parts, in multiples of `unit`, as few as `most` each allows. */
+static int64_t even_part(int64_t size, int64_t most, int64_t unit)
+{
+    if (size <= most)
+        return size;
+    int64_t parts = (size + most - 1) / most;
+    return round_up((size + parts - 1) / parts, unit);
+}
+
+/* c can hold sums that wait when it has their dtype and what it held may be added first. */
+static bool c_holds_sums(const sc_gemm *gemm)
+{
+    return gemm->dtypes[SC_GEMM_C] == gemm->sum && !(gemm->accumulate && gemm->step_count > 0);
+}
+
+/* Whether b is one run of elements along the role. */
+static bool runs_along(const sc_gemm *gemm, sc_gemm_role role)
+{
+    int64_t dims = 0, stride = 0;
+    for (uint32_t i = 0; i < gemm->dim_count; i++) {
+        if (gemm->dims[i].role != role)
+            continue;
+        dims++;
+        stride = gemm->dims[i].strides[SC_GEMM_B];
+    }
+    return dims == 1 && stride == 1;
+}
+
+static bool is_skinny(const sc_gemm *gemm, int64_t m, int64_t k)
+{
+    return gemm->sum == SC_DTYPE_f32 && m <= SC_GEMM_SKINNY && k > 0 && k <= BLOCK &&
+           (runs_along(gemm, SC_GEMM_K) || runs_along(gemm, SC_GEMM_N));
+}
+
+static int64_t place(sc_gemm_blocks *blocks, int64_t elements, int64_t bytes)
+{
+    int64_t at = blocks->bytes;
+    blocks->bytes += round_up(elements * bytes, ALIGN);
+    return at;
+}
+
+/* Memory is fast where it is read in long runs, which then need no other hint. A strip of b that runs along k is such a run whatever its
+ * width, but where b runs along n a strip is as wide as its sums may be, and what threads share is k instead. */
+static void cut_strips(sc_gemm_blocks *blocks, const sc_gemm *gemm, int64_t m, int64_t n, int64_t k)
+{
+    int64_t most = SC_GEMM_STRIP / m / STRIP_UNIT * STRIP_UNIT;
+    blocks->parts = 1;
+    blocks->part = k;
+    if (runs_along(gemm, SC_GEMM_K)) {
+        blocks->columns = least(round_up((n + PIECES - 1) / PIECES, STRIP_UNIT), most);
+        return;
+    }
+    blocks->columns = even_part(n, most, STRIP_UNIT);
+    for (;;) {
+        int64_t pieces = (n + blocks->columns - 1) / blocks->columns * blocks->batch, wanted = (PIECES + pieces - 1) / pieces;
+        blocks->part = round_up((k + wanted - 1) / wanted, TERMS_UNIT);
+        if (blocks->part < LEAST_TERMS)
+            blocks->part = LEAST_TERMS;
+        blocks->parts = (k + blocks->part - 1) / blocks->part;
+        if (2 * pieces * blocks->parts >= PIECES || blocks->columns < 2 * LEAST_COLUMNS)
+            return;
+        blocks->columns = round_up(blocks->columns / 2, STRIP_UNIT);
+    }
+}
+
+sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
+{
+    int64_t batch = sc_gemm_size(gemm, SC_GEMM_BATCH), m = sc_gemm_size(gemm, SC_GEMM_M), n = sc_gemm_size(gemm, SC_GEMM_N);
+    int64_t k = sc_gemm_size(gemm, SC_GEMM_K), bytes = sc_dtypes[gemm->sum].bytes;
+    sc_gemm_blocks blocks = {.batch = 1, .depth_count = 1};
+    if (batch == 0 || m == 0 || n == 0)
+        return blocks;
+    blocks.skinny = is_skinny(gemm, m, k);
+    if (blocks.skinny) {
+        blocks.depth = round_up(k, 16);
+        blocks.batch = least(batch, 1 + SKINNY_BLOCK / (m * k));
+        cut_strips(&blocks, gemm, m, n, k);
+        blocks.a_at = place(&blocks, blocks.batch * m * blocks.depth, bytes);
+        blocks.c_at = place(&blocks, blocks.parts > 1 ? blocks.batch * blocks.parts * m * n : 0, bytes);
+        return blocks;
+    }
+    blocks.depth = even_part(k, DEPTH, 8);
+    blocks.depth_count = k == 0 ? 1 : (k + blocks.depth - 1) / blocks.depth;
+    blocks.beside = blocks.depth_count > 1 && !c_holds_sums(gemm);
+    int64_t most = BLOCK / DEPTH / SC_GEMM_PAD * SC_GEMM_PAD;
+    blocks.rows = even_part(m, blocks.beside ? BESIDE_ROWS : most, SC_GEMM_PAD);
+    blocks.columns = even_part(n, blocks.beside ? BESIDE_COLUMNS : most, SC_GEMM_PAD);
+    int64_t rows = sc_gemm_packed(blocks.rows), columns = sc_gemm_packed(blocks.columns), all = blocks.depth * blocks.depth_count;
+    int64_t largest = rows > columns ? rows : columns;
+    blocks.a_kept = k > 0 && blocks.columns < n && rows * all <= KEPT;
+    blocks.b_kept = k > 0 && blocks.columns >= n && blocks.rows < m && columns * all <= KEPT;
+    blocks.batch = least(batch, 1 + BLOCK / (largest * (blocks.depth > 0 ? blocks.depth : 1)));
+    if (blocks.beside)
+        blocks.batch = least(blocks.batch, 1 + BLOCK / (rows * columns));
+    if (blocks.a_kept || blocks.b_kept)
+        blocks.batch = 1;
+    blocks.a_at = place(&blocks, blocks.batch * rows * (blocks.a_kept ? all : blocks.depth), bytes);
+    blocks.b_at = place(&blocks, blocks.batch * columns * (blocks.b_kept ? all : blocks.depth), bytes);
+    blocks.c_at = place(&blocks, blocks.beside ? blocks.batch * rows * columns : 0, bytes);
+    return blocks;
+}
+
+int64_t sc_gemm_scratch_bytes(const sc_gemm *gemm)
+{
+    bool swapped;
+    sc_gemm canonical = sc_gemm_canonical(gemm, &swapped);
+    return sc_gemm_cut(&canonical).bytes;
+}

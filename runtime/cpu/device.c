@@ -1,0 +1,325 @@
+/* The processor: kernels are functions of a shared object, products run in this thread's team, collectives move bytes of this memory. An
+ * instruction is done when its function returns; collectives from start to finish. */
+#define _GNU_SOURCE /* madvise, MAP_ANONYMOUS */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "program/cpu_level.h"
+#include "runtime/cpu/gemm.h"
+#include "runtime/cpu/loader.h"
+#include "runtime/session/device.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum { HUGE_PAGE = 1 << 21 };
+
+typedef struct cpu_code {
+    sc_loader *object;            /* NULL: the image has none */
+    sc_kernel_function **kernels; /* by kernel of the image */
+} cpu_code;
+
+typedef struct cpu_rank {
+    void *mapping; /* what the arena is in */
+    size_t mapping_bytes;
+    sc_gemm_plan **plans; /* by gemm of the image */
+} cpu_rank;
+
+/* ---- sessions ---- */
+
+/* The system would rather end the process later than say no now. */
+static shardc_status check(const sc_image *image, uint32_t ranks, shardc_error *error)
+{
+    size_t length = 0;
+    sc_processor_level level;
+    char problem[256];
+    const char *missing = sc_processor_lacks(image->processor, &length);
+    double needed = (double)image->arena_bytes * ranks;
+    double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (!sc_processor_allowed(&level, problem, sizeof problem))
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s", problem);
+    if (missing != NULL)
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                       "the program's kernels were compiled for a processor with '%.*s', which this one lacks", (int)length, missing);
+    if (needed <= available)
+        return SHARDC_OK;
+    return sc_fail(error, SHARDC_ERROR_MEMORY, "%u ranks need %.4g GiB of memory; this machine has %.4g GiB", ranks, needed / 0x1p30,
+                   available / 0x1p30);
+}
+
+static shardc_status load_kernels(const sc_image *image, cpu_code *code, shardc_error *error)
+{
+    shardc_error reason = {.status = SHARDC_OK};
+    if (image->kernel_count == 0)
+        return SHARDC_OK;
+    code->object = sc_loader_open(image->object, image->object_bytes, &reason);
+    for (uint32_t i = 0; code->object != NULL && i < image->kernel_count && reason.status == SHARDC_OK; i++)
+        code->kernels[i] = sc_loader_symbol(code->object, image->kernels[i].symbol, &reason);
+    return reason.status == SHARDC_OK ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_DEVICE, "%s", reason.text);
+}
+
+/* At the end of a parallel loop GNU's OpenMP spins for milliseconds before it sleeps, unless it knows of more threads than there are cores:
+ * then for microseconds. Where other processes want the cores, too, the long way makes a loop a hundred times slower (the thread that is
+ * waited for waits for the one that spins). So it gets to know of threads that have nothing to do. OMP_WAIT_POLICY still decides where it
+ * is set. */
+static void calm_teams(const shardc_session *session)
+{
+#ifdef _OPENMP
+    if (session->options.threads / session->rank_count < 2)
+        return;
+#pragma omp parallel num_threads((int)session->rank_count + 1)
+    {
+        (void)omp_get_thread_num(); /* so that the region is not empty */
+    }
+#else
+    (void)session;
+#endif
+}
+
+static shardc_status open_session(shardc_session *session, shardc_error *error)
+{
+    cpu_code *code = session->device_state = calloc(1, sizeof *code);
+    if (code != NULL)
+        code->kernels = calloc(session->image->kernel_count + 1u, sizeof *code->kernels);
+    if (code == NULL || code->kernels == NULL)
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the kernels");
+    shardc_status status = load_kernels(session->image, code, error);
+    if (status == SHARDC_OK)
+        status = sc_workers_probe(session->rank_count + 1, error);
+    if (status == SHARDC_OK)
+        calm_teams(session);
+    return status;
+}
+
+static void close_session(shardc_session *session)
+{
+    cpu_code *code = session->device_state;
+    if (code == NULL)
+        return;
+    sc_loader_close(code->object);
+    free(code->kernels);
+    free(code);
+    session->device_state = NULL;
+}
+
+/* ---- ranks ---- */
+
+/* Pages come to the processor that first writes to them: this thread. Large ones where the system has them. */
+static shardc_status map_arena(sc_rank *rank, cpu_rank *own, shardc_error *error)
+{
+    size_t bytes = (size_t)rank->session->image->arena_bytes, page = (size_t)sysconf(_SC_PAGESIZE);
+    own->mapping_bytes = bytes + (bytes >= HUGE_PAGE ? HUGE_PAGE : 0) + page;
+    own->mapping = mmap(NULL, own->mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own->mapping == MAP_FAILED) {
+        own->mapping = NULL;
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the %zu bytes of rank %u", bytes, rank->rank);
+    }
+    size_t skip = bytes >= HUGE_PAGE ? HUGE_PAGE - (uintptr_t)own->mapping % HUGE_PAGE : 0;
+    rank->arena = (char *)own->mapping + skip;
+    if (bytes >= HUGE_PAGE)
+        (void)madvise(rank->arena, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    for (size_t at = 0; at < bytes; at += page)
+        ((volatile char *)rank->arena)[at] = 0;
+    return SHARDC_OK;
+}
+
+/* The team of this thread, in the library that the kernels were linked with, and in ours where that is another one. */
+static void set_team(const shardc_session *session)
+{
+    const cpu_code *code = session->device_state;
+    uint32_t threads = session->options.threads / session->rank_count;
+    shardc_error ignored = {.status = SHARDC_OK};
+    int size = threads > 1 ? (int)threads : 1;
+    sc_kernel_function *found = code->object == NULL ? NULL : sc_loader_symbol(code->object, "omp_set_num_threads", &ignored);
+    void (*set_num_threads)(int) = (void (*)(int))(void (*)(void))found;
+    if (set_num_threads != NULL)
+        set_num_threads(size);
+#ifdef _OPENMP
+    omp_set_num_threads(size);
+#endif
+}
+
+/* The threads of the rank's team, now: OpenMP ends the process where it cannot start one, and what was started stays. */
+static shardc_status start_team(const shardc_session *session, shardc_error *error)
+{
+    uint32_t threads = session->options.threads / session->rank_count;
+    if (threads < 2)
+        return SHARDC_OK;
+    shardc_status status = sc_workers_probe(threads - 1, error);
+#ifdef _OPENMP
+    if (status == SHARDC_OK) {
+#pragma omp parallel
+        {
+            (void)omp_get_thread_num();
+        }
+    }
+#endif
+    return status;
+}
+
+static shardc_status open_rank(sc_rank *rank, shardc_error *error)
+{
+    set_team(rank->session);
+    cpu_rank *own = rank->device_state = calloc(1, sizeof *own);
+    if (own == NULL)
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
+    shardc_status status = map_arena(rank, own, error);
+    return status == SHARDC_OK ? start_team(rank->session, error) : status;
+}
+
+static shardc_status make_plans(sc_rank *rank, shardc_error *error)
+{
+    const sc_image *image = rank->session->image;
+    cpu_rank *own = rank->device_state;
+    own->plans = calloc(image->gemm_count + 1u, sizeof *own->plans);
+    if (own->plans == NULL)
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' plans");
+    for (uint32_t i = 0; i < image->gemm_count; i++) {
+        own->plans[i] = sc_gemm_plan_new(&image->gemms[i], SC_GEMM_AUTO);
+        if (own->plans[i] == NULL)
+            return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the plan of product %u", i);
+    }
+    return SHARDC_OK;
+}
+
+/* Plans are freed where they were made. */
+static void close_rank(sc_rank *rank)
+{
+    cpu_rank *own = rank->device_state;
+    if (own == NULL)
+        return;
+    for (uint32_t i = 0; own->plans != NULL && i < rank->session->image->gemm_count; i++)
+        sc_gemm_plan_free(own->plans[i]);
+    free(own->plans);
+    if (own->mapping != NULL)
+        munmap(own->mapping, own->mapping_bytes);
+    free(own);
+    rank->device_state = NULL;
+}
+
+static shardc_status open_groups(sc_rank *rank, shardc_error *error)
+{
+    return sc_rank_bind_groups(rank, rank->comm, error);
+}
+
+/* ---- instructions ---- */
+
+static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, bool *out_done, shardc_error *error)
+{
+    (void)rank, (void)func, (void)micro_batch, (void)error;
+    *out_done = false;
+    return SHARDC_OK;
+}
+
+static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch, shardc_error *error)
+{
+    const cpu_code *code = rank->session->device_state;
+    sc_rank_set_params(rank, bound->instr, micro_batch);
+    int64_t failure = code->kernels[bound->instr->index](bound->args, rank->params);
+    if (failure != 0 && error->status == SHARDC_OK)
+        sc_rank_fail_check(rank, bound->instr, failure, error);
+    return SHARDC_OK;
+}
+
+static shardc_status gemm(sc_rank *rank, sc_bound *bound, shardc_error *error)
+{
+    const cpu_rank *own = rank->device_state;
+    const sc_gemm_plan *plan = own->plans[bound->instr->index];
+    if (!sc_gemm_run(plan, bound->args[SC_GEMM_A], bound->args[SC_GEMM_B], bound->args[SC_GEMM_C], bound->steps, bound->scratch) &&
+        error->status == SHARDC_OK)
+        sc_fail(error, SHARDC_ERROR_DEVICE, "%s: the product %s failed (rank %u)", bound->instr->where, sc_gemm_plan_name(plan),
+                rank->rank);
+    return SHARDC_OK;
+}
+
+static shardc_status copy(sc_rank *rank, sc_bound *bound, shardc_error *error)
+{
+    (void)rank, (void)error;
+    memcpy(bound->args[1], bound->args[0], (size_t)bound->bytes);
+    return SHARDC_OK;
+}
+
+/* What the ranks said to each other failed: that counts more than what a check found before. */
+static shardc_status lose_world(sc_rank *rank, shardc_status status, const shardc_error *reason, shardc_error *error)
+{
+    rank->has_lost_world = true;
+    *error = *reason;
+    return status;
+}
+
+/* A call that fails here failed before anything began: nobody else can know. */
+static shardc_status start(sc_rank *rank, sc_bound *bound, shardc_error *error)
+{
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status status = sc_comm_start(bound->group, &bound->call, &bound->request, &reason);
+    rank->in_flight += status == SHARDC_OK;
+    if (status == SHARDC_OK)
+        return SHARDC_OK;
+    bound->request = NULL;
+    sc_comm_abort(rank->comm, reason.text);
+    return lose_world(rank, status, &reason, error);
+}
+
+static shardc_status finish(sc_rank *rank, sc_bound *started, shardc_error *error)
+{
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status status = sc_comm_wait(started->request, &reason);
+    started->request = NULL;
+    rank->in_flight--;
+    return status == SHARDC_OK ? SHARDC_OK : lose_world(rank, status, &reason, error);
+}
+
+/* What is in flight must be waited for, also when it has failed. */
+static shardc_status end(sc_rank *rank, uint32_t func, bool failed, shardc_error *error)
+{
+    (void)error;
+    for (uint32_t i = 0; failed && i < rank->session->image->funcs[func].instr_count; i++) {
+        shardc_error ignored = {.status = SHARDC_OK};
+        sc_bound *bound = &rank->funcs[func][i];
+        if (bound->request != NULL)
+            sc_comm_wait(bound->request, &ignored);
+        bound->request = NULL;
+    }
+    rank->in_flight = failed ? 0 : rank->in_flight;
+    return SHARDC_OK;
+}
+
+/* ---- memory ---- */
+
+static shardc_status read_buffer(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes, shardc_error *error)
+{
+    (void)error;
+    memcpy(to, sc_rank_buffer(rank, buffer), (size_t)bytes);
+    return SHARDC_OK;
+}
+
+static shardc_status write_buffer(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes, shardc_error *error)
+{
+    (void)error;
+    memcpy(sc_rank_buffer(rank, buffer), from, (size_t)bytes);
+    return SHARDC_OK;
+}
+
+const sc_device sc_device_cpu = {
+    .name = "cpu",
+    .check = check,
+    .open = open_session,
+    .close = close_session,
+    .open_rank = open_rank,
+    .prepare_rank = make_plans,
+    .close_rank = close_rank,
+    .open_groups = open_groups,
+    .begin = begin,
+    .kernel = kernel,
+    .gemm = gemm,
+    .copy = copy,
+    .start = start,
+    .finish = finish,
+    .end = end,
+    .read = read_buffer,
+    .write = write_buffer,
+    .is_host = true,
+};

@@ -1,0 +1,13 @@
+/* Contractions that sum in f32, with AVX2 and FMA: 12 of 16 registers are sums. */
+#if defined(__AVX2__) && defined(__FMA__)
+#define SUM          float
+#define FLOATS       32
+#define LANES        8
+#define ROWS         6
+#define VECS         2
+#define KERNELS      sc_gemm_f32_avx2
+#define KERNELS_NAME "f32 avx2"
+#include "runtime/cpu/gemm_kernels.inc"
+#else
+typedef int sc_gemm_not_for_this_target; /* a file is never empty */
+#endif

@@ -1,0 +1,13 @@
+/* Contractions that sum in f64, with AVX-512: 24 of 32 registers are sums. */
+#if defined(__AVX512F__)
+#define SUM          double
+#define FLOATS       64
+#define LANES        8
+#define ROWS         12
+#define VECS         2
+#define KERNELS      sc_gemm_f64_avx512
+#define KERNELS_NAME "f64 avx512"
+#include "runtime/cpu/gemm_kernels.inc"
+#else
+typedef int sc_gemm_not_for_this_target; /* a file is never empty */
+#endif

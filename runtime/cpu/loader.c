@@ -1,0 +1,121 @@
+/* The bytes become a file without a name, which the system's loader opens by its number. It knows objects by their paths, so that the file
+ * stays open: its number names no other object as long as this one lives. */
+#define _GNU_SOURCE
+#include "runtime/cpu/loader.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct sc_loader {
+    void *handle;
+    int file;
+};
+
+static void set_error(shardc_error *error, shardc_status status, const char *what, const char *why)
+{
+    error->status = status;
+    snprintf(error->text, sizeof error->text, "%s: %s", what, why == NULL ? "unknown" : why);
+}
+
+/* Whether what the headers say is loaded is there: the system maps what is not, and stumbles when it is read. */
+static bool is_whole(const char *bytes, size_t count)
+{
+    ElfW(Ehdr) head;
+    if (count < sizeof head)
+        return false;
+    memcpy(&head, bytes, sizeof head);
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(ElfW(Phdr)) || head.e_phoff > count ||
+        head.e_phnum > (count - head.e_phoff) / sizeof(ElfW(Phdr)))
+        return false;
+    for (size_t i = 0; i < head.e_phnum; i++) {
+        ElfW(Phdr) segment;
+        memcpy(&segment, bytes + head.e_phoff + i * sizeof segment, sizeof segment);
+        if (segment.p_type == PT_LOAD && (segment.p_offset > count || segment.p_filesz > count - segment.p_offset))
+            return false;
+    }
+    return true;
+}
+
+static int write_file(const char *bytes, size_t count)
+{
+    int file = memfd_create("shardc kernels", MFD_CLOEXEC);
+    while (file >= 0 && count > 0) {
+        ssize_t written = write(file, bytes, count);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            close(file);
+            return -1;
+        }
+        bytes += written;
+        count -= (size_t)written;
+    }
+    return file;
+}
+
+/* The OpenMP runtime came with the object, and would leave with it, from under the threads that it keeps. */
+static void keep_openmp(void *handle)
+{
+    Dl_info info;
+    void *symbol = dlsym(handle, "omp_get_max_threads");
+    if (symbol != NULL && dladdr(symbol, &info) != 0 && info.dli_fname != NULL)
+        dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+sc_loader *sc_loader_open(const void *bytes, size_t count, shardc_error *error)
+{
+    if (!is_whole(bytes, count)) {
+        set_error(error, SHARDC_ERROR_DATA, "the program's kernels do not load", "they are no whole object");
+        return NULL;
+    }
+    sc_loader *loader = malloc(sizeof *loader);
+    if (loader == NULL) {
+        set_error(error, SHARDC_ERROR_MEMORY, "the program's kernels", "out of memory");
+        return NULL;
+    }
+    loader->file = write_file(bytes, count);
+    if (loader->file < 0) {
+        set_error(error, SHARDC_ERROR_MEMORY, "the program's kernels", strerror(errno));
+        free(loader);
+        return NULL;
+    }
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", loader->file);
+    loader->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (loader->handle == NULL) {
+        set_error(error, SHARDC_ERROR_DATA, "the program's kernels do not load", dlerror());
+        close(loader->file);
+        free(loader);
+        return NULL;
+    }
+    keep_openmp(loader->handle);
+    return loader;
+}
+
+sc_kernel_function *sc_loader_symbol(sc_loader *loader, const char *name, shardc_error *error)
+{
+    sc_kernel_function *function = NULL;
+    void *symbol = dlsym(loader->handle, name);
+    if (symbol == NULL)
+        set_error(error, SHARDC_ERROR_DATA, "the program's kernels", dlerror());
+    else
+        memcpy(&function, &symbol, sizeof function);
+    return function;
+}
+
+void sc_loader_close(sc_loader *loader)
+{
+    if (loader == NULL)
+        return;
+    dlclose(loader->handle);
+    close(loader->file);
+    free(loader);
+}

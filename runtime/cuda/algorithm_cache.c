@@ -1,0 +1,302 @@
+#define _GNU_SOURCE /* open_memstream, O_CLOEXEC */
+#include "runtime/cuda/algorithm_cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "support/file.h"
+#include "support/hash.h"
+#include "support/number.h"
+
+static const char title[] = "shardc products ";
+enum { VERSION = 1, MOST_BYTES = 64 << 20, DIGITS = 2 * sizeof(sc_lt_algo) };
+
+/* ---- the table ---- */
+
+void sc_cuda_choices_init(sc_cuda_choices *choices, uint64_t program, uint32_t product_count)
+{
+    *choices = (sc_cuda_choices){.program = program, .product_count = product_count, .info = {.count = product_count}};
+    pthread_mutex_init(&choices->lock, NULL);
+}
+
+void sc_cuda_choices_free(sc_cuda_choices *choices)
+{
+    if (choices->product_count > 0)
+        pthread_mutex_destroy(&choices->lock);
+    free(choices->cards);
+    free(choices->list);
+    *choices = (sc_cuda_choices){.product_count = 0};
+}
+
+/* Room for one more; NULL: no memory. */
+static void *grown(void *list, uint32_t count, uint32_t *room, size_t size)
+{
+    if (count < *room)
+        return list;
+    void *more = reallocarray(list, 2 * (size_t)*room + 8, size);
+    if (more != NULL)
+        *room = 2 * *room + 8;
+    return more;
+}
+
+bool sc_cuda_choices_card(sc_cuda_choices *choices, const char *name, uint32_t *out)
+{
+    char line[SC_CUDA_CARD_NAME];
+    snprintf(line, sizeof line, "%s", name);
+    for (char *c = line; *c != 0; c++)
+        *c = (unsigned char)*c < ' ' ? ' ' : *c;
+    for (*out = 0; *out < choices->card_count; ++*out) {
+        if (strcmp(choices->cards[*out], line) == 0)
+            return true;
+    }
+    void *cards = grown(choices->cards, choices->card_count, &choices->card_room, sizeof *choices->cards);
+    if (cards == NULL)
+        return false;
+    choices->cards = cards;
+    memcpy(choices->cards[choices->card_count++], line, sizeof line);
+    return true;
+}
+
+sc_cuda_choice *sc_cuda_choices_find(const sc_cuda_choices *choices, const sc_cuda_choice *wanted)
+{
+    for (uint32_t i = 0; i < choices->count; i++) {
+        sc_cuda_choice *c = &choices->list[i];
+        if (c->card == wanted->card && c->product == wanted->product && memcmp(c->aligned, wanted->aligned, sizeof c->aligned) == 0)
+            return c;
+    }
+    return NULL;
+}
+
+bool sc_cuda_choices_set(sc_cuda_choices *choices, const sc_cuda_choice *choice)
+{
+    sc_cuda_choice *found = sc_cuda_choices_find(choices, choice);
+    if (found != NULL) {
+        *found = *choice;
+        return true;
+    }
+    void *list = grown(choices->list, choices->count, &choices->room, sizeof *choices->list);
+    if (list == NULL)
+        return false;
+    choices->list = list;
+    choices->list[choices->count++] = *choice;
+    return true;
+}
+
+/* ---- text ---- */
+
+char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, out_size);
+    if (out == NULL)
+        return NULL;
+    fprintf(out, "%s%d\nprogram %016" PRIx64 "\n", title, VERSION, choices->program);
+    for (uint32_t card = 0; card < choices->card_count; card++) {
+        fprintf(out, "card %s\n", choices->cards[card]);
+        for (uint32_t i = 0; i < choices->count; i++) {
+            const sc_cuda_choice *c = &choices->list[i];
+            if (c->card != card)
+                continue;
+            sc_fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->product, c->aligned[0], c->aligned[1], c->aligned[2],
+                       c->aligned[3], c->aligned[4], 1e9 * c->first, 1e9 * c->least);
+            for (size_t b = 0; b < sizeof c->algo; b++)
+                fprintf(out, "%02x", ((const unsigned char *)&c->algo)[b]);
+            fputc('\n', out);
+        }
+    }
+    bool ok = fflush(out) == 0;
+    uint64_t sum = ok ? sc_fnv1a64(text, *out_size) : 0;
+    fprintf(out, "end %016" PRIx64 "\n", sum);
+    ok = fclose(out) == 0 && ok;
+    if (!ok)
+        free(text);
+    return ok ? text : NULL;
+}
+
+/* What is left to read; every line of it ends. */
+typedef struct reader {
+    const char *at, *end;
+    uint32_t line;
+    char *why;
+    size_t room;
+} reader;
+
+static bool fail(const reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool fail(const reader *r, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    sc_vsnprintf(r->why, r->room, format, args);
+    va_end(args);
+    return false;
+}
+
+/* The next line, without its end, as text; false: there is none that short. */
+static bool next_line(reader *r, char *out, size_t room)
+{
+    const char *end = r->at == r->end ? NULL : memchr(r->at, '\n', (size_t)(r->end - r->at));
+    if (end == NULL || (size_t)(end - r->at) >= room || memchr(r->at, 0, (size_t)(end - r->at)) != NULL)
+        return false;
+    memcpy(out, r->at, (size_t)(end - r->at));
+    out[end - r->at] = 0;
+    r->at = end + 1;
+    r->line++;
+    return true;
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool parse_algo(const char *text, sc_lt_algo *out)
+{
+    unsigned char bytes[sizeof *out];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        int high = digit(text[2 * i]), low = high < 0 ? -1 : digit(text[2 * i + 1]);
+        if (low < 0)
+            return false;
+        bytes[i] = (unsigned char)(high << 4 | low);
+    }
+    memcpy(out, bytes, sizeof bytes);
+    return text[DIGITS] == 0;
+}
+
+static bool parse_product(const char *line, uint32_t card, uint32_t product_count, sc_cuda_choice *out)
+{
+    int length = -1;
+    uint64_t first = 0, least = 0;
+    *out = (sc_cuda_choice){.card = card};
+    int fields = sscanf(line,
+                        "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64
+                        " %18" SCNu64 " algo %n",
+                        &out->product, &out->aligned[0], &out->aligned[1], &out->aligned[2], &out->aligned[3], &out->aligned[4], &first,
+                        &least, &length);
+    out->first = 1e-9 * (double)first;
+    out->least = 1e-9 * (double)least;
+    return fields == SC_CUDA_ALIGNED + 3 && length > 0 && out->product < product_count && parse_algo(line + length, &out->algo);
+}
+
+static bool parse_lines(sc_cuda_choices *choices, reader *r)
+{
+    char line[512];
+    uint32_t card = UINT32_MAX;
+    sc_cuda_choice choice;
+    while (r->at < r->end) {
+        if (!next_line(r, line, sizeof line))
+            return fail(r, "line %u is too long", r->line + 1);
+        bool ok = strncmp(line, "card ", 5) == 0;
+        if (ok && !sc_cuda_choices_card(choices, line + 5, &card))
+            return fail(r, "there is not enough memory");
+        if (!ok && card != UINT32_MAX && parse_product(line, card, choices->product_count, &choice)) {
+            ok = true;
+            if (!sc_cuda_choices_set(choices, &choice))
+                return fail(r, "there is not enough memory");
+        }
+        if (!ok)
+            return fail(r, "line %u is neither a card nor a product of the program", r->line);
+    }
+    return true;
+}
+
+/* "program 0123456789abcdef" and the like. */
+static bool parse_sum(const char *line, const char *word, uint64_t *out)
+{
+    int length = -1;
+    size_t begin = strlen(word);
+    return strncmp(line, word, begin) == 0 && sscanf(line + begin, "%16" SCNx64 "%n", out, &length) == 1 && length == 16 &&
+           line[begin + 16] == 0;
+}
+
+/* The sum is the last line: without its end a file is not whole. */
+static bool is_whole(const char *text, size_t size)
+{
+    enum { LAST = sizeof "end 0123456789abcdef\n" - 1 };
+    char line[LAST + 1];
+    uint64_t sum;
+    if (size < LAST || text[size - 1] != '\n')
+        return false;
+    memcpy(line, text + size - LAST, LAST - 1);
+    line[LAST - 1] = 0;
+    return parse_sum(line, "end ", &sum) && sum == sc_fnv1a64(text, size - LAST);
+}
+
+bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t size, char *why, size_t room)
+{
+    enum { LAST = sizeof "end 0123456789abcdef\n" - 1 };
+    reader r = {text, text + size, 0, why, room};
+    char line[64];
+    uint64_t program;
+    uint32_t version, cards = choices->card_count, count = choices->count;
+    if (!next_line(&r, line, sizeof line) || strncmp(line, title, sizeof title - 1) != 0)
+        return fail(&r, "it is no file of products' algorithms");
+    if (sscanf(line + sizeof title - 1, "%9" SCNu32, &version) != 1 || version != VERSION)
+        return fail(&r, "it is of another version of shardc");
+    if (!is_whole(text, size))
+        return fail(&r, "it was cut short or changed");
+    r.end -= LAST;
+    if (!next_line(&r, line, sizeof line) || !parse_sum(line, "program ", &program))
+        return fail(&r, "it does not say of which program it is");
+    if (program != choices->program)
+        return fail(&r, "it is of another program");
+    if (parse_lines(choices, &r))
+        return true;
+    choices->card_count = cards;
+    choices->count = count;
+    return false;
+}
+
+/* ---- the file ---- */
+
+void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path)
+{
+    size_t size = 0;
+    char why[128];
+    const char *reason;
+    char *text = access(path, F_OK) == 0 ? sc_file_read_own(path, MOST_BYTES, &size, &reason) : NULL;
+    if (text == NULL && access(path, F_OK) == 0)
+        snprintf(choices->info.unread, sizeof choices->info.unread, "%.200s is not used: %s", path, reason);
+    if (text != NULL && !sc_cuda_choices_parse(choices, text, size, why, sizeof why))
+        snprintf(choices->info.unread, sizeof choices->info.unread, "%.200s is not used: %s", path, why);
+    free(text);
+}
+
+/* Whether nothing is lost: no file, an empty one, or one of choices. */
+static bool may_replace(const char *path)
+{
+    uint64_t size = 0;
+    const char *reason;
+    char begin[sizeof title] = "";
+    if (access(path, F_OK) != 0)
+        return errno == ENOENT;
+    int file = sc_file_open(path, &size, &reason);
+    size_t length = size < sizeof title - 1 ? (size_t)size : sizeof title - 1;
+    bool may = file >= 0 && sc_file_read_at(file, begin, length, 0, &reason) &&
+               (length == 0 || (length == sizeof title - 1 && memcmp(begin, title, length) == 0));
+    if (file >= 0)
+        close(file);
+    if (!may)
+        errno = EEXIST;
+    return may;
+}
+
+void sc_cuda_choices_write(sc_cuda_choices *choices, const char *path)
+{
+    size_t size = 0;
+    char *text = sc_cuda_choices_print(choices, &size);
+    const char *reason = "there is not enough memory";
+    bool may = text != NULL && may_replace(path);
+    if (text != NULL && !may)
+        reason = errno == EEXIST ? "a file is there that is something else" : strerror(errno);
+    choices->info.is_written = may && sc_file_write(path, text, size, 0644, &reason);
+    if (!choices->info.is_written)
+        snprintf(choices->info.unwritten, sizeof choices->info.unwritten, "%.200s is not written: %s", path, reason);
+    free(text);
+}

@@ -1,0 +1,435 @@
+/* Products by cuBLASLt: descriptors and an algorithm a product, made when a rank starts; a call then only brings addresses. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "program/gemm_blas.h"
+#include "runtime/cuda/rank.h"
+
+struct sc_cuda_matmul {
+    sc_matmul form;
+    sc_lt_desc desc;
+    sc_lt_layout a, b, d;
+    sc_lt_algo algo;
+};
+
+static shardc_status lt_check(const sc_cublaslt *lt, sc_lt_status result, const char *call, shardc_error *error)
+{
+    if (result == SC_LT_SUCCESS)
+        return SHARDC_OK;
+    return sc_fail(error, result == SC_LT_ALLOC_FAILED ? SHARDC_ERROR_MEMORY : SHARDC_ERROR_DEVICE, "%s: %s (%u)", call,
+                   lt->cublasLtGetStatusString(result), result);
+}
+#define LT(lt, error, name, ...) lt_check(lt, (lt)->name(__VA_ARGS__), #name, error)
+
+static sc_lt_dtype dtype_of(sc_dtype dtype)
+{
+    return dtype == SC_DTYPE_f64 ? SC_LT_F64 : dtype == SC_DTYPE_bf16 ? SC_LT_BF16 : dtype == SC_DTYPE_f16 ? SC_LT_F16 : SC_LT_F32;
+}
+
+static shardc_status set_desc(const sc_cublaslt *lt, sc_lt_desc desc, sc_lt_desc_attribute which, const void *value, size_t bytes,
+                              shardc_error *error)
+{
+    return LT(lt, error, cublasLtMatmulDescSetAttribute, desc, which, value, bytes);
+}
+
+static shardc_status make_layout(const sc_cublaslt *lt, const sc_matmul_matrix *matrix, int64_t batches, sc_lt_layout *out,
+                                 shardc_error *error)
+{
+    int32_t count = (int32_t)batches;
+    shardc_status status = LT(lt, error, cublasLtMatrixLayoutCreate, out, dtype_of(matrix->dtype), (uint64_t)matrix->rows,
+                              (uint64_t)matrix->columns, matrix->stride);
+    if (status == SHARDC_OK && batches > 1)
+        status = LT(lt, error, cublasLtMatrixLayoutSetAttribute, *out, SC_LT_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    if (status == SHARDC_OK && batches > 1)
+        status = LT(lt, error, cublasLtMatrixLayoutSetAttribute, *out, SC_LT_LAYOUT_BATCH_STRIDE, &matrix->batch_stride,
+                    sizeof matrix->batch_stride);
+    return status;
+}
+
+static uint32_t epilogue_of(const sc_matmul *form)
+{
+    bool has_bias = form->bias != SC_GEMM_MAX_STEPS;
+    if (form->total != SC_GEMM_MAX_STEPS)
+        return form->total_of_b ? SC_LT_EPILOGUE_BGRAD_B : SC_LT_EPILOGUE_BGRAD_A;
+    if (form->activation == SC_GEMM_GELU_TANH_GRAD)
+        return SC_LT_EPILOGUE_DGELU;
+    if (form->aux != SC_GEMM_MAX_STEPS)
+        return has_bias ? SC_LT_EPILOGUE_GELU_AUX_BIAS : SC_LT_EPILOGUE_GELU_AUX;
+    if (form->activation == SC_GEMM_RELU)
+        return has_bias ? SC_LT_EPILOGUE_RELU_BIAS : SC_LT_EPILOGUE_RELU;
+    if (form->activation == SC_GEMM_GELU_TANH)
+        return has_bias ? SC_LT_EPILOGUE_GELU_BIAS : SC_LT_EPILOGUE_GELU;
+    return has_bias ? SC_LT_EPILOGUE_BIAS : SC_LT_EPILOGUE_NONE;
+}
+
+static shardc_status make_desc(const sc_cublaslt *lt, sc_cuda_matmul *m, shardc_error *error)
+{
+    const sc_matmul *form = &m->form;
+    int32_t transpose_a = form->a.is_transposed ? SC_LT_TRANSPOSED : SC_LT_AS_IS;
+    int32_t transpose_b = form->b.is_transposed ? SC_LT_TRANSPOSED : SC_LT_AS_IS;
+    uint32_t epilogue = epilogue_of(form);
+    bool wide = form->sum == SC_DTYPE_f64;
+    shardc_status status =
+        LT(lt, error, cublasLtMatmulDescCreate, &m->desc, wide ? SC_LT_COMPUTE_64F : SC_LT_COMPUTE_32F, wide ? SC_LT_F64 : SC_LT_F32);
+    if (status == SHARDC_OK)
+        status = set_desc(lt, m->desc, SC_LT_DESC_TRANSPOSE_A, &transpose_a, sizeof transpose_a, error);
+    if (status == SHARDC_OK)
+        status = set_desc(lt, m->desc, SC_LT_DESC_TRANSPOSE_B, &transpose_b, sizeof transpose_b, error);
+    if (status == SHARDC_OK)
+        status = set_desc(lt, m->desc, SC_LT_DESC_EPILOGUE, &epilogue, sizeof epilogue, error);
+    if (status == SHARDC_OK && form->aux != SC_GEMM_MAX_STEPS)
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX_STRIDE, &form->aux_stride, sizeof form->aux_stride, error);
+    if (status == SHARDC_OK && form->aux != SC_GEMM_MAX_STEPS && form->batches > 1)
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX_BATCH_STRIDE, &form->aux_batch_stride, sizeof form->aux_batch_stride, error);
+    return status;
+}
+
+/* A workspace begins at a multiple of 256, which is more than buffers do. */
+enum { WORKSPACE = SC_MATMUL_WORKSPACE - (256 - SC_IMAGE_ALIGN) };
+
+static void *workspace_of(const sc_bound *bound)
+{
+    return (void *)(((uintptr_t)bound->scratch + 255) / 256 * 256);
+}
+
+/* The vector of an epilogue: a bias, or sums that are one's gradient. */
+static uint32_t vector_of(const sc_matmul *form)
+{
+    return form->total != SC_GEMM_MAX_STEPS ? form->total : form->bias;
+}
+
+/* The addresses that an epilogue has besides. */
+static shardc_status set_tensors(const sc_cublaslt *lt, const sc_cuda_matmul *m, const void *bias, const void *aux, shardc_error *error)
+{
+    shardc_status status = SHARDC_OK;
+    if (bias != NULL)
+        status = set_desc(lt, m->desc, SC_LT_DESC_BIAS, &bias, sizeof bias, error);
+    if (status == SHARDC_OK && aux != NULL)
+        status = set_desc(lt, m->desc, SC_LT_DESC_AUX, &aux, sizeof aux, error);
+    return status;
+}
+
+static const void *step_tensor(const sc_bound *bound, uint32_t step)
+{
+    return step == SC_GEMM_MAX_STEPS ? NULL : bound->steps[step];
+}
+
+/* What the calls of a product have in common. */
+typedef struct calls {
+    uint64_t addresses[SC_GEMM_OPERANDS]; /* or'd: their lowest bit is what all are aligned to */
+    const void *bias, *aux;               /* those that are aligned to the least */
+    sc_bound *one;
+} calls;
+
+/* The library takes 256 bytes for granted where nothing is said, which is as much as it asks for. */
+static uint32_t alignment_of(uint64_t addresses)
+{
+    const uint64_t most = 256, bits = addresses | most;
+    return (uint32_t)(bits & -bits);
+}
+
+static const void *aligned_least(const void *a, const void *b)
+{
+    return a == NULL || (b != NULL && alignment_of((uintptr_t)b) < alignment_of((uintptr_t)a)) ? b : a;
+}
+
+static calls calls_of(const sc_rank *rank, uint32_t gemm, const sc_matmul *form)
+{
+    const sc_image *image = rank->session->image;
+    calls all = {0};
+    for (uint32_t f = 0; f < image->func_count; f++) {
+        for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
+            sc_bound *bound = &rank->funcs[f][i];
+            if (bound->instr->kind != SC_INSTR_GEMM || bound->instr->index != gemm)
+                continue;
+            all.one = bound;
+            for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+                all.addresses[o] |= (uint64_t)(uintptr_t)bound->args[o];
+            all.bias = aligned_least(all.bias, step_tensor(bound, vector_of(form)));
+            all.aux = aligned_least(all.aux, step_tensor(bound, form->aux));
+        }
+    }
+    for (uint32_t l = 0; l < form->loop_count; l++) {
+        for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+            all.addresses[o] |= (uint64_t)(form->loops[l].strides[o] * sc_dtypes[image->gemms[gemm].dtypes[o]].bytes);
+    }
+    return all;
+}
+
+/* The library is free to add parts of a sum up in the result: of 16 bits they would be rounded one by one. */
+static uint32_t reductions_of(const sc_matmul *form)
+{
+    return sc_dtypes[form->d.dtype].bytes < sc_dtypes[form->sum].bytes ? SC_LT_REDUCE_AS_COMPUTED : SC_LT_REDUCE_ANY;
+}
+
+static shardc_status prefer(const sc_cublaslt *lt, sc_lt_preference preference, const sc_matmul *form, const calls *all,
+                            shardc_error *error)
+{
+    const uint64_t workspace = WORKSPACE;
+    const uint32_t reductions = reductions_of(form);
+    const struct {
+        sc_lt_preference_attribute which;
+        uint32_t operand;
+    } aligned[] = {{SC_LT_PREFER_ALIGN_A, form->a.operand},
+                   {SC_LT_PREFER_ALIGN_B, form->b.operand},
+                   {SC_LT_PREFER_ALIGN_C, form->d.operand},
+                   {SC_LT_PREFER_ALIGN_D, form->d.operand}};
+    shardc_status status =
+        LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    if (status == SHARDC_OK)
+        status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, SC_LT_PREFER_REDUCTIONS, &reductions, sizeof reductions);
+    for (size_t i = 0; status == SHARDC_OK && i < sizeof aligned / sizeof *aligned; i++) {
+        uint32_t bytes = alignment_of(all->addresses[aligned[i].operand]);
+        status = LT(lt, error, cublasLtMatmulPreferenceSetAttribute, preference, aligned[i].which, &bytes, sizeof bytes);
+    }
+    return status;
+}
+
+enum { MOST_CHOICES = 8 };
+
+/* The library's choices for the addresses that calls will bring, within the workspace: the best first, at most as many as wanted. None
+ * where it does not compute such a product, which it says in several ways. */
+static shardc_status ask(const sc_cublaslt *lt, sc_lt_handle handle, const sc_cuda_matmul *m, const calls *all, int wanted,
+                         sc_lt_heuristic found[MOST_CHOICES], int *count, shardc_error *error)
+{
+    sc_lt_preference preference = NULL;
+    int given = 0;
+    *count = 0;
+    shardc_status status = LT(lt, error, cublasLtMatmulPreferenceCreate, &preference);
+    if (status == SHARDC_OK)
+        status = prefer(lt, preference, &m->form, all, error);
+    if (status == SHARDC_OK) {
+        sc_lt_status answer =
+            lt->cublasLtMatmulAlgoGetHeuristic(handle, m->desc, m->a, m->b, m->d, m->d, preference, wanted, found, &given);
+        if (answer == SC_LT_NOT_SUPPORTED || answer == SC_LT_INVALID_VALUE)
+            given = 0;
+        else
+            status = lt_check(lt, answer, "cublasLtMatmulAlgoGetHeuristic", error);
+    }
+    for (int i = 0; status == SHARDC_OK && i < given && i < wanted; i++) {
+        if (found[i].status == SC_LT_SUCCESS && found[i].workspace_bytes <= WORKSPACE)
+            found[(*count)++] = found[i];
+    }
+    if (preference != NULL)
+        lt->cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+/* Seconds of a call, the least of some rounds; each takes about as long as a clock needs to be believed. */
+static shardc_status time_calls(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, const sc_cu_event events[2], double *out,
+                                shardc_error *error)
+{
+    enum { ROUNDS = 4, MOST_CALLS = 50 };
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    const float round_ms = 5;
+    shardc_status status = SHARDC_OK;
+    int count = 1; /* the first round warms up, and says how many fill one */
+    for (int round = 0; status == SHARDC_OK && round < ROUNDS; round++) {
+        float ms = 0;
+        status = SC_CUDA(api, error, "", cuEventRecord, events[0], own->streams[0]);
+        for (int i = 0; status == SHARDC_OK && i < count; i++)
+            status = sc_cuda_matmul_run(rank, bound, m, error);
+        if (status == SHARDC_OK)
+            status = SC_CUDA(api, error, "", cuEventRecord, events[1], own->streams[0]);
+        if (status == SHARDC_OK)
+            status = SC_CUDA(api, error, "", cuEventSynchronize, events[1]);
+        if (status == SHARDC_OK)
+            status = SC_CUDA(api, error, "", cuEventElapsedTime, &ms, events[0], events[1]);
+        double seconds = 1e-3 * (double)ms / count;
+        *out = round <= 1 || seconds < *out ? seconds : *out;
+        if (round == 0)
+            count = ms * MOST_CALLS <= round_ms ? MOST_CALLS : ms >= round_ms ? 1 : (int)(round_ms / ms);
+    }
+    return status;
+}
+
+/* The fastest of several on this rank's buffers, which hold nothing yet. */
+static shardc_status measure(sc_rank *rank, sc_cuda_matmul *m, const calls *all, const sc_lt_heuristic *found, int count,
+                             sc_cuda_choice *out, shardc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    sc_cu_event events[2] = {NULL, NULL};
+    shardc_status status = SHARDC_OK;
+    for (int i = 0; status == SHARDC_OK && i < 2; i++)
+        status = SC_CUDA(api, error, "", cuEventCreate, &events[i], 0);
+    for (int i = 0; status == SHARDC_OK && i < count; i++) {
+        double seconds = 0;
+        m->algo = found[i].algo;
+        status = time_calls(rank, all->one, m, events, &seconds, error);
+        if (i == 0)
+            out->first = seconds;
+        if (i == 0 || seconds < out->least) {
+            out->least = seconds;
+            out->algo = m->algo;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (events[i] != NULL)
+            api->cuEventDestroy_v2(events[i]);
+    }
+    return status;
+}
+
+/* Whether the library still takes an answer that a file has. */
+static bool is_sure(const sc_cuda_rank *own, const sc_cuda_matmul *m, sc_cuda_choice *choice)
+{
+    sc_lt_heuristic checked = {.status = SC_LT_NOT_SUPPORTED};
+    const sc_cublaslt *lt = &own->session->lt;
+    if (choice->is_sure)
+        return true;
+    choice->is_sure = lt->cublasLtMatmulAlgoCheck(own->lt, m->desc, m->a, m->b, m->d, m->d, &choice->algo, &checked) == SC_LT_SUCCESS &&
+                      checked.status == SC_LT_SUCCESS && checked.workspace_bytes <= WORKSPACE;
+    return choice->is_sure;
+}
+
+/* *out_none: the library does not compute it. */
+static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *all, sc_cuda_choice *out, bool *out_none,
+                                 shardc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    shardc_products *info = &own->session->choices.info;
+    bool tunes = rank->session->options.tune && all->one != NULL;
+    sc_lt_heuristic found[MOST_CHOICES];
+    int count = 0;
+    shardc_status status = ask(&own->session->lt, own->lt, m, all, tunes ? MOST_CHOICES : 1, found, &count, error);
+    *out_none = status == SHARDC_OK && count == 0;
+    if (tunes && count > 0)
+        status = measure(rank, m, all, found, count, out, error);
+    if (status != SHARDC_OK || *out_none)
+        return status;
+    if (!tunes)
+        out->algo = found[0].algo;
+    info->asked++;
+    info->measured += tunes;
+    info->faster += out->least < out->first;
+    info->first += out->first;
+    info->least += out->least;
+    out->is_sure = true;
+    return sc_cuda_choices_set(&own->session->choices, out)
+               ? SHARDC_OK
+               : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
+}
+
+/* As it was chosen before, for a rank of the same card or at an earlier start; else the library says. One rank at a time, so that none asks
+ * what another is being told, and none disturbs what is measured. */
+static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all, bool *out_none, shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    sc_cuda_choices *choices = &own->session->choices;
+    const uint32_t *operands = (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
+    sc_cuda_choice wanted = {.card = own->card->kind, .product = gemm};
+    shardc_status status;
+    for (int i = 0; i < 3; i++)
+        wanted.aligned[i] = alignment_of(all->addresses[operands[i]]);
+    wanted.aligned[3] = all->bias == NULL ? 0 : alignment_of((uintptr_t)all->bias);
+    wanted.aligned[4] = all->aux == NULL ? 0 : alignment_of((uintptr_t)all->aux);
+    status = set_tensors(&own->session->lt, m, all->bias, all->aux, error); /* the library looks at what they are aligned to */
+    if (status != SHARDC_OK)
+        return status;
+    pthread_mutex_lock(&choices->lock);
+    sc_cuda_choice *found = sc_cuda_choices_find(choices, &wanted);
+    bool is_new = found != NULL && !found->is_sure;
+    if (found == NULL || (is_new && rank->session->options.tune) || !is_sure(own, m, found))
+        status = make_choice(rank, m, all, &wanted, out_none, error);
+    else {
+        wanted = *found;
+        choices->info.kept += is_new;
+    }
+    pthread_mutex_unlock(&choices->lock);
+    m->algo = wanted.algo;
+    return status;
+}
+
+shardc_status sc_cuda_matmul_new(sc_rank *rank, uint32_t gemm, sc_cuda_matmul **out, shardc_error *error)
+{
+    bool is_none = false;
+    const sc_cuda_session *shared = rank->session->device_state;
+    const sc_cublaslt *lt = &shared->lt;
+    sc_cuda_matmul *m = calloc(1, sizeof *m);
+    *out = NULL;
+    if (m == NULL)
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a product's plan");
+    const char *fault = sc_matmul_of(&rank->session->image->gemms[gemm], &m->form);
+    if (fault != NULL) {
+        free(m);
+        return sc_fail(error, SHARDC_ERROR_DATA, "the program has a product that cuBLASLt does not compute: %s", fault);
+    }
+    shardc_status status = make_desc(lt, m, error);
+    if (status == SHARDC_OK)
+        status = make_layout(lt, &m->form.a, m->form.batches, &m->a, error);
+    if (status == SHARDC_OK)
+        status = make_layout(lt, &m->form.b, m->form.batches, &m->b, error);
+    if (status == SHARDC_OK)
+        status = make_layout(lt, &m->form.d, m->form.batches, &m->d, error);
+    if (status == SHARDC_OK) {
+        const calls all = calls_of(rank, gemm, &m->form);
+        status = choose(rank, gemm, m, &all, &is_none, error);
+    }
+    if (status != SHARDC_OK || is_none) {
+        sc_cuda_matmul_free(lt, m);
+        return status;
+    }
+    *out = m;
+    return SHARDC_OK;
+}
+
+void sc_cuda_matmul_free(const sc_cublaslt *lt, sc_cuda_matmul *m)
+{
+    if (m == NULL)
+        return;
+    if (m->d != NULL)
+        lt->cublasLtMatrixLayoutDestroy(m->d);
+    if (m->b != NULL)
+        lt->cublasLtMatrixLayoutDestroy(m->b);
+    if (m->a != NULL)
+        lt->cublasLtMatrixLayoutDestroy(m->a);
+    if (m->desc != NULL)
+        lt->cublasLtMatmulDescDestroy(m->desc);
+    free(m);
+}
+
+static shardc_status one_call(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, const int64_t at[SC_GEMM_OPERANDS],
+                              shardc_error *error)
+{
+    const sc_cuda_session *shared = rank->session->device_state;
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_matmul *form = &m->form;
+    const double wide_alpha = form->alpha, wide_beta = form->accumulate ? 1 : 0;
+    const float alpha = (float)wide_alpha, beta = (float)wide_beta;
+    bool wide = form->sum == SC_DTYPE_f64;
+    char *operands[SC_GEMM_OPERANDS];
+    const sc_matmul_matrix *matrices[] = {&form->a, &form->b, &form->d};
+    for (int i = 0; i < SC_GEMM_OPERANDS; i++)
+        operands[i] = (char *)bound->args[matrices[i]->operand] + at[matrices[i]->operand] * sc_dtypes[matrices[i]->dtype].bytes;
+    return LT(&shared->lt, error, cublasLtMatmul, own->lt, m->desc, wide ? (const void *)&wide_alpha : &alpha, operands[0], m->a,
+              operands[1], m->b, wide ? (const void *)&wide_beta : &beta, operands[2], m->d, operands[2], m->d, &m->algo,
+              workspace_of(bound), WORKSPACE, own->streams[0]);
+}
+
+shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_matmul *m, shardc_error *error)
+{
+    const sc_cuda_session *shared = rank->session->device_state;
+    const sc_matmul *form = &m->form;
+    int64_t index[SC_MATMUL_LOOPS] = {0}, at[SC_GEMM_OPERANDS] = {0};
+    shardc_status status = set_tensors(&shared->lt, m, step_tensor(bound, vector_of(form)), step_tensor(bound, form->aux), error);
+    while (status == SHARDC_OK) {
+        uint32_t loop = form->loop_count;
+        status = one_call(rank, bound, m, at, error);
+        while (loop > 0) {
+            const sc_matmul_loop *l = &form->loops[--loop];
+            bool again = ++index[loop] < l->size;
+            for (int o = 0; o < SC_GEMM_OPERANDS; o++)
+                at[o] += again ? l->strides[o] : -(l->size - 1) * l->strides[o];
+            if (again)
+                break;
+            index[loop] = 0;
+            if (loop == 0)
+                return status;
+        }
+        if (form->loop_count == 0)
+            return status;
+    }
+    return status;
+}

@@ -1,0 +1,200 @@
+/* The products of a session and of its ranks: the library, its answers and the file of them, a plan a product. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/cuda/rank.h"
+
+/* ---- sessions ---- */
+
+/* What cuBLASLt's answers depend on besides the program, in words. */
+static shardc_status name_card(sc_cuda_session *own, sc_cuda_card *card, shardc_error *error)
+{
+    const sc_cuda *api = &own->api;
+    char name[128] = "", text[SC_CUDA_CARD_NAME];
+    int major = 0, minor = 0, processors = 0;
+    shardc_status status = SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, card->device);
+    if (status == SHARDC_OK)
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &major, SC_CU_CAPABILITY_MAJOR, card->device);
+    if (status == SHARDC_OK)
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &minor, SC_CU_CAPABILITY_MINOR, card->device);
+    if (status == SHARDC_OK)
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &processors, SC_CU_MULTIPROCESSORS, card->device);
+    if (status != SHARDC_OK)
+        return status;
+    snprintf(text, sizeof text, "%s, capability %d.%d, %d multiprocessors, cuBLASLt %zu", name, major, minor, processors,
+             own->lt.cublasLtGetVersion());
+    return sc_cuda_choices_card(&own->choices, text, &card->kind)
+               ? SHARDC_OK
+               : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
+}
+
+/* Those that the library is asked for; what stands in for one is no more than that. */
+static uint32_t count_products(const sc_image *image)
+{
+    uint32_t count = 0;
+    for (uint32_t g = 0; g < image->gemm_count; g++) {
+        bool is_asked = false;
+        for (uint32_t f = 0; f < image->func_count; f++) {
+            for (uint32_t i = 0; !is_asked && i < image->funcs[f].instr_count; i++) {
+                const sc_image_instr *instr = &image->funcs[f].instrs[i];
+                is_asked = instr->kind == SC_INSTR_GEMM && instr->index == g && !instr->instead;
+            }
+        }
+        count += is_asked;
+    }
+    return count;
+}
+
+shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error)
+{
+    sc_cuda_session *own = session->device_state;
+    shardc_status status = SHARDC_OK;
+    if (!sc_cublaslt_open(&own->lt, error)) {
+        own->lt.library = NULL;
+        return SHARDC_ERROR_UNAVAILABLE;
+    }
+    sc_cuda_choices_init(&own->choices, session->image->hash, session->image->gemm_count);
+    own->choices.info.count = count_products(session->image);
+    for (uint32_t c = 0; status == SHARDC_OK && c < own->card_count; c++)
+        status = name_card(own, &own->cards[c], error);
+    if (status == SHARDC_OK && session->options.products != NULL)
+        sc_cuda_choices_read(&own->choices, session->options.products);
+    return status;
+}
+
+void sc_cuda_products_close(sc_cuda_session *own)
+{
+    if (own->lt.library != NULL)
+        sc_cublaslt_close(&own->lt);
+    sc_cuda_choices_free(&own->choices);
+}
+
+/* ---- ranks ---- */
+
+/* While nothing runs. Of 0x3c are numbers that are neither zeros nor large, whatever their dtype. */
+static shardc_status fill_arena(sc_rank *rank, unsigned char byte, shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    shardc_status status =
+        SC_CUDA(api, error, "", cuMemsetD8Async, own->memory, byte, (size_t)rank->session->image->arena_bytes + 1, own->streams[0]);
+    return status == SHARDC_OK ? SC_CUDA(api, error, "", cuStreamSynchronize, own->streams[0]) : status;
+}
+
+/* The last of the ranks here that has what it needs writes what was asked. */
+static void keep_choices(shardc_session *session)
+{
+    sc_cuda_session *own = session->device_state;
+    sc_cuda_choices *choices = &own->choices;
+    pthread_mutex_lock(&choices->lock);
+    bool is_new = choices->info.asked > 0 && (!session->options.tune || session->first_rank == 0);
+    if (++choices->ready == session->rank_count && is_new && session->options.products != NULL)
+        sc_cuda_choices_write(choices, session->options.products);
+    pthread_mutex_unlock(&choices->lock);
+}
+
+/* A product that the library does not compute with all of its steps is computed by what stands behind it in the list, where that is. */
+typedef struct product_state {
+    bool is_made, is_lacking;
+} product_state;
+
+static shardc_status make_product(sc_rank *rank, uint32_t gemm, product_state *of, shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    if (of->is_made)
+        return SHARDC_OK;
+    shardc_status status = sc_cuda_matmul_new(rank, gemm, &own->matmuls[gemm], error);
+    of->is_made = true;
+    of->is_lacking = own->matmuls[gemm] == NULL;
+    return status;
+}
+
+static shardc_status lacks(const sc_rank *rank, const sc_image_instr *instr, shardc_error *error)
+{
+    const sc_gemm *gemm = &rank->session->image->gemms[instr->index];
+    return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s: cuBLASLt has no algorithm for a product of %lld x %lld x %lld", instr->where,
+                   (long long)sc_gemm_size(gemm, SC_GEMM_M), (long long)sc_gemm_size(gemm, SC_GEMM_N),
+                   (long long)sc_gemm_size(gemm, SC_GEMM_K));
+}
+
+static bool has_stand_in(const sc_image_func *f, uint32_t product)
+{
+    for (uint32_t i = product + 1; i < f->instr_count; i++) {
+        if (f->instrs[i].instead || f->instrs[i].kind == SC_INSTR_GEMM)
+            return f->instrs[i].instead;
+    }
+    return false;
+}
+
+static shardc_status make_func_products(sc_rank *rank, uint32_t func, product_state *products, shardc_error *error)
+{
+    const sc_image_func *f = &rank->session->image->funcs[func];
+    bool is_lacking = false; /* the nearest product that stands in for none */
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; status == SHARDC_OK && i < f->instr_count; i++) {
+        sc_bound *bound = &rank->funcs[func][i];
+        const sc_image_instr *instr = bound->instr;
+        if (instr->instead)
+            bound->is_idle = !is_lacking;
+        if (instr->kind != SC_INSTR_GEMM || (instr->instead && !is_lacking))
+            continue;
+        product_state *of = &products[instr->index];
+        status = make_product(rank, instr->index, of, error);
+        if (status == SHARDC_OK && of->is_lacking && (instr->instead || !has_stand_in(f, i)))
+            status = lacks(rank, instr, error);
+        if (!instr->instead)
+            bound->is_idle = is_lacking = of->is_lacking;
+    }
+    return status;
+}
+
+static shardc_status open_library(sc_cuda_rank *own, shardc_error *error)
+{
+    sc_lt_status created = own->session->lt.cublasLtCreate(&own->lt);
+    if (created == SC_LT_SUCCESS)
+        return SHARDC_OK;
+    own->lt = NULL;
+    return sc_fail(error, SHARDC_ERROR_DEVICE, "cublasLtCreate: %s (%u)", own->session->lt.cublasLtGetStatusString(created), created);
+}
+
+shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    shardc_session *session = rank->session;
+    const sc_image *image = session->image;
+    product_state *products = calloc(image->gemm_count + 1u, sizeof *products);
+    own->matmuls = calloc(image->gemm_count + 1u, sizeof(sc_cuda_matmul *));
+    if (own->matmuls == NULL || products == NULL) {
+        free(products);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' plans");
+    }
+    shardc_status status = image->gemm_count > 0 ? open_library(own, error) : SHARDC_OK;
+    bool tunes = image->gemm_count > 0 && session->options.tune;
+    if (status == SHARDC_OK && tunes)
+        status = fill_arena(rank, 0x3c, error);
+    for (uint32_t f = 0; status == SHARDC_OK && f < image->func_count; f++)
+        status = make_func_products(rank, f, products, error);
+    if (status == SHARDC_OK && tunes)
+        status = fill_arena(rank, 0, error);
+    if (status == SHARDC_OK && image->gemm_count > 0)
+        keep_choices(session);
+    free(products);
+    return status;
+}
+
+void sc_cuda_products_of(const shardc_session *session, shardc_products *out)
+{
+    *out = ((const sc_cuda_session *)session->device_state)->choices.info;
+}
+
+void sc_cuda_products_free(sc_rank *rank)
+{
+    sc_cuda_rank *own = rank->device_state;
+    for (uint32_t g = 0; own->matmuls != NULL && g < rank->session->image->gemm_count; g++)
+        sc_cuda_matmul_free(&own->session->lt, own->matmuls[g]);
+    if (own->lt != NULL)
+        own->session->lt.cublasLtDestroy(own->lt);
+    free(own->matmuls);
+    own->matmuls = NULL;
+    own->lt = NULL;
+}

@@ -1,0 +1,70 @@
+/* NCCL, opened at run time ($SHARDC_NCCL names another file). As runtime/cuda/libcuda.h: own declarations, held against the real headers by
+ * test/cuda/signatures.c. */
+#ifndef SHARDC_RUNTIME_CUDA_LIBNCCL_H
+#define SHARDC_RUNTIME_CUDA_LIBNCCL_H
+
+#include <limits.h>
+
+#include "runtime/cuda/libcuda.h"
+
+typedef unsigned sc_nccl_result, sc_nccl_dtype, sc_nccl_reduce;
+typedef struct ncclComm *sc_nccl_comm;
+
+typedef struct sc_nccl_id {
+    char bytes[128];
+} sc_nccl_id;
+
+/* The configuration as of 2.18. It says its own size and version: a newer library takes what it lacks as not set. */
+typedef struct sc_nccl_config {
+    size_t size;
+    unsigned magic, version;
+    int blocking; /* 0: initialising and finalising go on behind the call, ncclInProgress until then */
+    int cga_cluster_size, min_ctas, max_ctas;
+    const char *net_name;
+    int split_share;
+    int not_ours; /* what a newer library has here must find nothing set */
+} sc_nccl_config;
+
+enum { SC_NCCL_UNSET = INT_MIN, SC_NCCL_NO_COLOR = -1, SC_NCCL_LEAST_VERSION = 21800 };
+#define SC_NCCL_MAGIC 0xcafebeefu
+#define SC_NCCL_CONFIG                                                                                                                     \
+    ((sc_nccl_config){sizeof(sc_nccl_config), SC_NCCL_MAGIC, SC_NCCL_LEAST_VERSION, SC_NCCL_UNSET, SC_NCCL_UNSET, SC_NCCL_UNSET,           \
+                      SC_NCCL_UNSET, NULL, SC_NCCL_UNSET, SC_NCCL_UNSET})
+
+/* sc_nccl_result */
+enum {
+    SC_NCCL_SUCCESS = 0,
+    SC_NCCL_UNHANDLED_CUDA = 1,
+    SC_NCCL_SYSTEM = 2,
+    SC_NCCL_INTERNAL = 3,
+    SC_NCCL_INVALID_ARGUMENT = 4,
+    SC_NCCL_INVALID_USAGE = 5,
+    SC_NCCL_REMOTE = 6,
+    SC_NCCL_IN_PROGRESS = 7
+};
+/* sc_nccl_dtype */
+enum {
+    SC_NCCL_I8 = 0,
+    SC_NCCL_U8 = 1,
+    SC_NCCL_I32 = 2,
+    SC_NCCL_I64 = 4,
+    SC_NCCL_F16 = 6,
+    SC_NCCL_F32 = 7,
+    SC_NCCL_F64 = 8,
+    SC_NCCL_BF16 = 9
+};
+/* sc_nccl_reduce */
+enum { SC_NCCL_SUM = 0, SC_NCCL_MAX = 2, SC_NCCL_MIN = 3 };
+
+typedef struct sc_nccl {
+    void *library;
+#define SYMBOL(result, name, ...) result (*(name))(__VA_ARGS__);
+#include "runtime/cuda/libnccl.def"
+#undef SYMBOL
+} sc_nccl;
+
+/* False after SHARDC_ERROR_UNAVAILABLE with what is missing and the remedy. */
+bool sc_nccl_open(sc_nccl *out, shardc_error *error);
+void sc_nccl_close(sc_nccl *nccl);
+
+#endif

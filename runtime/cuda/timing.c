@@ -1,0 +1,218 @@
+/* When instructions ran, by the card's clock: an event before and behind each, read when the call is over. The stream runs on, so that what
+ * is measured is what a card does otherwise; only that a short kernel would end before the host has brought the next one, and the time
+ * between two events be the host's. So a function that ran before is put on the stream in bunches, each behind a gate that is opened when
+ * all of the bunch is there. A gate that nobody opens opens by itself. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "runtime/cuda/rank.h"
+
+enum { BUNCH = 100 /* instructions: a stream holds about a thousand things */, GATE_SECONDS = 1 };
+
+typedef struct moments {
+    sc_cu_event events[SC_CUDA_MOMENTS];
+    bool is_marked[SC_CUDA_MOMENTS];
+} moments;
+
+typedef struct gate {
+    sc_cuda_times *times;
+    uint64_t number;
+} gate;
+
+struct sc_cuda_times {
+    moments **funcs; /* by function: its instructions; NULL: never measured */
+    uint32_t func;   /* of the call under way */
+    sc_cu_event base;
+    double base_time; /* of the host, when the card came to base */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    gate *gates; /* of the call under way */
+    uint32_t gate_room, gate_count, queued;
+    uint64_t made, opened; /* gates, since the beginning */
+    bool has_gates;
+};
+
+bool sc_cuda_times_wanted(const sc_rank *rank)
+{
+    return rank->session->options.profile || rank->session->trace != NULL;
+}
+
+/* ---- gates ---- */
+
+static void pass(void *user)
+{
+    gate *g = user;
+    sc_cuda_times *times = g->times;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += GATE_SECONDS;
+    pthread_mutex_lock(&times->lock);
+    while (g->number > times->opened && pthread_cond_timedwait(&times->changed, &times->lock, &until) != ETIMEDOUT) {
+    }
+    pthread_mutex_unlock(&times->lock);
+}
+
+void sc_cuda_times_open(sc_rank *rank)
+{
+    sc_cuda_times *times = ((sc_cuda_rank *)rank->device_state)->times;
+    if (times == NULL)
+        return;
+    pthread_mutex_lock(&times->lock);
+    times->opened = times->made;
+    pthread_cond_broadcast(&times->changed);
+    pthread_mutex_unlock(&times->lock);
+}
+
+/* The bunch before it is complete. */
+static shardc_status next_gate(sc_rank *rank, shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    sc_cuda_times *times = own->times;
+    sc_cuda_times_open(rank);
+    if (!times->has_gates || times->gate_count == times->gate_room)
+        return SHARDC_OK;
+    gate *g = &times->gates[times->gate_count++];
+    *g = (gate){times, ++times->made};
+    return SC_CUDA(&own->session->api, error, "", cuLaunchHostFunc, own->streams[0], pass, g);
+}
+
+/* ---- events ---- */
+
+static shardc_status make_times(sc_cuda_rank *own, uint32_t func_count, shardc_error *error)
+{
+    sc_cuda_times *times = calloc(1, sizeof *times);
+    moments **funcs = calloc(func_count + 1u, sizeof *funcs);
+    if (times == NULL || funcs == NULL) {
+        free(times);
+        free(funcs);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to measure");
+    }
+    times->funcs = funcs;
+    pthread_mutex_init(&times->lock, NULL);
+    pthread_cond_init(&times->changed, NULL);
+    own->times = times;
+    return SC_CUDA(&own->session->api, error, "", cuEventCreate, &times->base, 0);
+}
+
+/* What a FINISH took is noted with its collective. */
+static uint32_t moment_count(const sc_image_instr *instr)
+{
+    return instr->kind == SC_INSTR_FINISH ? 0 : instr->kind == SC_INSTR_COLLECTIVE ? SC_CUDA_MOMENTS : SC_CUDA_WAITS;
+}
+
+static shardc_status make_func(sc_cuda_rank *own, const sc_image_func *f, uint32_t func, shardc_error *error)
+{
+    sc_cuda_times *times = own->times;
+    uint32_t gates = f->instr_count / BUNCH + 1;
+    shardc_status status = SHARDC_OK;
+    times->funcs[func] = calloc(f->instr_count + 1u, sizeof(moments));
+    if (gates > times->gate_room) {
+        free(times->gates);
+        times->gates = calloc(gates, sizeof *times->gates);
+        times->gate_room = times->gates == NULL ? 0 : gates;
+    }
+    if (times->funcs[func] == NULL || times->gates == NULL)
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to measure");
+    for (uint32_t i = 0; i < f->instr_count; i++) {
+        for (uint32_t e = 0; status == SHARDC_OK && e < moment_count(&f->instrs[i]); e++)
+            status = SC_CUDA(&own->session->api, error, "", cuEventCreate, &times->funcs[func][i].events[e], 0);
+    }
+    return status;
+}
+
+shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before, shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    const sc_image *image = rank->session->image;
+    shardc_status status = own->times == NULL ? make_times(own, image->func_count, error) : SHARDC_OK;
+    if (status == SHARDC_OK && own->times->funcs[func] == NULL)
+        status = make_func(own, &image->funcs[func], func, error);
+    if (status != SHARDC_OK)
+        return status;
+    sc_cuda_times *times = own->times;
+    struct timespec now;
+    times->func = func;
+    times->gate_count = times->queued = 0;
+    times->has_gates = ran_before;
+    for (uint32_t i = 0; i < image->funcs[func].instr_count; i++) {
+        for (int e = 0; e < SC_CUDA_MOMENTS; e++)
+            times->funcs[func][i].is_marked[e] = false;
+    }
+    /* The clock is read before the event is recorded, so that nothing is said to have ended later than it did; twice, because the first
+     * may wait for what was queued before. */
+    for (int i = 0; i < 2 && status == SHARDC_OK; i++) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        status = SC_CUDA(&own->session->api, error, "", cuEventRecord, times->base, own->streams[0]);
+        if (status == SHARDC_OK)
+            status = SC_CUDA(&own->session->api, error, "", cuEventSynchronize, times->base);
+    }
+    times->base_time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return status;
+}
+
+shardc_status sc_cuda_times_mark(sc_rank *rank, const sc_bound *bound, sc_cuda_moment moment, uint32_t stream, shardc_error *error)
+{
+    sc_cuda_rank *own = rank->device_state;
+    sc_cuda_times *times = own->times;
+    shardc_status status = SHARDC_OK;
+    if (!sc_cuda_times_wanted(rank) || times == NULL)
+        return SHARDC_OK;
+    moments *m = &times->funcs[times->func][bound - rank->funcs[times->func]];
+    if (stream == 0 && moment % 2 == 0 && times->queued++ % BUNCH == 0)
+        status = next_gate(rank, error);
+    m->is_marked[moment] = true;
+    return status == SHARDC_OK
+               ? SC_CUDA(&own->session->api, error, bound->instr->where, cuEventRecord, m->events[moment], own->streams[stream])
+               : status;
+}
+
+shardc_status sc_cuda_times_of(sc_rank *rank, uint32_t func, uint32_t instr, bool *out_ran, double *out_begin, double *out_end,
+                               shardc_error *error)
+{
+    const sc_cuda_rank *own = rank->device_state;
+    const sc_cuda *api = &own->session->api;
+    const sc_image_instr *i = &rank->session->image->funcs[func].instrs[instr];
+    bool is_wait = i->kind == SC_INSTR_FINISH;
+    const moments *m = &own->times->funcs[func][is_wait ? i->index : instr];
+    int first = is_wait ? SC_CUDA_WAITS : SC_CUDA_RUNS;
+    float since_base = 0, length = 0;
+    *out_ran = m->is_marked[first] && m->is_marked[first + 1];
+    if (!*out_ran)
+        return SHARDC_OK;
+    shardc_status status = SC_CUDA(api, error, i->where, cuEventElapsedTime, &since_base, own->times->base, m->events[first]);
+    if (status == SHARDC_OK)
+        status = SC_CUDA(api, error, i->where, cuEventElapsedTime, &length, m->events[first], m->events[first + 1]);
+    *out_begin = own->times->base_time + 1e-3 * (double)since_base;
+    *out_end = *out_begin + (length > 0 ? 1e-3 * (double)length : 0);
+    return status;
+}
+
+void sc_cuda_times_free(sc_rank *rank)
+{
+    sc_cuda_rank *own = rank->device_state;
+    sc_cuda_times *times = own->times;
+    const sc_cuda *api = &own->session->api;
+    const sc_image *image = rank->session->image;
+    if (times == NULL)
+        return;
+    for (uint32_t f = 0; f < image->func_count; f++) {
+        for (uint32_t i = 0; times->funcs[f] != NULL && i < image->funcs[f].instr_count; i++) {
+            for (int e = 0; e < SC_CUDA_MOMENTS; e++) {
+                if (times->funcs[f][i].events[e] != NULL)
+                    api->cuEventDestroy_v2(times->funcs[f][i].events[e]);
+            }
+        }
+        free(times->funcs[f]);
+    }
+    if (times->base != NULL)
+        api->cuEventDestroy_v2(times->base);
+    pthread_cond_destroy(&times->changed);
+    pthread_mutex_destroy(&times->lock);
+    free(times->funcs);
+    free(times->gates);
+    free(times);
+    own->times = NULL;
+}

@@ -1,0 +1,253 @@
+#include "runtime/drive/executor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session/device.h"
+
+bool sc_machine_reserve(sc_machine *machine, uint32_t states, uint32_t funcs, uint32_t calls)
+{
+    machine->states = calloc(states + 1u, sizeof *machine->states);
+    machine->funcs = calloc(funcs + 1u, sizeof *machine->funcs);
+    machine->calls = calloc(calls + 1u, sizeof *machine->calls);
+    machine->state_count = states;
+    machine->func_count = machine->funcs == NULL ? 0 : funcs;
+    machine->call_count = calls;
+    machine->micro_batches = 1;
+    machine->rank_count = machine->local_ranks = 1;
+    machine->is_first = true;
+    return machine->states != NULL && machine->funcs != NULL && machine->calls != NULL;
+}
+
+bool sc_machine_reserve_func(sc_machine_func *func, uint32_t inputs, uint32_t outputs)
+{
+    func->inputs = calloc(inputs + 1u, sizeof *func->inputs);
+    func->outputs = calloc(outputs + 1u, sizeof *func->outputs);
+    func->input_count = inputs;
+    func->output_count = outputs;
+    return func->inputs != NULL && func->outputs != NULL;
+}
+
+uint32_t sc_machine_find_state(const sc_machine *machine, const char *path)
+{
+    for (uint32_t i = 0; i < machine->state_count; i++) {
+        if (strcmp(machine->states[i].name, path) == 0)
+            return i;
+    }
+    return SHARDC_NOT_FOUND;
+}
+
+void sc_machine_free(sc_machine *machine)
+{
+    if (machine == NULL)
+        return;
+    if (machine->self != NULL)
+        machine->verbs->free(machine->self);
+    for (uint32_t i = 0; i < machine->func_count; i++) {
+        free(machine->funcs[i].inputs);
+        free(machine->funcs[i].outputs);
+    }
+    free(machine->states);
+    free(machine->funcs);
+    free(machine->calls);
+    free(machine);
+}
+
+/* ---- sessions ---- */
+
+typedef struct session_machine {
+    const shardc_executable *program;
+    shardc_session *session;
+    const sc_machine *machine;
+} session_machine;
+
+/* As doubles. */
+static size_t whole_bytes(const shardc_tensor_info *info)
+{
+    return (size_t)info->count * sizeof(double);
+}
+
+static sc_array whole_array(const shardc_tensor_info *info)
+{
+    int64_t sizes[SC_ARRAY_MAX_RANK];
+    for (uint32_t i = 0; i < info->rank; i++)
+        sizes[i] = info->dims[i].size;
+    return sc_array_new(info->rank, sizes);
+}
+
+static bool set_state(void *self, uint32_t state, const double *values, shardc_error *error)
+{
+    session_machine *m = self;
+    return shardc_session_set_state(m->session, state, values, whole_bytes(&m->machine->states[state]), "f64", error) == SHARDC_OK;
+}
+
+/* Other processes wait for this one's part of the value, also where it has no room for the whole. */
+static sc_array get_state(void *self, uint32_t state, shardc_error *error)
+{
+    session_machine *m = self;
+    const shardc_tensor_info *info = &m->machine->states[state];
+    sc_array array = whole_array(info);
+    shardc_status status = SHARDC_OK;
+    if (array.data == NULL)
+        status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the values of '%s'", info->name);
+    status = sc_session_agree(m->session, status, error);
+    if (status == SHARDC_OK)
+        status = shardc_session_get_state(m->session, state, array.data, whole_bytes(info), "f64", error);
+    if (status != SHARDC_OK)
+        sc_array_free(&array);
+    return array;
+}
+
+static bool initialise(void *self, uint64_t seed, shardc_error *error)
+{
+    session_machine *m = self;
+    shardc_session_set_random(m->session, seed, 0, 0);
+    return shardc_session_initialise(m->session, error) == SHARDC_OK;
+}
+
+static void set_random(void *self, uint64_t seed, uint64_t step, uint32_t micro_batch)
+{
+    shardc_session_set_random(((session_machine *)self)->session, seed, step, micro_batch);
+}
+
+static bool run_with(session_machine *m, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
+                     uint32_t output_count, shardc_feed_value *feeds, shardc_fetch_value *fetches, shardc_error *error)
+{
+    const sc_machine_func *about = &m->machine->funcs[func];
+    for (uint32_t i = 0; i < input_count && i < about->input_count; i++)
+        feeds[i] = (shardc_feed_value){about->inputs[i].name, inputs[i].data, (size_t)inputs[i].count * sizeof(double), "f64"};
+    for (uint32_t i = 0; i < output_count; i++) {
+        outputs[i] = whole_array(&about->outputs[i]);
+        fetches[i] = (shardc_fetch_value){i, outputs[i].data, whole_bytes(&about->outputs[i]), "f64"};
+        if (outputs[i].data == NULL)
+            return false;
+    }
+    return shardc_session_run(m->session, func, feeds, input_count, fetches, output_count, error) == SHARDC_OK;
+}
+
+static bool run(void *self, uint32_t func, const sc_array *inputs, uint32_t input_count, sc_array *outputs, uint32_t output_count,
+                shardc_error *error)
+{
+    shardc_feed_value *feeds = calloc(input_count + 1u, sizeof *feeds);
+    shardc_fetch_value *fetches = calloc(output_count + 1u, sizeof *fetches);
+    *error = (shardc_error){.status = SHARDC_ERROR_MEMORY, .text = "there is not enough memory for the results"};
+    bool ok = feeds != NULL && fetches != NULL && run_with(self, func, inputs, input_count, outputs, output_count, feeds, fetches, error);
+    free(feeds);
+    free(fetches);
+    return ok;
+}
+
+static bool most(void *self, int32_t mine, int32_t *out, shardc_error *error)
+{
+    shardc_session *session = ((session_machine *)self)->session;
+    sc_comm_part part = {&mine, out, 1, SC_DTYPE_i32};
+    sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "whether to stop"};
+    *out = mine;
+    if (session->rank_count == session->image->ranks)
+        return true;
+    if (sc_comm_run(sc_comm_world(session->ranks[0].comm), &call, error) == SHARDC_OK)
+        return true;
+    session->is_world_lost = true;
+    return false;
+}
+
+static void place(void *self, uint32_t state, uint64_t rank, sc_shard_place *out)
+{
+    const sc_image_tensor *tensor = &((session_machine *)self)->session->image->states[state].tensor;
+    *out = (sc_shard_place){.rank = tensor->rank, .is_given = sc_shard_is_given(tensor, rank)};
+    sc_shard_box(tensor, rank, out->first, out->sizes);
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        out->local[i] = tensor->dims[i].local;
+}
+
+static bool read_shard(void *self, uint32_t state, uint64_t rank, void *room, const void **out, shardc_error *error)
+{
+    return sc_session_read_shard(((session_machine *)self)->session, state, (uint32_t)rank, room, out, error) == SHARDC_OK;
+}
+
+static void *shard_room(void *self, uint32_t state, uint64_t rank, void *room)
+{
+    return sc_session_shard_room(((session_machine *)self)->session, state, (uint32_t)rank, room);
+}
+
+static bool write_shard(void *self, uint32_t state, uint64_t rank, const void *filled, shardc_error *error)
+{
+    return sc_session_write_shard(((session_machine *)self)->session, state, (uint32_t)rank, filled, error) == SHARDC_OK;
+}
+
+static bool sum(void *self, int64_t *values, uint32_t count, const char *what, shardc_error *error)
+{
+    return sc_session_sum(((session_machine *)self)->session, values, count, what, error) == SHARDC_OK;
+}
+
+static const sc_machine_verbs session_verbs = {
+    .set_state = set_state,
+    .get_state = get_state,
+    .initialise = initialise,
+    .set_random = set_random,
+    .run = run,
+    .most = most,
+    .place = place,
+    .read_shard = read_shard,
+    .shard_room = shard_room,
+    .write_shard = write_shard,
+    .sum = sum,
+    .free = free,
+};
+
+/* What a card holds comes through the host's memory, a shard at a time. */
+static int64_t room_bytes(const shardc_session *session)
+{
+    uint32_t largest = session->device->is_host ? SC_IMAGE_NONE : sc_image_largest_saved(session->image);
+    return largest == SC_IMAGE_NONE ? 0 : sc_image_tensor_bytes(&session->image->states[largest].tensor);
+}
+
+static bool describe(const shardc_executable *program, sc_machine *machine)
+{
+    if (!sc_machine_reserve(machine, shardc_executable_state_count(program), shardc_executable_func_count(program),
+                            shardc_executable_call_count(program)))
+        return false;
+    machine->micro_batches = shardc_executable_micro_batches(program);
+    for (uint32_t i = 0; i < machine->state_count; i++)
+        shardc_executable_state(program, i, &machine->states[i]);
+    for (uint32_t i = 0; i < machine->call_count; i++)
+        machine->calls[i].func = shardc_executable_call(program, i, &machine->calls[i].micro_batch);
+    for (uint32_t f = 0; f < machine->func_count; f++) {
+        sc_machine_func *func = &machine->funcs[f];
+        func->name = shardc_executable_func(program, f);
+        if (!sc_machine_reserve_func(func, shardc_executable_input_count(program, f), shardc_executable_output_count(program, f)))
+            return false;
+        for (uint32_t i = 0; i < func->input_count; i++)
+            shardc_executable_input(program, f, i, &func->inputs[i]);
+        for (uint32_t i = 0; i < func->output_count; i++)
+            shardc_executable_output(program, f, i, &func->outputs[i]);
+    }
+    return true;
+}
+
+sc_machine *sc_machine_of_session(const shardc_executable *program, shardc_session *session)
+{
+    sc_machine *machine = calloc(1, sizeof *machine);
+    session_machine *self = calloc(1, sizeof *self);
+    uint32_t first;
+    if (machine == NULL || self == NULL) {
+        free(machine);
+        free(self);
+        return NULL;
+    }
+    *self = (session_machine){program, session, machine};
+    machine->verbs = &session_verbs;
+    machine->self = self;
+    if (!describe(program, machine)) {
+        sc_machine_free(machine);
+        return NULL;
+    }
+    machine->local_ranks = shardc_session_local_ranks(session, &first);
+    machine->first_rank = first;
+    machine->ranks = (uint64_t)session->image->ranks;
+    machine->rank_count = (uint32_t)session->image->ranks;
+    machine->arena_bytes = shardc_executable_arena_bytes(program);
+    machine->room_bytes = room_bytes(session);
+    machine->is_first = first == 0;
+    return machine;
+}

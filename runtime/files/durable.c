@@ -1,0 +1,266 @@
+#include "runtime/files/durable.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { LARGEST_WRITE = 1 << 30 };
+
+/* ---- writing ---- */
+
+static void fail(sc_durable *file)
+{
+    file->reason = file->reason != 0 ? file->reason : errno != 0 ? errno : EIO;
+}
+
+bool sc_durable_create(sc_durable *out, const char *path)
+{
+    *out = (sc_durable){.file = -1, .buffer = malloc(SC_DURABLE_BUFFER)};
+    sc_checksum_begin(&out->sum);
+    errno = ENOMEM;
+    if (out->buffer != NULL)
+        out->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (out->file < 0) {
+        fail(out);
+        free(out->buffer);
+        out->buffer = NULL;
+    }
+    return out->file >= 0;
+}
+
+static void write_all(sc_durable *file, const char *bytes, size_t length)
+{
+    while (length > 0 && file->reason == 0) {
+        ssize_t done = write(file->file, bytes, length < LARGEST_WRITE ? length : LARGEST_WRITE);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0) {
+            errno = done == 0 ? ENOSPC : errno;
+            fail(file);
+            return;
+        }
+        bytes += done;
+        length -= (size_t)done;
+    }
+}
+
+void sc_durable_add(sc_durable *file, const void *bytes, size_t length)
+{
+    if (length == 0 || file->reason != 0)
+        return;
+    sc_checksum_add(&file->sum, bytes, length);
+    file->bytes += length;
+    if (file->held + length >= SC_DURABLE_BUFFER) {
+        write_all(file, file->buffer, file->held);
+        file->held = 0;
+    }
+    if (length >= SC_DURABLE_BUFFER) {
+        write_all(file, bytes, length);
+    } else {
+        memcpy(file->buffer + file->held, bytes, length);
+        file->held += length;
+    }
+}
+
+bool sc_durable_end(sc_durable *file)
+{
+    if (file->file < 0)
+        return false;
+    write_all(file, file->buffer, file->held);
+    if (file->reason == 0 && fsync(file->file) != 0)
+        fail(file);
+    if (close(file->file) != 0)
+        fail(file);
+    free(file->buffer);
+    file->buffer = NULL;
+    file->file = -1;
+    return file->reason == 0;
+}
+
+/* ---- folders and names ---- */
+
+bool sc_sync_folder(const char *path)
+{
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return false;
+    bool ok = fsync(folder) == 0 || errno == EINVAL; /* a file system that syncs no folders has nothing to sync */
+    int reason = errno;
+    close(folder);
+    errno = reason;
+    return ok;
+}
+
+char *sc_parent_folder(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    while (length > 0 && path[length - 1] != '/')
+        length--;
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    return length == 0 ? strdup(".") : strndup(path, length);
+}
+
+bool sc_draw_id(char out[SC_DURABLE_ID + 1])
+{
+    uint64_t value;
+    ssize_t got;
+    do
+        got = getrandom(&value, sizeof value, 0);
+    while (got < 0 && errno == EINTR);
+    if (got != sizeof value)
+        return false;
+    snprintf(out, SC_DURABLE_ID + 1, "%016llx", (unsigned long long)value);
+    return true;
+}
+
+bool sc_is_id(const char *text)
+{
+    for (int i = 0; i < SC_DURABLE_ID; i++) {
+        if (text[i] == 0 || strchr("0123456789abcdef", text[i]) == NULL)
+            return false;
+    }
+    return true;
+}
+
+bool sc_file_may_begin(const char *path, uint64_t offset, const char *begin)
+{
+    char found[128];
+    struct stat about;
+    size_t length = strlen(begin);
+    int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0)
+        return false;
+    bool ok = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && length <= sizeof found;
+    ssize_t got = ok ? pread(file, found, length, (off_t)offset) : -1;
+    close(file);
+    return got >= 0 && memcmp(found, begin, (size_t)got) == 0;
+}
+
+bool sc_free_bytes(const char *folder, double *out)
+{
+    struct statvfs about;
+    if (statvfs(folder, &about) != 0)
+        return false;
+    *out = (double)about.f_bavail * (double)about.f_frsize;
+    return true;
+}
+
+/* ---- a file in the place of another ---- */
+
+bool sc_may_replace(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) != 0 || S_ISREG(about.st_mode);
+}
+
+static const char partial[] = ".partial";
+
+static bool is_leftover(const char *name, const char *base, size_t length)
+{
+    return strncmp(name, base, length) == 0 && name[length] == '.' && sc_is_id(name + length + 1) &&
+           strcmp(name + length + 1 + SC_DURABLE_ID, partial) == 0;
+}
+
+static char *join(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path != NULL)
+        snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+/* Who writes it holds its lock. */
+static void remove_abandoned(const char *path)
+{
+    int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0)
+        (void)unlink(path);
+    if (file >= 0)
+        close(file);
+}
+
+static void remove_leftovers(const char *path, uint64_t offset, const char *begin)
+{
+    const char *slash = strrchr(path, '/'), *base = slash == NULL ? path : slash + 1;
+    char *folder = sc_parent_folder(path);
+    DIR *stream = folder == NULL ? NULL : opendir(folder);
+    for (struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;) {
+        char *found = is_leftover(entry->d_name, base, strlen(base)) ? join(folder, entry->d_name) : NULL;
+        if (found != NULL && sc_file_may_begin(found, offset, begin))
+            remove_abandoned(found);
+        free(found);
+    }
+    if (stream != NULL)
+        closedir(stream);
+    free(folder);
+}
+
+/* Somebody may have taken it for a leftover before it was locked. */
+static bool create_locked(sc_replacement *out)
+{
+    struct stat about;
+    if (!sc_durable_create(&out->file, out->made))
+        return false;
+    (void)flock(out->file.file, LOCK_EX | LOCK_NB); /* where there are no locks, nobody removes anything either */
+    if (fstat(out->file.file, &about) == 0 && about.st_nlink > 0)
+        return true;
+    errno = ESTALE;
+    fail(&out->file);
+    sc_durable_end(&out->file);
+    return false;
+}
+
+bool sc_replacement_begin(sc_replacement *out, const char *path, uint64_t offset, const char *begin)
+{
+    char id[SC_DURABLE_ID + 1];
+    size_t size = strlen(path) + sizeof id + sizeof partial + 1;
+    *out = (sc_replacement){.path = strdup(path), .made = malloc(size), .file = {.file = -1}};
+    errno = ENOMEM;
+    bool good = out->path != NULL && out->made != NULL;
+    if (good) {
+        remove_leftovers(path, offset, begin);
+        good = sc_draw_id(id);
+    }
+    if (good) {
+        snprintf(out->made, size, "%s.%s%s", path, id, partial);
+        if (create_locked(out))
+            return true;
+    } else {
+        fail(&out->file);
+    }
+    free(out->path);
+    free(out->made);
+    out->path = out->made = NULL;
+    return false;
+}
+
+bool sc_replacement_end(sc_replacement *file, bool keep)
+{
+    char *folder = sc_parent_folder(file->path);
+    bool done = sc_durable_end(&file->file) && keep;
+    if (done && rename(file->made, file->path) != 0) {
+        fail(&file->file);
+        done = false;
+    }
+    if (!done)
+        (void)unlink(file->made);
+    else if (folder != NULL && !sc_sync_folder(folder))
+        fail(&file->file);
+    free(folder);
+    free(file->path);
+    free(file->made);
+    file->path = file->made = NULL;
+    return done && file->file.reason == 0;
+}

@@ -1,9 +1,0 @@
-/* Contractions that sum in f32, with whatever vectors the compiler may assume. */
-#define SUM          float
-#define FLOATS       32
-#define LANES        4
-#define ROWS         4
-#define VECS         2
-#define KERNELS      sc_gemm_f32_base
-#define KERNELS_NAME "f32"
-#include "runtime/gemm_kernels.inc"

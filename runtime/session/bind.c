@@ -1,0 +1,174 @@
+/* From an image's instructions to one rank's addresses. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session/session.h"
+
+/* Everything that instructions need is carved out of one block, whose size is found by the same walk with no block. */
+typedef struct carver {
+    char *block; /* NULL: only counting */
+    size_t used;
+} carver;
+
+static void *carve(carver *from, size_t count, size_t size)
+{
+    size_t at = from->used;
+    from->used += (count * size + 15) / 16 * 16;
+    return from->block == NULL ? NULL : from->block + at;
+}
+
+static void *address(const sc_rank *rank, const sc_image_ref *ref)
+{
+    return (char *)sc_rank_buffer(rank, ref->buffer) + ref->at;
+}
+
+/* ---- instructions ---- */
+
+static void bind_gemm(const sc_rank *rank, sc_bound *bound, const void **steps)
+{
+    const sc_gemm *gemm = &rank->session->image->gemms[bound->instr->index];
+    uint32_t at = SC_GEMM_OPERANDS;
+    for (uint32_t i = 0; i < gemm->step_count; i++)
+        steps[i] = sc_gemm_step_has_tensor(gemm->steps[i].kind) ? bound->args[at++] : NULL;
+    bound->steps = steps;
+    bound->scratch = at < bound->instr->arg_count ? bound->args[at] : NULL;
+}
+
+/* The members that a permutation sends to and receives from. */
+static void bind_permute(const sc_rank *rank, const sc_image_collective *collective, sc_comm_call *call)
+{
+    const sc_image *image = rank->session->image;
+    uint32_t own = (uint32_t)sc_image_group_rank(&image->groups[collective->group], rank->rank);
+    call->from = (int32_t)collective->sources[own];
+    for (uint32_t i = 0; i < collective->source_count; i++) {
+        if (collective->sources[i] == own)
+            call->to = (int32_t)i;
+    }
+}
+
+_Static_assert((int)SC_COMM_ALL_GATHER == SC_IMAGE_ALL_GATHER && (int)SC_COMM_REDUCE_SCATTER == SC_IMAGE_REDUCE_SCATTER, "kinds");
+_Static_assert((int)SC_COMM_ALL_REDUCE == SC_IMAGE_ALL_REDUCE && (int)SC_COMM_ALL_TO_ALL == SC_IMAGE_ALL_TO_ALL, "kinds");
+_Static_assert((int)SC_COMM_PERMUTE == SC_IMAGE_PERMUTE && (int)SC_COMM_BROADCAST == SC_IMAGE_BROADCAST, "kinds");
+_Static_assert((int)SC_COMM_SEND == SC_IMAGE_SEND && (int)SC_COMM_RECV == SC_IMAGE_RECV, "kinds");
+_Static_assert((int)SC_COMM_BARRIER == SC_IMAGE_COLLECTIVES && (int)SC_COMM_KINDS == SC_IMAGE_COLLECTIVES + 1, "kinds");
+_Static_assert((int)SC_COMM_NONE == SC_IMAGE_WHOLE && (int)SC_COMM_SUM == SC_IMAGE_SUM, "reductions");
+_Static_assert((int)SC_COMM_MAX == SC_IMAGE_MAX && (int)SC_COMM_MIN == SC_IMAGE_MIN && (int)SC_COMM_REDUCES == SC_IMAGE_REDUCES,
+               "reductions");
+
+static void bind_collective(const sc_rank *rank, sc_bound *bound, sc_comm_part *parts)
+{
+    const sc_image_collective *collective = &rank->session->image->collectives[bound->instr->index];
+    bool gives = collective->kind != SC_IMAGE_RECV, gets = collective->kind != SC_IMAGE_SEND;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < collective->part_count; i++) {
+        parts[i] = (sc_comm_part){.count = collective->counts[i], .dtype = collective->dtypes[i]};
+        if (gives)
+            parts[i].source = bound->args[at++];
+        if (gets)
+            parts[i].destination = bound->args[at++];
+    }
+    bound->parts = parts;
+    bound->call = (sc_comm_call){.kind = (sc_comm_kind)collective->kind,
+                                 .reduce = (sc_comm_reduce)collective->reduce,
+                                 .part_count = collective->part_count,
+                                 .parts = parts,
+                                 .to = (int32_t)sc_image_terms_value(&collective->to, rank->rank),
+                                 .from = (int32_t)sc_image_terms_value(&collective->from, rank->rank),
+                                 .what = bound->instr->where};
+    if (collective->kind == SC_IMAGE_PERMUTE)
+        bind_permute(rank, collective, &bound->call);
+}
+
+static void bind_instr(const sc_rank *rank, const sc_image_instr *instr, sc_bound *bound, carver *memory)
+{
+    const sc_image *image = rank->session->image;
+    void **args = carve(memory, instr->arg_count, sizeof *args);
+    const void **steps = carve(memory, instr->kind == SC_INSTR_GEMM ? image->gemms[instr->index].step_count : 0, sizeof *steps);
+    sc_comm_part *parts =
+        carve(memory, instr->kind == SC_INSTR_COLLECTIVE ? image->collectives[instr->index].part_count : 0, sizeof *parts);
+    if (memory->block == NULL)
+        return;
+    *bound = (sc_bound){.instr = instr, .is_idle = instr->instead, .args = args};
+    for (uint32_t i = 0; i < instr->arg_count; i++)
+        args[i] = address(rank, &instr->args[i]);
+    if (instr->kind == SC_INSTR_GEMM)
+        bind_gemm(rank, bound, steps);
+    else if (instr->kind == SC_INSTR_COLLECTIVE)
+        bind_collective(rank, bound, parts);
+    else if (instr->kind == SC_INSTR_COPY)
+        bound->bytes = image->buffers[instr->args[0].buffer].bytes - instr->args[0].at;
+}
+
+/* Returns the bytes that all of it takes. */
+static size_t bind_funcs(sc_rank *rank, char *block)
+{
+    const sc_image *image = rank->session->image;
+    carver memory = {.block = block};
+    sc_bound **funcs = carve(&memory, image->func_count, sizeof *funcs);
+    uint32_t most_params = 0;
+    for (uint32_t f = 0; f < image->func_count; f++) {
+        const sc_image_func *func = &image->funcs[f];
+        sc_bound *bound = carve(&memory, func->instr_count, sizeof *bound);
+        if (block != NULL)
+            funcs[f] = bound;
+        for (uint32_t i = 0; i < func->instr_count; i++) {
+            bind_instr(rank, &func->instrs[i], block == NULL ? NULL : &bound[i], &memory);
+            most_params = func->instrs[i].param_count > most_params ? func->instrs[i].param_count : most_params;
+        }
+    }
+    rank->params = carve(&memory, most_params, sizeof *rank->params);
+    rank->funcs = funcs;
+    return memory.used;
+}
+
+/* ---- ranks ---- */
+
+shardc_status sc_rank_bind(sc_rank *rank, shardc_error *error)
+{
+    size_t bytes = bind_funcs(rank, NULL);
+    rank->funcs = NULL;
+    rank->bound_memory = calloc(1, bytes + 1);
+    rank->profile = calloc(rank->session->image->func_count + 1u, sizeof *rank->profile);
+    if (rank->bound_memory == NULL || rank->profile == NULL)
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the instructions of rank %u", rank->rank);
+    bind_funcs(rank, rank->bound_memory);
+    return SHARDC_OK;
+}
+
+void sc_rank_unbind(sc_rank *rank)
+{
+    free(rank->bound_memory);
+    free(rank->profile);
+    free(rank->groups);
+}
+
+static shardc_status make_group(const sc_rank *rank, sc_comm *comm, const sc_image_group *group, uint32_t *members, sc_comm_group **out,
+                                shardc_error *error)
+{
+    uint32_t size = (uint32_t)sc_image_group_size(group);
+    for (uint32_t i = 0; i < size; i++)
+        members[i] = (uint32_t)sc_image_group_member(group, rank->rank, i);
+    return sc_comm_group_new(comm, members, size, out, error);
+}
+
+shardc_status sc_rank_bind_groups(sc_rank *rank, sc_comm *comm, shardc_error *error)
+{
+    const sc_image *image = rank->session->image;
+    shardc_status status = SHARDC_OK;
+    uint32_t *members = calloc(image->ranks, sizeof *members);
+    if (rank->groups == NULL)
+        rank->groups = calloc(image->group_count + 1u, sizeof *rank->groups);
+    if (members == NULL || rank->groups == NULL)
+        status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the groups of rank %u", rank->rank);
+    for (uint32_t i = 0; status == SHARDC_OK && i < image->group_count; i++)
+        status = make_group(rank, comm, &image->groups[i], members, &rank->groups[i], error);
+    free(members);
+    for (uint32_t f = 0; status == SHARDC_OK && f < image->func_count; f++) {
+        for (uint32_t i = 0; i < image->funcs[f].instr_count; i++) {
+            sc_bound *bound = &rank->funcs[f][i];
+            if (bound->instr->kind == SC_INSTR_COLLECTIVE)
+                bound->group = rank->groups[image->collectives[bound->instr->index].group];
+        }
+    }
+    return status;
+}

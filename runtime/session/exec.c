@@ -1,0 +1,220 @@
+/* The machine: a list of instructions, one after the other, on whatever device. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/session/device.h"
+#include "support/rng.h"
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- kernels ---- */
+
+void sc_rank_set_params(sc_rank *rank, const sc_image_instr *instr, uint32_t micro_batch)
+{
+    uint32_t key[2];
+    for (uint32_t i = 0; i < instr->param_count; i++) {
+        const sc_image_param *param = &instr->params[i];
+        switch (param->kind) {
+        case SC_PARAM_RANK:
+            rank->params[i] = sc_image_terms_value(&param->terms, rank->rank);
+            break;
+        case SC_PARAM_KEY:
+            sc_rng_key(rank->session->seed, param->path_hash, key);
+            rank->params[i] = (int64_t)((uint64_t)key[1] << 32 | key[0]);
+            break;
+        case SC_PARAM_STEP:
+            rank->params[i] = (int64_t)(rank->session->step & UINT32_MAX);
+            break;
+        default:
+            rank->params[i] = micro_batch;
+            break;
+        }
+    }
+}
+
+/* The check's message with the place and the value in it. A value that a kernel cannot hand over whole is the nearest that it can. */
+static void write_failure(const char *message, const char *where, int64_t value, char *out, size_t size)
+{
+    static const char *const marks[] = {"{where}", "{value}"};
+    const int64_t most = ((int64_t)1 << (SC_IMAGE_VALUE_BITS - 1)) - 1;
+    char number[48];
+    snprintf(number, sizeof number, "%lld%s", (long long)value, value == most ? " or more" : value == -most - 1 ? " or less" : "");
+    size_t length = 0;
+    while (*message != 0 && length + 1 < size) {
+        int mark = 0;
+        while (mark < 2 && strncmp(message, marks[mark], strlen(marks[mark])) != 0)
+            mark++;
+        if (mark == 2) {
+            out[length++] = *message++;
+            continue;
+        }
+        message += strlen(marks[mark]);
+        for (const char *c = mark == 0 ? where : number; *c != 0 && length + 1 < size; c++)
+            out[length++] = *c;
+    }
+    out[length] = 0;
+}
+
+void sc_rank_fail_check(const sc_rank *rank, const sc_image_instr *instr, int64_t failure, shardc_error *error)
+{
+    const sc_image_kernel *kernel = &rank->session->image->kernels[instr->index];
+    if (failure > 0 && sc_image_failed_check(failure) < kernel->check_count) {
+        char text[sizeof error->text];
+        write_failure(kernel->checks[sc_image_failed_check(failure)], instr->where, sc_image_failed_value(failure), text, sizeof text);
+        sc_fail(error, SHARDC_ERROR_DATA, "%s (rank %u)", text, rank->rank);
+    } else
+        sc_fail(error, SHARDC_ERROR_DEVICE, "%s: kernel %s returned %lld, which means nothing (rank %u)", instr->where, kernel->symbol,
+                (long long)failure, rank->rank);
+}
+
+/* ---- instructions ---- */
+
+static shardc_status run_instr(sc_rank *rank, sc_bound *list, uint32_t index, uint32_t micro_batch, shardc_error *error)
+{
+    const sc_device *device = rank->session->device;
+    sc_bound *bound = &list[index];
+    switch (bound->instr->kind) {
+    case SC_INSTR_KERNEL:
+        return device->kernel(rank, bound, micro_batch, error);
+    case SC_INSTR_GEMM:
+        return device->gemm(rank, bound, error);
+    case SC_INSTR_COLLECTIVE:
+        return device->start(rank, bound, error);
+    case SC_INSTR_FINISH:
+        return device->finish(rank, &list[bound->instr->index], error);
+    default:
+        return device->copy(rank, bound, error);
+    }
+}
+
+static const char *title_of(const sc_image *image, const sc_bound *list, const sc_image_instr *instr)
+{
+    switch (instr->kind) {
+    case SC_INSTR_KERNEL:
+        return image->kernels[instr->index].title;
+    case SC_INSTR_GEMM:
+        return "gemm";
+    case SC_INSTR_COLLECTIVE:
+        return sc_image_collective_names[image->collectives[instr->index].kind];
+    case SC_INSTR_FINISH:
+        return title_of(image, list, list[instr->index].instr);
+    default:
+        return "copy";
+    }
+}
+
+static shardc_work work_of(const sc_image *image, const sc_image_instr *instr)
+{
+    switch (instr->kind) {
+    case SC_INSTR_KERNEL:
+        return image->kernels[instr->index].attention ? SHARDC_WORK_ATTENTION : SHARDC_WORK_KERNEL;
+    case SC_INSTR_GEMM:
+        return SHARDC_WORK_GEMM;
+    case SC_INSTR_COLLECTIVE:
+        return SHARDC_WORK_COMM;
+    case SC_INSTR_FINISH:
+        return SHARDC_WORK_WAIT;
+    default:
+        return SHARDC_WORK_COPY;
+    }
+}
+
+static void note_time(sc_rank *rank, uint32_t func, uint32_t index, double begin, double end)
+{
+    shardc_session *session = rank->session;
+    const sc_image_instr *instr = rank->funcs[func][index].instr;
+    shardc_work work = work_of(session->image, instr);
+    rank->profile[func].work[work] += end - begin;
+    if (session->trace == NULL)
+        return;
+    session->trace(session->trace_user, &(shardc_trace_event){.rank = rank->rank,
+                                                              .func = func,
+                                                              .instr = index,
+                                                              .work = work,
+                                                              .title = title_of(session->image, rank->funcs[func], instr),
+                                                              .where = instr->where,
+                                                              .phase = instr->phase,
+                                                              .begin = begin,
+                                                              .end = end});
+}
+
+/* What the device's clock says of a call that has ended. */
+static shardc_status note_times(sc_rank *rank, uint32_t func, shardc_error *error)
+{
+    shardc_status status = SHARDC_OK;
+    for (uint32_t i = 0; status == SHARDC_OK && i < rank->session->image->funcs[func].instr_count; i++) {
+        bool ran = false;
+        double begin = 0, end = 0;
+        status = rank->session->device->time(rank, func, i, &ran, &begin, &end, error);
+        if (status == SHARDC_OK && ran)
+            note_time(rank, func, i, begin, end);
+    }
+    return status;
+}
+
+static bool is_measured(const shardc_session *session)
+{
+    return session->options.profile || session->trace != NULL;
+}
+
+/* Processes move bytes only when they are asked to. */
+static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
+{
+    double begin = is_timed ? now() : 0;
+    sc_comm_progress(rank->comm);
+    if (is_timed)
+        rank->profile[func].work[SHARDC_WORK_COMM] += now() - begin;
+}
+
+static shardc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error)
+{
+    uint32_t count = rank->session->image->funcs[func].instr_count;
+    bool is_timed = is_measured(rank->session) && rank->session->device->time == NULL;
+    sc_bound *list = rank->funcs[func];
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i].is_idle || (rank->session->gemms_only && list[i].instr->kind != SC_INSTR_GEMM))
+            continue;
+        double begin = is_timed ? now() : 0;
+        shardc_status status = run_instr(rank, list, i, micro_batch, error);
+        if (status != SHARDC_OK)
+            return status;
+        if (is_timed)
+            note_time(rank, func, i, begin, now());
+        if (rank->in_flight > 0)
+            go_on(rank, func, is_timed);
+    }
+    return SHARDC_OK;
+}
+
+shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error)
+{
+    enum { KINDS = sizeof rank->profile->sent / sizeof *rank->profile->sent };
+    shardc_func_profile *profile = &rank->profile[func];
+    sc_comm_counter before[KINDS];
+    const sc_comm_counter *counters = sc_comm_counters(rank->comm);
+    memcpy(before, counters, sizeof before);
+    *error = (shardc_error){.status = SHARDC_OK};
+    double begin = now();
+    bool is_done = false;
+    shardc_status status = rank->session->device->begin(rank, func, micro_batch, &is_done, error);
+    if (status == SHARDC_OK && !is_done)
+        status = run_list(rank, func, micro_batch, error);
+    shardc_status end = rank->session->device->end(rank, func, status != SHARDC_OK, error);
+    if (status == SHARDC_OK && end == SHARDC_OK && !is_done && is_measured(rank->session) && rank->session->device->time != NULL)
+        end = note_times(rank, func, error);
+    if (status == SHARDC_OK)
+        status = end != SHARDC_OK ? end : error->status;
+    profile->calls++;
+    profile->seconds += now() - begin;
+    for (int i = 0; i < KINDS; i++) {
+        profile->collectives[i] += counters[i].calls - before[i].calls;
+        profile->sent[i] += counters[i].sent - before[i].sent;
+    }
+    return status;
+}

@@ -1,0 +1,84 @@
+/* Ranks that run different programs would wait for each other for ever, or worse: before they begin they compare what they have. */
+#include <stdlib.h>
+
+#include "runtime/session/session.h"
+#include "support/hash.h"
+
+static uint64_t mix_terms(uint64_t hash, const sc_image_terms *terms)
+{
+    hash = sc_hash_mix(hash, terms->count);
+    for (uint32_t i = 0; i < terms->count; i++) {
+        hash = sc_hash_mix(hash, terms->terms[i].divide);
+        hash = sc_hash_mix(hash, terms->terms[i].modulo);
+        hash = sc_hash_mix(hash, (uint64_t)terms->terms[i].times);
+    }
+    return hash;
+}
+
+static uint64_t mix_collective(uint64_t hash, const sc_image *image, const sc_image_collective *collective)
+{
+    const sc_image_group *group = &image->groups[collective->group];
+    hash = sc_hash_mix(hash, (uint64_t)collective->kind << 8 | (uint64_t)collective->reduce);
+    hash = sc_hash_mix(hash, group->digit_count);
+    for (uint32_t i = 0; i < group->digit_count; i++)
+        hash = sc_hash_mix(sc_hash_mix(hash, group->digits[i].divide), group->digits[i].modulo);
+    hash = sc_hash_mix(hash, collective->part_count);
+    for (uint32_t i = 0; i < collective->part_count; i++)
+        hash = sc_hash_mix(sc_hash_mix(hash, collective->dtypes[i]), (uint64_t)collective->counts[i]);
+    hash = mix_terms(mix_terms(hash, &collective->to), &collective->from);
+    hash = sc_hash_mix(hash, collective->source_count);
+    for (uint32_t i = 0; i < collective->source_count; i++)
+        hash = sc_hash_mix(hash, collective->sources[i]);
+    return hash;
+}
+
+/* Of what ranks say to each other: each function's collectives in their order, and the calls of a step. */
+static uint64_t hash_of_collectives(const sc_image *image)
+{
+    uint64_t hash = sc_hash_mix(image->func_count, image->call_count);
+    for (uint32_t f = 0; f < image->func_count; f++) {
+        const sc_image_func *func = &image->funcs[f];
+        hash = sc_hash_mix(hash, f);
+        for (uint32_t i = 0; i < func->instr_count; i++) {
+            if (func->instrs[i].kind == SC_INSTR_COLLECTIVE)
+                hash = mix_collective(hash, image, &image->collectives[func->instrs[i].index]);
+        }
+    }
+    for (uint32_t c = 0; c < image->call_count; c++)
+        hash = sc_hash_mix(hash, image->schedule[c].func);
+    return hash;
+}
+
+enum { WHOLE, COLLECTIVES, HASHES };
+
+shardc_status sc_session_same_program(sc_comm *comm, const sc_image *image, shardc_error *error)
+{
+    uint32_t ranks = sc_comm_size(comm), others = 0, first = 0;
+    uint64_t mine[HASHES] = {[WHOLE] = image->hash, [COLLECTIVES] = hash_of_collectives(image)};
+    uint64_t(*all)[HASHES] = calloc(ranks, sizeof *all);
+    if (all == NULL)
+        sc_comm_abort(comm, "there is not enough memory to compare programs");
+    if (all == NULL)
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory to compare the programs of %u ranks", ranks);
+    sc_comm_part part = {mine, all, (int64_t)ranks * HASHES, SC_DTYPE_i64};
+    sc_comm_call call = {.kind = SC_COMM_ALL_GATHER, .part_count = 1, .parts = &part, .what = "program"};
+    shardc_error reason = {.status = SHARDC_OK};
+    shardc_status status = sc_comm_run(sc_comm_world(comm), &call, &reason);
+    for (uint32_t r = ranks; status == SHARDC_OK && r-- > 1;) {
+        if (all[r][WHOLE] != all[0][WHOLE]) {
+            first = r;
+            others++;
+        }
+    }
+    if (status != SHARDC_OK)
+        sc_fail(error, status, "%s", reason.text);
+    else if (others > 0)
+        status =
+            sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                    "the ranks of the job were started with different programs: %u of %u %s another one than rank 0, rank %u for one; %s",
+                    others, ranks, others > 1 ? "have" : "has", first,
+                    all[first][COLLECTIVES] != all[0][COLLECTIVES] ? "its collectives are others, too"
+                                                                   : "its collectives are the same, what it computes is not");
+    free(all);
+    return status;
+}

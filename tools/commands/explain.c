@@ -1,0 +1,393 @@
+/* shardc explain: where each value stands, and the chain of lines and ops that put it there; for each collective why it is there, and the
+ * edit of the plan that would do without it. */
+#include <string.h>
+
+#include "ir/text/text.h"
+#include "passes/reason.h"
+#include "tools/commands/commands.h"
+#include "tools/explain/advice.h"
+#include "tools/explain/instances.h"
+#include "tools/explain/query.h"
+#include "tools/explain/report.h"
+
+enum { MAX_CHAIN = 64 };
+
+typedef struct explained {
+    sc_sym path;
+    sc_value value;
+    sc_type type;
+    sc_loc loc;        /* of its op, or of the declaration of what it reads */
+    bool is_passed_on; /* a pending sum that is never reduced itself: what its readers make of it is */
+} explained;
+
+typedef struct explaining {
+    sc_context *context;
+    SC_VEC(explained) values;
+    sc_asked asked;
+    sc_comm_rows rows;
+    sc_comm_groups groups; /* of rows */
+    sc_map states;         /* those that are among the values */
+    sc_adviser *adviser;
+} explaining;
+
+/* Sums that were to be reduced where they are made, and are passed on as they are. */
+static void collect_passed_on(sc_module *m, explaining *e)
+{
+    sc_map by_path = {.arena = &e->context->arena};
+    for (uint32_t i = 0; i < e->values.count; i++)
+        sc_map_insert(&by_path, e->values.data[i].path, i, NULL);
+    for (sc_value value = 0; value < m->values.count; value++) {
+        const sc_type_info *type = sc_type_of(m, value);
+        sc_sym path = m->values.data[value].path;
+        const uint32_t *place = path == 0 || sc_placement_partial(&type->placement, 0) == 0 ? NULL : sc_map_find(&by_path, path);
+        if (place == NULL || sc_placement_partial(&m->types.data[e->values.data[*place].type].placement, 0) != 0)
+            continue;
+        e->values.data[*place].type = m->values.data[value].type;
+        e->values.data[*place].is_passed_on = true;
+    }
+}
+
+/* Placements are whole once the update has its own: names that later passes fold are still there. */
+static void collect(sc_module *m, const sc_pass *pass, void *user)
+{
+    explaining *e = user;
+    if (pass == &sc_passes[SC_PASS_sink_reductions])
+        collect_passed_on(m, e);
+    if (pass == NULL || pass != &sc_passes[SC_PASS_place_update])
+        return;
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        sc_for_each_op (m, f, op) {
+            const sc_op *o = sc_op_at(m, op);
+            bool reads_state = (sc_op_traits(o) & SC_STATE_READ) != 0;
+            for (uint32_t r = 0; r < o->result_count; r++) {
+                sc_value value = o->first_result + r;
+                sc_sym path = reads_state ? sc_op_word(o, SC_ATTR_name) : m->values.data[value].path;
+                uint32_t state = path == 0 ? SC_NONE : sc_module_find_state(m, path);
+                bool is_new = true;
+                explained x = {path, value, m->values.data[value].type, o->loc, false};
+                if (state != SC_NONE) {
+                    x.type = m->state.data[state].type;
+                    x.loc = m->state.data[state].loc;
+                    sc_map_insert(&e->states, state, 0, &is_new); /* as stored, once, wherever it is read */
+                }
+                if (path != 0 && is_new)
+                    *sc_vec_push(&e->context->arena, &e->values) = x;
+            }
+        }
+    }
+}
+
+/* ---- the chain ---- */
+typedef struct link {
+    uint32_t line;
+    const char *text;
+} link;
+typedef SC_VEC(link) chain;
+
+static void add_link(sc_context *context, chain *links, uint32_t line, const char *text)
+{
+    for (uint32_t i = 0; i < links->count; i++) {
+        if (links->data[i].line == line && strcmp(links->data[i].text, text) == 0)
+            return;
+    }
+    *sc_vec_push(&context->arena, links) = (link){line, text};
+}
+
+static const char *name_of(const sc_module *m, sc_value value)
+{
+    sc_sym path = sc_value_path(m, value);
+    return path != 0 ? sc_text(m->context, path)
+                     : sc_arena_printf(&m->context->arena, "a result of %s", sc_ops[sc_op_at(m, sc_def(m, value))->kind].name);
+}
+
+static void follow(const sc_compiled *c, sc_value value, uint32_t atom, chain *links)
+{
+    sc_module *m = c->local;
+    const sc_placing *placing = c->env.placing;
+    for (int step = 0; step < MAX_CHAIN && placing != NULL && value < placing->value_count; step++) {
+        const sc_cause *cause = sc_cause_of(placing, value, atom);
+        if (cause->op == SC_NONE) {
+            if (cause->rule != SC_NONE)
+                add_link(m->context, links, m->rules.data[cause->rule].line, sc_text(m->context, m->rules.data[cause->rule].text));
+            return;
+        }
+        const sc_op *op = sc_op_at(m, cause->op);
+        sc_line line = sc_sources_line(&m->context->sources, op->loc.begin);
+        const char *from = cause->from == SC_NONE ? "its reader" : name_of(m, cause->from);
+        add_link(m->context, links, line.line, sc_arena_printf(&m->context->arena, "through %s, from %s", sc_ops[op->kind].name, from));
+        if (cause->from == SC_NONE) {
+            if (cause->rule != SC_NONE)
+                add_link(m->context, links, m->rules.data[cause->rule].line, sc_text(m->context, m->rules.data[cause->rule].text));
+            return;
+        }
+        value = cause->from;
+    }
+}
+
+static chain why(const sc_compiled *c, const explained *x)
+{
+    chain links = {0};
+    sc_line made = sc_sources_line(&c->local->context->sources, x->loc.begin);
+    if (x->is_passed_on)
+        add_link(c->local->context, &links, made.line, "a pending sum: what its readers make of it is reduced, which is less");
+    for (uint32_t a = 0; a < c->local->mesh.atom_count; a++)
+        follow(c, x->value, a, &links);
+    return links;
+}
+
+/* ---- JSON ---- */
+static const char *group_name(const sc_module *m, const sc_type_dim *dim)
+{
+    return sc_text(m->context, m->dims.data[dim->group != SC_NONE ? dim->group : dim->dim].name);
+}
+
+/* Sizes by dim as written: a composite's is the product of its leaves. */
+static json_t *sizes_json(const sc_module *m, const sc_type_info *type, bool local)
+{
+    json_t *sizes = json_object();
+    for (uint32_t i = 0; i < type->rank; i++) {
+        const char *name = group_name(m, &type->dims[i]);
+        json_int_t before = json_object_get(sizes, name) == NULL ? 1 : json_integer_value(json_object_get(sizes, name));
+        int64_t size = local ? sc_type_local_size(m, type, i) : type->dims[i].size;
+        json_object_set_new(sizes, name, json_integer(before * (json_int_t)size));
+    }
+    return sizes;
+}
+
+static const char *atom_place(const sc_module *m, const sc_type_info *type, uint32_t atom)
+{
+    uint8_t on = type->placement.on[atom];
+    if (on == SC_ON_NOTHING)
+        return "replicated";
+    if (sc_is_partial(on))
+        return on == SC_PARTIAL_SUM ? "partial(sum)" : on == SC_PARTIAL_MAX ? "partial(max)" : "partial(min)";
+    return group_name(m, &type->dims[on]);
+}
+
+static json_t *placement_json(const sc_module *m, const sc_type_info *type)
+{
+    json_t *placement = json_object();
+    for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
+        const sc_axis *axis = &m->mesh.axes[x];
+        const char *name = sc_text(m->context, axis->name),
+                   *first = axis->atom_count == 0 ? "replicated" : atom_place(m, type, axis->first_atom);
+        bool alike = true;
+        for (uint32_t a = 1; a < axis->atom_count; a++)
+            alike = alike && strcmp(first, atom_place(m, type, axis->first_atom + a)) == 0;
+        for (uint32_t a = 0; !alike && a < axis->atom_count; a++)
+            json_object_set_new(placement, sc_arena_printf(&m->context->arena, "%s.%u", name, a),
+                                json_string(atom_place(m, type, axis->first_atom + a)));
+        if (alike)
+            json_object_set_new(placement, name, json_string(first));
+    }
+    return placement;
+}
+
+static json_t *value_json(const sc_compiled *c, const explained *x)
+{
+    const sc_module *m = c->local;
+    const sc_type_info *type = &m->types.data[x->type];
+    json_t *links = json_array();
+    chain reasons = why(c, x);
+    for (uint32_t k = 0; k < reasons.count; k++)
+        json_array_append_new(links, json_pack("{s:I,s:s}", "line", (json_int_t)reasons.data[k].line, "text", reasons.data[k].text));
+    return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "path", sc_text(m->context, x->path), "type", sc_type_text(m, x->type), "global",
+                     sizes_json(m, type, false), "local", sizes_json(m, type, true), "placement", placement_json(m, type), "why", links);
+}
+
+static const char *const edit_names[] = {"remove", "replace", "add"};
+
+static json_t *peak_json(const sc_plan_cost *cost)
+{
+    return cost->peak < 0 ? json_null() : json_integer((json_int_t)cost->peak);
+}
+
+static json_t *advice_json(sc_context *context, const sc_advice *advice)
+{
+    if (advice == NULL)
+        return json_null();
+    sc_line line = sc_sources_line(&context->sources, advice->edit.loc.begin);
+    json_t *object = json_pack("{s:s,s:s,s:I,s:I}", "edit", edit_names[advice->edit.kind], "file", line.source->name, "line",
+                               (json_int_t)line.line, "column", (json_int_t)line.column);
+    json_object_set_new(object, "old", advice->edit.old == NULL ? json_null() : json_string(advice->edit.old));
+    json_object_set_new(object, "new", advice->edit.line == NULL ? json_null() : json_string(advice->edit.line));
+    const sc_plan_cost *before = &advice->before, *after = &advice->after;
+    json_object_set_new(object, "sent", json_pack("[I,I]", (json_int_t)(before->sent + 0.5), (json_int_t)(after->sent + 0.5)));
+    json_object_set_new(object, "peak", json_pack("[o,o]", peak_json(before), peak_json(after)));
+    json_object_set_new(object, "flops", json_pack("[f,f]", before->flops, after->flops));
+    if (advice->leaner != NULL)
+        json_object_set_new(object, "leaner", advice_json(context, advice->leaner));
+    return object;
+}
+
+static void print_json(const sc_compiled *c, explaining *e, sc_strbuf *out)
+{
+    json_t *root = json_object(), *values = json_array(), *collectives = json_array();
+    for (uint32_t i = 0; i < e->values.count; i++)
+        json_array_append_new(values, value_json(c, &e->values.data[i]));
+    sc_answer *answers = sc_arena_array(&e->context->arena, e->groups.list.count, sizeof *answers);
+    for (uint32_t g = 0; g < e->groups.list.count; g++)
+        answers[g] = sc_adviser_ask(e->adviser, e->groups.list.data[g].row);
+    for (uint32_t r = 0; r < e->rows.count; r++) {
+        const sc_answer *answer = &answers[e->groups.of_row[r]];
+        json_t *row = sc_comm_row_json(c->local, &e->rows.data[r]);
+        json_object_set_new(row, "advice", advice_json(e->context, answer->advice));
+        json_object_set_new(row, "tried_all", json_boolean(answer->complete));
+        json_array_append_new(collectives, row);
+    }
+    json_object_set_new(root, "version", json_integer(1));
+    json_object_set_new(root, "values", values);
+    json_object_set_new(root, "collectives", collectives);
+    sc_print_json(root, out);
+}
+
+/* ---- text ---- */
+/* What instances of one thing share when one line is enough for them: the type and the lines of the plan at its root. */
+static uint64_t look_of(const sc_compiled *c, const explained *x)
+{
+    const sc_placing *placing = c->env.placing;
+    uint64_t look = sc_hash_mix(x->type, x->is_passed_on);
+    for (uint32_t a = 0; placing != NULL && x->value < placing->value_count && a < c->local->mesh.atom_count; a++)
+        look = sc_hash_mix(look, sc_cause_of(placing, x->value, a)->rule);
+    return look;
+}
+
+static void print_chain(const sc_compiled *c, const explained *x, sc_strbuf *out)
+{
+    chain reasons = why(c, x);
+    for (uint32_t k = 0; k < reasons.count; k++)
+        sc_strbuf_printf(out, "    line %u: %s\n", reasons.data[k].line, reasons.data[k].text);
+}
+
+static void print_values(const sc_compiled *c, explaining *e, sc_strbuf *out)
+{
+    sc_instance_groups groups;
+    sc_instance *instances = sc_arena_array(&e->context->arena, e->values.count, sizeof *instances);
+    for (uint32_t i = 0; i < e->values.count; i++)
+        instances[i] = (sc_instance){sc_text(e->context, e->values.data[i].path), look_of(c, &e->values.data[i])};
+    sc_instances_group(e->context, instances, e->values.count, &groups);
+    for (uint32_t g = 0; g < groups.count; g++) {
+        const explained *x = &e->values.data[groups.data[g].first];
+        sc_strbuf_printf(out, "%s: %s\n", groups.data[g].path, sc_type_text(c->local, x->type));
+        print_chain(c, x, out);
+    }
+}
+
+/* Of a rank; what is no longer split is computed by every rank. */
+static void print_compute(sc_arena *arena, double before, double after, sc_strbuf *out)
+{
+    const char *was = sc_flops_text(arena, before), *is = sc_flops_text(arena, after);
+    if (strcmp(was, is) == 0)
+        sc_strbuf_add(out, ", compute the same");
+    else
+        sc_strbuf_printf(out, ", compute %s -> %s", was, is);
+    if (after > before && before > 0 && strcmp(was, is) != 0)
+        sc_strbuf_printf(out, " (%.3g times)", after / before);
+}
+
+static void print_advice(const explaining *e, const char *begin, const sc_advice *advice, sc_strbuf *out)
+{
+    sc_arena *arena = &e->context->arena;
+    const sc_edit *edit = &advice->edit;
+    sc_line line = sc_sources_line(&e->context->sources, edit->loc.begin);
+    sc_strbuf_printf(out, "    %s ", begin);
+    if (edit->kind == SC_EDIT_ADD)
+        sc_strbuf_printf(out, "add '%s'", edit->line);
+    else
+        sc_strbuf_printf(out, "%s '%s'", edit_names[edit->kind], edit->old);
+    if (edit->kind == SC_EDIT_REPLACE)
+        sc_strbuf_printf(out, " by '%s'", edit->line);
+    const sc_plan_cost *before = &advice->before, *after = &advice->after;
+    const char *sent = sc_bytes_text(arena, before->sent), *then = sc_bytes_text(arena, after->sent);
+    sc_strbuf_printf(out, " (%s:%u): ", line.source->name, line.line);
+    if (strcmp(sent, then) == 0)
+        sc_strbuf_printf(out, "%s sent as before", sent);
+    else
+        sc_strbuf_printf(out, "%s -> %s sent", sent, then);
+    if (before->peak >= 0 && after->peak >= 0)
+        sc_strbuf_printf(out, ", peak %s -> %s", sc_bytes_text(arena, (double)before->peak), sc_bytes_text(arena, (double)after->peak));
+    print_compute(arena, before->flops, after->flops, out);
+    sc_strbuf_add_char(out, '\n');
+}
+
+static void print_answer(const explaining *e, const sc_answer *answer, sc_strbuf *out)
+{
+    const sc_advice *advice = answer->advice;
+    if (advice == NULL && answer->complete)
+        sc_strbuf_add(out, "    no single edit removes it and saves anything\n");
+    else if (advice == NULL)
+        sc_strbuf_add(out, "    not all edits were tried: ask for a path or a line\n");
+    else
+        print_advice(e, advice->after.sent < advice->before.sent ? "to do without:" : "to do without, with less memory:", advice, out);
+    if (advice != NULL && advice->leaner != NULL)
+        print_advice(e, advice->leaner->after.peak < advice->before.peak ? "or, with less memory:" : "or, with less memory than that:",
+                     advice->leaner, out);
+}
+
+static void print_group(const sc_compiled *c, explaining *e, const sc_comm_group *group, sc_strbuf *out)
+{
+    const sc_module *m = c->local;
+    const sc_comm_row *row = group->row;
+    sc_arena *arena = &m->context->arena;
+    sc_strbuf_printf(out, "%s over %s, %s", row->name, sc_comm_group_text(m, row), sc_comm_values_text(arena, row));
+    if (group->calls > 1)
+        sc_strbuf_printf(out, ", %u times", group->calls);
+    sc_strbuf_printf(out, ": buffer %s, sent %s\n    %s", sc_bytes_text(arena, row->bytes), sc_bytes_text(arena, row->sent), row->why);
+    if (row->rule != SC_NONE)
+        sc_strbuf_printf(out, " (%s:%u)", sc_text(m->context, m->rules.data[row->rule].file), m->rules.data[row->rule].line);
+    sc_strbuf_add_char(out, '\n');
+    sc_answer answer = sc_adviser_ask(e->adviser, row);
+    print_answer(e, &answer, out);
+}
+
+/* ---- what was asked ---- */
+static void keep_asked(const sc_compiled *c, explaining *e)
+{
+    uint32_t values = 0, rows = 0;
+    for (uint32_t i = 0; i < e->values.count; i++) {
+        const explained x = e->values.data[i];
+        if (sc_asked_means(e->context, &e->asked, c->entry, x.path, x.loc))
+            e->values.data[values++] = x;
+    }
+    for (uint32_t r = 0; r < e->rows.count; r++) {
+        const sc_comm_row row = e->rows.data[r];
+        if (sc_asked_means_row(&e->asked, c, &row))
+            e->rows.data[rows++] = row;
+    }
+    if (values == 0 && rows == 0 && e->asked.column != 0) { /* between two things: what else stands on the line */
+        e->asked.column = 0;
+        keep_asked(c, e);
+        return;
+    }
+    if (values == 0 && rows == 0 && e->asked.text != NULL) {
+        sc_sym *paths = sc_arena_array(&e->context->arena, e->values.count, sizeof *paths);
+        for (uint32_t i = 0; i < e->values.count; i++)
+            paths[i] = e->values.data[i].path;
+        sc_asked_report_nothing(e->context, &e->asked, paths, e->values.count);
+    }
+    e->values.count = values;
+    e->rows.count = rows;
+}
+
+int sc_cmd_explain(sc_context *context, const sc_options *options, sc_strbuf *out)
+{
+    sc_compiled c;
+    explaining e = {.context = context, .states = {.arena = &context->arena}};
+    if (!sc_asked_parse(context, options->rest.count > 0 ? options->rest.data[0] : NULL, &e.asked))
+        return 0;
+    if (!sc_driver_compile_file(context, options, collect, &e, NULL, &c))
+        return 0;
+    sc_comm_report(c.local, &e.rows);
+    e.adviser = sc_adviser_new(context, options, &c);
+    keep_asked(&c, &e);
+    sc_comm_group_rows(context, &e.rows, &e.groups);
+    if (options->run.json) {
+        print_json(&c, &e, out);
+    } else {
+        print_values(&c, &e, out);
+        for (uint32_t g = 0; g < e.groups.list.count; g++)
+            print_group(&c, &e, &e.groups.list.data[g], out);
+    }
+    sc_check_expects(context, &c, SC_D_expect_warns);
+    return 0;
+}

@@ -1,0 +1,181 @@
+/* shardc legal: the sizes that an axis over a dim may have, in each entry that has the dim. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/commands/commands.h"
+#include "tools/explain/report.h"
+
+typedef struct answer {
+    sc_sym entry;
+    const sc_module *m;
+    sc_legal legal;
+} answer;
+typedef SC_VEC(answer) answers;
+
+typedef struct asking {
+    sc_context *context;
+    const sc_options *options;
+    sc_program *program;
+    sc_resolved_plan *plan;
+    sc_sym model, dim;
+} asking;
+
+/* An entry that is not bound, or does not have the dim, has nothing to say. */
+static void ask_entry(asking *q, sc_sym entry, answers *out)
+{
+    sc_binding_list bindings = {0};
+    sc_sym_list unbound = {0};
+    sc_build_result built = {0};
+    sc_plan_bindings(q->plan, entry, &bindings);
+    sc_program_unbound_dims(q->program, q->model, entry, &bindings, &unbound);
+    if (unbound.count > 0)
+        return;
+    sc_module *m = sc_module_new(q->context);
+    sc_build_request request = {.model = q->model, .entry = entry, .bindings = &bindings, .dtype_of = sc_plan_dtype_of, .user = q->plan};
+    if (!sc_build_entry(q->program, &request, m, &built))
+        return;
+    answer a = {.entry = entry, .m = m};
+    sc_plan_legal_sizes(q->plan, m, &built, q->dim, &a.legal);
+    if (a.legal.size > 0)
+        *sc_vec_push(&q->context->arena, out) = a;
+}
+
+static void ask(asking *q, answers *out)
+{
+    sc_entry_list entries = {0};
+    sc_program_entries(q->program, q->model, &entries);
+    for (uint32_t i = 0; i < entries.count; i++) {
+        if (q->options->entry == NULL || strcmp(q->options->entry, sc_text(q->context, entries.data[i].entry)) == 0)
+            ask_entry(q, entries.data[i].entry, out);
+    }
+}
+
+/* ---- output ---- */
+static double waste(const sc_legal *legal, const sc_legal_size *size)
+{
+    return (double)(size->padded - legal->size) / (double)legal->size;
+}
+
+static json_t *sizes_json(const sc_legal *legal)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < legal->fits.count; i++) {
+        const sc_legal_size *size = &legal->fits.data[i];
+        json_t *row = json_pack("{s:I,s:I}", "axis", (json_int_t)size->axis, "local", (json_int_t)size->local);
+        json_object_set_new(row, "heads", legal->composite ? json_integer((json_int_t)size->local) : json_null());
+        json_object_set_new(row, "kv", legal->composite ? json_integer((json_int_t)size->major) : json_null());
+        json_object_set_new(row, "replicated", json_integer((json_int_t)size->replicated));
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+static json_t *padded_json(const sc_legal *legal)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < legal->pads.count; i++) {
+        const sc_legal_size *size = &legal->pads.data[i];
+        json_array_append_new(list,
+                              json_pack("{s:I,s:I,s:I,s:I,s:f}", "axis", (json_int_t)size->axis, "multiple", (json_int_t)size->multiple,
+                                        "size", (json_int_t)size->padded, "local", (json_int_t)size->local, "waste", waste(legal, size)));
+    }
+    return list;
+}
+
+static void print_json(const asking *q, const answers *all, sc_strbuf *out)
+{
+    json_t *root = json_object(), *entries = json_array();
+    const answer *first = &all->data[0];
+    for (uint32_t i = 0; i < all->count; i++) {
+        const answer *a = &all->data[i];
+        json_array_append_new(entries,
+                              json_pack("{s:s,s:I,s:o,s:o}", "entry", sc_text(q->context, a->entry), "size", (json_int_t)a->legal.size,
+                                        "legal", sizes_json(&a->legal), "padded", padded_json(&a->legal)));
+    }
+    json_object_set_new(root, "version", json_integer(1));
+    json_object_set_new(root, "dim", json_string(sc_text(q->context, q->dim)));
+    json_object_set_new(root, "entry", json_string(sc_text(q->context, first->entry)));
+    json_object_set_new(root, "size", json_integer((json_int_t)first->legal.size));
+    json_object_set_new(root, "composite", json_boolean(first->legal.composite));
+    json_object_set_new(root, "legal", sizes_json(&first->legal));
+    json_object_set_new(root, "padded", padded_json(&first->legal));
+    json_object_set_new(root, "entries", entries);
+    sc_print_json(root, out);
+}
+
+static void print_sizes(const asking *q, const answer *a, sc_strbuf *out)
+{
+    const sc_legal *legal = &a->legal;
+    const char *name = sc_text(q->context, q->dim);
+    const char *major = legal->composite ? sc_text(q->context, a->m->dims.data[legal->major].name) : NULL;
+    for (uint32_t i = 0; i < legal->fits.count; i++) {
+        const sc_legal_size *size = &legal->fits.data[i];
+        sc_strbuf_printf(out, "  axis %6" PRIu32 ": %s %" PRId64 " on each rank", size->axis, name, size->local);
+        if (major != NULL)
+            sc_strbuf_printf(out, ", %s %" PRId64, major, size->major);
+        if (size->replicated > 1)
+            sc_strbuf_printf(out, ", the same %s on %" PRIu32 " ranks", major, size->replicated);
+        sc_strbuf_add_char(out, '\n');
+    }
+    if (legal->never_padded)
+        sc_strbuf_printf(out, "  no others: heads are never padded\n");
+    for (uint32_t i = 0; i < legal->pads.count; i++) {
+        const sc_legal_size *size = &legal->pads.data[i];
+        sc_strbuf_printf(
+            out, "  axis %6" PRIu32 ": with 'pad %s to multiple %" PRIu32 ";' %s is %" PRId64 ", %" PRId64 " on each rank, %.2g %% more\n",
+            size->axis, name, size->multiple, name, size->padded, size->local, 100 * waste(legal, size));
+    }
+}
+
+static bool same_answer(const answer *a, const answer *b)
+{
+    return a->legal.size == b->legal.size && a->legal.fits.count == b->legal.fits.count;
+}
+
+/* Entries in which the dim has one size share a table. */
+static void print_text(const asking *q, const answers *all, sc_strbuf *out)
+{
+    for (uint32_t i = 0; i < all->count; i++) {
+        bool said = false;
+        for (uint32_t k = 0; k < i; k++)
+            said = said || same_answer(&all->data[k], &all->data[i]);
+        if (said)
+            continue;
+        sc_strbuf_printf(out, "%s = %" PRId64 " in %s", sc_text(q->context, q->dim), all->data[i].legal.size,
+                         sc_text(q->context, all->data[i].entry));
+        for (uint32_t k = i + 1; k < all->count; k++) {
+            if (same_answer(&all->data[i], &all->data[k]))
+                sc_strbuf_printf(out, ", %s", sc_text(q->context, all->data[k].entry));
+        }
+        sc_strbuf_add_char(out, '\n');
+        print_sizes(q, &all->data[i], out);
+    }
+}
+
+int sc_cmd_legal(sc_context *context, const sc_options *options, sc_strbuf *out)
+{
+    const sc_plan *plan;
+    answers all = {0};
+    if (options->rest.count != 1) {
+        sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "legal takes a file and a dim: shardc legal F DIM", NULL);
+        return 0;
+    }
+    const char *dim = options->rest.data[0];
+    asking q = {
+        .context = context, .options = options, .dim = sc_intern_text(&context->names, dim), .program = sc_driver_load(context, options)};
+    if (q.program == NULL || !sc_driver_choose_plan(context, q.program, options, &plan))
+        return 0;
+    q.plan = sc_plan_resolve(q.program, plan, &options->plan_options);
+    q.model = plan != NULL ? plan->model.text : sc_program_only_model(q.program);
+    if (q.plan == NULL || !sc_plan_check_dim(q.plan, &(sc_name){.text = q.dim}))
+        return 0;
+    ask(&q, &all);
+    if (all.count == 0)
+        sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+                  sc_arena_printf(&context->arena, "no entry whose dims are all bound has a tensor with dim %s", dim), NULL);
+    else if (options->run.json)
+        print_json(&q, &all, out);
+    else
+        print_text(&q, &all, out);
+    return 0;
+}

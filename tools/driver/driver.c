@@ -1,0 +1,308 @@
+#include "tools/driver/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/ops/verify.h"
+#include "passes/separable.h"
+#include "passes/train_step.h"
+
+static bool is_meant(const sc_options *options, const char *plan)
+{
+    bool is_named = options->plans.count == 0 && (options->plan == NULL || strcmp(options->plan, plan) == 0);
+    for (uint32_t i = 0; i < options->plans.count; i++)
+        is_named = is_named || strcmp(options->plans.data[i], plan) == 0;
+    return is_named;
+}
+
+/* What only compiles takes --ranks for an `auto` axis; without one nothing depends on it. */
+static bool check_ranks(sc_context *context, const sc_program *program, const sc_options *options)
+{
+    sc_plan_list plans = {0};
+    bool has_auto = options->ranks == 0 || options->runs_ranks;
+    const char *name = NULL;
+    sc_program_plans(program, &plans);
+    for (uint32_t i = 0; i < plans.count && !has_auto; i++) {
+        if (!is_meant(options, sc_text(context, plans.data[i]->name.text)))
+            continue;
+        has_auto = sc_plan_has_auto(context, plans.data[i], &options->plan_options);
+        name = sc_text(context, plans.data[i]->name.text);
+    }
+    if (has_auto)
+        return true;
+    const char *where = name == NULL ? "without a plan" : sc_arena_printf(&context->arena, "in plan '%s'", name);
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+              sc_arena_printf(&context->arena, "--ranks %llu would change nothing: there is no 'auto' axis %s for it to decide",
+                              (unsigned long long)options->ranks, where),
+              NULL);
+    return false;
+}
+
+sc_program *sc_driver_load(sc_context *context, const sc_options *options)
+{
+    sc_file *file = options->text != NULL ? sc_load_text(context, options->file, options->text, options->text_length)
+                                          : sc_load_file(context, options->file, options->plan_file);
+    if (file == NULL || context->diag.errors > 0)
+        return NULL;
+    sc_program *program = sc_program_new(context, file);
+    return context->diag.errors > 0 || !check_ranks(context, program, options) ? NULL : program;
+}
+
+static const char *list_plans(sc_context *context, const sc_plan_list *plans)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    for (uint32_t i = 0; i < plans->count; i++)
+        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", sc_text(context, plans->data[i]->name.text));
+    return text.data;
+}
+
+bool sc_driver_choose_plan(sc_context *context, sc_program *program, const sc_options *options, const sc_plan **out)
+{
+    sc_plan_list plans = {0};
+    sc_program_plans(program, &plans);
+    *out = NULL;
+    if (options->plan != NULL && strcmp(options->plan, "none") == 0)
+        return true;
+    if (options->plan == NULL && plans.count <= 1) {
+        *out = plans.count == 1 ? plans.data[0] : NULL;
+        return true;
+    }
+    if (options->plan == NULL) {
+        sc_report(&context->diag, SC_D_choose_plan, (sc_loc){0}, list_plans(context, &plans), NULL);
+        return false;
+    }
+    const char **names = sc_arena_array(&context->arena, plans.count, sizeof *names);
+    for (uint32_t i = 0; i < plans.count; i++) {
+        names[i] = sc_text(context, plans.data[i]->name.text);
+        if (strcmp(names[i], options->plan) == 0)
+            *out = plans.data[i];
+    }
+    if (*out != NULL)
+        return true;
+    const char *near = sc_nearest(options->plan, names, plans.count);
+    const char *hint = near != NULL       ? sc_arena_printf(&context->arena, "; did you mean '%s'?", near)
+                       : plans.count == 0 ? "; the file has none"
+                                          : sc_arena_printf(&context->arena, "; the file has %s", list_plans(context, &plans));
+    sc_report(&context->diag, SC_D_unknown_plan, (sc_loc){0}, options->plan, hint, NULL);
+    return false;
+}
+
+/* ---- which entry ---- */
+static bool is_bound(sc_program *program, const sc_resolved_plan *plan, const sc_entry_info *entry)
+{
+    sc_binding_list bindings = {0};
+    sc_sym_list unbound = {0};
+    sc_plan_bindings(plan, entry->entry, &bindings);
+    sc_program_unbound_dims(program, entry->model, entry->entry, &bindings, &unbound);
+    return unbound.count == 0;
+}
+
+/* The entry that places parameters first: the minimised one if bound, else the first bound one; 0 when there is none. *is_default:
+ * it is also the plan's default entry, which the first of several is not. */
+static sc_sym placing_entry(sc_program *program, const sc_resolved_plan *plan, const sc_entry_list *entries, bool *is_default)
+{
+    sc_sym first = 0;
+    uint32_t bound = 0;
+    *is_default = true;
+    for (uint32_t i = 0; i < entries->count; i++) {
+        if (!is_bound(program, plan, &entries->data[i]))
+            continue;
+        if (entries->data[i].minimised)
+            return entries->data[i].entry;
+        first = bound++ == 0 ? entries->data[i].entry : first;
+    }
+    *is_default = bound == 1;
+    return first;
+}
+
+/* The entry that places caches first: the first bound cached one. */
+static sc_sym caching_entry(sc_program *program, const sc_resolved_plan *plan, const sc_entry_list *entries)
+{
+    for (uint32_t i = 0; i < entries->count; i++) {
+        if (entries->data[i].cached && is_bound(program, plan, &entries->data[i]))
+            return entries->data[i].entry;
+    }
+    return 0;
+}
+
+static sc_sym find_entry(sc_context *context, const sc_entry_list *entries, const char *name)
+{
+    const char **names = sc_arena_array(&context->arena, entries->count, sizeof *names);
+    for (uint32_t i = 0; i < entries->count; i++) {
+        names[i] = sc_text(context, entries->data[i].entry);
+        if (strcmp(names[i], name) == 0)
+            return entries->data[i].entry;
+    }
+    sc_strbuf list;
+    sc_strbuf_init(&list, &context->arena);
+    for (uint32_t i = 0; i < entries->count; i++)
+        sc_strbuf_printf(&list, "%s%s", i > 0 ? ", " : "; the model has ", names[i]);
+    const char *near = sc_nearest(name, names, entries->count);
+    sc_report(&context->diag, SC_D_unknown_entry, (sc_loc){0}, name,
+              near == NULL ? list.data : sc_arena_printf(&context->arena, "; did you mean '%s'?", near), NULL);
+    return 0;
+}
+
+static bool check_bound(sc_context *context, sc_program *program, const sc_compiled *c)
+{
+    sc_binding_list bindings = {0};
+    sc_sym_list unbound = {0};
+    sc_plan_bindings(c->resolved, c->entry, &bindings);
+    sc_program_unbound_dims(program, c->model, c->entry, &bindings, &unbound);
+    for (uint32_t i = 0; i < unbound.count; i++)
+        sc_report(&context->diag, SC_D_unbound_dim, c->plan != NULL ? c->plan->loc : (sc_loc){0}, sc_text(context, c->entry),
+                  sc_text(context, unbound.data[i]), NULL);
+    return unbound.count == 0;
+}
+
+/* ---- one entry ---- */
+static bool add_step(sc_context *context, const sc_compiled *c, sc_module *m, const sc_build_result *built, sc_train_step *step)
+{
+    sc_training *training = sc_arena_alloc(&context->arena, sizeof *training);
+    *training = (sc_training){.micro_batches = 1, .batch_dim = SC_NONE};
+    if (!sc_plan_training(c->resolved, c->minimize, m, built, training))
+        return false;
+    if (training->micro_batches > 1 && !sc_check_separable(m, built->func, training->batch_dim, training->accumulate))
+        return false;
+    return sc_train_step_build(m, built->func, training, step);
+}
+
+/* The global program of an entry; with `step`, its train step. */
+static sc_module *build(sc_context *context, const sc_compiled *c, sc_sym entry, sc_train_step *step, sc_build_result *built)
+{
+    sc_binding_list bindings = {0};
+    if (step == NULL)
+        sc_plan_bindings(c->resolved, entry, &bindings);
+    else if (!sc_plan_train_bindings(c->resolved, entry, &bindings))
+        return NULL;
+    sc_module *m = sc_module_new(context);
+    sc_build_request request = {.model = c->model,
+                                .entry = entry,
+                                .bindings = &bindings,
+                                .dtype_of = sc_plan_dtype_of,
+                                .user = c->resolved,
+                                .training = step != NULL};
+    memset(built, 0, sizeof *built);
+    if (!sc_build_entry(c->program, &request, m, built) || context->diag.errors > c->errors_before)
+        return NULL;
+    m->states = SC_SHAPES;
+    *sc_vec_push(&context->arena, &m->schedule) = (sc_call){.func = built->func};
+    if (step != NULL && (!sc_verify_module(m, "elaboration") || !add_step(context, c, m, built, step)))
+        return NULL;
+    return context->diag.errors == c->errors_before && sc_verify_module(m, step == NULL ? "elaboration" : "differentiation") ? m : NULL;
+}
+
+/* Builds and places an entry, through `last`. */
+static sc_module *place(sc_context *context, sc_compiled *c, sc_sym entry, sc_train_step *step, const sc_module *fixed, const char *last,
+                        sc_after_pass *after, void *user, sc_build_result *built, sc_pass_env *env)
+{
+    sc_module *m = build(context, c, entry, step, built);
+    if (m == NULL)
+        return NULL;
+    sc_seeds *seeds = sc_arena_alloc(&context->arena, sizeof *seeds);
+    if (!sc_plan_seed(c->resolved, m, built, fixed, seeds) || context->diag.errors > c->errors_before)
+        return NULL;
+    if (after != NULL)
+        after(m, NULL, user);
+    *env = (sc_pass_env){
+        .seeds = seeds, .step = step, .bucket = sc_plan_tune(c->resolved).bucket, .prefetch = (uint32_t)sc_plan_tune(c->resolved).prefetch};
+    return sc_pipeline_run(m, env, last, after, user) ? m : NULL;
+}
+
+static bool choose_entry(sc_context *context, sc_compiled *c, const sc_options *options, const sc_entry_list *entries)
+{
+    c->entry =
+        options->entry != NULL ? find_entry(context, entries, options->entry) : sc_plan_default_entry(c->program, c->resolved, c->model);
+    return c->entry != 0;
+}
+
+/* Without --entry a minimised entry means its train step. */
+static void find_step(sc_compiled *c, const sc_options *options, const sc_entry_list *entries)
+{
+    for (uint32_t i = 0; i < entries->count; i++) {
+        const sc_entry_info *entry = &entries->data[i];
+        if (entry->entry == c->entry && entry->minimised && (options->entry == NULL || options->trains) && !options->forward)
+            c->minimize = entry->minimize;
+    }
+}
+
+/* Without a plan, nothing else says which of several models is meant. */
+static void report_no_model(sc_context *context, const sc_program *program)
+{
+    sc_entry_list all = {0};
+    sc_program_entries(program, 0, &all);
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0},
+              all.count == 0 ? "the file has no model" : "the file has several models, and no plan says which is meant", NULL);
+    sc_report_note(&context->diag, (sc_loc){0},
+                   all.count == 0 ? "write 'model m { entry f(..) -> [..] { .. } }', or import a file that has one"
+                                  : "write 'plan p for MODEL { }' and choose it with --plan p");
+}
+
+bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
+                       void *user, const char *last, sc_compiled *out)
+{
+    sc_entry_list entries = {0};
+    *out = (sc_compiled){.program = program, .plan = plan, .options = options, .errors_before = context->diag.errors};
+    out->resolved = sc_plan_resolve(program, plan, &options->plan_options);
+    if (out->resolved == NULL || context->diag.errors > out->errors_before)
+        return false;
+    out->model = plan != NULL ? plan->model.text : sc_program_only_model(program);
+    if (out->model == 0) {
+        report_no_model(context, program);
+        return false;
+    }
+    sc_program_entries(program, out->model, &entries);
+    if (!choose_entry(context, out, options, &entries) || !check_bound(context, program, out))
+        return false;
+    find_step(out, options, &entries);
+    if (out->minimize != NULL) {
+        out->step = sc_arena_alloc(&context->arena, sizeof *out->step);
+        out->global_step = sc_arena_alloc(&context->arena, sizeof *out->global_step);
+    }
+    sc_build_result built;
+    const sc_module *fixed = NULL;
+    bool has_default;
+    sc_sym before[] = {placing_entry(program, out->resolved, &entries, &has_default), caching_entry(program, out->resolved, &entries)};
+    out->is_default = has_default && before[0] == out->entry;
+    for (size_t i = 0; i < 2 && before[i] != 0 && before[i] != out->entry; i++) {
+        sc_pass_env env;
+        fixed = place(context, out, before[i], NULL, fixed, "propagate", NULL, NULL, &built, &env);
+        if (fixed == NULL)
+            return false;
+    }
+    out->global = build(context, out, out->entry, out->global_step, &built);
+    if (out->global == NULL)
+        return false;
+    out->local = place(context, out, out->entry, out->step, fixed, last, after, user, &out->built, &out->env);
+    out->func = out->built.func;
+    return out->local != NULL;
+}
+
+bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last,
+                            sc_compiled *out)
+{
+    const sc_plan *plan;
+    sc_program *program = sc_driver_load(context, options);
+    return program != NULL && sc_driver_choose_plan(context, program, options, &plan) &&
+           sc_driver_compile(context, program, plan, options, after, user, last, out);
+}
+
+const sc_target *sc_driver_target(sc_context *context, const sc_options *options)
+{
+    const char *name = options->target != NULL ? options->target : "cpu";
+    const sc_target *target = sc_target_find(name);
+    if (target != NULL)
+        return target;
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    sc_strbuf_printf(&text, "there is no target '%s'", name);
+    if (sc_target_nearest(name) != NULL)
+        sc_strbuf_printf(&text, "; did you mean '%s'?", sc_target_nearest(name));
+    sc_report(&context->diag, SC_D_usage, (sc_loc){0}, text.data, NULL);
+    sc_strbuf_init(&text, &context->arena);
+    for (size_t i = 0; i < sc_target_count; i++)
+        sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", sc_targets[i].name);
+    sc_report_note(&context->diag, (sc_loc){0}, "targets are %s", text.data);
+    return NULL;
+}

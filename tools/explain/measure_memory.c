@@ -1,0 +1,76 @@
+#include "tools/explain/measure_memory.h"
+
+#include "codegen/program/generate.h"
+
+/* Kinds of buffers whose lives end; of state, the types say how much there is. */
+static bool kind_of(sc_image_buffer_kind kind, sc_memory_kind *out)
+{
+    static const struct {
+        bool counts;
+        sc_memory_kind kind;
+    } rows[SC_BUFFER_KINDS] = {
+        [SC_BUFFER_ACT] = {true, SC_MEMORY_ACT},
+        [SC_BUFFER_COMM] = {true, SC_MEMORY_COMM},
+        [SC_BUFFER_WORKSPACE] = {true, SC_MEMORY_WORKSPACE},
+    };
+    *out = rows[kind].kind;
+    return rows[kind].counts;
+}
+
+static const char *what_runs(sc_context *context, const sc_image *image, const sc_memory_plan *plan)
+{
+    if (plan->func == SC_IMAGE_NONE || plan->instr == SC_IMAGE_NONE)
+        return NULL;
+    const sc_image_instr *instr = &image->funcs[plan->func].instrs[plan->instr];
+    static const char *const names[SC_INSTR_KINDS] = {"a kernel", "a contraction", "a collective", "the end of a collective", "a copy"};
+    return sc_arena_printf(&context->arena, "%s in %s", names[instr->kind], instr->where);
+}
+
+static void read_plan(sc_context *context, const sc_generated *generated, sc_memory_report *out)
+{
+    const sc_memory_plan *plan = &generated->memory;
+    const sc_image *image = generated->image;
+    for (sc_memory_kind k = SC_MEMORY_ACT; k < SC_MEMORY_KINDS; k++)
+        out->bytes[k] = k == SC_MEMORY_CACHE || k == SC_MEMORY_COMM ? out->bytes[k] : 0;
+    out->live.count = 0;
+    out->bytes[SC_MEMORY_COMM] = out->stored_comm;
+    for (uint32_t i = 0; i < plan->live_count; i++) {
+        const sc_image_buffer *buffer = &image->buffers[plan->live[i]];
+        sc_memory_live live = {.name = buffer->name, .bytes = buffer->bytes, .value = SC_NONE};
+        live.loc = generated->buffer_locs.data[plan->live[i]];
+        if (!kind_of(buffer->kind, &live.kind))
+            continue;
+        out->bytes[live.kind] += buffer->bytes;
+        *sc_vec_push(&context->arena, &out->live) = live;
+    }
+    out->peak = image->arena_bytes;
+    out->at = what_runs(context, image, plan);
+    int64_t rest = out->peak;
+    for (sc_memory_kind k = 0; k < SC_MEMORY_KINDS; k++)
+        rest -= k == SC_MEMORY_HOST || k == SC_MEMORY_WORKSPACE ? 0 : out->bytes[k];
+    out->bytes[SC_MEMORY_WORKSPACE] = rest;
+}
+
+/* Of a train step: what `train --state` writes. */
+static void find_saved(sc_context *context, const sc_image *image, sc_memory_report *out)
+{
+    uint32_t largest = sc_image_largest_saved(image);
+    if (largest == SC_IMAGE_NONE)
+        return;
+    out->largest_saved = sc_image_tensor_bytes(&image->states[largest].tensor);
+    out->saved_name = sc_arena_printf(&context->arena, "%s", image->states[largest].path);
+}
+
+bool sc_measure_memory(sc_context *context, const sc_compiled *c, sc_memory_report *out)
+{
+    sc_compiled fused;
+    sc_generated generated;
+    sc_memory_report_make(c->local, out);
+    if (!sc_driver_compile(context, c->program, c->plan, c->options, NULL, NULL, "fuse", &fused) ||
+        !sc_generate(fused.local, &(sc_generate_options){.no_object = true}, &generated))
+        return false;
+    read_plan(context, &generated, out);
+    if (c->minimize != NULL)
+        find_saved(context, generated.image, out);
+    return true;
+}

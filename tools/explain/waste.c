@@ -1,0 +1,146 @@
+/* Both questions are asked of programs that are compiled already: contractions by the axes that their operands and results are split over,
+ * lines by what placement noted of them (passes/placing.h). */
+#include "tools/explain/waste.h"
+
+#include "tools/run/flops.h"
+
+static const double NEARLY_ALL = 0.95; /* of a rank's FLOPs; norms and routers that ranks repeat are not worth a word */
+
+/* ---- work that ranks repeat ---- */
+/* Elements of all that one call of the entry computes on a rank. */
+static double elements(const sc_compiled *c)
+{
+    const sc_module *m = c->local;
+    double sum = 0;
+    sc_for_each_op (m, c->func, op) {
+        double product = 1;
+        const sc_op *o = sc_op_at(m, op);
+        const sc_type_info *type = o->result_count == 0 || (sc_op_traits(o) & SC_STATE_READ) != 0 ? NULL : sc_type_of(m, o->first_result);
+        for (uint32_t i = 0; type != NULL && i < type->rank; i++)
+            product *= (double)sc_type_local_size(m, type, i);
+        sum += type == NULL ? 0 : product;
+    }
+    return sum;
+}
+
+/* The part of a rank's FLOPs that all ranks along the axis do alike; 0 where that is no news, or not much, or
+ * where contractions are not what the program does. */
+static double repeated(const sc_compiled *c, uint32_t axis)
+{
+    double all = sc_rank_flops(c->local);
+    if (c->local->mesh.axes[axis].size == 1 || !sc_plan_splits_over(c->resolved, axis) || all < elements(c))
+        return 0;
+    double part = sc_rank_flops_repeated(c->local, axis) / all;
+    return part >= NEARLY_ALL ? part : 0;
+}
+
+/* A dim of the entry's inputs that the axis divides, behind what splits it already: of a train step any, of other entries only the first of
+ * an input, which counts its rows. One row can be computed by one rank only: that is no waste. SC_NONE: there is none. */
+static sc_dim divisible_dim(const sc_compiled *c, uint32_t axis)
+{
+    const sc_module *m = c->local;
+    sc_for_each_op (m, c->func, op) {
+        if ((sc_op_traits(sc_op_at(m, op)) & SC_FROM_OUTSIDE) == 0)
+            continue;
+        const sc_type_info *type = sc_type_of(m, sc_result(m, op, 0));
+        uint32_t considered = c->step != NULL || type->rank == 0 ? type->rank : 1;
+        for (uint32_t i = 0; i < considered; i++) {
+            uint64_t shards = sc_type_shards(&m->mesh, type, i) * m->mesh.axes[axis].size;
+            if (type->dims[i].group == SC_NONE && type->dims[i].size > 1 &&
+                sc_dim_divides(m, type->dims[i].dim, type->dims[i].size, shards))
+                return type->dims[i].dim;
+        }
+    }
+    return SC_NONE;
+}
+
+static void warn_of_axis(sc_context *context, const sc_compiled *c, uint32_t axis, double part)
+{
+    const sc_module *m = c->local;
+    const char *name = sc_text(context, m->mesh.axes[axis].name), *entry = sc_text(context, c->entry);
+    sc_dim dim = divisible_dim(c, axis);
+    if (dim == SC_NONE)
+        return;
+    sc_report(&context->diag, SC_D_axis_repeats, sc_plan_axis_loc(c->resolved, axis), name,
+              sc_arena_printf(&context->arena, "%u", m->mesh.axes[axis].size), sc_arena_printf(&context->arena, "%.3g %%", 100 * part),
+              sc_arena_printf(&context->arena, c->step != NULL ? "a step of '%s'" : "'%s'", entry), NULL);
+    sc_report_note(&context->diag, (sc_loc){0}, "'shard %s over %s;' would split the work", sc_text(context, m->dims.data[dim].name), name);
+}
+
+void sc_warn_of_repeated_work(sc_context *context, const sc_compiled_list *entries)
+{
+    const sc_compiled *first = entries->count > 0 ? entries->data[0] : NULL;
+    bool has_default = false;
+    for (uint32_t i = 0; i < entries->count && !has_default; i++) {
+        has_default = entries->data[i]->is_default;
+        first = has_default ? entries->data[i] : first;
+    }
+    for (uint32_t axis = 0; first != NULL && axis < first->local->mesh.axis_count; axis++) {
+        bool everywhere = true;
+        for (uint32_t i = 0; i < entries->count && !has_default; i++)
+            everywhere = everywhere && repeated(entries->data[i], axis) > 0;
+        double part = everywhere ? repeated(first, axis) : 0;
+        if (part > 0)
+            warn_of_axis(context, first, axis, part);
+    }
+}
+
+/* ---- lines ---- */
+typedef struct line_use {
+    bool speaks, acts; /* of any entry */
+    bool weak;
+} line_use;
+
+static const char *names_of(sc_context *context, const sc_compiled_list *entries)
+{
+    sc_strbuf text;
+    sc_strbuf_init(&text, &context->arena);
+    for (uint32_t i = 0; i < entries->count; i++)
+        sc_strbuf_printf(&text, "%s'%s'",
+                         i == 0                    ? ""
+                         : i + 1 == entries->count ? " and "
+                                                   : ", ",
+                         sc_text(context, entries->data[i]->entry));
+    return text.data;
+}
+
+static void read_entry(const sc_compiled *c, sc_map *by_place, line_use *uses)
+{
+    const sc_seeds *seeds = c->env.seeds;
+    for (uint32_t i = 0; i < seeds->list.count; i++) {
+        const uint32_t *line = sc_map_find(by_place, c->local->rules.data[seeds->list.data[i].rule].loc.begin);
+        if (line != NULL) {
+            uses[*line].speaks = true;
+            uses[*line].weak = seeds->list.data[i].strength == SC_SEED_WEAK;
+        }
+    }
+    for (uint32_t r = 0; r < c->local->rules.count; r++) {
+        const uint32_t *line = sc_map_find(by_place, c->local->rules.data[r].loc.begin);
+        if (line != NULL)
+            uses[*line].acts = uses[*line].acts || c->env.placing->acted[r];
+    }
+}
+
+void sc_warn_of_idle_lines(sc_context *context, const sc_compiled_list *entries)
+{
+    const sc_plan *plan = entries->count > 0 ? entries->data[0]->plan : NULL;
+    if (plan == NULL)
+        return;
+    sc_map by_place = {.arena = &context->arena};
+    line_use *uses = sc_arena_array(&context->arena, plan->body.count, sizeof *uses);
+    for (uint32_t i = 0; i < plan->body.count; i++) {
+        bool is_new;
+        sc_plan_stmt_kind kind = plan->body.data[i]->kind;
+        if (kind == SC_PLAN_SHARD || kind == SC_PLAN_PIN || kind == SC_PLAN_STYLE)
+            sc_map_insert(&by_place, plan->body.data[i]->loc.begin, i, &is_new);
+    }
+    for (uint32_t e = 0; e < entries->count; e++)
+        read_entry(entries->data[e], &by_place, uses);
+    for (uint32_t i = 0; i < plan->body.count; i++) {
+        if (uses[i].speaks && !uses[i].acts && !sc_plan_repeats_line(entries->data[0]->resolved, plan->body.data[i]))
+            sc_report(&context->diag, SC_D_line_idle, plan->body.data[i]->loc, names_of(context, entries),
+                      uses[i].weak ? "no tensor that it speaks of has the axis free, or is not split so already"
+                                   : "other lines place all that it speaks of",
+                      NULL);
+    }
+}

@@ -1,0 +1,111 @@
+#include "tools/run/run.h"
+
+#include <string.h>
+
+#include "codegen/toolchain/cache.h"
+#include "program/bytes.h"
+#include "tools/verify/runner.h"
+
+const char *sc_last_pass(const sc_options *options)
+{
+    return options->interpret ? NULL : "fuse";
+}
+
+static sc_machine *failed(sc_context *context, const char *text)
+{
+    sc_report(&context->diag, SC_D_run_failed, (sc_loc){0}, text, NULL);
+    return NULL;
+}
+
+/* ---- the interpreter ---- */
+
+/* State, and the largest op with what it reads. */
+static double interpreted_bytes(const sc_module *m)
+{
+    double state = 0, largest = 0;
+    for (uint32_t i = 0; i < m->state.count; i++)
+        state += (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        double elements = 0;
+        for (uint32_t v = 0; v < op->operand_count + op->result_count; v++) {
+            sc_value value = v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count;
+            elements += (double)sc_type_local_elements(m, sc_type_of(m, value));
+        }
+        largest = elements > largest ? elements : largest;
+    }
+    return (state + largest) * (double)sc_mesh_ranks(&m->mesh) * sizeof(double);
+}
+
+static sc_machine *interpret(sc_local_run *run)
+{
+    double needed = interpreted_bytes(sc_mesh_ranks(&run->c->local->mesh) > 1 ? run->c->local : run->c->global);
+    if (!sc_fits_here(needed))
+        return failed(run->context, sc_too_large(run->context, "in the interpreter", needed));
+    sc_machine *machine = sc_interpreter_new(run->c, run->second);
+    return machine != NULL ? machine : failed(run->context, "there is not enough memory");
+}
+
+/* ---- emitted code ---- */
+
+/* For a card: what its library says of the products is kept where the kernels are. NULL: nowhere. */
+static const char *products_file(sc_context *context, const shardc_executable *program)
+{
+    uint64_t hash = shardc_executable_hash(program);
+    bool is_cpu = strcmp(shardc_executable_target(program), "cpu") == 0;
+    const char *refused, *cache = is_cpu ? NULL : sc_cache_open(&context->arena, NULL, &refused);
+    return cache == NULL ? NULL : sc_cache_path(&context->arena, cache, sc_cache_key_of(&hash, sizeof hash), ".products");
+}
+
+static sc_machine *load(sc_local_run *run)
+{
+    sc_context *context = run->context;
+    sc_generated generated;
+    shardc_error error;
+    sc_strbuf bytes;
+    sc_generate_part parts[2] = {{.m = run->c->local, .step = run->c->step},
+                                 {.m = run->second == NULL ? NULL : run->second->local, .name = run->second_name}};
+    const sc_generate_options how = {.target = sc_driver_target(context, run->options)};
+    if (how.target == NULL || !sc_generate_parts(parts, run->second == NULL ? 1 : 2, &how, &generated))
+        return NULL;
+    double needed = (double)generated.image->arena_bytes * (double)generated.image->ranks;
+    if (!sc_target_is_cuda(how.target) && !sc_fits_here(needed))
+        return failed(context, sc_too_large(context, "as a thread", needed));
+    sc_strbuf_init(&bytes, &context->arena);
+    sc_image_write(generated.image, &bytes);
+    if (shardc_executable_read(bytes.data, bytes.length, &run->program, &error) != SHARDC_OK)
+        return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
+    const shardc_session_options options = {.products = products_file(context, run->program)};
+    if (shardc_session_new(run->program, &options, &run->session, &error) != SHARDC_OK)
+        return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
+    sc_machine *machine = sc_machine_of_session(run->program, run->session);
+    return machine != NULL ? machine : failed(context, "there is not enough memory");
+}
+
+/* --ranks decides an `auto` axis; else the plan has said how many there are. */
+static bool has_ranks(sc_local_run *run)
+{
+    uint64_t asked = run->options->ranks, ranks = sc_mesh_ranks(&run->c->local->mesh);
+    if (asked == 0 || asked == ranks)
+        return true;
+    const char *text = sc_arena_printf(&run->context->arena, "--ranks %llu, but the plan's mesh has %llu", (unsigned long long)asked,
+                                       (unsigned long long)ranks);
+    sc_report(&run->context->diag, SC_D_usage, (sc_loc){0}, text, NULL);
+    return false;
+}
+
+sc_machine *sc_local_run_open(void *user)
+{
+    sc_local_run *run = user;
+    if (has_ranks(run))
+        run->machine = run->options->interpret ? interpret(run) : load(run);
+    return run->machine;
+}
+
+void sc_local_run_close(sc_local_run *run)
+{
+    sc_machine_free(run->machine);
+    shardc_session_free(run->session);
+    shardc_executable_free(run->program);
+}

@@ -1,0 +1,450 @@
+#include "tools/verify/compiled.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "support/rng.h"
+#include "tools/verify/compiled_internal.h"
+
+/* ---- what is compared ---- */
+
+static bool is_last_call(const sc_compiled_check *c, uint32_t call)
+{
+    const sc_module *m = c->local;
+    for (uint32_t i = call + 1; i < m->schedule.count; i++) {
+        if (m->schedule.data[i].func == m->schedule.data[call].func)
+            return false;
+    }
+    return true;
+}
+
+static void add_place(sc_compiled_check *c, const sc_compiled_place *at)
+{
+    *sc_vec_push(&c->context->arena, &c->places) = *at;
+}
+
+/* What is known of a value of both programs: the per-rank one may compute in narrower dtypes, as gradients travel. */
+static sc_reach reach_of(const sc_reach *global, sc_value value, const sc_reach *local, sc_value other)
+{
+    sc_reach reach = value == SC_NONE ? (sc_reach){0} : global[value];
+    if (other != SC_NONE)
+        reach.unit = fmax(reach.unit, local[other].unit);
+    return reach;
+}
+
+static void add_states(sc_compiled_check *c, sc_func_id func, const sc_reach *reach, const sc_reach *local, bool *seen)
+{
+    const sc_value *written = sc_written_states(c->global, c->global, func), *also = sc_written_states(c->global, c->local, func);
+    for (uint32_t s = 0; s < c->global->state.count; s++) {
+        const sc_state *state = &c->global->state.data[s];
+        if (written[s] == SC_NONE && also[s] == SC_NONE)
+            continue;
+        if (written[s] == SC_NONE) /* and so must stay as it is */
+            add_place(c, &(sc_compiled_place){func, s, {0}, {state->path, -1, state->loc}});
+        else
+            add_place(c, &(sc_compiled_place){func, s, reach_of(reach, written[s], local, also[s]), {state->path, -1, state->loc}});
+        seen[s] = true;
+    }
+}
+
+/* State that nobody writes stays as it is. */
+static void add_constant_states(sc_compiled_check *c, const bool *seen)
+{
+    for (uint32_t s = 0; s < c->global->state.count; s++) {
+        const sc_state *state = &c->global->state.data[s];
+        if (!seen[s])
+            add_place(c, &(sc_compiled_place){c->last, s, {0}, {state->path, -1, state->loc}});
+    }
+}
+
+static void add_outputs(sc_compiled_check *c, const sc_reach *reach, const sc_reach *local)
+{
+    const sc_op *returned = sc_returned(c->global, c->last), *other = sc_returned(c->local, c->last);
+    for (uint32_t i = 0; i < sc_output_count(c->global, c->last); i++) {
+        sc_value value = returned->operands[i];
+        sc_reach both = reach_of(reach, value, local, other != NULL && i < other->operand_count ? other->operands[i] : SC_NONE);
+        add_place(c, &(sc_compiled_place){c->last, SC_NONE, both, {c->global->values.data[value].path, (int32_t)i, returned->loc}});
+    }
+}
+
+static void list_places(sc_compiled_check *c)
+{
+    bool *seen = sc_arena_array(&c->context->arena, c->global->state.count + 1u, sizeof *seen);
+    for (uint32_t i = 0; i < c->local->schedule.count; i++) {
+        sc_func_id func = c->local->schedule.data[i].func;
+        if (func >= c->global->funcs.count || !is_last_call(c, i))
+            continue;
+        sc_draws draws;
+        sc_draws_find(c->local, func, &draws);
+        const sc_reach *reach = sc_reach_find(c->global, func, &c->draws), *local = sc_reach_find(c->local, func, &draws);
+        add_states(c, func, reach, local, seen);
+        if (func == c->last)
+            add_outputs(c, reach, local);
+    }
+    add_constant_states(c, seen);
+    for (uint32_t p = 0; p < c->places.count; p++) {
+        c->unit = fmax(c->unit, c->places.data[p].reach.unit);
+        c->decided = c->decided || c->places.data[p].reach.decided;
+    }
+}
+
+static sc_compiled_record new_record(sc_compiled_check *c)
+{
+    return (sc_compiled_record){sc_arena_array(&c->context->arena, c->places.count + 1u, sizeof(sc_array))};
+}
+
+static void clear(const sc_compiled_check *c, sc_compiled_record *of)
+{
+    for (uint32_t p = 0; of->values != NULL && p < c->places.count; p++)
+        sc_array_free(&of->values[p]);
+}
+
+/* ---- starts ---- */
+
+/* Rounds values to their dtype; for a start nearby, moves each then by half its last place, up or down; for one of the further ones, by
+ * half the last place of the narrowest dtype. What is an integer is one for a reason, and stays. */
+static void settle(const sc_compiled_check *c, const sc_type_info *type, const sc_draw *draw, uint32_t nearby, sc_array *values)
+{
+    double unit = sc_dtype_is_float(type->dtype) ? ldexp(1, -sc_dtypes[type->dtype].significand) : 0;
+    unit = nearby > SC_NEARBY && unit > 0 ? fmax(unit, c->unit) : unit;
+    for (int64_t i = 0; i < values->count; i++) {
+        double value = sc_round_to(type->dtype, values->data[i]);
+        if (nearby > 0 && nearbyint(value) != value)
+            value *= sc_rng_uniform(nearby, draw->stream, (uint64_t)i) < 0.5 ? 1 - unit : 1 + unit;
+        values->data[i] = value;
+    }
+}
+
+static bool set_states(sc_compiled_check *c, sc_runner *runner, uint32_t nearby)
+{
+    const sc_module *m = sc_runner_module(runner);
+    for (uint32_t s = 0; s < c->global->state.count; s++) {
+        const sc_state *state = &c->global->state.data[s];
+        const sc_type_info *type = &c->global->types.data[state->type];
+        uint32_t mine = sc_module_find_state(m, state->path);
+        if (mine == SC_NONE || !sc_same_dims(c->global, state->type, m, m->state.data[mine].type))
+            continue;
+        sc_array values = sc_trial_state(c->global, s, &c->draws, c->limit, &c->options);
+        if (values.data != NULL)
+            settle(c, type, &c->draws.state[s], nearby, &values);
+        bool ok = values.data != NULL && sc_runner_set_state(runner, mine, values.data);
+        sc_array_free(&values);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static bool draw_inputs(sc_compiled_check *c, int32_t micro_batch, uint32_t nearby, sc_array *inputs)
+{
+    sc_draw_options fresh = c->options;
+    fresh.seed += micro_batch > 0 ? (uint64_t)micro_batch : 0;
+    for (uint32_t i = 0; i < c->inputs.count; i++) {
+        const sc_type_info *type = &c->global->types.data[c->inputs.data[i]];
+        inputs[i] = sc_trial_values(type, &c->draws.inputs.data[i], &fresh);
+        if (inputs[i].data == NULL)
+            return false;
+        settle(c, type, &c->draws.inputs.data[i], nearby, &inputs[i]);
+    }
+    return true;
+}
+
+/* ---- runs ---- */
+
+/* Whether the place is a state after the function; or after the one that is joined with it (SC_NONE: none is), if it leaves it alone. */
+static bool is_left_by(const sc_compiled_check *c, const sc_compiled_place *at, sc_func_id func, sc_func_id joined)
+{
+    bool is_left = at->func == func || at->func == joined;
+    for (uint32_t p = 0; p < c->places.count && at->func != func; p++)
+        is_left = is_left && (c->places.data[p].state != at->state || c->places.data[p].func != func);
+    return is_left && at->state != SC_NONE;
+}
+
+static bool note_states(sc_compiled_check *c, const sc_runner *runner, sc_func_id func, sc_func_id joined, sc_compiled_record *out)
+{
+    const sc_module *m = sc_runner_module(runner);
+    for (uint32_t p = 0; p < c->places.count; p++) {
+        const sc_compiled_place *at = &c->places.data[p];
+        uint32_t mine = is_left_by(c, at, func, joined) ? sc_module_find_state(m, at->what.path) : SC_NONE;
+        if (mine == SC_NONE)
+            continue;
+        sc_array_free(&out->values[p]);
+        out->values[p] = sc_runner_get_state(runner, mine);
+        if (out->values[p].data == NULL)
+            return false;
+    }
+    return true;
+}
+
+static void note_outputs(sc_compiled_check *c, sc_array *outputs, uint32_t count, sc_compiled_record *out)
+{
+    for (uint32_t p = 0; p < c->places.count; p++) {
+        const sc_compiled_place *at = &c->places.data[p];
+        if (at->state != SC_NONE || (uint32_t)at->what.output >= count)
+            continue;
+        sc_array_free(&out->values[p]);
+        out->values[p] = outputs[at->what.output];
+        outputs[at->what.output] = (sc_array){0};
+    }
+}
+
+/* One call; what is compared after it is noted when it is its function's last. `with`: the call of the function's other half, where the
+ * program has one for both; NULL: it is itself. */
+static bool run_call(sc_compiled_check *c, sc_runner *runner, const sc_call *call, const sc_call *with, bool is_last, uint32_t nearby,
+                     sc_compiled_record *out, char *error, size_t error_size)
+{
+    const sc_module *m = sc_runner_module(runner);
+    const sc_call *first = with != NULL ? with : call;
+    sc_func_id func = with != NULL ? sc_runner_last(runner) : call->func;
+    bool is_fed = first->func == c->func;
+    uint32_t output_count = call->func == c->last ? sc_output_count(m, call->func) : 0, input_count = is_fed ? c->inputs.count : 0;
+    sc_array *inputs = sc_arena_array(&c->context->arena, input_count + 1u, sizeof *inputs);
+    sc_array *outputs = sc_arena_array(&c->context->arena, output_count + 1u, sizeof *outputs);
+    sc_runner_set_random(runner, c->options.seed, 1, first->microbatch < 0 ? 0 : (uint32_t)first->microbatch);
+    snprintf(error, error_size, "there is not enough memory");
+    bool ok = (!is_fed || draw_inputs(c, first->microbatch, nearby, inputs)) &&
+              sc_runner_run(runner, func, inputs, input_count, outputs, output_count, error, error_size) &&
+              (!is_last || note_states(c, runner, call->func, with != NULL ? with->func : SC_NONE, out));
+    if (ok && is_last)
+        note_outputs(c, outputs, output_count, out);
+    for (uint32_t i = 0; i < input_count; i++)
+        sc_array_free(&inputs[i]);
+    for (uint32_t i = 0; i < output_count; i++)
+        sc_array_free(&outputs[i]);
+    return ok;
+}
+
+/* The step as the program calls it: the last micro-batch and the update are one function. */
+static bool run_joined(sc_compiled_check *c, sc_runner *runner, sc_compiled_record *out, char *error, size_t error_size)
+{
+    const sc_call *calls = c->local->schedule.data;
+    uint32_t last = c->local->schedule.count - 1;
+    clear(c, out);
+    snprintf(error, error_size, "there is not enough memory");
+    if (!set_states(c, runner, 0))
+        return false;
+    for (uint32_t i = 0; i + 1 < last; i++) {
+        if (!run_call(c, runner, &calls[i], NULL, is_last_call(c, i), 0, out, error, error_size))
+            return false;
+    }
+    return run_call(c, runner, &calls[last], &calls[last - 1], true, 0, out, error, error_size);
+}
+
+/* The whole schedule, or at a limit the update by itself. */
+static bool run(sc_compiled_check *c, sc_runner *runner, uint32_t nearby, sc_compiled_record *out, char *error, size_t error_size)
+{
+    const sc_module *m = sc_runner_module(runner);
+    clear(c, out);
+    snprintf(error, error_size, "there is not enough memory");
+    if (!set_states(c, runner, nearby))
+        return false;
+    if (c->limit != SC_LIMIT_NONE)
+        return run_call(c, runner, &(sc_call){.func = c->last, .microbatch = -1}, NULL, true, nearby, out, error, error_size);
+    for (uint32_t i = 0; i < c->local->schedule.count; i++) {
+        const sc_call *call = &c->local->schedule.data[i];
+        if (call->func < m->funcs.count && !run_call(c, runner, call, NULL, is_last_call(c, i), nearby, out, error, error_size))
+            return false;
+    }
+    return true;
+}
+
+/* Until there are `count`. */
+static bool run_nearby(sc_compiled_check *c, uint32_t count, char *error, size_t error_size)
+{
+    for (; c->nears < count; c->nears++) {
+        if (!run(c, c->nearby, c->nears + 1, &c->near[c->nears], error, error_size))
+            return false;
+    }
+    return true;
+}
+
+static bool run_reference(sc_compiled_check *c, char *error, size_t error_size)
+{
+    c->nears = 0;
+    return run(c, c->truth, 0, &c->expected, error, error_size) && run_nearby(c, SC_NEARBY, error, error_size);
+}
+
+/* ---- all of it ---- */
+
+static bool is_joined(const sc_compiled_check *c)
+{
+    sc_func_id last = sc_runner_last(c->code);
+    return last != SC_NONE && last >= c->local->funcs.count;
+}
+
+/* The function that steps call last, from the same start: to the bit what its halves gave one after the other. */
+static void compare_joined(sc_compiled_check *c)
+{
+    char error[512];
+    sc_runner *runners[] = {c->code, c->wide};
+    const char *const names[] = {"joined", c->is_on_cards ? "joined, a second session" : "joined, two threads a rank"};
+    for (int i = 0; i < 2 && c->result->equal; i++) {
+        c->differences.run = names[i];
+        if (run_joined(c, runners[i], &c->again, error, sizeof error))
+            sc_compiled_compare_bits(c);
+        else
+            sc_differ_because(&c->differences, "the emitted code fails: %s", error);
+        if (i == 0 && c->result->equal)
+            sc_compiled_compare_joined_traffic(c);
+    }
+}
+
+/* Code that rounds differently may take a decision of almost equal numbers differently. Where further runs nearby take it differently, too,
+ * this start says nothing of what follows from it: others are drawn, until one is decided. An error would be there at each of them, and
+ * where the further runs do not explain a difference, it is one. False: a run failed. */
+static bool settle_decisions(sc_compiled_check *c)
+{
+    enum { MOST_DRAWS = 8 };
+    char error[512];
+    bool ok = true;
+    for (uint32_t draw = 1; ok && draw < MOST_DRAWS && sc_compiled_is_open(c); draw++) {
+        ok = run_nearby(c, SC_NEARBY_MOST, error, sizeof error);
+        if (!ok || sc_compiled_is_open(c))
+            break;
+        c->result->redrawn++;
+        c->options.seed += (uint64_t)1 << 48;
+        ok = run_reference(c, error, sizeof error) && run(c, c->code, 0, &c->found, error, sizeof error);
+    }
+    if (ok && c->nears == SC_NEARBY && sc_compiled_is_open(c)) /* no draw was decided */
+        ok = run_nearby(c, SC_NEARBY_MOST, error, sizeof error);
+    if (!ok)
+        sc_differ_because(&c->differences, "a run fails: %s", error);
+    return ok;
+}
+
+/* The same start on emitted code, three times. */
+static void run_and_compare(sc_compiled_check *c)
+{
+    char error[512];
+    c->differences.run = c->limit == SC_LIMIT_NONE ? "random" : sc_limit_names[c->limit];
+    if (!run(c, c->code, 0, &c->found, error, sizeof error)) {
+        sc_differ_because(&c->differences, "the emitted code fails: %s", error);
+        return;
+    }
+    if (!settle_decisions(c) || !sc_compiled_compare_values(c))
+        return;
+    if (c->limit == SC_LIMIT_NONE && c->result->equal)
+        sc_compiled_compare_traffic(c);
+    if (c->limit == SC_LIMIT_NONE && c->result->equal && is_joined(c))
+        compare_joined(c);
+    sc_runner *runners[] = {c->code, c->wide};
+    const char *const names[] = {"again", c->is_on_cards ? "a second session" : "two threads a rank"};
+    for (int i = 0; i < 2 && c->result->equal; i++) {
+        c->differences.run = names[i];
+        if (run(c, runners[i], 0, &c->again, error, sizeof error))
+            sc_compiled_compare_bits(c);
+        else
+            sc_differ_because(&c->differences, "the emitted code fails: %s", error);
+    }
+}
+
+/* Ids that are no input may be out of range on some inputs, so smaller integers are tried. */
+static bool find_start(sc_compiled_check *c)
+{
+    char error[512];
+    for (c->options.attempt = 0; c->options.attempt < SC_DRAW_ATTEMPTS; c->options.attempt++) {
+        if (run_reference(c, error, sizeof error))
+            return true;
+    }
+    c->differences.run = "random";
+    sc_differ_because(&c->differences, "the global program itself fails on random inputs: %s", error);
+    return false;
+}
+
+static void run_limits(sc_compiled_check *c)
+{
+    char error[512];
+    uint64_t seed = c->options.seed;
+    for (sc_limit which = SC_LIMIT_UNCLIPPED; c->has_step && c->result->equal && which < SC_LIMIT_COUNT; which++) {
+        if (!sc_limit_applies(c->global, which))
+            continue;
+        c->limit = which;
+        c->differences.run = sc_limit_names[which];
+        c->options.seed = seed + ((uint64_t)which << 32);
+        if (run_reference(c, error, sizeof error))
+            run_and_compare(c);
+        else
+            sc_differ_because(&c->differences, "the global program itself fails: %s", error);
+    }
+}
+
+static void prepare(sc_compiled_check *c)
+{
+    sc_draws_find(c->global, c->func, &c->draws);
+    sc_for_each_op (c->global, c->func, id) {
+        const sc_op *op = sc_op_at(c->global, id);
+        if (op->kind == SC_OP_input)
+            *sc_vec_push(&c->context->arena, &c->inputs) = c->global->values.data[op->first_result].type;
+    }
+    list_places(c);
+    c->expected = new_record(c);
+    c->found = new_record(c);
+    c->again = new_record(c);
+    for (uint32_t n = 0; n < SC_NEARBY_MOST; n++)
+        c->near[n] = new_record(c);
+}
+
+static bool open_runners(sc_compiled_check *c)
+{
+    uint32_t ranks = (uint32_t)c->result->ranks;
+    c->truth = sc_runner_interpret(c->global, &(sc_interp_options){0});
+    c->nearby = sc_runner_interpret(c->global, &(sc_interp_options){.round = true});
+    if (c->truth == NULL || c->nearby == NULL) {
+        sc_differ_because(&c->differences, "there is not enough memory to interpret the program");
+        return false;
+    }
+    c->code = sc_runner_load(c->context, c->local, c->target, ranks);
+    c->wide = c->code == NULL ? NULL : sc_runner_again(c->context, c->code, 2 * ranks);
+    c->result->equal = c->wide != NULL;
+    return c->wide != NULL;
+}
+
+static void close_all(sc_compiled_check *c)
+{
+    clear(c, &c->expected);
+    clear(c, &c->found);
+    clear(c, &c->again);
+    for (uint32_t n = 0; n < SC_NEARBY_MOST; n++)
+        clear(c, &c->near[n]);
+    sc_runner_free(c->truth);
+    sc_runner_free(c->nearby);
+    sc_runner_free(c->wide);
+    sc_runner_free(c->code);
+}
+
+bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func, const sc_validate_options *options,
+                          sc_compiled_result *result)
+{
+    sc_compiled_check c = {.context = local->context,
+                           .global = global,
+                           .local = local,
+                           .func = func,
+                           .last = func,
+                           .target = options->target,
+                           .is_on_cards = options->target != NULL && sc_target_is_cuda(options->target),
+                           .result = result,
+                           .differences = {"random", &result->equal, &result->first}};
+    sc_trial_size size;
+    *result = (sc_compiled_result){.equal = true};
+    c.options.seed = options->seed;
+    c.has_step = sc_schedules_step(global);
+    if (c.has_step)
+        c.last = global->schedule.data[global->schedule.count - 1].func;
+    if (!sc_same_schedule(global, local)) {
+        sc_differ_because(&c.differences, "the per-rank program does not call the same functions for the same micro-batches");
+        return false;
+    }
+    sc_trial_shrink(global, local, options->full, &size);
+    result->shrunk = size.shrink.list;
+    result->ranks = sc_mesh_ranks(&local->mesh);
+    prepare(&c);
+    if (size.too_large != NULL)
+        sc_differ_because(&c.differences, "%s", size.too_large);
+    else if (open_runners(&c) && find_start(&c))
+        run_and_compare(&c);
+    if (c.wide != NULL)
+        run_limits(&c);
+    close_all(&c);
+    sc_trial_restore(&size);
+    return result->equal;
+}

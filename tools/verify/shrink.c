@@ -1,0 +1,797 @@
+/* Shrinking: every dim gets the smallest size that keeps the program what it is.
+ *
+ *   D = 8192 split over fsdp = 128 and tp = 8   ->   fsdp = 2, tp = 2, D = 8 (two elements for each of the four shards)
+ *
+ * Dims that must have equal sizes (rename) are one class. Classes that slice, concat or topk relate are scaled by one divisor, so that sums
+ * and ranges of sizes still hold. A table that computed positions index stays at least as large as these positions; where nothing is
+ * known of the ids, it keeps its size. Sizes only grow while the conditions are met, and none beyond what it was, so this terminates.
+ *
+ * Sums of rows are what norms divide by. Of few elements they come out almost anything, so that one row's error is a hundred times
+ * another's: dims that rows are summed along keep more elements, as many as are cheap enough. */
+#include "tools/verify/shrink.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { MOST_SCALES = 1 << 20, MOST_ROOM = 32, LEAST_ROOM = 8 };
+
+/* A dim, or at its root a class of dims of one size. */
+typedef struct dim_class {
+    sc_sym name;
+    uint32_t parent; /* class */
+    uint32_t scale;  /* parent of the classes that are scaled together; itself when it is alone */
+    int64_t from, to;
+    int64_t minimum;
+    int64_t multiple; /* of the sizes of the shards that divide it */
+    int64_t uneven;   /* the one number of shards that does not divide it; 0 none, -1 several */
+    bool fixed, scaled;
+    bool averaged; /* rows are summed along it */
+} dim_class;
+
+/* to(dim) >= the sum of to(terms) + extra. */
+typedef struct at_least {
+    uint32_t dim, term_count;
+    uint32_t terms[4];
+    int64_t extra;
+} at_least;
+
+/* `from` of a slice or unslice: scaled with its dim. */
+typedef struct slice_start {
+    uint32_t dim;
+    int64_t value;
+} slice_start;
+
+typedef struct shrinking {
+    sc_arena *arena;
+    sc_shrink *out;
+    SC_VEC(dim_class) dims;
+    sc_map by_name;
+    SC_VEC(at_least) bounds;
+    SC_VEC(slice_start) starts;
+    sc_mesh mesh; /* of the per-rank module, as shrunk so far */
+    int64_t room; /* what averaged dims keep at least */
+} shrinking;
+
+/* ---- cost ---- */
+
+/* Size of the space that an op walks: the product of all dims that it sees. */
+static double space_of(const sc_module *m, const sc_op *op)
+{
+    sc_dim seen[SC_MAX_RANK * 3];
+    uint32_t count = 0, values = op->operand_count + op->result_count;
+    double space = 1;
+    for (uint32_t v = 0; v < values; v++) {
+        const sc_type_info *type = sc_type_of(m, v < op->operand_count ? op->operands[v] : op->first_result + v - op->operand_count);
+        for (uint32_t i = 0; i < type->rank; i++) {
+            uint32_t s = 0;
+            while (s < count && seen[s] != type->dims[i].dim)
+                s++;
+            if (s < count || count == SC_MAX_RANK * 3)
+                continue;
+            seen[count++] = type->dims[i].dim;
+            space *= (double)sc_type_local_size(m, type, i);
+        }
+    }
+    return op->kind == SC_OP_dot ? space : 4 * space;
+}
+
+/* Of every call of the schedule. */
+static double cost_of(const sc_module *m)
+{
+    const double per_op = 500, per_state = 20;
+    double cost = 0;
+    for (sc_func_id f = 0; f < m->funcs.count; f++) {
+        double calls = 0, once = 0;
+        for (uint32_t i = 0; i < m->schedule.count; i++)
+            calls += m->schedule.data[i].func == f;
+        sc_for_each_op (m, f, op)
+            once += per_op + space_of(m, sc_op_at(m, op));
+        cost += once * (m->schedule.count == 0 ? 1 : calls);
+    }
+    for (uint32_t i = 0; i < m->state.count; i++)
+        cost += per_state * (double)sc_type_local_elements(m, &m->types.data[m->state.data[i].type]);
+    return cost * (double)sc_mesh_ranks(&m->mesh);
+}
+
+double sc_interpret_cost(const sc_module *global, const sc_module *local)
+{
+    return cost_of(global) + cost_of(local);
+}
+
+/* ---- classes ---- */
+
+static uint32_t root_of(shrinking *s, uint32_t dim)
+{
+    assert(dim < s->dims.count);
+    while (s->dims.data[dim].parent != dim)
+        dim = s->dims.data[dim].parent;
+    return dim;
+}
+
+/* SC_NONE for a dim that no value has. */
+static uint32_t find_dim(const shrinking *s, const sc_module *m, sc_dim dim)
+{
+    const uint32_t *found = dim < m->dims.count ? sc_map_find(&s->by_name, m->dims.data[dim].name) : NULL;
+    return found == NULL ? SC_NONE : *found;
+}
+
+static void fix(shrinking *s, uint32_t dim)
+{
+    if (dim != SC_NONE)
+        s->dims.data[dim].fixed = true;
+}
+
+static void add_size(shrinking *s, const sc_module *m, const sc_type_dim *dim)
+{
+    bool is_new;
+    uint32_t at = *sc_map_insert(&s->by_name, m->dims.data[dim->dim].name, s->dims.count, &is_new);
+    if (is_new)
+        *sc_vec_push(s->arena, &s->dims) = (dim_class){.name = m->dims.data[dim->dim].name,
+                                                       .parent = at,
+                                                       .scale = at,
+                                                       .from = dim->size,
+                                                       .to = dim->size,
+                                                       .multiple = 1,
+                                                       .fixed = dim->size < 1};
+    if (s->dims.data[at].from != dim->size || m->dims.data[dim->dim].multiple > 1) /* a padded dim is uneven as it is */
+        s->dims.data[at].fixed = true;
+}
+
+static void add_type(shrinking *s, const sc_module *m, sc_type type)
+{
+    const sc_type_info *info = &m->types.data[type];
+    for (uint32_t i = 0; i < info->rank; i++)
+        add_size(s, m, &info->dims[i]);
+}
+
+static void collect_dims(shrinking *s, const sc_module *m)
+{
+    sc_for_each_op_of_all(m, op)
+    {
+        for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++)
+            add_type(s, m, m->values.data[sc_result(m, op, r)].type);
+    }
+    for (uint32_t i = 0; i < m->state.count; i++)
+        add_type(s, m, m->state.data[i].type);
+}
+
+/* ---- what ops ask of sizes ---- */
+
+static void tie(shrinking *s, uint32_t a, uint32_t b)
+{
+    if (a == SC_NONE || b == SC_NONE)
+        return;
+    a = root_of(s, a);
+    b = root_of(s, b);
+    if (a == b)
+        return;
+    if (s->dims.data[a].from != s->dims.data[b].from) {
+        fix(s, a);
+        fix(s, b);
+        return;
+    }
+    s->dims.data[b].parent = a;
+}
+
+static uint32_t scale_root(shrinking *s, uint32_t dim)
+{
+    dim = root_of(s, dim);
+    while (s->dims.data[dim].scale != dim)
+        dim = root_of(s, s->dims.data[dim].scale);
+    return dim;
+}
+
+/* Dims that one divisor must divide. */
+static void scale_together(shrinking *s, uint32_t a, uint32_t b)
+{
+    if (a == SC_NONE || b == SC_NONE)
+        return;
+    a = scale_root(s, a);
+    b = scale_root(s, b);
+    s->dims.data[a].scaled = s->dims.data[b].scaled = true;
+    s->dims.data[b].scale = a;
+}
+
+static uint32_t attr_dim(const shrinking *s, const sc_module *m, const sc_op *op, sc_attr_key key, uint32_t index)
+{
+    const sc_attr *attr = sc_op_attr(op, key);
+    return attr == NULL || index >= attr->count ? SC_NONE : find_dim(s, m, attr->dims[index]);
+}
+
+static uint32_t attr_count(const sc_op *op, sc_attr_key key)
+{
+    const sc_attr *attr = sc_op_attr(op, key);
+    return attr == NULL ? 0 : attr->count;
+}
+
+static void read_rename(shrinking *s, const sc_module *m, const sc_op *op)
+{
+    uint32_t from = attr_count(op, SC_ATTR_dims), to = attr_count(op, SC_ATTR_to);
+    for (uint32_t i = 0; from == to && i < from; i++)
+        tie(s, attr_dim(s, m, op, SC_ATTR_dims, i), attr_dim(s, m, op, SC_ATTR_to, i));
+    for (uint32_t i = 0; from != to && i < from; i++)
+        fix(s, attr_dim(s, m, op, SC_ATTR_dims, i));
+    for (uint32_t i = 0; from != to && i < to; i++)
+        fix(s, attr_dim(s, m, op, SC_ATTR_to, i));
+}
+
+static void read_resize(shrinking *s, const sc_module *m, const sc_op *op)
+{
+    static const sc_attr_key keys[] = {SC_ATTR_dims, SC_ATTR_from_dims, SC_ATTR_to};
+    uint32_t first = attr_dim(s, m, op, SC_ATTR_dims, 0);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        bool is_plain = attr_count(op, keys[k]) == 1;
+        for (uint32_t i = 0; i < attr_count(op, keys[k]); i++) {
+            uint32_t dim = attr_dim(s, m, op, keys[k], i);
+            scale_together(s, first, dim);
+            if (!is_plain) /* the product of several scales otherwise */
+                fix(s, dim);
+        }
+    }
+    if ((op->kind == SC_OP_slice || op->kind == SC_OP_unslice) && first != SC_NONE)
+        *sc_vec_push(s->arena, &s->starts) = (slice_start){first, sc_op_int(op, SC_ATTR_from, 0)};
+}
+
+static bool add_term(at_least *bound, uint32_t dim)
+{
+    if (dim == SC_NONE || bound->term_count == sizeof bound->terms / sizeof *bound->terms)
+        return false;
+    bound->terms[bound->term_count++] = dim;
+    return true;
+}
+
+/* How large integers can be, as a sum of sizes; false when it cannot be told. What is an input is drawn to fit, and counts nothing. */
+static bool bound_ids(const shrinking *s, const sc_module *m, sc_value value, at_least *bound, uint32_t depth)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    if (depth == 0)
+        return false;
+    if ((sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast || op->kind == SC_OP_slice ||
+        op->kind == SC_OP_unslice || op->kind == SC_OP_broadcast)
+        return op->operand_count == 1 && bound_ids(s, m, op->operands[0], bound, depth - 1);
+    switch (op->kind) {
+    case SC_OP_input:
+        return true;
+    case SC_OP_constant:
+        bound->extra += (int64_t)fmax(0, fmin(sc_op_number(op, SC_ATTR_value, 0), 1e15));
+        return true;
+    case SC_OP_index:
+    case SC_OP_argmax:
+        return add_term(bound, attr_dim(s, m, op, SC_ATTR_dims, 0));
+    case SC_OP_topk:
+        return m->values.data[value].index == 1 && add_term(bound, attr_dim(s, m, op, SC_ATTR_dims, 0));
+    case SC_OP_add:
+    case SC_OP_maximum:
+        return bound_ids(s, m, op->operands[0], bound, depth - 1) && bound_ids(s, m, op->operands[1], bound, depth - 1);
+    case SC_OP_where:
+        return bound_ids(s, m, op->operands[1], bound, depth - 1) && bound_ids(s, m, op->operands[2], bound, depth - 1);
+    default:
+        return false;
+    }
+}
+
+static void read_ids(shrinking *s, const sc_module *m, const sc_op *op)
+{
+    at_least bound = {.dim = attr_dim(s, m, op, SC_ATTR_dims, 0)};
+    if (bound.dim == SC_NONE || op->operand_count < 2)
+        return;
+    if (!bound_ids(s, m, op->operands[1], &bound, 16))
+        fix(s, bound.dim);
+    else if (bound.term_count > 0 || bound.extra > 0)
+        *sc_vec_push(s->arena, &s->bounds) = bound;
+}
+
+/* Room for two sets of new positions, so that rows can start at several places. */
+static void read_append(shrinking *s, const sc_module *m, const sc_op *op)
+{
+    uint32_t from = attr_dim(s, m, op, SC_ATTR_dims, 0), to = attr_dim(s, m, op, SC_ATTR_to, 0);
+    if (from != SC_NONE && to != SC_NONE)
+        *sc_vec_push(s->arena, &s->bounds) = (at_least){.dim = to, .term_count = 2, .terms = {from, from}};
+}
+
+/* Sizes that ops relate to each other. Classes first: how they are scaled refers to them. */
+static void read_relations(shrinking *s, const sc_module *m)
+{
+    sc_for_each_op_of_all(m, op)
+    {
+        if (sc_op_at(m, op)->kind == SC_OP_rename || sc_op_at(m, op)->kind == SC_OP_unfold)
+            read_rename(s, m, sc_op_at(m, op));
+    }
+    sc_for_each_op_of_all(m, op)
+    {
+        sc_op_kind kind = (sc_op_kind)sc_op_at(m, op)->kind;
+        if (kind == SC_OP_slice || kind == SC_OP_unslice || kind == SC_OP_concat || kind == SC_OP_topk)
+            read_resize(s, m, sc_op_at(m, op));
+    }
+}
+
+/* Dims along which rows are summed, forward. A sum of everything is a loss. */
+static void read_averages(shrinking *s, const sc_module *m)
+{
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        bool is_average = op->kind == SC_OP_sum && sc_op_is_forward(m, op) && sc_type_of(m, op->first_result)->rank > 0 &&
+                          sc_dtype_is_float(sc_type_of(m, op->first_result)->dtype);
+        for (uint32_t i = 0; is_average && i < attr_count(op, SC_ATTR_dims); i++) {
+            uint32_t dim = attr_dim(s, m, op, SC_ATTR_dims, i);
+            if (dim != SC_NONE)
+                s->dims.data[dim].averaged = true;
+        }
+    }
+}
+
+/* Sizes that integers must stay below. */
+static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
+{
+    switch (op->kind) {
+    case SC_OP_append:
+        read_append(s, m, op);
+        break;
+    case SC_OP_xent:
+        read_ids(s, m, op);
+        break;
+    case SC_OP_gather:
+    case SC_OP_scatter_add:
+        read_ids(s, m, op);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- mesh ---- */
+
+/* The largest atom becomes its smallest prime factor: what it divided, that divides too. False when no atom is left to shrink. */
+static bool shrink_atom(shrinking *s)
+{
+    uint32_t best = SC_NONE, factor = 2;
+    for (uint32_t a = 0; a < s->mesh.atom_count; a++) {
+        uint32_t size = s->mesh.atoms[a].size, prime = 2;
+        while (prime <= size / prime && size % prime != 0)
+            prime++;
+        prime = size % prime == 0 ? prime : size;
+        if (prime < size && (best == SC_NONE || size > s->mesh.atoms[best].size)) {
+            best = a;
+            factor = prime;
+        }
+    }
+    if (best == SC_NONE)
+        return false;
+    sc_axis *axis = &s->mesh.axes[s->mesh.atoms[best].axis];
+    axis->size = axis->size / s->mesh.atoms[best].size * factor;
+    s->mesh.atoms[best].size = factor;
+    return true;
+}
+
+/* ---- sizes ---- */
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static int64_t lcm(int64_t a, int64_t b)
+{
+    int64_t result;
+    return __builtin_mul_overflow(a / gcd(a, b), b, &result) ? INT64_MAX : result;
+}
+
+static void read_shards(shrinking *s, const sc_module *m, sc_type type, const sc_type_info *old, const sc_mesh *old_mesh)
+{
+    for (uint32_t i = 0; i < old->rank; i++) {
+        int64_t before = (int64_t)sc_type_shards(old_mesh, old, i), now = (int64_t)sc_type_shards(&s->mesh, old, i);
+        uint32_t at = before == 1 ? SC_NONE : find_dim(s, m, m->types.data[type].dims[i].dim);
+        if (at == SC_NONE)
+            continue;
+        dim_class *dim = &s->dims.data[root_of(s, at)];
+        if (old->dims[i].size % before == 0)
+            dim->multiple = lcm(dim->multiple, now);
+        else
+            dim->uneven = dim->uneven == 0 || dim->uneven == now ? now : -1;
+    }
+}
+
+static void read_placements(shrinking *s, sc_shrink_side *side)
+{
+    const sc_module *m = side->m;
+    sc_for_each_op_of_all(m, op)
+    {
+        for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++) {
+            sc_type type = m->values.data[sc_result(m, op, r)].type;
+            read_shards(s, m, type, &side->types[type], &side->mesh);
+        }
+    }
+    for (uint32_t i = 0; i < m->state.count; i++)
+        read_shards(s, m, m->state.data[i].type, &side->types[m->state.data[i].type], &side->mesh);
+}
+
+/* What a class must be a multiple of. */
+static int64_t step_of(const dim_class *dim)
+{
+    return dim->multiple % 2 == 0 ? dim->multiple : lcm(dim->multiple, 2); /* rope's pairs */
+}
+
+static void start_sizes(shrinking *s)
+{
+    for (uint32_t i = 0; i < s->dims.count; i++) {
+        s->dims.data[root_of(s, i)].fixed |= s->dims.data[i].fixed;
+        s->dims.data[root_of(s, i)].averaged |= s->dims.data[i].averaged;
+    }
+    for (uint32_t i = 0; i < s->dims.count; i++) {
+        dim_class *dim = &s->dims.data[i];
+        if (dim->parent != i)
+            continue;
+        /* Two elements a shard: one would hide which of them it is. A dim that is stored unevenly stays so. */
+        dim->minimum = dim->multiple > 1 ? 2 * dim->multiple : 4;
+        if (dim->uneven > 1 && dim->multiple == 1)
+            dim->minimum = 2 * dim->uneven - 1;
+        if (dim->averaged && dim->minimum < s->room)
+            dim->minimum = s->room;
+    }
+}
+
+static bool stays(const dim_class *dim, int64_t size)
+{
+    return size == dim->from;
+}
+
+/* The smallest size of a class that is not scaled with others. */
+static int64_t size_alone(const dim_class *dim)
+{
+    if (dim->fixed || dim->uneven < 0)
+        return dim->from;
+    bool is_uneven = dim->uneven > 1 && dim->multiple == 1;
+    int64_t step = is_uneven ? 2 * dim->uneven : step_of(dim), size;
+    if (is_uneven) /* the last shard lacks one element */
+        size = (dim->minimum + step) / step * step - 1;
+    else
+        size = (dim->minimum + step - 1) / step * step;
+    return size < dim->from ? size : dim->from;
+}
+
+/* Whether every class that is scaled with `root` may be divided by d. */
+static bool divides_all(shrinking *s, uint32_t root, int64_t d)
+{
+    for (uint32_t i = 0; i < s->dims.count; i++) {
+        const dim_class *dim = &s->dims.data[root_of(s, i)];
+        if (scale_root(s, i) != root)
+            continue;
+        int64_t size = dim->from / d, least = dim->minimum < dim->from ? dim->minimum : dim->from;
+        if (dim->from % d != 0 || s->dims.data[i].fixed || dim->fixed || dim->uneven != 0 || size < least ||
+            size % (dim->from % 2 == 0 ? step_of(dim) : dim->multiple) != 0)
+            return false;
+    }
+    for (uint32_t i = 0; i < s->starts.count; i++) {
+        if (scale_root(s, s->starts.data[i].dim) == root && s->starts.data[i].value % d != 0)
+            return false;
+    }
+    return true;
+}
+
+static int64_t common_divisor(shrinking *s, uint32_t root)
+{
+    int64_t divisor = s->dims.data[root].from;
+    if (divisor > MOST_SCALES)
+        return 1;
+    while (divisor > 1 && (s->dims.data[root].from % divisor != 0 || !divides_all(s, root, divisor)))
+        divisor--;
+    return divisor < 1 ? 1 : divisor;
+}
+
+static void choose_sizes(shrinking *s)
+{
+    for (uint32_t i = 0; i < s->dims.count; i++) {
+        if (s->dims.data[i].parent == i && !s->dims.data[scale_root(s, i)].scaled)
+            s->dims.data[i].to = size_alone(&s->dims.data[i]);
+    }
+    for (uint32_t i = 0; i < s->dims.count; i++) {
+        if (!s->dims.data[i].scaled || scale_root(s, i) != i)
+            continue;
+        int64_t divisor = common_divisor(s, i);
+        for (uint32_t j = 0; j < s->dims.count; j++) {
+            if (s->dims.data[j].parent == j && scale_root(s, j) == i)
+                s->dims.data[j].to = s->dims.data[j].from / divisor;
+        }
+    }
+}
+
+/* Raises the minimum of what is too small; false when nothing was. */
+static bool raise_minimums(shrinking *s)
+{
+    bool raised = false;
+    for (uint32_t b = 0; b < s->bounds.count; b++) {
+        const at_least *bound = &s->bounds.data[b];
+        dim_class *dim = &s->dims.data[root_of(s, bound->dim)];
+        int64_t wanted = bound->extra;
+        for (uint32_t t = 0; t < bound->term_count; t++)
+            wanted += s->dims.data[root_of(s, bound->terms[t])].to;
+        if (dim->to >= wanted || stays(dim, dim->to))
+            continue;
+        dim->minimum = wanted;
+        raised = true;
+    }
+    return raised;
+}
+
+static void find_sizes(shrinking *s)
+{
+    for (uint32_t i = 0; i < s->dims.count; i++) {
+        s->dims.data[i].multiple = 1;
+        s->dims.data[i].uneven = 0;
+    }
+    read_placements(s, &s->out->sides[1]);
+    start_sizes(s);
+    do
+        choose_sizes(s);
+    while (raise_minimums(s));
+}
+
+/* ---- writing the sizes into the modules ---- */
+
+static void save_side(shrinking *s, sc_shrink_side *side, sc_module *m)
+{
+    *side = (sc_shrink_side){.m = m, .type_count = m->types.count, .mesh = m->mesh};
+    side->types = sc_arena_array(s->arena, m->types.count, sizeof *side->types);
+    memcpy(side->types, m->types.data, m->types.count * sizeof *side->types);
+}
+
+static void write_sizes(shrinking *s, sc_shrink_side *side)
+{
+    sc_module *m = side->m;
+    for (uint32_t t = 0; t < side->type_count; t++) {
+        for (uint32_t i = 0; i < side->types[t].rank; i++) {
+            uint32_t at = find_dim(s, m, side->types[t].dims[i].dim);
+            const dim_class *dim = at == SC_NONE ? NULL : &s->dims.data[root_of(s, at)];
+            if (dim != NULL && side->types[t].dims[i].size == s->dims.data[at].from)
+                m->types.data[t].dims[i].size = dim->to;
+        }
+    }
+}
+
+static void change_attr(shrinking *s, sc_shrink_side *side, sc_op_id op, sc_attr_key key, sc_attr changed)
+{
+    const sc_op *changing = sc_op_at(side->m, op);
+    for (uint32_t i = 0; i < changing->attr_count; i++) {
+        sc_attr *attr = &changing->attrs[i];
+        if (attr->key != key)
+            continue;
+        *sc_vec_push(s->arena, &side->attrs) = (sc_changed_attr){attr, *attr};
+        *attr = changed;
+    }
+}
+
+static void change_slice(shrinking *s, sc_shrink_side *side, sc_op_id op)
+{
+    uint32_t at = attr_dim(s, side->m, sc_op_at(side->m, op), SC_ATTR_dims, 0);
+    if (at == SC_NONE)
+        return;
+    const dim_class *dim = &s->dims.data[root_of(s, at)];
+    int64_t from = sc_op_int(sc_op_at(side->m, op), SC_ATTR_from, 0);
+    change_attr(s, side, op, SC_ATTR_from, sc_attr_int(SC_ATTR_from, from / (dim->from / dim->to)));
+}
+
+/* A window keeps its share of the keys, and scores their spread. */
+static void change_attend(shrinking *s, sc_shrink_side *side, sc_op_id op)
+{
+    const sc_op *attend = sc_op_at(side->m, op);
+    uint32_t keys = attr_dim(s, side->m, attend, SC_ATTR_dims, 0);
+    if (keys == SC_NONE)
+        return;
+    const dim_class *dim = &s->dims.data[root_of(s, keys)];
+    int64_t window = sc_op_int(attend, SC_ATTR_window, 0);
+    if (window > 0 && window < dim->from && !stays(dim, dim->to)) {
+        double share = (double)window * (double)dim->to / (double)dim->from;
+        int64_t changed = (int64_t)fmin(fmax(2, ceil(share)), (double)(dim->to - 1));
+        change_attr(s, side, op, SC_ATTR_window, sc_attr_int(SC_ATTR_window, changed));
+    }
+    double before = 1, after = 1, scale = sc_op_number(attend, SC_ATTR_scale, 0);
+    for (uint32_t i = 1; i < attr_count(attend, SC_ATTR_dims); i++) {
+        uint32_t at = attr_dim(s, side->m, attend, SC_ATTR_dims, i);
+        before *= at == SC_NONE ? 1 : (double)s->dims.data[at].from;
+        after *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to;
+    }
+    if (fabs(scale * sqrt(before) - 1) < 1e-6)
+        change_attr(s, side, op, SC_ATTR_scale, sc_attr_number(SC_ATTR_scale, 1 / sqrt(after)));
+}
+
+/* ---- reciprocals of means ---- */
+
+/* A constant's new value, by its old one and its place. */
+typedef struct reciprocals {
+    sc_map map; /* -> index in values, or SC_NONE where two disagree */
+    SC_VEC(double) values;
+} reciprocals;
+
+static uint64_t constant_key(const sc_op *op)
+{
+    double value = sc_op_number(op, SC_ATTR_value, 0);
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return sc_hash_mix(sc_hash_mix(bits, op->scope), (uint64_t)op->loc.begin << 32 | op->loc.end);
+}
+
+/* The op that makes a value, whatever names, casts and moves stand between. */
+static const sc_op *maker_of(const sc_module *m, sc_value value)
+{
+    const sc_op *op = sc_op_at(m, sc_def(m, value));
+    for (uint32_t depth = 0; depth < 64; depth++) {
+        bool passes = (sc_op_traits(op) & (SC_VIEW | SC_RESHARD)) != 0 || op->kind == SC_OP_cast;
+        uint32_t index = m->values.data[value].index;
+        if (!passes || index >= op->operand_count)
+            break;
+        value = op->operands[index];
+        op = sc_op_at(m, sc_def(m, value));
+    }
+    return op;
+}
+
+/* 1 / 8192 becomes 1 / 16 where it multiplies a sum over 8192 elements; NAN when it is no mean. */
+static double new_reciprocal(shrinking *s, const sc_module *m, const sc_op *sum, double old)
+{
+    double before = 1, after = 1;
+    for (uint32_t i = 0; sum->kind == SC_OP_sum && i < attr_count(sum, SC_ATTR_dims); i++) {
+        uint32_t at = attr_dim(s, m, sum, SC_ATTR_dims, i);
+        before *= at == SC_NONE ? 1 : (double)s->dims.data[at].from;
+        after *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to;
+    }
+    bool is_mean = sum->kind == SC_OP_sum && fabs(old * before - 1) < 1e-6;
+    return is_mean ? old * before / after : (double)NAN;
+}
+
+static void add_reciprocal(shrinking *s, const sc_op *constant, double value, reciprocals *found)
+{
+    bool is_new;
+    uint32_t *at = sc_map_insert(&found->map, constant_key(constant), found->values.count, &is_new);
+    if (is_new)
+        *sc_vec_push(s->arena, &found->values) = value;
+    else if (*at != SC_NONE && found->values.data[*at] != value)
+        *at = SC_NONE;
+}
+
+/* A mean is how sizes get into the program's numbers; with the old reciprocal every norm would give much too large values. Its cotangent
+ * is multiplied by the same constant, and is no sum: only forward ops tell. */
+static void find_reciprocals(shrinking *s, const sc_module *m, reciprocals *found)
+{
+    found->map.arena = s->arena;
+    sc_for_each_op_of_all(m, id)
+    {
+        const sc_op *op = sc_op_at(m, id);
+        for (uint32_t i = 0; op->kind == SC_OP_mul && op->operand_count == 2 && i < 2 && sc_op_is_forward(m, op); i++) {
+            const sc_op *constant = maker_of(m, op->operands[i]);
+            if (constant->kind == SC_OP_constant)
+                add_reciprocal(s, constant,
+                               new_reciprocal(s, m, maker_of(m, op->operands[1 - i]), sc_op_number(constant, SC_ATTR_value, 0)), found);
+        }
+    }
+}
+
+/* A constant that says which sizes it is made of. */
+static void change_sized_constant(shrinking *s, sc_shrink_side *side, sc_op_id op)
+{
+    const sc_op *constant = sc_op_at(side->m, op);
+    double growth = 1, plus = sc_op_number(constant, SC_ATTR_plus, 0);
+    for (uint32_t i = 0; i < attr_count(constant, SC_ATTR_sizes); i++) {
+        uint32_t at = attr_dim(s, side->m, constant, SC_ATTR_sizes, i);
+        growth *= at == SC_NONE ? 1 : (double)s->dims.data[root_of(s, at)].to / (double)s->dims.data[at].from;
+    }
+    if (growth == 1)
+        return;
+    double scaled = (sc_op_number(constant, SC_ATTR_value, 0) - plus) * pow(growth, sc_op_number(constant, SC_ATTR_exponent, 1));
+    sc_dtype dtype = sc_type_of(side->m, constant->first_result)->dtype;
+    change_attr(s, side, op, SC_ATTR_value, sc_attr_number(SC_ATTR_value, (sc_dtype_is_float(dtype) ? scaled : nearbyint(scaled)) + plus));
+}
+
+static void change_constant(shrinking *s, sc_shrink_side *side, sc_op_id op, const reciprocals *found)
+{
+    if (sc_op_attr(sc_op_at(side->m, op), SC_ATTR_sizes) != NULL) {
+        change_sized_constant(s, side, op);
+        return;
+    }
+    const uint32_t *at = sc_map_find(&found->map, constant_key(sc_op_at(side->m, op)));
+    if (at != NULL && *at != SC_NONE && !isnan(found->values.data[*at]))
+        change_attr(s, side, op, SC_ATTR_value, sc_attr_number(SC_ATTR_value, found->values.data[*at]));
+}
+
+static void change_attrs(shrinking *s, sc_shrink_side *side, const reciprocals *found)
+{
+    sc_for_each_op_of_all(side->m, op)
+    {
+        switch (sc_op_at(side->m, op)->kind) {
+        case SC_OP_slice:
+        case SC_OP_unslice:
+            change_slice(s, side, op);
+            break;
+        case SC_OP_attend:
+        case SC_OP_attend_grad:
+            change_attend(s, side, op);
+            break;
+        case SC_OP_constant:
+            change_constant(s, side, op, found);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+/* ---- the whole ---- */
+
+static void write_all(shrinking *s)
+{
+    s->out->sides[1].m->mesh = s->mesh;
+    write_sizes(s, &s->out->sides[0]);
+    write_sizes(s, &s->out->sides[1]);
+}
+
+static void list_changes(shrinking *s)
+{
+    const sc_mesh *before = &s->out->sides[1].mesh;
+    for (uint32_t a = 0; a < s->mesh.axis_count; a++) {
+        if (s->mesh.axes[a].size != before->axes[a].size)
+            *sc_vec_push(s->arena, &s->out->list) =
+                (sc_shrunk_size){before->axes[a].name, true, before->axes[a].size, s->mesh.axes[a].size};
+    }
+    for (uint32_t i = 0; i < s->dims.count; i++) {
+        const dim_class *dim = &s->dims.data[i];
+        int64_t to = s->dims.data[root_of(s, i)].to;
+        if (to != dim->from)
+            *sc_vec_push(s->arena, &s->out->list) = (sc_shrunk_size){dim->name, false, dim->from, to};
+    }
+}
+
+/* The most room for what may be spent. */
+static void give_room(shrinking *s, const sc_module *global, const sc_module *local, double limit)
+{
+    for (s->room = MOST_ROOM; s->room > 0; s->room = s->room > LEAST_ROOM ? s->room / 2 : 0) {
+        find_sizes(s);
+        write_all(s);
+        if (sc_interpret_cost(global, local) <= limit)
+            return;
+    }
+    find_sizes(s);
+    write_all(s);
+}
+
+void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shrink *out)
+{
+    shrinking s = {.arena = &local->context->arena, .out = out, .mesh = local->mesh};
+    s.by_name.arena = s.arena;
+    *out = (sc_shrink){0};
+    save_side(&s, &out->sides[0], global);
+    save_side(&s, &out->sides[1], local);
+    collect_dims(&s, global);
+    collect_dims(&s, local);
+    read_relations(&s, global);
+    read_relations(&s, local);
+    sc_for_each_op_of_all(global, op) read_bounds(&s, global, sc_op_at(global, op));
+    read_averages(&s, global);
+    do {
+        find_sizes(&s);
+        write_all(&s);
+    } while (sc_interpret_cost(global, local) > limit && shrink_atom(&s));
+    give_room(&s, global, local, limit);
+    reciprocals found = {0};
+    find_reciprocals(&s, global, &found);
+    find_reciprocals(&s, local, &found);
+    change_attrs(&s, &out->sides[0], &found);
+    change_attrs(&s, &out->sides[1], &found);
+    list_changes(&s);
+}
+
+void sc_shrink_undo(sc_shrink *shrink)
+{
+    for (size_t i = 0; i < 2; i++) {
+        sc_shrink_side *side = &shrink->sides[i];
+        for (uint32_t a = side->attrs.count; a-- > 0;)
+            *side->attrs.data[a].attr = side->attrs.data[a].old;
+        memcpy(side->m->types.data, side->types, side->type_count * sizeof *side->types);
+        side->m->mesh = side->mesh;
+    }
+}
