@@ -16,6 +16,7 @@
 
 #include "support/environment.h"
 #include "support/hash.h"
+#include "support/strbuf.h"
 
 typedef struct cache_tail {
     char mark[8];
@@ -34,6 +35,43 @@ static const char MARK[8] = {'s', 'h', 'a', 'r', 'd', 'c', 'o', '1'};
 sc_cache_key sc_cache_key_of(const void *bytes, size_t count)
 {
     return (sc_cache_key){{sc_hash_bytes(bytes, count, 0x5ca1ab1e), sc_fnv1a64(bytes, count)}};
+}
+
+/* Behind the comment, or NULL where none begins. One that does not end is none. */
+static const char *behind_comment(const char *text)
+{
+    if (text[0] == '/' && text[1] == '/')
+        return text + strcspn(text, "\n");
+    const char *end = text[0] == '/' && text[1] == '*' ? strstr(text + 2, "*/") : NULL;
+    return end == NULL ? NULL : end + 2;
+}
+
+/* Behind the literal; one that does not end on its line is a quote and no more. */
+static const char *behind_literal(const char *text)
+{
+    const char *at = text + 1;
+    while (*at != *text && *at != '\n' && *at != 0)
+        at += at[0] == '\\' && at[1] != 0 ? 2 : 1;
+    return *at == *text ? at + 1 : text + 1;
+}
+
+sc_cache_key sc_cache_key_of_code(sc_arena *arena, const char *text)
+{
+    const sc_arena_mark mark = sc_arena_mark_here(arena);
+    sc_strbuf code;
+    sc_strbuf_init(&code, arena);
+    while (*text != 0) {
+        size_t plain = strcspn(text, "/\"'");
+        sc_strbuf_add_bytes(&code, text, plain);
+        text += plain;
+        const char *comment = behind_comment(text);
+        const char *next = comment != NULL ? comment : *text == '/' ? text + 1 : *text == 0 ? text : behind_literal(text);
+        sc_strbuf_add_bytes(&code, comment != NULL ? " " : text, comment != NULL ? 1 : (size_t)(next - text));
+        text = next;
+    }
+    sc_cache_key key = sc_cache_key_of(code.data, code.length);
+    sc_arena_release(arena, mark);
+    return key;
 }
 
 sc_cache_key sc_cache_key_with(sc_cache_key a, sc_cache_key b)

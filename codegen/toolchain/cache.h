@@ -18,6 +18,8 @@ typedef struct sc_cache_key {
 } sc_cache_key;
 
 sc_cache_key sc_cache_key_of(const void *bytes, size_t count);
+/* Of a source of C or CUDA but for its comments: what they say, such as the file and line of a model, is not in the object. */
+sc_cache_key sc_cache_key_of_code(sc_arena *arena, const char *text);
 /* Of both, in order. */
 sc_cache_key sc_cache_key_with(sc_cache_key a, sc_cache_key b);
 

@@ -88,7 +88,7 @@ static void add_units(cubin_build *build, const sc_cubin_function *functions, ui
         *unit = (cubin_unit){.symbol = functions[i].symbol, .name = sc_arena_printf(build->arena, "%s.cu", functions[i].symbol)};
         sc_strbuf_init(&unit->source, build->arena);
         sc_cuda_source(&unit->source, functions[i].text, functions[i].helpers);
-        sc_cache_key key = sc_cache_key_with(base, sc_cache_key_of(unit->source.data, unit->source.length));
+        sc_cache_key key = sc_cache_key_with(base, sc_cache_key_of_code(build->arena, unit->source.data));
         unit->kept = build->cache == NULL ? NULL : sc_cache_path(build->arena, build->cache, key, ".cuda");
     }
 }

@@ -84,7 +84,7 @@ static void add_units(sc_object_build *build, const sc_object_function *function
         sc_strbuf_init(&unit->source, build->arena);
         sc_helpers_emit(&unit->source, functions[i].helpers | SC_HELPER(headers));
         sc_strbuf_add(&unit->source, functions[i].text);
-        unit->key = sc_cache_key_with(base, sc_cache_key_of(unit->source.data, unit->source.length));
+        unit->key = sc_cache_key_with(base, sc_cache_key_of_code(build->arena, unit->source.data));
         unit->kept = build->cache == NULL ? NULL : sc_cache_path(build->arena, build->cache, unit->key, ".o");
     }
 }

@@ -84,6 +84,8 @@ typedef struct sc_machine_warp {
     int what, line, first; /* of the first that arrived */
 } sc_machine_warp;
 
+typedef struct sc_machine_stacks sc_machine_stacks;
+
 typedef struct sc_machine_block {
     const sc_machine_launch *launch;
     sc_machine_report *report;
@@ -104,6 +106,7 @@ typedef struct sc_machine_block {
     sc_machine_array *arrays; /* NULL: not looked at */
     uint32_t array_count;
     sc_machine_array *array; /* the last that was looked up */
+    sc_machine_stacks *kept; /* what the stacks are of */
     char *stacks;            /* a stack's lowest page is nobody's */
     size_t stack_count, stacks_begun;
     char **free_stacks;
@@ -120,6 +123,14 @@ sc_machine_block *sc_machine_now(void);
 _Noreturn void sc_machine_stop(sc_machine_block *b, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Gives way to the scheduler until the thread is READY. */
 void sc_machine_yield(sc_machine_block *b);
+
+/* ---- stacks.c: SC_MACHINE_MAX_THREADS stacks, for a launch; NULL: memory ran out ---- */
+sc_machine_stacks *sc_machine_stacks_take(void);
+void sc_machine_stacks_give_back(sc_machine_stacks *stacks);
+/* Where they begin, one behind the other. */
+char *sc_machine_stacks_first(sc_machine_stacks *stacks);
+/* One of them, its lowest page nobody's; numbers come in order. NULL: memory ran out. */
+char *sc_machine_stacks_begin(sc_machine_stacks *stacks, size_t number);
 
 /* ---- faults.c: the process's handlers become ours, those before are kept for faults of others ---- */
 void sc_machine_catch_faults(void);

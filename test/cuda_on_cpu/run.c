@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "test/cuda_on_cpu/engine.h"
 
@@ -141,7 +139,7 @@ static char *take_stack(sc_machine_block *b)
 {
     if (b->free_count > 0)
         return b->free_stacks[--b->free_count];
-    return b->stacks + b->stacks_begun++ * SC_MACHINE_STACK;
+    return sc_machine_stacks_begin(b->kept, b->stacks_begun++);
 }
 
 static void resume(sc_machine_block *b, sc_machine_thread *t)
@@ -152,6 +150,10 @@ static void resume(sc_machine_block *b, sc_machine_thread *t)
     }
     if (t->stack == NULL) {
         t->stack = take_stack(b);
+        if (t->stack == NULL) {
+            stuck(b, "memory ran out");
+            return;
+        }
         /* not all at the same place of a page: they would take the same lines of the caches */
         size_t number = (size_t)(t->stack - b->stacks) / SC_MACHINE_STACK;
         t->fiber = sc_fiber_new(t->stack + SC_MACHINE_STACK - number % 61 * 448, run_thread);
@@ -382,7 +384,7 @@ static const char *prepare(sc_machine_block *b, const sc_machine_launch *launch)
 
 static bool allocate(sc_machine_block *b, const sc_machine_launch *launch)
 {
-    size_t shared = launch->shared_bytes > 0 ? launch->shared_bytes : 1, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t shared = launch->shared_bytes > 0 ? launch->shared_bytes : 1;
     b->thread = calloc((size_t)b->threads, sizeof *b->thread);
     b->free_stacks = calloc((size_t)b->threads, sizeof *b->free_stacks);
     b->bytes = calloc(shared, sizeof *b->bytes);
@@ -393,17 +395,11 @@ static bool allocate(sc_machine_block *b, const sc_machine_launch *launch)
         return false;
     for (int i = 0; i < b->threads; i++)
         b->thread[i].index = i;
-    size_t bytes = (size_t)b->threads * SC_MACHINE_STACK;
-    b->stacks = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (b->stacks == MAP_FAILED) {
-        b->stacks = NULL;
+    b->kept = sc_machine_stacks_take();
+    if (b->kept == NULL)
         return false;
-    }
+    b->stacks = sc_machine_stacks_first(b->kept);
     b->stack_count = (size_t)b->threads;
-    for (size_t i = 0; i < b->stack_count; i++) {
-        if (mprotect(b->stacks + i * SC_MACHINE_STACK, page, PROT_NONE) != 0)
-            return false;
-    }
     return true;
 }
 
@@ -411,8 +407,8 @@ static void release(sc_machine_block *b)
 {
     for (int i = 0; b->thread != NULL && i < b->threads; i++)
         free(b->thread[i].copies);
-    if (b->stacks != NULL)
-        munmap(b->stacks, (size_t)b->threads * SC_MACHINE_STACK);
+    if (b->kept != NULL)
+        sc_machine_stacks_give_back(b->kept);
     free(b->thread);
     free(b->free_stacks);
     free(b->bytes);

@@ -126,6 +126,14 @@ static void only_what_is_new_is_compiled(sc_arena *arena, const char *cache)
     find(&cubins.cubins[2], "two_0");
 }
 
+static void comments_are_no_code(sc_arena *arena, const char *cache)
+{
+    const sc_cubin_function here = {"one", "/* here.shard:1 */\n" STAGE("one_0", "1.5f"), 0};
+    const sc_cubin_function there = {"one", "/* there.shard:27:\n * x = y */\n" STAGE("one_0", "1.5f"), 0};
+    assert_int_equal(build(arena, &here, 1, cache).compiled, 1);
+    assert_int_equal(build(arena, &there, 1, cache).compiled, 0);
+}
+
 static void targets_do_not_share(sc_arena *arena, const char *cache)
 {
     build(arena, functions, 3, cache);
@@ -331,17 +339,12 @@ int main(void)
         }                                                                                                                                  \
     }
     const struct CMUnitTest tests[] = {
-        TEST(in_fresh_cache, what_is_missing_is_named),
-        TEST(with_nvrtc, a_second_build_compiles_nothing),
-        TEST(with_nvrtc, only_what_is_new_is_compiled),
-        TEST(with_nvrtc, targets_do_not_share),
-        TEST(with_nvrtc, broken_files_are_made_anew),
-        TEST(with_nvrtc, nothing_is_left_behind),
-        TEST(with_nvrtc, without_a_cache_all_is_compiled),
-        TEST(with_nvrtc, jobs_make_no_difference),
-        TEST(with_nvrtc, the_compiler_is_heard),
-        TEST(with_nvrtc, all_helpers_compile),
-        TEST(with_nvrtc, processes_share),
+        TEST(in_fresh_cache, what_is_missing_is_named), TEST(with_nvrtc, a_second_build_compiles_nothing),
+        TEST(with_nvrtc, only_what_is_new_is_compiled), TEST(with_nvrtc, comments_are_no_code),
+        TEST(with_nvrtc, targets_do_not_share),         TEST(with_nvrtc, broken_files_are_made_anew),
+        TEST(with_nvrtc, nothing_is_left_behind),       TEST(with_nvrtc, without_a_cache_all_is_compiled),
+        TEST(with_nvrtc, jobs_make_no_difference),      TEST(with_nvrtc, the_compiler_is_heard),
+        TEST(with_nvrtc, all_helpers_compile),          TEST(with_nvrtc, processes_share),
         TEST(with_nvrtc, memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, look_for_nvrtc, NULL);

@@ -87,6 +87,31 @@ static void only_what_is_new_is_compiled(sc_arena *arena, const char *cache)
     sc_loader_close(loader);
 }
 
+/* Where a function comes from is said in comments: the same function of another file is the same object. What looks like a comment in a
+ * literal is code. */
+static void comments_are_no_code(sc_arena *arena, const char *cache)
+{
+#define BODY(comment, letter, last)                                                                                                        \
+    "int64_t f(void *const *args, const int64_t *params)\n{\n    (void)args;" comment "\n    return params[0] / \"/*" letter               \
+    "*/\"[2];" last "\n}\n"
+    static const char *const texts[] = {
+        "/* here.shard:1 */\n" BODY("/* 1 */", "a", "// 'it"),
+        "/* there.shard:27:\n * x = y */\n" BODY("/**/", "a", "// \"is"),
+        " \n" BODY(" ", "b", " "),
+    };
+    sc_object objects[3];
+    for (int i = 0; i < 3; i++)
+        objects[i] = build(arena, &(sc_object_function){"f", texts[i], SC_HELPER(headers)}, 1, cache);
+    assert_int_equal(objects[0].compiled, 1);
+    assert_int_equal(objects[1].started, 0);
+    assert_int_equal(objects[2].compiled, 1);
+    for (int i = 0; i < 3; i++) {
+        sc_loader *loader = load(&objects[i]);
+        assert_int_equal(call(loader, "f", 97 * 98), i < 2 ? 98 : 97);
+        sc_loader_close(loader);
+    }
+}
+
 static void broken_files_are_made_anew(sc_arena *arena, const char *cache)
 {
     build(arena, functions, 3, cache);
@@ -285,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_second_build_starts_nothing),
         TEST(only_what_is_new_is_compiled),
+        TEST(comments_are_no_code),
         TEST(broken_files_are_made_anew),
         TEST(without_a_cache_all_is_compiled),
         TEST(folders_on_the_way_are_made),
