@@ -132,29 +132,36 @@ static bool check_tensor(feeding *f, uint32_t input, const sc_safetensor *tensor
     return same;
 }
 
-/* Of the first `count` elements, those that the input's dtype does not hold. */
-static void check_values(feeding *f, uint32_t input, const sc_safetensor *tensor, uint64_t count)
-{
-    sc_dtype dtype = input_of(f, input)->dtype;
-    for (uint64_t i = 0; i < count && !sc_dtype_is_float(dtype); i++) {
-        double value = sc_safetensor_value(tensor, i);
-        int64_t stored; /* as wide as any */
-        if (sc_element_store(sc_element_of_dtype(dtype), &stored, 0, value))
-            continue;
-        report_data(f, sc_arena_printf(&f->context->arena, "element %llu of tensor '%s' is %.17g, which %s does not hold",
-                                       (unsigned long long)i, tensor->name, value, sc_dtypes[dtype].name));
-        return;
-    }
-}
-
-static bool read_values(sc_context *context, sc_array *array, const sc_safetensors *file, const sc_safetensor *tensor, uint64_t first)
+static bool read_values(sc_context *context, double *values, uint64_t count, const sc_safetensors *file, const sc_safetensor *tensor,
+                        uint64_t first)
 {
     const char *reason;
-    if (sc_safetensors_read(file, tensor, first, (uint64_t)array->count, array->data, &reason))
+    if (sc_safetensors_read(file, tensor, first, count, values, &reason))
         return true;
-    sc_report(&context->diag, SC_D_bad_data, (sc_loc){0},
-              sc_arena_printf(&context->arena, "tensor '%s' cannot be read: %s", tensor->name, reason), NULL);
+    sc_report(
+        &context->diag, SC_D_bad_data, (sc_loc){0},
+        sc_arena_printf(&context->arena, "%s: tensor '%s' cannot be read: %s", sc_safetensors_label(file, tensor), tensor->name, reason),
+        NULL);
     return false;
+}
+
+/* Of the first `count` elements, those that the input's dtype does not hold. */
+static void check_values(feeding *f, uint32_t input, const sc_safetensors *file, const sc_safetensor *tensor, uint64_t count)
+{
+    enum { AT_ONCE = 1024 };
+    double values[AT_ONCE];
+    sc_dtype dtype = input_of(f, input)->dtype;
+    for (uint64_t i = 0; i < count && !sc_dtype_is_float(dtype); i++) {
+        uint64_t left = count - i;
+        int64_t stored; /* as wide as any */
+        if (i % AT_ONCE == 0 && !read_values(f->context, values, left < AT_ONCE ? left : AT_ONCE, file, tensor, i))
+            return;
+        if (sc_element_store(sc_element_of_dtype(dtype), &stored, 0, values[i % AT_ONCE]))
+            continue;
+        report_data(f, sc_arena_printf(&f->context->arena, "element %llu of tensor '%s' is %.17g, which %s does not hold",
+                                       (unsigned long long)i, tensor->name, values[i % AT_ONCE], sc_dtypes[dtype].name));
+        return;
+    }
 }
 
 /* Takes the file over: it stays open while steps are read from it. */
@@ -166,7 +173,7 @@ static void feed_steps(feeding *f, uint32_t input, sc_safetensors *file, const s
         report_data(f, sc_arena_printf(&f->context->arena, "tensor '%s' holds %llu steps for input '%s', but --steps asks for %llu",
                                        tensor->name, (unsigned long long)held, f->feed->names[input], (unsigned long long)wanted));
     else
-        check_values(f, input, tensor, wanted * (uint64_t)f->feed->arrays[input].count);
+        check_values(f, input, file, tensor, wanted * (uint64_t)f->feed->arrays[input].count);
 }
 
 static void report_safetensors(feeding *f, const sc_safetensors_error *error)
@@ -215,8 +222,8 @@ static void feed_input(feeding *f, const sc_named_text *given)
     } else if (is_stepped) {
         feed_steps(f, input, file, tensor);
     } else {
-        check_values(f, input, tensor, tensor->count);
-        read_values(f->context, &f->feed->arrays[input], file, tensor, 0);
+        check_values(f, input, file, tensor, tensor->count);
+        read_values(f->context, f->feed->arrays[input].data, tensor->count, file, tensor, 0);
         sc_safetensors_close(file);
     }
 }
@@ -394,8 +401,8 @@ bool sc_feed_batch(sc_context *context, sc_feed *feed, uint64_t batch)
     bool ok = feed->tokens == NULL || read_tokens(context, feed, batch);
     for (uint32_t i = 0; i < feed->count && ok; i++) {
         const sc_feed_steps *steps = &feed->steps[i];
-        ok = steps->tensor == NULL ||
-             read_values(context, &feed->arrays[i], steps->file, steps->tensor, batch * (uint64_t)feed->arrays[i].count);
+        ok = steps->tensor == NULL || read_values(context, feed->arrays[i].data, (uint64_t)feed->arrays[i].count, steps->file,
+                                                  steps->tensor, batch * (uint64_t)feed->arrays[i].count);
         ok = ok && check_ids(context, feed, i, batch);
     }
     return ok;

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/drive/read_param.h"
 #include "runtime/drive/unread_tensors.h"
-#include "runtime/files/safetensors.h"
 #include "support/hash.h"
 #include "support/strbuf.h"
 
@@ -181,28 +181,29 @@ static bool check_file(loading *l)
 
 /* ---- values ---- */
 
-static void read_values(const sc_fact_param *param, const sc_safetensor **tensors, double *values, int64_t count)
+static void report_unread(loading *l, const sc_read_failure *failure)
 {
-    sc_weight_place place = {{0}};
-    for (int64_t e = 0; e < count; e++, sc_weight_next(&param->layout, param->sizes, &place)) {
-        const sc_safetensor *tensor = tensors[sc_weight_tensor(&param->layout, param->sizes, &place)];
-        values[e] = sc_safetensor_value(tensor, (uint64_t)sc_weight_element(&param->layout, &place));
-    }
+    sc_report(&l->context->diag, SC_D_weights_file, (sc_loc){0},
+              sc_arena_printf(&l->context->arena, "%s: tensor '%s' cannot be read: %s", sc_safetensors_label(l->file, failure->tensor),
+                              failure->tensor->name, failure->reason),
+              NULL);
 }
 
 static bool give_values(loading *l, sc_weights_sink *sink, void *user)
 {
     for (uint32_t i = 0; i < l->weights->count; i++) {
         const sc_fact_param *param = &l->weights->params[i];
+        sc_read_failure failure = {0};
         sc_array array = sc_array_new(param->rank, param->sizes);
-        if (array.data != NULL)
-            read_values(param, l->tensors[i], array.data, array.count);
-        bool ok = array.data != NULL && sink(user, i, array.data);
+        bool is_read = array.data != NULL && sc_param_read(l->file, param, l->tensors[i], array.data, &failure);
+        bool ok = is_read && sink(user, i, array.data);
         sc_array_free(&array);
-        if (!ok) {
+        if (failure.tensor != NULL)
+            report_unread(l, &failure);
+        else if (!ok)
             sc_report(&l->context->diag, SC_D_run_failed, (sc_loc){0}, "there is not enough memory for the parameters", NULL);
+        if (!ok)
             return false;
-        }
     }
     return true;
 }

@@ -9,8 +9,8 @@
 typedef bool sc_weights_sink(void *user, uint32_t param, const double *values);
 
 /* Gives every parameter its values from `path` (a file, or a folder of files). First everything is checked, and everything that is wrong
- * is reported: tensors that are missing, of another shape or not of floats. False then, or when memory ran out; nothing has been given
- * unless all was found. Tensors that no parameter reads are an error, too, unless an 'ignore' line lets them stay unread. */
+ * is reported: tensors that are missing, of another shape or not of floats. False then, or when memory ran out, or a file became shorter
+ * while it was read; nothing has been given unless all was found. Tensors that no parameter reads are an error, too, unless an 'ignore' line lets them stay unread. */
 bool sc_weights_load(sc_context *context, const sc_fact_weights *weights, const char *path, sc_weights_sink *sink, void *user);
 
 #endif

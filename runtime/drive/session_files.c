@@ -52,6 +52,23 @@ static shardc_status check_file(const shardc_session *session, const sc_safetens
     return status;
 }
 
+static shardc_status set_state(shardc_session *session, uint32_t index, const sc_safetensors *file, const sc_safetensor *tensor,
+                               shardc_error *error)
+{
+    const char *reason;
+    void *room = malloc((size_t)tensor->bytes + 1);
+    shardc_status status;
+    if (room == NULL)
+        status = sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for tensor '%s'", tensor->name);
+    else if (!sc_safetensors_read_stored(file, tensor, 0, tensor->count, room, &reason))
+        status = sc_fail(error, SHARDC_ERROR_DATA, "%s: tensor '%s' cannot be read: %s", sc_safetensors_label(file, tensor), tensor->name,
+                         reason);
+    else
+        status = sc_session_set_elements(session, index, room, tensor->element, error);
+    free(room);
+    return status;
+}
+
 /* Parameters first: what sets a master with its parameter's value must not come after the master's own. */
 static shardc_status set_states(shardc_session *session, const sc_safetensors *file, bool all, shardc_error *error)
 {
@@ -63,10 +80,9 @@ static shardc_status set_states(shardc_session *session, const sc_safetensors *f
         bool is_param = state->kind == SC_STATE_PARAM;
         if (!is_saved(state, all) || is_param != (i < image->state_count))
             continue;
-        const sc_safetensor *tensor = sc_safetensors_find(file, state->path);
-        status = sc_session_set_elements(session, index, tensor->data, tensor->element, error);
+        status = set_state(session, index, file, sc_safetensors_find(file, state->path), error);
     }
-    return status;
+    return sc_session_agree(session, status, error);
 }
 
 static shardc_status load_paths(shardc_session *session, const char *path, bool all, shardc_error *error)
@@ -162,7 +178,8 @@ static shardc_status save_paths(shardc_session *session, const char *path, bool 
 typedef struct mapping {
     shardc_session *session;
     const char *path;
-    bool saves, is_agreed; /* is_agreed: all ranks know that the file, or the map, will do */
+    bool saves, is_agreed; /* is_agreed: all ranks know whether the file, or the map, will do */
+    bool is_refused;       /* it will not: nothing more is said among the ranks */
     sc_facts facts;
     shardc_status status;
     shardc_error *error;
@@ -186,8 +203,10 @@ static void take_message(mapping *m, const sc_context *context)
 /* Once on every rank: what fails on one must fail on all before anything changes. */
 static bool agree(mapping *m)
 {
-    if (!m->is_agreed)
+    if (!m->is_agreed) {
         m->status = sc_session_agree(m->session, m->status, m->error);
+        m->is_refused = m->status != SHARDC_OK;
+    }
     m->is_agreed = true;
     return m->status == SHARDC_OK;
 }
@@ -258,8 +277,8 @@ static shardc_status map_file(shardc_session *session, const char *path, bool sa
     if (!sc_context_run(&context, 0, go_through_map, &m))
         m.status = sc_fail(&reason, SHARDC_ERROR_MEMORY, "there is not enough memory for the parameters");
     sc_context_free(&context);
-    if (!m.is_agreed || saves)
-        m.status = sc_session_agree(session, m.status, &reason); /* and, of writing, wait until the file is there */
+    if (!m.is_refused)
+        m.status = sc_session_agree(session, m.status, &reason); /* all was read; and, of writing, the file is there */
     return m.status == SHARDC_OK ? SHARDC_OK : sc_fail(error, m.status, "%s", reason.text);
 }
 

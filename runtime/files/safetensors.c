@@ -1,44 +1,37 @@
-/* Safetensors, the reader's outside: files and folders opened, mapped and joined to one set of names. */
+/* Safetensors, the reader's outside: files and folders opened and joined to one set of names. */
 #include "runtime/files/safetensors_internal.h"
 #include "support/file.h"
 #include "support/json.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static const char index_name[] = "model.safetensors.index.json";
 
-typedef struct mapped_file {
+typedef struct opened_file {
     sc_tensor_file file;
-    char *path;  /* NULL when the bytes are the caller's */
-    void *bytes; /* the mapping, or NULL */
-    size_t size;
-    int descriptor; /* -1: the bytes are the caller's */
-} mapped_file;
+    char *path; /* NULL when the bytes are the caller's */
+} opened_file;
 
 struct sc_safetensors {
-    mapped_file *files;
+    opened_file *files;
     size_t file_count;
     const sc_safetensor **tensors; /* those that are visible, in order */
     const sc_safetensor **by_name; /* the same, sorted */
     size_t count;
 };
 
-static void unmap(mapped_file *mapped)
+static void close_file(opened_file *opened)
 {
-    sc_tensor_file_free(&mapped->file);
-    if (mapped->bytes != NULL)
-        munmap(mapped->bytes, mapped->size);
-    if (mapped->descriptor >= 0)
-        close(mapped->descriptor);
-    free(mapped->path);
+    sc_tensor_file_free(&opened->file);
+    if (opened->file.source.file >= 0)
+        close(opened->file.source.file);
+    free(opened->path);
 }
 
 void sc_safetensors_close(sc_safetensors *tensors)
@@ -46,7 +39,7 @@ void sc_safetensors_close(sc_safetensors *tensors)
     if (tensors == NULL)
         return;
     for (size_t i = 0; i < tensors->file_count; i++)
-        unmap(&tensors->files[i]);
+        close_file(&tensors->files[i]);
     free(tensors->files);
     free(tensors->tensors);
     free(tensors->by_name);
@@ -85,70 +78,33 @@ const char *sc_safetensors_metadata(const sc_safetensors *tensors, const char *k
     return NULL;
 }
 
-double sc_safetensor_value(const sc_safetensor *tensor, uint64_t index)
+const char *sc_safetensors_label(const sc_safetensors *tensors, const sc_safetensor *tensor)
 {
-    return sc_element_load(tensor->element, tensor->data, index);
+    return tensors->files[tensor->file].file.label;
 }
 
-static const mapped_file *file_of(const sc_safetensors *tensors, const sc_safetensor *tensor)
+bool sc_safetensors_read_stored(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first, uint64_t count, void *out,
+                                const char **reason)
 {
-    const char *data = tensor->data;
-    for (size_t i = 0; i < tensors->file_count; i++) {
-        const mapped_file *mapped = &tensors->files[i];
-        if (mapped->descriptor >= 0 && data >= (const char *)mapped->bytes && data < (const char *)mapped->bytes + mapped->size)
-            return mapped;
-    }
-    return NULL;
+    size_t size = sc_element_size(tensor->element);
+    const sc_tensor_source *source = &tensors->files[tensor->file].file.source;
+    return sc_tensor_source_read(source, out, (size_t)count * size, tensor->begin + first * size, reason);
 }
 
 bool sc_safetensors_read(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first, uint64_t count, double *out,
                          const char **reason)
 {
     unsigned char bytes[8192];
-    const mapped_file *mapped = file_of(tensors, tensor);
     size_t size = sc_element_size(tensor->element);
     for (uint64_t done = 0; done < count;) {
-        uint64_t now = count - done < sizeof bytes / size ? count - done : sizeof bytes / size, at = (first + done) * size;
-        const void *from = (const char *)tensor->data + at;
-        if (mapped != NULL) {
-            uint64_t offset = (uint64_t)((const char *)tensor->data - (const char *)mapped->bytes) + at;
-            if (!sc_file_read_at(mapped->descriptor, bytes, (size_t)now * size, offset, reason))
-                return false;
-            from = bytes;
-        }
+        uint64_t now = count - done < sizeof bytes / size ? count - done : sizeof bytes / size;
+        if (!sc_safetensors_read_stored(tensors, tensor, first + done, now, bytes, reason))
+            return false;
         for (uint64_t i = 0; i < now; i++)
-            out[done + i] = sc_element_load(tensor->element, from, i);
+            out[done + i] = sc_element_load(tensor->element, bytes, i);
         done += now;
     }
     return true;
-}
-
-/* Maps a regular file. O_NONBLOCK so that a pipe under that name is refused, not waited for. */
-static bool map_file(mapped_file *mapped, sc_safetensors_error *error)
-{
-    bool done = false;
-    struct stat info;
-    int descriptor = open(mapped->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0 || fstat(descriptor, &info) != 0) {
-        sc_safetensors_report(error, "%s: %s", mapped->path, strerror(errno));
-    } else if (!S_ISREG(info.st_mode)) {
-        sc_safetensors_report(error, "%s: not a regular file", mapped->path);
-    } else if (info.st_size == 0) {
-        sc_safetensors_report(error, "%s: the file is empty", mapped->path);
-    } else {
-        void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-        done = bytes != MAP_FAILED;
-        if (done) {
-            mapped->bytes = bytes;
-            mapped->size = (size_t)info.st_size;
-            mapped->descriptor = descriptor;
-        } else {
-            sc_safetensors_report(error, "%s: cannot be mapped: %s", mapped->path, strerror(errno));
-        }
-    }
-    if (descriptor >= 0 && !done)
-        close(descriptor);
-    return done;
 }
 
 static char *join_path(const char *folder, const char *name)
@@ -161,26 +117,36 @@ static char *join_path(const char *folder, const char *name)
 }
 
 /* Adds an empty place for one file more, which takes over `path`. NULL when memory is out, and `path` is freed. */
-static mapped_file *add_file(sc_safetensors *tensors, char *path)
+static opened_file *add_file(sc_safetensors *tensors, char *path)
 {
-    mapped_file *files = realloc(tensors->files, (tensors->file_count + 1) * sizeof *files);
+    opened_file *files = realloc(tensors->files, (tensors->file_count + 1) * sizeof *files);
     if (files == NULL) {
         free(path);
         return NULL;
     }
     tensors->files = files;
-    mapped_file *added = &files[tensors->file_count++];
-    *added = (mapped_file){.path = path, .file = {.label = path}, .descriptor = -1};
+    opened_file *added = &files[tensors->file_count];
+    *added = (opened_file){.path = path, .file = {.label = path, .source.file = -1, .index = (uint32_t)tensors->file_count}};
+    tensors->file_count++;
     return added;
 }
 
 static void open_file(sc_safetensors *tensors, char *path, sc_safetensors_error *error)
 {
-    mapped_file *mapped = path == NULL ? NULL : add_file(tensors, path);
-    if (mapped == NULL)
+    const char *reason;
+    opened_file *opened = path == NULL ? NULL : add_file(tensors, path);
+    if (opened == NULL) {
         sc_safetensors_report(error, "out of memory");
-    else if (map_file(mapped, error))
-        sc_tensor_file_parse(&mapped->file, mapped->bytes, mapped->size, error);
+        return;
+    }
+    sc_tensor_source *source = &opened->file.source;
+    source->file = sc_file_open(path, &source->size, &reason);
+    if (source->file < 0)
+        sc_safetensors_report(error, "%s: %s", path, reason);
+    else if (source->size == 0)
+        sc_safetensors_report(error, "%s: the file is empty", path);
+    else
+        sc_tensor_file_parse(&opened->file, error);
 }
 
 static int compare_text(const void *left, const void *right)
@@ -258,7 +224,7 @@ static bool is_plain_name(const char *name)
 }
 
 /* Opens each file that the weight map names, once, in the order of their names. */
-static void open_mapped_files(sc_safetensors *tensors, const char *folder, json_t *weight_map, sc_safetensors_error *error)
+static void open_listed_files(sc_safetensors *tensors, const char *folder, json_t *weight_map, sc_safetensors_error *error)
 {
     size_t count = 0;
     const char **files = calloc(json_object_size(weight_map) + 1, sizeof *files);
@@ -309,12 +275,12 @@ static json_t *load_index(const char *folder, sc_safetensors_error *error)
     return root;
 }
 
-static bool is_visible(json_t *weight_map, const mapped_file *mapped, const char *name)
+static bool is_visible(json_t *weight_map, const opened_file *opened, const char *name)
 {
     if (weight_map == NULL)
         return true;
     const char *file = json_string_value(json_object_get(weight_map, name));
-    return file != NULL && strcmp(file, base_name(mapped->path)) == 0;
+    return file != NULL && strcmp(file, base_name(opened->path)) == 0;
 }
 
 static int compare_name(const void *left, const void *right)
@@ -336,10 +302,10 @@ static void join_files(sc_safetensors *tensors, json_t *weight_map, sc_safetenso
         return;
     }
     for (size_t i = 0; i < tensors->file_count; i++) {
-        const mapped_file *mapped = &tensors->files[i];
-        for (size_t j = 0; j < mapped->file.count; j++) {
-            if (is_visible(weight_map, mapped, mapped->file.tensors[j].name))
-                tensors->tensors[tensors->count++] = &mapped->file.tensors[j];
+        const opened_file *opened = &tensors->files[i];
+        for (size_t j = 0; j < opened->file.count; j++) {
+            if (is_visible(weight_map, opened, opened->file.tensors[j].name))
+                tensors->tensors[tensors->count++] = &opened->file.tensors[j];
         }
     }
     memcpy(tensors->by_name, tensors->tensors, tensors->count * sizeof *tensors->by_name);
@@ -369,7 +335,7 @@ static void open_folder(sc_safetensors *tensors, const char *folder, sc_safetens
     if (error->count != problems)
         goto done;
     if (weight_map != NULL)
-        open_mapped_files(tensors, folder, weight_map, error);
+        open_listed_files(tensors, folder, weight_map, error);
     else
         open_all_of_folder(tensors, folder, error);
     if (error->count != problems)
@@ -421,15 +387,15 @@ sc_safetensors *sc_safetensors_open_memory(const void *bytes, size_t size, const
 {
     uint32_t problems = error->count;
     sc_safetensors *tensors = calloc(1, sizeof *tensors);
-    mapped_file *only = tensors == NULL ? NULL : add_file(tensors, NULL);
+    opened_file *only = tensors == NULL ? NULL : add_file(tensors, NULL);
     if (only == NULL) {
         sc_safetensors_report(error, "%s: out of memory", label);
         sc_safetensors_close(tensors);
         return NULL;
     }
     only->file.label = label;
-    if (sc_tensor_file_parse(&only->file, bytes, size, error))
+    only->file.source = (sc_tensor_source){.file = -1, .bytes = bytes, .size = size};
+    if (sc_tensor_file_parse(&only->file, error))
         join_files(tensors, NULL, error);
-    only->file.label = NULL;
     return finish(tensors, problems, error);
 }

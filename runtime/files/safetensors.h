@@ -11,16 +11,15 @@
 
 typedef struct sc_safetensors sc_safetensors;
 
-/* One tensor: row-major, `bytes` bytes at `data`, which is at no particular alignment (sc_safetensor_value copes). All of it belongs to
- * the sc_safetensors it comes from. */
+/* One tensor: row-major, `bytes` bytes from the byte `begin` of its file. All of it belongs to the sc_safetensors it comes from. */
 typedef struct sc_safetensor {
     const char *name;
     sc_element element;
     uint32_t rank;
     const uint64_t *shape;
     uint64_t count; /* elements: the product of the shape */
-    const void *data;
-    uint64_t bytes;
+    uint64_t begin, bytes;
+    uint32_t file; /* sc_safetensors_label */
 } sc_safetensor;
 
 /* What went wrong, a line each. Owned by the caller, who sets it to zero first. Lines that find no room are counted in the last. */
@@ -38,11 +37,11 @@ enum { SC_SAFETENSORS_BEGIN_AT = 8 };
 enum { SC_SAFETENSORS_HEADER_LIMIT = 100 * 1000 * 1000 }; /* bytes, the format's own limit */
 
 /* Opens a file, or a folder (or its model.safetensors.index.json): there model.safetensors.index.json says which tensor is in which file
- * (and tensors it does not name are not visible), or without it all *.safetensors are read together. Files are mapped and must not be cut
- * short while open. Returns NULL with `error` filled; the caller closes the result. */
+ * (and tensors it does not name are not visible), or without it all *.safetensors are read together. Files stay open, and values are read
+ * when they are asked for. Returns NULL with `error` filled; the caller closes the result. */
 sc_safetensors *sc_safetensors_open(const char *path, sc_safetensors_error *error);
 
-/* The same for a file that is in memory; `bytes` stays the caller's and must outlive the result. `label` names it in messages. */
+/* The same for a file that is in memory; `bytes` and `label`, which names it in messages, stay the caller's and must outlive the result. */
 sc_safetensors *sc_safetensors_open_memory(const void *bytes, size_t size, const char *label, sc_safetensors_error *error);
 
 void sc_safetensors_close(sc_safetensors *tensors); /* NULL is allowed */
@@ -55,13 +54,15 @@ const sc_safetensor *sc_safetensors_find(const sc_safetensors *tensors, const ch
 /* The text of a key of __metadata__ in the first file that has it, or NULL. */
 const char *sc_safetensors_metadata(const sc_safetensors *tensors, const char *key);
 
-/* Element `index` (row-major, below count) as a double. */
-double sc_safetensor_value(const sc_safetensor *tensor, uint64_t index);
+/* The path of the tensor's file. */
+const char *sc_safetensors_label(const sc_safetensors *tensors, const sc_safetensor *tensor);
 
-/* `count` elements from `first` as doubles, read from the file and not from its mapping: a file that is cut short while a run reads it is
- * an error, where its mapping would end the process. False with *reason. */
+/* `count` elements from `first` (row-major), as doubles, or as they are stored. False with *reason: the file cannot be read, or became
+ * shorter since it was opened. */
 bool sc_safetensors_read(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first, uint64_t count, double *out,
                          const char **reason);
+bool sc_safetensors_read_stored(const sc_safetensors *tensors, const sc_safetensor *tensor, uint64_t first, uint64_t count, void *out,
+                                const char **reason);
 
 /* A tensor to write: exactly one of `values` (converted, see sc_element_store) and `raw` (already in `element`) is set; both may be NULL
  * when the shape has a 0. */

@@ -1,10 +1,11 @@
-/* One safetensors file: from untrusted bytes to a checked list of tensors.
+/* One safetensors file: from an untrusted header to a checked list of tensors.
  *
  *   u64 n | n bytes of JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..} | data
  *
  * Checks go on after a failure as far as they mean anything: entries are independent of each other, and that the tensors cover the data
  * without gap or overlap is checked once every entry has offsets. */
 #include "runtime/files/safetensors_internal.h"
+#include "support/file.h"
 #include "support/json.h"
 #include "support/number.h"
 
@@ -45,6 +46,15 @@ void sc_safetensors_report(sc_safetensors_error *error, const char *format, ...)
     }
     error->omitted++;
     snprintf(error->text + error->length, TAIL, "and %" PRIu32 " more\n", error->omitted);
+}
+
+bool sc_tensor_source_read(const sc_tensor_source *source, void *out, size_t size, uint64_t offset, const char **reason)
+{
+    if (source->file >= 0)
+        return sc_file_read_at(source->file, out, size, offset, reason);
+    if (size > 0)
+        memcpy(out, source->bytes + offset, size);
+    return true;
 }
 
 bool sc_safetensors_size(sc_element element, uint32_t rank, const uint64_t *shape, uint64_t *out_count, uint64_t *out_bytes)
@@ -117,18 +127,18 @@ static bool read_offsets(const sc_tensor_file *file, const char *name, json_t *e
 }
 
 /* Appends the entry to the file's tensors if its offsets are usable, so that the layout can be checked though its dtype is wrong. */
-static void read_tensor(sc_tensor_file *file, const char *name, json_t *entry, uint64_t *shape, const char *data, uint64_t data_size,
+static void read_tensor(sc_tensor_file *file, const char *name, json_t *entry, uint64_t *shape, uint64_t data_begin,
                         sc_safetensors_error *error)
 {
     if (!json_is_object(entry)) {
         sc_safetensors_report(error, "%s: tensor '%.200s': not an object", file->label, name);
         return;
     }
-    sc_safetensor tensor = {.name = name, .shape = shape};
+    sc_safetensor tensor = {.name = name, .shape = shape, .file = file->index};
     uint64_t offsets[2] = {0, 0};
     bool has_element = read_element(file, name, entry, &tensor.element, error);
     bool has_shape = read_shape(file, name, entry, shape, error);
-    bool has_offsets = read_offsets(file, name, entry, data_size, offsets, error);
+    bool has_offsets = read_offsets(file, name, entry, file->source.size - data_begin, offsets, error);
     if (has_element && has_shape) {
         tensor.rank = (uint32_t)json_array_size(json_object_get(entry, "shape"));
         if (!sc_safetensors_size(tensor.element, tensor.rank, shape, &tensor.count, &tensor.bytes))
@@ -139,7 +149,7 @@ static void read_tensor(sc_tensor_file *file, const char *name, json_t *entry, u
     }
     if (!has_offsets)
         return;
-    tensor.data = data + offsets[0];
+    tensor.begin = data_begin + offsets[0];
     tensor.bytes = offsets[1] - offsets[0];
     file->tensors[file->count++] = tensor;
 }
@@ -173,19 +183,19 @@ static size_t count_sizes(json_t *header)
 static int compare_place(const void *left, const void *right)
 {
     const sc_safetensor *a = left, *b = right;
-    if (a->data != b->data)
-        return (const char *)a->data < (const char *)b->data ? -1 : 1;
+    if (a->begin != b->begin)
+        return a->begin < b->begin ? -1 : 1;
     if (a->bytes != b->bytes)
         return a->bytes < b->bytes ? -1 : 1;
     return strcmp(a->name, b->name);
 }
 
-static void check_layout(const sc_tensor_file *file, const char *data, uint64_t data_size, sc_safetensors_error *error)
+static void check_layout(const sc_tensor_file *file, uint64_t data_begin, sc_safetensors_error *error)
 {
-    uint64_t end = 0;
+    uint64_t end = 0, data_size = file->source.size - data_begin;
     for (size_t i = 0; i < file->count; i++) {
         const sc_safetensor *tensor = &file->tensors[i];
-        uint64_t begin = (uint64_t)((const char *)tensor->data - data);
+        uint64_t begin = tensor->begin - data_begin;
         if (begin < end)
             sc_safetensors_report(error, "%s: tensor '%.200s' overlaps '%.200s'", file->label, tensor->name, file->tensors[i - 1].name);
         if (begin > end)
@@ -198,46 +208,63 @@ static void check_layout(const sc_tensor_file *file, const char *data, uint64_t 
         sc_safetensors_report(error, "%s: the last %" PRIu64 " bytes of the data belong to no tensor", file->label, data_size - end);
 }
 
-static json_t *load_header(const sc_tensor_file *file, const char *bytes, size_t size, uint64_t *out_length, sc_safetensors_error *error)
+static void report_unread(const sc_tensor_file *file, const char *reason, sc_safetensors_error *error)
 {
-    uint64_t length = 0;
-    if (size < PREFIX) {
-        sc_safetensors_report(error, "%s: %zu bytes are too few for a safetensors file", file->label, size);
-        return NULL;
-    }
-    memcpy(&length, bytes, PREFIX);
-    if (length > SC_SAFETENSORS_HEADER_LIMIT) {
+    sc_safetensors_report(error, "%s: the header cannot be read: %s", file->label, reason);
+}
+
+/* The header's bytes; false after a message. */
+static bool read_length(const sc_tensor_file *file, uint64_t *out, sc_safetensors_error *error)
+{
+    uint64_t length = 0, size = file->source.size;
+    const char *reason;
+    if (size < PREFIX)
+        sc_safetensors_report(error, "%s: %" PRIu64 " bytes are too few for a safetensors file", file->label, size);
+    else if (!sc_tensor_source_read(&file->source, &length, PREFIX, 0, &reason))
+        report_unread(file, reason, error);
+    else if (length > SC_SAFETENSORS_HEADER_LIMIT)
         sc_safetensors_report(error, "%s: a header of %" PRIu64 " bytes is over the limit of %d: not a safetensors file", file->label,
                               length, SC_SAFETENSORS_HEADER_LIMIT);
-        return NULL;
-    }
-    if (length > size - PREFIX) {
-        sc_safetensors_report(error, "%s: the header has %" PRIu64 " bytes, but the file ends after %zu", file->label, length,
+    else if (length > size - PREFIX)
+        sc_safetensors_report(error, "%s: the header has %" PRIu64 " bytes, but the file ends after %" PRIu64, file->label, length,
                               size - PREFIX);
-        return NULL;
+    else {
+        *out = length;
+        return true;
     }
-    if (length == 0 || bytes[PREFIX] != '{') {
-        sc_safetensors_report(error, "%s: the header does not begin with '{'", file->label);
-        return NULL;
-    }
+    return false;
+}
+
+static json_t *load_header(const sc_tensor_file *file, uint64_t *out_length, sc_safetensors_error *error)
+{
+    json_t *header = NULL;
     json_error_t problem;
-    json_t *header = sc_json_read(bytes + PREFIX, (size_t)length, JSON_REJECT_DUPLICATES, &problem);
-    if (header == NULL)
+    const char *reason;
+    if (!read_length(file, out_length, error))
+        return NULL;
+    size_t length = (size_t)*out_length;
+    char *text = malloc(length + 1);
+    if (text == NULL)
+        sc_safetensors_report(error, "%s: out of memory", file->label);
+    else if (!sc_tensor_source_read(&file->source, text, length, PREFIX, &reason))
+        report_unread(file, reason, error);
+    else if (length == 0 || text[0] != '{')
+        sc_safetensors_report(error, "%s: the header does not begin with '{'", file->label);
+    else if ((header = sc_json_read(text, length, JSON_REJECT_DUPLICATES, &problem)) == NULL)
         sc_safetensors_report(error, "%s: the header is not JSON: %s (byte %d)", file->label, problem.text, problem.position);
-    *out_length = length;
+    free(text);
     return header;
 }
 
-bool sc_tensor_file_parse(sc_tensor_file *out_file, const void *bytes, size_t size, sc_safetensors_error *error)
+bool sc_tensor_file_parse(sc_tensor_file *out_file, sc_safetensors_error *error)
 {
     uint32_t problems = error->count;
     uint64_t length = 0;
-    out_file->header = load_header(out_file, bytes, size, &length, error);
+    out_file->header = load_header(out_file, &length, error);
     if (out_file->header == NULL)
         return false;
 
-    const char *data = (const char *)bytes + PREFIX + length;
-    uint64_t data_size = size - PREFIX - length;
+    uint64_t data_begin = PREFIX + length;
     size_t entries = json_object_size(out_file->header);
     out_file->shapes = calloc(count_sizes(out_file->header) + 1, sizeof *out_file->shapes);
     out_file->tensors = calloc(entries + 1, sizeof *out_file->tensors);
@@ -256,12 +283,12 @@ bool sc_tensor_file_parse(sc_tensor_file *out_file, const void *bytes, size_t si
             continue;
         }
         expected++;
-        read_tensor(out_file, name, entry, shape, data, data_size, error);
+        read_tensor(out_file, name, entry, shape, data_begin, error);
         shape += json_array_size(json_object_get(entry, "shape"));
     }
     qsort(out_file->tensors, out_file->count, sizeof *out_file->tensors, compare_place);
     if (out_file->count == expected)
-        check_layout(out_file, data, data_size, error);
+        check_layout(out_file, data_begin, error);
     return error->count == problems;
 }
 

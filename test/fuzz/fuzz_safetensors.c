@@ -14,12 +14,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (tensors == NULL)
         return 0;
     volatile double sum = 0; /* so that the reads are not optimised away */
+    double value;
+    const char *reason;
     for (size_t i = 0; i < sc_safetensors_count(tensors); i++) {
         const sc_safetensor *tensor = sc_safetensors_at(tensors, i);
         if (sc_safetensors_find(tensors, tensor->name) != tensor)
             abort();
-        for (uint64_t j = 0; j < tensor->count; j++)
-            sum = sum + sc_safetensor_value(tensor, j);
+        for (uint64_t j = 0; j < tensor->count; j++) {
+            if (!sc_safetensors_read(tensors, tensor, j, 1, &value, &reason))
+                abort();
+            sum = sum + value;
+        }
     }
     sc_safetensors_close(tensors);
     return 0;

@@ -84,6 +84,7 @@ static void write_bytes(const char *name, const void *bytes, size_t size)
 /* ---- one load ---- */
 typedef struct loading {
     const char *block, *file, *map;
+    off_t cut_at; /* the file ends there once the first parameter has been given; 0: it stays */
     sc_context context;
     sc_program *program;
     sc_compiled compiled;
@@ -100,7 +101,7 @@ static bool take(void *user, uint32_t state, const double *values)
     l->values[state] = malloc((size_t)count * sizeof *values);
     assert_non_null(l->values[state]);
     memcpy(l->values[state], values, (size_t)count * sizeof *values);
-    return true;
+    return l->cut_at == 0 || truncate(path_of(l->file), l->cut_at) == 0;
 }
 
 static void load(sc_context *context, void *user)
@@ -365,6 +366,20 @@ static void files_that_are_none_are_refused(void **state)
     close_load(&unknown);
 }
 
+/* A mapping would end the process, or read zeros where the rest of a page is. */
+static void a_file_that_is_cut_while_it_is_read_is_refused(void **state)
+{
+    (void)state;
+    loading l = {.cut_at = 1500};
+    write_tensors(good, GOOD_COUNT);
+    open_load(&l, "weights u for m {" WA REST " }", "w.safetensors");
+    assert_false(l.ok);
+    assert_int_equal(l.exit_code, 7);
+    if (strstr(l.messages, "w.safetensors: tensor '") == NULL || strstr(l.messages, "cannot be read: it has become shorter") == NULL)
+        fail_msg("%s", l.messages);
+    close_load(&l);
+}
+
 typedef struct pattern_row {
     const char *pattern, *name;
     bool is_like, ends_like;
@@ -520,6 +535,7 @@ int main(void)
         cmocka_unit_test(everything_wrong_is_said),
         cmocka_unit_test(patterns_match_names),
         cmocka_unit_test(files_that_are_none_are_refused),
+        cmocka_unit_test(a_file_that_is_cut_while_it_is_read_is_refused),
         cmocka_unit_test(initialisers_are_what_they_say),
         cmocka_unit_test(token_files_have_three_forms),
     };
