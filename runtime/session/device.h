@@ -45,7 +45,7 @@ struct sc_device {
     shardc_status (*read)(sc_rank *rank, uint32_t buffer, void *to, int64_t bytes, shardc_error *error);
     shardc_status (*write)(sc_rank *rank, uint32_t buffer, const void *from, int64_t bytes, shardc_error *error);
     /* NULL: there is nothing to say. */
-    void (*products)(const shardc_session *session, shardc_products *out);
+    void (*products)(const shardc_session *session, shardc_gemm_tuning *out);
     bool is_host; /* buffers' addresses are the host's, too */
 };
 

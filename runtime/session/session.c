@@ -198,7 +198,7 @@ static shardc_status new_session(const shardc_executable *program, const shardc_
     if (session->options.threads > sc_team_most())
         session->options.threads = sc_team_most();
     shardc_status status = start_session(session, comm, error);
-    session->options.products = session->options.started_with = NULL; /* the caller's, for as long as this call */
+    session->options.gemm_cache = session->options.started_with = NULL; /* the caller's, for as long as this call */
     if (status == SHARDC_OK) {
         *out = session;
         return SHARDC_OK;
@@ -298,9 +298,9 @@ uint32_t shardc_session_local_ranks(const shardc_session *session, uint32_t *out
     return session->rank_count;
 }
 
-void shardc_session_products(const shardc_session *session, shardc_products *out)
+void shardc_session_gemm_tuning(const shardc_session *session, shardc_gemm_tuning *out)
 {
-    *out = (shardc_products){.count = 0};
+    *out = (shardc_gemm_tuning){.gemms = 0};
     if (session->device->products != NULL)
         session->device->products(session, out);
 }
