@@ -8,7 +8,7 @@ foreach(name machine team)
     add_custom_command(OUTPUT ${text}
         COMMAND ${CMAKE_COMMAND} -DOUT=${text} -DNAME=sc_cuda_${name}_text "-DFILES=${header}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
         DEPENDS ${header} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
-    target_sources(sc_codegen PRIVATE ${text})
+    target_sources(sc_codegen_cuda PRIVATE ${text})
 endforeach()
 
 # The helpers of emitted C, a row of codegen/printer/helpers.c a section.

@@ -12,7 +12,7 @@ function(sc_add_public_library name)
     endforeach()
     add_dependencies(${name} ${ARG_OF})
     target_link_options(${name} PRIVATE "LINKER:--whole-archive" ${archives} "LINKER:--no-whole-archive")
-    target_link_libraries(${name} PRIVATE sc_runtime)
+    target_link_libraries(${name} PRIVATE sc_runtime_drive)
     target_include_directories(${name} INTERFACE
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME ${ARG_OUTPUT} EXPORT_NAME ${ARG_OUTPUT} VERSION ${PROJECT_VERSION}
@@ -21,8 +21,8 @@ function(sc_add_public_library name)
     install(TARGETS ${name} EXPORT shardc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
-sc_add_public_library(shardc_public OUTPUT shardc OF sc_driver sc_codegen sc_passes sc_frontend sc_ir sc_drive sc_runtime sc_program sc_support)
-sc_add_public_library(shardc_runtime_public OUTPUT shardc_runtime OF sc_drive sc_runtime sc_program sc_support)
+sc_add_public_library(shardc_public OUTPUT shardc OF ${SHARDC_COMPILER_LIBRARIES})
+sc_add_public_library(shardc_runtime_public OUTPUT shardc_runtime OF ${SHARDC_RUNTIME_LIBRARIES})
 
 install(TARGETS shardc RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # what `shardc build` puts programs behind
