@@ -1,6 +1,6 @@
 /* Ranks as processes without MPI: a connection between every two, made by rendezvous.c.
  *
- * A start tells every other member of the call; bytes move once all have said so and agree (comm_tcp_move.c). A thread of the communicator
+ * A start tells every other member of the call; bytes move once all have said so and agree (tcp_move.c). A thread of the communicator
  * moves them and hears the others whatever the rank itself does; waits only sleep. It also sends a beat where nothing else was sent for a
  * while: a rank that computes for long is heard, one that is stopped is not, so that of a chain of ranks that wait for each other the right
  * one is named. A call takes as long as its members live; who was silent for long is lost. A rank that was stopped itself has heard nobody
@@ -32,22 +32,7 @@ enum {
     LEAVE_MS = 5000      /* how long closing waits for others to hear of it */
 };
 
-uint64_t sc_tcp_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* ---- failures ---- */
-
-void sc_tcp_find_failure(tcp_world *world, const tcp_failure *failure)
-{
-    if (world->has_failed || world->is_failing)
-        return;
-    world->failure = *failure;
-    world->is_failing = true;
-}
 
 static void fail_world(tcp_world *world)
 {
@@ -81,14 +66,6 @@ static shardc_status give_failure(const tcp_world *world, const sc_comm_request 
 }
 
 /* ---- calls ---- */
-
-shardc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary,
-                                 shardc_error *error)
-{
-    sc_comm_shared_call *call = sc_comm_find_call(&world->calls, header->group, header->lane, header->number, true);
-    shardc_status status = sc_comm_take_notice(call, &(sc_comm_notice){.sender = sender, .summary = *summary}, error);
-    return status == SHARDC_OK && sc_comm_is_agreed(call) ? sc_tcp_begin(world, (tcp_call *)call, error) : status;
-}
 
 static shardc_status announce(tcp_world *world, const sc_comm_request *request, shardc_error *error)
 {
