@@ -31,17 +31,6 @@ enum {
     LEAVE_MS = 5000      /* how long the ranks of a failed world are waited for when one closes */
 };
 
-shardc_status sc_mpi_check(int code, const char *function, shardc_error *error)
-{
-    char text[MPI_MAX_ERROR_STRING];
-    int length = 0;
-    if (code == MPI_SUCCESS)
-        return SHARDC_OK;
-    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
-        length = 0;
-    return sc_comm_fail(error, SHARDC_ERROR_COMM, "%s fails: %.*s", function, length, text);
-}
-
 static uint64_t now_ms(void)
 {
     struct timespec t;

@@ -37,6 +37,17 @@ typedef struct range {
     int64_t first, length;
 } range;
 
+shardc_status sc_mpi_check(int code, const char *function, shardc_error *error)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    if (code == MPI_SUCCESS)
+        return SHARDC_OK;
+    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+        length = 0;
+    return sc_comm_fail(error, SHARDC_ERROR_COMM, "%s fails: %.*s", function, length, text);
+}
+
 static int64_t aligned(int64_t bytes)
 {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
