@@ -172,7 +172,7 @@ static void reduce(tcp_call *call)
 
 static shardc_status no_memory(shardc_error *error)
 {
-    return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a call between processes: out of memory");
+    return sc_fail(error, SHARDC_ERROR_MEMORY, "a call between processes: out of memory");
 }
 
 /* Keeps nothing of what was there. */

@@ -27,7 +27,7 @@ static void lose(tcp_world *world, uint32_t rank, const char *why)
     pthread_cond_broadcast(&world->changed);
     if (peer->is_gone)
         return;
-    sc_comm_fail(&failure.error, SHARDC_ERROR_COMM, "%s (%s)", why, peer->host);
+    sc_fail(&failure.error, SHARDC_ERROR_COMM, "%s (%s)", why, peer->host);
     sc_tcp_find_failure(world, &failure);
 }
 

@@ -45,7 +45,7 @@ shardc_status sc_mpi_check(int code, const char *function, shardc_error *error)
         return SHARDC_OK;
     if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
         length = 0;
-    return sc_comm_fail(error, SHARDC_ERROR_COMM, "%s fails: %.*s", function, length, text);
+    return sc_fail(error, SHARDC_ERROR_COMM, "%s fails: %.*s", function, length, text);
 }
 
 static int64_t aligned(int64_t bytes)
@@ -68,7 +68,7 @@ static bool grow(void **array, size_t element, size_t needed, uint32_t *room)
 
 static shardc_status no_memory(shardc_error *error)
 {
-    return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "messages between ranks: out of memory");
+    return sc_fail(error, SHARDC_ERROR_MEMORY, "messages between ranks: out of memory");
 }
 
 /* Lives until the batch is used again; NULL without memory. */
