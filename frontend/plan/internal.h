@@ -76,9 +76,6 @@ sc_dtype sc_plan_reduce_dtype(sc_resolved_plan *plan, sc_sym path, sc_dtype grad
 /* plan_accumulate.c */
 void sc_plan_resolve_accumulate(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 
-/* train_remat.c: regions and saved values of `remat` lines */
-void sc_plan_read_remat(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, sc_training *out);
-
 /* plan_expect.c */
 void sc_plan_resolve_expect(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 
