@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/rendezvous_internal.h"
+#include "runtime/comm/rendezvous_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
