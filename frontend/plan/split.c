@@ -29,25 +29,6 @@ void sc_group_dims_of(const sc_type_info *type, sc_group_dims *out)
     }
 }
 
-bool sc_dim_has_part(const sc_module *m, sc_dim composite, sc_dim leaf)
-{
-    const sc_dim_info *info = &m->dims.data[composite];
-    for (uint32_t i = 0; i < info->part_count; i++) {
-        if (info->parts[i] == leaf)
-            return true;
-    }
-    return false;
-}
-
-bool sc_type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim)
-{
-    for (uint32_t i = 0; i < type->rank; i++) {
-        if (type->dims[i].dim == dim || type->dims[i].group == dim || sc_dim_has_part(m, dim, type->dims[i].dim))
-            return true;
-    }
-    return false;
-}
-
 /* A leaf that no tensor of the function has may still have a size in the plan. */
 static int64_t declared_size(sc_seeding *s, sc_dim dim)
 {

@@ -67,32 +67,10 @@ static bool find_entry(sc_resolved_plan *plan, const sc_path *path, sc_sym *entr
     return false;
 }
 
-/* The bindings that an entry (0: none in particular) has so far. */
-static void bindings_so_far(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out)
-{
-    sc_arena *arena = &plan->context->arena;
-    for (uint32_t i = 0; i < plan->options.defaults.count; i++)
-        *sc_vec_push(arena, out) = plan->options.defaults.data[i];
-    for (int in_entry = 0; in_entry < 2; in_entry++) {
-        for (uint32_t i = 0; i < plan->bindings.count; i++) {
-            const sc_plan_binding *b = &plan->bindings.data[i];
-            if (in_entry == 0 ? b->entry == 0 : entry != 0 && b->entry == entry)
-                *sc_vec_push(arena, out) = b->binding;
-        }
-    }
-    for (uint32_t i = 0; i < plan->options.binds.count; i++)
-        *sc_vec_push(arena, out) = plan->options.binds.data[i];
-}
-
-void sc_plan_bindings(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out)
-{
-    bindings_so_far(plan, entry, out);
-}
-
 static void add_binding(sc_resolved_plan *plan, sc_sym entry, const sc_bind *bind)
 {
     sc_binding_list so_far = {0};
-    bindings_so_far(plan, entry, &so_far);
+    sc_plan_bindings(plan, entry, &so_far);
     int64_t size;
     if (!sc_program_eval_integer(plan->program, bind->value, &so_far, &size))
         return;
