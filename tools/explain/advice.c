@@ -11,10 +11,10 @@
 
 #include "frontend/plan/plan.h"
 #include "passes/reason.h"
+#include "tools/driver/flops.h"
 #include "tools/explain/measure_memory.h"
 #include "tools/explain/query.h"
 #include "tools/explain/report.h"
-#include "tools/run/flops.h"
 
 enum { MAX_TRIALS = 128 }; /* of a command, however large the program: each is a compile */
 

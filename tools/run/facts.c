@@ -5,8 +5,8 @@
 
 #include "ir/text/text.h"
 #include "support/strbuf.h"
+#include "tools/driver/flops.h"
 #include "tools/driver/random_inputs.h"
-#include "tools/run/flops.h"
 #include "tools/verify/verification_run.h"
 
 /* ---- the entry ---- */
