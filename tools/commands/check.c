@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/explain/report.h"
 #include "tools/explain/waste.h"
 

@@ -1,6 +1,7 @@
 /* shardc generate: tokens from a cached entry, run here. */
 #include "runtime/drive/generate.h"
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/run/cached_entries.h"
 #include "tools/run/facts.h"
 #include "tools/run/run.h"

@@ -3,6 +3,7 @@
 
 #include "runtime/drive/train.h"
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/explain/waste.h"
 #include "tools/run/facts.h"
 #include "tools/run/run.h"
@@ -54,7 +55,10 @@ static bool choose_entry(sc_context *context, sc_options *options, sc_program *p
     return false;
 }
 
-bool sc_compile_train(sc_context *context, sc_program *program, const sc_plan *plan, sc_options *options, const char *last, sc_compiled *c)
+/* The train step of the minimised entry that the options mean; they say afterwards which it is. `last` as of sc_driver_compile. Its expect
+ * statements hold. False after messages. */
+static bool compile_train(sc_context *context, sc_program *program, const sc_plan *plan, sc_options *options, const char *last,
+                          sc_compiled *c)
 {
     sc_sym model = plan != NULL ? plan->model.text : sc_program_only_model(program);
     if (model != 0 && !choose_entry(context, options, program, model))
@@ -70,14 +74,6 @@ bool sc_compile_train(sc_context *context, sc_program *program, const sc_plan *p
     sc_check_expects(context, c, SC_D_expect_fails); /* before a run that takes long, not after it */
     sc_warn_of_repeated_work(context, &(sc_compiled_list){.data = (const sc_compiled *[]){c}, .count = 1});
     return context->diag.errors == errors;
-}
-
-bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options, const char *last, sc_compiled *out)
-{
-    sc_options forward = *options;
-    forward.entry = sc_text(context, step->entry);
-    forward.forward = true;
-    return sc_driver_compile(context, step->program, step->plan, &forward, NULL, NULL, last, out);
 }
 
 /* Parameters that the entry does not read are none of this program: a file of this run lacks them. */
@@ -98,7 +94,7 @@ static bool compile(sc_context *context, sc_options *options, sc_compiled *c)
     const sc_plan *plan;
     sc_program *program = sc_driver_load(context, options);
     return program != NULL && sc_driver_choose_plan(context, program, options, &plan) &&
-           sc_compile_train(context, program, plan, options, sc_last_pass(options), c);
+           compile_train(context, program, plan, options, sc_last_pass(options), c);
 }
 
 int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)

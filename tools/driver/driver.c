@@ -307,3 +307,11 @@ const sc_target *sc_driver_target(sc_context *context, const sc_options *options
     sc_report_note(&context->diag, (sc_loc){0}, "targets are %s", text.data);
     return NULL;
 }
+
+bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options, const char *last, sc_compiled *out)
+{
+    sc_options forward = *options;
+    forward.entry = sc_text(context, step->entry);
+    forward.forward = true;
+    return sc_driver_compile(context, step->program, step->plan, &forward, NULL, NULL, last, out);
+}

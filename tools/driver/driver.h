@@ -70,4 +70,7 @@ const sc_target *sc_driver_target(sc_context *context, const sc_options *options
 bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last,
                             sc_compiled *out);
 
+/* The forward entry of a train step, under the same plan. */
+bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options, const char *last, sc_compiled *out);
+
 #endif

@@ -15,7 +15,7 @@
 #include "frontend/read_program.h"
 #include "runtime/drive/trainer.h"
 #include "support/rng.h"
-#include "tools/commands/commands.h"
+#include "tools/driver/driver.h"
 #include "tools/run/facts.h"
 #include "tools/run/run.h"
 
