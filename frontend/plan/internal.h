@@ -219,10 +219,25 @@ const char *sc_seeding_value_text(const sc_seeding *s, sc_value value);
 void sc_seeding_find_sizes(sc_seeding *s);
 /* How the axes fall on a composite. */
 sc_composite_split *sc_seeding_composite(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
-/* Whether a dim (leaf or composite) of this function can be split over these axes. */
-bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool stored);
 /* Whether the axes divide the size itself: nothing is padded for it. */
 bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
+/* Reports at `loc` that it cannot; `stored` when it is only a matter of storage. */
+void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc);
+/* The same for several lines' parts of axes together. */
+void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc);
+/* An axis must have a boundary between atoms where its major parts have the product `at`. */
+void sc_seeding_add_cut(sc_seeding *s, uint8_t axis, uint32_t at, sc_loc loc);
+/* Cuts the axes into atoms and sets module->mesh; false after a message. */
+bool sc_seeding_cut_axes(sc_seeding *s);
+/* A split in leaves and atoms, for the leaves that the type has (at most SC_MAX_RANK); the count. */
+uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_claim_split *claim, sc_split *out);
+sc_atom_set sc_seeding_atoms(const sc_seeding *s, sc_axis_set axes);
+/* The atoms of a range of an axis, appended. */
+void sc_seeding_add_range(const sc_seeding *s, sc_axis_range range, sc_atom_list *list);
+
+/* padding.c */
+/* Whether a dim (leaf or composite) of this function can be split over these axes. */
+bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool stored);
 /* Pads a dim so that this many shards divide it, where that is allowed: with --allow-padding, and of parameters that are only stored split.
  */
 bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored);
@@ -237,19 +252,6 @@ void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_s
 const bool *sc_seeding_split_dims(sc_seeding *s, const sc_seeds *seeds);
 /* The multiples of `pad` lines, before anything is asked. */
 void sc_seeding_pad(sc_seeding *s);
-/* Reports at `loc` that it cannot; `stored` when it is only a matter of storage. */
-void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc);
-/* The same for several lines' parts of axes together. */
-void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc);
-/* An axis must have a boundary between atoms where its major parts have the product `at`. */
-void sc_seeding_add_cut(sc_seeding *s, uint8_t axis, uint32_t at, sc_loc loc);
-/* Cuts the axes into atoms and sets module->mesh; false after a message. */
-bool sc_seeding_cut_axes(sc_seeding *s);
-/* A split in leaves and atoms, for the leaves that the type has (at most SC_MAX_RANK); the count. */
-uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_claim_split *claim, sc_split *out);
-sc_atom_set sc_seeding_atoms(const sc_seeding *s, sc_axis_set axes);
-/* The atoms of a range of an axis, appended. */
-void sc_seeding_add_range(const sc_seeding *s, sc_axis_range range, sc_atom_list *list);
 
 /* rules.c, pins.c, styles.c: claims of one line; `line` is an index in s->lines */
 void sc_seeding_rule(sc_seeding *s, const sc_plan_line *source, uint32_t line);
