@@ -67,7 +67,7 @@ static sc_bval build_name(sc_frame *f, const sc_expr *expr)
     sc_dim dim = sc_build_find_dim(f, (sc_name){expr->name, expr->loc});
     if (dim == SC_NONE) {
         f->b->failed = true;
-        if (sc_program_dim(f->b->program, expr->name) == SC_NONE)
+        if (sc_declarations_dim(f->b->program, expr->name) == SC_NONE)
             report_unknown_name(f, expr);
         return nothing;
     }
@@ -98,7 +98,7 @@ static void report_unknown_call(sc_frame *f, const sc_expr *expr)
         return;
     }
     sc_build_error(f->b, SC_D_unknown_name, callee.loc, sc_name_text(f->b, callee.text), sc_suggest(context, callee.text, &list));
-    const sc_unit *block = sc_program_block(f->b->program, callee.text);
+    const sc_unit *block = sc_declarations_block(f->b->program, callee.text);
     if (block != NULL)
         sc_build_note(f->b, block->name.loc, "'%s' is a block; make an instance of it with 'sub' and call that",
                       sc_name_text(f->b, callee.text));

@@ -17,7 +17,7 @@
 #ifndef SHARDC_FRONTEND_ELABORATE_INTERNAL_H
 #define SHARDC_FRONTEND_ELABORATE_INTERNAL_H
 
-#include "frontend/declare/program.h"
+#include "frontend/declare/internal.h"
 #include "frontend/elaborate/build.h"
 
 /* ---- values ---- */
@@ -101,7 +101,7 @@ typedef struct sc_frame {
 
 typedef struct sc_builder {
     sc_context *context;
-    sc_program *program;
+    sc_declarations *program;
     sc_build_request request;
     sc_build_result *result;
     sc_module *m;

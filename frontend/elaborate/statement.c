@@ -485,7 +485,7 @@ bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out)
         *out = call_fn(f, call, member->callable, true);
         return true;
     }
-    const sc_callable *callable = sc_program_fn(f->b->program, name);
+    const sc_callable *callable = sc_declarations_fn(f->b->program, name);
     if (callable == NULL)
         return false;
     *out = call_fn(f, call, callable, false);

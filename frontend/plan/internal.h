@@ -34,7 +34,7 @@ typedef struct sc_plan_dtype {
 
 struct sc_resolved_plan {
     sc_context *context;
-    sc_program *program;
+    sc_declarations *program;
     const sc_plan *plan; /* NULL: one device */
     sc_plan_options options;
     sc_sym model;

@@ -169,7 +169,7 @@ static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *r
     bool automatic = is_auto(plan->context, def, &plan->options);
     if (override != NULL)
         size = override->size;
-    else if (!automatic && !sc_program_eval_integer(plan->program, def->size, &plan->options.binds, &size))
+    else if (!automatic && !sc_declarations_eval_integer(plan->program, def->size, &plan->options.binds, &size))
         return false;
     if (!automatic && !fits_mesh(plan, def->name.loc, name, size, ranks))
         return false;

@@ -233,7 +233,7 @@ void sc_seeding_pad(sc_seeding *s)
         const sc_plan_stmt *stmt = s->plan->plan->body.data[i];
         sc_dim dim = stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
         int64_t multiple;
-        if (dim != SC_NONE && sc_program_eval_integer(s->plan->program, stmt->pad.multiple, &s->plan->options.binds, &multiple) &&
+        if (dim != SC_NONE && sc_declarations_eval_integer(s->plan->program, stmt->pad.multiple, &s->plan->options.binds, &multiple) &&
             multiple > 1)
             s->m->dims.data[dim].multiple = multiple;
     }

@@ -33,11 +33,11 @@ void sc_group_dims_of(const sc_type_info *type, sc_group_dims *out)
 static int64_t declared_size(sc_seeding *s, sc_dim dim)
 {
     sc_sym name = s->m->dims.data[dim].name;
-    if (!sc_program_has_dim(s->plan->program, name))
+    if (!sc_declarations_has_dim(s->plan->program, name))
         return 1;
     const sc_expr expr = {.kind = SC_EXPR_NAME, .name = name, .depth = 1};
     int64_t size;
-    return sc_program_eval_integer(s->plan->program, &expr, &s->bindings, &size) && size >= 1 ? size : 1;
+    return sc_declarations_eval_integer(s->plan->program, &expr, &s->bindings, &size) && size >= 1 ? size : 1;
 }
 
 void sc_seeding_find_sizes(sc_seeding *s)
@@ -203,8 +203,8 @@ static void note_micro_batches(sc_seeding *s, sc_dim dim, int64_t size)
 {
     sc_sym split;
     int64_t count = sc_plan_micro_batches(s->plan, &split);
-    const sc_program *program = s->plan->program;
-    uint32_t whole = count > 1 ? sc_program_dim(program, split) : SC_NONE;
+    const sc_declarations *program = s->plan->program;
+    uint32_t whole = count > 1 ? sc_declarations_dim(program, split) : SC_NONE;
     int64_t *sizes = sc_arena_array(&s->context->arena, program->dims.count, sizeof *sizes);
     if (whole == SC_NONE || s->m->dims.data[dim].name != split || !sc_dims_sizes(program, &s->bindings, SC_NONE, sizes) ||
         sizes[whole] / count != size)

@@ -2,7 +2,7 @@
 #ifndef SHARDC_FRONTEND_PLAN_VIEW_H
 #define SHARDC_FRONTEND_PLAN_VIEW_H
 
-#include "frontend/declare/program.h"
+#include "frontend/declare/internal.h"
 #include "frontend/plan/plan.h"
 
 /* ---- a function as plans see it (view.c) ---- */

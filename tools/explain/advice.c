@@ -299,7 +299,7 @@ static bool compile_edited(sc_context *context, const sc_adviser *a, const sc_ed
 {
     const sc_plan *plan;
     *options = options_for(context, a);
-    sc_program *program = sc_driver_load(context, options);
+    sc_declarations *program = sc_driver_load(context, options);
     if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan))
         return false;
     plan = edit == NULL ? plan : plan == NULL ? NULL : edited(context, plan, edit);
