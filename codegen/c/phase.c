@@ -4,9 +4,9 @@
  * a processor busy, and their number does not depend on the width of its vectors. A sum of many f32 is s3, in f64, of sums t3 of parts: of
  * the innermost loop, in pieces if that is long. Where the innermost loop is over an outer dim, reductions are arrays over a block of it,
  * and memory is walked along rows however the reduction lies. */
-#include "codegen/printer/printer.h"
+#include "codegen/c/internal.h"
 
-enum { MANY_LANES = 32, FEW_LANES = 8 };
+enum { MANY_LANES = 32, FEW_LANES = 8, DEEPEST = 8 /* nodes that are looked through */ };
 
 typedef struct sc_emit_loops {
     uint32_t dims[SC_KERNEL_MAX_RANK + 1], count;
@@ -26,7 +26,42 @@ static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
     return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
 }
 
-/* ---- what C has for items ---- */
+/* ---- what C has for nodes and items ---- */
+
+/* Whether it is the same number wherever it is named: compilers may contract a product of floats with the sum that uses it, here and not
+ * there. What is nested deeper is not looked at. */
+static bool is_exact(const sc_emit *e, sc_knode id, uint32_t depth)
+{
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    bool chooses = node->kind == SC_NODE_where || node->kind == SC_NODE_load || node->kind == SC_NODE_constant;
+    bool exact = depth > 0 && !e->nodes[id].late && !e->nodes[id].reads_written && (chooses || !sc_dtype_is_float((sc_dtype)node->dtype));
+    for (uint32_t i = 0; exact && i < node->count; i++)
+        exact = is_exact(e, e->k->operands.data[node->first + i], depth - 1);
+    return exact;
+}
+
+/* x less the largest of all x: 0 at most, or NaN. */
+static bool is_below(const sc_emit *e, sc_knode id)
+{
+    const sc_kernel *k = e->k;
+    const sc_kernel_node *node = &k->nodes.data[id];
+    if (node->kind != SC_NODE_sub)
+        return false;
+    sc_knode x = k->operands.data[node->first];
+    const sc_kernel_node *largest = &k->nodes.data[k->operands.data[node->first + 1]];
+    if (largest->kind != SC_NODE_reduced)
+        return false;
+    const sc_kernel_item *item = &k->items.data[largest->index];
+    return item->kind == SC_ITEM_MAX && item->value == x && is_exact(e, x, DEEPEST);
+}
+
+/* An exponential of what is not above 0 is less work. */
+static const char *operation(const sc_emit *e, sc_knode id)
+{
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    bool below = node->kind == SC_NODE_exp && node->dtype == SC_DTYPE_f32 && is_below(e, e->k->operands.data[node->first]);
+    return below ? "sc_exp_below_f32($0)" : sc_emit_template(e, id);
+}
 
 static void leave_iteration(sc_emit *e, uint32_t item)
 {
@@ -93,7 +128,7 @@ static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uin
 const sc_emit_target sc_emit_c_target = {
     .letters = "vorstpqcbw",
     .index_cast = "",
-    .operation = sc_emit_c_operation,
+    .operation = operation,
     .leave_iteration = leave_iteration,
     .accumulator = accumulator,
     .reduction_index = reduction_index,

@@ -2,12 +2,7 @@
  * an outer iteration by cuts of one of its dims. A cut leaves its reductions in c3, one for each outer iteration and cut; they are combined
  * in order to q3, which later phases read as r3. How many cuts there are depends on sizes alone, so that results do not depend on the
  * team. */
-#include "codegen/printer/printer.h"
-
-static int64_t size_of(const sc_emit *e, uint32_t dim)
-{
-    return e->k->dims.data[dim].size;
-}
+#include "codegen/c/internal.h"
 
 static bool is_reduction(sc_item_kind kind)
 {
@@ -28,7 +23,7 @@ static int64_t outer_points(const sc_emit *e)
 {
     int64_t points = 1;
     for (uint32_t i = 0; i < e->k->outer_count; i++)
-        points *= size_of(e, i);
+        points *= sc_emit_size_of(e, i);
     return points;
 }
 
@@ -37,7 +32,7 @@ static double phase_points(const sc_emit *e, uint32_t phase_index)
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     double points = 1;
     for (uint32_t i = 0; i < phase->dim_count; i++)
-        points *= (double)size_of(e, phase->dims[i]);
+        points *= (double)sc_emit_size_of(e, phase->dims[i]);
     return points;
 }
 
@@ -65,9 +60,9 @@ static bool is_of_vector(const sc_emit *e, uint32_t item)
 /* Of an item: outer iterations that it tells apart. */
 static int64_t result_count(const sc_emit *e, uint32_t item)
 {
-    int64_t count = is_of_vector(e, item) ? size_of(e, e->shape.vector) : 1;
+    int64_t count = is_of_vector(e, item) ? sc_emit_size_of(e, e->shape.vector) : 1;
     for (uint32_t i = 0; i < e->shape.order_count; i++)
-        count *= size_of(e, e->shape.order[i]);
+        count *= sc_emit_size_of(e, e->shape.order[i]);
     return count;
 }
 
@@ -80,50 +75,17 @@ static sc_dtype partial_dtype(const sc_emit *e, uint32_t item)
 /* " + S * 768 + D_from": where the results of the outer iteration begin, after those of `cuts` if there is a cut. */
 static void result_offset(sc_emit *e, uint32_t item)
 {
-    int64_t stride = is_of_vector(e, item) ? size_of(e, e->shape.vector) : 1;
+    int64_t stride = is_of_vector(e, item) ? sc_emit_size_of(e, e->shape.vector) : 1;
     int64_t strides[64];
-    for (uint32_t i = e->shape.order_count; i-- > 0; stride *= size_of(e, e->shape.order[i]))
+    for (uint32_t i = e->shape.order_count; i-- > 0; stride *= sc_emit_size_of(e, e->shape.order[i]))
         strides[i] = stride;
     for (uint32_t i = 0; i < e->shape.order_count; i++) {
         sc_strbuf_printf(e->out, " + %s", e->dim_names[e->shape.order[i]]);
         if (strides[i] != 1)
             sc_strbuf_printf(e->out, " * %lld", (long long)strides[i]);
     }
-    if (is_of_vector(e, item) && e->shape.block < size_of(e, e->shape.vector))
+    if (is_of_vector(e, item) && e->shape.block < sc_emit_size_of(e, e->shape.vector))
         sc_strbuf_printf(e->out, " + %s_from", e->dim_names[e->shape.vector]);
-}
-
-static bool node_reads(sc_emit *e, sc_knode id, uint32_t item)
-{
-    const sc_kernel_node *node = &e->k->nodes.data[id];
-    sc_emit_node *info = &e->nodes[id];
-    if (!info->late || info->visit == e->visit)
-        return false;
-    info->visit = e->visit;
-    bool reads = node->kind == SC_NODE_reduced && node->index == item;
-    for (uint32_t i = 0; i < info->child_count && !reads; i++)
-        reads = node_reads(e, info->children[i], item);
-    return reads;
-}
-
-bool sc_emit_phase_reads(sc_emit *e, uint32_t phase_index, uint32_t item)
-{
-    const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
-    if (e->items[item].phase >= phase_index)
-        return false;
-    e->visit++;
-    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-        const sc_kernel_item *it = &e->k->items.data[i];
-        bool writes = it->kind == SC_ITEM_STORE || it->kind == SC_ITEM_ADD;
-        if (node_reads(e, it->value, item) || (writes && it->guard != SC_IMAGE_NONE && node_reads(e, it->guard, item)))
-            return true;
-        const sc_emit_access *access = &e->items[i].access;
-        for (uint32_t t = 0; t < access->count; t++) {
-            if (access->terms[t].dim == SC_IMAGE_NONE && node_reads(e, access->terms[t].node, item))
-                return true;
-        }
-    }
-    return false;
 }
 
 static void read_results(sc_emit *e, uint32_t phase)
@@ -159,13 +121,13 @@ static void write_results(sc_emit *e, uint32_t phase_index, bool cut)
         if (!is_reduction(e->k->items.data[i].kind))
             continue;
         const char *cuts = cut ? cut_offset(e, i) : "0";
-        bool blocked = is_of_vector(e, i) && e->shape.block < size_of(e, e->shape.vector);
+        bool blocked = is_of_vector(e, i) && e->shape.block < sc_emit_size_of(e, e->shape.vector);
         const char *name = is_of_vector(e, i) ? e->dim_names[e->shape.vector] : "";
         char letter = cut && e->items[i].wide ? 's' : 'r';
         if (blocked)
             sc_emit_line(e, "for (int64_t i = 0; i < %s_to - %s_from; i++)", name, name);
         else if (is_of_vector(e, i))
-            sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)size_of(e, e->shape.vector));
+            sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)sc_emit_size_of(e, e->shape.vector));
         e->indent += is_of_vector(e, i);
         sc_emit_indent(e);
         e->indent -= is_of_vector(e, i);
@@ -212,12 +174,12 @@ static int64_t choose_cuts(sc_emit *e, uint32_t phase_index)
         return 1;
     uint32_t dim = phase->dims[0];
     for (uint32_t i = 1; i < phase->dim_count; i++)
-        dim = size_of(e, phase->dims[i]) > size_of(e, dim) ? phase->dims[i] : dim;
+        dim = sc_emit_size_of(e, phase->dims[i]) > sc_emit_size_of(e, dim) ? phase->dims[i] : dim;
     double lanes = e->shape.vector == SC_IMAGE_NONE ? 1 : (double)e->shape.block;
     double most = phase_points(e, phase_index) * lanes / (double)e->limits->split_points;
-    int64_t shares = outer_points(e) / (e->shape.vector == SC_IMAGE_NONE ? 1 : size_of(e, e->shape.vector));
+    int64_t shares = outer_points(e) / (e->shape.vector == SC_IMAGE_NONE ? 1 : sc_emit_size_of(e, e->shape.vector));
     if (e->shape.vector != SC_IMAGE_NONE)
-        shares *= (size_of(e, e->shape.vector) + e->shape.block - 1) / e->shape.block;
+        shares *= (sc_emit_size_of(e, e->shape.vector) + e->shape.block - 1) / e->shape.block;
     int64_t cuts = (e->limits->shares + shares - 1) / shares;
     cuts = (double)cuts > most ? (int64_t)most : cuts;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
@@ -225,13 +187,13 @@ static int64_t choose_cuts(sc_emit *e, uint32_t phase_index)
         if (is_reduction(e->k->items.data[i].kind) && cuts > memory / result_count(e, i))
             cuts = memory / result_count(e, i);
     }
-    if (cuts <= 1 || size_of(e, dim) < 2)
+    if (cuts <= 1 || sc_emit_size_of(e, dim) < 2)
         return 1;
     e->cut = dim;
-    e->cut_size = (size_of(e, dim) + cuts - 1) / cuts;
+    e->cut_size = (sc_emit_size_of(e, dim) + cuts - 1) / cuts;
     if (e->cut_size > 64)
         e->cut_size = (e->cut_size + 63) / 64 * 64;
-    cuts = (size_of(e, dim) + e->cut_size - 1) / e->cut_size;
+    cuts = (sc_emit_size_of(e, dim) + e->cut_size - 1) / e->cut_size;
     e->cut = cuts > 1 ? dim : SC_IMAGE_NONE;
     return cuts;
 }
@@ -245,7 +207,7 @@ static void open_cut(sc_emit *e, int64_t cuts)
 static void begin_cut(sc_emit *e)
 {
     const char *name = e->dim_names[e->cut];
-    long long size = size_of(e, e->cut), part = e->cut_size;
+    long long size = sc_emit_size_of(e, e->cut), part = e->cut_size;
     sc_emit_line(e, "const int64_t %s_first = cut * %lld;", name, part);
     if (size % part == 0)
         sc_emit_line(e, "const int64_t %s_end = %s_first + %lld;", name, name, part);

@@ -17,7 +17,7 @@
  * A tile is many lines of the cache wide, each of which is read once, and the rows to come are fetched meanwhile. What is written in
  * pieces of rows, far apart, is not recognised by the processor as a stream, and each line would be read before it is written; so the rows
  * of a large array go around the caches. */
-#include "codegen/printer/printer.h"
+#include "codegen/c/internal.h"
 
 enum { MOST_TURNS = 8, SMALL_TILE = 16, SMALL_BLOCK = 64, LINE = 64 /* bytes */ };
 

@@ -211,7 +211,7 @@ void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, co
 {
     sc_arena *arena = k->arena;
     size_t start = out->length;
-    sc_cuda c = {.e = {.target = &sc_emit_cuda_target, .limits = &sc_emit_default_limits}, .limits = limits, .name = name};
+    sc_cuda c = {.e = {.target = &sc_emit_cuda_target}, .limits = limits, .name = name};
     c.intervals = sc_kernel_intervals(k, NULL, 0, NULL);
     c.partials = sc_arena_array(arena, k->items.count + 1, sizeof *c.partials);
     c.run_of_load = sc_arena_array(arena, k->nodes.count + 1, sizeof *c.run_of_load);

@@ -1,4 +1,4 @@
-/* What the files emit_cuda*.c share. Nodes, scopes and the text of values are those of emit_c_internal.h.
+/* What the files of CUDA share. Nodes, scopes and the text of values are the printer's.
  *
  * A *team* of threads goes through an outer iteration, or through several that lie side by side along the vector dim (its lanes); one
  * thread of the team, a *way*, takes every so-manieth point of a phase. Scopes: 0 the function, 1 the body (outer dims but the vector dim),

@@ -44,7 +44,7 @@ static bool is_moved(const sc_emit *e, sc_dtype stored, sc_knode value)
 static void stored_text(sc_emit *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
 {
     if (is_moved(e, stored, value)) {
-        sc_emit_turned_element(e, 'q', value, e->nodes[value].access.arg, true);
+        e->target->loaded(e, &e->nodes[value].access, e->nodes[value].depth, value);
         return;
     }
     bool narrow = stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16,
