@@ -6,8 +6,7 @@ enum { LEAST_TILE = 16 };
 static bool has_reduction(const sc_kernel *k)
 {
     for (uint32_t i = 0; i < k->items.count; i++) {
-        sc_item_kind kind = k->items.data[i].kind;
-        if (kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN)
+        if (sc_item_reduces(k->items.data[i].kind))
             return true;
     }
     return false;

@@ -16,16 +16,6 @@ typedef struct sc_emit_loops {
     uint32_t first, end; /* items */
 } sc_emit_loops;
 
-static bool is_reduction(sc_item_kind kind)
-{
-    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
-}
-
-static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
-{
-    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
-}
-
 /* ---- what C has for nodes and items ---- */
 
 /* Whether it is the same number wherever it is named: compilers may contract a product of floats with the sum that uses it, here and not
@@ -163,15 +153,15 @@ static void declare_accumulator(sc_emit *e, uint32_t item, char letter, sc_dtype
 static void begin_reductions(sc_emit *e, const sc_emit_loops *loops)
 {
     for (uint32_t i = loops->first; i < loops->end; i++) {
-        if (!is_reduction(e->k->items.data[i].kind))
+        if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
         int64_t block = e->items[i].of_vector ? e->shape.block : 0;
         if (e->items[i].wide)
             declare_accumulator(e, i, 's', SC_DTYPE_f64, block);
         else if (in_lanes(e, i))
-            declare_accumulator(e, i, 't', dtype_of(e, i), e->lanes);
+            declare_accumulator(e, i, 't', sc_emit_dtype_of(e, i), e->lanes);
         else
-            declare_accumulator(e, i, 'r', dtype_of(e, i), block);
+            declare_accumulator(e, i, 'r', sc_emit_dtype_of(e, i), block);
     }
 }
 
@@ -179,13 +169,13 @@ static const char *folded(sc_emit *e, uint32_t item)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
     char how = (char)(kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<');
-    return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[dtype_of(e, item)].name, item, (int)e->lanes, how);
+    return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[sc_emit_dtype_of(e, item)].name, item, (int)e->lanes, how);
 }
 
 static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
 {
     for (uint32_t i = loops->first; i < loops->end; i++) {
-        if (!is_reduction(e->k->items.data[i].kind))
+        if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
         if (e->items[i].wide && e->items[i].of_vector) {
             sc_emit_line(e, "float r%u[%lld];", i, (long long)e->shape.block);
@@ -194,7 +184,7 @@ static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
         } else if (e->items[i].wide) {
             sc_emit_line(e, "const float r%u = (float)s%u;", i, i);
         } else if (in_lanes(e, i)) {
-            sc_emit_line(e, "const %s r%u = %s;", sc_emit_type(dtype_of(e, i)), i, folded(e, i));
+            sc_emit_line(e, "const %s r%u = %s;", sc_emit_type(sc_emit_dtype_of(e, i)), i, folded(e, i));
         }
     }
 }
@@ -324,7 +314,7 @@ static void plan_lanes(sc_emit *e, const sc_emit_loops *loops)
     bool any = false;
     e->lanes = 0;
     for (uint32_t i = loops->first; i < loops->end; i++)
-        any |= is_reduction(e->k->items.data[i].kind);
+        any |= sc_item_reduces(e->k->items.data[i].kind);
     if (!any || !e->simd || e->shape.vector != SC_IMAGE_NONE)
         return;
     uint32_t dim = loops->dims[loops->count - 1];
@@ -362,10 +352,10 @@ static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
         sc_emit_item *item = &e->items[i];
         item->depth = e->inner;
         item->of_vector =
-            !rows && is_reduction(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
-        if (!rows && is_reduction(k->items.data[i].kind) && !item->of_vector)
+            !rows && sc_item_reduces(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
+        if (!rows && sc_item_reduces(k->items.data[i].kind) && !item->of_vector)
             item->depth--;
-        bool sum = k->items.data[i].kind == SC_ITEM_SUM && dtype_of(e, i) == SC_DTYPE_f32;
+        bool sum = k->items.data[i].kind == SC_ITEM_SUM && sc_emit_dtype_of(e, i) == SC_DTYPE_f32;
         item->parts = sum && !item->running && points > (rows ? e->limits->few : e->limits->few_rows);
         item->wide = item->parts || (sum && item->running);
         loops->parts |= item->parts;

@@ -4,11 +4,6 @@
  * team. */
 #include "codegen/c/internal.h"
 
-static bool is_reduction(sc_item_kind kind)
-{
-    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
-}
-
 static bool may_cut(const sc_emit *e, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
@@ -47,11 +42,6 @@ bool sc_emit_may_split(const sc_emit *e)
 
 /* ---- results ---- */
 
-static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
-{
-    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
-}
-
 static bool is_of_vector(const sc_emit *e, uint32_t item)
 {
     return e->shape.vector != SC_IMAGE_NONE && (e->nodes[e->k->items.data[item].value].dims >> e->shape.vector & 1) != 0;
@@ -68,8 +58,8 @@ static int64_t result_count(const sc_emit *e, uint32_t item)
 
 static sc_dtype partial_dtype(const sc_emit *e, uint32_t item)
 {
-    bool wide = e->k->items.data[item].kind == SC_ITEM_SUM && dtype_of(e, item) == SC_DTYPE_f32;
-    return wide ? SC_DTYPE_f64 : dtype_of(e, item);
+    bool wide = e->k->items.data[item].kind == SC_ITEM_SUM && sc_emit_dtype_of(e, item) == SC_DTYPE_f32;
+    return wide ? SC_DTYPE_f64 : sc_emit_dtype_of(e, item);
 }
 
 /* " + S * 768 + D_from": where the results of the outer iteration begin, after those of `cuts` if there is a cut. */
@@ -91,9 +81,9 @@ static void result_offset(sc_emit *e, uint32_t item)
 static void read_results(sc_emit *e, uint32_t phase)
 {
     for (uint32_t i = 0; i < e->k->items.count; i++) {
-        if (!is_reduction(e->k->items.data[i].kind) || !sc_emit_phase_reads(e, phase, i))
+        if (!sc_item_reduces(e->k->items.data[i].kind) || !sc_emit_phase_reads(e, phase, i))
             continue;
-        const char *type = sc_emit_type(dtype_of(e, i));
+        const char *type = sc_emit_type(sc_emit_dtype_of(e, i));
         sc_emit_indent(e);
         if (is_of_vector(e, i)) {
             sc_strbuf_printf(e->out, "const %s *const r%u = q%u", type, i, i);
@@ -118,7 +108,7 @@ static void write_results(sc_emit *e, uint32_t phase_index, bool cut)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-        if (!is_reduction(e->k->items.data[i].kind))
+        if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
         const char *cuts = cut ? cut_offset(e, i) : "0";
         bool blocked = is_of_vector(e, i) && e->shape.block < sc_emit_size_of(e, e->shape.vector);
@@ -158,7 +148,7 @@ static void combine(sc_emit *e, uint32_t item, int64_t cuts)
         sc_emit_line(e, "    r = sc_%s_%s(r, %s);", which, sc_dtypes[dtype].name, part);
     else
         sc_emit_line(e, "    r = %s %s r ? %s : r;", part, kind == SC_ITEM_MAX ? ">" : "<", part);
-    sc_emit_line(e, "q%u[i] = %sr;", item, dtype == dtype_of(e, item) ? "" : "(float)");
+    sc_emit_line(e, "q%u[i] = %sr;", item, dtype == sc_emit_dtype_of(e, item) ? "" : "(float)");
     e->indent--;
     sc_emit_line(e, "}");
 }
@@ -184,7 +174,7 @@ static int64_t choose_cuts(sc_emit *e, uint32_t phase_index)
     cuts = (double)cuts > most ? (int64_t)most : cuts;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         int64_t memory = e->limits->split_memory / e->k->items.count;
-        if (is_reduction(e->k->items.data[i].kind) && cuts > memory / result_count(e, i))
+        if (sc_item_reduces(e->k->items.data[i].kind) && cuts > memory / result_count(e, i))
             cuts = memory / result_count(e, i);
     }
     if (cuts <= 1 || sc_emit_size_of(e, dim) < 2)
@@ -247,7 +237,7 @@ static void split_phase(sc_emit *e, uint32_t phase_index)
         sc_emit_line(e, "}");
     }
     for (uint32_t i = phase->first_item; cuts > 1 && i < phase->first_item + phase->item_count; i++) {
-        if (is_reduction(e->k->items.data[i].kind))
+        if (sc_item_reduces(e->k->items.data[i].kind))
             combine(e, i, cuts);
     }
     e->cut = SC_IMAGE_NONE;
@@ -259,12 +249,12 @@ void sc_emit_split(sc_emit *e)
         const sc_kernel_phase *phase = &e->k->phases.data[p];
         int64_t cuts = choose_cuts(e, p);
         for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-            if (!is_reduction(e->k->items.data[i].kind))
+            if (!sc_item_reduces(e->k->items.data[i].kind))
                 continue;
             long long count = result_count(e, i);
             if (cuts > 1)
                 sc_emit_line(e, "%s c%u[%lld];", sc_emit_type(partial_dtype(e, i)), i, cuts * count);
-            sc_emit_line(e, "%s q%u[%lld];", sc_emit_type(dtype_of(e, i)), i, count);
+            sc_emit_line(e, "%s q%u[%lld];", sc_emit_type(sc_emit_dtype_of(e, i)), i, count);
         }
     }
     sc_strbuf_add(e->out, "#pragma omp parallel\n");

@@ -61,7 +61,7 @@ static bool is_only_store(const sc_emit *e, uint32_t id)
         return false;
     bool only = true;
     for (uint32_t i = 0; i < k->items.count; i++) {
-        bool writes = k->items.data[i].kind == SC_ITEM_STORE || k->items.data[i].kind == SC_ITEM_ADD;
+        bool writes = sc_item_writes(k->items.data[i].kind);
         only = only && (i == id || !writes || k->items.data[i].arg != item->arg);
     }
     for (sc_knode i = 0; i < k->nodes.count; i++)

@@ -33,14 +33,4 @@ static inline const sc_knode *sc_kernel_operands(const sc_kernel *k, sc_knode no
     return k->operands.data + k->nodes.data[node].first;
 }
 
-static inline bool sc_item_reduces(sc_item_kind kind)
-{
-    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
-}
-
-static inline bool sc_item_writes(sc_item_kind kind)
-{
-    return kind == SC_ITEM_STORE || kind == SC_ITEM_ADD;
-}
-
 #endif

@@ -258,7 +258,7 @@ bool sc_emit_phase_reads(sc_emit *e, uint32_t phase_index, uint32_t item)
     e->visit++;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         const sc_kernel_item *it = &e->k->items.data[i];
-        bool writes = it->kind == SC_ITEM_STORE || it->kind == SC_ITEM_ADD;
+        bool writes = sc_item_writes(it->kind);
         if (node_reads(e, it->value, item) || (writes && it->guard != SC_IMAGE_NONE && node_reads(e, it->guard, item)))
             return true;
         const sc_emit_access *access = &e->items[i].access;

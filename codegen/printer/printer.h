@@ -132,6 +132,12 @@ struct sc_emit {
 void sc_emit_begin(sc_emit *e, const sc_kernel *k, bool comments, sc_strbuf *out);
 void sc_emit_comment(sc_emit *e);
 
+/* Of an item's value. */
+static inline sc_dtype sc_emit_dtype_of(const sc_emit *e, uint32_t item)
+{
+    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
+}
+
 /* nodes.c: what nodes and phases are. */
 void sc_emit_analyse(sc_emit *e);
 /* A bit for each dim that the place of the access depends on. */

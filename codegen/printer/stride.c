@@ -54,7 +54,7 @@ bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase_index, uint32_t dim)
             return false;
         if (!inner)
             continue;
-        bool reduction = item->kind == SC_ITEM_SUM || item->kind == SC_ITEM_MAX || item->kind == SC_ITEM_MIN;
+        bool reduction = sc_item_reduces(item->kind);
         if (e->items[i].running || (reduction && k->nodes.data[item->value].dtype == SC_DTYPE_bool))
             return false;
         int64_t stride = item->kind == SC_ITEM_ADD ? sc_emit_stride(e, &e->items[i].access, dim) : 1;
