@@ -2,7 +2,6 @@
  * f64, integers in 64 bits. A later stage that reads them combines the parts first, every team for itself, in an order that sizes
  * decide. */
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
 
 static sc_dtype partial_dtype(const sc_cuda *c, uint32_t item)
 {

@@ -1,7 +1,6 @@
 /* A phase as CUDA: its loops, and what becomes of its reductions. Item 3 reduces to r3 (s3 in f64 where a thread adds up many f32); then
  * the team's ways exchange theirs, and all of them have the result. */
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
 
 static sc_cuda *cuda_of(sc_emit *e)
 {

@@ -6,7 +6,6 @@
  * them few enough elements to keep between phases; a long row is read again by each phase. Where the points of some phase must be done
  * in order, a thread goes through its iteration alone. */
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
 
 const sc_cuda_limits sc_cuda_default_limits = {
     .lanes = 8,

@@ -2,7 +2,6 @@
  * read rows of the one, put them into shared memory - a row is one element longer than a warp, so that columns lie in different banks -
  * and take columns out of it, which are rows of the other. */
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
 
 enum { TILE = SC_CUDA_WARP, ROW = TILE + 1, WARPS = 8, FAR = 8 /* elements */, MOST_TILES = 5 };
 

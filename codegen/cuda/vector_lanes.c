@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
 
 static bool at_point(const sc_cuda *c, sc_knode guard)
 {

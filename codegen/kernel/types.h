@@ -112,4 +112,9 @@ typedef struct sc_kernel {
     sc_map unique; /* hash of a node -> the node */
 } sc_kernel;
 
+static inline const sc_knode *sc_kernel_operands(const sc_kernel *k, sc_knode node)
+{
+    return k->operands.data + k->nodes.data[node].first;
+}
+
 #endif
