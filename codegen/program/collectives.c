@@ -8,7 +8,6 @@
  * Pieces of a dim that n does not divide reach beyond it: what is there is 0 when it is packed, and dropped when it is unpacked. */
 #include <string.h>
 
-#include "codegen/lower/lower.h"
 #include "codegen/program/internal.h"
 
 /* ---- groups ---- */
@@ -184,21 +183,24 @@ static sc_image_ref buffer_of(sc_generator *g, sc_value value, int64_t elements,
 /* So many collectives may be on their way at once: what they bring and take lives until they have landed. */
 enum { MAX_FLIGHTS = 4 };
 
-static void make_way(sc_generator *g)
+static bool make_way(sc_generator *g)
 {
     uint32_t flying = 0;
+    bool ok = true;
     while (g->landed < g->flights.count && g->flights.data[g->landed].instr == SC_NONE)
         g->landed++;
-    for (uint32_t f = g->flights.count; f-- > g->landed;) {
+    for (uint32_t f = g->flights.count; ok && f-- > g->landed;) {
         if (g->flights.data[f].instr != SC_NONE && ++flying >= MAX_FLIGHTS)
-            sc_generator_finish(g, f);
+            ok = sc_generator_finish(g, f);
     }
+    return ok;
 }
 
 static bool start(move *mv)
 {
     sc_generator *g = mv->g;
-    make_way(g);
+    if (!make_way(g))
+        return false;
     const sc_op *o = sc_op_at(g->m, mv->op);
     *sc_vec_push(g->arena, &g->collectives) = mv->collective;
     mv->flight.instr = g->instrs.count;
@@ -216,22 +218,42 @@ static sc_image_ref land(move *mv, uint32_t i)
     return sc_generator_write(mv->g, sc_op_at(mv->g->m, mv->op)->first_result + i, SC_BUFFER_COMM, false);
 }
 
-void sc_generator_finish(sc_generator *g, uint32_t index)
+bool sc_generator_finish(sc_generator *g, uint32_t index)
 {
     sc_flight *flight = &g->flights.data[index];
     if (flight->instr == SC_NONE)
-        return;
+        return true;
     const sc_op *o = sc_op_at(g->m, flight->op);
     const sc_loc loc = g->loc;
+    bool ok = true;
     g->loc = o->loc;
     sc_generator_instr(g, SC_INSTR_FINISH, flight->op, flight->instr, NULL, 0);
     flight->instr = SC_NONE;
-    for (uint32_t r = 0; r < o->result_count; r++) {
+    for (uint32_t r = 0; ok && r < o->result_count; r++) {
         g->flight[o->first_result + r] = 0;
         if (flight->unpack[r] != NULL)
-            call(g, flight->op, flight->unpack[r], flight->landed[r], sc_generator_write(g, o->first_result + r, SC_BUFFER_COMM, false));
+            ok = call(g, flight->op, flight->unpack[r], flight->landed[r],
+                      sc_generator_write(g, o->first_result + r, SC_BUFFER_COMM, false));
     }
     g->loc = loc;
+    return ok;
+}
+
+bool sc_generator_finish_value(sc_generator *g, sc_value value)
+{
+    uint32_t flight = g->flight[g->root[value]];
+    return flight == 0 || sc_generator_finish(g, flight - 1);
+}
+
+bool sc_generator_finish_operands(sc_generator *g, const sc_op_id *ops, uint32_t count)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_op *op = sc_op_at(g->m, ops[i]);
+        for (uint32_t o = 0; ok && o < op->operand_count; o++)
+            ok = sc_generator_finish_value(g, op->operands[o]);
+    }
+    return ok;
 }
 
 static uint32_t dim_of(const sc_generator *g, const sc_op *o, sc_attr_key key, uint32_t i)

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "codegen/attention/cuda.h"
-#include "codegen/lower/lower.h"
 #include "codegen/program/gemm.h"
 #include "codegen/program/gemm_kernel.h"
 #include "codegen/program/internal.h"
