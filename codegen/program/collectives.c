@@ -187,10 +187,10 @@ static bool make_way(sc_generator *g)
 {
     uint32_t flying = 0;
     bool ok = true;
-    while (g->landed < g->flights.count && g->flights.data[g->landed].instr == SC_NONE)
-        g->landed++;
-    for (uint32_t f = g->flights.count; ok && f-- > g->landed;) {
-        if (g->flights.data[f].instr != SC_NONE && ++flying >= MAX_FLIGHTS)
+    while (g->func.landed < g->func.flights.count && g->func.flights.data[g->func.landed].instr == SC_NONE)
+        g->func.landed++;
+    for (uint32_t f = g->func.flights.count; ok && f-- > g->func.landed;) {
+        if (g->func.flights.data[f].instr != SC_NONE && ++flying >= MAX_FLIGHTS)
             ok = sc_generator_finish(g, f);
     }
     return ok;
@@ -203,11 +203,11 @@ static bool start(move *mv)
         return false;
     const sc_op *o = sc_op_at(g->m, mv->op);
     *sc_vec_push(g->arena, &g->collectives) = mv->collective;
-    mv->flight.instr = g->instrs.count;
+    mv->flight.instr = g->func.instrs.count;
     sc_generator_instr(g, SC_INSTR_COLLECTIVE, mv->op, g->collectives.count - 1, mv->args, 2 * o->operand_count);
     for (uint32_t r = 0; r < o->result_count; r++)
-        g->flight[o->first_result + r] = g->flights.count + 1;
-    *sc_vec_push(g->arena, &g->flights) = mv->flight;
+        g->func.flight[o->first_result + r] = g->func.flights.count + 1;
+    *sc_vec_push(g->arena, &g->func.flights) = mv->flight;
     return true;
 }
 
@@ -220,28 +220,28 @@ static sc_image_ref land(move *mv, uint32_t i)
 
 bool sc_generator_finish(sc_generator *g, uint32_t index)
 {
-    sc_flight *flight = &g->flights.data[index];
+    sc_flight *flight = &g->func.flights.data[index];
     if (flight->instr == SC_NONE)
         return true;
     const sc_op *o = sc_op_at(g->m, flight->op);
-    const sc_loc loc = g->loc;
+    const sc_loc loc = g->unit.loc;
     bool ok = true;
-    g->loc = o->loc;
+    g->unit.loc = o->loc;
     sc_generator_instr(g, SC_INSTR_FINISH, flight->op, flight->instr, NULL, 0);
     flight->instr = SC_NONE;
     for (uint32_t r = 0; ok && r < o->result_count; r++) {
-        g->flight[o->first_result + r] = 0;
+        g->func.flight[o->first_result + r] = 0;
         if (flight->unpack[r] != NULL)
             ok = call(g, flight->op, flight->unpack[r], flight->landed[r],
                       sc_generator_write(g, o->first_result + r, SC_BUFFER_COMM, false));
     }
-    g->loc = loc;
+    g->unit.loc = loc;
     return ok;
 }
 
 bool sc_generator_finish_value(sc_generator *g, sc_value value)
 {
-    uint32_t flight = g->flight[g->root[value]];
+    uint32_t flight = g->func.flight[g->func.root[value]];
     return flight == 0 || sc_generator_finish(g, flight - 1);
 }
 

@@ -31,9 +31,9 @@ static sc_image_value *input_behind(sc_generator *g, sc_value value, bool *may_i
         else
             return NULL;
     }
-    for (uint32_t i = 0; i < g->inputs.count; i++) {
-        if (g->inputs.data[i].buffer == g->place[value].buffer)
-            return &g->inputs.data[i];
+    for (uint32_t i = 0; i < g->func.inputs.count; i++) {
+        if (g->func.inputs.data[i].buffer == g->func.place[value].buffer)
+            return &g->func.inputs.data[i];
     }
     return NULL;
 }
@@ -57,8 +57,9 @@ static void limit_inputs(sc_generator *g, const sc_lowered *lowered)
 
 static bool call_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
 {
+    sc_generator_func *f = &g->func;
     sc_lowered lowered;
-    if (!sc_lower_kernel(g->m, ops, count, g->escapes, &lowered))
+    if (!sc_lower_kernel(g->m, ops, count, f->escapes, &lowered))
         return false;
     limit_inputs(g, &lowered);
     sc_kernel *k = lowered.kernel;
@@ -83,11 +84,12 @@ static bool call_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
                 continue;
             if (sc_generator_overwrites(g, value, lowered.args.data[j].value))
                 may_share = may_share && sc_kernel_may_share(k, j, i);
-            is_read_too = is_read_too || (before != SC_NONE && g->root[lowered.args.data[j].value] == g->root[before]);
+            is_read_too = is_read_too || (before != SC_NONE && f->root[lowered.args.data[j].value] == f->root[before]);
         }
-        bool takes_place = before != SC_NONE && !is_read_too && g->target[value] == SC_NONE && g->last_read[g->root[before]] == g->unit &&
-                           !sc_generator_is_state(g, old.buffer) && !sc_generator_is_input(g, old.buffer) && old.at == 0;
-        args[i] = takes_place ? (g->place[value] = old) : sc_generator_write(g, value, SC_BUFFER_ACT, may_share);
+        bool takes_place = before != SC_NONE && !is_read_too && f->target[value] == SC_NONE &&
+                           f->last_read[f->root[before]] == g->unit.number && !sc_generator_is_state(g, old.buffer) &&
+                           !sc_generator_is_input(f, old.buffer) && old.at == 0;
+        args[i] = takes_place ? (f->place[value] = old) : sc_generator_write(g, value, SC_BUFFER_ACT, may_share);
         if (before != SC_NONE && (args[i].buffer != old.buffer || args[i].at != old.at))
             sc_generator_copy(g, ops[count - 1], old, args[i]);
     }

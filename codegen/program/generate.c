@@ -23,15 +23,15 @@ static sc_unit_fn *const units[SC_OP_COUNT] = {
 
 /* ---- one function ---- */
 /* Ops that share a kernel are one unit; so is every other op. */
-static void number_units(sc_generator *g)
+static void number_units(const sc_module *m, sc_generator_func *f)
 {
     int64_t last = -1;
-    g->unit_count = 0;
-    sc_for_each_op (g->m, g->func, op) {
-        int64_t number = sc_op_int(sc_op_at(g->m, op), SC_ATTR_kernel, -1);
-        if (g->unit_count == 0 || number < 0 || number != last)
-            g->unit_count++;
-        g->unit_of[op] = g->unit_count - 1;
+    f->unit_count = 0;
+    sc_for_each_op (m, f->id, op) {
+        int64_t number = sc_op_int(sc_op_at(m, op), SC_ATTR_kernel, -1);
+        if (f->unit_count == 0 || number < 0 || number != last)
+            f->unit_count++;
+        f->unit_of[op] = f->unit_count - 1;
         last = number;
     }
 }
@@ -41,62 +41,59 @@ static bool is_view(const sc_op *op)
     return (sc_ops[op->kind].fuse & SC_FUSE_VIEW) != 0 && sc_op_attr(op, SC_ATTR_kernel) == NULL;
 }
 
-static void find_roots(sc_generator *g)
+static void find_roots(const sc_module *m, sc_generator_func *f)
 {
-    const sc_module *m = g->m;
-    sc_for_each_op (m, g->func, op) {
+    sc_for_each_op (m, f->id, op) {
         const sc_op *o = sc_op_at(m, op);
         for (uint32_t r = 0; r < o->result_count; r++)
-            g->root[o->first_result + r] = is_view(o) ? g->root[o->operands[0]] : o->first_result + r;
+            f->root[o->first_result + r] = is_view(o) ? f->root[o->operands[0]] : o->first_result + r;
     }
 }
 
 /* When values are read last; what a collective reads, until its results are, and what the function gives out, to the end. */
-static void find_last_reads(sc_generator *g)
+static void find_last_reads(const sc_module *m, sc_generator_func *f)
 {
-    const sc_module *m = g->m;
-    sc_for_each_op_reverse (m, g->func, op) {
+    sc_for_each_op_reverse (m, f->id, op) {
         const sc_op *o = sc_op_at(m, op);
-        uint32_t at = g->unit_of[op], traits = sc_op_traits(o);
+        uint32_t at = f->unit_of[op], traits = sc_op_traits(o);
         if ((traits & SC_COLLECTIVE) != 0) {
             for (uint32_t r = 0; r < o->result_count; r++)
-                at = g->last_read[g->root[o->first_result + r]] > at ? g->last_read[g->root[o->first_result + r]] : at;
+                at = f->last_read[f->root[o->first_result + r]] > at ? f->last_read[f->root[o->first_result + r]] : at;
         }
         if ((traits & SC_EFFECT) != 0 && (traits & (SC_STATE_WRITE | SC_FROM_OUTSIDE)) == 0)
             at = SC_LASTS;
         for (uint32_t i = 0; i < o->operand_count; i++) {
-            uint32_t *last = &g->last_read[g->root[o->operands[i]]];
+            uint32_t *last = &f->last_read[f->root[o->operands[i]]];
             if ((traits & SC_STATE_WRITE) == 0 && at > *last)
                 *last = at;
         }
     }
 }
 
-static void find_last_reads_of_states(sc_generator *g)
+static void find_last_reads_of_states(const sc_module *m, sc_generator_func *f)
 {
-    sc_for_each_op (g->m, g->func, op) {
-        const sc_op *o = sc_op_at(g->m, op);
+    sc_for_each_op (m, f->id, op) {
+        const sc_op *o = sc_op_at(m, op);
         if ((sc_op_traits(o) & SC_STATE_READ) == 0)
             continue;
-        uint32_t *last = &g->state_last_read[sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name))];
-        *last = g->last_read[o->first_result] > *last ? g->last_read[o->first_result] : *last;
+        uint32_t *last = &f->state_last_read[sc_module_find_state(m, sc_op_word(o, SC_ATTR_name))];
+        *last = f->last_read[o->first_result] > *last ? f->last_read[o->first_result] : *last;
     }
 }
 
 /* Which values are computed where a state stands. */
-static void find_targets(sc_generator *g)
+static void find_targets(const sc_module *m, sc_generator_func *f)
 {
-    const sc_module *m = g->m;
-    sc_for_each_op (m, g->func, op) {
+    sc_for_each_op (m, f->id, op) {
         const sc_op *o = sc_op_at(m, op);
         if ((sc_op_traits(o) & SC_STATE_WRITE) == 0)
             continue;
-        g->last_write[sc_module_find_state(m, sc_op_word(o, SC_ATTR_name))] = op;
-        sc_value root = g->root[o->operands[0]];
+        f->last_write[sc_module_find_state(m, sc_op_word(o, SC_ATTR_name))] = op;
+        sc_value root = f->root[o->operands[0]];
         const sc_op *def = sc_op_at(m, sc_def(m, root));
         bool computed = (sc_op_traits(def) & (SC_STATE_READ | SC_FROM_OUTSIDE)) == 0;
-        if (computed && g->target[root] == SC_NONE)
-            g->target[root] = sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
+        if (computed && f->target[root] == SC_NONE)
+            f->target[root] = sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
     }
 }
 
@@ -112,9 +109,9 @@ static bool contracts(const sc_module *m, const sc_op_id *ops, uint32_t count)
 static bool generate_unit(sc_generator *g, const sc_op_id *ops, uint32_t count)
 {
     const sc_op *first = sc_op_at(g->m, ops[0]);
-    g->unit = g->unit_of[ops[0]];
-    g->loc = sc_op_at(g->m, ops[count - 1])->loc;
-    if (g->rides[g->unit])
+    g->unit.number = g->func.unit_of[ops[0]];
+    g->unit.loc = sc_op_at(g->m, ops[count - 1])->loc;
+    if (g->func.rides[g->unit.number])
         return true;
     bool is_fused = sc_op_attr(first, SC_ATTR_kernel) != NULL;
     if (is_fused && !contracts(g->m, ops, count))
@@ -130,65 +127,81 @@ static bool generate_unit(sc_generator *g, const sc_op_id *ops, uint32_t count)
     return false;
 }
 
-static void *fresh(sc_generator *g, size_t count, size_t size, int byte)
+static void *fresh(sc_arena *arena, size_t count, size_t size, int byte)
 {
-    void *made = sc_arena_array(g->arena, count, size);
+    void *made = sc_arena_array(arena, count, size);
     if (count > 0)
         memset(made, byte, count * size);
     return made;
 }
 
-static bool generate_func(sc_generator *g, sc_func_id func, sc_image_func *out)
+/* What is known of a function before any of it is emitted. */
+static void begin_func(sc_generator *g, sc_func_id id)
 {
-    sc_module *m = g->m;
-    uint32_t values = m->values.count;
-    g->func = func;
-    g->instrs.count = g->inputs.count = g->outputs.count = g->flights.count = 0;
-    g->state_copies.count = g->riders.count = g->landed = 0;
-    g->instrs.data = NULL, g->inputs.data = NULL, g->outputs.data = NULL;
-    g->instrs.capacity = g->inputs.capacity = g->outputs.capacity = 0;
-    g->escapes = sc_find_escaping(m, func);
-    g->unit_of = fresh(g, m->ops.count, sizeof *g->unit_of, 0);
-    g->root = fresh(g, values, sizeof *g->root, 0xff);
-    g->last_read = fresh(g, values, sizeof *g->last_read, 0);
-    g->state_last_read = fresh(g, m->state.count, sizeof *g->state_last_read, 0);
-    g->last_write = fresh(g, m->state.count, sizeof *g->last_write, 0xff);
-    g->target = fresh(g, values, sizeof *g->target, 0xff);
-    g->flight = fresh(g, values, sizeof *g->flight, 0);
-    g->place = fresh(g, values, sizeof *g->place, 0xff);
-    g->rider_of = fresh(g, m->ops.count, sizeof *g->rider_of, 0);
-    number_units(g);
-    g->rides = fresh(g, g->unit_count, sizeof *g->rides, 0);
-    find_roots(g);
-    find_last_reads(g);
-    find_last_reads_of_states(g);
-    find_targets(g);
+    const sc_module *m = g->m;
+    const uint32_t values = m->values.count;
+    sc_generator_func *f = &g->func;
+    *f = (sc_generator_func){.id = id, .escapes = sc_find_escaping(m, id)};
+    f->unit_of = fresh(g->arena, m->ops.count, sizeof *f->unit_of, 0);
+    f->root = fresh(g->arena, values, sizeof *f->root, 0xff);
+    f->last_read = fresh(g->arena, values, sizeof *f->last_read, 0);
+    f->state_last_read = fresh(g->arena, m->state.count, sizeof *f->state_last_read, 0);
+    f->last_write = fresh(g->arena, m->state.count, sizeof *f->last_write, 0xff);
+    f->target = fresh(g->arena, values, sizeof *f->target, 0xff);
+    f->flight = fresh(g->arena, values, sizeof *f->flight, 0);
+    f->place = fresh(g->arena, values, sizeof *f->place, 0xff);
+    f->rider_of = fresh(g->arena, m->ops.count, sizeof *f->rider_of, 0);
+    number_units(m, f);
+    f->rides = fresh(g->arena, f->unit_count, sizeof *f->rides, 0);
+    find_roots(m, f);
+    find_last_reads(m, f);
+    find_last_reads_of_states(m, f);
+    find_targets(m, f);
     sc_generator_find_riders(g);
-    sc_op_id *ops = sc_arena_array(g->arena, m->ops.count, sizeof *ops);
+}
+
+static bool generate_units(sc_generator *g)
+{
+    sc_op_id *ops = sc_arena_array(g->arena, g->m->ops.count, sizeof *ops);
     uint32_t count = 0;
-    sc_for_each_op (m, func, op) {
-        if (count > 0 && g->unit_of[op] != g->unit_of[ops[0]]) {
+    sc_for_each_op (g->m, g->func.id, op) {
+        if (count > 0 && g->func.unit_of[op] != g->func.unit_of[ops[0]]) {
             if (!generate_unit(g, ops, count))
                 return false;
             count = 0;
         }
         ops[count++] = op;
     }
-    if (count > 0 && !generate_unit(g, ops, count))
-        return false;
-    for (uint32_t f = 0; f < g->flights.count; f++) {
-        if (!sc_generator_finish(g, f))
+    return count == 0 || generate_unit(g, ops, count);
+}
+
+/* What is left to do when all units are there. */
+static bool end_func(sc_generator *g)
+{
+    for (uint32_t i = 0; i < g->func.flights.count; i++) {
+        if (!sc_generator_finish(g, i))
             return false;
     }
-    for (uint32_t c = 0; c < g->state_copies.count; c++)
-        sc_generator_copy(g, g->state_copies.data[c].op, g->state_copies.data[c].from, g->state_copies.data[c].to);
-    *out = (sc_image_func){.name = sc_text(m->context, m->funcs.data[func].name),
-                           .instr_count = g->instrs.count,
-                           .instrs = g->instrs.data,
-                           .input_count = g->inputs.count,
-                           .inputs = g->inputs.data,
-                           .output_count = g->outputs.count,
-                           .outputs = g->outputs.data};
+    for (uint32_t i = 0; i < g->func.state_copies.count; i++) {
+        const sc_state_copy *copy = &g->func.state_copies.data[i];
+        sc_generator_copy(g, copy->op, copy->from, copy->to);
+    }
+    return true;
+}
+
+static bool generate_func(sc_generator *g, sc_func_id id, sc_image_func *out)
+{
+    const sc_generator_func *f = &g->func;
+    begin_func(g, id);
+    if (!generate_units(g) || !end_func(g))
+        return false;
+    *out = (sc_image_func){.name = sc_text(g->m->context, g->m->funcs.data[id].name),
+                           .instr_count = f->instrs.count,
+                           .instrs = f->instrs.data,
+                           .input_count = f->inputs.count,
+                           .inputs = f->inputs.data,
+                           .output_count = f->outputs.count,
+                           .outputs = f->outputs.data};
     return true;
 }
 

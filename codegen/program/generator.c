@@ -67,25 +67,25 @@ const char *sc_generator_name(const sc_generator *g, sc_value value)
 uint32_t sc_generator_buffer(sc_generator *g, sc_image_buffer_kind kind, int64_t bytes, const char *name)
 {
     *sc_vec_push(g->arena, &g->buffers) = (sc_image_buffer){.kind = kind, .bytes = bytes, .name = name};
-    *sc_vec_push(g->arena, &g->out->buffer_locs) = g->loc;
+    *sc_vec_push(g->arena, &g->out->buffer_locs) = g->unit.loc;
     return g->buffers.count - 1;
 }
 
 sc_image_ref sc_generator_read(const sc_generator *g, sc_value value)
 {
-    return g->place[value];
+    return g->func.place[value];
 }
 
 bool sc_generator_overwrites(const sc_generator *g, sc_value result, sc_value operand)
 {
-    uint32_t state = g->target[result];
-    return state != SC_NONE && g->place[operand].buffer == g->state_buffer[state];
+    uint32_t state = g->func.target[result];
+    return state != SC_NONE && g->func.place[operand].buffer == g->state_buffer[state];
 }
 
-bool sc_generator_is_input(const sc_generator *g, uint32_t buffer)
+bool sc_generator_is_input(const sc_generator_func *f, uint32_t buffer)
 {
-    for (uint32_t i = 0; i < g->inputs.count; i++) {
-        if (g->inputs.data[i].buffer == buffer)
+    for (uint32_t i = 0; i < f->inputs.count; i++) {
+        if (f->inputs.data[i].buffer == buffer)
             return true;
     }
     return false;
@@ -98,18 +98,18 @@ bool sc_generator_is_state(const sc_generator *g, uint32_t buffer)
 
 sc_image_ref sc_generator_write(sc_generator *g, sc_value value, sc_image_buffer_kind kind, bool may_share)
 {
-    uint32_t state = g->target[value];
+    uint32_t state = g->func.target[value];
     if (state != SC_NONE) {
-        uint32_t last = g->state_last_read[state];
-        if (last < g->unit || (last == g->unit && may_share)) {
-            g->state_last_read[state] = g->last_read[g->root[value]];
-            return g->place[value] = (sc_image_ref){g->state_buffer[state], 0};
+        uint32_t last = g->func.state_last_read[state];
+        if (last < g->unit.number || (last == g->unit.number && may_share)) {
+            g->func.state_last_read[state] = g->func.last_read[g->func.root[value]];
+            return g->func.place[value] = (sc_image_ref){g->state_buffer[state], 0};
         }
-        g->target[value] = SC_NONE;
-        g->last_read[g->root[value]] = SC_LASTS; /* the state is copied from it at the end */
+        g->func.target[value] = SC_NONE;
+        g->func.last_read[g->func.root[value]] = SC_LASTS; /* the state is copied from it at the end */
     }
     int64_t bytes = sc_type_local_bytes(g->m, sc_type_of(g->m, value));
-    return g->place[value] = (sc_image_ref){sc_generator_buffer(g, kind, bytes, sc_generator_name(g, value)), 0};
+    return g->func.place[value] = (sc_image_ref){sc_generator_buffer(g, kind, bytes, sc_generator_name(g, value)), 0};
 }
 
 /* ---- instructions ---- */
@@ -118,14 +118,14 @@ sc_image_instr *sc_generator_instr(sc_generator *g, sc_image_instr_kind kind, sc
 {
     const sc_op *o = sc_op_at(g->m, op);
     const char *phase = sc_text(g->m->context, sc_op_word(o, SC_ATTR_phase));
-    sc_image_instr *made = sc_vec_push(g->arena, &g->instrs);
+    sc_image_instr *made = sc_vec_push(g->arena, &g->func.instrs);
     *made = (sc_image_instr){.kind = kind,
                              .stream = kind == SC_INSTR_COLLECTIVE ? 1 : 0,
-                             .instead = g->instead,
+                             .instead = g->unit.instead,
                              .index = index,
                              .arg_count = arg_count,
                              .args = sc_arena_array(g->arena, arg_count, sizeof *args),
-                             .where = sc_text(g->m->context, o->scope != 0 ? o->scope : g->m->funcs.data[g->func].name),
+                             .where = sc_text(g->m->context, o->scope != 0 ? o->scope : g->m->funcs.data[g->func.id].name),
                              .phase = phase[0] != 0 ? phase : "forward"};
     if (arg_count > 0)
         memcpy(made->args, args, arg_count * sizeof *args);

@@ -115,7 +115,7 @@ static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch
 /* What the kernel may write in place of an operand; a stand-in writes where the product did. */
 static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
 {
-    if (g->instead)
+    if (g->unit.instead)
         return;
     for (uint32_t o = 0; o < k->args.count; o++) {
         for (uint32_t i = 0; i < k->args.count; i++) {
@@ -123,7 +123,7 @@ static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
             if (k->args.data[o].mode == SC_ARG_OUT && k->args.data[i].mode == SC_ARG_IN && args[i].at == 0 && out->bytes == in->bytes &&
                 !sc_generator_is_state(g, args[o].buffer) && !sc_generator_is_state(g, args[i].buffer) && sc_kernel_may_share(k, i, o))
                 *sc_vec_push(g->arena, &g->wishes) =
-                    (sc_memory_wish){g->func_base + g->func, g->instrs.count, args[o].buffer, args[i].buffer};
+                    (sc_memory_wish){g->func_base + g->func.id, g->func.instrs.count, args[o].buffer, args[i].buffer};
         }
     }
 }
