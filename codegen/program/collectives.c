@@ -289,7 +289,7 @@ static void take_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole
     mv->flight.unpack[i] = rearrange(g, type, cut, mv->members, whole, piece, false);
 }
 
-bool unit_all_gather(sc_generator *g, sc_op_id op)
+bool sc_generate_all_gather(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_ALL_GATHER);
     const sc_op *o = sc_op_at(g->m, op);
@@ -305,7 +305,7 @@ bool unit_all_gather(sc_generator *g, sc_op_id op)
     return start(&mv);
 }
 
-bool unit_reduce_scatter(sc_generator *g, sc_op_id op)
+bool sc_generate_reduce_scatter(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_REDUCE_SCATTER);
     const sc_op *o = sc_op_at(g->m, op);
@@ -322,7 +322,7 @@ bool unit_reduce_scatter(sc_generator *g, sc_op_id op)
     return start(&mv);
 }
 
-bool unit_all_reduce(sc_generator *g, sc_op_id op)
+bool sc_generate_all_reduce(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_ALL_REDUCE);
     const sc_op *o = sc_op_at(g->m, op);
@@ -334,7 +334,7 @@ bool unit_all_reduce(sc_generator *g, sc_op_id op)
     return start(&mv);
 }
 
-bool unit_all_to_all(sc_generator *g, sc_op_id op)
+bool sc_generate_all_to_all(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_ALL_TO_ALL);
     const sc_op *o = sc_op_at(g->m, op);
@@ -408,7 +408,7 @@ static uint32_t *find_sources(const sc_generator *g, const sc_op *o, uint32_t me
     return source;
 }
 
-bool unit_permute(sc_generator *g, sc_op_id op)
+bool sc_generate_permute(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_PERMUTE);
     const sc_op *o = sc_op_at(g->m, op);

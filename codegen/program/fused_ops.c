@@ -97,7 +97,7 @@ static bool call_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
     return true;
 }
 
-bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
+bool sc_generate_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
 {
     sc_arena *scratch = &g->m->context->scratch;
     const sc_arena_mark mark = sc_arena_mark_here(scratch);

@@ -193,10 +193,10 @@ bool sc_generator_leave_rider(sc_generator *g, sc_op_id dot)
         return true;
     rider->is_done = true;
     if (!rider->rode)
-        return unit_kernel(g, rider->ops, rider->count);
+        return sc_generate_kernel(g, rider->ops, rider->count);
     for (uint32_t i = 0; i <= rider->sum; i++)
         sc_op_drop_attr(g->m, rider->ops[i], SC_ATTR_kernel);
     g->func.escapes[sc_op_at(g->m, rider->ops[rider->sum])->first_result] = true;
     uint32_t left = rider->count - rider->sum - 1;
-    return left == 0 || unit_kernel(g, rider->ops + rider->sum + 1, left);
+    return left == 0 || sc_generate_kernel(g, rider->ops + rider->sum + 1, left);
 }

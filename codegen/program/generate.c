@@ -115,11 +115,11 @@ static bool generate_unit(sc_generator *g, const sc_op_id *ops, uint32_t count)
         return true;
     bool is_fused = sc_op_attr(first, SC_ATTR_kernel) != NULL;
     if (is_fused && !contracts(g->m, ops, count))
-        return unit_kernel(g, ops, count);
+        return sc_generate_kernel(g, ops, count);
     if (!sc_generator_finish_operands(g, ops, count))
         return false;
     if (is_fused)
-        return unit_contraction(g, ops, count);
+        return sc_generate_contraction(g, ops, count);
     if (units[first->kind] != NULL)
         return units[first->kind](g, ops[0]);
     sc_report(&g->m->context->diag, SC_D_ir_invalid, first->loc, "code generation",

@@ -52,10 +52,11 @@ bool sc_generator_add_object(sc_generator *g, sc_image *image);
 
 /* ---- units: rows of lowering.def; false after a message ---- */
 typedef bool sc_unit_fn(sc_generator *g, sc_op_id op);
-sc_unit_fn unit_input, unit_state_read, unit_state_write, unit_return, unit_view, unit_dot, unit_attend, unit_all_gather,
-    unit_reduce_scatter, unit_all_reduce, unit_all_to_all, unit_permute;
+sc_unit_fn sc_generate_input, sc_generate_state_read, sc_generate_state_write, sc_generate_return, sc_generate_view, sc_generate_dot,
+    sc_generate_attend, sc_generate_all_gather, sc_generate_reduce_scatter, sc_generate_all_reduce, sc_generate_all_to_all,
+    sc_generate_permute;
 /* Ops that share a kernel, which finishes what it reads itself; the first that is no `constant` may be a contraction. */
-bool unit_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count);
-bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count);
+bool sc_generate_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count);
+bool sc_generate_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count);
 
 #endif

@@ -8,7 +8,7 @@
 #include "program/gemm_blas.h"
 
 /* ---- values from outside, state, and what leaves ---- */
-bool unit_input(sc_generator *g, sc_op_id op)
+bool sc_generate_input(sc_generator *g, sc_op_id op)
 {
     sc_value value = sc_op_at(g->m, op)->first_result;
     const sc_type_info *type = sc_type_of(g->m, value);
@@ -21,7 +21,7 @@ bool unit_input(sc_generator *g, sc_op_id op)
     return true;
 }
 
-bool unit_state_read(sc_generator *g, sc_op_id op)
+bool sc_generate_state_read(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     uint32_t state = sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name));
@@ -53,7 +53,7 @@ static sc_image_ref moved_out(sc_generator *g, sc_op_id op, sc_value value)
 
 /* The old values of all states are read before the first of the copies: a state that becomes another's old value goes through a buffer. Of
  * several values of one state the last one stays. */
-bool unit_state_write(sc_generator *g, sc_op_id op)
+bool sc_generate_state_write(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     uint32_t state = sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name)), buffer = g->state_buffer[state];
@@ -67,7 +67,7 @@ bool unit_state_write(sc_generator *g, sc_op_id op)
     return true;
 }
 
-bool unit_return(sc_generator *g, sc_op_id op)
+bool sc_generate_return(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
@@ -81,7 +81,7 @@ bool unit_return(sc_generator *g, sc_op_id op)
     return true;
 }
 
-bool unit_view(sc_generator *g, sc_op_id op)
+bool sc_generate_view(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     g->func.place[o->first_result] = sc_generator_read(g, o->operands[0]);
@@ -349,7 +349,7 @@ static void emit_simply(sc_generator *g, sc_op_id op, const sc_op *dot, const ch
     g->kernels.data[index].simple = true;
 }
 
-bool unit_dot(sc_generator *g, sc_op_id op)
+bool sc_generate_dot(sc_generator *g, sc_op_id op)
 {
     const sc_op *dot = sc_op_at(g->m, op);
     contraction c = {.result = dot->first_result, .accumulated = SC_NONE};
@@ -391,13 +391,13 @@ static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, ui
     if (ok)
         emit_gemm(g, ops[taken - 1], ops[dot], &c);
     else
-        ok = unit_dot(g, ops[dot]);
-    ok = ok && unit_kernel(g, rest, left);
+        ok = sc_generate_dot(g, ops[dot]);
+    ok = ok && sc_generate_kernel(g, rest, left);
     g->func.escapes[handed_on] = escaped;
     return ok;
 }
 
-bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
+bool sc_generate_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
 {
     uint32_t at = 0;
     while ((sc_ops[sc_op_at(g->m, ops[at])->kind].fuse & SC_FUSE_CONTRACT) == 0)
@@ -432,7 +432,7 @@ static void emit_attend_cuda(sc_generator *g, const void *what, const char *name
 
 static const sc_emitters attend_emitters = {emit_attend, emit_attend_cuda};
 
-bool unit_attend(sc_generator *g, sc_op_id op)
+bool sc_generate_attend(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     const sc_attend_desc *desc = sc_attend_describe(g->m, op);
