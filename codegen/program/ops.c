@@ -417,9 +417,9 @@ bool sc_generate_contraction(sc_generator *g, const sc_op_id *ops, uint32_t coun
 static void emit_attend(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
                         sc_cuda_code *code)
 {
-    const sc_attend_desc *desc = what;
+    const sc_attention_desc *desc = what;
     (void)comments;
-    sc_attend_emit(g->m->context, desc, name, out, helpers);
+    sc_attention_emit(g->m->context, desc, name, out, helpers);
     code->scratch_bytes = desc->scratch_bytes;
 }
 
@@ -427,7 +427,7 @@ static void emit_attend_cuda(sc_generator *g, const void *what, const char *name
                              sc_cuda_code *code)
 {
     (void)comments;
-    sc_attend_emit_cuda(g->m->context, what, g->options->target->shared_bytes, name, out, helpers, code);
+    sc_attention_emit_cuda(g->m->context, what, g->options->target->shared_bytes, name, out, helpers, code);
 }
 
 static const sc_emitters attend_emitters = {emit_attend, emit_attend_cuda};
@@ -435,7 +435,7 @@ static const sc_emitters attend_emitters = {emit_attend, emit_attend_cuda};
 bool sc_generate_attend(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
-    const sc_attend_desc *desc = sc_attend_describe(g->m, op);
+    const sc_attention_desc *desc = sc_attention_describe(g->m, op);
     if (desc == NULL) {
         sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation", "an attention that has no descriptor", NULL);
         return false;
