@@ -1,5 +1,5 @@
 /* C for attention: the form that the descriptor names. */
-#include "codegen/attention/text.h"
+#include "codegen/attention/c_internal.h"
 
 void sc_attention_emit(sc_context *context, const sc_attention_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers)
 {

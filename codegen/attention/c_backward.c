@@ -10,7 +10,7 @@
  * Keys and values of a unit belong to one thread, which takes the blocks in order. Where units are few there are two passes: sums for
  * queries, by blocks; then sums for keys and values, by chunks of keys. Which of the two depends on the op alone, so the results of a team
  * do not depend on its size. */
-#include "codegen/attention/text.h"
+#include "codegen/attention/c_internal.h"
 
 enum { CHUNK_TILES = 4 /* of a chunk of keys */, FEW_UNITS = 8 };
 

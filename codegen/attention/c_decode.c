@@ -2,7 +2,7 @@
  * of heads are vectors here. Keys are split into chunks with a softmax of their own each, and a second loop puts them together (Dao and
  * others, "Flash-Decoding", 2023): for work to share where units are few, and because in a cache the heads of a key stand side by side, so
  * that all heads should read the same pages soon after each other. How many chunks there are depends on the op alone. */
-#include "codegen/attention/text.h"
+#include "codegen/attention/c_internal.h"
 
 /* Keys that are read for every query before the next ones: they and the next ones stay in a cache of 32 KiB. */
 static int64_t tile_keys(const sc_attention_desc *desc)

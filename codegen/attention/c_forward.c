@@ -11,7 +11,7 @@
  *
  * A block runs its tiles in order and shares nothing, so results do not depend on who runs it. Values of keys that a mask hides from some
  * queries of a block must be finite: their weight is 0, but it is a factor. */
-#include "codegen/attention/text.h"
+#include "codegen/attention/c_internal.h"
 
 sc_attention_blocking sc_attention_blocking_of(const sc_attention_desc *desc)
 {

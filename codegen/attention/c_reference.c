@@ -1,7 +1,7 @@
 /* The simple form: a query at a time, by the definition, for every layout, mask and dtype. Forward, keys come in pieces of which the scores
  * fit on the stack; a piece with a larger score than all before scales what was summed (Milakov and Gimelshein, "Online normalizer
  * calculation for softmax", 2018). Backward, queries that add to the same elements of a cotangent run one after the other. */
-#include "codegen/attention/text.h"
+#include "codegen/attention/c_internal.h"
 
 enum { PIECE = 64 /* keys */, OWN_PIECE = 1024 /* elements of v; for more of them, scores are made again */ };
 

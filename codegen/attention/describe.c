@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "codegen/attention/text.h"
 #include "codegen/lower/lower.h"
 #include "support/hash.h"
 
@@ -195,6 +194,8 @@ int64_t sc_attention_own_size(const sc_attention_desc *desc)
     return size;
 }
 
+enum { MAX_HEAD = 512, FEW_QUERIES = 8 /* of a unit: no more than these are decoded */ };
+
 static const char *reason_for_simple(const sc_attention_desc *desc)
 {
     if (desc->arrays[SC_ATTENTION_Q].dtype == SC_DTYPE_f64)
@@ -203,7 +204,7 @@ static const char *reason_for_simple(const sc_attention_desc *desc)
         return "the bias has a gradient";
     if (desc->own_count != 1)
         return "values have several dims, or none, besides those of keys";
-    if (desc->e.size > SC_ATTENTION_MAX_HEAD || desc->own[0].size > SC_ATTENTION_MAX_HEAD)
+    if (desc->e.size > MAX_HEAD || desc->own[0].size > MAX_HEAD)
         return "a head has more than 512 elements";
     if (desc->t.size > INT32_MAX - SC_ATTENTION_TILE)
         return "positions of keys do not fit 32 bits";
@@ -286,7 +287,7 @@ sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id id)
     desc->softcap = sc_op_number(op, SC_ATTR_softcap, 0);
     desc->why_simple = reason_for_simple(desc);
     desc->form = desc->why_simple != NULL ? SC_ATTENTION_SIMPLE : SC_ATTENTION_TILED;
-    if (desc->form == SC_ATTENTION_TILED && !desc->is_grad && sc_attention_rows(desc) <= SC_ATTENTION_FEW)
+    if (desc->form == SC_ATTENTION_TILED && !desc->is_grad && sc_attention_rows(desc) <= FEW_QUERIES)
         desc->form = SC_ATTENTION_DECODE;
     plan_scratch(desc);
     return desc;

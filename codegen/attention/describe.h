@@ -86,6 +86,25 @@ sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id op);
 /* Gives it the simple form, whatever fits: what other forms are held against. */
 void sc_attention_make_simple(sc_attention_desc *desc);
 
+/* ---- what forms ask of it ---- */
+enum { SC_ATTENTION_TILE = 48 /* keys, in C */ };
+bool sc_attention_is_unit(const sc_attention_dim *dim);
+int64_t sc_attention_units(const sc_attention_desc *desc);
+/* Queries of a unit. */
+int64_t sc_attention_rows(const sc_attention_desc *desc);
+int64_t sc_attention_own_size(const sc_attention_desc *desc);
+/* Whether a cotangent is a sum that begins with zeros and grows in memory. */
+bool sc_attention_is_summed(const sc_attention_desc *desc, sc_attention_role role);
+/* Whether that happens in scratch, in the dtype of arithmetic, as a copy of the array, and where that begins, in elements of that. */
+bool sc_attention_needs_sum(const sc_attention_desc *desc, sc_attention_role role);
+int64_t sc_attention_sum_at(const sc_attention_desc *desc, sc_attention_role role);
+/* Decoding: into how many chunks keys are split; what a query keeps of one, in elements of f32: sums, the largest score, the total; and the
+ * scratch for that, in bytes. */
+int64_t sc_attention_decode_chunks(const sc_attention_desc *desc);
+int64_t sc_attention_decode_part(const sc_attention_desc *desc);
+int64_t sc_attention_decode_scratch(const sc_attention_desc *desc);
+
+/* ---- C ---- */
 /* Writes static functions whose names begin with name_, and the function `name`. The helpers that they need are added to *helpers; they
  * and OpenMP's pragmas are all that the text needs. */
 void sc_attention_emit(sc_context *context, const sc_attention_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers);

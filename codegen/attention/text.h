@@ -1,32 +1,8 @@
-/* What the forms of attention share while they are written: inside of codegen/attention only. */
+/* Pieces of text that the forms of attention share, of C and of CUDA: inside of codegen/attention only. */
 #ifndef SHARDC_CODEGEN_ATTENTION_TEXT_H
 #define SHARDC_CODEGEN_ATTENTION_TEXT_H
 
 #include "codegen/attention/describe.h"
-
-enum {
-    SC_ATTENTION_MAX_HEAD = 512,
-    SC_ATTENTION_LANES = 24, /* queries of a panel: three vectors of AVX2 */
-    SC_ATTENTION_TILE = 48,  /* keys */
-    SC_ATTENTION_FEW = 8     /* queries of a unit: no more than these are decoded */
-};
-
-/* ---- of descriptors ---- */
-bool sc_attention_is_unit(const sc_attention_dim *dim);
-int64_t sc_attention_units(const sc_attention_desc *desc);
-/* Queries of a unit. */
-int64_t sc_attention_rows(const sc_attention_desc *desc);
-int64_t sc_attention_own_size(const sc_attention_desc *desc);
-/* Whether a cotangent is a sum that begins with zeros and grows in memory. */
-bool sc_attention_is_summed(const sc_attention_desc *desc, sc_attention_role role);
-/* Whether that happens in scratch, in the dtype of arithmetic, as a copy of the array, and where that begins, in elements of that. */
-bool sc_attention_needs_sum(const sc_attention_desc *desc, sc_attention_role role);
-int64_t sc_attention_sum_at(const sc_attention_desc *desc, sc_attention_role role);
-/* Decoding: into how many chunks keys are split; what a query keeps of one, in elements of f32: sums, the largest score, the total; and the
- * scratch for that, in bytes. */
-int64_t sc_attention_decode_chunks(const sc_attention_desc *desc);
-int64_t sc_attention_decode_part(const sc_attention_desc *desc);
-int64_t sc_attention_decode_scratch(const sc_attention_desc *desc);
 
 /* What arrays are called in the text, and whether they are results. */
 const char *sc_attention_role_name(sc_attention_role role);
@@ -90,34 +66,5 @@ const char *sc_attention_factor_of_key(sc_attention_text *text);
 /* Cotangents that are sums: zeros before the first addition; from scratch to the array after the last. */
 void sc_attention_begin_sums(sc_attention_text *text);
 void sc_attention_end_sums(sc_attention_text *text);
-
-/* ---- forms ---- */
-void sc_attention_emit_simple(sc_attention_text *text);
-
-typedef struct sc_attention_blocking {
-    int64_t units, rows;     /* rows: queries of a unit */
-    int64_t panels, queries; /* of a block */
-    int64_t blocks;          /* of a unit */
-    int64_t e, own;          /* sizes, and rounded up to vectors: */
-    int64_t e_width, own_width;
-} sc_attention_blocking;
-
-#define ALIGNED " __attribute__((aligned(64)))"
-
-sc_attention_blocking sc_attention_blocking_of(const sc_attention_desc *desc);
-void sc_attention_emit_product(sc_attention_text *text, int lanes);
-void sc_attention_emit_turns(sc_attention_text *text);
-void sc_attention_declare_block(sc_attention_text *text, const sc_attention_blocking *b);
-void sc_attention_open_queries(sc_attention_text *text);
-void sc_attention_read_query(sc_attention_text *text);
-void sc_attention_turn_queries(sc_attention_text *text);
-void sc_attention_declare_tiles(sc_attention_text *text);
-void sc_attention_read_tiles(sc_attention_text *text);
-void sc_attention_open_panels(sc_attention_text *text);
-void sc_attention_score_tile(sc_attention_text *text);
-const char *sc_attention_lane_factor(sc_attention_text *text);
-void sc_attention_emit_tiled(sc_attention_text *text);
-void sc_attention_emit_tiled_grad(sc_attention_text *text);
-void sc_attention_emit_decode(sc_attention_text *text);
 
 #endif
