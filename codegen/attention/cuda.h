@@ -1,8 +1,8 @@
-/* attend and attend_grad as CUDA: from the descriptors of attend.h, with the parameters and stages of emit_cuda.h. The arguments are the
- * op's operands, then its results. What `form` of the descriptor says is for processors; code->why_simple says it for cards.
+/* attend and attend_grad as CUDA: from the descriptors of describe.h, with the parameters and stages of codegen/cuda/emit.h. The arguments
+ * are the op's operands, then its results. What `form` of the descriptor says is for processors; code->why_simple says it for cards.
  *
  * Results are written whole, those of padding with zeros or with what padding gives. Sums are added in an order that depends on the
- * descriptor alone. Of masked keys, see attend.h; the simple form multiplies none. */
+ * descriptor alone. Of masked keys, see describe.h; the simple form multiplies none. */
 #ifndef SHARDC_CODEGEN_ATTENTION_CUDA_H
 #define SHARDC_CODEGEN_ATTENTION_CUDA_H
 
