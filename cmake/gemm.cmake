@@ -1,14 +1,5 @@
 # Contractions of the runtime: their inner loops are compiled once an instruction set, and chosen at run time.
 
-# The activations of epilogues are the emitted kernels' own (codegen/printer/helpers.c), written out as a header.
-add_executable(sc_write_prelude cmake/write_prelude.c codegen/printer/helpers.c)
-target_link_libraries(sc_write_prelude PRIVATE sc_options sc_support)
-set(prelude ${PROJECT_BINARY_DIR}/runtime/gemm_prelude.h)
-file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/runtime)
-add_custom_command(OUTPUT ${prelude} COMMAND sc_write_prelude ${prelude} DEPENDS sc_write_prelude VERBATIM)
-target_sources(sc_runtime PRIVATE ${prelude})
-target_include_directories(sc_runtime PRIVATE ${PROJECT_BINARY_DIR})
-
 # Tiles want to be unrolled whole, and products and sums to be contracted, whatever the rest is compiled with. Activations become vectors
 # with the flags that emitted kernels have (codegen/toolchain/objects.c says why). Sanitizers make so much of what is unrolled that compiling takes
 # minutes.
@@ -28,7 +19,7 @@ foreach(source ${gemm_kernels})
             list(APPEND options -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mprefer-vector-width=512)
         endif()
     endif()
-    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${options}" OBJECT_DEPENDS "${prelude};${PROJECT_SOURCE_DIR}/runtime/cpu/gemm_kernels.inc")
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${options}" OBJECT_DEPENDS "${PROJECT_SOURCE_DIR}/program/kernel_helpers.h;${PROJECT_SOURCE_DIR}/runtime/cpu/gemm_kernels.inc")
 endforeach()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_compile_definitions(sc_runtime PRIVATE SHARDC_X86_KERNELS)

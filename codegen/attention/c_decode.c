@@ -4,26 +4,6 @@
  * that all heads should read the same pages soon after each other. How many chunks there are depends on the op alone. */
 #include "codegen/attention/text.h"
 
-enum { CHUNK_KEYS = 512, CHUNK_KEYS_OF_FEW = 256, FEW_UNITS = 16, MOST_CHUNKS = 64 };
-
-int64_t sc_attend_decode_chunks(const sc_attend_desc *desc)
-{
-    int64_t keys = sc_attend_units(desc) < FEW_UNITS ? CHUNK_KEYS_OF_FEW : CHUNK_KEYS, chunks = (desc->t.size + keys - 1) / keys;
-    return chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
-}
-
-/* What a query keeps of a chunk, in elements of f32: sums, the largest score, the total. */
-static int64_t part_size(const sc_attend_desc *desc)
-{
-    return (desc->own[0].size + 2 + 15) / 16 * 16;
-}
-
-int64_t sc_attend_decode_scratch(const sc_attend_desc *desc)
-{
-    int64_t chunks = sc_attend_decode_chunks(desc);
-    return chunks == 1 ? 0 : 4 * sc_attend_units(desc) * chunks * sc_attend_rows(desc) * part_size(desc);
-}
-
 /* Keys that are read for every query before the next ones: they and the next ones stay in a cache of 32 KiB. */
 static int64_t tile_keys(const sc_attend_desc *desc)
 {
@@ -41,7 +21,8 @@ static void declare_sizes(sc_attend_text *text)
 {
     const sc_attend_desc *desc = text->desc;
     sc_attend_line(text, "enum { tile = %lld, rows = %lld, e_size = %lld, own_size = %lld, part = %lld };", (long long)tile_keys(desc),
-                   (long long)sc_attend_rows(desc), (long long)desc->e.size, (long long)desc->own[0].size, (long long)part_size(desc));
+                   (long long)sc_attend_rows(desc), (long long)desc->e.size, (long long)desc->own[0].size,
+                   (long long)sc_attend_decode_part(desc));
     sc_attend_line(text, "(void)unit;");
     sc_attend_decode(text, sc_attend_of_unit, "unit");
 }
@@ -308,7 +289,7 @@ void sc_attend_emit_decode(sc_attend_text *text)
 {
     const sc_attend_desc *desc = text->desc;
     long long units = (long long)sc_attend_units(desc), chunks = (long long)sc_attend_decode_chunks(desc);
-    long long part = (long long)(sc_attend_rows(desc) * part_size(desc));
+    long long part = (long long)(sc_attend_rows(desc) * sc_attend_decode_part(desc));
     emit_chunk(text);
     emit_finish(text);
     sc_attend_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);

@@ -5,33 +5,6 @@
 
 enum { PIECE = 64 /* keys */, OWN_PIECE = 1024 /* elements of v; for more of them, scores are made again */ };
 
-void sc_attend_declare_places(sc_attend_text *text)
-{
-    static const struct {
-        sc_attend_role role;
-        const char *name;
-    } places[] = {{SC_ATTEND_Q, "q"},
-                  {SC_ATTEND_K, "k"},
-                  {SC_ATTEND_V, "v"},
-                  {SC_ATTEND_OUT, "out"},
-                  {SC_ATTEND_LSE, "lse"},
-                  {SC_ATTEND_D_OUT, "d_out"},
-                  {SC_ATTEND_KEEP, "keep"},
-                  {SC_ATTEND_BIAS, "bias"},
-                  {SC_ATTEND_SEGMENTS, "segments"},
-                  {SC_ATTEND_KEY_SEGMENTS, "key_segments"},
-                  {SC_ATTEND_D_Q, "d_q"},
-                  {SC_ATTEND_D_K, "d_k"},
-                  {SC_ATTEND_D_V, "d_v"},
-                  {SC_ATTEND_D_BIAS, "d_bias"}};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (text->desc->arrays[places[i].role].is_there)
-            sc_attend_line(text, "const int64_t %s_at = %s;", places[i].name, sc_attend_at(text, places[i].role, sc_attend_all));
-    }
-    sc_attend_declare_interval(text);
-    sc_attend_declare_row(text);
-}
-
 static const char *place(sc_attend_text *text, const char *start, const char *a, const char *b)
 {
     return sc_arena_printf(text->arena, "%s + %s + %s", start, a, b);
@@ -53,19 +26,6 @@ static void score_of_key(sc_attend_text *text)
     if (desc->softcap != 0)
         sc_attend_line(text, "score = %s * %s(score / %s);", sc_attend_number(text, desc->softcap),
                        text->real[0] == 'f' ? "sc_tanh_f32" : "tanh", sc_attend_number(text, desc->softcap));
-}
-
-const char *sc_attend_bias_of_key(sc_attend_text *text)
-{
-    const char *index = sc_arena_printf(text->arena, "bias_at + %s", sc_attend_times(text, "t", text->desc->t.strides[SC_ATTEND_BIAS]));
-    return sc_attend_read(text, SC_ATTEND_BIAS, index);
-}
-
-const char *sc_attend_factor_of_key(sc_attend_text *text)
-{
-    double p = text->desc->p;
-    return sc_arena_printf(text->arena, "(sc_uniform53(weight_row + t, random_step, random_micro_batch, random_key) < %lluu ? 0 : %s)",
-                           (unsigned long long)sc_uniform53_limit(p), sc_attend_number(text, p < 1 ? 1 / (1 - p) : 0));
 }
 
 static const char *exponential(const sc_attend_text *text)
@@ -150,32 +110,6 @@ static void emit_forward(sc_attend_text *text)
 }
 
 /* ---- backward ---- */
-
-void sc_attend_begin_sums(sc_attend_text *text)
-{
-    static const char *const names[] = {"q", "k", "v", "bias"};
-    for (int role = SC_ATTEND_D_Q; role < SC_ATTEND_ROLES; role++) {
-        if (!sc_attend_is_summed(text->desc, (sc_attend_role)role))
-            continue;
-        sc_attend_line(text, "#pragma omp parallel for simd");
-        sc_attend_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
-        sc_attend_line(text, "    sum_d_%s[i] = 0;", names[role - SC_ATTEND_D_Q]);
-    }
-}
-
-void sc_attend_end_sums(sc_attend_text *text)
-{
-    static const char *const names[] = {"q", "k", "v", "bias"};
-    for (int role = SC_ATTEND_D_Q; role < SC_ATTEND_ROLES; role++) {
-        const char *name = names[role - SC_ATTEND_D_Q];
-        if (!sc_attend_needs_sum(text->desc, (sc_attend_role)role))
-            continue;
-        const char *sum = sc_arena_printf(text->arena, "sum_d_%s[i]", name);
-        sc_attend_line(text, "#pragma omp parallel for simd");
-        sc_attend_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
-        sc_attend_line(text, "    d_%s[i] = %s;", name, sc_attend_stored(text, text->desc->arrays[role].dtype, sum));
-    }
-}
 
 /* What all scores of the query have in common. */
 static void declare_delta(sc_attend_text *text)

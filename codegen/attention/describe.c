@@ -237,6 +237,25 @@ int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role)
     return at;
 }
 
+enum { CHUNK_KEYS = 512, CHUNK_KEYS_OF_FEW = 256, FEW_UNITS = 16, MOST_CHUNKS = 64 };
+
+int64_t sc_attend_decode_chunks(const sc_attend_desc *desc)
+{
+    int64_t keys = sc_attend_units(desc) < FEW_UNITS ? CHUNK_KEYS_OF_FEW : CHUNK_KEYS, chunks = (desc->t.size + keys - 1) / keys;
+    return chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
+}
+
+int64_t sc_attend_decode_part(const sc_attend_desc *desc)
+{
+    return (desc->own[0].size + 2 + 15) / 16 * 16;
+}
+
+int64_t sc_attend_decode_scratch(const sc_attend_desc *desc)
+{
+    int64_t chunks = sc_attend_decode_chunks(desc);
+    return chunks == 1 ? 0 : 4 * sc_attend_units(desc) * chunks * sc_attend_rows(desc) * sc_attend_decode_part(desc);
+}
+
 static void plan_scratch(sc_attend_desc *desc)
 {
     desc->scratch_bytes = sc_dtypes[real_dtype(desc)].bytes * sc_attend_sum_at(desc, SC_ATTEND_ROLES);

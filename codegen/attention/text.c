@@ -1,4 +1,4 @@
-/* Pieces of text that every form of attention is made of: arguments, indices, masks, conversions. */
+/* Pieces of text that the forms of attention are made of: arguments, indices, masks, conversions, sums. */
 #include "codegen/attention/text.h"
 
 #include <math.h>
@@ -299,21 +299,72 @@ void sc_attend_end(sc_attend_text *text)
     sc_attend_close(text);
 }
 
-void sc_attend_emit(sc_context *context, const sc_attend_desc *desc, const char *name, sc_strbuf *out, sc_helper_set *helpers)
+/* ---- a query and its keys ---- */
+
+void sc_attend_declare_places(sc_attend_text *text)
 {
-    sc_strbuf body;
-    sc_strbuf_init(&body, &context->scratch);
-    bool is_wide = desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64;
-    sc_attend_text text = {&context->scratch, desc, name, is_wide ? "double" : "float", &body, 0};
-    if (desc->form == SC_ATTEND_SIMPLE)
-        sc_attend_emit_simple(&text);
-    else if (desc->form == SC_ATTEND_DECODE)
-        sc_attend_emit_decode(&text);
-    else if (desc->is_grad)
-        sc_attend_emit_tiled_grad(&text);
-    else
-        sc_attend_emit_tiled(&text);
-    if (helpers != NULL)
-        *helpers |= SC_HELPER(headers) | SC_HELPER(math) | sc_helpers_named_in(body.data);
-    sc_strbuf_add(out, body.data);
+    static const struct {
+        sc_attend_role role;
+        const char *name;
+    } places[] = {{SC_ATTEND_Q, "q"},
+                  {SC_ATTEND_K, "k"},
+                  {SC_ATTEND_V, "v"},
+                  {SC_ATTEND_OUT, "out"},
+                  {SC_ATTEND_LSE, "lse"},
+                  {SC_ATTEND_D_OUT, "d_out"},
+                  {SC_ATTEND_KEEP, "keep"},
+                  {SC_ATTEND_BIAS, "bias"},
+                  {SC_ATTEND_SEGMENTS, "segments"},
+                  {SC_ATTEND_KEY_SEGMENTS, "key_segments"},
+                  {SC_ATTEND_D_Q, "d_q"},
+                  {SC_ATTEND_D_K, "d_k"},
+                  {SC_ATTEND_D_V, "d_v"},
+                  {SC_ATTEND_D_BIAS, "d_bias"}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (text->desc->arrays[places[i].role].is_there)
+            sc_attend_line(text, "const int64_t %s_at = %s;", places[i].name, sc_attend_at(text, places[i].role, sc_attend_all));
+    }
+    sc_attend_declare_interval(text);
+    sc_attend_declare_row(text);
+}
+
+const char *sc_attend_bias_of_key(sc_attend_text *text)
+{
+    const char *index = sc_arena_printf(text->arena, "bias_at + %s", sc_attend_times(text, "t", text->desc->t.strides[SC_ATTEND_BIAS]));
+    return sc_attend_read(text, SC_ATTEND_BIAS, index);
+}
+
+const char *sc_attend_factor_of_key(sc_attend_text *text)
+{
+    double p = text->desc->p;
+    return sc_arena_printf(text->arena, "(sc_uniform53(weight_row + t, random_step, random_micro_batch, random_key) < %lluu ? 0 : %s)",
+                           (unsigned long long)sc_uniform53_limit(p), sc_attend_number(text, p < 1 ? 1 / (1 - p) : 0));
+}
+
+/* ---- cotangents that are sums ---- */
+
+void sc_attend_begin_sums(sc_attend_text *text)
+{
+    static const char *const names[] = {"q", "k", "v", "bias"};
+    for (int role = SC_ATTEND_D_Q; role < SC_ATTEND_ROLES; role++) {
+        if (!sc_attend_is_summed(text->desc, (sc_attend_role)role))
+            continue;
+        sc_attend_line(text, "#pragma omp parallel for simd");
+        sc_attend_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
+        sc_attend_line(text, "    sum_d_%s[i] = 0;", names[role - SC_ATTEND_D_Q]);
+    }
+}
+
+void sc_attend_end_sums(sc_attend_text *text)
+{
+    static const char *const names[] = {"q", "k", "v", "bias"};
+    for (int role = SC_ATTEND_D_Q; role < SC_ATTEND_ROLES; role++) {
+        const char *name = names[role - SC_ATTEND_D_Q];
+        if (!sc_attend_needs_sum(text->desc, (sc_attend_role)role))
+            continue;
+        const char *sum = sc_arena_printf(text->arena, "sum_d_%s[i]", name);
+        sc_attend_line(text, "#pragma omp parallel for simd");
+        sc_attend_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
+        sc_attend_line(text, "    d_%s[i] = %s;", name, sc_attend_stored(text, text->desc->arrays[role].dtype, sum));
+    }
 }

@@ -1,4 +1,4 @@
-/* What the forms of attention share while they are written: inside of codegen/attend*.c only. */
+/* What the forms of attention share while they are written: inside of codegen/attention only. */
 #ifndef SHARDC_CODEGEN_ATTENTION_TEXT_H
 #define SHARDC_CODEGEN_ATTENTION_TEXT_H
 
@@ -22,6 +22,11 @@ bool sc_attend_is_summed(const sc_attend_desc *desc, sc_attend_role role);
 /* Whether that happens in scratch, in the dtype of arithmetic, as a copy of the array, and where that begins, in elements of that. */
 bool sc_attend_needs_sum(const sc_attend_desc *desc, sc_attend_role role);
 int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role);
+/* Decoding: into how many chunks keys are split; what a query keeps of one, in elements of f32: sums, the largest score, the total; and the
+ * scratch for that, in bytes. */
+int64_t sc_attend_decode_chunks(const sc_attend_desc *desc);
+int64_t sc_attend_decode_part(const sc_attend_desc *desc);
+int64_t sc_attend_decode_scratch(const sc_attend_desc *desc);
 
 /* What arrays are called in the text, and whether they are results. */
 const char *sc_attend_role_name(sc_attend_role role);
@@ -82,10 +87,12 @@ void sc_attend_declare_places(sc_attend_text *text);
 const char *sc_attend_bias_of_key(sc_attend_text *text);
 const char *sc_attend_factor_of_key(sc_attend_text *text);
 
-/* ---- forms ---- */
-void sc_attend_emit_simple(sc_attend_text *text);
+/* Cotangents that are sums: zeros before the first addition; from scratch to the array after the last. */
 void sc_attend_begin_sums(sc_attend_text *text);
 void sc_attend_end_sums(sc_attend_text *text);
+
+/* ---- forms ---- */
+void sc_attend_emit_simple(sc_attend_text *text);
 
 typedef struct sc_attend_blocking {
     int64_t units, rows;     /* rows: queries of a unit */
@@ -112,7 +119,5 @@ const char *sc_attend_lane_factor(sc_attend_text *text);
 void sc_attend_emit_tiled(sc_attend_text *text);
 void sc_attend_emit_tiled_grad(sc_attend_text *text);
 void sc_attend_emit_decode(sc_attend_text *text);
-int64_t sc_attend_decode_chunks(const sc_attend_desc *desc);
-int64_t sc_attend_decode_scratch(const sc_attend_desc *desc);
 
 #endif

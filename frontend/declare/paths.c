@@ -1,6 +1,6 @@
 /* The parameters of a model by their paths, each stack once. */
+#include "frontend/declare/path_match.h"
 #include "frontend/declare/program.h"
-#include "frontend/plan/plan.h"
 
 enum { MAX_PATHS = 1 << 17 };
 
@@ -169,7 +169,7 @@ void sc_program_leaves(const sc_program *program, sc_sym dim, sc_sym_list *out)
     const sc_dim_decl *decl = &program->dims.data[root];
     for (uint32_t i = 0; i < decl->part_count; i++) {
         sc_sym part = program->dims.data[decl->parts[i]].name.text;
-        if (root != index) /* as build_dims.c names the leaves of an alias */
+        if (root != index) /* as elaborate/dims.c names the leaves of an alias */
             part = sc_intern_printf(&context->names, "%s.%s", sc_text(context, dim), sc_text(context, part));
         *sc_vec_push(&context->arena, out) = part;
     }

@@ -2,8 +2,7 @@
 #ifndef SHARDC_FRONTEND_DECLARE_PROGRAM_H
 #define SHARDC_FRONTEND_DECLARE_PROGRAM_H
 
-#include "frontend/elaborate/build.h"
-#include "program/optimizer.h"
+#include "frontend/declare/declarations.h"
 
 typedef enum sc_dim_form { SC_DIM_FREE, SC_DIM_SIZED, SC_DIM_ALIAS, SC_DIM_COMPOSITE } sc_dim_form;
 
@@ -84,25 +83,17 @@ const char *sc_suggest(sc_context *context, sc_sym wanted, const sc_text_list *l
 /* A name that is not declared is one mistake, wherever it is used: only the first place is told. */
 void sc_report_unknown_dim(const sc_program *program, sc_name name);
 
-/* ---- dims (sema_dims.c) ---- */
+/* ---- dims (dims.c) ---- */
 /* Resolves aliases and composites, finds cycles, orders the dims. */
 void sc_dims_check(sc_program *program);
 /* sizes[i] of each dim under the bindings, 0 when it has none. `along` is the position dim of a cached entry, or SC_NONE: its aliases
  * have only sizes of their own there. Reports sizes that are not integers >= 1 and bindings that make no sense; false then. */
 bool sc_dims_sizes(const sc_program *program, const sc_binding_list *bindings, uint32_t along, int64_t *sizes);
 
-/* ---- checks without sizes (sema_*.c) ---- */
-void sc_units_check(sc_program *program);    /* subs exist, blocks do not contain themselves, statements stand where they may */
-void sc_minimize_check(sc_program *program); /* targets, optimizers, paths */
-void sc_weights_check(sc_program *program);  /* paths, dims, patterns */
+/* ---- checks without sizes (units.c) ---- */
+void sc_units_check(sc_program *program); /* subs exist, blocks do not contain themselves, statements stand where they may */
 
-/* ---- optimizers (sema_optimizer.c) ---- */
-/* What an optimizer's arguments say, defaults filled in. The names of dims are their sizes in the entry; bindings NULL: what depends on
- * a dim is not looked at, and `out` is of no use. False after messages. */
-bool sc_optimizer_read(sc_program *program, const sc_optimizer *optimizer, sc_sym entry, const sc_binding_list *bindings,
-                       sc_optimizer_settings *out);
-
-/* ---- parameter paths (sema_paths.c) ---- */
+/* ---- parameter paths (paths.c) ---- */
 /* A param of a model by the names on its way, outermost first; `stacks[i]` is the stack dim's name of segment i, or 0. */
 typedef struct sc_param_path {
     uint32_t count;

@@ -11,6 +11,7 @@
 #define SHARDC_FRONTEND_ELABORATE_INTERNAL_H
 
 #include "frontend/declare/program.h"
+#include "frontend/elaborate/build.h"
 
 /* ---- values ---- */
 typedef enum sc_bval_kind {

@@ -17,7 +17,6 @@ typedef struct sc_plan_line {
     const sc_plan_stmt *stmt; /* SHARD, PIN or STYLE */
     sc_axis_list axes;        /* of `over`; a pin without it: all */
     bool broken;              /* an error was reported: it gives no seeds */
-    bool repeats;             /* earlier lines say all of it */
 } sc_plan_line;
 
 typedef struct sc_plan_binding {
@@ -45,12 +44,14 @@ struct sc_resolved_plan {
     sc_plan_tuning tuning;
     const sc_plan_stmt *accumulate; /* NULL: none */
     SC_VEC(sc_plan_line) lines;
+    sc_map repeated; /* places of the lines that earlier ones say all of */
     sc_expect_list expects;
     sc_sym_list pinned_axes;        /* that the text of the model names with @axis */
     bool axis_used[SC_MAX_AXES];    /* by a line, or by the text of the model */
     bool axis_staged[SC_MAX_AXES];  /* its ranks hold stages */
     SC_VEC(sc_plan_view *) entries; /* of the model, without sizes; empty when it has errors: then nothing is held against them */
     sc_param_path_list *params;     /* of the model; NULL: not listed yet */
+    sc_map param_matches;           /* their paths and what they stand in, without indices -> sc_path_match */
 };
 
 /* plan_mesh.c */
@@ -74,9 +75,6 @@ sc_dtype sc_plan_reduce_dtype(sc_resolved_plan *plan, sc_sym path, sc_dtype grad
 
 /* plan_accumulate.c */
 void sc_plan_resolve_accumulate(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
-
-/* train_remat.c: regions and saved values of `remat` lines */
-void sc_plan_read_remat(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, sc_training *out);
 
 /* plan_expect.c */
 void sc_plan_resolve_expect(sc_resolved_plan *plan, const sc_plan_stmt *stmt);

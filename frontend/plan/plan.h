@@ -2,6 +2,7 @@
 #ifndef SHARDC_FRONTEND_PLAN_PLAN_H
 #define SHARDC_FRONTEND_PLAN_PLAN_H
 
+#include "frontend/declare/path_match.h"
 #include "frontend/elaborate/build.h"
 #include "ir/plan.h"
 #include "ir/train.h"
@@ -53,13 +54,6 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
 /* What the minimize statement and the plan's training lines say of its entry as built (training = true, with the sizes above), before it
  * is made into a train step. False after messages. */
 bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m, const sc_build_result *built, sc_training *out);
-
-/* Whether a path of the plan language matches the path of a thing (`layers[0].attn.wq`) seen from an entry: exactly, or as a part of the
- * thing's prefix (a path covers its subtree). */
-typedef enum sc_path_match { SC_PATH_NO, SC_PATH_COVERS, SC_PATH_EXACT } sc_path_match;
-sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern, sc_sym entry, sc_sym path);
-/* layers[3].attn.wq -> layers.attn.wq, in the arena. */
-const char *sc_path_without_indices(sc_context *context, const char *path);
 
 /* A `shard`, `pin`, `style` or `expect` line in canonical form, in the arena, without its semicolon; of `shard` and `expect` what follows
  * the word. */

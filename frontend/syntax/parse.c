@@ -99,11 +99,6 @@ void sc_record_comment(sc_parser *parser, sc_loc loc)
         (sc_comment){.loc = {loc.begin, loc.begin + length}, .own_line = before == 0 || text[before - 1] == '\n'};
 }
 
-const char *sc_source_text(const sc_parser *parser, uint32_t position)
-{
-    return parser->source->text + (position - parser->source->base);
-}
-
 /* ---- the token stream ---- */
 
 /* Whether a token starts a declaration that cannot stand inside braces. */

@@ -1,5 +1,6 @@
 /* What `minimize` names: an entry, optimizers, parameters. */
 #include "frontend/declare/program.h"
+#include "frontend/train/check.h"
 
 static void report(sc_program *program, sc_diag_id id, sc_loc loc, const char *text)
 {

@@ -1,6 +1,7 @@
 /* The arguments of an optimizer: their names, then their numbers. Numbers may depend on the sizes of dims, so they are read twice: when a
  * program is checked, as far as no size is needed, and for a plan, with its sizes. */
 #include "frontend/elaborate/internal.h"
+#include "frontend/train/check.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Lines of `weights` blocks, as far as they can be checked without sizes and files: the path is a parameter, `as` gives its dims, each
  * once, and the tensor's name can be filled in. */
-#include "frontend/declare/program.h"
+#include "frontend/weights/check.h"
 
+#include "frontend/declare/program.h"
 #include "frontend/weights/pattern.h"
 
 typedef struct line_check {

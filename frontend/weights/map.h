@@ -2,7 +2,7 @@
 #ifndef SHARDC_FRONTEND_WEIGHTS_MAP_H
 #define SHARDC_FRONTEND_WEIGHTS_MAP_H
 
-#include "frontend/elaborate/build.h"
+#include "frontend/declare/declarations.h"
 #include "program/weight_layout.h"
 
 /* The line for a parameter's path with its indices (layers[3].attn.wq); NULL without one. */

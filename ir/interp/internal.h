@@ -1,4 +1,4 @@
-/* Inside of the interpreter: shared by interp*.c only. */
+/* Inside of the interpreter: shared by its files only. */
 #ifndef SHARDC_IR_INTERP_INTERNAL_H
 #define SHARDC_IR_INTERP_INTERNAL_H
 
@@ -48,6 +48,7 @@ static inline uint32_t sc_interp_coordinate(const sc_interp *interp, uint64_t ra
 
 enum { SC_NO_RANK = -1 };
 
+/* ---- layout.c ---- */
 /* Writes the message of a failed run: which op, which rank (or SC_NO_RANK), what. Returns false. */
 bool sc_interp_fail(sc_interp *interp, sc_op_id op, int64_t rank, const char *format, ...) __attribute__((format(printf, 4, 5)));
 

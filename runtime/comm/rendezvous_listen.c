@@ -36,9 +36,8 @@ shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address,
         poll(NULL, 0, MEET_RETRY_MS);
     }
     sc_meet_name_address(address, name, sizeof name);
-    return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u cannot listen on %s: %s%s", m->rank, name, strerror(why),
-                        why == EADDRINUSE ? " (another job or service has it: set MASTER_PORT, or SHARDC_PORT, to another on all ranks)"
-                                          : "");
+    return sc_fail(error, SHARDC_ERROR_COMM, "rank %u cannot listen on %s: %s%s", m->rank, name, strerror(why),
+                   why == EADDRINUSE ? " (another job or service has it: set MASTER_PORT, or SHARDC_PORT, to another on all ranks)" : "");
 }
 
 /* ---- answers ---- */
@@ -68,16 +67,16 @@ shardc_status sc_meet_read_end(meeting *m, const uint8_t *nonce, uint64_t deadli
     uint8_t code[SC_SHA256_BYTES];
     int why = sc_meet_move(m->sockets[0], &end, sizeof end, false, deadline);
     if (why != 0)
-        return sc_comm_fail(error, why == ETIMEDOUT ? SHARDC_ERROR_TIMEOUT : SHARDC_ERROR_COMM,
-                            "rank %u lost rank 0 (%s) before every two of the %u ranks were connected: %s", m->rank, m->where, m->size,
-                            strerror(why));
+        return sc_fail(error, why == ETIMEDOUT ? SHARDC_ERROR_TIMEOUT : SHARDC_ERROR_COMM,
+                       "rank %u lost rank 0 (%s) before every two of the %u ranks were connected: %s", m->rank, m->where, m->size,
+                       strerror(why));
     sc_meet_code(m, "end", nonce, &end, offsetof(welcome_message, code), NULL, 0, code);
     end.text[sizeof end.text - 1] = 0;
     if (end.magic != MEET_MAGIC || !sc_sha256_equal(code, end.code))
-        return sc_comm_fail(error, SHARDC_ERROR_COMM, "what rank 0 (%s) sent makes no sense", m->where);
+        return sc_fail(error, SHARDC_ERROR_COMM, "what rank 0 (%s) sent makes no sense", m->where);
     if (end.verdict == MEET_WELCOME)
         return SHARDC_OK;
-    return sc_comm_fail(error, end.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)end.status, "%s", end.text);
+    return sc_fail(error, end.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)end.status, "%s", end.text);
 }
 
 /* ---- strangers ---- */
@@ -157,7 +156,7 @@ static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shar
     char difference[200];
     if (!sc_sha256_equal(j->job, m->job)) {
         m->turned_away.other_job++;
-        sc_comm_fail(why, SHARDC_ERROR_COMM, "it belongs to another job");
+        sc_fail(why, SHARDC_ERROR_COMM, "it belongs to another job");
         return MEET_OTHER_JOB;
     }
     if (m->over != NULL) {
@@ -165,16 +164,15 @@ static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shar
         return MEET_OVER;
     }
     if (j->size != m->size)
-        sc_comm_fail(why, SHARDC_ERROR_COMM, "rank %u was started as one of %u ranks, rank %u as one of %u", j->rank, j->size, m->rank,
-                     m->size);
+        sc_fail(why, SHARDC_ERROR_COMM, "rank %u was started as one of %u ranks, rank %u as one of %u", j->rank, j->size, m->rank, m->size);
     else if (j->to != m->rank || j->rank >= m->size || j->rank < first)
-        sc_comm_fail(why, SHARDC_ERROR_COMM, "rank %u took rank %u for rank %u", j->rank, m->rank, j->to);
+        sc_fail(why, SHARDC_ERROR_COMM, "rank %u took rank %u for rank %u", j->rank, m->rank, j->to);
     else if (m->rank > 0 && memcmp(j->world, m->world, sizeof m->world) != 0)
-        sc_comm_fail(why, SHARDC_ERROR_COMM, "rank %u met another rank 0 than rank %u", j->rank, m->rank);
+        sc_fail(why, SHARDC_ERROR_COMM, "rank %u met another rank 0 than rank %u", j->rank, m->rank);
     else if (m->sockets[j->rank] >= 0)
-        sc_comm_fail(why, SHARDC_ERROR_COMM, "two processes say that they are rank %u", j->rank);
+        sc_fail(why, SHARDC_ERROR_COMM, "two processes say that they are rank %u", j->rank);
     else if (m->rank == 0 && sc_identity_differs(s->said.text, j->rank, m->started_with, 0, difference, sizeof difference))
-        sc_comm_fail(why, SHARDC_ERROR_ARGUMENT, "the ranks were started differently: %s", difference);
+        sc_fail(why, SHARDC_ERROR_ARGUMENT, "the ranks were started differently: %s", difference);
     else
         return MEET_WELCOME;
     if (m->rank == 0 && m->refused_ms == 0 && j->rank >= first && j->rank < m->size && m->sockets[j->rank] < 0) {
@@ -295,8 +293,8 @@ static shardc_status fail_absent(const meeting *m, uint32_t first, shardc_error 
             length += (size_t)snprintf(list + length, sizeof list - length, ", ..");
     }
     name_others(m, others, sizeof others);
-    return sc_comm_fail(error, SHARDC_ERROR_TIMEOUT, "%u of %u ranks did not come to rank %u (%s) within %u ms: %s %s%s", count, m->size,
-                        m->rank, m->where, m->join_ms, count == 1 ? "rank" : "ranks", list, others);
+    return sc_fail(error, SHARDC_ERROR_TIMEOUT, "%u of %u ranks did not come to rank %u (%s) within %u ms: %s %s%s", count, m->size,
+                   m->rank, m->where, m->join_ms, count == 1 ? "rank" : "ranks", list, others);
 }
 
 /* Those who have joined stay, and rank 0 has nothing to say before all are connected. */
@@ -306,7 +304,7 @@ static shardc_status check_watched(meeting *m, uint32_t first, const struct poll
         return polls[0].revents == 0 ? SHARDC_OK : sc_meet_read_end(m, m->nonces[0], sc_meet_now_ms() + MEET_GRACE_MS, error);
     for (uint32_t r = first; r < m->size; r++) {
         if (polls[r - first].revents != 0)
-            return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u left before all %u ranks had come", r, m->size);
+            return sc_fail(error, SHARDC_ERROR_COMM, "rank %u left before all %u ranks had come", r, m->size);
     }
     return SHARDC_OK;
 }
@@ -350,7 +348,7 @@ shardc_status sc_meet_wait_for_joins(meeting *m, uint32_t first, shardc_error *e
         if (sc_meet_left_ms(m->deadline) == 0)
             return fail_absent(m, first, error);
         if (m->refused_ms != 0 && sc_meet_now_ms() - m->refused_ms > MEET_DECIDE_MS)
-            return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", m->refused_text);
+            return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s", m->refused_text);
         uint32_t watched = serve(m, first, sc_meet_left_ms(m->deadline));
         shardc_status status = check_watched(m, first, m->polls + watched, error);
         if (status != SHARDC_OK)

@@ -1,6 +1,6 @@
 /* Ranks as processes without MPI: a connection between every two, made by rendezvous.c.
  *
- * A start tells every other member of the call; bytes move once all have said so and agree (comm_tcp_move.c). A thread of the communicator
+ * A start tells every other member of the call; bytes move once all have said so and agree (tcp_move.c). A thread of the communicator
  * moves them and hears the others whatever the rank itself does; waits only sleep. It also sends a beat where nothing else was sent for a
  * while: a rank that computes for long is heard, one that is stopped is not, so that of a chain of ranks that wait for each other the right
  * one is named. A call takes as long as its members live; who was silent for long is lost. A rank that was stopped itself has heard nobody
@@ -32,22 +32,7 @@ enum {
     LEAVE_MS = 5000      /* how long closing waits for others to hear of it */
 };
 
-uint64_t sc_tcp_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* ---- failures ---- */
-
-void sc_tcp_find_failure(tcp_world *world, const tcp_failure *failure)
-{
-    if (world->has_failed || world->is_failing)
-        return;
-    world->failure = *failure;
-    world->is_failing = true;
-}
 
 static void fail_world(tcp_world *world)
 {
@@ -77,18 +62,10 @@ static shardc_status give_failure(const tcp_world *world, const sc_comm_request 
     const tcp_failure *f = &world->failure;
     if (f->lost >= 0)
         return sc_comm_fail_lost(error, f->error.status, request, (uint32_t)f->lost, f->error.text);
-    return sc_comm_fail(error, f->error.status, "%s", f->error.text);
+    return sc_fail(error, f->error.status, "%s", f->error.text);
 }
 
 /* ---- calls ---- */
-
-shardc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary,
-                                 shardc_error *error)
-{
-    sc_comm_shared_call *call = sc_comm_find_call(&world->calls, header->group, header->lane, header->number, true);
-    shardc_status status = sc_comm_take_notice(call, &(sc_comm_notice){.sender = sender, .summary = *summary}, error);
-    return status == SHARDC_OK && sc_comm_is_agreed(call) ? sc_tcp_begin(world, (tcp_call *)call, error) : status;
-}
 
 static shardc_status announce(tcp_world *world, const sc_comm_request *request, shardc_error *error)
 {
@@ -111,7 +88,7 @@ static shardc_status begin_call(tcp_world *world, sc_comm_request *request, shar
 {
     tcp_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)request->group->state, request->lane, request->number, true);
     if (call == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
     call->shared.request = request;
     request->work = call;
     shardc_status status = sc_tcp_prepare(call, error);
@@ -169,8 +146,8 @@ static bool fail_for_silence(tcp_world *world, uint64_t ms)
     if (rank == world->size)
         return false;
     failure.lost = (int32_t)rank;
-    sc_comm_fail(&failure.error, SHARDC_ERROR_TIMEOUT, "nothing was heard of it (%s) for %llu ms: it is stopped, or cut off",
-                 world->peers[rank].host, (unsigned long long)silent);
+    sc_fail(&failure.error, SHARDC_ERROR_TIMEOUT, "nothing was heard of it (%s) for %llu ms: it is stopped, or cut off",
+            world->peers[rank].host, (unsigned long long)silent);
     sc_tcp_find_failure(world, &failure);
     fail_world(world);
     return true;
@@ -199,7 +176,7 @@ static void fail_for_missing(tcp_world *world, sc_comm_request *request, uint32_
         count = absence == SC_COMM_STALLED ? sc_tcp_find_stalled(world, call, missing)
                                            : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL, world, missing);
     if (missing == NULL)
-        sc_comm_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
+        sc_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
     else if (count > 0)
         sc_comm_fail_missing(&error, absence, request, missing, waited_ms);
     if (missing == NULL || count > 0)
@@ -347,7 +324,7 @@ static shardc_status tcp_group_open(sc_comm_group *group, shardc_error *error)
 {
     uint64_t *key = malloc(sizeof *key);
     if (key == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
     *key = sc_comm_group_key(group);
     group->state = key;
     return SHARDC_OK;
@@ -490,7 +467,7 @@ static shardc_status open_world(const sc_launch *launch, const sc_comm_options *
 {
     tcp_world *world = new_world(launch->rank, launch->size, sockets);
     if (world == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
     world->silence_ms = options->silence_ms;
     world->comm = sc_comm_new(&tcp_backend, launch->rank, launch->size, options, world, error);
     if (world->comm == NULL) {
@@ -500,7 +477,7 @@ static shardc_status open_world(const sc_launch *launch, const sc_comm_options *
     world->has_thread = launch->size > 1 && pthread_create(&world->thread, NULL, thread_main, world) == 0;
     if (launch->size > 1 && !world->has_thread) {
         sc_comm_close(world->comm);
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: no thread can be started", launch->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: no thread can be started", launch->size);
     }
     *out = world->comm;
     return SHARDC_OK;
@@ -518,7 +495,7 @@ shardc_status sc_comm_open_tcp(const sc_launch *launch, const sc_comm_options *o
         return status;
     int *sockets = calloc(launch->size, sizeof *sockets);
     if (sockets == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
     status = sc_rendezvous_meet(launch, settled.started_with, settled.join_ms, sockets, error);
     if (status == SHARDC_OK)
         status = open_world(launch, &settled, sockets, out, error);

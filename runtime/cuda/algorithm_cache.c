@@ -22,7 +22,7 @@ enum { VERSION = 1, MOST_BYTES = 64 << 20, DIGITS = 2 * sizeof(sc_lt_algo) };
 
 void sc_cuda_choices_init(sc_cuda_choices *choices, uint64_t program, uint32_t product_count)
 {
-    *choices = (sc_cuda_choices){.program = program, .product_count = product_count, .info = {.count = product_count}};
+    *choices = (sc_cuda_choices){.program = program, .product_count = product_count, .info = {.gemms = product_count}};
     pthread_mutex_init(&choices->lock, NULL);
 }
 
@@ -262,9 +262,9 @@ void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path)
     const char *reason;
     char *text = access(path, F_OK) == 0 ? sc_file_read_own(path, MOST_BYTES, &size, &reason) : NULL;
     if (text == NULL && access(path, F_OK) == 0)
-        snprintf(choices->info.unread, sizeof choices->info.unread, "%.200s is not used: %s", path, reason);
+        snprintf(choices->info.read_error, sizeof choices->info.read_error, "%.200s is not used: %s", path, reason);
     if (text != NULL && !sc_cuda_choices_parse(choices, text, size, why, sizeof why))
-        snprintf(choices->info.unread, sizeof choices->info.unread, "%.200s is not used: %s", path, why);
+        snprintf(choices->info.read_error, sizeof choices->info.read_error, "%.200s is not used: %s", path, why);
     free(text);
 }
 
@@ -295,8 +295,8 @@ void sc_cuda_choices_write(sc_cuda_choices *choices, const char *path)
     bool may = text != NULL && may_replace(path);
     if (text != NULL && !may)
         reason = errno == EEXIST ? "a file is there that is something else" : strerror(errno);
-    choices->info.is_written = may && sc_file_write(path, text, size, 0644, &reason);
-    if (!choices->info.is_written)
-        snprintf(choices->info.unwritten, sizeof choices->info.unwritten, "%.200s is not written: %s", path, reason);
+    choices->info.is_saved = may && sc_file_write(path, text, size, 0644, &reason);
+    if (!choices->info.is_saved)
+        snprintf(choices->info.write_error, sizeof choices->info.write_error, "%.200s is not written: %s", path, reason);
     free(text);
 }

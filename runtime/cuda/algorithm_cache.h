@@ -36,7 +36,7 @@ typedef struct sc_cuda_choices {
     char (*cards)[SC_CUDA_CARD_NAME];
     sc_cuda_choice *list;
     uint32_t ready; /* ranks that have all they need */
-    shardc_products info;
+    shardc_gemm_tuning info;
 } sc_cuda_choices;
 
 void sc_cuda_choices_init(sc_cuda_choices *choices, uint64_t program, uint32_t product_count);
@@ -54,7 +54,7 @@ bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t si
 /* Malloc'd; NULL: no memory. */
 char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size);
 
-/* The file. One that is not there is no problem; others go to info.unread and info.unwritten. It is written under another name and renamed,
+/* The file. One that is not there is no problem; others go to info.read_error and info.write_error. It is written under another name and renamed,
  * over nothing but a file of choices. */
 void sc_cuda_choices_read(sc_cuda_choices *choices, const char *path);
 void sc_cuda_choices_write(sc_cuda_choices *choices, const char *path);

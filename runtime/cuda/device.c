@@ -2,8 +2,10 @@
  * for the host are the failures of its checks. A function that ran once as it is becomes a graph, where its collectives may be part of one.
  */
 #define _GNU_SOURCE
+#include "runtime/cuda/device.h"
 #include "runtime/comm/backend.h"
 #include "runtime/cuda/rank.h"
+#include "runtime/session/session.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -289,8 +289,8 @@ static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *
                                  shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    shardc_products *info = &own->session->choices.info;
-    bool tunes = rank->session->options.tune && all->one != NULL;
+    shardc_gemm_tuning *info = &own->session->choices.info;
+    bool tunes = rank->session->options.tune_gemms && all->one != NULL;
     sc_lt_heuristic found[MOST_CHOICES];
     int count = 0;
     shardc_status status = ask(&own->session->lt, own->lt, m, all, tunes ? MOST_CHOICES : 1, found, &count, error);
@@ -301,11 +301,11 @@ static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *
         return status;
     if (!tunes)
         out->algo = found[0].algo;
-    info->asked++;
+    info->queried++;
     info->measured += tunes;
-    info->faster += out->least < out->first;
-    info->first += out->first;
-    info->least += out->least;
+    info->improved += out->least < out->first;
+    info->first_seconds += out->first;
+    info->best_seconds += out->least;
     out->is_sure = true;
     return sc_cuda_choices_set(&own->session->choices, out)
                ? SHARDC_OK
@@ -331,11 +331,11 @@ static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, con
     pthread_mutex_lock(&choices->lock);
     sc_cuda_choice *found = sc_cuda_choices_find(choices, &wanted);
     bool is_new = found != NULL && !found->is_sure;
-    if (found == NULL || (is_new && rank->session->options.tune) || !is_sure(own, m, found))
+    if (found == NULL || (is_new && rank->session->options.tune_gemms) || !is_sure(own, m, found))
         status = make_choice(rank, m, all, &wanted, out_none, error);
     else {
         wanted = *found;
-        choices->info.kept += is_new;
+        choices->info.from_cache += is_new;
     }
     pthread_mutex_unlock(&choices->lock);
     m->algo = wanted.algo;

@@ -54,11 +54,11 @@ shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error
         return SHARDC_ERROR_UNAVAILABLE;
     }
     sc_cuda_choices_init(&own->choices, session->image->hash, session->image->gemm_count);
-    own->choices.info.count = count_products(session->image);
+    own->choices.info.gemms = count_products(session->image);
     for (uint32_t c = 0; status == SHARDC_OK && c < own->card_count; c++)
         status = name_card(own, &own->cards[c], error);
-    if (status == SHARDC_OK && session->options.products != NULL)
-        sc_cuda_choices_read(&own->choices, session->options.products);
+    if (status == SHARDC_OK && session->options.gemm_cache != NULL)
+        sc_cuda_choices_read(&own->choices, session->options.gemm_cache);
     return status;
 }
 
@@ -87,9 +87,9 @@ static void keep_choices(shardc_session *session)
     sc_cuda_session *own = session->device_state;
     sc_cuda_choices *choices = &own->choices;
     pthread_mutex_lock(&choices->lock);
-    bool is_new = choices->info.asked > 0 && (!session->options.tune || session->first_rank == 0);
-    if (++choices->ready == session->rank_count && is_new && session->options.products != NULL)
-        sc_cuda_choices_write(choices, session->options.products);
+    bool is_new = choices->info.queried > 0 && (!session->options.tune_gemms || session->first_rank == 0);
+    if (++choices->ready == session->rank_count && is_new && session->options.gemm_cache != NULL)
+        sc_cuda_choices_write(choices, session->options.gemm_cache);
     pthread_mutex_unlock(&choices->lock);
 }
 
@@ -169,7 +169,7 @@ shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' plans");
     }
     shardc_status status = image->gemm_count > 0 ? open_library(own, error) : SHARDC_OK;
-    bool tunes = image->gemm_count > 0 && session->options.tune;
+    bool tunes = image->gemm_count > 0 && session->options.tune_gemms;
     if (status == SHARDC_OK && tunes)
         status = fill_arena(rank, 0x3c, error);
     for (uint32_t f = 0; status == SHARDC_OK && f < image->func_count; f++)
@@ -182,7 +182,7 @@ shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error)
     return status;
 }
 
-void sc_cuda_products_of(const shardc_session *session, shardc_products *out)
+void sc_cuda_products_of(const shardc_session *session, shardc_gemm_tuning *out)
 {
     *out = ((const sc_cuda_session *)session->device_state)->choices.info;
 }

@@ -116,7 +116,7 @@ shardc_status sc_cuda_matmul_run(sc_rank *rank, sc_bound *bound, const sc_cuda_m
 /* Where the program has products: cuBLASLt, what it is known to say of them. Closed after one that failed, too, and where there is none. */
 shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error);
 void sc_cuda_products_close(sc_cuda_session *session);
-void sc_cuda_products_of(const shardc_session *session, shardc_products *out);
+void sc_cuda_products_of(const shardc_session *session, shardc_gemm_tuning *out);
 /* A rank's, whose instructions are bound. */
 shardc_status sc_cuda_products_make(sc_rank *rank, shardc_error *error);
 void sc_cuda_products_free(sc_rank *rank);

@@ -317,7 +317,7 @@ static bool list_states(sc_state_saver *s)
 {
     for (uint32_t i = 0; i < sc_trainer_state_count(s->trainer); i++) {
         const shardc_tensor_info *info = &s->machine->states[sc_trainer_state(s->trainer, i)];
-        if (info->is_pending)
+        if (info->is_partial)
             return failed(s, sc_arena_printf(&s->context->arena, "'%s' is a sum that is not done: it cannot be saved", info->name));
         s->bytes += (uint64_t)info->count * sc_element_size(element_of(s, i));
     }

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "runtime/session/device.h"
+#include "runtime/session/session.h"
 #include "support/rng.h"
 
 static double now(void)

@@ -33,6 +33,22 @@ def foreign_names():
     return sorted(set(re.findall(r'\b(?:sc_|SC_)\w+', text)))
 
 
+def examples_of_headers(prefix, folder, flags):
+    """The examples in the headers' comments, which are whole functions, compile as they are."""
+    count = 0
+    for header in sorted(glob.glob(os.path.join(prefix, 'include', 'shardc', '*.h'))):
+        lines = re.findall(r'^ \*(?:     (.*)|)$', open(header).read(), re.M)
+        text = '\n'.join(lines)
+        if '#include' not in text:
+            continue
+        source = os.path.join(folder, os.path.basename(header) + '.c')
+        with open(source, 'w') as file:
+            file.write(text[text.index('#include'):] + '\n')
+        run('cc', '-std=c11', '-Wall', '-Wextra', '-Werror', '-c', source, '-o', source + '.o', *flags)
+        count += 1
+    return count
+
+
 def given_out(library):
     return {line.split()[2] for line in run('nm', '-D', '--defined-only', library).splitlines()}
 
@@ -67,6 +83,7 @@ def main():
         run(os.path.join(project, 'ring'), env=env)
 
         flags = run('pkg-config', '--cflags', '--libs', 'shardc', env=env).split()
+        check('headers with an example', examples_of_headers(prefix, folder, flags), 2)
         program = os.path.join(folder, 'infer')
         run('cc', os.path.join(ROOT, 'examples', 'infer_embed.c'), '-o', program, *flags, env=env)
         results.append(run(program, env=env))

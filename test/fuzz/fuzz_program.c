@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/read_program.h"
 #include "frontend/weights/map.h"
 #include "tools/driver/driver.h"
 

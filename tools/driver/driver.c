@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/read_program.h"
 #include "ir/ops/verify.h"
 #include "passes/separable.h"
 #include "passes/train_step.h"

@@ -157,14 +157,14 @@ static const char *products_file(sc_prog *prog)
 /* A folder that cannot be written to is as good as another, but for who asked for the file. */
 static void say_products(const sc_prog *prog)
 {
-    shardc_products products;
+    shardc_gemm_tuning products;
     uint32_t first;
-    shardc_session_products(prog->session, &products);
+    shardc_session_gemm_tuning(prog->session, &products);
     shardc_session_local_ranks(prog->session, &first);
-    if (first == 0 && products.unread[0] != 0)
-        fprintf(stderr, "%s\n", products.unread);
-    if (first == 0 && products.unwritten[0] != 0 && prog->products != NULL && !prog->tune)
-        fprintf(stderr, "%s\n", products.unwritten);
+    if (first == 0 && products.read_error[0] != 0)
+        fprintf(stderr, "%s\n", products.read_error);
+    if (first == 0 && products.write_error[0] != 0 && prog->products != NULL && !prog->tune)
+        fprintf(stderr, "%s\n", products.write_error);
 }
 
 sc_machine *sc_prog_open(void *user)
@@ -174,8 +174,8 @@ sc_machine *sc_prog_open(void *user)
     shardc_session_options options = {.threads = (uint32_t)prog->threads,
                                       .deadline_ms = (uint32_t)prog->deadline_ms,
                                       .profile = prog->profile,
-                                      .tune = prog->tune,
-                                      .products = products_file(prog)};
+                                      .tune_gemms = prog->tune,
+                                      .gemm_cache = products_file(prog)};
     if (!choose_world(prog, &options))
         return NULL;
     if (shardc_session_new(prog->program, &options, &prog->session, &error) != SHARDC_OK) {

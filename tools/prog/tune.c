@@ -5,37 +5,37 @@
 #include "runtime/drive/json.h"
 #include "tools/prog/prog.h"
 
-static void print_json(const shardc_products *p, sc_strbuf *out)
+static void print_json(const shardc_gemm_tuning *p, sc_strbuf *out)
 {
     json_t *root = json_object();
-    json_object_set_new(root, "products", json_integer(p->count));
+    json_object_set_new(root, "products", json_integer(p->gemms));
     json_object_set_new(root, "measured", json_integer(p->measured));
-    json_object_set_new(root, "faster", json_integer(p->faster));
-    json_object_set_new(root, "first", sc_number_json(p->first));
-    json_object_set_new(root, "least", sc_number_json(p->least));
+    json_object_set_new(root, "faster", json_integer(p->improved));
+    json_object_set_new(root, "first", sc_number_json(p->first_seconds));
+    json_object_set_new(root, "least", sc_number_json(p->best_seconds));
     sc_print_json(root, out);
 }
 
 void sc_prog_tune(sc_prog *prog)
 {
-    shardc_products p;
+    shardc_gemm_tuning p;
     prog->tune = true;
     if (sc_prog_open(prog) == NULL)
         return;
-    shardc_session_products(prog->session, &p);
+    shardc_session_gemm_tuning(prog->session, &p);
     const sc_target *target = sc_target_find(shardc_executable_target(prog->program));
     if (target == NULL || !sc_target_is_cuda(target))
         sc_prog_fail(prog, SC_D_usage, "this program, for %s, has no products that cuBLASLt computes",
                      shardc_executable_target(prog->program));
     else if (!prog->machine->is_first)
         return;
-    else if (p.count > 0 && !p.is_written)
-        sc_prog_fail(prog, SC_D_run_failed, "%s", p.unwritten[0] != 0 ? p.unwritten : "there is no file to keep the choices in");
+    else if (p.gemms > 0 && !p.is_saved)
+        sc_prog_fail(prog, SC_D_run_failed, "%s", p.write_error[0] != 0 ? p.write_error : "there is no file to keep the choices in");
     else if (prog->run.json)
         print_json(&p, &prog->out);
     else
         sc_strbuf_printf(
             &prog->out,
             "%u product%s measured: %u faster by another algorithm than the library's first; a call of each %.4g ms, before %.4g ms\n",
-            p.measured, p.measured == 1 ? "" : "s", p.faster, 1e3 * p.least, 1e3 * p.first);
+            p.measured, p.measured == 1 ? "" : "s", p.improved, 1e3 * p.best_seconds, 1e3 * p.first_seconds);
 }

@@ -76,7 +76,7 @@ static sc_machine *load(sc_local_run *run)
     sc_image_write(generated.image, &bytes);
     if (shardc_executable_read(bytes.data, bytes.length, &run->program, &error) != SHARDC_OK)
         return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
-    const shardc_session_options options = {.products = products_file(context, run->program)};
+    const shardc_session_options options = {.gemm_cache = products_file(context, run->program)};
     if (shardc_session_new(run->program, &options, &run->session, &error) != SHARDC_OK)
         return failed(context, sc_arena_printf(&context->arena, "%s", error.text));
     sc_machine *machine = sc_machine_of_session(run->program, run->session);

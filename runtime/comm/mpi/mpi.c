@@ -31,17 +31,6 @@ enum {
     LEAVE_MS = 5000      /* how long the ranks of a failed world are waited for when one closes */
 };
 
-shardc_status sc_mpi_check(int code, const char *function, shardc_error *error)
-{
-    char text[MPI_MAX_ERROR_STRING];
-    int length = 0;
-    if (code == MPI_SUCCESS)
-        return SHARDC_OK;
-    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
-        length = 0;
-    return sc_comm_fail(error, SHARDC_ERROR_COMM, "%s fails: %.*s", function, length, text);
-}
-
 static uint64_t now_ms(void)
 {
     struct timespec t;
@@ -58,7 +47,7 @@ static shardc_status send_notice(mpi_world *world, uint32_t rank, const notice *
     else
         o = malloc(sizeof *o);
     if (o == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "notices between ranks: out of memory");
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "notices between ranks: out of memory");
     o->notice = *n;
     o->next = world->outbox;
     world->outbox = o;
@@ -346,11 +335,11 @@ static shardc_status begin_call(mpi_world *world, sc_comm_request *request, shar
     const sc_comm_group *group = request->group;
     mpi_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)group->state, request->lane, request->number, true);
     if (call == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
     if (call->tag_room < group->size) {
         int32_t *tags = realloc(call->tags, group->size * sizeof *tags);
         if (tags == NULL)
-            return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+            return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
         call->tags = tags;
         call->tag_room = group->size;
     }
@@ -402,7 +391,7 @@ static void fail_for_missing(sc_comm_request *request, uint32_t waited_ms)
                     ? sc_mpi_find_stalled(call, missing)
                     : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL, comm->state, missing);
     if (missing == NULL)
-        sc_comm_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
+        sc_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
     else if (count > 0)
         sc_comm_fail_missing(&error, absence, request, missing, waited_ms);
     if (missing == NULL || count > 0)
@@ -487,7 +476,7 @@ static shardc_status mpi_group_open(sc_comm_group *group, shardc_error *error)
 {
     uint64_t *key = malloc(sizeof *key);
     if (key == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
     *key = sc_comm_group_key(group);
     group->state = key;
     return SHARDC_OK;
@@ -584,7 +573,7 @@ static shardc_status start_mpi(bool *out_started, shardc_error *error)
     *out_started = false;
     MPI_Finalized(&is_over);
     if (is_over)
-        return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "MPI was finalised already, and cannot be started twice in a process");
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "MPI was finalised already, and cannot be started twice in a process");
     MPI_Initialized(&is_running);
     if (is_running)
         return SHARDC_OK;
@@ -656,7 +645,7 @@ static shardc_status open_world(const sc_comm_options *options, sc_comm **out, s
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     mpi_world *world = new_world((uint32_t)size);
     if (world == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %d ranks: out of memory", size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %d ranks: out of memory", size);
     world->ends_mpi = has_started;
     world->silence_ms = options->silence_ms;
     status = make_comm(world, error);

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "frontend/read_program.h"
 #include "tools/driver/driver.h"
 
 #if !defined(__has_feature)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/read_program.h"
 #include "ir/text/text.h"
 #include "tools/driver/driver.h"
 

@@ -3,7 +3,7 @@
 #include "test/unit/helpers/attend_case.h"
 
 #include "codegen/attention/cuda.h"
-#include "codegen/toolchain/nvrtc.h"
+#include "codegen/toolchain/cubins.h"
 #include "test/cuda_on_cpu/harness.h"
 
 enum { SIMPLE = 14, CASES = 44 /* the others are for the tiled form */, MAX_ARRAYS = 24 };
@@ -14,7 +14,9 @@ typedef struct kernel {
     sc_attend_desc *desc;
     sc_cuda_code code;
     char name[64];
-    char *text; /* with helpers */
+    const char *body; /* without helpers: */
+    sc_helper_set helpers;
+    char *text; /* with them */
 } kernel;
 
 typedef struct suite {
@@ -83,6 +85,8 @@ static void emit(attend_case *a, int which, const sc_attend_cuda_tiles *tiles, u
         sc_attend_emit_cuda_tiled(context, k->desc, tiles, k->name, &body, &helpers, &k->code);
     add_helpers(&text, helpers);
     sc_strbuf_add(&text, body.data);
+    k->body = body.data;
+    k->helpers = helpers;
     k->text = text.data;
 }
 
@@ -402,25 +406,29 @@ static void missing_order_is_reported(void **state)
 
 /* ---- for cards ---- */
 
-/* What NVRTC makes of the text; the usages are in the arena. */
-static sc_cuda_usages usages_of(sc_arena *arena, const sc_nvrtc *nvrtc, const char *text, const char *target)
+/* What NVRTC makes of kernels, in the arena; what it made before is in the cache. */
+static const sc_cubin *cubins_of(sc_arena *arena, const kernel *const *kernels, uint32_t count, const char *target)
 {
-    sc_nvrtc_code code;
-    sc_cuda_usages usages = {0};
-    const char *source = sc_arena_printf(arena, "%s%s", sc_cuda_machine_text, text);
-    const char *wrong = sc_nvrtc_compile(nvrtc, source, "attend.cu", sc_target_find(target), &code);
+    sc_cubins cubins;
+    sc_cubin_function *functions = sc_arena_array(arena, count, sizeof *functions);
+    for (uint32_t i = 0; i < count; i++)
+        functions[i] = (sc_cubin_function){kernels[i]->name, kernels[i]->body, kernels[i]->helpers};
+    const char *wrong = sc_cubins_build(arena, sc_target_find(target), functions, count, NULL, &cubins);
     if (wrong != NULL)
-        fail_msg("%s: %s\n%s\n%s", target, wrong, code.log, text);
-    sc_nvrtc_read_log(arena, code.log, &usages);
-    sc_nvrtc_code_free(&code);
-    return usages;
+        fail_msg("%s: %s", target, wrong);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(cubins.cubins[i].usages.count, kernels[i]->code.stage_count);
+    return cubins.cubins;
 }
 
-static void open_nvrtc(sc_nvrtc *nvrtc)
+static void need_nvrtc(void)
 {
+    sc_nvrtc nvrtc;
     shardc_error error = {0};
-    if (sc_nvrtc_open(nvrtc, &error))
+    if (sc_nvrtc_open(&nvrtc, &error)) {
+        sc_nvrtc_close(&nvrtc);
         return;
+    }
     print_message("skipped: %s\n", error.text);
     skip();
 }
@@ -428,20 +436,18 @@ static void open_nvrtc(sc_nvrtc *nvrtc)
 static void texts_compile_for_cards(void **state)
 {
     (void)state;
-    sc_nvrtc nvrtc;
-    open_nvrtc(&nvrtc);
+    need_nvrtc();
+    const kernel *kernels[2 * CASES];
+    uint32_t count = 0;
     for (int i = 0; i < CASES; i += 3) {
-        for (int which = 0; which < 2; which++) {
-            const kernel *k = &all.kernels[i][which];
-            sc_cuda_usages usages = usages_of(&all.cases[i].c->m->context->arena, &nvrtc, k->text, "cuda:sm_90a");
-            assert_int_equal(usages.count, k->code.stage_count);
-        }
+        kernels[count++] = &all.kernels[i][0];
+        kernels[count++] = &all.kernels[i][1];
     }
-    sc_nvrtc_close(&nvrtc);
+    cubins_of(&all.cases[0].c->m->context->arena, kernels, count, "cuda:sm_90a");
 }
 
 /* Sums, weights and fragments stay in registers; a block's tiles fit on the card. */
-static void check_fit(const sc_nvrtc *nvrtc, int queries, int head, const char *const *targets)
+static void check_fit(int queries, int head, const char *const *targets)
 {
     char q[80], k[80], body[2048];
     snprintf(q, sizeof q, "bf16[A=2, S=%d, K=2, G=4, E=%d]", queries, head);
@@ -454,19 +460,20 @@ static void check_fit(const sc_nvrtc *nvrtc, int queries, int head, const char *
              q, k, k, q, q, queries, q, k, k);
     attend_case a = {.c = case_read("", "", body)};
     find_ops(&a);
-    for (int which = 0; which < 2; which++) {
-        for (int t = 0; targets[t] != NULL; t++) {
-            kernel made;
-            uint32_t shared_bytes = sc_target_find(targets[t])->shared_bytes;
-            snprintf(made.name, sizeof made.name, "head%d_%d", head, which);
-            emit(&a, which, NULL, shared_bytes, &made);
-            assert_null(made.code.why_simple);
-            for (uint32_t stage = 0; stage < made.code.stage_count; stage++)
-                assert_true(made.code.stages[stage].shared_bytes <= shared_bytes);
-            sc_cuda_usages usages = usages_of(&a.c->context.arena, nvrtc, made.text, targets[t]);
-            assert_int_equal(usages.count, made.code.stage_count);
-            for (uint32_t u = 0; u < usages.count; u++) {
-                const sc_cuda_usage *usage = &usages.data[u];
+    for (int t = 0; targets[t] != NULL; t++) {
+        kernel made[2];
+        uint32_t shared_bytes = sc_target_find(targets[t])->shared_bytes;
+        for (int which = 0; which < 2; which++) {
+            snprintf(made[which].name, sizeof made[which].name, "head%d_%d", head, which);
+            emit(&a, which, NULL, shared_bytes, &made[which]);
+            assert_null(made[which].code.why_simple);
+            for (uint32_t stage = 0; stage < made[which].code.stage_count; stage++)
+                assert_true(made[which].code.stages[stage].shared_bytes <= shared_bytes);
+        }
+        const sc_cubin *cubins = cubins_of(&a.c->context.arena, (const kernel *[]){&made[0], &made[1]}, 2, targets[t]);
+        for (int which = 0; which < 2; which++) {
+            for (uint32_t u = 0; u < cubins[which].usages.count; u++) {
+                const sc_cuda_usage *usage = &cubins[which].usages.data[u];
                 print_message("%-12s %4d queries %-10s %3u registers, %u bytes spilled\n", targets[t], queries, usage->entry,
                               usage->registers, usage->spill_store_bytes + usage->spill_load_bytes);
                 assert_int_equal(usage->spill_store_bytes + usage->spill_load_bytes, 0);
@@ -480,12 +487,10 @@ static void default_tiles_fit(void **state)
 {
     (void)state;
     static const char *const all_targets[] = {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a", NULL};
-    sc_nvrtc nvrtc;
-    open_nvrtc(&nvrtc);
+    need_nvrtc();
     for (int head = 64; head <= 256; head += 64)
-        check_fit(&nvrtc, 1024, head, all_targets);
-    check_fit(&nvrtc, 1, 128, all_targets + 1);
-    sc_nvrtc_close(&nvrtc);
+        check_fit(1024, head, all_targets);
+    check_fit(1, 128, all_targets + 1);
 }
 
 int main(void)

@@ -9,6 +9,7 @@
 
 #include "codegen/program/generate.h"
 #include "codegen/program/overlap.h"
+#include "frontend/read_program.h"
 #include "program/bytes.h"
 #include "shardc/runtime.h"
 #include "test/unit/helpers/image_case.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "frontend/elaborate/build.h"
+#include "frontend/read_program.h"
 #include "frontend/weights/map.h"
 #include "ir/ops/verify.h"
 #include "ir/text/text.h"

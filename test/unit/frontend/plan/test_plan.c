@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "frontend/plan/plan.h"
+#include "frontend/read_program.h"
 #include "support/strbuf.h"
 
 /* ---- models ---- */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "frontend/plan/plan.h"
+#include "frontend/read_program.h"
 #include "passes/train_step.h"
 #include "support/strbuf.h"
 

@@ -57,19 +57,19 @@ static void write_text(const char *path, const char *text, size_t size)
 /* ---- starts ---- */
 
 /* Starts a session, has it compute what it must, ends it. */
-static shardc_products start_with(const shardc_executable *program, const shardc_session_options *options, uint64_t *asked)
+static shardc_gemm_tuning start_with(const shardc_executable *program, const shardc_session_options *options, uint64_t *asked)
 {
     enum { ROWS = STEP_ROWS, D = STEP_D, H = STEP_H };
     shardc_session *session = NULL;
     shardc_error error = {.status = SHARDC_OK};
-    shardc_products products;
+    shardc_gemm_tuning products;
     float x[ROWS * D], w[D * H], y[ROWS * H];
     int32_t ids[ROWS] = {0};
     standin.sc_standin_fail("cublasLtMatmulAlgoGetHeuristic", 0, 0);
     if (shardc_session_new(program, options, &session, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
     *asked = standin.sc_standin_calls();
-    shardc_session_products(session, &products);
+    shardc_session_gemm_tuning(session, &products);
     assert_int_equal(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, &error), SHARDC_OK);
     for (int i = 0; i < D * H; i++)
         assert_true(w[i] == 0); /* whatever was measured, state begins as zeros */
@@ -94,9 +94,9 @@ static shardc_products start_with(const shardc_executable *program, const shardc
     return products;
 }
 
-static shardc_products start(const shardc_executable *program, const char *path, bool tune, uint64_t *asked)
+static shardc_gemm_tuning start(const shardc_executable *program, const char *path, bool tune, uint64_t *asked)
 {
-    return start_with(program, &(shardc_session_options){.threads = 1, .products = path, .tune = tune}, asked);
+    return start_with(program, &(shardc_session_options){.threads = 1, .gemm_cache = path, .tune_gemms = tune}, asked);
 }
 
 static void answers_are_kept(void **state)
@@ -108,14 +108,14 @@ static void answers_are_kept(void **state)
     shardc_executable *program = cuda_step_program(&c, 1, 1);
     uint32_t count = program->image->gemm_count;
     assert_true(count > 0);
-    shardc_products p = start(program, f.path, false, &asked);
-    assert_true(asked == count && p.count == count && p.asked == count && p.kept == 0 && p.is_written);
-    assert_string_equal(p.unread, "");
+    shardc_gemm_tuning p = start(program, f.path, false, &asked);
+    assert_true(asked == count && p.gemms == count && p.queried == count && p.from_cache == 0 && p.is_saved);
+    assert_string_equal(p.read_error, "");
     p = start(program, f.path, false, &asked);
-    assert_true(asked == 0 && p.count == count && p.asked == 0 && p.kept == count && !p.is_written);
+    assert_true(asked == 0 && p.gemms == count && p.queried == 0 && p.from_cache == count && !p.is_saved);
     p = start(program, NULL, false, &asked); /* nobody says where */
-    assert_true(asked == count && p.kept == 0 && !p.is_written);
-    assert_string_equal(p.unwritten, "");
+    assert_true(asked == count && p.from_cache == 0 && !p.is_saved);
+    assert_string_equal(p.write_error, "");
     shardc_executable_free(program);
     sc_arena_free(&c.arena);
     drop_folder(&f);
@@ -130,10 +130,10 @@ static void ranks_of_one_card_ask_once(void **state)
         image_case c;
         uint64_t asked;
         shardc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
-        shardc_products p = start(program, f.path, false, &asked);
-        assert_true(asked == p.count && p.asked == p.count && p.is_written);
+        shardc_gemm_tuning p = start(program, f.path, false, &asked);
+        assert_true(asked == p.gemms && p.queried == p.gemms && p.is_saved);
         p = start(program, f.path, false, &asked);
-        assert_true(asked == 0 && p.kept == p.count);
+        assert_true(asked == 0 && p.from_cache == p.gemms);
         shardc_executable_free(program);
         sc_arena_free(&c.arena);
         drop_folder(&f);
@@ -153,13 +153,13 @@ static void answers_are_those_of_a_card_and_a_library(void **state)
         uint32_t count = program->image->gemm_count;
         start(program, f.path, false, &asked);
         setenv(others[i][0], others[i][1], 1);
-        shardc_products there = start(program, f.path, false, &asked);
-        assert_true(asked == count && there.kept == 0 && there.is_written);
+        shardc_gemm_tuning there = start(program, f.path, false, &asked);
+        assert_true(asked == count && there.from_cache == 0 && there.is_saved);
         start(program, f.path, false, &asked);
         assert_true(asked == 0);
         unsetenv(others[i][0]);
-        shardc_products here = start(program, f.path, false, &asked);
-        assert_true(asked == 0 && here.kept == count);
+        shardc_gemm_tuning here = start(program, f.path, false, &asked);
+        assert_true(asked == 0 && here.from_cache == count);
         shardc_executable_free(program);
         sc_arena_free(&c.arena);
         drop_folder(&f);
@@ -172,12 +172,12 @@ static void answers_are_those_of_a_card_and_a_library(void **state)
 static void expect_survived(const shardc_executable *program, const folder *f, const char *why)
 {
     uint64_t asked;
-    shardc_products p = start(program, f->path, false, &asked);
-    if (strstr(p.unread, why) == NULL || strstr(p.unread, f->path) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", p.unread, why);
-    assert_true(asked == p.count && p.kept == 0 && p.is_written);
+    shardc_gemm_tuning p = start(program, f->path, false, &asked);
+    if (strstr(p.read_error, why) == NULL || strstr(p.read_error, f->path) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", p.read_error, why);
+    assert_true(asked == p.gemms && p.from_cache == 0 && p.is_saved);
     p = start(program, f->path, false, &asked);
-    assert_true(asked == 0 && p.kept == p.count && p.unread[0] == 0);
+    assert_true(asked == 0 && p.from_cache == p.gemms && p.read_error[0] == 0);
 }
 
 static void files_that_cannot_be_used_are_written_anew(void **state)
@@ -218,18 +218,18 @@ static void a_file_of_something_else_is_left_alone(void **state)
     size_t size;
     shardc_executable *program = cuda_step_program(&c, 1, 1);
     write_text(f.path, "my weights", 10);
-    shardc_products p = start(program, f.path, false, &asked);
-    assert_true(asked == p.count && !p.is_written);
-    assert_non_null(strstr(p.unread, "it is no file of products' algorithms"));
-    assert_non_null(strstr(p.unwritten, "a file is there that is something else"));
+    shardc_gemm_tuning p = start(program, f.path, false, &asked);
+    assert_true(asked == p.gemms && !p.is_saved);
+    assert_non_null(strstr(p.read_error, "it is no file of products' algorithms"));
+    assert_non_null(strstr(p.write_error, "a file is there that is something else"));
     char *text = read_text(f.path, &size);
     assert_true(size == 10 && memcmp(text, "my weights", 10) == 0);
     free(text);
     char nowhere[80];
     snprintf(nowhere, sizeof nowhere, "%s/none/p.products", f.at);
     p = start(program, nowhere, false, &asked);
-    assert_true(asked == p.count && !p.is_written && p.unread[0] == 0);
-    assert_non_null(strstr(p.unwritten, "/none/p.products is not written: No such file or directory"));
+    assert_true(asked == p.gemms && !p.is_saved && p.read_error[0] == 0);
+    assert_non_null(strstr(p.write_error, "/none/p.products is not written: No such file or directory"));
     shardc_executable_free(program);
     sc_arena_free(&c.arena);
     drop_folder(&f);
@@ -255,19 +255,19 @@ static void answers_are_checked(void **state)
     for (uint32_t i = 0; i < choices.count; i++)
         choices.list[i].algo.data[0] ^= 1;
     sc_cuda_choices_write(&choices, f.path);
-    assert_true(choices.info.is_written);
+    assert_true(choices.info.is_saved);
     sc_cuda_choices_free(&choices);
-    shardc_products p = start(program, f.path, false, &asked);
-    assert_true(asked == p.count && p.kept == 0 && p.is_written && p.unread[0] == 0);
+    shardc_gemm_tuning p = start(program, f.path, false, &asked);
+    assert_true(asked == p.gemms && p.from_cache == 0 && p.is_saved && p.read_error[0] == 0);
     start(program, f.path, false, &asked);
     assert_true(asked == 0);
     /* and it is asked where the check itself fails */
     standin.sc_standin_fail("cublasLtMatmulAlgoCheck", 1, 15);
     shardc_session *session = NULL;
     shardc_error error = {.status = SHARDC_OK};
-    assert_int_equal(shardc_session_new(program, &(shardc_session_options){.products = f.path}, &session, &error), SHARDC_OK);
-    shardc_session_products(session, &p);
-    assert_true(p.asked == 1 && p.kept == p.count - 1);
+    assert_int_equal(shardc_session_new(program, &(shardc_session_options){.gemm_cache = f.path}, &session, &error), SHARDC_OK);
+    shardc_session_gemm_tuning(session, &p);
+    assert_true(p.queried == 1 && p.from_cache == p.gemms - 1);
     shardc_session_free(session);
     shardc_executable_free(program);
     sc_arena_free(&c.arena);
@@ -392,12 +392,12 @@ static void *start_again_and_again(void *user)
     starter *s = user;
     for (int i = 0; i < 10 && s->status == SHARDC_OK; i++) {
         shardc_session *session = NULL;
-        shardc_products products;
-        s->status = shardc_session_new(s->program, &(shardc_session_options){.threads = 1, .products = s->path}, &session, &s->error);
+        shardc_gemm_tuning products;
+        s->status = shardc_session_new(s->program, &(shardc_session_options){.threads = 1, .gemm_cache = s->path}, &session, &s->error);
         if (s->status == SHARDC_OK) {
-            shardc_session_products(session, &products);
-            if (products.unread[0] != 0 || products.unwritten[0] != 0)
-                s->status = sc_fail(&s->error, SHARDC_ERROR_DATA, "%s %s", products.unread, products.unwritten);
+            shardc_session_gemm_tuning(session, &products);
+            if (products.read_error[0] != 0 || products.write_error[0] != 0)
+                s->status = sc_fail(&s->error, SHARDC_ERROR_DATA, "%s %s", products.read_error, products.write_error);
         }
         shardc_session_free(session);
         if (i % 3 == 2)
@@ -445,9 +445,9 @@ static void the_fastest_is_kept(void **state)
         shardc_executable *program = cuda_step_program(&c, meshes[m][0], meshes[m][1]);
         uint32_t count = program->image->gemm_count;
         start(program, f.path, false, &asked);
-        shardc_products p = start(program, f.path, true, &asked);
-        assert_true(asked == count && p.measured == count && p.kept == 0 && p.faster == count && p.is_written);
-        assert_true(p.least > 0 && p.least < p.first);
+        shardc_gemm_tuning p = start(program, f.path, true, &asked);
+        assert_true(asked == count && p.measured == count && p.from_cache == 0 && p.improved == count && p.is_saved);
+        assert_true(p.best_seconds > 0 && p.best_seconds < p.first_seconds);
         char *text = read_text(f.path, &size);
         sc_cuda_choices_init(&choices, program->image->hash, count);
         assert_true(sc_cuda_choices_parse(&choices, text, size, why, sizeof why));
@@ -459,7 +459,7 @@ static void the_fastest_is_kept(void **state)
         sc_cuda_choices_free(&choices);
         free(text);
         p = start(program, f.path, false, &asked);
-        assert_true(asked == 0 && p.kept == count && p.measured == 0);
+        assert_true(asked == 0 && p.from_cache == count && p.measured == 0);
         shardc_executable_free(program);
         sc_arena_free(&c.arena);
         drop_folder(&f);
@@ -478,7 +478,7 @@ static void measuring_survives_calls_that_fail(void **state)
             shardc_error error = {.status = SHARDC_OK};
             char left[256];
             standin.sc_standin_fail(names[i], n, 999);
-            shardc_status status = shardc_session_new(program, &(shardc_session_options){.threads = 1, .tune = true}, &session, &error);
+            shardc_status status = shardc_session_new(program, &(shardc_session_options){.threads = 1, .tune_gemms = true}, &session, &error);
             if (standin.sc_standin_failed() != NULL && (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
                 fail_msg("call %d of %s failed: %s", (int)n, names[i], error.text);
             shardc_session_free(session);

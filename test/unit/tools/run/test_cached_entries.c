@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "frontend/read_program.h"
 #include "ir/interp/interp.h"
 #include "support/rng.h"
 #include "tools/driver/driver.h"

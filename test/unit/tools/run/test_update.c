@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/read_program.h"
 #include "runtime/drive/trainer.h"
 #include "support/rng.h"
 #include "tools/commands/commands.h"

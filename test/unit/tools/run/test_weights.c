@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/read_program.h"
 #include "runtime/drive/load_weights.h"
 #include "runtime/drive/name_pattern.h"
 #include "runtime/files/safetensors.h"
