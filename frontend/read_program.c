@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-#include "frontend/declare/program.h"
+#include "frontend/declare/internal.h"
 #include "frontend/train/check.h"
 #include "frontend/weights/check.h"
 
-static void report_twice(sc_program *program, sc_name name, sc_loc first)
+static void report_twice(sc_declarations *program, sc_name name, sc_loc first)
 {
     sc_diag *diag = &program->context->diag;
     sc_report(diag, SC_D_duplicate_name, name.loc, sc_text(program->context, name.text), (char *)NULL);
@@ -31,7 +31,7 @@ static void set_form(sc_dim_decl *decl, const sc_dim_def *def, const sc_file *fi
                                         : SC_DIM_FREE;
 }
 
-static void add_dim(sc_program *program, const sc_dim_def *def, const sc_file *file)
+static void add_dim(sc_declarations *program, const sc_dim_def *def, const sc_file *file)
 {
     bool is_new;
     uint32_t index = *sc_map_insert(&program->dim_map, def->name.text, program->dims.count, &is_new);
@@ -49,7 +49,7 @@ static void add_dim(sc_program *program, const sc_dim_def *def, const sc_file *f
         report_twice(program, def->name, old->name.loc);
 }
 
-static sc_unit *new_unit(sc_program *program, sc_name name, const sc_callable *callable, const sc_stmt_list *body)
+static sc_unit *new_unit(sc_declarations *program, sc_name name, const sc_callable *callable, const sc_stmt_list *body)
 {
     sc_unit *unit = sc_arena_alloc(&program->context->arena, sizeof *unit);
     unit->name = name;
@@ -59,7 +59,7 @@ static sc_unit *new_unit(sc_program *program, sc_name name, const sc_callable *c
     return unit;
 }
 
-static void add_block(sc_program *program, const sc_callable *callable)
+static void add_block(sc_declarations *program, const sc_callable *callable)
 {
     bool is_new;
     uint32_t index = *sc_map_insert(&program->block_map, callable->name.text, program->blocks.count, &is_new);
@@ -69,7 +69,7 @@ static void add_block(sc_program *program, const sc_callable *callable)
         report_twice(program, callable->name, program->blocks.data[index]->name.loc);
 }
 
-static void add_model(sc_program *program, const sc_model *model)
+static void add_model(sc_declarations *program, const sc_model *model)
 {
     bool is_new;
     uint32_t index = *sc_map_insert(&program->model_map, model->name.text, program->models.count, &is_new);
@@ -79,7 +79,7 @@ static void add_model(sc_program *program, const sc_model *model)
         report_twice(program, model->name, program->models.data[index]->name.loc);
 }
 
-static void add_fn(sc_program *program, const sc_callable *callable)
+static void add_fn(sc_declarations *program, const sc_callable *callable)
 {
     bool is_new;
     uint32_t index = *sc_map_insert(&program->fn_map, callable->name.text, program->fns.count, &is_new);
@@ -89,7 +89,7 @@ static void add_fn(sc_program *program, const sc_callable *callable)
         report_twice(program, callable->name, program->fns.data[index]->name.loc);
 }
 
-static void add_plan(sc_program *program, const sc_plan *plan)
+static void add_plan(sc_declarations *program, const sc_plan *plan)
 {
     for (uint32_t i = 0; i < program->plans.count; i++) {
         if (program->plans.data[i]->name.text == plan->name.text) {
@@ -100,7 +100,7 @@ static void add_plan(sc_program *program, const sc_plan *plan)
     *sc_vec_push(&program->context->arena, &program->plans) = plan;
 }
 
-static void add_weights(sc_program *program, const sc_weights *weights)
+static void add_weights(sc_declarations *program, const sc_weights *weights)
 {
     for (uint32_t i = 0; i < program->weights.count; i++) {
         if (program->weights.data[i]->name.text == weights->name.text) {
@@ -111,7 +111,7 @@ static void add_weights(sc_program *program, const sc_weights *weights)
     *sc_vec_push(&program->context->arena, &program->weights) = weights;
 }
 
-static void collect_file(sc_program *program, const sc_file *file)
+static void collect_file(sc_declarations *program, const sc_file *file)
 {
     bool is_new;
     sc_map_insert(&program->seen, (uint64_t)(uintptr_t)file, 0, &is_new);
@@ -148,10 +148,10 @@ static void collect_file(sc_program *program, const sc_file *file)
     }
 }
 
-static void check_model_named(sc_program *program, const char *what, sc_name name, sc_name model)
+static void check_model_named(sc_declarations *program, const char *what, sc_name name, sc_name model)
 {
     sc_context *context = program->context;
-    if (sc_program_model(program, model.text) != NULL)
+    if (sc_declarations_model(program, model.text) != NULL)
         return;
     sc_text_list list = {0};
     for (uint32_t i = 0; i < program->models.count; i++)
@@ -167,9 +167,9 @@ static void check_model_named(sc_program *program, const char *what, sc_name nam
                   (char *)NULL);
 }
 
-sc_program *sc_program_new(sc_context *context, const sc_file *file)
+sc_declarations *sc_declarations_new(sc_context *context, const sc_file *file)
 {
-    sc_program *program = sc_arena_alloc(&context->arena, sizeof *program);
+    sc_declarations *program = sc_arena_alloc(&context->arena, sizeof *program);
     program->context = context;
     program->missing_dims = sc_arena_alloc(&context->arena, sizeof *program->missing_dims);
     *program->missing_dims = (sc_map){.arena = &context->arena};

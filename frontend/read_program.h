@@ -6,6 +6,6 @@
 
 /* Collects the declarations, checks what needs no sizes: duplicate names and paths, dims (cycles, composites, aliases), that blocks, fns
  * and subs exist and do not contain themselves, that plans, weights and minimize name models. Never NULL; errors are in context->diag. */
-sc_program *sc_program_new(sc_context *context, const sc_file *file);
+sc_declarations *sc_declarations_new(sc_context *context, const sc_file *file);
 
 #endif

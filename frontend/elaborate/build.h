@@ -7,11 +7,11 @@
 /* ---- sizes ---- */
 /* Folds a constant number in f64; the names of dims are their sizes in the entry. bindings NULL: no dim has a size, and *unknown tells
  * that the number depends on one. False after a message. */
-bool sc_program_eval_number(sc_program *program, const sc_expr *expr, sc_sym entry, const sc_binding_list *bindings, double *out,
-                            bool *unknown);
+bool sc_declarations_eval_number(sc_declarations *program, const sc_expr *expr, sc_sym entry, const sc_binding_list *bindings, double *out,
+                                 bool *unknown);
 
 /* Dims that the entry needs (of its tensors, its stacks, its expressions) and that have no size under these bindings. */
-void sc_program_unbound_dims(sc_program *program, sc_sym model, sc_sym entry, const sc_binding_list *bindings, sc_sym_list *out);
+void sc_declarations_unbound_dims(sc_declarations *program, sc_sym model, sc_sym entry, const sc_binding_list *bindings, sc_sym_list *out);
 
 /* ---- elaboration ---- */
 typedef struct sc_build_request {
@@ -49,9 +49,9 @@ typedef struct sc_build_result {
  * - scope of ops: the instance path (`layers[0].attn`), or the fn's or entry's name at model level;
  * - ops that must read a global position in a cached entry have the operands pos, len;
  * - means are a sum and a multiplication by the reciprocal of the sizes. */
-bool sc_build_entry(sc_program *program, const sc_build_request *request, sc_module *m, sc_build_result *result);
+bool sc_build_entry(sc_declarations *program, const sc_build_request *request, sc_module *m, sc_build_result *result);
 
 /* Elaborates every entry, block and fn symbolically, so that what no plan reaches is checked too. */
-void sc_program_check(sc_program *program);
+void sc_declarations_check(sc_declarations *program);
 
 #endif

@@ -14,7 +14,7 @@ static sc_dtype any_dtype(void *user, sc_tensor_kind kind, sc_sym path)
 void sc_plan_elaborate_entries(sc_resolved_plan *plan)
 {
     sc_entry_list entries = {0};
-    sc_program_entries(plan->program, plan->model, &entries);
+    sc_declarations_entries(plan->program, plan->model, &entries);
     sc_binding_list none = {0};
     sc_module *m = sc_module_new(plan->context);
     for (uint32_t i = 0; i < entries.count; i++) {
@@ -44,7 +44,7 @@ static void add_match(sc_resolved_plan *plan, const char *path, sc_path_match ma
 /* Listed once for all paths of the plan. */
 static const sc_param_path_list *param_paths(sc_resolved_plan *plan)
 {
-    const sc_unit *model = sc_program_model(plan->program, plan->model);
+    const sc_unit *model = sc_declarations_model(plan->program, plan->model);
     if (plan->params == NULL) {
         plan->params = sc_arena_alloc(&plan->context->arena, sizeof *plan->params);
         if (model != NULL)
@@ -189,7 +189,7 @@ bool sc_plan_check_paths(sc_resolved_plan *plan, const sc_path_list *paths, bool
 /* ---- dims ---- */
 bool sc_plan_check_dim(sc_resolved_plan *plan, const sc_name *dim)
 {
-    if (sc_program_has_dim(plan->program, dim->text))
+    if (sc_declarations_has_dim(plan->program, dim->text))
         return true;
     sc_report_unknown_dim(plan->program, *dim);
     return false;
@@ -242,7 +242,7 @@ static bool is_misspelt_kind(sc_resolved_plan *plan, const sc_name *dim)
     enum { SHORTEST = 3 };
     const char *text = sc_text(plan->context, dim->text);
     const char *near =
-        strlen(text) < SHORTEST || sc_program_has_dim(plan->program, dim->text) ? NULL : sc_nearest(text, kinds, SC_KIND_COUNT);
+        strlen(text) < SHORTEST || sc_declarations_has_dim(plan->program, dim->text) ? NULL : sc_nearest(text, kinds, SC_KIND_COUNT);
     if (near == NULL)
         return false;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, dim->loc,

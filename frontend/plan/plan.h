@@ -21,7 +21,7 @@ typedef struct sc_resolved_plan sc_resolved_plan;
 /* Evaluates mesh, bind, precision, tune, accumulate .. of a plan (NULL: no plan, one device). Checks each line's names. Statements that
  * this version does not compile report not_compiled at their line (stage, pad, accumulate > 1 only where an entry is trained, offload,
  * reshard.., each only if it would change what the requested function does). NULL after errors that leave nothing to work with. */
-sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, const sc_plan_options *options);
+sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan, const sc_plan_options *options);
 
 /* Whether an axis of the plan is `auto`, and no --mesh gives its size: then the number of ranks decides it. */
 bool sc_plan_has_auto(sc_context *context, const sc_plan *plan, const sc_plan_options *options);
@@ -43,7 +43,7 @@ bool sc_plan_splits_over(const sc_resolved_plan *plan, uint32_t axis);
 bool sc_plan_repeats_line(const sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 /* The entry that commands mean without --entry: the minimised one if its dims are bound, else the only bound one; 0 after a message
  * that lists them. */
-sc_sym sc_plan_default_entry(sc_program *program, const sc_resolved_plan *plan, sc_sym model);
+sc_sym sc_plan_default_entry(sc_declarations *program, const sc_resolved_plan *plan, sc_sym model);
 
 /* Sets module->mesh (axes split into atoms where composites need it; axes of size one stay) and module->rules, and turns every rule,
  * pin, style and inline @axis into seeds and locks for the values of the built function. Reports what matches nothing, what does not

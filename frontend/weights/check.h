@@ -5,6 +5,6 @@
 #include "frontend/declare/declarations.h"
 
 /* Lines of `weights` blocks without sizes and files: paths, dims, patterns of names. */
-void sc_weights_check(sc_program *program);
+void sc_weights_check(sc_declarations *program);
 
 #endif

@@ -57,8 +57,6 @@ bool sc_interp_find_layout(const sc_interp *interp, sc_type type, sc_layout *lay
 /* The same from the table of a run; NULL when there is none. */
 const sc_layout *sc_interp_layout(sc_interp *interp, sc_type type);
 
-void sc_round_array(sc_dtype dtype, double *data, int64_t count);
-
 /* ---- boxes: blocks of one array that go to a block of another ---- */
 typedef struct sc_box {
     uint32_t rank;

@@ -190,7 +190,7 @@ static bool run_eval(sc_interp *interp, sc_op_id id)
         eval.result_types[i] = sc_type_of(m, op->first_result + i);
     }
     for (eval.rank = 0; eval.rank < interp->ranks; eval.rank++) {
-        if (!sc_ops[op->kind].eval(&eval))
+        if (!sc_op_functions[op->kind].eval(&eval))
             return sc_interp_fail(interp, id, interp->options.ranks ? (int64_t)eval.rank : SC_NO_RANK, "%s", eval.error);
         for (uint32_t i = 0; i < op->operand_count; i++)
             operands[i].data += operands[i].count;
@@ -226,7 +226,7 @@ static bool run_op(sc_interp *interp, sc_op_id id)
     const sc_op *op = sc_op_at(interp->m, id);
     bool is_move = !interp->options.ranks && (sc_op_traits(op) & SC_RESHARD) != 0;
     sc_interp_handler *handler = is_move ? run_identity : handlers[op->kind] != NULL ? handlers[op->kind] : run_eval;
-    if (handler == run_eval && sc_ops[op->kind].eval == NULL)
+    if (handler == run_eval && sc_op_functions[op->kind].eval == NULL)
         return sc_interp_fail(interp, id, SC_NO_RANK, "the interpreter has no meaning for it");
     for (uint32_t i = 0; i < op->operand_count; i++) {
         if (interp->values[op->operands[i]].data == NULL)

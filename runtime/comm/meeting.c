@@ -3,20 +3,13 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/comm/rendezvous_internal.h"
-
-uint64_t sc_meet_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
+#include "support/clock.h"
 
 int sc_meet_left_ms(uint64_t deadline)
 {
-    uint64_t now = sc_meet_now_ms();
+    uint64_t now = sc_milliseconds();
     return now >= deadline ? 0 : deadline - now > INT32_MAX ? INT32_MAX : (int)(deadline - now);
 }
 

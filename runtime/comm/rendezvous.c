@@ -16,6 +16,7 @@
 
 #include "runtime/comm/backend.h"
 #include "runtime/comm/rendezvous_internal.h"
+#include "support/clock.h"
 #include "support/environment.h"
 
 static uint32_t port_of(const struct sockaddr_storage *address)
@@ -107,7 +108,7 @@ static attempt connect_once(meeting *m, uint32_t rank, const struct sockaddr_sto
 {
     int on = 1, why = 0;
     socklen_t size = sizeof why;
-    uint64_t deadline = sc_meet_now_ms() + MEET_HELLO_MS;
+    uint64_t deadline = sc_milliseconds() + MEET_HELLO_MS;
     deadline = deadline < m->deadline ? deadline : m->deadline;
     int to = m->sockets[rank] = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (to < 0)
@@ -222,7 +223,7 @@ static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_stora
     bool was_there = rank > 0; /* it listened before rank 0 gave out where */
     for (;;) {
         attempt how = join_once(m, rank, address, port, nonce, &last);
-        uint64_t now = sc_meet_now_ms();
+        uint64_t now = sc_milliseconds();
         if (how == JOINED)
             return SHARDC_OK;
         if (m->sockets[rank] >= 0)
@@ -291,7 +292,7 @@ static void tell_all(const meeting *m, const char *label, const shardc_error *er
 {
     for (uint32_t r = 1; r < m->size; r++) {
         if (m->sockets[r] >= 0)
-            sc_meet_answer(m, label, r, error->status == SHARDC_OK ? MEET_WELCOME : MEET_OVER, error, false, sc_meet_now_ms() + 100);
+            sc_meet_answer(m, label, r, error->status == SHARDC_OK ? MEET_WELCOME : MEET_OVER, error, false, sc_milliseconds() + 100);
     }
 }
 
@@ -363,7 +364,7 @@ shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_wi
     shardc_error reason = {.status = SHARDC_OK};
     meeting m = {.launch = launch, .rank = launch->rank, .size = launch->size, .listener = -1, .sockets = sockets, .join_ms = join_ms};
     m.started_with = started_with == NULL ? "" : started_with;
-    m.deadline = sc_meet_now_ms() + m.join_ms;
+    m.deadline = sc_milliseconds() + m.join_ms;
     for (uint32_t r = 0; r < m.size; r++)
         sockets[r] = -1;
     if (m.size == 1)

@@ -106,7 +106,6 @@ typedef struct meeting {
 } meeting;
 
 /* ---- meeting.c ---- */
-uint64_t sc_meet_now_ms(void);
 int sc_meet_left_ms(uint64_t deadline);
 void sc_meet_code(const meeting *m, const char *label, const void *nonce, const void *message, size_t size, const void *more,
                   size_t more_size, uint8_t out[SC_SHA256_BYTES]);

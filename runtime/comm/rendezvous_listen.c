@@ -12,13 +12,14 @@
 
 #include "runtime/comm/backend.h"
 #include "runtime/comm/rendezvous_internal.h"
+#include "support/clock.h"
 
 enum { AT_ONCE = 32 /* connections that are taken before those who are there are heard again */, SHORTAGE_MS = 10, FLOODED = 1000 };
 
 shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address, uint32_t wait_ms, shardc_error *error)
 {
     char name[MEET_ADDRESS_TEXT];
-    uint64_t until = sc_meet_now_ms() + wait_ms;
+    uint64_t until = sc_milliseconds() + wait_ms;
     int on = 1, why;
     until = until < m->deadline ? until : m->deadline;
     for (;;) {
@@ -109,7 +110,7 @@ static bool make_room(meeting *m)
     if (m->stranger_count < MEET_STRANGERS)
         return true;
     uint32_t oldest = find_oldest(m);
-    if (sc_meet_now_ms() - m->strangers[oldest].since_ms < MEET_STAY_MS)
+    if (sc_milliseconds() - m->strangers[oldest].since_ms < MEET_STAY_MS)
         return false;
     m->turned_away.silent++;
     drop_stranger(m, oldest, true);
@@ -136,7 +137,7 @@ static bool take_connection(meeting *m)
     stranger *s = &m->strangers[m->stranger_count];
     s->socket = socket;
     s->got = 0;
-    s->since_ms = sc_meet_now_ms();
+    s->since_ms = sc_milliseconds();
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     bool ok = sc_secret_random(s->nonce, MEET_NONCE, NULL) == SHARDC_OK;
     memcpy(hello.nonce, s->nonce, MEET_NONCE);
@@ -176,7 +177,7 @@ static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shar
     else
         return MEET_WELCOME;
     if (m->rank == 0 && m->refused_ms == 0 && j->rank >= first && j->rank < m->size && m->sockets[j->rank] < 0) {
-        m->refused_ms = sc_meet_now_ms();
+        m->refused_ms = sc_milliseconds();
         m->refused_rank = j->rank;
         snprintf(m->refused_text, sizeof m->refused_text, "%s", why->text);
     }
@@ -195,7 +196,7 @@ static void take_join(meeting *m, uint32_t index, uint32_t first)
     sc_meet_verdict verdict = sc_sha256_equal(code, j->code) ? judge(m, s, first, &why) : MEET_NO_SECRET;
     m->turned_away.other_secret += verdict == MEET_NO_SECRET;
     if (verdict != MEET_WELCOME) {
-        answer(m, "welcome", s->socket, j->nonce, verdict, &why, false, sc_meet_now_ms());
+        answer(m, "welcome", s->socket, j->nonce, verdict, &why, false, sc_milliseconds());
         drop_stranger(m, index, true);
         return;
     }
@@ -248,7 +249,7 @@ static void hear_stranger(meeting *m, uint32_t index, uint32_t first)
             continue;
         }
         bool is_waiting = got < 0 && (errno == EAGAIN || errno == EINTR);
-        if (!is_waiting || sc_meet_now_ms() - s->since_ms > MEET_STRANGER_MS) {
+        if (!is_waiting || sc_milliseconds() - s->since_ms > MEET_STRANGER_MS) {
             m->turned_away.silent++;
             drop_stranger(m, index, true);
         }
@@ -301,7 +302,7 @@ static shardc_status fail_absent(const meeting *m, uint32_t first, shardc_error 
 static shardc_status check_watched(meeting *m, uint32_t first, const struct pollfd *polls, shardc_error *error)
 {
     if (m->rank > 0)
-        return polls[0].revents == 0 ? SHARDC_OK : sc_meet_read_end(m, m->nonces[0], sc_meet_now_ms() + MEET_GRACE_MS, error);
+        return polls[0].revents == 0 ? SHARDC_OK : sc_meet_read_end(m, m->nonces[0], sc_milliseconds() + MEET_GRACE_MS, error);
     for (uint32_t r = first; r < m->size; r++) {
         if (polls[r - first].revents != 0)
             return sc_fail(error, SHARDC_ERROR_COMM, "rank %u left before all %u ranks had come", r, m->size);
@@ -347,7 +348,7 @@ shardc_status sc_meet_wait_for_joins(meeting *m, uint32_t first, shardc_error *e
             return SHARDC_OK;
         if (sc_meet_left_ms(m->deadline) == 0)
             return fail_absent(m, first, error);
-        if (m->refused_ms != 0 && sc_meet_now_ms() - m->refused_ms > MEET_DECIDE_MS)
+        if (m->refused_ms != 0 && sc_milliseconds() - m->refused_ms > MEET_DECIDE_MS)
             return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s", m->refused_text);
         uint32_t watched = serve(m, first, sc_meet_left_ms(m->deadline));
         shardc_status status = check_watched(m, first, m->polls + watched, error);
@@ -358,7 +359,7 @@ shardc_status sc_meet_wait_for_joins(meeting *m, uint32_t first, shardc_error *e
 
 void sc_meet_refuse_late(meeting *m, const shardc_error *error)
 {
-    uint64_t until = sc_meet_now_ms() + MEET_VERDICT_MS;
+    uint64_t until = sc_milliseconds() + MEET_VERDICT_MS;
     m->over = error;
     for (uint32_t r = 1; r < m->size; r++) { /* they have been told */
         if (m->sockets[r] >= 0)

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/rendezvous.h"
+#include "support/clock.h"
 
 enum {
     BEAT_MS = 100,
@@ -211,11 +212,11 @@ static shardc_status tcp_wait(sc_comm_request *request, shardc_error *error)
 {
     tcp_world *world = request->group->comm->state;
     tcp_call *call = request->work;
-    uint64_t begin = sc_tcp_now_ms();
+    uint64_t begin = sc_milliseconds();
     pthread_mutex_lock(&world->lock);
     while (!call->is_done && !world->has_failed) {
         uint32_t deadline = atomic_load(&request->group->comm->deadline_ms);
-        uint64_t since = call->moved_ms > begin ? call->moved_ms : begin, now = sc_tcp_now_ms(), waited = now > since ? now - since : 0;
+        uint64_t since = call->moved_ms > begin ? call->moved_ms : begin, now = sc_milliseconds(), waited = now > since ? now - since : 0;
         if (!call->is_moving && is_any_gone(world, request->group))
             fail_for_missing(world, request, 0);
         else if (deadline > 0 && waited >= deadline)
@@ -257,7 +258,7 @@ static shardc_status tcp_poll(sc_comm *comm, shardc_error *error)
 
 static void send_beats(tcp_world *world)
 {
-    uint64_t now = sc_tcp_now_ms();
+    uint64_t now = sc_milliseconds();
     for (uint32_t r = 0; r < world->size; r++) {
         tcp_peer *peer = &world->peers[r];
         if (peer->socket >= 0 && peer->first == NULL && !peer->is_mute && now >= peer->told_ms + world->beat_ms)
@@ -268,7 +269,7 @@ static void send_beats(tcp_world *world)
 /* What had arrived is read. Time in which this process did not run is nobody's silence. */
 static void note_look(tcp_world *world)
 {
-    uint64_t now = sc_tcp_now_ms(), pause = now - world->looked_ms;
+    uint64_t now = sc_milliseconds(), pause = now - world->looked_ms;
     for (uint32_t r = 0; pause > PAUSE_MS + world->beat_ms && r < world->size; r++) {
         uint64_t heard = world->peers[r].heard_ms + pause;
         world->peers[r].heard_ms = heard < now ? heard : now;
@@ -339,13 +340,13 @@ static void tcp_group_close(sc_comm_group *group)
 static void tcp_leave(sc_comm *comm)
 {
     tcp_world *world = comm->state;
-    uint64_t begin = sc_tcp_now_ms(), now = begin;
+    uint64_t begin = sc_milliseconds(), now = begin;
     pthread_mutex_lock(&world->lock);
     for (uint32_t r = 0; r < world->size; r++) {
         if (world->peers[r].socket >= 0)
             sc_tcp_send(world, r, &(tcp_header){.kind = TCP_BYE}, NULL, NULL);
     }
-    for (uint32_t waits = world->size; waits > 0 && now - begin < LEAVE_MS; now = sc_tcp_now_ms()) {
+    for (uint32_t waits = world->size; waits > 0 && now - begin < LEAVE_MS; now = sc_milliseconds()) {
         waits = 0;
         for (uint32_t r = 0; r < world->size; r++) {
             const tcp_peer *peer = &world->peers[r];
@@ -449,7 +450,7 @@ static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
     }
     for (uint32_t r = 0; world != NULL && world->peers != NULL && r < size; r++) {
         world->peers[r].socket = sockets[r];
-        world->peers[r].heard_ms = world->peers[r].told_ms = world->looked_ms = sc_tcp_now_ms();
+        world->peers[r].heard_ms = world->peers[r].told_ms = world->looked_ms = sc_milliseconds();
         world->peers[r].buffer = sockets[r] >= 0 ? malloc(SC_TCP_BUFFER) : NULL;
         ok = ok && (sockets[r] < 0 || world->peers[r].buffer != NULL);
         if (sockets[r] >= 0)

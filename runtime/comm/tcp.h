@@ -115,7 +115,6 @@ typedef struct tcp_world {
 } tcp_world;
 
 /* ---- tcp_move.c ---- */
-uint64_t sc_tcp_now_ms(void);
 /* The first one counts; the world fails when what has arrived is read. */
 void sc_tcp_find_failure(tcp_world *world, const tcp_failure *failure);
 /* Room for what the others will send, before they can: `call->request` is set. */

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "runtime/comm/reduce.h"
 #include "runtime/comm/tcp.h"
+#include "support/clock.h"
 
 enum { PHASES = 2, ALIGN = 64, ZEROS = 4096 };
 
@@ -21,13 +21,6 @@ typedef struct piece {
     char *at;
     int64_t bytes;
 } piece;
-
-uint64_t sc_tcp_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 void sc_tcp_find_failure(tcp_world *world, const tcp_failure *failure)
 {
@@ -217,7 +210,7 @@ shardc_status sc_tcp_prepare(tcp_call *call, shardc_error *error)
     call->is_moving = call->is_done = false;
     call->has_reduced = !reduces(call);
     call->unsent = 0;
-    call->moved_ms = sc_tcp_now_ms();
+    call->moved_ms = sc_milliseconds();
     return SHARDC_OK;
 }
 
@@ -336,7 +329,7 @@ static void end_frame(tcp_world *world, tcp_peer *peer)
         item->data += peer->sending.bytes;
         item->bytes -= peer->sending.bytes;
         item->header.offset += peer->sending.bytes;
-        call->moved_ms = sc_tcp_now_ms();
+        call->moved_ms = sc_milliseconds();
         if (item->bytes > 0)
             return;
         call->unsent--;
@@ -376,7 +369,7 @@ void sc_tcp_send_more(tcp_world *world, uint32_t rank)
             return;
         }
         peer->sent += (size_t)sent;
-        peer->told_ms = sc_tcp_now_ms();
+        peer->told_ms = sc_milliseconds();
         if (peer->sent == frame_bytes(&peer->sending))
             end_frame(world, peer);
     }
@@ -447,7 +440,7 @@ static shardc_status post_phase(tcp_world *world, tcp_call *call, uint32_t phase
 shardc_status sc_tcp_begin(tcp_world *world, tcp_call *call, shardc_error *error)
 {
     call->is_moving = true;
-    call->moved_ms = sc_tcp_now_ms();
+    call->moved_ms = sc_milliseconds();
     move_own(call);
     shardc_status status = post_phase(world, call, 0, error);
     return status == SHARDC_OK ? sc_tcp_advance(world, call, error) : status;
@@ -469,7 +462,7 @@ shardc_status sc_tcp_advance(tcp_world *world, tcp_call *call, shardc_error *err
     if (!call->has_reduced) {
         reduce(call);
         call->has_reduced = true;
-        call->moved_ms = sc_tcp_now_ms();
+        call->moved_ms = sc_milliseconds();
         if (call->shared.request->call.kind == SC_COMM_ALL_REDUCE)
             status = post_phase(world, call, 1, error);
     }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/tcp.h"
+#include "support/clock.h"
 
 enum { DIRECT = 16 << 10 }; /* bytes still to come of an array from which on they are read into it */
 
@@ -70,7 +71,7 @@ static shardc_status end_payload(tcp_world *world, uint32_t rank, uint32_t trail
             return SHARDC_OK;
         tcp_call *call = sc_comm_find_call(&world->calls, h->group, h->lane, h->number, false);
         call->incoming[h->phase * call->shared.request->group->size + sc_comm_member(call->shared.request->group, rank)] -= h->bytes;
-        call->moved_ms = sc_tcp_now_ms();
+        call->moved_ms = sc_milliseconds();
         return sc_tcp_advance(world, call, error);
     }
     default:
@@ -147,7 +148,7 @@ void sc_tcp_receive(tcp_world *world, uint32_t rank)
             lose(world, rank, "its connection has closed: it died, or ended without a word");
             return;
         }
-        peer->heard_ms = sc_tcp_now_ms();
+        peer->heard_ms = sc_milliseconds();
         if (!read_frames(world, rank))
             lose(world, rank, "what it sent makes no sense");
     }

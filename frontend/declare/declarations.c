@@ -1,5 +1,5 @@
 /* Answers questions about the declarations of a file and its imports. */
-#include "frontend/declare/program.h"
+#include "frontend/declare/internal.h"
 
 /* ---- names ---- */
 static void *find_pointer(const sc_map *map, sc_sym name, void *const *list)
@@ -14,23 +14,23 @@ const sc_member *sc_unit_member(const sc_unit *unit, sc_sym name)
     return index == NULL ? NULL : &unit->members.data[*index];
 }
 
-const sc_unit *sc_program_block(const sc_program *program, sc_sym name)
+const sc_unit *sc_declarations_block(const sc_declarations *program, sc_sym name)
 {
     return find_pointer(&program->block_map, name, (void *const *)program->blocks.data);
 }
 
-const sc_unit *sc_program_model(const sc_program *program, sc_sym name)
+const sc_unit *sc_declarations_model(const sc_declarations *program, sc_sym name)
 {
     return find_pointer(&program->model_map, name, (void *const *)program->models.data);
 }
 
-const sc_callable *sc_program_fn(const sc_program *program, sc_sym name)
+const sc_callable *sc_declarations_fn(const sc_declarations *program, sc_sym name)
 {
     const uint32_t *index = sc_map_find(&program->fn_map, name);
     return index == NULL ? NULL : program->fns.data[*index];
 }
 
-uint32_t sc_program_dim(const sc_program *program, sc_sym name)
+uint32_t sc_declarations_dim(const sc_declarations *program, sc_sym name)
 {
     const uint32_t *index = sc_map_find(&program->dim_map, name);
     return index == NULL ? SC_NONE : *index;
@@ -55,7 +55,7 @@ const char *sc_suggest(sc_context *context, sc_sym wanted, const sc_text_list *l
     return nearest == NULL ? "" : sc_arena_printf(&context->arena, "; did you mean '%s'?", nearest);
 }
 
-void sc_report_unknown_dim(const sc_program *program, sc_name name)
+void sc_report_unknown_dim(const sc_declarations *program, sc_name name)
 {
     sc_context *context = program->context;
     sc_text_list list = {0};
@@ -69,7 +69,7 @@ void sc_report_unknown_dim(const sc_program *program, sc_name name)
 }
 
 /* ---- looking at a program ---- */
-static const sc_minimize *minimize_of(const sc_program *program, sc_sym model, sc_sym entry)
+static const sc_minimize *minimize_of(const sc_declarations *program, sc_sym model, sc_sym entry)
 {
     for (uint32_t i = 0; i < program->minimizes.count; i++) {
         const sc_path *target = &program->minimizes.data[i]->target;
@@ -85,7 +85,7 @@ static sc_sym rows_of(const sc_callable *callable)
     return has_rows ? callable->at_shape->dims.data[0].dim.text : 0;
 }
 
-void sc_program_entries(const sc_program *program, sc_sym model, sc_entry_list *out)
+void sc_declarations_entries(const sc_declarations *program, sc_sym model, sc_entry_list *out)
 {
     for (uint32_t u = 0; u < program->models.count; u++) {
         const sc_unit *unit = program->models.data[u];
@@ -105,9 +105,9 @@ void sc_program_entries(const sc_program *program, sc_sym model, sc_entry_list *
     }
 }
 
-void sc_program_returned_names(const sc_program *program, sc_sym model, sc_sym entry, sc_sym_list *out)
+void sc_declarations_returned_names(const sc_declarations *program, sc_sym model, sc_sym entry, sc_sym_list *out)
 {
-    const sc_unit *unit = sc_program_model(program, model);
+    const sc_unit *unit = sc_declarations_model(program, model);
     const sc_member *member = unit == NULL ? NULL : sc_unit_member(unit, entry);
     if (member == NULL || member->kind != SC_MEMBER_ENTRY)
         return;
@@ -121,24 +121,24 @@ void sc_program_returned_names(const sc_program *program, sc_sym model, sc_sym e
     }
 }
 
-void sc_program_plans(const sc_program *program, sc_plan_list *out)
+void sc_declarations_plans(const sc_declarations *program, sc_plan_list *out)
 {
     for (uint32_t i = 0; i < program->plans.count; i++)
         *sc_vec_push(&program->context->arena, out) = program->plans.data[i];
 }
 
-void sc_program_weights(const sc_program *program, sc_weights_list *out)
+void sc_declarations_weights(const sc_declarations *program, sc_weights_list *out)
 {
     for (uint32_t i = 0; i < program->weights.count; i++)
         *sc_vec_push(&program->context->arena, out) = program->weights.data[i];
 }
 
-sc_sym sc_program_only_model(const sc_program *program)
+sc_sym sc_declarations_only_model(const sc_declarations *program)
 {
     return program->models.count == 1 ? program->models.data[0]->name.text : 0;
 }
 
-bool sc_program_has_dim(const sc_program *program, sc_sym dim)
+bool sc_declarations_has_dim(const sc_declarations *program, sc_sym dim)
 {
-    return sc_program_dim(program, dim) != SC_NONE;
+    return sc_declarations_dim(program, dim) != SC_NONE;
 }
