@@ -63,7 +63,7 @@ static void compile(sc_context *context, void *user)
         *sc_vec_push(&context->arena, &options.plan_options.mesh) = mesh.data[i];
     const sc_plan *plan;
     sc_compiled c;
-    sc_program *program = sc_driver_load(context, &options);
+    sc_declarations *program = sc_driver_load(context, &options);
     j->fine = program != NULL && sc_driver_choose_plan(context, program, &options, &plan) &&
               sc_driver_compile(context, program, plan, &options, NULL, NULL, NULL, &c);
     if (!j->fine) {

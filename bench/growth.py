@@ -77,6 +77,29 @@ plan q for m {{ mesh dp = 2; shard B over dp; }}
 """
 
 
+def rules(n):
+    """n parameters, each with a rule of its own, which a rule for all makes idle."""
+    params = ", ".join(f"w{i}[D]" for i in range(n))
+    lines = "\n".join(f"    x = x + w{i};" for i in range(n))
+    own = "\n".join(f"  shard param D over dp in w{i};" for i in range(n))
+    return f"""lang 1;
+dim B = 16, D = 16;
+model m {{
+  param {params};
+  entry f(x: f32[B, D]) -> [B, D] {{
+{lines}
+    return x;
+  }}
+}}
+plan p for m {{
+  mesh dp = 2;
+  shard param D over dp;
+{own}
+}}
+plan q for m {{ mesh dp = 2; shard B over dp; }}
+"""
+
+
 def blocks(n):
     """Blocks nested in pairs: n instances of the innermost one."""
     depth = n.bit_length() - 1
@@ -109,7 +132,7 @@ plan q for m {{ mesh dp = 2; shard B over dp; }}
 """
 
 
-PROGRAMS = {"layers": (layers, 64), "pins": (pins, 4000), "blocks": (blocks, 8192), "chain": (chain, 8192)}
+PROGRAMS = {"layers": (layers, 64), "pins": (pins, 4000), "rules": (rules, 4000), "blocks": (blocks, 8192), "chain": (chain, 8192)}
 
 COMMANDS = {
     "check": ["check", "FILE"],

@@ -2,7 +2,17 @@
 
 #include <string.h>
 
-#include "ir/ops/ops.h"
+const char *const sc_attr_names[SC_ATTR_COUNT] = {
+#define ATTR(name, kind) #name,
+#include "ir/attrs.def"
+#undef ATTR
+};
+
+const sc_attr_kind sc_attr_kinds[SC_ATTR_COUNT] = {
+#define ATTR(name, kind) SC_ATTR_KIND_##kind,
+#include "ir/attrs.def"
+#undef ATTR
+};
 
 sc_module *sc_module_new(sc_context *context)
 {
@@ -24,6 +34,16 @@ sc_dim sc_module_find_dim(const sc_module *m, sc_sym name)
 {
     const uint32_t *dim = sc_map_find(&m->dim_map, name);
     return dim == NULL ? SC_NONE : *dim;
+}
+
+sc_dim sc_module_group_of(const sc_module *m, const sc_dim *leaves, uint32_t count)
+{
+    for (sc_dim d = 0; count > 1 && d < m->dims.count; d++) {
+        const sc_dim_info *info = &m->dims.data[d];
+        if (info->part_count == count && memcmp(info->parts, leaves, count * sizeof *leaves) == 0)
+            return d;
+    }
+    return SC_NONE;
 }
 
 static uint64_t hash_type(const sc_type_info *info)

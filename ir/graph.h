@@ -39,6 +39,9 @@ typedef enum sc_attr_kind {
     SC_ATTR_KIND_SPLITS
 } sc_attr_kind;
 
+extern const char *const sc_attr_names[SC_ATTR_COUNT];
+extern const sc_attr_kind sc_attr_kinds[SC_ATTR_COUNT];
+
 typedef struct sc_split {
     sc_dim dim;
     sc_atom_list atoms;
@@ -150,6 +153,8 @@ sc_module *sc_module_new(sc_context *context);
 /* ---- dims, types, state ---- */
 sc_dim sc_module_add_dim(sc_module *m, sc_sym name);
 sc_dim sc_module_find_dim(const sc_module *m, sc_sym name); /* SC_NONE */
+/* The composite whose leaves these are, in order; SC_NONE when there is none (a plain dim). */
+sc_dim sc_module_group_of(const sc_module *m, const sc_dim *leaves, uint32_t count);
 sc_type sc_type_intern(sc_module *m, const sc_type_info *info);
 static inline const sc_type_info *sc_type_of(const sc_module *m, sc_value value)
 {

@@ -3,7 +3,7 @@
 #ifndef SHARDC_IR_PLAN_H
 #define SHARDC_IR_PLAN_H
 
-#include "ir/ops/ops.h"
+#include "ir/graph.h"
 
 typedef enum sc_seed_strength {
     SC_SEED_FIXED,  /* state that an earlier entry of the plan has placed: wins over everything */

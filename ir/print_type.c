@@ -5,7 +5,7 @@
  * written out: `H=(K=2, G=4@tp)`. */
 #include <string.h>
 
-#include "ir/text/text_internal.h"
+#include "ir/print_type.h"
 
 /* ---- shared with the parser ---- */
 

@@ -218,3 +218,22 @@ int64_t sc_shard_offset(const sc_mesh *mesh, const sc_atom_list *atoms, uint64_t
         index = index * mesh->atoms[atoms->atoms[i]].size + sc_mesh_coordinate(mesh, rank, atoms->atoms[i]);
     return index * local_size;
 }
+
+bool sc_dim_has_part(const sc_module *m, sc_dim composite, sc_dim leaf)
+{
+    const sc_dim_info *info = &m->dims.data[composite];
+    for (uint32_t i = 0; i < info->part_count; i++) {
+        if (info->parts[i] == leaf)
+            return true;
+    }
+    return false;
+}
+
+bool sc_type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim)
+{
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (type->dims[i].dim == dim || type->dims[i].group == dim || sc_dim_has_part(m, dim, type->dims[i].dim))
+            return true;
+    }
+    return false;
+}

@@ -112,6 +112,9 @@ typedef struct sc_type_info {
 
 /* Index of a leaf in a type, or -1. */
 int sc_type_find_dim(const sc_type_info *type, sc_dim leaf);
+bool sc_dim_has_part(const sc_module *m, sc_dim composite, sc_dim leaf);
+/* Whether the type has the dim, a part of it, or the composite that it is a part of. */
+bool sc_type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim);
 /* Shards of dim i, and its size on one rank: of a split dim that is padded, the padded size over the shards. */
 uint64_t sc_type_shards(const sc_mesh *mesh, const sc_type_info *type, uint32_t i);
 int64_t sc_type_local_size(const sc_module *m, const sc_type_info *type, uint32_t i);

@@ -129,7 +129,7 @@ static void find_sums(deferring *d, sc_func_id func)
         const sc_op *op = sc_op_at(m, id);
         for (uint32_t r = 0; (sc_op_traits(op) & SC_FROM_OUTSIDE) != 0 && r < op->result_count; r++)
             d->batch |= sc_placement_split(&sc_type_of(m, sc_result(m, id, r))->placement);
-        if (sc_ops[op->kind].roles == NULL || (sc_op_traits(op) & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
+        if (sc_op_functions[op->kind].roles == NULL || (sc_op_traits(op) & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
             continue;
         sc_factors factors;
         sc_assignment assignment;
@@ -232,7 +232,7 @@ static bool has_pending_term(const deferring *d, sc_value value, sc_atom_set ato
     sc_op_id id = sc_def(d->m, value);
     const sc_op *op = sc_op_at(d->m, id);
     bool ignored, adds = (sc_op_traits(op) & (SC_LINEAR | SC_COMMUTES)) == (SC_LINEAR | SC_COMMUTES);
-    if (d->uses[value] != 1 || op->result_count != 1 || depth == 0 || sc_ops[op->kind].roles == NULL)
+    if (d->uses[value] != 1 || op->result_count != 1 || depth == 0 || sc_op_functions[op->kind].roles == NULL)
         return false;
     if ((sc_op_traits(op) & SC_VIEW) != 0 || adds) {
         bool any = has_pending_term(d, op->operands[0], atoms, depth - 1);
@@ -330,7 +330,7 @@ static void find_passages(deferring *d, sc_func_id func)
     sc_module *m = d->m;
     sc_for_each_op (m, func, id) {
         const sc_op *op = sc_op_at(m, id);
-        if (sc_op_is_forward(m, op) || sc_ops[op->kind].roles == NULL ||
+        if (sc_op_is_forward(m, op) || sc_op_functions[op->kind].roles == NULL ||
             (sc_op_traits(op) & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
             continue;
         for (uint32_t r = 0; r < op->result_count; r++) {

@@ -273,12 +273,12 @@ static bool derive_op(differentiation *d, sc_op_id id)
         derive.widened[i] = d->widened[op.operands[i]];
     }
     memset(derive.gradients, 0xff, sizeof derive.gradients);
-    if (sc_ops[op.kind].derive == NULL) {
+    if (sc_op_functions[op.kind].derive == NULL) {
         sc_report(&m->context->diag, SC_D_not_compiled, op.loc,
                   sc_arena_printf(&m->context->arena, "the derivative of '%s'", sc_ops[op.kind].name), NULL);
         return false;
     }
-    sc_ops[op.kind].derive(&derive);
+    sc_op_functions[op.kind].derive(&derive);
     for (uint32_t i = 0; i < op.operand_count && i < SC_MAX_FIXED_OPERANDS; i++) {
         if (derive.wanted[i] && derive.gradients[i] != SC_NONE)
             add_cotangent(d, &derive.e, op.operands[i], derive.gradients[i]);

@@ -104,7 +104,7 @@ bool sc_run_expand_forms(sc_module *m, sc_pass_env *env)
         sc_for_each_op (m, f, op) {
             sc_factors factors;
             sc_assignment assignment;
-            const sc_op_row *row = &sc_ops[m->ops.data[op].kind];
+            const sc_op_function_row *row = &sc_op_functions[m->ops.data[op].kind];
             if (row->expand == NULL)
                 continue;
             sc_op_factors(m, sc_op_at(m, op), &factors);

@@ -61,7 +61,7 @@ static void expand(sc_module *m, sc_func_id f, sc_op_id op, sc_value *map)
     placing_like like = {m, op};
     sc_expand expansion = {.shards = 1, .made_dim = SC_NONE};
     expansion.e = (sc_emitter){.m = m, .func = f, .before = op, .like = op, .made = place_made, .user = &like};
-    sc_ops[sc_op_at(m, op)->kind].expand(&expansion);
+    sc_op_functions[sc_op_at(m, op)->kind].expand(&expansion);
     for (uint32_t r = 0; r < sc_op_at(m, op)->result_count; r++) {
         sc_value old = sc_result(m, op, r), made = expansion.results[r];
         map[old] = made;

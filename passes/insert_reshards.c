@@ -497,7 +497,7 @@ static void visit(insertion *in, sc_op_id op)
         bring_operand(in, op, 0, &at);
         return;
     }
-    if (sc_ops[sc_op_at(m, op)->kind].roles == NULL || (traits & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
+    if (sc_op_functions[sc_op_at(m, op)->kind].roles == NULL || (traits & (SC_CONSTANT | SC_STATE_READ | SC_EFFECT)) != 0)
         return;
     sc_assignment_load(m, op, &factors, &assignment);
     sc_op_drop_attr(m, op, SC_ATTR_split);

@@ -3,7 +3,7 @@
 
 #include "passes/propagate.h"
 
-static void place_like(sc_propagation *p, sc_value value, sc_value like)
+void sc_place_like(sc_propagation *p, sc_value value, sc_value like)
 {
     sc_placing *placing = p->placing;
     placing->at[value] = placing->at[like];
@@ -51,7 +51,7 @@ void sc_place_backward(sc_propagation *p, const sc_train_step *step)
         for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
             sc_value value = sc_result(m, op, r), like = sc_like_of(step, value);
             if (like != SC_NONE)
-                place_like(p, value, like);
+                sc_place_like(p, value, like);
         }
         if (sc_origin_of(step, op) != SC_NONE && p->placing->atom_count > 0)
             lock_like(p, op, sc_origin_of(step, op), sc_op_word(sc_op_at(m, op), SC_ATTR_phase) == recompute);
@@ -72,7 +72,7 @@ static sc_value *readers_of_state(const sc_module *m, sc_func_id func)
     return readers;
 }
 
-static uint32_t param_of(const sc_train_step *step, uint32_t state)
+uint32_t sc_param_of_state(const sc_train_step *step, uint32_t state)
 {
     return state < step->param_of.count ? step->param_of.data[state] : SC_NONE;
 }
@@ -83,9 +83,9 @@ void sc_place_state(sc_propagation *p, const sc_train_step *step)
     const sc_module *m = p->m;
     const sc_value *used = readers_of_state(m, step->micro), *read = readers_of_state(m, step->update);
     for (uint32_t s = 0; s < m->state.count; s++) {
-        uint32_t param = param_of(step, s);
+        uint32_t param = sc_param_of_state(step, s);
         if (param != SC_NONE && read[s] != SC_NONE && used[param] != SC_NONE)
-            place_like(p, read[s], used[param]);
+            sc_place_like(p, read[s], used[param]);
     }
 }
 
@@ -108,10 +108,10 @@ static void place_stored_gradients(sc_propagation *p, const sc_train_step *step,
         if (state == SC_NONE || m->state.data[state].kind != SC_STATE_GRAD || read[state] == SC_NONE)
             continue;
         sc_value value = (traits & SC_STATE_READ) != 0 ? o->first_result : o->operands[0];
-        place_like(p, value, read[state]);
+        sc_place_like(p, value, read[state]);
         const sc_op *sum = sc_op_at(m, sc_def(m, value));
         if ((traits & SC_STATE_WRITE) != 0 && sum->operand_count == 2) /* what is added to it, too */
-            place_like(p, sum->operands[1], read[state]);
+            sc_place_like(p, sum->operands[1], read[state]);
     }
 }
 
@@ -122,86 +122,21 @@ void sc_settle_state(sc_propagation *p, const sc_train_step *step, const sc_seed
     const bool *own = with_own_lines(p, seeds);
     uint32_t *gradients = sc_arena_array(&m->context->arena, m->state.count, sizeof *gradients);
     for (uint32_t s = 0; s < m->state.count; s++) {
-        if (m->state.data[s].kind == SC_STATE_GRAD && read[s] != SC_NONE && param_of(step, s) != SC_NONE) {
-            gradients[param_of(step, s)] = s;
+        if (m->state.data[s].kind == SC_STATE_GRAD && read[s] != SC_NONE && sc_param_of_state(step, s) != SC_NONE) {
+            gradients[sc_param_of_state(step, s)] = s;
             if (!own[read[s]])
-                place_like(p, read[s], used[param_of(step, s)]);
+                sc_place_like(p, read[s], used[sc_param_of_state(step, s)]);
         }
     }
     for (uint32_t s = 0; s < m->state.count; s++) {
-        uint32_t param = param_of(step, s);
+        uint32_t param = sc_param_of_state(step, s);
         if (read[s] == SC_NONE)
             continue;
         if (m->state.data[s].kind == SC_STATE_OPT && param != SC_NONE && !own[read[s]])
-            place_like(p, read[s], read[gradients[param]]);
+            sc_place_like(p, read[s], read[gradients[param]]);
         if (m->state.data[s].kind == SC_STATE_PARAM && used[s] != SC_NONE)
-            place_like(p, read[s], used[s]);
+            sc_place_like(p, read[s], used[s]);
         m->state.data[s].type = sc_type_with_placement(m, m->state.data[s].type, &p->placing->at[read[s]]);
     }
     place_stored_gradients(p, step, read);
-}
-
-/* ---- update ---- */
-
-static void place_at(sc_propagation *p, sc_value value, const sc_placement *at)
-{
-    p->placing->at[value] = *at;
-    p->placing->closed[value] = ~(sc_atom_set)0;
-}
-
-/* By parameter: where its optimizer state stands; its gradient's place when it has none. */
-static sc_placement *places_of_steps(const sc_propagation *p, const sc_train_step *step)
-{
-    const sc_module *m = p->m;
-    sc_placement *places = sc_arena_array(&m->context->arena, m->state.count, sizeof *places);
-    for (int kind = SC_STATE_GRAD; kind <= SC_STATE_OPT; kind++) {
-        for (uint32_t s = 0; s < m->state.count; s++) {
-            if ((int)m->state.data[s].kind != kind || param_of(step, s) == SC_NONE)
-                continue;
-            sc_placement *at = &places[param_of(step, s)];
-            *at = m->types.data[m->state.data[s].type].placement;
-            for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
-                at->on[a] = sc_is_partial(at->on[a]) ? SC_ON_NOTHING : at->on[a];
-        }
-    }
-    return places;
-}
-
-/* By state: the value that `micro` leaves in it. */
-static sc_value *writers_of_state(const sc_module *m, sc_func_id func)
-{
-    sc_value *writers = sc_arena_array(&m->context->arena, m->state.count, sizeof *writers);
-    memset(writers, 0xff, m->state.count * sizeof *writers);
-    sc_for_each_op (m, func, op) {
-        if ((sc_op_traits(sc_op_at(m, op)) & SC_STATE_WRITE) != 0)
-            writers[sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name))] = sc_op_at(m, op)->operands[0];
-    }
-    return writers;
-}
-
-void sc_place_update(sc_propagation *p, const sc_train_step *step)
-{
-    const sc_module *m = p->m;
-    const sc_value *written = writers_of_state(m, step->micro);
-    const sc_placement *places = places_of_steps(p, step);
-    sc_for_each_op (m, step->update, op) {
-        const sc_op *o = sc_op_at(m, op);
-        uint32_t traits = sc_op_traits(o);
-        uint32_t state = (traits & (SC_STATE_READ | SC_STATE_WRITE)) == 0 ? SC_NONE : sc_module_find_state(m, sc_op_word(o, SC_ATTR_name));
-        if (state == SC_NONE)
-            continue;
-        const sc_placement at = m->types.data[m->state.data[state].type].placement;
-        if ((traits & SC_STATE_READ) != 0) {
-            if (written[state] != SC_NONE)
-                place_like(p, o->first_result, written[state]); /* for its causes */
-            place_at(p, o->first_result, &at);
-        }
-        if ((traits & SC_STATE_WRITE) != 0 && m->state.data[state].kind == SC_STATE_PARAM)
-            place_at(p, o->operands[0], &at);
-        if ((traits & SC_STATE_READ) != 0 && m->state.data[state].kind == SC_STATE_GRAD) {
-            const sc_placement wanted = places[param_of(step, state)];
-            for (uint32_t u = p->user_begin[o->first_result]; u < p->user_begin[o->first_result + 1]; u++)
-                place_at(p, sc_result(m, p->users[u], 0), &wanted);
-        }
-    }
 }

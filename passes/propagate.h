@@ -1,4 +1,5 @@
-/* Shared by the files of propagation: seed.c lays the plan's lines on values, propagate.c carries them. */
+/* Shared by the files of propagation: seed.c lays the plan's lines on values, propagation.c carries them, propagate.c and place_update.c
+ * say what is carried when. */
 #ifndef SHARDC_PASSES_PROPAGATE_H
 #define SHARDC_PASSES_PROPAGATE_H
 
@@ -30,9 +31,23 @@ typedef struct sc_propagation {
 /* A forward program is placed first, by itself: training does not change it. Then what follows from it. */
 typedef enum sc_stage { SC_STAGE_FORWARD, SC_STAGE_BACKWARD, SC_STAGE_UPDATE, SC_STAGE_COUNT } sc_stage;
 
+/* ---- propagation.c ---- */
+/* Everything whole but what the types say; env->placing and env->planner are made on first use. `p` has the module. */
+void sc_propagation_init(sc_propagation *p, sc_pass_env *env);
+/* From now on this stage is placed: all of its ops are woken. */
+void sc_propagation_begin(sc_propagation *p, sc_stage stage);
+/* To the fixpoint. */
+void sc_propagation_run(sc_propagation *p);
+/* Splits of every op of a function, and the types of its values and of the state that it reads. */
+void sc_propagation_finish(sc_propagation *p, sc_func_id func);
 /* Wakes the op that makes a value and those that read it. */
 void sc_propagation_touch(sc_propagation *p, sc_value value);
+/* From now on the atom is of this factor of the op, the order-th of its atoms. */
+void sc_lock_atom(sc_propagation *p, sc_op_id op, uint32_t atom, sc_dim dim, uint32_t order);
+/* An op that uses a part of an axis leaves the rest of it alone. */
+void sc_lock_out_rest(sc_propagation *p, sc_op_id op);
 
+/* ---- seed.c ---- */
 /* Lays seeds of these strengths on values, in the order pins, outputs, rules. False after a message (two lines want one axis of one
  * value for different dims). Storage seeds are laid by sc_lay_storage, after propagation. */
 bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds);
@@ -42,11 +57,6 @@ bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds);
  * before these lines were laid. */
 void sc_withdraw_weak_seeds(sc_propagation *p, const sc_atom_set *before);
 
-/* From now on the atom is of this factor of the op, the order-th of its atoms. */
-void sc_lock_atom(sc_propagation *p, sc_op_id op, uint32_t atom, sc_dim dim, uint32_t order);
-/* An op that uses a part of an axis leaves the rest of it alone. */
-void sc_lock_out_rest(sc_propagation *p, sc_op_id op);
-
 /* place_inputs.c: every entry input is split as far as all its readers want it so. */
 void sc_place_inputs(sc_propagation *p);
 
@@ -55,8 +65,10 @@ void sc_place_inputs(sc_propagation *p);
  * optimizer state like its gradient. */
 void sc_place_backward(sc_propagation *p, const sc_train_step *step);
 void sc_place_state(sc_propagation *p, const sc_train_step *step);
-/* In `update`: state stands as it was placed, a gradient is wanted where the optimizer state is. */
-void sc_place_update(sc_propagation *p, const sc_train_step *step);
 void sc_settle_state(sc_propagation *p, const sc_train_step *step, const sc_seeds *seeds);
+/* A value where another one is, for the same reasons. */
+void sc_place_like(sc_propagation *p, sc_value value, sc_value like);
+/* The parameter that a state of the step belongs to; SC_NONE. */
+uint32_t sc_param_of_state(const sc_train_step *step, uint32_t state);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "ir/text/text.h"
+#include "ir/print_type.h"
 
 enum { SEARCH_DEPTH = 8 };
 

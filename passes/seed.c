@@ -2,7 +2,7 @@
  * want one axis of one value for different dims. */
 #include "passes/propagate.h"
 
-#include "ir/text/text.h"
+#include "ir/print_type.h"
 
 static const char *value_name(const sc_module *m, sc_value value)
 {

@@ -74,51 +74,6 @@ static sc_value raw_of(const sc_sinking *s, sc_op_id reshard)
     return sc_op_at(s->m, reshard)->operands[0];
 }
 
-static sc_value reshard_like(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type)
-{
-    const sc_op old = *sc_op_at(s->m, like);
-    sc_op_id op = sc_op_new(s->m, old.func, before, SC_OP_reshard, &value, 1, old.attrs, old.attr_count, &type, 1, like);
-    return sc_result(s->m, op, 0);
-}
-
-/* A value in another dtype. */
-static sc_value converted(sc_sinking *s, sc_op_id before, sc_value value, sc_dtype dtype)
-{
-    sc_module *m = s->m;
-    if (sc_type_of(m, value)->dtype == dtype)
-        return value;
-    sc_op_id def = sc_def(m, value);
-    const sc_attr *phase = sc_op_attr(sc_op_at(m, def), SC_ATTR_phase);
-    sc_attr attr = phase != NULL ? *phase : (sc_attr){0};
-    sc_type type = sc_type_with_dtype(m, m->values.data[value].type, dtype);
-    return sc_result(m, sc_op_new(m, m->ops.data[def].func, before, SC_OP_cast, &value, 1, &attr, phase != NULL, &type, 1, def), 0);
-}
-
-/* The op itself makes `made`, pending as its operands are and perhaps narrower than what its readers read: a reshard like `like`. */
-static void reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, sc_type made)
-{
-    sc_module *m = s->m;
-    sc_value value = sc_result(m, op, 0);
-    sc_type belongs = m->values.data[value].type;
-    sc_dtype travels = m->types.data[made].dtype;
-    m->values.data[value].type = made;
-    sc_op_id next = m->ops.data[op].next;
-    sc_value moved = reshard_like(s, next, like, value, sc_type_with_dtype(m, belongs, travels));
-    moved = converted(s, next, moved, m->types.data[belongs].dtype);
-    m->values.data[moved].path = m->values.data[value].path;
-    m->values.data[value].path = 0;
-    if (value < s->count) {
-        s->current[value] = moved;
-        sc_map_insert(&s->inherited, moved, s->uses[value], NULL);
-        s->uses[value] = 1;
-    }
-}
-
-void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw)
-{
-    reduce_after(s, op, like, sc_type_with_placement(s->m, s->m->values.data[sc_result(s->m, op, 0)].type, raw));
-}
-
 /* Both are pending over the same atoms, perhaps over others, too, and go to the same place (one is scattered over tp, say): where they
  * differ each can go there on its own, as `there`, and what they are both pending over is reduced once. */
 static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
@@ -138,25 +93,6 @@ static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there
     }
     *there = sc_type_with_placement(m, m->values.data[sc_result(m, a, 0)].type, &at);
     return common != 0;
-}
-
-sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
-{
-    sc_module *m = s->m;
-    uint8_t atoms[SC_MAX_ATOMS];
-    uint32_t count = 0;
-    sc_placement at = sc_type_of(m, value)->placement;
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
-        if ((more >> a & 1) == 0)
-            continue;
-        atoms[count++] = (uint8_t)a;
-        at.on[a] = SC_PARTIAL_SUM;
-    }
-    if (count == 0)
-        return value;
-    sc_attr over = sc_attr_atoms(m, SC_ATTR_over, atoms, count);
-    sc_type type = sc_type_with_placement(m, m->values.data[value].type, &at);
-    return sc_result(m, sc_op_new(m, m->ops.data[before].func, before, SC_OP_once, &value, 1, &over, 1, &type, 1, before), 0);
 }
 
 /* `b`, pending over some of the atoms that `a` is (keys' cotangents beside queries'), elsewhere stands alike and goes to the same place. */
@@ -193,7 +129,7 @@ static sc_value bring(sc_sinking *s, sc_op_id before, sc_op_id pending, sc_type 
                        ~sc_placement_partial(&sc_type_of(m, raw)->placement, SC_PARTIAL_SUM);
     if (more != 0)
         return sc_sink_spread(s, before, raw, more);
-    return m->values.data[raw].type == there ? raw : reshard_like(s, before, pending, raw, there);
+    return m->values.data[raw].type == there ? raw : sc_sink_reshard(s, before, pending, raw, there);
 }
 
 /* a + b, both pending: alike, one over more atoms than the other, or over some atoms alike, where each goes as far as it can on its own. */
@@ -207,7 +143,7 @@ static bool add_siblings(sc_sinking *s, sc_op_id op)
     sc_value terms[] = {bring(s, op, a, there), bring(s, op, b, there)};
     m->ops.data[op].operands[0] = terms[0];
     m->ops.data[op].operands[1] = terms[1];
-    reduce_after(s, op, includes(s, a, b) ? a : b, there);
+    sc_sink_reduce_as(s, op, includes(s, a, b) ? a : b, there);
     return true;
 }
 
@@ -316,13 +252,13 @@ static bool add_across(sc_sinking *s, sc_op_id op)
             sc_value term = bring(s, op, all.pending[i], there);
             together = together == SC_NONE ? term : add_before(s, op, together, term);
         } else if (i != first) {
-            sc_value term = converted(s, op, all.list[i], m->types.data[belongs].dtype);
+            sc_value term = sc_sink_converted(s, op, all.list[i], m->types.data[belongs].dtype);
             rest = add_before(s, op, rest, term);
         }
     }
-    together = reshard_like(s, op, all.pending[like], together, sc_type_with_dtype(m, belongs, m->types.data[there].dtype));
+    together = sc_sink_reshard(s, op, all.pending[like], together, sc_type_with_dtype(m, belongs, m->types.data[there].dtype));
     m->ops.data[op].operands[0] = rest;
-    m->ops.data[op].operands[1] = converted(s, op, together, m->types.data[belongs].dtype);
+    m->ops.data[op].operands[1] = sc_sink_converted(s, op, together, m->types.data[belongs].dtype);
     return true;
 }
 

@@ -24,11 +24,20 @@ typedef struct sc_sinking {
     sc_readers readers; /* at the start */
 } sc_sinking;
 
+/* ---- sinking.c ---- */
+/* `value` brought to `type` by a reshard like `like`, in front of `before`. */
+sc_value sc_sink_reshard(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type);
+/* A value in another dtype. */
+sc_value sc_sink_converted(sc_sinking *s, sc_op_id before, sc_value value, sc_dtype dtype);
+/* The op itself makes `made`, pending as its operands are and perhaps narrower than what its readers read: a reshard like `like`. */
+void sc_sink_reduce_as(sc_sinking *s, sc_op_id op, sc_op_id like, sc_type made);
 /* The op itself becomes pending as `raw` says (its operands are); its readers read a reshard like `like` of its result. */
 void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw);
 
 /* A value as a pending sum over more atoms, for the op `before`. */
 sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more);
+
+/* ---- sink_below.c ---- */
 /* Sums of what was widened for them and that are rounded back are made in the narrower dtype, so that a pending sum may pass. */
 void sc_sink_narrow_sums(sc_module *m);
 /* `op` is a reshard. If it reduces a pending sum, perhaps scattering it, for readers that would do with the sum as it is, and that is less

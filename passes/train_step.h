@@ -21,6 +21,7 @@ bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training
 /* Fills the function `update`. */
 void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step, const bool *has_gradient, uint32_t result_count);
 
+/* ---- step_state.c ---- */
 /* Dynamic loss scaling, state of the step: the scale, steps since it last changed, steps taken in all. Micikevicius et al., "Mixed
  * precision training", ICLR 2018, section 3.2; factors and interval as torch.amp.GradScaler documents them. */
 enum { SC_SCALE_INITIAL = 65536, SC_SCALE_INTERVAL = 2000 };

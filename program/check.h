@@ -1,4 +1,4 @@
-/* Shared by the two halves of sc_image_check. */
+/* Shared by the parts of sc_image_check: check.c is the whole, check_instr.c the instructions, checker.c what both use. */
 #ifndef SHARDC_PROGRAM_CHECK_H
 #define SHARDC_PROGRAM_CHECK_H
 
@@ -12,6 +12,7 @@ typedef struct sc_checker {
     const char *fault;
 } sc_checker;
 
+/* ---- checker.c ---- */
 void sc_checker_at(sc_checker *c, const char *what, uint32_t index, const char *name);
 /* Notes the first fault; returns false. */
 bool sc_checker_fail(sc_checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -19,6 +20,7 @@ bool sc_checker_fail(sc_checker *c, const char *format, ...) __attribute__((form
 bool sc_check_digit(sc_checker *c, uint64_t divide, uint64_t modulo);
 /* Whether they are digits, and between which numbers the sum is on every rank. */
 bool sc_check_terms(sc_checker *c, const sc_image_terms *terms, int64_t *out_least, int64_t *out_most);
+/* ---- check_instr.c ---- */
 bool sc_check_collectives(sc_checker *c);
 bool sc_check_instrs(sc_checker *c, const sc_image_func *func);
 

@@ -1,4 +1,5 @@
 #include "program/gemm_blocks.h"
+#include "support/min.h"
 
 /* Elements: DEPTH is what tiles of rows and of columns may have and still share a core's first cache; BLOCK is what packed a or b may have
  * and still lie in the last one. */
@@ -6,11 +7,6 @@ enum { DEPTH = 768, BLOCK = 1 << 21, KEPT = 1 << 21, SKINNY_BLOCK = 1 << 16, BES
 
 /* Of a skinny product: PIECES is how much work there is to share; a piece is not worth the sharing with fewer columns or terms. */
 enum { PIECES = 16, LEAST_COLUMNS = 256, LEAST_TERMS = 32, STRIP_UNIT = 64, TERMS_UNIT = 8 };
-
-static int64_t least(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
-}
 
 static int64_t round_up(int64_t x, int64_t to)
 {
@@ -66,7 +62,7 @@ static void cut_strips(sc_gemm_blocks *blocks, const sc_gemm *gemm, int64_t m, i
     blocks->parts = 1;
     blocks->part = k;
     if (runs_along(gemm, SC_GEMM_K)) {
-        blocks->columns = least(round_up((n + PIECES - 1) / PIECES, STRIP_UNIT), most);
+        blocks->columns = sc_min_i64(round_up((n + PIECES - 1) / PIECES, STRIP_UNIT), most);
         return;
     }
     blocks->columns = even_part(n, most, STRIP_UNIT);
@@ -92,7 +88,7 @@ sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
     blocks.skinny = is_skinny(gemm, m, k);
     if (blocks.skinny) {
         blocks.depth = round_up(k, 16);
-        blocks.batch = least(batch, 1 + SKINNY_BLOCK / (m * k));
+        blocks.batch = sc_min_i64(batch, 1 + SKINNY_BLOCK / (m * k));
         cut_strips(&blocks, gemm, m, n, k);
         blocks.a_at = place(&blocks, blocks.batch * m * blocks.depth, bytes);
         blocks.c_at = place(&blocks, blocks.parts > 1 ? blocks.batch * blocks.parts * m * n : 0, bytes);
@@ -108,9 +104,9 @@ sc_gemm_blocks sc_gemm_cut(const sc_gemm *gemm)
     int64_t largest = rows > columns ? rows : columns;
     blocks.a_kept = k > 0 && blocks.columns < n && rows * all <= KEPT;
     blocks.b_kept = k > 0 && blocks.columns >= n && blocks.rows < m && columns * all <= KEPT;
-    blocks.batch = least(batch, 1 + BLOCK / (largest * (blocks.depth > 0 ? blocks.depth : 1)));
+    blocks.batch = sc_min_i64(batch, 1 + BLOCK / (largest * (blocks.depth > 0 ? blocks.depth : 1)));
     if (blocks.beside)
-        blocks.batch = least(blocks.batch, 1 + BLOCK / (rows * columns));
+        blocks.batch = sc_min_i64(blocks.batch, 1 + BLOCK / (rows * columns));
     if (blocks.a_kept || blocks.b_kept)
         blocks.batch = 1;
     blocks.a_at = place(&blocks, blocks.batch * rows * (blocks.a_kept ? all : blocks.depth), bytes);

@@ -163,16 +163,35 @@ bool sc_file_begin(sc_file_writing *writing, const char *path, unsigned mode, co
     return false;
 }
 
-/* File systems that cannot sync a folder say EINVAL, and need not. */
-static bool sync_folder(const char *path)
+bool sc_sync_folder(const char *path)
 {
-    size_t length = folder_length(path);
-    char *folder = length == 0 ? strdup(".") : strndup(path, length);
-    int file = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = file >= 0 && (fsync(file) == 0 || errno == EINVAL);
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return false;
+    bool ok = fsync(folder) == 0 || errno == EINVAL; /* a file system that syncs no folders has nothing to sync */
+    int reason = errno;
+    close(folder);
+    errno = reason;
+    return ok;
+}
+
+char *sc_parent_folder(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    while (length > 0 && path[length - 1] != '/')
+        length--;
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    return length == 0 ? strdup(".") : strndup(path, length);
+}
+
+static bool sync_parent(const char *path)
+{
+    char *folder = sc_parent_folder(path);
+    bool ok = folder != NULL && sc_sync_folder(folder);
     int why = errno;
-    if (file >= 0)
-        close(file);
     free(folder);
     errno = why;
     return ok;
@@ -186,7 +205,7 @@ bool sc_file_end(sc_file_writing *writing, const char **reason)
         ok = false;
         why = errno;
     }
-    if (ok && (rename(writing->made, writing->path) != 0 || !sync_folder(writing->path))) {
+    if (ok && (rename(writing->made, writing->path) != 0 || !sync_parent(writing->path))) {
         ok = false;
         why = errno;
     }

@@ -33,4 +33,9 @@ void sc_file_drop(sc_file_writing *writing);
 /* All of that at once. */
 bool sc_file_write(const char *path, const void *bytes, size_t size, unsigned mode, const char **reason);
 
+/* What stands in the folder, names and their removal, is on the disk. False: errno. */
+bool sc_sync_folder(const char *path);
+/* The folder that the name `path` stands in: "." for a plain name. malloc'd; NULL: no memory. */
+char *sc_parent_folder(const char *path);
+
 #endif

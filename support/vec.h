@@ -10,6 +10,7 @@
         uint32_t count, capacity;                                                                                                          \
     }
 
+/* In arena.c. */
 void sc_vec_reserve_raw(sc_arena *arena, void **data, uint32_t count, uint32_t *capacity, uint32_t wanted, size_t element_size);
 
 /* Makes room for `extra` more elements. */

@@ -1,6 +1,6 @@
-# One libFuzzer executable a file of fuzz/, e.g. `build/fuzz/test/fuzz_safetensors -max_total_time=600`. As a test it runs for a minute from
+# One libFuzzer executable a file of fuzz/, e.g. `build/fuzz/test/fuzz_safetensors -max_total_time=600`. As a test it runs for this long from
 # its corpus, with a fixed seed; what it finds worth keeping stays in the build folder, so that a later run goes on from there.
-set(SHARDC_FUZZ_SECONDS 60 CACHE STRING "how long each fuzz target runs as a test")
+set(SHARDC_FUZZ_SECONDS 50 CACHE STRING "how long each fuzz target runs as a test")
 add_custom_target(fuzzers)
 file(GLOB fuzz_targets CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/*.c)
 foreach(source ${fuzz_targets})

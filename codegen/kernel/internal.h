@@ -22,27 +22,10 @@ uint32_t sc_kernel_add_item(sc_kernel *k, sc_kernel_item item, const sc_knode *i
 bool sc_kernel_is_constant(const sc_kernel *k, sc_knode node, double *out_number);
 /* Whether it is this constant; -0 is not 0. */
 bool sc_kernel_is_number(const sc_kernel *k, sc_knode node, double number);
-/* The node that stands for the operation, or SC_IMAGE_NONE. */
-sc_knode sc_kernel_fold(sc_kernel *k, sc_node_kind kind, const sc_knode *operands, uint32_t count);
 /* What the operation gives, by f64, rounded to an integer dtype when it is one. */
 double sc_node_evaluate(sc_node_kind kind, sc_dtype dtype, double x, double y, double z);
 /* Combines a reduction's value so far with one more; what nothing gives. */
 double sc_item_combine(sc_item_kind kind, sc_dtype dtype, double so_far, double value);
 double sc_item_nothing(sc_item_kind kind, sc_dtype dtype);
-
-static inline const sc_knode *sc_kernel_operands(const sc_kernel *k, sc_knode node)
-{
-    return k->operands.data + k->nodes.data[node].first;
-}
-
-static inline bool sc_item_reduces(sc_item_kind kind)
-{
-    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
-}
-
-static inline bool sc_item_writes(sc_item_kind kind)
-{
-    return kind == SC_ITEM_STORE || kind == SC_ITEM_ADD;
-}
 
 #endif

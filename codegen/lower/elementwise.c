@@ -8,20 +8,6 @@
 
 #include "support/hash.h"
 
-const sc_lower_row sc_lower_rows[SC_OP_COUNT] = {
-#define LOWER(op, function, node) [SC_OP_##op] = {function, NULL, SC_NODE_##node},
-#define ROOT(op, function)        [SC_OP_##op] = {NULL, function, SC_NODE_constant},
-#define UNIT(op, function)
-#define STEP(op, kind)
-#define LAYOUT(op)
-#include "codegen/lower/lowering.def"
-#undef LAYOUT
-#undef STEP
-#undef UNIT
-#undef ROOT
-#undef LOWER
-};
-
 static sc_dtype dtype_of(const sc_lowering *l, sc_knode node)
 {
     return (sc_dtype)l->k->nodes.data[node].dtype;
@@ -68,7 +54,7 @@ sc_knode lower_node(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_knode operands[3];
     for (uint32_t i = 0; i < op->operand_count && i < 3; i++)
         operands[i] = sc_kernel_convert(l->k, sc_lower_operand(l, op, i, index), sc_lower_dtype(l, op->first_result));
-    return wrapped(l, op, sc_kernel_node_new(l->k, sc_lower_rows[op->kind].node, operands, op->operand_count));
+    return wrapped(l, op, sc_kernel_node_new(l->k, l->rows[op->kind].node, operands, op->operand_count));
 }
 
 static sc_knode in_result_dtype(sc_lowering *l, const sc_op *op, const sc_knode *index)
@@ -147,7 +133,7 @@ sc_knode lower_compare(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     sc_knode x = sc_lower_operand(l, op, 0, index), y = sc_lower_operand(l, op, 1, index);
     sc_dtype dtype = common_dtype(dtype_of(l, x), dtype_of(l, y));
-    return sc_lower_2(l, sc_lower_rows[op->kind].node, sc_kernel_convert(l->k, x, dtype), sc_kernel_convert(l->k, y, dtype));
+    return sc_lower_2(l, l->rows[op->kind].node, sc_kernel_convert(l->k, x, dtype), sc_kernel_convert(l->k, y, dtype));
 }
 
 sc_knode lower_logical(sc_lowering *l, const sc_op *op, const sc_knode *index)
@@ -155,7 +141,7 @@ sc_knode lower_logical(sc_lowering *l, const sc_op *op, const sc_knode *index)
     sc_knode operands[2];
     for (uint32_t i = 0; i < op->operand_count && i < 2; i++)
         operands[i] = sc_kernel_convert(l->k, sc_lower_operand(l, op, i, index), SC_DTYPE_bool);
-    return sc_kernel_node_new(l->k, sc_lower_rows[op->kind].node, operands, op->operand_count);
+    return sc_kernel_node_new(l->k, l->rows[op->kind].node, operands, op->operand_count);
 }
 
 sc_knode lower_where(sc_lowering *l, const sc_op *op, const sc_knode *index)

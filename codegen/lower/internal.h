@@ -17,8 +17,8 @@ typedef struct sc_lower_row {
     sc_root_fn *root;
     sc_node_kind node;
 } sc_lower_row;
-/* NULL, NULL: the op never stands in a kernel. */
 
+/* lowering.def by op; NULL, NULL: the op never stands in a kernel. Functions that rows name reach it as l->rows. */
 extern const sc_lower_row sc_lower_rows[SC_OP_COUNT];
 
 typedef struct sc_lower_memo {
@@ -37,6 +37,7 @@ struct sc_lowering {
     const sc_module *m;
     sc_kernel *k;
     sc_lowered *out;
+    const sc_lower_row *rows; /* sc_lower_rows */
     const bool *escapes;
     int64_t number; /* of the kernel */
     const sc_op_id *ops;
@@ -100,6 +101,9 @@ static inline const sc_type_info *sc_lower_type(const sc_lowering *l, sc_value v
 /* Index of the dim in the type, which has it. */
 uint32_t sc_lower_at(const sc_type_info *type, sc_dim dim);
 const char *sc_lower_dim_name(const sc_lowering *l, sc_dim dim);
+
+/* A scope as all instances that share the kernel have it: layers[3] is layers[*]. */
+void sc_lower_add_scope(sc_strbuf *out, const char *scope);
 
 /* ---- the kernel ---- */
 /* Index in l->ops; op_count: another kernel's. */

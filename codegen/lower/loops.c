@@ -138,7 +138,7 @@ static void lower_depth(sc_lowering *l, const space *s, uint32_t depth, bool who
         if (!taken[i])
             continue;
         if ((sc_lower_fuse(l, i) & SC_FUSE_REDUCE) != 0 && depth == l->depth[i]) {
-            sc_node_kind node = sc_lower_rows[op->kind].node;
+            sc_node_kind node = l->rows[op->kind].node;
             sc_item_kind kind = node == SC_NODE_add ? SC_ITEM_SUM : node == SC_NODE_maximum ? SC_ITEM_MAX : SC_ITEM_MIN;
             l->item[i] = sc_kernel_add_reduction(l->k, kind, sc_kernel_convert(l->k, values[i], sc_lower_dtype(l, op->first_result)));
             continue;

@@ -1,5 +1,5 @@
-/* The cache's files. A kept file is its bytes and a tail of 24: a mark, their number, their hash. Linkers and loaders do not look behind
- * the end of an object, so it is used as it lies there. */
+/* The cache's files. A kept file is its bytes and a tail of 24: a mark, their number, a hash of them and of the file's name, so that one
+ * entry in another's place is seen. Linkers and loaders do not look behind the end of an object, so it is used as it lies there. */
 #define _DEFAULT_SOURCE /* flock */
 #include "codegen/toolchain/cache.h"
 
@@ -29,7 +29,7 @@ typedef struct cache_tail {
 
 enum { DEFAULT_MIB = 4096, MOST_MIB = 1 << 30 };
 
-static const char MARK[8] = {'s', 'h', 'a', 'r', 'd', 'c', 'o', '1'};
+static const char MARK[8] = {'s', 'h', 'a', 'r', 'd', 'c', 'o', '2'};
 
 /* Two hashes that have nothing in common. */
 sc_cache_key sc_cache_key_of(const void *bytes, size_t count)
@@ -233,20 +233,22 @@ bool sc_cache_write(const char *path, const void *bytes, size_t count)
     return (file < 0 || close(file) == 0) && ok;
 }
 
-static bool check_tail(const cache_tail *tail, const void *bytes, size_t count)
+static cache_tail tail_of(const char *path, const void *bytes, size_t count)
 {
-    return memcmp(tail->mark, MARK, sizeof MARK) == 0 && tail->count == count && tail->hash == sc_hash_bytes(bytes, count, 0);
+    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+    cache_tail tail = {.count = count, .hash = sc_hash_bytes(bytes, count, sc_hash_bytes(name, strlen(name), 0))};
+    memcpy(tail.mark, MARK, sizeof MARK);
+    return tail;
 }
 
 /* Splits the sum off. */
-static bool check_kept(const uint8_t *bytes, size_t *count)
+static bool check_kept(const char *path, const uint8_t *bytes, size_t *count)
 {
-    cache_tail tail;
-    if (*count < sizeof tail)
+    if (*count < sizeof(cache_tail))
         return false;
-    *count -= sizeof tail;
-    memcpy(&tail, bytes + *count, sizeof tail);
-    return check_tail(&tail, bytes, *count);
+    *count -= sizeof(cache_tail);
+    cache_tail tail = tail_of(path, bytes, *count);
+    return memcmp(&tail, bytes + *count, sizeof tail) == 0;
 }
 
 bool sc_cache_read_kept(sc_arena *arena, const char *path, uint8_t **bytes, size_t *count)
@@ -264,7 +266,7 @@ bool sc_cache_read_kept(sc_arena *arena, const char *path, uint8_t **bytes, size
     if (file >= 0)
         close(file);
     (*bytes)[size] = 0;
-    return ok && check_kept(*bytes, count);
+    return ok && check_kept(path, *bytes, count);
 }
 
 bool sc_cache_is_kept(const char *path)
@@ -272,7 +274,7 @@ bool sc_cache_is_kept(const char *path)
     size_t count = 0;
     int file = open_kept(path, &count);
     uint8_t *bytes = file < 0 ? NULL : malloc(count + 1);
-    bool kept = bytes != NULL && read_all(file, bytes, count) && check_kept(bytes, &count);
+    bool kept = bytes != NULL && read_all(file, bytes, count) && check_kept(path, bytes, &count);
     if (kept)
         (void)futimens(file, NULL);
     if (file >= 0)
@@ -295,8 +297,7 @@ bool sc_cache_keep(const char *written, const char *path)
     uint8_t *bytes = ok ? malloc(count + 1) : NULL;
     ok = bytes != NULL && read_all(file, bytes, count);
     if (ok) {
-        cache_tail tail = {.count = count, .hash = sc_hash_bytes(bytes, count, 0)};
-        memcpy(tail.mark, MARK, sizeof MARK);
+        cache_tail tail = tail_of(path, bytes, count);
         ok = write_all(file, &tail, sizeof tail);
     }
     free(bytes);

@@ -1,5 +1,6 @@
 /* The folder of what was compiled: $SHARDC_CACHE, else $XDG_CACHE_HOME/shardc, else ~/.cache/shardc. Several processes and threads use it
- * at once: files are written in a folder of their own and renamed, and carry a sum of their bytes, so that a broken one is made anew. It is
+ * at once: files are written in a folder of their own and renamed, and carry a sum of their bytes and name, so that a broken one, or one
+ * that has another's name, is made anew. It is
  * never needed: where it cannot be written, everything is compiled again the next time.
  *
  * What is in it becomes machine code of whoever reads it, so it is the user's alone: a folder or a file that belongs to somebody else, or

@@ -1,18 +1,18 @@
 /* Dims: what depends on what, and their sizes under bindings. */
-#include "frontend/declare/program.h"
+#include "frontend/declare/internal.h"
 
 #include <string.h>
 
 /* ---- forms ---- */
-static uint32_t resolve(const sc_program *program, sc_name name)
+static uint32_t resolve(const sc_declarations *program, sc_name name)
 {
-    uint32_t index = sc_program_dim(program, name.text);
+    uint32_t index = sc_declarations_dim(program, name.text);
     if (index == SC_NONE)
         sc_report_unknown_dim(program, name);
     return index;
 }
 
-static void report_text(const sc_program *program, sc_diag_id id, sc_loc loc, const char *text)
+static void report_text(const sc_declarations *program, sc_diag_id id, sc_loc loc, const char *text)
 {
     sc_report(&program->context->diag, id, loc, text, (char *)NULL);
 }
@@ -20,7 +20,7 @@ static void report_text(const sc_program *program, sc_diag_id id, sc_loc loc, co
 typedef SC_VEC(uint32_t) index_list;
 
 /* Dims named in a size expression; reports what has no place in one. */
-static void collect_expr(const sc_program *program, const sc_expr *expr, index_list *out, bool *bad)
+static void collect_expr(const sc_declarations *program, const sc_expr *expr, index_list *out, bool *bad)
 {
     uint32_t index;
     switch (expr->kind) {
@@ -46,7 +46,7 @@ static void collect_expr(const sc_program *program, const sc_expr *expr, index_l
     }
 }
 
-static void check_alias(sc_program *program, sc_dim_decl *decl, index_list *out)
+static void check_alias(sc_declarations *program, sc_dim_decl *decl, index_list *out)
 {
     decl->original = resolve(program, decl->def->alias);
     if (decl->original == SC_NONE)
@@ -55,7 +55,7 @@ static void check_alias(sc_program *program, sc_dim_decl *decl, index_list *out)
         *sc_vec_push(&program->context->arena, out) = decl->original;
 }
 
-static void check_composite(sc_program *program, sc_dim_decl *decl, index_list *out)
+static void check_composite(sc_declarations *program, sc_dim_decl *decl, index_list *out)
 {
     sc_context *context = program->context;
     const sc_name_list *names = (const sc_name_list *)&decl->def->parts;
@@ -89,7 +89,7 @@ static void check_composite(sc_program *program, sc_dim_decl *decl, index_list *
     decl->part_count = decl->broken ? 0 : names->count;
 }
 
-static void check_form(sc_program *program, uint32_t index)
+static void check_form(sc_declarations *program, uint32_t index)
 {
     sc_dim_decl *decl = &program->dims.data[index];
     index_list out = {0};
@@ -110,7 +110,7 @@ typedef struct order_step {
     uint32_t dim, next; /* next: which dependency to look at */
 } order_step;
 
-static void report_cycle(sc_program *program, uint32_t dim)
+static void report_cycle(sc_declarations *program, uint32_t dim)
 {
     sc_dim_decl *decl = &program->dims.data[dim];
     if (!decl->broken)
@@ -119,7 +119,7 @@ static void report_cycle(sc_program *program, uint32_t dim)
 }
 
 /* Depth first with its own stack: a chain of sizes may be as long as the file. */
-static void order_from(sc_program *program, uint32_t root, uint8_t *state)
+static void order_from(sc_declarations *program, uint32_t root, uint8_t *state)
 {
     sc_arena *arena = &program->context->arena;
     SC_VEC(order_step) stack = {0};
@@ -147,7 +147,7 @@ static void order_from(sc_program *program, uint32_t root, uint8_t *state)
 enum { MAX_ALIAS_CHAIN = 64 };
 
 /* Whoever follows aliases later does it by recursion. */
-static void check_chain(sc_program *program, sc_dim_decl *decl)
+static void check_chain(sc_declarations *program, sc_dim_decl *decl)
 {
     decl->chain = program->dims.data[decl->original].chain + 1;
     if (decl->chain != MAX_ALIAS_CHAIN + 1)
@@ -158,7 +158,7 @@ static void check_chain(sc_program *program, sc_dim_decl *decl)
                                 sc_text(program->context, decl->name.text), MAX_ALIAS_CHAIN));
 }
 
-void sc_dims_check(sc_program *program)
+void sc_dims_check(sc_declarations *program)
 {
     for (uint32_t i = 0; i < program->dims.count; i++)
         check_form(program, i);
@@ -178,7 +178,7 @@ void sc_dims_check(sc_program *program)
 
 /* ---- sizes ---- */
 typedef struct size_eval {
-    const sc_program *program;
+    const sc_declarations *program;
     const int64_t *sizes;
     const char *problem; /* not an integer, overflow */
     sc_loc loc;
@@ -226,7 +226,7 @@ static int64_t eval_size(size_eval *eval, const sc_expr *expr)
     case SC_EXPR_INT:
         return expr->integer;
     case SC_EXPR_NAME:
-        dim = sc_program_dim(eval->program, expr->name);
+        dim = sc_declarations_dim(eval->program, expr->name);
         if (dim == SC_NONE || eval->sizes[dim] == 0)
             eval->unknown = true;
         return dim == SC_NONE ? 0 : eval->sizes[dim];
@@ -242,13 +242,13 @@ static int64_t eval_size(size_eval *eval, const sc_expr *expr)
     }
 }
 
-static bool report_size(const sc_program *program, sc_name dim, sc_loc loc, const char *size)
+static bool report_size(const sc_declarations *program, sc_name dim, sc_loc loc, const char *size)
 {
     sc_report(&program->context->diag, SC_D_bad_dim_size, loc, sc_text(program->context, dim.text), size, (char *)NULL);
     return false;
 }
 
-static bool eval_sized(const sc_program *program, const sc_dim_decl *decl, int64_t *sizes, int64_t *out)
+static bool eval_sized(const sc_declarations *program, const sc_dim_decl *decl, int64_t *sizes, int64_t *out)
 {
     size_eval eval = {.program = program, .sizes = sizes};
     int64_t size = eval_size(&eval, decl->def->size);
@@ -263,7 +263,7 @@ static bool eval_sized(const sc_program *program, const sc_dim_decl *decl, int64
     return true;
 }
 
-static bool eval_composite(const sc_program *program, const sc_dim_decl *decl, const int64_t *sizes, int64_t *out)
+static bool eval_composite(const sc_declarations *program, const sc_dim_decl *decl, const int64_t *sizes, int64_t *out)
 {
     int64_t size = 1;
     *out = 0;
@@ -276,7 +276,7 @@ static bool eval_composite(const sc_program *program, const sc_dim_decl *decl, c
 }
 
 /* Whether following aliases from `dim` leads to `to`. */
-static bool is_alias_of(const sc_program *program, uint32_t dim, uint32_t to)
+static bool is_alias_of(const sc_declarations *program, uint32_t dim, uint32_t to)
 {
     uint32_t steps = 0;
     while (dim != SC_NONE && program->dims.data[dim].form == SC_DIM_ALIAS && steps++ < program->dims.count) {
@@ -287,7 +287,7 @@ static bool is_alias_of(const sc_program *program, uint32_t dim, uint32_t to)
     return false;
 }
 
-static bool has_composite_root(const sc_program *program, uint32_t dim)
+static bool has_composite_root(const sc_declarations *program, uint32_t dim)
 {
     uint32_t steps = 0;
     while (dim != SC_NONE && program->dims.data[dim].form == SC_DIM_ALIAS && steps++ < program->dims.count)
@@ -295,7 +295,7 @@ static bool has_composite_root(const sc_program *program, uint32_t dim)
     return dim != SC_NONE && program->dims.data[dim].form == SC_DIM_COMPOSITE;
 }
 
-static bool check_binding(const sc_program *program, const sc_binding *binding, uint32_t dim)
+static bool check_binding(const sc_declarations *program, const sc_binding *binding, uint32_t dim)
 {
     sc_context *context = program->context;
     if (dim == SC_NONE) {
@@ -315,12 +315,12 @@ static bool check_binding(const sc_program *program, const sc_binding *binding, 
     return true;
 }
 
-bool sc_dims_sizes(const sc_program *program, const sc_binding_list *bindings, uint32_t along, int64_t *sizes)
+bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindings, uint32_t along, int64_t *sizes)
 {
     bool ok = true;
     int64_t *bound = sc_arena_array(&program->context->arena, program->dims.count, sizeof *bound);
     for (uint32_t i = 0; bindings != NULL && i < bindings->count; i++) {
-        uint32_t dim = sc_program_dim(program, bindings->data[i].dim);
+        uint32_t dim = sc_declarations_dim(program, bindings->data[i].dim);
         if (check_binding(program, &bindings->data[i], dim))
             bound[dim] = bindings->data[i].size;
         else
@@ -347,7 +347,7 @@ bool sc_dims_sizes(const sc_program *program, const sc_binding_list *bindings, u
     return ok;
 }
 
-bool sc_program_eval_integer(const sc_program *program, const sc_expr *expr, const sc_binding_list *bindings, int64_t *out)
+bool sc_declarations_eval_integer(const sc_declarations *program, const sc_expr *expr, const sc_binding_list *bindings, int64_t *out)
 {
     sc_context *context = program->context;
     index_list used = {0};

@@ -1,6 +1,6 @@
 /* The parameters of a model by their paths, each stack once. */
-#include "frontend/declare/program.h"
-#include "frontend/plan/plan.h"
+#include "frontend/declare/internal.h"
+#include "frontend/declare/path_match.h"
 
 enum { MAX_PATHS = 1 << 17 };
 
@@ -14,7 +14,7 @@ typedef struct dim_scope {
 } dim_scope;
 
 typedef struct path_walk {
-    const sc_program *program;
+    const sc_declarations *program;
     sc_param_path_list *out;
     sc_sym names[SC_MAX_INLINE_DEPTH + 2], stacks[SC_MAX_INLINE_DEPTH + 2];
     uint32_t visits;
@@ -108,7 +108,7 @@ static void walk_unit(path_walk *walk, const sc_unit *unit, uint32_t depth, cons
     }
 }
 
-void sc_param_paths(const sc_program *program, const sc_unit *model, sc_param_path_list *out)
+void sc_param_paths(const sc_declarations *program, const sc_unit *model, sc_param_path_list *out)
 {
     path_walk walk = {.program = program, .out = out};
     dim_scope scope = {0};
@@ -156,10 +156,10 @@ const char *sc_suggest_param(sc_context *context, const sc_path *path, const sc_
     return sc_suggest(context, sc_intern_text(&context->names, sc_path_text(context, path)), &list);
 }
 
-void sc_program_leaves(const sc_program *program, sc_sym dim, sc_sym_list *out)
+void sc_declarations_leaves(const sc_declarations *program, sc_sym dim, sc_sym_list *out)
 {
     sc_context *context = program->context;
-    uint32_t index = sc_program_dim(program, dim), root = index;
+    uint32_t index = sc_declarations_dim(program, dim), root = index;
     while (root != SC_NONE && program->dims.data[root].form == SC_DIM_ALIAS && !program->dims.data[root].broken)
         root = program->dims.data[root].original;
     if (root == SC_NONE || program->dims.data[root].form != SC_DIM_COMPOSITE) {
@@ -169,13 +169,13 @@ void sc_program_leaves(const sc_program *program, sc_sym dim, sc_sym_list *out)
     const sc_dim_decl *decl = &program->dims.data[root];
     for (uint32_t i = 0; i < decl->part_count; i++) {
         sc_sym part = program->dims.data[decl->parts[i]].name.text;
-        if (root != index) /* as build_dims.c names the leaves of an alias */
+        if (root != index) /* as elaborate/dims.c names the leaves of an alias */
             part = sc_intern_printf(&context->names, "%s.%s", sc_text(context, dim), sc_text(context, part));
         *sc_vec_push(&context->arena, out) = part;
     }
 }
 
-void sc_program_unread_params(const sc_program *program, sc_sym model, const sc_module *m, sc_sym_list *out)
+void sc_declarations_unread_params(const sc_declarations *program, sc_sym model, const sc_module *m, sc_sym_list *out)
 {
     sc_context *context = program->context;
     sc_param_path_list params = {0};
@@ -184,7 +184,7 @@ void sc_program_unread_params(const sc_program *program, sc_sym model, const sc_
         const char *path = sc_path_without_indices(context, sc_text(context, m->state.data[s].path));
         sc_map_insert(&read, sc_intern_text(&context->names, path), 0, NULL);
     }
-    sc_param_paths(program, sc_program_model(program, model), &params);
+    sc_param_paths(program, sc_declarations_model(program, model), &params);
     for (uint32_t i = 0; i < params.count; i++) {
         if (params.data[i].kind == SC_MEMBER_PARAM && sc_map_find(&read, params.data[i].text) == NULL)
             *sc_vec_push(&context->arena, out) = params.data[i].text;

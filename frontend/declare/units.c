@@ -1,17 +1,17 @@
 /* Blocks, models and fns: what they own, that names and paths are unique, that statements stand where they may, that no block contains
  * itself. */
-#include "frontend/declare/program.h"
+#include "frontend/declare/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void report_statement(sc_program *program, sc_loc loc, const char *text)
+static void report_statement(sc_declarations *program, sc_loc loc, const char *text)
 {
     sc_report(&program->context->diag, SC_D_bad_statement, loc, text, (char *)NULL);
 }
 
 /* ---- members ---- */
-static void report_taken(sc_program *program, const sc_unit *unit, const sc_member *old, sc_member_kind kind, sc_name name)
+static void report_taken(sc_declarations *program, const sc_unit *unit, const sc_member *old, sc_member_kind kind, sc_name name)
 {
     sc_context *context = program->context;
     if (old->kind == kind)
@@ -25,7 +25,7 @@ static void report_taken(sc_program *program, const sc_unit *unit, const sc_memb
     sc_report_note(&context->diag, old->name.loc, "the other one is here");
 }
 
-static void add_member(sc_program *program, sc_unit *unit, const sc_member *member)
+static void add_member(sc_declarations *program, sc_unit *unit, const sc_member *member)
 {
     bool is_new;
     uint32_t index = *sc_map_insert(&unit->member_map, member->name.text, unit->members.count, &is_new);
@@ -35,10 +35,10 @@ static void add_member(sc_program *program, sc_unit *unit, const sc_member *memb
         report_taken(program, unit, &unit->members.data[index], member->kind, member->name);
 }
 
-static void add_sub(sc_program *program, sc_unit *unit, const sc_sub *sub)
+static void add_sub(sc_declarations *program, sc_unit *unit, const sc_sub *sub)
 {
     sc_context *context = program->context;
-    const sc_unit *block = sc_program_block(program, sub->block.text);
+    const sc_unit *block = sc_declarations_block(program, sub->block.text);
     if (block == NULL) {
         sc_text_list list = {0};
         for (uint32_t i = 0; i < program->blocks.count; i++)
@@ -47,7 +47,7 @@ static void add_sub(sc_program *program, sc_unit *unit, const sc_sub *sub)
                   sc_arena_printf(&context->arena, "block %s", sc_text(context, sub->block.text)),
                   sc_suggest(context, sub->block.text, &list), (char *)NULL);
     }
-    if (sub->stack.text != 0 && sc_program_dim(program, sub->stack.text) == SC_NONE) {
+    if (sub->stack.text != 0 && sc_declarations_dim(program, sub->stack.text) == SC_NONE) {
         bool is_param = false;
         for (uint32_t i = 0; unit->callable != NULL && i < unit->callable->dim_params.count; i++)
             is_param = is_param || unit->callable->dim_params.data[i].text == sub->stack.text;
@@ -57,7 +57,7 @@ static void add_sub(sc_program *program, sc_unit *unit, const sc_sub *sub)
     add_member(program, unit, &(sc_member){.kind = SC_MEMBER_SUB, .name = sub->name, .sub = sub, .block = block});
 }
 
-static void add_declarations(sc_program *program, sc_unit *unit, const sc_stmt *stmt)
+static void add_declarations(sc_declarations *program, sc_unit *unit, const sc_stmt *stmt)
 {
     sc_member_kind kind = stmt->kind == SC_STMT_PARAM ? SC_MEMBER_PARAM : SC_MEMBER_CACHE;
     for (uint32_t i = 0; i < stmt->decls.count; i++) {
@@ -70,7 +70,7 @@ static void add_declarations(sc_program *program, sc_unit *unit, const sc_stmt *
     }
 }
 
-static void collect_members(sc_program *program, sc_unit *unit)
+static void collect_members(sc_declarations *program, sc_unit *unit)
 {
     for (uint32_t i = 0; i < unit->body->count; i++) {
         const sc_stmt *stmt = unit->body->data[i];
@@ -103,7 +103,7 @@ static void collect_members(sc_program *program, sc_unit *unit)
 
 /* ---- bodies ---- */
 typedef struct body_check {
-    sc_program *program;
+    sc_declarations *program;
     const sc_callable *callable;
     const sc_unit *unit; /* whose block body this is; NULL for fns and entries */
     uint32_t result_count;
@@ -125,7 +125,7 @@ static bool is_result_name(const body_check *check, const char *name)
 /* A local's or formal's path must not be that of a result, and in a block not that of a member. */
 static void check_local(const body_check *check, sc_name name, const char *what)
 {
-    sc_program *program = check->program;
+    sc_declarations *program = check->program;
     sc_context *context = program->context;
     const char *text = sc_text(context, name.text), *owner = sc_text(context, check->callable->name.text);
     const sc_member *member = check->unit == NULL ? NULL : sc_unit_member(check->unit, name.text);
@@ -141,7 +141,7 @@ static void check_local(const body_check *check, sc_name name, const char *what)
 
 static void check_body(body_check *check, const sc_stmt_list *body, bool repeated)
 {
-    sc_program *program = check->program;
+    sc_declarations *program = check->program;
     for (uint32_t i = 0; i < body->count; i++) {
         const sc_stmt *stmt = body->data[i];
         bool owned = check->unit != NULL && !repeated;
@@ -204,7 +204,7 @@ static void check_positions(const body_check *check, const sc_map *seen)
 
 static void check_formals(const body_check *check, bool is_entry)
 {
-    sc_program *program = check->program;
+    sc_declarations *program = check->program;
     sc_context *context = program->context;
     const sc_callable *callable = check->callable;
     sc_map seen = {.arena = &context->arena};
@@ -229,7 +229,7 @@ static void check_formals(const body_check *check, bool is_entry)
     }
 }
 
-static void check_callable(sc_program *program, const sc_callable *callable, const sc_unit *unit, bool is_entry)
+static void check_callable(sc_declarations *program, const sc_callable *callable, const sc_unit *unit, bool is_entry)
 {
     body_check check = {.program = program, .callable = callable, .unit = unit, .result_count = count_results(callable)};
     const char *name = sc_text(program->context, callable->name.text);
@@ -244,7 +244,7 @@ static void check_callable(sc_program *program, const sc_callable *callable, con
         report_statement(program, callable->dim_params.data[0].loc, "an entry has no dim parameters");
 }
 
-static void check_unit(sc_program *program, const sc_unit *unit)
+static void check_unit(sc_declarations *program, const sc_unit *unit)
 {
     if (unit->callable != NULL)
         check_callable(program, unit->callable, unit, false);
@@ -256,7 +256,7 @@ static void check_unit(sc_program *program, const sc_unit *unit)
 }
 
 /* ---- blocks inside blocks ---- */
-static void measure(sc_program *program, sc_unit *unit, uint32_t depth)
+static void measure(sc_declarations *program, sc_unit *unit, uint32_t depth)
 {
     uint32_t height = 1;
     unit->visiting = true;
@@ -285,7 +285,7 @@ static void measure(sc_program *program, sc_unit *unit, uint32_t depth)
     unit->height = height;
 }
 
-void sc_units_check(sc_program *program)
+void sc_units_check(sc_declarations *program)
 {
     for (uint32_t i = 0; i < program->blocks.count; i++)
         collect_members(program, program->blocks.data[i]);

@@ -33,7 +33,7 @@ static bool named_argument(sc_frame *f, const sc_callable *callable, const sc_di
         set_binding(b, &instance->params, arg->name.text, dim);
         return true;
     }
-    if (sc_program_dim(b->program, arg->name.text) == SC_NONE) {
+    if (sc_declarations_dim(b->program, arg->name.text) == SC_NONE) {
         b->failed = true;
         sc_report_unknown_dim(b->program, arg->name);
         return false;

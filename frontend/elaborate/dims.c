@@ -139,7 +139,7 @@ sc_dim sc_build_find_dim(sc_frame *f, sc_name name)
         dim = find_binding(&f->instance->substitutions, name.text);
     if (dim != SC_NONE)
         return dim;
-    uint32_t index = sc_program_dim(f->b->program, name.text);
+    uint32_t index = sc_declarations_dim(f->b->program, name.text);
     return index == SC_NONE ? SC_NONE : sc_build_program_dim(f->b, index, name.loc);
 }
 
@@ -148,7 +148,7 @@ sc_dim sc_build_dim(sc_frame *f, sc_name name)
     sc_dim dim = sc_build_find_dim(f, name);
     if (dim == SC_NONE) {
         f->b->failed = true;
-        if (sc_program_dim(f->b->program, name.text) == SC_NONE)
+        if (sc_declarations_dim(f->b->program, name.text) == SC_NONE)
             sc_report_unknown_dim(f->b->program, name);
     }
     return dim;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* ---- builders ---- */
-static sc_builder *new_builder(sc_program *program, const sc_build_request *request, sc_module *m, sc_build_result *result)
+static sc_builder *new_builder(sc_declarations *program, const sc_build_request *request, sc_module *m, sc_build_result *result)
 {
     sc_context *context = program->context;
     sc_builder *b = sc_arena_alloc(&context->arena, sizeof *b);
@@ -81,11 +81,11 @@ static void add_positions(sc_frame *f)
 }
 
 /* ---- entries ---- */
-static const sc_member *find_entry(sc_program *program, const sc_build_request *request, const sc_unit **unit)
+static const sc_member *find_entry(sc_declarations *program, const sc_build_request *request, const sc_unit **unit)
 {
     sc_context *context = program->context;
     sc_text_list list = {0};
-    *unit = sc_program_model(program, request->model);
+    *unit = sc_declarations_model(program, request->model);
     const sc_member *member = *unit == NULL ? NULL : sc_unit_member(*unit, request->entry);
     if (member != NULL && member->kind == SC_MEMBER_ENTRY)
         return member;
@@ -139,7 +139,7 @@ static bool elaborate(sc_builder *b)
     if (entry == NULL)
         return false;
     const sc_callable *callable = entry->callable;
-    uint32_t along = callable->along.text == 0 ? SC_NONE : sc_program_dim(b->program, callable->along.text);
+    uint32_t along = callable->along.text == 0 ? SC_NONE : sc_declarations_dim(b->program, callable->along.text);
     if (!b->request.symbolic && !sc_dims_sizes(b->program, b->request.bindings, along, b->program_sizes))
         return false;
     sc_instance *instance = sc_arena_alloc(&b->context->arena, sizeof *instance);
@@ -156,7 +156,7 @@ static bool elaborate(sc_builder *b)
     return !b->failed;
 }
 
-bool sc_build_entry(sc_program *program, const sc_build_request *request, sc_module *m, sc_build_result *result)
+bool sc_build_entry(sc_declarations *program, const sc_build_request *request, sc_module *m, sc_build_result *result)
 {
     memset(result, 0, sizeof *result);
     result->entry = request->entry;
@@ -171,7 +171,7 @@ bool sc_build_entry(sc_program *program, const sc_build_request *request, sc_mod
 }
 
 /* ---- which dims an entry needs ---- */
-static bool has_own_size(const sc_program *program, uint32_t index, uint32_t along)
+static bool has_own_size(const sc_declarations *program, uint32_t index, uint32_t along)
 {
     const sc_dim_decl *decl = &program->dims.data[index];
     bool own = decl->form == SC_DIM_FREE;
@@ -183,7 +183,7 @@ static bool has_own_size(const sc_program *program, uint32_t index, uint32_t alo
 }
 
 /* Of the needed dims, those that have to be bound for the others to have sizes, in order of declaration. */
-static void list_unbound(const sc_program *program, bool *needed, uint32_t along, const int64_t *sizes, sc_sym_list *out)
+static void list_unbound(const sc_declarations *program, bool *needed, uint32_t along, const int64_t *sizes, sc_sym_list *out)
 {
     for (uint32_t i = program->dim_order.count; i-- > 0;) {
         uint32_t index = program->dim_order.data[i];
@@ -201,7 +201,7 @@ static void list_unbound(const sc_program *program, bool *needed, uint32_t along
     }
 }
 
-void sc_program_unbound_dims(sc_program *program, sc_sym model, sc_sym entry, const sc_binding_list *bindings, sc_sym_list *out)
+void sc_declarations_unbound_dims(sc_declarations *program, sc_sym model, sc_sym entry, const sc_binding_list *bindings, sc_sym_list *out)
 {
     sc_context *context = program->context;
     sc_build_request request = {.model = model, .entry = entry, .bindings = bindings, .symbolic = true};
@@ -209,20 +209,20 @@ void sc_program_unbound_dims(sc_program *program, sc_sym model, sc_sym entry, co
     sc_builder *b = new_builder(program, &request, sc_module_new(context), &result);
     b->needed = sc_arena_array(&context->arena, program->dims.count, sizeof *b->needed);
     elaborate(b);
-    const sc_unit *unit = sc_program_model(program, model);
+    const sc_unit *unit = sc_declarations_model(program, model);
     const sc_member *member = unit == NULL ? NULL : sc_unit_member(unit, entry);
     if (member == NULL || member->kind != SC_MEMBER_ENTRY)
         return;
     sc_sym along_name = member->callable->along.text;
-    uint32_t along = along_name == 0 ? SC_NONE : sc_program_dim(program, along_name);
+    uint32_t along = along_name == 0 ? SC_NONE : sc_declarations_dim(program, along_name);
     int64_t *sizes = sc_arena_array(&context->arena, program->dims.count, sizeof *sizes);
     sc_dims_sizes(program, bindings, along, sizes);
     list_unbound(program, b->needed, along, sizes, out);
 }
 
 /* ---- numbers outside of any body ---- */
-bool sc_program_eval_number(sc_program *program, const sc_expr *expr, sc_sym entry, const sc_binding_list *bindings, double *out,
-                            bool *unknown)
+bool sc_declarations_eval_number(sc_declarations *program, const sc_expr *expr, sc_sym entry, const sc_binding_list *bindings, double *out,
+                                 bool *unknown)
 {
     sc_context *context = program->context;
     sc_build_request request = {.entry = entry, .bindings = bindings, .symbolic = bindings == NULL};
@@ -255,13 +255,13 @@ static bool has_open_formal(const sc_callable *callable)
     return false;
 }
 
-static bool is_elaborated(const sc_program *program, const void *node)
+static bool is_elaborated(const sc_declarations *program, const void *node)
 {
     return sc_map_find(&program->elaborated, (uint64_t)(uintptr_t)node) != NULL;
 }
 
 /* A builder for what stands in `unit`, or outside of any, with what is left of `steps`. NULL: there are none. */
-static sc_builder *new_checker(sc_program *program, sc_sym name, uint32_t *steps)
+static sc_builder *new_checker(sc_declarations *program, sc_sym name, uint32_t *steps)
 {
     uint32_t cost = program->dims.count / 4; /* a builder has tables of dims */
     if (*steps <= cost)
@@ -296,7 +296,7 @@ static sc_frame stand_in(sc_builder *b, const sc_unit *unit, const sc_callable *
 }
 
 /* A block or fn that no entry reaches, by itself. All of them together get `steps`, which no program that people write uses up. */
-static void check_alone(sc_program *program, const sc_callable *callable, const sc_unit *unit, uint32_t *steps)
+static void check_alone(sc_declarations *program, const sc_callable *callable, const sc_unit *unit, uint32_t *steps)
 {
     bool is_block = unit != NULL && unit->callable == callable;
     if (is_elaborated(program, callable) || (unit != NULL && unit->broken) || has_open_formal(callable))
@@ -311,7 +311,7 @@ static void check_alone(sc_program *program, const sc_callable *callable, const 
 }
 
 /* Params, caches and subs that nothing reads. */
-static void check_declarations(sc_program *program, const sc_unit *unit, uint32_t *steps)
+static void check_declarations(sc_declarations *program, const sc_unit *unit, uint32_t *steps)
 {
     sc_builder *b = NULL;
     sc_frame f;
@@ -331,7 +331,7 @@ static void check_declarations(sc_program *program, const sc_unit *unit, uint32_
         *steps -= b->steps < *steps ? b->steps : *steps;
 }
 
-static void check_members(sc_program *program, const sc_unit *unit, uint32_t *steps)
+static void check_members(sc_declarations *program, const sc_unit *unit, uint32_t *steps)
 {
     for (uint32_t i = 0; i < unit->members.count; i++) {
         if (unit->members.data[i].kind == SC_MEMBER_FN)
@@ -339,11 +339,11 @@ static void check_members(sc_program *program, const sc_unit *unit, uint32_t *st
     }
 }
 
-void sc_program_check(sc_program *program)
+void sc_declarations_check(sc_declarations *program)
 {
     uint32_t steps = SC_MAX_STEPS;
     sc_entry_list entries = {0};
-    sc_program_entries(program, 0, &entries);
+    sc_declarations_entries(program, 0, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
         sc_build_request request = {.model = entries.data[i].model, .entry = entries.data[i].entry, .symbolic = true};
         sc_build_result result;

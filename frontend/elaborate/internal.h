@@ -1,16 +1,24 @@
 /* Elaboration: what its parts share. A *frame* is one body being run (an entry's, a fn's, a block instance's); an *instance* is a block
  * or model with its path, dims and statics. Everything is inlined, so a frame's locals are values of the one function being built.
  *
- *   build_entry.c   an entry from inputs to return; symbolic checks
- *   build_stmt.c    statements, names, calls of subs and fns
- *   build_expr.c    expressions, constants, arithmetic
- *   build_op.c      the language's ops (lang_ops.def), build_attend.c those that know positions and caches
- *   build_value.c   making ops, casts, constants, parameters
- *   build_dims.c    dims and shapes of the text as dims and types of the module */
+ *   entry.c       an entry from inputs to return; symbolic checks
+ *   statement.c   statements, calls of subs and fns; arguments.c their dim and static arguments
+ *   expression.c  expressions
+ *   op.c          the language's ops (lang_ops.def); ops.c makes them, attention_ops.c those that know positions and caches, call.c is what
+ *                 both read a call with
+ *   state.c       parameters and caches
+ *   arithmetic.c  numbers and operators
+ *   value.c       making ops, casts, constants; rounding
+ *   frame.c       frames: locals, statics, paths; limits
+ *   dims.c        dims and shapes of the text as dims and types of the module
+ *
+ * expression.c, statement.c, arguments.c, state.c, op.c, ops.c, attention_ops.c and call.c call each other in a circle. It is the
+ * language's own recursion: an expression calls a fn, whose body, arguments, operands and initialisers are expressions. */
 #ifndef SHARDC_FRONTEND_ELABORATE_INTERNAL_H
 #define SHARDC_FRONTEND_ELABORATE_INTERNAL_H
 
-#include "frontend/declare/program.h"
+#include "frontend/declare/internal.h"
+#include "frontend/elaborate/build.h"
 
 /* ---- values ---- */
 typedef enum sc_bval_kind {
@@ -93,7 +101,7 @@ typedef struct sc_frame {
 
 typedef struct sc_builder {
     sc_context *context;
-    sc_program *program;
+    sc_declarations *program;
     sc_build_request request;
     sc_build_result *result;
     sc_module *m;
@@ -140,7 +148,25 @@ static inline const char *sc_name_text(const sc_builder *b, sc_sym name)
 /* 1 is given, 2 are given */
 #define sc_build_given(b, n) sc_build_text(b, "%u %s given", (unsigned)(n), (n) == 1 ? "is" : "are")
 
-/* ---- build_dims.c ---- */
+/* ---- frame.c ---- */
+sc_sym sc_build_path(sc_builder *b, sc_sym prefix, sc_sym name); /* prefix.name; name when prefix is 0 */
+sc_dtype sc_build_dtype_of(sc_builder *b, sc_tensor_kind kind, sc_sym path);
+/* In the context's scratch. */
+sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callable *callable, const sc_instance *instance, sc_sym path,
+                         sc_sym scope);
+/* A frame that sees what the declarations of the unit see: no locals, no arguments of the fn that f runs. */
+sc_frame sc_build_home(const sc_frame *f);
+const sc_local *sc_build_find_local(const sc_frame *f, sc_sym name);
+void sc_build_set_local(sc_frame *f, sc_name name, sc_bval value);
+const sc_bval *sc_build_find_static(const sc_frame *f, sc_sym name);
+/* Counts a step and a level; false (after a message, once) when there are too many. Each true one is ended by sc_build_leave. */
+bool sc_build_enter(sc_builder *b, sc_loc loc);
+static inline void sc_build_leave(sc_builder *b)
+{
+    b->depth--;
+}
+
+/* ---- dims.c ---- */
 /* A dim of the program or a dim parameter, as a dim of the module; SC_NONE after a message. */
 sc_dim sc_build_dim(sc_frame *f, sc_name name);
 /* The same without a message. */
@@ -168,9 +194,7 @@ const char *sc_build_shape_text(const sc_builder *b, const sc_type_info *type, b
 /* Records `@axis` annotations of a shape as pins of the value at `path`. */
 void sc_build_pins(sc_frame *f, const sc_shape *shape, sc_sym path);
 
-/* ---- build_value.c ---- */
-sc_sym sc_build_path(sc_builder *b, sc_sym prefix, sc_sym name); /* prefix.name; name when prefix is 0 */
-sc_dtype sc_build_dtype_of(sc_builder *b, sc_tensor_kind kind, sc_sym path);
+/* ---- value.c ---- */
 static inline const sc_type_info *sc_build_type(const sc_builder *b, sc_value value)
 {
     return sc_type_of(b->m, value);
@@ -193,6 +217,20 @@ sc_value sc_build_as(sc_frame *f, sc_loc loc, const sc_bval *value, sc_dtype dty
 /* The dtype that elementwise ops and reductions over these operands compute in: f64, f32, or the widest integer, or bool. `needs_float`
  * makes integers float. SC_DTYPE_COUNT after a message when bools meet numbers. */
 sc_dtype sc_build_compute_dtype(sc_frame *f, sc_loc loc, const sc_bval *values, uint32_t count, bool needs_float);
+/* Whether the types made since the last call have element counts that fit; false after a message. */
+bool sc_build_check_sizes(sc_builder *b, sc_loc loc);
+/* A value on its way to a name: shape checked, rounded to `act`, or to its declared dtype. `declared` may be NULL. SC_NONE after a message.
+ */
+sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, const sc_type_ref *declared, sc_frame *declared_in,
+                        sc_dtype act, sc_loc loc);
+
+/* ---- arithmetic.c ---- */
+sc_bval sc_build_integer(int64_t value);
+sc_bval sc_build_number(double value);
+sc_bval sc_build_binary(sc_frame *f, sc_loc loc, sc_op_kind kind, sc_bval a, sc_bval b);
+sc_bval sc_build_negative(sc_frame *f, sc_loc loc, sc_bval value);
+
+/* ---- state.c ---- */
 /* A param as it is read: in the act dtype. */
 sc_bval sc_build_param(sc_frame *f, sc_loc loc, const sc_member *member);
 /* A cache in its own dtype: read once, then as last written. */
@@ -203,32 +241,20 @@ void sc_build_note_fan(sc_builder *b, sc_value operand, const sc_dim *dims, uint
 /* Gives fan-in 1 to the xavier parameters that nothing contracts. */
 void sc_build_finish_fans(sc_builder *b);
 
-/* ---- build_expr.c ---- */
-/* Counts a step and a level; false (after a message, once) when there are too many. Each true one is ended by sc_build_leave. */
-bool sc_build_enter(sc_builder *b, sc_loc loc);
-static inline void sc_build_leave(sc_builder *b)
-{
-    b->depth--;
-}
+/* ---- expression.c ---- */
 sc_bval sc_build_expr(sc_frame *f, const sc_expr *expr);
 sc_bval_list sc_build_exprs(sc_frame *f, const sc_expr *expr); /* all results of a call */
-sc_bval sc_build_integer(int64_t value);
-sc_bval sc_build_number(double value);
 /* A constant number; false after a message. `*unknown` (may be NULL): made of a dim without a size. */
 bool sc_build_constant(sc_frame *f, const sc_expr *expr, const char *what, sc_bval *out);
 /* A static argument: a number, or a word (an enclosing static of that name wins). */
 sc_bval sc_build_static(sc_frame *f, const sc_expr *expr);
-sc_bval sc_build_binary(sc_frame *f, sc_loc loc, sc_op_kind kind, sc_bval a, sc_bval b);
 
-/* ---- build_op.c ---- */
+/* ---- op.c ---- */
 sc_bval_list sc_build_op(sc_frame *f, const sc_expr *expr);
 bool sc_lang_op_exists(const char *name);
 void sc_lang_op_names(sc_context *context, sc_text_list *out);
 
-/* ---- build_stmt.c ---- */
-/* In the context's scratch. */
-sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callable *callable, const sc_instance *instance, sc_sym path,
-                         sc_sym scope);
+/* ---- statement.c ---- */
 void sc_build_body(sc_frame *f, const sc_stmt_list *body);
 /* Runs the frame's body to its return; results are checked against `->`, rounded, and given the path `..out`. */
 sc_bval_list sc_build_run(sc_frame *f);
@@ -236,17 +262,8 @@ sc_bval_list sc_build_run(sc_frame *f);
 void sc_build_declaration(sc_frame *home, const sc_member *member);
 /* Calls a member or a file-level fn by its name; false when there is none (no message). */
 bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out);
-/* A frame that sees what the declarations of the unit see: no locals, no arguments of the fn that f runs. */
-sc_frame sc_build_home(const sc_frame *f);
-const sc_local *sc_build_find_local(const sc_frame *f, sc_sym name);
-void sc_build_set_local(sc_frame *f, sc_name name, sc_bval value);
-const sc_bval *sc_build_find_static(const sc_frame *f, sc_sym name);
-/* Dim and static arguments of a block's instance or a fn's call (build_args.c). */
+/* Dim and static arguments of a block's instance or a fn's call (arguments.c). */
 bool sc_build_dim_args(sc_frame *f, const sc_callable *callable, const sc_dim_arg *args, uint32_t count, sc_loc loc, sc_instance *instance);
 bool sc_build_statics(sc_frame *f, const sc_callable *callable, const sc_arg_list *args, sc_instance *instance);
-/* A value on its way to a name: shape checked, rounded to `act`, or to its declared dtype. `declared` may be NULL. SC_NONE after a message.
- */
-sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, const sc_type_ref *declared, sc_frame *declared_in,
-                        sc_dtype act, sc_loc loc);
 
 #endif

@@ -33,6 +33,7 @@ typedef struct sc_op_call {
 
 #define sc_call_error(c, id, ...) (sc_build_error((c)->f->b, id, (c)->loc, __VA_ARGS__), sc_no_results(c))
 
+/* ---- call.c ---- */
 sc_bval_list sc_no_results(sc_op_call *call); /* one value that says nothing more */
 sc_bval_list sc_one_result(sc_op_call *call, sc_bval value);
 sc_bval_list sc_one_tensor(sc_op_call *call, sc_value value);
@@ -47,6 +48,9 @@ const sc_expr *sc_call_option(sc_op_call *call, const char *name); /* NULL */
 /* A number option: `otherwise` when not given, *known (may be NULL) false when it depends on a size that is not known. */
 bool sc_call_number(sc_op_call *call, const char *name, double otherwise, double *out, bool *known);
 bool sc_call_integer(sc_op_call *call, const char *name, int64_t otherwise, int64_t *out);
+/* Index of a word in a blank-separated list, or -1; such a list as `a, b, c`. */
+int sc_word_index(const char *list, const char *word);
+const char *sc_word_list(sc_builder *b, const char *list);
 /* A word option, perhaps with numbers: window(4). False after a message. */
 typedef struct sc_word_option {
     sc_sym word;

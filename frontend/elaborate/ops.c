@@ -1,4 +1,4 @@
-/* What each language op becomes, but for those that know positions (build_attend.c). Number rules (LANGUAGE 3.1) are here: elementwise
+/* What each language op becomes, but for those that know positions (attention_ops.c). Number rules (LANGUAGE 3.1) are here: elementwise
  * ops and reductions get their operands in f32 or f64, dot in the act dtype; ops that only move elements keep the dtype. */
 #include "frontend/elaborate/op.h"
 

@@ -1,42 +1,6 @@
-/* Statements, names, and calls of subs and fns. A call runs the callee's body in a frame of its own; nothing remains of it in the IR but
+/* Statements, and calls of subs and fns. A call runs the callee's body in a frame of its own; nothing remains of it in the IR but
  * the paths of its values and the scope of its ops. */
 #include "frontend/elaborate/internal.h"
-
-/* ---- frames ---- */
-sc_frame *sc_build_frame(sc_builder *b, const sc_frame *caller, const sc_callable *callable, const sc_instance *instance, sc_sym path,
-                         sc_sym scope)
-{
-    sc_arena *arena = &b->context->scratch;
-    sc_frame *f = sc_arena_alloc(arena, sizeof *f);
-    f->b = b;
-    f->caller = caller;
-    f->callable = callable;
-    f->instance = instance;
-    f->path = path;
-    f->scope = scope;
-    f->act = sc_build_dtype_of(b, SC_KIND_ACT, path);
-    f->level = caller == NULL ? 0 : caller->level + 1;
-    f->local_map.arena = arena;
-    return f;
-}
-
-const sc_local *sc_build_find_local(const sc_frame *f, sc_sym name)
-{
-    const uint32_t *index = sc_map_find(&f->local_map, name);
-    return index == NULL || *index == SC_NONE ? NULL : &f->locals.data[*index];
-}
-
-void sc_build_set_local(sc_frame *f, sc_name name, sc_bval value)
-{
-    uint32_t *index = sc_map_insert(&f->local_map, name.text, SC_NONE, NULL);
-    if (*index != SC_NONE) {
-        f->locals.data[*index].value = value;
-        return;
-    }
-    *index = f->locals.count;
-    *sc_vec_push(f->local_map.arena, &f->locals) =
-        (sc_local){.name = name.text, .value = value, .loc = name.loc, .depth = f->repeats.count};
-}
 
 /* Names first assigned inside a repeat are not visible after it. */
 static void forget_locals(sc_frame *f, uint32_t kept)
@@ -44,78 +8,6 @@ static void forget_locals(sc_frame *f, uint32_t kept)
     for (uint32_t i = kept; i < f->locals.count; i++)
         *sc_map_find(&f->local_map, f->locals.data[i].name) = SC_NONE;
     f->locals.count = kept;
-}
-
-const sc_bval *sc_build_find_static(const sc_frame *f, sc_sym name)
-{
-    for (uint32_t i = f->instance->statics.count; i-- > 0;) {
-        if (f->instance->statics.data[i].name == name)
-            return &f->instance->statics.data[i].value;
-    }
-    return NULL;
-}
-
-sc_frame sc_build_home(const sc_frame *f)
-{
-    const sc_instance *home = f->instance->home != NULL ? f->instance->home : f->instance;
-    sc_frame frame = {
-        .b = f->b, .caller = f, .callable = f->callable, .instance = home, .path = home->path, .scope = f->scope, .act = f->act};
-    frame.local_map.arena = &f->b->context->arena;
-    return frame;
-}
-
-/* ---- rounding where a value gets a name ---- */
-static bool converts(sc_dtype from, sc_dtype to)
-{
-    const sc_dtype_row *a = &sc_dtypes[from], *b = &sc_dtypes[to];
-    if (from == to)
-        return true;
-    if (a->kind == SC_DTYPE_BOOL || b->kind == SC_DTYPE_BOOL)
-        return false;
-    return b->kind == SC_DTYPE_FLOAT || (a->kind == SC_DTYPE_INT && a->bytes < b->bytes);
-}
-
-static bool check_dtype(sc_frame *f, const char *what, const sc_bval *value, sc_dtype wanted, const sc_type_ref *declared, sc_loc loc)
-{
-    sc_builder *b = f->b;
-    const char *found;
-    if (value->kind == SC_BVAL_TENSOR) {
-        sc_dtype dtype = sc_build_type(b, value->value)->dtype;
-        if (converts(dtype, wanted))
-            return true;
-        found = sc_dtypes[dtype].name;
-    } else {
-        if (value->kind != SC_BVAL_NUMBER || value->is_integer || sc_dtype_is_float(wanted))
-            return true;
-        found = "a number with a fraction";
-    }
-    sc_build_error(b, SC_D_dtype_mismatch, loc, what, found, sc_dtypes[wanted].name);
-    sc_build_note(b, declared->loc, "declared here; cast(x, %s) converts", sc_dtypes[wanted].name);
-    return false;
-}
-
-sc_value sc_build_round(sc_frame *f, const char *what, const sc_bval *value, const sc_type_ref *declared, sc_frame *declared_in,
-                        sc_dtype act, sc_loc loc)
-{
-    sc_builder *b = f->b;
-    sc_dtype dtype;
-    if (value->kind == SC_BVAL_NONE)
-        return SC_NONE;
-    if (declared != NULL && declared->dtype.text != 0) {
-        if (!sc_build_dtype(b, declared->dtype, &dtype) || !check_dtype(f, what, value, dtype, declared, loc))
-            return SC_NONE;
-    } else if (value->kind == SC_BVAL_TENSOR) {
-        dtype = sc_build_type(b, value->value)->dtype;
-        if (sc_dtype_is_float(dtype) && value->fixed == SC_ROUNDS)
-            dtype = act;
-    } else {
-        dtype = value->is_integer ? SC_DTYPE_i32 : act;
-    }
-    sc_value result = sc_build_as(f, loc, value, dtype);
-    if (result != SC_NONE && declared != NULL && declared->shape != NULL &&
-        !sc_build_check_shape(f, what, result, loc, declared->shape, declared_in))
-        return SC_NONE;
-    return result;
 }
 
 /* ---- assignments ---- */
@@ -593,7 +485,7 @@ bool sc_build_call(sc_frame *f, const sc_expr *call, sc_bval_list *out)
         *out = call_fn(f, call, member->callable, true);
         return true;
     }
-    const sc_callable *callable = sc_program_fn(f->b->program, name);
+    const sc_callable *callable = sc_declarations_fn(f->b->program, name);
     if (callable == NULL)
         return false;
     *out = call_fn(f, call, callable, false);

@@ -28,7 +28,7 @@ int64_t sc_plan_micro_batches(const sc_resolved_plan *plan, sc_sym *dim)
 /* A composite and its parts are never cut, and an alias follows its original. */
 static bool has_own_size(const sc_resolved_plan *plan, uint32_t dim)
 {
-    const sc_program *program = plan->program;
+    const sc_declarations *program = plan->program;
     sc_context *context = plan->context;
     const sc_dim_decl *decl = &program->dims.data[dim];
     const sc_name *name = &plan->accumulate->accumulate.dim;
@@ -78,7 +78,7 @@ bool sc_plan_train_bindings(sc_resolved_plan *plan, sc_sym entry, sc_binding_lis
     if (plan->accumulate == NULL)
         return true;
     const sc_name *name = &plan->accumulate->accumulate.dim;
-    uint32_t dim = sc_program_dim(plan->program, name->text);
+    uint32_t dim = sc_declarations_dim(plan->program, name->text);
     int64_t *sizes = sc_arena_array(arena, plan->program->dims.count, sizeof *sizes), count = plan->accumulate->accumulate.count;
     if (!has_own_size(plan, dim) || !sc_dims_sizes(plan->program, out, SC_NONE, sizes))
         return false;

@@ -14,7 +14,7 @@ static sc_dtype any_dtype(void *user, sc_tensor_kind kind, sc_sym path)
 void sc_plan_elaborate_entries(sc_resolved_plan *plan)
 {
     sc_entry_list entries = {0};
-    sc_program_entries(plan->program, plan->model, &entries);
+    sc_declarations_entries(plan->program, plan->model, &entries);
     sc_binding_list none = {0};
     sc_module *m = sc_module_new(plan->context);
     for (uint32_t i = 0; i < entries.count; i++) {
@@ -34,16 +34,50 @@ void sc_plan_elaborate_entries(sc_resolved_plan *plan)
 }
 
 /* ---- paths ---- */
+static void add_match(sc_resolved_plan *plan, const char *path, sc_path_match match)
+{
+    bool is_new;
+    uint32_t *known = sc_map_insert(&plan->param_matches, sc_intern_text(&plan->context->names, path), match, &is_new);
+    *known = (uint32_t)match > *known ? (uint32_t)match : *known;
+}
+
 /* Listed once for all paths of the plan. */
 static const sc_param_path_list *param_paths(sc_resolved_plan *plan)
 {
-    const sc_unit *model = sc_program_model(plan->program, plan->model);
+    const sc_unit *model = sc_declarations_model(plan->program, plan->model);
     if (plan->params == NULL) {
         plan->params = sc_arena_alloc(&plan->context->arena, sizeof *plan->params);
         if (model != NULL)
             sc_param_paths(plan->program, model, plan->params);
+        plan->param_matches = (sc_map){.arena = &plan->context->arena};
+        for (uint32_t i = 0; i < plan->params->count; i++) {
+            const char *bare = sc_path_without_indices(plan->context, sc_text(plan->context, plan->params->data[i].text));
+            add_match(plan, bare, SC_PATH_EXACT);
+            for (const char *point = strchr(bare, '.'); point != NULL; point = strchr(point + 1, '.'))
+                add_match(plan, sc_arena_copy_text(&plan->context->arena, bare, (size_t)(point - bare)), SC_PATH_COVERS);
+        }
     }
     return plan->params;
+}
+
+/* How well the path matches a parameter, whatever its indices. */
+static sc_path_match match_param(sc_resolved_plan *plan, const sc_path *path)
+{
+    sc_path_match best = SC_PATH_NO;
+    const sc_param_path_list *params = param_paths(plan);
+    bool has_any = false;
+    for (uint32_t i = 0; i < path->segs.count && !has_any; i++)
+        has_any = path->segs.data[i].kind == SC_SEG_ANY;
+    if (!has_any) {
+        const char *bare = sc_path_without_indices(plan->context, sc_path_text(plan->context, path));
+        const uint32_t *known = sc_map_find(&plan->param_matches, sc_intern_text(&plan->context->names, bare));
+        return known == NULL ? SC_PATH_NO : (sc_path_match)*known;
+    }
+    for (uint32_t i = 0; i < params->count && best < SC_PATH_EXACT; i++) {
+        sc_path_match match = sc_path_match_text(plan->context, path, 0, sc_text(plan->context, params->data[i].text), true);
+        best = match > best ? match : best;
+    }
+    return best;
 }
 
 static bool exists(sc_resolved_plan *plan, const sc_path *path, bool whole)
@@ -62,12 +96,7 @@ static bool exists(sc_resolved_plan *plan, const sc_path *path, bool whole)
                 return true;
         }
     }
-    const sc_param_path_list *params = param_paths(plan);
-    for (uint32_t i = 0; i < params->count; i++) {
-        if (sc_path_match_text(plan->context, path, 0, sc_text(plan->context, params->data[i].text), true) >= wanted)
-            return true;
-    }
-    return false;
+    return match_param(plan, path) >= wanted;
 }
 
 typedef struct candidates {
@@ -160,7 +189,7 @@ bool sc_plan_check_paths(sc_resolved_plan *plan, const sc_path_list *paths, bool
 /* ---- dims ---- */
 bool sc_plan_check_dim(sc_resolved_plan *plan, const sc_name *dim)
 {
-    if (sc_program_has_dim(plan->program, dim->text))
+    if (sc_declarations_has_dim(plan->program, dim->text))
         return true;
     sc_report_unknown_dim(plan->program, *dim);
     return false;
@@ -213,7 +242,7 @@ static bool is_misspelt_kind(sc_resolved_plan *plan, const sc_name *dim)
     enum { SHORTEST = 3 };
     const char *text = sc_text(plan->context, dim->text);
     const char *near =
-        strlen(text) < SHORTEST || sc_program_has_dim(plan->program, dim->text) ? NULL : sc_nearest(text, kinds, SC_KIND_COUNT);
+        strlen(text) < SHORTEST || sc_declarations_has_dim(plan->program, dim->text) ? NULL : sc_nearest(text, kinds, SC_KIND_COUNT);
     if (near == NULL)
         return false;
     sc_report(&plan->context->diag, SC_D_bad_plan_statement, dim->loc,

@@ -115,6 +115,7 @@ void sc_plan_note_repeated_lines(sc_resolved_plan *plan)
 {
     sc_context *context = plan->context;
     sc_map said = {.arena = &context->arena};
+    plan->repeated = (sc_map){.arena = &context->arena};
     uint32_t repeats = 0;
     for (uint32_t i = 0; i < plan->lines.count; i++) {
         const char **texts;
@@ -127,7 +128,8 @@ void sc_plan_note_repeated_lines(sc_resolved_plan *plan)
         }
         if (known < count || count == 0 || plan->lines.data[i].broken)
             continue;
-        plan->lines.data[i].repeats = true;
+        bool is_new;
+        sc_map_insert(&plan->repeated, plan->lines.data[i].stmt->loc.begin, i, &is_new);
         if (repeats++ >= NOTED_REPEATS)
             continue;
         sc_report(&context->diag, SC_D_line_repeated, plan->lines.data[i].stmt->loc, NULL);
@@ -139,9 +141,5 @@ void sc_plan_note_repeated_lines(sc_resolved_plan *plan)
 
 bool sc_plan_repeats_line(const sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
-    for (uint32_t i = 0; i < plan->lines.count; i++) {
-        if (plan->lines.data[i].stmt == stmt)
-            return plan->lines.data[i].repeats;
-    }
-    return false;
+    return sc_map_find(&plan->repeated, stmt->loc.begin) != NULL;
 }

@@ -1,5 +1,6 @@
 /* What the files of plan resolution share. A plan is read twice: sc_plan_resolve knows names only (axes, dims, paths against every entry
- * of the model, elaborated without sizes), sc_plan_seed knows one built function with its sizes. Private to frontend/plan_*.c. */
+ * of the model, elaborated without sizes), sc_plan_seed knows one built function with its sizes. Private to frontend/plan and
+ * frontend/train. */
 #ifndef SHARDC_FRONTEND_PLAN_INTERNAL_H
 #define SHARDC_FRONTEND_PLAN_INTERNAL_H
 
@@ -17,7 +18,6 @@ typedef struct sc_plan_line {
     const sc_plan_stmt *stmt; /* SHARD, PIN or STYLE */
     sc_axis_list axes;        /* of `over`; a pin without it: all */
     bool broken;              /* an error was reported: it gives no seeds */
-    bool repeats;             /* earlier lines say all of it */
 } sc_plan_line;
 
 typedef struct sc_plan_binding {
@@ -33,7 +33,7 @@ typedef struct sc_plan_dtype {
 
 struct sc_resolved_plan {
     sc_context *context;
-    sc_program *program;
+    sc_declarations *program;
     const sc_plan *plan; /* NULL: one device */
     sc_plan_options options;
     sc_sym model;
@@ -45,26 +45,29 @@ struct sc_resolved_plan {
     sc_plan_tuning tuning;
     const sc_plan_stmt *accumulate; /* NULL: none */
     SC_VEC(sc_plan_line) lines;
+    sc_map repeated; /* places of the lines that earlier ones say all of */
     sc_expect_list expects;
     sc_sym_list pinned_axes;        /* that the text of the model names with @axis */
     bool axis_used[SC_MAX_AXES];    /* by a line, or by the text of the model */
     bool axis_staged[SC_MAX_AXES];  /* its ranks hold stages */
     SC_VEC(sc_plan_view *) entries; /* of the model, without sizes; empty when it has errors: then nothing is held against them */
     sc_param_path_list *params;     /* of the model; NULL: not listed yet */
+    sc_map param_matches;           /* their paths and what they stand in, without indices -> sc_path_match */
 };
 
-/* plan_mesh.c */
+/* mesh.c */
 bool sc_plan_resolve_mesh(sc_resolved_plan *plan);
 /* Index of an axis, or -1 after a message. */
 int sc_plan_axis(const sc_resolved_plan *plan, const sc_name *name);
 /* Finds all; false after messages (unknown axes, one twice). */
 bool sc_plan_axes(const sc_resolved_plan *plan, const sc_name_list *names, sc_axis_list *out);
+sc_axis_set sc_axis_list_set(const sc_axis_list *axes);
 uint64_t sc_plan_axes_size(const sc_resolved_plan *plan, const sc_axis_list *axes);
 const char *sc_plan_axes_text(const sc_resolved_plan *plan, const sc_axis_list *axes); /* tp or x, y */
 /* A note at the definition of each axis. */
 void sc_plan_note_axes(const sc_resolved_plan *plan, const sc_axis_list *axes);
 
-/* plan_values.c: bind, precision, tune, pad, stage, offload, reshard */
+/* values.c: bind, precision, tune, pad, stage, offload, reshard */
 void sc_plan_resolve_values(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 /* Reports the statements that this version does not compile and that would change this function. */
 void sc_plan_report_not_compiled(sc_resolved_plan *plan);
@@ -72,16 +75,13 @@ void sc_plan_report_not_compiled(sc_resolved_plan *plan);
 /* The dtype that gradients travel in. */
 sc_dtype sc_plan_reduce_dtype(sc_resolved_plan *plan, sc_sym path, sc_dtype grad);
 
-/* plan_accumulate.c */
+/* accumulate.c */
 void sc_plan_resolve_accumulate(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 
-/* train_remat.c: regions and saved values of `remat` lines */
-void sc_plan_read_remat(sc_resolved_plan *plan, sc_module *m, const sc_build_result *built, sc_training *out);
-
-/* plan_expect.c */
+/* expect.c */
 void sc_plan_resolve_expect(sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 
-/* plan_check.c: names against every entry of the model */
+/* check.c: names against every entry of the model */
 void sc_plan_elaborate_entries(sc_resolved_plan *plan);
 /* Whether the path covers (or, `whole`, names) anything in any entry; false after a message with the nearest that does. */
 bool sc_plan_check_path(sc_resolved_plan *plan, const sc_path *path, bool whole);
@@ -89,11 +89,11 @@ bool sc_plan_check_paths(sc_resolved_plan *plan, const sc_path_list *paths, bool
 /* A rule's paths, its dims, and that each of its dims stands in a tensor of its scope. */
 void sc_plan_check_rule(sc_resolved_plan *plan, sc_plan_line *line);
 
-/* plan_idle.c: warns of axes that no line uses; notes lines that earlier ones have said */
+/* idle.c: warns of axes that no line uses; notes lines that earlier ones have said */
 void sc_plan_report_unused_axes(sc_resolved_plan *plan);
 void sc_plan_note_repeated_lines(sc_resolved_plan *plan);
 
-/* plan_text.c: texts in the arena */
+/* text.c: texts in the arena */
 const char *sc_plan_names_text(sc_context *context, const sc_name_list *names);
 /* [B, S, H]: dims at group level. */
 const char *sc_plan_shape_text(const sc_module *m, const sc_type_info *type);
@@ -111,9 +111,6 @@ typedef struct sc_group_dims {
     sc_group_dim list[SC_MAX_RANK];
 } sc_group_dims;
 void sc_group_dims_of(const sc_type_info *type, sc_group_dims *out);
-bool sc_dim_has_part(const sc_module *m, sc_dim composite, sc_dim leaf);
-/* Whether a rule on the dim speaks of the type: it has the dim, the composite or a part of it. */
-bool sc_type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim);
 
 /* ---- seeding one function ---- */
 /* A dim with the axes that a line puts on it; atoms exist only once every line is read. */
@@ -201,9 +198,12 @@ typedef struct sc_seeding {
     SC_VEC(sc_cut) cuts;
     sc_map pinned; /* value -> index in pins, of the newest */
     SC_VEC(sc_pin_claim) pins;
-    const struct sc_weight_readers *readers; /* plan_styles.c; NULL until wanted */
+    const struct sc_weight_readers *readers; /* styles.c; NULL until wanted */
 } sc_seeding;
 
+/* seeding.c */
+/* Lists the gradients and optimizer state of each parameter, which follow it. */
+void sc_seeding_find_followers(sc_seeding *s);
 /* Adds what a line says of a value. Splits and closings over axes of size one vanish; a claim without effect is dropped, and so is one
  * on fixed state, storage excepted. `splits` is kept. */
 void sc_seeding_claim(sc_seeding *s, uint32_t line, sc_value value, sc_seed_strength strength, sc_axis_set closed,
@@ -212,33 +212,16 @@ void sc_seeding_lock(sc_seeding *s, uint32_t line, sc_op_id op, sc_dim dim, cons
 /* Adds a line with its own entry in module->rules. */
 uint32_t sc_seeding_add_line(sc_seeding *s, const char *text, sc_loc loc);
 sc_loc sc_seeding_line_loc(const sc_seeding *s, uint32_t line);
-sc_axis_set sc_axis_list_set(const sc_axis_list *axes);
 /* "layers[0].attn.wq [D, H, E]" */
 const char *sc_seeding_value_text(const sc_seeding *s, sc_value value);
 
-/* plan_split.c */
+/* split.c */
 /* Sizes of the dims in this function. */
 void sc_seeding_find_sizes(sc_seeding *s);
 /* How the axes fall on a composite. */
 sc_composite_split *sc_seeding_composite(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
-/* Whether a dim (leaf or composite) of this function can be split over these axes. */
-bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool stored);
 /* Whether the axes divide the size itself: nothing is padded for it. */
 bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
-/* Pads a dim so that this many shards divide it, where that is allowed: with --allow-padding, and of parameters that are only stored split.
- */
-bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored);
-/* The dim that a parameter, gradient or optimizer state is stored split by over these axes, behind what other lines split of the value: a
- * plain dim or the first part of a composite that takes all of them; all parts of a composite, major first; or one that has to be padded
- * for it, and that only storage splits. SC_NONE: there is none. */
-typedef enum sc_storing { SC_STORE_IN_ONE, SC_STORE_IN_ALL_PARTS, SC_STORE_UNEVENLY } sc_storing;
-sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, sc_storing how);
-/* Dims that stand for each other are padded alike, and as the placed module `fixed` (may be NULL) pads them; once all lines are read. */
-void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds);
-/* Of each dim of the module, whether a line splits it, or one that stands for it; the arena's. */
-const bool *sc_seeding_split_dims(sc_seeding *s, const sc_seeds *seeds);
-/* The multiples of `pad` lines, before anything is asked. */
-void sc_seeding_pad(sc_seeding *s);
 /* Reports at `loc` that it cannot; `stored` when it is only a matter of storage. */
 void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc);
 /* The same for several lines' parts of axes together. */
@@ -253,7 +236,25 @@ sc_atom_set sc_seeding_atoms(const sc_seeding *s, sc_axis_set axes);
 /* The atoms of a range of an axis, appended. */
 void sc_seeding_add_range(const sc_seeding *s, sc_axis_range range, sc_atom_list *list);
 
-/* plan_rules.c, plan_pins.c, plan_styles.c: claims of one line; `line` is an index in s->lines */
+/* padding.c */
+/* Whether a dim (leaf or composite) of this function can be split over these axes. */
+bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool stored);
+/* Pads a dim so that this many shards divide it, where that is allowed: with --allow-padding, and of parameters that are only stored split.
+ */
+bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored);
+/* The dim that a parameter, gradient or optimizer state is stored split by over these axes, behind what other lines split of the value: a
+ * plain dim or the first part of a composite that takes all of them; all parts of a composite, major first; or one that has to be padded
+ * for it, and that only storage splits. SC_NONE: there is none. */
+typedef enum sc_storing { SC_STORE_IN_ONE, SC_STORE_IN_ALL_PARTS, SC_STORE_UNEVENLY } sc_storing;
+sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, sc_storing how);
+/* Dims that stand for each other are padded alike, and as the placed module `fixed` (may be NULL) pads them; once all lines are read. */
+void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds);
+/* Of each dim of the module, whether a line splits it, or one that stands for it; the arena's. */
+const bool *sc_seeding_split_dims(sc_seeding *s, const sc_seeds *seeds);
+/* The multiples of `pad` lines, before anything is asked. */
+void sc_seeding_pad(sc_seeding *s);
+
+/* rules.c, pins.c, styles.c: claims of one line; `line` is an index in s->lines */
 void sc_seeding_rule(sc_seeding *s, const sc_plan_line *source, uint32_t line);
 void sc_seeding_star_rule(sc_seeding *s, const sc_plan_line *source, uint32_t line);
 void sc_seeding_pin(sc_seeding *s, const sc_plan_line *source, uint32_t line);
@@ -263,7 +264,7 @@ void sc_seeding_style(sc_seeding *s, const sc_plan_line *source, uint32_t line);
 void sc_plan_check_pin(sc_resolved_plan *plan, sc_plan_line *line);
 void sc_plan_check_style(sc_resolved_plan *plan, sc_plan_line *line);
 
-/* plan_fixed.c: state that another function of the plan has placed */
+/* fixed.c: state that another function of the plan has placed */
 void sc_seeding_mark_fixed(sc_seeding *s, const sc_module *fixed);
 void sc_seeding_cut_for_fixed(sc_seeding *s, const sc_module *fixed);
 void sc_seeding_fixed_seeds(sc_seeding *s, const sc_module *fixed, sc_seeds *seeds);

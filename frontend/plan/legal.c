@@ -1,5 +1,5 @@
 /* Which sizes an axis over a dim may have. Every size is tried as if the plan had a mesh of that one axis, through the same functions that
- * decide on the plan's own lines (plan_split.c), so that the answer is what a plan would get. */
+ * decide on the plan's own lines (split.c and padding.c), so that the answer is what a plan would get. */
 #include "frontend/plan/internal.h"
 
 enum { MAX_TRIED = 1 << 20, MAX_PADDED = 64 };

@@ -64,6 +64,14 @@ bool sc_plan_axes(const sc_resolved_plan *plan, const sc_name_list *names, sc_ax
     return fine;
 }
 
+sc_axis_set sc_axis_list_set(const sc_axis_list *axes)
+{
+    uint32_t set = 0;
+    for (uint32_t i = 0; i < axes->count; i++)
+        set |= 1u << axes->axes[i];
+    return (sc_axis_set)set;
+}
+
 uint64_t sc_plan_axes_size(const sc_resolved_plan *plan, const sc_axis_list *axes)
 {
     uint64_t size = 1;
@@ -161,7 +169,7 @@ static bool add_axis(sc_resolved_plan *plan, const sc_axis_def *def, uint64_t *r
     bool automatic = is_auto(plan->context, def, &plan->options);
     if (override != NULL)
         size = override->size;
-    else if (!automatic && !sc_program_eval_integer(plan->program, def->size, &plan->options.binds, &size))
+    else if (!automatic && !sc_declarations_eval_integer(plan->program, def->size, &plan->options.binds, &size))
         return false;
     if (!automatic && !fits_mesh(plan, def->name.loc, name, size, ranks))
         return false;

@@ -2,6 +2,7 @@
 #ifndef SHARDC_FRONTEND_PLAN_PLAN_H
 #define SHARDC_FRONTEND_PLAN_PLAN_H
 
+#include "frontend/declare/path_match.h"
 #include "frontend/elaborate/build.h"
 #include "ir/plan.h"
 #include "ir/train.h"
@@ -20,7 +21,7 @@ typedef struct sc_resolved_plan sc_resolved_plan;
 /* Evaluates mesh, bind, precision, tune, accumulate .. of a plan (NULL: no plan, one device). Checks each line's names. Statements that
  * this version does not compile report not_compiled at their line (stage, pad, accumulate > 1 only where an entry is trained, offload,
  * reshard.., each only if it would change what the requested function does). NULL after errors that leave nothing to work with. */
-sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, const sc_plan_options *options);
+sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan, const sc_plan_options *options);
 
 /* Whether an axis of the plan is `auto`, and no --mesh gives its size: then the number of ranks decides it. */
 bool sc_plan_has_auto(sc_context *context, const sc_plan *plan, const sc_plan_options *options);
@@ -42,7 +43,7 @@ bool sc_plan_splits_over(const sc_resolved_plan *plan, uint32_t axis);
 bool sc_plan_repeats_line(const sc_resolved_plan *plan, const sc_plan_stmt *stmt);
 /* The entry that commands mean without --entry: the minimised one if its dims are bound, else the only bound one; 0 after a message
  * that lists them. */
-sc_sym sc_plan_default_entry(sc_program *program, const sc_resolved_plan *plan, sc_sym model);
+sc_sym sc_plan_default_entry(sc_declarations *program, const sc_resolved_plan *plan, sc_sym model);
 
 /* Sets module->mesh (axes split into atoms where composites need it; axes of size one stay) and module->rules, and turns every rule,
  * pin, style and inline @axis into seeds and locks for the values of the built function. Reports what matches nothing, what does not
@@ -53,13 +54,6 @@ bool sc_plan_seed(sc_resolved_plan *plan, sc_module *m, const sc_build_result *b
 /* What the minimize statement and the plan's training lines say of its entry as built (training = true, with the sizes above), before it
  * is made into a train step. False after messages. */
 bool sc_plan_training(sc_resolved_plan *plan, const sc_minimize *minimize, sc_module *m, const sc_build_result *built, sc_training *out);
-
-/* Whether a path of the plan language matches the path of a thing (`layers[0].attn.wq`) seen from an entry: exactly, or as a part of the
- * thing's prefix (a path covers its subtree). */
-typedef enum sc_path_match { SC_PATH_NO, SC_PATH_COVERS, SC_PATH_EXACT } sc_path_match;
-sc_path_match sc_path_matches(const sc_context *context, const sc_path *pattern, sc_sym entry, sc_sym path);
-/* layers[3].attn.wq -> layers.attn.wq, in the arena. */
-const char *sc_path_without_indices(sc_context *context, const char *path);
 
 /* A `shard`, `pin`, `style` or `expect` line in canonical form, in the arena, without its semicolon; of `shard` and `expect` what follows
  * the word. */

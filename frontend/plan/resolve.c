@@ -52,14 +52,14 @@ static void check_given_dims(sc_resolved_plan *plan)
     }
 }
 
-sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, const sc_plan_options *options)
+sc_resolved_plan *sc_plan_resolve(sc_declarations *program, const sc_plan *plan, const sc_plan_options *options)
 {
     sc_context *context = program->context;
     sc_resolved_plan *resolved = sc_arena_alloc(&context->arena, sizeof *resolved);
     *resolved = (sc_resolved_plan){.context = context, .program = program, .plan = plan, .options = *options};
     resolved->dtype_memo.arena = &context->arena;
     resolved->tuning = (sc_plan_tuning){.bucket = 26214400, .prefetch = 1, .call_cost = 0};
-    resolved->model = plan != NULL ? plan->model.text : sc_program_only_model(program);
+    resolved->model = plan != NULL ? plan->model.text : sc_declarations_only_model(program);
     check_given_dims(resolved);
     if (!sc_plan_resolve_mesh(resolved))
         return NULL;
@@ -74,11 +74,11 @@ sc_resolved_plan *sc_plan_resolve(sc_program *program, const sc_plan *plan, cons
 }
 
 /* ---- the default entry ---- */
-static void unbound(sc_program *program, const sc_resolved_plan *plan, sc_sym model, sc_sym entry, sc_sym_list *out)
+static void unbound(sc_declarations *program, const sc_resolved_plan *plan, sc_sym model, sc_sym entry, sc_sym_list *out)
 {
     sc_binding_list bindings = {0};
     sc_plan_bindings(plan, entry, &bindings);
-    sc_program_unbound_dims(program, model, entry, &bindings, out);
+    sc_declarations_unbound_dims(program, model, entry, &bindings, out);
 }
 
 static const char *dims_text(sc_context *context, const sc_sym_list *dims)
@@ -90,7 +90,8 @@ static const char *dims_text(sc_context *context, const sc_sym_list *dims)
     return text.data;
 }
 
-static void report_choice(sc_program *program, const sc_resolved_plan *plan, sc_sym model, const sc_entry_list *entries, uint32_t bound)
+static void report_choice(sc_declarations *program, const sc_resolved_plan *plan, sc_sym model, const sc_entry_list *entries,
+                          uint32_t bound)
 {
     sc_context *context = program->context;
     sc_loc loc = plan->plan != NULL ? plan->plan->loc : entries->count > 0 ? entries->data[0].loc : (sc_loc){0};
@@ -113,10 +114,10 @@ static void report_choice(sc_program *program, const sc_resolved_plan *plan, sc_
     }
 }
 
-sc_sym sc_plan_default_entry(sc_program *program, const sc_resolved_plan *plan, sc_sym model)
+sc_sym sc_plan_default_entry(sc_declarations *program, const sc_resolved_plan *plan, sc_sym model)
 {
     sc_entry_list entries = {0};
-    sc_program_entries(program, model, &entries);
+    sc_declarations_entries(program, model, &entries);
     sc_sym minimised = 0, last = 0;
     uint32_t bound = 0;
     for (uint32_t i = 0; i < entries.count; i++) {

@@ -29,34 +29,15 @@ void sc_group_dims_of(const sc_type_info *type, sc_group_dims *out)
     }
 }
 
-bool sc_dim_has_part(const sc_module *m, sc_dim composite, sc_dim leaf)
-{
-    const sc_dim_info *info = &m->dims.data[composite];
-    for (uint32_t i = 0; i < info->part_count; i++) {
-        if (info->parts[i] == leaf)
-            return true;
-    }
-    return false;
-}
-
-bool sc_type_has_dim(const sc_module *m, const sc_type_info *type, sc_dim dim)
-{
-    for (uint32_t i = 0; i < type->rank; i++) {
-        if (type->dims[i].dim == dim || type->dims[i].group == dim || sc_dim_has_part(m, dim, type->dims[i].dim))
-            return true;
-    }
-    return false;
-}
-
 /* A leaf that no tensor of the function has may still have a size in the plan. */
 static int64_t declared_size(sc_seeding *s, sc_dim dim)
 {
     sc_sym name = s->m->dims.data[dim].name;
-    if (!sc_program_has_dim(s->plan->program, name))
+    if (!sc_declarations_has_dim(s->plan->program, name))
         return 1;
     const sc_expr expr = {.kind = SC_EXPR_NAME, .name = name, .depth = 1};
     int64_t size;
-    return sc_program_eval_integer(s->plan->program, &expr, &s->bindings, &size) && size >= 1 ? size : 1;
+    return sc_declarations_eval_integer(s->plan->program, &expr, &s->bindings, &size) && size >= 1 ? size : 1;
 }
 
 void sc_seeding_find_sizes(sc_seeding *s)
@@ -145,250 +126,11 @@ sc_composite_split *sc_seeding_composite(sc_seeding *s, sc_dim dim, const sc_axi
     return split;
 }
 
-static bool moves_activations(const sc_plan_stmt *rule)
-{
-    const uint32_t stored = 1u << SC_KIND_PARAM | 1u << SC_KIND_GRAD | 1u << SC_KIND_OPT;
-    return rule->shard.kinds.mask == 0 || (rule->shard.kinds.mask & ~stored) != 0;
-}
-
-/* A rule that moves activations splits this dim too: padding it for storage would pad them. */
-static bool splits_activations(const sc_seeding *s, sc_dim dim)
-{
-    for (uint32_t i = 0; i < s->plan->lines.count; i++) {
-        const sc_plan_stmt *stmt = s->plan->lines.data[i].stmt;
-        bool moves = stmt->kind == SC_PLAN_SHARD && moves_activations(stmt);
-        for (uint32_t d = 0; moves && d < stmt->shard.dims.count; d++) {
-            if (sc_module_find_dim(s->m, stmt->shard.dims.data[d].text) == dim)
-                return true;
-        }
-    }
-    return false;
-}
-
-/* Multiples come from `pad` lines; with --allow-padding, and where a parameter is only stored split, also from what is needed. */
-/* The least common multiple with what a dim is padded to already, so that what divided before divides still. */
-static bool add_multiple(sc_module *m, sc_dim dim, uint64_t wanted)
-{
-    sc_dim_info *info = &m->dims.data[dim];
-    uint64_t multiple = info->multiple > 1 ? (uint64_t)info->multiple : 1, a = multiple, b = wanted;
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    if (wanted / a > ((uint64_t)1 << 40) / multiple)
-        return false;
-    info->multiple = (int64_t)(wanted / a * multiple);
-    return true;
-}
-
-bool sc_seeding_pad_as_needed(sc_seeding *s, sc_dim dim, uint64_t product, bool stored)
-{
-    if (s->m->dims.data[dim].part_count > 0 || !(s->plan->options.allow_padding || (stored && !splits_activations(s, dim))))
-        return false;
-    for (uint32_t d = 0; d < s->m->dims.count; d++) {
-        if (sc_dim_has_part(s->m, d, dim))
-            return false; /* composites are never padded */
-    }
-    return add_multiple(s->m, dim, product);
-}
-
-/* ---- what is only stored ---- */
-/* The shards that a split makes of a leaf. */
-static uint64_t shards_of(sc_seeding *s, const sc_claim_split *split, sc_dim leaf)
-{
-    const sc_dim_info *info = &s->m->dims.data[split->dim];
-    uint64_t shards = split->dim == leaf ? sc_plan_axes_size(s->plan, &split->axes) : 1;
-    const sc_leaf_split *leaves = info->part_count > 0 ? sc_seeding_composite(s, split->dim, &split->axes)->leaves : NULL;
-    for (uint32_t k = 0; leaves != NULL && k < info->part_count; k++) {
-        for (uint32_t r = 0; info->parts[k] == leaf && r < leaves[k].count; r++)
-            shards *= leaves[k].ranges[r].to / leaves[k].ranges[r].from;
-    }
-    return shards;
-}
-
-/* The shards that lines make of a value's leaf so far. */
-static uint64_t taken_shards(sc_seeding *s, sc_value value, sc_dim leaf)
-{
-    uint64_t shards = 1;
-    for (uint32_t t = s->last_taken[value]; t != 0; t = s->taken.data[t - 1].before)
-        shards *= shards_of(s, s->taken.data[t - 1].split, leaf);
-    return shards;
-}
-
-/* Whether a line that moves activations splits a part of a composite: padding it for storage would pad them. */
-static bool moves_part(sc_seeding *s, sc_dim leaf)
-{
-    for (uint32_t l = 0; l < s->lines.count; l++) {
-        const sc_line_claims *line = &s->lines.data[l];
-        for (uint32_t c = 0; c < line->list.count; c++) {
-            for (uint32_t k = 0; line->list.data[c].strength != SC_SEED_STORAGE && k < line->list.data[c].split_count; k++) {
-                if (shards_of(s, &line->list.data[c].splits[k], leaf) > 1)
-                    return true;
-            }
-        }
-    }
-    for (uint32_t l = 0; l < s->plan->lines.count; l++) { /* those that are read later */
-        const sc_plan_stmt *stmt = s->plan->lines.data[l].stmt;
-        bool is_later = stmt->kind == SC_PLAN_SHARD && stmt->shard.if_free && moves_activations(stmt);
-        for (uint32_t d = 0; is_later && d < stmt->shard.dims.count; d++) {
-            sc_dim dim = sc_module_find_dim(s->m, stmt->shard.dims.data[d].text);
-            if (dim != SC_NONE && shards_of(s, &(sc_claim_split){dim, s->plan->lines.data[l].axes}, leaf) > 1)
-                return true;
-        }
-    }
-    return false;
-}
-
-/* The largest that may be padded, the first of equals: least is wasted on it. */
-static sc_dim uneven_part(sc_seeding *s, const sc_dim_info *composite)
-{
-    sc_dim found = SC_NONE;
-    for (uint32_t p = 0; p < composite->part_count; p++) {
-        sc_dim part = composite->parts[p];
-        if (!moves_part(s, part) && (found == SC_NONE || s->sizes[part] > s->sizes[found]))
-            found = part;
-    }
-    return found;
-}
-
-sc_dim sc_seeding_stored_dim(sc_seeding *s, sc_value value, const sc_group_dim *dim, const sc_axis_list *axes, sc_storing how)
-{
-    const sc_dim_info *info = &s->m->dims.data[dim->dim];
-    uint64_t shards = sc_plan_axes_size(s->plan, axes), taken = 1;
-    uint32_t part_count = info->part_count > 0 ? info->part_count : 1;
-    if ((s->used_axes[value] & sc_axis_list_set(axes)) != 0) /* one of them has its dim already */
-        return how == SC_STORE_IN_ONE && sc_seeding_fits(s, dim->dim, axes, true) ? dim->dim : SC_NONE;
-    for (uint32_t p = 0; p < part_count; p++) {
-        sc_dim part = info->part_count > 0 ? info->parts[p] : dim->dim;
-        uint64_t of_part = taken_shards(s, value, part);
-        taken *= of_part;
-        if (how == SC_STORE_IN_ONE && sc_dim_divides(s->m, part, s->sizes[part], of_part * shards))
-            return part;
-    }
-    if (how == SC_STORE_IN_ALL_PARTS)
-        return info->part_count > 0 && taken == 1 && sc_seeding_divides(s, dim->dim, axes) ? dim->dim : SC_NONE;
-    if (how != SC_STORE_UNEVENLY)
-        return SC_NONE;
-    if (info->part_count == 0)
-        return sc_seeding_pad_as_needed(s, dim->dim, taken * shards, true) ? dim->dim : SC_NONE;
-    sc_dim part = uneven_part(s, info);
-    return part != SC_NONE && add_multiple(s->m, part, taken_shards(s, value, part) * shards) ? part : SC_NONE;
-}
-
-/* What holds of two dims that one op splits as one (a rename); whether that is new. */
-typedef bool tie_function(void *what, sc_dim a, sc_dim b);
-
-/* They are padded alike. */
-static bool tie_paddings(void *module, sc_dim a, sc_dim b)
-{
-    sc_module *m = module;
-    int64_t x = m->dims.data[a].multiple, y = m->dims.data[b].multiple;
-    if (x == y || (x <= 1 && y <= 1))
-        return false;
-    add_multiple(m, a, (uint64_t)(y > 1 ? y : 1));
-    add_multiple(m, b, (uint64_t)m->dims.data[a].multiple);
-    return m->dims.data[a].multiple != x || m->dims.data[b].multiple != y;
-}
-
-/* Whoever splits one splits the other. */
-static bool tie_splits(void *dims, sc_dim a, sc_dim b)
-{
-    bool *splits = dims, changed = splits[a] != splits[b];
-    splits[a] = splits[b] = splits[a] || splits[b];
-    return changed;
-}
-
-static bool tie_renamed(sc_seeding *s, sc_func_id func, tie_function *tie, void *what)
-{
-    bool changed = false;
-    sc_for_each_op (s->m, func, op) {
-        const sc_op *o = sc_op_at(s->m, op);
-        const sc_attr *from = sc_op_attr(o, SC_ATTR_dims), *to = sc_op_attr(o, SC_ATTR_to);
-        if ((sc_op_traits(o) & SC_VIEW) == 0 || from == NULL || to == NULL || from->count != to->count)
-            continue;
-        for (uint32_t i = 0; i < from->count; i++)
-            changed = tie(what, from->dims[i], to->dims[i]) || changed;
-    }
-    return changed;
-}
-
-static bool tie_all_renamed(sc_seeding *s, tie_function *tie, void *what)
-{
-    bool changed = false;
-    for (sc_func_id func = 0; func < s->m->funcs.count; func++)
-        changed = tie_renamed(s, func, tie, what) || changed;
-    return changed;
-}
-
-/* A line that divided the size has to divide what it is padded to. */
-static bool fit_lines(sc_seeding *s, const sc_seeds *seeds)
-{
-    bool changed = false;
-    for (uint32_t i = 0; i < seeds->list.count; i++) {
-        const sc_seed *seed = &seeds->list.data[i];
-        for (uint32_t k = 0; k < seed->split_count; k++) {
-            const sc_split *split = &seed->splits[k];
-            uint64_t shards = sc_atom_list_size(&s->m->mesh, &split->atoms);
-            if (s->m->dims.data[split->dim].multiple > 1 && !sc_dim_divides(s->m, split->dim, s->sizes[split->dim], shards))
-                changed = add_multiple(s->m, split->dim, shards) || changed;
-        }
-    }
-    return changed;
-}
-
-void sc_seeding_settle_padding(sc_seeding *s, const sc_module *fixed, const sc_seeds *seeds)
-{
-    bool padded = false;
-    for (uint32_t d = 0; fixed != NULL && d < fixed->dims.count; d++) { /* placed parameters keep their padding */
-        sc_dim dim = fixed->dims.data[d].multiple > 1 ? sc_module_find_dim(s->m, fixed->dims.data[d].name) : SC_NONE;
-        if (dim != SC_NONE)
-            add_multiple(s->m, dim, (uint64_t)fixed->dims.data[d].multiple);
-    }
-    for (uint32_t d = 0; d < s->m->dims.count; d++)
-        padded = padded || s->m->dims.data[d].multiple > 1;
-    while (padded && (tie_all_renamed(s, tie_paddings, s->m) || fit_lines(s, seeds))) {
-    }
-}
-
-const bool *sc_seeding_split_dims(sc_seeding *s, const sc_seeds *seeds)
-{
-    bool *splits = sc_arena_array(&s->context->arena, s->m->dims.count, sizeof *splits);
-    for (uint32_t i = 0; i < seeds->list.count; i++) {
-        const sc_seed *seed = &seeds->list.data[i];
-        for (uint32_t k = 0; k < seed->split_count; k++)
-            splits[seed->splits[k].dim] = true;
-    }
-    while (tie_all_renamed(s, tie_splits, splits)) {
-    }
-    return splits;
-}
-
 bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes)
 {
     if (s->m->dims.data[dim].part_count > 0)
         return sc_seeding_composite(s, dim, axes)->leaves != NULL;
     return (uint64_t)s->sizes[dim] % sc_plan_axes_size(s->plan, axes) == 0;
-}
-
-bool sc_seeding_fits(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, bool stored)
-{
-    if (s->m->dims.data[dim].part_count > 0)
-        return sc_seeding_composite(s, dim, axes)->leaves != NULL;
-    uint64_t product = sc_plan_axes_size(s->plan, axes);
-    return sc_dim_divides(s->m, dim, s->sizes[dim], product) || sc_seeding_pad_as_needed(s, dim, product, stored);
-}
-
-void sc_seeding_pad(sc_seeding *s)
-{
-    for (uint32_t i = 0; s->plan->plan != NULL && i < s->plan->plan->body.count; i++) {
-        const sc_plan_stmt *stmt = s->plan->plan->body.data[i];
-        sc_dim dim = stmt->kind == SC_PLAN_PAD ? sc_module_find_dim(s->m, stmt->pad.dim.text) : SC_NONE;
-        int64_t multiple;
-        if (dim != SC_NONE && sc_program_eval_integer(s->plan->program, stmt->pad.multiple, &s->plan->options.binds, &multiple) &&
-            multiple > 1)
-            s->m->dims.data[dim].multiple = multiple;
-    }
 }
 
 /* ---- what would fit ---- */
@@ -461,8 +203,8 @@ static void note_micro_batches(sc_seeding *s, sc_dim dim, int64_t size)
 {
     sc_sym split;
     int64_t count = sc_plan_micro_batches(s->plan, &split);
-    const sc_program *program = s->plan->program;
-    uint32_t whole = count > 1 ? sc_program_dim(program, split) : SC_NONE;
+    const sc_declarations *program = s->plan->program;
+    uint32_t whole = count > 1 ? sc_declarations_dim(program, split) : SC_NONE;
     int64_t *sizes = sc_arena_array(&s->context->arena, program->dims.count, sizeof *sizes);
     if (whole == SC_NONE || s->m->dims.data[dim].name != split || !sc_dims_sizes(program, &s->bindings, SC_NONE, sizes) ||
         sizes[whole] / count != size)

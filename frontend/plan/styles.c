@@ -126,7 +126,7 @@ static path_kind classify(sc_resolved_plan *plan, const sc_path *path, sc_sym di
             look_at_value(plan, view, path, dim, view->values.data[i], &kind);
     }
     sc_param_path_list params = {0};
-    const sc_unit *model = sc_program_model(plan->program, plan->model);
+    const sc_unit *model = sc_declarations_model(plan->program, plan->model);
     if (model != NULL)
         sc_param_paths(plan->program, model, &params);
     for (uint32_t i = 0; i < params.count; i++)

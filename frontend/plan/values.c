@@ -50,7 +50,7 @@ static bool check_word(sc_resolved_plan *plan, sc_sym word, sc_loc loc, const ch
 static bool find_entry(sc_resolved_plan *plan, const sc_path *path, sc_sym *entry)
 {
     sc_entry_list entries = {0};
-    sc_program_entries(plan->program, plan->model, &entries);
+    sc_declarations_entries(plan->program, plan->model, &entries);
     sc_text_list names = {0};
     for (uint32_t i = 0; i < entries.count; i++) {
         *entry = entries.data[i].entry;
@@ -67,34 +67,12 @@ static bool find_entry(sc_resolved_plan *plan, const sc_path *path, sc_sym *entr
     return false;
 }
 
-/* The bindings that an entry (0: none in particular) has so far. */
-static void bindings_so_far(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out)
-{
-    sc_arena *arena = &plan->context->arena;
-    for (uint32_t i = 0; i < plan->options.defaults.count; i++)
-        *sc_vec_push(arena, out) = plan->options.defaults.data[i];
-    for (int in_entry = 0; in_entry < 2; in_entry++) {
-        for (uint32_t i = 0; i < plan->bindings.count; i++) {
-            const sc_plan_binding *b = &plan->bindings.data[i];
-            if (in_entry == 0 ? b->entry == 0 : entry != 0 && b->entry == entry)
-                *sc_vec_push(arena, out) = b->binding;
-        }
-    }
-    for (uint32_t i = 0; i < plan->options.binds.count; i++)
-        *sc_vec_push(arena, out) = plan->options.binds.data[i];
-}
-
-void sc_plan_bindings(const sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out)
-{
-    bindings_so_far(plan, entry, out);
-}
-
 static void add_binding(sc_resolved_plan *plan, sc_sym entry, const sc_bind *bind)
 {
     sc_binding_list so_far = {0};
-    bindings_so_far(plan, entry, &so_far);
+    sc_plan_bindings(plan, entry, &so_far);
     int64_t size;
-    if (!sc_program_eval_integer(plan->program, bind->value, &so_far, &size))
+    if (!sc_declarations_eval_integer(plan->program, bind->value, &so_far, &size))
         return;
     if (size < 1) {
         sc_report(&plan->context->diag, SC_D_bad_dim_size, bind->dim.loc, sc_text(plan->context, bind->dim.text),
@@ -129,7 +107,7 @@ static const char *const kind_words[SC_KIND_COUNT] = {"param", "act", "grad", "o
 static bool names_entry(const sc_resolved_plan *plan, const sc_path *path)
 {
     sc_entry_list entries = {0};
-    sc_program_entries(plan->program, plan->model, &entries);
+    sc_declarations_entries(plan->program, plan->model, &entries);
     for (uint32_t i = 0; i < entries.count && path->segs.count > 0; i++) {
         if (path->segs.data[0].kind == SC_SEG_NAME && path->segs.data[0].name.text == entries.data[i].entry)
             return true;
@@ -229,7 +207,7 @@ static bool number_of(sc_resolved_plan *plan, const sc_expr *expr, double *out)
         return true;
     }
     int64_t integer;
-    if (!sc_program_eval_integer(plan->program, expr, &plan->options.binds, &integer))
+    if (!sc_declarations_eval_integer(plan->program, expr, &plan->options.binds, &integer))
         return false;
     *out = (double)integer;
     return true;
@@ -268,7 +246,7 @@ sc_plan_tuning sc_plan_tune(const sc_resolved_plan *plan)
 
 /* ---- statements that only later versions compile: their names are checked all the same ---- */
 /* Padding a part of a composite would pad the composite. */
-static bool in_composite(const sc_program *program, uint32_t dim)
+static bool in_composite(const sc_declarations *program, uint32_t dim)
 {
     for (uint32_t i = 0; i < program->dims.count; i++) {
         const sc_dim_decl *decl = &program->dims.data[i];
@@ -284,13 +262,13 @@ static void resolve_pad(sc_resolved_plan *plan, const sc_plan_stmt *stmt)
 {
     if (!sc_plan_check_dim(plan, &stmt->pad.dim))
         return;
-    if (in_composite(plan->program, sc_program_dim(plan->program, stmt->pad.dim.text))) {
+    if (in_composite(plan->program, sc_declarations_dim(plan->program, stmt->pad.dim.text))) {
         sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.dim.loc, "composite dims and their parts are never padded",
                   NULL);
         return;
     }
     int64_t multiple;
-    if (sc_program_eval_integer(plan->program, stmt->pad.multiple, &plan->options.binds, &multiple) && multiple < 1)
+    if (sc_declarations_eval_integer(plan->program, stmt->pad.multiple, &plan->options.binds, &multiple) && multiple < 1)
         sc_report(&plan->context->diag, SC_D_bad_plan_statement, stmt->pad.multiple->loc, "a dim is padded to a multiple of at least 1",
                   NULL);
 }
@@ -316,7 +294,7 @@ static void check_option(sc_resolved_plan *plan, const sc_arg *arg)
         sc_plan_check_dim(plan, &(sc_name){value->name, value->loc});
     } else if (strcmp(name, "batch") == 0) {
         sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc, "batch is the dim that micro-batches split", NULL);
-    } else if (sc_program_eval_integer(plan->program, value, &plan->options.binds, &count) && count < 1) {
+    } else if (sc_declarations_eval_integer(plan->program, value, &plan->options.binds, &count) && count < 1) {
         sc_report(&plan->context->diag, SC_D_bad_plan_statement, value->loc, "the number of micro-batches is at least 1", NULL);
     }
 }

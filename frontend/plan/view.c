@@ -3,6 +3,7 @@
  * them, and no line speaks of it. */
 #include "frontend/declare/path_match.h"
 #include "frontend/plan/internal.h"
+#include "frontend/plan/place_index.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
-/* What the lines of a plan may mean: a function's values by kind and by path. Private to frontend/plan_*.c. */
+/* What the lines of a plan may mean: a function's values by kind and by path. Private to frontend/plan and frontend/train. */
 #ifndef SHARDC_FRONTEND_PLAN_VIEW_H
 #define SHARDC_FRONTEND_PLAN_VIEW_H
 
-#include "frontend/declare/program.h"
+#include "frontend/declare/internal.h"
 #include "frontend/plan/plan.h"
 
-/* ---- a function as plans see it (plan_view.c) ---- */
+/* ---- a function as plans see it (view.c) ---- */
 enum {
     SC_KIND_NO_RULES = 0, /* kinds of a value that rules pass by: formals, constants, casts of parameters */
     SC_KINDS_FOLLOWING = 1 << SC_KIND_GRAD | 1 << SC_KIND_OPT /* state that lies like its parameter: pins and styles are for that */
@@ -40,7 +40,7 @@ sc_sym sc_plan_value_path(const sc_module *m, sc_value value);
 /* Reports a path whose names the functions have, but not at its indices. */
 void sc_plan_check_indices(sc_context *context, const sc_plan_view *view, const sc_path *path);
 
-/* ---- what the paths of a line mean (plan_scope.c) ---- */
+/* ---- what the paths of a line mean (scope.c) ---- */
 /* The values that the `in` paths of a line may cover: found by an index, so that thousands of lines cost what they mean. */
 typedef struct sc_plan_scope {
     const sc_plan_view *view;

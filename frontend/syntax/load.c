@@ -20,12 +20,12 @@ typedef struct loaded_file {
     sc_loc import; /* where it was first asked for */
 } loaded_file;
 
-typedef struct sc_loader {
+typedef struct sc_importer {
     sc_context *context;
     sc_map by_path; /* symbol of the canonical path -> index in files */
     SC_VEC(loaded_file) files;
     uint32_t depth;
-} sc_loader;
+} sc_importer;
 
 typedef struct file_text {
     char *bytes;
@@ -130,71 +130,71 @@ static bool canonical_path(const char *path, char canonical[PATH_MAX])
 }
 
 /* The files between the two mentions of one file, outermost first. */
-static void report_cycle(sc_loader *loader, uint32_t index, const char *path, sc_loc import)
+static void report_cycle(sc_importer *importer, uint32_t index, const char *path, sc_loc import)
 {
-    sc_diag *diag = &loader->context->diag;
+    sc_diag *diag = &importer->context->diag;
     sc_report(diag, SC_D_import_cycle, import, path, NULL);
-    for (uint32_t i = index + 1; i < loader->files.count; i++) {
-        if (loader->files.data[i].loading)
-            sc_report_note(diag, loader->files.data[i].import, "'%s' is imported here", loader->files.data[i].file->source->name);
+    for (uint32_t i = index + 1; i < importer->files.count; i++) {
+        if (importer->files.data[i].loading)
+            sc_report_note(diag, importer->files.data[i].import, "'%s' is imported here", importer->files.data[i].file->source->name);
     }
 }
 
-static sc_file *load(sc_loader *loader, const char *path, sc_loc import);
+static sc_file *load(sc_importer *importer, const char *path, sc_loc import);
 
-static void load_imports(sc_loader *loader, sc_file *file)
+static void load_imports(sc_importer *importer, sc_file *file)
 {
-    sc_context *context = loader->context;
-    if (++loader->depth > SC_MAX_DEPTH) {
+    sc_context *context = importer->context;
+    if (++importer->depth > SC_MAX_DEPTH) {
         sc_report(&context->diag, SC_D_imports_too_deep, file->lang_loc, sc_arena_printf(&context->arena, "%d", SC_MAX_DEPTH), NULL);
     } else {
         for (uint32_t i = 0; i < file->items.count; i++) {
             sc_item *item = file->items.data[i];
             if (item->kind == SC_ITEM_IMPORT)
-                item->import.file = load(loader, resolve(context, file->source->name, sc_text(context, item->import.path)), item->loc);
+                item->import.file = load(importer, resolve(context, file->source->name, sc_text(context, item->import.path)), item->loc);
         }
     }
-    loader->depth--;
+    importer->depth--;
 }
 
-static sc_file *load(sc_loader *loader, const char *path, sc_loc import)
+static sc_file *load(sc_importer *importer, const char *path, sc_loc import)
 {
-    sc_context *context = loader->context;
+    sc_context *context = importer->context;
     char canonical[PATH_MAX];
     if (!canonical_path(path, canonical)) {
         report_unreadable(context, path, errno, import);
         return NULL;
     }
     bool is_new;
-    uint32_t index = *sc_map_insert(&loader->by_path, sc_intern_text(&context->names, canonical), loader->files.count, &is_new);
+    uint32_t index = *sc_map_insert(&importer->by_path, sc_intern_text(&context->names, canonical), importer->files.count, &is_new);
     if (!is_new) {
-        if (loader->files.data[index].loading)
-            report_cycle(loader, index, path, import);
-        return loader->files.data[index].file;
+        if (importer->files.data[index].loading)
+            report_cycle(importer, index, path, import);
+        return importer->files.data[index].file;
     }
-    *sc_vec_push(&context->arena, &loader->files) = (loaded_file){.loading = true, .import = import};
+    *sc_vec_push(&context->arena, &importer->files) = (loaded_file){.loading = true, .import = import};
     sc_file *file = read_and_parse(context, path, import);
-    loader->files.data[index].file = file;
+    importer->files.data[index].file = file;
     if (file != NULL)
-        load_imports(loader, file);
-    loader->files.data[index].loading = false;
+        load_imports(importer, file);
+    importer->files.data[index].loading = false;
     return file;
 }
 
 sc_file *sc_load_text(sc_context *context, const char *name, const char *text, size_t length)
 {
-    sc_loader loader = {.context = context, .by_path = {.arena = &context->arena}};
+    sc_importer importer = {.context = context, .by_path = {.arena = &context->arena}};
     sc_file *file = sc_parse_text(context, name, text, length);
     if (file != NULL)
-        load_imports(&loader, file);
+        load_imports(&importer, file);
     return file;
 }
 
 sc_file *sc_load_file(sc_context *context, const char *path, const char *more)
 {
-    sc_loader loader = {.context = context, .by_path = {.arena = &context->arena}};
-    sc_file *file = load(&loader, path, (sc_loc){0});
-    sc_file *added = more == NULL || file == NULL ? NULL : load(&loader, more, (sc_loc){0});
+    sc_importer importer = {.context = context, .by_path = {.arena = &context->arena}};
+    sc_file *file = load(&importer, path, (sc_loc){0});
+    sc_file *added = more == NULL || file == NULL ? NULL : load(&importer, more, (sc_loc){0});
     if (more != NULL && added == NULL)
         return NULL;
     if (added != NULL && added != file) { /* as if the file imported it */

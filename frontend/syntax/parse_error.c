@@ -32,6 +32,11 @@ enum { MAX_TOKENS = 128 }; /* more than the grammar has */
 
 static const char *const reserved_for_later[] = {"state", "extern", "scan", "if", "else", "metric"};
 
+const char *sc_source_text(const sc_parser *parser, uint32_t position)
+{
+    return parser->source->text + (position - parser->source->base);
+}
+
 typedef struct token_set {
     const char **names;
     int count;

@@ -164,7 +164,6 @@ sc_int_token sc_read_integer(sc_parser *parser, const char *text, size_t length,
 sc_float_token sc_read_float(sc_parser *parser, const char *text, size_t length, sc_loc loc);
 sc_string_token sc_read_string(sc_parser *parser, const char *text, size_t length, sc_loc loc);
 void sc_record_comment(sc_parser *parser, sc_loc loc);
-const char *sc_source_text(const sc_parser *parser, uint32_t position);
 
 /* ---- parse_build.c: nodes ---- */
 sc_expr *sc_make_leaf(sc_parser *parser, sc_expr_kind kind, sc_loc loc);
@@ -179,6 +178,8 @@ sc_deep_stmt sc_make_stmt(sc_parser *parser, sc_stmt *node, uint32_t body_depth)
 uint32_t sc_formals_depth(const sc_formal *formals, uint32_t count);
 
 /* ---- parse_error.c ---- */
+/* The text of the source from a position on. */
+const char *sc_source_text(const sc_parser *parser, uint32_t position);
 /* `found` and `expected` are the grammar's names of tokens. Reorders `expected`. */
 void sc_report_syntax(sc_parser *parser, const char *found, sc_loc loc, const char **expected, int expected_count);
 void sc_report_too_deep(sc_parser *parser, sc_loc loc);

@@ -1,13 +1,14 @@
 /* What `minimize` names: an entry, optimizers, parameters. */
-#include "frontend/declare/program.h"
+#include "frontend/declare/internal.h"
+#include "frontend/train/check.h"
 
-static void report(sc_program *program, sc_diag_id id, sc_loc loc, const char *text)
+static void report(sc_declarations *program, sc_diag_id id, sc_loc loc, const char *text)
 {
     sc_report(&program->context->diag, id, loc, text, (char *)NULL);
 }
 
 /* ---- paths ---- */
-static void check_paths(sc_program *program, const sc_path_list *paths, const sc_param_path_list *params)
+static void check_paths(sc_declarations *program, const sc_path_list *paths, const sc_param_path_list *params)
 {
     sc_context *context = program->context;
     for (uint32_t i = 0; i < paths->count; i++) {
@@ -26,7 +27,7 @@ static bool is_scalar(const sc_type_ref *type)
     return type->shape->dims.count == 0;
 }
 
-static void check_objective(sc_program *program, const sc_minimize *minimize, const sc_callable *entry)
+static void check_objective(sc_declarations *program, const sc_minimize *minimize, const sc_callable *entry)
 {
     sc_context *context = program->context;
     for (uint32_t i = 0; i < entry->results.count && i < 2; i++) {
@@ -43,7 +44,7 @@ static void check_objective(sc_program *program, const sc_minimize *minimize, co
     }
 }
 
-static const sc_member *check_target(sc_program *program, const sc_minimize *minimize, const sc_unit **model)
+static const sc_member *check_target(sc_declarations *program, const sc_minimize *minimize, const sc_unit **model)
 {
     sc_context *context = program->context;
     const sc_path *path = &minimize->target;
@@ -53,7 +54,7 @@ static const sc_member *check_target(sc_program *program, const sc_minimize *min
         report(program, SC_D_bad_path, path->loc, "minimize names an entry of a model: minimize m.loss with ..");
         return NULL;
     }
-    *model = sc_program_model(program, path->segs.data[0].name.text);
+    *model = sc_declarations_model(program, path->segs.data[0].name.text);
     const sc_member *entry = *model == NULL ? NULL : sc_unit_member(*model, path->segs.data[1].name.text);
     if (entry != NULL && entry->kind == SC_MEMBER_ENTRY)
         return entry;
@@ -70,7 +71,7 @@ static const sc_member *check_target(sc_program *program, const sc_minimize *min
     return NULL;
 }
 
-static void check_one(sc_program *program, const sc_minimize *minimize, sc_map *seen)
+static void check_one(sc_declarations *program, const sc_minimize *minimize, sc_map *seen)
 {
     sc_context *context = program->context;
     const sc_unit *model = NULL;
@@ -96,7 +97,7 @@ static void check_one(sc_program *program, const sc_minimize *minimize, sc_map *
         check_paths(program, &minimize->optimizers.data[i].in, &params);
 }
 
-void sc_minimize_check(sc_program *program)
+void sc_minimize_check(sc_declarations *program)
 {
     sc_map seen = {.arena = &program->context->arena};
     for (uint32_t i = 0; i < program->minimizes.count; i++)

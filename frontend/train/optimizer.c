@@ -1,6 +1,7 @@
 /* The arguments of an optimizer: their names, then their numbers. Numbers may depend on the sizes of dims, so they are read twice: when a
  * program is checked, as far as no size is needed, and for a plan, with its sizes. */
 #include "frontend/elaborate/internal.h"
+#include "frontend/train/check.h"
 
 #include <assert.h>
 #include <string.h>
@@ -9,7 +10,7 @@ enum { MAX_ARGUMENTS = 8 };
 
 /* The arguments of one call: an optimizer's or a schedule's. */
 typedef struct reader {
-    sc_program *program;
+    sc_declarations *program;
     sc_sym entry;
     const sc_binding_list *bindings;
     const char *owner;
@@ -97,11 +98,11 @@ static bool check_constant(reader *r, const sc_expr *expr)
         fine = check_constant(r, expr->binary.left);
         return check_constant(r, expr->binary.right) && fine;
     case SC_EXPR_NAME:
-        fine = sc_program_has_dim(r->program, expr->name);
+        fine = sc_declarations_has_dim(r->program, expr->name);
         break;
     case SC_EXPR_CALL:
         fine = !expr->call.has_dims && sc_lang_op_exists(sc_text(r->program->context, expr->call.callee.text)) &&
-               sc_program_fn(r->program, expr->call.callee.text) == NULL;
+               sc_declarations_fn(r->program, expr->call.callee.text) == NULL;
         for (uint32_t i = 0; fine && i < expr->call.args.count; i++) {
             const sc_arg *arg = &expr->call.args.data[i];
             fine = arg->name.text == 0 && arg->values.count == 1;
@@ -123,7 +124,7 @@ static bool number_of(reader *r, const sc_expr *expr, double *out)
     bool unknown = false;
     if (!check_constant(r, expr))
         return false;
-    if (sc_program_eval_number(r->program, expr, r->entry, r->bindings, out, &unknown))
+    if (sc_declarations_eval_number(r->program, expr, r->entry, r->bindings, out, &unknown))
         return !unknown;
     r->failed = true;
     return false;
@@ -224,7 +225,7 @@ static bool read_settings(reader *outer, const sc_optimizer *optimizer, const sc
     return !r.failed;
 }
 
-bool sc_optimizer_read(sc_program *program, const sc_optimizer *optimizer, sc_sym entry, const sc_binding_list *bindings,
+bool sc_optimizer_read(sc_declarations *program, const sc_optimizer *optimizer, sc_sym entry, const sc_binding_list *bindings,
                        sc_optimizer_settings *out)
 {
     sc_context *context = program->context;

@@ -1,6 +1,8 @@
 /* What a minimize statement and the training lines of a plan say of one built entry: which parameters are trained by which optimizer, in
- * which dtypes, in how many micro-batches, what is recomputed (train_remat.c) and how long gathered parameters live. */
+ * which dtypes, in how many micro-batches, what is recomputed (remat.c) and how long gathered parameters live. */
 #include "frontend/plan/internal.h"
+#include "frontend/train/check.h"
+#include "frontend/train/remat.h"
 
 #include <string.h>
 

@@ -1,11 +1,12 @@
 /* Lines of `weights` blocks, as far as they can be checked without sizes and files: the path is a parameter, `as` gives its dims, each
  * once, and the tensor's name can be filled in. */
-#include "frontend/declare/program.h"
+#include "frontend/weights/check.h"
 
+#include "frontend/declare/internal.h"
 #include "frontend/weights/pattern.h"
 
 typedef struct line_check {
-    sc_program *program;
+    sc_declarations *program;
     const sc_wmap *map;
     const sc_param_path *param;
     sc_sym_list leaves;   /* of the parameter */
@@ -23,7 +24,7 @@ static bool report(const line_check *check, sc_loc loc, const char *text)
 static bool cover(line_check *check, sc_sym dim, bool *twice)
 {
     sc_sym_list leaves = {0};
-    sc_program_leaves(check->program, dim, &leaves);
+    sc_declarations_leaves(check->program, dim, &leaves);
     *twice = false;
     for (uint32_t i = 0; i < leaves.count; i++) {
         uint32_t at = 0;
@@ -101,7 +102,7 @@ static bool check_as(line_check *check)
 }
 
 /* Dims that nothing declares were told where they are used: what a line makes of them is no news. */
-static bool has_missing_dims(const sc_program *program, const sc_param_path *param)
+static bool has_missing_dims(const sc_declarations *program, const sc_param_path *param)
 {
     for (uint32_t i = 0; i < param->count; i++) {
         if (sc_map_find(program->missing_dims, param->stacks[i]) != NULL)
@@ -114,19 +115,19 @@ static bool has_missing_dims(const sc_program *program, const sc_param_path *par
     return false;
 }
 
-static bool check_line(sc_program *program, const sc_wmap *map, const sc_param_path *param)
+static bool check_line(sc_declarations *program, const sc_wmap *map, const sc_param_path *param)
 {
     if (has_missing_dims(program, param))
         return true;
     line_check check = {.program = program, .map = map, .param = param};
     for (uint32_t i = 0; i < param->dim_count; i++)
-        sc_program_leaves(program, param->dims[i], &check.leaves);
+        sc_declarations_leaves(program, param->dims[i], &check.leaves);
     for (uint32_t i = 0; i < check.leaves.count; i++)
         *sc_vec_push(&program->context->arena, &check.covered) = false;
     return check_name(&check) && (!map->has_as || check_as(&check));
 }
 
-static void report_path(sc_program *program, const sc_wmap *map, const sc_param_path_list *params, const sc_param_path *part)
+static void report_path(sc_declarations *program, const sc_wmap *map, const sc_param_path_list *params, const sc_param_path *part)
 {
     sc_context *context = program->context;
     if (part == NULL) {
@@ -144,10 +145,10 @@ static void report_path(sc_program *program, const sc_wmap *map, const sc_param_
 static bool dim_value(void *user, sc_sym name, int64_t *out)
 {
     *out = 1;
-    return sc_program_dim(user, name) != SC_NONE;
+    return sc_declarations_dim(user, name) != SC_NONE;
 }
 
-static void check_ignore(sc_program *program, const sc_wmap *map)
+static void check_ignore(sc_declarations *program, const sc_wmap *map)
 {
     sc_context *context = program->context;
     const char *problem;
@@ -160,7 +161,7 @@ static void check_ignore(sc_program *program, const sc_wmap *map)
               sc_arena_printf(&context->arena, "this pattern matches no tensor: %s", problem), (char *)NULL);
 }
 
-static void check_block(sc_program *program, const sc_weights *weights, const sc_unit *model)
+static void check_block(sc_declarations *program, const sc_weights *weights, const sc_unit *model)
 {
     sc_context *context = program->context;
     sc_param_path_list params = {0};
@@ -193,10 +194,10 @@ static void check_block(sc_program *program, const sc_weights *weights, const sc
     }
 }
 
-void sc_weights_check(sc_program *program)
+void sc_weights_check(sc_declarations *program)
 {
     for (uint32_t i = 0; i < program->weights.count; i++) {
-        const sc_unit *model = sc_program_model(program, program->weights.data[i]->model.text);
+        const sc_unit *model = sc_declarations_model(program, program->weights.data[i]->model.text);
         if (model != NULL)
             check_block(program, program->weights.data[i], model);
     }

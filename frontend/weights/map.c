@@ -7,7 +7,7 @@
 #include "frontend/declare/path_match.h"
 #include "frontend/weights/pattern.h"
 
-static bool report(const sc_program *program, const sc_wmap *map, const char *text)
+static bool report(const sc_declarations *program, const sc_wmap *map, const char *text)
 {
     sc_report(&program->context->diag, SC_D_bad_weights, map->loc, text, (char *)NULL);
     return false;
@@ -35,11 +35,11 @@ static const char *pattern_of(sc_context *context, const sc_param_path *param)
     return text.data;
 }
 
-void sc_param_patterns(const sc_program *program, sc_sym model, sc_param_pattern_list *out)
+void sc_param_patterns(const sc_declarations *program, sc_sym model, sc_param_pattern_list *out)
 {
     sc_context *context = program->context;
     sc_param_path_list params = {0};
-    sc_param_paths(program, sc_program_model(program, model), &params);
+    sc_param_paths(program, sc_declarations_model(program, model), &params);
     for (uint32_t i = 0; i < params.count; i++) {
         const sc_param_path *param = &params.data[i];
         if (param->kind == SC_MEMBER_PARAM)
@@ -50,7 +50,7 @@ void sc_param_patterns(const sc_program *program, sc_sym model, sc_param_pattern
 
 /* ---- names ---- */
 typedef struct name_user {
-    const sc_program *program;
+    const sc_declarations *program;
     const sc_param_path *param; /* whose stacks give the instance's indices */
     const char *path;           /* layers[3].attn.wq */
     const sc_module *m;
@@ -96,7 +96,7 @@ static bool name_value(void *user, sc_sym name, int64_t *out)
         }
     }
     sc_sym_list leaves = {0};
-    sc_program_leaves(u->program, name, &leaves);
+    sc_declarations_leaves(u->program, name, &leaves);
     *out = 0;
     for (uint32_t i = 0; i < leaves.count; i++) {
         int at = find_leaf(u->m, u->type, leaves.data[i]);
@@ -109,9 +109,9 @@ static bool name_value(void *user, sc_sym name, int64_t *out)
     return true;
 }
 
-static const sc_param_path *find_param(const sc_program *program, sc_sym model, const char *path)
+static const sc_param_path *find_param(const sc_declarations *program, sc_sym model, const char *path)
 {
-    const sc_unit *unit = sc_program_model(program, model);
+    const sc_unit *unit = sc_declarations_model(program, model);
     sc_param_path_list params = {0};
     if (unit == NULL)
         return NULL;
@@ -124,7 +124,7 @@ static const sc_param_path *find_param(const sc_program *program, sc_sym model, 
     return NULL;
 }
 
-static bool fill(const sc_program *program, const sc_wmap *map, name_user *user, const char **text)
+static bool fill(const sc_declarations *program, const sc_wmap *map, name_user *user, const char **text)
 {
     const char *problem;
     sc_pattern_names names = {name_value, user};
@@ -132,7 +132,7 @@ static bool fill(const sc_program *program, const sc_wmap *map, name_user *user,
     return *text != NULL || report(program, map, sc_arena_printf(&program->context->arena, "the tensor's name does not fit: %s", problem));
 }
 
-bool sc_wmap_tensor_name(const sc_program *program, const sc_wmap *map, sc_sym model, const sc_module *m, uint32_t state,
+bool sc_wmap_tensor_name(const sc_declarations *program, const sc_wmap *map, sc_sym model, const sc_module *m, uint32_t state,
                          const int64_t *index, sc_sym *name)
 {
     const char *text, *path = sc_text(program->context, m->state.data[state].path);
@@ -150,7 +150,7 @@ bool sc_wmap_tensor_name(const sc_program *program, const sc_wmap *map, sc_sym m
 
 /* ---- layout ---- */
 typedef struct layout_walk {
-    const sc_program *program;
+    const sc_declarations *program;
     const sc_wmap *map;
     const sc_module *m;
     const sc_type_info *type;
@@ -184,7 +184,7 @@ static bool place_dim(layout_walk *walk, sc_sym dim)
 {
     sc_context *context = walk->program->context;
     sc_sym_list leaves = {0};
-    sc_program_leaves(walk->program, dim, &leaves);
+    sc_declarations_leaves(walk->program, dim, &leaves);
     for (uint32_t i = leaves.count; i-- > 0;) {
         int at = find_leaf(walk->m, walk->type, leaves.data[i]);
         if (at < 0 || walk->placed[at] || walk->out->indexed[at])
@@ -200,16 +200,16 @@ static bool place_dim(layout_walk *walk, sc_sym dim)
 /* A window of parts: what follows is `last - first + 1` of them. */
 static bool place_part(layout_walk *walk, const sc_wdim *dim)
 {
-    const sc_program *program = walk->program;
+    const sc_declarations *program = walk->program;
     sc_context *context = program->context;
     sc_binding_list sizes = {0};
     int64_t of, count = dim->last - dim->first + 1;
     for (uint32_t i = 0; i < walk->type->rank; i++) {
         sc_sym name = walk->m->dims.data[walk->type->dims[i].dim].name;
-        if (sc_program_dim(program, name) != SC_NONE)
+        if (sc_declarations_dim(program, name) != SC_NONE)
             *sc_vec_push(&context->arena, &sizes) = (sc_binding){name, walk->type->dims[i].size, dim->loc};
     }
-    if (!sc_program_eval_integer(program, dim->of, &sizes, &of))
+    if (!sc_declarations_eval_integer(program, dim->of, &sizes, &of))
         return false;
     if (dim->first < 0 || count < 1 || dim->last >= of)
         return report(program, walk->map,
@@ -231,7 +231,7 @@ static bool place_part(layout_walk *walk, const sc_wdim *dim)
     return true;
 }
 
-bool sc_wmap_layout(const sc_program *program, const sc_wmap *map, const sc_module *m, uint32_t state, sc_weight_layout *out)
+bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc_module *m, uint32_t state, sc_weight_layout *out)
 {
     const sc_type_info *type = &m->types.data[m->state.data[state].type];
     layout_walk walk = {.program = program, .map = map, .m = m, .type = type, .out = out};

@@ -2,7 +2,7 @@
 #ifndef SHARDC_FRONTEND_WEIGHTS_MAP_H
 #define SHARDC_FRONTEND_WEIGHTS_MAP_H
 
-#include "frontend/elaborate/build.h"
+#include "frontend/declare/declarations.h"
 #include "program/weight_layout.h"
 
 /* The line for a parameter's path with its indices (layers[3].attn.wq); NULL without one. */
@@ -16,13 +16,13 @@ typedef struct sc_param_pattern {
 } sc_param_pattern;
 typedef SC_VEC(sc_param_pattern) sc_param_pattern_list;
 
-void sc_param_patterns(const sc_program *program, sc_sym model, sc_param_pattern_list *out);
+void sc_param_patterns(const sc_declarations *program, sc_sym model, sc_param_pattern_list *out);
 
 /* The layout of a state of the module under its line. False after a message (bad_weights, at the line). */
-bool sc_wmap_layout(const sc_program *program, const sc_wmap *map, const sc_module *m, uint32_t state, sc_weight_layout *out);
+bool sc_wmap_layout(const sc_declarations *program, const sc_wmap *map, const sc_module *m, uint32_t state, sc_weight_layout *out);
 
 /* The tensor's name for one instance of the parameter; `index[d]` is read where the name holds dim d. False after a message. */
-bool sc_wmap_tensor_name(const sc_program *program, const sc_wmap *map, sc_sym model, const sc_module *m, uint32_t state,
+bool sc_wmap_tensor_name(const sc_declarations *program, const sc_wmap *map, sc_sym model, const sc_module *m, uint32_t state,
                          const int64_t *index, sc_sym *name);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef SHARDC_FRONTEND_WEIGHTS_PATTERN_H
 #define SHARDC_FRONTEND_WEIGHTS_PATTERN_H
 
-#include "frontend/declare/program.h"
+#include "frontend/declare/internal.h"
 
 typedef struct sc_pattern_names {
     /* The value of a name in a hole; false when there is none of that name. */

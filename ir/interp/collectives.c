@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/interp/internal.h"
+#include "support/min.h"
 
 typedef struct sc_group {
     uint32_t atom_count;
@@ -142,16 +143,11 @@ static sc_box whole_box(const sc_transfer *t)
     return sc_box_of(t->from->rank, t->to->sizes, t->from->sizes);
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Piece j of the result is the operand. */
 static void place_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j)
 {
     int64_t piece = t->from->sizes[dim], at = (int64_t)j * piece;
-    box->sizes[dim] = least(piece, t->to->sizes[dim] - at);
+    box->sizes[dim] = sc_min_i64(piece, t->to->sizes[dim] - at);
     box->to_at += at * box->to_strides[dim];
 }
 
@@ -159,7 +155,7 @@ static void place_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_
 static void take_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j)
 {
     int64_t piece = t->to->sizes[dim], at = (int64_t)j * piece;
-    box->sizes[dim] = least(piece, t->from->sizes[dim] - at);
+    box->sizes[dim] = sc_min_i64(piece, t->from->sizes[dim] - at);
     box->from_at += at * box->from_strides[dim];
 }
 

@@ -1,4 +1,4 @@
-/* Inside of the interpreter: shared by interp*.c only. */
+/* Inside of the interpreter: shared by its files only. */
 #ifndef SHARDC_IR_INTERP_INTERNAL_H
 #define SHARDC_IR_INTERP_INTERNAL_H
 
@@ -48,6 +48,7 @@ static inline uint32_t sc_interp_coordinate(const sc_interp *interp, uint64_t ra
 
 enum { SC_NO_RANK = -1 };
 
+/* ---- layout.c ---- */
 /* Writes the message of a failed run: which op, which rank (or SC_NO_RANK), what. Returns false. */
 bool sc_interp_fail(sc_interp *interp, sc_op_id op, int64_t rank, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -55,8 +56,6 @@ bool sc_interp_fail(sc_interp *interp, sc_op_id op, int64_t rank, const char *fo
 bool sc_interp_find_layout(const sc_interp *interp, sc_type type, sc_layout *layout);
 /* The same from the table of a run; NULL when there is none. */
 const sc_layout *sc_interp_layout(sc_interp *interp, sc_type type);
-
-void sc_round_array(sc_dtype dtype, double *data, int64_t count);
 
 /* ---- boxes: blocks of one array that go to a block of another ---- */
 typedef struct sc_box {

@@ -1,69 +1,11 @@
 /* The executor: walks a function once, op by op on all ranks in lock step. A value's arrays live from its op to its last use. */
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/interp/internal.h"
-#include "support/number.h"
 
 /* ---- arrays ---- */
-
-/* ---- messages and layouts ---- */
-
-/* The number that a dump gives to a value: its place among the results of its function. */
-static uint32_t printed_number(const sc_module *m, sc_value value)
-{
-    uint32_t number = m->values.data[value].index;
-    for (sc_op_id op = sc_op_at(m, sc_def(m, value))->prev; op != SC_NONE; op = sc_op_at(m, op)->prev)
-        number += sc_op_at(m, op)->result_count;
-    return number;
-}
-
-bool sc_interp_fail(sc_interp *interp, sc_op_id id, int64_t rank, const char *format, ...)
-{
-    const sc_module *m = interp->m;
-    const sc_op *op = sc_op_at(m, id);
-    char text[256], name[300] = "", where[32] = "";
-    va_list args;
-    va_start(args, format);
-    sc_vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    sc_sym path = op->result_count > 0 ? m->values.data[op->first_result].path : 0;
-    if (op->result_count > 0)
-        snprintf(name, sizeof name, " %%%u%s%.200s", printed_number(m, op->first_result), path == 0 ? "" : " ", sc_text(m->context, path));
-    if (rank != SC_NO_RANK)
-        snprintf(where, sizeof where, " on rank %lld", (long long)rank);
-    snprintf(interp->error, interp->error_size, "%s%s%s%.100s%s: %s", sc_ops[op->kind].name, name, op->scope == 0 ? "" : " in ",
-             sc_text(m->context, op->scope), where, text);
-    return false;
-}
-
-bool sc_interp_find_layout(const sc_interp *interp, sc_type type, sc_layout *layout)
-{
-    const sc_type_info *info = &interp->m->types.data[type];
-    int64_t count = 1, total;
-    layout->rank = info->rank;
-    for (uint32_t i = 0; i < info->rank; i++) {
-        int64_t size = interp->options.ranks ? sc_type_local_size(interp->m, info, i) : info->dims[i].size;
-        layout->sizes[i] = size;
-        if (size < 1 || __builtin_mul_overflow(count, size, &count))
-            return false;
-    }
-    layout->count = count;
-    return !__builtin_mul_overflow(count, (int64_t)interp->ranks * (int64_t)sizeof(double), &total);
-}
-
-const sc_layout *sc_interp_layout(sc_interp *interp, sc_type type)
-{
-    sc_layout *layout = &interp->layouts[type];
-    if (layout->count == 0 && !sc_interp_find_layout(interp, type, layout)) {
-        layout->count = 0;
-        return NULL;
-    }
-    return layout;
-}
 
 static double *new_data(const sc_interp *interp, const sc_layout *layout)
 {
@@ -248,7 +190,7 @@ static bool run_eval(sc_interp *interp, sc_op_id id)
         eval.result_types[i] = sc_type_of(m, op->first_result + i);
     }
     for (eval.rank = 0; eval.rank < interp->ranks; eval.rank++) {
-        if (!sc_ops[op->kind].eval(&eval))
+        if (!sc_op_functions[op->kind].eval(&eval))
             return sc_interp_fail(interp, id, interp->options.ranks ? (int64_t)eval.rank : SC_NO_RANK, "%s", eval.error);
         for (uint32_t i = 0; i < op->operand_count; i++)
             operands[i].data += operands[i].count;
@@ -284,7 +226,7 @@ static bool run_op(sc_interp *interp, sc_op_id id)
     const sc_op *op = sc_op_at(interp->m, id);
     bool is_move = !interp->options.ranks && (sc_op_traits(op) & SC_RESHARD) != 0;
     sc_interp_handler *handler = is_move ? run_identity : handlers[op->kind] != NULL ? handlers[op->kind] : run_eval;
-    if (handler == run_eval && sc_ops[op->kind].eval == NULL)
+    if (handler == run_eval && sc_op_functions[op->kind].eval == NULL)
         return sc_interp_fail(interp, id, SC_NO_RANK, "the interpreter has no meaning for it");
     for (uint32_t i = 0; i < op->operand_count; i++) {
         if (interp->values[op->operands[i]].data == NULL)

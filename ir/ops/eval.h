@@ -1,8 +1,40 @@
-/* The eval functions that rows of ops.def name: one op on one rank, in f64 (see sc_eval in interp.h). */
+/* What the eval functions that rows of ops.def name see: one op on one rank, in f64; and rounding to a dtype. */
 #ifndef SHARDC_IR_OPS_EVAL_H
 #define SHARDC_IR_OPS_EVAL_H
 
-#include "ir/interp/interp.h"
+#include "ir/ops/ops.h"
+#include "support/array.h"
+
+_Static_assert((int)SC_ARRAY_MAX_RANK == (int)SC_MAX_RANK, "an array holds any value");
+
+/* Where a train step stands: what masks of dropout depend on besides the op and the element. */
+typedef struct sc_random {
+    uint64_t seed, step; /* of the step, its low 32 bits */
+    uint32_t micro_batch;
+} sc_random;
+
+/* What an op's eval sees: local arrays of one rank. Operand and result sizes are the local ones. `offset(dim)` is the global index of
+ * element 0 of a dim, from the op's `offset` attribute (0 without one: a rank that forgets it computes wrong values, as it should). */
+typedef struct sc_eval {
+    const sc_module *m;
+    const sc_op *op;
+    uint64_t rank; /* of the mesh; 0 when global */
+    const sc_array *operands[SC_MAX_FIXED_OPERANDS];
+    const sc_type_info *operand_types[SC_MAX_FIXED_OPERANDS]; /* global sizes, names, placements */
+    sc_array results[SC_MAX_FIXED_RESULTS];                   /* allocated, zero, of local size */
+    const sc_type_info *result_types[SC_MAX_FIXED_RESULTS];
+    sc_random random;
+    bool round;      /* results are rounded to their dtype by the caller; eval computes in f64 */
+    char error[256]; /* set with `return false`: a run-time error (id out of range, cache overflow) */
+} sc_eval;
+
+/* Global index of element 0 of this leaf on this rank. */
+int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf);
+
+/* Rounds to nearest even into the dtype (f32, bf16, f16: with subnormals and overflow to inf; integers: truncation as a cast does, u8 and
+ * i32 wrap; bool: != 0). f64 stays. */
+double sc_round_to(sc_dtype dtype, double value);
+void sc_round_array(sc_dtype dtype, double *data, int64_t count);
 
 typedef bool sc_eval_fn(sc_eval *eval);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/ops/eval_walk.h"
+#include "support/min.h"
 
 enum { TILE_M = 4, TILE_N = 4, BLOCK_K = 256, BLOCK_N = 128, SMALL = 1024 };
 
@@ -66,16 +67,11 @@ static void fill_offsets(sc_part *part)
     } while (sc_walk_next(&part->dims));
 }
 
-static int64_t least(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
-}
-
 static bool make_tables(sc_eval *eval, sc_product *product)
 {
     static const bool has[PARTS][ARRAYS] = {
         [BATCH] = {true, true, true}, [M] = {true, true, false}, [N] = {true, false, true}, [K] = {false, true, true}};
-    int64_t total = 0, depth = least(BLOCK_K, product->parts[K].size);
+    int64_t total = 0, depth = sc_min_i64(BLOCK_K, product->parts[K].size);
     for (int part = 0; part < PARTS; part++)
         total += product->parts[part].size * (part == BATCH ? 3 : 2);
     product->tables = malloc((size_t)total * sizeof *product->tables);
@@ -129,16 +125,17 @@ static void multiply(const sc_product *product, double *out, const double *a, co
 {
     const sc_part *m = &product->parts[M], *n = &product->parts[N], *k = &product->parts[K];
     for (int64_t p = 0; p < k->size; p += BLOCK_K) {
-        int64_t depth = least(BLOCK_K, k->size - p);
+        int64_t depth = sc_min_i64(BLOCK_K, k->size - p);
         for (int64_t j = 0; j < n->size; j += BLOCK_N) {
-            int64_t width = least(BLOCK_N, n->size - j);
+            int64_t width = sc_min_i64(BLOCK_N, n->size - j);
             for (int64_t t = 0; t < width; t += TILE_N)
-                pack(product->panel_b + t * depth, b, n->offsets[B] + j + t, least(TILE_N, width - t), TILE_N, k->offsets[B] + p, depth);
+                pack(product->panel_b + t * depth, b, n->offsets[B] + j + t, sc_min_i64(TILE_N, width - t), TILE_N, k->offsets[B] + p,
+                     depth);
             for (int64_t i = 0; i < m->size; i += TILE_M) {
-                int64_t rows = least(TILE_M, m->size - i);
+                int64_t rows = sc_min_i64(TILE_M, m->size - i);
                 pack(product->panel_a, a, m->offsets[A] + i, rows, TILE_M, k->offsets[A] + p, depth);
                 for (int64_t t = 0; t < width; t += TILE_N)
-                    multiply_tile(out, m->offsets[OUT] + i, rows, n->offsets[OUT] + j + t, least(TILE_N, width - t), product->panel_a,
+                    multiply_tile(out, m->offsets[OUT] + i, rows, n->offsets[OUT] + j + t, sc_min_i64(TILE_N, width - t), product->panel_a,
                                   product->panel_b + t * depth, depth);
             }
         }

@@ -96,19 +96,20 @@ typedef struct sc_op_row {
     const char *name;
     int operands; /* or SC_ANY */
     uint32_t traits;
+    uint32_t fuse; /* SC_FUSE_.. */
+} sc_op_row;
+
+typedef struct sc_op_function_row {
     void (*roles)(const sc_module *m, const sc_op *op, sc_factors *factors); /* NULL: has none (collectives, effects) */
-    bool (*shape)(sc_shape_request *request);                                /* NULL: result types are given, not inferred */
     bool (*eval)(struct sc_eval *eval);                                      /* NULL: the interpreter's own (state, collectives) */
     void (*expand)(struct sc_expand *expand);                                /* NULL: no sharded form */
     void (*derive)(struct sc_derive *derive);                                /* NULL: no derivative */
-    uint32_t fuse;                                                           /* SC_FUSE_.. */
-} sc_op_row;
+} sc_op_function_row;
 
 enum { SC_ANY = -1 };
 
 extern const sc_op_row sc_ops[SC_OP_COUNT];
-extern const char *const sc_attr_names[SC_ATTR_COUNT];
-extern const sc_attr_kind sc_attr_kinds[SC_ATTR_COUNT];
+extern const sc_op_function_row sc_op_functions[SC_OP_COUNT]; /* table.c */
 
 static inline uint32_t sc_op_traits(const sc_op *op)
 {
@@ -132,9 +133,8 @@ uint32_t sc_op_offsets(const sc_module *m, sc_op_id op, sc_split *splits);
  * request->error when operands or attributes do not fit. */
 sc_op_id sc_op_build(sc_shape_request *request, sc_func_id func, sc_op_id before, sc_op_id like);
 
-/* The composite whose leaves these are, in order; SC_NONE when there is none (a plain dim). */
-sc_dim sc_module_group_of(const sc_module *m, const sc_dim *leaves, uint32_t count);
-
+/* Whether a row infers result types; else they are given. */
+bool sc_op_is_inferred(sc_op_kind kind);
 /* Result types of an existing op as its row infers them from operands and attributes; false with request->error when they do not fit.
  * The verifier holds the actual types against these. */
 bool sc_op_infer(sc_module *m, sc_op_id op, sc_shape_request *request);

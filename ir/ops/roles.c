@@ -217,36 +217,3 @@ void roles_rename(const sc_module *m, const sc_op *op, sc_factors *factors)
         factors->count = kept;
     }
 }
-
-void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors)
-{
-    factors->count = 0;
-    if (sc_ops[op->kind].roles != NULL)
-        sc_ops[op->kind].roles(m, op, factors);
-}
-
-static sc_atom_list factor_atoms(const sc_module *m, const sc_op *op, const sc_factor *factor)
-{
-    for (uint32_t o = 0; o < op->operand_count; o++) {
-        if (factor->operand[o] >= 0)
-            return sc_placement_dim(&sc_type_of(m, op->operands[o])->placement, (uint32_t)factor->operand[o]);
-    }
-    for (uint32_t r = 0; r < op->result_count; r++) {
-        if (factor->result[r] >= 0)
-            return sc_placement_dim(&sc_type_of(m, op->first_result + r)->placement, (uint32_t)factor->result[r]);
-    }
-    return (sc_atom_list){0};
-}
-
-uint32_t sc_op_offsets(const sc_module *m, sc_op_id op, sc_split *splits)
-{
-    sc_factors factors;
-    uint32_t count = 0;
-    sc_op_factors(m, sc_op_at(m, op), &factors);
-    for (uint32_t f = 0; f < factors.count; f++) {
-        sc_atom_list atoms = factor_atoms(m, sc_op_at(m, op), &factors.list[f]);
-        if (factors.list[f].offset && atoms.count > 0)
-            splits[count++] = (sc_split){factors.list[f].dim, atoms};
-    }
-    return count;
-}

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/interp/internal.h"
+#include "ir/ops/eval.h"
 
 /* To nearest, ties to even, on the bits of the double: what is cut off is added up to half a unit, and a carry runs into the exponent,
  * which is right. Below the smallest normal the unit is fixed. */

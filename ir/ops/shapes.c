@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ir/text/text.h"
+#include "ir/print_type.h"
 
 static const sc_type_info *operand(const sc_shape_request *request, uint32_t i)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ir/text/text.h"
+#include "ir/print_type.h"
 
 enum { MAX_REPORTS = 20 };
 
@@ -85,10 +85,9 @@ static bool same_shape(const sc_type_info *a, const sc_type_info *b)
 static void check_shapes(verification *v, sc_op_id op)
 {
     sc_module *m = v->m;
-    const sc_op_row *row = &sc_ops[m->ops.data[op].kind];
-    if (row->shape == NULL)
-        return;
     sc_shape_request request;
+    if (!sc_op_is_inferred((sc_op_kind)m->ops.data[op].kind))
+        return;
     if (!sc_op_infer(m, op, &request)) {
         wrong(v, op, "%s", request.error);
         return;
@@ -460,7 +459,7 @@ static void check_by_itself(verification *v, sc_op_id op)
     *like = op;
     if ((m->states & SC_SHAPES) != 0)
         check_shapes(v, op);
-    if ((m->states & SC_PLACED) != 0 && v->reports == 0 && sc_ops[sc_op_at(m, op)->kind].roles != NULL)
+    if ((m->states & SC_PLACED) != 0 && v->reports == 0 && sc_op_functions[sc_op_at(m, op)->kind].roles != NULL)
         check_placement(v, op);
     if ((m->states & SC_PLACED) != 0 && v->reports == 0 && (m->states & SC_LOCAL) != 0)
         check_offsets(v, op);
@@ -480,7 +479,7 @@ static void check_op(verification *v, sc_op_id op, uint32_t position)
     check_by_itself(v, op);
     if ((m->states & SC_PLACED) == 0 || v->reports > 0)
         return;
-    if (sc_ops[sc_op_at(m, op)->kind].roles == NULL)
+    if (sc_op_functions[sc_op_at(m, op)->kind].roles == NULL)
         check_return(v, op);
     check_state(v, op);
 }

@@ -47,7 +47,8 @@ typedef struct sc_parser {
     SC_VEC(sc_sym) words;
 } sc_parser;
 
-/* ---- tokens ---- */
+/* ---- cursor.c: tokens ---- */
+enum { SC_PARSE_SHOWN = 40 }; /* bytes of a token in a message */
 void sc_parse_advance(sc_parser *p);
 sc_loc sc_parse_loc(const sc_parser *p); /* of the current token */
 bool sc_parse_at_word(const sc_parser *p, const char *word);

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "runtime/comm/comm.h"
+#include "support/error.h"
 
 enum { SC_COMM_ABI = 4 /* of this header, between the runtime and shardc_mpi.so */, SC_COMM_SHOWN_PARTS = 3, SC_COMM_WHAT = 64 };
 
@@ -90,9 +91,6 @@ typedef struct sc_comm_module {
     uint32_t abi;
     shardc_status (*open)(const sc_comm_options *options, sc_comm **out, shardc_error *error);
 } sc_comm_module;
-
-/* Fills `error` (which may be NULL) and returns the status. */
-__attribute__((format(printf, 3, 4))) shardc_status sc_comm_fail(shardc_error *error, shardc_status status, const char *format, ...);
 
 /* Whether two members' calls of one lane and number fit; each with its group rank. Of a group's members compare each with one that came
  * before it, of a permute with all (sc_comm_compares_all). */

@@ -86,7 +86,7 @@ static shardc_status compare(const sc_comm_shared_call *call, uint32_t index, sh
     const sc_comm_notice *n = &call->notices[index];
     uint32_t sender = sc_comm_member(group, n->sender);
     if (sender == group->size)
-        return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u takes part in a group that it is not in", n->sender);
+        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u takes part in a group that it is not in", n->sender);
     if (!sc_comm_summaries_fit(&request->summary, group->rank, &n->summary, sender))
         return sc_comm_fail_mismatch(error, request, &request->summary, group->rank, &n->summary, sender);
     for (uint32_t i = 0; i < index && sc_comm_compares_all(&request->summary); i++) {
@@ -103,10 +103,10 @@ static shardc_status check_summary(const sc_comm_notice *notice, shardc_error *e
 {
     const sc_comm_summary *summary = &notice->summary;
     if (summary->kind >= SC_COMM_KINDS || summary->reduce >= SC_COMM_REDUCES)
-        return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u calls something that is not known here", notice->sender);
+        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u calls something that is not known here", notice->sender);
     for (uint32_t i = 0; i < SC_COMM_SHOWN_PARTS; i++) {
         if (summary->dtypes[i] >= SC_DTYPE_COUNT)
-            return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u calls with a dtype that is not known here", notice->sender);
+            return sc_fail(error, SHARDC_ERROR_COMM, "rank %u calls with a dtype that is not known here", notice->sender);
     }
     return SHARDC_OK;
 }
@@ -130,7 +130,7 @@ shardc_status sc_comm_take_notice(sc_comm_shared_call *call, const sc_comm_notic
     if (status != SHARDC_OK)
         return status;
     if (call == NULL || !has_room(call))
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "notices between ranks: out of memory");
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "notices between ranks: out of memory");
     call->notices[call->notice_count++] = *notice;
     status = call->request == NULL ? SHARDC_OK : compare(call, call->notice_count - 1, error);
     call->disagrees = call->disagrees || status != SHARDC_OK;

@@ -13,18 +13,6 @@ const char *const sc_comm_kind_names[SC_COMM_KINDS] = {"all_gather", "reduce_sca
                                                        "broadcast",  "send",           "recv",       "barrier"};
 const char *const sc_comm_reduce_names[SC_COMM_REDUCES] = {"", "sum", "max", "min"};
 
-shardc_status sc_comm_fail(shardc_error *error, shardc_status status, const char *format, ...)
-{
-    if (error != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        error->status = status;
-        sc_vsnprintf(error->text, sizeof error->text, format, arguments);
-        va_end(arguments);
-    }
-    return status;
-}
-
 /* Messages are made in a buffer of fixed size: what does not fit is cut. */
 typedef struct message {
     char text[sizeof((shardc_error *)0)->text];
@@ -99,7 +87,7 @@ shardc_status sc_comm_fail_mismatch(shardc_error *error, const sc_comm_request *
     add_summary(&m, group, a);
     add(&m, ", rank %u calls ", group->ranks[rank_b]);
     add_summary(&m, group, b);
-    return sc_comm_fail(error, SHARDC_ERROR_COMM, "%s", m.text);
+    return sc_fail(error, SHARDC_ERROR_COMM, "%s", m.text);
 }
 
 shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence, const sc_comm_request *mine, const bool *is_missing,
@@ -125,7 +113,7 @@ shardc_status sc_comm_fail_missing(shardc_error *error, sc_comm_absence absence,
         add(&m, " closed %s communicator before", missing == 1 ? "its" : "their");
         break;
     }
-    return sc_comm_fail(error, absence == SC_COMM_GONE ? SHARDC_ERROR_COMM : SHARDC_ERROR_TIMEOUT, "%s", m.text);
+    return sc_fail(error, absence == SC_COMM_GONE ? SHARDC_ERROR_COMM : SHARDC_ERROR_TIMEOUT, "%s", m.text);
 }
 
 shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status, const sc_comm_request *mine, uint32_t lost, const char *why)
@@ -138,7 +126,7 @@ shardc_status sc_comm_fail_lost(shardc_error *error, shardc_status status, const
         add(&m, ", but ");
     }
     add(&m, "rank %u is lost: %s", lost, why);
-    return sc_comm_fail(error, status, "%s", m.text);
+    return sc_fail(error, status, "%s", m.text);
 }
 
 static bool is_divided(sc_comm_kind kind)
@@ -173,21 +161,19 @@ static shardc_status check_part(const sc_comm_group *group, const sc_comm_call *
     const sc_comm_part *part = &call->parts[index];
     const char *name = sc_comm_kind_names[call->kind];
     if ((uint32_t)part->dtype >= SC_DTYPE_COUNT)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has no known dtype (%d)", name, index, (int)part->dtype);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has no known dtype (%d)", name, index, (int)part->dtype);
     uint8_t bytes = sc_dtypes[part->dtype].bytes;
     if (part->count < 0 || part->count > INT64_MAX / bytes)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has %" PRId64 " elements", name, index, part->count);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has %" PRId64 " elements", name, index, part->count);
     if (is_divided(call->kind) && part->count % group->size != 0)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT,
-                            "%s: the %" PRId64 " elements of part %u do not divide by the %u ranks of the group", name, part->count, index,
-                            group->size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the %" PRId64 " elements of part %u do not divide by the %u ranks of the group",
+                       name, part->count, index, group->size);
     bool has_source = reads_source(group, call), has_destination = writes_destination(call);
     if (part->count > 0 && ((has_source && part->source == NULL) || (has_destination && part->destination == NULL)))
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has no %s", name, index,
-                            has_source && part->source == NULL ? "source" : "destination");
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u has no %s", name, index,
+                       has_source && part->source == NULL ? "source" : "destination");
     if ((has_source && (uintptr_t)part->source % bytes != 0) || (has_destination && (uintptr_t)part->destination % bytes != 0))
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u is not aligned to its %u-byte elements", name, index,
-                            (unsigned)bytes);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: part %u is not aligned to its %u-byte elements", name, index, (unsigned)bytes);
     return SHARDC_OK;
 }
 
@@ -196,10 +182,10 @@ static shardc_status check_peer(const sc_comm_group *group, const sc_comm_call *
     if (call->kind == SC_COMM_PERMUTE && peer == SC_COMM_NOBODY)
         return SHARDC_OK;
     if (peer < 0 || (uint32_t)peer >= group->size)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: `%s` is %d in a group of %u ranks", sc_comm_kind_names[call->kind], name,
-                            (int)peer, group->size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: `%s` is %d in a group of %u ranks", sc_comm_kind_names[call->kind], name,
+                       (int)peer, group->size);
     if ((call->kind == SC_COMM_SEND || call->kind == SC_COMM_RECV) && (uint32_t)peer == group->rank)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: `%s` is the rank itself", sc_comm_kind_names[call->kind], name);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: `%s` is the rank itself", sc_comm_kind_names[call->kind], name);
     return SHARDC_OK;
 }
 
@@ -207,16 +193,16 @@ static shardc_status check_call(const sc_comm_group *group, const sc_comm_call *
 {
     shardc_status status = SHARDC_OK;
     if ((uint32_t)call->kind >= SC_COMM_KINDS)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "no such kind of call: %d", (int)call->kind);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "no such kind of call: %d", (int)call->kind);
     const char *name = sc_comm_kind_names[call->kind];
     bool is_reduce = (uint32_t)call->reduce < SC_COMM_REDUCES && call->reduce != SC_COMM_NONE;
     if (is_reduction(call->kind) ? !is_reduce : call->reduce != SC_COMM_NONE)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: %s (%d)", name,
-                            is_reduction(call->kind) ? "no such reduction" : "it reduces nothing", (int)call->reduce);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: %s (%d)", name,
+                       is_reduction(call->kind) ? "no such reduction" : "it reduces nothing", (int)call->reduce);
     if (call->kind == SC_COMM_BARRIER && call->part_count != 0)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: it has no parts", name);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: it has no parts", name);
     if (call->part_count > 0 && call->parts == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the parts are missing", name);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the parts are missing", name);
     if (call->kind == SC_COMM_PERMUTE || call->kind == SC_COMM_SEND)
         status = check_peer(group, call, call->to, "to", error);
     if (status == SHARDC_OK && (call->kind == SC_COMM_PERMUTE || call->kind == SC_COMM_RECV || call->kind == SC_COMM_BROADCAST))
@@ -225,7 +211,7 @@ static shardc_status check_call(const sc_comm_group *group, const sc_comm_call *
     for (uint32_t i = 0; status == SHARDC_OK && i < call->part_count; i++) {
         status = check_part(group, call, i, error);
         if (status == SHARDC_OK && __builtin_add_overflow(total, call->parts[i].count * sc_dtypes[call->parts[i].dtype].bytes, &total))
-            status = sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the parts have more bytes than 64 bits count", name);
+            status = sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s: the parts have more bytes than 64 bits count", name);
     }
     return status;
 }
@@ -388,7 +374,7 @@ shardc_status sc_comm_start(sc_comm_group *group, const sc_comm_call *call, sc_c
         return status;
     sc_comm_request *request = take_request(comm, call->part_count);
     if (request == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[call->kind]);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[call->kind]);
     request->group = group;
     request->call = *call;
     request->call.parts = request->parts;
@@ -437,7 +423,7 @@ shardc_status sc_comm_barrier(sc_comm_group *group, shardc_error *error)
 void sc_comm_abort(sc_comm *comm, const char *why)
 {
     shardc_error error;
-    sc_comm_fail(&error, SHARDC_ERROR_COMM, "rank %u gave up: %s", comm->rank, why);
+    sc_fail(&error, SHARDC_ERROR_COMM, "rank %u gave up: %s", comm->rank, why);
     comm->backend->abort(comm, &error);
 }
 

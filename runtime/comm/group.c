@@ -39,16 +39,16 @@ static shardc_status check_ranks(const sc_comm *comm, const uint32_t *ranks, uin
     bool has_self = false;
     for (uint32_t i = 0; i < count; i++) {
         if (ranks[i] >= comm->size)
-            return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "a group has rank %u, the world has %u ranks", ranks[i], comm->size);
+            return sc_fail(error, SHARDC_ERROR_ARGUMENT, "a group has rank %u, the world has %u ranks", ranks[i], comm->size);
         if (seen[ranks[i]])
-            return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "a group has rank %u twice", ranks[i]);
+            return sc_fail(error, SHARDC_ERROR_ARGUMENT, "a group has rank %u twice", ranks[i]);
         seen[ranks[i]] = true;
         if (ranks[i] == comm->rank) {
             *out_rank = i;
             has_self = true;
         }
     }
-    return has_self ? SHARDC_OK : sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "rank %u makes a group that it is not in", comm->rank);
+    return has_self ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_ARGUMENT, "rank %u makes a group that it is not in", comm->rank);
 }
 
 shardc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t count, sc_comm_group **out, shardc_error *error)
@@ -61,7 +61,7 @@ shardc_status sc_comm_group_new(sc_comm *comm, const uint32_t *ranks, uint32_t c
     if (status != SHARDC_OK)
         return status;
     if (group == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", count);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", count);
     group->rank = rank;
     status = comm->backend->group_open(group, error);
     if (status != SHARDC_OK) {
@@ -101,7 +101,7 @@ sc_comm *sc_comm_new(const sc_comm_backend *backend, uint32_t rank, uint32_t siz
     if (!is_ready) {
         free(comm);
         free(ranks);
-        sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a communicator of %u ranks: out of memory", size);
+        sc_fail(error, SHARDC_ERROR_MEMORY, "a communicator of %u ranks: out of memory", size);
         return NULL;
     }
     comm->backend = backend;

@@ -102,7 +102,7 @@ static shardc_status name_difference(sc_comm *comm, const char *text, char *firs
     status = run(comm, SC_COMM_ALL_GATHER, mine, all, (int64_t)(room * ranks), error);
     for (uint32_t r = 0; status == SHARDC_OK && r < ranks; r++) {
         if (all[room * r] != 0)
-            status = sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "the ranks were started differently: %s", all + room * r);
+            status = sc_fail(error, SHARDC_ERROR_ARGUMENT, "the ranks were started differently: %s", all + room * r);
     }
     return status;
 }
@@ -119,7 +119,7 @@ shardc_status sc_identity_compare(sc_comm *comm, const char *text, shardc_error 
     shardc_status status = SHARDC_OK;
     if (all == NULL || first == NULL) {
         sc_comm_abort(comm, "there is not enough memory to compare what the ranks were started with");
-        status = sc_comm_fail(&reason, SHARDC_ERROR_MEMORY, "there is not enough memory to compare what the ranks were started with");
+        status = sc_fail(&reason, SHARDC_ERROR_MEMORY, "there is not enough memory to compare what the ranks were started with");
     }
     if (status == SHARDC_OK)
         status = run(comm, SC_COMM_ALL_GATHER, &hash, all, (int64_t)HASH_BYTES * ranks, &reason);
@@ -129,5 +129,5 @@ shardc_status sc_identity_compare(sc_comm *comm, const char *text, shardc_error 
         status = name_difference(comm, text, first, all, room, &reason);
     free(all);
     free(first);
-    return status == SHARDC_OK ? SHARDC_OK : sc_comm_fail(error, status, "%s", reason.text);
+    return status == SHARDC_OK ? SHARDC_OK : sc_fail(error, status, "%s", reason.text);
 }

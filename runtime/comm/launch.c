@@ -73,7 +73,7 @@ static shardc_status read_number(const environment *e, const char *name, int64_t
 {
     char why[SC_ENVIRONMENT_WHY];
     return sc_environment_number(name, text_of(e, name), least, most, out, why) ? SHARDC_OK
-                                                                                : sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
+                                                                                : sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
 }
 
 static bool is_present(const environment *e, const launcher_row *row)
@@ -96,17 +96,17 @@ static shardc_status read_row(const environment *e, const launcher_row *row, sc_
     if (status != SHARDC_OK)
         return status;
     if (rank < 0 || size < 0)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is set, but %s is not: a rank needs both", rank < 0 ? row->size : row->rank,
-                            rank < 0 ? row->rank : row->size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s is set, but %s is not: a rank needs both", rank < 0 ? row->size : row->rank,
+                       rank < 0 ? row->rank : row->size);
     if (rank >= size)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld: ranks go from 0 to one less than that", row->rank,
-                            (long long)rank, row->size, (long long)size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld: ranks go from 0 to one less than that", row->rank,
+                       (long long)rank, row->size, (long long)size);
     if (local_size >= 0 && (local_rank >= local_size || local_size > size))
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, %s is %lld and %s is %lld: they contradict each other",
-                            row->local_rank, (long long)local_rank, row->local_size, (long long)local_size, row->size, (long long)size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, %s is %lld and %s is %lld: they contradict each other", row->local_rank,
+                       (long long)local_rank, row->local_size, (long long)local_size, row->size, (long long)size);
     if (local_rank >= size)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld", row->local_rank, (long long)local_rank, row->size,
-                            (long long)size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s is %lld, but %s is %lld", row->local_rank, (long long)local_rank, row->size,
+                       (long long)size);
     out->launcher = row->launcher;
     out->how = row->how;
     out->rank = (uint32_t)rank;
@@ -136,7 +136,7 @@ static shardc_status read_address(const environment *e, sc_launch *out, shardc_e
     const char *address = text_of(e, "MASTER_ADDR");
     int64_t port = 0;
     if (address != NULL && strlen(address) >= sizeof out->address)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR has %zu characters", strlen(address));
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR has %zu characters", strlen(address));
     if (address != NULL)
         memcpy(out->address, address, strlen(address) + 1);
     shardc_status status = read_number(e, "MASTER_PORT", 1, 65535, &port, error);
@@ -149,8 +149,8 @@ static shardc_status check_hand(const sc_launch *by, const sc_launch *hand, shar
 {
     if (by->rank == hand->rank && by->size == hand->size)
         return SHARDC_OK;
-    return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s says rank %u of %u, RANK and WORLD_SIZE say rank %u of %u: unset one of them",
-                        by->how, by->rank, by->size, hand->rank, hand->size);
+    return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s says rank %u of %u, RANK and WORLD_SIZE say rank %u of %u: unset one of them", by->how,
+                   by->rank, by->size, hand->rank, hand->size);
 }
 
 shardc_status sc_launch_read(sc_launch_lookup *lookup, void *user, sc_launch *out, shardc_error *error)

@@ -195,7 +195,7 @@ static shardc_status join_call(local_group *group, sc_comm_request *request, sha
 {
     local_call *call = find_call(group, request);
     if (call == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
     shardc_status status = compare(group, call, request, error);
     if (status != SHARDC_OK)
         return status;
@@ -224,7 +224,7 @@ static shardc_status local_start(sc_comm_request *request, shardc_error *error)
         return give_failure(world, error);
     }
     if (status != SHARDC_OK)
-        return sc_comm_fail(error, status, "%s", mismatch.text);
+        return sc_fail(error, status, "%s", mismatch.text);
     if (is_ready)
         ring_members(world, group);
     return SHARDC_OK;
@@ -371,7 +371,7 @@ static shardc_status local_group_open(sc_comm_group *group, shardc_error *error)
         g->users++;
     pthread_mutex_unlock(&world->lock);
     group->state = g;
-    return g != NULL ? SHARDC_OK : sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+    return g != NULL ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
 }
 
 static void free_calls(local_call *calls)
@@ -485,11 +485,11 @@ static local_world *new_world(uint32_t size)
 shardc_status sc_comm_open_local(uint32_t size, const sc_comm_options *options, sc_comm **out, shardc_error *error)
 {
     if (size == 0 || size > SC_COMM_MAX_LOCAL_RANKS)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "a world in one process has 1 to %d ranks, not %u", (int)SC_COMM_MAX_LOCAL_RANKS,
-                            size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "a world in one process has 1 to %d ranks, not %u", (int)SC_COMM_MAX_LOCAL_RANKS,
+                       size);
     local_world *world = new_world(size);
     if (world == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
     world->users = size + 1; /* this function, until all are open */
     uint32_t made = 0;
     while (made < size && (out[made] = sc_comm_new(&local_backend, made, size, options, world, error)) != NULL)

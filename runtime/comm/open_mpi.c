@@ -57,7 +57,7 @@ static shardc_status settle(const char *name, uint32_t otherwise, uint32_t *valu
     if (*value != 0)
         return SHARDC_OK;
     if (!sc_environment_i64(name, 1, INT32_MAX, &said, why))
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
     *value = (uint32_t)said;
     return SHARDC_OK;
 }
@@ -77,19 +77,19 @@ shardc_status sc_comm_open_mpi(const sc_comm_options *options, sc_comm **out, sh
     if (status != SHARDC_OK)
         return status;
     if (!find_module(path, sizeof path))
-        return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                            "ranks in several processes need %s, which stands neither beside the executable nor in lib/shardc or "
-                            "../lib/shardc from there: build shardc where CMake finds MPI (Debian: libopenmpi-dev), or name the module's "
-                            "folder in SHARDC_MODULES",
-                            module_name);
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
+                       "ranks in several processes need %s, which stands neither beside the executable nor in lib/shardc or "
+                       "../lib/shardc from there: build shardc where CMake finds MPI (Debian: libopenmpi-dev), or name the module's "
+                       "folder in SHARDC_MODULES",
+                       module_name);
     /* Libraries of MPI look for their own symbols among the global ones. Never closed: MPI does not survive that. */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s does not load: %s (is the MPI library that it was built with installed?)",
-                            path, dlerror());
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s does not load: %s (is the MPI library that it was built with installed?)", path,
+                       dlerror());
     const sc_comm_module *module = dlsym(library, "shardc_mpi_module");
     if (module == NULL || module->abi != SC_COMM_ABI)
-        return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s is of another version of shardc: build and install both together", path);
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s is of another version of shardc: build and install both together", path);
     status = module->open(&settled, out, error);
     if (status != SHARDC_OK || settled.started_with == NULL)
         return status;

@@ -34,7 +34,7 @@ shardc_status shardc_comm_open_local(uint32_t size, uint32_t deadline_ms, shardc
 {
     sc_comm **comms = calloc(size == 0 ? 1 : size, sizeof *comms);
     if (comms == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", size);
     shardc_status status = sc_comm_open_local(size, &(sc_comm_options){.deadline_ms = deadline_ms}, comms, error);
     for (uint32_t i = 0; status == SHARDC_OK && i < size; i++)
         out[i] = (shardc_comm *)comms[i];
@@ -113,7 +113,7 @@ shardc_status shardc_comm_start(shardc_comm_group *group, const shardc_comm_call
     if (call->part_count > FEW_PARTS)
         parts = calloc(call->part_count, sizeof *parts);
     if (parts == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a call of %u parts: out of memory", call->part_count);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a call of %u parts: out of memory", call->part_count);
     for (uint32_t i = 0; call->parts != NULL && i < call->part_count; i++)
         parts[i] = (sc_comm_part){.source = call->parts[i].source,
                                   .destination = call->parts[i].destination,

@@ -4,54 +4,9 @@
 
 #include <string.h>
 
+#include "support/float16.h"
+
 enum { BLOCK = 2048 /* elements */ };
-
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float from_bf16(uint16_t bits)
-{
-    return float_of((uint32_t)bits << 16);
-}
-
-/* To nearest, ties to even; a NaN stays one. */
-static uint16_t to_bf16(float value)
-{
-    uint32_t bits = bits_of(value);
-    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return (uint16_t)(value != value ? bits >> 16 | 0x40 : rounded);
-}
-
-/* Without branches. The exponent moves by 112; subnormals are multiples of 2^-24. */
-static float from_f16(uint16_t bits)
-{
-    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
-    uint32_t normal = (magnitude << 13) + (112u << 23), special = magnitude << 13 | 0x7f800000;
-    uint32_t small = bits_of((float)(int32_t)magnitude * 0x1p-24f);
-    return float_of(sign | (magnitude >= 0x7c00 ? special : magnitude < 0x0400 ? small : normal));
-}
-
-/* To nearest, ties to even; beyond 65504 to infinity; a NaN stays one. Below 2^-14 the sum with 1/2 leaves the 24 bits below the point. */
-static uint16_t to_f16(float value)
-{
-    uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffff;
-    uint32_t normal = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    uint32_t small = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000;
-    uint32_t large = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;
-    uint32_t out = magnitude >= 0x477ff000 ? large : magnitude < 0x38800000 ? small : normal;
-    return (uint16_t)((bits >> 16 & 0x8000) | out);
-}
 
 /* destination = a op b; all three may be the same array. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): `type` is declared with here */
@@ -119,10 +74,10 @@ static void widen(sc_dtype dtype, float *to, const uint16_t *from, int64_t count
 {
     if (dtype == SC_DTYPE_bf16) {
         for (int64_t i = 0; i < count; i++)
-            to[i] = from_bf16(from[i]);
+            to[i] = sc_f32_of_bf16(from[i]);
     } else {
         for (int64_t i = 0; i < count; i++)
-            to[i] = from_f16(from[i]);
+            to[i] = sc_f32_of_f16(from[i]);
     }
 }
 
@@ -130,10 +85,10 @@ static void narrow(sc_dtype dtype, uint16_t *to, const float *from, int64_t coun
 {
     if (dtype == SC_DTYPE_bf16) {
         for (int64_t i = 0; i < count; i++)
-            to[i] = to_bf16(from[i]);
+            to[i] = sc_bf16_of_f32(from[i]);
     } else {
         for (int64_t i = 0; i < count; i++)
-            to[i] = to_f16(from[i]);
+            to[i] = sc_f16_of_f32(from[i]);
     }
 }
 

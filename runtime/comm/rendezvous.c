@@ -12,88 +12,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "runtime/comm/backend.h"
 #include "runtime/comm/rendezvous_internal.h"
+#include "support/clock.h"
 #include "support/environment.h"
-
-uint64_t sc_meet_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-int sc_meet_left_ms(uint64_t deadline)
-{
-    uint64_t now = sc_meet_now_ms();
-    return now >= deadline ? 0 : deadline - now > INT32_MAX ? INT32_MAX : (int)(deadline - now);
-}
-
-void sc_meet_code(const meeting *m, const char *label, const void *nonce, const void *message, size_t size, const void *more,
-                  size_t more_size, uint8_t out[SC_SHA256_BYTES])
-{
-    sc_hmac mac;
-    sc_hmac_begin(&mac, m->secret, sizeof m->secret);
-    sc_hmac_add(&mac, label, strlen(label));
-    sc_hmac_add(&mac, nonce, MEET_NONCE);
-    sc_hmac_add(&mac, message, size);
-    if (more_size > 0)
-        sc_hmac_add(&mac, more, more_size);
-    sc_hmac_end(&mac, out);
-}
-
-/* ---- bytes by a deadline ---- */
-
-int sc_meet_move(int socket, void *bytes, size_t size, bool sends, uint64_t deadline)
-{
-    char *at = bytes;
-    while (size > 0) {
-        ssize_t moved = sends ? send(socket, at, size, MSG_NOSIGNAL) : recv(socket, at, size, 0);
-        if (moved == 0)
-            return ECONNRESET;
-        if (moved < 0 && errno != EAGAIN && errno != EINTR)
-            return errno;
-        if (moved < 0) {
-            struct pollfd p = {.fd = socket, .events = sends ? POLLOUT : POLLIN};
-            if (sc_meet_left_ms(deadline) == 0)
-                return ETIMEDOUT;
-            poll(&p, 1, sc_meet_left_ms(deadline));
-            continue;
-        }
-        at += moved;
-        size -= (size_t)moved;
-    }
-    return 0;
-}
-
-void sc_meet_name_address(const struct sockaddr_storage *address, char *out, size_t size)
-{
-    char host[MEET_HOST] = "?", port[MEET_PORT] = "?";
-    getnameinfo((const struct sockaddr *)address, sc_meet_address_length(address), host, sizeof host, port, sizeof port,
-                NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(out, size, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
-}
-
-socklen_t sc_meet_address_length(const struct sockaddr_storage *address)
-{
-    return address->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-}
 
 static uint32_t port_of(const struct sockaddr_storage *address)
 {
     return ntohs(address->ss_family == AF_INET ? ((const struct sockaddr_in *)(const void *)address)->sin_port
                                                : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port);
-}
-
-void sc_meet_set_port(struct sockaddr_storage *address, uint32_t port)
-{
-    if (address->ss_family == AF_INET)
-        ((struct sockaddr_in *)(void *)address)->sin_port = htons((uint16_t)port);
-    else
-        ((struct sockaddr_in6 *)(void *)address)->sin6_port = htons((uint16_t)port);
 }
 
 /* ---- where ---- */
@@ -103,14 +32,14 @@ static shardc_status choose_port(const sc_launch *launch, uint32_t *out, shardc_
     int64_t port = 0;
     char why[SC_ENVIRONMENT_WHY];
     if (!sc_environment_i64("SHARDC_PORT", 1, 65535, &port, why))
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s", why);
     if (port != 0) {
         *out = (uint32_t)port;
         return SHARDC_OK;
     }
     if (launch->port == 0)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_PORT is not set: it says on which port of rank 0 the %u ranks meet",
-                            launch->size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_PORT is not set: it says on which port of rank 0 the %u ranks meet",
+                       launch->size);
     *out = launch->launcher == SC_LAUNCH_TORCHRUN ? (launch->port < 65535 ? launch->port + 1 : 1024) : launch->port;
     return SHARDC_OK;
 }
@@ -134,7 +63,7 @@ static shardc_status choose_address(const sc_launch *launch, struct sockaddr_sto
     snprintf(service, sizeof service, "%u", port);
     int code = getaddrinfo(host, service, &hints, &found);
     if (code != 0)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': %s", host, gai_strerror(code));
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': %s", host, gai_strerror(code));
     const struct addrinfo *chosen = found;
     while (chosen->ai_next != NULL && chosen->ai_family != AF_INET) /* a name has both kinds: all ranks take the same one */
         chosen = chosen->ai_next;
@@ -143,7 +72,7 @@ static shardc_status choose_address(const sc_launch *launch, struct sockaddr_sto
     if (is_known)
         memcpy(out, chosen->ai_addr, chosen->ai_addrlen);
     freeaddrinfo(found);
-    return is_known ? SHARDC_OK : sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': no address of IP", host);
+    return is_known ? SHARDC_OK : sc_fail(error, SHARDC_ERROR_ARGUMENT, "MASTER_ADDR is '%s': no address of IP", host);
 }
 
 /* ---- who comes ---- */
@@ -163,14 +92,14 @@ static attempt not_let_in(const meeting *m, uint32_t rank, const struct sockaddr
 {
     char name[MEET_ADDRESS_TEXT];
     sc_meet_name_address(address, name, sizeof name);
-    sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u is not let in by rank %u (%s): %s", m->rank, rank, name, what);
+    sc_fail(error, SHARDC_ERROR_COMM, "rank %u is not let in by rank %u (%s): %s", m->rank, rank, name, what);
     return how;
 }
 
 /* A trouble with the connection: its own words, until the deadline makes an error of them. */
 static attempt not_connected(attempt how, const char *what, shardc_error *error)
 {
-    sc_comm_fail(error, SHARDC_ERROR_TIMEOUT, "%s", what);
+    sc_fail(error, SHARDC_ERROR_TIMEOUT, "%s", what);
     return how;
 }
 
@@ -179,7 +108,7 @@ static attempt connect_once(meeting *m, uint32_t rank, const struct sockaddr_sto
 {
     int on = 1, why = 0;
     socklen_t size = sizeof why;
-    uint64_t deadline = sc_meet_now_ms() + MEET_HELLO_MS;
+    uint64_t deadline = sc_milliseconds() + MEET_HELLO_MS;
     deadline = deadline < m->deadline ? deadline : m->deadline;
     int to = m->sockets[rank] = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (to < 0)
@@ -211,7 +140,7 @@ static shardc_status listen_beside(meeting *m, uint32_t *out_port, shardc_error 
     struct sockaddr_storage own = {0};
     socklen_t length = sizeof own;
     if (getsockname(m->sockets[0], (struct sockaddr *)&own, &length) != 0)
-        return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u has no address: %s", m->rank, strerror(errno));
+        return sc_fail(error, SHARDC_ERROR_COMM, "rank %u has no address: %s", m->rank, strerror(errno));
     sc_meet_set_port(&own, 0);
     shardc_status status = sc_meet_listen(m, &own, 0, error);
     length = sizeof own;
@@ -249,7 +178,7 @@ static attempt read_welcome(meeting *m, uint32_t rank, const struct sockaddr_sto
     case MEET_OTHER_JOB:
         return not_let_in(m, rank, address, OTHER_JOB, welcome.text, error);
     default:
-        sc_comm_fail(error, welcome.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)welcome.status, "%s", welcome.text);
+        sc_fail(error, welcome.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)welcome.status, "%s", welcome.text);
         return welcome.verdict == MEET_OTHER_START ? NOT_LET_IN : NEVER;
     }
 }
@@ -282,8 +211,7 @@ static shardc_status fail_late(const meeting *m, uint32_t rank, const struct soc
 {
     char name[MEET_ADDRESS_TEXT];
     sc_meet_name_address(address, name, sizeof name);
-    return sc_comm_fail(error, SHARDC_ERROR_TIMEOUT, "rank %u waited %u ms for rank %u (%s): %s", m->rank, m->join_ms, rank, name,
-                        last->text);
+    return sc_fail(error, SHARDC_ERROR_TIMEOUT, "rank %u waited %u ms for rank %u (%s): %s", m->rank, m->join_ms, rank, name, last->text);
 }
 
 /* Again and again: who listens may not do so yet, may have dropped this rank among strangers, or may be of another job. */
@@ -295,14 +223,14 @@ static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_stora
     bool was_there = rank > 0; /* it listened before rank 0 gave out where */
     for (;;) {
         attempt how = join_once(m, rank, address, port, nonce, &last);
-        uint64_t now = sc_meet_now_ms();
+        uint64_t now = sc_milliseconds();
         if (how == JOINED)
             return SHARDC_OK;
         if (m->sockets[rank] >= 0)
             close(m->sockets[rank]);
         m->sockets[rank] = -1;
         if (how == NEVER)
-            return sc_comm_fail(error, last.status, "%s", last.text);
+            return sc_fail(error, last.status, "%s", last.text);
         if (how == NOT_LET_IN) {
             refused_ms = refused_ms == 0 ? now : refused_ms;
             refusal = last;
@@ -313,7 +241,7 @@ static shardc_status join(meeting *m, uint32_t rank, const struct sockaddr_stora
         if (poll(&first, 1, 0) > 0) /* rank 0 knows more of whom this rank does not reach, or is lost itself */
             return sc_meet_read_end(m, m->nonces[0], now + MEET_GRACE_MS, error);
         if (refused_ms != 0 && (now - refused_ms > MEET_REFUSED_MS || sc_meet_left_ms(m->deadline) == 0))
-            return sc_comm_fail(error, refusal.status, "%s", refusal.text);
+            return sc_fail(error, refusal.status, "%s", refusal.text);
         if (refused_ms == 0 && gone_ms != 0 && now - gone_ms > MEET_REFUSED_MS) {
             not_let_in(m, rank, address, NEVER, "it was there and has ended before all ranks had come", error);
             return SHARDC_ERROR_COMM;
@@ -335,8 +263,7 @@ static shardc_status fail_unready(const meeting *m, const bool *is_ready, shardc
         if (!is_ready[r])
             length += (size_t)snprintf(list + length, sizeof list - length, "%s%u", length == 0 ? "" : ", ", r);
     }
-    return sc_comm_fail(error, SHARDC_ERROR_TIMEOUT, "ranks did not connect with all others within %u ms: %s", m->join_ms + MEET_GRACE_MS,
-                        list);
+    return sc_fail(error, SHARDC_ERROR_TIMEOUT, "ranks did not connect with all others within %u ms: %s", m->join_ms + MEET_GRACE_MS, list);
 }
 
 /* A word of each that it is connected with all others. */
@@ -353,7 +280,7 @@ static shardc_status wait_for_ready(meeting *m, bool *is_ready, uint64_t deadlin
             if (is_ready[r] || m->polls[r].revents == 0)
                 continue;
             if (sc_meet_move(m->sockets[r], &word, sizeof word, false, deadline) != 0 || word != MEET_MAGIC)
-                return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u left before every two of the %u ranks were connected", r, m->size);
+                return sc_fail(error, SHARDC_ERROR_COMM, "rank %u left before every two of the %u ranks were connected", r, m->size);
             is_ready[r] = true;
             missing--;
         }
@@ -365,7 +292,7 @@ static void tell_all(const meeting *m, const char *label, const shardc_error *er
 {
     for (uint32_t r = 1; r < m->size; r++) {
         if (m->sockets[r] >= 0)
-            sc_meet_answer(m, label, r, error->status == SHARDC_OK ? MEET_WELCOME : MEET_OVER, error, false, sc_meet_now_ms() + 100);
+            sc_meet_answer(m, label, r, error->status == SHARDC_OK ? MEET_WELCOME : MEET_OVER, error, false, sc_milliseconds() + 100);
     }
 }
 
@@ -388,7 +315,7 @@ static shardc_status meet_as_first(meeting *m, const struct sockaddr_storage *ad
     shardc_error fine = {.status = SHARDC_OK, .text = ""};
     for (uint32_t r = 1; r < m->size; r++)
         sc_meet_answer(m, "welcome", r, MEET_WELCOME, &fine, true, deadline);
-    status = is_ready == NULL ? sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", m->size)
+    status = is_ready == NULL ? sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", m->size)
                               : wait_for_ready(m, is_ready, deadline, error);
     free(is_ready);
     close(m->listener);
@@ -437,21 +364,20 @@ shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_wi
     shardc_error reason = {.status = SHARDC_OK};
     meeting m = {.launch = launch, .rank = launch->rank, .size = launch->size, .listener = -1, .sockets = sockets, .join_ms = join_ms};
     m.started_with = started_with == NULL ? "" : started_with;
-    m.deadline = sc_meet_now_ms() + m.join_ms;
+    m.deadline = sc_milliseconds() + m.join_ms;
     for (uint32_t r = 0; r < m.size; r++)
         sockets[r] = -1;
     if (m.size == 1)
         return SHARDC_OK;
     if (m.size > SC_RENDEZVOUS_MAX_RANKS)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "a world over TCP has at most %d ranks, not %u", (int)SC_RENDEZVOUS_MAX_RANKS,
-                            m.size);
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT, "a world over TCP has at most %d ranks, not %u", (int)SC_RENDEZVOUS_MAX_RANKS, m.size);
     m.places = calloc(m.size, sizeof *m.places);
     m.nonces = calloc(m.size, sizeof *m.nonces);
     m.polls = calloc(m.size + MEET_STRANGERS + 2u, sizeof *m.polls);
     m.strangers = malloc(MEET_STRANGERS * sizeof *m.strangers);
     shardc_status status = SHARDC_OK;
     if (m.places == NULL || m.nonces == NULL || m.polls == NULL || m.strangers == NULL)
-        status = sc_comm_fail(&reason, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", m.size);
+        status = sc_fail(&reason, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", m.size);
     if (status == SHARDC_OK)
         status = meet(&m, &reason);
     sc_meet_drop_strangers(&m);
@@ -466,5 +392,5 @@ shardc_status sc_rendezvous_meet(const sc_launch *launch, const char *started_wi
     free(m.nonces);
     free(m.polls);
     free(m.strangers);
-    return status == SHARDC_OK ? SHARDC_OK : sc_comm_fail(error, status, "%s", reason.text);
+    return status == SHARDC_OK ? SHARDC_OK : sc_fail(error, status, "%s", reason.text);
 }

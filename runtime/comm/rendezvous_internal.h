@@ -1,4 +1,5 @@
-/* The two sides of a meeting: rendezvous_listen.c is who listens, rendezvous.c who comes, and the whole. */
+/* The two sides of a meeting: rendezvous_listen.c is who listens, rendezvous.c who comes, and the whole; both use
+ * meeting.c. */
 #ifndef SHARDC_RUNTIME_COMM_RENDEZVOUS_INTERNAL_H
 #define SHARDC_RUNTIME_COMM_RENDEZVOUS_INTERNAL_H
 
@@ -104,8 +105,7 @@ typedef struct meeting {
     const shardc_error *over; /* why the meeting has failed; NULL: it has not */
 } meeting;
 
-/* ---- rendezvous.c ---- */
-uint64_t sc_meet_now_ms(void);
+/* ---- meeting.c ---- */
 int sc_meet_left_ms(uint64_t deadline);
 void sc_meet_code(const meeting *m, const char *label, const void *nonce, const void *message, size_t size, const void *more,
                   size_t more_size, uint8_t out[SC_SHA256_BYTES]);

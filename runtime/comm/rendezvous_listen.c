@@ -12,13 +12,14 @@
 
 #include "runtime/comm/backend.h"
 #include "runtime/comm/rendezvous_internal.h"
+#include "support/clock.h"
 
 enum { AT_ONCE = 32 /* connections that are taken before those who are there are heard again */, SHORTAGE_MS = 10, FLOODED = 1000 };
 
 shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address, uint32_t wait_ms, shardc_error *error)
 {
     char name[MEET_ADDRESS_TEXT];
-    uint64_t until = sc_meet_now_ms() + wait_ms;
+    uint64_t until = sc_milliseconds() + wait_ms;
     int on = 1, why;
     until = until < m->deadline ? until : m->deadline;
     for (;;) {
@@ -36,9 +37,8 @@ shardc_status sc_meet_listen(meeting *m, const struct sockaddr_storage *address,
         poll(NULL, 0, MEET_RETRY_MS);
     }
     sc_meet_name_address(address, name, sizeof name);
-    return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u cannot listen on %s: %s%s", m->rank, name, strerror(why),
-                        why == EADDRINUSE ? " (another job or service has it: set MASTER_PORT, or SHARDC_PORT, to another on all ranks)"
-                                          : "");
+    return sc_fail(error, SHARDC_ERROR_COMM, "rank %u cannot listen on %s: %s%s", m->rank, name, strerror(why),
+                   why == EADDRINUSE ? " (another job or service has it: set MASTER_PORT, or SHARDC_PORT, to another on all ranks)" : "");
 }
 
 /* ---- answers ---- */
@@ -68,16 +68,16 @@ shardc_status sc_meet_read_end(meeting *m, const uint8_t *nonce, uint64_t deadli
     uint8_t code[SC_SHA256_BYTES];
     int why = sc_meet_move(m->sockets[0], &end, sizeof end, false, deadline);
     if (why != 0)
-        return sc_comm_fail(error, why == ETIMEDOUT ? SHARDC_ERROR_TIMEOUT : SHARDC_ERROR_COMM,
-                            "rank %u lost rank 0 (%s) before every two of the %u ranks were connected: %s", m->rank, m->where, m->size,
-                            strerror(why));
+        return sc_fail(error, why == ETIMEDOUT ? SHARDC_ERROR_TIMEOUT : SHARDC_ERROR_COMM,
+                       "rank %u lost rank 0 (%s) before every two of the %u ranks were connected: %s", m->rank, m->where, m->size,
+                       strerror(why));
     sc_meet_code(m, "end", nonce, &end, offsetof(welcome_message, code), NULL, 0, code);
     end.text[sizeof end.text - 1] = 0;
     if (end.magic != MEET_MAGIC || !sc_sha256_equal(code, end.code))
-        return sc_comm_fail(error, SHARDC_ERROR_COMM, "what rank 0 (%s) sent makes no sense", m->where);
+        return sc_fail(error, SHARDC_ERROR_COMM, "what rank 0 (%s) sent makes no sense", m->where);
     if (end.verdict == MEET_WELCOME)
         return SHARDC_OK;
-    return sc_comm_fail(error, end.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)end.status, "%s", end.text);
+    return sc_fail(error, end.status == SHARDC_OK ? SHARDC_ERROR_COMM : (shardc_status)end.status, "%s", end.text);
 }
 
 /* ---- strangers ---- */
@@ -110,7 +110,7 @@ static bool make_room(meeting *m)
     if (m->stranger_count < MEET_STRANGERS)
         return true;
     uint32_t oldest = find_oldest(m);
-    if (sc_meet_now_ms() - m->strangers[oldest].since_ms < MEET_STAY_MS)
+    if (sc_milliseconds() - m->strangers[oldest].since_ms < MEET_STAY_MS)
         return false;
     m->turned_away.silent++;
     drop_stranger(m, oldest, true);
@@ -137,7 +137,7 @@ static bool take_connection(meeting *m)
     stranger *s = &m->strangers[m->stranger_count];
     s->socket = socket;
     s->got = 0;
-    s->since_ms = sc_meet_now_ms();
+    s->since_ms = sc_milliseconds();
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     bool ok = sc_secret_random(s->nonce, MEET_NONCE, NULL) == SHARDC_OK;
     memcpy(hello.nonce, s->nonce, MEET_NONCE);
@@ -157,7 +157,7 @@ static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shar
     char difference[200];
     if (!sc_sha256_equal(j->job, m->job)) {
         m->turned_away.other_job++;
-        sc_comm_fail(why, SHARDC_ERROR_COMM, "it belongs to another job");
+        sc_fail(why, SHARDC_ERROR_COMM, "it belongs to another job");
         return MEET_OTHER_JOB;
     }
     if (m->over != NULL) {
@@ -165,20 +165,19 @@ static sc_meet_verdict judge(meeting *m, const stranger *s, uint32_t first, shar
         return MEET_OVER;
     }
     if (j->size != m->size)
-        sc_comm_fail(why, SHARDC_ERROR_COMM, "rank %u was started as one of %u ranks, rank %u as one of %u", j->rank, j->size, m->rank,
-                     m->size);
+        sc_fail(why, SHARDC_ERROR_COMM, "rank %u was started as one of %u ranks, rank %u as one of %u", j->rank, j->size, m->rank, m->size);
     else if (j->to != m->rank || j->rank >= m->size || j->rank < first)
-        sc_comm_fail(why, SHARDC_ERROR_COMM, "rank %u took rank %u for rank %u", j->rank, m->rank, j->to);
+        sc_fail(why, SHARDC_ERROR_COMM, "rank %u took rank %u for rank %u", j->rank, m->rank, j->to);
     else if (m->rank > 0 && memcmp(j->world, m->world, sizeof m->world) != 0)
-        sc_comm_fail(why, SHARDC_ERROR_COMM, "rank %u met another rank 0 than rank %u", j->rank, m->rank);
+        sc_fail(why, SHARDC_ERROR_COMM, "rank %u met another rank 0 than rank %u", j->rank, m->rank);
     else if (m->sockets[j->rank] >= 0)
-        sc_comm_fail(why, SHARDC_ERROR_COMM, "two processes say that they are rank %u", j->rank);
+        sc_fail(why, SHARDC_ERROR_COMM, "two processes say that they are rank %u", j->rank);
     else if (m->rank == 0 && sc_identity_differs(s->said.text, j->rank, m->started_with, 0, difference, sizeof difference))
-        sc_comm_fail(why, SHARDC_ERROR_ARGUMENT, "the ranks were started differently: %s", difference);
+        sc_fail(why, SHARDC_ERROR_ARGUMENT, "the ranks were started differently: %s", difference);
     else
         return MEET_WELCOME;
     if (m->rank == 0 && m->refused_ms == 0 && j->rank >= first && j->rank < m->size && m->sockets[j->rank] < 0) {
-        m->refused_ms = sc_meet_now_ms();
+        m->refused_ms = sc_milliseconds();
         m->refused_rank = j->rank;
         snprintf(m->refused_text, sizeof m->refused_text, "%s", why->text);
     }
@@ -197,7 +196,7 @@ static void take_join(meeting *m, uint32_t index, uint32_t first)
     sc_meet_verdict verdict = sc_sha256_equal(code, j->code) ? judge(m, s, first, &why) : MEET_NO_SECRET;
     m->turned_away.other_secret += verdict == MEET_NO_SECRET;
     if (verdict != MEET_WELCOME) {
-        answer(m, "welcome", s->socket, j->nonce, verdict, &why, false, sc_meet_now_ms());
+        answer(m, "welcome", s->socket, j->nonce, verdict, &why, false, sc_milliseconds());
         drop_stranger(m, index, true);
         return;
     }
@@ -250,7 +249,7 @@ static void hear_stranger(meeting *m, uint32_t index, uint32_t first)
             continue;
         }
         bool is_waiting = got < 0 && (errno == EAGAIN || errno == EINTR);
-        if (!is_waiting || sc_meet_now_ms() - s->since_ms > MEET_STRANGER_MS) {
+        if (!is_waiting || sc_milliseconds() - s->since_ms > MEET_STRANGER_MS) {
             m->turned_away.silent++;
             drop_stranger(m, index, true);
         }
@@ -295,18 +294,18 @@ static shardc_status fail_absent(const meeting *m, uint32_t first, shardc_error 
             length += (size_t)snprintf(list + length, sizeof list - length, ", ..");
     }
     name_others(m, others, sizeof others);
-    return sc_comm_fail(error, SHARDC_ERROR_TIMEOUT, "%u of %u ranks did not come to rank %u (%s) within %u ms: %s %s%s", count, m->size,
-                        m->rank, m->where, m->join_ms, count == 1 ? "rank" : "ranks", list, others);
+    return sc_fail(error, SHARDC_ERROR_TIMEOUT, "%u of %u ranks did not come to rank %u (%s) within %u ms: %s %s%s", count, m->size,
+                   m->rank, m->where, m->join_ms, count == 1 ? "rank" : "ranks", list, others);
 }
 
 /* Those who have joined stay, and rank 0 has nothing to say before all are connected. */
 static shardc_status check_watched(meeting *m, uint32_t first, const struct pollfd *polls, shardc_error *error)
 {
     if (m->rank > 0)
-        return polls[0].revents == 0 ? SHARDC_OK : sc_meet_read_end(m, m->nonces[0], sc_meet_now_ms() + MEET_GRACE_MS, error);
+        return polls[0].revents == 0 ? SHARDC_OK : sc_meet_read_end(m, m->nonces[0], sc_milliseconds() + MEET_GRACE_MS, error);
     for (uint32_t r = first; r < m->size; r++) {
         if (polls[r - first].revents != 0)
-            return sc_comm_fail(error, SHARDC_ERROR_COMM, "rank %u left before all %u ranks had come", r, m->size);
+            return sc_fail(error, SHARDC_ERROR_COMM, "rank %u left before all %u ranks had come", r, m->size);
     }
     return SHARDC_OK;
 }
@@ -349,8 +348,8 @@ shardc_status sc_meet_wait_for_joins(meeting *m, uint32_t first, shardc_error *e
             return SHARDC_OK;
         if (sc_meet_left_ms(m->deadline) == 0)
             return fail_absent(m, first, error);
-        if (m->refused_ms != 0 && sc_meet_now_ms() - m->refused_ms > MEET_DECIDE_MS)
-            return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT, "%s", m->refused_text);
+        if (m->refused_ms != 0 && sc_milliseconds() - m->refused_ms > MEET_DECIDE_MS)
+            return sc_fail(error, SHARDC_ERROR_ARGUMENT, "%s", m->refused_text);
         uint32_t watched = serve(m, first, sc_meet_left_ms(m->deadline));
         shardc_status status = check_watched(m, first, m->polls + watched, error);
         if (status != SHARDC_OK)
@@ -360,7 +359,7 @@ shardc_status sc_meet_wait_for_joins(meeting *m, uint32_t first, shardc_error *e
 
 void sc_meet_refuse_late(meeting *m, const shardc_error *error)
 {
-    uint64_t until = sc_meet_now_ms() + MEET_VERDICT_MS;
+    uint64_t until = sc_milliseconds() + MEET_VERDICT_MS;
     m->over = error;
     for (uint32_t r = 1; r < m->size; r++) { /* they have been told */
         if (m->sockets[r] >= 0)

@@ -21,7 +21,7 @@ shardc_status sc_secret_random(void *out, size_t size, shardc_error *error)
     while (size > 0) {
         ssize_t got = getrandom(at, size, 0);
         if (got < 0 && errno != EINTR)
-            return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "getrandom fails: %s", strerror(errno));
+            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "getrandom fails: %s", strerror(errno));
         at += got > 0 ? got : 0;
         size -= got > 0 ? (size_t)got : 0;
     }
@@ -45,7 +45,7 @@ static shardc_status make_file(const char *path, shardc_error *error)
         unlink(own);
     }
     return ok ? SHARDC_OK
-              : sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s cannot be made: %s; set SHARDC_SECRET instead", path, strerror(why));
+              : sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s cannot be made: %s; set SHARDC_SECRET instead", path, strerror(why));
 }
 
 static shardc_status read_file(const char *path, uint8_t out[SC_SECRET_BYTES], shardc_error *error)
@@ -57,11 +57,10 @@ static shardc_status read_file(const char *path, uint8_t out[SC_SECRET_BYTES], s
     bool is_read = is_own && read(file, out, SC_SECRET_BYTES) == SC_SECRET_BYTES;
     if (file >= 0)
         close(file);
-    return is_read
-               ? SHARDC_OK
-               : sc_comm_fail(error, SHARDC_ERROR_ARGUMENT,
-                              "%s is not a file of %d bytes that is yours and that nobody else may read: remove it, or set SHARDC_SECRET",
-                              path, (int)SC_SECRET_BYTES);
+    return is_read ? SHARDC_OK
+                   : sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                             "%s is not a file of %d bytes that is yours and that nobody else may read: remove it, or set SHARDC_SECRET",
+                             path, (int)SC_SECRET_BYTES);
 }
 
 shardc_status sc_secret_read(bool is_one_machine, uint8_t out[SC_SECRET_BYTES], shardc_error *error)
@@ -76,8 +75,8 @@ shardc_status sc_secret_read(bool is_one_machine, uint8_t out[SC_SECRET_BYTES], 
         return SHARDC_OK;
     }
     if (!is_one_machine)
-        return sc_comm_fail(error, SHARDC_ERROR_ARGUMENT,
-                            "ranks on several machines need a secret: set SHARDC_SECRET to the same text on all of them");
+        return sc_fail(error, SHARDC_ERROR_ARGUMENT,
+                       "ranks on several machines need a secret: set SHARDC_SECRET to the same text on all of them");
     snprintf(path, sizeof path, "/tmp/shardc-secret-%lu", (unsigned long)geteuid());
     shardc_status status = access(path, F_OK) == 0 ? SHARDC_OK : make_file(path, error);
     return status == SHARDC_OK ? read_file(path, out, error) : status;

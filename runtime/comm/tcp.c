@@ -1,6 +1,6 @@
 /* Ranks as processes without MPI: a connection between every two, made by rendezvous.c.
  *
- * A start tells every other member of the call; bytes move once all have said so and agree (comm_tcp_move.c). A thread of the communicator
+ * A start tells every other member of the call; bytes move once all have said so and agree (tcp_move.c). A thread of the communicator
  * moves them and hears the others whatever the rank itself does; waits only sleep. It also sends a beat where nothing else was sent for a
  * while: a rank that computes for long is heard, one that is stopped is not, so that of a chain of ranks that wait for each other the right
  * one is named. A call takes as long as its members live; who was silent for long is lost. A rank that was stopped itself has heard nobody
@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/rendezvous.h"
+#include "support/clock.h"
 
 enum {
     BEAT_MS = 100,
@@ -32,22 +33,7 @@ enum {
     LEAVE_MS = 5000      /* how long closing waits for others to hear of it */
 };
 
-uint64_t sc_tcp_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* ---- failures ---- */
-
-void sc_tcp_find_failure(tcp_world *world, const tcp_failure *failure)
-{
-    if (world->has_failed || world->is_failing)
-        return;
-    world->failure = *failure;
-    world->is_failing = true;
-}
 
 static void fail_world(tcp_world *world)
 {
@@ -77,18 +63,10 @@ static shardc_status give_failure(const tcp_world *world, const sc_comm_request 
     const tcp_failure *f = &world->failure;
     if (f->lost >= 0)
         return sc_comm_fail_lost(error, f->error.status, request, (uint32_t)f->lost, f->error.text);
-    return sc_comm_fail(error, f->error.status, "%s", f->error.text);
+    return sc_fail(error, f->error.status, "%s", f->error.text);
 }
 
 /* ---- calls ---- */
-
-shardc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary,
-                                 shardc_error *error)
-{
-    sc_comm_shared_call *call = sc_comm_find_call(&world->calls, header->group, header->lane, header->number, true);
-    shardc_status status = sc_comm_take_notice(call, &(sc_comm_notice){.sender = sender, .summary = *summary}, error);
-    return status == SHARDC_OK && sc_comm_is_agreed(call) ? sc_tcp_begin(world, (tcp_call *)call, error) : status;
-}
 
 static shardc_status announce(tcp_world *world, const sc_comm_request *request, shardc_error *error)
 {
@@ -111,7 +89,7 @@ static shardc_status begin_call(tcp_world *world, sc_comm_request *request, shar
 {
     tcp_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)request->group->state, request->lane, request->number, true);
     if (call == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
     call->shared.request = request;
     request->work = call;
     shardc_status status = sc_tcp_prepare(call, error);
@@ -169,8 +147,8 @@ static bool fail_for_silence(tcp_world *world, uint64_t ms)
     if (rank == world->size)
         return false;
     failure.lost = (int32_t)rank;
-    sc_comm_fail(&failure.error, SHARDC_ERROR_TIMEOUT, "nothing was heard of it (%s) for %llu ms: it is stopped, or cut off",
-                 world->peers[rank].host, (unsigned long long)silent);
+    sc_fail(&failure.error, SHARDC_ERROR_TIMEOUT, "nothing was heard of it (%s) for %llu ms: it is stopped, or cut off",
+            world->peers[rank].host, (unsigned long long)silent);
     sc_tcp_find_failure(world, &failure);
     fail_world(world);
     return true;
@@ -199,7 +177,7 @@ static void fail_for_missing(tcp_world *world, sc_comm_request *request, uint32_
         count = absence == SC_COMM_STALLED ? sc_tcp_find_stalled(world, call, missing)
                                            : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL, world, missing);
     if (missing == NULL)
-        sc_comm_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
+        sc_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
     else if (count > 0)
         sc_comm_fail_missing(&error, absence, request, missing, waited_ms);
     if (missing == NULL || count > 0)
@@ -234,11 +212,11 @@ static shardc_status tcp_wait(sc_comm_request *request, shardc_error *error)
 {
     tcp_world *world = request->group->comm->state;
     tcp_call *call = request->work;
-    uint64_t begin = sc_tcp_now_ms();
+    uint64_t begin = sc_milliseconds();
     pthread_mutex_lock(&world->lock);
     while (!call->is_done && !world->has_failed) {
         uint32_t deadline = atomic_load(&request->group->comm->deadline_ms);
-        uint64_t since = call->moved_ms > begin ? call->moved_ms : begin, now = sc_tcp_now_ms(), waited = now > since ? now - since : 0;
+        uint64_t since = call->moved_ms > begin ? call->moved_ms : begin, now = sc_milliseconds(), waited = now > since ? now - since : 0;
         if (!call->is_moving && is_any_gone(world, request->group))
             fail_for_missing(world, request, 0);
         else if (deadline > 0 && waited >= deadline)
@@ -280,7 +258,7 @@ static shardc_status tcp_poll(sc_comm *comm, shardc_error *error)
 
 static void send_beats(tcp_world *world)
 {
-    uint64_t now = sc_tcp_now_ms();
+    uint64_t now = sc_milliseconds();
     for (uint32_t r = 0; r < world->size; r++) {
         tcp_peer *peer = &world->peers[r];
         if (peer->socket >= 0 && peer->first == NULL && !peer->is_mute && now >= peer->told_ms + world->beat_ms)
@@ -291,7 +269,7 @@ static void send_beats(tcp_world *world)
 /* What had arrived is read. Time in which this process did not run is nobody's silence. */
 static void note_look(tcp_world *world)
 {
-    uint64_t now = sc_tcp_now_ms(), pause = now - world->looked_ms;
+    uint64_t now = sc_milliseconds(), pause = now - world->looked_ms;
     for (uint32_t r = 0; pause > PAUSE_MS + world->beat_ms && r < world->size; r++) {
         uint64_t heard = world->peers[r].heard_ms + pause;
         world->peers[r].heard_ms = heard < now ? heard : now;
@@ -347,7 +325,7 @@ static shardc_status tcp_group_open(sc_comm_group *group, shardc_error *error)
 {
     uint64_t *key = malloc(sizeof *key);
     if (key == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
     *key = sc_comm_group_key(group);
     group->state = key;
     return SHARDC_OK;
@@ -362,13 +340,13 @@ static void tcp_group_close(sc_comm_group *group)
 static void tcp_leave(sc_comm *comm)
 {
     tcp_world *world = comm->state;
-    uint64_t begin = sc_tcp_now_ms(), now = begin;
+    uint64_t begin = sc_milliseconds(), now = begin;
     pthread_mutex_lock(&world->lock);
     for (uint32_t r = 0; r < world->size; r++) {
         if (world->peers[r].socket >= 0)
             sc_tcp_send(world, r, &(tcp_header){.kind = TCP_BYE}, NULL, NULL);
     }
-    for (uint32_t waits = world->size; waits > 0 && now - begin < LEAVE_MS; now = sc_tcp_now_ms()) {
+    for (uint32_t waits = world->size; waits > 0 && now - begin < LEAVE_MS; now = sc_milliseconds()) {
         waits = 0;
         for (uint32_t r = 0; r < world->size; r++) {
             const tcp_peer *peer = &world->peers[r];
@@ -472,7 +450,7 @@ static tcp_world *new_world(uint32_t rank, uint32_t size, const int *sockets)
     }
     for (uint32_t r = 0; world != NULL && world->peers != NULL && r < size; r++) {
         world->peers[r].socket = sockets[r];
-        world->peers[r].heard_ms = world->peers[r].told_ms = world->looked_ms = sc_tcp_now_ms();
+        world->peers[r].heard_ms = world->peers[r].told_ms = world->looked_ms = sc_milliseconds();
         world->peers[r].buffer = sockets[r] >= 0 ? malloc(SC_TCP_BUFFER) : NULL;
         ok = ok && (sockets[r] < 0 || world->peers[r].buffer != NULL);
         if (sockets[r] >= 0)
@@ -490,7 +468,7 @@ static shardc_status open_world(const sc_launch *launch, const sc_comm_options *
 {
     tcp_world *world = new_world(launch->rank, launch->size, sockets);
     if (world == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
     world->silence_ms = options->silence_ms;
     world->comm = sc_comm_new(&tcp_backend, launch->rank, launch->size, options, world, error);
     if (world->comm == NULL) {
@@ -500,7 +478,7 @@ static shardc_status open_world(const sc_launch *launch, const sc_comm_options *
     world->has_thread = launch->size > 1 && pthread_create(&world->thread, NULL, thread_main, world) == 0;
     if (launch->size > 1 && !world->has_thread) {
         sc_comm_close(world->comm);
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: no thread can be started", launch->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: no thread can be started", launch->size);
     }
     *out = world->comm;
     return SHARDC_OK;
@@ -518,7 +496,7 @@ shardc_status sc_comm_open_tcp(const sc_launch *launch, const sc_comm_options *o
         return status;
     int *sockets = calloc(launch->size, sizeof *sockets);
     if (sockets == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %u ranks: out of memory", launch->size);
     status = sc_rendezvous_meet(launch, settled.started_with, settled.join_ms, sockets, error);
     if (status == SHARDC_OK)
         status = open_world(launch, &settled, sockets, out, error);

@@ -1,5 +1,5 @@
-/* The two halves of worlds over TCP: comm_tcp.c agrees with the other ranks about calls and finds who is missing, comm_tcp_move.c moves
- * bytes between the sockets and the calls. All of it is under the world's lock. */
+/* Worlds over TCP: tcp.c agrees with the other ranks about calls and finds who is missing, tcp_receive.c reads what arrives, tcp_move.c
+ * moves bytes from calls to sockets and back. All of it is under the world's lock. */
 #ifndef SHARDC_RUNTIME_COMM_TCP_H
 #define SHARDC_RUNTIME_COMM_TCP_H
 
@@ -7,9 +7,11 @@
 
 enum {
     SC_TCP_MAGIC = 0x73686474,
-    SC_TCP_HOST = 48,        /* an address of IPv6 fits */
-    SC_TCP_CHUNK = 1 << 20,  /* bytes of an array in a frame, at most */
-    SC_TCP_BUFFER = 64 << 10 /* what is read at once, but for long arrays, which go where they belong */
+    SC_TCP_HOST = 48,         /* an address of IPv6 fits */
+    SC_TCP_CHUNK = 1 << 20,   /* bytes of an array in a frame, at most */
+    SC_TCP_BUFFER = 64 << 10, /* what is read at once, but for long arrays, which go where they belong */
+    SC_TCP_GOOD_TRAILER = 0x676f6f64,
+    SC_TCP_VOID_TRAILER = 0x766f6964 /* the payload before it is given up */
 };
 
 /* A connection carries frames: a header, `bytes` of payload, and after DATA a word that says whether the payload is what it should be: who
@@ -112,15 +114,9 @@ typedef struct tcp_world {
     struct pollfd *polls;
 } tcp_world;
 
-uint64_t sc_tcp_now_ms(void);
-
-/* ---- comm_tcp.c ---- */
+/* ---- tcp_move.c ---- */
 /* The first one counts; the world fails when what has arrived is read. */
 void sc_tcp_find_failure(tcp_world *world, const tcp_failure *failure);
-shardc_status sc_tcp_take_notice(tcp_world *world, uint32_t sender, const tcp_header *header, const sc_comm_summary *summary,
-                                 shardc_error *error);
-
-/* ---- comm_tcp_move.c ---- */
 /* Room for what the others will send, before they can: `call->request` is set. */
 shardc_status sc_tcp_prepare(tcp_call *call, shardc_error *error);
 /* All members are there: sends what is theirs. */
@@ -131,13 +127,20 @@ shardc_status sc_tcp_advance(tcp_world *world, tcp_call *call, shardc_error *err
 uint32_t sc_tcp_find_stalled(const tcp_world *world, const tcp_call *call, bool *is_stalled);
 /* A frame without an array; the payload is copied. Sends as much as the socket takes. */
 shardc_status sc_tcp_send(tcp_world *world, uint32_t rank, const tcp_header *header, const void *payload, shardc_error *error);
-/* Sends and receives without waiting, what is there. */
+/* Sends without waiting, as much as the sockets take. */
 void sc_tcp_send_more(tcp_world *world, uint32_t rank);
-void sc_tcp_receive(tcp_world *world, uint32_t rank);
+/* Nothing more can be sent to the peer. */
+void sc_tcp_go_mute(tcp_world *world, tcp_peer *peer);
+/* Where the payload of a frame of DATA goes; false: it is nothing that this rank waits for. */
+bool sc_tcp_find_target(tcp_world *world, uint32_t rank, const tcp_header *header, char **out);
 /* No buffer of a call is touched after it. */
 void sc_tcp_give_up_data(tcp_world *world);
 /* What it holds. */
 void sc_tcp_free_call(void *call);
 void sc_tcp_free_items(tcp_item *items);
+
+/* ---- tcp_receive.c ---- */
+/* Receives without waiting, what is there. */
+void sc_tcp_receive(tcp_world *world, uint32_t rank);
 
 #endif

@@ -13,13 +13,24 @@
 
 #include "runtime/comm/reduce.h"
 #include "runtime/comm/tcp.h"
+#include "support/clock.h"
 
-enum { PHASES = 2, ALIGN = 64, VOID_TRAILER = 0x766f6964, GOOD_TRAILER = 0x676f6f64, ZEROS = 4096, DIRECT = 16 << 10 };
+enum { PHASES = 2, ALIGN = 64, ZEROS = 4096 };
 
 typedef struct piece {
     char *at;
     int64_t bytes;
 } piece;
+
+void sc_tcp_find_failure(tcp_world *world, const tcp_failure *failure)
+{
+    if (world->has_failed || world->is_failing)
+        return;
+    world->failure = *failure;
+    world->is_failing = true;
+}
+
+/* ---- pieces ---- */
 
 static int64_t slice_begin(int64_t count, uint32_t n, uint32_t member)
 {
@@ -104,6 +115,25 @@ static piece incoming(const tcp_call *call, uint32_t phase, uint32_t part, uint3
     }
 }
 
+bool sc_tcp_find_target(tcp_world *world, uint32_t rank, const tcp_header *h, char **out)
+{
+    *out = NULL;
+    if (world->has_failed)
+        return true;
+    const tcp_call *call = sc_comm_find_call(&world->calls, h->group, h->lane, h->number, false);
+    if (call == NULL || call->shared.request == NULL || call->is_done || h->phase >= PHASES ||
+        h->part >= call->shared.request->call.part_count)
+        return false;
+    uint32_t member = sc_comm_member(call->shared.request->group, rank), n = call->shared.request->group->size;
+    if (member == n || h->bytes > call->incoming[h->phase * n + member])
+        return false;
+    piece to = incoming(call, h->phase, h->part, member);
+    if (h->offset < 0 || h->offset > to.bytes || h->bytes > to.bytes - h->offset)
+        return false;
+    *out = to.at + h->offset;
+    return true;
+}
+
 /* What stays on this rank. */
 static void move_own(const tcp_call *call)
 {
@@ -135,7 +165,7 @@ static void reduce(tcp_call *call)
 
 static shardc_status no_memory(shardc_error *error)
 {
-    return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a call between processes: out of memory");
+    return sc_fail(error, SHARDC_ERROR_MEMORY, "a call between processes: out of memory");
 }
 
 /* Keeps nothing of what was there. */
@@ -180,7 +210,7 @@ shardc_status sc_tcp_prepare(tcp_call *call, shardc_error *error)
     call->is_moving = call->is_done = false;
     call->has_reduced = !reduces(call);
     call->unsent = 0;
-    call->moved_ms = sc_tcp_now_ms();
+    call->moved_ms = sc_milliseconds();
     return SHARDC_OK;
 }
 
@@ -250,7 +280,7 @@ static bool begin_frame(tcp_peer *peer)
     if (item->header.kind == TCP_DATA)
         peer->sending.bytes = item->bytes < SC_TCP_CHUNK ? (uint32_t)item->bytes : SC_TCP_CHUNK;
     peer->sent = 0;
-    peer->trailer = GOOD_TRAILER;
+    peer->trailer = SC_TCP_GOOD_TRAILER;
     peer->is_sending = true;
     peer->is_void = false;
     return true;
@@ -299,7 +329,7 @@ static void end_frame(tcp_world *world, tcp_peer *peer)
         item->data += peer->sending.bytes;
         item->bytes -= peer->sending.bytes;
         item->header.offset += peer->sending.bytes;
-        call->moved_ms = sc_tcp_now_ms();
+        call->moved_ms = sc_milliseconds();
         if (item->bytes > 0)
             return;
         call->unsent--;
@@ -311,7 +341,7 @@ static void end_frame(tcp_world *world, tcp_peer *peer)
 }
 
 /* The other end is gone, or something is broken: reading finds out which. */
-static void go_mute(tcp_world *world, tcp_peer *peer)
+void sc_tcp_go_mute(tcp_world *world, tcp_peer *peer)
 {
     peer->is_mute = true;
     peer->is_sending = false;
@@ -323,7 +353,7 @@ void sc_tcp_send_more(tcp_world *world, uint32_t rank)
 {
     tcp_peer *peer = &world->peers[rank];
     if (peer->is_mute || peer->socket < 0) {
-        go_mute(world, peer);
+        sc_tcp_go_mute(world, peer);
         return;
     }
     while (peer->is_sending || begin_frame(peer)) {
@@ -335,11 +365,11 @@ void sc_tcp_send_more(tcp_world *world, uint32_t rank)
         if (sent < 0 && errno == EAGAIN)
             return;
         if (sent < 0) {
-            go_mute(world, peer);
+            sc_tcp_go_mute(world, peer);
             return;
         }
         peer->sent += (size_t)sent;
-        peer->told_ms = sc_tcp_now_ms();
+        peer->told_ms = sc_milliseconds();
         if (peer->sent == frame_bytes(&peer->sending))
             end_frame(world, peer);
     }
@@ -410,7 +440,7 @@ static shardc_status post_phase(tcp_world *world, tcp_call *call, uint32_t phase
 shardc_status sc_tcp_begin(tcp_world *world, tcp_call *call, shardc_error *error)
 {
     call->is_moving = true;
-    call->moved_ms = sc_tcp_now_ms();
+    call->moved_ms = sc_milliseconds();
     move_own(call);
     shardc_status status = post_phase(world, call, 0, error);
     return status == SHARDC_OK ? sc_tcp_advance(world, call, error) : status;
@@ -432,7 +462,7 @@ shardc_status sc_tcp_advance(tcp_world *world, tcp_call *call, shardc_error *err
     if (!call->has_reduced) {
         reduce(call);
         call->has_reduced = true;
-        call->moved_ms = sc_tcp_now_ms();
+        call->moved_ms = sc_milliseconds();
         if (call->shared.request->call.kind == SC_COMM_ALL_REDUCE)
             status = post_phase(world, call, 1, error);
     }
@@ -477,7 +507,7 @@ void sc_tcp_give_up_data(tcp_world *world)
             }
             if (item->header.kind == TCP_DATA) {
                 peer->is_void = true;
-                peer->trailer = VOID_TRAILER;
+                peer->trailer = SC_TCP_VOID_TRAILER;
                 item->call = NULL;
                 item->bytes = 0;
             }
@@ -487,164 +517,5 @@ void sc_tcp_give_up_data(tcp_world *world)
         }
         if (peer->has_header && peer->receiving.kind == TCP_DATA)
             peer->target = NULL;
-    }
-}
-
-/* ---- receiving ---- */
-
-static void lose(tcp_world *world, uint32_t rank, const char *why)
-{
-    tcp_peer *peer = &world->peers[rank];
-    tcp_failure failure = {.error = {.status = SHARDC_ERROR_COMM}, .lost = (int32_t)rank};
-    go_mute(world, peer);
-    close(peer->socket);
-    peer->socket = -1;
-    peer->has_heard = true;
-    pthread_cond_broadcast(&world->changed);
-    if (peer->is_gone)
-        return;
-    sc_comm_fail(&failure.error, SHARDC_ERROR_COMM, "%s (%s)", why, peer->host);
-    sc_tcp_find_failure(world, &failure);
-}
-
-/* Where the payload of a frame of DATA goes; false: it is nothing that this rank waits for. */
-static bool find_target(tcp_world *world, uint32_t rank, const tcp_header *h, char **out)
-{
-    *out = NULL;
-    if (world->has_failed)
-        return true;
-    const tcp_call *call = sc_comm_find_call(&world->calls, h->group, h->lane, h->number, false);
-    if (call == NULL || call->shared.request == NULL || call->is_done || h->phase >= PHASES ||
-        h->part >= call->shared.request->call.part_count)
-        return false;
-    uint32_t member = sc_comm_member(call->shared.request->group, rank), n = call->shared.request->group->size;
-    if (member == n || h->bytes > call->incoming[h->phase * n + member])
-        return false;
-    piece to = incoming(call, h->phase, h->part, member);
-    if (h->offset < 0 || h->offset > to.bytes || h->bytes > to.bytes - h->offset)
-        return false;
-    *out = to.at + h->offset;
-    return true;
-}
-
-static bool begin_payload(tcp_world *world, uint32_t rank)
-{
-    tcp_peer *peer = &world->peers[rank];
-    const tcp_header *h = &peer->receiving;
-    static const uint32_t sizes[TCP_KINDS] = {[TCP_CALL] = sizeof(sc_comm_summary), [TCP_FAILURE] = sizeof(tcp_failure)};
-    if (h->magic != SC_TCP_MAGIC || h->kind >= TCP_KINDS)
-        return false;
-    peer->got = 0;
-    if (h->kind == TCP_DATA)
-        return h->bytes > 0 && h->bytes <= SC_TCP_CHUNK && find_target(world, rank, h, &peer->target);
-    peer->target = (char *)&peer->small;
-    return h->bytes == sizes[h->kind];
-}
-
-static shardc_status end_payload(tcp_world *world, uint32_t rank, uint32_t trailer, shardc_error *error)
-{
-    tcp_peer *peer = &world->peers[rank];
-    const tcp_header *h = &peer->receiving;
-    switch ((tcp_kind)h->kind) {
-    case TCP_CALL:
-        peer->small.summary.what[SC_COMM_WHAT - 1] = 0;
-        return world->has_failed ? SHARDC_OK : sc_tcp_take_notice(world, rank, h, &peer->small.summary, error);
-    case TCP_FAILURE:
-        peer->small.failure.error.text[sizeof peer->small.failure.error.text - 1] = 0;
-        sc_tcp_find_failure(world, &peer->small.failure);
-        return SHARDC_OK;
-    case TCP_BYE:
-        peer->is_gone = true;
-        pthread_cond_broadcast(&world->changed);
-        return sc_tcp_send(world, rank, &(tcp_header){.kind = TCP_HEARD}, NULL, error);
-    case TCP_HEARD:
-        peer->has_heard = true;
-        pthread_cond_broadcast(&world->changed);
-        return SHARDC_OK;
-    case TCP_DATA: {
-        if (world->has_failed || peer->target == NULL || trailer != GOOD_TRAILER)
-            return SHARDC_OK;
-        tcp_call *call = sc_comm_find_call(&world->calls, h->group, h->lane, h->number, false);
-        call->incoming[h->phase * call->shared.request->group->size + sc_comm_member(call->shared.request->group, rank)] -= h->bytes;
-        call->moved_ms = sc_tcp_now_ms();
-        return sc_tcp_advance(world, call, error);
-    }
-    default:
-        return SHARDC_OK;
-    }
-}
-
-/* The frames in the buffer; false: the connection makes no sense. */
-static bool read_frames(tcp_world *world, uint32_t rank)
-{
-    tcp_peer *peer = &world->peers[rank];
-    for (;;) {
-        size_t there = peer->end - peer->begin;
-        uint32_t trailer = GOOD_TRAILER;
-        if (!peer->has_header) {
-            if (there < sizeof peer->receiving)
-                return true;
-            memcpy(&peer->receiving, peer->buffer + peer->begin, sizeof peer->receiving);
-            peer->begin += sizeof peer->receiving;
-            there -= sizeof peer->receiving;
-            if (!begin_payload(world, rank))
-                return false;
-            peer->has_header = true;
-        }
-        size_t left = peer->receiving.bytes - peer->got, some = there < left ? there : left;
-        if (peer->target != NULL && some > 0)
-            memcpy(peer->target + peer->got, peer->buffer + peer->begin, some);
-        peer->got += some;
-        peer->begin += some;
-        there -= some;
-        if (peer->got < peer->receiving.bytes || (peer->receiving.kind == TCP_DATA && there < sizeof trailer))
-            return true;
-        if (peer->receiving.kind == TCP_DATA) {
-            memcpy(&trailer, peer->buffer + peer->begin, sizeof trailer);
-            peer->begin += sizeof trailer;
-        }
-        shardc_error error;
-        peer->has_header = false;
-        shardc_status status = end_payload(world, rank, trailer, &error);
-        if (status != SHARDC_OK) {
-            tcp_failure failure = {.error = error, .lost = -1};
-            sc_tcp_find_failure(world, &failure);
-        }
-    }
-}
-
-/* One read: into the array itself when much of it is to come. */
-static ssize_t read_some(tcp_peer *peer)
-{
-    size_t left = peer->has_header ? peer->receiving.bytes - peer->got : 0;
-    if (peer->begin == peer->end && left >= DIRECT && peer->target != NULL) {
-        ssize_t got = recv(peer->socket, peer->target + peer->got, left, 0);
-        peer->got += got > 0 ? (size_t)got : 0;
-        return got;
-    }
-    memmove(peer->buffer, peer->buffer + peer->begin, peer->end - peer->begin);
-    peer->end -= peer->begin;
-    peer->begin = 0;
-    ssize_t got = recv(peer->socket, peer->buffer + peer->end, SC_TCP_BUFFER - peer->end, 0);
-    peer->end += got > 0 ? (size_t)got : 0;
-    return got;
-}
-
-void sc_tcp_receive(tcp_world *world, uint32_t rank)
-{
-    tcp_peer *peer = &world->peers[rank];
-    while (peer->socket >= 0) {
-        ssize_t got = read_some(peer);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && errno == EAGAIN)
-            return;
-        if (got <= 0) {
-            lose(world, rank, "its connection has closed: it died, or ended without a word");
-            return;
-        }
-        peer->heard_ms = sc_tcp_now_ms();
-        if (!read_frames(world, rank))
-            lose(world, rank, "what it sent makes no sense");
     }
 }

@@ -7,9 +7,10 @@
 #include <unistd.h>
 
 #include "program/cpu_level.h"
+#include "runtime/cpu/device.h"
 #include "runtime/cpu/gemm.h"
 #include "runtime/cpu/loader.h"
-#include "runtime/session/device.h"
+#include "runtime/session/session.h"
 
 #ifdef _OPENMP
 #include <omp.h>

@@ -4,6 +4,7 @@
  * each it first packs the blocks of a and of b, then computes the parts of c; who does which piece does not matter to the result, since
  * pieces share nothing that they write and every element's terms are added in one order. A pass ends when all of its pieces have. */
 #include "runtime/cpu/gemm_types.h"
+#include "support/min.h"
 
 enum { PART_ROWS = 192, PART_COLUMNS = 256, PACK_TILES = 8, SMALL_FLOPS = 1 << 17 };
 
@@ -22,11 +23,6 @@ typedef struct plain_pass {
     bool first, last;
     bool packs_a, packs_b; /* else what an earlier pass packed is still there */
 } plain_pass;
-
-static int64_t least(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
-}
 
 static int64_t pieces(int64_t size, int64_t piece)
 {
@@ -100,12 +96,12 @@ static void pack_piece(const plain_run *run, const plain_pass *pass, int64_t i)
     int64_t batch = i / (of_a + of_b), piece = i % (of_a + of_b), bytes = sc_dtypes[plan->gemm.sum].bytes;
     if (piece < of_a) {
         sc_gemm_lines lines = lines_of(run, SC_GEMM_A, pass->batch + batch);
-        int64_t at = piece * piece_rows, count = least(piece_rows, pass->rows - at);
+        int64_t at = piece * piece_rows, count = sc_min_i64(piece_rows, pass->rows - at);
         char *out = packed_a(run, pass, batch) + at * pass->depth * bytes;
         kernels->pack_rows(&lines, pass->row + at, count, pass->term, pass->depth, out);
     } else {
         sc_gemm_lines lines = lines_of(run, SC_GEMM_B, pass->batch + batch);
-        int64_t at = (piece - of_a) * piece_columns, count = least(piece_columns, pass->columns - at);
+        int64_t at = (piece - of_a) * piece_columns, count = sc_min_i64(piece_columns, pass->columns - at);
         char *out = packed_b(run, pass, batch) + at * pass->depth * bytes;
         kernels->pack_columns(&lines, pass->column + at, count, pass->term, pass->depth, out);
     }
@@ -145,9 +141,9 @@ static void multiply_piece(const plain_run *run, const plain_pass *pass, int64_t
         .b = packed_b(run, pass, batch) + column * pass->depth * bytes,
         .depth = pass->depth,
         .row = pass->row + row,
-        .rows = least(rows, pass->rows - row),
+        .rows = sc_min_i64(rows, pass->rows - row),
         .column = pass->column + column,
-        .columns = least(PART_COLUMNS, pass->columns - column),
+        .columns = sc_min_i64(PART_COLUMNS, pass->columns - column),
         .c = run->c + sc_gemm_at(&plan->walks[SC_GEMM_BATCH][SC_GEMM_C], pass->batch + batch) * c_bytes,
         .first = pass->first,
         .last = pass->last,
@@ -179,10 +175,10 @@ static bool next_pass(const sc_gemm_plan *plan, plain_pass *pass, bool begin)
             }
         }
     }
-    pass->batches = least(blocks->batch, sizes[SC_GEMM_BATCH] - pass->batch);
-    pass->rows = least(blocks->rows, sizes[SC_GEMM_M] - pass->row);
-    pass->columns = least(blocks->columns, sizes[SC_GEMM_N] - pass->column);
-    pass->depth = least(blocks->depth, sizes[SC_GEMM_K] - pass->term);
+    pass->batches = sc_min_i64(blocks->batch, sizes[SC_GEMM_BATCH] - pass->batch);
+    pass->rows = sc_min_i64(blocks->rows, sizes[SC_GEMM_M] - pass->row);
+    pass->columns = sc_min_i64(blocks->columns, sizes[SC_GEMM_N] - pass->column);
+    pass->depth = sc_min_i64(blocks->depth, sizes[SC_GEMM_K] - pass->term);
     pass->first = pass->term == 0;
     pass->last = pass->term + pass->depth >= sizes[SC_GEMM_K];
     pass->packs_a = !blocks->a_kept || pass->column == 0;
@@ -249,9 +245,9 @@ static void multiply_strip(const plain_run *run, int64_t batch, int64_t i)
     int64_t strips = pieces(plan->sizes[SC_GEMM_N], blocks->columns);
     sc_gemm_strip strip = strip_of(run, batch, i / (strips * blocks->parts));
     strip.column = i % strips * blocks->columns;
-    strip.columns = least(blocks->columns, plan->sizes[SC_GEMM_N] - strip.column);
+    strip.columns = sc_min_i64(blocks->columns, plan->sizes[SC_GEMM_N] - strip.column);
     strip.term = i / strips % blocks->parts * blocks->part;
-    strip.terms = least(blocks->part, plan->sizes[SC_GEMM_K] - strip.term);
+    strip.terms = sc_min_i64(blocks->part, plan->sizes[SC_GEMM_K] - strip.term);
     plan->kernels->multiply_strip(&strip);
 }
 
@@ -261,7 +257,7 @@ static void add_parts(const plain_run *run, int64_t batch, int64_t i)
     int64_t n = plan->sizes[SC_GEMM_N], strips = pieces(n, PART_COLUMNS);
     sc_gemm_strip strip = strip_of(run, batch, i / strips);
     strip.column = i % strips * PART_COLUMNS;
-    strip.columns = least(PART_COLUMNS, n - strip.column);
+    strip.columns = sc_min_i64(PART_COLUMNS, n - strip.column);
     plan->kernels->add_parts(&strip);
 }
 
@@ -271,7 +267,7 @@ static void run_strips(const plain_run *run)
     const sc_gemm_blocks *blocks = &plan->blocks;
     int64_t m = plan->sizes[SC_GEMM_M], n = plan->sizes[SC_GEMM_N];
     for (int64_t batch = 0; batch < plan->sizes[SC_GEMM_BATCH]; batch += blocks->batch) {
-        int64_t batches = least(blocks->batch, plan->sizes[SC_GEMM_BATCH] - batch);
+        int64_t batches = sc_min_i64(blocks->batch, plan->sizes[SC_GEMM_BATCH] - batch);
         int64_t strips = batches * pieces(n, blocks->columns) * blocks->parts, sums = batches * pieces(n, PART_COLUMNS);
         if (!reads_a(plan)) {
 #pragma omp for schedule(static)
@@ -332,7 +328,7 @@ void sc_gemm_finish_plain(const sc_gemm_plan *plan, void *c, const void *const *
         int64_t batch = i / rows, row = i % rows * PART_ROWS;
         sc_gemm_block block = {.plan = plan,
                                .row = row,
-                               .rows = least(PART_ROWS, m - row),
+                               .rows = sc_min_i64(PART_ROWS, m - row),
                                .columns = plan->sizes[SC_GEMM_N],
                                .c = run.c + sc_gemm_at(&plan->walks[SC_GEMM_BATCH][SC_GEMM_C], batch) * bytes_of(plan, SC_GEMM_C)};
         set_steps(&run, batch, block.steps);

@@ -8,6 +8,7 @@
 
 #include "runtime/comm/backend.h"
 #include "runtime/cuda/rank.h"
+#include "support/clock.h"
 
 /* A communicator's end, on a thread of its own. */
 typedef struct abortion {
@@ -41,18 +42,11 @@ static shardc_status nccl_check(const sc_nccl *nccl, sc_nccl_comm comm, sc_nccl_
 }
 #define NCCL(nccl, comm, error, what, name, ...) nccl_check(nccl, comm, (nccl)->name(__VA_ARGS__), #name, what, error)
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* Until the communicator has done what a non-blocking call began. */
 static shardc_status settle(const sc_rank *rank, sc_nccl_comm comm, const char *what, shardc_error *error)
 {
     const sc_nccl *nccl = library(rank);
-    double begin = now(), deadline = rank->session->options.deadline_ms * 1e-3;
+    double begin = sc_seconds(), deadline = rank->session->options.deadline_ms * 1e-3;
     shardc_error reason = {.status = SHARDC_OK};
     for (;;) {
         sc_nccl_result state = SC_NCCL_SUCCESS;
@@ -62,8 +56,8 @@ static shardc_status settle(const sc_rank *rank, sc_nccl_comm comm, const char *
         status = sc_comm_poll(rank->comm, &reason);
         if (status != SHARDC_OK)
             return sc_fail(error, status, "%s: %s", what, reason.text);
-        if (deadline > 0 && now() - begin > deadline)
-            return sc_fail(error, SHARDC_ERROR_TIMEOUT, "%s: rank %u waited %.3g s for the others", what, rank->rank, now() - begin);
+        if (deadline > 0 && sc_seconds() - begin > deadline)
+            return sc_fail(error, SHARDC_ERROR_TIMEOUT, "%s: rank %u waited %.3g s for the others", what, rank->rank, sc_seconds() - begin);
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     }
 }

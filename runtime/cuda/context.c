@@ -8,19 +8,6 @@
 #include "runtime/comm/launch.h"
 #include "runtime/cuda/rank.h"
 
-shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call, const char *what, shardc_error *error)
-{
-    const char *name = NULL, *text = NULL;
-    if (result == SC_CU_SUCCESS)
-        return SHARDC_OK;
-    if (api->cuGetErrorName(result, &name) != SC_CU_SUCCESS || name == NULL)
-        name = "an unknown error";
-    if (api->cuGetErrorString(result, &text) != SC_CU_SUCCESS || text == NULL)
-        text = "the driver does not say more";
-    shardc_status status = result == SC_CU_OUT_OF_MEMORY ? SHARDC_ERROR_MEMORY : SHARDC_ERROR_DEVICE;
-    return sc_fail(error, status, "%s%s%s: %s (%s, %u)", what, *what == 0 ? "" : ": ", call, text, name, result);
-}
-
 shardc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, shardc_status status, shardc_error *error)
 {
     sc_cu_result result = api->cuCtxSetCurrent(context);

@@ -2,8 +2,11 @@
  * for the host are the failures of its checks. A function that ran once as it is becomes a graph, where its collectives may be part of one.
  */
 #define _GNU_SOURCE
+#include "runtime/cuda/device.h"
 #include "runtime/comm/backend.h"
 #include "runtime/cuda/rank.h"
+#include "runtime/session/session.h"
+#include "support/clock.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -269,13 +272,6 @@ static void close_rank(sc_rank *rank)
 
 /* ---- waiting ---- */
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* The collective that a function waits for: the first that is not done; of a graph, whose events nobody can ask, the first of all. */
 static void name_collective(const sc_rank *rank, uint32_t func, char *out, size_t size)
 {
@@ -304,13 +300,13 @@ static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_coll
     enum { BURN_US = 2000, SLEEP_US = 50 /* with what the system adds about 0.1 ms: little beside what is waited for */ };
     sc_cuda_rank *own = rank->device_state;
     const sc_cuda *api = &own->session->api;
-    double begin = now(), deadline = rank->session->options.deadline_ms * 1e-3;
+    double begin = sc_seconds(), deadline = rank->session->options.deadline_ms * 1e-3;
     shardc_status status = SC_CUDA(api, error, "", cuEventRecord, own->finished, own->streams[0]);
     while (status == SHARDC_OK) {
         sc_cu_result result = api->cuEventQuery(own->finished);
         if (result != SC_CU_NOT_READY)
             return sc_cuda_check(api, result, "cuEventQuery", "a kernel before it failed", error);
-        double waited = now() - begin;
+        double waited = sc_seconds() - begin;
         bool may_hang = has_collectives && own->comm->poll != NULL;
         shardc_error reason = {.status = SHARDC_OK};
         if (may_hang)

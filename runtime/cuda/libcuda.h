@@ -63,4 +63,8 @@ typedef struct sc_cuda {
 bool sc_cuda_open(sc_cuda *out, shardc_error *error);
 void sc_cuda_close(sc_cuda *cuda);
 
+/* SHARDC_OK, or *error names the call, the driver's reason and `what` (which may be ""). */
+shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call, const char *what, shardc_error *error);
+#define SC_CUDA(api, error, what, name, ...) sc_cuda_check(api, (api)->name(__VA_ARGS__), #name, what, error)
+
 #endif

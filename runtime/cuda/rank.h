@@ -93,11 +93,7 @@ typedef struct sc_cuda_rank {
 
 enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks on a card; codegen/cuda/reduce_ranks.h takes as many sources */ };
 
-/* SHARDC_OK, or *error names the call, the driver's reason and `what` (which may be ""). */
-shardc_status sc_cuda_check(const sc_cuda *api, sc_cu_result result, const char *call, const char *what, shardc_error *error);
-#define SC_CUDA(api, error, what, name, ...) sc_cuda_check(api, (api)->name(__VA_ARGS__), #name, what, error)
-
-/* ---- cuda_cards.c ---- */
+/* ---- context.c ---- */
 /* At the end of what an application's thread does: it has the context again that it had. `status`, or that this failed. */
 shardc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, shardc_status status, shardc_error *error);
 shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shardc_error *error);

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "runtime/cuda/rank.h"
+#include "support/clock.h"
 
 enum { BUNCH = 100 /* instructions: a stream holds about a thousand things */, GATE_SECONDS = 1 };
 
@@ -133,7 +134,6 @@ shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before,
     if (status != SHARDC_OK)
         return status;
     sc_cuda_times *times = own->times;
-    struct timespec now;
     times->func = func;
     times->gate_count = times->queued = 0;
     times->has_gates = ran_before;
@@ -144,12 +144,11 @@ shardc_status sc_cuda_times_begin(sc_rank *rank, uint32_t func, bool ran_before,
     /* The clock is read before the event is recorded, so that nothing is said to have ended later than it did; twice, because the first
      * may wait for what was queued before. */
     for (int i = 0; i < 2 && status == SHARDC_OK; i++) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
+        times->base_time = sc_seconds();
         status = SC_CUDA(&own->session->api, error, "", cuEventRecord, times->base, own->streams[0]);
         if (status == SHARDC_OK)
             status = SC_CUDA(&own->session->api, error, "", cuEventSynchronize, times->base);
     }
-    times->base_time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/session/device.h"
+#include "runtime/session/session.h"
 
 bool sc_machine_reserve(sc_machine *machine, uint32_t states, uint32_t funcs, uint32_t calls)
 {

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "runtime/drive/train_log.h"
+#include "support/clock.h"
 
 enum { HUGE_PAGE = 1 << 21 };
 

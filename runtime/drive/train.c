@@ -12,6 +12,7 @@
 #include "runtime/drive/train_console.h"
 #include "runtime/drive/train_log.h"
 #include "runtime/drive/train_state.h"
+#include "support/clock.h"
 #include "support/state.h"
 
 struct sc_training_run {

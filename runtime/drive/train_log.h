@@ -20,9 +20,6 @@ typedef struct sc_train_record {
     double seconds, flops; /* of the step; flops over all ranks */
 } sc_train_record;
 
-/* Seconds of a clock that only goes forward. */
-double sc_seconds(void);
-
 /* `path` NULL: no file. `append`: a run that goes on adds to what is there. False after a message. */
 bool sc_train_log_open(sc_context *context, const char *path, bool append, const sc_fact_train *train, sc_train_log *log);
 /* One line each, on the disk's way before the call returns. False after a message. */

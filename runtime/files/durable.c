@@ -87,30 +87,6 @@ bool sc_durable_end(sc_durable *file)
 
 /* ---- folders and names ---- */
 
-bool sc_sync_folder(const char *path)
-{
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return false;
-    bool ok = fsync(folder) == 0 || errno == EINVAL; /* a file system that syncs no folders has nothing to sync */
-    int reason = errno;
-    close(folder);
-    errno = reason;
-    return ok;
-}
-
-char *sc_parent_folder(const char *path)
-{
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/')
-        length--;
-    while (length > 0 && path[length - 1] != '/')
-        length--;
-    while (length > 1 && path[length - 1] == '/')
-        length--;
-    return length == 0 ? strdup(".") : strndup(path, length);
-}
-
 bool sc_draw_id(char out[SC_DURABLE_ID + 1])
 {
     uint64_t value;

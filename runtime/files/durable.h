@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "support/checksum.h"
+#include "support/file.h"
 
 enum {
     SC_DURABLE_ID = 16,          /* hexadecimal digits of what makes a name unique */
@@ -25,11 +26,6 @@ bool sc_durable_create(sc_durable *out, const char *path);
 void sc_durable_add(sc_durable *file, const void *bytes, size_t length);
 /* Writes the rest, syncs and closes. False: file->reason; the file is there all the same. */
 bool sc_durable_end(sc_durable *file);
-
-/* What stands in the folder, names and their removal, is on the disk. False: errno. */
-bool sc_sync_folder(const char *path);
-/* The folder that the name `path` stands in: "." for a plain name. malloc'd; NULL: no memory. */
-char *sc_parent_folder(const char *path);
 
 /* SC_DURABLE_ID random digits and a 0. False: errno. */
 bool sc_draw_id(char out[SC_DURABLE_ID + 1]);

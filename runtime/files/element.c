@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "support/float16.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "stored tensors are little-endian and are used in place");
 
 typedef struct element_row {
@@ -38,27 +40,6 @@ bool sc_element_from_name(const char *name, sc_element *out_element)
     return false;
 }
 
-static double bf16_to_double(uint16_t bits)
-{
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return (double)value;
-}
-
-static double f16_to_double(uint16_t bits)
-{
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double magnitude;
-    if (exponent == 31)
-        magnitude = fraction == 0 ? (double)INFINITY : (double)NAN;
-    else if (exponent == 0)
-        magnitude = ldexp(fraction, -24);
-    else
-        magnitude = ldexp(1024 + fraction, exponent - 25);
-    return bits >> 15 ? -magnitude : magnitude;
-}
-
 #define LOAD(type)                                                                                                                         \
     {                                                                                                                                      \
         type value;                                                                                                                        \
@@ -77,10 +58,10 @@ double sc_element_load(sc_element element, const void *array, uint64_t index)
         LOAD(float)
     case SC_ELEMENT_BF16:
         memcpy(&half, at, sizeof half);
-        return bf16_to_double(half);
+        return (double)sc_f32_of_bf16(half);
     case SC_ELEMENT_F16:
         memcpy(&half, at, sizeof half);
-        return f16_to_double(half);
+        return (double)sc_f32_of_f16(half);
     case SC_ELEMENT_I64:
         LOAD(int64_t)
     case SC_ELEMENT_I32:
@@ -105,42 +86,6 @@ double sc_element_load(sc_element element, const void *array, uint64_t index)
     return (double)NAN;
 }
 
-/* The nearest value of a float format with `fraction` stored bits, least normal 2^least and largest finite value `max`. Scaling by a
- * power of two is exact here, so the one rounding is rint's. */
-static double round_to(double value, int fraction, int least, double max)
-{
-    if (!isfinite(value) || value == 0)
-        return value;
-    int exponent = ilogb(value);
-    int unit = (exponent < least ? least : exponent) - fraction;
-    double rounded = ldexp(rint(ldexp(value, -unit)), unit);
-    return fabs(rounded) > max ? copysign((double)INFINITY, value) : rounded;
-}
-
-static uint16_t f16_bits(double value)
-{
-    double rounded = round_to(value, 10, -14, 65504.0);
-    uint16_t sign = signbit(value) ? 0x8000 : 0;
-    double magnitude = fabs(rounded);
-    if (isnan(value))
-        return sign | 0x7e00;
-    if (isinf(rounded))
-        return sign | 0x7c00;
-    if (magnitude < 0x1p-14)
-        return (uint16_t)(sign | (unsigned)ldexp(magnitude, 24));
-    int exponent = ilogb(magnitude);
-    unsigned fraction = (unsigned)ldexp(magnitude, 10 - exponent) & 1023u;
-    return (uint16_t)(sign | (unsigned)(exponent + 15) << 10 | fraction);
-}
-
-static uint16_t bf16_bits(double value)
-{
-    float rounded = (float)round_to(value, 7, -126, 0x1.fep127);
-    uint32_t bits;
-    memcpy(&bits, &rounded, sizeof bits);
-    return (uint16_t)(bits >> 16);
-}
-
 /* Two's complement makes the low bytes of the 64-bit value right for every narrower integer. */
 static void store_integer(void *at, size_t size, double value)
 {
@@ -163,11 +108,11 @@ bool sc_element_store(sc_element element, void *array, uint64_t index, double va
         memcpy(at, &narrow, sizeof narrow);
         return true;
     case SC_ELEMENT_BF16:
-        half = bf16_bits(value);
+        half = sc_bf16_of_f64(value);
         memcpy(at, &half, sizeof half);
         return true;
     case SC_ELEMENT_F16:
-        half = f16_bits(value);
+        half = sc_f16_of_f64(value);
         memcpy(at, &half, sizeof half);
         return true;
     default:

@@ -7,7 +7,7 @@
 #ifndef SHARDC_RUNTIME_SESSION_DEVICE_H
 #define SHARDC_RUNTIME_SESSION_DEVICE_H
 
-#include "runtime/session/session.h"
+#include "runtime/session/rank.h"
 
 struct sc_device {
     const char *name; /* of the images' target, up to ':' */
@@ -48,10 +48,5 @@ struct sc_device {
     void (*products)(const shardc_session *session, shardc_gemm_tuning *out);
     bool is_host; /* buffers' addresses are the host's, too */
 };
-
-extern const sc_device sc_device_cpu, sc_device_cuda;
-
-/* The device of an image's target, or NULL with what is wrong. */
-const sc_device *sc_device_find(const char *target, shardc_error *error);
 
 #endif

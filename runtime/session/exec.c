@@ -1,17 +1,11 @@
 /* The machine: a list of instructions, one after the other, on whatever device. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/session/device.h"
+#include "runtime/session/session.h"
+#include "support/clock.h"
 #include "support/rng.h"
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* ---- kernels ---- */
 
@@ -166,10 +160,10 @@ static bool is_measured(const shardc_session *session)
 /* Processes move bytes only when they are asked to. */
 static void go_on(sc_rank *rank, uint32_t func, bool is_timed)
 {
-    double begin = is_timed ? now() : 0;
+    double begin = is_timed ? sc_seconds() : 0;
     sc_comm_progress(rank->comm);
     if (is_timed)
-        rank->profile[func].work[SHARDC_WORK_COMM] += now() - begin;
+        rank->profile[func].work[SHARDC_WORK_COMM] += sc_seconds() - begin;
 }
 
 static shardc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch, shardc_error *error)
@@ -180,12 +174,12 @@ static shardc_status run_list(sc_rank *rank, uint32_t func, uint32_t micro_batch
     for (uint32_t i = 0; i < count; i++) {
         if (list[i].is_idle || (rank->session->gemms_only && list[i].instr->kind != SC_INSTR_GEMM))
             continue;
-        double begin = is_timed ? now() : 0;
+        double begin = is_timed ? sc_seconds() : 0;
         shardc_status status = run_instr(rank, list, i, micro_batch, error);
         if (status != SHARDC_OK)
             return status;
         if (is_timed)
-            note_time(rank, func, i, begin, now());
+            note_time(rank, func, i, begin, sc_seconds());
         if (rank->in_flight > 0)
             go_on(rank, func, is_timed);
     }
@@ -200,7 +194,7 @@ shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sh
     const sc_comm_counter *counters = sc_comm_counters(rank->comm);
     memcpy(before, counters, sizeof before);
     *error = (shardc_error){.status = SHARDC_OK};
-    double begin = now();
+    double begin = sc_seconds();
     bool is_done = false;
     shardc_status status = rank->session->device->begin(rank, func, micro_batch, &is_done, error);
     if (status == SHARDC_OK && !is_done)
@@ -211,7 +205,7 @@ shardc_status sc_rank_run(sc_rank *rank, uint32_t func, uint32_t micro_batch, sh
     if (status == SHARDC_OK)
         status = end != SHARDC_OK ? end : error->status;
     profile->calls++;
-    profile->seconds += now() - begin;
+    profile->seconds += sc_seconds() - begin;
     for (int i = 0; i < KINDS; i++) {
         profile->collectives[i] += counters[i].calls - before[i].calls;
         profile->sent[i] += counters[i].sent - before[i].sent;

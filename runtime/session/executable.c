@@ -1,26 +1,12 @@
 #include "runtime/session/executable.h"
 #include "program/bytes.h"
 #include "program/file.h"
-#include "support/number.h"
 
 #include <errno.h>
 #include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-shardc_status sc_fail(shardc_error *error, shardc_status status, const char *format, ...)
-{
-    va_list args;
-    if (error == NULL)
-        return status;
-    error->status = status;
-    va_start(args, format);
-    sc_vsnprintf(error->text, sizeof error->text, format, args);
-    va_end(args);
-    return status;
-}
 
 /* ---- reading ---- */
 

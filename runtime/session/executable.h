@@ -4,13 +4,11 @@
 
 #include "program/format.h"
 #include "shardc/runtime.h"
+#include "support/error.h"
 
 struct shardc_executable {
     sc_arena arena;
     sc_image *image;
 };
-
-/* Fills `error`, which may be NULL, and returns the status. */
-shardc_status sc_fail(shardc_error *error, shardc_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -3,11 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/comm/identity.h"
-#include "runtime/comm/launch.h"
 #include "runtime/session/device.h"
+#include "runtime/session/session.h"
 #include "runtime/session/team.h"
-#include "support/hash.h"
 
 /* ---- jobs ---- */
 
@@ -177,8 +175,8 @@ static void give_up(sc_comm *comm)
         sc_comm_abort(comm, "its session did not start");
 }
 
-static shardc_status new_session(const shardc_executable *program, const shardc_session_options *options, sc_comm *comm, uint32_t ranks,
-                                 uint32_t first, shardc_session **out, shardc_error *error)
+shardc_status sc_session_new_on(const sc_device *device, const shardc_executable *program, const shardc_session_options *options,
+                                sc_comm *comm, shardc_session **out, shardc_error *error)
 {
     shardc_session *session = calloc(1, sizeof *session);
     *out = NULL;
@@ -187,10 +185,10 @@ static shardc_status new_session(const shardc_executable *program, const shardc_
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a session");
     }
     session->program = program;
-    session->device = sc_device_find(program->image->target, error);
+    session->device = device;
     session->image = program->image;
-    session->rank_count = ranks;
-    session->first_rank = first;
+    session->rank_count = comm == NULL ? (uint32_t)program->image->ranks : 1;
+    session->first_rank = comm == NULL ? 0 : sc_comm_rank(comm);
     if (options != NULL)
         session->options = *options;
     if (session->options.threads == 0)
@@ -206,75 +204,6 @@ static shardc_status new_session(const shardc_executable *program, const shardc_
     give_up(comm);
     shardc_session_free(session);
     return status;
-}
-
-shardc_status sc_session_new_with_comm(const shardc_executable *program, const shardc_session_options *options, sc_comm *comm,
-                                       shardc_session **out, shardc_error *error)
-{
-    *out = NULL;
-    const sc_device *device = sc_device_find(program->image->target, error);
-    shardc_status status = device == NULL ? SHARDC_ERROR_UNAVAILABLE : SHARDC_OK;
-    if (status == SHARDC_OK && sc_comm_size(comm) != program->image->ranks)
-        status = sc_fail(error, SHARDC_ERROR_ARGUMENT, "the program is for %llu ranks, the job has %u",
-                         (unsigned long long)program->image->ranks, sc_comm_size(comm));
-    if (status == SHARDC_OK)
-        status = sc_session_same_program(comm, program->image, error);
-    return status == SHARDC_OK ? new_session(program, options, comm, 1, sc_comm_rank(comm), out, error) : status;
-}
-
-/* What ranks of one job have in common: the program, and what the caller says. */
-static void describe_start(const shardc_executable *program, const shardc_session_options *options, char out[SC_IDENTITY_ROOM])
-{
-    const char *said = options->started_with == NULL ? "" : options->started_with;
-    int length = snprintf(out, SC_IDENTITY_ROOM, "program %016llx\n", (unsigned long long)program->image->hash);
-    size_t room = SC_IDENTITY_ROOM - (size_t)length;
-    if ((size_t)snprintf(out + length, room, "%s", said) >= room)
-        snprintf(out + length, room, "options of %zu characters, hash %016llx\n", strlen(said),
-                 (unsigned long long)sc_fnv1a64(said, strlen(said)));
-}
-
-/* This process's rank, by MPI or over TCP. */
-static shardc_status open_process_world(const shardc_executable *program, const shardc_session_options *options, sc_comm **out,
-                                        shardc_error *error)
-{
-    char start[SC_IDENTITY_ROOM];
-    sc_comm_options comm_options = {.deadline_ms = options->deadline_ms, .started_with = start};
-    describe_start(program, options, start);
-    sc_launch launch = {.size = 0};
-    shardc_world world = options->world;
-    shardc_status status = world == SHARDC_WORLD_MPI ? SHARDC_OK : sc_launch_read(NULL, NULL, &launch, error);
-    if (status == SHARDC_OK && world == SHARDC_WORLD_PROCESSES)
-        world = sc_launch_is_by_mpi(&launch) ? SHARDC_WORLD_MPI : SHARDC_WORLD_TCP;
-    if (status != SHARDC_OK)
-        return status;
-    return world == SHARDC_WORLD_MPI ? sc_comm_open_mpi(&comm_options, out, error) : sc_comm_open_tcp(&launch, &comm_options, out, error);
-}
-
-static shardc_status new_process_session(const shardc_executable *program, const shardc_session_options *options, shardc_session **out,
-                                         shardc_error *error)
-{
-    shardc_error reason = {.status = SHARDC_OK};
-    sc_comm *comm = NULL;
-    shardc_status status = open_process_world(program, options, &comm, &reason);
-    if (status != SHARDC_OK)
-        return sc_fail(error, status, "%s", reason.text);
-    status = sc_session_new_with_comm(program, options, comm, out, error);
-    if (status == SHARDC_OK)
-        (*out)->owns_world = true;
-    else
-        sc_comm_close(comm);
-    return status;
-}
-
-shardc_status shardc_session_new(const shardc_executable *program, const shardc_session_options *options, shardc_session **out,
-                                 shardc_error *error)
-{
-    *out = NULL;
-    if (options != NULL && options->world != SHARDC_WORLD_LOCAL)
-        return new_process_session(program, options, out, error);
-    if (sc_device_find(program->image->target, error) == NULL)
-        return SHARDC_ERROR_UNAVAILABLE;
-    return new_session(program, options, NULL, (uint32_t)program->image->ranks, 0, out, error);
 }
 
 void shardc_session_free(shardc_session *session)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/session/device.h"
+#include "runtime/session/session.h"
 
 shardc_status sc_element_named(const char *dtype, sc_dtype stored, sc_element *out, shardc_error *error)
 {

@@ -3,8 +3,9 @@
 is machine code - those that matter without a register spilled - and a block has the shared memory that it asks for.
 Usage: compile_models.py SHARDC SOURCE_DIR [--all] [-v] [WORD..]
 Models are those of examples/, bench/, test/ and of a folder shared/ beside the project, each under each of its plans: the train step, and
-every entry's program; of those outside of examples/ and bench/, whose kernels are much the same, every third. A program is compiled for one
-architecture, most for the one that takes least time, those of examples/ for all; with --all, every program for all. WORDs: only files with one of them in their path. $SHARDC_CACHE keeps what was compiled. Exit status 77: there is no
+every entry's program; of those outside of examples/ and bench/, whose kernels are much the same, every sixth. A program is compiled for one
+architecture, most for the one that takes least time, those of examples/ for that and, by turns, for one of the others; with --all, every
+program for all. WORDs: only files with one of them in their path. $SHARDC_CACHE keeps what was compiled. Exit status 77: there is no
 NVRTC."""
 import concurrent.futures, glob, os, re, shlex, subprocess, sys, tempfile, time
 
@@ -12,6 +13,7 @@ import concurrent.futures, glob, os, re, shlex, subprocess, sys, tempfile, time
 KIB_OF_BLOCK = {'sm_80': 163, 'sm_90a': 227, 'sm_100a': 227}
 ARCHITECTURES = list(KIB_OF_BLOCK)
 REGISTERS = 65536  # of a multiprocessor
+EVERY = 6  # of the programs that are much the same
 SPILLED = 32  # bytes of a thread, of kernels that are not hot: norms of all gradients in one block of 1024 threads have 64 registers each
 # What unbound dims are given, where the file does not say it: the first that a processor's program takes.
 BINDINGS = [[], ['--bind', 'T=64'], ['--bind', 'B=4,S=32'], ['--bind', 'B=2,S=1,T=48']]
@@ -90,8 +92,10 @@ class Kernels:
 
 
 def architectures_of(path, number):
-    if everything or '/examples/' in path:
+    if everything:
         return ARCHITECTURES
+    if '/examples/' in path:
+        return [ARCHITECTURES[0], ARCHITECTURES[1 + number % 2]]
     return [ARCHITECTURES[{7: 1, 23: 2}.get(number % 32, 0)]]
 
 
@@ -105,7 +109,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool, tempfile.TemporaryDirectory() as folder:
         cache = os.environ.get('SHARDC_CACHE', folder)
         wanted = [(p, a) for p in texts.values() for a in programs_of(p)]
-        wanted = [w for i, w in enumerate(wanted) if everything or words or i % 3 == 0 or
+        wanted = [w for i, w in enumerate(wanted) if everything or words or i % EVERY == 0 or
                   os.path.basename(os.path.dirname(w[0])) in ('examples', 'bench')]
         taken = pool.map(lambda w: processors_program(*w), wanted)
         programs = [(p, a) for (p, _), a in zip(wanted, taken) if a is not None]

@@ -68,7 +68,7 @@ def main():
 
         check('names of the public headers without their prefix', foreign_names(), [])
         share = os.path.join(prefix, 'share')
-        for kind, source, pattern in (('doc/shardc', 'docs', '*.md'), ('shardc/examples', 'examples', '*'), ('shardc/editors', 'editors', '*')):
+        for kind, source, pattern in (('doc/shardc/docs', 'docs', '*.md'), ('shardc/examples', 'examples', '*'), ('shardc/editors', 'editors', '*')):
             names = sorted(os.path.basename(path) for path in glob.glob(os.path.join(ROOT, source, pattern)) if os.path.isfile(path))
             there = os.listdir(os.path.join(share, kind))
             check('share/%s lacks' % kind, [name for name in names if name not in there], [])

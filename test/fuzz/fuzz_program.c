@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/read_program.h"
 #include "frontend/weights/map.h"
 #include "tools/driver/driver.h"
 
@@ -66,7 +67,7 @@ static void check(bool holds, const char *what)
 static void map_weights(sc_context *context, const sc_compiled *c)
 {
     sc_weights_list blocks = {0};
-    sc_program_weights(c->program, &blocks);
+    sc_declarations_weights(c->program, &blocks);
     for (uint32_t i = 0; i < blocks.count; i++) {
         for (uint32_t state = 0; state < c->global->state.count; state++) {
             const sc_wmap *line = sc_weights_find(context, blocks.data[i], c->global->state.data[state].path);
@@ -83,11 +84,11 @@ static void map_weights(sc_context *context, const sc_compiled *c)
     }
 }
 
-static void compile(sc_context *context, sc_program *program, const sc_plan *plan)
+static void compile(sc_context *context, sc_declarations *program, const sc_plan *plan)
 {
     sc_entry_list entries = {0};
-    sc_sym of = plan != NULL ? plan->model.text : sc_program_only_model(program);
-    sc_program_entries(program, of, &entries);
+    sc_sym of = plan != NULL ? plan->model.text : sc_declarations_only_model(program);
+    sc_declarations_entries(program, of, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
         sc_options options = {.entry = sc_text(context, entries.data[i].entry)};
         sc_compiled compiled;
@@ -104,12 +105,12 @@ static void work(sc_context *context, void *user)
     sc_file *file = sc_parse_text(context, "fuzz", in->text, in->length);
     if (file == NULL || context->diag.errors > 0)
         return;
-    sc_program *program = sc_program_new(context, file);
+    sc_declarations *program = sc_declarations_new(context, file);
     if (context->diag.errors > 0)
         return;
-    sc_program_check(program);
+    sc_declarations_check(program);
     sc_plan_list plans = {0};
-    sc_program_plans(program, &plans);
+    sc_declarations_plans(program, &plans);
     for (uint32_t i = 0; i < plans.count; i++)
         compile(context, program, plans.data[i]);
     if (plans.count == 0)

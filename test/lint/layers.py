@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 HEADER = 'frontend/elaborate/internal.h'
-RECURSION = re.compile(r"recursion of the language:\s*([^.;]+(?:\.c[^.;]*)*)\.")
+RECURSION = re.compile(r'((?:\w+\.c(?:, | and )?)+) call each other in a circle')
 
 
 def objects(build, root):
@@ -21,7 +21,7 @@ def objects(build, root):
     found = {}
     with open(os.path.join(build, 'compile_commands.json')) as file:
         for command in json.load(file):
-            path, output = command['file'], os.path.join(build, command['output'])
+            path, output = command['file'], os.path.join(build, re.search(r' -o (\S+)', command['command'])[1])
             base = build if path.startswith(build + os.sep) else root
             if os.path.exists(output):
                 found[os.path.relpath(path, base)] = output

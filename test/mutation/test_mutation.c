@@ -42,7 +42,7 @@ static bool compile(sc_context *context, const mutation *row, sc_compiled *out)
     const sc_plan *plan;
     sc_options options = {.plan = row->plan, .entry = row->entry, .trains = true};
     options.file = sc_arena_printf(&context->arena, "%s/test/mutation/Inputs/%s.shard", SHARDC_SOURCE_DIR, row->file);
-    sc_program *program = sc_driver_load(context, &options);
+    sc_declarations *program = sc_driver_load(context, &options);
     return program != NULL && sc_driver_choose_plan(context, program, &options, &plan) &&
            sc_driver_compile(context, program, plan, &options, NULL, NULL, NULL, out);
 }

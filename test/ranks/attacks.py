@@ -131,6 +131,7 @@ def loss_of(results):
 class Attacks:
     def __init__(self, shardc, seed, trials):
         self.seed, self.trials = seed, trials
+        self.fault = os.path.join(os.path.dirname(shardc), "test", "libsc_fault.so")
         self.mpirun = shutil.which("mpirun")
         self.modules = os.path.join(os.path.dirname(shardc), "lib", "shardc")
         self.folder = tempfile.mkdtemp(prefix="shardc_ranks_")
@@ -187,6 +188,49 @@ class Attacks:
             job.ranks[lost].kill()
             self.check_lost(job.finish(), lost, endless)
 
+    def prepare_saving(self):
+        """A folder of states, and how many calls each rank makes to add one to it."""
+        self.states = self.path("states")
+        with Port() as port:
+            results = Job(self.three, 3, port.number, self.arguments(2) + ["--state", self.states, "--state-every", "1"]).finish()
+        check(all(code == 0 for code, _, _ in results), results)
+        results, counts = self.save_once("counted", {r: {"SHARDC_FAULT_COUNT": self.path("count%d" % r)} for r in range(3)}), []
+        check(all(code == 0 for code, _, _ in results), results)
+        for rank in range(3):
+            with open(self.path("count%d" % rank)) as file:
+                counts.append(int(file.read()))
+        check(min(counts) > 2, "a rank writes no part of a state:", counts)
+        self.saving_calls, self.last_loss = counts, loss_of(self.go_on("counted"))
+
+    def save_once(self, name, faults):
+        folder = self.path(name)
+        shutil.copytree(self.states, folder)
+        sanitizer = os.environ.get("ASAN_OPTIONS")  # its runtime minds to be loaded second
+        asan = "verify_asan_link_order=0" + (":" + sanitizer if sanitizer else "")
+        preload = " ".join([self.fault] + os.environ.get("LD_PRELOAD", "").split())
+        env = {rank: dict(more, LD_PRELOAD=preload, ASAN_OPTIONS=asan, SHARDC_FAULT_AT=folder) for rank, more in faults.items()}
+        with Port() as port:
+            return Job(self.three, 3, port.number, ["train", "--data", self.path("data"), "--steps", "3", "--state", folder, "--state-every", "1",
+                                                    "--resume", folder], env=env).finish()
+
+    def go_on(self, name):
+        with Port() as port:
+            results = Job(self.three, 3, port.number, ["train", "--data", self.path("data"), "--steps", "4", "--resume", self.path(name)]).finish()
+        check(all(code == 0 for code, _, _ in results), results)
+        return results
+
+    def save(self, trial):
+        """A rank is lost at some call of a save: the others say so, a state that was whole stays, and a run goes on from the folder."""
+        lost, name = trial % 3, "save%d" % trial
+        total = self.saving_calls[lost]
+        call = 1 + (trial // 3) * (total - 1) // (self.SAVE_TRIALS // 3 - 1)
+        results = self.save_once(name, {lost: {"SHARDC_FAULT": "kill", "SHARDC_FAULT_CALL": str(call)}})
+        check(results[lost][0] == -signal.SIGKILL, "rank", lost, "is not lost at call", call, "of", total, results)
+        self.check_lost(results, lost, lost != 0 or call < total)
+        there = set(os.listdir(self.path(name)))
+        check({"step-000001", "step-000002"} <= there or {"step-000002", "step-000003"} <= there, "a state is lost:", there)
+        check(loss_of(self.go_on(name)) == self.last_loss, "another loss after call", call, "of rank", lost)
+
     def stop(self, trial):
         """A rank is stopped and never goes on: found without any deadline being asked for."""
         draw = random.Random(self.seed * 2000 + trial)
@@ -213,6 +257,7 @@ class Attacks:
             results = job.finish()
         check(all(code == 0 for code, _, _ in results), results)
 
+    SAVE_TRIALS = 12
     MIXTURES = [("--seed", ["--seed", "7"]), ("--steps", ["--steps", "13"]), ("--set", ["--set", "lr=0.5"]), ("--data", None),
                 ("--save", ["--save", "elsewhere"]), ("--resume", None), ("--eval-data", None), ("program", None)]
 
@@ -460,6 +505,10 @@ class Attacks:
             counts["mpi"] = 3
         else:
             print("mpi: skipped: there is no MPI here")
+        if os.path.exists(self.fault):
+            counts["save"] = self.SAVE_TRIALS
+        else:
+            print("save: skipped: %s is not built" % self.fault)
         self.losses = {}
         for seed in (5, 7):
             with Port() as port:
@@ -472,6 +521,8 @@ class Attacks:
             if names and name not in names:
                 continue
             begin = time.monotonic()
+            if name == "save":
+                self.prepare_saving()
             with concurrent.futures.ThreadPoolExecutor(1 if name == "neighbour" else 8 if name == "mixture" else 4) as pool:
                 tries = [pool.submit(getattr(self, name), trial) for trial in range(count)]
                 wrong = []

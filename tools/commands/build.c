@@ -8,6 +8,7 @@
 
 #include "program/file.h"
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/explain/report.h"
 #include "tools/explain/waste.h"
 #include "tools/run/build_image.h"

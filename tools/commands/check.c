@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/explain/report.h"
 #include "tools/explain/waste.h"
 
@@ -53,16 +54,16 @@ typedef struct checked_plan {
     sc_expect_results expects;
 } checked_plan;
 
-static void find_entries(sc_context *context, sc_program *program, const sc_resolved_plan *resolved, checked_plan *out)
+static void find_entries(sc_context *context, sc_declarations *program, const sc_resolved_plan *resolved, checked_plan *out)
 {
     sc_entry_list entries = {0};
     unbound_entries unbound = {0};
-    sc_program_entries(program, out->plan != NULL ? out->plan->model.text : sc_program_only_model(program), &entries);
+    sc_declarations_entries(program, out->plan != NULL ? out->plan->model.text : sc_declarations_only_model(program), &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
         sc_binding_list bindings = {0};
         checked_entry entry = {.entry = entries.data[i]};
         sc_plan_bindings(resolved, entry.entry.entry, &bindings);
-        sc_program_unbound_dims(program, entry.entry.model, entry.entry.entry, &bindings, &entry.unbound);
+        sc_declarations_unbound_dims(program, entry.entry.model, entry.entry.entry, &bindings, &entry.unbound);
         if (entry.unbound.count > 0)
             add_unbound(context, &entry.entry, &entry.unbound, &unbound);
         *sc_vec_push(&context->arena, &out->entries) = entry;
@@ -70,7 +71,7 @@ static void find_entries(sc_context *context, sc_program *program, const sc_reso
     note_unbound(context, out->plan, &unbound);
 }
 
-static const sc_compiled *compile(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options,
+static const sc_compiled *compile(sc_context *context, sc_declarations *program, const sc_plan *plan, const sc_options *options,
                                   const sc_entry_info *entry)
 {
     sc_compiled *c = sc_arena_alloc(&context->arena, sizeof *c);
@@ -83,7 +84,7 @@ static const sc_compiled *compile(sc_context *context, sc_program *program, cons
     return sc_driver_compile(context, program, plan, one, NULL, NULL, NULL, c) ? c : NULL;
 }
 
-static void check_plan(sc_context *context, sc_program *program, const sc_options *options, checked_plan *out)
+static void check_plan(sc_context *context, sc_declarations *program, const sc_options *options, checked_plan *out)
 {
     uint32_t errors = context->diag.errors, bound = 0;
     sc_compiled_list compiled = {0};
@@ -146,18 +147,18 @@ typedef SC_VEC(checked_plan) checked_plans;
 
 static void check_file(sc_context *context, const sc_options *options, checked_plans *out)
 {
-    sc_program *program = sc_driver_load(context, options);
+    sc_declarations *program = sc_driver_load(context, options);
     if (program == NULL)
         return;
-    sc_program_check(program);
+    sc_declarations_check(program);
     if (context->diag.errors > 0)
         return;
     sc_plan_list plans = {0};
     const sc_plan *only = NULL;
-    sc_program_plans(program, &plans);
+    sc_declarations_plans(program, &plans);
     if (options->plan != NULL && !sc_driver_choose_plan(context, program, options, &only))
         return;
-    if (options->plan != NULL || (plans.count == 0 && sc_program_only_model(program) != 0))
+    if (options->plan != NULL || (plans.count == 0 && sc_declarations_only_model(program) != 0))
         *sc_vec_push(&context->arena, out) = (checked_plan){.plan = only};
     for (uint32_t i = 0; i < plans.count && options->plan == NULL; i++)
         *sc_vec_push(&context->arena, out) = (checked_plan){.plan = plans.data[i]};

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/explain/report.h"
 
 static void print_json(const sc_compiled *c, const sc_options *options, const sc_comm_rows *rows, sc_strbuf *out)

@@ -179,7 +179,7 @@ static void print_text(const side *sides, const lines *all, const sents *totals,
     print_bytes(arena, &w, "peak", (double)sides[0].memory.peak, (double)sides[1].memory.peak, out);
 }
 
-static bool compile_side(sc_context *context, sc_program *program, const sc_options *options, const char *name, side *out)
+static bool compile_side(sc_context *context, sc_declarations *program, const sc_options *options, const char *name, side *out)
 {
     sc_options one = *options;
     const sc_plan *plan;
@@ -201,7 +201,7 @@ int sc_cmd_diff(sc_context *context, const sc_options *options, sc_strbuf *out)
         sc_report(&context->diag, SC_D_usage, (sc_loc){0}, "diff takes two plans: --plan A --plan B", NULL);
         return 0;
     }
-    sc_program *program = sc_driver_load(context, options);
+    sc_declarations *program = sc_driver_load(context, options);
     for (uint32_t s = 0; s < 2; s++) {
         if (program == NULL || !compile_side(context, program, options, options->plans.data[s], &sides[s]))
             return 0;

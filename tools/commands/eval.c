@@ -1,5 +1,6 @@
 /* shardc eval: run an entry here; what it returns, as numbers or as a file of tensors. */
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/run/facts.h"
 #include "tools/run/run.h"
 

@@ -6,6 +6,7 @@
 #include "passes/reason.h"
 #include "tools/commands/commands.h"
 #include "tools/explain/advice.h"
+#include "tools/explain/expect.h"
 #include "tools/explain/instances.h"
 #include "tools/explain/query.h"
 #include "tools/explain/report.h"

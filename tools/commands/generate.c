@@ -1,23 +1,24 @@
 /* shardc generate: tokens from a cached entry, run here. */
 #include "runtime/drive/generate.h"
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/run/cached_entries.h"
 #include "tools/run/facts.h"
 #include "tools/run/run.h"
 
 /* Each prompt is a row of the batch, so where nothing else gives the batch a size, their number does. */
-static void size_batch(sc_context *context, sc_program *program, sc_sym model, sc_options *options)
+static void size_batch(sc_context *context, sc_declarations *program, sc_sym model, sc_options *options)
 {
     sc_entry_list entries = {0};
     sc_sym_list unbound = {0};
     sc_sym rows = 0, entry = sc_intern_text(&context->names, options->entry);
     int64_t prompts = options->run.prompts.count > 0 ? options->run.prompts.count : 1;
-    sc_program_entries(program, model, &entries);
+    sc_declarations_entries(program, model, &entries);
     for (uint32_t i = 0; i < entries.count; i++)
         rows = entries.data[i].entry == entry ? entries.data[i].rows : rows;
     if (rows == 0)
         return;
-    sc_program_unbound_dims(program, model, entry, &options->plan_options.binds, &unbound);
+    sc_declarations_unbound_dims(program, model, entry, &options->plan_options.binds, &unbound);
     for (uint32_t i = 0; i < unbound.count; i++) {
         if (unbound.data[i] == rows)
             *sc_vec_push(&context->arena, &options->plan_options.defaults) = (sc_binding){.dim = rows, .size = prompts};
@@ -28,10 +29,10 @@ static bool compile(sc_context *context, sc_options *options, sc_compiled *c, sc
 {
     const sc_plan *plan;
     const char *last = sc_last_pass(options);
-    sc_program *program = sc_driver_load(context, options);
+    sc_declarations *program = sc_driver_load(context, options);
     if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan))
         return false;
-    sc_sym model = plan != NULL ? plan->model.text : sc_program_only_model(program);
+    sc_sym model = plan != NULL ? plan->model.text : sc_declarations_only_model(program);
     if (model != 0 && (options->entry = sc_choose_cached(context, program, model, options)) == NULL)
         return false;
     if (model != 0)

@@ -6,6 +6,7 @@
 
 #include "ir/text/text.h"
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/explain/report.h"
 
 typedef struct dumping {

@@ -15,7 +15,7 @@ typedef SC_VEC(answer) answers;
 typedef struct asking {
     sc_context *context;
     const sc_options *options;
-    sc_program *program;
+    sc_declarations *program;
     sc_resolved_plan *plan;
     sc_sym model, dim;
 } asking;
@@ -27,7 +27,7 @@ static void ask_entry(asking *q, sc_sym entry, answers *out)
     sc_sym_list unbound = {0};
     sc_build_result built = {0};
     sc_plan_bindings(q->plan, entry, &bindings);
-    sc_program_unbound_dims(q->program, q->model, entry, &bindings, &unbound);
+    sc_declarations_unbound_dims(q->program, q->model, entry, &bindings, &unbound);
     if (unbound.count > 0)
         return;
     sc_module *m = sc_module_new(q->context);
@@ -43,7 +43,7 @@ static void ask_entry(asking *q, sc_sym entry, answers *out)
 static void ask(asking *q, answers *out)
 {
     sc_entry_list entries = {0};
-    sc_program_entries(q->program, q->model, &entries);
+    sc_declarations_entries(q->program, q->model, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
         if (q->options->entry == NULL || strcmp(q->options->entry, sc_text(q->context, entries.data[i].entry)) == 0)
             ask_entry(q, entries.data[i].entry, out);
@@ -166,7 +166,7 @@ int sc_cmd_legal(sc_context *context, const sc_options *options, sc_strbuf *out)
     if (q.program == NULL || !sc_driver_choose_plan(context, q.program, options, &plan))
         return 0;
     q.plan = sc_plan_resolve(q.program, plan, &options->plan_options);
-    q.model = plan != NULL ? plan->model.text : sc_program_only_model(q.program);
+    q.model = plan != NULL ? plan->model.text : sc_declarations_only_model(q.program);
     if (q.plan == NULL || !sc_plan_check_dim(q.plan, &(sc_name){.text = q.dim}))
         return 0;
     ask(&q, &all);

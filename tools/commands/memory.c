@@ -3,6 +3,7 @@
 
 #include "runtime/files/durable.h"
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/explain/measure_memory.h"
 #include "tools/explain/report.h"
 

@@ -3,6 +3,7 @@
 
 #include "runtime/drive/train.h"
 #include "tools/commands/commands.h"
+#include "tools/explain/expect.h"
 #include "tools/explain/waste.h"
 #include "tools/run/facts.h"
 #include "tools/run/run.h"
@@ -25,12 +26,12 @@ static const char *entry_names(sc_context *context, const sc_entry_list *entries
 }
 
 /* Without --entry the minimised one is meant, even where a plan gives it no sizes: then that is what is wrong. */
-static bool choose_entry(sc_context *context, sc_options *options, sc_program *program, sc_sym model)
+static bool choose_entry(sc_context *context, sc_options *options, sc_declarations *program, sc_sym model)
 {
     sc_entry_list entries = {0};
     const char *only = NULL, *model_name = sc_text(context, model), *named = NULL;
     uint32_t count = 0;
-    sc_program_entries(program, model, &entries);
+    sc_declarations_entries(program, model, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
         const char *name = sc_text(context, entries.data[i].entry);
         if (options->entry != NULL && strcmp(name, options->entry) == 0 && !entries.data[i].minimised)
@@ -54,15 +55,18 @@ static bool choose_entry(sc_context *context, sc_options *options, sc_program *p
     return false;
 }
 
-bool sc_compile_train(sc_context *context, sc_program *program, const sc_plan *plan, sc_options *options, const char *last, sc_compiled *c)
+/* The train step of the minimised entry that the options mean; they say afterwards which it is. `last` as of sc_driver_compile. Its expect
+ * statements hold. False after messages. */
+static bool compile_train(sc_context *context, sc_declarations *program, const sc_plan *plan, sc_options *options, const char *last,
+                          sc_compiled *c)
 {
-    sc_sym model = plan != NULL ? plan->model.text : sc_program_only_model(program);
+    sc_sym model = plan != NULL ? plan->model.text : sc_declarations_only_model(program);
     if (model != 0 && !choose_entry(context, options, program, model))
         return false;
     if (!sc_driver_compile(context, program, plan, options, NULL, NULL, last, c))
         return false;
     sc_entry_list entries = {0};
-    sc_program_entries(program, c->model, &entries);
+    sc_declarations_entries(program, c->model, &entries);
     if (c->minimize == NULL)
         return usage(context, sc_arena_printf(&context->arena, "several entries are minimised: %s; choose one with --entry NAME",
                                               entry_names(context, &entries)));
@@ -72,21 +76,13 @@ bool sc_compile_train(sc_context *context, sc_program *program, const sc_plan *p
     return context->diag.errors == errors;
 }
 
-bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options, const char *last, sc_compiled *out)
-{
-    sc_options forward = *options;
-    forward.entry = sc_text(context, step->entry);
-    forward.forward = true;
-    return sc_driver_compile(context, step->program, step->plan, &forward, NULL, NULL, last, out);
-}
-
 /* Parameters that the entry does not read are none of this program: a file of this run lacks them. */
 static void warn_of_unread(sc_context *context, const sc_compiled *whole, const char *path)
 {
     sc_sym_list unread = {0};
     sc_strbuf names;
     sc_strbuf_init(&names, &context->arena);
-    sc_program_unread_params(whole->program, whole->model, whole->global, &unread);
+    sc_declarations_unread_params(whole->program, whole->model, whole->global, &unread);
     for (uint32_t i = 0; i < unread.count; i++)
         sc_strbuf_printf(&names, "%s%s", i > 0 ? ", " : "", sc_text(context, unread.data[i]));
     if (unread.count > 0)
@@ -96,9 +92,9 @@ static void warn_of_unread(sc_context *context, const sc_compiled *whole, const 
 static bool compile(sc_context *context, sc_options *options, sc_compiled *c)
 {
     const sc_plan *plan;
-    sc_program *program = sc_driver_load(context, options);
+    sc_declarations *program = sc_driver_load(context, options);
     return program != NULL && sc_driver_choose_plan(context, program, options, &plan) &&
-           sc_compile_train(context, program, plan, options, sc_last_pass(options), c);
+           compile_train(context, program, plan, options, sc_last_pass(options), c);
 }
 
 int sc_cmd_train(sc_context *context, const sc_options *given, sc_strbuf *out)

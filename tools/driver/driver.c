@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/read_program.h"
 #include "ir/ops/verify.h"
 #include "passes/separable.h"
 #include "passes/train_step.h"
@@ -16,12 +17,12 @@ static bool is_meant(const sc_options *options, const char *plan)
 }
 
 /* What only compiles takes --ranks for an `auto` axis; without one nothing depends on it. */
-static bool check_ranks(sc_context *context, const sc_program *program, const sc_options *options)
+static bool check_ranks(sc_context *context, const sc_declarations *program, const sc_options *options)
 {
     sc_plan_list plans = {0};
     bool has_auto = options->ranks == 0 || options->runs_ranks;
     const char *name = NULL;
-    sc_program_plans(program, &plans);
+    sc_declarations_plans(program, &plans);
     for (uint32_t i = 0; i < plans.count && !has_auto; i++) {
         if (!is_meant(options, sc_text(context, plans.data[i]->name.text)))
             continue;
@@ -38,13 +39,13 @@ static bool check_ranks(sc_context *context, const sc_program *program, const sc
     return false;
 }
 
-sc_program *sc_driver_load(sc_context *context, const sc_options *options)
+sc_declarations *sc_driver_load(sc_context *context, const sc_options *options)
 {
     sc_file *file = options->text != NULL ? sc_load_text(context, options->file, options->text, options->text_length)
                                           : sc_load_file(context, options->file, options->plan_file);
     if (file == NULL || context->diag.errors > 0)
         return NULL;
-    sc_program *program = sc_program_new(context, file);
+    sc_declarations *program = sc_declarations_new(context, file);
     return context->diag.errors > 0 || !check_ranks(context, program, options) ? NULL : program;
 }
 
@@ -57,10 +58,10 @@ static const char *list_plans(sc_context *context, const sc_plan_list *plans)
     return text.data;
 }
 
-bool sc_driver_choose_plan(sc_context *context, sc_program *program, const sc_options *options, const sc_plan **out)
+bool sc_driver_choose_plan(sc_context *context, sc_declarations *program, const sc_options *options, const sc_plan **out)
 {
     sc_plan_list plans = {0};
-    sc_program_plans(program, &plans);
+    sc_declarations_plans(program, &plans);
     *out = NULL;
     if (options->plan != NULL && strcmp(options->plan, "none") == 0)
         return true;
@@ -89,18 +90,18 @@ bool sc_driver_choose_plan(sc_context *context, sc_program *program, const sc_op
 }
 
 /* ---- which entry ---- */
-static bool is_bound(sc_program *program, const sc_resolved_plan *plan, const sc_entry_info *entry)
+static bool is_bound(sc_declarations *program, const sc_resolved_plan *plan, const sc_entry_info *entry)
 {
     sc_binding_list bindings = {0};
     sc_sym_list unbound = {0};
     sc_plan_bindings(plan, entry->entry, &bindings);
-    sc_program_unbound_dims(program, entry->model, entry->entry, &bindings, &unbound);
+    sc_declarations_unbound_dims(program, entry->model, entry->entry, &bindings, &unbound);
     return unbound.count == 0;
 }
 
 /* The entry that places parameters first: the minimised one if bound, else the first bound one; 0 when there is none. *is_default:
  * it is also the plan's default entry, which the first of several is not. */
-static sc_sym placing_entry(sc_program *program, const sc_resolved_plan *plan, const sc_entry_list *entries, bool *is_default)
+static sc_sym placing_entry(sc_declarations *program, const sc_resolved_plan *plan, const sc_entry_list *entries, bool *is_default)
 {
     sc_sym first = 0;
     uint32_t bound = 0;
@@ -117,7 +118,7 @@ static sc_sym placing_entry(sc_program *program, const sc_resolved_plan *plan, c
 }
 
 /* The entry that places caches first: the first bound cached one. */
-static sc_sym caching_entry(sc_program *program, const sc_resolved_plan *plan, const sc_entry_list *entries)
+static sc_sym caching_entry(sc_declarations *program, const sc_resolved_plan *plan, const sc_entry_list *entries)
 {
     for (uint32_t i = 0; i < entries->count; i++) {
         if (entries->data[i].cached && is_bound(program, plan, &entries->data[i]))
@@ -144,12 +145,12 @@ static sc_sym find_entry(sc_context *context, const sc_entry_list *entries, cons
     return 0;
 }
 
-static bool check_bound(sc_context *context, sc_program *program, const sc_compiled *c)
+static bool check_bound(sc_context *context, sc_declarations *program, const sc_compiled *c)
 {
     sc_binding_list bindings = {0};
     sc_sym_list unbound = {0};
     sc_plan_bindings(c->resolved, c->entry, &bindings);
-    sc_program_unbound_dims(program, c->model, c->entry, &bindings, &unbound);
+    sc_declarations_unbound_dims(program, c->model, c->entry, &bindings, &unbound);
     for (uint32_t i = 0; i < unbound.count; i++)
         sc_report(&context->diag, SC_D_unbound_dim, c->plan != NULL ? c->plan->loc : (sc_loc){0}, sc_text(context, c->entry),
                   sc_text(context, unbound.data[i]), NULL);
@@ -228,10 +229,10 @@ static void find_step(sc_compiled *c, const sc_options *options, const sc_entry_
 }
 
 /* Without a plan, nothing else says which of several models is meant. */
-static void report_no_model(sc_context *context, const sc_program *program)
+static void report_no_model(sc_context *context, const sc_declarations *program)
 {
     sc_entry_list all = {0};
-    sc_program_entries(program, 0, &all);
+    sc_declarations_entries(program, 0, &all);
     sc_report(&context->diag, SC_D_usage, (sc_loc){0},
               all.count == 0 ? "the file has no model" : "the file has several models, and no plan says which is meant", NULL);
     sc_report_note(&context->diag, (sc_loc){0},
@@ -239,7 +240,7 @@ static void report_no_model(sc_context *context, const sc_program *program)
                                   : "write 'plan p for MODEL { }' and choose it with --plan p");
 }
 
-bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
+bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
                        void *user, const char *last, sc_compiled *out)
 {
     sc_entry_list entries = {0};
@@ -247,12 +248,12 @@ bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *
     out->resolved = sc_plan_resolve(program, plan, &options->plan_options);
     if (out->resolved == NULL || context->diag.errors > out->errors_before)
         return false;
-    out->model = plan != NULL ? plan->model.text : sc_program_only_model(program);
+    out->model = plan != NULL ? plan->model.text : sc_declarations_only_model(program);
     if (out->model == 0) {
         report_no_model(context, program);
         return false;
     }
-    sc_program_entries(program, out->model, &entries);
+    sc_declarations_entries(program, out->model, &entries);
     if (!choose_entry(context, out, options, &entries) || !check_bound(context, program, out))
         return false;
     find_step(out, options, &entries);
@@ -283,7 +284,7 @@ bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_a
                             sc_compiled *out)
 {
     const sc_plan *plan;
-    sc_program *program = sc_driver_load(context, options);
+    sc_declarations *program = sc_driver_load(context, options);
     return program != NULL && sc_driver_choose_plan(context, program, options, &plan) &&
            sc_driver_compile(context, program, plan, options, after, user, last, out);
 }
@@ -305,4 +306,12 @@ const sc_target *sc_driver_target(sc_context *context, const sc_options *options
         sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "", sc_targets[i].name);
     sc_report_note(&context->diag, (sc_loc){0}, "targets are %s", text.data);
     return NULL;
+}
+
+bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options, const char *last, sc_compiled *out)
+{
+    sc_options forward = *options;
+    forward.entry = sc_text(context, step->entry);
+    forward.forward = true;
+    return sc_driver_compile(context, step->program, step->plan, &forward, NULL, NULL, last, out);
 }

@@ -34,7 +34,7 @@ typedef struct sc_options {
 
 /* A program compiled for one entry and plan. */
 typedef struct sc_compiled {
-    sc_program *program;
+    sc_declarations *program;
     const sc_plan *plan; /* NULL: none */
     sc_resolved_plan *resolved;
     sc_sym model, entry;
@@ -51,16 +51,16 @@ typedef struct sc_compiled {
 } sc_compiled;
 
 /* Reads the file (and --plan-file), collects declarations. NULL after messages. */
-sc_program *sc_driver_load(sc_context *context, const sc_options *options);
+sc_declarations *sc_driver_load(sc_context *context, const sc_options *options);
 /* The plan that options name, or the file's only one, or none (*out NULL). False after messages. */
-bool sc_driver_choose_plan(sc_context *context, sc_program *program, const sc_options *options, const sc_plan **out);
+bool sc_driver_choose_plan(sc_context *context, sc_declarations *program, const sc_options *options, const sc_plan **out);
 
 /* Sees the module after each pass (`pass` NULL: as built). */
 typedef void sc_after_pass(sc_module *m, const sc_pass *pass, void *user);
 
 /* Compiles one entry (options->entry, or the default) under a plan. False after messages. `after` may be NULL; `last` names the last pass
  * to run, NULL all. Parameters and caches are placed through the plan's default entry first. */
-bool sc_driver_compile(sc_context *context, sc_program *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
+bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
                        void *user, const char *last, sc_compiled *out);
 
 /* What --target names, the processor by default. NULL after a message. */
@@ -69,5 +69,8 @@ const sc_target *sc_driver_target(sc_context *context, const sc_options *options
 /* Load, choose the plan, compile: what most commands begin with. */
 bool sc_driver_compile_file(sc_context *context, const sc_options *options, sc_after_pass *after, void *user, const char *last,
                             sc_compiled *out);
+
+/* The forward entry of a train step, under the same plan. */
+bool sc_compile_forward(sc_context *context, const sc_compiled *step, const sc_options *options, const char *last, sc_compiled *out);
 
 #endif

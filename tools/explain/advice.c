@@ -11,10 +11,10 @@
 
 #include "frontend/plan/plan.h"
 #include "passes/reason.h"
+#include "tools/driver/flops.h"
 #include "tools/explain/measure_memory.h"
 #include "tools/explain/query.h"
 #include "tools/explain/report.h"
-#include "tools/run/flops.h"
 
 enum { MAX_TRIALS = 128 }; /* of a command, however large the program: each is a compile */
 
@@ -299,7 +299,7 @@ static bool compile_edited(sc_context *context, const sc_adviser *a, const sc_ed
 {
     const sc_plan *plan;
     *options = options_for(context, a);
-    sc_program *program = sc_driver_load(context, options);
+    sc_declarations *program = sc_driver_load(context, options);
     if (program == NULL || !sc_driver_choose_plan(context, program, options, &plan))
         return false;
     plan = edit == NULL ? plan : plan == NULL ? NULL : edited(context, plan, edit);

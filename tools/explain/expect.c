@@ -1,7 +1,8 @@
 /* expect: contracts of a plan, held against the collectives and the memory of the compiled entry. */
+#include "tools/explain/expect.h"
+
 #include <string.h>
 
-#include "tools/commands/commands.h"
 #include "tools/explain/measure_memory.h"
 #include "tools/explain/report.h"
 

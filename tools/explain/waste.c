@@ -2,7 +2,7 @@
  * lines by what placement noted of them (passes/placing.h). */
 #include "tools/explain/waste.h"
 
-#include "tools/run/flops.h"
+#include "tools/driver/flops.h"
 
 static const double NEARLY_ALL = 0.95; /* of a rank's FLOPs; norms and routers that ranks repeat are not worth a word */
 

@@ -16,6 +16,7 @@
 #include "runtime/drive/read_speed.h"
 #include "runtime/drive/train_log.h"
 #include "runtime/session/session.h"
+#include "support/clock.h"
 #include "support/json.h"
 #include "tools/prog/bench.h"
 

@@ -17,11 +17,11 @@ static const sc_option_row compiler_rows[] = {
 #include "runtime/drive/options.def"
 };
 
-static void print_help(const sc_command_line *line, sc_strbuf *out)
+static void print_help(const sc_command_line *line, const sc_prog_verb *verbs, sc_strbuf *out)
 {
     sc_strbuf_printf(out, "%s COMMAND [OPTIONS]\n\ncommands\n", line->program);
     for (uint32_t i = 0; i < SC_PROG_VERBS; i++)
-        sc_strbuf_printf(out, "  %-8s  %s\n", sc_prog_verbs[i].name, sc_prog_verbs[i].summary);
+        sc_strbuf_printf(out, "  %-8s  %s\n", verbs[i].name, verbs[i].summary);
     sc_strbuf_printf(out, "\noptions ('%s COMMAND --help' has a command's alone)\n", line->program);
     sc_arguments_help(line, NULL, out);
     sc_strbuf_add(out, "\nexit codes: 0 fine, 2 usage, 7 run time\n");
@@ -52,7 +52,7 @@ const char *sc_prog_started_with(sc_prog *prog)
 }
 
 /* Its own, of a verb where one is given. */
-static const sc_prog_verb *choose(sc_prog *prog, const sc_command_line *line, int *exit_code)
+static const sc_prog_verb *choose(sc_prog *prog, const sc_prog_verb *verbs, const sc_command_line *line, int *exit_code)
 {
     *exit_code = prog->help || prog->version ? 0 : 2;
     if (prog->version) {
@@ -60,24 +60,24 @@ static const sc_prog_verb *choose(sc_prog *prog, const sc_command_line *line, in
         return NULL;
     }
     if (prog->command == NULL) {
-        print_help(line, &prog->out);
+        print_help(line, verbs, &prog->out);
         return NULL;
     }
     uint32_t index = sc_arguments_command(prog->context, line, prog->command);
     if (index == UINT32_MAX)
         return NULL;
     if (prog->help) {
-        print_verb_help(line, &sc_prog_verbs[index], &prog->out);
+        print_verb_help(line, &verbs[index], &prog->out);
         return NULL;
     }
-    return sc_arguments_check(prog->context, line, &prog->arguments, prog->command) ? &sc_prog_verbs[index] : NULL;
+    return sc_arguments_check(prog->context, line, &prog->arguments, prog->command) ? &verbs[index] : NULL;
 }
 
-const sc_prog_verb *sc_prog_parse(sc_prog *prog, int argc, char **argv, int *exit_code)
+const sc_prog_verb *sc_prog_parse(sc_prog *prog, const sc_prog_verb *verbs, int argc, char **argv, int *exit_code)
 {
     const char *names[SC_PROG_VERBS];
     for (uint32_t i = 0; i < SC_PROG_VERBS; i++)
-        names[i] = sc_prog_verbs[i].name;
+        names[i] = verbs[i].name;
     const sc_option_table tables[] = {
         {sc_run_option_rows, sc_run_option_count, &prog->run, NULL},
         {rows, sizeof rows / sizeof *rows, prog, NULL},
@@ -92,5 +92,5 @@ const sc_prog_verb *sc_prog_parse(sc_prog *prog, int argc, char **argv, int *exi
     sc_arguments_parse(prog->context, &line, argc, argv, &prog->arguments);
     prog->command = prog->arguments.words.count > 0 ? prog->arguments.words.data[0] : NULL;
     *exit_code = 2;
-    return check_arguments(prog) ? choose(prog, &line, exit_code) : NULL;
+    return check_arguments(prog) ? choose(prog, verbs, &line, exit_code) : NULL;
 }

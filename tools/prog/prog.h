@@ -26,13 +26,14 @@ typedef struct sc_prog_verb {
     const char *summary, *example; /* the options of an example */
 } sc_prog_verb;
 enum { SC_PROG_VERBS = 6 };
-extern const sc_prog_verb sc_prog_verbs[SC_PROG_VERBS];
 
-/* The command line. NULL: there is nothing to run, after a message or (--help, --version) a result in prog->out. */
-const sc_prog_verb *sc_prog_parse(sc_prog *prog, int argc, char **argv, int *exit_code);
+/* The command line, one of the verbs in it. NULL: there is nothing to run, after a message or (--help, --version) a result in prog->out. */
+const sc_prog_verb *sc_prog_parse(sc_prog *prog, const sc_prog_verb *verbs, int argc, char **argv, int *exit_code);
 /* What its session is started with: lines for shardc_session_options. */
 const char *sc_prog_started_with(sc_prog *prog);
 
+/* The program at the end of this file, into prog->program and prog->facts. False after a message. */
+bool sc_prog_read(sc_prog *prog);
 /* An sc_open_machine: `user` is the program. */
 sc_machine *sc_prog_open(void *user);
 

@@ -2,7 +2,6 @@
 
 #include "codegen/program/generate.h"
 #include "program/bytes.h"
-#include "tools/commands/commands.h"
 #include "tools/run/cached_entries.h"
 #include "tools/run/facts.h"
 

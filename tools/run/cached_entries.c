@@ -6,7 +6,7 @@
 
 enum { DEFAULT_CHUNK = 64 };
 
-const char *sc_choose_cached(sc_context *context, sc_program *program, sc_sym model, const sc_options *options)
+const char *sc_choose_cached(sc_context *context, sc_declarations *program, sc_sym model, const sc_options *options)
 {
     sc_entry_list entries = {0};
     const char *found = NULL;
@@ -15,7 +15,7 @@ const char *sc_choose_cached(sc_context *context, sc_program *program, sc_sym mo
     sc_strbuf_init(&names, &context->arena);
     if (options->entry != NULL)
         return options->entry;
-    sc_program_entries(program, model, &entries);
+    sc_declarations_entries(program, model, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
         const char *name = sc_text(context, entries.data[i].entry);
         if (!entries.data[i].cached)

@@ -7,7 +7,7 @@
 
 /* The entry that is meant where options name none: the model's only cached one, or of several the one called decode; NULL after a message.
  */
-const char *sc_choose_cached(sc_context *context, sc_program *program, sc_sym model, const sc_options *options);
+const char *sc_choose_cached(sc_context *context, sc_declarations *program, sc_sym model, const sc_options *options);
 
 /* How a compiled cached entry generates, `c` being functions of the program from 0 on. `other` is the same entry with one position, or
  * where `c` has one, with many; its functions follow. False after messages; *has_other false: `c` cannot generate, it has no caches whose

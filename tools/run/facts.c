@@ -5,8 +5,8 @@
 
 #include "ir/text/text.h"
 #include "support/strbuf.h"
+#include "tools/driver/flops.h"
 #include "tools/driver/random_inputs.h"
-#include "tools/run/flops.h"
 #include "tools/verify/verification_run.h"
 
 /* ---- the entry ---- */
@@ -14,7 +14,7 @@
 static sc_entry_info find_entry(const sc_compiled *c)
 {
     sc_entry_list entries = {0};
-    sc_program_entries(c->program, c->model, &entries);
+    sc_declarations_entries(c->program, c->model, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
         if (entries.data[i].entry == c->entry)
             return entries.data[i];
@@ -112,7 +112,7 @@ static const char *const *metric_names(const sc_compiled *c, uint32_t count)
 {
     enum { BEFORE = 2 }; /* total and weight */
     sc_sym_list returned = {0};
-    sc_program_returned_names(c->program, c->model, c->entry, &returned);
+    sc_declarations_returned_names(c->program, c->model, c->entry, &returned);
     if (count == 0 || returned.count != BEFORE + count)
         return NULL;
     const char **names = sc_arena_array(&c->global->context->arena, count, sizeof *names);

@@ -14,7 +14,7 @@ bool sc_build_whole(const sc_compiled *c, sc_compiled *out);
 bool sc_find_facts(const sc_compiled *c, const sc_compiled *whole, bool weights, const char *map, sc_facts *out);
 
 /* Of every parameter of the module; what a block (NULL: none) lacks is reported. */
-void sc_weight_facts(sc_context *context, sc_program *program, sc_sym model, const sc_weights *weights, const sc_module *m,
+void sc_weight_facts(sc_context *context, sc_declarations *program, sc_sym model, const sc_weights *weights, const sc_module *m,
                      sc_fact_weights *out);
 
 #endif

@@ -64,7 +64,7 @@ static uint32_t own_shape(const sc_type_info *type, uint64_t *shape)
 
 /* ---- parameters ---- */
 
-static bool find_param(sc_program *program, const sc_weights *weights, const sc_wmap *line, const sc_module *m, uint32_t state,
+static bool find_param(sc_declarations *program, const sc_weights *weights, const sc_wmap *line, const sc_module *m, uint32_t state,
                        const uint8_t *roles, sc_fact_param *out)
 {
     const sc_type_info *type = &m->types.data[m->state.data[state].type];
@@ -112,13 +112,13 @@ static void add_other_lines(const sc_module *m, const sc_weights *weights, const
 }
 
 /* Without a block tensors are called like parameters: layers[{L}].attn.wq. */
-static void add_other_params(sc_program *program, sc_sym model, const sc_module *m, sc_fact_weights *out)
+static void add_other_params(sc_declarations *program, sc_sym model, const sc_module *m, sc_fact_weights *out)
 {
     sc_map others = {.arena = &m->context->arena};
     sc_sym_list unread = {0};
     sc_param_pattern_list params = {0};
     bool is_new;
-    sc_program_unread_params(program, model, m, &unread);
+    sc_declarations_unread_params(program, model, m, &unread);
     for (uint32_t i = 0; i < unread.count; i++)
         sc_map_insert(&others, unread.data[i], 0, &is_new);
     sc_param_patterns(program, model, &params);
@@ -128,7 +128,7 @@ static void add_other_params(sc_program *program, sc_sym model, const sc_module 
     }
 }
 
-void sc_weight_facts(sc_context *context, sc_program *program, sc_sym model, const sc_weights *weights, const sc_module *m,
+void sc_weight_facts(sc_context *context, sc_declarations *program, sc_sym model, const sc_weights *weights, const sc_module *m,
                      sc_fact_weights *out)
 {
     sc_weight_roles roles;

@@ -6,14 +6,14 @@
 
 enum { MOST_TENSORS = 1 << 20 }; /* that one parameter may be spread over */
 
-bool sc_weights_choose(sc_context *context, sc_program *program, sc_sym model, const char *name, const sc_weights **out)
+bool sc_weights_choose(sc_context *context, sc_declarations *program, sc_sym model, const char *name, const sc_weights **out)
 {
     sc_weights_list all = {0};
     const sc_weights *only = NULL;
     uint32_t count = 0;
     sc_strbuf list;
     sc_strbuf_init(&list, &context->arena);
-    sc_program_weights(program, &all);
+    sc_declarations_weights(program, &all);
     for (uint32_t i = 0; i < all.count; i++) {
         const sc_weights *weights = all.data[i];
         const char *text = sc_text(context, weights->name.text);
@@ -112,7 +112,7 @@ static void name_after_path(const sc_module *m, uint32_t state, sc_weight_tensor
     }
 }
 
-bool sc_weights_tensors(sc_program *program, const sc_weights *weights, const sc_wmap *line, const sc_module *m, uint32_t state,
+bool sc_weights_tensors(sc_declarations *program, const sc_weights *weights, const sc_wmap *line, const sc_module *m, uint32_t state,
                         sc_weight_tensors *out)
 {
     sc_context *context = m->context;

@@ -7,7 +7,7 @@
 
 /* The block called `name`, or with NULL the model's only one; *out NULL: it has none, and tensors are called like parameters. False after a
  * message. */
-bool sc_weights_choose(sc_context *context, sc_program *program, sc_sym model, const char *name, const sc_weights **out);
+bool sc_weights_choose(sc_context *context, sc_declarations *program, sc_sym model, const char *name, const sc_weights **out);
 
 /* The line of each parameter, by state of the module (NULL: no parameter, or a line is missing, which is reported). */
 const sc_wmap **sc_weights_lines(sc_context *context, const sc_weights *weights, const sc_module *m);
@@ -19,7 +19,7 @@ typedef struct sc_weight_tensors {
 } sc_weight_tensors;
 
 /* The tensors of one parameter under its line; without a line (NULL), one that is called like the parameter. False after messages. */
-bool sc_weights_tensors(sc_program *program, const sc_weights *weights, const sc_wmap *line, const sc_module *m, uint32_t state,
+bool sc_weights_tensors(sc_declarations *program, const sc_weights *weights, const sc_wmap *line, const sc_module *m, uint32_t state,
                         sc_weight_tensors *out);
 
 #endif

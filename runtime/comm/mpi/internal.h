@@ -1,4 +1,4 @@
-/* The two halves of the MPI module: comm_mpi.c agrees with the other ranks about calls, comm_mpi_move.c moves their bytes. */
+/* The two halves of the MPI module: mpi.c agrees with the other ranks about calls, mpi_move.c moves their bytes. */
 #ifndef SHARDC_RUNTIME_COMM_MPI_INTERNAL_H
 #define SHARDC_RUNTIME_COMM_MPI_INTERNAL_H
 
@@ -67,7 +67,7 @@ typedef struct mpi_call {
     uint32_t phase;
     int64_t round, round_count; /* of a reduction: the one that is reduced next */
     int64_t window;             /* bytes of a slice in a round */
-    int64_t *offsets;           /* by part: where its slice begins in the row of all parts' slices; see comm_mpi_move.c */
+    int64_t *offsets;           /* by part: where its slice begins in the row of all parts' slices; see mpi_move.c */
     mpi_piece *pieces;          /* room for one a part */
     uint32_t offset_room, piece_room;
     mpi_batch batches[2]; /* of even and odd rounds */
@@ -104,6 +104,7 @@ typedef struct mpi_world {
     bool has_thread, stops;
 } mpi_world;
 
+/* ---- mpi_move.c ---- */
 /* SHARDC_OK, or the error of an MPI function in words. */
 shardc_status sc_mpi_check(int code, const char *function, shardc_error *error);
 

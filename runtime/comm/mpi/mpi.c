@@ -13,6 +13,7 @@
  * such calls are abandoned, not freed, until they are quiet, and closing waits for that as long as all ranks close theirs within LEAVE_MS.
  */
 #include "runtime/comm/mpi/internal.h"
+#include "support/clock.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -31,24 +32,6 @@ enum {
     LEAVE_MS = 5000      /* how long the ranks of a failed world are waited for when one closes */
 };
 
-shardc_status sc_mpi_check(int code, const char *function, shardc_error *error)
-{
-    char text[MPI_MAX_ERROR_STRING];
-    int length = 0;
-    if (code == MPI_SUCCESS)
-        return SHARDC_OK;
-    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
-        length = 0;
-    return sc_comm_fail(error, SHARDC_ERROR_COMM, "%s fails: %.*s", function, length, text);
-}
-
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* Takes its own copy. Without memory the notice is lost, which the caller must make a failure. */
 static shardc_status send_notice(mpi_world *world, uint32_t rank, const notice *n, shardc_error *error)
 {
@@ -58,7 +41,7 @@ static shardc_status send_notice(mpi_world *world, uint32_t rank, const notice *
     else
         o = malloc(sizeof *o);
     if (o == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "notices between ranks: out of memory");
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "notices between ranks: out of memory");
     o->notice = *n;
     o->next = world->outbox;
     world->outbox = o;
@@ -110,7 +93,7 @@ static uint32_t count_outbox(const mpi_world *world, uint32_t most)
 static void send_beats(sc_comm *comm)
 {
     mpi_world *world = comm->state;
-    uint64_t now = now_ms();
+    uint64_t now = sc_milliseconds();
     shardc_error ignored;
     notice n = {.kind = NOTICE_BEAT};
     if (!world->has_thread || world->is_leaving || world->has_failed || now < world->told_ms + world->beat_ms ||
@@ -127,7 +110,7 @@ static void send_beats(sc_comm *comm)
 static void note_look(sc_comm *comm)
 {
     mpi_world *world = comm->state;
-    uint64_t now = now_ms(), pause = now - world->looked_ms;
+    uint64_t now = sc_milliseconds(), pause = now - world->looked_ms;
     for (uint32_t i = 0; pause > PAUSE_MS + world->beat_ms && i < comm->size; i++) {
         uint64_t heard = world->heard_ms[i] + pause;
         world->heard_ms[i] = heard < now ? heard : now;
@@ -217,7 +200,7 @@ static shardc_status read_inbox(sc_comm *comm, bool *out_moved, shardc_error *er
         if (status != SHARDC_OK || !is_there)
             return status;
         *out_moved = *out_moved || world->inbox.kind != NOTICE_BEAT;
-        world->heard_ms[from.MPI_SOURCE] = now_ms();
+        world->heard_ms[from.MPI_SOURCE] = sc_milliseconds();
         if (world->inbox.kind == NOTICE_CALL && !world->has_failed)
             status = take_notice(world, &world->inbox.call, error);
         if (world->inbox.kind == NOTICE_FAILURE)
@@ -346,11 +329,11 @@ static shardc_status begin_call(mpi_world *world, sc_comm_request *request, shar
     const sc_comm_group *group = request->group;
     mpi_call *call = sc_comm_find_call(&world->calls, *(const uint64_t *)group->state, request->lane, request->number, true);
     if (call == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
     if (call->tag_room < group->size) {
         int32_t *tags = realloc(call->tags, group->size * sizeof *tags);
         if (tags == NULL)
-            return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
+            return sc_fail(error, SHARDC_ERROR_MEMORY, "%s: out of memory", sc_comm_kind_names[request->call.kind]);
         call->tags = tags;
         call->tag_room = group->size;
     }
@@ -402,7 +385,7 @@ static void fail_for_missing(sc_comm_request *request, uint32_t waited_ms)
                     ? sc_mpi_find_stalled(call, missing)
                     : sc_comm_find_missing(&call->shared, absence == SC_COMM_GONE ? is_gone : NULL, comm->state, missing);
     if (missing == NULL)
-        sc_comm_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
+        sc_fail(&error, SHARDC_ERROR_MEMORY, "out of memory");
     else if (count > 0)
         sc_comm_fail_missing(&error, absence, request, missing, waited_ms);
     if (missing == NULL || count > 0)
@@ -425,7 +408,7 @@ static shardc_status mpi_wait(sc_comm_request *request, shardc_error *error)
     mpi_world *world = comm->state;
     mpi_call *call = request->work;
     uint32_t deadline = atomic_load(&comm->deadline_ms), idle_polls = 0;
-    uint64_t since = now_ms();
+    uint64_t since = sc_milliseconds();
     shardc_status status = SHARDC_OK;
     pthread_mutex_lock(&world->lock);
     for (;;) {
@@ -436,8 +419,8 @@ static shardc_status mpi_wait(sc_comm_request *request, shardc_error *error)
             fail_for_missing(request, 0);
         if (moved) {
             idle_polls = 0;
-            since = call->is_moving ? now_ms() : since; /* a deadline of moving begins again with each step */
-        } else if (deadline > 0 && now_ms() - since >= deadline) {
+            since = call->is_moving ? sc_milliseconds() : since; /* a deadline of moving begins again with each step */
+        } else if (deadline > 0 && sc_milliseconds() - since >= deadline) {
             fail_for_missing(request, deadline);
         }
         if (!moved && !world->has_failed) {
@@ -487,7 +470,7 @@ static shardc_status mpi_group_open(sc_comm_group *group, shardc_error *error)
 {
     uint64_t *key = malloc(sizeof *key);
     if (key == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a group of %u ranks: out of memory", group->size);
     *key = sc_comm_group_key(group);
     group->state = key;
     return SHARDC_OK;
@@ -511,12 +494,12 @@ static void mpi_leave(sc_comm *comm)
             fail_world(comm, &error, true);
     }
     world->is_leaving = true;
-    uint64_t since = now_ms();
+    uint64_t since = sc_milliseconds();
     for (;;) {
         bool moved = make_progress(comm);
         if (world->gone_count == comm->size - 1 && world->outbox == NULL && !has_abandoned(world))
             break;
-        if (world->has_failed && now_ms() - since > LEAVE_MS) {
+        if (world->has_failed && sc_milliseconds() - since > LEAVE_MS) {
             world->has_lost_messages = true;
             break;
         }
@@ -584,7 +567,7 @@ static shardc_status start_mpi(bool *out_started, shardc_error *error)
     *out_started = false;
     MPI_Finalized(&is_over);
     if (is_over)
-        return sc_comm_fail(error, SHARDC_ERROR_UNAVAILABLE, "MPI was finalised already, and cannot be started twice in a process");
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "MPI was finalised already, and cannot be started twice in a process");
     MPI_Initialized(&is_running);
     if (is_running)
         return SHARDC_OK;
@@ -638,7 +621,7 @@ static mpi_world *new_world(uint32_t size)
     world->calls.bytes = sizeof(mpi_call);
     world->is_gone = is_gone;
     world->heard_ms = heard_ms;
-    world->told_ms = world->looked_ms = now_ms();
+    world->told_ms = world->looked_ms = sc_milliseconds();
     for (uint32_t i = 0; i < size; i++)
         heard_ms[i] = world->looked_ms;
     world->beat_ms = size * BEAT_A_RANK_MS > BEAT_MS ? size * BEAT_A_RANK_MS : BEAT_MS;
@@ -656,7 +639,7 @@ static shardc_status open_world(const sc_comm_options *options, sc_comm **out, s
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     mpi_world *world = new_world((uint32_t)size);
     if (world == NULL)
-        return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "a world of %d ranks: out of memory", size);
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "a world of %d ranks: out of memory", size);
     world->ends_mpi = has_started;
     world->silence_ms = options->silence_ms;
     status = make_comm(world, error);

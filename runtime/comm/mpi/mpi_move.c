@@ -37,6 +37,17 @@ typedef struct range {
     int64_t first, length;
 } range;
 
+shardc_status sc_mpi_check(int code, const char *function, shardc_error *error)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    if (code == MPI_SUCCESS)
+        return SHARDC_OK;
+    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+        length = 0;
+    return sc_fail(error, SHARDC_ERROR_COMM, "%s fails: %.*s", function, length, text);
+}
+
 static int64_t aligned(int64_t bytes)
 {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
@@ -57,7 +68,7 @@ static bool grow(void **array, size_t element, size_t needed, uint32_t *room)
 
 static shardc_status no_memory(shardc_error *error)
 {
-    return sc_comm_fail(error, SHARDC_ERROR_MEMORY, "messages between ranks: out of memory");
+    return sc_fail(error, SHARDC_ERROR_MEMORY, "messages between ranks: out of memory");
 }
 
 /* Lives until the batch is used again; NULL without memory. */

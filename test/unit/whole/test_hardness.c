@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "frontend/read_program.h"
 #include "tools/driver/driver.h"
 
 #if !defined(__has_feature)
@@ -73,10 +74,10 @@ typedef struct attempt {
     char id[64];
 } attempt;
 
-static void compile_entries(sc_context *context, sc_program *program, const sc_plan *plan)
+static void compile_entries(sc_context *context, sc_declarations *program, const sc_plan *plan)
 {
     sc_entry_list entries = {0};
-    sc_program_entries(program, plan != NULL ? plan->model.text : sc_program_only_model(program), &entries);
+    sc_declarations_entries(program, plan != NULL ? plan->model.text : sc_declarations_only_model(program), &entries);
     for (uint32_t i = 0; i < entries.count && i < 2; i++) {
         sc_options options = {.entry = sc_text(context, entries.data[i].entry)};
         sc_compiled compiled;
@@ -88,12 +89,12 @@ static void compile(sc_context *context, const sc_file *file)
 {
     if (file == NULL || context->diag.errors > 0)
         return;
-    sc_program *program = sc_program_new(context, file);
+    sc_declarations *program = sc_declarations_new(context, file);
     if (context->diag.errors > 0)
         return;
-    sc_program_check(program);
+    sc_declarations_check(program);
     sc_plan_list plans = {0};
-    sc_program_plans(program, &plans);
+    sc_declarations_plans(program, &plans);
     for (uint32_t i = 0; i < plans.count && i < 2 && context->diag.errors == 0; i++)
         compile_entries(context, program, plans.data[i]);
     if (plans.count == 0 && context->diag.errors == 0)

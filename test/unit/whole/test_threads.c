@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/read_program.h"
 #include "ir/text/text.h"
 #include "tools/driver/driver.h"
 
@@ -44,9 +45,9 @@ static void compile(sc_context *context, void *user)
     sc_compiled compiled = {0};
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);
-    sc_program *program = sc_program_new(context, sc_parse_text(context, "threads", j->program, strlen(j->program)));
+    sc_declarations *program = sc_declarations_new(context, sc_parse_text(context, "threads", j->program, strlen(j->program)));
     sc_plan_list plans = {0};
-    sc_program_plans(program, &plans);
+    sc_declarations_plans(program, &plans);
     if (context->diag.errors == 0 && sc_driver_compile(context, program, plans.data[0], &options, NULL, NULL, NULL, &compiled))
         sc_print_module(compiled.local, &(sc_print_options){0}, &out);
     sc_diag_render_text(&context->diag, &context->sources, &out);

@@ -3,7 +3,7 @@
 #include "test/unit/helpers/attend_case.h"
 
 #include "codegen/attention/cuda.h"
-#include "codegen/toolchain/nvrtc.h"
+#include "codegen/toolchain/cubins.h"
 #include "test/cuda_on_cpu/harness.h"
 
 enum { SIMPLE = 14, CASES = 44 /* the others are for the tiled form */, MAX_ARRAYS = 24 };
@@ -11,10 +11,12 @@ enum { SIMPLE = 14, CASES = 44 /* the others are for the tiled form */, MAX_ARRA
 enum { TILED_SLACK = 2 };
 
 typedef struct kernel {
-    sc_attend_desc *desc;
+    sc_attention_desc *desc;
     sc_cuda_code code;
     char name[64];
-    char *text; /* with helpers */
+    const char *body; /* without helpers: */
+    sc_helper_set helpers;
+    char *text; /* with them */
 } kernel;
 
 typedef struct suite {
@@ -57,32 +59,34 @@ static void add_helpers(sc_strbuf *out, sc_helper_set helpers)
 }
 
 /* Small, so that few queries and keys are several. */
-static sc_attend_cuda_tile draw_tile(spec *s)
+static sc_attention_cuda_tile draw_tile(spec *s)
 {
-    return (sc_attend_cuda_tile){.warps = 1 + (int)draw(s, 3),
-                                 .strips = 1 + (int)draw(s, 2),
-                                 .tile = 16 * (1 + (int)draw(s, 3)),
-                                 .stages = 2 + (int)draw(s, 2),
-                                 .resident = 1};
+    return (sc_attention_cuda_tile){.warps = 1 + (int)draw(s, 3),
+                                    .strips = 1 + (int)draw(s, 2),
+                                    .tile = 16 * (1 + (int)draw(s, 3)),
+                                    .stages = 2 + (int)draw(s, 2),
+                                    .resident = 1};
 }
 
 /* tiles: NULL for those that are chosen where a block has so many bytes of shared memory. */
-static void emit(attend_case *a, int which, const sc_attend_cuda_tiles *tiles, uint32_t shared_bytes, kernel *k)
+static void emit(attend_case *a, int which, const sc_attention_cuda_tiles *tiles, uint32_t shared_bytes, kernel *k)
 {
     sc_context *context = a->c->m->context;
     sc_strbuf body, text;
     sc_helper_set helpers = 0;
     sc_strbuf_init(&body, &context->arena);
     sc_strbuf_init(&text, &context->arena);
-    k->desc = sc_attend_describe(a->c->m, a->ops[which]);
+    k->desc = sc_attention_describe(a->c->m, a->ops[which]);
     if (k->desc == NULL)
         fail_msg("not described:\n%s", a->spec.text);
     if (tiles == NULL)
-        sc_attend_emit_cuda(context, k->desc, shared_bytes, k->name, &body, &helpers, &k->code);
+        sc_attention_emit_cuda(context, k->desc, shared_bytes, k->name, &body, &helpers, &k->code);
     else
-        sc_attend_emit_cuda_tiled(context, k->desc, tiles, k->name, &body, &helpers, &k->code);
+        sc_attention_emit_cuda_tiled(context, k->desc, tiles, k->name, &body, &helpers, &k->code);
     add_helpers(&text, helpers);
     sc_strbuf_add(&text, body.data);
+    k->body = body.data;
+    k->helpers = helpers;
     k->text = text.data;
 }
 
@@ -156,7 +160,7 @@ static int open_suite(void **state)
             kernel *k = &all.kernels[i][which];
             snprintf(k->name, sizeof k->name, "case%d_%d", i, which);
             spec *s = &all.cases[i].spec;
-            const sc_attend_cuda_tiles tiles = {draw_tile(s), draw_tile(s), draw_tile(s), 1 + (int)draw(s, 4)};
+            const sc_attention_cuda_tiles tiles = {draw_tile(s), draw_tile(s), draw_tile(s), 1 + (int)draw(s, 4)};
             emit(&all.cases[i], which, i % 5 == 4 ? NULL : &tiles, sizes_of_blocks[i % 3], k);
             texts[2 * i + which] = k->text;
         }
@@ -205,13 +209,14 @@ static void forms_are_among_the_cases(void **state)
     int simple = 0, tiled = 0, intervals = 0, wide = 0, heads = 0, ranks = 0;
     for (int i = 0; i < 2 * CASES; i++) {
         const kernel *k = &all.kernels[i / 2][i % 2];
-        const sc_attend_desc *desc = k->desc;
+        const sc_attention_desc *desc = k->desc;
         simple += k->code.why_simple != NULL;
         if (k->code.why_simple != NULL)
             continue;
         tiled++;
-        intervals += desc->is_causal || desc->arrays[SC_ATTEND_LEN].is_there;
-        wide += desc->arrays[SC_ATTEND_KEEP].is_there || desc->arrays[SC_ATTEND_SEGMENTS].is_there || desc->arrays[SC_ATTEND_BIAS].is_there;
+        intervals += desc->is_causal || desc->arrays[SC_ATTENTION_LEN].is_there;
+        wide += desc->arrays[SC_ATTENTION_KEEP].is_there || desc->arrays[SC_ATTENTION_SEGMENTS].is_there ||
+                desc->arrays[SC_ATTENTION_BIAS].is_there;
         heads += desc->e.size != desc->own[0].size;
         ranks += sc_mesh_ranks(&all.cases[i / 2].c->m->mesh) > 1;
     }
@@ -227,8 +232,8 @@ static void hidden_keys_may_be_anything(void **state)
 {
     (void)state;
     enum { FILLED = 37, KEYS = 70, E = 16 };
-    const sc_attend_cuda_tile tile = {2, 1, 16, 2, 1};
-    const sc_attend_cuda_tiles tiles = {tile, tile, tile, 1};
+    const sc_attention_cuda_tile tile = {2, 1, 16, 2, 1};
+    const sc_attention_cuda_tiles tiles = {tile, tile, tile, 1};
     attend_case a = {.spec = {.seed = 5,
                               .sizes = {['S'] = 1, ['T'] = 1},
                               .input_count = 5,
@@ -270,7 +275,7 @@ static void hidden_keys_may_be_anything(void **state)
 
 /* ---- tiles that are chosen ---- */
 
-static bool same_tiles(const sc_attend_cuda_tiles *a, const sc_attend_cuda_tiles *b)
+static bool same_tiles(const sc_attention_cuda_tiles *a, const sc_attention_cuda_tiles *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
@@ -298,12 +303,12 @@ static void chosen_tiles_are_the_interpreters(void **state)
     for (int h = 0; h < HEADS; h++) {
         attend_case a;
         kernel kernels[SIZES][2];
-        sc_attend_cuda_tiles tiles[SIZES];
+        sc_attention_cuda_tiles tiles[SIZES];
         const char *texts[2 * SIZES];
         uint32_t count = 0;
         open_head(&a, 64 * (h + 1), QUERIES, KEYS);
         for (int i = 0; i < SIZES; i++) {
-            tiles[count] = sc_attend_cuda_default_tiles(sc_attend_describe(a.c->m, a.ops[1]), sizes_of_blocks[i]);
+            tiles[count] = sc_attention_cuda_default_tiles(sc_attention_describe(a.c->m, a.ops[1]), sizes_of_blocks[i]);
             if (count > 0 && same_tiles(&tiles[count], &tiles[count - 1]))
                 continue;
             for (int which = 0; which < 2; which++) {
@@ -350,7 +355,7 @@ static char *without(const char *text, const char *words, int number)
 }
 
 /* What keeps threads and copies in order is needed: each of these gone, a run is reported. So many queries and keys. */
-static void expect_reports(const sc_attend_cuda_tiles *tiles, uint32_t shared_bytes, int size)
+static void expect_reports(const sc_attention_cuda_tiles *tiles, uint32_t shared_bytes, int size)
 {
     static const struct {
         const char *words;
@@ -394,33 +399,37 @@ static void expect_reports(const sc_attend_cuda_tiles *tiles, uint32_t shared_by
 static void missing_order_is_reported(void **state)
 {
     (void)state;
-    const sc_attend_cuda_tile tile = {2, 1, 16, 2, 1};
-    const sc_attend_cuda_tiles tiles = {tile, tile, tile, 1};
+    const sc_attention_cuda_tile tile = {2, 1, 16, 2, 1};
+    const sc_attention_cuda_tiles tiles = {tile, tile, tile, 1};
     expect_reports(&tiles, 0, 45);
     expect_reports(NULL, 227 << 10, 330); /* more keys than are on their way at once */
 }
 
 /* ---- for cards ---- */
 
-/* What NVRTC makes of the text; the usages are in the arena. */
-static sc_cuda_usages usages_of(sc_arena *arena, const sc_nvrtc *nvrtc, const char *text, const char *target)
+/* What NVRTC makes of kernels, in the arena; what it made before is in the cache. */
+static const sc_cubin *cubins_of(sc_arena *arena, const kernel *const *kernels, uint32_t count, const char *target)
 {
-    sc_nvrtc_code code;
-    sc_cuda_usages usages = {0};
-    const char *source = sc_arena_printf(arena, "%s%s", sc_cuda_machine_text, text);
-    const char *wrong = sc_nvrtc_compile(nvrtc, source, "attend.cu", sc_target_find(target), &code);
+    sc_cubins cubins;
+    sc_cubin_function *functions = sc_arena_array(arena, count, sizeof *functions);
+    for (uint32_t i = 0; i < count; i++)
+        functions[i] = (sc_cubin_function){kernels[i]->name, kernels[i]->body, kernels[i]->helpers};
+    const char *wrong = sc_cubins_build(arena, sc_target_find(target), functions, count, NULL, &cubins);
     if (wrong != NULL)
-        fail_msg("%s: %s\n%s\n%s", target, wrong, code.log, text);
-    sc_nvrtc_read_log(arena, code.log, &usages);
-    sc_nvrtc_code_free(&code);
-    return usages;
+        fail_msg("%s: %s", target, wrong);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(cubins.cubins[i].usages.count, kernels[i]->code.stage_count);
+    return cubins.cubins;
 }
 
-static void open_nvrtc(sc_nvrtc *nvrtc)
+static void need_nvrtc(void)
 {
+    sc_nvrtc nvrtc;
     shardc_error error = {0};
-    if (sc_nvrtc_open(nvrtc, &error))
+    if (sc_nvrtc_open(&nvrtc, &error)) {
+        sc_nvrtc_close(&nvrtc);
         return;
+    }
     print_message("skipped: %s\n", error.text);
     skip();
 }
@@ -428,20 +437,18 @@ static void open_nvrtc(sc_nvrtc *nvrtc)
 static void texts_compile_for_cards(void **state)
 {
     (void)state;
-    sc_nvrtc nvrtc;
-    open_nvrtc(&nvrtc);
+    need_nvrtc();
+    const kernel *kernels[2 * CASES];
+    uint32_t count = 0;
     for (int i = 0; i < CASES; i += 3) {
-        for (int which = 0; which < 2; which++) {
-            const kernel *k = &all.kernels[i][which];
-            sc_cuda_usages usages = usages_of(&all.cases[i].c->m->context->arena, &nvrtc, k->text, "cuda:sm_90a");
-            assert_int_equal(usages.count, k->code.stage_count);
-        }
+        kernels[count++] = &all.kernels[i][0];
+        kernels[count++] = &all.kernels[i][1];
     }
-    sc_nvrtc_close(&nvrtc);
+    cubins_of(&all.cases[0].c->m->context->arena, kernels, count, "cuda:sm_90a");
 }
 
 /* Sums, weights and fragments stay in registers; a block's tiles fit on the card. */
-static void check_fit(const sc_nvrtc *nvrtc, int queries, int head, const char *const *targets)
+static void check_fit(int queries, int head, const char *const *targets)
 {
     char q[80], k[80], body[2048];
     snprintf(q, sizeof q, "bf16[A=2, S=%d, K=2, G=4, E=%d]", queries, head);
@@ -454,19 +461,20 @@ static void check_fit(const sc_nvrtc *nvrtc, int queries, int head, const char *
              q, k, k, q, q, queries, q, k, k);
     attend_case a = {.c = case_read("", "", body)};
     find_ops(&a);
-    for (int which = 0; which < 2; which++) {
-        for (int t = 0; targets[t] != NULL; t++) {
-            kernel made;
-            uint32_t shared_bytes = sc_target_find(targets[t])->shared_bytes;
-            snprintf(made.name, sizeof made.name, "head%d_%d", head, which);
-            emit(&a, which, NULL, shared_bytes, &made);
-            assert_null(made.code.why_simple);
-            for (uint32_t stage = 0; stage < made.code.stage_count; stage++)
-                assert_true(made.code.stages[stage].shared_bytes <= shared_bytes);
-            sc_cuda_usages usages = usages_of(&a.c->context.arena, nvrtc, made.text, targets[t]);
-            assert_int_equal(usages.count, made.code.stage_count);
-            for (uint32_t u = 0; u < usages.count; u++) {
-                const sc_cuda_usage *usage = &usages.data[u];
+    for (int t = 0; targets[t] != NULL; t++) {
+        kernel made[2];
+        uint32_t shared_bytes = sc_target_find(targets[t])->shared_bytes;
+        for (int which = 0; which < 2; which++) {
+            snprintf(made[which].name, sizeof made[which].name, "head%d_%d", head, which);
+            emit(&a, which, NULL, shared_bytes, &made[which]);
+            assert_null(made[which].code.why_simple);
+            for (uint32_t stage = 0; stage < made[which].code.stage_count; stage++)
+                assert_true(made[which].code.stages[stage].shared_bytes <= shared_bytes);
+        }
+        const sc_cubin *cubins = cubins_of(&a.c->context.arena, (const kernel *[]){&made[0], &made[1]}, 2, targets[t]);
+        for (int which = 0; which < 2; which++) {
+            for (uint32_t u = 0; u < cubins[which].usages.count; u++) {
+                const sc_cuda_usage *usage = &cubins[which].usages.data[u];
                 print_message("%-12s %4d queries %-10s %3u registers, %u bytes spilled\n", targets[t], queries, usage->entry,
                               usage->registers, usage->spill_store_bytes + usage->spill_load_bytes);
                 assert_int_equal(usage->spill_store_bytes + usage->spill_load_bytes, 0);
@@ -480,12 +488,10 @@ static void default_tiles_fit(void **state)
 {
     (void)state;
     static const char *const all_targets[] = {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a", NULL};
-    sc_nvrtc nvrtc;
-    open_nvrtc(&nvrtc);
+    need_nvrtc();
     for (int head = 64; head <= 256; head += 64)
-        check_fit(&nvrtc, 1024, head, all_targets);
-    check_fit(&nvrtc, 1, 128, all_targets + 1);
-    sc_nvrtc_close(&nvrtc);
+        check_fit(1024, head, all_targets);
+    check_fit(1, 128, all_targets + 1);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "codegen/toolchain/nvrtc.h"
+#include "codegen/toolchain/cubins.h"
 
 #include "test/unit/helpers/emit_c_kernels.h"
 #include "test/unit/helpers/emit_cuda_case.h"
@@ -103,30 +103,25 @@ static void any_name_will_do(sc_context *context)
 /* ---- for cards ---- */
 
 typedef struct compiler {
-    sc_nvrtc nvrtc;
     sc_context *context;
     bool prints; /* what each takes */
 } compiler;
 
-static void compile_kernel(compiler *c, const char *text, const char *target)
+/* What was compiled before is in the cache. */
+static void compile_kernel(const compiler *c, const char *text, const char *target)
 {
     sc_arena *arena = &c->context->arena;
     sc_kernel *k = sc_kernel_parse(c->context, text, strlen(text), "kernel");
-    sc_strbuf source, stages;
+    sc_strbuf stages;
     sc_helper_set helpers = 0;
     sc_cuda_code stages_of;
-    sc_nvrtc_code code;
-    sc_strbuf_init(&source, arena);
+    sc_cubins cubins;
     sc_strbuf_init(&stages, arena);
     sc_emit_cuda(k, "k", true, &stages, &helpers, &stages_of);
-    sc_strbuf_add(&source, sc_cuda_machine_text);
-    sc_cuda_helpers_emit(&source, helpers);
-    sc_strbuf_add(&source, stages.data);
-    const char *error = sc_nvrtc_compile(&c->nvrtc, source.data, "k", sc_target_find(target), &code);
+    const char *error = sc_cubins_build(arena, sc_target_find(target), &(sc_cubin_function){"k", stages.data, helpers}, 1, NULL, &cubins);
     if (error != NULL)
-        fail_msg("%s, %s: %s\n%s", k->title, target, error, code.log);
-    sc_cuda_usages usages = {0};
-    sc_nvrtc_read_log(arena, code.log, &usages);
+        fail_msg("%s, %s: %s", k->title, target, error);
+    const sc_cuda_usages usages = cubins.cubins[0].usages;
     assert_int_equal(usages.count, stages_of.stage_count);
     for (uint32_t i = 0; i < usages.count; i++) {
         const sc_cuda_usage *usage = &usages.data[i];
@@ -136,21 +131,21 @@ static void compile_kernel(compiler *c, const char *text, const char *target)
             fail_msg("%s, %s: %s spills %u bytes, %u of stack", k->title, target, usage->entry, usage->spill_store_bytes,
                      usage->stack_bytes);
     }
-    sc_nvrtc_code_free(&code);
 }
 
 /* All that a kernel keeps has room in registers. $USAGE says how many. */
 static void cards_have_room(sc_context *context)
 {
     static const char *const targets[] = {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a"};
-    compiler c = {.context = context, .prints = getenv("USAGE") != NULL};
+    const compiler c = {.context = context, .prints = getenv("USAGE") != NULL};
+    sc_nvrtc nvrtc;
     shardc_error why;
-    if (!sc_nvrtc_open(&c.nvrtc, &why)) {
+    if (!sc_nvrtc_open(&nvrtc, &why)) {
         print_message("not compiled: %s\n", why.text);
         return;
     }
     for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
-        if (sc_target_find(targets[t])->capability >= 100 && c.nvrtc.major < 13)
+        if (sc_target_find(targets[t])->capability >= 100 && nvrtc.major < 13)
             continue;
         for (size_t i = 0; i < sizeof emit_cuda_large / sizeof *emit_cuda_large; i++)
             compile_kernel(&c, emit_cuda_large[i], targets[t]);
@@ -160,7 +155,7 @@ static void cards_have_room(sc_context *context)
     for (size_t i = 0; i < sizeof emit_cuda_kernels / sizeof *emit_cuda_kernels; i++)
         compile_kernel(&c, emit_cuda_kernels[i], "cuda:sm_80");
     compile_kernel(&c, names, "cuda:sm_80");
-    sc_nvrtc_close(&c.nvrtc);
+    sc_nvrtc_close(&nvrtc);
 }
 
 int main(void)

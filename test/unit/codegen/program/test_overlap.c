@@ -9,6 +9,7 @@
 
 #include "codegen/program/generate.h"
 #include "codegen/program/overlap.h"
+#include "frontend/read_program.h"
 #include "program/bytes.h"
 #include "shardc/runtime.h"
 #include "test/unit/helpers/image_case.h"
@@ -404,8 +405,8 @@ static void generate(sc_context *context, void *user)
     sc_strbuf_init(&bytes, &context->arena);
     const char *mark = strstr(program_text, "PLAN");
     sc_strbuf_printf(&text, "%.*s%s%s", (int)(mark - program_text), program_text, run->of->plan, mark + 4);
-    sc_program *program = sc_program_new(context, sc_parse_text(context, "step", text.data, text.length));
-    sc_program_plans(program, &plans);
+    sc_declarations *program = sc_declarations_new(context, sc_parse_text(context, "step", text.data, text.length));
+    sc_declarations_plans(program, &plans);
     if (context->diag.errors > 0 || !sc_driver_compile(context, program, plans.data[0], &options, NULL, NULL, "fuse", &compiled) ||
         !sc_generate_parts(&(sc_generate_part){.m = compiled.local, .step = compiled.step}, 1, &(sc_generate_options){0}, &generated))
         return;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "frontend/elaborate/build.h"
+#include "frontend/read_program.h"
 #include "frontend/weights/map.h"
 #include "ir/ops/verify.h"
 #include "ir/text/text.h"
@@ -24,7 +25,7 @@ typedef struct fixture {
     bool training, expect_errors;
     void (*check)(struct fixture *f);
     sc_context *context;
-    sc_program *program;
+    sc_declarations *program;
     sc_binding_list bindings;
     sc_module *m;
     sc_build_result built;
@@ -57,7 +58,7 @@ static void read_binds(fixture *f)
 
 static void build(fixture *f)
 {
-    sc_build_request request = {.model = sc_program_only_model(f->program),
+    sc_build_request request = {.model = sc_declarations_only_model(f->program),
                                 .entry = symbol(f, f->entry),
                                 .bindings = &f->bindings,
                                 .dtype_of = dtype_of,
@@ -81,8 +82,8 @@ static void compile(sc_context *context, void *user)
     sc_file *file =
         f->path != NULL ? sc_load_file(context, f->path, NULL) : sc_parse_text(context, "model.shard", f->text, strlen(f->text));
     assert_non_null(file);
-    f->program = sc_program_new(context, file);
-    sc_program_check(f->program);
+    f->program = sc_declarations_new(context, file);
+    sc_declarations_check(f->program);
     read_binds(f);
     if (f->entry != NULL && context->diag.errors == 0)
         build(f);
@@ -361,7 +362,7 @@ static const char *unbound(fixture *f, const char *entry)
     sc_strbuf out;
     sc_strbuf_init(&out, &f->context->arena);
     sc_strbuf_add(&out, "");
-    sc_program_unbound_dims(f->program, sc_program_only_model(f->program), symbol(f, entry), &f->bindings, &dims);
+    sc_declarations_unbound_dims(f->program, sc_declarations_only_model(f->program), symbol(f, entry), &f->bindings, &dims);
     for (uint32_t i = 0; i < dims.count; i++)
         sc_strbuf_printf(&out, "%s%s", i > 0 ? " " : "", sc_text(f->context, dims.data[i]));
     return out.data;
@@ -392,7 +393,7 @@ static void check_integers(fixture *f)
     const char *text = "lang 1; dim A = 6 * B + 1;";
     sc_file *file = sc_parse_text(f->context, "expr.shard", text, strlen(text));
     int64_t value = 0;
-    assert_true(sc_program_eval_integer(f->program, file->items.data[0]->dims.data[0].size, &f->bindings, &value));
+    assert_true(sc_declarations_eval_integer(f->program, file->items.data[0]->dims.data[0].size, &f->bindings, &value));
     assert_int_equal(value, 31);
 }
 
@@ -487,7 +488,7 @@ static void test_entries_share_state(void **unused)
 static void layouts(fixture *f)
 {
     sc_weights_list maps = {0};
-    sc_program_weights(f->program, &maps);
+    sc_declarations_weights(f->program, &maps);
     assert_int_equal(maps.count, 1);
     sc_sym wq = symbol(f, "s[2].wq"), name;
     const sc_wmap *map = sc_weights_find(f->context, maps.data[0], wq);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "frontend/plan/plan.h"
+#include "frontend/read_program.h"
 #include "support/strbuf.h"
 
 /* ---- models ---- */
@@ -56,7 +57,7 @@ typedef struct fixture {
     const char *bind; /* a dim that the command line sets to 5 */
     void (*check)(struct fixture *f);
     sc_context *context;
-    sc_program *program;
+    sc_declarations *program;
     sc_resolved_plan *resolved;
     sc_module *m;
     sc_build_result built;
@@ -96,9 +97,9 @@ static void compile(sc_context *context, void *user)
     f->context = context;
     char *text = sc_arena_printf(&context->arena, "%splan p for m {\n%s\n}\n", f->model, f->plan);
     sc_file *file = sc_parse_text(context, "t.shard", text, strlen(text));
-    f->program = sc_program_new(context, file);
+    f->program = sc_declarations_new(context, file);
     sc_plan_list plans = {0};
-    sc_program_plans(f->program, &plans);
+    sc_declarations_plans(f->program, &plans);
     if (f->bind != NULL)
         *sc_vec_push(&context->arena, &f->options.binds) = (sc_binding){sc_intern_text(&context->names, f->bind), 5, {0}};
     if (context->diag.errors == 0 && plans.count == 1)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "frontend/plan/plan.h"
+#include "frontend/read_program.h"
 #include "passes/train_step.h"
 #include "support/strbuf.h"
 
@@ -66,10 +67,10 @@ typedef struct fixture {
     int exit_code;
 } fixture;
 
-static const sc_minimize *minimize_of(sc_program *program, sc_sym entry)
+static const sc_minimize *minimize_of(sc_declarations *program, sc_sym entry)
 {
     sc_entry_list entries = {0};
-    sc_program_entries(program, 0, &entries);
+    sc_declarations_entries(program, 0, &entries);
     for (uint32_t i = 0; i < entries.count; i++) {
         if (entries.data[i].entry == entry)
             return entries.data[i].minimize;
@@ -77,7 +78,7 @@ static const sc_minimize *minimize_of(sc_program *program, sc_sym entry)
     return NULL;
 }
 
-static void train(fixture *f, sc_program *program)
+static void train(fixture *f, sc_declarations *program)
 {
     sc_context *context = f->context;
     sc_sym entry = sc_intern_text(&context->names, "loss");
@@ -107,9 +108,9 @@ static void compile(sc_context *context, void *user)
     char *text = sc_arena_printf(&context->arena, "%sminimize m.loss %s;\nplan p for m {\n%s\n}\n", model,
                                  f->minimize == NULL ? "with sgd(lr = 1)" : f->minimize, f->plan == NULL ? "" : f->plan);
     sc_file *file = sc_parse_text(context, "t.shard", text, strlen(text));
-    sc_program *program = sc_program_new(context, file);
+    sc_declarations *program = sc_declarations_new(context, file);
     sc_plan_list plans = {0};
-    sc_program_plans(program, &plans);
+    sc_declarations_plans(program, &plans);
     if (f->bind != NULL)
         *sc_vec_push(&context->arena, &options.binds) = (sc_binding){sc_intern_text(&context->names, f->bind), 6, {0}};
     if (context->diag.errors == 0)

@@ -455,7 +455,7 @@ static void derivatives_are_those_of_differences(void **state)
         check_case(&cases[i], cases[i].linearity == NEITHER ? used : linear);
     for (int kind = 0; kind < SC_OP_COUNT; kind++) {
         bool is_linear = (sc_ops[kind].traits & (SC_LINEAR | SC_BILINEAR)) != 0;
-        if (sc_ops[kind].derive != NULL && !linear[kind] && (is_linear || !used[kind]))
+        if (sc_op_functions[kind].derive != NULL && !linear[kind] && (is_linear || !used[kind]))
             fail_msg("'%s' has a derivative, and no case here tests it", sc_ops[kind].name);
     }
 }
@@ -489,12 +489,12 @@ static void ops_without_a_derivative_have_a_reason(void **state)
     bool listed[SC_OP_COUNT] = {0};
     for (size_t i = 0; i < sizeof underived / sizeof *underived; i++) {
         const sc_op_row *row = &sc_ops[underived[i].kind];
-        if (row->derive != NULL || !holds(row, underived[i].reason))
+        if (sc_op_functions[underived[i].kind].derive != NULL || !holds(row, underived[i].reason))
             fail_msg("'%s' is listed as an op without a derivative", row->name);
         listed[underived[i].kind] = true;
     }
     for (int kind = 0; kind < SC_OP_COUNT; kind++) {
-        if (sc_ops[kind].derive == NULL && !listed[kind])
+        if (sc_op_functions[kind].derive == NULL && !listed[kind])
             fail_msg("'%s' has no derivative, and no reason is listed here", sc_ops[kind].name);
     }
 }

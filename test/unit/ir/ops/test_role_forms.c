@@ -8,7 +8,7 @@
 
 static bool has_form(const subject *s)
 {
-    return sc_ops[sc_op_at(s->c->m, s->op)->kind].expand != NULL;
+    return sc_op_functions[sc_op_at(s->c->m, s->op)->kind].expand != NULL;
 }
 
 /* The op replaced by its expansion for this many shards. */
@@ -17,7 +17,7 @@ static void expand_op(const subject *s, uint64_t shards)
     sc_module *m = s->c->m;
     sc_expand expand = {
         .e = {.m = m, .func = sc_op_at(m, s->op)->func, .before = s->op, .like = s->op}, .shards = shards, .made_dim = SC_NONE};
-    sc_ops[sc_op_at(m, s->op)->kind].expand(&expand);
+    sc_op_functions[sc_op_at(m, s->op)->kind].expand(&expand);
     for (uint32_t i = 0; i < sc_op_at(m, s->end)->operand_count; i++)
         sc_op_at(m, s->end)->operands[i] = expand.results[sc_op_at(m, s->end)->operands[i] - sc_op_at(m, s->op)->first_result];
     sc_op_unlink(m, s->op);
@@ -49,7 +49,7 @@ static void expansions_mean_their_op(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CASES; i++) {
-        for (uint64_t shards = 1; sc_ops[cases[i].kind].expand != NULL && shards <= 4; shards++) {
+        for (uint64_t shards = 1; sc_op_functions[cases[i].kind].expand != NULL && shards <= 4; shards++) {
             check_expansion(&cases[i], shards, false);
             check_expansion(&cases[i], shards, true);
         }

@@ -6,7 +6,7 @@ static void every_op_with_roles_has_a_case(void **state)
 {
     (void)state;
     for (uint32_t kind = 0; kind < SC_OP_COUNT; kind++) {
-        bool found = sc_ops[kind].roles == NULL;
+        bool found = sc_op_functions[kind].roles == NULL;
         for (size_t i = 0; i < CASES; i++)
             found = found || cases[i].kind == kind;
         if (!found)

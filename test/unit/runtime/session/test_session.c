@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "program/cpu_level.h"
+#include "runtime/open_session.h"
 #include "support/rng.h"
 #include "test/unit/helpers/openmp_leaks.h"
 #include "test/unit/helpers/processes.h"

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "frontend/read_program.h"
 #include "ir/interp/interp.h"
 #include "support/rng.h"
 #include "tools/driver/driver.h"
@@ -69,7 +70,7 @@ static void set_parameters(runner *r, const sc_context *context)
     }
 }
 
-static void open_entry(sc_context *context, sc_program *program, const sc_plan *plan, const char *entry, bool ranks, runner *r)
+static void open_entry(sc_context *context, sc_declarations *program, const sc_plan *plan, const char *entry, bool ranks, runner *r)
 {
     sc_options options = {.entry = entry};
     if (!sc_driver_compile(context, program, plan, &options, NULL, NULL, NULL, &r->c)) {
@@ -127,7 +128,7 @@ static void hand_over(const runner *from, runner *to)
     }
 }
 
-static sc_array read_whole(sc_context *context, sc_program *program, const sc_plan *plan)
+static sc_array read_whole(sc_context *context, sc_declarations *program, const sc_plan *plan)
 {
     runner r;
     sc_array tokens = sc_array_new(2, (int64_t[]){ROWS, LENGTH}), out;
@@ -152,7 +153,7 @@ static void expect_row(const sc_array *whole, const sc_array *logits, int64_t ro
     }
 }
 
-static void read_in_pieces(sc_context *context, sc_program *program, const sc_plan *plan, bool ranks)
+static void read_in_pieces(sc_context *context, sc_declarations *program, const sc_plan *plan, bool ranks)
 {
     runner prefill, decode;
     sc_array whole = read_whole(context, program, plan);
@@ -199,9 +200,9 @@ static void every_plan(sc_context *context, void *user)
         sc_strbuf_add_bytes(&text, marked ? binds : p, marked ? strlen(binds) : 1);
         p += marked ? 4 : 0;
     }
-    sc_program *program = sc_program_new(context, sc_parse_text(context, "cached.shard", text.data, text.length));
+    sc_declarations *program = sc_declarations_new(context, sc_parse_text(context, "cached.shard", text.data, text.length));
     assert_int_equal(context->diag.errors, 0);
-    sc_program_plans(program, &plans);
+    sc_declarations_plans(program, &plans);
     assert_int_equal(plans.count, 4);
     for (uint32_t i = 0; i < plans.count; i++) {
         read_in_pieces(context, program, plans.data[i], false);

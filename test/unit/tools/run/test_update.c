@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/read_program.h"
 #include "runtime/drive/trainer.h"
 #include "support/rng.h"
-#include "tools/commands/commands.h"
+#include "tools/driver/driver.h"
 #include "tools/run/facts.h"
 #include "tools/run/run.h"
 
@@ -52,8 +53,8 @@ static void compile(sc_context *context, void *user)
     f->options.run.seed = 11;
     char *text =
         sc_arena_printf(&context->arena, "lang 1;\n%sminimize m.loss %s;\nplan one for m { %s }\n", f->model, f->minimize, f->plan);
-    sc_program *program = sc_program_new(context, sc_parse_text(context, "t.shard", text, strlen(text)));
-    sc_program_plans(program, &plans);
+    sc_declarations *program = sc_declarations_new(context, sc_parse_text(context, "t.shard", text, strlen(text)));
+    sc_declarations_plans(program, &plans);
     sc_compiled whole;
     sc_local_run local = {.context = context, .options = &f->options, .c = &f->compiled};
     if (context->diag.errors == 0 &&

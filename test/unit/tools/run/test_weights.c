@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/read_program.h"
 #include "runtime/drive/load_weights.h"
 #include "runtime/drive/name_pattern.h"
 #include "runtime/files/safetensors.h"
@@ -86,7 +87,7 @@ typedef struct loading {
     const char *block, *file, *map;
     off_t cut_at; /* the file ends there once the first parameter has been given; 0: it stays */
     sc_context context;
-    sc_program *program;
+    sc_declarations *program;
     sc_compiled compiled;
     double *values[16]; /* by state */
     bool compiled_ok, ok;
@@ -112,7 +113,7 @@ static void load(sc_context *context, void *user)
     sc_strbuf_init(&text, &context->arena);
     sc_strbuf_printf(&text, "%s%s", model, l->block);
     sc_file *file = sc_parse_text(context, "w.shard", text.data, text.length);
-    l->program = sc_program_new(context, file);
+    l->program = sc_declarations_new(context, file);
     if (context->diag.errors == 0)
         l->compiled_ok = sc_driver_compile(context, l->program, NULL, &options, NULL, NULL, NULL, &l->compiled);
     const sc_weights *weights = NULL;

@@ -1,6 +1,6 @@
 /* The arithmetic of a program: what a rate of it is measured by. */
-#ifndef SHARDC_TOOLS_RUN_FLOPS_H
-#define SHARDC_TOOLS_RUN_FLOPS_H
+#ifndef SHARDC_TOOLS_DRIVER_FLOPS_H
+#define SHARDC_TOOLS_DRIVER_FLOPS_H
 
 #include "ir/ops/ops.h"
 

@@ -1,9 +1,8 @@
 /* What the frontend knows of a program before any size: its declarations by name. Private to frontend/. */
-#ifndef SHARDC_FRONTEND_DECLARE_PROGRAM_H
-#define SHARDC_FRONTEND_DECLARE_PROGRAM_H
+#ifndef SHARDC_FRONTEND_DECLARE_INTERNAL_H
+#define SHARDC_FRONTEND_DECLARE_INTERNAL_H
 
-#include "frontend/elaborate/build.h"
-#include "program/optimizer.h"
+#include "frontend/declare/declarations.h"
 
 typedef enum sc_dim_form { SC_DIM_FREE, SC_DIM_SIZED, SC_DIM_ALIAS, SC_DIM_COMPOSITE } sc_dim_form;
 
@@ -48,7 +47,7 @@ typedef struct sc_unit {
     bool visiting;
 } sc_unit;
 
-struct sc_program {
+struct sc_declarations {
     sc_context *context;
     SC_VEC(sc_dim_decl) dims;
     sc_map dim_map;
@@ -71,38 +70,30 @@ enum { SC_MAX_INLINE_DEPTH = 64 };
 
 /* ---- names ---- */
 const sc_member *sc_unit_member(const sc_unit *unit, sc_sym name); /* NULL */
-const sc_unit *sc_program_block(const sc_program *program, sc_sym name);
-const sc_unit *sc_program_model(const sc_program *program, sc_sym name);
-const sc_callable *sc_program_fn(const sc_program *program, sc_sym name);
+const sc_unit *sc_declarations_block(const sc_declarations *program, sc_sym name);
+const sc_unit *sc_declarations_model(const sc_declarations *program, sc_sym name);
+const sc_callable *sc_declarations_fn(const sc_declarations *program, sc_sym name);
 /* Index of a dim, or SC_NONE. */
-uint32_t sc_program_dim(const sc_program *program, sc_sym name);
+uint32_t sc_declarations_dim(const sc_declarations *program, sc_sym name);
 
 /* Candidates for "did you mean": `; did you mean 'x'?` or the empty text. */
 typedef SC_VEC(const char *) sc_text_list;
 void sc_suggest_add(sc_context *context, sc_text_list *list, sc_sym name);
 const char *sc_suggest(sc_context *context, sc_sym wanted, const sc_text_list *list);
 /* A name that is not declared is one mistake, wherever it is used: only the first place is told. */
-void sc_report_unknown_dim(const sc_program *program, sc_name name);
+void sc_report_unknown_dim(const sc_declarations *program, sc_name name);
 
-/* ---- dims (sema_dims.c) ---- */
+/* ---- dims (dims.c) ---- */
 /* Resolves aliases and composites, finds cycles, orders the dims. */
-void sc_dims_check(sc_program *program);
+void sc_dims_check(sc_declarations *program);
 /* sizes[i] of each dim under the bindings, 0 when it has none. `along` is the position dim of a cached entry, or SC_NONE: its aliases
  * have only sizes of their own there. Reports sizes that are not integers >= 1 and bindings that make no sense; false then. */
-bool sc_dims_sizes(const sc_program *program, const sc_binding_list *bindings, uint32_t along, int64_t *sizes);
+bool sc_dims_sizes(const sc_declarations *program, const sc_binding_list *bindings, uint32_t along, int64_t *sizes);
 
-/* ---- checks without sizes (sema_*.c) ---- */
-void sc_units_check(sc_program *program);    /* subs exist, blocks do not contain themselves, statements stand where they may */
-void sc_minimize_check(sc_program *program); /* targets, optimizers, paths */
-void sc_weights_check(sc_program *program);  /* paths, dims, patterns */
+/* ---- checks without sizes (units.c) ---- */
+void sc_units_check(sc_declarations *program); /* subs exist, blocks do not contain themselves, statements stand where they may */
 
-/* ---- optimizers (sema_optimizer.c) ---- */
-/* What an optimizer's arguments say, defaults filled in. The names of dims are their sizes in the entry; bindings NULL: what depends on
- * a dim is not looked at, and `out` is of no use. False after messages. */
-bool sc_optimizer_read(sc_program *program, const sc_optimizer *optimizer, sc_sym entry, const sc_binding_list *bindings,
-                       sc_optimizer_settings *out);
-
-/* ---- parameter paths (sema_paths.c) ---- */
+/* ---- parameter paths (paths.c) ---- */
 /* A param of a model by the names on its way, outermost first; `stacks[i]` is the stack dim's name of segment i, or 0. */
 typedef struct sc_param_path {
     uint32_t count;
@@ -117,13 +108,13 @@ typedef struct sc_param_path {
 typedef SC_VEC(sc_param_path) sc_param_path_list;
 
 /* Params and caches of a model in order of declaration, each stack once. */
-void sc_param_paths(const sc_program *program, const sc_unit *model, sc_param_path_list *out);
+void sc_param_paths(const sc_declarations *program, const sc_unit *model, sc_param_path_list *out);
 /* Whether a path as written covers (is a prefix of, or equals) a param. `whole` asks for equality. */
 bool sc_path_covers(const sc_path *path, const sc_param_path *param, bool whole);
 const char *sc_path_text(sc_context *context, const sc_path *path);
 /* `; did you mean ..?` among the paths of params. */
 const char *sc_suggest_param(sc_context *context, const sc_path *path, const sc_param_path_list *params);
 /* Leaves of a dim by name: its own name, or those of its parts. */
-void sc_program_leaves(const sc_program *program, sc_sym dim, sc_sym_list *out);
+void sc_declarations_leaves(const sc_declarations *program, sc_sym dim, sc_sym_list *out);
 
 #endif

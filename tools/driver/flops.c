@@ -1,4 +1,4 @@
-#include "tools/run/flops.h"
+#include "tools/driver/flops.h"
 
 /* The size of a dim that counts: over all ranks, or of a rank's shard. */
 typedef int64_t size_of(const sc_module *m, const sc_type_info *type, uint32_t i);

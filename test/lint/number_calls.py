@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""locale.py ROOT: no source prints or reads a number by itself. The C library's functions do it as the locale says; support/number.h and
+"""number_calls.py ROOT: no source prints or reads a number by itself. The C library's functions do it as the locale says; support/number.h and
 support/json.h do not. Forbidden anywhere else: strtod and its like; jansson's texts; formats that others hand in (vsnprintf); floating
 conversions in calls of the C library's own printf and scanf; what depends on the locale besides (isalpha, tolower, setlocale)."""
 import glob

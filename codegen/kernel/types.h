@@ -1,0 +1,120 @@
+/* What a kernel is made of: kernel.h says what it means and has the functions on it. */
+#ifndef SHARDC_CODEGEN_KERNEL_TYPES_H
+#define SHARDC_CODEGEN_KERNEL_TYPES_H
+
+#include "program/format.h"
+#include "support/context.h"
+#include "support/dtype.h"
+#include "support/hash.h"
+#include "support/vec.h"
+
+typedef uint32_t sc_knode;
+
+/* One more dim than a value has: the pieces of a collective stand in front of it. */
+enum { SC_KERNEL_MAX_RANK = SC_IMAGE_MAX_RANK + 1, SC_KERNEL_MAX_ARGS = 96 };
+
+typedef enum sc_node_kind {
+#define NODE(name, ...) SC_NODE_##name,
+#include "codegen/kernel/nodes.def"
+#undef NODE
+    SC_NODE_COUNT
+} sc_node_kind;
+
+/* What nodes.def says. */
+typedef enum sc_node_result { SC_RESULT_SAME, SC_RESULT_LAST, SC_RESULT_BOOL, SC_RESULT_GIVEN } sc_node_result;
+typedef struct sc_node_row {
+    const char *name;
+    int8_t operands; /* SC_NODE_ANY: load */
+    uint8_t result;
+    const char *f32, *f64, *integer; /* C text; "" where there is none */
+} sc_node_row;
+
+enum { SC_NODE_ANY = -1 };
+extern const sc_node_row sc_node_rows[SC_NODE_COUNT];
+
+typedef struct sc_kernel_dim {
+    sc_sym name;
+    int64_t size; /* local; at least 1 */
+} sc_kernel_dim;
+
+typedef enum sc_kernel_arg_mode { SC_ARG_IN, SC_ARG_OUT, SC_ARG_INOUT } sc_kernel_arg_mode;
+
+/* A dense row-major array. OUT: every element that the kernel's purpose covers is stored before any is read. Arguments do not overlap,
+ * except that an IN and an OUT may be the same array when every element is read only by the outer iteration that stores it, at or before
+ * its store (sc_kernel_may_share says whether). */
+typedef struct sc_kernel_arg {
+    sc_sym name;
+    sc_dtype dtype; /* as stored */
+    sc_kernel_arg_mode mode;
+    uint32_t rank;
+    int64_t sizes[SC_KERNEL_MAX_RANK];
+} sc_kernel_arg;
+
+typedef struct sc_kernel_node {
+    uint16_t kind;
+    uint8_t dtype;         /* f32, f64, i32, i64, bool */
+    uint32_t first, count; /* operands, in kernel->operands; always earlier nodes */
+    union {
+        double number;  /* constant */
+        uint32_t index; /* index: dim; param: param; load: argument; reduced, running: item */
+    };
+} sc_kernel_node;
+
+typedef enum sc_item_kind {
+    SC_ITEM_SUM, /* reductions over the phase's dims, in the value's dtype; of nothing: 0, -inf, inf (integers: the least, the largest) */
+    SC_ITEM_MAX, /* NaN if any is, as the interpreter */
+    SC_ITEM_MIN,
+    SC_ITEM_STORE,
+    SC_ITEM_ADD,  /* to what stands there: INOUT or OUT; no two outer iterations add to one element, within one they add in order */
+    SC_ITEM_CHECK /* the kernel fails when value is false anywhere; it may store garbage then, but nowhere outside its arguments */
+} sc_item_kind;
+
+static inline bool sc_item_reduces(sc_item_kind kind)
+{
+    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
+}
+
+static inline bool sc_item_writes(sc_item_kind kind)
+{
+    return kind == SC_ITEM_STORE || kind == SC_ITEM_ADD;
+}
+
+typedef struct sc_kernel_item {
+    sc_item_kind kind;
+    sc_knode value;
+    uint32_t arg;          /* STORE, ADD */
+    uint32_t first, count; /* indices, in kernel->operands, one a dim of the argument */
+    sc_knode guard;        /* STORE, ADD: only where it is true; SC_IMAGE_NONE: always */
+    sc_knode shown;        /* CHECK: an i64 that the message shows, of which 48 bits; SC_IMAGE_NONE: none */
+    const char *message;   /* CHECK: what is wrong when it fails: see sc_image_kernel */
+} sc_kernel_item;
+
+typedef struct sc_kernel_phase {
+    uint32_t dim_count;
+    uint32_t dims[SC_KERNEL_MAX_RANK]; /* inner dims of the kernel, slowest first */
+    uint32_t first_item, item_count;   /* in kernel->items */
+} sc_kernel_phase;
+
+typedef struct sc_kernel {
+    sc_context *context;
+    sc_arena *arena;               /* the kernel's own memory, and what is computed about it */
+    sc_sym name;                   /* of the function: a C identifier */
+    const char *title;             /* a line for people */
+    SC_VEC(const char *) comments; /* lines of the model that it comes from: "examples/gpt2.shard:7: c = x - mean[D](x)" */
+    SC_VEC(sc_kernel_dim) dims;
+    uint32_t outer_count;
+    SC_VEC(sc_kernel_arg) args;
+    SC_VEC(sc_image_param) params;
+    SC_VEC(sc_kernel_node) nodes;
+    SC_VEC(sc_knode) operands;
+    SC_VEC(sc_kernel_item) items;
+    SC_VEC(sc_kernel_phase) phases;
+    sc_map unique; /* hash of a node -> the node */
+} sc_kernel;
+
+static inline const sc_knode *sc_kernel_operands(const sc_kernel *k, sc_knode node)
+{
+    return k->operands.data + k->nodes.data[node].first;
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* Numbers and operators: constants are folded in f64, integers exactly while they fit; tensors become ops. */
+#include "frontend/elaborate/internal.h"
+
+#include <math.h>
+
+static const sc_bval nothing = {.kind = SC_BVAL_NONE};
+
+sc_bval sc_build_integer(int64_t value)
+{
+    return (sc_bval){.kind = SC_BVAL_NUMBER, .is_integer = true, .integer = value, .number = (double)value};
+}
+
+sc_bval sc_build_number(double value)
+{
+    return (sc_bval){.kind = SC_BVAL_NUMBER, .number = value};
+}
+
+static sc_bval negate_number(sc_bval a)
+{
+    a.number = -a.number;
+    if (a.is_integer && __builtin_sub_overflow((int64_t)0, a.integer, &a.integer))
+        a.is_integer = false;
+    return a;
+}
+
+static bool fold_integers(sc_op_kind kind, int64_t a, int64_t b, int64_t *out)
+{
+    switch (kind) {
+    case SC_OP_add:
+        return !__builtin_add_overflow(a, b, out);
+    case SC_OP_sub:
+        return !__builtin_sub_overflow(a, b, out);
+    case SC_OP_mul:
+        return !__builtin_mul_overflow(a, b, out);
+    case SC_OP_div: /* a quotient that leaves a remainder is a number: 1/2 is 0.5 */
+        if (b == 0 || b == -1 || a % b != 0)
+            return false;
+        *out = a / b;
+        return true;
+    case SC_OP_mod:
+        if (b == 0 || b == -1)
+            return false;
+        *out = a % b;
+        *out += *out != 0 && (*out < 0) != (b < 0) ? b : 0;
+        return true;
+    case SC_OP_minimum:
+        *out = a < b ? a : b;
+        return true;
+    case SC_OP_maximum:
+        *out = a > b ? a : b;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static double fold_doubles(sc_op_kind kind, double a, double b)
+{
+    switch (kind) {
+    case SC_OP_add:
+        return a + b;
+    case SC_OP_sub:
+        return a - b;
+    case SC_OP_mul:
+        return a * b;
+    case SC_OP_div:
+        return a / b;
+    case SC_OP_mod:
+        return a - b * floor(a / b);
+    case SC_OP_minimum:
+        return a < b ? a : b;
+    default:
+        return a > b ? a : b;
+    }
+}
+
+static bool folds(sc_op_kind kind)
+{
+    return kind == SC_OP_add || kind == SC_OP_sub || kind == SC_OP_mul || kind == SC_OP_div || kind == SC_OP_mod || kind == SC_OP_minimum ||
+           kind == SC_OP_maximum;
+}
+
+static sc_bval fold(sc_frame *f, sc_loc loc, sc_op_kind kind, const sc_bval *a, const sc_bval *b)
+{
+    int64_t integer;
+    sc_bval result;
+    bool unknown = a->unknown || b->unknown;
+    if (a->is_integer && b->is_integer && fold_integers(kind, a->integer, b->integer, &integer))
+        result = sc_build_integer(integer);
+    else
+        result = sc_build_number(fold_doubles(kind, a->number, b->number));
+    result.unknown = unknown;
+    if (!unknown && !isfinite(result.number)) {
+        sc_build_error(f->b, SC_D_bad_operand, loc,
+                       sc_build_text(f->b, "this constant expression has no finite value: it gives %g", result.number));
+        return nothing;
+    }
+    return result;
+}
+
+sc_bval sc_build_binary(sc_frame *f, sc_loc loc, sc_op_kind kind, sc_bval a, sc_bval b)
+{
+    if (a.kind == SC_BVAL_NONE || b.kind == SC_BVAL_NONE)
+        return nothing;
+    if (a.kind == SC_BVAL_NUMBER && b.kind == SC_BVAL_NUMBER && folds(kind))
+        return fold(f, loc, kind, &a, &b);
+    sc_bval both[2] = {a, b};
+    sc_dtype dtype = sc_build_compute_dtype(f, loc, both, 2, kind == SC_OP_div);
+    if (dtype == SC_DTYPE_COUNT)
+        return nothing;
+    sc_value operands[2] = {sc_build_as(f, loc, &a, dtype), SC_NONE};
+    operands[1] = sc_build_as(f, loc, &b, dtype);
+    return sc_bval_tensor(sc_emit(f, loc, kind, operands, 2, NULL, 0, 0));
+}
+
+sc_bval sc_build_negative(sc_frame *f, sc_loc loc, sc_bval value)
+{
+    if (value.kind == SC_BVAL_NUMBER)
+        return negate_number(value);
+    if (value.kind == SC_BVAL_NONE)
+        return nothing;
+    sc_dtype dtype = sc_build_compute_dtype(f, loc, &value, 1, false);
+    if (dtype == SC_DTYPE_bool) {
+        sc_build_error(f->b, SC_D_dtype_mismatch, loc, "the operand of -", "bool", "a number");
+        return nothing;
+    }
+    sc_value operand = dtype == SC_DTYPE_COUNT ? SC_NONE : sc_build_as(f, loc, &value, dtype);
+    return sc_bval_tensor(sc_emit(f, loc, SC_OP_neg, &operand, 1, NULL, 0, 0));
+}

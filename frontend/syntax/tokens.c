@@ -1,0 +1,230 @@
+/* The stream of tokens between the scanner and the grammar. It does what neither can do alone: it counts brackets, so that the scanner
+ * knows when it is inside a plan, and it corrects the mistakes that would otherwise make every later line look wrong: a file without `lang
+ * 1;`, a misspelt declaration, an opening brace that is missing before the first statement of a body, and a closing one before the next
+ * declaration. */
+#include <string.h>
+
+#include "frontend/syntax/parser_state.h"
+#include "parser.h"
+
+/* Whether a token starts a declaration that cannot stand inside braces. */
+static bool is_declaration(const sc_parser *parser, int kind)
+{
+    return kind == SC_T_IMPORT || kind == SC_T_DIM || kind == SC_T_BLOCK || kind == SC_T_MODEL || kind == SC_T_MINIMIZE ||
+           kind == SC_T_PLAN || kind == SC_T_WEIGHTS || (kind == SC_T_FN && parser->in_plan);
+}
+
+static bool starts_statement(const sc_parser *parser)
+{
+    return parser->last.kind == ';' || parser->last.kind == '{' || parser->last.kind == '}';
+}
+
+/* A declaration goes on with a name or, for import, a string; `dim = 3` is a word used as a name. */
+static bool goes_on_as_declaration(const sc_parser *parser, const sc_token *token)
+{
+    const char *next = sc_source_text(parser, token->loc.end);
+    while (*next == ' ' || *next == '\t')
+        next++;
+    return (*next >= 'a' && *next <= 'z') || (*next >= 'A' && *next <= 'Z') || *next == '_' || *next == '"';
+}
+
+/* No declaration starts with a name: one that is nearly the right word is read as that word. */
+static void correct_declaration(sc_parser *parser, sc_token *token)
+{
+    static const char *const words[] = {"import", "dim", "fn", "block", "model", "minimize", "plan", "weights"};
+    static const int kinds[] = {SC_T_IMPORT, SC_T_DIM, SC_T_FN, SC_T_BLOCK, SC_T_MODEL, SC_T_MINIMIZE, SC_T_PLAN, SC_T_WEIGHTS};
+    const char *name = sc_text(parser->context, token->value.name.text);
+    const char *nearest = sc_nearest(name, words, sizeof words / sizeof *words);
+    if (nearest == NULL || !goes_on_as_declaration(parser, token))
+        return;
+    const char *text = sc_arena_printf(&parser->context->arena, "found '%s', wanted a declaration", name);
+    sc_report(&parser->context->diag, SC_D_syntax, token->loc, text, NULL);
+    sc_report_note(&parser->context->diag, (sc_loc){0}, "did you mean '%s'?", nearest);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (words[i] == nearest)
+            token->kind = kinds[i];
+    }
+}
+
+static void close_bracket(sc_parser *parser, char kind)
+{
+    if (parser->open.count > 0 && parser->open.data[parser->open.count - 1].kind == kind)
+        parser->open.count--;
+}
+
+/* Gives up round and square brackets that were never closed; the innermost is kept for a message. */
+static void close_up_to_brace(sc_parser *parser)
+{
+    while (parser->open.count > 0 && parser->open.data[parser->open.count - 1].kind != '{') {
+        sc_bracket bracket = parser->open.data[--parser->open.count];
+        if (parser->unclosed.kind == 0)
+            parser->unclosed = bracket;
+    }
+}
+
+static void close_brace(sc_parser *parser)
+{
+    close_up_to_brace(parser);
+    if (parser->brace_depth == 0)
+        return;
+    parser->open.count--;
+    parser->brace_depth--;
+}
+
+static void track_brackets(sc_parser *parser, const sc_token *token)
+{
+    parser->unclosed = (sc_bracket){0};
+    switch (token->kind) {
+    case '{':
+        parser->in_plan = parser->in_plan || parser->plan_pending;
+        parser->plan_pending = false;
+        parser->brace_depth++;
+        /* fallthrough */
+    case '(':
+    case '[':
+        *sc_vec_push(&parser->context->arena, &parser->open) = (sc_bracket){(char)token->kind, token->loc};
+        break;
+    case ')':
+        close_bracket(parser, '(');
+        parser->past_formals = true;
+        break;
+    case ']':
+        close_bracket(parser, '[');
+        break;
+    case '}':
+        close_brace(parser);
+        break;
+    case ';':
+        close_up_to_brace(parser);
+        parser->plan_pending = false;
+        break;
+    case SC_T_PLAN:
+    case SC_T_WEIGHTS:
+        parser->plan_pending = parser->brace_depth == 0;
+        break;
+    default:
+        break;
+    }
+}
+
+/* The next token of the text, or one that was put before it: `lang 1 ;` or braces. */
+static void read_token(sc_parser *parser, sc_token *token)
+{
+    static const int version[] = {';', SC_T_INT, SC_T_LANG};
+    sc_loc nothing = {parser->held.loc.begin, parser->held.loc.begin};
+    if (!parser->holds) {
+        token->kind = sc_scan(&token->value, &token->loc, parser->scanner);
+    } else if (parser->version_tokens > 0) {
+        *token = (sc_token){.kind = version[--parser->version_tokens], .loc = nothing, .value.integer = {1, 0}};
+    } else if (parser->opening) {
+        parser->opening = false;
+        *token = (sc_token){.kind = '{', .loc = nothing};
+    } else if (parser->closing > 0) {
+        parser->closing--;
+        *token = (sc_token){.kind = '}', .loc = nothing};
+    } else {
+        parser->holds = false;
+        *token = parser->held;
+    }
+}
+
+/* Puts aside a token that others have to come before. */
+static void hold(sc_parser *parser, sc_token *token)
+{
+    parser->held = *token;
+    parser->holds = true;
+    read_token(parser, token);
+}
+
+/* `plan p for m`, or of weights: what comes is a brace, or belongs behind one that is missing. */
+static bool ends_plan_header(const sc_parser *parser)
+{
+    return parser->plan_pending && parser->before_last.kind == SC_T_FOR && parser->last.kind == SC_T_IDENT;
+}
+
+/* Whether a token starts a statement of a model's or function's body, and can be nothing of its header. */
+static bool starts_body(const sc_parser *parser, const sc_token *token)
+{
+    static const int kinds[] = {SC_T_PARAM, SC_T_CACHE, SC_T_SUB, SC_T_FN, SC_T_ENTRY, SC_T_REPEAT, SC_T_RETURN};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (token->kind == kinds[i])
+            return true;
+    }
+    const char *next = sc_source_text(parser, token->loc.end);
+    while (*next == ' ' || *next == '\t')
+        next++;
+    return token->kind == SC_T_IDENT && (*next == '=' || *next == ',' || *next == ':');
+}
+
+/* The header of a body is complete, and what comes is the body's first statement. */
+static bool lacks_brace(const sc_parser *parser, const sc_token *token)
+{
+    int last = parser->last.kind, before = parser->before_last.kind;
+    if (parser->open.count > 0 && parser->open.data[parser->open.count - 1].kind != '{')
+        return false;
+    switch (parser->statement.kind) {
+    case SC_T_MODEL:
+    case SC_T_REPEAT:
+        return before == parser->statement.kind && last == SC_T_IDENT && starts_body(parser, token);
+    case SC_T_PLAN:
+        return ends_plan_header(parser) && sc_starts_plan_statement(parser, token->loc);
+    case SC_T_WEIGHTS:
+        return ends_plan_header(parser) && token->kind == SC_T_IDENT;
+    case SC_T_FN:
+    case SC_T_BLOCK:
+    case SC_T_ENTRY:
+        return parser->past_formals && (last == ')' || last == ']' || before == SC_T_ALONG) && starts_body(parser, token);
+    default:
+        return false;
+    }
+}
+
+static void put_brace(sc_parser *parser, sc_token *token)
+{
+    sc_report_missing_brace(parser, token->loc);
+    parser->opening = true;
+    hold(parser, token);
+}
+
+static void mend(sc_parser *parser, sc_token *token)
+{
+    if (!parser->started) {
+        parser->started = true;
+        if (token->kind == SC_T_LANG)
+            return;
+        sc_report(&parser->context->diag, SC_D_missing_version, (sc_loc){token->loc.begin, token->loc.begin}, NULL);
+        parser->version_tokens = 3;
+        hold(parser, token);
+    } else if (token->kind == SC_T_IDENT && parser->brace_depth == 0 && starts_statement(parser)) {
+        correct_declaration(parser, token);
+    } else if (parser->brace_depth > 0 && is_declaration(parser, token->kind) && starts_statement(parser) &&
+               goes_on_as_declaration(parser, token)) {
+        sc_report_misplaced_declaration(parser, token->loc);
+        parser->closing = parser->brace_depth;
+        hold(parser, token);
+    } else if (lacks_brace(parser, token)) {
+        put_brace(parser, token);
+    }
+}
+
+int sc_next_token(sc_value *value, sc_loc *loc, sc_parser *parser)
+{
+    sc_token token;
+    bool from_text = !parser->holds;
+    if (parser->brace_depth == 0)
+        parser->in_plan = ends_plan_header(parser);
+    read_token(parser, &token);
+    if (from_text)
+        mend(parser, &token);
+    track_brackets(parser, &token);
+    sc_past_token past = {token.kind, token.loc, token.kind == SC_T_IDENT ? token.value.name.text : 0};
+    if (starts_statement(parser)) {
+        parser->statement = past;
+        parser->past_formals = false;
+    }
+    parser->before_last = parser->last;
+    parser->last = past;
+    *value = token.value;
+    *loc = token.loc;
+    return token.kind;
+}

@@ -1,0 +1,44 @@
+/* The columns of the table that are functions, at the top of this folder: what they point to reads the others (ops.c, infer.c). */
+#include "ir/ops/derive.h"
+#include "ir/ops/eval.h"
+#include "ir/ops/expand.h"
+#include "ir/ops/roles.h"
+
+const sc_op_function_row sc_op_functions[SC_OP_COUNT] = {
+#define OP(name, in, traits, roles, shape, eval, expand, derive, fuse) {roles, eval, expand, derive},
+#include "ir/ops/ops.def"
+#undef OP
+};
+
+void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors)
+{
+    factors->count = 0;
+    if (sc_op_functions[op->kind].roles != NULL)
+        sc_op_functions[op->kind].roles(m, op, factors);
+}
+
+static sc_atom_list factor_atoms(const sc_module *m, const sc_op *op, const sc_factor *factor)
+{
+    for (uint32_t o = 0; o < op->operand_count; o++) {
+        if (factor->operand[o] >= 0)
+            return sc_placement_dim(&sc_type_of(m, op->operands[o])->placement, (uint32_t)factor->operand[o]);
+    }
+    for (uint32_t r = 0; r < op->result_count; r++) {
+        if (factor->result[r] >= 0)
+            return sc_placement_dim(&sc_type_of(m, op->first_result + r)->placement, (uint32_t)factor->result[r]);
+    }
+    return (sc_atom_list){0};
+}
+
+uint32_t sc_op_offsets(const sc_module *m, sc_op_id op, sc_split *splits)
+{
+    sc_factors factors;
+    uint32_t count = 0;
+    sc_op_factors(m, sc_op_at(m, op), &factors);
+    for (uint32_t f = 0; f < factors.count; f++) {
+        sc_atom_list atoms = factor_atoms(m, sc_op_at(m, op), &factors.list[f]);
+        if (factors.list[f].offset && atoms.count > 0)
+            splits[count++] = (sc_split){factors.list[f].dim, atoms};
+    }
+    return count;
+}

@@ -1,0 +1,10 @@
+/* A clock that only goes forward. */
+#ifndef SHARDC_SUPPORT_CLOCK_H
+#define SHARDC_SUPPORT_CLOCK_H
+
+#include <stdint.h>
+
+double sc_seconds(void);
+uint64_t sc_milliseconds(void);
+
+#endif

@@ -1,0 +1,161 @@
+/* The program behind this executable, read from its end, and the session that runs it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "program/file.h"
+#include "runtime/comm/launch.h"
+#include "runtime/session/session.h"
+#include "tools/prog/prog.h"
+
+bool sc_prog_fail(sc_prog *prog, sc_diag_id id, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    sc_report(&prog->context->diag, id, (sc_loc){0}, sc_arena_vprintf(&prog->context->arena, format, args), NULL);
+    va_end(args);
+    return false;
+}
+
+/* ---- the program at the end of this file ---- */
+
+typedef struct own_file {
+    const char *bytes;
+    size_t size;
+} own_file;
+
+/* NULL, or why this file cannot be mapped. */
+static const char *map_own_file(own_file *out)
+{
+    struct stat about;
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    void *bytes = MAP_FAILED;
+    if (file >= 0 && fstat(file, &about) == 0)
+        bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    const char *problem = bytes == MAP_FAILED ? strerror(errno) : NULL;
+    if (file >= 0)
+        close(file);
+    *out = (own_file){problem == NULL ? bytes : NULL, problem == NULL ? (size_t)about.st_size : 0};
+    return problem;
+}
+
+static void unmap_own_file(const own_file *file)
+{
+    munmap((void *)(uintptr_t)file->bytes, file->size);
+}
+
+/* Before anything else of this file runs: a runtime that is damaged must not compute. What the system's loader stumbles over comes even
+ * earlier. A file without a program goes on, and says so when one is wanted. */
+__attribute__((constructor(101))) static void check_own_file(void)
+{
+    static const char message[] = "error: this file is damaged: its hash is another; build it again [run_failed]\n";
+    sc_program_trailer trailer;
+    own_file file;
+    if (map_own_file(&file) != NULL)
+        return;
+    bool is_damaged = sc_program_has_trailer(file.bytes, file.size) && sc_program_trailer_read(file.bytes, file.size, &trailer) != NULL;
+    unmap_own_file(&file);
+    if (!is_damaged)
+        return;
+    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    (void)written;
+    _exit(7);
+}
+
+static bool read_program(sc_prog *prog, const own_file *file)
+{
+    shardc_error error;
+    if (!sc_program_has_trailer(file->bytes, file->size))
+        return sc_prog_fail(prog, SC_D_run_failed,
+                            "this file is no complete program: it has no program: its end is missing, or 'shardc build' did not make it");
+    if (shardc_executable_read(file->bytes, file->size, &prog->program, &error) != SHARDC_OK)
+        return sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
+    const char *problem = sc_facts_read(shardc_executable_facts(prog->program), &prog->context->arena, &prog->facts);
+    return problem == NULL || sc_prog_fail(prog, SC_D_run_failed, "%s", problem);
+}
+
+bool sc_prog_read(sc_prog *prog)
+{
+    own_file file;
+    const char *problem = map_own_file(&file);
+    if (problem != NULL)
+        return sc_prog_fail(prog, SC_D_run_failed, "/proc/self/exe: %s", problem);
+    bool ok = read_program(prog, &file);
+    unmap_own_file(&file);
+    return ok;
+}
+
+/* ---- its session ---- */
+
+/* As threads of this process, or as one of several that a launcher started. */
+static bool choose_world(sc_prog *prog, shardc_session_options *options)
+{
+    sc_launch launch;
+    shardc_error error;
+    unsigned long long ranks = shardc_executable_ranks(prog->program);
+    if (prog->ranks != 0 && (unsigned long long)prog->ranks != ranks)
+        return sc_prog_fail(prog, SC_D_usage, "--ranks %lld, but the program was built for %llu", (long long)prog->ranks, ranks);
+    if (sc_launch_read(NULL, NULL, &launch, &error) != SHARDC_OK)
+        return sc_prog_fail(prog, SC_D_usage, "%s", error.text);
+    if (launch.launcher == SC_LAUNCH_ALONE || (launch.size == 1 && ranks == 1))
+        return true;
+    if (launch.size != ranks)
+        return sc_prog_fail(prog, SC_D_usage, "%s started %u ranks, but the program was built for %llu", launch.how, launch.size, ranks);
+    if (launch.rank == 0)
+        fprintf(stderr, "%llu ranks by %s\n", ranks, launch.how);
+    options->world = SHARDC_WORLD_PROCESSES;
+    options->started_with = sc_prog_started_with(prog);
+    return true;
+}
+
+/* Beside this file, if its name is known. */
+static const char *products_file(sc_prog *prog)
+{
+    enum { ROOM = 4096 };
+    char *path = sc_arena_array(&prog->context->arena, ROOM, sizeof *path);
+    if (prog->products != NULL)
+        return *prog->products == 0 ? NULL : prog->products;
+    ssize_t length = readlink("/proc/self/exe", path, ROOM - 1);
+    return length <= 0 || length == ROOM - 1 ? NULL : sc_arena_printf(&prog->context->arena, "%.*s.products", (int)length, path);
+}
+
+/* A folder that cannot be written to is as good as another, but for who asked for the file. */
+static void say_products(const sc_prog *prog)
+{
+    shardc_gemm_tuning products;
+    uint32_t first;
+    shardc_session_gemm_tuning(prog->session, &products);
+    shardc_session_local_ranks(prog->session, &first);
+    if (first == 0 && products.read_error[0] != 0)
+        fprintf(stderr, "%s\n", products.read_error);
+    if (first == 0 && products.write_error[0] != 0 && prog->products != NULL && !prog->tune)
+        fprintf(stderr, "%s\n", products.write_error);
+}
+
+sc_machine *sc_prog_open(void *user)
+{
+    sc_prog *prog = user;
+    shardc_error error;
+    shardc_session_options options = {.threads = (uint32_t)prog->threads,
+                                      .deadline_ms = (uint32_t)prog->deadline_ms,
+                                      .profile = prog->profile,
+                                      .tune_gemms = prog->tune,
+                                      .gemm_cache = products_file(prog)};
+    if (!choose_world(prog, &options))
+        return NULL;
+    if (shardc_session_new(prog->program, &options, &prog->session, &error) != SHARDC_OK) {
+        sc_prog_fail(prog, SC_D_run_failed, "%s", error.text);
+        return NULL;
+    }
+    say_products(prog);
+    prog->session->no_graphs = prog->no_graph;
+    prog->machine = sc_machine_of_session(prog->program, prog->session);
+    if (prog->machine == NULL)
+        sc_prog_fail(prog, SC_D_run_failed, "there is not enough memory");
+    return prog->machine;
+}
