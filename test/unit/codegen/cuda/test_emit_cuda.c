@@ -118,7 +118,7 @@ static void compile_kernel(compiler *c, const char *text, const char *target)
     sc_nvrtc_code code;
     sc_strbuf_init(&source, arena);
     sc_strbuf_init(&stages, arena);
-    sc_emit_cuda(k, "k", true, &stages, &helpers, &stages_of);
+    sc_cuda_emit(k, "k", true, &stages, &helpers, &stages_of);
     sc_strbuf_add(&source, sc_cuda_machine_text);
     sc_cuda_helpers_emit(&source, helpers);
     sc_strbuf_add(&source, stages.data);
