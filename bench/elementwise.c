@@ -241,7 +241,7 @@ static void run(sc_context *context, void *user)
         made[i] = make(context, kernels[i]);
         if (made[i] == NULL)
             return;
-        sc_emit_c(made[i], functions[i].symbol, false, &text, &functions[i].helpers);
+        sc_c_emit(made[i], functions[i].symbol, false, &text, &functions[i].helpers);
         functions[i].text = text.data;
     }
     sc_object object;

@@ -274,7 +274,7 @@ static void print_cuda(job *j, const sc_kernel *k)
     sc_strbuf text;
     sc_cuda_code code;
     sc_strbuf_init(&text, &j->context->arena);
-    sc_emit_cuda(k, sc_text(j->context, k->name), true, &text, NULL, &code);
+    sc_cuda_emit(k, sc_text(j->context, k->name), true, &text, NULL, &code);
     if (code.why_simple != NULL)
         fprintf(j->out, "// simple: %s\n", code.why_simple);
     if (code.scratch_bytes > 0)

@@ -3,7 +3,7 @@
 
 #include "codegen/c/internal.h"
 
-const sc_emit_limits sc_emit_default_limits = {
+const sc_c_limits sc_c_default_limits = {
     .small_work = 1 << 14,
     .shares = 256,
     .block = 256,
@@ -27,34 +27,34 @@ const sc_emit_limits sc_emit_default_limits = {
 
 /* ---- head ---- */
 
-static void write_head(sc_emit *e, const char *name)
+static void write_head(sc_kernel_printer *e, const char *name)
 {
     const sc_kernel *k = e->k;
-    sc_emit_comment(e);
-    sc_emit_line(e, "int64_t %s(void *const *args, const int64_t *params)", name);
-    sc_emit_line(e, "{");
+    sc_printer_comment(e);
+    sc_printer_line(e, "int64_t %s(void *const *args, const int64_t *params)", name);
+    sc_printer_line(e, "{");
     e->indent++;
     bool any = false;
     for (uint32_t i = 0; i < k->args.count; i++) {
         const sc_kernel_arg *arg = &k->args.data[i];
         if (e->arg_used[i])
-            sc_emit_line(e, "%s%s *%sconst %s = args[%u];", arg->mode == SC_ARG_IN ? "const " : "", sc_emit_stored(arg->dtype),
-                         e->arg_shared[i] ? "" : "restrict ", e->arg_names[i], i);
+            sc_printer_line(e, "%s%s *%sconst %s = args[%u];", arg->mode == SC_ARG_IN ? "const " : "", sc_printer_stored(arg->dtype),
+                            e->arg_shared[i] ? "" : "restrict ", e->arg_names[i], i);
     }
     for (uint32_t i = 0; i < k->params.count; i++) {
         any |= e->param_used[i];
         if (e->param_used[i])
-            sc_emit_line(e, "const int64_t p%u = params[%u];", i, i);
+            sc_printer_line(e, "const int64_t p%u = params[%u];", i, i);
     }
     if (!any)
-        sc_emit_line(e, "(void)params;");
+        sc_printer_line(e, "(void)params;");
     if (e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_IMAGE_NONE))
-        sc_emit_line(e, "int64_t failed = INT64_MAX;");
+        sc_printer_line(e, "int64_t failed = INT64_MAX;");
 }
 
 /* ---- loops over outer dims ---- */
 
-static void write_parallel(sc_emit *e)
+static void write_parallel(sc_kernel_printer *e)
 {
     if (!e->shape.parallel)
         return;
@@ -65,10 +65,10 @@ static void write_parallel(sc_emit *e)
 }
 
 /* Scopes of the outer loops; what is not known in them stands for all that is deeper. */
-static void plan_scopes(sc_emit *e)
+static void plan_scopes(sc_kernel_printer *e)
 {
-    const sc_emit_shape *shape = &e->shape;
-    uint32_t loops = sc_emit_outer_loops(e);
+    const sc_printer_shape *shape = &e->shape;
+    uint32_t loops = sc_c_outer_loops(e);
     uint64_t outer = 0;
     e->body = shape->split ? 1 : loops == 0 ? 0 : loops - shape->shared + 1;
     for (uint32_t l = 0; l < shape->order_count; l++) {
@@ -84,70 +84,70 @@ static void plan_scopes(sc_emit *e)
     e->scope_dims[e->inner] = ~outer;
 }
 
-static void write_function(sc_emit *e, const char *name)
+static void write_function(sc_kernel_printer *e, const char *name)
 {
     const sc_kernel *k = e->k;
-    uint32_t loops = sc_emit_outer_loops(e);
+    uint32_t loops = sc_c_outer_loops(e);
     write_head(e, name);
     plan_scopes(e);
-    sc_emit_place_all(e);
+    sc_printer_place_all(e);
     if (e->body > 0)
-        sc_emit_scope(e, 0, 0, k->items.count);
+        sc_printer_scope(e, 0, 0, k->items.count);
     if (e->shape.split) {
-        sc_emit_split(e);
-        sc_emit_line(e, "return 0;");
+        sc_c_split(e);
+        sc_printer_line(e, "return 0;");
         e->indent--;
-        sc_emit_line(e, "}");
+        sc_printer_line(e, "}");
         return;
     }
     write_parallel(e);
     bool tiled = e->shape.tile != SC_IMAGE_NONE;
     for (uint32_t l = 0; l < loops; l++) {
-        sc_emit_open_outer_loop(e, l);
+        sc_c_open_outer_loop(e, l);
         bool ends = l + 1 == loops - tiled;
         if (ends && tiled)
-            sc_emit_block_end(e, e->shape.tile, e->shape.tile_size);
-        if (ends && sc_emit_is_blocked(e))
-            sc_emit_block_end(e, e->shape.vector, e->shape.block);
+            sc_c_block_end(e, e->shape.tile, e->shape.tile_size);
+        if (ends && sc_c_is_blocked(e))
+            sc_c_block_end(e, e->shape.vector, e->shape.block);
         uint32_t scope = l < e->shape.shared ? 1 : l - e->shape.shared + 2;
         if (l + 1 >= e->shape.shared && scope < e->body)
-            sc_emit_scope(e, scope, 0, k->items.count);
+            sc_printer_scope(e, scope, 0, k->items.count);
         if (ends && tiled)
-            sc_emit_turn_in(e);
+            sc_c_transpose_in(e);
     }
     for (uint32_t p = 0; p < k->phases.count; p++)
-        sc_emit_phase(e, p);
+        sc_c_phase(e, p);
     if (e->leaves)
-        sc_emit_line(e, "next:;");
+        sc_printer_line(e, "next:;");
     if (tiled)
-        sc_emit_stream_row(e);
+        sc_c_stream_row(e);
     for (uint32_t l = 0; l < loops; l++) {
         if (tiled && l == 1)
-            sc_emit_turn_out(e);
+            sc_c_transpose_out(e);
         e->indent--;
-        sc_emit_line(e, "}");
+        sc_printer_line(e, "}");
     }
     bool fails = e->check_count > 0 && (e->shape.order_count > 0 || e->shape.vector != SC_IMAGE_NONE);
-    sc_emit_line(e, fails ? "return failed == INT64_MAX ? 0 : failed;" : "return 0;");
+    sc_printer_line(e, fails ? "return failed == INT64_MAX ? 0 : failed;" : "return 0;");
     e->indent--;
-    sc_emit_line(e, "}");
+    sc_printer_line(e, "}");
 }
 
-void sc_emit_c_within(const sc_kernel *k, const char *name, bool comments, const sc_emit_limits *limits, sc_strbuf *out,
+void sc_c_emit_within(const sc_kernel *k, const char *name, bool comments, const sc_c_limits *limits, sc_strbuf *out,
                       sc_helper_set *helpers)
 {
     size_t start = out->length;
-    sc_emit e = {.target = &sc_emit_c_target, .limits = limits};
-    sc_emit_begin(&e, k, comments, out);
-    sc_emit_choose_shape(&e);
-    sc_emit_choose_kept(&e);
-    sc_emit_choose_ahead(&e);
+    sc_kernel_printer e = {.target = &sc_c_target, .limits = limits};
+    sc_printer_begin(&e, k, comments, out);
+    sc_c_choose_loop_order(&e);
+    sc_c_choose_kept(&e);
+    sc_c_choose_prefetch(&e);
     write_function(&e, name);
     if (helpers != NULL)
         *helpers |= SC_HELPER(headers) | sc_helpers_named_in(out->data + start);
 }
 
-void sc_emit_c(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
+void sc_c_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers)
 {
-    sc_emit_c_within(k, name, comments, &sc_emit_default_limits, out, helpers);
+    sc_c_emit_within(k, name, comments, &sc_c_default_limits, out, helpers);
 }

@@ -12,6 +12,6 @@
 #include "codegen/printer/helpers.h"
 
 /* Appends the function. The kernel verifies. *helpers gains those that the text calls (may be NULL). */
-void sc_emit_c(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers);
+void sc_c_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers);
 
 #endif

@@ -8,19 +8,19 @@
 
 enum { MANY_LANES = 32, FEW_LANES = 8, DEEPEST = 8 /* nodes that are looked through */ };
 
-typedef struct sc_emit_loops {
+typedef struct sc_c_loops {
     uint32_t dims[SC_KERNEL_MAX_RANK + 1], count;
     uint32_t part; /* the loop whose sums are parts */
     bool parts, pieces;
     int64_t piece;
     uint32_t first, end; /* items */
-} sc_emit_loops;
+} sc_c_loops;
 
 /* ---- what C has for nodes and items ---- */
 
 /* Whether it is the same number wherever it is named: compilers may contract a product of floats with the sum that uses it, here and not
  * there. What is nested deeper is not looked at. */
-static bool is_exact(const sc_emit *e, sc_knode id, uint32_t depth)
+static bool is_exact(const sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
     bool chooses = node->kind == SC_NODE_where || node->kind == SC_NODE_load || node->kind == SC_NODE_constant;
@@ -31,7 +31,7 @@ static bool is_exact(const sc_emit *e, sc_knode id, uint32_t depth)
 }
 
 /* x less the largest of all x: 0 at most, or NaN. */
-static bool is_below(const sc_emit *e, sc_knode id)
+static bool is_below(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_node *node = &k->nodes.data[id];
@@ -46,76 +46,76 @@ static bool is_below(const sc_emit *e, sc_knode id)
 }
 
 /* An exponential of what is not above 0 is less work. */
-static const char *operation(const sc_emit *e, sc_knode id)
+static const char *operation(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
     bool below = node->kind == SC_NODE_exp && node->dtype == SC_DTYPE_f32 && is_below(e, e->k->operands.data[node->first]);
-    return below ? "sc_exp_below_f32($0)" : sc_emit_template(e, id);
+    return below ? "sc_exp_below_f32($0)" : sc_printer_template(e, id);
 }
 
-static void leave_iteration(sc_emit *e, uint32_t item)
+static void leave_iteration(sc_kernel_printer *e, uint32_t item)
 {
     uint32_t depth = e->items[item].depth;
     bool lane = e->shape.vector != SC_IMAGE_NONE && (e->scope_dims[depth] >> e->shape.vector & 1) != 0 && depth > e->body;
     if (depth == 0 || (e->body == 0 && !lane)) {
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_add(e->out, "    return ");
-        sc_emit_failure(e, item);
+        sc_printer_failure(e, item);
         sc_strbuf_add(e->out, ";\n");
         return;
     }
-    sc_emit_indent(e);
+    sc_printer_indent(e);
     sc_strbuf_add(e->out, "    const int64_t failure = ");
-    sc_emit_failure(e, item);
+    sc_printer_failure(e, item);
     sc_strbuf_add(e->out, ";\n");
-    sc_emit_line(e, "    failed = failed < failure ? failed : failure;");
+    sc_printer_line(e, "    failed = failed < failure ? failed : failure;");
     bool near = depth <= e->body + 1 || lane;
-    sc_emit_line(e, near ? "    continue;" : "    goto next;");
+    sc_printer_line(e, near ? "    continue;" : "    goto next;");
     e->leaves |= !near;
 }
 
 /* Where the innermost loop adds to. */
-static void accumulator(sc_emit *e, uint32_t id)
+static void accumulator(sc_kernel_printer *e, uint32_t id)
 {
-    const sc_emit_item *info = &e->items[id];
+    const sc_printer_item *info = &e->items[id];
     bool lanes = e->lanes > 0 && info->depth == e->inner;
     if (lanes)
         sc_strbuf_printf(e->out, "t%u[lane]", id);
     else
-        sc_emit_reduction_name(e, (char)(info->parts ? 't' : info->wide ? 's' : 'r'), id);
+        sc_printer_reduction_name(e, (char)(info->parts ? 't' : info->wide ? 's' : 'r'), id);
 }
 
-static void reduction_index(sc_emit *e)
+static void reduction_index(sc_kernel_printer *e)
 {
     const char *name = e->dim_names[e->shape.vector];
     bool blocked = e->shape.block < e->k->dims.data[e->shape.vector].size;
     sc_strbuf_printf(e->out, blocked ? "[%s - %s_from]" : "[%s]", name, name);
 }
 
-static void memory_element(sc_emit *e, const sc_emit_access *access, uint32_t depth)
+static void memory_element(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth)
 {
     sc_strbuf_printf(e->out, "%s[", e->arg_names[access->arg]);
-    sc_emit_offset_text(e, access, depth);
+    sc_printer_offset_text(e, access, depth);
     sc_strbuf_add_char(e->out, ']');
 }
 
-static void loaded(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t node)
+static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t node)
 {
     if (e->nodes[node].turned)
-        sc_emit_turned_element(e, 'q', node, access->arg, true);
+        sc_c_transposed_element(e, 'q', node, access->arg, true);
     else
         memory_element(e, access, depth);
 }
 
-static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t item)
+static void stored(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t item)
 {
     if (e->k->items.data[item].kind == SC_ITEM_STORE && (e->items[item].turned || e->items[item].streamed))
-        sc_emit_turned_element(e, 'w', item, access->arg, e->items[item].turned);
+        sc_c_transposed_element(e, 'w', item, access->arg, e->items[item].turned);
     else
         memory_element(e, access, depth);
 }
 
-const sc_emit_target sc_emit_c_target = {
+const sc_printer_target sc_c_target = {
     .letters = "vorstpqcbw",
     .index_cast = "",
     .operation = operation,
@@ -124,33 +124,33 @@ const sc_emit_target sc_emit_c_target = {
     .reduction_index = reduction_index,
     .loaded = loaded,
     .stored = stored,
-    .kept = sc_emit_kept_element,
+    .kept = sc_c_kept_element,
 };
 
 /* ---- what holds reductions ---- */
 
 /* Whether it stands in lanes, in this phase. */
-static bool in_lanes(const sc_emit *e, uint32_t item)
+static bool in_lanes(const sc_kernel_printer *e, uint32_t item)
 {
     return e->lanes > 0 && e->items[item].depth == e->inner;
 }
 
-static void declare_accumulator(sc_emit *e, uint32_t item, char letter, sc_dtype dtype, int64_t count)
+static void declare_accumulator(sc_kernel_printer *e, uint32_t item, char letter, sc_dtype dtype, int64_t count)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
-    const char *type = sc_emit_type(dtype), *nothing = sc_emit_identity(kind, dtype);
+    const char *type = sc_printer_type(dtype), *nothing = sc_printer_identity(kind, dtype);
     if (count == 0) {
-        sc_emit_line(e, "%s %c%u = %s;", type, letter, item, nothing);
+        sc_printer_line(e, "%s %c%u = %s;", type, letter, item, nothing);
     } else if (kind == SC_ITEM_SUM) {
-        sc_emit_line(e, "%s %c%u[%lld] = {0};", type, letter, item, (long long)count);
+        sc_printer_line(e, "%s %c%u[%lld] = {0};", type, letter, item, (long long)count);
     } else {
-        sc_emit_line(e, "%s %c%u[%lld];", type, letter, item, (long long)count);
-        sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)count);
-        sc_emit_line(e, "    %c%u[i] = %s;", letter, item, nothing);
+        sc_printer_line(e, "%s %c%u[%lld];", type, letter, item, (long long)count);
+        sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)count);
+        sc_printer_line(e, "    %c%u[i] = %s;", letter, item, nothing);
     }
 }
 
-static void begin_reductions(sc_emit *e, const sc_emit_loops *loops)
+static void begin_reductions(sc_kernel_printer *e, const sc_c_loops *loops)
 {
     for (uint32_t i = loops->first; i < loops->end; i++) {
         if (!sc_item_reduces(e->k->items.data[i].kind))
@@ -159,37 +159,37 @@ static void begin_reductions(sc_emit *e, const sc_emit_loops *loops)
         if (e->items[i].wide)
             declare_accumulator(e, i, 's', SC_DTYPE_f64, block);
         else if (in_lanes(e, i))
-            declare_accumulator(e, i, 't', sc_emit_dtype_of(e, i), e->lanes);
+            declare_accumulator(e, i, 't', sc_printer_dtype_of(e, i), e->lanes);
         else
-            declare_accumulator(e, i, 'r', sc_emit_dtype_of(e, i), block);
+            declare_accumulator(e, i, 'r', sc_printer_dtype_of(e, i), block);
     }
 }
 
-static const char *folded(sc_emit *e, uint32_t item)
+static const char *folded(sc_kernel_printer *e, uint32_t item)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
     char how = (char)(kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<');
-    return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[sc_emit_dtype_of(e, item)].name, item, (int)e->lanes, how);
+    return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[sc_printer_dtype_of(e, item)].name, item, (int)e->lanes, how);
 }
 
-static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
+static void end_reductions(sc_kernel_printer *e, const sc_c_loops *loops)
 {
     for (uint32_t i = loops->first; i < loops->end; i++) {
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
         if (e->items[i].wide && e->items[i].of_vector) {
-            sc_emit_line(e, "float r%u[%lld];", i, (long long)e->shape.block);
-            sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
-            sc_emit_line(e, "    r%u[i] = (float)s%u[i];", i, i);
+            sc_printer_line(e, "float r%u[%lld];", i, (long long)e->shape.block);
+            sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
+            sc_printer_line(e, "    r%u[i] = (float)s%u[i];", i, i);
         } else if (e->items[i].wide) {
-            sc_emit_line(e, "const float r%u = (float)s%u;", i, i);
+            sc_printer_line(e, "const float r%u = (float)s%u;", i, i);
         } else if (in_lanes(e, i)) {
-            sc_emit_line(e, "const %s r%u = %s;", sc_emit_type(sc_emit_dtype_of(e, i)), i, folded(e, i));
+            sc_printer_line(e, "const %s r%u = %s;", sc_printer_type(sc_printer_dtype_of(e, i)), i, folded(e, i));
         }
     }
 }
 
-static void begin_parts(sc_emit *e, const sc_emit_loops *loops)
+static void begin_parts(sc_kernel_printer *e, const sc_c_loops *loops)
 {
     for (uint32_t i = loops->first; i < loops->end; i++) {
         if (e->items[i].parts)
@@ -197,18 +197,18 @@ static void begin_parts(sc_emit *e, const sc_emit_loops *loops)
     }
 }
 
-static void end_parts(sc_emit *e, const sc_emit_loops *loops)
+static void end_parts(sc_kernel_printer *e, const sc_c_loops *loops)
 {
     for (uint32_t i = loops->first; i < loops->end; i++) {
         if (!e->items[i].parts)
             continue;
         if (e->items[i].of_vector) {
-            sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
-            sc_emit_line(e, "    s%u[i] += (double)t%u[i];", i, i);
+            sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)e->shape.block);
+            sc_printer_line(e, "    s%u[i] += (double)t%u[i];", i, i);
         } else if (in_lanes(e, i)) {
-            sc_emit_line(e, "s%u += (double)%s;", i, folded(e, i));
+            sc_printer_line(e, "s%u += (double)%s;", i, folded(e, i));
         } else {
-            sc_emit_line(e, "s%u += (double)t%u;", i, i);
+            sc_printer_line(e, "s%u += (double)t%u;", i, i);
         }
     }
 }
@@ -216,7 +216,7 @@ static void end_parts(sc_emit *e, const sc_emit_loops *loops)
 /* ---- loops ---- */
 
 /* The innermost loop in lanes: whole ones, then the rest. */
-static void lane_loops(sc_emit *e, const sc_emit_loops *loops, const char *from, const char *to)
+static void lane_loops(sc_kernel_printer *e, const sc_c_loops *loops, const char *from, const char *to)
 {
     uint32_t dim = loops->dims[loops->count - 1];
     const char *name = e->dim_names[dim];
@@ -229,35 +229,35 @@ static void lane_loops(sc_emit *e, const sc_emit_loops *loops, const char *from,
         main_end = sc_arena_printf(e->arena, "%lld", size / lanes * lanes);
     } else if (!whole) {
         main_end = sc_arena_printf(e->arena, "%s_main", name);
-        sc_emit_line(e, "const int64_t %s_main = %s + (%s - %s) / %lld * %lld;", name, from, to, from, lanes, lanes);
+        sc_printer_line(e, "const int64_t %s_main = %s + (%s - %s) / %lld * %lld;", name, from, to, from, lanes, lanes);
     }
-    sc_emit_ahead_begin(e);
-    sc_emit_line(e, "for (int64_t %s_at = %s; %s_at < %s; %s_at += %lld) {", name, from, name, main_end, name, lanes);
+    sc_c_prefetch_begin(e);
+    sc_printer_line(e, "for (int64_t %s_at = %s; %s_at < %s; %s_at += %lld) {", name, from, name, main_end, name, lanes);
     e->indent++;
-    sc_emit_ahead(e, sc_arena_printf(e->arena, "%s_at", name));
+    sc_c_prefetch(e, sc_arena_printf(e->arena, "%s_at", name));
     sc_strbuf_add(e->out, "#pragma omp simd\n");
     for (int rest = 0; rest <= !whole; rest++) {
         if (rest == 0)
-            sc_emit_line(e, "for (int64_t lane = 0; lane < %lld; lane++) {", lanes);
+            sc_printer_line(e, "for (int64_t lane = 0; lane < %lld; lane++) {", lanes);
         else
-            sc_emit_line(e, "for (int64_t lane = 0; lane < %s - %s; lane++) {", to, main_end);
+            sc_printer_line(e, "for (int64_t lane = 0; lane < %s - %s; lane++) {", to, main_end);
         e->indent++;
         if (rest == 0)
-            sc_emit_line(e, "const int64_t %s = %s_at + lane;", name, name);
+            sc_printer_line(e, "const int64_t %s = %s_at + lane;", name, name);
         else
-            sc_emit_line(e, "const int64_t %s = %s + lane;", name, main_end);
-        sc_emit_scope(e, e->inner, loops->first, loops->end);
-        sc_emit_leave(e, e->inner);
+            sc_printer_line(e, "const int64_t %s = %s + lane;", name, main_end);
+        sc_printer_scope(e, e->inner, loops->first, loops->end);
+        sc_printer_leave(e, e->inner);
         e->indent--;
-        sc_emit_line(e, "}");
+        sc_printer_line(e, "}");
         if (rest == 0) {
             e->indent--;
-            sc_emit_line(e, "}");
+            sc_printer_line(e, "}");
         }
     }
 }
 
-static void open_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
+static void open_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l)
 {
     uint32_t dim = loops->dims[l];
     const char *name = e->dim_names[dim];
@@ -273,9 +273,9 @@ static void open_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
     if (loops->parts && l == loops->part) {
         if (loops->pieces) {
             long long piece = loops->piece;
-            sc_emit_line(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %lld) {", name, from, name, to, name, piece);
+            sc_printer_line(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %lld) {", name, from, name, to, name, piece);
             e->indent++;
-            sc_emit_line(e, "const int64_t %s_to = %s_from < %s - %lld ? %s_from + %lld : %s;", name, name, to, piece, name, piece, to);
+            sc_printer_line(e, "const int64_t %s_to = %s_from < %s - %lld ? %s_from + %lld : %s;", name, name, to, piece, name, piece, to);
             from = sc_arena_printf(e->arena, "%s_from", name);
             to = sc_arena_printf(e->arena, "%s_to", name);
         }
@@ -288,28 +288,28 @@ static void open_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
     }
     if (innermost && e->simd)
         sc_strbuf_add(e->out, "#pragma omp simd\n");
-    sc_emit_line(e, "for (int64_t %s = %s; %s < %s; %s++) {", name, from, name, to, name);
+    sc_printer_line(e, "for (int64_t %s = %s; %s < %s; %s++) {", name, from, name, to, name);
     e->indent++;
-    sc_emit_scope(e, e->body + 2 + l, loops->first, loops->end);
+    sc_printer_scope(e, e->body + 2 + l, loops->first, loops->end);
 }
 
-static void close_loop(sc_emit *e, const sc_emit_loops *loops, uint32_t l)
+static void close_loop(sc_kernel_printer *e, const sc_c_loops *loops, uint32_t l)
 {
     if (l + 1 < loops->count || e->lanes == 0) {
         e->indent--;
-        sc_emit_line(e, "}");
+        sc_printer_line(e, "}");
     }
     if (!loops->parts || l != loops->part)
         return;
     end_parts(e, loops);
     if (loops->pieces) {
         e->indent--;
-        sc_emit_line(e, "}");
+        sc_printer_line(e, "}");
     }
 }
 
 /* Reductions of rows stand in lanes; a row too short for that is reduced in order. */
-static void plan_lanes(sc_emit *e, const sc_emit_loops *loops)
+static void plan_lanes(sc_kernel_printer *e, const sc_c_loops *loops)
 {
     bool any = false;
     e->lanes = 0;
@@ -323,13 +323,13 @@ static void plan_lanes(sc_emit *e, const sc_emit_loops *loops)
     e->simd = e->lanes > 0;
 }
 
-static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
+static void plan_loops(sc_kernel_printer *e, uint32_t phase_index, sc_c_loops *loops)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
     bool rows = e->shape.vector == SC_IMAGE_NONE;
     int64_t points = 1;
-    *loops = (sc_emit_loops){.first = phase->first_item, .end = phase->first_item + phase->item_count};
+    *loops = (sc_c_loops){.first = phase->first_item, .end = phase->first_item + phase->item_count};
     for (uint32_t i = 0; i < phase->dim_count; i++) {
         loops->dims[loops->count++] = phase->dims[i];
         points *= phase->dims[i] == e->cut ? e->cut_size : k->dims.data[phase->dims[i]].size;
@@ -342,20 +342,20 @@ static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
     }
     if (!rows)
         loops->dims[loops->count++] = e->shape.vector;
-    e->simd = loops->count > 0 && sc_emit_may_vectorise(e, phase_index, loops->dims[loops->count - 1]);
+    e->simd = loops->count > 0 && sc_printer_may_vectorise(e, phase_index, loops->dims[loops->count - 1]);
     e->inner = loops->count > 0 ? e->body + 1 + loops->count : e->writes_read ? e->body + 1 : e->body;
     if (e->inner > e->body)
         e->scope_dims[e->body + 1] = 0;
     for (uint32_t i = 0; i < loops->count; i++)
         e->scope_dims[e->body + 2 + i] = (uint64_t)1 << loops->dims[i];
     for (uint32_t i = loops->first; i < loops->end; i++) {
-        sc_emit_item *item = &e->items[i];
+        sc_printer_item *item = &e->items[i];
         item->depth = e->inner;
         item->of_vector =
             !rows && sc_item_reduces(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
         if (!rows && sc_item_reduces(k->items.data[i].kind) && !item->of_vector)
             item->depth--;
-        bool sum = k->items.data[i].kind == SC_ITEM_SUM && sc_emit_dtype_of(e, i) == SC_DTYPE_f32;
+        bool sum = k->items.data[i].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, i) == SC_DTYPE_f32;
         item->parts = sum && !item->running && points > (rows ? e->limits->few : e->limits->few_rows);
         item->wide = item->parts || (sum && item->running);
         loops->parts |= item->parts;
@@ -363,32 +363,32 @@ static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
     plan_lanes(e, loops);
 }
 
-void sc_emit_phase(sc_emit *e, uint32_t phase)
+void sc_c_phase(sc_kernel_printer *e, uint32_t phase)
 {
-    sc_emit_loops loops;
+    sc_c_loops loops;
     e->phase = phase;
     plan_loops(e, phase, &loops);
-    sc_emit_place(e, loops.first, loops.end, e->floors[phase]);
-    sc_emit_declare_kept(e);
+    sc_printer_place(e, loops.first, loops.end, e->floors[phase]);
+    sc_c_declare_kept(e);
     begin_reductions(e, &loops);
-    sc_emit_scope(e, e->body, loops.first, loops.end);
+    sc_printer_scope(e, e->body, loops.first, loops.end);
     bool block = loops.count == 0 && e->inner > e->body;
     for (sc_knode i = 0; e->inner > e->body && i < e->k->nodes.count; i++)
         block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == e->body + 1;
     if (block) {
-        sc_emit_line(e, "{");
+        sc_printer_line(e, "{");
         e->indent++;
     }
     if (e->inner > e->body)
-        sc_emit_scope(e, e->body + 1, loops.first, loops.end);
+        sc_printer_scope(e, e->body + 1, loops.first, loops.end);
     for (uint32_t l = 0; l < loops.count; l++)
         open_loop(e, &loops, l);
     for (uint32_t l = loops.count; l-- > 0;)
         close_loop(e, &loops, l);
     if (block) {
         e->indent--;
-        sc_emit_line(e, "}");
+        sc_printer_line(e, "}");
     }
-    sc_emit_leave(e, e->body + 1);
+    sc_printer_leave(e, e->body + 1);
     end_reductions(e, &loops);
 }

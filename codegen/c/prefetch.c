@@ -17,18 +17,18 @@
 
 enum { MOST_AHEAD = 4 /* rows at once */, LINE = 64 /* bytes */, FEWEST_ROWS = 8 };
 
-static bool is_store(const sc_emit *e, uint32_t item)
+static bool is_store(const sc_kernel_printer *e, uint32_t item)
 {
     return e->k->items.data[item].kind == SC_ITEM_STORE && e->k->items.data[item].guard == SC_IMAGE_NONE;
 }
 
-static uint32_t next_dim(const sc_emit *e)
+static uint32_t next_dim(const sc_kernel_printer *e)
 {
     return e->shape.order[e->shape.order_count - 1];
 }
 
 /* Whether the phase walks one row of it, and the next outer iteration the next. */
-static bool is_row(const sc_emit *e, const sc_emit_access *access)
+static bool is_row(const sc_kernel_printer *e, const sc_printer_access *access)
 {
     const sc_kernel_arg *arg = &e->k->args.data[access->arg];
     uint32_t dim = e->k->phases.data[e->ahead].dims[0];
@@ -37,18 +37,18 @@ static bool is_row(const sc_emit *e, const sc_emit_access *access)
         bytes *= arg->sizes[i];
     bool plain = access->count > 0;
     for (uint32_t i = 0; i < access->count; i++) {
-        const sc_emit_term *term = &access->terms[i];
+        const sc_printer_term *term = &access->terms[i];
         plain = plain && (term->dim != SC_IMAGE_NONE ? term->dim == dim || term->dim < e->k->outer_count
                                                      : e->k->nodes.data[term->node].kind == SC_NODE_param);
     }
-    return plain && sc_emit_stride(e, access, dim) == 1 && sc_emit_stride(e, access, next_dim(e)) != 0 &&
+    return plain && sc_printer_stride(e, access, dim) == 1 && sc_printer_stride(e, access, next_dim(e)) != 0 &&
            e->lanes * sc_dtypes[arg->dtype].bytes >= LINE && row <= e->limits->ahead_row && bytes >= e->limits->ahead;
 }
 
-void sc_emit_choose_ahead(sc_emit *e)
+void sc_c_choose_prefetch(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
-    const sc_emit_shape *shape = &e->shape;
+    const sc_printer_shape *shape = &e->shape;
     e->ahead = SC_IMAGE_NONE;
     for (sc_knode i = 0; i < k->nodes.count; i++)
         e->nodes[i].first_phase = SC_IMAGE_NONE;
@@ -57,32 +57,32 @@ void sc_emit_choose_ahead(sc_emit *e)
     e->body = 0, e->inner = 0;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         const sc_kernel_phase *phase = &k->phases.data[p];
-        sc_emit_place(e, phase->first_item, phase->first_item + phase->item_count, 0);
+        sc_printer_place(e, phase->first_item, phase->first_item + phase->item_count, 0);
         for (sc_knode i = 0; i < k->nodes.count; i++) {
             if (e->nodes[i].pass != e->pass || e->nodes[i].first_phase != SC_IMAGE_NONE)
                 continue;
             e->nodes[i].first_phase = p;
-            if (e->ahead == SC_IMAGE_NONE && phase->dim_count == 1 && sc_emit_is_dear((sc_node_kind)k->nodes.data[i].kind) &&
-                sc_emit_depends_on_all(e, i, p))
+            if (e->ahead == SC_IMAGE_NONE && phase->dim_count == 1 && sc_printer_is_expensive((sc_node_kind)k->nodes.data[i].kind) &&
+                sc_printer_depends_on_all(e, i, p))
                 e->ahead = p;
         }
     }
 }
 
 /* Of the row: what the lanes that begin at `at` have. */
-static void fetch(sc_emit *e, const sc_emit_access *access, const char *at, bool next, const char *how)
+static void fetch(sc_kernel_printer *e, const sc_printer_access *access, const char *at, bool next, const char *how)
 {
     uint32_t dim = e->k->phases.data[e->ahead].dims[0];
     int64_t bytes = sc_dtypes[e->k->args.data[access->arg].dtype].bytes, lines = (e->lanes * bytes + LINE - 1) / LINE;
     for (int64_t line = 0; line < lines; line++) {
         int64_t constant = access->constant + line * LINE / bytes;
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_printf(e->out, "__builtin_prefetch(%s", e->arg_names[access->arg]);
         for (uint32_t i = 0; i < access->count; i++) {
-            const sc_emit_term *term = &access->terms[i];
+            const sc_printer_term *term = &access->terms[i];
             sc_strbuf_add(e->out, " + ");
             if (term->dim == SC_IMAGE_NONE)
-                sc_emit_value(e, term->node, false);
+                sc_printer_value(e, term->node, false);
             else
                 sc_strbuf_printf(e->out, "%s%s", term->dim == dim ? at : e->dim_names[term->dim],
                                  next && term->dim == next_dim(e) ? "_next" : "");
@@ -95,7 +95,7 @@ static void fetch(sc_emit *e, const sc_emit_access *access, const char *at, bool
     }
 }
 
-static bool same_row(const sc_emit_access *a, const sc_emit_access *b)
+static bool same_row(const sc_printer_access *a, const sc_printer_access *b)
 {
     bool same = a->arg == b->arg && a->constant == b->constant && a->count == b->count;
     for (uint32_t i = 0; same && i < a->count; i++)
@@ -105,13 +105,13 @@ static bool same_row(const sc_emit_access *a, const sc_emit_access *b)
 
 typedef struct sc_rows {
     struct {
-        const sc_emit_access *access;
+        const sc_printer_access *access;
         bool next, stored;
     } rows[MOST_AHEAD];
     uint32_t count;
 } sc_rows;
 
-static void add_row(const sc_emit *e, sc_rows *rows, const sc_emit_access *access, bool next, bool stored)
+static void add_row(const sc_kernel_printer *e, sc_rows *rows, const sc_printer_access *access, bool next, bool stored)
 {
     bool known = !is_row(e, access);
     for (uint32_t i = 0; i < rows->count; i++)
@@ -124,13 +124,13 @@ static void add_row(const sc_emit *e, sc_rows *rows, const sc_emit_access *acces
 }
 
 /* What an earlier phase loads first: it is the one that waits. */
-static sc_rows rows_of(const sc_emit *e)
+static sc_rows rows_of(const sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
     sc_rows rows = {.count = 0};
     for (int before = 1; before >= 0; before--) {
         for (sc_knode i = 0; i < k->nodes.count; i++) {
-            const sc_emit_node *info = &e->nodes[i];
+            const sc_printer_node *info = &e->nodes[i];
             const sc_kernel_node *node = &k->nodes.data[i];
             bool load = node->kind == SC_NODE_load && info->first_phase != SC_IMAGE_NONE && node->count == k->args.data[node->index].rank;
             if (load && info->first_phase != e->ahead && (info->first_phase < e->ahead) == before)
@@ -144,7 +144,7 @@ static sc_rows rows_of(const sc_emit *e)
     return rows;
 }
 
-void sc_emit_ahead_begin(sc_emit *e)
+void sc_c_prefetch_begin(sc_kernel_printer *e)
 {
     if (e->phase != e->ahead || e->lanes == 0)
         return;
@@ -154,11 +154,11 @@ void sc_emit_ahead_begin(sc_emit *e)
         next |= rows.rows[i].next;
     const char *name = e->dim_names[next_dim(e)];
     if (next)
-        sc_emit_line(e, "const int64_t %s_next = %s < %lld ? %s + 1 : %s;", name, name, (long long)e->k->dims.data[next_dim(e)].size - 1,
-                     name, name);
+        sc_printer_line(e, "const int64_t %s_next = %s < %lld ? %s + 1 : %s;", name, name, (long long)e->k->dims.data[next_dim(e)].size - 1,
+                        name, name);
 }
 
-void sc_emit_ahead(sc_emit *e, const char *at)
+void sc_c_prefetch(sc_kernel_printer *e, const char *at)
 {
     if (e->phase != e->ahead)
         return;

@@ -10,20 +10,20 @@ static int64_t points_of(const sc_kernel *k, uint32_t phase)
 }
 
 /* Nodes whose phases so far are one, and what they depend on does not change on the way. */
-static bool may_keep(const sc_emit *e, sc_knode node, uint32_t phase)
+static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 {
-    const sc_emit_node *info = &e->nodes[node];
-    return sc_emit_is_dear((sc_node_kind)e->k->nodes.data[node].kind) && !info->reads_written && e->k->phases.data[phase].dim_count > 0 &&
-           points_of(e->k, phase) <= e->limits->kept && sc_emit_depends_on_all(e, node, phase);
+    const sc_printer_node *info = &e->nodes[node];
+    return sc_printer_is_expensive((sc_node_kind)e->k->nodes.data[node].kind) && !info->reads_written &&
+           e->k->phases.data[phase].dim_count > 0 && points_of(e->k, phase) <= e->limits->kept && sc_printer_depends_on_all(e, node, phase);
 }
 
-void sc_emit_choose_kept(sc_emit *e)
+void sc_c_choose_kept(sc_kernel_printer *e)
 {
     if (e->shape.vector == SC_IMAGE_NONE && !e->shape.split)
-        sc_emit_keep(e, may_keep);
+        sc_printer_keep(e, may_keep);
 }
 
-void sc_emit_kept_element(sc_emit *e, sc_knode node)
+void sc_c_kept_element(sc_kernel_printer *e, sc_knode node)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[e->phase];
     sc_strbuf_printf(e->out, "b%u[", node);
@@ -39,10 +39,11 @@ void sc_emit_kept_element(sc_emit *e, sc_knode node)
 }
 
 /* The arrays that this phase fills, in the body. */
-void sc_emit_declare_kept(sc_emit *e)
+void sc_c_declare_kept(sc_kernel_printer *e)
 {
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         if (e->nodes[i].kept_from == e->phase)
-            sc_emit_line(e, "%s b%u[%lld];", sc_emit_type((sc_dtype)e->k->nodes.data[i].dtype), i, (long long)points_of(e->k, e->phase));
+            sc_printer_line(e, "%s b%u[%lld];", sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
+                            (long long)points_of(e->k, e->phase));
     }
 }

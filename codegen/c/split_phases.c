@@ -4,7 +4,7 @@
  * team. */
 #include "codegen/c/internal.h"
 
-static bool may_cut(const sc_emit *e, uint32_t phase_index)
+static bool may_cut(const sc_kernel_printer *e, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
@@ -14,25 +14,25 @@ static bool may_cut(const sc_emit *e, uint32_t phase_index)
     return phase->dim_count > 0;
 }
 
-static int64_t outer_points(const sc_emit *e)
+static int64_t outer_points(const sc_kernel_printer *e)
 {
     int64_t points = 1;
     for (uint32_t i = 0; i < e->k->outer_count; i++)
-        points *= sc_emit_size_of(e, i);
+        points *= sc_printer_size_of(e, i);
     return points;
 }
 
-static double phase_points(const sc_emit *e, uint32_t phase_index)
+static double phase_points(const sc_kernel_printer *e, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     double points = 1;
     for (uint32_t i = 0; i < phase->dim_count; i++)
-        points *= (double)sc_emit_size_of(e, phase->dims[i]);
+        points *= (double)sc_printer_size_of(e, phase->dims[i]);
     return points;
 }
 
 /* Where most points are in phases that may be cut. An iteration that a check ends would have to be left out of later phases. */
-bool sc_emit_may_split(const sc_emit *e)
+bool sc_c_may_split(const sc_kernel_printer *e)
 {
     double cut = 0, whole = 0;
     for (uint32_t p = 0; p < e->k->phases.count; p++)
@@ -42,49 +42,49 @@ bool sc_emit_may_split(const sc_emit *e)
 
 /* ---- results ---- */
 
-static bool is_of_vector(const sc_emit *e, uint32_t item)
+static bool is_of_vector(const sc_kernel_printer *e, uint32_t item)
 {
     return e->shape.vector != SC_IMAGE_NONE && (e->nodes[e->k->items.data[item].value].dims >> e->shape.vector & 1) != 0;
 }
 
 /* Of an item: outer iterations that it tells apart. */
-static int64_t result_count(const sc_emit *e, uint32_t item)
+static int64_t result_count(const sc_kernel_printer *e, uint32_t item)
 {
-    int64_t count = is_of_vector(e, item) ? sc_emit_size_of(e, e->shape.vector) : 1;
+    int64_t count = is_of_vector(e, item) ? sc_printer_size_of(e, e->shape.vector) : 1;
     for (uint32_t i = 0; i < e->shape.order_count; i++)
-        count *= sc_emit_size_of(e, e->shape.order[i]);
+        count *= sc_printer_size_of(e, e->shape.order[i]);
     return count;
 }
 
-static sc_dtype partial_dtype(const sc_emit *e, uint32_t item)
+static sc_dtype partial_dtype(const sc_kernel_printer *e, uint32_t item)
 {
-    bool wide = e->k->items.data[item].kind == SC_ITEM_SUM && sc_emit_dtype_of(e, item) == SC_DTYPE_f32;
-    return wide ? SC_DTYPE_f64 : sc_emit_dtype_of(e, item);
+    bool wide = e->k->items.data[item].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, item) == SC_DTYPE_f32;
+    return wide ? SC_DTYPE_f64 : sc_printer_dtype_of(e, item);
 }
 
 /* " + S * 768 + D_from": where the results of the outer iteration begin, after those of `cuts` if there is a cut. */
-static void result_offset(sc_emit *e, uint32_t item)
+static void result_offset(sc_kernel_printer *e, uint32_t item)
 {
-    int64_t stride = is_of_vector(e, item) ? sc_emit_size_of(e, e->shape.vector) : 1;
+    int64_t stride = is_of_vector(e, item) ? sc_printer_size_of(e, e->shape.vector) : 1;
     int64_t strides[64];
-    for (uint32_t i = e->shape.order_count; i-- > 0; stride *= sc_emit_size_of(e, e->shape.order[i]))
+    for (uint32_t i = e->shape.order_count; i-- > 0; stride *= sc_printer_size_of(e, e->shape.order[i]))
         strides[i] = stride;
     for (uint32_t i = 0; i < e->shape.order_count; i++) {
         sc_strbuf_printf(e->out, " + %s", e->dim_names[e->shape.order[i]]);
         if (strides[i] != 1)
             sc_strbuf_printf(e->out, " * %lld", (long long)strides[i]);
     }
-    if (is_of_vector(e, item) && e->shape.block < sc_emit_size_of(e, e->shape.vector))
+    if (is_of_vector(e, item) && e->shape.block < sc_printer_size_of(e, e->shape.vector))
         sc_strbuf_printf(e->out, " + %s_from", e->dim_names[e->shape.vector]);
 }
 
-static void read_results(sc_emit *e, uint32_t phase)
+static void read_results(sc_kernel_printer *e, uint32_t phase)
 {
     for (uint32_t i = 0; i < e->k->items.count; i++) {
-        if (!sc_item_reduces(e->k->items.data[i].kind) || !sc_emit_phase_reads(e, phase, i))
+        if (!sc_item_reduces(e->k->items.data[i].kind) || !sc_printer_phase_reads(e, phase, i))
             continue;
-        const char *type = sc_emit_type(sc_emit_dtype_of(e, i));
-        sc_emit_indent(e);
+        const char *type = sc_printer_type(sc_printer_dtype_of(e, i));
+        sc_printer_indent(e);
         if (is_of_vector(e, i)) {
             sc_strbuf_printf(e->out, "const %s *const r%u = q%u", type, i, i);
             result_offset(e, i);
@@ -98,28 +98,28 @@ static void read_results(sc_emit *e, uint32_t phase)
 }
 
 /* Where the results of a cut begin. */
-static const char *cut_offset(sc_emit *e, uint32_t item)
+static const char *cut_offset(sc_kernel_printer *e, uint32_t item)
 {
     int64_t count = result_count(e, item);
     return count == 1 ? "cut" : sc_arena_printf(e->arena, "cut * %lld", (long long)count);
 }
 
-static void write_results(sc_emit *e, uint32_t phase_index, bool cut)
+static void write_results(sc_kernel_printer *e, uint32_t phase_index, bool cut)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
         const char *cuts = cut ? cut_offset(e, i) : "0";
-        bool blocked = is_of_vector(e, i) && e->shape.block < sc_emit_size_of(e, e->shape.vector);
+        bool blocked = is_of_vector(e, i) && e->shape.block < sc_printer_size_of(e, e->shape.vector);
         const char *name = is_of_vector(e, i) ? e->dim_names[e->shape.vector] : "";
         char letter = cut && e->items[i].wide ? 's' : 'r';
         if (blocked)
-            sc_emit_line(e, "for (int64_t i = 0; i < %s_to - %s_from; i++)", name, name);
+            sc_printer_line(e, "for (int64_t i = 0; i < %s_to - %s_from; i++)", name, name);
         else if (is_of_vector(e, i))
-            sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)sc_emit_size_of(e, e->shape.vector));
+            sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)sc_printer_size_of(e, e->shape.vector));
         e->indent += is_of_vector(e, i);
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         e->indent -= is_of_vector(e, i);
         sc_strbuf_printf(e->out, "%c%u[%s", cut ? 'c' : 'q', i, cuts);
         result_offset(e, i);
@@ -127,7 +127,7 @@ static void write_results(sc_emit *e, uint32_t phase_index, bool cut)
     }
 }
 
-static void combine(sc_emit *e, uint32_t item, int64_t cuts)
+static void combine(sc_kernel_printer *e, uint32_t item, int64_t cuts)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
     sc_dtype dtype = partial_dtype(e, item);
@@ -136,27 +136,27 @@ static void combine(sc_emit *e, uint32_t item, int64_t cuts)
         sc_strbuf_add(e->out, "#pragma omp for schedule(static)\n");
     else
         sc_strbuf_add(e->out, "#pragma omp single\n");
-    sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++) {", count);
+    sc_printer_line(e, "for (int64_t i = 0; i < %lld; i++) {", count);
     e->indent++;
-    sc_emit_line(e, "%s r = c%u[i];", sc_emit_type(dtype), item);
-    sc_emit_line(e, "for (int64_t cut = 1; cut < %lld; cut++)", (long long)cuts);
+    sc_printer_line(e, "%s r = c%u[i];", sc_printer_type(dtype), item);
+    sc_printer_line(e, "for (int64_t cut = 1; cut < %lld; cut++)", (long long)cuts);
     const char *part = sc_arena_printf(e->arena, "c%u[%s + i]", item, cut_offset(e, item));
     const char *which = kind == SC_ITEM_MAX ? "max" : "min";
     if (kind == SC_ITEM_SUM)
-        sc_emit_line(e, "    r += %s;", part);
+        sc_printer_line(e, "    r += %s;", part);
     else if (sc_dtype_is_float(dtype))
-        sc_emit_line(e, "    r = sc_%s_%s(r, %s);", which, sc_dtypes[dtype].name, part);
+        sc_printer_line(e, "    r = sc_%s_%s(r, %s);", which, sc_dtypes[dtype].name, part);
     else
-        sc_emit_line(e, "    r = %s %s r ? %s : r;", part, kind == SC_ITEM_MAX ? ">" : "<", part);
-    sc_emit_line(e, "q%u[i] = %sr;", item, dtype == sc_emit_dtype_of(e, item) ? "" : "(float)");
+        sc_printer_line(e, "    r = %s %s r ? %s : r;", part, kind == SC_ITEM_MAX ? ">" : "<", part);
+    sc_printer_line(e, "q%u[i] = %sr;", item, dtype == sc_printer_dtype_of(e, item) ? "" : "(float)");
     e->indent--;
-    sc_emit_line(e, "}");
+    sc_printer_line(e, "}");
 }
 
 /* ---- phases ---- */
 
 /* The dim that is cut, in cuts of e->cut_size; their number, 1 without a cut. */
-static int64_t choose_cuts(sc_emit *e, uint32_t phase_index)
+static int64_t choose_cuts(sc_kernel_printer *e, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     e->cut = SC_IMAGE_NONE;
@@ -164,12 +164,12 @@ static int64_t choose_cuts(sc_emit *e, uint32_t phase_index)
         return 1;
     uint32_t dim = phase->dims[0];
     for (uint32_t i = 1; i < phase->dim_count; i++)
-        dim = sc_emit_size_of(e, phase->dims[i]) > sc_emit_size_of(e, dim) ? phase->dims[i] : dim;
+        dim = sc_printer_size_of(e, phase->dims[i]) > sc_printer_size_of(e, dim) ? phase->dims[i] : dim;
     double lanes = e->shape.vector == SC_IMAGE_NONE ? 1 : (double)e->shape.block;
     double most = phase_points(e, phase_index) * lanes / (double)e->limits->split_points;
-    int64_t shares = outer_points(e) / (e->shape.vector == SC_IMAGE_NONE ? 1 : sc_emit_size_of(e, e->shape.vector));
+    int64_t shares = outer_points(e) / (e->shape.vector == SC_IMAGE_NONE ? 1 : sc_printer_size_of(e, e->shape.vector));
     if (e->shape.vector != SC_IMAGE_NONE)
-        shares *= (sc_emit_size_of(e, e->shape.vector) + e->shape.block - 1) / e->shape.block;
+        shares *= (sc_printer_size_of(e, e->shape.vector) + e->shape.block - 1) / e->shape.block;
     int64_t cuts = (e->limits->shares + shares - 1) / shares;
     cuts = (double)cuts > most ? (int64_t)most : cuts;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
@@ -177,39 +177,39 @@ static int64_t choose_cuts(sc_emit *e, uint32_t phase_index)
         if (sc_item_reduces(e->k->items.data[i].kind) && cuts > memory / result_count(e, i))
             cuts = memory / result_count(e, i);
     }
-    if (cuts <= 1 || sc_emit_size_of(e, dim) < 2)
+    if (cuts <= 1 || sc_printer_size_of(e, dim) < 2)
         return 1;
     e->cut = dim;
-    e->cut_size = (sc_emit_size_of(e, dim) + cuts - 1) / cuts;
+    e->cut_size = (sc_printer_size_of(e, dim) + cuts - 1) / cuts;
     if (e->cut_size > 64)
         e->cut_size = (e->cut_size + 63) / 64 * 64;
-    cuts = (sc_emit_size_of(e, dim) + e->cut_size - 1) / e->cut_size;
+    cuts = (sc_printer_size_of(e, dim) + e->cut_size - 1) / e->cut_size;
     e->cut = cuts > 1 ? dim : SC_IMAGE_NONE;
     return cuts;
 }
 
-static void open_cut(sc_emit *e, int64_t cuts)
+static void open_cut(sc_kernel_printer *e, int64_t cuts)
 {
-    sc_emit_line(e, "for (int64_t cut = 0; cut < %lld; cut++) {", (long long)cuts);
+    sc_printer_line(e, "for (int64_t cut = 0; cut < %lld; cut++) {", (long long)cuts);
     e->indent++;
 }
 
-static void begin_cut(sc_emit *e)
+static void begin_cut(sc_kernel_printer *e)
 {
     const char *name = e->dim_names[e->cut];
-    long long size = sc_emit_size_of(e, e->cut), part = e->cut_size;
-    sc_emit_line(e, "const int64_t %s_first = cut * %lld;", name, part);
+    long long size = sc_printer_size_of(e, e->cut), part = e->cut_size;
+    sc_printer_line(e, "const int64_t %s_first = cut * %lld;", name, part);
     if (size % part == 0)
-        sc_emit_line(e, "const int64_t %s_end = %s_first + %lld;", name, name, part);
+        sc_printer_line(e, "const int64_t %s_end = %s_first + %lld;", name, name, part);
     else
-        sc_emit_line(e, "const int64_t %s_end = %s_first < %lld ? %s_first + %lld : %lld;", name, name, size - part, name, part, size);
+        sc_printer_line(e, "const int64_t %s_end = %s_first < %lld ? %s_first + %lld : %lld;", name, name, size - part, name, part, size);
 }
 
-static void split_phase(sc_emit *e, uint32_t phase_index)
+static void split_phase(sc_kernel_printer *e, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     int64_t cuts = choose_cuts(e, phase_index);
-    uint32_t loops = sc_emit_outer_loops(e), all = loops + (cuts > 1);
+    uint32_t loops = sc_c_outer_loops(e), all = loops + (cuts > 1);
     if (all == 0)
         sc_strbuf_add(e->out, "#pragma omp single\n");
     else if (all == 1)
@@ -217,24 +217,24 @@ static void split_phase(sc_emit *e, uint32_t phase_index)
     else
         sc_strbuf_printf(e->out, "#pragma omp for schedule(static) collapse(%u)\n", all);
     for (uint32_t l = 0; l < loops; l++)
-        sc_emit_open_outer_loop(e, l);
+        sc_c_open_outer_loop(e, l);
     if (cuts > 1)
         open_cut(e, cuts);
     if (all == 0) {
-        sc_emit_line(e, "{");
+        sc_printer_line(e, "{");
         e->indent++;
     }
     if (loops > e->shape.order_count)
-        sc_emit_block_end(e, e->shape.vector, e->shape.block);
+        sc_c_block_end(e, e->shape.vector, e->shape.block);
     if (cuts > 1)
         begin_cut(e);
     read_results(e, phase_index);
-    sc_emit_phase(e, phase_index);
-    sc_emit_leave(e, e->body);
+    sc_c_phase(e, phase_index);
+    sc_printer_leave(e, e->body);
     write_results(e, phase_index, cuts > 1);
     for (uint32_t l = 0; l < (all == 0 ? 1 : all); l++) {
         e->indent--;
-        sc_emit_line(e, "}");
+        sc_printer_line(e, "}");
     }
     for (uint32_t i = phase->first_item; cuts > 1 && i < phase->first_item + phase->item_count; i++) {
         if (sc_item_reduces(e->k->items.data[i].kind))
@@ -243,7 +243,7 @@ static void split_phase(sc_emit *e, uint32_t phase_index)
     e->cut = SC_IMAGE_NONE;
 }
 
-void sc_emit_split(sc_emit *e)
+void sc_c_split(sc_kernel_printer *e)
 {
     for (uint32_t p = 0; p < e->k->phases.count; p++) {
         const sc_kernel_phase *phase = &e->k->phases.data[p];
@@ -253,15 +253,15 @@ void sc_emit_split(sc_emit *e)
                 continue;
             long long count = result_count(e, i);
             if (cuts > 1)
-                sc_emit_line(e, "%s c%u[%lld];", sc_emit_type(partial_dtype(e, i)), i, cuts * count);
-            sc_emit_line(e, "%s q%u[%lld];", sc_emit_type(sc_emit_dtype_of(e, i)), i, count);
+                sc_printer_line(e, "%s c%u[%lld];", sc_printer_type(partial_dtype(e, i)), i, cuts * count);
+            sc_printer_line(e, "%s q%u[%lld];", sc_printer_type(sc_printer_dtype_of(e, i)), i, count);
         }
     }
     sc_strbuf_add(e->out, "#pragma omp parallel\n");
-    sc_emit_line(e, "{");
+    sc_printer_line(e, "{");
     e->indent++;
     for (uint32_t p = 0; p < e->k->phases.count; p++)
         split_phase(e, p);
     e->indent--;
-    sc_emit_line(e, "}");
+    sc_printer_line(e, "}");
 }

@@ -21,12 +21,12 @@
 
 enum { MOST_TURNS = 8, SMALL_TILE = 16, SMALL_BLOCK = 64, LINE = 64 /* bytes */ };
 
-static uint32_t bytes_of(const sc_emit *e, uint32_t arg)
+static uint32_t bytes_of(const sc_kernel_printer *e, uint32_t arg)
 {
     return sc_dtypes[e->k->args.data[arg].dtype].bytes;
 }
 
-static int64_t array_bytes(const sc_emit *e, uint32_t arg)
+static int64_t array_bytes(const sc_kernel_printer *e, uint32_t arg)
 {
     int64_t bytes = bytes_of(e, arg);
     for (uint32_t i = 0; i < e->k->args.data[arg].rank; i++)
@@ -35,25 +35,25 @@ static int64_t array_bytes(const sc_emit *e, uint32_t arg)
 }
 
 /* Whether its offset is of dims and of numbers that the whole function knows. */
-static bool is_plain(const sc_emit *e, const sc_emit_access *access)
+static bool is_plain(const sc_kernel_printer *e, const sc_printer_access *access)
 {
     bool plain = true;
     for (uint32_t i = 0; i < access->count; i++) {
-        const sc_emit_term *term = &access->terms[i];
+        const sc_printer_term *term = &access->terms[i];
         plain = plain && (term->dim != SC_IMAGE_NONE || e->k->nodes.data[term->node].kind == SC_NODE_param);
     }
     return plain;
 }
 
-static bool lies_across(const sc_emit *e, const sc_emit_access *access)
+static bool lies_across(const sc_kernel_printer *e, const sc_printer_access *access)
 {
     uint32_t bytes = bytes_of(e, access->arg);
-    return access->count > 0 && is_plain(e, access) && (bytes == 2 || bytes == 4) && sc_emit_stride(e, access, e->shape.tile) == 1 &&
-           sc_emit_is_far(sc_emit_stride(e, access, e->shape.vector));
+    return access->count > 0 && is_plain(e, access) && (bytes == 2 || bytes == 4) && sc_printer_stride(e, access, e->shape.tile) == 1 &&
+           sc_printer_is_far(sc_printer_stride(e, access, e->shape.vector));
 }
 
 /* The array is written here alone, always, and read nowhere. */
-static bool is_only_store(const sc_emit *e, uint32_t id)
+static bool is_only_store(const sc_kernel_printer *e, uint32_t id)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_item *item = &k->items.data[id];
@@ -70,7 +70,7 @@ static bool is_only_store(const sc_emit *e, uint32_t id)
 }
 
 /* The loads and stores that are turned, MOST_TURNS at most; how many these are. With a check, what it guards must not be read before. */
-static uint32_t mark_turns(sc_emit *e)
+static uint32_t mark_turns(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
     uint32_t count = 0;
@@ -78,25 +78,25 @@ static uint32_t mark_turns(sc_emit *e)
         return 0;
     for (sc_knode i = 0; i < k->nodes.count && count < MOST_TURNS; i++) {
         const sc_kernel_node *node = &k->nodes.data[i];
-        sc_emit_node *info = &e->nodes[i];
+        sc_printer_node *info = &e->nodes[i];
         if (node->kind != SC_NODE_load || info->uses == 0 || k->args.data[node->index].mode != SC_ARG_IN)
             continue;
         info->turned = node->count == k->args.data[node->index].rank && lies_across(e, &info->access);
         count += info->turned;
     }
     for (uint32_t i = 0; i < k->items.count && count < MOST_TURNS; i++) {
-        sc_emit_item *info = &e->items[i];
+        sc_printer_item *info = &e->items[i];
         info->turned = is_only_store(e, i) && lies_across(e, &info->access);
         count += info->turned;
     }
     return count;
 }
 
-static void mark_streams(sc_emit *e)
+static void mark_streams(sc_kernel_printer *e)
 {
     for (uint32_t i = 0; i < e->k->items.count; i++) {
-        sc_emit_item *info = &e->items[i];
-        bool row = is_only_store(e, i) && is_plain(e, &info->access) && sc_emit_stride(e, &info->access, e->shape.vector) == 1;
+        sc_printer_item *info = &e->items[i];
+        bool row = is_only_store(e, i) && is_plain(e, &info->access) && sc_printer_stride(e, &info->access, e->shape.vector) == 1;
         info->streamed = (info->turned || row) && array_bytes(e, e->k->items.data[i].arg) >= e->limits->stream;
     }
 }
@@ -112,9 +112,9 @@ static int64_t pieces(int64_t size, int64_t piece)
 }
 
 /* Without arrays a tile is to stay in the first cache, with them in the second; and there are to be tiles for every thread. */
-void sc_emit_choose_turns(sc_emit *e, int64_t others)
+void sc_c_choose_transposes(sc_kernel_printer *e, int64_t others)
 {
-    sc_emit_shape *shape = &e->shape;
+    sc_printer_shape *shape = &e->shape;
     int64_t rows = e->k->dims.data[shape->tile].size, columns = e->k->dims.data[shape->vector].size;
     uint32_t count = mark_turns(e);
     shape->tile_size = least(e->limits->tile, SMALL_TILE);
@@ -132,35 +132,35 @@ void sc_emit_choose_turns(sc_emit *e, int64_t others)
 }
 
 /* Elements between rows of an array: whole squares, and a line, lest the rows of a square share a set of the cache. */
-static int64_t row_of(const sc_emit *e, uint32_t arg)
+static int64_t row_of(const sc_kernel_printer *e, uint32_t arg)
 {
     return pieces(e->shape.block, 8) * 8 + LINE / bytes_of(e, arg);
 }
 
-void sc_emit_turned_element(sc_emit *e, char letter, uint32_t id, uint32_t arg, bool tile)
+void sc_c_transposed_element(sc_kernel_printer *e, char letter, uint32_t id, uint32_t arg, bool tile)
 {
     const char *row = e->dim_names[e->shape.tile], *column = e->dim_names[e->shape.vector];
     sc_strbuf_printf(e->out, "%c%u[", letter, id);
     if (tile)
         sc_strbuf_printf(e->out, "(%s - %s_from) * %lld + ", row, row, (long long)row_of(e, arg));
     sc_strbuf_add(e->out, column);
-    if (sc_emit_is_blocked(e))
+    if (sc_c_is_blocked(e))
         sc_strbuf_printf(e->out, " - %s_from", column);
     sc_strbuf_add_char(e->out, ']');
 }
 
 /* x + D_from + R_from * 768: the block's first element, in the tile's first row or in this one. */
-static void first_text(sc_emit *e, const sc_emit_access *access, bool tile)
+static void first_text(sc_kernel_printer *e, const sc_printer_access *access, bool tile)
 {
     sc_strbuf_add(e->out, e->arg_names[access->arg]);
     for (uint32_t i = 0; i < access->count; i++) {
-        const sc_emit_term *term = &access->terms[i];
-        if (term->dim == e->shape.vector && !sc_emit_is_blocked(e))
+        const sc_printer_term *term = &access->terms[i];
+        if (term->dim == e->shape.vector && !sc_c_is_blocked(e))
             continue;
         bool first = term->dim == e->shape.vector || (tile && term->dim == e->shape.tile);
         sc_strbuf_add(e->out, term->times < 0 ? " - " : " + ");
         if (term->dim == SC_IMAGE_NONE)
-            sc_emit_value(e, term->node, false);
+            sc_printer_value(e, term->node, false);
         else
             sc_strbuf_printf(e->out, "%s%s", e->dim_names[term->dim], first ? "_from" : "");
         if (term->times != 1 && term->times != -1)
@@ -171,32 +171,32 @@ static void first_text(sc_emit *e, const sc_emit_access *access, bool tile)
                          (long long)(access->constant < 0 ? -access->constant : access->constant));
 }
 
-static const char *count_text(const sc_emit *e, uint32_t dim)
+static const char *count_text(const sc_kernel_printer *e, uint32_t dim)
 {
     const char *name = e->dim_names[dim];
-    if (dim == e->shape.vector && !sc_emit_is_blocked(e))
+    if (dim == e->shape.vector && !sc_c_is_blocked(e))
         return sc_arena_printf(e->arena, "%lld", (long long)e->shape.block);
     return sc_arena_printf(e->arena, "%s_to - %s_from", name, name);
 }
 
-static void declare(sc_emit *e, char letter, uint32_t id, uint32_t arg, int64_t rows)
+static void declare(sc_kernel_printer *e, char letter, uint32_t id, uint32_t arg, int64_t rows)
 {
-    sc_emit_line(e, "%s %c%u[%lld] __attribute__((aligned(%d)));", sc_emit_stored(e->k->args.data[arg].dtype), letter, id,
-                 (long long)(rows * row_of(e, arg)), LINE);
+    sc_printer_line(e, "%s %c%u[%lld] __attribute__((aligned(%d)));", sc_printer_stored(e->k->args.data[arg].dtype), letter, id,
+                    (long long)(rows * row_of(e, arg)), LINE);
 }
 
-void sc_emit_turn_in(sc_emit *e)
+void sc_c_transpose_in(sc_kernel_printer *e)
 {
-    const sc_emit_shape *shape = &e->shape;
+    const sc_printer_shape *shape = &e->shape;
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
-        const sc_emit_access *access = &e->nodes[i].access;
+        const sc_printer_access *access = &e->nodes[i].access;
         if (!e->nodes[i].turned)
             continue;
         declare(e, 'q', i, access->arg, shape->tile_size);
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_printf(e->out, "sc_turn_b%u(", 8 * bytes_of(e, access->arg));
         first_text(e, access, true);
-        sc_strbuf_printf(e->out, ", %lld, q%u, %lld, %s, %s);\n", (long long)sc_emit_stride(e, access, shape->vector), i,
+        sc_strbuf_printf(e->out, ", %lld, q%u, %lld, %s, %s);\n", (long long)sc_printer_stride(e, access, shape->vector), i,
                          (long long)row_of(e, access->arg), count_text(e, shape->vector), count_text(e, shape->tile));
     }
     for (uint32_t i = 0; i < e->k->items.count; i++) {
@@ -205,12 +205,12 @@ void sc_emit_turn_in(sc_emit *e)
     }
 }
 
-void sc_emit_stream_row(sc_emit *e)
+void sc_c_stream_row(sc_kernel_printer *e)
 {
     for (uint32_t i = 0; i < e->k->items.count; i++) {
         if (!e->items[i].streamed || e->items[i].turned)
             continue;
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_add(e->out, "sc_stream(");
         first_text(e, &e->items[i].access, false);
         const char *count = count_text(e, e->shape.vector);
@@ -218,22 +218,22 @@ void sc_emit_stream_row(sc_emit *e)
     }
 }
 
-void sc_emit_turn_out(sc_emit *e)
+void sc_c_transpose_out(sc_kernel_printer *e)
 {
-    const sc_emit_shape *shape = &e->shape;
+    const sc_printer_shape *shape = &e->shape;
     bool streamed = false;
     for (uint32_t i = 0; i < e->k->items.count; i++) {
-        const sc_emit_access *access = &e->items[i].access;
+        const sc_printer_access *access = &e->items[i].access;
         streamed |= e->items[i].streamed;
         if (!e->items[i].turned)
             continue;
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_printf(e->out, "sc_turn_%sb%u(w%u, %lld, ", e->items[i].streamed ? "out_" : "", 8 * bytes_of(e, access->arg), i,
                          (long long)row_of(e, access->arg));
         first_text(e, access, true);
-        sc_strbuf_printf(e->out, ", %lld, %s, %s);\n", (long long)sc_emit_stride(e, access, shape->vector), count_text(e, shape->tile),
+        sc_strbuf_printf(e->out, ", %lld, %s, %s);\n", (long long)sc_printer_stride(e, access, shape->vector), count_text(e, shape->tile),
                          count_text(e, shape->vector));
     }
     if (streamed)
-        sc_emit_line(e, "sc_streamed();");
+        sc_printer_line(e, "sc_streamed();");
 }

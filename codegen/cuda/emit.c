@@ -7,11 +7,11 @@
 
 static void parameters(sc_cuda *c)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
     for (uint32_t i = 0; i < k->args.count; i++) {
         const sc_kernel_arg *arg = &k->args.data[i];
-        sc_strbuf_printf(e->out, "%s%s *%s%s, ", arg->mode == SC_ARG_IN ? "const " : "", sc_emit_stored(arg->dtype),
+        sc_strbuf_printf(e->out, "%s%s *%s%s, ", arg->mode == SC_ARG_IN ? "const " : "", sc_printer_stored(arg->dtype),
                          e->arg_shared[i] ? "" : "__restrict__ ", e->arg_names[i]);
     }
     if (c->scratch_bytes > 0)
@@ -56,7 +56,7 @@ static int blocks_together(const sc_cuda *c)
 
 static void head(sc_cuda *c, uint32_t stage)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
     sc_strbuf_printf(e->out, "SC_KERNEL(%d, %d) void %s_%u(", c->form.threads, blocks_together(c), c->name, stage);
     parameters(c);
@@ -64,7 +64,7 @@ static void head(sc_cuda *c, uint32_t stage)
     e->indent++;
     for (uint32_t i = 0; i < k->params.count; i++) {
         if (e->param_used[i] && k->params.data[i].kind == SC_PARAM_STEP)
-            sc_emit_line(e, "const int64_t p%u = sc_call[0];", i);
+            sc_printer_line(e, "const int64_t p%u = sc_call[0];", i);
     }
 }
 
@@ -73,14 +73,14 @@ static void head(sc_cuda *c, uint32_t stage)
 /* The outer indices of the team `at`. */
 static void team_indices(sc_cuda *c)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c);
     int64_t faster = 1;
     for (uint32_t i = c->order_count; i-- > 0;) {
         uint32_t dim = c->order[i];
         bool lanes = dim == e->shape.vector;
         int64_t size = e->k->dims.data[dim].size / (lanes ? c->lanes : 1);
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_printf(e->out, "const %s %s%s = at", type, e->dim_names[dim], lanes ? "_at" : "");
         if (faster > 1)
             sc_strbuf_printf(e->out, " / %lld", (long long)faster);
@@ -101,15 +101,15 @@ static int teams_of_block(const sc_cuda *c)
 
 static void find_team(sc_cuda *c)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c);
     int teams = teams_of_block(c);
     const char *within = "";
     if (c->form.team == SC_CUDA_COLUMNS) {
-        sc_emit_line(e, "const int way = sc_warp();");
+        sc_printer_line(e, "const int way = sc_warp();");
         within = " + sc_lane()";
     } else if (c->form.ways > 1) {
-        sc_emit_line(e, teams > 1 ? "const int way = sc_thread() %% %d;" : "const int way = sc_thread();", c->form.ways);
+        sc_printer_line(e, teams > 1 ? "const int way = sc_thread() %% %d;" : "const int way = sc_thread();", c->form.ways);
     }
     if (c->form.team != SC_CUDA_COLUMNS && teams > 1)
         within = c->form.ways == 1 ? " + sc_thread()" : sc_arena_printf(e->arena, " + sc_thread() / %d", c->form.ways);
@@ -117,28 +117,28 @@ static void find_team(sc_cuda *c)
     const char *block = c->wide ? "sc_block()" : "(int)sc_block()";
     if (c->form.parts > 1 || c->form.scatters) {
         long long parts = c->form.parts, per_part = c->form.per_part, points = c->form.whole;
-        sc_emit_line(e, "const %s cut = %s %% %lld;", type, block, parts);
-        sc_emit_line(e, "const %s first = cut * %lld;", type, per_part);
+        sc_printer_line(e, "const %s cut = %s %% %lld;", type, block, parts);
+        sc_printer_line(e, "const %s first = cut * %lld;", type, per_part);
         if (points % per_part == 0)
-            sc_emit_line(e, "const %s last = first + %lld;", type, per_part);
+            sc_printer_line(e, "const %s last = first + %lld;", type, per_part);
         else
-            sc_emit_line(e, "const %s last = first < %lld ? first + %lld : %lld;", type, points - per_part, per_part, points);
+            sc_printer_line(e, "const %s last = first < %lld ? first + %lld : %lld;", type, points - per_part, per_part, points);
         block = sc_arena_printf(e->arena, "%s / %lld", block, parts);
     }
     bool whole = c->teams % teams == 0;
     if (c->form.live) {
-        sc_emit_line(e, "const %s row = %s%s%s;", type, block, times, within);
-        sc_emit_line(e, "const bool live = row < %lld;", (long long)c->teams);
+        sc_printer_line(e, "const %s row = %s%s%s;", type, block, times, within);
+        sc_printer_line(e, "const bool live = row < %lld;", (long long)c->teams);
         if (c->form.team == SC_CUDA_ROWS && teams > SC_CUDA_WARP / c->form.ways) {
-            sc_emit_line(e, "if (%s%s + sc_warp() * %d >= %lld)", block, times, SC_CUDA_WARP / c->form.ways, (long long)c->teams);
-            sc_emit_line(e, "    return;");
+            sc_printer_line(e, "if (%s%s + sc_warp() * %d >= %lld)", block, times, SC_CUDA_WARP / c->form.ways, (long long)c->teams);
+            sc_printer_line(e, "    return;");
         }
-        sc_emit_line(e, "const %s at = live ? row : %lld;", type, (long long)c->teams - 1);
+        sc_printer_line(e, "const %s at = live ? row : %lld;", type, (long long)c->teams - 1);
     } else if (c->order_count > 0 || !whole) {
-        sc_emit_line(e, "const %s at = %s%s%s;", type, block, times, within);
+        sc_printer_line(e, "const %s at = %s%s%s;", type, block, times, within);
         if (!whole) {
-            sc_emit_line(e, "if (at >= %lld)", (long long)c->teams);
-            sc_emit_line(e, "    return;");
+            sc_printer_line(e, "if (at >= %lld)", (long long)c->teams);
+            sc_printer_line(e, "    return;");
         }
     }
     team_indices(c);
@@ -159,7 +159,7 @@ static void begin_stage(sc_cuda *c, uint32_t stage)
 /* The form is in place. */
 static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
     uint64_t outer = ((uint64_t)1 << k->outer_count) - 1;
     uint32_t first = k->phases.data[c->form.first].first_item, end = first;
@@ -167,48 +167,48 @@ static void stage_text(sc_cuda *c, uint32_t stage, sc_cuda_code *code)
         end += k->phases.data[p].item_count;
     if (e->shape.vector != SC_IMAGE_NONE)
         outer &= ~((uint64_t)1 << e->shape.vector);
-    sc_emit_comment(e);
+    sc_printer_comment(e);
     head(c, stage);
     if (c->apart > 0 && !c->form.checks) {
-        sc_emit_line(e, "if (*sc_failure != ~(uint64_t)0) /* a check has failed */");
-        sc_emit_line(e, "    return;");
+        sc_printer_line(e, "if (*sc_failure != ~(uint64_t)0) /* a check has failed */");
+        sc_printer_line(e, "    return;");
     }
     e->body = SC_CUDA_BODY;
     e->inner = SC_CUDA_READS;
     e->scope_dims[SC_CUDA_BODY] = outer;
     e->scope_dims[SC_CUDA_READS] = ~outer;
-    sc_emit_place_all(e);
-    sc_emit_place(e, first, end, 0);
+    sc_printer_place_all(e);
+    sc_printer_place(e, first, end, 0);
     if (c->form.team == SC_CUDA_TILES) {
         sc_cuda_tile_text(c);
     } else {
         find_team(c);
-        sc_emit_scope(e, 0, first, end);
+        sc_printer_scope(e, 0, first, end);
         sc_cuda_read_partials(c);
         for (uint32_t p = c->form.first; p < c->form.end; p++)
             sc_cuda_phase_text(c, p);
         sc_cuda_write_partials(c);
-        sc_emit_leave(e, 0);
+        sc_printer_leave(e, 0);
     }
     e->indent--;
-    sc_emit_line(e, "}");
+    sc_printer_line(e, "}");
     int teams = teams_of_block(c);
     int64_t blocks = c->form.team == SC_CUDA_TILES ? sc_cuda_tiles(c) : (c->teams + teams - 1) / teams * c->form.parts;
     code->stages[stage] =
         (sc_cuda_stage){.blocks = blocks, .threads = (uint32_t)c->form.threads, .shared_bytes = (uint32_t)c->shared_bytes};
 }
 
-void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, const sc_cuda_limits *limits, sc_strbuf *out,
+void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments, const sc_cuda_limits *limits, sc_strbuf *out,
                          sc_helper_set *helpers, sc_cuda_code *code)
 {
     sc_arena *arena = k->arena;
     size_t start = out->length;
-    sc_cuda c = {.e = {.target = &sc_emit_cuda_target}, .limits = limits, .name = name};
+    sc_cuda c = {.e = {.target = &sc_cuda_target}, .limits = limits, .name = name};
     c.intervals = sc_kernel_intervals(k, NULL, 0, NULL);
     c.partials = sc_arena_array(arena, k->items.count + 1, sizeof *c.partials);
     c.run_of_load = sc_arena_array(arena, k->nodes.count + 1, sizeof *c.run_of_load);
     c.run_of_item = sc_arena_array(arena, k->items.count + 1, sizeof *c.run_of_item);
-    sc_emit_begin(&c.e, k, comments, out);
+    sc_printer_begin(&c.e, k, comments, out);
     sc_cuda_plan(&c);
     *code = (sc_cuda_code){.stage_count = c.stage_count, .scratch_bytes = c.scratch_bytes, .why_simple = c.why_simple};
     const int64_t teams = c.teams;
@@ -223,7 +223,7 @@ void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, co
         *helpers |= sc_helpers_named_in(out->data + start);
 }
 
-void sc_emit_cuda(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
+void sc_cuda_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
 {
-    sc_emit_cuda_within(k, name, comments, &sc_cuda_default_limits, out, helpers, code);
+    sc_cuda_emit_within(k, name, comments, &sc_cuda_default_limits, out, helpers, code);
 }

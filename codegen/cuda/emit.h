@@ -35,6 +35,6 @@ void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers);
 #define SC_CUDA_FOREIGN_HELPERS (SC_HELPER(stream) | SC_HELPER(turn_b32) | SC_HELPER(turn_b16))
 
 /* Appends the stages' functions. The kernel verifies. *helpers gains those that the text calls (may be NULL). */
-void sc_emit_cuda(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);
+void sc_cuda_emit(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code);
 
 #endif

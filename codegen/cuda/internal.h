@@ -26,7 +26,7 @@ typedef struct sc_cuda_limits {
 } sc_cuda_limits;
 
 extern const sc_cuda_limits sc_cuda_default_limits;
-void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, const sc_cuda_limits *limits, sc_strbuf *out,
+void sc_cuda_emit_within(const sc_kernel *k, const char *name, bool comments, const sc_cuda_limits *limits, sc_strbuf *out,
                          sc_helper_set *helpers, sc_cuda_code *code);
 
 enum { SC_CUDA_BODY = 1, SC_CUDA_READS = 2, SC_CUDA_POINT = 3, SC_CUDA_LANES = 4 };
@@ -60,7 +60,7 @@ typedef struct sc_cuda_form {
 } sc_cuda_form;
 
 typedef struct sc_cuda {
-    sc_emit e; /* first: the target's functions get this */
+    sc_kernel_printer e; /* first: the target's functions get this */
     const sc_cuda_limits *limits;
     const char *name;
     sc_interval *intervals; /* of the kernel's nodes, whatever is checked */
@@ -97,7 +97,7 @@ uint32_t sc_cuda_lane_dim(const sc_cuda *c, uint32_t phase);
 /* The name of the index of a thread's first lane: D_at. */
 const char *sc_cuda_first_lane(sc_cuda *c, uint32_t dim);
 /* Whether so many neighbours along the dim are one aligned piece of memory. */
-bool sc_cuda_is_run(const sc_cuda *c, const sc_emit_access *access, uint32_t dim, int lanes);
+bool sc_cuda_is_run(const sc_cuda *c, const sc_printer_access *access, uint32_t dim, int lanes);
 const char *sc_cuda_reducer(sc_item_kind kind);
 int sc_cuda_next_slot(sc_cuda *c);
 /* From what each way has of a reduction, in a variable of this letter, to what all of them have. */
@@ -111,7 +111,7 @@ void sc_cuda_plan(sc_cuda *c);
 void sc_cuda_point_text(sc_cuda *c, uint32_t phase, uint32_t first, uint32_t end);
 
 /* phase.c */
-extern const sc_emit_target sc_emit_cuda_target;
+extern const sc_printer_target sc_cuda_target;
 void sc_cuda_phase_text(sc_cuda *c, uint32_t phase);
 
 /* scatter.c */

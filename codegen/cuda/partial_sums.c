@@ -5,7 +5,7 @@
 
 static sc_dtype partial_dtype(const sc_cuda *c, uint32_t item)
 {
-    return sc_dtype_is_float(sc_emit_dtype_of(&c->e, item)) ? SC_DTYPE_f64 : SC_DTYPE_i64;
+    return sc_dtype_is_float(sc_printer_dtype_of(&c->e, item)) ? SC_DTYPE_f64 : SC_DTYPE_i64;
 }
 
 static bool is_of_vector(const sc_cuda *c, uint32_t item)
@@ -28,7 +28,7 @@ static bool crosses(sc_cuda *c, uint32_t item)
     if (!sc_item_reduces(c->e.k->items.data[item].kind))
         return false;
     for (uint32_t p = stage_of(c, c->e.items[item].phase)->end; p < c->e.k->phases.count; p++) {
-        if (sc_emit_phase_reads(&c->e, p, item))
+        if (sc_printer_phase_reads(&c->e, p, item))
             return true;
     }
     return false;
@@ -48,9 +48,9 @@ void sc_cuda_place_partials(sc_cuda *c)
 
 static void declare_pointer(sc_cuda *c, uint32_t item, const char *constant)
 {
-    const char *type = sc_emit_type(partial_dtype(c, item));
-    sc_emit_line(&c->e, "%s%s *const c%u = (%s%s *)(sc_scratch + %lld);", constant, type, item, constant, type,
-                 (long long)c->partials[item]);
+    const char *type = sc_printer_type(partial_dtype(c, item));
+    sc_printer_line(&c->e, "%s%s *const c%u = (%s%s *)(sc_scratch + %lld);", constant, type, item, constant, type,
+                    (long long)c->partials[item]);
 }
 
 static const char *place(sc_cuda *c, uint32_t item, const char *cut)
@@ -69,41 +69,41 @@ static void over_lanes(sc_cuda *c, uint32_t item)
     if (!is_of_vector(c, item))
         return;
     sc_strbuf_add(c->e.out, "#pragma unroll\n");
-    sc_emit_line(&c->e, "for (int lane = 0; lane < %d; lane++)", c->lanes);
+    sc_printer_line(&c->e, "for (int lane = 0; lane < %d; lane++)", c->lanes);
 }
 
 static void read_partial(sc_cuda *c, uint32_t item)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     sc_item_kind kind = e->k->items.data[item].kind;
     sc_dtype dtype = partial_dtype(c, item);
-    const char *type = sc_emit_type(dtype), *nothing = sc_emit_identity(kind, dtype), *index = is_of_vector(c, item) ? "[lane]" : "";
+    const char *type = sc_printer_type(dtype), *nothing = sc_printer_identity(kind, dtype), *index = is_of_vector(c, item) ? "[lane]" : "";
     const char *indent = is_of_vector(c, item) ? "    " : "";
     long long parts = stage_of(c, e->items[item].phase)->parts;
     e->items[item].of_vector = is_of_vector(c, item);
     declare_pointer(c, item, "const ");
     if (is_of_vector(c, item)) {
-        sc_emit_line(e, "%s s%u[%d];", type, item, c->lanes);
+        sc_printer_line(e, "%s s%u[%d];", type, item, c->lanes);
         over_lanes(c, item);
-        sc_emit_line(e, "    s%u[lane] = %s;", item, nothing);
+        sc_printer_line(e, "    s%u[lane] = %s;", item, nothing);
     } else {
-        sc_emit_line(e, "%s s%u = %s;", type, item, nothing);
+        sc_printer_line(e, "%s s%u = %s;", type, item, nothing);
     }
-    sc_emit_line(e, "for (int cut = way; cut < %lld; cut += %d) {", parts, c->form.ways);
+    sc_printer_line(e, "for (int cut = way; cut < %lld; cut += %d) {", parts, c->form.ways);
     e->indent++;
     over_lanes(c, item);
-    sc_emit_line(e, "%ss%u%s = %s::of(s%u%s, c%u[%s]);", indent, item, index, sc_cuda_reducer(kind), item, index, item,
-                 place(c, item, "cut"));
+    sc_printer_line(e, "%ss%u%s = %s::of(s%u%s, c%u[%s]);", indent, item, index, sc_cuda_reducer(kind), item, index, item,
+                    place(c, item, "cut"));
     e->indent--;
-    sc_emit_line(e, "}");
+    sc_printer_line(e, "}");
     sc_cuda_exchange(c, item, 's');
-    const char *own = sc_emit_type(sc_emit_dtype_of(&c->e, item));
+    const char *own = sc_printer_type(sc_printer_dtype_of(&c->e, item));
     if (is_of_vector(c, item)) {
-        sc_emit_line(e, "%s r%u[%d];", own, item, c->lanes);
+        sc_printer_line(e, "%s r%u[%d];", own, item, c->lanes);
         over_lanes(c, item);
-        sc_emit_line(e, "    r%u[lane] = (%s)s%u[lane];", item, own, item);
+        sc_printer_line(e, "    r%u[lane] = (%s)s%u[lane];", item, own, item);
     } else {
-        sc_emit_line(e, "const %s r%u = (%s)s%u;", own, item, own, item);
+        sc_printer_line(e, "const %s r%u = (%s)s%u;", own, item, own, item);
     }
 }
 
@@ -112,7 +112,7 @@ void sc_cuda_read_partials(sc_cuda *c)
     for (uint32_t i = 0; i < c->e.k->items.count; i++) {
         bool wanted = false;
         for (uint32_t p = c->form.first; p < c->form.end; p++)
-            wanted |= c->partials[i] >= 0 && c->e.items[i].phase < c->form.first && sc_emit_phase_reads(&c->e, p, i);
+            wanted |= c->partials[i] >= 0 && c->e.items[i].phase < c->form.first && sc_printer_phase_reads(&c->e, p, i);
         if (wanted)
             read_partial(c, i);
     }
@@ -121,17 +121,17 @@ void sc_cuda_read_partials(sc_cuda *c)
 /* All ways have it; one writes. */
 void sc_cuda_write_partials(sc_cuda *c)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     for (uint32_t i = 0; i < e->k->items.count; i++) {
         if (c->partials[i] < 0 || e->items[i].phase < c->form.first || e->items[i].phase >= c->form.end)
             continue;
         declare_pointer(c, i, "");
-        sc_emit_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
+        sc_printer_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
         e->indent++;
         over_lanes(c, i);
-        sc_emit_line(e, "%sc%u[%s] = (%s)r%u%s;", is_of_vector(c, i) ? "    " : "", i, place(c, i, c->form.parts > 1 ? "cut" : NULL),
-                     sc_emit_type(partial_dtype(c, i)), i, is_of_vector(c, i) ? "[lane]" : "");
+        sc_printer_line(e, "%sc%u[%s] = (%s)r%u%s;", is_of_vector(c, i) ? "    " : "", i, place(c, i, c->form.parts > 1 ? "cut" : NULL),
+                        sc_printer_type(partial_dtype(c, i)), i, is_of_vector(c, i) ? "[lane]" : "");
         e->indent--;
-        sc_emit_line(e, "}");
+        sc_printer_line(e, "}");
     }
 }

@@ -2,7 +2,7 @@
  * the team's ways exchange theirs, and all of them have the result. */
 #include "codegen/cuda/internal.h"
 
-static sc_cuda *cuda_of(sc_emit *e)
+static sc_cuda *cuda_of(sc_kernel_printer *e)
 {
     return (sc_cuda *)e;
 }
@@ -15,7 +15,7 @@ static bool is_one(const sc_kernel *k, sc_knode id)
 }
 
 /* Whether all that is made of the node, or of its square, is added to 1: its error counts beside 1 then, as of tanh in gelu. */
-static bool is_added_to_one(const sc_emit *e, sc_knode id)
+static bool is_added_to_one(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel *k = e->k;
     for (uint32_t i = 0; i < k->items.count; i++) {
@@ -39,7 +39,7 @@ static bool is_added_to_one(const sc_emit *e, sc_knode id)
 }
 
 /* What a card does in a few instructions where C has many, or a branch for exact rounding. */
-static const char *of_machine(const sc_emit *e, sc_knode id)
+static const char *of_machine(const sc_kernel_printer *e, sc_knode id)
 {
     switch (e->k->nodes.data[id].kind) {
     case SC_NODE_div:
@@ -51,11 +51,11 @@ static const char *of_machine(const sc_emit *e, sc_knode id)
     case SC_NODE_tanh:
         return is_added_to_one(e, id) ? "sc_tanh_near_one_f32($0)" : "sc_tanh_f32($0)";
     default:
-        return sc_emit_template(e, id);
+        return sc_printer_template(e, id);
     }
 }
 
-static const char *operation(const sc_emit *e, sc_knode id)
+static const char *operation(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_cuda *c = (const sc_cuda *)e;
     const sc_kernel_node *node = &e->k->nodes.data[id];
@@ -63,7 +63,7 @@ static const char *operation(const sc_emit *e, sc_knode id)
         return of_machine(e, id);
     bool whole = node->dtype == SC_DTYPE_i32 || node->dtype == SC_DTYPE_i64;
     if (!whole || node->count == 0 || sc_kernel_stays(e->k, id, c->intervals))
-        return sc_emit_template(e, id);
+        return sc_printer_template(e, id);
     switch (node->kind) {
     case SC_NODE_add:
         return "sc_wrap_add($0, $1)";
@@ -76,7 +76,7 @@ static const char *operation(const sc_emit *e, sc_knode id)
     case SC_NODE_abs:
         return "($0 < 0 ? sc_wrap_sub(0, $0) : $0)";
     default:
-        return sc_emit_template(e, id);
+        return sc_printer_template(e, id);
     }
 }
 
@@ -87,42 +87,42 @@ static bool finds(const sc_cuda *c, uint32_t phase)
 }
 
 /* All that wait for each other leave together: the check is the same for them, or they find the first together. */
-static void leave_iteration(sc_emit *e, uint32_t item)
+static void leave_iteration(sc_kernel_printer *e, uint32_t item)
 {
     if (finds(cuda_of(e), e->items[item].phase) && e->items[item].depth > SC_CUDA_READS) {
-        sc_emit_line(e, "    failed_at = point;");
-        sc_emit_indent(e);
+        sc_printer_line(e, "    failed_at = point;");
+        sc_printer_indent(e);
         sc_strbuf_add(e->out, "    failure = ");
-        sc_emit_failure(e, item);
+        sc_printer_failure(e, item);
         sc_strbuf_add(e->out, ";\n");
-        sc_emit_line(e, "    break;");
+        sc_printer_line(e, "    break;");
         return;
     }
-    sc_emit_indent(e);
+    sc_printer_indent(e);
     sc_strbuf_add(e->out, "    sc_fail(sc_failure, (uint64_t)(");
-    sc_emit_failure(e, item);
+    sc_printer_failure(e, item);
     sc_strbuf_add(e->out, "));\n");
-    sc_emit_line(e, "    return;");
+    sc_printer_line(e, "    return;");
 }
 
-static void accumulator(sc_emit *e, uint32_t item)
+static void accumulator(sc_kernel_printer *e, uint32_t item)
 {
-    sc_emit_reduction_name(e, e->items[item].wide ? 's' : 'r', item);
+    sc_printer_reduction_name(e, e->items[item].wide ? 's' : 'r', item);
 }
 
-static void reduction_index(sc_emit *e)
+static void reduction_index(sc_kernel_printer *e)
 {
     sc_strbuf_add(e->out, "[lane]");
 }
 
-static void memory_element(sc_emit *e, const sc_emit_access *access, uint32_t depth)
+static void memory_element(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth)
 {
     sc_strbuf_printf(e->out, "%s[", e->arg_names[access->arg]);
-    sc_emit_offset_text(e, access, depth);
+    sc_printer_offset_text(e, access, depth);
     sc_strbuf_add_char(e->out, ']');
 }
 
-static void loaded(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t node)
+static void loaded(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t node)
 {
     if (cuda_of(e)->run_of_load[node])
         sc_strbuf_printf(e->out, cuda_of(e)->form.team == SC_CUDA_TILES ? "l%u" : "l%u[lane]", node);
@@ -130,7 +130,7 @@ static void loaded(sc_emit *e, const sc_emit_access *access, uint32_t depth, uin
         memory_element(e, access, depth);
 }
 
-static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t item)
+static void stored(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t item)
 {
     if (cuda_of(e)->run_of_item[item])
         sc_strbuf_printf(e->out, "w%u[lane]", item);
@@ -138,7 +138,7 @@ static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uin
         memory_element(e, access, depth);
 }
 
-static void kept(sc_emit *e, sc_knode node)
+static void kept(sc_kernel_printer *e, sc_knode node)
 {
     const sc_cuda_phase *phase = &cuda_of(e)->phases[e->phase];
     if (phase->steps == 1)
@@ -160,7 +160,7 @@ static const char *const words[] = {
     "warpSize", "SC_KERNEL", "SC_DEVICE", "SC_MEMBER", "SC_CALLED", "static_assert", "first",    "last",      "constexpr", "thread_local",
     "found",    "parts",     NULL};
 
-const sc_emit_target sc_emit_cuda_target = {
+const sc_printer_target sc_cuda_target = {
     .letters = "vorstpqcblw",
     .words = words,
     .index_cast = "(int64_t)",
@@ -178,19 +178,19 @@ const sc_emit_target sc_emit_cuda_target = {
 
 static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     for (uint32_t i = first; i < end; i++) {
         sc_item_kind kind = e->k->items.data[i].kind;
         if (!sc_item_reduces(kind))
             continue;
         bool wide = e->items[i].wide;
-        sc_dtype dtype = wide ? SC_DTYPE_f64 : sc_emit_dtype_of(e, i);
-        const char *nothing = sc_emit_identity(kind, dtype), *type = sc_emit_type(dtype);
+        sc_dtype dtype = wide ? SC_DTYPE_f64 : sc_printer_dtype_of(e, i);
+        const char *nothing = sc_printer_identity(kind, dtype), *type = sc_printer_type(dtype);
         if (!e->items[i].of_vector) {
-            sc_emit_line(e, "%s %c%u = %s;", type, wide ? 's' : 'r', i, nothing);
+            sc_printer_line(e, "%s %c%u = %s;", type, wide ? 's' : 'r', i, nothing);
             continue;
         }
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_printf(e->out, "%s %c%u[%d] = {", type, wide ? 's' : 'r', i, c->lanes);
         for (int lane = 0; lane < c->lanes; lane++)
             sc_strbuf_printf(e->out, "%s%s", lane == 0 ? "" : ", ", nothing);
@@ -200,7 +200,7 @@ static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
 
 static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     for (uint32_t i = first; i < end; i++) {
         if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
@@ -211,13 +211,13 @@ static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
         if (!e->items[i].wide)
             continue;
         if (!e->items[i].of_vector) {
-            sc_emit_line(e, "const float r%u = (float)s%u;", i, i);
+            sc_printer_line(e, "const float r%u = (float)s%u;", i, i);
             continue;
         }
-        sc_emit_line(e, "float r%u[%d];", i, c->lanes);
+        sc_printer_line(e, "float r%u[%d];", i, c->lanes);
         sc_strbuf_add(e->out, "#pragma unroll\n");
-        sc_emit_line(e, "for (int lane = 0; lane < %d; lane++)", c->lanes);
-        sc_emit_line(e, "    r%u[lane] = (float)s%u[lane];", i, i);
+        sc_printer_line(e, "for (int lane = 0; lane < %d; lane++)", c->lanes);
+        sc_printer_line(e, "    r%u[lane] = (float)s%u[lane];", i, i);
     }
 }
 
@@ -227,38 +227,39 @@ static void begin_finding(sc_cuda *c, uint32_t phase)
 {
     if (!finds(c, phase))
         return;
-    sc_emit_line(&c->e, "{");
+    sc_printer_line(&c->e, "{");
     c->e.indent++;
-    sc_emit_line(&c->e, "%s failed_at = %lld;", sc_cuda_index_type(c), (long long)c->phases[phase].points);
-    sc_emit_line(&c->e, "int64_t failure = 0;");
+    sc_printer_line(&c->e, "%s failed_at = %lld;", sc_cuda_index_type(c), (long long)c->phases[phase].points);
+    sc_printer_line(&c->e, "int64_t failure = 0;");
 }
 
 /* Each way has stopped at its first; the first of all is told, and the team leaves. */
 static void end_finding(sc_cuda *c, uint32_t phase_index)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     if (!finds(c, phase_index))
         return;
     long long points = c->phases[phase_index].points;
-    sc_emit_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", sc_cuda_index_type(c), c->form.ways, sc_cuda_next_slot(c));
-    sc_emit_line(e, "if (failed_at == least && least < %lld)", points);
-    sc_emit_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
-    sc_emit_line(e, "if (least < %lld)", points);
-    sc_emit_line(e, "    return;");
+    sc_printer_line(e, "const %s least = sc_over_team<sc_min, %d>(failed_at, %d);", sc_cuda_index_type(c), c->form.ways,
+                    sc_cuda_next_slot(c));
+    sc_printer_line(e, "if (failed_at == least && least < %lld)", points);
+    sc_printer_line(e, "    sc_fail(sc_failure, (uint64_t)failure);");
+    sc_printer_line(e, "if (least < %lld)", points);
+    sc_printer_line(e, "    return;");
     e->indent--;
-    sc_emit_line(e, "}");
+    sc_printer_line(e, "}");
 }
 
 /* ---- loops ---- */
 
 static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c);
     for (uint32_t i = 0; i < phase->dim_count; i++) {
         const char *name = e->dim_names[phase->dims[i]];
         long long size = e->k->dims.data[phase->dims[i]].size;
-        sc_emit_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name, size, name);
+        sc_printer_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name, size, name);
         e->indent++;
     }
     return phase->dim_count;
@@ -269,7 +270,7 @@ enum { UNROLLED = 64 /* elements that a thread has on the way */ };
 /* So many points of the phase at once that what they load has room. */
 static void unroll(sc_cuda *c, uint32_t phase)
 {
-    const sc_emit *e = &c->e;
+    const sc_kernel_printer *e = &c->e;
     int loads = 1, points = c->limits->unroll;
     for (sc_knode i = 0; i < e->k->nodes.count; i++)
         loads += e->k->nodes.data[i].kind == SC_NODE_load && e->nodes[i].pass == e->pass && e->nodes[i].depth >= SC_CUDA_POINT;
@@ -295,7 +296,7 @@ static bool is_for_live(const sc_cuda *c, uint32_t phase_index)
 /* The points of a way, every so-manieth. Returns the number of braces. */
 static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const sc_cuda_phase *phase = &c->phases[phase_index];
     const char *type = sc_cuda_index_type(c);
     long long points = phase->points;
@@ -303,14 +304,14 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
     bool live = is_for_live(c, phase_index);
     if (c->form.parts > 1) {
         unroll(c, phase_index);
-        sc_emit_line(e, "for (%s point = %s; point < last; point += %d) {", type,
-                     c->form.live ? "live ? first + way : last" : "first + way", c->form.ways);
+        sc_printer_line(e, "for (%s point = %s; point < last; point += %d) {", type,
+                        c->form.live ? "live ? first + way : last" : "first + way", c->form.ways);
         e->indent++;
         sc_cuda_point_indices(c, phase_index);
         return 1;
     }
     if (e->k->phases.data[phase_index].dim_count == 0) {
-        sc_emit_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
+        sc_printer_line(e, c->form.live ? "if (way == 0 && live) {" : "if (way == 0) {");
         e->indent++;
         return 1;
     }
@@ -318,16 +319,16 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
         bool whole = phase->steps * c->form.ways == points && !live;
         if (phase->steps > 1) {
             sc_strbuf_add(e->out, "#pragma unroll\n");
-            sc_emit_line(e, "for (int step = 0; step < %lld; step++) {", (long long)phase->steps);
+            sc_printer_line(e, "for (int step = 0; step < %lld; step++) {", (long long)phase->steps);
             e->indent++;
-            sc_emit_line(e, "const %s point = way + step * %d;", type, c->form.ways);
+            sc_printer_line(e, "const %s point = way + step * %d;", type, c->form.ways);
         } else {
-            sc_emit_line(e, "{");
+            sc_printer_line(e, "{");
             e->indent++;
-            sc_emit_line(e, "const %s point = way;", type);
+            sc_printer_line(e, "const %s point = way;", type);
         }
         if (!whole) {
-            sc_emit_line(e, live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
+            sc_printer_line(e, live ? "if (point < %lld && live) {" : "if (point < %lld) {", points);
             e->indent++;
             braces++;
         }
@@ -335,7 +336,7 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
         if (points > c->form.ways)
             unroll(c, phase_index);
         const char *from = live ? sc_arena_printf(e->arena, "live ? way : %lld", points) : "way";
-        sc_emit_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
+        sc_printer_line(e, "for (%s point = %s; point < %lld; point += %d) {", type, from, points, c->form.ways);
         e->indent++;
     }
     sc_cuda_point_indices(c, phase_index);
@@ -344,39 +345,39 @@ static uint32_t open_shared(sc_cuda *c, uint32_t phase_index)
 
 static void plan_items(sc_cuda *c, uint32_t phase_index)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-        sc_emit_item *item = &e->items[i];
+        sc_printer_item *item = &e->items[i];
         bool reduces = sc_item_reduces(k->items.data[i].kind);
         uint32_t vector = e->shape.vector;
         item->of_vector = vector != SC_IMAGE_NONE && reduces && (e->nodes[k->items.data[i].value].dims >> vector & 1) != 0;
         item->depth = reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
-        bool sum = k->items.data[i].kind == SC_ITEM_SUM && sc_emit_dtype_of(e, i) == SC_DTYPE_f32;
+        bool sum = k->items.data[i].kind == SC_ITEM_SUM && sc_printer_dtype_of(e, i) == SC_DTYPE_f32;
         item->wide = sum && (item->running || c->phases[phase_index].points / c->form.parts / c->form.ways > c->limits->few);
     }
 }
 
 static void declare_kept(sc_cuda *c, uint32_t phase)
 {
-    const sc_emit *e = &c->e;
+    const sc_kernel_printer *e = &c->e;
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         if (e->nodes[i].kept_from == phase)
-            sc_emit_line(&c->e, "%s b%u[%lld];", sc_emit_type((sc_dtype)e->k->nodes.data[i].dtype), i,
-                         (long long)c->phases[phase].steps * c->phases[phase].lanes);
+            sc_printer_line(&c->e, "%s b%u[%lld];", sc_printer_type((sc_dtype)e->k->nodes.data[i].dtype), i,
+                            (long long)c->phases[phase].steps * c->phases[phase].lanes);
     }
 }
 
 static void sync(sc_cuda *c)
 {
     if (c->exchange && !c->ordered)
-        sc_emit_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.ways <= SC_CUDA_WARP ? "sc_sync_warp();" : "sc_sync();");
+        sc_printer_line(&c->e, c->form.team == SC_CUDA_ROWS && c->form.ways <= SC_CUDA_WARP ? "sc_sync_warp();" : "sc_sync();");
 }
 
 void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const sc_kernel *k = e->k;
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
     uint32_t first = phase->first_item, end = first + phase->item_count;
@@ -388,22 +389,22 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     e->scope_dims[SC_CUDA_LANES] = dim == SC_IMAGE_NONE ? e->scope_dims[SC_CUDA_POINT] : (uint64_t)1 << dim;
     e->scope_dims[SC_CUDA_POINT] &= ~e->scope_dims[SC_CUDA_LANES];
     plan_items(c, phase_index);
-    sc_emit_place(e, first, end, e->floors[phase_index]);
+    sc_printer_place(e, first, end, e->floors[phase_index]);
     if (phase_index > c->form.first)
         sync(c);
     c->ordered = phase_index > c->form.first;
     declare_kept(c, phase_index);
     begin_reductions(c, first, end);
     size_t before = e->out->length;
-    sc_emit_scope(e, SC_CUDA_BODY, first, end);
+    sc_printer_scope(e, SC_CUDA_BODY, first, end);
     bool block = phase->dim_count == 0 && c->form.ways == 1;
     for (sc_knode i = 0; i < k->nodes.count; i++)
         block |= e->nodes[i].pass == e->pass && e->nodes[i].depth == SC_CUDA_READS;
     if (block) {
-        sc_emit_line(e, "{");
+        sc_printer_line(e, "{");
         e->indent++;
     }
-    sc_emit_scope(e, SC_CUDA_READS, first, end);
+    sc_printer_scope(e, SC_CUDA_READS, first, end);
     c->ordered = c->ordered && e->out->length == before;
     bool single = c->phases[phase_index].points * (e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1) == 1;
     if (single) /* all have read what one now writes */
@@ -416,9 +417,9 @@ void sc_cuda_phase_text(sc_cuda *c, uint32_t phase_index)
     c->ordered = false;
     for (uint32_t i = 0; i < braces + block; i++) {
         e->indent--;
-        sc_emit_line(e, "}");
+        sc_printer_line(e, "}");
     }
-    sc_emit_leave(e, SC_CUDA_READS);
+    sc_printer_leave(e, SC_CUDA_READS);
     end_finding(c, phase_index);
     end_reductions(c, first, end);
 }

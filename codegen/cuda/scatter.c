@@ -15,7 +15,7 @@ static sc_knode place_of(const sc_cuda *c, uint32_t item, uint32_t position)
 static bool is_of_point(const sc_cuda *c, sc_knode id, uint64_t dims)
 {
     const sc_kernel *k = c->e.k;
-    const sc_emit_node *info = &c->e.nodes[id];
+    const sc_printer_node *info = &c->e.nodes[id];
     if ((info->dims & ~dims) != 0 || info->late || info->reads_written)
         return false;
     if (k->nodes.data[id].kind == SC_NODE_load && info->has_load)
@@ -131,26 +131,26 @@ bool sc_cuda_plan_scatter(sc_cuda *c)
 /* A point matters where a check fails, or where it writes into the range. */
 static void matters(sc_cuda *c, uint32_t phase_index)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         const sc_kernel_item *item = &e->k->items.data[i];
         if (item->kind == SC_ITEM_CHECK) {
-            sc_emit_indent(e);
+            sc_printer_indent(e);
             sc_strbuf_add(e->out, "wanted |= !(");
-            sc_emit_value(e, item->value, true);
+            sc_printer_value(e, item->value, true);
             sc_strbuf_add(e->out, ");\n");
             continue;
         }
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_add(e->out, "const int64_t place = ");
-        sc_emit_value(e, place_of(c, i, c->form.position), true);
+        sc_printer_value(e, place_of(c, i, c->form.position), true);
         sc_strbuf_add(e->out, ";\n");
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_add(e->out, "wanted |= place >= first && place < last");
         if (item->guard != SC_IMAGE_NONE) {
             sc_strbuf_add(e->out, " && ");
-            sc_emit_value(e, item->guard, false);
+            sc_printer_value(e, item->guard, false);
         }
         sc_strbuf_add(e->out, ";\n");
     }
@@ -158,7 +158,7 @@ static void matters(sc_cuda *c, uint32_t phase_index)
 
 uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase_index)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     const char *type = sc_cuda_index_type(c);
     long long points = c->phases[phase_index].points;
@@ -166,39 +166,40 @@ uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase_index)
     for (uint32_t i = 0; along != SC_IMAGE_NONE && i < phase->dim_count; i++) {
         const char *name = e->dim_names[phase->dims[i]];
         if (phase->dims[i] == along)
-            sc_emit_line(e, "for (%s %s = first; %s < last; %s++) {", type, name, name, name);
+            sc_printer_line(e, "for (%s %s = first; %s < last; %s++) {", type, name, name, name);
         else
-            sc_emit_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name, (long long)e->k->dims.data[phase->dims[i]].size, name);
+            sc_printer_line(e, "for (%s %s = 0; %s < %lld; %s++) {", type, name, name, (long long)e->k->dims.data[phase->dims[i]].size,
+                            name);
         e->indent++;
     }
     if (along != SC_IMAGE_NONE)
         return phase->dim_count;
     int64_t parts = (points + SC_CUDA_WARP - 1) / SC_CUDA_WARP;
     parts = parts < SC_CUDA_WARP ? parts : SC_CUDA_WARP;
-    sc_emit_line(e, "for (%s some = 0; some < %lld; some += %lld) {", type, points, (long long)parts * SC_CUDA_WARP);
+    sc_printer_line(e, "for (%s some = 0; some < %lld; some += %lld) {", type, points, (long long)parts * SC_CUDA_WARP);
     e->indent++;
-    sc_emit_line(e, "uint32_t found = 0;");
+    sc_printer_line(e, "uint32_t found = 0;");
     sc_strbuf_printf(e->out, "#pragma unroll %d\n", AT_ONCE);
-    sc_emit_line(e, "for (int part = 0; part < %lld; part++) {", (long long)parts);
+    sc_printer_line(e, "for (int part = 0; part < %lld; part++) {", (long long)parts);
     e->indent++;
-    sc_emit_line(e, "const %s point = some + part * %d + sc_lane();", type, SC_CUDA_WARP);
-    sc_emit_line(e, "bool wanted = false;");
-    sc_emit_line(e, "if (point < %lld) {", points);
+    sc_printer_line(e, "const %s point = some + part * %d + sc_lane();", type, SC_CUDA_WARP);
+    sc_printer_line(e, "bool wanted = false;");
+    sc_printer_line(e, "if (point < %lld) {", points);
     e->indent++;
     sc_cuda_point_indices(c, phase_index);
     matters(c, phase_index);
     e->indent--;
-    sc_emit_line(e, "}");
-    sc_emit_line(e, "const uint32_t set = sc_ballot(wanted);");
-    sc_emit_line(e, "found = part == sc_lane() ? set : found;");
+    sc_printer_line(e, "}");
+    sc_printer_line(e, "const uint32_t set = sc_ballot(wanted);");
+    sc_printer_line(e, "found = part == sc_lane() ? set : found;");
     e->indent--;
-    sc_emit_line(e, "}");
-    sc_emit_line(e, "for (uint32_t parts = sc_ballot(found != 0); parts != 0; parts &= parts - 1) {");
+    sc_printer_line(e, "}");
+    sc_printer_line(e, "for (uint32_t parts = sc_ballot(found != 0); parts != 0; parts &= parts - 1) {");
     e->indent++;
-    sc_emit_line(e, "const int part = sc_lowest_bit(parts);");
-    sc_emit_line(e, "for (uint32_t set = sc_shuffle(found, part); set != 0; set &= set - 1) {");
+    sc_printer_line(e, "const int part = sc_lowest_bit(parts);");
+    sc_printer_line(e, "for (uint32_t set = sc_shuffle(found, part); set != 0; set &= set - 1) {");
     e->indent++;
-    sc_emit_line(e, "const %s point = some + part * %d + sc_lowest_bit(set);", type, SC_CUDA_WARP);
+    sc_printer_line(e, "const %s point = some + part * %d + sc_lowest_bit(set);", type, SC_CUDA_WARP);
     sc_cuda_point_indices(c, phase_index);
     return 3;
 }

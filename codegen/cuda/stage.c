@@ -18,7 +18,7 @@ const char *sc_cuda_index_type(const sc_cuda *c)
 /* The indices of a point. */
 void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     int lanes = e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1;
     int64_t slower = 1;
@@ -27,7 +27,7 @@ void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
         int64_t size = e->k->dims.data[dim].size;
         bool in_lanes = lanes > 1 && i + 1 == phase->dim_count;
         size /= in_lanes ? lanes : 1;
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_printf(e->out, "const %s %s = point", sc_cuda_index_type(c), in_lanes ? sc_cuda_first_lane(c, dim) : e->dim_names[dim]);
         if (slower > 1)
             sc_strbuf_printf(e->out, " / %lld", (long long)slower);
@@ -55,9 +55,9 @@ const char *sc_cuda_first_lane(sc_cuda *c, uint32_t dim)
     return sc_arena_printf(c->e.arena, "%s_at", c->e.dim_names[dim]);
 }
 
-bool sc_cuda_is_run(const sc_cuda *c, const sc_emit_access *access, uint32_t dim, int lanes)
+bool sc_cuda_is_run(const sc_cuda *c, const sc_printer_access *access, uint32_t dim, int lanes)
 {
-    if (access->constant % lanes != 0 || sc_emit_stride(&c->e, access, dim) != 1)
+    if (access->constant % lanes != 0 || sc_printer_stride(&c->e, access, dim) != 1)
         return false;
     for (uint32_t i = 0; i < access->count; i++) {
         if (access->terms[i].dim != dim && access->terms[i].times % lanes != 0)
@@ -80,15 +80,15 @@ int sc_cuda_next_slot(sc_cuda *c)
 
 void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     int slot = sc_cuda_next_slot(c);
     const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
-    bool is_bool = letter == 'r' && sc_emit_dtype_of(e, item) == SC_DTYPE_bool;
+    bool is_bool = letter == 'r' && sc_printer_dtype_of(e, item) == SC_DTYPE_bool;
     if (e->items[item].of_vector && !is_bool) {
-        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, slot);
+        sc_printer_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, slot);
         return;
     }
     const char *over = c->form.team != SC_CUDA_ROWS ? "sc_over_warps" : sc_cuda_has_many_phases(c) ? "sc_over_team_called" : "sc_over_team";
-    sc_emit_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
-                 slot, is_bool ? " != 0" : "");
+    sc_printer_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
+                    slot, is_bool ? " != 0" : "");
 }

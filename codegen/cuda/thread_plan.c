@@ -26,7 +26,7 @@ static int64_t phase_points(const sc_cuda *c, uint32_t phase_index)
     const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
     int64_t points = 1;
     for (uint32_t i = 0; i < phase->dim_count; i++)
-        points *= sc_emit_size_of(&c->e, phase->dims[i]);
+        points *= sc_printer_size_of(&c->e, phase->dims[i]);
     return points;
 }
 
@@ -118,7 +118,7 @@ static uint32_t checks_in_front(const sc_cuda *c)
 
 /* ---- lanes ---- */
 
-static int element_bytes(const sc_cuda *c, const sc_emit_access *access)
+static int element_bytes(const sc_cuda *c, const sc_printer_access *access)
 {
     return (int)sc_dtypes[c->e.k->args.data[access->arg].dtype].bytes;
 }
@@ -141,7 +141,7 @@ static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
         bool node = i < k->nodes.count;
         bool counts =
             node ? k->nodes.data[i].kind == SC_NODE_load && c->e.nodes[i].uses > 0 : sc_item_writes(k->items.data[i - k->nodes.count].kind);
-        const sc_emit_access *access = node ? &c->e.nodes[i].access : &c->e.items[i - k->nodes.count].access;
+        const sc_printer_access *access = node ? &c->e.nodes[i].access : &c->e.items[i - k->nodes.count].access;
         if (!counts || !sc_cuda_is_run(c, access, dim, lanes))
             continue;
         fit += lanes * element_bytes(c, access) <= 16;
@@ -153,7 +153,7 @@ static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
 static int choose_lanes(const sc_cuda *c, uint32_t dim)
 {
     int lanes = c->limits->lanes;
-    while (lanes > 1 && (sc_emit_size_of(&c->e, dim) % lanes != 0 || !worth_lanes(c, dim, lanes)))
+    while (lanes > 1 && (sc_printer_size_of(&c->e, dim) % lanes != 0 || !worth_lanes(c, dim, lanes)))
         lanes /= 2;
     return lanes;
 }
@@ -172,7 +172,7 @@ static int64_t outer_points(const sc_cuda *c)
 {
     int64_t points = 1;
     for (uint32_t i = 0; i < c->e.k->outer_count; i++)
-        points *= sc_emit_size_of(&c->e, i);
+        points *= sc_printer_size_of(&c->e, i);
     return points;
 }
 
@@ -235,12 +235,12 @@ static void plan_columns(sc_cuda *c)
 
 /* ---- what is kept ---- */
 
-static bool may_keep(const sc_emit *e, sc_knode node, uint32_t phase)
+static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 {
     const sc_cuda *c = (const sc_cuda *)e;
     sc_node_kind kind = (sc_node_kind)e->k->nodes.data[node].kind;
-    return (kind == SC_NODE_load || sc_emit_is_dear(kind)) && !e->nodes[node].reads_written && c->phases[phase].steps > 0 &&
-           sc_emit_depends_on_all(e, node, phase);
+    return (kind == SC_NODE_load || sc_printer_is_expensive(kind)) && !e->nodes[node].reads_written && c->phases[phase].steps > 0 &&
+           sc_printer_depends_on_all(e, node, phase);
 }
 
 /* What does not find room is computed again: nodes in their order. */
@@ -253,7 +253,7 @@ static void choose_kept(sc_cuda *c)
                     steps * c->phases[p].lanes <= c->limits->kept;
         c->phases[p].steps = fits ? steps : 0;
     }
-    sc_emit_keep(&c->e, may_keep);
+    sc_printer_keep(&c->e, may_keep);
     int64_t room = c->limits->kept;
     for (sc_knode i = 0; i < k->nodes.count; i++) {
         uint32_t from = c->e.nodes[i].kept_from;
@@ -267,13 +267,13 @@ static void choose_kept(sc_cuda *c)
 
 /* ---- all ---- */
 
-static bool is_wide(const sc_cuda *c, const sc_emit_access *access)
+static bool is_wide(const sc_cuda *c, const sc_printer_access *access)
 {
     double reach = access->constant < 0 ? -(double)access->constant : (double)access->constant;
     for (uint32_t i = 0; i < access->count; i++) {
-        const sc_emit_term *term = &access->terms[i];
+        const sc_printer_term *term = &access->terms[i];
         double times = term->times < 0 ? -(double)term->times : (double)term->times;
-        reach += term->dim == SC_IMAGE_NONE ? times : times * (double)sc_emit_size_of(&c->e, term->dim);
+        reach += term->dim == SC_IMAGE_NONE ? times : times * (double)sc_printer_size_of(&c->e, term->dim);
     }
     return reach > 1e9;
 }
@@ -423,7 +423,7 @@ void sc_cuda_plan(sc_cuda *c)
     const sc_kernel *k = c->e.k;
     c->phases = sc_arena_array(c->e.arena, k->phases.count + 1, sizeof *c->phases);
     const char *why = why_in_order(c);
-    uint32_t vector = sc_emit_choose_vector(&c->e);
+    uint32_t vector = sc_printer_choose_vector(&c->e);
     if (why == NULL && vector != SC_IMAGE_NONE)
         c->apart = checks_in_front(c);
     for (uint32_t p = c->apart; vector != SC_IMAGE_NONE && p < k->phases.count; p++) /* warps that share columns would leave one by one */
@@ -433,7 +433,7 @@ void sc_cuda_plan(sc_cuda *c)
     if (vector != SC_IMAGE_NONE && !check_depends(c, vector)) {
         int64_t points = outer_points(c) * (c->parallel && !has_checks(c) ? most_points(c) : 1);
         c->lanes = choose_lanes(c, vector);
-        while (c->lanes > 1 && (points / c->lanes < c->limits->wanted / 4 || sc_emit_size_of(&c->e, vector) / c->lanes < SC_CUDA_WARP))
+        while (c->lanes > 1 && (points / c->lanes < c->limits->wanted / 4 || sc_printer_size_of(&c->e, vector) / c->lanes < SC_CUDA_WARP))
             c->lanes /= 2;
     }
     c->teams = outer_points(c) / c->lanes;
@@ -443,7 +443,7 @@ void sc_cuda_plan(sc_cuda *c)
     }
     if (vector != SC_IMAGE_NONE)
         c->order[c->order_count++] = vector;
-    c->e.shape = (sc_emit_shape){.vector = c->lanes > 1 ? vector : SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = c->lanes};
+    c->e.shape = (sc_printer_shape){.vector = c->lanes > 1 ? vector : SC_IMAGE_NONE, .tile = SC_IMAGE_NONE, .block = c->lanes};
     for (uint32_t p = 0; p < k->phases.count; p++)
         c->phases[p] = (sc_cuda_phase){.points = phase_points(c, p), .lanes = p < c->apart ? 1 : c->lanes, .finds = c->phases[p].finds};
     if (vector == SC_IMAGE_NONE && has_inner_dims(k) && c->parallel)

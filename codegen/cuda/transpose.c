@@ -10,7 +10,7 @@ static bool is_far(int64_t stride)
     return stride > FAR && stride != INT64_MAX;
 }
 
-static bool is_plain(const sc_emit_access *access)
+static bool is_plain(const sc_printer_access *access)
 {
     for (uint32_t i = 0; i < access->count; i++) {
         if (access->terms[i].dim == SC_IMAGE_NONE)
@@ -24,10 +24,10 @@ static bool is_turned(const sc_cuda *c, sc_knode id, uint32_t rows, uint32_t col
 {
     const sc_kernel *k = c->e.k;
     const sc_kernel_node *node = &k->nodes.data[id];
-    const sc_emit_node *info = &c->e.nodes[id];
+    const sc_printer_node *info = &c->e.nodes[id];
     return node->kind == SC_NODE_load && info->uses > 0 && node->count == k->args.data[node->index].rank && !info->reads_written &&
-           is_plain(&info->access) && sc_emit_stride(&c->e, &info->access, rows) == 1 &&
-           is_far(sc_emit_stride(&c->e, &info->access, columns));
+           is_plain(&info->access) && sc_printer_stride(&c->e, &info->access, rows) == 1 &&
+           is_far(sc_printer_stride(&c->e, &info->access, columns));
 }
 
 static bool turns(const sc_cuda *c, uint32_t rows, uint32_t columns)
@@ -35,7 +35,7 @@ static bool turns(const sc_cuda *c, uint32_t rows, uint32_t columns)
     const sc_kernel *k = c->e.k;
     int tiles = 0;
     for (uint32_t i = 0; i < k->items.count; i++) {
-        if (k->items.data[i].kind != SC_ITEM_STORE || sc_emit_stride(&c->e, &c->e.items[i].access, columns) != 1)
+        if (k->items.data[i].kind != SC_ITEM_STORE || sc_printer_stride(&c->e, &c->e.items[i].access, columns) != 1)
             return false;
     }
     for (sc_knode i = 0; i < k->nodes.count; i++)
@@ -50,7 +50,7 @@ bool sc_cuda_plan_tile(sc_cuda *c)
         return false;
     for (uint32_t columns = 0; columns < k->outer_count; columns++) {
         for (uint32_t rows = 0; rows < k->outer_count; rows++) {
-            bool large = sc_emit_size_of(&c->e, rows) >= c->limits->tile && sc_emit_size_of(&c->e, columns) >= c->limits->tile;
+            bool large = sc_printer_size_of(&c->e, rows) >= c->limits->tile && sc_printer_size_of(&c->e, columns) >= c->limits->tile;
             if (rows == columns || !large || !turns(c, rows, columns))
                 continue;
             c->lanes = 1;
@@ -71,9 +71,9 @@ bool sc_cuda_plan_tile(sc_cuda *c)
 int64_t sc_cuda_tiles(const sc_cuda *c)
 {
     int64_t blocks =
-        ((sc_emit_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE) * ((sc_emit_size_of(&c->e, c->tile_columns) + TILE - 1) / TILE);
+        ((sc_printer_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE) * ((sc_printer_size_of(&c->e, c->tile_columns) + TILE - 1) / TILE);
     for (uint32_t i = 0; i < c->e.k->outer_count; i++)
-        blocks *= i == c->tile_rows || i == c->tile_columns ? 1 : sc_emit_size_of(&c->e, i);
+        blocks *= i == c->tile_rows || i == c->tile_columns ? 1 : sc_printer_size_of(&c->e, i);
     return blocks;
 }
 
@@ -81,34 +81,34 @@ int64_t sc_cuda_tiles(const sc_cuda *c)
 
 static void find_tile(sc_cuda *c)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c);
-    long long columns = (sc_emit_size_of(&c->e, c->tile_columns) + TILE - 1) / TILE,
-              rows = (sc_emit_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE;
+    long long columns = (sc_printer_size_of(&c->e, c->tile_columns) + TILE - 1) / TILE,
+              rows = (sc_printer_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE;
     long long faster = columns * rows;
-    sc_emit_line(e, "const %s at = %ssc_block();", type, c->wide ? "" : "(int)");
-    sc_emit_line(e, "const %s %s_from = at %% %lld * %d;", type, e->dim_names[c->tile_columns], columns, TILE);
-    sc_emit_line(e, "const %s %s_from = at / %lld %% %lld * %d;", type, e->dim_names[c->tile_rows], columns, rows, TILE);
+    sc_printer_line(e, "const %s at = %ssc_block();", type, c->wide ? "" : "(int)");
+    sc_printer_line(e, "const %s %s_from = at %% %lld * %d;", type, e->dim_names[c->tile_columns], columns, TILE);
+    sc_printer_line(e, "const %s %s_from = at / %lld %% %lld * %d;", type, e->dim_names[c->tile_rows], columns, rows, TILE);
     for (uint32_t i = e->k->outer_count; i-- > 0;) {
         if (i == c->tile_rows || i == c->tile_columns)
             continue;
-        sc_emit_line(e, "const %s %s = at / %lld %% %lld;", type, e->dim_names[i], faster, (long long)sc_emit_size_of(&c->e, i));
-        faster *= sc_emit_size_of(&c->e, i);
+        sc_printer_line(e, "const %s %s = at / %lld %% %lld;", type, e->dim_names[i], faster, (long long)sc_printer_size_of(&c->e, i));
+        faster *= sc_printer_size_of(&c->e, i);
     }
 }
 
 /* Opens a loop over the tile: a warp has indices of `slow` of its own, its lanes are those of `fast`. */
 static void open_tile(sc_cuda *c, uint32_t slow, uint32_t fast)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const char *type = sc_cuda_index_type(c), *s = e->dim_names[slow], *f = e->dim_names[fast];
     sc_strbuf_add(e->out, "#pragma unroll\n");
-    sc_emit_line(e, "for (int step = sc_warp(); step < %d; step += %d) {", TILE, WARPS);
+    sc_printer_line(e, "for (int step = sc_warp(); step < %d; step += %d) {", TILE, WARPS);
     e->indent++;
-    sc_emit_line(e, "const %s %s = %s_from + step;", type, s, s);
-    sc_emit_line(e, "const %s %s = %s_from + sc_lane();", type, f, f);
-    sc_emit_line(e, "if (%s < %lld && %s < %lld) {", s, (long long)sc_emit_size_of(&c->e, slow), f,
-                 (long long)sc_emit_size_of(&c->e, fast));
+    sc_printer_line(e, "const %s %s = %s_from + step;", type, s, s);
+    sc_printer_line(e, "const %s %s = %s_from + sc_lane();", type, f, f);
+    sc_printer_line(e, "if (%s < %lld && %s < %lld) {", s, (long long)sc_printer_size_of(&c->e, slow), f,
+                    (long long)sc_printer_size_of(&c->e, fast));
     e->indent++;
 }
 
@@ -116,42 +116,42 @@ static void close_tile(sc_cuda *c)
 {
     for (int i = 0; i < 2; i++) {
         c->e.indent--;
-        sc_emit_line(&c->e, "}");
+        sc_printer_line(&c->e, "}");
     }
 }
 
 static const char *stored_type(const sc_cuda *c, sc_knode load)
 {
-    return sc_emit_stored(c->e.k->args.data[c->e.nodes[load].access.arg].dtype);
+    return sc_printer_stored(c->e.k->args.data[c->e.nodes[load].access.arg].dtype);
 }
 
 static void fill_tiles(sc_cuda *c)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     int at = 0;
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         if (!is_turned(c, i, c->tile_rows, c->tile_columns))
             continue;
         const char *type = stored_type(c, i);
-        sc_emit_line(e, "const sc_shared_ptr<%s> t%u = sc_shared<%s>(%d);", type, i, type, at);
+        sc_printer_line(e, "const sc_shared_ptr<%s> t%u = sc_shared<%s>(%d);", type, i, type, at);
         at += (int)sc_dtypes[e->k->args.data[e->nodes[i].access.arg].dtype].bytes * TILE * ROW;
     }
     open_tile(c, c->tile_columns, c->tile_rows);
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         if (!is_turned(c, i, c->tile_rows, c->tile_columns))
             continue;
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         sc_strbuf_printf(e->out, "t%u[step * %d + sc_lane()] = %s[", i, ROW, e->arg_names[e->nodes[i].access.arg]);
-        sc_emit_offset_text(e, &e->nodes[i].access, SC_CUDA_LANES);
+        sc_printer_offset_text(e, &e->nodes[i].access, SC_CUDA_LANES);
         sc_strbuf_add(e->out, "];\n");
     }
     close_tile(c);
-    sc_emit_line(e, "sc_sync();");
+    sc_printer_line(e, "sc_sync();");
 }
 
 void sc_cuda_tile_text(sc_cuda *c)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     uint32_t end = e->k->phases.data[0].item_count;
     uint64_t tile = (uint64_t)1 << c->tile_rows | (uint64_t)1 << c->tile_columns;
     find_tile(c);
@@ -163,17 +163,17 @@ void sc_cuda_tile_text(sc_cuda *c)
     e->scope_dims[SC_CUDA_LANES] = tile;
     for (uint32_t i = 0; i < end; i++)
         e->items[i].depth = SC_CUDA_LANES;
-    sc_emit_place(e, 0, end, 0);
+    sc_printer_place(e, 0, end, 0);
     for (uint32_t scope = 0; scope < SC_CUDA_LANES; scope++)
-        sc_emit_scope(e, scope, 0, end);
+        sc_printer_scope(e, scope, 0, end);
     fill_tiles(c);
     open_tile(c, c->tile_rows, c->tile_columns);
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         c->run_of_load[i] = is_turned(c, i, c->tile_rows, c->tile_columns);
         if (c->run_of_load[i])
-            sc_emit_line(e, "const %s l%u = t%u[sc_lane() * %d + step];", stored_type(c, i), i, i, ROW);
+            sc_printer_line(e, "const %s l%u = t%u[sc_lane() * %d + step];", stored_type(c, i), i, i, ROW);
     }
-    sc_emit_scope(e, SC_CUDA_LANES, 0, end);
-    sc_emit_leave(e, 0);
+    sc_printer_scope(e, SC_CUDA_LANES, 0, end);
+    sc_printer_leave(e, 0);
     close_tile(c);
 }

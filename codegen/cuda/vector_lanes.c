@@ -33,9 +33,9 @@ static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uin
 {
     const sc_kernel *k = c->e.k;
     for (sc_knode i = 0; i < k->nodes.count; i++) {
-        const sc_emit_node *info = &c->e.nodes[i];
+        const sc_printer_node *info = &c->e.nodes[i];
         bool here = dim != SC_IMAGE_NONE && k->nodes.data[i].kind == SC_NODE_load && info->pass == c->e.pass &&
-                    info->depth == SC_CUDA_LANES && !sc_emit_is_kept(&c->e, i);
+                    info->depth == SC_CUDA_LANES && !sc_printer_is_kept(&c->e, i);
         c->run_of_load[i] = here && at_point(c, guard_of(k, i)) && sc_cuda_is_run(c, &info->access, dim, lanes);
     }
     for (uint32_t i = first; i < end; i++) {
@@ -46,35 +46,35 @@ static void choose_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uin
 }
 
 /* The address of the first lane's element. */
-static void address(sc_cuda *c, const sc_emit_access *access, uint32_t dim)
+static void address(sc_cuda *c, const sc_printer_access *access, uint32_t dim)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     const char *name = e->dim_names[dim];
     e->dim_names[dim] = sc_cuda_first_lane(c, dim);
     sc_strbuf_printf(e->out, "%s + ", e->arg_names[access->arg]);
-    sc_emit_offset_text(e, access, SC_CUDA_LANES);
+    sc_printer_offset_text(e, access, SC_CUDA_LANES);
     e->dim_names[dim] = name;
 }
 
 static void load_runs(sc_cuda *c, uint32_t dim, int lanes)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     for (sc_knode i = 0; i < e->k->nodes.count; i++) {
         if (!c->run_of_load[i])
             continue;
-        const sc_emit_access *access = &e->nodes[i].access;
-        const char *type = sc_emit_stored(e->k->args.data[access->arg].dtype);
+        const sc_printer_access *access = &e->nodes[i].access;
+        const char *type = sc_printer_stored(e->k->args.data[access->arg].dtype);
         sc_knode guard = guard_of(e->k, i);
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         if (guard == SC_IMAGE_NONE) {
             sc_strbuf_printf(e->out, "const sc_run<%s, %d> l%u = sc_load_run<%d>(", type, lanes, i, lanes);
         } else {
             sc_strbuf_printf(e->out, "sc_run<%s, %d> l%u = {};\n", type, lanes, i);
-            sc_emit_indent(e);
+            sc_printer_indent(e);
             sc_strbuf_add(e->out, "if (");
-            sc_emit_value(e, guard, true);
+            sc_printer_value(e, guard, true);
             sc_strbuf_printf(e->out, ")\n");
-            sc_emit_indent(e);
+            sc_printer_indent(e);
             sc_strbuf_printf(e->out, "    l%u = sc_load_run<%d>(", i, lanes);
         }
         address(c, access, dim);
@@ -84,21 +84,21 @@ static void load_runs(sc_cuda *c, uint32_t dim, int lanes)
 
 static void declare_stored_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t first, uint32_t end)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     for (uint32_t i = first; i < end; i++) {
         if (!c->run_of_item[i])
             continue;
         const sc_kernel_item *item = &e->k->items.data[i];
-        sc_emit_line(e, "sc_run<%s, %d> w%u%s;", sc_emit_stored(e->k->args.data[item->arg].dtype), lanes, i,
-                     item->guard == SC_IMAGE_NONE ? "" : " = {}");
+        sc_printer_line(e, "sc_run<%s, %d> w%u%s;", sc_printer_stored(e->k->args.data[item->arg].dtype), lanes, i,
+                        item->guard == SC_IMAGE_NONE ? "" : " = {}");
         if (item->kind != SC_ITEM_ADD)
             continue;
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         if (item->guard != SC_IMAGE_NONE) {
             sc_strbuf_add(e->out, "if (");
-            sc_emit_value(e, item->guard, true);
+            sc_printer_value(e, item->guard, true);
             sc_strbuf_add(e->out, ")\n");
-            sc_emit_indent(e);
+            sc_printer_indent(e);
             sc_strbuf_add(e->out, "    ");
         }
         sc_strbuf_printf(e->out, "w%u = sc_load_run<%d>(", i, lanes);
@@ -109,17 +109,17 @@ static void declare_stored_runs(sc_cuda *c, uint32_t dim, int lanes, uint32_t fi
 
 static void store_runs(sc_cuda *c, uint32_t dim, uint32_t first, uint32_t end)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     for (uint32_t i = first; i < end; i++) {
         if (!c->run_of_item[i])
             continue;
         sc_knode guard = e->k->items.data[i].guard;
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         if (guard != SC_IMAGE_NONE) {
             sc_strbuf_add(e->out, "if (");
-            sc_emit_value(e, guard, true);
+            sc_printer_value(e, guard, true);
             sc_strbuf_printf(e->out, ")\n");
-            sc_emit_indent(e);
+            sc_printer_indent(e);
             sc_strbuf_add(e->out, "    ");
         }
         sc_strbuf_add(e->out, "sc_store_run(");
@@ -130,24 +130,24 @@ static void store_runs(sc_cuda *c, uint32_t dim, uint32_t first, uint32_t end)
 
 void sc_cuda_point_text(sc_cuda *c, uint32_t phase_index, uint32_t first, uint32_t end)
 {
-    sc_emit *e = &c->e;
+    sc_kernel_printer *e = &c->e;
     uint32_t dim = sc_cuda_lane_dim(c, phase_index);
     int lanes = c->phases[phase_index].lanes;
-    sc_emit_scope(e, SC_CUDA_POINT, first, end);
+    sc_printer_scope(e, SC_CUDA_POINT, first, end);
     choose_runs(c, dim, lanes, first, end);
     if (dim != SC_IMAGE_NONE) {
         load_runs(c, dim, lanes);
         declare_stored_runs(c, dim, lanes, first, end);
         sc_strbuf_add(e->out, "#pragma unroll\n");
-        sc_emit_line(e, "for (int lane = 0; lane < %d; lane++) {", lanes);
+        sc_printer_line(e, "for (int lane = 0; lane < %d; lane++) {", lanes);
         e->indent++;
-        sc_emit_line(e, "const %s %s = %s + lane;", sc_cuda_index_type(c), e->dim_names[dim], sc_cuda_first_lane(c, dim));
+        sc_printer_line(e, "const %s %s = %s + lane;", sc_cuda_index_type(c), e->dim_names[dim], sc_cuda_first_lane(c, dim));
     }
-    sc_emit_scope(e, SC_CUDA_LANES, first, end);
-    sc_emit_leave(e, SC_CUDA_LANES);
+    sc_printer_scope(e, SC_CUDA_LANES, first, end);
+    sc_printer_leave(e, SC_CUDA_LANES);
     if (dim != SC_IMAGE_NONE) {
         e->indent--;
-        sc_emit_line(e, "}");
+        sc_printer_line(e, "}");
         store_runs(c, dim, first, end);
     }
     memset(c->run_of_load, 0, e->k->nodes.count * sizeof *c->run_of_load);

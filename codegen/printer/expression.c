@@ -7,7 +7,7 @@
 #include "codegen/printer/printer.h"
 #include "support/number.h"
 
-const char *sc_emit_type(sc_dtype dtype)
+const char *sc_printer_type(sc_dtype dtype)
 {
     switch (dtype) {
     case SC_DTYPE_f32:
@@ -23,14 +23,14 @@ const char *sc_emit_type(sc_dtype dtype)
     }
 }
 
-const char *sc_emit_stored(sc_dtype dtype)
+const char *sc_printer_stored(sc_dtype dtype)
 {
     if (dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16)
         return "uint16_t";
-    return dtype == SC_DTYPE_bool || dtype == SC_DTYPE_u8 ? "uint8_t" : sc_emit_type(dtype);
+    return dtype == SC_DTYPE_bool || dtype == SC_DTYPE_u8 ? "uint8_t" : sc_printer_type(dtype);
 }
 
-const char *sc_emit_identity(sc_item_kind kind, sc_dtype dtype)
+const char *sc_printer_identity(sc_item_kind kind, sc_dtype dtype)
 {
     bool max = kind == SC_ITEM_MAX;
     if (kind == SC_ITEM_SUM || (dtype == SC_DTYPE_bool && max))
@@ -47,24 +47,24 @@ const char *sc_emit_identity(sc_item_kind kind, sc_dtype dtype)
     }
 }
 
-void sc_emit_indent(sc_emit *e)
+void sc_printer_indent(sc_kernel_printer *e)
 {
     for (uint32_t i = 0; i < e->indent; i++)
         sc_strbuf_add(e->out, "    ");
 }
 
-void sc_emit_line(sc_emit *e, const char *format, ...)
+void sc_printer_line(sc_kernel_printer *e, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    sc_emit_indent(e);
+    sc_printer_indent(e);
     sc_strbuf_add(e->out, sc_arena_vprintf(e->arena, format, args));
     sc_strbuf_add_char(e->out, '\n');
     va_end(args);
 }
 
 /* The shortest decimal of the f32 or f64 that the number is rounded to. */
-static void float_text(sc_emit *e, sc_dtype dtype, double number)
+static void float_text(sc_kernel_printer *e, sc_dtype dtype, double number)
 {
     bool f32 = dtype == SC_DTYPE_f32;
     double value = f32 ? (double)(float)number : number;
@@ -82,7 +82,7 @@ static void float_text(sc_emit *e, sc_dtype dtype, double number)
     sc_strbuf_add(e->out, strpbrk(text, ".e") == NULL ? ".0f" : "f");
 }
 
-static void constant_text(sc_emit *e, const sc_kernel_node *node)
+static void constant_text(sc_kernel_printer *e, const sc_kernel_node *node)
 {
     if (sc_dtype_is_float((sc_dtype)node->dtype))
         float_text(e, (sc_dtype)node->dtype, node->number);
@@ -96,34 +96,34 @@ static void constant_text(sc_emit *e, const sc_kernel_node *node)
         sc_strbuf_printf(e->out, "%lld", (long long)node->number);
 }
 
-void sc_emit_reduction_name(sc_emit *e, char letter, uint32_t item)
+void sc_printer_reduction_name(sc_kernel_printer *e, char letter, uint32_t item)
 {
     sc_strbuf_printf(e->out, "%c%u", letter, item);
     if (e->items[item].of_vector)
         e->target->reduction_index(e);
 }
 
-static void convert_text(sc_emit *e, sc_dtype from, sc_dtype to, sc_knode node)
+static void convert_text(sc_kernel_printer *e, sc_dtype from, sc_dtype to, sc_knode node)
 {
     bool bare = true;
     if (from == to) {
-        sc_emit_value(e, node, false);
+        sc_printer_value(e, node, false);
         return;
     }
     bool helper = (sc_dtype_is_float(from) && !sc_dtype_is_float(to)) || (from == SC_DTYPE_i64 && sc_dtype_is_float(to));
     if (to == SC_DTYPE_bool) {
         sc_strbuf_add_char(e->out, '(');
-        sc_emit_value(e, node, false);
+        sc_printer_value(e, node, false);
         sc_strbuf_add(e->out, " != 0)");
         return;
     }
     if (helper) {
         sc_strbuf_printf(e->out, "sc_%s_to_%s(", sc_dtypes[from].name, sc_dtypes[to].name);
     } else {
-        sc_strbuf_printf(e->out, "(%s)", sc_emit_type(to));
+        sc_strbuf_printf(e->out, "(%s)", sc_printer_type(to));
         bare = false;
     }
-    sc_emit_value(e, node, bare);
+    sc_printer_value(e, node, bare);
     sc_strbuf_add(e->out, helper ? ")" : "");
 }
 
@@ -157,7 +157,7 @@ static bool is_narrow(const sc_kernel *k, sc_knode id)
                                           k->nodes.data[operands[2]].kind == SC_NODE_constant);
 }
 
-static bool is_atomic(const sc_emit *e, sc_knode id)
+static bool is_atomic(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
     if (e->nodes[id].visible)
@@ -179,7 +179,7 @@ static bool is_atomic(const sc_emit *e, sc_knode id)
     }
 }
 
-static void expand_template(sc_emit *e, sc_knode id)
+static void expand_template(sc_kernel_printer *e, sc_knode id)
 {
     const char *text = e->target->operation(e, id);
     bool narrow = is_narrow(e->k, id);
@@ -193,20 +193,20 @@ static void expand_template(sc_emit *e, sc_knode id)
         bool opened = c == text || c[-1] == '(' || (c[-1] == ' ' && c > text + 1 && c[-2] == ',');
         bool closed = c[2] == 0 || c[2] == ')' || c[2] == ',';
         bool bare = opened && closed && (c != text || c[2] == 0);
-        sc_emit_value(e, e->nodes[id].children[operand], bare);
+        sc_printer_value(e, e->nodes[id].children[operand], bare);
         c++;
     }
     sc_strbuf_add(e->out, narrow ? ")" : "");
 }
 
-static void load_text(sc_emit *e, sc_knode id)
+static void load_text(sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
     const sc_kernel_arg *arg = &e->k->args.data[node->index];
-    const sc_emit_node *info = &e->nodes[id];
+    const sc_printer_node *info = &e->nodes[id];
     bool guarded = node->count > arg->rank;
     if (guarded) {
-        sc_emit_value(e, info->children[info->child_count - 1], false);
+        sc_printer_value(e, info->children[info->child_count - 1], false);
         sc_strbuf_add(e->out, " ? ");
     }
     const char *before = "", *after = "";
@@ -223,26 +223,26 @@ static void load_text(sc_emit *e, sc_knode id)
         sc_strbuf_add(e->out, node->dtype == SC_DTYPE_f32 ? " : 0.0f" : node->dtype == SC_DTYPE_f64 ? " : 0.0" : " : 0");
 }
 
-static void random_text(sc_emit *e, const sc_emit_node *info)
+static void random_text(sc_kernel_printer *e, const sc_printer_node *info)
 {
     static const char *const before[] = {"sc_uniform_f64(", ", (uint32_t)", ", (uint32_t)", ", (uint64_t)"};
     static const uint32_t order[] = {0, 2, 3, 1};
     for (uint32_t i = 0; i < 4; i++) {
         sc_strbuf_add(e->out, before[i]);
-        sc_emit_value(e, info->children[order[i]], i == 0);
+        sc_printer_value(e, info->children[order[i]], i == 0);
     }
     sc_strbuf_add_char(e->out, ')');
 }
 
-void sc_emit_value(sc_emit *e, sc_knode id, bool bare)
+void sc_printer_value(sc_kernel_printer *e, sc_knode id, bool bare)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
-    const sc_emit_node *info = &e->nodes[id];
+    const sc_printer_node *info = &e->nodes[id];
     if (info->visible) {
         sc_strbuf_printf(e->out, "v%u", id);
         return;
     }
-    if (sc_emit_is_kept(e, id)) {
+    if (sc_printer_is_kept(e, id)) {
         e->target->kept(e, id);
         return;
     }
@@ -262,10 +262,10 @@ void sc_emit_value(sc_emit *e, sc_knode id, bool bare)
         break;
     case SC_NODE_running:
         sc_strbuf_add(e->out, e->items[node->index].wide ? "(float)" : "");
-        sc_emit_reduction_name(e, e->items[node->index].wide ? 's' : 'r', node->index);
+        sc_printer_reduction_name(e, e->items[node->index].wide ? 's' : 'r', node->index);
         break;
     case SC_NODE_reduced:
-        sc_emit_reduction_name(e, 'r', node->index);
+        sc_printer_reduction_name(e, 'r', node->index);
         break;
     case SC_NODE_load:
         load_text(e, id);

@@ -2,36 +2,36 @@
 #include "codegen/printer/printer.h"
 
 /* What sc_image_failure is of it. */
-void sc_emit_failure(sc_emit *e, uint32_t item)
+void sc_printer_failure(sc_kernel_printer *e, uint32_t item)
 {
     sc_knode shown = e->k->items.data[item].shown;
     sc_strbuf_printf(e->out, "0x%llx", (unsigned long long)sc_image_failure(e->items[item].check, 0));
     if (shown == SC_IMAGE_NONE)
         return;
     sc_strbuf_add(e->out, " | (");
-    sc_emit_value(e, shown, false);
+    sc_printer_value(e, shown, false);
     sc_strbuf_printf(e->out, " & 0x%llx)", (unsigned long long)sc_image_failure(0, -1) ^ (unsigned long long)sc_image_failure(0, 0));
 }
 
-static void check(sc_emit *e, uint32_t item)
+static void check(sc_kernel_printer *e, uint32_t item)
 {
-    sc_emit_indent(e);
+    sc_printer_indent(e);
     sc_strbuf_add(e->out, "if (!(");
-    sc_emit_value(e, e->k->items.data[item].value, true);
+    sc_printer_value(e, e->k->items.data[item].value, true);
     sc_strbuf_add(e->out, ")) {\n");
     e->target->leave_iteration(e, item);
-    sc_emit_line(e, "}");
+    sc_printer_line(e, "}");
 }
 
 /* An element of a tile that goes elsewhere as it is. */
-static bool is_moved(const sc_emit *e, sc_dtype stored, sc_knode value)
+static bool is_moved(const sc_kernel_printer *e, sc_dtype stored, sc_knode value)
 {
-    const sc_emit_node *info = &e->nodes[value];
+    const sc_printer_node *info = &e->nodes[value];
     return info->turned && !info->visible && e->k->args.data[info->access.arg].dtype == stored;
 }
 
 /* What a value becomes in memory. */
-static void stored_text(sc_emit *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
+static void stored_text(sc_kernel_printer *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
 {
     if (is_moved(e, stored, value)) {
         e->target->loaded(e, &e->nodes[value].access, e->nodes[value].depth, value);
@@ -44,23 +44,23 @@ static void stored_text(sc_emit *e, sc_dtype stored, sc_dtype dtype, sc_knode va
     else if (narrow && sc_dtype_is_float(dtype))
         sc_strbuf_printf(e->out, "sc_%s_to_%s(", sc_dtypes[dtype].name, sc_dtypes[stored].name);
     else if (!same && sc_dtype_is_float(stored) && !narrow)
-        sc_strbuf_printf(e->out, "(%s)", sc_emit_type(stored));
-    sc_emit_value(e, value, same && stored != SC_DTYPE_u8);
+        sc_strbuf_printf(e->out, "(%s)", sc_printer_type(stored));
+    sc_printer_value(e, value, same && stored != SC_DTYPE_u8);
     sc_strbuf_add(e->out, narrow && sc_dtype_is_float(dtype) ? ")" : "");
 }
 
-static void store(sc_emit *e, uint32_t id)
+static void store(sc_kernel_printer *e, uint32_t id)
 {
     const sc_kernel_item *item = &e->k->items.data[id];
     const sc_kernel_arg *arg = &e->k->args.data[item->arg];
-    sc_dtype dtype = sc_emit_dtype_of(e, id);
-    sc_emit_indent(e);
+    sc_dtype dtype = sc_printer_dtype_of(e, id);
+    sc_printer_indent(e);
     if (item->guard != SC_IMAGE_NONE) {
         sc_strbuf_add(e->out, "if (");
-        sc_emit_value(e, item->guard, true);
+        sc_printer_value(e, item->guard, true);
         sc_strbuf_add(e->out, ")\n");
         e->indent++;
-        sc_emit_indent(e);
+        sc_printer_indent(e);
         e->indent--;
     }
     e->target->stored(e, &e->items[id].access, e->items[id].depth, id);
@@ -71,10 +71,10 @@ static void store(sc_emit *e, uint32_t id)
         return;
     }
     if (e->target->whole_sum != NULL && !sc_dtype_is_float(arg->dtype)) {
-        sc_strbuf_printf(e->out, "(%s)%s(", sc_emit_stored(arg->dtype), e->target->whole_sum);
+        sc_strbuf_printf(e->out, "(%s)%s(", sc_printer_stored(arg->dtype), e->target->whole_sum);
         e->target->stored(e, &e->items[id].access, e->items[id].depth, id);
         sc_strbuf_add(e->out, ", ");
-        sc_emit_value(e, item->value, true);
+        sc_printer_value(e, item->value, true);
         sc_strbuf_add(e->out, ");\n");
         return;
     }
@@ -86,52 +86,52 @@ static void store(sc_emit *e, uint32_t id)
         sc_strbuf_add(e->out, "(uint8_t)(");
     e->target->stored(e, &e->items[id].access, e->items[id].depth, id);
     sc_strbuf_add(e->out, narrow ? ") + " : " + ");
-    sc_emit_value(e, item->value, false);
+    sc_printer_value(e, item->value, false);
     sc_strbuf_add(e->out, narrow || arg->dtype == SC_DTYPE_u8 ? ");\n" : ";\n");
 }
 
-static void reduce(sc_emit *e, uint32_t id)
+static void reduce(sc_kernel_printer *e, uint32_t id)
 {
     const sc_kernel_item *item = &e->k->items.data[id];
-    const sc_emit_item *info = &e->items[id];
-    sc_dtype dtype = sc_emit_dtype_of(e, id);
-    sc_emit_indent(e);
+    const sc_printer_item *info = &e->items[id];
+    sc_dtype dtype = sc_printer_dtype_of(e, id);
+    sc_printer_indent(e);
     e->target->accumulator(e, id);
     if (item->kind == SC_ITEM_SUM && e->target->whole_sum != NULL && !sc_dtype_is_float(dtype)) {
         sc_strbuf_printf(e->out, " = %s(", e->target->whole_sum);
         e->target->accumulator(e, id);
         sc_strbuf_add(e->out, ", ");
-        sc_emit_value(e, item->value, true);
+        sc_printer_value(e, item->value, true);
         sc_strbuf_add(e->out, ");\n");
         return;
     }
     if (item->kind == SC_ITEM_SUM) {
         bool converts = info->wide && !info->parts;
         sc_strbuf_add(e->out, converts ? " += (double)" : " += ");
-        sc_emit_value(e, item->value, !converts);
+        sc_printer_value(e, item->value, !converts);
         sc_strbuf_add(e->out, ";\n");
         return;
     }
     sc_strbuf_add(e->out, " = ");
     if (sc_dtype_is_float(dtype)) {
         sc_strbuf_printf(e->out, "sc_%s_%s(", item->kind == SC_ITEM_MAX ? "max" : "min", sc_dtypes[dtype].name);
-        sc_emit_value(e, item->value, true);
+        sc_printer_value(e, item->value, true);
         sc_strbuf_add(e->out, ", ");
         e->target->accumulator(e, id);
         sc_strbuf_add(e->out, ");\n");
         return;
     }
-    sc_emit_value(e, item->value, false);
+    sc_printer_value(e, item->value, false);
     sc_strbuf_add(e->out, item->kind == SC_ITEM_MAX ? " > " : " < ");
     e->target->accumulator(e, id);
     sc_strbuf_add(e->out, " ? ");
-    sc_emit_value(e, item->value, false);
+    sc_printer_value(e, item->value, false);
     sc_strbuf_add(e->out, " : ");
     e->target->accumulator(e, id);
     sc_strbuf_add(e->out, ";\n");
 }
 
-void sc_emit_do_item(sc_emit *e, uint32_t item)
+void sc_printer_do_item(sc_kernel_printer *e, uint32_t item)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
     if (kind == SC_ITEM_CHECK)

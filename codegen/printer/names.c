@@ -10,7 +10,7 @@ static bool is_word(char c)
 }
 
 /* Words of C, what is always in scope, and the names that nodes and items take: a letter and digits. */
-static bool is_taken(const sc_emit *e, const char *name)
+static bool is_taken(const sc_kernel_printer *e, const char *name)
 {
     static const char *const words[] = {
         "args",   "lane",   "cut",      "r",      "auto",      "break",     "case",      "char",      "const",    "continue", "default",
@@ -34,7 +34,7 @@ static bool is_taken(const sc_emit *e, const char *name)
 }
 
 typedef struct sc_names {
-    sc_emit *e;
+    sc_kernel_printer *e;
     SC_VEC(const char *) all;
 } sc_names;
 
@@ -80,7 +80,7 @@ static const char *new_name(sc_names *names, sc_sym sym)
     return name;
 }
 
-static void choose_names(sc_emit *e)
+static void choose_names(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
     sc_names names = {.e = e};
@@ -91,7 +91,7 @@ static void choose_names(sc_emit *e)
 }
 
 /* A line of a comment: what would end it does not. */
-static void comment_line(sc_emit *e, const char *before, const char *text)
+static void comment_line(sc_kernel_printer *e, const char *before, const char *text)
 {
     sc_strbuf_add(e->out, before);
     for (const char *c = text; *c != 0; c++) {
@@ -101,7 +101,7 @@ static void comment_line(sc_emit *e, const char *before, const char *text)
     }
 }
 
-void sc_emit_comment(sc_emit *e)
+void sc_printer_comment(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
     if (!e->comments || (k->title == NULL && k->comments.count == 0))
@@ -118,7 +118,7 @@ void sc_emit_comment(sc_emit *e)
     sc_strbuf_add(e->out, " */\n");
 }
 
-void sc_emit_begin(sc_emit *e, const sc_kernel *k, bool comments, sc_strbuf *out)
+void sc_printer_begin(sc_kernel_printer *e, const sc_kernel *k, bool comments, sc_strbuf *out)
 {
     sc_arena *arena = k->arena;
     assert(k->dims.count <= SC_KERNEL_MAX_DIMS && SC_KERNEL_MAX_DIMS <= 64);
@@ -136,5 +136,5 @@ void sc_emit_begin(sc_emit *e, const sc_kernel *k, bool comments, sc_strbuf *out
     e->nodes = sc_arena_array(arena, k->nodes.count + 1, sizeof *e->nodes);
     e->items = sc_arena_array(arena, k->items.count + 1, sizeof *e->items);
     choose_names(e);
-    sc_emit_analyse(e);
+    sc_printer_analyse(e);
 }

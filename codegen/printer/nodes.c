@@ -7,21 +7,21 @@
 /* ---- offsets ---- */
 
 typedef struct sc_linear {
-    sc_emit *e;
-    SC_VEC(sc_emit_term) terms;
+    sc_kernel_printer *e;
+    SC_VEC(sc_printer_term) terms;
     int64_t constant;
 } sc_linear;
 
 static void add_term(sc_linear *linear, uint32_t dim, sc_knode node, int64_t times)
 {
     for (uint32_t i = 0; i < linear->terms.count; i++) {
-        sc_emit_term *term = &linear->terms.data[i];
+        sc_printer_term *term = &linear->terms.data[i];
         if (term->dim == dim && term->node == node) {
             term->times += times;
             return;
         }
     }
-    *sc_vec_push(linear->e->arena, &linear->terms) = (sc_emit_term){dim, node, times};
+    *sc_vec_push(linear->e->arena, &linear->terms) = (sc_printer_term){dim, node, times};
 }
 
 static bool is_constant(const sc_kernel *k, sc_knode node)
@@ -51,7 +51,7 @@ static void linearise(sc_linear *linear, sc_knode id, int64_t times)
         add_term(linear, SC_IMAGE_NONE, id, times);
 }
 
-static sc_emit_access access_of(sc_emit *e, uint32_t arg_index, const sc_knode *indices)
+static sc_printer_access access_of(sc_kernel_printer *e, uint32_t arg_index, const sc_knode *indices)
 {
     const sc_kernel_arg *arg = &e->k->args.data[arg_index];
     sc_linear linear = {.e = e};
@@ -62,7 +62,7 @@ static sc_emit_access access_of(sc_emit *e, uint32_t arg_index, const sc_knode *
         if (arg->sizes[i] > 1)
             linearise(&linear, indices[i], strides[i]);
     }
-    sc_emit_access access = {.arg = arg_index, .constant = linear.constant, .terms = linear.terms.data};
+    sc_printer_access access = {.arg = arg_index, .constant = linear.constant, .terms = linear.terms.data};
     for (uint32_t i = 0; i < linear.terms.count; i++) {
         if (linear.terms.data[i].times != 0)
             access.terms[access.count++] = linear.terms.data[i];
@@ -72,7 +72,7 @@ static sc_emit_access access_of(sc_emit *e, uint32_t arg_index, const sc_knode *
 
 /* ---- nodes ---- */
 
-const char *sc_emit_template(const sc_emit *e, sc_knode id)
+const char *sc_printer_template(const sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_node *node = &k->nodes.data[id];
@@ -90,22 +90,22 @@ static bool names_twice(const char *text, uint32_t operand)
     return once != NULL && strstr(once + 2, name) != NULL;
 }
 
-uint64_t sc_emit_dims_of(const sc_emit *e, const sc_emit_access *access)
+uint64_t sc_printer_dims_of(const sc_kernel_printer *e, const sc_printer_access *access)
 {
     uint64_t dims = 0;
     for (uint32_t i = 0; i < access->count; i++) {
-        const sc_emit_term *term = &access->terms[i];
+        const sc_printer_term *term = &access->terms[i];
         dims |= term->dim != SC_IMAGE_NONE ? (uint64_t)1 << term->dim : e->nodes[term->node].dims;
     }
     return dims;
 }
 
-static void analyse_load(sc_emit *e, sc_knode id)
+static void analyse_load(sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_node *node = &k->nodes.data[id];
     const sc_kernel_arg *arg = &k->args.data[node->index];
-    sc_emit_node *info = &e->nodes[id];
+    sc_printer_node *info = &e->nodes[id];
     info->access = access_of(e, node->index, k->operands.data + node->first);
     info->children = sc_arena_array(e->arena, info->access.count + 1, sizeof *info->children);
     for (uint32_t i = 0; i < info->access.count; i++) {
@@ -114,7 +114,7 @@ static void analyse_load(sc_emit *e, sc_knode id)
     }
     if (node->count > arg->rank)
         info->children[info->child_count++] = k->operands.data[node->first + arg->rank];
-    info->dims = sc_emit_dims_of(e, &info->access);
+    info->dims = sc_printer_dims_of(e, &info->access);
     info->reads_written = arg->mode != SC_ARG_IN;
 }
 
@@ -123,11 +123,11 @@ static uint64_t outer_dims(const sc_kernel *k)
     return k->outer_count >= 64 ? UINT64_MAX : ((uint64_t)1 << k->outer_count) - 1;
 }
 
-static void analyse_node(sc_emit *e, sc_knode id)
+static void analyse_node(sc_kernel_printer *e, sc_knode id)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_node *node = &k->nodes.data[id];
-    sc_emit_node *info = &e->nodes[id];
+    sc_printer_node *info = &e->nodes[id];
     if (node->kind == SC_NODE_load) {
         analyse_load(e, id);
     } else {
@@ -150,7 +150,7 @@ static void analyse_node(sc_emit *e, sc_knode id)
     }
     const char *text = e->target->operation(e, id);
     for (uint32_t i = 0; i < info->child_count; i++) {
-        sc_emit_node *child = &e->nodes[info->children[i]];
+        sc_printer_node *child = &e->nodes[info->children[i]];
         info->dims |= child->dims;
         info->late |= child->late;
         info->reads_written |= child->reads_written;
@@ -161,9 +161,9 @@ static void analyse_node(sc_emit *e, sc_knode id)
 }
 
 /* Uses by what is needed; each node once. */
-static void count_uses(sc_emit *e, sc_knode id)
+static void count_uses(sc_kernel_printer *e, sc_knode id)
 {
-    sc_emit_node *info = &e->nodes[id];
+    sc_printer_node *info = &e->nodes[id];
     if (info->uses++ > 0)
         return;
     const sc_kernel_node *node = &e->k->nodes.data[id];
@@ -175,10 +175,10 @@ static void count_uses(sc_emit *e, sc_knode id)
         count_uses(e, info->children[i]);
 }
 
-static void analyse_item(sc_emit *e, uint32_t id)
+static void analyse_item(sc_kernel_printer *e, uint32_t id)
 {
     const sc_kernel_item *item = &e->k->items.data[id];
-    sc_emit_item *info = &e->items[id];
+    sc_printer_item *info = &e->items[id];
     count_uses(e, item->value);
     if (item->kind == SC_ITEM_CHECK)
         info->check = e->check_count++;
@@ -210,7 +210,7 @@ static bool could_share(const sc_kernel_arg *in, const sc_kernel_arg *out)
            elements * sc_dtypes[in->dtype].bytes == others * sc_dtypes[out->dtype].bytes;
 }
 
-void sc_emit_analyse(sc_emit *e)
+void sc_printer_analyse(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
     for (uint32_t p = 0; p < k->phases.count; p++) {
@@ -237,10 +237,10 @@ void sc_emit_analyse(sc_emit *e)
 
 /* ---- phases ---- */
 
-static bool node_reads(sc_emit *e, sc_knode id, uint32_t item)
+static bool node_reads(sc_kernel_printer *e, sc_knode id, uint32_t item)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
-    sc_emit_node *info = &e->nodes[id];
+    sc_printer_node *info = &e->nodes[id];
     if (!info->late || info->visit == e->visit)
         return false;
     info->visit = e->visit;
@@ -250,7 +250,7 @@ static bool node_reads(sc_emit *e, sc_knode id, uint32_t item)
     return reads;
 }
 
-bool sc_emit_phase_reads(sc_emit *e, uint32_t phase_index, uint32_t item)
+bool sc_printer_phase_reads(sc_kernel_printer *e, uint32_t phase_index, uint32_t item)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     if (e->items[item].phase >= phase_index)
@@ -261,7 +261,7 @@ bool sc_emit_phase_reads(sc_emit *e, uint32_t phase_index, uint32_t item)
         bool writes = sc_item_writes(it->kind);
         if (node_reads(e, it->value, item) || (writes && it->guard != SC_IMAGE_NONE && node_reads(e, it->guard, item)))
             return true;
-        const sc_emit_access *access = &e->items[i].access;
+        const sc_printer_access *access = &e->items[i].access;
         for (uint32_t t = 0; t < access->count; t++) {
             if (access->terms[t].dim == SC_IMAGE_NONE && node_reads(e, access->terms[t].node, item))
                 return true;
@@ -270,7 +270,7 @@ bool sc_emit_phase_reads(sc_emit *e, uint32_t phase_index, uint32_t item)
     return false;
 }
 
-bool sc_emit_same_dims(const sc_kernel *k, uint32_t a, uint32_t b)
+bool sc_printer_same_dims(const sc_kernel *k, uint32_t a, uint32_t b)
 {
     const sc_kernel_phase *first = &k->phases.data[a], *second = &k->phases.data[b];
     bool same = first->dim_count == second->dim_count;
@@ -280,8 +280,8 @@ bool sc_emit_same_dims(const sc_kernel *k, uint32_t a, uint32_t b)
 }
 
 /* Whether the phase that is being written finds it there. */
-bool sc_emit_is_kept(const sc_emit *e, sc_knode node)
+bool sc_printer_is_kept(const sc_kernel_printer *e, sc_knode node)
 {
     uint32_t from = e->nodes[node].kept_from;
-    return from != SC_IMAGE_NONE && e->phase > from && sc_emit_same_dims(e->k, from, e->phase);
+    return from != SC_IMAGE_NONE && e->phase > from && sc_printer_same_dims(e->k, from, e->phase);
 }

@@ -2,7 +2,7 @@
  * exponentials of softmax are summed, and then divided. All else is computed again: the row is still in the first cache. */
 #include "codegen/printer/printer.h"
 
-bool sc_emit_is_dear(sc_node_kind kind)
+bool sc_printer_is_expensive(sc_node_kind kind)
 {
     switch (kind) {
     case SC_NODE_exp:
@@ -19,7 +19,7 @@ bool sc_emit_is_dear(sc_node_kind kind)
     }
 }
 
-bool sc_emit_depends_on_all(const sc_emit *e, sc_knode node, uint32_t phase)
+bool sc_printer_depends_on_all(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
 {
     bool all = true;
     for (uint32_t i = 0; i < e->k->phases.data[phase].dim_count; i++)
@@ -27,20 +27,20 @@ bool sc_emit_depends_on_all(const sc_emit *e, sc_knode node, uint32_t phase)
     return all;
 }
 
-void sc_emit_keep(sc_emit *e, bool (*may)(const sc_emit *e, sc_knode node, uint32_t phase))
+void sc_printer_keep(sc_kernel_printer *e, bool (*may)(const sc_kernel_printer *e, sc_knode node, uint32_t phase))
 {
     const sc_kernel *k = e->k;
     uint32_t *first = sc_arena_array(e->arena, k->nodes.count + 1, sizeof *first);
     e->body = 0, e->inner = 0;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         uint32_t item = k->phases.data[p].first_item;
-        sc_emit_place(e, item, item + k->phases.data[p].item_count, 0);
+        sc_printer_place(e, item, item + k->phases.data[p].item_count, 0);
         for (sc_knode i = 0; i < k->nodes.count; i++) {
             if (e->nodes[i].pass != e->pass || !may(e, i, p))
                 continue;
             if (first[i] == 0)
                 first[i] = p + 1;
-            else if (sc_emit_same_dims(k, first[i] - 1, p))
+            else if (sc_printer_same_dims(k, first[i] - 1, p))
                 e->nodes[i].kept_from = first[i] - 1;
         }
     }

@@ -6,7 +6,7 @@
 
 enum { LONGEST_TEXT = 9 /* nodes */ };
 
-static uint32_t scope_of_dims(const sc_emit *e, uint64_t dims)
+static uint32_t scope_of_dims(const sc_kernel_printer *e, uint64_t dims)
 {
     for (uint32_t i = e->inner; i > 0; i--) {
         if ((e->scope_dims[i] & dims) != 0)
@@ -20,16 +20,16 @@ static uint32_t at_least(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-static void place_node(sc_emit *e, sc_knode id, uint32_t floor)
+static void place_node(sc_kernel_printer *e, sc_knode id, uint32_t floor)
 {
-    sc_emit_node *info = &e->nodes[id];
+    sc_printer_node *info = &e->nodes[id];
     if (info->pass == e->pass)
         return;
     info->pass = e->pass;
     info->user_depth = 0;
     info->depth = scope_of_dims(e, info->dims);
     const sc_kernel_node *node = &e->k->nodes.data[id];
-    if (sc_emit_is_kept(e, id))
+    if (sc_printer_is_kept(e, id))
         return;
     for (uint32_t i = 0; i < info->child_count; i++) {
         place_node(e, info->children[i], floor);
@@ -46,16 +46,16 @@ static void place_node(sc_emit *e, sc_knode id, uint32_t floor)
         info->depth = at_least(info->depth, floor);
 }
 
-static void use_from(sc_emit *e, sc_knode id, uint32_t depth)
+static void use_from(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
     e->nodes[id].user_depth = at_least(e->nodes[id].user_depth, depth);
 }
 
 /* The nodes that an item names itself; the count. */
-static uint32_t roots_of(const sc_emit *e, uint32_t item_index, sc_knode roots[SC_KERNEL_MAX_RANK * 4])
+static uint32_t roots_of(const sc_kernel_printer *e, uint32_t item_index, sc_knode roots[SC_KERNEL_MAX_RANK * 4])
 {
     const sc_kernel_item *item = &e->k->items.data[item_index];
-    const sc_emit_access *access = &e->items[item_index].access;
+    const sc_printer_access *access = &e->items[item_index].access;
     uint32_t count = 0;
     for (uint32_t i = 0; i < access->count; i++) {
         if (access->terms[i].dim == SC_IMAGE_NONE)
@@ -70,7 +70,7 @@ static uint32_t roots_of(const sc_emit *e, uint32_t item_index, sc_knode roots[S
     return count;
 }
 
-uint32_t sc_emit_place(sc_emit *e, uint32_t first, uint32_t end, uint32_t floor)
+uint32_t sc_printer_place(sc_kernel_printer *e, uint32_t first, uint32_t end, uint32_t floor)
 {
     sc_knode roots[SC_KERNEL_MAX_RANK * 4];
     e->pass++;
@@ -84,8 +84,8 @@ uint32_t sc_emit_place(sc_emit *e, uint32_t first, uint32_t end, uint32_t floor)
             use_from(e, roots[j], e->items[i].depth);
     }
     for (sc_knode id = e->k->nodes.count; id-- > 0;) {
-        const sc_emit_node *info = &e->nodes[id];
-        if (info->pass != e->pass || sc_emit_is_kept(e, id))
+        const sc_printer_node *info = &e->nodes[id];
+        if (info->pass != e->pass || sc_printer_is_kept(e, id))
             continue;
         for (uint32_t j = 0; j < info->child_count; j++)
             use_from(e, info->children[j], info->depth);
@@ -93,7 +93,7 @@ uint32_t sc_emit_place(sc_emit *e, uint32_t first, uint32_t end, uint32_t floor)
     return floor;
 }
 
-void sc_emit_place_all(sc_emit *e)
+void sc_printer_place_all(sc_kernel_printer *e)
 {
     const sc_kernel *k = e->k;
     e->floors = sc_arena_array(e->arena, k->phases.count + 1, sizeof *e->floors);
@@ -101,12 +101,12 @@ void sc_emit_place_all(sc_emit *e)
         e->items[i].depth = e->inner;
     for (uint32_t p = 0; p < k->phases.count; p++) {
         uint32_t first = k->phases.data[p].first_item;
-        uint32_t floor = sc_emit_place(e, first, first + k->phases.data[p].item_count, e->floors[p]);
+        uint32_t floor = sc_printer_place(e, first, first + k->phases.data[p].item_count, e->floors[p]);
         e->floors[p + 1] = floor < e->body ? floor : e->body;
     }
     for (uint32_t i = 0; i < k->items.count; i++)
         e->items[i].depth = e->inner;
-    sc_emit_place(e, 0, k->items.count, 0);
+    sc_printer_place(e, 0, k->items.count, 0);
 }
 
 /* ---- names ---- */
@@ -116,9 +116,9 @@ static bool is_leaf(const sc_kernel_node *node)
     return node->count == 0 && node->kind != SC_NODE_load;
 }
 
-static bool wants_name(const sc_emit *e, sc_knode id)
+static bool wants_name(const sc_kernel_printer *e, sc_knode id)
 {
-    const sc_emit_node *info = &e->nodes[id];
+    const sc_printer_node *info = &e->nodes[id];
     const sc_kernel_node *node = &e->k->nodes.data[id];
     if (is_leaf(node))
         return false;
@@ -127,32 +127,32 @@ static bool wants_name(const sc_emit *e, sc_knode id)
     return node->kind == SC_NODE_load && (info->reads_written || (e->arg_shared[node->index] && !info->turned));
 }
 
-static void declare(sc_emit *e, sc_knode id, uint32_t depth)
+static void declare(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
-    sc_emit_indent(e);
-    sc_strbuf_printf(e->out, "const %s v%u = ", sc_emit_type((sc_dtype)e->k->nodes.data[id].dtype), id);
-    sc_emit_value(e, id, true);
+    sc_printer_indent(e);
+    sc_strbuf_printf(e->out, "const %s v%u = ", sc_printer_type((sc_dtype)e->k->nodes.data[id].dtype), id);
+    sc_printer_value(e, id, true);
     sc_strbuf_add(e->out, ";\n");
     e->nodes[id].visible = true;
     *sc_vec_push(e->arena, &e->declared) = id;
     *sc_vec_push(e->arena, &e->declared_scopes) = depth;
     if (e->nodes[id].kept_from != e->phase || depth != e->inner)
         return;
-    sc_emit_indent(e);
+    sc_printer_indent(e);
     e->target->kept(e, id);
     sc_strbuf_printf(e->out, " = v%u;\n", id);
 }
 
 /* Names what the node needs of the scope, in order. */
-static void need(sc_emit *e, sc_knode id, uint32_t depth)
+static void need(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
-    sc_emit_node *info = &e->nodes[id];
+    sc_printer_node *info = &e->nodes[id];
     if (info->visible || info->visit == e->visit)
         return;
     info->visit = e->visit;
     info->size = 1;
-    for (uint32_t i = 0; i < info->child_count && !sc_emit_is_kept(e, id); i++) {
-        const sc_emit_node *child = &e->nodes[info->children[i]];
+    for (uint32_t i = 0; i < info->child_count && !sc_printer_is_kept(e, id); i++) {
+        const sc_printer_node *child = &e->nodes[info->children[i]];
         need(e, info->children[i], depth);
         info->size += child->visible || is_leaf(&e->k->nodes.data[info->children[i]]) ? 0 : child->size;
     }
@@ -162,15 +162,15 @@ static void need(sc_emit *e, sc_knode id, uint32_t depth)
 
 /* ---- offsets ---- */
 
-static uint32_t scope_of_term(const sc_emit *e, const sc_emit_term *term)
+static uint32_t scope_of_term(const sc_kernel_printer *e, const sc_printer_term *term)
 {
     return term->dim != SC_IMAGE_NONE ? scope_of_dims(e, (uint64_t)1 << term->dim) : e->nodes[term->node].depth;
 }
 
 /* The terms that scopes in front of `depth` know; *scope: the deepest of these. */
-static sc_emit_access outer_part(sc_emit *e, const sc_emit_access *access, uint32_t depth, uint32_t *scope)
+static sc_printer_access outer_part(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth, uint32_t *scope)
 {
-    sc_emit_access part = {.arg = access->arg};
+    sc_printer_access part = {.arg = access->arg};
     part.terms = sc_arena_array(e->arena, access->count + 1, sizeof *part.terms);
     *scope = 0;
     for (uint32_t i = 0; i < access->count; i++) {
@@ -183,7 +183,7 @@ static sc_emit_access outer_part(sc_emit *e, const sc_emit_access *access, uint3
     return part;
 }
 
-static bool same_terms(const sc_emit_access *a, const sc_emit_access *b)
+static bool same_terms(const sc_printer_access *a, const sc_printer_access *b)
 {
     bool same = a->count == b->count;
     for (uint32_t i = 0; same && i < a->count; i++)
@@ -191,7 +191,7 @@ static bool same_terms(const sc_emit_access *a, const sc_emit_access *b)
     return same;
 }
 
-static const sc_emit_offset *find_offset(const sc_emit *e, const sc_emit_access *part)
+static const sc_printer_offset *find_offset(const sc_kernel_printer *e, const sc_printer_access *part)
 {
     for (uint32_t i = 0; i < e->offsets.count; i++) {
         if (same_terms(&e->offsets.data[i].access, part))
@@ -200,10 +200,10 @@ static const sc_emit_offset *find_offset(const sc_emit *e, const sc_emit_access 
     return NULL;
 }
 
-static void add_terms(sc_emit *e, const sc_emit_access *access, uint32_t from_depth, bool *begun)
+static void add_terms(sc_kernel_printer *e, const sc_printer_access *access, uint32_t from_depth, bool *begun)
 {
     for (uint32_t i = 0; i < access->count; i++) {
-        const sc_emit_term *term = &access->terms[i];
+        const sc_printer_term *term = &access->terms[i];
         if (scope_of_term(e, term) < from_depth)
             continue;
         bool minus = term->times < 0;
@@ -212,18 +212,18 @@ static void add_terms(sc_emit *e, const sc_emit_access *access, uint32_t from_de
         if (term->dim != SC_IMAGE_NONE)
             sc_strbuf_add(e->out, e->dim_names[term->dim]);
         else
-            sc_emit_value(e, term->node, false);
+            sc_printer_value(e, term->node, false);
         if (times != 1)
             sc_strbuf_printf(e->out, " * %lld", (long long)times);
         *begun = true;
     }
 }
 
-void sc_emit_offset_text(sc_emit *e, const sc_emit_access *access, uint32_t depth)
+void sc_printer_offset_text(sc_kernel_printer *e, const sc_printer_access *access, uint32_t depth)
 {
     uint32_t scope;
-    sc_emit_access part = outer_part(e, access, depth, &scope);
-    const sc_emit_offset *offset = part.count == 0 ? NULL : find_offset(e, &part);
+    sc_printer_access part = outer_part(e, access, depth, &scope);
+    const sc_printer_offset *offset = part.count == 0 ? NULL : find_offset(e, &part);
     bool begun = offset != NULL;
     if (offset != NULL)
         sc_strbuf_printf(e->out, "o%u", offset->number);
@@ -235,24 +235,24 @@ void sc_emit_offset_text(sc_emit *e, const sc_emit_access *access, uint32_t dept
 }
 
 /* Names the part of an offset that this scope completes, if that is more than a name. */
-static void name_offset(sc_emit *e, const sc_emit_access *access, uint32_t user, uint32_t depth)
+static void name_offset(sc_kernel_printer *e, const sc_printer_access *access, uint32_t user, uint32_t depth)
 {
     uint32_t scope;
-    sc_emit_access part = outer_part(e, access, user, &scope);
+    sc_printer_access part = outer_part(e, access, user, &scope);
     if (scope != depth || part.count == 0 || (part.count == 1 && part.terms[0].times == 1) || find_offset(e, &part) != NULL)
         return;
-    sc_emit_indent(e);
+    sc_printer_indent(e);
     sc_strbuf_printf(e->out, "const int64_t o%u = ", e->offset_number);
     bool begun = false;
     add_terms(e, &part, 0, &begun);
     sc_strbuf_add(e->out, ";\n");
-    *sc_vec_push(e->arena, &e->offsets) = (sc_emit_offset){part, depth, e->offset_number++};
+    *sc_vec_push(e->arena, &e->offsets) = (sc_printer_offset){part, depth, e->offset_number++};
 }
 
-static void name_offsets(sc_emit *e, uint32_t depth, uint32_t first, uint32_t end)
+static void name_offsets(sc_kernel_printer *e, uint32_t depth, uint32_t first, uint32_t end)
 {
     for (sc_knode id = 0; id < e->k->nodes.count; id++) {
-        const sc_emit_node *info = &e->nodes[id];
+        const sc_printer_node *info = &e->nodes[id];
         if (info->pass == e->pass && e->k->nodes.data[id].kind == SC_NODE_load && info->depth > depth && !info->turned)
             name_offset(e, &info->access, info->depth, depth);
     }
@@ -265,19 +265,19 @@ static void name_offsets(sc_emit *e, uint32_t depth, uint32_t first, uint32_t en
 /* ---- a scope ---- */
 
 /* What reads an IN that may be the array of an OUT stands before the point's stores. */
-static void need_shared(sc_emit *e, sc_knode id, uint32_t depth)
+static void need_shared(sc_kernel_printer *e, sc_knode id, uint32_t depth)
 {
     const sc_kernel_node *node = &e->k->nodes.data[id];
-    const sc_emit_node *info = &e->nodes[id];
+    const sc_printer_node *info = &e->nodes[id];
     if (info->visible || info->depth < depth || node->kind == SC_NODE_running)
         return;
     if (node->kind == SC_NODE_load && e->arg_shared[node->index] && !info->has_load && !info->late)
         need(e, id, depth);
-    for (uint32_t i = 0; i < info->child_count && !sc_emit_is_kept(e, id); i++)
+    for (uint32_t i = 0; i < info->child_count && !sc_printer_is_kept(e, id); i++)
         need_shared(e, info->children[i], depth);
 }
 
-static void need_item(sc_emit *e, uint32_t item, uint32_t depth, void (*what)(sc_emit *, sc_knode, uint32_t))
+static void need_item(sc_kernel_printer *e, uint32_t item, uint32_t depth, void (*what)(sc_kernel_printer *, sc_knode, uint32_t))
 {
     sc_knode roots[SC_KERNEL_MAX_RANK * 4];
     uint32_t count = roots_of(e, item, roots);
@@ -286,7 +286,7 @@ static void need_item(sc_emit *e, uint32_t item, uint32_t depth, void (*what)(sc
 }
 
 /* Items are done in order; where nothing hinders, all that they need is computed first. */
-void sc_emit_scope(sc_emit *e, uint32_t depth, uint32_t first, uint32_t end)
+void sc_printer_scope(sc_kernel_printer *e, uint32_t depth, uint32_t first, uint32_t end)
 {
     e->visit++;
     bool in_order = false;
@@ -302,13 +302,13 @@ void sc_emit_scope(sc_emit *e, uint32_t depth, uint32_t first, uint32_t end)
         for (uint32_t j = i + 1; in_order && here && stores && j < end; j++)
             need_item(e, j, depth, need_shared);
         if (here)
-            sc_emit_do_item(e, i);
+            sc_printer_do_item(e, i);
     }
     if (depth >= e->body && depth < e->inner)
         name_offsets(e, depth, first, end);
 }
 
-void sc_emit_leave(sc_emit *e, uint32_t depth)
+void sc_printer_leave(sc_kernel_printer *e, uint32_t depth)
 {
     while (e->declared.count > 0 && e->declared_scopes.data[e->declared.count - 1] >= depth) {
         e->nodes[e->declared.data[--e->declared.count]].visible = false;

@@ -9,19 +9,19 @@ enum { FEWEST_LANES = 4, FAR = 8 /* elements */ };
 
 static const double LANE = 0.125, ARITHMETIC = 0.25;
 
-double sc_emit_points_of(const sc_emit *e, uint64_t dims)
+double sc_printer_points_of(const sc_kernel_printer *e, uint64_t dims)
 {
     double points = 1;
     for (uint32_t i = 0; i < e->k->dims.count; i++)
-        points *= (dims >> i & 1) != 0 ? (double)sc_emit_size_of(e, i) : 1;
+        points *= (dims >> i & 1) != 0 ? (double)sc_printer_size_of(e, i) : 1;
     return points;
 }
 
-int64_t sc_emit_stride(const sc_emit *e, const sc_emit_access *access, uint32_t dim)
+int64_t sc_printer_stride(const sc_kernel_printer *e, const sc_printer_access *access, uint32_t dim)
 {
     int64_t stride = 0;
     for (uint32_t i = 0; i < access->count; i++) {
-        const sc_emit_term *term = &access->terms[i];
+        const sc_printer_term *term = &access->terms[i];
         if (term->dim == dim)
             stride = term->times;
         else if (term->dim == SC_IMAGE_NONE && (e->nodes[term->node].dims >> dim & 1) != 0)
@@ -30,20 +30,20 @@ int64_t sc_emit_stride(const sc_emit *e, const sc_emit_access *access, uint32_t 
     return stride;
 }
 
-bool sc_emit_is_far(int64_t stride)
+bool sc_printer_is_far(int64_t stride)
 {
     return stride != INT64_MAX && (stride > FAR || stride < -FAR);
 }
 
 /* Whether its failures differ along the dim. */
-static bool check_depends(const sc_emit *e, uint32_t item, uint32_t dim)
+static bool check_depends(const sc_kernel_printer *e, uint32_t item, uint32_t dim)
 {
     const sc_kernel_item *check = &e->k->items.data[item];
     uint64_t dims = e->nodes[check->value].dims | (check->shown == SC_IMAGE_NONE ? 0 : e->nodes[check->shown].dims);
     return (dims >> dim & 1) != 0;
 }
 
-bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase_index, uint32_t dim)
+bool sc_printer_may_vectorise(const sc_kernel_printer *e, uint32_t phase_index, uint32_t dim)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_phase *phase = &k->phases.data[phase_index];
@@ -57,37 +57,37 @@ bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase_index, uint32_t dim)
         bool reduction = sc_item_reduces(item->kind);
         if (e->items[i].running || (reduction && k->nodes.data[item->value].dtype == SC_DTYPE_bool))
             return false;
-        int64_t stride = item->kind == SC_ITEM_ADD ? sc_emit_stride(e, &e->items[i].access, dim) : 1;
+        int64_t stride = item->kind == SC_ITEM_ADD ? sc_printer_stride(e, &e->items[i].access, dim) : 1;
         if (stride == 0 || stride == INT64_MAX)
             return false;
     }
     return true;
 }
 
-static double access_cost(const sc_emit *e, const sc_emit_access *access, uint32_t dim, bool lanes)
+static double access_cost(const sc_kernel_printer *e, const sc_printer_access *access, uint32_t dim, bool lanes)
 {
-    double points = sc_emit_points_of(e, sc_emit_dims_of(e, access));
-    int64_t stride = dim == SC_IMAGE_NONE ? 0 : sc_emit_stride(e, access, dim);
+    double points = sc_printer_points_of(e, sc_printer_dims_of(e, access));
+    int64_t stride = dim == SC_IMAGE_NONE ? 0 : sc_printer_stride(e, access, dim);
     return points * (lanes && (stride == 0 || stride == 1 || stride == -1) ? LANE : 1);
 }
 
 /* A line that is written in pieces is read before, so of two dims the one that stores lie along is chosen. */
-static double store_cost(const sc_emit *e, const sc_emit_access *access, uint32_t dim, bool lanes)
+static double store_cost(const sc_kernel_printer *e, const sc_printer_access *access, uint32_t dim, bool lanes)
 {
-    bool far = lanes && sc_emit_is_far(sc_emit_stride(e, access, dim));
+    bool far = lanes && sc_printer_is_far(sc_printer_stride(e, access, dim));
     return access_cost(e, access, dim, lanes) * (far ? 1 + LANE : 1);
 }
 
 /* The phase's, if `vector` (or, if that is none, its own last dim) is its innermost loop. */
-static double phase_cost(sc_emit *e, uint32_t index, uint32_t vector)
+static double phase_cost(sc_kernel_printer *e, uint32_t index, uint32_t vector)
 {
     const sc_kernel *k = e->k;
     const sc_kernel_phase *phase = &k->phases.data[index];
     uint32_t dim = vector != SC_IMAGE_NONE ? vector : phase->dim_count > 0 ? phase->dims[phase->dim_count - 1] : SC_IMAGE_NONE;
-    bool lanes = dim != SC_IMAGE_NONE && sc_emit_size_of(e, dim) >= FEWEST_LANES && sc_emit_may_vectorise(e, index, dim);
+    bool lanes = dim != SC_IMAGE_NONE && sc_printer_size_of(e, dim) >= FEWEST_LANES && sc_printer_may_vectorise(e, index, dim);
     double cost = 0;
     e->body = 0, e->inner = 0;
-    sc_emit_place(e, phase->first_item, phase->first_item + phase->item_count, 0);
+    sc_printer_place(e, phase->first_item, phase->first_item + phase->item_count, 0);
     for (sc_knode i = 0; i < k->nodes.count; i++) {
         const sc_kernel_node *node = &k->nodes.data[i];
         if (e->nodes[i].pass != e->pass || (node->count == 0 && node->kind != SC_NODE_load))
@@ -95,7 +95,7 @@ static double phase_cost(sc_emit *e, uint32_t index, uint32_t vector)
         if (node->kind == SC_NODE_load)
             cost += access_cost(e, &e->nodes[i].access, dim, lanes);
         else
-            cost += sc_emit_points_of(e, e->nodes[i].dims) * ARITHMETIC * (lanes ? LANE : 1);
+            cost += sc_printer_points_of(e, e->nodes[i].dims) * ARITHMETIC * (lanes ? LANE : 1);
     }
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         if (e->items[i].access.count > 0)
@@ -104,7 +104,7 @@ static double phase_cost(sc_emit *e, uint32_t index, uint32_t vector)
     return cost;
 }
 
-static double kernel_cost(sc_emit *e, uint32_t vector)
+static double kernel_cost(sc_kernel_printer *e, uint32_t vector)
 {
     double cost = 0;
     for (uint32_t i = 0; i < e->k->phases.count; i++)
@@ -113,7 +113,7 @@ static double kernel_cost(sc_emit *e, uint32_t vector)
 }
 
 /* Indices of a block walk the phases side by side; one that ends early would have to be left out by the rest. */
-static bool may_walk_side_by_side(const sc_emit *e, uint32_t dim)
+static bool may_walk_side_by_side(const sc_kernel_printer *e, uint32_t dim)
 {
     const sc_kernel *k = e->k;
     bool plain = k->phases.count == 1 && k->phases.data[0].dim_count == 0;
@@ -124,7 +124,7 @@ static bool may_walk_side_by_side(const sc_emit *e, uint32_t dim)
     return true;
 }
 
-uint32_t sc_emit_choose_vector(sc_emit *e)
+uint32_t sc_printer_choose_vector(sc_kernel_printer *e)
 {
     uint32_t vector = SC_IMAGE_NONE;
     double best = kernel_cost(e, SC_IMAGE_NONE);

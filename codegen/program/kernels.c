@@ -74,7 +74,7 @@ static void emit_kernel(sc_generator *g, const void *what, const char *name, boo
                         sc_cuda_code *code)
 {
     (void)g, (void)code;
-    sc_emit_c(what, name, comments, out, helpers);
+    sc_c_emit(what, name, comments, out, helpers);
     if (!comments)
         add_hidden(what, out);
 }
@@ -83,7 +83,7 @@ static void emit_kernel_cuda(sc_generator *g, const void *what, const char *name
                              sc_cuda_code *code)
 {
     (void)g;
-    sc_emit_cuda(what, name, comments, out, helpers, code);
+    sc_cuda_emit(what, name, comments, out, helpers, code);
     if (!comments)
         add_hidden(what, out);
 }

@@ -18,7 +18,7 @@ typedef struct emitted {
     random_kernel made;
     const char *label; /* for messages */
     uint64_t seed;     /* of its arguments */
-    const sc_emit_limits *limits;
+    const sc_c_limits *limits;
     bool norm; /* of emitted_compare */
     char symbol[32];
 } emitted;
@@ -41,7 +41,7 @@ static inline sc_loader *emitted_load(sc_context *context, emitted *all, uint32_
         sc_strbuf_init(&text, arena);
         for (uint32_t i = g * EMITTED_GROUP; i < count && i < (g + 1) * EMITTED_GROUP; i++) {
             snprintf(all[i].symbol, sizeof all[i].symbol, "k%u", i);
-            sc_emit_c_within(all[i].made.k, all[i].symbol, true, all[i].limits, &text, &files[g].helpers);
+            sc_c_emit_within(all[i].made.k, all[i].symbol, true, all[i].limits, &text, &files[g].helpers);
         }
         files[g].text = text.data;
         files[g].symbol = sc_arena_printf(arena, "group%u", g);

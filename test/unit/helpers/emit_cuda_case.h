@@ -189,7 +189,7 @@ static inline void emitted_run_all(sc_context *context, emitted *all, uint32_t c
         sc_strbuf_init(&text, &context->arena);
         sc_strbuf_init(&stages, &context->arena);
         snprintf(all[i].symbol, sizeof all[i].symbol, "k%u", i);
-        sc_emit_cuda_within(all[i].made.k, all[i].symbol, true, all[i].limits, &stages, &helpers, &all[i].code);
+        sc_cuda_emit_within(all[i].made.k, all[i].symbol, true, all[i].limits, &stages, &helpers, &all[i].code);
         sc_cuda_helpers_emit(&text, helpers);
         sc_strbuf_add(&text, stages.data);
         texts[i] = text.data;

@@ -12,43 +12,43 @@
 #include "test/unit/helpers/in_context.h"
 
 /* Everything is shared out, blocked and cut: the forms that large kernels have. */
-static const sc_emit_limits small = {.small_work = 8,
-                                     .shares = 6,
-                                     .block = 8,
-                                     .shortest_block = 5,
-                                     .few = 12,
-                                     .piece = 5,
-                                     .few_rows = 6,
-                                     .piece_rows = 3,
-                                     .split_work = 1 << 30,
-                                     .split_memory = 1 << 16,
-                                     .tile = 3,
-                                     .tile_block = 5,
-                                     .stream = 64,
-                                     .kept = 64,
-                                     .ahead = 64,
-                                     .ahead_row = 1 << 12};
+static const sc_c_limits small = {.small_work = 8,
+                                  .shares = 6,
+                                  .block = 8,
+                                  .shortest_block = 5,
+                                  .few = 12,
+                                  .piece = 5,
+                                  .few_rows = 6,
+                                  .piece_rows = 3,
+                                  .split_work = 1 << 30,
+                                  .split_memory = 1 << 16,
+                                  .tile = 3,
+                                  .tile_block = 5,
+                                  .stream = 64,
+                                  .kept = 64,
+                                  .ahead = 64,
+                                  .ahead_row = 1 << 12};
 /* The same, and phases are cut; tiles have squares, and lines of memory. */
-static const sc_emit_limits cut = {.small_work = 8,
-                                   .shares = 6,
-                                   .block = 8,
-                                   .shortest_block = 5,
-                                   .few = 12,
-                                   .piece = 5,
-                                   .few_rows = 6,
-                                   .piece_rows = 3,
-                                   .split_work = 8,
-                                   .split_shares = 100,
-                                   .split_points = 3,
-                                   .split_memory = 1 << 16,
-                                   .split_block = 16,
-                                   .tile = 16,
-                                   .tile_block = 40,
-                                   .stream = 64,
-                                   .kept = 64,
-                                   .ahead = 64,
-                                   .ahead_row = 1 << 12};
-static const sc_emit_limits *const limits[] = {&sc_emit_default_limits, &small, &cut};
+static const sc_c_limits cut = {.small_work = 8,
+                                .shares = 6,
+                                .block = 8,
+                                .shortest_block = 5,
+                                .few = 12,
+                                .piece = 5,
+                                .few_rows = 6,
+                                .piece_rows = 3,
+                                .split_work = 8,
+                                .split_shares = 100,
+                                .split_points = 3,
+                                .split_memory = 1 << 16,
+                                .split_block = 16,
+                                .tile = 16,
+                                .tile_block = 40,
+                                .stream = 64,
+                                .kept = 64,
+                                .ahead = 64,
+                                .ahead_row = 1 << 12};
+static const sc_c_limits *const limits[] = {&sc_c_default_limits, &small, &cut};
 static const char *const limit_names[] = {"", ", cut small", ", split"};
 enum { LIMITS = 3 };
 
@@ -102,7 +102,7 @@ static const char *emit(sc_kernel *k, const char *name, bool comments)
 {
     sc_strbuf text;
     sc_strbuf_init(&text, &k->context->arena);
-    sc_emit_c(k, name, comments, &text, NULL);
+    sc_c_emit(k, name, comments, &text, NULL);
     return text.data;
 }
 
@@ -163,7 +163,7 @@ static void shapes_fit(sc_context *context)
     }
 }
 
-static const char *softmax_of(sc_context *context, const char *value, int rows, int columns, const sc_emit_limits *within)
+static const char *softmax_of(sc_context *context, const char *value, int rows, int columns, const sc_c_limits *within)
 {
     sc_strbuf text;
     sc_strbuf_init(&text, &context->arena);
@@ -177,7 +177,7 @@ static const char *softmax_of(sc_context *context, const char *value, int rows, 
     sc_kernel *k = sc_kernel_parse(context, kernel, strlen(kernel), "kernel");
     if (k == NULL || sc_kernel_verify(k) != NULL)
         fail_msg("%s", k == NULL ? context->diag.list.data[0].text : sc_kernel_verify(k));
-    sc_emit_c_within(k, "f", false, within, &text, NULL);
+    sc_c_emit_within(k, "f", false, within, &text, NULL);
     return text.data;
 }
 
@@ -185,7 +185,7 @@ static const char *softmax_of(sc_context *context, const char *value, int rows, 
 static void rows_are_fetched_ahead(sc_context *context)
 {
     static const char is_x[] = "%x = where %b, %l, %c : f32";
-    const char *large = softmax_of(context, is_x, 32768, 768, &sc_emit_default_limits);
+    const char *large = softmax_of(context, is_x, 32768, 768, &sc_c_default_limits);
     assert_non_null(strstr(large, "const int64_t R_next = R < 32767 ? R + 1 : R;"));
     assert_int_equal(lines_with(large, "__builtin_prefetch(x + R_next * 768 + D_at, 0, 2);"), 1);
     assert_int_equal(lines_with(large, "__builtin_prefetch(x + R_next * 768 + D_at + 16, 0, 2);"), 1);
@@ -193,7 +193,7 @@ static void rows_are_fetched_ahead(sc_context *context)
     assert_non_null(strstr(softmax_of(context, is_x, 41, 131, &small), "__builtin_prefetch(x + R_next * 131 + D_at"));
     static const int sizes[][2] = {{100, 768}, {32768, 100}, {100, 50257}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        assert_null(strstr(softmax_of(context, is_x, sizes[i][0], sizes[i][1], &sc_emit_default_limits), "prefetch"));
+        assert_null(strstr(softmax_of(context, is_x, sizes[i][0], sizes[i][1], &sc_c_default_limits), "prefetch"));
 }
 
 /* What is less than its maximum is below 0, but not if a product in it might be contracted. */

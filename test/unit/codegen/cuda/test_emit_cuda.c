@@ -117,7 +117,7 @@ static void compile_kernel(const compiler *c, const char *text, const char *targ
     sc_cuda_code stages_of;
     sc_cubins cubins;
     sc_strbuf_init(&stages, arena);
-    sc_emit_cuda(k, "k", true, &stages, &helpers, &stages_of);
+    sc_cuda_emit(k, "k", true, &stages, &helpers, &stages_of);
     const char *error = sc_cubins_build(arena, sc_target_find(target), &(sc_cubin_function){"k", stages.data, helpers}, 1, NULL, &cubins);
     if (error != NULL)
         fail_msg("%s, %s: %s", k->title, target, error);
