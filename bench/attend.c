@@ -170,9 +170,9 @@ static void emit(sc_context *context, void *user)
         uint16_t kind = sc_op_at(m, op)->kind;
         if (kind != SC_OP_attend && kind != SC_OP_attend_grad)
             continue;
-        sc_attend_desc *desc = sc_attend_describe(m, op);
+        sc_attention_desc *desc = sc_attention_describe(m, op);
         b->scratch_bytes[kind == SC_OP_attend_grad] = desc->scratch_bytes;
-        sc_attend_emit(context, desc, kind == SC_OP_attend ? "attend" : "attend_grad", &kernels, &helpers);
+        sc_attention_emit(context, desc, kind == SC_OP_attend ? "attend" : "attend_grad", &kernels, &helpers);
     }
     sc_helpers_emit(&text, helpers);
     sc_strbuf_add(&text, kernels.data);

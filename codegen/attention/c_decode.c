@@ -2,315 +2,318 @@
  * of heads are vectors here. Keys are split into chunks with a softmax of their own each, and a second loop puts them together (Dao and
  * others, "Flash-Decoding", 2023): for work to share where units are few, and because in a cache the heads of a key stand side by side, so
  * that all heads should read the same pages soon after each other. How many chunks there are depends on the op alone. */
-#include "codegen/attention/text.h"
+#include "codegen/attention/c_internal.h"
 
 /* Keys that are read for every query before the next ones: they and the next ones stay in a cache of 32 KiB. */
-static int64_t tile_keys(const sc_attend_desc *desc)
+static int64_t tile_keys(const sc_attention_desc *desc)
 {
     int64_t keys = 16384 / (4 * (desc->e.size + desc->own[0].size)) / 8 * 8;
     return keys < 8 ? 8 : keys > 64 ? 64 : keys;
 }
 
-static int64_t chunk_keys(const sc_attend_desc *desc)
+static int64_t chunk_keys(const sc_attention_desc *desc)
 {
-    int64_t chunks = sc_attend_decode_chunks(desc), keys = (desc->t.size + chunks - 1) / chunks;
+    int64_t chunks = sc_attention_decode_chunks(desc), keys = (desc->t.size + chunks - 1) / chunks;
     return (keys + tile_keys(desc) - 1) / tile_keys(desc) * tile_keys(desc);
 }
 
-static void declare_sizes(sc_attend_text *text)
+static void declare_sizes(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    sc_attend_line(text, "enum { tile = %lld, rows = %lld, e_size = %lld, own_size = %lld, part = %lld };", (long long)tile_keys(desc),
-                   (long long)sc_attend_rows(desc), (long long)desc->e.size, (long long)desc->own[0].size,
-                   (long long)sc_attend_decode_part(desc));
-    sc_attend_line(text, "(void)unit;");
-    sc_attend_decode(text, sc_attend_of_unit, "unit");
+    const sc_attention_desc *desc = text->desc;
+    sc_attention_line(text, "enum { tile = %lld, rows = %lld, e_size = %lld, own_size = %lld, part = %lld };", (long long)tile_keys(desc),
+                      (long long)sc_attention_rows(desc), (long long)desc->e.size, (long long)desc->own[0].size,
+                      (long long)sc_attention_decode_part(desc));
+    sc_attention_line(text, "(void)unit;");
+    sc_attention_decode(text, sc_attention_of_unit, "unit");
 }
 
 static const struct {
-    sc_attend_role role;
+    sc_attention_role role;
     const char *name;
-} kept_places[] = {
-    {SC_ATTEND_KEEP, "keep"}, {SC_ATTEND_BIAS, "bias"}, {SC_ATTEND_SEGMENTS, "segments"}, {SC_ATTEND_KEY_SEGMENTS, "key_segments"}};
+} kept_places[] = {{SC_ATTENTION_KEEP, "keep"},
+                   {SC_ATTENTION_BIAS, "bias"},
+                   {SC_ATTENTION_SEGMENTS, "segments"},
+                   {SC_ATTENTION_KEY_SEGMENTS, "key_segments"}};
 
-static void read_queries(sc_attend_text *text)
+static void read_queries(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    const char *q = sc_arena_printf(text->arena, "q_at + %s", sc_attend_times(text, "e", desc->e.strides[SC_ATTEND_Q]));
-    sc_attend_line(text, "float queries[rows * e_size]" ALIGNED ", largest[rows], total[rows];");
-    sc_attend_line(text, "int64_t low_of[rows], high_of[rows], least = %lld, most = 0;", (long long)desc->t.size);
+    const sc_attention_desc *desc = text->desc;
+    const char *q = sc_arena_printf(text->arena, "q_at + %s", sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_Q]));
+    sc_attention_line(text, "float queries[rows * e_size]" ALIGNED ", largest[rows], total[rows];");
+    sc_attention_line(text, "int64_t low_of[rows], high_of[rows], least = %lld, most = 0;", (long long)desc->t.size);
     for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
         if (desc->arrays[kept_places[i].role].is_there)
-            sc_attend_line(text, "int64_t %s_of[rows];", kept_places[i].name);
+            sc_attention_line(text, "int64_t %s_of[rows];", kept_places[i].name);
     }
     if (desc->p > 0)
-        sc_attend_line(text, "int64_t weight_row_of[rows];");
-    sc_attend_open(text, "for (int64_t r = 0; r < rows; r++)");
-    sc_attend_decode(text, sc_attend_of_row, "r");
-    sc_attend_declare_interval(text);
-    sc_attend_declare_row(text);
-    sc_attend_line(text, "const int64_t q_at = %s;", sc_attend_at(text, SC_ATTEND_Q, sc_attend_all));
-    sc_attend_line(text, "low_of[r] = low;");
-    sc_attend_line(text, "high_of[r] = high;");
-    sc_attend_line(text, "least = low < least ? low : least;");
-    sc_attend_line(text, "most = high > most ? high : most;");
-    sc_attend_line(text, "largest[r] = -INFINITY;");
-    sc_attend_line(text, "total[r] = 0;");
+        sc_attention_line(text, "int64_t weight_row_of[rows];");
+    sc_attention_open(text, "for (int64_t r = 0; r < rows; r++)");
+    sc_attention_decode(text, sc_attention_of_row, "r");
+    sc_attention_declare_interval(text);
+    sc_attention_declare_row(text);
+    sc_attention_line(text, "const int64_t q_at = %s;", sc_attention_at(text, SC_ATTENTION_Q, sc_attention_all));
+    sc_attention_line(text, "low_of[r] = low;");
+    sc_attention_line(text, "high_of[r] = high;");
+    sc_attention_line(text, "least = low < least ? low : least;");
+    sc_attention_line(text, "most = high > most ? high : most;");
+    sc_attention_line(text, "largest[r] = -INFINITY;");
+    sc_attention_line(text, "total[r] = 0;");
     for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
         if (desc->arrays[kept_places[i].role].is_there)
-            sc_attend_line(text, "%s_of[r] = %s;", kept_places[i].name, sc_attend_at(text, kept_places[i].role, sc_attend_all));
+            sc_attention_line(text, "%s_of[r] = %s;", kept_places[i].name, sc_attention_at(text, kept_places[i].role, sc_attention_all));
     }
     if (desc->p > 0)
-        sc_attend_line(text, "weight_row_of[r] = weight_row;");
-    sc_attend_line(text, "for (int64_t e = 0; e < e_size; e++)");
-    sc_attend_line(text, "    queries[r * e_size + e] = %s * %s;", sc_attend_read(text, SC_ATTEND_Q, q),
-                   sc_attend_number(text, desc->scale));
-    sc_attend_close(text);
+        sc_attention_line(text, "weight_row_of[r] = weight_row;");
+    sc_attention_line(text, "for (int64_t e = 0; e < e_size; e++)");
+    sc_attention_line(text, "    queries[r * e_size + e] = %s * %s;", sc_attention_read(text, SC_ATTENTION_Q, q),
+                      sc_attention_number(text, desc->scale));
+    sc_attention_close(text);
 }
 
 /* An array that is not f32 with its elements side by side is read into a tile that is. */
-static bool needs_tile(const sc_attend_desc *desc, sc_attend_role role, const sc_attend_dim *dim)
+static bool needs_tile(const sc_attention_desc *desc, sc_attention_role role, const sc_attention_dim *dim)
 {
     return desc->arrays[role].dtype != SC_DTYPE_f32 || (dim->strides[role] != 1 && dim->size > 1);
 }
 
-static void read_tile(sc_attend_text *text, sc_attend_role role, const char *array, const sc_attend_dim *dim, const char *size)
+static void read_tile(sc_attention_text *text, sc_attention_role role, const char *array, const sc_attention_dim *dim, const char *size)
 {
-    const sc_attend_desc *desc = text->desc;
-    const char *key = sc_attend_times(text, "(first + i)", desc->t.strides[role]);
+    const sc_attention_desc *desc = text->desc;
+    const char *key = sc_attention_times(text, "(first + i)", desc->t.strides[role]);
     if (!needs_tile(desc, role, dim)) {
-        sc_attend_line(text, "const float *const %s_tile = %s + %s_at + %s;", array, array, array,
-                       sc_attend_times(text, "first", desc->t.strides[role]));
+        sc_attention_line(text, "const float *const %s_tile = %s + %s_at + %s;", array, array, array,
+                          sc_attention_times(text, "first", desc->t.strides[role]));
         return;
     }
-    const char *index = sc_arena_printf(text->arena, "%s_at + %s + %s", array, key, sc_attend_times(text, "x", dim->strides[role]));
-    sc_attend_line(text, "float %s_tile[tile * %s]" ALIGNED ";", array, size);
-    sc_attend_line(text, "for (int64_t i = 0; i < count; i++)");
-    sc_attend_line(text, "#pragma omp simd");
-    sc_attend_line(text, "    for (int64_t x = 0; x < %s; x++)", size);
-    sc_attend_line(text, "        %s_tile[i * %s + x] = %s;", array, size, sc_attend_read(text, role, index));
+    const char *index = sc_arena_printf(text->arena, "%s_at + %s + %s", array, key, sc_attention_times(text, "x", dim->strides[role]));
+    sc_attention_line(text, "float %s_tile[tile * %s]" ALIGNED ";", array, size);
+    sc_attention_line(text, "for (int64_t i = 0; i < count; i++)");
+    sc_attention_line(text, "#pragma omp simd");
+    sc_attention_line(text, "    for (int64_t x = 0; x < %s; x++)", size);
+    sc_attention_line(text, "        %s_tile[i * %s + x] = %s;", array, size, sc_attention_read(text, role, index));
 }
 
-static int64_t tile_stride(const sc_attend_desc *desc, sc_attend_role role, const sc_attend_dim *dim)
+static int64_t tile_stride(const sc_attention_desc *desc, sc_attention_role role, const sc_attention_dim *dim)
 {
     return needs_tile(desc, role, dim) ? dim->size : desc->t.strides[role];
 }
 
-static void score_tile(sc_attend_text *text)
+static void score_tile(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    long long step = (long long)tile_stride(desc, SC_ATTEND_K, &desc->e);
-    sc_attend_line(text, "const float *const row = queries + r * e_size;");
-    sc_attend_line(text, "int64_t key = 0;");
-    sc_attend_open(text, "for (; key + 4 <= count; key += 4)"); /* four sums that do not wait for each other */
-    sc_attend_line(text, "const float *const of_key = k_tile + key * %lld;", step);
-    sc_attend_line(text, "float sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;");
-    sc_attend_line(text, "#pragma omp simd reduction(+ : sum0, sum1, sum2, sum3)");
-    sc_attend_open(text, "for (int64_t e = 0; e < e_size; e++)");
+    const sc_attention_desc *desc = text->desc;
+    long long step = (long long)tile_stride(desc, SC_ATTENTION_K, &desc->e);
+    sc_attention_line(text, "const float *const row = queries + r * e_size;");
+    sc_attention_line(text, "int64_t key = 0;");
+    sc_attention_open(text, "for (; key + 4 <= count; key += 4)"); /* four sums that do not wait for each other */
+    sc_attention_line(text, "const float *const of_key = k_tile + key * %lld;", step);
+    sc_attention_line(text, "float sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;");
+    sc_attention_line(text, "#pragma omp simd reduction(+ : sum0, sum1, sum2, sum3)");
+    sc_attention_open(text, "for (int64_t e = 0; e < e_size; e++)");
     for (int i = 0; i < 4; i++)
-        sc_attend_line(text, "sum%d += row[e] * of_key[e + %lld];", i, i * step);
-    sc_attend_close(text);
+        sc_attention_line(text, "sum%d += row[e] * of_key[e + %lld];", i, i * step);
+    sc_attention_close(text);
     for (int i = 0; i < 4; i++)
-        sc_attend_line(text, "scores[key + %d] = sum%d;", i, i);
-    sc_attend_close(text);
-    sc_attend_open(text, "for (; key < count; key++)");
-    sc_attend_line(text, "float sum = 0;");
-    sc_attend_line(text, "#pragma omp simd reduction(+ : sum)");
-    sc_attend_line(text, "for (int64_t e = 0; e < e_size; e++)");
-    sc_attend_line(text, "    sum += row[e] * k_tile[key * %lld + e];", step);
-    sc_attend_line(text, "scores[key] = sum;");
-    sc_attend_close(text);
+        sc_attention_line(text, "scores[key + %d] = sum%d;", i, i);
+    sc_attention_close(text);
+    sc_attention_open(text, "for (; key < count; key++)");
+    sc_attention_line(text, "float sum = 0;");
+    sc_attention_line(text, "#pragma omp simd reduction(+ : sum)");
+    sc_attention_line(text, "for (int64_t e = 0; e < e_size; e++)");
+    sc_attention_line(text, "    sum += row[e] * k_tile[key * %lld + e];", step);
+    sc_attention_line(text, "scores[key] = sum;");
+    sc_attention_close(text);
     if (desc->softcap != 0) {
-        sc_attend_line(text, "#pragma omp simd");
-        sc_attend_line(text, "for (int64_t i = 0; i < count; i++)");
-        sc_attend_line(text, "    scores[i] = %s * sc_tanh_f32(scores[i] * %s);", sc_attend_number(text, desc->softcap),
-                       sc_attend_number(text, 1 / desc->softcap));
+        sc_attention_line(text, "#pragma omp simd");
+        sc_attention_line(text, "for (int64_t i = 0; i < count; i++)");
+        sc_attention_line(text, "    scores[i] = %s * sc_tanh_f32(scores[i] * %s);", sc_attention_number(text, desc->softcap),
+                          sc_attention_number(text, 1 / desc->softcap));
     }
-    const char *visible = sc_attend_visible(text);
-    sc_attend_open(text, "for (int64_t i = 0; i < count; i++)");
-    sc_attend_line(text, "const int64_t t = first + i;");
+    const char *visible = sc_attention_visible(text);
+    sc_attention_open(text, "for (int64_t i = 0; i < count; i++)");
+    sc_attention_line(text, "const int64_t t = first + i;");
     for (size_t i = 0; i < sizeof kept_places / sizeof *kept_places; i++) {
         if (desc->arrays[kept_places[i].role].is_there)
-            sc_attend_line(text, "const int64_t %s_at = %s_of[r];", kept_places[i].name, kept_places[i].name);
+            sc_attention_line(text, "const int64_t %s_at = %s_of[r];", kept_places[i].name, kept_places[i].name);
     }
-    if (desc->arrays[SC_ATTEND_BIAS].is_there) {
-        const char *index = sc_arena_printf(text->arena, "bias_at + %s", sc_attend_times(text, "t", desc->t.strides[SC_ATTEND_BIAS]));
-        sc_attend_line(text, "scores[i] += %s;", sc_attend_read(text, SC_ATTEND_BIAS, index));
+    if (desc->arrays[SC_ATTENTION_BIAS].is_there) {
+        const char *index = sc_arena_printf(text->arena, "bias_at + %s", sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_BIAS]));
+        sc_attention_line(text, "scores[i] += %s;", sc_attention_read(text, SC_ATTENTION_BIAS, index));
     }
-    sc_attend_line(text, "scores[i] = t >= low_of[r] && t < high_of[r]%s%s%s ? scores[i] : -INFINITY;", visible == NULL ? "" : " && (",
-                   visible == NULL ? "" : visible, visible == NULL ? "" : ")");
-    sc_attend_close(text);
+    sc_attention_line(text, "scores[i] = t >= low_of[r] && t < high_of[r]%s%s%s ? scores[i] : -INFINITY;", visible == NULL ? "" : " && (",
+                      visible == NULL ? "" : visible, visible == NULL ? "" : ")");
+    sc_attention_close(text);
 }
 
-static void add_tile(sc_attend_text *text)
+static void add_tile(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    long long step = (long long)tile_stride(desc, SC_ATTEND_V, &desc->own[0]);
-    sc_attend_line(text, "float *const sums = parts + r * part, best = largest[r], added = 0;");
-    sc_attend_line(text, "#pragma omp simd reduction(max : best)");
-    sc_attend_line(text, "for (int64_t i = 0; i < count; i++)");
-    sc_attend_line(text, "    best = scores[i] > best ? scores[i] : best;");
-    sc_attend_line(text, "const float base = best == -INFINITY ? 0 : best, correction = sc_exp_below_f32(largest[r] - base);");
-    sc_attend_line(text, "#pragma omp simd reduction(+ : added)");
-    sc_attend_open(text, "for (int64_t i = 0; i < count; i++)");
-    sc_attend_line(text, "scores[i] = sc_exp_below_f32(scores[i] - base);");
-    sc_attend_line(text, "added += scores[i];");
-    sc_attend_close(text);
-    sc_attend_line(text, "total[r] = total[r] * correction + added;");
-    sc_attend_line(text, "for (int64_t o = 0; o < own_size && best != largest[r]; o++)");
-    sc_attend_line(text, "    sums[o] *= correction;");
-    sc_attend_line(text, "largest[r] = best;");
+    const sc_attention_desc *desc = text->desc;
+    long long step = (long long)tile_stride(desc, SC_ATTENTION_V, &desc->own[0]);
+    sc_attention_line(text, "float *const sums = parts + r * part, best = largest[r], added = 0;");
+    sc_attention_line(text, "#pragma omp simd reduction(max : best)");
+    sc_attention_line(text, "for (int64_t i = 0; i < count; i++)");
+    sc_attention_line(text, "    best = scores[i] > best ? scores[i] : best;");
+    sc_attention_line(text, "const float base = best == -INFINITY ? 0 : best, correction = sc_exp_below_f32(largest[r] - base);");
+    sc_attention_line(text, "#pragma omp simd reduction(+ : added)");
+    sc_attention_open(text, "for (int64_t i = 0; i < count; i++)");
+    sc_attention_line(text, "scores[i] = sc_exp_below_f32(scores[i] - base);");
+    sc_attention_line(text, "added += scores[i];");
+    sc_attention_close(text);
+    sc_attention_line(text, "total[r] = total[r] * correction + added;");
+    sc_attention_line(text, "for (int64_t o = 0; o < own_size && best != largest[r]; o++)");
+    sc_attention_line(text, "    sums[o] *= correction;");
+    sc_attention_line(text, "largest[r] = best;");
     if (desc->p > 0) {
         double p = desc->p;
-        sc_attend_line(text, "#pragma omp simd");
-        sc_attend_line(text, "for (int64_t i = 0; i < count; i++)");
-        sc_attend_line(
+        sc_attention_line(text, "#pragma omp simd");
+        sc_attention_line(text, "for (int64_t i = 0; i < count; i++)");
+        sc_attention_line(
             text,
             "    scores[i] *= sc_uniform53(weight_row_of[r] + first + i, random_step, random_micro_batch, random_key) < %lluu ? 0.0f : %s;",
-            (unsigned long long)sc_uniform53_limit(p), sc_attend_number(text, p < 1 ? 1 / (1 - p) : 0));
+            (unsigned long long)sc_uniform53_limit(p), sc_attention_number(text, p < 1 ? 1 / (1 - p) : 0));
     }
-    sc_attend_line(text, "int64_t i = 0;");
-    sc_attend_open(text, "for (; i + 4 <= count; i += 4)");
-    sc_attend_line(text, "const float *const row = v_tile + i * %lld;", step);
-    sc_attend_line(text, "#pragma omp simd");
-    sc_attend_line(text, "for (int64_t o = 0; o < own_size; o++)");
-    sc_attend_line(text,
-                   "    sums[o] += scores[i] * row[o] + scores[i + 1] * row[o + %lld] + scores[i + 2] * row[o + %lld] + scores[i + 3] * "
-                   "row[o + %lld];",
-                   step, 2 * step, 3 * step);
-    sc_attend_close(text);
-    sc_attend_line(text, "for (; i < count; i++)");
-    sc_attend_line(text, "#pragma omp simd");
-    sc_attend_line(text, "    for (int64_t o = 0; o < own_size; o++)");
-    sc_attend_line(text, "        sums[o] += scores[i] * v_tile[i * %lld + o];", step);
+    sc_attention_line(text, "int64_t i = 0;");
+    sc_attention_open(text, "for (; i + 4 <= count; i += 4)");
+    sc_attention_line(text, "const float *const row = v_tile + i * %lld;", step);
+    sc_attention_line(text, "#pragma omp simd");
+    sc_attention_line(text, "for (int64_t o = 0; o < own_size; o++)");
+    sc_attention_line(text,
+                      "    sums[o] += scores[i] * row[o] + scores[i + 1] * row[o + %lld] + scores[i + 2] * row[o + %lld] + scores[i + 3] * "
+                      "row[o + %lld];",
+                      step, 2 * step, 3 * step);
+    sc_attention_close(text);
+    sc_attention_line(text, "for (; i < count; i++)");
+    sc_attention_line(text, "#pragma omp simd");
+    sc_attention_line(text, "    for (int64_t o = 0; o < own_size; o++)");
+    sc_attention_line(text, "        sums[o] += scores[i] * v_tile[i * %lld + o];", step);
 }
 
 /* Rows of a head are far apart where another dim is inside, and no hardware follows them. Every query asks for its share of the next tile.
  */
-static void prefetch_next(sc_attend_text *text)
+static void prefetch_next(sc_attention_text *text)
 {
     static const struct {
-        sc_attend_role role;
+        sc_attention_role role;
         const char *name;
-    } arrays[] = {{SC_ATTEND_K, "k"}, {SC_ATTEND_V, "v"}};
-    const sc_attend_desc *desc = text->desc;
-    sc_attend_open(text, "for (int64_t next = first + tile + r; next < first + 2 * tile && next < most; next += rows)");
+    } arrays[] = {{SC_ATTENTION_K, "k"}, {SC_ATTENTION_V, "v"}};
+    const sc_attention_desc *desc = text->desc;
+    sc_attention_open(text, "for (int64_t next = first + tile + r; next < first + 2 * tile && next < most; next += rows)");
     for (int i = 0; i < 2; i++) {
-        const sc_attend_dim *dim = i == 0 ? &desc->e : &desc->own[0];
+        const sc_attention_dim *dim = i == 0 ? &desc->e : &desc->own[0];
         int64_t line = 64 / sc_dtypes[desc->arrays[arrays[i].role].dtype].bytes;
         if (dim->strides[arrays[i].role] != 1)
             continue;
-        sc_attend_line(text, "for (int64_t x = 0; x < %lld; x += %lld)", (long long)dim->size, (long long)line);
-        sc_attend_line(text, "    __builtin_prefetch(%s + %s_at + %s + x);", arrays[i].name, arrays[i].name,
-                       sc_attend_times(text, "next", desc->t.strides[arrays[i].role]));
+        sc_attention_line(text, "for (int64_t x = 0; x < %lld; x += %lld)", (long long)dim->size, (long long)line);
+        sc_attention_line(text, "    __builtin_prefetch(%s + %s_at + %s + x);", arrays[i].name, arrays[i].name,
+                          sc_attention_times(text, "next", desc->t.strides[arrays[i].role]));
     }
-    sc_attend_close(text);
+    sc_attention_close(text);
 }
 
 /* parts[query]: sums over the chunk's keys, largest score, total. */
-static void emit_chunk(sc_attend_text *text)
+static void emit_chunk(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
+    const sc_attention_desc *desc = text->desc;
     long long keys = (long long)chunk_keys(desc);
-    sc_attend_line(text, "static void %s_chunk(void *const *args, const int64_t *params, int64_t unit, int64_t chunk, float *parts)",
-                   text->name);
-    sc_attend_line(text, "{");
+    sc_attention_line(text, "static void %s_chunk(void *const *args, const int64_t *params, int64_t unit, int64_t chunk, float *parts)",
+                      text->name);
+    sc_attention_line(text, "{");
     text->depth++;
-    sc_attend_declare_arrays(text);
-    sc_attend_line(text, "(void)out;");
+    sc_attention_declare_arrays(text);
+    sc_attention_line(text, "(void)out;");
     declare_sizes(text);
     read_queries(text);
-    sc_attend_line(text, "const int64_t k_at = %s, v_at = %s;", sc_attend_at(text, SC_ATTEND_K, sc_attend_of_unit),
-                   sc_attend_at(text, SC_ATTEND_V, sc_attend_of_unit));
-    sc_attend_line(text, "least = least > chunk * %lld ? least : chunk * %lld;", keys, keys);
-    sc_attend_line(text, "most = most < (chunk + 1) * %lld ? most : (chunk + 1) * %lld;", keys, keys);
-    sc_attend_line(text, "__builtin_memset(parts, 0, rows * part * sizeof *parts);");
-    sc_attend_open(text, "for (int64_t first = least; first < most; first += tile)");
-    sc_attend_line(text, "const int64_t count = most - first < tile ? most - first : tile;");
-    read_tile(text, SC_ATTEND_K, "k", &desc->e, "e_size");
-    read_tile(text, SC_ATTEND_V, "v", &desc->own[0], "own_size");
-    sc_attend_open(text, "for (int64_t r = 0; r < rows; r++)");
+    sc_attention_line(text, "const int64_t k_at = %s, v_at = %s;", sc_attention_at(text, SC_ATTENTION_K, sc_attention_of_unit),
+                      sc_attention_at(text, SC_ATTENTION_V, sc_attention_of_unit));
+    sc_attention_line(text, "least = least > chunk * %lld ? least : chunk * %lld;", keys, keys);
+    sc_attention_line(text, "most = most < (chunk + 1) * %lld ? most : (chunk + 1) * %lld;", keys, keys);
+    sc_attention_line(text, "__builtin_memset(parts, 0, rows * part * sizeof *parts);");
+    sc_attention_open(text, "for (int64_t first = least; first < most; first += tile)");
+    sc_attention_line(text, "const int64_t count = most - first < tile ? most - first : tile;");
+    read_tile(text, SC_ATTENTION_K, "k", &desc->e, "e_size");
+    read_tile(text, SC_ATTENTION_V, "v", &desc->own[0], "own_size");
+    sc_attention_open(text, "for (int64_t r = 0; r < rows; r++)");
     prefetch_next(text);
-    sc_attend_line(text, "float scores[tile]" ALIGNED ";");
+    sc_attention_line(text, "float scores[tile]" ALIGNED ";");
     score_tile(text);
     add_tile(text);
-    sc_attend_close(text);
-    sc_attend_close(text);
-    sc_attend_open(text, "for (int64_t r = 0; r < rows; r++)");
-    sc_attend_line(text, "parts[r * part + own_size] = largest[r];");
-    sc_attend_line(text, "parts[r * part + own_size + 1] = total[r];");
-    sc_attend_close(text);
-    sc_attend_close(text);
+    sc_attention_close(text);
+    sc_attention_close(text);
+    sc_attention_open(text, "for (int64_t r = 0; r < rows; r++)");
+    sc_attention_line(text, "parts[r * part + own_size] = largest[r];");
+    sc_attention_line(text, "parts[r * part + own_size + 1] = total[r];");
+    sc_attention_close(text);
+    sc_attention_close(text);
     sc_strbuf_add_char(text->out, '\n');
 }
 
 /* Puts the chunks of a unit together, in order. */
-static void emit_finish(sc_attend_text *text)
+static void emit_finish(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    const char *index = sc_arena_printf(text->arena, "out_at + %s", sc_attend_times(text, "o", desc->own[0].strides[SC_ATTEND_OUT]));
-    sc_attend_line(text, "static void %s_finish(void *const *args, const int64_t *params, int64_t unit, const float *parts)", text->name);
-    sc_attend_line(text, "{");
+    const sc_attention_desc *desc = text->desc;
+    const char *index = sc_arena_printf(text->arena, "out_at + %s", sc_attention_times(text, "o", desc->own[0].strides[SC_ATTENTION_OUT]));
+    sc_attention_line(text, "static void %s_finish(void *const *args, const int64_t *params, int64_t unit, const float *parts)",
+                      text->name);
+    sc_attention_line(text, "{");
     text->depth++;
-    sc_attend_line(text, "enum { chunks = %lld };", (long long)sc_attend_decode_chunks(desc));
-    for (int role = SC_ATTEND_OUT; role <= SC_ATTEND_LSE; role++) {
+    sc_attention_line(text, "enum { chunks = %lld };", (long long)sc_attention_decode_chunks(desc));
+    for (int role = SC_ATTENTION_OUT; role <= SC_ATTENTION_LSE; role++) {
         if (desc->arrays[role].is_there)
-            sc_attend_line(text, "%s *const %s = args[%u];", sc_attend_type(desc->arrays[role].dtype),
-                           role == SC_ATTEND_OUT ? "out" : "lse", desc->arrays[role].arg);
+            sc_attention_line(text, "%s *const %s = args[%u];", sc_attention_type(desc->arrays[role].dtype),
+                              role == SC_ATTENTION_OUT ? "out" : "lse", desc->arrays[role].arg);
     }
-    sc_attend_line(text, "(void)params;");
+    sc_attention_line(text, "(void)params;");
     declare_sizes(text);
-    sc_attend_open(text, "for (int64_t r = 0; r < rows; r++)");
-    sc_attend_decode(text, sc_attend_of_row, "r");
-    sc_attend_line(text, "const int64_t out_at = %s;", sc_attend_at(text, SC_ATTEND_OUT, sc_attend_all));
-    sc_attend_line(text, "const float *const of_row = parts + r * part;");
-    sc_attend_line(text, "float largest = -INFINITY, total = 0, shares[chunks];");
-    sc_attend_line(text, "for (int c = 0; c < chunks; c++)");
-    sc_attend_line(text, "    largest = of_row[c * rows * part + own_size] > largest ? of_row[c * rows * part + own_size] : largest;");
-    sc_attend_open(text, "for (int c = 0; c < chunks; c++)");
-    sc_attend_line(text, "shares[c] = sc_exp_below_f32(of_row[c * rows * part + own_size] - (largest == -INFINITY ? 0 : largest));");
-    sc_attend_line(text, "total += shares[c] * of_row[c * rows * part + own_size + 1];");
-    sc_attend_close(text);
-    sc_attend_open(text, "for (int64_t o = 0; o < own_size; o++)");
-    sc_attend_line(text, "float sum = 0;");
-    sc_attend_line(text, "for (int c = 0; c < chunks; c++)");
-    sc_attend_line(text, "    sum += shares[c] * of_row[c * rows * part + o];");
-    sc_attend_line(text, "out[%s] = %s;", index,
-                   sc_attend_stored(text, desc->arrays[SC_ATTEND_OUT].dtype, "(total == 0.0f ? 0.0f : sum / total)"));
-    sc_attend_close(text);
-    if (desc->arrays[SC_ATTEND_LSE].is_there)
-        sc_attend_line(text, "lse[%s] = sc_log_f32(total) + largest;", sc_attend_at(text, SC_ATTEND_LSE, sc_attend_all));
-    sc_attend_close(text);
-    sc_attend_close(text);
+    sc_attention_open(text, "for (int64_t r = 0; r < rows; r++)");
+    sc_attention_decode(text, sc_attention_of_row, "r");
+    sc_attention_line(text, "const int64_t out_at = %s;", sc_attention_at(text, SC_ATTENTION_OUT, sc_attention_all));
+    sc_attention_line(text, "const float *const of_row = parts + r * part;");
+    sc_attention_line(text, "float largest = -INFINITY, total = 0, shares[chunks];");
+    sc_attention_line(text, "for (int c = 0; c < chunks; c++)");
+    sc_attention_line(text, "    largest = of_row[c * rows * part + own_size] > largest ? of_row[c * rows * part + own_size] : largest;");
+    sc_attention_open(text, "for (int c = 0; c < chunks; c++)");
+    sc_attention_line(text, "shares[c] = sc_exp_below_f32(of_row[c * rows * part + own_size] - (largest == -INFINITY ? 0 : largest));");
+    sc_attention_line(text, "total += shares[c] * of_row[c * rows * part + own_size + 1];");
+    sc_attention_close(text);
+    sc_attention_open(text, "for (int64_t o = 0; o < own_size; o++)");
+    sc_attention_line(text, "float sum = 0;");
+    sc_attention_line(text, "for (int c = 0; c < chunks; c++)");
+    sc_attention_line(text, "    sum += shares[c] * of_row[c * rows * part + o];");
+    sc_attention_line(text, "out[%s] = %s;", index,
+                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype, "(total == 0.0f ? 0.0f : sum / total)"));
+    sc_attention_close(text);
+    if (desc->arrays[SC_ATTENTION_LSE].is_there)
+        sc_attention_line(text, "lse[%s] = sc_log_f32(total) + largest;", sc_attention_at(text, SC_ATTENTION_LSE, sc_attention_all));
+    sc_attention_close(text);
+    sc_attention_close(text);
     sc_strbuf_add_char(text->out, '\n');
 }
 
-void sc_attend_emit_decode(sc_attend_text *text)
+void sc_attention_emit_decode(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    long long units = (long long)sc_attend_units(desc), chunks = (long long)sc_attend_decode_chunks(desc);
-    long long part = (long long)(sc_attend_rows(desc) * sc_attend_decode_part(desc));
+    const sc_attention_desc *desc = text->desc;
+    long long units = (long long)sc_attention_units(desc), chunks = (long long)sc_attention_decode_chunks(desc);
+    long long part = (long long)(sc_attention_rows(desc) * sc_attention_decode_part(desc));
     emit_chunk(text);
     emit_finish(text);
-    sc_attend_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);
-    sc_attend_line(text, "{");
+    sc_attention_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);
+    sc_attention_line(text, "{");
     text->depth++;
     if (chunks > 1) {
-        sc_attend_line(text, "float *const parts = args[%u];", desc->arg_count);
-        sc_attend_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
-        sc_attend_line(text, "for (int64_t item = 0; item < %lld; item++)", units * chunks);
-        sc_attend_line(text, "    %s_chunk(args, params, item / %lld, item %% %lld, parts + item * %lld);", text->name, chunks, chunks,
-                       part);
-        sc_attend_line(text, "#pragma omp parallel for schedule(static)");
-        sc_attend_line(text, "for (int64_t unit = 0; unit < %lld; unit++)", units);
-        sc_attend_line(text, "    %s_finish(args, params, unit, parts + unit * %lld);", text->name, chunks * part);
+        sc_attention_line(text, "float *const parts = args[%u];", desc->arg_count);
+        sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
+        sc_attention_line(text, "for (int64_t item = 0; item < %lld; item++)", units * chunks);
+        sc_attention_line(text, "    %s_chunk(args, params, item / %lld, item %% %lld, parts + item * %lld);", text->name, chunks, chunks,
+                          part);
+        sc_attention_line(text, "#pragma omp parallel for schedule(static)");
+        sc_attention_line(text, "for (int64_t unit = 0; unit < %lld; unit++)", units);
+        sc_attention_line(text, "    %s_finish(args, params, unit, parts + unit * %lld);", text->name, chunks * part);
     } else {
-        sc_attend_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
-        sc_attend_open(text, "for (int64_t unit = 0; unit < %lld; unit++)", units);
-        sc_attend_line(text, "float parts[%lld]" ALIGNED ";", part);
-        sc_attend_line(text, "%s_chunk(args, params, unit, 0, parts);", text->name);
-        sc_attend_line(text, "%s_finish(args, params, unit, parts);", text->name);
-        sc_attend_close(text);
+        sc_attention_line(text, "#pragma omp parallel for schedule(dynamic, 1)");
+        sc_attention_open(text, "for (int64_t unit = 0; unit < %lld; unit++)", units);
+        sc_attention_line(text, "float parts[%lld]" ALIGNED ";", part);
+        sc_attention_line(text, "%s_chunk(args, params, unit, 0, parts);", text->name);
+        sc_attention_line(text, "%s_finish(args, params, unit, parts);", text->name);
+        sc_attention_close(text);
     }
-    sc_attend_end(text);
+    sc_attention_end(text);
 }

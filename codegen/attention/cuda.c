@@ -14,11 +14,11 @@ enum {
 };
 
 /* Enough blocks to fill a card, where parts of the keys are long enough to be worth what putting them together costs. */
-static int parts_of(const sc_attend_desc *desc, const sc_attend_cuda_tile *tile)
+static int parts_of(const sc_attention_desc *desc, const sc_attention_cuda_tile *tile)
 {
     bool is_small = tile->warps == 1;
     int64_t rows = 16 * tile->warps * tile->strips, wanted = is_small ? 1024 : 256, least = is_small ? 128 : 1024;
-    int64_t blocks = sc_attend_units(desc) * ((sc_attend_rows(desc) + rows - 1) / rows), parts = wanted / blocks;
+    int64_t blocks = sc_attention_units(desc) * ((sc_attention_rows(desc) + rows - 1) / rows), parts = wanted / blocks;
     parts = parts < desc->t.size / least ? parts : desc->t.size / least;
     return parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : (int)parts;
 }
@@ -26,12 +26,12 @@ static int parts_of(const sc_attend_desc *desc, const sc_attend_cuda_tile *tile)
 typedef enum stage_kind { FORWARD_FEW, FORWARD, D_Q, D_K_D_V } stage_kind;
 
 /* What a block of the stage takes of shared memory; a little more than it does. */
-static int64_t block_bytes(const sc_attend_desc *desc, stage_kind kind, const sc_attend_cuda_tile *tile)
+static int64_t block_bytes(const sc_attention_desc *desc, stage_kind kind, const sc_attention_cuda_tile *tile)
 {
     enum { PLACES = 10, PLACE = 8, ALIGNMENT = 16 * 16 };
-    int64_t e = sc_attend_head_of(desc->e.size).step, own = sc_attend_head_of(desc->own[0].size).step, both = 2 * (e + own);
+    int64_t e = sc_attention_head_of(desc->e.size).step, own = sc_attention_head_of(desc->own[0].size).step, both = 2 * (e + own);
     int64_t rows = 16 * tile->warps * tile->strips, columns = (int64_t)tile->stages * tile->tile;
-    sc_attend_places places = sc_attend_places_of(desc, NULL, 0);
+    sc_attention_places places = sc_attention_places_of(desc, NULL, 0);
     int64_t of_masks = PLACE * (places.count + places.has_weight_row), of_rows = PLACE * 4 /* three arrays' places, an interval */;
     if (kind == D_K_D_V)
         return rows * both + columns * (both + 16 + of_masks) + ALIGNMENT;
@@ -47,7 +47,7 @@ static const struct {
     stage_kind kind;
     int64_t head; /* at most */
     bool is_plain /* where scores take no more than a factor and an interval: the rest has registers of its own */;
-    sc_attend_cuda_tile tile;
+    sc_attention_cuda_tile tile;
 } choices[] = {
     {FORWARD_FEW, 64, false, {1, 1, 64, 3, 4}},  {FORWARD_FEW, 128, false, {1, 1, 32, 3, 4}}, {FORWARD_FEW, 192, false, {1, 1, 16, 4, 4}},
     {FORWARD_FEW, 256, false, {1, 1, 16, 3, 4}}, {FORWARD, 64, false, {4, 2, 64, 4, 2}},      {FORWARD, 64, false, {4, 2, 64, 3, 2}},
@@ -63,106 +63,109 @@ static const struct {
     {D_K_D_V, 256, false, {4, 1, 16, 2, 2}},     {D_K_D_V, 256, false, {7, 1, 16, 2, 1}},     {D_K_D_V, 256, false, {3, 1, 16, 2, 1}},
 };
 
-static bool is_plain(const sc_attend_desc *desc)
+static bool is_plain(const sc_attention_desc *desc)
 {
-    return !desc->arrays[SC_ATTEND_BIAS].is_there && !sc_attend_has_visible(desc) && desc->softcap == 0 && desc->p == 0 && desc->scale > 0;
+    return !desc->arrays[SC_ATTENTION_BIAS].is_there && !sc_attention_has_visible(desc) && desc->softcap == 0 && desc->p == 0 &&
+           desc->scale > 0;
 }
 
 /* The first of the least head that fits, of which so many blocks as it names have room on a multiprocessor. */
-static sc_attend_cuda_tile choose(const sc_attend_desc *desc, stage_kind kind, uint32_t shared_bytes)
+static sc_attention_cuda_tile choose(const sc_attention_desc *desc, stage_kind kind, uint32_t shared_bytes)
 {
-    int64_t own = sc_attend_own_size(desc), size = desc->e.size > own ? desc->e.size : own, head = 0;
+    int64_t own = sc_attention_own_size(desc), size = desc->e.size > own ? desc->e.size : own, head = 0;
     size_t last = 0;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         if (choices[i].kind != kind || choices[i].head < size || (head != 0 && choices[i].head != head) ||
             (choices[i].is_plain && !is_plain(desc)))
             continue;
-        const sc_attend_cuda_tile *tile = &choices[i].tile;
+        const sc_attention_cuda_tile *tile = &choices[i].tile;
         head = choices[i].head;
         last = i;
-        if (tile->resident * (block_bytes(desc, kind, tile) + SC_ATTEND_CUDA_RESERVED) <= (int64_t)shared_bytes + SC_ATTEND_CUDA_RESERVED)
+        if (tile->resident * (block_bytes(desc, kind, tile) + SC_ATTENTION_CUDA_RESERVED) <=
+            (int64_t)shared_bytes + SC_ATTENTION_CUDA_RESERVED)
             break;
     }
     return choices[last].tile;
 }
 
-sc_attend_cuda_tiles sc_attend_cuda_default_tiles(const sc_attend_desc *desc, uint32_t shared_bytes)
+sc_attention_cuda_tiles sc_attention_cuda_default_tiles(const sc_attention_desc *desc, uint32_t shared_bytes)
 {
-    sc_attend_cuda_tiles tiles = {.forward = choose(desc, sc_attend_rows(desc) <= FEW ? FORWARD_FEW : FORWARD, shared_bytes),
-                                  .d_q = choose(desc, D_Q, shared_bytes),
-                                  .d_k_d_v = choose(desc, D_K_D_V, shared_bytes)};
+    sc_attention_cuda_tiles tiles = {.forward = choose(desc, sc_attention_rows(desc) <= FEW ? FORWARD_FEW : FORWARD, shared_bytes),
+                                     .d_q = choose(desc, D_Q, shared_bytes),
+                                     .d_k_d_v = choose(desc, D_K_D_V, shared_bytes)};
     tiles.parts = parts_of(desc, &tiles.forward);
     return tiles;
 }
 
-static const char *reason_for_simple(const sc_attend_desc *desc)
+static const char *reason_for_simple(const sc_attention_desc *desc)
 {
-    static const sc_attend_role heads[] = {SC_ATTEND_Q, SC_ATTEND_K, SC_ATTEND_D_Q, SC_ATTEND_D_K},
-                                owns[] = {SC_ATTEND_V, SC_ATTEND_OUT, SC_ATTEND_D_OUT, SC_ATTEND_D_V};
-    sc_dtype dtype = desc->arrays[SC_ATTEND_Q].dtype;
+    static const sc_attention_role heads[] = {SC_ATTENTION_Q, SC_ATTENTION_K, SC_ATTENTION_D_Q, SC_ATTENTION_D_K},
+                                   owns[] = {SC_ATTENTION_V, SC_ATTENTION_OUT, SC_ATTENTION_D_OUT, SC_ATTENTION_D_V};
+    sc_dtype dtype = desc->arrays[SC_ATTENTION_Q].dtype;
     if (dtype != SC_DTYPE_bf16 && dtype != SC_DTYPE_f16)
         return "products of tiles take elements of 16 bits";
-    for (int role = 0; role < SC_ATTEND_ROLES; role++) {
-        bool is_mask = role == SC_ATTEND_LSE || (role >= SC_ATTEND_KEEP && role <= SC_ATTEND_LEN);
+    for (int role = 0; role < SC_ATTENTION_ROLES; role++) {
+        bool is_mask = role == SC_ATTENTION_LSE || (role >= SC_ATTENTION_KEEP && role <= SC_ATTENTION_LEN);
         if (desc->arrays[role].is_there && !is_mask && desc->arrays[role].dtype != dtype)
             return "arrays are of different dtypes";
     }
-    if (desc->arrays[SC_ATTEND_D_BIAS].is_there)
+    if (desc->arrays[SC_ATTENTION_D_BIAS].is_there)
         return "the bias has a gradient";
     if (desc->own_count != 1)
         return "values have several dims, or none, besides those of keys";
     if (desc->e.size % 8 != 0 || desc->own[0].size % 8 != 0)
         return "the elements of a head are no multiple of 8";
-    if (desc->e.size > SC_ATTEND_CUDA_MAX_HEAD || desc->own[0].size > SC_ATTEND_CUDA_MAX_HEAD)
+    if (desc->e.size > SC_ATTENTION_CUDA_MAX_HEAD || desc->own[0].size > SC_ATTENTION_CUDA_MAX_HEAD)
         return "a head has more than 256 elements";
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         if ((desc->arrays[heads[i]].is_there && desc->e.strides[heads[i]] != 1) ||
             (desc->arrays[owns[i]].is_there && desc->own[0].strides[owns[i]] != 1))
             return "the elements of a head are apart";
     }
-    if (desc->t.size > INT32_MAX / 2 || sc_attend_rows(desc) > INT32_MAX / 2)
+    if (desc->t.size > INT32_MAX / 2 || sc_attention_rows(desc) > INT32_MAX / 2)
         return "positions do not fit 32 bits";
-    uint32_t both = 1u << SC_ATTEND_K | 1u << SC_ATTEND_V;
+    uint32_t both = 1u << SC_ATTENTION_K | 1u << SC_ATTENTION_V;
     for (uint32_t i = 0; desc->is_grad && i < desc->query_count; i++) {
-        if (sc_attend_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
+        if (sc_attention_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
             return "keys and values are shared by different queries";
     }
     return NULL;
 }
 
-static void emit(sc_attend_cuda *cuda)
+static void emit(sc_attention_cuda *cuda)
 {
     memset(cuda->code, 0, sizeof *cuda->code);
     cuda->code->why_simple = reason_for_simple(cuda->text.desc);
     if (cuda->code->why_simple != NULL) {
-        sc_attend_cuda_simple(cuda);
+        sc_attention_cuda_simple(cuda);
         return;
     }
-    sc_attend_cuda_emit_tools(cuda);
+    sc_attention_cuda_emit_tools(cuda);
     if (cuda->text.desc->is_grad)
-        sc_attend_cuda_grad(cuda);
+        sc_attention_cuda_grad(cuda);
     else
-        sc_attend_cuda_forward(cuda);
+        sc_attention_cuda_forward(cuda);
 }
 
-void sc_attend_emit_cuda_tiled(sc_context *context, const sc_attend_desc *desc, const sc_attend_cuda_tiles *tiles, const char *name,
-                               sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
+void sc_attention_emit_cuda_tiled(sc_context *context, const sc_attention_desc *desc, const sc_attention_cuda_tiles *tiles,
+                                  const char *name, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
 {
     sc_strbuf body;
     sc_strbuf_init(&body, &context->scratch);
-    bool is_wide = desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64;
-    sc_attend_cuda cuda = {.text = {&context->scratch, desc, name, is_wide ? "double" : "float", &body, 0}, .code = code, .tiles = tiles};
+    bool is_wide = desc->arrays[SC_ATTENTION_Q].dtype == SC_DTYPE_f64;
+    sc_attention_cuda cuda = {
+        .text = {&context->scratch, desc, name, is_wide ? "double" : "float", &body, 0}, .code = code, .tiles = tiles};
     emit(&cuda);
     if (helpers != NULL)
         *helpers |= sc_helpers_named_in(body.data) & ~SC_CUDA_MACHINE_HELPERS;
     sc_strbuf_add(out, body.data);
 }
 
-void sc_attend_emit_cuda(sc_context *context, const sc_attend_desc *desc, uint32_t shared_bytes, const char *name, sc_strbuf *out,
-                         sc_helper_set *helpers, sc_cuda_code *code)
+void sc_attention_emit_cuda(sc_context *context, const sc_attention_desc *desc, uint32_t shared_bytes, const char *name, sc_strbuf *out,
+                            sc_helper_set *helpers, sc_cuda_code *code)
 {
-    sc_attend_cuda_tiles tiles = {0};
+    sc_attention_cuda_tiles tiles = {0};
     if (reason_for_simple(desc) == NULL)
-        tiles = sc_attend_cuda_default_tiles(desc, shared_bytes);
-    sc_attend_emit_cuda_tiled(context, desc, &tiles, name, out, helpers, code);
+        tiles = sc_attention_cuda_default_tiles(desc, shared_bytes);
+    sc_attention_emit_cuda_tiled(context, desc, &tiles, name, out, helpers, code);
 }

@@ -6,229 +6,231 @@
 
 enum { WARPS = 4, PIECE = 256 /* elements that a warp sums at once; for more of them, weights are made again */ };
 
-static const char *exponential(const sc_attend_text *text)
+static const char *exponential(const sc_attention_text *text)
 {
     return text->real[0] == 'f' ? "sc_exp_f32" : "exp";
 }
 
-static const char *logarithm(const sc_attend_text *text)
+static const char *logarithm(const sc_attention_text *text)
 {
     return text->real[0] == 'f' ? "sc_log_f32" : "log";
 }
 
-static bool has(const sc_attend_dim *dim, sc_attend_role role)
+static bool has(const sc_attention_dim *dim, sc_attention_role role)
 {
     return (dim->has >> role & 1) != 0;
 }
 
-static bool of_keys(const sc_attend_desc *desc, const sc_attend_dim *dim)
+static bool of_keys(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
     (void)desc;
-    return has(dim, SC_ATTEND_K);
+    return has(dim, SC_ATTENTION_K);
 }
 
-static bool not_of_keys(const sc_attend_desc *desc, const sc_attend_dim *dim)
+static bool not_of_keys(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
     (void)desc;
-    return !has(dim, SC_ATTEND_K);
+    return !has(dim, SC_ATTENTION_K);
 }
 
-static bool of_values(const sc_attend_desc *desc, const sc_attend_dim *dim)
+static bool of_values(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
     (void)desc;
-    return has(dim, SC_ATTEND_V);
+    return has(dim, SC_ATTENTION_V);
 }
 
-static bool not_of_values(const sc_attend_desc *desc, const sc_attend_dim *dim)
+static bool not_of_values(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
     (void)desc;
-    return !has(dim, SC_ATTEND_V);
+    return !has(dim, SC_ATTENTION_V);
 }
 
-static bool of_bias(const sc_attend_desc *desc, const sc_attend_dim *dim)
+static bool of_bias(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
     (void)desc;
-    return has(dim, SC_ATTEND_BIAS);
+    return has(dim, SC_ATTENTION_BIAS);
 }
 
-static bool not_of_bias(const sc_attend_desc *desc, const sc_attend_dim *dim)
+static bool not_of_bias(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
     (void)desc;
-    return !has(dim, SC_ATTEND_BIAS);
+    return !has(dim, SC_ATTENTION_BIAS);
 }
 
 /* ---- a warp's work ---- */
 
 /* Opens a stage in which warps take items; `item` and `lane` are there. */
-static void begin(sc_attend_cuda *cuda, int64_t items)
+static void begin(sc_attention_cuda *cuda, int64_t items)
 {
-    sc_attend_text *text = &cuda->text;
-    sc_attend_cuda_begin(cuda, (items + WARPS - 1) / WARPS, 32 * WARPS, 4);
-    sc_attend_line(text, "const int64_t item = sc_block() * %d + sc_warp();", WARPS);
-    sc_attend_line(text, "const int lane = sc_lane();");
-    sc_attend_line(text, "if (item >= %lld)", (long long)items);
-    sc_attend_line(text, "    return;");
+    sc_attention_text *text = &cuda->text;
+    sc_attention_cuda_begin(cuda, (items + WARPS - 1) / WARPS, 32 * WARPS, 4);
+    sc_attention_line(text, "const int64_t item = sc_block() * %d + sc_warp();", WARPS);
+    sc_attention_line(text, "const int lane = sc_lane();");
+    sc_attention_line(text, "if (item >= %lld)", (long long)items);
+    sc_attention_line(text, "    return;");
 }
 
 /* The same for all lanes. */
-static void sum_of_lanes(sc_attend_text *text, const char *name)
+static void sum_of_lanes(sc_attention_text *text, const char *name)
 {
-    sc_attend_line(text, "for (int apart = 16; apart > 0; apart /= 2)");
-    sc_attend_line(text, "    %s += sc_shuffle_xor(%s, apart);", name, name);
+    sc_attention_line(text, "for (int apart = 16; apart > 0; apart /= 2)");
+    sc_attention_line(text, "    %s += sc_shuffle_xor(%s, apart);", name, name);
 }
 
 /* Opens the loop over pieces of `size` elements, of which a lane has those sums[j] of `at` = x + 32 j + lane below it. */
-static void open_pieces(sc_attend_text *text, int64_t size)
+static void open_pieces(sc_attention_text *text, int64_t size)
 {
     int64_t piece = size < PIECE ? (size + 31) / 32 * 32 : PIECE;
-    sc_attend_open(text, "for (int64_t x = 0; x < %lld; x += %lld)", (long long)size, (long long)piece);
-    sc_attend_line(text, "%s sums[%lld] = {0};", text->real, (long long)piece / 32);
+    sc_attention_open(text, "for (int64_t x = 0; x < %lld; x += %lld)", (long long)size, (long long)piece);
+    sc_attention_line(text, "%s sums[%lld] = {0};", text->real, (long long)piece / 32);
 }
 
-static void open_elements(sc_attend_text *text, int64_t size)
+static void open_elements(sc_attention_text *text, int64_t size)
 {
     int64_t piece = size < PIECE ? (size + 31) / 32 * 32 : PIECE;
-    sc_attend_open(text, "for (int j = 0; j < %lld; j++)", (long long)piece / 32);
-    sc_attend_line(text, "const int64_t at = x + 32 * j + lane;");
-    sc_attend_line(text, "if (at >= %lld)", (long long)size);
-    sc_attend_line(text, "    break;");
+    sc_attention_open(text, "for (int j = 0; j < %lld; j++)", (long long)piece / 32);
+    sc_attention_line(text, "const int64_t at = x + 32 * j + lane;");
+    sc_attention_line(text, "if (at >= %lld)", (long long)size);
+    sc_attention_line(text, "    break;");
 }
 
 /* ---- a pair of a query, whose places are declared, and a key t ---- */
 
-static const char *key_at(sc_attend_text *text, sc_attend_role role, const char *t, const char *rest)
+static const char *key_at(sc_attention_text *text, sc_attention_role role, const char *t, const char *rest)
 {
-    return sc_arena_printf(text->arena, "%s_at + %s + %s", sc_attend_role_name(role), sc_attend_times(text, t, text->desc->t.strides[role]),
-                           rest);
+    return sc_arena_printf(text->arena, "%s_at + %s + %s", sc_attention_role_name(role),
+                           sc_attention_times(text, t, text->desc->t.strides[role]), rest);
 }
 
-static void declare_score(sc_attend_text *text)
+static void declare_score(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    const char *q = sc_arena_printf(text->arena, "q_at + %s", sc_attend_times(text, "e", desc->e.strides[SC_ATTEND_Q]));
-    const char *k = key_at(text, SC_ATTEND_K, "t", sc_attend_times(text, "e", desc->e.strides[SC_ATTEND_K]));
-    sc_attend_line(text, "%s score = 0;", text->real);
-    sc_attend_line(text, "for (int64_t e = 0; e < %lld; e++)", (long long)desc->e.size);
-    sc_attend_line(text, "    score += %s * %s;", sc_attend_read(text, SC_ATTEND_Q, q), sc_attend_read(text, SC_ATTEND_K, k));
-    sc_attend_line(text, "score *= %s;", sc_attend_number(text, desc->scale));
+    const sc_attention_desc *desc = text->desc;
+    const char *q = sc_arena_printf(text->arena, "q_at + %s", sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_Q]));
+    const char *k = key_at(text, SC_ATTENTION_K, "t", sc_attention_times(text, "e", desc->e.strides[SC_ATTENTION_K]));
+    sc_attention_line(text, "%s score = 0;", text->real);
+    sc_attention_line(text, "for (int64_t e = 0; e < %lld; e++)", (long long)desc->e.size);
+    sc_attention_line(text, "    score += %s * %s;", sc_attention_read(text, SC_ATTENTION_Q, q),
+                      sc_attention_read(text, SC_ATTENTION_K, k));
+    sc_attention_line(text, "score *= %s;", sc_attention_number(text, desc->scale));
     if (desc->softcap != 0)
-        sc_attend_line(text, "score = %s * %s(score / %s);", sc_attend_number(text, desc->softcap),
-                       text->real[0] == 'f' ? "sc_tanh_f32" : "tanh", sc_attend_number(text, desc->softcap));
+        sc_attention_line(text, "score = %s * %s(score / %s);", sc_attention_number(text, desc->softcap),
+                          text->real[0] == 'f' ? "sc_tanh_f32" : "tanh", sc_attention_number(text, desc->softcap));
 }
 
 /* "t < high" and what else leaves the key. */
-static const char *condition_of_key(sc_attend_text *text)
+static const char *condition_of_key(sc_attention_text *text)
 {
-    const char *visible = sc_attend_visible(text);
+    const char *visible = sc_attention_visible(text);
     return visible == NULL ? "t < high" : sc_arena_printf(text->arena, "t < high && %s", visible);
 }
 
 /* Sets weight, and with what is asked for factor (of dropout), d_score and d_dot, which have to be 0 (factor: 1) before. */
-static void differentiate_pair(sc_attend_text *text, bool wants_scores)
+static void differentiate_pair(sc_attention_text *text, bool wants_scores)
 {
-    const sc_attend_desc *desc = text->desc;
-    const char *v = key_at(text, SC_ATTEND_V, "t", sc_attend_own(text, SC_ATTEND_V, "o"));
-    const char *d_out = sc_arena_printf(text->arena, "d_out_at + %s", sc_attend_own(text, SC_ATTEND_D_OUT, "o"));
-    const char *cap = sc_attend_number(text, desc->softcap), *scale = sc_attend_number(text, desc->scale);
+    const sc_attention_desc *desc = text->desc;
+    const char *v = key_at(text, SC_ATTENTION_V, "t", sc_attention_own(text, SC_ATTENTION_V, "o"));
+    const char *d_out = sc_arena_printf(text->arena, "d_out_at + %s", sc_attention_own(text, SC_ATTENTION_D_OUT, "o"));
+    const char *cap = sc_attention_number(text, desc->softcap), *scale = sc_attention_number(text, desc->scale);
     declare_score(text);
-    if (desc->arrays[SC_ATTEND_BIAS].is_there)
-        sc_attend_line(text, "weight = %s(score + %s - log_sum);", exponential(text), sc_attend_bias_of_key(text));
+    if (desc->arrays[SC_ATTENTION_BIAS].is_there)
+        sc_attention_line(text, "weight = %s(score + %s - log_sum);", exponential(text), sc_attention_bias_of_key(text));
     else
-        sc_attend_line(text, "weight = %s(score - log_sum);", exponential(text));
+        sc_attention_line(text, "weight = %s(score - log_sum);", exponential(text));
     if (desc->p > 0)
-        sc_attend_line(text, "factor = %s;", sc_attend_factor_of_key(text));
+        sc_attention_line(text, "factor = %s;", sc_attention_factor_of_key(text));
     if (!wants_scores)
         return;
-    sc_attend_line(text, "%s d_weight = 0;", text->real);
-    sc_attend_line(text, "for (int64_t o = 0; o < %lld && weight != 0%s; o++)", (long long)sc_attend_own_size(desc),
-                   desc->p > 0 ? " && factor != 0" : "");
-    sc_attend_line(text, "    d_weight += %s * %s;", sc_attend_read(text, SC_ATTEND_D_OUT, d_out), sc_attend_read(text, SC_ATTEND_V, v));
-    sc_attend_line(text, "d_score = weight == 0 ? 0 : weight * (d_weight * factor - delta);");
+    sc_attention_line(text, "%s d_weight = 0;", text->real);
+    sc_attention_line(text, "for (int64_t o = 0; o < %lld && weight != 0%s; o++)", (long long)sc_attention_own_size(desc),
+                      desc->p > 0 ? " && factor != 0" : "");
+    sc_attention_line(text, "    d_weight += %s * %s;", sc_attention_read(text, SC_ATTENTION_D_OUT, d_out),
+                      sc_attention_read(text, SC_ATTENTION_V, v));
+    sc_attention_line(text, "d_score = weight == 0 ? 0 : weight * (d_weight * factor - delta);");
     if (desc->softcap != 0)
-        sc_attend_line(text, "d_dot = d_score * (1 - score / %s * (score / %s)) * %s;", cap, cap, scale);
+        sc_attention_line(text, "d_dot = d_score * (1 - score / %s * (score / %s)) * %s;", cap, cap, scale);
     else
-        sc_attend_line(text, "d_dot = d_score * %s;", scale);
+        sc_attention_line(text, "d_dot = d_score * %s;", scale);
 }
 
-static void declare_pair(sc_attend_text *text)
+static void declare_pair(sc_attention_text *text)
 {
-    sc_attend_line(text, "%s weight = 0, factor = 1, d_score = 0, d_dot = 0;", text->real);
-    sc_attend_line(text, "(void)factor, (void)d_score, (void)d_dot;");
+    sc_attention_line(text, "%s weight = 0, factor = 1, d_score = 0, d_dot = 0;", text->real);
+    sc_attention_line(text, "(void)factor, (void)d_score, (void)d_dot;");
 }
 
 /* ---- forward ---- */
 
-static void add_keys(sc_attend_text *text)
+static void add_keys(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    const char *v = key_at(text, SC_ATTEND_V, "(first + i)", sc_attend_own(text, SC_ATTEND_V, "at"));
-    sc_attend_line(text, "%s most = score_of_lane;", text->real);
-    sc_attend_open(text, "for (int apart = 16; apart > 0; apart /= 2)");
-    sc_attend_line(text, "const %s other = sc_shuffle_xor(most, apart);", text->real);
-    sc_attend_line(text, "most = other > most || other != other ? other : most;");
-    sc_attend_close(text);
-    sc_attend_line(text, "most = most > largest || most != most ? most : largest;");
-    sc_attend_line(text, "const %s base = most == -INFINITY ? 0 : most, scale = %s(largest - base);", text->real, exponential(text));
-    sc_attend_line(text, "largest = most;");
-    sc_attend_line(text, "%s weight = score_of_lane == -INFINITY ? 0 : %s(score_of_lane - base);", text->real, exponential(text));
-    sc_attend_line(text, "total = total * scale + weight;");
+    const sc_attention_desc *desc = text->desc;
+    const char *v = key_at(text, SC_ATTENTION_V, "(first + i)", sc_attention_own(text, SC_ATTENTION_V, "at"));
+    sc_attention_line(text, "%s most = score_of_lane;", text->real);
+    sc_attention_open(text, "for (int apart = 16; apart > 0; apart /= 2)");
+    sc_attention_line(text, "const %s other = sc_shuffle_xor(most, apart);", text->real);
+    sc_attention_line(text, "most = other > most || other != other ? other : most;");
+    sc_attention_close(text);
+    sc_attention_line(text, "most = most > largest || most != most ? most : largest;");
+    sc_attention_line(text, "const %s base = most == -INFINITY ? 0 : most, scale = %s(largest - base);", text->real, exponential(text));
+    sc_attention_line(text, "largest = most;");
+    sc_attention_line(text, "%s weight = score_of_lane == -INFINITY ? 0 : %s(score_of_lane - base);", text->real, exponential(text));
+    sc_attention_line(text, "total = total * scale + weight;");
     if (desc->p > 0) {
-        sc_attend_line(text, "if (weight != 0)");
-        sc_attend_line(text, "    weight *= %s;", sc_attend_factor_of_key(text));
+        sc_attention_line(text, "if (weight != 0)");
+        sc_attention_line(text, "    weight *= %s;", sc_attention_factor_of_key(text));
     }
-    sc_attend_line(text, "for (int j = 0; j < (int)(sizeof sums / sizeof *sums); j++)");
-    sc_attend_line(text, "    sums[j] *= scale;");
-    sc_attend_open(text, "for (int i = 0; i < 32 && first + i < high; i++)");
-    sc_attend_line(text, "const %s weight_of_key = sc_shuffle(weight, i);", text->real);
-    sc_attend_line(text, "if (weight_of_key == 0)");
-    sc_attend_line(text, "    continue;");
-    open_elements(text, sc_attend_own_size(desc));
-    sc_attend_line(text, "sums[j] += weight_of_key * %s;", sc_attend_read(text, SC_ATTEND_V, v));
-    sc_attend_close(text);
-    sc_attend_close(text);
+    sc_attention_line(text, "for (int j = 0; j < (int)(sizeof sums / sizeof *sums); j++)");
+    sc_attention_line(text, "    sums[j] *= scale;");
+    sc_attention_open(text, "for (int i = 0; i < 32 && first + i < high; i++)");
+    sc_attention_line(text, "const %s weight_of_key = sc_shuffle(weight, i);", text->real);
+    sc_attention_line(text, "if (weight_of_key == 0)");
+    sc_attention_line(text, "    continue;");
+    open_elements(text, sc_attention_own_size(desc));
+    sc_attention_line(text, "sums[j] += weight_of_key * %s;", sc_attention_read(text, SC_ATTENTION_V, v));
+    sc_attention_close(text);
+    sc_attention_close(text);
 }
 
-static void emit_forward(sc_attend_cuda *cuda)
+static void emit_forward(sc_attention_cuda *cuda)
 {
-    sc_attend_text *text = &cuda->text;
-    const sc_attend_desc *desc = text->desc;
-    int64_t own = sc_attend_own_size(desc);
-    const char *out = sc_arena_printf(text->arena, "out_at + %s", sc_attend_own(text, SC_ATTEND_OUT, "at"));
-    begin(cuda, sc_attend_product(desc, sc_attend_all));
-    sc_attend_decode(text, sc_attend_all, "item");
-    sc_attend_declare_places(text);
+    sc_attention_text *text = &cuda->text;
+    const sc_attention_desc *desc = text->desc;
+    int64_t own = sc_attention_own_size(desc);
+    const char *out = sc_arena_printf(text->arena, "out_at + %s", sc_attention_own(text, SC_ATTENTION_OUT, "at"));
+    begin(cuda, sc_attention_product(desc, sc_attention_all));
+    sc_attention_decode(text, sc_attention_all, "item");
+    sc_attention_declare_places(text);
     open_pieces(text, own);
-    sc_attend_line(text, "%s largest = -INFINITY, total = 0;", text->real);
-    sc_attend_open(text, "for (int64_t first = low; first < high; first += 32)");
-    sc_attend_line(text, "const int64_t t = first + lane;");
-    sc_attend_line(text, "%s score_of_lane = -INFINITY;", text->real);
-    sc_attend_open(text, "if (%s)", condition_of_key(text));
+    sc_attention_line(text, "%s largest = -INFINITY, total = 0;", text->real);
+    sc_attention_open(text, "for (int64_t first = low; first < high; first += 32)");
+    sc_attention_line(text, "const int64_t t = first + lane;");
+    sc_attention_line(text, "%s score_of_lane = -INFINITY;", text->real);
+    sc_attention_open(text, "if (%s)", condition_of_key(text));
     declare_score(text);
-    if (desc->arrays[SC_ATTEND_BIAS].is_there)
-        sc_attend_line(text, "score += %s;", sc_attend_bias_of_key(text));
-    sc_attend_line(text, "score_of_lane = score;");
-    sc_attend_close(text);
+    if (desc->arrays[SC_ATTENTION_BIAS].is_there)
+        sc_attention_line(text, "score += %s;", sc_attention_bias_of_key(text));
+    sc_attention_line(text, "score_of_lane = score;");
+    sc_attention_close(text);
     add_keys(text);
-    sc_attend_close(text);
+    sc_attention_close(text);
     sum_of_lanes(text, "total");
     open_elements(text, own);
-    sc_attend_line(text, "out[%s] = %s;", out,
-                   sc_attend_stored(text, desc->arrays[SC_ATTEND_OUT].dtype, "(total == 0 ? 0 : sums[j] / total)"));
-    sc_attend_close(text);
-    if (desc->arrays[SC_ATTEND_LSE].is_there) {
-        sc_attend_line(text, "if (lane == 0)");
-        sc_attend_line(text, "    lse[lse_at] = %s(total) + largest;", logarithm(text));
+    sc_attention_line(text, "out[%s] = %s;", out,
+                      sc_attention_stored(text, desc->arrays[SC_ATTENTION_OUT].dtype, "(total == 0 ? 0 : sums[j] / total)"));
+    sc_attention_close(text);
+    if (desc->arrays[SC_ATTENTION_LSE].is_there) {
+        sc_attention_line(text, "if (lane == 0)");
+        sc_attention_line(text, "    lse[lse_at] = %s(total) + largest;", logarithm(text));
     }
-    sc_attend_close(text);
-    sc_attend_cuda_end(cuda);
+    sc_attention_close(text);
+    sc_attention_cuda_end(cuda);
 }
 
 /* ---- backward ---- */
 
 /* The query's number among all, from its dims. */
-static const char *number_of_query(sc_attend_text *text)
+static const char *number_of_query(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
+    const sc_attention_desc *desc = text->desc;
     const char *sum = "0";
     for (uint32_t i = 0; i < desc->query_count; i++)
         sum = i == 0 ? "s0" : sc_arena_printf(text->arena, "(%s) * %lld + s%u", sum, (long long)desc->queries[i].size, i);
@@ -236,182 +238,184 @@ static const char *number_of_query(sc_attend_text *text)
 }
 
 /* delta[query]: what all scores of a query have in common. 0 for padding, which may be anything. */
-static void emit_delta(sc_attend_cuda *cuda)
+static void emit_delta(sc_attention_cuda *cuda)
 {
-    sc_attend_text *text = &cuda->text;
-    const sc_attend_desc *desc = text->desc;
-    const char *beyond = sc_attend_beyond(text), *o = sc_attend_own(text, SC_ATTEND_OUT, "o"),
-               *d_o = sc_attend_own(text, SC_ATTEND_D_OUT, "o");
-    begin(cuda, sc_attend_product(desc, sc_attend_all));
-    sc_attend_decode(text, sc_attend_all, "item");
-    sc_attend_line(text, "const int64_t out_at = %s, d_out_at = %s;", sc_attend_at(text, SC_ATTEND_OUT, sc_attend_all),
-                   sc_attend_at(text, SC_ATTEND_D_OUT, sc_attend_all));
-    sc_attend_line(text, "%s delta = 0;", text->real);
+    sc_attention_text *text = &cuda->text;
+    const sc_attention_desc *desc = text->desc;
+    const char *beyond = sc_attention_beyond(text), *o = sc_attention_own(text, SC_ATTENTION_OUT, "o"),
+               *d_o = sc_attention_own(text, SC_ATTENTION_D_OUT, "o");
+    begin(cuda, sc_attention_product(desc, sc_attention_all));
+    sc_attention_decode(text, sc_attention_all, "item");
+    sc_attention_line(text, "const int64_t out_at = %s, d_out_at = %s;", sc_attention_at(text, SC_ATTENTION_OUT, sc_attention_all),
+                      sc_attention_at(text, SC_ATTENTION_D_OUT, sc_attention_all));
+    sc_attention_line(text, "%s delta = 0;", text->real);
     if (beyond != NULL)
-        sc_attend_line(text, "const bool is_beyond = %s;", beyond);
-    sc_attend_line(text, "for (int64_t o = lane; o < %lld%s; o += 32)", (long long)sc_attend_own_size(desc),
-                   beyond == NULL ? "" : " && !is_beyond");
-    sc_attend_line(text, "    delta += %s * %s;", sc_attend_read(text, SC_ATTEND_D_OUT, sc_arena_printf(text->arena, "d_out_at + %s", d_o)),
-                   sc_attend_read(text, SC_ATTEND_OUT, sc_arena_printf(text->arena, "out_at + %s", o)));
+        sc_attention_line(text, "const bool is_beyond = %s;", beyond);
+    sc_attention_line(text, "for (int64_t o = lane; o < %lld%s; o += 32)", (long long)sc_attention_own_size(desc),
+                      beyond == NULL ? "" : " && !is_beyond");
+    sc_attention_line(text, "    delta += %s * %s;",
+                      sc_attention_read(text, SC_ATTENTION_D_OUT, sc_arena_printf(text->arena, "d_out_at + %s", d_o)),
+                      sc_attention_read(text, SC_ATTENTION_OUT, sc_arena_printf(text->arena, "out_at + %s", o)));
     sum_of_lanes(text, "delta");
-    sc_attend_line(text, "if (lane == 0)");
-    sc_attend_line(text, "    ((%s *)scratch)[item] = delta;", text->real);
-    sc_attend_cuda_end(cuda);
+    sc_attention_line(text, "if (lane == 0)");
+    sc_attention_line(text, "    ((%s *)scratch)[item] = delta;", text->real);
+    sc_attention_cuda_end(cuda);
 }
 
 /* After all dims: places, log_sum, delta, and `is_there`: false for queries that give nothing. */
-static void declare_query(sc_attend_text *text)
+static void declare_query(sc_attention_text *text)
 {
-    const char *beyond = sc_attend_beyond(text);
-    sc_attend_declare_places(text);
-    sc_attend_line(text, "const %s delta = ((const %s *)scratch)[%s];", text->real, text->real, number_of_query(text));
-    sc_attend_line(text, "const %s log_sum = %s;", text->real, sc_attend_read(text, SC_ATTEND_LSE, "lse_at"));
-    sc_attend_line(text, "(void)delta;");
+    const char *beyond = sc_attention_beyond(text);
+    sc_attention_declare_places(text);
+    sc_attention_line(text, "const %s delta = ((const %s *)scratch)[%s];", text->real, text->real, number_of_query(text));
+    sc_attention_line(text, "const %s log_sum = %s;", text->real, sc_attention_read(text, SC_ATTENTION_LSE, "lse_at"));
+    sc_attention_line(text, "(void)delta;");
     if (beyond == NULL)
-        sc_attend_line(text, "const bool is_there = log_sum != -INFINITY;");
+        sc_attention_line(text, "const bool is_there = log_sum != -INFINITY;");
     else
-        sc_attend_line(text, "const bool is_there = !(%s) && log_sum != -INFINITY;", beyond);
+        sc_attention_line(text, "const bool is_there = !(%s) && log_sum != -INFINITY;", beyond);
 }
 
-static void emit_d_q(sc_attend_cuda *cuda)
+static void emit_d_q(sc_attention_cuda *cuda)
 {
-    sc_attend_text *text = &cuda->text;
-    const sc_attend_desc *desc = text->desc;
-    const char *k = key_at(text, SC_ATTEND_K, "(first + i)", sc_attend_times(text, "at", desc->e.strides[SC_ATTEND_K]));
-    const char *d_q = sc_arena_printf(text->arena, "d_q_at + %s", sc_attend_times(text, "at", desc->e.strides[SC_ATTEND_D_Q]));
-    begin(cuda, sc_attend_product(desc, sc_attend_all));
-    sc_attend_decode(text, sc_attend_all, "item");
+    sc_attention_text *text = &cuda->text;
+    const sc_attention_desc *desc = text->desc;
+    const char *k = key_at(text, SC_ATTENTION_K, "(first + i)", sc_attention_times(text, "at", desc->e.strides[SC_ATTENTION_K]));
+    const char *d_q = sc_arena_printf(text->arena, "d_q_at + %s", sc_attention_times(text, "at", desc->e.strides[SC_ATTENTION_D_Q]));
+    begin(cuda, sc_attention_product(desc, sc_attention_all));
+    sc_attention_decode(text, sc_attention_all, "item");
     declare_query(text);
     open_pieces(text, desc->e.size);
-    sc_attend_open(text, "for (int64_t first = low; first < high && is_there; first += 32)");
-    sc_attend_line(text, "const int64_t t = first + lane;");
+    sc_attention_open(text, "for (int64_t first = low; first < high && is_there; first += 32)");
+    sc_attention_line(text, "const int64_t t = first + lane;");
     declare_pair(text);
-    sc_attend_open(text, "if (%s)", condition_of_key(text));
+    sc_attention_open(text, "if (%s)", condition_of_key(text));
     differentiate_pair(text, true);
-    sc_attend_close(text);
-    sc_attend_open(text, "for (int i = 0; i < 32 && first + i < high; i++)");
-    sc_attend_line(text, "const %s d_dot_of_key = sc_shuffle(d_dot, i);", text->real);
-    sc_attend_line(text, "if (d_dot_of_key == 0)");
-    sc_attend_line(text, "    continue;");
+    sc_attention_close(text);
+    sc_attention_open(text, "for (int i = 0; i < 32 && first + i < high; i++)");
+    sc_attention_line(text, "const %s d_dot_of_key = sc_shuffle(d_dot, i);", text->real);
+    sc_attention_line(text, "if (d_dot_of_key == 0)");
+    sc_attention_line(text, "    continue;");
     open_elements(text, desc->e.size);
-    sc_attend_line(text, "sums[j] += d_dot_of_key * %s;", sc_attend_read(text, SC_ATTEND_K, k));
-    sc_attend_close(text);
-    sc_attend_close(text);
-    sc_attend_close(text);
+    sc_attention_line(text, "sums[j] += d_dot_of_key * %s;", sc_attention_read(text, SC_ATTENTION_K, k));
+    sc_attention_close(text);
+    sc_attention_close(text);
+    sc_attention_close(text);
     open_elements(text, desc->e.size);
-    sc_attend_line(text, "d_q[%s] = %s;", d_q, sc_attend_stored(text, desc->arrays[SC_ATTEND_D_Q].dtype, "sums[j]"));
-    sc_attend_close(text);
-    sc_attend_close(text);
-    sc_attend_cuda_end(cuda);
+    sc_attention_line(text, "d_q[%s] = %s;", d_q, sc_attention_stored(text, desc->arrays[SC_ATTENTION_D_Q].dtype, "sums[j]"));
+    sc_attention_close(text);
+    sc_attention_close(text);
+    sc_attention_cuda_end(cuda);
 }
 
 /* d_k or d_v of one key: the queries of the key's unit, 32 at a time. */
-static void sum_over_queries(sc_attend_text *text, bool is_values, sc_attend_choice *outside, sc_attend_choice *within)
+static void sum_over_queries(sc_attention_text *text, bool is_values, sc_attention_choice *outside, sc_attention_choice *within)
 {
-    const sc_attend_desc *desc = text->desc;
-    sc_attend_role from = is_values ? SC_ATTEND_D_OUT : SC_ATTEND_Q, to = is_values ? SC_ATTEND_D_V : SC_ATTEND_D_K;
-    int64_t size = is_values ? sc_attend_own_size(desc) : desc->e.size;
-    long long queries = (long long)sc_attend_product(desc, within);
-    const char *to_element = is_values ? sc_attend_own(text, to, "at") : sc_attend_times(text, "at", desc->e.strides[to]);
-    const char *element = is_values ? sc_attend_own(text, from, "at") : sc_attend_times(text, "at", desc->e.strides[from]);
-    const char *index = sc_arena_printf(text->arena, "query_at + %s", element), *name = sc_attend_role_name(from);
-    sc_attend_line(text, "const int64_t t = number %% %lld, point = number / %lld;", (long long)desc->t.size, (long long)desc->t.size);
-    sc_attend_decode(text, outside, "point");
+    const sc_attention_desc *desc = text->desc;
+    sc_attention_role from = is_values ? SC_ATTENTION_D_OUT : SC_ATTENTION_Q, to = is_values ? SC_ATTENTION_D_V : SC_ATTENTION_D_K;
+    int64_t size = is_values ? sc_attention_own_size(desc) : desc->e.size;
+    long long queries = (long long)sc_attention_product(desc, within);
+    const char *to_element = is_values ? sc_attention_own(text, to, "at") : sc_attention_times(text, "at", desc->e.strides[to]);
+    const char *element = is_values ? sc_attention_own(text, from, "at") : sc_attention_times(text, "at", desc->e.strides[from]);
+    const char *index = sc_arena_printf(text->arena, "query_at + %s", element), *name = sc_attention_role_name(from);
+    sc_attention_line(text, "const int64_t t = number %% %lld, point = number / %lld;", (long long)desc->t.size, (long long)desc->t.size);
+    sc_attention_decode(text, outside, "point");
     open_pieces(text, size);
-    sc_attend_open(text, "for (int64_t first = 0; first < %lld; first += 32)", queries);
+    sc_attention_open(text, "for (int64_t first = 0; first < %lld; first += 32)", queries);
     declare_pair(text);
-    sc_attend_line(text, "int64_t query_of_lane = 0;");
-    sc_attend_open(text, "if (first + lane < %lld)", queries);
-    sc_attend_decode(text, within, "(first + lane)");
+    sc_attention_line(text, "int64_t query_of_lane = 0;");
+    sc_attention_open(text, "if (first + lane < %lld)", queries);
+    sc_attention_decode(text, within, "(first + lane)");
     declare_query(text);
-    sc_attend_line(text, "query_of_lane = %s_at;", name);
-    sc_attend_open(text, "if (is_there && t >= low && %s)", condition_of_key(text));
+    sc_attention_line(text, "query_of_lane = %s_at;", name);
+    sc_attention_open(text, "if (is_there && t >= low && %s)", condition_of_key(text));
     differentiate_pair(text, !is_values);
-    sc_attend_close(text);
-    sc_attend_close(text);
-    sc_attend_open(text, "for (int i = 0; i < 32 && first + i < %lld; i++)", queries);
-    sc_attend_line(text, "const %s number_of_query = sc_shuffle(%s, i);", text->real, is_values ? "weight * factor" : "d_dot");
-    sc_attend_line(text, "const int64_t query_at = sc_shuffle(query_of_lane, i);");
-    sc_attend_line(text, "if (number_of_query == 0)");
-    sc_attend_line(text, "    continue;");
+    sc_attention_close(text);
+    sc_attention_close(text);
+    sc_attention_open(text, "for (int i = 0; i < 32 && first + i < %lld; i++)", queries);
+    sc_attention_line(text, "const %s number_of_query = sc_shuffle(%s, i);", text->real, is_values ? "weight * factor" : "d_dot");
+    sc_attention_line(text, "const int64_t query_at = sc_shuffle(query_of_lane, i);");
+    sc_attention_line(text, "if (number_of_query == 0)");
+    sc_attention_line(text, "    continue;");
     open_elements(text, size);
-    sc_attend_line(text, "sums[j] += number_of_query * %s;", sc_attend_read(text, from, index));
-    sc_attend_close(text);
-    sc_attend_close(text);
-    sc_attend_close(text);
+    sc_attention_line(text, "sums[j] += number_of_query * %s;", sc_attention_read(text, from, index));
+    sc_attention_close(text);
+    sc_attention_close(text);
+    sc_attention_close(text);
     open_elements(text, size);
-    sc_attend_line(text, "%s[%s + %s + %s] = %s;", sc_attend_role_name(to), sc_attend_at(text, to, outside),
-                   sc_attend_times(text, "t", desc->t.strides[to]), to_element, sc_attend_stored(text, desc->arrays[to].dtype, "sums[j]"));
-    sc_attend_close(text);
-    sc_attend_close(text);
+    sc_attention_line(text, "%s[%s + %s + %s] = %s;", sc_attention_role_name(to), sc_attention_at(text, to, outside),
+                      sc_attention_times(text, "t", desc->t.strides[to]), to_element,
+                      sc_attention_stored(text, desc->arrays[to].dtype, "sums[j]"));
+    sc_attention_close(text);
+    sc_attention_close(text);
 }
 
-static void emit_d_k_d_v(sc_attend_cuda *cuda)
+static void emit_d_k_d_v(sc_attention_cuda *cuda)
 {
-    sc_attend_text *text = &cuda->text;
-    const sc_attend_desc *desc = text->desc;
-    int64_t keys = sc_attend_product(desc, of_keys) * desc->t.size;
-    int64_t values = sc_attend_product(desc, of_values) * desc->t.size;
+    sc_attention_text *text = &cuda->text;
+    const sc_attention_desc *desc = text->desc;
+    int64_t keys = sc_attention_product(desc, of_keys) * desc->t.size;
+    int64_t values = sc_attention_product(desc, of_values) * desc->t.size;
     begin(cuda, keys + values);
-    sc_attend_open(text, "if (item < %lld)", (long long)keys);
-    sc_attend_line(text, "const int64_t number = item;");
+    sc_attention_open(text, "if (item < %lld)", (long long)keys);
+    sc_attention_line(text, "const int64_t number = item;");
     sum_over_queries(text, false, of_keys, not_of_keys);
-    sc_attend_close(text);
-    sc_attend_open(text, "else");
-    sc_attend_line(text, "const int64_t number = item - %lld;", (long long)keys);
+    sc_attention_close(text);
+    sc_attention_open(text, "else");
+    sc_attention_line(text, "const int64_t number = item - %lld;", (long long)keys);
     sum_over_queries(text, true, of_values, not_of_values);
-    sc_attend_close(text);
-    sc_attend_cuda_end(cuda);
+    sc_attention_close(text);
+    sc_attention_cuda_end(cuda);
 }
 
 /* Lanes take keys; where the bias has none, the sum of the lanes is the result. */
-static void emit_d_bias(sc_attend_cuda *cuda)
+static void emit_d_bias(sc_attention_cuda *cuda)
 {
-    sc_attend_text *text = &cuda->text;
-    const sc_attend_desc *desc = text->desc;
-    bool has_keys = has(&desc->t, SC_ATTEND_BIAS);
+    sc_attention_text *text = &cuda->text;
+    const sc_attention_desc *desc = text->desc;
+    bool has_keys = has(&desc->t, SC_ATTENTION_BIAS);
     long long pieces = has_keys ? (long long)(desc->t.size + 31) / 32 : 1, keys = (long long)desc->t.size;
-    const char *stored = sc_attend_stored(text, desc->arrays[SC_ATTEND_D_BIAS].dtype, "sum");
-    begin(cuda, pieces * sc_attend_product(desc, of_bias));
-    sc_attend_line(text, "const int64_t point = item / %lld;", pieces);
-    sc_attend_decode(text, of_bias, "point");
-    sc_attend_line(text, "%s sum = 0;", text->real);
-    sc_attend_open(text, "for (int64_t within = 0; within < %lld; within++)", (long long)sc_attend_product(desc, not_of_bias));
-    sc_attend_decode(text, not_of_bias, "within");
+    const char *stored = sc_attention_stored(text, desc->arrays[SC_ATTENTION_D_BIAS].dtype, "sum");
+    begin(cuda, pieces * sc_attention_product(desc, of_bias));
+    sc_attention_line(text, "const int64_t point = item / %lld;", pieces);
+    sc_attention_decode(text, of_bias, "point");
+    sc_attention_line(text, "%s sum = 0;", text->real);
+    sc_attention_open(text, "for (int64_t within = 0; within < %lld; within++)", (long long)sc_attention_product(desc, not_of_bias));
+    sc_attention_decode(text, not_of_bias, "within");
     declare_query(text);
     if (has_keys)
-        sc_attend_line(text, "const int64_t first = item %% %lld * 32, end = first + 32;", pieces);
+        sc_attention_line(text, "const int64_t first = item %% %lld * 32, end = first + 32;", pieces);
     else
-        sc_attend_line(text, "const int64_t first = 0, end = %lld;", keys);
-    sc_attend_open(text, "for (int64_t t = first + lane; t < end && is_there; t += 32)");
+        sc_attention_line(text, "const int64_t first = 0, end = %lld;", keys);
+    sc_attention_open(text, "for (int64_t t = first + lane; t < end && is_there; t += 32)");
     declare_pair(text);
-    sc_attend_open(text, "if (t >= low && %s)", condition_of_key(text));
+    sc_attention_open(text, "if (t >= low && %s)", condition_of_key(text));
     differentiate_pair(text, true);
-    sc_attend_close(text);
-    sc_attend_line(text, "sum += d_score;");
-    sc_attend_close(text);
-    sc_attend_close(text);
+    sc_attention_close(text);
+    sc_attention_line(text, "sum += d_score;");
+    sc_attention_close(text);
+    sc_attention_close(text);
     if (!has_keys)
         sum_of_lanes(text, "sum");
     if (has_keys)
-        sc_attend_line(text, "const int64_t t = item %% %lld * 32 + lane;", pieces);
-    sc_attend_line(text, has_keys ? "if (t < %lld)" : "if (lane == 0)", keys);
-    sc_attend_line(text, "    d_bias[%s + %s] = %s;", sc_attend_at(text, SC_ATTEND_D_BIAS, of_bias),
-                   sc_attend_times(text, "t", desc->t.strides[SC_ATTEND_D_BIAS]), stored);
-    sc_attend_cuda_end(cuda);
+        sc_attention_line(text, "const int64_t t = item %% %lld * 32 + lane;", pieces);
+    sc_attention_line(text, has_keys ? "if (t < %lld)" : "if (lane == 0)", keys);
+    sc_attention_line(text, "    d_bias[%s + %s] = %s;", sc_attention_at(text, SC_ATTENTION_D_BIAS, of_bias),
+                      sc_attention_times(text, "t", desc->t.strides[SC_ATTENTION_D_BIAS]), stored);
+    sc_attention_cuda_end(cuda);
 }
 
-void sc_attend_cuda_simple(sc_attend_cuda *cuda)
+void sc_attention_cuda_simple(sc_attention_cuda *cuda)
 {
-    const sc_attend_desc *desc = cuda->text.desc;
+    const sc_attention_desc *desc = cuda->text.desc;
     if (!desc->is_grad) {
         emit_forward(cuda);
         return;
     }
-    cuda->code->scratch_bytes = sc_attend_product(desc, sc_attend_all) * (cuda->text.real[0] == 'f' ? 4 : 8);
+    cuda->code->scratch_bytes = sc_attention_product(desc, sc_attention_all) * (cuda->text.real[0] == 'f' ? 4 : 8);
     emit_delta(cuda);
     emit_d_q(cuda);
     emit_d_k_d_v(cuda);
-    if (desc->arrays[SC_ATTEND_D_BIAS].is_there)
+    if (desc->arrays[SC_ATTENTION_D_BIAS].is_there)
         emit_d_bias(cuda);
 }

@@ -8,20 +8,20 @@
 
 #include <string.h>
 
-sc_attend_head sc_attend_head_of(int64_t size)
+sc_attention_head sc_attention_head_of(int64_t size)
 {
     int width = ((int)size + 15) / 16 * 16;
-    return (sc_attend_head){(int)size, width, width + 8};
+    return (sc_attention_head){(int)size, width, width + 8};
 }
 
-bool sc_attend_has_interval(const sc_attend_desc *desc)
+bool sc_attention_has_interval(const sc_attention_desc *desc)
 {
-    return desc->is_causal || desc->arrays[SC_ATTEND_LEN].is_there;
+    return desc->is_causal || desc->arrays[SC_ATTENTION_LEN].is_there;
 }
 
-bool sc_attend_has_visible(const sc_attend_desc *desc)
+bool sc_attention_has_visible(const sc_attention_desc *desc)
 {
-    return desc->arrays[SC_ATTEND_KEEP].is_there || desc->arrays[SC_ATTEND_SEGMENTS].is_there;
+    return desc->arrays[SC_ATTENTION_KEEP].is_there || desc->arrays[SC_ATTENTION_SEGMENTS].is_there;
 }
 
 static const char copies[] =
@@ -133,9 +133,9 @@ static const char products[] =
     "}\n"
     "\n";
 
-static void add_named(sc_attend_text *text, const char *tools)
+static void add_named(sc_attention_text *text, const char *tools)
 {
-    bool is_bf16 = text->desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_bf16;
+    bool is_bf16 = text->desc->arrays[SC_ATTENTION_Q].dtype == SC_DTYPE_bf16;
     const struct {
         const char *word, *with;
     } words[] = {{"NAME", text->name}, {"MMA", is_bf16 ? "sc_mma_bf16" : "sc_mma_f16"}, {"PACK", is_bf16 ? "sc_pack_bf16" : "sc_pack_f16"}};
@@ -151,7 +151,7 @@ static void add_named(sc_attend_text *text, const char *tools)
     }
 }
 
-void sc_attend_cuda_emit_tools(sc_attend_cuda *cuda)
+void sc_attention_cuda_emit_tools(sc_attention_cuda *cuda)
 {
     add_named(&cuda->text, copies);
     add_named(&cuda->text, products);

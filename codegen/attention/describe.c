@@ -4,64 +4,64 @@
 #include <math.h>
 #include <string.h>
 
-#include "codegen/attention/text.h"
 #include "codegen/lower/lower.h"
 #include "support/hash.h"
 
-typedef struct sc_attend_maker {
+typedef struct sc_attention_maker {
     const sc_module *m;
     const sc_op *op;
-    sc_attend_desc *desc;
-    const sc_type_info *types[SC_ATTEND_ROLES]; /* NULL: not there */
-} sc_attend_maker;
+    sc_attention_desc *desc;
+    const sc_type_info *types[SC_ATTENTION_ROLES]; /* NULL: not there */
+} sc_attention_maker;
 
-static void add_array(sc_attend_maker *maker, sc_attend_role role, sc_value value, uint32_t arg)
+static void add_array(sc_attention_maker *maker, sc_attention_role role, sc_value value, uint32_t arg)
 {
     const sc_type_info *type = sc_type_of(maker->m, value);
     maker->types[role] = type;
-    maker->desc->arrays[role] = (sc_attend_array){true, type->dtype, arg, sc_type_local_elements(maker->m, type)};
+    maker->desc->arrays[role] = (sc_attention_array){true, type->dtype, arg, sc_type_local_elements(maker->m, type)};
 }
 
 /* The operands after the fixed ones, by their names. */
-static void add_called(sc_attend_maker *maker, const char *word, sc_attend_role role, uint32_t fixed)
+static void add_called(sc_attention_maker *maker, const char *word, sc_attention_role role, uint32_t fixed)
 {
     int at = sc_op_operand_called(maker->m, maker->op, word, fixed);
     if (at >= 0)
         add_array(maker, role, maker->op->operands[at], (uint32_t)at);
 }
 
-static void add_arrays(sc_attend_maker *maker)
+static void add_arrays(sc_attention_maker *maker)
 {
-    static const sc_attend_role forward[] = {SC_ATTEND_Q, SC_ATTEND_K, SC_ATTEND_V};
-    static const sc_attend_role backward[] = {SC_ATTEND_Q, SC_ATTEND_K, SC_ATTEND_V, SC_ATTEND_OUT, SC_ATTEND_LSE, SC_ATTEND_D_OUT};
-    static const sc_attend_role made[] = {SC_ATTEND_OUT, SC_ATTEND_LSE},
-                                cotangents[] = {SC_ATTEND_D_Q, SC_ATTEND_D_K, SC_ATTEND_D_V, SC_ATTEND_D_BIAS};
+    static const sc_attention_role forward[] = {SC_ATTENTION_Q, SC_ATTENTION_K, SC_ATTENTION_V};
+    static const sc_attention_role backward[] = {SC_ATTENTION_Q,   SC_ATTENTION_K,   SC_ATTENTION_V,
+                                                 SC_ATTENTION_OUT, SC_ATTENTION_LSE, SC_ATTENTION_D_OUT};
+    static const sc_attention_role made[] = {SC_ATTENTION_OUT, SC_ATTENTION_LSE},
+                                   cotangents[] = {SC_ATTENTION_D_Q, SC_ATTENTION_D_K, SC_ATTENTION_D_V, SC_ATTENTION_D_BIAS};
     const sc_op *op = maker->op;
     bool is_grad = maker->desc->is_grad;
     uint32_t fixed = (uint32_t)sc_ops[op->kind].operands;
     for (uint32_t i = 0; i < fixed; i++)
         add_array(maker, is_grad ? backward[i] : forward[i], op->operands[i], i);
-    add_called(maker, "keep", SC_ATTEND_KEEP, fixed);
-    add_called(maker, "bias", SC_ATTEND_BIAS, fixed);
-    add_called(maker, "segments", SC_ATTEND_SEGMENTS, fixed);
-    add_called(maker, "key_segments", SC_ATTEND_KEY_SEGMENTS, fixed);
-    add_called(maker, "pos", SC_ATTEND_POS, fixed);
-    add_called(maker, "len", SC_ATTEND_LEN, fixed);
+    add_called(maker, "keep", SC_ATTENTION_KEEP, fixed);
+    add_called(maker, "bias", SC_ATTENTION_BIAS, fixed);
+    add_called(maker, "segments", SC_ATTENTION_SEGMENTS, fixed);
+    add_called(maker, "key_segments", SC_ATTENTION_KEY_SEGMENTS, fixed);
+    add_called(maker, "pos", SC_ATTENTION_POS, fixed);
+    add_called(maker, "len", SC_ATTENTION_LEN, fixed);
     for (uint32_t i = 0; i < op->result_count; i++)
         add_array(maker, is_grad ? cotangents[i] : made[i], op->first_result + i, op->operand_count + i);
     maker->desc->arg_count = op->operand_count + op->result_count;
 }
 
-static uint32_t add_param(sc_attend_desc *desc, const sc_image_param *param)
+static uint32_t add_param(sc_attention_desc *desc, const sc_image_param *param)
 {
     desc->params[desc->param_count] = *param;
     return desc->param_count++;
 }
 
-static sc_attend_dim dim_of(sc_attend_maker *maker, sc_dim leaf)
+static sc_attention_dim dim_of(sc_attention_maker *maker, sc_dim leaf)
 {
-    sc_attend_dim dim = {.name = sc_text(maker->m->context, maker->m->dims.data[leaf].name), .size = 1, .global = 1, .first = SC_NONE};
-    for (int role = 0; role < SC_ATTEND_ROLES; role++) {
+    sc_attention_dim dim = {.name = sc_text(maker->m->context, maker->m->dims.data[leaf].name), .size = 1, .global = 1, .first = SC_NONE};
+    for (int role = 0; role < SC_ATTENTION_ROLES; role++) {
         const sc_type_info *type = maker->types[role];
         int at = type == NULL ? -1 : sc_type_find_dim(type, leaf);
         if (at < 0)
@@ -85,14 +85,14 @@ static sc_attend_dim dim_of(sc_attend_maker *maker, sc_dim leaf)
     return dim;
 }
 
-static bool take_dims(sc_attend_maker *maker)
+static bool take_dims(sc_attention_maker *maker)
 {
-    sc_attend_desc *desc = maker->desc;
+    sc_attention_desc *desc = maker->desc;
     const sc_attr *dims = sc_op_attr(maker->op, SC_ATTR_dims), *to = sc_op_attr(maker->op, SC_ATTR_to);
     if (dims == NULL || dims->count != 2)
         return false;
     sc_dim t = dims->dims[0], e = dims->dims[1];
-    const sc_type_info *q = maker->types[SC_ATTEND_Q], *k = maker->types[SC_ATTEND_K], *v = maker->types[SC_ATTEND_V];
+    const sc_type_info *q = maker->types[SC_ATTENTION_Q], *k = maker->types[SC_ATTENTION_K], *v = maker->types[SC_ATTENTION_V];
     desc->t = dim_of(maker, t);
     desc->e = dim_of(maker, e);
     desc->position = desc->own_e = SC_NONE;
@@ -113,10 +113,10 @@ static bool take_dims(sc_attend_maker *maker)
 }
 
 /* Every dim of every array has a part in the op. */
-static bool dims_are_known(const sc_attend_maker *maker)
+static bool dims_are_known(const sc_attention_maker *maker)
 {
-    const sc_attend_desc *desc = maker->desc;
-    for (int role = 0; role < SC_ATTEND_ROLES; role++) {
+    const sc_attention_desc *desc = maker->desc;
+    for (int role = 0; role < SC_ATTENTION_ROLES; role++) {
         uint32_t bit = 1u << role, seen = ((desc->t.has | desc->e.has) & bit) != 0;
         seen += (desc->t.has & desc->e.has & bit) != 0;
         for (uint32_t i = 0; i < desc->query_count; i++)
@@ -129,9 +129,9 @@ static bool dims_are_known(const sc_attend_maker *maker)
     return true;
 }
 
-static bool read_mask(sc_attend_maker *maker)
+static bool read_mask(sc_attention_maker *maker)
 {
-    sc_attend_desc *desc = maker->desc;
+    sc_attention_desc *desc = maker->desc;
     const char *mask = sc_text(maker->m->context, sc_op_word(maker->op, SC_ATTR_mask));
     bool is_window = strcmp(mask, "window") == 0;
     desc->is_causal = is_window || strcmp(mask, "causal") == 0;
@@ -140,9 +140,9 @@ static bool read_mask(sc_attend_maker *maker)
 }
 
 /* Weights are counted as an array of q's dims without E, then T, of whole sizes. */
-static void read_dropout(sc_attend_maker *maker)
+static void read_dropout(sc_attention_maker *maker)
 {
-    sc_attend_desc *desc = maker->desc;
+    sc_attention_desc *desc = maker->desc;
     desc->p = sc_op_number(maker->op, SC_ATTR_p, 0);
     if (desc->p == 0)
         return;
@@ -152,7 +152,7 @@ static void read_dropout(sc_attend_maker *maker)
         desc->queries[i].dropout_stride = stride;
 }
 
-static void add_random(sc_attend_maker *maker)
+static void add_random(sc_attention_maker *maker)
 {
     if (maker->desc->p == 0)
         return;
@@ -165,28 +165,28 @@ static void add_random(sc_attend_maker *maker)
 /* ---- forms ---- */
 
 /* A query dim that keys or values have: a *unit* is one point of all of these, with keys and values of its own. */
-bool sc_attend_is_unit(const sc_attend_dim *dim)
+bool sc_attention_is_unit(const sc_attention_dim *dim)
 {
-    return (dim->has & (1u << SC_ATTEND_K | 1u << SC_ATTEND_V)) != 0;
+    return (dim->has & (1u << SC_ATTENTION_K | 1u << SC_ATTENTION_V)) != 0;
 }
 
-int64_t sc_attend_units(const sc_attend_desc *desc)
+int64_t sc_attention_units(const sc_attention_desc *desc)
 {
     int64_t units = 1;
     for (uint32_t i = 0; i < desc->query_count; i++)
-        units *= sc_attend_is_unit(&desc->queries[i]) ? desc->queries[i].size : 1;
+        units *= sc_attention_is_unit(&desc->queries[i]) ? desc->queries[i].size : 1;
     return units;
 }
 
-int64_t sc_attend_rows(const sc_attend_desc *desc)
+int64_t sc_attention_rows(const sc_attention_desc *desc)
 {
     int64_t rows = 1;
     for (uint32_t i = 0; i < desc->query_count; i++)
-        rows *= sc_attend_is_unit(&desc->queries[i]) ? 1 : desc->queries[i].size;
+        rows *= sc_attention_is_unit(&desc->queries[i]) ? 1 : desc->queries[i].size;
     return rows;
 }
 
-int64_t sc_attend_own_size(const sc_attend_desc *desc)
+int64_t sc_attention_own_size(const sc_attention_desc *desc)
 {
     int64_t size = 1;
     for (uint32_t i = 0; i < desc->own_count; i++)
@@ -194,87 +194,89 @@ int64_t sc_attend_own_size(const sc_attend_desc *desc)
     return size;
 }
 
-static const char *reason_for_simple(const sc_attend_desc *desc)
+enum { MAX_HEAD = 512, FEW_QUERIES = 8 /* of a unit: no more than these are decoded */ };
+
+static const char *reason_for_simple(const sc_attention_desc *desc)
 {
-    if (desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64)
+    if (desc->arrays[SC_ATTENTION_Q].dtype == SC_DTYPE_f64)
         return "f64";
-    if (desc->arrays[SC_ATTEND_D_BIAS].is_there)
+    if (desc->arrays[SC_ATTENTION_D_BIAS].is_there)
         return "the bias has a gradient";
     if (desc->own_count != 1)
         return "values have several dims, or none, besides those of keys";
-    if (desc->e.size > SC_ATTEND_MAX_HEAD || desc->own[0].size > SC_ATTEND_MAX_HEAD)
+    if (desc->e.size > MAX_HEAD || desc->own[0].size > MAX_HEAD)
         return "a head has more than 512 elements";
-    if (desc->t.size > INT32_MAX - SC_ATTEND_TILE)
+    if (desc->t.size > INT32_MAX - SC_ATTENTION_TILE)
         return "positions of keys do not fit 32 bits";
-    uint32_t both = 1u << SC_ATTEND_K | 1u << SC_ATTEND_V;
+    uint32_t both = 1u << SC_ATTENTION_K | 1u << SC_ATTENTION_V;
     for (uint32_t i = 0; desc->is_grad && i < desc->query_count; i++) {
-        if (sc_attend_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
+        if (sc_attention_is_unit(&desc->queries[i]) && (desc->queries[i].has & both) != both)
             return "keys and values are shared by different queries";
     }
     return NULL;
 }
 
-bool sc_attend_is_summed(const sc_attend_desc *desc, sc_attend_role role)
+bool sc_attention_is_summed(const sc_attention_desc *desc, sc_attention_role role)
 {
-    return role >= SC_ATTEND_D_Q && desc->arrays[role].is_there && (role != SC_ATTEND_D_Q || desc->form == SC_ATTEND_SIMPLE);
+    return role >= SC_ATTENTION_D_Q && desc->arrays[role].is_there && (role != SC_ATTENTION_D_Q || desc->form == SC_ATTENTION_SIMPLE);
 }
 
-static sc_dtype real_dtype(const sc_attend_desc *desc)
+static sc_dtype real_dtype(const sc_attention_desc *desc)
 {
-    return desc->arrays[SC_ATTEND_Q].dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
+    return desc->arrays[SC_ATTENTION_Q].dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
 }
 
-bool sc_attend_needs_sum(const sc_attend_desc *desc, sc_attend_role role)
+bool sc_attention_needs_sum(const sc_attention_desc *desc, sc_attention_role role)
 {
-    return sc_attend_is_summed(desc, role) && desc->arrays[role].dtype != real_dtype(desc);
+    return sc_attention_is_summed(desc, role) && desc->arrays[role].dtype != real_dtype(desc);
 }
 
-int64_t sc_attend_sum_at(const sc_attend_desc *desc, sc_attend_role role)
+int64_t sc_attention_sum_at(const sc_attention_desc *desc, sc_attention_role role)
 {
     int64_t at = 0;
-    for (int before = SC_ATTEND_D_Q; before < (int)role; before++)
-        at += sc_attend_needs_sum(desc, (sc_attend_role)before) ? (desc->arrays[before].count + 15) / 16 * 16 : 0;
+    for (int before = SC_ATTENTION_D_Q; before < (int)role; before++)
+        at += sc_attention_needs_sum(desc, (sc_attention_role)before) ? (desc->arrays[before].count + 15) / 16 * 16 : 0;
     return at;
 }
 
 enum { CHUNK_KEYS = 512, CHUNK_KEYS_OF_FEW = 256, FEW_UNITS = 16, MOST_CHUNKS = 64 };
 
-int64_t sc_attend_decode_chunks(const sc_attend_desc *desc)
+int64_t sc_attention_decode_chunks(const sc_attention_desc *desc)
 {
-    int64_t keys = sc_attend_units(desc) < FEW_UNITS ? CHUNK_KEYS_OF_FEW : CHUNK_KEYS, chunks = (desc->t.size + keys - 1) / keys;
+    int64_t keys = sc_attention_units(desc) < FEW_UNITS ? CHUNK_KEYS_OF_FEW : CHUNK_KEYS, chunks = (desc->t.size + keys - 1) / keys;
     return chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
 }
 
-int64_t sc_attend_decode_part(const sc_attend_desc *desc)
+int64_t sc_attention_decode_part(const sc_attention_desc *desc)
 {
     return (desc->own[0].size + 2 + 15) / 16 * 16;
 }
 
-int64_t sc_attend_decode_scratch(const sc_attend_desc *desc)
+int64_t sc_attention_decode_scratch(const sc_attention_desc *desc)
 {
-    int64_t chunks = sc_attend_decode_chunks(desc);
-    return chunks == 1 ? 0 : 4 * sc_attend_units(desc) * chunks * sc_attend_rows(desc) * sc_attend_decode_part(desc);
+    int64_t chunks = sc_attention_decode_chunks(desc);
+    return chunks == 1 ? 0 : 4 * sc_attention_units(desc) * chunks * sc_attention_rows(desc) * sc_attention_decode_part(desc);
 }
 
-static void plan_scratch(sc_attend_desc *desc)
+static void plan_scratch(sc_attention_desc *desc)
 {
-    desc->scratch_bytes = sc_dtypes[real_dtype(desc)].bytes * sc_attend_sum_at(desc, SC_ATTEND_ROLES);
-    if (desc->form == SC_ATTEND_DECODE)
-        desc->scratch_bytes = sc_attend_decode_scratch(desc);
+    desc->scratch_bytes = sc_dtypes[real_dtype(desc)].bytes * sc_attention_sum_at(desc, SC_ATTENTION_ROLES);
+    if (desc->form == SC_ATTENTION_DECODE)
+        desc->scratch_bytes = sc_attention_decode_scratch(desc);
 }
 
-void sc_attend_make_simple(sc_attend_desc *desc)
+void sc_attention_make_simple(sc_attention_desc *desc)
 {
-    desc->form = SC_ATTEND_SIMPLE;
+    desc->form = SC_ATTENTION_SIMPLE;
     desc->why_simple = desc->why_simple == NULL ? "it was asked for" : desc->why_simple;
     plan_scratch(desc);
 }
 
-sc_attend_desc *sc_attend_describe(const sc_module *m, sc_op_id id)
+sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id id)
 {
     const sc_op *op = sc_op_at(m, id);
-    sc_attend_maker maker = {.m = m, .op = op, .desc = sc_arena_alloc(&m->context->arena, sizeof *maker.desc)};
-    sc_attend_desc *desc = maker.desc;
+    sc_attention_maker maker = {.m = m, .op = op, .desc = sc_arena_alloc(&m->context->arena, sizeof *maker.desc)};
+    sc_attention_desc *desc = maker.desc;
     desc->is_grad = (sc_op_traits(op) & SC_KEEPS_LSE) == 0; /* then it reads what was kept */
     add_arrays(&maker);
     if (!take_dims(&maker) || !dims_are_known(&maker) || !read_mask(&maker))
@@ -284,9 +286,9 @@ sc_attend_desc *sc_attend_describe(const sc_module *m, sc_op_id id)
     desc->scale = sc_op_number(op, SC_ATTR_scale, 1 / sqrt((double)desc->e.size));
     desc->softcap = sc_op_number(op, SC_ATTR_softcap, 0);
     desc->why_simple = reason_for_simple(desc);
-    desc->form = desc->why_simple != NULL ? SC_ATTEND_SIMPLE : SC_ATTEND_TILED;
-    if (desc->form == SC_ATTEND_TILED && !desc->is_grad && sc_attend_rows(desc) <= SC_ATTEND_FEW)
-        desc->form = SC_ATTEND_DECODE;
+    desc->form = desc->why_simple != NULL ? SC_ATTENTION_SIMPLE : SC_ATTENTION_TILED;
+    if (desc->form == SC_ATTENTION_TILED && !desc->is_grad && sc_attention_rows(desc) <= FEW_QUERIES)
+        desc->form = SC_ATTENTION_DECODE;
     plan_scratch(desc);
     return desc;
 }

@@ -5,17 +5,17 @@
 #include <stdarg.h>
 #include <string.h>
 
-static const char *const role_names[SC_ATTEND_ROLES] = {
+static const char *const role_names[SC_ATTENTION_ROLES] = {
     "q", "k", "v", "out", "lse", "d_out", "keep", "bias", "segments", "key_segments", "pos", "len", "d_q", "d_k", "d_v", "d_bias"};
 
-const char *sc_attend_role_name(sc_attend_role role)
+const char *sc_attention_role_name(sc_attention_role role)
 {
     return role_names[role];
 }
 
 /* ---- lines ---- */
 
-static void add_line(sc_attend_text *text, const char *format, va_list args, const char *end)
+static void add_line(sc_attention_text *text, const char *format, va_list args, const char *end)
 {
     const char *line = sc_arena_vprintf(text->arena, format, args);
     for (uint32_t i = 0; i < text->depth && line[0] != '#'; i++)
@@ -24,7 +24,7 @@ static void add_line(sc_attend_text *text, const char *format, va_list args, con
     sc_strbuf_add(text->out, end);
 }
 
-void sc_attend_line(sc_attend_text *text, const char *format, ...)
+void sc_attention_line(sc_attention_text *text, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -32,7 +32,7 @@ void sc_attend_line(sc_attend_text *text, const char *format, ...)
     va_end(args);
 }
 
-void sc_attend_open(sc_attend_text *text, const char *format, ...)
+void sc_attention_open(sc_attention_text *text, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -41,15 +41,15 @@ void sc_attend_open(sc_attend_text *text, const char *format, ...)
     text->depth++;
 }
 
-void sc_attend_close(sc_attend_text *text)
+void sc_attention_close(sc_attention_text *text)
 {
     text->depth--;
-    sc_attend_line(text, "}");
+    sc_attention_line(text, "}");
 }
 
 /* ---- values ---- */
 
-const char *sc_attend_type(sc_dtype dtype)
+const char *sc_attention_type(sc_dtype dtype)
 {
     static const char *const types[SC_DTYPE_COUNT] = {
         [SC_DTYPE_f32] = "float",   [SC_DTYPE_f64] = "double",  [SC_DTYPE_bf16] = "uint16_t", [SC_DTYPE_f16] = "uint16_t",
@@ -57,7 +57,7 @@ const char *sc_attend_type(sc_dtype dtype)
     return types[dtype];
 }
 
-const char *sc_attend_read(sc_attend_text *text, sc_attend_role role, const char *index)
+const char *sc_attention_read(sc_attention_text *text, sc_attention_role role, const char *index)
 {
     sc_dtype dtype = text->desc->arrays[role].dtype;
     const char *name = role_names[role];
@@ -65,20 +65,21 @@ const char *sc_attend_read(sc_attend_text *text, sc_attend_role role, const char
         const char *read = sc_arena_printf(text->arena, "sc_%s_to_f32(%s[%s])", dtype == SC_DTYPE_bf16 ? "bf16" : "f16", name, index);
         return strcmp(text->real, "float") == 0 ? read : sc_arena_printf(text->arena, "(double)%s", read);
     }
-    if (strcmp(sc_attend_type(dtype), text->real) == 0)
+    if (strcmp(sc_attention_type(dtype), text->real) == 0)
         return sc_arena_printf(text->arena, "%s[%s]", name, index);
     return sc_arena_printf(text->arena, "(%s)%s[%s]", text->real, name, index);
 }
 
-const char *sc_attend_stored(sc_attend_text *text, sc_dtype dtype, const char *value)
+const char *sc_attention_stored(sc_attention_text *text, sc_dtype dtype, const char *value)
 {
     if (dtype == SC_DTYPE_bf16 || dtype == SC_DTYPE_f16)
         return sc_arena_printf(text->arena, "sc_%s_to_%s(%s)", strcmp(text->real, "float") == 0 ? "f32" : "f64",
                                dtype == SC_DTYPE_bf16 ? "bf16" : "f16", value);
-    return strcmp(sc_attend_type(dtype), text->real) == 0 ? value : sc_arena_printf(text->arena, "(%s)(%s)", sc_attend_type(dtype), value);
+    return strcmp(sc_attention_type(dtype), text->real) == 0 ? value
+                                                             : sc_arena_printf(text->arena, "(%s)(%s)", sc_attention_type(dtype), value);
 }
 
-const char *sc_attend_number(sc_attend_text *text, double number)
+const char *sc_attention_number(sc_attention_text *text, double number)
 {
     if (isinf(number))
         return number > 0 ? "INFINITY" : "-INFINITY";
@@ -92,37 +93,38 @@ const char *sc_attend_number(sc_attend_text *text, double number)
 
 /* ---- indices ---- */
 
-bool sc_attend_all(const sc_attend_desc *desc, const sc_attend_dim *dim)
+bool sc_attention_all(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
     (void)desc, (void)dim;
     return true;
 }
 
-bool sc_attend_of_unit(const sc_attend_desc *desc, const sc_attend_dim *dim)
+bool sc_attention_of_unit(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
     (void)desc;
-    return sc_attend_is_unit(dim);
+    return sc_attention_is_unit(dim);
 }
 
-bool sc_attend_of_row(const sc_attend_desc *desc, const sc_attend_dim *dim)
+bool sc_attention_of_row(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
     (void)desc;
-    return !sc_attend_is_unit(dim);
+    return !sc_attention_is_unit(dim);
 }
 
 /* Dims that every cotangent has: no element of one is a sum over these. */
-bool sc_attend_of_sums(const sc_attend_desc *desc, const sc_attend_dim *dim)
+bool sc_attention_of_sums(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
-    uint32_t all = 1u << SC_ATTEND_D_K | 1u << SC_ATTEND_D_V | (desc->arrays[SC_ATTEND_D_BIAS].is_there ? 1u << SC_ATTEND_D_BIAS : 0);
+    uint32_t all =
+        1u << SC_ATTENTION_D_K | 1u << SC_ATTENTION_D_V | (desc->arrays[SC_ATTENTION_D_BIAS].is_there ? 1u << SC_ATTENTION_D_BIAS : 0);
     return (dim->has & all) == all;
 }
 
-bool sc_attend_within_sums(const sc_attend_desc *desc, const sc_attend_dim *dim)
+bool sc_attention_within_sums(const sc_attention_desc *desc, const sc_attention_dim *dim)
 {
-    return !sc_attend_of_sums(desc, dim);
+    return !sc_attention_of_sums(desc, dim);
 }
 
-int64_t sc_attend_product(const sc_attend_desc *desc, sc_attend_choice *choice)
+int64_t sc_attention_product(const sc_attention_desc *desc, sc_attention_choice *choice)
 {
     int64_t product = 1;
     for (uint32_t i = 0; i < desc->query_count; i++)
@@ -130,52 +132,52 @@ int64_t sc_attend_product(const sc_attend_desc *desc, sc_attend_choice *choice)
     return product;
 }
 
-void sc_attend_decode(sc_attend_text *text, sc_attend_choice *choice, const char *number)
+void sc_attention_decode(sc_attention_text *text, sc_attention_choice *choice, const char *number)
 {
-    const sc_attend_desc *desc = text->desc;
+    const sc_attention_desc *desc = text->desc;
     int64_t divide = 1;
     for (uint32_t i = desc->query_count; i-- > 0;) {
-        const sc_attend_dim *dim = &desc->queries[i];
+        const sc_attention_dim *dim = &desc->queries[i];
         if (!choice(desc, dim))
             continue;
-        sc_attend_line(text, "const int64_t s%u = %s / %lld %% %lld; /* %s */", i, number, (long long)divide, (long long)dim->size,
-                       dim->name);
+        sc_attention_line(text, "const int64_t s%u = %s / %lld %% %lld; /* %s */", i, number, (long long)divide, (long long)dim->size,
+                          dim->name);
         divide *= dim->size;
     }
 }
 
-const char *sc_attend_times(sc_attend_text *text, const char *index, int64_t stride)
+const char *sc_attention_times(sc_attention_text *text, const char *index, int64_t stride)
 {
     return stride == 0 ? "0" : stride == 1 ? index : sc_arena_printf(text->arena, "%s * %lld", index, (long long)stride);
 }
 
-const char *sc_attend_at(sc_attend_text *text, sc_attend_role role, sc_attend_choice *choice)
+const char *sc_attention_at(sc_attention_text *text, sc_attention_role role, sc_attention_choice *choice)
 {
-    const sc_attend_desc *desc = text->desc;
+    const sc_attention_desc *desc = text->desc;
     const char *sum = "";
     for (uint32_t i = 0; i < desc->query_count; i++) {
-        const sc_attend_dim *dim = &desc->queries[i];
+        const sc_attention_dim *dim = &desc->queries[i];
         if (!choice(desc, dim) || (dim->has >> role & 1) == 0)
             continue;
         const char *index = sc_arena_printf(text->arena, "s%u", i);
-        sum = sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ", sc_attend_times(text, index, dim->strides[role]));
+        sum = sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ", sc_attention_times(text, index, dim->strides[role]));
     }
     return sum[0] == 0 ? "0" : sum;
 }
 
-const char *sc_attend_own(sc_attend_text *text, sc_attend_role role, const char *o)
+const char *sc_attention_own(sc_attention_text *text, sc_attention_role role, const char *o)
 {
-    const sc_attend_desc *desc = text->desc;
+    const sc_attention_desc *desc = text->desc;
     if (desc->own_count == 0)
         return "0";
     if (desc->own_count == 1)
-        return sc_attend_times(text, o, desc->own[0].strides[role]);
+        return sc_attention_times(text, o, desc->own[0].strides[role]);
     const char *sum = "";
     int64_t divide = 1;
     for (uint32_t i = desc->own_count; i-- > 0;) {
         const char *index = sc_arena_printf(text->arena, "%s / %lld %% %lld", o, (long long)divide, (long long)desc->own[i].size);
-        sum =
-            sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ", sc_attend_times(text, index, desc->own[i].strides[role]));
+        sum = sc_arena_printf(text->arena, "%s%s%s", sum, sum[0] == 0 ? "" : " + ",
+                              sc_attention_times(text, index, desc->own[i].strides[role]));
         divide *= desc->own[i].size;
     }
     return sum;
@@ -183,53 +185,53 @@ const char *sc_attend_own(sc_attend_text *text, sc_attend_role role, const char 
 
 /* ---- masks ---- */
 
-static const char *first_of(sc_attend_text *text, const sc_attend_dim *dim)
+static const char *first_of(sc_attention_text *text, const sc_attention_dim *dim)
 {
     return dim->first == SC_NONE ? "0" : sc_arena_printf(text->arena, "params[%u]", dim->first);
 }
 
-void sc_attend_declare_interval(sc_attend_text *text)
+void sc_attention_declare_interval(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    bool has_pos = desc->arrays[SC_ATTEND_POS].is_there, has_len = desc->arrays[SC_ATTEND_LEN].is_there;
-    sc_attend_line(text, "int64_t low = 0, high = %lld;", (long long)desc->t.size);
+    const sc_attention_desc *desc = text->desc;
+    bool has_pos = desc->arrays[SC_ATTENTION_POS].is_there, has_len = desc->arrays[SC_ATTENTION_LEN].is_there;
+    sc_attention_line(text, "int64_t low = 0, high = %lld;", (long long)desc->t.size);
     const char *pos = has_pos ? "position" : "0", *t_first = first_of(text, &desc->t);
     if (has_pos && (has_len || desc->is_causal))
-        sc_attend_line(text, "const int64_t position = (int64_t)pos[%s];", sc_attend_at(text, SC_ATTEND_POS, sc_attend_all));
+        sc_attention_line(text, "const int64_t position = (int64_t)pos[%s];", sc_attention_at(text, SC_ATTENTION_POS, sc_attention_all));
     if (has_len) {
-        sc_attend_line(text, "const int64_t filled = %s + (int64_t)len[%s] - %s;", pos, sc_attend_at(text, SC_ATTEND_LEN, sc_attend_all),
-                       t_first);
-        sc_attend_line(text, "high = filled < high ? filled : high;");
+        sc_attention_line(text, "const int64_t filled = %s + (int64_t)len[%s] - %s;", pos,
+                          sc_attention_at(text, SC_ATTENTION_LEN, sc_attention_all), t_first);
+        sc_attention_line(text, "high = filled < high ? filled : high;");
     }
     if (desc->is_causal) {
         const char *index = desc->position == SC_NONE ? "0" : sc_arena_printf(text->arena, "s%u", desc->position);
         const char *first = desc->position == SC_NONE ? "0" : first_of(text, &desc->queries[desc->position]);
-        sc_attend_line(text, "const int64_t query = %s + %s + %s - %s;", first, index, pos, t_first);
-        sc_attend_line(text, "high = query + 1 < high ? query + 1 : high;");
+        sc_attention_line(text, "const int64_t query = %s + %s + %s - %s;", first, index, pos, t_first);
+        sc_attention_line(text, "high = query + 1 < high ? query + 1 : high;");
         if (desc->window >= 0)
-            sc_attend_line(text, "low = query - %lld > 0 ? query - %lld : 0;", (long long)desc->window - 1, (long long)desc->window - 1);
+            sc_attention_line(text, "low = query - %lld > 0 ? query - %lld : 0;", (long long)desc->window - 1, (long long)desc->window - 1);
     }
-    sc_attend_line(text, "high = high > low ? high : low;");
+    sc_attention_line(text, "high = high > low ? high : low;");
 }
 
-void sc_attend_declare_row(sc_attend_text *text)
+void sc_attention_declare_row(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
+    const sc_attention_desc *desc = text->desc;
     if (desc->p == 0)
         return;
     const char *sum = first_of(text, &desc->t);
     for (uint32_t i = 0; i < desc->query_count; i++) {
-        const sc_attend_dim *dim = &desc->queries[i];
+        const sc_attention_dim *dim = &desc->queries[i];
         sum = sc_arena_printf(text->arena, "%s + (%s + s%u) * %lld", sum, first_of(text, dim), i, (long long)dim->dropout_stride);
     }
-    sc_attend_line(text, "const int64_t weight_row = %s;", sum);
+    sc_attention_line(text, "const int64_t weight_row = %s;", sum);
 }
 
-const char *sc_attend_beyond(sc_attend_text *text)
+const char *sc_attention_beyond(sc_attention_text *text)
 {
     const char *condition = NULL;
     for (uint32_t i = 0; i < text->desc->query_count; i++) {
-        const sc_attend_dim *dim = &text->desc->queries[i];
+        const sc_attention_dim *dim = &text->desc->queries[i];
         if (!dim->is_uneven)
             continue;
         const char *one = sc_arena_printf(text->arena, "params[%u] + s%u >= %lld", dim->first, i, (long long)dim->global);
@@ -238,133 +240,134 @@ const char *sc_attend_beyond(sc_attend_text *text)
     return condition;
 }
 
-const char *sc_attend_visible(sc_attend_text *text)
+const char *sc_attention_visible(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    const sc_attend_dim *t = &desc->t;
+    const sc_attention_desc *desc = text->desc;
+    const sc_attention_dim *t = &desc->t;
     const char *kept = NULL, *agree = NULL;
-    if (desc->arrays[SC_ATTEND_KEEP].is_there)
-        kept = sc_arena_printf(text->arena, "keep[keep_at + %s] != 0", sc_attend_times(text, "t", t->strides[SC_ATTEND_KEEP]));
-    if (desc->arrays[SC_ATTEND_SEGMENTS].is_there)
+    if (desc->arrays[SC_ATTENTION_KEEP].is_there)
+        kept = sc_arena_printf(text->arena, "keep[keep_at + %s] != 0", sc_attention_times(text, "t", t->strides[SC_ATTENTION_KEEP]));
+    if (desc->arrays[SC_ATTENTION_SEGMENTS].is_there)
         agree = sc_arena_printf(text->arena, "segments[segments_at + %s] == key_segments[key_segments_at + %s]",
-                                sc_attend_times(text, "t", t->strides[SC_ATTEND_SEGMENTS]),
-                                sc_attend_times(text, "t", t->strides[SC_ATTEND_KEY_SEGMENTS]));
+                                sc_attention_times(text, "t", t->strides[SC_ATTENTION_SEGMENTS]),
+                                sc_attention_times(text, "t", t->strides[SC_ATTENTION_KEY_SEGMENTS]));
     return kept == NULL ? agree : agree == NULL ? kept : sc_arena_printf(text->arena, "%s && %s", kept, agree);
 }
 
 /* ---- functions ---- */
 
-bool sc_attend_is_written(const sc_attend_desc *desc, sc_attend_role role)
+bool sc_attention_is_written(const sc_attention_desc *desc, sc_attention_role role)
 {
-    return role >= SC_ATTEND_D_Q || (!desc->is_grad && (role == SC_ATTEND_OUT || role == SC_ATTEND_LSE));
+    return role >= SC_ATTENTION_D_Q || (!desc->is_grad && (role == SC_ATTENTION_OUT || role == SC_ATTENTION_LSE));
 }
 
-void sc_attend_declare_arrays(sc_attend_text *text)
+void sc_attention_declare_arrays(sc_attention_text *text)
 {
-    const sc_attend_desc *desc = text->desc;
-    for (int role = 0; role < SC_ATTEND_ROLES; role++) {
-        const sc_attend_array *array = &desc->arrays[role];
-        const char *constant = sc_attend_is_written(desc, (sc_attend_role)role) ? "" : "const ";
+    const sc_attention_desc *desc = text->desc;
+    for (int role = 0; role < SC_ATTENTION_ROLES; role++) {
+        const sc_attention_array *array = &desc->arrays[role];
+        const char *constant = sc_attention_is_written(desc, (sc_attention_role)role) ? "" : "const ";
         if (array->is_there)
-            sc_attend_line(text, "%s%s *const %s = args[%u];", constant, sc_attend_type(array->dtype), role_names[role], array->arg);
+            sc_attention_line(text, "%s%s *const %s = args[%u];", constant, sc_attention_type(array->dtype), role_names[role], array->arg);
     }
-    for (int role = SC_ATTEND_D_Q; role < SC_ATTEND_ROLES; role++) {
+    for (int role = SC_ATTENTION_D_Q; role < SC_ATTENTION_ROLES; role++) {
         if (!desc->arrays[role].is_there)
             continue;
-        if (sc_attend_needs_sum(desc, (sc_attend_role)role))
-            sc_attend_line(text, "%s *const sum_%s = (%s *)args[%u] + %lld;", text->real, role_names[role], text->real, desc->arg_count,
-                           (long long)sc_attend_sum_at(desc, (sc_attend_role)role));
-        else if (sc_attend_is_summed(desc, (sc_attend_role)role))
-            sc_attend_line(text, "%s *const sum_%s = %s;", text->real, role_names[role], role_names[role]);
+        if (sc_attention_needs_sum(desc, (sc_attention_role)role))
+            sc_attention_line(text, "%s *const sum_%s = (%s *)args[%u] + %lld;", text->real, role_names[role], text->real, desc->arg_count,
+                              (long long)sc_attention_sum_at(desc, (sc_attention_role)role));
+        else if (sc_attention_is_summed(desc, (sc_attention_role)role))
+            sc_attention_line(text, "%s *const sum_%s = %s;", text->real, role_names[role], role_names[role]);
     }
     if (desc->p > 0) {
-        sc_attend_line(text, "const uint64_t random_key = (uint64_t)params[%u];", desc->key_param);
-        sc_attend_line(text, "const uint32_t random_step = (uint32_t)params[%u];", desc->key_param + 1);
-        sc_attend_line(text, "const uint32_t random_micro_batch = (uint32_t)params[%u];", desc->key_param + 2);
+        sc_attention_line(text, "const uint64_t random_key = (uint64_t)params[%u];", desc->key_param);
+        sc_attention_line(text, "const uint32_t random_step = (uint32_t)params[%u];", desc->key_param + 1);
+        sc_attention_line(text, "const uint32_t random_micro_batch = (uint32_t)params[%u];", desc->key_param + 2);
     }
-    sc_attend_line(text, "(void)params;");
+    sc_attention_line(text, "(void)params;");
 }
 
-void sc_attend_begin(sc_attend_text *text)
+void sc_attention_begin(sc_attention_text *text)
 {
-    sc_attend_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);
-    sc_attend_line(text, "{");
+    sc_attention_line(text, "int64_t %s(void *const *args, const int64_t *params)", text->name);
+    sc_attention_line(text, "{");
     text->depth++;
-    sc_attend_declare_arrays(text);
+    sc_attention_declare_arrays(text);
 }
 
-void sc_attend_end(sc_attend_text *text)
+void sc_attention_end(sc_attention_text *text)
 {
-    sc_attend_line(text, "return 0;");
-    sc_attend_close(text);
+    sc_attention_line(text, "return 0;");
+    sc_attention_close(text);
 }
 
 /* ---- a query and its keys ---- */
 
-void sc_attend_declare_places(sc_attend_text *text)
+void sc_attention_declare_places(sc_attention_text *text)
 {
     static const struct {
-        sc_attend_role role;
+        sc_attention_role role;
         const char *name;
-    } places[] = {{SC_ATTEND_Q, "q"},
-                  {SC_ATTEND_K, "k"},
-                  {SC_ATTEND_V, "v"},
-                  {SC_ATTEND_OUT, "out"},
-                  {SC_ATTEND_LSE, "lse"},
-                  {SC_ATTEND_D_OUT, "d_out"},
-                  {SC_ATTEND_KEEP, "keep"},
-                  {SC_ATTEND_BIAS, "bias"},
-                  {SC_ATTEND_SEGMENTS, "segments"},
-                  {SC_ATTEND_KEY_SEGMENTS, "key_segments"},
-                  {SC_ATTEND_D_Q, "d_q"},
-                  {SC_ATTEND_D_K, "d_k"},
-                  {SC_ATTEND_D_V, "d_v"},
-                  {SC_ATTEND_D_BIAS, "d_bias"}};
+    } places[] = {{SC_ATTENTION_Q, "q"},
+                  {SC_ATTENTION_K, "k"},
+                  {SC_ATTENTION_V, "v"},
+                  {SC_ATTENTION_OUT, "out"},
+                  {SC_ATTENTION_LSE, "lse"},
+                  {SC_ATTENTION_D_OUT, "d_out"},
+                  {SC_ATTENTION_KEEP, "keep"},
+                  {SC_ATTENTION_BIAS, "bias"},
+                  {SC_ATTENTION_SEGMENTS, "segments"},
+                  {SC_ATTENTION_KEY_SEGMENTS, "key_segments"},
+                  {SC_ATTENTION_D_Q, "d_q"},
+                  {SC_ATTENTION_D_K, "d_k"},
+                  {SC_ATTENTION_D_V, "d_v"},
+                  {SC_ATTENTION_D_BIAS, "d_bias"}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         if (text->desc->arrays[places[i].role].is_there)
-            sc_attend_line(text, "const int64_t %s_at = %s;", places[i].name, sc_attend_at(text, places[i].role, sc_attend_all));
+            sc_attention_line(text, "const int64_t %s_at = %s;", places[i].name, sc_attention_at(text, places[i].role, sc_attention_all));
     }
-    sc_attend_declare_interval(text);
-    sc_attend_declare_row(text);
+    sc_attention_declare_interval(text);
+    sc_attention_declare_row(text);
 }
 
-const char *sc_attend_bias_of_key(sc_attend_text *text)
+const char *sc_attention_bias_of_key(sc_attention_text *text)
 {
-    const char *index = sc_arena_printf(text->arena, "bias_at + %s", sc_attend_times(text, "t", text->desc->t.strides[SC_ATTEND_BIAS]));
-    return sc_attend_read(text, SC_ATTEND_BIAS, index);
+    const char *index =
+        sc_arena_printf(text->arena, "bias_at + %s", sc_attention_times(text, "t", text->desc->t.strides[SC_ATTENTION_BIAS]));
+    return sc_attention_read(text, SC_ATTENTION_BIAS, index);
 }
 
-const char *sc_attend_factor_of_key(sc_attend_text *text)
+const char *sc_attention_factor_of_key(sc_attention_text *text)
 {
     double p = text->desc->p;
     return sc_arena_printf(text->arena, "(sc_uniform53(weight_row + t, random_step, random_micro_batch, random_key) < %lluu ? 0 : %s)",
-                           (unsigned long long)sc_uniform53_limit(p), sc_attend_number(text, p < 1 ? 1 / (1 - p) : 0));
+                           (unsigned long long)sc_uniform53_limit(p), sc_attention_number(text, p < 1 ? 1 / (1 - p) : 0));
 }
 
 /* ---- cotangents that are sums ---- */
 
-void sc_attend_begin_sums(sc_attend_text *text)
+void sc_attention_begin_sums(sc_attention_text *text)
 {
     static const char *const names[] = {"q", "k", "v", "bias"};
-    for (int role = SC_ATTEND_D_Q; role < SC_ATTEND_ROLES; role++) {
-        if (!sc_attend_is_summed(text->desc, (sc_attend_role)role))
+    for (int role = SC_ATTENTION_D_Q; role < SC_ATTENTION_ROLES; role++) {
+        if (!sc_attention_is_summed(text->desc, (sc_attention_role)role))
             continue;
-        sc_attend_line(text, "#pragma omp parallel for simd");
-        sc_attend_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
-        sc_attend_line(text, "    sum_d_%s[i] = 0;", names[role - SC_ATTEND_D_Q]);
+        sc_attention_line(text, "#pragma omp parallel for simd");
+        sc_attention_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
+        sc_attention_line(text, "    sum_d_%s[i] = 0;", names[role - SC_ATTENTION_D_Q]);
     }
 }
 
-void sc_attend_end_sums(sc_attend_text *text)
+void sc_attention_end_sums(sc_attention_text *text)
 {
     static const char *const names[] = {"q", "k", "v", "bias"};
-    for (int role = SC_ATTEND_D_Q; role < SC_ATTEND_ROLES; role++) {
-        const char *name = names[role - SC_ATTEND_D_Q];
-        if (!sc_attend_needs_sum(text->desc, (sc_attend_role)role))
+    for (int role = SC_ATTENTION_D_Q; role < SC_ATTENTION_ROLES; role++) {
+        const char *name = names[role - SC_ATTENTION_D_Q];
+        if (!sc_attention_needs_sum(text->desc, (sc_attention_role)role))
             continue;
         const char *sum = sc_arena_printf(text->arena, "sum_d_%s[i]", name);
-        sc_attend_line(text, "#pragma omp parallel for simd");
-        sc_attend_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
-        sc_attend_line(text, "    d_%s[i] = %s;", name, sc_attend_stored(text, text->desc->arrays[role].dtype, sum));
+        sc_attention_line(text, "#pragma omp parallel for simd");
+        sc_attention_line(text, "for (int64_t i = 0; i < %lld; i++)", (long long)text->desc->arrays[role].count);
+        sc_attention_line(text, "    d_%s[i] = %s;", name, sc_attention_stored(text, text->desc->arrays[role].dtype, sum));
     }
 }

@@ -1,139 +1,12 @@
-/* Which loop runs in lanes, and what is shared out.
- *
- * Every phase's innermost loop is either the phase's own last dim, or for all phases the same outer dim, of which a block is done at once.
- * An estimate decides: elements in a row cost a lane each, others a load each. Rows of layernorm take the first, sums of columns and
- * elementwise kernels the second. */
-#include "codegen/printer/printer.h"
+/* How outer iterations are walked: in blocks, in tiles, and what of them is shared out. printer/stride.c says which loop runs in lanes. */
+#include "codegen/c/internal.h"
 
-enum { FEWEST_LANES = 4, FAR = 8 /* elements */, LEAST_TILE = 16 };
-
-static const double LANE = 0.125, ARITHMETIC = 0.25;
-
-static int64_t size_of(const sc_emit *e, uint32_t dim)
-{
-    return e->k->dims.data[dim].size;
-}
-
-static double points_of(const sc_emit *e, uint64_t dims)
-{
-    double points = 1;
-    for (uint32_t i = 0; i < e->k->dims.count; i++)
-        points *= (dims >> i & 1) != 0 ? (double)size_of(e, i) : 1;
-    return points;
-}
-
-int64_t sc_emit_stride(const sc_emit *e, const sc_emit_access *access, uint32_t dim)
-{
-    int64_t stride = 0;
-    for (uint32_t i = 0; i < access->count; i++) {
-        const sc_emit_term *term = &access->terms[i];
-        if (term->dim == dim)
-            stride = term->times;
-        else if (term->dim == SC_IMAGE_NONE && (e->nodes[term->node].dims >> dim & 1) != 0)
-            return INT64_MAX;
-    }
-    return stride;
-}
-
-bool sc_emit_is_far(int64_t stride)
-{
-    return stride != INT64_MAX && (stride > FAR || stride < -FAR);
-}
-
-/* Whether its failures differ along the dim. */
-static bool check_depends(const sc_emit *e, uint32_t item, uint32_t dim)
-{
-    const sc_kernel_item *check = &e->k->items.data[item];
-    uint64_t dims = e->nodes[check->value].dims | (check->shown == SC_IMAGE_NONE ? 0 : e->nodes[check->shown].dims);
-    return (dims >> dim & 1) != 0;
-}
-
-bool sc_emit_may_vectorise(const sc_emit *e, uint32_t phase_index, uint32_t dim)
-{
-    const sc_kernel *k = e->k;
-    const sc_kernel_phase *phase = &k->phases.data[phase_index];
-    bool inner = dim >= k->outer_count;
-    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-        const sc_kernel_item *item = &k->items.data[i];
-        if (item->kind == SC_ITEM_CHECK && check_depends(e, i, dim))
-            return false;
-        if (!inner)
-            continue;
-        bool reduction = item->kind == SC_ITEM_SUM || item->kind == SC_ITEM_MAX || item->kind == SC_ITEM_MIN;
-        if (e->items[i].running || (reduction && k->nodes.data[item->value].dtype == SC_DTYPE_bool))
-            return false;
-        int64_t stride = item->kind == SC_ITEM_ADD ? sc_emit_stride(e, &e->items[i].access, dim) : 1;
-        if (stride == 0 || stride == INT64_MAX)
-            return false;
-    }
-    return true;
-}
-
-static double access_cost(const sc_emit *e, const sc_emit_access *access, uint32_t dim, bool lanes)
-{
-    double points = points_of(e, sc_emit_dims_of(e, access));
-    int64_t stride = dim == SC_IMAGE_NONE ? 0 : sc_emit_stride(e, access, dim);
-    return points * (lanes && (stride == 0 || stride == 1 || stride == -1) ? LANE : 1);
-}
-
-/* A line that is written in pieces is read before, so of two dims the one that stores lie along is chosen. */
-static double store_cost(const sc_emit *e, const sc_emit_access *access, uint32_t dim, bool lanes)
-{
-    bool far = lanes && sc_emit_is_far(sc_emit_stride(e, access, dim));
-    return access_cost(e, access, dim, lanes) * (far ? 1 + LANE : 1);
-}
-
-/* The phase's, if `vector` (or, if that is none, its own last dim) is its innermost loop. */
-static double phase_cost(sc_emit *e, uint32_t index, uint32_t vector)
-{
-    const sc_kernel *k = e->k;
-    const sc_kernel_phase *phase = &k->phases.data[index];
-    uint32_t dim = vector != SC_IMAGE_NONE ? vector : phase->dim_count > 0 ? phase->dims[phase->dim_count - 1] : SC_IMAGE_NONE;
-    bool lanes = dim != SC_IMAGE_NONE && size_of(e, dim) >= FEWEST_LANES && sc_emit_may_vectorise(e, index, dim);
-    double cost = 0;
-    e->body = 0, e->inner = 0;
-    sc_emit_place(e, phase->first_item, phase->first_item + phase->item_count, 0);
-    for (sc_knode i = 0; i < k->nodes.count; i++) {
-        const sc_kernel_node *node = &k->nodes.data[i];
-        if (e->nodes[i].pass != e->pass || (node->count == 0 && node->kind != SC_NODE_load))
-            continue;
-        if (node->kind == SC_NODE_load)
-            cost += access_cost(e, &e->nodes[i].access, dim, lanes);
-        else
-            cost += points_of(e, e->nodes[i].dims) * ARITHMETIC * (lanes ? LANE : 1);
-    }
-    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-        if (e->items[i].access.count > 0)
-            cost += store_cost(e, &e->items[i].access, dim, lanes);
-    }
-    return cost;
-}
-
-static double kernel_cost(sc_emit *e, uint32_t vector)
-{
-    double cost = 0;
-    for (uint32_t i = 0; i < e->k->phases.count; i++)
-        cost += phase_cost(e, i, vector);
-    return cost;
-}
-
-/* Indices of a block walk the phases side by side; one that ends early would have to be left out by the rest. */
-static bool may_walk_side_by_side(const sc_emit *e, uint32_t dim)
-{
-    const sc_kernel *k = e->k;
-    bool plain = k->phases.count == 1 && k->phases.data[0].dim_count == 0;
-    for (uint32_t i = 0; i < k->items.count && !plain; i++) {
-        if (k->items.data[i].kind == SC_ITEM_CHECK && check_depends(e, i, dim))
-            return false;
-    }
-    return true;
-}
+enum { LEAST_TILE = 16 };
 
 static bool has_reduction(const sc_kernel *k)
 {
     for (uint32_t i = 0; i < k->items.count; i++) {
-        sc_item_kind kind = k->items.data[i].kind;
-        if (kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN)
+        if (sc_item_reduces(k->items.data[i].kind))
             return true;
     }
     return false;
@@ -143,7 +16,7 @@ static double operations(const sc_emit *e)
 {
     double sum = 0;
     for (sc_knode i = 0; i < e->k->nodes.count; i++)
-        sum += e->nodes[i].uses > 0 && e->k->nodes.data[i].count > 0 ? points_of(e, e->nodes[i].dims) : 0;
+        sum += e->nodes[i].uses > 0 && e->k->nodes.data[i].count > 0 ? sc_emit_points_of(e, e->nodes[i].dims) : 0;
     return sum;
 }
 
@@ -153,7 +26,7 @@ static uint32_t choose_tile(const sc_emit *e, uint32_t vector)
 {
     const sc_kernel *k = e->k;
     int64_t least = e->limits->tile < LEAST_TILE ? e->limits->tile : LEAST_TILE;
-    if (vector == SC_IMAGE_NONE || k->dims.count > k->outer_count || has_reduction(k) || size_of(e, vector) < least)
+    if (vector == SC_IMAGE_NONE || k->dims.count > k->outer_count || has_reduction(k) || sc_emit_size_of(e, vector) < least)
         return SC_IMAGE_NONE;
     for (uint32_t i = 0; i < k->nodes.count + k->items.count; i++) {
         bool load = i < k->nodes.count && e->nodes[i].uses > 0;
@@ -162,25 +35,11 @@ static uint32_t choose_tile(const sc_emit *e, uint32_t vector)
             continue;
         for (uint32_t d = 0; d < k->outer_count; d++) {
             int64_t stride = sc_emit_stride(e, access, d);
-            if (d != vector && (stride == 1 || stride == -1) && size_of(e, d) >= least)
+            if (d != vector && (stride == 1 || stride == -1) && sc_emit_size_of(e, d) >= least)
                 return d;
         }
     }
     return SC_IMAGE_NONE;
-}
-
-uint32_t sc_emit_choose_vector(sc_emit *e)
-{
-    uint32_t vector = SC_IMAGE_NONE;
-    double best = kernel_cost(e, SC_IMAGE_NONE);
-    for (uint32_t i = e->k->outer_count; i-- > 0;) {
-        double cost = may_walk_side_by_side(e, i) ? kernel_cost(e, i) : best;
-        if (cost < best) {
-            best = cost;
-            vector = i;
-        }
-    }
-    return vector;
 }
 
 void sc_emit_choose_shape(sc_emit *e)
@@ -194,9 +53,9 @@ void sc_emit_choose_shape(sc_emit *e)
         if (i == shape->vector || i == shape->tile)
             continue;
         shape->order[shape->order_count++] = i;
-        others *= size_of(e, i);
+        others *= sc_emit_size_of(e, i);
     }
-    int64_t size = shape->vector == SC_IMAGE_NONE ? 1 : size_of(e, shape->vector), shares = others;
+    int64_t size = shape->vector == SC_IMAGE_NONE ? 1 : sc_emit_size_of(e, shape->vector), shares = others;
     shape->block = size;
     if (shape->tile != SC_IMAGE_NONE) {
         sc_emit_choose_turns(e, others);
@@ -220,9 +79,9 @@ void sc_emit_choose_shape(sc_emit *e)
     uint32_t loops = shape->order_count + (shape->block < size);
     shape->parallel = work > (double)e->limits->small_work && loops > 0;
     shape->shared = loops > 0;
-    shares = loops > 0 && shape->order_count > 0 ? size_of(e, shape->order[0]) : 1;
+    shares = loops > 0 && shape->order_count > 0 ? sc_emit_size_of(e, shape->order[0]) : 1;
     while (shape->parallel && shape->shared < loops && shares < e->limits->shares) {
-        shares *= shape->shared < shape->order_count ? size_of(e, shape->order[shape->shared]) : 1;
+        shares *= shape->shared < shape->order_count ? sc_emit_size_of(e, shape->order[shape->shared]) : 1;
         shape->shared++;
     }
 }

@@ -4,9 +4,9 @@
  * a processor busy, and their number does not depend on the width of its vectors. A sum of many f32 is s3, in f64, of sums t3 of parts: of
  * the innermost loop, in pieces if that is long. Where the innermost loop is over an outer dim, reductions are arrays over a block of it,
  * and memory is walked along rows however the reduction lies. */
-#include "codegen/printer/printer.h"
+#include "codegen/c/internal.h"
 
-enum { MANY_LANES = 32, FEW_LANES = 8 };
+enum { MANY_LANES = 32, FEW_LANES = 8, DEEPEST = 8 /* nodes that are looked through */ };
 
 typedef struct sc_emit_loops {
     uint32_t dims[SC_KERNEL_MAX_RANK + 1], count;
@@ -16,17 +16,42 @@ typedef struct sc_emit_loops {
     uint32_t first, end; /* items */
 } sc_emit_loops;
 
-static bool is_reduction(sc_item_kind kind)
+/* ---- what C has for nodes and items ---- */
+
+/* Whether it is the same number wherever it is named: compilers may contract a product of floats with the sum that uses it, here and not
+ * there. What is nested deeper is not looked at. */
+static bool is_exact(const sc_emit *e, sc_knode id, uint32_t depth)
 {
-    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    bool chooses = node->kind == SC_NODE_where || node->kind == SC_NODE_load || node->kind == SC_NODE_constant;
+    bool exact = depth > 0 && !e->nodes[id].late && !e->nodes[id].reads_written && (chooses || !sc_dtype_is_float((sc_dtype)node->dtype));
+    for (uint32_t i = 0; exact && i < node->count; i++)
+        exact = is_exact(e, e->k->operands.data[node->first + i], depth - 1);
+    return exact;
 }
 
-static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
+/* x less the largest of all x: 0 at most, or NaN. */
+static bool is_below(const sc_emit *e, sc_knode id)
 {
-    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
+    const sc_kernel *k = e->k;
+    const sc_kernel_node *node = &k->nodes.data[id];
+    if (node->kind != SC_NODE_sub)
+        return false;
+    sc_knode x = k->operands.data[node->first];
+    const sc_kernel_node *largest = &k->nodes.data[k->operands.data[node->first + 1]];
+    if (largest->kind != SC_NODE_reduced)
+        return false;
+    const sc_kernel_item *item = &k->items.data[largest->index];
+    return item->kind == SC_ITEM_MAX && item->value == x && is_exact(e, x, DEEPEST);
 }
 
-/* ---- what C has for items ---- */
+/* An exponential of what is not above 0 is less work. */
+static const char *operation(const sc_emit *e, sc_knode id)
+{
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    bool below = node->kind == SC_NODE_exp && node->dtype == SC_DTYPE_f32 && is_below(e, e->k->operands.data[node->first]);
+    return below ? "sc_exp_below_f32($0)" : sc_emit_template(e, id);
+}
 
 static void leave_iteration(sc_emit *e, uint32_t item)
 {
@@ -93,7 +118,7 @@ static void stored(sc_emit *e, const sc_emit_access *access, uint32_t depth, uin
 const sc_emit_target sc_emit_c_target = {
     .letters = "vorstpqcbw",
     .index_cast = "",
-    .operation = sc_emit_c_operation,
+    .operation = operation,
     .leave_iteration = leave_iteration,
     .accumulator = accumulator,
     .reduction_index = reduction_index,
@@ -128,15 +153,15 @@ static void declare_accumulator(sc_emit *e, uint32_t item, char letter, sc_dtype
 static void begin_reductions(sc_emit *e, const sc_emit_loops *loops)
 {
     for (uint32_t i = loops->first; i < loops->end; i++) {
-        if (!is_reduction(e->k->items.data[i].kind))
+        if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
         int64_t block = e->items[i].of_vector ? e->shape.block : 0;
         if (e->items[i].wide)
             declare_accumulator(e, i, 's', SC_DTYPE_f64, block);
         else if (in_lanes(e, i))
-            declare_accumulator(e, i, 't', dtype_of(e, i), e->lanes);
+            declare_accumulator(e, i, 't', sc_emit_dtype_of(e, i), e->lanes);
         else
-            declare_accumulator(e, i, 'r', dtype_of(e, i), block);
+            declare_accumulator(e, i, 'r', sc_emit_dtype_of(e, i), block);
     }
 }
 
@@ -144,13 +169,13 @@ static const char *folded(sc_emit *e, uint32_t item)
 {
     sc_item_kind kind = e->k->items.data[item].kind;
     char how = (char)(kind == SC_ITEM_SUM ? '+' : kind == SC_ITEM_MAX ? '>' : '<');
-    return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[dtype_of(e, item)].name, item, (int)e->lanes, how);
+    return sc_arena_printf(e->arena, "sc_lanes_%s(t%u, %d, '%c')", sc_dtypes[sc_emit_dtype_of(e, item)].name, item, (int)e->lanes, how);
 }
 
 static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
 {
     for (uint32_t i = loops->first; i < loops->end; i++) {
-        if (!is_reduction(e->k->items.data[i].kind))
+        if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
         if (e->items[i].wide && e->items[i].of_vector) {
             sc_emit_line(e, "float r%u[%lld];", i, (long long)e->shape.block);
@@ -159,7 +184,7 @@ static void end_reductions(sc_emit *e, const sc_emit_loops *loops)
         } else if (e->items[i].wide) {
             sc_emit_line(e, "const float r%u = (float)s%u;", i, i);
         } else if (in_lanes(e, i)) {
-            sc_emit_line(e, "const %s r%u = %s;", sc_emit_type(dtype_of(e, i)), i, folded(e, i));
+            sc_emit_line(e, "const %s r%u = %s;", sc_emit_type(sc_emit_dtype_of(e, i)), i, folded(e, i));
         }
     }
 }
@@ -289,7 +314,7 @@ static void plan_lanes(sc_emit *e, const sc_emit_loops *loops)
     bool any = false;
     e->lanes = 0;
     for (uint32_t i = loops->first; i < loops->end; i++)
-        any |= is_reduction(e->k->items.data[i].kind);
+        any |= sc_item_reduces(e->k->items.data[i].kind);
     if (!any || !e->simd || e->shape.vector != SC_IMAGE_NONE)
         return;
     uint32_t dim = loops->dims[loops->count - 1];
@@ -327,10 +352,10 @@ static void plan_loops(sc_emit *e, uint32_t phase_index, sc_emit_loops *loops)
         sc_emit_item *item = &e->items[i];
         item->depth = e->inner;
         item->of_vector =
-            !rows && is_reduction(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
-        if (!rows && is_reduction(k->items.data[i].kind) && !item->of_vector)
+            !rows && sc_item_reduces(k->items.data[i].kind) && (e->nodes[k->items.data[i].value].dims >> e->shape.vector & 1) != 0;
+        if (!rows && sc_item_reduces(k->items.data[i].kind) && !item->of_vector)
             item->depth--;
-        bool sum = k->items.data[i].kind == SC_ITEM_SUM && dtype_of(e, i) == SC_DTYPE_f32;
+        bool sum = k->items.data[i].kind == SC_ITEM_SUM && sc_emit_dtype_of(e, i) == SC_DTYPE_f32;
         item->parts = sum && !item->running && points > (rows ? e->limits->few : e->limits->few_rows);
         item->wide = item->parts || (sum && item->running);
         loops->parts |= item->parts;

@@ -13,7 +13,7 @@
  *     }
  *
  * Nothing is fetched of arrays that a cache holds, nor of rows that push out what is in use. R_next is R in the last row. */
-#include "codegen/printer/printer.h"
+#include "codegen/c/internal.h"
 
 enum { MOST_AHEAD = 4 /* rows at once */, LINE = 64 /* bytes */, FEWEST_ROWS = 8 };
 

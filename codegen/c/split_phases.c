@@ -2,17 +2,7 @@
  * an outer iteration by cuts of one of its dims. A cut leaves its reductions in c3, one for each outer iteration and cut; they are combined
  * in order to q3, which later phases read as r3. How many cuts there are depends on sizes alone, so that results do not depend on the
  * team. */
-#include "codegen/printer/printer.h"
-
-static int64_t size_of(const sc_emit *e, uint32_t dim)
-{
-    return e->k->dims.data[dim].size;
-}
-
-static bool is_reduction(sc_item_kind kind)
-{
-    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
-}
+#include "codegen/c/internal.h"
 
 static bool may_cut(const sc_emit *e, uint32_t phase_index)
 {
@@ -28,7 +18,7 @@ static int64_t outer_points(const sc_emit *e)
 {
     int64_t points = 1;
     for (uint32_t i = 0; i < e->k->outer_count; i++)
-        points *= size_of(e, i);
+        points *= sc_emit_size_of(e, i);
     return points;
 }
 
@@ -37,7 +27,7 @@ static double phase_points(const sc_emit *e, uint32_t phase_index)
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     double points = 1;
     for (uint32_t i = 0; i < phase->dim_count; i++)
-        points *= (double)size_of(e, phase->dims[i]);
+        points *= (double)sc_emit_size_of(e, phase->dims[i]);
     return points;
 }
 
@@ -52,11 +42,6 @@ bool sc_emit_may_split(const sc_emit *e)
 
 /* ---- results ---- */
 
-static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
-{
-    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
-}
-
 static bool is_of_vector(const sc_emit *e, uint32_t item)
 {
     return e->shape.vector != SC_IMAGE_NONE && (e->nodes[e->k->items.data[item].value].dims >> e->shape.vector & 1) != 0;
@@ -65,73 +50,40 @@ static bool is_of_vector(const sc_emit *e, uint32_t item)
 /* Of an item: outer iterations that it tells apart. */
 static int64_t result_count(const sc_emit *e, uint32_t item)
 {
-    int64_t count = is_of_vector(e, item) ? size_of(e, e->shape.vector) : 1;
+    int64_t count = is_of_vector(e, item) ? sc_emit_size_of(e, e->shape.vector) : 1;
     for (uint32_t i = 0; i < e->shape.order_count; i++)
-        count *= size_of(e, e->shape.order[i]);
+        count *= sc_emit_size_of(e, e->shape.order[i]);
     return count;
 }
 
 static sc_dtype partial_dtype(const sc_emit *e, uint32_t item)
 {
-    bool wide = e->k->items.data[item].kind == SC_ITEM_SUM && dtype_of(e, item) == SC_DTYPE_f32;
-    return wide ? SC_DTYPE_f64 : dtype_of(e, item);
+    bool wide = e->k->items.data[item].kind == SC_ITEM_SUM && sc_emit_dtype_of(e, item) == SC_DTYPE_f32;
+    return wide ? SC_DTYPE_f64 : sc_emit_dtype_of(e, item);
 }
 
 /* " + S * 768 + D_from": where the results of the outer iteration begin, after those of `cuts` if there is a cut. */
 static void result_offset(sc_emit *e, uint32_t item)
 {
-    int64_t stride = is_of_vector(e, item) ? size_of(e, e->shape.vector) : 1;
+    int64_t stride = is_of_vector(e, item) ? sc_emit_size_of(e, e->shape.vector) : 1;
     int64_t strides[64];
-    for (uint32_t i = e->shape.order_count; i-- > 0; stride *= size_of(e, e->shape.order[i]))
+    for (uint32_t i = e->shape.order_count; i-- > 0; stride *= sc_emit_size_of(e, e->shape.order[i]))
         strides[i] = stride;
     for (uint32_t i = 0; i < e->shape.order_count; i++) {
         sc_strbuf_printf(e->out, " + %s", e->dim_names[e->shape.order[i]]);
         if (strides[i] != 1)
             sc_strbuf_printf(e->out, " * %lld", (long long)strides[i]);
     }
-    if (is_of_vector(e, item) && e->shape.block < size_of(e, e->shape.vector))
+    if (is_of_vector(e, item) && e->shape.block < sc_emit_size_of(e, e->shape.vector))
         sc_strbuf_printf(e->out, " + %s_from", e->dim_names[e->shape.vector]);
-}
-
-static bool node_reads(sc_emit *e, sc_knode id, uint32_t item)
-{
-    const sc_kernel_node *node = &e->k->nodes.data[id];
-    sc_emit_node *info = &e->nodes[id];
-    if (!info->late || info->visit == e->visit)
-        return false;
-    info->visit = e->visit;
-    bool reads = node->kind == SC_NODE_reduced && node->index == item;
-    for (uint32_t i = 0; i < info->child_count && !reads; i++)
-        reads = node_reads(e, info->children[i], item);
-    return reads;
-}
-
-bool sc_emit_phase_reads(sc_emit *e, uint32_t phase_index, uint32_t item)
-{
-    const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
-    if (e->items[item].phase >= phase_index)
-        return false;
-    e->visit++;
-    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-        const sc_kernel_item *it = &e->k->items.data[i];
-        bool writes = it->kind == SC_ITEM_STORE || it->kind == SC_ITEM_ADD;
-        if (node_reads(e, it->value, item) || (writes && it->guard != SC_IMAGE_NONE && node_reads(e, it->guard, item)))
-            return true;
-        const sc_emit_access *access = &e->items[i].access;
-        for (uint32_t t = 0; t < access->count; t++) {
-            if (access->terms[t].dim == SC_IMAGE_NONE && node_reads(e, access->terms[t].node, item))
-                return true;
-        }
-    }
-    return false;
 }
 
 static void read_results(sc_emit *e, uint32_t phase)
 {
     for (uint32_t i = 0; i < e->k->items.count; i++) {
-        if (!is_reduction(e->k->items.data[i].kind) || !sc_emit_phase_reads(e, phase, i))
+        if (!sc_item_reduces(e->k->items.data[i].kind) || !sc_emit_phase_reads(e, phase, i))
             continue;
-        const char *type = sc_emit_type(dtype_of(e, i));
+        const char *type = sc_emit_type(sc_emit_dtype_of(e, i));
         sc_emit_indent(e);
         if (is_of_vector(e, i)) {
             sc_strbuf_printf(e->out, "const %s *const r%u = q%u", type, i, i);
@@ -156,16 +108,16 @@ static void write_results(sc_emit *e, uint32_t phase_index, bool cut)
 {
     const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-        if (!is_reduction(e->k->items.data[i].kind))
+        if (!sc_item_reduces(e->k->items.data[i].kind))
             continue;
         const char *cuts = cut ? cut_offset(e, i) : "0";
-        bool blocked = is_of_vector(e, i) && e->shape.block < size_of(e, e->shape.vector);
+        bool blocked = is_of_vector(e, i) && e->shape.block < sc_emit_size_of(e, e->shape.vector);
         const char *name = is_of_vector(e, i) ? e->dim_names[e->shape.vector] : "";
         char letter = cut && e->items[i].wide ? 's' : 'r';
         if (blocked)
             sc_emit_line(e, "for (int64_t i = 0; i < %s_to - %s_from; i++)", name, name);
         else if (is_of_vector(e, i))
-            sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)size_of(e, e->shape.vector));
+            sc_emit_line(e, "for (int64_t i = 0; i < %lld; i++)", (long long)sc_emit_size_of(e, e->shape.vector));
         e->indent += is_of_vector(e, i);
         sc_emit_indent(e);
         e->indent -= is_of_vector(e, i);
@@ -196,7 +148,7 @@ static void combine(sc_emit *e, uint32_t item, int64_t cuts)
         sc_emit_line(e, "    r = sc_%s_%s(r, %s);", which, sc_dtypes[dtype].name, part);
     else
         sc_emit_line(e, "    r = %s %s r ? %s : r;", part, kind == SC_ITEM_MAX ? ">" : "<", part);
-    sc_emit_line(e, "q%u[i] = %sr;", item, dtype == dtype_of(e, item) ? "" : "(float)");
+    sc_emit_line(e, "q%u[i] = %sr;", item, dtype == sc_emit_dtype_of(e, item) ? "" : "(float)");
     e->indent--;
     sc_emit_line(e, "}");
 }
@@ -212,26 +164,26 @@ static int64_t choose_cuts(sc_emit *e, uint32_t phase_index)
         return 1;
     uint32_t dim = phase->dims[0];
     for (uint32_t i = 1; i < phase->dim_count; i++)
-        dim = size_of(e, phase->dims[i]) > size_of(e, dim) ? phase->dims[i] : dim;
+        dim = sc_emit_size_of(e, phase->dims[i]) > sc_emit_size_of(e, dim) ? phase->dims[i] : dim;
     double lanes = e->shape.vector == SC_IMAGE_NONE ? 1 : (double)e->shape.block;
     double most = phase_points(e, phase_index) * lanes / (double)e->limits->split_points;
-    int64_t shares = outer_points(e) / (e->shape.vector == SC_IMAGE_NONE ? 1 : size_of(e, e->shape.vector));
+    int64_t shares = outer_points(e) / (e->shape.vector == SC_IMAGE_NONE ? 1 : sc_emit_size_of(e, e->shape.vector));
     if (e->shape.vector != SC_IMAGE_NONE)
-        shares *= (size_of(e, e->shape.vector) + e->shape.block - 1) / e->shape.block;
+        shares *= (sc_emit_size_of(e, e->shape.vector) + e->shape.block - 1) / e->shape.block;
     int64_t cuts = (e->limits->shares + shares - 1) / shares;
     cuts = (double)cuts > most ? (int64_t)most : cuts;
     for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
         int64_t memory = e->limits->split_memory / e->k->items.count;
-        if (is_reduction(e->k->items.data[i].kind) && cuts > memory / result_count(e, i))
+        if (sc_item_reduces(e->k->items.data[i].kind) && cuts > memory / result_count(e, i))
             cuts = memory / result_count(e, i);
     }
-    if (cuts <= 1 || size_of(e, dim) < 2)
+    if (cuts <= 1 || sc_emit_size_of(e, dim) < 2)
         return 1;
     e->cut = dim;
-    e->cut_size = (size_of(e, dim) + cuts - 1) / cuts;
+    e->cut_size = (sc_emit_size_of(e, dim) + cuts - 1) / cuts;
     if (e->cut_size > 64)
         e->cut_size = (e->cut_size + 63) / 64 * 64;
-    cuts = (size_of(e, dim) + e->cut_size - 1) / e->cut_size;
+    cuts = (sc_emit_size_of(e, dim) + e->cut_size - 1) / e->cut_size;
     e->cut = cuts > 1 ? dim : SC_IMAGE_NONE;
     return cuts;
 }
@@ -245,7 +197,7 @@ static void open_cut(sc_emit *e, int64_t cuts)
 static void begin_cut(sc_emit *e)
 {
     const char *name = e->dim_names[e->cut];
-    long long size = size_of(e, e->cut), part = e->cut_size;
+    long long size = sc_emit_size_of(e, e->cut), part = e->cut_size;
     sc_emit_line(e, "const int64_t %s_first = cut * %lld;", name, part);
     if (size % part == 0)
         sc_emit_line(e, "const int64_t %s_end = %s_first + %lld;", name, name, part);
@@ -285,7 +237,7 @@ static void split_phase(sc_emit *e, uint32_t phase_index)
         sc_emit_line(e, "}");
     }
     for (uint32_t i = phase->first_item; cuts > 1 && i < phase->first_item + phase->item_count; i++) {
-        if (is_reduction(e->k->items.data[i].kind))
+        if (sc_item_reduces(e->k->items.data[i].kind))
             combine(e, i, cuts);
     }
     e->cut = SC_IMAGE_NONE;
@@ -297,12 +249,12 @@ void sc_emit_split(sc_emit *e)
         const sc_kernel_phase *phase = &e->k->phases.data[p];
         int64_t cuts = choose_cuts(e, p);
         for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
-            if (!is_reduction(e->k->items.data[i].kind))
+            if (!sc_item_reduces(e->k->items.data[i].kind))
                 continue;
             long long count = result_count(e, i);
             if (cuts > 1)
                 sc_emit_line(e, "%s c%u[%lld];", sc_emit_type(partial_dtype(e, i)), i, cuts * count);
-            sc_emit_line(e, "%s q%u[%lld];", sc_emit_type(dtype_of(e, i)), i, count);
+            sc_emit_line(e, "%s q%u[%lld];", sc_emit_type(sc_emit_dtype_of(e, i)), i, count);
         }
     }
     sc_strbuf_add(e->out, "#pragma omp parallel\n");

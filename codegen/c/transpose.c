@@ -17,7 +17,7 @@
  * A tile is many lines of the cache wide, each of which is read once, and the rows to come are fetched meanwhile. What is written in
  * pieces of rows, far apart, is not recognised by the processor as a stream, and each line would be read before it is written; so the rows
  * of a large array go around the caches. */
-#include "codegen/printer/printer.h"
+#include "codegen/c/internal.h"
 
 enum { MOST_TURNS = 8, SMALL_TILE = 16, SMALL_BLOCK = 64, LINE = 64 /* bytes */ };
 
@@ -61,7 +61,7 @@ static bool is_only_store(const sc_emit *e, uint32_t id)
         return false;
     bool only = true;
     for (uint32_t i = 0; i < k->items.count; i++) {
-        bool writes = k->items.data[i].kind == SC_ITEM_STORE || k->items.data[i].kind == SC_ITEM_ADD;
+        bool writes = sc_item_writes(k->items.data[i].kind);
         only = only && (i == id || !writes || k->items.data[i].arg != item->arg);
     }
     for (sc_knode i = 0; i < k->nodes.count; i++)

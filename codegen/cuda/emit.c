@@ -26,15 +26,7 @@ static void parameters(sc_cuda *c)
     sc_strbuf_add(e->out, "const int64_t *sc_call, uint64_t *sc_failure");
 }
 
-enum {
-    MOST_OF_TWO = 48, /* elements that a thread holds, so that two blocks of 512 have room */
-    MANY_PHASES = 32
-};
-
-bool sc_cuda_has_many_phases(const sc_cuda *c)
-{
-    return c->form.end - c->form.first > MANY_PHASES;
-}
+enum { MOST_OF_TWO = 48 /* elements that a thread holds, so that two blocks of 512 have room */ };
 
 /* What a thread keeps between phases, and what it loads for a point. */
 static int64_t held_elements(const sc_cuda *c)
@@ -211,7 +203,7 @@ void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, co
 {
     sc_arena *arena = k->arena;
     size_t start = out->length;
-    sc_cuda c = {.e = {.target = &sc_emit_cuda_target, .limits = &sc_emit_default_limits}, .limits = limits, .name = name};
+    sc_cuda c = {.e = {.target = &sc_emit_cuda_target}, .limits = limits, .name = name};
     c.intervals = sc_kernel_intervals(k, NULL, 0, NULL);
     c.partials = sc_arena_array(arena, k->items.count + 1, sizeof *c.partials);
     c.run_of_load = sc_arena_array(arena, k->nodes.count + 1, sizeof *c.run_of_load);
@@ -234,19 +226,4 @@ void sc_emit_cuda_within(const sc_kernel *k, const char *name, bool comments, co
 void sc_emit_cuda(const sc_kernel *k, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers, sc_cuda_code *code)
 {
     sc_emit_cuda_within(k, name, comments, &sc_cuda_default_limits, out, helpers, code);
-}
-
-void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers)
-{
-    const sc_helper_set machine = SC_CUDA_MACHINE_HELPERS | SC_HELPER(f32_to_bf16) | SC_HELPER(f32_to_f16) | SC_HELPER(div_int) |
-                                  SC_HELPER(mod_int) | SC_HELPER(exp_below_f32) | SC_HELPER(tanh_f32) | SC_HELPER(sigmoid_f32);
-    helpers = sc_helpers_closed(helpers & ~machine) & ~machine;
-    sc_strbuf_add(out, sc_cuda_team_text);
-    sc_strbuf_add_char(out, '\n');
-    for (int i = 0; i < SC_HELPER_COUNT; i++) {
-        if ((helpers >> i & 1) == 0)
-            continue;
-        sc_strbuf_add(out, sc_helper_text((sc_helper)i));
-        sc_strbuf_add_char(out, '\n');
-    }
 }

@@ -1,4 +1,4 @@
-/* Kernels as CUDA C++, from the same kernel IR as the C of emit_c.h.
+/* Kernels as CUDA C++, from the same kernel IR as the C of codegen/c/emit.h.
  *
  * A function becomes one or more *stages*: entries that are launched one after the other on one stream, NAME_0, NAME_1, .., each over a
  * grid in one dimension. All are given the same parameters: a pointer to the first element of each argument of the kernel, in order; if
@@ -7,9 +7,10 @@
  * device, whose element 0 is the step; then `uint64_t *sc_failure`, which is lowered to the least sc_image_failure of a failed check, as an
  * unsigned number, and begins as all ones. Nothing else is kept between launches, nothing needs to be zero before.
  *
- * The text stands behind sc_cuda_machine_text and the helpers that it names (codegen/printer/helpers.h: the same mathematics as on processors), and names
- * nothing else: no headers, no intrinsics, no asm. It depends on the kernel alone. Results depend neither on the order of blocks nor on
- * that of warps; sums are added in a fixed order. A kernel may share arrays between arguments as sc_kernel_may_share allows. */
+ * The text stands behind sc_cuda_machine_text and the helpers that it names (codegen/printer/helpers.h: the same mathematics as on
+ * processors), and names nothing else: no headers, no intrinsics, no asm. It depends on the kernel alone. Results depend neither on the
+ * order of blocks nor on that of warps; sums are added in a fixed order. A kernel may share arrays between arguments as sc_kernel_may_share
+ * allows. */
 #ifndef SHARDC_CODEGEN_CUDA_EMIT_H
 #define SHARDC_CODEGEN_CUDA_EMIT_H
 

@@ -1,4 +1,4 @@
-/* What the files emit_cuda*.c share. Nodes, scopes and the text of values are those of emit_c_internal.h.
+/* What the files of CUDA share. Nodes, scopes and the text of values are the printer's.
  *
  * A *team* of threads goes through an outer iteration, or through several that lie side by side along the vector dim (its lanes); one
  * thread of the team, a *way*, takes every so-manieth point of a phase. Scopes: 0 the function, 1 the body (outer dims but the vector dim),
@@ -86,42 +86,45 @@ typedef struct sc_cuda {
     const char *why_simple;
 } sc_cuda;
 
-/* emit_cuda_plan.c */
-void sc_cuda_plan(sc_cuda *c);
-/* Whether so many neighbours along the dim are one aligned piece of memory. */
-bool sc_cuda_is_run(const sc_cuda *c, const sc_emit_access *access, uint32_t dim, int lanes);
-
-/* emit_cuda_lanes.c */
+/* stage.c: what the texts of a stage have in common. */
+/* So many that the stage is emitted for the compiler's sake: topk's. */
+bool sc_cuda_has_many_phases(const sc_cuda *c);
+const char *sc_cuda_index_type(const sc_cuda *c);
+/* Writes the indices of a point. */
+void sc_cuda_point_indices(sc_cuda *c, uint32_t phase);
 /* The dim whose indices are lanes in the phase; SC_IMAGE_NONE: none. */
 uint32_t sc_cuda_lane_dim(const sc_cuda *c, uint32_t phase);
 /* The name of the index of a thread's first lane: D_at. */
 const char *sc_cuda_first_lane(sc_cuda *c, uint32_t dim);
+/* Whether so many neighbours along the dim are one aligned piece of memory. */
+bool sc_cuda_is_run(const sc_cuda *c, const sc_emit_access *access, uint32_t dim, int lanes);
+const char *sc_cuda_reducer(sc_item_kind kind);
+int sc_cuda_next_slot(sc_cuda *c);
+/* From what each way has of a reduction, in a variable of this letter, to what all of them have. */
+void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter);
+
+/* thread_plan.c */
+void sc_cuda_plan(sc_cuda *c);
+
+/* vector_lanes.c */
 /* A point of the phase, whose items are first .. end - 1. */
 void sc_cuda_point_text(sc_cuda *c, uint32_t phase, uint32_t first, uint32_t end);
 
-/* emit_cuda_phase.c */
-const char *sc_cuda_index_type(const sc_cuda *c);
+/* phase.c */
 extern const sc_emit_target sc_emit_cuda_target;
 void sc_cuda_phase_text(sc_cuda *c, uint32_t phase);
-const char *sc_cuda_reducer(sc_item_kind kind);
-/* From what each way has of a reduction, in a variable of this letter, to what all of them have. */
-int sc_cuda_next_slot(sc_cuda *c);
-/* So many that the stage is emitted for the compiler's sake: topk's. */
-bool sc_cuda_has_many_phases(const sc_cuda *c);
-void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter);
 
-/* emit_cuda_scatter.c */
+/* scatter.c */
 bool sc_cuda_plan_scatter(sc_cuda *c);
 /* Opens the loops of a phase; gives the number of braces. */
 uint32_t sc_cuda_open_scatter(sc_cuda *c, uint32_t phase);
-void sc_cuda_point_indices(sc_cuda *c, uint32_t phase);
 
-/* emit_cuda_tile.c */
+/* transpose.c */
 bool sc_cuda_plan_tile(sc_cuda *c);
 int64_t sc_cuda_tiles(const sc_cuda *c);
 void sc_cuda_tile_text(sc_cuda *c);
 
-/* emit_cuda_split.c: reductions that go from stage to stage. */
+/* partial_sums.c: reductions that go from stage to stage. */
 void sc_cuda_place_partials(sc_cuda *c);
 void sc_cuda_read_partials(sc_cuda *c);
 void sc_cuda_write_partials(sc_cuda *c);

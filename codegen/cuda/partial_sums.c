@@ -2,16 +2,10 @@
  * f64, integers in 64 bits. A later stage that reads them combines the parts first, every team for itself, in an order that sizes
  * decide. */
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
-
-static sc_dtype dtype_of(const sc_cuda *c, uint32_t item)
-{
-    return (sc_dtype)c->e.k->nodes.data[c->e.k->items.data[item].value].dtype;
-}
 
 static sc_dtype partial_dtype(const sc_cuda *c, uint32_t item)
 {
-    return sc_dtype_is_float(dtype_of(c, item)) ? SC_DTYPE_f64 : SC_DTYPE_i64;
+    return sc_dtype_is_float(sc_emit_dtype_of(&c->e, item)) ? SC_DTYPE_f64 : SC_DTYPE_i64;
 }
 
 static bool is_of_vector(const sc_cuda *c, uint32_t item)
@@ -103,7 +97,7 @@ static void read_partial(sc_cuda *c, uint32_t item)
     e->indent--;
     sc_emit_line(e, "}");
     sc_cuda_exchange(c, item, 's');
-    const char *own = sc_emit_type(dtype_of(c, item));
+    const char *own = sc_emit_type(sc_emit_dtype_of(&c->e, item));
     if (is_of_vector(c, item)) {
         sc_emit_line(e, "%s r%u[%d];", own, item, c->lanes);
         over_lanes(c, item);

@@ -1,21 +1,10 @@
 /* A phase as CUDA: its loops, and what becomes of its reductions. Item 3 reduces to r3 (s3 in f64 where a thread adds up many f32); then
  * the team's ways exchange theirs, and all of them have the result. */
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
 
 static sc_cuda *cuda_of(sc_emit *e)
 {
     return (sc_cuda *)e;
-}
-
-static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
-{
-    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
-}
-
-const char *sc_cuda_index_type(const sc_cuda *c)
-{
-    return c->wide ? "int64_t" : "int";
 }
 
 /* ---- what CUDA has for items and elements ---- */
@@ -187,11 +176,6 @@ const sc_emit_target sc_emit_cuda_target = {
 
 /* ---- reductions ---- */
 
-static bool is_array(const sc_cuda *c, uint32_t item)
-{
-    return c->e.items[item].of_vector;
-}
-
 static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
 {
     sc_emit *e = &c->e;
@@ -200,9 +184,9 @@ static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
         if (!sc_item_reduces(kind))
             continue;
         bool wide = e->items[i].wide;
-        sc_dtype dtype = wide ? SC_DTYPE_f64 : dtype_of(e, i);
+        sc_dtype dtype = wide ? SC_DTYPE_f64 : sc_emit_dtype_of(e, i);
         const char *nothing = sc_emit_identity(kind, dtype), *type = sc_emit_type(dtype);
-        if (!is_array(c, i)) {
+        if (!e->items[i].of_vector) {
             sc_emit_line(e, "%s %c%u = %s;", type, wide ? 's' : 'r', i, nothing);
             continue;
         }
@@ -212,31 +196,6 @@ static void begin_reductions(sc_cuda *c, uint32_t first, uint32_t end)
             sc_strbuf_printf(e->out, "%s%s", lane == 0 ? "" : ", ", nothing);
         sc_strbuf_add(e->out, "};\n");
     }
-}
-
-const char *sc_cuda_reducer(sc_item_kind kind)
-{
-    return kind == SC_ITEM_SUM ? "sc_sum" : kind == SC_ITEM_MAX ? "sc_max" : "sc_min";
-}
-
-int sc_cuda_next_slot(sc_cuda *c)
-{
-    return c->slot_bytes * (c->exchanges++ % 2);
-}
-
-void sc_cuda_exchange(sc_cuda *c, uint32_t item, char letter)
-{
-    sc_emit *e = &c->e;
-    int slot = sc_cuda_next_slot(c);
-    const char *how = sc_cuda_reducer(e->k->items.data[item].kind);
-    bool is_bool = letter == 'r' && dtype_of(e, item) == SC_DTYPE_bool;
-    if (is_array(c, item) && !is_bool) {
-        sc_emit_line(e, "sc_over_warps<%s, %d>(%c%u, %d);", how, c->form.ways, letter, item, slot);
-        return;
-    }
-    const char *over = c->form.team != SC_CUDA_ROWS ? "sc_over_warps" : sc_cuda_has_many_phases(c) ? "sc_over_team_called" : "sc_over_team";
-    sc_emit_line(e, "%c%u = %s<%s, %d>(%s%c%u, %d)%s;", letter, item, over, how, c->form.ways, is_bool ? "(int32_t)" : "", letter, item,
-                 slot, is_bool ? " != 0" : "");
 }
 
 static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
@@ -251,7 +210,7 @@ static void end_reductions(sc_cuda *c, uint32_t first, uint32_t end)
         }
         if (!e->items[i].wide)
             continue;
-        if (!is_array(c, i)) {
+        if (!e->items[i].of_vector) {
             sc_emit_line(e, "const float r%u = (float)s%u;", i, i);
             continue;
         }
@@ -303,31 +262,6 @@ static uint32_t open_serial(sc_cuda *c, const sc_kernel_phase *phase)
         e->indent++;
     }
     return phase->dim_count;
-}
-
-/* The indices of a point. */
-void sc_cuda_point_indices(sc_cuda *c, uint32_t phase_index)
-{
-    sc_emit *e = &c->e;
-    const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
-    int lanes = e->shape.vector == SC_IMAGE_NONE ? c->phases[phase_index].lanes : 1;
-    int64_t slower = 1;
-    for (uint32_t i = phase->dim_count; i-- > 0;) {
-        uint32_t dim = phase->dims[i];
-        int64_t size = e->k->dims.data[dim].size;
-        bool in_lanes = lanes > 1 && i + 1 == phase->dim_count;
-        size /= in_lanes ? lanes : 1;
-        sc_emit_indent(e);
-        sc_strbuf_printf(e->out, "const %s %s = point", sc_cuda_index_type(c), in_lanes ? sc_cuda_first_lane(c, dim) : e->dim_names[dim]);
-        if (slower > 1)
-            sc_strbuf_printf(e->out, " / %lld", (long long)slower);
-        if (i > 0)
-            sc_strbuf_printf(e->out, " %% %lld", (long long)size);
-        if (in_lanes)
-            sc_strbuf_printf(e->out, " * %d", lanes);
-        sc_strbuf_add(e->out, ";\n");
-        slower *= size;
-    }
 }
 
 enum { UNROLLED = 64 /* elements that a thread has on the way */ };
@@ -419,7 +353,7 @@ static void plan_items(sc_cuda *c, uint32_t phase_index)
         uint32_t vector = e->shape.vector;
         item->of_vector = vector != SC_IMAGE_NONE && reduces && (e->nodes[k->items.data[i].value].dims >> vector & 1) != 0;
         item->depth = reduces && vector != SC_IMAGE_NONE && !item->of_vector ? SC_CUDA_POINT : SC_CUDA_LANES;
-        bool sum = k->items.data[i].kind == SC_ITEM_SUM && dtype_of(e, i) == SC_DTYPE_f32;
+        bool sum = k->items.data[i].kind == SC_ITEM_SUM && sc_emit_dtype_of(e, i) == SC_DTYPE_f32;
         item->wide = sum && (item->running || c->phases[phase_index].points / c->form.parts / c->form.ways > c->limits->few);
     }
 }

@@ -3,7 +3,6 @@
  * points those that go there: a warp's lanes find them among 1024, of which lane i keeps the set of the i-th 32, and then all lanes do
  * them, one after the other, each for its own columns. */
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
 
 enum { AT_ONCE = 8 /* points of a lane that are looked at while others are on their way */ };
 

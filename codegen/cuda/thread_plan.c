@@ -1,12 +1,11 @@
 /* Which threads do what.
  *
- * An estimate, the one of emit_c_shape.c, says along which dim neighbours lie in memory. If that is an outer dim, each thread takes some of
- * its indices, and neighbours in a warp the next ones: elementwise kernels, sums of columns. Where columns are few their rows are shared
+ * An estimate, the one of printer/stride.c, says along which dim neighbours lie in memory. If that is an outer dim, each thread takes some
+ * of its indices, and neighbours in a warp the next ones: elementwise kernels, sums of columns. Where columns are few their rows are shared
  * out among the warps of a block. If it is the phases' last dim, an outer iteration is a row for a team: as many threads as leave each of
  * them few enough elements to keep between phases; a long row is read again by each phase. Where the points of some phase must be done
  * in order, a thread goes through its iteration alone. */
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
 
 const sc_cuda_limits sc_cuda_default_limits = {
     .lanes = 8,
@@ -22,17 +21,12 @@ const sc_cuda_limits sc_cuda_default_limits = {
     .tile = 16,
 };
 
-static int64_t size_of(const sc_cuda *c, uint32_t dim)
-{
-    return c->e.k->dims.data[dim].size;
-}
-
 static int64_t phase_points(const sc_cuda *c, uint32_t phase_index)
 {
     const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
     int64_t points = 1;
     for (uint32_t i = 0; i < phase->dim_count; i++)
-        points *= size_of(c, phase->dims[i]);
+        points *= sc_emit_size_of(&c->e, phase->dims[i]);
     return points;
 }
 
@@ -124,17 +118,6 @@ static uint32_t checks_in_front(const sc_cuda *c)
 
 /* ---- lanes ---- */
 
-bool sc_cuda_is_run(const sc_cuda *c, const sc_emit_access *access, uint32_t dim, int lanes)
-{
-    if (access->constant % lanes != 0 || sc_emit_stride(&c->e, access, dim) != 1)
-        return false;
-    for (uint32_t i = 0; i < access->count; i++) {
-        if (access->terms[i].dim != dim && access->terms[i].times % lanes != 0)
-            return false;
-    }
-    return true;
-}
-
 static int element_bytes(const sc_cuda *c, const sc_emit_access *access)
 {
     return (int)sc_dtypes[c->e.k->args.data[access->arg].dtype].bytes;
@@ -170,7 +153,7 @@ static bool worth_lanes(const sc_cuda *c, uint32_t dim, int lanes)
 static int choose_lanes(const sc_cuda *c, uint32_t dim)
 {
     int lanes = c->limits->lanes;
-    while (lanes > 1 && (size_of(c, dim) % lanes != 0 || !worth_lanes(c, dim, lanes)))
+    while (lanes > 1 && (sc_emit_size_of(&c->e, dim) % lanes != 0 || !worth_lanes(c, dim, lanes)))
         lanes /= 2;
     return lanes;
 }
@@ -189,7 +172,7 @@ static int64_t outer_points(const sc_cuda *c)
 {
     int64_t points = 1;
     for (uint32_t i = 0; i < c->e.k->outer_count; i++)
-        points *= size_of(c, i);
+        points *= sc_emit_size_of(&c->e, i);
     return points;
 }
 
@@ -290,7 +273,7 @@ static bool is_wide(const sc_cuda *c, const sc_emit_access *access)
     for (uint32_t i = 0; i < access->count; i++) {
         const sc_emit_term *term = &access->terms[i];
         double times = term->times < 0 ? -(double)term->times : (double)term->times;
-        reach += term->dim == SC_IMAGE_NONE ? times : times * (double)size_of(c, term->dim);
+        reach += term->dim == SC_IMAGE_NONE ? times : times * (double)sc_emit_size_of(&c->e, term->dim);
     }
     return reach > 1e9;
 }
@@ -450,7 +433,7 @@ void sc_cuda_plan(sc_cuda *c)
     if (vector != SC_IMAGE_NONE && !check_depends(c, vector)) {
         int64_t points = outer_points(c) * (c->parallel && !has_checks(c) ? most_points(c) : 1);
         c->lanes = choose_lanes(c, vector);
-        while (c->lanes > 1 && (points / c->lanes < c->limits->wanted / 4 || size_of(c, vector) / c->lanes < SC_CUDA_WARP))
+        while (c->lanes > 1 && (points / c->lanes < c->limits->wanted / 4 || sc_emit_size_of(&c->e, vector) / c->lanes < SC_CUDA_WARP))
             c->lanes /= 2;
     }
     c->teams = outer_points(c) / c->lanes;

@@ -2,14 +2,8 @@
  * read rows of the one, put them into shared memory - a row is one element longer than a warp, so that columns lie in different banks -
  * and take columns out of it, which are rows of the other. */
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
 
 enum { TILE = SC_CUDA_WARP, ROW = TILE + 1, WARPS = 8, FAR = 8 /* elements */, MOST_TILES = 5 };
-
-static int64_t size_of(const sc_cuda *c, uint32_t dim)
-{
-    return c->e.k->dims.data[dim].size;
-}
 
 static bool is_far(int64_t stride)
 {
@@ -56,7 +50,7 @@ bool sc_cuda_plan_tile(sc_cuda *c)
         return false;
     for (uint32_t columns = 0; columns < k->outer_count; columns++) {
         for (uint32_t rows = 0; rows < k->outer_count; rows++) {
-            bool large = size_of(c, rows) >= c->limits->tile && size_of(c, columns) >= c->limits->tile;
+            bool large = sc_emit_size_of(&c->e, rows) >= c->limits->tile && sc_emit_size_of(&c->e, columns) >= c->limits->tile;
             if (rows == columns || !large || !turns(c, rows, columns))
                 continue;
             c->lanes = 1;
@@ -76,9 +70,10 @@ bool sc_cuda_plan_tile(sc_cuda *c)
 
 int64_t sc_cuda_tiles(const sc_cuda *c)
 {
-    int64_t blocks = ((size_of(c, c->tile_rows) + TILE - 1) / TILE) * ((size_of(c, c->tile_columns) + TILE - 1) / TILE);
+    int64_t blocks =
+        ((sc_emit_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE) * ((sc_emit_size_of(&c->e, c->tile_columns) + TILE - 1) / TILE);
     for (uint32_t i = 0; i < c->e.k->outer_count; i++)
-        blocks *= i == c->tile_rows || i == c->tile_columns ? 1 : size_of(c, i);
+        blocks *= i == c->tile_rows || i == c->tile_columns ? 1 : sc_emit_size_of(&c->e, i);
     return blocks;
 }
 
@@ -88,7 +83,8 @@ static void find_tile(sc_cuda *c)
 {
     sc_emit *e = &c->e;
     const char *type = sc_cuda_index_type(c);
-    long long columns = (size_of(c, c->tile_columns) + TILE - 1) / TILE, rows = (size_of(c, c->tile_rows) + TILE - 1) / TILE;
+    long long columns = (sc_emit_size_of(&c->e, c->tile_columns) + TILE - 1) / TILE,
+              rows = (sc_emit_size_of(&c->e, c->tile_rows) + TILE - 1) / TILE;
     long long faster = columns * rows;
     sc_emit_line(e, "const %s at = %ssc_block();", type, c->wide ? "" : "(int)");
     sc_emit_line(e, "const %s %s_from = at %% %lld * %d;", type, e->dim_names[c->tile_columns], columns, TILE);
@@ -96,8 +92,8 @@ static void find_tile(sc_cuda *c)
     for (uint32_t i = e->k->outer_count; i-- > 0;) {
         if (i == c->tile_rows || i == c->tile_columns)
             continue;
-        sc_emit_line(e, "const %s %s = at / %lld %% %lld;", type, e->dim_names[i], faster, (long long)size_of(c, i));
-        faster *= size_of(c, i);
+        sc_emit_line(e, "const %s %s = at / %lld %% %lld;", type, e->dim_names[i], faster, (long long)sc_emit_size_of(&c->e, i));
+        faster *= sc_emit_size_of(&c->e, i);
     }
 }
 
@@ -111,7 +107,8 @@ static void open_tile(sc_cuda *c, uint32_t slow, uint32_t fast)
     e->indent++;
     sc_emit_line(e, "const %s %s = %s_from + step;", type, s, s);
     sc_emit_line(e, "const %s %s = %s_from + sc_lane();", type, f, f);
-    sc_emit_line(e, "if (%s < %lld && %s < %lld) {", s, (long long)size_of(c, slow), f, (long long)size_of(c, fast));
+    sc_emit_line(e, "if (%s < %lld && %s < %lld) {", s, (long long)sc_emit_size_of(&c->e, slow), f,
+                 (long long)sc_emit_size_of(&c->e, fast));
     e->indent++;
 }
 

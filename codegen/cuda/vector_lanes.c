@@ -3,20 +3,6 @@
 #include <string.h>
 
 #include "codegen/cuda/internal.h"
-#include "codegen/kernel/internal.h"
-
-uint32_t sc_cuda_lane_dim(const sc_cuda *c, uint32_t phase_index)
-{
-    const sc_kernel_phase *phase = &c->e.k->phases.data[phase_index];
-    if (c->phases[phase_index].lanes == 1)
-        return SC_IMAGE_NONE;
-    return c->e.shape.vector != SC_IMAGE_NONE ? c->e.shape.vector : phase->dims[phase->dim_count - 1];
-}
-
-const char *sc_cuda_first_lane(sc_cuda *c, uint32_t dim)
-{
-    return sc_arena_printf(c->e.arena, "%s_at", c->e.dim_names[dim]);
-}
 
 static bool at_point(const sc_cuda *c, sc_knode guard)
 {

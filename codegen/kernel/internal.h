@@ -28,19 +28,4 @@ double sc_node_evaluate(sc_node_kind kind, sc_dtype dtype, double x, double y, d
 double sc_item_combine(sc_item_kind kind, sc_dtype dtype, double so_far, double value);
 double sc_item_nothing(sc_item_kind kind, sc_dtype dtype);
 
-static inline const sc_knode *sc_kernel_operands(const sc_kernel *k, sc_knode node)
-{
-    return k->operands.data + k->nodes.data[node].first;
-}
-
-static inline bool sc_item_reduces(sc_item_kind kind)
-{
-    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
-}
-
-static inline bool sc_item_writes(sc_item_kind kind)
-{
-    return kind == SC_ITEM_STORE || kind == SC_ITEM_ADD;
-}
-
 #endif

@@ -69,6 +69,16 @@ typedef enum sc_item_kind {
     SC_ITEM_CHECK /* the kernel fails when value is false anywhere; it may store garbage then, but nowhere outside its arguments */
 } sc_item_kind;
 
+static inline bool sc_item_reduces(sc_item_kind kind)
+{
+    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
+}
+
+static inline bool sc_item_writes(sc_item_kind kind)
+{
+    return kind == SC_ITEM_STORE || kind == SC_ITEM_ADD;
+}
+
 typedef struct sc_kernel_item {
     sc_item_kind kind;
     sc_knode value;
@@ -101,5 +111,10 @@ typedef struct sc_kernel {
     SC_VEC(sc_kernel_phase) phases;
     sc_map unique; /* hash of a node -> the node */
 } sc_kernel;
+
+static inline const sc_knode *sc_kernel_operands(const sc_kernel *k, sc_knode node)
+{
+    return k->operands.data + k->nodes.data[node].first;
+}
 
 #endif

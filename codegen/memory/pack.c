@@ -3,7 +3,7 @@
  *
  * From cheap to dear; the best height wins, and whoever comes near the bound ends it:
  *
- * - The sweep: an allocator's view, forwards and backwards in time (memory_sweep.c).
+ * - The sweep: an allocator's view, forwards and backwards in time (sweep.c).
  * - The skyline: longest lifetimes first, each on top of all that it overlaps in time. O(log n) an item, with a tree of heights over time.
  *   It stacks what nests, and never fills a hole.
  * - First fit and best fit, in several orders: each item in the lowest or the narrowest hole among those that it overlaps in time. Looks at

@@ -1,4 +1,4 @@
-/* From an image to intervals of time and back to offsets; memory_pack.c finds the places.
+/* From an image to intervals of time and back to offsets; pack.c finds the places.
  *
  * All functions share one axis of time. A function of n instructions has n + 2 moments: its start (inputs are written), its instructions,
  * its end (outputs are fetched). Those of the schedule stand one after the other in the order of their last calls, for then an output's

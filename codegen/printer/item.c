@@ -1,16 +1,6 @@
 /* The text of items: of each by itself, where its value has a text. */
 #include "codegen/printer/printer.h"
 
-static bool is_reduction(sc_item_kind kind)
-{
-    return kind == SC_ITEM_SUM || kind == SC_ITEM_MAX || kind == SC_ITEM_MIN;
-}
-
-static sc_dtype dtype_of(const sc_emit *e, uint32_t item)
-{
-    return (sc_dtype)e->k->nodes.data[e->k->items.data[item].value].dtype;
-}
-
 /* What sc_image_failure is of it. */
 void sc_emit_failure(sc_emit *e, uint32_t item)
 {
@@ -44,7 +34,7 @@ static bool is_moved(const sc_emit *e, sc_dtype stored, sc_knode value)
 static void stored_text(sc_emit *e, sc_dtype stored, sc_dtype dtype, sc_knode value)
 {
     if (is_moved(e, stored, value)) {
-        sc_emit_turned_element(e, 'q', value, e->nodes[value].access.arg, true);
+        e->target->loaded(e, &e->nodes[value].access, e->nodes[value].depth, value);
         return;
     }
     bool narrow = stored == SC_DTYPE_bf16 || stored == SC_DTYPE_f16,
@@ -63,7 +53,7 @@ static void store(sc_emit *e, uint32_t id)
 {
     const sc_kernel_item *item = &e->k->items.data[id];
     const sc_kernel_arg *arg = &e->k->args.data[item->arg];
-    sc_dtype dtype = dtype_of(e, id);
+    sc_dtype dtype = sc_emit_dtype_of(e, id);
     sc_emit_indent(e);
     if (item->guard != SC_IMAGE_NONE) {
         sc_strbuf_add(e->out, "if (");
@@ -104,7 +94,7 @@ static void reduce(sc_emit *e, uint32_t id)
 {
     const sc_kernel_item *item = &e->k->items.data[id];
     const sc_emit_item *info = &e->items[id];
-    sc_dtype dtype = dtype_of(e, id);
+    sc_dtype dtype = sc_emit_dtype_of(e, id);
     sc_emit_indent(e);
     e->target->accumulator(e, id);
     if (item->kind == SC_ITEM_SUM && e->target->whole_sum != NULL && !sc_dtype_is_float(dtype)) {
@@ -146,7 +136,7 @@ void sc_emit_do_item(sc_emit *e, uint32_t item)
     sc_item_kind kind = e->k->items.data[item].kind;
     if (kind == SC_ITEM_CHECK)
         check(e, item);
-    else if (is_reduction(kind))
+    else if (sc_item_reduces(kind))
         reduce(e, item);
     else
         store(e, item);

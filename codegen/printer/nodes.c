@@ -4,8 +4,6 @@
 
 #include "codegen/printer/printer.h"
 
-enum { DEEPEST = 8 /* nodes that are looked through */ };
-
 /* ---- offsets ---- */
 
 typedef struct sc_linear {
@@ -83,40 +81,6 @@ const char *sc_emit_template(const sc_emit *e, sc_knode id)
         return "";
     uint8_t dtype = k->nodes.data[k->operands.data[node->first + node->count - 1]].dtype;
     return dtype == SC_DTYPE_f32 ? row->f32 : dtype == SC_DTYPE_f64 ? row->f64 : row->integer;
-}
-
-/* Whether it is the same number wherever it is named: compilers may contract a product of floats with the sum that uses it, here and not
- * there. What is nested deeper is not looked at. */
-static bool is_exact(const sc_emit *e, sc_knode id, uint32_t depth)
-{
-    const sc_kernel_node *node = &e->k->nodes.data[id];
-    bool chooses = node->kind == SC_NODE_where || node->kind == SC_NODE_load || node->kind == SC_NODE_constant;
-    bool exact = depth > 0 && !e->nodes[id].late && !e->nodes[id].reads_written && (chooses || !sc_dtype_is_float((sc_dtype)node->dtype));
-    for (uint32_t i = 0; exact && i < node->count; i++)
-        exact = is_exact(e, e->k->operands.data[node->first + i], depth - 1);
-    return exact;
-}
-
-/* x less the largest of all x: 0 at most, or NaN. */
-static bool is_below(const sc_emit *e, sc_knode id)
-{
-    const sc_kernel *k = e->k;
-    const sc_kernel_node *node = &k->nodes.data[id];
-    if (node->kind != SC_NODE_sub)
-        return false;
-    sc_knode x = k->operands.data[node->first];
-    const sc_kernel_node *largest = &k->nodes.data[k->operands.data[node->first + 1]];
-    if (largest->kind != SC_NODE_reduced)
-        return false;
-    const sc_kernel_item *item = &k->items.data[largest->index];
-    return item->kind == SC_ITEM_MAX && item->value == x && is_exact(e, x, DEEPEST);
-}
-
-const char *sc_emit_c_operation(const sc_emit *e, sc_knode id)
-{
-    const sc_kernel_node *node = &e->k->nodes.data[id];
-    bool below = node->kind == SC_NODE_exp && node->dtype == SC_DTYPE_f32 && is_below(e, e->k->operands.data[node->first]);
-    return below ? "sc_exp_below_f32($0)" : sc_emit_template(e, id);
 }
 
 static bool names_twice(const char *text, uint32_t operand)
@@ -269,4 +233,55 @@ void sc_emit_analyse(sc_emit *e)
     }
     for (sc_knode i = 0; i < k->nodes.count; i++)
         e->writes_read |= e->nodes[i].uses > 0 && e->nodes[i].reads_written;
+}
+
+/* ---- phases ---- */
+
+static bool node_reads(sc_emit *e, sc_knode id, uint32_t item)
+{
+    const sc_kernel_node *node = &e->k->nodes.data[id];
+    sc_emit_node *info = &e->nodes[id];
+    if (!info->late || info->visit == e->visit)
+        return false;
+    info->visit = e->visit;
+    bool reads = node->kind == SC_NODE_reduced && node->index == item;
+    for (uint32_t i = 0; i < info->child_count && !reads; i++)
+        reads = node_reads(e, info->children[i], item);
+    return reads;
+}
+
+bool sc_emit_phase_reads(sc_emit *e, uint32_t phase_index, uint32_t item)
+{
+    const sc_kernel_phase *phase = &e->k->phases.data[phase_index];
+    if (e->items[item].phase >= phase_index)
+        return false;
+    e->visit++;
+    for (uint32_t i = phase->first_item; i < phase->first_item + phase->item_count; i++) {
+        const sc_kernel_item *it = &e->k->items.data[i];
+        bool writes = sc_item_writes(it->kind);
+        if (node_reads(e, it->value, item) || (writes && it->guard != SC_IMAGE_NONE && node_reads(e, it->guard, item)))
+            return true;
+        const sc_emit_access *access = &e->items[i].access;
+        for (uint32_t t = 0; t < access->count; t++) {
+            if (access->terms[t].dim == SC_IMAGE_NONE && node_reads(e, access->terms[t].node, item))
+                return true;
+        }
+    }
+    return false;
+}
+
+bool sc_emit_same_dims(const sc_kernel *k, uint32_t a, uint32_t b)
+{
+    const sc_kernel_phase *first = &k->phases.data[a], *second = &k->phases.data[b];
+    bool same = first->dim_count == second->dim_count;
+    for (uint32_t i = 0; same && i < first->dim_count; i++)
+        same = first->dims[i] == second->dims[i];
+    return same;
+}
+
+/* Whether the phase that is being written finds it there. */
+bool sc_emit_is_kept(const sc_emit *e, sc_knode node)
+{
+    uint32_t from = e->nodes[node].kept_from;
+    return from != SC_IMAGE_NONE && e->phase > from && sc_emit_same_dims(e->k, from, e->phase);
 }

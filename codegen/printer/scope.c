@@ -62,7 +62,7 @@ static uint32_t roots_of(const sc_emit *e, uint32_t item_index, sc_knode roots[S
             roots[count++] = access->terms[i].node;
     }
     roots[count++] = item->value;
-    bool guarded = (item->kind == SC_ITEM_STORE || item->kind == SC_ITEM_ADD) && item->guard != SC_IMAGE_NONE;
+    bool guarded = sc_item_writes(item->kind) && item->guard != SC_IMAGE_NONE;
     if (guarded)
         roots[count++] = item->guard;
     if (item->shown != SC_IMAGE_NONE)
@@ -298,7 +298,7 @@ void sc_emit_scope(sc_emit *e, uint32_t depth, uint32_t first, uint32_t end)
         bool here = e->items[i].depth == depth;
         if (in_order && (here || e->items[i].depth > depth))
             need_item(e, i, depth, need);
-        bool stores = e->k->items.data[i].kind == SC_ITEM_STORE || e->k->items.data[i].kind == SC_ITEM_ADD;
+        bool stores = sc_item_writes(e->k->items.data[i].kind);
         for (uint32_t j = i + 1; in_order && here && stores && j < end; j++)
             need_item(e, j, depth, need_shared);
         if (here)

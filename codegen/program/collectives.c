@@ -8,7 +8,6 @@
  * Pieces of a dim that n does not divide reach beyond it: what is there is 0 when it is packed, and dropped when it is unpacked. */
 #include <string.h>
 
-#include "codegen/lower/lower.h"
 #include "codegen/program/internal.h"
 
 /* ---- groups ---- */
@@ -184,28 +183,31 @@ static sc_image_ref buffer_of(sc_generator *g, sc_value value, int64_t elements,
 /* So many collectives may be on their way at once: what they bring and take lives until they have landed. */
 enum { MAX_FLIGHTS = 4 };
 
-static void make_way(sc_generator *g)
+static bool make_way(sc_generator *g)
 {
     uint32_t flying = 0;
-    while (g->landed < g->flights.count && g->flights.data[g->landed].instr == SC_NONE)
-        g->landed++;
-    for (uint32_t f = g->flights.count; f-- > g->landed;) {
-        if (g->flights.data[f].instr != SC_NONE && ++flying >= MAX_FLIGHTS)
-            sc_generator_finish(g, f);
+    bool ok = true;
+    while (g->func.landed < g->func.flights.count && g->func.flights.data[g->func.landed].instr == SC_NONE)
+        g->func.landed++;
+    for (uint32_t f = g->func.flights.count; ok && f-- > g->func.landed;) {
+        if (g->func.flights.data[f].instr != SC_NONE && ++flying >= MAX_FLIGHTS)
+            ok = sc_generator_finish(g, f);
     }
+    return ok;
 }
 
 static bool start(move *mv)
 {
     sc_generator *g = mv->g;
-    make_way(g);
+    if (!make_way(g))
+        return false;
     const sc_op *o = sc_op_at(g->m, mv->op);
     *sc_vec_push(g->arena, &g->collectives) = mv->collective;
-    mv->flight.instr = g->instrs.count;
+    mv->flight.instr = g->func.instrs.count;
     sc_generator_instr(g, SC_INSTR_COLLECTIVE, mv->op, g->collectives.count - 1, mv->args, 2 * o->operand_count);
     for (uint32_t r = 0; r < o->result_count; r++)
-        g->flight[o->first_result + r] = g->flights.count + 1;
-    *sc_vec_push(g->arena, &g->flights) = mv->flight;
+        g->func.flight[o->first_result + r] = g->func.flights.count + 1;
+    *sc_vec_push(g->arena, &g->func.flights) = mv->flight;
     return true;
 }
 
@@ -216,22 +218,42 @@ static sc_image_ref land(move *mv, uint32_t i)
     return sc_generator_write(mv->g, sc_op_at(mv->g->m, mv->op)->first_result + i, SC_BUFFER_COMM, false);
 }
 
-void sc_generator_finish(sc_generator *g, uint32_t index)
+bool sc_generator_finish(sc_generator *g, uint32_t index)
 {
-    sc_flight *flight = &g->flights.data[index];
+    sc_flight *flight = &g->func.flights.data[index];
     if (flight->instr == SC_NONE)
-        return;
+        return true;
     const sc_op *o = sc_op_at(g->m, flight->op);
-    const sc_loc loc = g->loc;
-    g->loc = o->loc;
+    const sc_loc loc = g->unit.loc;
+    bool ok = true;
+    g->unit.loc = o->loc;
     sc_generator_instr(g, SC_INSTR_FINISH, flight->op, flight->instr, NULL, 0);
     flight->instr = SC_NONE;
-    for (uint32_t r = 0; r < o->result_count; r++) {
-        g->flight[o->first_result + r] = 0;
+    for (uint32_t r = 0; ok && r < o->result_count; r++) {
+        g->func.flight[o->first_result + r] = 0;
         if (flight->unpack[r] != NULL)
-            call(g, flight->op, flight->unpack[r], flight->landed[r], sc_generator_write(g, o->first_result + r, SC_BUFFER_COMM, false));
+            ok = call(g, flight->op, flight->unpack[r], flight->landed[r],
+                      sc_generator_write(g, o->first_result + r, SC_BUFFER_COMM, false));
     }
-    g->loc = loc;
+    g->unit.loc = loc;
+    return ok;
+}
+
+bool sc_generator_finish_value(sc_generator *g, sc_value value)
+{
+    uint32_t flight = g->func.flight[g->func.root[value]];
+    return flight == 0 || sc_generator_finish(g, flight - 1);
+}
+
+bool sc_generator_finish_operands(sc_generator *g, const sc_op_id *ops, uint32_t count)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < count; i++) {
+        const sc_op *op = sc_op_at(g->m, ops[i]);
+        for (uint32_t o = 0; ok && o < op->operand_count; o++)
+            ok = sc_generator_finish_value(g, op->operands[o]);
+    }
+    return ok;
 }
 
 static uint32_t dim_of(const sc_generator *g, const sc_op *o, sc_attr_key key, uint32_t i)
@@ -267,7 +289,7 @@ static void take_pieces(move *mv, uint32_t i, uint32_t cut, const int64_t *whole
     mv->flight.unpack[i] = rearrange(g, type, cut, mv->members, whole, piece, false);
 }
 
-bool unit_all_gather(sc_generator *g, sc_op_id op)
+bool sc_generate_all_gather(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_ALL_GATHER);
     const sc_op *o = sc_op_at(g->m, op);
@@ -283,7 +305,7 @@ bool unit_all_gather(sc_generator *g, sc_op_id op)
     return start(&mv);
 }
 
-bool unit_reduce_scatter(sc_generator *g, sc_op_id op)
+bool sc_generate_reduce_scatter(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_REDUCE_SCATTER);
     const sc_op *o = sc_op_at(g->m, op);
@@ -300,7 +322,7 @@ bool unit_reduce_scatter(sc_generator *g, sc_op_id op)
     return start(&mv);
 }
 
-bool unit_all_reduce(sc_generator *g, sc_op_id op)
+bool sc_generate_all_reduce(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_ALL_REDUCE);
     const sc_op *o = sc_op_at(g->m, op);
@@ -312,7 +334,7 @@ bool unit_all_reduce(sc_generator *g, sc_op_id op)
     return start(&mv);
 }
 
-bool unit_all_to_all(sc_generator *g, sc_op_id op)
+bool sc_generate_all_to_all(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_ALL_TO_ALL);
     const sc_op *o = sc_op_at(g->m, op);
@@ -386,7 +408,7 @@ static uint32_t *find_sources(const sc_generator *g, const sc_op *o, uint32_t me
     return source;
 }
 
-bool unit_permute(sc_generator *g, sc_op_id op)
+bool sc_generate_permute(sc_generator *g, sc_op_id op)
 {
     move mv = begin(g, op, SC_IMAGE_PERMUTE);
     const sc_op *o = sc_op_at(g->m, op);

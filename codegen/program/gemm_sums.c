@@ -67,9 +67,8 @@ static bool only_finishes(const sc_module *m, const sc_op_id *ops, uint32_t coun
 }
 
 /* The root of what a unit adds up before it does anything else, and which op is the sum: SC_NONE where it is another kind of unit. */
-static sc_value summed_root(const sc_generator *g, const sc_op_id *ops, uint32_t count, uint32_t *out_sum)
+static sc_value summed_root(const sc_module *m, const sc_generator_func *f, const sc_op_id *ops, uint32_t count, uint32_t *out_sum)
 {
-    const sc_module *m = g->m;
     uint32_t at = 0;
     while (at < count && !is_sum(sc_op_at(m, ops[at])))
         at++;
@@ -80,11 +79,11 @@ static sc_value summed_root(const sc_generator *g, const sc_op_id *ops, uint32_t
     sc_value value = sum->operands[0];
     for (uint32_t i = at; i-- > 0;) {
         const sc_op *op = sc_op_at(m, ops[i]);
-        if (op->result_count != 1 || op->first_result != value || g->escapes[value] || !passes_on(m, op))
+        if (op->result_count != 1 || op->first_result != value || f->escapes[value] || !passes_on(m, op))
             return SC_NONE;
         value = op->operands[0];
     }
-    sc_value root = g->root[value];
+    sc_value root = f->root[value];
     return same_places(m, sc_type_of(m, root), sc_type_of(m, sum->operands[0])) ? root : SC_NONE;
 }
 
@@ -102,12 +101,12 @@ static bool reduces_alike(const sc_module *m, const sc_op *dot, uint32_t operand
 static void find_products(search *s)
 {
     sc_generator *g = s->g;
-    sc_for_each_op (g->m, g->func, op) {
+    sc_for_each_op (g->m, g->func.id, op) {
         const sc_op *o = sc_op_at(g->m, op);
         for (uint32_t i = 0; i < o->operand_count; i++) {
-            sc_value root = g->root[o->operands[i]];
-            uint32_t *first = &s->first_read[root], own = g->unit_of[sc_def(g->m, root)];
-            *first = g->unit_of[op] < *first && g->unit_of[op] != own ? g->unit_of[op] : *first;
+            sc_value root = g->func.root[o->operands[i]];
+            uint32_t *first = &s->first_read[root], own = g->func.unit_of[sc_def(g->m, root)];
+            *first = g->func.unit_of[op] < *first && g->func.unit_of[op] != own ? g->func.unit_of[op] : *first;
             if ((sc_ops[o->kind].fuse & SC_FUSE_CONTRACT) == 0)
                 continue;
             *sc_vec_push(g->arena, &s->products) = (reading){op, i, s->first_product[root]};
@@ -133,21 +132,21 @@ static uint32_t first_wanted(const search *s, const sc_op_id *ops, uint32_t coun
 static void look_at(search *s, const sc_op_id *ops, uint32_t count)
 {
     sc_generator *g = s->g;
-    uint32_t sum_at, unit = g->unit_of[ops[0]];
-    sc_value root = summed_root(g, ops, count, &sum_at);
+    uint32_t sum_at, unit = g->func.unit_of[ops[0]];
+    sc_value root = summed_root(g->m, &g->func, ops, count, &sum_at);
     if (root == SC_NONE || sc_op_attr(sc_op_at(g->m, ops[0]), SC_ATTR_kernel) == NULL)
         return;
     const sc_op *sum = sc_op_at(g->m, ops[sum_at]);
     for (uint32_t p = s->first_product[root]; p != 0; p = s->products.data[p - 1].next) {
         const reading *by = &s->products.data[p - 1];
-        if (g->rider_of[by->dot] != 0 || first_wanted(s, ops, count) <= g->unit_of[by->dot] ||
+        if (g->func.rider_of[by->dot] != 0 || first_wanted(s, ops, count) <= g->func.unit_of[by->dot] ||
             !reduces_alike(g->m, sc_op_at(g->m, by->dot), by->operand, sum))
             continue;
         sc_op_id *own = sc_arena_array(g->arena, count, sizeof *own);
         memcpy(own, ops, count * sizeof *own);
-        *sc_vec_push(g->arena, &g->riders) = (sc_rider){.ops = own, .count = count, .sum = sum_at, .operand = by->operand};
-        g->rider_of[by->dot] = g->riders.count;
-        g->rides[unit] = true;
+        *sc_vec_push(g->arena, &g->func.riders) = (sc_rider){.ops = own, .count = count, .sum = sum_at, .operand = by->operand};
+        g->func.rider_of[by->dot] = g->func.riders.count;
+        g->func.rides[unit] = true;
         return;
     }
 }
@@ -165,8 +164,8 @@ void sc_generator_find_riders(sc_generator *g)
         return;
     sc_op_id *ops = sc_arena_array(g->arena, m->ops.count, sizeof *ops);
     uint32_t count = 0;
-    sc_for_each_op (m, g->func, op) {
-        if (count > 0 && g->unit_of[op] != g->unit_of[ops[0]]) {
+    sc_for_each_op (m, g->func.id, op) {
+        if (count > 0 && g->func.unit_of[op] != g->func.unit_of[ops[0]]) {
             look_at(&s, ops, count);
             count = 0;
         }
@@ -178,9 +177,9 @@ void sc_generator_find_riders(sc_generator *g)
 
 bool sc_generator_add_rider(sc_generator *g, sc_op_id dot, sc_contraction *c, sc_value *out_value)
 {
-    if (g->rider_of[dot] == 0)
+    if (g->func.rider_of[dot] == 0)
         return false;
-    const sc_rider *rider = &g->riders.data[g->rider_of[dot] - 1];
+    const sc_rider *rider = &g->func.riders.data[g->func.rider_of[dot] - 1];
     const sc_op *sum = sc_op_at(g->m, rider->ops[rider->sum]);
     *out_value = sum->first_result;
     return sc_contract_add_sum(g->m, c, (sc_gemm_operand)rider->operand, sc_type_of(g->m, sc_op_at(g->m, dot)->operands[rider->operand]),
@@ -189,15 +188,15 @@ bool sc_generator_add_rider(sc_generator *g, sc_op_id dot, sc_contraction *c, sc
 
 bool sc_generator_leave_rider(sc_generator *g, sc_op_id dot)
 {
-    sc_rider *rider = g->rider_of[dot] == 0 ? NULL : &g->riders.data[g->rider_of[dot] - 1];
+    sc_rider *rider = g->func.rider_of[dot] == 0 ? NULL : &g->func.riders.data[g->func.rider_of[dot] - 1];
     if (rider == NULL || rider->is_done)
         return true;
     rider->is_done = true;
     if (!rider->rode)
-        return unit_kernel(g, rider->ops, rider->count);
+        return sc_generate_kernel(g, rider->ops, rider->count);
     for (uint32_t i = 0; i <= rider->sum; i++)
         sc_op_drop_attr(g->m, rider->ops[i], SC_ATTR_kernel);
-    g->escapes[sc_op_at(g->m, rider->ops[rider->sum])->first_result] = true;
+    g->func.escapes[sc_op_at(g->m, rider->ops[rider->sum])->first_result] = true;
     uint32_t left = rider->count - rider->sum - 1;
-    return left == 0 || unit_kernel(g, rider->ops + rider->sum + 1, left);
+    return left == 0 || sc_generate_kernel(g, rider->ops + rider->sum + 1, left);
 }

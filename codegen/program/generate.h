@@ -4,7 +4,7 @@
  * reader stands, a finish; names are places of other values. A value that a state is to have after the call is computed where the state
  * stands, as soon as nobody reads the old one any more; else it is copied at the end. Equal functions are emitted once.
  *
- * A train step's last micro-batch and its update are one more function, `micro+update`, which the schedule calls instead (program_join.c),
+ * A train step's last micro-batch and its update are one more function, `micro+update`, which the schedule calls instead (join_update.c),
  * and in every function collectives are under way while others compute (overlap.h). */
 #ifndef SHARDC_CODEGEN_PROGRAM_GENERATE_H
 #define SHARDC_CODEGEN_PROGRAM_GENERATE_H

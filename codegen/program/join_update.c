@@ -25,7 +25,7 @@ static uint32_t own_buffer(joining *j, uint32_t buffer)
         return buffer;
     if (j->clone[buffer] == SC_NONE) {
         sc_image_buffer like = g->buffers.data[buffer];
-        g->loc = g->out->buffer_locs.data[buffer];
+        g->unit.loc = g->out->buffer_locs.data[buffer];
         j->clone[buffer] = sc_generator_buffer(g, like.kind, like.bytes, like.name);
     }
     return j->clone[buffer];

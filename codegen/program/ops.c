@@ -2,37 +2,36 @@
 #include <string.h>
 
 #include "codegen/attention/cuda.h"
-#include "codegen/lower/lower.h"
 #include "codegen/program/gemm.h"
 #include "codegen/program/gemm_kernel.h"
 #include "codegen/program/internal.h"
 #include "program/gemm_blas.h"
 
 /* ---- values from outside, state, and what leaves ---- */
-bool unit_input(sc_generator *g, sc_op_id op)
+bool sc_generate_input(sc_generator *g, sc_op_id op)
 {
     sc_value value = sc_op_at(g->m, op)->first_result;
     const sc_type_info *type = sc_type_of(g->m, value);
     const char *name = sc_text(g->m->context, sc_op_word(sc_op_at(g->m, op), SC_ATTR_name));
     uint32_t buffer = sc_generator_buffer(g, SC_BUFFER_ACT, sc_type_local_bytes(g->m, type), name);
     int32_t batch = g->batch_dim == SC_NONE ? -1 : (int32_t)sc_type_find_dim(type, g->batch_dim);
-    g->place[value] = (sc_image_ref){buffer, 0};
-    *sc_vec_push(g->arena, &g->inputs) =
+    g->func.place[value] = (sc_image_ref){buffer, 0};
+    *sc_vec_push(g->arena, &g->func.inputs) =
         (sc_image_value){.name = name, .tensor = sc_generator_tensor(g, type), .buffer = buffer, .batch_dim = batch};
     return true;
 }
 
-bool unit_state_read(sc_generator *g, sc_op_id op)
+bool sc_generate_state_read(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     uint32_t state = sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name));
-    g->place[o->first_result] = (sc_image_ref){g->state_buffer[state], 0};
+    g->func.place[o->first_result] = (sc_image_ref){g->state_buffer[state], 0};
     return true;
 }
 
 static bool is_written(const sc_generator *g, uint32_t buffer)
 {
-    sc_for_each_op (g->m, g->func, op) {
+    sc_for_each_op (g->m, g->func.id, op) {
         const sc_op *o = sc_op_at(g->m, op);
         if ((sc_op_traits(o) & SC_STATE_WRITE) != 0 && g->state_buffer[sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name))] == buffer)
             return true;
@@ -54,38 +53,38 @@ static sc_image_ref moved_out(sc_generator *g, sc_op_id op, sc_value value)
 
 /* The old values of all states are read before the first of the copies: a state that becomes another's old value goes through a buffer. Of
  * several values of one state the last one stays. */
-bool unit_state_write(sc_generator *g, sc_op_id op)
+bool sc_generate_state_write(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     uint32_t state = sc_module_find_state(g->m, sc_op_word(o, SC_ATTR_name)), buffer = g->state_buffer[state];
-    if (g->last_write[state] != op)
+    if (g->func.last_write[state] != op)
         return true;
     sc_image_ref at = sc_generator_read(g, o->operands[0]);
     if (at.buffer == buffer)
         return true;
     sc_state_copy copy = {op, moved_out(g, op, o->operands[0]), {buffer, 0}};
-    *sc_vec_push(g->arena, &g->state_copies) = copy;
+    *sc_vec_push(g->arena, &g->func.state_copies) = copy;
     return true;
 }
 
-bool unit_return(sc_generator *g, sc_op_id op)
+bool sc_generate_return(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
         sc_value value = o->operands[i];
         sc_image_ref at = moved_out(g, op, value);
-        *sc_vec_push(g->arena, &g->outputs) = (sc_image_value){.name = sc_generator_name(g, value),
-                                                               .tensor = sc_generator_tensor(g, sc_type_of(g->m, value)),
-                                                               .buffer = at.buffer,
-                                                               .batch_dim = -1};
+        *sc_vec_push(g->arena, &g->func.outputs) = (sc_image_value){.name = sc_generator_name(g, value),
+                                                                    .tensor = sc_generator_tensor(g, sc_type_of(g->m, value)),
+                                                                    .buffer = at.buffer,
+                                                                    .batch_dim = -1};
     }
     return true;
 }
 
-bool unit_view(sc_generator *g, sc_op_id op)
+bool sc_generate_view(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
-    g->place[o->first_result] = sc_generator_read(g, o->operands[0]);
+    g->func.place[o->first_result] = sc_generator_read(g, o->operands[0]);
     return true;
 }
 
@@ -131,7 +130,7 @@ static bool same_layout(const sc_module *m, const sc_type_info *a, const sc_type
 static bool add_store(sc_generator *g, contraction *c, sc_value value)
 {
     uint32_t at = c->c.gemm.step_count;
-    if (value == c->result || !g->escapes[value])
+    if (value == c->result || !g->func.escapes[value])
         return true;
     if (at == SC_GEMM_MAX_STEPS)
         return false;
@@ -188,10 +187,10 @@ static bool read_chain(sc_generator *g, const sc_op_id *ops, uint32_t count, con
 /* Whether the contraction reads the tensor's bytes besides in its last step, under whatever name. */
 static bool reads_elsewhere(const sc_generator *g, const sc_op *dot, const contraction *c, sc_value tensor)
 {
-    sc_value root = g->root[tensor];
-    bool reads = g->root[dot->operands[0]] == root || g->root[dot->operands[1]] == root;
+    sc_value root = g->func.root[tensor];
+    bool reads = g->func.root[dot->operands[0]] == root || g->func.root[dot->operands[1]] == root;
     for (uint32_t s = 0; s + 1 < c->c.gemm.step_count; s++)
-        reads = reads || (c->tensors[s] != SC_NONE && g->root[c->tensors[s]] == root);
+        reads = reads || (c->tensors[s] != SC_NONE && g->func.root[c->tensors[s]] == root);
     return reads;
 }
 
@@ -207,9 +206,9 @@ static void take_over(sc_generator *g, const sc_op *dot, contraction *c)
     sc_image_ref at = sc_generator_read(g, tensor);
     sc_image_buffer_kind kind = g->buffers.data[at.buffer].kind;
     bool whole = at.at == 0 && g->buffers.data[at.buffer].bytes == sc_type_local_bytes(g->m, to);
-    bool dead = g->last_read[g->root[tensor]] == g->unit && whole && g->target[c->result] == SC_NONE && kind > SC_BUFFER_OTHER_STATE &&
-                !sc_generator_is_input(g, at.buffer);
-    bool own_state = sc_generator_overwrites(g, c->result, tensor) && g->last_read[g->root[tensor]] == g->unit;
+    bool dead = g->func.last_read[g->func.root[tensor]] == g->unit.number && whole && g->func.target[c->result] == SC_NONE &&
+                kind > SC_BUFFER_OTHER_STATE && !sc_generator_is_input(&g->func, at.buffer);
+    bool own_state = sc_generator_overwrites(g, c->result, tensor) && g->func.last_read[g->func.root[tensor]] == g->unit.number;
     if (!same_layout(g->m, from, to) || !(dead || own_state) || reads_elsewhere(g, dot, c, tensor))
         return;
     c->accumulated = tensor;
@@ -254,7 +253,7 @@ static void take_rider(sc_generator *g, sc_op_id dot, contraction *c)
         return;
     c->tensors[at] = value;
     if (refused(g, c) == NULL)
-        g->riders.data[g->rider_of[dot] - 1].rode = true;
+        g->func.riders.data[g->func.rider_of[dot] - 1].rode = true;
     else
         memset(&gemm->steps[--gemm->step_count], 0, sizeof *gemm->steps);
 }
@@ -299,13 +298,13 @@ static void emit_instead(sc_generator *g, sc_op_id op, const sc_gemm *gemm, cons
         ok = ok && kernels[k] != NULL;
     if (!ok || gemm->step_count == first)
         return;
-    g->instead = true;
+    g->unit.instead = true;
     sc_image_ref own[] = {args[SC_GEMM_A], args[SC_GEMM_B], args[SC_GEMM_C], args[count - 1]};
     sc_generator_instr(g, SC_INSTR_GEMM, op, index_of(g, &bare), own, 4);
     for (uint32_t k = has_steps ? 0 : 1; k <= sums; k++) {
         sc_generator_call(g, op, kernels[k], refs[k]);
     }
-    g->instead = false;
+    g->unit.instead = false;
 }
 
 static void emit_gemm(sc_generator *g, sc_op_id op, sc_op_id dot_op, contraction *c)
@@ -326,8 +325,8 @@ static void emit_gemm(sc_generator *g, sc_op_id op, sc_op_id dot_op, contraction
             args[count++] = sc_generator_read(g, c->tensors[s]);
     }
     bool shares = overwrites_operand(g, dot, c, c->result);
-    bool dead = c->accumulated != SC_NONE && g->target[c->result] == SC_NONE;
-    *out = dead ? (g->place[c->result] = before) : sc_generator_write(g, c->result, SC_BUFFER_ACT, !shares);
+    bool dead = c->accumulated != SC_NONE && g->func.target[c->result] == SC_NONE;
+    *out = dead ? (g->func.place[c->result] = before) : sc_generator_write(g, c->result, SC_BUFFER_ACT, !shares);
     if (c->accumulated != SC_NONE && (out->buffer != before.buffer || out->at != before.at))
         sc_generator_copy(g, op, before, *out);
     int64_t scratch = sc_image_gemm_scratch(sc_generator_is_cuda(g) ? g->options->target->name : "cpu", &c->c.gemm);
@@ -345,12 +344,12 @@ static void emit_simply(sc_generator *g, sc_op_id op, const sc_op *dot, const ch
     args[2] = sc_generator_write(g, dot->first_result, SC_BUFFER_ACT, false);
     sc_kernel *k = sc_contract_kernel(g->m, dot);
     sc_generator_call(g, op, k, args);
-    uint32_t index = g->instrs.data[g->instrs.count - 1].index;
+    uint32_t index = g->func.instrs.data[g->func.instrs.count - 1].index;
     g->out->kernels.data[index].why_simple = why;
     g->kernels.data[index].simple = true;
 }
 
-bool unit_dot(sc_generator *g, sc_op_id op)
+bool sc_generate_dot(sc_generator *g, sc_op_id op)
 {
     const sc_op *dot = sc_op_at(g->m, op);
     contraction c = {.result = dot->first_result, .accumulated = SC_NONE};
@@ -387,18 +386,18 @@ static bool emit_prefix(sc_generator *g, const sc_op_id *ops, uint32_t count, ui
             sc_op_drop_attr(g->m, ops[i], SC_ATTR_kernel);
     }
     const sc_value handed_on = sc_op_at(g->m, ops[taken - 1])->first_result;
-    const bool escaped = g->escapes[handed_on];
-    g->escapes[handed_on] = true;
+    const bool escaped = g->func.escapes[handed_on];
+    g->func.escapes[handed_on] = true;
     if (ok)
         emit_gemm(g, ops[taken - 1], ops[dot], &c);
     else
-        ok = unit_dot(g, ops[dot]);
-    ok = ok && unit_kernel(g, rest, left);
-    g->escapes[handed_on] = escaped;
+        ok = sc_generate_dot(g, ops[dot]);
+    ok = ok && sc_generate_kernel(g, rest, left);
+    g->func.escapes[handed_on] = escaped;
     return ok;
 }
 
-bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
+bool sc_generate_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
 {
     uint32_t at = 0;
     while ((sc_ops[sc_op_at(g->m, ops[at])->kind].fuse & SC_FUSE_CONTRACT) == 0)
@@ -418,9 +417,9 @@ bool unit_contraction(sc_generator *g, const sc_op_id *ops, uint32_t count)
 static void emit_attend(sc_generator *g, const void *what, const char *name, bool comments, sc_strbuf *out, sc_helper_set *helpers,
                         sc_cuda_code *code)
 {
-    const sc_attend_desc *desc = what;
+    const sc_attention_desc *desc = what;
     (void)comments;
-    sc_attend_emit(g->m->context, desc, name, out, helpers);
+    sc_attention_emit(g->m->context, desc, name, out, helpers);
     code->scratch_bytes = desc->scratch_bytes;
 }
 
@@ -428,15 +427,15 @@ static void emit_attend_cuda(sc_generator *g, const void *what, const char *name
                              sc_cuda_code *code)
 {
     (void)comments;
-    sc_attend_emit_cuda(g->m->context, what, g->options->target->shared_bytes, name, out, helpers, code);
+    sc_attention_emit_cuda(g->m->context, what, g->options->target->shared_bytes, name, out, helpers, code);
 }
 
 static const sc_emitters attend_emitters = {emit_attend, emit_attend_cuda};
 
-bool unit_attend(sc_generator *g, sc_op_id op)
+bool sc_generate_attend(sc_generator *g, sc_op_id op)
 {
     const sc_op *o = sc_op_at(g->m, op);
-    const sc_attend_desc *desc = sc_attend_describe(g->m, op);
+    const sc_attention_desc *desc = sc_attention_describe(g->m, op);
     if (desc == NULL) {
         sc_report(&g->m->context->diag, SC_D_ir_invalid, o->loc, "code generation", "an attention that has no descriptor", NULL);
         return false;

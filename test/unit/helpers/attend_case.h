@@ -453,7 +453,7 @@ static inline const double *value_of(const attend_case *a, sc_value value)
     return NULL;
 }
 
-static inline void param_values(const sc_attend_desc *desc, uint64_t rank, int64_t *params)
+static inline void param_values(const sc_attention_desc *desc, uint64_t rank, int64_t *params)
 {
     for (uint32_t i = 0; i < desc->param_count; i++) {
         const sc_image_param *param = &desc->params[i];

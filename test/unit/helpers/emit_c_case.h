@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/printer/printer.h"
+#include "codegen/c/internal.h"
 #include "codegen/toolchain/objects.h"
 #include "runtime/cpu/loader.h"
 

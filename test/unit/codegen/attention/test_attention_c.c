@@ -11,7 +11,7 @@ typedef int64_t kernel_function(void *const *args, const int64_t *params);
 static const char *setting_names[] = {"fit", "simple"};
 
 typedef struct compiled {
-    const sc_attend_desc *desc;
+    const sc_attention_desc *desc;
     kernel_function *kernel;
 } compiled;
 
@@ -19,7 +19,7 @@ typedef struct compiled {
 static void run_rank(const attend_case *a, int which, uint64_t rank, void *user, void **results)
 {
     const compiled *with = user;
-    const sc_attend_desc *desc = with->desc;
+    const sc_attention_desc *desc = with->desc;
     const sc_module *m = a->c->m;
     const sc_op *op = sc_op_at(m, a->ops[which]);
     void *args[MAX_ARRAYS];
@@ -44,7 +44,7 @@ static void run_rank(const attend_case *a, int which, uint64_t rank, void *user,
 
 typedef struct suite {
     attend_case cases[CASES];
-    sc_attend_desc *descs[CASES][2][SETTINGS];
+    sc_attention_desc *descs[CASES][2][SETTINGS];
     emitted code;
     void (*set_team)(int);
     int forms[3];
@@ -85,16 +85,16 @@ static void emit_case(sc_context *context, void *user)
         snprintf(name, sizeof name, "case%d_%d_%d", e->number, i / SETTINGS, i % SETTINGS);
         if (!is_compiled(e->number, i))
             continue;
-        sc_attend_desc *desc = sc_attend_describe(a->c->m, a->ops[i / SETTINGS]);
+        sc_attention_desc *desc = sc_attention_describe(a->c->m, a->ops[i / SETTINGS]);
         if (desc == NULL)
             fail_msg("not described:\n%s", a->spec.text);
         if (i % SETTINGS == 1)
-            sc_attend_make_simple(desc);
+            sc_attention_make_simple(desc);
         else
             all.forms[desc->form]++;
-        assert_true((desc->form == SC_ATTEND_SIMPLE) == (desc->why_simple != NULL));
+        assert_true((desc->form == SC_ATTENTION_SIMPLE) == (desc->why_simple != NULL));
         all.descs[e->number][i / SETTINGS][i % SETTINGS] = desc;
-        sc_attend_emit(context, desc, name, &out, e->helpers);
+        sc_attention_emit(context, desc, name, &out, e->helpers);
     }
     *e->text = strdup(out.data);
 }
@@ -193,20 +193,21 @@ static void every_form_is_among_the_fitting(void **state)
     (void)state;
     int parts = 0, sums = 0, wide = 0, narrow = 0;
     for (int i = 0; i < CASES; i++) {
-        const sc_attend_desc *forward = all.descs[i][0][0], *backward = all.descs[i][1][0];
-        parts += forward->form == SC_ATTEND_DECODE && forward->scratch_bytes > 0;
-        if (backward->form != SC_ATTEND_TILED)
+        const sc_attention_desc *forward = all.descs[i][0][0], *backward = all.descs[i][1][0];
+        parts += forward->form == SC_ATTENTION_DECODE && forward->scratch_bytes > 0;
+        if (backward->form != SC_ATTENTION_TILED)
             continue;
         int64_t units = 1;
         for (uint32_t q = 0; q < backward->query_count; q++)
-            units *= (backward->queries[q].has >> SC_ATTEND_K & 1) != 0 ? backward->queries[q].size : 1;
+            units *= (backward->queries[q].has >> SC_ATTENTION_K & 1) != 0 ? backward->queries[q].size : 1;
         sums += backward->scratch_bytes > 0;
         wide += units >= 8;
         narrow += units < 8;
     }
-    print_message("of %d kernels, %d are simple, %d tiled, %d decode, %d of these in chunks\n", 2 * CASES, all.forms[SC_ATTEND_SIMPLE],
-                  all.forms[SC_ATTEND_TILED], all.forms[SC_ATTEND_DECODE], parts);
-    assert_true(all.forms[SC_ATTEND_SIMPLE] >= 4 && all.forms[SC_ATTEND_TILED] >= CASES / 2 && all.forms[SC_ATTEND_DECODE] >= CASES / 8);
+    print_message("of %d kernels, %d are simple, %d tiled, %d decode, %d of these in chunks\n", 2 * CASES, all.forms[SC_ATTENTION_SIMPLE],
+                  all.forms[SC_ATTENTION_TILED], all.forms[SC_ATTENTION_DECODE], parts);
+    assert_true(all.forms[SC_ATTENTION_SIMPLE] >= 4 && all.forms[SC_ATTENTION_TILED] >= CASES / 2 &&
+                all.forms[SC_ATTENTION_DECODE] >= CASES / 8);
     print_message("of the tiled backward, %d go over keys and queries at once, %d one after the other\n", wide, narrow);
     assert_true(parts > 0 && sums > 0 && wide > 0 && narrow > 0);
 }

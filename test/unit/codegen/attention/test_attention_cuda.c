@@ -11,7 +11,7 @@ enum { SIMPLE = 14, CASES = 44 /* the others are for the tiled form */, MAX_ARRA
 enum { TILED_SLACK = 2 };
 
 typedef struct kernel {
-    sc_attend_desc *desc;
+    sc_attention_desc *desc;
     sc_cuda_code code;
     char name[64];
     const char *body; /* without helpers: */
@@ -59,30 +59,30 @@ static void add_helpers(sc_strbuf *out, sc_helper_set helpers)
 }
 
 /* Small, so that few queries and keys are several. */
-static sc_attend_cuda_tile draw_tile(spec *s)
+static sc_attention_cuda_tile draw_tile(spec *s)
 {
-    return (sc_attend_cuda_tile){.warps = 1 + (int)draw(s, 3),
-                                 .strips = 1 + (int)draw(s, 2),
-                                 .tile = 16 * (1 + (int)draw(s, 3)),
-                                 .stages = 2 + (int)draw(s, 2),
-                                 .resident = 1};
+    return (sc_attention_cuda_tile){.warps = 1 + (int)draw(s, 3),
+                                    .strips = 1 + (int)draw(s, 2),
+                                    .tile = 16 * (1 + (int)draw(s, 3)),
+                                    .stages = 2 + (int)draw(s, 2),
+                                    .resident = 1};
 }
 
 /* tiles: NULL for those that are chosen where a block has so many bytes of shared memory. */
-static void emit(attend_case *a, int which, const sc_attend_cuda_tiles *tiles, uint32_t shared_bytes, kernel *k)
+static void emit(attend_case *a, int which, const sc_attention_cuda_tiles *tiles, uint32_t shared_bytes, kernel *k)
 {
     sc_context *context = a->c->m->context;
     sc_strbuf body, text;
     sc_helper_set helpers = 0;
     sc_strbuf_init(&body, &context->arena);
     sc_strbuf_init(&text, &context->arena);
-    k->desc = sc_attend_describe(a->c->m, a->ops[which]);
+    k->desc = sc_attention_describe(a->c->m, a->ops[which]);
     if (k->desc == NULL)
         fail_msg("not described:\n%s", a->spec.text);
     if (tiles == NULL)
-        sc_attend_emit_cuda(context, k->desc, shared_bytes, k->name, &body, &helpers, &k->code);
+        sc_attention_emit_cuda(context, k->desc, shared_bytes, k->name, &body, &helpers, &k->code);
     else
-        sc_attend_emit_cuda_tiled(context, k->desc, tiles, k->name, &body, &helpers, &k->code);
+        sc_attention_emit_cuda_tiled(context, k->desc, tiles, k->name, &body, &helpers, &k->code);
     add_helpers(&text, helpers);
     sc_strbuf_add(&text, body.data);
     k->body = body.data;
@@ -160,7 +160,7 @@ static int open_suite(void **state)
             kernel *k = &all.kernels[i][which];
             snprintf(k->name, sizeof k->name, "case%d_%d", i, which);
             spec *s = &all.cases[i].spec;
-            const sc_attend_cuda_tiles tiles = {draw_tile(s), draw_tile(s), draw_tile(s), 1 + (int)draw(s, 4)};
+            const sc_attention_cuda_tiles tiles = {draw_tile(s), draw_tile(s), draw_tile(s), 1 + (int)draw(s, 4)};
             emit(&all.cases[i], which, i % 5 == 4 ? NULL : &tiles, sizes_of_blocks[i % 3], k);
             texts[2 * i + which] = k->text;
         }
@@ -209,13 +209,14 @@ static void forms_are_among_the_cases(void **state)
     int simple = 0, tiled = 0, intervals = 0, wide = 0, heads = 0, ranks = 0;
     for (int i = 0; i < 2 * CASES; i++) {
         const kernel *k = &all.kernels[i / 2][i % 2];
-        const sc_attend_desc *desc = k->desc;
+        const sc_attention_desc *desc = k->desc;
         simple += k->code.why_simple != NULL;
         if (k->code.why_simple != NULL)
             continue;
         tiled++;
-        intervals += desc->is_causal || desc->arrays[SC_ATTEND_LEN].is_there;
-        wide += desc->arrays[SC_ATTEND_KEEP].is_there || desc->arrays[SC_ATTEND_SEGMENTS].is_there || desc->arrays[SC_ATTEND_BIAS].is_there;
+        intervals += desc->is_causal || desc->arrays[SC_ATTENTION_LEN].is_there;
+        wide += desc->arrays[SC_ATTENTION_KEEP].is_there || desc->arrays[SC_ATTENTION_SEGMENTS].is_there ||
+                desc->arrays[SC_ATTENTION_BIAS].is_there;
         heads += desc->e.size != desc->own[0].size;
         ranks += sc_mesh_ranks(&all.cases[i / 2].c->m->mesh) > 1;
     }
@@ -231,8 +232,8 @@ static void hidden_keys_may_be_anything(void **state)
 {
     (void)state;
     enum { FILLED = 37, KEYS = 70, E = 16 };
-    const sc_attend_cuda_tile tile = {2, 1, 16, 2, 1};
-    const sc_attend_cuda_tiles tiles = {tile, tile, tile, 1};
+    const sc_attention_cuda_tile tile = {2, 1, 16, 2, 1};
+    const sc_attention_cuda_tiles tiles = {tile, tile, tile, 1};
     attend_case a = {.spec = {.seed = 5,
                               .sizes = {['S'] = 1, ['T'] = 1},
                               .input_count = 5,
@@ -274,7 +275,7 @@ static void hidden_keys_may_be_anything(void **state)
 
 /* ---- tiles that are chosen ---- */
 
-static bool same_tiles(const sc_attend_cuda_tiles *a, const sc_attend_cuda_tiles *b)
+static bool same_tiles(const sc_attention_cuda_tiles *a, const sc_attention_cuda_tiles *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
@@ -302,12 +303,12 @@ static void chosen_tiles_are_the_interpreters(void **state)
     for (int h = 0; h < HEADS; h++) {
         attend_case a;
         kernel kernels[SIZES][2];
-        sc_attend_cuda_tiles tiles[SIZES];
+        sc_attention_cuda_tiles tiles[SIZES];
         const char *texts[2 * SIZES];
         uint32_t count = 0;
         open_head(&a, 64 * (h + 1), QUERIES, KEYS);
         for (int i = 0; i < SIZES; i++) {
-            tiles[count] = sc_attend_cuda_default_tiles(sc_attend_describe(a.c->m, a.ops[1]), sizes_of_blocks[i]);
+            tiles[count] = sc_attention_cuda_default_tiles(sc_attention_describe(a.c->m, a.ops[1]), sizes_of_blocks[i]);
             if (count > 0 && same_tiles(&tiles[count], &tiles[count - 1]))
                 continue;
             for (int which = 0; which < 2; which++) {
@@ -354,7 +355,7 @@ static char *without(const char *text, const char *words, int number)
 }
 
 /* What keeps threads and copies in order is needed: each of these gone, a run is reported. So many queries and keys. */
-static void expect_reports(const sc_attend_cuda_tiles *tiles, uint32_t shared_bytes, int size)
+static void expect_reports(const sc_attention_cuda_tiles *tiles, uint32_t shared_bytes, int size)
 {
     static const struct {
         const char *words;
@@ -398,8 +399,8 @@ static void expect_reports(const sc_attend_cuda_tiles *tiles, uint32_t shared_by
 static void missing_order_is_reported(void **state)
 {
     (void)state;
-    const sc_attend_cuda_tile tile = {2, 1, 16, 2, 1};
-    const sc_attend_cuda_tiles tiles = {tile, tile, tile, 1};
+    const sc_attention_cuda_tile tile = {2, 1, 16, 2, 1};
+    const sc_attention_cuda_tiles tiles = {tile, tile, tile, 1};
     expect_reports(&tiles, 0, 45);
     expect_reports(NULL, 227 << 10, 330); /* more keys than are on their way at once */
 }

@@ -1,0 +1,40 @@
+/* The text of loops over outer dims. */
+#include "codegen/c/internal.h"
+
+bool sc_emit_is_blocked(const sc_emit *e)
+{
+    return e->shape.vector != SC_IMAGE_NONE && e->shape.block < e->k->dims.data[e->shape.vector].size;
+}
+
+/* The other outer dims, blocks of the vector dim, tiles, a tile's indices. */
+uint32_t sc_emit_outer_loops(const sc_emit *e)
+{
+    return e->shape.order_count + (e->shape.tile == SC_IMAGE_NONE ? 0 : 2) + sc_emit_is_blocked(e);
+}
+
+void sc_emit_open_outer_loop(sc_emit *e, uint32_t l)
+{
+    const sc_emit_shape *shape = &e->shape;
+    bool tiled = shape->tile != SC_IMAGE_NONE, whole = l < shape->order_count, within = tiled && l + 1 == sc_emit_outer_loops(e);
+    bool tiles = tiled && l + 2 == sc_emit_outer_loops(e);
+    uint32_t dim = whole ? shape->order[l] : tiles || within ? shape->tile : shape->vector;
+    const char *name = e->dim_names[dim];
+    long long size = e->k->dims.data[dim].size, step = tiles ? shape->tile_size : shape->block;
+    if (whole)
+        sc_emit_line(e, "for (int64_t %s = 0; %s < %lld; %s++) {", name, name, size, name);
+    else if (within)
+        sc_emit_line(e, "for (int64_t %s = %s_from; %s < %s_to; %s++) {", name, name, name, name, name);
+    else
+        sc_emit_line(e, "for (int64_t %s_from = 0; %s_from < %lld; %s_from += %lld) {", name, name, size, name, step);
+    e->indent++;
+}
+
+void sc_emit_block_end(sc_emit *e, uint32_t dim, int64_t block)
+{
+    const char *name = e->dim_names[dim];
+    long long size = e->k->dims.data[dim].size, step = block;
+    if (size % step == 0)
+        sc_emit_line(e, "const int64_t %s_to = %s_from + %lld;", name, name, step);
+    else
+        sc_emit_line(e, "const int64_t %s_to = %s_from < %lld ? %s_from + %lld : %lld;", name, name, size - step, name, step, size);
+}

@@ -1,0 +1,140 @@
+/* What every kernel's text begins with: the names of its dims and arguments, the comment at its head. */
+#include <assert.h>
+#include <string.h>
+
+#include "codegen/printer/printer.h"
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Words of C, what is always in scope, and the names that nodes and items take: a letter and digits. */
+static bool is_taken(const sc_emit *e, const char *name)
+{
+    static const char *const words[] = {
+        "args",   "lane",   "cut",      "r",      "auto",      "break",     "case",      "char",      "const",    "continue", "default",
+        "do",     "double", "else",     "enum",   "extern",    "failed",    "failure",   "float",     "for",      "goto",     "i",
+        "if",     "inline", "int",      "long",   "next",      "params",    "return",    "register",  "short",    "restrict", "signed",
+        "sizeof", "static", "struct",   "switch", "typedef",   "union",     "unsigned",  "void",      "volatile", "while",    "asm",
+        "unix",   "linux",  "INFINITY", "NAN",    "INT32_MIN", "INT32_MAX", "INT64_MIN", "INT64_MAX",
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(name, words[i]) == 0)
+            return true;
+    }
+    for (const char *const *word = e->target->words; word != NULL && *word != NULL; word++) {
+        if (strcmp(name, *word) == 0)
+            return true;
+    }
+    const sc_helper_set any = sc_helpers_named_in(name);
+    if (any != 0 || strncmp(name, "sc_", 3) == 0 || name[0] == '_')
+        return true;
+    return strchr(e->target->letters, name[0]) != NULL && name[1 + strspn(name + 1, "0123456789")] == 0 && name[1] != 0;
+}
+
+typedef struct sc_names {
+    sc_emit *e;
+    SC_VEC(const char *) all;
+} sc_names;
+
+static bool is_bound(const char *ending)
+{
+    static const char *const endings[] = {"_from", "_to", "_first", "_end", "_at", "_main", "_next"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        if (strcmp(ending, endings[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_used(const sc_names *names, const char *name)
+{
+    for (uint32_t i = 0; i < names->all.count; i++) {
+        const char *other = names->all.data[i];
+        size_t length = strlen(other), mine = strlen(name);
+        if (strcmp(other, name) == 0)
+            return true;
+        if (mine > length && memcmp(name, other, length) == 0 && (is_bound(name + length)))
+            return true;
+        if (length > mine && memcmp(other, name, mine) == 0 && (is_bound(other + mine)))
+            return true;
+    }
+    return false;
+}
+
+static const char *new_name(sc_names *names, sc_sym sym)
+{
+    sc_arena *arena = names->e->arena;
+    const char *text = sc_text(names->e->context, sym);
+    char *name = sc_arena_printf(arena, "%s%s", text[0] == 0 || (text[0] >= '0' && text[0] <= '9') ? "x" : "", text);
+    for (char *c = name; *c != 0; c++)
+        *c = (char)(is_word(*c) ? *c : '_');
+    const char *base = name;
+    if (is_taken(names->e, name))
+        base = name =
+            sc_arena_printf(arena, "%s_", name[0] == '_' || strncmp(name, "sc_", 3) == 0 ? sc_arena_printf(arena, "x%s", name) : name);
+    for (int i = 2; is_used(names, name); i++)
+        name = sc_arena_printf(arena, "%s_%d", base, i);
+    *sc_vec_push(arena, &names->all) = name;
+    return name;
+}
+
+static void choose_names(sc_emit *e)
+{
+    const sc_kernel *k = e->k;
+    sc_names names = {.e = e};
+    for (uint32_t i = 0; i < k->dims.count; i++)
+        e->dim_names[i] = new_name(&names, k->dims.data[i].name);
+    for (uint32_t i = 0; i < k->args.count; i++)
+        e->arg_names[i] = new_name(&names, k->args.data[i].name);
+}
+
+/* A line of a comment: what would end it does not. */
+static void comment_line(sc_emit *e, const char *before, const char *text)
+{
+    sc_strbuf_add(e->out, before);
+    for (const char *c = text; *c != 0; c++) {
+        sc_strbuf_add_char(e->out, (char)(*c == '\n' ? ' ' : *c));
+        if (c[0] == '*' && c[1] == '/')
+            sc_strbuf_add_char(e->out, ' ');
+    }
+}
+
+void sc_emit_comment(sc_emit *e)
+{
+    const sc_kernel *k = e->k;
+    if (!e->comments || (k->title == NULL && k->comments.count == 0))
+        return;
+    const char *before = "/* ";
+    if (k->title != NULL) {
+        comment_line(e, before, k->title);
+        before = "\n * ";
+    }
+    for (uint32_t i = 0; i < k->comments.count; i++) {
+        comment_line(e, before, k->comments.data[i]);
+        before = "\n * ";
+    }
+    sc_strbuf_add(e->out, " */\n");
+}
+
+void sc_emit_begin(sc_emit *e, const sc_kernel *k, bool comments, sc_strbuf *out)
+{
+    sc_arena *arena = k->arena;
+    assert(k->dims.count <= SC_KERNEL_MAX_DIMS && SC_KERNEL_MAX_DIMS <= 64);
+    e->k = k;
+    e->context = k->context;
+    e->arena = arena;
+    e->out = out;
+    e->comments = comments;
+    e->cut = SC_IMAGE_NONE;
+    e->dim_names = sc_arena_array(arena, k->dims.count + 1, sizeof *e->dim_names);
+    e->arg_names = sc_arena_array(arena, k->args.count + 1, sizeof *e->arg_names);
+    e->arg_used = sc_arena_array(arena, k->args.count + 1, sizeof *e->arg_used);
+    e->arg_shared = sc_arena_array(arena, k->args.count + 1, sizeof *e->arg_shared);
+    e->param_used = sc_arena_array(arena, k->params.count + 1, sizeof *e->param_used);
+    e->nodes = sc_arena_array(arena, k->nodes.count + 1, sizeof *e->nodes);
+    e->items = sc_arena_array(arena, k->items.count + 1, sizeof *e->items);
+    choose_names(e);
+    sc_emit_analyse(e);
+}

@@ -1,0 +1,107 @@
+/* Ops that share a kernel: they are lowered to one, which is called. What it reads, and in which order, is known once it is lowered. */
+#include "codegen/lower/lower.h"
+#include "codegen/program/internal.h"
+#include "ir/ops/expand.h"
+
+/* ---- what is known of inputs before anything runs ---- */
+
+/* The same elements under another name, in another place, or as wider integers. */
+static bool is_same_elements(const sc_module *m, const sc_op *op, uint32_t result)
+{
+    uint32_t traits = sc_op_traits(op);
+    if ((traits & SC_NAMESAKE) == 0 || result >= op->operand_count)
+        return false;
+    const sc_dtype_row *from = &sc_dtypes[sc_type_of(m, op->operands[result])->dtype],
+                       *to = &sc_dtypes[sc_type_of(m, op->first_result)->dtype];
+    return (traits & SC_CONVERTS) == 0 || (from->kind == SC_DTYPE_INT && to->kind == SC_DTYPE_INT && from->bytes <= to->bytes);
+}
+
+/* The input whose elements the value's are, and what they may be besides; NULL: the value is computed. */
+static sc_image_value *input_behind(sc_generator *g, sc_value value, bool *may_ignore, double *ignore)
+{
+    *may_ignore = false;
+    for (;;) {
+        const sc_op *op = sc_op_at(g->m, sc_def(g->m, value));
+        if ((sc_op_traits(op) & SC_FROM_OUTSIDE) != 0)
+            break;
+        if (!*may_ignore && sc_is_ignoring(g->m, op, &value, ignore))
+            *may_ignore = true;
+        else if (is_same_elements(g->m, op, value - op->first_result))
+            value = op->operands[value - op->first_result];
+        else
+            return NULL;
+    }
+    for (uint32_t i = 0; i < g->func.inputs.count; i++) {
+        if (g->func.inputs.data[i].buffer == g->func.place[value].buffer)
+            return &g->func.inputs.data[i];
+    }
+    return NULL;
+}
+
+/* What the kernel checks of an input the session checks before anything runs. What one reader ignores, another may refuse. */
+static void limit_inputs(sc_generator *g, const sc_lowered *lowered)
+{
+    for (uint32_t i = 0; i < lowered->ids.count; i++) {
+        bool may_ignore;
+        double ignore = 0;
+        int64_t below = lowered->ids.data[i].below;
+        sc_image_value *input = input_behind(g, lowered->ids.data[i].value, &may_ignore, &ignore);
+        if (input == NULL)
+            continue;
+        bool is_first = input->below == 0;
+        input->may_ignore = may_ignore && (is_first || (input->may_ignore && input->ignore == (int64_t)ignore));
+        input->ignore = input->may_ignore ? (int64_t)ignore : 0;
+        input->below = is_first || below < input->below ? below : input->below;
+    }
+}
+
+static bool call_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
+{
+    sc_generator_func *f = &g->func;
+    sc_lowered lowered;
+    if (!sc_lower_kernel(g->m, ops, count, f->escapes, &lowered))
+        return false;
+    limit_inputs(g, &lowered);
+    sc_kernel *k = lowered.kernel;
+    sc_image_ref *args = sc_arena_array(g->arena, k->args.count, sizeof *args);
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        if (k->args.data[i].mode != SC_ARG_IN)
+            continue;
+        if (!sc_generator_finish_value(g, lowered.args.data[i].value))
+            return false;
+        args[i] = sc_generator_read(g, lowered.args.data[i].value);
+    }
+    for (uint32_t i = 0; i < k->args.count; i++) {
+        sc_value value = lowered.args.data[i].value, before = lowered.args.data[i].in_place;
+        if (k->args.data[i].mode == SC_ARG_IN)
+            continue;
+        if (before != SC_NONE && !sc_generator_finish_value(g, before))
+            return false;
+        sc_image_ref old = before != SC_NONE ? sc_generator_read(g, before) : (sc_image_ref){0};
+        bool may_share = true, is_read_too = false;
+        for (uint32_t j = 0; j < k->args.count; j++) {
+            if (k->args.data[j].mode != SC_ARG_IN)
+                continue;
+            if (sc_generator_overwrites(g, value, lowered.args.data[j].value))
+                may_share = may_share && sc_kernel_may_share(k, j, i);
+            is_read_too = is_read_too || (before != SC_NONE && f->root[lowered.args.data[j].value] == f->root[before]);
+        }
+        bool takes_place = before != SC_NONE && !is_read_too && f->target[value] == SC_NONE &&
+                           f->last_read[f->root[before]] == g->unit.number && !sc_generator_is_state(g, old.buffer) &&
+                           !sc_generator_is_input(f, old.buffer) && old.at == 0;
+        args[i] = takes_place ? (f->place[value] = old) : sc_generator_write(g, value, SC_BUFFER_ACT, may_share);
+        if (before != SC_NONE && (args[i].buffer != old.buffer || args[i].at != old.at))
+            sc_generator_copy(g, ops[count - 1], old, args[i]);
+    }
+    sc_generator_call(g, ops[count - 1], k, args);
+    return true;
+}
+
+bool sc_generate_kernel(sc_generator *g, const sc_op_id *ops, uint32_t count)
+{
+    sc_arena *scratch = &g->m->context->scratch;
+    const sc_arena_mark mark = sc_arena_mark_here(scratch);
+    bool fine = call_kernel(g, ops, count);
+    sc_arena_release(scratch, mark);
+    return fine;
+}
