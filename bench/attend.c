@@ -1,4 +1,4 @@
-/* How fast emitted attention is, forward and backward, against the unfused form in the same run: two products of matrices (oneDNN's, where
+/* How fast emitted attention is, forward and backward, against the unfused form in the same run: two matmuls (oneDNN's, where
  * it is installed, else loops) around a softmax in f32, with the scores of a head in memory; backward four products, from weights that were
  * kept. Both go over heads in parallel. A product that a causal mask makes useless counts for neither: GFLOP/s are of the half that
  * matters.
@@ -253,9 +253,9 @@ static void run(bench *b, arrays *a, int what)
                     a->scratch);
 }
 
-/* Of mine, then of the peer: by the clock, and of processors, which others that use the machine disturb less. */
+/* Of mine, then of the peer: by the clock, and of CPUs, which others that use the machine disturb less. */
 typedef struct timing {
-    double clock[2], processors[2];
+    double clock[2], cpus[2];
 } timing;
 
 static int compare_numbers(const void *x, const void *y)
@@ -282,7 +282,7 @@ static timing measure(bench *b, arrays *a, int mine, int peer)
         qsort(times[0][j], RUNS, sizeof(double), compare_numbers);
         qsort(times[1][j], RUNS, sizeof(double), compare_numbers);
         t.clock[j] = times[0][j][RUNS / 2];
-        t.processors[j] = times[1][j][RUNS / 2];
+        t.cpus[j] = times[1][j][RUNS / 2];
     }
     return t;
 }
@@ -299,10 +299,9 @@ static double difference(const float *x, const float *y, int64_t count)
 
 static void report(const char *name, const timing *t, double flops)
 {
-    printf(
-        "  %-9s %8.2f ms %6.1f GFLOP/s, unfused %8.2f ms, ratio %.2f; of processors %8.2f ms %6.1f GFLOP/s, unfused %8.2f ms, ratio %.2f\n",
-        name, t->clock[0] * 1e3, flops / t->clock[0] * 1e-9, t->clock[1] * 1e3, t->clock[1] / t->clock[0], t->processors[0] * 1e3,
-        flops / t->processors[0] * 1e-9, t->processors[1] * 1e3, t->processors[1] / t->processors[0]);
+    printf("  %-9s %8.2f ms %6.1f GFLOP/s, unfused %8.2f ms, ratio %.2f; of CPUs %8.2f ms %6.1f GFLOP/s, unfused %8.2f ms, ratio %.2f\n",
+           name, t->clock[0] * 1e3, flops / t->clock[0] * 1e-9, t->clock[1] * 1e3, t->clock[1] / t->clock[0], t->cpus[0] * 1e3,
+           flops / t->cpus[0] * 1e-9, t->cpus[1] * 1e3, t->cpus[1] / t->cpus[0]);
 }
 
 static int compare(const shape *s)
@@ -342,7 +341,7 @@ static int compare(const shape *s)
 
 int main(int argc, char **argv)
 {
-    setenv("OMP_WAIT_POLICY", "passive", 0); /* who waits uses no processor */
+    setenv("OMP_WAIT_POLICY", "passive", 0); /* who waits uses no CPU */
     static const shape shapes[] = {{1, 12, 4096, 64, false}, {4, 12, 256, 64, false}};
     if (argc >= 5) {
         shape s = {atoll(argv[1]), atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), argc > 5 && strcmp(argv[5], "bhse") == 0};

@@ -1,7 +1,7 @@
-/* What a card gives, for the rates of programs to be held against: how fast memory is copied on it, and how fast cuBLASLt multiplies when
+/* What a GPU gives, for the rates of programs to be compared with: how fast memory is copied on it, and how fast cuBLASLt multiplies when
  * it is called for one product alone.
  *
- *     cuda_rates                                 the card
+ *     cuda_rates                                 the GPU
  *     cuda_rates --copy 1024 'gemm bf16 [m 4096 | n 4096 | k 4096] a(4096,1) b(4096,1) c(4096,1)' ..
  *
  * --copy MIB: of each of two buffers; bytes read and bytes written are counted. Products are written as `bench --profile` prints them
@@ -20,7 +20,7 @@
 
 enum { CHOICES = 8, REPEATS = 5, BLOCK = 1 << 22 /* bytes of random numbers */, MOST_CALLS = 1 << 16 };
 
-typedef struct card {
+typedef struct gpu {
     sc_cuda api;
     sc_cublaslt lt; /* library NULL: not needed */
     sc_lt_handle handle;
@@ -29,7 +29,7 @@ typedef struct card {
     sc_cu_stream stream;
     sc_cu_event begin, end;
     double seconds; /* to repeat for */
-} card;
+} gpu;
 
 static void check(shardc_status status, const shardc_error *error)
 {
@@ -39,31 +39,31 @@ static void check(shardc_status status, const shardc_error *error)
     exit(7);
 }
 
-#define CU(card, name, ...)                                                                                                                \
+#define CU(gpu, name, ...)                                                                                                                 \
     do {                                                                                                                                   \
         shardc_error why;                                                                                                                  \
-        check(sc_cuda_check(&(card)->api, (card)->api.name(__VA_ARGS__), #name, "", &why), &why);                                          \
+        check(sc_cuda_check(&(gpu)->api, (gpu)->api.name(__VA_ARGS__), #name, "", &why), &why);                                            \
     } while (0)
 
-static void lt_check(const card *c, sc_lt_status status, const char *call)
+static void lt_check(const gpu *c, sc_lt_status status, const char *call)
 {
     if (status == SC_LT_SUCCESS)
         return;
     fprintf(stderr, "%s: %s (%u)\n", call, c->lt.cublasLtGetStatusString(status), status);
     exit(7);
 }
-#define LT(card, name, ...) lt_check(card, (card)->lt.name(__VA_ARGS__), #name)
+#define LT(gpu, name, ...) lt_check(gpu, (gpu)->lt.name(__VA_ARGS__), #name)
 
-/* ---- the card ---- */
+/* ---- the GPU ---- */
 
-static int attribute(const card *c, sc_cu_device_attribute which)
+static int attribute(const gpu *c, sc_cu_device_attribute which)
 {
     int value = 0;
     CU(c, cuDeviceGetAttribute, &value, which, c->device);
     return value;
 }
 
-static void open_card(card *c)
+static void open_gpu(gpu *c)
 {
     shardc_error error;
     int count = 0;
@@ -72,7 +72,7 @@ static void open_card(card *c)
     CU(c, cuInit, 0);
     CU(c, cuDeviceGetCount, &count);
     if (count == 0) {
-        fputs("there is no card that CUDA's driver would use\n", stderr);
+        fputs("there is no GPU that CUDA's driver would use\n", stderr);
         exit(7);
     }
     CU(c, cuDeviceGet, &c->device, 0);
@@ -83,7 +83,7 @@ static void open_card(card *c)
     CU(c, cuEventCreate, &c->end, 0);
 }
 
-static void close_card(card *c)
+static void close_gpu(gpu *c)
 {
     if (c->lt.library != NULL) {
         LT(c, cublasLtDestroy, c->handle);
@@ -96,7 +96,7 @@ static void close_card(card *c)
     sc_cuda_close(&c->api);
 }
 
-static json_t *describe(const card *c)
+static json_t *describe(const gpu *c)
 {
     char name[128] = "", capability[32];
     size_t bytes = 0;
@@ -105,15 +105,15 @@ static json_t *describe(const card *c)
     CU(c, cuDeviceTotalMem_v2, &bytes, c->device);
     CU(c, cuDriverGetVersion, &driver);
     snprintf(capability, sizeof capability, "%d.%d", attribute(c, SC_CU_CAPABILITY_MAJOR), attribute(c, SC_CU_CAPABILITY_MINOR));
-    return json_pack("{s:s, s:s, s:i, s:I, s:i}", "card", name, "capability", capability, "multiprocessors",
+    return json_pack("{s:s, s:s, s:i, s:I, s:i}", "gpu", name, "capability", capability, "multiprocessors",
                      attribute(c, SC_CU_MULTIPROCESSORS), "memory", (json_int_t)bytes, "driver", driver);
 }
 
 /* ---- time ---- */
 
-typedef void (*one_call)(const card *c, const void *user);
+typedef void (*one_call)(const gpu *c, const void *user);
 
-static double seconds_of(const card *c, one_call call, const void *user, int calls)
+static double seconds_of(const gpu *c, one_call call, const void *user, int calls)
 {
     float milliseconds = 0;
     CU(c, cuEventRecord, c->begin, c->stream);
@@ -126,7 +126,7 @@ static double seconds_of(const card *c, one_call call, const void *user, int cal
 }
 
 /* Of one call: the first ones tell how many make up a repetition. */
-static double best_seconds(const card *c, one_call call, const void *user)
+static double best_seconds(const gpu *c, one_call call, const void *user)
 {
     int calls = 1;
     double best, taken;
@@ -162,7 +162,7 @@ static uint64_t bits_of(sc_dtype dtype, uint64_t random)
     }
 }
 
-static sc_cu_address new_numbers(const card *c, sc_dtype dtype, size_t bytes)
+static sc_cu_address new_numbers(const gpu *c, sc_dtype dtype, size_t bytes)
 {
     sc_cu_address memory = 0;
     void *block = NULL;
@@ -191,14 +191,14 @@ typedef struct copying {
     size_t bytes;
 } copying;
 
-static void copy_once(const card *c, const void *user)
+static void copy_once(const gpu *c, const void *user)
 {
     const copying *m = user;
     CU(c, cuMemcpyDtoDAsync_v2, m->to, m->from, m->bytes, c->stream);
 }
 
 /* Bytes read and written a second. */
-static double copy_rate(const card *c, size_t bytes)
+static double copy_rate(const gpu *c, size_t bytes)
 {
     copying m = {.from = new_numbers(c, SC_DTYPE_f32, bytes), .to = new_numbers(c, SC_DTYPE_f32, bytes), .bytes = bytes};
     double rate = 2 * (double)bytes / best_seconds(c, copy_once, &m);
@@ -319,7 +319,7 @@ static sc_lt_dtype lt_dtype(sc_dtype dtype)
     return dtype == SC_DTYPE_f64 ? SC_LT_F64 : dtype == SC_DTYPE_bf16 ? SC_LT_BF16 : dtype == SC_DTYPE_f16 ? SC_LT_F16 : SC_LT_F32;
 }
 
-static sc_lt_layout new_layout(const card *c, const sc_matmul_matrix *matrix, int64_t batches)
+static sc_lt_layout new_layout(const gpu *c, const sc_matmul_matrix *matrix, int64_t batches)
 {
     sc_lt_layout layout;
     int32_t count = (int32_t)batches;
@@ -331,7 +331,7 @@ static sc_lt_layout new_layout(const card *c, const sc_matmul_matrix *matrix, in
     return layout;
 }
 
-static void open_product(const card *c, product *p)
+static void open_product(const gpu *c, product *p)
 {
     const sc_matmul *form = &p->form;
     int32_t transpose_a = form->a.is_transposed ? SC_LT_TRANSPOSED : SC_LT_AS_IS;
@@ -350,7 +350,7 @@ static void open_product(const card *c, product *p)
     CU(c, cuMemAlloc_v2, &p->workspace, SC_MATMUL_WORKSPACE);
 }
 
-static void close_product(const card *c, product *p)
+static void close_product(const gpu *c, product *p)
 {
     LT(c, cublasLtMatrixLayoutDestroy, p->d);
     LT(c, cublasLtMatrixLayoutDestroy, p->b);
@@ -362,7 +362,7 @@ static void close_product(const card *c, product *p)
 }
 
 /* All calls of the product, as the runtime makes them. */
-static void multiply_once(const card *c, const void *user)
+static void multiply_once(const gpu *c, const void *user)
 {
     const product *p = user;
     const sc_matmul *form = &p->form;
@@ -397,7 +397,7 @@ static uint32_t alignment(const product *p, uint32_t operand)
     return (uint32_t)(bits & -bits);
 }
 
-static sc_lt_preference new_preference(const card *c, const product *p)
+static sc_lt_preference new_preference(const gpu *c, const product *p)
 {
     const uint64_t workspace = SC_MATMUL_WORKSPACE;
     /* As programs have it: sums that end as 16 bits are not added up in these. */
@@ -416,7 +416,7 @@ static sc_lt_preference new_preference(const card *c, const product *p)
 }
 
 /* INFINITY: the library has no algorithm, which it says in several ways. */
-static double product_seconds(const card *c, product *p)
+static double product_seconds(const gpu *c, product *p)
 {
     sc_lt_heuristic found[CHOICES];
     sc_lt_preference preference = new_preference(c, p);
@@ -438,7 +438,7 @@ static double product_seconds(const card *c, product *p)
     return best;
 }
 
-static void open_products(card *c)
+static void open_products(gpu *c)
 {
     shardc_error error;
     if (!sc_cublaslt_open(&c->lt, &error))
@@ -447,7 +447,7 @@ static void open_products(card *c)
 }
 
 /* What cuBLASLt does not compute has a reason instead of a rate. */
-static json_t *measure_gemm(card *c, const char *text)
+static json_t *measure_gemm(gpu *c, const char *text)
 {
     sc_gemm gemm;
     product p = {.gemm = &gemm};
@@ -481,7 +481,7 @@ static double number_of(const char *option, const char *text)
 
 int main(int argc, char **argv)
 {
-    card c = {.seconds = 0.5};
+    gpu c = {.seconds = 0.5};
     double mib = 0;
     int first = 1;
     for (; first < argc && argv[first][0] == '-'; first += 2) {
@@ -494,7 +494,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    open_card(&c);
+    open_gpu(&c);
     json_t *result = describe(&c), *gemms = json_array();
     if (mib > 0)
         json_object_set_new(result, "copy", json_real(copy_rate(&c, (size_t)(mib * 0x1p20))));
@@ -505,7 +505,7 @@ int main(int argc, char **argv)
     if (first < argc)
         json_object_set_new(result, "cublaslt", json_integer((json_int_t)c.lt.cublasLtGetVersion()));
     json_object_set_new(result, "gemms", gemms);
-    close_card(&c);
+    close_gpu(&c);
     char *line = json_dumps(result, JSON_COMPACT);
     json_decref(result);
     if (line == NULL || printf("%s\n", line) < 0)

@@ -1,6 +1,6 @@
 /* How much of the memory's bandwidth emitted kernels reach: bytes that they must read and write a second, against a copy in the same
  * run, for arrays far larger than the caches. Two threads, unless the first argument says another number; with a second argument, by the
- * time of processors, which other work does not disturb (one thread then). A copy is timed twice: as a loop that is compiled like the
+ * time of CPUs, which other work does not disturb (one thread then). A copy is timed twice: as a loop that is compiled like the
  * kernels, and as memcpy, whose stores go around the caches; the goal is 0.8 of the loop's. Arrays lie
  * in huge pages, as the arena of a session does. */
 #define _GNU_SOURCE /* madvise */

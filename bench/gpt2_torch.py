@@ -63,7 +63,7 @@ class Trainer:
 
     def step(self):
         rows = torch.randint(VOCABULARY, (BATCH, SEQUENCE + 1))
-        start, processor = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), time.process_time()
         with torch.autocast('cpu', dtype=torch.bfloat16, enabled=self.dtype == 'bf16'):
             loss = self.forward(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
         loss.backward()
@@ -71,11 +71,11 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         value = loss.item()
-        return {'seconds': time.perf_counter() - start, 'cpu': time.process_time() - processor, 'loss': value}
+        return {'seconds': time.perf_counter() - start, 'cpu': time.process_time() - cpu, 'loss': value}
 
 
 def calibrate(dtype, m=1024, k=768, n=3072, budget=1.0):
-    """GFLOP/s of one product of matrices, the best of what fits into the budget."""
+    """GFLOP/s of one matmul, the best of what fits into the budget."""
     kind = {'f32': torch.float32, 'bf16': torch.bfloat16}[dtype]
     a, b = torch.randn(m, k).to(kind), torch.randn(k, n).to(kind)
     best, end = float('inf'), time.perf_counter() + budget

@@ -13,7 +13,7 @@ PROGRAM is a compiled bench/gpt2_124m.shard. What is asked of it:
 
     PROGRAM bench --steps N --json      a line of JSON a step: {"step": 0, "seconds": 0.91, "cpu": 1.8, "loss": 10.9}; no "cpu" (seconds
                                         of all threads) or "loss" is fine; lines that lack "seconds" may stand between
-    PROGRAM bench --calibrate --json    {"gflops": 95.1}: the product of matrices of 1024x768 and 768x3072 in f32
+    PROGRAM bench --calibrate --json    {"gflops": 95.1}: the matmul of 1024x768 and 768x3072 in f32
 
 The first step of either side is reported apart; "start" is from the start of the process to its end. CPU seconds are what to look at on a
 machine that others load. Without --prog the peer is measured alone.
@@ -149,10 +149,10 @@ class Ours:
 # ---- the table ----
 def summary(side, gflops):
     seconds = [step['seconds'] for step in side.steps]
-    processor = [step['cpu'] for step in side.steps if 'cpu' in step]
+    cpu = [step['cpu'] for step in side.steps if 'cpu' in step]
     median = statistics.median(seconds)
     return {'mode': side.mode, 'steps': len(seconds), 'seconds': median, 'fastest': min(seconds), 'slowest': max(seconds),
-            'cpu': statistics.median(processor) if processor else None, 'tokens_per_second': TOKENS / median,
+            'cpu': statistics.median(cpu) if cpu else None, 'tokens_per_second': TOKENS / median,
             'of_products': FLOPS / median / (gflops * 1e9), 'peak_rss': side.peak_rss, 'first_step': side.first['seconds'],
             'start': side.start, 'first_loss': side.first.get('loss')}
 

@@ -295,9 +295,9 @@ sc_attr sc_attr_dims(sc_module *m, sc_attr_key key, const sc_dim *dims, uint32_t
     return (sc_attr){.key = (uint16_t)key, .count = count, .dims = copy_list(m, dims, count, sizeof *dims)};
 }
 
-sc_attr sc_attr_atoms(sc_module *m, sc_attr_key key, const uint8_t *atoms, uint32_t count)
+sc_attr sc_attr_sub_axes(sc_module *m, sc_attr_key key, const uint8_t *sub_axes, uint32_t count)
 {
-    return (sc_attr){.key = (uint16_t)key, .count = count, .atoms = copy_list(m, atoms, count, sizeof *atoms)};
+    return (sc_attr){.key = (uint16_t)key, .count = count, .sub_axes = copy_list(m, sub_axes, count, sizeof *sub_axes)};
 }
 
 sc_attr sc_attr_numbers(sc_module *m, sc_attr_key key, const double *numbers, uint32_t count)
@@ -321,7 +321,7 @@ bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
                                         [SC_ATTR_KIND_INTS] = sizeof(int64_t),
                                         [SC_ATTR_KIND_FLOATS] = sizeof(double),
                                         [SC_ATTR_KIND_WORDS] = sizeof(sc_sym),
-                                        [SC_ATTR_KIND_ATOMS] = sizeof(uint8_t)};
+                                        [SC_ATTR_KIND_SUB_AXES] = sizeof(uint8_t)};
     if (a->key != b->key || a->count != b->count)
         return false;
     sc_attr_kind kind = sc_attr_kinds[a->key];
@@ -335,7 +335,7 @@ bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
         return a->text == b->text;
     case SC_ATTR_KIND_SPLITS: /* behind their count, lists hold anything */
         for (uint32_t i = 0; i < a->count; i++) {
-            if (a->splits[i].dim != b->splits[i].dim || !sc_atom_list_equal(&a->splits[i].atoms, &b->splits[i].atoms))
+            if (a->splits[i].dim != b->splits[i].dim || !sc_sub_axis_list_equal(&a->splits[i].sub_axes, &b->splits[i].sub_axes))
                 return false;
         }
         return true;

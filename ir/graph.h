@@ -35,7 +35,7 @@ typedef enum sc_attr_kind {
     SC_ATTR_KIND_INTS,
     SC_ATTR_KIND_FLOATS,
     SC_ATTR_KIND_WORDS,
-    SC_ATTR_KIND_ATOMS,
+    SC_ATTR_KIND_SUB_AXES,
     SC_ATTR_KIND_SPLITS
 } sc_attr_kind;
 
@@ -44,7 +44,7 @@ extern const sc_attr_kind sc_attr_kinds[SC_ATTR_COUNT];
 
 typedef struct sc_split {
     sc_dim dim;
-    sc_atom_list atoms;
+    sc_sub_axis_list sub_axes;
 } sc_split;
 
 /* Attributes of an op are sorted by key; lists are immutable arrays in the arena. */
@@ -59,7 +59,7 @@ typedef struct sc_attr {
         const int64_t *ints;
         const double *numbers;
         const sc_sym *words;
-        const uint8_t *atoms;
+        const uint8_t *sub_axes;
         const sc_split *splits;
     };
 } sc_attr;
@@ -202,7 +202,7 @@ sc_attr sc_attr_int(sc_attr_key key, int64_t value);
 sc_attr sc_attr_number(sc_attr_key key, double value);
 sc_attr sc_attr_text(sc_attr_key key, sc_sym value); /* WORD or TEXT */
 sc_attr sc_attr_dims(sc_module *m, sc_attr_key key, const sc_dim *dims, uint32_t count);
-sc_attr sc_attr_atoms(sc_module *m, sc_attr_key key, const uint8_t *atoms, uint32_t count);
+sc_attr sc_attr_sub_axes(sc_module *m, sc_attr_key key, const uint8_t *sub_axes, uint32_t count);
 sc_attr sc_attr_numbers(sc_module *m, sc_attr_key key, const double *numbers, uint32_t count);
 sc_attr sc_attr_words(sc_module *m, sc_attr_key key, const sc_sym *words, uint32_t count);
 sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, uint32_t count);

@@ -1,5 +1,5 @@
 /* A plan resolved against one function: what its rules, pins and styles say of each value, before anything is propagated. The frontend
- * fills it, the placement passes read it. Axes have become the atoms of module->mesh, dims leaves, paths values. */
+ * fills it, the placement passes read it. Axes have become the sub-axes of module->mesh, dims leaves, paths values. */
 #ifndef SHARDC_IR_PLAN_H
 #define SHARDC_IR_PLAN_H
 
@@ -18,9 +18,9 @@ typedef enum sc_seed_strength {
 typedef struct sc_seed {
     sc_value value; /* for a parameter or cache: the result of its `param` or `cache_read` op */
     sc_seed_strength strength;
-    uint32_t rule;        /* in module->rules */
-    sc_atom_set closed;   /* on these atoms the value takes nothing but what its pins say */
-    uint32_t split_count; /* leaf dims of the value's type that it splits */
+    uint32_t rule;          /* in module->rules */
+    sc_sub_axis_set closed; /* on these sub-axes the value takes nothing but what its pins say */
+    uint32_t split_count;   /* leaf dims of the value's type that it splits */
     const sc_split *splits;
 } sc_seed;
 
@@ -28,7 +28,7 @@ typedef struct sc_seed {
 typedef struct sc_lock {
     sc_op_id op;
     sc_dim dim; /* names the factor */
-    uint8_t atom;
+    uint8_t sub_axis;
     uint32_t rule;
 } sc_lock;
 

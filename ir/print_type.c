@@ -1,4 +1,4 @@
-/* How names, atoms and types look in `shardc.ir 1`.
+/* How names, sub-axes and types look in `shardc.ir 1`.
  *
  * A composite shows under its name, `H=8@tp`. The sizes of its leaves are then those of the `dim` line (`dim H = (K = 2, G = 4)`), which
  * are taken from the first type that has the composite; a type with others, or split in a way that the short form does not mean, is
@@ -27,18 +27,19 @@ bool sc_text_is_word(const char *text, bool dots)
     return !start;
 }
 
-bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf_count, const sc_atom_list *atoms, sc_atom_list *leaves)
+bool sc_text_distribute(const sc_mesh *mesh, const int64_t *sizes, uint32_t leaf_count, const sc_sub_axis_list *sub_axes,
+                        sc_sub_axis_list *leaves)
 {
     memset(leaves, 0, leaf_count * sizeof *leaves);
     uint32_t leaf = 0;
     int64_t rest = sizes[0];
-    for (uint32_t i = 0; i < atoms->count; i++) {
-        int64_t size = mesh->atoms[atoms->atoms[i]].size;
+    for (uint32_t i = 0; i < sub_axes->count; i++) {
+        int64_t size = mesh->sub_axes[sub_axes->sub_axes[i]].size;
         while (rest == 1 && leaf + 1 < leaf_count)
             rest = sizes[++leaf];
         if (rest <= 1 || rest % size != 0)
             return false;
-        leaves[leaf].atoms[leaves[leaf].count++] = atoms->atoms[i];
+        leaves[leaf].sub_axes[leaves[leaf].count++] = sub_axes->sub_axes[i];
         rest /= size;
     }
     return true;
@@ -54,7 +55,7 @@ int64_t sc_text_product(const int64_t *sizes, uint32_t count)
     return product;
 }
 
-/* ---- names and atoms ---- */
+/* ---- names and sub-axes ---- */
 
 void sc_print_name(sc_printer *p, sc_sym name)
 {
@@ -75,17 +76,17 @@ void sc_print_dim_name(sc_printer *p, sc_dim dim)
     sc_print_name(p, p->m->dims.data[dim].name);
 }
 
-/* How many atoms from atoms[0] on are a whole axis, all its atoms in order; 0 when they are not. */
-static uint32_t whole_axis(const sc_mesh *mesh, const uint8_t *atoms, uint32_t count)
+/* How many sub-axes from sub-axes[0] on are a whole axis, all its sub-axes in order; 0 when they are not. */
+static uint32_t whole_axis(const sc_mesh *mesh, const uint8_t *sub_axes, uint32_t count)
 {
-    const sc_axis *axis = &mesh->axes[mesh->atoms[atoms[0]].axis];
-    if (axis->atom_count > count)
+    const sc_axis *axis = &mesh->axes[mesh->sub_axes[sub_axes[0]].axis];
+    if (axis->sub_axis_count > count)
         return 0;
-    for (uint32_t i = 0; i < axis->atom_count; i++) {
-        if (atoms[i] != axis->first_atom + i)
+    for (uint32_t i = 0; i < axis->sub_axis_count; i++) {
+        if (sub_axes[i] != axis->first_sub_axis + i)
             return 0;
     }
-    return axis->atom_count;
+    return axis->sub_axis_count;
 }
 
 void sc_print_axis_name(sc_printer *p, uint32_t axis)
@@ -93,39 +94,39 @@ void sc_print_axis_name(sc_printer *p, uint32_t axis)
     const char *name = sc_text(p->m->context, p->m->mesh.axes[axis].name);
     if (sc_text_is_word(name, false))
         sc_strbuf_add(p->out, name);
-    else /* a dot in it would look like an atom's */
+    else /* a dot in it would look like a sub-axis's */
         sc_strbuf_add_quoted(p->out, name);
 }
 
-/* Prints the first name of a list of atoms; returns the atoms it stands for. */
-static uint32_t print_axis_or_atom(sc_printer *p, const uint8_t *atoms, uint32_t count)
+/* Prints the first name of a list of sub-axes; returns the sub-axes it stands for. */
+static uint32_t print_axis_or_sub_axis(sc_printer *p, const uint8_t *sub_axes, uint32_t count)
 {
     const sc_mesh *mesh = &p->m->mesh;
-    const sc_atom *atom = &mesh->atoms[atoms[0]];
-    sc_print_axis_name(p, atom->axis);
-    uint32_t whole = whole_axis(mesh, atoms, count);
+    const sc_sub_axis *sub_axis = &mesh->sub_axes[sub_axes[0]];
+    sc_print_axis_name(p, sub_axis->axis);
+    uint32_t whole = whole_axis(mesh, sub_axes, count);
     if (whole > 0)
         return whole;
     sc_strbuf_add_char(p->out, '.');
-    sc_strbuf_add_integer(p->out, atom->index);
+    sc_strbuf_add_integer(p->out, sub_axis->index);
     return 1;
 }
 
-void sc_print_atom_items(sc_printer *p, const uint8_t *atoms, uint32_t count)
+void sc_print_sub_axis_items(sc_printer *p, const uint8_t *sub_axes, uint32_t count)
 {
     for (uint32_t i = 0; i < count;) {
         if (i > 0)
             sc_strbuf_add(p->out, ", ");
-        i += print_axis_or_atom(p, atoms + i, count - i);
+        i += print_axis_or_sub_axis(p, sub_axes + i, count - i);
     }
 }
 
-void sc_print_atom_list(sc_printer *p, const sc_atom_list *list)
+void sc_print_sub_axis_list(sc_printer *p, const sc_sub_axis_list *list)
 {
-    bool single = list->count == 1 || (list->count > 0 && whole_axis(&p->m->mesh, list->atoms, list->count) == list->count);
+    bool single = list->count == 1 || (list->count > 0 && whole_axis(&p->m->mesh, list->sub_axes, list->count) == list->count);
     if (!single)
         sc_strbuf_add_char(p->out, '(');
-    sc_print_atom_items(p, list->atoms, list->count);
+    sc_print_sub_axis_items(p, list->sub_axes, list->count);
     if (!single)
         sc_strbuf_add_char(p->out, ')');
 }
@@ -141,12 +142,12 @@ static void print_size(sc_printer *p, int64_t local, int64_t global)
     sc_strbuf_add_integer(p->out, global);
 }
 
-static void print_dim_atoms(sc_printer *p, const sc_atom_list *atoms)
+static void print_dim_sub_axes(sc_printer *p, const sc_sub_axis_list *sub_axes)
 {
-    if (atoms->count == 0)
+    if (sub_axes->count == 0)
         return;
     sc_strbuf_add_char(p->out, '@');
-    sc_print_atom_list(p, atoms);
+    sc_print_sub_axis_list(p, sub_axes);
 }
 
 static void print_leaf(sc_printer *p, const sc_type_info *type, uint32_t i)
@@ -156,8 +157,8 @@ static void print_leaf(sc_printer *p, const sc_type_info *type, uint32_t i)
         sc_strbuf_add_char(p->out, '=');
         print_size(p, sc_type_local_size(p->m, type, i), type->dims[i].size);
     }
-    sc_atom_list atoms = sc_placement_dim(&type->placement, i);
-    print_dim_atoms(p, &atoms);
+    sc_sub_axis_list sub_axes = sc_placement_dim(&type->placement, i);
+    print_dim_sub_axes(p, &sub_axes);
 }
 
 /* Dims from i on of the same group. */
@@ -183,29 +184,29 @@ static bool is_whole_group(const sc_module *m, const sc_type_info *type, uint32_
 
 typedef struct composite {
     int64_t sizes[SC_MAX_RANK];
-    int64_t global, local; /* products; 0 where no size is known */
-    sc_atom_list atoms;    /* of all leaves, in order */
+    int64_t global, local;     /* products; 0 where no size is known */
+    sc_sub_axis_list sub_axes; /* of all leaves, in order */
 } composite;
 
 /* Fills in the short form of a whole group; false when it would not mean the same. */
 static bool short_form(sc_printer *p, const sc_type_info *type, uint32_t i, uint32_t length, composite *c)
 {
-    sc_atom_list lists[SC_MAX_RANK], again[SC_MAX_RANK];
+    sc_sub_axis_list lists[SC_MAX_RANK], again[SC_MAX_RANK];
     int64_t local[SC_MAX_RANK];
-    c->atoms.count = 0;
+    c->sub_axes.count = 0;
     for (uint32_t k = 0; k < length; k++) {
         c->sizes[k] = type->dims[i + k].size;
         local[k] = sc_type_local_size(p->m, type, i + k);
         lists[k] = sc_placement_dim(&type->placement, i + k);
         for (uint32_t a = 0; a < lists[k].count; a++)
-            c->atoms.atoms[c->atoms.count++] = lists[k].atoms[a];
+            c->sub_axes.sub_axes[c->sub_axes.count++] = lists[k].sub_axes[a];
     }
     c->global = sc_text_product(c->sizes, length);
     c->local = sc_text_product(local, length);
-    if (c->global < 0 || !sc_text_distribute(&p->m->mesh, c->sizes, length, &c->atoms, again))
+    if (c->global < 0 || !sc_text_distribute(&p->m->mesh, c->sizes, length, &c->sub_axes, again))
         return false;
     for (uint32_t k = 0; k < length; k++) {
-        if (!sc_atom_list_equal(&lists[k], &again[k]) || (c->global == 0 && c->sizes[k] != 0))
+        if (!sc_sub_axis_list_equal(&lists[k], &again[k]) || (c->global == 0 && c->sizes[k] != 0))
             return false;
     }
     const int64_t *declared = p->leaf_sizes == NULL ? NULL : p->leaf_sizes[type->dims[i].group];
@@ -221,7 +222,7 @@ static void print_group(sc_printer *p, const sc_type_info *type, uint32_t i, uin
             sc_strbuf_add_char(p->out, '=');
             print_size(p, c.local, c.global);
         }
-        print_dim_atoms(p, &c.atoms);
+        print_dim_sub_axes(p, &c.sub_axes);
         return;
     }
     sc_strbuf_add(p->out, "=(");
@@ -238,17 +239,17 @@ static void print_partials(sc_printer *p, const sc_placement *placement)
     static const char *const names[] = {"sum:", "max:", "min:"};
     bool any = false;
     for (uint8_t k = 0; k < 3; k++) {
-        sc_atom_set set = sc_placement_partial(placement, (uint8_t)(SC_PARTIAL_SUM + k));
-        sc_atom_list list = {0};
-        for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+        sc_sub_axis_set set = sc_placement_partial(placement, (uint8_t)(SC_PARTIAL_SUM + k));
+        sc_sub_axis_list list = {0};
+        for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
             if ((set >> a & 1) != 0)
-                list.atoms[list.count++] = (uint8_t)a;
+                list.sub_axes[list.count++] = (uint8_t)a;
         }
         if (set == 0)
             continue;
         sc_strbuf_add(p->out, any ? ", " : "{");
         sc_strbuf_add(p->out, names[k]);
-        sc_print_atom_list(p, &list);
+        sc_print_sub_axis_list(p, &list);
         any = true;
     }
     if (any)
@@ -331,9 +332,9 @@ void sc_print_type(const sc_module *m, sc_type type, sc_strbuf *out)
     sc_print_type_handle(&(sc_printer){.m = m, .out = out}, type);
 }
 
-void sc_print_atoms(const sc_module *m, const sc_atom_list *atoms, sc_strbuf *out)
+void sc_print_sub_axes(const sc_module *m, const sc_sub_axis_list *sub_axes, sc_strbuf *out)
 {
-    sc_print_atom_list(&(sc_printer){.m = m, .out = out}, atoms);
+    sc_print_sub_axis_list(&(sc_printer){.m = m, .out = out}, sub_axes);
 }
 
 const char *sc_type_text(const sc_module *m, sc_type type)

@@ -11,17 +11,17 @@ uint64_t sc_mesh_ranks(const sc_mesh *mesh)
     return ranks;
 }
 
-uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t atom)
+uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t sub_axis)
 {
     uint64_t stride = 1;
-    for (uint32_t i = mesh->atom_count; i-- > atom + 1;)
-        stride *= mesh->atoms[i].size;
+    for (uint32_t i = mesh->sub_axis_count; i-- > sub_axis + 1;)
+        stride *= mesh->sub_axes[i].size;
     return stride;
 }
 
-uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t atom)
+uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t sub_axis)
 {
-    return (uint32_t)(rank / sc_mesh_stride(mesh, atom) % mesh->atoms[atom].size);
+    return (uint32_t)(rank / sc_mesh_stride(mesh, sub_axis) % mesh->sub_axes[sub_axis].size);
 }
 
 sc_placement sc_placement_replicated(void)
@@ -40,7 +40,7 @@ bool sc_placement_equal(const sc_placement *a, const sc_placement *b)
 /* Whether any of the 16 bytes equals `byte`: most dims are not split, and this is asked of every dim of every op. */
 static bool has_byte(const uint8_t *bytes, uint8_t byte)
 {
-    static_assert(SC_MAX_ATOMS == 16, "two words");
+    static_assert(SC_MAX_SUB_AXES == 16, "two words");
     const uint64_t low = 0x0101010101010101u, high = 0x8080808080808080u;
     uint64_t words[2];
     memcpy(words, bytes, sizeof words);
@@ -48,50 +48,50 @@ static bool has_byte(const uint8_t *bytes, uint8_t byte)
     return ((((a - low) & ~a) | ((b - low) & ~b)) & high) != 0;
 }
 
-sc_atom_list sc_placement_dim(const sc_placement *placement, uint32_t dim_index)
+sc_sub_axis_list sc_placement_dim(const sc_placement *placement, uint32_t dim_index)
 {
-    sc_atom_list list = {0};
+    sc_sub_axis_list list = {0};
     if (!has_byte(placement->on, (uint8_t)dim_index))
         return list;
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         if (placement->on[a] == dim_index) {
-            list.atoms[placement->order[a]] = (uint8_t)a;
+            list.sub_axes[placement->order[a]] = (uint8_t)a;
             list.count++;
         }
     }
     return list;
 }
 
-void sc_placement_set_dim(sc_placement *placement, uint32_t dim_index, const sc_atom_list *list)
+void sc_placement_set_dim(sc_placement *placement, uint32_t dim_index, const sc_sub_axis_list *list)
 {
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         if (placement->on[a] == dim_index) {
             placement->on[a] = SC_ON_NOTHING;
             placement->order[a] = 0;
         }
     }
     for (uint32_t i = 0; i < list->count; i++) {
-        placement->on[list->atoms[i]] = (uint8_t)dim_index;
-        placement->order[list->atoms[i]] = (uint8_t)i;
+        placement->on[list->sub_axes[i]] = (uint8_t)dim_index;
+        placement->order[list->sub_axes[i]] = (uint8_t)i;
     }
 }
 
-void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t atom)
+void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t sub_axis)
 {
     uint8_t count = 0;
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++)
         count = (uint8_t)(count + (placement->on[a] == dim_index));
-    placement->on[atom] = (uint8_t)dim_index;
-    placement->order[atom] = count;
+    placement->on[sub_axis] = (uint8_t)dim_index;
+    placement->order[sub_axis] = count;
 }
 
-sc_placement sc_placement_with(const sc_placement *placement, sc_atom_set atoms, uint8_t on)
+sc_placement sc_placement_with(const sc_placement *placement, sc_sub_axis_set sub_axes, uint8_t on)
 {
     sc_placement at = *placement;
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
-        if ((atoms >> a & 1) == 0)
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
+        if ((sub_axes >> a & 1) == 0)
             continue;
-        for (uint32_t b = 0; b < SC_MAX_ATOMS && at.on[a] < SC_MAX_RANK; b++)
+        for (uint32_t b = 0; b < SC_MAX_SUB_AXES && at.on[a] < SC_MAX_RANK; b++)
             at.order[b] = (uint8_t)(at.order[b] - (at.on[b] == at.on[a] && at.order[b] > at.order[a]));
         at.on[a] = on;
         at.order[a] = 0;
@@ -99,45 +99,45 @@ sc_placement sc_placement_with(const sc_placement *placement, sc_atom_set atoms,
     return at;
 }
 
-sc_atom_set sc_placement_partial(const sc_placement *placement, uint8_t kind)
+sc_sub_axis_set sc_placement_partial(const sc_placement *placement, uint8_t kind)
 {
-    sc_atom_set set = 0;
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+    sc_sub_axis_set set = 0;
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         if (kind == 0 ? sc_is_partial(placement->on[a]) : placement->on[a] == kind)
-            set |= (sc_atom_set)1 << a;
+            set |= (sc_sub_axis_set)1 << a;
     }
     return set;
 }
 
-sc_atom_set sc_placement_split(const sc_placement *placement)
+sc_sub_axis_set sc_placement_split(const sc_placement *placement)
 {
-    sc_atom_set set = 0;
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+    sc_sub_axis_set set = 0;
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         if (placement->on[a] != SC_ON_NOTHING && !sc_is_partial(placement->on[a]))
-            set |= (sc_atom_set)1 << a;
+            set |= (sc_sub_axis_set)1 << a;
     }
     return set;
 }
 
-uint64_t sc_atom_list_size(const sc_mesh *mesh, const sc_atom_list *list)
+uint64_t sc_sub_axis_list_size(const sc_mesh *mesh, const sc_sub_axis_list *list)
 {
     uint64_t size = 1;
     for (uint32_t i = 0; i < list->count; i++)
-        size *= mesh->atoms[list->atoms[i]].size;
+        size *= mesh->sub_axes[list->sub_axes[i]].size;
     return size;
 }
 
-uint64_t sc_atom_set_size(const sc_mesh *mesh, sc_atom_set set)
+uint64_t sc_sub_axis_set_size(const sc_mesh *mesh, sc_sub_axis_set set)
 {
     uint64_t size = 1;
-    for (uint32_t a = 0; a < mesh->atom_count; a++)
-        size *= (set >> a & 1) != 0 ? mesh->atoms[a].size : 1;
+    for (uint32_t a = 0; a < mesh->sub_axis_count; a++)
+        size *= (set >> a & 1) != 0 ? mesh->sub_axes[a].size : 1;
     return size;
 }
 
-bool sc_atom_list_equal(const sc_atom_list *a, const sc_atom_list *b)
+bool sc_sub_axis_list_equal(const sc_sub_axis_list *a, const sc_sub_axis_list *b)
 {
-    return a->count == b->count && memcmp(a->atoms, b->atoms, a->count) == 0;
+    return a->count == b->count && memcmp(a->sub_axes, b->sub_axes, a->count) == 0;
 }
 
 int sc_type_find_dim(const sc_type_info *type, sc_dim leaf)
@@ -152,8 +152,8 @@ int sc_type_find_dim(const sc_type_info *type, sc_dim leaf)
 uint64_t sc_type_shards(const sc_mesh *mesh, const sc_type_info *type, uint32_t i)
 {
     uint64_t shards = 1;
-    for (uint32_t a = 0; a < mesh->atom_count; a++)
-        shards *= type->placement.on[a] == i ? mesh->atoms[a].size : 1;
+    for (uint32_t a = 0; a < mesh->sub_axis_count; a++)
+        shards *= type->placement.on[a] == i ? mesh->sub_axes[a].size : 1;
     return shards;
 }
 
@@ -211,11 +211,11 @@ int64_t sc_type_local_bytes(const sc_module *m, const sc_type_info *type)
     return saturating_product(sc_type_local_elements(m, type), sc_dtypes[type->dtype].bytes);
 }
 
-int64_t sc_shard_offset(const sc_mesh *mesh, const sc_atom_list *atoms, uint64_t rank, int64_t local_size)
+int64_t sc_shard_offset(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank, int64_t local_size)
 {
     int64_t index = 0;
-    for (uint32_t i = 0; i < atoms->count; i++)
-        index = index * mesh->atoms[atoms->atoms[i]].size + sc_mesh_coordinate(mesh, rank, atoms->atoms[i]);
+    for (uint32_t i = 0; i < sub_axes->count; i++)
+        index = index * mesh->sub_axes[sub_axes->sub_axes[i]].size + sc_mesh_coordinate(mesh, rank, sub_axes->sub_axes[i]);
     return index * local_size;
 }
 

@@ -12,7 +12,7 @@
 #include "support/dtype.h"
 #include "support/intern.h"
 
-enum { SC_MAX_RANK = 15, SC_MAX_AXES = 12, SC_MAX_ATOMS = 16 };
+enum { SC_MAX_RANK = 15, SC_MAX_AXES = 12, SC_MAX_SUB_AXES = 16 };
 #define SC_NONE UINT32_MAX
 
 typedef uint32_t sc_dim;  /* index in module->dims */
@@ -32,48 +32,48 @@ typedef struct sc_dim_info {
 
 /* ---- mesh ---- */
 /* A mesh is axes from slowest to fastest. Where a plan shards a composite over an axis larger than its major part, the axis is split
- * into *atoms* (tp.0, tp.1, major first): placements speak of atoms only. An axis that is not split is one atom. */
+ * into *sub-axes* (tp.0, tp.1, major first): placements speak of sub-axes only. An axis that is not split is one sub-axis. */
 typedef struct sc_axis {
     sc_sym name;
     uint32_t size;
     bool inter; /* across nodes: a byte counts 8 */
-    uint8_t first_atom, atom_count;
+    uint8_t first_sub_axis, sub_axis_count;
 } sc_axis;
 
-typedef struct sc_atom {
+typedef struct sc_sub_axis {
     uint8_t axis, index;
     uint32_t size;
-} sc_atom;
+} sc_sub_axis;
 
 typedef struct sc_mesh {
-    uint8_t axis_count, atom_count;
+    uint8_t axis_count, sub_axis_count;
     sc_axis axes[SC_MAX_AXES];
-    sc_atom atoms[SC_MAX_ATOMS]; /* in the axes' order */
+    sc_sub_axis sub_axes[SC_MAX_SUB_AXES]; /* in the axes' order */
 } sc_mesh;
 
 uint64_t sc_mesh_ranks(const sc_mesh *mesh);
-/* Coordinate of a rank on an atom: ranks count with the last atom fastest. */
-uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t atom);
-/* How far apart two ranks are whose coordinates differ by 1, on this atom alone. */
-uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t atom);
+/* Coordinate of a rank on a sub-axis: ranks count with the last sub-axis fastest. */
+uint32_t sc_mesh_coordinate(const sc_mesh *mesh, uint64_t rank, uint32_t sub_axis);
+/* How far apart two ranks are whose coordinates differ by 1, on this sub-axis alone. */
+uint64_t sc_mesh_stride(const sc_mesh *mesh, uint32_t sub_axis);
 
 /* ---- placements ---- */
-typedef uint32_t sc_atom_set; /* bit per atom */
+typedef uint32_t sc_sub_axis_set; /* bit per sub-axis */
 
 enum { SC_ON_NOTHING = 0xff, SC_PARTIAL_SUM = 0xf0, SC_PARTIAL_MAX = 0xf1, SC_PARTIAL_MIN = 0xf2 };
 
-/* Per atom: SC_ON_NOTHING (replicated), the index of the dim it shards, or a pending reduction. `order` ranks the atoms of one dim,
- * 0 the major one; 0 elsewhere. Two equal placements have equal bytes. Atoms beyond the mesh's are SC_ON_NOTHING. */
+/* Per sub-axis: SC_ON_NOTHING (replicated), the index of the dim it shards, or a partial reduction. `order` ranks the sub-axes of one dim,
+ * 0 the major one; 0 elsewhere. Two equal placements have equal bytes. Sub-axes beyond the mesh's are SC_ON_NOTHING. */
 typedef struct sc_placement {
-    uint8_t on[SC_MAX_ATOMS];
-    uint8_t order[SC_MAX_ATOMS];
+    uint8_t on[SC_MAX_SUB_AXES];
+    uint8_t order[SC_MAX_SUB_AXES];
 } sc_placement;
 
-/* An ordered list of atoms, major first: how one dim is split. */
-typedef struct sc_atom_list {
+/* An ordered list of sub-axes, major first: how one dim is split. */
+typedef struct sc_sub_axis_list {
     uint8_t count;
-    uint8_t atoms[SC_MAX_ATOMS];
-} sc_atom_list;
+    uint8_t sub_axes[SC_MAX_SUB_AXES];
+} sc_sub_axis_list;
 
 sc_placement sc_placement_replicated(void);
 bool sc_placement_equal(const sc_placement *a, const sc_placement *b);
@@ -81,20 +81,20 @@ static inline bool sc_is_partial(uint8_t on)
 {
     return on >= SC_PARTIAL_SUM && on <= SC_PARTIAL_MIN;
 }
-sc_atom_list sc_placement_dim(const sc_placement *placement, uint32_t dim_index);
-/* Replaces the atoms of one dim (atoms of the list must be free or on that dim). */
-void sc_placement_set_dim(sc_placement *placement, uint32_t dim_index, const sc_atom_list *list);
-/* Appends one atom as the minor one of a dim. */
-void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t atom);
-/* The atoms with a pending reduction of this kind (SC_PARTIAL_..), or of any kind for 0. */
-sc_atom_set sc_placement_partial(const sc_placement *placement, uint8_t kind);
-/* The atoms that split a dim. */
-sc_atom_set sc_placement_split(const sc_placement *placement);
-/* The placement with these atoms on nothing, or pending (SC_PARTIAL_..), whatever they split before. */
-sc_placement sc_placement_with(const sc_placement *placement, sc_atom_set atoms, uint8_t on);
-uint64_t sc_atom_list_size(const sc_mesh *mesh, const sc_atom_list *list);
-uint64_t sc_atom_set_size(const sc_mesh *mesh, sc_atom_set set);
-bool sc_atom_list_equal(const sc_atom_list *a, const sc_atom_list *b);
+sc_sub_axis_list sc_placement_dim(const sc_placement *placement, uint32_t dim_index);
+/* Replaces the sub-axes of one dim (sub-axes of the list must be free or on that dim). */
+void sc_placement_set_dim(sc_placement *placement, uint32_t dim_index, const sc_sub_axis_list *list);
+/* Appends one sub-axis as the minor one of a dim. */
+void sc_placement_append(sc_placement *placement, uint32_t dim_index, uint32_t sub_axis);
+/* The sub-axes with a partial reduction of this kind (SC_PARTIAL_..), or of any kind for 0. */
+sc_sub_axis_set sc_placement_partial(const sc_placement *placement, uint8_t kind);
+/* The sub-axes that split a dim. */
+sc_sub_axis_set sc_placement_split(const sc_placement *placement);
+/* The placement with these sub-axes on nothing, or partial (SC_PARTIAL_..), whatever they split before. */
+sc_placement sc_placement_with(const sc_placement *placement, sc_sub_axis_set sub_axes, uint8_t on);
+uint64_t sc_sub_axis_list_size(const sc_mesh *mesh, const sc_sub_axis_list *list);
+uint64_t sc_sub_axis_set_size(const sc_mesh *mesh, sc_sub_axis_set set);
+bool sc_sub_axis_list_equal(const sc_sub_axis_list *a, const sc_sub_axis_list *b);
 
 /* ---- types ---- */
 typedef struct sc_type_dim {
@@ -128,7 +128,7 @@ int64_t sc_dim_padded(const sc_module *m, sc_dim dim, int64_t size);
 bool sc_dim_divides(const sc_module *m, sc_dim dim, int64_t size, uint64_t shards);
 /* Whether dim i is split and its last shards hold padding. */
 bool sc_type_is_uneven(const sc_module *m, const sc_type_info *type, uint32_t i);
-/* First element of dim i that this rank holds, given the dim's atoms. */
-int64_t sc_shard_offset(const sc_mesh *mesh, const sc_atom_list *atoms, uint64_t rank, int64_t local_size);
+/* First element of dim i that this rank holds, given the dim's sub-axes. */
+int64_t sc_shard_offset(const sc_mesh *mesh, const sc_sub_axis_list *sub_axes, uint64_t rank, int64_t local_size);
 
 #endif

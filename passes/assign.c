@@ -1,6 +1,6 @@
 /* Choosing how an op is computed.
  *
- * For every atom the candidates are the factors that some operand or result already has it on. One candidate: taken. Several: each
+ * For every sub-axis the candidates are the factors that some operand or result already has it on. One candidate: taken. Several: each
  * combination is priced (moving every operand to what the op then needs, and every result to where it belongs) and the cheapest wins; the
  * first in the order of factors wins ties, so the result does not depend on the order of anything else.
  */
@@ -56,11 +56,12 @@ static bool factor_divides(const sc_module *m, const sc_op *op, const sc_factor 
     return true;
 }
 
-static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors, uint32_t atom, candidates *out)
+static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors, uint32_t sub_axis, candidates *out)
 {
     const sc_op *op = sc_op_at(assigner->m, id);
     out->count = 0;
-    sc_dim lock = id < assigner->placing->op_count ? assigner->placing->locks[(size_t)id * assigner->placing->atom_count + atom] : SC_NONE;
+    sc_dim lock =
+        id < assigner->placing->op_count ? assigner->placing->locks[(size_t)id * assigner->placing->sub_axis_count + sub_axis] : SC_NONE;
     for (uint32_t f = 0; lock != SC_LOCKED_OUT && f < factors->count; f++) {
         const sc_factor *factor = &factors->list[f];
         if (!can_split(factor))
@@ -72,7 +73,7 @@ static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_f
         }
         for (uint32_t v = 0; v < value_count(op); v++) {
             int dim = dim_at(op, factor, v);
-            if (dim >= 0 && placement_of(assigner, value_at(op, v))->on[atom] == dim) {
+            if (dim >= 0 && placement_of(assigner, value_at(op, v))->on[sub_axis] == dim) {
                 out->factor[out->count++] = (uint8_t)f;
                 break;
             }
@@ -80,31 +81,31 @@ static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_f
     }
 }
 
-/* The atoms of one value's dim that are in `set`, then the rest of `set` in mesh order. */
-static sc_atom_list ordered_as(const sc_placement *at, int dim, sc_atom_set set)
+/* The sub-axes of one value's dim that are in `set`, then the rest of `set` in mesh order. */
+static sc_sub_axis_list ordered_as(const sc_placement *at, int dim, sc_sub_axis_set set)
 {
-    sc_atom_list own = sc_placement_dim(at, (uint32_t)dim), list = {0};
+    sc_sub_axis_list own = sc_placement_dim(at, (uint32_t)dim), list = {0};
     for (uint32_t i = 0; i < own.count; i++) {
-        if ((set >> own.atoms[i] & 1) != 0) {
-            list.atoms[list.count++] = own.atoms[i];
-            set &= ~((sc_atom_set)1 << own.atoms[i]);
+        if ((set >> own.sub_axes[i] & 1) != 0) {
+            list.sub_axes[list.count++] = own.sub_axes[i];
+            set &= ~((sc_sub_axis_set)1 << own.sub_axes[i]);
         }
     }
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         if ((set >> a & 1) != 0)
-            list.atoms[list.count++] = (uint8_t)a;
+            list.sub_axes[list.count++] = (uint8_t)a;
     }
     return list;
 }
 
-/* Atoms that a size does not divide by are not used, minor ones first. */
-static void drop_indivisible(const sc_module *m, const sc_op *op, const sc_factor *factor, sc_atom_list *list)
+/* Sub-axes that a size does not divide by are not used, minor ones first. */
+static void drop_indivisible(const sc_module *m, const sc_op *op, const sc_factor *factor, sc_sub_axis_list *list)
 {
-    while (list->count > 0 && !factor_divides(m, op, factor, sc_atom_list_size(&m->mesh, list)))
+    while (list->count > 0 && !factor_divides(m, op, factor, sc_sub_axis_list_size(&m->mesh, list)))
         list->count--;
 }
 
-static void set_lists(sc_placement *at, int dim, const sc_atom_list *list)
+static void set_lists(sc_placement *at, int dim, const sc_sub_axis_list *list)
 {
     if (dim >= 0 && list->count > 0)
         sc_placement_set_dim(at, (uint32_t)dim, list);
@@ -137,24 +138,24 @@ sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, c
         uint8_t kind = partial_kind(factor->role);
         set_lists(&at, factor->result[result], &assignment->split[f]);
         for (uint32_t i = 0; kind != 0 && factor->result[result] < 0 && i < assignment->split[f].count; i++)
-            at.on[assignment->split[f].atoms[i]] = kind;
+            at.on[assignment->split[f].sub_axes[i]] = kind;
     }
     return at;
 }
 
-/* Where a value will stand for pricing: as decided, and where an atom is undecided as the op would have it. */
+/* Where a value will stand for pricing: as decided, and where a sub-axis is undecided as the op would have it. */
 static sc_placement adopt(const sc_assigner *assigner, sc_value value, const sc_placement *wanted)
 {
     sc_placement at = *placement_of(assigner, value);
     if (assigner->final || value >= assigner->placing->value_count)
         return at;
-    sc_atom_set open = ~assigner->placing->closed[value];
+    sc_sub_axis_set open = ~assigner->placing->closed[value];
     const sc_type_info *type = sc_type_of(assigner->m, value);
     for (uint32_t d = 0; d < type->rank; d++) {
-        const sc_atom_list list = sc_placement_dim(wanted, d);
+        const sc_sub_axis_list list = sc_placement_dim(wanted, d);
         for (uint32_t i = 0; i < list.count; i++) {
-            if (at.on[list.atoms[i]] == SC_ON_NOTHING && (open >> list.atoms[i] & 1) != 0)
-                sc_placement_append(&at, d, list.atoms[i]);
+            if (at.on[list.sub_axes[i]] == SC_ON_NOTHING && (open >> list.sub_axes[i] & 1) != 0)
+                sc_placement_append(&at, d, list.sub_axes[i]);
         }
     }
     return at;
@@ -169,13 +170,14 @@ static sc_cost move_cost(sc_assigner *assigner, sc_value value, const sc_placeme
 }
 
 /* A sharded form reduces a value of the result's shape twice. */
-static sc_cost form_cost(const sc_assigner *assigner, const sc_op *op, const sc_placement *result, const sc_atom_list *split)
+static sc_cost form_cost(const sc_assigner *assigner, const sc_op *op, const sc_placement *result, const sc_sub_axis_list *split)
 {
     sc_type_info type = *sc_type_of(assigner->m, op->first_result);
     type.placement = *result;
     type.dtype = type.dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
     double bytes = (double)sc_type_local_bytes(assigner->m, &type);
-    return (sc_cost){.bytes = 3 * sc_sent_bytes(SC_OP_all_reduce, bytes, (double)sc_atom_list_size(&assigner->m->mesh, split)), .calls = 2};
+    return (sc_cost){.bytes = 3 * sc_sent_bytes(SC_OP_all_reduce, bytes, (double)sc_sub_axis_list_size(&assigner->m->mesh, split)),
+                     .calls = 2};
 }
 
 sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_assignment *assignment)
@@ -205,9 +207,9 @@ sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors 
     return total;
 }
 
-/* The order of a factor's atoms as value v has them; false when v does not split the factor. */
-static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const sc_factor *factor, uint32_t v, sc_atom_set set,
-                           sc_atom_list *list)
+/* The order of a factor's sub-axes as value v has them; false when v does not split the factor. */
+static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const sc_factor *factor, uint32_t v, sc_sub_axis_set set,
+                           sc_sub_axis_list *list)
 {
     int dim = dim_at(op, factor, v);
     const sc_placement *at = placement_of(assigner, value_at(op, v));
@@ -219,24 +221,25 @@ static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const s
 }
 
 /* The order in which the op's locks came, in mesh order where they say nothing. */
-static sc_atom_list order_in_locks(const sc_assigner *assigner, sc_op_id id, sc_atom_set set)
+static sc_sub_axis_list order_in_locks(const sc_assigner *assigner, sc_op_id id, sc_sub_axis_set set)
 {
-    sc_atom_list list = {0};
+    sc_sub_axis_list list = {0};
     const sc_placing *placing = assigner->placing;
-    const uint8_t *orders = id < placing->op_count ? placing->lock_orders + (size_t)id * placing->atom_count : NULL;
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+    const uint8_t *orders = id < placing->op_count ? placing->lock_orders + (size_t)id * placing->sub_axis_count : NULL;
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         uint32_t at = list.count;
         if ((set >> a & 1) == 0)
             continue;
-        for (list.count++; orders != NULL && at > 0 && orders[list.atoms[at - 1]] > orders[a]; at--)
-            list.atoms[at] = list.atoms[at - 1];
-        list.atoms[at] = (uint8_t)a;
+        for (list.count++; orders != NULL && at > 0 && orders[list.sub_axes[at - 1]] > orders[a]; at--)
+            list.sub_axes[at] = list.sub_axes[at - 1];
+        list.sub_axes[at] = (uint8_t)a;
     }
     return list;
 }
 
-/* Orders the atoms of each factor as the first value that splits it has them; when none does, as they were locked. */
-static void first_order(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_atom_set *sets, sc_assignment *out)
+/* Orders the sub-axes of each factor as the first value that splits it has them; when none does, as they were locked. */
+static void first_order(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_sub_axis_set *sets,
+                        sc_assignment *out)
 {
     const sc_op *op = sc_op_at(assigner->m, id);
     memset(out, 0, sizeof *out);
@@ -251,15 +254,15 @@ static void first_order(const sc_assigner *assigner, sc_op_id id, const sc_facto
     }
 }
 
-/* Where values order a factor's atoms differently, the cheapest of their orders. */
-static void best_order(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_atom_set *sets, sc_assignment *out)
+/* Where values order a factor's sub-axes differently, the cheapest of their orders. */
+static void best_order(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_sub_axis_set *sets, sc_assignment *out)
 {
     const sc_op op = *sc_op_at(assigner->m, id);
     for (uint32_t f = 0; f < factors->count; f++) {
         for (uint32_t v = 0; out->split[f].count > 1 && v < value_count(&op); v++) {
             sc_assignment other = *out;
             if (!order_in_value(assigner, &op, &factors->list[f], v, sets[f], &other.split[f]) ||
-                sc_atom_list_equal(&other.split[f], &out->split[f]))
+                sc_sub_axis_list_equal(&other.split[f], &out->split[f]))
                 continue;
             sc_cost now = sc_assignment_cost(assigner, id, factors, out), then = sc_assignment_cost(assigner, id, factors, &other);
             if (sc_cost_compare(&then, &now) < 0)
@@ -271,10 +274,10 @@ static void best_order(sc_assigner *assigner, sc_op_id id, const sc_factors *fac
 static void combine(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const candidates *wanted, const uint32_t *choice,
                     sc_assignment *out)
 {
-    sc_atom_set sets[SC_MAX_FACTORS] = {0};
-    for (uint32_t a = 0; a < assigner->m->mesh.atom_count; a++) {
+    sc_sub_axis_set sets[SC_MAX_FACTORS] = {0};
+    for (uint32_t a = 0; a < assigner->m->mesh.sub_axis_count; a++) {
         if (wanted[a].count > 0)
-            sets[wanted[a].factor[choice[a]]] |= (sc_atom_set)1 << a;
+            sets[wanted[a].factor[choice[a]]] |= (sc_sub_axis_set)1 << a;
     }
     first_order(assigner, id, factors, sets, out);
     best_order(assigner, id, factors, sets, out);
@@ -282,9 +285,9 @@ static void combine(sc_assigner *assigner, sc_op_id id, const sc_factors *factor
 
 void sc_assign(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, sc_assignment *out)
 {
-    candidates wanted[SC_MAX_ATOMS] = {{0}};
-    uint32_t choice[SC_MAX_ATOMS] = {0}, atom_count = assigner->m->mesh.atom_count, combinations = 1;
-    for (uint32_t a = 0; a < atom_count; a++) {
+    candidates wanted[SC_MAX_SUB_AXES] = {{0}};
+    uint32_t choice[SC_MAX_SUB_AXES] = {0}, sub_axis_count = assigner->m->mesh.sub_axis_count, combinations = 1;
+    for (uint32_t a = 0; a < sub_axis_count; a++) {
         find_candidates(assigner, id, factors, a, &wanted[a]);
         if (wanted[a].count > 1 && combinations <= MAX_COMBINATIONS)
             combinations *= wanted[a].count;
@@ -294,7 +297,7 @@ void sc_assign(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, sc
         return;
     sc_cost best = sc_assignment_cost(assigner, id, factors, out);
     for (uint32_t n = 1; n < combinations && n < MAX_COMBINATIONS; n++) {
-        for (uint32_t a = atom_count; a-- > 0;) { /* counts up in mixed radix */
+        for (uint32_t a = sub_axis_count; a-- > 0;) { /* counts up in mixed radix */
             if (wanted[a].count > 1 && ++choice[a] < wanted[a].count)
                 break;
             choice[a] = 0;
@@ -328,7 +331,7 @@ void sc_assignment_load(const sc_module *m, sc_op_id op, const sc_factors *facto
     for (uint32_t i = 0; attr != NULL && i < attr->count; i++) {
         for (uint32_t f = 0; f < factors->count; f++) {
             if (factors->list[f].dim == attr->splits[i].dim)
-                out->split[f] = attr->splits[i].atoms;
+                out->split[f] = attr->splits[i].sub_axes;
         }
     }
 }

@@ -34,7 +34,7 @@ static sc_dtype dtype_of(const sc_module *m, sc_op_id op)
 static bool same_group(const sc_module *m, sc_op_id a, sc_op_id b)
 {
     const sc_attr *x = sc_op_attr(sc_op_at(m, a), SC_ATTR_over), *y = sc_op_attr(sc_op_at(m, b), SC_ATTR_over);
-    return x->count == y->count && memcmp(x->atoms, y->atoms, x->count) == 0;
+    return x->count == y->count && memcmp(x->sub_axes, y->sub_axes, x->count) == 0;
 }
 
 static bool go_together(const sc_module *m, sc_op_id a, sc_op_id b)

@@ -27,17 +27,17 @@ static const char *without_indices(sc_arena *arena, const char *path, sc_comm_ro
 
 static void set_group(const sc_module *m, sc_comm_row *row)
 {
-    sc_atom_set set = 0;
+    sc_sub_axis_set set = 0;
     row->ranks = 1;
     for (uint32_t i = 0; i < row->group.count; i++) {
-        const sc_atom *atom = &m->mesh.atoms[row->group.atoms[i]];
-        row->axes |= 1u << atom->axis;
-        row->ranks *= atom->size;
-        set |= (sc_atom_set)1 << row->group.atoms[i];
+        const sc_sub_axis *sub_axis = &m->mesh.sub_axes[row->group.sub_axes[i]];
+        row->axes |= 1u << sub_axis->axis;
+        row->ranks *= sub_axis->size;
+        set |= (sc_sub_axis_set)1 << row->group.sub_axes[i];
     }
     row->whole_axes = true;
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
-        if ((row->axes >> m->mesh.atoms[a].axis & 1) != 0 && (set >> a & 1) == 0)
+    for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
+        if ((row->axes >> m->mesh.sub_axes[a].axis & 1) != 0 && (set >> a & 1) == 0)
             row->whole_axes = false;
     }
 }
@@ -109,7 +109,7 @@ static void add_row(sc_module *m, sc_op_id id, uint32_t count, sc_comm_rows *out
     sc_comm_row row = {.op = id, .name = sc_ops[op->kind].name, .count = count, .control = true};
     row.reduce = sc_op_attr(op, SC_ATTR_reduce) == NULL ? NULL : sc_text(m->context, sc_op_word(op, SC_ATTR_reduce));
     row.group.count = (uint8_t)over->count;
-    memcpy(row.group.atoms, over->atoms, over->count);
+    memcpy(row.group.sub_axes, over->sub_axes, over->count);
     set_group(m, &row);
     set_scope(m, op, &row);
     sc_sym phase = sc_op_word(op, SC_ATTR_phase);
@@ -151,13 +151,13 @@ const char *sc_comm_group_text(const sc_module *m, const sc_comm_row *row)
     sc_strbuf_init(&text, &m->context->arena);
     uint32_t last_axis = SC_NONE;
     for (uint32_t i = 0; i < row->group.count; i++) {
-        const sc_atom *atom = &m->mesh.atoms[row->group.atoms[i]];
-        if (row->whole_axes && atom->axis == last_axis)
+        const sc_sub_axis *sub_axis = &m->mesh.sub_axes[row->group.sub_axes[i]];
+        if (row->whole_axes && sub_axis->axis == last_axis)
             continue;
-        last_axis = atom->axis;
-        sc_strbuf_printf(&text, "%s%s", text.length > 0 ? "+" : "", sc_text(m->context, m->mesh.axes[atom->axis].name));
-        if (!row->whole_axes && m->mesh.axes[atom->axis].atom_count > 1)
-            sc_strbuf_printf(&text, ".%u", atom->index);
+        last_axis = sub_axis->axis;
+        sc_strbuf_printf(&text, "%s%s", text.length > 0 ? "+" : "", sc_text(m->context, m->mesh.axes[sub_axis->axis].name));
+        if (!row->whole_axes && m->mesh.axes[sub_axis->axis].sub_axis_count > 1)
+            sc_strbuf_printf(&text, ".%u", sub_axis->index);
     }
     return text.data;
 }

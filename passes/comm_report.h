@@ -8,9 +8,9 @@ typedef struct sc_comm_row {
     sc_op_id op;
     const char *name;            /* all_gather, .. */
     const char *reduce;          /* sum, max, min; NULL for what does not reduce */
-    sc_atom_list group;          /* major first */
+    sc_sub_axis_list group;      /* major first */
     uint32_t axes;               /* bit per mesh axis */
-    bool whole_axes;             /* every axis of the group with all its atoms; else `sub` names the parts */
+    bool whole_axes;             /* every axis of the group with all its sub-axes; else `sub` names the parts */
     uint64_t ranks;              /* in one group */
     const char *phase;           /* forward, recompute, backward, update, init */
     const char *scope;           /* instance path without indices */

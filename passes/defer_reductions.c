@@ -4,8 +4,8 @@
  *   %8 = use %7 {gradient = "w"}         : f32[D, F]      ->    f32[D, F]{sum:dp}
  *   state_write %8 {name = "w.grad"}                            state "w.grad": f32[D, F]{sum:dp}
  *
- * Gradients and objectives go through linear ops into accumulators. There they stay pending over the axes that their storage does not
- * split: one reduction a step, however many micro-batches. A sum of terms is pending where any of them is: of a term that is whole there
+ * Gradients and objectives go through linear ops into accumulators. There they stay partial over the axes that their storage does not
+ * split: one reduction a step, however many micro-batches. A sum of terms is partial where any of them is: of a term that is whole there
  * one rank of a group keeps the value (`once`).
  *
  *   %7 = sum[B] %dx {split = [B@dp]}     : f32[S, D]             f32[S, D]{sum:dp}
@@ -15,7 +15,7 @@
  * reduced once a step whatever stands between, so they pass every op that is linear in them.
  *
  *   %3 = attend_grad ..        : f32[B, T, E]                f32[B, T, E]{sum:tp}
- *   %4 = dot[E] %3, %wk        : f32[B, S, D]          ->    f32[B, S, D]{sum:tp}     added to %q, which is pending over tp itself
+ *   %4 = dot[E] %3, %wk        : f32[B, S, D]          ->    f32[B, S, D]{sum:tp}     added to %q, which is partial over tp itself
  *   %5 = dot[B, T] %x, %3      : f32[D, E]                   f32[D, E]{sum:tp}        on its way to an accumulator
  *
  * And so does a sum of which only such terms come, next to siblings that are reduced anyway, and gradients, if these are less to reduce
@@ -30,16 +30,16 @@
 typedef struct deferring {
     sc_module *m;
     sc_placing *placing;
-    uint32_t *uses;       /* by value */
-    uint32_t *lazy_uses;  /* by value: readers that pass a pending sum on to an accumulator */
-    sc_atom_set *pending; /* by value */
-    sc_atom_set batch;    /* the atoms that split inputs */
-    uint32_t *batch_uses; /* by value: as lazy_uses, of sums over the batch */
-    bool *may_sum;        /* by value: it may come to be pending over the batch */
+    uint32_t *uses;           /* by value */
+    uint32_t *lazy_uses;      /* by value: readers that pass a partial sum on to an accumulator */
+    sc_sub_axis_set *partial; /* by value */
+    sc_sub_axis_set batch;    /* the sub-axes that split inputs */
+    uint32_t *batch_uses;     /* by value: as lazy_uses, of sums over the batch */
+    bool *may_sum;            /* by value: it may come to be partial over the batch */
     sc_readers readers;
     sc_planner *planner;
     double micro_batches;
-    sc_atom_set *passed; /* by value: atoms over which it stays pending for what comes of it */
+    sc_sub_axis_set *passed; /* by value: sub-axes over which it stays partial for what comes of it */
 } deferring;
 
 static uint32_t accumulator_of(const deferring *d, const sc_op *op)
@@ -65,7 +65,7 @@ static bool is_rounding(const sc_op *op)
     return (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_op_attr(op, SC_ATTR_gradient) != NULL;
 }
 
-/* The operands through which a pending sum passes the op: a bit each. */
+/* The operands through which a partial sum passes the op: a bit each. */
 static uint32_t passing_operands(const deferring *d, const sc_op *op)
 {
     uint32_t traits = sc_op_traits(op);
@@ -115,9 +115,9 @@ static void mark_lazy(deferring *d, sc_func_id func)
     }
 }
 
-static void set_pending(deferring *d, sc_type *type, sc_atom_set pending)
+static void set_partial(deferring *d, sc_type *type, sc_sub_axis_set partial)
 {
-    const sc_placement at = sc_placement_with(&d->m->types.data[*type].placement, pending, SC_PARTIAL_SUM);
+    const sc_placement at = sc_placement_with(&d->m->types.data[*type].placement, partial, SC_PARTIAL_SUM);
     *type = sc_type_with_placement(d->m, *type, &at);
 }
 
@@ -145,8 +145,8 @@ static void find_sums(deferring *d, sc_func_id func)
     }
 }
 
-/* What the op's own splits leave pending in a result, and what its operands bring. */
-static sc_atom_set pending_result(const deferring *d, sc_op_id id, uint32_t result)
+/* What the op's own splits leave partial in a result, and what its operands bring. */
+static sc_sub_axis_set partial_result(const deferring *d, sc_op_id id, uint32_t result)
 {
     sc_module *m = d->m;
     sc_factors factors;
@@ -155,22 +155,22 @@ static sc_atom_set pending_result(const deferring *d, sc_op_id id, uint32_t resu
     sc_assignment_load(m, id, &factors, &assignment);
     const sc_op *op = sc_op_at(m, id);
     sc_placement made = sc_assigned_result(m, &factors, &assignment, op, result);
-    sc_atom_set own = sc_placement_partial(&made, SC_PARTIAL_SUM), taken = sc_placement_split(&made), brought = 0;
+    sc_sub_axis_set own = sc_placement_partial(&made, SC_PARTIAL_SUM), taken = sc_placement_split(&made), brought = 0;
     uint32_t passing = passing_operands(d, op), batch = passing_batch(d, op);
     for (uint32_t i = 0; i < op->operand_count; i++) {
-        bool is_sum = (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_STATE_READ) != 0; /* pending as what is added to it */
-        sc_atom_set passed = (passing >> i & 1) != 0 ? ~(sc_atom_set)0 : (batch >> i & 1) != 0 ? d->batch : 0;
+        bool is_sum = (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_STATE_READ) != 0; /* partial as what is added to it */
+        sc_sub_axis_set passed = (passing >> i & 1) != 0 ? ~(sc_sub_axis_set)0 : (batch >> i & 1) != 0 ? d->batch : 0;
         passed |= d->passed[op->operands[i]];
-        brought |= is_sum ? 0 : d->pending[op->operands[i]] & passed;
+        brought |= is_sum ? 0 : d->partial[op->operands[i]] & passed;
     }
     for (uint32_t f = 0; f < factors.count; f++) {
         for (uint32_t i = 0; i < assignment.split[f].count; i++)
-            brought &= ~((sc_atom_set)1 << assignment.split[f].atoms[i]);
+            brought &= ~((sc_sub_axis_set)1 << assignment.split[f].sub_axes[i]);
     }
     return (own | brought) & ~taken;
 }
 
-/* Why a value is pending: the line that splits what was summed, or what its operand had. */
+/* Why a value is partial: the line that splits what was summed, or what its operand had. */
 static void note_causes(deferring *d, sc_op_id id, uint32_t result)
 {
     sc_module *m = d->m;
@@ -178,13 +178,13 @@ static void note_causes(deferring *d, sc_op_id id, uint32_t result)
     const sc_op *op = sc_op_at(m, id);
     sc_value value = sc_result(m, id, result);
     sc_op_factors(m, op, &factors);
-    for (uint32_t a = 0; a < d->placing->atom_count; a++) {
+    for (uint32_t a = 0; a < d->placing->sub_axis_count; a++) {
         sc_cause *cause = sc_cause_of(d->placing, value, a);
-        if ((d->pending[value] >> a & 1) == 0)
+        if ((d->partial[value] >> a & 1) == 0)
             continue;
         for (uint32_t o = 0; o < op->operand_count; o++) {
             const sc_cause *source = sc_cause_of(d->placing, op->operands[o], a);
-            bool brings = (d->pending[op->operands[o]] >> a & 1) != 0;
+            bool brings = (d->partial[op->operands[o]] >> a & 1) != 0;
             for (uint32_t f = 0; f < factors.count && !brings; f++)
                 brings = factors.list[f].operand[o] >= 0 && factors.list[f].result[result] < 0 &&
                          sc_type_of(m, op->operands[o])->placement.on[a] == (uint8_t)factors.list[f].operand[o];
@@ -201,16 +201,16 @@ static void note_causes(deferring *d, sc_op_id id, uint32_t result)
 enum { MAX_PASSED = 32, MAX_WAY = 4 }; /* values that come of a sum; ops in a row */
 
 typedef struct passage {
-    sc_atom_set atoms;
+    sc_sub_axis_set sub_axes;
     sc_value source;
-    double price; /* what accumulators cost to reduce that are pending over the atoms, too */
+    double price; /* what accumulators cost to reduce that are partial over the sub-axes, too */
     uint32_t count;
     sc_value values[MAX_PASSED];
-    sc_atom_set pending[MAX_PASSED];
+    sc_sub_axis_set partial[MAX_PASSED];
 } passage;
 
-/* What the op's own splits leave pending in its first result, and whether they use any of `atoms`. */
-static sc_atom_set own_sums(const deferring *d, sc_op_id id, uint32_t result, sc_atom_set atoms, bool *uses)
+/* What the op's own splits leave partial in its first result, and whether they use any of `sub-axes`. */
+static sc_sub_axis_set own_sums(const deferring *d, sc_op_id id, uint32_t result, sc_sub_axis_set sub_axes, bool *uses)
 {
     sc_factors factors;
     sc_assignment assignment;
@@ -220,14 +220,14 @@ static sc_atom_set own_sums(const deferring *d, sc_op_id id, uint32_t result, sc
     *uses = false;
     for (uint32_t f = 0; f < factors.count; f++) {
         for (uint32_t i = 0; i < assignment.split[f].count; i++)
-            *uses = *uses || (atoms >> assignment.split[f].atoms[i] & 1) != 0;
+            *uses = *uses || (sub_axes >> assignment.split[f].sub_axes[i] & 1) != 0;
     }
     const sc_placement made = sc_assigned_result(d->m, &factors, &assignment, op, result);
     return sc_placement_partial(&made, SC_PARTIAL_SUM);
 }
 
-/* Whether a term of a sum is pending over the atoms by itself: a sibling that is reduced over them anyway. */
-static bool has_pending_term(const deferring *d, sc_value value, sc_atom_set atoms, uint32_t depth)
+/* Whether a term of a sum is partial over the sub-axes by itself: a sibling that is reduced over them anyway. */
+static bool has_partial_term(const deferring *d, sc_value value, sc_sub_axis_set sub_axes, uint32_t depth)
 {
     sc_op_id id = sc_def(d->m, value);
     const sc_op *op = sc_op_at(d->m, id);
@@ -235,14 +235,14 @@ static bool has_pending_term(const deferring *d, sc_value value, sc_atom_set ato
     if (d->uses[value] != 1 || op->result_count != 1 || depth == 0 || sc_op_functions[op->kind].roles == NULL)
         return false;
     if ((sc_op_traits(op) & SC_VIEW) != 0 || adds) {
-        bool any = has_pending_term(d, op->operands[0], atoms, depth - 1);
-        return any || (adds && has_pending_term(d, op->operands[1], atoms, depth - 1));
+        bool any = has_partial_term(d, op->operands[0], sub_axes, depth - 1);
+        return any || (adds && has_partial_term(d, op->operands[1], sub_axes, depth - 1));
     }
-    return (own_sums(d, id, 0, 0, &ignored) & atoms) == atoms;
+    return (own_sums(d, id, 0, 0, &ignored) & sub_axes) == sub_axes;
 }
 
 /* Whether the value is added, perhaps to others first, to such a term. */
-static bool has_sibling(const deferring *d, sc_value value, sc_atom_set atoms)
+static bool has_sibling(const deferring *d, sc_value value, sc_sub_axis_set sub_axes)
 {
     for (uint32_t way = 0; way < MAX_WAY && d->uses[value] == 1; way++) {
         const sc_op *op = sc_op_at(d->m, d->readers.list[d->readers.first[value]]);
@@ -250,7 +250,7 @@ static bool has_sibling(const deferring *d, sc_value value, sc_atom_set atoms)
         if ((traits & SC_LINEAR) == 0 || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL)
             return false;
         if ((traits & SC_COMMUTES) != 0 && op->operands[0] != op->operands[1] &&
-            has_pending_term(d, op->operands[op->operands[0] == value], atoms, MAX_WAY))
+            has_partial_term(d, op->operands[op->operands[0] == value], sub_axes, MAX_WAY))
             return true;
         if ((traits & SC_COMMUTES) == 0 && (traits & SC_VIEW) == 0)
             return false;
@@ -259,10 +259,10 @@ static bool has_sibling(const deferring *d, sc_value value, sc_atom_set atoms)
     return false;
 }
 
-static double bytes_to_reduce(const deferring *d, sc_value value, sc_atom_set pending)
+static double bytes_to_reduce(const deferring *d, sc_value value, sc_sub_axis_set partial)
 {
     sc_type home = d->m->values.data[value].type;
-    const sc_placement at = d->m->types.data[home].placement, raw = sc_placement_with(&at, pending, SC_PARTIAL_SUM);
+    const sc_placement at = d->m->types.data[home].placement, raw = sc_placement_with(&at, partial, SC_PARTIAL_SUM);
     return sc_reshard_find(d->planner, sc_type_with_placement(d->m, home, &raw), &at)->cost.bytes;
 }
 
@@ -275,7 +275,7 @@ static bool is_on(const passage *way, sc_value value)
     return false;
 }
 
-static bool pass(const deferring *d, passage *way, sc_value value, sc_atom_set pending, uint32_t depth);
+static bool pass(const deferring *d, passage *way, sc_value value, sc_sub_axis_set partial, uint32_t depth);
 
 /* What one reader makes of the sum. */
 static bool pass_through(const deferring *d, passage *way, sc_op_id reader, sc_value value, uint32_t depth)
@@ -294,28 +294,28 @@ static bool pass_through(const deferring *d, passage *way, sc_op_id reader, sc_v
             return false;
     }
     sc_value result = op->first_result;
-    sc_atom_set own = own_sums(d, reader, 0, way->atoms, &splits);
+    sc_sub_axis_set own = own_sums(d, reader, 0, way->sub_axes, &splits);
     if (splits)
         return false;
     if (is_lazy(d, result)) {
-        way->price += bytes_to_reduce(d, result, own | way->atoms) - bytes_to_reduce(d, result, own);
+        way->price += bytes_to_reduce(d, result, own | way->sub_axes) - bytes_to_reduce(d, result, own);
         return true;
     }
-    if (has_sibling(d, result, own | way->atoms)) {
+    if (has_sibling(d, result, own | way->sub_axes)) {
         if (way->count == MAX_PASSED)
             return false;
-        way->pending[way->count] = own | way->atoms;
+        way->partial[way->count] = own | way->sub_axes;
         way->values[way->count++] = result;
         return true;
     }
-    return !is_one && own == 0 && depth > 0 && pass(d, way, result, way->atoms, depth - 1);
+    return !is_one && own == 0 && depth > 0 && pass(d, way, result, way->sub_axes, depth - 1);
 }
 
-static bool pass(const deferring *d, passage *way, sc_value value, sc_atom_set pending, uint32_t depth)
+static bool pass(const deferring *d, passage *way, sc_value value, sc_sub_axis_set partial, uint32_t depth)
 {
-    if (way->count == MAX_PASSED || d->uses[value] == 0 || (sc_placement_split(&sc_type_of(d->m, value)->placement) & pending) != 0)
+    if (way->count == MAX_PASSED || d->uses[value] == 0 || (sc_placement_split(&sc_type_of(d->m, value)->placement) & partial) != 0)
         return false;
-    way->pending[way->count] = pending;
+    way->partial[way->count] = partial;
     way->values[way->count++] = value;
     for (uint32_t i = d->readers.first[value]; i < d->readers.first[value + 1]; i++) {
         if (!pass_through(d, way, d->readers.list[i], value, depth))
@@ -336,12 +336,12 @@ static void find_passages(deferring *d, sc_func_id func)
         for (uint32_t r = 0; r < op->result_count; r++) {
             bool ignored;
             sc_value value = op->first_result + r;
-            passage way = {.source = value, .atoms = own_sums(d, id, r, 0, &ignored)};
-            if ((way.atoms & ~(is_batch_lazy(d, value) ? d->batch : 0)) == 0 || !pass(d, &way, value, way.atoms, MAX_WAY) ||
-                way.price >= d->micro_batches * bytes_to_reduce(d, value, way.atoms))
+            passage way = {.source = value, .sub_axes = own_sums(d, id, r, 0, &ignored)};
+            if ((way.sub_axes & ~(is_batch_lazy(d, value) ? d->batch : 0)) == 0 || !pass(d, &way, value, way.sub_axes, MAX_WAY) ||
+                way.price >= d->micro_batches * bytes_to_reduce(d, value, way.sub_axes))
                 continue;
             for (uint32_t i = 0; i < way.count; i++)
-                d->passed[way.values[i]] |= way.pending[i];
+                d->passed[way.values[i]] |= way.partial[i];
         }
     }
 }
@@ -353,18 +353,18 @@ static void defer(deferring *d, sc_func_id func)
         const sc_op *op = sc_op_at(m, id);
         if ((sc_op_traits(op) & SC_STATE_WRITE) != 0 && accumulator_of(d, op) != SC_NONE) {
             sc_state *state = &m->state.data[accumulator_of(d, op)];
-            set_pending(d, &state->type, d->pending[op->operands[0]]);
+            set_partial(d, &state->type, d->partial[op->operands[0]]);
             m->values.data[op->operands[0]].type = state->type;
             continue;
         }
         for (uint32_t r = 0; r < op->result_count && (sc_op_traits(op) & SC_STATE_READ) == 0; r++) {
             sc_value value = sc_result(m, id, r);
-            sc_atom_set may = op->result_count == 1 && is_lazy(d, value) ? ~(sc_atom_set)0 : is_batch_lazy(d, value) ? d->batch : 0;
+            sc_sub_axis_set may = op->result_count == 1 && is_lazy(d, value) ? ~(sc_sub_axis_set)0 : is_batch_lazy(d, value) ? d->batch : 0;
             if ((may | d->passed[value]) == 0)
                 continue;
             const sc_placement at = sc_type_of(m, value)->placement;
-            d->pending[value] = pending_result(d, id, r) & ((may & ~sc_placement_split(&at)) | d->passed[value]);
-            set_pending(d, &m->values.data[value].type, d->pending[value]);
+            d->partial[value] = partial_result(d, id, r) & ((may & ~sc_placement_split(&at)) | d->passed[value]);
+            set_partial(d, &m->values.data[value].type, d->partial[value]);
             note_causes(d, id, r);
         }
     }
@@ -382,7 +382,7 @@ bool sc_run_defer_reductions(sc_module *m, sc_pass_env *env)
         return true;
     deferring d = {.m = m, .placing = env->placing, .uses = sc_count_uses(m)};
     d.lazy_uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.lazy_uses);
-    d.pending = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.pending);
+    d.partial = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.partial);
     d.batch_uses = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.batch_uses);
     d.may_sum = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.may_sum);
     d.passed = sc_arena_array(&m->context->arena, m->values.count, sizeof *d.passed);

@@ -6,7 +6,7 @@
  *
  * One walk from the end; each op's row says what its operands' cotangents are. Cotangents of one value are added as they come. Views pass
  * them on to what they view, so that a name is no place where a gradient must stand. A value in a recomputed region that the backward pass
- * reads is computed again right before, from what the region read from outside and what was saved. Only what leads to a trained parameter
+ * reads is recomputed right before, from what the region read from outside and what was saved. Only what leads to a trained parameter
  * is computed.
  */
 #include <string.h>

@@ -60,7 +60,7 @@ static bool is_there(const sc_epilogues *e, sc_value value, sc_op_id contraction
     return sc_op_at(e->m, def)->operand_count == 0 || e->index[def] < e->index[contraction];
 }
 
-/* Whether a value that a slope is taken at will be in memory whoever reads it: not what could be computed again from less. */
+/* Whether a value that a slope is taken at will be in memory whoever reads it: not what could be recomputed from less. */
 static bool is_kept(const sc_epilogues *e, sc_value value)
 {
     sc_op_id def = sc_def(e->m, value), reader = e->first_reader[value];
@@ -70,7 +70,7 @@ static bool is_kept(const sc_epilogues *e, sc_value value)
     if ((traits & SC_FUSE_FREE) != 0)
         return false;
     bool stored_on_the_way = is_activation(sc_op_at(e->m, reader)) && operand_of(e, reader, e->index[reader], 0) == 0;
-    return (traits & SC_FUSE_MAP) == 0 || (traits & SC_FUSE_DEAR) != 0 || stored_on_the_way;
+    return (traits & SC_FUSE_MAP) == 0 || (traits & SC_FUSE_EXPENSIVE) != 0 || stored_on_the_way;
 }
 
 /* Whether the op may be applied to what comes from a contraction by this operand of it. */

@@ -1,7 +1,7 @@
 /* expand-forms: an op whose dim needs its sharded form becomes that form.
  *
- *   %2 = logsumexp[V] %1 {split = [V@tp]}   ->   %3 = max[V] %1 {split = [V@tp], form = 0}      (a pending max, reduced next)
- *                                                %4 = sub %1, %3 ..  %5 = exp ..  %6 = sum[V] ..  (a pending sum, reduced next)
+ *   %2 = logsumexp[V] %1 {split = [V@tp]}   ->   %3 = max[V] %1 {split = [V@tp], form = 0}      (a partial max, reduced next)
+ *                                                %4 = sub %1, %3 ..  %5 = exp ..  %6 = sum[V] ..  (a partial sum, reduced next)
  *
  * The form is the op's own definition (`expand` in its row): each new op is split like the old one, by dim name; what it reduces over
  * the split dim is whole afterwards. A `use` gives the last value the old result's name and placement. Terminates: expansions consist of
@@ -19,7 +19,7 @@ typedef struct expansion {
     sc_expand *expand;
 } expansion;
 
-static sc_atom_list split_of_dim(const expansion *x, sc_dim made_dim, sc_dim dim)
+static sc_sub_axis_list split_of_dim(const expansion *x, sc_dim made_dim, sc_dim dim)
 {
     if (dim == made_dim) /* an expansion's own dim, split as the op's first one */
         dim = sc_op_attr(sc_op_at(x->m, x->op), SC_ATTR_dims)->dims[0];
@@ -27,7 +27,7 @@ static sc_atom_list split_of_dim(const expansion *x, sc_dim made_dim, sc_dim dim
         if (x->factors->list[f].dim == dim)
             return x->assignment->split[f];
     }
-    return (sc_atom_list){0};
+    return (sc_sub_axis_list){0};
 }
 
 static void place_made(sc_emitter *emitter, sc_op_id made)
@@ -43,7 +43,7 @@ static void place_made(sc_emitter *emitter, sc_op_id made)
     sc_op_set_attr(m, made, sc_attr_int(SC_ATTR_form, x->form));
     for (uint32_t r = 0; r < sc_op_at(m, made)->result_count; r++) {
         sc_placement at = sc_assigned_result(m, &factors, &assignment, sc_op_at(m, made), r);
-        for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+        for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++)
             at.on[a] = sc_is_partial(at.on[a]) ? SC_ON_NOTHING : at.on[a];
         sc_value value = sc_result(m, made, r);
         m->values.data[value].type = sc_type_with_placement(m, m->values.data[value].type, &at);
@@ -73,7 +73,7 @@ static uint64_t first_shards(const sc_module *m, sc_op_id op, const sc_factors *
     const sc_attr *dims = sc_op_attr(sc_op_at(m, op), SC_ATTR_dims);
     for (uint32_t f = 0; f < factors->count; f++) {
         if (factors->list[f].dim == dims->dims[0])
-            return sc_atom_list_size(&m->mesh, &assignment->split[f]);
+            return sc_sub_axis_list_size(&m->mesh, &assignment->split[f]);
     }
     return 1;
 }

@@ -16,7 +16,7 @@ typedef struct placing_like {
 } placing_like;
 
 /* How the op that is replaced has the dim split. */
-static sc_atom_list split_of(const sc_module *m, const sc_op *op, sc_dim dim)
+static sc_sub_axis_list split_of(const sc_module *m, const sc_op *op, sc_dim dim)
 {
     for (uint32_t i = 0; i < op->operand_count + op->result_count; i++) {
         const sc_type_info *type = sc_type_of(m, i < op->operand_count ? op->operands[i] : op->first_result + (i - op->operand_count));
@@ -24,13 +24,13 @@ static sc_atom_list split_of(const sc_module *m, const sc_op *op, sc_dim dim)
         if (at >= 0)
             return sc_placement_dim(&type->placement, (uint32_t)at);
     }
-    return (sc_atom_list){0};
+    return (sc_sub_axis_list){0};
 }
 
-/* Where an operand is pending the op is linear in it, as the one that is replaced is. */
-static sc_atom_set sums_of_operands(const sc_module *m, const sc_op *op)
+/* Where an operand is partial the op is linear in it, as the one that is replaced is. */
+static sc_sub_axis_set sums_of_operands(const sc_module *m, const sc_op *op)
 {
-    sc_atom_set sums = 0;
+    sc_sub_axis_set sums = 0;
     for (uint32_t i = 0; i < op->operand_count; i++)
         sums |= sc_placement_partial(&sc_type_of(m, op->operands[i])->placement, SC_PARTIAL_SUM);
     return sums;
@@ -45,7 +45,7 @@ static void place_made(sc_emitter *emitter, sc_op_id made)
         const sc_type_info type = *sc_type_of(m, value);
         sc_placement at = sc_placement_replicated();
         for (uint32_t i = 0; i < type.rank; i++) {
-            sc_atom_list list = split_of(m, sc_op_at(m, like->op), type.dims[i].dim);
+            sc_sub_axis_list list = split_of(m, sc_op_at(m, like->op), type.dims[i].dim);
             sc_placement_set_dim(&at, i, &list);
         }
         at = sc_placement_with(&at, sums_of_operands(m, sc_op_at(m, made)), SC_PARTIAL_SUM);

@@ -130,7 +130,7 @@ static void read_operands(fusion *f, sc_op_id op, uint32_t in, uint32_t elsewher
     }
     for (uint32_t i = 0; i < o->operand_count; i++) {
         uint32_t moved = inside ? moved_dims(f, op, i, elsewhere) : 0;
-        /* computed again at each index where it is read: not if there are more of these than elements */
+        /* recomputed at each index where it is read: not if there are more of these than elements */
         bool more = moved != 0 && sc_type_local_elements(f->m, sc_type_of(f->m, o->first_result)) > read_elsewhere;
         bool in_place = (traits & SC_FUSE_ROOT) != 0 && (traits & SC_FUSE_INDEXED) != 0 && i == 0;
         add_reader(f, o->operands[i], in, moved, !inside || more || in_place);
@@ -205,11 +205,11 @@ static bool takes(const fusion *f, sc_op_id op, const reader *r)
         return false;
     if ((traits & (SC_FUSE_FREE | SC_FUSE_VIEW)) != 0)
         return true;
-    if ((traits & SC_FUSE_MAP) == 0 || (!same_phase(f, op, g) && ((traits & SC_FUSE_DEAR) != 0 || !reads_little(f, op))))
+    if ((traits & SC_FUSE_MAP) == 0 || (!same_phase(f, op, g) && ((traits & SC_FUSE_EXPENSIVE) != 0 || !reads_little(f, op))))
         return false;
-    /* Of fewer elements than the region has, but not one for each outer iteration: it would be computed again and again. */
+    /* Of fewer elements than the region has, but not one for each outer iteration: it would be recomputed and again. */
     sc_loop_dims own = sc_loops_of(f->m, sc_op_at(f->m, op)->first_result);
-    return (traits & SC_FUSE_DEAR) == 0 || sc_loops_elements(&own) >= g->elements || (g->reduces && sc_loops_within(&own, &g->outer));
+    return (traits & SC_FUSE_EXPENSIVE) == 0 || sc_loops_elements(&own) >= g->elements || (g->reduces && sc_loops_within(&own, &g->outer));
 }
 
 /* The outer dims of a reduction, and those that it reduces. */
@@ -423,7 +423,7 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
         join(f, op, index, a.first, a.of_first->elsewhere);
         return;
     }
-    if (a.count > 1 && a.all_take && (traits & SC_FUSE_DEAR) == 0 && reads_little(f, op) && o->result_count == 1) {
+    if (a.count > 1 && a.all_take && (traits & SC_FUSE_EXPENSIVE) == 0 && reads_little(f, op) && o->result_count == 1) {
         give_copies(f, op, index, a.count);
         return;
     }

@@ -5,7 +5,7 @@
  *                                                              %5 = reshard %4 : f32[B, D]
  *
  * A value is brought to one placement once, right after it is made, for all its readers, also those that know it as formals of blocks.
- * What is computed element by element is computed again from operands brought there where these are fewer bytes: no bytes of constants and
+ * What is computed element by element is recomputed from operands brought there where these are fewer bytes: no bytes of constants and
  * of what stood so before. Requires propagation; establishes PLACED: from here on types say it all, and `split` attributes go.
  */
 #include <string.h>
@@ -33,7 +33,7 @@ typedef struct insertion {
     sc_sym recompute;
 } insertion;
 
-enum { MAX_REMADE = 12 }; /* ops in a row that are done again rather than their result moved */
+enum { MAX_REMADE = 12 }; /* ops in a row that are repeated rather than their result moved */
 
 static uint64_t key_of(sc_value value, sc_type type)
 {
@@ -68,7 +68,7 @@ static sc_sym known_as(const insertion *in, sc_value value, const char *scope)
     }
 }
 
-/* What a value without a name of its own is: the gradient of layers[0].h is layers[0].h.grad, what is computed again has the name of
+/* What a value without a name of its own is: the gradient of layers[0].h is layers[0].h.grad, what is recomputed has the name of
  * what it repeats. 0: unknown. */
 static sc_sym derived_name(const insertion *in, sc_value value)
 {
@@ -153,12 +153,12 @@ static bool operand_types(const insertion *in, sc_op_id id, sc_type type, sc_typ
                 continue;
             uint32_t dim = (uint32_t)factor->operand[o];
             bool is_kept = factor->result[0] >= 0;
-            const sc_atom_list list = is_kept ? sc_placement_dim(&m->types.data[type].placement, (uint32_t)factor->result[0])
-                                              : sc_placement_dim(&operand->placement, dim);
+            const sc_sub_axis_list list = is_kept ? sc_placement_dim(&m->types.data[type].placement, (uint32_t)factor->result[0])
+                                                  : sc_placement_dim(&operand->placement, dim);
             if (list.count == 0)
                 continue;
             if (!is_kept || factor->role == SC_ROLE_WHOLE || factor->role == SC_ROLE_FORM ||
-                !sc_dim_divides(m, operand->dims[dim].dim, operand->dims[dim].size, sc_atom_list_size(&m->mesh, &list)))
+                !sc_dim_divides(m, operand->dims[dim].dim, operand->dims[dim].size, sc_sub_axis_list_size(&m->mesh, &list)))
                 return false;
             sc_placement_set_dim(&at, dim, &list);
         }
@@ -168,7 +168,7 @@ static bool operand_types(const insertion *in, sc_op_id id, sc_type type, sc_typ
 }
 
 /* What a value is a name of: formals and their arguments stand alike unless a line of the plan says otherwise. What a unit gathers for
- * itself, a gradient's way and what is computed again in another region stay apart. */
+ * itself, a gradient's way and what is recomputed in another region stay apart. */
 static sc_value named_value(const sc_module *m, sc_value value)
 {
     for (;;) {
@@ -206,7 +206,7 @@ static const uint32_t *find_made(const insertion *in, sc_value value, sc_type ty
 }
 
 /* Whether a value may be computed in that type from its operands, too, and in which types: element by element, or as sums of elements.
- * Products, look-ups and attention are never done again; a region that is computed again has nothing of before at hand. */
+ * Products, look-ups and attention are never repeated; a region that is recomputed has nothing of before at hand. */
 static bool can_be_remade(const insertion *in, sc_value value, sc_type type, sc_type *types)
 {
     const sc_module *m = in->m;
@@ -219,8 +219,8 @@ static bool can_be_remade(const insertion *in, sc_value value, sc_type type, sc_
         return false;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         sc_sym phase = sc_op_word(op, SC_ATTR_phase), before = sc_op_word(sc_op_at(m, sc_def(m, op->operands[i])), SC_ATTR_phase);
-        bool is_pending = sc_placement_partial(&sc_type_of(m, op->operands[i])->placement, 0) != 0;
-        if (is_pending || (phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i])))
+        bool is_partial = sc_placement_partial(&sc_type_of(m, op->operands[i])->placement, 0) != 0;
+        if (is_partial || (phase == in->recompute && before != phase && !sc_is_made_anywhere(m, op->operands[i])))
             return false;
     }
     return operand_types(in, sc_def(m, value), type, types);
@@ -301,7 +301,7 @@ static sc_sym consumer_name(sc_module *m, sc_op_id reader)
     return path != 0 ? path : sc_intern_printf(&m->context->names, "%s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
 }
 
-/* The dtype in which the reader wants a pending sum to travel; SC_DTYPE_COUNT: its own. */
+/* The dtype in which the reader wants a partial sum to travel; SC_DTYPE_COUNT: its own. */
 static sc_dtype travel_dtype(const sc_module *m, sc_op_id reader, const sc_placement *has, const sc_placement *needed)
 {
     sc_sym word = sc_op_word(sc_op_at(m, reader), SC_ATTR_travels);
@@ -309,7 +309,7 @@ static sc_dtype travel_dtype(const sc_module *m, sc_op_id reader, const sc_place
     return word == 0 || !reduces ? SC_DTYPE_COUNT : sc_dtype_find(sc_text(m->context, word));
 }
 
-/* A cast right after the op that makes a value; of a gradient, so that a pending sum may pass it. */
+/* A cast right after the op that makes a value; of a gradient, so that a partial sum may pass it. */
 static sc_value cast_after(insertion *in, sc_value value, sc_type type, sc_op_id reader)
 {
     sc_module *m = in->m;
@@ -324,22 +324,22 @@ static sc_value cast_after(insertion *in, sc_value value, sc_type type, sc_op_id
     return sc_result(m, op, 0);
 }
 
-/* Atoms on which a value is whole and should be a term of a pending sum. */
-static sc_atom_set newly_pending(const sc_placement *has, const sc_placement *needed)
+/* Sub-axes on which a value is whole and should be a term of a partial sum. */
+static sc_sub_axis_set newly_partial(const sc_placement *has, const sc_placement *needed)
 {
     return sc_placement_partial(needed, SC_PARTIAL_SUM) & ~sc_placement_partial(has, SC_PARTIAL_SUM);
 }
 
-static sc_value keep_once(insertion *in, sc_op_id reader, sc_value value, sc_atom_set atoms, sc_type type)
+static sc_value keep_once(insertion *in, sc_op_id reader, sc_value value, sc_sub_axis_set sub_axes, sc_type type)
 {
     sc_module *m = in->m;
-    uint8_t list[SC_MAX_ATOMS];
+    uint8_t list[SC_MAX_SUB_AXES];
     uint32_t count = 0;
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
-        if ((atoms >> a & 1) != 0)
+    for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
+        if ((sub_axes >> a & 1) != 0)
             list[count++] = (uint8_t)a;
     }
-    sc_attr attrs[2] = {sc_attr_atoms(m, SC_ATTR_over, list, count)};
+    sc_attr attrs[2] = {sc_attr_sub_axes(m, SC_ATTR_over, list, count)};
     const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
     if (phase != NULL)
         attrs[1] = *phase;
@@ -375,7 +375,7 @@ static sc_value move_for(insertion *in, sc_op_id reader, uint32_t operand, sc_va
     return reshard_after(in, value, type, sc_def(m, value), SC_NONE, &reason, consumer_name(m, reader));
 }
 
-/* A value for this operand of a reader, in that type: as it is or was, brought there, or made again of what is. */
+/* A value for this operand of a reader, in that type: as it is or was, brought there, or recomputed of what is. */
 static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value value, sc_type type, uint32_t depth)
 {
     sc_module *m = in->m;
@@ -418,10 +418,10 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
     if (sc_placement_equal(&has, needed))
         return;
     sc_type type = sc_type_with_placement(m, m->values.data[value].type, needed);
-    sc_atom_set fresh = newly_pending(&has, needed);
+    sc_sub_axis_set fresh = newly_partial(&has, needed);
     if (fresh != 0) { /* the rest first */
         sc_placement rest = *needed;
-        for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+        for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++)
             rest.on[a] = (fresh >> a & 1) != 0 ? SC_ON_NOTHING : rest.on[a];
         bring_operand(in, reader, operand, &rest);
         m->ops.data[reader].operands[operand] = keep_once(in, reader, m->ops.data[reader].operands[operand], fresh, type);
@@ -461,16 +461,16 @@ static void settle_result(insertion *in, sc_op_id op, uint32_t result, const sc_
         *sc_map_insert(in->made, key_of(named, belongs), moved, NULL) = moved;
 }
 
-static void add_pending(sc_placement *at, sc_atom_set atoms)
+static void add_partial(sc_placement *at, sc_sub_axis_set sub_axes)
 {
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
-        if ((atoms >> a & 1) != 0)
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
+        if ((sub_axes >> a & 1) != 0)
             at->on[a] = SC_PARTIAL_SUM;
     }
 }
 
-/* The sums that stay pending in the result and that the op does not make itself: its operands bring them. */
-static sc_atom_set passed_sums(const sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment)
+/* The sums that stay partial in the result and that the op does not make itself: its operands bring them. */
+static sc_sub_axis_set passed_sums(const sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment)
 {
     const sc_op *o = sc_op_at(m, op);
     if (o->result_count != 1)
@@ -501,17 +501,17 @@ static void visit(insertion *in, sc_op_id op)
         return;
     sc_assignment_load(m, op, &factors, &assignment);
     sc_op_drop_attr(m, op, SC_ATTR_split);
-    sc_atom_set passed = passed_sums(m, op, &factors, &assignment);
+    sc_sub_axis_set passed = passed_sums(m, op, &factors, &assignment);
     for (uint32_t o = 0; o < m->ops.data[op].operand_count; o++) {
         sc_placement needed = sc_assigned_operand(m, &factors, &assignment, sc_op_at(m, op), o);
         const sc_placement has = sc_type_of(m, m->ops.data[op].operands[o])->placement;
         bool brings = (traits & (SC_BILINEAR | SC_LINEAR_FIRST)) == 0 || (sc_placement_partial(&has, SC_PARTIAL_SUM) & passed) == passed;
-        add_pending(&needed, brings ? passed : 0);
+        add_partial(&needed, brings ? passed : 0);
         bring_operand(in, op, o, &needed);
     }
     for (uint32_t r = 0; r < m->ops.data[op].result_count; r++) {
         sc_placement made = sc_assigned_result(m, &factors, &assignment, sc_op_at(m, op), r);
-        add_pending(&made, passed);
+        add_partial(&made, passed);
         settle_result(in, op, r, &made);
     }
 }

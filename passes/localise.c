@@ -3,7 +3,7 @@
  *   %2 = gather[V] %tok, %t : f32[B=4, S=8, D=16]{sum:tp}    ->    gather[V] %tok, %t {offset = [V@tp]} : ...
  *
  * Types now mean local sizes (they print local over global; head counts are rewritten with that), and every op that works on global
- * indices of a split dim (a vocabulary range, rope positions, a causal mask, where a cache row lands) says from which atoms it reads
+ * indices of a split dim (a vocabulary range, rope positions, a causal mask, where a cache row lands) says from which sub-axes it reads
  * its offset. Requires RESHARDS_EXPLICIT; establishes LOCAL.
  */
 #include "passes/pass.h"

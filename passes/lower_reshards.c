@@ -14,20 +14,20 @@ static sc_sym reduce_word(sc_module *m, uint8_t kind)
     return sc_intern_text(&m->context->names, kind == SC_PARTIAL_SUM ? "sum" : kind == SC_PARTIAL_MAX ? "max" : "min");
 }
 
-/* A value that is pending over several axes may have become so in several places: each collective that reduces a part of them says why
+/* A value that is partial over several axes may have become so in several places: each collective that reduces a part of them says why
  * that part is. */
-static void explain_part(sc_module *m, const sc_pass_env *env, sc_atom_set pending, const sc_reshard_step *step, sc_op_id op)
+static void explain_part(sc_module *m, const sc_pass_env *env, sc_sub_axis_set partial, const sc_reshard_step *step, sc_op_id op)
 {
-    sc_atom_set part = 0;
-    uint32_t first = SC_MAX_ATOMS;
+    sc_sub_axis_set part = 0;
+    uint32_t first = SC_MAX_SUB_AXES;
     for (uint32_t i = step->group.count; i-- > 0;) {
-        uint32_t atom = step->group.atoms[i];
-        part |= (sc_atom_set)1 << atom;
-        first = (pending >> atom & 1) != 0 ? atom : first;
+        uint32_t sub_axis = step->group.sub_axes[i];
+        part |= (sc_sub_axis_set)1 << sub_axis;
+        first = (partial >> sub_axis & 1) != 0 ? sub_axis : first;
     }
-    if (step->reduce == 0 || first == SC_MAX_ATOMS || (part & pending) == pending)
+    if (step->reduce == 0 || first == SC_MAX_SUB_AXES || (part & partial) == partial)
         return;
-    sc_reason reason = sc_reason_of_pending(m, env->placing, m->ops.data[op].operands[0], first);
+    sc_reason reason = sc_reason_of_partial(m, env->placing, m->ops.data[op].operands[0], first);
     if (reason.why == 0)
         return;
     sc_op_drop_attr(m, op, SC_ATTR_rule);
@@ -41,7 +41,7 @@ static uint32_t step_attrs(sc_module *m, const sc_op *reshard, const sc_reshard_
     uint32_t count = 0;
     for (uint32_t i = 0; i < reshard->attr_count; i++)
         attrs[count++] = reshard->attrs[i];
-    attrs[count++] = sc_attr_atoms(m, SC_ATTR_over, step->group.atoms, step->group.count);
+    attrs[count++] = sc_attr_sub_axes(m, SC_ATTR_over, step->group.sub_axes, step->group.count);
     if (step->reduce != 0)
         attrs[count++] = sc_attr_text(SC_ATTR_reduce, reduce_word(m, step->reduce));
     if (step->kind != SC_OP_all_reduce && step->kind != SC_OP_permute)
@@ -56,7 +56,7 @@ static sc_value lower(sc_module *m, const sc_pass_env *env, sc_op_id id)
     sc_value value = m->ops.data[id].operands[0], target = sc_result(m, id, 0);
     const sc_placement to = sc_type_of(m, target)->placement;
     const sc_reshard_plan *plan = sc_reshard_find(env->planner, m->values.data[value].type, &to);
-    const sc_atom_set pending = sc_placement_partial(&sc_type_of(m, value)->placement, 0);
+    const sc_sub_axis_set partial = sc_placement_partial(&sc_type_of(m, value)->placement, 0);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const sc_op reshard = *sc_op_at(m, id);
         const sc_type_info before = *sc_type_of(m, value);
@@ -64,7 +64,7 @@ static sc_value lower(sc_module *m, const sc_pass_env *env, sc_op_id id)
         uint32_t count = step_attrs(m, &reshard, &plan->steps[i], &before, attrs);
         sc_type type = sc_type_with_placement(m, m->values.data[value].type, &plan->steps[i].to);
         sc_op_id op = sc_op_new(m, reshard.func, id, plan->steps[i].kind, &value, 1, attrs, count, &type, 1, id);
-        explain_part(m, env, pending, &plan->steps[i], op);
+        explain_part(m, env, partial, &plan->steps[i], op);
         value = sc_result(m, op, 0);
     }
     if (m->values.data[value].path == 0)

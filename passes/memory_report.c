@@ -208,9 +208,9 @@ static void add_state(const sc_module *m, sc_memory_report *out)
         if (padding > 0)
             *sc_vec_push(&m->context->arena, &out->padding) = (sc_memory_padding){s, padding};
         sc_memory_whole whole = {.state = s, .bytes = bytes};
-        for (uint32_t a = 0; a < m->mesh.atom_count && kind == SC_MEMORY_PARAM; a++) {
-            if (m->mesh.atoms[a].size > 1 && type->placement.on[a] == SC_ON_NOTHING)
-                whole.on |= (sc_atom_set)1 << a;
+        for (uint32_t a = 0; a < m->mesh.sub_axis_count && kind == SC_MEMORY_PARAM; a++) {
+            if (m->mesh.sub_axes[a].size > 1 && type->placement.on[a] == SC_ON_NOTHING)
+                whole.on |= (sc_sub_axis_set)1 << a;
         }
         if (whole.on != 0)
             *sc_vec_push(&m->context->arena, &out->whole) = whole;
@@ -254,15 +254,15 @@ void sc_memory_report_make(const sc_module *m, sc_memory_report *out)
 }
 
 /* ---- in words ---- */
-const char *sc_atom_set_text(const sc_module *m, sc_atom_set set)
+const char *sc_sub_axis_set_text(const sc_module *m, sc_sub_axis_set set)
 {
     sc_strbuf text;
     sc_strbuf_init(&text, &m->context->arena);
     sc_strbuf_add(&text, "");
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         const sc_axis *axis = &m->mesh.axes[x];
-        sc_atom_set all = ((sc_atom_set)1 << axis->atom_count) - 1, of_axis = set >> axis->first_atom & all;
-        for (uint32_t a = 0; a < axis->atom_count && of_axis != 0; a++) {
+        sc_sub_axis_set all = ((sc_sub_axis_set)1 << axis->sub_axis_count) - 1, of_axis = set >> axis->first_sub_axis & all;
+        for (uint32_t a = 0; a < axis->sub_axis_count && of_axis != 0; a++) {
             if ((of_axis >> a & 1) == 0 || (of_axis == all && a > 0))
                 continue;
             sc_strbuf_printf(&text, "%s%s", text.length > 0 ? ", " : "", sc_text(m->context, axis->name));
@@ -297,7 +297,7 @@ int64_t sc_memory_bytes_whole_on(const sc_module *m, uint32_t axis)
     for (uint32_t s = 0; s < m->state.count; s++) {
         const sc_type_info *type = &m->types.data[m->state.data[s].type];
         bool split = m->state.data[s].kind != SC_STATE_PARAM;
-        for (uint32_t a = of->first_atom; a < (uint32_t)of->first_atom + of->atom_count; a++)
+        for (uint32_t a = of->first_sub_axis; a < (uint32_t)of->first_sub_axis + of->sub_axis_count; a++)
             split = split || type->placement.on[a] != SC_ON_NOTHING;
         bytes = split ? bytes : plus(bytes, whole_bytes(type));
     }

@@ -29,11 +29,11 @@ typedef struct sc_memory_live {
     sc_value value; /* likewise; SC_NONE: not known */
 } sc_memory_live;
 
-/* A parameter that is not split over some atoms of the mesh. */
+/* A parameter that is not split over some sub-axes of the mesh. */
 typedef struct sc_memory_whole {
     uint32_t state;
-    sc_atom_set on; /* these, of more than one rank */
-    int64_t bytes;  /* on one rank */
+    sc_sub_axis_set on; /* these, of more than one rank */
+    int64_t bytes;      /* on one rank */
 } sc_memory_whole;
 
 /* A parameter or cache whose shards hold padding. */
@@ -58,10 +58,10 @@ typedef struct sc_memory_report {
  * to the end. Memory is the context's. */
 void sc_memory_report_make(const sc_module *m, sc_memory_report *out);
 
-/* tp, fsdp: the axes of a set of atoms; an axis of which only a part is meant as tp.1. */
-const char *sc_atom_set_text(const sc_module *m, sc_atom_set set);
+/* tp, fsdp: the axes of a set of sub-axes; an axis of which only a part is meant as tp.1. */
+const char *sc_sub_axis_set_text(const sc_module *m, sc_sub_axis_set set);
 
-/* Bytes of all parameters, whole, and of those that stand whole on an axis: its atoms all without a split. */
+/* Bytes of all parameters, whole, and of those that stand whole on an axis: its sub-axes all without a split. */
 int64_t sc_memory_parameter_bytes(const sc_module *m);
 int64_t sc_memory_bytes_whole_on(const sc_module *m, uint32_t axis);
 

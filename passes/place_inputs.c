@@ -26,10 +26,10 @@ typedef struct input_search {
 } input_search;
 
 /* The longest list that both begin with. */
-static void keep_common_prefix(sc_atom_list *list, const sc_atom_list *other)
+static void keep_common_prefix(sc_sub_axis_list *list, const sc_sub_axis_list *other)
 {
     uint32_t common = 0;
-    while (common < list->count && common < other->count && list->atoms[common] == other->atoms[common])
+    while (common < list->count && common < other->count && list->sub_axes[common] == other->sub_axes[common])
         common++;
     list->count = (uint8_t)common;
 }
@@ -38,7 +38,7 @@ static void keep_common_prefix(sc_atom_list *list, const sc_atom_list *other)
 static void want(input_search *s, const input_name *name, const sc_placement *needed)
 {
     for (uint32_t d = 0; d < s->rank; d++) {
-        sc_atom_list mine = sc_placement_dim(&s->wanted, d), theirs = {0};
+        sc_sub_axis_list mine = sc_placement_dim(&s->wanted, d), theirs = {0};
         if (name->dim[d] >= 0)
             theirs = sc_placement_dim(needed, (uint32_t)name->dim[d]);
         if (!s->any && mine.count == 0)
@@ -108,13 +108,13 @@ static void settle(const input_search *s)
     sc_placement *at = &placing->at[s->input];
     sc_op_id reader = s->p->users[s->p->user_begin[s->input]];
     for (uint32_t d = 0; d < s->rank; d++) {
-        const sc_atom_list list = sc_placement_dim(&s->wanted, d);
+        const sc_sub_axis_list list = sc_placement_dim(&s->wanted, d);
         for (uint32_t i = sc_placement_dim(at, d).count; i < list.count; i++) {
-            if (at->on[list.atoms[i]] != SC_ON_NOTHING || (placing->closed[s->input] >> list.atoms[i] & 1) != 0)
+            if (at->on[list.sub_axes[i]] != SC_ON_NOTHING || (placing->closed[s->input] >> list.sub_axes[i] & 1) != 0)
                 break;
-            sc_placement_append(at, d, list.atoms[i]);
-            *sc_cause_of(placing, s->input, list.atoms[i]) =
-                (sc_cause){placing->lock_rules[(size_t)reader * placing->atom_count + list.atoms[i]], reader, SC_NONE};
+            sc_placement_append(at, d, list.sub_axes[i]);
+            *sc_cause_of(placing, s->input, list.sub_axes[i]) =
+                (sc_cause){placing->lock_rules[(size_t)reader * placing->sub_axis_count + list.sub_axes[i]], reader, SC_NONE};
         }
     }
 }

@@ -7,9 +7,9 @@ void sc_place_like(sc_propagation *p, sc_value value, sc_value like)
 {
     sc_placing *placing = p->placing;
     placing->at[value] = placing->at[like];
-    placing->closed[value] = ~(sc_atom_set)0;
-    if (placing->atom_count > 0)
-        memcpy(sc_cause_of(placing, value, 0), sc_cause_of(placing, like, 0), placing->atom_count * sizeof(sc_cause));
+    placing->closed[value] = ~(sc_sub_axis_set)0;
+    if (placing->sub_axis_count > 0)
+        memcpy(sc_cause_of(placing, value, 0), sc_cause_of(placing, like, 0), placing->sub_axis_count * sizeof(sc_cause));
 }
 
 /* A derivative splits what its op splits, wherever it has that dim: the backward pass moves the mirror image of what the forward pass
@@ -23,18 +23,18 @@ static void lock_like(sc_propagation *p, sc_op_id op, sc_op_id origin, bool exac
     if (factors.count == 0)
         return;
     sc_assign(&p->assigner, origin, &factors, &assignment);
-    sc_dim *locks = &p->placing->locks[(size_t)op * p->placing->atom_count];
-    for (uint32_t a = 0; exactly && a < p->placing->atom_count; a++)
+    sc_dim *locks = &p->placing->locks[(size_t)op * p->placing->sub_axis_count];
+    for (uint32_t a = 0; exactly && a < p->placing->sub_axis_count; a++)
         locks[a] = SC_LOCKED_OUT;
     for (uint32_t f = 0; f < factors.count; f++) {
         bool has = false;
         for (uint32_t i = 0; i < own.count; i++)
             has = has || (own.list[i].dim == factors.list[f].dim && own.list[i].role != SC_ROLE_WHOLE);
         for (uint32_t i = 0; has && i < assignment.split[f].count; i++)
-            sc_lock_atom(p, op, assignment.split[f].atoms[i], factors.list[f].dim, i);
+            sc_lock_sub_axis(p, op, assignment.split[f].sub_axes[i], factors.list[f].dim, i);
     }
     bool adds_up = (sc_op_traits(sc_op_at(p->m, op)) & SC_LINEAR) != 0; /* cotangents, where they belong */
-    for (uint32_t a = 0; a < p->placing->atom_count && !adds_up; a++) {
+    for (uint32_t a = 0; a < p->placing->sub_axis_count && !adds_up; a++) {
         if ((p->placing->withdrawn[origin] >> a & 1) != 0 && locks[a] == SC_NONE)
             locks[a] = SC_LOCKED_OUT;
     }
@@ -53,7 +53,7 @@ void sc_place_backward(sc_propagation *p, const sc_train_step *step)
             if (like != SC_NONE)
                 sc_place_like(p, value, like);
         }
-        if (sc_origin_of(step, op) != SC_NONE && p->placing->atom_count > 0)
+        if (sc_origin_of(step, op) != SC_NONE && p->placing->sub_axis_count > 0)
             lock_like(p, op, sc_origin_of(step, op), sc_op_word(sc_op_at(m, op), SC_ATTR_phase) == recompute);
     }
 }

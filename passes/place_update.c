@@ -1,4 +1,4 @@
-/* place-update: the step of the optimizer, once it is known where gradients stand and what of them is pending. State stands as it was
+/* place-update: the step of the optimizer, once it is known where gradients stand and what of them is partial. State stands as it was
  * placed, a gradient is wanted where the optimizer state is. */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 static void place_at(sc_propagation *p, sc_value value, const sc_placement *at)
 {
     p->placing->at[value] = *at;
-    p->placing->closed[value] = ~(sc_atom_set)0;
+    p->placing->closed[value] = ~(sc_sub_axis_set)0;
 }
 
 /* By parameter: where its optimizer state stands; its gradient's place when it has none. */
@@ -21,7 +21,7 @@ static sc_placement *places_of_steps(const sc_propagation *p, const sc_train_ste
                 continue;
             sc_placement *at = &places[sc_param_of_state(step, s)];
             *at = m->types.data[m->state.data[s].type].placement;
-            for (uint32_t a = 0; a < SC_MAX_ATOMS; a++)
+            for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++)
                 at->on[a] = sc_is_partial(at->on[a]) ? SC_ON_NOTHING : at->on[a];
         }
     }

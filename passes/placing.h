@@ -5,7 +5,7 @@
 #include "ir/ops/ops.h"
 #include "ir/plan.h"
 
-/* Why an atom of a value is where it is: the plan line at the root, and the op it came through (SC_NONE: the line itself names it). */
+/* Why a sub-axis of a value is where it is: the plan line at the root, and the op it came through (SC_NONE: the line itself names it). */
 typedef struct sc_cause {
     uint32_t rule;
     sc_op_id op;
@@ -15,20 +15,20 @@ typedef struct sc_cause {
 #define SC_LOCKED_OUT (SC_NONE - 1)
 
 typedef struct sc_placing {
-    uint32_t value_count, op_count, atom_count; /* of the module when propagation began */
-    sc_placement *at;                           /* per value: without storage-only splits */
-    sc_atom_set *closed;                        /* per value: atoms that take nothing more */
-    sc_cause *causes;                           /* [value * atom_count + atom] */
-    sc_dim *locks;          /* [op * atom_count + atom]: the factor that has the atom, SC_LOCKED_OUT: none may, SC_NONE: undecided */
-    sc_atom_set *withdrawn; /* per op: atoms that `if free` lines brought it and that it does without; derivatives do, too */
+    uint32_t value_count, op_count, sub_axis_count; /* of the module when propagation began */
+    sc_placement *at;                               /* per value: without storage-only splits */
+    sc_sub_axis_set *closed;                        /* per value: sub-axes that take nothing more */
+    sc_cause *causes;                               /* [value * sub_axis_count + sub-axis] */
+    sc_dim *locks; /* [op * sub_axis_count + sub-axis]: the factor that has the sub-axis, SC_LOCKED_OUT: none may, SC_NONE: undecided */
+    sc_sub_axis_set *withdrawn; /* per op: sub-axes that `if free` lines brought it and that it does without; derivatives do, too */
     uint32_t *lock_rules;
     bool *acted;          /* per rule of the module: it placed or closed something that nothing before it had */
-    uint8_t *lock_orders; /* as locks: the atom's place among those of its factor, where that is known */
+    uint8_t *lock_orders; /* as locks: the sub-axis's place among those of its factor, where that is known */
 } sc_placing;
 
-static inline sc_cause *sc_cause_of(const sc_placing *placing, sc_value value, uint32_t atom)
+static inline sc_cause *sc_cause_of(const sc_placing *placing, sc_value value, uint32_t sub_axis)
 {
-    return &placing->causes[(size_t)value * placing->atom_count + atom];
+    return &placing->causes[(size_t)value * placing->sub_axis_count + sub_axis];
 }
 
 #endif

@@ -2,12 +2,12 @@
  *
  *   %1 = param "w1": f32[D=32, F=64]               f32[D=32, F=64@tp]
  *   %2 = dot[D] %x, %1 : f32[B=4, F=64]      ->    dot[D] %x, %1 {split = [F@tp]} : f32[B=4, F=64@tp]
- *   %4 = dot[F] %2, %3 : f32[B=4, D=32]            dot[F] %2, %3 {split = [F@tp]} : f32[B=4, D=32]     (a pending sum, reduced next)
+ *   %4 = dot[F] %2, %3 : f32[B=4, D=32]            dot[F] %2, %3 {split = [F@tp]} : f32[B=4, D=32]     (a partial sum, reduced next)
  *
  * Strong lines and pins first, to a fixpoint; then every op keeps what it has chosen; then `if free` lines, to a fixpoint again. It goes
  * in rounds: all ops next to a change say what they would carry, then all of it is applied at once, so that the order of statements and
- * ops does not matter; where two ops offer a value different dims for one axis, cost decides. A value's atom is set once and stays, so
- * the number of rounds is bounded by values times atoms. Entry inputs take only what adds no collective, at the end; constants take what
+ * ops does not matter; where two ops offer a value different dims for one axis, cost decides. A value's sub-axis is set once and stays, so
+ * the number of rounds is bounded by values times sub-axes. Entry inputs take only what adds no collective, at the end; constants take what
  * each reader wants, when reshards are inserted.
  *
  * Requires SHAPES. Leaves the placements in the values' types and the ops' choices in `split` attributes.
@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* After the strong lines, every op keeps the factor that it has chosen for each atom. */
+/* After the strong lines, every op keeps the factor that it has chosen for each sub-axis. */
 static void lock_choices(sc_propagation *p, sc_func_id func)
 {
     sc_for_each_op (p->m, func, op) {
@@ -28,7 +28,7 @@ static void lock_choices(sc_propagation *p, sc_func_id func)
         sc_assign(&p->assigner, op, &factors, &assignment);
         for (uint32_t f = 0; f < factors.count; f++) {
             for (uint32_t i = 0; i < assignment.split[f].count; i++)
-                sc_lock_atom(p, op, assignment.split[f].atoms[i], factors.list[f].dim, i);
+                sc_lock_sub_axis(p, op, assignment.split[f].sub_axes[i], factors.list[f].dim, i);
         }
         sc_lock_out_rest(p, op);
     }
@@ -45,7 +45,7 @@ static void carry_storage(sc_propagation *p, sc_func_id func)
         if ((sc_op_traits(sc_op_at(m, sc_def(m, source))) & SC_STATE_READ) == 0)
             continue;
         p->placing->at[result] = p->placing->at[source];
-        memcpy(sc_cause_of(p->placing, result, 0), sc_cause_of(p->placing, source, 0), p->placing->atom_count * sizeof(sc_cause));
+        memcpy(sc_cause_of(p->placing, result, 0), sc_cause_of(p->placing, source, 0), p->placing->sub_axis_count * sizeof(sc_cause));
     }
 }
 
@@ -53,7 +53,7 @@ static void lay_locks(sc_propagation *p, const sc_seeds *seeds)
 {
     for (uint32_t i = 0; i < seeds->locks.count; i++) {
         const sc_lock *lock = &seeds->locks.data[i];
-        size_t slot = (size_t)lock->op * p->placing->atom_count + lock->atom;
+        size_t slot = (size_t)lock->op * p->placing->sub_axis_count + lock->sub_axis;
         p->placing->locks[slot] = lock->dim;
         p->placing->lock_rules[slot] = lock->rule;
         p->placing->acted[lock->rule] = true;
@@ -73,7 +73,7 @@ bool sc_run_propagate(sc_module *m, sc_pass_env *env)
     sc_propagation_run(&p);
     for (sc_func_id f = 0; f < m->funcs.count; f++)
         lock_choices(&p, f);
-    sc_atom_set *before = sc_arena_array(&m->context->arena, p.placing->value_count, sizeof *before);
+    sc_sub_axis_set *before = sc_arena_array(&m->context->arena, p.placing->value_count, sizeof *before);
     for (sc_value v = 0; v < p.placing->value_count; v++)
         before[v] = sc_placement_split(&p.placing->at[v]);
     if (!sc_lay_weak_seeds(&p, seeds))

@@ -9,9 +9,9 @@
 /* Two lines that want one axis of one value for different dims, and the value that is told. */
 typedef struct sc_conflict {
     const sc_seed *seed;
-    uint32_t atom, dim, other; /* other: the rule that has the atom */
-    sc_value last;             /* where they met last */
-    uint32_t more;             /* other values */
+    uint32_t sub_axis, dim, other; /* other: the rule that has the sub-axis */
+    sc_value last;                 /* where they met last */
+    uint32_t more;                 /* other values */
 } sc_conflict;
 
 typedef struct sc_propagation {
@@ -42,8 +42,8 @@ void sc_propagation_run(sc_propagation *p);
 void sc_propagation_finish(sc_propagation *p, sc_func_id func);
 /* Wakes the op that makes a value and those that read it. */
 void sc_propagation_touch(sc_propagation *p, sc_value value);
-/* From now on the atom is of this factor of the op, the order-th of its atoms. */
-void sc_lock_atom(sc_propagation *p, sc_op_id op, uint32_t atom, sc_dim dim, uint32_t order);
+/* From now on the sub-axis is of this factor of the op, the order-th of its sub-axes. */
+void sc_lock_sub_axis(sc_propagation *p, sc_op_id op, uint32_t sub_axis, sc_dim dim, uint32_t order);
 /* An op that uses a part of an axis leaves the rest of it alone. */
 void sc_lock_out_rest(sc_propagation *p, sc_op_id op);
 
@@ -53,9 +53,9 @@ void sc_lock_out_rest(sc_propagation *p, sc_op_id op);
 bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds);
 bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds);
 bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds);
-/* withdraw.c: after free lines have spread, values that they split at a loss are whole again. `before`: by value, the atoms that split it
- * before these lines were laid. */
-void sc_withdraw_weak_seeds(sc_propagation *p, const sc_atom_set *before);
+/* withdraw.c: after free lines have spread, values that they split at a loss are whole again. `before`: by value, the sub-axes that split
+ * it before these lines were laid. */
+void sc_withdraw_weak_seeds(sc_propagation *p, const sc_sub_axis_set *before);
 
 /* place_inputs.c: every entry input is split as far as all its readers want it so. */
 void sc_place_inputs(sc_propagation *p);

@@ -7,7 +7,7 @@
 
 typedef struct proposal {
     sc_value value;
-    uint8_t atom, dim, position;
+    uint8_t sub_axis, dim, position;
     sc_cause cause;
     uint32_t serial;
 } proposal;
@@ -48,10 +48,10 @@ static sc_placing *placing_new(sc_module *m)
     sc_placing *placing = sc_arena_alloc(arena, sizeof *placing);
     placing->value_count = m->values.count;
     placing->op_count = m->ops.count;
-    placing->atom_count = m->mesh.atom_count;
+    placing->sub_axis_count = m->mesh.sub_axis_count;
     placing->at = sc_arena_array(arena, m->values.count, sizeof *placing->at);
     placing->closed = sc_arena_array(arena, m->values.count, sizeof *placing->closed);
-    size_t causes = (size_t)m->values.count * m->mesh.atom_count, locks = (size_t)m->ops.count * m->mesh.atom_count;
+    size_t causes = (size_t)m->values.count * m->mesh.sub_axis_count, locks = (size_t)m->ops.count * m->mesh.sub_axis_count;
     placing->causes = sc_arena_array(arena, causes, sizeof *placing->causes);
     placing->locks = sc_arena_array(arena, locks, sizeof *placing->locks);
     placing->withdrawn = sc_arena_array(arena, m->ops.count, sizeof *placing->withdrawn);
@@ -103,7 +103,7 @@ void sc_propagation_init(sc_propagation *p, sc_pass_env *env)
 void sc_propagation_begin(sc_propagation *p, sc_stage stage)
 {
     p->stage = (uint8_t)stage;
-    for (sc_func_id f = 0; p->m->mesh.atom_count > 0 && f < p->m->funcs.count; f++) {
+    for (sc_func_id f = 0; p->m->mesh.sub_axis_count > 0 && f < p->m->funcs.count; f++) {
         sc_for_each_op (p->m, f, op) {
             if (p->stage_of[op] != stage || p->queued[op])
                 continue;
@@ -130,45 +130,45 @@ void sc_propagation_touch(sc_propagation *p, sc_value value)
     }
 }
 
-static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint32_t atom)
+static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint32_t sub_axis)
 {
     const sc_placement *at = &p->placing->at[value];
-    if (at->on[atom] != SC_ON_NOTHING || (p->placing->closed[value] >> atom & 1) != 0 || p->is_input[value])
+    if (at->on[sub_axis] != SC_ON_NOTHING || (p->placing->closed[value] >> sub_axis & 1) != 0 || p->is_input[value])
         return false;
     if (p->stage_of[sc_def(p->m, value)] != p->stage || sc_is_made_anywhere(p->m, value))
         return false;
     sc_type_info type = *sc_type_of(p->m, value);
     type.placement = *at;
     return sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size,
-                          sc_type_shards(&p->m->mesh, &type, dim) * p->m->mesh.atoms[atom].size);
+                          sc_type_shards(&p->m->mesh, &type, dim) * p->m->mesh.sub_axes[sub_axis].size);
 }
 
-/* The value of the op that has the atom on this factor, where a cause is looked up. */
-static sc_value source_of(const sc_propagation *p, const sc_op *op, const sc_factor *factor, uint32_t atom)
+/* The value of the op that has the sub-axis on this factor, where a cause is looked up. */
+static sc_value source_of(const sc_propagation *p, const sc_op *op, const sc_factor *factor, uint32_t sub_axis)
 {
     for (uint32_t o = 0; o < op->operand_count; o++) {
-        if (factor->operand[o] >= 0 && p->placing->at[op->operands[o]].on[atom] == (uint8_t)factor->operand[o])
+        if (factor->operand[o] >= 0 && p->placing->at[op->operands[o]].on[sub_axis] == (uint8_t)factor->operand[o])
             return op->operands[o];
     }
     for (uint32_t r = 0; r < op->result_count; r++) {
-        if (factor->result[r] >= 0 && p->placing->at[op->first_result + r].on[atom] == (uint8_t)factor->result[r])
+        if (factor->result[r] >= 0 && p->placing->at[op->first_result + r].on[sub_axis] == (uint8_t)factor->result[r])
             return op->first_result + r;
     }
     return SC_NONE;
 }
 
-static void propose(sc_propagation *p, sc_op_id id, const sc_factor *factor, const sc_atom_list *split, sc_value value, int dim,
+static void propose(sc_propagation *p, sc_op_id id, const sc_factor *factor, const sc_sub_axis_list *split, sc_value value, int dim,
                     proposal_list *out)
 {
     for (uint32_t i = 0; dim >= 0 && i < split->count; i++) {
-        uint32_t atom = split->atoms[i];
-        if (!may_take(p, value, (uint32_t)dim, atom))
+        uint32_t sub_axis = split->sub_axes[i];
+        if (!may_take(p, value, (uint32_t)dim, sub_axis))
             continue;
-        sc_value source = source_of(p, sc_op_at(p->m, id), factor, atom);
-        uint32_t rule = source == SC_NONE ? p->placing->lock_rules[(size_t)id * p->placing->atom_count + atom]
-                                          : sc_cause_of(p->placing, source, atom)->rule;
+        sc_value source = source_of(p, sc_op_at(p->m, id), factor, sub_axis);
+        uint32_t rule = source == SC_NONE ? p->placing->lock_rules[(size_t)id * p->placing->sub_axis_count + sub_axis]
+                                          : sc_cause_of(p->placing, source, sub_axis)->rule;
         *sc_vec_push(&p->m->context->arena, out) = (proposal){.value = value,
-                                                              .atom = (uint8_t)atom,
+                                                              .sub_axis = (uint8_t)sub_axis,
                                                               .dim = (uint8_t)dim,
                                                               .position = (uint8_t)i,
                                                               .cause = {rule, id, source},
@@ -203,8 +203,8 @@ static int by_value(const void *a, const void *b)
         return x->value < y->value ? -1 : 1;
     if (x->position != y->position)
         return x->position < y->position ? -1 : 1;
-    if (x->atom != y->atom)
-        return x->atom < y->atom ? -1 : 1;
+    if (x->sub_axis != y->sub_axis)
+        return x->sub_axis < y->sub_axis ? -1 : 1;
     if (x->dim != y->dim)
         return x->dim < y->dim ? -1 : 1;
     return x->serial < y->serial ? -1 : x->serial > y->serial;
@@ -222,12 +222,12 @@ static void add_op_cost(sc_propagation *p, sc_op_id id, sc_cost *total)
     sc_cost_add(total, &cost);
 }
 
-/* What the ops around a value would cost with one more atom on a dim. */
+/* What the ops around a value would cost with one more sub-axis on a dim. */
 static sc_cost cost_with(sc_propagation *p, const proposal *offer)
 {
     sc_placement kept = p->placing->at[offer->value];
     sc_cost total = {0};
-    sc_placement_append(&p->placing->at[offer->value], offer->dim, offer->atom);
+    sc_placement_append(&p->placing->at[offer->value], offer->dim, offer->sub_axis);
     add_op_cost(p, sc_def(p->m, offer->value), &total);
     for (uint32_t u = p->user_begin[offer->value]; u < p->user_begin[offer->value + 1]; u++) {
         if (p->stage_of[p->users[u]] == p->stage)
@@ -237,7 +237,7 @@ static sc_cost cost_with(sc_propagation *p, const proposal *offer)
     return total;
 }
 
-/* Of the offers for one atom of one value, the cheapest; the first of equals. */
+/* Of the offers for one sub-axis of one value, the cheapest; the first of equals. */
 static const proposal *choose(sc_propagation *p, const proposal *offers, uint32_t count)
 {
     const proposal *best = &offers[0];
@@ -246,7 +246,8 @@ static const proposal *choose(sc_propagation *p, const proposal *offers, uint32_
     for (uint32_t i = 1; i < count; i++) {
         if (offers[i].value != offers[0].value)
             break;
-        if (offers[i].atom != offers[0].atom || offers[i].dim == best->dim || !may_take(p, offers[i].value, offers[i].dim, offers[i].atom))
+        if (offers[i].sub_axis != offers[0].sub_axis || offers[i].dim == best->dim ||
+            !may_take(p, offers[i].value, offers[i].dim, offers[i].sub_axis))
             continue; /* an earlier offer of this round may have left too little of the dim */
         if (!priced)
             best_cost = cost_with(p, best);
@@ -266,11 +267,11 @@ static void apply(sc_propagation *p, proposal_list *offers)
         qsort(offers->data, offers->count, sizeof *offers->data, by_value);
     for (uint32_t i = 0; i < offers->count; i++) {
         const proposal *offer = &offers->data[i];
-        if (!may_take(p, offer->value, offer->dim, offer->atom))
+        if (!may_take(p, offer->value, offer->dim, offer->sub_axis))
             continue; /* an earlier offer of this round had it */
         offer = choose(p, offer, offers->count - i);
-        sc_placement_append(&p->placing->at[offer->value], offer->dim, offer->atom);
-        *sc_cause_of(p->placing, offer->value, offer->atom) = offer->cause;
+        sc_placement_append(&p->placing->at[offer->value], offer->dim, offer->sub_axis);
+        *sc_cause_of(p->placing, offer->value, offer->sub_axis) = offer->cause;
         sc_propagation_touch(p, offer->value);
     }
 }
@@ -294,9 +295,9 @@ void sc_propagation_run(sc_propagation *p)
 
 /* ---- locks ---- */
 
-void sc_lock_atom(sc_propagation *p, sc_op_id op, uint32_t atom, sc_dim dim, uint32_t order)
+void sc_lock_sub_axis(sc_propagation *p, sc_op_id op, uint32_t sub_axis, sc_dim dim, uint32_t order)
 {
-    size_t slot = (size_t)op * p->placing->atom_count + atom;
+    size_t slot = (size_t)op * p->placing->sub_axis_count + sub_axis;
     p->placing->locks[slot] = dim;
     p->placing->lock_orders[slot] = (uint8_t)order;
 }
@@ -305,13 +306,13 @@ void sc_lock_atom(sc_propagation *p, sc_op_id op, uint32_t atom, sc_dim dim, uin
 void sc_lock_out_rest(sc_propagation *p, sc_op_id op)
 {
     const sc_mesh *mesh = &p->m->mesh;
-    sc_dim *locks = &p->placing->locks[(size_t)op * p->placing->atom_count];
+    sc_dim *locks = &p->placing->locks[(size_t)op * p->placing->sub_axis_count];
     for (uint32_t x = 0; x < mesh->axis_count; x++) {
         const sc_axis *axis = &mesh->axes[x];
         bool used = false;
-        for (uint32_t a = axis->first_atom; a < (uint32_t)axis->first_atom + axis->atom_count; a++)
+        for (uint32_t a = axis->first_sub_axis; a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++)
             used = used || locks[a] != SC_NONE;
-        for (uint32_t a = axis->first_atom; used && a < (uint32_t)axis->first_atom + axis->atom_count; a++)
+        for (uint32_t a = axis->first_sub_axis; used && a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++)
             locks[a] = locks[a] == SC_NONE ? SC_LOCKED_OUT : locks[a];
     }
 }

@@ -16,17 +16,17 @@ sc_sym sc_value_path(const sc_module *m, sc_value value)
     return op->operand_count == 1 && (sc_op_traits(op) & SC_NAMESAKE) != 0 ? sc_value_path(m, op->operands[0]) : 0;
 }
 
-/* The plan line that put this atom on the value, or on what it was computed from. */
-static uint32_t rule_of(const sc_module *m, const sc_placing *placing, sc_value value, uint32_t atom, int depth)
+/* The plan line that put this sub-axis on the value, or on what it was computed from. */
+static uint32_t rule_of(const sc_module *m, const sc_placing *placing, sc_value value, uint32_t sub_axis, int depth)
 {
     if (placing == NULL || depth == 0)
         return SC_NONE;
-    if (value < placing->value_count && sc_cause_of(placing, value, atom)->rule != SC_NONE)
-        return sc_cause_of(placing, value, atom)->rule;
+    if (value < placing->value_count && sc_cause_of(placing, value, sub_axis)->rule != SC_NONE)
+        return sc_cause_of(placing, value, sub_axis)->rule;
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     for (uint32_t i = 0; i < op->operand_count; i++) {
-        uint8_t on = sc_type_of(m, op->operands[i])->placement.on[atom];
-        uint32_t rule = on == SC_ON_NOTHING ? SC_NONE : rule_of(m, placing, op->operands[i], atom, depth - 1);
+        uint8_t on = sc_type_of(m, op->operands[i])->placement.on[sub_axis];
+        uint32_t rule = on == SC_ON_NOTHING ? SC_NONE : rule_of(m, placing, op->operands[i], sub_axis, depth - 1);
         if (rule != SC_NONE)
             return rule;
     }
@@ -35,20 +35,20 @@ static uint32_t rule_of(const sc_module *m, const sc_placing *placing, sc_value 
 
 static uint32_t first_difference(const sc_mesh *mesh, const sc_placement *a, const sc_placement *b)
 {
-    for (uint32_t i = 0; i < mesh->atom_count; i++) {
+    for (uint32_t i = 0; i < mesh->sub_axis_count; i++) {
         if (a->on[i] != b->on[i])
             return i;
     }
-    for (uint32_t i = 0; i < mesh->atom_count; i++) {
+    for (uint32_t i = 0; i < mesh->sub_axis_count; i++) {
         if (a->order[i] != b->order[i])
             return i;
     }
     return 0;
 }
 
-static const char *axis_name(const sc_module *m, uint32_t atom)
+static const char *axis_name(const sc_module *m, uint32_t sub_axis)
 {
-    return sc_text(m->context, m->mesh.axes[m->mesh.atoms[atom].axis].name);
+    return sc_text(m->context, m->mesh.axes[m->mesh.sub_axes[sub_axis].axis].name);
 }
 
 static const char *dim_shown(const sc_module *m, const sc_type_info *type, uint32_t index)
@@ -94,13 +94,13 @@ static sc_reason compose(sc_module *m, uint32_t rule, const char *detail)
 }
 
 /* The style that decided how the op is computed. */
-static uint32_t lock_rule(const sc_placing *placing, sc_op_id op, uint32_t atom)
+static uint32_t lock_rule(const sc_placing *placing, sc_op_id op, uint32_t sub_axis)
 {
-    return placing == NULL || op >= placing->op_count ? SC_NONE : placing->lock_rules[(size_t)op * placing->atom_count + atom];
+    return placing == NULL || op >= placing->op_count ? SC_NONE : placing->lock_rules[(size_t)op * placing->sub_axis_count + sub_axis];
 }
 
 /* A value that its op makes split and that belongs elsewhere: a stored parameter where a unit uses it, a pin, a rule on the result. */
-static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc_value value, uint32_t atom, const sc_placement *made,
+static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc_value value, uint32_t sub_axis, const sc_placement *made,
                                      uint32_t rule)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
@@ -108,40 +108,41 @@ static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc
     const sc_type_info *type = sc_type_of(m, value);
     if (sc_op_attr(op, SC_ATTR_unit) != NULL)
         return compose(m, rule, "stored so, gathered for a unit that uses it");
-    uint32_t own = placing != NULL && value < placing->value_count ? sc_cause_of(placing, value, atom)->rule : SC_NONE;
+    uint32_t own = placing != NULL && value < placing->value_count ? sc_cause_of(placing, value, sub_axis)->rule : SC_NONE;
     rule = own != SC_NONE ? own : rule;
     sc_value source = op->operand_count > 0 ? op->operands[0] : value;
     for (uint32_t i = op->operand_count; i-- > 0;) { /* the first that brings the split; a constant was only made to fit */
         const sc_type_info *operand = sc_type_of(m, op->operands[i]);
-        if (operand->placement.on[atom] < operand->rank && (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_CONSTANT) == 0)
+        if (operand->placement.on[sub_axis] < operand->rank && (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_CONSTANT) == 0)
             source = op->operands[i];
     }
-    if (made->on[atom] < type->rank)
-        return compose(
-            m, rule,
-            sc_arena_printf(arena, "%s has %s over %s", short_name(m, source), dim_shown(m, type, made->on[atom]), axis_name(m, atom)));
-    return compose(m, rule, sc_arena_printf(arena, "%s is whole on %s", short_name(m, source), axis_name(m, atom)));
+    if (made->on[sub_axis] < type->rank)
+        return compose(m, rule,
+                       sc_arena_printf(arena, "%s has %s over %s", short_name(m, source), dim_shown(m, type, made->on[sub_axis]),
+                                       axis_name(m, sub_axis)));
+    return compose(m, rule, sc_arena_printf(arena, "%s is whole on %s", short_name(m, source), axis_name(m, sub_axis)));
 }
 
 sc_reason sc_reason_of_result(sc_module *m, const sc_placing *placing, sc_value value, const sc_placement *made, const sc_placement *wanted)
 {
-    uint32_t atom = first_difference(&m->mesh, made, wanted);
+    uint32_t sub_axis = first_difference(&m->mesh, made, wanted);
     const sc_op *op = sc_op_at(m, sc_def(m, value));
     const char *name = sc_ops[op->kind].name;
-    uint32_t rule = rule_of(m, placing, value, atom, SEARCH_DEPTH);
-    if (!sc_is_partial(made->on[atom]))
-        return reason_of_placement(m, placing, value, atom, made, rule);
+    uint32_t rule = rule_of(m, placing, value, sub_axis, SEARCH_DEPTH);
+    if (!sc_is_partial(made->on[sub_axis]))
+        return reason_of_placement(m, placing, value, sub_axis, made, rule);
     for (uint32_t i = 0; i < op->operand_count; i++) {
         const sc_type_info *type = sc_type_of(m, op->operands[i]);
-        if (type->placement.on[atom] >= type->rank)
+        if (type->placement.on[sub_axis] >= type->rank)
             continue;
-        rule = rule_of(m, placing, op->operands[i], atom, SEARCH_DEPTH);
-        rule = rule != SC_NONE ? rule : lock_rule(placing, sc_def(m, value), atom);
+        rule = rule_of(m, placing, op->operands[i], sub_axis, SEARCH_DEPTH);
+        rule = rule != SC_NONE ? rule : lock_rule(placing, sc_def(m, value), sub_axis);
         return compose(m, rule,
                        sc_arena_printf(&m->context->arena, "%s reduces over %s, which %s splits over %s", name,
-                                       dim_shown(m, type, type->placement.on[atom]), short_name(m, op->operands[i]), axis_name(m, atom)));
+                                       dim_shown(m, type, type->placement.on[sub_axis]), short_name(m, op->operands[i]),
+                                       axis_name(m, sub_axis)));
     }
-    return compose(m, rule, sc_arena_printf(&m->context->arena, "%s is a pending reduction over %s", name, axis_name(m, atom)));
+    return compose(m, rule, sc_arena_printf(&m->context->arena, "%s is a partial reduction over %s", name, axis_name(m, sub_axis)));
 }
 
 sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id reader, uint32_t operand, const sc_placement *has,
@@ -149,39 +150,39 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
 {
     sc_op *op = sc_op_at(m, reader);
     sc_value value = op->operands[operand];
-    uint32_t atom = first_difference(&m->mesh, has, needed);
-    uint32_t rule = rule_of(m, placing, value, atom, SEARCH_DEPTH);
+    uint32_t sub_axis = first_difference(&m->mesh, has, needed);
+    uint32_t rule = rule_of(m, placing, value, sub_axis, SEARCH_DEPTH);
     const char *name = sc_ops[op->kind].name;
     for (uint32_t i = 0; i < op->operand_count; i++) {
         const sc_type_info *type = sc_type_of(m, op->operands[i]);
-        if (i == operand || type->placement.on[atom] >= type->rank)
+        if (i == operand || type->placement.on[sub_axis] >= type->rank)
             continue;
         return compose(m, rule,
                        sc_arena_printf(&m->context->arena, "%s has %s over %s", short_name(m, op->operands[i]),
-                                       dim_shown(m, type, type->placement.on[atom]), axis_name(m, atom)));
+                                       dim_shown(m, type, type->placement.on[sub_axis]), axis_name(m, sub_axis)));
     }
     const sc_type_info *type = sc_type_of(m, value);
-    if (sc_is_partial(has->on[atom])) {
+    if (sc_is_partial(has->on[sub_axis])) {
         sc_sym path = sc_value_path(m, value);
         path = path == 0 && op->result_count > 0 ? m->values.data[op->first_result].path : path; /* a gradient not yet named */
         return compose(m, rule,
-                       sc_arena_printf(&m->context->arena, "each rank of %s has its part of %s", axis_name(m, atom),
+                       sc_arena_printf(&m->context->arena, "each rank of %s has its part of %s", axis_name(m, sub_axis),
                                        path != 0 ? in_instance(sc_text(m->context, path)) : short_name(m, value)));
     }
-    if (has->on[atom] < type->rank)
-        return compose(
-            m, rule,
-            sc_arena_printf(&m->context->arena, "%s needs %s of %s whole", name, dim_shown(m, type, has->on[atom]), short_name(m, value)));
+    if (has->on[sub_axis] < type->rank)
+        return compose(m, rule,
+                       sc_arena_printf(&m->context->arena, "%s needs %s of %s whole", name, dim_shown(m, type, has->on[sub_axis]),
+                                       short_name(m, value)));
     return compose(m, rule, sc_arena_printf(&m->context->arena, "%s reads it so", name));
 }
 
-sc_reason sc_reason_of_pending(sc_module *m, const sc_placing *placing, sc_value value, uint32_t atom)
+sc_reason sc_reason_of_partial(sc_module *m, const sc_placing *placing, sc_value value, uint32_t sub_axis)
 {
     for (;;) { /* ends: operands come before */
         const sc_op *op = sc_op_at(m, sc_def(m, value));
         sc_value brings = SC_NONE;
         for (uint32_t i = op->operand_count; i-- > 0;)
-            brings = sc_is_partial(sc_type_of(m, op->operands[i])->placement.on[atom]) ? op->operands[i] : brings;
+            brings = sc_is_partial(sc_type_of(m, op->operands[i])->placement.on[sub_axis]) ? op->operands[i] : brings;
         if (brings == SC_NONE)
             break;
         value = brings;
@@ -190,7 +191,7 @@ sc_reason sc_reason_of_pending(sc_module *m, const sc_placing *placing, sc_value
         return (sc_reason){SC_NONE, 0};
     const sc_placement made = sc_type_of(m, value)->placement;
     sc_placement wanted = made;
-    wanted.on[atom] = SC_ON_NOTHING;
+    wanted.on[sub_axis] = SC_ON_NOTHING;
     return sc_reason_of_result(m, placing, value, &made, &wanted);
 }
 

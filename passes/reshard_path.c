@@ -1,7 +1,7 @@
 /* Cheapest reshard paths: uniform-cost search over placements of one value.
  *
- * Only atoms that stand differently at the two ends move, with those that are minor to them, and only over dims that either end splits by
- * them, so the space is small: a few dozen placements for one or two atoms. Paths are kept by (from type, to type); a model's layers
+ * Only sub-axes that stand differently at the two ends move, with those that are minor to them, and only over dims that either end splits
+ * by them, so the space is small: a few dozen placements for one or two sub-axes. Paths are kept by (from type, to type); a model's layers
  * share them.
  */
 #include "passes/reshard_path.h"
@@ -33,8 +33,8 @@ typedef struct search {
     const sc_module *m;
     sc_type_info type; /* dims and dtype; placement unused */
     sc_placement goal;
-    sc_atom_set moving;
-    uint32_t dims[SC_MAX_RANK]; /* dims that moving atoms split at either end */
+    sc_sub_axis_set moving;
+    uint32_t dims[SC_MAX_RANK]; /* dims that moving sub-axes split at either end */
     uint32_t dim_count;
     SC_VEC(state) states;
     sc_map seen; /* hash of a placement -> state; chained by probing the hash */
@@ -93,10 +93,10 @@ static double local_bytes(const search *s, const sc_placement *at)
     return (double)sc_type_local_bytes(s->m, &type);
 }
 
-static bool spans_inter(const sc_mesh *mesh, const sc_atom_list *group)
+static bool spans_inter(const sc_mesh *mesh, const sc_sub_axis_list *group)
 {
     for (uint32_t i = 0; i < group->count; i++) {
-        if (mesh->axes[mesh->atoms[group->atoms[i]].axis].inter)
+        if (mesh->axes[mesh->sub_axes[group->sub_axes[i]].axis].inter)
             return true;
     }
     return false;
@@ -108,7 +108,7 @@ static sc_cost step_cost(const search *s, const sc_placement *from, const sc_res
     if (step->kind == SC_OP_all_slice)
         return cost;
     double buffer = local_bytes(s, step->kind == SC_OP_all_gather ? &step->to : from);
-    double sent = sc_sent_bytes(step->kind, buffer, (double)sc_atom_list_size(&s->m->mesh, &step->group));
+    double sent = sc_sent_bytes(step->kind, buffer, (double)sc_sub_axis_list_size(&s->m->mesh, &step->group));
     cost.bytes = sent * (spans_inter(&s->m->mesh, &step->group) ? 8 : 1) + s->planner->call_cost;
     cost.calls = 1;
     return cost;
@@ -142,9 +142,9 @@ static void offer(search *s, uint32_t from, sc_reshard_step step)
     }
 }
 
-static bool is_moving(const search *s, uint32_t atom)
+static bool is_moving(const search *s, uint32_t sub_axis)
 {
-    return (s->moving >> atom & 1) != 0;
+    return (s->moving >> sub_axis & 1) != 0;
 }
 
 static bool divides(const search *s, const sc_placement *at, uint32_t dim, uint64_t by)
@@ -154,40 +154,40 @@ static bool divides(const search *s, const sc_placement *at, uint32_t dim, uint6
     return sc_dim_divides(s->m, type.dims[dim].dim, type.dims[dim].size, sc_type_shards(&s->m->mesh, &type, dim) * by);
 }
 
-/* The last `count` atoms of a dim's list, or an empty list when one of them may not move. */
-static sc_atom_list suffix(const search *s, const sc_atom_list *list, uint32_t count)
+/* The last `count` sub-axes of a dim's list, or an empty list when one of them may not move. */
+static sc_sub_axis_list suffix(const search *s, const sc_sub_axis_list *list, uint32_t count)
 {
-    sc_atom_list tail = {0};
+    sc_sub_axis_list tail = {0};
     for (uint32_t i = list->count - count; i < list->count; i++) {
-        if (!is_moving(s, list->atoms[i]))
-            return (sc_atom_list){0};
-        tail.atoms[tail.count++] = list->atoms[i];
+        if (!is_moving(s, list->sub_axes[i]))
+            return (sc_sub_axis_list){0};
+        tail.sub_axes[tail.count++] = list->sub_axes[i];
     }
     return tail;
 }
 
-static void release(sc_placement *at, const sc_atom_list *atoms)
+static void release(sc_placement *at, const sc_sub_axis_list *sub_axes)
 {
-    for (uint32_t i = 0; i < atoms->count; i++) {
-        at->on[atoms->atoms[i]] = SC_ON_NOTHING;
-        at->order[atoms->atoms[i]] = 0;
+    for (uint32_t i = 0; i < sub_axes->count; i++) {
+        at->on[sub_axes->sub_axes[i]] = SC_ON_NOTHING;
+        at->order[sub_axes->sub_axes[i]] = 0;
     }
 }
 
-static void append_all(sc_placement *at, uint32_t dim, const sc_atom_list *atoms)
+static void append_all(sc_placement *at, uint32_t dim, const sc_sub_axis_list *sub_axes)
 {
-    for (uint32_t i = 0; i < atoms->count; i++)
-        sc_placement_append(at, dim, atoms->atoms[i]);
+    for (uint32_t i = 0; i < sub_axes->count; i++)
+        sc_placement_append(at, dim, sub_axes->sub_axes[i]);
 }
 
 /* A slice costs nothing and makes what moves next smaller, so it may split any of the dims. */
 static void offer_slices(search *s, uint32_t from)
 {
     const sc_placement at = s->states.data[from].at;
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         for (uint32_t d = 0; d < s->dim_count; d++) {
             uint8_t dim = (uint8_t)s->dims[d];
-            if (!is_moving(s, a) || at.on[a] != SC_ON_NOTHING || !divides(s, &at, dim, s->m->mesh.atoms[a].size))
+            if (!is_moving(s, a) || at.on[a] != SC_ON_NOTHING || !divides(s, &at, dim, s->m->mesh.sub_axes[a].size))
                 continue;
             sc_reshard_step step = {.kind = SC_OP_all_slice, .to = at, .group = {1, {(uint8_t)a}}, .gather = dim};
             sc_placement_append(&step.to, dim, a);
@@ -200,16 +200,16 @@ static void offer_gathers(search *s, uint32_t from)
 {
     const sc_placement at = s->states.data[from].at;
     for (uint32_t d = 0; d < s->dim_count; d++) {
-        const sc_atom_list list = sc_placement_dim(&at, s->dims[d]);
+        const sc_sub_axis_list list = sc_placement_dim(&at, s->dims[d]);
         for (uint32_t count = 1; count <= list.count; count++) {
-            sc_atom_list tail = suffix(s, &list, count);
+            sc_sub_axis_list tail = suffix(s, &list, count);
             if (tail.count == 0)
                 break;
             sc_reshard_step step = {.kind = SC_OP_all_gather, .to = at, .group = tail, .gather = (uint8_t)s->dims[d]};
             release(&step.to, &tail);
             offer(s, from, step);
             for (uint32_t e = 0; e < s->dim_count; e++) {
-                uint64_t by = sc_atom_list_size(&s->m->mesh, &tail);
+                uint64_t by = sc_sub_axis_list_size(&s->m->mesh, &tail);
                 if (e == d || !divides(s, &at, s->dims[e], by))
                     continue;
                 sc_reshard_step exchange = step;
@@ -222,24 +222,24 @@ static void offer_gathers(search *s, uint32_t from)
     }
 }
 
-static void offer_all_reduce(search *s, uint32_t from, uint8_t kind, sc_atom_set set)
+static void offer_all_reduce(search *s, uint32_t from, uint8_t kind, sc_sub_axis_set set)
 {
     const sc_placement at = s->states.data[from].at;
     sc_reshard_step step = {.kind = SC_OP_all_reduce, .to = at, .reduce = kind};
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         if ((set >> a & 1) != 0)
-            step.group.atoms[step.group.count++] = (uint8_t)a;
+            step.group.sub_axes[step.group.count++] = (uint8_t)a;
     }
     release(&step.to, &step.group);
     if (step.group.count > 0)
         offer(s, from, step);
 }
 
-static void offer_reduce_scatter(search *s, uint32_t from, uint8_t kind, const sc_atom_list *group)
+static void offer_reduce_scatter(search *s, uint32_t from, uint8_t kind, const sc_sub_axis_list *group)
 {
     const sc_placement at = s->states.data[from].at;
     for (uint32_t d = 0; d < s->dim_count; d++) {
-        if (!divides(s, &at, s->dims[d], sc_atom_list_size(&s->m->mesh, group)))
+        if (!divides(s, &at, s->dims[d], sc_sub_axis_list_size(&s->m->mesh, group)))
             continue;
         sc_reshard_step step = {.kind = SC_OP_reduce_scatter, .to = at, .group = *group, .gather = (uint8_t)s->dims[d], .reduce = kind};
         release(&step.to, group);
@@ -248,9 +248,9 @@ static void offer_reduce_scatter(search *s, uint32_t from, uint8_t kind, const s
     }
 }
 
-enum { MOST_ORDERED = 4 }; /* atoms whose orders are all tried; of more only mesh order and the goal's */
+enum { MOST_ORDERED = 4 }; /* sub-axes whose orders are all tried; of more only mesh order and the goal's */
 
-static uint32_t count_atoms(sc_atom_set set)
+static uint32_t count_sub_axes(sc_sub_axis_set set)
 {
     uint32_t count = 0;
     for (; set != 0; set &= set - 1)
@@ -259,52 +259,52 @@ static uint32_t count_atoms(sc_atom_set set)
 }
 
 /* Every order of every nonempty subset of `rest`, behind what is chosen. */
-static void offer_scattered(search *s, uint32_t from, uint8_t kind, sc_atom_list *chosen, sc_atom_set rest, bool every_order)
+static void offer_scattered(search *s, uint32_t from, uint8_t kind, sc_sub_axis_list *chosen, sc_sub_axis_set rest, bool every_order)
 {
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         if ((rest >> a & 1) == 0)
             continue;
-        sc_atom_set later = every_order ? rest & ~((sc_atom_set)1 << a) : rest & ~(((sc_atom_set)2 << a) - 1);
-        chosen->atoms[chosen->count++] = (uint8_t)a;
+        sc_sub_axis_set later = every_order ? rest & ~((sc_sub_axis_set)1 << a) : rest & ~(((sc_sub_axis_set)2 << a) - 1);
+        chosen->sub_axes[chosen->count++] = (uint8_t)a;
         offer_reduce_scatter(s, from, kind, chosen);
         offer_scattered(s, from, kind, chosen, later, every_order);
         chosen->count--;
     }
 }
 
-/* A reduction over several axes is one call over their product group (SHARDING 2.3): atoms that end up whole are reduced together, and
+/* A reduction over several axes is one call over their product group (SHARDING 2.3): sub-axes that end up whole are reduced together, and
  * only those that end up splitting a dim may be scattered. */
 static void offer_reductions(search *s, uint32_t from, uint8_t kind)
 {
-    sc_atom_set pending = sc_placement_partial(&s->states.data[from].at, kind) & s->moving, to_dims = 0;
-    sc_atom_list chosen = {0};
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++)
-        to_dims |= (pending >> a & 1) != 0 && s->goal.on[a] < s->type.rank ? (sc_atom_set)1 << a : 0;
-    offer_all_reduce(s, from, kind, pending & ~to_dims);
+    sc_sub_axis_set partial = sc_placement_partial(&s->states.data[from].at, kind) & s->moving, to_dims = 0;
+    sc_sub_axis_list chosen = {0};
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++)
+        to_dims |= (partial >> a & 1) != 0 && s->goal.on[a] < s->type.rank ? (sc_sub_axis_set)1 << a : 0;
+    offer_all_reduce(s, from, kind, partial & ~to_dims);
     if (to_dims != 0)
-        offer_all_reduce(s, from, kind, pending);
-    offer_scattered(s, from, kind, &chosen, to_dims, count_atoms(to_dims) <= MOST_ORDERED);
+        offer_all_reduce(s, from, kind, partial);
+    offer_scattered(s, from, kind, &chosen, to_dims, count_sub_axes(to_dims) <= MOST_ORDERED);
 }
 
-/* Shards of its dim that lie between two neighbours along an atom. */
-static uint64_t stride_of(const search *s, const sc_placement *at, uint32_t atom)
+/* Shards of its dim that lie between two neighbours along a sub-axis. */
+static uint64_t stride_of(const search *s, const sc_placement *at, uint32_t sub_axis)
 {
     uint64_t stride = 1;
-    for (uint32_t i = 0; i < s->m->mesh.atom_count; i++) {
-        if (at->on[i] == at->on[atom] && at->order[i] > at->order[atom])
-            stride *= s->m->mesh.atoms[i].size;
+    for (uint32_t i = 0; i < s->m->mesh.sub_axis_count; i++) {
+        if (at->on[i] == at->on[sub_axis] && at->order[i] > at->order[sub_axis])
+            stride *= s->m->mesh.sub_axes[i].size;
     }
     return stride;
 }
 
-/* The group of a permute: every atom that splits another dim, or counts other shards: z in (x, z, y) -> (y, z, x) keeps its place, but
+/* The group of a permute: every sub-axis that splits another dim, or counts other shards: z in (x, z, y) -> (y, z, x) keeps its place, but
  * not its stride when x and y differ in size. */
-static sc_atom_list changed_atoms(const search *s, const sc_placement *a, const sc_placement *b)
+static sc_sub_axis_list changed_sub_axes(const search *s, const sc_placement *a, const sc_placement *b)
 {
-    sc_atom_list list = {0};
-    for (uint32_t i = 0; i < s->m->mesh.atom_count; i++) {
+    sc_sub_axis_list list = {0};
+    for (uint32_t i = 0; i < s->m->mesh.sub_axis_count; i++) {
         if (a->on[i] != b->on[i] || stride_of(s, a, i) != stride_of(s, b, i))
-            list.atoms[list.count++] = (uint8_t)i;
+            list.sub_axes[list.count++] = (uint8_t)i;
     }
     return list;
 }
@@ -318,7 +318,7 @@ static bool same_local_shape(const search *s, const sc_placement *a, const sc_pl
         if (sc_type_shards(&s->m->mesh, &x, i) != sc_type_shards(&s->m->mesh, &y, i))
             return false;
     }
-    for (uint32_t i = 0; i < s->m->mesh.atom_count; i++) {
+    for (uint32_t i = 0; i < s->m->mesh.sub_axis_count; i++) {
         if (sc_is_partial(a->on[i]) != sc_is_partial(b->on[i]))
             return false;
     }
@@ -331,53 +331,54 @@ static void offer_permute(search *s, uint32_t from, const sc_placement *to)
     const sc_placement at = s->states.data[from].at;
     if (sc_placement_equal(&at, to) || !same_local_shape(s, &at, to))
         return;
-    sc_reshard_step step = {.kind = SC_OP_permute, .to = *to, .group = changed_atoms(s, &at, to)};
+    sc_reshard_step step = {.kind = SC_OP_permute, .to = *to, .group = changed_sub_axes(s, &at, to)};
     offer(s, from, step);
 }
 
-/* Every arrangement of the atoms of `rest` on the places of `places` that keeps local shapes. */
-static void offer_arrangements(search *s, uint32_t from, sc_placement *to, const sc_atom_list *atoms, uint32_t next, sc_atom_set places)
+/* Every arrangement of the sub-axes of `rest` on the places of `places` that keeps local shapes. */
+static void offer_arrangements(search *s, uint32_t from, sc_placement *to, const sc_sub_axis_list *sub_axes, uint32_t next,
+                               sc_sub_axis_set places)
 {
     const sc_placement at = s->states.data[from].at;
-    if (next == atoms->count) {
+    if (next == sub_axes->count) {
         offer_permute(s, from, to);
         return;
     }
-    for (uint32_t p = 0; p < atoms->count; p++) {
+    for (uint32_t p = 0; p < sub_axes->count; p++) {
         if ((places >> p & 1) == 0)
             continue;
-        to->on[atoms->atoms[next]] = at.on[atoms->atoms[p]];
-        to->order[atoms->atoms[next]] = at.order[atoms->atoms[p]];
-        offer_arrangements(s, from, to, atoms, next + 1, places & ~((sc_atom_set)1 << p));
+        to->on[sub_axes->sub_axes[next]] = at.on[sub_axes->sub_axes[p]];
+        to->order[sub_axes->sub_axes[next]] = at.order[sub_axes->sub_axes[p]];
+        offer_arrangements(s, from, to, sub_axes, next + 1, places & ~((sc_sub_axis_set)1 << p));
     }
 }
 
-/* Moving atoms that are no pending reductions may change places with each other in one call; of many only the goal's arrangement. */
+/* Moving sub-axes that are no partial reductions may change places with each other in one call; of many only the goal's arrangement. */
 static void offer_permutes(search *s, uint32_t from)
 {
     sc_placement to = s->states.data[from].at;
-    sc_atom_list atoms = {0};
+    sc_sub_axis_list sub_axes = {0};
     offer_permute(s, from, &s->goal);
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         if (is_moving(s, a) && !sc_is_partial(to.on[a]))
-            atoms.atoms[atoms.count++] = (uint8_t)a;
+            sub_axes.sub_axes[sub_axes.count++] = (uint8_t)a;
     }
-    if (atoms.count > 1 && atoms.count <= MOST_ORDERED)
-        offer_arrangements(s, from, &to, &atoms, 0, ((sc_atom_set)1 << atoms.count) - 1);
+    if (sub_axes.count > 1 && sub_axes.count <= MOST_ORDERED)
+        offer_arrangements(s, from, &to, &sub_axes, 0, ((sc_sub_axis_set)1 << sub_axes.count) - 1);
 }
 
-/* Of one dim, the atoms behind the first that differs: what is minor to it cannot stay while it goes. */
-static sc_atom_set moving_on(const sc_placement *from, const sc_placement *to, uint32_t dim)
+/* Of one dim, the sub-axes behind the first that differs: what is minor to it cannot stay while it goes. */
+static sc_sub_axis_set moving_on(const sc_placement *from, const sc_placement *to, uint32_t dim)
 {
-    const sc_atom_list a = sc_placement_dim(from, dim), b = sc_placement_dim(to, dim);
-    sc_atom_set set = 0;
+    const sc_sub_axis_list a = sc_placement_dim(from, dim), b = sc_placement_dim(to, dim);
+    sc_sub_axis_set set = 0;
     uint32_t same = 0;
-    while (same < a.count && same < b.count && a.atoms[same] == b.atoms[same])
+    while (same < a.count && same < b.count && a.sub_axes[same] == b.sub_axes[same])
         same++;
     for (uint32_t i = same; i < a.count; i++)
-        set |= (sc_atom_set)1 << a.atoms[i];
+        set |= (sc_sub_axis_set)1 << a.sub_axes[i];
     for (uint32_t i = same; i < b.count; i++)
-        set |= (sc_atom_set)1 << b.atoms[i];
+        set |= (sc_sub_axis_set)1 << b.sub_axes[i];
     return set;
 }
 
@@ -385,14 +386,14 @@ static void prepare(search *s, const sc_type_info *from, const sc_placement *to)
 {
     s->type = *from;
     s->goal = *to;
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         if (from->placement.on[a] != to->on[a])
-            s->moving |= (sc_atom_set)1 << a;
+            s->moving |= (sc_sub_axis_set)1 << a;
     }
     for (uint32_t d = 0; d < from->rank; d++)
         s->moving |= moving_on(&from->placement, to, d);
     for (uint32_t d = 0; d < from->rank; d++) {
-        for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
             if (is_moving(s, a) && (from->placement.on[a] == d || to->on[a] == d)) {
                 s->dims[s->dim_count++] = d;
                 break;
@@ -429,7 +430,7 @@ static sc_reshard_plan *path_to(const search *s, uint32_t goal)
         const sc_reshard_step *step = &reversed[--count];
         sc_reshard_step *last = plan->step_count > 0 ? &plan->steps[plan->step_count - 1] : NULL;
         if (last != NULL && appends(last, step)) { /* slices of one dim in a row are one slice */
-            last->group.atoms[last->group.count++] = step->group.atoms[0];
+            last->group.sub_axes[last->group.count++] = step->group.sub_axes[0];
             last->to = step->to;
         } else if (plan->step_count < SC_MAX_RESHARD_STEPS) {
             plan->steps[plan->step_count++] = *step;
@@ -469,7 +470,7 @@ const sc_reshard_plan *sc_reshard_find(sc_planner *planner, sc_type from, const 
         return planner->plans.data[index];
     const sc_type_info info = planner->m->types.data[from];
     sc_reshard_plan *plan = find_path(planner, &info, to);
-    if (plan == NULL) { /* a pending reduction as a goal: nothing leads there */
+    if (plan == NULL) { /* a partial reduction as a goal: nothing leads there */
         plan = sc_arena_alloc(&planner->m->context->arena, sizeof *plan);
         plan->cost.bytes = INFINITY;
     }

@@ -18,10 +18,10 @@ typedef struct sc_cost {
 typedef struct sc_reshard_step {
     sc_op_kind kind;
     sc_placement to;
-    sc_atom_list group; /* major first */
-    uint8_t gather;     /* dim index that is gathered, sliced or scattered; all_to_all: that becomes whole */
-    uint8_t scatter;    /* all_to_all: dim index that becomes split */
-    uint8_t reduce;     /* SC_PARTIAL_.. of reductions */
+    sc_sub_axis_list group; /* major first */
+    uint8_t gather;         /* dim index that is gathered, sliced or scattered; all_to_all: that becomes whole */
+    uint8_t scatter;        /* all_to_all: dim index that becomes split */
+    uint8_t reduce;         /* SC_PARTIAL_.. of reductions */
 } sc_reshard_step;
 
 typedef struct sc_reshard_plan {

@@ -23,18 +23,18 @@ static const char *shown_dim(const sc_module *m, sc_value value, uint32_t index)
 }
 
 /* Two lines that meet on one value mostly meet on many: one is told, the first that has a name. */
-static void note_conflict(sc_propagation *p, const sc_seed *seed, uint32_t atom, uint32_t dim)
+static void note_conflict(sc_propagation *p, const sc_seed *seed, uint32_t sub_axis, uint32_t dim)
 {
     const sc_value_info *values = p->m->values.data;
-    uint32_t other = sc_cause_of(p->placing, seed->value, atom)->rule, axis = p->m->mesh.atoms[atom].axis;
-    sc_conflict conflict = {.seed = seed, .atom = atom, .dim = dim, .other = other, .last = seed->value};
+    uint32_t other = sc_cause_of(p->placing, seed->value, sub_axis)->rule, axis = p->m->mesh.sub_axes[sub_axis].axis;
+    sc_conflict conflict = {.seed = seed, .sub_axis = sub_axis, .dim = dim, .other = other, .last = seed->value};
     for (uint32_t i = 0; i < p->conflicts.count; i++) {
         sc_conflict *known = &p->conflicts.data[i];
-        if (known->seed->rule != seed->rule || known->other != other || p->m->mesh.atoms[known->atom].axis != axis)
+        if (known->seed->rule != seed->rule || known->other != other || p->m->mesh.sub_axes[known->sub_axis].axis != axis)
             continue;
         conflict.more = known->more + (known->last != seed->value);
         if (values[known->seed->value].path != 0 || values[seed->value].path == 0)
-            conflict = (sc_conflict){known->seed, known->atom, known->dim, other, seed->value, conflict.more};
+            conflict = (sc_conflict){known->seed, known->sub_axis, known->dim, other, seed->value, conflict.more};
         *known = conflict;
         return;
     }
@@ -48,8 +48,9 @@ static void report_conflict(const sc_propagation *p, const sc_conflict *conflict
     const sc_rule_ref *mine = &m->rules.data[seed->rule];
     sc_diag *diag = &m->context->diag;
     sc_report(diag, SC_D_two_dims_one_axis, mine->loc, value_name(m, seed->value),
-              sc_text(m->context, m->mesh.axes[m->mesh.atoms[conflict->atom].axis].name),
-              shown_dim(m, seed->value, p->placing->at[seed->value].on[conflict->atom]), shown_dim(m, seed->value, conflict->dim), NULL);
+              sc_text(m->context, m->mesh.axes[m->mesh.sub_axes[conflict->sub_axis].axis].name),
+              shown_dim(m, seed->value, p->placing->at[seed->value].on[conflict->sub_axis]), shown_dim(m, seed->value, conflict->dim),
+              NULL);
     if (conflict->other != SC_NONE) {
         const sc_rule_ref *other = &m->rules.data[conflict->other];
         sc_report_note(diag, other->loc, "the other line is here: %s", sc_text(m->context, other->text));
@@ -77,20 +78,21 @@ static void note_effect(sc_propagation *p, const sc_seed *seed)
         p->placing->acted[seed->rule] = true;
 }
 
-static void place_atom(sc_propagation *p, const sc_seed *seed, uint32_t dim, uint32_t atom)
+static void place_sub_axis(sc_propagation *p, const sc_seed *seed, uint32_t dim, uint32_t sub_axis)
 {
-    sc_placement_append(&p->placing->at[seed->value], dim, atom);
-    *sc_cause_of(p->placing, seed->value, atom) = (sc_cause){seed->rule, SC_NONE, SC_NONE};
+    sc_placement_append(&p->placing->at[seed->value], dim, sub_axis);
+    *sc_cause_of(p->placing, seed->value, sub_axis) = (sc_cause){seed->rule, SC_NONE, SC_NONE};
     note_effect(p, seed);
 }
 
-/* A stronger line has had its say on an atom: pins over rules, output rules over act rules. */
-static bool is_settled(const sc_propagation *p, const sc_seed *seed, uint32_t atom, const uint8_t *strength_of)
+/* A stronger line has had its say on a sub-axis: pins over rules, output rules over act rules. */
+static bool is_settled(const sc_propagation *p, const sc_seed *seed, uint32_t sub_axis, const uint8_t *strength_of)
 {
-    const uint8_t on = p->placing->at[seed->value].on[atom];
-    if ((p->placing->closed[seed->value] >> atom & 1) != 0)
+    const uint8_t on = p->placing->at[seed->value].on[sub_axis];
+    if ((p->placing->closed[seed->value] >> sub_axis & 1) != 0)
         return true;
-    return on != SC_ON_NOTHING && strength_of != NULL && strength_of[(size_t)seed->value * p->placing->atom_count + atom] < seed->strength;
+    return on != SC_ON_NOTHING && strength_of != NULL &&
+           strength_of[(size_t)seed->value * p->placing->sub_axis_count + sub_axis] < seed->strength;
 }
 
 static void lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_of)
@@ -98,33 +100,33 @@ static void lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_o
     sc_placement *at = &p->placing->at[seed->value];
     for (uint32_t s = 0; s < seed->split_count; s++) {
         int dim = sc_type_find_dim(sc_type_of(p->m, seed->value), seed->splits[s].dim);
-        for (uint32_t i = 0; dim >= 0 && i < seed->splits[s].atoms.count; i++) {
-            uint32_t atom = seed->splits[s].atoms.atoms[i];
-            if (at->on[atom] == dim || is_settled(p, seed, atom, strength_of))
+        for (uint32_t i = 0; dim >= 0 && i < seed->splits[s].sub_axes.count; i++) {
+            uint32_t sub_axis = seed->splits[s].sub_axes.sub_axes[i];
+            if (at->on[sub_axis] == dim || is_settled(p, seed, sub_axis, strength_of))
                 continue;
-            if (at->on[atom] != SC_ON_NOTHING) {
-                note_conflict(p, seed, atom, (uint32_t)dim);
+            if (at->on[sub_axis] != SC_ON_NOTHING) {
+                note_conflict(p, seed, sub_axis, (uint32_t)dim);
                 continue;
             }
             sc_type_info type = *sc_type_of(p->m, seed->value);
             type.placement = *at;
-            uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.atoms[atom].size;
+            uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.sub_axes[sub_axis].size;
             if (seed->strength == SC_SEED_WEAK && !sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
                 continue; /* another free line came first, in mesh order, and left too little */
-            place_atom(p, seed, (uint32_t)dim, atom);
-            strength_of[(size_t)seed->value * p->placing->atom_count + atom] = (uint8_t)seed->strength;
+            place_sub_axis(p, seed, (uint32_t)dim, sub_axis);
+            strength_of[(size_t)seed->value * p->placing->sub_axis_count + sub_axis] = (uint8_t)seed->strength;
         }
     }
     sc_propagation_touch(p, seed->value);
 }
 
-/* Atoms that a pin leaves out stay out. */
-static void close_atoms(sc_propagation *p, const sc_seed *seed)
+/* Sub-axes that a pin leaves out stay out. */
+static void close_sub_axes(sc_propagation *p, const sc_seed *seed)
 {
     if ((seed->closed & ~p->placing->closed[seed->value]) != 0)
         note_effect(p, seed);
     p->placing->closed[seed->value] |= seed->closed;
-    for (uint32_t a = 0; a < p->placing->atom_count; a++) {
+    for (uint32_t a = 0; a < p->placing->sub_axis_count; a++) {
         sc_cause *cause = sc_cause_of(p->placing, seed->value, a);
         if ((seed->closed >> a & 1) != 0 && cause->rule == SC_NONE)
             *cause = (sc_cause){seed->rule, SC_NONE, SC_NONE};
@@ -136,15 +138,15 @@ static void sort_across_lines(sc_propagation *p, sc_value value)
 {
     sc_placement *at = &p->placing->at[value];
     for (uint32_t d = 0; d < sc_type_of(p->m, value)->rank; d++) {
-        sc_atom_list list = sc_placement_dim(at, d);
+        sc_sub_axis_list list = sc_placement_dim(at, d);
         for (uint32_t i = 1; i < list.count; i++) {
             for (uint32_t j = i;
-                 j > 0 && list.atoms[j - 1] > list.atoms[j] &&
-                 sc_cause_of(p->placing, value, list.atoms[j - 1])->rule != sc_cause_of(p->placing, value, list.atoms[j])->rule;
+                 j > 0 && list.sub_axes[j - 1] > list.sub_axes[j] &&
+                 sc_cause_of(p->placing, value, list.sub_axes[j - 1])->rule != sc_cause_of(p->placing, value, list.sub_axes[j])->rule;
                  j--) {
-                uint8_t swap = list.atoms[j];
-                list.atoms[j] = list.atoms[j - 1];
-                list.atoms[j - 1] = swap;
+                uint8_t swap = list.sub_axes[j];
+                list.sub_axes[j] = list.sub_axes[j - 1];
+                list.sub_axes[j - 1] = swap;
             }
         }
         if (list.count > 1)
@@ -154,7 +156,7 @@ static void sort_across_lines(sc_propagation *p, sc_value value)
 
 bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds)
 {
-    uint8_t *strength_of = sc_arena_array(&p->m->context->arena, (size_t)p->placing->value_count * p->placing->atom_count, 1);
+    uint8_t *strength_of = sc_arena_array(&p->m->context->arena, (size_t)p->placing->value_count * p->placing->sub_axis_count, 1);
     for (int strength = SC_SEED_FIXED; strength <= SC_SEED_STRONG; strength++) {
         for (uint32_t i = 0; i < seeds->list.count; i++) {
             const sc_seed *seed = &seeds->list.data[i];
@@ -164,7 +166,7 @@ bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds)
         for (uint32_t i = 0; i < seeds->list.count; i++) {
             const sc_seed *seed = &seeds->list.data[i];
             if ((int)seed->strength == strength && seed->closed != 0)
-                close_atoms(p, seed);
+                close_sub_axes(p, seed);
         }
     }
     for (uint32_t i = 0; i < seeds->list.count; i++) {
@@ -174,15 +176,15 @@ bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds)
     return report_conflicts(p);
 }
 
-/* Every sub-axis of the atoms' axes is still unused by the value, and what remains of the dims divides. */
+/* Every sub-axis of the sub-axes' axes is still unused by the value, and what remains of the dims divides. */
 static bool is_free(const sc_propagation *p, const sc_seed *seed)
 {
     const sc_mesh *mesh = &p->m->mesh;
     const sc_placement *at = &p->placing->at[seed->value];
     for (uint32_t s = 0; s < seed->split_count; s++) {
-        for (uint32_t i = 0; i < seed->splits[s].atoms.count; i++) {
-            const sc_axis *axis = &mesh->axes[mesh->atoms[seed->splits[s].atoms.atoms[i]].axis];
-            for (uint32_t a = axis->first_atom; a < (uint32_t)axis->first_atom + axis->atom_count; a++) {
+        for (uint32_t i = 0; i < seed->splits[s].sub_axes.count; i++) {
+            const sc_axis *axis = &mesh->axes[mesh->sub_axes[seed->splits[s].sub_axes.sub_axes[i]].axis];
+            for (uint32_t a = axis->first_sub_axis; a < (uint32_t)axis->first_sub_axis + axis->sub_axis_count; a++) {
                 if (at->on[a] != SC_ON_NOTHING || (p->placing->closed[seed->value] >> a & 1) != 0)
                     return false;
             }
@@ -191,7 +193,7 @@ static bool is_free(const sc_propagation *p, const sc_seed *seed)
         type.placement = *at;
         int dim = sc_type_find_dim(&type, seed->splits[s].dim);
         if (dim < 0 || !sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size,
-                                       sc_type_shards(mesh, &type, (uint32_t)dim) * sc_atom_list_size(mesh, &seed->splits[s].atoms)))
+                                       sc_type_shards(mesh, &type, (uint32_t)dim) * sc_sub_axis_list_size(mesh, &seed->splits[s].sub_axes)))
             return false;
     }
     return true;
@@ -201,13 +203,13 @@ bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds)
 {
     sc_arena *arena = &p->m->context->arena;
     bool *eligible = sc_arena_array(arena, seeds->list.count, sizeof *eligible); /* judged before any is laid: order does not matter */
-    uint8_t *strength_of = sc_arena_array(arena, (size_t)p->placing->value_count * p->placing->atom_count, 1);
+    uint8_t *strength_of = sc_arena_array(arena, (size_t)p->placing->value_count * p->placing->sub_axis_count, 1);
     for (uint32_t i = 0; i < seeds->list.count; i++)
         eligible[i] = seeds->list.data[i].strength == SC_SEED_WEAK && is_free(p, &seeds->list.data[i]);
-    for (uint32_t a = 0; a < p->placing->atom_count; a++) { /* in mesh order, whatever the order of lines */
+    for (uint32_t a = 0; a < p->placing->sub_axis_count; a++) { /* in mesh order, whatever the order of lines */
         for (uint32_t i = 0; i < seeds->list.count; i++) {
             const sc_seed *seed = &seeds->list.data[i];
-            if (eligible[i] && seed->split_count > 0 && seed->splits[0].atoms.atoms[0] == a)
+            if (eligible[i] && seed->split_count > 0 && seed->splits[0].sub_axes.sub_axes[0] == a)
                 lay_seed(p, seed, strength_of);
         }
     }
@@ -223,15 +225,15 @@ bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds)
         for (uint32_t s = 0; seed->strength == SC_SEED_STORAGE && s < seed->split_count; s++) {
             sc_type_info type = *sc_type_of(p->m, seed->value);
             int dim = sc_type_find_dim(&type, seed->splits[s].dim);
-            for (uint32_t k = 0; dim >= 0 && k < seed->splits[s].atoms.count; k++) {
-                uint32_t atom = seed->splits[s].atoms.atoms[k];
-                const sc_cause *cause = sc_cause_of(p->placing, seed->value, atom);
+            for (uint32_t k = 0; dim >= 0 && k < seed->splits[s].sub_axes.count; k++) {
+                uint32_t sub_axis = seed->splits[s].sub_axes.sub_axes[k];
+                const sc_cause *cause = sc_cause_of(p->placing, seed->value, sub_axis);
                 type.placement = *at;
-                uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.atoms[atom].size;
-                if (at->on[atom] == SC_ON_NOTHING && sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
-                    place_atom(p, seed, (uint32_t)dim, atom);
-                else if (at->on[atom] != SC_ON_NOTHING && at->on[atom] != dim && cause->op == SC_NONE && cause->rule != SC_NONE)
-                    note_conflict(p, seed, atom, (uint32_t)dim);
+                uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.sub_axes[sub_axis].size;
+                if (at->on[sub_axis] == SC_ON_NOTHING && sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
+                    place_sub_axis(p, seed, (uint32_t)dim, sub_axis);
+                else if (at->on[sub_axis] != SC_ON_NOTHING && at->on[sub_axis] != dim && cause->op == SC_NONE && cause->rule != SC_NONE)
+                    note_conflict(p, seed, sub_axis, (uint32_t)dim);
             }
         }
     }

@@ -1,4 +1,4 @@
-/* A pending sum whose readers are all linear in it: reduced in what they make of it where that is less to move.
+/* A partial sum whose readers are all linear in it: reduced in what they make of it where that is less to move.
  *
  *   %3 = reshard %2 : f32[B, S@tp, X, D]         %4 = reshard %g : f32[B, S, X]
  *   %4 = dot[X] %3, %g : f32[B, S@tp, D]    ->   %5 = dot[X] %2, %4 : f32[B, S, D]{sum:tp}
@@ -22,7 +22,7 @@ static sc_value widened_from(const sc_module *m, sc_value value, sc_dtype narrow
 }
 
 /* A sum of two values that are widened for it and that is rounded back: the sum of the two, which is rounded once all the same. SC_NONE:
- * it is no such sum, or nothing of it was pending. */
+ * it is no such sum, or nothing of it was partial. */
 static sc_value narrow_sum(sc_module *m, sc_op_id cast, const uint32_t *uses)
 {
     const sc_op *op = sc_op_at(m, cast);
@@ -35,16 +35,16 @@ static sc_value narrow_sum(sc_module *m, sc_op_id cast, const uint32_t *uses)
     if (!sc_dtype_widens(narrow, wide) || (sc_op_traits(sum) & wanted) != wanted || sum->operand_count != 2 || uses[op->operands[0]] != 1)
         return SC_NONE;
     sc_value terms[2];
-    bool was_pending = false;
+    bool was_partial = false;
     for (uint32_t i = 0; i < 2; i++) {
         terms[i] = widened_from(m, sum->operands[i], narrow);
         if (terms[i] == SC_NONE)
             return SC_NONE;
         const sc_op *maker = sc_op_at(m, sc_def(m, terms[i]));
-        was_pending = was_pending || (maker->kind == SC_OP_reshard &&
+        was_partial = was_partial || (maker->kind == SC_OP_reshard &&
                                       sc_placement_partial(&sc_type_of(m, maker->operands[0])->placement, SC_PARTIAL_SUM) != 0);
     }
-    if (!was_pending)
+    if (!was_partial)
         return SC_NONE;
     const sc_op like = *sum;
     sc_value result = op->first_result;
@@ -79,7 +79,7 @@ void sc_sink_narrow_sums(sc_module *m)
     }
 }
 
-/* A pending value that is reduced wherever it is read: a further axis is one more of the same call. */
+/* A partial value that is reduced wherever it is read: a further axis is one more of the same call. */
 static bool is_reduced_next(const sc_sinking *s, sc_value value)
 {
     const sc_module *m = s->m;
@@ -121,7 +121,7 @@ static bool passes_sums(const sc_op *op)
     return (traits & SC_LINEAR) != 0 || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
 }
 
-/* A value that may come to be pending with the sum that is passed on, a few ops behind it. */
+/* A value that may come to be partial with the sum that is passed on, a few ops behind it. */
 static bool comes_of_sum(const sc_sinking *s, sc_value value, uint32_t depth)
 {
     const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
@@ -131,14 +131,14 @@ static bool comes_of_sum(const sc_sinking *s, sc_value value, uint32_t depth)
     return comes;
 }
 
-/* `value` stands as it does once it is reduced over these atoms, perhaps scattered. Could this reader take it pending there, and be pending
- * itself? What else it reads is whole there or can be brought there, which `cost` grows by; where that means that every rank computes what
- * each had a part of, it does so once for every element of `value`. Gradients have an end of their own. */
-static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_atom_set atoms, sc_cost *cost)
+/* `value` stands as it does once it is reduced over these sub-axes, perhaps scattered. Could this reader take it partial there, and be
+ * partial itself? What else it reads is whole there or can be brought there, which `cost` grows by; where that means that every rank
+ * computes what each had a part of, it does so once for every element of `value`. Gradients have an end of their own. */
+static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_sub_axis_set sub_axes, sc_cost *cost)
 {
     sc_module *m = s->m;
     const sc_op *op = sc_op_at(m, reader);
-    sc_atom_set scattered = atoms & sc_placement_split(&sc_type_of(m, value)->placement);
+    sc_sub_axis_set scattered = sub_axes & sc_placement_split(&sc_type_of(m, value)->placement);
     if (!passes_sums(op) || op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL)
         return false;
     for (uint32_t i = 0; i < op->operand_count; i++) {
@@ -147,7 +147,7 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
             continue;
         const sc_type_info *type = sc_type_of(m, as_read(s, other));
         if (comes_of_sum(s, other, SC_MAX_SINK) || sc_placement_partial(&type->placement, 0) != 0 ||
-            (sc_placement_split(&type->placement) & atoms & ~scattered) != 0)
+            (sc_placement_split(&type->placement) & sub_axes & ~scattered) != 0)
             return false;
         if (scattered != 0 && !has_dims_of(sc_type_of(m, value), type))
             return false;
@@ -159,11 +159,11 @@ static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_a
         sc_cost_add(cost, &moves);
     }
     const sc_type_info *result = sc_type_of(m, op->first_result);
-    const sc_placement pending = sc_placement_with(&result->placement, atoms, SC_PARTIAL_SUM);
-    if (sc_placement_equal(&pending, &result->placement))
+    const sc_placement partial = sc_placement_with(&result->placement, sub_axes, SC_PARTIAL_SUM);
+    if (sc_placement_equal(&partial, &result->placement))
         return true;
-    sc_atom_set already = sc_placement_partial(&result->placement, 0);
-    return (sc_placement_split(&result->placement) & atoms & ~scattered) == 0 && (already == 0 || is_reduced_next(s, op->first_result));
+    sc_sub_axis_set already = sc_placement_partial(&result->placement, 0);
+    return (sc_placement_split(&result->placement) & sub_axes & ~scattered) == 0 && (already == 0 || is_reduced_next(s, op->first_result));
 }
 
 static sc_cost cost_from(const sc_sinking *s, sc_type belongs, const sc_placement *from)
@@ -174,13 +174,13 @@ static sc_cost cost_from(const sc_sinking *s, sc_type belongs, const sc_placemen
 
 static const sc_cost never = {.bytes = INFINITY};
 
-/* What it costs more that a value is pending over these atoms, too: its own reduction. */
-static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_atom_set atoms)
+/* What it costs more that a value is partial over these sub-axes, too: its own reduction. */
+static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_sub_axis_set sub_axes)
 {
     const sc_module *m = s->m;
     const sc_type_info *type = sc_type_of(m, value);
-    const sc_placement pending = sc_placement_with(&type->placement, atoms, SC_PARTIAL_SUM);
-    if (sc_placement_equal(&pending, &type->placement))
+    const sc_placement partial = sc_placement_with(&type->placement, sub_axes, SC_PARTIAL_SUM);
+    if (sc_placement_equal(&partial, &type->placement))
         return (sc_cost){0};
     sc_cost total = {0};
     for (uint32_t i = value < s->count ? s->readers.first[value] : 0; value < s->count && i < s->readers.first[value + 1]; i++) {
@@ -190,26 +190,26 @@ static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_atom_set atoms)
         if (sc_placement_partial(&type->placement, 0) == 0)
             continue;
         sc_type ends = m->values.data[reader->first_result].type; /* of its reshard */
-        sc_cost now = cost_from(s, ends, &type->placement), then = cost_from(s, ends, &pending);
+        sc_cost now = cost_from(s, ends, &type->placement), then = cost_from(s, ends, &partial);
         total.bytes += then.bytes - now.bytes;
         total.calls += then.calls - now.calls;
     }
-    return sc_placement_partial(&type->placement, 0) != 0 ? total : cost_from(s, m->values.data[value].type, &pending);
+    return sc_placement_partial(&type->placement, 0) != 0 ? total : cost_from(s, m->values.data[value].type, &partial);
 }
 
-/* What it costs that this value is pending: its own reduction, or those of what its readers make of it if that is less. */
-static sc_cost cost_below(const sc_sinking *s, sc_value value, sc_atom_set atoms, uint32_t depth, bool *pass_on)
+/* What it costs that this value is partial: its own reduction, or those of what its readers make of it if that is less. */
+static sc_cost cost_below(const sc_sinking *s, sc_value value, sc_sub_axis_set sub_axes, uint32_t depth, bool *pass_on)
 {
     const sc_module *m = s->m;
-    sc_cost own = own_cost(s, value, atoms), below = {0};
+    sc_cost own = own_cost(s, value, sub_axes), below = {0};
     bool ignored;
     *pass_on = depth > 0 && sc_placement_partial(&sc_type_of(m, value)->placement, 0) == 0 && value < s->count && s->uses[value] > 0 &&
-               s->readers.first[value + 1] - s->readers.first[value] == s->uses[value] && (s->pinned[value] & atoms) == 0;
+               s->readers.first[value + 1] - s->readers.first[value] == s->uses[value] && (s->pinned[value] & sub_axes) == 0;
     for (uint32_t i = *pass_on ? s->readers.first[value] : 0; *pass_on && i < s->readers.first[value + 1]; i++) {
         sc_op_id reader = s->readers.list[i];
-        *pass_on = lets_pass(s, reader, value, atoms, &below);
+        *pass_on = lets_pass(s, reader, value, sub_axes, &below);
         if (*pass_on) {
-            sc_cost further = cost_below(s, m->ops.data[reader].first_result, atoms, depth - 1, &ignored);
+            sc_cost further = cost_below(s, m->ops.data[reader].first_result, sub_axes, depth - 1, &ignored);
             sc_cost_add(&below, &further);
         }
         *pass_on = *pass_on && below.bytes < own.bytes;
@@ -234,7 +234,7 @@ static sc_value move_after(sc_sinking *s, sc_value value, sc_type type, const sc
 
 /* The other operands of a reader whole over what the value that it takes as it is was scattered over; those that are added to it terms of
  * the sum. */
-static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_set scattered, sc_atom_set atoms)
+static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_sub_axis_set scattered, sc_sub_axis_set sub_axes)
 {
     sc_module *m = s->m;
     for (uint32_t i = 0; i < m->ops.data[reader].operand_count; i++) {
@@ -253,30 +253,30 @@ static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_atom_se
         } else if (there < s->count)
             s->uses[there] += there != other;
         bool is_term = (sc_op_traits(sc_op_at(m, reader)) & SC_LINEAR) != 0; /* a bias counts once */
-        there = is_term ? sc_sink_spread(s, reader, there, atoms) : there;
+        there = is_term ? sc_sink_spread(s, reader, there, sub_axes) : there;
         m->ops.data[reader].operands[i] = there;
     }
 }
 
-static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id like, sc_atom_set atoms, uint32_t depth)
+static void pass_on_to(sc_sinking *s, sc_value value, sc_value raw, sc_op_id like, sc_sub_axis_set sub_axes, uint32_t depth)
 {
     sc_module *m = s->m;
-    sc_atom_set scattered = atoms & sc_placement_split(&sc_type_of(m, value)->placement);
+    sc_sub_axis_set scattered = sub_axes & sc_placement_split(&sc_type_of(m, value)->placement);
     for (uint32_t i = s->readers.first[value]; i < s->readers.first[value + 1]; i++) {
         sc_op_id reader = s->readers.list[i];
         sc_value result = m->ops.data[reader].first_result;
-        const sc_placement at = sc_placement_with(&sc_type_of(m, result)->placement, atoms, SC_PARTIAL_SUM);
+        const sc_placement at = sc_placement_with(&sc_type_of(m, result)->placement, sub_axes, SC_PARTIAL_SUM);
         bool further;
-        cost_below(s, result, atoms, depth - 1, &further);
+        cost_below(s, result, sub_axes, depth - 1, &further);
         for (uint32_t o = 0; o < m->ops.data[reader].operand_count; o++) {
             if (m->ops.data[reader].operands[o] == value)
                 m->ops.data[reader].operands[o] = raw;
         }
-        bring_whole(s, reader, raw, scattered, atoms);
-        bool is_pending = sc_placement_partial(&sc_type_of(m, result)->placement, 0) != 0;
+        bring_whole(s, reader, raw, scattered, sub_axes);
+        bool is_partial = sc_placement_partial(&sc_type_of(m, result)->placement, 0) != 0;
         if (further)
-            pass_on_to(s, result, result, like, atoms, depth - 1);
-        if (further || is_pending) {
+            pass_on_to(s, result, result, like, sub_axes, depth - 1);
+        if (further || is_partial) {
             m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &at);
             continue;
         }
@@ -295,21 +295,21 @@ void sc_sink_below(sc_sinking *s, sc_op_id op)
     sc_module *m = s->m;
     sc_value raw = m->ops.data[op].operands[0], value = sc_result(m, op, 0);
     const sc_placement from = sc_type_of(m, raw)->placement;
-    sc_atom_set atoms = sc_placement_partial(&from, SC_PARTIAL_SUM);
-    const sc_placement pending = sc_placement_with(&sc_type_of(m, value)->placement, atoms, SC_PARTIAL_SUM);
+    sc_sub_axis_set sub_axes = sc_placement_partial(&from, SC_PARTIAL_SUM);
+    const sc_placement partial = sc_placement_with(&sc_type_of(m, value)->placement, sub_axes, SC_PARTIAL_SUM);
     bool pass_on;
-    if (atoms == 0 || !sc_placement_equal(&pending, &from) || value >= s->count || s->uses[value] == 0 ||
-        sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL || (raw < s->count && (s->pinned[raw] & atoms) != 0))
+    if (sub_axes == 0 || !sc_placement_equal(&partial, &from) || value >= s->count || s->uses[value] == 0 ||
+        sc_op_attr(sc_op_at(m, op), SC_ATTR_form) != NULL || (raw < s->count && (s->pinned[raw] & sub_axes) != 0))
         return;
     s->passing[0] = raw;
     s->passing[1] = value;
-    cost_below(s, value, atoms, SC_MAX_SINK, &pass_on);
+    cost_below(s, value, sub_axes, SC_MAX_SINK, &pass_on);
     if (!pass_on)
         return;
     if (m->values.data[raw].path == 0)
         m->values.data[raw].path = m->values.data[value].path;
     m->values.data[value].path = 0;
-    pass_on_to(s, value, raw, op, atoms, SC_MAX_SINK);
+    pass_on_to(s, value, raw, op, sub_axes, SC_MAX_SINK);
     if (raw < s->count)
         s->uses[raw] += s->uses[value] - 1;
     s->uses[value] = 0;

@@ -1,11 +1,11 @@
-/* sink-reductions: a pending sum travels through ops that are linear in it while that moves fewer bytes.
+/* sink-reductions: a partial sum travels through ops that are linear in it while that moves fewer bytes.
  *
  *   %2 = reshard %1 : f32[B, D]             %5 = add %1, %3 : f32[B, D]{sum:tp}
  *   %4 = reshard %3 : f32[B, D]       ->    %6 = reshard %5 : f32[B, D]
  *   %5 = add %2, %4 : f32[B, D]
  *
- * Siblings that are added are reduced once: a + b, and x + a + b, which is taken as x + (a + b), where a and b are pending alike. A sum
- * that shrinks next (sum, slice) is reduced after it shrank. Sums that are pending alike over a part of the mesh only share that part.
+ * Siblings that are added are reduced once: a + b, and x + a + b, which is taken as x + (a + b), where a and b are partial alike. A sum
+ * that shrinks next (sum, slice) is reduced after it shrank. Sums that are partial alike over a part of the mesh only share that part.
  * A sum whose readers are all linear in it is reduced in what they make of it where that is less: of experts' results, each of the size of
  * a residual stream, their weighted sum and the weights' cotangents. If it was scattered, over positions under sequence parallelism, the
  * weights are gathered over them for that. Views between are looked through. Requires PLACED, keeps it. One walk in order; each step
@@ -37,8 +37,8 @@ static sc_op_id sole_maker(const sc_sinking *s, sc_value value)
     }
 }
 
-/* The reshard of a pending sum that an op is; SC_NONE if it is none. */
-static sc_op_id as_pending(const sc_sinking *s, sc_op_id op)
+/* The reshard of a partial sum that an op is; SC_NONE if it is none. */
+static sc_op_id as_partial(const sc_sinking *s, sc_op_id op)
 {
     if (op == SC_NONE || sc_op_at(s->m, op)->kind != SC_OP_reshard)
         return SC_NONE;
@@ -46,10 +46,10 @@ static sc_op_id as_pending(const sc_sinking *s, sc_op_id op)
     return sc_placement_partial(&raw->placement, SC_PARTIAL_SUM) != 0 ? op : SC_NONE;
 }
 
-/* The reshard of a pending sum behind an operand; SC_NONE if it is none. */
-static sc_op_id pending_behind(const sc_sinking *s, sc_value value)
+/* The reshard of a partial sum behind an operand; SC_NONE if it is none. */
+static sc_op_id partial_behind(const sc_sinking *s, sc_value value)
 {
-    return as_pending(s, sole_maker(s, value));
+    return as_partial(s, sole_maker(s, value));
 }
 
 /* Whether an op only widens its operand. */
@@ -60,13 +60,13 @@ static bool widens(const sc_module *m, sc_op_id id)
            sc_dtype_widens(sc_type_of(m, op->operands[0])->dtype, sc_type_of(m, op->first_result)->dtype);
 }
 
-/* Likewise of a term of a sum, which may have been widened since: what is pending travels in the dtype that it was made in. */
-static sc_op_id pending_term(const sc_sinking *s, sc_value value)
+/* Likewise of a term of a sum, which may have been widened since: what is partial travels in the dtype that it was made in. */
+static sc_op_id partial_term(const sc_sinking *s, sc_value value)
 {
     sc_op_id op = sole_maker(s, value);
     if (op != SC_NONE && widens(s->m, op))
         op = sole_maker(s, sc_op_at(s->m, op)->operands[0]);
-    return as_pending(s, op);
+    return as_partial(s, op);
 }
 
 static sc_value raw_of(const sc_sinking *s, sc_op_id reshard)
@@ -74,17 +74,17 @@ static sc_value raw_of(const sc_sinking *s, sc_op_id reshard)
     return sc_op_at(s->m, reshard)->operands[0];
 }
 
-/* Both are pending over the same atoms, perhaps over others, too, and go to the same place (one is scattered over tp, say): where they
- * differ each can go there on its own, as `there`, and what they are both pending over is reduced once. */
+/* Both are partial over the same sub-axes, perhaps over others, too, and go to the same place (one is scattered over tp, say): where they
+ * differ each can go there on its own, as `there`, and what they are both partial over is reduced once. */
 static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
 {
     sc_module *m = s->m;
     if (a == SC_NONE || b == SC_NONE || a == b || m->values.data[sc_result(m, a, 0)].type != m->values.data[sc_result(m, b, 0)].type)
         return false;
     sc_placement at = sc_type_of(m, sc_result(m, a, 0))->placement;
-    sc_atom_set common = sc_placement_partial(&sc_type_of(m, raw_of(s, a))->placement, SC_PARTIAL_SUM) &
-                         sc_placement_partial(&sc_type_of(m, raw_of(s, b))->placement, SC_PARTIAL_SUM);
-    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+    sc_sub_axis_set common = sc_placement_partial(&sc_type_of(m, raw_of(s, a))->placement, SC_PARTIAL_SUM) &
+                             sc_placement_partial(&sc_type_of(m, raw_of(s, b))->placement, SC_PARTIAL_SUM);
+    for (uint32_t i = 0; i < m->mesh.sub_axis_count; i++) {
         if ((common >> i & 1) == 0)
             continue;
         if (at.on[i] != SC_ON_NOTHING)
@@ -95,7 +95,8 @@ static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there
     return common != 0;
 }
 
-/* `b`, pending over some of the atoms that `a` is (keys' cotangents beside queries'), elsewhere stands alike and goes to the same place. */
+/* `b`, partial over some of the sub-axes that `a` is (keys' cotangents beside queries'), elsewhere stands alike and goes to the same place.
+ */
 static bool includes(const sc_sinking *s, sc_op_id a, sc_op_id b)
 {
     sc_module *m = s->m;
@@ -103,7 +104,7 @@ static bool includes(const sc_sinking *s, sc_op_id a, sc_op_id b)
         return false;
     const sc_type_info *wide = sc_type_of(m, raw_of(s, a));
     sc_placement at = sc_type_of(m, raw_of(s, b))->placement;
-    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+    for (uint32_t i = 0; i < m->mesh.sub_axis_count; i++) {
         if (at.on[i] == SC_ON_NOTHING && wide->placement.on[i] == SC_PARTIAL_SUM)
             at.on[i] = SC_PARTIAL_SUM;
     }
@@ -120,24 +121,25 @@ static bool find_meeting(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *t
     return true;
 }
 
-/* A term where it is added: as it is, pending over more atoms, or as far as it can go on its own. */
-static sc_value bring(sc_sinking *s, sc_op_id before, sc_op_id pending, sc_type there)
+/* A term where it is added: as it is, partial over more sub-axes, or as far as it can go on its own. */
+static sc_value bring(sc_sinking *s, sc_op_id before, sc_op_id partial, sc_type there)
 {
     const sc_module *m = s->m;
-    sc_value raw = raw_of(s, pending);
-    sc_atom_set more = sc_placement_partial(&m->types.data[there].placement, SC_PARTIAL_SUM) &
-                       ~sc_placement_partial(&sc_type_of(m, raw)->placement, SC_PARTIAL_SUM);
+    sc_value raw = raw_of(s, partial);
+    sc_sub_axis_set more = sc_placement_partial(&m->types.data[there].placement, SC_PARTIAL_SUM) &
+                           ~sc_placement_partial(&sc_type_of(m, raw)->placement, SC_PARTIAL_SUM);
     if (more != 0)
         return sc_sink_spread(s, before, raw, more);
-    return m->values.data[raw].type == there ? raw : sc_sink_reshard(s, before, pending, raw, there);
+    return m->values.data[raw].type == there ? raw : sc_sink_reshard(s, before, partial, raw, there);
 }
 
-/* a + b, both pending: alike, one over more atoms than the other, or over some atoms alike, where each goes as far as it can on its own. */
+/* a + b, both partial: alike, one over more sub-axes than the other, or over some sub-axes alike, where each goes as far as it can on its
+ * own. */
 static bool add_siblings(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     sc_type there;
-    sc_op_id a = pending_term(s, m->ops.data[op].operands[0]), b = pending_term(s, m->ops.data[op].operands[1]);
+    sc_op_id a = partial_term(s, m->ops.data[op].operands[0]), b = partial_term(s, m->ops.data[op].operands[1]);
     if (!find_meeting(s, a, b, &there))
         return false;
     sc_value terms[] = {bring(s, op, a, there), bring(s, op, b, there)};
@@ -151,7 +153,7 @@ static bool add_siblings(sc_sinking *s, sc_op_id op)
 typedef struct term_list {
     uint32_t count;
     sc_value list[MAX_TERMS];
-    sc_op_id pending[MAX_TERMS]; /* the reshard behind a term, or SC_NONE */
+    sc_op_id partial[MAX_TERMS]; /* the reshard behind a term, or SC_NONE */
 } term_list;
 
 /* The sum behind a term of a sum, whose terms are terms, too: it may have been widened since. */
@@ -176,7 +178,7 @@ static void find_terms(const sc_sinking *s, sc_op_id sum, sc_value value, uint32
         return;
     }
     out->list[out->count] = value;
-    out->pending[out->count++] = pending_term(s, value);
+    out->partial[out->count++] = partial_term(s, value);
 }
 
 static sc_value add_before(sc_sinking *s, sc_op_id sum, sc_value a, sc_value b)
@@ -197,7 +199,7 @@ static bool ends_at(const sc_sinking *s, sc_op_id reshard, sc_type belongs)
     return sc_type_with_dtype(s->m, type, s->m->types.data[belongs].dtype) == belongs;
 }
 
-/* Of the terms, the most that are pending alike, or over fewer atoms than one of them, `like`; else two that can meet. Where they
+/* Of the terms, the most that are partial alike, or over fewer sub-axes than one of them, `like`; else two that can meet. Where they
  * do, as `there`. */
 static bool choose_together(const sc_sinking *s, const term_list *all, sc_type belongs, bool *is_chosen, uint32_t *like, sc_type *there)
 {
@@ -205,21 +207,21 @@ static bool choose_together(const sc_sinking *s, const term_list *all, sc_type b
     uint32_t widest = 0, most = 1;
     for (uint32_t i = 0; i < all->count; i++) {
         uint32_t count = 1;
-        for (uint32_t j = 0; j < all->count && all->pending[i] != SC_NONE && ends_at(s, all->pending[i], belongs); j++)
-            count += includes(s, all->pending[i], all->pending[j]);
+        for (uint32_t j = 0; j < all->count && all->partial[i] != SC_NONE && ends_at(s, all->partial[i], belongs); j++)
+            count += includes(s, all->partial[i], all->partial[j]);
         widest = count > most ? i : widest;
         most = count > most ? count : most;
     }
     for (uint32_t j = 0; j < all->count && most > 1; j++)
-        is_chosen[j] = j == widest || includes(s, all->pending[widest], all->pending[j]);
+        is_chosen[j] = j == widest || includes(s, all->partial[widest], all->partial[j]);
     if (most > 1) {
-        *there = m->values.data[raw_of(s, all->pending[widest])].type;
+        *there = m->values.data[raw_of(s, all->partial[widest])].type;
         *like = widest;
         return true;
     }
     for (uint32_t i = 0; i < all->count; i++) {
-        for (uint32_t j = i + 1; j < all->count && all->pending[i] != SC_NONE && ends_at(s, all->pending[i], belongs); j++) {
-            if (!can_meet(s, all->pending[i], all->pending[j], there))
+        for (uint32_t j = i + 1; j < all->count && all->partial[i] != SC_NONE && ends_at(s, all->partial[i], belongs); j++) {
+            if (!can_meet(s, all->partial[i], all->partial[j], there))
                 continue;
             is_chosen[i] = is_chosen[j] = true;
             *like = i;
@@ -229,7 +231,7 @@ static bool choose_together(const sc_sinking *s, const term_list *all, sc_type b
     return false;
 }
 
-/* (x + a) + b, and longer, with a and b pending: x + (a + b). */
+/* (x + a) + b, and longer, with a and b partial: x + (a + b). */
 static bool add_across(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
@@ -249,43 +251,43 @@ static bool add_across(sc_sinking *s, sc_op_id op)
     sc_value rest = all.list[first], together = SC_NONE;
     for (uint32_t i = 0; i < all.count; i++) {
         if (is_chosen[i]) {
-            sc_value term = bring(s, op, all.pending[i], there);
+            sc_value term = bring(s, op, all.partial[i], there);
             together = together == SC_NONE ? term : add_before(s, op, together, term);
         } else if (i != first) {
             sc_value term = sc_sink_converted(s, op, all.list[i], m->types.data[belongs].dtype);
             rest = add_before(s, op, rest, term);
         }
     }
-    together = sc_sink_reshard(s, op, all.pending[like], together, sc_type_with_dtype(m, belongs, m->types.data[there].dtype));
+    together = sc_sink_reshard(s, op, all.partial[like], together, sc_type_with_dtype(m, belongs, m->types.data[there].dtype));
     m->ops.data[op].operands[0] = rest;
     m->ops.data[op].operands[1] = sc_sink_converted(s, op, together, m->types.data[belongs].dtype);
     return true;
 }
 
-/* a + b, scalars, pending over different axes: one reduction over all of them, however many terms there are. */
+/* a + b, scalars, partial over different axes: one reduction over all of them, however many terms there are. */
 static bool add_scalars(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
     if (sc_type_of(m, sc_result(m, op, 0))->rank > 0)
         return false;
-    sc_op_id pending[2];
+    sc_op_id partial[2];
     sc_value terms[2];
-    sc_atom_set sets[2], all = 0;
-    for (uint32_t i = 0; i < 2; i++) { /* a term may be pending for good, on its way to an accumulator */
+    sc_sub_axis_set sets[2], all = 0;
+    for (uint32_t i = 0; i < 2; i++) { /* a term may be partial for good, on its way to an accumulator */
         terms[i] = m->ops.data[op].operands[i];
-        pending[i] = pending_behind(s, terms[i]);
-        terms[i] = pending[i] == SC_NONE ? terms[i] : raw_of(s, pending[i]);
+        partial[i] = partial_behind(s, terms[i]);
+        terms[i] = partial[i] == SC_NONE ? terms[i] : raw_of(s, partial[i]);
         sets[i] = sc_placement_partial(&sc_type_of(m, terms[i])->placement, SC_PARTIAL_SUM);
         all |= sets[i];
     }
-    if (pending[0] == SC_NONE && pending[1] == SC_NONE)
+    if (partial[0] == SC_NONE && partial[1] == SC_NONE)
         return false;
     for (uint32_t i = 0; i < 2; i++) {
         sc_value term = sc_sink_spread(s, op, terms[i], all & ~sets[i]);
         m->ops.data[op].operands[i] = term;
     }
     const sc_placement raw = sc_type_of(m, m->ops.data[op].operands[0])->placement;
-    sc_sink_reduce_after(s, op, pending[0] != SC_NONE ? pending[0] : pending[1], &raw);
+    sc_sink_reduce_after(s, op, partial[0] != SC_NONE ? partial[0] : partial[1], &raw);
     return true;
 }
 
@@ -293,24 +295,24 @@ static bool add_scalars(sc_sinking *s, sc_op_id op)
 static bool shrink_first(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
-    sc_op_id pending = pending_behind(s, m->ops.data[op].operands[0]);
-    if (pending == SC_NONE)
+    sc_op_id partial = partial_behind(s, m->ops.data[op].operands[0]);
+    if (partial == SC_NONE)
         return false;
-    const sc_type_info before = *sc_type_of(m, raw_of(s, pending)), reduced = *sc_type_of(m, sc_result(m, pending, 0)),
+    const sc_type_info before = *sc_type_of(m, raw_of(s, partial)), reduced = *sc_type_of(m, sc_result(m, partial, 0)),
                        after = *sc_type_of(m, sc_result(m, op, 0));
     if (sc_type_local_bytes(m, &after) >= sc_type_local_bytes(m, &reduced))
         return false;
     sc_placement raw = after.placement;
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
-        bool is_pending = before.placement.on[a] == SC_PARTIAL_SUM;
-        if (is_pending && (reduced.placement.on[a] != SC_ON_NOTHING || after.placement.on[a] != SC_ON_NOTHING))
+    for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
+        bool is_partial = before.placement.on[a] == SC_PARTIAL_SUM;
+        if (is_partial && (reduced.placement.on[a] != SC_ON_NOTHING || after.placement.on[a] != SC_ON_NOTHING))
             return false; /* it is scattered on the way: a reduce_scatter is small already */
-        if (!is_pending && before.placement.on[a] != reduced.placement.on[a])
+        if (!is_partial && before.placement.on[a] != reduced.placement.on[a])
             return false;
-        raw.on[a] = is_pending ? SC_PARTIAL_SUM : raw.on[a];
+        raw.on[a] = is_partial ? SC_PARTIAL_SUM : raw.on[a];
     }
-    m->ops.data[op].operands[0] = raw_of(s, pending);
-    sc_sink_reduce_after(s, op, pending, &raw);
+    m->ops.data[op].operands[0] = raw_of(s, partial);
+    sc_sink_reduce_after(s, op, partial, &raw);
     return true;
 }
 
@@ -331,26 +333,26 @@ static bool is_added(const sc_sinking *s, sc_value value)
 static bool view_first(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
-    sc_op_id pending = pending_behind(s, m->ops.data[op].operands[0]);
-    if (pending == SC_NONE || (sc_op_traits(sc_op_at(m, op)) & SC_VIEW) == 0 || sc_op_attr(sc_op_at(m, op), SC_ATTR_gradient) != NULL ||
+    sc_op_id partial = partial_behind(s, m->ops.data[op].operands[0]);
+    if (partial == SC_NONE || (sc_op_traits(sc_op_at(m, op)) & SC_VIEW) == 0 || sc_op_attr(sc_op_at(m, op), SC_ATTR_gradient) != NULL ||
         !is_added(s, sc_result(m, op, 0)))
         return false;
-    const sc_type_info before = *sc_type_of(m, raw_of(s, pending));
-    sc_atom_set atoms = sc_placement_partial(&before.placement, SC_PARTIAL_SUM);
-    const sc_placement elsewhere = sc_placement_with(&sc_type_of(m, sc_result(m, pending, 0))->placement, atoms, SC_PARTIAL_SUM);
+    const sc_type_info before = *sc_type_of(m, raw_of(s, partial));
+    sc_sub_axis_set sub_axes = sc_placement_partial(&before.placement, SC_PARTIAL_SUM);
+    const sc_placement elsewhere = sc_placement_with(&sc_type_of(m, sc_result(m, partial, 0))->placement, sub_axes, SC_PARTIAL_SUM);
     if (!sc_placement_equal(&elsewhere, &before.placement))
         return false;
-    const sc_placement raw = sc_placement_with(&sc_type_of(m, sc_result(m, op, 0))->placement, atoms, SC_PARTIAL_SUM);
-    m->ops.data[op].operands[0] = raw_of(s, pending);
-    sc_sink_reduce_after(s, op, pending, &raw);
+    const sc_placement raw = sc_placement_with(&sc_type_of(m, sc_result(m, op, 0))->placement, sub_axes, SC_PARTIAL_SUM);
+    m->ops.data[op].operands[0] = raw_of(s, partial);
+    sc_sink_reduce_after(s, op, partial, &raw);
     return true;
 }
 
-/* A reshard of what was pending until a reshard right before brings the pending sum where it ends, for the same reason. */
+/* A reshard of what was partial until a reshard right before brings the partial sum where it ends, for the same reason. */
 static void join_reshards(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
-    sc_op_id first = sc_op_at(m, op)->kind == SC_OP_reshard ? pending_behind(s, m->ops.data[op].operands[0]) : SC_NONE;
+    sc_op_id first = sc_op_at(m, op)->kind == SC_OP_reshard ? partial_behind(s, m->ops.data[op].operands[0]) : SC_NONE;
     if (first == SC_NONE)
         return;
     static const sc_attr_key reason[] = {SC_ATTR_rule, SC_ATTR_why};

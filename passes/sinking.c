@@ -44,21 +44,21 @@ void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_pl
     sc_sink_reduce_as(s, op, like, sc_type_with_placement(s->m, s->m->values.data[sc_result(s->m, op, 0)].type, raw));
 }
 
-sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_atom_set more)
+sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_sub_axis_set more)
 {
     sc_module *m = s->m;
-    uint8_t atoms[SC_MAX_ATOMS];
+    uint8_t sub_axes[SC_MAX_SUB_AXES];
     uint32_t count = 0;
     sc_placement at = sc_type_of(m, value)->placement;
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
         if ((more >> a & 1) == 0)
             continue;
-        atoms[count++] = (uint8_t)a;
+        sub_axes[count++] = (uint8_t)a;
         at.on[a] = SC_PARTIAL_SUM;
     }
     if (count == 0)
         return value;
-    sc_attr over = sc_attr_atoms(m, SC_ATTR_over, atoms, count);
+    sc_attr over = sc_attr_sub_axes(m, SC_ATTR_over, sub_axes, count);
     sc_type type = sc_type_with_placement(m, m->values.data[value].type, &at);
     return sc_result(m, sc_op_new(m, m->ops.data[before].func, before, SC_OP_once, &value, 1, &over, 1, &type, 1, before), 0);
 }

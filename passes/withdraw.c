@@ -5,7 +5,7 @@
  *   attend q, k needs k whole: a gather                     attend q, k
  *
  * Values that hang together (keys, their norm, their rotation) are a group: it is made whole where what it is made of is whole or at hand
- * whole, because other readers want it so, and where that costs less than splitting and gathering does. A pending sum may feed a group
+ * whole, because other readers want it so, and where that costs less than splitting and gathering does. A partial sum may feed a group
  * that is read beside larger values only, as the sums of a norm are: one all_reduce for a reduce_scatter and a gather of as many bytes. A
  * residual stream stays split: there the line saves memory.
  *
@@ -24,11 +24,11 @@ typedef struct grouping {
 typedef struct withdrawal {
     sc_propagation *p;
     sc_module *m;
-    const sc_atom_set *before; /* by value: atoms that split it without free lines */
-    sc_atom_set axis;
+    const sc_sub_axis_set *before; /* by value: sub-axes that split it without free lines */
+    sc_sub_axis_set axis;
     bool *is_member;       /* by op: its results are made whole */
     uint32_t *whole;       /* by op: operands that it wants whole over the axis, whatever is withdrawn; a bit each */
-    sc_atom_set *sums;     /* by op: atoms of the axis over which its results come out pending */
+    sc_sub_axis_set *sums; /* by op: sub-axes of the axis over which its results come out partial */
     sc_value *named;       /* by value: what it is a view of */
     bool *is_at_hand;      /* by value that is no view: somebody wants it, or a view of it, whole, whatever is withdrawn */
     bool *is_beside;       /* by value: it is read beside larger values only */
@@ -36,8 +36,8 @@ typedef struct withdrawal {
     SC_VEC(sc_op_id) open; /* members to be looked at */
 } withdrawal;
 
-/* The atoms of the axis that only free lines have a value split by. */
-static sc_atom_set freely_split(const withdrawal *w, sc_value value)
+/* The sub-axes of the axis that only free lines have a value split by. */
+static sc_sub_axis_set freely_split(const withdrawal *w, sc_value value)
 {
     return sc_placement_split(&w->p->placing->at[value]) & ~w->before[value] & w->axis;
 }
@@ -67,12 +67,12 @@ static bool could_be_whole(withdrawal *w, sc_op_id id)
     bool could = (sc_op_traits(op) & (SC_STATE_READ | SC_EFFECT | SC_FROM_OUTSIDE | SC_CONSTANT | SC_RANDOM)) == 0 && op->result_count > 0;
     for (uint32_t o = 0; o < op->operand_count; o++) {
         const sc_placement needed = sc_assigned_operand(m, &factors, &assignment, op, o);
-        sc_atom_set split = freely_split(w, op->operands[o]);
+        sc_sub_axis_set split = freely_split(w, op->operands[o]);
         w->whole[id] |= split != 0 && (sc_placement_split(&needed) & split) == 0 ? 1u << o : 0;
     }
     for (uint32_t r = 0; r < op->result_count; r++) {
         const sc_placement made = sc_assigned_result(m, &factors, &assignment, op, r);
-        sc_atom_set split = freely_split(w, op->first_result + r);
+        sc_sub_axis_set split = freely_split(w, op->first_result + r);
         could = could && split != 0 && (sc_placement_split(&made) & w->axis & ~split) == 0;
         w->sums[id] |= sc_placement_partial(&made, 0);
     }
@@ -246,16 +246,16 @@ static void make_whole(withdrawal *w, sc_op_id id)
     sc_placing *placing = w->p->placing;
     const sc_op *op = sc_op_at(w->m, id);
     placing->withdrawn[id] |= w->axis;
-    for (uint32_t a = 0; a < placing->atom_count; a++) {
-        size_t slot = (size_t)id * placing->atom_count + a;
+    for (uint32_t a = 0; a < placing->sub_axis_count; a++) {
+        size_t slot = (size_t)id * placing->sub_axis_count + a;
         if ((w->axis >> a & 1) != 0 && placing->locks[slot] == SC_NONE)
             placing->locks[slot] = SC_LOCKED_OUT;
     }
     for (uint32_t r = 0; r < op->result_count; r++) {
         sc_value value = op->first_result + r;
-        sc_atom_set split = freely_split(w, value);
+        sc_sub_axis_set split = freely_split(w, value);
         placing->at[value] = whole_placement(w, value);
-        for (uint32_t a = 0; a < placing->atom_count; a++) {
+        for (uint32_t a = 0; a < placing->sub_axis_count; a++) {
             if ((split >> a & 1) != 0)
                 *sc_cause_of(placing, value, a) = (sc_cause){SC_NONE, SC_NONE, SC_NONE};
         }
@@ -288,17 +288,17 @@ static void withdraw_in(withdrawal *w, sc_func_id func)
     }
 }
 
-void sc_withdraw_weak_seeds(sc_propagation *p, const sc_atom_set *before)
+void sc_withdraw_weak_seeds(sc_propagation *p, const sc_sub_axis_set *before)
 {
     sc_module *m = p->m;
     sc_arena *arena = &m->context->arena;
     withdrawal w = {.p = p, .m = m, .before = before};
-    sc_atom_set free = 0;
+    sc_sub_axis_set free = 0;
     for (sc_value v = 0; v < p->placing->value_count; v++)
         free |= sc_placement_split(&p->placing->at[v]) & ~before[v];
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         const sc_axis *axis = &m->mesh.axes[x];
-        w.axis = (((sc_atom_set)1 << axis->atom_count) - 1) << axis->first_atom;
+        w.axis = (((sc_sub_axis_set)1 << axis->sub_axis_count) - 1) << axis->first_sub_axis;
         if ((free & w.axis) == 0)
             continue;
         w.is_member = sc_arena_array(arena, m->ops.count, sizeof *w.is_member);

@@ -1,4 +1,4 @@
-/* Several named pieces of bytes as one: the modules of a program for a card. Every piece begins at a multiple of SC_ARCHIVE_ALIGN. */
+/* Several named pieces of bytes as one: the modules of a program for a GPU. Every piece begins at a multiple of SC_ARCHIVE_ALIGN. */
 #ifndef SHARDC_PROGRAM_ARCHIVE_H
 #define SHARDC_PROGRAM_ARCHIVE_H
 

@@ -3,7 +3,7 @@
  *
  *     header   8 magic, 4 version, 8 length of the body, 8 its FNV-1a, 8 length of the code, 8 its FNV-1a; little-endian
  *     body     the image's fields in the order of code_image
- *     code     the processor that it needs, as text with a 0 at its end, and the object as it is; so that ranks with different processors
+ *     code     the CPU that it needs, as text with a 0 at its end, and the object as it is; so that ranks with different CPUs
  *              agree about the body
  *
  * In the body integers are LEB128 (7 bits a byte, least first; signed ones interleave: 0, -1, 1, -2, ..), lists are a count and the items,
@@ -264,7 +264,7 @@ static void code_tensor(codec *c, sc_image_tensor *tensor)
         code_terms(c, &tensor->dims[i].first);
     }
     code_terms(c, &tensor->replica);
-    CODE_CHOICE(c, sc_image_reduce, tensor->pending, SC_IMAGE_REDUCES, "reduction");
+    CODE_CHOICE(c, sc_image_reduce, tensor->partial, SC_IMAGE_REDUCES, "reduction");
     code_terms(c, &tensor->part);
 }
 
@@ -468,13 +468,13 @@ static void code_image(codec *c, sc_image *image)
 void sc_image_write(const sc_image *image, sc_strbuf *out)
 {
     char header[HEADER] = {0};
-    const char *processor = image->processor == NULL ? "" : image->processor;
+    const char *cpu = image->cpu == NULL ? "" : image->cpu;
     codec c = {.arena = out->arena, .out = out, .text_map = {.arena = out->arena}};
     size_t begin = out->length;
     sc_strbuf_add_bytes(out, header, sizeof header);
     code_image(&c, (sc_image *)image); /* nothing is stored while `out` is set */
     size_t body = out->length - begin - HEADER;
-    sc_strbuf_add_bytes(out, processor, strlen(processor) + 1);
+    sc_strbuf_add_bytes(out, cpu, strlen(cpu) + 1);
     if (image->object_bytes > 0)
         sc_strbuf_add_bytes(out, (const char *)image->object, image->object_bytes);
     size_t code = out->length - begin - HEADER - body;
@@ -511,7 +511,7 @@ static const char *header_fault(const uint8_t *bytes, size_t size)
     if (sc_fnv1a64(bytes + HEADER + body, code) != get_word(bytes + AT_CODE_HASH, 8))
         return "its object code is damaged: its hash is another";
     if (memchr(bytes + HEADER + body, 0, code) == NULL)
-        return "it does not say what processor its code needs";
+        return "it does not say what CPU its code needs";
     return NULL;
 }
 
@@ -519,7 +519,7 @@ static const char *header_fault(const uint8_t *bytes, size_t size)
 static void read_code(sc_image *image, sc_arena *arena, const uint8_t *code, size_t size)
 {
     size_t length = strlen((const char *)code);
-    image->processor = sc_arena_copy_text(arena, (const char *)code, length);
+    image->cpu = sc_arena_copy_text(arena, (const char *)code, length);
     image->object_bytes = size - length - 1;
     uint8_t *object = sc_arena_array(arena, image->object_bytes, 1);
     memcpy(object, code + length + 1, image->object_bytes);

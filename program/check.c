@@ -1,6 +1,6 @@
 /* What must hold of an image before anyone runs it, whoever made it. A compiler that plans two values into one place, or a file that
  * somebody changed, ends here, with the name of what is wrong. Kernels are taken at their word: what an argument may touch is said in the
- * image and held against the buffers; that the code keeps to it cannot be seen. */
+ * image and compared with the buffers; that the code keeps to it cannot be seen. */
 #include "program/check.h"
 
 #include <stdlib.h>
@@ -115,8 +115,8 @@ static bool check_tensor(sc_checker *c, const sc_image_tensor *tensor)
     if (digits.product != c->image->ranks)
         return sc_checker_fail(c, "digits of %llu of %llu ranks are given a meaning", (unsigned long long)digits.product,
                                (unsigned long long)c->image->ranks);
-    if (tensor->pending == SC_IMAGE_WHOLE && tensor->part.count > 0)
-        return sc_checker_fail(c, "it has parts, but no reduction is pending");
+    if (tensor->partial == SC_IMAGE_WHOLE && tensor->part.count > 0)
+        return sc_checker_fail(c, "it has parts, but no reduction is partial");
     return true;
 }
 
@@ -245,7 +245,7 @@ static bool is_identifier(const char *text)
     return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(text);
 }
 
-/* Processors run functions, cards launch stages. */
+/* CPUs run functions, GPUs launch stages. */
 static bool check_stages(sc_checker *c, const sc_image_kernel *kernel)
 {
     bool launches = strcmp(c->image->target, "cpu") != 0;
@@ -320,8 +320,8 @@ static bool check_values(sc_checker *c, const char *what, const sc_image_func *f
             return false;
         if (is_input && (!is_text(value->name) || !is_new_name(&names, value->name)))
             return sc_checker_fail(c, "it has no name, or another's");
-        if (is_input && value->tensor.pending != SC_IMAGE_WHOLE)
-            return sc_checker_fail(c, "a reduction is pending");
+        if (is_input && value->tensor.partial != SC_IMAGE_WHOLE)
+            return sc_checker_fail(c, "a reduction is partial");
         if (value->batch_dim < -1 || value->batch_dim >= (is_input ? (int64_t)value->tensor.rank : 0))
             return sc_checker_fail(c, "batch dim %d, of %u", value->batch_dim, value->tensor.rank);
         if (value->below < 0 || ((value->below > 0 || value->may_ignore) && (!is_input || sc_dtype_is_float(value->tensor.dtype))))

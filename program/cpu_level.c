@@ -26,7 +26,7 @@ static const level_row levels[] = {
 #undef LEVEL
 };
 
-static bool has_level(sc_processor_level level)
+static bool has_level(sc_cpu_level level)
 {
     bool has_all = true;
     int at = 0;
@@ -41,21 +41,21 @@ static bool has_level(sc_processor_level level)
 static void list_words(char *problem, size_t size, const char *asked)
 {
     size_t length = (size_t)snprintf(problem, size, "SHARDC_CPU is '%s'; it is one of", asked);
-    for (int i = 0; i < SC_PROCESSOR_LEVELS && length < size; i++)
+    for (int i = 0; i < SC_CPU_LEVELS && length < size; i++)
         length += (size_t)snprintf(problem + length, size - length, "%s %s", i == 0 ? "" : ",", levels[i].word);
 }
 
-bool sc_processor_allowed(sc_processor_level *out, char *problem, size_t problem_size)
+bool sc_cpu_allowed(sc_cpu_level *out, char *problem, size_t problem_size)
 {
     const char *asked = getenv("SHARDC_CPU");
-    *out = SC_PROCESSOR_NATIVE;
+    *out = SC_CPU_NATIVE;
     if (asked == NULL || asked[0] == 0)
         return true;
-    for (int i = 0; i < SC_PROCESSOR_LEVELS; i++) {
+    for (int i = 0; i < SC_CPU_LEVELS; i++) {
         if (strcmp(levels[i].word, asked) != 0)
             continue;
-        if (i == SC_PROCESSOR_NATIVE || has_level((sc_processor_level)i)) {
-            *out = (sc_processor_level)i;
+        if (i == SC_CPU_NATIVE || has_level((sc_cpu_level)i)) {
+            *out = (sc_cpu_level)i;
             return true;
         }
         if (problem != NULL)
@@ -67,15 +67,15 @@ bool sc_processor_allowed(sc_processor_level *out, char *problem, size_t problem
     return false;
 }
 
-const char *sc_processor_flag(sc_processor_level level)
+const char *sc_cpu_flag(sc_cpu_level level)
 {
     return levels[level].flag;
 }
 
-bool sc_processor_uses(sc_processor_level level)
+bool sc_cpu_uses(sc_cpu_level level)
 {
-    sc_processor_level allowed;
-    sc_processor_allowed(&allowed, NULL, 0);
+    sc_cpu_level allowed;
+    sc_cpu_allowed(&allowed, NULL, 0);
     return level <= allowed && has_level(level);
 }
 
@@ -84,7 +84,7 @@ bool sc_processor_uses(sc_processor_level level)
 static const char *const names[] = {
     ARCHITECTURE,
 #define FEATURE(name, level) name,
-#include "program/processor.def"
+#include "program/cpu_features.def"
 #undef FEATURE
 };
 
@@ -93,15 +93,15 @@ enum { FEATURE_COUNT = sizeof names / sizeof *names };
 static void find_features(bool has[FEATURE_COUNT])
 {
     int at = 0;
-    sc_processor_level allowed;
-    sc_processor_allowed(&allowed, NULL, 0);
+    sc_cpu_level allowed;
+    sc_cpu_allowed(&allowed, NULL, 0);
     has[at++] = true;
-#define FEATURE(name, level) has[at++] = SC_PROCESSOR_##level <= allowed && __builtin_cpu_supports(name) != 0;
-#include "program/processor.def"
+#define FEATURE(name, level) has[at++] = SC_CPU_##level <= allowed && __builtin_cpu_supports(name) != 0;
+#include "program/cpu_features.def"
 #undef FEATURE
 }
 
-const char *sc_processor_features(sc_arena *arena)
+const char *sc_cpu_features(sc_arena *arena)
 {
     bool has[FEATURE_COUNT];
     sc_strbuf text;
@@ -114,7 +114,7 @@ const char *sc_processor_features(sc_arena *arena)
     return text.data;
 }
 
-const char *sc_processor_lacks(const char *features, size_t *out_length)
+const char *sc_cpu_lacks(const char *features, size_t *out_length)
 {
     bool has[FEATURE_COUNT];
     find_features(has);

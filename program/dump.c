@@ -45,8 +45,8 @@ static void put_tensor(sc_strbuf *out, const sc_image_tensor *tensor)
         sc_strbuf_add(out, " from ");
         put_terms(out, &tensor->replica);
     }
-    if (tensor->pending != SC_IMAGE_WHOLE) {
-        sc_strbuf_printf(out, " pending %s, set at ", sc_image_reduce_names[tensor->pending]);
+    if (tensor->partial != SC_IMAGE_WHOLE) {
+        sc_strbuf_printf(out, " partial %s, set at ", sc_image_reduce_names[tensor->partial]);
         put_terms(out, &tensor->part);
     }
 }
@@ -217,8 +217,8 @@ void sc_image_dump(const sc_image *image, sc_strbuf *out)
     for (uint32_t i = 0; i < image->axis_count; i++)
         sc_strbuf_printf(out, "%s%s=%" PRIu64, i > 0 ? ", " : "", image->axes[i].name, image->axes[i].size);
     sc_strbuf_printf(out, "), arena of %" PRId64 " bytes, code of %zu\n", image->arena_bytes, image->object_bytes);
-    if (image->processor != NULL && image->processor[0] != 0)
-        sc_strbuf_printf(out, "compiled for %s\n", image->processor);
+    if (image->cpu != NULL && image->cpu[0] != 0)
+        sc_strbuf_printf(out, "compiled for %s\n", image->cpu);
     put_states(out, image);
     put_buffers(out, image);
     put_kernels(out, image);

@@ -62,8 +62,8 @@ typedef struct sc_image_tensor {
     uint32_t rank;
     sc_image_dim dims[SC_IMAGE_MAX_RANK];
     sc_image_terms replica;  /* 0 on one of the ranks that hold the same shard: who gives it out */
-    sc_image_reduce pending; /* ranks hold terms of a reduction that did not happen */
-    sc_image_terms part;     /* 0 on the rank that, set from outside, takes the whole of a pending reduction, the others nothing */
+    sc_image_reduce partial; /* ranks hold terms of a reduction that did not happen */
+    sc_image_terms part;     /* 0 on the rank that, set from outside, takes the whole of a partial reduction, the others nothing */
 } sc_image_tensor;
 
 /* Bytes of the local array. */
@@ -123,17 +123,17 @@ typedef struct sc_image_arg {
     uint8_t access;
 } sc_image_arg;
 
-/* A launch on a card: `blocks` blocks of `threads` threads each, in one dimension. */
+/* A launch on a GPU: `blocks` blocks of `threads` threads each, in one dimension. */
 typedef struct sc_image_stage {
     int64_t blocks;        /* 1 .. SC_IMAGE_MAX_BLOCKS */
     uint32_t threads;      /* a multiple of 32, at most 1024 */
     uint32_t shared_bytes; /* of a block */
 } sc_image_stage;
 
-/* On processors: int64_t NAME(void *const *args, const int64_t *params): 0, or sc_image_failure of a check and the value that failed it (0
+/* On CPUs: int64_t NAME(void *const *args, const int64_t *params): 0, or sc_image_failure of a check and the value that failed it (0
  * where the check shows none): the least of all failures, so the first check, and of its values the least that is not negative, if there is
  * one. Uses the calling thread's OpenMP team; results do not depend on the size of the team. The function is at `symbol` of the program's
- * object. On cards: one or more launches, one after the other, of the entries SYMBOL_0, SYMBOL_1, .. of the module `symbol`, one a stage,
+ * object. On GPUs: one or more launches, one after the other, of the entries SYMBOL_0, SYMBOL_1, .. of the module `symbol`, one a stage,
  * with the parameters that codegen/cuda/emit.h says; scratch is the last argument. */
 typedef struct sc_image_kernel {
     const char *symbol;
@@ -142,7 +142,7 @@ typedef struct sc_image_kernel {
     sc_image_arg *args;
     uint32_t check_count;
     const char **checks;  /* "gather in {where}: id {value} is outside ..": the instruction's `where` and the value take the places */
-    uint32_t stage_count; /* 0 on processors */
+    uint32_t stage_count; /* 0 on CPUs */
     sc_image_stage *stages;
     bool simple;    /* correct, not fast: no other form fits */
     bool attention; /* profiles tell it apart */
@@ -265,8 +265,8 @@ typedef struct sc_image {
     sc_image_call *schedule;
     size_t object_bytes;
     const uint8_t *object; /* cpu: a shared object with the kernels' functions; cuda: an archive of modules (program/archive.h) */
-    const char *processor; /* what the object's code needs: sc_processor_features of the machine that it was compiled for; "": nothing */
-    uint64_t hash;         /* of everything but object and processor: ranks compare it before the first step. Set by sc_image_read */
+    const char *cpu;       /* what the object's code needs: sc_cpu_features of the machine that it was compiled for; "": nothing */
+    uint64_t hash;         /* of everything but object and CPU: ranks compare it before the first step. Set by sc_image_read */
     const char *facts;     /* JSON: what the program came from and how it is driven (entry, plan, optimizer, weights map) */
 } sc_image;
 

@@ -52,7 +52,7 @@ static const char *set_batches(const sc_gemm *gemm, form_dims *dims, sc_matmul *
         if (i == dims->m || i == dims->n || i == dims->batch || dim->role == SC_GEMM_K)
             continue;
         if (out->loop_count == SC_MATMUL_LOOPS || __builtin_mul_overflow(calls, dim->size, &calls) || calls > SC_MATMUL_MAX_CALLS)
-            return "its layouts leave too many products of matrices";
+            return "its layouts leave too many matmuls";
         sc_matmul_loop *loop = &out->loops[out->loop_count++];
         loop->size = dim->size;
         memcpy(loop->strides, dim->strides, sizeof loop->strides);

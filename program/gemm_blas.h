@@ -1,4 +1,4 @@
-/* Contractions (program/gemm.h) as cuBLASLt takes them: products of matrices stored by columns, a batch of them a call,
+/* Contractions (program/gemm.h) as cuBLASLt takes them: matmuls stored by columns, a batch of them a call,
  *
  *     d = activation(alpha op(a) op(b) + bias), or d += alpha op(a) op(b) + bias, or d = alpha op(a) op(b) slope(aux)
  *
@@ -16,7 +16,7 @@ enum {
     SC_MATMUL_MAX_CALLS = 4096,
     SC_MATMUL_ROW_UNIT = 16, /* bytes: whose columns, as the library counts, are so far apart, or a multiple of it, is read fast */
     SC_MATMUL_AUX_UNIT = 8,  /* columns and matrices of aux are as many elements apart, or a multiple of it */
-    /* Of a product on a card, whatever its sizes: as the library's manual advises for those of capability 9.0. */
+    /* Of a product on a GPU, whatever its sizes: as the library's manual advises for those of capability 9.0. */
     SC_MATMUL_WORKSPACE = 32 << 20
 };
 

@@ -8,9 +8,9 @@
 
 typedef struct sc_target {
     const char *name;         /* "cuda:sm_90a" */
-    const char *architecture; /* "sm_90a"; "": a processor */
-    const char *ptx;          /* "compute_90": what cards of the capability and all later ones take */
-    uint32_t capability;      /* of the least card that runs it: 90 is 9.0 */
+    const char *architecture; /* "sm_90a"; "": a CPU */
+    const char *ptx;          /* "compute_90": what GPUs of the capability and all later ones take */
+    uint32_t capability;      /* of the least GPU that runs it: 90 is 9.0 */
     uint32_t shared_bytes;    /* that a block may have */
 } sc_target;
 
@@ -25,7 +25,7 @@ const char *sc_target_nearest(const char *name);
 bool sc_target_is_cuda(const sc_target *target);
 /* PTX alone: there is no machine code of it. */
 bool sc_target_is_virtual(const sc_target *target);
-/* Machine code of cards with exactly its capability: "sm_90a". */
+/* Machine code of GPUs with exactly its capability: "sm_90a". */
 bool sc_target_is_special(const sc_target *target);
 
 #endif

@@ -57,12 +57,12 @@ for variable in ("CUDA_HOME", "CUDA_PATH", "SHARDC_NVRTC"):
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
 
-# Programs for cards run on stand-ins of CUDA's libraries, which compile kernels with the machine's C++ compiler (test/cuda_stub).
-standins = {v: os.path.join(config.shardc_build_dir, "test/cuda_stub/libsc_%s_standin.so" % n)
+# Programs for GPUs run on stubs of CUDA's libraries, which compile kernels with the machine's C++ compiler (test/cuda_stub).
+stubs = {v: os.path.join(config.shardc_build_dir, "test/cuda_stub/libsc_%s_stub.so" % n)
             for v, n in (("SHARDC_NVRTC", "nvrtc"), ("SHARDC_LIBCUDA", "cuda"), ("SHARDC_CUBLASLT", "cublaslt"), ("SHARDC_NCCL", "nccl"))}
-if all(map(os.path.exists, standins.values())) and any(map(shutil.which, (os.environ.get("CXX") or "c++", "g++", "clang++"))) and not config.shardc_sanitize:
-    config.available_features.add("standin")
-config.substitutions.append(("%cards", "env " + " ".join("%s=%s" % pair for pair in standins.items())))
+if all(map(os.path.exists, stubs.values())) and any(map(shutil.which, (os.environ.get("CXX") or "c++", "g++", "clang++"))) and not config.shardc_sanitize:
+    config.available_features.add("stub")
+config.substitutions.append(("%gpus", "env " + " ".join("%s=%s" % pair for pair in stubs.items())))
 
 if "address" in config.shardc_sanitize:
     config.available_features.add("asan")

@@ -231,9 +231,9 @@ static const command_row *find_helped(const sc_options *options, bool asks)
 /* What only some commands read is checked by all: a word that does nothing would not be noticed. */
 static bool check_environment(sc_context *context)
 {
-    sc_processor_level level;
+    sc_cpu_level level;
     char problem[256];
-    bool ok = sc_processor_allowed(&level, problem, sizeof problem);
+    bool ok = sc_cpu_allowed(&level, problem, sizeof problem);
     if (!ok)
         sc_arguments_fail(context, "%s", problem);
     return ok;

@@ -1,4 +1,4 @@
-/* The tiled form, backward (Dao, "FlashAttention-2", 2023, algorithm 2): weights are made again from the logarithm of their sum, and every
+/* The tiled form, backward (Dao, "FlashAttention-2", 2023, algorithm 2): weights are recomputed from the logarithm of their sum, and every
  * cotangent is a product of small matrices again. With queries as vectors: scores, weights, cotangents of weights, and sums for queries;
  * with elements of heads as vectors: sums for keys and values, over the queries of a block.
  *

@@ -3,7 +3,7 @@
  * calculation for softmax", 2018). Backward, queries that add to the same elements of a cotangent run one after the other. */
 #include "codegen/attention/c_internal.h"
 
-enum { PIECE = 64 /* keys */, OWN_PIECE = 1024 /* elements of v; for more of them, scores are made again */ };
+enum { PIECE = 64 /* keys */, OWN_PIECE = 1024 /* elements of v; for more of them, scores are recomputed */ };
 
 static const char *place(sc_attention_text *text, const char *start, const char *a, const char *b)
 {

@@ -8,12 +8,12 @@
 /* Few queries a head, as when text is generated: keys and values stream past them, one warp a block, many blocks. */
 enum {
     FEW = 16,
-    MANY_BLOCKS = 1024 /* of one warp; of others a quarter: what fills a card */,
+    MANY_BLOCKS = 1024 /* of one warp; of others a quarter: what fills a GPU */,
     LEAST_PART = 128 /* keys */,
     MOST_PARTS = 32
 };
 
-/* Enough blocks to fill a card, where parts of the keys are long enough to be worth what putting them together costs. */
+/* Enough blocks to fill a GPU, where parts of the keys are long enough to be worth what putting them together costs. */
 static int parts_of(const sc_attention_desc *desc, const sc_attention_cuda_tile *tile)
 {
     bool is_small = tile->warps == 1;
@@ -39,7 +39,7 @@ static int64_t block_bytes(const sc_attention_desc *desc, stage_kind kind, const
     return rows * (2 * queries + of_rows + of_masks) + columns * both + ALIGNMENT;
 }
 
-/* In the order of preference, the last for cards with least memory. What there is to choose from keeps sums, weights and fragments in
+/* In the order of preference, the last for GPUs with least memory. What there is to choose from keeps sums, weights and fragments in
  * registers (255 of a thread, so eight warps on a multiprocessor), as NVRTC says for sm_80, sm_90a and sm_100a. Eight warps come first, in
  * two blocks, which do not wait for each other; then two strips of a warp, which share what it loads of the other side; then long tiles,
  * since what a warp loads of its own rows serves a whole tile; then more of them on their way. */

@@ -1,5 +1,5 @@
 /* attend and attend_grad as CUDA: from the descriptors of describe.h, with the parameters and stages of codegen/cuda/emit.h. The arguments
- * are the op's operands, then its results. What `form` of the descriptor says is for processors; code->why_simple says it for cards.
+ * are the op's operands, then its results. What `form` of the descriptor says is for CPUs; code->why_simple says it for GPUs.
  *
  * Results are written whole, those of padding with zeros or with what padding gives. Sums are added in an order that depends on the
  * descriptor alone. Of masked keys, see describe.h; the simple form multiplies none. */

@@ -1,5 +1,5 @@
-/* Attention of 16-bit elements on cards, backward (Dao, "FlashAttention-2", 2023, algorithm 2). Nothing is added in memory: weights are
- * made again where they are summed, twice.
+/* Attention of 16-bit elements on GPUs, backward (Dao, "FlashAttention-2", 2023, algorithm 2). Nothing is added in memory: weights are
+ * recomputed where they are summed, twice.
  *
  *     stage 0     of each query: the logarithm of its sum, delta, its keys - a *record* - and of each tile of queries, the hull of its keys
  *     stage 1     d_k and d_v: a block holds keys and values of a unit and runs over tiles of its queries, of all heads that share the

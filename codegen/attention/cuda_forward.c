@@ -1,4 +1,4 @@
-/* Attention of 16-bit elements on cards, forward (Dao, "FlashAttention-2", 2023, algorithm 1): a block holds some queries of a unit - with
+/* Attention of 16-bit elements on GPUs, forward (Dao, "FlashAttention-2", 2023, algorithm 1): a block holds some queries of a unit - with
  * the heads that share keys, since these are rows as positions are - and runs over tiles of keys and values, which are on their way to
  * shared memory while earlier ones are used. A warp holds whole strips of 16 queries: scores, weights and sums stay in its registers, and
  * what a row needs of other lanes is in the three next to it.

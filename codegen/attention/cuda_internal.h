@@ -1,4 +1,4 @@
-/* What the forms of attention on cards share while they are written: inside of codegen/attention only. */
+/* What the forms of attention on GPUs share while they are written: inside of codegen/attention only. */
 #ifndef SHARDC_CODEGEN_ATTENTION_CUDA_INTERNAL_H
 #define SHARDC_CODEGEN_ATTENTION_CUDA_INTERNAL_H
 

@@ -1,10 +1,10 @@
-/* The simple form on cards: by the definition, for every layout, mask and dtype. A warp takes a query, its lanes keys; then, for the
+/* The simple form on GPUs: by the definition, for every layout, mask and dtype. A warp takes a query, its lanes keys; then, for the
  * products with what these keys have, lanes take elements, and each key's number comes from its lane. Forward: online softmax (Milakov and
  * Gimelshein, "Online normalizer calculation for softmax", 2018). Backward nothing is added in memory: each cotangent is made where it is
  * summed, by a warp a query (d_q), a warp a key (d_k, d_v: lanes take queries), a warp some elements (d_bias). */
 #include "codegen/attention/cuda_internal.h"
 
-enum { WARPS = 4, PIECE = 256 /* elements that a warp sums at once; for more of them, weights are made again */ };
+enum { WARPS = 4, PIECE = 256 /* elements that a warp sums at once; for more of them, weights are recomputed */ };
 
 static const char *exponential(const sc_attention_text *text)
 {

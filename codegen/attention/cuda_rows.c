@@ -1,4 +1,4 @@
-/* Blocks of queries against tiles of keys on cards, for forward and d_q: their rows, the keys these see, copies, masks, results. */
+/* Blocks of queries against tiles of keys on GPUs, for forward and d_q: their rows, the keys these see, copies, masks, results. */
 #include "codegen/attention/cuda_internal.h"
 
 sc_attention_places sc_attention_places_of(const sc_attention_desc *desc, const sc_attention_role *more, size_t count)

@@ -1,4 +1,4 @@
-/* What the tiled forms of attention are made of on cards: copies of rows to shared memory, products of tiles by a warp, results by way of
+/* What the tiled forms of attention are made of on GPUs: copies of rows to shared memory, products of tiles by a warp, results by way of
  * shared memory.
  *
  * Fragments (codegen/cuda/machine.cu.h): the sums c of a product are rows l / 4 and l / 4 + 8 of a strip of 16, and columns 2 (l % 4) + {0,

@@ -77,10 +77,10 @@ static sc_attention_dim dim_of(sc_attention_maker *maker, sc_dim leaf)
     for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
         if (offset->splits[i].dim != leaf)
             continue;
-        const sc_atom_list *atoms = &offset->splits[i].atoms;
-        sc_image_terms terms = sc_terms_of(maker->m, atoms->atoms, atoms->count, dim.size);
+        const sc_sub_axis_list *sub_axes = &offset->splits[i].sub_axes;
+        sc_image_terms terms = sc_terms_of(maker->m, sub_axes->sub_axes, sub_axes->count, dim.size);
         dim.first = add_param(maker->desc, &(sc_image_param){.kind = SC_PARAM_RANK, .terms = terms});
-        dim.is_uneven = (int64_t)sc_atom_list_size(&maker->m->mesh, atoms) * dim.size != dim.global;
+        dim.is_uneven = (int64_t)sc_sub_axis_list_size(&maker->m->mesh, sub_axes) * dim.size != dim.global;
     }
     return dim;
 }

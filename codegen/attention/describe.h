@@ -83,7 +83,7 @@ typedef struct sc_attention_desc {
 /* In the context's arena. NULL when the op is not one that the verifier lets pass. */
 sc_attention_desc *sc_attention_describe(const sc_module *m, sc_op_id op);
 
-/* Gives it the simple form, whatever fits: what other forms are held against. */
+/* Gives it the simple form, whatever fits: what other forms are compared with. */
 void sc_attention_make_simple(sc_attention_desc *desc);
 
 /* ---- what forms ask of it ---- */

@@ -58,7 +58,7 @@ void sc_attention_begin(sc_attention_text *text);
 void sc_attention_end(sc_attention_text *text);
 
 /* Of a query all of whose dims are decoded: q_at, k_at, .. of each array that is there, the interval, the row. Then of its key t, on
- * processors and cards: its bias, its factor of dropout. */
+ * CPUs and GPUs: its bias, its factor of dropout. */
 void sc_attention_declare_places(sc_attention_text *text);
 const char *sc_attention_bias_of_key(sc_attention_text *text);
 const char *sc_attention_factor_of_key(sc_attention_text *text);

@@ -18,7 +18,7 @@ struct sc_c_limits {
     int64_t split_block;
     int64_t tile, tile_block; /* indices of a tile, at most: of the dim along which one side lies, and the other */
     int64_t stream;           /* bytes of an array that no cache holds until it is read again */
-    int64_t kept;             /* elements of a row of which a phase leaves to later ones what was dear */
+    int64_t kept;             /* elements of a row of which a phase leaves to later ones what was expensive */
     int64_t ahead, ahead_row; /* bytes of an array that memory is asked for ahead, at least; of a row of it, at most */
 };
 

@@ -1,7 +1,7 @@
 /* A phase: its loops, and what becomes of its reductions.
  *
  * Item 3 reduces to r3. A row is reduced in lanes, t3[32], that are combined by halves in the end: so many chains of additions at once keep
- * a processor busy, and their number does not depend on the width of its vectors. A sum of many f32 is s3, in f64, of sums t3 of parts: of
+ * a CPU busy, and their number does not depend on the width of its vectors. A sum of many f32 is s3, in f64, of sums t3 of parts: of
  * the innermost loop, in pieces if that is long. Where the innermost loop is over an outer dim, reductions are arrays over a block of it,
  * and memory is walked along rows however the reduction lies. */
 #include "codegen/c/internal.h"

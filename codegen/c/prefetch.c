@@ -1,8 +1,8 @@
-/* What is fetched while a processor has much to compute.
+/* What is fetched while a CPU has much to compute.
  *
- * The phases of a row take turns: the first waits for memory, exponentials keep the processor busy while memory idles, and the last waits
- * again for what it writes. So the first phase with something dear asks, lanes by lanes, for the next row of what earlier phases load, and
- * for this row of what later ones load and store:
+ * The phases of a row take turns: the first waits for memory, exponentials keep the CPU busy while memory idles, and the last waits
+ * again for what it writes. So the first phase with something expensive asks, lanes by lanes, for the next row of what earlier phases load,
+ * and for this row of what later ones load and store:
  *
  *     for (D_at = 0; D_at < 768; D_at += 32) {
  *         __builtin_prefetch(x + R_next * 768 + D_at, 0, 2);

@@ -15,7 +15,7 @@
  *     }
  *
  * A tile is many lines of the cache wide, each of which is read once, and the rows to come are fetched meanwhile. What is written in
- * pieces of rows, far apart, is not recognised by the processor as a stream, and each line would be read before it is written; so the rows
+ * pieces of rows, far apart, is not recognised by the CPU as a stream, and each line would be read before it is written; so the rows
  * of a large array go around the caches. */
 #include "codegen/c/internal.h"
 

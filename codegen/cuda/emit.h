@@ -8,7 +8,7 @@
  * unsigned number, and begins as all ones. Nothing else is kept between launches, nothing needs to be zero before.
  *
  * The text stands behind sc_cuda_machine_text and the helpers that it names (codegen/printer/helpers.h: the same mathematics as on
- * processors), and names nothing else: no headers, no intrinsics, no asm. It depends on the kernel alone. Results depend neither on the
+ * CPUs), and names nothing else: no headers, no intrinsics, no asm. It depends on the kernel alone. Results depend neither on the
  * order of blocks nor on that of warps; sums are added in a fixed order. A kernel may share arrays between arguments as sc_kernel_may_share
  * allows. */
 #ifndef SHARDC_CODEGEN_CUDA_EMIT_H
@@ -31,7 +31,7 @@ void sc_cuda_helpers_emit(sc_strbuf *out, sc_helper_set helpers);
 #define SC_CUDA_MACHINE_HELPERS                                                                                                            \
     (SC_HELPER(headers) | SC_HELPER(math) | SC_HELPER(bits) | SC_HELPER(bits64) | SC_HELPER(f16_to_f32) | SC_HELPER(max_f32) |             \
      SC_HELPER(min_f32) | SC_HELPER(exp_f32))
-/* Helpers that move arrays around the caches of processors: C alone, and no text for cards calls them. */
+/* Helpers that move arrays around the caches of CPUs: C alone, and no text for GPUs calls them. */
 #define SC_CUDA_FOREIGN_HELPERS (SC_HELPER(stream) | SC_HELPER(turn_b32) | SC_HELPER(turn_b16))
 
 /* Appends the stages' functions. The kernel verifies. *helpers gains those that the text calls (may be NULL). */

@@ -1,5 +1,5 @@
 /* What emitted CUDA asks of the machine: the only place with its names, its intrinsics and raw asm. A second file of the same names
- * (test/cuda_on_cpu/machine.h) runs the same kernels on a processor, a fiber a thread, and watches what they do.
+ * (test/cuda_on_cpu/machine.h) runs the same kernels on a CPU, a fiber a thread, and watches what they do.
  *
  * A kernel is a grid of blocks in one dimension of sc_threads() threads each, a multiple of 32. Shared memory is one piece, sc_shared<T>(at)
  * the array of T from its byte `at`; a pointer into it is an sc_shared_ptr<T>, never a T *. Whole warps, converged, call what exchanges
@@ -14,7 +14,7 @@ typedef unsigned int uint32_t;
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
 
-/* What helpers of processors have from math.h and from their compilers. */
+/* What helpers of CPUs have from math.h and from their compilers. */
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 #define INT32_MIN (-2147483647 - 1)

@@ -38,7 +38,7 @@ static bool is_added_to_one(const sc_kernel_printer *e, sc_knode id)
     return true;
 }
 
-/* What a card does in a few instructions where C has many, or a branch for exact rounding. */
+/* What a GPU does in a few instructions where C has many, or a branch for exact rounding. */
 static const char *of_machine(const sc_kernel_printer *e, sc_knode id)
 {
     switch (e->k->nodes.data[id].kind) {

@@ -1,4 +1,4 @@
-/* Reductions of ranks that share a card (runtime/cuda/collectives_shared.c), as the module `sc_reduce` of a program: entries
+/* Reductions of ranks that share a GPU (runtime/cuda/collectives_shared.c), as the module `sc_reduce` of a program: entries
  * sc_reduce_{sum,max,min}_DTYPE with the parameters
  *
  *     const T *s0, .., const T *s15, int64_t members, T *to, int64_t first, int64_t count

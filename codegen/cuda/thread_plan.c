@@ -243,7 +243,7 @@ static bool may_keep(const sc_kernel_printer *e, sc_knode node, uint32_t phase)
            sc_printer_depends_on_all(e, node, phase);
 }
 
-/* What does not find room is computed again: nodes in their order. */
+/* What does not find room is recomputed: nodes in their order. */
 static void choose_kept(sc_cuda *c)
 {
     const sc_kernel *k = c->e.k;

@@ -1,8 +1,8 @@
 /* Accesses, and whether two of them can meet.
  *
- * An index is written as a sum of terms: factors times atoms, which are indices of dims and whatever is no sum. If two accesses touch one
- * element, their indices are equal, position by position; so the difference of the sums is 0. At two points p and q, where c d is the term
- * of dim d in both:
+ * An index is written as a sum of terms: factors times sub-axes, which are indices of dims and whatever is no sum. If two accesses touch
+ * one element, their indices are equal, position by position; so the difference of the sums is 0. At two points p and q, where c d is the
+ * term of dim d in both:
  *
  *     c (d_p - d_q) = all the rest of the difference
  *
@@ -260,31 +260,31 @@ static sc_interval hull(sc_interval a, sc_interval b)
     return (sc_interval){a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
 }
 
-/* Adds what an atom of both adds to the difference. */
-static bool add_difference(const meeting *m, sc_knode atom, int64_t a, int64_t b, sc_interval *sum)
+/* Adds what a sub-axis of both adds to the difference. */
+static bool add_difference(const meeting *m, sc_knode sub_axis, int64_t a, int64_t b, sc_interval *sum)
 {
-    bool agreed = (m->list->depends[atom] & ~m->known) == 0 && !m->list->changes[atom];
-    sc_interval of_a = m->a.access->intervals[atom], of_b = m->b.access->intervals[atom], product;
+    bool agreed = (m->list->depends[sub_axis] & ~m->known) == 0 && !m->list->changes[sub_axis];
+    sc_interval of_a = m->a.access->intervals[sub_axis], of_b = m->b.access->intervals[sub_axis], product;
     int64_t factor;
     if (agreed)
         return !__builtin_sub_overflow(a, b, &factor) && scale(hull(of_a, of_b), factor, &product) && grow(sum, product);
     return scale(of_a, a, &product) && grow(sum, product) && b != INT64_MIN && scale(of_b, -b, &product) && grow(sum, product);
 }
 
-/* The difference of two forms without the terms of one atom; false: it may be anything. */
+/* The difference of two forms without the terms of one sub-axis; false: it may be anything. */
 static bool rest_of(const meeting *m, const sc_form *a, const sc_form *b, sc_knode without, sc_interval *out)
 {
     if (__builtin_sub_overflow(a->constant, b->constant, &out->low))
         return false;
     out->high = out->low;
     for (uint32_t i = 0; i < a->count; i++) {
-        sc_knode atom = a->terms[i].atom;
-        if (atom != without && !add_difference(m, atom, a->terms[i].factor, sc_form_factor(b, atom), out))
+        sc_knode sub_axis = a->terms[i].sub_axis;
+        if (sub_axis != without && !add_difference(m, sub_axis, a->terms[i].factor, sc_form_factor(b, sub_axis), out))
             return false;
     }
     for (uint32_t i = 0; i < b->count; i++) {
-        sc_knode atom = b->terms[i].atom;
-        if (atom != without && sc_form_factor(a, atom) == 0 && !add_difference(m, atom, 0, b->terms[i].factor, out))
+        sc_knode sub_axis = b->terms[i].sub_axis;
+        if (sub_axis != without && sc_form_factor(a, sub_axis) == 0 && !add_difference(m, sub_axis, 0, b->terms[i].factor, out))
             return false;
     }
     return true;
@@ -302,13 +302,13 @@ static uint64_t told(const meeting *m, const sc_form *a, const sc_form *b)
     const sc_kernel *k = m->list->k;
     uint64_t dims = 0;
     for (uint32_t i = 0; i < a->count; i++) {
-        const sc_kernel_node *node = &k->nodes.data[a->terms[i].atom];
+        const sc_kernel_node *node = &k->nodes.data[a->terms[i].sub_axis];
         int64_t factor = a->terms[i].factor;
-        if (node->kind != SC_NODE_index || factor == 0 || factor == INT64_MIN || sc_form_factor(b, a->terms[i].atom) != factor)
+        if (node->kind != SC_NODE_index || factor == 0 || factor == INT64_MIN || sc_form_factor(b, a->terms[i].sub_axis) != factor)
             continue;
         sc_interval rest;
         int64_t size = factor < 0 ? -factor : factor;
-        if (rest_of(m, a, b, a->terms[i].atom, &rest) && rest.low > -size && rest.high < size)
+        if (rest_of(m, a, b, a->terms[i].sub_axis, &rest) && rest.low > -size && rest.high < size)
             dims |= (uint64_t)1 << node->index;
     }
     return dims;

@@ -16,11 +16,11 @@ sc_interval *sc_kernel_intervals(const sc_kernel *k, const sc_knode *facts, uint
 /* Whether the node is what exact arithmetic makes of its operands: no wrapping. */
 bool sc_kernel_stays(const sc_kernel *k, sc_knode node, const sc_interval *intervals);
 
-/* An i64 node as a constant and a sum of factors times atoms: nodes that are no sums. */
+/* An i64 node as a constant and a sum of factors times sub-axes: nodes that are no sums. */
 enum { SC_FORM_TERMS = 12 };
 
 typedef struct sc_form_term {
-    sc_knode atom;
+    sc_knode sub_axis;
     int64_t factor;
 } sc_form_term;
 
@@ -34,7 +34,7 @@ typedef struct sc_form {
 sc_form *sc_kernel_forms(const sc_kernel *k, const sc_interval *intervals);
 /* out += factor * x; false when there is no room, or numbers grow too large. */
 bool sc_form_add(sc_form *out, const sc_form *x, int64_t factor);
-int64_t sc_form_factor(const sc_form *form, sc_knode atom); /* or 0 */
+int64_t sc_form_factor(const sc_form *form, sc_knode sub_axis); /* or 0 */
 
 /* What follows from a condition that holds, for it and what it is made of: bits per node. */
 enum { SC_TRUTH_HOLDS = 1, SC_TRUTH_FAILS = 2 };

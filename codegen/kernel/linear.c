@@ -2,25 +2,25 @@
 #include "codegen/kernel/access.h"
 #include "codegen/kernel/internal.h"
 
-int64_t sc_form_factor(const sc_form *f, sc_knode atom)
+int64_t sc_form_factor(const sc_form *f, sc_knode sub_axis)
 {
     for (uint32_t i = 0; i < f->count; i++) {
-        if (f->terms[i].atom == atom)
+        if (f->terms[i].sub_axis == sub_axis)
             return f->terms[i].factor;
     }
     return 0;
 }
 
 /* Factors that became 0 stay. */
-static bool add_term(sc_form *out, sc_knode atom, int64_t factor)
+static bool add_term(sc_form *out, sc_knode sub_axis, int64_t factor)
 {
     uint32_t i = 0;
-    while (i < out->count && out->terms[i].atom != atom)
+    while (i < out->count && out->terms[i].sub_axis != sub_axis)
         i++;
     if (i == SC_FORM_TERMS)
         return false;
     if (i == out->count)
-        out->terms[out->count++] = (sc_form_term){atom, 0};
+        out->terms[out->count++] = (sc_form_term){sub_axis, 0};
     return !__builtin_add_overflow(out->terms[i].factor, factor, &out->terms[i].factor);
 }
 
@@ -30,7 +30,7 @@ bool sc_form_add(sc_form *out, const sc_form *x, int64_t factor)
     if (__builtin_mul_overflow(x->constant, factor, &scaled) || __builtin_add_overflow(out->constant, scaled, &out->constant))
         return false;
     for (uint32_t i = 0; i < x->count; i++) {
-        if (__builtin_mul_overflow(x->terms[i].factor, factor, &scaled) || !add_term(out, x->terms[i].atom, scaled))
+        if (__builtin_mul_overflow(x->terms[i].factor, factor, &scaled) || !add_term(out, x->terms[i].sub_axis, scaled))
             return false;
     }
     return true;

@@ -103,8 +103,8 @@ static const sc_form *sum_to_merge(const rewrite *r, sc_knode n, bool *out_fits)
         return NULL;
     const sc_form *f = &r->forms[n];
     for (uint32_t i = 0; i < f->count; i++) {
-        slow += is_index_of(k, f->terms[i].atom, r->slow) ? f->terms[i].factor : 0;
-        fast += is_index_of(k, f->terms[i].atom, r->fast) ? f->terms[i].factor : 0;
+        slow += is_index_of(k, f->terms[i].sub_axis, r->slow) ? f->terms[i].factor : 0;
+        fast += is_index_of(k, f->terms[i].sub_axis, r->fast) ? f->terms[i].factor : 0;
     }
     *out_fits = !__builtin_mul_overflow(fast, k->dims.data[r->fast].size, &whole) && whole == slow;
     return slow != 0 || fast != 0 ? f : NULL;
@@ -160,8 +160,8 @@ static bool want_parts(rewrite *r, sc_knode n)
     const sc_form *f = sum_to_merge(r, n, &fits);
     if (f != NULL) {
         for (uint32_t i = 0; i < f->count; i++) {
-            if (f->terms[i].factor != 0 && !is_index_of(k, f->terms[i].atom, r->slow) && !is_index_of(k, f->terms[i].atom, r->fast))
-                r->wanted[f->terms[i].atom] = true;
+            if (f->terms[i].factor != 0 && !is_index_of(k, f->terms[i].sub_axis, r->slow) && !is_index_of(k, f->terms[i].sub_axis, r->fast))
+                r->wanted[f->terms[i].sub_axis] = true;
         }
         return fits;
     }
@@ -278,11 +278,11 @@ static sc_knode make_sum(const rewrite *r, const sc_form *f)
 {
     sc_knode sum = sc_kernel_constant(r->to, SC_DTYPE_i64, 0);
     for (uint32_t i = 0; i < f->count; i++) {
-        sc_knode atom = f->terms[i].atom;
-        if (f->terms[i].factor == 0 || is_index_of(r->from, atom, r->slow))
+        sc_knode sub_axis = f->terms[i].sub_axis;
+        if (f->terms[i].factor == 0 || is_index_of(r->from, sub_axis, r->slow))
             continue;
-        bool fast = is_index_of(r->from, atom, r->fast);
-        sc_knode x = fast ? sc_kernel_index(r->to, r->dims[r->fast]) : r->nodes[atom];
+        bool fast = is_index_of(r->from, sub_axis, r->fast);
+        sc_knode x = fast ? sc_kernel_index(r->to, r->dims[r->fast]) : r->nodes[sub_axis];
         sum = plus(r->to, sum, times(r->to, x, f->terms[i].factor));
     }
     return plus(r->to, sum, sc_kernel_constant(r->to, SC_DTYPE_i64, (double)f->constant));

@@ -193,11 +193,11 @@ sc_knode lower_dropout(sc_lowering *l, const sc_op *op, const sc_knode *index)
     return sc_lower_where(l, kept, sc_lower_with(l, SC_NODE_mul, x, 1 / (1 - p)), sc_kernel_constant(l->k, dtype_of(l, x), 0));
 }
 
-/* The term of a pending sum that the first rank of each group brings. */
+/* The term of a partial sum that the first rank of each group brings. */
 sc_knode lower_once(sc_lowering *l, const sc_op *op, const sc_knode *index)
 {
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
     sc_knode x = sc_lower_operand(l, op, 0, index);
-    sc_knode member = sc_lower_rank_param(l, sc_terms_of(l->m, over->atoms, over->count, 1));
+    sc_knode member = sc_lower_rank_param(l, sc_terms_of(l->m, over->sub_axes, over->count, 1));
     return sc_lower_where(l, sc_lower_with(l, SC_NODE_eq, member, 0), x, sc_kernel_constant(l->k, dtype_of(l, x), 0));
 }

@@ -109,8 +109,8 @@ sc_knode lower_all_slice(sc_lowering *l, const sc_op *op, const sc_knode *index)
     uint32_t at = sc_lower_at(from, sc_op_attr(op, SC_ATTR_gather)->dims[0]);
     int64_t whole = sc_type_local_size(l->m, from, at), piece = sc_type_local_size(l->m, to, at), pieces = 1;
     for (uint32_t a = 0; a < over->count; a++)
-        pieces *= (int64_t)l->m->mesh.atoms[over->atoms[a]].size;
-    sc_knode first = sc_lower_rank_param(l, sc_terms_of(l->m, over->atoms, over->count, piece));
+        pieces *= (int64_t)l->m->mesh.sub_axes[over->sub_axes[a]].size;
+    sc_knode first = sc_lower_rank_param(l, sc_terms_of(l->m, over->sub_axes, over->count, piece));
     sc_knode there = sc_lower_2(l, SC_NODE_add, index[at], first);
     sc_knode real = piece * pieces > whole ? sc_lower_2(l, SC_NODE_lt, there, sc_lower_integer(l, whole)) : SC_IMAGE_NONE;
     return read_at(l, op, 0, index, at, there, real);

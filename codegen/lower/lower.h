@@ -35,7 +35,7 @@ bool *sc_find_escaping(const sc_module *m, sc_func_id func);
  * fits (a bug of ours). */
 bool sc_lower_kernel(const sc_module *m, const sc_op_id *ops, uint32_t count, const bool *escapes, sc_lowered *out);
 
-/* Sum of terms of a rank's digits: the index of its shard, of `local` elements each, along atoms. */
-sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *atoms, uint32_t count, int64_t local);
+/* Sum of terms of a rank's digits: the index of its shard, of `local` elements each, along sub-axes. */
+sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *sub_axes, uint32_t count, int64_t local);
 
 #endif

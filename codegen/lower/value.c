@@ -297,15 +297,15 @@ sc_knode sc_lower_within(sc_lowering *l, sc_knode index, int64_t size)
                       sc_lower_2(l, SC_NODE_lt, index, sc_lower_integer(l, size)));
 }
 
-sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *atoms, uint32_t count, int64_t local)
+sc_image_terms sc_terms_of(const sc_module *m, const uint8_t *sub_axes, uint32_t count, int64_t local)
 {
     const sc_mesh *mesh = &m->mesh;
     sc_image_terms terms = {.terms = sc_arena_array(&m->context->arena, count, sizeof *terms.terms)};
     int64_t times = local;
     for (uint32_t i = count; i-- > 0;) {
-        if (mesh->atoms[atoms[i]].size > 1)
-            terms.terms[terms.count++] = (sc_image_term){sc_mesh_stride(mesh, atoms[i]), mesh->atoms[atoms[i]].size, times};
-        times *= (int64_t)mesh->atoms[atoms[i]].size;
+        if (mesh->sub_axes[sub_axes[i]].size > 1)
+            terms.terms[terms.count++] = (sc_image_term){sc_mesh_stride(mesh, sub_axes[i]), mesh->sub_axes[sub_axes[i]].size, times};
+        times *= (int64_t)mesh->sub_axes[sub_axes[i]].size;
     }
     return terms;
 }
@@ -322,7 +322,7 @@ sc_knode sc_lower_offset(sc_lowering *l, const sc_op *op, sc_dim dim, int64_t lo
     const sc_attr *offset = sc_op_attr(op, SC_ATTR_offset);
     for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
         if (offset->splits[i].dim == dim)
-            return sc_lower_rank_param(l, sc_terms_of(l->m, offset->splits[i].atoms.atoms, offset->splits[i].atoms.count, local));
+            return sc_lower_rank_param(l, sc_terms_of(l->m, offset->splits[i].sub_axes.sub_axes, offset->splits[i].sub_axes.count, local));
     }
     return sc_lower_integer(l, 0);
 }

@@ -1,7 +1,7 @@
 /* Packing intervals of time into little space: dynamic storage allocation, NP-hard (Garey and Johnson, SR2), but what programs ask is
  * mostly easy, for the values of a forward pass nest, and nested intervals stack without a hole.
  *
- * From cheap to dear; the best height wins, and whoever comes near the bound ends it:
+ * From cheap to expensive; the best height wins, and whoever comes near the bound ends it:
  *
  * - The sweep: an allocator's view, forwards and backwards in time (sweep.c).
  * - The skyline: longest lifetimes first, each on top of all that it overlaps in time. O(log n) an item, with a tree of heights over time.
@@ -11,7 +11,7 @@
  * - Improvement: first fit under a ceiling between the bound and the best height. The item that does not fit goes to the head of the order,
  *   and all are placed anew, some times; then the ceiling moves, by bisection. ("Squeaky wheel": Joslin and Clements, JAIR 10, 1999.)
  *
- * The dear ones have an allowance of steps, not of seconds: a plan depends on its program only. */
+ * The expensive ones have an allowance of steps, not of seconds: a plan depends on its program only. */
 #include "codegen/memory/pack.h"
 
 #include <stdbool.h>

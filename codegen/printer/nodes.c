@@ -156,7 +156,7 @@ static void analyse_node(sc_kernel_printer *e, sc_knode id)
         info->reads_written |= child->reads_written;
         info->has_load |= child->has_load || k->nodes.data[info->children[i]].kind == SC_NODE_load;
         if (node->kind != SC_NODE_load && names_twice(text, i))
-            child->atom = true;
+            child->sub_axis = true;
     }
 }
 
@@ -185,7 +185,7 @@ static void analyse_item(sc_kernel_printer *e, uint32_t id)
     if (item->shown != SC_IMAGE_NONE)
         count_uses(e, item->shown);
     if (item->kind == SC_ITEM_MAX || item->kind == SC_ITEM_MIN)
-        e->nodes[item->value].atom = true;
+        e->nodes[item->value].sub_axis = true;
     if (item->kind != SC_ITEM_STORE && item->kind != SC_ITEM_ADD)
         return;
     e->arg_used[item->arg] = true;

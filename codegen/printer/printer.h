@@ -34,7 +34,7 @@ typedef struct sc_printer_node {
     uint32_t uses;            /* by nodes and items that anything needs */
     bool late;                /* reads a reduction: not before the body */
     bool reads_written;       /* loads an argument that the kernel writes, at last */
-    bool has_load, atom;      /* atom: a user's text names it twice */
+    bool has_load, sub_axis;  /* sub-axis: a user's text names it twice */
     bool turned;              /* a load that finds the tile's elements in q12 */
     uint32_t kept_from;       /* the phase that leaves it in b12 for later ones; SC_IMAGE_NONE */
     uint32_t first_phase;     /* that needs it: sc_c_choose_prefetch */

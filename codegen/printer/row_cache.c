@@ -1,5 +1,5 @@
-/* What is dear and needed by several phases over the same dims is computed by the first and left in an array, if the row is short: the
- * exponentials of softmax are summed, and then divided. All else is computed again: the row is still in the first cache. */
+/* What is expensive and needed by several phases over the same dims is computed by the first and left in an array, if the row is short: the
+ * exponentials of softmax are summed, and then divided. All else is recomputed: the row is still in the first cache. */
 #include "codegen/printer/printer.h"
 
 bool sc_printer_is_expensive(sc_node_kind kind)

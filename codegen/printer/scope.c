@@ -122,7 +122,7 @@ static bool wants_name(const sc_kernel_printer *e, sc_knode id)
     const sc_kernel_node *node = &e->k->nodes.data[id];
     if (is_leaf(node))
         return false;
-    if (info->kept_from != SC_IMAGE_NONE || info->uses > 1 || info->atom || info->user_depth > info->depth || info->size > LONGEST_TEXT)
+    if (info->kept_from != SC_IMAGE_NONE || info->uses > 1 || info->sub_axis || info->user_depth > info->depth || info->size > LONGEST_TEXT)
         return true;
     return node->kind == SC_NODE_load && (info->reads_written || (e->arg_shared[node->index] && !info->turned));
 }

@@ -22,13 +22,13 @@ static uint32_t group_of(sc_generator *g, const sc_op *op, int64_t *size)
     *size = 1;
     uint32_t last = SC_NONE;
     for (uint32_t i = 0; i < over->count; i++) {
-        const sc_atom *atom = &mesh->atoms[over->atoms[i]];
-        if (atom->axis != last)
-            sc_strbuf_printf(&axes, "%s%s", axes.length > 0 ? ", " : "", sc_text(g->m->context, mesh->axes[atom->axis].name));
-        last = atom->axis;
-        *size *= (int64_t)atom->size;
-        if (atom->size > 1)
-            group.digits[group.digit_count++] = (sc_image_digit){sc_mesh_stride(mesh, over->atoms[i]), atom->size};
+        const sc_sub_axis *sub_axis = &mesh->sub_axes[over->sub_axes[i]];
+        if (sub_axis->axis != last)
+            sc_strbuf_printf(&axes, "%s%s", axes.length > 0 ? ", " : "", sc_text(g->m->context, mesh->axes[sub_axis->axis].name));
+        last = sub_axis->axis;
+        *size *= (int64_t)sub_axis->size;
+        if (sub_axis->size > 1)
+            group.digits[group.digit_count++] = (sc_image_digit){sc_mesh_stride(mesh, over->sub_axes[i]), sub_axis->size};
     }
     group.axes = axes.data;
     for (uint32_t i = 0; i < g->groups.count; i++) {
@@ -360,12 +360,12 @@ static int64_t content_of(const sc_generator *g, const sc_type_info *type, const
 {
     int64_t content = 0;
     for (uint32_t i = 0; i < type->rank; i++) {
-        sc_atom_list list = sc_placement_dim(&type->placement, i);
+        sc_sub_axis_list list = sc_placement_dim(&type->placement, i);
         for (uint32_t a = 0; a < list.count; a++) {
             uint64_t digit = 0;
             for (uint32_t d = 0; d < over->count; d++)
-                digit = over->atoms[d] == list.atoms[a] ? digits[d] : digit;
-            content = content * (int64_t)g->m->mesh.atoms[list.atoms[a]].size + (int64_t)digit;
+                digit = over->sub_axes[d] == list.sub_axes[a] ? digits[d] : digit;
+            content = content * (int64_t)g->m->mesh.sub_axes[list.sub_axes[a]].size + (int64_t)digit;
         }
     }
     return content;
@@ -374,8 +374,8 @@ static int64_t content_of(const sc_generator *g, const sc_type_info *type, const
 static void digits_of(const sc_generator *g, const sc_attr *over, uint64_t member, uint64_t *digits)
 {
     for (uint32_t d = over->count; d-- > 0;) {
-        digits[d] = member % g->m->mesh.atoms[over->atoms[d]].size;
-        member /= g->m->mesh.atoms[over->atoms[d]].size;
+        digits[d] = member % g->m->mesh.sub_axes[over->sub_axes[d]].size;
+        member /= g->m->mesh.sub_axes[over->sub_axes[d]].size;
     }
 }
 
@@ -388,7 +388,7 @@ static uint32_t *find_sources(const sc_generator *g, const sc_op *o, uint32_t me
     uint32_t *source = sc_arena_array(g->arena, members, sizeof *source);
     bool *serves = sc_arena_array(g->arena, members, sizeof *serves);
     for (uint32_t m = 0; m < members; m++) {
-        uint64_t digits[SC_MAX_ATOMS];
+        uint64_t digits[SC_MAX_SUB_AXES];
         digits_of(g, over, m, digits);
         has[m] = content_of(g, from, over, digits);
         wants[m] = content_of(g, to, over, digits);

@@ -7,7 +7,7 @@
  *
  * Such a sum is no unit by itself: it waits for the product, if nobody reads it before, and becomes a step of that (SC_GEMM_SUM_B) where
  * what multiplies on the target takes it, else a kernel behind it; so does what its unit does with it, such as adding it to other sums. On
- * processors there is none that waits: a kernel reads as fast as packing would. */
+ * CPUs there is none that waits: a kernel reads as fast as packing would. */
 #include <string.h>
 
 #include "codegen/lower/internal.h"
@@ -139,19 +139,19 @@ static void look_at(search *s, const sc_op_id *ops, uint32_t count)
     const sc_op *sum = sc_op_at(g->m, ops[sum_at]);
     for (uint32_t p = s->first_product[root]; p != 0; p = s->products.data[p - 1].next) {
         const reading *by = &s->products.data[p - 1];
-        if (g->func.rider_of[by->dot] != 0 || first_wanted(s, ops, count) <= g->func.unit_of[by->dot] ||
+        if (g->func.fused_sum_of[by->dot] != 0 || first_wanted(s, ops, count) <= g->func.unit_of[by->dot] ||
             !reduces_alike(g->m, sc_op_at(g->m, by->dot), by->operand, sum))
             continue;
         sc_op_id *own = sc_arena_array(g->arena, count, sizeof *own);
         memcpy(own, ops, count * sizeof *own);
-        *sc_vec_push(g->arena, &g->func.riders) = (sc_rider){.ops = own, .count = count, .sum = sum_at, .operand = by->operand};
-        g->func.rider_of[by->dot] = g->func.riders.count;
+        *sc_vec_push(g->arena, &g->func.fused_sums) = (sc_fused_sum){.ops = own, .count = count, .sum = sum_at, .operand = by->operand};
+        g->func.fused_sum_of[by->dot] = g->func.fused_sums.count;
         g->func.rides[unit] = true;
         return;
     }
 }
 
-void sc_generator_find_riders(sc_generator *g)
+void sc_generator_find_fused_sums(sc_generator *g)
 {
     const sc_module *m = g->m;
     if (!sc_generator_is_cuda(g))
@@ -175,28 +175,29 @@ void sc_generator_find_riders(sc_generator *g)
         look_at(&s, ops, count);
 }
 
-bool sc_generator_add_rider(sc_generator *g, sc_op_id dot, sc_contraction *c, sc_value *out_value)
+bool sc_generator_add_fused_sum(sc_generator *g, sc_op_id dot, sc_contraction *c, sc_value *out_value)
 {
-    if (g->func.rider_of[dot] == 0)
+    if (g->func.fused_sum_of[dot] == 0)
         return false;
-    const sc_rider *rider = &g->func.riders.data[g->func.rider_of[dot] - 1];
-    const sc_op *sum = sc_op_at(g->m, rider->ops[rider->sum]);
+    const sc_fused_sum *fused_sum = &g->func.fused_sums.data[g->func.fused_sum_of[dot] - 1];
+    const sc_op *sum = sc_op_at(g->m, fused_sum->ops[fused_sum->sum]);
     *out_value = sum->first_result;
-    return sc_contract_add_sum(g->m, c, (sc_gemm_operand)rider->operand, sc_type_of(g->m, sc_op_at(g->m, dot)->operands[rider->operand]),
-                               sc_type_of(g->m, sum->operands[0]), sc_type_of(g->m, sum->first_result));
+    return sc_contract_add_sum(g->m, c, (sc_gemm_operand)fused_sum->operand,
+                               sc_type_of(g->m, sc_op_at(g->m, dot)->operands[fused_sum->operand]), sc_type_of(g->m, sum->operands[0]),
+                               sc_type_of(g->m, sum->first_result));
 }
 
-bool sc_generator_leave_rider(sc_generator *g, sc_op_id dot)
+bool sc_generator_leave_fused_sum(sc_generator *g, sc_op_id dot)
 {
-    sc_rider *rider = g->func.rider_of[dot] == 0 ? NULL : &g->func.riders.data[g->func.rider_of[dot] - 1];
-    if (rider == NULL || rider->is_done)
+    sc_fused_sum *fused_sum = g->func.fused_sum_of[dot] == 0 ? NULL : &g->func.fused_sums.data[g->func.fused_sum_of[dot] - 1];
+    if (fused_sum == NULL || fused_sum->is_done)
         return true;
-    rider->is_done = true;
-    if (!rider->rode)
-        return sc_generate_kernel(g, rider->ops, rider->count);
-    for (uint32_t i = 0; i <= rider->sum; i++)
-        sc_op_drop_attr(g->m, rider->ops[i], SC_ATTR_kernel);
-    g->func.escapes[sc_op_at(g->m, rider->ops[rider->sum])->first_result] = true;
-    uint32_t left = rider->count - rider->sum - 1;
-    return left == 0 || sc_generate_kernel(g, rider->ops + rider->sum + 1, left);
+    fused_sum->is_done = true;
+    if (!fused_sum->rode)
+        return sc_generate_kernel(g, fused_sum->ops, fused_sum->count);
+    for (uint32_t i = 0; i <= fused_sum->sum; i++)
+        sc_op_drop_attr(g->m, fused_sum->ops[i], SC_ATTR_kernel);
+    g->func.escapes[sc_op_at(g->m, fused_sum->ops[fused_sum->sum])->first_result] = true;
+    uint32_t left = fused_sum->count - fused_sum->sum - 1;
+    return left == 0 || sc_generate_kernel(g, fused_sum->ops + fused_sum->sum + 1, left);
 }

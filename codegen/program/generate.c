@@ -150,14 +150,14 @@ static void begin_func(sc_generator *g, sc_func_id id)
     f->target = fresh(g->arena, values, sizeof *f->target, 0xff);
     f->flight = fresh(g->arena, values, sizeof *f->flight, 0);
     f->place = fresh(g->arena, values, sizeof *f->place, 0xff);
-    f->rider_of = fresh(g->arena, m->ops.count, sizeof *f->rider_of, 0);
+    f->fused_sum_of = fresh(g->arena, m->ops.count, sizeof *f->fused_sum_of, 0);
     number_units(m, f);
     f->rides = fresh(g->arena, f->unit_count, sizeof *f->rides, 0);
     find_roots(m, f);
     find_last_reads(m, f);
     find_last_reads_of_states(m, f);
     find_targets(m, f);
-    sc_generator_find_riders(g);
+    sc_generator_find_fused_sums(g);
 }
 
 static bool generate_units(sc_generator *g)
@@ -255,7 +255,7 @@ bool sc_generate_parts(const sc_generate_part *parts, uint32_t count, const sc_g
     *out = (sc_generated){.image = image};
     g.kernel_map.arena = g.gemm_map.arena = g.arena;
     image->target = options->target != NULL ? options->target->name : "cpu";
-    image->processor = options->no_object || sc_generator_is_cuda(&g) ? "" : sc_processor_features(g.arena);
+    image->cpu = options->no_object || sc_generator_is_cuda(&g) ? "" : sc_cpu_features(g.arena);
     image->facts = options->facts != NULL ? options->facts : "{}";
     add_mesh(&g, image);
     add_schedule(&g, parts[0].m, image);

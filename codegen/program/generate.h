@@ -18,7 +18,7 @@
 
 typedef struct sc_generate_options {
     const char *facts;               /* for the image; NULL: {} */
-    const sc_target *target;         /* NULL: this processor */
+    const sc_target *target;         /* NULL: this CPU */
     const sc_object_options *object; /* how functions are compiled; NULL: as the environment says */
     bool no_object;                  /* sources only: the image has no object */
 } sc_generate_options;

@@ -13,13 +13,13 @@ bool sc_generator_is_cuda(const sc_generator *g)
 /* ---- values as the outside sees them ---- */
 static sc_image_terms terms_where(const sc_module *m, const sc_placement *at, bool (*wanted)(uint8_t on))
 {
-    uint8_t atoms[SC_MAX_ATOMS];
+    uint8_t sub_axes[SC_MAX_SUB_AXES];
     uint32_t count = 0;
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
         if (wanted(at->on[a]))
-            atoms[count++] = (uint8_t)a;
+            sub_axes[count++] = (uint8_t)a;
     }
-    return sc_terms_of(m, atoms, count, 1);
+    return sc_terms_of(m, sub_axes, count, 1);
 }
 
 static bool is_nothing(uint8_t on)
@@ -32,21 +32,21 @@ sc_image_tensor sc_generator_tensor(const sc_generator *g, const sc_type_info *t
     const sc_module *m = g->m;
     sc_image_tensor tensor = {.dtype = type->dtype, .rank = type->rank};
     for (uint32_t i = 0; i < type->rank; i++) {
-        sc_atom_list list = sc_placement_dim(&type->placement, i);
+        sc_sub_axis_list list = sc_placement_dim(&type->placement, i);
         int64_t local = sc_type_local_size(m, type, i);
         tensor.dims[i] = (sc_image_dim){.name = sc_text(m->context, m->dims.data[type->dims[i].dim].name),
                                         .size = type->dims[i].size,
                                         .local = local,
-                                        .first = sc_terms_of(m, list.atoms, list.count, local)};
+                                        .first = sc_terms_of(m, list.sub_axes, list.count, local)};
     }
     tensor.replica = terms_where(m, &type->placement, is_nothing);
     tensor.part = terms_where(m, &type->placement, sc_is_partial);
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
         uint8_t on = type->placement.on[a];
-        tensor.pending = on == SC_PARTIAL_SUM   ? SC_IMAGE_SUM
+        tensor.partial = on == SC_PARTIAL_SUM   ? SC_IMAGE_SUM
                          : on == SC_PARTIAL_MAX ? SC_IMAGE_MAX
                          : on == SC_PARTIAL_MIN ? SC_IMAGE_MIN
-                                                : tensor.pending;
+                                                : tensor.partial;
     }
     return tensor;
 }

@@ -21,12 +21,12 @@ typedef struct sc_state_copy {
 } sc_state_copy;
 
 /* A unit that is a sum, or begins with one, and waits for a product of what it sums. */
-typedef struct sc_rider {
+typedef struct sc_fused_sum {
     const sc_op_id *ops;
     uint32_t count, sum; /* which of them is the sum; what stands behind is done with it */
     uint32_t operand;    /* of the product */
     bool rode, is_done;
-} sc_rider;
+} sc_fused_sum;
 
 /* The function in hand. Its arrays are as long as the module's ops, values, states, or its own units. */
 typedef struct sc_generator_func {
@@ -37,9 +37,9 @@ typedef struct sc_generator_func {
     uint32_t *unit_of;    /* by op: kernels and single ops in order */
     sc_value *root;       /* by value: the one whose bytes it is */
     sc_op_id *last_write; /* by state: the write whose value it keeps */
-    SC_VEC(sc_rider) riders;
-    uint32_t *rider_of; /* by op: 1 + the rider that waits for the product */
-    bool *rides;        /* by unit */
+    SC_VEC(sc_fused_sum) fused_sums;
+    uint32_t *fused_sum_of; /* by op: 1 + the fused sum that waits for the product */
+    bool *rides;            /* by unit */
     /* what changes from unit to unit */
     uint32_t *last_read;       /* by root: the last unit that reads it; UINT32_MAX - 1: it must last to the end */
     uint32_t *state_last_read; /* by state: likewise, of the value that its buffer has at the moment */

@@ -17,7 +17,7 @@ typedef void sc_emit_fn(sc_generator *g, const void *what, const char *name, boo
                         sc_cuda_code *code);
 /* How a kind of function is written, by kind of target. */
 typedef struct sc_emitters {
-    sc_emit_fn *processor, *cuda;
+    sc_emit_fn *cpu, *cuda;
 } sc_emitters;
 void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *what, sc_generated_kernel *shown, uint32_t *out_kernel,
                        bool *out_new);
@@ -39,12 +39,12 @@ void sc_generator_join(sc_generator *g, sc_image *image);
 const char *sc_generator_plan(sc_generator *g, sc_image *image);
 
 /* ---- sums that products take along ---- */
-/* Sets riders, rider_of and rides of the function. */
-void sc_generator_find_riders(sc_generator *g);
+/* Sets fused sums, fused_sum_of and rides of the function. */
+void sc_generator_find_fused_sums(sc_generator *g);
 /* Appends the sum that waits for the product as a step; false: there is none, or no room for it. */
-bool sc_generator_add_rider(sc_generator *g, sc_op_id dot, sc_contraction *c, sc_value *out_value);
+bool sc_generator_add_fused_sum(sc_generator *g, sc_op_id dot, sc_contraction *c, sc_value *out_value);
 /* Emits what waited for the product and is no step of it. False after a message. */
-bool sc_generator_leave_rider(sc_generator *g, sc_op_id dot);
+bool sc_generator_leave_fused_sum(sc_generator *g, sc_op_id dot);
 
 /* ---- code ---- */
 /* Compiles the functions. False after a message. */

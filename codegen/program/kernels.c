@@ -11,7 +11,7 @@ void sc_generator_emit(sc_generator *g, const sc_emitters *emit, const void *wha
     sc_strbuf bare, text;
     sc_helper_set helpers = 0;
     sc_cuda_code code = {0};
-    sc_emit_fn *chosen = sc_generator_is_cuda(g) ? emit->cuda : emit->processor;
+    sc_emit_fn *chosen = sc_generator_is_cuda(g) ? emit->cuda : emit->cpu;
     sc_arena *scratch = &g->m->context->scratch;
     const sc_arena_mark mark = sc_arena_mark_here(scratch);
     sc_strbuf_init(&bare, scratch);
@@ -112,7 +112,7 @@ static void describe_kernel(sc_generator *g, const sc_kernel *k, int64_t scratch
     }
 }
 
-/* What the kernel may write in place of an operand; a stand-in writes where the product did. */
+/* What the kernel may write in place of an operand; a stub writes where the product did. */
 static void wish(sc_generator *g, const sc_kernel *k, const sc_image_ref *args)
 {
     if (g->unit.instead)

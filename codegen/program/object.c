@@ -1,4 +1,4 @@
-/* The program's code: a shared object for processors; for cards an archive with the modules of each function, SYMBOL.cubin and SYMBOL.ptx.
+/* The program's code: a shared object for CPUs; for GPUs an archive with the modules of each function, SYMBOL.cubin and SYMBOL.ptx.
  */
 #include "codegen/cuda/reduce_ranks.h"
 #include "codegen/program/internal.h"
@@ -32,7 +32,7 @@ static bool add_shared_object(sc_generator *g, sc_image *image)
     return true;
 }
 
-/* Ranks that share a card reduce by kernels that are no function's of the program; which ranks do is not known here. */
+/* Ranks that share a GPU reduce by kernels that are no function's of the program; which ranks do is not known here. */
 static bool add_reductions(sc_generator *g, const sc_image *image, sc_cubin_function *out)
 {
     sc_strbuf text;

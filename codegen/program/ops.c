@@ -228,7 +228,7 @@ static bool overwrites_operand(const sc_generator *g, const sc_op *dot, const co
     return overwrites;
 }
 
-/* NULL, or why what multiplies matrices on the target does not take it. On processors something takes everything; but what derivatives need
+/* NULL, or why what multiplies matrices on the target does not take it. On CPUs something takes everything; but what derivatives need
  * a kernel does faster: measured on AVX2, such a step costs a product 3 to 5 ns an element, and the kernel behind it takes 2. */
 static const char *refused(const sc_generator *g, const contraction *c)
 {
@@ -244,16 +244,16 @@ static const char *refused(const sc_generator *g, const contraction *c)
 }
 
 /* The sum that waits for the product, where this may have such a step besides its others. */
-static void take_rider(sc_generator *g, sc_op_id dot, contraction *c)
+static void take_fused_sum(sc_generator *g, sc_op_id dot, contraction *c)
 {
     sc_gemm *gemm = &c->c.gemm;
     uint32_t at = gemm->step_count;
     sc_value value;
-    if (!sc_generator_add_rider(g, dot, &c->c, &value))
+    if (!sc_generator_add_fused_sum(g, dot, &c->c, &value))
         return;
     c->tensors[at] = value;
     if (refused(g, c) == NULL)
-        g->func.riders.data[g->func.rider_of[dot] - 1].rode = true;
+        g->func.fused_sums.data[g->func.fused_sum_of[dot] - 1].rode = true;
     else
         memset(&gemm->steps[--gemm->step_count], 0, sizeof *gemm->steps);
 }
@@ -312,7 +312,7 @@ static void emit_gemm(sc_generator *g, sc_op_id op, sc_op_id dot_op, contraction
     const sc_op *dot = sc_op_at(g->m, dot_op);
     sc_image_ref args[4 + SC_GEMM_MAX_STEPS];
     uint32_t count = 0;
-    take_rider(g, dot_op, c);
+    take_fused_sum(g, dot_op, c);
     sc_image_ref before = c->accumulated != SC_NONE ? sc_generator_read(g, c->accumulated) : (sc_image_ref){0};
     args[count++] = sc_generator_read(g, dot->operands[0]);
     args[count++] = sc_generator_read(g, dot->operands[1]);
@@ -363,7 +363,7 @@ bool sc_generate_dot(sc_generator *g, sc_op_id op)
         emit_gemm(g, op, op, &c);
     else
         emit_simply(g, op, dot, why);
-    return sc_generator_leave_rider(g, op);
+    return sc_generator_leave_fused_sum(g, op);
 }
 
 /* Steps that no descriptor has, or nothing on the target takes, are a kernel behind those that something does. */
@@ -407,10 +407,10 @@ bool sc_generate_contraction(sc_generator *g, const sc_op_id *ops, uint32_t coun
         take_over(g, sc_op_at(g->m, ops[at]), &c);
         if (refused(g, &c) == NULL) {
             emit_gemm(g, ops[count - 1], ops[at], &c);
-            return sc_generator_leave_rider(g, ops[at]);
+            return sc_generator_leave_fused_sum(g, ops[at]);
         }
     }
-    return emit_prefix(g, ops, count, at) && sc_generator_leave_rider(g, ops[at]);
+    return emit_prefix(g, ops, count, at) && sc_generator_leave_fused_sum(g, ops[at]);
 }
 
 /* ---- attention ---- */

@@ -11,7 +11,7 @@ static const sc_overlap_room rooms[] = {{256, 256}, {240, 120}, {224, 112}, {192
 
 _Static_assert(SC_OVERLAP_ALL == 256, "shares are written in 256ths");
 
-/* Plans are made again and again: of each no more is kept than what it says. */
+/* Plans are recomputed and again: of each no more is kept than what it says. */
 static const char *plan(sc_generator *g, sc_image *image)
 {
     sc_arena *scratch = &g->m->context->scratch;

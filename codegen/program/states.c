@@ -19,7 +19,7 @@ static bool same_terms(const sc_image_terms *a, const sc_image_terms *b)
 
 static bool same_tensor(const sc_image_tensor *a, const sc_image_tensor *b)
 {
-    bool same = a->dtype == b->dtype && a->rank == b->rank && a->pending == b->pending;
+    bool same = a->dtype == b->dtype && a->rank == b->rank && a->partial == b->partial;
     for (uint32_t i = 0; same && i < a->rank; i++)
         same = strcmp(a->dims[i].name, b->dims[i].name) == 0 && a->dims[i].size == b->dims[i].size &&
                a->dims[i].local == b->dims[i].local && same_terms(&a->dims[i].first, &b->dims[i].first);

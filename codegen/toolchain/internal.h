@@ -22,7 +22,7 @@ void sc_object_command_add(sc_object_command *command, const char *word);
 pid_t sc_object_start(const sc_object_command *command, const char *log);
 /* Whether it ended well; waits if `wait`, else *running tells that it goes on. */
 bool sc_object_end(pid_t pid, bool wait, bool *running);
-/* What tells a compiler from another and this processor from another: its path, age, version, and what -march=native depends on. */
+/* What tells a compiler from another and this CPU from another: its path, age, version, and what -march=native depends on. */
 sc_cache_key sc_object_compiler_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc);
 
 #endif

@@ -20,7 +20,7 @@ static const sc_dynlib library = {.title = "NVRTC",
                                   .symbols = symbols,
                                   .symbol_count = sizeof symbols / sizeof *symbols};
 
-/* Functions without a mark are the device's, as helpers are that processors have in common; unused ones (177) are no news; -v: what kernels
+/* Functions without a mark are the device's, as helpers are that CPUs have in common; unused ones (177) are no news; -v: what kernels
  * take stands in the log. */
 const char *const sc_nvrtc_options[] = {"-std=c++17", "-default-device", "--diag-suppress=177", "--ptxas-options=-v", NULL};
 enum { MAX_OPTIONS = 16 };
@@ -112,7 +112,7 @@ static const char *compile_for(const sc_nvrtc *nvrtc, const char *source, const 
     return error;
 }
 
-/* The PTX of sm_90 is compute_90's; that of sm_90a is for no other card and has to be made again. */
+/* The PTX of sm_90 is compute_90's; that of sm_90a is for no other GPU and has to be recomputed. */
 const char *sc_nvrtc_compile(const sc_nvrtc *nvrtc, const char *source, const char *name, const sc_target *target, sc_nvrtc_code *out)
 {
     *out = (sc_nvrtc_code){0};

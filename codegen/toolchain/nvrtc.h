@@ -1,5 +1,5 @@
 /* NVRTC, NVIDIA's compiler of CUDA C++, opened at run time ($SHARDC_NVRTC names another file): a source for a target becomes a cubin,
- * and PTX for later cards. The declarations are our own, of what is used; test/cuda/signatures.c holds them against the real header where
+ * and PTX for later GPUs. The declarations are our own, of what is used; test/cuda/signatures.c compares them with the real header where
  * that is. */
 #ifndef SHARDC_CODEGEN_TOOLCHAIN_NVRTC_H
 #define SHARDC_CODEGEN_TOOLCHAIN_NVRTC_H

@@ -257,11 +257,11 @@ const char *sc_objects_build(sc_arena *arena, const sc_object_function *function
                      : ours != NULL && ours[0] != 0     ? ours
                      : common != NULL && common[0] != 0 ? common
                                                         : "cc";
-    sc_processor_level level;
+    sc_cpu_level level;
     char problem[256];
-    if (!sc_processor_allowed(&level, problem, sizeof problem))
+    if (!sc_cpu_allowed(&level, problem, sizeof problem))
         return sc_arena_printf(arena, "%s", problem);
-    build.march = sc_processor_flag(level);
+    build.march = sc_cpu_flag(level);
     split_flags(&build, getenv("SHARDC_CFLAGS"));
     sc_cache_key key = base_key(&build);
     add_units(&build, functions, count, key);

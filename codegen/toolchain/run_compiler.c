@@ -110,8 +110,8 @@ static sc_cache_key version_key(sc_arena *arena, const char *compiler, const cha
     return known ? sc_cache_key_with(key, sc_cache_key_of(bytes, count)) : key;
 }
 
-/* The first processor's lines that do not change from moment to moment: the model and its features. */
-static sc_cache_key processor_key(void)
+/* The first CPU's lines that do not change from moment to moment: the model and its features. */
+static sc_cache_key cpu_key(void)
 {
     char text[8192];
     size_t count = 0;
@@ -139,5 +139,5 @@ static sc_cache_key processor_key(void)
 
 sc_cache_key sc_object_compiler_key(sc_arena *arena, const char *compiler, const char *cache, uint32_t *started, bool *is_gcc)
 {
-    return sc_cache_key_with(version_key(arena, compiler, cache, started, is_gcc), processor_key());
+    return sc_cache_key_with(version_key(arena, compiler, cache, started, is_gcc), cpu_key());
 }

@@ -1,5 +1,5 @@
-/* State that an earlier entry of the plan has placed stays where it is. The other module has its own dims and atoms: dims are found by
- * name, atoms as ranges of their axis. What this plan only stores (`shard param D over fsdp`) is not part of it: the parameter is
+/* State that an earlier entry of the plan has placed stays where it is. The other module has its own dims and sub-axes: dims are found by
+ * name, sub-axes as ranges of their axis. What this plan only stores (`shard param D over fsdp`) is not part of it: the parameter is
  * gathered where it is used, here as there. */
 #include "frontend/plan/internal.h"
 
@@ -19,19 +19,19 @@ void sc_seeding_mark_fixed(sc_seeding *s, const sc_module *fixed)
         s->is_fixed[s->view->values.data[i]] = fixed_state(s, fixed, s->view->values.data[i]) != NULL;
 }
 
-/* An atom of the other module's mesh as a range of its axis. */
-static sc_axis_range range_of(const sc_mesh *mesh, uint8_t atom)
+/* A sub-axis of the other module's mesh as a range of its axis. */
+static sc_axis_range range_of(const sc_mesh *mesh, uint8_t sub_axis)
 {
-    sc_axis_range range = {mesh->atoms[atom].axis, 1, 1};
-    for (uint8_t a = mesh->axes[range.axis].first_atom; a < atom; a++)
-        range.from *= mesh->atoms[a].size;
-    range.to = range.from * mesh->atoms[atom].size;
+    sc_axis_range range = {mesh->sub_axes[sub_axis].axis, 1, 1};
+    for (uint8_t a = mesh->axes[range.axis].first_sub_axis; a < sub_axis; a++)
+        range.from *= mesh->sub_axes[a].size;
+    range.to = range.from * mesh->sub_axes[sub_axis].size;
     return range;
 }
 
 void sc_seeding_cut_for_fixed(sc_seeding *s, const sc_module *fixed)
 {
-    for (uint8_t a = 0; fixed != NULL && a < fixed->mesh.atom_count; a++) {
+    for (uint8_t a = 0; fixed != NULL && a < fixed->mesh.sub_axis_count; a++) {
         sc_axis_range range = range_of(&fixed->mesh, a);
         sc_seeding_add_cut(s, range.axis, range.from, s->plan->axis_locs[range.axis]);
         sc_seeding_add_cut(s, range.axis, range.to, s->plan->axis_locs[range.axis]);
@@ -41,17 +41,17 @@ void sc_seeding_cut_for_fixed(sc_seeding *s, const sc_module *fixed)
 /* ---- what is only stored ---- */
 /* Of placed state: what this entry's storage lines name, and how much of that stands somewhere. */
 typedef struct stored_value {
-    sc_atom_set named, placed;
+    sc_sub_axis_set named, placed;
     sc_split minor[SC_MAX_RANK]; /* the placed ones, by dim */
     uint32_t minor_count;
     bool is_told; /* a storage seed has the minor splits */
 } stored_value;
 
-static sc_atom_set split_atoms(const sc_split *split)
+static sc_sub_axis_set split_sub_axes(const sc_split *split)
 {
-    sc_atom_set set = 0;
-    for (uint32_t a = 0; a < split->atoms.count; a++)
-        set |= (sc_atom_set)1 << split->atoms.atoms[a];
+    sc_sub_axis_set set = 0;
+    for (uint32_t a = 0; a < split->sub_axes.count; a++)
+        set |= (sc_sub_axis_set)1 << split->sub_axes.sub_axes[a];
     return set;
 }
 
@@ -71,7 +71,7 @@ static stored_value **find_stored(const sc_seeding *s, const sc_seeds *seeds)
         if (stored[seed->value] == NULL)
             stored[seed->value] = sc_arena_alloc(&s->context->arena, sizeof **stored);
         for (uint32_t k = 0; k < seed->split_count; k++)
-            stored[seed->value]->named |= split_atoms(&seed->splits[k]);
+            stored[seed->value]->named |= split_sub_axes(&seed->splits[k]);
     }
     return stored;
 }
@@ -86,41 +86,41 @@ static void move_stored(const sc_seeding *s, stored_value *of, sc_seed *seed)
     of->is_told = true;
     for (uint32_t k = 0; k < seed->split_count; k++) {
         sc_split kept = {.dim = seed->splits[k].dim};
-        for (uint32_t a = 0; a < seed->splits[k].atoms.count; a++) {
-            if ((of->placed >> seed->splits[k].atoms.atoms[a] & 1) == 0)
-                kept.atoms.atoms[kept.atoms.count++] = seed->splits[k].atoms.atoms[a];
+        for (uint32_t a = 0; a < seed->splits[k].sub_axes.count; a++) {
+            if ((of->placed >> seed->splits[k].sub_axes.sub_axes[a] & 1) == 0)
+                kept.sub_axes.sub_axes[kept.sub_axes.count++] = seed->splits[k].sub_axes.sub_axes[a];
         }
-        if (kept.atoms.count > 0)
+        if (kept.sub_axes.count > 0)
             splits[count++] = kept;
     }
     seed->splits = splits;
     seed->split_count = count;
 }
 
-/* The atoms of this mesh for one dim of the placed state. */
-static sc_atom_list translate(const sc_seeding *s, const sc_module *fixed, const sc_atom_list *atoms)
+/* The sub-axes of this mesh for one dim of the placed state. */
+static sc_sub_axis_list translate(const sc_seeding *s, const sc_module *fixed, const sc_sub_axis_list *sub_axes)
 {
-    sc_atom_list all = {0};
-    for (uint32_t i = 0; i < atoms->count; i++)
-        sc_seeding_add_range(s, range_of(&fixed->mesh, atoms->atoms[i]), &all);
+    sc_sub_axis_list all = {0};
+    for (uint32_t i = 0; i < sub_axes->count; i++)
+        sc_seeding_add_range(s, range_of(&fixed->mesh, sub_axes->sub_axes[i]), &all);
     return all;
 }
 
-/* How many of the list's atoms, from its end, are only stored. */
-static uint32_t stored_tail(const sc_atom_list *list, sc_atom_set stored)
+/* How many of the list's sub-axes, from its end, are only stored. */
+static uint32_t stored_tail(const sc_sub_axis_list *list, sc_sub_axis_set stored)
 {
     uint32_t count = 0;
-    while (count < list->count && (stored >> list->atoms[list->count - 1 - count] & 1) != 0)
+    while (count < list->count && (stored >> list->sub_axes[list->count - 1 - count] & 1) != 0)
         count++;
     return count;
 }
 
-static void add_split(sc_split *splits, uint32_t *count, sc_dim dim, const sc_atom_list *list, uint32_t first, uint32_t end)
+static void add_split(sc_split *splits, uint32_t *count, sc_dim dim, const sc_sub_axis_list *list, uint32_t first, uint32_t end)
 {
     sc_split split = {.dim = dim};
     for (uint32_t i = first; i < end; i++)
-        split.atoms.atoms[split.atoms.count++] = list->atoms[i];
-    if (split.atoms.count > 0)
+        split.sub_axes.sub_axes[split.sub_axes.count++] = list->sub_axes[i];
+    if (split.sub_axes.count > 0)
         splits[(*count)++] = split;
 }
 
@@ -129,30 +129,30 @@ static void add_seed(sc_seeding *s, const sc_module *fixed, const sc_state *stat
 {
     const sc_type_info *type = sc_type_of(s->m, value), *placed = &fixed->types.data[state->type];
     sc_split *splits = sc_arena_array(&s->context->arena, SC_MAX_RANK, sizeof *splits);
-    sc_atom_set named = stored == NULL ? 0 : stored->named;
+    sc_sub_axis_set named = stored == NULL ? 0 : stored->named;
     uint32_t count = 0;
     for (uint32_t i = 0; i < type->rank; i++) {
         sc_sym name = s->m->dims.data[type->dims[i].dim].name;
         for (uint32_t k = 0; k < placed->rank; k++) {
             if (fixed->dims.data[placed->dims[k].dim].name != name)
                 continue;
-            const sc_atom_list at = sc_placement_dim(&placed->placement, k), atoms = translate(s, fixed, &at);
-            uint32_t tail = stored_tail(&atoms, named);
-            add_split(splits, &count, type->dims[i].dim, &atoms, 0, atoms.count - tail);
+            const sc_sub_axis_list at = sc_placement_dim(&placed->placement, k), sub_axes = translate(s, fixed, &at);
+            uint32_t tail = stored_tail(&sub_axes, named);
+            add_split(splits, &count, type->dims[i].dim, &sub_axes, 0, sub_axes.count - tail);
             if (stored != NULL)
-                add_split(stored->minor, &stored->minor_count, type->dims[i].dim, &atoms, atoms.count - tail, atoms.count);
-            for (uint32_t a = 0; stored != NULL && a < atoms.count; a++)
-                stored->placed |= (sc_atom_set)1 << atoms.atoms[a];
+                add_split(stored->minor, &stored->minor_count, type->dims[i].dim, &sub_axes, sub_axes.count - tail, sub_axes.count);
+            for (uint32_t a = 0; stored != NULL && a < sub_axes.count; a++)
+                stored->placed |= (sc_sub_axis_set)1 << sub_axes.sub_axes[a];
         }
     }
-    sc_atom_set all = (sc_atom_set)((1u << s->m->mesh.atom_count) - 1);
+    sc_sub_axis_set all = (sc_sub_axis_set)((1u << s->m->mesh.sub_axis_count) - 1);
     *sc_vec_push(&s->context->arena, &seeds->list) =
         (sc_seed){.value = value, .strength = SC_SEED_FIXED, .rule = rule, .closed = all & ~named, .split_count = count, .splits = splits};
 }
 
 void sc_seeding_fixed_seeds(sc_seeding *s, const sc_module *fixed, sc_seeds *seeds)
 {
-    if (fixed == NULL || s->m->mesh.atom_count == 0)
+    if (fixed == NULL || s->m->mesh.sub_axis_count == 0)
         return;
     stored_value **stored = find_stored(s, seeds);
     const char *text = "placed by the plan's default entry";

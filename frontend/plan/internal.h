@@ -37,7 +37,7 @@ struct sc_resolved_plan {
     const sc_plan *plan; /* NULL: one device */
     sc_plan_options options;
     sc_sym model;
-    sc_mesh mesh; /* one atom an axis */
+    sc_mesh mesh; /* one sub-axis an axis */
     sc_loc axis_locs[SC_MAX_AXES];
     SC_VEC(sc_plan_binding) bindings;
     SC_VEC(sc_plan_dtype) dtypes;
@@ -50,7 +50,7 @@ struct sc_resolved_plan {
     sc_sym_list pinned_axes;        /* that the text of the model names with @axis */
     bool axis_used[SC_MAX_AXES];    /* by a line, or by the text of the model */
     bool axis_staged[SC_MAX_AXES];  /* its ranks hold stages */
-    SC_VEC(sc_plan_view *) entries; /* of the model, without sizes; empty when it has errors: then nothing is held against them */
+    SC_VEC(sc_plan_view *) entries; /* of the model, without sizes; empty when it has errors: then nothing is compared with them */
     sc_param_path_list *params;     /* of the model; NULL: not listed yet */
     sc_map param_matches;           /* their paths and what they stand in, without indices -> sc_path_match */
 };
@@ -113,7 +113,7 @@ typedef struct sc_group_dims {
 void sc_group_dims_of(const sc_type_info *type, sc_group_dims *out);
 
 /* ---- seeding one function ---- */
-/* A dim with the axes that a line puts on it; atoms exist only once every line is read. */
+/* A dim with the axes that a line puts on it; sub-axes exist only once every line is read. */
 typedef struct sc_claim_split {
     sc_dim dim; /* leaf or composite */
     sc_axis_list axes;
@@ -145,7 +145,7 @@ typedef struct sc_axis_range {
     uint32_t from, to; /* products of the sizes of the axis' major parts */
 } sc_axis_range;
 
-enum { SC_MAX_LEAF_RANGES = SC_MAX_ATOMS };
+enum { SC_MAX_LEAF_RANGES = SC_MAX_SUB_AXES };
 
 typedef struct sc_leaf_split {
     uint8_t count;
@@ -226,15 +226,15 @@ bool sc_seeding_divides(sc_seeding *s, sc_dim dim, const sc_axis_list *axes);
 void sc_seeding_report_misfit(sc_seeding *s, sc_dim dim, const sc_axis_list *axes, sc_loc loc);
 /* The same for several lines' parts of axes together. */
 void sc_seeding_report_shards(sc_seeding *s, sc_dim dim, int64_t size, const sc_axis_list *axes, uint64_t product, sc_loc loc);
-/* An axis must have a boundary between atoms where its major parts have the product `at`. */
+/* An axis must have a boundary between sub-axes where its major parts have the product `at`. */
 void sc_seeding_add_cut(sc_seeding *s, uint8_t axis, uint32_t at, sc_loc loc);
-/* Cuts the axes into atoms and sets module->mesh; false after a message. */
+/* Cuts the axes into sub-axes and sets module->mesh; false after a message. */
 bool sc_seeding_cut_axes(sc_seeding *s);
-/* A split in leaves and atoms, for the leaves that the type has (at most SC_MAX_RANK); the count. */
+/* A split in leaves and sub-axes, for the leaves that the type has (at most SC_MAX_RANK); the count. */
 uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_claim_split *claim, sc_split *out);
-sc_atom_set sc_seeding_atoms(const sc_seeding *s, sc_axis_set axes);
-/* The atoms of a range of an axis, appended. */
-void sc_seeding_add_range(const sc_seeding *s, sc_axis_range range, sc_atom_list *list);
+sc_sub_axis_set sc_seeding_sub_axes(const sc_seeding *s, sc_axis_set axes);
+/* The sub-axes of a range of an axis, appended. */
+void sc_seeding_add_range(const sc_seeding *s, sc_axis_range range, sc_sub_axis_list *list);
 
 /* padding.c */
 /* Whether a dim (leaf or composite) of this function can be split over these axes. */

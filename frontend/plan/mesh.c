@@ -256,11 +256,11 @@ bool sc_plan_resolve_mesh(sc_resolved_plan *plan)
     }
     if (!fine || !set_auto(plan, ranks) || !check_overrides(plan))
         return false;
-    plan->mesh.atom_count = plan->mesh.axis_count;
+    plan->mesh.sub_axis_count = plan->mesh.axis_count;
     for (uint8_t i = 0; i < plan->mesh.axis_count; i++) {
-        plan->mesh.axes[i].first_atom = i;
-        plan->mesh.axes[i].atom_count = 1;
-        plan->mesh.atoms[i] = (sc_atom){.axis = i, .index = 0, .size = plan->mesh.axes[i].size};
+        plan->mesh.axes[i].first_sub_axis = i;
+        plan->mesh.axes[i].sub_axis_count = 1;
+        plan->mesh.sub_axes[i] = (sc_sub_axis){.axis = i, .index = 0, .size = plan->mesh.axes[i].size};
     }
     return true;
 }

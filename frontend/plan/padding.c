@@ -184,7 +184,7 @@ static bool fit_lines(sc_seeding *s, const sc_seeds *seeds)
         const sc_seed *seed = &seeds->list.data[i];
         for (uint32_t k = 0; k < seed->split_count; k++) {
             const sc_split *split = &seed->splits[k];
-            uint64_t shards = sc_atom_list_size(&s->m->mesh, &split->atoms);
+            uint64_t shards = sc_sub_axis_list_size(&s->m->mesh, &split->sub_axes);
             if (s->m->dims.data[split->dim].multiple > 1 && !sc_dim_divides(s->m, split->dim, s->sizes[split->dim], shards))
                 changed = add_multiple(s->m, split->dim, shards) || changed;
         }

@@ -45,7 +45,7 @@ bool sc_plan_repeats_line(const sc_resolved_plan *plan, const sc_plan_stmt *stmt
  * that lists them. */
 sc_sym sc_plan_default_entry(sc_declarations *program, const sc_resolved_plan *plan, sc_sym model);
 
-/* Sets module->mesh (axes split into atoms where composites need it; axes of size one stay) and module->rules, and turns every rule,
+/* Sets module->mesh (axes split into sub-axes where composites need it; axes of size one stay) and module->rules, and turns every rule,
  * pin, style and inline @axis into seeds and locks for the values of the built function. Reports what matches nothing, what does not
  * divide, pins and styles that do not fit. `fixed` (may be NULL) is a module whose state has been placed through the plan's default
  * entry: its parameters and caches keep those placements. */

@@ -1,10 +1,10 @@
 /* plan_seed: the lines of a plan on one built function.
  *
  *   shard H over tp;                   wq: {K: tp.0, G: tp.1} STRONG, line 1
- *   pin layers.attn.x: [B, S, D];      layers[0].attn.x: {} PIN, closed on every atom, line 2
+ *   pin layers.attn.x: [B, S, D];      layers[0].attn.x: {} PIN, closed on every sub-axis, line 2
  *
- * Lines first make claims in terms of axes and of dims as written; when all are known the axes are cut into atoms and claims become seeds.
- * Lines are read in the order of the plan, but `*` and what is stored `if free` last, because they depend on the others. */
+ * Lines first make claims in terms of axes and of dims as written; when all are known the axes are cut into sub-axes and claims become
+ * seeds. Lines are read in the order of the plan, but `*` and what is stored `if free` last, because they depend on the others. */
 #include "frontend/declare/path_match.h"
 #include "frontend/plan/internal.h"
 
@@ -24,7 +24,7 @@ static void emit_claim(sc_seeding *s, uint32_t rule, const sc_claim *claim, sc_s
         for (uint32_t k = 0; k < more && count < SC_MAX_RANK; k++)
             splits[count++] = of_one[k];
     }
-    sc_atom_set closed = sc_seeding_atoms(s, claim->closed);
+    sc_sub_axis_set closed = sc_seeding_sub_axes(s, claim->closed);
     if (count == 0 && closed == 0)
         return;
     sc_split *kept = sc_arena_array(arena, count, sizeof *kept);
@@ -42,8 +42,8 @@ static void emit_lock(sc_seeding *s, uint32_t rule, const sc_lock_claim *lock, s
         sc_split splits[SC_MAX_RANK];
         uint32_t count = sc_seeding_splits(s, sc_type_of(s->m, op->operands[o]), &lock->split, splits);
         for (uint32_t i = 0; i < count; i++) {
-            for (uint32_t a = 0; a < splits[i].atoms.count; a++)
-                *sc_vec_push(&s->context->arena, &seeds->locks) = (sc_lock){lock->op, splits[i].dim, splits[i].atoms.atoms[a], rule};
+            for (uint32_t a = 0; a < splits[i].sub_axes.count; a++)
+                *sc_vec_push(&s->context->arena, &seeds->locks) = (sc_lock){lock->op, splits[i].dim, splits[i].sub_axes.sub_axes[a], rule};
         }
         if (count > 0)
             return;
@@ -64,7 +64,7 @@ static void emit(sc_seeding *s, sc_seeds *seeds)
 /* ---- lines together ---- */
 /* Each line divides its dim alone; several lines on one dim must divide it together. Values that a pin fixes are the pin's alone. */
 typedef struct shared_dim {
-    sc_atom_set atoms;
+    sc_sub_axis_set sub_axes;
     uint32_t rule; /* of the first line */
 } shared_dim;
 
@@ -72,41 +72,42 @@ static void report_together(sc_seeding *s, const sc_seed *seed, sc_dim dim, cons
 {
     sc_axis_list axes = {0};
     for (uint8_t a = 0; a < s->m->mesh.axis_count; a++) {
-        if ((sc_seeding_atoms(s, (sc_axis_set)(1u << a)) & shared->atoms) != 0)
+        if ((sc_seeding_sub_axes(s, (sc_axis_set)(1u << a)) & shared->sub_axes) != 0)
             axes.axes[axes.count++] = a;
     }
-    sc_seeding_report_shards(s, dim, size, &axes, sc_atom_set_size(&s->m->mesh, shared->atoms), s->m->rules.data[seed->rule].loc);
+    sc_seeding_report_shards(s, dim, size, &axes, sc_sub_axis_set_size(&s->m->mesh, shared->sub_axes), s->m->rules.data[seed->rule].loc);
     const sc_rule_ref *first = &s->m->rules.data[shared->rule];
     sc_report_note(&s->context->diag, first->loc, "this line splits %s too: %s", sc_text(s->context, s->m->dims.data[dim].name),
                    sc_text(s->context, first->text));
 }
 
-/* The atoms of a seed that it will be laid with: a stronger line has had its say on those that it closes or takes. */
-static sc_atom_set laid_atoms(const sc_seed *seed, const sc_split *split, const sc_atom_set *closed, const sc_atom_set *output)
+/* The sub-axes of a seed that it will be laid with: a stronger line has had its say on those that it closes or takes. */
+static sc_sub_axis_set laid_sub_axes(const sc_seed *seed, const sc_split *split, const sc_sub_axis_set *closed,
+                                     const sc_sub_axis_set *output)
 {
-    sc_atom_set atoms = 0;
-    for (uint32_t a = 0; a < split->atoms.count; a++)
-        atoms |= (sc_atom_set)1 << split->atoms.atoms[a];
+    sc_sub_axis_set sub_axes = 0;
+    for (uint32_t a = 0; a < split->sub_axes.count; a++)
+        sub_axes |= (sc_sub_axis_set)1 << split->sub_axes.sub_axes[a];
     if (seed->strength > SC_SEED_PIN)
-        atoms &= ~closed[seed->value];
+        sub_axes &= ~closed[seed->value];
     if (seed->strength > SC_SEED_OUTPUT)
-        atoms &= ~output[seed->value];
-    return atoms;
+        sub_axes &= ~output[seed->value];
+    return sub_axes;
 }
 
 static void check_together(sc_seeding *s, const sc_seeds *seeds)
 {
     sc_arena *arena = &s->context->arena;
     sc_map map = {.arena = arena};
-    sc_atom_set *closed = sc_arena_array(arena, s->m->values.count, sizeof *closed);
-    sc_atom_set *output = sc_arena_array(arena, s->m->values.count, sizeof *output);
+    sc_sub_axis_set *closed = sc_arena_array(arena, s->m->values.count, sizeof *closed);
+    sc_sub_axis_set *output = sc_arena_array(arena, s->m->values.count, sizeof *output);
     uint32_t split_count = 0, known = 0;
     for (uint32_t i = 0; i < seeds->list.count; i++) {
         const sc_seed *seed = &seeds->list.data[i];
         closed[seed->value] |= seed->closed;
         split_count += seed->split_count;
         for (uint32_t k = 0; seed->strength == SC_SEED_OUTPUT && k < seed->split_count; k++)
-            output[seed->value] |= laid_atoms(seed, &seed->splits[k], closed, output);
+            output[seed->value] |= laid_sub_axes(seed, &seed->splits[k], closed, output);
     }
     shared_dim *dims = sc_arena_array(arena, split_count, sizeof *dims);
     for (uint32_t i = 0; i < seeds->list.count; i++) {
@@ -122,9 +123,9 @@ static void check_together(sc_seeding *s, const sc_seeds *seeds)
                 dim->rule = seed->rule;
                 known++;
             }
-            dim->atoms |= laid_atoms(seed, split, closed, output);
+            dim->sub_axes |= laid_sub_axes(seed, split, closed, output);
             int64_t size = type->dims[sc_type_find_dim(type, split->dim)].size;
-            uint64_t shards = sc_atom_set_size(&s->m->mesh, dim->atoms);
+            uint64_t shards = sc_sub_axis_set_size(&s->m->mesh, dim->sub_axes);
             if (!sc_dim_divides(s->m, split->dim, size, shards) &&
                 !sc_seeding_pad_as_needed(s, split->dim, shards, seed->strength == SC_SEED_STORAGE))
                 report_together(s, seed, split->dim, dim, size);

@@ -1,13 +1,13 @@
-/* Splitting dims over axes, and axes into atoms.
+/* Splitting dims over axes, and axes into sub-axes.
  *
  * A composite is split major first: the axes of a line, in its order, walk over its leaves. With r the part of a leaf that is still
  * whole, an axis of n ranks lies on that leaf alone if n divides r; it covers the leaf and goes on to the next if r divides n, and is
  * then cut at r; else it does not fit. H = (K=2, G=4) over tp = 8:
  *
- *   K takes tp's major 2, G the other 4        tp = 8 is cut at 2: atoms tp.0 = 2, tp.1 = 4
+ *   K takes tp's major 2, G the other 4        tp = 8 is cut at 2: sub-axes tp.0 = 2, tp.1 = 4
  *
- * Every line's cuts of an axis are merged, so the cuts must divide each other. Only then do atoms exist; until then a line's wish is kept
- * as ranges of axes. */
+ * Every line's cuts of an axis are merged, so the cuts must divide each other. Only then do sub-axes exist; until then a line's wish is
+ * kept as ranges of axes. */
 #include "frontend/plan/internal.h"
 
 #include <inttypes.h>
@@ -276,14 +276,14 @@ static bool report_cuts(sc_seeding *s, const sc_axis *axis, const sc_cut *a, con
     return false;
 }
 
-static bool add_atom(sc_seeding *s, sc_mesh *mesh, uint8_t axis, uint32_t size)
+static bool add_sub_axis(sc_seeding *s, sc_mesh *mesh, uint8_t axis, uint32_t size)
 {
-    if (mesh->atom_count == SC_MAX_ATOMS) {
+    if (mesh->sub_axis_count == SC_MAX_SUB_AXES) {
         sc_report(&s->context->diag, SC_D_bad_mesh, s->plan->axis_locs[axis],
                   "too many axes and composites together: the mesh would have more than 16 axes and parts of axes", NULL);
         return false;
     }
-    mesh->atoms[mesh->atom_count++] = (sc_atom){axis, mesh->axes[axis].atom_count++, size};
+    mesh->sub_axes[mesh->sub_axis_count++] = (sc_sub_axis){axis, mesh->axes[axis].sub_axis_count++, size};
     return true;
 }
 
@@ -291,12 +291,12 @@ bool sc_seeding_cut_axes(sc_seeding *s)
 {
     collect_cuts(s);
     sc_mesh mesh = s->plan->mesh;
-    mesh.atom_count = 0;
-    memset(mesh.atoms, 0, sizeof mesh.atoms);
+    mesh.sub_axis_count = 0;
+    memset(mesh.sub_axes, 0, sizeof mesh.sub_axes);
     for (uint8_t a = 0; a < mesh.axis_count; a++) {
         sc_axis *axis = &mesh.axes[a];
-        axis->first_atom = mesh.atom_count;
-        axis->atom_count = 0;
+        axis->first_sub_axis = mesh.sub_axis_count;
+        axis->sub_axis_count = 0;
         const sc_cut *last = NULL;
         for (uint32_t i = 0; i < s->cuts.count; i++) {
             const sc_cut *cut = &s->cuts.data[i];
@@ -304,38 +304,38 @@ bool sc_seeding_cut_axes(sc_seeding *s)
                 continue;
             if (last != NULL && cut->at % last->at != 0)
                 return report_cuts(s, axis, last, cut);
-            if (!add_atom(s, &mesh, a, last == NULL ? cut->at : cut->at / last->at))
+            if (!add_sub_axis(s, &mesh, a, last == NULL ? cut->at : cut->at / last->at))
                 return false;
             last = cut;
         }
-        if (!add_atom(s, &mesh, a, last == NULL ? axis->size : axis->size / last->at))
+        if (!add_sub_axis(s, &mesh, a, last == NULL ? axis->size : axis->size / last->at))
             return false;
     }
     s->m->mesh = mesh;
     return true;
 }
 
-/* ---- atoms ---- */
-void sc_seeding_add_range(const sc_seeding *s, sc_axis_range range, sc_atom_list *list)
+/* ---- sub-axes ---- */
+void sc_seeding_add_range(const sc_seeding *s, sc_axis_range range, sc_sub_axis_list *list)
 {
     const sc_mesh *mesh = &s->m->mesh;
     const sc_axis *axis = &mesh->axes[range.axis];
     uint32_t at = 1;
-    for (uint8_t i = 0; i < axis->atom_count; i++) {
-        uint8_t atom = (uint8_t)(axis->first_atom + i);
-        uint32_t next = at * mesh->atoms[atom].size;
+    for (uint8_t i = 0; i < axis->sub_axis_count; i++) {
+        uint8_t sub_axis = (uint8_t)(axis->first_sub_axis + i);
+        uint32_t next = at * mesh->sub_axes[sub_axis].size;
         if (at >= range.from && next <= range.to && next > at)
-            list->atoms[list->count++] = atom;
+            list->sub_axes[list->count++] = sub_axis;
         at = next;
     }
 }
 
-sc_atom_set sc_seeding_atoms(const sc_seeding *s, sc_axis_set axes)
+sc_sub_axis_set sc_seeding_sub_axes(const sc_seeding *s, sc_axis_set axes)
 {
-    sc_atom_set set = 0;
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
-        if ((axes >> s->m->mesh.atoms[a].axis & 1) != 0)
-            set |= (sc_atom_set)1 << a;
+    sc_sub_axis_set set = 0;
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
+        if ((axes >> s->m->mesh.sub_axes[a].axis & 1) != 0)
+            set |= (sc_sub_axis_set)1 << a;
     }
     return set;
 }
@@ -346,8 +346,8 @@ uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_cla
     if (info->part_count == 0) {
         out[0] = (sc_split){.dim = claim->dim};
         for (uint32_t i = 0; i < claim->axes.count; i++)
-            sc_seeding_add_range(s, (sc_axis_range){claim->axes.axes[i], 1, s->m->mesh.axes[claim->axes.axes[i]].size}, &out[0].atoms);
-        return sc_type_find_dim(type, claim->dim) >= 0 && out[0].atoms.count > 0;
+            sc_seeding_add_range(s, (sc_axis_range){claim->axes.axes[i], 1, s->m->mesh.axes[claim->axes.axes[i]].size}, &out[0].sub_axes);
+        return sc_type_find_dim(type, claim->dim) >= 0 && out[0].sub_axes.count > 0;
     }
     const sc_composite_split *split = sc_seeding_composite(s, claim->dim, &claim->axes);
     uint32_t count = 0;
@@ -356,8 +356,8 @@ uint32_t sc_seeding_splits(sc_seeding *s, const sc_type_info *type, const sc_cla
             continue;
         out[count] = (sc_split){.dim = info->parts[k]};
         for (uint32_t r = 0; r < split->leaves[k].count; r++)
-            sc_seeding_add_range(s, split->leaves[k].ranges[r], &out[count].atoms);
-        count += out[count].atoms.count > 0;
+            sc_seeding_add_range(s, split->leaves[k].ranges[r], &out[count].sub_axes);
+        count += out[count].sub_axes.count > 0;
     }
     return count;
 }

@@ -1,4 +1,4 @@
-/* Built functions as plans see them: of each value, the kinds that rules name and the place that paths are held against. Of a train step
+/* Built functions as plans see them: of each value, the kinds that rules name and the place that paths are compared with. Of a train step
  * these are the values of the forward pass, and the state that its functions read: what autodiff and the optimizer make of them follows
  * them, and no line speaks of it. */
 #include "frontend/declare/path_match.h"

@@ -11,7 +11,7 @@ enum {
     SC_KINDS_FOLLOWING = 1 << SC_KIND_GRAD | 1 << SC_KIND_OPT /* state that lies like its parameter: pins and styles are for that */
 };
 
-/* Each value's kinds (bits of sc_tensor_kind) and its place: the text that `in PATHS` is held against, its path or else its op's scope. */
+/* Each value's kinds (bits of sc_tensor_kind) and its place: the text that `in PATHS` is compared with, its path or else its op's scope. */
 typedef struct sc_plan_view {
     const sc_context *context;
     sc_module *m;

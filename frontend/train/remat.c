@@ -1,4 +1,4 @@
-/* `remat PATHS [save PATHS]`: which ops of a built entry are computed again in the backward pass, and together with which. A region is
+/* `remat PATHS [save PATHS]`: which ops of a built entry are recomputed in the backward pass, and together with which. A region is
  * what one instance of a path covers: of `remat layers` every layers[i] is one. Of two lines for an op the first one holds. */
 #include "frontend/train/remat.h"
 

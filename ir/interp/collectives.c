@@ -1,7 +1,8 @@
 /* Collectives on all ranks at once. They do what their attributes say (over, reduce, gather, scatter) and only check that the result's
  * sizes fit: an op that says something else than its types gives wrong numbers here, as it would on a machine.
  *
- * A group is the ranks that differ only in their coordinates on `over`; its members are counted with the first atom of `over` slowest. */
+ * A group is the ranks that differ only in their coordinates on `over`; its members are counted with the first sub-axis of `over` slowest.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +10,8 @@
 #include "support/min.h"
 
 typedef struct sc_group {
-    uint32_t atom_count;
-    const uint8_t *atoms;
+    uint32_t sub_axis_count;
+    const uint8_t *sub_axes;
     uint64_t size;
     uint64_t *offsets; /* rank of member j less that of member 0 */
 } sc_group;
@@ -29,8 +30,8 @@ typedef struct sc_transfer {
 static uint64_t member_index(const sc_interp *interp, const sc_group *group, uint64_t rank)
 {
     uint64_t index = 0;
-    for (uint32_t i = 0; i < group->atom_count; i++)
-        index = index * interp->m->mesh.atoms[group->atoms[i]].size + sc_interp_coordinate(interp, rank, group->atoms[i]);
+    for (uint32_t i = 0; i < group->sub_axis_count; i++)
+        index = index * interp->m->mesh.sub_axes[group->sub_axes[i]].size + sc_interp_coordinate(interp, rank, group->sub_axes[i]);
     return index;
 }
 
@@ -44,22 +45,22 @@ static bool find_group(sc_interp *interp, sc_op_id id, sc_group *group)
 {
     const sc_mesh *mesh = &interp->m->mesh;
     const sc_attr *over = sc_op_attr(sc_op_at(interp->m, id), SC_ATTR_over);
-    sc_atom_set seen = 0;
-    *group = (sc_group){.atom_count = over == NULL ? 0 : over->count, .atoms = over == NULL ? NULL : over->atoms, .size = 1};
-    for (uint32_t i = 0; i < group->atom_count; i++) {
-        if (group->atoms[i] >= mesh->atom_count || (seen >> group->atoms[i] & 1) != 0)
-            return sc_interp_fail(interp, id, SC_NO_RANK, "its atoms are not of the mesh, or not different");
-        seen |= (sc_atom_set)1 << group->atoms[i];
-        group->size *= mesh->atoms[group->atoms[i]].size;
+    sc_sub_axis_set seen = 0;
+    *group = (sc_group){.sub_axis_count = over == NULL ? 0 : over->count, .sub_axes = over == NULL ? NULL : over->sub_axes, .size = 1};
+    for (uint32_t i = 0; i < group->sub_axis_count; i++) {
+        if (group->sub_axes[i] >= mesh->sub_axis_count || (seen >> group->sub_axes[i] & 1) != 0)
+            return sc_interp_fail(interp, id, SC_NO_RANK, "its sub-axes are not of the mesh, or not different");
+        seen |= (sc_sub_axis_set)1 << group->sub_axes[i];
+        group->size *= mesh->sub_axes[group->sub_axes[i]].size;
     }
     group->offsets = calloc(group->size, sizeof *group->offsets);
     if (group->offsets == NULL)
         return sc_interp_fail(interp, id, SC_NO_RANK, "out of memory");
     for (uint64_t j = 0; j < group->size; j++) {
         uint64_t rest = j;
-        for (uint32_t i = group->atom_count; i-- > 0;) {
-            uint32_t size = mesh->atoms[group->atoms[i]].size;
-            group->offsets[j] += rest % size * interp->atom_strides[group->atoms[i]];
+        for (uint32_t i = group->sub_axis_count; i-- > 0;) {
+            uint32_t size = mesh->sub_axes[group->sub_axes[i]].size;
+            group->offsets[j] += rest % size * interp->sub_axis_strides[group->sub_axes[i]];
             rest /= size;
         }
     }
@@ -268,15 +269,15 @@ static bool all_to_all(const sc_transfer *t)
     return true;
 }
 
-/* A number for what a rank holds: which shard, and of a pending reduction which part. */
+/* A number for what a rank holds: which shard, and of a partial reduction which part. */
 static int64_t content_of(const sc_interp *interp, const sc_type_info *type, uint64_t rank)
 {
     int64_t content = 0;
     for (uint32_t i = 0; i < type->rank; i++)
         content = content * (int64_t)sc_type_shards(&interp->m->mesh, type, i) + sc_interp_shard(interp, type, i, rank);
-    for (uint32_t a = 0; a < interp->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < interp->m->mesh.sub_axis_count; a++) {
         if (sc_is_partial(type->placement.on[a]))
-            content = content * interp->m->mesh.atoms[a].size + sc_interp_coordinate(interp, rank, a);
+            content = content * interp->m->mesh.sub_axes[a].size + sc_interp_coordinate(interp, rank, a);
     }
     return content;
 }
@@ -288,7 +289,7 @@ static bool permutes_shards(const sc_transfer *t)
             return sc_interp_fail(t->interp, t->op, SC_NO_RANK, "operand %u and its result have different numbers of shards", t->index + 1);
     }
     if (sc_placement_partial(&t->from_type->placement, 0) != sc_placement_partial(&t->to_type->placement, 0))
-        return sc_interp_fail(t->interp, t->op, SC_NO_RANK, "operand %u and its result have different pending reductions", t->index + 1);
+        return sc_interp_fail(t->interp, t->op, SC_NO_RANK, "operand %u and its result have different partial reductions", t->index + 1);
     return true;
 }
 

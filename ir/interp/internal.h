@@ -25,10 +25,10 @@ struct sc_interp {
     const sc_module *m;
     sc_interp_options options;
     sc_random random;
-    uint64_t ranks;                      /* 1 for one device */
-    uint64_t atom_strides[SC_MAX_ATOMS]; /* distance of ranks that are neighbours on the atom */
-    uint32_t *coordinates;               /* [rank][SC_MAX_ATOMS] */
-    sc_layout *layouts;                  /* by type */
+    uint64_t ranks;                             /* 1 for one device */
+    uint64_t sub_axis_strides[SC_MAX_SUB_AXES]; /* distance of ranks that are neighbours on the sub-axis */
+    uint32_t *coordinates;                      /* [rank][SC_MAX_SUB_AXES] */
+    sc_layout *layouts;                         /* by type */
     sc_held *values, *state;
     uint32_t layout_count, value_count, state_count;
     bool (*keep)(const sc_module *m, sc_value value, void *user);
@@ -41,9 +41,9 @@ struct sc_interp {
     size_t error_size;
 };
 
-static inline uint32_t sc_interp_coordinate(const sc_interp *interp, uint64_t rank, uint32_t atom)
+static inline uint32_t sc_interp_coordinate(const sc_interp *interp, uint64_t rank, uint32_t sub_axis)
 {
-    return interp->coordinates[rank * SC_MAX_ATOMS + atom];
+    return interp->coordinates[rank * SC_MAX_SUB_AXES + sub_axis];
 }
 
 enum { SC_NO_RANK = -1 };
@@ -76,17 +76,17 @@ sc_box sc_box_of(uint32_t rank, const int64_t *to_sizes, const int64_t *from_siz
 /* False as soon as a row gives false. An empty box is true. */
 bool sc_box_apply(const sc_box *box, double *to, const double *from, sc_box_row *row);
 
-/* The row function of a pending reduction: sum, max, min; NULL for another. */
+/* The row function of a partial reduction: sum, max, min; NULL for another. */
 sc_box_row *sc_row_of_partial(uint8_t kind);
 
 /* ---- placements ---- */
 /* Index of a rank's shard of dim i. */
 int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i, uint64_t rank);
-/* A global array into every rank's local one (all zeros before); of a pending reduction one rank gets the value, the others nothing. */
+/* A global array into every rank's local one (all zeros before); of a partial reduction one rank gets the value, the others nothing. */
 void sc_interp_split(const sc_interp *interp, sc_type type, const double *global, double *local);
 /* NaN (integers: 2^30) into every rank's padding. */
 void sc_interp_poison(const sc_interp *interp, sc_type type, double *local);
-/* The reverse (local is only read). Pending reductions are reduced. When two replicas disagree, *first and *second are their ranks and the
+/* The reverse (local is only read). Partial reductions are reduced. When two replicas disagree, *first and *second are their ranks and the
  * result is false. */
 bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, double *global, int64_t *first, int64_t *second);
 

@@ -92,7 +92,7 @@ static bool run_input(sc_interp *interp, sc_op_id id)
     if (!fits)
         return sc_interp_fail(interp, id, SC_NO_RANK, "the given array is not of its shape");
     if (interp->options.ranks && sc_placement_partial(&type->placement, 0) != 0)
-        return sc_interp_fail(interp, id, SC_NO_RANK, "an input cannot be a pending reduction");
+        return sc_interp_fail(interp, id, SC_NO_RANK, "an input cannot be a partial reduction");
     sc_interp_split(interp, result->type, input->data, result->data);
     return true;
 }
@@ -104,7 +104,7 @@ static bool assemble_output(sc_interp *interp, sc_op_id id, const sc_held *value
     for (uint32_t i = 0; i < type->rank; i++)
         sizes[i] = type->dims[i].size;
     if (interp->options.ranks && sc_placement_partial(&type->placement, 0) != 0)
-        return sc_interp_fail(interp, id, SC_NO_RANK, "a result is returned with its reduction pending");
+        return sc_interp_fail(interp, id, SC_NO_RANK, "a result is returned with its reduction partial");
     *output = sc_array_new(type->rank, sizes);
     if (output->data == NULL)
         return sc_interp_fail(interp, id, SC_NO_RANK, "out of memory");
@@ -374,11 +374,11 @@ bool sc_interp_run(sc_interp *interp, sc_func_id func, const sc_array *inputs, u
 static void find_coordinates(sc_interp *interp)
 {
     const sc_mesh *mesh = &interp->m->mesh;
-    for (uint32_t a = 0; a < mesh->atom_count; a++)
-        interp->atom_strides[a] = sc_mesh_stride(mesh, a);
+    for (uint32_t a = 0; a < mesh->sub_axis_count; a++)
+        interp->sub_axis_strides[a] = sc_mesh_stride(mesh, a);
     for (uint64_t r = 0; r < interp->ranks; r++) {
-        for (uint32_t a = 0; a < mesh->atom_count; a++)
-            interp->coordinates[r * SC_MAX_ATOMS + a] = (uint32_t)(r / interp->atom_strides[a] % mesh->atoms[a].size);
+        for (uint32_t a = 0; a < mesh->sub_axis_count; a++)
+            interp->coordinates[r * SC_MAX_SUB_AXES + a] = (uint32_t)(r / interp->sub_axis_strides[a] % mesh->sub_axes[a].size);
     }
 }
 
@@ -411,7 +411,7 @@ sc_interp *sc_interp_new(const sc_module *m, const sc_interp_options *options)
     interp->m = m;
     interp->options = *options;
     interp->ranks = ranks;
-    interp->coordinates = calloc((size_t)ranks * SC_MAX_ATOMS, sizeof *interp->coordinates);
+    interp->coordinates = calloc((size_t)ranks * SC_MAX_SUB_AXES, sizeof *interp->coordinates);
     if (interp->coordinates == NULL || !make_state(interp)) {
         sc_interp_free(interp);
         return NULL;

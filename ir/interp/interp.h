@@ -1,5 +1,5 @@
 /* The reference interpreter: runs any module in f64, as one device (a global module: every placement replicated) or as all the ranks
- * of the mesh in lock step. It is what everything else is held against, so it is written to be obviously right first; only `dot` is
+ * of the mesh in lock step. It is what everything else is compared with, so it is written to be obviously right first; only `dot` is
  * made fast. Integers and bools are held as doubles (exact to 2^53).
  *
  * An interpreter owns its memory (malloc, freed by sc_interp_free) and never allocates in the context's arena. One thread at a time. */
@@ -36,7 +36,7 @@ bool sc_interp_run(sc_interp *interp, sc_func_id func, const sc_array *inputs, u
                    uint32_t output_count, char *error, size_t error_size);
 
 /* Asks that values be kept during the next runs, so that sc_interp_get_value can give them: the value of every op result for which
- * `keep(m, value, user)` is true. Pending reductions are reduced when fetched; replicas that disagree set *agree false. */
+ * `keep(m, value, user)` is true. Partial reductions are reduced when fetched; replicas that disagree set *agree false. */
 void sc_interp_keep(sc_interp *interp, bool (*keep)(const sc_module *m, sc_value value, void *user), void *user);
 sc_array sc_interp_get_value(const sc_interp *interp, sc_value value, bool *agree);
 

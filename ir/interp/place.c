@@ -101,10 +101,10 @@ bool sc_box_apply(const sc_box *box, double *to, const double *from, sc_box_row 
 
 int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i, uint64_t rank)
 {
-    sc_atom_list atoms = sc_placement_dim(&type->placement, i);
+    sc_sub_axis_list sub_axes = sc_placement_dim(&type->placement, i);
     int64_t shard = 0;
-    for (uint32_t a = 0; a < atoms.count; a++)
-        shard = shard * interp->m->mesh.atoms[atoms.atoms[a]].size + sc_interp_coordinate(interp, rank, atoms.atoms[a]);
+    for (uint32_t a = 0; a < sub_axes.count; a++)
+        shard = shard * interp->m->mesh.sub_axes[sub_axes.sub_axes[a]].size + sc_interp_coordinate(interp, rank, sub_axes.sub_axes[a]);
     return shard;
 }
 
@@ -125,13 +125,13 @@ static sc_box shard_box(const sc_interp *interp, const sc_type_info *type, const
     return box;
 }
 
-/* The rank that `rank` becomes with its coordinate 0 on the atoms where `wanted` says so. */
+/* The rank that `rank` becomes with its coordinate 0 on the sub-axes where `wanted` says so. */
 static uint64_t lowest_twin(const sc_interp *interp, const sc_type_info *type, uint64_t rank, bool (*wanted)(uint8_t on))
 {
     uint64_t twin = rank;
-    for (uint32_t a = 0; a < interp->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < interp->m->mesh.sub_axis_count; a++) {
         if (wanted(type->placement.on[a]))
-            twin -= sc_interp_coordinate(interp, rank, a) * interp->atom_strides[a];
+            twin -= sc_interp_coordinate(interp, rank, a) * interp->sub_axis_strides[a];
     }
     return twin;
 }
@@ -141,11 +141,11 @@ static bool is_nothing(uint8_t on)
     return on == SC_ON_NOTHING;
 }
 
-/* The kind of the pending reduction; with several, that of the last atom. A type with two kinds has no value that could be meant. */
+/* The kind of the partial reduction; with several, that of the last sub-axis. A type with two kinds has no value that could be meant. */
 static uint8_t partial_kind(const sc_interp *interp, const sc_type_info *type)
 {
     uint8_t kind = SC_ON_NOTHING;
-    for (uint32_t a = 0; a < interp->m->mesh.atom_count; a++)
+    for (uint32_t a = 0; a < interp->m->mesh.sub_axis_count; a++)
         kind = sc_is_partial(type->placement.on[a]) ? type->placement.on[a] : kind;
     return kind;
 }

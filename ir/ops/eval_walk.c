@@ -53,7 +53,7 @@ int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf)
     const sc_attr *offset = sc_op_attr(eval->op, SC_ATTR_offset);
     for (uint32_t i = 0; offset != NULL && i < offset->count; i++) {
         if (offset->splits[i].dim == leaf)
-            return sc_shard_offset(&eval->m->mesh, &offset->splits[i].atoms, eval->rank, local_size(eval, leaf));
+            return sc_shard_offset(&eval->m->mesh, &offset->splits[i].sub_axes, eval->rank, local_size(eval, leaf));
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Ops by their definitions. Each is what the op means; with its dim split over ranks, the sums and maxima below become pending
+/* Ops by their definitions. Each is what the op means; with its dim split over ranks, the sums and maxima below become partial
  * reductions, which is the sharded form: all_reduce max, then one all_reduce of the sums. Everything is computed in the result's dtype
  * or f32, whichever is wider. Calls that emit never stand side by side as arguments: C leaves their order open, and a program's text
  * would depend on who compiled us.
@@ -229,8 +229,8 @@ void expand_topk(sc_expand *e)
             wanted = size_along(e, sc_op_at(e->e.m, e->e.before)->first_result, &to);
     int64_t travels = shards * (wanted < part ? wanted : part);
     uint32_t each = sc_dtypes[type.dtype].bytes;
-    bool is_dear = travels * (each + sc_dtypes[SC_DTYPE_i32].bytes) >= type.dims[at].size * each, is_full = type.rank == SC_MAX_RANK;
-    if (e->may_decline && (is_dear || is_full)) { /* full: there is no room for shards and parts as dims */
+    bool is_expensive = travels * (each + sc_dtypes[SC_DTYPE_i32].bytes) >= type.dims[at].size * each, is_full = type.rank == SC_MAX_RANK;
+    if (e->may_decline && (is_expensive || is_full)) { /* full: there is no room for shards and parts as dims */
         e->results[0] = SC_NONE;
         return;
     }

@@ -6,7 +6,7 @@
 
 enum {
     SC_ELEMENTWISE = 1, /* each result element from the operand elements of the same index */
-    SC_LINEAR = 2,      /* f(a + b) = f(a) + f(b) in all operands together: a pending sum may pass */
+    SC_LINEAR = 2,      /* f(a + b) = f(a) + f(b) in all operands together: a partial sum may pass */
     SC_COMMUTES = 4,    /* operands may be swapped */
     SC_RANDOM = 8,
     SC_CONSTANT = 16,   /* no tensor operands: made in whatever placement the consumer wants */
@@ -17,7 +17,7 @@ enum {
     SC_STATE_READ = 512,
     SC_EXACT = 1024,             /* integer operands give exactly computed integer results */
     SC_COMPARES = 2048,          /* result bool */
-    SC_BILINEAR = 4096,          /* linear in each operand alone: one of them may be a pending sum */
+    SC_BILINEAR = 4096,          /* linear in each operand alone: one of them may be a partial sum */
     SC_LOCAL_PURE = 8192,        /* the same operands on the same rank give the same result: may be merged */
     SC_NAMESAKE = 16384,         /* messages call the result by its operand's name */
     SC_CONVERTS = 32768,         /* another dtype, else the same */
@@ -34,13 +34,13 @@ enum {
 /* How an op goes into kernels: one of the first seven, and what else holds. */
 enum {
     SC_FUSE_ALONE = 0,      /* never shares one: state, contractions, attention, collectives */
-    SC_FUSE_FREE = 1,       /* made again wherever it is read */
+    SC_FUSE_FREE = 1,       /* recomputed wherever it is read */
     SC_FUSE_VIEW = 2,       /* another name for the same bytes; inside a kernel, other indices */
     SC_FUSE_MAP = 4,        /* an element of the result from elements of the operands */
     SC_FUSE_REDUCE = 8,     /* over `dims` */
     SC_FUSE_ROOT = 16,      /* its result is complete only in memory: the end of its kernel */
     SC_FUSE_EXPAND = 32,    /* goes in as its expansion */
-    SC_FUSE_DEAR = 64,      /* worth storing rather than computing twice */
+    SC_FUSE_EXPENSIVE = 64, /* worth storing rather than computing twice */
     SC_FUSE_INDEXED = 128,  /* reads operand 0 (concat: both) at other indices than its own */
     SC_FUSE_EPILOGUE = 256, /* may be a step of a contraction's epilogue */
     SC_FUSE_CONTRACT = 512, /* may have one */
@@ -50,7 +50,7 @@ enum {
 /* What sharding a dim does to an op. */
 typedef enum sc_role {
     SC_ROLE_PASSES, /* results are sharded alike */
-    SC_ROLE_SUMS,   /* results that lack the dim are a pending sum */
+    SC_ROLE_SUMS,   /* results that lack the dim are a partial sum */
     SC_ROLE_MAXES,
     SC_ROLE_MINS,
     SC_ROLE_WHOLE, /* must not be sharded */
@@ -125,7 +125,7 @@ void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors);
 /* A value without an own place: a constant, or a scalar spread over dims. It is made wherever it is read, as its reader wants it. */
 bool sc_is_made_anywhere(const sc_module *m, sc_value value);
 
-/* The dims on which a placed op reads its global index, with the atoms that split them there: what its `offset` attribute must say in a
+/* The dims on which a placed op reads its global index, with the sub-axes that split them there: what its `offset` attribute must say in a
  * per-rank program. `splits` has room for SC_MAX_FACTORS. */
 uint32_t sc_op_offsets(const sc_module *m, sc_op_id op, sc_split *splits);
 

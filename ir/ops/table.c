@@ -17,7 +17,7 @@ void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors)
         sc_op_functions[op->kind].roles(m, op, factors);
 }
 
-static sc_atom_list factor_atoms(const sc_module *m, const sc_op *op, const sc_factor *factor)
+static sc_sub_axis_list factor_sub_axes(const sc_module *m, const sc_op *op, const sc_factor *factor)
 {
     for (uint32_t o = 0; o < op->operand_count; o++) {
         if (factor->operand[o] >= 0)
@@ -27,7 +27,7 @@ static sc_atom_list factor_atoms(const sc_module *m, const sc_op *op, const sc_f
         if (factor->result[r] >= 0)
             return sc_placement_dim(&sc_type_of(m, op->first_result + r)->placement, (uint32_t)factor->result[r]);
     }
-    return (sc_atom_list){0};
+    return (sc_sub_axis_list){0};
 }
 
 uint32_t sc_op_offsets(const sc_module *m, sc_op_id op, sc_split *splits)
@@ -36,9 +36,9 @@ uint32_t sc_op_offsets(const sc_module *m, sc_op_id op, sc_split *splits)
     uint32_t count = 0;
     sc_op_factors(m, sc_op_at(m, op), &factors);
     for (uint32_t f = 0; f < factors.count; f++) {
-        sc_atom_list atoms = factor_atoms(m, sc_op_at(m, op), &factors.list[f]);
-        if (factors.list[f].offset && atoms.count > 0)
-            splits[count++] = (sc_split){factors.list[f].dim, atoms};
+        sc_sub_axis_list sub_axes = factor_sub_axes(m, sc_op_at(m, op), &factors.list[f]);
+        if (factors.list[f].offset && sub_axes.count > 0)
+            splits[count++] = (sc_split){factors.list[f].dim, sub_axes};
     }
     return count;
 }

@@ -45,7 +45,7 @@ static void check_type(verification *v, sc_op_id op, sc_type type)
 {
     const sc_module *m = v->m;
     const sc_type_info *info = &m->types.data[type];
-    sc_atom_set seen = 0;
+    sc_sub_axis_set seen = 0;
     for (uint32_t i = 0; i < info->rank; i++) {
         if (info->dims[i].size < 1)
             wrong(v, op, "dim %s has size %lld", sc_text(m->context, m->dims.data[info->dims[i].dim].name), (long long)info->dims[i].size);
@@ -53,18 +53,18 @@ static void check_type(verification *v, sc_op_id op, sc_type type)
             if (info->dims[j].dim == info->dims[i].dim)
                 wrong(v, op, "dim %s stands twice in a type", sc_text(m->context, m->dims.data[info->dims[i].dim].name));
         }
-        sc_atom_list list = sc_placement_dim(&info->placement, i);
+        sc_sub_axis_list list = sc_placement_dim(&info->placement, i);
         for (uint32_t a = 0; a < list.count; a++) {
-            if (list.atoms[a] >= m->mesh.atom_count || (seen >> list.atoms[a] & 1) != 0)
+            if (list.sub_axes[a] >= m->mesh.sub_axis_count || (seen >> list.sub_axes[a] & 1) != 0)
                 wrong(v, op, "a placement uses an axis twice or one that the mesh lacks");
             else
-                seen |= (sc_atom_set)1 << list.atoms[a];
+                seen |= (sc_sub_axis_set)1 << list.sub_axes[a];
         }
         int64_t shards = (int64_t)sc_type_shards(&m->mesh, info, i);
         if (info->dims[i].size > 0 && !sc_dim_divides(m, info->dims[i].dim, info->dims[i].size, (uint64_t)shards))
             wrong(v, op, "%lld shards do not divide dim %s", (long long)shards, sc_text(m->context, m->dims.data[info->dims[i].dim].name));
     }
-    for (uint32_t a = 0; a < SC_MAX_ATOMS; a++) {
+    for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++) {
         uint8_t on = info->placement.on[a];
         if (on != SC_ON_NOTHING && !sc_is_partial(on) && on >= info->rank)
             wrong(v, op, "a placement names a dim that the type lacks");
@@ -124,13 +124,13 @@ static void check_structure(verification *v, sc_op_id op, uint32_t position)
 }
 
 /* ---- PLACED: operands and results of computing ops agree with the roles ---- */
-static uint8_t pending_kind(sc_role role)
+static uint8_t partial_kind(sc_role role)
 {
     return role == SC_ROLE_SUMS ? SC_PARTIAL_SUM : role == SC_ROLE_MAXES ? SC_PARTIAL_MAX : role == SC_ROLE_MINS ? SC_PARTIAL_MIN : 0;
 }
 
 /* All dims of a factor are split alike; gives how. */
-static bool factor_split(verification *v, sc_op_id op, const sc_factor *factor, sc_atom_list *split)
+static bool factor_split(verification *v, sc_op_id op, const sc_factor *factor, sc_sub_axis_list *split)
 {
     const sc_module *m = v->m;
     const sc_op *o = sc_op_at(m, op);
@@ -141,8 +141,8 @@ static bool factor_split(verification *v, sc_op_id op, const sc_factor *factor, 
         if (dim < 0)
             continue;
         sc_value value = is_operand ? o->operands[i] : o->first_result + (i - o->operand_count);
-        sc_atom_list list = sc_placement_dim(&sc_type_of(m, value)->placement, (uint32_t)dim);
-        if (found && !sc_atom_list_equal(&list, split)) {
+        sc_sub_axis_list list = sc_placement_dim(&sc_type_of(m, value)->placement, (uint32_t)dim);
+        if (found && !sc_sub_axis_list_equal(&list, split)) {
             wrong(v, op, "dim %s is split differently in its operands and results", sc_text(m->context, m->dims.data[factor->dim].name));
             return false;
         }
@@ -152,23 +152,23 @@ static bool factor_split(verification *v, sc_op_id op, const sc_factor *factor, 
     return true;
 }
 
-/* The pending sums that operands bring and the op lets through: all operands alike for a linear op, one of them for a bilinear one. */
-static sc_atom_set passed_sums(verification *v, sc_op_id op)
+/* The partial sums that operands bring and the op lets through: all operands alike for a linear op, one of them for a bilinear one. */
+static sc_sub_axis_set passed_sums(verification *v, sc_op_id op)
 {
     const sc_module *m = v->m;
     const sc_op *o = sc_op_at(m, op);
     uint32_t traits = sc_op_traits(o);
-    sc_atom_set any = 0, all = ~(sc_atom_set)0, twice = 0;
+    sc_sub_axis_set any = 0, all = ~(sc_sub_axis_set)0, twice = 0;
     for (uint32_t i = 0; i < o->operand_count; i++) {
         const sc_placement *at = &sc_type_of(m, o->operands[i])->placement;
-        sc_atom_set pending = sc_placement_partial(at, 0);
-        if (pending != sc_placement_partial(at, SC_PARTIAL_SUM))
-            wrong(v, op, "operand %u is a pending max or min, which no op takes", i + 1);
-        twice |= any & pending;
-        any |= pending;
-        all &= pending;
+        sc_sub_axis_set partial = sc_placement_partial(at, 0);
+        if (partial != sc_placement_partial(at, SC_PARTIAL_SUM))
+            wrong(v, op, "operand %u is a partial max or min, which no op takes", i + 1);
+        twice |= any & partial;
+        any |= partial;
+        all &= partial;
     }
-    if (any == 0 || (traits & SC_STATE_WRITE) != 0) /* state may be pending: its type says so, see check_state */
+    if (any == 0 || (traits & SC_STATE_WRITE) != 0) /* state may be partial: its type says so, see check_state */
         return 0;
     bool rounds = (traits & SC_CONVERTS) != 0 && sc_op_attr(o, SC_ATTR_gradient) != NULL; /* what each rank has of a gradient */
     if (((traits & SC_LINEAR) != 0 || rounds) && any == all)
@@ -177,12 +177,12 @@ static sc_atom_set passed_sums(verification *v, sc_op_id op)
         return any;
     if ((traits & SC_LINEAR_FIRST) != 0 && twice == 0 && sc_placement_partial(&sc_type_of(m, o->operands[0])->placement, 0) == any)
         return any;
-    wrong(v, op, "a pending sum enters an op that is not linear in it");
+    wrong(v, op, "a partial sum enters an op that is not linear in it");
     return 0;
 }
 
 /* State is read as it is stored (check_state); nothing, summed over ranks, is nothing. */
-static bool may_be_pending(const sc_op *op)
+static bool may_be_partial(const sc_op *op)
 {
     return (sc_op_traits(op) & SC_STATE_READ) != 0 ||
            ((sc_op_traits(op) & SC_CONSTANT) != 0 && sc_op_attr(op, SC_ATTR_value) != NULL && sc_op_number(op, SC_ATTR_value, 1) == 0);
@@ -194,36 +194,36 @@ static void check_placement(verification *v, sc_op_id op)
     const sc_op *o = sc_op_at(m, op);
     sc_factors factors;
     sc_op_factors(m, o, &factors);
-    sc_atom_set sums = passed_sums(v, op), used = 0;
+    sc_sub_axis_set sums = passed_sums(v, op), used = 0;
     sc_placement expected[SC_MAX_FIXED_RESULTS];
     for (uint32_t r = 0; r < SC_MAX_FIXED_RESULTS; r++)
         expected[r] = sc_placement_replicated();
     for (uint32_t f = 0; f < factors.count; f++) {
         const sc_factor *factor = &factors.list[f];
-        sc_atom_list split = {0};
+        sc_sub_axis_list split = {0};
         if (!factor_split(v, op, factor, &split))
             return;
         if (split.count > 0 && (factor->role == SC_ROLE_WHOLE || factor->role == SC_ROLE_FORM))
             wrong(v, op, "dim %s must be whole here", sc_text(m->context, m->dims.data[factor->dim].name));
         for (uint32_t i = 0; i < split.count; i++) {
-            sc_atom_set bit = (sc_atom_set)1 << split.atoms[i];
+            sc_sub_axis_set bit = (sc_sub_axis_set)1 << split.sub_axes[i];
             if (((used | sums) & bit) != 0)
-                wrong(v, op, "two of its dims, or a dim and a pending sum, are split over one axis");
+                wrong(v, op, "two of its dims, or a dim and a partial sum, are split over one axis");
             used |= bit;
             for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS; r++) {
-                if (pending_kind(factor->role) != 0 && factor->result[r] < 0)
-                    expected[r].on[split.atoms[i]] = pending_kind(factor->role);
+                if (partial_kind(factor->role) != 0 && factor->result[r] < 0)
+                    expected[r].on[split.sub_axes[i]] = partial_kind(factor->role);
             }
         }
     }
-    for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS && !may_be_pending(o); r++) {
+    for (uint32_t r = 0; r < o->result_count && r < SC_MAX_FIXED_RESULTS && !may_be_partial(o); r++) {
         const sc_placement *at = &sc_type_of(m, o->first_result + r)->placement;
-        for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
-            uint8_t pending = (sums >> a & 1) != 0 ? SC_PARTIAL_SUM : expected[r].on[a];
+        for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
+            uint8_t partial = (sums >> a & 1) != 0 ? SC_PARTIAL_SUM : expected[r].on[a];
             uint8_t actual = sc_is_partial(at->on[a]) ? at->on[a] : SC_ON_NOTHING;
-            if (pending != actual)
-                wrong(v, op, "its result %s a pending reduction over %s", pending == SC_ON_NOTHING ? "is not" : "must be",
-                      sc_text(m->context, m->mesh.axes[m->mesh.atoms[a].axis].name));
+            if (partial != actual)
+                wrong(v, op, "its result %s a partial reduction over %s", partial == SC_ON_NOTHING ? "is not" : "must be",
+                      sc_text(m->context, m->mesh.axes[m->mesh.sub_axes[a].axis].name));
         }
     }
 }
@@ -246,13 +246,13 @@ static void check_state(verification *v, sc_op_id op)
         wrong(v, op, "the state is stored as %s", sc_type_text(m, m->state.data[state].type));
 }
 
-/* What leaves an entry is not pending. */
+/* What leaves an entry is not partial. */
 static void check_return(verification *v, sc_op_id op)
 {
     const sc_op *o = sc_op_at(v->m, op);
     for (uint32_t i = 0; i < o->operand_count; i++) {
         if (sc_placement_partial(&sc_type_of(v->m, o->operands[i])->placement, 0) != 0)
-            wrong(v, op, "operand %u leaves as a pending reduction", i + 1);
+            wrong(v, op, "operand %u leaves as a partial reduction", i + 1);
     }
 }
 
@@ -260,18 +260,18 @@ static void check_return(verification *v, sc_op_id op)
 static bool move_group(sc_placement *at, const sc_attr *over, uint8_t from, uint8_t to)
 {
     if (from != SC_ON_NOTHING && !sc_is_partial(from)) {
-        const sc_atom_list rest = sc_placement_dim(at, from);
-        if (rest.count < over->count || memcmp(&rest.atoms[rest.count - over->count], over->atoms, over->count) != 0)
-            return false; /* only the minor atoms, in this order, can leave a dim */
+        const sc_sub_axis_list rest = sc_placement_dim(at, from);
+        if (rest.count < over->count || memcmp(&rest.sub_axes[rest.count - over->count], over->sub_axes, over->count) != 0)
+            return false; /* only the minor sub-axes, in this order, can leave a dim */
     }
     for (uint32_t i = 0; i < over->count; i++) {
-        if (over->atoms[i] >= SC_MAX_ATOMS || at->on[over->atoms[i]] != from)
+        if (over->sub_axes[i] >= SC_MAX_SUB_AXES || at->on[over->sub_axes[i]] != from)
             return false;
-        at->on[over->atoms[i]] = SC_ON_NOTHING;
-        at->order[over->atoms[i]] = 0;
+        at->on[over->sub_axes[i]] = SC_ON_NOTHING;
+        at->order[over->sub_axes[i]] = 0;
     }
     for (uint32_t i = 0; to != SC_ON_NOTHING && i < over->count; i++)
-        sc_placement_append(at, to, over->atoms[i]);
+        sc_placement_append(at, to, over->sub_axes[i]);
     return true;
 }
 
@@ -310,9 +310,9 @@ static bool collective_result(const sc_module *m, const sc_op *op, uint32_t i, s
         return reduce != 0 && move_group(at, over, reduce, SC_ON_NOTHING);
     case SC_OP_once:
         for (uint32_t k = 0; k < over->count; k++) {
-            if (over->atoms[k] >= SC_MAX_ATOMS || at->on[over->atoms[k]] != SC_ON_NOTHING)
+            if (over->sub_axes[k] >= SC_MAX_SUB_AXES || at->on[over->sub_axes[k]] != SC_ON_NOTHING)
                 return false;
-            at->on[over->atoms[k]] = SC_PARTIAL_SUM;
+            at->on[over->sub_axes[k]] = SC_PARTIAL_SUM;
         }
         return true;
     case SC_OP_all_to_all:
@@ -322,14 +322,14 @@ static bool collective_result(const sc_module *m, const sc_op *op, uint32_t i, s
     }
 }
 
-/* A permute keeps every dim's local size and every pending reduction. */
+/* A permute keeps every dim's local size and every partial reduction. */
 static bool is_permutation(const sc_module *m, const sc_type_info *a, const sc_type_info *b)
 {
     for (uint32_t i = 0; i < a->rank; i++) {
         if (sc_type_shards(&m->mesh, a, i) != sc_type_shards(&m->mesh, b, i))
             return false;
     }
-    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
+    for (uint32_t i = 0; i < m->mesh.sub_axis_count; i++) {
         bool x = sc_is_partial(a->placement.on[i]), y = sc_is_partial(b->placement.on[i]);
         if (x != y || (x && a->placement.on[i] != b->placement.on[i]))
             return false;
@@ -337,24 +337,24 @@ static bool is_permutation(const sc_module *m, const sc_type_info *a, const sc_t
     return true;
 }
 
-/* How many shards of its dim an atom's neighbours are apart. */
-static uint64_t shards_apart(const sc_module *m, const sc_placement *at, uint32_t atom)
+/* How many shards of its dim a sub-axis's neighbours are apart. */
+static uint64_t shards_apart(const sc_module *m, const sc_placement *at, uint32_t sub_axis)
 {
     uint64_t apart = 1;
-    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
-        if (at->on[i] == at->on[atom] && at->order[i] > at->order[atom])
-            apart *= m->mesh.atoms[i].size;
+    for (uint32_t i = 0; i < m->mesh.sub_axis_count; i++) {
+        if (at->on[i] == at->on[sub_axis] && at->order[i] > at->order[sub_axis])
+            apart *= m->mesh.sub_axes[i].size;
     }
     return apart;
 }
 
-/* Ranks of a group differ on its atoms only: what another atom splits before a permute, it splits in the same way after it. */
+/* Ranks of a group differ on its sub-axes only: what another sub-axis splits before a permute, it splits in the same way after it. */
 static bool permutes_within(const sc_module *m, const sc_attr *over, const sc_placement *a, const sc_placement *b)
 {
     if (over == NULL || over->count == 0)
         return false;
-    for (uint32_t i = 0; i < m->mesh.atom_count; i++) {
-        bool moves = memchr(over->atoms, (int)i, over->count) != NULL, splits = a->on[i] < SC_MAX_RANK && m->mesh.atoms[i].size > 1;
+    for (uint32_t i = 0; i < m->mesh.sub_axis_count; i++) {
+        bool moves = memchr(over->sub_axes, (int)i, over->count) != NULL, splits = a->on[i] < SC_MAX_RANK && m->mesh.sub_axes[i].size > 1;
         if (splits && !moves && (a->on[i] != b->on[i] || shards_apart(m, a, i) != shards_apart(m, b, i)))
             return false;
     }
@@ -403,7 +403,7 @@ static void check_offsets(verification *v, sc_op_id op)
     const sc_attr *attr = sc_op_attr(sc_op_at(m, op), SC_ATTR_offset);
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; attr != NULL && j < attr->count; j++)
-            found += attr->splits[j].dim == needed[i].dim && sc_atom_list_equal(&attr->splits[j].atoms, &needed[i].atoms);
+            found += attr->splits[j].dim == needed[i].dim && sc_sub_axis_list_equal(&attr->splits[j].sub_axes, &needed[i].sub_axes);
     }
     if (found != count || (attr != NULL && attr->count != count))
         wrong(v, op, "its offsets are not those of its split dims");

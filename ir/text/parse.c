@@ -35,27 +35,27 @@ static bool parse_states(sc_parser *p)
     return true;
 }
 
-static bool add_mesh_atom(sc_parser *p, sc_loc loc, sc_axis *axis, uint32_t size)
+static bool add_mesh_sub_axis(sc_parser *p, sc_loc loc, sc_axis *axis, uint32_t size)
 {
     sc_mesh *mesh = &p->m->mesh;
-    if (mesh->atom_count == SC_MAX_ATOMS)
-        return sc_parse_fail(p, loc, "a mesh has at most %d axes and parts of axes", SC_MAX_ATOMS);
-    mesh->atoms[mesh->atom_count++] = (sc_atom){(uint8_t)(axis - mesh->axes), axis->atom_count++, size};
+    if (mesh->sub_axis_count == SC_MAX_SUB_AXES)
+        return sc_parse_fail(p, loc, "a mesh has at most %d axes and parts of axes", SC_MAX_SUB_AXES);
+    mesh->sub_axes[mesh->sub_axis_count++] = (sc_sub_axis){(uint8_t)(axis - mesh->axes), axis->sub_axis_count++, size};
     return true;
 }
 
-/* `split (2, 4)`: the sizes of the atoms; without, the axis is one. */
+/* `split (2, 4)`: the sizes of the sub-axes; without, the axis is one. */
 static bool parse_split_sizes(sc_parser *p, sc_axis *axis)
 {
     sc_loc loc = sc_parse_loc(p);
     if (!sc_parse_accept_word(p, "split"))
-        return add_mesh_atom(p, loc, axis, axis->size);
+        return add_mesh_sub_axis(p, loc, axis, axis->size);
     uint64_t product = 1;
     if (!sc_parse_expect(p, '('))
         return false;
     do {
         int64_t size;
-        if (!sc_parse_integer(p, 1, UINT32_MAX, &size) || !add_mesh_atom(p, loc, axis, (uint32_t)size))
+        if (!sc_parse_integer(p, 1, UINT32_MAX, &size) || !add_mesh_sub_axis(p, loc, axis, (uint32_t)size))
             return false;
         product = product > UINT32_MAX ? product : product * (uint64_t)size;
     } while (sc_parse_accept(p, ','));
@@ -81,7 +81,7 @@ static bool parse_axis(sc_parser *p)
     if (!sc_parse_expect(p, '=') || !sc_parse_integer(p, 1, UINT32_MAX, &size))
         return false;
     sc_axis *axis = &mesh->axes[mesh->axis_count++];
-    *axis = (sc_axis){.name = name, .size = (uint32_t)size, .first_atom = mesh->atom_count};
+    *axis = (sc_axis){.name = name, .size = (uint32_t)size, .first_sub_axis = mesh->sub_axis_count};
     axis->inter = sc_parse_accept_word(p, "inter");
     if (!axis->inter)
         sc_parse_accept_word(p, "intra");

@@ -1,4 +1,4 @@
-/* What the files of the IR parser share: the state, reading tokens, and the readers of names, numbers, atoms, dims and types. A reader
+/* What the files of the IR parser share: the state, reading tokens, and the readers of names, numbers, sub-axes, dims and types. A reader
  * returns false after reporting why; the statement is then given up and reading goes on at the next line. */
 #ifndef SHARDC_IR_TEXT_PARSE_INTERNAL_H
 #define SHARDC_IR_TEXT_PARSE_INTERNAL_H
@@ -67,8 +67,8 @@ bool sc_parse_integer(sc_parser *p, int64_t low, int64_t high, int64_t *out_valu
 bool sc_parse_number(sc_parser *p, double *out_value);
 
 /* ---- mesh, dims, types ---- */
-bool sc_parse_atom_items(sc_parser *p, int end, sc_atom_list *list); /* up to the closing token, which is read too */
-bool sc_parse_atom_list(sc_parser *p, sc_atom_list *list);           /* tp or (x, y) */
+bool sc_parse_sub_axis_items(sc_parser *p, int end, sc_sub_axis_list *list); /* up to the closing token, which is read too */
+bool sc_parse_sub_axis_list(sc_parser *p, sc_sub_axis_list *list);           /* tp or (x, y) */
 bool sc_parse_leaf(sc_parser *p, sc_dim *out_dim);
 bool sc_parse_dims(sc_parser *p); /* names with commas, appended to p->dims; composites as their leaves */
 bool sc_parse_type(sc_parser *p, sc_type *out_type);

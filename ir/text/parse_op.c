@@ -118,7 +118,7 @@ static bool parse_brackets(sc_parser *p)
 static bool parse_split(sc_parser *p)
 {
     sc_split split = {0};
-    if (!sc_parse_leaf(p, &split.dim) || !sc_parse_expect(p, '@') || !sc_parse_atom_list(p, &split.atoms))
+    if (!sc_parse_leaf(p, &split.dim) || !sc_parse_expect(p, '@') || !sc_parse_sub_axis_list(p, &split.sub_axes))
         return false;
     *sc_vec_push(&p->context->arena, &p->splits) = split;
     return true;
@@ -177,11 +177,11 @@ static bool parse_list(sc_parser *p, sc_attr_key key, sc_attr *out_attr)
 {
     if (!sc_parse_expect(p, '['))
         return false;
-    if (sc_attr_kinds[key] == SC_ATTR_KIND_ATOMS) {
-        sc_atom_list atoms;
-        if (!sc_parse_atom_items(p, ']', &atoms))
+    if (sc_attr_kinds[key] == SC_ATTR_KIND_SUB_AXES) {
+        sc_sub_axis_list sub_axes;
+        if (!sc_parse_sub_axis_items(p, ']', &sub_axes))
             return false;
-        *out_attr = sc_attr_atoms(p->m, key, atoms.atoms, atoms.count);
+        *out_attr = sc_attr_sub_axes(p->m, key, sub_axes.sub_axes, sub_axes.count);
         return true;
     }
     p->dims.count = p->ints.count = p->numbers.count = p->words.count = p->splits.count = 0;

@@ -1,4 +1,4 @@
-/* Reading names, numbers, atoms, dims and types of `shardc.ir 1`. */
+/* Reading names, numbers, sub-axes, dims and types of `shardc.ir 1`. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ bool sc_parse_number(sc_parser *p, double *out_value)
     return true;
 }
 
-/* ---- atoms ---- */
+/* ---- sub-axes ---- */
 
 static int find_axis(const sc_mesh *mesh, sc_sym name)
 {
@@ -89,34 +89,34 @@ static bool unknown_axis(sc_parser *p, sc_loc loc, sc_sym name)
     return sc_parse_unknown(p, loc, "axis", name, names, mesh->axis_count);
 }
 
-static bool add_atom(sc_parser *p, sc_loc loc, sc_atom_list *list, uint32_t atom)
+static bool add_sub_axis(sc_parser *p, sc_loc loc, sc_sub_axis_list *list, uint32_t sub_axis)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        if (list->atoms[i] == atom)
+        if (list->sub_axes[i] == sub_axis)
             return sc_parse_fail(p, loc, "an axis stands twice here");
     }
-    list->atoms[list->count++] = (uint8_t)atom;
+    list->sub_axes[list->count++] = (uint8_t)sub_axis;
     return true;
 }
 
-static bool add_axis(sc_parser *p, sc_loc loc, sc_atom_list *list, const sc_axis *axis)
+static bool add_axis(sc_parser *p, sc_loc loc, sc_sub_axis_list *list, const sc_axis *axis)
 {
-    for (uint32_t i = 0; i < axis->atom_count; i++) {
-        if (!add_atom(p, loc, list, axis->first_atom + i))
+    for (uint32_t i = 0; i < axis->sub_axis_count; i++) {
+        if (!add_sub_axis(p, loc, list, axis->first_sub_axis + i))
             return false;
     }
     return true;
 }
 
-static bool add_axis_atom(sc_parser *p, sc_loc loc, sc_atom_list *list, const sc_axis *axis, int64_t index)
+static bool add_axis_sub_axis(sc_parser *p, sc_loc loc, sc_sub_axis_list *list, const sc_axis *axis, int64_t index)
 {
-    if (index >= axis->atom_count)
-        return sc_parse_fail(p, loc, "axis '%s' is split in %u", sc_text(p->context, axis->name), axis->atom_count);
-    return add_atom(p, loc, list, axis->first_atom + (uint32_t)index);
+    if (index >= axis->sub_axis_count)
+        return sc_parse_fail(p, loc, "axis '%s' is split in %u", sc_text(p->context, axis->name), axis->sub_axis_count);
+    return add_sub_axis(p, loc, list, axis->first_sub_axis + (uint32_t)index);
 }
 
 /* "x".0 */
-static bool quoted_atom(sc_parser *p, sc_loc loc, sc_sym name, sc_atom_list *list)
+static bool quoted_sub_axis(sc_parser *p, sc_loc loc, sc_sym name, sc_sub_axis_list *list)
 {
     int axis = find_axis(&p->m->mesh, name);
     int64_t index;
@@ -124,50 +124,50 @@ static bool quoted_atom(sc_parser *p, sc_loc loc, sc_sym name, sc_atom_list *lis
         return unknown_axis(p, loc, name);
     if (!sc_parse_accept(p, '.'))
         return add_axis(p, loc, list, &p->m->mesh.axes[axis]);
-    return sc_parse_integer(p, 0, SC_MAX_ATOMS, &index) && add_axis_atom(p, loc, list, &p->m->mesh.axes[axis], index);
+    return sc_parse_integer(p, 0, SC_MAX_SUB_AXES, &index) && add_axis_sub_axis(p, loc, list, &p->m->mesh.axes[axis], index);
 }
 
-/* tp or tp.0: a word's dot always stands before an atom's number, as axes with a dot in their name are quoted. */
-static bool bare_atom(sc_parser *p, sc_loc loc, sc_sym word, sc_atom_list *list)
+/* tp or tp.0: a word's dot always stands before a sub-axis's number, as axes with a dot in their name are quoted. */
+static bool bare_sub_axis(sc_parser *p, sc_loc loc, sc_sym word, sc_sub_axis_list *list)
 {
     const char *text = sc_text(p->context, word), *dot = strchr(text, '.');
     if (dot == NULL)
-        return quoted_atom(p, loc, word, list);
+        return quoted_sub_axis(p, loc, word, list);
     sc_sym name = sc_intern(&p->context->names, text, (size_t)(dot - text));
     int axis = find_axis(&p->m->mesh, name);
     if (axis < 0)
         return unknown_axis(p, loc, name);
     if (strspn(dot + 1, "0123456789") != strlen(dot + 1) || strlen(dot + 1) > 2)
-        return sc_parse_fail(p, loc, "the number of an atom comes after the dot");
-    return add_axis_atom(p, loc, list, &p->m->mesh.axes[axis], strtol(dot + 1, NULL, 10));
+        return sc_parse_fail(p, loc, "the number of a sub-axis comes after the dot");
+    return add_axis_sub_axis(p, loc, list, &p->m->mesh.axes[axis], strtol(dot + 1, NULL, 10));
 }
 
-static bool parse_atom(sc_parser *p, sc_atom_list *list)
+static bool parse_sub_axis(sc_parser *p, sc_sub_axis_list *list)
 {
     sc_loc loc = sc_parse_loc(p);
     bool quoted = p->token.kind == SC_TOKEN_STRING;
     sc_sym name = 0;
     if (!sc_parse_name(p, "an axis", &name))
         return false;
-    return quoted ? quoted_atom(p, loc, name, list) : bare_atom(p, loc, name, list);
+    return quoted ? quoted_sub_axis(p, loc, name, list) : bare_sub_axis(p, loc, name, list);
 }
 
-bool sc_parse_atom_items(sc_parser *p, int end, sc_atom_list *list)
+bool sc_parse_sub_axis_items(sc_parser *p, int end, sc_sub_axis_list *list)
 {
     memset(list, 0, sizeof *list);
     if (sc_parse_accept(p, end))
         return true;
     do {
-        if (!parse_atom(p, list))
+        if (!parse_sub_axis(p, list))
             return false;
     } while (sc_parse_accept(p, ','));
     return sc_parse_expect(p, end);
 }
 
-bool sc_parse_atom_list(sc_parser *p, sc_atom_list *list)
+bool sc_parse_sub_axis_list(sc_parser *p, sc_sub_axis_list *list)
 {
     memset(list, 0, sizeof *list);
-    return sc_parse_accept(p, '(') ? sc_parse_atom_items(p, ')', list) : parse_atom(p, list);
+    return sc_parse_accept(p, '(') ? sc_parse_sub_axis_items(p, ')', list) : parse_sub_axis(p, list);
 }
 
 /* ---- dims ---- */
@@ -243,42 +243,42 @@ static bool check_local(sc_parser *p, const written_size *written, int64_t local
                          (long long)global);
 }
 
-static bool parse_dim_atoms(sc_parser *p, sc_atom_list *atoms)
+static bool parse_dim_sub_axes(sc_parser *p, sc_sub_axis_list *sub_axes)
 {
-    memset(atoms, 0, sizeof *atoms);
-    return !sc_parse_accept(p, '@') || sc_parse_atom_list(p, atoms);
+    memset(sub_axes, 0, sizeof *sub_axes);
+    return !sc_parse_accept(p, '@') || sc_parse_sub_axis_list(p, sub_axes);
 }
 
-static bool use_atoms(sc_parser *p, sc_loc loc, sc_type_info *type, const sc_atom_list *atoms, uint8_t on)
+static bool use_sub_axes(sc_parser *p, sc_loc loc, sc_type_info *type, const sc_sub_axis_list *sub_axes, uint8_t on)
 {
-    for (uint32_t i = 0; i < atoms->count; i++) {
-        uint8_t atom = atoms->atoms[i];
-        if (type->placement.on[atom] != SC_ON_NOTHING)
+    for (uint32_t i = 0; i < sub_axes->count; i++) {
+        uint8_t sub_axis = sub_axes->sub_axes[i];
+        if (type->placement.on[sub_axis] != SC_ON_NOTHING)
             return sc_parse_fail(p, loc, "axis '%s' is used twice in this type",
-                                 sc_text(p->context, p->m->mesh.axes[p->m->mesh.atoms[atom].axis].name));
-        type->placement.on[atom] = on;
-        type->placement.order[atom] = (uint8_t)(sc_is_partial(on) ? 0 : i);
+                                 sc_text(p->context, p->m->mesh.axes[p->m->mesh.sub_axes[sub_axis].axis].name));
+        type->placement.on[sub_axis] = on;
+        type->placement.order[sub_axis] = (uint8_t)(sc_is_partial(on) ? 0 : i);
     }
     return true;
 }
 
-static bool add_leaf(sc_parser *p, sc_loc loc, sc_type_info *type, sc_type_dim dim, const sc_atom_list *atoms)
+static bool add_leaf(sc_parser *p, sc_loc loc, sc_type_info *type, sc_type_dim dim, const sc_sub_axis_list *sub_axes)
 {
     if (type->rank == SC_MAX_RANK)
         return sc_parse_fail(p, loc, "a type has at most %d dims", SC_MAX_RANK);
     if (sc_type_find_dim(type, dim.dim) >= 0)
         return sc_parse_fail(p, loc, "dim '%s' stands twice in this type", sc_text(p->context, p->m->dims.data[dim.dim].name));
     type->dims[type->rank] = dim;
-    return use_atoms(p, loc, type, atoms, (uint8_t)type->rank++);
+    return use_sub_axes(p, loc, type, sub_axes, (uint8_t)type->rank++);
 }
 
 /* What follows a leaf's name: =16@fsdp. */
 static bool parse_leaf_rest(sc_parser *p, sc_loc loc, sc_type_info *type, sc_dim dim, sc_dim group)
 {
     written_size size = {0};
-    sc_atom_list atoms;
-    if ((sc_parse_accept(p, '=') && !parse_size(p, &size)) || !parse_dim_atoms(p, &atoms) ||
-        !add_leaf(p, loc, type, (sc_type_dim){dim, group, size.global}, &atoms))
+    sc_sub_axis_list sub_axes;
+    if ((sc_parse_accept(p, '=') && !parse_size(p, &size)) || !parse_dim_sub_axes(p, &sub_axes) ||
+        !add_leaf(p, loc, type, (sc_type_dim){dim, group, size.global}, &sub_axes))
         return false;
     return size.global == 0 || check_local(p, &size, sc_type_local_size(p->m, type, type->rank - 1), size.global);
 }
@@ -325,11 +325,11 @@ static bool parse_group_rest(sc_parser *p, sc_loc loc, sc_type_info *type, sc_di
 {
     const sc_dim_info *info = &p->m->dims.data[group];
     written_size size = {0};
-    sc_atom_list atoms, leaves[SC_MAX_RANK];
+    sc_sub_axis_list sub_axes, leaves[SC_MAX_RANK];
     int64_t sizes[SC_MAX_RANK], local = 1;
-    if ((sized && !parse_size(p, &size)) || !parse_dim_atoms(p, &atoms) || !leaf_sizes(p, size.loc, group, size.global, sizes))
+    if ((sized && !parse_size(p, &size)) || !parse_dim_sub_axes(p, &sub_axes) || !leaf_sizes(p, size.loc, group, size.global, sizes))
         return false;
-    if (!sc_text_distribute(&p->m->mesh, sizes, info->part_count, &atoms, leaves))
+    if (!sc_text_distribute(&p->m->mesh, sizes, info->part_count, &sub_axes, leaves))
         return sc_parse_fail(p, loc, "these axes do not divide the leaves of '%s' major first", sc_text(p->context, info->name));
     for (uint32_t i = 0; i < info->part_count; i++) {
         if (!add_leaf(p, loc, type, (sc_type_dim){info->parts[i], group, sizes[i]}, &leaves[i]))
@@ -365,8 +365,9 @@ static bool parse_partials(sc_parser *p, sc_type_info *type)
         if (k == 3)
             return sc_parse_expected(p, "sum, max or min");
         sc_parse_advance(p);
-        sc_atom_list atoms;
-        if (!sc_parse_expect(p, ':') || !sc_parse_atom_list(p, &atoms) || !use_atoms(p, loc, type, &atoms, (uint8_t)(SC_PARTIAL_SUM + k)))
+        sc_sub_axis_list sub_axes;
+        if (!sc_parse_expect(p, ':') || !sc_parse_sub_axis_list(p, &sub_axes) ||
+            !use_sub_axes(p, loc, type, &sub_axes, (uint8_t)(SC_PARTIAL_SUM + k)))
             return false;
     } while (sc_parse_accept(p, ','));
     return sc_parse_expect(p, '}');

@@ -52,7 +52,7 @@ static void print_list_item(sc_printer *p, const sc_attr *attr, uint32_t i)
     case SC_ATTR_KIND_SPLITS:
         sc_print_dim_name(p, attr->splits[i].dim);
         sc_strbuf_add_char(p->out, '@');
-        sc_print_atom_list(p, &attr->splits[i].atoms);
+        sc_print_sub_axis_list(p, &attr->splits[i].sub_axes);
         break;
     default:
         break;
@@ -62,8 +62,8 @@ static void print_list_item(sc_printer *p, const sc_attr *attr, uint32_t i)
 static void print_list(sc_printer *p, const sc_attr *attr)
 {
     sc_strbuf_add_char(p->out, '[');
-    if (sc_attr_kinds[attr->key] == SC_ATTR_KIND_ATOMS) {
-        sc_print_atom_items(p, attr->atoms, attr->count);
+    if (sc_attr_kinds[attr->key] == SC_ATTR_KIND_SUB_AXES) {
+        sc_print_sub_axis_items(p, attr->sub_axes, attr->count);
     } else {
         for (uint32_t i = 0; i < attr->count; i++) {
             if (i > 0)
@@ -270,8 +270,8 @@ static void print_states(sc_printer *p)
 static void print_axis_split(sc_printer *p, const sc_axis *axis)
 {
     sc_strbuf_add(p->out, " split (");
-    for (uint32_t i = 0; i < axis->atom_count; i++)
-        sc_strbuf_printf(p->out, "%s%u", i > 0 ? ", " : "", p->m->mesh.atoms[axis->first_atom + i].size);
+    for (uint32_t i = 0; i < axis->sub_axis_count; i++)
+        sc_strbuf_printf(p->out, "%s%u", i > 0 ? ", " : "", p->m->mesh.sub_axes[axis->first_sub_axis + i].size);
     sc_strbuf_add_char(p->out, ')');
 }
 
@@ -283,7 +283,7 @@ static void print_mesh(sc_printer *p)
         sc_strbuf_add(p->out, a > 0 ? ", " : "mesh ");
         sc_print_axis_name(p, a);
         sc_strbuf_printf(p->out, " = %u%s", axis->size, axis->inter ? " inter" : "");
-        if (axis->atom_count > 1)
+        if (axis->sub_axis_count > 1)
             print_axis_split(p, axis);
     }
     sc_strbuf_add(p->out, mesh->axis_count > 0 ? "\n" : "");

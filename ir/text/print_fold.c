@@ -122,7 +122,7 @@ static bool same_numbers(const double *x, const double *y, uint32_t count)
 static bool same_splits(const sc_attr *x, const sc_attr *y)
 {
     for (uint32_t i = 0; i < x->count; i++) {
-        if (x->splits[i].dim != y->splits[i].dim || !sc_atom_list_equal(&x->splits[i].atoms, &y->splits[i].atoms))
+        if (x->splits[i].dim != y->splits[i].dim || !sc_sub_axis_list_equal(&x->splits[i].sub_axes, &y->splits[i].sub_axes))
             return false;
     }
     return true;
@@ -156,8 +156,8 @@ static bool same_attr(const pair *p, const sc_attr *x, const sc_attr *y)
         return same_numbers(x->numbers, y->numbers, x->count);
     case SC_ATTR_KIND_WORDS:
         return x->count == 0 || memcmp(x->words, y->words, x->count * sizeof *x->words) == 0;
-    case SC_ATTR_KIND_ATOMS:
-        return x->count == 0 || memcmp(x->atoms, y->atoms, x->count) == 0;
+    case SC_ATTR_KIND_SUB_AXES:
+        return x->count == 0 || memcmp(x->sub_axes, y->sub_axes, x->count) == 0;
     default:
         return same_splits(x, y);
     }

@@ -4,7 +4,7 @@
  * moves them and hears the others whatever the rank itself does; waits only sleep. It also sends a beat where nothing else was sent for a
  * while: a rank that computes for long is heard, one that is stopped is not, so that of a chain of ranks that wait for each other the right
  * one is named. A call takes as long as its members live; who was silent for long is lost. A rank that was stopped itself has heard nobody
- * meanwhile, and holds that against nobody.
+ * meanwhile, and compares that with nobody.
  *
  * A connection that closes without a BYE is a rank that died: that ends the world at once. Whoever finds a failure tells everybody; before
  * a failure counts, what has arrived is read, since calls that it completes came before it. */

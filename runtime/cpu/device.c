@@ -1,4 +1,4 @@
-/* The processor: kernels are functions of a shared object, products run in this thread's team, collectives move bytes of this memory. An
+/* The CPU: kernels are functions of a shared object, products run in this thread's team, collectives move bytes of this memory. An
  * instruction is done when its function returns; collectives from start to finish. */
 #define _GNU_SOURCE /* madvise, MAP_ANONYMOUS */
 #include <stdlib.h>
@@ -35,16 +35,16 @@ typedef struct cpu_rank {
 static shardc_status check(const sc_image *image, uint32_t ranks, shardc_error *error)
 {
     size_t length = 0;
-    sc_processor_level level;
+    sc_cpu_level level;
     char problem[256];
-    const char *missing = sc_processor_lacks(image->processor, &length);
+    const char *missing = sc_cpu_lacks(image->cpu, &length);
     double needed = (double)image->arena_bytes * ranks;
     double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    if (!sc_processor_allowed(&level, problem, sizeof problem))
+    if (!sc_cpu_allowed(&level, problem, sizeof problem))
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%s", problem);
     if (missing != NULL)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE,
-                       "the program's kernels were compiled for a processor with '%.*s', which this one lacks", (int)length, missing);
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "the program's kernels were compiled for a CPU with '%.*s', which this one lacks",
+                       (int)length, missing);
     if (needed <= available)
         return SHARDC_OK;
     return sc_fail(error, SHARDC_ERROR_MEMORY, "%u ranks need %.4g GiB of memory; this machine has %.4g GiB", ranks, needed / 0x1p30,
@@ -108,7 +108,7 @@ static void close_session(shardc_session *session)
 
 /* ---- ranks ---- */
 
-/* Pages come to the processor that first writes to them: this thread. Large ones where the system has them. */
+/* Pages come to the CPU that first writes to them: this thread. Large ones where the system has them. */
 static shardc_status map_arena(sc_rank *rank, cpu_rank *own, shardc_error *error)
 {
     size_t bytes = (size_t)rank->session->image->arena_bytes, page = (size_t)sysconf(_SC_PAGESIZE);

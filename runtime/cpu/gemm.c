@@ -82,9 +82,9 @@ static const sc_gemm_kernels *find_kernels(sc_dtype sum)
     if (sum == SC_DTYPE_i64)
         return &sc_gemm_i64_base;
 #if defined(SHARDC_X86_KERNELS)
-    if (sc_processor_uses(SC_PROCESSOR_AVX512))
+    if (sc_cpu_uses(SC_CPU_AVX512))
         return sum == SC_DTYPE_f32 ? &sc_gemm_f32_avx512 : &sc_gemm_f64_avx512;
-    if (sc_processor_uses(SC_PROCESSOR_AVX2))
+    if (sc_cpu_uses(SC_CPU_AVX2))
         return sum == SC_DTYPE_f32 ? &sc_gemm_f32_avx2 : &sc_gemm_f64_avx2;
 #endif
     return sum == SC_DTYPE_f32 ? &sc_gemm_f32_base : &sc_gemm_f64_base;

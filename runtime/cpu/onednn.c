@@ -17,13 +17,13 @@ static const sc_dynlib library = {
 /* Whether the library keeps to what $SHARDC_CPU allows. It can be told so only before its first use in the process. */
 static bool is_allowed(const sc_onednn *onednn)
 {
-    static const dnnl_cpu_isa_t isas[] = {[SC_PROCESSOR_BASE] = dnnl_cpu_isa_sse41,
-                                          [SC_PROCESSOR_AVX2] = dnnl_cpu_isa_avx2,
-                                          [SC_PROCESSOR_AVX512] = dnnl_cpu_isa_avx512_core,
-                                          [SC_PROCESSOR_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16};
-    sc_processor_level allowed;
-    sc_processor_allowed(&allowed, NULL, 0);
-    if (allowed == SC_PROCESSOR_NATIVE)
+    static const dnnl_cpu_isa_t isas[] = {[SC_CPU_BASE] = dnnl_cpu_isa_sse41,
+                                          [SC_CPU_AVX2] = dnnl_cpu_isa_avx2,
+                                          [SC_CPU_AVX512] = dnnl_cpu_isa_avx512_core,
+                                          [SC_CPU_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16};
+    sc_cpu_level allowed;
+    sc_cpu_allowed(&allowed, NULL, 0);
+    if (allowed == SC_CPU_NATIVE)
         return true;
     onednn->dnnl_set_max_cpu_isa(isas[allowed]);
     return ((unsigned)onednn->dnnl_get_effective_cpu_isa() & ~(unsigned)isas[allowed]) == 0;

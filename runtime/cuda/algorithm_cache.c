@@ -15,8 +15,8 @@
 #include "support/hash.h"
 #include "support/number.h"
 
-static const char title[] = "shardc products ";
-enum { VERSION = 1, MOST_BYTES = 64 << 20, DIGITS = 2 * sizeof(sc_lt_algo) };
+static const char title[] = "shardc products ", gpu_line[] = "gpu ";
+enum { VERSION = 2, MOST_BYTES = 64 << 20, DIGITS = 2 * sizeof(sc_lt_algo) };
 
 /* ---- the table ---- */
 
@@ -30,7 +30,7 @@ void sc_cuda_choices_free(sc_cuda_choices *choices)
 {
     if (choices->product_count > 0)
         pthread_mutex_destroy(&choices->lock);
-    free(choices->cards);
+    free(choices->gpus);
     free(choices->list);
     *choices = (sc_cuda_choices){.product_count = 0};
 }
@@ -46,21 +46,21 @@ static void *grown(void *list, uint32_t count, uint32_t *room, size_t size)
     return more;
 }
 
-bool sc_cuda_choices_card(sc_cuda_choices *choices, const char *name, uint32_t *out)
+bool sc_cuda_choices_gpu(sc_cuda_choices *choices, const char *name, uint32_t *out)
 {
-    char line[SC_CUDA_CARD_NAME];
+    char line[SC_CUDA_GPU_NAME];
     snprintf(line, sizeof line, "%s", name);
     for (char *c = line; *c != 0; c++)
         *c = (unsigned char)*c < ' ' ? ' ' : *c;
-    for (*out = 0; *out < choices->card_count; ++*out) {
-        if (strcmp(choices->cards[*out], line) == 0)
+    for (*out = 0; *out < choices->gpu_count; ++*out) {
+        if (strcmp(choices->gpus[*out], line) == 0)
             return true;
     }
-    void *cards = grown(choices->cards, choices->card_count, &choices->card_room, sizeof *choices->cards);
-    if (cards == NULL)
+    void *gpus = grown(choices->gpus, choices->gpu_count, &choices->gpu_room, sizeof *choices->gpus);
+    if (gpus == NULL)
         return false;
-    choices->cards = cards;
-    memcpy(choices->cards[choices->card_count++], line, sizeof line);
+    choices->gpus = gpus;
+    memcpy(choices->gpus[choices->gpu_count++], line, sizeof line);
     return true;
 }
 
@@ -68,7 +68,7 @@ sc_cuda_choice *sc_cuda_choices_find(const sc_cuda_choices *choices, const sc_cu
 {
     for (uint32_t i = 0; i < choices->count; i++) {
         sc_cuda_choice *c = &choices->list[i];
-        if (c->card == wanted->card && c->product == wanted->product && memcmp(c->aligned, wanted->aligned, sizeof c->aligned) == 0)
+        if (c->gpu == wanted->gpu && c->product == wanted->product && memcmp(c->aligned, wanted->aligned, sizeof c->aligned) == 0)
             return c;
     }
     return NULL;
@@ -98,11 +98,11 @@ char *sc_cuda_choices_print(const sc_cuda_choices *choices, size_t *out_size)
     if (out == NULL)
         return NULL;
     fprintf(out, "%s%d\nprogram %016" PRIx64 "\n", title, VERSION, choices->program);
-    for (uint32_t card = 0; card < choices->card_count; card++) {
-        fprintf(out, "card %s\n", choices->cards[card]);
+    for (uint32_t gpu = 0; gpu < choices->gpu_count; gpu++) {
+        fprintf(out, "%s%s\n", gpu_line, choices->gpus[gpu]);
         for (uint32_t i = 0; i < choices->count; i++) {
             const sc_cuda_choice *c = &choices->list[i];
-            if (c->card != card)
+            if (c->gpu != gpu)
                 continue;
             sc_fprintf(out, "product %u aligned %u %u %u %u %u ns %.0f %.0f algo ", c->product, c->aligned[0], c->aligned[1], c->aligned[2],
                        c->aligned[3], c->aligned[4], 1e9 * c->first, 1e9 * c->least);
@@ -169,11 +169,11 @@ static bool parse_algo(const char *text, sc_lt_algo *out)
     return text[DIGITS] == 0;
 }
 
-static bool parse_product(const char *line, uint32_t card, uint32_t product_count, sc_cuda_choice *out)
+static bool parse_product(const char *line, uint32_t gpu, uint32_t product_count, sc_cuda_choice *out)
 {
     int length = -1;
     uint64_t first = 0, least = 0;
-    *out = (sc_cuda_choice){.card = card};
+    *out = (sc_cuda_choice){.gpu = gpu};
     int fields = sscanf(line,
                         "product %9" SCNu32 " aligned %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " %3" SCNu32 " ns %18" SCNu64
                         " %18" SCNu64 " algo %n",
@@ -187,21 +187,21 @@ static bool parse_product(const char *line, uint32_t card, uint32_t product_coun
 static bool parse_lines(sc_cuda_choices *choices, reader *r)
 {
     char line[512];
-    uint32_t card = UINT32_MAX;
+    uint32_t gpu = UINT32_MAX;
     sc_cuda_choice choice;
     while (r->at < r->end) {
         if (!next_line(r, line, sizeof line))
             return fail(r, "line %u is too long", r->line + 1);
-        bool ok = strncmp(line, "card ", 5) == 0;
-        if (ok && !sc_cuda_choices_card(choices, line + 5, &card))
+        bool ok = strncmp(line, gpu_line, sizeof gpu_line - 1) == 0;
+        if (ok && !sc_cuda_choices_gpu(choices, line + sizeof gpu_line - 1, &gpu))
             return fail(r, "there is not enough memory");
-        if (!ok && card != UINT32_MAX && parse_product(line, card, choices->product_count, &choice)) {
+        if (!ok && gpu != UINT32_MAX && parse_product(line, gpu, choices->product_count, &choice)) {
             ok = true;
             if (!sc_cuda_choices_set(choices, &choice))
                 return fail(r, "there is not enough memory");
         }
         if (!ok)
-            return fail(r, "line %u is neither a card nor a product of the program", r->line);
+            return fail(r, "line %u is neither a GPU nor a product of the program", r->line);
     }
     return true;
 }
@@ -234,7 +234,7 @@ bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t si
     reader r = {text, text + size, 0, why, room};
     char line[64];
     uint64_t program;
-    uint32_t version, cards = choices->card_count, count = choices->count;
+    uint32_t version, gpus = choices->gpu_count, count = choices->count;
     if (!next_line(&r, line, sizeof line) || strncmp(line, title, sizeof title - 1) != 0)
         return fail(&r, "it is no file of products' algorithms");
     if (sscanf(line + sizeof title - 1, "%9" SCNu32, &version) != 1 || version != VERSION)
@@ -248,7 +248,7 @@ bool sc_cuda_choices_parse(sc_cuda_choices *choices, const char *text, size_t si
         return fail(&r, "it is of another program");
     if (parse_lines(choices, &r))
         return true;
-    choices->card_count = cards;
+    choices->gpu_count = gpus;
     choices->count = count;
     return false;
 }

@@ -1,4 +1,4 @@
-/* Collectives by NCCL: a card a rank. The world's communicator is made non-blocking from an id that rank 0 gives out through the ranks' own
+/* Collectives by NCCL: a GPU a rank. The world's communicator is made non-blocking from an id that rank 0 gives out through the ranks' own
  * connection; groups are split from it. Calls are put on stream 1; what goes wrong later is found by asking. Sums are added in the
  * library's order: the same on all members, not necessarily that of the group ranks. */
 #include <pthread.h>
@@ -118,7 +118,7 @@ static void *abort_one(void *user)
     return NULL;
 }
 
-/* The abort of a communicator waits for what the card is busy with, which may be a call of another one: all have to be told at once. It
+/* The abort of a communicator waits for what the GPU is busy with, which may be a call of another one: all have to be told at once. It
  * also waits for the end of graphs that have its calls: these must be gone before. */
 static void abort_all(sc_rank *rank, nccl_rank *own)
 {
@@ -319,7 +319,7 @@ static shardc_status poll(sc_rank *rank, shardc_error *error)
 static void abort_world(sc_rank *rank)
 {
     nccl_rank *own = ((sc_cuda_rank *)rank->device_state)->comm_state;
-    sc_comm_abort(rank->comm, rank->error.text[0] != 0 ? rank->error.text : "its call on the card failed");
+    sc_comm_abort(rank->comm, rank->error.text[0] != 0 ? rank->error.text : "its call on the GPU failed");
     if (own != NULL)
         abort_all(rank, own);
 }

@@ -1,4 +1,4 @@
-/* Collectives of ranks that share a card: their buffers lie in one address space, so each rank's stream reads the others' directly. What
+/* Collectives of ranks that share a GPU: their buffers lie in one address space, so each rank's stream reads the others' directly. What
  * belongs to one call is ordered by events, which the ranks' threads record before they meet: behind the meeting every member may wait for
  * every member's event.
  *
@@ -73,7 +73,7 @@ static shardc_status reduce(const sc_rank *rank, const sc_bound *bound, uint32_t
     values[SC_CUDA_MAX_SHARING + 3] = &count;
     if (count == 0)
         return SHARDC_OK;
-    return SC_CUDA(&own->session->api, error, bound->instr->where, cuLaunchKernel, own->card->reductions[part->dtype][bound->call.reduce],
+    return SC_CUDA(&own->session->api, error, bound->instr->where, cuLaunchKernel, own->gpu->reductions[part->dtype][bound->call.reduce],
                    (unsigned)((count + THREADS - 1) / THREADS), 1, 1, THREADS, 1, 1, 0, own->streams[1], values, NULL);
 }
 
@@ -171,7 +171,7 @@ static void close_groups(sc_rank *rank)
 
 static void abort_world(sc_rank *rank)
 {
-    sc_comm_abort(rank->comm, rank->error.text[0] != 0 ? rank->error.text : "its call on the card failed");
+    sc_comm_abort(rank->comm, rank->error.text[0] != 0 ? rank->error.text : "its call on the GPU failed");
 }
 
 const sc_cuda_comm sc_cuda_comm_local = {

@@ -1,4 +1,4 @@
-/* Cards: whether this machine has what a program needs, contexts, code. */
+/* GPUs: whether this machine has what a program needs, contexts, code. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +26,11 @@ static shardc_status start_driver(sc_cuda *api, shardc_error *error)
     shardc_error reason;
     sc_cuda_check(api, result, "cuInit", "", &reason);
     sc_cuda_close(api);
-    return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "there is no card that CUDA's driver would use: %s", reason.text);
+    return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "there is no GPU that CUDA's driver would use: %s", reason.text);
 }
 
-/* Ranks of this process take cards in turn; a process that is one of several on its machine begins at its own. */
-static uint32_t first_card(const sc_image *image, uint32_t ranks)
+/* Ranks of this process take GPUs in turn; a process that is one of several on its machine begins at its own. */
+static uint32_t first_gpu(const sc_image *image, uint32_t ranks)
 {
     sc_launch launch;
     if (ranks == image->ranks || sc_launch_read(NULL, NULL, &launch, NULL) != SHARDC_OK || launch.local_rank < 0)
@@ -43,10 +43,10 @@ static shardc_status attribute(const sc_cuda *api, sc_cu_device device, sc_cu_de
     return SC_CUDA(api, error, "", cuDeviceGetAttribute, out, which, device);
 }
 
-static shardc_status identify(const sc_cuda *api, int ordinal, sc_cuda_card *out, shardc_error *error)
+static shardc_status identify(const sc_cuda *api, int ordinal, sc_cuda_gpu *out, shardc_error *error)
 {
     int major = 0, minor = 0;
-    *out = (sc_cuda_card){.ordinal = ordinal};
+    *out = (sc_cuda_gpu){.ordinal = ordinal};
     shardc_status status = SC_CUDA(api, error, "", cuDeviceGet, &out->device, ordinal);
     if (status == SHARDC_OK)
         status = SC_CUDA(api, error, "", cuDeviceGetName, out->name, (int)sizeof out->name, out->device);
@@ -58,40 +58,40 @@ static shardc_status identify(const sc_cuda *api, int ordinal, sc_cuda_card *out
     return status;
 }
 
-/* The card is new enough, lets us in, and has room for so many ranks. */
-static shardc_status check_card(const sc_cuda *api, const sc_image *image, int ordinal, uint64_t ranks, shardc_error *error)
+/* The GPU is new enough, lets us in, and has room for so many ranks. */
+static shardc_status check_gpu(const sc_cuda *api, const sc_image *image, int ordinal, uint64_t ranks, shardc_error *error)
 {
     const sc_target *target = sc_target_find(image->target);
-    sc_cuda_card card;
-    const char *name = card.name;
+    sc_cuda_gpu gpu;
+    const char *name = gpu.name;
     int mode = 0, shared = 0;
     size_t bytes = 0;
-    shardc_status status = identify(api, ordinal, &card, error);
+    shardc_status status = identify(api, ordinal, &gpu, error);
     if (status == SHARDC_OK)
-        status = attribute(api, card.device, SC_CU_COMPUTE_MODE, &mode, error);
+        status = attribute(api, gpu.device, SC_CU_COMPUTE_MODE, &mode, error);
     if (status == SHARDC_OK)
-        status = attribute(api, card.device, SC_CU_MAX_SHARED_BYTES, &shared, error);
+        status = attribute(api, gpu.device, SC_CU_MAX_SHARED_BYTES, &shared, error);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, "", cuDeviceTotalMem_v2, &bytes, card.device);
+        status = SC_CUDA(api, error, "", cuDeviceTotalMem_v2, &bytes, gpu.device);
     if (status != SHARDC_OK)
         return status;
     if (target == NULL)
         return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "the program is for target '%s', which this library does not know", image->target);
-    if (card.capability < target->capability)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "card %d (%s) has compute capability %u.%u; the program, for %s, needs %u.%u",
-                       ordinal, name, card.capability / 10, card.capability % 10, image->target, target->capability / 10,
+    if (gpu.capability < target->capability)
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "GPU %d (%s) has compute capability %u.%u; the program, for %s, needs %u.%u",
+                       ordinal, name, gpu.capability / 10, gpu.capability % 10, image->target, target->capability / 10,
                        target->capability % 10);
     if (mode == SC_CU_PROHIBITED)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "card %d (%s) is in a compute mode that prohibits its use", ordinal, name);
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "GPU %d (%s) is in a compute mode that prohibits its use", ordinal, name);
     for (uint32_t k = 0; k < image->kernel_count; k++) {
         for (uint32_t s = 0; s < image->kernels[k].stage_count; s++) {
             if (image->kernels[k].stages[s].shared_bytes > (uint32_t)shared)
-                return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "card %d (%s) gives a block %d bytes of shared memory; kernel %s needs %u",
+                return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "GPU %d (%s) gives a block %d bytes of shared memory; kernel %s needs %u",
                                ordinal, name, shared, image->kernels[k].symbol, image->kernels[k].stages[s].shared_bytes);
         }
     }
     if ((double)image->arena_bytes * (double)ranks > (double)bytes)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "%llu rank%s on card %d (%s) need %.4g GiB of memory; it has %.4g GiB",
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "%llu rank%s on GPU %d (%s) need %.4g GiB of memory; it has %.4g GiB",
                        (unsigned long long)ranks, ranks > 1 ? "s" : "", ordinal, name, (double)image->arena_bytes * (double)ranks / 0x1p30,
                        (double)bytes / 0x1p30);
     return SHARDC_OK;
@@ -109,15 +109,15 @@ static shardc_status check_driver(const sc_cuda *api, shardc_error *error)
     return status;
 }
 
-/* What ranks that share a card cannot do. */
+/* What ranks that share a GPU cannot do. */
 static shardc_status check_sharing(const sc_image *image, uint32_t ranks, shardc_error *error)
 {
     if (ranks > SC_CUDA_MAX_SHARING)
-        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%u ranks on one card are more than %d", ranks, SC_CUDA_MAX_SHARING);
+        return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%u ranks on one GPU are more than %d", ranks, SC_CUDA_MAX_SHARING);
     for (uint32_t c = 0; c < image->collective_count; c++) {
         sc_image_collective_kind kind = image->collectives[c].kind;
         if (kind == SC_IMAGE_SEND || kind == SC_IMAGE_RECV)
-            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "ranks that share a card do not %s to one another",
+            return sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "ranks that share a GPU do not %s to one another",
                            sc_image_collective_names[kind]);
     }
     return SHARDC_OK;
@@ -134,21 +134,21 @@ shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shard
     if (status == SHARDC_OK)
         status = SC_CUDA(&api, error, "", cuDeviceGetCount, &count);
     if (status == SHARDC_OK && count == 0)
-        status = sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "there is no card that CUDA's driver would use");
+        status = sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "there is no GPU that CUDA's driver would use");
     if (status == SHARDC_OK && ranks > (uint32_t)count)
         status = check_sharing(image, ranks, error);
-    uint32_t first = first_card(image, ranks), cards = (uint32_t)count < ranks ? (uint32_t)count : ranks;
-    for (uint32_t c = 0; status == SHARDC_OK && c < cards; c++)
-        status = check_card(&api, image, (int)((first + c) % (uint32_t)count), (ranks - c + cards - 1) / cards, error);
+    uint32_t first = first_gpu(image, ranks), gpus = (uint32_t)count < ranks ? (uint32_t)count : ranks;
+    for (uint32_t c = 0; status == SHARDC_OK && c < gpus; c++)
+        status = check_gpu(&api, image, (int)((first + c) % (uint32_t)count), (ranks - c + gpus - 1) / gpus, error);
     if (status == SHARDC_OK && ranks > (uint32_t)count && count > 1)
-        status = sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%u ranks on %d cards: have a card for each rank, or one for all", ranks, count);
+        status = sc_fail(error, SHARDC_ERROR_UNAVAILABLE, "%u ranks on %d GPUs: have a GPU for each rank, or one for all", ranks, count);
     sc_cuda_close(&api);
     return status;
 }
 
 /* ---- code ---- */
 
-/* Whether a card of the capability takes machine code of the target (CUDA C++ programming guide, "Binary compatibility"): of its own
+/* Whether a GPU of the capability takes machine code of the target (CUDA C++ programming guide, "Binary compatibility"): of its own
  * generation, made for no later one of it; with an `a`, of its own capability. */
 static bool takes_machine_code(const sc_target *target, uint32_t capability)
 {
@@ -159,8 +159,8 @@ static bool takes_machine_code(const sc_target *target, uint32_t capability)
     return capability / 10 == target->capability / 10 && capability >= target->capability;
 }
 
-/* Machine code where the card takes it, else PTX, which the driver compiles. */
-static shardc_status load_module(const sc_cuda *api, const sc_image *image, const sc_cuda_card *card, const char *name, sc_cu_module *out,
+/* Machine code where the GPU takes it, else PTX, which the driver compiles. */
+static shardc_status load_module(const sc_cuda *api, const sc_image *image, const sc_cuda_gpu *gpu, const char *name, sc_cu_module *out,
                                  shardc_error *error)
 {
     const sc_target *target = sc_target_find(image->target);
@@ -168,7 +168,7 @@ static shardc_status load_module(const sc_cuda *api, const sc_image *image, cons
     sc_archive_entry entry;
     sc_cu_result result = SC_CU_NO_BINARY_FOR_GPU;
     snprintf(file, sizeof file, "%s.cubin", name);
-    if (takes_machine_code(target, card->capability) && sc_archive_find(image->object, image->object_bytes, file, &entry))
+    if (takes_machine_code(target, gpu->capability) && sc_archive_find(image->object, image->object_bytes, file, &entry))
         result = api->cuModuleLoadData(out, entry.bytes);
     snprintf(file, sizeof file, "%s.ptx", name);
     if ((result == SC_CU_NO_BINARY_FOR_GPU || result == SC_CU_NEEDS_NEWER_DRIVER) &&
@@ -182,39 +182,39 @@ static shardc_status load_module(const sc_cuda *api, const sc_image *image, cons
     *out = NULL;
     shardc_error reason;
     shardc_status status = sc_cuda_check(api, result, "cuModuleLoadData", name, &reason);
-    return sc_fail(error, status, "card %d (%s, compute capability %u.%u) does not take the program, for %s: %.200s%s%.200s", card->ordinal,
-                   card->name, card->capability / 10, card->capability % 10, image->target, reason.text, log[0] != 0 ? ": " : "", log);
+    return sc_fail(error, status, "GPU %d (%s, compute capability %u.%u) does not take the program, for %s: %.200s%s%.200s", gpu->ordinal,
+                   gpu->name, gpu->capability / 10, gpu->capability % 10, image->target, reason.text, log[0] != 0 ? ": " : "", log);
 }
 
-static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, sc_cuda_card *card, uint32_t k, shardc_error *error)
+static shardc_status load_kernel(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu, uint32_t k, shardc_error *error)
 {
     const sc_image_kernel *kernel = &image->kernels[k];
-    shardc_status status = load_module(api, image, card, kernel->symbol, &card->modules[k], error);
+    shardc_status status = load_module(api, image, gpu, kernel->symbol, &gpu->modules[k], error);
     for (uint32_t s = 0; status == SHARDC_OK && s < kernel->stage_count; s++) {
         char entry[160];
         snprintf(entry, sizeof entry, "%s_%u", kernel->symbol, s);
-        status = SC_CUDA(api, error, entry, cuModuleGetFunction, &card->functions[k][s], card->modules[k], entry);
+        status = SC_CUDA(api, error, entry, cuModuleGetFunction, &gpu->functions[k][s], gpu->modules[k], entry);
         if (status == SHARDC_OK && kernel->stages[s].shared_bytes > SC_CU_SHARED_BYTES)
-            status = SC_CUDA(api, error, entry, cuFuncSetAttribute, card->functions[k][s], SC_CU_MAX_DYNAMIC_SHARED_BYTES,
+            status = SC_CUDA(api, error, entry, cuFuncSetAttribute, gpu->functions[k][s], SC_CU_MAX_DYNAMIC_SHARED_BYTES,
                              (int)kernel->stages[s].shared_bytes);
     }
     return status;
 }
 
 /* The reductions that the image's collectives ask for. */
-static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, sc_cuda_card *card, shardc_error *error)
+static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, sc_cuda_gpu *gpu, shardc_error *error)
 {
-    sc_cu_module *module = &card->modules[image->kernel_count];
+    sc_cu_module *module = &gpu->modules[image->kernel_count];
     shardc_status status = SHARDC_OK;
     for (uint32_t c = 0; status == SHARDC_OK && c < image->collective_count; c++) {
         const sc_image_collective *collective = &image->collectives[c];
         for (uint32_t p = 0; status == SHARDC_OK && collective->reduce != SC_IMAGE_WHOLE && p < collective->part_count; p++) {
-            sc_cu_function *function = &card->reductions[collective->dtypes[p]][collective->reduce];
+            sc_cu_function *function = &gpu->reductions[collective->dtypes[p]][collective->reduce];
             char entry[64];
             snprintf(entry, sizeof entry, "sc_reduce_%s_%s", sc_image_reduce_names[collective->reduce],
                      sc_dtypes[collective->dtypes[p]].name);
             if (*module == NULL)
-                status = load_module(api, image, card, "sc_reduce", module, error);
+                status = load_module(api, image, gpu, "sc_reduce", module, error);
             if (status == SHARDC_OK && *function == NULL)
                 status = SC_CUDA(api, error, entry, cuModuleGetFunction, function, *module, entry);
         }
@@ -222,24 +222,24 @@ static shardc_status load_reductions(const sc_cuda *api, const sc_image *image, 
     return status;
 }
 
-static shardc_status open_card(const sc_cuda *api, const sc_image *image, bool is_shared, sc_cuda_card *card, shardc_error *error)
+static shardc_status open_gpu(const sc_cuda *api, const sc_image *image, bool is_shared, sc_cuda_gpu *gpu, shardc_error *error)
 {
-    shardc_status status = identify(api, card->ordinal, card, error);
+    shardc_status status = identify(api, gpu->ordinal, gpu, error);
     if (status != SHARDC_OK)
         return status;
-    card->modules = calloc(image->kernel_count + 1u, sizeof(sc_cu_module));
-    card->functions = calloc(image->kernel_count + 1u, sizeof *card->functions);
-    if (card->modules == NULL || card->functions == NULL)
+    gpu->modules = calloc(image->kernel_count + 1u, sizeof(sc_cu_module));
+    gpu->functions = calloc(image->kernel_count + 1u, sizeof *gpu->functions);
+    if (gpu->modules == NULL || gpu->functions == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the kernels");
-    status = SC_CUDA(api, error, "", cuDevicePrimaryCtxRetain, &card->context, card->device);
+    status = SC_CUDA(api, error, "", cuDevicePrimaryCtxRetain, &gpu->context, gpu->device);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, "", cuCtxSetCurrent, card->context);
+        status = SC_CUDA(api, error, "", cuCtxSetCurrent, gpu->context);
     for (uint32_t k = 0; status == SHARDC_OK && k < image->kernel_count; k++)
-        status = load_kernel(api, image, card, k, error);
-    return status == SHARDC_OK && is_shared ? load_reductions(api, image, card, error) : status;
+        status = load_kernel(api, image, gpu, k, error);
+    return status == SHARDC_OK && is_shared ? load_reductions(api, image, gpu, error) : status;
 }
 
-shardc_status sc_cuda_open_cards(shardc_session *session, shardc_error *error)
+shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error)
 {
     sc_cuda_session *own = session->device_state;
     const sc_image *image = session->image;
@@ -252,48 +252,48 @@ shardc_status sc_cuda_open_cards(shardc_session *session, shardc_error *error)
     status = SC_CUDA(&own->api, error, "", cuDeviceGetCount, &count);
     if (status != SHARDC_OK)
         return status;
-    uint32_t cards = (uint32_t)count < session->rank_count ? (uint32_t)count : session->rank_count;
-    own->cards = calloc(cards + 1u, sizeof *own->cards);
-    if (own->cards == NULL)
-        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u cards", cards);
-    own->card_count = cards;
+    uint32_t gpus = (uint32_t)count < session->rank_count ? (uint32_t)count : session->rank_count;
+    own->gpus = calloc(gpus + 1u, sizeof *own->gpus);
+    if (own->gpus == NULL)
+        return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for %u GPUs", gpus);
+    own->gpu_count = gpus;
     sc_cu_context callers = NULL;
     status = SC_CUDA(&own->api, error, "", cuCtxGetCurrent, &callers);
-    for (uint32_t c = 0; status == SHARDC_OK && c < cards; c++) {
-        own->cards[c].ordinal = (int)((first_card(image, session->rank_count) + c) % (uint32_t)count);
-        status = open_card(&own->api, image, session->rank_count > cards, &own->cards[c], error);
+    for (uint32_t c = 0; status == SHARDC_OK && c < gpus; c++) {
+        own->gpus[c].ordinal = (int)((first_gpu(image, session->rank_count) + c) % (uint32_t)count);
+        status = open_gpu(&own->api, image, session->rank_count > gpus, &own->gpus[c], error);
     }
     return sc_cuda_give_back(&own->api, callers, status, error);
 }
 
-void sc_cuda_close_cards(shardc_session *session)
+void sc_cuda_close_gpus(shardc_session *session)
 {
     sc_cuda_session *own = session->device_state;
     sc_cu_context callers = NULL;
-    if (own->cards != NULL)
+    if (own->gpus != NULL)
         own->api.cuCtxGetCurrent(&callers);
-    for (uint32_t c = 0; own->cards != NULL && c < own->card_count; c++) {
-        sc_cuda_card *card = &own->cards[c];
-        if (card->context != NULL)
-            own->api.cuCtxSetCurrent(card->context);
-        for (uint32_t k = 0; card->modules != NULL && k <= session->image->kernel_count; k++) {
-            if (card->modules[k] != NULL)
-                own->api.cuModuleUnload(card->modules[k]);
+    for (uint32_t c = 0; own->gpus != NULL && c < own->gpu_count; c++) {
+        sc_cuda_gpu *gpu = &own->gpus[c];
+        if (gpu->context != NULL)
+            own->api.cuCtxSetCurrent(gpu->context);
+        for (uint32_t k = 0; gpu->modules != NULL && k <= session->image->kernel_count; k++) {
+            if (gpu->modules[k] != NULL)
+                own->api.cuModuleUnload(gpu->modules[k]);
         }
-        if (card->context != NULL)
-            own->api.cuDevicePrimaryCtxRelease_v2(card->device);
-        free(card->modules);
-        free(card->functions);
+        if (gpu->context != NULL)
+            own->api.cuDevicePrimaryCtxRelease_v2(gpu->device);
+        free(gpu->modules);
+        free(gpu->functions);
     }
-    if (own->cards != NULL)
+    if (own->gpus != NULL)
         own->api.cuCtxSetCurrent(callers);
-    free(own->cards);
+    free(own->gpus);
     if (own->api.library != NULL)
         sc_cuda_close(&own->api);
 }
 
-sc_cuda_card *sc_cuda_card_of(const sc_rank *rank)
+sc_cuda_gpu *sc_cuda_gpu_of(const sc_rank *rank)
 {
     sc_cuda_session *own = rank->session->device_state;
-    return &own->cards[(rank->rank - rank->session->first_rank) % own->card_count];
+    return &own->gpus[(rank->rank - rank->session->first_rank) % own->gpu_count];
 }

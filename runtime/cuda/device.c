@@ -1,4 +1,4 @@
-/* Cards: every instruction is put on a stream and runs when its turn comes; the host waits at the end of a call. What a call leaves behind
+/* GPUs: every instruction is put on a stream and runs when its turn comes; the host waits at the end of a call. What a call leaves behind
  * for the host are the failures of its checks. A function that ran once as it is becomes a graph, where its collectives may be part of one.
  */
 #define _GNU_SOURCE
@@ -21,10 +21,10 @@ static bool has_products(const sc_image *image)
     return image->gemm_count > 0;
 }
 
-static bool ranks_share_a_card(const shardc_session *session)
+static bool ranks_share_a_gpu(const shardc_session *session)
 {
     const sc_cuda_session *own = session->device_state;
-    return session->rank_count > own->card_count;
+    return session->rank_count > own->gpu_count;
 }
 
 static shardc_status open_session(shardc_session *session, shardc_error *error)
@@ -32,10 +32,10 @@ static shardc_status open_session(shardc_session *session, shardc_error *error)
     sc_cuda_session *own = session->device_state = calloc(1, sizeof *own);
     if (own == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for a session");
-    shardc_status status = sc_cuda_open_cards(session, error);
+    shardc_status status = sc_cuda_open_gpus(session, error);
     if (status == SHARDC_OK && has_products(session->image))
         status = sc_cuda_products_open(session, error);
-    if (status == SHARDC_OK && session->image->collective_count > 0 && session->image->ranks > 1 && !ranks_share_a_card(session) &&
+    if (status == SHARDC_OK && session->image->collective_count > 0 && session->image->ranks > 1 && !ranks_share_a_gpu(session) &&
         !sc_nccl_open(&own->nccl, error)) {
         own->nccl.library = NULL;
         status = SHARDC_ERROR_UNAVAILABLE;
@@ -51,7 +51,7 @@ static void close_session(shardc_session *session)
     if (own->nccl.library != NULL)
         sc_nccl_close(&own->nccl);
     sc_cuda_products_close(own);
-    sc_cuda_close_cards(session);
+    sc_cuda_close_gpus(session);
     free(own);
     session->device_state = NULL;
 }
@@ -84,15 +84,15 @@ static shardc_status open_rank(sc_rank *rank, shardc_error *error)
     if (own == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
     own->session = rank->session->device_state;
-    own->card = sc_cuda_card_of(rank);
+    own->gpu = sc_cuda_gpu_of(rank);
     const sc_cuda *api = &own->session->api;
     bool is_alone = rank->session->image->ranks == 1;
-    own->comm = is_alone || ranks_share_a_card(rank->session) ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
+    own->comm = is_alone || ranks_share_a_gpu(rank->session) ? &sc_cuda_comm_local : &sc_cuda_comm_nccl;
     own->batches = shardc_executable_micro_batches(rank->session->program);
     own->graphs = calloc((size_t)rank->session->image->func_count * own->batches + 1, sizeof *own->graphs);
     if (own->graphs == NULL)
         return sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for rank %u", rank->rank);
-    shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
+    shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
     for (int s = 0; status == SHARDC_OK && s < SC_IMAGE_STREAMS; s++)
         status = SC_CUDA(api, error, "", cuStreamCreate, &own->streams[s], SC_CU_STREAM_NON_BLOCKING);
     if (status == SHARDC_OK)
@@ -226,7 +226,7 @@ static void drop_graphs(sc_rank *rank)
 static shardc_status open_groups(sc_rank *rank, shardc_error *error)
 {
     const sc_cuda_rank *own = rank->device_state;
-    shardc_status status = SC_CUDA(&own->session->api, error, "", cuCtxSetCurrent, own->card->context);
+    shardc_status status = SC_CUDA(&own->session->api, error, "", cuCtxSetCurrent, own->gpu->context);
     drop_graphs(rank);
     if (status == SHARDC_OK)
         status = sc_rank_bind_groups(rank, rank->comm, error);
@@ -239,7 +239,7 @@ static void close_rank(sc_rank *rank)
     if (own == NULL)
         return;
     const sc_cuda *api = &own->session->api;
-    api->cuCtxSetCurrent(own->card->context);
+    api->cuCtxSetCurrent(own->gpu->context);
     for (int s = 0; s < SC_IMAGE_STREAMS; s++) {
         if (own->streams[s] != NULL && !rank->has_lost_world)
             api->cuStreamSynchronize(own->streams[s]);
@@ -294,7 +294,7 @@ static void name_collective(const sc_rank *rank, uint32_t func, char *out, size_
 }
 
 /* Until all that is on stream 0 is done. A call with collectives may wait for ranks that do not come, where they do not meet before: it
- * asks how they are, and has the session's deadline. A short wait burns the processor, a long one sleeps. */
+ * asks how they are, and has the session's deadline. A short wait burns the CPU, a long one sleeps. */
 static shardc_status wait_for_stream(sc_rank *rank, uint32_t func, bool has_collectives, shardc_error *error)
 {
     enum { BURN_US = 2000, SLEEP_US = 50 /* with what the system adds about 0.1 ms: little beside what is waited for */ };
@@ -389,7 +389,7 @@ static shardc_status begin(sc_rank *rank, uint32_t func, uint32_t micro_batch, b
     sc_cuda_graph *graph = own->graph = &own->graphs[(size_t)func * own->batches + micro_batch % own->batches];
     bool may = may_capture(rank, graph, func);
     *out_done = false;
-    shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
+    shardc_status status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
     if (status == SHARDC_OK)
         status = set_call(rank, error);
     if (status == SHARDC_OK && sc_cuda_times_wanted(rank))
@@ -467,7 +467,7 @@ static void give_up(sc_rank *rank)
         own->session->api.cuStreamSynchronize(own->streams[s]);
 }
 
-/* What was carried out on the card: a graph's, too. */
+/* What was carried out on the GPU: a graph's, too. */
 static void count_collectives(sc_rank *rank, uint32_t func)
 {
     const sc_image *image = rank->session->image;
@@ -524,7 +524,7 @@ static shardc_status kernel(sc_rank *rank, sc_bound *bound, uint32_t micro_batch
     for (uint32_t s = 0; status == SHARDC_OK && s < code->stage_count; s++) {
         const sc_image_stage *stage = &code->stages[s];
         status =
-            SC_CUDA(&own->session->api, error, instr->where, cuLaunchKernel, own->card->functions[instr->index][s], (unsigned)stage->blocks,
+            SC_CUDA(&own->session->api, error, instr->where, cuLaunchKernel, own->gpu->functions[instr->index][s], (unsigned)stage->blocks,
                     1, 1, stage->threads, 1, 1, stage->shared_bytes, own->streams[instr->stream], extra->launch, NULL);
     }
     return status == SHARDC_OK ? sc_cuda_times_mark(rank, bound, SC_CUDA_RAN, instr->stream, error) : status;
@@ -610,7 +610,7 @@ static shardc_status each_piece(sc_rank *rank, uint32_t buffer, char *host, int6
     sc_cu_context callers = NULL; /* this may be the application's thread */
     shardc_status status = SC_CUDA(api, error, "", cuCtxGetCurrent, &callers);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->card->context);
+        status = SC_CUDA(api, error, "", cuCtxSetCurrent, own->gpu->context);
     for (int64_t done = 0; status == SHARDC_OK && done < bytes;) {
         size_t piece = bytes - done < SC_CUDA_STAGING ? (size_t)(bytes - done) : SC_CUDA_STAGING;
         if (!to_host)

@@ -312,14 +312,14 @@ static shardc_status make_choice(sc_rank *rank, sc_cuda_matmul *m, const calls *
                : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
 }
 
-/* As it was chosen before, for a rank of the same card or at an earlier start; else the library says. One rank at a time, so that none asks
+/* As it was chosen before, for a rank of the same GPU or at an earlier start; else the library says. One rank at a time, so that none asks
  * what another is being told, and none disturbs what is measured. */
 static shardc_status choose(sc_rank *rank, uint32_t gemm, sc_cuda_matmul *m, const calls *all, bool *out_none, shardc_error *error)
 {
     sc_cuda_rank *own = rank->device_state;
     sc_cuda_choices *choices = &own->session->choices;
     const uint32_t *operands = (const uint32_t[]){m->form.a.operand, m->form.b.operand, m->form.d.operand};
-    sc_cuda_choice wanted = {.card = own->card->kind, .product = gemm};
+    sc_cuda_choice wanted = {.gpu = own->gpu->kind, .product = gemm};
     shardc_status status;
     for (int i = 0; i < 3; i++)
         wanted.aligned[i] = alignment_of(all->addresses[operands[i]]);

@@ -7,23 +7,23 @@
 /* ---- sessions ---- */
 
 /* What cuBLASLt's answers depend on besides the program, in words. */
-static shardc_status name_card(sc_cuda_session *own, sc_cuda_card *card, shardc_error *error)
+static shardc_status name_gpu(sc_cuda_session *own, sc_cuda_gpu *gpu, shardc_error *error)
 {
     const sc_cuda *api = &own->api;
-    char name[128] = "", text[SC_CUDA_CARD_NAME];
-    int major = 0, minor = 0, processors = 0;
-    shardc_status status = SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, card->device);
+    char name[128] = "", text[SC_CUDA_GPU_NAME];
+    int major = 0, minor = 0, cpus = 0;
+    shardc_status status = SC_CUDA(api, error, "", cuDeviceGetName, name, (int)sizeof name, gpu->device);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &major, SC_CU_CAPABILITY_MAJOR, card->device);
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &major, SC_CU_CAPABILITY_MAJOR, gpu->device);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &minor, SC_CU_CAPABILITY_MINOR, card->device);
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &minor, SC_CU_CAPABILITY_MINOR, gpu->device);
     if (status == SHARDC_OK)
-        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &processors, SC_CU_MULTIPROCESSORS, card->device);
+        status = SC_CUDA(api, error, name, cuDeviceGetAttribute, &cpus, SC_CU_MULTIPROCESSORS, gpu->device);
     if (status != SHARDC_OK)
         return status;
-    snprintf(text, sizeof text, "%s, capability %d.%d, %d multiprocessors, cuBLASLt %zu", name, major, minor, processors,
+    snprintf(text, sizeof text, "%s, capability %d.%d, %d multiprocessors, cuBLASLt %zu", name, major, minor, cpus,
              own->lt.cublasLtGetVersion());
-    return sc_cuda_choices_card(&own->choices, text, &card->kind)
+    return sc_cuda_choices_gpu(&own->choices, text, &gpu->kind)
                ? SHARDC_OK
                : sc_fail(error, SHARDC_ERROR_MEMORY, "there is not enough memory for the products' algorithms");
 }
@@ -55,8 +55,8 @@ shardc_status sc_cuda_products_open(shardc_session *session, shardc_error *error
     }
     sc_cuda_choices_init(&own->choices, session->image->hash, session->image->gemm_count);
     own->choices.info.gemms = count_products(session->image);
-    for (uint32_t c = 0; status == SHARDC_OK && c < own->card_count; c++)
-        status = name_card(own, &own->cards[c], error);
+    for (uint32_t c = 0; status == SHARDC_OK && c < own->gpu_count; c++)
+        status = name_gpu(own, &own->gpus[c], error);
     if (status == SHARDC_OK && session->options.gemm_cache != NULL)
         sc_cuda_choices_read(&own->choices, session->options.gemm_cache);
     return status;

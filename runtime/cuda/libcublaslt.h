@@ -1,4 +1,4 @@
-/* cuBLASLt, opened at run time ($SHARDC_CUBLASLT names another file). As runtime/cuda/libcuda.h: own declarations, held against the real
+/* cuBLASLt, opened at run time ($SHARDC_CUBLASLT names another file). As runtime/cuda/libcuda.h: own declarations, compared with the real
  * headers by test/cuda/signatures.c. */
 #ifndef SHARDC_RUNTIME_CUDA_LIBCUBLASLT_H
 #define SHARDC_RUNTIME_CUDA_LIBCUBLASLT_H

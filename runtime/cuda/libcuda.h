@@ -1,5 +1,5 @@
 /* CUDA's driver, opened at run time ($SHARDC_LIBCUDA names another file). The declarations are our own, of what is used: no header of CUDA
- * is needed to build. test/cuda/signatures.c holds them against the real headers where these are. */
+ * is needed to build. test/cuda/signatures.c compares them with the real headers where these are. */
 #ifndef SHARDC_RUNTIME_CUDA_LIBCUDA_H
 #define SHARDC_RUNTIME_CUDA_LIBCUDA_H
 

@@ -1,5 +1,5 @@
-/* NCCL, opened at run time ($SHARDC_NCCL names another file). As runtime/cuda/libcuda.h: own declarations, held against the real headers by
- * test/cuda/signatures.c. */
+/* NCCL, opened at run time ($SHARDC_NCCL names another file). As runtime/cuda/libcuda.h: own declarations, compared with the real headers
+ * by test/cuda/signatures.c. */
 #ifndef SHARDC_RUNTIME_CUDA_LIBNCCL_H
 #define SHARDC_RUNTIME_CUDA_LIBNCCL_H
 

@@ -1,4 +1,4 @@
-/* The inside of the device `cuda`: what a session and its ranks have on cards. The driver's functions come from runtime/cuda/libcuda.h;
+/* The inside of the device `cuda`: what a session and its ranks have on GPUs. The driver's functions come from runtime/cuda/libcuda.h;
  * every result is checked and named. */
 #ifndef SHARDC_RUNTIME_CUDA_RANK_H
 #define SHARDC_RUNTIME_CUDA_RANK_H
@@ -9,8 +9,8 @@
 #include "runtime/cuda/libnccl.h"
 #include "runtime/session/device.h"
 
-/* A card that ranks of this process use, with the program's code on it. */
-typedef struct sc_cuda_card {
+/* A GPU that ranks of this process use, with the program's code on it. */
+typedef struct sc_cuda_gpu {
     int ordinal;
     char name[64];
     uint32_t capability; /* 90 is 9.0 */
@@ -19,21 +19,21 @@ typedef struct sc_cuda_card {
     uint32_t kind;                                               /* of the session's choices */
     sc_cu_module *modules;                                       /* by kernel of the image, then that of reductions */
     sc_cu_function (*functions)[SC_IMAGE_MAX_STAGES];            /* by kernel and stage */
-    sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* where ranks share the card */
-} sc_cuda_card;
+    sc_cu_function reductions[SC_DTYPE_COUNT][SC_IMAGE_REDUCES]; /* where ranks share the GPU */
+} sc_cuda_gpu;
 
 typedef struct sc_cuda_session {
     sc_cuda api;
     sc_cublaslt lt;          /* library NULL: the program has no products */
-    sc_nccl nccl;            /* library NULL: ranks share a card, or there is one */
+    sc_nccl nccl;            /* library NULL: ranks share a GPU, or there is one */
     sc_cuda_choices choices; /* where there are products */
-    uint32_t card_count;
-    sc_cuda_card *cards;
+    uint32_t gpu_count;
+    sc_cuda_gpu *gpus;
 } sc_cuda_session;
 
 typedef struct sc_cuda_matmul sc_cuda_matmul; /* runtime/cuda/gemm.c */
 
-/* How collectives of a rank's stream 1 run: among ranks that share a card, or by NCCL. What `start` puts on the stream stands behind all
+/* How collectives of a rank's stream 1 run: among ranks that share a GPU, or by NCCL. What `start` puts on the stream stands behind all
  * that the members' streams 0 held when they started; `finish` has stream 0 wait for it. */
 typedef struct sc_cuda_comm {
     const char *name;
@@ -71,7 +71,7 @@ typedef struct sc_cuda_times sc_cuda_times; /* runtime/cuda/timing.c */
 
 typedef struct sc_cuda_rank {
     sc_cuda_session *session;
-    sc_cuda_card *card;
+    sc_cuda_gpu *gpu;
     const sc_cuda_comm *comm; /* NULL: not yet open */
     void *comm_state;
     sc_cu_stream streams[SC_IMAGE_STREAMS];
@@ -91,16 +91,16 @@ typedef struct sc_cuda_rank {
     sc_cuda_times *times; /* NULL: nothing was measured yet */
 } sc_cuda_rank;
 
-enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks on a card; codegen/cuda/reduce_ranks.h takes as many sources */ };
+enum { SC_CUDA_STAGING = 16 << 20, SC_CUDA_MAX_SHARING = 16 /* ranks on a GPU; codegen/cuda/reduce_ranks.h takes as many sources */ };
 
 /* ---- context.c ---- */
 /* At the end of what an application's thread does: it has the context again that it had. `status`, or that this failed. */
 shardc_status sc_cuda_give_back(const sc_cuda *api, sc_cu_context context, shardc_status status, shardc_error *error);
 shardc_status sc_cuda_check_machine(const sc_image *image, uint32_t ranks, shardc_error *error);
-shardc_status sc_cuda_open_cards(shardc_session *session, shardc_error *error);
-void sc_cuda_close_cards(shardc_session *session);
-/* The card that a rank of this process uses. */
-sc_cuda_card *sc_cuda_card_of(const sc_rank *rank);
+shardc_status sc_cuda_open_gpus(shardc_session *session, shardc_error *error);
+void sc_cuda_close_gpus(shardc_session *session);
+/* The GPU that a rank of this process uses. */
+sc_cuda_gpu *sc_cuda_gpu_of(const sc_rank *rank);
 
 /* ---- cuda_matmul.c ---- */
 /* For all calls of the image's product `gemm`, whose addresses are bound. */

@@ -1,5 +1,5 @@
-/* When instructions ran, by the card's clock: an event before and behind each, read when the call is over. The stream runs on, so that what
- * is measured is what a card does otherwise; only that a short kernel would end before the host has brought the next one, and the time
+/* When instructions ran, by the GPU's clock: an event before and behind each, read when the call is over. The stream runs on, so that what
+ * is measured is what a GPU does otherwise; only that a short kernel would end before the host has brought the next one, and the time
  * between two events be the host's. So a function that ran before is put on the stream in bunches, each behind a gate that is opened when
  * all of the bunch is there. A gate that nobody opens opens by itself. */
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@ struct sc_cuda_times {
     moments **funcs; /* by function: its instructions; NULL: never measured */
     uint32_t func;   /* of the call under way */
     sc_cu_event base;
-    double base_time; /* of the host, when the card came to base */
+    double base_time; /* of the host, when the GPU came to base */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     gate *gates; /* of the call under way */

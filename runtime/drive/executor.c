@@ -196,7 +196,7 @@ static const sc_machine_verbs session_verbs = {
     .free = free,
 };
 
-/* What a card holds comes through the host's memory, a shard at a time. */
+/* What a GPU holds comes through the host's memory, a shard at a time. */
 static int64_t room_bytes(const shardc_session *session)
 {
     uint32_t largest = session->device->is_host ? SC_IMAGE_NONE : sc_image_largest_saved(session->image);

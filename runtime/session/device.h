@@ -1,5 +1,5 @@
-/* What executes instructions and holds the ranks' memory. A session asks its device for everything that differs between a processor and a
- * card; what does not - functions, values, who waits for whom - is in session.c, bind.c, exec.c and values.c.
+/* What executes instructions and holds the ranks' memory. A session asks its device for everything that differs between a CPU and a
+ * GPU; what does not - functions, values, who waits for whom - is in session.c, bind.c, exec.c and values.c.
  *
  * A rank's arena is device memory of image->arena_bytes, which begins as zeros; a buffer's address is the arena's plus its offset, and is
  * only ever used by the device. All calls of a rank come from the rank's thread, except `read` and `write`: from any one thread while the

@@ -106,7 +106,7 @@ static void describe(const sc_image_tensor *tensor, const char *name, const char
                                 .count = 1,
                                 .local_count = 1,
                                 .batch_dim = -1,
-                                .is_partial = tensor->pending != SC_IMAGE_WHOLE,
+                                .is_partial = tensor->partial != SC_IMAGE_WHOLE,
                                 .tensor = tensor};
     for (uint32_t i = 0; i < tensor->rank; i++) {
         out->dims[i].name = tensor->dims[i].name;

@@ -10,7 +10,7 @@
 /* An instruction with its addresses on one rank. */
 typedef struct sc_bound {
     const sc_image_instr *instr;
-    bool is_idle;             /* passed over: a stand-in, where the device computes the product, or a product that it does not */
+    bool is_idle;             /* passed over: a stub, where the device computes the product, or a product that it does not */
     void **args;              /* addresses of the device */
     const void **steps;       /* GEMM: by step of the descriptor */
     void *scratch;            /* GEMM */
@@ -57,7 +57,7 @@ struct shardc_session {
     void (*trace)(void *user, const shardc_trace_event *event);
     void *trace_user;
     bool gemms_only; /* measuring: every other instruction is passed over, so that results mean nothing */
-    bool no_graphs;  /* measuring: cards get a function's launches one by one, as on its first run */
+    bool no_graphs;  /* measuring: GPUs get a function's launches one by one, as on its first run */
 };
 
 /* A buffer's address, of the device. */

@@ -93,9 +93,9 @@ static void fill_neutral(const sc_image_tensor *tensor, void *local)
 {
     sc_element element = sc_element_of_dtype(tensor->dtype);
     int64_t count = sc_image_tensor_bytes(tensor) / sc_dtypes[tensor->dtype].bytes;
-    bool is_max = tensor->pending == SC_IMAGE_MAX;
+    bool is_max = tensor->partial == SC_IMAGE_MAX;
     memset(local, 0, (size_t)sc_image_tensor_bytes(tensor));
-    for (int64_t i = 0; i < count && tensor->pending != SC_IMAGE_SUM; i++) {
+    for (int64_t i = 0; i < count && tensor->partial != SC_IMAGE_SUM; i++) {
         if (tensor->dtype == SC_DTYPE_i64)
             ((int64_t *)local)[i] = is_max ? INT64_MIN : INT64_MAX;
         else if (tensor->dtype == SC_DTYPE_i32)
@@ -112,7 +112,7 @@ static void fill_neutral(const sc_image_tensor *tensor, void *local)
 bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole, void *local, int64_t *bad)
 {
     sc_element element = sc_element_of_dtype(tensor->dtype);
-    if (tensor->pending != SC_IMAGE_WHOLE && sc_image_terms_value(&tensor->part, rank) != 0) {
+    if (tensor->partial != SC_IMAGE_WHOLE && sc_image_terms_value(&tensor->part, rank) != 0) {
         fill_neutral(tensor, local);
         return true;
     }
@@ -139,7 +139,7 @@ bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *l
     bool is_first = sc_image_terms_value(&tensor->part, rank) == 0;
     for (sc_rows walk = walk_rows(tensor, rank, whole); !walk.is_done; sc_rows_next(&walk)) {
         bool ok = is_first ? copy_row(whole->element, whole->data, walk.a_at, element, local, walk.b_at, walk.length, bad)
-                           : reduce_row(tensor->pending, whole, walk.a_at, element, local, walk.b_at, walk.length, bad);
+                           : reduce_row(tensor->partial, whole, walk.a_at, element, local, walk.b_at, walk.length, bad);
         if (!ok) {
             *bad += walk.a_at;
             return false;
@@ -173,7 +173,7 @@ bool sc_shard_initialise(const sc_image_state *from, const sc_image_tensor *tens
 {
     sc_element element = sc_element_of_dtype(tensor->dtype);
     uint64_t stream = sc_fnv1a64(from->path, strlen(from->path));
-    if (tensor->pending != SC_IMAGE_WHOLE && sc_image_terms_value(&tensor->part, rank) != 0) {
+    if (tensor->partial != SC_IMAGE_WHOLE && sc_image_terms_value(&tensor->part, rank) != 0) {
         fill_neutral(tensor, local);
         return true;
     }

@@ -18,11 +18,11 @@ typedef struct sc_whole {
     int64_t batch, batches;
 } sc_whole;
 
-/* Fills the rank's shard. Padding becomes 0; where a reduction is pending, one rank takes the value and the others what the reduction does
+/* Fills the rank's shard. Padding becomes 0; where a reduction is partial, one rank takes the value and the others what the reduction does
  * not see. False: an integer that the dtype does not hold, at *bad of the whole. */
 bool sc_shard_scatter(const sc_image_tensor *tensor, uint64_t rank, const sc_whole *whole, void *local, int64_t *bad);
 
-/* Brings the rank's shard, given by whoever is first among its replicas, into the whole; a pending reduction is done on the way, in the
+/* Brings the rank's shard, given by whoever is first among its replicas, into the whole; a partial reduction is done on the way, in the
  * order in which ranks come, which must be ascending. */
 bool sc_shard_gather(const sc_image_tensor *tensor, uint64_t rank, const void *local, const sc_whole *whole, int64_t *bad);
 

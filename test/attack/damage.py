@@ -143,9 +143,9 @@ def attack_cache(folder, shardc, rng, name, target, variables):
     return '%d entries of a cache (%s): 0 used' % (count, ', '.join(sorted(kinds)))
 
 
-def standins(shardc):
+def stubs(shardc):
     """Of CUDA's libraries: what is needed to compile and run for a GPU on any machine."""
-    place = os.path.join(os.path.dirname(shardc), 'test', 'cuda_standin', 'libsc_%s_standin.so')
+    place = os.path.join(os.path.dirname(shardc), 'test', 'cuda_stub', 'libsc_%s_stub.so')
     names = {'SHARDC_NVRTC': 'nvrtc', 'SHARDC_LIBCUDA': 'cuda', 'SHARDC_CUBLASLT': 'cublaslt'}
     return {variable: place % name for variable, name in names.items() if os.path.exists(place % name)}
 
@@ -174,11 +174,11 @@ def main():
         wanted = needs(folder, *evaluate)
         print(attack_input(folder, rng, INDEX, count // 2, 0, evaluate[:-1] + [INDEX], wanted))
         print(attack_cache(folder, shardc, rng, 'cpu', [], {}))
-        libraries = standins(shardc)
+        libraries = stubs(shardc)
         if len(libraries) == 3:
             print(attack_cache(folder, shardc, rng, 'cuda', ['--target', 'cuda:sm_80'], libraries))
         else:
-            print('cache, cuda: skipped: there are no stand-ins of its libraries')
+            print('cache, cuda: skipped: there are no stubs of its libraries')
 
 
 if __name__ == '__main__':

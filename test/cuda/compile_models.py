@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""NVRTC compiles what is emitted for cards of the project's models: every program that has kernels for processors has them for cards, each
+"""NVRTC compiles what is emitted for GPUs of the project's models: every program that has kernels for CPUs has them for GPUs, each
 is machine code - those that matter without a register spilled - and a block has the shared memory that it asks for.
 Usage: compile_models.py SHARDC SOURCE_DIR [--all] [-v] [WORD..]
 Models are those of examples/, bench/, test/ and of a folder shared/ beside the project, each under each of its plans: the train step, and
@@ -15,7 +15,7 @@ ARCHITECTURES = list(KIB_OF_BLOCK)
 REGISTERS = 65536  # of a multiprocessor
 EVERY = 6  # of the programs that are much the same
 SPILLED = 32  # bytes of a thread, of kernels that are not hot: norms of all gradients in one block of 1024 threads have 64 registers each
-# What unbound dims are given, where the file does not say it: the first that a processor's program takes.
+# What unbound dims are given, where the file does not say it: the first that a CPU's program takes.
 BINDINGS = [[], ['--bind', 'T=64'], ['--bind', 'B=4,S=32'], ['--bind', 'B=2,S=1,T=48']]
 # Kernels that must be there and must not spill, by their titles: attention, a norm, a softmax cross-entropy, an optimizer.
 HOT = [r'^attend$', r'^attend_grad$', r' sum .*rsqrt', r' exp .*sum .*log', r'^update: .*cast .* more$']
@@ -46,8 +46,8 @@ def programs_of(path):
     return [plan + entry for plan in plans for entry in entries]
 
 
-def processors_program(path, arguments):
-    """The arguments with which there is a program for processors, or None."""
+def cpus_program(path, arguments):
+    """The arguments with which there is a program for CPUs, or None."""
     for more in BINDINGS:
         if run([path] + arguments + more).returncode == 0:
             return arguments + more
@@ -111,7 +111,7 @@ def main():
         wanted = [(p, a) for p in texts.values() for a in programs_of(p)]
         wanted = [w for i, w in enumerate(wanted) if everything or words or i % EVERY == 0 or
                   os.path.basename(os.path.dirname(w[0])) in ('examples', 'bench')]
-        taken = pool.map(lambda w: processors_program(*w), wanted)
+        taken = pool.map(lambda w: cpus_program(*w), wanted)
         programs = [(p, a) for (p, _), a in zip(wanted, taken) if a is not None]
         found = time.time()
         tasks = [(p, a, architecture) for i, (p, a) in enumerate(programs) for architecture in architectures_of(p, i)]
@@ -131,7 +131,7 @@ def main():
             before = len(kernels.errors)
             kernels.take(name, architecture, made)
             failed += len(kernels.errors) > before
-    print('%d programs of %d files, compiled %d times: %d stages in %.0f s, after %.0f s for processors' % (
+    print('%d programs of %d files, compiled %d times: %d stages in %.0f s, after %.0f s for CPUs' % (
         len(programs), len({p for p, _ in programs}), len(tasks), len(kernels.seen), time.time() - found, found - begin))
     if not words:
         missing = ['no kernel is like ' + pattern for pattern in HOT if pattern not in kernels.hot]

@@ -82,5 +82,5 @@ sc_fiber sc_fiber_new(void *top, void (*run)(void))
 }
 
 #else
-#error "no context switch for this processor"
+#error "no context switch for this CPU"
 #endif

@@ -1,4 +1,4 @@
-/* Emitted CUDA on a processor: texts are compiled by the host's C++ compiler behind machine.h, and blocks run with a fiber a thread. What a
+/* Emitted CUDA on a CPU: texts are compiled by the host's C++ compiler behind machine.h, and blocks run with a fiber a thread. What a
  * GPU would do silently wrong, or not always, ends a run with a report instead:
  *  - shared memory: a byte read that was not written, outside of the block's, at an address that the width does not divide, touched by two
  *    threads of which one writes with no sc_sync (within a warp: sc_sync_warp) between - sc_shuffle and its like order no memory -, or

@@ -1,4 +1,4 @@
-/* What emitted CUDA asks of the machine (codegen/cuda/machine.cu.h, where the meaning of each name is), on a processor and in C++17: a
+/* What emitted CUDA asks of the machine (codegen/cuda/machine.cu.h, where the meaning of each name is), on a CPU and in C++17: a
  * thread is a fiber of the engine, which sees every access to shared memory and every wrapper that orders. Shared memory has no pointers
  * here, only places: sc_shared_ptr's operator[] gives a reference that asks the engine for each load and store. Lines of reports come from
  * default arguments, which are evaluated where the caller stands. */

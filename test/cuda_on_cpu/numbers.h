@@ -1,4 +1,4 @@
-/* Numbers of emitted CUDA on a processor, behind machine.h: conversions are exact, and what a machine only approximates is as far off here
+/* Numbers of emitted CUDA on a CPU, behind machine.h: conversions are exact, and what a machine only approximates is as far off here
  * as it may be there (codegen/cuda/machine.cu.h has the bounds). */
 
 /* ---- conversions ---- */

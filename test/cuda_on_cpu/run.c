@@ -105,7 +105,7 @@ __attribute__((format(printf, 2, 3))) static void stuck(sc_machine_block *b, con
 #define A16(i) A4(i), A4((i) + 4), A4((i) + 8), A4((i) + 12)
 #define A64(i) A16(i), A16((i) + 16), A16((i) + 32), A16((i) + 48)
 
-/* Pointers and int64 are passed alike, and a function does not mind parameters behind its own, on both processors' conventions. */
+/* Pointers and int64 are passed alike, and a function does not mind parameters behind its own, on both CPUs' conventions. */
 static void call_entry(const sc_machine_block *b)
 {
     const uint64_t *p = b->params;

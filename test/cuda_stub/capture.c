@@ -76,7 +76,7 @@ bool spoils_capture(void)
     return spoils;
 }
 
-bool sc_standin_records(void)
+bool sc_stub_records(void)
 {
     bool records = false;
     pthread_mutex_lock(&the.lock);
@@ -258,7 +258,7 @@ static void drop_graph(void *data)
 
 static sc_cu_result launch_graph(sc_cu_graph_exec exec, sc_cu_stream stream)
 {
-    static const sc_standin_work work = {"cuGraphLaunch", is_graph_ready, run_graph, is_graph_left, drop_graph};
+    static const sc_stub_work work = {"cuGraphLaunch", is_graph_ready, run_graph, is_graph_left, drop_graph};
     if (!is_live(exec, GRAPH_EXEC) || !is_live(stream, STREAM) || stream->base.context != current)
         return RESULT_INVALID_HANDLE;
     if (stream->capture != NULL) {

@@ -1,11 +1,11 @@
-/* What the stand-in is told: settings, which calls fail; and what it tells. */
+/* What the stub is told: settings, which calls fail; and what it tells. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "test/cuda_stub/internal.h"
 
-standin the = {.is_guarded = true, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+stub the = {.is_guarded = true, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 _Thread_local sc_cu_context current;
 
 void *must_have(void *memory)
@@ -54,19 +54,19 @@ static void set_seed(uint64_t seed)
 void read_environment(void)
 {
     static char seen[256];
-    const char *capability = getenv("SHARDC_STANDIN_CAPABILITY"), *fail = getenv("SHARDC_STANDIN_FAIL");
-    the.cards = (int)number("SHARDC_STANDIN_CARDS", 1);
-    the.cards = the.cards > MAX_CARDS ? MAX_CARDS : the.cards;
-    the.driver = (int)number("SHARDC_STANDIN_DRIVER", 13000);
-    the.mode = (int)number("SHARDC_STANDIN_MODE", 0);
-    the.shared_kib = (int)number("SHARDC_STANDIN_SHARED", 163);
-    the.memory = (size_t)number("SHARDC_STANDIN_MEMORY", 1024) << 20;
+    const char *capability = getenv("SHARDC_STUB_CAPABILITY"), *fail = getenv("SHARDC_STUB_FAIL");
+    the.gpus = (int)number("SHARDC_STUB_GPUS", 1);
+    the.gpus = the.gpus > MAX_GPUS ? MAX_GPUS : the.gpus;
+    the.driver = (int)number("SHARDC_STUB_DRIVER", 13000);
+    the.mode = (int)number("SHARDC_STUB_MODE", 0);
+    the.shared_kib = (int)number("SHARDC_STUB_SHARED", 163);
+    the.memory = (size_t)number("SHARDC_STUB_MEMORY", 1024) << 20;
     the.major = 8;
     the.minor = 0;
     if (capability != NULL)
         sscanf(capability, "%d.%d", &the.major, &the.minor);
-    if (getenv("SHARDC_STANDIN_SEED") != NULL)
-        set_seed(number("SHARDC_STANDIN_SEED", 0));
+    if (getenv("SHARDC_STUB_SEED") != NULL)
+        set_seed(number("SHARDC_STUB_SEED", 0));
     fail = fail == NULL ? "" : fail;
     if (strcmp(fail, seen) != 0) {
         char name[64] = "";
@@ -117,7 +117,7 @@ sc_cu_result leave(sc_cu_result result)
     return result;
 }
 
-unsigned sc_standin_enter(const char *function)
+unsigned sc_stub_enter(const char *function)
 {
     pthread_mutex_lock(&the.lock);
     unsigned injected = count_call(function);
@@ -125,14 +125,14 @@ unsigned sc_standin_enter(const char *function)
     return injected;
 }
 
-void sc_standin_fail(const char *function, uint64_t n, unsigned result)
+void sc_stub_fail(const char *function, uint64_t n, unsigned result)
 {
     pthread_mutex_lock(&the.lock);
     set_fail(function, n, result);
     pthread_mutex_unlock(&the.lock);
 }
 
-const char *sc_standin_failed(void)
+const char *sc_stub_failed(void)
 {
     return the.failed;
 }
@@ -145,27 +145,27 @@ static uint64_t get(const uint64_t *number)
     return value;
 }
 
-uint64_t sc_standin_calls(void)
+uint64_t sc_stub_calls(void)
 {
     return get(&the.calls);
 }
 
-uint64_t sc_standin_launches(void)
+uint64_t sc_stub_launches(void)
 {
     return get(&the.launches);
 }
 
-uint64_t sc_standin_replays(void)
+uint64_t sc_stub_replays(void)
 {
     return get(&the.replays);
 }
 
-uint64_t sc_standin_allocated(void)
+uint64_t sc_stub_allocated(void)
 {
     return get(&the.allocated);
 }
 
-void sc_standin_seed(uint64_t seed)
+void sc_stub_seed(uint64_t seed)
 {
     pthread_mutex_lock(&the.lock);
     set_seed(seed);
@@ -201,7 +201,7 @@ void free_object(void *handle)
     free(handle);
 }
 
-uint32_t sc_standin_live(char *text, size_t room)
+uint32_t sc_stub_live(char *text, size_t room)
 {
     static const char *const names[OBJECT_KINDS] = {"context", "module", "allocation", "pinned", "stream", "event", "graph", "exec"};
     uint32_t counts[OBJECT_KINDS] = {0}, all = 0;
@@ -219,13 +219,13 @@ uint32_t sc_standin_live(char *text, size_t room)
     return all;
 }
 
-bool sc_standin_check(char *text, size_t room)
+bool sc_stub_check(char *text, size_t room)
 {
     sc_machine_report report = {""};
     bool ok = true;
     pthread_mutex_lock(&the.lock);
     open_memory(true);
-    for (int c = 0; c < MAX_CARDS && ok; c++)
+    for (int c = 0; c < MAX_GPUS && ok; c++)
         ok = the.primary[c] == NULL || sc_machine_memory_check(the.primary[c]->memory, &report);
     open_memory(false);
     pthread_mutex_unlock(&the.lock);
@@ -280,7 +280,7 @@ void purge_context(const struct CUctx_st *context)
     }
 }
 
-void sc_standin_reset(void)
+void sc_stub_reset(void)
 {
     pthread_mutex_lock(&the.lock);
     the.broken = SC_CU_SUCCESS;
@@ -290,7 +290,7 @@ void sc_standin_reset(void)
         nodes_drop(c->nodes);
         free(c);
     }
-    for (int i = 0; i < MAX_CARDS; i++) {
+    for (int i = 0; i < MAX_GPUS; i++) {
         if (the.primary[i] == NULL)
             continue;
         purge_context(the.primary[i]);

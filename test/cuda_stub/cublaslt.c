@@ -1,4 +1,4 @@
-/* cuBLASLt on the driver's stand-in: products by columns, computed in f64 and rounded once when their turn on the stream comes. What the
+/* cuBLASLt on the driver's stub: products by columns, computed in f64 and rounded once when their turn on the stream comes. What the
  * library's manual forbids is refused. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -42,25 +42,25 @@ struct sc_lt_preference_object {
 };
 
 struct cublasLtContext {
-    int card; /* of the context that it was made in */
+    int gpu; /* of the context that it was made in */
 };
 
 #define ENTER()                                                                                                                            \
     do {                                                                                                                                   \
-        unsigned injected = sc_standin_enter(__func__);                                                                                    \
+        unsigned injected = sc_stub_enter(__func__);                                                                                       \
         if (injected != SC_LT_SUCCESS)                                                                                                     \
             return injected;                                                                                                               \
     } while (0)
 
 /* The library's functions, which the runtime looks up. */
-#define SYMBOL(result, name, ...) SC_STANDIN_API result name(__VA_ARGS__);
+#define SYMBOL(result, name, ...) SC_STUB_API result name(__VA_ARGS__);
 #include "runtime/cuda/libcublaslt.def"
 #undef SYMBOL
 
-/* Another one: SHARDC_STANDIN_CUBLASLT_VERSION. */
+/* Another one: SHARDC_STUB_CUBLASLT_VERSION. */
 size_t cublasLtGetVersion(void)
 {
-    const char *text = getenv("SHARDC_STANDIN_CUBLASLT_VERSION");
+    const char *text = getenv("SHARDC_STUB_CUBLASLT_VERSION");
     return text == NULL ? 130000 : (size_t)strtoul(text, NULL, 10);
 }
 
@@ -87,13 +87,13 @@ const char *cublasLtGetStatusString(sc_lt_status status)
 sc_lt_status cublasLtCreate(sc_lt_handle *out)
 {
     ENTER();
-    int card = sc_standin_card();
-    if (card < 0)
+    int gpu = sc_stub_gpu();
+    if (gpu < 0)
         return STATUS_NOT_INITIALISED;
     *out = calloc(1, sizeof **out);
     if (*out == NULL)
         return SC_LT_ALLOC_FAILED;
-    (*out)->card = card;
+    (*out)->gpu = gpu;
     return SC_LT_SUCCESS;
 }
 
@@ -248,10 +248,10 @@ static bool fits_dtypes(const struct sc_lt_desc_object *desc, sc_lt_dtype a, sc_
     return (a == SC_LT_F32 && d == SC_LT_F32) || ((a == SC_LT_BF16 || a == SC_LT_F16) && (d == a || d == SC_LT_F32));
 }
 
-/* A library that has none: SHARDC_STANDIN_CUBLASLT_EPILOGUES=no. */
+/* A library that has none: SHARDC_STUB_CUBLASLT_EPILOGUES=no. */
 static bool fits_epilogue(uint32_t epilogue)
 {
-    const char *has = getenv("SHARDC_STANDIN_CUBLASLT_EPILOGUES");
+    const char *has = getenv("SHARDC_STUB_CUBLASLT_EPILOGUES");
     if (has != NULL && strcmp(has, "no") == 0)
         return epilogue == SC_LT_EPILOGUE_NONE;
     return epilogue == SC_LT_EPILOGUE_NONE || epilogue == SC_LT_EPILOGUE_RELU || epilogue == SC_LT_EPILOGUE_BIAS ||
@@ -334,7 +334,7 @@ sc_lt_status cublasLtMatmulAlgoGetHeuristic(sc_lt_handle handle, sc_lt_desc desc
     *out_count = 0;
     if (handle == NULL || wanted < 1)
         return STATUS_INVALID_VALUE;
-    if (sc_standin_records()) /* as the library of CUDA 13.3 */
+    if (sc_stub_records()) /* as the library of CUDA 13.3 */
         return STATUS_INTERNAL_ERROR;
     sc_lt_status status = check(desc, a, b, c, d);
     if (status != SC_LT_SUCCESS)
@@ -559,10 +559,10 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
     return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
 }
 
-/* Whether all that a matrix spans is the card's. */
+/* Whether all that a matrix spans is the GPU's. */
 static bool owns(sc_cu_stream stream, const struct sc_lt_layout_object *m, const void *at)
 {
-    return (uintptr_t)at % bytes_of(m->dtype) == 0 && sc_standin_owns(stream, at, span_of(m));
+    return (uintptr_t)at % bytes_of(m->dtype) == 0 && sc_stub_owns(stream, at, span_of(m));
 }
 
 static double scalar(sc_lt_dtype scale, const void *at)
@@ -574,7 +574,7 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
                             sc_lt_layout b_layout, const void *beta, const void *c, sc_lt_layout c_layout, void *d, sc_lt_layout d_layout,
                             const sc_lt_algo *algo, void *workspace, size_t workspace_bytes, sc_cu_stream stream)
 {
-    static const sc_standin_work work = {.name = "cublasLtMatmul", .run = run_product};
+    static const sc_stub_work work = {.name = "cublasLtMatmul", .run = run_product};
     ENTER();
     if (handle == NULL || algo == NULL || algo->data[0] != ALGO_MARK)
         return STATUS_INVALID_VALUE;
@@ -601,7 +601,7 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
                                          .columns = 1,
                                          .batches = 1};
     bool has_bias = (desc->epilogue & SC_LT_EPILOGUE_BIAS) != 0 || is_total(desc->epilogue);
-    if (handle->card != sc_standin_card() || handle->card != sc_standin_card_of(stream))
+    if (handle->gpu != sc_stub_gpu() || handle->gpu != sc_stub_gpu_of(stream))
         return STATUS_INVALID_VALUE;
     struct sc_lt_layout_object kept = *d_layout;
     kept.stride = desc->aux_stride;
@@ -610,7 +610,7 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
         return STATUS_INVALID_VALUE;
     /* the workspace may be larger than the algorithm wants, not smaller */
     if (workspace_bytes < algo->data[1] || (uintptr_t)workspace % 256 != 0 ||
-        (workspace_bytes > 0 && !sc_standin_owns(stream, workspace, workspace_bytes)))
+        (workspace_bytes > 0 && !sc_stub_owns(stream, workspace, workspace_bytes)))
         return STATUS_INVALID_VALUE;
     if (!owns(stream, a_layout, a) || !owns(stream, b_layout, b) || !owns(stream, d_layout, d) ||
         (p.beta != 0 && !owns(stream, c_layout, c)) || (has_bias && !owns(stream, &vector, desc->bias)))
@@ -627,11 +627,11 @@ sc_lt_status cublasLtMatmul(sc_lt_handle handle, sc_lt_desc desc, const void *al
         return STATUS_INVALID_VALUE;
     if (has_bias && (uintptr_t)desc->bias % (algo->data[7] >> 32) != 0)
         return STATUS_INVALID_VALUE;
-    /* the algorithm was chosen for addresses like these: a card's would fault */
+    /* the algorithm was chosen for addresses like these: a GPU's would fault */
     const void *addresses[] = {a, b, c, d};
     for (int i = 0; i < 4; i++) {
         if ((uintptr_t)addresses[i] % algo->data[2 + i] != 0)
             return STATUS_INVALID_VALUE;
     }
-    return sc_standin_enqueue(stream, &work, &p, sizeof p) == SC_CU_SUCCESS ? SC_LT_SUCCESS : STATUS_EXECUTION_FAILED;
+    return sc_stub_enqueue(stream, &work, &p, sizeof p) == SC_CU_SUCCESS ? SC_LT_SUCCESS : STATUS_EXECUTION_FAILED;
 }

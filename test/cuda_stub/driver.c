@@ -1,4 +1,4 @@
-/* Cards, contexts, memory, modules. */
+/* GPUs, contexts, memory, modules. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,12 +74,12 @@ sc_cu_result cuGetErrorString(sc_cu_result result, const char **out)
     return *out == NULL ? RESULT_INVALID_VALUE : SC_CU_SUCCESS;
 }
 
-/* ---- cards ---- */
+/* ---- GPUs ---- */
 
 static sc_cu_result init(void)
 {
     read_environment();
-    if (the.cards == 0)
+    if (the.gpus == 0)
         return SC_CU_NO_DEVICE;
     the.is_initialised = true;
     return SC_CU_SUCCESS;
@@ -97,27 +97,27 @@ sc_cu_result cuDriverGetVersion(int *version)
 
 sc_cu_result cuDeviceGetCount(int *count)
 {
-    CALL(ANYWHERE, (*count = the.cards, SC_CU_SUCCESS));
+    CALL(ANYWHERE, (*count = the.gpus, SC_CU_SUCCESS));
 }
 
-static bool is_card(int card)
+static bool is_gpu(int gpu)
 {
-    return card >= 0 && card < the.cards;
+    return gpu >= 0 && gpu < the.gpus;
 }
 
 sc_cu_result cuDeviceGet(sc_cu_device *out, int ordinal)
 {
-    CALL(ANYWHERE, is_card(ordinal) ? (*out = ordinal, SC_CU_SUCCESS) : RESULT_INVALID_DEVICE);
+    CALL(ANYWHERE, is_gpu(ordinal) ? (*out = ordinal, SC_CU_SUCCESS) : RESULT_INVALID_DEVICE);
 }
 
 sc_cu_result cuDeviceGetName(char *out, int room, sc_cu_device device)
 {
-    CALL(ANYWHERE, is_card(device) ? (snprintf(out, (size_t)room, "Stand-in %d", device), SC_CU_SUCCESS) : RESULT_INVALID_DEVICE);
+    CALL(ANYWHERE, is_gpu(device) ? (snprintf(out, (size_t)room, "stub %d", device), SC_CU_SUCCESS) : RESULT_INVALID_DEVICE);
 }
 
 static sc_cu_result attribute(int *out, sc_cu_device_attribute which, sc_cu_device device)
 {
-    if (!is_card(device))
+    if (!is_gpu(device))
         return RESULT_INVALID_DEVICE;
     switch (which) {
     case SC_CU_MULTIPROCESSORS:
@@ -147,20 +147,20 @@ sc_cu_result cuDeviceGetAttribute(int *out, sc_cu_device_attribute which, sc_cu_
 
 sc_cu_result cuDeviceTotalMem_v2(size_t *bytes, sc_cu_device device)
 {
-    CALL(ANYWHERE, is_card(device) ? (*bytes = the.memory, SC_CU_SUCCESS) : RESULT_INVALID_DEVICE);
+    CALL(ANYWHERE, is_gpu(device) ? (*bytes = the.memory, SC_CU_SUCCESS) : RESULT_INVALID_DEVICE);
 }
 
 /* ---- contexts ---- */
 
 static sc_cu_result retain(sc_cu_context *out, sc_cu_device device)
 {
-    if (!is_card(device))
+    if (!is_gpu(device))
         return RESULT_INVALID_DEVICE;
     if (the.mode == SC_CU_PROHIBITED)
         return RESULT_INVALID_DEVICE;
     if (the.primary[device] == NULL) {
         sc_cu_context context = new_object(CONTEXT, sizeof *context);
-        context->card = device;
+        context->gpu = device;
         context->memory = must_have(sc_machine_memory_new());
         the.primary[device] = context;
     }
@@ -178,7 +178,7 @@ sc_cu_result cuDevicePrimaryCtxRetain(sc_cu_context *out, sc_cu_device device)
  * that no call gets past. */
 static sc_cu_result release(sc_cu_device device)
 {
-    sc_cu_context context = is_card(device) ? the.primary[device] : NULL;
+    sc_cu_context context = is_gpu(device) ? the.primary[device] : NULL;
     if (context == NULL)
         return RESULT_INVALID_CONTEXT;
     if (--context->retained > 0)
@@ -189,7 +189,7 @@ static sc_cu_result release(sc_cu_device device)
     for (const object *o = the.objects; o != NULL; o = o->next)
         is_used = is_used || (o->context == context && o->kind != CONTEXT);
     bool is_last = true;
-    for (int c = 0; c < MAX_CARDS; c++)
+    for (int c = 0; c < MAX_GPUS; c++)
         is_last = is_last && (c == device || the.primary[c] == NULL || the.primary[c]->retained == 0);
     the.broken = is_last ? SC_CU_SUCCESS : the.broken;
     if (is_used)
@@ -348,7 +348,7 @@ sc_cu_result cuMemGetInfo_v2(size_t *available, size_t *total)
     CALL(IN_CONTEXT, (*total = the.memory, *available = the.memory - current->used, SC_CU_SUCCESS));
 }
 
-bool sc_standin_owns(sc_cu_stream stream, const void *at, size_t bytes)
+bool sc_stub_owns(sc_cu_stream stream, const void *at, size_t bytes)
 {
     pthread_mutex_lock(&the.lock);
     const allocation *a = is_live(stream, STREAM) ? allocation_of(MEMORY, at, bytes) : NULL;
@@ -357,20 +357,20 @@ bool sc_standin_owns(sc_cu_stream stream, const void *at, size_t bytes)
     return owns;
 }
 
-int sc_standin_card(void)
+int sc_stub_gpu(void)
 {
     pthread_mutex_lock(&the.lock);
-    int card = current != NULL && is_live(current, CONTEXT) ? current->card : -1;
+    int gpu = current != NULL && is_live(current, CONTEXT) ? current->gpu : -1;
     pthread_mutex_unlock(&the.lock);
-    return card;
+    return gpu;
 }
 
-int sc_standin_card_of(sc_cu_stream stream)
+int sc_stub_gpu_of(sc_cu_stream stream)
 {
     pthread_mutex_lock(&the.lock);
-    int card = is_live(stream, STREAM) ? stream->base.context->card : -1;
+    int gpu = is_live(stream, STREAM) ? stream->base.context->gpu : -1;
     pthread_mutex_unlock(&the.lock);
-    return card;
+    return gpu;
 }
 
 /* ---- modules ---- */
@@ -437,13 +437,13 @@ static bool make(sc_machine_module *code)
     return false;
 }
 
-/* Machine code runs on cards of the same generation, no older, PTX on all later ones, too; with an `a` either on that one alone. */
+/* Machine code runs on GPUs of the same generation, no older, PTX on all later ones, too; with an `a` either on that one alone. */
 static bool fits(bool is_ptx, int capability, bool is_special)
 {
-    int card = 10 * the.major + the.minor;
+    int gpu = 10 * the.major + the.minor;
     if (is_special)
-        return card == capability;
-    return card >= capability && (is_ptx || card / 10 == capability / 10);
+        return gpu == capability;
+    return gpu >= capability && (is_ptx || gpu / 10 == capability / 10);
 }
 
 static sc_cu_result load(sc_cu_module *out, const char *image, char *log, size_t room)
@@ -452,8 +452,8 @@ static sc_cu_result load(sc_cu_module *out, const char *image, char *log, size_t
     char special[8] = "";
     size_t bytes = 0;
     const char *line = memchr(image, '\n', 80);
-    bool is_ptx = strncmp(image, "//standin ptx ", 14) == 0;
-    if (line == NULL || sscanf(image, is_ptx ? "//standin ptx compute_%d%n" : "//standin cubin sm_%d%n", &capability, &length) != 1 ||
+    bool is_ptx = strncmp(image, "//stub ptx ", 11) == 0;
+    if (line == NULL || sscanf(image, is_ptx ? "//stub ptx compute_%d%n" : "//stub cubin sm_%d%n", &capability, &length) != 1 ||
         (sscanf(image + length, " %zu", &bytes) != 1 && sscanf(image + length, "%7s %zu", special, &bytes) != 2))
         return is_ptx ? RESULT_INVALID_PTX : RESULT_INVALID_IMAGE;
     if (!fits(is_ptx, capability, special[0] != 0))
@@ -593,7 +593,7 @@ static bool run_launch(void *data, char *why, size_t room)
 static sc_cu_result put_launch(sc_cu_function function, int64_t blocks, unsigned threads, unsigned shared_bytes, sc_cu_stream stream,
                                void **arguments)
 {
-    static const sc_standin_work work = {.name = "cuLaunchKernel", .run = run_launch};
+    static const sc_stub_work work = {.name = "cuLaunchKernel", .run = run_launch};
     if (!is_function(function) || !is_live(stream, STREAM))
         return RESULT_INVALID_HANDLE;
     if (blocks < 1 || blocks > INT32_MAX || threads < 1 || threads > 1024 || shared_bytes > function->dynamic_shared || arguments == NULL)
@@ -655,7 +655,7 @@ static bool run_copy(void *data, char *why, size_t room)
 /* Pageable memory is read before the call returns, and written before it does. */
 static sc_cu_result put_copy(sc_cu_stream stream, bool from_host, bool to_host, copy c, const char *name)
 {
-    sc_standin_work work = {.name = name, .run = run_copy};
+    sc_stub_work work = {.name = name, .run = run_copy};
     if (!is_live(stream, STREAM))
         return RESULT_INVALID_HANDLE;
     if ((!to_host && allocation_of(MEMORY, c.to, c.bytes) == NULL) ||

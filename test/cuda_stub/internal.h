@@ -1,4 +1,4 @@
-/* What the files of the driver's stand-in share. Everything here is called with the lock held. */
+/* What the files of the driver's stub share. Everything here is called with the lock held. */
 #ifndef SHARDC_TEST_CUDA_STUB_INTERNAL_H
 #define SHARDC_TEST_CUDA_STUB_INTERNAL_H
 
@@ -31,7 +31,7 @@ enum {
     RESULT_UNKNOWN = 999
 };
 
-enum { MAX_CARDS = 16, MAX_ENTRIES = 256 };
+enum { MAX_GPUS = 16, MAX_ENTRIES = 256 };
 
 /* ---- objects: what handles point to ---- */
 typedef enum object_kind { CONTEXT, MODULE, MEMORY, PINNED, STREAM, EVENT, GRAPH, GRAPH_EXEC, OBJECT_KINDS } object_kind;
@@ -50,7 +50,7 @@ typedef struct allocation {
 
 struct CUctx_st {
     object base;
-    int card;
+    int gpu;
     uint32_t retained;
     size_t used;
     sc_machine_memory *memory;
@@ -87,7 +87,7 @@ typedef struct op {
     op_kind kind;
     struct op *next;
     record *record; /* RECORD, WAIT */
-    sc_standin_work work;
+    sc_stub_work work;
     void *data;
     size_t bytes;
     struct CUctx_st *context;
@@ -142,15 +142,15 @@ struct CUgraphExec_st {
 };
 
 /* ---- the whole ---- */
-typedef struct standin {
+typedef struct stub {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_initialised;
-    int cards, major, minor, driver, mode, shared_kib;
+    int gpus, major, minor, driver, mode, shared_kib;
     size_t memory;
     uint64_t seed, random;
     bool is_guarded; /* the host cannot touch device memory: in one order of four, since it takes its time */
-    sc_cu_context primary[MAX_CARDS];
+    sc_cu_context primary[MAX_GPUS];
     object *objects;
     sc_cu_stream streams; /* with those that are destroyed and not empty */
     capture *captures;
@@ -161,9 +161,9 @@ typedef struct standin {
     char fail_function[64];
     unsigned fail_result;
     const char *failed;
-} standin;
+} stub;
 
-extern standin the;
+extern stub the;
 extern _Thread_local sc_cu_context current;
 
 uint64_t draw(uint64_t below);
@@ -189,13 +189,13 @@ void open_memory(bool open);
 void free_allocation(allocation *a);
 
 /* The driver's functions, which the runtime looks up. */
-#define SYMBOL(result, name, ...) SC_STANDIN_API result name(__VA_ARGS__);
+#define SYMBOL(result, name, ...) SC_STUB_API result name(__VA_ARGS__);
 #include "runtime/cuda/libcuda.def"
 #undef SYMBOL
 
 /* ---- queue.c ---- */
 /* Work that cannot be put is dropped. */
-sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, const void *data, size_t bytes);
+sc_cu_result put(sc_cu_stream stream, const sc_stub_work *work, const void *data, size_t bytes);
 void op_free(op *o);
 void record_drop(record *r);
 bool run_work(op *o);

@@ -1,7 +1,7 @@
-/* NVRTC's stand-in ($SHARDC_NVRTC names it): what stands behind sc_cuda_machine_text is given back as "machine code" and "PTX" that the
- * driver's stand-in takes, which compiles it. The log says of every entry what ptxas would: 32 registers, nothing spilled.
+/* NVRTC's stub ($SHARDC_NVRTC names it): what stands behind sc_cuda_machine_text is given back as "machine code" and "PTX" that the
+ * driver's stub takes, which compiles it. The log says of every entry what ptxas would: 32 registers, nothing spilled.
  *
- * As NVRTC it refuses options that it does not know, and sources with a line of #error; those with the text that $SHARDC_STANDIN_REFUSE
+ * As NVRTC it refuses options that it does not know, and sources with a line of #error; those with the text that $SHARDC_STUB_REFUSE
  * names, too. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct _nvrtcProgram {
 };
 
 /* The library's functions, which codegen/toolchain/nvrtc.c looks up. */
-#define SYMBOL(result, name, ...) SC_STANDIN_API result name(__VA_ARGS__);
+#define SYMBOL(result, name, ...) SC_STUB_API result name(__VA_ARGS__);
 #include "codegen/toolchain/nvrtc.def"
 #undef SYMBOL
 
@@ -176,7 +176,7 @@ sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count, 
         add_log(program, "%s(1): catastrophic error: #error directive:%s\n", program->name, words);
         return SC_NVRTC_COMPILATION;
     }
-    const char *refused = getenv("SHARDC_STANDIN_REFUSE");
+    const char *refused = getenv("SHARDC_STUB_REFUSE");
     if (refused != NULL && strstr(text, refused) != NULL) {
         add_log(program, "%s(1): error: %s is refused\n", program->name, refused);
         return SC_NVRTC_COMPILATION;
@@ -197,8 +197,8 @@ sc_nvrtc_result nvrtcCompileProgram(sc_nvrtc_program program, int option_count, 
                 "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 32 registers\n");
     }
     sc_machine_unload(module);
-    program->cubin = of.is_virtual ? NULL : with_header(SC_STANDIN_CUBIN, &of, text);
-    program->ptx = with_header(SC_STANDIN_PTX, &of, text);
+    program->cubin = of.is_virtual ? NULL : with_header(SC_STUB_CUBIN, &of, text);
+    program->ptx = with_header(SC_STUB_PTX, &of, text);
     return SC_NVRTC_SUCCESS;
 }
 

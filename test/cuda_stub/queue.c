@@ -218,7 +218,7 @@ static void append(sc_cu_stream stream, op *o)
     pthread_cond_broadcast(&the.changed);
 }
 
-sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, const void *data, size_t bytes)
+sc_cu_result put(sc_cu_stream stream, const sc_stub_work *work, const void *data, size_t bytes)
 {
     op *o = must_have(calloc(1, sizeof *o));
     *o = (op){.kind = OP_WORK, .work = *work, .data = must_have(malloc(bytes + 1)), .bytes = bytes, .context = current};
@@ -239,7 +239,7 @@ sc_cu_result put(sc_cu_stream stream, const sc_standin_work *work, const void *d
     return the.broken;
 }
 
-sc_cu_result sc_standin_enqueue(sc_cu_stream stream, const sc_standin_work *work, const void *data, size_t bytes)
+sc_cu_result sc_stub_enqueue(sc_cu_stream stream, const sc_stub_work *work, const void *data, size_t bytes)
 {
     pthread_mutex_lock(&the.lock);
     sc_cu_result result = put(stream, work, data, bytes);
@@ -247,7 +247,7 @@ sc_cu_result sc_standin_enqueue(sc_cu_stream stream, const sc_standin_work *work
     return result;
 }
 
-void sc_standin_go_on(void)
+void sc_stub_go_on(void)
 {
     pthread_mutex_lock(&the.lock);
     open_memory(true);
@@ -257,7 +257,7 @@ void sc_standin_go_on(void)
     pthread_mutex_unlock(&the.lock);
 }
 
-void sc_standin_wake(void)
+void sc_stub_wake(void)
 {
     pthread_cond_broadcast(&the.changed);
 }
@@ -390,7 +390,7 @@ static void drop_host_call(void *data)
 /* Not in captures: nobody asks for it. */
 static sc_cu_result put_host_call(sc_cu_stream stream, sc_cu_host_function function, void *data)
 {
-    static const sc_standin_work work = {
+    static const sc_stub_work work = {
         .name = "cuLaunchHostFunc", .is_ready = is_host_call_over, .run = run_nothing, .drop = drop_host_call};
     if (!is_live(stream, STREAM))
         return RESULT_INVALID_HANDLE;

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *body, size_t size)
     put_word(bytes + 8, SC_IMAGE_VERSION);
     put_word(bytes + 12, size);
     put_word(bytes + 20, sc_fnv1a64(body, size));
-    bytes[HEADER + size] = 0; /* the code: of no processor, and empty */
+    bytes[HEADER + size] = 0; /* the code: of no CPU, and empty */
     put_word(bytes + 28, 1);
     put_word(bytes + 36, sc_fnv1a64(bytes + HEADER + size, 1));
     if (size > 0)

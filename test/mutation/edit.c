@@ -169,11 +169,11 @@ bool set_dim(sc_module *m, sc_op_id op, sc_attr_key key, const char *dim)
 bool reverse_offset(sc_module *m, sc_op_id op)
 {
     const sc_attr *offset = op == SC_NONE ? NULL : sc_op_attr(sc_op_at(m, op), SC_ATTR_offset);
-    if (offset == NULL || offset->splits[0].atoms.count != 2)
+    if (offset == NULL || offset->splits[0].sub_axes.count != 2)
         return false;
     sc_split split = offset->splits[0];
-    split.atoms.atoms[0] = offset->splits[0].atoms.atoms[1];
-    split.atoms.atoms[1] = offset->splits[0].atoms.atoms[0];
+    split.sub_axes.sub_axes[0] = offset->splits[0].sub_axes.sub_axes[1];
+    split.sub_axes.sub_axes[1] = offset->splits[0].sub_axes.sub_axes[0];
     sc_op_set_attr(m, op, sc_attr_splits(m, SC_ATTR_offset, &split, 1));
     return true;
 }
@@ -196,11 +196,11 @@ sc_value add_after(sc_module *m, sc_func_id func, sc_op_id like, sc_op_kind kind
     return sc_result(m, made, 0);
 }
 
-bool set_group(sc_module *m, sc_op_id op, const uint8_t *atoms, uint32_t count)
+bool set_group(sc_module *m, sc_op_id op, const uint8_t *sub_axes, uint32_t count)
 {
     if (op == SC_NONE)
         return false;
-    sc_op_set_attr(m, op, sc_attr_atoms(m, SC_ATTR_over, atoms, count));
+    sc_op_set_attr(m, op, sc_attr_sub_axes(m, SC_ATTR_over, sub_axes, count));
     return true;
 }
 
@@ -209,12 +209,12 @@ bool reduce_behind(sc_module *m, sc_func_id func, sc_op_id reduction, sc_op_id r
     if (reduction == SC_NONE || reader == SC_NONE)
         return false;
     const sc_value reduced = sc_result(m, reduction, 0), raw = operand_of(m, reduction, 0), result = sc_result(m, reader, 0);
-    const sc_placement pending = sc_type_of(m, raw)->placement, whole = sc_type_of(m, result)->placement;
+    const sc_placement partial = sc_type_of(m, raw)->placement, whole = sc_type_of(m, result)->placement;
     for (uint32_t i = 0; i < sc_op_at(m, reader)->operand_count; i++) {
         if (operand_of(m, reader, i) == reduced)
             m->ops.data[reader].operands[i] = raw;
     }
-    m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &pending);
+    m->values.data[result].type = sc_type_with_placement(m, m->values.data[result].type, &partial);
     const sc_op like = *sc_op_at(m, reduction);
     sc_type type = sc_type_with_placement(m, m->values.data[result].type, &whole);
     sc_op_id made =

@@ -37,7 +37,7 @@ bool claim(sc_module *m, sc_func_id func, sc_op_id op);
 bool drop_attr(sc_module *m, sc_op_id op, sc_attr_key key);
 bool set_word(sc_module *m, sc_op_id op, sc_attr_key key, const char *word);
 bool set_dim(sc_module *m, sc_op_id op, sc_attr_key key, const char *dim);
-bool set_group(sc_module *m, sc_op_id op, const uint8_t *atoms, uint32_t count);
+bool set_group(sc_module *m, sc_op_id op, const uint8_t *sub_axes, uint32_t count);
 bool reverse_offset(sc_module *m, sc_op_id op);
 bool swap_operands(sc_module *m, sc_op_id op, uint32_t i, uint32_t j);
 /* Readers of one read the other; both of one type. */

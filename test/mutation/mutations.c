@@ -59,10 +59,10 @@ bool sliced_along_another_dim(sc_module *m, sc_func_id func)
     sc_op_id scatter = find_op(m, func, SC_OP_reduce_scatter, "layers[0].attn");
     if (scatter == SC_NONE)
         return false;
-    sc_value pending = operand_of(m, scatter, 0);
+    sc_value partial = operand_of(m, scatter, 0);
     sc_placement whole = sc_placement_replicated(), sliced = whole;
     sc_placement_append(&sliced, 0, 0);
-    sc_value sum = add_after(m, func, scatter, SC_OP_all_reduce, pending, &whole);
+    sc_value sum = add_after(m, func, scatter, SC_OP_all_reduce, partial, &whole);
     sc_op_drop_attr(m, sc_def(m, sum), SC_ATTR_gather);
     sc_value slice = add_after(m, func, sc_def(m, sum), SC_OP_all_slice, sum, &sliced);
     sc_op_drop_attr(m, sc_def(m, slice), SC_ATTR_reduce);
@@ -170,7 +170,7 @@ bool last_offset_dropped(sc_module *m, sc_func_id func)
     return drop_attr(m, find_op(m, func, SC_OP_last, NULL), SC_ATTR_offset);
 }
 
-/* ---- pending reductions and placements ---- */
+/* ---- partial reductions and placements ---- */
 bool partial_through_silu(sc_module *m, sc_func_id func)
 {
     sc_op_id silu = find_op(m, func, SC_OP_silu, "layers[0].ffn");
@@ -190,8 +190,8 @@ bool maximum_not_reduced(sc_module *m, sc_func_id func)
     return maximum != SC_NONE && claim(m, func, find_reader(m, func, sc_result(m, maximum, 0), SC_OP_all_reduce));
 }
 
-/* Every value of a scope, and the state it reads, that has K without G: K split over these atoms. */
-static bool place_keys(sc_module *m, sc_func_id func, const char *scope, const sc_atom_list *atoms)
+/* Every value of a scope, and the state it reads, that has K without G: K split over these sub-axes. */
+static bool place_keys(sc_module *m, sc_func_id func, const char *scope, const sc_sub_axis_list *sub_axes)
 {
     bool found = false;
     sc_dim keys = sc_module_find_dim(m, sc_intern_text(&m->context->names, "K")),
@@ -203,7 +203,7 @@ static bool place_keys(sc_module *m, sc_func_id func, const char *scope, const s
         if (dim < 0 || sc_type_find_dim(type, groups) >= 0)
             continue;
         sc_placement at = sc_placement_replicated();
-        sc_placement_set_dim(&at, (uint32_t)dim, atoms);
+        sc_placement_set_dim(&at, (uint32_t)dim, sub_axes);
         m->values.data[o->first_result].type = sc_type_with_placement(m, m->values.data[o->first_result].type, &at);
         if (sc_op_at(m, op)->kind == SC_OP_param)
             m->state.data[sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name))].type =
@@ -215,12 +215,12 @@ static bool place_keys(sc_module *m, sc_func_id func, const char *scope, const s
 
 bool keys_of_another_group(sc_module *m, sc_func_id func)
 {
-    return m->mesh.atom_count == 2 && place_keys(m, func, "layers[0].attn", &(sc_atom_list){1, {1}});
+    return m->mesh.sub_axis_count == 2 && place_keys(m, func, "layers[0].attn", &(sc_sub_axis_list){1, {1}});
 }
 
 bool keys_split_too_far(sc_module *m, sc_func_id func)
 {
-    return m->mesh.atom_count == 2 && place_keys(m, func, "layers[0].attn", &(sc_atom_list){2, {0, 1}});
+    return m->mesh.sub_axis_count == 2 && place_keys(m, func, "layers[0].attn", &(sc_sub_axis_list){2, {0, 1}});
 }
 
 /* ---- numbers only ---- */

@@ -274,7 +274,7 @@ bool norm_of_every_rank(sc_module *m, sc_func_id func)
     return scale_operand(m, root_of(m), 0, (double)sc_mesh_ranks(&m->mesh));
 }
 
-bool norm_of_pending_gradient(sc_module *m, sc_func_id func)
+bool norm_of_partial_gradient(sc_module *m, sc_func_id func)
 {
     (void)func;
     sc_value read = result_of(m, find_read(m, update_of(m), "head.grad"));

@@ -66,7 +66,7 @@ class Tools:
     work: pathlib.Path
     dtypes: bool = False
     compiled: bool = False  # the emitted code instead
-    target: str | None = None  # what runs it; None: the processor
+    target: str | None = None  # what runs it; None: the CPU
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:

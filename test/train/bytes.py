@@ -5,7 +5,7 @@ The last tenth of the text is held out. The model has to beat a table of bigrams
 the same bytes: once over all 256 bytes, as the model sees them, and once over those alone that the text has, which is a better table. Then
 the first steps must have the same losses on one device and on meshes: in f64 to 1e-10, in f32 to 1e-6 of the loss.
 
-With a target (--target, or $SHARDC_TEST_TARGET; cuda:sm_90a) all that runs there, and the first steps must also have the processor's
+With a target (--target, or $SHARDC_TEST_TARGET; cuda:sm_90a) all that runs there, and the first steps must also have the CPU's
 losses, within the same bounds. --steps N: of these alone so many, without the text being learnt; --only PLAN: of this plan."""
 import argparse
 import collections

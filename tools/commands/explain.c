@@ -18,7 +18,7 @@ typedef struct explained {
     sc_value value;
     sc_type type;
     sc_loc loc;        /* of its op, or of the declaration of what it reads */
-    bool is_passed_on; /* a pending sum that is never reduced itself: what its readers make of it is */
+    bool is_passed_on; /* a partial sum that is never reduced itself: what its readers make of it is */
 } explained;
 
 typedef struct explaining {
@@ -101,12 +101,12 @@ static const char *name_of(const sc_module *m, sc_value value)
                      : sc_arena_printf(&m->context->arena, "a result of %s", sc_ops[sc_op_at(m, sc_def(m, value))->kind].name);
 }
 
-static void follow(const sc_compiled *c, sc_value value, uint32_t atom, chain *links)
+static void follow(const sc_compiled *c, sc_value value, uint32_t sub_axis, chain *links)
 {
     sc_module *m = c->local;
     const sc_placing *placing = c->env.placing;
     for (int step = 0; step < MAX_CHAIN && placing != NULL && value < placing->value_count; step++) {
-        const sc_cause *cause = sc_cause_of(placing, value, atom);
+        const sc_cause *cause = sc_cause_of(placing, value, sub_axis);
         if (cause->op == SC_NONE) {
             if (cause->rule != SC_NONE)
                 add_link(m->context, links, m->rules.data[cause->rule].line, sc_text(m->context, m->rules.data[cause->rule].text));
@@ -130,8 +130,8 @@ static chain why(const sc_compiled *c, const explained *x)
     chain links = {0};
     sc_line made = sc_sources_line(&c->local->context->sources, x->loc.begin);
     if (x->is_passed_on)
-        add_link(c->local->context, &links, made.line, "a pending sum: what its readers make of it is reduced, which is less");
-    for (uint32_t a = 0; a < c->local->mesh.atom_count; a++)
+        add_link(c->local->context, &links, made.line, "a partial sum: what its readers make of it is reduced, which is less");
+    for (uint32_t a = 0; a < c->local->mesh.sub_axis_count; a++)
         follow(c, x->value, a, &links);
     return links;
 }
@@ -155,9 +155,9 @@ static json_t *sizes_json(const sc_module *m, const sc_type_info *type, bool loc
     return sizes;
 }
 
-static const char *atom_place(const sc_module *m, const sc_type_info *type, uint32_t atom)
+static const char *sub_axis_place(const sc_module *m, const sc_type_info *type, uint32_t sub_axis)
 {
-    uint8_t on = type->placement.on[atom];
+    uint8_t on = type->placement.on[sub_axis];
     if (on == SC_ON_NOTHING)
         return "replicated";
     if (sc_is_partial(on))
@@ -171,13 +171,13 @@ static json_t *placement_json(const sc_module *m, const sc_type_info *type)
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         const sc_axis *axis = &m->mesh.axes[x];
         const char *name = sc_text(m->context, axis->name),
-                   *first = axis->atom_count == 0 ? "replicated" : atom_place(m, type, axis->first_atom);
+                   *first = axis->sub_axis_count == 0 ? "replicated" : sub_axis_place(m, type, axis->first_sub_axis);
         bool alike = true;
-        for (uint32_t a = 1; a < axis->atom_count; a++)
-            alike = alike && strcmp(first, atom_place(m, type, axis->first_atom + a)) == 0;
-        for (uint32_t a = 0; !alike && a < axis->atom_count; a++)
+        for (uint32_t a = 1; a < axis->sub_axis_count; a++)
+            alike = alike && strcmp(first, sub_axis_place(m, type, axis->first_sub_axis + a)) == 0;
+        for (uint32_t a = 0; !alike && a < axis->sub_axis_count; a++)
             json_object_set_new(placement, sc_arena_printf(&m->context->arena, "%s.%u", name, a),
-                                json_string(atom_place(m, type, axis->first_atom + a)));
+                                json_string(sub_axis_place(m, type, axis->first_sub_axis + a)));
         if (alike)
             json_object_set_new(placement, name, json_string(first));
     }
@@ -248,7 +248,7 @@ static uint64_t look_of(const sc_compiled *c, const explained *x)
 {
     const sc_placing *placing = c->env.placing;
     uint64_t look = sc_hash_mix(x->type, x->is_passed_on);
-    for (uint32_t a = 0; placing != NULL && x->value < placing->value_count && a < c->local->mesh.atom_count; a++)
+    for (uint32_t a = 0; placing != NULL && x->value < placing->value_count && a < c->local->mesh.sub_axis_count; a++)
         look = sc_hash_mix(look, sc_cause_of(placing, x->value, a)->rule);
     return look;
 }

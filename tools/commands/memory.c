@@ -13,13 +13,13 @@ enum { SHOWN = 8 };
 /* Instances of a stack with the same path, axes and bytes: one line. */
 typedef struct whole_group {
     const char *path;
-    sc_atom_set on;
+    sc_sub_axis_set on;
     int64_t bytes;
     uint32_t count;
 } whole_group;
 typedef SC_VEC(whole_group) whole_groups;
 
-static void group_whole(sc_context *context, const sc_module *m, const sc_memory_report *report, sc_atom_set among, whole_groups *out)
+static void group_whole(sc_context *context, const sc_module *m, const sc_memory_report *report, sc_sub_axis_set among, whole_groups *out)
 {
     sc_map seen = {.arena = &context->arena}; /* path, axes and bytes -> group */
     for (uint32_t i = 0; i < report->whole.count; i++) {
@@ -44,8 +44,8 @@ static double total_bytes(const whole_group *group)
 static void print_group(const sc_module *m, const whole_group *group, int width, sc_strbuf *out)
 {
     const char *path = group->count == 1 ? group->path : sc_arena_printf(&m->context->arena, "%s (%u of them)", group->path, group->count);
-    sc_strbuf_printf(out, "  %-*s %9s  %s\n", width, sc_atom_set_text(m, group->on), sc_bytes_text(&m->context->arena, total_bytes(group)),
-                     path);
+    sc_strbuf_printf(out, "  %-*s %9s  %s\n", width, sc_sub_axis_set_text(m, group->on),
+                     sc_bytes_text(&m->context->arena, total_bytes(group)), path);
 }
 
 /* ---- what `param` rules leave out ---- */
@@ -85,7 +85,7 @@ static void warn_of_axis(sc_context *context, const sc_module *m, const sc_memor
     whole_groups groups = {0};
     sc_report(&context->diag, SC_D_parameters_whole, stmt->loc, sc_arena_printf(&context->arena, "%.3g %%", 100 * whole / all),
               sc_text(context, of->name), NULL);
-    group_whole(context, m, report, (((sc_atom_set)1 << of->atom_count) - 1) << of->first_atom, &groups);
+    group_whole(context, m, report, (((sc_sub_axis_set)1 << of->sub_axis_count) - 1) << of->first_sub_axis, &groups);
     note_groups(context, &groups);
 }
 
@@ -107,17 +107,17 @@ static void warn_of_whole(sc_context *context, const sc_compiled *c, const sc_me
 }
 
 /* ---- output ---- */
-static json_t *whole_axes_json(const sc_module *m, sc_atom_set on)
+static json_t *whole_axes_json(const sc_module *m, sc_sub_axis_set on)
 {
     json_t *axes = json_array();
     for (uint32_t x = 0; x < m->mesh.axis_count; x++) {
         const sc_axis *axis = &m->mesh.axes[x];
-        sc_atom_set of_axis = (((sc_atom_set)1 << axis->atom_count) - 1) << axis->first_atom;
+        sc_sub_axis_set of_axis = (((sc_sub_axis_set)1 << axis->sub_axis_count) - 1) << axis->first_sub_axis;
         if ((on & of_axis) == of_axis && of_axis != 0)
             json_array_append_new(axes, json_string(sc_text(m->context, axis->name)));
-        for (uint32_t a = 0; (on & of_axis) != of_axis && a < axis->atom_count; a++) {
-            if ((on >> (axis->first_atom + a) & 1) != 0)
-                json_array_append_new(axes, json_string(sc_atom_set_text(m, (sc_atom_set)1 << (axis->first_atom + a))));
+        for (uint32_t a = 0; (on & of_axis) != of_axis && a < axis->sub_axis_count; a++) {
+            if ((on >> (axis->first_sub_axis + a) & 1) != 0)
+                json_array_append_new(axes, json_string(sc_sub_axis_set_text(m, (sc_sub_axis_set)1 << (axis->first_sub_axis + a))));
         }
     }
     return axes;
@@ -195,7 +195,7 @@ static void print_text(const sc_module *m, const sc_memory_report *report, sc_st
         sc_strbuf_add(out, "parameters that stay whole on\n");
     int width = 12;
     for (uint32_t g = 0; g < groups.count; g++) {
-        size_t length = strlen(sc_atom_set_text(m, groups.data[g].on));
+        size_t length = strlen(sc_sub_axis_set_text(m, groups.data[g].on));
         width = (int)length > width ? (int)length : width;
     }
     for (uint32_t g = 0; g < groups.count; g++)

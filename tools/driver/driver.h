@@ -63,7 +63,7 @@ typedef void sc_after_pass(sc_module *m, const sc_pass *pass, void *user);
 bool sc_driver_compile(sc_context *context, sc_declarations *program, const sc_plan *plan, const sc_options *options, sc_after_pass *after,
                        void *user, const char *last, sc_compiled *out);
 
-/* What --target names, the processor by default. NULL after a message. */
+/* What --target names, the CPU by default. NULL after a message. */
 const sc_target *sc_driver_target(sc_context *context, const sc_options *options);
 
 /* Load, choose the plan, compile: what most commands begin with. */

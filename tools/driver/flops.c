@@ -52,19 +52,19 @@ static double op_flops(const sc_module *m, const sc_op *op, size_of *size)
     return is_forward ? scores + sums : 3 * scores + 2 * sums;
 }
 
-/* Whether each rank along these atoms computes another part: each dim of an operand or a result is one of the op's loop. */
-static bool splits_op(const sc_module *m, const sc_op *op, sc_atom_set atoms)
+/* Whether each rank along these sub-axes computes another part: each dim of an operand or a result is one of the op's loop. */
+static bool splits_op(const sc_module *m, const sc_op *op, sc_sub_axis_set sub_axes)
 {
-    sc_atom_set split = 0;
+    sc_sub_axis_set split = 0;
     for (uint32_t i = 0; i < op->operand_count; i++)
         split |= sc_placement_split(&sc_type_of(m, op->operands[i])->placement);
     for (uint32_t i = 0; i < op->result_count; i++)
         split |= sc_placement_split(&sc_type_of(m, op->first_result + i)->placement);
-    return (split & atoms) != 0;
+    return (split & sub_axes) != 0;
 }
 
 /* Without what is split over `unsplit`. */
-static double func_flops(const sc_module *m, sc_func_id func, size_of *size, sc_atom_set unsplit)
+static double func_flops(const sc_module *m, sc_func_id func, size_of *size, sc_sub_axis_set unsplit)
 {
     double flops = 0;
     sc_for_each_op (m, func, op) {
@@ -75,7 +75,7 @@ static double func_flops(const sc_module *m, sc_func_id func, size_of *size, sc_
     return flops;
 }
 
-static double schedule_flops(const sc_module *m, size_of *size, sc_atom_set unsplit)
+static double schedule_flops(const sc_module *m, size_of *size, sc_sub_axis_set unsplit)
 {
     double flops = 0, one = 0;
     for (uint32_t i = 0; i < m->schedule.count; i++) {
@@ -104,5 +104,5 @@ double sc_rank_flops(const sc_module *m)
 double sc_rank_flops_repeated(const sc_module *m, uint32_t axis)
 {
     const sc_axis *of = &m->mesh.axes[axis];
-    return schedule_flops(m, sc_type_local_size, (((sc_atom_set)1 << of->atom_count) - 1) << of->first_atom);
+    return schedule_flops(m, sc_type_local_size, (((sc_sub_axis_set)1 << of->sub_axis_count) - 1) << of->first_sub_axis);
 }

@@ -5,7 +5,7 @@
 #include "ir/ops/ops.h"
 
 /* Multiplications and additions of the products in one run of the module's schedule, over all ranks together: 2 m n k for each dot, and
- * for those inside attention (two forward, five backward: the scores are made again). Work that several ranks repeat counts once. */
+ * for those inside attention (two forward, five backward: the scores are recomputed). Work that several ranks repeat counts once. */
 /* Of one call of a function. */
 double sc_func_flops(const sc_module *m, sc_func_id func);
 double sc_schedule_flops(const sc_module *m);

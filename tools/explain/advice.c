@@ -184,7 +184,7 @@ static const char *pin_shape(sc_adviser *a, const sc_type_info *type, const sc_p
             continue;
         sc_strbuf_printf(&text, "%s%s", i > 0 ? ", " : "[", dim_name(m, &type->dims[i]));
         for (uint32_t x = 0; x < m->mesh.axis_count && placement != NULL; x++) {
-            uint32_t first = m->mesh.axes[x].first_atom;
+            uint32_t first = m->mesh.axes[x].first_sub_axis;
             if ((axes >> x & 1) != 0 && placement->on[first] == i)
                 sc_strbuf_printf(&text, "@%s", sc_text(a->context, m->mesh.axes[x].name));
         }

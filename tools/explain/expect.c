@@ -1,4 +1,4 @@
-/* expect: contracts of a plan, held against the collectives and the memory of the compiled entry. */
+/* expect: contracts of a plan, compared with the collectives and the memory of the compiled entry. */
 #include "tools/explain/expect.h"
 
 #include <string.h>

@@ -94,7 +94,7 @@ static const char *joined(sc_context *context, const sc_instance *instances, con
 void sc_instances_group(sc_context *context, const sc_instance *instances, uint32_t count, sc_instance_groups *out)
 {
     sc_arena *arena = &context->arena;
-    sc_map by_look = {.arena = arena}, seen = {.arena = arena}; /* a path may come several times: computed again, say */
+    sc_map by_look = {.arena = arena}, seen = {.arena = arena}; /* a path may come several times: recomputed, say */
     SC_VEC(members) groups = {0};
     uint32_t *group_of = sc_arena_array(arena, count, sizeof *group_of);
     *out = (sc_instance_groups){0};

@@ -23,8 +23,8 @@
 enum { DEFAULT_STEPS = 10, DEFAULT_TOKENS = 64, READINGS = 8 };
 
 typedef struct timing {
-    double seconds, processor; /* processor: seconds of all threads of this process */
-    double gemms;              /* seconds of the same step's products alone; 0: not asked */
+    double seconds, cpu; /* CPU: seconds of all threads of this process */
+    double gemms;        /* seconds of the same step's products alone; 0: not asked */
     double loss;
 } timing;
 
@@ -41,7 +41,7 @@ static void set_team(const sc_prog *prog)
 
 /* ---- one step ---- */
 
-static double processor_seconds(void)
+static double cpu_seconds(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -59,10 +59,10 @@ static bool call(sc_bench *b)
 static bool do_step(sc_bench *b, timing *out)
 {
     sc_step_result result = {.loss = 0};
-    double begin = sc_seconds(), processor = processor_seconds();
+    double begin = sc_seconds(), cpu = cpu_seconds();
     if (b->trainer != NULL ? !sc_trainer_step(b->trainer, b->inputs, b->input_count, &result) : !call(b))
         return false;
-    *out = (timing){.seconds = sc_seconds() - begin, .processor = processor_seconds() - processor, .loss = result.loss};
+    *out = (timing){.seconds = sc_seconds() - begin, .cpu = cpu_seconds() - cpu, .loss = result.loss};
     if (!b->prog->gemms_only)
         return true;
     b->prog->session->gemms_only = true;
@@ -137,7 +137,7 @@ static void print_line(json_t *line)
 /* As steps end: who measures from outside waits for them. */
 static void print_step(const sc_bench *b, uint64_t step, const timing *t)
 {
-    json_t *line = json_pack("{s:I, s:f, s:f}", "step", (json_int_t)step, "seconds", t->seconds, "cpu", t->processor);
+    json_t *line = json_pack("{s:I, s:f, s:f}", "step", (json_int_t)step, "seconds", t->seconds, "cpu", t->cpu);
     if (b->trainer != NULL)
         json_object_set_new(line, "loss", sc_number_json(t->loss));
     if (b->prog->gemms_only)
@@ -313,7 +313,7 @@ static void print_token_json(sc_bench *b, const token_run *t, const summary *s, 
 {
     for (uint64_t i = 0; i < t->count; i++)
         print_line(json_pack("{s:I, s:I, s:f, s:f}", "token", (json_int_t)i, "position", (json_int_t)(t->first + i % t->room), "seconds",
-                             timings[i].seconds, "cpu", timings[i].processor));
+                             timings[i].seconds, "cpu", timings[i].cpu));
     json_t *line = json_pack("{s:I, s:f, s:f, s:f}", "tokens", (json_int_t)t->count, "median", s->median, "least", s->least,
                              "tokens_per_second", s->tokens / s->median);
     json_object_set_new(line, "parameter_bytes", json_real(t->parameters));

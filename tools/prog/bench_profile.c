@@ -173,7 +173,7 @@ static const char *const work_names[SHARDC_WORK_KINDS] = {
     [SHARDC_WORK_KERNEL] = "kernel", [SHARDC_WORK_ATTENTION] = "attention", [SHARDC_WORK_GEMM] = "gemm",
     [SHARDC_WORK_COMM] = "comm",     [SHARDC_WORK_WAIT] = "wait",           [SHARDC_WORK_COPY] = "copy"};
 
-/* A card moves data on a stream of its own, while another one computes. */
+/* A GPU moves data on a stream of its own, while another one computes. */
 static bool is_beside(const sc_bench *b, int work)
 {
     return work == SHARDC_WORK_COMM && strcmp(shardc_executable_target(b->prog->program), "cpu") != 0;

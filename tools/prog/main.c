@@ -63,7 +63,7 @@ static const sc_prog_verb verbs[SC_PROG_VERBS] = {
     {"train", train, "run the train step", "--data text.txt --steps 100 --state run1"},
     {"generate", generate, "continue prompts", "--weights w.safetensors --prompt 'once upon' --temperature 0.8"},
     {"bench", sc_prog_bench, "measure steps on random inputs", "--steps 20 --profile"},
-    {"tune", sc_prog_tune, "on cards: measure algorithms of the products and keep the fastest", ""},
+    {"tune", sc_prog_tune, "on GPUs: measure algorithms of the products and keep the fastest", ""},
 };
 
 typedef struct invocation {

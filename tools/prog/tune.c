@@ -1,4 +1,4 @@
-/* PROG tune: of the algorithms that cuBLASLt has for each product the fastest on this machine's cards, for all later runs. */
+/* PROG tune: of the algorithms that cuBLASLt has for each product the fastest on this machine's GPUs, for all later runs. */
 #include <stdlib.h>
 
 #include "program/target.h"

@@ -49,7 +49,7 @@ static sc_machine *interpret(sc_local_run *run)
 
 /* ---- emitted code ---- */
 
-/* For a card: what its library says of the products is kept where the kernels are. NULL: nowhere. */
+/* For a GPU: what its library says of the products is kept where the kernels are. NULL: nowhere. */
 static const char *products_file(sc_context *context, const shardc_executable *program)
 {
     uint64_t hash = shardc_executable_hash(program);

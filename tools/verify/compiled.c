@@ -277,7 +277,7 @@ static void compare_joined(sc_compiled_check *c)
 {
     char error[512];
     sc_runner *runners[] = {c->code, c->wide};
-    const char *const names[] = {"joined", c->is_on_cards ? "joined, a second session" : "joined, two threads a rank"};
+    const char *const names[] = {"joined", c->is_on_gpus ? "joined, a second session" : "joined, two threads a rank"};
     for (int i = 0; i < 2 && c->result->equal; i++) {
         c->differences.run = names[i];
         if (run_joined(c, runners[i], &c->again, error, sizeof error))
@@ -328,7 +328,7 @@ static void run_and_compare(sc_compiled_check *c)
     if (c->limit == SC_LIMIT_NONE && c->result->equal && is_joined(c))
         compare_joined(c);
     sc_runner *runners[] = {c->code, c->wide};
-    const char *const names[] = {"again", c->is_on_cards ? "a second session" : "two threads a rank"};
+    const char *const names[] = {"again", c->is_on_gpus ? "a second session" : "two threads a rank"};
     for (int i = 0; i < 2 && c->result->equal; i++) {
         c->differences.run = names[i];
         if (run(c, runners[i], 0, &c->again, error, sizeof error))
@@ -421,7 +421,7 @@ bool sc_validate_compiled(sc_module *global, sc_module *local, sc_func_id func, 
                            .func = func,
                            .last = func,
                            .target = options->target,
-                           .is_on_cards = options->target != NULL && sc_target_is_cuda(options->target),
+                           .is_on_gpus = options->target != NULL && sc_target_is_cuda(options->target),
                            .result = result,
                            .differences = {"random", &result->equal, &result->first}};
     sc_trial_size size;

@@ -39,7 +39,7 @@ typedef struct sc_compiled_result {
     uint64_t collectives;      /* calls of a rank: of the entry, or of a step */
     double sent;               /* bytes that the rank that sends most sends in it */
     sc_shrunk_list shrunk;
-    sc_difference first; /* `run` also "again", "two threads a rank" (of cards "a second session"), "joined", "collectives" */
+    sc_difference first; /* `run` also "again", "two threads a rank" (of GPUs "a second session"), "joined", "collectives" */
 } sc_compiled_result;
 
 /* `global` as built, `local` FUSED; they share a context. False: they differ, or, without a difference, messages say why nothing was run.

@@ -31,7 +31,7 @@ typedef struct sc_compiled_check {
     sc_func_id func, last; /* whose inputs are drawn, whose outputs are compared */
     bool has_step;
     const sc_target *target;
-    bool is_on_cards; /* where threads compute nothing */
+    bool is_on_gpus; /* where threads compute nothing */
     sc_compiled_result *result;
     sc_draws draws;
     SC_VEC(sc_type) inputs;

@@ -18,7 +18,7 @@ const char *sc_too_large(sc_context *context, const char *how, double needed);
 /* ---- by what runs it ---- */
 /* `m` itself on the interpreter, however large. NULL: no memory. */
 sc_runner *sc_runner_interpret(const sc_module *m, const sc_interp_options *options);
-/* Emitted code of a FUSED module for a target of this machine (NULL: the processor), with so many threads for all ranks; 0: one a core.
+/* Emitted code of a FUSED module for a target of this machine (NULL: the CPU), with so many threads for all ranks; 0: one a core.
  * NULL after messages. */
 sc_runner *sc_runner_load(sc_context *context, sc_module *m, const sc_target *target, uint32_t threads);
 /* The same emitted code once more, with its own state. `of` is freed later. NULL after messages. */

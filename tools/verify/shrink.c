@@ -343,25 +343,25 @@ static void read_bounds(shrinking *s, const sc_module *m, const sc_op *op)
 
 /* ---- mesh ---- */
 
-/* The largest atom becomes its smallest prime factor: what it divided, that divides too. False when no atom is left to shrink. */
-static bool shrink_atom(shrinking *s)
+/* The largest sub-axis becomes its smallest prime factor: what it divided, that divides too. False when no sub-axis is left to shrink. */
+static bool shrink_sub_axis(shrinking *s)
 {
     uint32_t best = SC_NONE, factor = 2;
-    for (uint32_t a = 0; a < s->mesh.atom_count; a++) {
-        uint32_t size = s->mesh.atoms[a].size, prime = 2;
+    for (uint32_t a = 0; a < s->mesh.sub_axis_count; a++) {
+        uint32_t size = s->mesh.sub_axes[a].size, prime = 2;
         while (prime <= size / prime && size % prime != 0)
             prime++;
         prime = size % prime == 0 ? prime : size;
-        if (prime < size && (best == SC_NONE || size > s->mesh.atoms[best].size)) {
+        if (prime < size && (best == SC_NONE || size > s->mesh.sub_axes[best].size)) {
             best = a;
             factor = prime;
         }
     }
     if (best == SC_NONE)
         return false;
-    sc_axis *axis = &s->mesh.axes[s->mesh.atoms[best].axis];
-    axis->size = axis->size / s->mesh.atoms[best].size * factor;
-    s->mesh.atoms[best].size = factor;
+    sc_axis *axis = &s->mesh.axes[s->mesh.sub_axes[best].axis];
+    axis->size = axis->size / s->mesh.sub_axes[best].size * factor;
+    s->mesh.sub_axes[best].size = factor;
     return true;
 }
 
@@ -775,7 +775,7 @@ void sc_shrink_modules(sc_module *global, sc_module *local, double limit, sc_shr
     do {
         find_sizes(&s);
         write_all(&s);
-    } while (sc_interpret_cost(global, local) > limit && shrink_atom(&s));
+    } while (sc_interpret_cost(global, local) > limit && shrink_sub_axis(&s));
     give_room(&s, global, local, limit);
     reciprocals found = {0};
     find_reciprocals(&s, global, &found);

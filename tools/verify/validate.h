@@ -11,7 +11,7 @@ typedef struct sc_validate_options {
     bool full;   /* never shrink */
     bool dtypes; /* a further run with every cast in force, within what the dtypes resolve */
     uint64_t seed;
-    const sc_target *target; /* of emitted code: what runs it; NULL: the processor */
+    const sc_target *target; /* of emitted code: what runs it; NULL: the CPU */
 } sc_validate_options;
 
 typedef struct sc_validate_result {

@@ -1,4 +1,4 @@
-/* Collectives and messages of NCCL's stand-in, and groups of these. */
+/* Collectives and messages of NCCL's stub, and groups of these. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -80,8 +80,8 @@ static bool run_give(void *data, char *why, size_t room)
     pthread_mutex_unlock(&sc_nccl_lock);
     bool ok = is_void || sc_nccl_give_file(name, &header, sizeof header, o->from, given_bytes(o));
     if (!ok)
-        snprintf(why, room, "NCCL's stand-in cannot write %s: %s", name, strerror(errno));
-    sc_standin_wake();
+        snprintf(why, room, "NCCL's stub cannot write %s: %s", name, strerror(errno));
+    sc_stub_wake();
     return ok;
 }
 
@@ -185,17 +185,17 @@ static void drop_call(void *data)
 }
 
 /* One that cannot be put is dropped. */
-static bool put_call(const op *o, const sc_standin_work *work)
+static bool put_call(const op *o, const sc_stub_work *work)
 {
     o->comm->holds++;
-    return sc_standin_enqueue(o->stream, work, o, sizeof *o) == SC_CU_SUCCESS;
+    return sc_stub_enqueue(o->stream, work, o, sizeof *o) == SC_CU_SUCCESS;
 }
 
 unsigned sc_nccl_put_ops(op *ops, int count)
 {
-    static const sc_standin_work give = {.name = "NCCL gives", .run = run_give, .drop = drop_call},
-                                 get = {.name = "NCCL gets", .is_ready = is_got, .run = run_get, .drop = drop_call};
-    const char *async = getenv("SHARDC_STANDIN_NCCL_ASYNC");
+    static const sc_stub_work give = {.name = "NCCL gives", .run = run_give, .drop = drop_call},
+                              get = {.name = "NCCL gets", .is_ready = is_got, .run = run_get, .drop = drop_call};
+    const char *async = getenv("SHARDC_STUB_NCCL_ASYNC");
     for (int i = 0; i < count; i++) {
         op *o = &ops[i];
         pthread_mutex_lock(&sc_nccl_lock);
@@ -205,7 +205,7 @@ unsigned sc_nccl_put_ops(op *ops, int count)
         if (async != NULL && strtoull(async, NULL, 10) == calls) {
             o->hangs = true;
             o->comm->error = (unsigned)strtoul(strchr(async, '=') + 1, NULL, 10);
-            snprintf(o->comm->text, sizeof o->comm->text, "an error that the stand-in was told to have");
+            snprintf(o->comm->text, sizeof o->comm->text, "an error that the stub was told to have");
         }
         pthread_mutex_unlock(&sc_nccl_lock);
         if (o->kind != RECV && !put_call(o, &give))
@@ -289,9 +289,9 @@ static unsigned check(const op *o)
     if (inner_dtype(o->dtype) == SC_DTYPE_COUNT || o->peer < 0 || o->peer >= o->comm->size ||
         (o->reduce != SC_NCCL_SUM && o->reduce != SC_NCCL_MAX && o->reduce != SC_NCCL_MIN))
         return SC_NCCL_INVALID_ARGUMENT;
-    if ((give > 0 && !sc_standin_owns(o->stream, o->from, give)) || (get > 0 && !sc_standin_owns(o->stream, o->to, get)))
+    if ((give > 0 && !sc_stub_owns(o->stream, o->from, give)) || (get > 0 && !sc_stub_owns(o->stream, o->to, get)))
         return SC_NCCL_INVALID_ARGUMENT;
-    if (sc_standin_card_of(o->stream) != o->comm->card || sc_standin_card() != o->comm->card)
+    if (sc_stub_gpu_of(o->stream) != o->comm->gpu || sc_stub_gpu() != o->comm->gpu)
         return SC_NCCL_INVALID_ARGUMENT;
     if (!overlap(o->from, give, o->to, get))
         return SC_NCCL_SUCCESS;

@@ -1,4 +1,4 @@
-/* What the files of NCCL's stand-in share. */
+/* What the files of NCCL's stub share. */
 #ifndef SHARDC_TEST_CUDA_STUB_NCCL_INTERNAL_H
 #define SHARDC_TEST_CUDA_STUB_NCCL_INTERNAL_H
 
@@ -29,10 +29,10 @@ struct ncclComm {
     bool is_blocking, is_joining, is_leaving, is_gone;
     int asks;           /* about what is in progress */
     struct op *waiting; /* calls that come to their streams when they are asked about */
-    int waiting_count, card;
+    int waiting_count, gpu;
     struct ncclComm *child, **child_out; /* of a split under way: where it is given out */
     _Atomic int holds;                   /* calls on streams and in graphs */
-    _Atomic bool is_stuck;               /* a call of its has the card, and waits for others */
+    _Atomic bool is_stuck;               /* a call of its has the GPU, and waits for others */
     pid_t pids[MOST_RANKS];
     unsigned error;
     char text[512];
@@ -65,7 +65,7 @@ extern pthread_mutex_t sc_nccl_lock; /* taken after the driver's, never before i
 
 #define ENTER()                                                                                                                            \
     do {                                                                                                                                   \
-        unsigned injected = sc_standin_enter(__func__);                                                                                    \
+        unsigned injected = sc_stub_enter(__func__);                                                                                       \
         if (injected != 0)                                                                                                                 \
             return injected;                                                                                                               \
     } while (0)

@@ -1,4 +1,4 @@
-/* NCCL where there are no cards: a shared object with the functions of runtime/cuda/libnccl.def ($SHARDC_NCCL names it), among threads and
+/* NCCL where there are no GPUs: a shared object with the functions of runtime/cuda/libnccl.def ($SHARDC_NCCL names it), among threads and
  * processes of this machine. Members meet in a folder, whose name is the unique id: whatever one says to the others is a file in it,
  * complete as soon as it is there. A call is two pieces of work on its stream: what this member gives is written to a file when the stream
  * gets there, and what it gets is made when the files of all others are there. Terms are added in the order of the ranks.
@@ -6,15 +6,15 @@
  * It is as little helpful as the library may be:
  *  - non-blocking calls stay in progress until they are asked about, and a communicator in progress takes no calls. What a group has comes
  *    to the streams no sooner; a split is given out no sooner;
- *  - the abort of a communicator waits for all that the card is busy with, calls of other communicators included; that and a farewell wait
+ *  - the abort of a communicator waits for all that the GPU is busy with, calls of other communicators included; that and a farewell wait
  *    for the graphs that have its calls to be gone. What would wait for ever ends the process, with a word on what it waits for;
  *  - a member that died is waited for for ever, and members that disagree break their streams;
  *  - of buffers that overlap only those are taken that are called in place.
  * From the environment:
- *     SHARDC_STANDIN_NCCL_REMOTE=1        a member that died is an asynchronous error (ncclRemoteError) of those who ask
- *     SHARDC_STANDIN_NCCL_ASYNC=n=result  the n-th call of this process never ends, and is that asynchronous error
- *     SHARDC_STANDIN_NCCL_FOLDER          where the folders are; /tmp. Members that die leave theirs
- * Calls that fail at once: the driver's stand-in counts them (SHARDC_STANDIN_FAIL). */
+ *     SHARDC_STUB_NCCL_REMOTE=1        a member that died is an asynchronous error (ncclRemoteError) of those who ask
+ *     SHARDC_STUB_NCCL_ASYNC=n=result  the n-th call of this process never ends, and is that asynchronous error
+ *     SHARDC_STUB_NCCL_FOLDER          where the folders are; /tmp. Members that die leave theirs
+ * Calls that fail at once: the driver's stub counts them (SHARDC_STUB_FAIL). */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
@@ -93,7 +93,7 @@ static bool is_dead(pid_t pid)
 /* A member of a world, as it said it. */
 typedef struct world_part {
     pid_t pid;
-    int card;
+    int gpu;
 } world_part;
 
 /* A member of a split, as it said it in the parent's file. */
@@ -131,7 +131,7 @@ static bool join_split(struct ncclComm *comm)
     return true;
 }
 
-/* Two members on one card of a process are refused: processes have cards of their own here. */
+/* Two members on one GPU of a process are refused: processes have GPUs of their own here. */
 static bool join_world(struct ncclComm *comm)
 {
     char name[PATH], none;
@@ -141,9 +141,9 @@ static bool join_world(struct ncclComm *comm)
         if (!sc_nccl_is_there(name) || !sc_nccl_get_file(name, &part, sizeof part, &none, 0))
             return false;
         comm->pids[r] = part.pid;
-        if (r != comm->rank && part.pid == getpid() && part.card == comm->card) {
+        if (r != comm->rank && part.pid == getpid() && part.gpu == comm->gpu) {
             comm->error = SC_NCCL_INVALID_USAGE;
-            snprintf(comm->text, sizeof comm->text, "ranks %d and %d have the same card", r, comm->rank);
+            snprintf(comm->text, sizeof comm->text, "ranks %d and %d have the same GPU", r, comm->rank);
         }
     }
     return true;
@@ -178,7 +178,7 @@ bool sc_nccl_is_busy(const struct ncclComm *comm)
 /* What asking finds out; the lock is held. */
 static unsigned ask(struct ncclComm *comm)
 {
-    const char *remote = getenv("SHARDC_STANDIN_NCCL_REMOTE");
+    const char *remote = getenv("SHARDC_STUB_NCCL_REMOTE");
     for (int r = 0; remote != NULL && *remote == '1' && r < comm->size && !comm->is_joining && comm->error == 0; r++) {
         if (!is_dead(comm->pids[r]))
             continue;
@@ -219,7 +219,7 @@ static void *waker_main(void *unused)
     (void)unused;
     for (;;) {
         pause_us(WAKE_US);
-        sc_standin_wake();
+        sc_stub_wake();
     }
     return NULL;
 }
@@ -234,7 +234,7 @@ static struct ncclComm *new_comm(const char *place, const sc_nccl_config *config
     *strrchr(comm->folder, '/') = 0;
     comm->is_blocking = config == NULL || config->blocking != 0;
     comm->is_joining = true;
-    comm->card = sc_standin_card();
+    comm->gpu = sc_stub_gpu();
     pthread_mutex_lock(&sc_nccl_lock);
     comm->next = all;
     all = comm;
@@ -280,7 +280,7 @@ bool sc_nccl_is_live(struct ncclComm *comm)
 sc_nccl_result ncclGetUniqueId(sc_nccl_id *out)
 {
     ENTER();
-    const char *where = getenv("SHARDC_STANDIN_NCCL_FOLDER");
+    const char *where = getenv("SHARDC_STUB_NCCL_FOLDER");
     memset(out, 0, sizeof *out);
     int length = snprintf(out->bytes, sizeof out->bytes, "%s/shardc_nccl_XXXXXX", where == NULL ? "/tmp" : where);
     return length < (int)sizeof out->bytes && mkdtemp(out->bytes) != NULL ? SC_NCCL_SUCCESS : SC_NCCL_SYSTEM;
@@ -297,11 +297,11 @@ sc_nccl_result ncclCommInitRankConfig(sc_nccl_comm *out, int ranks, sc_nccl_id i
 {
     ENTER();
     char name[PATH], place[PATH];
-    world_part part = {getpid(), sc_standin_card()};
+    world_part part = {getpid(), sc_stub_gpu()};
     id.bytes[sizeof id.bytes - 1] = 0;
     if (out == NULL || ranks < 1 || ranks > MOST_RANKS || rank < 0 || rank >= ranks || !sc_nccl_is_there(id.bytes) || sc_nccl_is_grouping())
         return SC_NCCL_INVALID_ARGUMENT;
-    if (!is_config(config) || part.card < 0)
+    if (!is_config(config) || part.gpu < 0)
         return SC_NCCL_INVALID_ARGUMENT;
     struct ncclComm *comm = new_comm(sc_nccl_name_of(place, "%s/w", id.bytes), config);
     comm->size = ranks;
@@ -332,7 +332,7 @@ sc_nccl_result ncclCommSplit(sc_nccl_comm comm, int color, int key, sc_nccl_comm
     made->color = color;
     made->key = key;
     made->split = number;
-    made->card = comm->card;
+    made->gpu = comm->gpu;
     pthread_mutex_lock(&sc_nccl_lock);
     comm->child = made;
     comm->child_out = out;
@@ -372,16 +372,16 @@ sc_nccl_result ncclCommFinalize(sc_nccl_comm comm)
     return comm->is_blocking ? settle(comm) : SC_NCCL_IN_PROGRESS;
 }
 
-/* The card gets on with its work, and with what waits for this member. */
-static void wait_for_card(struct ncclComm *comm, const char *call)
+/* The GPU gets on with its work, and with what waits for this member. */
+static void wait_for_gpu(struct ncclComm *comm, const char *call)
 {
     enum { PAUSE_US = 200, PATIENCE = 10000000 / PAUSE_US };
     for (int waited = 0; waited < PATIENCE; waited++) {
         bool is_stuck = false;
-        sc_standin_go_on();
+        sc_stub_go_on();
         pthread_mutex_lock(&sc_nccl_lock);
         for (const struct ncclComm *c = all; c != NULL; c = c->next)
-            is_stuck = is_stuck || (c->card == comm->card && c->is_stuck && !c->is_gone);
+            is_stuck = is_stuck || (c->gpu == comm->gpu && c->is_stuck && !c->is_gone);
         pthread_mutex_unlock(&sc_nccl_lock);
         if (!is_stuck && comm->holds == 0)
             return;
@@ -409,22 +409,22 @@ sc_nccl_result ncclCommDestroy(sc_nccl_comm comm)
     ENTER();
     if (!sc_nccl_is_live(comm) || sc_nccl_is_busy(comm))
         return SC_NCCL_INVALID_ARGUMENT;
-    wait_for_card(comm, __func__);
+    wait_for_gpu(comm, __func__);
     clear_files(comm);
     comm->is_gone = true;
     return SC_NCCL_SUCCESS;
 }
 
-/* One that is told to fail has told the card, too: else nobody would get on. */
+/* One that is told to fail has told the GPU, too: else nobody would get on. */
 sc_nccl_result ncclCommAbort(sc_nccl_comm comm)
 {
-    unsigned injected = sc_standin_enter(__func__);
+    unsigned injected = sc_stub_enter(__func__);
     if (!sc_nccl_is_live(comm))
         return SC_NCCL_INVALID_ARGUMENT;
     drop_waiting(comm);
     comm->is_aborted = true;
-    sc_standin_wake();
-    wait_for_card(comm, __func__);
+    sc_stub_wake();
+    wait_for_gpu(comm, __func__);
     clear_files(comm);
     comm->is_gone = true;
     return injected;

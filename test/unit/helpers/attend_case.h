@@ -94,16 +94,16 @@ static inline void add_called(spec *s, const char *name, const char *dtype, cons
     snprintf(s->operands + strlen(s->operands), sizeof s->operands - strlen(s->operands), ", %%%s", name);
 }
 
-static inline void add_type(const spec *s, char *out, size_t size, const char *dtype, const char *dims, const char *pending)
+static inline void add_type(const spec *s, char *out, size_t size, const char *dtype, const char *dims, const char *partial)
 {
     size_t at = strlen(out);
     at += (size_t)snprintf(out + at, size - at, "%s[", dtype);
     for (; *dims != 0; dims++) {
-        const char *atom = s->split[(int)*dims];
-        at += (size_t)snprintf(out + at, size - at, "%c=%lld%s%s%s", *dims, (long long)s->sizes[(int)*dims], atom == NULL ? "" : "@",
-                               atom == NULL ? "" : atom, dims[1] == 0 ? "" : ", ");
+        const char *sub_axis = s->split[(int)*dims];
+        at += (size_t)snprintf(out + at, size - at, "%c=%lld%s%s%s", *dims, (long long)s->sizes[(int)*dims], sub_axis == NULL ? "" : "@",
+                               sub_axis == NULL ? "" : sub_axis, dims[1] == 0 ? "" : ", ");
     }
-    snprintf(out + at, size - at, "]%s", pending);
+    snprintf(out + at, size - at, "]%s", partial);
 }
 
 static inline void draw_sizes(spec *s, const spec_range *range)
@@ -213,14 +213,14 @@ static inline void draw_tensors(spec *s, const spec_range *range)
     add_input(s, "v", s->dtype, v);
 }
 
-/* Dims that the cotangent lacks are sums; those of split ones are pending. */
-static inline const char *pending(const spec *s, const char *dims, char out[32])
+/* Dims that the cotangent lacks are sums; those of split ones are partial. */
+static inline const char *partial(const spec *s, const char *dims, char out[32])
 {
     const char *sums[2] = {"", ""};
     for (const char *c = s->inputs[0].dims; *c != 0; c++) {
-        const char *atom = s->split[(int)*c];
-        if (atom != NULL && strchr(dims, *c) == NULL)
-            sums[atom[0] - 'x'] = atom[0] == 'x' ? "sum:x" : "sum:y";
+        const char *sub_axis = s->split[(int)*c];
+        if (sub_axis != NULL && strchr(dims, *c) == NULL)
+            sums[sub_axis[0] - 'x'] = sub_axis[0] == 'x' ? "sum:x" : "sum:y";
     }
     bool none = sums[0][0] == 0 && sums[1][0] == 0;
     sprintf(out, "%s%s%s%s%s", none ? "" : "{", sums[0], sums[0][0] != 0 && sums[1][0] != 0 ? ", " : "", sums[1], none ? "" : "}");
@@ -258,7 +258,7 @@ static inline void write_text(spec *s)
         const spec_tensor *tensor = &s->inputs[i];
         for (int j = 3; i == 3 && strcmp(tensor->name, "bias") != 0; j++)
             tensor = &s->inputs[j];
-        add_type(s, t, size, tensor->dtype, tensor->dims, pending(s, tensor->dims, sum));
+        add_type(s, t, size, tensor->dtype, tensor->dims, partial(s, tensor->dims, sum));
         ADD("%s", i == 2 + s->has_bias ? "\n" : ", ");
     }
     ADD("return %%o, %%l, %%dq, %%dk, %%dv%s\n", s->has_bias ? ", %db" : "");
@@ -299,8 +299,8 @@ static inline int64_t whole_index(const sc_module *m, const sc_type_info *type, 
 {
     int64_t index = 0, stride = 1;
     for (uint32_t i = type->rank; i-- > 0; stride *= type->dims[i].size) {
-        sc_atom_list atoms = sc_placement_dim(&type->placement, i);
-        int64_t at = element % s->local[i] + sc_shard_offset(&m->mesh, &atoms, rank, s->local[i]);
+        sc_sub_axis_list sub_axes = sc_placement_dim(&type->placement, i);
+        int64_t at = element % s->local[i] + sc_shard_offset(&m->mesh, &sub_axes, rank, s->local[i]);
         element /= s->local[i];
         if (at >= type->dims[i].size)
             return -1;
@@ -385,11 +385,11 @@ static inline void *local_of(const sc_module *m, const sc_type_info *type, uint6
     return data;
 }
 
-/* Pending sums add up; of replicas the first counts. */
+/* Partial sums add up; of replicas the first counts. */
 static inline void add_local(const sc_module *m, const sc_type_info *type, uint64_t rank, const void *data, double *whole)
 {
     shape s = shape_of(m, type);
-    for (uint32_t a = 0; a < m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
         if (type->placement.on[a] == SC_ON_NOTHING && sc_mesh_coordinate(&m->mesh, rank, a) != 0)
             return;
     }
@@ -476,7 +476,7 @@ static inline double norm_of(const double *x, int64_t count)
 }
 
 /* The norm of the difference against that of what is wanted. Scores' cotangents are differences that may cancel, in a row of one key
- * wholly: what comes of them is held against what they are differences of, too. */
+ * wholly: what comes of them is compared with what they are differences of, too. */
 static inline void check_result(const attend_case *a, const char *setting, const char *name, double bound, const double *got,
                                 const double *wanted, int64_t count)
 {

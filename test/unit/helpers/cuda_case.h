@@ -1,4 +1,4 @@
-/* Programs for cards in tests: images made by hand whose modules the driver's stand-in runs (test/cuda_stub). */
+/* Programs for GPUs in tests: images made by hand whose modules the driver's stub runs (test/cuda_stub). */
 #ifndef SHARDC_TEST_CUDA_CASE_H
 #define SHARDC_TEST_CUDA_CASE_H
 
@@ -10,27 +10,27 @@
 #include "test/cuda_stub/stub.h"
 #include "test/unit/helpers/session_case.h"
 
-/* ---- the stand-in ---- */
+/* ---- the stub ---- */
 
-typedef struct cuda_standin {
+typedef struct cuda_stub {
 #define SYMBOL(result, name, arguments) result(*name) arguments;
-    SYMBOL(void, sc_standin_fail, (const char *function, uint64_t n, unsigned result))
-    SYMBOL(const char *, sc_standin_failed, (void))
-    SYMBOL(uint64_t, sc_standin_calls, (void))
-    SYMBOL(uint64_t, sc_standin_launches, (void))
-    SYMBOL(uint64_t, sc_standin_replays, (void))
-    SYMBOL(uint64_t, sc_standin_allocated, (void))
-    SYMBOL(void, sc_standin_seed, (uint64_t seed))
-    SYMBOL(uint32_t, sc_standin_live, (char *text, size_t room))
-    SYMBOL(bool, sc_standin_check, (char *text, size_t room))
-    SYMBOL(void, sc_standin_reset, (void))
+    SYMBOL(void, sc_stub_fail, (const char *function, uint64_t n, unsigned result))
+    SYMBOL(const char *, sc_stub_failed, (void))
+    SYMBOL(uint64_t, sc_stub_calls, (void))
+    SYMBOL(uint64_t, sc_stub_launches, (void))
+    SYMBOL(uint64_t, sc_stub_replays, (void))
+    SYMBOL(uint64_t, sc_stub_allocated, (void))
+    SYMBOL(void, sc_stub_seed, (uint64_t seed))
+    SYMBOL(uint32_t, sc_stub_live, (char *text, size_t room))
+    SYMBOL(bool, sc_stub_check, (char *text, size_t room))
+    SYMBOL(void, sc_stub_reset, (void))
 #undef SYMBOL
-} cuda_standin;
+} cuda_stub;
 
 /* Of the library that $SHARDC_LIBCUDA names. */
-static inline cuda_standin cuda_standin_open(void)
+static inline cuda_stub cuda_stub_open(void)
 {
-    cuda_standin s;
+    cuda_stub s;
     void *library = dlopen(getenv("SHARDC_LIBCUDA"), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 #define FIND(name)                                                                                                                         \
     do {                                                                                                                                   \
@@ -39,16 +39,16 @@ static inline cuda_standin cuda_standin_open(void)
             abort();                                                                                                                       \
         memcpy(&s.name, &symbol, sizeof s.name);                                                                                           \
     } while (0)
-    FIND(sc_standin_fail);
-    FIND(sc_standin_failed);
-    FIND(sc_standin_calls);
-    FIND(sc_standin_launches);
-    FIND(sc_standin_replays);
-    FIND(sc_standin_allocated);
-    FIND(sc_standin_seed);
-    FIND(sc_standin_live);
-    FIND(sc_standin_check);
-    FIND(sc_standin_reset);
+    FIND(sc_stub_fail);
+    FIND(sc_stub_failed);
+    FIND(sc_stub_calls);
+    FIND(sc_stub_launches);
+    FIND(sc_stub_replays);
+    FIND(sc_stub_allocated);
+    FIND(sc_stub_seed);
+    FIND(sc_stub_live);
+    FIND(sc_stub_check);
+    FIND(sc_stub_reset);
 #undef FIND
     return s;
 }
@@ -71,7 +71,7 @@ static inline void cuda_stage(image_case *c, uint32_t k, int64_t blocks, uint32_
 }
 
 /* Kernels without stages get one of a block of 32 threads. The text has all entries of all kernels: each one's module is all of it, so
- * that it is compiled once. Reductions of all kinds come with it. `header`: SC_STANDIN_CUBIN or SC_STANDIN_PTX's capability. */
+ * that it is compiled once. Reductions of all kinds come with it. `header`: SC_STUB_CUBIN or SC_STUB_PTX's capability. */
 static inline void cuda_object(image_case *c, const char *text, const char *ending, int capability)
 {
     sc_strbuf module, reductions, bytes;
@@ -90,8 +90,7 @@ static inline void cuda_object(image_case *c, const char *text, const char *endi
             sc_strbuf_add(&module, sc_helper_text((sc_helper)h));
     }
     sc_strbuf_printf(&module, "%s%s", text, reductions.data);
-    char *image =
-        sc_arena_printf(&c->arena, is_ptx ? SC_STANDIN_PTX "%s" : SC_STANDIN_CUBIN "%s", capability, "", module.length, module.data);
+    char *image = sc_arena_printf(&c->arena, is_ptx ? SC_STUB_PTX "%s" : SC_STUB_CUBIN "%s", capability, "", module.length, module.data);
     sc_archive_entry *entries = sc_arena_array(&c->arena, c->kernels.count + 1u, sizeof *entries);
     for (uint32_t k = 0; k <= c->kernels.count; k++) {
         const char *name = k == c->kernels.count ? "sc_reduce" : c->kernels.data[k].symbol;

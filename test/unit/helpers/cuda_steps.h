@@ -1,11 +1,11 @@
-/* Sessions of the step program (cuda_case.h) on cards. */
+/* Sessions of the step program (cuda_case.h) on GPUs. */
 #ifndef SHARDC_TEST_CUDA_STEPS_H
 #define SHARDC_TEST_CUDA_STEPS_H
 
 #include "test/unit/helpers/cuda_case.h"
 #include "test/unit/helpers/step_case.h"
 
-static cuda_standin standin; /* set by main */
+static cuda_stub stub; /* set by main */
 
 static inline shardc_session *session_of(const shardc_executable *program)
 {
@@ -18,9 +18,9 @@ static inline shardc_session *session_of(const shardc_executable *program)
 static inline void expect_clean(void)
 {
     char text[1024];
-    if (!standin.sc_standin_check(text, sizeof text))
+    if (!stub.sc_stub_check(text, sizeof text))
         fail_msg("%s", text);
-    if (standin.sc_standin_live(text, sizeof text) != 0)
+    if (stub.sc_stub_live(text, sizeof text) != 0)
         fail_msg("left: %s", text);
 }
 
@@ -30,7 +30,7 @@ static inline void expect_steps(uint64_t dp, uint64_t tp, uint64_t seeds)
     step_data d = make_data();
     for (uint64_t seed = 0; seed < seeds; seed++) {
         image_case c;
-        standin.sc_standin_seed(seed);
+        stub.sc_stub_seed(seed);
         shardc_executable *program = cuda_step_program(&c, dp, tp);
         shardc_session *session = session_of(program);
         set_weights(session, &d);

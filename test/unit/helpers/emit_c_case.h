@@ -1,4 +1,4 @@
-/* Kernels as C in batches: emitted, compiled (many to a file), run for teams of several sizes and held against the reference. */
+/* Kernels as C in batches: emitted, compiled (many to a file), run for teams of several sizes and compared with the reference. */
 #ifndef SHARDC_TEST_EMIT_C_CASE_H
 #define SHARDC_TEST_EMIT_C_CASE_H
 

@@ -1,4 +1,4 @@
-/* Kernels as CUDA in batches: emitted, compiled for the processor (test/cuda_on_cpu), run in several orders and held against the
+/* Kernels as CUDA in batches: emitted, compiled for the CPU (test/cuda_on_cpu), run in several orders and compared with the
  * reference. */
 #ifndef SHARDC_TEST_EMIT_CUDA_CASE_H
 #define SHARDC_TEST_EMIT_CUDA_CASE_H

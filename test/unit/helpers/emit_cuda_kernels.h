@@ -271,7 +271,7 @@ static const char *const emit_cuda_kernels[] = {
     "}\n",
 };
 
-/* In their own sizes, as GPT-2 has them: to be compiled for cards. */
+/* In their own sizes, as GPT-2 has them: to be compiled for GPUs. */
 static const char *const emit_cuda_large[] = {
     "kernel @kernel \"the loss over a vocabulary\" {\n"
     "  dim \"B*S\" = 1024\n"

@@ -1,4 +1,4 @@
-/* What an emitted kernel gives, held against what the reference gives. After cmocka.h. */
+/* What an emitted kernel gives, compared with what the reference gives. After cmocka.h. */
 #ifndef SHARDC_TEST_EMITTED_VALUES_H
 #define SHARDC_TEST_EMITTED_VALUES_H
 

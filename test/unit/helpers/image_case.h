@@ -58,7 +58,7 @@ static inline sc_image_terms image_terms(image_case *c, const char *axis, int64_
     return terms;
 }
 
-/* "f32[B=8@dp, D=6]", "f32[] sum@tp": what axes the dims are split over, what is pending over which. */
+/* "f32[B=8@dp, D=6]", "f32[] sum@tp": what axes the dims are split over, what is partial over which. */
 static inline sc_image_tensor image_tensor(image_case *c, const char *text)
 {
     sc_image_tensor tensor = {0};
@@ -82,8 +82,8 @@ static inline sc_image_tensor image_tensor(image_case *c, const char *text)
         text += length;
     }
     if (sscanf(text, "] %7[a-z]@%7[a-z]", reduce, axis) == 2) {
-        while (strcmp(sc_image_reduce_names[tensor.pending], reduce) != 0)
-            tensor.pending++;
+        while (strcmp(sc_image_reduce_names[tensor.partial], reduce) != 0)
+            tensor.partial++;
         tensor.part = image_terms(c, axis, 1);
         used[strcmp(axis, "tp") == 0] = true;
     }

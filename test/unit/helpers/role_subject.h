@@ -11,9 +11,9 @@ typedef struct subject {
     sc_factors factors;
 } subject;
 
-/* The atoms that split each factor, major first. */
+/* The sub-axes that split each factor, major first. */
 typedef struct splitting {
-    sc_atom_list of[SC_MAX_FACTORS];
+    sc_sub_axis_list of[SC_MAX_FACTORS];
 } splitting;
 
 static inline subject open_subject(const role_case *row, const char *mesh)
@@ -103,11 +103,11 @@ static inline sc_placement placed(const sc_factors *factors, const splitting *sp
         const sc_factor *factor = &factors->list[f];
         int dim = is_result ? factor->result[at] : factor->operand[at];
         for (uint32_t a = 0; a < split->of[f].count; a++) {
-            uint32_t atom = split->of[f].atoms[a];
+            uint32_t sub_axis = split->of[f].sub_axes[a];
             if (dim >= 0)
-                sc_placement_append(&placement, (uint32_t)dim, atom);
+                sc_placement_append(&placement, (uint32_t)dim, sub_axis);
             else if (is_result && factor->role >= SC_ROLE_SUMS && factor->role <= SC_ROLE_MINS)
-                placement.on[atom] = (uint8_t)(SC_PARTIAL_SUM + (factor->role - SC_ROLE_SUMS));
+                placement.on[sub_axis] = (uint8_t)(SC_PARTIAL_SUM + (factor->role - SC_ROLE_SUMS));
         }
     }
     return placement;
@@ -143,7 +143,7 @@ static inline void set_offsets(const subject *s, const splitting *split)
         sc_op_set_attr(s->c->m, s->op, sc_attr_splits(s->c->m, SC_ATTR_offset, offsets, count));
 }
 
-/* Whatever is returned is put together first: pending reductions reduced, shards joined, replicas compared. */
+/* Whatever is returned is put together first: partial reductions reduced, shards joined, replicas compared. */
 static inline void put_together(const subject *s)
 {
     sc_module *m = s->c->m;
@@ -223,15 +223,15 @@ static inline bool divides_operands(const subject *s, uint32_t f, int64_t by)
 static inline splitting split_two(uint32_t f, uint32_t g)
 {
     splitting split = {0};
-    split.of[f].atoms[split.of[f].count++] = 0;
-    split.of[g].atoms[split.of[g].count++] = 1;
+    split.of[f].sub_axes[split.of[f].count++] = 0;
+    split.of[g].sub_axes[split.of[g].count++] = 1;
     return split;
 }
 
 static inline splitting split_one(uint32_t f)
 {
     splitting split = {0};
-    split.of[f] = (sc_atom_list){1, {0}};
+    split.of[f] = (sc_sub_axis_list){1, {0}};
     return split;
 }
 

@@ -83,7 +83,7 @@ static inline int64_t step_share(int64_t size, uint64_t shards)
     return (size + (int64_t)shards - 1) / (int64_t)shards;
 }
 
-/* state: w f32[D, H@tp] with an f64 master, bias f32[H@tp], total f32 (a sum that is pending over dp)
+/* state: w f32[D, H@tp] with an f64 master, bias f32[H@tp], total f32 (a sum that is partial over dp)
  * micro(x f32[B@dp, D], ids i32[B@dp]): total += the sum of (x w + bias) * ids; gives x w
  * update(): gives the whole total, which begins anew
  * who(): gives for every rank its number, the key of "a.path", step and micro-batch

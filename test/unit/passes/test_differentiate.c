@@ -361,7 +361,7 @@ static const struct {
     {TAIL, TAIL_STATE, "...1111222..", "...s........", "exp sin silu dropout"},
     {TAIL, TAIL_STATE, "...1111222..", ".....s.s....", "sin dot"},
     {TAIL, TAIL_STATE, "...1111222..", "...ssssss...", ""},
-    /* in one region y is made again for e, and what it is made of before it */
+    /* in one region y is recomputed for e, and what it is made of before it */
     {TAIL, TAIL_STATE, "...1111111..", NULL, "dot silu dropout dot exp sin"},
     {TAIL, TAIL_STATE, "...1111111..", "......s.....", "exp sin dot silu dropout"},
     /* only what is inside: h is outside, d and s are not */
@@ -400,7 +400,7 @@ static void expect_same_bits(const train_case *a, const train_case *b, const cha
     sc_array_free(&y);
 }
 
-/* What is made again is the same op with the same result, and says which value it stands for. */
+/* What is recomputed is the same op with the same result, and says which value it stands for. */
 static void expect_likes(const train_case *t)
 {
     const sc_module *m = t->c->m;

@@ -41,8 +41,8 @@ static void parse_setting(sc_context *context, void *user)
 static bool fits(const space *s, const sc_placement *at)
 {
     for (uint32_t d = 0; d < s->type.rank; d++) {
-        sc_atom_list list = sc_placement_dim(at, d);
-        if (s->type.dims[d].size % (int64_t)sc_atom_list_size(&s->m->mesh, &list) != 0)
+        sc_sub_axis_list list = sc_placement_dim(at, d);
+        if (s->type.dims[d].size % (int64_t)sc_sub_axis_list_size(&s->m->mesh, &list) != 0)
             return false;
     }
     return true;
@@ -57,14 +57,14 @@ static int find_state(const space *s, const sc_placement *at)
     return -1;
 }
 
-/* Every way to put the axes of `left` on dims, on nothing or into a pending sum; the order of arrival is the order on a dim. */
+/* Every way to put the axes of `left` on dims, on nothing or into a partial sum; the order of arrival is the order on a dim. */
 static void enumerate(space *s, sc_placement at, uint32_t left)
 {
     if (left == 0 && fits(s, &at) && find_state(s, &at) < 0) {
         assert_true(s->count < MAX_STATES);
         s->at[s->count++] = at;
     }
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         if ((left >> a & 1) == 0)
             continue;
         for (uint32_t d = 0; d < s->type.rank; d++) {
@@ -83,8 +83,8 @@ static double local_bytes(const space *s, const sc_placement *at)
 {
     double bytes = sc_dtypes[s->type.dtype].bytes;
     for (uint32_t d = 0; d < s->type.rank; d++) {
-        sc_atom_list list = sc_placement_dim(at, d);
-        bytes *= (double)s->type.dims[d].size / (double)sc_atom_list_size(&s->m->mesh, &list);
+        sc_sub_axis_list list = sc_placement_dim(at, d);
+        bytes *= (double)s->type.dims[d].size / (double)sc_sub_axis_list_size(&s->m->mesh, &list);
     }
     return bytes;
 }
@@ -97,12 +97,12 @@ static bool is_less(const sc_cost *a, const sc_cost *b)
 }
 
 /* A move of `sent` bytes over a group; `order` is its place in the list of preferences. */
-static void add_move(space *s, uint32_t from, const sc_placement *to, double sent, sc_atom_set group, uint32_t order)
+static void add_move(space *s, uint32_t from, const sc_placement *to, double sent, sc_sub_axis_set group, uint32_t order)
 {
     int target = find_state(s, to);
     bool inter = false;
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++)
-        inter = inter || ((group >> a & 1) != 0 && s->m->mesh.axes[s->m->mesh.atoms[a].axis].inter);
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++)
+        inter = inter || ((group >> a & 1) != 0 && s->m->mesh.axes[s->m->mesh.sub_axes[a].axis].inter);
     sc_cost cost = {sent * (inter ? 8 : 1) + s->call_cost, 1, order};
     if (order == 1)
         cost = (sc_cost){0, 0, 1}; /* a slice is no call */
@@ -112,7 +112,7 @@ static void add_move(space *s, uint32_t from, const sc_placement *to, double sen
 
 static void add_slices(space *s, uint32_t from)
 {
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         for (uint32_t d = 0; s->at[from].on[a] == SC_ON_NOTHING && d < s->type.rank; d++) {
             sc_placement to = s->at[from];
             sc_placement_append(&to, d, a);
@@ -121,24 +121,24 @@ static void add_slices(space *s, uint32_t from)
     }
 }
 
-/* The minor atoms of a dim leave it, for nothing or for another dim. */
+/* The minor sub-axes of a dim leave it, for nothing or for another dim. */
 static void add_gathers(space *s, uint32_t from)
 {
     for (uint32_t d = 0; d < s->type.rank; d++) {
-        sc_atom_list list = sc_placement_dim(&s->at[from], d), kept = list;
-        sc_atom_set group = 0;
+        sc_sub_axis_list list = sc_placement_dim(&s->at[from], d), kept = list;
+        sc_sub_axis_set group = 0;
         double n = 1;
         while (kept.count > 0) {
-            uint8_t atom = kept.atoms[--kept.count];
-            group |= 1u << atom;
-            n *= s->m->mesh.atoms[atom].size;
+            uint8_t sub_axis = kept.sub_axes[--kept.count];
+            group |= 1u << sub_axis;
+            n *= s->m->mesh.sub_axes[sub_axis].size;
             sc_placement without = s->at[from];
             sc_placement_set_dim(&without, d, &kept);
             add_move(s, from, &without, local_bytes(s, &s->at[from]) * (n - 1), group, 6);
             for (uint32_t e = 0; e < s->type.rank; e++) {
                 sc_placement to = without;
                 for (uint32_t i = kept.count; e != d && i < list.count; i++)
-                    sc_placement_append(&to, e, list.atoms[i]);
+                    sc_placement_append(&to, e, list.sub_axes[i]);
                 if (e != d)
                     add_move(s, from, &to, local_bytes(s, &s->at[from]) * (n - 1) / n, group, 5);
             }
@@ -146,13 +146,13 @@ static void add_gathers(space *s, uint32_t from)
     }
 }
 
-/* A subset of the pending atoms is reduced, all at once; `to` has what was chosen so far, in order, on dim d (or on nothing). */
-static void add_reductions(space *s, uint32_t from, sc_placement to, int dim, sc_atom_set group)
+/* A subset of the partial sub-axes is reduced, all at once; `to` has what was chosen so far, in order, on dim d (or on nothing). */
+static void add_reductions(space *s, uint32_t from, sc_placement to, int dim, sc_sub_axis_set group)
 {
-    double n = (double)sc_atom_set_size(&s->m->mesh, group), bytes = local_bytes(s, &s->at[from]);
+    double n = (double)sc_sub_axis_set_size(&s->m->mesh, group), bytes = local_bytes(s, &s->at[from]);
     if (group != 0)
         add_move(s, from, &to, (dim < 0 ? 2 : 1) * bytes * (n - 1) / n, group, dim < 0 ? 3 : 2);
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         if (to.on[a] != SC_PARTIAL_SUM)
             continue;
         sc_placement next = to;
@@ -163,12 +163,12 @@ static void add_reductions(space *s, uint32_t from, sc_placement to, int dim, sc
     }
 }
 
-static double stride_of(const space *s, const sc_placement *at, uint32_t atom)
+static double stride_of(const space *s, const sc_placement *at, uint32_t sub_axis)
 {
     double stride = 1;
-    for (uint32_t b = 0; b < s->m->mesh.atom_count; b++) {
-        if (at->on[b] == at->on[atom] && at->order[b] > at->order[atom])
-            stride *= s->m->mesh.atoms[b].size;
+    for (uint32_t b = 0; b < s->m->mesh.sub_axis_count; b++) {
+        if (at->on[b] == at->on[sub_axis] && at->order[b] > at->order[sub_axis])
+            stride *= s->m->mesh.sub_axes[b].size;
     }
     return stride;
 }
@@ -178,13 +178,13 @@ static void add_permutes(space *s, uint32_t from)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         const sc_placement *a = &s->at[from], *b = &s->at[i];
-        sc_atom_set group = 0;
+        sc_sub_axis_set group = 0;
         bool same = sc_placement_partial(a, 0) == sc_placement_partial(b, 0);
         for (uint32_t d = 0; d < s->type.rank; d++) {
-            sc_atom_list x = sc_placement_dim(a, d), y = sc_placement_dim(b, d);
-            same = same && sc_atom_list_size(&s->m->mesh, &x) == sc_atom_list_size(&s->m->mesh, &y);
+            sc_sub_axis_list x = sc_placement_dim(a, d), y = sc_placement_dim(b, d);
+            same = same && sc_sub_axis_list_size(&s->m->mesh, &x) == sc_sub_axis_list_size(&s->m->mesh, &y);
         }
-        for (uint32_t t = 0; t < s->m->mesh.atom_count; t++)
+        for (uint32_t t = 0; t < s->m->mesh.sub_axis_count; t++)
             group |= a->on[t] != b->on[t] || stride_of(s, a, t) != stride_of(s, b, t) ? 1u << t : 0;
         if (same && i != from)
             add_move(s, from, b, local_bytes(s, a), group, 4);
@@ -202,7 +202,7 @@ static space *open_space(const setting *of)
     s->type = s->m->types.data[s->whole];
     s->type.placement = sc_placement_replicated();
     s->call_cost = of->call_cost;
-    enumerate(s, sc_placement_replicated(), (1u << s->m->mesh.atom_count) - 1);
+    enumerate(s, sc_placement_replicated(), (1u << s->m->mesh.sub_axis_count) - 1);
     s->moves = malloc((size_t)s->count * s->count * sizeof *s->moves);
     assert_non_null(s->moves);
     for (uint32_t i = 0; i < s->count * s->count; i++)
@@ -227,37 +227,37 @@ static void close_space(space *s)
 
 /* ---- what a path between two states may do ---- */
 
-/* Atoms that stand differently at the two ends, and what is minor to them on their dim. */
-static sc_atom_set moving_atoms(const space *s, const sc_placement *from, const sc_placement *to)
+/* Sub-axes that stand differently at the two ends, and what is minor to them on their dim. */
+static sc_sub_axis_set moving_sub_axes(const space *s, const sc_placement *from, const sc_placement *to)
 {
-    sc_atom_set moving = 0;
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++)
+    sc_sub_axis_set moving = 0;
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++)
         moving |= from->on[a] != to->on[a] ? 1u << a : 0;
     for (uint32_t d = 0; d < s->type.rank; d++) {
-        sc_atom_list x = sc_placement_dim(from, d), y = sc_placement_dim(to, d);
+        sc_sub_axis_list x = sc_placement_dim(from, d), y = sc_placement_dim(to, d);
         uint32_t same = 0;
-        while (same < x.count && same < y.count && x.atoms[same] == y.atoms[same])
+        while (same < x.count && same < y.count && x.sub_axes[same] == y.sub_axes[same])
             same++;
         for (uint32_t i = same; i < x.count; i++)
-            moving |= 1u << x.atoms[i];
+            moving |= 1u << x.sub_axes[i];
         for (uint32_t i = same; i < y.count; i++)
-            moving |= 1u << y.atoms[i];
+            moving |= 1u << y.sub_axes[i];
     }
     return moving;
 }
 
-/* Only moving atoms stand otherwise than at the start, and only on dims that one of them splits at either end. */
+/* Only moving sub-axes stand otherwise than at the start, and only on dims that one of them splits at either end. */
 static void find_allowed(const space *s, const sc_placement *from, const sc_placement *to, bool *allowed)
 {
-    sc_atom_set moving = moving_atoms(s, from, to);
+    sc_sub_axis_set moving = moving_sub_axes(s, from, to);
     bool dims[256] = {false};
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         if ((moving >> a & 1) != 0)
             dims[from->on[a]] = dims[to->on[a]] = true;
     }
     for (uint32_t i = 0; i < s->count; i++) {
         allowed[i] = true;
-        for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+        for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
             uint8_t on = s->at[i].on[a];
             bool stays = on == from->on[a] && s->at[i].order[a] == from->order[a];
             allowed[i] = allowed[i] && ((moving >> a & 1) == 0 ? stays : on >= s->type.rank || dims[on]);
@@ -269,16 +269,16 @@ static void find_allowed(const space *s, const sc_placement *from, const sc_plac
  * is scattered, or reduced with all the rest. */
 static bool is_one_call(const space *s, const sc_placement *at, const sc_placement *next, const sc_placement *goal)
 {
-    sc_atom_set reduced = sc_placement_partial(at, 0) & ~sc_placement_partial(next, 0),
-                pending = sc_placement_partial(at, 0) & ~sc_placement_partial(goal, 0);
-    sc_atom_set to_dims = 0, scattered = 0;
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
-        to_dims |= (pending >> a & 1) != 0 && goal->on[a] < s->type.rank ? 1u << a : 0;
+    sc_sub_axis_set reduced = sc_placement_partial(at, 0) & ~sc_placement_partial(next, 0),
+                    partial = sc_placement_partial(at, 0) & ~sc_placement_partial(goal, 0);
+    sc_sub_axis_set to_dims = 0, scattered = 0;
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
+        to_dims |= (partial >> a & 1) != 0 && goal->on[a] < s->type.rank ? 1u << a : 0;
         scattered |= (reduced >> a & 1) != 0 && next->on[a] < s->type.rank ? 1u << a : 0;
     }
     if (scattered != 0)
         return (reduced & ~to_dims) == 0;
-    return reduced == 0 || reduced == pending || reduced == (pending & ~to_dims);
+    return reduced == 0 || reduced == partial || reduced == (partial & ~to_dims);
 }
 
 /* Costs of the cheapest sequences of moves on the way to `goal`, by as many rounds as are of use: no order of a queue to get wrong. */
@@ -408,13 +408,13 @@ enum { TRIANGLES = 20000 };
 static bool is_on_the_way(const space *s, uint32_t a, uint32_t b, uint32_t c)
 {
     bool allowed[MAX_STATES];
-    sc_atom_set pending = sc_placement_partial(&s->at[b], 0), first = sc_placement_partial(&s->at[a], 0);
+    sc_sub_axis_set partial = sc_placement_partial(&s->at[b], 0), first = sc_placement_partial(&s->at[a], 0);
     find_allowed(s, &s->at[a], &s->at[c], allowed);
-    for (uint32_t t = 0; t < s->m->mesh.atom_count; t++) {
+    for (uint32_t t = 0; t < s->m->mesh.sub_axis_count; t++) {
         if ((first >> t & 1) != 0 && s->at[c].on[t] == SC_ON_NOTHING && s->at[b].on[t] < s->type.rank)
             return false;
     }
-    return allowed[b] && (pending == first || pending == sc_placement_partial(&s->at[c], 0));
+    return allowed[b] && (partial == first || partial == sc_placement_partial(&s->at[c], 0));
 }
 
 static void detours_are_not_cheaper(void **state)
@@ -449,7 +449,7 @@ static sc_attr reduce_attr(space *s, uint8_t kind)
 
 static sc_value append_step(space *s, sc_value value, const sc_reshard_step *step)
 {
-    sc_attr attrs[4] = {sc_attr_atoms(s->m, SC_ATTR_over, step->group.atoms, step->group.count)};
+    sc_attr attrs[4] = {sc_attr_sub_axes(s->m, SC_ATTR_over, step->group.sub_axes, step->group.count)};
     uint32_t count = 1;
     bool has_dim = step->kind != SC_OP_all_reduce && step->kind != SC_OP_permute;
     if (step->kind == SC_OP_all_reduce || step->kind == SC_OP_reduce_scatter)
@@ -473,21 +473,21 @@ static sc_value append_op(space *s, sc_op_kind kind, const sc_value *operand, co
     return sc_result(s->m, sc_op_new(s->m, 0, SC_NONE, kind, operand, operand != NULL, attr, attr != NULL, &type, 1, SC_NONE), 0);
 }
 
-/* A value that stands as state `from` does: the sum over P of an input whose P is split where the state has a pending sum, so that every
+/* A value that stands as state `from` does: the sum over P of an input whose P is split where the state has a partial sum, so that every
  * rank has a part of its own. */
 static sc_value append_value_at(space *s, uint32_t from, int64_t *terms)
 {
     sc_type_info input = s->type;
-    sc_atom_list pending = {0};
+    sc_sub_axis_list partial = {0};
     input.placement = s->at[from];
-    for (uint32_t a = 0; a < s->m->mesh.atom_count; a++) {
+    for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
         if (s->at[from].on[a] == SC_PARTIAL_SUM)
-            pending.atoms[pending.count++] = (uint8_t)a;
+            partial.sub_axes[partial.count++] = (uint8_t)a;
     }
-    *terms = (int64_t)sc_atom_list_size(&s->m->mesh, &pending);
+    *terms = (int64_t)sc_sub_axis_list_size(&s->m->mesh, &partial);
     input.dims[input.rank++] =
         (sc_type_dim){.dim = sc_module_find_dim(s->m, sc_intern_text(&s->m->context->names, "P")), .group = SC_NONE, .size = *terms};
-    sc_placement_set_dim(&input.placement, input.rank - 1, &pending);
+    sc_placement_set_dim(&input.placement, input.rank - 1, &partial);
     sc_value x = append_op(s, SC_OP_input, NULL, NULL, sc_type_intern(s->m, &input));
     sc_attr over = sc_attr_dims(s->m, SC_ATTR_dims, &input.dims[input.rank - 1].dim, 1);
     return append_op(s, SC_OP_sum, &x, &over, type_at(s, from));

@@ -12,26 +12,26 @@
 #include "codegen/toolchain/objects.h"
 #include "program/cpu_level.h"
 
-static bool allowed(const char *word, sc_processor_level *out, char problem[256])
+static bool allowed(const char *word, sc_cpu_level *out, char problem[256])
 {
     problem[0] = 0;
     if (word == NULL)
         unsetenv("SHARDC_CPU");
     else
         setenv("SHARDC_CPU", word, 1);
-    return sc_processor_allowed(out, problem, 256);
+    return sc_cpu_allowed(out, problem, 256);
 }
 
 static void unset_allows_all(void **state)
 {
     (void)state;
-    sc_processor_level level;
+    sc_cpu_level level;
     char problem[256];
     static const char *const words[] = {NULL, "", "native"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         assert_true(allowed(words[i], &level, problem));
-        assert_int_equal(level, SC_PROCESSOR_NATIVE);
-        assert_string_equal(sc_processor_flag(level), "-march=native");
+        assert_int_equal(level, SC_CPU_NATIVE);
+        assert_string_equal(sc_cpu_flag(level), "-march=native");
     }
 }
 
@@ -39,13 +39,13 @@ static void other_words_are_refused(void **state)
 {
     (void)state;
     static const char *const words[] = {"AVX2", "avx2 ", "avx", "avx512,avx2", "-march=native"};
-    sc_processor_level level;
+    sc_cpu_level level;
     char problem[256], tiny[8];
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         assert_false(allowed(words[i], &level, problem));
         assert_non_null(strstr(problem, words[i]));
         assert_non_null(strstr(problem, "native"));
-        assert_false(sc_processor_allowed(&level, tiny, sizeof tiny));
+        assert_false(sc_cpu_allowed(&level, tiny, sizeof tiny));
         assert_true(strlen(tiny) < sizeof tiny);
     }
 }
@@ -70,7 +70,7 @@ static void levels_contain_each_other(void **state)
     sc_arena arena = {0};
     size_t length;
     char problem[256];
-    sc_processor_level level;
+    sc_cpu_level level;
     static const char *const words[] = {"base", "avx2", "avx512", "avx512_bf16"};
     const char *before = NULL;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -78,12 +78,12 @@ static void levels_contain_each_other(void **state)
             assert_true(strstr(problem, "this CPU lacks") != NULL || strstr(problem, "it is one of native") != NULL);
             continue;
         }
-        assert_true(sc_processor_uses(level));
-        assert_false(sc_processor_uses((sc_processor_level)(level + 1)));
-        const char *features = sc_processor_features(&arena);
-        assert_null(sc_processor_lacks(features, &length));
+        assert_true(sc_cpu_uses(level));
+        assert_false(sc_cpu_uses((sc_cpu_level)(level + 1)));
+        const char *features = sc_cpu_features(&arena);
+        assert_null(sc_cpu_lacks(features, &length));
         if (before != NULL)
-            assert_null(sc_processor_lacks(before, &length));
+            assert_null(sc_cpu_lacks(before, &length));
         if (i == 0)
             assert_null(strchr(features, ' '));
         before = features;

@@ -1,4 +1,4 @@
-/* Contractions as products of matrices: whatever takes this form computes the same, and what models are made of takes it. */
+/* Contractions as matmuls: whatever takes this form computes the same, and what models are made of takes it. */
 #include "test/unit/helpers/gemm_case.h"
 
 #include "program/gemm_blas.h"

@@ -10,7 +10,7 @@
 #include "support/strbuf.h"
 #include "test/unit/helpers/image_case.h"
 
-enum { HEADER = 44, CODE = 5 + 14 /* processor and object */ };
+enum { HEADER = 44, CODE = 5 + 14 /* CPU and object */ };
 
 /* A train step of w[D, H] on a mesh of dp * tp ranks: something of every kind. */
 static sc_image *make_image(image_case *c, uint64_t dp, uint64_t tp)
@@ -53,7 +53,7 @@ static sc_image *make_image(image_case *c, uint64_t dp, uint64_t tp)
     sc_image *image = image_end(c);
     image->object = (const uint8_t *)"\177ELF and so on";
     image->object_bytes = 14;
-    image->processor = "some";
+    image->cpu = "some";
     return image;
 }
 
@@ -98,7 +98,7 @@ static void what_is_written_reads_back(void **state)
             assert_int_equal(first.length, second.length);
             assert_memory_equal(first.data, second.data, first.length);
             assert_string_equal(dump_of(&c.arena, image), dump_of(&c.arena, read));
-            assert_string_equal(read->processor, "some");
+            assert_string_equal(read->cpu, "some");
             assert_int_equal(read->object_bytes, 14);
             assert_memory_equal(read->object, image->object, 14);
             assert_true(read->hash != 0);
@@ -132,7 +132,7 @@ static void every_part_of_the_body_is_refused(void **state)
     image_case c;
     sc_image *image = make_image(&c, 2, 2);
     image->object_bytes = 0;
-    image->processor = "";
+    image->cpu = "";
     sc_strbuf bytes = bytes_of(&c.arena, image);
     size_t whole = bytes.length;
     for (bytes.length = HEADER + 1; bytes.length < whole; bytes.length++) {
@@ -141,7 +141,7 @@ static void every_part_of_the_body_is_refused(void **state)
         char byte = bytes.data[HEADER + body];
         for (int i = 0; i < 8; i++)
             bytes.data[12 + i] = (char)(body >> 8 * i);
-        bytes.data[HEADER + body] = 0; /* the code: of no processor */
+        bytes.data[HEADER + body] = 0; /* the code: of no CPU */
         seal(&bytes, 1);
         assert_null(sc_image_read(bytes.data, bytes.length, &c.arena, &error));
         assert_int_equal(error.status, SHARDC_ERROR_DATA);
@@ -271,10 +271,10 @@ SPOIL(digit_of_zero, c->states.data[0].tensor.dims[1].first.terms[0].divide = 0)
 SPOIL(digit_twice, c->states.data[0].tensor.replica = c->states.data[0].tensor.dims[1].first)
 SPOIL(digit_forgotten, c->states.data[0].tensor.replica.count = 0)
 SPOIL(replica_backwards, c->states.data[0].tensor.replica.terms[0].times = -1)
-SPOIL(part_of_nothing, c->states.data[2].tensor.pending = SC_IMAGE_WHOLE)
+SPOIL(part_of_nothing, c->states.data[2].tensor.partial = SC_IMAGE_WHOLE)
 SPOIL(no_symbol, c->kernels.data[0].symbol = "a b")
-SPOIL(stages_on_a_processor, give_stage(c, (sc_image_stage){1, 32, 0}))
-SPOIL(no_stages_on_a_card, c->image.target = "cuda:sm_80")
+SPOIL(stages_on_a_cpu, give_stage(c, (sc_image_stage){1, 32, 0}))
+SPOIL(no_stages_on_a_gpu, c->image.target = "cuda:sm_80")
 SPOIL(half_a_warp, give_stage(c, (sc_image_stage){1, 48, 0}); c->image.target = "cuda:sm_80")
 SPOIL(no_blocks, give_stage(c, (sc_image_stage){0, 32, 0}); c->image.target = "cuda:sm_80")
 SPOIL(gemm_broken, c->gemms.data[0].dims[0].size = -2)
@@ -328,7 +328,7 @@ SPOIL(stream_beyond, instr(c, 0, 0)->stream = 2)
 SPOIL(copy_too_large, c->buffers.data[instr(c, 1, 0)->args[1].buffer].bytes = 3)
 SPOIL(input_batch_beyond, c->funcs.data[0].inputs[0].batch_dim = 2)
 SPOIL(output_batch, c->funcs.data[0].outputs[0].batch_dim = 0)
-SPOIL(input_pending, c->funcs.data[0].inputs[0].tensor.pending = SC_IMAGE_SUM)
+SPOIL(input_partial, c->funcs.data[0].inputs[0].tensor.partial = SC_IMAGE_SUM)
 SPOIL(functions_meet, c->funcs.data[1].name = "micro")
 SPOIL(call_beyond, c->schedule.data[0].func = 2)
 SPOIL(call_before, c->schedule.data[0].micro_batch = -2)
@@ -355,10 +355,10 @@ static const fault_case faults[] = {
     {digit_twice, "a digit of the rank means two things"},
     {digit_forgotten, "digits of 2 of 4 ranks are given a meaning"},
     {replica_backwards, "a replica or part counts by -1"},
-    {part_of_nothing, "state 2 (total): it has parts, but no reduction is pending"},
+    {part_of_nothing, "state 2 (total): it has parts, but no reduction is partial"},
     {no_symbol, "kernel 0 (a b): its symbol is no name"},
-    {stages_on_a_processor, "kernel 0 (k0_widen): it has 1 stages, for target cpu"},
-    {no_stages_on_a_card, "kernel 0 (k0_widen): it has 0 stages, for target cuda:sm_80"},
+    {stages_on_a_cpu, "kernel 0 (k0_widen): it has 1 stages, for target cpu"},
+    {no_stages_on_a_gpu, "kernel 0 (k0_widen): it has 0 stages, for target cuda:sm_80"},
     {half_a_warp, "kernel 0 (k0_widen): stage 0: 1 blocks of 48 threads"},
     {no_blocks, "kernel 0 (k0_widen): stage 0: 0 blocks of 32 threads"},
     {gemm_broken, "gemm 0: "},
@@ -408,7 +408,7 @@ static const fault_case faults[] = {
     {copy_too_large, "function 'update', instruction 0 (layers[0]): argument 1 touches 4 bytes"},
     {input_batch_beyond, "function 'micro', input 0 (x): batch dim 2, of 2"},
     {output_batch, "function 'micro', output 0 (y): batch dim 0"},
-    {input_pending, "function 'micro', input 0 (x): a reduction is pending"},
+    {input_partial, "function 'micro', input 0 (x): a reduction is partial"},
     {functions_meet, "function 1 (micro): it has no name, or another's"},
     {call_beyond, "call 0: of function 2, of 2"},
     {call_before, "call 0: of function 0, of 2, for micro-batch -2"},
@@ -486,7 +486,7 @@ static void the_dump_says_what_is_there(void **state)
         "program for cpu, 4 ranks (dp=2, tp=2), arena of ",
         "compiled for some\n",
         "param layers[0].w: bf16[D=8, H=10/5 at r%2*5] from r/2%2 in b0 = normal(0.02), master s1\n",
-        "sum total: f32[] from r%2 pending sum, set at r/2%2 in b2 = zeros\n",
+        "sum total: f32[] from r%2 partial sum, set at r/2%2 in b2 = zeros\n",
         "k0    k0_widen(in 96, in 80, out 160; 3 params)  k0_widen\n        check 0: an index is out of range\n",
         "c0    all_reduce sum over some, 4 ranks (r/2%2, r/1%2): f32 1; it is wanted\n",
         "in  x: f32[B=6/3 at r/2%2*3, D=8] from r%2 in b3, micro-batches split B\n",

@@ -320,7 +320,7 @@ static void test_conversions(void **state)
     }
 }
 
-/* All are within what codegen/cuda/machine.cu.h promises of the card's, and none is exact; what has no digits is as it should. */
+/* All are within what codegen/cuda/machine.cu.h promises of the GPU's, and none is exact; what has no digits is as it should. */
 static void test_approximations_are_as_far_off_as_they_may(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The stand-in of NCCL itself (test/cuda_stub/nccl), against plain C: what is held against it is only as right as it is. Ranks are
- * threads with a card each. */
+/* The stub of NCCL itself (test/cuda_stub/nccl), against plain C: what is compared with it is only as right as it is. Ranks are
+ * threads with a GPU each. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ enum { MOST_RANKS = 5, COUNT = 7, DTYPES = 7 };
 
 static sc_cuda cuda;
 static sc_nccl nccl;
-static cuda_standin standin;
+static cuda_stub stub;
 
 /* ---- elements: small integers, which every dtype has ---- */
 
@@ -111,7 +111,7 @@ static void run_ranks(int size, int dtype, rank_work *work)
     pthread_barrier_destroy(&w.barrier);
     if (w.wrong != NULL)
         fail_msg("%d ranks, dtype %d: not so: %s", size, dtype, w.wrong);
-    if (standin.sc_standin_live(text, sizeof text) != 0)
+    if (stub.sc_stub_live(text, sizeof text) != 0)
         fail_msg("left: %s", text);
 }
 
@@ -255,7 +255,7 @@ static void calls_give_what_plain_c_gives(void **state)
     static const int sizes[] = {1, 2, 3, 5};
     for (int s = 0; s < 4; s++) {
         for (int d = 0; d < DTYPES; d++) {
-            standin.sc_standin_seed((uint64_t)(s + d));
+            stub.sc_stub_seed((uint64_t)(s + d));
             run_ranks(sizes[s], d, check_calls);
         }
     }
@@ -293,7 +293,7 @@ static void check_splits(world *w, int rank, sc_cu_stream stream)
 static void splits_are_by_color_and_key(void **state)
 {
     (void)state;
-    standin.sc_standin_seed(2);
+    stub.sc_stub_seed(2);
     run_ranks(5, 0, check_splits);
 }
 
@@ -336,7 +336,7 @@ static void check_refusals(world *w, int rank, sc_cu_stream stream)
 static void what_is_wrong_is_refused(void **state)
 {
     (void)state;
-    standin.sc_standin_seed(2);
+    stub.sc_stub_seed(2);
     run_ranks(2, 0, check_refusals);
 }
 
@@ -365,18 +365,18 @@ static void check_abort(world *w, int rank, sc_cu_stream stream)
     }
     pthread_barrier_wait(&w->barrier);
     pthread_t thread;
-    pthread_create(&thread, NULL, abort_comm, comm); /* waits for the card, which the other one has */
+    pthread_create(&thread, NULL, abort_comm, comm); /* waits for the GPU, which the other one has */
     nccl.ncclCommAbort(other);
     pthread_join(thread, NULL);
     EXPECT(w, cuda.cuStreamSynchronize(stream) == SC_CU_SUCCESS);
     cuda.cuMemFree_v2(at);
 }
 
-static void aborts_free_the_card(void **state)
+static void aborts_free_the_gpu(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 4; seed++) {
-        standin.sc_standin_seed(seed);
+        stub.sc_stub_seed(seed);
         run_ranks(2, 0, check_abort);
     }
 }
@@ -416,7 +416,7 @@ static void check_graphs(world *w, int rank, sc_cu_stream stream)
 static void a_farewell_waits_for_graphs(void **state)
 {
     (void)state;
-    standin.sc_standin_seed(2);
+    stub.sc_stub_seed(2);
     run_ranks(2, 0, check_graphs);
 }
 
@@ -446,7 +446,7 @@ static void calls_that_differ_break(void **state)
     for (int r = 0; r < 2; r++)
         pthread_join(threads[r], NULL);
     pthread_barrier_destroy(&w.barrier);
-    standin.sc_standin_reset();
+    stub.sc_stub_reset();
     if (w.wrong != NULL)
         fail_msg("not so: %s", w.wrong);
 }
@@ -462,9 +462,9 @@ static void check_failures(world *w, int rank, sc_cu_stream stream)
     (void)rank;
 #define FAILS(name, arguments)                                                                                                             \
     do {                                                                                                                                   \
-        standin.sc_standin_fail(#name, 1, SC_NCCL_SYSTEM);                                                                                 \
+        stub.sc_stub_fail(#name, 1, SC_NCCL_SYSTEM);                                                                                       \
         EXPECT(w, nccl.name arguments == SC_NCCL_SYSTEM);                                                                                  \
-        EXPECT(w, standin.sc_standin_failed() != NULL && strcmp(standin.sc_standin_failed(), #name) == 0);                                 \
+        EXPECT(w, stub.sc_stub_failed() != NULL && strcmp(stub.sc_stub_failed(), #name) == 0);                                             \
     } while (0)
     FAILS(ncclGetUniqueId, (&(sc_nccl_id){{0}}));
     FAILS(ncclCommInitRankConfig, (&comm, 1, w->id, 0, &config));
@@ -483,7 +483,7 @@ static void check_failures(world *w, int rank, sc_cu_stream stream)
     FAILS(ncclGroupEnd, ());
     FAILS(ncclCommFinalize, (comm));
     FAILS(ncclCommDestroy, (comm));
-    standin.sc_standin_fail(NULL, 0, 0);
+    stub.sc_stub_fail(NULL, 0, 0);
     EXPECT(w, nccl.ncclAllReduce(AT(at), AT(at), 1, SC_NCCL_I32, SC_NCCL_SUM, comm, stream) == SC_NCCL_SUCCESS);
     EXPECT(w, cuda.cuStreamSynchronize(stream) == SC_CU_SUCCESS);
     cuda.cuMemFree_v2(at);
@@ -493,20 +493,20 @@ static void check_failures(world *w, int rank, sc_cu_stream stream)
 static void every_function_fails_when_told(void **state)
 {
     (void)state;
-    standin.sc_standin_seed(2);
+    stub.sc_stub_seed(2);
     run_ranks(1, 0, check_failures);
 }
 
 int main(void)
 {
     shardc_error error;
-    setenv("SHARDC_STANDIN_CARDS", "5", 1);
-    standin = cuda_standin_open();
+    setenv("SHARDC_STUB_GPUS", "5", 1);
+    stub = cuda_stub_open();
     if (!sc_cuda_open(&cuda, &error) || !sc_nccl_open(&nccl, &error) || cuda.cuInit(0) != SC_CU_SUCCESS)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_give_what_plain_c_gives),  cmocka_unit_test(splits_are_by_color_and_key),
-        cmocka_unit_test(what_is_wrong_is_refused),       cmocka_unit_test(aborts_free_the_card),
+        cmocka_unit_test(what_is_wrong_is_refused),       cmocka_unit_test(aborts_free_the_gpu),
         cmocka_unit_test(a_farewell_waits_for_graphs),    cmocka_unit_test(calls_that_differ_break),
         cmocka_unit_test(every_function_fails_when_told),
     };

@@ -20,7 +20,7 @@
 #define __has_feature(name) 0
 #endif
 
-/* PATIENCE: seconds of processor time that one input may take; sanitizers cost three to ten times as much. MANY: elements of a list. */
+/* PATIENCE: seconds of CPU time that one input may take; sanitizers cost three to ten times as much. MANY: elements of a list. */
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 enum { PATIENCE = 30, MANY = 200000 };
 #else

@@ -1,5 +1,5 @@
 """every_pair.py SHARDC PROG OPTIONS_DEF: each option with each command of shardc, and each verb of a program, is taken or refused with
-exit code 2, by a message that names those that take it. Who takes what is read from the table and held against what --help prints."""
+exit code 2, by a message that names those that take it. Who takes what is read from the table and compared with what --help prints."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-/* Emitted attention as CUDA, on a processor under every schedule (test/cuda_on_cpu), against the interpreter: random ops of every mask and
+/* Emitted attention as CUDA, on a CPU under every schedule (test/cuda_on_cpu), against the interpreter: random ops of every mask and
  * layout, on one device and on the ranks of a mesh, with padding that is poison. */
 #include "test/unit/helpers/attend_case.h"
 
@@ -405,7 +405,7 @@ static void missing_order_is_reported(void **state)
     expect_reports(NULL, 227 << 10, 330); /* more keys than are on their way at once */
 }
 
-/* ---- for cards ---- */
+/* ---- for GPUs ---- */
 
 /* What NVRTC makes of kernels, in the arena; what it made before is in the cache. */
 static const sc_cubin *cubins_of(sc_arena *arena, const kernel *const *kernels, uint32_t count, const char *target)
@@ -434,7 +434,7 @@ static void need_nvrtc(void)
     skip();
 }
 
-static void texts_compile_for_cards(void **state)
+static void texts_compile_for_gpus(void **state)
 {
     (void)state;
     need_nvrtc();
@@ -447,7 +447,7 @@ static void texts_compile_for_cards(void **state)
     cubins_of(&all.cases[0].c->m->context->arena, kernels, count, "cuda:sm_90a");
 }
 
-/* Sums, weights and fragments stay in registers; a block's tiles fit on the card. */
+/* Sums, weights and fragments stay in registers; a block's tiles fit on the GPU. */
 static void check_fit(int queries, int head, const char *const *targets)
 {
     char q[80], k[80], body[2048];
@@ -497,10 +497,14 @@ static void default_tiles_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_is_the_interpreters),       cmocka_unit_test(backward_is_the_interpreters),
-        cmocka_unit_test(chosen_tiles_are_the_interpreters), cmocka_unit_test(forms_are_among_the_cases),
-        cmocka_unit_test(hidden_keys_may_be_anything),       cmocka_unit_test(missing_order_is_reported),
-        cmocka_unit_test(texts_compile_for_cards),           cmocka_unit_test(default_tiles_fit),
+        cmocka_unit_test(forward_is_the_interpreters),
+        cmocka_unit_test(backward_is_the_interpreters),
+        cmocka_unit_test(chosen_tiles_are_the_interpreters),
+        cmocka_unit_test(forms_are_among_the_cases),
+        cmocka_unit_test(hidden_keys_may_be_anything),
+        cmocka_unit_test(missing_order_is_reported),
+        cmocka_unit_test(texts_compile_for_gpus),
+        cmocka_unit_test(default_tiles_fit),
     };
     return cmocka_run_group_tests(tests, open_suite, close_suite);
 }

@@ -1,4 +1,4 @@
-/* Kernels as CUDA: fixed ones and random ones, compiled for the processor, a fiber a thread, and run against the reference; the same bits
+/* Kernels as CUDA: fixed ones and random ones, compiled for the CPU, a fiber a thread, and run against the reference; the same bits
  * in every order of blocks and warps. */
 #include <math.h>
 #include <setjmp.h>
@@ -100,7 +100,7 @@ static void any_name_will_do(sc_context *context)
     fixed_kernels(context, &text, 1);
 }
 
-/* ---- for cards ---- */
+/* ---- for GPUs ---- */
 
 typedef struct compiler {
     sc_context *context;
@@ -134,7 +134,7 @@ static void compile_kernel(const compiler *c, const char *text, const char *targ
 }
 
 /* All that a kernel keeps has room in registers. $USAGE says how many. */
-static void cards_have_room(sc_context *context)
+static void gpus_have_room(sc_context *context)
 {
     static const char *const targets[] = {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a"};
     const compiler c = {.context = context, .prints = getenv("USAGE") != NULL};
@@ -168,6 +168,6 @@ int main(void)
         }                                                                                                                                  \
     }
     const struct CMUnitTest tests[] = {TEST(kernels_of_cuda), TEST(kernels_of_c), TEST(random_kernels), TEST(any_name_will_do),
-                                       TEST(cards_have_room)};
+                                       TEST(gpus_have_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* Every op, compiled, against the interpreter: in each dtype that it takes, with odd sizes, dims of size 1, broadcast and transposed
  * operands, between other ops and beside a sum; then with each dim of the inputs split over two ranks. A module's functions are compiled
- * as one object. For the target that $SHARDC_TEST_TARGET names: for cards on the stand-ins of CUDA's libraries (test/cuda_stub).
+ * as one object. For the target that $SHARDC_TEST_TARGET names: for GPUs on the stubs of CUDA's libraries (test/cuda_stub).
  *
- * Where there is a card there need not be a compiler, nor NVRTC: with $SHARDC_TEST_KEEP programs are compiled and written into that folder,
+ * Where there is a GPU there need not be a compiler, nor NVRTC: with $SHARDC_TEST_KEEP programs are compiled and written into that folder,
  * and nothing is run; with $SHARDC_TEST_KEPT those of that folder are run, and nothing is compiled. The argument picks tests ('every*'). */
 #include "test/unit/helpers/interp_case.h"
 
@@ -192,7 +192,7 @@ static const function single[] = {
 };
 
 /* ---- compiling and running ---- */
-static const sc_target *target; /* NULL: this processor */
+static const sc_target *target; /* NULL: this CPU */
 static const char *keep, *kept; /* folders of programs, or NULL */
 
 typedef struct program {
@@ -244,7 +244,7 @@ static bool agrees(sc_dtype dtype, double want, double got, double size)
     return want == got || (sc_dtype_is_float(dtype) && fabs(want - got) <= slack * (1 + fmax(size, fabs(want))));
 }
 
-/* Results that are wrong: all of a test are said before it fails, since on a card one tells little. */
+/* Results that are wrong: all of a test are said before it fails, since on a GPU one tells little. */
 static uint32_t wrong;
 
 static void compare(const sc_module *m, sc_value value, const function *from, uint32_t output, const sc_array *want, const sc_array *got,

@@ -1,4 +1,4 @@
-/* Programs for cards: every kernel has its stages and its module, what the plan says is what is launched, and bytes read back. */
+/* Programs for GPUs: every kernel has its stages and its module, what the plan says is what is launched, and bytes read back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void expect_stages(sc_context *context, bool made, const sc_generated *ge
     uint32_t stages = 0;
     assert_true(made);
     assert_null(sc_image_check(image, &context->arena));
-    assert_string_equal(image->processor, "");
+    assert_string_equal(image->cpu, "");
     for (uint32_t k = 0; k < image->kernel_count; k++) {
         const sc_image_kernel *kernel = &image->kernels[k];
         const sc_cuda_code *code = &generated->kernels.data[k].code;

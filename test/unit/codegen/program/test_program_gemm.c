@@ -56,7 +56,7 @@ static void draw_dot(random_dot *dot, uint64_t *seed)
     random_dim dims[DIMS];
     bool wanted[3][DIMS];
     uint32_t count = 0;
-    const char *pending = "", *free_axis[2] = {"@x", "@y"};
+    const char *partial = "", *free_axis[2] = {"@x", "@y"};
     size_t at = 0;
     dot->dims[0] = 0;
     for (uint32_t i = 0; i < DIMS; i++) {
@@ -69,7 +69,7 @@ static void draw_dot(random_dot *dot, uint64_t *seed)
             dim.axis = free_axis[axis];
             free_axis[axis] = NULL;
             if (dim.role == SC_GEMM_K)
-                pending = pending[0] != 0 ? "{sum:(x, y)}" : axis == 0 ? "{sum:x}" : "{sum:y}";
+                partial = partial[0] != 0 ? "{sum:(x, y)}" : axis == 0 ? "{sum:x}" : "{sum:y}";
         }
         if (dim.role == SC_GEMM_K)
             at += (size_t)snprintf(dot->dims + at, sizeof dot->dims - at, "%s%s", at == 0 ? "" : ", ",
@@ -80,9 +80,9 @@ static void draw_dot(random_dot *dot, uint64_t *seed)
     }
     write_type(dims, count, wanted[0], seed, "", dot->a, sizeof dot->a);
     write_type(dims, count, wanted[1], seed, "", dot->b, sizeof dot->b);
-    write_type(dims, count, wanted[2], seed, pending, dot->stored, sizeof dot->stored);
+    write_type(dims, count, wanted[2], seed, partial, dot->stored, sizeof dot->stored);
     uint64_t order = 1; /* the result's own order is that of its operands, which the verifier knows; any will do here */
-    write_type(dims, count, wanted[2], &order, pending, dot->c, sizeof dot->c);
+    write_type(dims, count, wanted[2], &order, partial, dot->c, sizeof dot->c);
 }
 
 /* ---- shards ---- */
@@ -92,9 +92,9 @@ static void move_shard(const sc_module *m, const sc_type_info *type, uint64_t ra
 {
     int64_t index[SC_MAX_RANK] = {0}, sizes[SC_MAX_RANK], first[SC_MAX_RANK], count = sc_type_local_elements(m, type);
     for (uint32_t i = 0; i < type->rank; i++) {
-        sc_atom_list atoms = sc_placement_dim(&type->placement, i);
+        sc_sub_axis_list sub_axes = sc_placement_dim(&type->placement, i);
         sizes[i] = sc_type_local_size(m, type, i);
-        first[i] = sc_shard_offset(&m->mesh, &atoms, rank, sizes[i]);
+        first[i] = sc_shard_offset(&m->mesh, &sub_axes, rank, sizes[i]);
     }
     for (int64_t e = 0; e < count; e++) {
         int64_t at = 0;
@@ -112,8 +112,8 @@ static void move_shard(const sc_module *m, const sc_type_info *type, uint64_t ra
 /* Whether the rank is the one of those with the same shard whose result counts. */
 static bool counts(const sc_module *m, const sc_type_info *type, uint64_t rank)
 {
-    for (uint32_t atom = 0; atom < m->mesh.atom_count; atom++) {
-        if (type->placement.on[atom] == SC_ON_NOTHING && sc_mesh_coordinate(&m->mesh, rank, atom) != 0)
+    for (uint32_t sub_axis = 0; sub_axis < m->mesh.sub_axis_count; sub_axis++) {
+        if (type->placement.on[sub_axis] == SC_ON_NOTHING && sc_mesh_coordinate(&m->mesh, rank, sub_axis) != 0)
             return false;
     }
     return true;

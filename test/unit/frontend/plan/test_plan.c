@@ -118,17 +118,17 @@ static void run(fixture *f)
 }
 
 /* ---- seeds as text ---- */
-static void add_atoms(const sc_module *m, sc_strbuf *out, const sc_atom_list *atoms)
+static void add_sub_axes(const sc_module *m, sc_strbuf *out, const sc_sub_axis_list *sub_axes)
 {
-    sc_strbuf_add(out, atoms->count > 1 ? "(" : "");
-    for (uint32_t i = 0; i < atoms->count; i++) {
-        const sc_atom *atom = &m->mesh.atoms[atoms->atoms[i]];
-        const sc_axis *axis = &m->mesh.axes[atom->axis];
+    sc_strbuf_add(out, sub_axes->count > 1 ? "(" : "");
+    for (uint32_t i = 0; i < sub_axes->count; i++) {
+        const sc_sub_axis *sub_axis = &m->mesh.sub_axes[sub_axes->sub_axes[i]];
+        const sc_axis *axis = &m->mesh.axes[sub_axis->axis];
         sc_strbuf_printf(out, "%s%s", i > 0 ? "," : "", sc_text(m->context, axis->name));
-        if (axis->atom_count > 1)
-            sc_strbuf_printf(out, ".%u", (unsigned)atom->index);
+        if (axis->sub_axis_count > 1)
+            sc_strbuf_printf(out, ".%u", (unsigned)sub_axis->index);
     }
-    sc_strbuf_add(out, atoms->count > 1 ? ")" : "");
+    sc_strbuf_add(out, sub_axes->count > 1 ? ")" : "");
 }
 
 static sc_sym path_of(const sc_module *m, sc_value value)
@@ -152,7 +152,7 @@ static const char *seeds_of(const fixture *f, const char *path)
         sc_strbuf_printf(&out, "%s%s", out.length > 0 ? "; " : "", strengths[seed->strength]);
         for (uint32_t s = 0; s < seed->split_count; s++) {
             sc_strbuf_printf(&out, " %s@", sc_text(f->context, f->m->dims.data[seed->splits[s].dim].name));
-            add_atoms(f->m, &out, &seed->splits[s].atoms);
+            add_sub_axes(f->m, &out, &seed->splits[s].sub_axes);
         }
         if (seed->closed != 0)
             sc_strbuf_printf(&out, " closed:%x", (unsigned)seed->closed);
@@ -289,17 +289,17 @@ static void rules_pins_and_styles_give_seeds(void **state)
     }
 }
 
-/* ---- atoms ---- */
+/* ---- sub-axes ---- */
 static void check_mesh(fixture *f)
 {
     if (!f->seeded)
         fail_msg("%s\n%s", f->plan, f->error);
     sc_strbuf out;
     sc_strbuf_init(&out, &f->context->arena);
-    for (uint32_t a = 0; a < f->m->mesh.atom_count; a++) {
-        const sc_atom *atom = &f->m->mesh.atoms[a];
-        sc_strbuf_printf(&out, "%s%s.%u=%u", a > 0 ? " " : "", sc_text(f->context, f->m->mesh.axes[atom->axis].name), (unsigned)atom->index,
-                         (unsigned)atom->size);
+    for (uint32_t a = 0; a < f->m->mesh.sub_axis_count; a++) {
+        const sc_sub_axis *sub_axis = &f->m->mesh.sub_axes[a];
+        sc_strbuf_printf(&out, "%s%s.%u=%u", a > 0 ? " " : "", sc_text(f->context, f->m->mesh.axes[sub_axis->axis].name),
+                         (unsigned)sub_axis->index, (unsigned)sub_axis->size);
     }
     assert_string_equal(out.data, f->wanted);
 }
@@ -335,10 +335,10 @@ static void check_locks(fixture *f)
     sc_strbuf_init(&out, &f->context->arena);
     for (uint32_t i = 0; i < f->seeds.locks.count; i++) {
         const sc_lock *lock = &f->seeds.locks.data[i];
-        sc_atom_list atoms = {1, {lock->atom}};
+        sc_sub_axis_list sub_axes = {1, {lock->sub_axis}};
         sc_strbuf_printf(&out, "%s%s %s@", i > 0 ? "; " : "", sc_ops[sc_op_at(f->m, lock->op)->kind].name,
                          sc_text(f->context, f->m->dims.data[lock->dim].name));
-        add_atoms(f->m, &out, &atoms);
+        add_sub_axes(f->m, &out, &sub_axes);
     }
     assert_string_equal(out.data, f->wanted);
 }

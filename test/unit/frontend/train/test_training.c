@@ -462,9 +462,9 @@ static void add_splits(const fixture *f, sc_strbuf *out, const sc_seed *seed)
 {
     for (uint32_t s = 0; s < seed->split_count; s++) {
         sc_strbuf_printf(out, " %s@", sc_text(f->context, f->m->dims.data[seed->splits[s].dim].name));
-        for (uint32_t a = 0; a < seed->splits[s].atoms.count; a++) {
-            const sc_atom *atom = &f->m->mesh.atoms[seed->splits[s].atoms.atoms[a]];
-            sc_strbuf_printf(out, "%s%s", a > 0 ? "," : "", sc_text(f->context, f->m->mesh.axes[atom->axis].name));
+        for (uint32_t a = 0; a < seed->splits[s].sub_axes.count; a++) {
+            const sc_sub_axis *sub_axis = &f->m->mesh.sub_axes[seed->splits[s].sub_axes.sub_axes[a]];
+            sc_strbuf_printf(out, "%s%s", a > 0 ? "," : "", sc_text(f->context, f->m->mesh.axes[sub_axis->axis].name));
         }
     }
 }

@@ -56,7 +56,7 @@ static void storage_may_be_uneven(void **state)
     assert_non_null(strstr(error, "2 pieces of 3 do not make 5"));
 }
 
-static void reductions_of_pending_sums(void **state)
+static void reductions_of_partial_sums(void **state)
 {
     (void)state;
     const char *head =
@@ -89,7 +89,7 @@ static void reductions_of_pending_sums(void **state)
     }
 }
 
-static void reductions_of_pending_extremes(void **state)
+static void reductions_of_partial_extremes(void **state)
 {
     (void)state;
     check_ranks(mesh6,
@@ -206,8 +206,8 @@ static void reshard_reduces(void **state)
         50);
 }
 
-/* An axis in two atoms: K over the first, replicated over the second. */
-static void atoms_of_one_axis(void **state)
+/* An axis in two sub-axes: K over the first, replicated over the second. */
+static void sub_axes_of_one_axis(void **state)
 {
     (void)state;
     check_ranks(
@@ -292,7 +292,7 @@ static void replicas_that_differ_are_found(void **state)
                 "the replicas of a result on ranks 0 and 1 differ");
     check_error(mesh6, "%i = index[S] {offset=[S@y]} : i32[S=2]\n %j = reshard %i : i32[S=2@x]\n return %j\n", NULL, 0, "differ");
     check_error(mesh6, "%i = input : f32[S=2]{sum:x}\n %j = reshard %i : f32[S=2]\n return %j\n", LIST(1, 2),
-                "cannot be a pending reduction");
+                "cannot be a partial reduction");
 }
 
 static void sums_are_rounded_after_the_reduction(void **state)
@@ -338,7 +338,7 @@ static void state_lives_across_runs(void **state)
         assert_true(sums.rank == 1 && sums.data[0] == 54 && sums.data[2] == 78);
         sc_array_free(&cache);
         sc_array_free(&sums);
-        assert_true(sc_interp_set_state(c->interp, 2, w)); /* a pending sum is whole on one rank, nothing on the others */
+        assert_true(sc_interp_set_state(c->interp, 2, w)); /* a partial sum is whole on one rank, nothing on the others */
         sums = sc_interp_get_state(c->interp, 2, &agree);
         assert_true(agree && sums.data[1] == 1 && sums.data[2] == 2);
         sc_array_free(&sums);
@@ -420,13 +420,13 @@ int main(void)
         cmocka_unit_test(wrong_gathers_do_not_come_out_right),
         cmocka_unit_test(all_slice_takes_its_own),
         cmocka_unit_test(storage_may_be_uneven),
-        cmocka_unit_test(reductions_of_pending_sums),
-        cmocka_unit_test(reductions_of_pending_extremes),
+        cmocka_unit_test(reductions_of_partial_sums),
+        cmocka_unit_test(reductions_of_partial_extremes),
         cmocka_unit_test(all_to_all_moves_the_split),
         cmocka_unit_test(permute_fetches_what_the_type_says),
         cmocka_unit_test(reshard_from_anything_to_anything),
         cmocka_unit_test(reshard_reduces),
-        cmocka_unit_test(atoms_of_one_axis),
+        cmocka_unit_test(sub_axes_of_one_axis),
         cmocka_unit_test(ops_know_their_global_index),
         cmocka_unit_test(attention_on_shards),
         cmocka_unit_test(caches_on_shards),

@@ -1,5 +1,5 @@
 /* Every derivative of the op table against differences: of sum(w op(..)) with random weights w, by each element of each float operand.
- * What is linear is also held against its transpose: <op(x), w> = <x, gradient>. Ops without a derivative are listed here, each with the
+ * What is linear is also compared with its transpose: <op(x), w> = <x, gradient>. Ops without a derivative are listed here, each with the
  * reason; an op that is in neither list fails. */
 #include "test/unit/helpers/train_case.h"
 

@@ -1,4 +1,4 @@
-/* The roles of ops.def, each held against the op itself: an op on shards of its operands, put together as its roles say, gives what it
+/* The roles of ops.def, each compared with the op itself: an op on shards of its operands, put together as its roles say, gives what it
  * gives on one device. Every op with roles has a case, or the first test fails. */
 #include "test/unit/helpers/role_subject.h"
 
@@ -114,7 +114,7 @@ static void check_pair(const role_case *row, const subject *s, uint32_t f, uint3
     if (f != g ? divides_operands(s, f, 2) && divides_operands(s, g, 2) : divides_operands(s, f, 4))
         check_alike(row, s, "x = 2, y = 2\n", f, g, &split);
     if (f == g && divides_operands(s, f, 6)) {
-        split.of[f] = (sc_atom_list){2, {1, 0}};
+        split.of[f] = (sc_sub_axis_list){2, {1, 0}};
         check_alike(row, s, "x = 2, y = 3\n", f, g, &split);
     }
 }
@@ -185,7 +185,7 @@ static void whole_dims_are_needed_whole(void **state)
     }
 }
 
-/* ---- traits that tell what a pending sum may pass ---- */
+/* ---- traits that tell what a partial sum may pass ---- */
 
 enum { FIRST = 1, SECOND = 2 };
 

@@ -83,12 +83,8 @@ static void assert_same_bytes(const void *a, const void *b, size_t size)
 static void assert_same_attr(const sc_attr *a, const sc_attr *b)
 {
     static const size_t item_sizes[] = {
-        [SC_ATTR_KIND_DIMS] = sizeof(sc_dim),
-        [SC_ATTR_KIND_INTS] = sizeof(int64_t),
-        [SC_ATTR_KIND_FLOATS] = sizeof(double),
-        [SC_ATTR_KIND_WORDS] = sizeof(sc_sym),
-        [SC_ATTR_KIND_ATOMS] = 1,
-        [SC_ATTR_KIND_SPLITS] = 0,
+        [SC_ATTR_KIND_DIMS] = sizeof(sc_dim),  [SC_ATTR_KIND_INTS] = sizeof(int64_t), [SC_ATTR_KIND_FLOATS] = sizeof(double),
+        [SC_ATTR_KIND_WORDS] = sizeof(sc_sym), [SC_ATTR_KIND_SUB_AXES] = 1,           [SC_ATTR_KIND_SPLITS] = 0,
     };
     sc_attr_kind kind = sc_attr_kinds[a->key];
     assert_int_equal(a->key, b->key);
@@ -101,7 +97,7 @@ static void assert_same_attr(const sc_attr *a, const sc_attr *b)
         assert_same_bytes(a->dims, b->dims, a->count * item_sizes[kind]);
     for (uint32_t i = 0; kind == SC_ATTR_KIND_SPLITS && i < a->count; i++) {
         assert_int_equal(a->splits[i].dim, b->splits[i].dim);
-        assert_true(sc_atom_list_equal(&a->splits[i].atoms, &b->splits[i].atoms));
+        assert_true(sc_sub_axis_list_equal(&a->splits[i].sub_axes, &b->splits[i].sub_axes));
     }
 }
 
@@ -194,7 +190,7 @@ static void assert_round_trip(const sc_module *m)
 
 /* ---- a module to play with ---- */
 
-enum { FSDP, TP0, TP1, CP, ATOMS };
+enum { FSDP, TP0, TP1, CP, SUB_AXES };
 
 typedef struct world {
     sc_module *m;
@@ -206,9 +202,10 @@ static void add_axis(sc_module *m, const char *axis_name, bool inter, const uint
 {
     sc_mesh *mesh = &m->mesh;
     sc_axis *axis = &mesh->axes[mesh->axis_count];
-    *axis = (sc_axis){.name = name(m, axis_name), .size = 1, .inter = inter, .first_atom = mesh->atom_count, .atom_count = count};
+    *axis =
+        (sc_axis){.name = name(m, axis_name), .size = 1, .inter = inter, .first_sub_axis = mesh->sub_axis_count, .sub_axis_count = count};
     for (uint8_t i = 0; i < count; i++) {
-        mesh->atoms[mesh->atom_count++] = (sc_atom){mesh->axis_count, i, sizes[i]};
+        mesh->sub_axes[mesh->sub_axis_count++] = (sc_sub_axis){mesh->axis_count, i, sizes[i]};
         axis->size *= sizes[i];
     }
     mesh->axis_count++;
@@ -304,16 +301,16 @@ static void composite_is_written_out_where_the_short_form_lies(sc_context *conte
     assert_string_equal(text_of(&w, &type), "bf16[B=16, H, E=128]");
 }
 
-static void atoms_and_dims_print_under_their_largest_names(sc_context *context)
+static void sub_axes_and_dims_print_under_their_largest_names(sc_context *context)
 {
     world w = make_world(context);
     sc_strbuf out;
     sc_strbuf_init(&out, &context->arena);
-    sc_print_atoms(w.m, &(sc_atom_list){2, {TP0, TP1}}, &out);
+    sc_print_sub_axes(w.m, &(sc_sub_axis_list){2, {TP0, TP1}}, &out);
     sc_strbuf_add_char(&out, ' ');
-    sc_print_atoms(w.m, &(sc_atom_list){1, {TP1}}, &out);
+    sc_print_sub_axes(w.m, &(sc_sub_axis_list){1, {TP1}}, &out);
     sc_strbuf_add_char(&out, ' ');
-    sc_print_atoms(w.m, &(sc_atom_list){4, {CP, TP1, TP0, FSDP}}, &out);
+    sc_print_sub_axes(w.m, &(sc_sub_axis_list){4, {CP, TP1, TP0, FSDP}}, &out);
     sc_strbuf_add_char(&out, ' ');
     sc_print_dims(w.m, (const sc_dim[]){w.d, w.k, w.g, w.g, w.k}, 5, &out);
     assert_string_equal(out.data, "tp tp.1 (cp, tp.1, tp.0, fsdp) [D, H, G, K]");
@@ -344,7 +341,7 @@ static uint32_t random_below(uint32_t count)
 
 static void place_at_random(sc_type_info *type)
 {
-    for (uint32_t a = 0; a < ATOMS; a++) {
+    for (uint32_t a = 0; a < SUB_AXES; a++) {
         uint32_t choice = random_below(type->rank + 4);
         if (choice < type->rank)
             sc_placement_append(&type->placement, choice, a);
@@ -393,8 +390,8 @@ static sc_attr example_attr(const world *w, sc_attr_key key)
         return sc_attr_numbers(w->m, key, numbers, 6);
     case SC_ATTR_KIND_WORDS:
         return sc_attr_words(w->m, key, words, 3);
-    case SC_ATTR_KIND_ATOMS:
-        return sc_attr_atoms(w->m, key, (const uint8_t[]){TP1, FSDP, TP0}, 3);
+    case SC_ATTR_KIND_SUB_AXES:
+        return sc_attr_sub_axes(w->m, key, (const uint8_t[]){TP1, FSDP, TP0}, 3);
     default:
         return sc_attr_splits(w->m, key, splits, 3);
     }
@@ -530,9 +527,9 @@ static void names_that_are_no_words_are_quoted(sc_context *context)
     sc_type_info type = {.rank = 2, .placement = sc_placement_replicated()};
     type.dims[0] = (sc_type_dim){odd, SC_NONE, 4};
     type.dims[1] = (sc_type_dim){dotted, SC_NONE, 8};
-    sc_placement_append(&type.placement, 0, ATOMS + 1);
-    sc_placement_append(&type.placement, 1, ATOMS);
-    sc_placement_append(&type.placement, 1, ATOMS + 2);
+    sc_placement_append(&type.placement, 0, SUB_AXES + 1);
+    sc_placement_append(&type.placement, 1, SUB_AXES);
+    sc_placement_append(&type.placement, 1, SUB_AXES + 2);
     assert_string_equal(text_of(&w, &type), "f32[\"J K\"=4@\"x.y\".1, J.K=8@(\"x.y\".0, \"1\")]");
     add_constant(&w, sc_type_intern(w.m, &type));
     assert_round_trip(w.m);
@@ -780,7 +777,7 @@ static void any_failed_allocation_unwinds(void **state)
 
 BODY_TEST(types_print_as_the_language_says)
 BODY_TEST(composite_is_written_out_where_the_short_form_lies)
-BODY_TEST(atoms_and_dims_print_under_their_largest_names)
+BODY_TEST(sub_axes_and_dims_print_under_their_largest_names)
 BODY_TEST(composite_sizes_may_differ_between_functions)
 BODY_TEST(any_placement_round_trips)
 BODY_TEST(every_attribute_round_trips_alone_and_empty)
@@ -803,7 +800,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_types_print_as_the_language_says),
         cmocka_unit_test(run_composite_is_written_out_where_the_short_form_lies),
-        cmocka_unit_test(run_atoms_and_dims_print_under_their_largest_names),
+        cmocka_unit_test(run_sub_axes_and_dims_print_under_their_largest_names),
         cmocka_unit_test(run_composite_sizes_may_differ_between_functions),
         cmocka_unit_test(run_any_placement_round_trips),
         cmocka_unit_test(run_every_attribute_round_trips_alone_and_empty),

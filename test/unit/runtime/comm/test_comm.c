@@ -348,7 +348,7 @@ static void body_deadline(rank_state *r)
     sc_comm_part part = {.source = &value, .destination = &value, .count = 1, .dtype = SC_DTYPE_i32};
     sc_comm_call call = {.kind = SC_COMM_ALL_REDUCE, .reduce = SC_COMM_MAX, .part_count = 1, .parts = &part, .what = "norm"};
     shardc_error error;
-    if (rank == n - 1) /* worlds open at slightly different times, and busy machines let ranks wait for a processor */
+    if (rank == n - 1) /* worlds open at slightly different times, and busy machines let ranks wait for a CPU */
         sleep_ms(6000);
     const char *wrong = wants(sc_comm_world(r->comm), &call, SHARDC_ERROR_TIMEOUT, texts, &error);
     CHECK(r, wrong == NULL, "%s: %s", wrong, error.text);

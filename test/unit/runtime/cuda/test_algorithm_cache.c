@@ -1,5 +1,5 @@
-/* What cuBLASLt says of a program's products is asked once: ranks that have the same card share an answer, a later start takes it from a
- * file. What is in a file is believed only where it is whole, of this program, of this card and library, and the library takes it. */
+/* What cuBLASLt says of a program's products is asked once: ranks that have the same GPU share an answer, a later start takes it from a
+ * file. What is in a file is believed only where it is whole, of this program, of this GPU and library, and the library takes it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "runtime/cuda/algorithm_cache.h"
 #include "test/unit/helpers/cuda_case.h"
 
-static cuda_standin standin;
+static cuda_stub stub;
 
 /* ---- files ---- */
 
@@ -65,10 +65,10 @@ static shardc_gemm_tuning start_with(const shardc_executable *program, const sha
     shardc_gemm_tuning products;
     float x[ROWS * D], w[D * H], y[ROWS * H];
     int32_t ids[ROWS] = {0};
-    standin.sc_standin_fail("cublasLtMatmulAlgoGetHeuristic", 0, 0);
+    stub.sc_stub_fail("cublasLtMatmulAlgoGetHeuristic", 0, 0);
     if (shardc_session_new(program, options, &session, &error) != SHARDC_OK)
         fail_msg("%s", error.text);
-    *asked = standin.sc_standin_calls();
+    *asked = stub.sc_stub_calls();
     shardc_session_gemm_tuning(session, &products);
     assert_int_equal(shardc_session_get_state(session, shardc_executable_find_state(program, "w"), w, sizeof w, NULL, &error), SHARDC_OK);
     for (int i = 0; i < D * H; i++)
@@ -121,7 +121,7 @@ static void answers_are_kept(void **state)
     drop_folder(&f);
 }
 
-static void ranks_of_one_card_ask_once(void **state)
+static void ranks_of_one_gpu_ask_once(void **state)
 {
     (void)state;
     static const uint64_t meshes[][2] = {{2, 1}, {2, 2}, {4, 2}};
@@ -140,11 +140,11 @@ static void ranks_of_one_card_ask_once(void **state)
     }
 }
 
-/* What a file says of another card or library is not used, and not lost. */
-static void answers_are_those_of_a_card_and_a_library(void **state)
+/* What a file says of another GPU or library is not used, and not lost. */
+static void answers_are_those_of_a_gpu_and_a_library(void **state)
 {
     (void)state;
-    static const char *const others[][2] = {{"SHARDC_STANDIN_CAPABILITY", "8.6"}, {"SHARDC_STANDIN_CUBLASLT_VERSION", "130100"}};
+    static const char *const others[][2] = {{"SHARDC_STUB_CAPABILITY", "8.6"}, {"SHARDC_STUB_CUBLASLT_VERSION", "130100"}};
     for (int i = 0; i < 2; i++) {
         folder f = new_folder();
         image_case c;
@@ -262,7 +262,7 @@ static void answers_are_checked(void **state)
     start(program, f.path, false, &asked);
     assert_true(asked == 0);
     /* and it is asked where the check itself fails */
-    standin.sc_standin_fail("cublasLtMatmulAlgoCheck", 1, 15);
+    stub.sc_stub_fail("cublasLtMatmulAlgoCheck", 1, 15);
     shardc_session *session = NULL;
     shardc_error error = {.status = SHARDC_OK};
     assert_int_equal(shardc_session_new(program, &(shardc_session_options){.gemm_cache = f.path}, &session, &error), SHARDC_OK);
@@ -282,15 +282,15 @@ static sc_cuda_choices some_choices(void)
     sc_cuda_choices_init(&choices, 0x0123456789abcdef, 1000);
     for (uint32_t i = 0; i < 40; i++) {
         sc_cuda_choice one = {.product = i * i % 997, .aligned = {16u << i % 5, 256, 8, i % 2 * 4}, .first = 1e-6 * i, .least = 5e-7 * i};
-        char name[400] = "a card";
+        char name[400] = "a GPU";
         for (size_t k = 0; k < sizeof one.algo.data / sizeof *one.algo.data; k++)
             one.algo.data[k] = (i + 1) * 0x9e3779b97f4a7c15u >> k;
         if (i % 3 == 1)
-            snprintf(name, sizeof name, "a card\nwith \tmore: %s, %350d", "ü", 1);
-        assert_true(sc_cuda_choices_card(&choices, i % 3 == 2 ? "" : name, &one.card));
+            snprintf(name, sizeof name, "a GPU\nwith \tmore: %s, %350d", "ü", 1);
+        assert_true(sc_cuda_choices_gpu(&choices, i % 3 == 2 ? "" : name, &one.gpu));
         assert_true(sc_cuda_choices_set(&choices, &one));
     }
-    assert_int_equal(choices.card_count, 3);
+    assert_int_equal(choices.gpu_count, 3);
     return choices;
 }
 
@@ -303,10 +303,10 @@ static void text_reads_back(void **state)
     sc_cuda_choices_init(&read, made.program, made.product_count);
     if (!sc_cuda_choices_parse(&read, text, size, why, sizeof why))
         fail_msg("%s", why);
-    assert_true(read.count == made.count && read.card_count == made.card_count);
+    assert_true(read.count == made.count && read.gpu_count == made.gpu_count);
     for (uint32_t i = 0; i < made.count; i++) {
         sc_cuda_choice wanted = made.list[i];
-        assert_true(sc_cuda_choices_card(&read, made.cards[wanted.card], &wanted.card));
+        assert_true(sc_cuda_choices_gpu(&read, made.gpus[wanted.gpu], &wanted.gpu));
         const sc_cuda_choice *found = sc_cuda_choices_find(&read, &wanted);
         assert_non_null(found);
         assert_memory_equal(&found->algo, &wanted.algo, sizeof wanted.algo);
@@ -352,11 +352,11 @@ static void text_that_says_nonsense_is_refused(void **state)
 {
     (void)state;
     static const char *const lines[] = {
-        "product 0 aligned 1 1 1 1 1 ns 0 0 algo ", /* before any card; then of one: */
-        "card a\nproduct 7 aligned 1 1 1 1 1 ns 0 0 algo ",  "card a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo ",
-        "card a\nproduct -1 aligned 1 1 1 1 1 ns 0 0 algo ", "card a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo 0",
-        "card a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo g", "card a\nproducts 0 aligned 1 1 1 1 1 ns 0 0 algo ",
-        "card a\n\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo "};
+        "product 0 aligned 1 1 1 1 1 ns 0 0 algo ", /* before any GPU; then of one: */
+        "gpu a\nproduct 7 aligned 1 1 1 1 1 ns 0 0 algo ",  "gpu a\nproduct 0 aligned 1 1 1 1 ns 0 0 algo ",
+        "gpu a\nproduct -1 aligned 1 1 1 1 1 ns 0 0 algo ", "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo 0",
+        "gpu a\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo g", "gpu a\nproducts 0 aligned 1 1 1 1 1 ns 0 0 algo ",
+        "gpu a\n\nproduct 0 aligned 1 1 1 1 1 ns 0 0 algo "};
     sc_cuda_choices read;
     char digits[129], body[512], text[600], why[128];
     memset(digits, '0', 128);
@@ -365,14 +365,14 @@ static void text_that_says_nonsense_is_refused(void **state)
     for (size_t i = 0; i <= sizeof lines / sizeof *lines; i++) {
         bool is_good = i == sizeof lines / sizeof *lines;
         const char *tail = is_good || strstr(lines[i], "algo g") == NULL ? digits : digits + 1;
-        snprintf(body, sizeof body, "shardc products 1\nprogram 0000000000000001\n%s%s\n",
-                 is_good ? "card a\nproduct 6 aligned 1 1 1 1 1 ns 0 0 algo " : lines[i], tail);
+        snprintf(body, sizeof body, "shardc products 2\nprogram 0000000000000001\n%s%s\n",
+                 is_good ? "gpu a\nproduct 6 aligned 1 1 1 1 1 ns 0 0 algo " : lines[i], tail);
         int size = snprintf(text, sizeof text, "%send %016llx\n", body, (unsigned long long)sc_fnv1a64(body, strlen(body)));
         assert_true(size > 0 && (size_t)size < sizeof text);
         assert_int_equal(sc_cuda_choices_parse(&read, text, (size_t)size, why, sizeof why), is_good);
         assert_int_equal(read.count, is_good);
         if (!is_good)
-            assert_non_null(strstr(why, "is neither a card nor a product of the program"));
+            assert_non_null(strstr(why, "is neither a GPU nor a product of the program"));
     }
     sc_cuda_choices_free(&read);
 }
@@ -413,7 +413,7 @@ static void sessions_that_start_at_once_share_a_file(void **state)
     image_case c;
     shardc_executable *program = cuda_step_program(&c, 2, 1);
     starter starters[4];
-    standin.sc_standin_fail(NULL, 0, 0);
+    stub.sc_stub_fail(NULL, 0, 0);
     for (int i = 0; i < 4; i++) {
         starters[i] = (starter){.program = program, .path = f.path, .status = SHARDC_OK};
         assert_int_equal(pthread_create(&starters[i].thread, NULL, start_again_and_again, &starters[i]), 0);
@@ -430,7 +430,7 @@ static void sessions_that_start_at_once_share_a_file(void **state)
 
 /* ---- measuring ---- */
 
-/* The stand-in's first choice takes longer than its third, and its second does not work. */
+/* The stub's first choice takes longer than its third, and its second does not work. */
 static void the_fastest_is_kept(void **state)
 {
     (void)state;
@@ -477,30 +477,31 @@ static void measuring_survives_calls_that_fail(void **state)
             shardc_session *session = NULL;
             shardc_error error = {.status = SHARDC_OK};
             char left[256];
-            standin.sc_standin_fail(names[i], n, 999);
-            shardc_status status = shardc_session_new(program, &(shardc_session_options){.threads = 1, .tune_gemms = true}, &session, &error);
-            if (standin.sc_standin_failed() != NULL && (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
+            stub.sc_stub_fail(names[i], n, 999);
+            shardc_status status =
+                shardc_session_new(program, &(shardc_session_options){.threads = 1, .tune_gemms = true}, &session, &error);
+            if (stub.sc_stub_failed() != NULL && (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
                 fail_msg("call %d of %s failed: %s", (int)n, names[i], error.text);
             shardc_session_free(session);
-            if (standin.sc_standin_live(left, sizeof left) != 0)
+            if (stub.sc_stub_live(left, sizeof left) != 0)
                 fail_msg("left: %s", left);
         }
     }
-    standin.sc_standin_fail(NULL, 0, 0);
+    stub.sc_stub_fail(NULL, 0, 0);
     shardc_executable_free(program);
     sc_arena_free(&c.arena);
 }
 
 int main(void)
 {
-    standin = cuda_standin_open();
+    stub = cuda_stub_open();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_reads_back),
         cmocka_unit_test(text_that_is_not_whole_is_refused),
         cmocka_unit_test(text_that_says_nonsense_is_refused),
         cmocka_unit_test(answers_are_kept),
-        cmocka_unit_test(ranks_of_one_card_ask_once),
-        cmocka_unit_test(answers_are_those_of_a_card_and_a_library),
+        cmocka_unit_test(ranks_of_one_gpu_ask_once),
+        cmocka_unit_test(answers_are_those_of_a_gpu_and_a_library),
         cmocka_unit_test(files_that_cannot_be_used_are_written_anew),
         cmocka_unit_test(a_file_of_something_else_is_left_alone),
         cmocka_unit_test(answers_are_checked),

@@ -1,4 +1,4 @@
-/* The real cuBLASLt, where it is installed: descriptions of products need no card, and the library refuses an attribute that it does not
+/* The real cuBLASLt, where it is installed: descriptions of products need no GPU, and the library refuses an attribute that it does not
  * know or that has another size. test/cuda/signatures.c has the numbers; this has what they are set to. */
 #include <setjmp.h>
 #include <stdarg.h>

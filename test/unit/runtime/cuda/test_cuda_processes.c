@@ -1,5 +1,5 @@
-/* Programs for cards on processes that find each other over TCP, with a card each and NCCL between them (stand-ins of both): their results
- * are those of the processor, bit by bit, whatever their number. */
+/* Programs for GPUs on processes that find each other over TCP, with a GPU each and NCCL between them (stubs of both): their results
+ * are those of the CPU, bit by bit, whatever their number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ typedef struct results {
     float totals[STEPS], y[STEP_ROWS * STEP_H];
 } results;
 
-/* Small integers, so that every sum is exact: neither products of cards nor NCCL promise an order of terms. */
+/* Small integers, so that every sum is exact: neither products of GPUs nor NCCL promise an order of terms. */
 static void fill(float *out, size_t count, uint32_t seed)
 {
     for (size_t i = 0; i < count; i++)
@@ -52,7 +52,7 @@ static shardc_status run_steps(const shardc_executable *program, const shardc_se
     return status;
 }
 
-/* 0 when this rank's results are those of the processor. */
+/* 0 when this rank's results are those of the CPU. */
 static int be_rank_of(const shardc_executable *program, const results *wanted, uint32_t rank)
 {
     shardc_session_options options = {.world = SHARDC_WORLD_TCP, .threads = 1, .deadline_ms = 120000};
@@ -80,11 +80,11 @@ static void check_mesh(uint64_t dp, uint64_t tp)
     shardc_executable *program = cuda_step_program(&cuda, dp, tp);
     char seed[16];
     snprintf(seed, sizeof seed, "%u", size);
-    setenv("SHARDC_STANDIN_SEED", seed, 1); /* orders of streams */
+    setenv("SHARDC_STUB_SEED", seed, 1); /* orders of streams */
     pid_t children[8];
     int pipe_ends[2], failures = 0;
     assert_int_equal(pipe(pipe_ends), 0);
-    if (fork() == 0) { /* the processor's threads stay out of the process that forks */
+    if (fork() == 0) { /* the CPU's threads stay out of the process that forks */
         shardc_executable *plain = step_program(&cpu, dp, tp);
         bool ok = run_steps(plain, &(shardc_session_options){.threads = 1}, &wanted, &error) == SHARDC_OK;
         _exit(ok && write(pipe_ends[1], &wanted, sizeof wanted) == (ssize_t)sizeof wanted ? 0 : 1);
@@ -109,7 +109,7 @@ static void check_mesh(uint64_t dp, uint64_t tp)
         fail_msg("%d ranks of dp %llu, tp %llu are wrong", failures, (unsigned long long)dp, (unsigned long long)tp);
 }
 
-static void every_number_of_ranks_gives_the_processors_bits(void **state)
+static void every_number_of_ranks_gives_the_cpus_bits(void **state)
 {
     (void)state;
     static const uint64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 3}, {2, 2}, {5, 1}, {3, 2}, {7, 1}, {4, 2}};
@@ -119,6 +119,6 @@ static void every_number_of_ranks_gives_the_processors_bits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_number_of_ranks_gives_the_processors_bits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_number_of_ranks_gives_the_cpus_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Ranks of one process on cards, on stand-ins of CUDA's libraries: those that share a card and those that have one each, with NCCL between
- * them, move what processors move; a session goes on after an error; and no call that fails ends in less than an error with its
+/* Ranks of one process on GPUs, on stubs of CUDA's libraries: those that share a GPU and those that have one each, with NCCL between
+ * them, move what CPUs move; a session goes on after an error; and no call that fails ends in less than an error with its
  * name (`test_cuda_ranks all`: each call of a life, one at a time). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,12 +12,12 @@
 
 static bool is_thorough; /* test_cuda_ranks all */
 
-/* So many cards, from the next session on. */
-static void have_cards(uint32_t count)
+/* So many GPUs, from the next session on. */
+static void have_gpus(uint32_t count)
 {
     char text[16];
     snprintf(text, sizeof text, "%u", count);
-    setenv("SHARDC_STANDIN_CARDS", text, 1);
+    setenv("SHARDC_STUB_GPUS", text, 1);
 }
 
 /* ---- collectives ---- */
@@ -128,11 +128,11 @@ static void expect_moves(bool share)
     uint64_t random = 1;
     for (int n = 1; n <= MOST_RANKS; n *= 2) {
         image_case cpu, cuda;
-        have_cards(share ? 1 : (uint32_t)n);
+        have_gpus(share ? 1 : (uint32_t)n);
         shardc_executable *programs[2] = {moving_program(&cpu, false, n), moving_program(&cuda, true, n)};
         shardc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
         for (uint64_t seed = 0; seed < 3; seed++) {
-            standin.sc_standin_seed(seed + 3 * (uint64_t)n);
+            stub.sc_stub_seed(seed + 3 * (uint64_t)n);
             for (uint32_t f = 0; f < SC_DTYPE_COUNT * MOVINGS; f++) {
                 sc_dtype dtype = (sc_dtype)(f / MOVINGS);
                 int gives, gets;
@@ -159,13 +159,13 @@ static void expect_moves(bool share)
     }
 }
 
-static void ranks_that_share_a_card_move_the_same(void **state)
+static void ranks_that_share_a_gpu_move_the_same(void **state)
 {
     (void)state;
     expect_moves(true);
 }
 
-static void ranks_with_a_card_each_move_the_same(void **state)
+static void ranks_with_a_gpu_each_move_the_same(void **state)
 {
     (void)state;
     expect_moves(false);
@@ -196,7 +196,7 @@ static void groups_are_of_any_order(void **state)
     (void)state;
     static const int32_t x[6] = {10, 11, 12, 20, 21, 22};
     image_case cpu, cuda;
-    have_cards(6);
+    have_gpus(6);
     shardc_executable *programs[2] = {gather_program(&cpu, "cpu"), gather_program(&cuda, "cuda:sm_80")};
     shardc_session *sessions[2] = {session_of(programs[0]), session_of(programs[1])};
     for (uint32_t run = 0; run < 3; run++) {
@@ -219,12 +219,12 @@ static void groups_are_of_any_order(void **state)
 
 /* ---- steps ---- */
 
-static void ranks_with_a_card_each_step_alike(void **state)
+static void ranks_with_a_gpu_each_step_alike(void **state)
 {
     (void)state;
     static const uint64_t meshes[][2] = {{2, 1}, {1, 2}, {2, 2}, {4, 2}};
     for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++) {
-        have_cards((uint32_t)(meshes[m][0] * meshes[m][1]));
+        have_gpus((uint32_t)(meshes[m][0] * meshes[m][1]));
         expect_steps(meshes[m][0], meshes[m][1], 4);
     }
 }
@@ -237,7 +237,7 @@ static void the_callers_context_stays(void **state)
     sc_cu_context mine = NULL, seen = NULL;
     step_data d = make_data();
     float w[STEP_D * STEP_H];
-    have_cards(3);
+    have_gpus(3);
     SUCCEED(sc_cuda_open(&api, &error) ? SHARDC_OK : error.status);
     assert_int_equal(api.cuInit(0), SC_CU_SUCCESS);
     assert_int_equal(api.cuDevicePrimaryCtxRetain(&mine, 2), SC_CU_SUCCESS);
@@ -268,10 +268,10 @@ static void a_session_goes_on_after_an_error(void **state)
 {
     (void)state;
     step_data d = make_data();
-    for (uint32_t cards = 1; cards <= 4; cards += 3) {
+    for (uint32_t gpus = 1; gpus <= 4; gpus += 3) {
         image_case c;
-        have_cards(cards);
-        standin.sc_standin_seed(3);
+        have_gpus(gpus);
+        stub.sc_stub_seed(3);
         shardc_executable *program = cuda_step_program(&c, 2, 2);
         shardc_session *session = session_of(program);
         set_weights(session, &d);
@@ -280,11 +280,11 @@ static void a_session_goes_on_after_an_error(void **state)
             shardc_feed_value feeds[] = {{"ids", d.ids, sizeof d.ids, NULL}, {"x", d.x, sizeof d.x, NULL}};
             for (int run = 0; run < 4; run++)
                 assert_true(run_step(session, &d) == d.total);
-            standin.sc_standin_fail(cards == 1 ? "cuLaunchKernel" : "cuGraphLaunch", 2, 999);
+            stub.sc_stub_fail(gpus == 1 ? "cuLaunchKernel" : "cuGraphLaunch", 2, 999);
             assert_int_equal(shardc_session_step(session, feeds, 2, NULL, 0, &why), SHARDC_ERROR_DEVICE);
-            if (strstr(why.text, standin.sc_standin_failed()) == NULL)
-                fail_msg("%s failed: %s", standin.sc_standin_failed(), why.text);
-            standin.sc_standin_fail(NULL, 0, 0);
+            if (strstr(why.text, stub.sc_stub_failed()) == NULL)
+                fail_msg("%s failed: %s", stub.sc_stub_failed(), why.text);
+            stub.sc_stub_fail(NULL, 0, 0);
             set_weights(session, &d);
             SUCCEED(shardc_session_set_state(session, shardc_executable_find_state(program, "total"), &(float){0}, sizeof(float), NULL,
                                              &error));
@@ -315,7 +315,7 @@ static shardc_status live(const shardc_executable *program, const step_data *d, 
         if (status == SHARDC_OK && total != d->total)
             fail_msg("a call failed, and the result is wrong: %g", (double)total);
     }
-    *out_early = standin.sc_standin_failed() != NULL;
+    *out_early = stub.sc_stub_failed() != NULL;
     shardc_session_free(session);
     return status;
 }
@@ -339,10 +339,10 @@ static bool survives(const shardc_executable *program, const step_data *d, const
     char left[256];
     bool is_early;
     shardc_error error = {.status = SHARDC_OK};
-    standin.sc_standin_seed(2);
-    standin.sc_standin_fail(function, n, result);
+    stub.sc_stub_seed(2);
+    stub.sc_stub_fail(function, n, result);
     shardc_status status = live(program, d, &is_early, &error);
-    const char *failed = standin.sc_standin_failed();
+    const char *failed = stub.sc_stub_failed();
     *out_noticed = status != SHARDC_OK;
     if (failed == NULL)
         return false;
@@ -351,9 +351,9 @@ static bool survives(const shardc_executable *program, const step_data *d, const
         fail_msg("call %llu, of %s, failed and nobody noticed", (unsigned long long)n, failed);
     if (status != SHARDC_OK && strstr(error.text, failed) == NULL)
         fail_msg("call %llu, of %s, failed; the error is: %s", (unsigned long long)n, failed, error.text);
-    if (standin.sc_standin_live(left, sizeof left) != 0 && !ends)
+    if (stub.sc_stub_live(left, sizeof left) != 0 && !ends)
         fail_msg("call %llu, of %s, failed; left: %s", (unsigned long long)n, failed, left);
-    standin.sc_standin_reset();
+    stub.sc_stub_reset();
     return true;
 }
 
@@ -364,14 +364,14 @@ static void every_call_fails_in_turn(uint64_t dp, uint64_t tp, unsigned result, 
     shardc_executable *program = cuda_step_program(&c, dp, tp);
     shardc_error error = {.status = SHARDC_OK};
     bool noticed;
-    standin.sc_standin_seed(2);
-    standin.sc_standin_fail(NULL, 0, 0);
+    stub.sc_stub_seed(2);
+    stub.sc_stub_fail(NULL, 0, 0);
     assert_int_equal(live(program, &d, &noticed, &error), SHARDC_OK);
-    uint64_t count = standin.sc_standin_calls(), failed = 0;
+    uint64_t count = stub.sc_stub_calls(), failed = 0;
     assert_true(count > 50);
     for (uint64_t n = 1; n <= count; n += is_thorough ? 1 : stride)
         failed += survives(program, &d, NULL, n, result, &noticed) && noticed;
-    standin.sc_standin_fail(NULL, 0, 0);
+    stub.sc_stub_fail(NULL, 0, 0);
     assert_true(failed > count / (is_thorough ? 1 : stride) / 2);
     assert_int_equal(live(program, &d, &noticed, &error), SHARDC_OK);
     shardc_executable_free(program);
@@ -401,7 +401,7 @@ static void each_function_fails_in_turn(uint64_t dp, uint64_t tp, uint64_t most)
         called += n > 1;
     }
     assert_true(called >= 45);
-    standin.sc_standin_fail(NULL, 0, 0);
+    stub.sc_stub_fail(NULL, 0, 0);
     shardc_executable_free(program);
     sc_arena_free(&c.arena);
     expect_clean();
@@ -410,7 +410,7 @@ static void each_function_fails_in_turn(uint64_t dp, uint64_t tp, uint64_t most)
 static void one_rank_survives_every_call_that_fails(void **state)
 {
     (void)state;
-    have_cards(1);
+    have_gpus(1);
     every_call_fails_in_turn(1, 1, 999, 1);
     every_call_fails_in_turn(1, 1, 2, 3);
 }
@@ -418,31 +418,31 @@ static void one_rank_survives_every_call_that_fails(void **state)
 static void ranks_survive_calls_that_fail(void **state)
 {
     (void)state;
-    have_cards(1);
+    have_gpus(1);
     every_call_fails_in_turn(2, 1, 999, 3);
 }
 
-static void ranks_with_a_card_each_survive_calls_that_fail(void **state)
+static void ranks_with_a_gpu_each_survive_calls_that_fail(void **state)
 {
     (void)state;
-    have_cards(2);
+    have_gpus(2);
     each_function_fails_in_turn(2, 1, 6);
 }
 
 int main(int argc, char **argv)
 {
     is_thorough = argc > 1 && strcmp(argv[1], "all") == 0;
-    standin = cuda_standin_open();
+    stub = cuda_stub_open();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_that_share_a_card_move_the_same),
-        cmocka_unit_test(ranks_with_a_card_each_move_the_same),
+        cmocka_unit_test(ranks_that_share_a_gpu_move_the_same),
+        cmocka_unit_test(ranks_with_a_gpu_each_move_the_same),
         cmocka_unit_test(groups_are_of_any_order),
-        cmocka_unit_test(ranks_with_a_card_each_step_alike),
+        cmocka_unit_test(ranks_with_a_gpu_each_step_alike),
         cmocka_unit_test(the_callers_context_stays),
         cmocka_unit_test(a_session_goes_on_after_an_error),
         cmocka_unit_test(one_rank_survives_every_call_that_fails),
         cmocka_unit_test(ranks_survive_calls_that_fail),
-        cmocka_unit_test(ranks_with_a_card_each_survive_calls_that_fail),
+        cmocka_unit_test(ranks_with_a_gpu_each_survive_calls_that_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Instructions of cards are measured by events: each once, on its stream, in order, by the card's clock, while the stream runs on; and what
- * is measured computes what it does otherwise, in any order of the stand-in, and ends in an error with its name when a call fails. */
+/* Instructions of GPUs are measured by events: each once, on its stream, in order, by the GPU's clock, while the stream runs on; and what
+ * is measured computes what it does otherwise, in any order of the stub, and ends in an error with its name when a call fails. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include "test/unit/helpers/cuda_case.h"
 
-static cuda_standin standin;
+static cuda_stub stub;
 
 /* k_long computes much longer than k_short. */
 static const char kernels[] = "SC_KERNEL(32, 1) void k_short_0(float *x, const int64_t *sc_call, uint64_t *sc_failure)\n"
@@ -124,7 +124,7 @@ static void instructions_have_times(void **state)
         shardc_session_set_trace(session, note, log);
         for (uint64_t seed = 0; seed < 6; seed++) {
             memset(log, 0, sizeof *log);
-            standin.sc_standin_seed(seed);
+            stub.sc_stub_seed(seed);
             double begin = now();
             run(session, meshes[m]);
             expect_times(log, meshes[m], begin, now());
@@ -132,7 +132,7 @@ static void instructions_have_times(void **state)
         shardc_session_free(session);
         shardc_executable_free(program);
         sc_arena_free(&c.arena);
-        assert_int_equal(standin.sc_standin_live(NULL, 0), 0);
+        assert_int_equal(stub.sc_stub_live(NULL, 0), 0);
     }
     free(log);
 }
@@ -149,7 +149,7 @@ static void a_profile_adds_times_up(void **state)
     shardc_executable *program = times_program(&c, 1);
     shardc_session *session = session_of(program, true);
     shardc_session_set_trace(session, note, log);
-    standin.sc_standin_seed(0);
+    stub.sc_stub_seed(0);
     for (int i = 0; i < RUNS; i++) {
         run(session, 1);
         for (uint32_t k = 0; k < INSTRS; k++) {
@@ -164,7 +164,7 @@ static void a_profile_adds_times_up(void **state)
     assert_int_equal(profile.calls, RUNS);
     for (int k = 0; k < SHARDC_WORK_KINDS; k++)
         assert_true(profile.work[k] - works[k] < 1e-9 && works[k] - profile.work[k] < 1e-9);
-    /* 32 threads of 400,000 steps: no processor does that faster; and it is not as if all kernels took the same. Load makes kernels slower,
+    /* 32 threads of 400,000 steps: no CPU does that faster; and it is not as if all kernels took the same. Load makes kernels slower,
      * but of hundreds not every one. */
     assert_true(slow > RUNS * 1e-3 && slow > RUNS * 20 * quickest);
     assert_true(works[SHARDC_WORK_KERNEL] < profile.seconds);
@@ -181,20 +181,20 @@ static void the_stream_runs_on(void **state)
     image_case c;
     shardc_executable *program = times_program(&c, 1);
     shardc_session *session = session_of(program, true);
-    standin.sc_standin_seed(0);
+    stub.sc_stub_seed(0);
     for (int i = 0; i < 3; i++) {
-        standin.sc_standin_fail("cuLaunchHostFunc", 0, 0);
+        stub.sc_stub_fail("cuLaunchHostFunc", 0, 0);
         run(session, 1);
-        assert_int_equal(standin.sc_standin_calls(), i == 0 ? 0 : 3);
+        assert_int_equal(stub.sc_stub_calls(), i == 0 ? 0 : 3);
     }
     /* those that feed and fetch: one each */
-    standin.sc_standin_fail("cuStreamSynchronize", 0, 0);
+    stub.sc_stub_fail("cuStreamSynchronize", 0, 0);
     run(session, 1);
-    assert_int_equal(standin.sc_standin_calls(), 2);
+    assert_int_equal(stub.sc_stub_calls(), 2);
     shardc_session_free(session);
     shardc_executable_free(program);
     sc_arena_free(&c.arena);
-    standin.sc_standin_fail(NULL, 0, 0);
+    stub.sc_stub_fail(NULL, 0, 0);
 }
 
 /* A function is a graph before and after it is traced. */
@@ -206,14 +206,14 @@ static void graphs_come_back(void **state)
     shardc_executable *program = times_program(&c, 1);
     shardc_session *session = session_of(program, false);
     for (int round = 0; round < 2; round++) {
-        uint64_t before = standin.sc_standin_replays();
+        uint64_t before = stub.sc_stub_replays();
         for (int i = 0; i < 3; i++)
             run(session, 1);
-        assert_int_equal(standin.sc_standin_replays() - before, round == 0 ? 2 : 3);
+        assert_int_equal(stub.sc_stub_replays() - before, round == 0 ? 2 : 3);
         shardc_session_set_trace(session, note, log);
-        before = standin.sc_standin_replays();
+        before = stub.sc_stub_replays();
         run(session, 1);
-        assert_int_equal(standin.sc_standin_replays(), before);
+        assert_int_equal(stub.sc_stub_replays(), before);
         assert_int_equal(log->counts[0][0], round + 1);
         shardc_session_set_trace(session, NULL, NULL);
     }
@@ -247,17 +247,17 @@ static void calls_that_fail_are_named(void **state)
             for (uint64_t n = 1; n < 2000; n = 6 * n + 1) {
                 shardc_error error = {.status = SHARDC_OK};
                 char left[256];
-                standin.sc_standin_seed(2);
-                standin.sc_standin_fail(names[i], n, 999);
+                stub.sc_stub_seed(2);
+                stub.sc_stub_fail(names[i], n, 999);
                 shardc_status status = live(program, &error);
-                if (standin.sc_standin_failed() != NULL && (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
+                if (stub.sc_stub_failed() != NULL && (status == SHARDC_OK || strstr(error.text, names[i]) == NULL))
                     fail_msg("call %d of %s failed: %s", (int)n, names[i], error.text);
-                if (standin.sc_standin_live(left, sizeof left) != 0)
+                if (stub.sc_stub_live(left, sizeof left) != 0)
                     fail_msg("call %d of %s; left: %s", (int)n, names[i], left);
-                standin.sc_standin_reset();
+                stub.sc_stub_reset();
             }
         }
-        standin.sc_standin_fail(NULL, 0, 0);
+        stub.sc_stub_fail(NULL, 0, 0);
         shardc_executable_free(program);
         sc_arena_free(&c.arena);
     }
@@ -265,7 +265,7 @@ static void calls_that_fail_are_named(void **state)
 
 int main(void)
 {
-    standin = cuda_standin_open();
+    stub = cuda_stub_open();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instructions_have_times), cmocka_unit_test(a_profile_adds_times_up),   cmocka_unit_test(the_stream_runs_on),
         cmocka_unit_test(graphs_come_back),        cmocka_unit_test(calls_that_fail_are_named),

@@ -1,4 +1,4 @@
-/* The device `cuda` on stand-ins of its libraries: what it puts on streams gives what a processor gives, in any order that streams leave
+/* The device `cuda` on stubs of its libraries: what it puts on streams gives what a CPU gives, in any order that streams leave
  * open; and what a machine lacks is said before anything is allocated. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,11 +95,11 @@ static void functions_become_graphs(void **state)
         SUCCEED(shardc_session_new(program, &(shardc_session_options){.threads = 1, .profile = way == MEASURED}, &session, &error));
         session->no_graphs = way == NO_GRAPHS;
         set_weights(session, &d);
-        uint64_t before = standin.sc_standin_replays(), launches = standin.sc_standin_launches();
+        uint64_t before = stub.sc_stub_replays(), launches = stub.sc_stub_launches();
         for (int run = 0; run < 5; run++)
             assert_true(run_step(session, &d) == d.total);
-        assert_int_equal(standin.sc_standin_replays() - before, way == AS_GRAPHS ? 4 * (STEP_BATCHES + 1) : 0);
-        assert_int_equal(standin.sc_standin_launches() - launches, 5 * (2 * STEP_BATCHES + 1));
+        assert_int_equal(stub.sc_stub_replays() - before, way == AS_GRAPHS ? 4 * (STEP_BATCHES + 1) : 0);
+        assert_int_equal(stub.sc_stub_launches() - launches, 5 * (2 * STEP_BATCHES + 1));
         shardc_session_free(session);
         shardc_executable_free(program);
         sc_arena_free(&c.arena);
@@ -113,7 +113,7 @@ static void a_check_that_fails_is_said(void **state)
     step_data d = make_data();
     for (uint64_t seed = 0; seed < 6; seed++) {
         image_case c;
-        standin.sc_standin_seed(seed);
+        stub.sc_stub_seed(seed);
         shardc_executable *program = cuda_step_program(&c, 2, 1);
         shardc_session *session = session_of(program);
         set_weights(session, &d);
@@ -186,7 +186,7 @@ static void stages_share_scratch(void **state)
     for (int run = 0; run < 8; run++) {
         int32_t values[448];
         int64_t wanted = 0, got = 0;
-        standin.sc_standin_seed((uint64_t)run);
+        stub.sc_stub_seed((uint64_t)run);
         for (int i = 0; i < 448; i++)
             wanted += values[i] = i * 31 % 77 + run;
         shardc_session_set_random(session, 1, (uint64_t)run, (uint32_t)run % 3);
@@ -200,7 +200,7 @@ static void stages_share_scratch(void **state)
     expect_clean();
 }
 
-/* PTX where there is no machine code for the card, and neither. */
+/* PTX where there is no machine code for the GPU, and neither. */
 static void modules_that_do_not_fit_are_named(void **state)
 {
     (void)state;
@@ -221,9 +221,8 @@ static void modules_that_do_not_fit_are_named(void **state)
         shardc_executable *program = image_executable(&c);
         assert_int_equal(shardc_session_new(program, NULL, &session, &why), cases[i].status);
         if (cases[i].status != SHARDC_OK)
-            assert_non_null(strstr(why.text,
-                                   "card 0 (Stand-in 0, compute capability 8.0) does not take the program, for cuda:sm_80: k_zero: "
-                                   "cuModuleLoadData: no kernel image is available"));
+            assert_non_null(strstr(why.text, "GPU 0 (stub 0, compute capability 8.0) does not take the program, for cuda:sm_80: k_zero: "
+                                             "cuModuleLoadData: no kernel image is available"));
         else
             SUCCEED(shardc_session_run(session, 0, NULL, 0, NULL, 0, &error));
         shardc_session_free(session);
@@ -234,12 +233,12 @@ static void modules_that_do_not_fit_are_named(void **state)
 }
 
 /* A module is machine code that stores 1 and PTX that stores 2. */
-static void each_card_takes_what_it_can(void **state)
+static void each_gpu_takes_what_it_can(void **state)
 {
     (void)state;
     enum { NOTHING, CODE, PTX };
     static const struct {
-        const char *target, *card;
+        const char *target, *gpu;
         int capability, wanted;
         const char *special; /* of the machine code */
     } cases[] = {{"cuda:sm_80", "8.0", 80, CODE, ""},      {"cuda:sm_80", "8.9", 80, CODE, ""},     {"cuda:sm_80", "9.0", 80, PTX, ""},
@@ -261,17 +260,17 @@ static void each_card_takes_what_it_can(void **state)
         image_func(&c, "f");
         cuda_stage(&c, 0, 1, 32, 0);
         char *code = sc_arena_printf(&c.arena, kernel, CODE), *ptx = sc_arena_printf(&c.arena, kernel, PTX);
-        code = sc_arena_printf(&c.arena, SC_STANDIN_CUBIN "%s", cases[i].capability, cases[i].special, strlen(code), code);
-        ptx = sc_arena_printf(&c.arena, SC_STANDIN_PTX "%s", cases[i].capability, "", strlen(ptx), ptx);
+        code = sc_arena_printf(&c.arena, SC_STUB_CUBIN "%s", cases[i].capability, cases[i].special, strlen(code), code);
+        ptx = sc_arena_printf(&c.arena, SC_STUB_PTX "%s", cases[i].capability, "", strlen(ptx), ptx);
         const sc_archive_entry entries[] = {{"k_say.cubin", code, strlen(code) + 1}, {"k_say.ptx", ptx, strlen(ptx) + 1}};
         sc_strbuf_init(&bytes, &c.arena);
         sc_archive_write(entries, 2, &bytes);
         c.image.object = (const uint8_t *)bytes.data;
         c.image.object_bytes = bytes.length;
         shardc_executable *program = image_executable(&c);
-        setenv("SHARDC_STANDIN_CAPABILITY", cases[i].card, 1);
+        setenv("SHARDC_STUB_CAPABILITY", cases[i].gpu, 1);
         shardc_status status = shardc_session_new(program, NULL, &session, &why);
-        unsetenv("SHARDC_STANDIN_CAPABILITY");
+        unsetenv("SHARDC_STUB_CAPABILITY");
         float got = 0;
         if (cases[i].wanted == NOTHING) {
             assert_int_equal(status, SHARDC_ERROR_UNAVAILABLE);
@@ -279,7 +278,7 @@ static void each_card_takes_what_it_can(void **state)
             assert_int_equal(status, SHARDC_OK);
             SUCCEED(shardc_session_run(session, 0, NULL, 0, (shardc_fetch_value[]){{0, &got, sizeof got, NULL}}, 1, &error));
             if (got != (float)cases[i].wanted)
-                fail_msg("%s on %s: %g", cases[i].target, cases[i].card, got);
+                fail_msg("%s on %s: %g", cases[i].target, cases[i].gpu, got);
         }
         shardc_session_free(session);
         shardc_executable_free(program);
@@ -393,7 +392,7 @@ static void products_are_what_they_should(void **state)
                  PRODUCTS, with_bias, with_activation, with_loops, accumulates, keeps, slopes, totals);
     cuda_object(&c, "", "cubin", 80);
     shardc_executable *program = image_executable(&c);
-    standin.sc_standin_seed(2);
+    stub.sc_stub_seed(2);
     shardc_session *session = session_of(program);
     for (uint32_t i = 0; i < PRODUCTS; i++) {
         expect_product(session, i, &cases[i]);
@@ -472,9 +471,9 @@ static void a_product_that_the_library_lacks(void **state)
         }
         cuda_object(&c, "", "cubin", 80);
         shardc_executable *program = image_executable(&c);
-        setenv("SHARDC_STANDIN_CUBLASLT_EPILOGUES", "no", 1);
+        setenv("SHARDC_STUB_CUBLASLT_EPILOGUES", "no", 1);
         shardc_status status = shardc_session_new(program, NULL, &session, &refusal);
-        unsetenv("SHARDC_STANDIN_CUBLASLT_EPILOGUES");
+        unsetenv("SHARDC_STUB_CUBLASLT_EPILOGUES");
         assert_int_equal(status, has_stand_in ? SHARDC_OK : SHARDC_ERROR_UNAVAILABLE);
         if (has_stand_in) {
             p.gemm.step_count = 0;
@@ -599,7 +598,7 @@ static void whatever_the_order_the_values_are_the_same(void **state)
             u[i / 32][i % 32] = total[i % 32];
     }
     for (uint64_t seed = 0; seed < 32; seed++) {
-        standin.sc_standin_seed(seed);
+        stub.sc_stub_seed(seed);
         shardc_feed_value feed = {"x", in, sizeof in, NULL};
         SUCCEED(shardc_session_run(session, 0, &feed, 1,
                                    (shardc_fetch_value[]){{0, got_w, sizeof got_w, NULL}, {1, got_x, sizeof got_x, NULL}}, 2, &error));
@@ -625,16 +624,15 @@ static void refusals_come_first(void **state)
 {
     (void)state;
     static const refusal refusals[] = {
-        {"SHARDC_STANDIN_CARDS", "0", 1, SHARDC_ERROR_UNAVAILABLE, "there is no card that CUDA's driver would use: cuInit"},
-        {"SHARDC_STANDIN_CAPABILITY", "7.5", 1, SHARDC_ERROR_UNAVAILABLE,
-         "card 0 (Stand-in 0) has compute capability 7.5; the program, for cuda:sm_80, needs 8.0"},
-        {"SHARDC_STANDIN_DRIVER", "11020", 1, SHARDC_ERROR_UNAVAILABLE, "the driver is of CUDA 11.2; a newer one is needed"},
-        {"SHARDC_STANDIN_MEMORY", "60", 2, SHARDC_ERROR_MEMORY, "2 ranks on card 0 (Stand-in 0) need"},
-        {"SHARDC_STANDIN_MODE", "2", 1, SHARDC_ERROR_UNAVAILABLE, "prohibits its use"},
-        {"SHARDC_STANDIN_SHARED", "40", 1, SHARDC_ERROR_UNAVAILABLE,
-         "gives a block 40960 bytes of shared memory; kernel k_add needs 50000"},
-        {"SHARDC_STANDIN_CARDS", "2", 4, SHARDC_ERROR_UNAVAILABLE, "4 ranks on 2 cards: have a card for each rank, or one for all"},
-        {"SHARDC_STANDIN_CARDS", "1", 32, SHARDC_ERROR_UNAVAILABLE, "32 ranks on one card are more than 16"},
+        {"SHARDC_STUB_GPUS", "0", 1, SHARDC_ERROR_UNAVAILABLE, "there is no GPU that CUDA's driver would use: cuInit"},
+        {"SHARDC_STUB_CAPABILITY", "7.5", 1, SHARDC_ERROR_UNAVAILABLE,
+         "GPU 0 (stub 0) has compute capability 7.5; the program, for cuda:sm_80, needs 8.0"},
+        {"SHARDC_STUB_DRIVER", "11020", 1, SHARDC_ERROR_UNAVAILABLE, "the driver is of CUDA 11.2; a newer one is needed"},
+        {"SHARDC_STUB_MEMORY", "60", 2, SHARDC_ERROR_MEMORY, "2 ranks on GPU 0 (stub 0) need"},
+        {"SHARDC_STUB_MODE", "2", 1, SHARDC_ERROR_UNAVAILABLE, "prohibits its use"},
+        {"SHARDC_STUB_SHARED", "40", 1, SHARDC_ERROR_UNAVAILABLE, "gives a block 40960 bytes of shared memory; kernel k_add needs 50000"},
+        {"SHARDC_STUB_GPUS", "2", 4, SHARDC_ERROR_UNAVAILABLE, "4 ranks on 2 GPUs: have a GPU for each rank, or one for all"},
+        {"SHARDC_STUB_GPUS", "1", 32, SHARDC_ERROR_UNAVAILABLE, "32 ranks on one GPU are more than 16"},
         {"SHARDC_LIBCUDA", "/nowhere/libcuda.so", 1, SHARDC_ERROR_UNAVAILABLE, "what SHARDC_LIBCUDA names does not load"},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
@@ -650,7 +648,7 @@ static void refusals_come_first(void **state)
         c.image.arena_bytes = r->status == SHARDC_ERROR_MEMORY ? 40 << 20 : c.image.arena_bytes;
         cuda_object(&c, "", "cubin", 80);
         shardc_executable *program = image_executable(&c);
-        uint64_t made = standin.sc_standin_allocated();
+        uint64_t made = stub.sc_stub_allocated();
         setenv(r->variable, r->value, 1);
         shardc_status status = shardc_session_new(program, NULL, &session, &error);
         if (before != NULL)
@@ -662,7 +660,7 @@ static void refusals_come_first(void **state)
         assert_null(session);
         if (strstr(error.text, r->text) == NULL)
             fail_msg("%s=%s: %s", r->variable, r->value, error.text);
-        assert_true(made == standin.sc_standin_allocated());
+        assert_true(made == stub.sc_stub_allocated());
         shardc_executable_free(program);
         sc_arena_free(&c.arena);
         expect_clean();
@@ -671,7 +669,7 @@ static void refusals_come_first(void **state)
 
 int main(void)
 {
-    standin = cuda_standin_open();
+    stub = cuda_stub_open();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_runs),
         cmocka_unit_test(steps_give_whole_values),
@@ -680,7 +678,7 @@ int main(void)
         cmocka_unit_test(a_check_that_fails_is_said),
         cmocka_unit_test(stages_share_scratch),
         cmocka_unit_test(modules_that_do_not_fit_are_named),
-        cmocka_unit_test(each_card_takes_what_it_can),
+        cmocka_unit_test(each_gpu_takes_what_it_can),
         cmocka_unit_test(a_kernel_that_crashes_is_an_error),
         cmocka_unit_test(products_are_what_they_should),
         cmocka_unit_test(parts_of_sums_are_not_rounded),

@@ -82,7 +82,7 @@ static void a_function_gives_whole_values(void **state)
         }
         float total;
         SUCCEED(shardc_session_get_state(session, shardc_executable_find_state(program, "total"), &total, sizeof total, NULL, &error));
-        assert_true(total == d.total); /* pending over dp, reduced on the way out */
+        assert_true(total == d.total); /* partial over dp, reduced on the way out */
         shardc_session_free(session);
         shardc_executable_free(program);
         sc_arena_free(&c.arena);
@@ -521,12 +521,11 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_null(session);
     shardc_executable_free(program);
     c.image.target = "cpu";
-    c.image.processor = sc_arena_printf(&c.arena, "%s avx1024", sc_processor_features(&c.arena));
+    c.image.cpu = sc_arena_printf(&c.arena, "%s avx1024", sc_cpu_features(&c.arena));
     program = image_executable(&c);
-    REFUSED(shardc_session_new(program, NULL, &session, &why), SHARDC_ERROR_UNAVAILABLE,
-            "a processor with 'avx1024', which this one lacks");
+    REFUSED(shardc_session_new(program, NULL, &session, &why), SHARDC_ERROR_UNAVAILABLE, "a CPU with 'avx1024', which this one lacks");
     shardc_executable_free(program);
-    c.image.processor = sc_processor_features(&c.arena);
+    c.image.cpu = sc_cpu_features(&c.arena);
     image_kernel(&c, "k_missing", "", NULL, 0, NULL);
     c.image.target = "cpu";
     image_compile(&c, "int k_there;");

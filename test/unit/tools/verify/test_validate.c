@@ -127,7 +127,7 @@ static void right_programs_are_equal(void **state)
                  "%y = add %o, %b : f32[B=4, D=8]\n return %y\n"));
     expect_equal(
         "tp = 4", mlp,
-        mlp_with(text, sizeof text, /* the name stands on the pending sum */
+        mlp_with(text, sizeof text, /* the name stands on the partial sum */
                  "%p \"o\" = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n"
                  "%o = reduce_scatter %p {reduce = sum, over = [tp], gather = [B]} : f32[B=4@tp, D=8]\n"
                  "%y = add %o, %b : f32[B=4@tp, D=8]\n %z = all_gather %y {over = [tp], gather = [B]} : f32[B=4, D=8]\n return %z\n"));
@@ -150,7 +150,7 @@ static void wrong_mlps_are_found(void **state)
                               "%y = all_reduce %q {reduce = sum, over = [tp]} : f32[B=4, D=8]\n return %y\n"),
                      "");
     expect_different(
-        "tp = 4", mlp, /* the sum is forgotten, and its type says that it was not pending */
+        "tp = 4", mlp, /* the sum is forgotten, and its type says that it was not partial */
         mlp_with(text, sizeof text, "%o \"o\" = dot[F] %a, %w : f32[B=4, D=8]\n %y = add %o, %b : f32[B=4, D=8]\n return %y\n"),
         "ranks that should hold the same elements hold different ones");
     expect_different(
@@ -165,7 +165,7 @@ static void wrong_mlps_are_found(void **state)
                  "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n %o \"o\" = all_reduce %p {reduce = sum, over = [tp]} : f32[B=4, D=8]\n"
                  "%y = add %o, %o : f32[B=4, D=8]\n return %y\n"),
         "");
-    expect_different("tp = 4", mlp, mlp_with(text, sizeof text, "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n return %p\n"), "pending");
+    expect_different("tp = 4", mlp, mlp_with(text, sizeof text, "%p = dot[F] %a, %w : f32[B=4, D=8]{sum:tp}\n return %p\n"), "partial");
     expect_different(
         "tp = 4", mlp,
         mlp_with(text, sizeof text,
