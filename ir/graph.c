@@ -333,7 +333,7 @@ bool sc_attr_equal(const sc_attr *a, const sc_attr *b)
     case SC_ATTR_KIND_WORD:
     case SC_ATTR_KIND_TEXT:
         return a->text == b->text;
-    case SC_ATTR_KIND_SPLITS: /* behind their count, lists hold anything */
+    case SC_ATTR_KIND_SPLITS: /* a length prefix, then the elements */
         for (uint32_t i = 0; i < a->count; i++) {
             if (a->splits[i].dim != b->splits[i].dim || !sc_sub_axis_list_equal(&a->splits[i].sub_axes, &b->splits[i].sub_axes))
                 return false;

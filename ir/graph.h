@@ -1,5 +1,7 @@
-/* The module: functions of straight-line SSA, state, slots and a schedule of calls. Dense arrays and 32-bit handles in the context's
- * arena; nothing is freed singly. Handles stay valid for the module's life; addresses only until the next allocation of their kind. */
+/* The module: straight-line SSA functions, state, slots and a schedule of calls. Everything is in
+ * dense arrays in the context's arena, indexed by 32-bit handles; nothing is freed individually.
+ * Handles are valid for the module's lifetime, addresses only until the next allocation of the same
+ * kind. */
 #ifndef SHARDC_IR_GRAPH_H
 #define SHARDC_IR_GRAPH_H
 
@@ -47,10 +49,11 @@ typedef struct sc_split {
     sc_sub_axis_list sub_axes;
 } sc_split;
 
-/* Attributes of an op are sorted by key; lists are immutable arrays in the arena. */
+/* One attribute of an op. An op's attributes are sorted by key; lists are immutable arrays in the
+ * arena. */
 typedef struct sc_attr {
     uint16_t key;
-    uint32_t count; /* of a list */
+    uint32_t count; /* for lists */
     union {
         int64_t integer;
         double number;
@@ -72,7 +75,7 @@ typedef struct sc_op {
     sc_value first_result; /* results are consecutive */
     sc_attr *attrs;
     sc_loc loc;   /* in the model text */
-    sc_sym scope; /* instance path the op stands in: layers[3].attn, or the entry's or fn's name */
+    sc_sym scope; /* path of the instance that contains the op, layers[3].attn, or the name of the entry or fn */
     sc_func_id func;
     sc_op_id prev, next; /* SC_NONE at the ends */
 } sc_op;
@@ -80,11 +83,11 @@ typedef struct sc_op {
 typedef struct sc_value_info {
     sc_type type;
     sc_op_id def;
-    uint32_t index; /* which result of def */
-    sc_sym path;    /* of a named value: layers[3].attn.o; 0 for one inside an expression */
+    uint32_t index; /* index among the results of def */
+    sc_sym path;    /* name of the value, layers[3].attn.o; 0 for a subexpression */
 } sc_value_info;
 
-/* A parameter or cache of one instance, or what a train step keeps between calls. */
+/* A parameter or cache of one instance, or anything else that a train step keeps between calls. */
 typedef struct sc_state {
     sc_sym path; /* layers[0].attn.wq */
     sc_state_kind kind;
@@ -94,7 +97,7 @@ typedef struct sc_state {
     sc_loc loc;
 } sc_state;
 
-/* A line of the plan (or an annotation in the model) that decisions refer to. */
+/* A plan line (or an annotation in the model) that placement decisions refer to. */
 typedef struct sc_rule_ref {
     sc_sym text; /* act S over tp if free */
     sc_sym file;
@@ -112,19 +115,20 @@ typedef struct sc_call {
     int32_t microbatch;
 } sc_call;
 
-/* A value handed from call to call, indexed by micro-batch. */
+/* A value passed between calls, indexed by micro-batch. */
 typedef struct sc_slot {
     sc_sym name;
     sc_type type;
 } sc_slot;
 
-/* State bits: what holds for every function of the module; the verifier checks the rules of each. */
+/* State bits: properties that hold for every function of the module. The verifier checks each
+ * one. */
 enum {
     SC_SHAPES = 1,            /* every value has its type; sizes known */
-    SC_PLACED = 2,            /* every value has a placement; reshard ops stand where producer and consumer differ */
-    SC_RESHARDS_EXPLICIT = 4, /* no reshard op is left: collectives only */
-    SC_LOCAL = 8,             /* per-rank text: ops that need a global index say so (`offset`) */
-    SC_FUSED = 16,            /* ops that share a kernel stand together and carry its number */
+    SC_PLACED = 2,            /* every value has a placement; a reshard op is wherever producer and consumer differ */
+    SC_RESHARDS_EXPLICIT = 4, /* only collectives, no reshard ops */
+    SC_LOCAL = 8,             /* per-rank program: ops that need a global index have `offset` */
+    SC_FUSED = 16,            /* the ops of one kernel are adjacent and have its number */
     SC_ALL_STATES = 31
 };
 
@@ -141,19 +145,19 @@ struct sc_module {
     SC_VEC(sc_slot) slots;
     SC_VEC(sc_call) schedule;
     SC_VEC(sc_rule_ref) rules;
-    sc_map type_map; /* hash of a type -> newest type with it; type_next chains */
+    sc_map type_map; /* hash of a type -> newest type with that hash; type_next chains the others */
     SC_VEC(uint32_t) type_next;
     sc_map dim_map;   /* symbol -> dim */
     sc_map state_map; /* path symbol -> state */
 };
 
-/* A new module on a mesh of no axes (one device). */
+/* Returns a new module with a mesh of no axes (one device). */
 sc_module *sc_module_new(sc_context *context);
 
 /* ---- dims, types, state ---- */
 sc_dim sc_module_add_dim(sc_module *m, sc_sym name);
-sc_dim sc_module_find_dim(const sc_module *m, sc_sym name); /* SC_NONE */
-/* The composite whose leaves these are, in order; SC_NONE when there is none (a plain dim). */
+sc_dim sc_module_find_dim(const sc_module *m, sc_sym name); /* SC_NONE if there is none */
+/* Returns the composite with exactly these leaves in this order, or SC_NONE (a plain dim). */
 sc_dim sc_module_group_of(const sc_module *m, const sc_dim *leaves, uint32_t count);
 sc_type sc_type_intern(sc_module *m, const sc_type_info *info);
 static inline const sc_type_info *sc_type_of(const sc_module *m, sc_value value)
@@ -163,7 +167,7 @@ static inline const sc_type_info *sc_type_of(const sc_module *m, sc_value value)
 sc_type sc_type_with_dtype(sc_module *m, sc_type type, sc_dtype dtype);
 sc_type sc_type_with_placement(sc_module *m, sc_type type, const sc_placement *placement);
 uint32_t sc_module_add_state(sc_module *m, const sc_state *state);
-uint32_t sc_module_find_state(const sc_module *m, sc_sym path); /* SC_NONE */
+uint32_t sc_module_find_state(const sc_module *m, sc_sym path); /* SC_NONE if there is none */
 
 /* ---- functions and ops ---- */
 sc_func_id sc_module_add_func(sc_module *m, sc_sym name);
@@ -180,22 +184,24 @@ static inline sc_op_id sc_def(const sc_module *m, sc_value value)
     return m->values.data[value].def;
 }
 
-/* Makes an op and its results (types result_types[0..result_count)) and links it before `before` in func (SC_NONE: at the end).
- * attrs need not be sorted; lists in them must live in the arena. loc and scope are copied from `like` when that is not SC_NONE. */
+/* Creates an op with results of types result_types[0..result_count) and inserts it before `before`
+ * in func (SC_NONE: appends it). attrs need not be sorted; lists in them must be in the arena. loc
+ * and scope are copied from `like` unless that is SC_NONE. */
 sc_op_id sc_op_new(sc_module *m, sc_func_id func, sc_op_id before, sc_op_kind kind, const sc_value *operands, uint32_t operand_count,
                    const sc_attr *attrs, uint32_t attr_count, const sc_type *result_types, uint32_t result_count, sc_op_id like);
 void sc_op_unlink(sc_module *m, sc_op_id id);
 void sc_op_move(sc_module *m, sc_op_id op, sc_op_id before);
 
-/* NULL when the op lacks it. */
+/* NULL if the op does not have the attribute. */
 const sc_attr *sc_op_attr(const sc_op *op, sc_attr_key key);
 int64_t sc_op_int(const sc_op *op, sc_attr_key key, int64_t otherwise);
 double sc_op_number(const sc_op *op, sc_attr_key key, double otherwise);
-sc_sym sc_op_word(const sc_op *op, sc_attr_key key); /* 0 without */
+sc_sym sc_op_word(const sc_op *op, sc_attr_key key); /* 0 if absent */
 /* Adds or replaces one attribute. */
 void sc_op_set_attr(sc_module *m, sc_op_id id, sc_attr attr);
 void sc_op_drop_attr(sc_module *m, sc_op_id id, sc_attr_key key);
-/* Index of the operand called `word` in attribute `with` (the first of them is operand `fixed`), or -1. */
+/* Returns the index of the operand that attribute `with` names `word` (the first name is operand
+ * `fixed`), or -1. */
 int sc_op_operand_called(const sc_module *m, const sc_op *op, const char *word, uint32_t fixed);
 
 sc_attr sc_attr_int(sc_attr_key key, int64_t value);
@@ -206,17 +212,17 @@ sc_attr sc_attr_sub_axes(sc_module *m, sc_attr_key key, const uint8_t *sub_axes,
 sc_attr sc_attr_numbers(sc_module *m, sc_attr_key key, const double *numbers, uint32_t count);
 sc_attr sc_attr_words(sc_module *m, sc_attr_key key, const sc_sym *words, uint32_t count);
 sc_attr sc_attr_splits(sc_module *m, sc_attr_key key, const sc_split *splits, uint32_t count);
-/* The same key and value; numbers bit for bit. */
+/* True if key and value are equal; floats are compared bit by bit. */
 bool sc_attr_equal(const sc_attr *a, const sc_attr *b);
-/* Whether it is in a list of dims; NULL lists none. */
+/* True if the list of dims contains `dim`; NULL is an empty list. */
 bool sc_attr_has_dim(const sc_attr *dims, sc_dim dim);
 
-/* Walks a function in order; the op may be unlinked or new ones put before it while walking. */
+/* Iterates over a function in order. The body may unlink the current op or insert ops before it. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): op is declared here */
 #define sc_for_each_op(m, f, op)                                                                                                           \
     for (sc_op_id op = (m)->funcs.data[f].first, op##_next_; op != SC_NONE && (op##_next_ = (m)->ops.data[op].next, true); op = op##_next_)
 
-/* Those of every function, one function after the other; `break` leaves only the one. */
+/* Iterates over all functions in turn; `break` leaves only the current function. */
 #define sc_for_each_op_of_all(m, op)                                                                                                       \
     for (sc_func_id op##_func_ = 0; op##_func_ < (m)->funcs.count; op##_func_++)                                                           \
         sc_for_each_op (m, op##_func_, op)
@@ -225,7 +231,8 @@ bool sc_attr_has_dim(const sc_attr *dims, sc_dim dim);
     for (sc_op_id op = (m)->funcs.data[f].last, op##_prev_; op != SC_NONE && (op##_prev_ = (m)->ops.data[op].prev, true); op = op##_prev_)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* Replaces every use of values by map[value] (SC_NONE: unchanged; map has one entry a value), following chains. One walk. */
+/* Replaces every use of a value by map[value], following chains, in one walk. SC_NONE: unchanged;
+ * map has one entry per value. */
 void sc_func_replace_uses(sc_module *m, sc_func_id func, const sc_value *map, uint32_t map_count);
 
 #endif

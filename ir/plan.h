@@ -1,41 +1,42 @@
-/* A plan resolved against one function: what its rules, pins and styles say of each value, before anything is propagated. The frontend
- * fills it, the placement passes read it. Axes have become the sub-axes of module->mesh, dims leaves, paths values. */
+/* A plan resolved against one function: the constraints that its rules, pins and styles put on each
+ * value, before propagation. Filled by the frontend, read by the placement passes. Axes are
+ * resolved to sub-axes of module->mesh, dims to leaves, paths to values. */
 #ifndef SHARDC_IR_PLAN_H
 #define SHARDC_IR_PLAN_H
 
 #include "ir/graph.h"
 
 typedef enum sc_seed_strength {
-    SC_SEED_FIXED,  /* state that an earlier entry of the plan has placed: wins over everything */
+    SC_SEED_FIXED,  /* state already placed by an earlier entry of the plan: takes precedence over everything */
     SC_SEED_PIN,    /* pins, inline @axis */
-    SC_SEED_OUTPUT, /* `output` rules: win over act rules on entry outputs */
+    SC_SEED_OUTPUT, /* `output` rules: take precedence over act rules on entry outputs */
     SC_SEED_STRONG, /* rules and styles */
     SC_SEED_WEAK,   /* `if free` */
-    SC_SEED_STORAGE /* how a parameter is stored; never moves its uses */
+    SC_SEED_STORAGE /* storage of a parameter; never affects its uses */
 } sc_seed_strength;
 
-/* What one line says of one value. */
+/* The constraint of one plan line on one value. */
 typedef struct sc_seed {
     sc_value value; /* for a parameter or cache: the result of its `param` or `cache_read` op */
     sc_seed_strength strength;
     uint32_t rule;          /* in module->rules */
-    sc_sub_axis_set closed; /* on these sub-axes the value takes nothing but what its pins say */
-    uint32_t split_count;   /* leaf dims of the value's type that it splits */
+    sc_sub_axis_set closed; /* sub-axes on which the value takes only what its pins give it */
+    uint32_t split_count;   /* number of leaf dims of the value's type that it splits */
     const sc_split *splits;
 } sc_seed;
 
-/* A style says which dim of an op is split over an axis, not only how its weight is placed. */
+/* Styles fix which dim of an op is split over an axis, not only the placement of its weight. */
 typedef struct sc_lock {
     sc_op_id op;
-    sc_dim dim; /* names the factor */
+    sc_dim dim; /* identifies the factor */
     uint8_t sub_axis;
     uint32_t rule;
 } sc_lock;
 
 typedef struct sc_seeds {
-    SC_VEC(sc_seed) list; /* in the order of the plan's lines; of one line, in function order */
+    SC_VEC(sc_seed) list; /* in the order of plan lines, then in function order */
     SC_VEC(sc_lock) locks;
-    double call_cost; /* tune: bytes that a call counts for */
+    double call_cost; /* `tune`: cost of one call, in bytes */
 } sc_seeds;
 
 #endif

@@ -1,8 +1,8 @@
-/* How names, sub-axes and types look in `shardc.ir 1`.
+/* Prints names, sub-axes and types as in `shardc.ir 1`.
  *
- * A composite shows under its name, `H=8@tp`. The sizes of its leaves are then those of the `dim` line (`dim H = (K = 2, G = 4)`), which
- * are taken from the first type that has the composite; a type with others, or split in a way that the short form does not mean, is
- * written out: `H=(K=2, G=4@tp)`. */
+ * A composite is printed under its name, `H=8@tp`. The sizes of its leaves are those of its `dim`
+ * line (`dim H = (K = 2, G = 4)`), taken from the first type with the composite. A type with other
+ * sizes, or with a split that the short form cannot express, is written out: `H=(K=2, G=4@tp)`. */
 #include <string.h>
 
 #include "ir/print_type.h"
@@ -76,7 +76,7 @@ void sc_print_dim_name(sc_printer *p, sc_dim dim)
     sc_print_name(p, p->m->dims.data[dim].name);
 }
 
-/* How many sub-axes from sub-axes[0] on are a whole axis, all its sub-axes in order; 0 when they are not. */
+/* Returns the number of sub-axes from sub-axes[0] on that form a whole axis, in order, or 0. */
 static uint32_t whole_axis(const sc_mesh *mesh, const uint8_t *sub_axes, uint32_t count)
 {
     const sc_axis *axis = &mesh->axes[mesh->sub_axes[sub_axes[0]].axis];
@@ -94,11 +94,11 @@ void sc_print_axis_name(sc_printer *p, uint32_t axis)
     const char *name = sc_text(p->m->context, p->m->mesh.axes[axis].name);
     if (sc_text_is_word(name, false))
         sc_strbuf_add(p->out, name);
-    else /* a dot in it would look like a sub-axis's */
+    else /* a dot would look like the one before a sub-axis */
         sc_strbuf_add_quoted(p->out, name);
 }
 
-/* Prints the first name of a list of sub-axes; returns the sub-axes it stands for. */
+/* Prints the first name of a list of sub-axes; returns how many sub-axes it covers. */
 static uint32_t print_axis_or_sub_axis(sc_printer *p, const uint8_t *sub_axes, uint32_t count)
 {
     const sc_mesh *mesh = &p->m->mesh;
@@ -161,7 +161,7 @@ static void print_leaf(sc_printer *p, const sc_type_info *type, uint32_t i)
     print_dim_sub_axes(p, &sub_axes);
 }
 
-/* Dims from i on of the same group. */
+/* Returns the number of consecutive dims from i on in the same group. */
 static uint32_t group_length(const sc_type_info *type, uint32_t i)
 {
     uint32_t end = i + 1;
@@ -184,11 +184,11 @@ static bool is_whole_group(const sc_module *m, const sc_type_info *type, uint32_
 
 typedef struct composite {
     int64_t sizes[SC_MAX_RANK];
-    int64_t global, local;     /* products; 0 where no size is known */
+    int64_t global, local;     /* products; 0 if unknown */
     sc_sub_axis_list sub_axes; /* of all leaves, in order */
 } composite;
 
-/* Fills in the short form of a whole group; false when it would not mean the same. */
+/* Fills in the short form of a whole group; false if it would not mean the same. */
 static bool short_form(sc_printer *p, const sc_type_info *type, uint32_t i, uint32_t length, composite *c)
 {
     sc_sub_axis_list lists[SC_MAX_RANK], again[SC_MAX_RANK];
@@ -277,7 +277,7 @@ void sc_print_type_handle(sc_printer *p, sc_type handle)
 
 /* ---- lists of dims ---- */
 
-/* The composite whose leaves are dims[0], dims[1], ..., the longest if several; SC_NONE when there is none. */
+/* Returns the longest composite whose leaves are dims[0], dims[1], .., or SC_NONE. */
 static sc_dim composite_at(const sc_module *m, const sc_dim *dims, uint32_t count)
 {
     sc_dim best = SC_NONE;
@@ -321,7 +321,7 @@ void sc_print_note_type(sc_printer *p, sc_type handle, bool *seen)
         int64_t *sizes = sc_arena_array(&p->m->context->arena, length, sizeof *sizes);
         for (uint32_t k = 0; k < length; k++)
             sizes[k] = type->dims[i + k].size;
-        p->leaf_sizes[group] = sc_text_product(sizes, length) > 0 ? sizes : NULL; /* all known */
+        p->leaf_sizes[group] = sc_text_product(sizes, length) > 0 ? sizes : NULL; /* only if all are known */
     }
 }
 

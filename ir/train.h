@@ -1,44 +1,44 @@
-/* What a minimize statement and the training lines of a plan say, resolved against one built entry: the frontend fills it, the passes that
- * make a train step read it. */
+/* A `minimize` statement and the training lines of a plan, resolved against one elaborated entry.
+ * Filled by the frontend, read by the passes that build a train step. */
 #ifndef SHARDC_IR_TRAIN_H
 #define SHARDC_IR_TRAIN_H
 
 #include "ir/graph.h"
 #include "program/optimizer.h"
 
-/* `reshard after ..`: when a gathered copy of a stored parameter is dropped. */
+/* `reshard after ..`: when the gathered copy of a stored parameter is dropped. */
 typedef enum sc_reshard_after { SC_RESHARD_AFTER_FORWARD, SC_RESHARD_AFTER_USE, SC_RESHARD_AFTER_STEP } sc_reshard_after;
 
 typedef struct sc_trained_param {
     uint32_t state;  /* in module->state */
     uint32_t group;  /* in groups */
-    bool decays;     /* weight decay applies: a dot contracts it or a gather reads it, or decay_all */
-    sc_dtype grad;   /* of its gradient as accumulated */
-    sc_dtype reduce; /* of its gradient as it travels */
-    sc_dtype opt;    /* of its optimizer state, and of a master copy where that is wider than the parameter */
+    bool decays;     /* weight decay applies: a dot contracts it, a gather reads it, or decay_all */
+    sc_dtype grad;   /* dtype in which its gradient is accumulated */
+    sc_dtype reduce; /* dtype in which its gradient is communicated */
+    sc_dtype opt;    /* dtype of its optimizer state, and of a master copy if wider than the parameter */
 } sc_trained_param;
 
 typedef struct sc_training {
-    SC_VEC(sc_optimizer_settings) groups; /* the first one has the defaults' clip */
-    SC_VEC(sc_trained_param) params;      /* in the order of module->state; parameters that are not here are frozen */
+    SC_VEC(sc_optimizer_settings) groups; /* groups[0] has the default clip */
+    SC_VEC(sc_trained_param) params;      /* in the order of module->state; parameters not listed are frozen */
     int64_t micro_batches;                /* at least 1 */
-    sc_loc accumulate;                    /* the line that says so */
-    sc_dim batch_dim;                     /* that micro-batches split; SC_NONE without `accumulate` */
-    uint32_t *region;                     /* by op of the entry: the recomputed region it belongs to, from 1; 0: none. NULL: no `remat` */
-    bool *saved;                          /* by value: kept for the backward pass all the same; NULL: none */
+    sc_loc accumulate;                    /* location of the `accumulate` line */
+    sc_dim batch_dim;                     /* the dim that micro-batches split; SC_NONE without `accumulate` */
+    uint32_t *region;                     /* by op of the entry: its recomputed region, from 1; 0: none. NULL: no `remat` */
+    bool *saved;                          /* by value: saved for the backward pass despite `remat`; NULL: none */
     uint8_t *reshard;                     /* by state: sc_reshard_after; NULL: all after forward */
 } sc_training;
 
-/* A train step that was built: two functions, and what is known of their values. */
+/* A train step that has been built: its two functions and facts about their values. */
 typedef struct sc_train_step {
-    sc_func_id micro;  /* forward and backward of one micro-batch; leaves gradients and the objective in accumulators */
-    sc_func_id update; /* once a step: reduces, scales, clips, steps; returns loss, gradient norm, metrics */
+    sc_func_id micro;  /* forward and backward of one micro-batch; adds gradients and the objective to accumulators */
+    sc_func_id update; /* once per step: reduces, scales, clips, updates; returns loss, gradient norm, metrics */
     uint32_t metric_count;
-    bool scales; /* dynamic loss scaling: values in f16 overflow; `update` returns after the norm whether the step was taken */
+    bool scales; /* dynamic loss scaling, because f16 overflows; after the norm `update` returns whether the step was taken */
     const sc_training *training;
     SC_VEC(sc_value)
-    like; /* by value: whose placement it takes (a cotangent: its primal's; a recomputed value: the original's), or SC_NONE */
-    SC_VEC(sc_op_id) origin;   /* by op: the forward op that it is the derivative of, or computes again; SC_NONE */
+    like; /* by value: the value whose placement it copies (a cotangent: its primal's; a recomputed value: the original's), or SC_NONE */
+    SC_VEC(sc_op_id) origin;   /* by op: the forward op that it differentiates or recomputes, or SC_NONE */
     SC_VEC(uint32_t) param_of; /* by state: the parameter that a gradient or optimizer state belongs to, or SC_NONE */
 } sc_train_step;
 

@@ -37,7 +37,8 @@ bool sc_placement_equal(const sc_placement *a, const sc_placement *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Whether any of the 16 bytes equals `byte`: most dims are not split, and this is asked of every dim of every op. */
+/* True if any of the 16 bytes equals `byte`. A fast path: most dims are not split, and every dim of
+ * every op is checked. */
 static bool has_byte(const uint8_t *bytes, uint8_t byte)
 {
     static_assert(SC_MAX_SUB_AXES == 16, "two words");
@@ -157,7 +158,7 @@ uint64_t sc_type_shards(const sc_mesh *mesh, const sc_type_info *type, uint32_t 
     return shards;
 }
 
-/* Sizes come from files and plans: a multiple that would overflow pads nothing. */
+/* Sizes come from files and plans. A multiple that would overflow adds no padding. */
 int64_t sc_dim_padded(const sc_module *m, sc_dim dim, int64_t size)
 {
     int64_t multiple = m->dims.data[dim].multiple;

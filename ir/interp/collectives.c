@@ -1,8 +1,9 @@
-/* Collectives on all ranks at once. They do what their attributes say (over, reduce, gather, scatter) and only check that the result's
- * sizes fit: an op that says something else than its types gives wrong numbers here, as it would on a machine.
+/* Collectives on all ranks at once. They follow their attributes (over, reduce, gather, scatter)
+ * and check only that the result's sizes fit, so an op whose attributes contradict its types gives
+ * wrong numbers here, as it would on hardware.
  *
- * A group is the ranks that differ only in their coordinates on `over`; its members are counted with the first sub-axis of `over` slowest.
- */
+ * A group is the ranks that differ only in their coordinates on `over`. Its members are numbered
+ * with the first sub-axis of `over` slowest. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ typedef struct sc_group {
     uint32_t sub_axis_count;
     const uint8_t *sub_axes;
     uint64_t size;
-    uint64_t *offsets; /* rank of member j less that of member 0 */
+    uint64_t *offsets; /* rank of member j minus that of member 0 */
 } sc_group;
 
 /* One operand of a collective and its result. */
@@ -21,7 +22,7 @@ typedef struct sc_transfer {
     sc_interp *interp;
     sc_op_id op;
     sc_group group;
-    uint32_t index; /* which operand */
+    uint32_t index; /* index of the operand */
     const sc_layout *from, *to;
     const sc_type_info *from_type, *to_type;
     double *source, *target; /* of all ranks */
@@ -35,7 +36,7 @@ static uint64_t member_index(const sc_interp *interp, const sc_group *group, uin
     return index;
 }
 
-/* Rank of member j of the group that `rank` is in. */
+/* Returns the rank of member j of the group that contains `rank`. */
 static uint64_t member(const sc_transfer *t, uint64_t rank, uint64_t j)
 {
     return rank - t->group.offsets[member_index(t->interp, &t->group, rank)] + t->group.offsets[j];
@@ -98,7 +99,7 @@ static bool move_each(sc_interp *interp, sc_op_id id, bool (*move)(const sc_tran
     return ok;
 }
 
-/* Where the dim that an attribute lists for this operand stands. */
+/* Finds the index of the dim that an attribute lists for this operand. */
 static bool find_dim(const sc_transfer *t, sc_attr_key key, uint32_t *dim)
 {
     const sc_attr *attr = sc_op_attr(sc_op_at(t->interp->m, t->op), key);
@@ -107,7 +108,7 @@ static bool find_dim(const sc_transfer *t, sc_attr_key key, uint32_t *dim)
     return at >= 0 || sc_interp_fail(t->interp, t->op, SC_NO_RANK, "%s names no dim of operand %u", sc_attr_names[key], t->index + 1);
 }
 
-/* Every dim but these two (SC_NONE: no dim) keeps its size. */
+/* Checks that every dim except these two (SC_NONE: none) keeps its size. */
 static bool other_sizes_stay(const sc_transfer *t, uint32_t a, uint32_t b)
 {
     for (uint32_t i = 0; i < t->from->rank; i++) {
@@ -118,7 +119,8 @@ static bool other_sizes_stay(const sc_transfer *t, uint32_t a, uint32_t b)
     return true;
 }
 
-/* Whether a group's pieces make up the whole; only a dim that is whole in the end may have padding in its last pieces. */
+/* Checks that a group's pieces make up the whole. Only a dim that is unsplit afterwards may have
+ * padding in its last pieces. */
 static bool pieces_fit(const sc_transfer *t, uint32_t dim, int64_t piece, const sc_type_info *whole_type, int64_t whole)
 {
     int64_t n = (int64_t)t->group.size;
@@ -144,7 +146,7 @@ static sc_box whole_box(const sc_transfer *t)
     return sc_box_of(t->from->rank, t->to->sizes, t->from->sizes);
 }
 
-/* Piece j of the result is the operand. */
+/* Maps the operand to piece j of the result. */
 static void place_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j)
 {
     int64_t piece = t->from->sizes[dim], at = (int64_t)j * piece;
@@ -152,7 +154,7 @@ static void place_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_
     box->to_at += at * box->to_strides[dim];
 }
 
-/* The result is piece j of the operand. */
+/* Maps piece j of the operand to the result. */
 static void take_piece(sc_box *box, const sc_transfer *t, uint32_t dim, uint64_t j)
 {
     int64_t piece = t->to->sizes[dim], at = (int64_t)j * piece;
@@ -202,7 +204,7 @@ static sc_box_row *find_reduction(const sc_transfer *t)
     return row;
 }
 
-/* All members' operands, in the order of members. */
+/* Reduces the operands of all members, in member order. */
 static void reduce_group(const sc_transfer *t, uint64_t rank, sc_box_row *reduce, double *out)
 {
     sc_row_copy(out, source_of(t, member(t, rank, 0)), t->from->count);
@@ -220,7 +222,7 @@ static bool all_reduce(const sc_transfer *t)
         if (first == r)
             reduce_group(t, r, reduce, target_of(t, r));
         else
-            sc_row_copy(target_of(t, r), target_of(t, first), t->to->count); /* first < r: it is done */
+            sc_row_copy(target_of(t, r), target_of(t, first), t->to->count); /* first < r: already reduced */
     }
     return true;
 }
@@ -269,7 +271,7 @@ static bool all_to_all(const sc_transfer *t)
     return true;
 }
 
-/* A number for what a rank holds: which shard, and of a partial reduction which part. */
+/* Identifies the contents of a rank: its shard, and for a partial reduction its term. */
 static int64_t content_of(const sc_interp *interp, const sc_type_info *type, uint64_t rank)
 {
     int64_t content = 0;
@@ -293,7 +295,8 @@ static bool permutes_shards(const sc_transfer *t)
     return true;
 }
 
-/* Each rank takes the shard that its result wants from itself, else from the lowest rank of its group that has it. */
+/* Each rank takes the shard that its result needs from itself, or else from the lowest rank of its
+ * group that has it. */
 static bool permute(const sc_transfer *t)
 {
     const sc_interp *interp = t->interp;
@@ -322,7 +325,7 @@ static bool permute(const sc_transfer *t)
     return found;
 }
 
-/* The first of each group; results are 0 before. */
+/* The first member of each group gets the value; results are zero beforehand. */
 static bool once(const sc_transfer *t)
 {
     for (uint64_t r = 0; r < t->interp->ranks; r++) {
@@ -367,7 +370,7 @@ bool sc_interp_permute(sc_interp *interp, sc_op_id op)
     return move_each(interp, op, permute);
 }
 
-/* By way of the global value, as its definition says. */
+/* Reshards through the global value, by definition. */
 static bool reshard(const sc_transfer *t)
 {
     const sc_op *op = sc_op_at(t->interp->m, t->op);

@@ -1,4 +1,4 @@
-/* Inside of the interpreter: shared by its files only. */
+/* Internals of the interpreter, shared by its files only. */
 #ifndef SHARDC_IR_INTERP_INTERNAL_H
 #define SHARDC_IR_INTERP_INTERNAL_H
 
@@ -6,18 +6,18 @@
 
 enum { SC_INTERP_MAX_RANKS = 1 << 16 };
 
-/* Sizes of a type's arrays: local ones, or global ones in an interpreter of one device. */
+/* Sizes of the arrays of a type: local, or global for an interpreter of one device. */
 typedef struct sc_layout {
     uint32_t rank;
     int64_t sizes[SC_MAX_RANK];
-    int64_t count; /* product of sizes; 0: not looked up yet */
+    int64_t count; /* product of sizes; 0: not computed yet */
 } sc_layout;
 
-/* A value or state on every rank. */
+/* A value or state on all ranks. */
 typedef struct sc_held {
     double *data; /* [rank of the mesh][count]; NULL: none */
     sc_type type;
-    uint32_t uses; /* still to come in this run */
+    uint32_t uses; /* remaining uses in this run */
     bool keep;
 } sc_held;
 
@@ -26,7 +26,7 @@ struct sc_interp {
     sc_interp_options options;
     sc_random random;
     uint64_t ranks;                             /* 1 for one device */
-    uint64_t sub_axis_strides[SC_MAX_SUB_AXES]; /* distance of ranks that are neighbours on the sub-axis */
+    uint64_t sub_axis_strides[SC_MAX_SUB_AXES]; /* distance between ranks adjacent on the sub-axis */
     uint32_t *coordinates;                      /* [rank][SC_MAX_SUB_AXES] */
     sc_layout *layouts;                         /* by type */
     sc_held *values, *state;
@@ -49,15 +49,16 @@ static inline uint32_t sc_interp_coordinate(const sc_interp *interp, uint64_t ra
 enum { SC_NO_RANK = -1 };
 
 /* ---- layout.c ---- */
-/* Writes the message of a failed run: which op, which rank (or SC_NO_RANK), what. Returns false. */
+/* Formats the error of a failed run with the op, the rank (or SC_NO_RANK) and the reason. Returns
+ * false. */
 bool sc_interp_fail(sc_interp *interp, sc_op_id op, int64_t rank, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* False when a size is unknown or the arrays of all ranks together would overflow. */
+/* False if a size is unknown or the arrays of all ranks together would overflow. */
 bool sc_interp_find_layout(const sc_interp *interp, sc_type type, sc_layout *layout);
-/* The same from the table of a run; NULL when there is none. */
+/* The same, from the table of a run; NULL if there is none. */
 const sc_layout *sc_interp_layout(sc_interp *interp, sc_type type);
 
-/* ---- boxes: blocks of one array that go to a block of another ---- */
+/* ---- boxes: a block of one array mapped to a block of another ---- */
 typedef struct sc_box {
     uint32_t rank;
     int64_t sizes[SC_MAX_RANK];
@@ -68,29 +69,31 @@ typedef struct sc_box {
 typedef bool sc_box_row(double *to, const double *from, int64_t count);
 
 sc_box_row sc_row_copy, sc_row_sum, sc_row_max, sc_row_min;
-/* False at the first pair that is not the same bits; NaN equals NaN. */
+/* Compares; false at the first pair with different bits; NaN equals NaN. */
 sc_box_row sc_row_agrees;
 
-/* Both arrays whole, as far as both reach. */
+/* A box over both arrays, as far as both extend. */
 sc_box sc_box_of(uint32_t rank, const int64_t *to_sizes, const int64_t *from_sizes);
-/* False as soon as a row gives false. An empty box is true. */
+/* Applies `row` to each row; false as soon as a row returns false. An empty box gives true. */
 bool sc_box_apply(const sc_box *box, double *to, const double *from, sc_box_row *row);
 
-/* The row function of a partial reduction: sum, max, min; NULL for another. */
+/* Returns the row function of a partial reduction: sum, max, min; NULL for anything else. */
 sc_box_row *sc_row_of_partial(uint8_t kind);
 
 /* ---- placements ---- */
-/* Index of a rank's shard of dim i. */
+/* Returns the index of a rank's shard of dim i. */
 int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint32_t i, uint64_t rank);
-/* A global array into every rank's local one (all zeros before); of a partial reduction one rank gets the value, the others nothing. */
+/* Copies a global array to the local arrays of all ranks, which must be zero. For a partial
+ * reduction one rank gets the value, the others get the neutral element. */
 void sc_interp_split(const sc_interp *interp, sc_type type, const double *global, double *local);
-/* NaN (integers: 2^30) into every rank's padding. */
+/* Sets every rank's padding to NaN (integers: 2^30). */
 void sc_interp_poison(const sc_interp *interp, sc_type type, double *local);
-/* The reverse (local is only read). Partial reductions are reduced. When two replicas disagree, *first and *second are their ranks and the
- * result is false. */
+/* The reverse of sc_interp_split; local is only read. Reduces partial reductions. If two replicas
+ * disagree, returns false with their ranks in *first and *second. */
 bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, double *global, int64_t *first, int64_t *second);
 
-/* ---- collectives: what ops with no eval do on the ranks; results are allocated ---- */
+/* ---- collectives: implementations of ops without an eval function; results are already allocated
+ * ---- */
 typedef bool sc_interp_handler(sc_interp *interp, sc_op_id op);
 sc_interp_handler sc_interp_all_gather, sc_interp_all_slice, sc_interp_reduce_scatter, sc_interp_all_reduce, sc_interp_all_to_all,
     sc_interp_permute, sc_interp_once, sc_interp_reshard;

@@ -1,4 +1,5 @@
-/* The executor: walks a function once, op by op on all ranks in lock step. A value's arrays live from its op to its last use. */
+/* The executor: runs a function op by op on all ranks in lockstep. The arrays of a value live from
+ * its op to its last use. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static void drop(sc_held *held)
     held->data = NULL;
 }
 
-/* Whether two types lay the same elements on every rank. */
+/* True if two types distribute the same elements to every rank. */
 static bool same_shards(const sc_interp *interp, sc_type a, sc_type b)
 {
     const sc_type_info *x = &interp->m->types.data[a], *y = &interp->m->types.data[b];
@@ -33,7 +34,7 @@ static bool same_shards(const sc_interp *interp, sc_type a, sc_type b)
     return true;
 }
 
-/* Floats only where asked; integers and bools always, so that they are what they are. */
+/* Floats only if requested; integers and bools always, so that they stay exact. */
 static bool is_rounded(const sc_interp *interp, sc_type type)
 {
     return interp->options.round || !sc_dtype_is_float(interp->m->types.data[type].dtype);
@@ -45,9 +46,9 @@ static void round_held(const sc_interp *interp, const sc_held *held, const sc_la
         sc_round_array(interp->m->types.data[held->type].dtype, held->data, (int64_t)interp->ranks * layout->count);
 }
 
-/* ---- ops that are the executor's own ---- */
+/* ---- ops implemented by the executor ---- */
 
-/* The state that the op names, of the same type as `type`. */
+/* Returns the state that the op names, if its type matches `type`. */
 static sc_held *find_state(sc_interp *interp, sc_op_id id, sc_type type)
 {
     const sc_module *m = interp->m;
@@ -73,7 +74,7 @@ static bool run_state_read(sc_interp *interp, sc_op_id id)
     return sc_row_copy(result->data, state->data, (int64_t)interp->ranks * sc_interp_layout(interp, result->type)->count);
 }
 
-/* State changes when the run is over: see commit_writes. */
+/* State changes at the end of the run: see commit_writes. */
 static bool run_state_write(sc_interp *interp, sc_op_id id)
 {
     return find_state(interp, id, interp->values[sc_op_at(interp->m, id)->operands[0]].type) != NULL;
@@ -125,7 +126,7 @@ static bool run_return(sc_interp *interp, sc_op_id id)
     return true;
 }
 
-/* On one device there is nothing to move. */
+/* On one device there is nothing to communicate. */
 static bool run_identity(sc_interp *interp, sc_op_id id)
 {
     const sc_op *op = sc_op_at(interp->m, id);
@@ -251,7 +252,8 @@ static bool run_op(sc_interp *interp, sc_op_id id)
 
 /* ---- a run ---- */
 
-/* A table with room for `wanted` entries, new ones zero; NULL when memory ran out (the old one is then still good). */
+/* Grows a table to `wanted` entries, zeroing the new ones; NULL if out of memory (the old one stays
+ * valid). */
 static void *grown(void *table, uint32_t count, uint32_t wanted, size_t size)
 {
     char *larger = realloc(table, (wanted > 0 ? wanted : 1) * size);
@@ -286,7 +288,8 @@ static bool grow_values(sc_interp *interp)
     return true;
 }
 
-/* Counts the uses of the function's values; a value that is written to state is held to the end by one more. */
+/* Counts the uses of the function's values. A value written to state gets one more use, which keeps
+ * it to the end. */
 static bool start_run(sc_interp *interp, sc_func_id func)
 {
     const sc_module *m = interp->m;
@@ -382,7 +385,7 @@ static void find_coordinates(sc_interp *interp)
     }
 }
 
-/* State whose sizes are not known has no data; an op that reads it fails. */
+/* State of unknown size has no data; an op that reads it fails. */
 static bool make_state(sc_interp *interp)
 {
     interp->state = calloc(interp->m->state.count + 1u, sizeof *interp->state);
@@ -453,7 +456,7 @@ bool sc_interp_set_state(sc_interp *interp, uint32_t state, const double *global
     return true;
 }
 
-/* The global value of something held; no data when there is none. */
+/* Returns the global value of a value or state; no data if it has none. */
 static sc_array fetch(const sc_interp *interp, const sc_held *held, bool *agree)
 {
     const sc_type_info *type = &interp->m->types.data[held->type];

@@ -1,45 +1,51 @@
-/* The reference interpreter: runs any module in f64, as one device (a global module: every placement replicated) or as all the ranks
- * of the mesh in lock step. It is what everything else is compared with, so it is written to be obviously right first; only `dot` is
- * made fast. Integers and bools are held as doubles (exact to 2^53).
+/* The reference interpreter: runs any module in f64, as one device (a global module: every
+ * placement replicated) or as all ranks of the mesh in lockstep. Everything else is compared with
+ * it, so it is written to be obviously correct; only `dot` is optimized. Integers and bools are
+ * stored as doubles (exact up to 2^53).
  *
- * An interpreter owns its memory (malloc, freed by sc_interp_free) and never allocates in the context's arena. One thread at a time. */
+ * An interpreter owns its memory (malloc, freed by sc_interp_free) and never allocates in the
+ * context's arena. Not thread-safe. */
 #ifndef SHARDC_IR_INTERP_INTERP_H
 #define SHARDC_IR_INTERP_INTERP_H
 
 #include "ir/ops/eval.h"
 
 typedef struct sc_interp_options {
-    bool ranks;               /* false: one device, placements and collectives ignored (collectives are identities); true: every rank */
-    bool poison;              /* fill the padding of every result with NaN (integers: 2^30), so that whoever reads it is seen */
+    bool ranks;               /* false: one device, ignoring placements, with collectives as identities; true: all ranks */
+    bool poison;              /* fill the padding of every result with NaN (integers: 2^30) to expose ops that read it */
     bool round;               /* round each result to its dtype; false: floats stay f64 */
-    bool (*tick)(void *user); /* optional; called between ops, false stops the run with an error */
+    bool (*tick)(void *user); /* optional; called between ops; returning false stops the run with an error */
     void *user;
 } sc_interp_options;
 
 typedef struct sc_interp sc_interp;
 
-/* NULL when memory ran out. State starts as zeros. */
+/* Returns NULL if out of memory. State is zero-initialized. */
 sc_interp *sc_interp_new(const sc_module *m, const sc_interp_options *options);
 void sc_interp_free(sc_interp *interp);
 
-/* Global values in, row-major in the type's dim order; each rank keeps its shard. False: memory. */
+/* Sets state from its global value, row-major in the type's dim order; each rank keeps its shard.
+ * False if out of memory. */
 bool sc_interp_set_state(sc_interp *interp, uint32_t state, const double *global);
-/* Global value out (malloc'd array, caller frees). When replicas of a shard disagree by a bit, *agree (may be NULL) is set false. */
+/* Returns the global value of state (malloc'd, freed by the caller). If replicas of a shard differ
+ * in any bit, *agree (may be NULL) is set to false. */
 sc_array sc_interp_get_state(const sc_interp *interp, uint32_t state, bool *agree);
 
-/* Of the runs to come; seed, step and micro-batch 0 before. */
+/* Sets seed, step and micro-batch of subsequent runs; initially 0. */
 void sc_interp_set_random(sc_interp *interp, uint64_t seed, uint64_t step, uint32_t micro_batch);
 
-/* Runs one function. inputs[i] is the global value of the i-th `input` op in function order. outputs (caller's array, as many as
- * `return` has operands) get global values, malloc'd. On false, `error` (at least 512 bytes) says which op, value and rank. */
+/* Runs one function. inputs[i] is the global value of the i-th `input` op in function order.
+ * outputs (the caller's array, one per operand of `return`) receive global values, malloc'd. On
+ * failure `error` (at least 512 bytes) names the op, value and rank. */
 bool sc_interp_run(sc_interp *interp, sc_func_id func, const sc_array *inputs, uint32_t input_count, sc_array *outputs,
                    uint32_t output_count, char *error, size_t error_size);
 
-/* Asks that values be kept during the next runs, so that sc_interp_get_value can give them: the value of every op result for which
- * `keep(m, value, user)` is true. Partial reductions are reduced when fetched; replicas that disagree set *agree false. */
+/* Keeps the op results for which `keep(m, value, user)` is true in subsequent runs, for
+ * sc_interp_get_value. That reduces partial reductions and sets *agree to false if replicas
+ * disagree. */
 void sc_interp_keep(sc_interp *interp, bool (*keep)(const sc_module *m, sc_value value, void *user), void *user);
 sc_array sc_interp_get_value(const sc_interp *interp, sc_value value, bool *agree);
 
-/* Bytes sent per rank so far by collectives over each set of axes are not counted here: see passes/comm_report.h. */
+/* Communicated bytes are not counted here: see passes/comm_report.h. */
 
 #endif

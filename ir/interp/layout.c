@@ -1,10 +1,10 @@
-/* What every part of the interpreter asks: the sizes of arrays, and the message of a run that failed. */
+/* Array sizes and error messages, used by all parts of the interpreter. */
 #include <stdio.h>
 
 #include "ir/interp/internal.h"
 #include "support/number.h"
 
-/* The number that a dump gives to a value: its place among the results of its function. */
+/* Returns the number of a value in dumps: its index among all results of its function. */
 static uint32_t printed_number(const sc_module *m, sc_value value)
 {
     uint32_t number = m->values.data[value].index;

@@ -1,4 +1,5 @@
-/* Between a global array and the ranks' shards of it, and the boxes that both this and the collectives are made of. */
+/* Conversion between a global array and the ranks' shards, and the boxes that this and the
+ * collectives use. */
 #include <math.h>
 #include <string.h>
 
@@ -108,7 +109,8 @@ int64_t sc_interp_shard(const sc_interp *interp, const sc_type_info *type, uint3
     return shard;
 }
 
-/* How many of `rank`'s elements are real along each dim, and where in the global array they stand. Padding is no part of it. */
+/* Returns the box of a rank's real elements (without padding) and their location in the global
+ * array. */
 static sc_box shard_box(const sc_interp *interp, const sc_type_info *type, const sc_layout *layout, uint64_t rank, bool to_global)
 {
     int64_t global[SC_MAX_RANK] = {0};
@@ -125,7 +127,8 @@ static sc_box shard_box(const sc_interp *interp, const sc_type_info *type, const
     return box;
 }
 
-/* The rank that `rank` becomes with its coordinate 0 on the sub-axes where `wanted` says so. */
+/* Returns the rank whose coordinates equal those of `rank`, except 0 on the sub-axes for which
+ * `wanted` is true. */
 static uint64_t lowest_twin(const sc_interp *interp, const sc_type_info *type, uint64_t rank, bool (*wanted)(uint8_t on))
 {
     uint64_t twin = rank;
@@ -141,7 +144,8 @@ static bool is_nothing(uint8_t on)
     return on == SC_ON_NOTHING;
 }
 
-/* The kind of the partial reduction; with several, that of the last sub-axis. A type with two kinds has no value that could be meant. */
+/* Returns the kind of the partial reduction; if there are several, that of the last sub-axis. The
+ * value of a type with two kinds is undefined. */
 static uint8_t partial_kind(const sc_interp *interp, const sc_type_info *type)
 {
     uint8_t kind = SC_ON_NOTHING;
@@ -193,7 +197,7 @@ bool sc_interp_assemble(const sc_interp *interp, sc_type type_handle, double *lo
     if (!interp->options.ranks)
         return sc_row_copy(global, local, layout.count);
     sc_box_row *reduce = sc_row_of_partial(partial_kind(interp, type));
-    /* Ascending: the rank that copies a block comes before those that are added to it. */
+    /* Ascending: the rank that copies a block comes before those that are reduced into it. */
     for (uint64_t r = 0; r < interp->ranks; r++) {
         uint64_t twin = lowest_twin(interp, type, r, is_nothing);
         if (twin != r) {

@@ -59,7 +59,7 @@ sc_value sc_make_cast(sc_emitter *e, sc_value x, sc_dtype dtype)
     sc_type_info type = *sc_type_of(e->m, x);
     if (type.dtype == dtype)
         return x;
-    const sc_op *op = sc_op_at(e->m, sc_def(e->m, x)); /* a value that was widened, narrowed again, is itself */
+    const sc_op *op = sc_op_at(e->m, sc_def(e->m, x)); /* narrowing a widened value gives back the original */
     if (op->kind == SC_OP_cast && sc_type_of(e->m, op->operands[0])->dtype == dtype && sc_dtype_is_float(dtype) &&
         sc_dtypes[type.dtype].bytes > sc_dtypes[dtype].bytes)
         return op->operands[0];
@@ -121,7 +121,7 @@ sc_value sc_make_where(sc_emitter *e, sc_value condition, sc_value yes, sc_value
     return sc_make_value(e, SC_OP_where, (sc_value[]){condition, yes, no}, 3, NULL, 0);
 }
 
-/* The same dims in another order, or in other groups. */
+/* Reorders or regroups the dims of x to match `to`. */
 static sc_value reorder(sc_emitter *e, sc_value x, const sc_type_info *to)
 {
     const sc_type_info *from = sc_type_of(e->m, x);

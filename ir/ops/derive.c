@@ -1,4 +1,5 @@
-/* Derivatives of contractions, reductions, indexing and attention. Statistics are computed in f32 or wider, like the ops themselves. */
+/* Derivatives of contractions, reductions, indexing and attention. Statistics are computed in f32
+ * or wider, like the ops themselves. */
 #include "ir/ops/derive.h"
 
 #include <float.h>
@@ -53,7 +54,7 @@ static sc_value zero_like(sc_derive *d, sc_value x)
 
 /* ---- contractions ---- */
 
-/* The other operand contracted with the cotangent over the dims that this one lacks. */
+/* Contracts the other operand with the cotangent over the dims that this operand lacks. */
 void derive_dot(sc_derive *d)
 {
     for (uint32_t i = 0; i < 2; i++) {
@@ -67,7 +68,7 @@ void derive_dot(sc_derive *d)
                 dims[count++] = other.dims[k].dim;
         }
         sc_value x = apart(d, in(d, 1 - i)), y = d->cotangents[0];
-        sc_value operands[2] = {i == 0 ? y : x, i == 0 ? x : y}; /* in this order the result has the operand's order of dims */
+        sc_value operands[2] = {i == 0 ? y : x, i == 0 ? x : y}; /* this order gives the result the operand's dim order */
         if (count == 0) {
             d->gradients[i] = mul(d, operands[0], operands[1]);
             continue;
@@ -80,7 +81,7 @@ void derive_dot(sc_derive *d)
 
 /* ---- reductions ---- */
 
-/* The listed dims in the operand's order. */
+/* Lists the attribute's dims in the operand's order. */
 static uint32_t dims_in_order(const sc_type_info *type, const sc_attr *listed, sc_dim *dims)
 {
     uint32_t count = 0;
@@ -93,7 +94,8 @@ static uint32_t dims_in_order(const sc_type_info *type, const sc_attr *listed, s
     return count;
 }
 
-/* To the first maximal element, dim by dim from the last: of several dims the first in row-major order. */
+/* Routes the cotangent to the first extreme element, dim by dim from the last; for several dims
+ * that is the first in row-major order. */
 static void to_extreme(sc_derive *d, bool smallest)
 {
     const sc_type_info type = *operand_type(d, 0);
@@ -151,7 +153,7 @@ void derive_log_softmax(sc_derive *d)
     d->gradients[0] = sub(d, dy, share);
 }
 
-/* exp(x - lse); a row without a finite element has weights of 0, not NaN. */
+/* exp(x - lse). A row without a finite element gets weights of 0 instead of NaN. */
 static sc_value weights_of(sc_derive *d, sc_value x, sc_value lse)
 {
     sc_dtype dtype = sc_type_of(d->e.m, lse)->dtype;
@@ -168,7 +170,7 @@ void derive_logsumexp(sc_derive *d)
     d->gradients[0] = mul(d, weights, dy);
 }
 
-/* (softmax - (1 - s) onehot - s / V) dy, 0 where the target is ignored. */
+/* (softmax - (1 - s) onehot - s / V) dy; 0 where the target is ignored. */
 void derive_xent(sc_derive *d)
 {
     const sc_op *op = sc_op_at(d->e.m, d->op);
@@ -231,7 +233,7 @@ static uint32_t attrs_but(const sc_op *op, sc_attr_key key, sc_attr *attrs)
     return count;
 }
 
-/* Rotated back. */
+/* Rotates back. */
 void derive_rope(sc_derive *d)
 {
     const sc_op op = *sc_op_at(d->e.m, d->op);
@@ -259,7 +261,7 @@ void derive_last(sc_derive *d)
     d->gradients[0] = sc_make_where(&d->e, is_last, d->cotangents[0], zero);
 }
 
-/* Zeros around it. */
+/* Pads the cotangent with zeros. */
 void derive_slice(sc_derive *d)
 {
     const sc_attr dims = attr_of(d, SC_ATTR_dims), to = attr_of(d, SC_ATTR_to);
@@ -269,7 +271,7 @@ void derive_slice(sc_derive *d)
     d->gradients[0] = sc_make_as(&d->e, SC_OP_unslice, &d->cotangents[0], 1, attrs, 3, &type);
 }
 
-/* Its part of the result. */
+/* Each operand gets its slice of the cotangent. */
 void derive_concat(sc_derive *d)
 {
     const sc_attr to = attr_of(d, SC_ATTR_to), dims[2] = {attr_of(d, SC_ATTR_dims), attr_of(d, SC_ATTR_from_dims)};
@@ -287,7 +289,7 @@ void derive_concat(sc_derive *d)
     }
 }
 
-/* The names exchanged; parts that were made one dim come apart again. */
+/* Renames back; several dims folded into one are unfolded. */
 void derive_rename(sc_derive *d)
 {
     const sc_attr dims = attr_of(d, SC_ATTR_dims), to = attr_of(d, SC_ATTR_to);

@@ -1,5 +1,5 @@
-/* The derive functions that rows of ops.def name: reverse mode, one op at a time. Each says what the cotangents of the operands are, given
- * those of the results, in terms of ops. */
+/* The derive functions of ops.def: reverse mode, one op at a time. Each emits ops that compute the
+ * cotangents of the operands from those of the results. */
 #ifndef SHARDC_IR_OPS_DERIVE_H
 #define SHARDC_IR_OPS_DERIVE_H
 

@@ -1,4 +1,5 @@
-/* Derivatives of the elementwise ops. A cotangent has its primal's dtype, and so does everything here. */
+/* Derivatives of the elementwise ops. Cotangents, and everything computed here, have the dtype of
+ * the primal. */
 #include <math.h>
 
 #include "ir/ops/build.h"
@@ -31,7 +32,7 @@ static sc_value zero_like(sc_derive *d, sc_value x)
     return sc_make_constant(&d->e, 0, sc_type_of(d->e.m, x)->dtype);
 }
 
-/* The cotangent times the local slope. */
+/* Multiplies the cotangent by the local derivative. */
 static void by_slope(sc_derive *d, sc_value slope)
 {
     d->gradients[0] = mul(d, dy(d), slope);
@@ -86,7 +87,7 @@ void derive_mod(sc_derive *d)
     d->gradients[1] = sc_make1(&d->e, SC_OP_neg, product);
 }
 
-/* The first operand has it where it is chosen, a tie included. */
+/* The cotangent goes to the operand that was selected; on a tie, to the first. */
 static void choose(sc_derive *d, sc_op_kind first_is_chosen)
 {
     sc_value a = in(d, 0), b = in(d, 1);
@@ -172,7 +173,7 @@ void derive_sigmoid(sc_derive *d)
     by_slope(d, mul(d, y, rest));
 }
 
-/* Ops of their own: contractions take them along as a step of their epilogue. */
+/* These derivatives are single ops so that contractions can fuse them as epilogue steps. */
 static void by_slope_at_input(sc_derive *d, sc_op_kind kind)
 {
     d->gradients[0] = sc_make2(&d->e, kind, dy(d), in(d, 0));
@@ -226,7 +227,8 @@ void derive_where(sc_derive *d)
         d->gradients[2] = sc_make_where(&d->e, condition, zero, dy(d));
 }
 
-/* A linear map that is its own transpose: the same op on the cotangent (dropout: the same mask). */
+/* A linear map equal to its transpose: the same op applied to the cotangent (dropout: with the same
+ * mask). */
 void derive_again(sc_derive *d)
 {
     const sc_op op = *sc_op_at(d->e.m, d->op);

@@ -1,4 +1,5 @@
-/* What the eval functions that rows of ops.def name see: one op on one rank, in f64; and rounding to a dtype. */
+/* Interface of the eval functions of ops.def (one op on one rank, in f64), and rounding to a
+ * dtype. */
 #ifndef SHARDC_IR_OPS_EVAL_H
 #define SHARDC_IR_OPS_EVAL_H
 
@@ -7,32 +8,33 @@
 
 _Static_assert((int)SC_ARRAY_MAX_RANK == (int)SC_MAX_RANK, "an array holds any value");
 
-/* Where a train step stands: what masks of dropout depend on besides the op and the element. */
+/* Position in training, on which dropout masks depend besides the op and the element. */
 typedef struct sc_random {
-    uint64_t seed, step; /* of the step, its low 32 bits */
+    uint64_t seed, step; /* only the low 32 bits of the step are used */
     uint32_t micro_batch;
 } sc_random;
 
-/* What an op's eval sees: local arrays of one rank. Operand and result sizes are the local ones. `offset(dim)` is the global index of
- * element 0 of a dim, from the op's `offset` attribute (0 without one: a rank that forgets it computes wrong values, as it should). */
+/* Input and output of an op's eval: the local arrays of one rank, with local sizes. `offset(dim)`
+ * is the global index of element 0 of a dim, from the op's `offset` attribute; 0 without one, so a
+ * pass that forgets the attribute yields wrong values and is caught. */
 typedef struct sc_eval {
     const sc_module *m;
     const sc_op *op;
-    uint64_t rank; /* of the mesh; 0 when global */
+    uint64_t rank; /* in the mesh; 0 in a global program */
     const sc_array *operands[SC_MAX_FIXED_OPERANDS];
-    const sc_type_info *operand_types[SC_MAX_FIXED_OPERANDS]; /* global sizes, names, placements */
-    sc_array results[SC_MAX_FIXED_RESULTS];                   /* allocated, zero, of local size */
+    const sc_type_info *operand_types[SC_MAX_FIXED_OPERANDS]; /* with global sizes and placements */
+    sc_array results[SC_MAX_FIXED_RESULTS];                   /* allocated by the caller with local sizes, zeroed */
     const sc_type_info *result_types[SC_MAX_FIXED_RESULTS];
     sc_random random;
-    bool round;      /* results are rounded to their dtype by the caller; eval computes in f64 */
-    char error[256]; /* set with `return false`: a run-time error (id out of range, cache overflow) */
+    bool round;      /* the caller rounds results to their dtype; eval itself computes in f64 */
+    char error[256]; /* set when eval returns false: a run-time error (id out of range, cache overflow) */
 } sc_eval;
 
-/* Global index of element 0 of this leaf on this rank. */
+/* Returns the global index of this rank's element 0 of a leaf. */
 int64_t sc_eval_offset(const sc_eval *eval, sc_dim leaf);
 
-/* Rounds to nearest even into the dtype (f32, bf16, f16: with subnormals and overflow to inf; integers: truncation as a cast does, u8 and
- * i32 wrap; bool: != 0). f64 stays. */
+/* Rounds to a dtype. f32, bf16, f16: to nearest even, with subnormals and overflow to inf.
+ * Integers: truncation, as a cast does; u8 and i32 wrap. bool: != 0. f64: unchanged. */
 double sc_round_to(sc_dtype dtype, double value);
 void sc_round_array(sc_dtype dtype, double *data, int64_t count);
 

@@ -1,30 +1,33 @@
-/* Attention, by its definition: for each query (every dim of q but E), scores over T, a softmax, and v's weighted mean. Keys and values
- * align by name, so grouped queries (k lacks G) and multi-query attention (k lacks both) need nothing of their own.
+/* Attention by its definition: for each query (every dim of q except E), scores over T, a softmax
+ * and the weighted mean of v. Keys and values align by name, so grouped-query (k lacks G) and
+ * multi-query attention (k lacks both) need no special case.
  *
- * Its derivative makes the weights again from the logarithm of their sum: Dao, "FlashAttention-2", 2023, section 3.1.2. With weights p,
- * their cotangents dp = dout v and delta = sum(dout out), scores have ds = p (dp - delta), whatever the row's other keys are. Dropout
- * multiplies a weight by m, 0 or 1 / (1 - p): dv gets p m dout, and ds = p (m dp - delta). */
+ * The derivative recomputes the weights from the logsumexp: Dao, "FlashAttention-2", 2023, section
+ * 3.1.2. With weights p, their cotangents dp = dout v and delta = sum(dout out), the cotangent of
+ * the scores is ds = p (dp - delta), independent of the other keys of the row. Dropout multiplies a
+ * weight by m, 0 or 1 / (1 - p): dv gets p m dout, and ds = p (m dp - delta). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/ops/eval_dropout.h"
 
-/* Arrays of the walks, in the order in which they are added; one that the op lacks is absent. */
+/* Arrays of the walks, in the order in which they are added; operands that the op lacks are
+ * absent. */
 enum { OUT, Q, K, V, LSE, KEEP, BIAS, SEGMENTS, KEY_SEGMENTS, POS, LEN, D_OUT, D_Q, D_K, D_V, D_BIAS };
 
 typedef struct sc_attention {
-    sc_walk queries; /* every dim but T, E and v's own */
-    sc_walk own;     /* v's own dims, in the result in E's place */
+    sc_walk queries; /* every dim except T, E and v's own */
+    sc_walk own;     /* v's own dims, which replace E in the result */
     sc_walk_dim t, e;
-    int64_t left[SC_WALK_DIMS]; /* by dim of queries: elements from this rank's first one to the end of the whole array */
-    sc_dim position_dim;        /* SC_NONE: no mask needs one */
+    int64_t left[SC_WALK_DIMS]; /* by dim of queries: elements from this rank's first one to the global end */
+    sc_dim position_dim;        /* SC_NONE: no mask needs it */
     int64_t s_offset, t_offset;
     double scale, softcap; /* softcap 0: none */
     bool is_causal;
-    double window; /* keys at <= position - window are masked; infinite without */
+    double window; /* keys at <= position - window are masked; infinity if there is none */
     const double *q, *k, *v, *keep, *bias, *segments, *key_segments, *pos, *len;
-    sc_dropout dropout; /* of weights, as an array of q's dims without E, then T */
+    sc_dropout dropout; /* of the weights, as an array with q's dims without E, then T */
     double *weights;    /* one per key */
 } sc_attention;
 
@@ -45,7 +48,8 @@ static bool add_called(sc_eval *eval, sc_attention *a)
            sc_walk_add_called(eval, &a->queries, "pos", &a->pos) && sc_walk_add_called(eval, &a->queries, "len", &a->len);
 }
 
-/* E is contracted between q and k and, under the same name, v's own between v and the result. */
+/* E is contracted between q and k. v may have a dim of the same name as its own dim, which goes to
+ * the result. */
 static bool take_dims(sc_eval *eval, sc_attention *a)
 {
     const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);
@@ -101,7 +105,7 @@ static void read_dropout(const sc_eval *eval, sc_attention *a)
     sc_dropout_init(eval, dims, rank, &a->dropout);
 }
 
-/* After the arrays have been added. */
+/* Call after all arrays have been added. */
 static bool prepare(sc_eval *eval, sc_attention *a)
 {
     if (!take_dims(eval, a) || !read_mask(eval, a))
@@ -132,7 +136,7 @@ static bool is_visible(const sc_attention *a, int64_t t)
     return a->segments == NULL || array_at(a->segments, a, SEGMENTS, t) == array_at(a->key_segments, a, KEY_SEGMENTS, t);
 }
 
-/* Scaled and capped; a bias comes on top. */
+/* The scaled and capped score, without bias. */
 static double score(const sc_attention *a, int64_t t)
 {
     const double *q = a->q + a->queries.at[Q], *k = a->k + a->queries.at[K] + t * a->t.strides[K];
@@ -148,7 +152,7 @@ static double bias_at(const sc_attention *a, int64_t t)
     return a->bias == NULL ? 0 : array_at(a->bias, a, BIAS, t);
 }
 
-/* What dropout multiplies the weight of a key by, in the row whose first key has this index. */
+/* Returns the dropout factor of a key's weight; `row` is the index of the row's first key. */
 static double kept(const sc_attention *a, int64_t row, int64_t t)
 {
     return a->dropout.p == 0 ? 1 : sc_dropout_factor(&a->dropout, row + t);
@@ -156,8 +160,8 @@ static double kept(const sc_attention *a, int64_t row, int64_t t)
 
 /* ---- attend ---- */
 
-/* Leaves unnormalised weights and returns their sum; 0 when every key is masked. A masked key counts nothing even if its score is NaN.
- * *most is the largest score. */
+/* Stores unnormalised weights and returns their sum, 0 if every key is masked. A masked key
+ * contributes nothing even if its score is NaN. *most is the largest score. */
 static double weigh(sc_attention *a, double *most)
 {
     double total = 0;
@@ -200,7 +204,7 @@ static void attend_rows(sc_eval *eval, sc_attention *a)
     do {
         double most, total = weigh(a, &most);
         if (eval->op->result_count > 1)
-            eval->results[1].data[a->queries.at[LSE]] = log(total) + most; /* -inf when every key is masked */
+            eval->results[1].data[a->queries.at[LSE]] = log(total) + most; /* -inf if every key is masked */
         if (total == 0)
             continue;
         if (a->dropout.p != 0)
@@ -224,11 +228,11 @@ bool eval_attend(sc_eval *eval)
     return true;
 }
 
-/* ---- its derivative ---- */
+/* ---- derivative ---- */
 
 typedef struct sc_cotangents {
     const double *out, *lse, *d_out;
-    double *d_q, *d_k, *d_v, *d_bias; /* d_bias NULL: there is none */
+    double *d_q, *d_k, *d_v, *d_bias; /* d_bias: NULL if not wanted */
 } sc_cotangents;
 
 static bool add_cotangents(sc_eval *eval, sc_attention *a, sc_cotangents *c)
@@ -247,7 +251,8 @@ static bool add_cotangents(sc_eval *eval, sc_attention *a, sc_cotangents *c)
            sc_walk_add_optional(eval, &a->queries, 3);
 }
 
-/* A row of padding, on ranks that say from where they count: no query. What it holds must not reach sums over queries. */
+/* True for a padding row (on ranks with an `offset`), which is no query: its contents must not
+ * reach sums over queries. */
 static bool is_beyond(const sc_attention *a)
 {
     for (uint32_t i = 0; i < a->queries.rank; i++) {
@@ -257,7 +262,7 @@ static bool is_beyond(const sc_attention *a)
     return false;
 }
 
-/* dout times out: of a row, what all its scores have in common. */
+/* Returns sum(dout out), the term that all scores of a row share. */
 static double find_delta(sc_attention *a, const sc_cotangents *c)
 {
     double sum = 0;
@@ -268,7 +273,7 @@ static double find_delta(sc_attention *a, const sc_cotangents *c)
     return sum;
 }
 
-/* Adds to dv what a key of this weight gave, and returns the weight's cotangent. */
+/* Adds a key's contribution to dv and returns the cotangent of its weight. */
 static double through_values(sc_attention *a, const sc_cotangents *c, int64_t t, double weight)
 {
     int64_t from = a->queries.at[V] + t * a->t.strides[V], to = a->queries.at[D_V] + t * a->t.strides[D_V];
@@ -282,7 +287,7 @@ static double through_values(sc_attention *a, const sc_cotangents *c, int64_t t,
     return sum;
 }
 
-/* d_dot: the cotangent of q times k. */
+/* Backpropagates d_dot, the cotangent of q times k, to q and k. */
 static void through_dot(const sc_attention *a, const sc_cotangents *c, int64_t t, double d_dot)
 {
     const double *q = a->q + a->queries.at[Q], *k = a->k + a->queries.at[K] + t * a->t.strides[K];
@@ -321,7 +326,7 @@ bool eval_attend_grad(sc_eval *eval)
         return false;
     sc_walk_start(&a.queries);
     do {
-        if (!is_beyond(&a) && c.lse[a.queries.at[LSE]] != -INFINITY) /* or every key is masked */
+        if (!is_beyond(&a) && c.lse[a.queries.at[LSE]] != -INFINITY) /* nor if every key is masked */
             differentiate_row(&a, &c);
     } while (sc_walk_next(&a.queries));
     return true;

@@ -1,7 +1,8 @@
-/* dot: every dim is a batch dim, or of the rows m of one operand, or of the columns n of the other, or contracted (k). Where an element
- * stands in an array is a sum of one offset for each of these, tabulated once; the product is then blocked as in Goto and van de Geijn,
- * "Anatomy of high-performance matrix multiplication", with blocks packed from wherever their elements are. The terms of an element are
- * added in order of k, whatever the blocks: so it is the plain triple loop, bit for bit. */
+/* dot: each dim is a batch dim, a row dim m of one operand, a column dim n of the other, or
+ * contracted (k). The offset of an element in an array is a sum of one tabulated offset for each of
+ * these. The matmul is blocked as in Goto and van de Geijn, "Anatomy of high-performance matrix
+ * multiplication", with packed blocks. The terms of an element are added in the order of k
+ * regardless of blocking, so the result is bit for bit that of the plain triple loop. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,11 @@ enum { TILE_M = 4, TILE_N = 4, BLOCK_K = 256, BLOCK_N = 128, SMALL = 1024 };
 /* Arrays of the walk. */
 enum { OUT, A, B, ARRAYS };
 
-/* The dims of one part as one index. */
+/* The dims of one part (batch, m, n or k), flattened to one index. */
 typedef struct sc_part {
     sc_walk dims;
     int64_t size;             /* product */
-    int64_t *offsets[ARRAYS]; /* by index; NULL where no array has these dims */
+    int64_t *offsets[ARRAYS]; /* by index; NULL if the array has none of these dims */
 } sc_part;
 
 enum { BATCH, M, N, K, PARTS };
@@ -25,7 +26,7 @@ enum { BATCH, M, N, K, PARTS };
 typedef struct sc_product {
     sc_part parts[PARTS];
     int64_t *tables;
-    double *panel_a, *panel_b; /* one tile of rows, one block of columns, in the order in which the kernel reads them */
+    double *panel_a, *panel_b; /* packed tile of rows and packed block of columns, in the order in which the kernel reads them */
 } sc_product;
 
 static bool sort_dims(sc_eval *eval, sc_product *product)
@@ -111,7 +112,7 @@ static void multiply_tile(double *out, const int64_t *row_offsets, int64_t rows,
     }
 }
 
-/* Packs `width` (at most `tile`) rows or columns over `depth` terms, the rest as zeros. */
+/* Packs `width` (at most `tile`) rows or columns over `depth` terms and pads with zeros. */
 static void pack(double *panel, const double *x, const int64_t *offsets, int64_t width, int64_t tile, const int64_t *terms, int64_t depth)
 {
     for (int64_t p = 0; p < depth; p++) {
@@ -142,7 +143,7 @@ static void multiply(const sc_product *product, double *out, const double *a, co
     }
 }
 
-/* The same without packing, where that would cost more than it saves. */
+/* The same without packing, for sizes where packing does not pay off. */
 static void multiply_small(const sc_product *product, double *out, const double *a, const double *b)
 {
     const sc_part *m = &product->parts[M], *n = &product->parts[N], *k = &product->parts[K];

@@ -1,25 +1,27 @@
-/* The mask of a dropout. What happens to an element depends on (seed, path of the op, step, micro-batch, index of the element in the
- * whole array) alone, never on the mesh: Philox 4x32-10 with the key of (seed, path) and the counter (index low, index high, step,
- * micro-batch) gives a uniform number; the element is dropped when that is below p. */
+/* Dropout masks. Whether an element is dropped depends only on (seed, path of the op, step,
+ * micro-batch, global index of the element), never on the mesh. Philox 4x32-10 with key (seed,
+ * path) and counter (index low, index high, step, micro-batch) gives a uniform number; the element
+ * is dropped if that is below p. */
 #ifndef SHARDC_IR_OPS_EVAL_DROPOUT_H
 #define SHARDC_IR_OPS_EVAL_DROPOUT_H
 
 #include "ir/ops/eval_walk.h"
 
 typedef struct sc_dropout {
-    double p; /* 0: nothing is dropped */
+    double p; /* 0: no dropout */
     uint32_t key[2], step, micro_batch;
     uint32_t rank;
     sc_dim dims[SC_MAX_RANK];
-    int64_t strides[SC_MAX_RANK]; /* in the whole array, without padding */
-    int64_t first;                /* index of this rank's first element */
+    int64_t strides[SC_MAX_RANK]; /* in the global array, without padding */
+    int64_t first;                /* global index of this rank's first element */
 } sc_dropout;
 
-/* From the op's attributes p and seed, for an array of these dims. */
+/* Initializes from the op's attributes p and seed, for an array of these dims. */
 void sc_dropout_init(const sc_eval *eval, const sc_dim *dims, uint32_t rank, sc_dropout *dropout);
-/* Row-major index in the whole array of the element where a walk stands; a dim that the walk lacks counts as 0. */
+/* Returns the row-major global index of the walk's current element; a dim that the walk lacks
+ * counts as 0. */
 int64_t sc_dropout_index(const sc_dropout *dropout, const sc_walk *walk);
-/* What the element is multiplied by: 0 or 1 / (1 - p). */
+/* Returns the factor of an element: 0 or 1 / (1 - p). */
 double sc_dropout_factor(const sc_dropout *dropout, int64_t index);
 
 #endif

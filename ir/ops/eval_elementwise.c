@@ -1,4 +1,4 @@
-/* Constants, copies and elementwise ops. Each is one scalar function; the loop is shared. */
+/* Constants, copies and elementwise ops. Each op is one scalar function; the loop is shared. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ bool eval_index(sc_eval *eval)
     return true;
 }
 
-/* Views keep the order of the elements; names and groups are in the type. */
+/* Views keep the order of elements; names and groups are in the type. */
 bool eval_copy(sc_eval *eval)
 {
     const sc_array *x = eval->operands[0];
@@ -33,7 +33,8 @@ bool eval_copy(sc_eval *eval)
     return true;
 }
 
-/* A walk over the result and the operands; no operand may have a dim that the result lacks. */
+/* Starts a walk over the result and the operands. No operand may have a dim that the result
+ * lacks. */
 static bool start_walk(sc_eval *eval, sc_walk *walk)
 {
     sc_walk_init(walk);
@@ -69,13 +70,13 @@ static double itself(double x)
     return x;
 }
 
-/* Dims align by name, whatever their order. */
+/* Dims align by name in any order. */
 bool eval_transpose(sc_eval *eval)
 {
     return unary(eval, itself);
 }
 
-/* An element of the operand serves every index of the dims that it lacks. */
+/* The walk has stride 0 along dims that the operand lacks. */
 bool eval_broadcast(sc_eval *eval)
 {
     return unary(eval, itself);
@@ -110,7 +111,7 @@ bool eval_where(sc_eval *eval)
     return true;
 }
 
-/* Floats stay as they are here: rounding to the result's dtype is the caller's, for every op. */
+/* Floats are unchanged: the caller rounds every op's results to their dtype. */
 bool eval_cast(sc_eval *eval)
 {
     sc_dtype dtype = eval->result_types[0]->dtype;

@@ -1,6 +1,6 @@
-/* Ops that pick, place and resize: gather and its transpose, onehot, topk, append, last, slice and its transpose, concat. Ranges are
- * checked against global sizes, so that a bad id is an error on every rank; what falls outside a rank's own part gives 0, and the ranks'
- * results are summed. */
+/* Ops that select, place and resize: gather and its transpose, onehot, topk, append, last, slice
+ * and its transpose, concat. Indices are checked against global sizes, so a bad id is an error on
+ * every rank. Elements outside a rank's shard give 0, and the ranks' results are summed. */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ bool eval_gather(sc_eval *eval)
     return true;
 }
 
-/* Rows that lack a dim of x or of the ids are added up along it. */
+/* Sums over the dims that the result lacks. */
 bool eval_scatter_add(sc_eval *eval)
 {
     sc_walk walk;
@@ -70,14 +70,14 @@ bool eval_onehot(sc_eval *eval)
     return true;
 }
 
-/* topk's order: the larger first, of equals the lower index; NaN counts as -inf. */
+/* topk's order: larger first; ties by lower index; NaN is -inf. */
 static bool comes_before(const double *x, int64_t stride, int64_t i, int64_t j)
 {
     double a = isnan(x[i * stride]) ? -INFINITY : x[i * stride], b = isnan(x[j * stride]) ? -INFINITY : x[j * stride];
     return a > b || (a == b && i < j);
 }
 
-/* The first one after `previous` (-1: of all), or -1 when there is none. */
+/* Returns the best element after `previous` (-1: of all), or -1 if there is none. */
 static int64_t next_best(const double *x, const sc_walk_dim *dim, int64_t stride, int64_t previous)
 {
     int64_t best = -1;
@@ -113,11 +113,12 @@ bool eval_topk(sc_eval *eval)
     return true;
 }
 
-/* Where the rows of an append go: cache rows t, x rows s, for one row of pos and len. */
+/* Destination of the rows of an append: row s of x goes to a cache row t, for one row of pos and
+ * len. */
 typedef struct sc_append {
     sc_walk_dim t, s;
     int64_t t_size, t_offset, s_offset; /* global size of T; global index of element 0 */
-    const double *pos, *len;            /* or NULL: 0, all */
+    const double *pos, *len;            /* NULL: 0 and all rows */
 } sc_append;
 
 static bool append_row(sc_eval *eval, const sc_append *append, const int64_t at[4])
@@ -135,7 +136,7 @@ static bool append_row(sc_eval *eval, const sc_append *append, const int64_t at[
     return true;
 }
 
-/* The row in an error message is the local index in pos: its stride is 1 for the one dim that it has. */
+/* The row in an error message is the local index in pos, whose only dim has stride 1. */
 bool eval_append(sc_eval *eval)
 {
     sc_walk walk;
@@ -229,7 +230,7 @@ bool eval_unslice(sc_eval *eval)
     return true;
 }
 
-/* Both operands may be joined along a dim of one name. */
+/* Both operands may have the same name for the joined dim. */
 static bool take_second(sc_eval *eval, sc_walk *walk, const sc_walk_dim *first, sc_walk_dim *second)
 {
     const sc_attr *attr = sc_op_attr(eval->op, SC_ATTR_from_dims);
@@ -260,7 +261,8 @@ bool eval_concat(sc_eval *eval)
     return true;
 }
 
-/* Elements beyond the global size of one of `dims` become `value`: what padding is to whoever reduces over it. */
+/* Sets elements beyond the global size of any of `dims` to `value`: the neutral element of the
+ * reduction that reads the padding. */
 bool eval_mask(sc_eval *eval)
 {
     const sc_attr *dims = sc_op_attr(eval->op, SC_ATTR_dims);

@@ -1,4 +1,5 @@
-/* Reductions over `dims`, and the ops along one dim that are made of them: softmax and its kin, xent, argmax, cumsum. */
+/* Reductions over `dims`, and the ops along one dim built from them: softmax and related ops, xent,
+ * argmax, cumsum. */
 #include <math.h>
 
 #include "ir/ops/eval_walk.h"
@@ -8,7 +9,7 @@ static double add(double sum, double x)
     return sum + x;
 }
 
-/* NaN stays. */
+/* NaN propagates. */
 static double larger(double most, double x)
 {
     return x > most || isnan(x) ? x : most;
@@ -19,7 +20,7 @@ static double smaller(double least, double x)
     return x < least || isnan(x) ? x : least;
 }
 
-/* Row-major over the operand, so that an element's terms are added in order of their index. */
+/* Row-major over the operand, so terms are added in index order. */
 static bool reduce(sc_eval *eval, double start, double (*combine)(double, double))
 {
     sc_walk walk;
@@ -72,9 +73,9 @@ bool eval_argmax(sc_eval *eval)
     return true;
 }
 
-/* What softmax and its kin are made of. */
+/* The max and sum of exponentials from which softmax and related ops are computed. */
 typedef struct sc_exponentials {
-    double most;  /* the largest x; -inf when there is nothing but -inf */
+    double most;  /* the largest x; -inf if all are */
     double total; /* sum of exp(x - most) */
 } sc_exponentials;
 
@@ -94,7 +95,7 @@ static sc_exponentials sum_exponentials(const double *x, sc_walk *inner)
     return sums;
 }
 
-/* -inf for nothing but -inf: log(0) is just that. */
+/* -inf if all elements are: log(0). */
 static double log_sum(sc_exponentials sums)
 {
     return log(sums.total) + sums.most;
@@ -187,7 +188,7 @@ bool eval_xent(sc_eval *eval)
         if (has_log_total)
             eval->results[1].data[walk.at[3]] = log_total;
         if (target == ignore)
-            continue; /* the result is zero already */
+            continue; /* the result is already zero */
         if (!(target >= 0 && target < (double)v.size))
             return sc_eval_fail(eval, "target %.17g is outside 0 <= id < %s = %lld", target, sc_eval_dim_name(eval, v.dim),
                                 (long long)v.size);

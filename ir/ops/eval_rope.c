@@ -1,5 +1,6 @@
-/* Rotary position embedding: pair i of E is turned by position * theta^(-2i/E). Su et al., "RoFormer", section 3.2.2; `halves` pairs
- * element i with i + E/2 (as Hugging Face's weights want), `interleaved` 2i with 2i + 1 (as the paper does). */
+/* Rotary position embedding: pair i of E is rotated by position * theta^(-2i/E). Su et al.,
+ * "RoFormer", section 3.2.2. `halves` pairs element i with i + E/2 (as Hugging Face's weights
+ * require), `interleaved` 2i with 2i + 1 (as in the paper). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +10,15 @@
 typedef struct sc_rope {
     int64_t pairs;
     double *frequencies, *cosines, *sines; /* one block of 3 * pairs */
-    double position;                       /* that cosines and sines are for */
-    double direction;                      /* -1: turned back */
+    double position;                       /* for which cosines and sines are computed */
+    double direction;                      /* -1: rotate back */
     bool narrow;                           /* angles are rounded to f32 */
     int64_t first_step, second;            /* pair i is elements i * first_step and i * first_step + second */
 } sc_rope;
 
-/* Hugging Face transformers, modeling_rope_utils.py, _compute_llama3_parameters: long waves are stretched by `factor`, short ones are
- * left alone, and between the two the frequency goes over smoothly. args: factor, low, high, original context length. */
+/* Hugging Face transformers, modeling_rope_utils.py, _compute_llama3_parameters: long wavelengths
+ * are divided by `factor`, short ones are unchanged, with smooth interpolation in between. args:
+ * factor, low, high, original context length. */
 static double scale_llama3(double frequency, const double *args)
 {
     double factor = args[0], low = args[1], high = args[2], original = args[3];

@@ -20,7 +20,7 @@ const char *sc_eval_dim_name(const sc_eval *eval, sc_dim dim)
     return sc_text(eval->m->context, eval->m->dims.data[dim].name);
 }
 
-/* Local size of a leaf: of whichever operand or result has it. */
+/* Returns the local size of a leaf, from any operand or result that has it. */
 static int64_t local_size(const sc_eval *eval, sc_dim leaf)
 {
     for (uint32_t i = 0; i < eval->op->operand_count; i++) {

@@ -1,8 +1,9 @@
-/* Ops by their definitions. Each is what the op means; with its dim split over ranks, the sums and maxima below become partial
- * reductions, which is the sharded form: all_reduce max, then one all_reduce of the sums. Everything is computed in the result's dtype
- * or f32, whichever is wider. Calls that emit never stand side by side as arguments: C leaves their order open, and a program's text
- * would depend on who compiled us.
- */
+/* Expansions: ops by their definitions. When the op's dim is split over ranks, the sums and maxima
+ * below become partial reductions, which gives the sharded form: an all_reduce of the max, then one
+ * all_reduce of the sums. Everything is computed in the wider of the result's dtype and f32.
+ *
+ * Never nest emitting calls in one argument list: C leaves the order of evaluation open, so the
+ * emitted program would depend on the compiler that built shardc. */
 #include "ir/ops/expand.h"
 
 #include "ir/ops/build.h"
@@ -46,7 +47,7 @@ static sc_value constant(sc_expand *e, double value, sc_dtype dtype)
     return sc_make_constant(&e->e, value, dtype);
 }
 
-/* factor * size ^ exponent, of the dim of x. */
+/* factor * size ^ exponent, for a dim of x. */
 static sc_value sized_constant(sc_expand *e, sc_value x, sc_dim dim, double factor, double exponent, sc_dtype dtype)
 {
     const sc_type_info type = *sc_type_of(e->e.m, x);
@@ -72,21 +73,21 @@ static int64_t size_along(const sc_expand *e, sc_value x, const sc_attr *dims)
     return size;
 }
 
-/* The dims, their order and their groups of the replaced result. */
+/* x with the dims, order and groups of the replaced result. */
 static sc_value in_order_of(sc_expand *e, sc_value x, sc_value result)
 {
     const sc_type_info type = *sc_type_of(e->e.m, result);
     return sc_make_fit(&e->e, x, &type);
 }
 
-/* The operand, with the composites taken apart that are only partly along dims. */
+/* The operand, with composites split into leaves if only some of these are in dims. */
 static sc_value operand_along(sc_expand *e, const sc_attr *dims)
 {
     return sc_make_apart(&e->e, operand(e, 0), dims);
 }
 
-/* x - max(x), along dims. A row without a finite element (every key masked) is shifted by the lowest finite number, so that its weights
- * are 0 and not NaN. */
+/* x - max(x) along dims. A row without a finite element (every key masked) is shifted by the lowest
+ * finite number, so that its weights are 0 and not NaN. */
 static sc_value shifted(sc_expand *e, sc_value x, const sc_attr *dims, sc_value *maximum)
 {
     sc_dtype dtype = sc_type_of(e->e.m, x)->dtype;
@@ -97,13 +98,14 @@ static sc_value shifted(sc_expand *e, sc_value x, const sc_attr *dims, sc_value 
     return emit2(e, SC_OP_sub, x, *maximum);
 }
 
-/* The sum of shifted weights is at least 1, its largest term, unless the row has no finite element: then 1 stands in for 0. */
+/* The sum of shifted weights is at least 1, its largest term, unless the row has no finite element:
+ * then 0 is replaced by 1. */
 static sc_value at_least_one(sc_expand *e, sc_value total)
 {
     return emit2(e, SC_OP_maximum, total, constant(e, 1, sc_type_of(e->e.m, total)->dtype));
 }
 
-/* The lowest index whose element equals the maximum. */
+/* The lowest index of an element equal to the maximum. */
 void expand_argmax(sc_expand *e)
 {
     sc_attr dims = dims_of(e);
@@ -150,8 +152,9 @@ void expand_logsumexp(sc_expand *e)
     e->results[0] = cast(e, emit2(e, SC_OP_add, emit1(e, SC_OP_log, total), maximum), dtype);
 }
 
-/* With z = logits - max: nll = log(sum exp z) - z[target]; smoothing s mixes in the mean over V of -log p = log(sum exp z) - mean z.
- * Both sums of a row (and of smoothing's third) are siblings: one reduction. Ignored positions read entry 0 and give 0. */
+/* With z = logits - max: nll = log(sum exp z) - z[target]; smoothing s adds the mean over V of -log
+ * p = log(sum exp z) - mean z. The sums of a row (two, or three with smoothing) are siblings and
+ * share one reduction. Ignored positions read entry 0 and give 0. */
 void expand_xent(sc_expand *e)
 {
     const sc_op *op = sc_op_at(e->e.m, e->e.before);
@@ -194,7 +197,7 @@ bool sc_is_ignoring(const sc_module *m, const sc_op *op, sc_value *x, double *ig
     return true;
 }
 
-/* A dim of the expansion's own, named after the one it comes from. */
+/* Returns a dim of the expansion, named after the one it derives from. */
 static sc_dim fresh_dim(sc_expand *e, sc_dim like, const char *suffix)
 {
     sc_sym name = sc_intern_printf(&e->e.m->context->names, "%s.%s", sc_text(e->e.m->context, e->e.m->dims.data[like].name), suffix);
@@ -202,7 +205,7 @@ static sc_dim fresh_dim(sc_expand *e, sc_dim like, const char *suffix)
     return known != SC_NONE ? known : sc_module_add_dim(e->e.m, name);
 }
 
-/* `type` with the dim at `at` replaced. */
+/* `type` with `removed` dims at index `at` replaced by `dims`. */
 static sc_type_info with_dims(const sc_type_info *type, uint32_t at, uint32_t removed, const sc_type_dim *dims, uint32_t count)
 {
     sc_type_info result = *type;
@@ -217,8 +220,10 @@ static sc_type_info with_dims(const sc_type_info *type, uint32_t at, uint32_t re
     return result;
 }
 
-/* X as shards of parts; of each part its best, with their places in X; of all of these the best. Candidates stand in the order of X, so
- * the lowest index still wins a tie. Only the candidates travel; where these and their places are no fewer bytes than all of X, X does. */
+/* Splits X into shards of parts, takes the best of each part with their indices in X, then the best
+ * of all candidates. Candidates are in the order of X, so the lowest index still wins a tie. Only
+ * candidates are communicated; if they and their indices are no fewer bytes than X itself, the op
+ * declines and X is gathered. */
 void expand_topk(sc_expand *e)
 {
     sc_attr dims = dims_of(e), to = *sc_op_attr(sc_op_at(e->e.m, e->e.before), SC_ATTR_to);
@@ -230,14 +235,14 @@ void expand_topk(sc_expand *e)
     int64_t travels = shards * (wanted < part ? wanted : part);
     uint32_t each = sc_dtypes[type.dtype].bytes;
     bool is_expensive = travels * (each + sc_dtypes[SC_DTYPE_i32].bytes) >= type.dims[at].size * each, is_full = type.rank == SC_MAX_RANK;
-    if (e->may_decline && (is_expensive || is_full)) { /* full: there is no room for shards and parts as dims */
+    if (e->may_decline && (is_expensive || is_full)) { /* full: no room for shards and parts as dims */
         e->results[0] = SC_NONE;
         return;
     }
     sc_dim shard = fresh_dim(e, dims.dims[0], "shard"), inner = fresh_dim(e, dims.dims[0], "part"),
            best = fresh_dim(e, dims.dims[0], "best"), candidate = fresh_dim(e, dims.dims[0], "candidate");
     e->made_dim = shard;
-    if (part * shards != type.dims[at].size) { /* the parts will be taken as whole: padding must lose against everything */
+    if (part * shards != type.dims[at].size) { /* parts are treated as complete: padding must lose against every element */
         double least = sc_dtype_is_float(type.dtype) ? -(double)INFINITY : -2147483648.0;
         sc_attr padding[] = {dims, sc_attr_number(SC_ATTR_value, least)};
         x = emit(e, SC_OP_mask, &x, 1, padding, 2);

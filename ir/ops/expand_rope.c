@@ -1,10 +1,13 @@
-/* rope by its definition: tables of cosines and sines, which depend on positions alone, and one rotation of x. Where the formulas come from
- * stands in eval_rope.c.
+/* rope by its definition: tables of cosines and sines, which depend only on positions, and one
+ * rotation of x. See eval_rope.c for the sources.
  *
- *   rope[S, E] x    ->    angle = position * theta^(-2i/E)                      [S, E], or [B, S, E] where rows have positions of their own
- *                         out = x * cos(angle) + partner(x) * (-+ sin(angle))   partner: the other element of the pair
+ *   rope[S, E] x  ->  angle = position * theta^(-2i/E)
+ *                     [S, E], or [B, S, E] if rows have their own positions
+ *                     out = x * cos(angle) + partner(x) * (-+ sin(angle))
+ *                     partner: the other element of the pair
  *
- * Angles are made in f64 and rounded to what the result is computed in, as the reference models do. */
+ * Angles are computed in f64 and rounded to the dtype of the rotation, as the reference models
+ * do. */
 #include <math.h>
 #include <string.h>
 
@@ -13,11 +16,11 @@
 
 typedef struct rope {
     sc_expand *e;
-    sc_value x, pos; /* pos: SC_NONE where rows count from 0 */
-    sc_dim s, d;     /* positions; the dim whose elements are paired */
+    sc_value x, pos; /* pos: SC_NONE if rows count from 0 */
+    sc_dim s, d;     /* the position dim, and the dim whose elements are paired */
     int64_t pairs;   /* half of d's size */
     bool interleaved, back;
-    sc_dtype wide; /* of the rotation */
+    sc_dtype wide; /* dtype of the rotation */
 } rope;
 
 static sc_value fresh_constant(rope *r, double value, sc_dtype dtype)
@@ -48,7 +51,7 @@ static sc_value index_along(rope *r, sc_dim dim)
     return sc_make_cast(&r->e->e, index, SC_DTYPE_f64);
 }
 
-/* By element of d: the number of its pair. */
+/* Returns the index of each element's pair. */
 static sc_value pair_of(rope *r, sc_value element)
 {
     if (!r->interleaved)
@@ -114,7 +117,7 @@ static sc_value half_of(rope *r, sc_value x, sc_dim dim, sc_dim to, int64_t from
     return sc_result(m, sc_make_sized(&r->e->e, SC_OP_slice, &x, 1, attrs, 3, size), 0);
 }
 
-/* The two halves of a dim, the other way round. */
+/* Swaps the two halves of a dim. */
 static sc_value swapped(rope *r, sc_value x, sc_dim dim, int64_t size)
 {
     sc_module *m = r->e->e.m;

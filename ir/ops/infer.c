@@ -1,4 +1,5 @@
-/* Result types: the column `shape` of the table, and ops made by it. */
+/* Result type inference through the `shape` column of the table, and construction of ops with
+ * inferred types. */
 #include "ir/ops/shapes.h"
 
 static sc_shape_fn *const shapes[SC_OP_COUNT] = {
@@ -28,7 +29,8 @@ static bool infer(sc_shape_request *request)
     return true;
 }
 
-/* The size a new dim has in an existing result, for ops whose operands do not tell it. */
+/* Returns the size of a created dim in an existing result, for ops whose operands do not determine
+ * it. */
 static int64_t existing_new_size(const sc_module *m, const sc_op *op)
 {
     const sc_attr *to = sc_op_attr(op, SC_ATTR_to);

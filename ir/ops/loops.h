@@ -1,10 +1,11 @@
-/* The dims that loops run over: a value's, as this rank holds it. Sets, in the order of the loops. */
+/* Loop dims: the dims of a value with their local sizes on one rank, as sets ordered like the
+ * loops. */
 #ifndef SHARDC_IR_OPS_LOOPS_H
 #define SHARDC_IR_OPS_LOOPS_H
 
 #include "ir/graph.h"
 
-/* The same name may be whole in one value and a shard in another: that is another loop. */
+/* A dim may be whole in one value and sharded in another: these are different loops. */
 typedef struct sc_loop_dim {
     sc_dim dim;
     int64_t size;
@@ -16,11 +17,11 @@ typedef struct sc_loop_dims {
     sc_loop_dim dims[2 * SC_MAX_RANK];
 } sc_loop_dims;
 
-/* Local sizes, slowest first. */
+/* The dims of a value with local sizes, slowest first. */
 sc_loop_dims sc_loops_of(const sc_module *m, sc_value value);
 bool sc_loops_have(const sc_loop_dims *loops, sc_loop_dim dim);
 bool sc_loops_within(const sc_loop_dims *small, const sc_loop_dims *large);
-/* In whatever order. */
+/* Order does not matter. */
 bool sc_loops_equal(const sc_loop_dims *a, const sc_loop_dims *b);
 sc_loop_dims sc_loops_minus(const sc_loop_dims *all, const sc_loop_dims *less);
 sc_loop_dims sc_loops_plus(const sc_loop_dims *a, const sc_loop_dims *b);

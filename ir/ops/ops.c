@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The words of the last column. */
+/* The words in the last column of ops.def. */
 enum {
     ALONE = 0,
     FREE = SC_FUSE_FREE,

@@ -1,56 +1,57 @@
-/* The op table: one row an op (ops.def), and what every stage asks of it. Nothing else switches on op kinds. */
+/* The op table (ops.def, one row per op) and the queries that all stages make of it. No other code
+ * switches on op kinds. */
 #ifndef SHARDC_IR_OPS_OPS_H
 #define SHARDC_IR_OPS_OPS_H
 
 #include "ir/graph.h"
 
 enum {
-    SC_ELEMENTWISE = 1, /* each result element from the operand elements of the same index */
-    SC_LINEAR = 2,      /* f(a + b) = f(a) + f(b) in all operands together: a partial sum may pass */
+    SC_ELEMENTWISE = 1, /* each result element depends only on operand elements with the same index */
+    SC_LINEAR = 2,      /* f(a + b) = f(a) + f(b) in all operands jointly: a partial sum may pass */
     SC_COMMUTES = 4,    /* operands may be swapped */
     SC_RANDOM = 8,
-    SC_CONSTANT = 16,   /* no tensor operands: made in whatever placement the consumer wants */
+    SC_CONSTANT = 16,   /* no tensor operands: created in whatever placement the consumer wants */
     SC_COLLECTIVE = 32, /* moves data between ranks */
     SC_RESHARD = 64,    /* changes placement, not value */
-    SC_EFFECT = 128,    /* not dead when unused */
-    SC_VIEW = 256,      /* the result is its operand under another name or grouping */
+    SC_EFFECT = 128,    /* not dead if unused */
+    SC_VIEW = 256,      /* the result is the operand under other dim names or groups */
     SC_STATE_READ = 512,
-    SC_EXACT = 1024,             /* integer operands give exactly computed integer results */
-    SC_COMPARES = 2048,          /* result bool */
-    SC_BILINEAR = 4096,          /* linear in each operand alone: one of them may be a partial sum */
-    SC_LOCAL_PURE = 8192,        /* the same operands on the same rank give the same result: may be merged */
-    SC_NAMESAKE = 16384,         /* messages call the result by its operand's name */
-    SC_CONVERTS = 32768,         /* another dtype, else the same */
-    SC_FROM_OUTSIDE = 65536,     /* a value that the caller gives */
-    SC_FILLS_PADDING = 262144,   /* what stands in the padding of its result is defined */
+    SC_EXACT = 1024,             /* integer operands give exact integer results */
+    SC_COMPARES = 2048,          /* the result is bool */
+    SC_BILINEAR = 4096,          /* linear in each operand separately: one of them may be a partial sum */
+    SC_LOCAL_PURE = 8192,        /* deterministic per rank: ops with equal operands may be merged */
+    SC_NAMESAKE = 16384,         /* messages name the result after its operand */
+    SC_CONVERTS = 32768,         /* changes only the dtype */
+    SC_FROM_OUTSIDE = 65536,     /* a value passed by the caller */
+    SC_FILLS_PADDING = 262144,   /* the padding of its result has defined contents */
     SC_LINEAR_FIRST = 8388608,   /* linear in its first operand */
     SC_SPREADS = 4194304,        /* repeats its operand along dims */
-    SC_STOPS_GRADIENT = 2097152, /* flat: nothing goes back through it */
-    SC_KEEPS_LSE = 1048576,      /* with lse = 1 it has a further result that its derivative reads */
-    SC_STATE_WRITE = 524288,     /* operand 0 is what the state that it names is after the call */
-    SC_CHECKS_INTEGERS = 131072  /* integer operands out of range are a run-time error: padding must not look like one */
+    SC_STOPS_GRADIENT = 2097152, /* constant almost everywhere: no gradient flows through it */
+    SC_KEEPS_LSE = 1048576,      /* lse = 1 gives it another result, which its derivative reads */
+    SC_STATE_WRITE = 524288,     /* operand 0 is the new value of the state that it names, after the call */
+    SC_CHECKS_INTEGERS = 131072  /* out-of-range integer operands are a run-time error: padding must not trigger it */
 };
 
-/* How an op goes into kernels: one of the first seven, and what else holds. */
+/* How an op is fused into kernels: one of the first seven, plus flags. */
 enum {
-    SC_FUSE_ALONE = 0,      /* never shares one: state, contractions, attention, collectives */
+    SC_FUSE_ALONE = 0,      /* never in a shared kernel: state, contractions, attention, collectives */
     SC_FUSE_FREE = 1,       /* recomputed wherever it is read */
-    SC_FUSE_VIEW = 2,       /* another name for the same bytes; inside a kernel, other indices */
-    SC_FUSE_MAP = 4,        /* an element of the result from elements of the operands */
-    SC_FUSE_REDUCE = 8,     /* over `dims` */
-    SC_FUSE_ROOT = 16,      /* its result is complete only in memory: the end of its kernel */
-    SC_FUSE_EXPAND = 32,    /* goes in as its expansion */
-    SC_FUSE_EXPENSIVE = 64, /* worth storing rather than computing twice */
-    SC_FUSE_INDEXED = 128,  /* reads operand 0 (concat: both) at other indices than its own */
-    SC_FUSE_EPILOGUE = 256, /* may be a step of a contraction's epilogue */
-    SC_FUSE_CONTRACT = 512, /* may have one */
-    SC_FUSE_MOVES = 1024    /* puts elements elsewhere: what makes them does that best */
+    SC_FUSE_VIEW = 2,       /* a view of the same bytes; inside a kernel, index arithmetic only */
+    SC_FUSE_MAP = 4,        /* elements of the result from elements of the operands */
+    SC_FUSE_REDUCE = 8,     /* reduces over `dims` */
+    SC_FUSE_ROOT = 16,      /* its result is complete only in memory: ends its kernel */
+    SC_FUSE_EXPAND = 32,    /* enters kernels as its expansion */
+    SC_FUSE_EXPENSIVE = 64, /* worth storing instead of computing twice */
+    SC_FUSE_INDEXED = 128,  /* reads operand 0 (concat: both) at indices other than its own */
+    SC_FUSE_EPILOGUE = 256, /* may be a step in the epilogue of a contraction */
+    SC_FUSE_CONTRACT = 512, /* may have an epilogue */
+    SC_FUSE_MOVES = 1024    /* rearranges elements: best fused with their producer */
 };
 
-/* What sharding a dim does to an op. */
+/* Effect of sharding a dim on an op. */
 typedef enum sc_role {
-    SC_ROLE_PASSES, /* results are sharded alike */
-    SC_ROLE_SUMS,   /* results that lack the dim are a partial sum */
+    SC_ROLE_PASSES, /* results are sharded the same way */
+    SC_ROLE_SUMS,   /* results without the dim become partial sums */
     SC_ROLE_MAXES,
     SC_ROLE_MINS,
     SC_ROLE_WHOLE, /* must not be sharded */
@@ -59,11 +60,11 @@ typedef enum sc_role {
 
 enum { SC_MAX_FACTORS = 24, SC_MAX_FIXED_OPERANDS = 12, SC_MAX_FIXED_RESULTS = 4 };
 
-/* A factor: the dims of operands and results that are split together. */
+/* A factor: dims of operands and results that must be split together. */
 typedef struct sc_factor {
     sc_role role;
-    bool offset;                           /* when sharded, the op needs its global index on this dim */
-    sc_dim dim;                            /* a name for it */
+    bool offset;                           /* if sharded, the op needs its global index on this dim */
+    sc_dim dim;                            /* identifies the factor */
     int8_t operand[SC_MAX_FIXED_OPERANDS]; /* index of the dim in each operand's type, or -1 */
     int8_t result[SC_MAX_FIXED_RESULTS];
 } sc_factor;
@@ -73,7 +74,8 @@ typedef struct sc_factors {
     sc_factor list[SC_MAX_FACTORS];
 } sc_factors;
 
-/* Under construction of an op: fills result types from operand types and attributes, or explains. */
+/* An op under construction: result types are filled in from operand types and attributes, or
+ * `error` is set. */
 typedef struct sc_shape_request {
     sc_module *m;
     sc_op_kind kind;
@@ -81,11 +83,11 @@ typedef struct sc_shape_request {
     uint32_t operand_count;
     const sc_attr *attrs; /* sorted */
     uint32_t attr_count;
-    int64_t new_size;                           /* of a dim that operands do not have: slice's and topk's `to`, onehot's dim; 0 unknown */
-    sc_type_info results[SC_MAX_FIXED_RESULTS]; /* out; placements are set replicated by the caller */
+    int64_t new_size;                           /* size of a dim that no operand has: `to` of slice and topk, onehot's dim; 0: unknown */
+    sc_type_info results[SC_MAX_FIXED_RESULTS]; /* out; the caller sets placements to replicated */
     uint32_t result_count;                      /* out */
-    const char *error;                          /* out: why not, in the arena */
-    sc_diag_id error_id;                        /* out: the row of diag.def it belongs to; error then is its only argument */
+    const char *error;                          /* out: the error message, in the arena */
+    sc_diag_id error_id;                        /* out: its row in diag.def, with `error` as the only argument */
 } sc_shape_request;
 
 struct sc_eval;
@@ -100,77 +102,81 @@ typedef struct sc_op_row {
 } sc_op_row;
 
 typedef struct sc_op_function_row {
-    void (*roles)(const sc_module *m, const sc_op *op, sc_factors *factors); /* NULL: has none (collectives, effects) */
-    bool (*eval)(struct sc_eval *eval);                                      /* NULL: the interpreter's own (state, collectives) */
-    void (*expand)(struct sc_expand *expand);                                /* NULL: no sharded form */
+    void (*roles)(const sc_module *m, const sc_op *op, sc_factors *factors); /* NULL: no roles (collectives, effects) */
+    bool (*eval)(struct sc_eval *eval);                                      /* NULL: implemented by the interpreter (state, collectives) */
+    void (*expand)(struct sc_expand *expand);                                /* NULL: no expansion */
     void (*derive)(struct sc_derive *derive);                                /* NULL: no derivative */
 } sc_op_function_row;
 
 enum { SC_ANY = -1 };
 
 extern const sc_op_row sc_ops[SC_OP_COUNT];
-extern const sc_op_function_row sc_op_functions[SC_OP_COUNT]; /* table.c */
+extern const sc_op_function_row sc_op_functions[SC_OP_COUNT]; /* in table.c */
 
 static inline uint32_t sc_op_traits(const sc_op *op)
 {
     return sc_ops[op->kind].traits;
 }
 
-/* Whether the op computes what a program without a train step would: its phase is none, forward or recompute. */
+/* True if the phase of the op is none, forward or recompute: it computes what a program without a
+ * train step would. */
 bool sc_op_is_forward(const sc_module *m, const sc_op *op);
 
-/* The factors of an op; every dim of every operand and result belongs to exactly one. */
+/* Returns the factors of an op. Every dim of every operand and result belongs to exactly one. */
 void sc_op_factors(const sc_module *m, const sc_op *op, sc_factors *factors);
 
-/* A value without an own place: a constant, or a scalar spread over dims. It is made wherever it is read, as its reader wants it. */
+/* True for a value without a placement of its own: a constant or a broadcast scalar. It is created
+ * wherever it is read, in the placement that the reader wants. */
 bool sc_is_made_anywhere(const sc_module *m, sc_value value);
 
-/* The dims on which a placed op reads its global index, with the sub-axes that split them there: what its `offset` attribute must say in a
- * per-rank program. `splits` has room for SC_MAX_FACTORS. */
+/* Returns the dims on which a placed op needs its global index, with the sub-axes that split them:
+ * the required `offset` attribute in a per-rank program. `splits` has room for SC_MAX_FACTORS. */
 uint32_t sc_op_offsets(const sc_module *m, sc_op_id op, sc_split *splits);
 
-/* Makes an op with its result types inferred by its row (replicated), at the end of func or before `before`. Returns SC_NONE and fills
- * request->error when operands or attributes do not fit. */
+/* Creates an op with inferred result types (replicated), before `before` or at the end of func.
+ * Returns SC_NONE and sets request->error if operands or attributes do not fit. */
 sc_op_id sc_op_build(sc_shape_request *request, sc_func_id func, sc_op_id before, sc_op_id like);
 
-/* Whether a row infers result types; else they are given. */
+/* True if the row infers result types; otherwise they must be given. */
 bool sc_op_is_inferred(sc_op_kind kind);
-/* Result types of an existing op as its row infers them from operands and attributes; false with request->error when they do not fit.
- * The verifier holds the actual types against these. */
+/* Infers the result types of an existing op; false with request->error if operands or attributes do
+ * not fit. The verifier compares the actual types with these. */
 bool sc_op_infer(sc_module *m, sc_op_id op, sc_shape_request *request);
 
-/* ---- making ops: ir/ops/build.h ---- */
-/* Where new ops go, and whose location and scope they take. */
+/* ---- emitting ops: ir/ops/build.h ---- */
+/* Insertion point of new ops, and the op from which they copy location and scope. */
 typedef struct sc_emitter {
     sc_module *m;
     sc_func_id func;
-    sc_op_id before; /* SC_NONE: at the end of func */
+    sc_op_id before; /* SC_NONE: the end of func */
     sc_op_id like;
-    /* called after each new op is made (NULL: not), so that a pass can place or mark it */
+    /* called after each new op, e.g. to place or mark it; may be NULL */
     void (*made)(struct sc_emitter *emitter, sc_op_id made);
     void *user;
 } sc_emitter;
 
-/* ---- expansion: an op as a sequence of others ---- */
-/* The row's function emits ops in front of the op and sets `results`. The same sequence is what differentiates and what shards. */
+/* ---- expansion: an op as a sequence of other ops ---- */
+/* The row's function emits ops before the op and sets `results`. Differentiation and sharding use
+ * the same sequence. */
 typedef struct sc_expand {
     sc_emitter e;     /* e.before is the op being expanded */
-    uint64_t shards;  /* that the op's first dim is split into */
-    sc_dim made_dim;  /* a dim that the expansion makes and that is split like the op's first one; SC_NONE */
-    bool may_decline; /* where the op whole is cheaper, or the form has no room, nothing need be made: results[0] is SC_NONE then */
+    uint64_t shards;  /* number of shards of the op's first dim */
+    sc_dim made_dim;  /* a dim created by the expansion and split like the op's first one, or SC_NONE */
+    bool may_decline; /* may emit nothing and set results[0] to SC_NONE, if the op is cheaper or the rank too large */
     sc_value results[SC_MAX_FIXED_RESULTS];
 } sc_expand;
 
 /* ---- derivatives: cotangents of operands from those of results ---- */
-/* The row's function emits ops and sets `gradients` of the operands that want one; each may have more or fewer dims than its operand (it
- * is then summed or broadcast), and the operand's dtype or a wider one. */
+/* The row's function emits ops and sets `gradients` for the wanted operands. A gradient may have
+ * more or fewer dims than its operand (the caller sums or broadcasts it), and the operand's dtype
+ * or a wider one. */
 typedef struct sc_derive {
     sc_emitter e;
     sc_op_id op;
-    const sc_value *cotangents;                             /* of each result; SC_NONE: nothing arrives */
+    const sc_value *cotangents;                             /* by result; SC_NONE: zero */
     bool wanted[SC_MAX_FIXED_OPERANDS];                     /* by operand */
-    bool widened[SC_MAX_FIXED_OPERANDS];                    /* by operand: its cotangent stays in f32 or wider */
-    sc_value (*read)(struct sc_derive *derive, sc_value v); /* a forward value as the backward pass may read it: it may be recomputed */
+    bool widened[SC_MAX_FIXED_OPERANDS];                    /* by operand: its cotangent is kept in f32 or wider */
+    sc_value (*read)(struct sc_derive *derive, sc_value v); /* the value to read in the backward pass, maybe recomputed */
     void *user;
     sc_value gradients[SC_MAX_FIXED_OPERANDS]; /* SC_NONE: none */
 } sc_derive;

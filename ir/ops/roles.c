@@ -1,4 +1,5 @@
-/* Dim roles of every op: which dims of operands and results are split together, and what splitting them does. */
+/* Dim roles of every op: which dims of operands and results are split together, and the effect of
+ * splitting them. */
 #include "ir/ops/roles.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ static sc_factor *find_or_add(sc_factors *factors, sc_dim dim)
     return factor;
 }
 
-/* Equal leaf dims of operands and results are one factor. */
+/* A leaf dim is one factor across all operands and results. */
 void roles_by_name(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     factors->count = 0;
@@ -93,14 +94,15 @@ void roles_dropout(const sc_module *m, const sc_op *op, sc_factors *factors)
         factors->list[i].offset = true;
 }
 
-/* A rank picks the ids that fall in its range of the table, 0 elsewhere: the sum over ranks is the entry. */
+/* A rank reads the ids in its range of the table and gives 0 for the others: the sum over ranks is
+ * the entry. */
 void roles_gather(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_over_dims(m, op, factors, SC_ROLE_SUMS, true);
 }
 
-/* Rows of x are added to the entries that ids name; a rank keeps what falls in its range of V. Dims that x and ids have and the result
- * lacks are summed over. */
+/* Rows of x are added to the entries that ids select; a rank keeps those in its range of V. Dims of
+ * x and ids that the result lacks are summed over. */
 void roles_scatter(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
@@ -111,7 +113,8 @@ void roles_scatter(const sc_module *m, const sc_op *op, sc_factors *factors)
     set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_PASSES, true);
 }
 
-/* Likewise: the rank that holds the last position gives it, the others give 0. */
+/* The rank that holds the last position returns it, the others return 0: the result is a partial
+ * sum. */
 void roles_last(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_over_dims(m, op, factors, SC_ROLE_SUMS, true);
@@ -131,7 +134,7 @@ void roles_topk(const sc_module *m, const sc_op *op, sc_factors *factors)
     set_role(factors, sc_op_attr(op, SC_ATTR_dims), SC_ROLE_FORM, false);
 }
 
-/* dims = [S, E]: positions pass with an offset, the rotated pairs of E stay together. */
+/* dims = [S, E]: positions pass with an offset, E must be whole because its elements are paired. */
 void roles_rope(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
@@ -145,7 +148,7 @@ void roles_rope(const sc_module *m, const sc_op *op, sc_factors *factors)
     }
 }
 
-/* Which weights are dropped depends on the global index of their query: q's dims without E. */
+/* Which weights are dropped depends on the global index of the query: q's dims without E. */
 static void count_for_dropout(const sc_op *op, sc_factors *factors)
 {
     for (uint32_t i = 0; sc_op_number(op, SC_ATTR_p, 0) > 0 && i < factors->count; i++) {
@@ -154,7 +157,8 @@ static void count_for_dropout(const sc_op *op, sc_factors *factors)
     }
 }
 
-/* dims = [T, E], to = [S]: heads and batch pass, query positions pass with an offset, keys and E are whole. */
+/* dims = [T, E], to = [S]: heads and batch pass, query positions pass with an offset, keys and E
+ * must be whole. */
 void roles_attend(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
@@ -163,7 +167,8 @@ void roles_attend(const sc_module *m, const sc_op *op, sc_factors *factors)
     count_for_dropout(op, factors);
 }
 
-/* As attend. A cotangent that lacks a dim is a sum over it: keys' over query positions and groups. */
+/* Like attend. A cotangent that lacks a dim is a sum over it: those of keys over query positions
+ * and groups. */
 void roles_attend_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
@@ -179,7 +184,8 @@ void roles_attend_grad(const sc_module *m, const sc_op *op, sc_factors *factors)
     count_for_dropout(op, factors);
 }
 
-/* dims = [S], to = [T]: rows may land anywhere in the cache, so x is whole along S; a rank keeps what falls in its part of T. */
+/* dims = [S], to = [T]: rows may go anywhere in the cache, so x must be whole along S; a rank keeps
+ * the rows in its shard of T. */
 void roles_append(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);
@@ -187,8 +193,9 @@ void roles_append(const sc_module *m, const sc_op *op, sc_factors *factors)
     set_role(factors, sc_op_attr(op, SC_ATTR_to), SC_ROLE_PASSES, true);
 }
 
-/* dims -> to pairwise are one factor under two names. Where one side has more leaves (a plain dim and a composite) only the major ones
- * are: splitting them is splitting the whole into contiguous parts; the minor leaves stay whole. */
+/* Each pair of dims -> to is one factor with two names. If one side has more leaves (a plain dim
+ * and a composite), only the major ones are paired: splitting them splits the whole into contiguous
+ * parts; the minor leaves stay whole. */
 void roles_rename(const sc_module *m, const sc_op *op, sc_factors *factors)
 {
     roles_by_name(m, op, factors);

@@ -1,4 +1,4 @@
-/* The role functions that rows of ops.def name. */
+/* The role functions of ops.def. */
 #ifndef SHARDC_IR_OPS_ROLES_H
 #define SHARDC_IR_OPS_ROLES_H
 

@@ -1,11 +1,11 @@
-/* Rounding to a dtype, from its row in dtypes.def. */
+/* Rounding to a dtype, parameterised by its row in dtypes.def. */
 #include <math.h>
 #include <string.h>
 
 #include "ir/ops/eval.h"
 
-/* To nearest, ties to even, on the bits of the double: what is cut off is added up to half a unit, and a carry runs into the exponent,
- * which is right. Below the smallest normal the unit is fixed. */
+/* To nearest, ties to even, on the bits of the double: half a unit is added to the bits that are
+ * cut off; a carry into the exponent is correct. Below the smallest normal the unit is fixed. */
 static double round_float(const sc_dtype_row *dtype, double value)
 {
     uint64_t bits;
@@ -24,7 +24,7 @@ static double round_float(const sc_dtype_row *dtype, double value)
     return fabs(value) >= ldexp(1, dtype->high + 1) ? copysign(INFINITY, value) : value;
 }
 
-/* Truncates; i32 and u8 wrap; what no integer is (NaN, infinities) gives 0. i64 is exact to 2^53 only. */
+/* Truncates; i32 and u8 wrap; NaN and infinities give 0. i64 is exact only up to 2^53. */
 static double round_integer(const sc_dtype_row *dtype, double value)
 {
     if (!isfinite(value))

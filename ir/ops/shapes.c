@@ -1,5 +1,5 @@
-/* Result types of every op from its operands and attributes. Each function fills request->results or says why not; sizes of 0 (not
- * bound yet) fit anything. */
+/* Result types of every op from its operands and attributes. Each function fills request->results
+ * or sets an error. Sizes of 0 (not bound yet) match any size. */
 #include "ir/ops/shapes.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ bool shape_float(sc_shape_request *request)
     return wants_float(request, 0) && shape_same(request);
 }
 
-/* On the way to kernels neighbours that are turned together become a dim of their own. */
+/* Kernels represent interleaved pairs as a separate dim, so the rank must have room for one. */
 bool shape_rope(sc_shape_request *request)
 {
     const sc_attr *pairs = attribute(request, SC_ATTR_pairs);
@@ -78,7 +78,8 @@ bool shape_rope(sc_shape_request *request)
     return shape_same(request);
 }
 
-/* Appends a dim of operand `from` to a result; equal names must have equal sizes and stand in the same composite. */
+/* Appends a dim of operand `from` to a result. Equal names must have equal sizes and the same
+ * composite. */
 static bool add_dim(sc_shape_request *request, sc_type_info *type, const sc_type_dim *dim)
 {
     const sc_module *m = request->m;
@@ -174,7 +175,7 @@ bool shape_where(sc_shape_request *request)
     return true;
 }
 
-/* Each dim of the list must be in operand o. */
+/* True if each dim of the list is in operand o. */
 static bool has_dims(sc_shape_request *request, const sc_attr *dims, uint32_t o)
 {
     if (dims == NULL)
@@ -187,7 +188,7 @@ static bool has_dims(sc_shape_request *request, const sc_attr *dims, uint32_t o)
     return true;
 }
 
-/* A composite of which only some leaves remain is no group any more. */
+/* Ungroups leaves whose composite is no longer complete. */
 static void drop_broken_groups(const sc_module *m, sc_type_info *type)
 {
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -199,7 +200,7 @@ static void drop_broken_groups(const sc_module *m, sc_type_info *type)
     }
 }
 
-/* Takes the listed dims out. */
+/* Removes the listed dims. */
 static void remove_dims(const sc_module *m, sc_type_info *type, const sc_attr *dims)
 {
     uint32_t kept = 0;
@@ -217,7 +218,7 @@ static bool is_set(const sc_shape_request *request, sc_attr_key key)
     return attr != NULL && attr->integer != 0;
 }
 
-/* What sums over a float dtype are kept in. */
+/* The dtype in which sums over a float dtype are accumulated. */
 static sc_dtype wide_dtype(sc_dtype dtype)
 {
     return dtype == SC_DTYPE_f64 ? SC_DTYPE_f64 : SC_DTYPE_f32;
@@ -287,7 +288,8 @@ bool shape_xent(sc_shape_request *request)
     return true;
 }
 
-/* Copies `source`, putting `replacement` where the dim at `at` stands (a composite's leaves follow each other from there). */
+/* Copies `source`, replacing the dim at `at` by `replacement` (the leaves of a composite are
+ * consecutive from there). */
 static bool replace_dim(sc_shape_request *request, const sc_type_info *source, uint32_t at, uint32_t removed,
                         const sc_type_dim *replacement, uint32_t count, sc_type_info *type)
 {
@@ -350,7 +352,7 @@ bool shape_onehot(sc_shape_request *request)
     return true;
 }
 
-/* `dims` -> `to`, one plain dim each, in place, with the given size. */
+/* Replaces the plain dim `dims` by the plain dim `to` of the given size. */
 static bool resize(sc_shape_request *request, int64_t size, sc_type_info *type)
 {
     const sc_attr *dims = attribute(request, SC_ATTR_dims), *to = attribute(request, SC_ATTR_to);
@@ -429,7 +431,8 @@ static int64_t product(const sc_type_info *type, uint32_t at, uint32_t count)
     return size;
 }
 
-/* The leaves of `dims` must stand together; leaves of `to` that pair up take their sizes, one plain `to` takes the product. */
+/* The leaves of `dims` must be adjacent. Leaves of `to` that pair up take their sizes; a single
+ * plain `to` takes the product. */
 bool shape_rename(sc_shape_request *request)
 {
     const sc_attr *dims = attribute(request, SC_ATTR_dims), *to = attribute(request, SC_ATTR_to);
@@ -472,7 +475,7 @@ bool shape_append(sc_shape_request *request)
     return true;
 }
 
-/* q with v's own dims in the place of E (or v's E itself). */
+/* The type of q with E replaced by v's own dims (or v's own E). */
 static bool attended(sc_shape_request *request, sc_type_info *out)
 {
     const sc_attr *dims = attribute(request, SC_ATTR_dims);
@@ -504,7 +507,7 @@ static bool attended(sc_shape_request *request, sc_type_info *out)
     return replace_dim(request, q, (uint32_t)sc_type_find_dim(q, e), 1, fresh, count, out);
 }
 
-/* Of each query, the logarithm of the sum of its keys' exponentials. */
+/* The type of the logsumexp over keys, one per query. */
 static sc_type_info log_sum_type(const sc_shape_request *request)
 {
     sc_type_info type = *operand(request, 0);
@@ -524,7 +527,7 @@ bool shape_attend(sc_shape_request *request)
     return true;
 }
 
-/* Operand i is `type`, but for its placement and for sizes that are not known yet. */
+/* True if operand i has `type`, ignoring placement and unknown sizes. */
 static bool wants_type(sc_shape_request *request, uint32_t i, sc_type_info type)
 {
     const sc_type_info *given = operand(request, i);
@@ -539,7 +542,7 @@ static bool wants_type(sc_shape_request *request, uint32_t i, sc_type_info type)
                 sc_type_text(request->m, sc_type_intern(request->m, &type)));
 }
 
-/* The operand called `word` in attribute `with`, after `fixed` others; SC_NONE without one. */
+/* Returns the operand that attribute `with` names `word`, after `fixed` others, or SC_NONE. */
 static uint32_t operand_called(const sc_shape_request *request, const char *word, uint32_t fixed)
 {
     const sc_attr *with = attribute(request, SC_ATTR_with);
@@ -550,7 +553,7 @@ static uint32_t operand_called(const sc_shape_request *request, const char *word
     return SC_NONE;
 }
 
-/* Of q, k, v and, when it is one of floats, bias. */
+/* Cotangents of q, k, v and, if it is a float, bias. */
 bool shape_attend_grad(sc_shape_request *request)
 {
     enum { Q, K, V, OUT, LSE, D_OUT, FIXED };

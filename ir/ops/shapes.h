@@ -1,4 +1,4 @@
-/* The shape functions that rows of ops.def name. */
+/* The shape functions of ops.def. */
 #ifndef SHARDC_IR_OPS_SHAPES_H
 #define SHARDC_IR_OPS_SHAPES_H
 

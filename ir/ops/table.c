@@ -1,4 +1,5 @@
-/* The columns of the table that are functions, at the top of this folder: what they point to reads the others (ops.c, infer.c). */
+/* The function columns of the table. They are in a separate file because the functions they point
+ * to use the other columns (ops.c, infer.c). */
 #include "ir/ops/derive.h"
 #include "ir/ops/eval.h"
 #include "ir/ops/expand.h"

@@ -1,5 +1,6 @@
-/* The verifier: what must hold of a module in its state, op by op, from the op table alone. It shares nothing with the passes that place
- * values, so a pass that gets a placement wrong is caught by the next look. */
+/* The verifier: checks the invariants of a module in its state, op by op, from the op table alone.
+ * It shares no code with the passes that place values, so it catches a pass that gets a placement
+ * wrong. */
 #include "ir/ops/verify.h"
 
 #include <string.h>
@@ -12,9 +13,9 @@ typedef struct verification {
     sc_module *m;
     const char *after;
     uint32_t reports;
-    uint32_t *defined; /* per value: position of its op in its function, SC_NONE before it was seen */
-    bool *sound;       /* per type: looked at, and nothing found */
-    sc_map checked;    /* fingerprint -> an op that was found right: what has its types and attributes is right as well */
+    uint32_t *defined; /* per value: position of its op in its function, SC_NONE if not seen yet */
+    bool *sound;       /* per type: checked and valid */
+    sc_map checked;    /* fingerprint -> a valid op: ops with the same types and attributes are valid too */
 } verification;
 
 #define wrong(v, op, ...) report((v), (op), sc_arena_printf(&(v)->m->context->arena, __VA_ARGS__))
@@ -129,7 +130,7 @@ static uint8_t partial_kind(sc_role role)
     return role == SC_ROLE_SUMS ? SC_PARTIAL_SUM : role == SC_ROLE_MAXES ? SC_PARTIAL_MAX : role == SC_ROLE_MINS ? SC_PARTIAL_MIN : 0;
 }
 
-/* All dims of a factor are split alike; gives how. */
+/* Checks that all dims of a factor are split the same way and returns the split. */
 static bool factor_split(verification *v, sc_op_id op, const sc_factor *factor, sc_sub_axis_list *split)
 {
     const sc_module *m = v->m;
@@ -152,7 +153,8 @@ static bool factor_split(verification *v, sc_op_id op, const sc_factor *factor, 
     return true;
 }
 
-/* The partial sums that operands bring and the op lets through: all operands alike for a linear op, one of them for a bilinear one. */
+/* Returns the operands' partial sums that the op passes on: those common to all operands of a
+ * linear op, those of one operand of a bilinear one. */
 static sc_sub_axis_set passed_sums(verification *v, sc_op_id op)
 {
     const sc_module *m = v->m;
@@ -168,9 +170,9 @@ static sc_sub_axis_set passed_sums(verification *v, sc_op_id op)
         any |= partial;
         all &= partial;
     }
-    if (any == 0 || (traits & SC_STATE_WRITE) != 0) /* state may be partial: its type says so, see check_state */
+    if (any == 0 || (traits & SC_STATE_WRITE) != 0) /* state may be partial according to its type, see check_state */
         return 0;
-    bool rounds = (traits & SC_CONVERTS) != 0 && sc_op_attr(o, SC_ATTR_gradient) != NULL; /* what each rank has of a gradient */
+    bool rounds = (traits & SC_CONVERTS) != 0 && sc_op_attr(o, SC_ATTR_gradient) != NULL; /* rounds each rank's term of a gradient */
     if (((traits & SC_LINEAR) != 0 || rounds) && any == all)
         return any;
     if ((traits & SC_BILINEAR) != 0 && twice == 0)
@@ -181,7 +183,7 @@ static sc_sub_axis_set passed_sums(verification *v, sc_op_id op)
     return 0;
 }
 
-/* State is read as it is stored (check_state); nothing, summed over ranks, is nothing. */
+/* State is read as stored (check_state); a constant 0 summed over ranks is 0. */
 static bool may_be_partial(const sc_op *op)
 {
     return (sc_op_traits(op) & SC_STATE_READ) != 0 ||
@@ -246,7 +248,7 @@ static void check_state(verification *v, sc_op_id op)
         wrong(v, op, "the state is stored as %s", sc_type_text(m, m->state.data[state].type));
 }
 
-/* What leaves an entry is not partial. */
+/* The results of an entry must not be partial. */
 static void check_return(verification *v, sc_op_id op)
 {
     const sc_op *o = sc_op_at(v->m, op);
@@ -256,13 +258,13 @@ static void check_return(verification *v, sc_op_id op)
     }
 }
 
-/* ---- RESHARDS_EXPLICIT: each collective does what its types say ---- */
+/* ---- RESHARDS_EXPLICIT: collectives match their types ---- */
 static bool move_group(sc_placement *at, const sc_attr *over, uint8_t from, uint8_t to)
 {
     if (from != SC_ON_NOTHING && !sc_is_partial(from)) {
         const sc_sub_axis_list rest = sc_placement_dim(at, from);
         if (rest.count < over->count || memcmp(&rest.sub_axes[rest.count - over->count], over->sub_axes, over->count) != 0)
-            return false; /* only the minor sub-axes, in this order, can leave a dim */
+            return false; /* only the minor sub-axes, in this order, can be removed from a dim */
     }
     for (uint32_t i = 0; i < over->count; i++) {
         if (over->sub_axes[i] >= SC_MAX_SUB_AXES || at->on[over->sub_axes[i]] != from)
@@ -291,7 +293,7 @@ static uint8_t dim_named(const sc_module *m, const sc_op *op, sc_attr_key key, u
     return dim < 0 ? SC_MAX_RANK : (uint8_t)dim;
 }
 
-/* The placement that operand i has after the collective; false when it cannot be done. */
+/* Computes the placement of operand i after the collective; false if it is invalid. */
 static bool collective_result(const sc_module *m, const sc_op *op, uint32_t i, sc_placement *at)
 {
     const sc_attr *over = sc_op_attr(op, SC_ATTR_over);
@@ -322,7 +324,7 @@ static bool collective_result(const sc_module *m, const sc_op *op, uint32_t i, s
     }
 }
 
-/* A permute keeps every dim's local size and every partial reduction. */
+/* True if a permute preserves every dim's local size and every partial reduction. */
 static bool is_permutation(const sc_module *m, const sc_type_info *a, const sc_type_info *b)
 {
     for (uint32_t i = 0; i < a->rank; i++) {
@@ -337,7 +339,7 @@ static bool is_permutation(const sc_module *m, const sc_type_info *a, const sc_t
     return true;
 }
 
-/* How many shards of its dim a sub-axis's neighbours are apart. */
+/* Returns the distance, in shards of its dim, between neighbours on a sub-axis. */
 static uint64_t shards_apart(const sc_module *m, const sc_placement *at, uint32_t sub_axis)
 {
     uint64_t apart = 1;
@@ -348,7 +350,8 @@ static uint64_t shards_apart(const sc_module *m, const sc_placement *at, uint32_
     return apart;
 }
 
-/* Ranks of a group differ on its sub-axes only: what another sub-axis splits before a permute, it splits in the same way after it. */
+/* Ranks of a group differ only on its sub-axes: what other sub-axes split before a permute, they
+ * must split the same way after it. */
 static bool permutes_within(const sc_module *m, const sc_attr *over, const sc_placement *a, const sc_placement *b)
 {
     if (over == NULL || over->count == 0)
@@ -394,7 +397,7 @@ static void check_collective(verification *v, sc_op_id op)
     }
 }
 
-/* ---- LOCAL: ops that read a global index say from where ---- */
+/* ---- LOCAL: ops that need a global index have an `offset` ---- */
 static void check_offsets(verification *v, sc_op_id op)
 {
     const sc_module *m = v->m;
@@ -409,8 +412,8 @@ static void check_offsets(verification *v, sc_op_id op)
         wrong(v, op, "its offsets are not those of its split dims");
 }
 
-/* ---- an op like one that was found right ---- */
-/* Texts are names and reasons, which decide nothing here; nor does the number of a kernel. */
+/* ---- ops equal to one that was found valid ---- */
+/* Texts (names and reasons) and kernel numbers do not affect validity. */
 static bool same_attr(const sc_attr *a, const sc_attr *b)
 {
     bool decides = sc_attr_kinds[a->key] != SC_ATTR_KIND_TEXT && a->key != SC_ATTR_kernel;
@@ -448,7 +451,8 @@ static uint64_t fingerprint(const sc_module *m, const sc_op *op)
     return hash;
 }
 
-/* What the op's own types and attributes say of it. Layers repeat, so few ops have to be looked at. */
+/* Checks an op against its own types and attributes. Layers repeat, so few distinct ops are
+ * checked. */
 static void check_by_itself(verification *v, sc_op_id op)
 {
     const sc_module *m = v->m;
@@ -463,7 +467,7 @@ static void check_by_itself(verification *v, sc_op_id op)
         check_placement(v, op);
     if ((m->states & SC_PLACED) != 0 && v->reports == 0 && (m->states & SC_LOCAL) != 0)
         check_offsets(v, op);
-    if (v->reports > reports) /* not what others are to be like */
+    if (v->reports > reports) /* an invalid op must not vouch for others */
         v->checked = (sc_map){.arena = v->checked.arena};
 }
 
@@ -484,7 +488,7 @@ static void check_op(verification *v, sc_op_id op, uint32_t position)
     check_state(v, op);
 }
 
-/* ---- FUSED: the ops of a kernel stand together, and what they compute can be ---- */
+/* ---- FUSED: the ops of a kernel are adjacent and can be computed ---- */
 static void check_kernels(verification *v, sc_func_id f)
 {
     const sc_module *m = v->m;
@@ -500,7 +504,7 @@ static void check_kernels(verification *v, sc_func_id f)
 
 bool sc_verify_module(const sc_module *module, const char *after)
 {
-    verification v = {.m = (sc_module *)module, .after = after}; /* interning a type for a message does not change the module's meaning */
+    verification v = {.m = (sc_module *)module, .after = after}; /* interning a type for a message does not change the program */
     v.defined = sc_arena_array(&module->context->arena, module->values.count, sizeof *v.defined);
     memset(v.defined, 0xff, module->values.count * sizeof *v.defined);
     v.sound = sc_arena_array(&module->context->arena, module->types.count, sizeof *v.sound);

@@ -1,4 +1,4 @@
-/* The parser's place in the text: the current token, and messages about it. */
+/* The parser's token cursor, and error messages about the current token. */
 #include <string.h>
 
 #include "ir/text/parse_internal.h"
@@ -48,7 +48,7 @@ bool sc_parse_fail(sc_parser *p, sc_loc loc, const char *format, ...)
     va_start(args, format);
     char *text = sc_arena_vprintf(&p->context->arena, format, args);
     va_end(args);
-    for (char *c = text; *c != 0; c++) { /* names in quotes may hold anything */
+    for (char *c = text; *c != 0; c++) { /* quoted names may contain any byte */
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
     }

@@ -1,13 +1,14 @@
-/* The parser of `shardc.ir 1`: recursive descent of fixed depth over lines. Statements come in the order in which they are printed, so that
- * a name always stands behind what declares it; only `dim` lines speak of each other in any order. After an error the rest of the line is
- * skipped. What the text cannot say wrongly (limits, counts, names) is checked here, what it means by the verifier. */
+/* The parser of `shardc.ir 1`: recursive descent of fixed depth, line by line. Statements are in
+ * the order in which they are printed, so names are declared before use; only `dim` lines may refer
+ * to each other in any order. After an error the rest of the line is skipped. The parser checks the
+ * text (limits, counts, names); the verifier checks its meaning. */
 #include <string.h>
 
 #include "ir/text/parse_internal.h"
 
 /* ---- lines ---- */
 
-/* To the beginning of the next line behind `begin`. */
+/* Skips to the first line that starts after `begin`. */
 static void skip_line(sc_parser *p, uint32_t begin)
 {
     while (p->token.kind != SC_TOKEN_END && (!p->token.first_on_line || p->token.begin == begin))
@@ -44,7 +45,7 @@ static bool add_mesh_sub_axis(sc_parser *p, sc_loc loc, sc_axis *axis, uint32_t 
     return true;
 }
 
-/* `split (2, 4)`: the sizes of the sub-axes; without, the axis is one. */
+/* `split (2, 4)`: the sizes of the sub-axes. Without it the axis is one sub-axis. */
 static bool parse_split_sizes(sc_parser *p, sc_axis *axis)
 {
     sc_loc loc = sc_parse_loc(p);
@@ -119,7 +120,7 @@ static bool parse_part(sc_parser *p, sc_dim_line *line)
     return true;
 }
 
-/* (K = 2, G = 4), from behind the parenthesis */
+/* (K = 2, G = 4), after the opening parenthesis */
 static bool parse_parts(sc_parser *p, sc_dim_line *line)
 {
     sc_arena *arena = &p->context->arena;
@@ -152,7 +153,8 @@ static bool parse_multiple(sc_parser *p, sc_sym name)
     return true;
 }
 
-/* dim V pad 128; dim T = alias S; dim H = (K, G); dim J = alias H (J.K, J.G); dim J.K = alias K of J */
+/* dim V pad 128; dim T = alias S; dim H = (K, G); dim J = alias H (J.K, J.G); dim J.K = alias K of
+ * J */
 static bool parse_dim(sc_parser *p)
 {
     sc_loc loc = sc_parse_loc(p);
@@ -181,7 +183,7 @@ static bool parse_dim(sc_parser *p)
     return true;
 }
 
-/* SC_NONE for a reference that was not written (at no place). */
+/* SC_NONE for a reference that was not written (empty location). */
 static bool find_dim(sc_parser *p, sc_loc loc, sc_sym name, sc_dim *out_dim)
 {
     *out_dim = SC_NONE;
@@ -210,7 +212,8 @@ static bool resolve_parts(sc_parser *p, sc_dim dim, const sc_dim_line *line)
     return true;
 }
 
-/* Whoever follows aliases to their end must get there: each dim is walked from once, marked with where the walk began. */
+/* Rejects cycles, so that following aliases terminates. Each dim is visited once and marked with
+ * the start of its walk. */
 static bool check_alias_cycles(sc_parser *p)
 {
     uint32_t *walk = sc_arena_array(&p->context->arena, p->m->dims.count, sizeof *walk);
@@ -251,7 +254,7 @@ static bool parse_rule(sc_parser *p)
         return false;
     if (index != p->m->rules.count)
         return sc_parse_fail(p, loc, "rules count from 0: this is rule %u", p->m->rules.count);
-    *sc_vec_push(&p->context->arena, &p->m->rules) = rule; /* keeps later numbers right */
+    *sc_vec_push(&p->context->arena, &p->m->rules) = rule; /* keeps later numbers correct */
     if (!sc_parse_string(p, "the rule's text in quotes", &rule.text))
         return false;
     if (!sc_parse_accept_word(p, "at"))
@@ -403,7 +406,7 @@ static const struct statement {
 };
 enum { STATEMENTS = sizeof statements / sizeof *statements, LAST_OF_DIMS = 2 };
 
-/* Dims know each other once the first statement behind them is met. */
+/* Dims are resolved at the first statement after them. */
 static bool enter_stage(sc_parser *p, int stage)
 {
     bool dims_end = p->stage <= LAST_OF_DIMS && stage > LAST_OF_DIMS;

@@ -1,4 +1,4 @@
-/* Reading ops of `shardc.ir 1`: `%1 "path" = dot[D] %4, %5 {..} : type`. */
+/* Parses ops of `shardc.ir 1`: `%1 "path" = dot[D] %4, %5 {..} : type`. */
 #include <string.h>
 
 #include "ir/text/parse_internal.h"
@@ -44,14 +44,14 @@ static bool parse_operand(sc_parser *p)
     const uint32_t *value = sc_map_find(&p->values, value_key(p, p->token.sym));
     if (value == NULL)
         return sc_parse_fail(p, sc_parse_loc(p), "%%%.40s is not defined above", sc_text(p->context, p->token.sym));
-    if (*value == SC_NONE) /* its definition was reported */
+    if (*value == SC_NONE) /* already reported at its definition */
         return false;
     *sc_vec_push(&p->context->arena, &p->operands) = *value;
     sc_parse_advance(p);
     return true;
 }
 
-/* `return` may have none: a value that begins a line is the next op's. */
+/* `return` may have none: a value at the start of a line belongs to the next op. */
 static bool parse_operands(sc_parser *p)
 {
     p->operands.count = 0;
@@ -82,7 +82,7 @@ static bool parse_types(sc_parser *p)
 
 /* ---- attributes ---- */
 
-/* One list in an op's brackets; `()` is the empty one. */
+/* One list within an op's brackets; `()` is the empty list. */
 static bool parse_bracket_list(sc_parser *p, sc_attr_key key)
 {
     sc_loc loc = sc_parse_loc(p);
@@ -132,7 +132,7 @@ static bool parse_item(sc_parser *p, sc_attr_kind kind)
     sc_sym word;
     switch (kind) {
     case SC_ATTR_KIND_DIMS:
-        return sc_parse_dims(p); /* as many names as there are */
+        return sc_parse_dims(p); /* any number of names */
     case SC_ATTR_KIND_INTS:
         if (!sc_parse_integer(p, INT64_MIN, INT64_MAX, &integer))
             return false;
@@ -303,7 +303,7 @@ static bool parse_op_kind(sc_parser *p, sc_op_kind *out_kind)
     return true;
 }
 
-/* Gives the results their values, SC_NONE for an op with an error, so that their uses are not errors too. */
+/* Defines the results; SC_NONE for an op with an error, so that their uses are not reported too. */
 static bool define_results(sc_parser *p, sc_op_id op)
 {
     bool good = true;

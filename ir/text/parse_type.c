@@ -1,4 +1,4 @@
-/* Reading names, numbers, sub-axes, dims and types of `shardc.ir 1`. */
+/* Parses names, numbers, sub-axes, dims and types of `shardc.ir 1`. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,7 +127,8 @@ static bool quoted_sub_axis(sc_parser *p, sc_loc loc, sc_sym name, sc_sub_axis_l
     return sc_parse_integer(p, 0, SC_MAX_SUB_AXES, &index) && add_axis_sub_axis(p, loc, list, &p->m->mesh.axes[axis], index);
 }
 
-/* tp or tp.0: a word's dot always stands before a sub-axis's number, as axes with a dot in their name are quoted. */
+/* tp or tp.0. A dot in a word always precedes the number of a sub-axis, as axes with a dot in their
+ * name are quoted. */
 static bool bare_sub_axis(sc_parser *p, sc_loc loc, sc_sym word, sc_sub_axis_list *list)
 {
     const char *text = sc_text(p->context, word), *dot = strchr(text, '.');
@@ -213,7 +214,7 @@ bool sc_parse_dims(sc_parser *p)
 
 /* ---- types ---- */
 
-/* `=4/16`: 0 where not written. */
+/* `=4/16`; 0 if not written. */
 typedef struct written_size {
     sc_loc loc;
     int64_t local, global;
@@ -234,7 +235,7 @@ static bool parse_size(sc_parser *p, written_size *size)
     return sc_parse_integer(p, 1, SC_TEXT_MAX_SIZE, &size->global);
 }
 
-/* In a local module a sharded dim shows both sizes, and the local one must be right. */
+/* In a LOCAL module a sharded dim has both sizes, and the local one must be correct. */
 static bool check_local(sc_parser *p, const written_size *written, int64_t local, int64_t global)
 {
     if ((p->m->states & SC_LOCAL) == 0 || local == global || written->local == local)
@@ -272,7 +273,7 @@ static bool add_leaf(sc_parser *p, sc_loc loc, sc_type_info *type, sc_type_dim d
     return use_sub_axes(p, loc, type, sub_axes, (uint8_t)type->rank++);
 }
 
-/* What follows a leaf's name: =16@fsdp. */
+/* The rest after a leaf's name: =16@fsdp. */
 static bool parse_leaf_rest(sc_parser *p, sc_loc loc, sc_type_info *type, sc_dim dim, sc_dim group)
 {
     written_size size = {0};
@@ -283,7 +284,7 @@ static bool parse_leaf_rest(sc_parser *p, sc_loc loc, sc_type_info *type, sc_dim
     return size.global == 0 || check_local(p, &size, sc_type_local_size(p->m, type, type->rank - 1), size.global);
 }
 
-/* H=(K=2, G=4@tp), from behind the parenthesis */
+/* H=(K=2, G=4@tp), after the opening parenthesis */
 static bool parse_group_leaves(sc_parser *p, sc_type_info *type, sc_dim group)
 {
     const sc_dim_info *info = &p->m->dims.data[group];
@@ -301,7 +302,7 @@ static bool parse_group_leaves(sc_parser *p, sc_type_info *type, sc_dim group)
     return sc_parse_expect(p, ')');
 }
 
-/* The leaf sizes that a composite's short form stands for; all 0 without a size. */
+/* Returns the leaf sizes of a composite in short form; all 0 without a size. */
 static bool leaf_sizes(sc_parser *p, sc_loc loc, sc_dim group, int64_t product, int64_t sizes[SC_MAX_RANK])
 {
     const sc_dim_info *info = &p->m->dims.data[group];
@@ -320,7 +321,7 @@ static bool leaf_sizes(sc_parser *p, sc_loc loc, sc_dim group, int64_t product, 
                          (long long)expected, (long long)product, name);
 }
 
-/* H=8@tp, from behind the name and `=` */
+/* H=8@tp, after the name and `=` */
 static bool parse_group_rest(sc_parser *p, sc_loc loc, sc_type_info *type, sc_dim group, bool sized)
 {
     const sc_dim_info *info = &p->m->dims.data[group];

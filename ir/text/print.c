@@ -1,12 +1,13 @@
-/* The printer of `shardc.ir 1`. Everything it writes follows from the order of things in the module: values are numbered from 0 in each
- * function in the order in which they are defined, so equal modules print equal bytes whatever handles they use. */
+/* The printer of `shardc.ir 1`. Its output depends only on the order of things in the module:
+ * values are numbered from 0 in each function in order of definition, so equal modules print equal
+ * bytes whatever their handles. */
 #include <string.h>
 
 #include "ir/text/text_internal.h"
 
 /* ---- attributes ---- */
 
-/* In brackets an empty list is `()`, so that [], [-> R] and [() -> R] differ. */
+/* An empty list in brackets is `()`, so that [], [-> R] and [() -> R] differ. */
 static void print_bracket_dims(sc_printer *p, const sc_attr *attr)
 {
     if (attr->count == 0)
@@ -37,7 +38,7 @@ static void print_brackets(sc_printer *p, const sc_op *op)
 static void print_list_item(sc_printer *p, const sc_attr *attr, uint32_t i)
 {
     switch (sc_attr_kinds[attr->key]) {
-    case SC_ATTR_KIND_DIMS: /* leaf by leaf: lists beside operands have one dim an operand */
+    case SC_ATTR_KIND_DIMS: /* leaf by leaf: lists parallel to operands have one dim per operand */
         sc_print_dim_name(p, attr->dims[i]);
         break;
     case SC_ATTR_KIND_INTS:
@@ -113,12 +114,13 @@ static void print_attrs(sc_printer *p, const sc_op *op)
 
 /* ---- functions ---- */
 
-/* The ops of one function in order. The tables are made once a module; entries of other functions hold what was last put there. */
+/* The ops of one function in order. The tables are allocated once per module; entries of other
+ * functions are stale. */
 typedef struct op_list {
     sc_func_id func;
     uint32_t count;
     sc_op_id *ops;
-    uint32_t *numbers; /* per value; SC_NONE where none was printed */
+    uint32_t *numbers; /* per value; SC_NONE if not printed */
     uint32_t *places;  /* per op: its index in ops */
 } op_list;
 
@@ -128,7 +130,7 @@ static void print_value(sc_printer *p, const op_list *list, sc_value value)
     sc_strbuf_add_char(p->out, '%');
     if (value < m->values.count && list->numbers[value] != SC_NONE && m->ops.data[m->values.data[value].def].func == list->func)
         sc_strbuf_add_integer(p->out, list->numbers[value]);
-    else /* broken IR still prints, for whoever debugs it */
+    else /* invalid IR still prints, for debugging */
         sc_strbuf_printf(p->out, "?%u", value);
 }
 
@@ -161,7 +163,7 @@ static void print_op(sc_printer *p, const op_list *list, const sc_op *op)
     sc_strbuf_add_char(p->out, '\n');
 }
 
-/* "  // x 126: layers[0..125]": what stands above stands this many times. */
+/* "  // x 126: layers[0..125]": the preceding items occur this many times. */
 static void print_fold(sc_printer *p, const sc_fold *fold)
 {
     if (fold->count > 1)
@@ -204,7 +206,7 @@ static void print_op_line(sc_printer *p, const op_list *list, uint32_t i, sc_sym
     print_op(p, list, op);
 }
 
-/* Items from..end, repeats once; what is printed of a repeat may hold repeats of its own. */
+/* Prints items from..end, repeats once. A printed repeat may contain repeats itself. */
 typedef void print_item(sc_printer *p, void *user, uint32_t i);
 
 static void print_items(sc_printer *p, const sc_folder *folder, uint32_t from, uint32_t end, print_item *print, void *user)
@@ -233,7 +235,7 @@ static void print_all(sc_printer *p, sc_folder *folder, print_item *print, void 
 
 typedef struct func_printing {
     const op_list *list;
-    sc_sym scope; /* printed last */
+    sc_sym scope; /* last one printed */
 } func_printing;
 
 static void print_op_item(sc_printer *p, void *user, uint32_t i)

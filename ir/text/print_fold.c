@@ -1,15 +1,19 @@
-/* Folding for `--fold`: what repeats in a row, with nothing but the index of a stack moving on, is printed once. The text is a row of items
- * (ops of a function, states, slots), and a repeat is a run of items that is followed by the same run, instance by instance:
+/* Folding for `--fold`: consecutive repeats that differ only in the index of a stack are printed
+ * once. The text is a sequence of items (ops of a function, states, slots); a repeat is a run of
+ * items followed by the same run, instance by instance:
  *
- *   "layers[0].x" = ..  "layers[0].y" = ..  "layers[1].x" = ..  "layers[1].y" = ..     x 2: layers[0..1]
+ *   "layers[0].x" = ..  "layers[0].y" = ..  "layers[1].x" = ..  "layers[1].y" = ..
+ *   x 2: layers[0..1]
  *
- * Runs need not begin where an instance does: in a backward pass the gathers of the next layer stand among the ops of this one. Two runs
- * are alike when their items have the same ops with the same attributes, types and results; every name of the stack has its index moved by
- * the same number, and nothing else differs; operands are made at the same distance, or both before the run, by the same op with the same
- * type. Numbers that only tell instances apart (`unit`, `form`) are not compared.
+ * Runs need not begin where an instance does: in a backward pass the gathers of the next layer are
+ * among the ops of the current one. Two runs are equal if their items have the same ops with the
+ * same attributes, types and results; every name of the stack has its index shifted by the same
+ * number, and nothing else differs; operands are defined at the same distance, or both before the
+ * run, by the same op with the same type. Numbers that only distinguish instances (`unit`, `form`)
+ * are not compared.
  *
- * Items are hashed without the numbers of their names, and runs are compared by sums of hashes first, so that a list without repeats costs
- * its length times the few starts that are tried. */
+ * Items are hashed without the numbers in their names, and runs are first compared by sums of
+ * hashes, so a list without repeats costs its length times the few starts that are tried. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,25 +21,25 @@
 
 #include "ir/text/text_internal.h"
 
-enum { STARTS = 64 }; /* places where the next run may begin that are tried for one item */
+enum { STARTS = 64 }; /* candidate starts of the next run tried per item */
 
 #define POWER 0x9e3779b97f4a7c15u
 
 /* ---- names ---- */
-/* How names of the second run differ from those of the first: `prefix[i]` is there `prefix[i + by]`. */
+/* The renaming from the first run to the second: `prefix[i]` becomes `prefix[i + by]`. */
 typedef struct shift {
     const char *prefix; /* layers; outer[3].inner */
     size_t length;
     int64_t by, from;
 } shift;
 
-/* Of a path or a word: what may stand before a bracket or a dot. */
+/* True for characters of a path or word that may precede a bracket or a dot. */
 static bool is_of_path(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == ']';
 }
 
-/* Whether text[0..at) ends with the name of the stack. */
+/* True if text[0..at) ends with the name of the stack. */
 static bool names_stack(const shift *s, const char *text, const char *at)
 {
     size_t before = (size_t)(at - text);
@@ -45,7 +49,7 @@ static bool names_stack(const shift *s, const char *text, const char *at)
     return begin == text || !is_of_path(begin[-1]);
 }
 
-/* Equal texts but for the indices of the stack, which are all moved. */
+/* True if the texts are equal except for indices of the stack, all shifted. */
 static bool same_text(const sc_module *m, const shift *s, sc_sym x, sc_sym y)
 {
     const char *a = sc_text(m->context, x), *b = sc_text(m->context, y), *p = a, *q = b;
@@ -70,7 +74,7 @@ static bool same_text(const sc_module *m, const shift *s, sc_sym x, sc_sym y)
     }
 }
 
-/* The first index in which two texts differ; false where they do not, or otherwise than by an index. */
+/* Finds the first index in which two texts differ; false if they are equal or differ otherwise. */
 static bool find_difference(const sc_module *m, sc_sym x, sc_sym y, shift *out)
 {
     const char *a = sc_text(m->context, x), *b = sc_text(m->context, y);
@@ -107,7 +111,7 @@ static uint64_t hash_text(const sc_module *m, sc_sym sym, uint64_t hash)
 typedef struct pair {
     const sc_folder *folder;
     shift shift;
-    uint32_t begin, a, b; /* where the first of all runs and these two begin */
+    uint32_t begin, a, b; /* starts of the first run and of these two */
 } pair;
 
 static bool same_numbers(const double *x, const double *y, uint32_t count)
@@ -194,7 +198,8 @@ static uint64_t hash_op(const sc_folder *f, uint32_t i)
     return hash;
 }
 
-/* The name that a value has, that of the state it reads, or of what it is a name of; 0: none. */
+/* Returns the name of a value, of the state it reads, or of the value that it is a namesake of; 0:
+ * none. */
 static sc_sym name_of(const sc_module *m, sc_value value)
 {
     for (;;) {
@@ -208,7 +213,7 @@ static sc_sym name_of(const sc_module *m, sc_value value)
     }
 }
 
-/* Texts of an op and the names of what it reads, one by one; false when there are no more. */
+/* Enumerates the texts of an op and the names of its operands; false at the end. */
 static bool text_of_op(const sc_folder *f, uint32_t i, uint32_t n, sc_sym *out)
 {
     const sc_op *op = &f->m->ops.data[f->ops[i]];
@@ -229,7 +234,8 @@ static bool text_of_op(const sc_folder *f, uint32_t i, uint32_t n, sc_sym *out)
     return true;
 }
 
-/* Made at the same place of the run, or of the one before; or before all runs: under the same name, or by the same kind of op. */
+/* True if the operands are defined at the same position of the run or of the previous one; or
+ * before all runs, under the same name or by the same kind of op. */
 static bool same_operand(const pair *p, uint32_t k, sc_value x, sc_value y)
 {
     const sc_folder *f = p->folder;
@@ -241,7 +247,7 @@ static bool same_operand(const pair *p, uint32_t k, sc_value x, sc_value y)
         return true;
     if (v_place >= p->begin)
         return false;
-    if (w_place >= p->begin) /* what the first run begins with, and the others carry */
+    if (w_place >= p->begin) /* an initial value of the first run, carried along by the others */
         return w_place < p->b;
     sc_sym v_name = name_of(f->m, x), w_name = name_of(f->m, y);
     if (v_name != 0 || w_name != 0)
@@ -324,7 +330,7 @@ static const item_kind kinds[] = {
 };
 
 /* ---- runs ---- */
-/* Of all texts of an item, with their numbers. */
+/* Hash of all texts of an item, with their numbers. */
 static uint64_t hash_names(const sc_folder *f, uint32_t i)
 {
     uint64_t hash = 0;
@@ -363,7 +369,7 @@ static uint64_t sum_of(const sc_folder *f, const uint64_t *sums, uint32_t begin,
     return sums[begin + length] - sums[begin] * f->powers[length];
 }
 
-/* Equal but for numbers in names, as far as hashes tell. */
+/* True if the hashes are equal except for numbers in names. */
 static bool may_be_same(const pair *p, uint32_t length)
 {
     const sc_folder *f = p->folder;
@@ -396,7 +402,7 @@ static bool same_run(const pair *p, uint32_t length)
     return true;
 }
 
-/* Runs of this length from `first` on, up to `end`. */
+/* Returns the consecutive runs of this length from `first` on, before `end`. */
 static sc_fold fold_of(const sc_folder *f, uint32_t first, uint32_t end, uint32_t length)
 {
     pair p = {.folder = f, .begin = first, .a = first, .b = first + length};
@@ -412,7 +418,8 @@ static sc_fold fold_of(const sc_folder *f, uint32_t first, uint32_t end, uint32_
     return fold;
 }
 
-/* Whether an instance of a stack begins at an item: layers[1].n1 behind layers[0], or behind what is no layer. */
+/* True if an instance of a stack begins at the item: layers[1].n1 after layers[0] or after an item
+ * outside the stack. */
 static bool begins_instance(const sc_folder *f, uint32_t i)
 {
     sc_sym name, before = 0;
@@ -424,7 +431,7 @@ static bool begins_instance(const sc_folder *f, uint32_t i)
     return x[length] == ']' && strncmp(x, y, length + 1) != 0;
 }
 
-/* The same number of runs, begun where an instance begins, is easier to read. */
+/* Prefers the same number of runs starting at an instance boundary, which is easier to read. */
 static sc_fold aligned(const sc_folder *f, uint32_t first, uint32_t end, const sc_fold *fold)
 {
     uint32_t skip = 0;

@@ -19,13 +19,13 @@ static bool is_word(char c)
     return is_letter(c) || is_digit(c);
 }
 
-/* The text has a 0 behind its last byte, so looking one byte ahead is always allowed. */
+/* The text ends with a 0 byte, so peeking one byte ahead is always valid. */
 static char peek(const sc_text_lexer *lexer)
 {
     return lexer->text[lexer->position];
 }
 
-/* True when a line was begun on the way. */
+/* True if it passed the start of a line. */
 static bool skip_space(sc_text_lexer *lexer)
 {
     bool new_line = lexer->position == 0;
@@ -117,7 +117,7 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* One character of a string, from behind its backslash; 0 when there is no such escape. */
+/* Reads one escaped character after its backslash; 0 if the escape is unknown. */
 static char unescape(sc_text_lexer *lexer)
 {
     const char *p = lexer->text + lexer->position++;
@@ -139,7 +139,7 @@ static char unescape(sc_text_lexer *lexer)
     }
 }
 
-/* The rest of a string that has an escape, from the beginning again. */
+/* Reads a string with escapes again from its beginning. */
 static sc_token lex_escaped(sc_text_lexer *lexer, sc_token token)
 {
     sc_strbuf out;

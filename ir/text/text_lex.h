@@ -1,5 +1,6 @@
-/* Tokens of `shardc.ir 1`. Space separates, `//` comments to the end of the line. Lines matter in one way: a statement ends where the next
- * token that begins a line cannot go on with it, so tokens know whether they are the first on theirs. */
+/* Tokens of `shardc.ir 1`. Whitespace separates tokens; `//` starts a comment up to the end of the
+ * line. A statement ends where the first token of a line cannot continue it, so tokens record
+ * whether they are first on their line. */
 #ifndef SHARDC_IR_TEXT_TEXT_LEX_H
 #define SHARDC_IR_TEXT_TEXT_LEX_H
 
@@ -7,11 +8,11 @@
 
 typedef enum sc_token_kind {
     SC_TOKEN_END,
-    SC_TOKEN_BAD,    /* `error` says why */
+    SC_TOKEN_BAD,    /* see `error` */
     SC_TOKEN_WORD,   /* layers, tp.0, shardc.ir */
-    SC_TOKEN_NUMBER, /* digits, maybe with point and exponent; no sign */
-    SC_TOKEN_STRING, /* `sym` without quotes and escapes */
-    SC_TOKEN_VALUE,  /* %12: `sym` without the % */
+    SC_TOKEN_NUMBER, /* digits with optional point and exponent; no sign */
+    SC_TOKEN_STRING, /* `sym` has no quotes or escapes */
+    SC_TOKEN_VALUE,  /* %12: `sym` has no % */
     SC_TOKEN_ARROW,
     SC_TOKEN_PUNCTUATION = 32 /* from here on the character itself: = , : ( ) [ ] { } @ / + - . # */
 } sc_token_kind;
