@@ -1,4 +1,4 @@
-/* add-early: what is added to a state is added where it is made.
+/* add-early: adds a gradient to its accumulator where the gradient is produced.
  *
  *   %7 = dot[B] %5, %6                             %7 = dot[B] %5, %6
  *   ..                                        ->   %8 = state_read {name = "w.grad"}
@@ -6,21 +6,22 @@
  *   %9 = add %8, %7                                ..
  *   state_write %9 {name = "w.grad"}               state_write %9 {name = "w.grad"}
  *
- * Gradients of micro-batches were added up at the end, so that reductions of theirs could be gathered into few calls. A product that
- * adds to what is there would stand at the end, too, and keep what it multiplies alive until then: of all layers. What a collective brings
- * stays where it is: nobody waits for it before. Requires RESHARDS_EXPLICIT. One walk; only moves.
- */
+ * Gradients are first accumulated at the end of the micro-batch, so that their reductions can be
+ * coalesced. A matmul fused with that accumulation would also run at the end and keep its operands,
+ * of all layers, alive until then. Results of collectives are not moved: nothing waits for them
+ * earlier. Requires RESHARDS_EXPLICIT. One walk; only moves ops. */
 #include "passes/pass.h"
 #include "passes/uses.h"
 
-/* The state's name where the op reads, or writes, one. */
+/* Returns the name of the state that the op reads or writes (as `trait` says), or 0. */
 static sc_sym state_of(const sc_module *m, sc_op_id op, uint32_t trait)
 {
     const sc_op *o = sc_op_at(m, op);
     return (sc_op_traits(o) & trait) != 0 ? sc_op_word(o, SC_ATTR_name) : 0;
 }
 
-/* The operand that a sum reads from the state that it is written to, whoever else reads the sum; -1: it is no such sum. */
+/* Returns the operand of a sum that is read from the state to which the sum is written; -1: none.
+ * The sum may have other readers. */
 static int old_value(const sc_module *m, sc_op_id sum, sc_sym state)
 {
     const sc_op *o = sc_op_at(m, sum);
@@ -34,7 +35,7 @@ static int old_value(const sc_module *m, sc_op_id sum, sc_sym state)
     return -1;
 }
 
-/* Whether a collective brings the value, as it is or changed element by element. */
+/* True if the value comes from a collective, possibly through elementwise ops. */
 static bool is_brought(const sc_module *m, sc_value value)
 {
     const sc_op *o = sc_op_at(m, sc_def(m, value));
@@ -46,7 +47,7 @@ static bool is_brought(const sc_module *m, sc_value value)
 bool sc_run_add_early(sc_module *m, sc_pass_env *env)
 {
     (void)env;
-    uint32_t *position = sc_number_ops(m); /* of what was moved, where it stands now: behind what was there */
+    uint32_t *position = sc_number_ops(m); /* of moved ops: the position that they now follow */
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
         sc_for_each_op (m, f, op) {
             sc_sym state = state_of(m, op, SC_STATE_WRITE);

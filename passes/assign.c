@@ -1,9 +1,9 @@
-/* Choosing how an op is computed.
+/* Chooses how an op is computed.
  *
- * For every sub-axis the candidates are the factors that some operand or result already has it on. One candidate: taken. Several: each
- * combination is priced (moving every operand to what the op then needs, and every result to where it belongs) and the cheapest wins; the
- * first in the order of factors wins ties, so the result does not depend on the order of anything else.
- */
+ * The candidates for a sub-axis are the factors on which some operand or result already has it. A
+ * single candidate is taken. Otherwise every combination is priced (resharding every operand to
+ * what the op then needs and every result to its placement) and the cheapest wins. Ties go to the
+ * first in factor order, so the result depends on no other order. */
 #include "passes/assign.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static uint32_t value_count(const sc_op *op)
     return op->operand_count + op->result_count;
 }
 
-/* Value v of an op (operands, then results) and the index of a factor's dim in it (-1: none). */
+/* Value v of an op (operands, then results), and the index of a factor's dim in it (-1: none). */
 static sc_value value_at(const sc_op *op, uint32_t v)
 {
     return v < op->operand_count ? op->operands[v] : op->first_result + (v - op->operand_count);
@@ -42,7 +42,7 @@ static int dim_at(const sc_op *op, const sc_factor *factor, uint32_t v)
     return v < op->operand_count ? factor->operand[v] : factor->result[v - op->operand_count];
 }
 
-/* Every dim of the factor divides by this many shards. */
+/* True if every dim of the factor divides by this number of shards. */
 static bool factor_divides(const sc_module *m, const sc_op *op, const sc_factor *factor, uint64_t shards)
 {
     for (uint32_t v = 0; v < value_count(op); v++) {
@@ -81,7 +81,8 @@ static void find_candidates(const sc_assigner *assigner, sc_op_id id, const sc_f
     }
 }
 
-/* The sub-axes of one value's dim that are in `set`, then the rest of `set` in mesh order. */
+/* The sub-axes of `set` in the order in which the value's dim has them, then the others in mesh
+ * order. */
 static sc_sub_axis_list ordered_as(const sc_placement *at, int dim, sc_sub_axis_set set)
 {
     sc_sub_axis_list own = sc_placement_dim(at, (uint32_t)dim), list = {0};
@@ -98,7 +99,7 @@ static sc_sub_axis_list ordered_as(const sc_placement *at, int dim, sc_sub_axis_
     return list;
 }
 
-/* Sub-axes that a size does not divide by are not used, minor ones first. */
+/* Drops sub-axes, minor ones first, until the size divides. */
 static void drop_indivisible(const sc_module *m, const sc_op *op, const sc_factor *factor, sc_sub_axis_list *list)
 {
     while (list->count > 0 && !factor_divides(m, op, factor, sc_sub_axis_list_size(&m->mesh, list)))
@@ -143,7 +144,8 @@ sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, c
     return at;
 }
 
-/* Where a value will stand for pricing: as decided, and where a sub-axis is undecided as the op would have it. */
+/* Returns the placement to price a value with: as decided, and as the op wants it on undecided
+ * sub-axes. */
 static sc_placement adopt(const sc_assigner *assigner, sc_value value, const sc_placement *wanted)
 {
     sc_placement at = *placement_of(assigner, value);
@@ -169,7 +171,7 @@ static sc_cost move_cost(sc_assigner *assigner, sc_value value, const sc_placeme
     return sc_reshard_find(assigner->planner, type, to)->cost;
 }
 
-/* A sharded form reduces a value of the result's shape twice. */
+/* A sharded form reduces a tensor of the result's shape twice. */
 static sc_cost form_cost(const sc_assigner *assigner, const sc_op *op, const sc_placement *result, const sc_sub_axis_list *split)
 {
     sc_type_info type = *sc_type_of(assigner->m, op->first_result);
@@ -207,7 +209,7 @@ sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors 
     return total;
 }
 
-/* The order of a factor's sub-axes as value v has them; false when v does not split the factor. */
+/* The order of a factor's sub-axes in value v; false if v does not split the factor. */
 static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const sc_factor *factor, uint32_t v, sc_sub_axis_set set,
                            sc_sub_axis_list *list)
 {
@@ -220,7 +222,7 @@ static bool order_in_value(const sc_assigner *assigner, const sc_op *op, const s
     return true;
 }
 
-/* The order in which the op's locks came, in mesh order where they say nothing. */
+/* The order in which the op's locks were set; mesh order where that is unknown. */
 static sc_sub_axis_list order_in_locks(const sc_assigner *assigner, sc_op_id id, sc_sub_axis_set set)
 {
     sc_sub_axis_list list = {0};
@@ -237,7 +239,8 @@ static sc_sub_axis_list order_in_locks(const sc_assigner *assigner, sc_op_id id,
     return list;
 }
 
-/* Orders the sub-axes of each factor as the first value that splits it has them; when none does, as they were locked. */
+/* Orders the sub-axes of each factor as in the first value that splits it, or else as they were
+ * locked. */
 static void first_order(const sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_sub_axis_set *sets,
                         sc_assignment *out)
 {
@@ -254,7 +257,7 @@ static void first_order(const sc_assigner *assigner, sc_op_id id, const sc_facto
     }
 }
 
-/* Where values order a factor's sub-axes differently, the cheapest of their orders. */
+/* If values order a factor's sub-axes differently, takes the cheapest order. */
 static void best_order(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_sub_axis_set *sets, sc_assignment *out)
 {
     const sc_op op = *sc_op_at(assigner->m, id);
@@ -297,7 +300,7 @@ void sc_assign(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, sc
         return;
     sc_cost best = sc_assignment_cost(assigner, id, factors, out);
     for (uint32_t n = 1; n < combinations && n < MAX_COMBINATIONS; n++) {
-        for (uint32_t a = sub_axis_count; a-- > 0;) { /* counts up in mixed radix */
+        for (uint32_t a = sub_axis_count; a-- > 0;) { /* mixed-radix counter */
             if (wanted[a].count > 1 && ++choice[a] < wanted[a].count)
                 break;
             choice[a] = 0;

@@ -1,4 +1,4 @@
-/* How one op is computed: which sub-axes split which of its factors. */
+/* How one op is computed: which sub-axes split each of its factors. */
 #ifndef SHARDC_PASSES_ASSIGN_H
 #define SHARDC_PASSES_ASSIGN_H
 
@@ -6,29 +6,32 @@
 #include "passes/reshard_path.h"
 
 typedef struct sc_assignment {
-    sc_sub_axis_list split[SC_MAX_FACTORS]; /* by index of the factor */
+    sc_sub_axis_list split[SC_MAX_FACTORS]; /* indexed by factor */
 } sc_assignment;
 
 typedef struct sc_assigner {
     sc_module *m;
     sc_placing *placing;
     sc_planner *planner;
-    bool final; /* placements are final; else a sub-axis that a value does not use yet will follow the op for free */
+    bool final; /* placements are final; otherwise a sub-axis not yet used by a value can follow the op at no cost */
 } sc_assigner;
 
-/* The cheapest assignment that uses every sub-axis that operands or results offer; sub-axes that two factors want are decided by cost,
- * locks first, ties to the left. */
+/* Finds the cheapest assignment that uses every sub-axis offered by operands or results. If two
+ * factors compete for a sub-axis, locks decide first, then cost; ties go to the left. */
 void sc_assign(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, sc_assignment *out);
-/* Moving the operands to what the op then needs and the results to where they belong. */
+/* Returns the cost of resharding the operands to what the op then needs and the results to their
+ * placements. */
 sc_cost sc_assignment_cost(sc_assigner *assigner, sc_op_id id, const sc_factors *factors, const sc_assignment *assignment);
 
-/* Placement an operand must have, and the placement a result comes out with (partial reductions included). */
+/* Returns the placement that an operand must have, and the one that a result has when computed
+ * (including partial reductions). */
 sc_placement sc_assigned_operand(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op,
                                  uint32_t operand);
 sc_placement sc_assigned_result(const sc_module *m, const sc_factors *factors, const sc_assignment *assignment, const sc_op *op,
                                 uint32_t result);
 
-/* The assignment as the op's `split` attribute, and back. An op without the attribute is not split. */
+/* Stores the assignment in the op's `split` attribute, or loads it. An op without the attribute is
+ * not split. */
 void sc_assignment_store(sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment);
 void sc_assignment_load(const sc_module *m, sc_op_id op, const sc_factors *factors, sc_assignment *out);
 

@@ -1,22 +1,24 @@
-/* update: what happens once a step, on the global program.
+/* update: the part of a train step that runs once per step, on the global program.
  *
- *   weight = the number that the objective is divided by, over all micro-batches; 0 makes the loss and every gradient 0
- *   norm   = sqrt(sum of squares of all gradients), each element once
- *   p, state = one step of the parameter's optimizer with gradient x min(1, clip / (norm + 1e-6)) / weight, where loss and norm are finite;
- *              else as they were
+ *   weight   = the divisor of the objective, over all micro-batches; 0 makes loss and gradients 0
+ *   norm     = sqrt(sum of squares of all gradients), each element once
+ *   p, state = one step of the parameter's optimizer with gradient
+ *              x min(1, clip / (norm + 1e-6)) / weight if loss and norm are finite;
+ *              otherwise unchanged
  *
- * Everything that changes from step to step is a scalar state (optimizer0.lr ..). Formulas: Kingma and Ba, "Adam", ICLR 2015, algorithm 1;
- * Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2; Chen et al., "Symbolic discovery of
- * optimization algorithms", 2023, algorithm 2 (Lion); momentum and Nesterov as Sutskever et al., ICML 2013, in the form that
- * torch.optim.SGD documents; clipping as torch.nn.utils.clip_grad_norm_ documents.
- */
+ * Everything that changes from step to step is a scalar state (optimizer0.lr ..). Formulas: Kingma
+ * and Ba, "Adam", ICLR 2015, algorithm 1; Loshchilov and Hutter, "Decoupled weight decay
+ * regularization", ICLR 2019, algorithm 2; Chen et al., "Symbolic discovery of optimization
+ * algorithms", 2023, algorithm 2 (Lion); momentum and Nesterov as in Sutskever et al., ICML 2013,
+ * in the form of torch.optim.SGD's documentation; clipping as in that of
+ * torch.nn.utils.clip_grad_norm_. */
 #include <assert.h>
 #include <string.h>
 
 #include "ir/ops/build.h"
 #include "passes/train_step.h"
 
-/* Scalars of a group that are computed from others, once. */
+/* Scalars of a group that are derived from others, computed once. */
 enum { FACTOR_REST1 = SC_SCALAR_COUNT, FACTOR_REST2, FACTOR_KEPT, FACTOR_GRADIENT, FACTOR_COUNT };
 
 enum { MAX_READ = 4 }; /* a parameter, its master copy and two moments */
@@ -25,19 +27,19 @@ typedef struct update {
     sc_emitter e;
     sc_train_step *step;
     const sc_training *training;
-    const sc_trained_param *param;   /* being stepped */
-    const sc_trained_param *read_of; /* the parameter whose values have been read */
+    const sc_trained_param *param;   /* the parameter being updated */
+    const sc_trained_param *read_of; /* the parameter whose values are in `read` */
     struct {
         sc_sym name;
         sc_value value;
-    } read[MAX_READ]; /* of it, of the parameter itself and of its state: each is read once */
+    } read[MAX_READ]; /* its values and its state: each is read once */
     uint32_t read_count;
-    sc_value (*scalars)[FACTOR_COUNT][2]; /* by group and scalar or factor, in f32 and f64; SC_NONE until made */
-    sc_value *written;                    /* by trained parameter: its new value; written last, so that they can travel together */
-    sc_value scale, norm;                 /* what gradients are multiplied by; their norm before clipping, after scaling */
-    sc_value taken;                       /* whether this step changes anything: a bool scalar */
+    sc_value (*scalars)[FACTOR_COUNT][2]; /* by group and scalar or factor, in f32 and f64; SC_NONE until created */
+    sc_value *written;                    /* by trained parameter: its new value; written last, so that they can share a collective */
+    sc_value scale, norm;                 /* the factor of gradients; their norm before clipping, after scaling */
+    sc_value taken;                       /* a bool scalar: the step is applied */
     sc_sym phases[2];
-    uint32_t phase; /* of what is emitted: 0 update, 1 backward (the reductions of gradients) */
+    uint32_t phase; /* of emitted ops: 0 update, 1 backward (the reductions of gradients) */
 } update;
 
 static void mark_phase(sc_emitter *e, sc_op_id made)
@@ -60,7 +62,7 @@ static void write_state(update *u, sc_sym name, sc_value value)
     u->e.made(&u->e, sc_op_new(u->e.m, u->e.func, SC_NONE, SC_OP_state_write, &value, 1, &attr, 1, NULL, 0, SC_NONE));
 }
 
-/* What a step reads of its parameter under this name; SC_NONE: not yet. */
+/* The value already read under this name for the current parameter; SC_NONE: not yet. */
 static sc_value *known_read(update *u, sc_sym name)
 {
     if (u->read_of != u->param)
@@ -89,13 +91,13 @@ static sc_value named_state(update *u, const char *suffix, sc_dtype dtype)
     return *known = read_state(u, name, &type);
 }
 
-/* The new value, or the old one in a step that is not taken. */
+/* Selects the new value, or the old one if the step is skipped. */
 static sc_value if_taken(update *u, sc_value value, sc_value old)
 {
     return sc_make_where(&u->e, u->taken, value, old);
 }
 
-/* Gives what is written. */
+/* Returns the value written. */
 static sc_value write_named(update *u, const char *suffix, sc_value value)
 {
     sc_value rounded = sc_make_cast(&u->e, value, u->param->opt);
@@ -104,7 +106,7 @@ static sc_value write_named(update *u, const char *suffix, sc_value value)
     return rounded;
 }
 
-/* A scalar of the parameter's group. */
+/* Reads a scalar of the parameter's group. */
 static sc_value scalar(update *u, sc_scalar which, sc_dtype dtype)
 {
     sc_module *m = u->e.m;
@@ -147,7 +149,8 @@ static sc_value one_minus(update *u, sc_value x)
     return sub(u, one, x);
 }
 
-/* A factor computed from the group's scalars: 1 - beta1, 1 - beta2, 1 - lr decay, and min(1, clip / (norm + 1e-6)) / weight. */
+/* Computes a factor from the group's scalars: 1 - beta1, 1 - beta2, 1 - lr decay, and min(1, clip /
+ * (norm + 1e-6)) / weight. */
 static sc_value factor(update *u, uint32_t which, sc_dtype dtype)
 {
     sc_value *known = &u->scalars[u->param->group][which][dtype == SC_DTYPE_f64], x = SC_NONE, y;
@@ -191,7 +194,7 @@ static sc_value read_scalar(update *u, const char *name)
     return sc_make1(&u->e, SC_OP_use, read);
 }
 
-/* 1 / weight, 0 where that is 0. One scalar result: its mean over micro-batches. */
+/* 1 / weight, or 0 if the weight is 0. With a single scalar result: its mean over micro-batches. */
 static sc_value reciprocal_weight(update *u, uint32_t result_count, sc_dtype dtype)
 {
     if (result_count < 2)
@@ -205,7 +208,8 @@ static sc_value reciprocal_weight(update *u, uint32_t result_count, sc_dtype dty
 
 /* ---- gradients ---- */
 
-/* As the optimizer wants it: reduced, in its dtype or f32. The reduction belongs to the backward pass. */
+/* The reduced gradient, in the optimizer's dtype or f32. The reduction belongs to the backward
+ * pass. */
 static sc_value read_gradient(update *u)
 {
     sc_module *m = u->e.m;
@@ -311,7 +315,7 @@ static sc_value read_stored(update *u)
     return *known != SC_NONE ? *known : (*known = sc_make_as(&u->e, SC_OP_param, NULL, 0, &attr, 1, &type));
 }
 
-/* The value that is stepped: the master copy where the optimizer keeps a wider one. */
+/* The value to update: the master copy if the optimizer keeps a wider one. */
 static sc_value read_param(update *u, bool *master)
 {
     sc_module *m = u->e.m;
@@ -322,8 +326,9 @@ static sc_value read_param(update *u, bool *master)
     return read_stored(u);
 }
 
-/* Where the new value is gathered for ranks that hold more of the parameter than of its optimizer state. Of a master copy x is what was
- * written: the old value, where the step is not taken, and then the parameter is its rounding as before. */
+/* Writes the parameter. This is where the new value is gathered if the parameter is less sharded
+ * than its optimizer state. With a master copy, x is the value written to it: if the step is
+ * skipped that is the old value, and rounding it gives the old parameter. */
 static void write_param(update *u, sc_value x, bool master)
 {
     sc_module *m = u->e.m;
@@ -364,7 +369,7 @@ static void place_op(sc_emitter *e, sc_op_id made)
     mark_phase(e, made);
 }
 
-/* Accumulators begin every step at 0. */
+/* Resets accumulators to 0 for the next step. */
 static void set_back(update *u)
 {
     sc_module *m = u->e.m;
@@ -377,7 +382,7 @@ static void set_back(update *u)
     }
 }
 
-/* The sum of squares of all gradients; in f64 as soon as one is. */
+/* Sum of squares of all gradients; in f64 if any gradient is. */
 static sc_value all_squares(update *u, const sc_value *gradients)
 {
     sc_value squares = SC_NONE;
@@ -396,7 +401,7 @@ static sc_value all_squares(update *u, const sc_value *gradients)
     return squares;
 }
 
-/* Loss, norm; and what gradients are multiplied by. */
+/* Computes loss, norm and the factor of gradients. */
 static void finish_objective(update *u, sc_value squares, uint32_t result_count, sc_value *loss)
 {
     sc_value total = read_scalar(u, "total");
@@ -406,22 +411,23 @@ static void finish_objective(update *u, sc_value squares, uint32_t result_count,
     squares = squares == SC_NONE ? sc_make_constant(&u->e, 0, dtype) : sc_make_cast(&u->e, squares, dtype);
     u->scale = reciprocal_weight(u, result_count, dtype);
     *loss = mul(u, total, u->scale);
-    if (u->step->scales) { /* gradients are larger by the scale */
+    if (u->step->scales) { /* gradients include the loss scale */
         sc_value scale = sc_read_scaling(&u->e, u->step, SC_SCALE_STATE, SC_SCALE_INITIAL);
         u->scale = quotient(u, u->scale, sc_make_cast(&u->e, scale, dtype));
     }
     u->norm = mul(u, sc_make1(&u->e, SC_OP_sqrt, squares), u->scale);
 }
 
-/* Whether loss and norm are finite: else nothing changes, so that one bad batch spoils no parameter. */
+/* A step is applied only if loss and norm are finite, so that a bad batch cannot corrupt
+ * parameters. */
 static void find_taken(update *u, sc_value loss)
 {
     sc_emitter *e = &u->e;
-    sc_value difference = add(u, sub(u, loss, loss), sub(u, u->norm, u->norm)); /* inf - inf is NaN, as is NaN - NaN */
+    sc_value difference = add(u, sub(u, loss, loss), sub(u, u->norm, u->norm)); /* inf - inf and NaN - NaN are NaN */
     u->taken = sc_make2(e, SC_OP_eq, difference, sc_make_constant(e, 0, sc_type_of(e->m, difference)->dtype));
 }
 
-/* Half the scale after an overflow, twice after a while without. */
+/* Halves the scale after an overflow, doubles it after SC_SCALE_INTERVAL steps without one. */
 static void step_scaling(update *u)
 {
     sc_emitter *e = &u->e;
@@ -468,7 +474,7 @@ void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *s
     sc_value *gradients = sc_arena_array(arena, training->params.count + 1u, sizeof *gradients);
     u.written = sc_arena_array(arena, training->params.count + 1u, sizeof *u.written);
     sc_value *results = sc_arena_array(arena, result_count + 3u, sizeof *results);
-    for (uint32_t i = training->params.count; i-- > 0;) { /* the last layer's are ready first */
+    for (uint32_t i = training->params.count; i-- > 0;) { /* gradients of the last layer are ready first */
         u.param = &training->params.data[i];
         gradients[i] = has_gradient[u.param->state] ? read_gradient(&u) : SC_NONE;
     }

@@ -1,15 +1,15 @@
-/* coalesce: collectives that can travel together are one call.
+/* coalesce: merges collectives that can share a call.
  *
  *   %5 = all_reduce %3 {form = 0}                          %5, %6 = all_reduce %3, %4 {form = 0}
  *   %6 = all_reduce %4 {form = 0}                  ->
- *   %7 = all_gather %1 {unit = 2, gather = [D]}            %7, %8 = all_gather %1, %2 {unit = 2, gather = [D, D]}
- *   %8 = all_gather %2 {unit = 2, gather = [D]}
+ *   %7 = all_gather %1 {unit = 2, gather = [D]}            %7, %8 = all_gather %1, %2
+ *   %8 = all_gather %2 {unit = 2, gather = [D]}                     {unit = 2, gather = [D, D]}
  *
- * Two families: reductions that one op's sharded form made (the sums of a cross-entropy), which meet where the last one is ready, before
- * anyone reads the first; and gathers of the parameters of one unit, which meet at the unit's first gather, their reads and casts moved
- * up with them; where a path has several collectives, each meets its like. Both ask for the same group, dtype and reduction. Requires
- * RESHARDS_EXPLICIT. Each merge removes a call.
- */
+ * Two families. Reductions of one op's sharded form (the sums of a cross-entropy) are merged where
+ * the last one is ready, before the first result is read. Gathers of one FSDP unit's parameters are
+ * merged at the unit's first gather; their reads and casts move up with them. If a path has several
+ * collectives, each is merged with its counterparts. Members of a call have the same group, dtype
+ * and reduction. Requires RESHARDS_EXPLICIT. Each merge removes a call. */
 #include <math.h>
 #include <string.h>
 
@@ -18,12 +18,12 @@
 
 typedef struct coalescing {
     sc_module *m;
-    uint32_t *position;     /* per op that was there at the start; of one that is part of another call: that one's */
-    uint32_t *first_reader; /* per value that was there at the start: no later than the position of the first op that reads it */
-    bool *is_early;         /* per op: a collective of what reads state, which stands where the first of its unit stood */
+    uint32_t *position;     /* per op at the start; of a merged op: position of the merged call */
+    uint32_t *first_reader; /* per value at the start: a lower bound of the position of its first reader */
+    bool *is_early;         /* per op: a collective of values read from state, placed at the first one of its unit */
     sc_value *map;
     uint32_t map_count;
-    double limit; /* bytes of a call that carries a bucket */
+    double limit; /* maximum bytes of a call with a bucket */
 } coalescing;
 
 static sc_dtype dtype_of(const sc_module *m, sc_op_id op)
@@ -44,7 +44,7 @@ static bool go_together(const sc_module *m, sc_op_id a, sc_op_id b)
            sc_op_int(x, SC_ATTR_per_step, 0) == sc_op_int(y, SC_ATTR_per_step, 0) && same_group(m, a, b);
 }
 
-/* The dim that each of the ops names under this key, as the made op names them: one an operand. */
+/* Sets attribute `key` of the merged op from those of the ops: one dim per operand. */
 static void join_dims(sc_module *m, sc_op_id made, sc_attr_key key, const sc_op_id *ops, uint32_t count)
 {
     if (sc_op_attr(sc_op_at(m, ops[0]), key) == NULL)
@@ -55,7 +55,7 @@ static void join_dims(sc_module *m, sc_op_id made, sc_attr_key key, const sc_op_
     sc_op_set_attr(m, made, sc_attr_dims(m, key, dims, count));
 }
 
-/* One op in the place of `before` for several of one operand each. */
+/* Merges several one-operand collectives into one op at `before`. */
 static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id before)
 {
     sc_module *m = c->m;
@@ -67,12 +67,12 @@ static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id b
         types[i] = m->values.data[sc_result(m, ops[i], 0)].type;
     }
     const sc_op first = *sc_op_at(m, ops[0]);
-    uint32_t at = c->position[ops[0]]; /* or later: what is thought to be read too early only stays alone */
+    uint32_t at = c->position[ops[0]]; /* or later: a reader assumed too early only prevents a merge */
     sc_op_id made =
         sc_op_new(m, first.func, before, (sc_op_kind)first.kind, operands, count, first.attrs, first.attr_count, types, count, ops[0]);
     join_dims(m, made, SC_ATTR_gather, ops, count);
     join_dims(m, made, SC_ATTR_scatter, ops, count);
-    sc_op_drop_attr(m, made, SC_ATTR_moves); /* it told the first one's name; each operand has its own */
+    sc_op_drop_attr(m, made, SC_ATTR_moves); /* it names only the first operand */
     for (uint32_t i = 0; i < count; i++) {
         sc_value old = sc_result(m, ops[i], 0), fresh = sc_result(m, made, i);
         m->values.data[fresh].path = m->values.data[old].path;
@@ -85,7 +85,7 @@ static void merge(coalescing *c, const sc_op_id *ops, uint32_t count, sc_op_id b
 
 typedef SC_VEC(sc_op_id) op_list;
 
-/* The collectives of one operand that carry an attribute, in function order. */
+/* Returns the one-operand collectives with an attribute, in function order. */
 static op_list with_attr(const sc_module *m, sc_func_id func, sc_attr_key key)
 {
     op_list list = {0};
@@ -97,7 +97,8 @@ static op_list with_attr(const sc_module *m, sc_func_id func, sc_attr_key key)
     return list;
 }
 
-/* A parameter's read, the cast of one or its first collectives: may stand anywhere before its reader. */
+/* True for reads of parameters, their casts and first collectives, which can be anywhere before
+ * their readers. */
 static bool is_movable(const coalescing *c, sc_op_id op)
 {
     const sc_op *o = sc_op_at(c->m, op);
@@ -117,7 +118,7 @@ static void move_up(coalescing *c, sc_op_id op, sc_op_id before)
     c->position[op] = c->position[before];
 }
 
-/* The full buffer: what reductions begin with and gathers end with. */
+/* Size of the full buffer: the operand of a reduction, the result of a gather. */
 static double buffer_bytes(const sc_module *m, sc_op_id op)
 {
     const sc_op *o = sc_op_at(m, op);
@@ -125,7 +126,7 @@ static double buffer_bytes(const sc_module *m, sc_op_id op)
     return (double)sc_type_local_bytes(m, sc_type_of(m, value));
 }
 
-/* The op at which the first result of a family is read: all of its members stand before it. */
+/* Position of the first reader of a family's results: all members must be before it. */
 static uint32_t earliest_reader(const coalescing *c, uint32_t so_far, sc_op_id op)
 {
     uint32_t reader = c->first_reader[sc_result(c->m, op, 0)];
@@ -141,7 +142,7 @@ static bool joins_unit(coalescing *c, const op_list *so_far, sc_op_id op)
     return true;
 }
 
-/* What reads state can be early, where the first one stands; what is computed can be late, where the last one stands. */
+/* Collectives of state can move up to the first member; others move down to the last. */
 static bool can_be_early(const coalescing *c, sc_op_id op)
 {
     return is_movable(c, sc_def(c->m, c->m->ops.data[op].operands[0]));
@@ -152,7 +153,8 @@ static int64_t number_of(const coalescing *c, const op_list *list, sc_attr_key k
     return sc_op_int(sc_op_at(c->m, list->data[at]), key, -1);
 }
 
-/* Per op of a list: the smallest buffer from it on, among those of its number. A call that has no room for it has none for any. */
+/* Per op of a list: the smallest buffer among the later ops with the same number. If a call has no
+ * room for that, it has none for any. */
 static double *least_bytes(const coalescing *c, const op_list *list, sc_attr_key key)
 {
     double *least = sc_arena_array(&c->m->context->arena, list->count, sizeof *least);
@@ -164,7 +166,8 @@ static double *least_bytes(const coalescing *c, const op_list *list, sc_attr_key
     return least;
 }
 
-/* From each op of a list on, the others that can join it; at most `limit` bytes a call, of one op more. */
+/* Merges each op of a list with later ones that can join it, up to `limit` bytes per call, or one
+ * op above the limit. */
 static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, double limit)
 {
     sc_module *m = c->m;
@@ -198,7 +201,8 @@ static void merge_family(coalescing *c, const op_list *list, sc_attr_key key, do
     }
 }
 
-/* Casts of gradients that have travelled stand right before their first reader, not in the way of others that travel. */
+/* Moves casts of reduced gradients right before their first reader, so that they do not block
+ * merging collectives. */
 static void sink_casts(sc_module *m, sc_func_id func)
 {
     sc_op_id *reader = sc_arena_array(&m->context->arena, m->values.count, sizeof *reader);
@@ -214,19 +218,20 @@ static void sink_casts(sc_module *m, sc_func_id func)
 }
 
 /* ---- paths of several collectives ---- */
-/* What a unit sends on its way in several calls, a gradient that is scattered inside of a node and then across:
+/* Reorders a unit's paths of several collectives, as for a gradient that is scattered within a node
+ * and then across nodes:
  *
  *   a = scatter %1   a' = scatter a   b = scatter %2   b' = scatter b     ->     a   b   a'   b'
  *
- * so that a and b meet, and a' and b'. */
+ * so that a and b can be merged, and a' and b'. */
 typedef struct path_search {
     coalescing *c;
-    uint32_t *stage;    /* per op: which collective of its path it is, from 1; 0: none, or one of what reads state, which meets early */
+    uint32_t *stage;    /* per op: index of the collective in its path, from 1; 0: none, or one of state, which is merged early */
     uint32_t *order;    /* per op of the function */
-    uint32_t *earliest; /* per value: the first reader that stays */
+    uint32_t *earliest; /* per value: its first reader that does not move */
     bool *moves;        /* per op */
-    sc_map last;        /* unit -> the last first collective of a path */
-    op_list later;      /* second collectives and those behind them */
+    sc_map last;        /* unit -> its last collective that is first in a path */
+    op_list later;      /* second and later collectives of paths */
     uint32_t stages;
 } path_search;
 
@@ -257,7 +262,7 @@ static void find_stages(path_search *s, sc_func_id func)
     }
 }
 
-/* A later collective may stand behind its unit's last first one if nobody reads it before. */
+/* A later collective can move after its unit's last first one if its result is not read before. */
 static void find_moves(path_search *s, sc_func_id func)
 {
     const sc_module *m = s->c->m;

@@ -42,8 +42,9 @@ static void set_group(const sc_module *m, sc_comm_row *row)
     }
 }
 
-/* The full buffer of one group: what an all_gather ends with and a reduce_scatter begins with, as many pieces as ranks; the local one of
- * exchanges, as many pieces too. Pieces of what does not divide are padded, and padding travels. */
+/* Size of the full buffer of one group: the result of an all_gather, the operand of a
+ * reduce_scatter, as many pieces as ranks; for exchanges the local buffer, also in as many pieces.
+ * Pieces of a dim that does not divide are padded; padding is sent too. */
 static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i, uint64_t ranks)
 {
     const sc_type_info *from = sc_type_of(m, op->operands[i]), *to = sc_type_of(m, op->first_result + i);
@@ -60,7 +61,7 @@ static double buffer_bytes(const sc_module *m, const sc_op *op, uint32_t i, uint
            (double)ranks;
 }
 
-/* What a value without a name is under whatever casts, reshards and collectives. */
+/* Looks through the casts, reshards and collectives of an unnamed value. */
 static sc_value bare_value(const sc_module *m, sc_value value)
 {
     for (;;) {
@@ -72,7 +73,7 @@ static sc_value bare_value(const sc_module *m, sc_value value)
     }
 }
 
-/* The name of value i seen from its scope. */
+/* Name of value i relative to its scope. */
 static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
 {
     sc_sym path = op->operand_count == 1 ? sc_op_word(op, SC_ATTR_moves) : 0;
@@ -86,7 +87,7 @@ static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
     size_t length = strlen(scope);
     if (op->operand_count == 1 && strncmp(text, scope, length) == 0 && text[length] == '.')
         return text + length + 1;
-    const char *bracket = strchr(text, ']'); /* a parameter of a unit: its path in the instance */
+    const char *bracket = strchr(text, ']'); /* a parameter of a unit: its path within the instance */
     bool in_unit = bracket != NULL && bracket[1] == '.' && strncmp(text, scope, (size_t)(bracket - text) + 1) == 0;
     return in_unit ? bracket + 2 : text;
 }
@@ -94,7 +95,7 @@ static const char *value_name(const sc_module *m, const sc_op *op, uint32_t i)
 static void set_scope(sc_module *m, const sc_op *op, sc_comm_row *row)
 {
     const char *scope = sc_text(m->context, op->scope);
-    if (sc_op_attr(op, SC_ATTR_unit) != NULL) { /* a unit's gather belongs to the instance as a whole */
+    if (sc_op_attr(op, SC_ATTR_unit) != NULL) { /* a unit's gather is attributed to the whole instance */
         const char *bracket = strchr(scope, ']');
         scope = bracket == NULL ? scope : sc_arena_copy_text(&m->context->arena, scope, (size_t)(bracket - scope) + 1);
     }
@@ -141,7 +142,7 @@ void sc_comm_report(sc_module *m, sc_comm_rows *out)
             if ((sc_op_traits(sc_op_at(m, op)) & SC_COLLECTIVE) != 0)
                 add_row(m, op, calls[func], out);
         }
-        calls[func] = 0; /* seen */
+        calls[func] = 0; /* mark as visited */
     }
 }
 

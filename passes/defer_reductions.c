@@ -1,26 +1,29 @@
-/* defer-reductions: what is only summed up is summed up before it is reduced.
+/* defer-reductions: accumulates partial sums and reduces the total, instead of reducing each term.
  *
  *   %7 = dot[B] %x, %dy {split = [B@dp]} : f32[D, F]            f32[D, F]{sum:dp}
  *   %8 = use %7 {gradient = "w"}         : f32[D, F]      ->    f32[D, F]{sum:dp}
  *   state_write %8 {name = "w.grad"}                            state "w.grad": f32[D, F]{sum:dp}
  *
- * Gradients and objectives go through linear ops into accumulators. There they stay partial over the axes that their storage does not
- * split: one reduction a step, however many micro-batches. A sum of terms is partial where any of them is: of a term that is whole there
- * one rank of a group keeps the value (`once`).
+ * Gradients and objectives reach accumulators through linear ops. The accumulators stay partial
+ * over the axes that do not split their storage: one reduction per step, for any number of
+ * micro-batches. A sum is partial if any of its terms is; a term that is replicated is kept by one
+ * rank of a group (`once`).
  *
  *   %7 = sum[B] %dx {split = [B@dp]}     : f32[S, D]             f32[S, D]{sum:dp}
  *   %8 = scatter_add %7, %positions      : f32[P, D]      ->     f32[P, D]{sum:dp}
  *
- * Other sums, a residual stream's over tp, are reduced before they grow. Those over what splits the batch (the axes of the inputs) are
- * reduced once a step whatever stands between, so they pass every op that is linear in them.
+ * Other sums, such as those of a residual stream over tp, are reduced before an op makes them
+ * larger. Sums over the axes that split the batch (the axes of the inputs) are reduced once per
+ * step in any case, so they pass through every op that is linear in them.
  *
- *   %3 = attend_grad ..        : f32[B, T, E]                f32[B, T, E]{sum:tp}
- *   %4 = dot[E] %3, %wk        : f32[B, S, D]          ->    f32[B, S, D]{sum:tp}     added to %q, which is partial over tp itself
- *   %5 = dot[B, T] %x, %3      : f32[D, E]                   f32[D, E]{sum:tp}        on its way to an accumulator
+ *   %3 = attend_grad ..     : f32[B, T, E]          f32[B, T, E]{sum:tp}
+ *   %4 = dot[E] %3, %wk     : f32[B, S, D]    ->    f32[B, S, D]{sum:tp}  added to %q, also partial
+ *   %5 = dot[B, T] %x, %3   : f32[D, E]             f32[D, E]{sum:tp}     goes to an accumulator
  *
- * And so does a sum of which only such terms come, next to siblings that are reduced anyway, and gradients, if these are less to reduce
- * once a step than it is in every micro-batch. After propagation, before reshards are inserted; touches only types. Four walks.
- */
+ * A sum is also passed on if all its uses are such terms, added to siblings that are reduced
+ * anyway, and gradients, provided that reducing these once per step costs less than reducing the
+ * sum in every micro-batch. Runs after propagation, before reshards are inserted; changes only
+ * types. Four walks. */
 #include <string.h>
 
 #include "passes/assign.h"
@@ -34,12 +37,12 @@ typedef struct deferring {
     uint32_t *lazy_uses;      /* by value: readers that pass a partial sum on to an accumulator */
     sc_sub_axis_set *partial; /* by value */
     sc_sub_axis_set batch;    /* the sub-axes that split inputs */
-    uint32_t *batch_uses;     /* by value: as lazy_uses, of sums over the batch */
-    bool *may_sum;            /* by value: it may come to be partial over the batch */
+    uint32_t *batch_uses;     /* by value: like lazy_uses, for sums over the batch */
+    bool *may_sum;            /* by value: it may become partial over the batch */
     sc_readers readers;
     sc_planner *planner;
     double micro_batches;
-    sc_sub_axis_set *passed; /* by value: sub-axes over which it stays partial for what comes of it */
+    sc_sub_axis_set *passed; /* by value: sub-axes over which it stays partial for its readers */
 } deferring;
 
 static uint32_t accumulator_of(const deferring *d, const sc_op *op)
@@ -59,17 +62,17 @@ static bool is_batch_lazy(const deferring *d, sc_value value)
     return d->uses[value] > 0 && d->batch_uses[value] == d->uses[value];
 }
 
-/* The cast of a gradient rounds what each rank has. */
+/* True for casts of gradients, which round each rank's term. */
 static bool is_rounding(const sc_op *op)
 {
     return (sc_op_traits(op) & SC_CONVERTS) != 0 && sc_op_attr(op, SC_ATTR_gradient) != NULL;
 }
 
-/* The operands through which a partial sum passes the op: a bit each. */
+/* Returns the operands through which a partial sum passes the op, one bit each. */
 static uint32_t passing_operands(const deferring *d, const sc_op *op)
 {
     uint32_t traits = sc_op_traits(op);
-    if (op->result_count != 1 || (traits & SC_SPREADS) != 0) /* what grows is reduced before */
+    if (op->result_count != 1 || (traits & SC_SPREADS) != 0) /* reduced before it grows */
         return 0;
     if ((traits & SC_LINEAR) != 0 || is_rounding(op))
         return (1u << op->operand_count) - 1;
@@ -82,7 +85,8 @@ static uint32_t passing_operands(const deferring *d, const sc_op *op)
     return 0;
 }
 
-/* Likewise of a sum over the batch: what the op is linear in, while the others are whole. */
+/* The same for sums over the batch: operands in which the op is linear while the others are
+ * replicated. */
 static uint32_t passing_batch(const deferring *d, const sc_op *op)
 {
     uint32_t traits = sc_op_traits(op), passing = passing_operands(d, op);
@@ -121,7 +125,7 @@ static void set_partial(deferring *d, sc_type *type, sc_sub_axis_set partial)
     *type = sc_type_with_placement(d->m, *type, &at);
 }
 
-/* Values that sum over what splits the batch, and what comes of them. */
+/* Finds values that sum over the batch axes, and values derived from them. */
 static void find_sums(deferring *d, sc_func_id func)
 {
     sc_module *m = d->m;
@@ -145,7 +149,8 @@ static void find_sums(deferring *d, sc_func_id func)
     }
 }
 
-/* What the op's own splits leave partial in a result, and what its operands bring. */
+/* Returns the sub-axes over which a result is partial, from the op's own splits and from its
+ * operands. */
 static sc_sub_axis_set partial_result(const deferring *d, sc_op_id id, uint32_t result)
 {
     sc_module *m = d->m;
@@ -158,7 +163,7 @@ static sc_sub_axis_set partial_result(const deferring *d, sc_op_id id, uint32_t 
     sc_sub_axis_set own = sc_placement_partial(&made, SC_PARTIAL_SUM), taken = sc_placement_split(&made), brought = 0;
     uint32_t passing = passing_operands(d, op), batch = passing_batch(d, op);
     for (uint32_t i = 0; i < op->operand_count; i++) {
-        bool is_sum = (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_STATE_READ) != 0; /* partial as what is added to it */
+        bool is_sum = (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_STATE_READ) != 0; /* partial like the value added to it */
         sc_sub_axis_set passed = (passing >> i & 1) != 0 ? ~(sc_sub_axis_set)0 : (batch >> i & 1) != 0 ? d->batch : 0;
         passed |= d->passed[op->operands[i]];
         brought |= is_sum ? 0 : d->partial[op->operands[i]] & passed;
@@ -170,7 +175,8 @@ static sc_sub_axis_set partial_result(const deferring *d, sc_op_id id, uint32_t 
     return (own | brought) & ~taken;
 }
 
-/* Why a value is partial: the line that splits what was summed, or what its operand had. */
+/* Records why a value is partial: the line that splits the dim summed over, or the cause of its
+ * operand. */
 static void note_causes(deferring *d, sc_op_id id, uint32_t result)
 {
     sc_module *m = d->m;
@@ -198,18 +204,19 @@ static void note_causes(deferring *d, sc_op_id id, uint32_t result)
 
 /* ---- sums that come to siblings and accumulators only ---- */
 
-enum { MAX_PASSED = 32, MAX_WAY = 4 }; /* values that come of a sum; ops in a row */
+enum { MAX_PASSED = 32, MAX_WAY = 4 }; /* values derived from a sum; length of a chain of ops */
 
 typedef struct passage {
     sc_sub_axis_set sub_axes;
     sc_value source;
-    double price; /* what accumulators cost to reduce that are partial over the sub-axes, too */
+    double price; /* cost of reducing accumulators that become partial over these sub-axes */
     uint32_t count;
     sc_value values[MAX_PASSED];
     sc_sub_axis_set partial[MAX_PASSED];
 } passage;
 
-/* What the op's own splits leave partial in its first result, and whether they use any of `sub-axes`. */
+/* Returns the sub-axes over which the op's own splits leave the result partial, and whether they
+ * use any of `sub_axes`. */
 static sc_sub_axis_set own_sums(const deferring *d, sc_op_id id, uint32_t result, sc_sub_axis_set sub_axes, bool *uses)
 {
     sc_factors factors;
@@ -226,7 +233,8 @@ static sc_sub_axis_set own_sums(const deferring *d, sc_op_id id, uint32_t result
     return sc_placement_partial(&made, SC_PARTIAL_SUM);
 }
 
-/* Whether a term of a sum is partial over the sub-axes by itself: a sibling that is reduced over them anyway. */
+/* True if a term of a sum is itself partial over the sub-axes: a sibling that is reduced over them
+ * anyway. */
 static bool has_partial_term(const deferring *d, sc_value value, sc_sub_axis_set sub_axes, uint32_t depth)
 {
     sc_op_id id = sc_def(d->m, value);
@@ -241,7 +249,7 @@ static bool has_partial_term(const deferring *d, sc_value value, sc_sub_axis_set
     return (own_sums(d, id, 0, 0, &ignored) & sub_axes) == sub_axes;
 }
 
-/* Whether the value is added, perhaps to others first, to such a term. */
+/* True if the value is added, perhaps after other additions, to such a term. */
 static bool has_sibling(const deferring *d, sc_value value, sc_sub_axis_set sub_axes)
 {
     for (uint32_t way = 0; way < MAX_WAY && d->uses[value] == 1; way++) {
@@ -277,7 +285,7 @@ static bool is_on(const passage *way, sc_value value)
 
 static bool pass(const deferring *d, passage *way, sc_value value, sc_sub_axis_set partial, uint32_t depth);
 
-/* What one reader makes of the sum. */
+/* Checks one reader of the sum and follows its result. */
 static bool pass_through(const deferring *d, passage *way, sc_op_id reader, sc_value value, uint32_t depth)
 {
     const sc_op *op = sc_op_at(d->m, reader);
@@ -288,7 +296,7 @@ static bool pass_through(const deferring *d, passage *way, sc_op_id reader, sc_v
     if (op->result_count != 1 || sc_op_attr(op, SC_ATTR_gradient) != NULL || sc_op_attr(op, SC_ATTR_unit) != NULL ||
         (!is_view && !is_first && !is_one))
         return false;
-    for (uint32_t i = 0; i < op->operand_count; i++) { /* no product of two sums */
+    for (uint32_t i = 0; i < op->operand_count; i++) { /* not a matmul of two partial sums */
         sc_value other = op->operands[i];
         if (other != value && (d->passed[other] != 0 || is_lazy(d, other) || is_batch_lazy(d, other) || is_on(way, other)))
             return false;
@@ -324,7 +332,7 @@ static bool pass(const deferring *d, passage *way, sc_value value, sc_sub_axis_s
     return true;
 }
 
-/* A gradient's sums that are less to reduce in what comes of them. */
+/* Finds gradients' sums that are cheaper to reduce after their readers. */
 static void find_passages(deferring *d, sc_func_id func)
 {
     sc_module *m = d->m;
@@ -368,7 +376,7 @@ static void defer(deferring *d, sc_func_id func)
             note_causes(d, id, r);
         }
     }
-    sc_for_each_op (m, func, id) { /* the sums so far stand as they are stored */
+    sc_for_each_op (m, func, id) { /* sums found so far have the placement of their storage */
         const sc_op *op = sc_op_at(m, id);
         uint32_t state = (sc_op_traits(op) & SC_STATE_READ) == 0 ? SC_NONE : accumulator_of(d, op);
         if (state != SC_NONE)

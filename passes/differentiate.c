@@ -1,14 +1,16 @@
 /* differentiate: reverse mode on the global program.
  *
- *   %2 = dot[D] %x, %w                     %2 = dot[D] %x, %w
- *   %3 = sum[B, F] %2               ->     %3 = sum[B, F] %2
- *   return %3                              %4 = constant 1    %5 = broadcast %4    %6 = dot[B] %x, %5    %7 = use %6 {gradient = "w"}
+ *   %2 = dot[D] %x, %w                 %2 = dot[D] %x, %w
+ *   %3 = sum[B, F] %2           ->     %3 = sum[B, F] %2
+ *   return %3                          %4 = constant 1    %5 = broadcast %4
+ *                                      %6 = dot[B] %x, %5    %7 = use %6 {gradient = "w"}
  *
- * One walk from the end; each op's row says what its operands' cotangents are. Cotangents of one value are added as they come. Views pass
- * them on to what they view, so that a name is no place where a gradient must stand. A value in a recomputed region that the backward pass
- * reads is recomputed right before, from what the region read from outside and what was saved. Only what leads to a trained parameter
- * is computed.
- */
+ * One walk from the end; each op's derive function gives the cotangents of its operands. The
+ * cotangents of a value are summed in the order in which they appear. Views pass cotangents on to
+ * the viewed value, so that a name does not force a gradient to be materialized. A value of a
+ * recomputed region that the backward pass reads is recomputed right before its reader, from the
+ * region's inputs and saved values. Only cotangents that lead to a trained parameter are
+ * computed. */
 #include <string.h>
 
 #include "ir/ops/build.h"
@@ -21,14 +23,14 @@ typedef struct differentiation {
     sc_train_step *step;
     sc_gradients *gradients;
     const sc_trained_param **is_trained; /* by state; NULL: frozen */
-    uint32_t value_count;                /* of the forward pass */
-    bool *wanted;                        /* by value: a trained parameter lies behind it */
+    uint32_t value_count;                /* values of the forward pass */
+    bool *wanted;                        /* by value: depends on a trained parameter */
     bool *widened;                       /* by value: a parameter or its cast */
-    sc_value *cotangent;                 /* by value: the sum so far */
-    sc_value *again;                     /* by value: recomputed */
-    bool *kept;                          /* by value: read from outside its region, so it is there anyway */
-    SC_VEC(uint32_t) region;             /* by op: as in training, with the ops that were replaced */
-    SC_VEC(bool) saved;                  /* by value: likewise */
+    sc_value *cotangent;                 /* by value: sum so far */
+    sc_value *again;                     /* by value: its recomputed value */
+    bool *kept;                          /* by value: input of its region, so available anyway */
+    SC_VEC(uint32_t) region;             /* by op: as in training, extended to replacement ops */
+    SC_VEC(bool) saved;                  /* by value: the same */
     sc_sym backward, recompute;
 } differentiation;
 
@@ -67,7 +69,7 @@ static uint32_t region_of(const differentiation *d, sc_op_id op)
     return op < d->region.count ? d->region.data[op] : 0;
 }
 
-/* The parameter that an op reads, if it is trained. */
+/* Returns the parameter that an op reads, if it is trained. */
 static const sc_trained_param *trained(const differentiation *d, const sc_op *op)
 {
     uint32_t state = sc_module_find_state(d->m, sc_op_word(op, SC_ATTR_name));
@@ -80,7 +82,7 @@ static bool is_view(const sc_module *m, const sc_op *op)
            m->values.data[op->operands[0]].type == m->values.data[op->first_result].type;
 }
 
-/* A statistic is kept where the result that it belongs to is. */
+/* A statistic is kept if the result it belongs to is. */
 static void keep_results_together(differentiation *d)
 {
     sc_for_each_op (d->m, d->func, id) {
@@ -140,7 +142,7 @@ static sc_value recompute(differentiation *d, sc_value value)
     return d->again[value];
 }
 
-/* The value itself, or, in a recomputed region, what stands for it in the backward pass. */
+/* Returns the value itself or, in a recomputed region, its copy in the backward pass. */
 static sc_value read_value(differentiation *d, sc_value value)
 {
     if (d->again[value] != SC_NONE)
@@ -159,7 +161,7 @@ static sc_value read_for_derivative(sc_derive *derive, sc_value value)
 
 /* ---- cotangents ---- */
 
-/* Names pass cotangents on to what they name. */
+/* Follows views to the value that receives their cotangents. */
 static sc_value viewed(const differentiation *d, sc_value value)
 {
     for (;;) {
@@ -175,7 +177,7 @@ static void add_cotangent(differentiation *d, sc_emitter *e, sc_value value, sc_
     value = viewed(d, value);
     const sc_type_info type = *sc_type_of(d->m, value);
     sc_dtype dtype = d->widened[value] ? sc_wide(type.dtype) : type.dtype;
-    if (d->widened[value]) /* before anything is summed */
+    if (d->widened[value]) /* before summing */
         more = sc_make_cast(e, more, dtype);
     more = sc_make_fit(e, more, &type);
     more = sc_make_cast(e, more, dtype);
@@ -188,7 +190,7 @@ static void add_cotangent(differentiation *d, sc_emitter *e, sc_value value, sc_
     d->cotangent[value] = more;
 }
 
-/* The gradient of a parameter is complete: rounded once. */
+/* Emits the complete gradient of a parameter, rounded once. */
 static void finish_param(differentiation *d, sc_op_id id)
 {
     sc_module *m = d->m;
@@ -215,7 +217,8 @@ static void finish_param(differentiation *d, sc_op_id id)
 
 /* ---- ops ---- */
 
-/* The same op with the further result that its derivative reads, of the same region and saved like the first. */
+/* Replaces an op by one with the additional result that its derivative reads, in the same region
+ * and saved if the first result is. */
 static void keep_lse(differentiation *d, sc_op_id id, sc_value *map)
 {
     sc_module *m = d->m;
@@ -241,7 +244,7 @@ static void keep_lse(differentiation *d, sc_op_id id, sc_value *map)
     sc_op_unlink(m, id);
 }
 
-/* Ops whose derivative reads a statistic that they compute anyway give it out. */
+/* Makes ops return a statistic that they compute anyway if their derivative reads it. */
 static void keep_statistics(differentiation *d)
 {
     sc_module *m = d->m;
@@ -321,7 +324,7 @@ static void make_tables(differentiation *d)
     keep_results_together(d);
 }
 
-/* From the objective, with cotangent 1, to the parameters. */
+/* Propagates cotangents from the objective, whose cotangent is 1, to the parameters. */
 static bool sweep(differentiation *d, sc_value objective, sc_op_id last)
 {
     sc_module *m = d->m;
@@ -341,7 +344,8 @@ static bool sweep(differentiation *d, sc_value objective, sc_op_id last)
     return true;
 }
 
-/* Gradients are those of the total, divided by the weight: one that moves with the parameters would be left out of them. */
+/* Gradients are those of the total divided by the weight, so the weight must not depend on
+ * parameters. */
 static bool check_weight(const differentiation *d, sc_op_id end)
 {
     sc_module *m = d->m;

@@ -1,4 +1,4 @@
-/* drop-dead: ops whose results nobody reads, and that do nothing else, go. One walk from the end; only removes. */
+/* drop-dead: removes ops without effects whose results are unused. One walk from the end. */
 #include "passes/pass.h"
 #include "passes/uses.h"
 

@@ -1,9 +1,10 @@
-/* Epilogues are chains: dot, then steps that each read the one before at the same indices.
+/* Epilogues are chains: a dot, then steps that each read the previous one at the same indices.
  *
- *   %3 = dot[D] %1, %2    %4 = add %3, %b    %5 = gelu %4    the operand of %5 is %4, that of %4 is %3
+ *   %3 = dot[D] %1, %2    %4 = add %3, %b    %5 = gelu %4
+ *   the chained operand of %5 is %4, that of %4 is %3
  *
- * Whoever asks walks up a chain of at most MOST_STEPS. What stands before an activation may be read by others after the chain, too (a
- * derivative): it is stored on the way. */
+ * A query walks up a chain of at most MOST_STEPS. The operand of an activation may also be read
+ * after the chain (by a derivative): it is then stored by the chain. */
 #include "passes/epilogue.h"
 
 #include "ir/ops/loops.h"
@@ -23,13 +24,15 @@ static bool is_number(const sc_module *m, sc_value value)
     return sc_op_attr(def, SC_ATTR_value) != NULL && (sc_op_traits(def) & SC_CONSTANT) != 0 && sc_type_of(m, value)->rank == 0;
 }
 
-/* A function of its one operand that keeps it where it was: what comes out does not tell what went in. */
+/* True for elementwise functions of one operand from whose result the operand cannot be
+ * recovered. */
 static bool is_activation(const sc_op *op)
 {
     return op->operand_count == 1 && (sc_op_traits(op) & SC_ELEMENTWISE) != 0 && (sc_op_traits(op) & (SC_LINEAR | SC_CONVERTS)) == 0;
 }
 
-/* Whether a step of the chain that ends with `last` may be applied to a value: nobody else reads that before the chain has run. */
+/* True if a step of the chain ending at `last` may be applied to a value: nothing else reads it
+ * before the chain has run. */
 static bool goes_on(const sc_epilogues *e, sc_value value, sc_op_id step, uint32_t last)
 {
     if (e->uses[value] == 1)
@@ -44,7 +47,7 @@ static uint32_t bytes_of(const sc_epilogues *e, sc_value value)
 
 static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_t depth);
 
-/* The contraction that an epilogue ends. */
+/* Returns the contraction at the start of an epilogue. */
 static sc_op_id contraction_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_t depth)
 {
     if ((traits_of(e, op) & SC_FUSE_CONTRACT) != 0)
@@ -53,14 +56,15 @@ static sc_op_id contraction_of(const sc_epilogues *e, sc_op_id op, uint32_t last
     return contraction_of(e, sc_def(e->m, sc_op_at(e->m, op)->operands[chained]), last, depth + 1);
 }
 
-/* What a step reads besides is there when the contraction runs where it stands: else it would wait, and its operands live, for that. */
+/* True if another operand of a step is available when the contraction runs; otherwise the
+ * contraction would have to wait, keeping its operands live. */
 static bool is_there(const sc_epilogues *e, sc_value value, sc_op_id contraction)
 {
     sc_op_id def = sc_def(e->m, value);
     return sc_op_at(e->m, def)->operand_count == 0 || e->index[def] < e->index[contraction];
 }
 
-/* Whether a value that a slope is taken at will be in memory whoever reads it: not what could be recomputed from less. */
+/* True if the operand of a slope is in memory anyway, rather than cheaply recomputed. */
 static bool is_kept(const sc_epilogues *e, sc_value value)
 {
     sc_op_id def = sc_def(e->m, value), reader = e->first_reader[value];
@@ -73,13 +77,13 @@ static bool is_kept(const sc_epilogues *e, sc_value value)
     return (traits & SC_FUSE_MAP) == 0 || (traits & SC_FUSE_EXPENSIVE) != 0 || stored_on_the_way;
 }
 
-/* Whether the op may be applied to what comes from a contraction by this operand of it. */
+/* True if the op can be applied to a contraction's result through this operand. */
 static bool is_chained(const sc_op *op, uint32_t operand)
 {
     return (sc_op_traits(op) & SC_LINEAR_FIRST) == 0 || operand == 0;
 }
 
-/* The operand of an epilogue's step that comes from the contraction. -1: none. */
+/* Returns the operand of an epilogue step that comes from the contraction, or -1. */
 static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_t depth)
 {
     const sc_module *m = e->m;
@@ -102,14 +106,15 @@ static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_
     if (found < 0)
         return -1;
     sc_op_id contraction = contraction_of(e, sc_def(m, o->operands[found]), last, depth + 1);
-    /* it is stored instead of the product */
+    /* it is stored instead of the contraction's result */
     if (e->uses[o->operands[found]] > 1 && bytes_of(e, o->operands[found]) > bytes_of(e, sc_result(m, contraction, 0)))
         return -1;
     if ((sc_op_traits(o) & SC_LINEAR_FIRST) != 0 && !is_kept(e, o->operands[1]))
         return -1;
     int64_t size = sc_type_local_elements(m, sc_type_of(m, o->first_result));
     for (uint32_t i = 0; i < o->operand_count; i++) {
-        /* what is made where it is read is no tensor; numbers only scale; a product of large ones is a kernel's */
+        /* recomputed operands are no tensors; bilinear steps only scale by numbers; an elementwise
+         * multiplication of large tensors belongs in a kernel */
         bool made = (traits_of(e, sc_def(m, o->operands[i])) & SC_FUSE_FREE) != 0, scales = (sc_op_traits(o) & SC_BILINEAR) != 0;
         if (!made && (int)i != found && !is_there(e, o->operands[i], contraction))
             return -1;

@@ -1,19 +1,21 @@
-/* expand-forms: an op whose dim needs its sharded form becomes that form.
+/* expand-forms: replaces an op that needs its sharded form by that form.
  *
- *   %2 = logsumexp[V] %1 {split = [V@tp]}   ->   %3 = max[V] %1 {split = [V@tp], form = 0}      (a partial max, reduced next)
- *                                                %4 = sub %1, %3 ..  %5 = exp ..  %6 = sum[V] ..  (a partial sum, reduced next)
+ *   %2 = logsumexp[V] %1 {split = [V@tp]}   ->   %3 = max[V] %1 {split = [V@tp], form = 0}
+ *                                                     (a partial max, reduced next)
+ *                                                %4 = sub %1, %3 ..  %5 = exp ..  %6 = sum[V] ..
+ *                                                     (a partial sum, reduced next)
  *
- * The form is the op's own definition (`expand` in its row): each new op is split like the old one, by dim name; what it reduces over
- * the split dim is whole afterwards. A `use` gives the last value the old result's name and placement. Terminates: expansions consist of
- * ops that have none.
- */
+ * The form is the op's own definition (`expand` in its row). Each new op is split like the
+ * original, by dim name; results of reductions over the split dim are replicated. A `use` gives the
+ * last value the original result's name and placement. Terminates because expansions contain no ops
+ * with expansions. */
 #include "passes/assign.h"
 #include "passes/pass.h"
 
 typedef struct expansion {
     sc_module *m;
-    sc_op_id op;               /* being expanded */
-    const sc_factors *factors; /* of it */
+    sc_op_id op;               /* the op being expanded */
+    const sc_factors *factors; /* its factors */
     const sc_assignment *assignment;
     int64_t form;
     sc_expand *expand;
@@ -21,7 +23,7 @@ typedef struct expansion {
 
 static sc_sub_axis_list split_of_dim(const expansion *x, sc_dim made_dim, sc_dim dim)
 {
-    if (dim == made_dim) /* an expansion's own dim, split as the op's first one */
+    if (dim == made_dim) /* a dim of the expansion, split like the op's first one */
         dim = sc_op_attr(sc_op_at(x->m, x->op), SC_ATTR_dims)->dims[0];
     for (uint32_t f = 0; f < x->factors->count; f++) {
         if (x->factors->list[f].dim == dim)
@@ -59,7 +61,7 @@ static bool needs_form(const sc_factors *factors, const sc_assignment *assignmen
     return false;
 }
 
-/* What the form would have split is brought together before the op. */
+/* Makes the op gather the dims that the form would have split. */
 static void keep_whole(sc_module *m, sc_op_id op, const sc_factors *factors, sc_assignment *assignment)
 {
     for (uint32_t f = 0; f < factors->count; f++)
@@ -78,7 +80,7 @@ static uint64_t first_shards(const sc_module *m, sc_op_id op, const sc_factors *
     return 1;
 }
 
-/* A `use` that ends as the old result did. */
+/* Emits a `use` with the name and placement of the old result. */
 static sc_value name_result(sc_module *m, sc_op_id op, sc_value made, sc_value old)
 {
     sc_type type = m->values.data[old].type;

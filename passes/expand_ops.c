@@ -1,12 +1,14 @@
-/* expand-ops: ops that kernels know by their definition become it.
+/* expand-ops: replaces ops that kernels implement through their definition.
  *
- *   %2 = softmax[V] %1    ->    %3 = max[V] %1    %4 = sub %1, %3    %5 = exp %4    %6 = sum[V] %5    %7 = div %5, %6
+ *   %2 = softmax[V] %1    ->    %3 = max[V] %1    %4 = sub %1, %3    %5 = exp %4
+ *                               %6 = sum[V] %5    %7 = div %5, %6
  *
- * The definition is the one that expand-forms uses (`expand` in the op's row); here none of the op's dims along which it needs a form is
- * split. Made values are split as the op's operands and results are, dim by dim. Terminates: expansions consist of ops that have none.
+ * The definition is the one that expand-forms uses (`expand` in the op's row); here no dim that
+ * would need a form is split. New values are split like the op's operands and results, dim by dim.
+ * Terminates because expansions contain no ops with expansions.
  *
- * What depends on positions and numbers alone, a table of rope's cosines, is then the same in every layer: it is made once.
- */
+ * Values that depend only on positions and numbers, such as rope's table of cosines, are then equal
+ * in every layer and are computed once. */
 #include "passes/pass.h"
 #include "passes/uses.h"
 
@@ -15,7 +17,7 @@ typedef struct placing_like {
     sc_op_id op;
 } placing_like;
 
-/* How the op that is replaced has the dim split. */
+/* Returns how the replaced op splits the dim. */
 static sc_sub_axis_list split_of(const sc_module *m, const sc_op *op, sc_dim dim)
 {
     for (uint32_t i = 0; i < op->operand_count + op->result_count; i++) {
@@ -27,7 +29,7 @@ static sc_sub_axis_list split_of(const sc_module *m, const sc_op *op, sc_dim dim
     return (sc_sub_axis_list){0};
 }
 
-/* Where an operand is partial the op is linear in it, as the one that is replaced is. */
+/* The new op is linear in its partial operands, as the replaced one is. */
 static sc_sub_axis_set sums_of_operands(const sc_module *m, const sc_op *op)
 {
     sc_sub_axis_set sums = 0;
@@ -74,7 +76,7 @@ static void expand(sc_module *m, sc_func_id f, sc_op_id op, sc_value *map)
 /* ---- tables ---- */
 typedef struct tables {
     sc_module *m;
-    bool *is_table; /* by value: made of constants, indices and integers from outside, element by element */
+    bool *is_table; /* by value: computed elementwise from constants, indices and integer inputs */
     sc_value *map;
     sc_map known; /* fingerprint -> newest op with it */
     uint32_t *older;
@@ -93,7 +95,7 @@ static bool makes_table(const tables *t, const sc_op *op)
     return elementwise;
 }
 
-/* Texts say where the op came from, not what it does; so does its phase. */
+/* Texts record only the origin of an op, not its meaning; so do phase and form. */
 static bool decides(const sc_attr *attr)
 {
     return sc_attr_kinds[attr->key] != SC_ATTR_KIND_TEXT && attr->key != SC_ATTR_phase && attr->key != SC_ATTR_form &&
@@ -134,7 +136,7 @@ static void share(tables *t, sc_op_id id)
     if (op->result_count != 1 || !makes_table(t, op))
         return;
     t->is_table[op->first_result] = true;
-    /* what differs between ranks costs little to make, and something to keep */
+    /* values that differ between ranks are cheap to compute, but take memory to keep */
     if ((sc_op_traits(op) & SC_FROM_OUTSIDE) != 0 || sc_op_attr(op, SC_ATTR_over) != NULL || sc_op_attr(op, SC_ATTR_offset) != NULL)
         return;
     bool is_new;

@@ -1,15 +1,15 @@
-/* fold-views: a view of the same type is its operand, and so is what was widened and is rounded back.
+/* fold-views: removes views that do not change the type, and casts that round a widened value back.
  *
- *   %5 = use %4 : f32[B, S, D]          uses of %5 become uses of %4, which takes the name if it has none
+ *   %5 = use %4 : f32[B, S, D]          uses of %5 become uses of %4, which inherits a missing name
  *
  *   %2 = cast %1 : f32[B, T, E]
  *   %3 = rename[T -> S] %2
  *   %4 = cast %3 : bf16[B, S, E]    ->  %4 = rename[T -> S] %1 : bf16[B, S, E]
  *
- * Formals, results and names were values of their own so that a plan could place them; once reshards are explicit they say nothing more.
- * The derivatives of views are taken in the dtype that cotangents are added up in: of one alone nothing is added.
- * Requires RESHARDS_EXPLICIT. One walk; what is left unread is dropped later.
- */
+ * Formals, results and names were separate values so that a plan could place them; once reshards
+ * are explicit that is not needed. Derivatives of views are computed in the dtype in which
+ * cotangents are summed; a single cotangent needs no sum. Requires RESHARDS_EXPLICIT. One walk;
+ * drop-dead removes what is no longer read. */
 #include "passes/pass.h"
 #include "passes/uses.h"
 
@@ -18,7 +18,7 @@ static bool is_view(const sc_module *m, sc_op_id op)
     return (sc_op_traits(sc_op_at(m, op)) & SC_VIEW) != 0;
 }
 
-/* Whether the op only changes the dtype of its operand. */
+/* True if the op only changes the dtype of its operand. */
 static bool is_cast(sc_module *m, sc_op_id op)
 {
     if ((sc_op_traits(sc_op_at(m, op)) & SC_CONVERTS) == 0)
@@ -27,7 +27,8 @@ static bool is_cast(sc_module *m, sc_op_id op)
     return sc_type_with_dtype(m, from, sc_type_of(m, sc_result(m, op, 0))->dtype) == to;
 }
 
-/* What a rounding cast rounds back to: a value of its dtype that was widened, `*out_views` views away. SC_NONE: it is no such cast. */
+/* Returns the original value that a rounding cast restores, `*out_views` views away from its
+ * widening; SC_NONE if the cast does not restore one. */
 static sc_value widened_from(sc_module *m, sc_op_id cast, uint32_t *out_views)
 {
     *out_views = 0;
@@ -42,7 +43,8 @@ static sc_value widened_from(sc_module *m, sc_op_id cast, uint32_t *out_views)
     return sc_op_at(m, def)->operands[0];
 }
 
-/* The `count` views whose last is `view`, of what stood before it was widened. No recursion: a text may rename as often as it likes. */
+/* Applies the `count` views ending at `view` to the value before widening. Iterative, because IR
+ * text may contain chains of any length. */
 static sc_value view_again(sc_module *m, sc_func_id f, sc_op_id before, sc_op_id view, uint32_t count, sc_value source)
 {
     sc_op_id *views = sc_arena_array(&m->context->arena, count, sizeof *views);
@@ -57,7 +59,7 @@ static sc_value view_again(sc_module *m, sc_func_id f, sc_op_id before, sc_op_id
     return source;
 }
 
-/* What the op's result is, without it: SC_NONE: itself. */
+/* Returns the replacement of the op's result; SC_NONE: none. */
 static sc_value meaning_of(sc_module *m, sc_func_id f, sc_op_id op, const sc_value *map, uint32_t count)
 {
     uint32_t views;

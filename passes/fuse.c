@@ -1,24 +1,30 @@
-/* fuse: which ops share a kernel.
+/* fuse: decides which ops share a kernel.
  *
  *   %8 = sum[D] %7 : f32[B, S]                    ->    %8 = sum[D] %7 {kernel = 0}
  *   %10 = mul %8, %9                                    %10 = mul %8, %9 {kernel = 0}
  *   %11 = sub %7, %10 : f32[B, S, D]                    %11 = sub %7, %10 {kernel = 0}
  *
- * A kernel runs over *outer* dims, whose elements are independent, and for each of them over *inner* dims, along which it reduces. Its
- * reductions all give a value of the outer dims; what it stores has the outer dims, or all of them. So a norm with the residual sum before
- * it is one kernel, and so is a row of a softmax; what goes on between is never stored.
+ * A kernel iterates over *outer* dims, whose elements are independent, and for each of them over
+ * *inner* dims, along which it reduces. All its reductions have results over the outer dims; what
+ * it stores has the outer dims or all dims. So a norm with the preceding residual sum is one
+ * kernel, as is a row of a softmax; intermediate values are not stored.
  *
- * Ops are visited from last to first, so that an op's readers are placed before it is:
- *   - read by one kernel only: it joins, if that kernel may compute it at the indices where it reads it;
- *   - cheap, and read by several: each gets its own copy. Only if at most one operand is as large as the result: then nothing more is
- *     read than the result would be;
- *   - else it is stored, by the kernel that reads it first if that one's dims allow, or by a new one.
- * A contraction followed by a bias, an activation or the derivative of one, another layout or a sum becomes one with them (its epilogue);
- * what stands before an activation and is read later, too, it stores on the way.
- * Kernels run where their last op stood: an op joins only the kernel that is the first of its readers, so every value is stored before it
- * is read, and no kernel waits for itself. Where values are needed late, ops of an earlier phase stay in it.
- * Requires LOCAL; establishes FUSED. One walk; each decision looks at the op's readers and operands only.
- */
+ * Ops are visited from last to first, so that readers are placed before the op:
+ * - read by one kernel only: it joins if that kernel can compute it at the indices where it reads
+ *   it;
+ * - cheap and read by several: each kernel gets a copy, but only if at most one operand is as large
+ *   as the result, so that reading the operands costs no more than reading the result;
+ * - otherwise it is stored, by the kernel that reads it first if that kernel's dims allow it, or by
+ *   a new one.
+ *
+ * A contraction followed by a bias, an activation or the derivative of one, another layout or a sum
+ * is fused with them (its epilogue). It also stores the operand of an activation if that is read
+ * later.
+ *
+ * A kernel runs at the position of its last op. An op joins only the first of the kernels that read
+ * it, so every value is stored before it is read, and no kernel depends on itself. Ops of an
+ * earlier phase whose values are needed late stay in that phase. Requires LOCAL; establishes FUSED.
+ * One walk; each decision considers only the op's readers and operands. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,31 +37,31 @@ enum { MAX_MEMBERS = 160, MAX_READ = 40, MAX_STORED = 48 };
 
 typedef enum region_kind { KERNEL, EPILOGUE, OTHER } region_kind;
 
-/* Ops that will stand together. */
+/* Ops that will be adjacent: a kernel, or an op of its own. */
 typedef struct region {
     region_kind kind;
-    uint64_t position; /* when it runs */
+    uint64_t position; /* its position in the execution order */
     sc_sym phase;
-    bool open;    /* takes more than ops that it alone reads, element by element */
-    bool reduces; /* outer and inner are fixed; else outer are the dims of what it stores */
+    bool open;    /* accepts more than elementwise ops with no other reader */
+    bool reduces; /* outer and inner are fixed; otherwise outer is the dims of what it stores */
     sc_loop_dims outer, inner;
-    sc_dim fastest; /* dim of what it stores whole; SC_NONE: nothing yet */
+    sc_dim fastest; /* dim of the full-size results that it stores; SC_NONE: none yet */
     int64_t elements;
     uint32_t root;                                   /* index of its last op */
-    uint32_t member_count, read_count, stored_count; /* values that it reads from memory, so far; that it leaves there */
+    uint32_t member_count, read_count, stored_count; /* values read from memory so far; values stored */
 } region;
 
-/* Who reads a value: a region, once. */
+/* A region that reads a value; one entry per region. */
 typedef struct reader {
     uint32_t region, next;
-    uint32_t elsewhere; /* bit per dim of the value: read at other indices than the region's own */
+    uint32_t elsewhere; /* one bit per dim of the value: read at indices other than the region's */
     bool whole;         /* must be in memory */
-    bool chain;         /* it is what an epilogue is applied to */
+    bool chain;         /* the value is the operand of an epilogue step */
 } reader;
 
 typedef struct member {
-    uint64_t position;             /* of its region */
-    uint32_t first, region, index; /* of the region's first op; index: in the function, of the op or the one that it copies */
+    uint64_t position;             /* position of its region */
+    uint32_t first, region, index; /* first: the region's first op; index: in the function, of the op or of the one it copies */
     sc_op_id op;
 } member;
 
@@ -68,7 +74,7 @@ typedef struct fusion {
     SC_VEC(reader) readers;
     SC_VEC(region) regions;
     SC_VEC(member) members;
-    sc_op_id *ops; /* the function as it was */
+    sc_op_id *ops; /* the function before fusion */
 } fusion;
 
 static uint32_t traits_of(const fusion *f, sc_op_id op)
@@ -93,7 +99,8 @@ static void add_reader(fusion *f, sc_value value, uint32_t by, uint32_t elsewher
     f->regions.data[by].read_count++;
 }
 
-/* Which dims of operand i are read at other indices, when those of the result are in `elsewhere`. */
+/* Returns the dims of operand i that are read at other indices, given those of the result in
+ * `elsewhere`. */
 static uint32_t moved_dims(const fusion *f, sc_op_id op, uint32_t i, uint32_t elsewhere)
 {
     const sc_module *m = f->m;
@@ -117,27 +124,28 @@ static uint32_t moved_dims(const fusion *f, sc_op_id op, uint32_t i, uint32_t el
     return moved;
 }
 
-/* The op stands in the region: it reads its operands there. */
+/* Adds the op's operands to the values that the region reads. */
 static void read_operands(fusion *f, sc_op_id op, uint32_t in, uint32_t elsewhere)
 {
     const sc_op *o = sc_op_at(f->m, op);
     bool inside = f->regions.data[in].kind == KERNEL && o->result_count > 0;
     uint32_t traits = traits_of(f, op);
-    int64_t read_elsewhere = 0; /* elements of the operands that are */
+    int64_t read_elsewhere = 0; /* elements of the operands read at other indices */
     for (uint32_t i = 0; inside && i < o->operand_count; i++) {
         if (moved_dims(f, op, i, elsewhere) != 0)
             read_elsewhere += sc_type_local_elements(f->m, sc_type_of(f->m, o->operands[i]));
     }
     for (uint32_t i = 0; i < o->operand_count; i++) {
         uint32_t moved = inside ? moved_dims(f, op, i, elsewhere) : 0;
-        /* recomputed at each index where it is read: not if there are more of these than elements */
+        /* recomputed at each index where it is read, unless that is more often than it has
+         * elements */
         bool more = moved != 0 && sc_type_local_elements(f->m, sc_type_of(f->m, o->first_result)) > read_elsewhere;
         bool in_place = (traits & SC_FUSE_ROOT) != 0 && (traits & SC_FUSE_INDEXED) != 0 && i == 0;
         add_reader(f, o->operands[i], in, moved, !inside || more || in_place);
     }
 }
 
-/* What the region computes itself it does not read. */
+/* The region no longer reads a value that it computes itself. */
 static void stop_reading(fusion *f, sc_op_id op, uint32_t region_index)
 {
     const sc_op *o = sc_op_at(f->m, op);
@@ -149,7 +157,7 @@ static void stop_reading(fusion *f, sc_op_id op, uint32_t region_index)
 
 static void join(fusion *f, sc_op_id op, uint32_t index, uint32_t into, uint32_t elsewhere)
 {
-    if (op == f->ops[index]) /* nobody reads a copy yet */
+    if (op == f->ops[index]) /* copies have no readers yet */
         stop_reading(f, op, into);
     region *g = &f->regions.data[into];
     if (g->member_count++ == 0)
@@ -170,7 +178,8 @@ static bool same_phase(const fusion *f, sc_op_id op, const region *g)
     return sc_op_word(sc_op_at(f->m, op), SC_ATTR_phase) == g->phase;
 }
 
-/* At most one operand is as large as the result: reading it is no more than reading the result would be. */
+/* True if at most one operand is as large as the result, so reading the operands costs no more than
+ * reading the result. */
 static bool reads_little(const fusion *f, sc_op_id op)
 {
     const sc_op *o = sc_op_at(f->m, op);
@@ -196,7 +205,7 @@ static bool may_store(const fusion *f, sc_op_id op, const region *g)
     return g->stored_count + sc_op_at(f->m, op)->result_count <= MAX_STORED;
 }
 
-/* As an op whose result lives in the region only. */
+/* True if the region can compute the op with a result local to the region. */
 static bool takes(const fusion *f, sc_op_id op, const reader *r)
 {
     const region *g = &f->regions.data[r->region];
@@ -207,12 +216,13 @@ static bool takes(const fusion *f, sc_op_id op, const reader *r)
         return true;
     if ((traits & SC_FUSE_MAP) == 0 || (!same_phase(f, op, g) && ((traits & SC_FUSE_EXPENSIVE) != 0 || !reads_little(f, op))))
         return false;
-    /* Of fewer elements than the region has, but not one for each outer iteration: it would be recomputed and again. */
+    /* not if it has fewer elements than the region without being one per outer iteration: it would
+     * be recomputed many times */
     sc_loop_dims own = sc_loops_of(f->m, sc_op_at(f->m, op)->first_result);
     return (traits & SC_FUSE_EXPENSIVE) == 0 || sc_loops_elements(&own) >= g->elements || (g->reduces && sc_loops_within(&own, &g->outer));
 }
 
-/* The outer dims of a reduction, and those that it reduces. */
+/* Splits the dims of a reduction into outer dims and reduced dims. */
 static void reduction_spaces(const sc_module *m, const sc_op *o, sc_loop_dims *outer, sc_loop_dims *inner)
 {
     sc_loop_dims from = sc_loops_of(m, o->operands[0]);
@@ -220,7 +230,7 @@ static void reduction_spaces(const sc_module *m, const sc_op *o, sc_loop_dims *o
     *inner = sc_loops_minus(&from, outer);
 }
 
-/* Whether values of these dims may be stored whole, one after the other, by a region that reduces so. */
+/* True if a region that reduces in this way can store full values with these dims consecutively. */
 static bool by_rows(const sc_loop_dims *whole, sc_dim fastest, const sc_loop_dims *outer)
 {
     for (uint32_t i = 0; i < outer->count; i++) {
@@ -248,7 +258,7 @@ static sc_dim fastest_dim(const sc_loop_dims *s)
     return s->count == 0 ? SC_NONE : s->dims[s->count - 1].dim;
 }
 
-/* As an op whose result the region also stores. */
+/* True if the region can compute the op and also store its result. */
 static bool takes_stored(const fusion *f, sc_op_id op, const reader *r)
 {
     const region *g = &f->regions.data[r->region];
@@ -263,7 +273,7 @@ static bool takes_stored(const fusion *f, sc_op_id op, const reader *r)
     return sc_loops_equal(&own, &all) && by_rows(&own, fastest_dim(&own), &g->outer);
 }
 
-/* The region's dims once it has the op. */
+/* Updates the region's dims for the added op. */
 static void widen(fusion *f, sc_op_id op, uint32_t region_index)
 {
     region *g = &f->regions.data[region_index];
@@ -280,7 +290,7 @@ static uint64_t position_of(uint32_t index)
     return 2 * (uint64_t)index + 1;
 }
 
-/* The op is part of an epilogue, and so will be what it is applied to. */
+/* Marks the op, and the value that it is applied to, as part of an epilogue. */
 static void mark_chain(fusion *f, sc_op_id op, uint32_t in)
 {
     int chained = sc_epilogue_operand(&f->epilogues, op, f->regions.data[in].root);
@@ -312,7 +322,7 @@ static uint32_t start(fusion *f, sc_op_id op, uint32_t index, region_kind kind, 
     return made;
 }
 
-/* Without a name: the original, or another copy, is what the model calls so. */
+/* The copy has no name: the original or another copy keeps it. */
 static sc_op_id copy_of(fusion *f, sc_op_id op)
 {
     sc_module *m = f->m;
@@ -323,11 +333,11 @@ static sc_op_id copy_of(fusion *f, sc_op_id op)
     return sc_op_new(m, f->func, op, (sc_op_kind)o.kind, o.operands, o.operand_count, o.attrs, o.attr_count, types, o.result_count, op);
 }
 
-/* The readers of an op's results, and what they have in common. */
+/* Summary of the readers of an op's results. */
 typedef struct audience {
-    uint32_t count, first; /* regions; the one that runs first */
+    uint32_t count, first; /* number of regions; the first to run */
     const reader *of_first;
-    bool all_take; /* every one takes the op */
+    bool all_take; /* every region accepts the op */
     uint64_t position;
 } audience;
 
@@ -350,7 +360,7 @@ static audience audience_of(const fusion *f, sc_op_id op)
     return a;
 }
 
-/* A copy for every kernel that takes one; whether any reader is left. */
+/* Creates a copy in every kernel that accepts one; returns whether other readers remain. */
 static bool give_copies(fusion *f, sc_op_id op, uint32_t index, uint32_t readers)
 {
     sc_value value = sc_op_at(f->m, op)->first_result;
@@ -372,7 +382,8 @@ static bool give_copies(fusion *f, sc_op_id op, uint32_t index, uint32_t readers
     return left;
 }
 
-/* A kernel that reads the operand of this reduction and reduces it alike, before anybody reads the result. SC_NONE: none. */
+/* Returns a kernel that reads the operand of this reduction and reduces it over the same dims,
+ * before its result is read; SC_NONE: none. */
 static uint32_t sibling_of(const fusion *f, sc_op_id op, uint64_t before)
 {
     uint32_t found = SC_NONE;
@@ -405,14 +416,14 @@ static void visit(fusion *f, sc_op_id op, uint32_t index)
     if ((traits & (SC_FUSE_FREE | SC_FUSE_VIEW)) != 0) {
         if (a.count == 0 || give_copies(f, op, index, a.count)) {
             audience rest = audience_of(f, op);
-            /* just before its first reader */
+            /* right before its first reader */
             uint64_t position = rest.count == 0 ? position_of(index) : rest.position & ~(uint64_t)1;
             start(f, op, index, (traits & SC_FUSE_FREE) != 0 ? KERNEL : OTHER, position);
         }
         return;
     }
     if ((traits & (SC_FUSE_MAP | SC_FUSE_REDUCE | SC_FUSE_ROOT)) == 0) {
-        /* states change at the end of a call: nobody has to have their values before */
+        /* state changes at the end of the call, so nothing needs the value earlier */
         bool last = (sc_op_traits(o) & SC_STATE_WRITE) != 0;
         start(f, op, index, OTHER, last ? 2 * (uint64_t)(f->op_count - 1) : position_of(index));
         return;
@@ -452,7 +463,7 @@ static int by_position(const void *left, const void *right)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* Members of a region read its own copies. */
+/* Orders the ops by region; members of a region read its own copies. */
 static void arrange(fusion *f, uint32_t old_values, int64_t *number)
 {
     sc_module *m = f->m;

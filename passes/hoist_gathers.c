@@ -1,22 +1,24 @@
-/* hoist-gathers: parameters that stay gathered for a step are gathered once a step, not once a micro-batch.
+/* hoist-gathers: gathers parameters once per step, not once per micro-batch, if their copies are
+ * kept for the whole step.
  *
- *   micro:  %3 = all_gather %w {per_step = 1}        begin:  %1 = all_gather %w    state_write %1 {name = "w.gathered"}
- *                                             ->     micro:  %3 = state_read {name = "w.gathered"}
+ *   micro:  %3 = all_gather %w {per_step = 1}   begin:  %1 = all_gather %w
+ *                                          ->           state_write %1 {name = "w.gathered"}
+ *                                               micro:  %3 = state_read {name = "w.gathered"}
  *
- * What such a gather reads (a stored parameter and its cast, or what an earlier collective of its path brought) does not change between
- * micro-batches. `begin` runs before the first of them; only what `micro` reads is kept for it.
- * With one micro-batch nothing has to be done. Requires RESHARDS_EXPLICIT.
- */
+ * The operand of such a gather (a stored parameter and its cast, or the result of an earlier
+ * collective of its path) does not change between micro-batches. `begin` runs before the first of
+ * them and keeps only the values that `micro` reads. No-op with one micro-batch. Requires
+ * RESHARDS_EXPLICIT. */
 #include <string.h>
 
 #include "passes/pass.h"
 
 typedef struct hoisting {
     sc_module *m;
-    sc_func_id micro, begin; /* begin: SC_NONE until something moves there */
+    sc_func_id micro, begin; /* begin: SC_NONE until an op moves there */
     sc_value *moved;         /* by value at the start: its copy in `begin` */
-    sc_value *map;           /* by value at the start: what `micro` reads instead */
-    bool *is_read;           /* by value at the start: `micro` reads it, or a cast of it that does not move */
+    sc_value *map;           /* by value at the start: its replacement in `micro` */
+    bool *is_read;           /* by value at the start: read in `micro` by an op that does not move, directly or through a cast */
     bool *hoists;            /* by op at the start */
     uint32_t count;
 } hoisting;
@@ -28,7 +30,7 @@ static sc_func_id begin_of(hoisting *h)
     return h->begin;
 }
 
-/* The same op at the end of `begin`, after what it reads. */
+/* Copies an op to the end of `begin`, after its operands. */
 static sc_op_id copy_op(hoisting *h, sc_op_id id)
 {
     sc_module *m = h->m;
@@ -50,7 +52,7 @@ static sc_op_id copy_op(hoisting *h, sc_op_id id)
     return made;
 }
 
-/* The parameter behind casts and collectives. */
+/* Returns the parameter behind casts and collectives. */
 static sc_sym param_behind(const sc_module *m, sc_value value)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
@@ -61,7 +63,7 @@ static sc_sym param_behind(const sc_module *m, sc_value value)
     return sc_op_word(op, SC_ATTR_name);
 }
 
-/* A stored parameter, its cast, or what a collective that moves brings of one. */
+/* True for a stored parameter, its cast, or the result of a collective that moves. */
 static bool is_there_before(const hoisting *h, sc_value value)
 {
     const sc_op *op = sc_op_at(h->m, sc_def(h->m, value));
@@ -79,7 +81,7 @@ static bool can_hoist(const hoisting *h, sc_op_id id)
     return can;
 }
 
-/* Where a parameter stays gathered: one state for each type in which it does. */
+/* Returns the state of a parameter's gathered copy: one per type. */
 static sc_sym gathered_state(hoisting *h, sc_sym param, sc_type type, sc_loc loc)
 {
     sc_module *m = h->m;
@@ -113,7 +115,7 @@ static void hoist(hoisting *h, sc_op_id id)
     sc_op_unlink(m, id);
 }
 
-/* Which ops move, and what of theirs the rest reads. */
+/* Finds the ops that move and which of their results the rest reads. */
 static void find_hoisted(hoisting *h)
 {
     const sc_module *m = h->m;

@@ -1,59 +1,61 @@
-/* insert-reshards: a reshard wherever an op's operand stands otherwise than the op needs it, and wherever a result comes out otherwise
- * than its value belongs.
+/* insert-reshards: inserts a reshard where the placement of an operand differs from what its op
+ * needs, and where a result is computed in a placement other than its value's.
  *
  *   %4 = dot[F] %2, %3 {split = [F@tp]} : f32[B, D]     ->     %4 = dot[F] %2, %3 : f32[B, D]{sum:tp}
  *                                                              %5 = reshard %4 : f32[B, D]
  *
- * A value is brought to one placement once, right after it is made, for all its readers, also those that know it as formals of blocks.
- * What is computed element by element is recomputed from operands brought there where these are fewer bytes: no bytes of constants and
- * of what stood so before. Requires propagation; establishes PLACED: from here on types say it all, and `split` attributes go.
- */
+ * A value is resharded to a placement once, right after its definition, for all its readers,
+ * including those that read it as formals of blocks. An elementwise result is rematerialized from
+ * resharded operands if that costs fewer bytes; constants and values that previously had the needed
+ * placement cost none. Requires propagation; establishes PLACED: from here on types hold all
+ * placements, and `split` attributes are removed. */
 #include <string.h>
 
 #include "passes/pass.h"
 #include "passes/reason.h"
 #include "passes/uses.h"
 
-/* What it costs to have a value in a type, as long as nothing more is made. */
+/* Cost of having a value in a type, valid until further reshards are made. */
 typedef struct having {
     sc_cost cost;
-    uint32_t made; /* entries of `made` then */
+    uint32_t made; /* number of entries of `made` at that time */
 } having;
 
 typedef struct insertion {
     sc_module *m;
     sc_pass_env *env;
-    sc_value *current; /* per value at the start: what readers now read */
+    sc_value *current; /* per value at the start: its replacement for readers */
     uint32_t count;
-    uint32_t *uses;   /* per value at the start: readers */
-    sc_value *formal; /* likewise: a name that a view gives it; SC_NONE */
+    uint32_t *uses;   /* per value at the start: number of readers */
+    sc_value *formal; /* the same: a view that names it, or SC_NONE */
     sc_map *made;     /* value << 32 | type -> the value in that type */
-    sc_map known;     /* likewise -> place in `costs` */
+    sc_map known;     /* the same key -> index in `costs` */
     SC_VEC(having) costs;
     sc_sym recompute;
 } insertion;
 
-enum { MAX_REMADE = 12 }; /* ops in a row that are repeated rather than their result moved */
+enum { MAX_REMADE = 12 }; /* maximum length of a chain of ops rematerialized instead of moving its result */
 
 static uint64_t key_of(sc_value value, sc_type type)
 {
     return (uint64_t)value << 32 | type;
 }
 
-/* How much of a scope tells the instance: layers[3] of layers[3].attn, all of norm. */
+/* Length of the instance in a scope: layers[3] in layers[3].attn, all of norm. */
 static size_t instance_length(const char *scope)
 {
     const char *bracket = strchr(scope, ']');
     return bracket == NULL ? strlen(scope) : (size_t)(bracket - scope) + 1;
 }
 
-/* The name of a value of the forward pass as a scope knows it: layers[3].x in layers[3].n1, where layers[2].out is passed on. */
+/* Returns the name of a forward value as used in a scope: layers[3].x in layers[3].n1, even if the
+ * value is layers[2].out. */
 static sc_sym known_as(const insertion *in, sc_value value, const char *scope)
 {
     const sc_module *m = in->m;
     size_t length = instance_length(scope);
     sc_sym path = sc_value_path(m, value), first;
-    if (path == 0 && value < in->count && in->current[value] != SC_NONE) /* a reshard of it has the name */
+    if (path == 0 && value < in->count && in->current[value] != SC_NONE) /* its reshard has the name */
         path = sc_value_path(m, in->current[value]);
     first = path;
     for (;;) {
@@ -68,8 +70,8 @@ static sc_sym known_as(const insertion *in, sc_value value, const char *scope)
     }
 }
 
-/* What a value without a name of its own is: the gradient of layers[0].h is layers[0].h.grad, what is recomputed has the name of
- * what it repeats. 0: unknown. */
+/* Derives a name for an unnamed value: the gradient of layers[0].h is layers[0].h.grad; a
+ * recomputed value has the name of its original. 0: unknown. */
 static sc_sym derived_name(const insertion *in, sc_value value)
 {
     sc_module *m = in->m;
@@ -91,7 +93,7 @@ static sc_sym derived_name(const insertion *in, sc_value value)
     return repeats ? path : sc_intern_printf(&m->context->names, "%s.grad", sc_text(m->context, path));
 }
 
-/* attrs of a reshard: where it comes from and why; the unit and form of the op it belongs to stay with it. */
+/* Fills in the attributes of a reshard: origin and reason, and the unit and form of its op. */
 static uint32_t reshard_attrs(const insertion *in, sc_op_id owner, sc_op_id reader, sc_value value, const sc_reason *reason,
                               sc_sym consumer, sc_attr *attrs)
 {
@@ -101,7 +103,7 @@ static uint32_t reshard_attrs(const insertion *in, sc_op_id owner, sc_op_id read
     for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++) {
         const sc_attr *attr = sc_op_attr(sc_op_at(m, owner), inherited[i]);
         if (attr == NULL && reader != SC_NONE && (sc_op_traits(sc_op_at(m, reader)) & SC_VIEW) != 0)
-            attr = sc_op_attr(sc_op_at(m, reader), inherited[i]); /* a gradient's `use` says with whom it travels */
+            attr = sc_op_attr(sc_op_at(m, reader), inherited[i]); /* a gradient's `use` determines its bucket */
         if (attr != NULL)
             attrs[count++] = *attr;
     }
@@ -114,7 +116,7 @@ static uint32_t reshard_attrs(const insertion *in, sc_op_id owner, sc_op_id read
     return count;
 }
 
-/* A reshard of `value` right after the op that makes it. */
+/* Emits a reshard of `value` right after its definition. */
 static sc_value reshard_after(insertion *in, sc_value value, sc_type type, sc_op_id owner, sc_op_id reader, const sc_reason *reason,
                               sc_sym consumer)
 {
@@ -136,8 +138,8 @@ static sc_value copy_anywhere(insertion *in, sc_value value, sc_type type)
     return sc_result(m, copy, 0);
 }
 
-/* The types in which an op has to have its operands for its result to come out as `type` says. False where its roles do not let it: what
- * it sums over is whole. `types` has room for SC_MAX_FIXED_OPERANDS. */
+/* Computes the operand types an op needs for a result of `type`. False if its roles forbid that,
+ * i.e. it would sum over a split dim. `types` has room for SC_MAX_FIXED_OPERANDS. */
 static bool operand_types(const insertion *in, sc_op_id id, sc_type type, sc_type *types)
 {
     sc_module *m = in->m;
@@ -167,8 +169,9 @@ static bool operand_types(const insertion *in, sc_op_id id, sc_type type, sc_typ
     return true;
 }
 
-/* What a value is a name of: formals and their arguments stand alike unless a line of the plan says otherwise. What a unit gathers for
- * itself, a gradient's way and what is recomputed in another region stay apart. */
+/* Returns the value that a value is another name of: formals and their arguments have equal
+ * placements unless a plan line differs. A unit's own gathers, gradients and values recomputed in
+ * another region are kept separate. */
 static sc_value named_value(const sc_module *m, sc_value value)
 {
     for (;;) {
@@ -181,7 +184,8 @@ static sc_value named_value(const sc_module *m, sc_value value)
     }
 }
 
-/* A reshard of one name of a value becomes that of the value, where it is made: another name's readers read it too. */
+/* Moves a reshard of one name of a value to the definition of the value, so that readers of its
+ * other names share it. */
 static void share_reshard(insertion *in, sc_value made, sc_value named)
 {
     sc_module *m = in->m;
@@ -198,15 +202,16 @@ static void share_reshard(insertion *in, sc_value made, sc_value named)
         sc_op_move(m, op, m->ops.data[def].next);
 }
 
-/* The value in that type, brought there under its own or another name. */
+/* Returns the value in that type, resharded under this or another name. */
 static const uint32_t *find_made(const insertion *in, sc_value value, sc_type type)
 {
     const uint32_t *made = sc_map_find(in->made, key_of(value, type));
     return made != NULL ? made : sc_map_find(in->made, key_of(named_value(in->m, value), type));
 }
 
-/* Whether a value may be computed in that type from its operands, too, and in which types: element by element, or as sums of elements.
- * Products, look-ups and attention are never repeated; a region that is recomputed has nothing of before at hand. */
+/* True if a value can be computed in that type from its operands, whose types are returned:
+ * elementwise, or as sums of elements. Contractions, gathers and attention are never repeated; a
+ * recomputed region cannot use values from outside. */
 static bool can_be_remade(const insertion *in, sc_value value, sc_type type, sc_type *types)
 {
     const sc_module *m = in->m;
@@ -233,7 +238,7 @@ static sc_cost cost_to_move(insertion *in, sc_value value, sc_type type)
 
 static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_t depth);
 
-/* What it costs to have the operands so that a value comes out in that type. */
+/* Cost of having the operands in the types needed to compute the value. */
 static sc_cost cost_of_operands(insertion *in, sc_value value, const sc_type *types, uint32_t depth)
 {
     const sc_op *op = sc_op_at(in->m, sc_def(in->m, value));
@@ -250,8 +255,9 @@ static sc_cost cost_of_operands(insertion *in, sc_value value, const sc_type *ty
     return total;
 }
 
-/* What it costs to have a value in that type: nothing where it stood so before it was sliced or has been brought there; moving it; or
- * having what it is computed from, element by element, where these are fewer bytes, constants and values that were whole none at all. */
+/* Cost of having a value in that type. None if it had that type before it was sliced or has been
+ * resharded to it; otherwise the cheaper of resharding it and of rematerializing it elementwise,
+ * where constants and replicated operands cost nothing. */
 static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_t depth)
 {
     sc_module *m = in->m;
@@ -279,7 +285,8 @@ static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_
     return cost;
 }
 
-/* Fewer bytes; as many where the value is a view, with dims of its own, of what others may view, too: that is then brought once for all. */
+/* True if rematerializing costs fewer bytes; or as many, if the value is a view with its own dims
+ * of a value that others may view too: that value is then resharded once for all. */
 static bool is_better_remade(insertion *in, sc_value value, sc_type type, uint32_t depth, sc_type *types)
 {
     const sc_module *m = in->m;
@@ -301,7 +308,8 @@ static sc_sym consumer_name(sc_module *m, sc_op_id reader)
     return path != 0 ? path : sc_intern_printf(&m->context->names, "%s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
 }
 
-/* The dtype in which the reader wants a partial sum to travel; SC_DTYPE_COUNT: its own. */
+/* Returns the dtype in which the reader wants a partial sum to be reduced; SC_DTYPE_COUNT: its
+ * own. */
 static sc_dtype travel_dtype(const sc_module *m, sc_op_id reader, const sc_placement *has, const sc_placement *needed)
 {
     sc_sym word = sc_op_word(sc_op_at(m, reader), SC_ATTR_travels);
@@ -309,7 +317,8 @@ static sc_dtype travel_dtype(const sc_module *m, sc_op_id reader, const sc_place
     return word == 0 || !reduces ? SC_DTYPE_COUNT : sc_dtype_find(sc_text(m->context, word));
 }
 
-/* A cast right after the op that makes a value; of a gradient, so that a partial sum may pass it. */
+/* Emits a cast right after the definition of a value; marked as a gradient's, so that a partial sum
+ * may pass it. */
 static sc_value cast_after(insertion *in, sc_value value, sc_type type, sc_op_id reader)
 {
     sc_module *m = in->m;
@@ -324,7 +333,7 @@ static sc_value cast_after(insertion *in, sc_value value, sc_type type, sc_op_id
     return sc_result(m, op, 0);
 }
 
-/* Sub-axes on which a value is whole and should be a term of a partial sum. */
+/* Sub-axes on which a replicated value should become a term of a partial sum. */
 static sc_sub_axis_set newly_partial(const sc_placement *has, const sc_placement *needed)
 {
     return sc_placement_partial(needed, SC_PARTIAL_SUM) & ~sc_placement_partial(has, SC_PARTIAL_SUM);
@@ -347,7 +356,7 @@ static sc_value keep_once(insertion *in, sc_op_id reader, sc_value value, sc_sub
     return sc_result(m, op, 0);
 }
 
-/* A reshard of an operand; of a gradient that travels in another dtype, between casts. */
+/* Reshards an operand; for a gradient communicated in another dtype, between two casts. */
 static sc_value move_operand(insertion *in, sc_op_id reader, uint32_t operand, sc_type type)
 {
     sc_module *m = in->m;
@@ -364,7 +373,7 @@ static sc_value move_operand(insertion *in, sc_op_id reader, uint32_t operand, s
     return cast_after(in, moved, sc_type_with_dtype(m, type, own), reader);
 }
 
-/* The value for this operand of a reader, or what that is computed from, moved. */
+/* Reshards the value for this operand of a reader, or a value that it is computed from. */
 static sc_value move_for(insertion *in, sc_op_id reader, uint32_t operand, sc_value value, sc_type type)
 {
     sc_module *m = in->m;
@@ -375,7 +384,8 @@ static sc_value move_for(insertion *in, sc_op_id reader, uint32_t operand, sc_va
     return reshard_after(in, value, type, sc_def(m, value), SC_NONE, &reason, consumer_name(m, reader));
 }
 
-/* A value for this operand of a reader, in that type: as it is or was, brought there, or recomputed of what is. */
+/* Returns a value in that type for this operand of a reader: the value itself or an earlier one, a
+ * reshard, or a rematerialization. */
 static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value value, sc_type type, uint32_t depth)
 {
     sc_module *m = in->m;
@@ -401,7 +411,7 @@ static sc_value have(insertion *in, sc_op_id reader, uint32_t operand, sc_value 
         made = copy_anywhere(in, value, type);
         for (uint32_t i = 0; i < op.operand_count; i++) {
             sc_value part = have(in, reader, operand, op.operands[i], types[i], depth - 1);
-            share_reshard(in, part, named_value(m, op.operands[i])); /* another name's may stand behind the copy */
+            share_reshard(in, part, named_value(m, op.operands[i])); /* readers of another name may be after the copy */
             m->ops.data[sc_def(m, made)].operands[i] = part;
         }
     }
@@ -419,7 +429,7 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
         return;
     sc_type type = sc_type_with_placement(m, m->values.data[value].type, needed);
     sc_sub_axis_set fresh = newly_partial(&has, needed);
-    if (fresh != 0) { /* the rest first */
+    if (fresh != 0) { /* the other sub-axes first */
         sc_placement rest = *needed;
         for (uint32_t a = 0; a < SC_MAX_SUB_AXES; a++)
             rest.on[a] = (fresh >> a & 1) != 0 ? SC_ON_NOTHING : rest.on[a];
@@ -431,8 +441,9 @@ static void bring_operand(insertion *in, sc_op_id reader, uint32_t operand, cons
     m->ops.data[reader].operands[operand] = there;
 }
 
-/* What a result comes out as; a reshard brings it to where its value belongs, and takes over its name. A formal that a line has stand
- * otherwise than its argument shares the reshard of other names of that. */
+/* Sets the type in which a result is computed; a reshard converts it to the value's placement and
+ * takes over its name. A formal that a plan line places differently from its argument shares the
+ * reshard of the argument's other names. */
 static void settle_result(insertion *in, sc_op_id op, uint32_t result, const sc_placement *made)
 {
     sc_module *m = in->m;
@@ -469,7 +480,8 @@ static void add_partial(sc_placement *at, sc_sub_axis_set sub_axes)
     }
 }
 
-/* The sums that stay partial in the result and that the op does not make itself: its operands bring them. */
+/* Returns the sums that stay partial in the result because operands are partial, not because of the
+ * op itself. */
 static sc_sub_axis_set passed_sums(const sc_module *m, sc_op_id op, const sc_factors *factors, const sc_assignment *assignment)
 {
     const sc_op *o = sc_op_at(m, op);
@@ -492,7 +504,7 @@ static void visit(insertion *in, sc_op_id op)
     sc_assignment assignment;
     sc_op_factors(m, sc_op_at(m, op), &factors);
     uint32_t state = (traits & SC_EFFECT) != 0 ? sc_module_find_state(m, sc_op_word(sc_op_at(m, op), SC_ATTR_name)) : SC_NONE;
-    if (state != SC_NONE && m->ops.data[op].operand_count == 1) { /* a write ends where the state stands */
+    if (state != SC_NONE && m->ops.data[op].operand_count == 1) { /* a write has the placement of its state */
         const sc_placement at = m->types.data[m->state.data[state].type].placement;
         bring_operand(in, op, 0, &at);
         return;
@@ -516,7 +528,7 @@ static void visit(insertion *in, sc_op_id op)
     }
 }
 
-/* Per value: the first view of it that has a name. */
+/* Returns, per value, its first named view. */
 static sc_value *find_formals(sc_module *m)
 {
     sc_value *formal = sc_arena_array(&m->context->arena, m->values.count, sizeof *formal);

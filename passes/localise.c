@@ -1,11 +1,11 @@
-/* localise: the program of one rank.
+/* localise: turns the global program into the program of one rank.
  *
- *   %2 = gather[V] %tok, %t : f32[B=4, S=8, D=16]{sum:tp}    ->    gather[V] %tok, %t {offset = [V@tp]} : ...
+ *   %2 = gather[V] %tok, %t : f32[B=4, S=8, D=16]{sum:tp}
+ *     ->  gather[V] %tok, %t {offset = [V@tp]} : ...
  *
- * Types now mean local sizes (they print local over global; head counts are rewritten with that), and every op that works on global
- * indices of a split dim (a vocabulary range, rope positions, a causal mask, where a cache row lands) says from which sub-axes it reads
- * its offset. Requires RESHARDS_EXPLICIT; establishes LOCAL.
- */
+ * Types now mean local sizes (printed as local/global). Every op that needs global indices of a
+ * split dim (a vocabulary range, rope positions, a causal mask, the destination of a cache row)
+ * gets the sub-axes of its offset. Requires RESHARDS_EXPLICIT; establishes LOCAL. */
 #include "passes/pass.h"
 
 bool sc_run_localise(sc_module *m, sc_pass_env *env)

@@ -1,9 +1,10 @@
-/* lower-reshards: each reshard becomes the cheapest path of collectives between its two placements.
+/* lower-reshards: replaces each reshard by the cheapest path of collectives.
  *
- *   %5 = reshard %4 : f32[B=8, S=16@tp] <- f32[B=8, S=16]{sum:tp}   ->   %5 = reduce_scatter %4 {reduce = sum, over = [tp], gather = [S]}
+ *   %5 = reshard %4 : f32[B=8, S=16@tp] <- f32[B=8, S=16]{sum:tp}
+ *     ->  %5 = reduce_scatter %4 {reduce = sum, over = [tp], gather = [S]}
  *
- * A reshard of a reshard that nobody else reads is one reshard. Requires PLACED; establishes RESHARDS_EXPLICIT.
- */
+ * A reshard whose only reader is another reshard is merged with it. Requires PLACED; establishes
+ * RESHARDS_EXPLICIT. */
 #include "passes/pass.h"
 #include "passes/reason.h"
 #include "passes/reshard_path.h"
@@ -14,8 +15,8 @@ static sc_sym reduce_word(sc_module *m, uint8_t kind)
     return sc_intern_text(&m->context->names, kind == SC_PARTIAL_SUM ? "sum" : kind == SC_PARTIAL_MAX ? "max" : "min");
 }
 
-/* A value that is partial over several axes may have become so in several places: each collective that reduces a part of them says why
- * that part is. */
+/* A value that is partial over several axes may have become so at different ops. Each collective
+ * that reduces some of them gets the reason for those. */
 static void explain_part(sc_module *m, const sc_pass_env *env, sc_sub_axis_set partial, const sc_reshard_step *step, sc_op_id op)
 {
     sc_sub_axis_set part = 0;
@@ -72,7 +73,7 @@ static sc_value lower(sc_module *m, const sc_pass_env *env, sc_op_id id)
     return value;
 }
 
-/* reshard(reshard x), the inner one read here only, is one reshard from x. */
+/* Merges reshard(reshard x) if the inner one has no other reader. */
 static void join_chains(sc_module *m, sc_func_id func, uint32_t *uses)
 {
     sc_for_each_op (m, func, op) {

@@ -1,19 +1,20 @@
-/* mask-padding: what stands in the padding of an uneven shard is nobody's business, except to ops that reduce over it or check it.
+/* mask-padding: the padding of an uneven shard is undefined. This pass masks it for ops that reduce
+ * over it or check it.
  *
  *   %2 = sum[V] %1 : f32[B]{sum:tp}         %3 = mask[V] %1 {value = 0.0} : f32[B, V=25/97@tp]
  *                                     ->    %2 = sum[V] %3 : f32[B]{sum:tp}
  *
- * A sum meets 0, a max -inf, a min +inf; an op that refuses integers out of range meets 0. Whole dims have no padding: a gather leaves it
- * behind. Ops that read their global index on a dim (a vocabulary pick) never touch the padding and need nothing. Requires
- * RESHARDS_EXPLICIT. A value is masked once for each neutral element. One walk.
- */
+ * The mask value is 0 for a sum, -inf for a max, +inf for a min, and 0 for an op that rejects
+ * integers out of range. Unsplit dims have no padding: a gather drops it. Ops that read a global
+ * index on a dim (a vocabulary gather) never read the padding and need no mask. A value is masked
+ * once per neutral element. Requires RESHARDS_EXPLICIT. One walk. */
 #include <math.h>
 
 #include "passes/pass.h"
 
 typedef struct masking {
     sc_module *m;
-    sc_map made; /* value << 2 | which neutral element -> the masked value */
+    sc_map made; /* value << 2 | neutral element -> the masked value */
 } masking;
 
 typedef enum neutral { NEUTRAL_ZERO, NEUTRAL_LOWEST, NEUTRAL_HIGHEST } neutral;
@@ -36,7 +37,7 @@ static uint32_t uneven_dims(const sc_module *m, const sc_type_info *type, sc_dim
     return count;
 }
 
-/* Masks all its uneven dims at once, right before the reader. */
+/* Masks all uneven dims of the operand, right before the reader. */
 static void mask_operand(masking *masked, sc_op_id reader, uint32_t operand, neutral which)
 {
     sc_module *m = masked->m;

@@ -1,12 +1,13 @@
-/* Memory of a program by liveness: buffers come with the op that makes them and go after their last reader.
+/* Memory of a program by liveness: a buffer is live from the op that defines it to its last reader.
  *
- *   %1 = dot[D] %0, %w        a buffer, act
- *   %2 "q" = rename[S -> T] %1        a name: shares %1's
- *   %3 = all_gather %2        a buffer, comm
- *   cache_write %5 {name = "ck"}      what %5 names was written in place: storage, no buffer
+ *   %1 = dot[D] %0, %w               a buffer, act
+ *   %2 "q" = rename[S -> T] %1       a view: shares %1's buffer
+ *   %3 = all_gather %2               a buffer, comm
+ *   cache_write %5 {name = "ck"}     %5's root was written in place: storage, no buffer
  *
- * One walk in program order finds the peak, a second one, up to that op, lists what lives there. An op's operands and results live
- * together while it runs; nothing is said of what fusion or a planner saves on top. */
+ * One walk in program order finds the peak; a second one up to that op lists what is live there. An
+ * op's operands and results are live together while it runs. Savings by fusion or a memory planner
+ * are not considered. */
 #include "passes/memory_report.h"
 
 #include <stdlib.h>
@@ -19,9 +20,9 @@ const char *const sc_memory_kind_names[SC_MEMORY_KINDS] = {"param", "grad", "opt
 typedef struct buffers {
     const sc_module *m;
     sc_func_id func;
-    sc_value *root;     /* by value: the one whose buffer it is */
-    bool *stored;       /* by root: a parameter or cache itself */
-    sc_op_id *last_use; /* by root; its own op when nobody reads it */
+    sc_value *root;     /* by value: the value that owns its buffer */
+    bool *stored;       /* by root: is itself a parameter or cache */
+    sc_op_id *last_use; /* by root; its own op if it is never read */
 } buffers;
 
 static void find_buffers(buffers *b)
@@ -66,7 +67,8 @@ static int64_t made_by(const buffers *b, const sc_op *op)
     return bytes;
 }
 
-/* What is read, or made and read by nobody, for the last time here; each buffer once. */
+/* Bytes freed after the op: buffers with their last use here, and unused results; each buffer
+ * once. */
 static int64_t freed_after(const buffers *b, sc_op_id id)
 {
     const sc_op *op = sc_op_at(b->m, id);
@@ -99,7 +101,7 @@ static const char *name_of(const sc_module *m, const sc_memory_live *live)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, live->value));
     sc_sym path = sc_value_path(m, live->value);
-    if (path == 0 && live->kind == SC_MEMORY_COMM) /* of several that travel together */
+    if (path == 0 && live->kind == SC_MEMORY_COMM) /* one of several in a bucket */
         path = sc_value_path(m, op->operands[m->values.data[live->value].index]);
     const char *name = path != 0 ? sc_text(m->context, path) : sc_ops[op->kind].name, *scope = sc_text(m->context, op->scope);
     if (live->kind == SC_MEMORY_COMM && path != 0 && m->values.data[live->value].path == 0)
@@ -107,7 +109,7 @@ static const char *name_of(const sc_module *m, const sc_memory_live *live)
     return path != 0 || *scope == 0 ? name : sc_arena_printf(&m->context->arena, "a %s in %s", name, scope);
 }
 
-/* What has been made up to the op at the peak and is still read there or later. */
+/* Lists buffers defined up to the peak op and read there or later. */
 static void list_live(const buffers *b, sc_op_id at, sc_memory_report *out)
 {
     const sc_module *m = b->m;
@@ -149,7 +151,7 @@ static int64_t find_peak(const buffers *b, sc_op_id *at)
     return peak;
 }
 
-/* What the shards of one copy hold beyond its elements. */
+/* Returns the bytes of padding in all shards of one copy. */
 static int64_t padding_of(const sc_module *m, const sc_type_info *type)
 {
     int64_t padded = 1;
@@ -163,7 +165,8 @@ static int64_t padding_of(const sc_module *m, const sc_type_info *type)
     return extra > INT64_MAX / bytes ? INT64_MAX : extra * bytes;
 }
 
-/* By state: what is left of a gradient that is still to be reduced when `update` has reduced it; else its own bytes. */
+/* By state: bytes that a partial gradient needs once `update` has reduced it; for other state its
+ * own bytes. */
 static int64_t *reduced_bytes(const sc_module *m)
 {
     int64_t *bytes = sc_arena_array(&m->context->arena, m->state.count, sizeof *bytes);
@@ -201,7 +204,7 @@ static void add_state(const sc_module *m, sc_memory_report *out)
         const sc_type_info *type = &m->types.data[state->type];
         int64_t bytes = sc_type_local_bytes(m, type);
         sc_memory_kind kind = kind_of_state[state->kind];
-        int64_t stored = kind == SC_MEMORY_GRAD && reduced[s] < bytes ? reduced[s] : bytes; /* the rest waits to be reduced */
+        int64_t stored = kind == SC_MEMORY_GRAD && reduced[s] < bytes ? reduced[s] : bytes; /* the remainder is still to be reduced */
         out->bytes[kind] = plus(out->bytes[kind], stored);
         out->bytes[SC_MEMORY_COMM] = plus(out->bytes[SC_MEMORY_COMM], bytes - stored);
         int64_t padding = padding_of(m, type);

@@ -1,4 +1,5 @@
-/* Passes: functions from a module to a module, with what they need and establish. The verifier runs after each, in every build. */
+/* Passes: transformations of a module with the states they need and establish. The verifier runs
+ * after each, in every build. */
 #ifndef SHARDC_PASSES_PASS_H
 #define SHARDC_PASSES_PASS_H
 
@@ -7,25 +8,25 @@
 #include "ir/train.h"
 #include "passes/placing.h"
 
-/* What passes share besides the module. */
+/* Data that passes share besides the module. */
 typedef struct sc_pass_env {
-    const sc_seeds *seeds;     /* NULL: placements come from the types alone (IR text) */
+    const sc_seeds *seeds;     /* NULL: placements come from types only (IR text) */
     const sc_train_step *step; /* NULL: a forward program */
-    double bucket;             /* bytes that gradients travelling together add up to; 0: the default */
-    uint32_t prefetch;         /* units ahead that parameters are gathered */
-    sc_placing *placing;       /* made by store-params or propagate; how each placement was decided */
+    double bucket;             /* bytes of gradients to reduce in one call; 0: the default */
+    uint32_t prefetch;         /* number of FSDP units ahead that parameters are gathered */
+    sc_placing *placing;       /* created by store-params or propagate; how each placement was decided */
     struct sc_planner *planner;
     const struct sc_map
-        *brought;   /* by insert-reshards: value << 32 | type -> the value in that type, made before any reader; NULL: not known */
-    bool no_verify; /* tests that look at broken modules */
+        *brought;   /* filled by insert-reshards: value << 32 | type -> the value resharded to that type before any reader; NULL: unknown */
+    bool no_verify; /* for tests with invalid modules */
 } sc_pass_env;
 
 typedef struct sc_pass {
     const char *name;
-    bool kernels;                             /* only on the way to kernels */
+    bool kernels;                             /* runs only when generating kernels */
     uint32_t needs, establishes, invalidates; /* state bits */
     const char *summary;
-    bool (*run)(sc_module *m, sc_pass_env *env); /* false after a message */
+    bool (*run)(sc_module *m, sc_pass_env *env); /* false after reporting errors */
 } sc_pass;
 
 typedef enum sc_pass_id {
@@ -35,14 +36,14 @@ typedef enum sc_pass_id {
     SC_PASS_COUNT
 } sc_pass_id;
 
-extern const sc_pass sc_passes[SC_PASS_COUNT]; /* in order */
+extern const sc_pass sc_passes[SC_PASS_COUNT]; /* in execution order */
 
-/* NULL when there is none of that name. */
+/* Returns the pass of that name, or NULL. */
 const sc_pass *sc_pass_find(const char *name);
-/* Runs one pass, then the verifier. False after messages (a missing state bit is one). */
+/* Runs one pass, then the verifier. False after reporting errors, such as a missing state bit. */
 bool sc_pass_run(sc_module *m, const sc_pass *pass, sc_pass_env *env);
-/* Runs the passes up to and including `last` (NULL: all that are not for kernels; those for kernels run when `last` is one). `after` (may
- * be NULL) sees the module after each pass. */
+/* Runs the passes up to and including `last`. NULL: all except kernel passes, which run only if
+ * `last` is one. `after` (may be NULL) is called with the module after each pass. */
 bool sc_pipeline_run(sc_module *m, sc_pass_env *env, const char *last, void (*after)(sc_module *m, const sc_pass *pass, void *user),
                      void *user);
 

@@ -1,15 +1,18 @@
-/* Where entry inputs stand: split as far as all readers want it, so that none has to gather one.
+/* Places entry inputs: an input is split as far as all its readers agree, so that none has to
+ * gather it.
  *
- *   %0 = input "t"                                            a line has the formal split, gather[V] reads it whole: %0 stays whole,
- *   %1 = use %0 {formal} : i32[B, S@tp]                       %1 is a slice of it, and the reader takes %0
- *   %2 = gather[V] %tok, %1
+ *   %0 = input "t"                      a line splits the formal, gather[V] reads it whole:
+ *   %1 = use %0 {formal} : i32[B, S@tp] %0 stays replicated, %1 is a slice of it, and the
+ *   %2 = gather[V] %tok, %1             gather reads %0
  *
- * Readers of formals and other names of an input are its readers, too. So are readers of what is computed from an input alone, element by
- * element: insert-reshards computes it where it is wanted. One walk over these, when forward placements are final; a value is a function of
- * at most one input, and is a name once, so that the walks together are linear in the program. */
+ * Readers of formals and other names of an input count as its readers, as do readers of values
+ * computed elementwise from it alone: insert-reshards rematerializes those where needed. One walk
+ * over these once forward placements are final. A value is a function of at most one input and is
+ * visited once, so all walks together are linear in the program. */
 #include "passes/propagate.h"
 
-/* The input, another name of it or a function of its elements, and where that has the input's dims; -1: nowhere. */
+/* The input, another name of it or an elementwise function of it, with the location of the input's
+ * dims; -1: absent. */
 typedef struct input_name {
     sc_value value;
     int dim[SC_MAX_RANK];
@@ -20,12 +23,12 @@ typedef struct input_search {
     sc_value input;
     uint32_t rank;
     SC_VEC(input_name) names;
-    bool *is_name;       /* per value: it is among the names, of this input or of another */
-    sc_placement wanted; /* by the readers seen */
-    bool any;            /* seen, or a line of the plan */
+    bool *is_name;       /* per value: it is a name of this or another input */
+    sc_placement wanted; /* by the readers seen so far */
+    bool any;            /* a reader or a plan line has been seen */
 } input_search;
 
-/* The longest list that both begin with. */
+/* Shortens the list to the common prefix. */
 static void keep_common_prefix(sc_sub_axis_list *list, const sc_sub_axis_list *other)
 {
     uint32_t common = 0;
@@ -34,7 +37,7 @@ static void keep_common_prefix(sc_sub_axis_list *list, const sc_sub_axis_list *o
     list->count = (uint8_t)common;
 }
 
-/* A reader wants a name of the input so. */
+/* Records the placement that a reader wants for a name of the input. */
 static void want(input_search *s, const input_name *name, const sc_placement *needed)
 {
     for (uint32_t d = 0; d < s->rank; d++) {
@@ -50,7 +53,8 @@ static void want(input_search *s, const input_name *name, const sc_placement *ne
     s->any = true;
 }
 
-/* Whether the op makes of one operand alone, element by element, what can be computed anywhere again. */
+/* True if the op computes an elementwise function of this operand alone, which can be
+ * rematerialized anywhere. */
 static bool is_function_of(const sc_module *m, const sc_op *op, uint32_t operand)
 {
     uint32_t fuse = sc_ops[op->kind].fuse;
@@ -83,7 +87,7 @@ static void ask_reader(input_search *s, const input_name *name, sc_op_id reader)
     sc_factors factors;
     sc_assignment assignment;
     sc_op_factors(p->m, sc_op_at(p->m, reader), &factors);
-    if (factors.count == 0) { /* it takes the value as it is */
+    if (factors.count == 0) { /* it takes any placement */
         want(s, name, &p->placing->at[name->value]);
         return;
     }
@@ -97,7 +101,7 @@ static void ask_reader(input_search *s, const input_name *name, sc_op_id reader)
         if (!is_function_of(p->m, op, o))
             continue;
         const sc_placement made = sc_assigned_result(p->m, &factors, &assignment, op, 0);
-        if (sc_placement_equal(&made, &p->placing->at[op->first_result])) /* else it is moved: readers take that */
+        if (sc_placement_equal(&made, &p->placing->at[op->first_result])) /* otherwise it is resharded */
             add_name(s, name, op, o, &factors);
     }
 }

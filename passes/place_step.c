@@ -1,4 +1,4 @@
-/* What a train step adds to propagation: where cotangents, gradients and optimizer state stand. */
+/* Placement of a train step's cotangents, gradients and optimizer state. */
 #include <string.h>
 
 #include "passes/propagate.h"
@@ -12,8 +12,8 @@ void sc_place_like(sc_propagation *p, sc_value value, sc_value like)
         memcpy(sc_cause_of(placing, value, 0), sc_cause_of(placing, like, 0), placing->sub_axis_count * sizeof(sc_cause));
 }
 
-/* A derivative splits what its op splits, wherever it has that dim: the backward pass moves the mirror image of what the forward pass
- * moves. A recomputed op splits nothing else either. */
+/* A derivative splits the dims that its op splits, wherever it has them: the communication of the
+ * backward pass mirrors that of the forward pass. A recomputed op splits nothing else either. */
 static void lock_like(sc_propagation *p, sc_op_id op, sc_op_id origin, bool exactly)
 {
     sc_factors factors, own;
@@ -60,7 +60,7 @@ void sc_place_backward(sc_propagation *p, const sc_train_step *step)
 
 /* ---- state ---- */
 
-/* By state: the value that reads it in a function; SC_NONE where none does. */
+/* By state: the value that reads it in a function; SC_NONE: none. */
 static sc_value *readers_of_state(const sc_module *m, sc_func_id func)
 {
     sc_value *readers = sc_arena_array(&m->context->arena, m->state.count, sizeof *readers);
@@ -77,7 +77,7 @@ uint32_t sc_param_of_state(const sc_train_step *step, uint32_t state)
     return state < step->param_of.count ? step->param_of.data[state] : SC_NONE;
 }
 
-/* The dims of a gradient and of its parameter are the same, in the same order. */
+/* A gradient and its parameter have the same dims in the same order. */
 void sc_place_state(sc_propagation *p, const sc_train_step *step)
 {
     const sc_module *m = p->m;
@@ -97,7 +97,7 @@ static bool *with_own_lines(const sc_propagation *p, const sc_seeds *seeds)
     return own;
 }
 
-/* Everything in `micro` that holds the gradient as it is stored. */
+/* Places every value in `micro` that has the stored form of the gradient. */
 static void place_stored_gradients(sc_propagation *p, const sc_train_step *step, const sc_value *read)
 {
     const sc_module *m = p->m;
@@ -110,7 +110,7 @@ static void place_stored_gradients(sc_propagation *p, const sc_train_step *step,
         sc_value value = (traits & SC_STATE_READ) != 0 ? o->first_result : o->operands[0];
         sc_place_like(p, value, read[state]);
         const sc_op *sum = sc_op_at(m, sc_def(m, value));
-        if ((traits & SC_STATE_WRITE) != 0 && sum->operand_count == 2) /* what is added to it, too */
+        if ((traits & SC_STATE_WRITE) != 0 && sum->operand_count == 2) /* and the value added to it */
             sc_place_like(p, sum->operands[1], read[state]);
     }
 }

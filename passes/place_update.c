@@ -1,5 +1,6 @@
-/* place-update: the step of the optimizer, once it is known where gradients stand and what of them is partial. State stands as it was
- * placed, a gradient is wanted where the optimizer state is. */
+/* place-update: places the optimizer step once the storage and the partial axes of gradients are
+ * known. State keeps its placement; a gradient is resharded to the placement of the optimizer
+ * state. */
 #include <string.h>
 
 #include "passes/propagate.h"
@@ -10,7 +11,7 @@ static void place_at(sc_propagation *p, sc_value value, const sc_placement *at)
     p->placing->closed[value] = ~(sc_sub_axis_set)0;
 }
 
-/* By parameter: where its optimizer state stands; its gradient's place when it has none. */
+/* By parameter: the placement of its optimizer state, or of its gradient if it has none. */
 static sc_placement *places_of_steps(const sc_propagation *p, const sc_train_step *step)
 {
     const sc_module *m = p->m;
@@ -28,7 +29,7 @@ static sc_placement *places_of_steps(const sc_propagation *p, const sc_train_ste
     return places;
 }
 
-/* By state: the value that `micro` leaves in it. */
+/* By state: the value that `micro` writes to it. */
 static sc_value *writers_of_state(const sc_module *m, sc_func_id func)
 {
     sc_value *writers = sc_arena_array(&m->context->arena, m->state.count, sizeof *writers);

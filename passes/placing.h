@@ -1,29 +1,31 @@
-/* How values came by their placements: filled by seeding and propagation, read by reshard insertion (reasons) and by `explain`. */
+/* How values got their placements. Filled by seeding and propagation, read by reshard insertion
+ * (reasons) and by `explain`. */
 #ifndef SHARDC_PASSES_PLACING_H
 #define SHARDC_PASSES_PLACING_H
 
 #include "ir/ops/ops.h"
 #include "ir/plan.h"
 
-/* Why a sub-axis of a value is where it is: the plan line at the root, and the op it came through (SC_NONE: the line itself names it). */
+/* Why a sub-axis of a value has its placement: the plan line at the root, and the op through which
+ * it propagated (SC_NONE: the line names the value itself). */
 typedef struct sc_cause {
     uint32_t rule;
     sc_op_id op;
-    sc_value from; /* the value it was carried from; SC_NONE for a line's own */
+    sc_value from; /* the value it propagated from; SC_NONE if set by a line */
 } sc_cause;
 
 #define SC_LOCKED_OUT (SC_NONE - 1)
 
 typedef struct sc_placing {
-    uint32_t value_count, op_count, sub_axis_count; /* of the module when propagation began */
-    sc_placement *at;                               /* per value: without storage-only splits */
-    sc_sub_axis_set *closed;                        /* per value: sub-axes that take nothing more */
+    uint32_t value_count, op_count, sub_axis_count; /* counts of the module when propagation began */
+    sc_placement *at;                               /* per value, without storage-only splits */
+    sc_sub_axis_set *closed;                        /* per value: sub-axes on which nothing more may be placed */
     sc_cause *causes;                               /* [value * sub_axis_count + sub-axis] */
-    sc_dim *locks; /* [op * sub_axis_count + sub-axis]: the factor that has the sub-axis, SC_LOCKED_OUT: none may, SC_NONE: undecided */
-    sc_sub_axis_set *withdrawn; /* per op: sub-axes that `if free` lines brought it and that it does without; derivatives do, too */
+    sc_dim *locks; /* [op * sub_axis_count + sub-axis]: the factor that owns the sub-axis; SC_LOCKED_OUT: none may; SC_NONE: undecided */
+    sc_sub_axis_set *withdrawn; /* per op: sub-axes placed by `if free` lines and withdrawn; also holds for derivatives */
     uint32_t *lock_rules;
-    bool *acted;          /* per rule of the module: it placed or closed something that nothing before it had */
-    uint8_t *lock_orders; /* as locks: the sub-axis's place among those of its factor, where that is known */
+    bool *acted;          /* per rule of the module: it placed or closed something first */
+    uint8_t *lock_orders; /* indexed like locks: position of the sub-axis among those of its factor, if known */
 } sc_placing;
 
 static inline sc_cause *sc_cause_of(const sc_placing *placing, sc_value value, uint32_t sub_axis)

@@ -1,11 +1,11 @@
-/* prefetch: the gather of a unit's parameters is issued while the unit before it computes.
+/* prefetch: issues the gather of an FSDP unit's parameters while an earlier unit computes.
  *
  *   gather unit 1   compute unit 1   gather unit 2   compute unit 2
- *   gather unit 1   gather unit 2   compute unit 1   compute unit 2                                (one unit ahead)
+ *   gather unit 1   gather unit 2   compute unit 1   compute unit 2      (one unit ahead)
  *
- * Gathers move up to right after the one that stands `tune prefetch` units before, with the reads, casts and earlier collectives that they
- * need. Results are the same; a copy lives longer, which `memory` shows. Requires RESHARDS_EXPLICIT. One walk.
- */
+ * A gather moves right after the one `tune prefetch` units earlier, together with the reads, casts
+ * and earlier collectives that it needs. Results are unchanged; copies live longer, which `memory`
+ * reports. Requires RESHARDS_EXPLICIT. One walk. */
 #include "passes/pass.h"
 #include "passes/uses.h"
 
@@ -16,7 +16,7 @@ static void move_after(sc_module *m, uint32_t *position, sc_op_id op, sc_op_id a
         if (position[def] > position[after])
             move_after(m, position, def, after);
     }
-    /* operands that moved stand right behind `after`: this one goes behind them */
+    /* operands already moved are right after `after`: insert this op behind them */
     sc_op_id last = after;
     while (m->ops.data[last].next != SC_NONE && m->ops.data[last].next != op && position[m->ops.data[last].next] == position[after])
         last = m->ops.data[last].next;
@@ -25,8 +25,8 @@ static void move_after(sc_module *m, uint32_t *position, sc_op_id op, sc_op_id a
     position[op] = position[after];
 }
 
-/* What the gather reads can stand anywhere before it: parameters as stored, their casts, and what earlier collectives of its path bring of
- * these. */
+/* True if the operands can be anywhere before the gather: stored parameters, their casts, and
+ * results of earlier collectives of its path. */
 static bool reads_parameters(const sc_module *m, sc_op_id id)
 {
     const sc_op *op = sc_op_at(m, id), *seen = NULL;
@@ -35,7 +35,7 @@ static bool reads_parameters(const sc_module *m, sc_op_id id)
         while ((sc_op_traits(def) & SC_CONVERTS) != 0)
             def = sc_op_at(m, sc_def(m, def->operands[0]));
         bool goes_on = (sc_op_traits(def) & SC_COLLECTIVE) != 0 && sc_op_attr(def, SC_ATTR_unit) != NULL;
-        if (def == seen) /* the call before brings them all */
+        if (def == seen) /* the previous call produces all of them */
             continue;
         seen = def;
         if (goes_on ? !reads_parameters(m, sc_def(m, def->first_result)) : (sc_op_traits(def) & SC_STATE_READ) == 0)
@@ -44,7 +44,7 @@ static bool reads_parameters(const sc_module *m, sc_op_id id)
     return true;
 }
 
-/* Collectives of units whose results the next ones of their paths take. */
+/* Finds collectives of units whose results feed the next collective of their path. */
 static bool *find_inner(const sc_module *m)
 {
     bool *inner = sc_arena_array(&m->context->arena, m->ops.count, sizeof *inner);
@@ -73,7 +73,7 @@ bool sc_run_prefetch(sc_module *m, sc_pass_env *env)
             if (o->kind == SC_OP_all_gather && sc_op_attr(o, SC_ATTR_unit) != NULL && !inner[op] && reads_parameters(m, op))
                 *sc_vec_push(&m->context->arena, &gathers) = op;
         }
-        for (uint32_t i = gathers.count; i-- > env->prefetch;) /* from the last, so that those before still stand where they stood */
+        for (uint32_t i = gathers.count; i-- > env->prefetch;) /* from the last, so that earlier gathers are still in place */
             move_after(m, position, gathers.data[i], gathers.data[i - env->prefetch]);
     }
     return true;

@@ -1,22 +1,25 @@
-/* propagate: from the plan's seeds to a placement for every value and a split for every op.
+/* propagate: derives a placement for every value and a split for every op from the plan's seeds.
  *
  *   %1 = param "w1": f32[D=32, F=64]               f32[D=32, F=64@tp]
  *   %2 = dot[D] %x, %1 : f32[B=4, F=64]      ->    dot[D] %x, %1 {split = [F@tp]} : f32[B=4, F=64@tp]
- *   %4 = dot[F] %2, %3 : f32[B=4, D=32]            dot[F] %2, %3 {split = [F@tp]} : f32[B=4, D=32]     (a partial sum, reduced next)
+ *   %4 = dot[F] %2, %3 : f32[B=4, D=32]            dot[F] %2, %3 {split = [F@tp]} : f32[B=4, D=32]
+ *                                                                     (a partial sum, reduced next)
  *
- * Strong lines and pins first, to a fixpoint; then every op keeps what it has chosen; then `if free` lines, to a fixpoint again. It goes
- * in rounds: all ops next to a change say what they would carry, then all of it is applied at once, so that the order of statements and
- * ops does not matter; where two ops offer a value different dims for one axis, cost decides. A value's sub-axis is set once and stays, so
- * the number of rounds is bounded by values times sub-axes. Entry inputs take only what adds no collective, at the end; constants take what
- * each reader wants, when reshards are inserted.
+ * Strong lines and pins run first, to a fixpoint; then every op's choice is locked; then `if free`
+ * lines run to a fixpoint. Propagation works in rounds: all ops next to a change propose
+ * placements, then all proposals are applied at once, so the order of statements and ops does not
+ * matter. If two ops propose different dims for one axis of a value, cost decides. A value's
+ * sub-axis is set once and kept, so the number of rounds is at most values times sub-axes. Entry
+ * inputs are placed at the end, only as far as that adds no collective; constants take what each
+ * reader wants when reshards are inserted.
  *
- * Requires SHAPES. Leaves the placements in the values' types and the ops' choices in `split` attributes.
- */
+ * Requires SHAPES. Stores placements in the values' types and the ops' choices in `split`
+ * attributes. */
 #include "passes/propagate.h"
 
 #include <string.h>
 
-/* After the strong lines, every op keeps the factor that it has chosen for each sub-axis. */
+/* After the strong lines, locks the factor that every op has chosen for each sub-axis. */
 static void lock_choices(sc_propagation *p, sc_func_id func)
 {
     sc_for_each_op (p->m, func, op) {
@@ -34,7 +37,7 @@ static void lock_choices(sc_propagation *p, sc_func_id func)
     }
 }
 
-/* The stored parameter's splits continue through its cast, up to the uses. */
+/* Extends the splits of a stored parameter through its cast, up to its uses. */
 static void carry_storage(sc_propagation *p, sc_func_id func)
 {
     sc_module *m = p->m;

@@ -1,5 +1,5 @@
-/* The machine of propagation, which propagate and place-update run: rounds of proposals to a fixpoint (propagate.c says how), and what a
- * run begins and ends with. */
+/* The propagation engine of propagate and place-update: rounds of proposals to a fixpoint (see
+ * propagate.c), initialization and final results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef SC_VEC(proposal) proposal_list;
 
 /* ---- a run ---- */
 
-/* Readers of every value, by counting sort. */
+/* Finds the readers of every value by counting sort. */
 static void find_users(sc_propagation *p)
 {
     sc_module *m = p->m;
@@ -67,7 +67,7 @@ static sc_placing *placing_new(sc_module *m)
     return placing;
 }
 
-/* By function and phase. */
+/* From function and phase. */
 static uint8_t find_stage(sc_func_id func, const sc_op *op, const sc_train_step *step)
 {
     if (step == NULL)
@@ -143,7 +143,8 @@ static bool may_take(const sc_propagation *p, sc_value value, uint32_t dim, uint
                           sc_type_shards(&p->m->mesh, &type, dim) * p->m->mesh.sub_axes[sub_axis].size);
 }
 
-/* The value of the op that has the sub-axis on this factor, where a cause is looked up. */
+/* Returns a value of the op that has the sub-axis on this factor, from which the cause is
+ * copied. */
 static sc_value source_of(const sc_propagation *p, const sc_op *op, const sc_factor *factor, uint32_t sub_axis)
 {
     for (uint32_t o = 0; o < op->operand_count; o++) {
@@ -176,7 +177,7 @@ static void propose(sc_propagation *p, sc_op_id id, const sc_factor *factor, con
     }
 }
 
-/* What one op carries from the values that are placed to those that are not. */
+/* Proposes what one op propagates from placed values to others. */
 static void visit(sc_propagation *p, sc_op_id id, proposal_list *out)
 {
     sc_factors factors;
@@ -222,7 +223,7 @@ static void add_op_cost(sc_propagation *p, sc_op_id id, sc_cost *total)
     sc_cost_add(total, &cost);
 }
 
-/* What the ops around a value would cost with one more sub-axis on a dim. */
+/* Cost of the ops around a value with one more sub-axis on a dim. */
 static sc_cost cost_with(sc_propagation *p, const proposal *offer)
 {
     sc_placement kept = p->placing->at[offer->value];
@@ -237,7 +238,7 @@ static sc_cost cost_with(sc_propagation *p, const proposal *offer)
     return total;
 }
 
-/* Of the offers for one sub-axis of one value, the cheapest; the first of equals. */
+/* Returns the cheapest of the proposals for one sub-axis of a value; the first of equals. */
 static const proposal *choose(sc_propagation *p, const proposal *offers, uint32_t count)
 {
     const proposal *best = &offers[0];
@@ -248,7 +249,7 @@ static const proposal *choose(sc_propagation *p, const proposal *offers, uint32_
             break;
         if (offers[i].sub_axis != offers[0].sub_axis || offers[i].dim == best->dim ||
             !may_take(p, offers[i].value, offers[i].dim, offers[i].sub_axis))
-            continue; /* an earlier offer of this round may have left too little of the dim */
+            continue; /* an earlier proposal of this round may have made the dim indivisible */
         if (!priced)
             best_cost = cost_with(p, best);
         priced = true;
@@ -268,7 +269,7 @@ static void apply(sc_propagation *p, proposal_list *offers)
     for (uint32_t i = 0; i < offers->count; i++) {
         const proposal *offer = &offers->data[i];
         if (!may_take(p, offer->value, offer->dim, offer->sub_axis))
-            continue; /* an earlier offer of this round had it */
+            continue; /* set by an earlier proposal of this round */
         offer = choose(p, offer, offers->count - i);
         sc_placement_append(&p->placing->at[offer->value], offer->dim, offer->sub_axis);
         *sc_cause_of(p->placing, offer->value, offer->sub_axis) = offer->cause;
@@ -302,7 +303,8 @@ void sc_lock_sub_axis(sc_propagation *p, sc_op_id op, uint32_t sub_axis, sc_dim 
     p->placing->lock_orders[slot] = (uint8_t)order;
 }
 
-/* The other sub-axes of an axis that the op uses: `if free` lines want the whole axis free, for an op as for a value. */
+/* Locks the other sub-axes of the axes that the op uses: `if free` lines require the whole axis to
+ * be free, for ops as for values. */
 void sc_lock_out_rest(sc_propagation *p, sc_op_id op)
 {
     const sc_mesh *mesh = &p->m->mesh;

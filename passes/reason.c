@@ -16,7 +16,7 @@ sc_sym sc_value_path(const sc_module *m, sc_value value)
     return op->operand_count == 1 && (sc_op_traits(op) & SC_NAMESAKE) != 0 ? sc_value_path(m, op->operands[0]) : 0;
 }
 
-/* The plan line that put this sub-axis on the value, or on what it was computed from. */
+/* Returns the plan line that put this sub-axis on the value, or on a value it was computed from. */
 static uint32_t rule_of(const sc_module *m, const sc_placing *placing, sc_value value, uint32_t sub_axis, int depth)
 {
     if (placing == NULL || depth == 0)
@@ -63,7 +63,7 @@ static const char *last_segment(const char *path)
     return dot == NULL ? path : dot + 1;
 }
 
-/* Alike in every layer: layers[3].attn.wq as attn.wq. */
+/* Strips the instance so that all layers agree: layers[3].attn.wq becomes attn.wq. */
 static const char *in_instance(const char *path)
 {
     const char *bracket = strrchr(path, ']');
@@ -93,13 +93,14 @@ static sc_reason compose(sc_module *m, uint32_t rule, const char *detail)
     return (sc_reason){rule, why};
 }
 
-/* The style that decided how the op is computed. */
+/* Returns the style that decided how the op is computed. */
 static uint32_t lock_rule(const sc_placing *placing, sc_op_id op, uint32_t sub_axis)
 {
     return placing == NULL || op >= placing->op_count ? SC_NONE : placing->lock_rules[(size_t)op * placing->sub_axis_count + sub_axis];
 }
 
-/* A value that its op makes split and that belongs elsewhere: a stored parameter where a unit uses it, a pin, a rule on the result. */
+/* Reason for resharding a value computed in one placement to another: a stored parameter used by a
+ * unit, a pin, a rule on the result. */
 static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc_value value, uint32_t sub_axis, const sc_placement *made,
                                      uint32_t rule)
 {
@@ -111,7 +112,7 @@ static sc_reason reason_of_placement(sc_module *m, const sc_placing *placing, sc
     uint32_t own = placing != NULL && value < placing->value_count ? sc_cause_of(placing, value, sub_axis)->rule : SC_NONE;
     rule = own != SC_NONE ? own : rule;
     sc_value source = op->operand_count > 0 ? op->operands[0] : value;
-    for (uint32_t i = op->operand_count; i-- > 0;) { /* the first that brings the split; a constant was only made to fit */
+    for (uint32_t i = op->operand_count; i-- > 0;) { /* the first that has the split; constants are only fitted */
         const sc_type_info *operand = sc_type_of(m, op->operands[i]);
         if (operand->placement.on[sub_axis] < operand->rank && (sc_op_traits(sc_op_at(m, sc_def(m, op->operands[i]))) & SC_CONSTANT) == 0)
             source = op->operands[i];
@@ -164,7 +165,7 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
     const sc_type_info *type = sc_type_of(m, value);
     if (sc_is_partial(has->on[sub_axis])) {
         sc_sym path = sc_value_path(m, value);
-        path = path == 0 && op->result_count > 0 ? m->values.data[op->first_result].path : path; /* a gradient not yet named */
+        path = path == 0 && op->result_count > 0 ? m->values.data[op->first_result].path : path; /* a gradient without a name yet */
         return compose(m, rule,
                        sc_arena_printf(&m->context->arena, "each rank of %s has its part of %s", axis_name(m, sub_axis),
                                        path != 0 ? in_instance(sc_text(m->context, path)) : short_name(m, value)));
@@ -178,7 +179,7 @@ sc_reason sc_reason_of_operand(sc_module *m, const sc_placing *placing, sc_op_id
 
 sc_reason sc_reason_of_partial(sc_module *m, const sc_placing *placing, sc_value value, uint32_t sub_axis)
 {
-    for (;;) { /* ends: operands come before */
+    for (;;) { /* terminates: operands precede their op */
         const sc_op *op = sc_op_at(m, sc_def(m, value));
         sc_value brings = SC_NONE;
         for (uint32_t i = op->operand_count; i-- > 0;)

@@ -1,9 +1,9 @@
 /* Cheapest reshard paths: uniform-cost search over placements of one value.
  *
- * Only sub-axes that stand differently at the two ends move, with those that are minor to them, and only over dims that either end splits
- * by them, so the space is small: a few dozen placements for one or two sub-axes. Paths are kept by (from type, to type); a model's layers
- * share them.
- */
+ * Only sub-axes whose placement differs between the two ends move, with those minor to them, and
+ * only over dims that they split at either end. The space is therefore small: a few dozen
+ * placements for one or two sub-axes. Paths are memoized by (from type, to type), so a model's
+ * layers share them. */
 #include "passes/reshard_path.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ typedef struct state {
     sc_placement at;
     sc_cost cost;
     uint32_t parent;
-    sc_reshard_step step; /* that led here */
+    sc_reshard_step step; /* the step that led here */
     bool done;
 } state;
 
@@ -34,10 +34,10 @@ typedef struct search {
     sc_type_info type; /* dims and dtype; placement unused */
     sc_placement goal;
     sc_sub_axis_set moving;
-    uint32_t dims[SC_MAX_RANK]; /* dims that moving sub-axes split at either end */
+    uint32_t dims[SC_MAX_RANK]; /* dims split by moving sub-axes at either end */
     uint32_t dim_count;
     SC_VEC(state) states;
-    sc_map seen; /* hash of a placement -> state; chained by probing the hash */
+    sc_map seen; /* hash of a placement -> state; collisions probe the next hash */
 } search;
 
 sc_planner *sc_planner_new(sc_module *m, double call_cost)
@@ -124,7 +124,7 @@ static uint32_t *find_state(search *s, const sc_placement *at, bool *is_new)
     }
 }
 
-/* Offers one step from state `from`. */
+/* Adds the state reached by one step from state `from`. */
 static void offer(search *s, uint32_t from, sc_reshard_step step)
 {
     bool is_new;
@@ -154,7 +154,8 @@ static bool divides(const search *s, const sc_placement *at, uint32_t dim, uint6
     return sc_dim_divides(s->m, type.dims[dim].dim, type.dims[dim].size, sc_type_shards(&s->m->mesh, &type, dim) * by);
 }
 
-/* The last `count` sub-axes of a dim's list, or an empty list when one of them may not move. */
+/* Returns the last `count` sub-axes of a dim's list, or an empty list if one of them may not
+ * move. */
 static sc_sub_axis_list suffix(const search *s, const sc_sub_axis_list *list, uint32_t count)
 {
     sc_sub_axis_list tail = {0};
@@ -180,7 +181,7 @@ static void append_all(sc_placement *at, uint32_t dim, const sc_sub_axis_list *s
         sc_placement_append(at, dim, sub_axes->sub_axes[i]);
 }
 
-/* A slice costs nothing and makes what moves next smaller, so it may split any of the dims. */
+/* A slice is free and shrinks what is moved next, so it may split any of the dims. */
 static void offer_slices(search *s, uint32_t from)
 {
     const sc_placement at = s->states.data[from].at;
@@ -248,7 +249,7 @@ static void offer_reduce_scatter(search *s, uint32_t from, uint8_t kind, const s
     }
 }
 
-enum { MOST_ORDERED = 4 }; /* sub-axes whose orders are all tried; of more only mesh order and the goal's */
+enum { MOST_ORDERED = 4 }; /* up to this many sub-axes all orders are tried; beyond, only mesh order and the goal's */
 
 static uint32_t count_sub_axes(sc_sub_axis_set set)
 {
@@ -258,7 +259,7 @@ static uint32_t count_sub_axes(sc_sub_axis_set set)
     return count;
 }
 
-/* Every order of every nonempty subset of `rest`, behind what is chosen. */
+/* Offers every order of every nonempty subset of `rest`, appended to `chosen`. */
 static void offer_scattered(search *s, uint32_t from, uint8_t kind, sc_sub_axis_list *chosen, sc_sub_axis_set rest, bool every_order)
 {
     for (uint32_t a = 0; a < s->m->mesh.sub_axis_count; a++) {
@@ -272,8 +273,9 @@ static void offer_scattered(search *s, uint32_t from, uint8_t kind, sc_sub_axis_
     }
 }
 
-/* A reduction over several axes is one call over their product group (SHARDING 2.3): sub-axes that end up whole are reduced together, and
- * only those that end up splitting a dim may be scattered. */
+/* A reduction over several axes is one call over their product group (SHARDING 2.3): sub-axes that
+ * end up replicated are reduced together; only those that end up splitting a dim may be
+ * scattered. */
 static void offer_reductions(search *s, uint32_t from, uint8_t kind)
 {
     sc_sub_axis_set partial = sc_placement_partial(&s->states.data[from].at, kind) & s->moving, to_dims = 0;
@@ -286,7 +288,7 @@ static void offer_reductions(search *s, uint32_t from, uint8_t kind)
     offer_scattered(s, from, kind, &chosen, to_dims, count_sub_axes(to_dims) <= MOST_ORDERED);
 }
 
-/* Shards of its dim that lie between two neighbours along a sub-axis. */
+/* Distance, in shards of its dim, between two neighbours on a sub-axis. */
 static uint64_t stride_of(const search *s, const sc_placement *at, uint32_t sub_axis)
 {
     uint64_t stride = 1;
@@ -297,8 +299,8 @@ static uint64_t stride_of(const search *s, const sc_placement *at, uint32_t sub_
     return stride;
 }
 
-/* The group of a permute: every sub-axis that splits another dim, or counts other shards: z in (x, z, y) -> (y, z, x) keeps its place, but
- * not its stride when x and y differ in size. */
+/* Returns the group of a permute: every sub-axis that changes its dim or its stride. In (x, z, y)
+ * -> (y, z, x), z keeps its position, but not its stride if x and y differ in size. */
 static sc_sub_axis_list changed_sub_axes(const search *s, const sc_placement *a, const sc_placement *b)
 {
     sc_sub_axis_list list = {0};
@@ -325,7 +327,7 @@ static bool same_local_shape(const search *s, const sc_placement *a, const sc_pl
     return true;
 }
 
-/* Permutes that put one or more dims as the goal has them while every rank keeps as many elements of each dim. */
+/* Offers a permute to `to` if every rank keeps the same number of elements of each dim. */
 static void offer_permute(search *s, uint32_t from, const sc_placement *to)
 {
     const sc_placement at = s->states.data[from].at;
@@ -335,7 +337,7 @@ static void offer_permute(search *s, uint32_t from, const sc_placement *to)
     offer(s, from, step);
 }
 
-/* Every arrangement of the sub-axes of `rest` on the places of `places` that keeps local shapes. */
+/* Offers every assignment of `sub_axes` to `places` that keeps local shapes. */
 static void offer_arrangements(search *s, uint32_t from, sc_placement *to, const sc_sub_axis_list *sub_axes, uint32_t next,
                                sc_sub_axis_set places)
 {
@@ -353,7 +355,8 @@ static void offer_arrangements(search *s, uint32_t from, sc_placement *to, const
     }
 }
 
-/* Moving sub-axes that are no partial reductions may change places with each other in one call; of many only the goal's arrangement. */
+/* Moving sub-axes that are not partial may trade places in one call; if there are many, only as in
+ * the goal. */
 static void offer_permutes(search *s, uint32_t from)
 {
     sc_placement to = s->states.data[from].at;
@@ -367,7 +370,8 @@ static void offer_permutes(search *s, uint32_t from)
         offer_arrangements(s, from, &to, &sub_axes, 0, ((sc_sub_axis_set)1 << sub_axes.count) - 1);
 }
 
-/* Of one dim, the sub-axes behind the first that differs: what is minor to it cannot stay while it goes. */
+/* Returns the sub-axes of a dim from the first that differs: those minor to it cannot stay while it
+ * moves. */
 static sc_sub_axis_set moving_on(const sc_placement *from, const sc_placement *to, uint32_t dim)
 {
     const sc_sub_axis_list a = sc_placement_dim(from, dim), b = sc_placement_dim(to, dim);
@@ -402,7 +406,8 @@ static void prepare(search *s, const sc_type_info *from, const sc_placement *to)
     }
 }
 
-/* The cheapest open state; SC_NONE when there is none. Spaces are small, so a scan is fastest. */
+/* Returns the cheapest open state, or SC_NONE. A linear scan is fastest because spaces are
+ * small. */
 static uint32_t next_state(const search *s)
 {
     uint32_t best = SC_NONE;
@@ -429,7 +434,7 @@ static sc_reshard_plan *path_to(const search *s, uint32_t goal)
     while (count > 0) {
         const sc_reshard_step *step = &reversed[--count];
         sc_reshard_step *last = plan->step_count > 0 ? &plan->steps[plan->step_count - 1] : NULL;
-        if (last != NULL && appends(last, step)) { /* slices of one dim in a row are one slice */
+        if (last != NULL && appends(last, step)) { /* consecutive slices of one dim are merged */
             last->group.sub_axes[last->group.count++] = step->group.sub_axes[0];
             last->to = step->to;
         } else if (plan->step_count < SC_MAX_RESHARD_STEPS) {
@@ -470,7 +475,7 @@ const sc_reshard_plan *sc_reshard_find(sc_planner *planner, sc_type from, const 
         return planner->plans.data[index];
     const sc_type_info info = planner->m->types.data[from];
     sc_reshard_plan *plan = find_path(planner, &info, to);
-    if (plan == NULL) { /* a partial reduction as a goal: nothing leads there */
+    if (plan == NULL) { /* the goal is a partial reduction, which is unreachable */
         plan = sc_arena_alloc(&planner->m->context->arena, sizeof *plan);
         plan->cost.bytes = INFINITY;
     }

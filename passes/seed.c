@@ -1,5 +1,5 @@
-/* Seeding: what each line of the plan says of each value, laid on the values. Lines that contradict each other are found here: two that
- * want one axis of one value for different dims. */
+/* Seeding: applies each plan line to the values that it constrains. Detects conflicting lines: two
+ * that place one axis of a value on different dims. */
 #include "passes/propagate.h"
 
 #include "ir/print_type.h"
@@ -15,14 +15,15 @@ static const char *value_name(const sc_module *m, sc_value value)
     return sc_arena_printf(&m->context->arena, "a result of %s in %s", sc_ops[op->kind].name, sc_text(m->context, op->scope));
 }
 
-/* A leaf under the name of the composite that the value shows it as part of. */
+/* Returns the name of the composite that the leaf is printed as part of, or of the leaf. */
 static const char *shown_dim(const sc_module *m, sc_value value, uint32_t index)
 {
     const sc_type_dim *dim = &sc_type_of(m, value)->dims[index];
     return sc_text(m->context, m->dims.data[dim->group != SC_NONE ? dim->group : dim->dim].name);
 }
 
-/* Two lines that meet on one value mostly meet on many: one is told, the first that has a name. */
+/* Lines that conflict on one value usually conflict on many; one of these is reported, the first
+ * with a name. */
 static void note_conflict(sc_propagation *p, const sc_seed *seed, uint32_t sub_axis, uint32_t dim)
 {
     const sc_value_info *values = p->m->values.data;
@@ -61,7 +62,7 @@ static void report_conflict(const sc_propagation *p, const sc_conflict *conflict
         sc_report_note(diag, (sc_loc){0}, "the same two lines meet on %u more value%s", conflict->more, conflict->more == 1 ? "" : "s");
 }
 
-/* Whether there was none. */
+/* Reports all conflicts; true if there are none. */
 static bool report_conflicts(sc_propagation *p)
 {
     bool fine = p->conflicts.count == 0;
@@ -71,7 +72,8 @@ static bool report_conflicts(sc_propagation *p)
     return fine;
 }
 
-/* What another entry has placed is no line's doing here. */
+/* Marks the line as having an effect; placements of another entry are not due to a line of this
+ * one. */
 static void note_effect(sc_propagation *p, const sc_seed *seed)
 {
     if (seed->strength != SC_SEED_FIXED)
@@ -85,7 +87,8 @@ static void place_sub_axis(sc_propagation *p, const sc_seed *seed, uint32_t dim,
     note_effect(p, seed);
 }
 
-/* A stronger line has had its say on a sub-axis: pins over rules, output rules over act rules. */
+/* True if a stronger line has decided the sub-axis: pins override rules, output rules override act
+ * rules. */
 static bool is_settled(const sc_propagation *p, const sc_seed *seed, uint32_t sub_axis, const uint8_t *strength_of)
 {
     const uint8_t on = p->placing->at[seed->value].on[sub_axis];
@@ -112,7 +115,7 @@ static void lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_o
             type.placement = *at;
             uint64_t shards = sc_type_shards(&p->m->mesh, &type, (uint32_t)dim) * p->m->mesh.sub_axes[sub_axis].size;
             if (seed->strength == SC_SEED_WEAK && !sc_dim_divides(p->m, type.dims[dim].dim, type.dims[dim].size, shards))
-                continue; /* another free line came first, in mesh order, and left too little */
+                continue; /* an earlier free line, in mesh order, left too little of the dim */
             place_sub_axis(p, seed, (uint32_t)dim, sub_axis);
             strength_of[(size_t)seed->value * p->placing->sub_axis_count + sub_axis] = (uint8_t)seed->strength;
         }
@@ -120,7 +123,7 @@ static void lay_seed(sc_propagation *p, const sc_seed *seed, uint8_t *strength_o
     sc_propagation_touch(p, seed->value);
 }
 
-/* Sub-axes that a pin leaves out stay out. */
+/* Closes the sub-axes that a pin leaves out. */
 static void close_sub_axes(sc_propagation *p, const sc_seed *seed)
 {
     if ((seed->closed & ~p->placing->closed[seed->value]) != 0)
@@ -133,7 +136,7 @@ static void close_sub_axes(sc_propagation *p, const sc_seed *seed)
     }
 }
 
-/* Several lines on one dim: within a line as written, across lines in mesh order. */
+/* Orders the sub-axes of a dim: within a line as written, across lines in mesh order. */
 static void sort_across_lines(sc_propagation *p, sc_value value)
 {
     sc_placement *at = &p->placing->at[value];
@@ -176,7 +179,7 @@ bool sc_lay_strong_seeds(sc_propagation *p, const sc_seeds *seeds)
     return report_conflicts(p);
 }
 
-/* Every sub-axis of the sub-axes' axes is still unused by the value, and what remains of the dims divides. */
+/* True if the value uses no sub-axis of the seed's axes and the rest of its dims divides. */
 static bool is_free(const sc_propagation *p, const sc_seed *seed)
 {
     const sc_mesh *mesh = &p->m->mesh;
@@ -202,11 +205,11 @@ static bool is_free(const sc_propagation *p, const sc_seed *seed)
 bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds)
 {
     sc_arena *arena = &p->m->context->arena;
-    bool *eligible = sc_arena_array(arena, seeds->list.count, sizeof *eligible); /* judged before any is laid: order does not matter */
+    bool *eligible = sc_arena_array(arena, seeds->list.count, sizeof *eligible); /* before any is applied, so order is irrelevant */
     uint8_t *strength_of = sc_arena_array(arena, (size_t)p->placing->value_count * p->placing->sub_axis_count, 1);
     for (uint32_t i = 0; i < seeds->list.count; i++)
         eligible[i] = seeds->list.data[i].strength == SC_SEED_WEAK && is_free(p, &seeds->list.data[i]);
-    for (uint32_t a = 0; a < p->placing->sub_axis_count; a++) { /* in mesh order, whatever the order of lines */
+    for (uint32_t a = 0; a < p->placing->sub_axis_count; a++) { /* in mesh order, independent of the order of lines */
         for (uint32_t i = 0; i < seeds->list.count; i++) {
             const sc_seed *seed = &seeds->list.data[i];
             if (eligible[i] && seed->split_count > 0 && seed->splits[0].sub_axes.sub_axes[0] == a)
@@ -216,7 +219,8 @@ bool sc_lay_weak_seeds(sc_propagation *p, const sc_seeds *seeds)
     return report_conflicts(p);
 }
 
-/* Storage splits are the minor ones of what uses want. An axis that propagation has given to the parameter is not taken again. */
+/* Storage splits are minor to those that uses want. An axis that propagation has placed on the
+ * parameter is not used again. */
 bool sc_lay_storage(sc_propagation *p, const sc_seeds *seeds)
 {
     for (uint32_t i = 0; i < seeds->list.count; i++) {

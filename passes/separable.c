@@ -1,10 +1,11 @@
-/* Whether an objective is a sum over the rows of the batch, so that micro-batches add up to it: proved from the roles in the op table.
+/* Proves from the roles in the op table that an objective is a sum over the rows of the batch, so
+ * that micro-batches add up to it.
  *
- *   rows    has the batch dim, and each row depends on that row of the inputs alone
- *   sum     a sum over rows; from here on only what is linear keeps it one
- *   affine  such a sum plus what no row decides: fine where the objective is the mean of the micro-batches
- *   mixed   anything else; the op that first mixes is remembered
- */
+ *   rows    has the batch dim, and each row depends only on that row of the inputs
+ *   sum     a sum over rows; only linear ops keep it one
+ *   affine  such a sum plus a term independent of rows: valid if the objective is the mean
+ *           of the micro-batches
+ *   mixed   anything else; the op that first mixes rows is recorded */
 #include "passes/separable.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ static bool has_rows(const separation *s, sc_value value)
     return sc_type_find_dim(sc_type_of(s->m, value), s->batch) >= 0;
 }
 
-/* What the op makes of rows: they pass, are summed, or are mixed. */
+/* Class of a result of an op on rows: rows, a sum, or mixed. */
 static mixture of_rows(const separation *s, const sc_op *op, uint32_t result)
 {
     sc_factors factors;
@@ -39,7 +40,7 @@ static mixture of_rows(const separation *s, const sc_op *op, uint32_t result)
     return MIXED;
 }
 
-/* What the op makes of sums over rows. */
+/* Class of the result of an op on sums over rows. */
 static mixture of_sums(const separation *s, const sc_op *op)
 {
     uint32_t traits = sc_op_traits(op), sums = 0, others = 0;
@@ -94,7 +95,8 @@ static void visit(separation *s, sc_op_id id)
     }
 }
 
-/* The expression as it was written, at most a line and what a message has room for; an op without a place by its name. */
+/* Returns the source text of the expression, at most one line that fits a message; an op without a
+ * location: its name. */
 static const char *written(const sc_module *m, const sc_op *op)
 {
     enum { MOST = 48 };
@@ -106,14 +108,14 @@ static const char *written(const sc_module *m, const sc_op *op)
         return text;
     if (length > MOST)
         length = MOST;
-    while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80) /* within a character of UTF-8 */
+    while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80) /* inside a UTF-8 sequence */
         length--;
     return sc_arena_printf(&m->context->arena, "%.*s..", (int)length, text);
 }
 
 static bool report(const separation *s, sc_value value, sc_loc line)
 {
-    sc_module *m = (sc_module *)s->m; /* messages live in its context */
+    sc_module *m = (sc_module *)s->m; /* messages are allocated in its context */
     const sc_op *op = sc_op_at(m, s->of[value] == MIXED ? s->mixed_by[value] : sc_def(m, value));
     sc_report(&m->context->diag, SC_D_mixes_rows, op->loc, written(m, op), sc_text(m->context, m->dims.data[s->batch].name), NULL);
     sc_report_note(&m->context->diag, line, "the objective must be a sum of terms of single rows for this line");

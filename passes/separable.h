@@ -1,11 +1,13 @@
-/* Accumulation adds up micro-batches; that is right only for objectives that are sums over the batch. */
+/* Accumulation adds up micro-batches, which is correct only for objectives that are sums over the
+ * batch. */
 #ifndef SHARDC_PASSES_SEPARABLE_H
 #define SHARDC_PASSES_SEPARABLE_H
 
 #include "ir/ops/ops.h"
 
-/* Whether the first results of a forward function (a scalar, or total and weight) are sums over `batch` of terms that do not mix its rows.
- * False after a message that names the op that mixes them; `line` is the plan's `accumulate`. */
+/* Proves that the first results of a forward function (a scalar, or total and weight) are sums over
+ * `batch` of terms that do not mix its rows. Otherwise reports the op that mixes them and returns
+ * false. `line` is the plan's `accumulate`. */
 bool sc_check_separable(const sc_module *m, sc_func_id func, sc_dim batch, sc_loc line);
 
 #endif

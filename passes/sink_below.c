@@ -1,19 +1,19 @@
-/* A partial sum whose readers are all linear in it: reduced in what they make of it where that is less to move.
+/* Moves the reduction of a partial sum below its readers, if all are linear in it and reducing
+ * their results costs less.
  *
  *   %3 = reshard %2 : f32[B, S@tp, X, D]         %4 = reshard %g : f32[B, S, X]
  *   %4 = dot[X] %3, %g : f32[B, S@tp, D]    ->   %5 = dot[X] %2, %4 : f32[B, S, D]{sum:tp}
  *                                                %6 = reshard %5 : f32[B, S@tp, D]
  *
- * What readers make may be passed on in turn. Costs are those of reshards, of the other operands' too; what was brought for somebody else
- * costs nothing.
- */
+ * The results of readers may be passed on in turn. Costs are those of reshards, including those of
+ * other operands; reshards that exist for other readers cost nothing. */
 #include <math.h>
 
 #include "passes/reason.h"
 #include "passes/sinking.h"
 #include "passes/uses.h"
 
-/* What was widened to a value of another dtype; SC_NONE: nothing was. */
+/* Returns the value before widening from `narrow`, or SC_NONE if it was not widened. */
 static sc_value widened_from(const sc_module *m, sc_value value, sc_dtype narrow)
 {
     const sc_op *op = sc_op_at(m, sc_def(m, value));
@@ -21,8 +21,8 @@ static sc_value widened_from(const sc_module *m, sc_value value, sc_dtype narrow
     return is_cast && sc_type_of(m, op->operands[0])->dtype == narrow ? op->operands[0] : SC_NONE;
 }
 
-/* A sum of two values that are widened for it and that is rounded back: the sum of the two, which is rounded once all the same. SC_NONE:
- * it is no such sum, or nothing of it was partial. */
+/* Replaces a sum of two widened values that is rounded back by the sum in the narrow dtype, which
+ * is rounded once as well. SC_NONE: not such a sum, or no term was partial. */
 static sc_value narrow_sum(sc_module *m, sc_op_id cast, const uint32_t *uses)
 {
     const sc_op *op = sc_op_at(m, cast);
@@ -67,7 +67,7 @@ void sc_sink_narrow_sums(sc_module *m)
                 continue;
             map[sc_result(m, op, 0)] = made;
             sc_op_id sum = sc_def(m, sc_op_at(m, op)->operands[0]);
-            for (uint32_t i = 0; i < 2; i++) { /* the casts, so that nobody seems to read them */
+            for (uint32_t i = 0; i < 2; i++) { /* the casts, which now have no readers */
                 sc_value wide = sc_op_at(m, sum)->operands[i];
                 if (uses[wide] == 1)
                     sc_op_unlink(m, sc_def(m, wide));
@@ -79,7 +79,7 @@ void sc_sink_narrow_sums(sc_module *m)
     }
 }
 
-/* A partial value that is reduced wherever it is read: a further axis is one more of the same call. */
+/* True if a partial value is reduced by all its readers: one more axis joins the same call. */
 static bool is_reduced_next(const sc_sinking *s, sc_value value)
 {
     const sc_module *m = s->m;
@@ -98,13 +98,14 @@ static bool has_dims_of(const sc_type_info *type, const sc_type_info *other)
     return true;
 }
 
-/* The value that stands for another operand once it has been visited. */
+/* Returns the current replacement of an operand. */
 static sc_value as_read(const sc_sinking *s, sc_value value)
 {
     return value < s->count && s->current[value] != SC_NONE ? s->current[value] : value;
 }
 
-/* An operand in that type: itself, or brought there for somebody else; SC_NONE if it would have to be moved. */
+/* Returns an operand in that type, itself or a reshard made for another reader; SC_NONE if a
+ * reshard is needed. */
 static sc_value find_whole(const sc_sinking *s, sc_value value, sc_type type)
 {
     uint64_t key = (uint64_t)value << 32 | type;
@@ -121,7 +122,7 @@ static bool passes_sums(const sc_op *op)
     return (traits & SC_LINEAR) != 0 || ((traits & SC_BILINEAR) != 0 && op->operands[0] != op->operands[1]);
 }
 
-/* A value that may come to be partial with the sum that is passed on, a few ops behind it. */
+/* True if the value may become partial with the sum being moved, a few ops later. */
 static bool comes_of_sum(const sc_sinking *s, sc_value value, uint32_t depth)
 {
     const sc_op *op = sc_op_at(s->m, sc_def(s->m, value));
@@ -131,9 +132,10 @@ static bool comes_of_sum(const sc_sinking *s, sc_value value, uint32_t depth)
     return comes;
 }
 
-/* `value` stands as it does once it is reduced over these sub-axes, perhaps scattered. Could this reader take it partial there, and be
- * partial itself? What else it reads is whole there or can be brought there, which `cost` grows by; where that means that every rank
- * computes what each had a part of, it does so once for every element of `value`. Gradients have an end of their own. */
+/* `value` has the placement it has after the reduction over these sub-axes, perhaps scattered. True
+ * if the reader could take it partial there and itself be partial. Its other operands must be
+ * replicated there or be resharded, which is added to `cost`. If every rank then computes what
+ * before was split, it must do so once per element of `value`. Gradients are never passed. */
 static bool lets_pass(const sc_sinking *s, sc_op_id reader, sc_value value, sc_sub_axis_set sub_axes, sc_cost *cost)
 {
     sc_module *m = s->m;
@@ -174,7 +176,7 @@ static sc_cost cost_from(const sc_sinking *s, sc_type belongs, const sc_placemen
 
 static const sc_cost never = {.bytes = INFINITY};
 
-/* What it costs more that a value is partial over these sub-axes, too: its own reduction. */
+/* Additional cost of a value being partial over these sub-axes too: its own reduction. */
 static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_sub_axis_set sub_axes)
 {
     const sc_module *m = s->m;
@@ -189,7 +191,7 @@ static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_sub_axis_set sub
             return never;
         if (sc_placement_partial(&type->placement, 0) == 0)
             continue;
-        sc_type ends = m->values.data[reader->first_result].type; /* of its reshard */
+        sc_type ends = m->values.data[reader->first_result].type; /* type after its reshard */
         sc_cost now = cost_from(s, ends, &type->placement), then = cost_from(s, ends, &partial);
         total.bytes += then.bytes - now.bytes;
         total.calls += then.calls - now.calls;
@@ -197,7 +199,8 @@ static sc_cost own_cost(const sc_sinking *s, sc_value value, sc_sub_axis_set sub
     return sc_placement_partial(&type->placement, 0) != 0 ? total : cost_from(s, m->values.data[value].type, &partial);
 }
 
-/* What it costs that this value is partial: its own reduction, or those of what its readers make of it if that is less. */
+/* Cost of this value being partial: its own reduction, or those of its readers' results if that is
+ * less. */
 static sc_cost cost_below(const sc_sinking *s, sc_value value, sc_sub_axis_set sub_axes, uint32_t depth, bool *pass_on)
 {
     const sc_module *m = s->m;
@@ -217,7 +220,7 @@ static sc_cost cost_below(const sc_sinking *s, sc_value value, sc_sub_axis_set s
     return *pass_on ? below : own;
 }
 
-/* A reshard right after what makes a value, for one that was none of the plan's. */
+/* Emits a reshard right after the definition of a value, without a plan line of its own. */
 static sc_value move_after(sc_sinking *s, sc_value value, sc_type type, const sc_reason *reason)
 {
     sc_module *m = s->m;
@@ -232,8 +235,8 @@ static sc_value move_after(sc_sinking *s, sc_value value, sc_type type, const sc
     return sc_result(m, op, 0);
 }
 
-/* The other operands of a reader whole over what the value that it takes as it is was scattered over; those that are added to it terms of
- * the sum. */
+/* Makes the other operands of a reader replicated over the axes that the sum was scattered over;
+ * operands added to the sum become terms of it. */
 static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_sub_axis_set scattered, sc_sub_axis_set sub_axes)
 {
     sc_module *m = s->m;
@@ -252,7 +255,7 @@ static void bring_whole(sc_sinking *s, sc_op_id reader, sc_value raw, sc_sub_axi
             s->uses[other] += other < s->count;
         } else if (there < s->count)
             s->uses[there] += there != other;
-        bool is_term = (sc_op_traits(sc_op_at(m, reader)) & SC_LINEAR) != 0; /* a bias counts once */
+        bool is_term = (sc_op_traits(sc_op_at(m, reader)) & SC_LINEAR) != 0; /* a bias is added once */
         there = is_term ? sc_sink_spread(s, reader, there, sub_axes) : there;
         m->ops.data[reader].operands[i] = there;
     }

@@ -1,20 +1,21 @@
-/* sink-reductions: a partial sum travels through ops that are linear in it while that moves fewer bytes.
+/* sink-reductions: moves the reduction of a partial sum below linear ops if that moves fewer bytes.
  *
  *   %2 = reshard %1 : f32[B, D]             %5 = add %1, %3 : f32[B, D]{sum:tp}
  *   %4 = reshard %3 : f32[B, D]       ->    %6 = reshard %5 : f32[B, D]
  *   %5 = add %2, %4 : f32[B, D]
  *
- * Siblings that are added are reduced once: a + b, and x + a + b, which is taken as x + (a + b), where a and b are partial alike. A sum
- * that shrinks next (sum, slice) is reduced after it shrank. Sums that are partial alike over a part of the mesh only share that part.
- * A sum whose readers are all linear in it is reduced in what they make of it where that is less: of experts' results, each of the size of
- * a residual stream, their weighted sum and the weights' cotangents. If it was scattered, over positions under sequence parallelism, the
- * weights are gathered over them for that. Views between are looked through. Requires PLACED, keeps it. One walk in order; each step
- * removes a reduction or makes one cheaper, so it terminates.
- */
+ * Siblings that are added are reduced once: a + b, and x + a + b as x + (a + b), if a and b are
+ * partial over the same sub-axes. If the next op shrinks a sum (sum, slice), the result is reduced
+ * instead. Sums that share only some partial sub-axes share that part. If all readers of a sum are
+ * linear in it, their results are reduced where that costs less: for MoE experts, each output of
+ * the size of a residual stream, that is their weighted sum and the cotangents of the weights. If
+ * the sum was scattered (over positions, in sequence parallelism), the weights are gathered for
+ * that. Views in between are looked through. Requires and keeps PLACED. One walk in order; each
+ * step removes a reduction or makes one cheaper, so it terminates. */
 #include "passes/sinking.h"
 #include "passes/uses.h"
 
-enum { MAX_TERMS = 16 }; /* of a sum */
+enum { MAX_TERMS = 16 }; /* terms of a sum */
 
 static bool read_once(const sc_sinking *s, sc_value value)
 {
@@ -24,7 +25,8 @@ static bool read_once(const sc_sinking *s, sc_value value)
     return inherited == NULL || *inherited == 1;
 }
 
-/* The op behind an operand that nobody else reads, through views; SC_NONE when it is read elsewhere too. */
+/* Returns the op that defines an operand, looking through views; SC_NONE if there is another
+ * reader. */
 static sc_op_id sole_maker(const sc_sinking *s, sc_value value)
 {
     for (;;) {
@@ -37,7 +39,7 @@ static sc_op_id sole_maker(const sc_sinking *s, sc_value value)
     }
 }
 
-/* The reshard of a partial sum that an op is; SC_NONE if it is none. */
+/* Returns the op if it is a reshard of a partial sum, else SC_NONE. */
 static sc_op_id as_partial(const sc_sinking *s, sc_op_id op)
 {
     if (op == SC_NONE || sc_op_at(s->m, op)->kind != SC_OP_reshard)
@@ -46,13 +48,13 @@ static sc_op_id as_partial(const sc_sinking *s, sc_op_id op)
     return sc_placement_partial(&raw->placement, SC_PARTIAL_SUM) != 0 ? op : SC_NONE;
 }
 
-/* The reshard of a partial sum behind an operand; SC_NONE if it is none. */
+/* Returns the reshard of a partial sum that defines an operand, or SC_NONE. */
 static sc_op_id partial_behind(const sc_sinking *s, sc_value value)
 {
     return as_partial(s, sole_maker(s, value));
 }
 
-/* Whether an op only widens its operand. */
+/* True if the op only widens its operand. */
 static bool widens(const sc_module *m, sc_op_id id)
 {
     const sc_op *op = sc_op_at(m, id);
@@ -60,7 +62,8 @@ static bool widens(const sc_module *m, sc_op_id id)
            sc_dtype_widens(sc_type_of(m, op->operands[0])->dtype, sc_type_of(m, op->first_result)->dtype);
 }
 
-/* Likewise of a term of a sum, which may have been widened since: what is partial travels in the dtype that it was made in. */
+/* The same for a term of a sum, possibly widened since: a partial sum is communicated in the dtype
+ * in which it was computed. */
 static sc_op_id partial_term(const sc_sinking *s, sc_value value)
 {
     sc_op_id op = sole_maker(s, value);
@@ -74,8 +77,9 @@ static sc_value raw_of(const sc_sinking *s, sc_op_id reshard)
     return sc_op_at(s->m, reshard)->operands[0];
 }
 
-/* Both are partial over the same sub-axes, perhaps over others, too, and go to the same place (one is scattered over tp, say): where they
- * differ each can go there on its own, as `there`, and what they are both partial over is reduced once. */
+/* True if both are partial over common sub-axes, perhaps over others too, and have the same
+ * destination (one is scattered over tp, say). Each can be reduced on its own where they differ, to
+ * type `there`; the common part is reduced once. */
 static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
 {
     sc_module *m = s->m;
@@ -95,8 +99,8 @@ static bool can_meet(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there
     return common != 0;
 }
 
-/* `b`, partial over some of the sub-axes that `a` is (keys' cotangents beside queries'), elsewhere stands alike and goes to the same place.
- */
+/* True if `b` is partial over a subset of the sub-axes of `a` (cotangents of keys and of queries),
+ * otherwise has the same placement, and has the same destination. */
 static bool includes(const sc_sinking *s, sc_op_id a, sc_op_id b)
 {
     sc_module *m = s->m;
@@ -111,7 +115,7 @@ static bool includes(const sc_sinking *s, sc_op_id a, sc_op_id b)
     return sc_placement_equal(&at, &wide->placement);
 }
 
-/* Where two terms can be added before they are reduced. */
+/* Finds the type in which two terms can be added before reduction. */
 static bool find_meeting(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *there)
 {
     const sc_module *m = s->m;
@@ -121,7 +125,8 @@ static bool find_meeting(const sc_sinking *s, sc_op_id a, sc_op_id b, sc_type *t
     return true;
 }
 
-/* A term where it is added: as it is, partial over more sub-axes, or as far as it can go on its own. */
+/* Returns a term in the type in which it is added: unchanged, partial over more sub-axes, or
+ * reduced as far as possible on its own. */
 static sc_value bring(sc_sinking *s, sc_op_id before, sc_op_id partial, sc_type there)
 {
     const sc_module *m = s->m;
@@ -133,8 +138,8 @@ static sc_value bring(sc_sinking *s, sc_op_id before, sc_op_id partial, sc_type 
     return m->values.data[raw].type == there ? raw : sc_sink_reshard(s, before, partial, raw, there);
 }
 
-/* a + b, both partial: alike, one over more sub-axes than the other, or over some sub-axes alike, where each goes as far as it can on its
- * own. */
+/* a + b, both partial: over the same sub-axes, over a superset, or over some common ones, each
+ * being reduced as far as possible on its own. */
 static bool add_siblings(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
@@ -149,14 +154,15 @@ static bool add_siblings(sc_sinking *s, sc_op_id op)
     return true;
 }
 
-/* The terms of a sum that is added up in several steps, each read by the next alone. */
+/* The terms of a sum computed in several steps, each read only by the next. */
 typedef struct term_list {
     uint32_t count;
     sc_value list[MAX_TERMS];
     sc_op_id partial[MAX_TERMS]; /* the reshard behind a term, or SC_NONE */
 } term_list;
 
-/* The sum behind a term of a sum, whose terms are terms, too: it may have been widened since. */
+/* Returns the sum that is a term of a sum, perhaps widened since; its terms are terms of the outer
+ * sum too. */
 static const sc_op *sum_behind(const sc_sinking *s, sc_op_id sum, sc_value value)
 {
     sc_module *m = s->m;
@@ -192,15 +198,15 @@ static sc_value add_before(sc_sinking *s, sc_op_id sum, sc_value a, sc_value b)
     return sc_result(m, op, 0);
 }
 
-/* A reshard that ends where the sum belongs, in whatever dtype. */
+/* True if the reshard has the placement of the sum, in any dtype. */
 static bool ends_at(const sc_sinking *s, sc_op_id reshard, sc_type belongs)
 {
     sc_type type = s->m->values.data[sc_result(s->m, reshard, 0)].type;
     return sc_type_with_dtype(s->m, type, s->m->types.data[belongs].dtype) == belongs;
 }
 
-/* Of the terms, the most that are partial alike, or over fewer sub-axes than one of them, `like`; else two that can meet. Where they
- * do, as `there`. */
+/* Chooses the largest set of terms that are partial over the same sub-axes as `like` or a subset of
+ * them, or else two that can be added. They are added in type `there`. */
 static bool choose_together(const sc_sinking *s, const term_list *all, sc_type belongs, bool *is_chosen, uint32_t *like, sc_type *there)
 {
     const sc_module *m = s->m;
@@ -231,7 +237,7 @@ static bool choose_together(const sc_sinking *s, const term_list *all, sc_type b
     return false;
 }
 
-/* (x + a) + b, and longer, with a and b partial: x + (a + b). */
+/* (x + a) + b, and longer sums, with a and b partial: becomes x + (a + b). */
 static bool add_across(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
@@ -264,7 +270,8 @@ static bool add_across(sc_sinking *s, sc_op_id op)
     return true;
 }
 
-/* a + b, scalars, partial over different axes: one reduction over all of them, however many terms there are. */
+/* a + b of scalars partial over different axes: one reduction over all axes for any number of
+ * terms. */
 static bool add_scalars(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
@@ -273,7 +280,7 @@ static bool add_scalars(sc_sinking *s, sc_op_id op)
     sc_op_id partial[2];
     sc_value terms[2];
     sc_sub_axis_set sets[2], all = 0;
-    for (uint32_t i = 0; i < 2; i++) { /* a term may be partial for good, on its way to an accumulator */
+    for (uint32_t i = 0; i < 2; i++) { /* a term on its way to an accumulator stays partial */
         terms[i] = m->ops.data[op].operands[i];
         partial[i] = partial_behind(s, terms[i]);
         terms[i] = partial[i] == SC_NONE ? terms[i] : raw_of(s, partial[i]);
@@ -291,7 +298,7 @@ static bool add_scalars(sc_sinking *s, sc_op_id op)
     return true;
 }
 
-/* A linear op of one operand whose result is smaller: reduce that instead. */
+/* A linear op of one operand with a smaller result: reduces the result instead. */
 static bool shrink_first(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
@@ -306,7 +313,7 @@ static bool shrink_first(sc_sinking *s, sc_op_id op)
     for (uint32_t a = 0; a < m->mesh.sub_axis_count; a++) {
         bool is_partial = before.placement.on[a] == SC_PARTIAL_SUM;
         if (is_partial && (reduced.placement.on[a] != SC_ON_NOTHING || after.placement.on[a] != SC_ON_NOTHING))
-            return false; /* it is scattered on the way: a reduce_scatter is small already */
+            return false; /* scattered on the way: a reduce_scatter is already small */
         if (!is_partial && before.placement.on[a] != reduced.placement.on[a])
             return false;
         raw.on[a] = is_partial ? SC_PARTIAL_SUM : raw.on[a];
@@ -316,7 +323,7 @@ static bool shrink_first(sc_sinking *s, sc_op_id op)
     return true;
 }
 
-/* Whether the one reader of a value, views of it looked through, adds something to it. */
+/* True if the only reader of a value, looking through views, adds something to it. */
 static bool is_added(const sc_sinking *s, sc_value value)
 {
     const sc_module *m = s->m;
@@ -329,7 +336,8 @@ static bool is_added(const sc_sinking *s, sc_value value)
     return false;
 }
 
-/* A view with dims of its own (a rename) of a sum that is added to others: reduce that, so that it meets its siblings. */
+/* For a view with its own dims (a rename) of a sum that is added to others, reduces the view, so
+ * that it can be added to its siblings first. */
 static bool view_first(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;
@@ -348,7 +356,7 @@ static bool view_first(sc_sinking *s, sc_op_id op)
     return true;
 }
 
-/* A reshard of what was partial until a reshard right before brings the partial sum where it ends, for the same reason. */
+/* Merges a reshard with the reduction right before it, keeping the reason. */
 static void join_reshards(sc_sinking *s, sc_op_id op)
 {
     sc_module *m = s->m;

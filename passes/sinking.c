@@ -1,4 +1,5 @@
-/* What the files of sink-reductions share: making the ops of a sum that is reduced later. */
+/* Helpers shared by the files of sink-reductions: creating the ops of a sum that is reduced
+ * later. */
 #include "passes/sinking.h"
 
 sc_value sc_sink_reshard(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type)

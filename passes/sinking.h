@@ -1,5 +1,5 @@
-/* Shared by the files of sink-reductions: sink_reductions.c walks the ops and adds siblings up, sink_below.c passes a sum on to all that
- * its readers make of it. */
+/* Shared by the files of sink-reductions. sink_reductions.c walks the ops and adds up siblings;
+ * sink_below.c moves the reduction of a partial sum below its readers. */
 #ifndef SHARDC_PASSES_SINKING_H
 #define SHARDC_PASSES_SINKING_H
 
@@ -7,41 +7,44 @@
 #include "passes/reshard_path.h"
 #include "passes/uses.h"
 
-enum { SC_MAX_SINK = 4 }; /* ops in a row that a sum passes */
+enum { SC_MAX_SINK = 4 }; /* maximum number of consecutive ops that a reduction moves below */
 
 typedef struct sc_sinking {
     sc_module *m;
-    uint32_t *uses;          /* by value at the start: how many readers it has now */
-    sc_map inherited;        /* value made here -> its readers, if it took them over; else it has the one that it was made for */
-    sc_value *current;       /* per value at the start: what readers now read, or SC_NONE */
-    uint32_t count;          /* values at the start */
-    sc_map moved;            /* value << 32 | type -> the value brought there here */
-    sc_value passing[2];     /* the sum that is passed on at present, partial and reduced */
-    sc_sub_axis_set *pinned; /* by value: a pin says how it stands over these */
-    const sc_map *brought;   /* likewise, by insert-reshards */
+    uint32_t *uses;          /* by value at the start: its current number of readers */
+    sc_map inherited;        /* value created here -> number of readers, if it took over all of them; otherwise it has one */
+    sc_value *current;       /* per value at the start: its replacement, or SC_NONE */
+    uint32_t count;          /* number of values at the start */
+    sc_map moved;            /* value << 32 | type -> the reshard created by this pass */
+    sc_value passing[2];     /* the sum being moved, partial and reduced */
+    sc_sub_axis_set *pinned; /* by value: sub-axes on which a pin fixes its placement */
+    const sc_map *brought;   /* the same for reshards created by insert-reshards */
     sc_planner *planner;
     const sc_placing *placing;
-    sc_readers readers; /* at the start */
+    sc_readers readers; /* as of the start */
 } sc_sinking;
 
 /* ---- sinking.c ---- */
-/* `value` brought to `type` by a reshard like `like`, in front of `before`. */
+/* Reshards `value` to `type` before op `before`, with the attributes of `like`. */
 sc_value sc_sink_reshard(sc_sinking *s, sc_op_id before, sc_op_id like, sc_value value, sc_type type);
-/* A value in another dtype. */
+/* Casts a value to another dtype. */
 sc_value sc_sink_converted(sc_sinking *s, sc_op_id before, sc_value value, sc_dtype dtype);
-/* The op itself makes `made`, partial as its operands are and perhaps narrower than what its readers read: a reshard like `like`. */
+/* Makes the op produce `made`, partial like its operands and perhaps narrower than its readers
+ * expect; a reshard like `like` follows it. */
 void sc_sink_reduce_as(sc_sinking *s, sc_op_id op, sc_op_id like, sc_type made);
-/* The op itself becomes partial as `raw` says (its operands are); its readers read a reshard like `like` of its result. */
+/* Makes the op partial as given by `raw` (as its operands are) and redirects its readers to a
+ * reshard of its result, like `like`. */
 void sc_sink_reduce_after(sc_sinking *s, sc_op_id op, sc_op_id like, const sc_placement *raw);
 
-/* A value as a partial sum over more sub-axes, for the op `before`. */
+/* Makes a value a partial sum over more sub-axes, for op `before`. */
 sc_value sc_sink_spread(sc_sinking *s, sc_op_id before, sc_value value, sc_sub_axis_set more);
 
 /* ---- sink_below.c ---- */
-/* Sums of what was widened for them and that are rounded back are made in the narrower dtype, so that a partial sum may pass. */
+/* Narrows sums whose operands were widened for them and whose results are rounded back, so that a
+ * partial sum can pass through. */
 void sc_sink_narrow_sums(sc_module *m);
-/* `op` is a reshard. If it reduces a partial sum, perhaps scattering it, for readers that would do with the sum as it is, and that is less
- * to move, what they make of it is reduced in its place. */
+/* `op` is a reshard. If it reduces (or reduce-scatters) a partial sum whose readers can use the
+ * partial sum, and reducing their results costs less, moves the reduction below them. */
 void sc_sink_below(sc_sinking *s, sc_op_id op);
 
 #endif

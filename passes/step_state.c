@@ -1,4 +1,4 @@
-/* State that a train step adds to that of its model: gradients, optimizer state, scalars. */
+/* State that a train step adds to the model's: gradients, optimizer state, scalars. */
 #include "ir/ops/build.h"
 #include "passes/train_step.h"
 

@@ -1,15 +1,15 @@
-/* store-params: parameters that rules only store sharded are gathered where they are used.
+/* store-params: gathers parameters at their uses if rules shard only their storage.
  *
  *   %w = param "layers[0].ffn.w1"            %w = param "layers[0].ffn.w1"
  *   %h = dot[D] %x, %w                 ->    %u = use %w {unit = 1}
  *                                            %h = dot[D] %x, %u
  *
- * The `use` is where the stored placement ends: propagation places %u as the uses want it, %w takes that and the stored splits, and the
- * reshard between them is the gather. There is one `use` per unit (a stacked instance; what stands before, between and after stacks), in
- * front of the unit's first reader, so that all gathers of a unit can travel in one call; under `reshard after use` one per reader. The
- * cast to the act dtype stays in front: a parameter is cast once, before it is gathered. One walk over the readers; idempotent on a module
- * without storage rules.
- */
+ * The `use` is the boundary of the stored placement. Propagation places %u as its readers want it,
+ * %w gets that plus the storage splits, and the reshard between them is the gather. There is one
+ * `use` per FSDP unit (a stacked instance; what is before, between and after stacks), before the
+ * unit's first reader, so that all gathers of a unit can share a call; with `reshard after use` one
+ * per reader. The cast to the act dtype stays before it: a parameter is cast once, before it is
+ * gathered. One walk over the readers; idempotent on a module without storage rules. */
 #include <string.h>
 
 #include "passes/pass.h"
@@ -17,13 +17,13 @@
 typedef struct storage {
     sc_module *m;
     bool *stored;                /* per value: a stored parameter, or its cast */
-    sc_value *in_unit;           /* per value: its use in the unit being walked */
-    uint32_t *unit_of;           /* per value: the unit that in_unit is for */
+    sc_value *in_unit;           /* per value: its `use` in the current unit */
+    uint32_t *unit_of;           /* per value: the unit of in_unit */
     const sc_training *training; /* NULL: forward only */
     uint32_t count;
 } storage;
 
-/* The stacked instance a scope belongs to: `layers[3]` of layers[3].attn; an empty text outside stacks. */
+/* Length of the stacked instance in a scope: `layers[3]` in layers[3].attn; 0 outside stacks. */
 static size_t instance_length(const char *scope)
 {
     const char *bracket = strchr(scope, ']');
@@ -39,14 +39,14 @@ static bool same_unit(const sc_module *m, sc_sym a, sc_sym b)
     return length == instance_length(y) && memcmp(x, y, length) == 0;
 }
 
-/* The cast of a parameter to the act dtype; further casts belong to its readers. */
+/* True for the cast of a parameter to the act dtype; further casts belong to its readers. */
 static bool is_cast_of_state(const sc_module *m, sc_op_id op)
 {
     const sc_op *o = sc_op_at(m, op);
     return (sc_op_traits(o) & SC_CONVERTS) != 0 && (sc_op_traits(sc_op_at(m, sc_def(m, o->operands[0]))) & SC_STATE_READ) != 0;
 }
 
-/* When the gathered copy goes. */
+/* Returns when the gathered copy is dropped. */
 static sc_reshard_after dropped_after(const storage *s, sc_value value)
 {
     if (s->training == NULL || s->training->reshard == NULL)
@@ -65,7 +65,7 @@ static sc_value use_in_unit(storage *s, sc_op_id reader, sc_value value, uint32_
         return s->in_unit[value];
     sc_attr attr = sc_attr_int(SC_ATTR_unit, unit);
     sc_type type = m->values.data[value].type;
-    bool alone = after == SC_RESHARD_AFTER_USE; /* gathered for this reader, not for the unit */
+    bool alone = after == SC_RESHARD_AFTER_USE; /* gathered for this reader, not for the whole unit */
     sc_op_id use = sc_op_new(m, m->ops.data[reader].func, reader, SC_OP_use, &value, 1, &attr, alone ? 0 : 1, &type, 1, reader);
     const sc_attr *phase = sc_op_attr(sc_op_at(m, reader), SC_ATTR_phase);
     if (phase != NULL)
@@ -98,12 +98,12 @@ static void store_function(storage *s, sc_func_id func)
             continue;
         }
         if ((sc_op_traits(sc_op_at(m, op)) & (SC_STATE_READ | SC_STATE_WRITE | SC_CONSTANT | SC_FROM_OUTSIDE)) != 0)
-            continue; /* where these stand says nothing about who uses them */
+            continue; /* their position does not determine a unit */
         if (!first && !same_unit(m, scope, m->ops.data[op].scope))
             unit++;
         first = false;
         scope = m->ops.data[op].scope;
-        if (sc_op_attr(sc_op_at(m, op), SC_ATTR_gradient) != NULL) /* a unit's gradients travel together */
+        if (sc_op_attr(sc_op_at(m, op), SC_ATTR_gradient) != NULL) /* gradients of a unit are reduced together */
             sc_op_set_attr(m, op, sc_attr_int(SC_ATTR_unit, unit));
         for (uint32_t i = 0; i < m->ops.data[op].operand_count; i++) {
             sc_value value = m->ops.data[op].operands[i];
@@ -127,7 +127,7 @@ bool sc_run_store_params(sc_module *m, sc_pass_env *env)
     memset(s.unit_of, 0xff, s.count * sizeof *s.unit_of);
     mark_stored(&s, env->seeds);
     for (sc_func_id f = 0; f < m->funcs.count; f++) {
-        if (env->step == NULL || f != env->step->update) /* the optimizer works on what is stored */
+        if (env->step == NULL || f != env->step->update) /* the optimizer reads stored parameters */
             store_function(&s, f);
     }
     return true;

@@ -1,16 +1,16 @@
-/* train-step: what a micro-batch leaves behind, and what happens once a step. Global program in, global program out.
+/* train-step: builds `micro` and `update` from a global forward program.
  *
- *   micro:   forward, backward, then for each parameter       update:  g = gradient, reduced; norm over all of them
- *            w.grad += gradient                                        p, m, v .. = one step of the optimizer
- *            total += objective                                        return loss, norm, metrics
+ *   micro:   forward, backward, then per parameter     update:  g = gradient, reduced; norm of all
+ *            w.grad += gradient                                 p, m, v .. = one optimizer step
+ *            total += objective                                 return loss, norm, metrics
  *
- * With one micro-batch nothing is added and nothing is set back. */
+ * With one micro-batch nothing is accumulated or reset. */
 #include "passes/train_step.h"
 
 #include "ir/ops/build.h"
 #include "passes/pass.h"
 
-/* f16 has too few exponents for the gradients of most models. */
+/* The exponent range of f16 is too small for the gradients of most models. */
 static bool needs_scaling(const sc_module *m)
 {
     bool found = false;
@@ -41,7 +41,7 @@ static void accumulate(sc_emitter *e, sc_train_step *step, sc_sym name, sc_state
 
 static void accumulate_gradients(sc_emitter *e, sc_train_step *step, const sc_gradients *gradients)
 {
-    for (uint32_t i = step->training->params.count; i-- > 0;) { /* the last layer's are ready first */
+    for (uint32_t i = step->training->params.count; i-- > 0;) { /* gradients of the last layer are ready first */
         uint32_t state = step->training->params.data[i].state;
         sc_value gradient = gradients->of_state[state];
         if (gradient == SC_NONE)
@@ -70,7 +70,7 @@ bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *trai
 {
     sc_arena *arena = &m->context->arena;
     sc_gradients gradients;
-    sc_run_drop_dead(m, NULL); /* what leads to no result leads to no gradient, and may mean nothing in a micro-batch */
+    sc_run_drop_dead(m, NULL); /* ops that lead to no result have no gradient, and may be meaningless in a micro-batch */
     *out = (sc_train_step){.micro = entry, .training = training, .scales = needs_scaling(m)};
     while (out->param_of.count < m->state.count)
         *sc_vec_push(arena, &out->param_of) = SC_NONE;

@@ -1,37 +1,41 @@
-/* From an entry to its train step, on the global program: reverse mode, then the optimizer. Runs before anything is placed, so that every
- * communication of the backward pass and the update falls out of placement. */
+/* Builds a train step from an entry, on the global program: reverse-mode differentiation, then the
+ * optimizer. Runs before placement, so all communication of the backward pass and the update
+ * follows from placement. */
 #ifndef SHARDC_PASSES_TRAIN_STEP_H
 #define SHARDC_PASSES_TRAIN_STEP_H
 
 #include "ir/ops/ops.h"
 #include "ir/train.h"
 
-/* Turns the function of a forward entry into `micro`, adds `update`, state and schedule. False after messages (an op without a
- * derivative). The entry returns a scalar, or (total, weight), then metrics. */
+/* Turns the function of a forward entry into `micro` and adds `update`, state and schedule. The
+ * entry returns a scalar, or (total, weight), then metrics. False after reporting errors (an op
+ * without a derivative). */
 bool sc_train_step_build(sc_module *m, sc_func_id entry, const sc_training *training, sc_train_step *out);
 
 /* ---- its parts ---- */
-/* What the reverse sweep leaves: by state, the gradient of a trained parameter (SC_NONE: nothing reaches it). */
+/* Result of the reverse sweep: by state, the gradient of a trained parameter (SC_NONE: zero). */
 typedef struct sc_gradients {
     sc_value *of_state;
 } sc_gradients;
 
-/* Appends the backward pass of func's first result, with cotangent 1, and takes its `return` off; results gets the values it returned. */
+/* Appends the backward pass of func's first result, with cotangent 1, and removes its `return`;
+ * results gets the values it returned. */
 bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training, sc_train_step *step, sc_gradients *gradients);
 /* Fills the function `update`. */
 void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step, const bool *has_gradient, uint32_t result_count);
 
 /* ---- step_state.c ---- */
-/* Dynamic loss scaling, state of the step: the scale, steps since it last changed, steps taken in all. Micikevicius et al., "Mixed
- * precision training", ICLR 2018, section 3.2; factors and interval as torch.amp.GradScaler documents them. */
+/* State for dynamic loss scaling: the scale, steps since it last changed, total steps taken.
+ * Micikevicius et al., "Mixed precision training", ICLR 2018, section 3.2; factors and interval as
+ * in the documentation of torch.amp.GradScaler. */
 enum { SC_SCALE_INITIAL = 65536, SC_SCALE_INTERVAL = 2000 };
 #define SC_SCALE_GOOD_STATE "scaling.good"
-/* One of them, read at the end of a function. */
+/* Reads one of these states, at the end of a function. */
 sc_value sc_read_scaling(sc_emitter *e, sc_train_step *step, const char *name, double initial);
 
 /* layers[0].attn.wq.m */
 sc_sym sc_state_name_of(sc_module *m, uint32_t param, const char *suffix);
-/* A state of the step; made on first use. `param` SC_NONE: a scalar. */
+/* Returns a state of the step, created on first use. `param` SC_NONE: a scalar. */
 uint32_t sc_step_state(sc_module *m, sc_train_step *step, sc_sym name, sc_state_kind kind, const sc_type_info *type, uint32_t param);
 
 #endif

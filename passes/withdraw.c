@@ -1,23 +1,25 @@
-/* Where an `if free` line costs more than it is worth: values that it splits and that all their readers want whole.
+/* Withdraws `if free` splits that cost more than they save: values that such a line splits and that
+ * all readers want whole.
  *
  *   x: [B, S@tp, D], also wanted whole (for queries)        x: [B, S@tp, D], also wanted whole
  *   k = dot[D] x, wk: [B, S@tp, E]                    ->    k = dot[D] x, wk: [B, S, E]
  *   attend q, k needs k whole: a gather                     attend q, k
  *
- * Values that hang together (keys, their norm, their rotation) are a group: it is made whole where what it is made of is whole or at hand
- * whole, because other readers want it so, and where that costs less than splitting and gathering does. A partial sum may feed a group
- * that is read beside larger values only, as the sums of a norm are: one all_reduce for a reduce_scatter and a gather of as many bytes. A
- * residual stream stays split: there the line saves memory.
+ * Connected values (keys, their norm, their rotation) form a group. It becomes whole if its inputs
+ * are whole, or available whole because other readers want them so, and if that costs less than
+ * splitting and gathering. A partial sum may feed a group that is only read beside larger values,
+ * like the sums of a norm: one all_reduce replaces a reduce_scatter and a gather of as many bytes.
+ * A residual stream stays split: there the line saves memory.
  *
- * One axis at a time, in the forward program; derivatives follow. The largest groups come of one walk from readers to makers; a worklist
- * then drops what does not hold, each op at most once.
- */
+ * Handles one axis at a time, in the forward program; derivatives follow. One walk from readers to
+ * definitions finds the largest groups; a worklist then drops members that do not qualify, each op
+ * at most once. */
 #include <string.h>
 
 #include "passes/propagate.h"
 
 typedef struct grouping {
-    sc_op_id parent; /* of a forest; the root's costs count */
+    sc_op_id parent; /* union-find forest; costs are at the root */
     sc_cost now, then;
 } grouping;
 
@@ -26,17 +28,17 @@ typedef struct withdrawal {
     sc_module *m;
     const sc_sub_axis_set *before; /* by value: sub-axes that split it without free lines */
     sc_sub_axis_set axis;
-    bool *is_member;       /* by op: its results are made whole */
-    uint32_t *whole;       /* by op: operands that it wants whole over the axis, whatever is withdrawn; a bit each */
-    sc_sub_axis_set *sums; /* by op: sub-axes of the axis over which its results come out partial */
-    sc_value *named;       /* by value: what it is a view of */
-    bool *is_at_hand;      /* by value that is no view: somebody wants it, or a view of it, whole, whatever is withdrawn */
-    bool *is_beside;       /* by value: it is read beside larger values only */
+    bool *is_member;       /* by op: its results become whole */
+    uint32_t *whole;       /* by op: operands it wants whole over the axis in any case, one bit each */
+    sc_sub_axis_set *sums; /* by op: sub-axes of the axis over which its results are partial when computed */
+    sc_value *named;       /* by value: the value that it is a view of */
+    bool *is_at_hand;      /* by non-view: some reader wants it or a view of it whole in any case */
+    bool *is_beside;       /* by value: only read beside larger values */
     grouping *groups;      /* by op */
-    SC_VEC(sc_op_id) open; /* members to be looked at */
+    SC_VEC(sc_op_id) open; /* worklist of members */
 } withdrawal;
 
-/* The sub-axes of the axis that only free lines have a value split by. */
+/* Returns the sub-axes of the axis on which only free lines split the value. */
 static sc_sub_axis_set freely_split(const withdrawal *w, sc_value value)
 {
     return sc_placement_split(&w->p->placing->at[value]) & ~w->before[value] & w->axis;
@@ -52,8 +54,9 @@ static bool in_stage(const withdrawal *w, sc_op_id op)
     return w->p->stage_of[op] == w->p->stage;
 }
 
-/* Whether the op could be computed whole over the axis: nothing but free lines has it split a dim that its results keep, and it reduces
- * nothing over other axes, which would be more. Fills what is known of the op by itself. */
+/* True if the op could be computed whole over the axis: only free lines split the dims that its
+ * results keep, and it does not reduce over other axes, which would cost more. Fills in the facts
+ * that depend on the op alone. */
 static bool could_be_whole(withdrawal *w, sc_op_id id)
 {
     const sc_module *m = w->m;
@@ -81,7 +84,7 @@ static bool could_be_whole(withdrawal *w, sc_op_id id)
     return could && (w->sums[id] & ~w->axis) == 0;
 }
 
-/* Whether somebody reads the value, and nobody split. */
+/* True if the value has readers and none wants it split. */
 static bool nobody_wants_split(const withdrawal *w, sc_value value)
 {
     bool any = false;
@@ -99,7 +102,8 @@ static bool nobody_wants_split(const withdrawal *w, sc_value value)
     return any;
 }
 
-/* What one reader says of a value: it wants it whole, perhaps beside something larger, or makes something of which that is said. */
+/* Records what one reader implies for a value: it wants it whole, perhaps beside a larger value, or
+ * its result has these properties. */
 static void note_reader(withdrawal *w, sc_value value, sc_op_id reader)
 {
     const sc_op *op = sc_op_at(w->m, reader);
@@ -114,7 +118,7 @@ static void note_reader(withdrawal *w, sc_value value, sc_op_id reader)
     }
 }
 
-/* From readers to makers. */
+/* Walks from readers to definitions. */
 static void find_members(withdrawal *w, sc_func_id func)
 {
     sc_for_each_op_reverse (w->m, func, id) {
@@ -137,8 +141,9 @@ static void find_members(withdrawal *w, sc_func_id func)
     }
 }
 
-/* Whether the op could be computed whole without moving anything, and is worth it: of what is whole everywhere each rank computes its
- * part, which is less, and a view is gathered with what it is a view of. */
+/* True if the op can be computed whole without communication and is worth it. If all its operands
+ * are replicated, computing one shard per rank is cheaper; a view is gathered with the value it
+ * views. */
 static bool holds(const withdrawal *w, sc_op_id id)
 {
     const sc_op *op = sc_op_at(w->m, id);
@@ -164,7 +169,7 @@ static void look_again(withdrawal *w, sc_op_id op)
         *sc_vec_push(&w->m->context->arena, &w->open) = op;
 }
 
-/* Members that do not hold without others are none; who depends on them is looked at again. */
+/* Drops members that depend on non-members, and re-examines their readers. */
 static void drop_members(withdrawal *w)
 {
     while (w->open.count > 0) {
@@ -197,7 +202,7 @@ static void add_cost(withdrawal *w, sc_cost *sum, sc_value value, const sc_place
     sc_cost_add(sum, &sc_reshard_find(w->p->assigner.planner, type, to)->cost);
 }
 
-/* Whether one of those who want the value whole is no member. */
+/* True if a reader that wants the value whole is not a member. */
 static bool is_gathered(const withdrawal *w, sc_value value)
 {
     for (uint32_t u = w->p->user_begin[value]; u < w->p->user_begin[value + 1]; u++) {
@@ -207,7 +212,7 @@ static bool is_gathered(const withdrawal *w, sc_value value)
     return false;
 }
 
-/* A member's share of what its group costs. */
+/* Adds a member's share to the cost of its group. */
 static void price(withdrawal *w, sc_op_id id)
 {
     const sc_op *op = sc_op_at(w->m, id);
