@@ -113,8 +113,8 @@ static int operand_of(const sc_epilogues *e, sc_op_id op, uint32_t last, uint32_
         return -1;
     int64_t size = sc_type_local_elements(m, sc_type_of(m, o->first_result));
     for (uint32_t i = 0; i < o->operand_count; i++) {
-        /* recomputed operands are no tensors; bilinear steps only scale by numbers; an elementwise
-         * multiplication of large tensors belongs in a kernel */
+        /* operands recomputed where they are read are not in memory, but may be scale factors;
+         * multiplication by a large tensor belongs in a kernel */
         bool made = (traits_of(e, sc_def(m, o->operands[i])) & SC_FUSE_FREE) != 0, scales = (sc_op_traits(o) & SC_BILINEAR) != 0;
         if (!made && (int)i != found && !is_there(e, o->operands[i], contraction))
             return -1;

@@ -1,5 +1,5 @@
-/* An entry is 8 bytes length of the name with its zero, 8 bytes size, little-endian, the name, the piece, each filled up with zeros to a
- * multiple of SC_ARCHIVE_ALIGN. */
+/* An entry is 8 bytes length of the name including its zero byte, 8 bytes size, both little-endian,
+ * then the name and the piece, each zero-padded to a multiple of SC_ARCHIVE_ALIGN. */
 #include "program/archive.h"
 
 #include <string.h>

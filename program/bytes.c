@@ -1,17 +1,21 @@
-/* Images as bytes. One walk over the image both writes and reads, so that the two cannot differ: each code_* function is given the address
- * of a field and takes the field's value when it writes, sets it when it reads.
+/* Serialization of images. One traversal of the image serves for writing and reading, so that the
+ * two cannot diverge: each code_* function gets the address of a field and reads the field when
+ * writing, sets it when reading.
  *
- *     header   8 magic, 4 version, 8 length of the body, 8 its FNV-1a, 8 length of the code, 8 its FNV-1a; little-endian
- *     body     the image's fields in the order of code_image
- *     code     the CPU that it needs, as text with a 0 at its end, and the object as it is; so that ranks with different CPUs
- *              agree about the body
+ *   header   8 magic, 4 version, 8 length of the body, 8 its FNV-1a, 8 length of the code,
+ *            8 its FNV-1a; little-endian
+ *   body     the image's fields in the order of code_image
+ *   code     the CPU features that it requires, as 0-terminated text, and the object; separate,
+ *            so that ranks with different CPUs have equal bodies
  *
- * In the body integers are LEB128 (7 bits a byte, least first; signed ones interleave: 0, -1, 1, -2, ..), lists are a count and the items,
- * doubles 8 bytes. A text is a number: of an earlier text, or the first number that is free, and then length and bytes follow. There is
- * one way to write an image: the reader refuses numbers that are longer than need be and texts that stand twice. So what is read and
- * written again is the same to the byte, and equal programs have equal hashes.
+ * In the body, integers are LEB128 (7 bits per byte, least significant first; signed ones are
+ * zigzag-encoded: 0, -1, 1, -2, ..), lists are a count and the items, doubles 8 bytes. A text is a
+ * number: that of an earlier text, or the next free number, followed by length and bytes. The
+ * encoding is canonical: the reader rejects overlong numbers and duplicate texts. So reading and
+ * writing an image reproduces its bytes, and equal programs have equal hashes.
  *
- * Reading never believes a count: a list must have at least a byte an item. After the first mistake everything reads as 0. */
+ * The reader does not trust counts: a list must have at least one byte per item. After the first
+ * error everything reads as 0. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,8 +36,8 @@ typedef struct codec {
     size_t size, at;
     shardc_error *error;
     bool failed;
-    SC_VEC(const char *) texts; /* in the order of their first use */
-    SC_VEC(uint32_t) same_hash; /* by text: another one of the same hash, or SC_IMAGE_NONE */
+    SC_VEC(const char *) texts; /* in order of first use */
+    SC_VEC(uint32_t) same_hash; /* by text: another one with the same hash, or SC_IMAGE_NONE */
     sc_map text_map;
 } codec;
 
@@ -95,7 +99,7 @@ static void code_i64(codec *c, int64_t *value)
         *value = (int64_t)(bits >> 1 ^ ((bits & 1) != 0 ? UINT64_MAX : 0));
 }
 
-/* A number below `limit`. */
+/* Codes a number that must be below `limit`. */
 static void code_below(codec *c, uint64_t *value, uint64_t limit, const char *what)
 {
     code_u64(c, value);
@@ -472,7 +476,7 @@ void sc_image_write(const sc_image *image, sc_strbuf *out)
     codec c = {.arena = out->arena, .out = out, .text_map = {.arena = out->arena}};
     size_t begin = out->length;
     sc_strbuf_add_bytes(out, header, sizeof header);
-    code_image(&c, (sc_image *)image); /* nothing is stored while `out` is set */
+    code_image(&c, (sc_image *)image); /* fields are not modified while `out` is set */
     size_t body = out->length - begin - HEADER;
     sc_strbuf_add_bytes(out, cpu, strlen(cpu) + 1);
     if (image->object_bytes > 0)
@@ -500,7 +504,7 @@ static sc_image *refuse(shardc_error *error, const char *format, ...)
     return NULL;
 }
 
-/* NULL, or what is wrong with the header or the bytes behind it. */
+/* Returns NULL, or a description of the fault in the header or the bytes after it. */
 static const char *header_fault(const uint8_t *bytes, size_t size)
 {
     uint64_t body = get_word(bytes + AT_BODY, 8), code = get_word(bytes + AT_CODE, 8);
@@ -515,7 +519,7 @@ static const char *header_fault(const uint8_t *bytes, size_t size)
     return NULL;
 }
 
-/* There is a 0 in it. */
+/* The caller has checked that it contains a 0 byte. */
 static void read_code(sc_image *image, sc_arena *arena, const uint8_t *code, size_t size)
 {
     size_t length = strlen((const char *)code);

@@ -1,23 +1,25 @@
-/* A program (program/format.h) as bytes that are kept and sent, checked, and as text for people. */
+/* Serialization of a program (program/format.h) to bytes, its validation, and a text listing. */
 #ifndef SHARDC_PROGRAM_BYTES_H
 #define SHARDC_PROGRAM_BYTES_H
 
 #include "program/format.h"
 
-/* A header of fixed size, little-endian, then the body and the object; see program_bytes.c. The same image gives the same bytes. The image
- * must be one that sc_image_check has nothing against. */
+/* Writes a little-endian header of fixed size, then the body and the object; see bytes.c.
+ * Deterministic. The image must pass sc_image_check. */
 void sc_image_write(const sc_image *image, sc_strbuf *out);
 
-/* The image of untrusted bytes, in the arena (nothing of it points into `bytes`), or NULL with `error` filled: SHARDC_ERROR_DATA and what
- * is wrong where. What it gives is as sc_image_check wants it; the object's code is not looked at, and whoever runs it trusts who wrote it.
- */
+/* Reads an image from untrusted bytes into the arena (no pointers into `bytes`). Returns NULL with
+ * `error` set to SHARDC_ERROR_DATA and the location of the fault. The result passes sc_image_check;
+ * the machine code of the object is not validated, so running it means trusting its author. */
 sc_image *sc_image_read(const void *bytes, size_t size, sc_arena *arena, shardc_error *error);
 
-/* Everything that holds of an image beyond its shape: indices, buffers inside the arena and what instructions touch inside buffers,
- * digits, shards, collectives. NULL, or what is wrong, in the arena. */
+/* Validates everything beyond the image's shape: indices, buffers within the arena, accesses of
+ * instructions within buffers, digits, shards, collectives. Returns NULL, or a description of the
+ * fault in the arena. */
 const char *sc_image_check(const sc_image *image, sc_arena *arena);
 
-/* As an assembly listing: buffers, kernels, gemms, collectives with their reasons, functions, schedule. For people; nothing reads it. */
+/* Prints an assembly-like listing: buffers, kernels, gemms, collectives with their reasons,
+ * functions, schedule. For people only; there is no parser. */
 void sc_image_dump(const sc_image *image, sc_strbuf *out);
 
 #endif

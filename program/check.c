@@ -1,6 +1,7 @@
-/* What must hold of an image before anyone runs it, whoever made it. A compiler that plans two values into one place, or a file that
- * somebody changed, ends here, with the name of what is wrong. Kernels are taken at their word: what an argument may touch is said in the
- * image and compared with the buffers; that the code keeps to it cannot be seen. */
+/* Invariants of an image that must hold before it is run, whoever made it. This catches a compiler
+ * that assigns overlapping memory to two live values as well as a modified file, and names the
+ * faulty item. Kernels are trusted: the bytes that an argument may access are declared in the image
+ * and compared with the buffers, but the code is not checked. */
 #include "program/check.h"
 
 #include <stdlib.h>
@@ -16,14 +17,14 @@ static bool is_text(const char *text)
 
 /* ---- digits of the rank ---- */
 
-/* Digits in use; those of one value never count anything. */
+/* The digits in use; digits of modulo 1 are not added. */
 typedef struct digit_set {
     uint32_t count;
     uint64_t product;
-    sc_image_digit digits[64]; /* each at least doubles the product, so no more fit below 2^32 ranks */
+    sc_image_digit digits[64]; /* each at least doubles the product, so there can be no more below 2^32 ranks */
 } digit_set;
 
-/* Sorted by `divide`: a digit must end where, or before, the next begins. */
+/* Sorted by `divide`: a digit must end at or before the start of the next. */
 static bool add_digit(digit_set *set, uint64_t divide, uint64_t modulo)
 {
     uint32_t at = set->count;
@@ -52,7 +53,7 @@ static bool add_terms(digit_set *set, const sc_image_terms *terms)
 
 /* ---- tensors ---- */
 
-/* The term that moves a shard by exactly `times`; one of value 1 does not. */
+/* Returns the term with stride `times`; terms of modulo 1 are ignored. */
 static const sc_image_term *term_of(const sc_image_terms *terms, int64_t times)
 {
     for (uint32_t i = 0; i < terms->count; i++) {
@@ -62,7 +63,7 @@ static const sc_image_term *term_of(const sc_image_terms *terms, int64_t times)
     return NULL;
 }
 
-/* Shards stand side by side, `local` apart, and reach the end. */
+/* Checks that shards are adjacent, `local` apart, and cover the dim. */
 static bool check_dim(sc_checker *c, const sc_image_dim *dim)
 {
     int64_t least, most, reached = dim->local;
@@ -82,7 +83,7 @@ static bool check_dim(sc_checker *c, const sc_image_dim *dim)
     return true;
 }
 
-/* Terms of which 0 means: the first one. */
+/* Checks terms whose sum 0 selects the first rank. */
 static bool check_selector(sc_checker *c, const sc_image_terms *terms)
 {
     int64_t least, most;
@@ -120,7 +121,7 @@ static bool check_tensor(sc_checker *c, const sc_image_tensor *tensor)
     return true;
 }
 
-/* A tensor that fills (the beginning of) a buffer. */
+/* Checks a tensor that fills (the beginning of) a buffer. */
 static bool check_placed(sc_checker *c, const sc_image_tensor *tensor, uint32_t buffer)
 {
     if (!check_tensor(c, tensor))
@@ -166,7 +167,7 @@ static bool check_buffers(sc_checker *c)
     return true;
 }
 
-/* A master takes what its parameter takes: the same shape, apart from the layout. */
+/* A master copy has the same shape as its parameter; the layout may differ. */
 static bool check_master(sc_checker *c, const sc_image_state *state)
 {
     if (state->master == SC_IMAGE_NONE)
@@ -191,7 +192,7 @@ static int compare_placed(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* State lives as long as the session: no two of it share a byte. */
+/* State lives as long as the session: no two states may overlap. */
 static bool check_states_apart(sc_checker *c)
 {
     const sc_image *image = c->image;
@@ -212,7 +213,7 @@ static bool check_states_apart(sc_checker *c)
     return true;
 }
 
-/* Names of one table, each at most once. */
+/* True if the name is new in its table. */
 static bool is_new_name(sc_map *names, const char *name)
 {
     bool is_new;

@@ -17,7 +17,7 @@ static bool reduces(sc_image_collective_kind kind)
     return kind == SC_IMAGE_ALL_REDUCE || kind == SC_IMAGE_REDUCE_SCATTER;
 }
 
-/* A group rank wherever it is computed. */
+/* Checks that a group rank is within the group on every rank. */
 static bool check_peer(sc_checker *c, const sc_image_terms *terms, uint64_t size)
 {
     int64_t least, most;
@@ -27,7 +27,7 @@ static bool check_peer(sc_checker *c, const sc_image_terms *terms, uint64_t size
            sc_checker_fail(c, "a peer from %lld to %lld in a group of %llu", (long long)least, (long long)most, (unsigned long long)size);
 }
 
-/* Each member receives from one, and none sends twice. */
+/* Checks that each member receives from one member and none sends twice. */
 static bool check_sources(sc_checker *c, const sc_image_collective *collective, uint64_t size)
 {
     if (collective->source_count != (collective->kind == SC_IMAGE_PERMUTE ? size : 0))
@@ -42,7 +42,7 @@ static bool check_sources(sc_checker *c, const sc_image_collective *collective, 
     return true;
 }
 
-/* A broadcast has one source. */
+/* A broadcast has a single source. */
 static bool check_peers(sc_checker *c, const sc_image_collective *collective)
 {
     const sc_image_group *group = &c->image->groups[collective->group];
@@ -82,14 +82,15 @@ bool sc_check_collectives(sc_checker *c)
     return true;
 }
 
-/* ---- what an instruction touches ---- */
+/* ---- accesses of instructions ---- */
 
 typedef struct touched {
     int64_t begin, end; /* in the arena */
     bool is_written;
 } touched;
 
-/* `bytes` from the reference on are inside its buffer; -1: all that the buffer has from there. */
+/* Checks that `bytes` from the reference on are inside its buffer; -1: everything up to the end of
+ * the buffer. */
 static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, int64_t bytes, uint32_t align, touched *out)
 {
     const sc_image_ref *ref = &instr->args[arg];
@@ -106,7 +107,8 @@ static bool check_ref(sc_checker *c, const sc_image_instr *instr, uint32_t arg, 
     return true;
 }
 
-/* What is written overlaps nothing else, unless `in_place`: then it may be exactly what is read. */
+/* Checks that written ranges overlap nothing else. With `in_place` a written range may equal a read
+ * one. */
 static bool check_apart(sc_checker *c, const touched *args, uint32_t count, bool in_place)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -155,7 +157,7 @@ static bool check_kernel(sc_checker *c, const sc_image_instr *instr)
     return check_apart(c, args, kernel->arg_count, true);
 }
 
-/* a, b and c, the tensors of the epilogue, scratch where any is needed. */
+/* Operands: a, b and c, the tensors of the epilogue, scratch if needed. */
 static bool check_gemm(sc_checker *c, const sc_image_instr *instr)
 {
     touched args[SC_GEMM_OPERANDS + SC_GEMM_MAX_STEPS + 1] = {[SC_GEMM_C] = {.is_written = true}};
@@ -216,7 +218,7 @@ static bool check_copy(sc_checker *c, const sc_image_instr *instr)
            check_ref(c, instr, 1, args[0].end - args[0].begin, 1, &args[1]) && check_apart(c, args, 2, false);
 }
 
-/* `is_open`: by instruction, a collective that was started and not finished. */
+/* `is_open`: by instruction, a collective that was started and is not finished. */
 static bool check_finish(sc_checker *c, const sc_image_func *func, const sc_image_instr *instr, bool *is_open)
 {
     if (!expect_args(c, instr, 0, 0))
@@ -238,7 +240,8 @@ static bool is_written_by(const sc_image_instr *product, const sc_gemm *gemm, co
     return found;
 }
 
-/* What stands in for a product writes nothing else. `product`: NULL where there is none before it. */
+/* Checks that the fallback for a matmul writes nothing else. `product`: NULL if no matmul precedes
+ * it. */
 static bool check_instead(sc_checker *c, const sc_image_instr *instr, const sc_image_instr *product)
 {
     if (product == NULL || instr->stream != 0 || (instr->kind != SC_INSTR_KERNEL && instr->kind != SC_INSTR_GEMM))

@@ -1,4 +1,5 @@
-/* What the parts of sc_image_check share: the first fault and where it is, and numbers that depend on the rank. */
+/* Helpers of sc_image_check: recording the first fault and its location, and rank-dependent
+ * numbers. */
 #include <stdarg.h>
 
 #include "program/check.h"

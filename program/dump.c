@@ -1,15 +1,15 @@
-/* Images as text, in the order in which a reader asks: what is kept, what can be done, what is done.
+/* Images as text: state first, then kernels and collectives, then the instructions.
  *
- *     program for cpu, 4 ranks (dp=2, tp=2), arena of 8192 bytes
- *     state
- *       s0  param layers[0].wq: f32[D=64, H=8/2] in b0 = normal(0.02)
- *     func step
- *       in x: f32[B=8/4, D=64] in b2
- *       0  kernel  k0 b2 b3+128 (rank r%2*4)   ; layers[0].attn forward
- *       1  start   c0 b3 -> b4                 ; layers[0].attn forward
- *       2  finish  1
+ *   program for cpu, 4 ranks (dp=2, tp=2), arena of 8192 bytes
+ *   state
+ *     s0  param layers[0].wq: f32[D=64, H=8/2] in b0 = normal(0.02)
+ *   func step
+ *     in x: f32[B=8/4, D=64] in b2
+ *     0  kernel  k0 b2 b3+128 (rank r%2*4)   ; layers[0].attn forward
+ *     1  start   c0 b3 -> b4                 ; layers[0].attn forward
+ *     2  finish  1
  *
- * `H=8/2`: 8 in all, 2 on a rank; `r%2*4`: that part of the rank, times 4. */
+ * `H=8/2`: global size 8, local size 2; `r%2*4`: that digit of the rank, times 4. */
 #include <inttypes.h>
 
 #include "program/bytes.h"
@@ -166,7 +166,7 @@ static void put_instr(sc_strbuf *out, const sc_image *image, const sc_image_inst
         sc_strbuf_printf(out, " %c%u", letters[instr->kind], instr->index);
     else if (instr->kind == SC_INSTR_FINISH)
         sc_strbuf_printf(out, " %u", instr->index);
-    /* Collectives have pairs; of a product c comes third. */
+    /* A collective's arguments are pairs; a GEMM's third is c. */
     bool pairs = instr->kind == SC_INSTR_COLLECTIVE && instr->arg_count == 2 * image->collectives[instr->index].part_count;
     for (uint32_t i = 0; i < instr->arg_count; i++) {
         bool arrow = instr->kind == SC_INSTR_COPY ? i == 1 : pairs && i % 2 == 1;

@@ -74,7 +74,7 @@ uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint6
 {
     for (uint32_t i = group->digit_count; i-- > 0;) {
         const sc_image_digit *digit = &group->digits[i];
-        rank += (index % digit->modulo - rank / digit->divide % digit->modulo) * digit->divide; /* modulo 2^64 */
+        rank += (index % digit->modulo - rank / digit->divide % digit->modulo) * digit->divide; /* arithmetic modulo 2^64 */
         index /= digit->modulo;
     }
     return rank;

@@ -1,9 +1,12 @@
-/* A compiled program: where compiler and runtime meet. The compiler fills an sc_image, the runtime carries it out; between them it is bytes
- * (program/bytes.h). Its pointers point into one arena. Texts are never NULL in an image that was read; NULL is written as "".
+/* A compiled program, the interface between compiler and runtime. The compiler fills an sc_image,
+ * the runtime executes it; in between it is serialized (program/bytes.h). Its pointers point into
+ * one arena. Texts in an image that was read are never NULL; NULL is written as "".
  *
- * Every rank runs the same instructions. What depends on the rank are numbers, each a sum of terms of the rank's digits: where a shard
- * begins, who stands in a group. So a program's size does not depend on the mesh. A digit is (rank / divide) % modulo, where divide *
- * modulo divides the number of ranks; digits that stand together (in a group, in all of a tensor) are of other axes or parts of axes. */
+ * Every rank runs the same instructions. Numbers that depend on the rank (the offset of a shard,
+ * the members of a group) are sums of terms of the rank's digits, so the size of a program does not
+ * depend on the mesh. A digit is (rank / divide) % modulo, where divide * modulo divides the number
+ * of ranks. Digits used together (in a group, in all parts of a tensor) are of different axes or
+ * parts of axes. */
 #ifndef SHARDC_PROGRAM_FORMAT_H
 #define SHARDC_PROGRAM_FORMAT_H
 
@@ -19,18 +22,18 @@
 enum {
     SC_IMAGE_VERSION = 5,
     SC_IMAGE_MAX_RANK = 15,
-    SC_IMAGE_ALIGN = 64 /* of every buffer */,
+    SC_IMAGE_ALIGN = 64 /* alignment of every buffer */,
     SC_IMAGE_STREAMS = 2,
     SC_IMAGE_MAX_RANKS = 1 << 16,
     SC_IMAGE_MAX_CHECKS = 0x7ffe,
-    SC_IMAGE_VALUE_BITS = 48, /* of a value that fails a check */
+    SC_IMAGE_VALUE_BITS = 48, /* bits of a value reported by a failed check */
     SC_IMAGE_MAX_STAGES = 4,
     SC_IMAGE_MAX_BLOCKS = 0x7fffffff,
     SC_IMAGE_MAX_THREADS = 1024
 };
 #define SC_IMAGE_NONE UINT32_MAX
 
-/* A term of a number that depends on the rank: ((rank / divide) % modulo) * times. */
+/* One term of a rank-dependent number: ((rank / divide) % modulo) * times. */
 typedef struct sc_image_term {
     uint64_t divide, modulo;
     int64_t times;
@@ -41,7 +44,7 @@ typedef struct sc_image_terms {
     sc_image_term *terms;
 } sc_image_terms;
 
-/* The sum of the terms. */
+/* Returns the sum of the terms for a rank. */
 int64_t sc_image_terms_value(const sc_image_terms *terms, uint64_t rank);
 
 typedef enum sc_image_reduce { SC_IMAGE_WHOLE, SC_IMAGE_SUM, SC_IMAGE_MAX, SC_IMAGE_MIN, SC_IMAGE_REDUCES } sc_image_reduce;
@@ -50,44 +53,46 @@ extern const char *const sc_image_reduce_names[SC_IMAGE_REDUCES];
 
 typedef struct sc_image_dim {
     const char *name;
-    int64_t size;         /* of the whole tensor */
-    int64_t local;        /* on one rank; shards that reach beyond `size` hold padding */
+    int64_t size;         /* global size */
+    int64_t local;        /* size on one rank; shards that extend beyond `size` contain padding */
     sc_image_terms first; /* global index of the local element 0 */
 } sc_image_dim;
 
-/* A value as the outside sees it: whole, row-major; each rank holds `local` of it, dense and row-major. Shards of a dim are `local` apart
- * and cover it. Every digit of the rank is in one of the dims' `first`, in `replica` or in `part`, and in none twice. */
+/* A value at the interface: the global array, row-major; each rank holds `local` of it, dense and
+ * row-major. Consecutive shards of a dim are `local` apart and cover it. Every digit of the rank is
+ * in exactly one of the dims' `first`, `replica` and `part`. */
 typedef struct sc_image_tensor {
     sc_dtype dtype;
     uint32_t rank;
     sc_image_dim dims[SC_IMAGE_MAX_RANK];
-    sc_image_terms replica;  /* 0 on one of the ranks that hold the same shard: who gives it out */
-    sc_image_reduce partial; /* ranks hold terms of a reduction that did not happen */
-    sc_image_terms part;     /* 0 on the rank that, set from outside, takes the whole of a partial reduction, the others nothing */
+    sc_image_terms replica;  /* 0 on exactly one of the ranks with the same shard, the one that returns it */
+    sc_image_reduce partial; /* ranks hold terms of a reduction that has not been done */
+    sc_image_terms part;     /* 0 on the rank that takes the value when a partial tensor is set; others take the neutral element */
 } sc_image_tensor;
 
-/* Bytes of the local array. */
+/* Size of the local array in bytes. */
 int64_t sc_image_tensor_bytes(const sc_image_tensor *tensor);
 
 typedef enum sc_image_buffer_kind {
-    SC_BUFFER_PARAM, /* the state kinds: live as long as the session */
+    SC_BUFFER_PARAM, /* these are state kinds: live as long as the session */
     SC_BUFFER_GRAD,
     SC_BUFFER_OPT,
     SC_BUFFER_CACHE,
-    SC_BUFFER_OTHER_STATE, /* scalars, sums, counters, copies that live for a step */
-    SC_BUFFER_ACT,         /* the rest lives within a call */
-    SC_BUFFER_COMM,        /* made by a collective */
+    SC_BUFFER_OTHER_STATE, /* scalars, sums, counters, copies kept for a step */
+    SC_BUFFER_ACT,         /* from here on: live within a call */
+    SC_BUFFER_COMM,        /* result of a collective */
     SC_BUFFER_WORKSPACE,
     SC_BUFFER_KINDS
 } sc_image_buffer_kind;
 
 extern const char *const sc_image_buffer_kind_names[SC_BUFFER_KINDS];
 
-/* A place in the rank's arena. Two buffers whose lives do not meet may overlap; the alias of another has its offset. */
+/* A range of the rank's arena. Buffers that are not live at the same time may overlap; an alias has
+ * the offset of its target. */
 typedef struct sc_image_buffer {
     sc_image_buffer_kind kind;
-    int64_t bytes, offset; /* offset: a multiple of SC_IMAGE_ALIGN */
-    const char *name;      /* of the value that it holds first, for dumps and messages */
+    int64_t bytes, offset; /* offset is a multiple of SC_IMAGE_ALIGN */
+    const char *name;      /* of the first value that it holds, for dumps and messages */
 } sc_image_buffer;
 
 typedef struct sc_image_state {
@@ -97,15 +102,15 @@ typedef struct sc_image_state {
     double init_args[2];
     sc_image_tensor tensor;
     uint32_t buffer;
-    uint32_t master; /* of a parameter: the state that holds its values in a wider dtype and is set whenever it is; else SC_IMAGE_NONE */
+    uint32_t master; /* of a parameter: its copy in a wider dtype, set together with it; otherwise SC_IMAGE_NONE */
 } sc_image_state;
 
-/* What a kernel is given besides buffers. */
+/* Kernel parameters other than buffers. */
 typedef enum sc_image_param_kind {
-    SC_PARAM_RANK,        /* the terms' sum */
+    SC_PARAM_RANK,        /* sum of the terms */
     SC_PARAM_KEY,         /* sc_rng_key(seed, path_hash): word 0 low, word 1 high */
     SC_PARAM_STEP,        /* low 32 bits */
-    SC_PARAM_MICRO_BATCH, /* of the call; 0 where it has none */
+    SC_PARAM_MICRO_BATCH, /* of the call; 0 if it has none */
     SC_PARAM_KINDS
 } sc_image_param_kind;
 
@@ -115,37 +120,43 @@ typedef struct sc_image_param {
     uint64_t path_hash;   /* KEY: sc_fnv1a64 of the op's path */
 } sc_image_param;
 
-/* What a kernel does with an argument: the values of sc_kernel_arg_mode. */
+/* How a kernel accesses an argument: the values of sc_kernel_arg_mode. */
 typedef enum sc_image_access { SC_ACCESS_IN, SC_ACCESS_OUT, SC_ACCESS_INOUT, SC_ACCESS_KINDS } sc_image_access;
 
 typedef struct sc_image_arg {
-    int64_t bytes; /* that the kernel may touch */
+    int64_t bytes; /* bytes that the kernel may access */
     uint8_t access;
 } sc_image_arg;
 
-/* A launch on a GPU: `blocks` blocks of `threads` threads each, in one dimension. */
+/* A GPU launch: `blocks` blocks of `threads` threads each, in one dimension. */
 typedef struct sc_image_stage {
     int64_t blocks;        /* 1 .. SC_IMAGE_MAX_BLOCKS */
     uint32_t threads;      /* a multiple of 32, at most 1024 */
-    uint32_t shared_bytes; /* of a block */
+    uint32_t shared_bytes; /* shared memory per block */
 } sc_image_stage;
 
-/* On CPUs: int64_t NAME(void *const *args, const int64_t *params): 0, or sc_image_failure of a check and the value that failed it (0
- * where the check shows none): the least of all failures, so the first check, and of its values the least that is not negative, if there is
- * one. Uses the calling thread's OpenMP team; results do not depend on the size of the team. The function is at `symbol` of the program's
- * object. On GPUs: one or more launches, one after the other, of the entries SYMBOL_0, SYMBOL_1, .. of the module `symbol`, one a stage,
- * with the parameters that codegen/cuda/emit.h says; scratch is the last argument. */
+/* A kernel.
+ *
+ * On CPUs: int64_t NAME(void *const *args, const int64_t *params), the function `symbol` of the
+ * program's object. Returns 0, or the sc_image_failure of a failed check and its value (0 if the
+ * check reports none): the minimum over all failures, i.e. the first check, and of its values the
+ * least nonnegative one if there is one. Uses the calling thread's OpenMP team; results do not
+ * depend on the team's size.
+ *
+ * On GPUs: one or more consecutive launches of the entries SYMBOL_0, SYMBOL_1, .. of the module
+ * `symbol`, one per stage, with the parameters described in codegen/cuda/emit.h; scratch is the
+ * last argument. */
 typedef struct sc_image_kernel {
     const char *symbol;
-    const char *title; /* what it computes, for dumps: "layernorm of h[*].ln1" */
+    const char *title; /* description for dumps: "layernorm of h[*].ln1" */
     uint32_t arg_count, param_count;
     sc_image_arg *args;
     uint32_t check_count;
-    const char **checks;  /* "gather in {where}: id {value} is outside ..": the instruction's `where` and the value take the places */
+    const char **checks;  /* "gather in {where}: id {value} is outside ..", to be filled with the instruction's `where` and the value */
     uint32_t stage_count; /* 0 on CPUs */
     sc_image_stage *stages;
-    bool simple;    /* correct, not fast: no other form fits */
-    bool attention; /* profiles tell it apart */
+    bool simple;    /* reference form, correct but slow: no other form fits */
+    bool attention; /* reported separately in profiles */
 } sc_image_kernel;
 
 typedef enum sc_image_collective_kind {
@@ -162,9 +173,10 @@ typedef enum sc_image_collective_kind {
 
 extern const char *const sc_image_collective_names[SC_IMAGE_COLLECTIVES];
 
-/* One call: parts travel together. Buffers are contiguous: all_gather concatenates by group rank, reduce_scatter gives the part of the
- * group rank, all_to_all exchanges equal parts; kernels before and after put dims in order. `count`: elements of the full buffer of each
- * part (all_gather: of the result; reduce_scatter: of the operand; else: of the local buffer). */
+/* One call; its parts are communicated together. Buffers are contiguous: all_gather concatenates by
+ * group rank, reduce_scatter returns the piece of the group rank, all_to_all exchanges equal
+ * pieces; kernels before and after reorder dims. `counts`: elements of the full buffer of each part
+ * (all_gather: of the result; reduce_scatter: of the operand; otherwise: of the local buffer). */
 typedef struct sc_image_collective {
     sc_image_collective_kind kind;
     sc_image_reduce reduce; /* all_reduce, reduce_scatter */
@@ -172,14 +184,14 @@ typedef struct sc_image_collective {
     uint32_t part_count;
     sc_dtype *dtypes;
     int64_t *counts;
-    sc_image_terms to, from; /* group ranks. broadcast: from, the same for all; send: to; recv: from */
-    uint32_t source_count;   /* permute: the size of the group; else 0 */
-    uint32_t *sources;       /* permute, by group rank: the one that it receives from, each from another */
-    const char *why;         /* the reason, as the compiler gives it */
+    sc_image_terms to, from; /* group ranks. broadcast: from, equal on all; send: to; recv: from */
+    uint32_t source_count;   /* permute: size of the group; otherwise 0 */
+    uint32_t *sources;       /* permute, by group rank: the member to receive from; a permutation */
+    const char *why;         /* the compiler's reason */
     const char *axes;        /* tp, fsdp */
 } sc_image_collective;
 
-/* Digits of the rank that vary within a group, major first: its members in order. */
+/* The digits of the rank that vary within a group, major first. They number its members. */
 typedef struct sc_image_digit {
     uint64_t divide, modulo;
 } sc_image_digit;
@@ -192,32 +204,32 @@ typedef struct sc_image_group {
 
 typedef enum sc_image_instr_kind {
     SC_INSTR_KERNEL,     /* index: kernel; args: its buffers */
-    SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (where sc_image_gemm_scratch is not 0) */
-    SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part (send: source; recv: destination); starts it, on
-                            its own stream: it may begin when what stands before it on stream 0 is done, and what it reads or writes is
-                            touched by nobody until its FINISH */
-    SC_INSTR_FINISH,     /* index: the instruction (in this function) whose collective must have ended before stream 0 goes on; each
-                            collective has one */
-    SC_INSTR_COPY,       /* args: source, destination; bytes: the source's buffer from `at` to its end */
+    SC_INSTR_GEMM,       /* index: gemm; args: a, b, c, epilogue operands, scratch (if sc_image_gemm_scratch is not 0) */
+    SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part (send: source; recv: destination). Starts it on its
+                            own stream, after the preceding instructions on stream 0; until its FINISH no other instruction accesses what it
+                            reads or writes */
+    SC_INSTR_FINISH, /* index: the instruction (in this function) whose collective must finish before stream 0 continues; one per collective
+                      */
+    SC_INSTR_COPY,   /* args: source, destination; copies the source's buffer from `at` to its end */
     SC_INSTR_KINDS
 } sc_image_instr_kind;
 
 typedef struct sc_image_ref {
     uint32_t buffer;
-    int64_t at; /* bytes from the buffer's first */
+    int64_t at; /* byte offset in the buffer */
 } sc_image_ref;
 
 typedef struct sc_image_instr {
     sc_image_instr_kind kind;
-    uint8_t stream; /* 0 computes, 1 moves; in each the order is that of the list */
-    bool instead;   /* KERNEL, GEMM: only where the device does not compute the product before it (the nearest that has no such mark) in one
-                       go: these then do. They write nothing that it would not, but workspace */
+    uint8_t stream; /* 0 computes, 1 communicates; each runs in list order */
+    bool instead;   /* KERNEL, GEMM: fallback for the nearest preceding instruction without this mark, a matmul; runs only if the device
+                       cannot compute that in one call. Writes nothing else except workspace */
     uint32_t index;
     uint32_t arg_count;
     sc_image_ref *args;
     uint32_t param_count;
     sc_image_param *params; /* KERNEL */
-    const char *where;      /* scope or value: layers[3].attn */
+    const char *where;      /* scope or value, layers[3].attn */
     const char *phase;      /* forward, recompute, backward, update, init */
 } sc_image_instr;
 
@@ -225,9 +237,10 @@ typedef struct sc_image_value {
     const char *name;
     sc_image_tensor tensor;
     uint32_t buffer;
-    int32_t batch_dim; /* of an input: the dim that micro-batches split: a step is given as many times its size as it has; -1: none */
-    int64_t below;     /* of an input that ids come from: each is at least 0 and less than this; 0: any value will do */
-    bool may_ignore;   /* or it is `ignore`, which stands for no id */
+    int32_t batch_dim; /* of an input: the dim split by micro-batches, of which a step's input has as many times the size as there are
+                          micro-batches; -1: none */
+    int64_t below;     /* of an input used as ids: valid values are 0 .. below - 1; 0: any value */
+    bool may_ignore;   /* `ignore` is also valid and means no id */
     int64_t ignore;
 } sc_image_value;
 
@@ -235,7 +248,7 @@ typedef struct sc_image_func {
     const char *name;
     uint32_t instr_count, input_count, output_count;
     sc_image_instr *instrs;
-    sc_image_value *inputs, *outputs; /* in the order of the `input` ops; of `return` */
+    sc_image_value *inputs, *outputs; /* in the order of the `input` ops; of the operands of `return` */
 } sc_image_func;
 
 typedef struct sc_image_call {
@@ -253,7 +266,7 @@ typedef struct sc_image {
     uint32_t axis_count;
     sc_image_axis *axes; /* slowest first */
     uint64_t ranks;
-    int64_t arena_bytes; /* of one rank: all that it ever needs */
+    int64_t arena_bytes; /* total memory of one rank */
     uint32_t buffer_count, state_count, kernel_count, gemm_count, collective_count, group_count, func_count, call_count;
     sc_image_buffer *buffers;
     sc_image_state *states;
@@ -265,12 +278,12 @@ typedef struct sc_image {
     sc_image_call *schedule;
     size_t object_bytes;
     const uint8_t *object; /* cpu: a shared object with the kernels' functions; cuda: an archive of modules (program/archive.h) */
-    const char *cpu;       /* what the object's code needs: sc_cpu_features of the machine that it was compiled for; "": nothing */
-    uint64_t hash;         /* of everything but object and CPU: ranks compare it before the first step. Set by sc_image_read */
-    const char *facts;     /* JSON: what the program came from and how it is driven (entry, plan, optimizer, weights map) */
+    const char *cpu;       /* CPU features that the object requires: sc_cpu_features of the machine it was compiled for; "": none */
+    uint64_t hash;         /* of everything except object and CPU; ranks compare it before the first step. Set by sc_image_read */
+    const char *facts;     /* JSON: the origin of the program and how it is run (entry, plan, optimizer, weights map) */
 } sc_image;
 
-/* (1 + check) << 48 | the low 48 bits of the value: compared as integers, the order of failures. */
+/* (1 + check) << 48 | the low 48 bits of the value. Comparing these as integers orders failures. */
 static inline int64_t sc_image_failure(uint32_t check, int64_t value)
 {
     const int64_t mask = ((int64_t)1 << SC_IMAGE_VALUE_BITS) - 1;
@@ -288,19 +301,20 @@ static inline int64_t sc_image_failed_value(int64_t failure)
     return (failure & (2 * half - 1)) - ((failure & half) != 0 ? 2 * half : 0);
 }
 
-/* Ranks of the group that `rank` stands in, and which of them it is. */
+/* Returns the number of ranks in the group of `rank`, and its index in the group. */
 uint64_t sc_image_group_size(const sc_image_group *group);
 uint64_t sc_image_group_rank(const sc_image_group *group, uint64_t rank);
-/* Its member `index`, below the size. */
+/* Returns the group's member `index`, which must be below the size. */
 uint64_t sc_image_group_member(const sc_image_group *group, uint64_t rank, uint64_t index);
-/* Of the states that a training state is made of, parameters and optimizer state, the one whose local array is largest: what a device
- * without host memory needs room for when states are saved or read. SC_IMAGE_NONE: there is none. */
+/* Returns the parameter or optimizer state with the largest local array: the staging space that a
+ * device without access to host memory needs to save or load states. SC_IMAGE_NONE if there is
+ * none. */
 uint32_t sc_image_largest_saved(const sc_image *image);
-/* Elements of one part that a rank gives; gets. */
+/* Number of elements of one part that a rank sends, or receives. */
 int64_t sc_image_source_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
 int64_t sc_image_destination_count(const sc_image *image, const sc_image_collective *collective, uint32_t part);
 
-/* Scratch that a product is given on the target, aligned to SC_IMAGE_ALIGN; 0: none. */
+/* Returns the scratch bytes of a GEMM on the target, aligned to SC_IMAGE_ALIGN; 0: none. */
 int64_t sc_image_gemm_scratch(const char *target, const sc_gemm *gemm);
 
 #endif

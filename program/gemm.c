@@ -1,10 +1,10 @@
-/* Descriptors of contractions: what is wrong with one, its sizes, its canonical form, its text. */
+/* Descriptors of contractions: validation, sizes, canonical form, text. */
 #include "program/gemm.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Which roles' dims an operand has; the tensors of steps have c's, but for sums over k. */
+/* The roles whose dims an operand has. Tensors of steps have those of c, except for sums over k. */
 static const bool has[SC_GEMM_OPERANDS][SC_GEMM_ROLES] = {
     [SC_GEMM_A] = {[SC_GEMM_BATCH] = true, [SC_GEMM_M] = true, [SC_GEMM_K] = true},
     [SC_GEMM_B] = {[SC_GEMM_BATCH] = true, [SC_GEMM_N] = true, [SC_GEMM_K] = true},
@@ -62,7 +62,8 @@ int64_t sc_gemm_size(const sc_gemm *gemm, sc_gemm_role role)
     return size;
 }
 
-/* The extent of an array with one stride a dim, over the dims of the roles that it has; false on overflow. */
+/* Computes the extent of an array with one stride per dim, over the dims of its roles; false on
+ * overflow. */
 static bool find_extent(const sc_gemm *gemm, const bool *own, const int64_t *strides, int64_t *out)
 {
     int64_t last = 0;
@@ -95,7 +96,7 @@ int64_t sc_gemm_extent(const sc_gemm *gemm, sc_gemm_operand operand)
     return extent;
 }
 
-/* A tensor of a step has no k; nothing of it is read where c has nothing. */
+/* A step's tensor has no k; nothing of it is read if c is empty. */
 int64_t sc_gemm_step_extent(const sc_gemm *gemm, uint32_t step)
 {
     int64_t extent;
@@ -140,8 +141,8 @@ static const char *invalid_dims(const sc_gemm *gemm)
     return NULL;
 }
 
-/* The next of the roles' dims by stride among those that have more than one element and a larger stride (or the same and a larger index).
- */
+/* Returns the next of the roles' dims in order of stride, among those with more than one element
+ * and a larger stride (or an equal one and a larger index). */
 static uint32_t next_by_stride(const sc_gemm *gemm, const bool *own, const int64_t *strides, uint32_t last)
 {
     uint32_t next = SC_GEMM_MAX_DIMS;
@@ -156,8 +157,8 @@ static uint32_t next_by_stride(const sc_gemm *gemm, const bool *own, const int64
     return next;
 }
 
-/* Whether a dim's step always leads beyond all that the faster dims reach. Layouts that interleave without meeting are refused, too: nobody
- * makes them. */
+/* True if each dim's stride exceeds the extent of all faster dims. This also rejects layouts that
+ * interleave without overlapping, which do not occur. */
 static bool nests(const sc_gemm *gemm, const bool *own, const int64_t *strides)
 {
     int64_t reached = 0;
@@ -249,7 +250,7 @@ const char *sc_gemm_invalid(const sc_gemm *gemm)
 
 /* ---- canonical form ---- */
 
-/* A dim with its strides in a, b, c and in every step's tensor. */
+/* A dim with its strides in a, b, c and every step's tensor. */
 typedef struct wide_dim {
     int64_t size;
     sc_gemm_role role;
@@ -299,7 +300,7 @@ static bool fastest_is_m(const wide_dim *dims, uint32_t count)
     return fastest != NULL && fastest->role == SC_GEMM_M;
 }
 
-/* A role without elements is one dim of size 0, whatever the others of its dims. */
+/* Replaces the dims of an empty role by one dim of size 0. */
 static uint32_t drop_dims_of_empty_roles(wide_dim *dims, uint32_t count)
 {
     bool empty[SC_GEMM_ROLES] = {false}, kept_one[SC_GEMM_ROLES] = {false};
@@ -316,7 +317,7 @@ static uint32_t drop_dims_of_empty_roles(wide_dim *dims, uint32_t count)
     return kept;
 }
 
-/* Whether x stands before y: by role, then by stride in c (k: in a, then b), the slowest first. */
+/* Order of dims: by role, then by stride in c (k: in a, then b), slowest first. */
 static bool stands_before(const wide_dim *x, const wide_dim *y)
 {
     int main = x->role == SC_GEMM_K ? SC_GEMM_A : SC_GEMM_C;
@@ -338,7 +339,7 @@ static void sort_dims(wide_dim *dims, uint32_t count)
     }
 }
 
-/* Whether the two are one dim of size outer times inner in every array. */
+/* True if the two dims form one dim of size outer times inner in every array. */
 static bool are_one(const wide_dim *outer, const wide_dim *inner)
 {
     bool one = outer->role == inner->role;
@@ -457,7 +458,7 @@ static void print_step(const sc_gemm *gemm, const sc_gemm_step *step, bool one_d
     print_strides(gemm, step_has(step->kind), step->strides, out);
 }
 
-/* The dtype of sums goes without saying where it is this one. */
+/* Returns the accumulation dtype that is not printed. */
 static sc_dtype usual_sum(const sc_gemm *gemm)
 {
     if (!sc_dtype_is_float(gemm->dtypes[SC_GEMM_A]))

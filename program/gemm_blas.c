@@ -2,12 +2,13 @@
 
 #include <string.h>
 
-/* The dims of the matrices and of their batch; SC_GEMM_MAX_DIMS: one of size 1. */
+/* The dims of the matrices and of their batch; SC_GEMM_MAX_DIMS: a dim of size 1. */
 typedef struct form_dims {
     uint32_t m, n, batch;
 } form_dims;
 
-/* The only dim of a role, or one of size 1 that no operand walks along. False: there are several. */
+/* Returns the only dim of a role, or one of size 1 with stride 0 everywhere. False if there are
+ * several. */
 static bool only_dim(const sc_gemm *gemm, sc_gemm_role role, sc_gemm_dim *out)
 {
     uint32_t found = 0;
@@ -21,8 +22,8 @@ static bool only_dim(const sc_gemm *gemm, sc_gemm_role role, sc_gemm_dim *out)
     return found <= 1;
 }
 
-/* Which dim of m or n stays one of the matrix, when there are several: the one along which c's elements are neighbours, else the largest.
- */
+/* Chooses the matrix dim among several of role m or n: the one contiguous in c, otherwise the
+ * largest. */
 static uint32_t matrix_dim(const sc_gemm *gemm, sc_gemm_role role)
 {
     uint32_t best = SC_GEMM_MAX_DIMS;
@@ -37,7 +38,7 @@ static uint32_t matrix_dim(const sc_gemm *gemm, sc_gemm_role role)
     return best;
 }
 
-/* Of dims that are not the matrices' own, the largest becomes the batch, the others are loops. */
+/* Of the remaining dims, the largest becomes the batch, the others become loops. */
 static const char *set_batches(const sc_gemm *gemm, form_dims *dims, sc_matmul *out)
 {
     int64_t calls = 1;
@@ -65,7 +66,7 @@ static sc_gemm_dim dim_at(const sc_gemm *gemm, uint32_t i, sc_gemm_role role)
     return i == SC_GEMM_MAX_DIMS ? (sc_gemm_dim){.size = 1, .role = role} : gemm->dims[i];
 }
 
-/* A matrix with `row` along its rows as the product has it. */
+/* Describes an operand as a matrix, with `row` along its rows as the matmul uses it. */
 static bool set_matrix(const sc_gemm *gemm, uint32_t operand, const sc_gemm_dim *row, const sc_gemm_dim *column, const sc_gemm_dim *batch,
                        sc_matmul_matrix *out)
 {
@@ -91,7 +92,8 @@ static int64_t step_stride(const sc_gemm_step *step, uint32_t dim)
     return dim == SC_GEMM_MAX_DIMS ? 0 : step->strides[dim];
 }
 
-/* A matrix as d is: what the library keeps for a derivative, or reads for it. NULL, or why the step's tensor is none. */
+/* Describes aux, a matrix shaped like d that the library stores or reads for a derivative. Returns
+ * NULL, or why the step's tensor does not fit. */
 static const char *set_aux(const sc_gemm *gemm, uint32_t at, const form_dims *dims, sc_matmul *out)
 {
     const sc_gemm_step *step = &gemm->steps[at];
@@ -114,7 +116,8 @@ static bool is_kind(const sc_gemm *gemm, uint32_t at, sc_gemm_step_kind kind)
     return at < gemm->step_count && gemm->steps[at].kind == kind;
 }
 
-/* A scale, then a bias for each row of d, what is kept for a derivative and an activation, in this order, or an activation's derivative. */
+/* Matches a scale, then a bias for each row of d, the stored operand of an activation and the
+ * activation, in this order; or an activation's derivative. */
 static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out, uint32_t *done)
 {
     uint32_t at = 0;
@@ -143,12 +146,12 @@ static const char *set_epilogue(const sc_gemm *gemm, const form_dims *dims, sc_m
     return fault;
 }
 
-/* A vector of sums, where the product is one of two matrices. */
+/* Matches a vector of sums, for a matmul of two matrices. */
 static const char *set_total(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out, uint32_t *done)
 {
     const sc_gemm_step *step = &gemm->steps[0];
     out->total = 0;
-    out->total_of_b = step->kind == SC_GEMM_SUM_A; /* by columns, what has m is b */
+    out->total_of_b = step->kind == SC_GEMM_SUM_A; /* column-major: the operand with m is b */
     *done = 1;
     if (out->loop_count > 0 || out->batches > 1)
         return "what it sums is several matrices";
@@ -159,7 +162,7 @@ static const char *set_total(const sc_gemm *gemm, const form_dims *dims, sc_matm
     return NULL;
 }
 
-/* The library's epilogues, of which there is one a product. */
+/* Matches the library's epilogues, one per matmul. */
 static const char *set_steps(const sc_gemm *gemm, const form_dims *dims, sc_matmul *out)
 {
     uint32_t done = 0;
@@ -210,7 +213,7 @@ const char *sc_matmul_of(const sc_gemm *gemm, sc_matmul *out)
     if (fault != NULL)
         return fault;
     sc_gemm_dim m = dim_at(&own, dims.m, SC_GEMM_M), n = dim_at(&own, dims.n, SC_GEMM_N), batch = dim_at(&own, dims.batch, SC_GEMM_BATCH);
-    /* By columns: d is n x m, a is what has n. */
+    /* Column-major: d is n x m, a is the operand with n. */
     if (!set_matrix(&own, SC_GEMM_B, &n, &k, &batch, &out->a) || !set_matrix(&own, SC_GEMM_A, &k, &m, &batch, &out->b) ||
         !set_matrix(&own, SC_GEMM_C, &n, &m, &batch, &out->d) || out->d.is_transposed)
         return "elements that are neighbours in its result, or in what it multiplies, stand apart";

@@ -1,11 +1,12 @@
 #include "program/gemm_blocks.h"
 #include "support/min.h"
 
-/* Elements: DEPTH is what tiles of rows and of columns may have and still share a core's first cache; BLOCK is what packed a or b may have
- * and still lie in the last one. */
+/* In elements. DEPTH: terms for which tiles of rows and columns fit a core's first-level cache
+ * together. BLOCK: packed a or b that still fits the last-level cache. */
 enum { DEPTH = 768, BLOCK = 1 << 21, KEPT = 1 << 21, SKINNY_BLOCK = 1 << 16, BESIDE_ROWS = 1024, BESIDE_COLUMNS = 2048, ALIGN = 64 };
 
-/* Of a skinny product: PIECES is how much work there is to share; a piece is not worth the sharing with fewer columns or terms. */
+/* Skinny matmuls. PIECES: number of pieces to distribute over threads; a piece with fewer columns
+ * or terms is not worth distributing. */
 enum { PIECES = 16, LEAST_COLUMNS = 256, LEAST_TERMS = 32, STRIP_UNIT = 64, TERMS_UNIT = 8 };
 
 static int64_t round_up(int64_t x, int64_t to)
@@ -13,7 +14,7 @@ static int64_t round_up(int64_t x, int64_t to)
     return (x + to - 1) / to * to;
 }
 
-/* The size of equal parts, in multiples of `unit`, as few as `most` each allows. */
+/* Returns the size of equal parts, a multiple of `unit`, for the fewest parts of at most `most`. */
 static int64_t even_part(int64_t size, int64_t most, int64_t unit)
 {
     if (size <= most)
@@ -22,13 +23,14 @@ static int64_t even_part(int64_t size, int64_t most, int64_t unit)
     return round_up((size + parts - 1) / parts, unit);
 }
 
-/* c can hold sums that wait when it has their dtype and what it held may be added first. */
+/* True if c can hold intermediate sums: it has their dtype, and its old value can be added
+ * first. */
 static bool c_holds_sums(const sc_gemm *gemm)
 {
     return gemm->dtypes[SC_GEMM_C] == gemm->sum && !(gemm->accumulate && gemm->step_count > 0);
 }
 
-/* Whether b is one run of elements along the role. */
+/* True if b is contiguous along the role. */
 static bool runs_along(const sc_gemm *gemm, sc_gemm_role role)
 {
     int64_t dims = 0, stride = 0;
@@ -54,8 +56,9 @@ static int64_t place(sc_gemm_blocks *blocks, int64_t elements, int64_t bytes)
     return at;
 }
 
-/* Memory is fast where it is read in long runs, which then need no other hint. A strip of b that runs along k is such a run whatever its
- * width, but where b runs along n a strip is as wide as its sums may be, and what threads share is k instead. */
+/* Long contiguous reads use memory bandwidth best without prefetch hints. A strip of b that is
+ * contiguous along k has them at any width. If b is contiguous along n, a strip is as wide as its
+ * sums allow, and k is divided among threads instead. */
 static void cut_strips(sc_gemm_blocks *blocks, const sc_gemm *gemm, int64_t m, int64_t n, int64_t k)
 {
     int64_t most = SC_GEMM_STRIP / m / STRIP_UNIT * STRIP_UNIT;

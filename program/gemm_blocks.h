@@ -1,45 +1,48 @@
-/* How a contraction is cut into blocks, as far as memory depends on it. Compiler and runtime both ask here: what the compiler puts aside in
- * the arena is what any machine's kernels need, whatever their tiles and however many threads they have.
+/* Blocking of a contraction, as far as it determines memory. Used by both compiler and runtime: the
+ * scratch that the compiler reserves in the arena suffices for any machine's kernels, tiles and
+ * number of threads.
  *
- * Blocks of a and b are packed: copied, in the dtype of the sum, in the order in which a kernel reads them; `batch` batches' blocks at
- * once, or all blocks along k where they are needed again. Where k has several blocks, sums that wait for the next one stand in c, or
- * beside it when c is no place for them. After Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34
+ * Blocks of a and b are packed: copied in the accumulation dtype, in the order in which a kernel
+ * reads them; the blocks of `batch` batches at once, or all blocks along k if they are reused. If k
+ * has several blocks, intermediate sums are kept in c, or in scratch if c cannot hold them. After
+ * Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34
  * (2008). */
 #ifndef SHARDC_PROGRAM_GEMM_BLOCKS_H
 #define SHARDC_PROGRAM_GEMM_BLOCKS_H
 
 #include "program/gemm.h"
 
-/* A tile has at most so many rows and columns. m up to the second is skinny: then b is read where it stands. */
+/* PAD: maximum number of rows and of columns of a tile. SKINNY: up to this m, b is read in
+ * place. */
 enum { SC_GEMM_PAD = 32, SC_GEMM_SKINNY = 8 };
 
-/* Sums of a skinny product's strip: rows times columns. */
+/* Sums of a strip of a skinny matmul: rows times columns. */
 enum { SC_GEMM_STRIP = 4096 };
 
-/* Lines of a packed block: whole tiles, whatever their size. */
+/* Lines of a packed block, rounded up to whole tiles of any size. */
 static inline int64_t sc_gemm_packed(int64_t lines)
 {
     return (lines + 2 * SC_GEMM_PAD - 2) / SC_GEMM_PAD * SC_GEMM_PAD;
 }
 
 typedef struct sc_gemm_blocks {
-    bool skinny;                     /* b is read where it stands; a, where it cannot be, is copied as [batch][m][depth], depth being k
-                                        padded; rows is 0, columns those of c a strip */
-    int64_t parts, part;             /* of a skinny one: k in so many parts of so many terms. Several parts: their sums wait in scratch,
-                                        [batch][parts][m][n], until the last one has come */
-    bool beside;                     /* waiting sums stand in scratch: [batch][rows][columns], columns padded to PAD */
-    int64_t batch;                   /* batches a pass */
-    int64_t rows, columns;           /* of c a pass */
-    int64_t depth;                   /* of k a block */
-    int64_t depth_count;             /* blocks of k; 1 when k is empty */
-    bool a_kept;                     /* all of k's blocks of a stand in scratch: packed once for the passes over columns */
-    bool b_kept;                     /* .. of b, for the passes over rows */
-    int64_t a_at, b_at, c_at, bytes; /* where these are in scratch, and all of it: multiples of 64 */
+    bool skinny; /* b is read in place; a is copied, if it cannot be, as [batch][m][depth], depth being k padded; rows is 0, columns is the
+                    number of columns of c per strip */
+    int64_t parts, part;             /* skinny: k is split into `parts` of `part` terms. With several parts, their sums are kept in scratch,
+                                        [batch][parts][m][n], until the last is complete */
+    bool beside;                     /* intermediate sums are in scratch: [batch][rows][columns], columns padded to PAD */
+    int64_t batch;                   /* batches per pass */
+    int64_t rows, columns;           /* of c per pass */
+    int64_t depth;                   /* of k per block */
+    int64_t depth_count;             /* number of blocks of k; 1 if k is empty */
+    bool a_kept;                     /* all blocks of a along k are in scratch: packed once for all passes over columns */
+    bool b_kept;                     /* the same for b and passes over rows */
+    int64_t a_at, b_at, c_at, bytes; /* offsets of these in scratch and its size; multiples of 64 */
 } sc_gemm_blocks;
 
-/* Of a valid descriptor in canonical form. */
+/* Computes the blocking of a valid descriptor in canonical form. */
 sc_gemm_blocks sc_gemm_cut(const sc_gemm *canonical);
-/* Of any valid one: how much scratch its execution is to be given, aligned to 64. */
+/* Returns the scratch bytes for executing any valid descriptor; scratch must be aligned to 64. */
 int64_t sc_gemm_scratch_bytes(const sc_gemm *gemm);
 
 #endif

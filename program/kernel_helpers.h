@@ -1,11 +1,14 @@
-/* The functions that emitted C calls for numbers: conversions, mathematics, random numbers. codegen/printer/helpers.h says what each computes.
- * A section is what follows a comment `@ NAME: NEEDS..` up to the next; NEEDS are the sections that it calls, which come before it. The build
- * embeds the sections in the compiler, which writes those that a kernel needs into its source. The runtime's GEMM kernels include this file:
- * an activation has the same bits in a GEMM's epilogue and in a kernel.
+/* Numeric functions called by emitted C: conversions, math, random numbers.
+ * codegen/printer/helpers.h says what each computes. A section is the text after a comment `@ NAME:
+ * NEEDS..` up to the next; NEEDS are the sections that it calls, which must come first. The build
+ * embeds the sections, comments included, in the compiler, which copies those that a kernel needs
+ * into its source. The runtime's GEMM kernels include this file, so an activation has the same bits
+ * in a GEMM's epilogue and in a kernel.
  *
- * Polynomials are Chebyshev interpolants of their functions, of the degree at which rounding in f32 dominates; the comment of each says of
- * which function and where. All selections are conditional expressions without side effects, which compilers turn into blends; a comparison
- * is written so that a NaN takes the branch that keeps it. */
+ * Polynomials are Chebyshev interpolants, of the degree at which f32 rounding dominates; each
+ * comment names the function and the interval. All selections are conditional expressions without
+ * side effects, which compilers turn into blends; comparisons are written so that a NaN takes the
+ * branch that preserves it. */
 #ifndef SHARDC_PROGRAM_KERNEL_HELPERS_H
 #define SHARDC_PROGRAM_KERNEL_HELPERS_H
 #pragma GCC system_header /* users compile these texts with flags of their own */

@@ -1,5 +1,5 @@
-/* Optimizers as a table: their names, arguments and defaults, and the scalars that a step reads. Everything here is run-time data: a
- * compiled step reads the scalars, so changing them compiles nothing. */
+/* Optimizers as a table: their names, arguments and defaults, and the scalars that a step reads.
+ * All of this is run-time data: changing a scalar requires no recompilation. */
 #ifndef SHARDC_PROGRAM_OPTIMIZER_H
 #define SHARDC_PROGRAM_OPTIMIZER_H
 
@@ -8,7 +8,7 @@
 
 typedef enum sc_optimizer_kind { SC_SGD, SC_ADAM, SC_ADAMW, SC_LION, SC_OPTIMIZER_COUNT } sc_optimizer_kind;
 
-/* Arguments that are numbers; `lr` may be a schedule and stands apart. */
+/* Numeric arguments; `lr` is separate because it may be a schedule. */
 typedef enum sc_hyper {
     SC_HYPER_MOMENTUM,
     SC_HYPER_NESTEROV, /* 0 or 1 */
@@ -22,12 +22,13 @@ typedef enum sc_hyper {
 } sc_hyper;
 
 typedef enum sc_rate_kind { SC_RATE_CONSTANT, SC_RATE_COSINE, SC_RATE_LINEAR, SC_RATE_KINDS } sc_rate_kind;
-/* A schedule's arguments, in this order: the first may stand without its name, the last may be left out. */
+/* A schedule's arguments in order: the first may be given without its name, the last may be
+ * omitted. */
 typedef enum sc_rate_argument { SC_RATE_PEAK, SC_RATE_WARMUP, SC_RATE_TOTAL, SC_RATE_FLOOR, SC_RATE_ARGUMENTS } sc_rate_argument;
 
 typedef struct sc_rate {
     sc_rate_kind kind;
-    double peak, warmup, total, floor; /* steps; floor absolute */
+    double peak, warmup, total, floor; /* warmup and total in steps; floor absolute */
 } sc_rate;
 
 typedef struct sc_optimizer_settings {
@@ -38,16 +39,16 @@ typedef struct sc_optimizer_settings {
 
 typedef struct sc_optimizer_row {
     const char *name;
-    const char *arguments; /* separated by blanks, as written in the language; the first one is required */
+    const char *arguments; /* space-separated, as written in the language; the first is required */
     double defaults[SC_HYPER_COUNT];
 } sc_optimizer_row;
 
 extern const sc_optimizer_row sc_optimizers[SC_OPTIMIZER_COUNT];
 extern const char *const sc_hyper_names[SC_HYPER_COUNT];
-extern const char *const sc_rate_names[SC_RATE_KINDS]; /* of a constant rate: NULL */
+extern const char *const sc_rate_names[SC_RATE_KINDS]; /* NULL for a constant rate */
 extern const char *const sc_rate_argument_names[SC_RATE_ARGUMENTS];
 
-/* The scalars of one group that a step reads, by name in the IR: `optimizer0.lr`, ... */
+/* The scalars of one group that a step reads; in the IR `optimizer0.lr`, ... */
 typedef enum sc_scalar {
     SC_SCALAR_LR,
     SC_SCALAR_MOMENTUM,
@@ -55,7 +56,7 @@ typedef enum sc_scalar {
     SC_SCALAR_BETA2,
     SC_SCALAR_EPS,
     SC_SCALAR_DECAY,
-    SC_SCALAR_CLIP,        /* infinite without clipping */
+    SC_SCALAR_CLIP,        /* infinite if there is no clipping */
     SC_SCALAR_CORRECTION1, /* 1 - beta1^t */
     SC_SCALAR_CORRECTION2, /* 1 - beta2^t */
     SC_SCALAR_COUNT
@@ -63,12 +64,12 @@ typedef enum sc_scalar {
 
 extern const char *const sc_scalar_names[SC_SCALAR_COUNT]; /* lr, momentum, .. correction2 */
 
-/* With loss scaling: the scale, and the state that counts the steps that were taken. */
+/* With loss scaling: the scale, and the state that counts applied steps. */
 #define SC_SCALE_STATE       "scaling.scale"
 #define SC_SCALE_TAKEN_STATE "scaling.taken"
 
-/* The learning rate of step t, counted from 1. Linear warm-up from 0 to peak at t = warmup; then half a cosine, or a line, down to floor
- * at t = total, and floor from there on. */
+/* Returns the learning rate of step t, counted from 1: linear warm-up from 0 to peak at t = warmup,
+ * then half a cosine or a line down to floor at t = total, then floor. */
 double sc_rate_at(const sc_rate *rate, int64_t step);
 void sc_optimizer_scalars(const sc_optimizer_settings *settings, int64_t step, double scalars[SC_SCALAR_COUNT]);
 
