@@ -257,8 +257,7 @@ static sc_cost cost_of_operands(insertion *in, sc_value value, const sc_type *ty
 
 /* Cost of having a value in that type. None if it had that type before it was sliced or has been
  * resharded to it; otherwise the cheaper of resharding it and of rematerializing it elementwise,
- * where constants and operands that were
- * replicated before a slice cost nothing. */
+ * where constants and operands that had the needed type before a slice cost nothing. */
 static sc_cost cost_to_have(insertion *in, sc_value value, sc_type type, uint32_t depth)
 {
     sc_module *m = in->m;

@@ -8,7 +8,7 @@
 #include "ir/train.h"
 #include "passes/placing.h"
 
-/* Data that passes share besides the module. */
+/* Data that passes share in addition to the module. */
 typedef struct sc_pass_env {
     const sc_seeds *seeds;     /* NULL: placements come from types only (IR text) */
     const sc_train_step *step; /* NULL: a forward program */

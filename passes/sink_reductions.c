@@ -158,7 +158,7 @@ static bool add_siblings(sc_sinking *s, sc_op_id op)
 typedef struct term_list {
     uint32_t count;
     sc_value list[MAX_TERMS];
-    sc_op_id partial[MAX_TERMS]; /* the reshard behind a term, or SC_NONE */
+    sc_op_id partial[MAX_TERMS]; /* the reshard that defines a term, or SC_NONE */
 } term_list;
 
 /* Returns the sum that is a term of a sum, perhaps widened since; its terms are terms of the outer

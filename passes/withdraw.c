@@ -169,8 +169,7 @@ static void look_again(withdrawal *w, sc_op_id op)
         *sc_vec_push(&w->m->context->arena, &w->open) = op;
 }
 
-/* Drops members that depend on non-members, and re-examines the ops around
- * them. */
+/* Drops members that depend on non-members, and re-examines the ops around them. */
 static void drop_members(withdrawal *w)
 {
     while (w->open.count > 0) {

@@ -25,8 +25,7 @@ typedef enum sc_gemm_operand { SC_GEMM_A, SC_GEMM_B, SC_GEMM_C, SC_GEMM_OPERANDS
 typedef struct sc_gemm_dim {
     int64_t size;
     sc_gemm_role role;
-    int64_t
-        strides[SC_GEMM_OPERANDS]; /* nonnegative; 0 if the operand lacks the dim. For a batch dim those of a or b may be 0: broadcast */
+    int64_t strides[SC_GEMM_OPERANDS]; /* nonnegative; 0 if the operand lacks the dim, or (a, b) broadcasts a batch dim */
 } sc_gemm_dim;
 
 typedef enum sc_gemm_step_kind {

@@ -8,7 +8,7 @@
 
 _Static_assert((int)SC_ARRAY_MAX_RANK == (int)SC_MAX_RANK, "an array holds any value");
 
-/* Position in training, on which dropout masks depend besides the op and the element. */
+/* Position in training, on which dropout masks depend in addition to the op and the element. */
 typedef struct sc_random {
     uint64_t seed, step; /* only the low 32 bits of the step are used */
     uint32_t micro_batch;

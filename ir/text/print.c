@@ -385,7 +385,7 @@ static void print_schedule(sc_printer *p)
     sc_strbuf_add(p->out, "}\n");
 }
 
-/* Walks the types in the order in which they will be printed. */
+/* Visits the types in print order. */
 static void find_leaf_sizes(sc_printer *p)
 {
     const sc_module *m = p->m;
