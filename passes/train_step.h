@@ -18,8 +18,8 @@ typedef struct sc_gradients {
     sc_value *of_state;
 } sc_gradients;
 
-/* Appends the backward pass of func's first result, with cotangent 1, and removes its `return`;
- * results gets the values it returned. */
+/* Appends the backward pass of func's first result, with cotangent 1, and removes its `return`.
+ * False after reporting an error: the weight depends on a parameter, or an op has no derivative. */
 bool sc_differentiate(sc_module *m, sc_func_id func, const sc_training *training, sc_train_step *step, sc_gradients *gradients);
 /* Fills the function `update`. */
 void sc_build_update(sc_module *m, const sc_training *training, sc_train_step *step, const bool *has_gradient, uint32_t result_count);
