@@ -208,9 +208,8 @@ typedef enum sc_image_instr_kind {
     SC_INSTR_COLLECTIVE, /* index: collective; args: source and destination of each part (send: source; recv: destination). Starts it on its
                             own stream, after the preceding instructions on stream 0; until its FINISH no other instruction accesses what it
                             reads or writes */
-    SC_INSTR_FINISH, /* index: the instruction (in this function) whose collective must finish before stream 0 continues; one per collective
-                      */
-    SC_INSTR_COPY,   /* args: source, destination; copies the source's buffer from `at` to its end */
+    SC_INSTR_FINISH,     /* index: the instruction (of this function) whose collective stream 0 waits for; one per collective */
+    SC_INSTR_COPY,       /* args: source, destination; copies the source's buffer from `at` to its end */
     SC_INSTR_KINDS
 } sc_image_instr_kind;
 
@@ -222,8 +221,8 @@ typedef struct sc_image_ref {
 typedef struct sc_image_instr {
     sc_image_instr_kind kind;
     uint8_t stream; /* 0 computes, 1 communicates; each runs in list order */
-    bool instead;   /* KERNEL, GEMM: fallback for the nearest preceding instruction without this mark, a matmul; runs only if the device
-                       cannot compute that in one call. Writes nothing else except workspace */
+    bool instead;   /* KERNEL, GEMM: fallback for the matmul before it, the nearest instruction without this mark; runs only if the device
+                       cannot compute that in one call. Writes only what the matmul would, and workspace */
     uint32_t index;
     uint32_t arg_count;
     sc_image_ref *args;

@@ -92,8 +92,7 @@ void sc_interp_poison(const sc_interp *interp, sc_type type, double *local);
  * disagree, returns false with their ranks in *first and *second. */
 bool sc_interp_assemble(const sc_interp *interp, sc_type type, double *local, double *global, int64_t *first, int64_t *second);
 
-/* ---- collectives: implementations of ops without an eval function; results are already allocated
- * ---- */
+/* ---- collectives: ops without an eval function; results are already allocated ---- */
 typedef bool sc_interp_handler(sc_interp *interp, sc_op_id op);
 sc_interp_handler sc_interp_all_gather, sc_interp_all_slice, sc_interp_reduce_scatter, sc_interp_all_reduce, sc_interp_all_to_all,
     sc_interp_permute, sc_interp_once, sc_interp_reshard;

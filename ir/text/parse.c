@@ -153,8 +153,8 @@ static bool parse_multiple(sc_parser *p, sc_sym name)
     return true;
 }
 
-/* dim V pad 128; dim T = alias S; dim H = (K, G); dim J = alias H (J.K, J.G); dim J.K = alias K of
- * J */
+/* dim V pad 128; dim T = alias S; dim H = (K, G); dim J = alias H (J.K, J.G);
+ * dim J.K = alias K of J */
 static bool parse_dim(sc_parser *p)
 {
     sc_loc loc = sc_parse_loc(p);
