@@ -32,8 +32,7 @@ typedef enum sc_gemm_step_kind {
     SC_GEMM_ADD,   /* adds a tensor */
     SC_GEMM_MUL,   /* multiplies by a tensor */
     SC_GEMM_STORE, /* stores the current value to a tensor and passes it on unchanged: read later by a derivative */
-    SC_GEMM_SUM_A, /* stores the sum of a over k to a tensor [batch, m]: a bias gradient computed with the weight gradient. c is unchanged
-                    */
+    SC_GEMM_SUM_A, /* stores the sum of a over k to a tensor [batch, m] (a bias gradient, with that of weights); c is unchanged */
     SC_GEMM_SUM_B, /* stores the sum of b over k to a tensor [batch, n] */
     SC_GEMM_SCALE, /* multiplies by a number */
     SC_GEMM_RELU,  /* the steps up to here also apply to integers */

@@ -26,8 +26,8 @@ static inline int64_t sc_gemm_packed(int64_t lines)
 }
 
 typedef struct sc_gemm_blocks {
-    bool skinny; /* b is read in place; a is copied, if it cannot be, as [batch][m][depth], depth being k padded; rows is 0, columns is the
-                    number of columns of c per strip */
+    bool skinny; /* b is read in place; a is copied if it cannot be, as [batch][m][depth], depth = padded k; rows = 0, columns = c's per
+                    strip */
     int64_t parts, part;             /* skinny: k is split into `parts` of `part` terms. With several parts, their sums are kept in scratch,
                                         [batch][parts][m][n], until the last is complete */
     bool beside;                     /* intermediate sums are in scratch: [batch][rows][columns], columns padded to PAD */

@@ -152,9 +152,9 @@ void expand_logsumexp(sc_expand *e)
     e->results[0] = cast(e, emit2(e, SC_OP_add, emit1(e, SC_OP_log, total), maximum), dtype);
 }
 
-/* With z = logits - max: nll = log(sum exp z) - z[target]; smoothing s adds the mean over V of -log
- * p = log(sum exp z) - mean z. The sums of a row (two, or three with smoothing) are siblings and
- * share one reduction. Ignored positions read entry 0 and give 0. */
+/* With z = logits - max: nll = log(sum exp z) - z[target]; smoothing s mixes in the mean over V of
+ * -log p = log(sum exp z) - mean z. The sums of a row (two, or three with smoothing) are siblings
+ * and share one reduction. Ignored positions read entry 0 and give 0. */
 void expand_xent(sc_expand *e)
 {
     const sc_op *op = sc_op_at(e->e.m, e->e.before);
