@@ -32,7 +32,7 @@ typedef struct sc_compiled_check {
     sc_func_id func, last; /* func: gets the random inputs; last: its outputs are compared */
     bool has_step;
     const sc_target *target;
-    bool is_on_gpus; /* the threads option has no effect there */
+    bool is_on_gpus; /* host threads do not compute there */
     sc_compiled_result *result;
     sc_draws draws;
     SC_VEC(sc_type) inputs;
