@@ -13,12 +13,11 @@ typedef struct sc_named_text {
 typedef SC_VEC(const char *) sc_text_list;
 typedef SC_VEC(sc_named_text) sc_named_text_list;
 
-typedef enum sc_option_kind {                  /* type of the field and effect of the option */
-                              SC_OPTION_FLAG,  /* bool: set to true; takes no value */
-                              SC_OPTION_TEXT,  /* const char * */
-                              SC_OPTION_TEXTS, /* sc_text_list: appended */
-                              /* const char *: repeats are joined by commas */
-                              SC_OPTION_JOINED,
+typedef enum sc_option_kind {                     /* type of the field and effect of the option */
+                              SC_OPTION_FLAG,     /* bool: set to true; takes no value */
+                              SC_OPTION_TEXT,     /* const char * */
+                              SC_OPTION_TEXTS,    /* sc_text_list: appended */
+                              SC_OPTION_JOINED,   /* const char *: joined by commas */
                               SC_OPTION_NAMED,    /* sc_named_text_list: appends NAME=.. */
                               SC_OPTION_JSON,     /* bool: true for "json", false for "text" */
                               SC_OPTION_NUMBER,   /* int64_t, not negative */

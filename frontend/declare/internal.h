@@ -14,7 +14,7 @@ typedef struct sc_dim_decl {
     const sc_file *file;
     const sc_dim_def *def;
     uint32_t original;                        /* ALIAS: the aliased dim */
-    uint32_t chain;                           /* ALIAS: number of aliases to follow until a dim that is not an alias */
+    uint32_t chain;                           /* ALIAS: aliases to follow to a dim that is not one */
     uint32_t part_count, *parts;              /* COMPOSITE */
     uint32_t dependency_count, *dependencies; /* dims that its size is computed from */
     bool broken;                              /* in a cycle or malformed: has no size */

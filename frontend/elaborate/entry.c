@@ -172,7 +172,7 @@ bool sc_build_entry(sc_declarations *program, const sc_build_request *request, s
     return ok;
 }
 
-/* ---- which dims an entry needs ---- */
+/* ---- dims that an entry needs ---- */
 static bool has_own_size(const sc_declarations *program, uint32_t index, uint32_t along)
 {
     const sc_dim_decl *decl = &program->dims.data[index];

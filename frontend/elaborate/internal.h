@@ -33,11 +33,12 @@ typedef enum sc_bval_kind {
     SC_BVAL_TENSOR
 } sc_bval_kind;
 
-/* True variants: the value keeps its dtype where others are rounded to `act`. */
+/* Whether a value keeps its dtype where others are rounded to `act`: because of a cast in this
+ * expression, or because of its op, and then under any name. */
 typedef enum sc_fixed {
     SC_ROUNDS,
-    SC_FIXED_BY_CAST /* by a cast in this expression */,
-    SC_FIXED_BY_OP /* by its op, under any name */
+    SC_FIXED_BY_CAST /* here */,
+    SC_FIXED_BY_OP /* under any name */
 } sc_fixed;
 
 typedef struct sc_bval {

@@ -247,8 +247,7 @@ bool sc_starts_plan_statement(const sc_parser *parser, sc_loc loc)
  * as a kind. Returns true after reporting an error. */
 static bool report_misspelt_kind(sc_parser *parser, sc_loc found)
 {
-    static const char *const kinds[] = {"param", "act",    "grad", "opt", "cache",
-                                        "input", "output", "over", "free"}; /* and other words allowed there */
+    static const char *const kinds[] = {"param", "act", "grad", "opt", "cache", "input", "output", "over", "free"}; /* and other words */
     enum { COUNT = sizeof kinds / sizeof *kinds, KINDS = COUNT - 2, SHORTEST = 3 };
     if (parser->statement.kind != SC_T_SHARD || found.begin <= parser->statement.loc.end)
         return false;

@@ -182,8 +182,7 @@ static void search_weight(use_lists *uses, sc_value value, sc_draw *draw)
             continue;
         if (op->kind == SC_OP_dot)
             *draw = (sc_draw){.stream = draw->stream, .spread = 1 / sqrt(contracted(m, op))};
-        else if (((sc_op_traits(op) & SC_VIEW) != 0 || op->kind == SC_OP_cast) &&
-                 op->first_result > value) /* value ids grow, so the search terminates */
+        else if (((sc_op_traits(op) & SC_VIEW) != 0 || op->kind == SC_OP_cast) && op->first_result > value) /* value ids grow: it ends */
             search_weight(uses, op->first_result, draw);
     }
 }

@@ -4,7 +4,7 @@
 
 #include "tools/driver/flops.h"
 
-static const double NEARLY_ALL = 0.95; /* share of a rank's FLOPs; norms and routers that ranks repeat are not reported */
+static const double NEARLY_ALL = 0.95; /* share of a rank's FLOPs; repeated norms and routers are not reported */
 
 /* ---- work that ranks repeat ---- */
 /* Number of elements computed by a rank in one call of the entry. */

@@ -52,7 +52,7 @@ const char *sc_prog_started_with(sc_prog *prog)
     return sc_started_with(prog->context, prog->command, tables, 2);
 }
 
-/* Chooses the verb; prints its help, or the general one without a verb. */
+/* Returns the verb to run; NULL after printing help or the version, or reporting an error. */
 static const sc_prog_verb *choose(sc_prog *prog, const sc_prog_verb *verbs, const sc_command_line *line, int *exit_code)
 {
     *exit_code = prog->help || prog->version ? 0 : 2;

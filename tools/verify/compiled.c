@@ -6,7 +6,7 @@
 #include "support/rng.h"
 #include "tools/verify/compiled_internal.h"
 
-/* ---- what is compared ---- */
+/* ---- values to compare ---- */
 
 static bool is_last_call(const sc_compiled_check *c, uint32_t call)
 {

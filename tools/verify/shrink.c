@@ -1,6 +1,6 @@
 /* Shrinks every dim to the smallest size that preserves the structure of the program.
  *
- *   D = 8192 split over fsdp = 128 and tp = 8   ->   fsdp = 2, tp = 2, D = 8 (two elements for each of the four shards)
+ *   D = 8192 split over fsdp = 128 and tp = 8   ->   fsdp = 2, tp = 2, D = 8 (two elements per shard)
  *
  * Dims that must have equal sizes (rename) form a class. Classes related by slice, concat or topk
  * are scaled by one divisor, so that sums and ranges of sizes still hold. A table that computed
@@ -541,7 +541,7 @@ static void find_sizes(shrinking *s)
     while (raise_minimums(s));
 }
 
-/* ---- writing the sizes into the modules ---- */
+/* ---- writing the sizes to the modules ---- */
 
 static void save_side(shrinking *s, sc_shrink_side *side, sc_module *m)
 {

@@ -50,12 +50,12 @@ typedef struct validation {
     /* the per-rank program failed: only what it computed until then can be compared */
     bool stopped;
     sc_interp *one, *all;
-    sc_interp *truth;                                /* in a run with casts applied: the global program without them; else NULL */
+    sc_interp *truth;                                /* if casts are applied: the global program without them; else NULL */
     sc_array *inputs, *expected, *found, *unrounded; /* unrounded: outputs of `truth` */
     bool *kept_global, *kept_local;                  /* by value */
 } validation;
 
-/* ---- what is compared ---- */
+/* ---- values to compare ---- */
 
 static int by_path_and_order(const void *a, const void *b)
 {
@@ -228,7 +228,7 @@ static void count_one(validation *v, uint32_t *random, double error)
     }
 }
 
-/* ---- comparing what two runs left behind ---- */
+/* ---- comparing the results of two runs ---- */
 
 static double largest_named(const validation *v)
 {

@@ -72,7 +72,7 @@ sc_array sc_trial_state(const sc_module *m, uint32_t state, const sc_draws *draw
     return values;
 }
 
-/* ---- what is comparable ---- */
+/* ---- comparable results ---- */
 
 const sc_op *sc_returned(const sc_module *m, sc_func_id func)
 {
