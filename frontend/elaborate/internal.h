@@ -35,11 +35,7 @@ typedef enum sc_bval_kind {
 
 /* Whether a value keeps its dtype where others are rounded to `act`: because of a cast in this
  * expression, or because of its op, and then under any name. */
-typedef enum sc_fixed {
-    SC_ROUNDS,
-    SC_FIXED_BY_CAST /* here */,
-    SC_FIXED_BY_OP /* under any name */
-} sc_fixed;
+typedef enum sc_fixed { SC_ROUNDS, SC_FIXED_BY_CAST /* here */, SC_FIXED_BY_OP /* under any name */ } sc_fixed;
 
 typedef struct sc_bval {
     sc_bval_kind kind;

@@ -143,7 +143,7 @@ typedef struct sc_parser {
 
     /* the token stream */
     SC_VEC(sc_bracket) open;
-    sc_bracket unclosed; /* the innermost ( or [ that was open at the newest ; or } */
+    sc_bracket unclosed; /* the innermost ( or [ left open, if the newest token is ; or } */
     uint32_t brace_depth;
     bool plan_pending;  /* between `plan` or `weights` and the brace */
     bool in_plan;       /* inside the braces or right before them: the scanner knows more keywords */

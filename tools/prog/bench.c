@@ -29,7 +29,7 @@ typedef struct timing {
     double loss;
 } timing;
 
-/* Sets this thread's OpenMP team to the size of all ranks' together. */
+/* Sets this thread's OpenMP team to --threads, the total over all ranks. */
 static void set_team(const sc_prog *prog)
 {
 #ifdef _OPENMP

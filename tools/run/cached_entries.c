@@ -62,8 +62,8 @@ static int64_t positions_of(const sc_compiled *c, sc_dim dim)
     return 0;
 }
 
-/* Binds the dim. An alias without a size of its own would change too; its current size is bound as
- * well. */
+/* Binds the dim to `size`. Aliases in caches are bound to their current sizes, because without a
+ * size of their own they would follow the dim. */
 static void rebind(sc_context *context, const sc_compiled *c, const sc_options *options, sc_dim dim, int64_t size, sc_options *out)
 {
     const sc_module *m = c->global;

@@ -109,8 +109,8 @@ static void find_constants(const sc_module *m, sc_fact_train *out)
     }
 }
 
-/* Names metrics after what the entry returns, if the names are unique and not also positions among
- * the results. */
+/* Names metrics after what the entry returns. A name is used only if it is unique and differs from
+ * the default names (places among the results). */
 static const char *const *metric_names(const sc_compiled *c, uint32_t count)
 {
     enum { BEFORE = 2 }; /* total and weight */
