@@ -45,8 +45,7 @@ int64_t sc_plan_micro_batches(const sc_resolved_plan *plan, sc_sym *dim);
 bool sc_plan_train_bindings(sc_resolved_plan *plan, sc_sym entry, sc_binding_list *out);
 /* Location of an axis in the mesh declaration. */
 sc_loc sc_plan_axis_loc(const sc_resolved_plan *plan, uint32_t axis);
-/* True if a line of the plan or an @axis of the model splits tensors over the axis; false if only
- * stages use it. */
+/* True if a line of the plan or an @axis of the model uses the axis and no `stage` line does. */
 bool sc_plan_splits_over(const sc_resolved_plan *plan, uint32_t axis);
 /* True if earlier lines make this one redundant. */
 bool sc_plan_repeats_line(const sc_resolved_plan *plan, const sc_plan_stmt *stmt);
